@@ -5,19 +5,47 @@ use std::ffi::OsString;
 
 use super::Record;
 use crate::recording::perfdata::UserStack;
+use crate::system::exit::Usage;
 
-/// What the program's part of call chains comes from.
+/// How the program's part of call chains is found out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum CallGraph {
-    /// Frame pointers, which the driver follows.
+pub(crate) enum CallGraphMode {
+    /// By frame pointers, which the driver follows.
     FramePointers,
-    /// So many bytes of the stack, which are looked into later, by the tables of programs.
+    /// By so many bytes of the stack, which are looked into later, by the tables of programs.
     Dwarf(u32),
-    /// Branches that the CPU records.
+    /// By the calls that the CPU records.
     LastBranches,
 }
 
-impl CallGraph {
+/// The call chains of samples.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum CallGraph {
+    FramePointers(Callers),
+    Dwarf {
+        /// Bytes of the program's stack in each sample.
+        stack: u32,
+        kernel: KernelCallers,
+    },
+    LastBranches(KernelCallers),
+}
+
+/// The part of the call chains that is recorded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Callers {
+    All,
+    Programs,
+    Kernel,
+}
+
+/// What becomes of the callers in the kernel, beside those in the program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum KernelCallers {
+    Recorded,
+    LeftOut,
+}
+
+impl CallGraphMode {
     /// Parses perf's words.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         let (mode, size) = match text.split_once(',') {
@@ -68,22 +96,47 @@ pub(crate) fn with_mode(words: &[OsString], command: &[OsString]) -> Option<Vec<
 
 impl Record {
     /// Returns how call chains are found out, if they are asked for.
-    pub(crate) fn call_graph(&self) -> Option<CallGraph> {
-        let frame_pointers = self.chains.then_some(CallGraph::FramePointers);
+    pub(super) fn call_graph_mode(&self) -> Option<CallGraphMode> {
+        let frame_pointers = self.chains.then_some(CallGraphMode::FramePointers);
         self.call_graph.or(frame_pointers)
     }
 
-    /// Returns whether samples have the calls that the CPU has recorded.
-    pub(crate) fn has_calls(&self) -> bool {
-        self.call_graph() == Some(CallGraph::LastBranches)
-    }
-
-    /// Returns the bytes of the stack that samples have.
-    pub(crate) fn stack(&self) -> Option<u32> {
-        match self.call_graph() {
-            Some(CallGraph::Dwarf(bytes)) => Some(bytes),
-            _ => None,
-        }
+    /// Returns the call chains that are asked for.
+    ///
+    /// # Errors
+    /// Those of the kernel only, of a mode that finds callers in programs.
+    pub(super) fn call_graph(&self) -> Result<Option<CallGraph>, Usage> {
+        let Some(mode) = self.call_graph_mode() else {
+            return Ok(None);
+        };
+        let kernel = || {
+            if self.user_callchains {
+                KernelCallers::LeftOut
+            } else {
+                KernelCallers::Recorded
+            }
+        };
+        let refused = |mode| {
+            Err(Usage(format!(
+                "--kernel-callchains leaves out the callers in programs, which --call-graph={mode} finds: give one of the two."
+            )))
+        };
+        Ok(Some(match mode {
+            CallGraphMode::FramePointers => CallGraph::FramePointers(if self.user_callchains {
+                Callers::Programs
+            } else if self.kernel_callchains {
+                Callers::Kernel
+            } else {
+                Callers::All
+            }),
+            CallGraphMode::Dwarf(_) if self.kernel_callchains => return refused("dwarf"),
+            CallGraphMode::Dwarf(stack) => CallGraph::Dwarf {
+                stack,
+                kernel: kernel(),
+            },
+            CallGraphMode::LastBranches if self.kernel_callchains => return refused("lbr"),
+            CallGraphMode::LastBranches => CallGraph::LastBranches(kernel()),
+        }))
     }
 }
 
@@ -93,12 +146,12 @@ mod tests {
 
     #[test]
     fn modes_are_perfs() {
-        let parse = CallGraph::parse;
-        assert_eq!(parse("fp"), Ok(CallGraph::FramePointers));
-        assert_eq!(parse("lbr"), Ok(CallGraph::LastBranches));
-        assert_eq!(parse("dwarf"), Ok(CallGraph::Dwarf(8192)));
-        assert_eq!(parse("dwarf,1"), Ok(CallGraph::Dwarf(8)));
-        assert_eq!(parse("dwarf,65528"), Ok(CallGraph::Dwarf(65528)));
+        let parse = CallGraphMode::parse;
+        assert_eq!(parse("fp"), Ok(CallGraphMode::FramePointers));
+        assert_eq!(parse("lbr"), Ok(CallGraphMode::LastBranches));
+        assert_eq!(parse("dwarf"), Ok(CallGraphMode::Dwarf(8192)));
+        assert_eq!(parse("dwarf,1"), Ok(CallGraphMode::Dwarf(8)));
+        assert_eq!(parse("dwarf,65528"), Ok(CallGraphMode::Dwarf(65528)));
         for wrong in [
             "",
             "dwarf,",

@@ -10,6 +10,7 @@ mod export;
 mod filter;
 pub(crate) mod hints;
 mod quick;
+mod recorder;
 mod sampling;
 mod serve;
 mod stat;
@@ -27,11 +28,15 @@ use clap::{Args, Parser, Subcommand};
 
 pub(crate) use annotate::{Annotate, Syntax};
 pub(crate) use bench::{Bench, BenchFormat};
+pub(crate) use call_graph::{CallGraph, Callers, KernelCallers};
 pub(crate) use condition::{Condition, Limit, NS, TIME};
 pub(crate) use diff::Diff;
 pub(crate) use export::{Export, Format};
 pub(crate) use filter::Choice;
 pub(crate) use quick::parse as parse_quickly;
+pub(crate) use recorder::{
+    CommonOptions, EventOptions, Rate, Recorder, Subject, TraceEvents, TraceOptions,
+};
 pub(crate) use sampling::{DEFAULT_FILE, Frequency, Record, SwitchOutput};
 pub(crate) use serve::Serve;
 pub(crate) use stat::{Json, Stat};

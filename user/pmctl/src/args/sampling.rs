@@ -7,12 +7,11 @@ use std::time::Duration;
 
 use clap::Args;
 
-use super::call_graph::CallGraph;
+use super::call_graph::CallGraphMode;
 use super::stat::{interval, pid, tid};
 use super::words::Words;
 use crate::events::cpus::Cpus;
 use crate::recording::perfdata::BranchKinds;
-use crate::system::child::Streams;
 
 /// The recording, if no other is named.
 pub(crate) const DEFAULT_FILE: &str = "perf.data";
@@ -75,8 +74,8 @@ pub(crate) struct Record {
 
     /// Record call chains by frame pointers (fp, as -g), or for programs without them by copies of the stack (dwarf, or
     /// dwarf,BYTES [8192]) or the calls that the CPU records (lbr)
-    #[arg(long, value_name = "MODE", hide_possible_values = true, value_parser = Words { parse: CallGraph::parse, known: &["fp", "dwarf", "lbr"] })]
-    pub(crate) call_graph: Option<CallGraph>,
+    #[arg(long, value_name = "MODE", hide_possible_values = true, value_parser = Words { parse: CallGraphMode::parse, known: &["fp", "dwarf", "lbr"] })]
+    pub(crate) call_graph: Option<CallGraphMode>,
 
     /// Record call chains of programs only; with -g
     #[arg(long, conflicts_with = "kernel_callchains")]
@@ -232,34 +231,6 @@ pub(crate) enum SwitchOutput {
     /// In bytes.
     Size(u64),
     Time(Duration),
-}
-
-impl Record {
-    /// Returns the streams of the command: a recording that goes to standard output has that for itself.
-    pub(crate) fn streams(&self) -> Streams {
-        if self.output.as_os_str() == "-" {
-            Streams::Error
-        } else {
-            Streams::Own
-        }
-    }
-
-    /// Returns whether only a trace can do it.
-    pub(crate) const fn needs_trace(&self) -> bool {
-        self.timebase.is_some() || self.rotate
-    }
-
-    /// Returns the kinds of branches that are asked for.
-    pub(crate) fn branch_kinds(&self) -> Option<BranchKinds> {
-        let any = self.branches.then_some(BranchKinds::ANY);
-        let calls = self.has_calls().then_some(BranchKinds::CALL_STACK);
-        self.branch_filter.or(any).or(calls)
-    }
-
-    /// Returns whether call chains are asked for.
-    pub(crate) const fn has_chains(&self) -> bool {
-        self.chains || self.call_graph.is_some()
-    }
 }
 
 fn period(text: &str) -> Result<u32, String> {

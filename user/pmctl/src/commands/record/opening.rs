@@ -4,7 +4,7 @@
 use anyhow::Result;
 use perfmon::Pmu;
 
-use crate::args::Record as Args;
+use crate::args::{CommonOptions, Subject};
 use crate::system::child::Command;
 use crate::system::machine::Machine;
 
@@ -18,20 +18,20 @@ pub(super) struct Opening {
 }
 
 impl Opening {
-    /// Finds out what `args` need.
+    /// Finds out what the options need.
     ///
     /// # Errors
     /// A CPU of -C is not online, or the command can't be run.
-    pub(super) fn new(args: &Args) -> Result<Self> {
+    pub(super) fn new(options: &CommonOptions) -> Result<Self> {
         let machine = Machine::here();
         let online = machine.online_cpus()?;
-        if let Some(cpus) = &args.cpu {
+        if let Subject::Cpus(cpus) = &options.subject {
             cpus.require_online(&online)?;
         }
         let numbers = online.into_iter().map(u32::try_from);
-        let command = match &args.command[..] {
+        let command = match &options.command[..] {
             [] => None,
-            words => Some(Command::find(words)?.with(args.streams())),
+            words => Some(Command::find(words)?.with(options.streams())),
         };
         Ok(Self {
             pmu: Pmu::from_cpuid(machine.cpuid()),

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 
-use crate::args::Record;
+use crate::args::CommonOptions;
 use crate::system::child::{Ending, Running};
 use crate::system::signals::{Event, Signals};
 use crate::system::stdio::complain;
@@ -16,13 +16,13 @@ use crate::system::stdio::complain;
 pub(super) const INTERVAL: Duration = Duration::from_millis(100);
 
 /// Says that nothing more can be written.
-pub(super) fn complain_of_end(args: &Record) {
-    if args.output.as_os_str() == "-" {
+pub(super) fn complain_of_end(options: &CommonOptions) {
+    if options.is_to_standard_output() {
         complain("nothing more can be written to standard output: the recording ends here");
     } else {
         complain(format_args!(
             "there is no room for more in {}: the recording ends here",
-            args.output.display()
+            options.output.display()
         ));
     }
 }

@@ -4,7 +4,7 @@
 use std::io::{self, Write};
 use std::time::Duration;
 
-use crate::args::{DEFAULT_FILE, Record as Args};
+use crate::args::{CommonOptions, DEFAULT_FILE, Subject};
 use crate::recording::perfdata::{self, Notes};
 use crate::recording::unwind::Cuts;
 use crate::system::screen::Colors;
@@ -35,9 +35,13 @@ pub(super) struct Written {
 }
 
 /// Tells the user what there is now, what is missing, and how to look at it.
-pub(super) fn summarize(args: &Args, notes: &Notes, written: &Written) -> io::Result<()> {
+pub(super) fn summarize(
+    options: &CommonOptions,
+    notes: &Notes,
+    written: &Written,
+) -> io::Result<()> {
     let mut output = anstream::stderr().lock();
-    if args.quiet {
+    if options.quiet {
         return perfdata::warn(notes, Colors::new(true), &mut output);
     }
     write!(
@@ -57,9 +61,9 @@ pub(super) fn summarize(args: &Args, notes: &Notes, written: &Written) -> io::Re
     }
     if written.others > 0 {
         let others = thousands(written.others);
-        match args.cpu {
-            Some(_) => write!(output, "; {others} of other CPUs left out")?,
-            None => write!(
+        match options.subject {
+            Subject::Cpus(_) => write!(output, "; {others} of other CPUs left out")?,
+            _ => write!(
                 output,
                 "; {others} of other programs left out (-a keeps them)"
             )?,
@@ -94,7 +98,7 @@ pub(super) fn summarize(args: &Args, notes: &Notes, written: &Written) -> io::Re
         }
         _ => Ok(()),
     }?;
-    if written.samples > 0 && args.output.as_os_str() != "-" {
+    if written.samples > 0 && !options.is_to_standard_output() {
         let input = match &written.name[..] {
             DEFAULT_FILE => String::new(),
             name => format!(" -i {name}"),

@@ -16,7 +16,7 @@ use super::maps::Maps;
 use super::plan::{Plan, Tasks};
 use super::samplers::Samplers;
 use super::stream::Stream;
-use crate::args::{Record as Args, SwitchOutput};
+use crate::args::{EventOptions, SwitchOutput};
 use crate::commands::record::local_time::LocalTime;
 use crate::commands::record::summary::{Written, summarize};
 use crate::commands::record::target::{Target, old};
@@ -32,7 +32,7 @@ const LEFT: &str = "a program was executed with more rights than its caller has 
 
 /// The files of a recording.
 pub(super) struct Files<'a> {
-    args: &'a Args,
+    options: &'a EventOptions,
     target: Target,
     events: Vec<Event>,
     host: Host,
@@ -57,17 +57,17 @@ pub(super) struct Files<'a> {
 impl<'a> Files<'a> {
     /// Opens the destination of the command line.
     pub(super) fn new(
-        args: &'a Args,
+        options: &'a EventOptions,
         target: Target,
         (plan, tasks): (&Plan, &Tasks),
         host: Host,
     ) -> Self {
         Self {
-            args,
+            options,
             target,
             events: plan.describe(),
             host,
-            scope: tasks.in_words(args),
+            scope: options.common.subject_in_words(),
             degraded: plan.degraded.clone(),
             smallest_period: plan.smallest_period(),
             tasks_only: tasks.are_some(),
@@ -86,7 +86,7 @@ impl<'a> Files<'a> {
 
     /// Returns how long the file may get by the clock: until the next one begins.
     pub(super) fn time_left(&self) -> Option<Duration> {
-        match self.args.switch_output {
+        match self.options.switch_output {
             Some(SwitchOutput::Time(limit)) => Some(limit.saturating_sub(self.since.elapsed())),
             _ => None,
         }
@@ -94,7 +94,7 @@ impl<'a> Files<'a> {
 
     /// Returns whether a new file is due.
     pub(super) fn is_due(&self, stream: &Stream) -> bool {
-        match self.args.switch_output {
+        match self.options.switch_output {
             Some(SwitchOutput::Time(limit)) => self.since.elapsed() >= limit,
             Some(SwitchOutput::Size(limit)) => stream.size() >= limit,
             Some(SwitchOutput::Signal) | None => false,
@@ -104,7 +104,7 @@ impl<'a> Files<'a> {
     /// Begins the first file, unless it is written at the end only.
     pub(super) fn begin(&mut self, stream: &mut Stream) -> Result<()> {
         self.since = Instant::now();
-        if self.args.overwrite {
+        if self.options.overwrite {
             return Ok(());
         }
         self.open(stream)
@@ -129,7 +129,7 @@ impl<'a> Files<'a> {
             count(written.samples, "sample"),
             written.name
         ));
-        if self.args.overwrite {
+        if self.options.overwrite {
             Ok(())
         } else {
             self.open(stream)
@@ -152,7 +152,7 @@ impl<'a> Files<'a> {
     ) -> Result<bool> {
         let (notes, written) = self.close(stream, samplers, maps)?;
         // The recording is whole without it.
-        let _ = summarize(self.args, &notes, &written);
+        let _ = summarize(&self.options.common, &notes, &written);
         Ok(notes.is_whole() && !written.has_left)
     }
 
@@ -165,7 +165,7 @@ impl<'a> Files<'a> {
         let now = self.stopped.unwrap_or_else(Instant::now);
         let elapsed = now.saturating_duration_since(self.since);
         self.since = now;
-        if self.args.overwrite {
+        if self.options.overwrite {
             self.open(stream)?;
             stream.dump(samplers, maps)?;
         }
@@ -187,7 +187,7 @@ impl<'a> Files<'a> {
             degraded: [self.degraded.clone(), maps.degraded(), Vec::from_iter(left)].concat(),
             losses: self.losses(samplers)?,
             tasks_only: self.tasks_only,
-            overwritten: self.args.overwrite,
+            overwritten: self.options.overwrite,
             symbols,
             ..Notes::default()
         };
@@ -198,7 +198,7 @@ impl<'a> Files<'a> {
         } = stream
             .finish(&self.host, &build_ids, &mut notes)
             .with_context(cannot_write)?;
-        let renamed = match (self.args.switch_output, &self.target) {
+        let renamed = match (self.options.switch_output, &self.target) {
             (Some(_), Target::File(path)) => {
                 Some(rename(path, &output).with_context(cannot_write)?)
             }
@@ -233,7 +233,7 @@ impl<'a> Files<'a> {
                 losses.push(Loss {
                     cpu,
                     // Nothing is ever too much for a ring that is overwritten.
-                    reason: if self.args.overwrite {
+                    reason: if self.options.overwrite {
                         "throttled"
                     } else {
                         "too fast"
@@ -254,7 +254,7 @@ impl<'a> Files<'a> {
 
     /// Removes the files beyond `--switch-max-files`.
     fn remove_oldest(&mut self) {
-        let most = self.args.switch_max_files.unwrap_or(u32::MAX) as usize;
+        let most = self.options.max_files.unwrap_or(u32::MAX) as usize;
         while self.finished.len() > most {
             if let Some(path) = self.finished.pop_front() {
                 if let Err(error) = fs::remove_file(&path) {

@@ -26,7 +26,7 @@ use self::stream::Stream;
 use super::host::host;
 use super::opening::Opening;
 use super::target::Target;
-use crate::args::Record as Args;
+use crate::args::{CallGraph, EventOptions, Subject};
 use crate::events::threads::Asked;
 use crate::system::child::{Ending, Waiting};
 use crate::system::exit::{self, Usage};
@@ -34,24 +34,25 @@ use crate::system::signals::Signals;
 use crate::system::stdio::complain;
 
 /// Records, and returns the exit code.
-pub(super) fn record(args: &Args) -> Result<u8> {
+pub(super) fn record(options: &EventOptions) -> Result<u8> {
+    let common = &options.common;
     let Opening {
         pmu,
         online,
         command,
-    } = Opening::new(args)?;
+    } = Opening::new(common)?;
     // Before the events: what there is not can't be sampled.
-    let asked = Asked {
-        pids: args.pid.clone(),
-        tids: args.tid.clone(),
+    let asked = match &common.subject {
+        Subject::Tasks(asked) => asked.clone(),
+        _ => Asked::default(),
     };
     asked.threads()?;
-    let mut plan = Plan::new(args, &pmu)?;
+    let mut plan = Plan::new(options, &pmu)?;
     let device = Device::open().map_err(exit::with_help)?;
     plan.ask_highest(&device)?;
     let properties = device.properties();
-    if args.branch_kinds().is_some() && !properties.last_branch {
-        let reason = if args.has_calls() {
+    if options.branch_kinds().is_some() && !properties.last_branch {
+        let reason = if let Some(CallGraph::LastBranches(_)) = options.call_graph {
             "--call-graph=lbr: this CPU does not record branches (LBR). --call-graph=dwarf copies the stack, -g follows \
              frame pointers."
         } else {
@@ -60,8 +61,8 @@ pub(super) fn record(args: &Args) -> Result<u8> {
         return Err(Usage(reason.to_owned()).into());
     }
     // Before the work: a user that can't write the file learns it now.
-    let target = Target::open(&args.output)?;
-    let signals = match args.switch_output {
+    let target = Target::open(&common.output)?;
+    let signals = match options.switch_output {
         Some(_) => Signals::hold_with(Signal::SIGUSR2)?,
         None => Signals::hold()?,
     };
@@ -71,21 +72,21 @@ pub(super) fn record(args: &Args) -> Result<u8> {
         .transpose()?;
     let pid = waiting.as_ref().map(Waiting::pid);
     let (tasks, mut maps, mut samplers) = asked.settle(|threads| {
-        let tasks = Tasks::new(args, (pid, &threads), &online);
+        let tasks = Tasks::new(&common.subject, (pid, &threads), &online);
         // Before the samples: what they need to be understood comes first.
         let maps = Maps::open(&tasks, &online);
         // Those of rings that are overwritten would be lost.
-        let with_tasks = maps.are_ours() && !args.overwrite;
-        let samplers = Samplers::open(&mut plan, &tasks, &device, (args.pages, with_tasks))?;
+        let with_tasks = maps.are_ours() && !options.overwrite;
+        let samplers = Samplers::open(&mut plan, &tasks, &device, (common.pages, with_tasks))?;
         Ok((tasks, maps, samplers))
     })?;
     maps.begin(&tasks, plan.has_kernel());
-    let mut files = Files::new(args, target, (&plan, &tasks), host(online.len())?);
-    let has_history = args.overwrite || args.switch_output.is_some();
-    let mut stream = Stream::new(&plan, has_history, args.max_size);
+    let mut files = Files::new(options, target, (&plan, &tasks), host(online.len())?);
+    let has_history = options.overwrite || options.switch_output.is_some();
+    let mut stream = Stream::new(&plan, has_history, options.max_size);
     files.begin(&mut stream)?;
     let ending = run::run(
-        args,
+        options,
         (&mut samplers, &tasks),
         (&signals, waiting),
         (&mut stream, &mut files),

@@ -7,7 +7,7 @@ use perfmon::spec::{self, EventSpec, SampleRate};
 use perfmon::{Device, Modes, Pmu};
 
 use super::limit::{limit, no_limit, takes, too_often};
-use crate::args::{Frequency, Record as Args};
+use crate::args::{CallGraph, Callers, EventOptions, Frequency, KernelCallers, Rate, Subject};
 use crate::commands::record::sampled::{DEFAULT, MIXED_BRANCHES, kind, refuse_unsampled};
 use crate::events::modes;
 use crate::events::schedule;
@@ -50,10 +50,7 @@ pub(super) struct Manner {
 pub(super) struct Plan {
     pub(super) events: Vec<Planned>,
     parts: Parts,
-    /// The chains of programs and of the kernel.
-    chains: (bool, bool),
-    /// Bytes of the program's stack in each sample.
-    stack: Option<u32>,
+    call_graph: Option<CallGraph>,
     /// The kinds of branches.
     branches: Option<BranchKinds>,
     /// The rings keep the newest samples.
@@ -65,17 +62,16 @@ pub(super) struct Plan {
 
 impl Plan {
     /// Makes the plan of the command line.
-    pub(super) fn new(args: &Args, pmu: &Pmu) -> Result<Self, Usage> {
-        let texts = match &args.events[..] {
+    pub(super) fn new(options: &EventOptions, pmu: &Pmu) -> Result<Self, Usage> {
+        let texts = match &options.events[..] {
             [] => &[DEFAULT.to_owned()],
             texts => texts,
         };
-        let general = match args.frequency {
-            Some(Frequency::Hertz(hertz)) => SampleRate::Frequency(hertz.into()),
-            Some(Frequency::Max) => HIGHEST,
-            None => SampleRate::Period(args.period.into()),
+        let general = match options.rate {
+            Rate::Period(period) => SampleRate::Period(period.into()),
+            Rate::Frequency(Frequency::Hertz(hertz)) => SampleRate::Frequency(hertz.into()),
+            Rate::Frequency(Frequency::Max) => HIGHEST,
         };
-        let wanted = modes::wanted(args.all_user, args.all_kernel);
         let mut events = Vec::new();
         for text in texts {
             refuse_unsampled(text)?;
@@ -94,11 +90,11 @@ impl Plan {
                     return Err(Usage(format!("{label}: this CPU lacks it. {reason}")));
                 }
                 let rate = spec.rate.unwrap_or(general);
-                modes::limit(&mut spec, wanted);
+                modes::limit(&mut spec, options.modes);
                 events.push(Planned { spec, rate });
             }
         }
-        let branches = args.branch_kinds();
+        let branches = options.branch_kinds();
         let mixed = |event: &Planned| event.spec.modes != events[0].spec.modes;
         if branches.is_some() && events.iter().any(mixed) {
             return Err(Usage(MIXED_BRANCHES.to_owned()));
@@ -109,17 +105,16 @@ impl Plan {
                 .collect(),
             events,
             parts: Parts {
-                chain: args.has_chains(),
+                chain: options.call_graph.is_some(),
                 branches: branches.is_some(),
-                user: args.stack().is_some(),
+                user: matches!(options.call_graph, Some(CallGraph::Dwarf { .. })),
             },
-            stack: args.stack(),
+            call_graph: options.call_graph,
             branches,
-            chains: (!args.kernel_callchains, !args.user_callchains),
-            overwrite: args.overwrite,
+            overwrite: options.overwrite,
             manner: Manner {
-                inherit: !args.no_inherit,
-                from_exec: args.delay.is_none(),
+                inherit: options.inherit,
+                from_exec: options.delay.is_none(),
             },
         })
     }
@@ -154,7 +149,7 @@ impl Plan {
         let describe = |Planned { spec, rate }: &Planned| {
             let attr = |number| {
                 let attr = Attr::sampled(kind(spec), number, spec.modes, self.parts);
-                let attr = attr.with_stack(self.stack.unwrap_or(0));
+                let attr = attr.with_stack(self.stack().unwrap_or(0));
                 self.branches
                     .map_or(attr, |kinds| attr.with_branches(kinds))
             };
@@ -167,6 +162,14 @@ impl Plan {
             }
         };
         self.events.iter().map(describe).collect()
+    }
+
+    /// Returns how many bytes of the program's stack samples have.
+    const fn stack(&self) -> Option<u32> {
+        match self.call_graph {
+            Some(CallGraph::Dwarf { stack, .. }) => Some(stack),
+            _ => None,
+        }
     }
 
     /// Returns the parts of samples.
@@ -182,17 +185,8 @@ impl Plan {
             SampleRate::Period(period) => builder.period(period),
             SampleRate::Frequency(hertz) => builder.frequency(hertz),
         };
-        let builder = match (self.parts.chain, self.chains) {
-            (false, _) => builder,
-            (true, (true, true)) => builder.callchain(),
-            (true, (of_programs, _)) if of_programs => builder.callchain().no_kernel_callchain(),
-            (true, _) => builder.callchain().no_user_callchain(),
-        };
-        // The program's part is in its stack.
-        let builder = match self.stack {
-            Some(bytes) => builder
-                .user_stack(bytes, UserStack::MASK)
-                .no_user_callchain(),
+        let builder = match self.call_graph {
+            Some(graph) => with_callers(builder, graph),
             None => builder,
         };
         let builder = match self.branches {
@@ -241,6 +235,25 @@ impl Plan {
     }
 }
 
+/// Returns an event whose samples have what call chains are found out from.
+fn with_callers(builder: Builder, graph: CallGraph) -> Builder {
+    let builder = builder.callchain();
+    let of_kernel = |builder: Builder, kernel| match kernel {
+        KernelCallers::Recorded => builder,
+        KernelCallers::LeftOut => builder.no_kernel_callchain(),
+    };
+    match graph {
+        CallGraph::FramePointers(Callers::All) => builder,
+        CallGraph::FramePointers(Callers::Programs) => builder.no_kernel_callchain(),
+        CallGraph::FramePointers(Callers::Kernel) => builder.no_user_callchain(),
+        // The program's part is in its stack.
+        CallGraph::Dwarf { stack, kernel } => of_kernel(builder, kernel)
+            .user_stack(stack, UserStack::MASK)
+            .no_user_callchain(),
+        CallGraph::LastBranches(kernel) => of_kernel(builder, kernel),
+    }
+}
+
 /// The tasks of a recording.
 #[derive(Clone, Debug)]
 pub(super) enum Tasks {
@@ -255,24 +268,22 @@ pub(super) enum Tasks {
 impl Tasks {
     /// Returns the tasks of the command line; `command` is the process of the command.
     pub(super) fn new(
-        args: &Args,
+        subject: &Subject,
         (command, threads): (Option<u32>, &[Thread]),
         online: &[u32],
     ) -> Self {
         let cpus = online.to_vec();
-        if let Some(chosen) = &args.cpu {
-            return Self::Cpus(chosen.iter().collect());
-        }
-        if args.all_cpus {
-            return Self::Cpus(cpus);
-        }
-        if !args.pid.is_empty() || !args.tid.is_empty() {
-            let tids = threads.iter().map(|thread| thread.tid).collect();
-            return Self::Threads { tids, cpus };
-        }
-        Self::Command {
-            pid: command.unwrap_or(0),
-            cpus,
+        match subject {
+            Subject::Cpus(chosen) => Self::Cpus(chosen.iter().collect()),
+            Subject::Machine => Self::Cpus(cpus),
+            Subject::Tasks(_) => Self::Threads {
+                tids: threads.iter().map(|thread| thread.tid).collect(),
+                cpus,
+            },
+            Subject::Command => Self::Command {
+                pid: command.unwrap_or(0),
+                cpus,
+            },
         }
     }
 
@@ -295,28 +306,5 @@ impl Tasks {
     /// Returns whether these are some tasks and not all.
     pub(super) const fn are_some(&self) -> bool {
         !matches!(self, Self::Cpus(_))
-    }
-
-    pub(super) fn in_words(&self, args: &Args) -> String {
-        match self {
-            Self::Command { .. } => {
-                let words = args.command.iter().map(|word| word.to_string_lossy());
-                words.collect::<Vec<_>>().join(" ")
-            }
-            Self::Threads { .. } => {
-                let list = |what: &str, numbers: &[u32]| {
-                    let numbers: Vec<String> = numbers.iter().map(u32::to_string).collect();
-                    format!("{what} {}", numbers.join(", "))
-                };
-                match (&args.pid[..], &args.tid[..]) {
-                    (pids, []) => list("process", pids),
-                    (_, tids) => list("thread", tids),
-                }
-            }
-            Self::Cpus(_) => match &args.cpu {
-                Some(cpus) => format!("CPU {cpus}"),
-                None => "the machine".to_owned(),
-            },
-        }
     }
 }

@@ -10,7 +10,7 @@ use super::maps::Maps;
 use super::plan::Tasks;
 use super::samplers::Samplers;
 use super::stream::Stream;
-use crate::args::Record as Args;
+use crate::args::EventOptions;
 use crate::commands::record::progress::{
     INTERVAL, Next, Progress, complain_of_end, react, wait_for_command,
 };
@@ -21,25 +21,26 @@ use crate::system::signals::{Event, Signals};
 /// Records until the end. A round is made when a ring is half full, and ten times a second: so much at most is missing
 /// from the file of a pmctl that is killed.
 pub(super) fn run(
-    args: &Args,
+    options: &EventOptions,
     (samplers, tasks): (&mut Samplers, &Tasks),
     (signals, waiting): (&Signals, Option<Waiting<'_>>),
     (stream, files): (&mut Stream, &mut Files<'_>),
     maps: &mut Maps,
 ) -> Result<Option<Ending>> {
     let begin = Instant::now();
-    if args.delay.is_none() {
+    if options.delay.is_none() {
         samplers.start()?;
     }
-    let mut to_start = args.delay;
+    let mut to_start = options.delay;
     let running = waiting.map(Waiting::release).transpose()?;
     // A command has the terminal for itself.
-    let mut progress = Progress::new(begin, args.quiet || running.is_some());
+    let mut progress = Progress::new(begin, options.common.quiet || running.is_some());
     let mut ending = None;
     // How many of the rings still have tasks.
     let mut ended = 0;
     loop {
-        let left = args
+        let left = options
+            .common
             .duration
             .map(|limit| limit.saturating_sub(begin.elapsed()));
         if left.is_some_and(|left| left.is_zero()) {
@@ -55,7 +56,7 @@ pub(super) fn run(
         let event = {
             let mut descriptors = samplers.descriptors();
             // Rings that are overwritten need no reader.
-            if args.overwrite {
+            if options.overwrite {
                 ended = descriptors.len();
             }
             // Of those that have ended, poll(2) would say so each time.
@@ -78,11 +79,11 @@ pub(super) fn run(
                 break;
             }
         }
-        if args.overwrite {
+        if options.overwrite {
             stream.keep(maps);
         } else if stream.round(samplers, maps)?.is_break() {
             if !stream.is_at_limit() {
-                complain_of_end(args);
+                complain_of_end(&options.common);
             }
             break;
         }
@@ -90,18 +91,18 @@ pub(super) fn run(
         if switch {
             files.switch(stream, samplers, maps)?;
         }
-        if args.overwrite && stream.is_at_limit() {
+        if options.overwrite && stream.is_at_limit() {
             break;
         }
         if running.is_none() && tasks.are_some() && !procfs::is_one_alive(tasks.tids()) {
             break;
         }
         // What is overwritten gets no larger.
-        progress.show((!args.overwrite).then(|| stream.total()));
+        progress.show((!options.overwrite).then(|| stream.total()));
     }
     samplers.stop()?;
     files.stop(to_start);
-    if !args.overwrite {
+    if !options.overwrite {
         // What it says is of no use any more.
         let _ = stream.round(samplers, maps)?;
     }

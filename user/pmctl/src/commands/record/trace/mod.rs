@@ -33,7 +33,7 @@ use super::host::host;
 use super::opening::Opening;
 use super::summary::{Written, summarize};
 use super::target::Target;
-use crate::args::Record as Args;
+use crate::args::{Subject, TraceOptions};
 use crate::recording::perfdata::{Body, Finished, Loss, Notes, Record, Stamp};
 use crate::recording::procfs;
 use crate::recording::unwind::Cuts;
@@ -43,20 +43,21 @@ use crate::system::signals::Signals;
 use crate::system::stdio::complain;
 
 /// Records, and returns the exit code.
-pub(super) fn record(args: &Args) -> Result<u8> {
+pub(super) fn record(options: &TraceOptions) -> Result<u8> {
+    let common = &options.common;
     let Opening {
         pmu,
         online,
         command,
-    } = Opening::new(args)?;
-    let watched = args.pid.first().copied();
+    } = Opening::new(common)?;
+    let watched = common.subject.process();
     if let Some(pid) = watched.filter(|pid| !procfs::is_alive(*pid)) {
         return Err(Usage(format!("-p: there is no process {pid}.")).into());
     }
     let session = Session::open().map_err(exit::with_help)?;
-    let plan = Plan::new(args, &pmu, &session)?;
+    let plan = Plan::new(options, &pmu, &session)?;
     // Before the work: a user that can't write the file learns it now.
-    let target = Target::open(&args.output)?;
+    let target = Target::open(&common.output)?;
     let cannot_write = || format!("can't write {}", target.name());
 
     let signals = Signals::hold()?;
@@ -68,13 +69,13 @@ pub(super) fn record(args: &Args) -> Result<u8> {
     let device = session.device();
     // Before the buffers, whose size can be less: perf's rings count against the same limit.
     let mut log = TaskLog::begin(&online, process, device);
-    let ready = Ready::new(&session, &plan.config, args.pages)?;
+    let ready = Ready::new(&session, &plan.config, common.pages)?;
     sideband::visit(&online)?;
-    let scope = Scope::new(args, process, log.knows_tasks());
+    let scope = Scope::new(common, process, log.knows_tasks());
     let host = host(online.len())?;
-    let sink = target.begin(plan.describe(args.branches), &host);
+    let sink = target.begin(plan.describe(options.branches), &host);
     let mut stream = Stream::new(&plan, scope, sink.with_context(cannot_write)?);
-    let run = run::run(args, ready, (&signals, waiting), |chunks| {
+    let run = run::run(options, ready, (&signals, waiting), |chunks| {
         // The driver's records first: so all that happened before them is told.
         log.watch(device);
         stream.take(&chunks, &mut log)?;
@@ -82,7 +83,7 @@ pub(super) fn record(args: &Args) -> Result<u8> {
     })?;
 
     let mut ended = stream.end(&mut log).with_context(cannot_write)?;
-    let mut notes = notes(args, &plan, &mut ended, &run.collected, log.degraded());
+    let mut notes = notes(options, &plan, &mut ended, &run.collected, log.degraded());
     let last = mem::take(&mut ended.counted.last);
     let lost = |loss| lost_record(loss, &last);
     ended
@@ -100,12 +101,12 @@ pub(super) fn record(args: &Args) -> Result<u8> {
         elapsed: run.elapsed,
         delay: None,
         cpus: host.cpus_online,
-        period: Some(args.period),
+        period: Some(options.period),
         is_all: true,
         cuts: Cuts::default(),
     };
     // The recording is whole without it.
-    let _ = summarize(args, &notes, &written);
+    let _ = summarize(common, &notes, &written);
 
     if let Some(words) = run.ending.and_then(Ending::in_words) {
         complain(words);
@@ -118,7 +119,7 @@ pub(super) fn record(args: &Args) -> Result<u8> {
 
 /// Returns the notes of a recording that has ended.
 fn notes(
-    args: &Args,
+    options: &TraceOptions,
     plan: &Plan,
     ended: &mut Ended<'_>,
     collected: &Collected,
@@ -127,24 +128,24 @@ fn notes(
     let counted = &ended.counted;
     let total = |(index, event): (usize, &Planned)| match event.unit {
         Some(_) => counted.values.sum(index),
-        None => match &args.cpu {
-            Some(cpus) => {
+        None => match &options.common.subject {
+            Subject::Cpus(cpus) => {
                 let each = cpus.iter().map(|cpu| counted.totals.on(event.id, cpu));
                 each.fold(0, u64::saturating_add)
             }
-            None => counted.totals.on_all(event.id),
+            _ => counted.totals.on_all(event.id),
         },
     };
     let totals = plan.events.iter().enumerate().map(total).collect();
     Notes {
         version: Notes::VERSION,
-        scope: ended.scope.in_words(args),
+        scope: ended.scope.in_words(&options.common),
         tasks_only: false,
         totals,
         degraded,
         losses: losses(&collected.flags, &ended.counted.lost(plan)),
         overwritten: false,
-        rotate: args.rotate,
+        rotate: options.rotate,
         gaps: collected.gaps,
         // It is known when the file is finished.
         cut: None,

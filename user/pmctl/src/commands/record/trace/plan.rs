@@ -6,7 +6,7 @@ use perfmon::spec::{self, EventSpec, SampleRate};
 use perfmon::trace::{Config, Event as TraceEvent, EventId, FixedEvent};
 use perfmon::{CounterId, Modes, Pmu, Session};
 
-use crate::args::Record;
+use crate::args::{TraceEvents, TraceOptions};
 use crate::commands::record::sampled::{DEFAULT, MIXED_BRANCHES, kind, refuse_unsampled};
 use crate::events::schedule::{CounterSupply, schedule};
 use crate::events::values::{self, Unit, Value};
@@ -42,17 +42,31 @@ pub(super) struct Planned {
     pub(super) period: Option<u32>,
 }
 
+/// The events that the command line asks for.
+#[derive(Default)]
+struct Wanted {
+    /// Events that make samples.
+    sampled: Vec<EventSpec>,
+    /// Events that are counted from sample to sample.
+    counted: Vec<EventSpec>,
+    /// Values that are read at each sample.
+    values: Vec<Value>,
+}
+
 impl Plan {
     /// Makes the plan of the command line, and defines the events that have no id of their own.
-    pub(super) fn new(args: &Record, pmu: &Pmu, session: &Session) -> Result<Self> {
-        let (counted_texts, values) = values::split(&args.count);
-        let (sampled, counted) = wanted(args, &counted_texts, pmu)?;
+    pub(super) fn new(options: &TraceOptions, pmu: &Pmu, session: &Session) -> Result<Self> {
+        let Wanted {
+            sampled,
+            counted,
+            values,
+        } = Wanted::new(&options.events, pmu)?;
         let period = |index: usize, event: &EventSpec| {
             if index >= sampled.len() {
                 return Ok(None);
             }
             match event.rate {
-                None => Ok(Some(args.period)),
+                None => Ok(Some(options.period)),
                 Some(SampleRate::Period(period)) if u32::try_from(period).is_ok() => {
                     Ok(u32::try_from(period).ok())
                 }
@@ -63,9 +77,9 @@ impl Plan {
             }
         };
         let events: Vec<EventSpec> = [&sampled[..], &counted[..]].concat();
-        refuse_the_impossible(args, &events)?;
+        refuse_the_impossible(options, &events)?;
 
-        if args.branches && !session.device().properties().last_branch {
+        if options.branches && !session.device().properties().last_branch {
             return Err(Usage(
                 "-b: this CPU does not record branches (LBR). Leave -b out.".to_owned(),
             )
@@ -85,7 +99,7 @@ impl Plan {
         }
         let mut config = Config::builder();
         for event in &planned {
-            config = config.event(event.to_trace(args.branches));
+            config = config.event(event.to_trace(options.branches));
         }
         Ok(Self {
             config: config.build()?,
@@ -158,38 +172,44 @@ impl Planned {
     }
 }
 
-/// Returns the events that make samples, and those that are counted at them.
-fn wanted(
-    args: &Record,
-    counted: &[String],
-    pmu: &Pmu,
-) -> Result<(Vec<EventSpec>, Vec<EventSpec>), Usage> {
-    let parse = |texts: &[String]| -> Result<Vec<EventSpec>, Usage> {
-        texts.iter().try_for_each(|text| refuse_unsampled(text))?;
-        let lists = texts
-            .iter()
-            .map(|text| spec::parse_without_groups(text, pmu));
-        let lists: Result<Vec<_>, _> = lists.collect();
-        let lists = lists.map_err(|error| Usage(error.to_string()))?;
-        Ok(lists.into_iter().flatten().collect())
-    };
-    let Some(timebase) = &args.timebase else {
-        let texts = match &args.events[..] {
-            [] => &[DEFAULT.to_owned()],
-            texts => texts,
+impl Wanted {
+    fn new(events: &TraceEvents, pmu: &Pmu) -> Result<Self, Usage> {
+        let parse = |texts: &[String]| -> Result<Vec<EventSpec>, Usage> {
+            texts.iter().try_for_each(|text| refuse_unsampled(text))?;
+            let lists = texts
+                .iter()
+                .map(|text| spec::parse_without_groups(text, pmu));
+            let lists: Result<Vec<_>, _> = lists.collect();
+            let lists = lists.map_err(|error| Usage(error.to_string()))?;
+            Ok(lists.into_iter().flatten().collect())
         };
-        return Ok((parse(texts)?, Vec::new()));
-    };
-    let sampled = parse(std::slice::from_ref(timebase))?;
-    if sampled.len() != 1 {
-        return Err(Usage(
-            "--timebase takes one event; the others belong to --count.".to_owned(),
-        ));
+        match events {
+            TraceEvents::Sampled(texts) => Ok(Self {
+                sampled: match &texts[..] {
+                    [] => parse(&[DEFAULT.to_owned()])?,
+                    texts => parse(texts)?,
+                },
+                ..Self::default()
+            }),
+            TraceEvents::Timebase { timebase, count } => {
+                let sampled = parse(std::slice::from_ref(timebase))?;
+                if sampled.len() != 1 {
+                    return Err(Usage(
+                        "--timebase takes one event; the others belong to --count.".to_owned(),
+                    ));
+                }
+                let (counted, values) = values::split(count);
+                Ok(Self {
+                    sampled,
+                    counted: parse(&counted)?,
+                    values,
+                })
+            }
+        }
     }
-    Ok((sampled, parse(counted)?))
 }
 
-fn refuse_the_impossible(args: &Record, events: &[EventSpec]) -> Result<(), Usage> {
+fn refuse_the_impossible(options: &TraceOptions, events: &[EventSpec]) -> Result<(), Usage> {
     let pinned = events
         .iter()
         .any(|event| matches!(event.pinned, Some(CounterId::General(_))));
@@ -200,7 +220,7 @@ fn refuse_the_impossible(args: &Record, events: &[EventSpec]) -> Result<(), Usag
             "`:PMC0` and the like: the driver chooses the general counters of a recording. Leave the modifier out.",
         ),
         (
-            args.branches && args.timebase.is_none() && mixed,
+            options.branches && matches!(options.events, TraceEvents::Sampled(_)) && mixed,
             MIXED_BRANCHES,
         ),
     ];

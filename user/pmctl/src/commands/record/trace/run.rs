@@ -8,7 +8,7 @@ use anyhow::Result;
 use perfmon::trace::Chunk;
 
 use super::collect::{Collected, Ready};
-use crate::args::Record;
+use crate::args::TraceOptions;
 use crate::commands::record::progress::{
     INTERVAL, Next, Progress, complain_of_end, react, wait_for_command,
 };
@@ -27,19 +27,21 @@ pub(super) struct Run {
 /// Records until the end. `round` is called now and then with what was recorded since, and a last time after the end;
 /// it may break the recording off.
 pub(super) fn run(
-    args: &Record,
+    options: &TraceOptions,
     ready: Ready<'_>,
     (signals, waiting): (&Signals, Option<Waiting<'_>>),
     mut round: impl FnMut(Vec<Chunk>) -> Result<ControlFlow<()>>,
 ) -> Result<Run> {
+    let common = &options.common;
+    let watched = common.subject.process();
     let begin = Instant::now();
     let mut collector = ready.start()?;
     let running = waiting.map(Waiting::release).transpose()?;
     // A command has the terminal for itself.
-    let mut progress = Progress::new(begin, args.quiet || running.is_some());
+    let mut progress = Progress::new(begin, common.quiet || running.is_some());
     let mut ending = None;
     loop {
-        let left = args
+        let left = common
             .duration
             .map(|limit| limit.saturating_sub(begin.elapsed()));
         if left.is_some_and(|left| left.is_zero()) {
@@ -55,13 +57,13 @@ pub(super) fn run(
             }
         }
         if round(collector.poll()?)?.is_break() {
-            complain_of_end(args);
+            complain_of_end(common);
             break;
         }
-        if args.pid.first().is_some_and(|pid| !procfs::is_alive(*pid)) {
+        if watched.is_some_and(|pid| !procfs::is_alive(pid)) {
             break;
         }
-        if args.rotate && collector.is_nearly_full() {
+        if options.rotate && collector.is_nearly_full() {
             collector = collector.rotate()?;
         }
         progress.show(Some(collector.size()));

@@ -3,7 +3,7 @@
 
 use std::collections::HashSet;
 
-use crate::args::Record as Args;
+use crate::args::{CommonOptions, Subject};
 use crate::events::cpus::Cpus;
 use crate::recording::perfdata::{Body, Record};
 
@@ -19,10 +19,10 @@ pub(super) enum Scope<'a> {
 
 impl<'a> Scope<'a> {
     /// Returns the scope of the command line: `process` is the command's, or that of -p.
-    pub(super) fn new(args: &'a Args, process: Option<u32>, knows_tasks: bool) -> Self {
-        match (&args.cpu, process) {
-            (Some(cpus), _) => Self::Cpus(cpus),
-            (None, Some(pid)) if !args.all_cpus && knows_tasks => {
+    pub(super) fn new(options: &'a CommonOptions, process: Option<u32>, knows_tasks: bool) -> Self {
+        match (&options.subject, process) {
+            (Subject::Cpus(cpus), _) => Self::Cpus(cpus),
+            (Subject::Command | Subject::Tasks(_), Some(pid)) if knows_tasks => {
                 Self::Family(HashSet::from([pid]))
             }
             _ => Self::All,
@@ -51,17 +51,10 @@ impl<'a> Scope<'a> {
         }
     }
 
-    pub(super) fn in_words(&self, args: &Args) -> String {
+    pub(super) fn in_words(&self, options: &CommonOptions) -> String {
         match self {
             Self::All => "the machine".to_owned(),
-            Self::Cpus(cpus) => format!("CPU {cpus}"),
-            Self::Family(_) => {
-                if let Some(pid) = args.pid.first() {
-                    return format!("process {pid}");
-                }
-                let words = args.command.iter().map(|word| word.to_string_lossy());
-                words.collect::<Vec<_>>().join(" ")
-            }
+            Self::Cpus(_) | Self::Family(_) => options.subject_in_words(),
         }
     }
 }

@@ -1,0 +1,424 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Which recorder the options of `record` ask for, and what it is to do.
+//!
+//! Options that can't be had together are refused here, so behind this there are none.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use perfmon::Modes;
+
+use super::call_graph::{CallGraph, CallGraphMode};
+use super::sampling::{Frequency, Record, SwitchOutput};
+use crate::events::cpus::Cpus;
+use crate::events::modes;
+use crate::events::threads::Asked;
+use crate::recording::perfdata::BranchKinds;
+use crate::system::child::Streams;
+use crate::system::exit::Usage;
+
+/// A recorder, with what it is to do.
+#[derive(Debug)]
+pub(crate) enum Recorder {
+    /// Events of tasks or CPUs, with a ring for each CPU.
+    Events(EventOptions),
+    /// A trace of the whole machine.
+    Trace(TraceOptions),
+}
+
+/// Options of both recorders.
+#[derive(Debug)]
+pub(crate) struct CommonOptions {
+    pub(crate) subject: Subject,
+    /// The command to run with its arguments; empty if there is none.
+    pub(crate) command: Vec<OsString>,
+    pub(crate) output: PathBuf,
+    /// Size of each ring or buffer in pages.
+    pub(crate) pages: Option<u32>,
+    pub(crate) duration: Option<Duration>,
+    pub(crate) quiet: bool,
+}
+
+/// The tasks or CPUs whose samples are recorded.
+#[derive(Debug)]
+pub(crate) enum Subject {
+    /// The command and what it starts.
+    Command,
+    /// Running processes and threads, and what they start.
+    Tasks(Asked),
+    /// All programs on these CPUs.
+    Cpus(Cpus),
+    /// All programs.
+    Machine,
+}
+
+/// Options of the recorder of events.
+#[derive(Debug)]
+pub(crate) struct EventOptions {
+    pub(crate) common: CommonOptions,
+    /// The events, as on the command line; empty for the usual one.
+    pub(crate) events: Vec<String>,
+    pub(crate) rate: Rate,
+    /// Modes of the events without a modifier.
+    pub(crate) modes: Modes,
+    pub(crate) call_graph: Option<CallGraph>,
+    /// The branches that samples have besides; those of [`CallGraph::LastBranches`] are not among them.
+    pub(crate) branches: Option<BranchKinds>,
+    /// Tasks that the sampled tasks create are sampled, too.
+    pub(crate) inherit: bool,
+    pub(crate) delay: Option<Duration>,
+    pub(crate) max_size: Option<u64>,
+    /// The rings keep the newest samples.
+    pub(crate) overwrite: bool,
+    pub(crate) switch_output: Option<SwitchOutput>,
+    /// Number of files of `switch_output` that are kept.
+    pub(crate) max_files: Option<u32>,
+}
+
+/// How often a sample is taken of an event that does not say it itself.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Rate {
+    Period(u32),
+    Frequency(Frequency),
+}
+
+/// Options of the recorder of traces.
+#[derive(Debug)]
+pub(crate) struct TraceOptions {
+    pub(crate) common: CommonOptions,
+    pub(crate) events: TraceEvents,
+    /// Period of an event that does not say it itself.
+    pub(crate) period: u32,
+    /// Samples have the last branches.
+    pub(crate) branches: bool,
+    /// The buffers are changed when one is nearly full.
+    pub(crate) rotate: bool,
+}
+
+/// The events of a trace, as on the command line.
+#[derive(Debug)]
+pub(crate) enum TraceEvents {
+    /// Each makes samples; empty for the usual one.
+    Sampled(Vec<String>),
+    /// One makes samples, and others are counted at them.
+    Timebase {
+        timebase: String,
+        count: Vec<String>,
+    },
+}
+
+impl Recorder {
+    /// Chooses the recorder.
+    ///
+    /// # Errors
+    /// Some options can't be had together.
+    pub(crate) fn new(args: &Record) -> Result<Self, Usage> {
+        // Those that only a trace has.
+        if args.timebase.is_some() || args.rotate {
+            TraceOptions::new(args).map(Self::Trace)
+        } else {
+            EventOptions::new(args).map(Self::Events)
+        }
+    }
+}
+
+impl CommonOptions {
+    fn new(args: &Record) -> Result<Self, Usage> {
+        Ok(Self {
+            subject: Subject::new(args)?,
+            command: args.command.clone(),
+            output: args.output.clone(),
+            pages: args.pages,
+            duration: args.duration,
+            quiet: args.quiet,
+        })
+    }
+
+    /// Returns the streams of the command: a recording that goes to standard output has that for itself.
+    pub(crate) fn streams(&self) -> Streams {
+        if self.is_to_standard_output() {
+            Streams::Error
+        } else {
+            Streams::Own
+        }
+    }
+
+    /// Returns whether the recording is a stream to standard output.
+    pub(crate) fn is_to_standard_output(&self) -> bool {
+        self.output.as_os_str() == "-"
+    }
+
+    /// Returns the subject in words: for a command, its command line.
+    pub(crate) fn subject_in_words(&self) -> String {
+        let list = |what: &str, numbers: &[u32]| {
+            let numbers: Vec<String> = numbers.iter().map(u32::to_string).collect();
+            format!("{what} {}", numbers.join(", "))
+        };
+        match &self.subject {
+            Subject::Command => {
+                let words = self.command.iter().map(|word| word.to_string_lossy());
+                words.collect::<Vec<_>>().join(" ")
+            }
+            Subject::Tasks(Asked { pids, tids }) if tids.is_empty() => list("process", pids),
+            Subject::Tasks(Asked { tids, .. }) => list("thread", tids),
+            Subject::Cpus(cpus) => format!("CPU {cpus}"),
+            Subject::Machine => "the machine".to_owned(),
+        }
+    }
+}
+
+impl Subject {
+    fn new(args: &Record) -> Result<Self, Usage> {
+        if let Some(cpus) = &args.cpu {
+            return Ok(Self::Cpus(cpus.clone()));
+        }
+        if args.all_cpus {
+            return Ok(Self::Machine);
+        }
+        if !args.pid.is_empty() || !args.tid.is_empty() {
+            return Ok(Self::Tasks(Asked {
+                pids: args.pid.clone(),
+                tids: args.tid.clone(),
+            }));
+        }
+        if args.command.is_empty() {
+            return Err(Usage(
+                "there is nothing to run.\n\
+                 Give a command (`pmctl record -- make`), a process (-p PID) or a thread (-t TID), or record the whole system until Ctrl-C (-a)."
+                    .to_owned(),
+            ));
+        }
+        Ok(Self::Command)
+    }
+
+    /// Returns the first of the processes that are asked for.
+    pub(crate) fn process(&self) -> Option<u32> {
+        match self {
+            Self::Tasks(tasks) => tasks.pids.first().copied(),
+            Self::Command | Self::Cpus(_) | Self::Machine => None,
+        }
+    }
+}
+
+impl EventOptions {
+    fn new(args: &Record) -> Result<Self, Usage> {
+        refuse_two_subjects(args)?;
+        refuse_callers_without_chains(args)?;
+        let has_calls = args.call_graph_mode() == Some(CallGraphMode::LastBranches);
+        refuse(&[
+            (
+                args.overwrite && matches!(args.switch_output, Some(SwitchOutput::Size(_))),
+                "--overwrite: nothing is written until there is a reason, so no file gets large. Give a time or `signal` to \
+                 --switch-output, and the size of the rings with -m.",
+            ),
+            (
+                args.switch_output.is_some() && args.output.as_os_str() == "-",
+                "--switch-output writes files, and not to standard output. Leave `-o -` out.",
+            ),
+            (
+                has_calls && (args.branches || args.branch_filter.is_some()),
+                "-b, -j: not with --call-graph=lbr, for which the CPU records calls only. Leave out one of the two.",
+            ),
+            (
+                has_calls && (args.all_cpus || args.cpu.is_some()),
+                "--call-graph=lbr: the CPU records the calls of a task, and -a and -C sample all tasks. \
+                 --call-graph=dwarf copies stacks.",
+            ),
+        ])?;
+        let any = args.branches.then_some(BranchKinds::ANY);
+        Ok(Self {
+            rate: match args.frequency {
+                Some(frequency) => Rate::Frequency(frequency),
+                None => Rate::Period(args.period),
+            },
+            modes: modes::wanted(args.all_user, args.all_kernel),
+            call_graph: args.call_graph()?,
+            branches: args.branch_filter.or(any),
+            inherit: !args.no_inherit,
+            delay: args.delay,
+            max_size: args.max_size,
+            overwrite: args.overwrite,
+            switch_output: args.switch_output,
+            max_files: args.switch_max_files,
+            events: args.events.clone(),
+            common: CommonOptions::new(args)?,
+        })
+    }
+
+    /// Returns the kinds of branches that the CPU is to record.
+    pub(crate) fn branch_kinds(&self) -> Option<BranchKinds> {
+        match self.call_graph {
+            Some(CallGraph::LastBranches(_)) => Some(BranchKinds::CALL_STACK),
+            _ => self.branches,
+        }
+    }
+}
+
+impl TraceOptions {
+    fn new(args: &Record) -> Result<Self, Usage> {
+        refuse_two_subjects(args)?;
+        refuse(&[
+            (
+                args.branch_filter.is_some(),
+                "-j: traces of the whole machine, which --timebase and --rotate take, have branches of all kinds: give -b.",
+            ),
+            (
+                args.frequency.is_some() || args.call_graph_mode().is_some(),
+                "-F and -g: traces of the whole machine, which --timebase and --rotate take, have neither a frequency nor \
+                 call chains. Leave out one or the other.",
+            ),
+            (
+                args.delay.is_some()
+                    || args.max_size.is_some()
+                    || args.no_inherit
+                    || args.all_user
+                    || args.all_kernel,
+                "-D, -i, --max-size, --all-user and --all-kernel: not with --timebase or --rotate, which trace the whole \
+                 machine. `:u` behind an event samples user mode.",
+            ),
+        ])?;
+        refuse_callers_without_chains(args)?;
+        refuse(&[
+            (
+                args.overwrite || args.switch_output.is_some(),
+                "--overwrite and --switch-output: not with --timebase or --rotate, which trace the whole machine. Leave out \
+                 one or the other.",
+            ),
+            (
+                !args.tid.is_empty() || args.pid.len() > 1,
+                "-t, and -p with several processes: not with --timebase or --rotate, which trace the whole machine.",
+            ),
+        ])?;
+        Ok(Self {
+            events: match args.timebase.clone() {
+                Some(timebase) => TraceEvents::Timebase {
+                    timebase,
+                    count: args.count.clone(),
+                },
+                None => TraceEvents::Sampled(args.events.clone()),
+            },
+            period: args.period,
+            branches: args.branches,
+            rotate: args.rotate,
+            common: CommonOptions::new(args)?,
+        })
+    }
+}
+
+fn refuse_two_subjects(args: &Record) -> Result<(), Usage> {
+    let has_tasks = !args.pid.is_empty() || !args.tid.is_empty();
+    refuse(&[(
+        has_tasks && !args.command.is_empty(),
+        "-p and -t take no command: they record until the tasks end, or for --duration SECS.",
+    )])
+}
+
+fn refuse_callers_without_chains(args: &Record) -> Result<(), Usage> {
+    let has_callers = args.user_callchains || args.kernel_callchains;
+    refuse(&[(
+        has_callers && args.call_graph_mode().is_none(),
+        "--user-callchains and --kernel-callchains choose a part of the call chains, which -g records. Add -g.",
+    )])
+}
+
+/// Fails with the first reason that applies.
+fn refuse(reasons: &[(bool, &str)]) -> Result<(), Usage> {
+    match reasons.iter().find(|(applies, _)| *applies) {
+        Some((_, reason)) => Err(Usage((*reason).to_owned())),
+        None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::args::call_graph::{Callers, KernelCallers};
+    use crate::args::{Cli, Command};
+
+    fn recorder(options: &str) -> Result<Recorder, Usage> {
+        let words = format!("pmctl record {options}");
+        let words: Vec<OsString> = words.split(' ').map(OsString::from).collect();
+        let cli = Cli::parse_words(&words).expect("the words are options");
+        let Command::Record(args) = cli.command else {
+            panic!("{options}");
+        };
+        Recorder::new(&args)
+    }
+
+    fn events(options: &str) -> EventOptions {
+        match recorder(options) {
+            Ok(Recorder::Events(events)) => events,
+            other => panic!("{options}: {other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_timebase_and_rotation_need_a_trace() {
+        let trace = |options| matches!(recorder(options), Ok(Recorder::Trace(_)));
+        assert!(trace("--timebase cycles --count branches true"));
+        assert!(trace("--rotate -b -p 1"));
+        assert!(!trace("-b -p 1"));
+    }
+
+    #[test]
+    fn call_graphs_have_the_callers_that_are_asked_for() {
+        let graph = |options: &str| events(&format!("{options} true")).call_graph;
+        assert_eq!(graph("-c 9"), None);
+        assert_eq!(graph("-g"), Some(CallGraph::FramePointers(Callers::All)));
+        assert_eq!(
+            graph("-g --kernel-callchains"),
+            Some(CallGraph::FramePointers(Callers::Kernel))
+        );
+        let dwarf = |kernel| CallGraph::Dwarf { stack: 64, kernel };
+        assert_eq!(graph("-g dwarf,64"), Some(dwarf(KernelCallers::Recorded)));
+        assert_eq!(
+            graph("--call-graph dwarf,64 --user-callchains"),
+            Some(dwarf(KernelCallers::LeftOut))
+        );
+        assert_eq!(
+            graph("--call-graph lbr"),
+            Some(CallGraph::LastBranches(KernelCallers::Recorded))
+        );
+    }
+
+    #[test]
+    fn calls_take_the_place_of_branches() {
+        let kinds = |options: &str| events(&format!("{options} true")).branch_kinds();
+        assert_eq!(kinds("-g"), None);
+        assert_eq!(kinds("-b"), Some(BranchKinds::ANY));
+        assert_eq!(kinds("--call-graph lbr"), Some(BranchKinds::CALL_STACK));
+    }
+
+    #[test]
+    fn what_cannot_be_had_together_is_refused_by_name() {
+        for (options, named) in [
+            ("-p 1 true", "-p and -t"),
+            ("-c 9", "nothing to run"),
+            ("--rotate -j any true", "-j:"),
+            ("--rotate -g true", "-F and -g"),
+            ("--rotate -D 5 true", "-D, -i"),
+            ("--rotate --user-callchains true", "Add -g"),
+            ("--rotate --overwrite true", "--overwrite and"),
+            ("--rotate -t 1", "-t, and -p"),
+            ("--user-callchains true", "Add -g"),
+            ("--overwrite --switch-output=1M true", "--overwrite:"),
+            ("--switch-output -o - true", "Leave `-o -` out"),
+            ("--call-graph lbr -b true", "-b, -j"),
+            ("--call-graph lbr -a true", "--call-graph=lbr:"),
+            (
+                "--call-graph lbr --kernel-callchains true",
+                "--call-graph=lbr finds",
+            ),
+            (
+                "--call-graph dwarf --kernel-callchains true",
+                "--call-graph=dwarf finds",
+            ),
+        ] {
+            match recorder(options) {
+                Err(Usage(text)) => assert!(text.contains(named), "{options}: {text}"),
+                Ok(recorder) => panic!("{options}: {recorder:?}"),
+            }
+        }
+    }
+}
