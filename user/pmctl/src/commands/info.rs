@@ -3,6 +3,7 @@
 
 use std::io::Write;
 
+use anstyle::Style;
 use anyhow::Result;
 use perfmon::spec::{self, OnCounters};
 use perfmon::{CounterId, Device, Encoding, Pmu};
@@ -14,6 +15,7 @@ use crate::system::hypervisor::Hypervisor;
 use crate::system::machine::Machine;
 use crate::system::pmu::architecture;
 use crate::system::processes;
+use crate::system::table::{Align, Table};
 use crate::system::text::{count, thousands};
 
 /// Writes a table of facts, and one of events.
@@ -149,21 +151,15 @@ fn write_events(pmu: &Pmu, output: &mut dyn Write) -> Result<()> {
     let caches = spec::cache_events(pmu);
     let caches = caches.map(|event| (event.to_string(), event.on(pmu), String::new()));
     let rows: Vec<(String, Option<OnCounters>, String)> = named.chain(caches).collect();
-    let names = rows.iter().map(|(name, ..)| name.len());
-    let width = names.max().unwrap_or(0);
-    writeln!(
-        output,
-        "{:width$}  {:<10} {:<11} also called",
-        "event", "raw", "counters"
-    )?;
+    let headings = ["event", "raw", "counters", "also called"];
+    let mut table = Table::new(&headings.map(|text| (text, Align::Left))).without_margin();
     for (name, found, others) in rows {
         let (raw, counters) = found.map_or((String::new(), "not here".to_owned()), |found| {
             encoding(&found, pmu)
         });
-        let line = format!("{name:width$}  {raw:<10} {counters:<11} {others}");
-        writeln!(output, "{}", line.trim_end())?;
+        table.row(&[name, raw, counters, others], Style::new());
     }
-    Ok(())
+    Ok(table.write(None, Style::new(), output)?)
 }
 
 fn encoding(found: &OnCounters, pmu: &Pmu) -> (String, String) {

@@ -12,5 +12,6 @@ pub(crate) mod processes;
 pub(crate) mod screen;
 pub(crate) mod signals;
 pub(crate) mod stdio;
+pub(crate) mod table;
 pub(crate) mod text;
 pub(crate) mod whole_file;

@@ -7,8 +7,8 @@ use anstyle::Style;
 use anyhow::Result;
 
 use super::compared::Compared;
-use crate::commands::report::{Align, Table};
 use crate::system::screen::Screen;
+use crate::system::table::{Align, Table};
 use crate::system::text::{count, printable};
 
 /// Prints the table.

@@ -8,9 +8,10 @@ use anyhow::Result;
 
 use super::{Compared, Comparison, Row};
 use crate::args::Diff;
-use crate::commands::report::{Align, Table, heading};
+use crate::commands::report::heading;
 use crate::recording::perfdata;
 use crate::system::screen::Screen;
+use crate::system::table::{Align, Table};
 use crate::system::text::{count, printable, thousands};
 
 /// The names of the recordings.

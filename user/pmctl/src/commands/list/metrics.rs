@@ -3,6 +3,7 @@
 
 use std::io::Write;
 
+use anstyle::Style;
 use anyhow::Result;
 use perfmon::Pmu;
 use perfmon::spec::models::Model;
@@ -12,6 +13,7 @@ use serde::Serialize;
 use super::matches;
 use crate::events::metrics::{self, Facts, Formulas};
 use crate::system::machine::Machine;
+use crate::system::table::{Align, Table};
 
 /// A metric, and whether it can be counted.
 pub(super) struct Listed {
@@ -90,22 +92,20 @@ pub(super) fn matching_groups(glob: Option<&str>, listed: &[Listed]) -> Vec<&'st
 
 /// Writes a table of metrics.
 pub(super) fn write_table(listed: &[Listed], output: &mut dyn Write) -> Result<()> {
-    let width = |of: &dyn Fn(&Listed) -> usize, least: usize| {
-        listed.iter().map(of).max().unwrap_or(0).max(least)
-    };
-    let unit = |listed: &Listed| listed.metric.map_or("", |metric| metric.unit);
-    let names = width(&|listed| listed.name.len(), "metric".len());
-    let units = width(&|listed| unit(listed).len(), "unit".len());
-    writeln!(output, "{:names$}  {:units$}  groups", "metric", "unit")?;
+    let headings = ["metric", "unit", "groups"];
+    let mut table = Table::new(&headings.map(|text| (text, Align::Left))).without_margin();
     for metric in listed {
         let note = match &metric.missing {
             None => metric.groups(),
             Some(reason) => format!("not here: {}", reason.replace('\n', " ")),
         };
-        let line = format!("{:names$}  {:units$}  {note}", metric.name, unit(metric));
-        writeln!(output, "{}", line.trim_end())?;
+        let unit = metric.metric.map_or("", |metric| metric.unit);
+        table.row(
+            &[metric.name.to_owned(), unit.to_owned(), note],
+            Style::new(),
+        );
     }
-    Ok(())
+    Ok(table.write(None, Style::new(), output)?)
 }
 
 /// What JSON has of a metric. Keys without a value are left out.

@@ -6,6 +6,7 @@ mod metrics;
 
 use std::io::Write;
 
+use anstyle::Style;
 use anyhow::{Context, Result};
 use perfmon::spec::models::{Event, Model, models};
 use perfmon::spec::{self, OnCounters};
@@ -19,6 +20,7 @@ use crate::events::decode;
 use crate::system::exit::{FAILURE, Usage};
 use crate::system::machine::Machine;
 use crate::system::stdio::complain;
+use crate::system::table::{Align, Table};
 use crate::system::text::{count, did_you_mean, wrap};
 
 /// The argument of --model that asks for the names of the models.
@@ -317,21 +319,8 @@ fn write_table(
 ) -> Result<()> {
     /// The width of descriptions.
     const WIDTH: usize = 76;
-    let width = |of: &dyn Fn(&Named) -> usize, least: usize| {
-        events.iter().map(of).max().unwrap_or(0).max(least)
-    };
-    let counters = |event: &Named| match &event.on {
-        Ok(found) => counters(found, pmu),
-        Err(_) => "none".to_owned(),
-    };
-    let names = width(&|event| event.name.len(), "event".len());
-    let raws = width(&|event| event.raw().map_or(0, |raw| raw.len()), "raw".len());
-    let places = width(&|event| counters(event).len(), "counters".len());
-    writeln!(
-        output,
-        "{:names$}  {:raws$}  {:places$}  also called",
-        "event", "raw", "counters"
-    )?;
+    let headings = ["event", "raw", "counters", "also called"];
+    let mut table = Table::new(&headings.map(|text| (text, Align::Left))).without_margin();
     for event in events {
         let note = match &event.on {
             Ok(_) if event.listed.as_ref().is_some_and(|event| event.deprecated) => {
@@ -340,21 +329,18 @@ fn write_table(
             Ok(_) => event.also.join(", "),
             Err(reason) => reason.clone(),
         };
+        let counters = match &event.on {
+            Ok(found) => counters(found, pmu),
+            Err(_) => "none".to_owned(),
+        };
         let raw = event.raw().unwrap_or_default();
-        let line = format!(
-            "{:names$}  {raw:raws$}  {:places$}  {note}",
-            event.name,
-            counters(event)
-        );
-        writeln!(output, "{}", line.trim_end())?;
-        for line in descriptions
-            .of(event.all_names())
-            .map_or(Vec::new(), |text| wrap(text, WIDTH))
-        {
-            writeln!(output, "    {line}")?;
-        }
+        table.row(&[event.name.clone(), raw, counters, note], Style::new());
+        let description = descriptions.of(event.all_names());
+        let lines = description.map_or(Vec::new(), |text| wrap(text, WIDTH));
+        let lines = lines.into_iter().map(|line| format!("    {line}"));
+        table.under(lines.collect());
     }
-    Ok(())
+    Ok(table.write(None, Style::new(), output)?)
 }
 
 /// Returns the counters in words: `PMC` for all, `PMC0-3`, `PMC1 FIXED0`.

@@ -6,12 +6,12 @@ use std::io::Write;
 
 use anyhow::Result;
 
-use super::table::{Align, Table};
 use super::{percent, shown, write_none_left, write_rest};
 use crate::args::Report;
 use crate::recording::perfdata::Recording;
 use crate::recording::profile::{self, Site};
 use crate::system::screen::Screen;
+use crate::system::table::{Align, Table};
 use crate::system::text::thousands;
 
 /// Numbers of times that a branch was taken and mispredicted.

@@ -6,7 +6,6 @@ mod callers;
 mod nameless;
 mod packages;
 mod rows;
-mod table;
 mod values;
 
 use std::io::Write;
@@ -19,10 +18,10 @@ use crate::recording::perfdata::{self, Recording};
 use crate::recording::profile::{self, Details};
 use crate::system::exit::Usage;
 use crate::system::screen::Screen;
+use crate::system::table::{Align, Table};
 use crate::system::text::{count, printable, thousands};
 pub(crate) use callers::Tree;
 pub(crate) use rows::{Grouping, Share, Shares, heading, shares};
-pub(crate) use table::{Align, Table};
 use values::amount;
 pub(crate) use values::{range, total};
 

@@ -5,9 +5,10 @@ use std::io::Write;
 
 use anyhow::Result;
 
-use crate::commands::report::{self, Align, Grouping, Share, Table, heading};
+use crate::commands::report::{self, Grouping, Share, heading};
 use crate::recording::perfdata::Recording;
 use crate::system::screen::Colors;
+use crate::system::table::{Align, Table};
 use crate::system::text::{count, printable, thousands};
 
 /// Prints the first rows of each event.

@@ -8,6 +8,9 @@ use anstyle::Style;
 
 use crate::system::text::{printable, push_left, push_right};
 
+/// Blanks between columns.
+const GAP: usize = 2;
+
 /// Alignment of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Align {
@@ -19,6 +22,8 @@ pub(crate) enum Align {
 #[derive(Debug)]
 pub(crate) struct Table {
     columns: Vec<Align>,
+    /// Blanks before the first column.
+    margin: usize,
     /// The headings first, then the rows with the style of their first cell.
     rows: Vec<(Vec<String>, Style)>,
     /// Lines that stand under a row, by its index.
@@ -31,9 +36,16 @@ impl Table {
         let texts = headings.iter().map(|(text, _)| (*text).to_owned());
         Self {
             columns: headings.iter().map(|(_, align)| *align).collect(),
+            margin: GAP,
             rows: vec![(texts.collect(), Style::new())],
             under: BTreeMap::new(),
         }
+    }
+
+    /// Begins each line with the first column, and not with two blanks.
+    pub(crate) fn without_margin(mut self) -> Self {
+        self.margin = 0;
+        self
     }
 
     /// Adds a row, a cell for each heading; what is not printable in it becomes a question mark. The style is that of
@@ -61,7 +73,7 @@ impl Table {
         &self,
         width: Option<usize>,
         heading: Style,
-        output: &mut impl Write,
+        output: &mut (impl Write + ?Sized),
     ) -> io::Result<()> {
         let limit = width.unwrap_or(usize::MAX);
         let length = |text: &String| text.chars().count();
@@ -71,24 +83,25 @@ impl Table {
         };
         let widths: Vec<usize> = (0..self.columns.len()).map(width).collect();
         for (index, (row, style)) in self.rows.iter().enumerate() {
-            let mut line = String::new();
-            for ((cell, align), width) in row.iter().zip(&self.columns).zip(&widths) {
-                line.push_str("  ");
+            let mut line = " ".repeat(self.margin);
+            for (column, ((cell, align), width)) in
+                row.iter().zip(&self.columns).zip(&widths).enumerate()
+            {
+                if column > 0 {
+                    push_left(&mut line, "", GAP);
+                }
                 match align {
                     Align::Left => push_left(&mut line, cell, *width),
                     Align::Right => push_right(&mut line, cell, *width),
                 }
             }
-            if let Some((end, _)) = line.char_indices().nth(limit) {
-                line.truncate(end);
-            }
+            line.truncate(end_of(&line, limit));
             let line = line.trim_end();
-            // The first column is of ASCII: two blanks and a number.
             let (style, end) = match index {
                 0 => (heading, line.len()),
-                _ => (*style, line.len().min(widths[0] + 2)),
+                _ => (*style, end_of(line, self.margin + widths[0])),
             };
-            let (first, rest) = line.split_at_checked(end).unwrap_or((line, ""));
+            let (first, rest) = line.split_at(end);
             writeln!(output, "{style}{first}{style:#}{rest}")?;
             for line in self.under.get(&index).into_iter().flatten() {
                 let line: String = line.chars().take(limit).collect();
@@ -97,6 +110,12 @@ impl Table {
         }
         Ok(())
     }
+}
+
+/// Returns where this many characters of `line` end, or where it ends.
+fn end_of(line: &str, characters: usize) -> usize {
+    let mut ends = line.char_indices().map(|(end, _)| end);
+    ends.nth(characters).unwrap_or(line.len())
 }
 
 #[cfg(test)]
@@ -133,6 +152,20 @@ mod tests {
             .expect("a vector takes everything");
         let text = String::from_utf8(text).expect("it is text");
         assert_eq!(text, "    share  é\n       1%  a\n  100.00%  a\n");
+    }
+
+    #[test]
+    fn a_table_may_begin_at_the_margin() {
+        let table = Table::new(&[("a", Align::Left), ("b", Align::Left)]);
+        let mut table = table.without_margin();
+        table.row(&["123".to_owned(), "4".to_owned()], Style::new().bold());
+        table.under(vec!["    5".to_owned()]);
+        let mut text = Vec::new();
+        table
+            .write(None, Style::new(), &mut text)
+            .expect("a vector takes everything");
+        let text = String::from_utf8(text).expect("it is text");
+        assert_eq!(text, "a    b\n\u{1b}[1m123\u{1b}[0m  4\n    5\n");
     }
 
     #[test]
