@@ -1,49 +1,31 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What users of perf type, and what to type instead where pmctl has no such option or command.
 
+mod options;
 mod page;
-mod record;
-mod stat;
-mod viewing;
+mod table;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
 use page::is_called;
-
-/// An option and what to type instead.
-type Hint = (&'static str, &'static str);
-
 pub use page::page;
-
-/// Returns what perf's command of this name has and pmctl's has not.
-fn hints_of(command: &str) -> &'static [Hint] {
-    match command {
-        "stat" => &stat::HINTS,
-        "record" => &record::HINTS,
-        "report" => &viewing::REPORT,
-        "script" => &viewing::SCRIPT,
-        "annotate" => &viewing::ANNOTATE,
-        "top" => &viewing::TOP,
-        "diff" => &viewing::DIFF,
-        _ => &[],
-    }
-}
+use table::{Hint, PERF, hints};
 
 /// Returns the message about a mistake that a user of perf makes in the options of `command`; `None` if it is another.
 pub(crate) fn instead(answer: &clap::Error, command: &str) -> Option<String> {
     if let Some(message) = conflict(answer) {
         return Some(message.to_owned());
     }
-    if let Some((name, instead)) = perfs_option(answer, command) {
-        return Some(format!("there is no option `{name}`.\n{instead}"));
+    if let Some(Hint { name, answer, .. }) = perfs_option(answer, command) {
+        return Some(format!("there is no option `{name}`.\n{answer}"));
     }
     if let Some(file) = stray_file(answer, command) {
         return Some(format!(
             "a recording is named by -i: `pmctl {command} -i {file}`."
         ));
     }
-    let (name, instead) = perfs_command(answer)?;
-    Some(format!("there is no command `{name}`.\n{instead}"))
+    let Hint { name, answer, .. } = perfs_command(answer)?;
+    Some(format!("there is no command `{name}`.\n{answer}"))
 }
 
 /// Returns whether the option that clap suggests is not in the help of `command`.
@@ -78,8 +60,7 @@ fn conflict(answer: &clap::Error) -> Option<&'static str> {
 /// Returns an option that perf has and pmctl has not, and what to type instead, if that is the mistake.
 fn perfs_option(answer: &clap::Error, command: &str) -> Option<Hint> {
     let name = unknown_word(answer)?;
-    let mut hints = hints_of(command).iter().copied();
-    hints.find(|(known, _)| *known == name)
+    hints(command).find(|hint| hint.name == name)
 }
 
 /// Returns the option or the argument that a command does not take, if that is the mistake.
@@ -98,37 +79,10 @@ fn stray_file<'a>(answer: &'a clap::Error, command: &str) -> Option<&'a str> {
 
 /// Returns a command of perf's that pmctl lacks, and what to type instead, if that is the mistake.
 fn perfs_command(answer: &clap::Error) -> Option<Hint> {
-    const TRACEPOINTS: &str =
-        "It shows what tracepoints tell, which are the kernel's and not the CPU's: perf has it.";
-    const ADDRESSES: &str =
-        "The driver records where the program is, and not the data that it uses: perf has it.";
-    const NAMES: &str =
-        "Leave it out: the names of functions are in the recording, which any machine shows.";
-    const COMMANDS: [Hint; 13] = [
-        ("version", "The version is shown by `pmctl -V`."),
-        ("events", "Events are shown by `pmctl list`."),
-        (
-            "metrics",
-            "Metrics are shown by `pmctl list metrics`, and counted by `pmctl stat -M`.",
-        ),
-        (
-            "evlist",
-            "The events of a recording are shown by `pmctl report --stdio`, each with a table.",
-        ),
-        ("archive", NAMES),
-        ("buildid-cache", NAMES),
-        ("mem", ADDRESSES),
-        ("c2c", ADDRESSES),
-        ("trace", TRACEPOINTS),
-        ("sched", TRACEPOINTS),
-        ("lock", TRACEPOINTS),
-        ("kvm", TRACEPOINTS),
-        ("probe", TRACEPOINTS),
-    ];
     let Some(ContextValue::String(name)) = answer.get(ContextKind::InvalidSubcommand) else {
         return None;
     };
-    COMMANDS.into_iter().find(|(known, _)| known == name)
+    hints(PERF).find(|hint| hint.name == name)
 }
 
 #[cfg(test)]
@@ -143,7 +97,7 @@ mod tests {
 
     #[test]
     fn an_option_of_perf_works_or_has_a_hint() {
-        let all = [("record", record::OPTIONS), ("stat", stat::OPTIONS)];
+        let all = [("record", options::RECORD), ("stat", options::STAT)];
         let options = |(command, options): (&'static str, &'static str)| {
             let options = options.split_whitespace();
             options.map(move |option| (command, option))
@@ -185,9 +139,8 @@ mod tests {
         for command in [
             "record", "stat", "report", "script", "annotate", "top", "diff",
         ] {
-            let hints = hints_of(command);
-            assert!(!hints.is_empty(), "{command}");
-            for (name, _) in hints {
+            assert!(hints(command).count() > 0, "{command}");
+            for Hint { name, .. } in hints(command) {
                 let error = parsed(command, &[name]).expect(name);
                 let message = instead(&error, command).unwrap_or_default();
                 assert!(

@@ -5,7 +5,8 @@ use std::fmt::Write as _;
 
 use clap::{Arg, Command};
 
-use super::{hints_of, record, stat};
+use super::options;
+use super::table::{Hint, hints};
 
 const HEAD: &str = "\
 .. SPDX-License-Identifier: GPL-2.0-only
@@ -39,7 +40,6 @@ and its time in user mode and in the kernel, are below every ``pmctl stat``. Tra
 pub fn page(pmctl: &Command) -> String {
     let mut text = HEAD.to_owned();
     for (name, options) in all() {
-        let hints = hints_of(name);
         let Some(command) = pmctl.find_subcommand(name) else {
             continue;
         };
@@ -50,7 +50,7 @@ pub fn page(pmctl: &Command) -> String {
              pmctl has it\n     - another way\n     - not\n",
             "-".repeat(title.len())
         );
-        for (options, answer) in rows(command, &options, hints) {
+        for (options, answer) in rows(command, &options) {
             let [has, other, not] = answer.columns();
             let _ = writeln!(
                 text,
@@ -65,12 +65,12 @@ pub fn page(pmctl: &Command) -> String {
 /// Returns perf's commands with their options: of those that look at samples only what pmctl answers with something else.
 fn all() -> Vec<(&'static str, String)> {
     let mut all = vec![
-        ("stat", stat::OPTIONS.to_owned()),
-        ("record", record::OPTIONS.to_owned()),
+        ("stat", options::STAT.to_owned()),
+        ("record", options::RECORD.to_owned()),
     ];
     let viewing = ["report", "script", "annotate", "top", "diff"].into_iter();
     all.extend(viewing.map(|name| {
-        let options: Vec<&str> = hints_of(name).iter().map(|(option, _)| *option).collect();
+        let options: Vec<&str> = hints(name).map(|hint| hint.name).collect();
         (name, options.join(" "))
     }));
     all
@@ -99,25 +99,25 @@ impl Answer {
 }
 
 /// Returns what a hint says.
-fn hinted(hint: &str) -> Answer {
-    let text = literal(hint);
-    if stat::NOT.contains(&hint) || record::NOT.contains(&hint) {
-        Answer::Not(text)
-    } else {
+fn hinted(hint: Hint) -> Answer {
+    let text = literal(hint.answer);
+    if hint.has_way {
         Answer::OtherWay(text)
+    } else {
+        Answer::Not(text)
     }
 }
 
 /// Returns the options that have the same answer, and the answer. An option without one is left out.
-fn rows(command: &Command, options: &str, hints: &[super::Hint]) -> Vec<(Vec<String>, Answer)> {
+fn rows(command: &Command, options: &str) -> Vec<(Vec<String>, Answer)> {
     let mut rows: Vec<(Vec<String>, Answer)> = Vec::new();
     for option in options.split_whitespace() {
         let name = option.split('=').next().unwrap_or(option);
         let of_pmctl = command.get_arguments().find(|arg| is_called(arg, name));
-        let hint = hints.iter().find(|(known, _)| *known == name);
+        let hint = hints(command.get_name()).find(|hint| hint.name == name);
         let answer = match (of_pmctl, hint) {
             (Some(arg), _) => Answer::Has(known(arg, name)),
-            (None, Some((_, hint))) => hinted(hint),
+            (None, Some(hint)) => hinted(hint),
             (None, None) => continue,
         };
         let shown = format!("``{name}``");
@@ -180,7 +180,7 @@ mod tests {
         pmctl.build();
         for (name, options) in all() {
             let command = pmctl.find_subcommand(name).expect("it is there");
-            let rows = rows(command, &options, hints_of(name));
+            let rows = rows(command, &options);
             let answered: Vec<&String> = rows.iter().flat_map(|(names, _)| names).collect();
             for option in options.split_whitespace() {
                 let option = option.split('=').next().unwrap_or(option);

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The reader of `hints.txt`, whose first lines say what is in it.
+
+const TABLE: &str = include_str!("hints.txt");
+
+/// The command of the table that stands for perf itself: its options are commands of perf's.
+pub(super) const PERF: &str = "perf";
+
+/// The mark of an answer without another way.
+const NO_WAY: &str = "not: ";
+
+/// What to type instead of an option or a command of perf's.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Hint {
+    pub(super) name: &'static str,
+    pub(super) answer: &'static str,
+    /// pmctl has another way.
+    pub(super) has_way: bool,
+}
+
+/// Returns the hints for `command`, in the order of the table.
+pub(super) fn hints(command: &str) -> impl Iterator<Item = Hint> {
+    let rows = rows(TABLE).filter(move |row| row.command == command);
+    rows.flat_map(|row| {
+        let (answer, has_way) = match row.answer.strip_prefix(NO_WAY) {
+            Some(answer) => (answer, false),
+            None => (row.answer, true),
+        };
+        row.names.split(' ').map(move |name| Hint {
+            name,
+            answer,
+            has_way,
+        })
+    })
+}
+
+/// An answer with one of the lines under it.
+struct Row<'t> {
+    answer: &'t str,
+    command: &'t str,
+    names: &'t str,
+}
+
+fn rows(table: &str) -> impl Iterator<Item = Row<'_>> {
+    let mut answer = "";
+    let lines = table.lines();
+    let lines = lines.filter(|line| !line.is_empty() && !line.starts_with('#'));
+    lines.filter_map(move |line| {
+        let Some(row) = line.strip_prefix("  ") else {
+            answer = line;
+            return None;
+        };
+        let (command, names) = row.split_once(' ')?;
+        Some(Row {
+            answer,
+            command,
+            names,
+        })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+
+    #[test]
+    fn answers_have_rows_and_each_name_stands_once() {
+        let mut answers = HashSet::new();
+        let mut names = HashSet::new();
+        for row in rows(TABLE) {
+            assert!(row.answer.ends_with('.'), "{}", row.answer);
+            answers.insert(row.answer);
+            for name in row.names.split(' ') {
+                assert_eq!(name.starts_with('-'), row.command != PERF, "{name}");
+                assert!(names.insert((row.command, name)), "{} {name}", row.command);
+            }
+        }
+        let lines = TABLE.lines().filter(|line| !line.starts_with(['#', ' ']));
+        assert_eq!(lines.filter(|line| !line.is_empty()).count(), answers.len());
+    }
+}
