@@ -147,7 +147,7 @@ fn write_followers(here: ThisCpu<'_>, pmu: &Pmu, marks: u64) {
             .sampled(counter)
             .header(abi::PERFMON_RECORD_LAST_BRANCH);
         let aspace = cr3() & trace.aspace_mask.get();
-        writer = lbr::write(here, pmu, writer, header, aspace);
+        writer = lbr::write_record(here, pmu, writer, header, aspace);
     }
     trace.next_record.set(writer.end() as u64);
 }

@@ -118,7 +118,7 @@ pub(crate) fn repair(here: ThisCpu<'_>, pmu: &Pmu) {
 }
 
 /// Writes a LAST_BRANCH record, and returns the writer.
-pub(crate) fn write(
+pub(crate) fn write_record(
     here: ThisCpu<'_>,
     pmu: &Pmu,
     mut writer: Writer,
