@@ -3,7 +3,7 @@
 
 use clap::{Args, ValueEnum};
 
-use super::viewing::{Input, View};
+use super::viewing::{Input, PagerOption};
 
 const ANNOTATE_HELP: &str = "\
 Each instruction has its part of the function's samples. A sample is taken at the instruction behind the one that the \
@@ -47,7 +47,7 @@ pub(crate) struct Annotate {
     pub(crate) no_source: bool,
 
     #[command(flatten)]
-    pub(crate) view: View,
+    pub(crate) view: PagerOption,
 
     /// Known from perf: it is text always
     #[arg(long, hide = true)]

@@ -48,7 +48,7 @@ pub(crate) struct Bench {
     pub(crate) prepare: Option<OsString>,
 
     /// Run each COMMAND with `sh -c`; the shell is counted, too
-    #[arg(long, conflicts_with = "words")]
+    #[arg(long, conflicts_with = "command")]
     pub(crate) shell: bool,
 
     /// Go on when a command fails
@@ -74,14 +74,14 @@ pub(crate) struct Bench {
     /// Commands to compare, each as one argument
     #[arg(
         value_name = "COMMAND",
-        required_unless_present = "words",
-        conflicts_with = "words"
+        required_unless_present = "command",
+        conflicts_with = "command"
     )]
     pub(crate) commands: Vec<OsString>,
 
     /// Behind --: one command, and its arguments
     #[arg(last = true, value_name = "WORD")]
-    pub(crate) words: Vec<OsString>,
+    pub(crate) command: Vec<OsString>,
 }
 
 /// A format of numbers.

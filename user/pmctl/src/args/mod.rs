@@ -35,7 +35,7 @@ pub(crate) use export::{Export, Format};
 pub(crate) use filter::Choice;
 pub(crate) use quick::parse as parse_quickly;
 pub(crate) use recorder::{
-    CommonOptions, EventOptions, Rate, Recorder, Subject, TraceEvents, TraceOptions,
+    CommonOptions, EventOptions, Rate, RecordTarget, Recorder, TraceEvents, TraceOptions,
 };
 pub(crate) use sampling::{DEFAULT_FILE, Frequency, Record, SwitchOutput};
 pub(crate) use serve::Serve;
@@ -73,11 +73,11 @@ impl Cli {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Show the CPU's counters, and the events that all CPUs may have
-    Info(Look),
+    Info(ReplayOption),
     /// List the events of this CPU, or of another model
     List(List),
     /// Check whether counting works here, and tell how to mend it
-    Doctor(Look),
+    Doctor(ReplayOption),
     /// Count events of a command, of processes, or of the whole system
     Stat(Stat),
     /// Compare commands by any counter, over several runs
@@ -152,7 +152,7 @@ pub(crate) struct List {
     pub(crate) raw: bool,
 
     #[command(flatten)]
-    pub(crate) look: Look,
+    pub(crate) look: ReplayOption,
 }
 
 #[derive(Debug, Args)]
@@ -165,7 +165,7 @@ pub(crate) struct Encode {
     pub(crate) model: Option<String>,
 
     #[command(flatten)]
-    pub(crate) look: Look,
+    pub(crate) look: ReplayOption,
 }
 
 const WRAP_HELP: &str = "\
@@ -212,7 +212,7 @@ fn cpu(text: &str) -> Result<usize, String> {
 
 /// Options of the commands that look at a machine.
 #[derive(Debug, Args)]
-pub(crate) struct Look {
+pub(crate) struct ReplayOption {
     /// Look at another machine: FOLDER has copies of its proc/, sys/ and dev/, and the output of `cpuid -1 -r` as the
     /// file cpuid
     #[arg(long, value_name = "FOLDER")]

@@ -13,7 +13,7 @@ use super::call_graph::{CallGraph, CallGraphMode};
 use super::sampling::{Frequency, Record, SwitchOutput};
 use crate::events::cpus::Cpus;
 use crate::events::modes;
-use crate::events::threads::Asked;
+use crate::events::threads::TaskList;
 use crate::recording::perfdata::BranchKinds;
 use crate::system::child::Streams;
 use crate::system::exit::Usage;
@@ -30,7 +30,7 @@ pub(crate) enum Recorder {
 /// Options of both recorders.
 #[derive(Debug)]
 pub(crate) struct CommonOptions {
-    pub(crate) subject: Subject,
+    pub(crate) target: RecordTarget,
     /// The command to run with its arguments; empty if there is none.
     pub(crate) command: Vec<OsString>,
     pub(crate) output: PathBuf,
@@ -42,11 +42,11 @@ pub(crate) struct CommonOptions {
 
 /// The tasks or CPUs whose samples are recorded.
 #[derive(Debug)]
-pub(crate) enum Subject {
+pub(crate) enum RecordTarget {
     /// The command and what it starts.
     Command,
     /// Running processes and threads, and what they start.
-    Tasks(Asked),
+    Tasks(TaskList),
     /// All programs on these CPUs.
     Cpus(Cpus),
     /// All programs.
@@ -126,7 +126,7 @@ impl Recorder {
 impl CommonOptions {
     fn new(args: &Record) -> Result<Self, Usage> {
         Ok(Self {
-            subject: Subject::new(args)?,
+            target: RecordTarget::new(args)?,
             command: args.command.clone(),
             output: args.output.clone(),
             pages: args.pages,
@@ -149,26 +149,28 @@ impl CommonOptions {
         self.output.as_os_str() == "-"
     }
 
-    /// Returns the subject in words: for a command, its command line.
-    pub(crate) fn subject_in_words(&self) -> String {
+    /// Returns the target in words: for a command, its command line.
+    pub(crate) fn target_in_words(&self) -> String {
         let list = |what: &str, numbers: &[u32]| {
             let numbers: Vec<String> = numbers.iter().map(u32::to_string).collect();
             format!("{what} {}", numbers.join(", "))
         };
-        match &self.subject {
-            Subject::Command => {
+        match &self.target {
+            RecordTarget::Command => {
                 let words = self.command.iter().map(|word| word.to_string_lossy());
                 words.collect::<Vec<_>>().join(" ")
             }
-            Subject::Tasks(Asked { pids, tids }) if tids.is_empty() => list("process", pids),
-            Subject::Tasks(Asked { tids, .. }) => list("thread", tids),
-            Subject::Cpus(cpus) => format!("CPU {cpus}"),
-            Subject::Machine => "the machine".to_owned(),
+            RecordTarget::Tasks(TaskList { pids, tids }) if tids.is_empty() => {
+                list("process", pids)
+            }
+            RecordTarget::Tasks(TaskList { tids, .. }) => list("thread", tids),
+            RecordTarget::Cpus(cpus) => format!("CPU {cpus}"),
+            RecordTarget::Machine => "the machine".to_owned(),
         }
     }
 }
 
-impl Subject {
+impl RecordTarget {
     fn new(args: &Record) -> Result<Self, Usage> {
         if let Some(cpus) = &args.cpu {
             return Ok(Self::Cpus(cpus.clone()));
@@ -177,7 +179,7 @@ impl Subject {
             return Ok(Self::Machine);
         }
         if !args.pid.is_empty() || !args.tid.is_empty() {
-            return Ok(Self::Tasks(Asked {
+            return Ok(Self::Tasks(TaskList {
                 pids: args.pid.clone(),
                 tids: args.tid.clone(),
             }));
@@ -203,7 +205,7 @@ impl Subject {
 
 impl EventOptions {
     fn new(args: &Record) -> Result<Self, Usage> {
-        refuse_two_subjects(args)?;
+        refuse_two_targets(args)?;
         refuse_callers_without_chains(args)?;
         let has_calls = args.call_graph_mode() == Some(CallGraphMode::LastBranches);
         refuse(&[
@@ -257,7 +259,7 @@ impl EventOptions {
 
 impl TraceOptions {
     fn new(args: &Record) -> Result<Self, Usage> {
-        refuse_two_subjects(args)?;
+        refuse_two_targets(args)?;
         refuse(&[
             (
                 args.branch_filter.is_some(),
@@ -306,7 +308,7 @@ impl TraceOptions {
     }
 }
 
-fn refuse_two_subjects(args: &Record) -> Result<(), Usage> {
+fn refuse_two_targets(args: &Record) -> Result<(), Usage> {
     let has_tasks = !args.pid.is_empty() || !args.tid.is_empty();
     refuse(&[(
         has_tasks && !args.command.is_empty(),

@@ -254,16 +254,16 @@ fn frequency(text: &str) -> Result<Frequency, String> {
 }
 
 /// A letter behind a number, and what it stands for.
-type Unit = (char, u64);
-const SIZES: [Unit; 4] = [('B', 1), ('K', 1 << 10), ('M', 1 << 20), ('G', 1 << 30)];
-const TIMES: [Unit; 4] = [('s', 1), ('m', 60), ('h', 60 * 60), ('d', 24 * 60 * 60)];
+type UnitLetter = (char, u64);
+const SIZES: [UnitLetter; 4] = [('B', 1), ('K', 1 << 10), ('M', 1 << 20), ('G', 1 << 30)];
+const TIMES: [UnitLetter; 4] = [('s', 1), ('m', 60), ('h', 60 * 60), ('d', 24 * 60 * 60)];
 
 /// The bytes of a page, and the most pages of a ring.
 const PAGE: u64 = 4 << 10;
 const MOST_PAGES: u32 = 1 << 16;
 
 /// Returns a number above 0 with one of these units.
-fn number(text: &str, units: &[Unit]) -> Option<u64> {
+fn number(text: &str, units: &[UnitLetter]) -> Option<u64> {
     units.iter().find_map(|(unit, factor)| {
         let number: u64 = text.strip_suffix(*unit)?.parse().ok()?;
         number.checked_mul(*factor).filter(|number| *number > 0)

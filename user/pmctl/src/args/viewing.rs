@@ -18,7 +18,7 @@ pub(crate) struct Input {
 
 /// Options of the commands that print much.
 #[derive(Debug, Args)]
-pub(crate) struct View {
+pub(crate) struct PagerOption {
     /// Don't use a pager ($PAGER or less) on a terminal
     #[arg(long)]
     pub(crate) no_pager: bool,
@@ -67,7 +67,7 @@ pub(crate) struct Script {
     pub(crate) choice: Choice,
 
     #[command(flatten)]
-    pub(crate) view: View,
+    pub(crate) view: PagerOption,
 }
 
 /// A field of a sample, in the usual order.
@@ -260,7 +260,7 @@ pub(crate) struct Report {
     pub(crate) choice: Choice,
 
     #[command(flatten)]
-    pub(crate) view: View,
+    pub(crate) view: PagerOption,
 
     /// Known from perf: the samples are shown always
     #[arg(short = 'n', long, hide = true)]

@@ -36,7 +36,7 @@ pub(crate) fn info(machine: &Machine, output: &mut dyn Write) -> Result<()> {
     Ok(())
 }
 
-type Row = (&'static str, String);
+type Fact = (&'static str, String);
 
 /// Returns what the processor calls itself.
 pub(crate) fn brand(machine: &Machine) -> String {
@@ -53,7 +53,7 @@ fn facts(
     machine: &Machine,
     pmu: &Pmu,
     device: Option<&Result<Device, perfmon::Error>>,
-) -> Vec<Row> {
+) -> Vec<Fact> {
     let mut rows = Vec::new();
 
     let brand = brand(machine);
@@ -106,7 +106,7 @@ fn facts(
 }
 
 /// Prints what the driver reports.
-fn driver(device: &Device) -> Vec<Row> {
+fn driver(device: &Device) -> Vec<Fact> {
     let properties = device.properties();
     let kinds = [(properties.general, "general"), (properties.fixed, "fixed")];
     let kinds = kinds.map(|(kind, name)| format!("{} {name} of {} bits", kind.number, kind.width));

@@ -19,7 +19,7 @@ use crate::system::msr::Msrs;
 const GENERAL: u64 = u32::MAX as u64;
 
 /// Names of the registers, which differ by vendor.
-struct Names {
+struct RegisterNames {
     control: &'static str,
     status: &'static str,
     /// To be followed by the number of the counter, as the next.
@@ -28,7 +28,7 @@ struct Names {
 }
 
 /// Intel SDM, volume 4.
-const INTEL: Names = Names {
+const INTEL: RegisterNames = RegisterNames {
     control: "IA32_PERF_GLOBAL_CTRL",
     status: "IA32_PERF_GLOBAL_STATUS",
     select: "IA32_PERFEVTSEL",
@@ -36,7 +36,7 @@ const INTEL: Names = Names {
 };
 
 /// AMD APM, volume 2, appendix A.
-const AMD: Names = Names {
+const AMD: RegisterNames = RegisterNames {
     control: "PerfCntrGlobalCtl",
     status: "PerfCntrGlobalStatus",
     select: "PERF_CTL",

@@ -8,7 +8,7 @@ use anyhow::Result;
 use crate::args::{Field, Script};
 use crate::commands::report::NONE_LEFT;
 use crate::recording::perfdata::{self, Event, Stamp};
-use crate::recording::profile::{self, Details, Frame, Named, Names, Site};
+use crate::recording::profile::{self, Details, Frame, NamedSample, SampleNames, Site};
 use crate::system::screen::{Colors, Screen};
 use crate::system::stdio::complain;
 use crate::system::text::{printable, push_decimal, push_hexadecimal, push_left};
@@ -99,8 +99,8 @@ fn have_one_period(events: &[Event]) -> bool {
 fn push_field(
     line: &mut String,
     field: Field,
-    named: &Named<'_>,
-    names: &Names<'_>,
+    named: &NamedSample<'_>,
+    names: &SampleNames<'_>,
     events: &[Event],
 ) {
     let (stamp, sample) = (named.stamp, named.sample);
@@ -160,7 +160,7 @@ fn push_zeros(line: &mut String, number: u32, width: u32) {
 }
 
 /// Appends the branches, newest first.
-fn push_branches(line: &mut String, named: &Named<'_>, names: &Names<'_>) {
+fn push_branches(line: &mut String, named: &NamedSample<'_>, names: &SampleNames<'_>) {
     for branch in &named.sample.branches {
         let (from, to) = names.ends(named.stamp.task.pid, branch);
         for (site, address) in [(from, branch.from), (to, branch.to)] {

@@ -31,7 +31,7 @@ fn advised(error: Error, tid: Option<u32>, deed: Deed) -> anyhow::Error {
     if error.cause != Cause::Forbidden {
         return exit::with_help(error);
     }
-    match tid.map(Task::read) {
+    match tid.map(OwnedTask::read) {
         Some(Some(task)) => anyhow::anyhow!("{error}\n{}", task.advice(geteuid(), deed)),
         Some(None) => exit::with_help(error),
         None => anyhow::anyhow!(
@@ -62,7 +62,7 @@ pub(crate) fn paranoid() -> String {
 
 /// A task that is there.
 #[derive(Debug, PartialEq, Eq)]
-struct Task {
+struct OwnedTask {
     tid: u32,
     name: String,
     /// The users that it is run by and has the rights of.
@@ -71,9 +71,9 @@ struct Task {
 }
 
 /// A user, by name if it has one.
-struct Name(Uid);
+struct UserName(Uid);
 
-impl fmt::Display for Name {
+impl fmt::Display for UserName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match User::from_uid(self.0) {
             Ok(Some(user)) => f.write_str(&user.name),
@@ -82,7 +82,7 @@ impl fmt::Display for Name {
     }
 }
 
-impl Task {
+impl OwnedTask {
     fn read(tid: u32) -> Option<Self> {
         let status = read_lossy(format!("/proc/{tid}/status")).ok()?;
         Self::parse(tid, &status)
@@ -115,15 +115,15 @@ impl Task {
         if *effective != user || *real != user {
             return format!(
                 "Process {tid} ({name}) is {}'s, and pmctl is run by {}, who may {verb} processes of their own.\n{root}",
-                Name(*effective),
-                Name(user),
+                UserName(*effective),
+                UserName(user),
             );
         }
         format!(
             "Process {tid} ({name}) is {}'s own. The kernel forbids it all the same: for the kernel's part (`:k`), for a \
              process that runs a setuid program or one with capabilities, or by the policy \
              (/proc/sys/kernel/perf_event_paranoid is {}).\n{root}",
-            Name(user),
+            UserName(user),
             paranoid(),
         )
     }
@@ -137,7 +137,7 @@ mod tests {
 
     #[test]
     fn the_owner_is_named() {
-        let task = Task::parse(12, STATUS).expect("it is well formed");
+        let task = OwnedTask::parse(12, STATUS).expect("it is well formed");
         assert_eq!(
             (task.real.as_raw(), task.effective.as_raw()),
             (0, 4_000_000)
@@ -156,15 +156,15 @@ mod tests {
                 && advice.contains("sudo pmctl record -p 12"),
             "{advice}"
         );
-        assert_eq!(Task::parse(12, "Name:\tx\n"), None);
+        assert_eq!(OwnedTask::parse(12, "Name:\tx\n"), None);
     }
 
     #[test]
     fn an_own_process_has_another_reason() {
         let own = Uid::from_raw(4_000_000);
-        let task = Task {
+        let task = OwnedTask {
             real: own,
-            ..Task::parse(12, STATUS).expect("it is well formed")
+            ..OwnedTask::parse(12, STATUS).expect("it is well formed")
         };
         assert!(task.advice(own, COUNT).contains("setuid"));
     }

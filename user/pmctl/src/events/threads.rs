@@ -28,12 +28,12 @@ impl Thread {
 
 /// The processes and the threads of the command line.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Asked {
+pub(crate) struct TaskList {
     pub(crate) pids: Vec<u32>,
     pub(crate) tids: Vec<u32>,
 }
 
-impl Asked {
+impl TaskList {
     /// Returns the threads that there are now.
     pub(crate) fn threads(&self) -> Result<Vec<Thread>, Usage> {
         threads(&self.pids, &self.tids)
@@ -110,7 +110,7 @@ mod tests {
 
     #[test]
     fn what_is_opened_is_of_all_threads() {
-        let this = Asked {
+        let this = TaskList {
             pids: vec![std::process::id()],
             tids: Vec::new(),
         };

@@ -20,7 +20,7 @@ pub(crate) struct AddressSpaces {
     kernel: BTreeMap<u64, Mapping>,
     /// Number of processes that have begun, by process number.
     instances: AHashMap<u32, u32>,
-    names: AHashMap<Task, Name>,
+    names: AHashMap<Task, NameNumber>,
     /// Paths of files and names of tasks, each once.
     paths: Numbered<PathBuf>,
     texts: Numbered<String>,
@@ -59,23 +59,23 @@ impl<T: Clone + Eq + Hash> Numbered<T> {
 
 /// The number of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) struct File(u32);
+pub(crate) struct FileNumber(u32);
 
 /// The number of a task's name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Name(u32);
+pub(crate) struct NameNumber(u32);
 
 #[derive(Clone, Copy, Debug)]
 struct Mapping {
     length: u64,
     offset: u64,
-    file: File,
+    file: FileNumber,
 }
 
 /// A place in a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Place {
-    pub(crate) file: File,
+pub(crate) struct FileOffset {
+    pub(crate) file: FileNumber,
     /// From the file's beginning; for the kernel, the address.
     pub(crate) offset: u64,
 }
@@ -90,7 +90,7 @@ impl AddressSpaces {
                     // It has a new memory, and it is the only thread left.
                     self.processes.remove(&task.pid);
                 }
-                let name = Name(self.texts.number(name.as_str()));
+                let name = NameNumber(self.texts.number(name.as_str()));
                 self.names.insert(*task, name);
             }
             Body::Fork { child, parent } => {
@@ -156,7 +156,7 @@ impl AddressSpaces {
         } else {
             self.paths.number(file_name(map))
         };
-        let file = File(file);
+        let file = FileNumber(file);
         let maps = if map.kernel {
             &mut self.kernel
         } else {
@@ -217,7 +217,7 @@ impl AddressSpaces {
     }
 
     /// Returns the file and the offset of an address in a process.
-    pub(crate) fn find(&self, pid: u32, address: u64) -> Option<Place> {
+    pub(crate) fn find(&self, pid: u32, address: u64) -> Option<FileOffset> {
         let maps = if is_kernel(address) {
             &self.kernel
         } else {
@@ -225,14 +225,17 @@ impl AddressSpaces {
         };
         let (start, mapping) = maps.range(..=address).next_back()?;
         let inside = address - start;
-        (inside < mapping.length).then(|| Place {
+        (inside < mapping.length).then(|| FileOffset {
             file: mapping.file,
             offset: mapping.offset.wrapping_add(inside),
         })
     }
 
     /// Returns the processes that have mapped a file, with the start and the length of each mapping.
-    pub(crate) fn mappings(&self, file: File) -> impl Iterator<Item = (u32, (u64, u64))> + '_ {
+    pub(crate) fn mappings(
+        &self,
+        file: FileNumber,
+    ) -> impl Iterator<Item = (u32, (u64, u64))> + '_ {
         let all = self.processes.iter();
         all.flat_map(move |(pid, maps)| {
             let of_file = maps.iter().filter(move |(_, map)| map.file == file);
@@ -256,8 +259,8 @@ impl AddressSpaces {
     }
 
     /// Returns the numbers of the files so far, in their order.
-    pub(crate) fn numbers(&self) -> impl Iterator<Item = File> + use<> {
-        (0..u32::try_from(self.paths.things.len()).unwrap_or(u32::MAX)).map(File)
+    pub(crate) fn numbers(&self) -> impl Iterator<Item = FileNumber> + use<> {
+        (0..u32::try_from(self.paths.things.len()).unwrap_or(u32::MAX)).map(FileNumber)
     }
 
     /// Returns the files so far, by their numbers.
@@ -266,12 +269,12 @@ impl AddressSpaces {
     }
 
     /// Returns the path of a file.
-    pub(crate) fn path(&self, file: File) -> &Path {
+    pub(crate) fn path(&self, file: FileNumber) -> &Path {
         &self.paths.things[file.index()]
     }
 
     /// Returns the number of a task's name; a thread without one has its process's.
-    pub(crate) fn name(&self, task: Task) -> Option<Name> {
+    pub(crate) fn name(&self, task: Task) -> Option<NameNumber> {
         let leader = Task::leader(task.pid);
         let name = self.names.get(&task).or_else(|| self.names.get(&leader));
         name.copied()
@@ -287,7 +290,7 @@ impl AddressSpaces {
     }
 }
 
-impl File {
+impl FileNumber {
     /// Returns the number.
     pub(crate) const fn number(self) -> u32 {
         self.0

@@ -30,7 +30,7 @@ pub(crate) fn own_program() -> PathBuf {
 }
 
 /// A step in the forked process, whose result is a number that is not negative.
-pub(crate) type Preparation = fn() -> Result<i32, Errno>;
+pub(crate) type ChildStep = fn() -> Result<i32, Errno>;
 
 /// Standard streams of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,7 +51,7 @@ pub(crate) struct Command {
     arguments: Vec<CString>,
     streams: Streams,
     /// The last step before it is executed.
-    preparation: Option<Preparation>,
+    preparation: Option<ChildStep>,
 }
 
 impl Command {
@@ -79,7 +79,7 @@ impl Command {
     }
 
     /// Lets the forked process do something before it executes the command; [`Waiting::prepared`] gives the result.
-    pub(crate) fn prepared(self, preparation: Preparation) -> Self {
+    pub(crate) fn prepared(self, preparation: ChildStep) -> Self {
         Self {
             preparation: Some(preparation),
             ..self

@@ -13,7 +13,7 @@ use anyhow::{Context, Result};
 use nix::sys::signal::{SigSet, Signal};
 
 use crate::system::child;
-use crate::system::stdio::Named;
+use crate::system::stdio::NamedOutput;
 
 /// Bytes of output that are written at once.
 const BLOCK: usize = 1 << 16;
@@ -25,7 +25,7 @@ const LESS: &str = "FRSX";
 /// Standard output, or the pager in front of it.
 pub(crate) struct Screen {
     /// `None` only while it is dropped.
-    output: Option<BufWriter<Named<Box<dyn Write>>>>,
+    output: Option<BufWriter<NamedOutput<Box<dyn Write>>>>,
     pager: Option<Child>,
     pub(crate) colors: Colors,
 }
@@ -50,7 +50,10 @@ impl Screen {
         };
         let name = name.to_owned();
         Ok(Self {
-            output: Some(BufWriter::with_capacity(BLOCK, Named { output, name })),
+            output: Some(BufWriter::with_capacity(
+                BLOCK,
+                NamedOutput { output, name },
+            )),
             pager,
             colors,
         })

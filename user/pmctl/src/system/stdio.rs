@@ -78,12 +78,12 @@ pub(crate) fn inherited(number: u32) -> Result<File, Errno> {
 }
 
 /// An output whose errors tell its name.
-pub(crate) struct Named<W> {
+pub(crate) struct NamedOutput<W> {
     pub(crate) output: W,
     pub(crate) name: String,
 }
 
-impl<W> Named<W> {
+impl<W> NamedOutput<W> {
     /// Adds the name to an error.
     pub(crate) fn told<T>(&self, result: io::Result<T>) -> io::Result<T> {
         let name = &self.name;
@@ -91,7 +91,7 @@ impl<W> Named<W> {
     }
 }
 
-impl<W: Write> Write for Named<W> {
+impl<W: Write> Write for NamedOutput<W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let result = self.output.write(bytes);
         self.told(result)

@@ -14,19 +14,19 @@ use nix::libc;
 use nix::sys::signal::{SigSet, SigmaskHow, Signal};
 use nix::unistd::linkat;
 
-use crate::system::stdio::Named;
+use crate::system::stdio::NamedOutput;
 
 /// A file that comes to its place when it is finished. Until then it has no name, so that nothing is left of it
 /// however the process ends; on file systems without such files it has a name beside its place. What is there and is
 /// no file, as a pipe, is written itself.
 pub(crate) struct WholeFile {
-    file: Named<File>,
-    place: Place,
+    file: NamedOutput<File>,
+    place: Unfinished,
     /// Where it belongs.
     target: PathBuf,
 }
 
-enum Place {
+enum Unfinished {
     Nameless,
     Beside,
     /// The file is at its place from the start, as it is no regular file.
@@ -43,14 +43,14 @@ impl WholeFile {
         // A link stays a link.
         let target = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
         let opened = match nameless(&target) {
-            _ if is_special => File::create(&target).map(|file| (file, Place::Target)),
-            Ok(file) => Ok((file, Place::Nameless)),
-            Err(_) => File::create(beside(&target)).map(|file| (file, Place::Beside)),
+            _ if is_special => File::create(&target).map(|file| (file, Unfinished::Target)),
+            Ok(file) => Ok((file, Unfinished::Nameless)),
+            Err(_) => File::create(beside(&target)).map(|file| (file, Unfinished::Beside)),
         };
         let name = path.display().to_string();
         let (output, place) = opened.with_context(|| format!("can't write {name}"))?;
         Ok(Self {
-            file: Named { output, name },
+            file: NamedOutput { output, name },
             place,
             target,
         })
@@ -71,7 +71,7 @@ impl WholeFile {
     /// # Errors
     /// Those of the file system, with the file's name.
     pub(crate) fn set_permissions(&self, permissions: Permissions) -> Result<()> {
-        if matches!(self.place, Place::Target) {
+        if matches!(self.place, Unfinished::Target) {
             return Ok(());
         }
         let changed = self.file.output.set_permissions(permissions);
@@ -98,9 +98,9 @@ impl WholeFile {
     fn put_in_place(&mut self) -> io::Result<()> {
         let beside = beside(&self.target);
         match self.place {
-            Place::Target => return Ok(()),
-            Place::Beside => {}
-            Place::Nameless => {
+            Unfinished::Target => return Ok(()),
+            Unfinished::Beside => {}
+            Unfinished::Nameless => {
                 let own = path_of(&self.file.output);
                 linkat(
                     AT_FDCWD,
@@ -109,11 +109,11 @@ impl WholeFile {
                     &beside,
                     AtFlags::AT_SYMLINK_FOLLOW,
                 )?;
-                self.place = Place::Beside;
+                self.place = Unfinished::Beside;
             }
         }
         fs::rename(&beside, &self.target)?;
-        self.place = Place::Target;
+        self.place = Unfinished::Target;
         Ok(())
     }
 }
@@ -137,7 +137,7 @@ impl Seek for WholeFile {
 
 impl Drop for WholeFile {
     fn drop(&mut self) {
-        if matches!(self.place, Place::Beside) {
+        if matches!(self.place, Unfinished::Beside) {
             let _ = fs::remove_file(beside(&self.target));
         }
     }
@@ -230,7 +230,10 @@ mod tests {
         file.write_all(b"half").expect("there is room");
         let number = || folder.path().read_dir().expect("it is ours").count();
         // Where the file system has no files without a name, it is beside.
-        assert_eq!(number(), usize::from(matches!(file.place, Place::Beside)));
+        assert_eq!(
+            number(),
+            usize::from(matches!(file.place, Unfinished::Beside))
+        );
         file.finish().expect("it gets its name");
         drop(file);
         assert_eq!(
@@ -259,11 +262,11 @@ mod tests {
         let target = folder.path().join("out");
         for is_finished in [false, true] {
             let mut file = WholeFile {
-                file: Named {
+                file: NamedOutput {
                     output: File::create(beside(&target)).expect("it can be written"),
                     name: "out".to_owned(),
                 },
-                place: Place::Beside,
+                place: Unfinished::Beside,
                 target: target.clone(),
             };
             if is_finished {

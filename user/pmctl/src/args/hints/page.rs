@@ -78,13 +78,13 @@ fn all() -> Vec<(&'static str, String)> {
 
 /// pmctl's answer to an option of perf's.
 #[derive(Debug, PartialEq)]
-enum Answer {
+enum HintAnswer {
     Has(String),
     OtherWay(String),
     Not(String),
 }
 
-impl Answer {
+impl HintAnswer {
     /// Returns what is in each column, with a blank in front.
     fn columns(&self) -> [String; 3] {
         let mut columns = [const { String::new() }; 3];
@@ -99,24 +99,24 @@ impl Answer {
 }
 
 /// Returns what a hint says.
-fn hinted(hint: Hint) -> Answer {
+fn hinted(hint: Hint) -> HintAnswer {
     let text = literal(hint.answer);
     if hint.has_way {
-        Answer::OtherWay(text)
+        HintAnswer::OtherWay(text)
     } else {
-        Answer::Not(text)
+        HintAnswer::Not(text)
     }
 }
 
 /// Returns the options that have the same answer, and the answer. An option without one is left out.
-fn rows(command: &Command, options: &str) -> Vec<(Vec<String>, Answer)> {
-    let mut rows: Vec<(Vec<String>, Answer)> = Vec::new();
+fn rows(command: &Command, options: &str) -> Vec<(Vec<String>, HintAnswer)> {
+    let mut rows: Vec<(Vec<String>, HintAnswer)> = Vec::new();
     for option in options.split_whitespace() {
         let name = option.split('=').next().unwrap_or(option);
         let of_pmctl = command.get_arguments().find(|arg| is_called(arg, name));
         let hint = hints(command.get_name()).find(|hint| hint.name == name);
         let answer = match (of_pmctl, hint) {
-            (Some(arg), _) => Answer::Has(known(arg, name)),
+            (Some(arg), _) => HintAnswer::Has(known(arg, name)),
             (None, Some(hint)) => hinted(hint),
             (None, None) => continue,
         };

@@ -35,13 +35,13 @@ pub(super) fn hints(command: &str) -> impl Iterator<Item = Hint> {
 }
 
 /// An answer with one of the lines under it.
-struct Row<'t> {
+struct AnswerRow<'t> {
     answer: &'t str,
     command: &'t str,
     names: &'t str,
 }
 
-fn rows(table: &str) -> impl Iterator<Item = Row<'_>> {
+fn rows(table: &str) -> impl Iterator<Item = AnswerRow<'_>> {
     let mut answer = "";
     let lines = table.lines();
     let lines = lines.filter(|line| !line.is_empty() && !line.starts_with('#'));
@@ -51,7 +51,7 @@ fn rows(table: &str) -> impl Iterator<Item = Row<'_>> {
             return None;
         };
         let (command, names) = row.split_once(' ')?;
-        Some(Row {
+        Some(AnswerRow {
             answer,
             command,
             names,

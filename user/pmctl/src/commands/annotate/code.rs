@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use object::{Object, ObjectSegment, ReadCache};
 
-use super::Function;
+use super::SampledFunction;
 use crate::recording::perfdata::{Recording, is_kernel};
 use crate::recording::places::running_kernel;
 use crate::recording::symbols::{DebugFiles, jit};
@@ -34,7 +34,7 @@ impl Code {
     ///
     /// # Errors
     /// Why it can't be had, and what to do, in words.
-    pub(super) fn of(recording: &Recording, function: &Function) -> Result<Self, String> {
+    pub(super) fn of(recording: &Recording, function: &SampledFunction) -> Result<Self, String> {
         let path = Path::new(&function.path);
         let size = usize::try_from(function.length.min(LARGEST)).unwrap_or(0);
         let mut bytes = vec![0; size];

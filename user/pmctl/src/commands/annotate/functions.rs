@@ -7,7 +7,7 @@ use std::path::Path;
 use ahash::AHashMap;
 use anyhow::Result;
 
-use crate::recording::address_spaces::File;
+use crate::recording::address_spaces::FileNumber;
 use crate::recording::perfdata::{Recording, is_kernel};
 use crate::recording::profile;
 use crate::recording::symbols::{DebugFiles, Lines};
@@ -15,12 +15,12 @@ use crate::system::text::printable;
 
 /// A function with samples.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Function {
+pub(crate) struct SampledFunction {
     pub(crate) name: String,
     /// The program or library, without and with its folder.
     pub(crate) dso: String,
     pub(crate) path: String,
-    pub(super) number: Option<File>,
+    pub(super) number: Option<FileNumber>,
     /// Offset in the file; for the kernel, the address.
     pub(super) start: u64,
     pub(super) length: u64,
@@ -32,16 +32,16 @@ pub(crate) struct Function {
 
 /// The functions of an event, the largest first.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Functions {
-    pub(crate) list: Vec<Function>,
+pub(crate) struct SampledFunctions {
+    pub(crate) list: Vec<SampledFunction>,
     /// Event count of all samples, those without a function too.
     all: u64,
 }
 
-impl Functions {
+impl SampledFunctions {
     /// Reads those of a recording.
     pub(crate) fn of(recording: &Recording, event: usize) -> Result<Self> {
-        let mut found: AHashMap<(Option<File>, u64), Function> = AHashMap::new();
+        let mut found: AHashMap<(Option<FileNumber>, u64), SampledFunction> = AHashMap::new();
         let mut all: u64 = 0;
         profile::each_sample_alone(recording, |named, _| {
             if named.sample.event != event {
@@ -54,14 +54,14 @@ impl Functions {
                 return Ok(());
             };
             let function = found.entry((site.number(), start));
-            let function = function.or_insert_with(|| Function {
+            let function = function.or_insert_with(|| SampledFunction {
                 name: site.symbol().to_owned(),
                 dso: site.dso().into_owned(),
                 path: site.path().into_owned(),
                 number: site.number(),
                 start,
                 length,
-                ..Function::default()
+                ..SampledFunction::default()
             });
             function.events = function.events.saturating_add(period);
             function.samples += 1;
@@ -69,7 +69,7 @@ impl Functions {
             *place = place.saturating_add(period);
             Ok(())
         })?;
-        let mut list: Vec<Function> = found.into_values().collect();
+        let mut list: Vec<SampledFunction> = found.into_values().collect();
         list.sort_by(|a, b| {
             let order = b.events.cmp(&a.events);
             order.then_with(|| (&a.name, &a.path, a.start).cmp(&(&b.name, &b.path, b.start)))
@@ -78,7 +78,7 @@ impl Functions {
     }
 
     /// Returns the share of a function in the event count of all samples.
-    pub(crate) fn share(&self, function: &Function) -> f64 {
+    pub(crate) fn share(&self, function: &SampledFunction) -> f64 {
         function.events as f64 / self.all.max(1) as f64
     }
 
@@ -86,14 +86,14 @@ impl Functions {
     ///
     /// # Errors
     /// In words, if there is none: with the names that are similar.
-    pub(crate) fn named(&self, name: Option<&str>) -> Result<Vec<&Function>, String> {
+    pub(crate) fn named(&self, name: Option<&str>) -> Result<Vec<&SampledFunction>, String> {
         let Some(name) = name else {
             let first = self.list.first();
             let none = "no sample of this event is in a function with a name.";
             return first.map(|first| vec![first]).ok_or(none.to_owned());
         };
         let all = self.list.iter();
-        let found: Vec<&Function> = all.filter(|function| function.name == name).collect();
+        let found: Vec<&SampledFunction> = all.filter(|function| function.name == name).collect();
         if !found.is_empty() {
             return Ok(found);
         }
@@ -105,11 +105,11 @@ impl Functions {
     }
 
     /// Returns the functions that have samples in a part which the compiler made of a function with this name.
-    pub(super) fn with_inlined(&self, recording: &Recording, name: &str) -> Vec<&Function> {
+    pub(super) fn with_inlined(&self, recording: &Recording, name: &str) -> Vec<&SampledFunction> {
         let lines = Lines::new(DebugFiles::of_user());
-        let is_part = |function: &&Function| {
+        let is_part = |function: &&SampledFunction| {
             let path = Path::new(&function.path);
-            let key = function.number.map_or(u32::MAX, File::number);
+            let key = function.number.map_or(u32::MAX, FileNumber::number);
             let version = recording.version(path);
             function.places.keys().any(|place| {
                 let levels = lines.at((key, path), version, *place);
@@ -128,7 +128,7 @@ impl Functions {
     fn similar(&self, name: &str) -> String {
         const MOST: usize = 5;
         const ALIKE: f64 = 0.7;
-        let likeness = |function: &&Function| {
+        let likeness = |function: &&SampledFunction| {
             if last_part(&function.name).contains(name) {
                 return 1.0;
             }
@@ -169,15 +169,15 @@ mod tests {
 
     #[test]
     fn similar_is_what_a_function_is_called_and_not_its_crate() {
-        let function = |name: &str| Function {
+        let function = |name: &str| SampledFunction {
             name: name.to_owned(),
-            ..Function::default()
+            ..SampledFunction::default()
         };
         let names = [
             "<perfmon_main::watch::Watch as Timer>::tick",
             "main_loop(int)",
         ];
-        let functions = Functions {
+        let functions = SampledFunctions {
             list: names.map(function).to_vec(),
             all: 0,
         };

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use ahash::AHashMap;
 
-use super::Function;
+use super::SampledFunction;
 use super::assembly::disassemble;
 use super::code::Code;
 use super::rust_sources;
@@ -23,7 +23,7 @@ const LARGEST: u64 = 1 << 26;
 /// An annotated function.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Listing {
-    pub(crate) lines: Vec<Line>,
+    pub(crate) lines: Vec<ListingLine>,
     /// What is missing and why.
     pub(crate) notes: Vec<String>,
     /// Event count at the instructions.
@@ -32,15 +32,15 @@ pub(crate) struct Listing {
 
 /// A line.
 #[derive(Clone, Debug)]
-pub(crate) struct Line {
+pub(crate) struct ListingLine {
     /// Part of the function's event count; 0 of a source line.
     pub(crate) share: f64,
-    pub(crate) content: Content,
+    pub(crate) content: LineContent,
 }
 
 /// Content of a line.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Content {
+pub(crate) enum LineContent {
     /// The name of a source file.
     File(String),
     Source {
@@ -53,7 +53,7 @@ pub(crate) enum Content {
     },
 }
 
-impl Line {
+impl ListingLine {
     /// Returns the share in percent; nothing if it is 0.
     pub(crate) fn percent(&self) -> String {
         if self.share > 0.0 {
@@ -66,12 +66,12 @@ impl Line {
     /// Returns the rest of the line.
     pub(crate) fn text(&self) -> String {
         match &self.content {
-            Content::File(name) => printable(name),
-            Content::Source { number, text } => {
+            LineContent::File(name) => printable(name),
+            LineContent::Source { number, text } => {
                 let text = text.replace('\t', "        ");
                 format!("{number:<6}{}", printable(&text))
             }
-            Content::Instruction { address, text } => {
+            LineContent::Instruction { address, text } => {
                 format!("{address:10x}:  {}", printable(text))
             }
         }
@@ -80,8 +80,8 @@ impl Line {
 
 impl Listing {
     /// Appends a line.
-    pub(crate) fn push(&mut self, share: f64, content: Content) {
-        self.lines.push(Line { share, content });
+    pub(crate) fn push(&mut self, share: f64, content: LineContent) {
+        self.lines.push(ListingLine { share, content });
     }
 
     /// Reads a function's instructions, and its source if that is wanted.
@@ -90,7 +90,7 @@ impl Listing {
     /// Why there are no instructions, in words.
     pub(super) fn new(
         recording: &Recording,
-        function: &Function,
+        function: &SampledFunction,
         (syntax, with_source): (Syntax, bool),
     ) -> Result<Self, String> {
         let code = Code::of(recording, function)?;
@@ -113,8 +113,8 @@ impl Listing {
             let symbol = table?.at(offset)?;
             Some((&symbol.name[..], offset - symbol.start))
         };
-        let mut source =
-            (with_source && !is_kernel(function.start)).then(|| Source::new(recording, function));
+        let mut source = (with_source && !is_kernel(function.start))
+            .then(|| SourceLines::new(recording, function));
         let mut listing = Self::default();
         for instruction in disassemble(&code, syntax, name) {
             let offset = instruction.address.wrapping_sub(delta);
@@ -127,22 +127,22 @@ impl Listing {
             listing.shown = listing.shown.saturating_add(events);
             listing.push(
                 events as f64 / function.events.max(1) as f64,
-                Content::Instruction {
+                LineContent::Instruction {
                     address: instruction.address,
                     text: instruction.text,
                 },
             );
         }
-        listing.notes = source.map(Source::notes).unwrap_or_default();
+        listing.notes = source.map(SourceLines::notes).unwrap_or_default();
         Ok(listing)
     }
 }
 
 /// The source lines of a function.
-struct Source<'a> {
+struct SourceLines<'a> {
     lines: Lines,
     recording: &'a Recording,
-    function: &'a Function,
+    function: &'a SampledFunction,
     /// The lines of each file; `None` if it can't be read.
     files: AHashMap<String, Option<Vec<String>>>,
     /// The line that was shown last.
@@ -150,8 +150,8 @@ struct Source<'a> {
     missing: BTreeSet<String>,
 }
 
-impl<'a> Source<'a> {
-    fn new(recording: &'a Recording, function: &'a Function) -> Self {
+impl<'a> SourceLines<'a> {
+    fn new(recording: &'a Recording, function: &'a SampledFunction) -> Self {
         Self {
             lines: Lines::new(DebugFiles::of_user()),
             recording,
@@ -163,7 +163,7 @@ impl<'a> Source<'a> {
     }
 
     /// Returns the lines to show before the instruction at an offset: none if it is of the same line as the one before.
-    fn before(&mut self, offset: u64) -> Vec<Line> {
+    fn before(&mut self, offset: u64) -> Vec<ListingLine> {
         let path = Path::new(&self.function.path);
         let version = self.recording.version(path);
         let levels = self.lines.at((0, path), version, offset);
@@ -178,16 +178,16 @@ impl<'a> Source<'a> {
             return Vec::new();
         }
         self.last = here;
-        let line = |content| Line {
+        let line = |content| ListingLine {
             share: 0.0,
             content,
         };
         let mut lines = Vec::new();
         if is_new_file {
-            lines.push(line(Content::File(path.text.to_string())));
+            lines.push(line(LineContent::File(path.text.to_string())));
         }
         let text = self.text(&path.text, number).unwrap_or_default();
-        lines.push(line(Content::Source { number, text }));
+        lines.push(line(LineContent::Source { number, text }));
         lines
     }
 
@@ -240,7 +240,7 @@ mod tests {
     use super::*;
     use std::fs;
 
-    use crate::commands::annotate::Functions;
+    use crate::commands::annotate::SampledFunctions;
     use crate::recording::perfdata::{Sample, Symbol, SymbolTable};
     use crate::recording::symbols::testing::Inlined;
 
@@ -265,7 +265,7 @@ mod tests {
     }
 
     fn listing(recording: &Recording) -> Result<Listing, String> {
-        let functions = Functions::of(recording, 0).expect("nothing fails");
+        let functions = SampledFunctions::of(recording, 0).expect("nothing fails");
         let function = functions.named(Some("outer"))?[0];
         assert_eq!((function.events, function.samples), (10, 2));
         Listing::new(recording, function, (Syntax::Att, true))
@@ -279,9 +279,9 @@ mod tests {
         let [file, source, first, ..] = &listing.lines[..] else {
             panic!("{listing:?}")
         };
-        assert!(matches!(&file.content, Content::File(name) if name.ends_with("inlined.c")));
+        assert!(matches!(&file.content, LineContent::File(name) if name.ends_with("inlined.c")));
         assert!(
-            matches!(&source.content, Content::Source { number: 2, text } if !text.is_empty()),
+            matches!(&source.content, LineContent::Source { number: 2, text } if !text.is_empty()),
             "{source:?}"
         );
         assert!((first.share - 1.0).abs() < 1e-12, "{first:?}");
@@ -333,7 +333,7 @@ mod tests {
     #[test]
     fn a_wrong_name_is_answered_with_similar_ones() {
         let recording = recorded(&Inlined::new(&[]));
-        let functions = Functions::of(&recording, 0).expect("nothing fails");
+        let functions = SampledFunctions::of(&recording, 0).expect("nothing fails");
         let error = functions.named(Some("outre")).expect_err("there is none");
         assert!(error.contains("There is `outer`"), "{error}");
         assert_eq!(functions.named(None).map(|list| list.len()), Ok(1));

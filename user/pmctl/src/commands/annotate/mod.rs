@@ -19,14 +19,14 @@ use crate::system::exit::Usage;
 use crate::system::screen::Screen;
 use crate::system::text::{count, printable, thousands};
 
-pub(crate) use functions::{Function, Functions};
-pub(crate) use listing::{Content, Listing};
+pub(crate) use functions::{SampledFunction, SampledFunctions};
+pub(crate) use listing::{LineContent, Listing};
 
 /// Prints the functions with a name, or the one with the most samples.
 pub(crate) fn annotate(args: &Annotate, output: &mut Screen) -> Result<()> {
     let recording = profile::open(&args.input.input)?;
     let event = flamegraph::event(&recording, args.event.as_deref())?;
-    let functions = Functions::of(&recording, event)?;
+    let functions = SampledFunctions::of(&recording, event)?;
     let name = args.symbol.as_deref();
     let (chosen, inlined) = match functions.named(name) {
         Ok(chosen) => (chosen, None),
@@ -103,7 +103,7 @@ fn is_seen(recording: &Recording, name: &str) -> bool {
 }
 
 /// Prints a function, as perf does it: `PERCENT : ADDRESS: INSTRUCTION`, and source lines between.
-fn write(function: &Function, listing: &Listing, output: &mut Screen) -> Result<()> {
+fn write(function: &SampledFunction, listing: &Listing, output: &mut Screen) -> Result<()> {
     for note in &listing.notes {
         let mark = output.colors.warning;
         writeln!(output, "{mark}NOTE{mark:#}: {}.", printable(note))?;
@@ -113,7 +113,7 @@ fn write(function: &Function, listing: &Listing, output: &mut Screen) -> Result<
         let percent = line.percent();
         let text = line.text();
         let mark = match line.content {
-            Content::Source { .. } => output.colors.heading,
+            LineContent::Source { .. } => output.colors.heading,
             _ => style,
         };
         writeln!(
@@ -133,6 +133,9 @@ fn write(function: &Function, listing: &Listing, output: &mut Screen) -> Result<
 }
 
 /// Returns the instructions of a function, for the TUI.
-pub(crate) fn listing(recording: &Recording, function: &Function) -> Result<Listing, String> {
+pub(crate) fn listing(
+    recording: &Recording,
+    function: &SampledFunction,
+) -> Result<Listing, String> {
     Listing::new(recording, function, (Syntax::default(), true))
 }

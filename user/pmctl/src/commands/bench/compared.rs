@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 
-use super::document::{Document, Entry};
+use super::document::{BenchDocument, BenchEntry};
 use super::figures::{Change, change};
 use super::numbers::{shown_change, shown_interval, shown_mean, shown_spread};
 use crate::system::exit::Usage;
@@ -13,14 +13,14 @@ use crate::system::exit::Usage;
 /// The numbers of an earlier `pmctl bench --save`.
 pub(super) struct Baseline {
     pub(super) file: PathBuf,
-    pub(super) document: Document,
+    pub(super) document: BenchDocument,
     /// For each command the index of its entry in the document.
     entries: Vec<usize>,
 }
 
 impl Baseline {
     /// Finds each command's entry: that of the same name, or the only one if there is one command and one entry.
-    pub(super) fn new((file, document): (&Path, Document), names: &[&str]) -> Result<Self> {
+    pub(super) fn new((file, document): (&Path, BenchDocument), names: &[&str]) -> Result<Self> {
         let entry = |name: &&str| {
             let same = document
                 .commands
@@ -48,7 +48,7 @@ impl Baseline {
     }
 
     /// Returns the command of the baseline's only entry, if another one is measured.
-    pub(super) fn other_command(&self, measured: &Document) -> Option<&str> {
+    pub(super) fn other_command(&self, measured: &BenchDocument) -> Option<&str> {
         let old = &self.document.commands.get(*self.entries.first()?)?.command;
         let is_same = measured.commands.first()?.command == *old;
         (!is_same).then_some(old)
@@ -56,19 +56,19 @@ impl Baseline {
 
     /// Returns the numbers of an event in a command's entry; `None` if the event was not counted then.
     fn values(&self, command: usize, event: &str) -> Option<&[u64]> {
-        let entry: &Entry = self.document.commands.get(*self.entries.get(command)?)?;
+        let entry: &BenchEntry = self.document.commands.get(*self.entries.get(command)?)?;
         Some(&entry.values[self.document.index(event)?])
     }
 }
 
 /// The numbers of this run, and the baseline that they are compared with; without one, the first command is it.
 pub(super) struct Compared<'a> {
-    pub(super) measured: &'a Document,
+    pub(super) measured: &'a BenchDocument,
     pub(super) baseline: Option<&'a Baseline>,
 }
 
 /// One event of one command.
-pub(super) struct Row<'a> {
+pub(super) struct ChangeRow<'a> {
     pub(super) event: &'a str,
     /// The index of the command.
     pub(super) index: usize,
@@ -93,13 +93,13 @@ impl<'a> Compared<'a> {
     }
 
     /// Returns a row for each command, event by event.
-    pub(super) fn rows(&self) -> impl Iterator<Item = Row<'a>> {
+    pub(super) fn rows(&self) -> impl Iterator<Item = ChangeRow<'a>> {
         let events = self.measured.events.iter().enumerate();
         events.flat_map(move |(event, name)| {
             let commands = self.measured.commands.iter().enumerate();
             commands.map(move |(index, entry)| {
                 let values = &entry.values[event];
-                Row {
+                ChangeRow {
                     event: name,
                     index,
                     command: &entry.command,
@@ -114,7 +114,7 @@ impl<'a> Compared<'a> {
     }
 }
 
-impl Row<'_> {
+impl ChangeRow<'_> {
     /// Returns the cells that people read: mean, spread, change, and the interval of the change.
     pub(super) fn cells(&self) -> [String; 4] {
         [

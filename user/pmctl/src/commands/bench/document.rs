@@ -13,24 +13,24 @@ const SCHEMA: &str = "pmctl-bench-v1";
 
 /// The numbers of all runs of all commands.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
-pub(super) struct Document {
+pub(super) struct BenchDocument {
     schema: String,
     /// The brand string of the processor.
     pub(super) machine: String,
     /// `time`, whose numbers are nanoseconds, and the events.
     pub(super) events: Vec<String>,
-    pub(super) commands: Vec<Entry>,
+    pub(super) commands: Vec<BenchEntry>,
 }
 
 /// A command, and for each event its numbers, run by run.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
-pub(super) struct Entry {
+pub(super) struct BenchEntry {
     pub(super) command: String,
     pub(super) values: Vec<Vec<u64>>,
 }
 
-impl Document {
-    pub(super) fn new(machine: String, events: Vec<String>, commands: Vec<Entry>) -> Self {
+impl BenchDocument {
+    pub(super) fn new(machine: String, events: Vec<String>, commands: Vec<BenchEntry>) -> Self {
         Self {
             schema: SCHEMA.to_owned(),
             machine,
@@ -47,7 +47,7 @@ impl Document {
             self.schema
         );
         ensure!(!self.commands.is_empty(), "it has no commands");
-        let is_whole = |entry: &Entry| {
+        let is_whole = |entry: &BenchEntry| {
             entry.values.len() == self.events.len()
                 && entry.values.iter().all(|runs| !runs.is_empty())
         };
@@ -67,7 +67,7 @@ impl Document {
 }
 
 /// Writes the numbers.
-pub(super) fn write(document: &Document, output: &mut impl Write) -> Result<()> {
+pub(super) fn write(document: &BenchDocument, output: &mut impl Write) -> Result<()> {
     serde_json::to_writer_pretty(&mut *output, document)?;
     Ok(writeln!(output)?)
 }
@@ -82,14 +82,14 @@ mod tests {
         let document = testing::document();
         let mut text = Vec::new();
         write(&document, &mut text).expect("a vector takes everything");
-        let read: Document = serde_json::from_slice(&text).expect("it is JSON");
+        let read: BenchDocument = serde_json::from_slice(&text).expect("it is JSON");
         assert_eq!(read.checked().expect("it is whole"), document);
     }
 
     #[test]
     fn what_is_not_whole_is_refused() {
         let document = testing::document();
-        let other = Document {
+        let other = BenchDocument {
             schema: "pmctl-stat-v1".to_owned(),
             ..document.clone()
         };

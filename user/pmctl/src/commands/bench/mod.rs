@@ -22,7 +22,7 @@ use perfmon::spec::{self, EventSpec};
 use perfmon::{Modes, Pmu};
 
 use compared::{Baseline, Compared};
-use document::Document;
+use document::BenchDocument;
 
 use crate::args::{Bench, BenchFormat, Condition, TIME};
 use crate::commands::info;
@@ -74,7 +74,7 @@ pub(crate) fn bench(args: &Bench) -> Result<u8> {
     let code = ran.and_then(|(events, entries)| {
         let labels = events.iter().map(|event| event.label.clone());
         let names = [TIME.to_owned()].into_iter().chain(labels).collect();
-        let measured = Document::new(info::brand(&machine), names, entries);
+        let measured = BenchDocument::new(info::brand(&machine), names, entries);
         finish(args, (&measured, &events), baseline.as_ref(), save)
     });
     signals.forget();
@@ -84,7 +84,7 @@ pub(crate) fn bench(args: &Bench) -> Result<u8> {
 /// Shows and saves the numbers, and returns the exit code.
 fn finish(
     args: &Bench,
-    (measured, events): (&Document, &[EventSpec]),
+    (measured, events): (&BenchDocument, &[EventSpec]),
     baseline: Option<&Baseline>,
     save: Option<WholeFile>,
 ) -> Result<u8> {
@@ -128,7 +128,7 @@ fn is_own_baseline(args: &Bench) -> bool {
 const DEFAULT: [&str; 4] = ["instructions:u", "cycles", "branches", "branch-misses"];
 
 /// Reads a file of --save.
-fn read(path: &Path) -> Result<Document> {
+fn read(path: &Path) -> Result<BenchDocument> {
     let name = path.display();
     let text = match fs::read_to_string(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => bail!(
@@ -136,7 +136,7 @@ fn read(path: &Path) -> Result<Document> {
         ),
         read => read.with_context(|| format!("--baseline: can't read {name}"))?,
     };
-    let document: Document = json_of(text.as_bytes(), || {
+    let document: BenchDocument = json_of(text.as_bytes(), || {
         format!("--baseline: {name} is no file of `pmctl bench --save`")
     })?;
     document
@@ -166,7 +166,7 @@ fn is_of_user_mode(label: &str, events: &[EventSpec]) -> bool {
 }
 
 /// Says it if the baseline is of another command.
-fn tell_other_command(baseline: &Baseline, measured: &Document) {
+fn tell_other_command(baseline: &Baseline, measured: &BenchDocument) {
     if let Some(old) = baseline.other_command(measured) {
         complain(format_args!(
             "the baseline {} is of another command, `{old}`; this is `{}`.",

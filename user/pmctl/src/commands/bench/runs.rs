@@ -7,7 +7,7 @@ use std::io::{self, IsTerminal, Write};
 use anyhow::{Result, bail};
 use perfmon::spec::EventSpec;
 
-use super::document::Entry;
+use super::document::BenchEntry;
 use crate::args::Bench;
 use crate::commands::stat::LEFT;
 use crate::commands::stat::series::{Once, Series};
@@ -20,7 +20,7 @@ const ONE_EACH: &str = "Each COMMAND is one argument, with its own in quotes: `p
                         Behind -- stands one command: `pmctl bench -- ./program input`.";
 
 /// A command that was found, and how it was written.
-pub(super) struct Named {
+pub(super) struct NamedCommand {
     pub(super) name: String,
     advice: Advice,
     command: Command,
@@ -56,18 +56,18 @@ fn is_for_shell(word: &str) -> bool {
 }
 
 /// Returns the commands.
-pub(super) fn commands(args: &Bench) -> Result<Vec<Named>> {
+pub(super) fn commands(args: &Bench) -> Result<Vec<NamedCommand>> {
     let named = |name, words: &[OsString], is_split| {
-        Ok(Named {
+        Ok(NamedCommand {
             name,
             advice: Advice::new(words, is_split),
             command: Command::find(words)?.with(Streams::None),
         })
     };
-    if !args.words.is_empty() {
-        let words = args.words.iter().map(|word| word.to_string_lossy());
+    if !args.command.is_empty() {
+        let words = args.command.iter().map(|word| word.to_string_lossy());
         let name = words.collect::<Vec<_>>().join(" ");
-        return Ok(vec![named(name, &args.words, false)?]);
+        return Ok(vec![named(name, &args.command, false)?]);
     }
     let commands = args.commands.iter().map(|command| {
         let name = command.to_string_lossy().into_owned();
@@ -108,14 +108,18 @@ fn split(command: &OsString) -> Result<Vec<OsString>> {
 pub(super) fn run(
     args: &Bench,
     events: &[EventSpec],
-    commands: Vec<Named>,
+    commands: Vec<NamedCommand>,
     signals: &Signals,
-) -> Result<(Vec<EventSpec>, Vec<Entry>)> {
-    let prepare = args.prepare.as_ref().map(Preparation::find).transpose()?;
+) -> Result<(Vec<EventSpec>, Vec<BenchEntry>)> {
+    let prepare = args
+        .prepare
+        .as_ref()
+        .map(PrepareCommand::find)
+        .transpose()?;
     let mut entries = Vec::new();
     let (mut series, mut advice) = (Vec::new(), Vec::new());
     for named in commands {
-        entries.push(Entry {
+        entries.push(BenchEntry {
             command: named.name,
             values: vec![Vec::new(); events.len() + 1],
         });
@@ -123,7 +127,7 @@ pub(super) fn run(
         advice.push(named.advice);
     }
     let rounds = args.warmup.saturating_add(args.repeat);
-    let progress = Progress::new(rounds);
+    let progress = BenchProgress::new(rounds);
     'rounds: for round in 0..rounds {
         let mut done: Vec<Option<Once>> = vec![None; series.len()];
         // Another one begins each time.
@@ -202,12 +206,12 @@ fn check(args: &Bench, (name, advice): (&str, &Advice), once: &Once) -> Result<(
 }
 
 /// The command of --prepare.
-struct Preparation {
+struct PrepareCommand {
     shown: String,
     command: Command,
 }
 
-impl Preparation {
+impl PrepareCommand {
     fn find(command: &OsString) -> Result<Self> {
         let words = ["sh".into(), "-c".into(), command.clone()];
         Ok(Self {
@@ -244,12 +248,12 @@ impl Preparation {
 }
 
 /// A line that says how far it is, on a terminal.
-struct Progress {
+struct BenchProgress {
     rounds: u32,
     is_shown: bool,
 }
 
-impl Progress {
+impl BenchProgress {
     fn new(rounds: u32) -> Self {
         Self {
             rounds,
@@ -264,7 +268,7 @@ impl Progress {
     }
 }
 
-impl Drop for Progress {
+impl Drop for BenchProgress {
     fn drop(&mut self) {
         if self.is_shown {
             let _ = write!(io::stderr(), "\r\x1b[K");

@@ -80,7 +80,7 @@ mod tests {
 
     use super::*;
     use crate::commands::bench::compared::Baseline;
-    use crate::commands::bench::document::Document;
+    use crate::commands::bench::document::BenchDocument;
     use crate::commands::bench::testing;
 
     #[test]
@@ -89,7 +89,7 @@ mod tests {
         let mut old = measured.clone();
         old.commands.truncate(1);
         measured.commands.remove(0);
-        let lines = |old: &Document, name| {
+        let lines = |old: &BenchDocument, name| {
             let file = Path::new("old.json");
             let baseline = Baseline::new((file, old.clone()), &[name]).expect("it is the only one");
             let compared = Compared {

@@ -4,11 +4,11 @@
 use anyhow::Result;
 
 use super::compared::Compared;
-use super::document::{Document, Entry};
+use super::document::{BenchDocument, BenchEntry};
 
 /// Two commands, three runs of each.
-pub(super) fn document() -> Document {
-    let entry = |command: &str, values: [[u64; 3]; 2]| Entry {
+pub(super) fn document() -> BenchDocument {
+    let entry = |command: &str, values: [[u64; 3]; 2]| BenchEntry {
         command: command.to_owned(),
         values: values.map(|runs| runs.to_vec()).to_vec(),
     };
@@ -17,7 +17,7 @@ pub(super) fn document() -> Document {
         entry("./old 'a b'", [[900_000, 1_000_000, 1_100_000], [1000; 3]]),
         entry("./new", [[909_000, 1_010_000, 1_111_000], [1020; 3]]),
     ];
-    Document::new("a processor".to_owned(), events, commands)
+    BenchDocument::new("a processor".to_owned(), events, commands)
 }
 
 /// Returns what `write` writes of them, the second compared with the first.

@@ -6,13 +6,13 @@ use std::io::Write;
 use anyhow::Result;
 use serde_json::{Map, Value, json};
 
-use super::{Compared, Comparison, Row};
+use super::{ComparedRecordings, Comparison, DiffRow};
 use crate::args::Diff;
 use crate::commands::report::heading;
 use crate::system::screen::Screen;
 
 /// Prints an array with an object for each event.
-pub(super) fn write(compared: &Compared<'_>, output: &mut Screen) -> Result<()> {
+pub(super) fn write(compared: &ComparedRecordings<'_>, output: &mut Screen) -> Result<()> {
     let (recordings, args) = (&compared.recordings, compared.args);
     let side = |index: usize, comparison: &Comparison| {
         let (file, recording) = &recordings[index];
@@ -42,7 +42,7 @@ pub(super) fn write(compared: &Compared<'_>, output: &mut Screen) -> Result<()> 
 }
 
 /// Returns a row: its keys, what each recording has, and how each but the first differs.
-fn line(comparison: &Comparison, row: &Row, args: &Diff) -> Value {
+fn line(comparison: &Comparison, row: &DiffRow, args: &Diff) -> Value {
     let keys = args.sort.iter().zip(&row.cells);
     let keys = keys.map(|(key, cell)| (heading(*key).to_owned(), Value::from(cell.as_str())));
     let mut object: Map<String, Value> = keys.collect();

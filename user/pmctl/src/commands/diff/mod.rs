@@ -64,7 +64,7 @@ pub(crate) fn diff(args: &Diff, output: &mut Screen) -> Result<()> {
         let sides: Vec<Side<'_>> = sides.flatten().collect();
         comparisons.push(Comparison::new(name, &sides, (&args.sort, &pairs)));
     }
-    let compared = Compared {
+    let compared = ComparedRecordings {
         recordings,
         pairs,
         comparisons,
@@ -96,7 +96,7 @@ fn period(recording: &Recording, event: usize) -> Option<u64> {
 }
 
 /// What is shown.
-struct Compared<'a> {
+struct ComparedRecordings<'a> {
     /// With their files.
     recordings: Vec<(PathBuf, Recording)>,
     /// The pairs of each recording but the first.
@@ -142,12 +142,12 @@ fn events(recordings: &[(PathBuf, Recording)], wanted: Option<&str>) -> Result<V
 
 /// A part of a recording.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Part {
+struct RecordingShare {
     events: u64,
     samples: u64,
 }
 
-impl Part {
+impl RecordingShare {
     /// Returns the share of a whole.
     fn of(self, whole: Self) -> f64 {
         self.events as f64 / whole.events.max(1) as f64
@@ -156,15 +156,15 @@ impl Part {
 
 /// A row of the comparison: what it has of each recording.
 #[derive(Clone, Debug)]
-struct Row {
+struct DiffRow {
     cells: Vec<String>,
-    parts: Vec<Part>,
+    parts: Vec<RecordingShare>,
     /// For each recording but the first, the p-value of the difference from the first, and whether it is significant
     /// among those of all rows.
     chances: Vec<(f64, bool)>,
 }
 
-impl Row {
+impl DiffRow {
     fn is_significant(&self) -> bool {
         self.chances.iter().any(|(_, significant)| *significant)
     }
@@ -182,8 +182,8 @@ struct Side<'a> {
 #[derive(Clone, Debug)]
 struct Comparison {
     event: String,
-    wholes: Vec<Part>,
-    rows: Vec<Row>,
+    wholes: Vec<RecordingShare>,
+    rows: Vec<DiffRow>,
     /// The periods of the recordings, if counts are tested and not shares.
     periods: Option<Vec<u64>>,
 }
@@ -191,8 +191,8 @@ struct Comparison {
 impl Comparison {
     /// Compares rows with these keys. `pairs` are those of the recordings behind the first.
     fn new(event: String, sides: &[Side<'_>], (keys, pairs): (&[Key], &[Pairs])) -> Self {
-        let mut parts: BTreeMap<Vec<String>, Vec<Part>> = BTreeMap::new();
-        let mut wholes = vec![Part::default(); sides.len()];
+        let mut parts: BTreeMap<Vec<String>, Vec<RecordingShare>> = BTreeMap::new();
+        let mut wholes = vec![RecordingShare::default(); sides.len()];
         for (index, side) in sides.iter().enumerate() {
             let pairs = index.checked_sub(1).and_then(|index| pairs.get(index));
             for (cells, share) in side.shares {
@@ -205,14 +205,14 @@ impl Comparison {
                     }
                 });
                 let row = parts.entry(cells.collect());
-                let row = row.or_insert_with(|| vec![Part::default(); sides.len()]);
+                let row = row.or_insert_with(|| vec![RecordingShare::default(); sides.len()]);
                 for part in [&mut row[index], &mut wholes[index]] {
                     part.events = part.events.saturating_add(share.events);
                     part.samples += share.samples;
                 }
             }
         }
-        let rows = parts.into_iter().map(|(cells, parts)| Row {
+        let rows = parts.into_iter().map(|(cells, parts)| DiffRow {
             cells,
             parts,
             chances: Vec::new(),
@@ -233,7 +233,7 @@ impl Comparison {
     /// Tests the differences between the first recording and another.
     fn test(&mut self, side: usize) {
         let wholes = &self.wholes;
-        let count = |row: &Row, side: usize| (row.parts[side].samples, wholes[side].samples);
+        let count = |row: &DiffRow, side: usize| (row.parts[side].samples, wholes[side].samples);
         let rows = self.rows.iter();
         let values: Vec<f64> = rows
             .map(|row| match &self.periods {
@@ -251,12 +251,12 @@ impl Comparison {
     }
 
     /// Returns the difference of a row's share in a recording from that in the first.
-    fn delta(&self, row: &Row, side: usize) -> f64 {
+    fn delta(&self, row: &DiffRow, side: usize) -> f64 {
         row.parts[side].of(self.wholes[side]) - row.parts[0].of(self.wholes[0])
     }
 
     /// Returns how far a row is from that of the first recording, by what is tested, as a part of the whole.
-    fn distance(&self, row: &Row, side: usize) -> f64 {
+    fn distance(&self, row: &DiffRow, side: usize) -> f64 {
         if self.periods.is_none() {
             return self.delta(row, side).abs();
         }
@@ -267,11 +267,11 @@ impl Comparison {
     /// Sorts the rows: significant differences first, then the largest differences, then the largest rows.
     fn sort(&mut self) {
         let mut rows = std::mem::take(&mut self.rows);
-        let largest = |row: &Row| {
+        let largest = |row: &DiffRow| {
             let deltas = (1..row.parts.len()).map(|side| self.distance(row, side));
             deltas.fold(0.0, f64::max)
         };
-        let rank = |row: &Row| (row.is_significant(), largest(row));
+        let rank = |row: &DiffRow| (row.is_significant(), largest(row));
         rows.sort_by(|a, b| {
             let (a_rank, b_rank) = (rank(a), rank(b));
             let order = b_rank.0.cmp(&a_rank.0);

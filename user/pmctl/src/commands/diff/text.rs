@@ -6,7 +6,7 @@ use std::io::Write;
 use anstyle::Style;
 use anyhow::Result;
 
-use super::{Compared, Comparison, Row};
+use super::{ComparedRecordings, Comparison, DiffRow};
 use crate::args::Diff;
 use crate::commands::report::heading;
 use crate::recording::perfdata;
@@ -18,7 +18,7 @@ use crate::system::text::{count, printable, thousands};
 const NAMES: [&str; 3] = ["A", "B", "C"];
 
 /// Prints a table for each event.
-pub(super) fn write(compared: &Compared<'_>, output: &mut Screen) -> Result<()> {
+pub(super) fn write(compared: &ComparedRecordings<'_>, output: &mut Screen) -> Result<()> {
     for ((file, recording), name) in compared.recordings.iter().zip(NAMES) {
         let file = file.to_string_lossy();
         writeln!(
@@ -93,7 +93,7 @@ fn write_event(comparison: &Comparison, args: &Diff, output: &mut Screen) -> Res
 }
 
 /// Returns the cells of a row.
-fn cells(comparison: &Comparison, row: &Row) -> Vec<String> {
+fn cells(comparison: &Comparison, row: &DiffRow) -> Vec<String> {
     let share = |side: usize| {
         let share = row.parts[side].of(comparison.wholes[side]);
         format!("{:.2}%", share * 100.0)

@@ -7,7 +7,7 @@ use perfmon_core::logic::cpuid::NoPmu;
 
 use super::refuted;
 use super::trial::{ROUNDS, Trial};
-use super::{Check, Facts, Finding, kernels};
+use super::{Check, CheckedFacts, Finding, kernels};
 use crate::system::pmu::architecture;
 use crate::system::processes::{self, Process};
 use crate::system::text::count;
@@ -75,7 +75,7 @@ pub(super) const ALL: &[Check] = &[
 const NODE: &str = "/dev/perfmon";
 const RECORDING: &str = "not tried: this is a recording";
 
-impl Facts<'_> {
+impl CheckedFacts<'_> {
     /// Why the whole system can't be counted, if it can't.
     fn cause(&self) -> Option<Cause> {
         let error = self.trials.counter.error();
@@ -111,7 +111,7 @@ fn either(finding: Result<Finding, Finding>) -> Finding {
     finding.unwrap_or_else(|early| early)
 }
 
-fn pmu(facts: &Facts<'_>) -> Finding {
+fn pmu(facts: &CheckedFacts<'_>) -> Finding {
     let (reason, fix) = match facts.pmu.capabilities() {
         Ok(_) if refuted::is_refuted(facts) => (refuted::REASON, None),
         Ok(capabilities) => {
@@ -145,7 +145,7 @@ fn pmu(facts: &Facts<'_>) -> Finding {
     ))
 }
 
-fn module(facts: &Facts<'_>) -> Finding {
+fn module(facts: &CheckedFacts<'_>) -> Finding {
     either(facts.has_module("perfmon").map(|loaded| {
         if loaded {
             return Finding::good("perfmon is loaded");
@@ -186,7 +186,7 @@ fn install(release: &str) -> String {
 }
 
 /// An upgrade may have brought a kernel that has no module.
-fn next_kernel(facts: &Facts<'_>) -> Finding {
+fn next_kernel(facts: &CheckedFacts<'_>) -> Finding {
     let machine = facts.machine;
     let Some(running) = kernels::running(machine) else {
         return Finding::unknown("the release of this kernel is not known");
@@ -207,7 +207,7 @@ fn next_kernel(facts: &Facts<'_>) -> Finding {
     }
 }
 
-fn device(facts: &Facts<'_>) -> Finding {
+fn device(facts: &CheckedFacts<'_>) -> Finding {
     if facts.machine.path(NODE).exists() {
         return Finding::good(format!("{NODE} is there"));
     }
@@ -228,7 +228,7 @@ fn device(facts: &Facts<'_>) -> Finding {
     }
 }
 
-fn access(facts: &Facts<'_>) -> Finding {
+fn access(facts: &CheckedFacts<'_>) -> Finding {
     match facts.cause() {
         Some(cause @ Cause::AnotherWriter) => {
             let users = processes::holding(facts.machine, |target| target == NODE);
@@ -257,7 +257,7 @@ fn access(facts: &Facts<'_>) -> Finding {
 }
 
 /// `perf_allow_cpu()`: 0 and below lets everybody count every CPU. Programs of one's own need no permission.
-fn policy(facts: &Facts<'_>) -> Finding {
+fn policy(facts: &CheckedFacts<'_>) -> Finding {
     const FILE: &str = "/proc/sys/kernel/perf_event_paranoid";
     const OWN: &str =
         "this user may count programs of their own in user mode, and not the whole system";
@@ -309,7 +309,7 @@ fn is_privileged(status: &str) -> bool {
     effective.is_some_and(|mask| mask & (CAP_SYS_ADMIN | CAP_PERFMON) != 0)
 }
 
-fn lockdown(facts: &Facts<'_>) -> Finding {
+fn lockdown(facts: &CheckedFacts<'_>) -> Finding {
     either(facts.text("/sys/kernel/security/lockdown").and_then(|text| {
         // As in `none [integrity] confidentiality`.
         if facts.cause() == Some(Cause::LockedDown) {
@@ -329,7 +329,7 @@ fn lockdown(facts: &Facts<'_>) -> Finding {
     }))
 }
 
-fn nmi_watchdog(facts: &Facts<'_>) -> Finding {
+fn nmi_watchdog(facts: &CheckedFacts<'_>) -> Finding {
     either(facts.text("/proc/sys/kernel/nmi_watchdog").map(|text| {
         if text.as_deref() != Some("1") {
             return Finding::good("off");
@@ -344,7 +344,7 @@ fn nmi_watchdog(facts: &Facts<'_>) -> Finding {
     }))
 }
 
-fn perf_users(facts: &Facts<'_>) -> Finding {
+fn perf_users(facts: &CheckedFacts<'_>) -> Finding {
     // The kernel has written the name with and without brackets.
     let users = processes::holding(facts.machine, |target| {
         target.starts_with("anon_inode:") && target.contains("perf_event")
@@ -373,7 +373,7 @@ fn perf_users(facts: &Facts<'_>) -> Finding {
 }
 
 /// A mediated vPMU rewrites the counters at each entry into a guest, without asking.
-fn kvm(facts: &Facts<'_>) -> Finding {
+fn kvm(facts: &CheckedFacts<'_>) -> Finding {
     let mediated = ["kvm_intel", "kvm_amd"].into_iter().find(|module| {
         let file = format!("/sys/module/{module}/parameters/enable_mediated_pmu");
         matches!(facts.machine.text(&file), Ok(Some(value)) if value == "Y" || value == "1")
@@ -387,7 +387,7 @@ fn kvm(facts: &Facts<'_>) -> Finding {
     }
 }
 
-fn rdpmc(facts: &Facts<'_>) -> Finding {
+fn rdpmc(facts: &CheckedFacts<'_>) -> Finding {
     const FILE: &str = "/sys/bus/event_source/devices/cpu/rdpmc";
     if let Err(error) = facts.machine.text(FILE) {
         if error.kind() == std::io::ErrorKind::PermissionDenied {
@@ -413,7 +413,7 @@ fn rdpmc(facts: &Facts<'_>) -> Finding {
 }
 
 /// Returns whether counters belong to another user of the driver.
-fn has_other_owner(facts: &Facts<'_>) -> bool {
+fn has_other_owner(facts: &CheckedFacts<'_>) -> bool {
     let kinds = [
         OwnerKind::Session,
         OwnerKind::Trace,
@@ -423,7 +423,7 @@ fn has_other_owner(facts: &Facts<'_>) -> bool {
     kinds.into_iter().any(|kind| facts.trials.owners.has(kind))
 }
 
-fn programs(facts: &Facts<'_>) -> Finding {
+fn programs(facts: &CheckedFacts<'_>) -> Finding {
     if let Some(
         error @ Error {
             cause: Cause::Forbidden,
@@ -437,14 +437,18 @@ fn programs(facts: &Facts<'_>) -> Finding {
     outcome(facts, &facts.trials.event, Finding::bad)
 }
 
-fn whole_system(facts: &Facts<'_>) -> Finding {
+fn whole_system(facts: &CheckedFacts<'_>) -> Finding {
     outcome(facts, &facts.trials.counter, |found| {
         facts.bad_for_system(found)
     })
 }
 
 /// The finding of an attempt to count a loop.
-fn outcome(facts: &Facts<'_>, trial: &Trial, bad: impl FnOnce(String) -> Finding) -> Finding {
+fn outcome(
+    facts: &CheckedFacts<'_>,
+    trial: &Trial,
+    bad: impl FnOnce(String) -> Finding,
+) -> Finding {
     match trial {
         Trial::NotTried => Finding::unknown(RECORDING),
         Trial::Did(instructions) if *instructions >= ROUNDS => Finding::good(format!(
@@ -461,7 +465,7 @@ fn outcome(facts: &Facts<'_>, trial: &Trial, bad: impl FnOnce(String) -> Finding
 }
 
 /// Samples of a program are anybody's, those of the whole system are not.
-fn samples(facts: &Facts<'_>) -> Finding {
+fn samples(facts: &CheckedFacts<'_>) -> Finding {
     let (sampled, trace) = (&facts.trials.sampled, &facts.trials.trace);
     match (sampled, trace) {
         (Trial::NotTried, _) | (_, Trial::NotTried) => Finding::unknown(RECORDING),
@@ -482,7 +486,7 @@ fn samples(facts: &Facts<'_>) -> Finding {
 }
 
 /// The finding of an attempt that failed.
-fn failed(facts: &Facts<'_>, error: &Error, bad: impl FnOnce(String) -> Finding) -> Finding {
+fn failed(facts: &CheckedFacts<'_>, error: &Error, bad: impl FnOnce(String) -> Finding) -> Finding {
     match (&error.attempt, &error.cause) {
         (Attempt::Open(_) | Attempt::Properties, cause) if facts.trials.event.is_counted() => {
             Finding::note(format!("not possible: {cause}"))

@@ -18,7 +18,7 @@ use crate::system::text::{self, count};
 use trial::Trials;
 
 /// Input of the checks.
-struct Facts<'a> {
+struct CheckedFacts<'a> {
     machine: &'a Machine,
     pmu: Pmu,
     hypervisor: Option<Hypervisor>,
@@ -28,7 +28,7 @@ struct Facts<'a> {
 /// One thing that counting needs.
 struct Check {
     name: &'static str,
-    look: fn(&Facts<'_>) -> Finding,
+    look: fn(&CheckedFacts<'_>) -> Finding,
 }
 
 /// Result of a check.
@@ -103,7 +103,7 @@ const WIDTH: usize = 58;
 
 /// Makes all checks; returns the exit code, 0 if counting works.
 pub(crate) fn doctor(machine: &Machine, output: &mut dyn Write) -> Result<u8> {
-    let facts = Facts {
+    let facts = CheckedFacts {
         machine,
         pmu: Pmu::from_cpuid(machine.cpuid()),
         hypervisor: Hypervisor::find(machine.cpuid()),

@@ -7,7 +7,7 @@ use std::io::{self, Write};
 
 use serde_json::{Value, json};
 
-use super::profile::{Profile, Shot, Thread};
+use super::profile::{Profile, ProfileThread, Shot};
 
 /// Writes the stacks of an event and the counts of the others.
 pub(super) fn write(profile: &Profile<'_>, event: usize, output: impl Write) -> io::Result<()> {
@@ -22,7 +22,7 @@ pub(super) fn write(profile: &Profile<'_>, event: usize, output: impl Write) -> 
         named("process_name", profile.process(*thread))?;
         named("thread_name", name)?;
     }
-    let mut threads: BTreeMap<Thread, Vec<&Shot>> = BTreeMap::new();
+    let mut threads: BTreeMap<ProfileThread, Vec<&Shot>> = BTreeMap::new();
     for shot in &profile.shots {
         if shot.event == event {
             threads.entry(shot.thread).or_default().push(shot);
@@ -72,7 +72,7 @@ fn usual_interval(shots: &[&Shot]) -> u64 {
 
 /// Returns the number of a thread or its process, which in this format is a number: one that no process can have for each
 /// further process that has it.
-fn number(thread: Thread, number: u32) -> u64 {
+fn number(thread: ProfileThread, number: u32) -> u64 {
     /// `PID_MAX_LIMIT` of the kernel.
     const MOST: u64 = 1 << 22;
     u64::from(number) + u64::from(thread.before) * MOST
@@ -86,7 +86,7 @@ fn microseconds(nanoseconds: u64) -> f64 {
 /// such slices in the order of the file.
 struct Slices<'a> {
     profile: &'a Profile<'a>,
-    thread: Thread,
+    thread: ProfileThread,
     all: Vec<Slice>,
     /// Indexes in `all` of the slices that have not ended, the outermost caller first.
     open: Vec<usize>,

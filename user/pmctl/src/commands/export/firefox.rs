@@ -10,7 +10,7 @@ use std::io::{self, Write};
 use ahash::AHashMap;
 use serde_json::{Map, Value, json};
 
-use super::profile::{Profile, Shot, Table, Thread};
+use super::profile::{Interner, Profile, ProfileThread, Shot};
 use crate::recording::symbols::hexadecimal;
 
 /// The version of the format.
@@ -22,7 +22,7 @@ const KERNEL: usize = 2;
 
 /// Writes the stacks of an event and the counts of the others.
 pub(super) fn write(profile: &Profile<'_>, event: usize, output: impl Write) -> io::Result<()> {
-    let mut by_thread: BTreeMap<Thread, Vec<&Shot>> = BTreeMap::new();
+    let mut by_thread: BTreeMap<ProfileThread, Vec<&Shot>> = BTreeMap::new();
     for thread in profile.threads.keys() {
         by_thread.insert(*thread, Vec::new());
     }
@@ -104,7 +104,7 @@ fn breakpad(id: &[u8]) -> String {
 fn counters(
     profile: &Profile<'_>,
     event: usize,
-    by_thread: &BTreeMap<Thread, Vec<&Shot>>,
+    by_thread: &BTreeMap<ProfileThread, Vec<&Shot>>,
 ) -> Vec<Value> {
     let mut tracks: BTreeMap<(usize, u32, u32), Vec<&Shot>> = BTreeMap::new();
     for shot in profile.shots.iter().filter(|shot| shot.event != event) {
@@ -115,7 +115,7 @@ fn counters(
     }
     let counter = |((event, pid, before), shots): ((usize, u32, u32), Vec<&Shot>)| {
         let name = profile.event(event);
-        let is_of = |thread: &Thread| thread.task.pid == pid && thread.before == before;
+        let is_of = |thread: &ProfileThread| thread.task.pid == pid && thread.before == before;
         let main = by_thread.keys().position(is_of);
         json!({
             "name": name,
@@ -150,11 +150,11 @@ fn all(length: usize, value: &Value) -> Value {
 /// What the stacks of a thread consist of: each thread has tables of its own.
 struct Tables<'a> {
     profile: &'a Profile<'a>,
-    texts: Table<String>,
-    objects: Table<usize>,
-    functions: Table<usize>,
-    places: Table<usize>,
-    stacks: Table<(Option<usize>, usize)>,
+    texts: Interner<String>,
+    objects: Interner<usize>,
+    functions: Interner<usize>,
+    places: Interner<usize>,
+    stacks: Interner<(Option<usize>, usize)>,
     /// The numbers of the profile's stacks here.
     numbers: AHashMap<usize, usize>,
 }
@@ -163,11 +163,11 @@ impl<'a> Tables<'a> {
     fn new(profile: &'a Profile<'a>) -> Self {
         Self {
             profile,
-            texts: Table::default(),
-            objects: Table::default(),
-            functions: Table::default(),
-            places: Table::default(),
-            stacks: Table::default(),
+            texts: Interner::default(),
+            objects: Interner::default(),
+            functions: Interner::default(),
+            places: Interner::default(),
+            stacks: Interner::default(),
             numbers: AHashMap::new(),
         }
     }
@@ -185,7 +185,7 @@ impl<'a> Tables<'a> {
         here
     }
 
-    fn json(mut self, thread: Thread, shots: &[&Shot]) -> Value {
+    fn json(mut self, thread: ProfileThread, shots: &[&Shot]) -> Value {
         let stacks: Vec<usize> = shots.iter().map(|shot| self.stack(shot.stack)).collect();
         // Without weights, each sample counts the same.
         let uniform = shots
@@ -242,7 +242,7 @@ impl<'a> Tables<'a> {
             .map(|place| self.profile.places.things[*place])
             .collect();
         let length = places.len();
-        let category = |place: &super::profile::Place| {
+        let category = |place: &super::profile::CodeLocation| {
             let function = &self.profile.functions.things[place.function];
             if function.in_kernel { KERNEL } else { USER }
         };

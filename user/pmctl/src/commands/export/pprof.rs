@@ -8,7 +8,7 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use prost::Message;
 
-use super::profile::{Profile, Table, Thread};
+use super::profile::{Interner, Profile, ProfileThread};
 
 use crate::recording::symbols::hexadecimal;
 
@@ -122,11 +122,11 @@ struct Function {
 }
 
 /// The texts of a profile, each with its number; 0 is the empty one.
-struct Texts(Table<String>);
+struct Texts(Interner<String>);
 
 impl Texts {
     fn new() -> Self {
-        let mut table = Table::default();
+        let mut table = Interner::default();
         table.number(String::new());
         Self(table)
     }
@@ -200,8 +200,8 @@ fn samples(
     events: &[usize],
     texts: &mut Texts,
 ) -> (Vec<Location>, Vec<Sample>) {
-    let mut locations: Table<Vec<usize>> = Table::default();
-    let mut values: BTreeMap<(usize, Thread), Vec<u64>> = BTreeMap::new();
+    let mut locations: Interner<Vec<usize>> = Interner::default();
+    let mut values: BTreeMap<(usize, ProfileThread), Vec<u64>> = BTreeMap::new();
     for shot in &profile.shots {
         let Some(index) = events.iter().position(|event| *event == shot.event) else {
             continue;

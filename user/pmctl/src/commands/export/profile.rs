@@ -9,17 +9,17 @@ use anyhow::Result;
 
 use crate::commands::flamegraph::label;
 use crate::recording::perfdata::{Recording, Task, is_kernel};
-use crate::recording::profile::{self, Details, Frame, Named, Names};
+use crate::recording::profile::{self, Details, Frame, NamedSample, SampleNames};
 use crate::system::screen::Colors;
 
 /// Numbered things; equal ones have one number.
 #[derive(Debug)]
-pub(super) struct Table<T> {
+pub(super) struct Interner<T> {
     pub(super) things: Vec<T>,
     numbers: AHashMap<T, usize>,
 }
 
-impl<T> Default for Table<T> {
+impl<T> Default for Interner<T> {
     fn default() -> Self {
         Self {
             things: Vec::new(),
@@ -28,7 +28,7 @@ impl<T> Default for Table<T> {
     }
 }
 
-impl<T: Clone + Eq + Hash> Table<T> {
+impl<T: Clone + Eq + Hash> Interner<T> {
     /// Returns the number of a thing, a new one if it is not there yet.
     pub(super) fn number(&mut self, thing: T) -> usize {
         if let Some(number) = self.numbers.get(&thing) {
@@ -54,7 +54,7 @@ pub(super) struct Function {
 
 /// A place in a function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Place {
+pub(super) struct CodeLocation {
     pub(super) function: usize,
     /// Offset in the program or library; the address if there is none.
     pub(super) address: u64,
@@ -66,13 +66,13 @@ pub(super) struct Place {
 
 /// A thread. Others may have had its number, and that of its process, before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) struct Thread {
+pub(super) struct ProfileThread {
     pub(super) task: Task,
     /// Number of processes with this process's number that have samples before this one.
     pub(super) before: u32,
 }
 
-impl Thread {
+impl ProfileThread {
     /// Returns the number of the process, and another one for each further process that has it.
     pub(super) fn process(self) -> String {
         self.number(self.task.pid)
@@ -96,7 +96,7 @@ impl Thread {
 pub(super) struct Shot {
     /// In nanoseconds since the first sample.
     pub(super) time: u64,
-    pub(super) thread: Thread,
+    pub(super) thread: ProfileThread,
     pub(super) event: usize,
     pub(super) period: u64,
     /// The number of its stack.
@@ -107,14 +107,14 @@ pub(super) struct Shot {
 pub(super) struct Profile<'a> {
     pub(super) recording: &'a Recording,
     /// Paths of programs and libraries.
-    pub(super) objects: Table<String>,
-    pub(super) functions: Table<Function>,
-    pub(super) places: Table<Place>,
+    pub(super) objects: Interner<String>,
+    pub(super) functions: Interner<Function>,
+    pub(super) places: Interner<CodeLocation>,
     /// Stacks as trees: the stack of the callers, which has a smaller number, and the place.
-    pub(super) stacks: Table<(Option<usize>, usize)>,
+    pub(super) stacks: Interner<(Option<usize>, usize)>,
     pub(super) shots: Vec<Shot>,
     /// The last name of each thread with samples.
-    pub(super) threads: BTreeMap<Thread, String>,
+    pub(super) threads: BTreeMap<ProfileThread, String>,
     /// The processes of a number that have samples, in their order.
     instances: AHashMap<u32, Vec<u32>>,
 }
@@ -124,10 +124,10 @@ impl<'a> Profile<'a> {
     pub(super) fn new(recording: &'a Recording, details: Option<&Details<'_>>) -> Result<Self> {
         let mut profile = Self {
             recording,
-            objects: Table::default(),
-            functions: Table::default(),
-            places: Table::default(),
-            stacks: Table::default(),
+            objects: Interner::default(),
+            functions: Interner::default(),
+            places: Interner::default(),
+            stacks: Interner::default(),
             shots: Vec::new(),
             threads: BTreeMap::new(),
             instances: AHashMap::new(),
@@ -144,8 +144,8 @@ impl<'a> Profile<'a> {
 
     fn take(
         &mut self,
-        named: &Named<'_>,
-        names: &Names<'_>,
+        named: &NamedSample<'_>,
+        names: &SampleNames<'_>,
         details: Option<&Details<'_>>,
         start: u64,
     ) {
@@ -182,7 +182,7 @@ impl<'a> Profile<'a> {
         }
     }
 
-    fn thread(&mut self, task: Task, names: &Names<'_>) -> Thread {
+    fn thread(&mut self, task: Task, names: &SampleNames<'_>) -> ProfileThread {
         let instance = names.instance(task.pid);
         let known = self.instances.entry(task.pid).or_default();
         let place = known.iter().position(|known| *known == instance);
@@ -190,7 +190,7 @@ impl<'a> Profile<'a> {
             known.push(instance);
             known.len() - 1
         });
-        Thread {
+        ProfileThread {
             task,
             before: u32::try_from(place).unwrap_or(u32::MAX),
         }
@@ -214,7 +214,7 @@ impl<'a> Profile<'a> {
             Some(_) => frame.site.place(),
             None => frame.address,
         };
-        self.places.number(Place {
+        self.places.number(CodeLocation {
             function,
             address: address.saturating_sub(u64::from(frame.is_return)),
             line: source.map_or(0, |source| source.number),
@@ -243,13 +243,14 @@ impl<'a> Profile<'a> {
     }
 
     /// Returns the name of a thread's process: that of its first thread.
-    pub(super) fn process(&self, thread: Thread) -> &str {
+    pub(super) fn process(&self, thread: ProfileThread) -> &str {
         let pid = thread.task.pid;
         let task = Task::leader(pid);
-        let leader = self.threads.get(&Thread { task, ..thread });
+        let leader = self.threads.get(&ProfileThread { task, ..thread });
         let mut others = self.threads.iter();
         let other = || {
-            let is_of = |other: &Thread| other.task.pid == pid && other.before == thread.before;
+            let is_of =
+                |other: &ProfileThread| other.task.pid == pid && other.before == thread.before;
             others.find(|(other, _)| is_of(other)).map(|(_, name)| name)
         };
         leader.or_else(other).map_or("", String::as_str)

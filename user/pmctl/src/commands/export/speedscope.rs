@@ -7,7 +7,7 @@ use std::io::Write;
 use anyhow::Result;
 use serde::Serialize;
 
-use super::profile::{Profile, Shot, Table};
+use super::profile::{Interner, Profile, Shot};
 
 #[derive(Serialize)]
 struct File<'a> {
@@ -50,10 +50,10 @@ struct Thread {
 /// Writes the samples of these events.
 pub(super) fn write(profile: &Profile<'_>, events: &[usize], output: impl Write) -> Result<()> {
     // Functions are told apart, and not their lines: a function is one row in all views.
-    let mut frames: Table<usize> = Table::default();
+    let mut frames: Interner<usize> = Interner::default();
     let mut profiles = Vec::new();
     for event in events {
-        let mut threads: BTreeMap<super::profile::Thread, Vec<&Shot>> = BTreeMap::new();
+        let mut threads: BTreeMap<super::profile::ProfileThread, Vec<&Shot>> = BTreeMap::new();
         for shot in profile.of_event(*event) {
             threads.entry(shot.thread).or_default().push(shot);
         }

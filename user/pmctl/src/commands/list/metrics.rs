@@ -11,7 +11,7 @@ use perfmon::spec::models::metrics::Metric;
 use serde::Serialize;
 
 use super::matches;
-use crate::events::metrics::{self, Facts, Formulas};
+use crate::events::metrics::{self, Formulas, MachineFacts};
 use crate::system::machine::Machine;
 use crate::system::table::{Align, Table};
 
@@ -28,7 +28,7 @@ pub(super) struct Listed {
 /// Returns the metrics of a PMU whose names or groups match.
 pub(super) fn listed(glob: Option<&str>, pmu: &Pmu, machine: &Machine) -> Result<Vec<Listed>> {
     let all = metrics::all(pmu);
-    let mut formulas = Formulas::new(Facts::of(machine));
+    let mut formulas = Formulas::new(MachineFacts::of(machine));
     let mut found = Vec::new();
     for metric in all {
         let names = std::iter::once(metric.name).chain(metric.groups());
@@ -110,7 +110,7 @@ pub(super) fn write_table(listed: &[Listed], output: &mut dyn Write) -> Result<(
 
 /// What JSON has of a metric. Keys without a value are left out.
 #[derive(Serialize)]
-pub(super) struct Row<'a> {
+pub(super) struct MetricJson<'a> {
     metric: &'a str,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     groups: Vec<&'static str>,
@@ -128,7 +128,7 @@ pub(super) struct Row<'a> {
     not_here: Option<&'a str>,
 }
 
-impl<'a> Row<'a> {
+impl<'a> MetricJson<'a> {
     pub(super) fn new(listed: &'a Listed) -> Self {
         let metric = listed.metric.as_ref();
         Self {

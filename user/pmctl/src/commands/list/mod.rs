@@ -27,7 +27,7 @@ use crate::system::text::{count, did_you_mean, wrap};
 const HELP: &str = "help";
 
 /// An event that has a name.
-struct Named {
+struct NamedEvent {
     name: String,
     also: Vec<&'static str>,
     /// The counters that count it, or the reason why none does.
@@ -55,31 +55,31 @@ pub(crate) fn list(args: &List, machine: &Machine, output: &mut dyn Write) -> Re
     };
     let (kind, glob) = kind_and_glob(&args.words)?;
     let of_metrics = match kind {
-        Kind::Events => Vec::new(),
+        ListKind::Events => Vec::new(),
         // Names of events are for -e.
-        Kind::All if args.raw => Vec::new(),
+        ListKind::All if args.raw => Vec::new(),
         // Their names may have what no metric's name has.
-        Kind::Groups => metrics::listed(None, &pmu, machine)?,
+        ListKind::Groups => metrics::listed(None, &pmu, machine)?,
         _ => metrics::listed(glob, &pmu, machine)?,
     };
-    if kind == Kind::Groups {
+    if kind == ListKind::Groups {
         let groups = metrics::matching_groups(glob, &of_metrics);
         write_groups(args, &groups, output)?;
         let number = groups.len();
         tell_of_others(args, (kind, glob), &pmu, (number, number));
         return Ok(if number == 0 { FAILURE } else { 0 });
     }
-    let all = if kind == Kind::Metrics {
+    let all = if kind == ListKind::Metrics {
         Vec::new()
     } else {
         named(&pmu)
     };
-    let matching: Vec<Named> = all
+    let matching: Vec<NamedEvent> = all
         .into_iter()
         .filter(|event| glob.is_none_or(|glob| event.matches(glob)))
         .collect();
     let found = matching.len() + of_metrics.len();
-    let shown: Vec<Named> = matching
+    let shown: Vec<NamedEvent> = matching
         .into_iter()
         .filter(|event| args.all || event.is_current())
         .collect();
@@ -88,8 +88,10 @@ pub(crate) fn list(args: &List, machine: &Machine, output: &mut dyn Write) -> Re
         .filter(|metric| args.all || metric.is_countable())
         .collect();
     if args.json {
-        let events = shown.iter().map(|event| Row::new(event, &descriptions));
-        let metrics = of_metrics.iter().map(metrics::Row::new);
+        let events = shown
+            .iter()
+            .map(|event| EventJson::new(event, &descriptions));
+        let metrics = of_metrics.iter().map(metrics::MetricJson::new);
         let rows: Vec<AnyRow<'_>> = events
             .map(AnyRow::Event)
             .chain(metrics.map(AnyRow::Metric))
@@ -136,7 +138,7 @@ fn write_groups(args: &List, groups: &[&str], output: &mut dyn Write) -> Result<
 
 /// What is listed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+enum ListKind {
     All,
     Events,
     Metrics,
@@ -144,14 +146,14 @@ enum Kind {
 }
 
 /// Returns what the words ask for: a kind, a pattern, or both.
-fn kind_and_glob(words: &[String]) -> Result<(Kind, Option<&str>), Usage> {
-    const KINDS: [(&str, Kind); 6] = [
-        ("event", Kind::Events),
-        ("events", Kind::Events),
-        ("metric", Kind::Metrics),
-        ("metrics", Kind::Metrics),
-        ("metricgroup", Kind::Groups),
-        ("metricgroups", Kind::Groups),
+fn kind_and_glob(words: &[String]) -> Result<(ListKind, Option<&str>), Usage> {
+    const KINDS: [(&str, ListKind); 6] = [
+        ("event", ListKind::Events),
+        ("events", ListKind::Events),
+        ("metric", ListKind::Metrics),
+        ("metrics", ListKind::Metrics),
+        ("metricgroup", ListKind::Groups),
+        ("metricgroups", ListKind::Groups),
     ];
     let kind = words.first().and_then(|word| {
         let found = KINDS.iter().find(|(name, _)| name == word);
@@ -160,8 +162,8 @@ fn kind_and_glob(words: &[String]) -> Result<(Kind, Option<&str>), Usage> {
     match (kind, words) {
         (Some(kind), [_]) => Ok((kind, None)),
         (Some(kind), [_, glob]) => Ok((kind, Some(glob))),
-        (None, []) => Ok((Kind::All, None)),
-        (None, [glob]) => Ok((Kind::All, Some(glob))),
+        (None, []) => Ok((ListKind::All, None)),
+        (None, [glob]) => Ok((ListKind::All, Some(glob))),
         _ => Err(Usage(
             "it lists `events`, `metrics` or `metricgroups`, and behind that one pattern."
                 .to_owned(),
@@ -202,13 +204,13 @@ fn unknown_model(name: &str) -> Usage {
 }
 
 /// Returns the events of a PMU: those of all CPUs, of caches, and of the model.
-fn named(pmu: &Pmu) -> Vec<Named> {
+fn named(pmu: &Pmu) -> Vec<NamedEvent> {
     let model = pmu.model();
     let common = spec::named_events(pmu.vendor()).map(|event| {
         let mut names = event.names();
         let name = names.next().unwrap_or_default();
         let also: Vec<&str> = names.collect();
-        Named {
+        NamedEvent {
             name: name.to_owned(),
             on: event
                 .on(pmu)
@@ -221,13 +223,13 @@ fn named(pmu: &Pmu) -> Vec<Named> {
             also,
         }
     });
-    let caches = spec::cache_events(pmu).map(|event| Named {
+    let caches = spec::cache_events(pmu).map(|event| NamedEvent {
         name: event.to_string(),
         also: Vec::new(),
         on: event.on(pmu).ok_or_else(String::new),
         listed: None,
     });
-    let mut all: Vec<Named> = common.chain(caches).collect();
+    let mut all: Vec<NamedEvent> = common.chain(caches).collect();
     let is_common = |name: &str| {
         spec::named_events(pmu.vendor())
             .any(|event| event.names().any(|known| known.eq_ignore_ascii_case(name)))
@@ -237,7 +239,7 @@ fn named(pmu: &Pmu) -> Vec<Named> {
             .into_iter()
             .flat_map(Model::events)
             .filter(|event| !is_common(&event.name))
-            .map(|event| Named {
+            .map(|event| NamedEvent {
                 name: event.name.clone(),
                 also: Vec::new(),
                 on: spec::listed_on(&event, pmu),
@@ -247,7 +249,7 @@ fn named(pmu: &Pmu) -> Vec<Named> {
     all
 }
 
-impl Named {
+impl NamedEvent {
     /// Returns whether a name of it has `glob`, or is of its form.
     fn matches(&self, glob: &str) -> bool {
         self.all_names()
@@ -312,7 +314,7 @@ fn is_like(glob: &[u8], name: &[u8]) -> bool {
 }
 
 fn write_table(
-    events: &[Named],
+    events: &[NamedEvent],
     pmu: &Pmu,
     descriptions: &Descriptions,
     output: &mut dyn Write,
@@ -374,7 +376,7 @@ pub(crate) fn counters(found: &OnCounters, pmu: &Pmu) -> String {
 /// Says on standard error what the list lacks.
 fn tell_of_others(
     args: &List,
-    (kind, glob): (Kind, Option<&str>),
+    (kind, glob): (ListKind, Option<&str>),
     pmu: &Pmu,
     (shown, found): (usize, usize),
 ) {
@@ -384,8 +386,8 @@ fn tell_of_others(
     if let (0, Some(glob)) = (found, glob) {
         let of = of.map_or(String::new(), |of| format!(" of {of}"));
         let what = match kind {
-            Kind::Metrics => "metric",
-            Kind::Groups => "group of metrics",
+            ListKind::Metrics => "metric",
+            ListKind::Groups => "group of metrics",
             _ => "event",
         };
         complain(format_args!("no {what}{of} has `{glob}` in its name"));
@@ -397,8 +399,8 @@ fn tell_of_others(
     }
     if found > shown {
         let what = match kind {
-            Kind::Metrics => "more metric",
-            Kind::Events => "more event",
+            ListKind::Metrics => "more metric",
+            ListKind::Events => "more event",
             _ => "more name",
         };
         let others = u64::try_from(found - shown).unwrap_or(u64::MAX);
@@ -455,13 +457,13 @@ fn tell_of_category(glob: &str) {
 #[derive(Serialize)]
 #[serde(untagged)]
 enum AnyRow<'a> {
-    Event(Row<'a>),
-    Metric(metrics::Row<'a>),
+    Event(EventJson<'a>),
+    Metric(metrics::MetricJson<'a>),
 }
 
 /// What JSON has of an event. Keys without a value are left out.
 #[derive(Serialize)]
-struct Row<'a> {
+struct EventJson<'a> {
     name: &'a str,
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     also: &'a [&'static str],
@@ -485,8 +487,8 @@ struct Row<'a> {
     description: Option<&'a str>,
 }
 
-impl<'a> Row<'a> {
-    fn new(event: &'a Named, descriptions: &'a Descriptions) -> Self {
+impl<'a> EventJson<'a> {
+    fn new(event: &'a NamedEvent, descriptions: &'a Descriptions) -> Self {
         let (listed, found) = (event.listed.as_ref(), event.on.as_ref().ok());
         let general = found.map_or(0, |found| found.general);
         Self {

@@ -16,7 +16,7 @@ use crate::system::files::private;
 use crate::system::stdio;
 
 /// Destination of a recording.
-pub(super) enum Target {
+pub(super) enum Destination {
     /// This file; what is in it goes to a file of the same name with `.old`.
     File(PathBuf),
     /// Standard output, whatever it is: as a stream.
@@ -102,7 +102,7 @@ impl Sink {
     }
 }
 
-impl Target {
+impl Destination {
     /// Opens the destination of `-o`; what is in it stays until the recording begins.
     pub(super) fn open(path: &Path) -> Result<Self> {
         if path.as_os_str() == "-" {
@@ -185,8 +185,8 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder can be made");
         let path = folder.path().join("perf.data");
         for content in ["first", "second"] {
-            let target = Target::open(&path).expect("it can be written");
-            let begun = target.begin(Vec::new(), &Host::default());
+            let destination = Destination::open(&path).expect("it can be written");
+            let begun = destination.begin(Vec::new(), &Host::default());
             assert!(matches!(begun, Ok(Sink::File(_))));
             fs::write(&path, content).expect("there is room");
         }
@@ -203,13 +203,13 @@ mod tests {
             let facts = fs::metadata(path).expect("it is there");
             facts.permissions().mode() & 0o777
         };
-        let target = Target::open(&path).expect("it can be written");
+        let destination = Destination::open(&path).expect("it can be written");
         assert_eq!(mode(&path), 0o600);
         // The file before stays as its owner has made it, the new one has a mode of its own.
         fs::write(&path, "before").expect("there is room");
         let readable = Permissions::from_mode(0o644);
         fs::set_permissions(&path, readable.clone()).expect("it is ours");
-        let begin = || drop(target.begin(Vec::new(), &Host::default()));
+        let begin = || drop(destination.begin(Vec::new(), &Host::default()));
         begin();
         assert_eq!((mode(&path), mode(&old(&path))), (0o600, 0o644));
         // An empty file was made to be written.
@@ -221,7 +221,7 @@ mod tests {
 
     #[test]
     fn what_is_no_file_is_told_by_its_name() {
-        let told = |path: &str| match Target::open(Path::new(path)) {
+        let told = |path: &str| match Destination::open(Path::new(path)) {
             Ok(_) => panic!("{path} was taken"),
             Err(error) => format!("{error:#}"),
         };

@@ -5,6 +5,7 @@
 //! trace of the whole machine.
 
 mod clock;
+mod destination;
 mod events;
 mod host;
 mod local_time;
@@ -13,13 +14,12 @@ mod perf_ring;
 mod progress;
 mod sampled;
 mod summary;
-mod target;
 mod trace;
 
 use anyhow::Result;
 
+pub(crate) use destination::keep_old;
 pub(crate) use events::OWN_COMMAND;
-pub(crate) use target::keep_old;
 
 use crate::args::{Record as Args, Recorder};
 

@@ -4,7 +4,7 @@
 use anyhow::Result;
 use perfmon::Pmu;
 
-use crate::args::{CommonOptions, Subject};
+use crate::args::{CommonOptions, RecordTarget};
 use crate::system::child::Command;
 use crate::system::machine::Machine;
 
@@ -25,7 +25,7 @@ impl Opening {
     pub(super) fn new(options: &CommonOptions) -> Result<Self> {
         let machine = Machine::here();
         let online = machine.online_cpus()?;
-        if let Subject::Cpus(cpus) = &options.subject {
+        if let RecordTarget::Cpus(cpus) = &options.target {
             cpus.require_online(&online)?;
         }
         let numbers = online.into_iter().map(u32::try_from);

@@ -49,7 +49,7 @@ const PAGE: usize = 4096;
 /// The most pages of a ring: as many as a process may lock per CPU without a privilege (`kernel.perf_event_mlock_kb`).
 pub(super) const MOST_PAGES: usize = 128;
 
-/// The tasks of [`Ring::open`].
+/// The tasks of [`PerfRing::open`].
 pub(super) const ALL_TASKS: i32 = -1;
 
 /// Events on one CPU, and their ring.
@@ -57,7 +57,7 @@ pub(super) const ALL_TASKS: i32 = -1;
 /// # Invariants
 /// `start` is a mapping of `1 + pages` pages that only the drop unmaps: the control page, then the ring.
 #[derive(Debug)]
-pub(super) struct Ring {
+pub(super) struct PerfRing {
     start: NonNull<Control>,
     pages: usize,
     /// Closing them would end the events. The first has the ring.
@@ -72,7 +72,7 @@ const fn length(pages: usize) -> NonZeroUsize {
     }
 }
 
-impl Ring {
+impl PerfRing {
     /// Opens an event of a task, or of [`ALL_TASKS`], on a CPU, with `pages` pages for records.
     ///
     /// # Errors
@@ -167,7 +167,7 @@ impl Ring {
     }
 }
 
-impl Drop for Ring {
+impl Drop for PerfRing {
     fn drop(&mut self) {
         // SAFETY: By the invariant it is a mapping of this length, and no reference to it is left: `self` is borrowed for as long as each lives.
         let result = unsafe { munmap(self.start.cast(), length(self.pages).get()) };

@@ -6,7 +6,7 @@ use perfmon::{EventSelect, Modes};
 
 use crate::events::software::is_software;
 use crate::events::values::is_value;
-use crate::recording::perfdata::Kind;
+use crate::recording::perfdata::EventKind;
 use crate::system::exit::Usage;
 
 /// Default event.
@@ -41,15 +41,15 @@ pub(super) fn refuse_unsampled(text: &str) -> Result<(), Usage> {
 }
 
 /// Returns perf's number of an event, or its event select.
-pub(super) fn kind(event: &EventSpec) -> Kind {
+pub(super) fn kind(event: &EventSpec) -> EventKind {
     if let Some(number) = event.meaning.and_then(Meaning::number) {
-        return Kind::Hardware(number.into());
+        return EventKind::Hardware(number.into());
     }
     // perf has the modes elsewhere. It writes what only fixed counter n counts as event 0, unit mask n + 1.
     let modes = EventSelect::fixed().modes(Modes::Both).bits();
     let general = event.general.map(|select| select.bits() & !modes);
     let fixed = event.fixed.map_or(0, |number| u64::from(number) + 1 << 8);
-    Kind::Raw(general.unwrap_or(fixed))
+    EventKind::Raw(general.unwrap_or(fixed))
 }
 
 #[cfg(test)]
@@ -67,11 +67,11 @@ mod tests {
     #[test]
     fn perf_knows_events_by_its_own_numbers_or_by_their_select() {
         for (text, kind) in [
-            ("cycles:u", Kind::Hardware(0)),
-            ("BR_MISP_RETIRED.ALL_BRANCHES", Kind::Hardware(5)),
-            ("r1c0:k", Kind::Raw(0x1c0)),
-            ("cpu/event=0xc0,cmask=2/", Kind::Raw(0x200_00c0)),
-            ("fixed1", Kind::Raw(0x200)),
+            ("cycles:u", EventKind::Hardware(0)),
+            ("BR_MISP_RETIRED.ALL_BRANCHES", EventKind::Hardware(5)),
+            ("r1c0:k", EventKind::Raw(0x1c0)),
+            ("cpu/event=0xc0,cmask=2/", EventKind::Raw(0x200_00c0)),
+            ("fixed1", EventKind::Raw(0x200)),
         ] {
             assert_eq!(super::kind(&event(text)), kind, "{text}");
         }

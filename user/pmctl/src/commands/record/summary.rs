@@ -4,7 +4,7 @@
 use std::io::{self, Write};
 use std::time::Duration;
 
-use crate::args::{CommonOptions, DEFAULT_FILE, Subject};
+use crate::args::{CommonOptions, DEFAULT_FILE, RecordTarget};
 use crate::recording::perfdata::{self, Notes};
 use crate::recording::unwind::Cuts;
 use crate::system::screen::Colors;
@@ -61,8 +61,8 @@ pub(super) fn summarize(
     }
     if written.others > 0 {
         let others = thousands(written.others);
-        match options.subject {
-            Subject::Cpus(_) => write!(output, "; {others} of other CPUs left out")?,
+        match options.target {
+            RecordTarget::Cpus(_) => write!(output, "; {others} of other CPUs left out")?,
             _ => write!(
                 output,
                 "; {others} of other programs left out (-a keeps them)"

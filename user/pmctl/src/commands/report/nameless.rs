@@ -7,9 +7,9 @@ use std::path::Path;
 use ahash::AHashMap;
 
 use super::{packages, percent};
-use crate::recording::address_spaces::File;
+use crate::recording::address_spaces::FileNumber;
 use crate::recording::perfdata::{Recording, SymbolTable};
-use crate::recording::profile::Named;
+use crate::recording::profile::NamedSample;
 use crate::recording::symbols::{Elf, jit};
 use crate::system::screen::Colors;
 use crate::system::text::printable;
@@ -22,14 +22,14 @@ const FILES: usize = 5;
 /// Samples without the name of a function, by file.
 #[derive(Debug, Default)]
 pub(crate) struct Nameless {
-    files: AHashMap<File, (String, u64)>,
+    files: AHashMap<FileNumber, (String, u64)>,
     /// All samples, with a name or without.
     samples: u64,
 }
 
 impl Nameless {
     /// Takes a sample.
-    pub(super) fn take(&mut self, named: &Named<'_>) {
+    pub(super) fn take(&mut self, named: &NamedSample<'_>) {
         self.samples += 1;
         if named.site.has_symbol() || named.sample.in_kernel() {
             return;

@@ -10,10 +10,10 @@ use anyhow::Result;
 use super::callers::{self, Tree};
 use super::nameless::Nameless;
 use crate::args::{Key, Order, Report};
-use crate::recording::address_spaces::{File, Name};
+use crate::recording::address_spaces::{FileNumber, NameNumber};
 use crate::recording::perfdata::{Recording, Stamp, is_kernel};
 use crate::recording::profile::{
-    self, Details, Filter, Frame, Named, Names, is_above_its_chain, number,
+    self, Details, Filter, Frame, NamedSample, SampleNames, is_above_its_chain, number,
 };
 use crate::recording::unwind::Cuts;
 use crate::system::screen::Colors;
@@ -40,12 +40,12 @@ impl Share {
 
 /// Call chains that are cut, and files whose functions have no names.
 #[derive(Debug)]
-pub(crate) struct Gaps {
+pub(crate) struct ReportGaps {
     nameless: Nameless,
     cuts: Cuts,
 }
 
-impl Gaps {
+impl ReportGaps {
     /// Writes what is missing, lines of `details` too, and what to do about it.
     pub(crate) fn write(
         &self,
@@ -73,11 +73,11 @@ pub(crate) type Shares = AHashMap<Vec<String>, Share>;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 struct RowId {
     event: usize,
-    comm: Option<Name>,
+    comm: Option<NameNumber>,
     idle: bool,
     pid: u32,
     tid: u32,
-    function: (Option<File>, Option<u64>),
+    function: (Option<FileNumber>, Option<u64>),
     kernel: bool,
     cpu: u32,
     inlined: Option<u32>,
@@ -86,7 +86,12 @@ struct RowId {
 
 impl RowId {
     /// Returns the row of a sample, or of a function in its call chain.
-    fn new(keys: &[Key], named: &Named<'_>, frame: &Frame<'_>, names: &Names<'_>) -> Self {
+    fn new(
+        keys: &[Key],
+        named: &NamedSample<'_>,
+        frame: &Frame<'_>,
+        names: &SampleNames<'_>,
+    ) -> Self {
         let mut id = Self {
             event: named.sample.event,
             ..Self::default()
@@ -149,7 +154,7 @@ pub(crate) fn shares(
     recording: &Recording,
     args: &Grouping,
     details: Option<&Details<'_>>,
-) -> Result<(Vec<Shares>, Gaps)> {
+) -> Result<(Vec<Shares>, ReportGaps)> {
     let keys = &args.keys[..];
     let mut nameless = Nameless::default();
     let mut rows: AHashMap<RowId, (Vec<String>, Share)> = AHashMap::new();
@@ -163,7 +168,7 @@ pub(crate) fn shares(
     };
     let mut taken = Vec::new();
     let is_filtered = !args.filter.is_empty();
-    let take = |named: &Named<'_>, names: &Names<'_>| {
+    let take = |named: &NamedSample<'_>, names: &SampleNames<'_>| {
         if is_filtered && !args.filter.keeps(named, names) {
             return Ok(());
         }
@@ -229,11 +234,11 @@ pub(crate) fn shares(
     for (id, (cells, share)) in rows {
         tables[id.event].entry(cells).or_default().add(share);
     }
-    Ok((tables, Gaps { nameless, cuts }))
+    Ok((tables, ReportGaps { nameless, cuts }))
 }
 
 /// Returns the text of a key for a sample.
-fn text(key: Key, named: &Named<'_>, frame: &Frame<'_>, names: &Names<'_>) -> String {
+fn text(key: Key, named: &NamedSample<'_>, frame: &Frame<'_>, names: &SampleNames<'_>) -> String {
     match key {
         Key::Comm => names.comm(named.stamp.task).to_owned(),
         Key::Pid => number(named.stamp.task.pid),

@@ -26,7 +26,7 @@ pub(super) struct Counters {
 /// The counters of a CPU.
 struct Cpu {
     number: u32,
-    groups: Vec<Opened>,
+    groups: Vec<CpuGroup>,
     /// By event: why it was not opened when that was last tried.
     lacks: Vec<Option<Lack>>,
 }
@@ -55,14 +55,14 @@ impl Lack {
 }
 
 /// A group, and which events these are.
-struct Opened {
+struct CpuGroup {
     group: Group,
     events: Vec<usize>,
 }
 
 /// A count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Count {
+pub(super) struct CpuCount {
     /// The index of the event.
     pub(super) event: usize,
     pub(super) cpu: u32,
@@ -155,7 +155,7 @@ impl Counters {
     ///
     /// # Errors
     /// None that are specific to it.
-    pub(super) fn read(&mut self) -> Result<Vec<Count>, Error> {
+    pub(super) fn read(&mut self) -> Result<Vec<CpuCount>, Error> {
         let mut counts = Vec::with_capacity(self.cpus.len() * self.events.len());
         for cpu in &mut self.cpus {
             // An event that can't be opened now may be later.
@@ -219,7 +219,7 @@ impl Cpu {
         };
         let group = Group::of(leader.all_tasks().cpu(self.number));
         let group = builders.fold(group, GroupBuilder::and).open_on(device)?;
-        self.groups.push(Opened {
+        self.groups.push(CpuGroup {
             group,
             events: wanted.to_vec(),
         });
@@ -227,13 +227,13 @@ impl Cpu {
     }
 
     /// Adds the counts to `counts`, and closes the groups that have none. Returns how many these were.
-    fn read(&mut self, counts: &mut Vec<Count>) -> Result<u64, Error> {
+    fn read(&mut self, counts: &mut Vec<CpuCount>) -> Result<u64, Error> {
         let (mut lost, mut failure) = (0, None);
         let cpu = self.number;
         self.groups.retain(|opened| match opened.group.read() {
             Ok(values) => {
                 let values = opened.events.iter().zip(values.iter());
-                counts.extend(values.map(|(event, (_, value))| Count {
+                counts.extend(values.map(|(event, (_, value))| CpuCount {
                     event: *event,
                     cpu,
                     value,

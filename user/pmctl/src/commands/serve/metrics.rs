@@ -11,11 +11,11 @@ use perfmon::Error;
 
 use super::counters::Counters;
 use super::names;
-use super::text::{Form, Kind, Page};
+use super::text::{Form, MetricKind, MetricsText};
 
 /// The end of a request for a profile: the label `result`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Outcome {
+pub(super) enum ProfileOutcome {
     /// The profile was sent.
     Complete,
     /// The profile was sent, with samples lost or cut off.
@@ -28,12 +28,12 @@ pub(super) enum Outcome {
     Refused,
 }
 
-const OUTCOMES: [(Outcome, &str); 5] = [
-    (Outcome::Complete, "complete"),
-    (Outcome::Incomplete, "incomplete"),
-    (Outcome::Failed, "failed"),
-    (Outcome::Abandoned, "abandoned"),
-    (Outcome::Refused, "refused"),
+const OUTCOMES: [(ProfileOutcome, &str); 5] = [
+    (ProfileOutcome::Complete, "complete"),
+    (ProfileOutcome::Incomplete, "incomplete"),
+    (ProfileOutcome::Failed, "failed"),
+    (ProfileOutcome::Abandoned, "abandoned"),
+    (ProfileOutcome::Refused, "refused"),
 ];
 
 /// Numbers of what the server has done since it started.
@@ -51,7 +51,7 @@ pub(super) struct Done {
 
 impl Done {
     /// Counts a profile.
-    pub(super) fn profile(&mut self, outcome: Outcome) {
+    pub(super) fn profile(&mut self, outcome: ProfileOutcome) {
         let index = OUTCOMES.iter().position(|(known, _)| *known == outcome);
         self.profiles[index.unwrap_or_default()] += 1;
     }
@@ -67,29 +67,29 @@ pub(super) fn write(
     (done, open): (&Done, usize),
     started: SystemTime,
 ) -> Result<String, Error> {
-    let mut page = Page::new(form);
+    let mut page = MetricsText::new(form);
     write_counters(&mut page, counters)?;
     page.metric(
         "perfmon_events_missing",
-        Kind::Gauge,
+        MetricKind::Gauge,
         "Number of counts, of each event on each CPU, that can't be had now",
     )
     .sample(&[], counters.missing());
     page.metric(
         "perfmon_counts_lost",
-        Kind::Counter,
+        MetricKind::Counter,
         "Number of times that the counts of a CPU began from 0 again, since something else had changed its counters",
     )
     .sample(&[], counters.lost());
     page.metric(
         "perfmon_scrapes",
-        Kind::Counter,
+        MetricKind::Counter,
         "Number of times that this page was asked for",
     )
     .sample(&[], done.scrapes);
     page.metric(
         "perfmon_profiles",
-        Kind::Counter,
+        MetricKind::Counter,
         "Number of profiles, by how they ended",
     );
     for ((_, result), number) in OUTCOMES.iter().zip(done.profiles) {
@@ -97,32 +97,36 @@ pub(super) fn write(
     }
     page.metric(
         "perfmon_requests_refused",
-        Kind::Counter,
+        MetricKind::Counter,
         "Number of requests that got an error as the answer",
     )
     .sample(&[], done.refused);
-    page.metric("perfmon_connections", Kind::Gauge, "Number of connections")
-        .sample(&[], open);
+    page.metric(
+        "perfmon_connections",
+        MetricKind::Gauge,
+        "Number of connections",
+    )
+    .sample(&[], open);
     page.metric(
         "perfmon_connections_accepted",
-        Kind::Counter,
+        MetricKind::Counter,
         "Number of connections so far",
     )
     .sample(&[], done.connections);
     page.metric(
         "perfmon_connections_dropped",
-        Kind::Counter,
+        MetricKind::Counter,
         "Number of connections that were closed since their clients were slow",
     )
     .sample(&[], done.dropped);
-    page.metric("perfmon_build", Kind::Info, "Version of pmctl")
+    page.metric("perfmon_build", MetricKind::Info, "Version of pmctl")
         .sample(&[("version", &env!("CARGO_PKG_VERSION"))], 1);
     write_process(&mut page, started);
     Ok(page.end())
 }
 
 /// Writes the counters: all of a name together, as the formats ask for it.
-fn write_counters(page: &mut Page, counters: &mut Counters) -> Result<(), Error> {
+fn write_counters(page: &mut MetricsText, counters: &mut Counters) -> Result<(), Error> {
     let counts = counters.read()?;
     let events = counters.events();
     let names: Vec<_> = events.iter().map(names::of).collect();
@@ -130,7 +134,7 @@ fn write_counters(page: &mut Page, counters: &mut Counters) -> Result<(), Error>
         if names[..index].iter().any(|(earlier, _)| earlier == name) {
             continue;
         }
-        page.metric(name, Kind::Counter, help);
+        page.metric(name, MetricKind::Counter, help);
         for count in counts.iter().filter(|count| names[count.event].0 == *name) {
             let label = &events[count.event].label;
             if *name == names::OTHERS {
@@ -144,14 +148,14 @@ fn write_counters(page: &mut Page, counters: &mut Counters) -> Result<(), Error>
 }
 
 /// Writes what the server itself takes, by the names that Prometheus' clients have.
-fn write_process(page: &mut Page, started: SystemTime) {
+fn write_process(page: &mut MetricsText, started: SystemTime) {
     let seconds = |time: TimeVal| Duration::from_micros(time.num_microseconds().unsigned_abs());
     let used =
         |usage: Usage| (seconds(usage.user_time()) + seconds(usage.system_time())).as_secs_f64();
     if let Ok(usage) = getrusage(UsageWho::RUSAGE_SELF) {
         page.metric(
             "process_cpu_seconds",
-            Kind::Counter,
+            MetricKind::Counter,
             "CPU time of the server, in seconds",
         )
         .sample(&[], used(usage));
@@ -159,7 +163,7 @@ fn write_process(page: &mut Page, started: SystemTime) {
     if let Ok(usage) = getrusage(UsageWho::RUSAGE_CHILDREN) {
         page.metric(
             "perfmon_profile_cpu_seconds",
-            Kind::Counter,
+            MetricKind::Counter,
             "CPU time of making profiles, in seconds",
         )
         .sample(&[], used(usage));
@@ -167,7 +171,7 @@ fn write_process(page: &mut Page, started: SystemTime) {
     if let Some(bytes) = resident() {
         page.metric(
             "process_resident_memory_bytes",
-            Kind::Gauge,
+            MetricKind::Gauge,
             "Memory of the server, in bytes",
         )
         .sample(&[], bytes);
@@ -175,7 +179,7 @@ fn write_process(page: &mut Page, started: SystemTime) {
     let since = started.duration_since(UNIX_EPOCH).unwrap_or_default();
     page.metric(
         "process_start_time_seconds",
-        Kind::Gauge,
+        MetricKind::Gauge,
         "When the server was started, in seconds since 1970",
     )
     .sample(&[], since.as_secs_f64());

@@ -18,7 +18,7 @@ use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::process::{Child, Command};
 use tokio::time::timeout;
 
-use super::request::{Refusal, Wanted};
+use super::request::{ProfileRequest, Refusal};
 use crate::events::cpus::Cpus;
 use crate::system::child::own_program;
 use crate::system::exit;
@@ -31,7 +31,7 @@ const LIMIT: u64 = 64 << 20;
 const TO_LOOK_UP: Duration = Duration::from_secs(60);
 
 /// A profile that was made.
-pub(super) struct Profile {
+pub(super) struct ServedProfile {
     pub(super) bytes: Bytes,
     /// What the recorder says is missing, if something is.
     pub(super) incomplete: Option<String>,
@@ -49,7 +49,10 @@ pub(super) fn check(text: &str, pmu: &Pmu) -> Result<(), Refusal> {
 }
 
 /// Makes a profile.
-pub(super) async fn make(wanted: &Wanted, cpus: Option<&Cpus>) -> Result<Profile, Refusal> {
+pub(super) async fn make(
+    wanted: &ProfileRequest,
+    cpus: Option<&Cpus>,
+) -> Result<ServedProfile, Refusal> {
     let failed = |error: io::Error| {
         let reason = format!("can't run pmctl once more: {error}");
         Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, reason)
@@ -83,7 +86,7 @@ pub(super) async fn make(wanted: &Wanted, cpus: Option<&Cpus>) -> Result<Profile
 }
 
 /// Starts the recorder and the exporter.
-fn start(wanted: &Wanted, cpus: Option<&Cpus>) -> io::Result<(Child, Child)> {
+fn start(wanted: &ProfileRequest, cpus: Option<&Cpus>) -> io::Result<(Child, Child)> {
     let mut recorder = pmctl();
     recorder
         .args(["record", "-q", "-g", "-o", "-", "--max-size", RECORDED])
@@ -148,7 +151,7 @@ fn conclude(
     (bytes, recorded, exported): (Vec<u8>, ExitStatus, ExitStatus),
     words: &str,
     more_words: &str,
-) -> Result<Profile, Refusal> {
+) -> Result<ServedProfile, Refusal> {
     if bytes.len() as u64 > LIMIT {
         let reason = format!("the profile is larger than {} MiB.", LIMIT >> 20);
         return Err(Refusal::new(StatusCode::INSUFFICIENT_STORAGE, reason));
@@ -156,7 +159,7 @@ fn conclude(
     // Records beyond that are not lost, but never made: the recorder succeeds.
     let is_cut = words.contains("--max-size");
     if exported.success() && !bytes.is_empty() {
-        return Ok(Profile {
+        return Ok(ServedProfile {
             bytes: bytes.into(),
             incomplete: (!recorded.success() || is_cut).then(|| words.to_owned()),
         });

@@ -9,7 +9,7 @@ use hyper::{HeaderMap, Method, StatusCode, Uri};
 
 /// A page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Page {
+pub(super) enum ServedPage {
     Index,
     Metrics,
     Profile,
@@ -21,14 +21,14 @@ pub(super) enum Page {
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
 /// The pages.
-const PAGES: [(&str, Page); 7] = [
-    ("/", Page::Index),
-    ("/debug/pprof", Page::Index),
-    ("/debug/pprof/", Page::Index),
-    ("/metrics", Page::Metrics),
-    ("/debug/pprof/profile", Page::Profile),
-    ("/-/healthy", Page::Health),
-    ("/-/ready", Page::Health),
+const PAGES: [(&str, ServedPage); 7] = [
+    ("/", ServedPage::Index),
+    ("/debug/pprof", ServedPage::Index),
+    ("/debug/pprof/", ServedPage::Index),
+    ("/metrics", ServedPage::Metrics),
+    ("/debug/pprof/profile", ServedPage::Profile),
+    ("/-/healthy", ServedPage::Health),
+    ("/-/ready", ServedPage::Health),
 ];
 
 /// Why a request gets no page, for the user.
@@ -57,7 +57,7 @@ pub(super) fn page(
     uri: &Uri,
     headers: &HeaderMap,
     listen: SocketAddr,
-) -> Result<Page, Refusal> {
+) -> Result<ServedPage, Refusal> {
     if listen.ip().is_loopback() {
         refuse_strangers(uri, headers)?;
     }
@@ -70,10 +70,11 @@ pub(super) fn page(
     })?;
     match (method, page) {
         // The head of a profile would be work for nothing: its body would be thrown away.
-        (&Method::GET, _) | (&Method::HEAD, Page::Index | Page::Metrics | Page::Health) => {
+        (&Method::GET, _)
+        | (&Method::HEAD, ServedPage::Index | ServedPage::Metrics | ServedPage::Health) => {
             Ok(*page)
         }
-        (_, Page::Profile) => Err(other_method("GET", "The only method is GET.")),
+        (_, ServedPage::Profile) => Err(other_method("GET", "The only method is GET.")),
         _ => Err(other_method("GET, HEAD", "The methods are GET and HEAD.")),
     }
 }
@@ -138,7 +139,7 @@ pub(super) struct Limits {
 
 /// A profile that is asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Wanted {
+pub(super) struct ProfileRequest {
     pub(super) seconds: u32,
     pub(super) hz: u32,
     pub(super) event: String,
@@ -146,7 +147,7 @@ pub(super) struct Wanted {
     pub(super) has_lines: bool,
 }
 
-impl Wanted {
+impl ProfileRequest {
     /// Parses a query.
     pub(super) fn parse(query: Option<&str>, limits: Limits) -> Result<Self, Refusal> {
         let mut wanted = Self {
@@ -205,7 +206,7 @@ mod tests {
         method: &Method,
         uri: &str,
         headers: &[(&'static str, &str)],
-    ) -> Result<Page, StatusCode> {
+    ) -> Result<ServedPage, StatusCode> {
         let listen = SocketAddr::from(([127, 0, 0, 1], 9743));
         ask_at(listen, method, uri, headers)
     }
@@ -215,7 +216,7 @@ mod tests {
         method: &Method,
         uri: &str,
         headers: &[(&'static str, &str)],
-    ) -> Result<Page, StatusCode> {
+    ) -> Result<ServedPage, StatusCode> {
         let mut map = HeaderMap::new();
         for (name, value) in headers {
             map.append(*name, value.parse().expect("it is well formed"));
@@ -227,13 +228,16 @@ mod tests {
     #[test]
     fn pages_are_got() {
         let get = |uri| ask(&Method::GET, uri, &[("host", "localhost:9743")]);
-        assert_eq!(get("/"), Ok(Page::Index));
-        assert_eq!(get("/metrics"), Ok(Page::Metrics));
-        assert_eq!(get("/metrics?x=y"), Ok(Page::Metrics));
-        assert_eq!(get("/debug/pprof/profile?seconds=1"), Ok(Page::Profile));
-        assert_eq!(get("/-/healthy"), Ok(Page::Health));
-        assert_eq!(get("/debug/pprof"), Ok(Page::Index));
-        assert_eq!(get("/debug/pprof/"), Ok(Page::Index));
+        assert_eq!(get("/"), Ok(ServedPage::Index));
+        assert_eq!(get("/metrics"), Ok(ServedPage::Metrics));
+        assert_eq!(get("/metrics?x=y"), Ok(ServedPage::Metrics));
+        assert_eq!(
+            get("/debug/pprof/profile?seconds=1"),
+            Ok(ServedPage::Profile)
+        );
+        assert_eq!(get("/-/healthy"), Ok(ServedPage::Health));
+        assert_eq!(get("/debug/pprof"), Ok(ServedPage::Index));
+        assert_eq!(get("/debug/pprof/"), Ok(ServedPage::Index));
         for none in ["/metrics/", "/Metrics", "/debug/", "/../metrics"] {
             assert_eq!(get(none), Err(StatusCode::NOT_FOUND), "{none}");
         }
@@ -247,7 +251,7 @@ mod tests {
                 Err(StatusCode::METHOD_NOT_ALLOWED)
             );
         }
-        assert_eq!(ask(&Method::HEAD, "/metrics", &[]), Ok(Page::Metrics));
+        assert_eq!(ask(&Method::HEAD, "/metrics", &[]), Ok(ServedPage::Metrics));
         let profile = ask(&Method::HEAD, "/debug/pprof/profile", &[]);
         assert_eq!(profile, Err(StatusCode::METHOD_NOT_ALLOWED));
     }
@@ -275,7 +279,7 @@ mod tests {
             "[::1]:80",
             "[::1]",
         ] {
-            assert_eq!(host(own), Ok(Page::Metrics), "{own}");
+            assert_eq!(host(own), Ok(ServedPage::Metrics), "{own}");
         }
         for other in [
             "example.org",
@@ -300,7 +304,7 @@ mod tests {
         // Behind an address that is not the loopback's there are names that pmctl does not know.
         let remote = SocketAddr::from(([10, 0, 0, 1], 9743));
         let remote = ask_at(remote, &Method::GET, "/metrics", &[("host", "example.org")]);
-        assert_eq!(remote, Ok(Page::Metrics));
+        assert_eq!(remote, Ok(ServedPage::Metrics));
     }
 
     #[test]
@@ -312,13 +316,13 @@ mod tests {
                 &[("host", "localhost"), ("sec-fetch-site", site)],
             )
         };
-        assert_eq!(site("none"), Ok(Page::Metrics));
-        assert_eq!(site("same-origin"), Ok(Page::Metrics));
+        assert_eq!(site("none"), Ok(ServedPage::Metrics));
+        assert_eq!(site("same-origin"), Ok(ServedPage::Metrics));
         assert_eq!(site("cross-site"), Err(StatusCode::FORBIDDEN));
         assert_eq!(site("same-site"), Err(StatusCode::FORBIDDEN));
         let origin = |origin| ask(&Method::GET, "/metrics", &[("origin", origin)]);
         for own in ["http://127.0.0.1:9743", "http://localhost", "http://[::1]"] {
-            assert_eq!(origin(own), Ok(Page::Metrics), "{own}");
+            assert_eq!(origin(own), Ok(ServedPage::Metrics), "{own}");
         }
         for other in [
             "http://example.org",
@@ -334,17 +338,18 @@ mod tests {
 
     #[test]
     fn a_profile_has_limits() {
-        let parse = |query| Wanted::parse(Some(query), LIMITS).map_err(|refusal| refusal.status);
-        let usual = Wanted {
+        let parse =
+            |query| ProfileRequest::parse(Some(query), LIMITS).map_err(|refusal| refusal.status);
+        let usual = ProfileRequest {
             seconds: 30,
             hz: 99,
             event: "cycles".to_owned(),
             has_lines: false,
         };
-        assert_eq!(Wanted::parse(None, LIMITS), Ok(usual.clone()));
+        assert_eq!(ProfileRequest::parse(None, LIMITS), Ok(usual.clone()));
         assert_eq!(parse(""), Ok(usual.clone()));
         assert_eq!(parse("debug=0"), Ok(usual));
-        let all = Wanted {
+        let all = ProfileRequest {
             seconds: 60,
             hz: 999,
             event: "cpu/event=0xc0/u".to_owned(),
@@ -369,15 +374,16 @@ mod tests {
         ] {
             assert_eq!(parse(bad), Err(StatusCode::BAD_REQUEST), "{bad}");
         }
-        let reason =
-            |query: &str| Wanted::parse(Some(query), LIMITS).map_err(|refusal| refusal.reason);
+        let reason = |query: &str| {
+            ProfileRequest::parse(Some(query), LIMITS).map_err(|refusal| refusal.reason)
+        };
         for lines in ["true", "2", ""] {
             let query = format!("lines={lines}");
             assert_eq!(reason(&query), Err(format!("{query}: it takes 1 or 0.")));
         }
         // The usual values are no larger than the limits.
         let low = Limits { seconds: 5, hz: 10 };
-        let low = Wanted::parse(None, low).map(|wanted| (wanted.seconds, wanted.hz));
+        let low = ProfileRequest::parse(None, low).map(|wanted| (wanted.seconds, wanted.hz));
         assert_eq!(low, Ok((5, 10)));
     }
 }

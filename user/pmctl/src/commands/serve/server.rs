@@ -37,10 +37,10 @@ use tokio::task::{AbortHandle, spawn_local};
 use tokio::time::{Instant, sleep, timeout_at};
 
 use super::counters::Counters;
-use super::metrics::{self, Done, Outcome};
+use super::metrics::{self, Done, ProfileOutcome};
 use super::page;
 use super::profile;
-use super::request::{self, Limits, Page, Refusal, Wanted};
+use super::request::{self, Limits, ProfileRequest, Refusal, ServedPage};
 use super::text::Form;
 use crate::events::cpus::Cpus;
 use crate::system::stdio::complain;
@@ -69,19 +69,19 @@ pub(super) struct Server {
 
 /// A connection.
 pub(super) struct Connection {
-    state: Rc<State>,
+    state: Rc<ConnectionState>,
     abort: AbortHandle,
 }
 
 /// What a connection waits for.
-struct State {
+struct ConnectionState {
     /// When it is closed.
     deadline: Cell<Instant>,
     /// The connection waits for a profile, and not for its client.
     is_busy: Cell<bool>,
 }
 
-impl State {
+impl ConnectionState {
     /// Creates that of a connection that begins now.
     fn new() -> Self {
         Self {
@@ -177,7 +177,7 @@ impl Server {
     fn accept(self: &Rc<Self>, stream: TcpStream) {
         self.done.borrow_mut().connections += 1;
         self.make_room();
-        let state = Rc::new(State::new());
+        let state = Rc::new(ConnectionState::new());
         let (server, of_task) = (Rc::clone(self), Rc::clone(&state));
         let task = spawn_local(async move {
             server.serve(stream, &of_task).await;
@@ -211,7 +211,7 @@ impl Server {
     }
 
     /// Serves a connection to its end.
-    async fn serve(self: &Rc<Self>, stream: TcpStream, state: &Rc<State>) {
+    async fn serve(self: &Rc<Self>, stream: TcpStream, state: &Rc<ConnectionState>) {
         let service = service_fn(|request| {
             let (server, state) = (Rc::clone(self), Rc::clone(state));
             async move {
@@ -241,7 +241,7 @@ impl Server {
     }
 
     /// Answers a request.
-    async fn answer(&self, request: Request<Incoming>, state: &State) -> Answer {
+    async fn answer(&self, request: Request<Incoming>, state: &ConnectionState) -> Answer {
         let page = request::page(
             request.method(),
             request.uri(),
@@ -249,19 +249,19 @@ impl Server {
             self.listen,
         );
         let answer = match page {
-            Ok(Page::Metrics) => {
+            Ok(ServedPage::Metrics) => {
                 let accept = request
                     .headers()
                     .get(ACCEPT)
                     .and_then(|value| value.to_str().ok());
                 self.metrics(Form::accepted(accept))
             }
-            Ok(Page::Profile) => self.profile(request.uri().query(), state).await,
-            Ok(Page::Index) => Ok(found(
+            Ok(ServedPage::Profile) => self.profile(request.uri().query(), state).await,
+            Ok(ServedPage::Index) => Ok(found(
                 "text/html; charset=utf-8",
                 page::index(&self.counters.borrow(), self.limits),
             )),
-            Ok(Page::Health) => Ok(found(
+            Ok(ServedPage::Health) => Ok(found(
                 "text/plain; charset=utf-8",
                 "pmctl serve is healthy.\n",
             )),
@@ -288,11 +288,15 @@ impl Server {
         }
     }
 
-    async fn profile(&self, query: Option<&str>, state: &State) -> Result<Answer, Refusal> {
-        let wanted = Wanted::parse(query, self.limits)?;
+    async fn profile(
+        &self,
+        query: Option<&str>,
+        state: &ConnectionState,
+    ) -> Result<Answer, Refusal> {
+        let wanted = ProfileRequest::parse(query, self.limits)?;
         profile::check(&wanted.event, &self.pmu)?;
         if self.profile.get().is_some() {
-            self.done.borrow_mut().profile(Outcome::Refused);
+            self.done.borrow_mut().profile(ProfileOutcome::Refused);
             return Err(Refusal::new(
                 StatusCode::SERVICE_UNAVAILABLE,
                 "Another profile is being made, and there is one at a time.",
@@ -301,9 +305,9 @@ impl Server {
         let mut making = Making::begin(self, &wanted, state);
         let made = profile::make(&wanted, self.cpus.as_ref()).await;
         making.outcome = match &made {
-            Ok(profile) if profile.incomplete.is_none() => Outcome::Complete,
-            Ok(_) => Outcome::Incomplete,
-            Err(_) => Outcome::Failed,
+            Ok(profile) if profile.incomplete.is_none() => ProfileOutcome::Complete,
+            Ok(_) => ProfileOutcome::Incomplete,
+            Err(_) => ProfileOutcome::Failed,
         };
         let profile = made?;
         if let Some(words) = profile.incomplete {
@@ -345,11 +349,11 @@ impl Server {
 /// A profile that is being made, until this is dropped: the client may go away.
 struct Making<'a> {
     server: &'a Server,
-    outcome: Outcome,
+    outcome: ProfileOutcome,
 }
 
 impl<'a> Making<'a> {
-    fn begin(server: &'a Server, wanted: &Wanted, state: &State) -> Self {
+    fn begin(server: &'a Server, wanted: &ProfileRequest, state: &ConnectionState) -> Self {
         let end = Instant::now() + Duration::from_secs(wanted.seconds.into());
         server.profile.set(Some(end));
         state.is_busy.set(true);
@@ -357,7 +361,7 @@ impl<'a> Making<'a> {
         state.deadline.set(end + 4 * PATIENCE);
         Self {
             server,
-            outcome: Outcome::Abandoned,
+            outcome: ProfileOutcome::Abandoned,
         }
     }
 }
@@ -416,7 +420,7 @@ mod tests {
         run(async {
             let (mut client, stream) = connected().await;
             let socket = once_more(&stream).expect("there are descriptors");
-            let state = State::new();
+            let state = ConnectionState::new();
             let service = service_fn(|_| {
                 state.is_busy.set(true);
                 pending::<Result<Answer, Infallible>>()
@@ -440,7 +444,7 @@ mod tests {
             let socket = once_more(&stream).expect("there are descriptors");
             pause();
             let (begin, profile) = (Instant::now(), 3 * PATIENCE / 2);
-            let state = State::new();
+            let state = ConnectionState::new();
             let connection = async {
                 state.is_busy.set(true);
                 state.deadline.set(begin + profile + 4 * PATIENCE);

@@ -43,13 +43,13 @@ impl Form {
 
 /// What a metric is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum MetricKind {
     Counter,
     Gauge,
     Info,
 }
 
-impl Kind {
+impl MetricKind {
     /// The end of the names of samples.
     const fn suffix(self) -> &'static str {
         match self {
@@ -69,26 +69,26 @@ impl Kind {
 }
 
 /// A text that is being written.
-pub(super) struct Page {
+pub(super) struct MetricsText {
     text: String,
     form: Form,
     /// The metric whose samples are written.
     name: &'static str,
-    kind: Kind,
+    kind: MetricKind,
 }
 
-impl Page {
+impl MetricsText {
     pub(super) fn new(form: Form) -> Self {
         Self {
             text: String::with_capacity(4096),
             form,
             name: "",
-            kind: Kind::Gauge,
+            kind: MetricKind::Gauge,
         }
     }
 
     /// Begins a metric. Its name is without `_total`.
-    pub(super) fn metric(&mut self, name: &'static str, kind: Kind, help: &str) -> &mut Self {
+    pub(super) fn metric(&mut self, name: &'static str, kind: MetricKind, help: &str) -> &mut Self {
         (self.name, self.kind) = (name, kind);
         // In Prometheus' form a metric is called as its samples.
         let suffix = match self.form {
@@ -157,13 +157,13 @@ mod tests {
     use super::*;
 
     fn page(form: Form) -> String {
-        let mut page = Page::new(form);
-        page.metric("a_events", Kind::Counter, "Number of events")
+        let mut page = MetricsText::new(form);
+        page.metric("a_events", MetricKind::Counter, "Number of events")
             .sample(&[("cpu", &0), ("event", &"x\\\"\n")], u64::MAX)
             .sample(&[("cpu", &1), ("event", &"y")], 0);
-        page.metric("a_build", Kind::Info, "What it is")
+        page.metric("a_build", MetricKind::Info, "What it is")
             .sample(&[("version", &"1")], 1);
-        page.metric("a_seconds", Kind::Gauge, "Time")
+        page.metric("a_seconds", MetricKind::Gauge, "Time")
             .sample(&[], 1.5);
         page.end()
     }

@@ -10,8 +10,8 @@ use perfmon::{Cause, Counter, Error, Pmu, Session};
 
 use super::Column;
 use super::explain::explain;
-use super::scope::{self, Place, Split};
-use super::source::{Count, Counts, Source};
+use super::scope::{self, CountedPlace, CpuSplit};
+use super::source::{ColumnCount, CountSource, Counts};
 use super::turns::TooMany;
 use crate::args::Stat;
 use crate::events::cpus::Cpus;
@@ -55,12 +55,12 @@ pub(super) fn of_cpus(
         None => online.to_vec(),
     };
     let split = match (args.no_aggr, args.per_core, args.per_socket) {
-        (true, ..) => Some(Split::Cpu),
-        (_, true, _) => Some(Split::Core),
-        (.., true) => Some(Split::Socket),
+        (true, ..) => Some(CpuSplit::Cpu),
+        (_, true, _) => Some(CpuSplit::Core),
+        (.., true) => Some(CpuSplit::Socket),
         _ => None,
     };
-    let places: Vec<(Option<Place>, Option<Cpus>, usize)> = match split {
+    let places: Vec<(Option<CountedPlace>, Option<Cpus>, usize)> = match split {
         Some(split) => {
             let parts = scope::parts(&all, split).into_iter();
             parts
@@ -125,7 +125,7 @@ impl AllCpus {
     }
 }
 
-impl Source for AllCpus {
+impl CountSource for AllCpus {
     fn prepare(&mut self, _: Option<u32>) -> Result<()> {
         self.each(Counter::reset)
     }
@@ -153,7 +153,7 @@ impl Source for AllCpus {
             };
             let ran = elapsed * *number;
             match value(counter, cpus.as_ref()) {
-                Ok(value) => Ok(Some(Count { value, ran })),
+                Ok(value) => Ok(Some(ColumnCount { value, ran })),
                 Err(error) if error.cause == Cause::Untrusted => Ok(None),
                 Err(error) => Err(exit::with_help(error)),
             }

@@ -14,9 +14,9 @@ use std::time::Duration;
 
 use anyhow::Result;
 
-use super::lines::Lines;
+use super::lines::LineFormat;
 use super::ratio::metric;
-use super::{Figures, Place, PlaceKind, Run, Subject, running_time};
+use super::{CountedPlace, Figures, PlaceKind, Run, Subject, running_time};
 
 pub(super) struct Csv<'a, W: Write> {
     subject: &'a Subject,
@@ -34,7 +34,7 @@ impl<'a, W: Write> Csv<'a, W> {
     }
 
     /// The first fields of a line: the time of an interval, and the part.
-    fn start(&mut self, at: Option<Duration>, place: Option<&Place>) -> Result<()> {
+    fn start(&mut self, at: Option<Duration>, place: Option<&CountedPlace>) -> Result<()> {
         if let Some(at) = at {
             self.writer
                 .write_field(format!("{:.9}", at.as_secs_f64()))?;
@@ -49,7 +49,7 @@ impl<'a, W: Write> Csv<'a, W> {
     }
 }
 
-impl<W: Write> Lines for Csv<'_, W> {
+impl<W: Write> LineFormat for Csv<'_, W> {
     fn lines(&mut self, at: Option<Duration>, runs: &[Run]) -> Result<()> {
         let figures = Figures::of(runs);
         let columns = self.subject.columns.iter().enumerate();
@@ -105,7 +105,7 @@ impl<W: Write> Lines for Csv<'_, W> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Report;
+    use super::super::NumberFormat;
     use super::super::lines::WithTotals;
     use super::super::testing::{run, subject, subject_with, written};
     use super::*;

@@ -8,11 +8,11 @@ use std::time::Duration;
 use anstream::adapter::strip_str;
 use anyhow::Result;
 
-use super::metrics::Value;
+use super::metrics::MetricValue;
 use super::ratio::metric;
 use super::scope::Title;
 use super::summary::Summary;
-use super::{Column, Figures, Place, PlaceKind, Report, Run, Subject, side_by_side};
+use super::{Column, CountedPlace, Figures, NumberFormat, PlaceKind, Run, Subject, side_by_side};
 use crate::events::values::Unit;
 use crate::system::screen::Colors;
 use crate::system::text::{self, thousands};
@@ -132,7 +132,7 @@ impl<'a, W: Write> Human<'a, W> {
     }
 
     /// A metric: its value and its name, and a bar on a terminal.
-    fn metric(&self, value: &Value<'_>) -> String {
+    fn metric(&self, value: &MetricValue<'_>) -> String {
         let place = value.place.map_or_else(String::new, place_of);
         let number = value.text();
         let style = value.style(&self.look.colors);
@@ -242,7 +242,7 @@ impl<'a, W: Write> Human<'a, W> {
     }
 }
 
-impl<W: Write> Report for Human<'_, W> {
+impl<W: Write> NumberFormat for Human<'_, W> {
     fn interval(&mut self, at: Duration, run: &Run) -> Result<()> {
         if self.look.clears {
             // Where the terminal is not one, they are nothing.
@@ -322,7 +322,7 @@ fn place(column: &Column) -> String {
 }
 
 /// Returns a core or a thread, with a blank behind it.
-fn place_of(place: &Place) -> String {
+fn place_of(place: &CountedPlace) -> String {
     match place.kind {
         PlaceKind::Thread | PlaceKind::Cpu => format!("{} ", place.name),
         PlaceKind::Core(cpus) | PlaceKind::Socket(cpus) => format!("{} {cpus:>4} ", place.name),
@@ -542,7 +542,7 @@ mod tests {
         assert_eq!(title("ls", all), "'ls', every task on all 2 CPUs");
         assert_eq!(title("ls -l", Scope::Command), "'ls -l'");
         let tasks = Scope::Tasks {
-            asked: crate::events::threads::Asked::default(),
+            asked: crate::events::threads::TaskList::default(),
             threads: Vec::new(),
             words: "process id '1'".to_owned(),
         };
@@ -553,7 +553,7 @@ mod tests {
     fn cores_stand_before_their_numbers() {
         let mut subject = subject("instructions,cycles");
         for (column, cpus) in subject.columns.iter_mut().zip([1, 12]) {
-            column.place = Some(super::super::Place {
+            column.place = Some(super::super::CountedPlace {
                 name: "S0-D0-C1".to_owned(),
                 kind: PlaceKind::Core(cpus),
             });
@@ -572,7 +572,7 @@ mod tests {
     #[test]
     fn a_blank_parts_the_time_from_a_core() {
         let mut subject = subject("cycles");
-        subject.columns[0].place = Some(super::super::Place {
+        subject.columns[0].place = Some(super::super::CountedPlace {
             name: "S0-D0-C1".to_owned(),
             kind: PlaceKind::Core(1),
         });

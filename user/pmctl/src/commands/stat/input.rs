@@ -12,7 +12,7 @@ use crate::system::stdio::complain;
 
 /// The place up to which standard input has been read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Progress {
+enum InputPosition {
     /// A file, up to this byte.
     File(i64),
     /// A pipe or a socket, to its end or not.
@@ -21,9 +21,9 @@ enum Progress {
 
 /// Looks whether a run has read what is for all.
 #[derive(Debug)]
-pub(super) struct Input(Option<Progress>);
+pub(super) struct RepeatedInput(Option<InputPosition>);
 
-impl Input {
+impl RepeatedInput {
     /// Looks before the first run.
     pub(super) fn before_runs() -> Self {
         Self(progress(io::stdin()))
@@ -44,10 +44,10 @@ impl Input {
 }
 
 /// Returns how far a descriptor has been read; `None` of a terminal, /dev/null, and what can't be asked.
-fn progress(input: impl AsFd) -> Option<Progress> {
+fn progress(input: impl AsFd) -> Option<InputPosition> {
     let kind = SFlag::from_bits_truncate(fstat(&input).ok()?.st_mode) & SFlag::S_IFMT;
     if kind == SFlag::S_IFREG {
-        return Some(Progress::File(lseek(&input, 0, Whence::SeekCur).ok()?));
+        return Some(InputPosition::File(lseek(&input, 0, Whence::SeekCur).ok()?));
     }
     if kind != SFlag::S_IFIFO && kind != SFlag::S_IFSOCK {
         return None;
@@ -56,7 +56,7 @@ fn progress(input: impl AsFd) -> Option<Progress> {
     poll(&mut polled, PollTimeout::ZERO).ok()?;
     let events = polled[0].revents()?;
     let is_over = events.contains(PollFlags::POLLHUP) && !events.contains(PollFlags::POLLIN);
-    Some(Progress::Stream { is_over })
+    Some(InputPosition::Stream { is_over })
 }
 
 #[cfg(test)]
@@ -69,11 +69,11 @@ mod tests {
     fn what_is_read_is_seen() {
         let mut file = tempfile::tempfile().expect("a file can be made");
         file.write_all(b"input").expect("there is room");
-        assert_eq!(progress(&file), Some(Progress::File(5)));
+        assert_eq!(progress(&file), Some(InputPosition::File(5)));
 
         let (read, write) = nix::unistd::pipe().expect("a pipe can be made");
         let (mut read, mut write) = (File::from(read), File::from(write));
-        let is_over = |over| Some(Progress::Stream { is_over: over });
+        let is_over = |over| Some(InputPosition::Stream { is_over: over });
         assert_eq!(progress(&read), is_over(false));
         write.write_all(b"x").expect("there is room");
         drop(write);

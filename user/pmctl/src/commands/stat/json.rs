@@ -7,9 +7,9 @@ use std::time::Duration;
 use anyhow::Result;
 use serde::Serialize;
 
-use super::lines::Lines;
+use super::lines::LineFormat;
 use super::ratio::metric;
-use super::{Figures, Place, PlaceKind, Run, Subject, running_time};
+use super::{CountedPlace, Figures, PlaceKind, Run, Subject, running_time};
 use crate::events::values::Unit;
 
 /// `perf stat --json`: an object a line for each event, numbers partly as strings.
@@ -66,7 +66,7 @@ struct PerfPlace<'a> {
 }
 
 impl<'a> PerfPlace<'a> {
-    fn new(at: Option<Duration>, place: Option<&'a Place>) -> Self {
+    fn new(at: Option<Duration>, place: Option<&'a CountedPlace>) -> Self {
         let name = |is: fn(PlaceKind) -> bool| {
             let place = place.filter(|place| is(place.kind));
             place.map(|place| place.name.as_str())
@@ -92,7 +92,7 @@ impl<'a, W: Write> Perf<'a, W> {
     }
 }
 
-impl<W: Write> Lines for Perf<'_, W> {
+impl<W: Write> LineFormat for Perf<'_, W> {
     fn lines(&mut self, at: Option<Duration>, runs: &[Run]) -> Result<()> {
         let figures = Figures::of(runs);
         let columns = self.subject.columns.iter().enumerate();
@@ -139,7 +139,7 @@ impl<W: Write> Lines for Perf<'_, W> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Report;
+    use super::super::NumberFormat;
     use super::super::lines::WithTotals;
     use super::super::testing::{lines, run, subject, subject_with, written};
     use super::*;

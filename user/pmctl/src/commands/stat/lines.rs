@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use anyhow::Result;
 
-use super::{Report, Run};
+use super::{NumberFormat, Run};
 
 /// A format with lines.
-pub(super) trait Lines {
+pub(super) trait LineFormat {
     /// Writes those of the runs; `at` is the end of an interval.
     fn lines(&mut self, at: Option<Duration>, runs: &[Run]) -> Result<()>;
 }
@@ -23,7 +23,7 @@ pub(super) struct WithTotals<F> {
     summary: bool,
 }
 
-impl<F: Lines> WithTotals<F> {
+impl<F: LineFormat> WithTotals<F> {
     pub(super) fn new(format: F, summary: bool) -> Self {
         Self {
             format,
@@ -33,7 +33,7 @@ impl<F: Lines> WithTotals<F> {
     }
 }
 
-impl<F: Lines> Report for WithTotals<F> {
+impl<F: LineFormat> NumberFormat for WithTotals<F> {
     fn interval(&mut self, at: Duration, run: &Run) -> Result<()> {
         self.intervals = true;
         self.format.lines(Some(at), slice::from_ref(run))

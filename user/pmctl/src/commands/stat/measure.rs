@@ -9,8 +9,8 @@ use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::signal::Signal;
 use nix::sys::time::TimeVal;
 
-use super::source::{Count, Counts, Source, Uncounted};
-use super::{Report, Run};
+use super::source::{ColumnCount, CountSource, Counts, Uncounted};
+use super::{NumberFormat, Run};
 use crate::system::child::{Command, Ending, Running, Waiting};
 use crate::system::processes;
 use crate::system::signals::{Event, Signals};
@@ -18,7 +18,7 @@ use crate::system::stdio::complain;
 
 /// What is done in a run.
 #[derive(Default)]
-pub(super) struct Plan {
+pub(super) struct RunPlan {
     /// The command, if there is one.
     pub(super) command: Option<Command>,
     /// Processes and threads whose end is that of a run without a command.
@@ -43,9 +43,9 @@ pub(super) struct Begun<'a> {
 
 /// Forks the command, and makes the counters ready for it.
 pub(super) fn begin<'a>(
-    plan: &'a Plan,
+    plan: &'a RunPlan,
     signals: &Signals,
-    source: &mut dyn Source,
+    source: &mut dyn CountSource,
 ) -> Result<Begun<'a>> {
     if plan.sync {
         nix::unistd::sync();
@@ -63,9 +63,9 @@ pub(super) fn begin<'a>(
 /// Runs the command, or waits for Ctrl-C or the end of what is watched without one.
 pub(super) fn measure(
     Begun { before, waiting }: Begun<'_>,
-    (plan, signals): (&Plan, &Signals),
-    source: &mut dyn Source,
-    report: &mut dyn Report,
+    (plan, signals): (&RunPlan, &Signals),
+    source: &mut dyn CountSource,
+    report: &mut dyn NumberFormat,
 ) -> Result<Run> {
     let watched = plan.watched.iter().map(|pid| processes::watch(*pid));
     let mut watched: Vec<OwnedFd> = watched.flatten().collect();
@@ -141,7 +141,7 @@ fn follow(
     signals: &Signals,
     running: Option<&Running>,
     watched: &mut Vec<OwnedFd>,
-    (timers, source): (&mut Timers<'_>, &mut dyn Source),
+    (timers, source): (&mut Timers<'_>, &mut dyn CountSource),
 ) -> Result<End> {
     let mut stopped_by = None;
     loop {
@@ -239,7 +239,7 @@ impl Timers<'_> {
     }
 
     /// Does what is due.
-    fn pass(&mut self, source: &mut dyn Source) -> Result<()> {
+    fn pass(&mut self, source: &mut dyn CountSource) -> Result<()> {
         if self.start.is_some_and(|start| start <= Instant::now()) {
             self.start = None;
             self.started = true;
@@ -270,7 +270,7 @@ struct Ticker<'a> {
     left: Option<u32>,
     /// The end was told.
     is_done: bool,
-    report: &'a mut dyn Report,
+    report: &'a mut dyn NumberFormat,
 }
 
 impl<'a> Ticker<'a> {
@@ -278,7 +278,7 @@ impl<'a> Ticker<'a> {
         length: Duration,
         begin: Instant,
         intervals: Option<u32>,
-        report: &'a mut dyn Report,
+        report: &'a mut dyn NumberFormat,
     ) -> Self {
         Self {
             length,
@@ -294,7 +294,7 @@ impl<'a> Ticker<'a> {
 
     /// Shows an interval that is over. The last one of a limited number stops the counters, so that the intervals are
     /// all that is counted.
-    fn show_if_due(&mut self, source: &mut dyn Source) -> Result<()> {
+    fn show_if_due(&mut self, source: &mut dyn CountSource) -> Result<()> {
         let now = Instant::now();
         if now < self.next || self.left == Some(0) {
             return Ok(());
@@ -309,16 +309,16 @@ impl<'a> Ticker<'a> {
         self.show(source)
     }
 
-    fn show(&mut self, source: &dyn Source) -> Result<()> {
+    fn show(&mut self, source: &dyn CountSource) -> Result<()> {
         let at = self.begin.elapsed();
         let now = source.read(at)?;
-        let difference = |(index, now): (usize, &Option<Count>)| {
+        let difference = |(index, now): (usize, &Option<ColumnCount>)| {
             let before = self
                 .before
                 .get(index)
-                .map_or(Some(Count::default()), |before| *before);
+                .map_or(Some(ColumnCount::default()), |before| *before);
             let (now, before) = ((*now)?, before?);
-            Some(Count {
+            Some(ColumnCount {
                 value: now.value - before.value,
                 ran: now.ran.saturating_sub(before.ran),
             })

@@ -11,10 +11,10 @@ use perfmon::spec::models::metrics::Metric;
 use perfmon::{Device, Pmu};
 
 use super::run::{Figures, Run, running_time};
-use super::{Column, Place};
+use super::{Column, CountedPlace};
 use super::{turns, wanted};
 use crate::args::Stat;
-use crate::events::metrics::{self, Facts, Formulas, Item, pack};
+use crate::events::metrics::{self, Formulas, Item, MachineFacts, pack};
 use crate::events::schedule::CounterSupply;
 use crate::system::exit::{self, Usage};
 use crate::system::machine::Machine;
@@ -22,7 +22,7 @@ use crate::system::screen::Colors;
 use crate::system::stdio::complain;
 
 /// What is counted for -e and -M.
-pub(super) struct Counted {
+pub(super) struct CountedEvents {
     /// The events of each run.
     pub(super) runs: Vec<Vec<EventSpec>>,
     pub(super) metrics: Metrics,
@@ -47,8 +47,8 @@ struct OfEvents {
 
 /// The value of a metric.
 #[derive(Clone, Debug)]
-pub(super) struct Value<'a> {
-    pub(super) place: Option<&'a Place>,
+pub(super) struct MetricValue<'a> {
+    pub(super) place: Option<&'a CountedPlace>,
     pub(super) name: &'static str,
     pub(super) unit: &'static str,
     /// The number; `None` if a count is missing, or if it is divided by 0.
@@ -57,7 +57,7 @@ pub(super) struct Value<'a> {
     pub(super) is_notable: Option<bool>,
 }
 
-impl Value<'_> {
+impl MetricValue<'_> {
     /// Returns the number for people, without its unit.
     pub(super) fn text(&self) -> String {
         match self.number {
@@ -88,15 +88,15 @@ pub(super) fn counted(
     args: &Stat,
     events: Vec<EventSpec>,
     (machine, pmu): (&Machine, &Pmu),
-) -> Result<Counted> {
+) -> Result<CountedEvents> {
     let words = wanted::metrics(args, pmu);
     if words.is_empty() {
-        return Ok(Counted {
+        return Ok(CountedEvents {
             runs: turns::of(args, events, pmu)?,
             metrics: Metrics::none(),
         });
     }
-    let mut formulas = Formulas::new(Facts::of(machine));
+    let mut formulas = Formulas::new(MachineFacts::of(machine));
     let of_tasks = !args.all_cpus && args.cpu.is_none();
     let mut found = found(&words, &mut formulas, pmu, of_tasks)?;
     for (_, events) in &mut found {
@@ -153,7 +153,7 @@ pub(super) fn counted(
         }
     }
     let events = list.iter().flat_map(|metric| metric.events.clone());
-    Ok(Counted {
+    Ok(CountedEvents {
         metrics: Metrics {
             formulas,
             model: pmu.model(),
@@ -166,7 +166,7 @@ pub(super) fn counted(
 }
 
 /// A metric and its events by their names in formulas.
-type Found = (Metric, Vec<(String, EventSpec)>);
+type FoundMetric = (Metric, Vec<(String, EventSpec)>);
 
 /// Returns the metrics that can be counted. Says which of a group can't be.
 fn found(
@@ -174,9 +174,9 @@ fn found(
     formulas: &mut Formulas,
     pmu: &Pmu,
     of_tasks: bool,
-) -> Result<Vec<Found>> {
+) -> Result<Vec<FoundMetric>> {
     let all = metrics::all(pmu);
-    let mut found: Vec<Found> = Vec::new();
+    let mut found: Vec<FoundMetric> = Vec::new();
     for word in words {
         let wanted = metrics::find(word, &all, pmu)?;
         let mut left_out: Vec<(&str, String)> = Vec::new();
@@ -212,7 +212,7 @@ fn found(
 
 impl Metrics {
     pub(super) fn none() -> Self {
-        let facts = Facts {
+        let facts = MachineFacts {
             is_smt: false,
             online: 1,
         };
@@ -235,7 +235,7 @@ impl Metrics {
     pub(super) fn recorded<'a>(
         wanted: impl Iterator<Item = (&'a str, &'a BTreeMap<String, usize>)>,
         model: Option<&'static Model>,
-        facts: Facts,
+        facts: MachineFacts,
     ) -> Result<Self> {
         let mut made = Self {
             formulas: Formulas::new(facts),
@@ -266,7 +266,7 @@ impl Metrics {
     }
 
     /// Returns the facts that the formulas use, if there are any.
-    pub(super) fn facts(&self) -> Option<Facts> {
+    pub(super) fn facts(&self) -> Option<MachineFacts> {
         (!self.is_empty()).then_some(self.formulas.facts())
     }
 
@@ -311,14 +311,14 @@ impl Metrics {
     }
 
     /// Returns the values, for each part that has counts of its own.
-    pub(super) fn values<'a>(&self, columns: &'a [Column], runs: &[Run]) -> Vec<Value<'a>> {
+    pub(super) fn values<'a>(&self, columns: &'a [Column], runs: &[Run]) -> Vec<MetricValue<'a>> {
         if self.is_empty() {
             return Vec::new();
         }
         let means = Figures::of(runs).means();
         let elapsed: f64 = runs.iter().map(|run| run.elapsed.as_secs_f64()).sum();
         let elapsed = elapsed / runs.len().max(1) as f64;
-        let mut places: Vec<Option<&Place>> = Vec::new();
+        let mut places: Vec<Option<&CountedPlace>> = Vec::new();
         for column in columns {
             let place = column.place.as_ref();
             if !places.contains(&place) {
@@ -348,7 +348,7 @@ impl Metrics {
                     "running_time" => ran(),
                     _ => means[column(name)?],
                 };
-                values.push(Value {
+                values.push(MetricValue {
                     place,
                     name: metric.name,
                     unit: metric.unit,

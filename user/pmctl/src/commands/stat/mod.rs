@@ -48,13 +48,13 @@ use anyhow::Result;
 use perfmon::spec::EventSpec;
 use perfmon::{CounterId, Pmu, Session};
 
-use input::Input;
-use measure::{Begun, Plan};
-use metrics::{Counted, Metrics};
+use input::RepeatedInput;
+use measure::{Begun, RunPlan};
+use metrics::{CountedEvents, Metrics};
 use run::{Figures, Run, Stopped, running_time};
-use scope::{Place, PlaceKind, Scope};
-use source::{Count, Source, Uncounted};
-use tasks::{Manner, Tasks};
+use scope::{CountedPlace, PlaceKind, Scope};
+use source::{ColumnCount, CountSource, Uncounted};
+use tasks::{CountingManner, TaskCounts};
 use with_software::WithSoftware;
 use with_values::WithValues;
 
@@ -93,7 +93,7 @@ impl Subject {
 #[derive(Clone)]
 pub(crate) struct Column {
     /// The part, if each has a count of its own.
-    place: Option<Place>,
+    place: Option<CountedPlace>,
     /// The number of the event among all that are counted.
     number: usize,
     pub(crate) event: EventSpec,
@@ -115,7 +115,7 @@ impl Column {
 }
 
 /// A way to show numbers.
-trait Report {
+trait NumberFormat {
     /// Prints the counts of an interval, which ended `at` after the start.
     fn interval(&mut self, at: Duration, run: &Run) -> Result<()>;
     /// Everything that was counted.
@@ -142,7 +142,7 @@ pub(crate) fn stat(args: &Stat) -> Result<u8> {
         Vec::new()
     };
     let scope = Scope::of(args, &online)?;
-    let Counted {
+    let CountedEvents {
         runs: parts,
         metrics,
     } = metrics::counted(args, events, (&machine, &pmu))?;
@@ -156,16 +156,17 @@ pub(crate) fn stat(args: &Stat) -> Result<u8> {
     let needs_session = of_cpus || !values.is_empty();
     let session = needs_session.then(Session::open).transpose();
     let session = session.map_err(exit::with_help)?;
-    let source = |events: &[EventSpec]| -> Result<Box<dyn Source>> {
+    let manner = CountingManner::of(args, &scope);
+    let source = |events: &[EventSpec]| -> Result<Box<dyn CountSource>> {
         let events = events.to_vec();
-        let source: Box<dyn Source> = match &session {
+        let source: Box<dyn CountSource> = match &session {
             Some(session) if of_cpus => Box::new(cpus::of_cpus(
                 args,
                 (session, events),
                 &online,
                 (&machine, &pmu),
             )?),
-            _ => Box::new(Tasks::new(events, &scope, Manner::of(args, &scope))?),
+            _ => Box::new(TaskCounts::new(events, &scope, manner)?),
         };
         let source = if software.is_empty() {
             source
@@ -197,10 +198,10 @@ pub(crate) fn stat(args: &Stat) -> Result<u8> {
         has_counts: !args.metric_only,
         hides_zeros: args.hide_zero_events,
     };
-    let show = Show::of(args);
+    let show = ShownRuns::of(args);
     if parts.len() > 1 {
         let mut begun = Some((first, begun));
-        let mut input = Input::before_runs();
+        let mut input = RepeatedInput::before_runs();
         let (columns, runs, stopped) = run_parts((show, &parts), (&plan, &signals), |part| {
             match begun.take() {
                 Some(first) => Ok(first),
@@ -244,12 +245,12 @@ fn hinted(error: anyhow::Error, args: &Stat) -> anyhow::Error {
 }
 
 /// Returns what is done in a run.
-fn plan(args: &Stat) -> Result<Plan> {
+fn plan(args: &Stat) -> Result<RunPlan> {
     let command = match &args.command[..] {
         [] => None,
         words => Some(Command::find(words).map_err(|error| hinted(error, args))?),
     };
-    Ok(Plan {
+    Ok(RunPlan {
         command,
         watched: args.pid.iter().chain(&args.tid).copied().collect(),
         interval: args.interval,
@@ -262,13 +263,13 @@ fn plan(args: &Stat) -> Result<Plan> {
 
 /// The number of runs, and what is shown of them.
 #[derive(Clone, Copy)]
-struct Show {
+struct ShownRuns {
     repeat: u32,
     /// Each run is shown, and not all of them together.
     each: bool,
 }
 
-impl Show {
+impl ShownRuns {
     fn of(args: &Stat) -> Self {
         match args.repeat {
             Some(0) => Self {
@@ -290,17 +291,17 @@ impl Show {
 
 /// Runs as often as it is wanted; the exit code.
 fn count<'a>(
-    show: Show,
+    show: ShownRuns,
     first: Begun<'a>,
-    (plan, subject, signals): (&'a Plan, &Subject, &Signals),
-    source: &mut dyn Source,
-    report: &mut dyn Report,
+    (plan, subject, signals): (&'a RunPlan, &Subject, &Signals),
+    source: &mut dyn CountSource,
+    report: &mut dyn NumberFormat,
 ) -> Result<u8> {
     let mut runs = Vec::new();
     // Of those that have been shown.
     let mut earlier = 0;
     let mut begun = Some(first);
-    let mut input = Input::before_runs();
+    let mut input = RepeatedInput::before_runs();
     for _ in 0..show.repeat {
         let next = match begun.take() {
             Some(begun) => begun,
@@ -333,9 +334,9 @@ fn count<'a>(
 /// Runs the command for each part of the events, as often as it is wanted. Returns the columns of all parts, the runs
 /// with all counts, and the one that was left out: the last, if it was stopped and is not the only one.
 fn run_parts<'a>(
-    (show, parts): (Show, &[Vec<EventSpec>]),
-    (plan, signals): (&'a Plan, &Signals),
-    mut begin: impl FnMut(&[EventSpec]) -> Result<(Box<dyn Source>, Begun<'a>)>,
+    (show, parts): (ShownRuns, &[Vec<EventSpec>]),
+    (plan, signals): (&'a RunPlan, &Signals),
+    mut begin: impl FnMut(&[EventSpec]) -> Result<(Box<dyn CountSource>, Begun<'a>)>,
 ) -> Result<(Vec<Column>, Vec<Run>, Option<Stopped>)> {
     let (mut columns, mut runs, mut stopped) = (Vec::new(), Vec::new(), None);
     'runs: for number in 0..show.repeat {
@@ -411,8 +412,9 @@ Start pmctl with the rights of the program, as root for one of root's, or count 
 
 /// Returns whether a count can't be trusted, or is absent.
 fn has_spoiled(subject: &Subject, runs: &[Run]) -> bool {
-    let is_spoiled =
-        |(column, count): (&Column, &Option<Count>)| !column.event.is_absent() && count.is_none();
+    let is_spoiled = |(column, count): (&Column, &Option<ColumnCount>)| {
+        !column.event.is_absent() && count.is_none()
+    };
     let of_run = |run: &Run| subject.columns.iter().zip(&run.counts).any(is_spoiled);
     runs.iter().any(of_run)
 }

@@ -6,17 +6,17 @@ use std::time::Duration;
 use anyhow::Result;
 
 use super::Column;
-use super::source::{Counts, Source, Uncounted};
+use super::source::{CountSource, Counts, Uncounted};
 use crate::args::Stat;
 use crate::events::software::{self, Software};
 use crate::events::values::{self, Value};
 
 /// A place among the columns: how many events are in front, and how many words are.
-type Place = (usize, usize);
+type ColumnPosition = (usize, usize);
 
 /// Returns the place of a value or of an event of the kernel's in what -e asks for. Events have none of their own: they
 /// are where their number says.
-fn place(texts: &[String], is_it: impl Fn(&str) -> bool) -> Place {
+fn place(texts: &[String], is_it: impl Fn(&str) -> bool) -> ColumnPosition {
     let (mut events, mut words) = (0, 0);
     for text in texts {
         let mut in_slashes = false;
@@ -36,7 +36,7 @@ fn place(texts: &[String], is_it: impl Fn(&str) -> bool) -> Place {
 }
 
 /// Returns the places of the kernel's events and the values.
-fn places(texts: &[String], software: &[Software], values: &[Value]) -> Vec<Place> {
+fn places(texts: &[String], software: &[Software], values: &[Value]) -> Vec<ColumnPosition> {
     let events = software
         .iter()
         .map(|event| place(texts, |word| software::find(word) == Some(*event)));
@@ -51,16 +51,16 @@ fn places(texts: &[String], software: &[Software], values: &[Value]) -> Vec<Plac
 pub(super) fn ordered(
     args: &Stat,
     (software, values): (&[Software], &[Value]),
-    source: Box<dyn Source>,
-) -> Box<dyn Source> {
+    source: Box<dyn CountSource>,
+) -> Box<dyn CountSource> {
     let places = places(&args.events, software, values);
     Box::new(Ordered { source, places })
 }
 
 /// A source whose last columns have places of their own.
 struct Ordered {
-    source: Box<dyn Source>,
-    places: Vec<Place>,
+    source: Box<dyn CountSource>,
+    places: Vec<ColumnPosition>,
 }
 
 impl Ordered {
@@ -69,13 +69,13 @@ impl Ordered {
         let events = items.len().saturating_sub(self.places.len());
         let of_events = (0..events).map(|number| (number, usize::MAX));
         let places = of_events.chain(self.places.iter().copied());
-        let mut all: Vec<(Place, T)> = places.zip(items).collect();
+        let mut all: Vec<(ColumnPosition, T)> = places.zip(items).collect();
         all.sort_by_key(|(place, _)| *place);
         all.into_iter().map(|(_, item)| item).collect()
     }
 }
 
-impl Source for Ordered {
+impl CountSource for Ordered {
     fn prepare(&mut self, command: Option<u32>) -> Result<()> {
         self.source.prepare(command)
     }
@@ -103,14 +103,14 @@ impl Source for Ordered {
 
 #[cfg(test)]
 mod tests {
-    use super::super::source::Count;
+    use super::super::source::ColumnCount;
     use super::super::testing::columns;
     use super::*;
 
     /// Has these columns, and as a count the number of each.
     struct Fixed(Vec<Column>);
 
-    impl Source for Fixed {
+    impl CountSource for Fixed {
         fn prepare(&mut self, _: Option<u32>) -> Result<()> {
             Ok(())
         }
@@ -129,7 +129,9 @@ mod tests {
 
         fn read(&self, ran: Duration) -> Result<Counts> {
             let values = 0..self.0.len() as u64;
-            Ok(values.map(|value| Some(Count { value, ran })).collect())
+            Ok(values
+                .map(|value| Some(ColumnCount { value, ran }))
+                .collect())
         }
     }
 

@@ -11,7 +11,7 @@ use anyhow::{Context, Result};
 use super::lines::WithTotals;
 use super::run::Run;
 use super::v1::V1;
-use super::{Report, Subject, csv, human, json};
+use super::{NumberFormat, Subject, csv, human, json};
 use crate::args::{Json, Stat};
 use crate::system::screen::Colors;
 use crate::system::stdio;
@@ -20,7 +20,7 @@ use crate::system::whole_file::WholeFile;
 /// Shows nothing.
 pub(super) struct Quiet;
 
-impl Report for Quiet {
+impl NumberFormat for Quiet {
     fn interval(&mut self, _: Duration, _: &Run) -> Result<()> {
         Ok(())
     }
@@ -35,7 +35,7 @@ pub(super) fn report<'a>(
     args: &Stat,
     subject: &'a Subject,
     output: Box<dyn Write>,
-) -> Box<dyn Report + 'a> {
+) -> Box<dyn NumberFormat + 'a> {
     if args.quiet {
         return Box::new(Quiet);
     }
@@ -62,11 +62,11 @@ pub(super) fn report<'a>(
 
 /// Shows the counts, and writes them to a file.
 struct Both<'a> {
-    shown: Box<dyn Report + 'a>,
+    shown: Box<dyn NumberFormat + 'a>,
     recorded: V1<'a, WholeFile>,
 }
 
-impl Report for Both<'_> {
+impl NumberFormat for Both<'_> {
     fn interval(&mut self, at: Duration, run: &Run) -> Result<()> {
         self.recorded.interval(at, run)?;
         self.shown.interval(at, run)
@@ -93,7 +93,7 @@ pub(super) fn recorded<'a>(
     subject: &'a Subject,
     output: Box<dyn Write>,
     record: Option<WholeFile>,
-) -> Box<dyn Report + 'a> {
+) -> Box<dyn NumberFormat + 'a> {
     let shown = report(args, subject, output);
     match record {
         None => shown,
@@ -143,7 +143,7 @@ pub(super) fn output(args: &Stat) -> Result<Box<dyn Write>> {
             (Box::new(file), name)
         }
     };
-    Ok(Box::new(stdio::Named { output, name }))
+    Ok(Box::new(stdio::NamedOutput { output, name }))
 }
 
 /// The command as one line.

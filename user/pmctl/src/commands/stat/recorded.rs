@@ -13,20 +13,20 @@ use perfmon::spec::{self, EventSpec, Meaning, NamedEvent};
 use perfmon::{Encoding, EventSelect, Modes};
 
 use super::metrics::Metrics;
-use super::source::Count;
-use super::v1::{Document, SCHEMA, UNITS, V1Event};
-use super::{Column, Place, PlaceKind, Run, Scope, Subject, output};
+use super::source::ColumnCount;
+use super::v1::{SCHEMA, UNITS, V1Document, V1Event};
+use super::{Column, CountedPlace, PlaceKind, Run, Scope, Subject, output};
 use crate::args::{Json, Stat};
 use crate::events::cpus::Cpus;
-use crate::events::metrics::Facts;
-use crate::events::threads::Asked;
+use crate::events::metrics::MachineFacts;
+use crate::events::threads::TaskList;
 use crate::system::text::json_of;
 
 /// Shows a file.
 pub(super) fn report(args: &Stat, path: &Path) -> Result<u8> {
     let name = path.display();
     let text = read(path).with_context(|| format!("can't read {name}"))?;
-    let document: Document = json_of(&text, || {
+    let document: V1Document = json_of(&text, || {
         format!("{name} is no file of `pmctl stat --record` or `--json=v1`")
     })?;
     if document.schema != SCHEMA {
@@ -80,7 +80,7 @@ fn read(path: &Path) -> io::Result<Vec<u8>> {
     Ok(text)
 }
 
-fn subject(document: &Document, args: &Stat) -> Result<Subject> {
+fn subject(document: &V1Document, args: &Stat) -> Result<Subject> {
     let scope = match (document.cpus, &document.tasks) {
         (Some(number), _) => Scope::Cpus {
             number,
@@ -90,13 +90,13 @@ fn subject(document: &Document, args: &Stat) -> Result<Subject> {
                 .and_then(|text| Cpus::parse(text).ok()),
         },
         (None, Some(words)) => Scope::Tasks {
-            asked: Asked::default(),
+            asked: TaskList::default(),
             threads: Vec::new(),
             words: crate::system::text::printable(words),
         },
         (None, None) => Scope::Command,
     };
-    let facts = Facts {
+    let facts = MachineFacts {
         is_smt: document.smt.unwrap_or(false),
         online: document.online.unwrap_or(1),
     };
@@ -120,7 +120,7 @@ fn column(event: &V1Event) -> Column {
         Some("socket") => PlaceKind::Socket(cpus),
         _ => PlaceKind::Thread,
     };
-    let place = event.place.as_ref().map(|name| Place {
+    let place = event.place.as_ref().map(|name| CountedPlace {
         name: crate::system::text::printable(name),
         kind: kind(event.kind_cpus.unwrap_or(1)),
     });
@@ -164,7 +164,7 @@ fn meaning(name: &str) -> Option<Meaning> {
 fn run(elapsed: Duration, counts: &[Option<u64>], running: &[Option<u64>]) -> Run {
     let count = |(index, value): (usize, &Option<u64>)| {
         let ns = running.get(index).copied().flatten();
-        value.map(|value| Count {
+        value.map(|value| ColumnCount {
             value,
             ran: ns.map_or(elapsed, Duration::from_nanos),
         })
@@ -187,7 +187,7 @@ fn duration(seconds: f64) -> Duration {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Report;
+    use super::super::NumberFormat;
     use super::super::human::{Human, Look};
     use super::super::testing::{self, subject_with, written};
     use super::super::v1::V1;
@@ -217,7 +217,7 @@ mod tests {
             })
         };
         let text = written(|out| V1::new(&subject, out).end(&runs).expect("room"));
-        let document: Document = serde_json::from_str(&text).expect("it was written");
+        let document: V1Document = serde_json::from_str(&text).expect("it was written");
         let again = super::subject(&document, &args(&["true"])).expect("it is well formed");
         assert_eq!(shown(&again), shown(&subject));
         let one = &document.runs[0];

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use nix::sys::signal::Signal;
 
-use super::source::{Count, Counts, Uncounted};
+use super::source::{ColumnCount, Counts, Uncounted};
 use super::summary::{Summary, mean_count};
 use crate::system::child::Ending;
 use crate::system::text::count;
@@ -155,7 +155,7 @@ impl Figures {
 
 /// Returns how long the counter of a column ran, in ns: the mean over the runs.
 pub(super) fn running_time(runs: &[Run], column: usize) -> u64 {
-    let ran = |run: &Run| run.counts[column].map_or(0, |count: Count| count.ran.as_nanos());
+    let ran = |run: &Run| run.counts[column].map_or(0, |count: ColumnCount| count.ran.as_nanos());
     let ran: u128 = runs.iter().map(ran).sum();
     u64::try_from(ran / runs.len().max(1) as u128).unwrap_or(u64::MAX)
 }

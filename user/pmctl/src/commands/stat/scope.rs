@@ -8,7 +8,7 @@ use crate::args::Stat;
 use crate::events::cpus::Cpus;
 use crate::system::exit::Usage;
 
-use crate::events::threads::{Asked, Thread};
+use crate::events::threads::{TaskList, Thread};
 
 /// What is counted.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,7 +17,7 @@ pub(super) enum Scope {
     Command,
     /// Threads of these processes, or these threads, in words; and those that there are.
     Tasks {
-        asked: Asked,
+        asked: TaskList,
         threads: Vec<Thread>,
         words: String,
     },
@@ -27,7 +27,7 @@ pub(super) enum Scope {
 
 /// A part of what is counted, that has counts of its own.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct CountedPlace {
     pub(super) name: String,
     pub(super) kind: PlaceKind,
 }
@@ -45,7 +45,7 @@ pub(super) enum PlaceKind {
 
 /// The parts into which CPUs are divided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Split {
+pub(super) enum CpuSplit {
     Cpu,
     Core,
     Socket,
@@ -75,7 +75,7 @@ impl Scope {
         } else {
             format!("thread id '{}'", list(&args.tid))
         };
-        let asked = Asked {
+        let asked = TaskList {
             pids: args.pid.clone(),
             tids: args.tid.clone(),
         };
@@ -88,14 +88,14 @@ impl Scope {
 }
 
 /// Returns the parts that have one of these CPUs, with the CPUs.
-pub(super) fn parts(cpus: &[usize], split: Split) -> Vec<(Place, Cpus)> {
+pub(super) fn parts(cpus: &[usize], split: CpuSplit) -> Vec<(CountedPlace, Cpus)> {
     let mut parts: Vec<(Vec<u32>, Vec<u32>)> = Vec::new();
     for cpu in cpus {
         let number = u32::try_from(*cpu).unwrap_or(u32::MAX);
         let part = match split {
-            Split::Cpu => vec![number],
-            Split::Core => topology(*cpu, &["physical_package_id", "die_id", "core_id"]),
-            Split::Socket => topology(*cpu, &["physical_package_id"]),
+            CpuSplit::Cpu => vec![number],
+            CpuSplit::Core => topology(*cpu, &["physical_package_id", "die_id", "core_id"]),
+            CpuSplit::Socket => topology(*cpu, &["physical_package_id"]),
         };
         match parts.iter_mut().find(|(known, _)| *known == part) {
             Some((_, cpus)) => cpus.push(number),
@@ -105,16 +105,16 @@ pub(super) fn parts(cpus: &[usize], split: Split) -> Vec<(Place, Cpus)> {
     parts.sort_unstable();
     let place = |(part, cpus): (Vec<u32>, Vec<u32>)| {
         let (letters, kind) = match split {
-            Split::Cpu => (&["CPU"][..], PlaceKind::Cpu),
-            Split::Core => (&["S", "D", "C"][..], PlaceKind::Core(cpus.len())),
-            Split::Socket => (&["S"][..], PlaceKind::Socket(cpus.len())),
+            CpuSplit::Cpu => (&["CPU"][..], PlaceKind::Cpu),
+            CpuSplit::Core => (&["S", "D", "C"][..], PlaceKind::Core(cpus.len())),
+            CpuSplit::Socket => (&["S"][..], PlaceKind::Socket(cpus.len())),
         };
         let pairs = letters.iter().zip(part);
         let words: Vec<String> = pairs
             .map(|(letter, number)| format!("{letter}{number}"))
             .collect();
         let name = words.join("-");
-        (Place { name, kind }, Cpus::new(cpus))
+        (CountedPlace { name, kind }, Cpus::new(cpus))
     };
     parts.into_iter().map(place).collect()
 }
@@ -170,11 +170,11 @@ mod tests {
         };
         let one = |name: &str, cpus: &str| (name.to_owned(), cpus.to_owned());
         assert_eq!(
-            names(Split::Cpu),
+            names(CpuSplit::Cpu),
             [one("CPU0", "0"), one("CPU4095", "4095")]
         );
         // CPU 4095 has no topology, and counts as that of CPU 0 here.
-        assert_eq!(names(Split::Socket), [one("S0", "0,4095")]);
-        assert_eq!(names(Split::Core), [one("S0-D0-C0", "0,4095")]);
+        assert_eq!(names(CpuSplit::Socket), [one("S0", "0,4095")]);
+        assert_eq!(names(CpuSplit::Core), [one("S0-D0-C0", "0,4095")]);
     }
 }

@@ -6,19 +6,19 @@ use std::time::Duration;
 use anyhow::Result;
 use perfmon::spec::EventSpec;
 
-use super::measure::{self, Plan};
+use super::measure::{self, RunPlan};
 use super::output::Quiet;
 use super::scope::Scope;
-use super::source::{Source, Uncounted};
-use super::tasks::{Manner, Tasks};
+use super::source::{CountSource, Uncounted};
+use super::tasks::{CountingManner, TaskCounts};
 use super::turns;
 use crate::system::child::{Command, Ending};
 use crate::system::signals::Signals;
 
 /// A command that runs several times.
 pub(crate) struct Series {
-    plan: Plan,
-    source: Tasks,
+    plan: RunPlan,
+    source: TaskCounts,
 }
 
 /// One run.
@@ -37,17 +37,17 @@ pub(crate) struct Once {
 impl Series {
     /// Counts the events from the command's exec on, with what it creates.
     pub(crate) fn new(command: Command, events: Vec<EventSpec>) -> Result<Self> {
-        let manner = Manner {
+        let manner = CountingManner {
             inherit: true,
             from_exec: true,
             per_thread: false,
         };
         Ok(Self {
-            plan: Plan {
+            plan: RunPlan {
                 command: Some(command),
-                ..Plan::default()
+                ..RunPlan::default()
             },
-            source: Tasks::new(events, &Scope::Command, manner)?,
+            source: TaskCounts::new(events, &Scope::Command, manner)?,
         })
     }
 

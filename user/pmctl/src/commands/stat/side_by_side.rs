@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Metrics of several CPUs, cores, sockets or threads as a table: a line for each metric, a column for each of these.
 
-use super::metrics::Value;
+use super::metrics::MetricValue;
 use crate::system::screen::Colors;
 
 /// Least width of a column.
@@ -9,7 +9,7 @@ const COLUMN: usize = 12;
 
 /// Returns the lines of the table, of at most `width` characters. What does not fit beside is below, with an empty line
 /// between.
-pub(super) fn lines(values: &[Value<'_>], width: usize, colors: &Colors) -> Vec<String> {
+pub(super) fn lines(values: &[MetricValue<'_>], width: usize, colors: &Colors) -> Vec<String> {
     let parts = parts(values);
     let Some(first) = parts.first() else {
         return Vec::new();
@@ -37,18 +37,18 @@ pub(super) fn lines(values: &[Value<'_>], width: usize, colors: &Colors) -> Vec<
 }
 
 /// Returns the values of each part of what is counted: all metrics of the first one come first.
-fn parts<'v, 'a>(values: &'v [Value<'a>]) -> Vec<&'v [Value<'a>]> {
+fn parts<'v, 'a>(values: &'v [MetricValue<'a>]) -> Vec<&'v [MetricValue<'a>]> {
     values.chunk_by(|a, b| a.place == b.place).collect()
 }
 
 /// Returns the name of a part.
-fn name<'a>(part: &[Value<'a>]) -> &'a str {
+fn name<'a>(part: &[MetricValue<'a>]) -> &'a str {
     let place = part.first().and_then(|value| value.place);
     place.map_or("", |place| &place.name)
 }
 
 /// Returns the name of a metric and its unit.
-fn title(value: &Value<'_>) -> String {
+fn title(value: &MetricValue<'_>) -> String {
     match value.unit {
         "" => value.name.to_owned(),
         unit => format!("{} [{unit}]", value.name),
@@ -56,21 +56,21 @@ fn title(value: &Value<'_>) -> String {
 }
 
 /// Returns a number, red if it is worth a look.
-fn cell(value: &Value<'_>, column: usize, colors: &Colors) -> String {
+fn cell(value: &MetricValue<'_>, column: usize, colors: &Colors) -> String {
     let (text, style) = (value.text(), value.style(colors));
     format!("{style}{text:>column$}{style:#}")
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Place, PlaceKind};
+    use super::super::{CountedPlace, PlaceKind};
     use super::*;
 
-    fn shown(cpus: &[Place], colors: &Colors) -> String {
-        let values: Vec<Value<'_>> = cpus
+    fn shown(cpus: &[CountedPlace], colors: &Colors) -> String {
+        let values: Vec<MetricValue<'_>> = cpus
             .iter()
             .flat_map(|cpu| {
-                let value = |name, unit, number| Value {
+                let value = |name, unit, number| MetricValue {
                     place: Some(cpu),
                     name,
                     unit,
@@ -87,8 +87,8 @@ mod tests {
         lines(&values, 78, colors).join("\n")
     }
 
-    fn cpus(number: usize) -> Vec<Place> {
-        let cpu = |cpu| Place {
+    fn cpus(number: usize) -> Vec<CountedPlace> {
+        let cpu = |cpu| CountedPlace {
             name: format!("CPU{cpu}"),
             kind: PlaceKind::Cpu,
         };

@@ -9,7 +9,7 @@ use super::Column;
 
 /// What a column counted, and how long.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Count {
+pub(super) struct ColumnCount {
     pub(super) value: u64,
     pub(super) ran: Duration,
 }
@@ -24,10 +24,10 @@ pub(super) enum Uncounted {
 }
 
 /// Counts for each column; `None` for one that can't be trusted or that no counter has.
-pub(super) type Counts = Vec<Option<Count>>;
+pub(super) type Counts = Vec<Option<ColumnCount>>;
 
 /// What counts.
-pub(super) trait Source {
+pub(super) trait CountSource {
     /// Makes it ready for a run: stopped, and zero. `command` is the process that waits to become the command.
     fn prepare(&mut self, command: Option<u32>) -> Result<()>;
 

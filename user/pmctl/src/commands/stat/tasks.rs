@@ -9,18 +9,18 @@ use perfmon::spec::EventSpec;
 use perfmon::{Cause, Device, Error, Group, Modes, Pmu};
 
 use super::Column;
-use super::scope::{Place, PlaceKind, Scope};
-use super::source::{Count, Counts, Source, Uncounted};
+use super::scope::{CountedPlace, PlaceKind, Scope};
+use super::source::{ColumnCount, CountSource, Counts, Uncounted};
 use super::turns::TooMany;
 use crate::args::Stat;
 use crate::events::schedule::{self, CounterSupply, ScheduleError};
-use crate::events::threads::{Asked, Thread};
+use crate::events::threads::{TaskList, Thread};
 use crate::system::exit::{self, Usage};
 use crate::{events::modes, events::rights};
 
 /// The manner in which events of tasks count.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Manner {
+pub(super) struct CountingManner {
     /// Tasks that the counted tasks create are counted, too.
     pub(super) inherit: bool,
     /// A command is counted from its exec on; else from the start.
@@ -29,7 +29,7 @@ pub(super) struct Manner {
     pub(super) per_thread: bool,
 }
 
-impl Manner {
+impl CountingManner {
     /// Returns what the options ask for.
     pub(super) fn of(args: &Stat, scope: &Scope) -> Self {
         Self {
@@ -41,22 +41,22 @@ impl Manner {
 }
 
 /// Events of tasks.
-pub(super) struct Tasks {
+pub(super) struct TaskCounts {
     device: Device,
     events: Vec<EventSpec>,
     /// The names that the events were asked for by.
     names: Vec<String>,
-    manner: Manner,
+    manner: CountingManner,
     /// What is counted, if not the command.
-    asked: Option<Asked>,
+    asked: Option<TaskList>,
     /// The threads of it.
     threads: Vec<Thread>,
     /// What is open: for each thread the groups of events.
-    open: Vec<Vec<Opened>>,
+    open: Vec<Vec<TaskGroup>>,
 }
 
 /// A group, or an event alone, and which events these are.
-struct Opened {
+struct TaskGroup {
     group: Group,
     events: Vec<usize>,
 }
@@ -69,9 +69,13 @@ struct Refused {
     members: Vec<usize>,
 }
 
-impl Tasks {
+impl TaskCounts {
     /// Takes the events that the CPUs have.
-    pub(super) fn new(events: Vec<EventSpec>, scope: &Scope, manner: Manner) -> Result<Self> {
+    pub(super) fn new(
+        events: Vec<EventSpec>,
+        scope: &Scope,
+        manner: CountingManner,
+    ) -> Result<Self> {
         let chosen = |event: &&EventSpec| event.pinned.is_some();
         if let Some(EventSpec {
             label,
@@ -137,7 +141,7 @@ impl Tasks {
     }
 
     /// Opens all events for these threads.
-    fn open_all(&self, tids: &[u32]) -> Result<Vec<Vec<Opened>>, Refused> {
+    fn open_all(&self, tids: &[u32]) -> Result<Vec<Vec<TaskGroup>>, Refused> {
         let mut open = Vec::new();
         for tid in tids {
             match self.open(*tid) {
@@ -153,7 +157,7 @@ impl Tasks {
     }
 
     /// Opens all events for a thread.
-    fn open(&self, tid: u32) -> Result<Vec<Opened>, Refused> {
+    fn open(&self, tid: u32) -> Result<Vec<TaskGroup>, Refused> {
         let mut opened = Vec::new();
         for members in groups(&self.events) {
             let mut builders = members.iter().filter_map(|index| self.builder(*index));
@@ -163,7 +167,7 @@ impl Tasks {
             let group = Group::of(self.leader(leader, tid));
             let group = builders.fold(group, GroupBuilder::and);
             match group.open_on(&self.device) {
-                Ok(group) => opened.push(Opened {
+                Ok(group) => opened.push(TaskGroup {
                     group,
                     events: members,
                 }),
@@ -272,12 +276,12 @@ impl Tasks {
     }
 
     /// Returns the counts of one thread, for each event; none if nothing is open.
-    fn counts(&self, opened: &[Opened]) -> Result<Counts> {
+    fn counts(&self, opened: &[TaskGroup]) -> Result<Counts> {
         if opened.is_empty() {
             return Ok(Vec::new());
         }
         let mut counts = vec![None; self.events.len()];
-        for Opened { group, events } in opened {
+        for TaskGroup { group, events } in opened {
             if has_left(group)? {
                 continue;
             }
@@ -287,7 +291,7 @@ impl Tasks {
                 Err(error) => return Err(exit::with_help(error)),
             };
             for (place, index) in events.iter().enumerate() {
-                counts[*index] = read.as_ref().map(|read| Count {
+                counts[*index] = read.as_ref().map(|read| ColumnCount {
                     value: read[place],
                     ran: read.running,
                 });
@@ -297,7 +301,7 @@ impl Tasks {
     }
 }
 
-impl Source for Tasks {
+impl CountSource for TaskCounts {
     fn prepare(&mut self, command: Option<u32>) -> Result<()> {
         let Some(asked) = self.asked.clone() else {
             let command = command.context("there is no task to count")?;
@@ -314,7 +318,7 @@ impl Source for Tasks {
 
     fn columns(&self) -> Vec<Column> {
         let place = |thread: &Thread| {
-            Some(Place {
+            Some(CountedPlace {
                 name: thread.name.clone(),
                 kind: PlaceKind::Thread,
             })
@@ -324,7 +328,7 @@ impl Source for Tasks {
         } else {
             vec![None]
         };
-        let column = |place: &Option<Place>, (number, event): (usize, &EventSpec)| Column {
+        let column = |place: &Option<CountedPlace>, (number, event): (usize, &EventSpec)| Column {
             place: place.clone(),
             number,
             event: event.clone(),
@@ -385,7 +389,7 @@ fn sums(threads: &[Counts], events: usize) -> Counts {
         let first = counted.first()?[index]?;
         counted[1..].iter().try_fold(first, |sum, counts| {
             let count = counts[index]?;
-            Some(Count {
+            Some(ColumnCount {
                 value: sum.value + count.value,
                 ran: sum.ran + count.ran,
             })
@@ -434,7 +438,7 @@ mod tests {
     #[test]
     fn a_thread_that_had_ended_leaves_the_sum_alone() {
         let count = |value| {
-            Some(Count {
+            Some(ColumnCount {
                 value,
                 ran: Duration::from_millis(value),
             })

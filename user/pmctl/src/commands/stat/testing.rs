@@ -8,7 +8,7 @@ use perfmon::spec;
 use super::cpus::columns_on;
 use super::metrics::Metrics;
 use super::run::Run;
-use super::source::Count;
+use super::source::ColumnCount;
 use super::{Column, Scope, Subject};
 use crate::events::schedule::CounterSupply;
 use crate::system::child::Ending;
@@ -51,7 +51,7 @@ pub(super) fn subject_with(events: &str, metrics: &[&str]) -> Subject {
 
 pub(super) fn run(counts: &[Option<u64>]) -> Run {
     let ran = Duration::from_secs(3);
-    let count = |value: &Option<u64>| value.map(|value| Count { value, ran });
+    let count = |value: &Option<u64>| value.map(|value| ColumnCount { value, ran });
     Run {
         elapsed: Duration::from_micros(1_500_000),
         user: Duration::from_millis(1200),

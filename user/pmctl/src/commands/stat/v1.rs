@@ -10,7 +10,7 @@ use anyhow::Result;
 use perfmon::Modes;
 use serde::{Deserialize, Serialize};
 
-use super::{Column, PlaceKind, Report, Run, Scope, Subject};
+use super::{Column, NumberFormat, PlaceKind, Run, Scope, Subject};
 use crate::events::values::Unit;
 use crate::system::child::Ending;
 
@@ -18,7 +18,7 @@ use crate::system::child::Ending;
 pub(super) const SCHEMA: &str = "pmctl-stat-v1";
 
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
-pub(super) struct Document {
+pub(super) struct V1Document {
     pub(super) schema: String,
     pub(super) command: String,
     /// CPUs whose counters counted; null if tasks were counted.
@@ -45,7 +45,7 @@ pub(super) struct Document {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) metrics: Vec<V1Metric>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub(super) intervals: Vec<Interval>,
+    pub(super) intervals: Vec<V1Interval>,
     pub(super) runs: Vec<OneRun>,
 }
 
@@ -96,7 +96,7 @@ pub(super) struct V1Event {
 }
 
 #[derive(Clone, Debug, Deserialize, Serialize)]
-pub(super) struct Interval {
+pub(super) struct V1Interval {
     /// Seconds from the start to its end.
     pub(super) seconds: f64,
     pub(super) counts: Vec<Option<u64>>,
@@ -130,7 +130,7 @@ pub(super) const UNITS: [(Unit, &str); 4] = [
 pub(super) struct V1<'a, W> {
     subject: &'a Subject,
     pub(super) output: W,
-    intervals: Vec<Interval>,
+    intervals: Vec<V1Interval>,
 }
 
 impl<'a, W: Write> V1<'a, W> {
@@ -143,9 +143,9 @@ impl<'a, W: Write> V1<'a, W> {
     }
 }
 
-impl<W: Write> Report for V1<'_, W> {
+impl<W: Write> NumberFormat for V1<'_, W> {
     fn interval(&mut self, at: Duration, run: &Run) -> Result<()> {
-        self.intervals.push(Interval {
+        self.intervals.push(V1Interval {
             seconds: at.as_secs_f64(),
             counts: values(run),
             running_ns: running(run),
@@ -163,7 +163,7 @@ impl<W: Write> Report for V1<'_, W> {
             }
         };
         let facts = subject.metrics.facts();
-        let document = Document {
+        let document = V1Document {
             schema: SCHEMA.to_owned(),
             command: subject.command.clone(),
             cpus: number,
@@ -220,7 +220,7 @@ fn event(column: &Column) -> V1Event {
 
 fn metrics(subject: &Subject, runs: &[Run]) -> Vec<V1Metric> {
     let values = subject.metrics.values(&subject.columns, runs);
-    let metric = |value: super::metrics::Value<'_>| V1Metric {
+    let metric = |value: super::metrics::MetricValue<'_>| V1Metric {
         metric: value.name.to_owned(),
         place: value.place.map(|place| place.name.clone()),
         value: value.number,

@@ -15,12 +15,12 @@ use zerocopy::IntoBytes;
 
 use super::Column;
 use super::scope::Scope;
-use super::source::{Count, Counts, Source, Uncounted};
+use super::source::{ColumnCount, CountSource, Counts, Uncounted};
 use crate::args::Stat;
 use crate::events::modes;
 use crate::events::perf_event::{ioctl, open};
 use crate::events::software::Software;
-use crate::events::threads::Asked;
+use crate::events::threads::TaskList;
 use crate::system::exit::Usage;
 
 /// Refuses what is of a part of the machine, or of several runs.
@@ -54,12 +54,12 @@ fn signed(number: u32) -> i32 {
 
 /// The kernel's events beside what counts otherwise.
 pub(super) struct WithSoftware {
-    counts: Box<dyn Source>,
+    counts: Box<dyn CountSource>,
     events: Vec<Software>,
     /// The tasks and the CPUs to count, -1 for all; the command, if there are none.
     targets: Vec<(i32, i32)>,
     /// The threads that are counted, if they are asked for.
-    asked: Option<Asked>,
+    asked: Option<TaskList>,
     inherit: bool,
     from_exec: bool,
     /// The descriptors of each event, one for each of its targets.
@@ -71,7 +71,7 @@ impl WithSoftware {
         args: &Stat,
         events: Vec<Software>,
         (scope, online): (&Scope, &[usize]),
-        counts: Box<dyn Source>,
+        counts: Box<dyn CountSource>,
     ) -> Self {
         let number = |number: usize| i32::try_from(number).unwrap_or(i32::MAX);
         let targets: Vec<(i32, i32)> = match scope {
@@ -157,7 +157,7 @@ impl WithSoftware {
         attr.as_bytes()[..attr.size as usize].to_vec()
     }
 
-    fn each(&self, call: impl Fn(&File) -> nix::Result<i32>) -> Result<()> {
+    fn for_each_file(&self, call: impl Fn(&File) -> nix::Result<i32>) -> Result<()> {
         for file in self.open.iter().flatten() {
             call(file).context("can't start or stop an event of the kernel's")?;
         }
@@ -165,7 +165,7 @@ impl WithSoftware {
     }
 }
 
-impl Source for WithSoftware {
+impl CountSource for WithSoftware {
     fn prepare(&mut self, command: Option<u32>) -> Result<()> {
         self.counts.prepare(command)?;
         let task = |tid| (signed(tid), -1);
@@ -201,7 +201,7 @@ impl Source for WithSoftware {
     fn start(&mut self) -> Result<()> {
         if !self.from_exec {
             // SAFETY: It takes a descriptor, which is open, and no memory.
-            self.each(|file| unsafe { ioctl::enable(file.as_raw_fd(), 0) })?;
+            self.for_each_file(|file| unsafe { ioctl::enable(file.as_raw_fd(), 0) })?;
         }
         self.counts.start()
     }
@@ -209,7 +209,7 @@ impl Source for WithSoftware {
     fn stop(&mut self) -> Result<()> {
         self.counts.stop()?;
         // SAFETY: It takes a descriptor, which is open, and no memory.
-        self.each(|file| unsafe { ioctl::disable(file.as_raw_fd(), 0) })
+        self.for_each_file(|file| unsafe { ioctl::disable(file.as_raw_fd(), 0) })
     }
 
     fn read(&self, elapsed: Duration) -> Result<Counts> {
@@ -220,7 +220,7 @@ impl Source for WithSoftware {
             return Ok(counts);
         }
         for files in &self.open {
-            let mut sum = Count::default();
+            let mut sum = ColumnCount::default();
             for mut file in files {
                 let mut bytes = [0; 24];
                 file.read_exact(&mut bytes)

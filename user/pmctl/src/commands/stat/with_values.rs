@@ -11,7 +11,7 @@ use perfmon::trace::{Alloc, Buffer, Config, Event, EventId, Record, Running, Sta
 use perfmon::{Encoding, EventSelect, Session};
 
 use super::Column;
-use super::source::{Count, Counts, Source, Uncounted};
+use super::source::{ColumnCount, CountSource, Counts, Uncounted};
 use crate::args::Stat;
 use crate::events::values::{Value, Whole, require};
 use crate::system::exit::{self, Usage};
@@ -45,7 +45,7 @@ pub(super) fn refuse_the_impossible(
 }
 
 /// The trace, which has a config all the time. Between two states there is none for a moment.
-enum Recording {
+enum ValueTrace {
     Staged(Trace<Staged>),
     Running(Trace<Running>),
     Failed,
@@ -53,9 +53,9 @@ enum Recording {
 
 /// Counts, and values beside them.
 pub(super) struct WithValues {
-    counts: Box<dyn Source>,
+    counts: Box<dyn CountSource>,
     values: Vec<Value>,
-    recording: Recording,
+    recording: ValueTrace,
     buffers: Vec<Buffer>,
     read: Vec<Option<u64>>,
 }
@@ -65,7 +65,7 @@ impl WithValues {
     pub(super) fn new(
         session: &Session,
         values: Vec<Value>,
-        counts: Box<dyn Source>,
+        counts: Box<dyn CountSource>,
     ) -> Result<Self> {
         let info = session.device().info().map_err(exit::with_help)?;
         require(&info, &values)?;
@@ -87,31 +87,33 @@ impl WithValues {
             counts,
             read: vec![None; values.len()],
             values,
-            recording: Recording::Staged(trace),
+            recording: ValueTrace::Staged(trace),
             buffers,
         })
     }
 
     /// Starts the trace.
     fn record(&mut self) -> Result<()> {
-        if let Recording::Staged(trace) = std::mem::replace(&mut self.recording, Recording::Failed)
+        if let ValueTrace::Staged(trace) =
+            std::mem::replace(&mut self.recording, ValueTrace::Failed)
         {
             let trace = trace
                 .start()
                 .map_err(|refused| exit::with_help(refused.error))?;
-            self.recording = Recording::Running(trace);
+            self.recording = ValueTrace::Running(trace);
         }
         Ok(())
     }
 
     /// Stops the trace, and takes what it has recorded.
     fn take(&mut self) -> Result<()> {
-        if let Recording::Running(trace) = std::mem::replace(&mut self.recording, Recording::Failed)
+        if let ValueTrace::Running(trace) =
+            std::mem::replace(&mut self.recording, ValueTrace::Failed)
         {
             let trace = trace
                 .stop()
                 .map_err(|refused| exit::with_help(refused.error))?;
-            self.recording = Recording::Staged(trace);
+            self.recording = ValueTrace::Staged(trace);
         }
         let mut found: BTreeMap<EventId, Vec<u64>> = BTreeMap::new();
         for buffer in &mut self.buffers {
@@ -136,7 +138,7 @@ impl WithValues {
     }
 }
 
-impl Source for WithValues {
+impl CountSource for WithValues {
     fn prepare(&mut self, command: Option<u32>) -> Result<()> {
         self.counts.prepare(command)
     }
@@ -173,7 +175,7 @@ impl Source for WithValues {
     fn read(&self, elapsed: Duration) -> Result<Counts> {
         let mut counts = self.counts.read(elapsed)?;
         let count = |value: &Option<u64>| {
-            value.map(|value| Count {
+            value.map(|value| ColumnCount {
                 value,
                 ran: elapsed,
             })

@@ -15,8 +15,8 @@ use crate::commands::report::Grouping;
 use crate::commands::tui::{self, Show};
 use crate::recording::profile::Filter;
 use crate::system::screen::Screen;
-use recorder::{News, Recorder};
-use stream::Stream;
+use recorder::{News, RecorderProcess};
+use stream::PipeStream;
 
 /// Time that the recorder may take to its first bytes before there is a screen with keys. It takes some tenths of a
 /// second.
@@ -32,13 +32,13 @@ pub(crate) fn top(args: &Top) -> Result<u8> {
         max_stack: 127,
         filter: Filter::default(),
     };
-    let mut recorder = Recorder::start(args)?;
+    let mut recorder = RecorderProcess::start(args)?;
     let is_text = args.stdio || !tui::has_terminal();
     // What is refused is told before the screen changes, unless the recorder takes so long that keys would have to wait.
     let limit = (!is_text).then(|| Instant::now() + PATIENCE);
     let first = recorder.begin(limit)?;
     let mut live = Live {
-        stream: Stream::new(),
+        stream: PipeStream::new(),
         tables: 0,
         next: Instant::now() + args.delay,
         failure: None,
@@ -54,7 +54,7 @@ pub(crate) fn top(args: &Top) -> Result<u8> {
 
 /// The state of a live view.
 struct Live {
-    stream: Stream,
+    stream: PipeStream,
     /// Tables so far.
     tables: u64,
     /// When the next one is due.
@@ -70,7 +70,12 @@ impl Live {
     }
 
     /// Prints tables as text.
-    fn print(&mut self, args: &Top, grouping: &Grouping, recorder: &mut Recorder) -> Result<u8> {
+    fn print(
+        &mut self,
+        args: &Top,
+        grouping: &Grouping,
+        recorder: &mut RecorderProcess,
+    ) -> Result<u8> {
         let mut output = Screen::open(false)?;
         loop {
             let has_ended = match recorder.wait(self.next) {
@@ -98,7 +103,12 @@ impl Live {
     }
 
     /// Takes what has come, and shows a table if one is due; returns whether that was the last.
-    fn refresh(&mut self, args: &Top, show: &mut Show, recorder: &mut Recorder) -> Result<bool> {
+    fn refresh(
+        &mut self,
+        args: &Top,
+        show: &mut Show,
+        recorder: &mut RecorderProcess,
+    ) -> Result<bool> {
         loop {
             match recorder.wait(Instant::now()) {
                 News::Bytes(bytes) => self.stream.push(&bytes)?,

@@ -32,13 +32,13 @@ pub(super) enum News {
 }
 
 /// The process.
-pub(super) struct Recorder {
+pub(super) struct RecorderProcess {
     child: Child,
     blocks: Receiver<Vec<u8>>,
     has_ended: bool,
 }
 
-impl Recorder {
+impl RecorderProcess {
     /// Starts it.
     pub(super) fn start(args: &Top) -> Result<Self> {
         let mut command = Command::new(own_program());
@@ -140,7 +140,7 @@ impl Recorder {
     }
 }
 
-impl Drop for Recorder {
+impl Drop for RecorderProcess {
     fn drop(&mut self) {
         // It has no more readers, and counts no longer.
         if let Ok(pid) = i32::try_from(self.child.id()) {
@@ -186,10 +186,10 @@ mod tests {
 
     use super::*;
 
-    fn recorder(script: &str) -> Recorder {
+    fn recorder(script: &str) -> RecorderProcess {
         let mut command = Command::new("sh");
         command.args(["-c", script]);
-        Recorder::run(command).expect("there is a shell")
+        RecorderProcess::run(command).expect("there is a shell")
     }
 
     #[test]

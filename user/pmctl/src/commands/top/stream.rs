@@ -11,7 +11,7 @@ use crate::recording::perfdata::{
     self, Body, BuildId, Record, Recording, Records, SymbolTable, Task,
 };
 use crate::recording::places::build_id;
-use crate::recording::symbols::{DebugFiles, Names, jit};
+use crate::recording::symbols::{DebugFiles, SymbolFinder, jit};
 
 /// Size of the stream's header, and of that of a record.
 const HEADER: usize = 16;
@@ -20,7 +20,7 @@ const RECORD: usize = 8;
 const OF_PERF: u32 = 64;
 
 /// A stream.
-pub(super) struct Stream {
+pub(super) struct PipeStream {
     /// What is not decoded yet.
     bytes: Vec<u8>,
     /// The events and the machine, once they have come.
@@ -28,7 +28,7 @@ pub(super) struct Stream {
     /// Tasks and their memory before the records in `window`.
     spaces: AddressSpaces,
     window: Vec<Record>,
-    names: Names,
+    names: SymbolFinder,
     tables: AHashMap<PathBuf, SymbolTable>,
     /// Processes that have ended, whose code has names in `tables` until the next recording.
     ended: AHashSet<u32>,
@@ -39,7 +39,7 @@ pub(super) struct Stream {
     build_ids: Vec<BuildId>,
 }
 
-impl Stream {
+impl PipeStream {
     /// Creates one of which nothing has come.
     pub(super) fn new() -> Self {
         Self {
@@ -47,7 +47,7 @@ impl Stream {
             head: None,
             spaces: AddressSpaces::default(),
             window: Vec::new(),
-            names: Names::new(DebugFiles::of_user()).with_kernel_kept(),
+            names: SymbolFinder::new(DebugFiles::of_user()).with_kernel_kept(),
             tables: AHashMap::new(),
             ended: AHashSet::new(),
             nameless: AHashSet::new(),
@@ -234,7 +234,7 @@ mod tests {
         let bytes = written(&recording);
         let mut found = Vec::new();
         let mut windows = 0;
-        let mut stream = Stream::new();
+        let mut stream = PipeStream::new();
         assert!(stream.take().is_none());
         for chunk in bytes.chunks(100) {
             stream.push(chunk).expect("it is well formed");
@@ -251,7 +251,7 @@ mod tests {
     #[test]
     fn files_have_their_build_ids() {
         let program = std::env::current_exe().expect("it is known");
-        let mut stream = Stream::new();
+        let mut stream = PipeStream::new();
         for _ in 0..2 {
             stream.look_up(&program, &AHashSet::from_iter([0]));
         }
@@ -271,7 +271,7 @@ mod tests {
     }
 
     /// Returns a stream in which a process has made code at an address, and a sample there.
-    fn with_code(pid: u32, address: u64) -> (Stream, Record) {
+    fn with_code(pid: u32, address: u64) -> (PipeStream, Record) {
         let body = Body::Map(Map {
             task: Task::leader(pid),
             start: address,
@@ -293,14 +293,14 @@ mod tests {
                 ..Sample::default()
             }),
         };
-        let mut stream = Stream::new();
+        let mut stream = PipeStream::new();
         stream.head = Some(perfdata::read(RECORDING).expect("it is whole"));
         stream.spaces.apply(&map);
         (stream, sample)
     }
 
     /// Returns the name that a sample has in the next recording.
-    fn name(stream: &mut Stream, sample: &Record) -> Option<String> {
+    fn name(stream: &mut PipeStream, sample: &Record) -> Option<String> {
         stream.window = vec![sample.clone()];
         let notes = stream.take().expect("the head has come").notes;
         let mut symbols = notes.symbols.into_iter().flat_map(|table| table.symbols);
@@ -340,7 +340,7 @@ mod tests {
 
     #[test]
     fn what_is_no_stream_is_told() {
-        let mut stream = Stream::new();
+        let mut stream = PipeStream::new();
         assert!(stream.push(&[1; 200]).is_err() || stream.take().is_none());
     }
 }

@@ -72,14 +72,14 @@ mod tests {
     use crate::args::Key;
     use crate::events::values;
     use crate::recording::perfdata::example::example;
-    use crate::recording::perfdata::{Attr, Kind, Parts};
+    use crate::recording::perfdata::{Attr, EventKind, Parts};
     use crate::recording::profile::Filter;
 
     /// Returns the tables of a value with one sample, and of another event.
     fn tables(name: &str) -> String {
         let mut recording = example(false);
         let (_, values) = values::split(&[name.to_owned()]);
-        let kind = Kind::Value(u64::from(values[0].event as u32));
+        let kind = EventKind::Value(u64::from(values[0].event as u32));
         name.clone_into(&mut recording.events[0].name);
         recording.events[0].attr = Attr::sampled(kind, 0, Modes::Both, Parts::default());
         let grouping = Grouping {

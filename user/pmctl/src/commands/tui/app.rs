@@ -5,7 +5,7 @@ use std::collections::HashSet;
 
 use crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 
-use super::table::{Line, Place, Table};
+use super::table::{CallPath, CallTable, TableLine};
 use crate::commands::annotate::Listing;
 
 /// What the user asks for that the state alone can't do.
@@ -43,7 +43,7 @@ pub(super) struct Scroll {
 
 /// An annotated function.
 #[derive(Clone, Debug)]
-pub(super) struct View {
+pub(super) struct FunctionView {
     pub(super) title: String,
     pub(super) listing: Listing,
     pub(super) selected: usize,
@@ -60,17 +60,17 @@ pub(super) struct App {
     /// The part of them that is on the screen.
     pub(super) scroll: Scroll,
     pub(super) headings: Vec<&'static str>,
-    pub(super) tables: Vec<Table>,
+    pub(super) tables: Vec<CallTable>,
     pub(super) event: usize,
     pub(super) selected: usize,
     /// The first line of the table that is on the screen.
     pub(super) offset: usize,
     /// The first column of the lines that is on the screen.
     pub(super) column: usize,
-    pub(super) open: HashSet<Place>,
+    pub(super) open: HashSet<CallPath>,
     pub(super) filter: String,
     pub(super) mode: Mode,
-    pub(super) view: Option<View>,
+    pub(super) view: Option<FunctionView>,
     /// What went wrong with the last key.
     pub(super) status: Option<String>,
     /// Lines of the table on the screen.
@@ -80,7 +80,7 @@ pub(super) struct App {
 }
 
 impl App {
-    pub(super) fn new(title: String, headings: Vec<&'static str>, tables: Vec<Table>) -> Self {
+    pub(super) fn new(title: String, headings: Vec<&'static str>, tables: Vec<CallTable>) -> Self {
         Self {
             title,
             warnings: Vec::new(),
@@ -102,18 +102,18 @@ impl App {
     }
 
     /// Returns the table of the event that is shown.
-    pub(super) fn table(&self) -> Option<&Table> {
+    pub(super) fn table(&self) -> Option<&CallTable> {
         self.tables.get(self.event)
     }
 
     /// Returns the lines of that table.
-    pub(super) fn lines(&self) -> Vec<Line> {
+    pub(super) fn lines(&self) -> Vec<TableLine> {
         let table = self.table();
         table.map_or_else(Vec::new, |table| table.lines(&self.filter, &self.open))
     }
 
     /// Replaces the tables; the row that is selected stays it, if it is still there.
-    pub(super) fn replace(&mut self, tables: Vec<Table>) {
+    pub(super) fn replace(&mut self, tables: Vec<CallTable>) {
         let selected = self.selected();
         self.tables = tables;
         self.version += 1;
@@ -121,7 +121,7 @@ impl App {
         let lines = self.lines();
         if let (Some((cells, callers)), Some(table)) = (selected, self.table()) {
             let is_it =
-                |line: &Line| table.rows[line.row].cells == cells && line.callers == callers;
+                |line: &TableLine| table.rows[line.row].cells == cells && line.callers == callers;
             // At the top it stays at the top: there is what is new.
             if self.selected > 0 {
                 if let Some(place) = lines.iter().position(is_it) {
@@ -132,19 +132,19 @@ impl App {
         self.selected = self.selected.min(lines.len().saturating_sub(1));
     }
 
-    fn selected_line(&self) -> Option<Line> {
+    fn selected_line(&self) -> Option<TableLine> {
         self.lines().into_iter().nth(self.selected)
     }
 
     /// Returns the cells of the selected row, and the callers from it to the selected line.
-    pub(super) fn selected(&self) -> Option<Place> {
+    pub(super) fn selected(&self) -> Option<CallPath> {
         let line = self.selected_line()?;
         let row = self.table()?.rows.get(line.row)?;
         Some((row.cells.clone(), line.callers))
     }
 
     /// Shows an annotated function.
-    pub(super) fn show(&mut self, view: View) {
+    pub(super) fn show(&mut self, view: FunctionView) {
         self.view = Some(view);
         self.column = 0;
     }
@@ -276,7 +276,7 @@ impl App {
             return;
         };
         let Some(is_open) = line.is_open else {
-            let has_callers = self.table().is_some_and(Table::has_callers);
+            let has_callers = self.table().is_some_and(CallTable::has_callers);
             let text = if line.hides {
                 "its callers are below the percentage of -g"
             } else if has_callers && line.callers.is_empty() {
@@ -312,7 +312,7 @@ impl App {
             let closed = lines
                 .iter()
                 .filter(|line| line.row == row && line.is_open == Some(false));
-            let places: Vec<Place> = closed
+            let places: Vec<CallPath> = closed
                 .map(|line| (table.rows[row].cells.clone(), line.callers.clone()))
                 .collect();
             if places.is_empty() || lines.len() > MOST {
@@ -333,7 +333,7 @@ impl Scroll {
     }
 }
 
-impl View {
+impl FunctionView {
     /// Shows a function, with its hottest instruction selected.
     pub(super) fn new(title: String, listing: Listing) -> Self {
         let lines = listing.lines.iter().enumerate();

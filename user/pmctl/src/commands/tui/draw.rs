@@ -8,17 +8,17 @@ use ratatui::symbols::border;
 use ratatui::text::{Line as Text, Span};
 use ratatui::widgets::{Block, Clear, Paragraph, Wrap};
 
-use super::app::{App, Mode, Scroll, View};
-use super::table::{Line, Table};
-use crate::commands::annotate::Content;
+use super::app::{App, FunctionView, Mode, Scroll};
+use super::table::{CallTable, TableLine};
+use crate::commands::annotate::LineContent;
 use crate::system::text::{count, printable, push_left, push_right, thousands, wrap};
 
 /// A key and what it does.
-type Key = (&'static str, &'static str);
+type KeyHelp = (&'static str, &'static str);
 
-const CALLERS: Key = ("Enter", "callers");
-const EVENT: Key = ("Tab", "event");
-const TABLE_KEYS: [Key; 6] = [
+const CALLERS: KeyHelp = ("Enter", "callers");
+const EVENT: KeyHelp = ("Tab", "event");
+const TABLE_KEYS: [KeyHelp; 6] = [
     ("q", "quit"),
     ("/", "search"),
     CALLERS,
@@ -27,7 +27,7 @@ const TABLE_KEYS: [Key; 6] = [
     ("h", "help"),
 ];
 
-const VIEW_KEYS: [Key; 5] = [
+const VIEW_KEYS: [KeyHelp; 5] = [
     ("q", "back"),
     ("/", "search"),
     ("n", "next"),
@@ -260,7 +260,7 @@ fn below_rows(is_empty: bool, has_all: bool, hidden: usize) -> Vec<Text<'static>
 }
 
 /// Returns the widths of the columns, of what is on the screen.
-fn widths(table: &Table, lines: &[Line], headings: &[&str]) -> Vec<usize> {
+fn widths(table: &CallTable, lines: &[TableLine], headings: &[&str]) -> Vec<usize> {
     let mut widths: Vec<usize> = headings.iter().map(|heading| heading.len()).collect();
     for line in lines.iter().filter(|line| line.callers.is_empty()) {
         for (width, cell) in widths.iter_mut().zip(table.cells(line)) {
@@ -270,7 +270,13 @@ fn widths(table: &Table, lines: &[Line], headings: &[&str]) -> Vec<usize> {
     widths
 }
 
-fn draw_view(frame: &mut Frame<'_>, view: &mut View, column: &mut usize, area: Rect, theme: Theme) {
+fn draw_view(
+    frame: &mut Frame<'_>,
+    view: &mut FunctionView,
+    column: &mut usize,
+    area: Rect,
+    theme: Theme,
+) {
     let height = usize::from(area.height).max(1);
     let all = view.listing.lines.len();
     let offset = view
@@ -288,7 +294,7 @@ fn draw_view(frame: &mut Frame<'_>, view: &mut View, column: &mut usize, area: R
     let lines = lines.zip(&contents).enumerate();
     let texts = lines.map(|(index, (line, content))| {
         let mut style = match line.content {
-            Content::Instruction { .. } => theme.share(line.share),
+            LineContent::Instruction { .. } => theme.share(line.share),
             _ => Style::new().add_modifier(Modifier::BOLD),
         };
         if offset + index == view.selected {
@@ -300,18 +306,18 @@ fn draw_view(frame: &mut Frame<'_>, view: &mut View, column: &mut usize, area: R
 }
 
 /// Returns the keys that do something.
-fn keys(app: &App) -> Vec<Key> {
+fn keys(app: &App) -> Vec<KeyHelp> {
     if app.view.is_some() {
         return VIEW_KEYS.to_vec();
     }
-    let has_callers = app.table().is_some_and(Table::has_callers);
+    let has_callers = app.table().is_some_and(CallTable::has_callers);
     let mut keys = TABLE_KEYS.to_vec();
     keys.retain(|key| (has_callers || *key != CALLERS) && (app.tables.len() > 1 || *key != EVENT));
     keys
 }
 
 /// Returns the keys that a line has room for; the last, which is for help, is the last to go.
-fn fitting(mut keys: Vec<Key>, width: usize) -> Vec<Key> {
+fn fitting(mut keys: Vec<KeyHelp>, width: usize) -> Vec<KeyHelp> {
     const BLANKS: usize = 5;
     // The line may end with the blanks behind the last one.
     while keys

@@ -4,20 +4,20 @@
 use std::collections::HashMap;
 use std::rc::Rc;
 
-use super::app::View;
+use super::app::FunctionView;
 use crate::args::Key;
-use crate::commands::annotate::{self, Functions as OfEvent};
+use crate::commands::annotate::{self, SampledFunctions};
 use crate::recording::perfdata::Recording;
 use crate::system::text::{count, printable};
 
 /// The functions of a recording, read when the first is asked for.
 #[derive(Default)]
-pub(super) struct Functions {
+pub(super) struct AnnotatedFunctions {
     recording: Option<Rc<Recording>>,
-    events: HashMap<usize, OfEvent>,
+    events: HashMap<usize, SampledFunctions>,
 }
 
-impl Functions {
+impl AnnotatedFunctions {
     /// Creates those of a recording.
     pub(super) fn of(recording: Rc<Recording>) -> Self {
         Self {
@@ -36,7 +36,7 @@ impl Functions {
         keys: &[Key],
         cells: &[String],
         callers: &[String],
-    ) -> Result<View, String> {
+    ) -> Result<FunctionView, String> {
         let cell = |key| {
             let index = keys.iter().position(|other| *other == key)?;
             cells.get(index).map(String::as_str)
@@ -49,7 +49,8 @@ impl Functions {
         let functions = match self.events.entry(event) {
             std::collections::hash_map::Entry::Occupied(entry) => entry.into_mut(),
             std::collections::hash_map::Entry::Vacant(entry) => {
-                let read = OfEvent::of(recording, event).map_err(|error| error.to_string())?;
+                let read =
+                    SampledFunctions::of(recording, event).map_err(|error| error.to_string())?;
                 entry.insert(read)
             }
         };
@@ -73,6 +74,6 @@ impl Functions {
             functions.share(function) * 100.0,
             count(function.samples, "sample"),
         );
-        Ok(View::new(title, listing))
+        Ok(FunctionView::new(title, listing))
     }
 }

@@ -23,8 +23,8 @@ use crate::recording::profile::{self, Details};
 use crate::system::screen::{Colors, has_unicode};
 use app::{App, Wish};
 use draw::Theme;
-use functions::Functions;
-use table::{Least, Table};
+use functions::AnnotatedFunctions;
+use table::{CallTable, Least};
 use terminal::{Happened, Terminal};
 
 /// Returns whether a report is shown so, and not as text.
@@ -65,7 +65,7 @@ pub(crate) struct Show {
     /// second.
     explains: bool,
     app: App,
-    functions: Functions,
+    functions: AnnotatedFunctions,
 }
 
 impl Show {
@@ -77,7 +77,7 @@ impl Show {
             least: Least::default(),
             explains: false,
             app: App::new(title, headings, Vec::new()),
-            functions: Functions::default(),
+            functions: AnnotatedFunctions::default(),
         }
     }
 
@@ -100,20 +100,20 @@ impl Show {
         drop(details);
         let warnings = String::from_utf8_lossy(&warnings);
         self.app.warnings = warnings.lines().map(str::to_owned).collect();
-        self.functions = Functions::of(Rc::new(recording));
+        self.functions = AnnotatedFunctions::of(Rc::new(recording));
         Ok(())
     }
 
     /// Returns the table of an event.
-    fn table(&self, recording: &Recording, (index, shares): (usize, &Shares)) -> Result<Table> {
+    fn table(&self, recording: &Recording, (index, shares): (usize, &Shares)) -> Result<CallTable> {
         let event = &recording.events[index];
         let (name, unit) = (&event.name[..], event.attr.unit());
         if let Some(unit) = unit.filter(|unit| !unit.grows()) {
             let range = report::range(recording, &self.grouping.filter, (index, unit))?;
-            return Ok(Table::of_level((name, unit), shares, range));
+            return Ok(CallTable::of_level((name, unit), shares, range));
         }
         let children = self.grouping.children;
-        Ok(Table::new((name, unit), shares, children, self.least))
+        Ok(CallTable::new((name, unit), shares, children, self.least))
     }
 
     /// Shows a text where the keys are.

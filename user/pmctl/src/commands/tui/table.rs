@@ -9,7 +9,7 @@ use crate::system::text::{printable, thousands};
 
 /// The report of an event.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Table {
+pub(super) struct CallTable {
     pub(super) event: String,
     pub(super) samples: u64,
     pub(super) events: u64,
@@ -17,7 +17,7 @@ pub(super) struct Table {
     pub(super) unit: Option<Unit>,
     /// Range and mean of a level, which has no rows: degrees are not shared by functions.
     pub(super) range: Option<String>,
-    pub(super) rows: Vec<Row>,
+    pub(super) rows: Vec<TableRow>,
     /// The number of rows that are too small to be shown.
     pub(super) hidden: usize,
     /// Rows have what their functions call, too.
@@ -35,17 +35,17 @@ pub(super) struct Least {
 
 /// A row.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Row {
+pub(super) struct TableRow {
     pub(super) cells: Vec<String>,
     pub(super) share: Share,
 }
 
 /// What is unfolded: the cells of a row, and the functions from it to a caller.
-pub(super) type Place = (Vec<String>, Vec<String>);
+pub(super) type CallPath = (Vec<String>, Vec<String>);
 
 /// A line of the table.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Line {
+pub(super) struct TableLine {
     /// Index of the row.
     pub(super) row: usize,
     /// The callers from the row to this line; none for the row itself.
@@ -57,7 +57,7 @@ pub(super) struct Line {
     pub(super) hides: bool,
 }
 
-impl Table {
+impl CallTable {
     /// Creates one of a level, such as a temperature.
     pub(super) fn of_level(
         (event, unit): (&str, Unit),
@@ -80,14 +80,14 @@ impl Table {
         children: bool,
         least: Least,
     ) -> Self {
-        let mut rows: Vec<Row> = shares
+        let mut rows: Vec<TableRow> = shares
             .iter()
-            .map(|(cells, share)| Row {
+            .map(|(cells, share)| TableRow {
                 cells: cells.clone(),
                 share: share.clone(),
             })
             .collect();
-        let size = |row: &Row| Self::size(children, &row.share);
+        let size = |row: &TableRow| Self::size(children, &row.share);
         rows.sort_by(|a, b| size(b).cmp(&size(a)).then_with(|| a.cells.cmp(&b.cells)));
         let samples = rows.iter().map(|row| row.share.samples).sum();
         let events = rows.iter().map(|row| row.share.events);
@@ -133,9 +133,9 @@ impl Table {
     }
 
     /// Returns the lines to show: of rows with a text in one of their cells, and of callers that are unfolded.
-    pub(super) fn lines(&self, filter: &str, open: &HashSet<Place>) -> Vec<Line> {
+    pub(super) fn lines(&self, filter: &str, open: &HashSet<CallPath>) -> Vec<TableLine> {
         let filter = filter.to_lowercase();
-        let has_text = |row: &Row| {
+        let has_text = |row: &TableRow| {
             let mut cells = row.cells.iter();
             filter.is_empty() || cells.any(|cell| cell.to_lowercase().contains(&filter))
         };
@@ -162,13 +162,13 @@ impl Table {
     fn push(
         &self,
         (row, events, tree): (usize, u64, &Tree),
-        place: &Place,
-        open: &HashSet<Place>,
-        lines: &mut Vec<Line>,
+        place: &CallPath,
+        open: &HashSet<CallPath>,
+        lines: &mut Vec<TableLine>,
     ) {
         let has_callers = tree.has(self.least);
         let is_open = has_callers.then(|| open.contains(place));
-        lines.push(Line {
+        lines.push(TableLine {
             row,
             callers: place.1.clone(),
             events,
@@ -186,7 +186,7 @@ impl Table {
     }
 
     /// Returns the texts of a line: of a row its cells behind overhead and samples, of a caller its name.
-    pub(super) fn cells(&self, line: &Line) -> Vec<String> {
+    pub(super) fn cells(&self, line: &TableLine) -> Vec<String> {
         let row = &self.rows[line.row];
         let mark = match line.is_open {
             Some(true) => "-",

@@ -13,7 +13,7 @@ use super::*;
 use crate::args::Key;
 use crate::events::values;
 use crate::recording::perfdata::example::example;
-use crate::recording::perfdata::{Attr, Kind, Parts};
+use crate::recording::perfdata::{Attr, EventKind, Parts};
 use crate::recording::profile::Filter;
 
 const RECORDING: &[u8] = include_bytes!("../../../tests/recordings/callers.data");
@@ -134,7 +134,7 @@ fn values_have_their_units() {
     let screen = |name: &str| {
         let mut recording = example(false);
         let (_, values) = values::split(&[name.to_owned()]);
-        let kind = Kind::Value(u64::from(values[0].event as u32));
+        let kind = EventKind::Value(u64::from(values[0].event as u32));
         recording.events[0] = perfdata::Event {
             name: name.to_owned(),
             attr: Attr::sampled(kind, 0, Modes::Both, Parts::default()),
@@ -399,13 +399,13 @@ fn what_can_not_be_annotated_is_told() {
 
 #[test]
 fn instructions_are_a_screen_of_their_own() {
-    use crate::commands::annotate::{Content, Listing};
+    use crate::commands::annotate::{LineContent, Listing};
     let mut test = Test::new(TIMEBASE, (60, 10));
     let mut listing = Listing::default();
     for address in 0..30 {
         listing.push(
             if address == 20 { 0.75 } else { 0.0 },
-            Content::Instruction {
+            LineContent::Instruction {
                 address,
                 text: format!("insn{address}"),
             },
@@ -413,7 +413,7 @@ fn instructions_are_a_screen_of_their_own() {
     }
     test.show
         .app
-        .show(app::View::new("a function".to_owned(), listing));
+        .show(app::FunctionView::new("a function".to_owned(), listing));
     let screen = test.screen();
     assert_eq!(screen[0], "a function");
     let hot = "   75.00 :         14:  insn20";

@@ -41,12 +41,12 @@ use crate::system::signals::{self, Signals};
 use crate::system::stdio::complain;
 pub(crate) use guest::{guest, is_guest};
 use image::Image;
-use qemu::Machine;
-use relay::{Outcome, Relay};
+use qemu::VirtualMachine;
+use relay::{HostRelay, RunOutcome};
 use results::Results;
-use shared::Shared;
+use shared::SharedFolders;
 use snapshot::Start;
-use task::{Ended, Task};
+use task::{GuestEnd, GuestTask};
 use wire::Message;
 
 /// The time that a machine which goes on from a snapshot may take to its first message, some hundredths of which it needs. After
@@ -62,9 +62,9 @@ pub(crate) fn vm(args: &Vm) -> Result<u8> {
         io::stdout().is_terminal(),
         io::stderr().is_terminal(),
     ];
-    let shared = Shared::find(&args.write)?;
+    let shared = SharedFolders::find(&args.write)?;
     let results = Results::new(args, command.as_ref());
-    let machine = Machine {
+    let machine = VirtualMachine {
         image: &image,
         args,
         shared: &shared,
@@ -75,7 +75,7 @@ pub(crate) fn vm(args: &Vm) -> Result<u8> {
         Start::Restored(qemu, socket, snapshot) => (qemu, socket, Some(snapshot)),
         Start::Stopped(signal) => return Ok(stop(signal)),
     };
-    let mut relay = Relay::new(socket, signals, is_terminal, results)?;
+    let mut relay = HostRelay::new(socket, signals, is_terminal, results)?;
     let first = Message::Start(task(args, &relay, &shared, is_terminal)?);
     let patience = snapshot.is_some().then_some(PATIENCE);
     let mut outcome = relay.run(&first, patience);
@@ -89,17 +89,17 @@ pub(crate) fn vm(args: &Vm) -> Result<u8> {
     // Messages are for a terminal that is the caller's again.
     drop(relay);
     match outcome? {
-        Outcome::Ended(ended) => {
+        RunOutcome::Ended(ended) => {
             advise(args, ended);
             let is_lost = has_lost && ended.code == 0;
             Ok(if is_lost { exit::NO_COUNT } else { ended.code })
         }
-        Outcome::Failed(reason) => bail!("the virtual machine can't run the command: {reason}"),
-        Outcome::Dead => bail!(
+        RunOutcome::Failed(reason) => bail!("the virtual machine can't run the command: {reason}"),
+        RunOutcome::Dead => bail!(
             "the virtual machine has ended by itself. Its last words:\n{}",
             qemu.last_words()
         ),
-        Outcome::Stopped(signal) => {
+        RunOutcome::Stopped(signal) => {
             drop(qemu);
             Ok(stop(signal))
         }
@@ -172,12 +172,17 @@ fn check(command: Command) -> Result<Command> {
 }
 
 /// Returns the command and its surroundings, for the guest.
-fn task(args: &Vm, relay: &Relay, shared: &Shared, is_terminal: [bool; 3]) -> Result<Task> {
+fn task(
+    args: &Vm,
+    relay: &HostRelay,
+    shared: &SharedFolders,
+    is_terminal: [bool; 3],
+) -> Result<GuestTask> {
     let directory = env::current_dir().context("can't find the working directory")?;
     // It can only be asked by setting it.
     let mask = umask(Mode::empty());
     umask(mask);
-    Ok(Task {
+    Ok(GuestTask {
         words: args.words.clone(),
         is_pmctl: !args.run,
         directory: directory.into_os_string(),
@@ -207,7 +212,7 @@ fn task(args: &Vm, relay: &Relay, shared: &Shared, is_terminal: [bool; 3]) -> Re
 const CLOCK: Duration = Duration::from_secs(2_114_380_800);
 
 /// Tells what a command may have missed.
-fn advise(args: &Vm, ended: Ended) {
+fn advise(args: &Vm, ended: GuestEnd) {
     /// The exit code of a command that was killed by SIGILL.
     const ILLEGAL: u8 = 128 + Signal::SIGILL as u8;
     let memory = args.memory;

@@ -19,7 +19,7 @@ use nix::sys::signal::Signal;
 
 use super::image::Image;
 use super::monitor::Monitor;
-use super::shared::Shared;
+use super::shared::SharedFolders;
 use crate::args::{Vm, VmCpu};
 use crate::system::files::allow_many_files;
 
@@ -49,10 +49,10 @@ const LAST_LINES: usize = 30;
 
 /// A machine that can be started.
 #[derive(Clone, Copy)]
-pub(super) struct Machine<'a> {
+pub(super) struct VirtualMachine<'a> {
     pub(super) image: &'a Image,
     pub(super) args: &'a Vm,
-    pub(super) shared: &'a Shared,
+    pub(super) shared: &'a SharedFolders,
 }
 
 /// Where the machine's memory is.
@@ -77,7 +77,10 @@ pub(super) struct Qemu {
 
 impl Qemu {
     /// Starts the machine. Its serial port is the other end of the socket that is returned.
-    pub(super) fn start(machine: &Machine<'_>, memory: &Memory<'_>) -> Result<(Self, UnixStream)> {
+    pub(super) fn start(
+        machine: &VirtualMachine<'_>,
+        memory: &Memory<'_>,
+    ) -> Result<(Self, UnixStream)> {
         let qemu = &machine.image.qemu;
         let (own, guests) = inherited()?;
         let (monitor, its_monitor) = inherited()?;
@@ -147,11 +150,11 @@ impl Drop for Qemu {
 
 /// Returns the arguments of a machine, with the descriptors of its port and of its monitor.
 fn arguments(
-    machine: &Machine<'_>,
+    machine: &VirtualMachine<'_>,
     memory: &Memory<'_>,
     [port, monitor]: [RawFd; 2],
 ) -> Vec<OsString> {
-    let Machine {
+    let VirtualMachine {
         image,
         args,
         shared,

@@ -14,8 +14,8 @@ use nix::sys::signal::Signal;
 use nix::unistd::read;
 
 use super::results::Results;
-use super::task::{Ended, Size};
-use super::terminal::{self, Terminal};
+use super::task::{GuestEnd, Size};
+use super::terminal::{self, RawTerminal};
 use super::wire::{CHUNK, Channel, Message, Stream};
 use crate::system::signals::{Event, Signals};
 use crate::system::stdio::complain;
@@ -35,9 +35,9 @@ struct Output {
 }
 
 /// The end of a run.
-pub(super) enum Outcome {
+pub(super) enum RunOutcome {
     /// The command has ended.
-    Ended(Ended),
+    Ended(GuestEnd),
     /// The guest can't run it.
     Failed(String),
     /// The machine ended by itself.
@@ -47,13 +47,13 @@ pub(super) enum Outcome {
 }
 
 /// The caller's side.
-pub(super) struct Relay {
+pub(super) struct HostRelay {
     channel: Channel<UnixStream>,
     signals: Signals,
     outputs: Vec<Output>,
-    terminal: Option<Terminal>,
+    terminal: Option<RawTerminal>,
     results: Results,
-    input: Input,
+    input: InputState,
     has_started: bool,
     /// When a machine that has sent nothing is given up.
     deadline: Option<Instant>,
@@ -63,7 +63,7 @@ pub(super) struct Relay {
 
 /// Standard input.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Input {
+enum InputState {
     /// More is wanted.
     Wanted,
     /// The command has not taken the last bytes yet.
@@ -72,7 +72,7 @@ enum Input {
     Over,
 }
 
-impl Relay {
+impl HostRelay {
     /// Connects the caller's streams with a machine. Those in `is_terminal` are one.
     pub(super) fn new(
         socket: UnixStream,
@@ -80,7 +80,7 @@ impl Relay {
         is_terminal: [bool; 3],
         results: Results,
     ) -> Result<Self> {
-        let terminal = Terminal::of_caller();
+        let terminal = RawTerminal::of_caller();
         let mut outputs = Vec::new();
         let mut add = |stream, descriptor: BorrowedFd<'_>| -> Result<()> {
             let own = descriptor
@@ -106,9 +106,9 @@ impl Relay {
             signals,
             outputs,
             input: if is_terminal[0] && terminal.is_none() {
-                Input::Over
+                InputState::Over
             } else {
-                Input::Wanted
+                InputState::Wanted
             },
             terminal,
             results,
@@ -146,13 +146,17 @@ impl Relay {
     }
 
     /// Returns whether a run was over before the machine had started the command, and not because of a signal.
-    pub(super) const fn is_in_vain(&self, outcome: &Result<Outcome>) -> bool {
-        !self.has_started && matches!(outcome, Ok(Outcome::Failed(_) | Outcome::Dead))
+    pub(super) const fn is_in_vain(&self, outcome: &Result<RunOutcome>) -> bool {
+        !self.has_started && matches!(outcome, Ok(RunOutcome::Failed(_) | RunOutcome::Dead))
     }
 
     /// Sends a first message, and passes everything on until the command ends, or until the machine has sent nothing at all for
     /// so long.
-    pub(super) fn run(&mut self, first: &Message, patience: Option<Duration>) -> Result<Outcome> {
+    pub(super) fn run(
+        &mut self,
+        first: &Message,
+        patience: Option<Duration>,
+    ) -> Result<RunOutcome> {
         self.deadline = patience.map(|patience| Instant::now() + patience);
         let sent = self.channel.send(first);
         let mut done = sent.map(|()| None).map_err(anyhow::Error::from);
@@ -160,17 +164,17 @@ impl Relay {
             match done {
                 Ok(None) => done = self.step(),
                 Ok(Some(outcome)) => return Ok(outcome),
-                Err(error) if is_end(&error) => return Ok(Outcome::Dead),
+                Err(error) if is_end(&error) => return Ok(RunOutcome::Dead),
                 Err(error) => return Err(error),
             }
         }
     }
 
     /// Waits, and does what can be done.
-    fn step(&mut self) -> Result<Option<Outcome>> {
+    fn step(&mut self) -> Result<Option<RunOutcome>> {
         let has_input = self.wait()?;
         if let Some(signal) = self.take_signals()? {
-            return Ok(Some(Outcome::Stopped(signal)));
+            return Ok(Some(RunOutcome::Stopped(signal)));
         }
         if has_input {
             self.read_input()?;
@@ -188,7 +192,7 @@ impl Relay {
             self.write_outputs()?;
         }
         if self.deadline.is_some_and(|end| Instant::now() >= end) {
-            return Ok(Some(Outcome::Failed("it sends nothing".to_owned())));
+            return Ok(Some(RunOutcome::Failed("it sends nothing".to_owned())));
         }
         Ok(None)
     }
@@ -213,7 +217,7 @@ impl Relay {
             .filter(|output| !output.pending.is_empty());
         polled.extend(blocked.map(|output| PollFd::new(output.file.as_fd(), PollFlags::POLLOUT)));
         let input = io::stdin();
-        let reads = self.has_started && self.input == Input::Wanted;
+        let reads = self.has_started && self.input == InputState::Wanted;
         if reads {
             polled.push(PollFd::new(input.as_fd(), PollFlags::POLLIN));
         }
@@ -273,18 +277,18 @@ impl Relay {
         // Not by std's standard input, which reads ahead.
         match read(io::stdin(), &mut bytes) {
             Ok(0) => {
-                self.input = Input::Over;
+                self.input = InputState::Over;
                 self.channel.send(&Message::End(Stream::Input))?;
             }
             Ok(length) => {
                 bytes.truncate(length);
-                self.input = Input::Waits;
+                self.input = InputState::Waits;
                 self.channel.send(&Message::Data(Stream::Input, bytes))?;
             }
             Err(Errno::EINTR | Errno::EAGAIN) => {}
             // A terminal that is gone, for one.
             Err(_) => {
-                self.input = Input::Over;
+                self.input = InputState::Over;
                 self.channel.send(&Message::End(Stream::Input))?;
             }
         }
@@ -302,7 +306,7 @@ impl Relay {
     }
 
     /// Does what a message says.
-    fn obey(&mut self, message: Message) -> Result<Option<Outcome>> {
+    fn obey(&mut self, message: Message) -> Result<Option<RunOutcome>> {
         match message {
             Message::Started => {
                 self.has_started = true;
@@ -310,14 +314,14 @@ impl Relay {
                     terminal.give()?;
                 }
             }
-            Message::Taken if self.input == Input::Waits => self.input = Input::Wanted,
-            Message::Closed(Stream::Input) => self.input = Input::Over,
+            Message::Taken if self.input == InputState::Waits => self.input = InputState::Wanted,
+            Message::Closed(Stream::Input) => self.input = InputState::Over,
             Message::Data(Stream::File, bytes) => self.results.add(&bytes),
             Message::Data(stream, bytes) => self.take(stream, bytes),
             Message::File(found) => self.results.begin(&found),
             Message::End(Stream::File) => self.results.finish(),
-            Message::Ended(ended) => return Ok(Some(Outcome::Ended(ended))),
-            Message::Failed(reason) => return Ok(Some(Outcome::Failed(reason))),
+            Message::Ended(ended) => return Ok(Some(RunOutcome::Ended(ended))),
+            Message::Failed(reason) => return Ok(Some(RunOutcome::Failed(reason))),
             Message::AskTime => {
                 let now = SystemTime::now().duration_since(UNIX_EPOCH);
                 self.channel.send(&Message::Time(now.unwrap_or_default()))?;

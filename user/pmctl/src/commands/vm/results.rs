@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf, absolute};
 
 use anyhow::{Context, Result, anyhow};
 
-use super::task::{Content, Found};
+use super::task::{GuestContent, GuestFile};
 use crate::args::{Command, Vm};
 use crate::commands::record::keep_old;
 use crate::system::stdio::complain;
@@ -18,7 +18,7 @@ use crate::system::whole_file::WholeFile;
 /// A file that is wanted: named to `pmctl vm`, or written by the command of pmctl's in the guest, which has complained
 /// itself if it is not there.
 #[derive(Debug, PartialEq, Eq)]
-struct Wanted {
+struct WantedFile {
     path: PathBuf,
     is_named: bool,
     /// What is there on the host gets another name.
@@ -27,7 +27,7 @@ struct Wanted {
 
 /// The files as they come.
 pub(super) struct Results {
-    wanted: Vec<Wanted>,
+    wanted: Vec<WantedFile>,
     /// The file that comes now.
     open: Option<WholeFile>,
     /// A file that was named is not there, or one can't be written.
@@ -52,21 +52,21 @@ impl Results {
     }
 
     /// Begins a file, or tells why there is none.
-    pub(super) fn begin(&mut self, found: &Found) {
+    pub(super) fn begin(&mut self, found: &GuestFile) {
         let Some(wanted) = self.wanted.get(found.index) else {
             return;
         };
         match &found.content {
-            Content::Follows(mode) => match create(wanted, *mode) {
+            GuestContent::Follows(mode) => match create(wanted, *mode) {
                 Ok(file) => self.open = Some(file),
                 Err(error) => self.fail(&error),
             },
-            Content::Missing(reason) if wanted.is_named => {
+            GuestContent::Missing(reason) if wanted.is_named => {
                 let path = wanted.path.display();
                 let error = anyhow!("can't copy {path} out of the virtual machine: {reason}");
                 self.fail(&error);
             }
-            Content::Missing(_) | Content::OnHost => {}
+            GuestContent::Missing(_) | GuestContent::OnHost => {}
         }
     }
 
@@ -97,7 +97,7 @@ impl Results {
 }
 
 /// Begins to write a file with these permission bits.
-fn create(wanted: &Wanted, mode: u32) -> Result<WholeFile> {
+fn create(wanted: &WantedFile, mode: u32) -> Result<WholeFile> {
     if wanted.is_recording {
         keep_old(&wanted.path)
             .with_context(|| format!("can't rename {}", wanted.path.display()))?;
@@ -108,7 +108,7 @@ fn create(wanted: &Wanted, mode: u32) -> Result<WholeFile> {
 }
 
 /// Returns the files that a command of pmctl's writes.
-fn files_of(command: &Command) -> Vec<Wanted> {
+fn files_of(command: &Command) -> Vec<WantedFile> {
     let (files, is_recording) = match command {
         Command::Stat(stat) => (vec![stat.output.clone(), stat.record.clone()], false),
         Command::Record(record) => (vec![Some(record.output.clone())], true),
@@ -118,7 +118,7 @@ fn files_of(command: &Command) -> Vec<Wanted> {
     let files = files.into_iter().flatten();
     files
         .filter(|path| path.as_os_str() != "-")
-        .map(|path| Wanted {
+        .map(|path| WantedFile {
             path,
             is_named: false,
             is_recording,
@@ -127,12 +127,12 @@ fn files_of(command: &Command) -> Vec<Wanted> {
 }
 
 /// Returns the command's own files and those that were named, each once: the second would replace the first.
-fn all(named: &[PathBuf], own: Vec<Wanted>) -> Vec<Wanted> {
+fn all(named: &[PathBuf], own: Vec<WantedFile>) -> Vec<WantedFile> {
     let mut all = own;
     for path in named {
         match all.iter_mut().find(|wanted| is_same(&wanted.path, path)) {
             Some(wanted) => wanted.is_named = true,
-            None => all.push(Wanted {
+            None => all.push(WantedFile {
                 path: path.clone(),
                 is_named: true,
                 is_recording: false,
@@ -156,7 +156,7 @@ mod tests {
 
     #[test]
     fn a_file_that_is_named_and_written_comes_once() {
-        let wanted = |path: &str, is_named, is_recording| Wanted {
+        let wanted = |path: &str, is_named, is_recording| WantedFile {
             path: path.into(),
             is_named,
             is_recording,

@@ -15,9 +15,9 @@ const GUESTS: [&str; 3] = ["/dev", "/proc", "/sys"];
 
 /// The directories, without links in their names; each one comes behind those that it is in.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Shared(Vec<PathBuf>);
+pub(super) struct SharedFolders(Vec<PathBuf>);
 
-impl Shared {
+impl SharedFolders {
     /// Finds the directories.
     ///
     /// # Errors
@@ -76,7 +76,7 @@ mod tests {
         let inner = outer.join("a");
         fs::create_dir(&inner).unwrap();
         let names = [inner.clone(), outer.clone(), inner.join("../a")];
-        let shared = Shared::find(&names).unwrap();
+        let shared = SharedFolders::find(&names).unwrap();
         assert_eq!(shared.directories(), [outer, inner]);
     }
 
@@ -87,8 +87,8 @@ mod tests {
             .map(|number| folder.path().join(number.to_string()))
             .collect();
         names.iter().for_each(|name| fs::create_dir(name).unwrap());
-        assert!(Shared::find(&names[1..]).is_ok());
-        assert!(Shared::find(&names).is_err());
+        assert!(SharedFolders::find(&names[1..]).is_ok());
+        assert!(SharedFolders::find(&names).is_err());
     }
 
     #[test]
@@ -99,7 +99,7 @@ mod tests {
             ("/proc/self", "are the virtual machine's own"),
             ("/etc/passwd", "is no directory"),
         ] {
-            let error = Shared::find(&[name.into()]).unwrap_err();
+            let error = SharedFolders::find(&[name.into()]).unwrap_err();
             assert!(error.to_string().contains(reason), "{error}");
         }
     }

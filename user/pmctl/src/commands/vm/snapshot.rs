@@ -18,7 +18,7 @@ use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::Signal;
 
-use super::qemu::{MEMORY, Machine, Memory, Qemu};
+use super::qemu::{MEMORY, Memory, Qemu, VirtualMachine};
 use super::wire::{Channel, Message};
 use crate::system::signals::{Event, Signals};
 
@@ -37,7 +37,7 @@ pub(super) enum Start {
 }
 
 /// Starts a machine from a snapshot, which is made before if there is none; without one where it can't be had.
-pub(super) fn start(machine: &Machine<'_>, signals: &Signals) -> Result<Start> {
+pub(super) fn start(machine: &VirtualMachine<'_>, signals: &Signals) -> Result<Start> {
     let directory = if machine.args.no_snapshot {
         None
     } else {
@@ -61,7 +61,10 @@ pub(super) fn start(machine: &Machine<'_>, signals: &Signals) -> Result<Start> {
 }
 
 /// Starts a machine in place of one that did nothing after it went on from a snapshot, which goes.
-pub(super) fn boot_instead(machine: &Machine<'_>, directory: &Path) -> Result<(Qemu, UnixStream)> {
+pub(super) fn boot_instead(
+    machine: &VirtualMachine<'_>,
+    directory: &Path,
+) -> Result<(Qemu, UnixStream)> {
     remove(directory);
     Qemu::start(machine, &Memory::New)
 }
@@ -75,7 +78,7 @@ fn remove(directory: &Path) {
 ///
 /// # Errors
 /// QEMU can't be started.
-fn restore(machine: &Machine<'_>, directory: &Path) -> Result<Option<(Qemu, UnixStream)>> {
+fn restore(machine: &VirtualMachine<'_>, directory: &Path) -> Result<Option<(Qemu, UnixStream)>> {
     let memory = fs::metadata(directory.join(MEMORY)).map_or(0, |facts| facts.len());
     if memory != u64::from(machine.args.memory) << 20 {
         return Ok(None);
@@ -88,7 +91,7 @@ fn restore(machine: &Machine<'_>, directory: &Path) -> Result<Option<(Qemu, Unix
 }
 
 /// Makes a snapshot, if it can be made. Returns a signal that asks for the end.
-fn prepare(machine: &Machine<'_>, directory: &Path, signals: &Signals) -> Option<Signal> {
+fn prepare(machine: &VirtualMachine<'_>, directory: &Path, signals: &Signals) -> Option<Signal> {
     let beside = directory.with_extension(std::process::id().to_string());
     let made = make(machine, &beside, signals);
     let is_made = matches!(made, Ok(None));
@@ -104,7 +107,11 @@ fn prepare(machine: &Machine<'_>, directory: &Path, signals: &Signals) -> Option
 }
 
 /// Boots a machine and saves it. Returns a signal that asks for the end.
-fn make(machine: &Machine<'_>, directory: &Path, signals: &Signals) -> Result<Option<Signal>> {
+fn make(
+    machine: &VirtualMachine<'_>,
+    directory: &Path,
+    signals: &Signals,
+) -> Result<Option<Signal>> {
     fs::create_dir_all(directory)?;
     let (mut qemu, socket) = Qemu::start(machine, &Memory::Shared(directory))?;
     socket.set_nonblocking(true)?;
@@ -137,7 +144,7 @@ fn uri(directory: &Path) -> String {
 }
 
 /// Returns the directory of the snapshot of a machine; `None` if there is no place for it.
-fn directory(machine: &Machine<'_>) -> Option<PathBuf> {
+fn directory(machine: &VirtualMachine<'_>) -> Option<PathBuf> {
     Some(cache()?.join(name(machine).ok()?))
 }
 
@@ -154,8 +161,8 @@ fn cache() -> Option<PathBuf> {
 }
 
 /// Returns the name of the snapshot: a hash of the machine's parts, of its size, and of the number of its devices.
-fn name(machine: &Machine<'_>) -> Result<String> {
-    let Machine {
+fn name(machine: &VirtualMachine<'_>) -> Result<String> {
+    let VirtualMachine {
         image,
         args,
         shared,

@@ -18,7 +18,7 @@ pub(super) struct Size {
 
 /// A command and its surroundings.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Task {
+pub(super) struct GuestTask {
     pub(super) words: Vec<OsString>,
     /// The words are a command of pmctl's, without `pmctl`.
     pub(super) is_pmctl: bool,
@@ -45,20 +45,20 @@ pub(super) struct Task {
     pub(super) shared: Vec<OsString>,
 }
 
-/// A file of [`Task::files`] at the end.
+/// A file of [`GuestTask::files`] at the end.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Found {
+pub(super) struct GuestFile {
     /// Index in the list.
     pub(super) index: usize,
-    pub(super) content: Content,
+    pub(super) content: GuestContent,
 }
 
 /// The content of a file at the end.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) enum Content {
+pub(super) enum GuestContent {
     /// The content comes as [`Stream::File`](super::wire::Stream::File). These are the permission bits.
     Follows(u32),
-    /// The file is in one of [`Task::shared`], and so on the host already.
+    /// The file is in one of [`GuestTask::shared`], and so on the host already.
     OnHost,
     /// No content, for this reason.
     Missing(String),
@@ -66,7 +66,7 @@ pub(super) enum Content {
 
 /// The end of the command.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Ended {
+pub(super) struct GuestEnd {
     /// Exit code, as in a shell.
     pub(super) code: u8,
     /// The kernel has killed processes because there was no memory left.

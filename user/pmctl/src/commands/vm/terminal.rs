@@ -15,13 +15,13 @@ use super::task::Size;
 nix::ioctl_read_bad!(get_size, libc::TIOCGWINSZ, libc::winsize);
 
 /// The terminal of standard input: each key goes to the guest as it is, and what it writes is not changed.
-pub(super) struct Terminal {
+pub(super) struct RawTerminal {
     /// The terminal that is standard input, opened for writing as well.
     file: File,
     before: Option<Termios>,
 }
 
-impl Terminal {
+impl RawTerminal {
     /// Returns the caller's terminal if standard input is one and pmctl is in its foreground.
     pub(super) fn of_caller() -> Option<Self> {
         let input = io::stdin();
@@ -48,13 +48,13 @@ impl Terminal {
     }
 }
 
-impl AsFd for Terminal {
+impl AsFd for RawTerminal {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.file.as_fd()
     }
 }
 
-impl Drop for Terminal {
+impl Drop for RawTerminal {
     fn drop(&mut self) {
         if let Some(before) = &self.before {
             let _ = tcsetattr(&self.file, SetArg::TCSADRAIN, before);

@@ -9,7 +9,7 @@ use std::time::Duration;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::task::{Ended, Found, Size, Task};
+use super::task::{GuestEnd, GuestFile, GuestTask, Size};
 
 /// Bytes that a message may carry.
 const LONGEST: usize = 1 << 24;
@@ -46,7 +46,7 @@ pub(super) enum Message {
     /// To the host: the machine has booted.
     Ready,
     /// To the guest: what to run.
-    Start(Task),
+    Start(GuestTask),
     /// To the host: the command runs.
     Started,
     /// Bytes of a stream.
@@ -66,9 +66,9 @@ pub(super) enum Message {
     /// To the guest: the time since 1970.
     Time(Duration),
     /// To the host: a file that was asked for, whose content follows, or the reason why there is none.
-    File(Found),
+    File(GuestFile),
     /// To the host: the command has ended. It is the last message.
-    Ended(Ended),
+    Ended(GuestEnd),
     /// To the host: the guest can't run anything, for this reason. It is the last message.
     Failed(String),
 }
@@ -256,7 +256,7 @@ mod tests {
     use std::os::unix::net::UnixStream;
 
     use super::*;
-    use crate::commands::vm::task::Content;
+    use crate::commands::vm::task::GuestContent;
 
     fn pair() -> (Channel<UnixStream>, Channel<UnixStream>) {
         let (a, b) = UnixStream::pair().expect("a socket pair can be made");
@@ -272,9 +272,9 @@ mod tests {
             rows: 24,
             columns: 80,
         };
-        let ended = Ended {
+        let ended = GuestEnd {
             code: 3,
-            ..Ended::default()
+            ..GuestEnd::default()
         };
         let messages = [
             Message::Ready,
@@ -288,13 +288,13 @@ mod tests {
             Message::Resize(size),
             Message::AskTime,
             Message::Time(Duration::new(1, 999_999_999)),
-            Message::File(Found {
+            Message::File(GuestFile {
                 index: 0,
-                content: Content::Missing("no such file".to_owned()),
+                content: GuestContent::Missing("no such file".to_owned()),
             }),
-            Message::File(Found {
+            Message::File(GuestFile {
                 index: 1,
-                content: Content::Follows(0o755),
+                content: GuestContent::Follows(0o755),
             }),
             Message::Ended(ended),
             Message::Failed("no".to_owned()),

@@ -13,11 +13,11 @@ use perfmon_core::logic::event_attr::{
 use zerocopy::IntoBytes;
 
 use super::listener::{Listener, Request};
-use super::target::{Target, is_kernels};
+use super::target::{Tid, is_kernels};
 
 /// An answer.
 #[derive(Debug)]
-pub(super) enum Answer {
+pub(super) enum CallAnswer {
     /// An event of the driver's.
     Event {
         event: OwnedFd,
@@ -58,15 +58,15 @@ pub(super) fn answer(
     (driver, pmu, others): (&dyn Driver, &Pmu, bool),
     listener: &Listener,
     request: &Request,
-) -> Answer {
-    let target = Target(request.thread);
+) -> CallAnswer {
+    let target = Tid(request.thread);
     if target.0 == 0 {
-        return Answer::Kernel("the caller is in another PID namespace");
+        return CallAnswer::Kernel("the caller is in another PID namespace");
     }
     let [attributes, pid, cpu, group, flags, _] = request.arguments;
     // The kernel finds out itself what is wrong with them.
     let Ok(mut attributes) = Attributes::read(target, attributes) else {
-        return Answer::Kernel("the attributes can't be read");
+        return CallAnswer::Kernel("the attributes can't be read");
     };
     let group = match number(group) {
         -1 => None,
@@ -85,14 +85,14 @@ pub(super) fn answer(
         None
     };
     if !listener.is_waiting(request) {
-        return Answer::Gone;
+        return CallAnswer::Gone;
     }
 
     let Ok(group) = group.transpose() else {
-        return Answer::Kernel("the group's leader can't be looked at");
+        return CallAnswer::Kernel("the group's leader can't be looked at");
     };
     if group.as_ref().is_some_and(is_kernels) {
-        return Answer::Kernel("the group's leader is an event of the kernel's");
+        return CallAnswer::Kernel("the group's leader is an event of the kernel's");
     }
     let stands_in = attributes.is_of_tasks() && others && group.is_none() && foreign.is_none();
     if stands_in {
@@ -100,22 +100,22 @@ pub(super) fn answer(
     }
     if !TYPES.contains(&attributes.attr.type_) {
         return match group {
-            None => Answer::Kernel("the type of the event is the kernel's"),
+            None => CallAnswer::Kernel("the type of the event is the kernel's"),
             // The kernel does not know the leader. perf takes this for an event that can't be counted so.
-            Some(_) => Answer::Error {
+            Some(_) => CallAnswer::Error {
                 told: Errno::EINVAL,
                 cause: Errno::EOPNOTSUPP,
             },
         };
     }
     if flags & PID_CGROUP != 0 {
-        return Answer::Kernel("the event is one of a control group");
+        return CallAnswer::Kernel("the event is one of a control group");
     }
     if let Some(reason) = foreign {
-        return Answer::Kernel(reason);
+        return CallAnswer::Kernel(reason);
     }
     let Ok(driver_flags) = u32::try_from(flags | FD_CLOEXEC) else {
-        return Answer::Kernel("the flags are unknown");
+        return CallAnswer::Kernel("the flags are unknown");
     };
     let opened = driver.open_event(&mut EventOpen {
         attr: &mut attributes.bytes,
@@ -125,17 +125,17 @@ pub(super) fn answer(
         flags: driver_flags,
     });
     match opened {
-        Ok(event) => Answer::Event {
+        Ok(event) => CallAnswer::Event {
             event,
             close_on_exec: flags & FD_CLOEXEC != 0,
             lacks_maps: !stands_in && attributes.wants_maps(),
             is_idle: attributes.is_idle_on(pmu),
         },
-        Err(_) if stands_in => Answer::Kernel("the driver has no counter for it"),
+        Err(_) if stands_in => CallAnswer::Kernel("the driver has no counter for it"),
         Err(Errno::EOPNOTSUPP | Errno::E2BIG) if group.is_none() => {
-            Answer::Kernel("the driver does not count so")
+            CallAnswer::Kernel("the driver does not count so")
         }
-        Err(cause) => Answer::Error {
+        Err(cause) => CallAnswer::Error {
             told: told(cause, group.is_some(), others),
             cause,
         },
@@ -156,7 +156,7 @@ fn told(cause: Errno, in_group: bool, others: bool) -> Errno {
 }
 
 /// Returns the event that the attributes at `address` ask for, for people.
-pub(super) fn event_in_words(target: Target, address: u64) -> String {
+pub(super) fn event_in_words(target: Tid, address: u64) -> String {
     let Ok(attributes) = Attributes::read(target, address) else {
         return "attributes that can't be read".to_owned();
     };
@@ -230,7 +230,7 @@ impl Attributes {
     }
 
     /// Reads `struct perf_event_attr` of its own size.
-    fn read(target: Target, address: u64) -> Result<Self, Errno> {
+    fn read(target: Tid, address: u64) -> Result<Self, Errno> {
         let head = target.read(address, 8)?;
         let word = |bytes: &[u8]| bytes.try_into().map(u32::from_ne_bytes);
         let size = word(&head[4..]).or(Err(Errno::EINVAL))?;

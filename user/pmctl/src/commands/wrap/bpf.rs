@@ -4,11 +4,11 @@
 use super::answer::number;
 use super::filter::Call;
 use super::listener::Request;
-use super::target::Target;
+use super::target::Tid;
 
 /// Returns whether a call would attach a BPF program to an event of the driver's.
 pub(super) fn is_for_event(request: &Request) -> bool {
-    let caller = Target(request.thread);
+    let caller = Tid(request.thread);
     let [first, second, ..] = request.arguments;
     let event = match request.call {
         Call::SetBpf => Some(number(first)),
@@ -19,7 +19,7 @@ pub(super) fn is_for_event(request: &Request) -> bool {
 }
 
 /// Returns the descriptor that `BPF_LINK_CREATE` links a program to: the second member of its attributes.
-fn target_of_link(caller: Target, attributes: u64) -> Option<i32> {
+fn target_of_link(caller: Tid, attributes: u64) -> Option<i32> {
     let bytes = caller.read(attributes, 8).ok()?;
     let target = bytes.get(4..)?.try_into().ok()?;
     Some(i32::from_ne_bytes(target))

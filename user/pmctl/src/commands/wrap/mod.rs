@@ -37,12 +37,12 @@ use crate::system::exit;
 use crate::system::signals::{Event, Signals};
 use crate::system::stdio::complain;
 
-use answer::{Answer, answer};
+use answer::{CallAnswer, answer};
 use filter::Call;
 use listener::{Listener, Request};
-use opened::Opened;
+use opened::OpenedEvents;
 use receiver::Calls;
-use target::Target;
+use target::Tid;
 
 /// Runs the program, and gives its exit code.
 pub(crate) fn wrap(args: &Wrap) -> Result<u8> {
@@ -57,11 +57,11 @@ pub(crate) fn wrap(args: &Wrap) -> Result<u8> {
     let listener = Arc::new(listener(&mut waiting)?);
     let mut calls = Calls::of(&listener)?;
     let running = waiting.release()?;
-    let mut server = Server {
+    let mut server = CallServer {
         driver: &node,
         listener,
         verbose: args.verbose,
-        opened: Opened::default(),
+        opened: OpenedEvents::default(),
         others: false,
         device,
         pmu: Pmu::here(),
@@ -105,18 +105,18 @@ fn listener(waiting: &mut Waiting<'_>) -> Result<Listener> {
         errno => anyhow::Error::from(errno).context("can't filter the system calls of the command"),
     })?;
     let pid = i32::try_from(waiting.pid()).context("no number of a process")?;
-    let descriptor = Target(pid).descriptor(number).context(
+    let descriptor = Tid(pid).descriptor(number).context(
         "can't take a descriptor of the command: does /proc/sys/kernel/yama/ptrace_scope forbid it?",
     )?;
     Listener::new(descriptor).context("the kernel's seccomp is newer than pmctl")
 }
 
 /// What answers the calls.
-struct Server<'a> {
+struct CallServer<'a> {
     driver: &'a dyn Driver,
     listener: Arc<Listener>,
     verbose: bool,
-    opened: Opened,
+    opened: OpenedEvents,
     /// The program has got events.
     others: bool,
     device: Device,
@@ -133,7 +133,7 @@ struct Server<'a> {
     owners: Option<Owners>,
 }
 
-impl Server<'_> {
+impl CallServer<'_> {
     /// Answers calls until the command has ended.
     fn follow(
         &mut self,
@@ -148,7 +148,7 @@ impl Server<'_> {
                 Event::Other => match calls.next()? {
                     Some(request) => {
                         self.serve(&request).context("can't answer a system call")?;
-                        calls.follow(Target(request.thread));
+                        calls.follow(Tid(request.thread));
                     }
                     None => are_over = true,
                 },
@@ -199,14 +199,14 @@ impl Server<'_> {
             report(request, &answer);
         }
         match answer {
-            Answer::Event {
+            CallAnswer::Event {
                 event,
                 close_on_exec,
                 lacks_maps,
                 is_idle,
             } => {
                 self.others = true;
-                let caller = Target(request.thread);
+                let caller = Tid(request.thread);
                 let name = || answer::event_in_words(caller, request.arguments[0]);
                 if lacks_maps && self.nameless.is_none() {
                     self.nameless = Some(name());
@@ -217,21 +217,21 @@ impl Server<'_> {
                 self.opened.note(self.driver, caller, &event);
                 self.listener.give(request, event.as_fd(), close_on_exec)
             }
-            Answer::Kernel(_) => self.listener.leave_to_kernel(request),
-            Answer::Error { told, cause } => {
+            CallAnswer::Kernel(_) => self.listener.leave_to_kernel(request),
+            CallAnswer::Error { told, cause } => {
                 if cause == Errno::EBUSY {
                     self.refused += 1;
                     self.owners.get_or_insert_with(|| self.device.owners());
                 }
                 self.listener.fail(request, told)
             }
-            Answer::Gone => Ok(()),
+            CallAnswer::Gone => Ok(()),
         }
     }
 
     /// Enables or disables all events of the driver's that the calling thread has opened.
     fn set_all(&self, request: &Request, enabled: bool) {
-        let caller = Target(request.thread);
+        let caller = Tid(request.thread);
         let events = self.opened.of(self.driver, caller);
         // Else the descriptors may be those of a later thread with its number.
         if !self.listener.is_waiting(request) {
@@ -300,22 +300,22 @@ impl Server<'_> {
 }
 
 /// Returns a thread by its name and number.
-fn in_words(thread: Target) -> String {
+fn in_words(thread: Tid) -> String {
     let name = thread.name();
     format!("{} ({})", crate::system::text::printable(&name), thread.0)
 }
 
 /// Shows a call and its answer.
-fn report(request: &Request, answer: &Answer) {
+fn report(request: &Request, answer: &CallAnswer) {
     let [_, pid, cpu, group, flags, _] = request.arguments;
-    let caller = Target(request.thread);
+    let caller = Tid(request.thread);
     let event = answer::event_in_words(caller, request.arguments[0]);
     let answer = match answer {
-        Answer::Event { .. } => "an event of the driver's".to_owned(),
-        Answer::Kernel(reason) => format!("left to the kernel: {reason}"),
-        Answer::Error { told, cause } if told == cause => told.to_string(),
-        Answer::Error { told, cause } => format!("{told} (the driver: {cause})"),
-        Answer::Gone => "the caller has died".to_owned(),
+        CallAnswer::Event { .. } => "an event of the driver's".to_owned(),
+        CallAnswer::Kernel(reason) => format!("left to the kernel: {reason}"),
+        CallAnswer::Error { told, cause } if told == cause => told.to_string(),
+        CallAnswer::Error { told, cause } => format!("{told} (the driver: {cause})"),
+        CallAnswer::Gone => "the caller has died".to_owned(),
     };
     complain(format_args!(
         "{}: perf_event_open({event}, pid {}, cpu {}, group {}, flags {flags:#x}): {answer}",

@@ -7,11 +7,11 @@ use std::os::fd::{AsFd, OwnedFd};
 use nix::errno::Errno;
 use perfmon::sys::{Driver, EventCall};
 
-use super::target::{Target, ThreadId};
+use super::target::{ThreadId, Tid};
 
 /// Events by their ids, and the threads that have opened them.
 #[derive(Debug, Default)]
-pub(super) struct Opened {
+pub(super) struct OpenedEvents {
     threads: HashMap<u64, ThreadId>,
     /// With more events than this, those of threads that have ended are forgotten.
     limit: usize,
@@ -20,9 +20,9 @@ pub(super) struct Opened {
 /// So many events are remembered without a thought.
 const FEW: usize = 1024;
 
-impl Opened {
+impl OpenedEvents {
     /// Notes that a thread gets an event.
-    pub(super) fn note(&mut self, driver: &dyn Driver, thread: Target, event: impl AsFd) {
+    pub(super) fn note(&mut self, driver: &dyn Driver, thread: Tid, event: impl AsFd) {
         let (Some(thread), Ok(id)) = (thread.id(), id(driver, event)) else {
             return;
         };
@@ -42,7 +42,7 @@ impl Opened {
     }
 
     /// Returns copies of the descriptors of events that a thread has opened, and still has.
-    pub(super) fn of(&self, driver: &dyn Driver, thread: Target) -> Vec<OwnedFd> {
+    pub(super) fn of(&self, driver: &dyn Driver, thread: Tid) -> Vec<OwnedFd> {
         let Some(caller) = thread.id() else {
             return Vec::new();
         };

@@ -24,7 +24,7 @@ use nix::sched::{CpuSet, sched_setaffinity};
 use nix::unistd::{Pid, gettid};
 
 use super::listener::{Listener, Request};
-use super::target::Target;
+use super::target::Tid;
 
 /// Calls that have been taken.
 pub(super) struct Calls {
@@ -76,7 +76,7 @@ impl Calls {
 
     /// Lets calls be taken on the CPU of a caller that has its answer. Not before that: the caller would be woken elsewhere
     /// if its CPU were busy.
-    pub(super) fn follow(&mut self, caller: Target) {
+    pub(super) fn follow(&mut self, caller: Tid) {
         let cpu = caller.cpu();
         if cpu.is_some() && cpu != self.place {
             // It may be one that this process must not run on.
@@ -192,7 +192,7 @@ mod tests {
     #[test]
     fn a_thread_stays_where_it_is_put() {
         let thread = thread::spawn(|| {
-            let own = Target(gettid().as_raw());
+            let own = Tid(gettid().as_raw());
             let cpu = own.cpu().expect("the thread runs");
             stay_on(gettid(), cpu)?;
             Ok::<_, Errno>((Some(cpu), own.cpu()))

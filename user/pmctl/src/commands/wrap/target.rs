@@ -20,7 +20,7 @@ use crate::system::files::read_lossy;
 
 /// A thread by its number.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Target(pub(super) i32);
+pub(super) struct Tid(pub(super) i32);
 
 /// A thread, whatever has its number later.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -32,12 +32,12 @@ pub(super) struct ThreadId {
 
 impl ThreadId {
     /// Returns the thread that has the number now.
-    pub(super) fn target(self) -> Target {
-        Target(self.number)
+    pub(super) fn target(self) -> Tid {
+        Tid(self.number)
     }
 }
 
-impl Target {
+impl Tid {
     /// Returns which thread has the number now; `None` if none has.
     pub(super) fn id(self) -> Option<ThreadId> {
         let stat = read_lossy(self.folder().join("stat")).ok()?;
@@ -234,8 +234,8 @@ mod tests {
     use std::io::{BufRead, BufReader, Read, Write};
     use std::os::unix::net::UnixStream;
 
-    fn this() -> Target {
-        Target(nix::unistd::gettid().as_raw())
+    fn this() -> Tid {
+        Tid(nix::unistd::gettid().as_raw())
     }
 
     #[test]
@@ -255,7 +255,7 @@ mod tests {
         assert_eq!(field_of_stat::<u64>("", START), None);
         assert_eq!(this().id(), this().id());
         assert!(this().id().is_some());
-        assert_eq!(Target(0).id(), None);
+        assert_eq!(Tid(0).id(), None);
     }
 
     #[test]
@@ -283,7 +283,7 @@ mod tests {
     #[test]
     fn a_task_has_its_own_rights_and_init_has_others() {
         assert!(this().has_our_rights());
-        assert!(!Target(0).has_our_rights(), "no task has this number");
+        assert!(!Tid(0).has_our_rights(), "no task has this number");
     }
 
     #[test]
@@ -316,14 +316,14 @@ mod tests {
             (pid(&shell.id().to_string()), pid(&line))
         };
         let ((shell, sleep), (other, other_sleep)) = (start(), start());
-        let process = Target(nix::unistd::getpid().as_raw());
+        let process = Tid(nix::unistd::getpid().as_raw());
         assert!(this().is_ancestor_of(process.0), "it is a thread of it");
         for task in [shell, sleep, other] {
             assert!(this().is_ancestor_of(task), "{task}");
         }
-        assert!(Target(shell).is_ancestor_of(sleep));
+        assert!(Tid(shell).is_ancestor_of(sleep));
         for task in [other, other_sleep, process.0, 1, 0] {
-            assert!(!Target(shell).is_ancestor_of(task), "{task}");
+            assert!(!Tid(shell).is_ancestor_of(task), "{task}");
         }
         for task in [sleep, shell, other_sleep, other] {
             nix::sys::signal::kill(Pid::from_raw(task), nix::sys::signal::SIGKILL)

@@ -14,12 +14,12 @@ const TIMES: [&str; 2] = ["duration_time", "running_time"];
 
 /// Facts about the machine that formulas ask for.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Facts {
+pub(crate) struct MachineFacts {
     pub(crate) is_smt: bool,
     pub(crate) online: usize,
 }
 
-impl Facts {
+impl MachineFacts {
     /// Reads them.
     pub(crate) fn of(machine: &Machine) -> Self {
         let active = machine.text("/sys/devices/system/cpu/smt/active");
@@ -43,22 +43,22 @@ impl Facts {
 /// The formulas of metrics, by their names in lower case.
 #[derive(Clone, Debug)]
 pub(crate) struct Formulas {
-    facts: Facts,
+    facts: MachineFacts,
     read: HashMap<String, Formula>,
 }
 
 /// The values of names, as far as they are known.
-type Values = HashMap<String, f64>;
+type KnownValues = HashMap<String, f64>;
 
 impl Formulas {
-    pub(crate) fn new(facts: Facts) -> Self {
+    pub(crate) fn new(facts: MachineFacts) -> Self {
         Self {
             facts,
             read: HashMap::new(),
         }
     }
 
-    pub(crate) fn facts(&self) -> Facts {
+    pub(crate) fn facts(&self) -> MachineFacts {
         self.facts
     }
 
@@ -116,7 +116,7 @@ impl Formulas {
     /// Returns the value of a metric as it is shown; `None` if it has none. `of` gives the counts of events and the times
     /// by their names.
     pub(crate) fn value(&self, metric: &Metric, of: &dyn Fn(&str) -> Option<f64>) -> Option<f64> {
-        let value = self.evaluate(metric.name, of, &mut Values::new()) * metric.factor;
+        let value = self.evaluate(metric.name, of, &mut KnownValues::new()) * metric.factor;
         value.is_finite().then_some(value)
     }
 
@@ -130,12 +130,17 @@ impl Formulas {
             return None;
         }
         let threshold = self.parse(metric.threshold).ok()?;
-        let mut known = Values::new();
+        let mut known = KnownValues::new();
         let value = threshold.value(&mut |name| self.evaluate(name, of, &mut known));
         (!value.is_nan()).then_some(value != 0.0)
     }
 
-    fn evaluate(&self, name: &str, of: &dyn Fn(&str) -> Option<f64>, known: &mut Values) -> f64 {
+    fn evaluate(
+        &self,
+        name: &str,
+        of: &dyn Fn(&str) -> Option<f64>,
+        known: &mut KnownValues,
+    ) -> f64 {
         let Some(formula) = self.read.get(&name.to_ascii_lowercase()) else {
             return of(name).unwrap_or(f64::NAN);
         };

@@ -15,7 +15,7 @@ use crate::events::schedule;
 use crate::system::exit::Usage;
 use crate::system::text::did_you_mean;
 
-pub(crate) use formulas::{Facts, Formulas};
+pub(crate) use formulas::{Formulas, MachineFacts};
 pub(crate) use pack::{Item, pack};
 
 /// Returns all metrics of a PMU, by name.
@@ -42,7 +42,7 @@ pub(crate) fn groups(all: &[Metric]) -> BTreeSet<&'static str> {
 }
 
 /// The metrics that a word asks for.
-pub(crate) struct Wanted {
+pub(crate) struct WantedMetrics {
     pub(crate) metrics: Vec<Metric>,
     /// The word is the name of a group, of which some may not be countable here.
     pub(crate) is_group: bool,
@@ -52,10 +52,10 @@ pub(crate) struct Wanted {
 ///
 /// # Errors
 /// If there is neither, with the reason or with the nearest names.
-pub(crate) fn find(word: &str, all: &[Metric], pmu: &Pmu) -> Result<Wanted, Usage> {
+pub(crate) fn find(word: &str, all: &[Metric], pmu: &Pmu) -> Result<WantedMetrics, Usage> {
     let is_word = |name: &str| name.eq_ignore_ascii_case(word);
     if let Some(metric) = all.iter().find(|metric| is_word(metric.name)) {
-        return Ok(Wanted {
+        return Ok(WantedMetrics {
             metrics: vec![*metric],
             is_group: false,
         });
@@ -63,7 +63,7 @@ pub(crate) fn find(word: &str, all: &[Metric], pmu: &Pmu) -> Result<Wanted, Usag
     let of_group = all.iter().filter(|metric| metric.groups().any(is_word));
     let of_group: Vec<Metric> = of_group.copied().collect();
     if !of_group.is_empty() {
-        return Ok(Wanted {
+        return Ok(WantedMetrics {
             metrics: of_group,
             is_group: true,
         });

@@ -7,7 +7,7 @@ use perfmon::spec::{self, EventSpec, models};
 use super::*;
 use crate::events::schedule::{CounterSupply, schedule};
 
-const FACTS: Facts = Facts {
+const FACTS: MachineFacts = MachineFacts {
     is_smt: false,
     online: 4,
 };
@@ -65,7 +65,7 @@ fn every_formula_of_every_model_has_a_value() {
     for model in models::models() {
         let pmu = Pmu::of_model(model);
         for is_smt in [false, true] {
-            let mut formulas = Formulas::new(Facts { is_smt, online: 4 });
+            let mut formulas = Formulas::new(MachineFacts { is_smt, online: 4 });
             for metric in all(&pmu) {
                 let events = formulas
                     .add(&metric, pmu.model())

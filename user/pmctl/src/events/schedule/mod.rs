@@ -159,7 +159,7 @@ pub(crate) fn schedule(
     events: &[EventSpec],
     supply: CounterSupply,
 ) -> Result<Vec<CounterId>, ScheduleError> {
-    let mut plan = Plan {
+    let mut plan = Assignment {
         places: vec![None; events.len()],
         supply,
     };
@@ -241,12 +241,12 @@ fn counts_on(event: &EventSpec, counter: CounterId) -> bool {
 }
 
 /// Counters that are assigned so far.
-struct Plan {
+struct Assignment {
     places: Vec<Option<CounterId>>,
     supply: CounterSupply,
 }
 
-impl Plan {
+impl Assignment {
     fn is_free(&self, counter: CounterId) -> bool {
         let is_busy = match counter {
             CounterId::General(number) => {

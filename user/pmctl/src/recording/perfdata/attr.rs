@@ -124,7 +124,7 @@ impl BranchKinds {
 
 /// Number of an event, by where it comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum EventKind {
     /// perf's own numbers of common events.
     Hardware(u64),
     /// An event select.
@@ -185,7 +185,7 @@ fn named(kind: u32, config: u64) -> Option<String> {
 /// An event of perf.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Attr {
-    pub(crate) kind: Kind,
+    pub(crate) kind: EventKind,
     /// Period; 0 if it differs from sample to sample. With [`Self::with_frequency`], the frequency.
     pub(crate) period: u64,
     /// Fields of its samples.
@@ -208,7 +208,7 @@ pub(super) struct Others {
 
 impl Attr {
     /// Describes an event that was sampled in these modes.
-    pub(crate) fn sampled(kind: Kind, period: u64, modes: Modes, parts: Parts) -> Self {
+    pub(crate) fn sampled(kind: EventKind, period: u64, modes: Modes, parts: Parts) -> Self {
         let (excluded, privilege) = match modes {
             Modes::User => (PerfEventAttr::EXCLUDE_KERNEL, abi::PERF_SAMPLE_BRANCH_USER),
             Modes::Kernel => (PerfEventAttr::EXCLUDE_USER, abi::PERF_SAMPLE_BRANCH_KERNEL),
@@ -306,7 +306,7 @@ impl Attr {
     /// Describes the records of tasks and their memory, without an event; by this clock, or by perf's own.
     pub(crate) fn sideband(clock: Option<i32>) -> Self {
         Self {
-            kind: Kind::Dummy,
+            kind: EventKind::Dummy,
             period: 0,
             fields: STAMP_FIELDS,
             flags: PerfEventAttr::SAMPLE_ID_ALL
@@ -330,7 +330,7 @@ impl Attr {
     /// Returns the unit of its values, if it is no count.
     pub(crate) fn unit(&self) -> Option<Unit> {
         match self.kind {
-            Kind::Value(number) => Some(values::numbered(number)?.unit),
+            EventKind::Value(number) => Some(values::numbered(number)?.unit),
             _ => None,
         }
     }
@@ -350,16 +350,16 @@ impl Attr {
     /// Returns a name for an event whose name is not known.
     pub(super) fn name(&self) -> String {
         let name = match self.kind {
-            Kind::Hardware(number) => {
+            EventKind::Hardware(number) => {
                 Encoding::Hardware(u32::try_from(number).unwrap_or(u32::MAX)).to_string()
             }
-            Kind::Raw(select) => format!("r{select:x}"),
-            Kind::Value(number) => match values::numbered(number) {
+            EventKind::Raw(select) => format!("r{select:x}"),
+            EventKind::Value(number) => match values::numbered(number) {
                 Some(value) => value.name.to_owned(),
                 None => format!("value {number}"),
             },
-            Kind::Dummy => "dummy".to_owned(),
-            Kind::Other(kind, config) => match named(kind, config) {
+            EventKind::Dummy => "dummy".to_owned(),
+            EventKind::Other(kind, config) => match named(kind, config) {
                 Some(name) => name,
                 None => format!("event {kind}:{config:#x}"),
             },
@@ -383,11 +383,11 @@ impl Attr {
     /// Encodes the structure.
     pub(crate) fn encode(&self) -> [u8; SIZE] {
         let (kind, config) = match self.kind {
-            Kind::Hardware(config) => (TYPE_HARDWARE, config),
-            Kind::Raw(select) => (TYPE_RAW, select),
-            Kind::Value(number) => (TYPE_VALUE, number),
-            Kind::Dummy => (TYPE_SOFTWARE, SOFTWARE_DUMMY),
-            Kind::Other(kind, config) => (kind, config),
+            EventKind::Hardware(config) => (TYPE_HARDWARE, config),
+            EventKind::Raw(select) => (TYPE_RAW, select),
+            EventKind::Value(number) => (TYPE_VALUE, number),
+            EventKind::Dummy => (TYPE_SOFTWARE, SOFTWARE_DUMMY),
+            EventKind::Other(kind, config) => (kind, config),
         };
         let mut bytes = Vec::with_capacity(SIZE);
         bytes.u32(kind);
@@ -429,11 +429,11 @@ impl Attr {
         let stack = reader.u32()?;
         let clock = i32::from_le_bytes(reader.take(4)?.try_into().ok()?);
         let kind = match (kind, config) {
-            (TYPE_HARDWARE, _) => Kind::Hardware(config),
-            (TYPE_RAW, _) => Kind::Raw(config),
-            (TYPE_VALUE, _) => Kind::Value(config),
-            (TYPE_SOFTWARE, SOFTWARE_DUMMY) => Kind::Dummy,
-            _ => Kind::Other(kind, config),
+            (TYPE_HARDWARE, _) => EventKind::Hardware(config),
+            (TYPE_RAW, _) => EventKind::Raw(config),
+            (TYPE_VALUE, _) => EventKind::Value(config),
+            (TYPE_SOFTWARE, SOFTWARE_DUMMY) => EventKind::Dummy,
+            _ => EventKind::Other(kind, config),
         };
         let attr = Self {
             kind,
@@ -460,7 +460,7 @@ mod tests {
     fn values_have_units_and_names_in_any_file() {
         for (name, unit) in [("energy-pkg", Unit::Joules), ("temperature", Unit::Celsius)] {
             let (_, values) = values::split(&[name.to_owned()]);
-            let kind = Kind::Value(u64::from(values[0].event as u32));
+            let kind = EventKind::Value(u64::from(values[0].event as u32));
             let attr = Attr::sampled(kind, 0, Modes::Both, Parts::default());
             assert_eq!(Attr::decode(&attr.encode()), Some(attr));
             assert_eq!((attr.name(), attr.unit()), (name.to_owned(), Some(unit)));
@@ -473,7 +473,7 @@ mod tests {
             kind,
             ..Attr::sideband(None)
         };
-        let name = |kind, config| attr(Kind::Other(kind, config)).name();
+        let name = |kind, config| attr(EventKind::Other(kind, config)).name();
         assert_eq!(name(1, 0), "cpu-clock");
         assert_eq!(name(1, 3), "context-switches");
         assert_eq!(name(1, 99), "event 1:0x63");
@@ -488,7 +488,7 @@ mod tests {
             user: true,
             ..Parts::default()
         };
-        let attr = Attr::sampled(Kind::Raw(1), 1, Modes::Both, parts).with_stack(64);
+        let attr = Attr::sampled(EventKind::Raw(1), 1, Modes::Both, parts).with_stack(64);
         let mut bytes = attr.encode();
         assert_eq!(Attr::decode(&bytes), Some(attr));
         // sample_regs_user
@@ -510,7 +510,7 @@ mod tests {
             branches: true,
             ..Parts::default()
         };
-        let attr = Attr::sampled(Kind::Raw(1), 1, Modes::User, parts);
+        let attr = Attr::sampled(EventKind::Raw(1), 1, Modes::User, parts);
         let with = |text| attr.with_branches(BranchKinds::parse(text).expect("it is one"));
         assert_eq!(attr.branches(), 0b1001);
         assert_eq!(with("any_ret").branches(), 1 << 5 | 1);

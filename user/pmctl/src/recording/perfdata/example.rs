@@ -4,8 +4,8 @@
 use perfmon::Modes;
 
 use super::{
-    Attr, Body, Branch, BuildId, Event, Host, Kind, Map, Notes, Parts, Record, Recording, Records,
-    Sample, Stamp, Task, UserStack,
+    Attr, Body, Branch, BuildId, Event, EventKind, Host, Map, Notes, Parts, Record, Recording,
+    Records, Sample, Stamp, Task, UserStack,
 };
 
 /// A mark in a call chain: the program's addresses follow.
@@ -102,8 +102,8 @@ pub(crate) fn example(all: bool) -> Recording {
     };
     Recording {
         events: vec![
-            event("cycles:u", Kind::Hardware(0), 1000, Modes::User),
-            event("r1c0", Kind::Raw(0x1c0), 0, Modes::Both),
+            event("cycles:u", EventKind::Hardware(0), 1000, Modes::User),
+            event("r1c0", EventKind::Raw(0x1c0), 0, Modes::Both),
         ],
         records: Records::from(&records(all)[..]),
         host: Host {

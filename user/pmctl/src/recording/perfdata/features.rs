@@ -48,7 +48,7 @@ pub(crate) struct BuildId {
 }
 
 /// Content of the features: all that is known at the end.
-pub(super) struct Ending<'a> {
+pub(super) struct FeatureContent<'a> {
     pub(super) events: &'a [Event],
     pub(super) host: &'a Host,
     pub(super) build_ids: &'a [BuildId],
@@ -57,7 +57,7 @@ pub(super) struct Ending<'a> {
 }
 
 /// The features, in the order of their numbers.
-pub(super) fn encode(ending: &Ending<'_>) -> Vec<(u32, Vec<u8>)> {
+pub(super) fn encode(ending: &FeatureContent<'_>) -> Vec<(u32, Vec<u8>)> {
     let mut features = vec![(BUILD_ID, build_ids(ending.build_ids))];
     features.extend(known(ending.events, ending.host));
     features.push((SAMPLE_TIME, sample_time(ending.times)));

@@ -39,10 +39,10 @@ mod records;
 mod source;
 mod write;
 
-pub(crate) use attr::{Attr, BranchKinds, Kind, Parts};
+pub(crate) use attr::{Attr, BranchKinds, EventKind, Parts};
 pub(crate) use codec::decode;
 pub(crate) use features::BuildId;
-pub(crate) use notes::{FileFacts, Gaps, Loss, Notes, Symbol, SymbolTable, warn};
+pub(crate) use notes::{BufferGaps, FileFacts, Loss, Notes, Symbol, SymbolTable, warn};
 pub(crate) use parts::ReadError;
 pub(crate) use pipe::Pipe;
 pub(crate) use read::read;
@@ -50,7 +50,7 @@ pub(crate) use record::{
     Body, Branch, KERNEL, Map, Record, Sample, Stamp, Task, UserStack, VDSO, is_kernel,
 };
 pub(crate) use records::Records;
-pub(crate) use source::Source;
+pub(crate) use source::RecordingBytes;
 pub(crate) use write::{Finished, Writer, is_full};
 
 /// A recording: everything that is in the file.
@@ -119,10 +119,10 @@ impl Recording {
     }
 
     /// Returns what is known of the version of a file.
-    pub(crate) fn version(&self, file: &Path) -> Version<'_> {
+    pub(crate) fn version(&self, file: &Path) -> FileVersion<'_> {
         let mut tables = self.notes.symbols.iter();
         let table = tables.find(|table| Path::new(&table.file) == file);
-        Version {
+        FileVersion {
             build_id: self.build_id(file),
             facts: table.and_then(|table| table.facts.as_ref()),
         }
@@ -142,7 +142,7 @@ impl Recording {
 
 /// What is known of the version of a file that was recorded: one of the two, or nothing.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Version<'a> {
+pub(crate) struct FileVersion<'a> {
     pub(crate) build_id: Option<&'a [u8]>,
     pub(crate) facts: Option<&'a FileFacts>,
 }

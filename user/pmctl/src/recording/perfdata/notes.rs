@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 
 use super::bytes::{Put, Reader};
 use super::parts::{ReadError, part};
-use super::source::Source;
+use super::source::RecordingBytes;
 use crate::system::screen::Colors;
 use crate::system::text::{count, printable};
 
@@ -45,7 +45,7 @@ pub(crate) struct Notes {
     /// The buffers were changed when one was nearly full. Recordings of earlier versions don't tell.
     #[serde(default)]
     pub(crate) rotate: bool,
-    pub(crate) gaps: Gaps,
+    pub(crate) gaps: BufferGaps,
     /// Reason why the file ends before the recording did, in words.
     #[serde(default)]
     pub(crate) cut: Option<String>,
@@ -70,7 +70,7 @@ impl Notes {
     ///
     /// # Errors
     /// [`ReadError`]: these are no notes, or they end behind the end of the file.
-    pub(super) fn read(source: &Source, offset: u64) -> Result<Self, ReadError> {
+    pub(super) fn read(source: &RecordingBytes, offset: u64) -> Result<Self, ReadError> {
         const NOTES: &str = "list of pmctl's notes";
         let broken = ReadError::Broken(NOTES);
         let head = part(source, (offset, HEAD), NOTES)?;
@@ -127,7 +127,7 @@ pub(crate) fn warn(notes: &Notes, colors: Colors, output: &mut impl Write) -> io
             "A flight recording (--overwrite): of each CPU the newest samples that its ring had room for."
         )?;
     }
-    let Gaps {
+    let BufferGaps {
         number,
         nanoseconds,
     } = notes.gaps;
@@ -243,7 +243,7 @@ impl Loss {
 
 /// The time between two buffers, in which nothing was recorded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Gaps {
+pub(crate) struct BufferGaps {
     pub(crate) number: u64,
     /// All together.
     pub(crate) nanoseconds: u64,
@@ -419,7 +419,7 @@ mod tests {
 
     #[test]
     fn a_single_change_of_buffers_is_one_time() {
-        let gaps = Gaps {
+        let gaps = BufferGaps {
             number: 1,
             nanoseconds: 2_500_000,
         };

@@ -9,7 +9,7 @@ use super::HEADER_SIZE;
 use super::attr::Attr;
 use super::bytes::Reader;
 use super::features::{self, Features};
-use super::source::Source;
+use super::source::RecordingBytes;
 use super::write::SECTION_SIZE;
 use crate::system::text::thousands;
 
@@ -144,7 +144,7 @@ pub(super) struct Parsed {
 
 /// Returns the end of a part of the file.
 pub(super) fn end(
-    source: &Source,
+    source: &RecordingBytes,
     (offset, size): (u64, u64),
     part: &'static str,
 ) -> Result<u64, ReadError> {
@@ -158,7 +158,7 @@ pub(super) fn end(
 
 /// Returns the bytes of a part of the file.
 pub(super) fn part<'a>(
-    source: &'a Source,
+    source: &'a RecordingBytes,
     section: (u64, u64),
     part: &'static str,
 ) -> Result<Cow<'a, [u8]>, ReadError> {

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use ahash::AHashMap;
 
-use super::attr::{self, Attr, Kind, Parts};
+use super::attr::{self, Attr, EventKind, Parts};
 use super::bytes::Reader;
 use super::codec::{self, FIRST_OF_PERF, FORK, MISC_CPUMODE, MISC_KERNEL, SAMPLE};
 use super::deferred::{CALLCHAIN_DEFERRED, Deferred};
@@ -15,7 +15,7 @@ use super::features::Features;
 use super::layout::Layout;
 use super::parts::{self, EVENTS, Header, Parsed, RECORDS, ReadError};
 use super::record::{Body, Map, Record, Task};
-use super::source::{Source, Walk};
+use super::source::{RecordingBytes, Walk};
 use super::{BuildId, ENTRY_SIZE, Host, Notes};
 use crate::system::text::count;
 
@@ -45,10 +45,10 @@ const SECTION: usize = ENTRY_SIZE - attr::SIZE;
 /// # Errors
 /// [`ReadError`], whatever the bytes are.
 pub(super) fn parse(
-    source: &Source,
+    source: &RecordingBytes,
     header: &Header,
     features: Option<Features>,
-) -> Result<(Parsed, Source), ReadError> {
+) -> Result<(Parsed, RecordingBytes), ReadError> {
     let unfinished = features.is_none();
     let features = features.unwrap_or_default();
     if features.is_divided {
@@ -110,7 +110,7 @@ const UNFINISHED: &str = "the recording was not finished: `perf record` was kill
                           had been written";
 
 /// Returns the end of the last record in a section that is not cut off.
-fn last_whole(source: &Source, (start, end): (u64, u64)) -> Result<u64, ReadError> {
+fn last_whole(source: &RecordingBytes, (start, end): (u64, u64)) -> Result<u64, ReadError> {
     let mut walk = Walk::new(source, (start, end));
     let mut last = start;
     loop {
@@ -178,7 +178,7 @@ struct Events {
 
 impl Events {
     /// Reads the events that are in the header; `names` are all of theirs, or none.
-    fn read(source: &Source, header: &Header, names: &[String]) -> Result<Self, ReadError> {
+    fn read(source: &RecordingBytes, header: &Header, names: &[String]) -> Result<Self, ReadError> {
         let broken = ReadError::Broken(EVENTS);
         let entries = parts::part(source, header.attrs, EVENTS)?;
         let (mut all, mut ids) = (Vec::new(), AHashMap::new());
@@ -214,7 +214,7 @@ impl Events {
             have_deferred_chains: all.iter().any(|(attr, _)| attr.has_deferred_chains()),
         };
         let named = names.len() == all.len();
-        let has_samples = |attr: &Attr| attr.kind != Kind::Dummy;
+        let has_samples = |attr: &Attr| attr.kind != EventKind::Dummy;
         // Of this one there are no samples, only what else happened: it is left out beside others.
         let is_alone = !all.iter().any(|(attr, _)| has_samples(attr));
         for (index, (mut attr, layout)) in all.into_iter().enumerate() {

@@ -20,7 +20,7 @@ use super::bytes::{Put, Reader};
 use super::features::{self, Features};
 use super::notes::MARK;
 use super::parts::Parsed;
-use super::source::{Source, Walk};
+use super::source::{RecordingBytes, Walk};
 use super::write::{Finished, Mark};
 use super::{
     Attr, BuildId, Event, FIRST_ID, Host, MAGIC, Notes, Parts, Record, attr, codec, identifier,
@@ -195,7 +195,7 @@ pub(super) fn is_pipe(front: &[u8]) -> bool {
 }
 
 /// Reads all but the kernel's records; `None` if something is no record, or broken. A record that is cut off is the end.
-pub(super) fn parse(source: &Source) -> Option<Parsed> {
+pub(super) fn parse(source: &RecordingBytes) -> Option<Parsed> {
     let mut attrs = Vec::new();
     let mut features = Features::default();
     let mut notes: Option<Vec<u8>> = None;

@@ -8,7 +8,7 @@ use super::attr::{self, Attr, Parts};
 use super::bytes::Reader;
 use super::features::Features;
 use super::parts::{EVENTS, FEATURES, Header, Parsed, RECORDS, ReadError, end, part};
-use super::source::Source;
+use super::source::RecordingBytes;
 use super::write::SECTION_SIZE;
 use super::{ENTRY_SIZE, Event, HEADER_SIZE, MAGIC, Notes, Recording, Records, perfs, pipe};
 
@@ -19,7 +19,7 @@ const FIRST_MAGIC: u64 = u64::from_le_bytes(*b"PERFFILE");
 ///
 /// # Errors
 /// [`ReadError`], whatever the bytes are.
-pub(crate) fn read(source: impl Into<Source>) -> Result<Recording, ReadError> {
+pub(crate) fn read(source: impl Into<RecordingBytes>) -> Result<Recording, ReadError> {
     let source = source.into();
     let front = source.part((0, source.size().min(HEADER_SIZE as u64)));
     let front = front.ok_or(ReadError::Broken("header"))?;
@@ -63,7 +63,7 @@ pub(crate) fn read(source: impl Into<Source>) -> Result<Recording, ReadError> {
 /// Reads all but the records of a file. `features` are those that it has, and the offset behind them; a file that was not
 /// finished has none.
 fn parse(
-    source: &Source,
+    source: &RecordingBytes,
     header: &Header,
     features: Option<(Features, u64)>,
 ) -> Result<Parsed, ReadError> {
@@ -90,7 +90,7 @@ fn parse(
 }
 
 /// Checks the records, and puts all together.
-fn assemble(source: Source, parsed: Parsed) -> Result<Recording, ReadError> {
+fn assemble(source: RecordingBytes, parsed: Parsed) -> Result<Recording, ReadError> {
     let Parsed {
         attrs,
         features,
@@ -129,7 +129,7 @@ fn assemble(source: Source, parsed: Parsed) -> Result<Recording, ReadError> {
     })
 }
 
-fn read_attrs(source: &Source, header: &Header) -> Result<Vec<Attr>, ReadError> {
+fn read_attrs(source: &RecordingBytes, header: &Header) -> Result<Vec<Attr>, ReadError> {
     let attrs = part(source, header.attrs, EVENTS)?;
     let attrs = attrs
         .chunks_exact(ENTRY_SIZE)
@@ -140,7 +140,7 @@ fn read_attrs(source: &Source, header: &Header) -> Result<Vec<Attr>, ReadError> 
 }
 
 /// Returns the features, and the offset behind the last one.
-fn read_features(source: &Source, header: &Header) -> Result<(Features, u64), ReadError> {
+fn read_features(source: &RecordingBytes, header: &Header) -> Result<(Features, u64), ReadError> {
     let broken = ReadError::Broken(FEATURES);
     let mut features = Features::default();
     let start = end(source, header.data, RECORDS)?;

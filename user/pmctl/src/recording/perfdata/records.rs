@@ -6,7 +6,7 @@ use super::attr::Parts;
 use super::codec::{self, decode};
 use super::parts::ReadError;
 use super::record::{Body, Record};
-use super::source::{Source, Walk};
+use super::source::{RecordingBytes, Walk};
 
 /// The unit of offsets: the size of each record is a multiple of it.
 const UNIT: usize = 8;
@@ -17,7 +17,7 @@ const UNREADABLE: ReadError = ReadError::Broken("list of records");
 /// Records in the order of their times.
 #[derive(Clone, Default)]
 pub(crate) struct Records {
-    source: Source,
+    source: RecordingBytes,
     /// Offsets of the first record, and behind the last one.
     section: (u64, u64),
     /// The parts of samples.
@@ -32,7 +32,7 @@ impl Records {
     /// # Errors
     /// If something there is no record, or is a sample of an event beyond the first `events`.
     pub(super) fn read(
-        source: Source,
+        source: RecordingBytes,
         section: (u64, u64),
         parts: Parts,
         events: usize,

@@ -13,25 +13,25 @@ use super::MAGIC;
 
 /// The bytes of a recording.
 #[derive(Clone)]
-pub(crate) enum Source {
+pub(crate) enum RecordingBytes {
     Memory(Vec<u8>),
     /// A file with its size. Must be a regular file, which can be read at any offset.
     File(Arc<File>, u64),
 }
 
-impl Default for Source {
+impl Default for RecordingBytes {
     fn default() -> Self {
         Self::Memory(Vec::new())
     }
 }
 
-impl<T: Into<Vec<u8>>> From<T> for Source {
+impl<T: Into<Vec<u8>>> From<T> for RecordingBytes {
     fn from(bytes: T) -> Self {
         Self::Memory(bytes.into())
     }
 }
 
-impl Source {
+impl RecordingBytes {
     /// Opens a file; `-` is standard input. What is not a regular file, as a pipe, is read into memory; of one that has
     /// no end and is no recording, as `/dev/zero`, only the beginning.
     ///
@@ -85,7 +85,7 @@ impl Source {
 
 /// The bytes of a section, from front to back.
 pub(super) struct Walk<'a> {
-    source: &'a Source,
+    source: &'a RecordingBytes,
     /// The bytes that were read last: all if they are in memory.
     block: Cow<'a, [u8]>,
     /// Offset of the next record in the block.
@@ -101,7 +101,7 @@ impl<'a> Walk<'a> {
     const LONGEST: usize = 1 << 16;
 
     /// Begins at the front of a section.
-    pub(super) fn new(source: &'a Source, (start, end): (u64, u64)) -> Self {
+    pub(super) fn new(source: &'a RecordingBytes, (start, end): (u64, u64)) -> Self {
         Self {
             source,
             block: Cow::Borrowed(&[]),
@@ -136,8 +136,8 @@ impl<'a> Walk<'a> {
     fn fill(&mut self) -> Option<()> {
         let start = self.next - (self.block.len() - self.place) as u64;
         let size = match self.source {
-            Source::Memory(_) => self.end - start,
-            Source::File(..) => (self.end - start).min(Self::BLOCK),
+            RecordingBytes::Memory(_) => self.end - start,
+            RecordingBytes::File(..) => (self.end - start).min(Self::BLOCK),
         };
         self.block = self.source.part((start, size))?;
         self.place = 0;

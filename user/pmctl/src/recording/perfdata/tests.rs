@@ -403,8 +403,8 @@ fn a_file_is_read_in_blocks_as_its_bytes_are() {
         assert!(bytes.len() > 1 << 20, "it is more than a block");
         let mut file = tempfile::NamedTempFile::new().expect("a file can be made");
         file.write_all(&bytes).expect("there is room");
-        let source = Source::open(file.path()).expect("it is there");
-        assert!(matches!(source, Source::File(..)));
+        let source = RecordingBytes::open(file.path()).expect("it is there");
+        assert!(matches!(source, RecordingBytes::File(..)));
         let recording = read(source).expect("it is whole");
         assert_eq!(recording.samples().count(), records.len());
         assert_eq!(read(bytes), Ok(recording));

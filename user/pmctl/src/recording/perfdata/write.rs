@@ -9,7 +9,7 @@ use std::io::{self, Seek, SeekFrom, Write};
 use nix::libc;
 
 use super::bytes::Put;
-use super::features::{self, BITS, Ending};
+use super::features::{self, BITS, FeatureContent};
 use super::{BuildId, ENTRY_SIZE, Event, FIRST_ID, HEADER_SIZE, Host, MAGIC, Notes, Parts, Record};
 
 /// A part of the file: where it is, and how long.
@@ -218,7 +218,7 @@ impl<W: Write + Seek> Writer<W> {
                 Err(error) if !is_full(&error) => return Err(error),
                 _ => notes.cut.clone_from(&self.cut),
             }
-            let features = features::encode(&Ending {
+            let features = features::encode(&FeatureContent {
                 events: &self.events,
                 host,
                 build_ids,

@@ -17,9 +17,9 @@ use nix::sys::utsname::uname;
 
 use super::build_id;
 use crate::recording::address_spaces::{self as mapped, AddressSpaces};
-use crate::recording::perfdata::{FileFacts, KERNEL, Map, Recording, VDSO, Version, is_kernel};
+use crate::recording::perfdata::{FileFacts, FileVersion, KERNEL, Map, Recording, VDSO, is_kernel};
 use crate::recording::procfs;
-use crate::recording::symbols::{Absence, DebugFiles, Names, jit};
+use crate::recording::symbols::{Absence, DebugFiles, SymbolFinder, jit};
 use crate::recording::unwind::{self, Programs};
 use crate::system::files;
 
@@ -94,10 +94,10 @@ impl MappedFiles {
     }
 
     /// Returns the build-id that a file had, if the recording tells it.
-    fn version(&self, path: &Path) -> Version<'_> {
+    fn version(&self, path: &Path) -> FileVersion<'_> {
         let past = self.past.as_ref();
         let build_id = past.and_then(|past| past.build_ids.get(path));
-        Version {
+        FileVersion {
             build_id: build_id.map(|id| &id[..]),
             facts: None,
         }
@@ -149,7 +149,7 @@ impl MappedFiles {
 }
 
 impl Programs for MappedFiles {
-    fn find(&self, file: mapped::File, spaces: &AddressSpaces) -> Result<PathBuf, Absence> {
+    fn find(&self, file: mapped::FileNumber, spaces: &AddressSpaces) -> Result<PathBuf, Absence> {
         let path = spaces.path(file);
         if path == Path::new(VDSO) {
             let id = self.version(path).build_id;
@@ -197,7 +197,7 @@ impl First {
     }
 
     /// Finds a file that was mapped while pmctl ran.
-    fn find(&self, file: mapped::File, spaces: &AddressSpaces) -> Result<PathBuf, Absence> {
+    fn find(&self, file: mapped::FileNumber, spaces: &AddressSpaces) -> Result<PathBuf, Absence> {
         let path = spaces.path(file);
         if self.facts.is_some() && FileFacts::of(path) == self.facts {
             return Ok(path.to_owned());
@@ -214,7 +214,12 @@ impl First {
 
 impl Past {
     /// Finds a file that was mapped before this time, and of which a build-id may be known.
-    fn find(&self, path: &Path, first: &First, version: Version<'_>) -> Result<PathBuf, Absence> {
+    fn find(
+        &self,
+        path: &Path,
+        first: &First,
+        version: FileVersion<'_>,
+    ) -> Result<PathBuf, Absence> {
         if version.build_id.is_some() {
             let located = self.debug_files.locate(path, version);
             return located.map(|located| located.path);
@@ -251,7 +256,7 @@ fn open(process: (u32, (u64, u64)), path: &Path, inode: u64) -> Option<File> {
 /// Returns whether no symbol of the running kernel has this address, at which its image would begin; not if the
 /// addresses are hidden from this user: then the names are, too.
 fn is_elsewhere(start: u64) -> bool {
-    let names = Names::new(DebugFiles::of_user());
+    let names = SymbolFinder::new(DebugFiles::of_user());
     let table = names.look_up(Path::new(KERNEL), &AHashSet::from_iter([start]));
     is_kernel(start) && table.symbols.iter().any(|symbol| symbol.start != start)
 }

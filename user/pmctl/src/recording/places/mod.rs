@@ -13,7 +13,7 @@ use crate::recording::address_spaces::AddressSpaces;
 use crate::recording::perfdata::{
     Body, BuildId, KERNEL, Record, Recording, SymbolTable, Task, VDSO,
 };
-use crate::recording::symbols::{Absence, DebugFiles, Elf, Names};
+use crate::recording::symbols::{Absence, DebugFiles, Elf, SymbolFinder};
 use crate::recording::unwind::{self, Cuts, Programs as _, Unwinder, vdso_build_id};
 use mapped_files::MappedFiles;
 
@@ -63,7 +63,7 @@ impl Places {
         }
         if let Some(user) = &sample.user {
             let mut callers = mem::take(&mut self.callers);
-            let process = unwind::Process {
+            let process = unwind::UnwoundProcess {
                 pid: task.pid,
                 spaces: &self.spaces,
                 programs: &self.programs,
@@ -109,7 +109,7 @@ impl Places {
         debug_files: &DebugFiles,
         wanted: impl Fn(&Path) -> bool,
     ) -> Vec<SymbolTable> {
-        let names = Names::new(debug_files.clone());
+        let names = SymbolFinder::new(debug_files.clone());
         let files = self.files().into_iter();
         files
             .filter(|(path, ..)| wanted(path))
@@ -184,7 +184,7 @@ mod tests {
     use super::*;
 
     use crate::recording::perfdata::{Map, Sample, Stamp, Symbol};
-    use crate::recording::symbols::testing::{Generator, Split, offset};
+    use crate::recording::symbols::testing::{Generator, SplitProgram, offset};
 
     #[test]
     fn the_build_id_is_found_among_other_notes() {
@@ -230,7 +230,7 @@ mod tests {
 
     #[test]
     fn a_program_that_is_replaced_has_no_names() {
-        let split = Split::new();
+        let split = SplitProgram::new();
         let task = Task::leader(7);
         let map = Body::Map(Map {
             task,

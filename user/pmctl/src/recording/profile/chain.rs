@@ -6,7 +6,7 @@ use std::mem;
 use std::path::Path;
 use std::rc::Rc;
 
-use super::{Named, Names, Site};
+use super::{NamedSample, SampleNames, Site};
 use crate::recording::perfdata::{Recording, Sample, is_kernel};
 use crate::recording::symbols::{DebugFiles, Level, Lines, SourceLine, Text, jit};
 use crate::recording::unwind::UNWOUND;
@@ -88,7 +88,7 @@ pub(crate) struct Frame<'a> {
 
 impl<'a> Frame<'a> {
     /// Returns the function at the sampled address.
-    pub(crate) fn of_sample(named: &Named<'a>) -> Self {
+    pub(crate) fn of_sample(named: &NamedSample<'a>) -> Self {
         Self {
             address: named.sample.ip,
             site: named.site,
@@ -125,12 +125,12 @@ pub(crate) fn is_above_its_chain(sample: &Sample) -> bool {
     first.is_some_and(|first| is_kernel(sample.ip) && !is_kernel(*first))
 }
 
-impl Names<'_> {
+impl SampleNames<'_> {
     /// Returns the functions of a sample's call chain, from the sampled address outward. Without a call chain it is the
     /// function at the sampled address alone.
     pub(crate) fn chain<'b>(
         &'b self,
-        named: &'b Named<'_>,
+        named: &'b NamedSample<'_>,
     ) -> impl Iterator<Item = Frame<'b>> + 'b {
         let (pid, sample) = (named.stamp.task.pid, named.sample);
         let has_chain = sample.chain.iter().any(|word| !is_mark(*word));
@@ -162,7 +162,7 @@ impl Names<'_> {
     /// lines.
     pub(crate) fn detailed_chain<'b>(
         &'b self,
-        named: &'b Named<'_>,
+        named: &'b NamedSample<'_>,
         details: &Details<'_>,
         (inline, limit): (bool, usize),
     ) -> Vec<Frame<'b>> {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Which samples are shown.
 
-use super::{Named, Names};
+use super::{NamedSample, SampleNames};
 use crate::events::cpus::Cpus;
 
 /// Which samples are shown: those that have something of each list that is not empty.
@@ -30,7 +30,7 @@ pub(crate) struct Span {
 
 impl Filter {
     /// Returns whether a sample is one of those that are asked for.
-    pub(crate) fn keeps(&self, named: &Named<'_>, names: &Names<'_>) -> bool {
+    pub(crate) fn keeps(&self, named: &NamedSample<'_>, names: &SampleNames<'_>) -> bool {
         let stamp = named.stamp;
         let is_in = |list: &[u32], number| list.is_empty() || list.contains(&number);
         let has = |list: &[String], name: &str| list.is_empty() || list.iter().any(|n| n == name);

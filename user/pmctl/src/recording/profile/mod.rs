@@ -18,10 +18,10 @@ use anyhow::{Context, Result, anyhow};
 pub(crate) use chain::{Details, Frame, is_above_its_chain};
 pub(crate) use filter::{Filter, Span};
 
-use crate::recording::address_spaces::{AddressSpaces, File, Name, UNKNOWN};
+use crate::recording::address_spaces::{AddressSpaces, FileNumber, NameNumber, UNKNOWN};
 use crate::recording::perfdata::{
-    self, Body, Branch, BuildId, Record, Recording, Sample, Source, Stamp, Symbol, SymbolTable,
-    Task,
+    self, Body, Branch, BuildId, Record, Recording, RecordingBytes, Sample, Stamp, Symbol,
+    SymbolTable, Task,
 };
 use crate::recording::places::Places;
 use crate::recording::symbols::{DebugFiles, jit};
@@ -42,7 +42,7 @@ pub(crate) fn open(path: &Path) -> Result<Recording> {
 /// # Errors
 /// In words, with the file's name.
 pub(crate) fn open_or(path: &Path, advice: &str) -> Result<Recording> {
-    let source = Source::open(path).map_err(|error| match error.kind() {
+    let source = RecordingBytes::open(path).map_err(|error| match error.kind() {
         ErrorKind::NotFound => anyhow!("there is no file {}\n{advice}", path.display()),
         ErrorKind::IsADirectory => anyhow!("{}", of_folder(path)),
         _ => anyhow!("can't read {}: {error}", path.display()),
@@ -93,7 +93,7 @@ fn keep_build_ids(recorded: &mut Vec<BuildId>, here: Vec<BuildId>) {
 
 /// A sample with its names.
 #[derive(Clone, Debug)]
-pub(crate) struct Named<'a> {
+pub(crate) struct NamedSample<'a> {
     pub(crate) stamp: Stamp,
     pub(crate) sample: &'a Sample,
     /// Names of the sampled address.
@@ -104,7 +104,7 @@ pub(crate) struct Named<'a> {
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Site<'a> {
     /// The file; `None` if there is none at this address.
-    file: Option<(File, &'a Path)>,
+    file: Option<(FileNumber, &'a Path)>,
     /// The function; `None` if it is not known.
     symbol: Option<&'a Symbol>,
     /// Offset from the beginning of the function.
@@ -113,12 +113,12 @@ pub(crate) struct Site<'a> {
 
 impl Site<'_> {
     /// Returns a value that is the same for all addresses of a function, and for no others.
-    pub(crate) fn function(&self) -> (Option<File>, Option<u64>) {
+    pub(crate) fn function(&self) -> (Option<FileNumber>, Option<u64>) {
         (self.number(), self.symbol.map(|symbol| symbol.start))
     }
 
     /// Returns the number of the file.
-    pub(crate) fn number(&self) -> Option<File> {
+    pub(crate) fn number(&self) -> Option<FileNumber> {
         self.file.map(|(number, _)| number)
     }
 
@@ -162,14 +162,14 @@ impl Site<'_> {
 }
 
 /// The symbols of a recording.
-pub(crate) struct Names<'a> {
+pub(crate) struct SampleNames<'a> {
     tables: HashMap<&'a str, &'a SymbolTable>,
     /// The table of each file that there was so far, by its number.
     files: Vec<Option<&'a SymbolTable>>,
     spaces: AddressSpaces,
 }
 
-impl<'a> Names<'a> {
+impl<'a> SampleNames<'a> {
     /// Returns the state before the first record.
     fn new(recording: &'a Recording) -> Self {
         let tables = &recording.notes.symbols;
@@ -190,7 +190,7 @@ impl<'a> Names<'a> {
     }
 
     /// Returns the number of a task's name; `None` if it is not known.
-    pub(crate) fn name(&self, task: Task) -> Option<Name> {
+    pub(crate) fn name(&self, task: Task) -> Option<NameNumber> {
         self.spaces.name(task)
     }
 
@@ -235,7 +235,7 @@ pub(crate) fn number(number: u32) -> String {
 /// Calls `take` for each sample, with the names as of its time. Returns which call chains could not be found out.
 pub(crate) fn each_sample(
     recording: &Recording,
-    take: impl FnMut(&Named<'_>, &Names<'_>) -> Result<()>,
+    take: impl FnMut(&NamedSample<'_>, &SampleNames<'_>) -> Result<()>,
 ) -> Result<Cuts> {
     let mut unwinder = Unwinder::default();
     walk(recording, Some(&mut unwinder), take)?;
@@ -245,7 +245,7 @@ pub(crate) fn each_sample(
 /// Calls `take` for each sample, without call chains: they may lack what is found out from stacks.
 pub(crate) fn each_sample_alone(
     recording: &Recording,
-    take: impl FnMut(&Named<'_>, &Names<'_>) -> Result<()>,
+    take: impl FnMut(&NamedSample<'_>, &SampleNames<'_>) -> Result<()>,
 ) -> Result<Cuts> {
     walk(recording, None, take)?;
     Ok(Cuts::default())
@@ -254,9 +254,9 @@ pub(crate) fn each_sample_alone(
 fn walk(
     recording: &Recording,
     mut unwinder: Option<&mut Unwinder>,
-    mut take: impl FnMut(&Named<'_>, &Names<'_>) -> Result<()>,
+    mut take: impl FnMut(&NamedSample<'_>, &SampleNames<'_>) -> Result<()>,
 ) -> Result<()> {
-    let mut names = Names::new(recording);
+    let mut names = SampleNames::new(recording);
     let programs = Recorded::of(recording);
     let has_calls = recording.has_calls();
     for record in recording.records.iter() {
@@ -272,14 +272,14 @@ fn walk(
             }
         }
         if let (Some(user), Some(unwinder)) = (&sample.user, &mut unwinder) {
-            let process = unwind::Process {
+            let process = unwind::UnwoundProcess {
                 pid: record.stamp.task.pid,
                 spaces: &names.spaces,
                 programs: &programs,
             };
             unwinder.append(process, user, &mut sample.chain);
         }
-        let named = Named {
+        let named = NamedSample {
             stamp: record.stamp,
             sample,
             site: names.site(record.stamp.task.pid, sample.ip),

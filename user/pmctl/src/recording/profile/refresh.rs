@@ -53,10 +53,10 @@ mod tests {
     use super::*;
     use crate::recording::perfdata::{Body, BuildId, Map, Record, Records, Sample, Stamp, Task};
     use crate::recording::symbols::Elf;
-    use crate::recording::symbols::testing::Split;
+    use crate::recording::symbols::testing::SplitProgram;
 
     /// A recording with a sample in each function of a program, made without its debug file.
-    fn recorded(split: &Split) -> Recording {
+    fn recorded(split: &SplitProgram) -> Recording {
         let task = Task::leader(7);
         let start = 0x40_0000;
         let map = Body::Map(Map {
@@ -101,7 +101,7 @@ mod tests {
 
     #[test]
     fn a_debug_file_that_is_installed_later_gives_names() {
-        let split = Split::new();
+        let split = SplitProgram::new();
         let mut recording = recorded(&split);
         let debug_files = split.debug_files();
         refresh(&mut recording, &debug_files).expect("it is whole");
@@ -114,7 +114,7 @@ mod tests {
 
     #[test]
     fn a_program_that_was_replaced_gives_no_names() {
-        let split = Split::new();
+        let split = SplitProgram::new();
         let mut recording = recorded(&split);
         split.put(&split.debug, "program.separate");
         recording.build_ids[0].id[0] ^= 1;

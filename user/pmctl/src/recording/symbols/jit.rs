@@ -40,12 +40,12 @@ pub(crate) fn has_ended(pid: u32) -> bool {
 
 /// The functions of a process at some places.
 #[derive(Debug, Default)]
-pub(super) struct Functions {
+pub(super) struct JitFunctions {
     /// End and name by the beginning; none overlap.
     functions: BTreeMap<u64, (u64, String)>,
 }
 
-impl Functions {
+impl JitFunctions {
     /// Reads those of a process, which may live, also in another mount and PID namespace, or have ended. The places are
     /// in their order.
     pub(super) fn read(pid: u32, places: &[u64]) -> Option<Self> {
@@ -186,7 +186,7 @@ mod tests {
     fn lines_are_functions_and_later_ones_replace_earlier_ones() {
         let text = "1000 100 old\n0x2000 0x10 a b::c(int)\nx y z\n3000\n1080 100 new\n1200 10 behind\n4000 20 ";
         let mut places = vec![0x1000, 0x10ff, 0x1180, 0x1205, 0x2000, 0x4000];
-        let functions = Functions::parse(text, &places);
+        let functions = JitFunctions::parse(text, &places);
         let name = |address| functions.at(address).map(|(_, _, name)| name);
         assert_eq!(name(0x1000), None, "its memory has another function");
         assert_eq!(functions.at(0x10ff), Some((0x1080, 0x1180, "new")));
@@ -197,14 +197,14 @@ mod tests {
         assert_eq!(functions.functions.len(), 3);
         // What is not asked for takes no memory.
         places = vec![0x1000, 0x1205];
-        let functions = Functions::parse(text, &places);
+        let functions = JitFunctions::parse(text, &places);
         assert_eq!(functions.at(0x1000), None);
         assert_eq!(functions.functions.len(), 1);
     }
 
     #[test]
     fn an_empty_function_takes_nothing() {
-        let functions = Functions::parse("1000 100 around\n1080 0 label", &[0x10c0]);
+        let functions = JitFunctions::parse("1000 100 around\n1080 0 label", &[0x10c0]);
         assert_eq!(functions.at(0x10c0), Some((0x1000, 0x1100, "around")));
     }
 
@@ -221,7 +221,7 @@ mod tests {
         }
 
         fn name(&self) -> Option<String> {
-            let functions = Functions::read(self.0.id(), &[0x1000])?;
+            let functions = JitFunctions::read(self.0.id(), &[0x1000])?;
             functions.at(0x1000).map(|(_, _, name)| name.to_owned())
         }
 

@@ -18,21 +18,21 @@ use crate::recording::perfdata::KERNEL;
 
 /// A symbol: it reaches to the next one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Found {
+pub(super) struct KernelSymbol {
     pub(super) start: u64,
     pub(super) name: String,
 }
 
 /// A part of the kernel that has symbols of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Part<'a> {
+enum KernelPart<'a> {
     Image,
     Module(&'a str),
     /// A program of BPF, by its own name.
     Program(&'a str),
 }
 
-impl<'a> Part<'a> {
+impl<'a> KernelPart<'a> {
     /// Returns the part that is mapped under this name.
     fn of(file: &'a Path) -> Self {
         let name = file.to_str().unwrap_or_default();
@@ -47,7 +47,7 @@ impl<'a> Part<'a> {
     }
 
     /// Returns whether a symbol is of this part, and names code.
-    fn has(self, symbol: &Line<'_>) -> bool {
+    fn has(self, symbol: &KallsymsLine<'_>) -> bool {
         let is_own = match self {
             Self::Image => symbol.module.is_none(),
             Self::Module(name) => symbol.module == Some(name.as_bytes()),
@@ -59,11 +59,11 @@ impl<'a> Part<'a> {
 
 /// Returns the function of a part of the running kernel at each address; of several with the same address the first. The
 /// addresses must be in ascending order.
-pub(super) fn look_up(file: &Path, addresses: &[u64]) -> Vec<Option<Found>> {
+pub(super) fn look_up(file: &Path, addresses: &[u64]) -> Vec<Option<KernelSymbol>> {
     match File::open("/proc/kallsyms") {
         Ok(lines) => {
             let lines = BufReader::with_capacity(1 << 16, lines);
-            find(lines, Part::of(file), addresses)
+            find(lines, KernelPart::of(file), addresses)
         }
         Err(_) => vec![None; addresses.len()],
     }
@@ -89,8 +89,8 @@ struct Known {
 }
 
 impl Known {
-    fn line(&self) -> Line<'_> {
-        Line {
+    fn line(&self) -> KallsymsLine<'_> {
+        KallsymsLine {
             start: self.start,
             kind: self.kind,
             name: self.name.as_bytes(),
@@ -105,9 +105,10 @@ impl Kept {
 
     /// Returns what [`look_up`] does. Where modules are, others may be by now: then all symbols are read anew, but once a
     /// minute at most.
-    pub(super) fn look_up(&mut self, file: &Path, addresses: &[u64]) -> Vec<Option<Found>> {
-        let part = Part::of(file);
-        let is_old = |since: Instant| part != Part::Image && since.elapsed() >= Self::INTERVAL;
+    pub(super) fn look_up(&mut self, file: &Path, addresses: &[u64]) -> Vec<Option<KernelSymbol>> {
+        let part = KernelPart::of(file);
+        let is_old =
+            |since: Instant| part != KernelPart::Image && since.elapsed() >= Self::INTERVAL;
         if self.since.is_none_or(is_old) {
             self.since = Some(Instant::now());
             if let Ok(lines) = File::open("/proc/kallsyms") {
@@ -148,10 +149,10 @@ impl Kept {
         name
     }
 
-    fn at(&self, part: Part<'_>, address: u64) -> Option<Found> {
+    fn at(&self, part: KernelPart<'_>, address: u64) -> Option<KernelSymbol> {
         let behind = self.symbols.partition_point(|s| s.start <= address);
         let symbol = self.symbols[..behind].last()?;
-        part.has(&symbol.line()).then(|| Found {
+        part.has(&symbol.line()).then(|| KernelSymbol {
             start: symbol.start,
             name: symbol.name.clone(),
         })
@@ -159,16 +160,18 @@ impl Kept {
 }
 
 /// Finds addresses among lines. The kernel's lines come by address, those of modules behind them come in any order.
-fn find(lines: impl BufRead, part: Part<'_>, addresses: &[u64]) -> Vec<Option<Found>> {
+fn find(lines: impl BufRead, part: KernelPart<'_>, addresses: &[u64]) -> Vec<Option<KernelSymbol>> {
     // Of each address, the last symbol behind the address before it, and whether it is a function of the part.
-    let mut nearest: Vec<(Found, bool)> = vec![Default::default(); addresses.len()];
+    let mut nearest: Vec<(KernelSymbol, bool)> = vec![Default::default(); addresses.len()];
     // The place among the addresses of the symbol before, with the addresses on its two sides.
     let (mut place, mut low, mut high) = (0, 0, 0);
     each_line(lines, |symbol| {
         match (part, symbol.module) {
             // Behind the last symbol of the image.
-            (Part::Image, Some(_)) => return ControlFlow::Break(()),
-            (Part::Module(_) | Part::Program(_), None) => return ControlFlow::Continue(()),
+            (KernelPart::Image, Some(_)) => return ControlFlow::Break(()),
+            (KernelPart::Module(_) | KernelPart::Program(_), None) => {
+                return ControlFlow::Continue(());
+            }
             _ => {}
         }
         let start = symbol.start;
@@ -189,7 +192,7 @@ fn find(lines: impl BufRead, part: Part<'_>, addresses: &[u64]) -> Vec<Option<Fo
                     }
                 }
             }
-            None if part == Part::Image => return ControlFlow::Break(()),
+            None if part == KernelPart::Image => return ControlFlow::Break(()),
             None => {}
         }
         ControlFlow::Continue(())
@@ -205,10 +208,10 @@ fn find(lines: impl BufRead, part: Part<'_>, addresses: &[u64]) -> Vec<Option<Fo
 }
 
 /// Calls `take` for each symbol, until it breaks.
-fn each_line(mut lines: impl BufRead, mut take: impl FnMut(&Line<'_>) -> ControlFlow<()>) {
+fn each_line(mut lines: impl BufRead, mut take: impl FnMut(&KallsymsLine<'_>) -> ControlFlow<()>) {
     let mut line = Vec::new();
     while lines.read_until(b'\n', &mut line).unwrap_or(0) != 0 {
-        if Line::parse(&line).is_some_and(|symbol| take(&symbol).is_break()) {
+        if KallsymsLine::parse(&line).is_some_and(|symbol| take(&symbol).is_break()) {
             return;
         }
         line.clear();
@@ -217,7 +220,7 @@ fn each_line(mut lines: impl BufRead, mut take: impl FnMut(&Line<'_>) -> Control
 
 /// A line as `ffffffff81000000 T name\t[module]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Line<'a> {
+struct KallsymsLine<'a> {
     start: u64,
     /// As `nm` has it.
     kind: u8,
@@ -225,7 +228,7 @@ struct Line<'a> {
     module: Option<&'a [u8]>,
 }
 
-impl<'a> Line<'a> {
+impl<'a> KallsymsLine<'a> {
     /// Parses a line; `None` if the address is hidden.
     fn parse(line: &'a [u8]) -> Option<Self> {
         let mut words = line.trim_ascii_end().split(u8::is_ascii_whitespace);
@@ -272,44 +275,52 @@ ffffffffc0001800 d parameter\t[module]
 ffffffffc0003000 t other\t[other]
 ffffffffc0004000 t bpf_prog_12_x\t[bpf]
 ";
-    const MODULE: Part<'_> = Part::Module("module");
+    const MODULE: KernelPart<'_> = KernelPart::Module("module");
 
     /// Addresses, and the name that each has as a part of the kernel.
-    const EXPECTED: [(Part<'_>, u64, Option<&str>); 18] = [
-        (Part::Image, 0x10, None),
-        (Part::Image, 0x1008, None),
-        (Part::Image, 0xffff_ffff_8100_0000, Some("_text")),
-        (Part::Image, 0xffff_ffff_8100_0010, Some("_text")),
-        (Part::Image, 0xffff_ffff_8100_0100, Some("first")),
-        (Part::Image, 0xffff_ffff_8100_01ff, Some("first")),
-        (Part::Image, 0xffff_ffff_8100_0210, Some("second")),
-        (Part::Image, 0xffff_ffff_8100_0310, Some("behind_data")),
+    const EXPECTED: [(KernelPart<'_>, u64, Option<&str>); 18] = [
+        (KernelPart::Image, 0x10, None),
+        (KernelPart::Image, 0x1008, None),
+        (KernelPart::Image, 0xffff_ffff_8100_0000, Some("_text")),
+        (KernelPart::Image, 0xffff_ffff_8100_0010, Some("_text")),
+        (KernelPart::Image, 0xffff_ffff_8100_0100, Some("first")),
+        (KernelPart::Image, 0xffff_ffff_8100_01ff, Some("first")),
+        (KernelPart::Image, 0xffff_ffff_8100_0210, Some("second")),
+        (
+            KernelPart::Image,
+            0xffff_ffff_8100_0310,
+            Some("behind_data"),
+        ),
         // The end of the code; data; where no part of the image is.
-        (Part::Image, 0xffff_ffff_8100_0410, None),
-        (Part::Image, 0xffff_ffff_8100_0510, None),
+        (KernelPart::Image, 0xffff_ffff_8100_0410, None),
+        (KernelPart::Image, 0xffff_ffff_8100_0510, None),
         (MODULE, 0xffff_ffff_c000_0fff, None),
         (MODULE, 0xffff_ffff_c000_1010, Some("earlier")),
         (MODULE, 0xffff_ffff_c000_1810, None),
         (MODULE, 0xffff_ffff_c000_2fff, Some("last")),
         // Where another module begins, and as a part of one that is not loaded.
         (MODULE, 0xffff_ffff_c000_3010, None),
-        (Part::Module("gone"), 0xffff_ffff_c000_1010, None),
+        (KernelPart::Module("gone"), 0xffff_ffff_c000_1010, None),
         (
-            Part::Program("bpf_prog_12_x"),
+            KernelPart::Program("bpf_prog_12_x"),
             0xffff_ffff_c000_4001,
             Some("bpf_prog_12_x"),
         ),
-        (Part::Program("bpf_prog_9_y"), 0xffff_ffff_c000_4001, None),
+        (
+            KernelPart::Program("bpf_prog_9_y"),
+            0xffff_ffff_c000_4001,
+            None,
+        ),
     ];
 
     #[test]
     fn each_address_has_the_function_of_its_part_before_it() {
-        let name = |found: &Option<Found>| found.as_ref().map(|found| found.name.clone());
+        let name = |found: &Option<KernelSymbol>| found.as_ref().map(|found| found.name.clone());
         for part in [
-            Part::Image,
+            KernelPart::Image,
             MODULE,
-            Part::Module("gone"),
-            Part::Program("bpf_prog_12_x"),
+            KernelPart::Module("gone"),
+            KernelPart::Program("bpf_prog_12_x"),
         ] {
             let of_part = EXPECTED.iter().filter(|(of, ..)| *of == part);
             let (addresses, names): (Vec<u64>, Vec<_>) = of_part
@@ -322,22 +333,22 @@ ffffffffc0004000 t bpf_prog_12_x\t[bpf]
             let found = find(LINES.as_bytes(), part, &[address]);
             assert_eq!(name(&found[0]).as_deref(), expected, "{address:x}");
         }
-        assert_eq!(find(LINES.as_bytes(), Part::Image, &[]), []);
+        assert_eq!(find(LINES.as_bytes(), KernelPart::Image, &[]), []);
     }
 
     #[test]
     fn a_part_is_known_by_its_name() {
         for (name, part) in [
-            (KERNEL, Part::Image),
-            ("[msr]", Part::Module("msr")),
+            (KERNEL, KernelPart::Image),
+            ("[msr]", KernelPart::Module("msr")),
             // Another machine's.
             (
                 "[guest.kernel.kallsyms]",
-                Part::Module("guest.kernel.kallsyms"),
+                KernelPart::Module("guest.kernel.kallsyms"),
             ),
-            ("bpf_prog_12_x", Part::Program("bpf_prog_12_x")),
+            ("bpf_prog_12_x", KernelPart::Program("bpf_prog_12_x")),
         ] {
-            assert_eq!(Part::of(Path::new(name)), part);
+            assert_eq!(KernelPart::of(Path::new(name)), part);
         }
     }
 
@@ -368,7 +379,7 @@ ffffffffc0004000 t bpf_prog_12_x\t[bpf]
     #[test]
     fn what_is_behind_all_addresses_is_not_read() {
         let mut lines = LINES.as_bytes();
-        let found = find(&mut lines, Part::Image, &[0xffff_ffff_8100_0110]);
+        let found = find(&mut lines, KernelPart::Image, &[0xffff_ffff_8100_0110]);
         assert_eq!(found[0].as_ref().map(|found| &*found.name), Some("first"));
         assert!(lines.starts_with(b"ffffffff81000300 D data"), "{lines:?}");
     }
@@ -376,7 +387,11 @@ ffffffffc0004000 t bpf_prog_12_x\t[bpf]
     #[test]
     fn hidden_addresses_are_none() {
         let lines = "0000000000000000 T _text\n0000000000000000 t x\t[m]\n";
-        let found = find(lines.as_bytes(), Part::Image, &[0xffff_ffff_8100_0110]);
+        let found = find(
+            lines.as_bytes(),
+            KernelPart::Image,
+            &[0xffff_ffff_8100_0110],
+        );
         assert_eq!(found, [None]);
     }
 }

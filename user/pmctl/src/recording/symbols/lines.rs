@@ -18,7 +18,7 @@ use super::elf::Elsewhere;
 use super::names::demangled;
 use super::sections::{content, oversized};
 use super::{DebugFiles, Elf, Located};
-use crate::recording::perfdata::Version;
+use crate::recording::perfdata::FileVersion;
 use crate::system::files;
 
 /// A text with a number: equal texts have one number.
@@ -57,7 +57,7 @@ pub(crate) struct Lines {
 #[derive(Default)]
 struct State {
     /// Files that were asked for; `None` if there is nothing in them.
-    files: AHashMap<PathBuf, Option<Found>>,
+    files: AHashMap<PathBuf, Option<DebugProgram>>,
     /// Levels by file and offset.
     levels: AHashMap<(u32, u64), Rc<[Level]>>,
     texts: AHashMap<Rc<str>, u32>,
@@ -66,7 +66,7 @@ struct State {
 
 /// A program with its debug information.
 #[derive(Clone)]
-struct Found {
+struct DebugProgram {
     elf: Rc<Elf>,
     /// The program or its debug file.
     path: Rc<Path>,
@@ -87,7 +87,7 @@ impl Lines {
     pub(crate) fn at(
         &self,
         (key, file): (u32, &Path),
-        version: Version<'_>,
+        version: FileVersion<'_>,
         offset: u64,
     ) -> Rc<[Level]> {
         let state = &mut *self.state.borrow_mut();
@@ -125,7 +125,7 @@ impl Lines {
     }
 
     /// Finds the debug information of a file.
-    fn find(&self, file: &Path, version: Version<'_>) -> Result<Found, String> {
+    fn find(&self, file: &Path, version: FileVersion<'_>) -> Result<DebugProgram, String> {
         let name = file.display();
         let none = "its source lines and inlined functions are not shown";
         let located = self.debug_files.locate(file, version);
@@ -148,7 +148,7 @@ impl Lines {
             ));
         }
         match path {
-            Some(path) => Ok(Found {
+            Some(path) => Ok(DebugProgram {
                 elf: elf.into(),
                 path: path.into(),
             }),
@@ -160,7 +160,7 @@ impl Lines {
 
     fn levels(
         &self,
-        found: &Found,
+        found: &DebugProgram,
         offset: u64,
         texts: &mut AHashMap<Rc<str>, u32>,
     ) -> Option<Rc<[Level]>> {

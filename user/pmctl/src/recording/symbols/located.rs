@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use super::{DebugFiles, Elf};
-use crate::recording::perfdata::{FileFacts, Version};
+use crate::recording::perfdata::{FileFacts, FileVersion};
 
 /// A file that was recorded.
 #[derive(Clone, Debug)]
@@ -49,13 +49,13 @@ impl DebugFiles {
     ///
     /// # Errors
     /// Why there is none.
-    pub(crate) fn locate(&self, path: &Path, version: Version<'_>) -> Result<Located, Absence> {
+    pub(crate) fn locate(&self, path: &Path, version: FileVersion<'_>) -> Result<Located, Absence> {
         let here = Elf::read(path);
         let absence = match (&here, version) {
             (None, _) => Absence::Missing,
             (
                 Some(_),
-                Version {
+                FileVersion {
                     build_id: None,
                     facts: None,
                 },

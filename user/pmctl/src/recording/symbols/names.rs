@@ -11,7 +11,7 @@ use blazesym::symbolize::{Input, Symbolized, Symbolizer};
 use blazesym::{Addr, Pid};
 use cpp_demangle::{DemangleOptions, ParseOptions};
 
-use super::jit::{self, Functions};
+use super::jit::{self, JitFunctions};
 use super::length::{LONGEST, capped};
 use super::sections::oversized;
 use super::{DebugFiles, Elf, Targets, kallsyms};
@@ -19,14 +19,14 @@ use crate::recording::perfdata::VDSO;
 use crate::recording::perfdata::{FileFacts, Symbol, SymbolTable, is_kernel};
 
 /// Looks functions up.
-pub(crate) struct Names {
+pub(crate) struct SymbolFinder {
     symbolizer: Symbolizer,
     debug_files: DebugFiles,
     /// All names of the kernel, if they are kept for further calls.
     kernel: Option<RefCell<kallsyms::Kept>>,
 }
 
-impl Names {
+impl SymbolFinder {
     /// Creates one that has read nothing yet, and looks for separate debug files in these folders.
     pub(crate) fn new(debug_files: DebugFiles) -> Self {
         Self {
@@ -71,10 +71,10 @@ impl Names {
         } else if file == Path::new(VDSO) {
             table.symbols = symbols(&places, &self.of_vdso(&places));
         } else if let Some(pid) = jit::process_of(file) {
-            let functions = Functions::read(pid, &places).unwrap_or_default();
+            let functions = JitFunctions::read(pid, &places).unwrap_or_default();
             let found = places.iter().map(|place| {
                 let (start, end, name) = functions.at(*place)?;
-                Some(Function {
+                Some(FoundFunction {
                     offset: place - start,
                     size: end - start,
                     name: name.to_owned(),
@@ -112,14 +112,14 @@ impl Names {
     }
 
     /// Returns the functions of the running kernel or of a module at these addresses, which are in their order.
-    fn of_kernel(&self, file: &Path, addresses: &[Addr]) -> Vec<Option<Function>> {
+    fn of_kernel(&self, file: &Path, addresses: &[Addr]) -> Vec<Option<FoundFunction>> {
         let found = match &self.kernel {
             Some(kept) => kept.borrow_mut().look_up(file, addresses),
             None => kallsyms::look_up(file, addresses),
         };
-        let function = |(found, address): (Option<kallsyms::Found>, &Addr)| {
+        let function = |(found, address): (Option<kallsyms::KernelSymbol>, &Addr)| {
             let found = found?;
-            Some(Function {
+            Some(FoundFunction {
                 offset: address - found.start,
                 size: 0,
                 name: found.name,
@@ -129,7 +129,7 @@ impl Names {
     }
 
     /// In the vDSO, which is the same in all programs and in no file: pmctl has it, too.
-    fn of_vdso(&self, places: &[u64]) -> Vec<Option<Function>> {
+    fn of_vdso(&self, places: &[u64]) -> Vec<Option<FoundFunction>> {
         let Some(start) = vdso() else {
             return vec![None; places.len()];
         };
@@ -145,7 +145,7 @@ impl Names {
         self.functions(&source, Input::AbsAddr(&addresses), addresses.len())
     }
 
-    fn of_file(&self, file: &Path, addresses: &[Addr]) -> Vec<Option<Function>> {
+    fn of_file(&self, file: &Path, addresses: &[Addr]) -> Vec<Option<FoundFunction>> {
         if oversized(file, false).is_some() {
             return vec![None; addresses.len()];
         }
@@ -161,10 +161,10 @@ impl Names {
         source: &Source<'_>,
         input: Input<&[Addr]>,
         count: usize,
-    ) -> Vec<Option<Function>> {
+    ) -> Vec<Option<FoundFunction>> {
         let found = self.symbolizer.symbolize(source, input);
         let function = |found| match found {
-            Symbolized::Sym(symbol) => Some(Function {
+            Symbolized::Sym(symbol) => Some(FoundFunction {
                 offset: symbol.offset as u64,
                 size: symbol.size.map_or(0, |size| size as u64),
                 name: symbol.name.into_owned(),
@@ -179,26 +179,26 @@ impl Names {
 }
 
 /// Gives stubs for functions elsewhere their names: a symbol table has none, and the function in front of them is another.
-fn name_stubs(file: &Path, elf: &Elf, addresses: &[Addr], found: &mut [Option<Function>]) {
+fn name_stubs(file: &Path, elf: &Elf, addresses: &[Addr], found: &mut [Option<FoundFunction>]) {
     let mut targets = None;
     for (found, address) in found.iter_mut().zip(addresses) {
         if !elf.has_stub(*address) {
             continue;
         }
         let targets = targets.get_or_insert_with(|| Targets::of(file));
-        let stub = targets.at(*address).map(|(name, offset)| Function {
+        let stub = targets.at(*address).map(|(name, offset)| FoundFunction {
             offset,
             size: 0,
             name: name.to_owned(),
         });
-        let is_inside = |function: &Function| function.offset < function.size;
+        let is_inside = |function: &FoundFunction| function.offset < function.size;
         *found = stub.or(found.take().filter(is_inside));
     }
 }
 
 /// A function as it was found at an address.
 #[derive(Clone, Debug)]
-struct Function {
+struct FoundFunction {
     /// Offset of the address from the function's beginning, in bytes.
     offset: u64,
     /// Size in bytes; 0 if it is not known.
@@ -207,10 +207,10 @@ struct Function {
 }
 
 /// Returns the functions that were found at these places, which are in their order.
-fn symbols(places: &[u64], found: &[Option<Function>]) -> Vec<Symbol> {
+fn symbols(places: &[u64], found: &[Option<FoundFunction>]) -> Vec<Symbol> {
     let mut symbols: Vec<Symbol> = Vec::new();
     for (place, function) in places.iter().zip(found) {
-        let Some(Function { offset, size, name }) = function else {
+        let Some(FoundFunction { offset, size, name }) = function else {
             continue;
         };
         let start = place.saturating_sub(*offset);

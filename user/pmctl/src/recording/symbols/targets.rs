@@ -165,7 +165,7 @@ mod tests {
 
     use ahash::AHashSet;
 
-    use crate::recording::symbols::{DebugFiles, Elf, Names};
+    use crate::recording::symbols::{DebugFiles, Elf, SymbolFinder};
 
     /// Compiles a program that calls `strlen`, and returns its targets.
     fn targets(flags: &[&str]) -> Targets {
@@ -214,7 +214,7 @@ mod tests {
             let size = fs::metadata(&path).expect("it is there").len();
             let place = (0..size).find(|place| elf.address(*place) == Some(stub.start));
             let places = AHashSet::from_iter([place.expect("it is in the file") + 1]);
-            let table = Names::new(DebugFiles::of_user()).look_up(&path, &places);
+            let table = SymbolFinder::new(DebugFiles::of_user()).look_up(&path, &places);
             let names: Vec<&str> = table.symbols.iter().map(|s| &s.name[..]).collect();
             assert_eq!(names, ["strlen@plt"], "{flags:?}");
         }

@@ -11,7 +11,7 @@ use object::{Object, ObjectSymbol};
 use tempfile::TempDir;
 
 use super::debug_files::hexadecimal;
-use super::{DebugFiles, Elf, Names, jit};
+use super::{DebugFiles, Elf, SymbolFinder, jit};
 use crate::recording::perfdata::{
     Body, BuildId, Map, Record, Recording, Records, Sample, Stamp, Task,
 };
@@ -23,7 +23,7 @@ int main(int argc, char **argv) { return shown(argc); }
 ";
 
 /// A program without a symbol table, and its debug file.
-pub(crate) struct Split {
+pub(crate) struct SplitProgram {
     pub(crate) folder: TempDir,
     pub(crate) program: PathBuf,
     pub(crate) debug: PathBuf,
@@ -106,7 +106,7 @@ pub(crate) fn run(command: &mut Command) {
     assert!(output.status.success(), "{command:?}: {output:?}");
 }
 
-impl Split {
+impl SplitProgram {
     /// Compiles a program, and splits it.
     pub(crate) fn new() -> Self {
         let folder = tempfile::tempdir().expect("a folder can be made");
@@ -124,7 +124,7 @@ impl Split {
 
     /// Returns the names that are found, and whether the file has them all.
     pub(crate) fn names(&self) -> (Vec<String>, bool) {
-        let names = Names::new(self.debug_files());
+        let names = SymbolFinder::new(self.debug_files());
         let places = AHashSet::from_iter([self.hidden + 1, self.shown + 2]);
         let table = names.look_up(&self.program, &places);
         for symbol in &table.symbols {

@@ -10,20 +10,20 @@ use std::process::Command;
 use nix::sys::stat::Mode;
 use nix::unistd::mkfifo;
 
-use super::testing::{Inlined, Split, compile, run};
-use super::{DebugFiles, Lines, Names};
-use crate::recording::perfdata::Version;
+use super::testing::{Inlined, SplitProgram, compile, run};
+use super::{DebugFiles, Lines, SymbolFinder};
+use crate::recording::perfdata::FileVersion;
 
 #[test]
 fn a_stripped_program_has_exported_functions() {
-    let (names, all) = Split::new().names();
+    let (names, all) = SplitProgram::new().names();
     assert_eq!(names, ["shown"]);
     assert!(!all);
 }
 
 #[test]
 fn a_debug_file_has_all_functions() {
-    let split = Split::new();
+    let split = SplitProgram::new();
     let id = split.build_id();
     let (first, rest) = id.split_at(2);
     for path in [
@@ -44,7 +44,7 @@ fn a_debug_file_has_all_functions() {
 
 #[test]
 fn a_debug_link_is_followed_below_the_system_s_folder() {
-    let split = Split::new();
+    let split = SplitProgram::new();
     let folder = split.folder.path().canonicalize().expect("it is there");
     let inside = folder.strip_prefix("/").expect("it is absolute").display();
     // Its path may be through a symbolic link.
@@ -55,7 +55,7 @@ fn a_debug_link_is_followed_below_the_system_s_folder() {
 
 #[test]
 fn the_debug_file_of_another_version_has_no_names() {
-    let split = Split::new();
+    let split = SplitProgram::new();
     let other = split.folder.path().join("other");
     fs::create_dir(&other).expect("it can be made");
     let (_, other) = compile(&other, "program", 2);
@@ -81,7 +81,7 @@ fn functions_of_the_vdso_have_names() {
     if !maps.contains("[vdso]") {
         return;
     }
-    let names = Names::new(DebugFiles::of_user());
+    let names = SymbolFinder::new(DebugFiles::of_user());
     let places = (0..0x2000).collect();
     let table = names.look_up(Path::new("[vdso]"), &places);
     assert!(
@@ -96,7 +96,7 @@ fn functions_of_the_vdso_have_names() {
 #[test]
 fn a_pipe_beside_the_debug_information_is_not_opened() {
     let program = Inlined::new(&["-g"]);
-    let version = Version {
+    let version = FileVersion {
         build_id: Some(&program.build_id),
         facts: None,
     };
@@ -118,7 +118,7 @@ fn a_pipe_beside_the_debug_information_is_not_opened() {
 
 /// The line of a place in a program, and what is said of its debug information.
 fn line_of(program: &Inlined) -> (bool, Vec<String>) {
-    let version = Version {
+    let version = FileVersion {
         build_id: Some(&program.build_id),
         facts: None,
     };
@@ -154,7 +154,7 @@ fn what_is_not_read_of_debug_information_is_told() {
 
 #[test]
 fn a_small_symbol_table_has_all_functions() {
-    let split = Split::new();
+    let split = SplitProgram::new();
     let at = |name: &str| split.folder.path().join(name);
     run(Command::new("objcopy")
         .args(["--strip-all", "--keep-symbol=hidden"])

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use super::cuts::Reason;
-use super::tables::{Tables, with_file};
+use super::tables::{UnwindTables, with_file};
 use crate::recording::address_spaces::{self as mapped, AddressSpaces};
 use crate::recording::perfdata::Recording;
 use crate::recording::perfdata::VDSO;
@@ -19,7 +19,7 @@ pub(crate) trait Programs {
     ///
     /// # Errors
     /// Why there is none.
-    fn find(&self, file: mapped::File, spaces: &AddressSpaces) -> Result<PathBuf, Absence>;
+    fn find(&self, file: mapped::FileNumber, spaces: &AddressSpaces) -> Result<PathBuf, Absence>;
 }
 
 /// The files of a recording.
@@ -51,7 +51,7 @@ impl<'a> Recorded<'a> {
 }
 
 impl Programs for Recorded<'_> {
-    fn find(&self, file: mapped::File, spaces: &AddressSpaces) -> Result<PathBuf, Absence> {
+    fn find(&self, file: mapped::FileNumber, spaces: &AddressSpaces) -> Result<PathBuf, Absence> {
         self.find(spaces.path(file))
     }
 }
@@ -78,10 +78,10 @@ pub(crate) fn vdso(id: Option<&[u8]>, debug_files: &DebugFiles) -> Result<PathBu
 
 /// Reads the tables of a file.
 pub(super) fn tables(
-    file: mapped::File,
+    file: mapped::FileNumber,
     spaces: &AddressSpaces,
     programs: &dyn Programs,
-) -> Result<Tables, Reason> {
+) -> Result<UnwindTables, Reason> {
     let name = spaces.path(file);
     if name != Path::new(VDSO) && (!name.is_absolute() || jit::process_of(name).is_some()) {
         return Err(Reason::NoFile);
@@ -95,11 +95,11 @@ pub(super) fn tables(
     let tables = if path == Path::new(VDSO) {
         own_vdso().and_then(|bytes| {
             let file = object::File::parse(&*bytes).ok()?;
-            Some(Tables::read(Elf::of(&file), None, &file))
+            Some(UnwindTables::read(Elf::of(&file), None, &file))
         })
     } else {
         with_file(&path, |file| {
-            Tables::read(Elf::of(file), Some(path.clone()), file)
+            UnwindTables::read(Elf::of(file), Some(path.clone()), file)
         })
     };
     tables.ok_or_else(|| Reason::Missing(name.to_owned()))

@@ -2,7 +2,7 @@
 //! The callers of functions that have no frame pointers: from the registers and the stack of a program, and from the
 //! tables that compilers make for exceptions (`.eh_frame`) and for debuggers (`.debug_frame`).
 //!
-//! [`Tables`] are those of a file. They give for each address a [`Step`]: where the function's caller has its registers
+//! [`UnwindTables`] are those of a file. They give for each address a [`Step`]: where the function's caller has its registers
 //! by then. Steps are kept, for most samples are where others were.
 
 mod cuts;
@@ -22,7 +22,7 @@ use cuts::Reason;
 pub(crate) use files::{Programs, Recorded, vdso, vdso_build_id};
 use memory::{Registers, Stack};
 use step::{Step, by_frame_pointer, is_outermost};
-use tables::Tables;
+use tables::UnwindTables;
 
 use crate::recording::address_spaces::AddressSpaces;
 use crate::recording::perfdata::UserStack;
@@ -43,7 +43,7 @@ const CALLS: usize = 32;
 pub(crate) struct Unwinder {
     debug_files: DebugFiles,
     /// The tables of each file that was asked for, by its number; why there are none.
-    files: AHashMap<u32, Result<Tables, Reason>>,
+    files: AHashMap<u32, Result<UnwindTables, Reason>>,
     /// By file and offset.
     steps: AHashMap<(u32, u64), Result<Step, Reason>>,
     cuts: Cuts,
@@ -63,7 +63,7 @@ impl Default for Unwinder {
 
 /// A process, and where the files are that it has mapped.
 #[derive(Clone, Copy)]
-pub(crate) struct Process<'a> {
+pub(crate) struct UnwoundProcess<'a> {
     pub(crate) pid: u32,
     pub(crate) spaces: &'a AddressSpaces,
     pub(crate) programs: &'a dyn Programs,
@@ -82,7 +82,12 @@ impl Unwinder {
 
     /// Appends the program's part of a call chain: its address, and those of the calls that led there. These are of the
     /// calls and not behind them, as with perf.
-    pub(crate) fn append(&mut self, process: Process<'_>, user: &UserStack, chain: &mut Vec<u64>) {
+    pub(crate) fn append(
+        &mut self,
+        process: UnwoundProcess<'_>,
+        user: &UserStack,
+        chain: &mut Vec<u64>,
+    ) {
         chain.push(UNWOUND);
         let result = self.walk(process, user, chain);
         self.cuts.add(result.err(), user.wanted);
@@ -98,7 +103,7 @@ impl Unwinder {
 
     fn walk(
         &mut self,
-        process: Process<'_>,
+        process: UnwoundProcess<'_>,
         user: &UserStack,
         chain: &mut Vec<u64>,
     ) -> Result<(), Reason> {
@@ -150,8 +155,12 @@ impl Unwinder {
     }
 
     /// Returns the step at an address, and the tables that it is of.
-    fn step(&mut self, process: Process<'_>, address: u64) -> Result<(&Step, &Tables), Reason> {
-        let Process {
+    fn step(
+        &mut self,
+        process: UnwoundProcess<'_>,
+        address: u64,
+    ) -> Result<(&Step, &UnwindTables), Reason> {
+        let UnwoundProcess {
             pid,
             spaces,
             programs,

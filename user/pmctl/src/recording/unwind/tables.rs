@@ -21,9 +21,9 @@ const WORD: u8 = 8;
 type Bytes<'a> = EndianSlice<'a, LittleEndian>;
 
 /// The tables of a program or library.
-pub(super) struct Tables {
+pub(super) struct UnwindTables {
     elf: Elf,
-    sections: Vec<Section>,
+    sections: Vec<TableSection>,
     context: UnwindContext<usize>,
     /// Addresses of the linker's stubs, through which functions elsewhere are called.
     stubs: Vec<Range<u64>>,
@@ -32,7 +32,7 @@ pub(super) struct Tables {
 }
 
 /// A section with tables.
-struct Section {
+struct TableSection {
     kind: Kind,
     bytes: Vec<u8>,
     bases: BaseAddresses,
@@ -55,15 +55,15 @@ enum Index {
     Sorted(Vec<(u64, usize)>),
 }
 
-impl Tables {
+impl UnwindTables {
     /// Takes the tables of a file.
     pub(super) fn read<'a, R: ReadRef<'a>>(
         elf: Elf,
         path: Option<PathBuf>,
         file: &object::File<'a, R>,
     ) -> Self {
-        let exceptions = Section::exceptions(file);
-        let debug = Section::debug(file);
+        let exceptions = TableSection::exceptions(file);
+        let debug = TableSection::debug(file);
         let stubs = file.sections().filter_map(|section| {
             let is_stubs = section.name().is_ok_and(|name| name.starts_with(".plt"));
             let start = section.address();
@@ -92,7 +92,7 @@ impl Tables {
         let debug_file = debug_files.find(&path, &self.elf)?;
         let next = self.sections.len();
         let found = with_file(&debug_file, |file| {
-            Section::debug(file).into_iter().collect::<Vec<_>>()
+            TableSection::debug(file).into_iter().collect::<Vec<_>>()
         });
         self.sections.extend(found?);
         self.step_in(next, address)
@@ -108,14 +108,14 @@ impl Tables {
     }
 }
 
-impl Expressions for Tables {
+impl Expressions for UnwindTables {
     fn expression(&self, section: usize, expression: &UnwindExpression<usize>) -> Option<&[u8]> {
         let bytes = self.sections.get(section)?.bytes.get(expression.offset..)?;
         bytes.get(..expression.length)
     }
 }
 
-impl Section {
+impl TableSection {
     fn exceptions<'a, R: ReadRef<'a>>(file: &object::File<'a, R>) -> Option<Self> {
         let bytes = content(file, ".eh_frame")?;
         let at = |name| file.section_by_name(name).map_or(0, |s| s.address());

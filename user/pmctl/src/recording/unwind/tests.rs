@@ -10,7 +10,7 @@ use proptest::prelude::*;
 use tempfile::TempDir;
 
 use super::cuts::Reason;
-use super::{Cuts, Process, Recorded, Unwinder, vdso_build_id};
+use super::{Cuts, Recorded, Unwinder, UnwoundProcess, vdso_build_id};
 use crate::recording::address_spaces::AddressSpaces;
 use crate::recording::perfdata::{
     Body, BuildId, Map, Record, Recording, Records, Sample, Stamp, Task, UserStack,
@@ -394,7 +394,7 @@ proptest! {
         user.registers[8] = near(&at);
         let mut chain = Vec::new();
         let recording = Recording::default();
-        let process = Process {
+        let process = UnwoundProcess {
             pid: PID,
             spaces: &spaces,
             programs: &Recorded::of(&recording),

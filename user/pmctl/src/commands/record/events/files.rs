@@ -13,13 +13,13 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 
 use super::maps::Maps;
-use super::plan::{Plan, Tasks};
+use super::plan::{SampledTasks, SamplingPlan};
 use super::samplers::Samplers;
-use super::stream::Stream;
+use super::stream::RingStream;
 use crate::args::{EventOptions, SwitchOutput};
+use crate::commands::record::destination::{Destination, old};
 use crate::commands::record::local_time::LocalTime;
 use crate::commands::record::summary::{Written, summarize};
-use crate::commands::record::target::{Target, old};
 use crate::recording::perfdata::{Event, Finished, Host, Loss, Notes};
 use crate::system::files::private;
 use crate::system::stdio::complain;
@@ -33,7 +33,7 @@ const LEFT: &str = "a program was executed with more rights than its caller has 
 /// The files of a recording.
 pub(super) struct Files<'a> {
     options: &'a EventOptions,
-    target: Target,
+    destination: Destination,
     events: Vec<Event>,
     host: Host,
     scope: String,
@@ -58,16 +58,16 @@ impl<'a> Files<'a> {
     /// Opens the destination of the command line.
     pub(super) fn new(
         options: &'a EventOptions,
-        target: Target,
-        (plan, tasks): (&Plan, &Tasks),
+        destination: Destination,
+        (plan, tasks): (&SamplingPlan, &SampledTasks),
         host: Host,
     ) -> Self {
         Self {
             options,
-            target,
+            destination,
             events: plan.describe(),
             host,
-            scope: options.common.subject_in_words(),
+            scope: options.common.target_in_words(),
             degraded: plan.degraded.clone(),
             smallest_period: plan.smallest_period(),
             tasks_only: tasks.are_some(),
@@ -81,7 +81,7 @@ impl<'a> Files<'a> {
     }
 
     fn cannot_write(&self) -> String {
-        format!("can't write {}", self.target.name())
+        format!("can't write {}", self.destination.name())
     }
 
     /// Returns how long the file may get by the clock: until the next one begins.
@@ -93,7 +93,7 @@ impl<'a> Files<'a> {
     }
 
     /// Returns whether a new file is due.
-    pub(super) fn is_due(&self, stream: &Stream) -> bool {
+    pub(super) fn is_due(&self, stream: &RingStream) -> bool {
         match self.options.switch_output {
             Some(SwitchOutput::Time(limit)) => self.since.elapsed() >= limit,
             Some(SwitchOutput::Size(limit)) => stream.size() >= limit,
@@ -102,7 +102,7 @@ impl<'a> Files<'a> {
     }
 
     /// Begins the first file, unless it is written at the end only.
-    pub(super) fn begin(&mut self, stream: &mut Stream) -> Result<()> {
+    pub(super) fn begin(&mut self, stream: &mut RingStream) -> Result<()> {
         self.since = Instant::now();
         if self.options.overwrite {
             return Ok(());
@@ -110,8 +110,8 @@ impl<'a> Files<'a> {
         self.open(stream)
     }
 
-    fn open(&self, stream: &mut Stream) -> Result<()> {
-        let sink = self.target.begin(self.events.clone(), &self.host);
+    fn open(&self, stream: &mut RingStream) -> Result<()> {
+        let sink = self.destination.begin(self.events.clone(), &self.host);
         sink.and_then(|sink| stream.begin(sink))
             .with_context(|| self.cannot_write())
     }
@@ -119,7 +119,7 @@ impl<'a> Files<'a> {
     /// Ends the file, and begins the next one.
     pub(super) fn switch(
         &mut self,
-        stream: &mut Stream,
+        stream: &mut RingStream,
         samplers: &mut Samplers,
         maps: &mut Maps,
     ) -> Result<()> {
@@ -146,7 +146,7 @@ impl<'a> Files<'a> {
     /// Ends the last file, and tells the user about it. Returns whether it has all samples.
     pub(super) fn end(
         &mut self,
-        stream: &mut Stream,
+        stream: &mut RingStream,
         samplers: &mut Samplers,
         maps: &mut Maps,
     ) -> Result<bool> {
@@ -158,7 +158,7 @@ impl<'a> Files<'a> {
 
     fn close(
         &mut self,
-        stream: &mut Stream,
+        stream: &mut RingStream,
         samplers: &mut Samplers,
         maps: &mut Maps,
     ) -> Result<(Notes, Written)> {
@@ -169,7 +169,7 @@ impl<'a> Files<'a> {
             self.open(stream)?;
             stream.dump(samplers, maps)?;
         }
-        let name = self.target.name();
+        let name = self.destination.name();
         let cannot_write = || format!("can't write {name}");
         let (symbols, build_ids) = stream.end().with_context(cannot_write)?;
         let totals = samplers.totals()?;
@@ -198,8 +198,8 @@ impl<'a> Files<'a> {
         } = stream
             .finish(&self.host, &build_ids, &mut notes)
             .with_context(cannot_write)?;
-        let renamed = match (self.options.switch_output, &self.target) {
-            (Some(_), Target::File(path)) => {
+        let renamed = match (self.options.switch_output, &self.destination) {
+            (Some(_), Destination::File(path)) => {
                 Some(rename(path, &output).with_context(cannot_write)?)
             }
             _ => None,
@@ -303,15 +303,15 @@ fn rename(path: &Path, file: &File) -> io::Result<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::commands::record::target::Sink;
+    use crate::commands::record::destination::Sink;
 
     #[test]
     fn two_recordings_with_one_name_keep_their_files() {
         let folder = tempfile::tempdir().expect("a folder can be made");
         let path = folder.path().join("q.data");
         let begin = |text: &str| {
-            let target = Target::open(&path).expect("it can be written");
-            let sink = target.begin(Vec::new(), &Host::default());
+            let destination = Destination::open(&path).expect("it can be written");
+            let sink = destination.begin(Vec::new(), &Host::default());
             assert!(matches!(sink, Ok(Sink::File(_))));
             drop(sink);
             fs::write(&path, text).expect("there is room");

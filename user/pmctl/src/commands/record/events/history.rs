@@ -11,7 +11,7 @@ const RECENT: usize = 1 << 16;
 /// The tasks that live, and what they have mapped.
 #[derive(Debug, Default)]
 pub(super) struct History {
-    processes: BTreeMap<u32, Process>,
+    processes: BTreeMap<u32, ProcessHistory>,
     /// The kernel's memory, by address.
     kernel: BTreeMap<u64, Record>,
     /// What was not folded into the others yet.
@@ -19,7 +19,7 @@ pub(super) struct History {
 }
 
 #[derive(Clone, Debug, Default)]
-struct Process {
+struct ProcessHistory {
     /// Thread names by TID.
     names: BTreeMap<u32, String>,
     maps: Vec<Map>,
@@ -68,7 +68,7 @@ impl History {
             Body::Comm { task, name, exec } => {
                 let process = self.processes.entry(task.pid).or_default();
                 if *exec {
-                    *process = Process::default();
+                    *process = ProcessHistory::default();
                 }
                 process.names.insert(task.tid, name.clone());
             }

@@ -6,8 +6,8 @@ use std::mem;
 use ahash::AHashSet;
 use nix::errno::Errno;
 
-use super::plan::Tasks;
-use crate::commands::record::perf_ring::{ALL_TASKS, Ring, refusal_reason};
+use super::plan::SampledTasks;
+use crate::commands::record::perf_ring::{ALL_TASKS, PerfRing, refusal_reason};
 use crate::recording::perfdata::{Attr, Body, Parts, Record, Stamp, decode};
 use crate::recording::procfs;
 
@@ -17,7 +17,7 @@ const PAGES: usize = 32;
 /// The source of mappings.
 pub(super) struct Maps {
     /// perf's rings, of each CPU; `None` if perf is not allowed.
-    rings: Option<Vec<Ring>>,
+    rings: Option<Vec<PerfRing>>,
     /// Records that were not taken yet.
     news: Vec<Record>,
     /// Processes whose memory has to be read, with the time from which on it holds.
@@ -32,7 +32,7 @@ pub(super) struct Maps {
 
 impl Maps {
     /// Opens perf's events of these tasks, on all CPUs that are online.
-    pub(super) fn open(tasks: &Tasks, online: &[u32]) -> Self {
+    pub(super) fn open(tasks: &SampledTasks, online: &[u32]) -> Self {
         let mut maps = Self {
             rings: None,
             news: Vec::new(),
@@ -55,7 +55,7 @@ impl Maps {
     }
 
     /// Reads the state before the recording, which has samples `of_kernel` or not.
-    pub(super) fn begin(&mut self, tasks: &Tasks, of_kernel: bool) {
+    pub(super) fn begin(&mut self, tasks: &SampledTasks, of_kernel: bool) {
         let kernel = procfs::kernel();
         if kernel.is_empty() && of_kernel {
             self.degraded.push(
@@ -70,7 +70,7 @@ impl Maps {
             let processes: AHashSet<u32> = processes.collect();
             for pid in processes {
                 // The command's is pmctl's own until the exec: names from there would be wrong ones.
-                if !matches!(tasks, Tasks::Command { .. }) {
+                if !matches!(tasks, SampledTasks::Command { .. }) {
                     self.news.extend(procfs::process(pid));
                 }
                 self.watched.insert(pid);
@@ -152,7 +152,7 @@ impl Maps {
 }
 
 /// Opens perf's events, with a ring for each CPU.
-fn rings(tasks: &Tasks, online: &[u32]) -> Result<Vec<Ring>, Errno> {
+fn rings(tasks: &SampledTasks, online: &[u32]) -> Result<Vec<PerfRing>, Errno> {
     let attr = Attr::tasks(true, !tasks.are_some());
     let number = |tid: &u32| i32::try_from(*tid).unwrap_or(i32::MAX);
     let tids: Vec<i32> = match tasks.tids() {
@@ -161,10 +161,10 @@ fn rings(tasks: &Tasks, online: &[u32]) -> Result<Vec<Ring>, Errno> {
     };
     let mut rings = Vec::new();
     for cpu in online {
-        let mut ring: Option<Ring> = None;
+        let mut ring: Option<PerfRing> = None;
         for tid in &tids {
             let opened = match &mut ring {
-                None => Ring::open(&attr, *tid, *cpu, PAGES).map(|new| ring = Some(new)),
+                None => PerfRing::open(&attr, *tid, *cpu, PAGES).map(|new| ring = Some(new)),
                 Some(ring) => ring.add(&attr, *tid, *cpu),
             };
             match opened {

@@ -19,15 +19,15 @@ use perfmon::Device;
 
 use self::files::Files;
 use self::maps::Maps;
-use self::plan::{Plan, Tasks};
+use self::plan::{SampledTasks, SamplingPlan};
 pub(crate) use self::samplers::OWN_COMMAND;
 use self::samplers::Samplers;
-use self::stream::Stream;
+use self::stream::RingStream;
+use super::destination::Destination;
 use super::host::host;
 use super::opening::Opening;
-use super::target::Target;
-use crate::args::{CallGraph, EventOptions, Subject};
-use crate::events::threads::Asked;
+use crate::args::{CallGraph, EventOptions, RecordTarget};
+use crate::events::threads::TaskList;
 use crate::system::child::{Ending, Waiting};
 use crate::system::exit::{self, Usage};
 use crate::system::signals::Signals;
@@ -42,12 +42,12 @@ pub(super) fn record(options: &EventOptions) -> Result<u8> {
         command,
     } = Opening::new(common)?;
     // Before the events: what there is not can't be sampled.
-    let asked = match &common.subject {
-        Subject::Tasks(asked) => asked.clone(),
-        _ => Asked::default(),
+    let asked = match &common.target {
+        RecordTarget::Tasks(asked) => asked.clone(),
+        _ => TaskList::default(),
     };
     asked.threads()?;
-    let mut plan = Plan::new(options, &pmu)?;
+    let mut plan = SamplingPlan::new(options, &pmu)?;
     let device = Device::open().map_err(exit::with_help)?;
     plan.ask_highest(&device)?;
     let properties = device.properties();
@@ -61,7 +61,7 @@ pub(super) fn record(options: &EventOptions) -> Result<u8> {
         return Err(Usage(reason.to_owned()).into());
     }
     // Before the work: a user that can't write the file learns it now.
-    let target = Target::open(&common.output)?;
+    let destination = Destination::open(&common.output)?;
     let signals = match options.switch_output {
         Some(_) => Signals::hold_with(Signal::SIGUSR2)?,
         None => Signals::hold()?,
@@ -72,7 +72,7 @@ pub(super) fn record(options: &EventOptions) -> Result<u8> {
         .transpose()?;
     let pid = waiting.as_ref().map(Waiting::pid);
     let (tasks, mut maps, mut samplers) = asked.settle(|threads| {
-        let tasks = Tasks::new(&common.subject, (pid, &threads), &online);
+        let tasks = SampledTasks::new(&common.target, (pid, &threads), &online);
         // Before the samples: what they need to be understood comes first.
         let maps = Maps::open(&tasks, &online);
         // Those of rings that are overwritten would be lost.
@@ -81,9 +81,9 @@ pub(super) fn record(options: &EventOptions) -> Result<u8> {
         Ok((tasks, maps, samplers))
     })?;
     maps.begin(&tasks, plan.has_kernel());
-    let mut files = Files::new(options, target, (&plan, &tasks), host(online.len())?);
+    let mut files = Files::new(options, destination, (&plan, &tasks), host(online.len())?);
     let has_history = options.overwrite || options.switch_output.is_some();
-    let mut stream = Stream::new(&plan, has_history, options.max_size);
+    let mut stream = RingStream::new(&plan, has_history, options.max_size);
     files.begin(&mut stream)?;
     let ending = run::run(
         options,

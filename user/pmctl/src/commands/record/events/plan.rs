@@ -7,7 +7,7 @@ use perfmon::spec::{self, EventSpec, SampleRate};
 use perfmon::{Device, Modes, Pmu};
 
 use super::limit::{limit, no_limit, takes, too_often};
-use crate::args::{CallGraph, Callers, EventOptions, Frequency, KernelCallers, Rate, Subject};
+use crate::args::{CallGraph, Callers, EventOptions, Frequency, KernelCallers, Rate, RecordTarget};
 use crate::commands::record::sampled::{DEFAULT, MIXED_BRANCHES, kind, refuse_unsampled};
 use crate::events::modes;
 use crate::events::schedule;
@@ -16,17 +16,17 @@ use crate::recording::perfdata::{self, Attr, BranchKinds, Parts, UserStack};
 use crate::system::exit::Usage;
 use crate::system::pmu::idle;
 
-/// The frequency of `-F max`, until [`Plan::ask_highest`] has asked for it. No driver takes it.
+/// The frequency of `-F max`, until [`SamplingPlan::ask_highest`] has asked for it. No driver takes it.
 const HIGHEST: SampleRate = SampleRate::Frequency(u64::MAX);
 
 /// An event of a recording.
 #[derive(Clone, Debug)]
-pub(super) struct Planned {
+pub(super) struct SampledEvent {
     pub(super) spec: EventSpec,
     rate: SampleRate,
 }
 
-impl Planned {
+impl SampledEvent {
     /// Returns a function that tells whether the driver takes a frequency; `None` if it refuses the event at any frequency.
     fn taken<'a>(&self, device: &'a Device) -> Option<impl Fn(u64) -> bool + use<'a>> {
         // In user mode, which everybody may sample.
@@ -38,7 +38,7 @@ impl Planned {
 
 /// The manner in which tasks are sampled.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Manner {
+pub(super) struct SamplingManner {
     /// Tasks that the sampled tasks create are sampled, too.
     pub(super) inherit: bool,
     /// A command is sampled from its exec on; else from the start.
@@ -47,20 +47,20 @@ pub(super) struct Manner {
 
 /// The events of a recording.
 #[derive(Debug)]
-pub(super) struct Plan {
-    pub(super) events: Vec<Planned>,
+pub(super) struct SamplingPlan {
+    pub(super) events: Vec<SampledEvent>,
     parts: Parts,
     call_graph: Option<CallGraph>,
     /// The kinds of branches.
     branches: Option<BranchKinds>,
     /// The rings keep the newest samples.
     overwrite: bool,
-    pub(super) manner: Manner,
+    pub(super) manner: SamplingManner,
     /// What is not as it was asked for.
     pub(super) degraded: Vec<String>,
 }
 
-impl Plan {
+impl SamplingPlan {
     /// Makes the plan of the command line.
     pub(super) fn new(options: &EventOptions, pmu: &Pmu) -> Result<Self, Usage> {
         let texts = match &options.events[..] {
@@ -91,11 +91,11 @@ impl Plan {
                 }
                 let rate = spec.rate.unwrap_or(general);
                 modes::limit(&mut spec, options.modes);
-                events.push(Planned { spec, rate });
+                events.push(SampledEvent { spec, rate });
             }
         }
         let branches = options.branch_kinds();
-        let mixed = |event: &Planned| event.spec.modes != events[0].spec.modes;
+        let mixed = |event: &SampledEvent| event.spec.modes != events[0].spec.modes;
         if branches.is_some() && events.iter().any(mixed) {
             return Err(Usage(MIXED_BRANCHES.to_owned()));
         }
@@ -112,7 +112,7 @@ impl Plan {
             call_graph: options.call_graph,
             branches,
             overwrite: options.overwrite,
-            manner: Manner {
+            manner: SamplingManner {
                 inherit: options.inherit,
                 from_exec: options.delay.is_none(),
             },
@@ -121,7 +121,7 @@ impl Plan {
 
     /// Makes `-F max` the module's limit.
     pub(super) fn ask_highest(&mut self, device: &Device) -> Result<(), Usage> {
-        let is_highest = |planned: &&mut Planned| planned.rate == HIGHEST;
+        let is_highest = |planned: &&mut SampledEvent| planned.rate == HIGHEST;
         let mut asked = self.events.iter_mut().filter(is_highest);
         // It is the same for all events.
         if let Some(taken) = asked.find_map(|planned| planned.taken(device)) {
@@ -146,7 +146,7 @@ impl Plan {
 
     /// Describes the events for the file.
     pub(super) fn describe(&self) -> Vec<perfdata::Event> {
-        let describe = |Planned { spec, rate }: &Planned| {
+        let describe = |SampledEvent { spec, rate }: &SampledEvent| {
             let attr = |number| {
                 let attr = Attr::sampled(kind(spec), number, spec.modes, self.parts);
                 let attr = attr.with_stack(self.stack().unwrap_or(0));
@@ -179,7 +179,7 @@ impl Plan {
 
     /// Returns an event to open; `None` if it has no encoding.
     pub(super) fn builder(&self, index: usize) -> Option<Builder> {
-        let Planned { spec, rate } = &self.events[index];
+        let SampledEvent { spec, rate } = &self.events[index];
         let builder = spec.builder()?.disabled();
         let builder = match *rate {
             SampleRate::Period(period) => builder.period(period),
@@ -207,7 +207,7 @@ impl Plan {
     /// there was such an event.
     pub(super) fn without_kernel(&mut self) -> bool {
         let mut changed = false;
-        for Planned { spec, .. } in &mut self.events {
+        for SampledEvent { spec, .. } in &mut self.events {
             changed |= modes::limit(spec, Modes::User);
         }
         if changed {
@@ -256,7 +256,7 @@ fn with_callers(builder: Builder, graph: CallGraph) -> Builder {
 
 /// The tasks of a recording.
 #[derive(Clone, Debug)]
-pub(super) enum Tasks {
+pub(super) enum SampledTasks {
     /// The command and what it creates, from its exec on; on each of these CPUs.
     Command { pid: u32, cpus: Vec<u32> },
     /// Threads and what they create, on each of these CPUs.
@@ -265,22 +265,22 @@ pub(super) enum Tasks {
     Cpus(Vec<u32>),
 }
 
-impl Tasks {
+impl SampledTasks {
     /// Returns the tasks of the command line; `command` is the process of the command.
     pub(super) fn new(
-        subject: &Subject,
+        target: &RecordTarget,
         (command, threads): (Option<u32>, &[Thread]),
         online: &[u32],
     ) -> Self {
         let cpus = online.to_vec();
-        match subject {
-            Subject::Cpus(chosen) => Self::Cpus(chosen.iter().collect()),
-            Subject::Machine => Self::Cpus(cpus),
-            Subject::Tasks(_) => Self::Threads {
+        match target {
+            RecordTarget::Cpus(chosen) => Self::Cpus(chosen.iter().collect()),
+            RecordTarget::Machine => Self::Cpus(cpus),
+            RecordTarget::Tasks(_) => Self::Threads {
                 tids: threads.iter().map(|thread| thread.tid).collect(),
                 cpus,
             },
-            Subject::Command => Self::Command {
+            RecordTarget::Command => Self::Command {
                 pid: command.unwrap_or(0),
                 cpus,
             },

@@ -7,9 +7,9 @@ use anyhow::Result;
 
 use super::files::Files;
 use super::maps::Maps;
-use super::plan::Tasks;
+use super::plan::SampledTasks;
 use super::samplers::Samplers;
-use super::stream::Stream;
+use super::stream::RingStream;
 use crate::args::EventOptions;
 use crate::commands::record::progress::{
     INTERVAL, Next, Progress, complain_of_end, react, wait_for_command,
@@ -22,9 +22,9 @@ use crate::system::signals::{Event, Signals};
 /// from the file of a pmctl that is killed.
 pub(super) fn run(
     options: &EventOptions,
-    (samplers, tasks): (&mut Samplers, &Tasks),
+    (samplers, tasks): (&mut Samplers, &SampledTasks),
     (signals, waiting): (&Signals, Option<Waiting<'_>>),
-    (stream, files): (&mut Stream, &mut Files<'_>),
+    (stream, files): (&mut RingStream, &mut Files<'_>),
     maps: &mut Maps,
 ) -> Result<Option<Ending>> {
     let begin = Instant::now();

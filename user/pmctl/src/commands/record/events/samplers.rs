@@ -9,7 +9,7 @@ use perfmon::event::{Builder, Event};
 use perfmon::sampler::{RawRecord, Sampler};
 use perfmon::{Cause, Device, Error};
 
-use super::plan::{Manner, Plan, Tasks};
+use super::plan::{SampledTasks, SamplingManner, SamplingPlan};
 use crate::events::rights::{explained_of_samples, paranoid};
 use crate::system::exit::{self, Usage};
 
@@ -25,7 +25,7 @@ pub(crate) const OWN_COMMAND: &str = "Your own command: leave out -a and -C.";
 
 /// The rings of all CPUs.
 pub(super) struct Samplers {
-    rings: Vec<Ring>,
+    rings: Vec<SampleRing>,
     /// Number of events in the plan.
     events: usize,
     /// The samples begin with the command's exec.
@@ -33,7 +33,7 @@ pub(super) struct Samplers {
 }
 
 /// The ring of a CPU.
-struct Ring {
+struct SampleRing {
     cpu: u32,
     sampler: Sampler,
     /// The event of the plan by the kernel's number.
@@ -45,8 +45,8 @@ struct Ring {
 impl Samplers {
     /// Opens all events. If the user may not sample the kernel, those without a mode are of user mode.
     pub(super) fn open(
-        plan: &mut Plan,
-        tasks: &Tasks,
+        plan: &mut SamplingPlan,
+        tasks: &SampledTasks,
         device: &Device,
         (pages, with_tasks): (Option<u32>, bool),
     ) -> Result<Self> {
@@ -63,7 +63,8 @@ impl Samplers {
                     return Ok(Self {
                         rings,
                         events: plan.events.len(),
-                        from_exec: matches!(tasks, Tasks::Command { .. }) && plan.manner.from_exec,
+                        from_exec: matches!(tasks, SampledTasks::Command { .. })
+                            && plan.manner.from_exec,
                     });
                 }
                 Err(error) => error,
@@ -79,7 +80,7 @@ impl Samplers {
                     );
                 }
                 Cause::Forbidden => {
-                    let is_own = matches!(tasks, Tasks::Command { .. });
+                    let is_own = matches!(tasks, SampledTasks::Command { .. });
                     let tid = tasks.tids().first().filter(|_| !is_own);
                     return Err(explained_of_samples(error, tid.copied()));
                 }
@@ -93,11 +94,11 @@ impl Samplers {
     }
 
     fn try_open(
-        plan: &Plan,
-        tasks: &Tasks,
+        plan: &SamplingPlan,
+        tasks: &SampledTasks,
         device: &Device,
         (pages, with_tasks): (usize, bool),
-    ) -> Result<Vec<Ring>, Error> {
+    ) -> Result<Vec<SampleRing>, Error> {
         let mut rings = Vec::new();
         for cpu in tasks.cpus() {
             let here = |builder: Builder, is_first| {
@@ -139,7 +140,7 @@ impl Samplers {
             for (event, number) in sampler.events().zip(numbers) {
                 ids.insert(event.id()?, number);
             }
-            rings.push(Ring {
+            rings.push(SampleRing {
                 cpu: *cpu,
                 sampler,
                 numbers: ids,
@@ -180,7 +181,7 @@ impl Samplers {
         &mut self,
         mut take: impl FnMut(RawRecord<'_>, &AHashMap<u64, usize>),
     ) -> Result<()> {
-        for Ring {
+        for SampleRing {
             sampler, numbers, ..
         } in &mut self.rings
         {
@@ -216,7 +217,7 @@ impl Samplers {
     /// Returns how many samples each CPU has lost, for those that have lost some.
     pub(super) fn lost(&self) -> Result<Vec<(u32, u64)>> {
         let lost = self.lost_of_all()?;
-        let of = |(ring, lost): (&Ring, u64)| (ring.cpu, lost.saturating_sub(ring.paused));
+        let of = |(ring, lost): (&SampleRing, u64)| (ring.cpu, lost.saturating_sub(ring.paused));
         let all = self.rings.iter().zip(lost).map(of);
         Ok(all.filter(|(_, lost)| *lost > 0).collect())
     }
@@ -228,7 +229,7 @@ impl Samplers {
                 .read()
                 .is_err_and(|error| error.cause == Cause::Missed)
         };
-        let has_missed = |ring: &&Ring| ring.sampler.events().any(is_missed);
+        let has_missed = |ring: &&SampleRing| ring.sampler.events().any(is_missed);
         let rings = self.rings.iter().filter(has_missed);
         rings.map(|ring| ring.cpu).collect()
     }
@@ -244,7 +245,7 @@ impl Samplers {
     }
 
     fn lost_of_all(&self) -> Result<Vec<u64>> {
-        let lost = |ring: &Ring| match ring.sampler.lost() {
+        let lost = |ring: &SampleRing| match ring.sampler.lost() {
             Err(error) if error.cause == Cause::Missed => Ok(0),
             result => result.map_err(exit::with_help),
         };
@@ -254,7 +255,7 @@ impl Samplers {
     /// Returns the count of each event of the plan, without those that [`Self::missed`] tells of.
     pub(super) fn totals(&self) -> Result<Vec<u64>> {
         let mut totals = vec![0_u64; self.events];
-        for Ring {
+        for SampleRing {
             sampler, numbers, ..
         } in &self.rings
         {
@@ -274,15 +275,15 @@ impl Samplers {
 }
 
 /// Returns how events are directed to each of the tasks.
-fn targets(tasks: &Tasks, manner: Manner) -> Vec<Box<dyn Fn(Builder) -> Builder>> {
-    let Manner { inherit, from_exec } = manner;
+fn targets(tasks: &SampledTasks, manner: SamplingManner) -> Vec<Box<dyn Fn(Builder) -> Builder>> {
+    let SamplingManner { inherit, from_exec } = manner;
     let task = move |event: Builder, tid| {
         let event = event.pid(tid);
         if inherit { event.inherit() } else { event }
     };
     let thread = |tid: u32| Box::new(move |event: Builder| task(event, tid)) as Box<_>;
     match tasks {
-        Tasks::Command { pid, .. } => {
+        SampledTasks::Command { pid, .. } => {
             let pid = *pid;
             vec![Box::new(move |event| {
                 let event = task(event, pid);
@@ -293,7 +294,7 @@ fn targets(tasks: &Tasks, manner: Manner) -> Vec<Box<dyn Fn(Builder) -> Builder>
                 }
             })]
         }
-        Tasks::Threads { tids, .. } => tids.iter().copied().map(thread).collect(),
-        Tasks::Cpus(_) => vec![Box::new(Builder::all_tasks)],
+        SampledTasks::Threads { tids, .. } => tids.iter().copied().map(thread).collect(),
+        SampledTasks::Cpus(_) => vec![Box::new(Builder::all_tasks)],
     }
 }

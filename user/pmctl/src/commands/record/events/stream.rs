@@ -16,9 +16,9 @@ use perfmon::sampler::RawRecord;
 
 use super::history::History;
 use super::maps::Maps;
-use super::plan::Plan;
+use super::plan::SamplingPlan;
 use super::samplers::Samplers;
-use crate::commands::record::target::Sink;
+use crate::commands::record::destination::Sink;
 use crate::recording::perfdata::{
     Body, BuildId, Finished, Host, Notes, Parts, Record, SymbolTable, decode, identifier,
 };
@@ -28,7 +28,7 @@ use crate::recording::unwind::Cuts;
 use crate::system::stdio::complain;
 
 /// A file that is being recorded.
-pub(super) struct Stream {
+pub(super) struct RingStream {
     /// The file that is being written; `None` while a flight recorder only keeps what may be written.
     sink: Option<Sink>,
     parts: Parts,
@@ -62,10 +62,10 @@ enum Pending {
     Task(Box<Record>),
 }
 
-impl Stream {
+impl RingStream {
     /// Returns a stream without a file. Is `has_history` set, there may be more than one. A file has `most` bytes of
     /// records, and one more record, if it is limited.
-    pub(super) fn new(plan: &Plan, has_history: bool, most: Option<u64>) -> Self {
+    pub(super) fn new(plan: &SamplingPlan, has_history: bool, most: Option<u64>) -> Self {
         Self {
             sink: None,
             parts: plan.parts(),
@@ -165,7 +165,7 @@ impl Stream {
     fn take(&mut self, record: RawRecord<'_>, numbers: &AHashMap<u64, usize>, maps: &mut Maps) {
         let start = self.bytes.len();
         record.copy_to(&mut self.bytes);
-        let Some(places) = Places64::of(&record) else {
+        let Some(places) = RecordFields::of(&record) else {
             self.bytes.truncate(start);
             return;
         };
@@ -299,13 +299,13 @@ impl Stream {
 }
 
 /// Where in a record of a ring the time and the kernel's numbers of the event are, in words.
-struct Places64 {
+struct RecordFields {
     time: usize,
     ids: [Option<usize>; 3],
     is_sample: bool,
 }
 
-impl Places64 {
+impl RecordFields {
     /// Returns the places; `None` if the record is too short to have them.
     fn of(record: &RawRecord<'_>) -> Option<Self> {
         /// `PERF_RECORD_*`

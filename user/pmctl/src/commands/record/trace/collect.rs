@@ -9,7 +9,7 @@ use anyhow::Result;
 use perfmon::trace::{Alloc, Allocated, Buffer, Chunk, Config, Flags, Running, Staged, Trace};
 use perfmon::{Cause, Session};
 
-use crate::recording::perfdata::Gaps;
+use crate::recording::perfdata::BufferGaps;
 use crate::system::exit::with_help;
 
 /// The size of a page of a buffer.
@@ -48,7 +48,7 @@ pub(super) struct Collected {
     pub(super) size: u64,
     /// Flags of each CPU's buffers.
     pub(super) flags: BTreeMap<u32, Flags>,
-    pub(super) gaps: Gaps,
+    pub(super) gaps: BufferGaps,
 }
 
 impl<'a> Ready<'a> {

@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use anyhow::Result;
 use perfmon::trace::{self, Chunk, EventId, Timed};
 
-use super::counted::{Counted, Values};
-use super::plan::Plan;
+use super::counted::{TraceCounts, ValueSums};
+use super::plan::TracePlan;
 use crate::commands::record::clock::Clock;
 use crate::recording::perfdata::{Body, Branch, Record, Sample, Stamp, Task};
 
@@ -17,9 +17,9 @@ use crate::recording::perfdata::{Body, Branch, Record, Sample, Stamp, Task};
 /// If the bytes are no records of this plan: a fault of the driver.
 pub(super) fn convert(
     chunk: &Chunk,
-    plan: &Plan,
+    plan: &TracePlan,
     clock: &Clock,
-    counted: &mut Counted,
+    counted: &mut TraceCounts,
     samples: &mut Vec<Record>,
 ) -> Result<()> {
     let before = samples.len();
@@ -46,18 +46,18 @@ pub(super) fn convert(
 /// The records of one interrupt, or of the end of the trace.
 struct Set<'a> {
     records: &'a [Timed<'a>],
-    plan: &'a Plan,
+    plan: &'a TracePlan,
 }
 
 impl<'a> Set<'a> {
-    fn new(records: &'a [Timed<'a>], plan: &'a Plan) -> Self {
+    fn new(records: &'a [Timed<'a>], plan: &'a TracePlan) -> Self {
         Self { records, plan }
     }
 
     fn convert(
         &self,
         clock: &Clock,
-        (unsampled, values): (&mut BTreeMap<(u32, usize), u64>, &mut Values),
+        (unsampled, values): (&mut BTreeMap<(u32, usize), u64>, &mut ValueSums),
         samples: &mut Vec<Record>,
     ) {
         let Some(Timed { time, cpu, .. }) = self.records.first().copied() else {
@@ -162,7 +162,7 @@ impl<'a> Set<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::commands::record::trace::plan::Planned;
+    use crate::commands::record::trace::plan::TracedEvent;
     use crate::events::values;
     use crate::system::pmu::testing;
     use perfmon::abi::perfmon_last_branch;
@@ -176,15 +176,15 @@ mod tests {
     }
 
     /// Event 0 makes a sample every 100 times, and event 1 is counted with it.
-    fn plan() -> Plan {
+    fn plan() -> TracePlan {
         let events = spec::parse("cycles,instructions", &testing::intel());
         let events = events.expect("they exist").into_iter();
-        let planned = |(event, (id, period))| Planned::counted(&event, id, period);
+        let planned = |(event, (id, period))| TracedEvent::counted(&event, id, period);
         let config = Config::builder()
             .event(Event::sampling(id(0), 100).pc().last_branch())
             .event(Event::with_timebase(id(1)))
             .build();
-        Plan {
+        TracePlan {
             config: config.expect("it is well formed"),
             events: events
                 .zip([(id(0), Some(100)), (id(1), None)])
@@ -212,7 +212,7 @@ mod tests {
     fn try_convert(chunks: &[Chunk]) -> Result<Converted> {
         let clock = Clock::Pairs(vec![(0, 0), (1000, 1000)]);
         let plan = plan();
-        let mut counted = Counted::nothing(&plan);
+        let mut counted = TraceCounts::nothing(&plan);
         let mut samples = Vec::new();
         for chunk in chunks {
             convert(chunk, &plan, &clock, &mut counted, &mut samples)?;
@@ -304,7 +304,7 @@ mod tests {
         let names = ["energy-pkg,temperature".to_owned()];
         let (_, values) = values::split(&names);
         let mut plan = plan();
-        plan.events.extend(values.iter().map(Planned::read));
+        plan.events.extend(values.iter().map(TracedEvent::read));
         let (energy, temperature) = (plan.events[2].id, plan.events[3].id);
         plan.config = Config::builder()
             .event(Event::sampling(id(0), 100).pc())
@@ -324,7 +324,7 @@ mod tests {
         }
         // At the end there is no place for a sample.
         records.extend([Raw::Time { time: 4 }, value(energy, 9)]);
-        let mut counted = Counted::nothing(&plan);
+        let mut counted = TraceCounts::nothing(&plan);
         let mut samples = Vec::new();
         let clock = Clock::Pairs(vec![(0, 0), (1000, 1000)]);
         let all = convert(

@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 
 use perfmon::trace::Totals;
 
-use super::plan::Plan;
+use super::plan::TracePlan;
 use crate::events::values::Unit;
 
 /// Counts beside the samples.
-pub(super) struct Counted {
+pub(super) struct TraceCounts {
     /// Event counts of each CPU.
     pub(super) totals: Totals,
     /// Events that were counted but made no sample, by CPU and index of the event.
@@ -19,23 +19,23 @@ pub(super) struct Counted {
     /// Samples that were left out because they are of other programs, or with -C of other CPUs.
     pub(super) others: u64,
     /// The values of other registers than counters.
-    pub(super) values: Values,
+    pub(super) values: ValueSums,
 }
 
-impl Counted {
+impl TraceCounts {
     /// Returns that nothing was counted yet.
-    pub(super) fn nothing(plan: &Plan) -> Self {
+    pub(super) fn nothing(plan: &TracePlan) -> Self {
         Self {
             totals: Totals::new(&plan.config),
             unsampled: BTreeMap::new(),
             last: BTreeMap::new(),
             others: 0,
-            values: Values::default(),
+            values: ValueSums::default(),
         }
     }
 
     /// Returns the lost samples of each CPU, the events of which were counted.
-    pub(super) fn lost(&self, plan: &Plan) -> BTreeMap<u32, u64> {
+    pub(super) fn lost(&self, plan: &TracePlan) -> BTreeMap<u32, u64> {
         let mut lost = BTreeMap::new();
         for ((cpu, index), events) in &self.unsampled {
             let period = plan.events[*index].period.map_or(u64::MAX, u64::from);
@@ -47,14 +47,14 @@ impl Counted {
 
 /// The values so far.
 #[derive(Debug, Default)]
-pub(super) struct Values {
+pub(super) struct ValueSums {
     /// The last one of each CPU and index of the event.
     last: BTreeMap<(u32, usize), u64>,
     /// What each event has grown by.
     sums: BTreeMap<usize, u64>,
 }
 
-impl Values {
+impl ValueSums {
     /// Takes a value, and returns what it has grown by; a level as it is.
     pub(super) fn take(
         &mut self,

@@ -24,16 +24,16 @@ use perfmon::trace::Flags;
 use perfmon_core::abi;
 
 use collect::{Collected, Ready};
-use plan::{Plan, Planned};
-use scope::Scope;
-use stream::{Ended, Stream};
+use plan::{TracePlan, TracedEvent};
+use scope::KeptRecords;
+use stream::{EndedTrace, TraceStream};
 use task_log::TaskLog;
 
+use super::destination::Destination;
 use super::host::host;
 use super::opening::Opening;
 use super::summary::{Written, summarize};
-use super::target::Target;
-use crate::args::{Subject, TraceOptions};
+use crate::args::{RecordTarget, TraceOptions};
 use crate::recording::perfdata::{Body, Finished, Loss, Notes, Record, Stamp};
 use crate::recording::procfs;
 use crate::recording::unwind::Cuts;
@@ -50,15 +50,15 @@ pub(super) fn record(options: &TraceOptions) -> Result<u8> {
         online,
         command,
     } = Opening::new(common)?;
-    let watched = common.subject.process();
+    let watched = common.target.process();
     if let Some(pid) = watched.filter(|pid| !procfs::is_alive(*pid)) {
         return Err(Usage(format!("-p: there is no process {pid}.")).into());
     }
     let session = Session::open().map_err(exit::with_help)?;
-    let plan = Plan::new(options, &pmu, &session)?;
+    let plan = TracePlan::new(options, &pmu, &session)?;
     // Before the work: a user that can't write the file learns it now.
-    let target = Target::open(&common.output)?;
-    let cannot_write = || format!("can't write {}", target.name());
+    let destination = Destination::open(&common.output)?;
+    let cannot_write = || format!("can't write {}", destination.name());
 
     let signals = Signals::hold()?;
     let waiting = command
@@ -71,10 +71,10 @@ pub(super) fn record(options: &TraceOptions) -> Result<u8> {
     let mut log = TaskLog::begin(&online, process, device);
     let ready = Ready::new(&session, &plan.config, common.pages)?;
     sideband::visit(&online)?;
-    let scope = Scope::new(common, process, log.knows_tasks());
+    let scope = KeptRecords::new(common, process, log.knows_tasks());
     let host = host(online.len())?;
-    let sink = target.begin(plan.describe(options.branches), &host);
-    let mut stream = Stream::new(&plan, scope, sink.with_context(cannot_write)?);
+    let sink = destination.begin(plan.describe(options.branches), &host);
+    let mut stream = TraceStream::new(&plan, scope, sink.with_context(cannot_write)?);
     let run = run::run(options, ready, (&signals, waiting), |chunks| {
         // The driver's records first: so all that happened before them is told.
         log.watch(device);
@@ -93,7 +93,7 @@ pub(super) fn record(options: &TraceOptions) -> Result<u8> {
     let Finished { samples, size, .. } =
         ended.finish(&host, &mut notes).with_context(cannot_write)?;
     let written = Written {
-        name: target.name(),
+        name: destination.name(),
         samples,
         size,
         others,
@@ -120,16 +120,16 @@ pub(super) fn record(options: &TraceOptions) -> Result<u8> {
 /// Returns the notes of a recording that has ended.
 fn notes(
     options: &TraceOptions,
-    plan: &Plan,
-    ended: &mut Ended<'_>,
+    plan: &TracePlan,
+    ended: &mut EndedTrace<'_>,
     collected: &Collected,
     degraded: Vec<String>,
 ) -> Notes {
     let counted = &ended.counted;
-    let total = |(index, event): (usize, &Planned)| match event.unit {
+    let total = |(index, event): (usize, &TracedEvent)| match event.unit {
         Some(_) => counted.values.sum(index),
-        None => match &options.common.subject {
-            Subject::Cpus(cpus) => {
+        None => match &options.common.target {
+            RecordTarget::Cpus(cpus) => {
                 let each = cpus.iter().map(|cpu| counted.totals.on(event.id, cpu));
                 each.fold(0, u64::saturating_add)
             }

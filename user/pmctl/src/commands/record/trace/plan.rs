@@ -10,7 +10,7 @@ use crate::args::{TraceEvents, TraceOptions};
 use crate::commands::record::sampled::{DEFAULT, MIXED_BRANCHES, kind, refuse_unsampled};
 use crate::events::schedule::{CounterSupply, schedule};
 use crate::events::values::{self, Unit, Value};
-use crate::recording::perfdata::{self, Attr, Kind, Parts};
+use crate::recording::perfdata::{self, Attr, EventKind, Parts};
 use crate::system::exit::{self, Usage};
 
 /// Events of the fixed counters, by number.
@@ -23,18 +23,18 @@ const FIXED: [FixedEvent; 4] = [
 
 /// The events of a recording.
 #[derive(Debug)]
-pub(super) struct Plan {
+pub(super) struct TracePlan {
     pub(super) config: Config,
     /// In the order of the config.
-    pub(super) events: Vec<Planned>,
+    pub(super) events: Vec<TracedEvent>,
 }
 
 /// An event of a recording.
 #[derive(Debug)]
-pub(super) struct Planned {
+pub(super) struct TracedEvent {
     pub(super) label: String,
     modes: Modes,
-    kind: Kind,
+    kind: EventKind,
     /// Unit of a value; `None` for a count.
     pub(super) unit: Option<Unit>,
     pub(super) id: EventId,
@@ -44,7 +44,7 @@ pub(super) struct Planned {
 
 /// The events that the command line asks for.
 #[derive(Default)]
-struct Wanted {
+struct WantedEvents {
     /// Events that make samples.
     sampled: Vec<EventSpec>,
     /// Events that are counted from sample to sample.
@@ -53,14 +53,14 @@ struct Wanted {
     values: Vec<Value>,
 }
 
-impl Plan {
+impl TracePlan {
     /// Makes the plan of the command line, and defines the events that have no id of their own.
     pub(super) fn new(options: &TraceOptions, pmu: &Pmu, session: &Session) -> Result<Self> {
-        let Wanted {
+        let WantedEvents {
             sampled,
             counted,
             values,
-        } = Wanted::new(&options.events, pmu)?;
+        } = WantedEvents::new(&options.events, pmu)?;
         let period = |index: usize, event: &EventSpec| {
             if index >= sampled.len() {
                 return Ok(None);
@@ -91,11 +91,11 @@ impl Plan {
         let mut planned = Vec::new();
         for (index, (event, counter)) in events.into_iter().zip(places).enumerate() {
             let id = id(session, &event, counter, planned.len())?;
-            planned.push(Planned::counted(&event, id, period(index, &event)?));
+            planned.push(TracedEvent::counted(&event, id, period(index, &event)?));
         }
         if !values.is_empty() {
             values::require(&session.device().info().map_err(exit::with_help)?, &values)?;
-            planned.extend(values.iter().map(Planned::read));
+            planned.extend(values.iter().map(TracedEvent::read));
         }
         let mut config = Config::builder();
         for event in &planned {
@@ -113,7 +113,7 @@ impl Plan {
             branches,
             ..Parts::default()
         };
-        let describe = |planned: &Planned| perfdata::Event {
+        let describe = |planned: &TracedEvent| perfdata::Event {
             name: planned.label.clone(),
             attr: Attr::sampled(
                 planned.kind,
@@ -126,7 +126,7 @@ impl Plan {
     }
 }
 
-impl Planned {
+impl TracedEvent {
     /// Returns an event with a counter.
     pub(super) fn counted(event: &EventSpec, id: EventId, period: Option<u32>) -> Self {
         Self {
@@ -145,7 +145,7 @@ impl Planned {
             label: value.name.to_owned(),
             // Of the machine, whatever it executes.
             modes: Modes::Both,
-            kind: Kind::Value(u64::from(value.event as u32)),
+            kind: EventKind::Value(u64::from(value.event as u32)),
             unit: Some(value.unit),
             id: value.event.into(),
             period: None,
@@ -172,7 +172,7 @@ impl Planned {
     }
 }
 
-impl Wanted {
+impl WantedEvents {
     fn new(events: &TraceEvents, pmu: &Pmu) -> Result<Self, Usage> {
         let parse = |texts: &[String]| -> Result<Vec<EventSpec>, Usage> {
             texts.iter().try_for_each(|text| refuse_unsampled(text))?;

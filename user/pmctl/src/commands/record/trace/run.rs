@@ -17,7 +17,7 @@ use crate::system::child::{Ending, Waiting};
 use crate::system::signals::Signals;
 
 /// Result of a recording.
-pub(super) struct Run {
+pub(super) struct TracedRun {
     pub(super) collected: Collected,
     pub(super) elapsed: Duration,
     /// End of the command; `None` without one.
@@ -31,9 +31,9 @@ pub(super) fn run(
     ready: Ready<'_>,
     (signals, waiting): (&Signals, Option<Waiting<'_>>),
     mut round: impl FnMut(Vec<Chunk>) -> Result<ControlFlow<()>>,
-) -> Result<Run> {
+) -> Result<TracedRun> {
     let common = &options.common;
-    let watched = common.subject.process();
+    let watched = common.target.process();
     let begin = Instant::now();
     let mut collector = ready.start()?;
     let running = waiting.map(Waiting::release).transpose()?;
@@ -74,7 +74,7 @@ pub(super) fn run(
     let _ = round(collected.take())?;
     drop(progress);
     let ending = wait_for_command(signals, running.as_ref(), ending)?;
-    Ok(Run {
+    Ok(TracedRun {
         collected,
         elapsed,
         ending,

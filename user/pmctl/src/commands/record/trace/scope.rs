@@ -3,13 +3,13 @@
 
 use std::collections::HashSet;
 
-use crate::args::{CommonOptions, Subject};
+use crate::args::{CommonOptions, RecordTarget};
 use crate::events::cpus::Cpus;
 use crate::recording::perfdata::{Body, Record};
 
 /// Selection of the records that are kept.
 #[derive(Debug)]
-pub(super) enum Scope<'a> {
+pub(super) enum KeptRecords<'a> {
     All,
     /// Samples of these CPUs, of all programs.
     Cpus(&'a Cpus),
@@ -17,12 +17,12 @@ pub(super) enum Scope<'a> {
     Family(HashSet<u32>),
 }
 
-impl<'a> Scope<'a> {
+impl<'a> KeptRecords<'a> {
     /// Returns the scope of the command line: `process` is the command's, or that of -p.
     pub(super) fn new(options: &'a CommonOptions, process: Option<u32>, knows_tasks: bool) -> Self {
-        match (&options.subject, process) {
-            (Subject::Cpus(cpus), _) => Self::Cpus(cpus),
-            (Subject::Command | Subject::Tasks(_), Some(pid)) if knows_tasks => {
+        match (&options.target, process) {
+            (RecordTarget::Cpus(cpus), _) => Self::Cpus(cpus),
+            (RecordTarget::Command | RecordTarget::Tasks(_), Some(pid)) if knows_tasks => {
                 Self::Family(HashSet::from([pid]))
             }
             _ => Self::All,
@@ -54,7 +54,7 @@ impl<'a> Scope<'a> {
     pub(super) fn in_words(&self, options: &CommonOptions) -> String {
         match self {
             Self::All => "the machine".to_owned(),
-            Self::Cpus(_) | Self::Family(_) => options.subject_in_words(),
+            Self::Cpus(_) | Self::Family(_) => options.target_in_words(),
         }
     }
 }
@@ -76,7 +76,7 @@ mod tests {
 
     #[test]
     fn children_and_theirs_are_of_the_family() {
-        let mut scope = Scope::Family(HashSet::from([5]));
+        let mut scope = KeptRecords::Family(HashSet::from([5]));
         let mut fork = |parent, child| {
             let (child, parent) = (Task::leader(child), Task::leader(parent));
             scope.keeps(&record(parent.pid, Body::Fork { child, parent }))

@@ -7,18 +7,18 @@ use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
 use nix::unistd::Pid;
 use perfmon::Device;
 
-use super::tasks::Tasks;
+use super::tasks::CpuTasks;
 use crate::commands::record::clock::{Clock, READABLE};
-use crate::commands::record::perf_ring::{ALL_TASKS, MOST_PAGES, Ring};
+use crate::commands::record::perf_ring::{ALL_TASKS, MOST_PAGES, PerfRing};
 use crate::recording::perfdata::{Attr, Body, Parts, Record, decode};
 
 /// The events and their records.
 #[derive(Debug)]
 pub(super) struct Sideband {
-    rings: Vec<Ring>,
+    rings: Vec<PerfRing>,
     /// Names, memory, beginnings and ends of tasks, until they are taken.
     pub(super) records: Vec<Record>,
-    pub(super) tasks: Tasks,
+    pub(super) tasks: CpuTasks,
     /// Records that the kernel dropped because its ring was full.
     pub(super) lost: u64,
     pub(super) clock: Clock,
@@ -34,11 +34,11 @@ impl Sideband {
             let attr = Attr::sideband(clock);
             let rings = cpus
                 .iter()
-                .map(|cpu| Ring::open(&attr, ALL_TASKS, *cpu, MOST_PAGES));
+                .map(|cpu| PerfRing::open(&attr, ALL_TASKS, *cpu, MOST_PAGES));
             rings.collect::<Result<Vec<_>, _>>()
         };
         let mut rings = open(None)?;
-        let clock = match rings.first().and_then(Ring::scale) {
+        let clock = match rings.first().and_then(PerfRing::scale) {
             Some(scale) => Clock::Perf(scale),
             None => {
                 rings = open(Some(READABLE.as_raw()))?;
@@ -48,7 +48,7 @@ impl Sideband {
         let mut sideband = Self {
             rings,
             records: Vec::new(),
-            tasks: Tasks::default(),
+            tasks: CpuTasks::default(),
             lost: 0,
             clock,
         };

@@ -14,18 +14,18 @@ use anyhow::Result;
 use perfmon::trace::Chunk;
 
 use super::convert::convert;
-use super::counted::Counted;
-use super::plan::Plan;
-use super::scope::Scope;
+use super::counted::TraceCounts;
+use super::plan::TracePlan;
+use super::scope::KeptRecords;
 use super::task_log::TaskLog;
-use crate::commands::record::target::Sink;
+use crate::commands::record::destination::Sink;
 use crate::recording::perfdata::{Body, BuildId, Finished, Host, Notes, Record, SymbolTable};
 use crate::recording::places::Places;
 
 /// A file that is being recorded.
-pub(super) struct Stream<'a> {
-    plan: &'a Plan,
-    scope: Scope<'a>,
+pub(super) struct TraceStream<'a> {
+    plan: &'a TracePlan,
+    scope: KeptRecords<'a>,
     writer: Sink,
     /// Records that are not written yet.
     pending: Vec<Record>,
@@ -35,12 +35,12 @@ pub(super) struct Stream<'a> {
     places: Places,
     /// No room is left: nothing more is written.
     full: bool,
-    counted: Counted,
+    counted: TraceCounts,
 }
 
-impl<'a> Stream<'a> {
+impl<'a> TraceStream<'a> {
     /// Begins to write to `sink`.
-    pub(super) fn new(plan: &'a Plan, scope: Scope<'a>, sink: Sink) -> Self {
+    pub(super) fn new(plan: &'a TracePlan, scope: KeptRecords<'a>, sink: Sink) -> Self {
         Self {
             plan,
             scope,
@@ -49,7 +49,7 @@ impl<'a> Stream<'a> {
             limit: 0,
             places: Places::default(),
             full: false,
-            counted: Counted::nothing(plan),
+            counted: TraceCounts::nothing(plan),
         }
     }
 
@@ -126,10 +126,10 @@ impl<'a> Stream<'a> {
     ///
     /// # Errors
     /// Those of the file.
-    pub(super) fn end(mut self, log: &mut TaskLog) -> io::Result<Ended<'a>> {
+    pub(super) fn end(mut self, log: &mut TaskLog) -> io::Result<EndedTrace<'a>> {
         self.write_or_drop(u64::MAX, log)?;
         let (symbols, build_ids) = self.places.look_up();
-        Ok(Ended {
+        Ok(EndedTrace {
             writer: self.writer,
             scope: self.scope,
             counted: self.counted,
@@ -140,15 +140,15 @@ impl<'a> Stream<'a> {
 }
 
 /// A file with all of its records but without its end.
-pub(super) struct Ended<'a> {
+pub(super) struct EndedTrace<'a> {
     writer: Sink,
-    pub(super) scope: Scope<'a>,
-    pub(super) counted: Counted,
+    pub(super) scope: KeptRecords<'a>,
+    pub(super) counted: TraceCounts,
     pub(super) symbols: Vec<SymbolTable>,
     build_ids: Vec<BuildId>,
 }
 
-impl Ended<'_> {
+impl EndedTrace<'_> {
     /// Appends records, if there is room.
     ///
     /// # Errors

@@ -15,7 +15,7 @@ use crate::recording::procfs;
 
 /// Names, memory, and switches of tasks.
 pub(super) struct TaskLog {
-    source: Source,
+    source: TaskSource,
     /// Records that were not taken yet.
     news: Vec<Record>,
     /// The command, or the process that is watched.
@@ -24,7 +24,7 @@ pub(super) struct TaskLog {
     degraded: Vec<String>,
 }
 
-enum Source {
+enum TaskSource {
     Perf(Sideband),
     /// perf is not allowed.
     Proc(Box<ProcSnapshot>),
@@ -44,10 +44,10 @@ impl TaskLog {
     pub(super) fn begin(cpus: &[u32], process: Option<u32>, device: &Device) -> Self {
         let mut degraded = Vec::new();
         let source = match Sideband::open(cpus, device) {
-            Ok(sideband) => Source::Perf(sideband),
+            Ok(sideband) => TaskSource::Perf(sideband),
             Err(errno) => {
                 degraded.push(refusal(errno));
-                Source::Proc(Box::new(ProcSnapshot {
+                TaskSource::Proc(Box::new(ProcSnapshot {
                     clock: Clock::Pairs(Vec::new()),
                     memory: Vec::new(),
                     spaces: AddressSpaces::default(),
@@ -76,11 +76,11 @@ impl TaskLog {
     /// Reads what happened since the last call. Must be called often, and once more at the end.
     pub(super) fn watch(&mut self, device: &Device) {
         match &mut self.source {
-            Source::Perf(sideband) => {
+            TaskSource::Perf(sideband) => {
                 sideband.poll(device);
                 self.news.append(&mut sideband.records);
             }
-            Source::Proc(seen) => {
+            TaskSource::Proc(seen) => {
                 seen.clock.read(device);
                 let now = self.process.map(procfs::process).unwrap_or_default();
                 // It has none any more when it has ended.
@@ -94,7 +94,7 @@ impl TaskLog {
 
     /// Takes out the records since the last call: names, memory, beginnings and ends of tasks.
     pub(super) fn take(&mut self) -> Vec<Record> {
-        if let Source::Proc(seen) = &mut self.source {
+        if let TaskSource::Proc(seen) = &mut self.source {
             for record in &self.news {
                 seen.spaces.apply(record);
             }
@@ -104,16 +104,16 @@ impl TaskLog {
 
     /// Returns whether the task of each sample is known.
     pub(super) const fn knows_tasks(&self) -> bool {
-        matches!(self.source, Source::Perf(_))
+        matches!(self.source, TaskSource::Perf(_))
     }
 
     /// The task of a sample: from the switches of tasks; or from what is at its address, as long as only one process
     /// has something there.
     pub(super) fn task(&self, stamp: &Stamp, ip: u64) -> Task {
         let task = match &self.source {
-            Source::Perf(sideband) => sideband.tasks.at(stamp.cpu, stamp.time),
-            Source::Proc(_) if is_kernel(ip) => None,
-            Source::Proc(seen) => seen.spaces.only_owner(ip).map(Task::leader),
+            TaskSource::Perf(sideband) => sideband.tasks.at(stamp.cpu, stamp.time),
+            TaskSource::Proc(_) if is_kernel(ip) => None,
+            TaskSource::Proc(seen) => seen.spaces.only_owner(ip).map(Task::leader),
         };
         task.unwrap_or(Task::UNKNOWN)
     }
@@ -121,21 +121,21 @@ impl TaskLog {
     /// Returns the clock of the records.
     pub(super) const fn clock(&self) -> &Clock {
         match &self.source {
-            Source::Perf(sideband) => &sideband.clock,
-            Source::Proc(seen) => &seen.clock,
+            TaskSource::Perf(sideband) => &sideband.clock,
+            TaskSource::Proc(seen) => &seen.clock,
         }
     }
 
     /// Forgets the switches before a time.
     pub(super) fn forget(&mut self, time: u64) {
-        if let Source::Perf(sideband) = &mut self.source {
+        if let TaskSource::Perf(sideband) = &mut self.source {
             sideband.tasks.forget(time);
         }
     }
 
     /// Reasons why samples may have the wrong task or name.
     pub(super) fn degraded(mut self) -> Vec<String> {
-        if let Source::Perf(sideband) = &self.source {
+        if let TaskSource::Perf(sideband) = &self.source {
             self.degraded.extend(doubts(sideband));
         }
         self.degraded
@@ -180,7 +180,7 @@ mod tests {
         let stamp = Stamp::default();
         let body = Body::Map(map);
         let mut log = TaskLog {
-            source: Source::Proc(Box::new(ProcSnapshot {
+            source: TaskSource::Proc(Box::new(ProcSnapshot {
                 clock: Clock::Pairs(Vec::new()),
                 memory: Vec::new(),
                 spaces: AddressSpaces::default(),

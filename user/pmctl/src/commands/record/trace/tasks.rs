@@ -7,7 +7,7 @@ use crate::recording::perfdata::{Stamp, Task};
 
 /// The tasks of each CPU.
 #[derive(Debug, Default)]
-pub(super) struct Tasks {
+pub(super) struct CpuTasks {
     cpus: HashMap<u32, Turns>,
 }
 
@@ -20,7 +20,7 @@ struct Turns {
     turns: Vec<(u64, Task)>,
 }
 
-impl Tasks {
+impl CpuTasks {
     /// Adds a switch to the stamp's task, or with `out` away from it. Those of a CPU must come in their order.
     pub(super) fn switch(&mut self, stamp: Stamp, out: bool, other: Task) {
         let before = if out { stamp.task } else { other };
@@ -63,14 +63,14 @@ mod tests {
     }
 
     /// Both records of a switch from one task to another.
-    fn switch(tasks: &mut Tasks, cpu: u32, time: u64, [from, to]: [u32; 2]) {
+    fn switch(tasks: &mut CpuTasks, cpu: u32, time: u64, [from, to]: [u32; 2]) {
         tasks.switch(stamp(cpu, time, from), true, Task::leader(to));
         tasks.switch(stamp(cpu, time + 1, to), false, Task::leader(from));
     }
 
     #[test]
     fn a_task_runs_until_the_next_one_says_that_it_does() {
-        let mut tasks = Tasks::default();
+        let mut tasks = CpuTasks::default();
         switch(&mut tasks, 0, 10, [1, 2]);
         switch(&mut tasks, 1, 15, [7, 0]);
         switch(&mut tasks, 0, 20, [2, 3]);
@@ -87,14 +87,14 @@ mod tests {
 
     #[test]
     fn a_first_record_of_the_task_that_comes_names_the_other_too() {
-        let mut tasks = Tasks::default();
+        let mut tasks = CpuTasks::default();
         tasks.switch(stamp(0, 10, 2), false, Task::leader(1));
         assert_eq!(tasks.at(0, 5), Some(Task::leader(1)));
     }
 
     #[test]
     fn what_is_over_is_forgotten() {
-        let mut tasks = Tasks::default();
+        let mut tasks = CpuTasks::default();
         for n in 0..100 {
             switch(&mut tasks, 0, 10 * n, [1, 2]);
             switch(&mut tasks, 0, 10 * n + 5, [2, 1]);

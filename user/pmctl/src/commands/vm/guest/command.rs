@@ -17,14 +17,14 @@ use nix::sys::stat::{Mode, fchmod, umask};
 use nix::sys::termios::{OutputFlags, SetArg, tcgetattr, tcsetattr};
 use nix::unistd::{Gid, Pid, Uid, fchown, pipe2, setgid, setgroups, setsid, setuid};
 
-use super::super::task::{Size, TOOLS, Task};
+use super::super::task::{GuestTask, Size, TOOLS};
 use super::super::wire::Stream;
 use crate::{system::exit, system::signals};
 
 nix::ioctl_write_int_bad!(take_terminal, libc::TIOCSCTTY);
 
 /// A command with the guest's ends of its streams, none of which blocks.
-pub(super) struct Running {
+pub(super) struct GuestProcess {
     /// The process; or the exit code and the reason why there is none.
     pub(super) process: Result<Pid, (u8, String)>,
     pub(super) input: File,
@@ -34,7 +34,7 @@ pub(super) struct Running {
 }
 
 /// Starts the command.
-pub(super) fn start(task: &Task) -> Result<Running> {
+pub(super) fn start(task: &GuestTask) -> Result<GuestProcess> {
     let mut command = command(task);
     let terminal = task
         .is_terminal
@@ -87,7 +87,7 @@ pub(super) fn start(task: &Task) -> Result<Running> {
             _ => no_directory(task),
         }),
     };
-    Ok(Running {
+    Ok(GuestProcess {
         process,
         input,
         outputs,
@@ -96,7 +96,7 @@ pub(super) fn start(task: &Task) -> Result<Running> {
 }
 
 /// Returns the command without its streams.
-fn command(task: &Task) -> Command {
+fn command(task: &GuestTask) -> Command {
     let own = Path::new(TOOLS).join("pmctl");
     let (program, words) = match task.words.split_first() {
         Some((program, words)) if !task.is_pmctl => (program.clone(), words),
@@ -135,14 +135,14 @@ fn command(task: &Task) -> Command {
 }
 
 /// Returns a pipe's ends. The user owns it, and so may open it anew as /dev/stdout.
-fn pipe(task: &Task) -> Result<(OwnedFd, OwnedFd)> {
+fn pipe(task: &GuestTask) -> Result<(OwnedFd, OwnedFd)> {
     let ends = pipe2(OFlag::O_CLOEXEC).context("can't make a pipe")?;
     let (user, group) = (Uid::from_raw(task.user), Gid::from_raw(task.group));
     fchown(&ends.0, Some(user), Some(group)).context("can't give a pipe away")?;
     Ok(ends)
 }
 
-fn open_terminal(task: &Task) -> Result<OpenptyResult> {
+fn open_terminal(task: &GuestTask) -> Result<OpenptyResult> {
     let size = task.size.unwrap_or(Size {
         rows: 24,
         columns: 80,
@@ -172,7 +172,7 @@ pub(super) fn winsize(size: Size) -> Winsize {
 }
 
 /// Returns the exit code and the message of a working directory that only the host has.
-fn no_directory(task: &Task) -> (u8, String) {
+fn no_directory(task: &GuestTask) -> (u8, String) {
     let directory = task.directory.to_string_lossy();
     let message = format!(
         "pmctl: the virtual machine has no directory {directory}: /dev, /proc and /sys are its own. Run the command in another one.\n"
@@ -181,7 +181,7 @@ fn no_directory(task: &Task) -> (u8, String) {
 }
 
 /// Returns the exit code and the message of a working directory that QEMU can't reach.
-fn closed_directory(task: &Task) -> (u8, String) {
+fn closed_directory(task: &GuestTask) -> (u8, String) {
     let directory = task.directory.to_string_lossy();
     let message = format!(
         "pmctl: the virtual machine can't reach {directory}: QEMU, which runs as you, needs to list the directories above it, \
@@ -191,7 +191,7 @@ fn closed_directory(task: &Task) -> (u8, String) {
 }
 
 /// Returns the exit code and the message of a command that can't be run.
-fn cannot_run(task: &Task, error: &io::Error) -> (u8, String) {
+fn cannot_run(task: &GuestTask, error: &io::Error) -> (u8, String) {
     let program = task.words.first().cloned().unwrap_or_else(OsString::new);
     let code = if error.kind() == io::ErrorKind::NotFound {
         exit::NOT_FOUND

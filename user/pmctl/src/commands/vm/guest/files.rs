@@ -9,19 +9,19 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
-use super::super::task::{Content, Found, Task};
+use super::super::task::{GuestContent, GuestFile, GuestTask};
 use super::super::wire::{CHUNK, Channel, Message, Stream};
 use super::relay;
 
 /// The version of a file: its device, inode and time of change, one of which differs after a write or a replacement.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) struct Version {
+pub(super) struct ChangeStamp {
     device: u64,
     inode: u64,
     changed: (i64, i64),
 }
 
-impl Version {
+impl ChangeStamp {
     fn of(facts: &Metadata) -> Self {
         Self {
             device: facts.dev(),
@@ -32,23 +32,25 @@ impl Version {
 }
 
 /// Returns the files' versions before the command starts; `None` for those that are not there.
-pub(super) fn versions(task: &Task) -> Vec<Option<Version>> {
+pub(super) fn versions(task: &GuestTask) -> Vec<Option<ChangeStamp>> {
     let facts = task.files.iter().map(|name| fs::metadata(path(task, name)));
-    facts.map(|facts| Some(Version::of(&facts.ok()?))).collect()
+    facts
+        .map(|facts| Some(ChangeStamp::of(&facts.ok()?)))
+        .collect()
 }
 
 /// Sends the files, if they are not those of `before`.
 pub(super) fn send(
     channel: &mut Channel<File>,
-    task: &Task,
-    before: &[Option<Version>],
+    task: &GuestTask,
+    before: &[Option<ChangeStamp>],
 ) -> Result<()> {
     for (index, (name, before)) in task.files.iter().zip(before).enumerate() {
         let (content, file) = match find(task, name, *before) {
             Ok(found) => found,
-            Err(error) => (Content::Missing(error.to_string()), None),
+            Err(error) => (GuestContent::Missing(error.to_string()), None),
         };
-        channel.send(&Message::File(Found { index, content }))?;
+        channel.send(&Message::File(GuestFile { index, content }))?;
         if let Some(file) = file {
             copy(channel, file)?;
             channel.send(&Message::End(Stream::File))?;
@@ -59,10 +61,10 @@ pub(super) fn send(
 
 /// Finds a file that the command has written, and opens it if it is not on the host already.
 fn find(
-    task: &Task,
+    task: &GuestTask,
     name: &OsString,
-    before: Option<Version>,
-) -> io::Result<(Content, Option<File>)> {
+    before: Option<ChangeStamp>,
+) -> io::Result<(GuestContent, Option<File>)> {
     let path = match path(task, name).canonicalize() {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             return Err(io::Error::other("the command wrote no such file"));
@@ -75,7 +77,7 @@ fn find(
     }
     let file = File::open(&path)?;
     let facts = file.metadata()?;
-    if before == Some(Version::of(&facts)) {
+    if before == Some(ChangeStamp::of(&facts)) {
         return Err(io::Error::other("the command did not write it"));
     }
     if task
@@ -83,12 +85,12 @@ fn find(
         .iter()
         .any(|directory| path.starts_with(directory))
     {
-        return Ok((Content::OnHost, None));
+        return Ok((GuestContent::OnHost, None));
     }
-    Ok((Content::Follows(facts.mode()), Some(file)))
+    Ok((GuestContent::Follows(facts.mode()), Some(file)))
 }
 
-fn path(task: &Task, name: &OsString) -> PathBuf {
+fn path(task: &GuestTask, name: &OsString) -> PathBuf {
     Path::new(&task.directory).join(name)
 }
 

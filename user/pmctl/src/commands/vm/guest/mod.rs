@@ -24,7 +24,7 @@ use nix::sys::reboot::{RebootMode, reboot};
 use nix::unistd::{Pid, getpid};
 
 use super::qemu::PORT;
-use super::task::Task;
+use super::task::GuestTask;
 use super::wire::{Channel, Message};
 
 /// The argument that the first process gets from the kernel's command line.
@@ -78,7 +78,7 @@ fn serve(channel: &mut Channel<File>) -> Result<()> {
     never.map(drop)
 }
 
-fn first_task(channel: &mut Channel<File>) -> Result<Task> {
+fn first_task(channel: &mut Channel<File>) -> Result<GuestTask> {
     match next_message(channel).context("the host sends nothing")? {
         Message::Start(task) => Ok(task),
         _ => bail!("the host did not begin with a command"),

@@ -15,16 +15,16 @@ use nix::sys::signal::{Signal, kill, killpg};
 use nix::sys::statvfs::statvfs;
 use nix::unistd::Pid;
 
-use super::super::task::{Ended, Size};
+use super::super::task::{GuestEnd, Size};
 use super::super::wire::{CHUNK, Channel, Message, Stream};
-use super::command::{Running, winsize};
+use super::command::{GuestProcess, winsize};
 use crate::system::child::{self, Ending};
 use crate::system::signals::Signals;
 
 nix::ioctl_write_ptr_bad!(set_size, libc::TIOCSWINSZ, Winsize);
 
 /// A command whose streams are passed on.
-struct Relay<'a> {
+struct GuestRelay<'a> {
     channel: &'a mut Channel<File>,
     signals: Signals,
     process: Pid,
@@ -41,7 +41,7 @@ struct Relay<'a> {
 }
 
 /// Passes on what the command reads and writes, until it ends.
-pub(super) fn run(channel: &mut Channel<File>, running: Running) -> Result<Ended> {
+pub(super) fn run(channel: &mut Channel<File>, running: GuestProcess) -> Result<GuestEnd> {
     // Before the command can end.
     let signals = Signals::hold()?;
     channel.send(&Message::Started)?;
@@ -49,13 +49,13 @@ pub(super) fn run(channel: &mut Channel<File>, running: Running) -> Result<Ended
         Ok(process) => process,
         Err((code, message)) => {
             channel.send(&Message::Data(Stream::Error, message.into_bytes()))?;
-            return Ok(Ended {
+            return Ok(GuestEnd {
                 code,
-                ..Ended::default()
+                ..GuestEnd::default()
             });
         }
     };
-    let mut relay = Relay {
+    let mut relay = GuestRelay {
         channel,
         signals,
         process,
@@ -81,7 +81,7 @@ pub(super) fn run(channel: &mut Channel<File>, running: Running) -> Result<Ended
         }
     };
     relay.finish()?;
-    Ok(Ended {
+    Ok(GuestEnd {
         code,
         out_of_memory: has_killed().unwrap_or(false),
         out_of_room: statvfs("/").is_ok_and(|facts| facts.blocks_available() == 0),
@@ -90,7 +90,7 @@ pub(super) fn run(channel: &mut Channel<File>, running: Running) -> Result<Ended
     })
 }
 
-impl Relay<'_> {
+impl GuestRelay<'_> {
     /// Waits until something can be done.
     fn wait(&self) -> Result<()> {
         let mut events = PollFlags::POLLIN;

@@ -17,7 +17,7 @@ use nix::time::{ClockId, clock_settime};
 use nix::unistd::{chdir, chroot, sethostname};
 
 use super::super::qemu::{HOST_FILES, shared_tag};
-use super::super::task::{TOOLS, Task};
+use super::super::task::{GuestTask, TOOLS};
 
 nix::ioctl_write_ptr_bad!(set_flags, libc::SIOCSIFFLAGS, libc::ifreq);
 
@@ -67,7 +67,7 @@ pub(super) fn set_up() -> Result<()> {
 }
 
 /// Makes the host's files those of the guest.
-pub(super) fn take_host_files(task: &Task) -> Result<()> {
+pub(super) fn take_host_files(task: &GuestTask) -> Result<()> {
     mount_at("9p", HOST_FILES, LOWER, MsFlags::MS_RDONLY, MESSAGES)?;
     mount_at("tmpfs", "tmpfs", CHANGES, MsFlags::empty(), "")?;
     for name in ["upper", "work"] {
