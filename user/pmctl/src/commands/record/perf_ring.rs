@@ -13,7 +13,7 @@ use nix::sys::mman::{MapFlags, ProtFlags, mmap, munmap};
 
 use super::clock::Scale;
 use crate::events::perf_event;
-use crate::recording::perfdata::Attr;
+use crate::recording::perfdata::{Attr, Body, Parts, Record, decode};
 
 /// `struct perf_event_mmap_page`, as far as it is used.
 #[repr(C)]
@@ -127,8 +127,28 @@ impl PerfRing {
         }
     }
 
-    /// Takes out the records since the last call.
-    pub(super) fn take(&mut self) -> Vec<u8> {
+    /// Calls `each` for the records since the last call. Returns how many more the kernel has dropped because the ring was
+    /// full.
+    pub(super) fn drain(&mut self, mut each: impl FnMut(Record)) -> u64 {
+        let bytes = self.take();
+        let mut rest = &bytes[..];
+        let mut lost = 0;
+        // The kernel writes whole records.
+        while let Some((record, size)) = decode(rest, Parts::default()) {
+            rest = &rest[size..];
+            match record {
+                Some(Record {
+                    body: Body::Lost(number),
+                    ..
+                }) => lost += number,
+                Some(record) => each(record),
+                None => {}
+            }
+        }
+        lost
+    }
+
+    fn take(&mut self) -> Vec<u8> {
         let control = self.control();
         let words = self.words();
         // With what the kernel wrote before it set this.

@@ -8,7 +8,7 @@ use nix::errno::Errno;
 
 use super::plan::SampledTasks;
 use crate::commands::record::perf_ring::{ALL_TASKS, PerfRing, refusal_reason};
-use crate::recording::perfdata::{Attr, Body, Parts, Record, Stamp, decode};
+use crate::recording::perfdata::{Attr, Body, Record, Stamp};
 use crate::recording::procfs;
 
 /// Pages of a ring of perf's: a user may have 129 for each CPU, and the samples need some, too.
@@ -95,19 +95,7 @@ impl Maps {
         match &mut self.rings {
             Some(rings) => {
                 for ring in rings {
-                    let bytes = ring.take();
-                    let mut rest = &bytes[..];
-                    // The kernel writes whole records.
-                    while let Some((record, size)) = decode(rest, Parts::default()) {
-                        rest = &rest[size..];
-                        match record {
-                            Some(Record {
-                                body: Body::Lost(number),
-                                ..
-                            }) => self.lost += number,
-                            other => self.news.extend(other),
-                        }
-                    }
+                    self.lost += ring.drain(|record| self.news.push(record));
                 }
             }
             None => self.look(),

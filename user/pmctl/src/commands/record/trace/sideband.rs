@@ -10,7 +10,7 @@ use perfmon::Device;
 use super::tasks::CpuTasks;
 use crate::commands::record::clock::{Clock, READABLE};
 use crate::commands::record::perf_ring::{ALL_TASKS, MOST_PAGES, PerfRing};
-use crate::recording::perfdata::{Attr, Body, Parts, Record, decode};
+use crate::recording::perfdata::{Attr, Body, Record};
 
 /// The events and their records.
 #[derive(Debug)]
@@ -60,23 +60,13 @@ impl Sideband {
     pub(super) fn poll(&mut self, device: &Device) {
         self.clock.read(device);
         for ring in &mut self.rings {
-            let bytes = ring.take();
-            let mut rest = &bytes[..];
-            // The kernel writes whole records.
-            while let Some((record, size)) = decode(rest, Parts::default()) {
-                rest = &rest[size..];
-                match record {
-                    Some(Record {
-                        stamp,
-                        body: Body::Switch { out, other },
-                    }) => self.tasks.switch(stamp, out, other),
-                    Some(Record {
-                        body: Body::Lost(number),
-                        ..
-                    }) => self.lost += number,
-                    other => self.records.extend(other),
-                }
-            }
+            self.lost += ring.drain(|record| match record {
+                Record {
+                    stamp,
+                    body: Body::Switch { out, other },
+                } => self.tasks.switch(stamp, out, other),
+                other => self.records.push(other),
+            });
         }
     }
 
