@@ -247,11 +247,9 @@ impl Sample {
             Vec::new()
         };
         let count = if parts.branches { reader.u64()? } else { 0 };
-        let branches = (0..count).map(|_| Branch::decode(&mut reader));
-        let branches = branches.collect::<Option<_>>()?;
+        let branches = Branch::decode(&mut reader, count)?;
         let user = if parts.user {
-            let (is_there, user) = UserStack::decode(&mut reader)?;
-            is_there.then(|| Box::new(user))
+            UserStack::decode(&mut reader)?
         } else {
             None
         };
@@ -268,14 +266,18 @@ impl Sample {
 }
 
 impl Branch {
-    pub(super) fn decode(reader: &mut Reader<'_>) -> Option<Self> {
-        let (from, to, flags) = (reader.u64()?, reader.u64()?, reader.u64()?);
-        Some(Self {
-            from,
-            to,
-            mispredicted: flags & BRANCH_MISPREDICTED != 0,
-            cycles: u16::try_from(flags >> BRANCH_CYCLES_SHIFT & BRANCH_CYCLES_MASK).ok()?,
-        })
+    /// Decodes `count` branches.
+    pub(super) fn decode(reader: &mut Reader<'_>, count: u64) -> Option<Vec<Self>> {
+        let decode = |_| {
+            let (from, to, flags) = (reader.u64()?, reader.u64()?, reader.u64()?);
+            Some(Self {
+                from,
+                to,
+                mispredicted: flags & BRANCH_MISPREDICTED != 0,
+                cycles: u16::try_from(flags >> BRANCH_CYCLES_SHIFT & BRANCH_CYCLES_MASK).ok()?,
+            })
+        };
+        (0..count).map(decode).collect()
     }
 }
 
@@ -296,8 +298,12 @@ impl UserStack {
         }
     }
 
-    /// Returns whether there are registers and a stack, and these: a task of the kernel's own has none.
-    pub(super) fn decode(reader: &mut Reader<'_>) -> Option<(bool, Self)> {
+    /// Decodes registers and a stack, which a task of the kernel's own has not: it has `Some(None)`.
+    #[expect(
+        clippy::option_option,
+        reason = "bytes that can't be decoded are not those of a task without a stack"
+    )]
+    pub(super) fn decode(reader: &mut Reader<'_>) -> Option<Option<Box<Self>>> {
         let kind = reader.u64()?;
         let mut registers = [0; Self::REGISTERS];
         if kind != 0 {
@@ -311,13 +317,14 @@ impl UserStack {
             let bytes = reader.take(usize::try_from(wanted).ok()?)?;
             stack = bytes.get(..usize::try_from(reader.u64()?).ok()?)?;
         }
-        let user = Self {
-            wide: kind == REGISTERS_64,
-            registers,
-            stack: stack.to_vec(),
-            wanted,
-        };
-        Some((kind != 0, user))
+        Some((kind != 0).then(|| {
+            Box::new(Self {
+                wide: kind == REGISTERS_64,
+                registers,
+                stack: stack.to_vec(),
+                wanted,
+            })
+        }))
     }
 }
 

@@ -114,8 +114,7 @@ impl Layout {
             Vec::new()
         };
         let user = if self.parts().user {
-            let (is_there, user) = UserStack::decode(&mut reader)?;
-            is_there.then(|| Box::new(user))
+            UserStack::decode(&mut reader)?
         } else {
             None
         };
@@ -153,7 +152,7 @@ impl Layout {
         if self.branches & abi::PERF_SAMPLE_BRANCH_HW_INDEX != 0 {
             reader.u64()?;
         }
-        (0..count).map(|_| Branch::decode(reader)).collect()
+        Branch::decode(reader, count)
     }
 
     /// Splits the content of a record that is no sample into what is its own, and its stamp.
