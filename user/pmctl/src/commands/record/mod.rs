@@ -15,6 +15,7 @@ mod progress;
 mod sampled;
 mod summary;
 mod trace;
+mod watch;
 
 use anyhow::Result;
 

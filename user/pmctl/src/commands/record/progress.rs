@@ -1,75 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What both recorders do while they record: they show how far they are, and react to signals and to the end of the
-//! command.
+//! The line on a terminal that says how far a recording is.
 
 use std::io::{IsTerminal, Write, stderr};
 use std::time::{Duration, Instant};
-
-use anyhow::Result;
-
-use crate::args::CommonOptions;
-use crate::system::child::{Ending, Running};
-use crate::system::signals::{Event, Signals};
-use crate::system::stdio::complain;
-
-/// Length of a round: perf's rings, which hold some thousand switches, must not get full.
-pub(super) const INTERVAL: Duration = Duration::from_millis(100);
-
-/// Says that nothing more can be written.
-pub(super) fn complain_of_end(options: &CommonOptions) {
-    if options.is_to_standard_output() {
-        complain("nothing more can be written to standard output: the recording ends here");
-    } else {
-        complain(format_args!(
-            "there is no room for more in {}: the recording ends here",
-            options.output.display()
-        ));
-    }
-}
-
-/// Reaction to a signal.
-pub(super) enum Next {
-    GoOn,
-    /// End: there is no command that decides.
-    End,
-    /// The command has ended.
-    Ended(Ending),
-}
-
-pub(super) fn react(event: Event, running: Option<&Running>) -> Result<Next> {
-    Ok(match (event, running) {
-        (Event::Child, Some(running)) => running.ending()?.map_or(Next::GoOn, Next::Ended),
-        (Event::End { .. }, None) => Next::End,
-        (
-            Event::End {
-                signal,
-                by_terminal,
-            },
-            Some(running),
-        ) => {
-            // It is the command that decides. What comes from the terminal, it got itself.
-            if !by_terminal {
-                running.signal(signal);
-            }
-            Next::GoOn
-        }
-        _ => Next::GoOn,
-    })
-}
-
-/// Waits for the end of a command that goes on after the recording; returns `ending` if it has ended, or there is none.
-pub(super) fn wait_for_command(
-    signals: &Signals,
-    running: Option<&Running>,
-    mut ending: Option<Ending>,
-) -> Result<Option<Ending>> {
-    while let (None, Some(running)) = (ending, running) {
-        if let Next::Ended(how) = react(signals.wait(None, None)?, Some(running))? {
-            ending = Some(how);
-        }
-    }
-    Ok(ending)
-}
 
 /// Line of progress on a terminal, once a second.
 pub(super) struct Progress {
@@ -107,12 +40,18 @@ impl Progress {
             size.unwrap_or_default()
         );
     }
+
+    /// Removes the line.
+    pub(super) fn remove(&mut self) {
+        if self.shown {
+            let _ = write!(stderr(), "\r{:40}\r", "");
+            self.shown = false;
+        }
+    }
 }
 
 impl Drop for Progress {
     fn drop(&mut self) {
-        if self.shown {
-            let _ = write!(stderr(), "\r{:40}\r", "");
-        }
+        self.remove();
     }
 }

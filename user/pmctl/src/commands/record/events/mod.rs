@@ -26,12 +26,12 @@ use self::stream::RingStream;
 use super::destination::Destination;
 use super::host::host;
 use super::opening::Opening;
+use super::watch::conclude;
 use crate::args::{CallGraph, EventOptions, RecordTarget};
 use crate::events::threads::TaskList;
-use crate::system::child::{Ending, Waiting};
+use crate::system::child::Waiting;
 use crate::system::exit::{self, Usage};
 use crate::system::signals::Signals;
-use crate::system::stdio::complain;
 
 /// Records, and returns the exit code.
 pub(super) fn record(options: &EventOptions) -> Result<u8> {
@@ -94,11 +94,5 @@ pub(super) fn record(options: &EventOptions) -> Result<u8> {
     )?;
     let is_whole = files.end(&mut stream, &mut samplers, &mut maps)?;
 
-    if let Some(words) = ending.and_then(Ending::in_words) {
-        complain(words);
-    }
-    if !is_whole {
-        return Ok(exit::NO_COUNT);
-    }
-    Ok(ending.map_or(0, Ending::exit_code))
+    Ok(conclude(ending, is_whole))
 }

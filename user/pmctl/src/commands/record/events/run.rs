@@ -11,9 +11,7 @@ use super::plan::SampledTasks;
 use super::samplers::Samplers;
 use super::stream::RingStream;
 use crate::args::EventOptions;
-use crate::commands::record::progress::{
-    INTERVAL, Next, Progress, complain_of_end, react, wait_for_command,
-};
+use crate::commands::record::watch::Watch;
 use crate::recording::procfs;
 use crate::system::child::{Ending, Waiting};
 use crate::system::signals::{Event, Signals};
@@ -32,27 +30,18 @@ pub(super) fn run(
         samplers.start()?;
     }
     let mut to_start = options.delay;
-    let running = waiting.map(Waiting::release).transpose()?;
-    // A command has the terminal for itself.
-    let mut progress = Progress::new(begin, options.common.quiet || running.is_some());
-    let mut ending = None;
+    let mut watch = Watch::new(&options.common, begin, (signals, waiting))?;
     // How many of the rings still have tasks.
     let mut ended = 0;
     loop {
-        let left = options
-            .common
-            .duration
-            .map(|limit| limit.saturating_sub(begin.elapsed()));
-        if left.is_some_and(|left| left.is_zero()) {
+        let wait = to_start.map(|delay| delay.saturating_sub(watch.elapsed()));
+        let Some(limit) = watch.round([wait, files.time_left()].into_iter().flatten()) else {
             break;
-        }
-        let wait = to_start.map(|delay| delay.saturating_sub(begin.elapsed()));
+        };
         if wait.is_some_and(|wait| wait.is_zero()) {
             to_start = None;
             samplers.start()?;
         }
-        let limit = [left, wait, files.time_left()].into_iter().flatten().min();
-        let limit = INTERVAL.min(limit.unwrap_or(INTERVAL));
         let event = {
             let mut descriptors = samplers.descriptors();
             // Rings that are overwritten need no reader.
@@ -71,19 +60,14 @@ pub(super) fn run(
             event
         };
         let mut switch = event == Event::Switch;
-        match react(event, running.as_ref())? {
-            Next::GoOn => {}
-            Next::End => break,
-            Next::Ended(how) => {
-                ending = Some(how);
-                break;
-            }
+        if watch.react(event)?.is_break() {
+            break;
         }
         if options.overwrite {
             stream.keep(maps);
         } else if stream.round(samplers, maps)?.is_break() {
             if !stream.is_at_limit() {
-                complain_of_end(&options.common);
+                watch.complain_of_full_output();
             }
             break;
         }
@@ -94,11 +78,11 @@ pub(super) fn run(
         if options.overwrite && stream.is_at_limit() {
             break;
         }
-        if running.is_none() && tasks.are_some() && !procfs::is_one_alive(tasks.tids()) {
+        if !watch.has_command() && tasks.are_some() && !procfs::is_one_alive(tasks.tids()) {
             break;
         }
         // What is overwritten gets no larger.
-        progress.show((!options.overwrite).then(|| stream.total()));
+        watch.show((!options.overwrite).then(|| stream.total()));
     }
     samplers.stop()?;
     files.stop(to_start);
@@ -106,6 +90,5 @@ pub(super) fn run(
         // What it says is of no use any more.
         let _ = stream.round(samplers, maps)?;
     }
-    drop(progress);
-    wait_for_command(signals, running.as_ref(), ending)
+    watch.end()
 }

@@ -33,14 +33,14 @@ use super::destination::Destination;
 use super::host::host;
 use super::opening::Opening;
 use super::summary::{Written, summarize};
+use super::watch::conclude;
 use crate::args::{RecordTarget, TraceOptions};
 use crate::recording::perfdata::{Body, Finished, Loss, Notes, Record, Stamp};
 use crate::recording::procfs;
 use crate::recording::unwind::Cuts;
-use crate::system::child::{Ending, Waiting};
+use crate::system::child::Waiting;
 use crate::system::exit::{self, Usage};
 use crate::system::signals::Signals;
-use crate::system::stdio::complain;
 
 /// Records, and returns the exit code.
 pub(super) fn record(options: &TraceOptions) -> Result<u8> {
@@ -108,13 +108,7 @@ pub(super) fn record(options: &TraceOptions) -> Result<u8> {
     // The recording is whole without it.
     let _ = summarize(common, &notes, &written);
 
-    if let Some(words) = run.ending.and_then(Ending::in_words) {
-        complain(words);
-    }
-    if !notes.is_whole() {
-        return Ok(exit::NO_COUNT);
-    }
-    Ok(run.ending.map_or(0, Ending::exit_code))
+    Ok(conclude(run.ending, notes.is_whole()))
 }
 
 /// Returns the notes of a recording that has ended.

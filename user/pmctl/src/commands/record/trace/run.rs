@@ -9,9 +9,7 @@ use perfmon::trace::Chunk;
 
 use super::collect::{Collected, Ready};
 use crate::args::TraceOptions;
-use crate::commands::record::progress::{
-    INTERVAL, Next, Progress, complain_of_end, react, wait_for_command,
-};
+use crate::commands::record::watch::Watch;
 use crate::recording::procfs;
 use crate::system::child::{Ending, Waiting};
 use crate::system::signals::Signals;
@@ -29,35 +27,19 @@ pub(super) struct TracedRun {
 pub(super) fn run(
     options: &TraceOptions,
     ready: Ready<'_>,
-    (signals, waiting): (&Signals, Option<Waiting<'_>>),
+    command: (&Signals, Option<Waiting<'_>>),
     mut round: impl FnMut(Vec<Chunk>) -> Result<ControlFlow<()>>,
 ) -> Result<TracedRun> {
-    let common = &options.common;
-    let watched = common.target.process();
+    let watched = options.common.target.process();
     let begin = Instant::now();
     let mut collector = ready.start()?;
-    let running = waiting.map(Waiting::release).transpose()?;
-    // A command has the terminal for itself.
-    let mut progress = Progress::new(begin, common.quiet || running.is_some());
-    let mut ending = None;
-    loop {
-        let left = common
-            .duration
-            .map(|limit| limit.saturating_sub(begin.elapsed()));
-        if left.is_some_and(|left| left.is_zero()) {
+    let mut watch = Watch::new(&options.common, begin, command)?;
+    while let Some(limit) = watch.round([]) {
+        if watch.wait(limit)?.is_break() {
             break;
         }
-        let event = signals.wait(Some(INTERVAL.min(left.unwrap_or(INTERVAL))), None)?;
-        match react(event, running.as_ref())? {
-            Next::GoOn => {}
-            Next::End => break,
-            Next::Ended(how) => {
-                ending = Some(how);
-                break;
-            }
-        }
         if round(collector.poll()?)?.is_break() {
-            complain_of_end(common);
+            watch.complain_of_full_output();
             break;
         }
         if watched.is_some_and(|pid| !procfs::is_alive(pid)) {
@@ -66,14 +48,13 @@ pub(super) fn run(
         if options.rotate && collector.is_nearly_full() {
             collector = collector.rotate()?;
         }
-        progress.show(Some(collector.size()));
+        watch.show(Some(collector.size()));
     }
-    let elapsed = begin.elapsed();
+    let elapsed = watch.elapsed();
     let mut collected = collector.stop()?;
     // What it says is of no use any more.
     let _ = round(collected.take())?;
-    drop(progress);
-    let ending = wait_for_command(signals, running.as_ref(), ending)?;
+    let ending = watch.end()?;
     Ok(TracedRun {
         collected,
         elapsed,
