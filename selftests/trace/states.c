@@ -3,7 +3,7 @@
  * The states of a trace: every call in every state, what comes of it and which
  * state it leads to.
  *
- * A variant is a state. The table of the calls (lib/calls.c) has the state that
+ * A variant is a state. The table of the calls (lib/device/calls.c) has the state that
  * follows.
  */
 #include <errno.h>
