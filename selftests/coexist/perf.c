@@ -36,19 +36,6 @@ FIXTURE_TEARDOWN(coexist)
 	ensure_module(_metadata);
 }
 
-/* Returns perf's count of the loop, with an event of its own. */
-static long long perf_count_loop_once(unsigned long n)
-{
-	int fd = perf_open_instructions();
-	long long value;
-
-	if (fd < 0)
-		return fd;
-	value = perf_count_loop(fd, n);
-	close(fd);
-	return value;
-}
-
 /* Expects the count of the loop: LOOP_INSNS * N and the ends of the calls. */
 #define EXPECT_COUNTED(value) do {					\
 	long long counted = (value);					\

@@ -7,41 +7,11 @@
 #include <unistd.h>
 
 #include "device.h"
-#include "fixture.h"
+#include "group_fixture.h"
 #include "loop.h"
-#include "target.h"
 
 #define N	100000UL
-#define MEMBERS	3
 #define TIMES	(PERF_FORMAT_TOTAL_TIME_ENABLED | PERF_FORMAT_TOTAL_TIME_RUNNING)
-
-FIXTURE(event)
-{
-	struct target target;
-	int fd[MEMBERS];
-};
-
-#include "event_fixture.h"
-
-FIXTURE_SETUP(event)
-{
-	int i;
-
-	SKIP_WITHOUT_PMU();
-	prepare_maker(_metadata, variant);
-	for (i = 0; i < MEMBERS; i++)
-		self->fd[i] = -1;
-}
-
-FIXTURE_TEARDOWN(event)
-{
-	int i;
-
-	for (i = 0; i < MEMBERS; i++)
-		close(self->fd[i]);
-	target_end(&self->target);
-	restore_maker(_metadata, variant);
-}
 
 /* The members of a result, as perf_event_open(2) describes it. */
 struct result {

@@ -9,20 +9,10 @@
 
 #include "cpu.h"
 #include "device.h"
-#include "fixture.h"
+#include "group_fixture.h"
 #include "loop.h"
-#include "target.h"
 
 #define N	100000UL
-#define MEMBERS	3
-
-FIXTURE(event)
-{
-	struct target target;
-	int fd[MEMBERS];	/* the first is the leader */
-};
-
-#include "event_fixture.h"
 
 /* A group of instructions of a thread: only the leader is disabled. */
 static void open_group(struct __test_metadata *_metadata, FIXTURE_DATA(event) *self,
@@ -38,26 +28,6 @@ static void open_group(struct __test_metadata *_metadata, FIXTURE_DATA(event) *s
 			TH_LOG("%s: member %d: %s", by->name, i, strerror(-self->fd[i]));
 		}
 	}
-}
-
-FIXTURE_SETUP(event)
-{
-	int i;
-
-	SKIP_WITHOUT_PMU();
-	prepare_maker(_metadata, variant);
-	for (i = 0; i < MEMBERS; i++)
-		self->fd[i] = -1;
-}
-
-FIXTURE_TEARDOWN(event)
-{
-	int i;
-
-	for (i = 0; i < MEMBERS; i++)
-		close(self->fd[i]);
-	target_end(&self->target);
-	restore_maker(_metadata, variant);
 }
 
 TEST_F(event, siblings_count_while_the_leader_does)

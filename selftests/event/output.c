@@ -38,15 +38,14 @@ FIXTURE(event)
 
 FIXTURE_SETUP(event)
 {
-	cpu_set_t cpus;
 	int i;
 
 	SKIP_WITHOUT_PMU();
 	prepare_maker(_metadata, variant);
 	for (i = 0; i < EVENTS; i++)
 		self->fd[i] = -1;
-	ASSERT_EQ(0, cpus_online(&cpus));
-	self->cpu = cpu_next(&cpus, -1);
+	self->cpu = cpu_first();
+	ASSERT_LE(0, self->cpu);
 }
 
 FIXTURE_TEARDOWN(event)

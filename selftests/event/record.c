@@ -34,13 +34,11 @@ FIXTURE(event)
 
 FIXTURE_SETUP(event)
 {
-	cpu_set_t cpus;
-
 	SKIP_WITHOUT_PMU();
 	self->sampler.fd = -1;
 	prepare_maker(_metadata, variant);
-	ASSERT_EQ(0, cpus_online(&cpus));
-	self->cpu = cpu_next(&cpus, -1);
+	self->cpu = cpu_first();
+	ASSERT_LE(0, self->cpu);
 }
 
 FIXTURE_TEARDOWN(event)

@@ -21,15 +21,19 @@ int pin_to_cpu(int cpu)
 	return sched_setaffinity(0, sizeof(set), &set) ? -errno : 0;
 }
 
-int pin_to_first_cpu(void)
+int cpu_first(void)
 {
 	cpu_set_t cpus;
-	int err = cpus_online(&cpus), cpu;
+	int err = cpus_online(&cpus);
 
-	if (err)
-		return err;
-	cpu = cpu_next(&cpus, -1);
-	err = pin_to_cpu(cpu);
+	return err ? err : cpu_next(&cpus, -1);
+}
+
+int pin_to_first_cpu(void)
+{
+	int cpu = cpu_first();
+	int err = cpu < 0 ? cpu : pin_to_cpu(cpu);
+
 	return err ? err : cpu;
 }
 

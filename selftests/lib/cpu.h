@@ -13,6 +13,9 @@
  */
 int cpus_online(cpu_set_t *cpus);
 
+/* The first of them, or a negative errno. */
+int cpu_first(void);
+
 /* Lets the calling thread run on CPU @cpu only: 0 or a negative errno. */
 int pin_to_cpu(int cpu);
 

@@ -79,6 +79,18 @@ long long perf_count_loop(int fd, unsigned long n)
 	return value;
 }
 
+long long perf_count_loop_once(unsigned long n)
+{
+	int fd = perf_open_instructions();
+	long long value;
+
+	if (fd < 0)
+		return fd;
+	value = perf_count_loop(fd, n);
+	close(fd);
+	return value;
+}
+
 int perf_lift_limits(void)
 {
 	/* The rate can't be changed while there is no limit to the time. */

@@ -33,6 +33,9 @@ int perf_open_cpu_samples(int cpu);
  */
 long long perf_count_loop(int fd, unsigned long n);
 
+/* The same with an event of its own, perf_open_instructions(). */
+long long perf_count_loop_once(unsigned long n);
+
 /*
  * Lifts perf's limits to the time of interrupts, which depends on the host: 0 or a
  * negative errno.

@@ -64,13 +64,10 @@ FIXTURE_VARIANT(perf)
 static int count_in_a_task(struct rng *r)
 {
 	unsigned long n = 1 + rng_below(r, MAX_N);
-	int fd = perf_open_instructions();
-	long long value;
+	long long value = perf_count_loop_once(n);
 
-	if (fd < 0)
-		return fd;
-	value = perf_count_loop(fd, n);
-	close(fd);
+	if (value < 0)
+		return value;
 	return value >= (long long)(LOOP_INSNS * n) &&
 	       value <= (long long)(LOOP_INSNS * n) + CALL_OVERHEAD;
 }

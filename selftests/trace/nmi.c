@@ -76,12 +76,8 @@ static struct perfmon_config everything(const struct perfmon_properties *p,
 					const __u32 *rates)
 {
 	struct perfmon_config c = { .events = { 0 } };
-	int i, n = 0;
+	int i, n = trace_all_counters(&c, p);
 
-	for (i = 0; i < p->max_num_programmable_events; i++, n++)
-		c.events[n] = MODEL_EVENT(i);
-	for (i = 0; i < p->max_num_fixed_events; i++, n++)
-		c.events[n] = PERFMON_MAKE_EVENT_ID(PERFMON_GROUP_FIXED, i + 1);
 	for (i = 0; i < n; i++) {
 		c.rate[i] = rates[i % 8];
 		c.flags[i] = FLAG_USER | (i % 2 ? FLAG_PC : 0);

@@ -2,35 +2,13 @@
 /*
  * Energy and clocks of the virtual PMU, on a machine with two CPUs.
  */
-#include "cpu.h"
-#include "kselftest_harness.h"
 #include "loop.h"
-#include "power.h"
-#include "idle.h"
+#include "power_fixture.h"
 
 /* One loop is longer than the other by so many iterations. */
 #define SHORT		1000UL
 #define LONG		(SHORT + 65536UL)
 #define DIFFERENCE	(LOOP_INSNS * (LONG - SHORT))
-
-FIXTURE(power)
-{
-	struct pmu p;
-	struct energy all[3];
-	int n;
-};
-
-FIXTURE_SETUP(power)
-{
-	ASSERT_TRUE(pmu_describe(&self->p));
-	self->n = energies(&self->p, self->all);
-	ASSERT_EQ(0, pin_to_cpu(0));
-	ASSERT_EQ(0, wait_until_idle());
-}
-
-FIXTURE_TEARDOWN(power)
-{
-}
 
 /*
  * By how much register @msr grows in loop(@n) and the calls around it: the least of

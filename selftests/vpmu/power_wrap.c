@@ -2,30 +2,8 @@
 /*
  * Energy of the virtual PMU in registers that wrap soon: $UNIT is 28 at least.
  */
-#include "cpu.h"
-#include "kselftest_harness.h"
 #include "loop.h"
-#include "power.h"
-#include "idle.h"
-
-FIXTURE(power)
-{
-	struct pmu p;
-	struct energy all[3];
-	int n;
-};
-
-FIXTURE_SETUP(power)
-{
-	ASSERT_TRUE(pmu_describe(&self->p));
-	self->n = energies(&self->p, self->all);
-	ASSERT_EQ(0, pin_to_cpu(0));
-	ASSERT_EQ(0, wait_until_idle());
-}
-
-FIXTURE_TEARDOWN(power)
-{
-}
+#include "power_fixture.h"
 
 /* The register has 32 bits, and goes on from 0. */
 TEST_F(power, energy_wraps)

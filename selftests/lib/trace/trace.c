@@ -49,6 +49,17 @@ int trace_stop(struct trace *t)
 	return device_ioctl(t->fd, IOCTL_PERFMON_STOP, NULL);
 }
 
+int trace_all_counters(struct perfmon_config *c, const struct perfmon_properties *p)
+{
+	int i, n = 0;
+
+	for (i = 0; i < p->max_num_programmable_events; i++, n++)
+		c->events[n] = MODEL_EVENT(i);
+	for (i = 0; i < p->max_num_fixed_events; i++, n++)
+		c->events[n] = PERFMON_MAKE_EVENT_ID(PERFMON_GROUP_FIXED, i + 1);
+	return n;
+}
+
 int trace_define(int fd, unsigned int n, __u64 select)
 {
 	struct perfmon_event_definition definition = {

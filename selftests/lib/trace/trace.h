@@ -60,6 +60,12 @@ int trace_stage(struct trace *t, const struct perfmon_config *config);
 int trace_start(struct trace *t);
 int trace_stop(struct trace *t);
 
+/*
+ * Puts an event of each counter into @c, general ones first, with neither rate nor flags:
+ * how many there are.
+ */
+int trace_all_counters(struct perfmon_config *c, const struct perfmon_properties *p);
+
 /* Makes MODEL event @n count what the event select @select says. */
 int trace_define(int fd, unsigned int n, __u64 select);
 
