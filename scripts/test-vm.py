@@ -498,7 +498,7 @@ def read_until(terminal, text):
 @test
 def user_counts_repeat_to_the_instruction():
     events = "instructions:u,branches:u"
-    # Without a pipe: how much comes at once depends on who runs first.
+    # Without a pipe: how much comes at once depends on which program runs first.
     script = "gzip -c /usr/bin/env >/tmp/x; gzip -d </tmp/x >/tmp/y; cmp /tmp/y /usr/bin/env; md5sum /tmp/x"
     # The second run goes on from the snapshot of the first; that of another machine, as of another runner in CI, is another boot.
     other = {**os.environ, "XDG_CACHE_HOME": writable("other-runner")}

@@ -30,7 +30,7 @@ is "doctor is content if a user can count programs" 0 $?
 says "it has counted one" "$doctor" '^ok +programs '
 says "it has sampled one" "$doctor" '^ok +samples +a loop gave'
 is "it finds no failure" 0 "$(echo "$doctor" | grep -c '^FAIL')"
-says "it says who may count the rest" "$doctor" '^note +policy '
+says "it says which users may count the rest" "$doctor" '^note +policy '
 chmod 600 /dev/perfmon
 
 # Each general counter has a row of its own.

@@ -136,6 +136,6 @@ wait_until '[ -s begun ]'
 code=$(stat -o csv -a --timeout 100)
 kill "$(cat begun)"
 wait $perf
-says "stat -a beside perf counts or names who has the counters" "$code $(cat words)" "^0|perf"
+says "stat -a beside perf counts or names their owner" "$code $(cat words)" "^0|perf"
 
 finish

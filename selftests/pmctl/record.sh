@@ -261,8 +261,8 @@ wait $piped
 	pmctl record -e $event -c 10007 -o - -- "$here/pmctl_loop" 42 exit 2>words
 	echo $? >code
 } | true
-is "record exits with 125 if nobody reads it" 125 "$(cat code)"
-says "record tells that nobody reads it" "$(cat words)" "standard output: .*Broken pipe"
+is "record exits with 125 if its reader has gone" 125 "$(cat code)"
+says "record tells that its reader has gone" "$(cat words)" "standard output: .*Broken pipe"
 
 # Nothing to see.
 pmctl record -e $event -- true 2>words

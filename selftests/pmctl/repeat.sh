@@ -56,7 +56,7 @@ says "so it is of a pipe" "$(cat words)" 'first run has read standard input'
 pmctl stat -r 1 -x, -o csv -e $many -- sort -n <input >/dev/null 2>words
 says "so it is of parts" "$(cat words)" 'first run has read standard input'
 pmctl stat -r 3 -x, -o csv -e instructions:u -- true <input 2>words
-is "what nobody reads is not" "" "$(cat words)"
+is "what no run reads is not" "" "$(cat words)"
 pmctl stat -r 3 -x, -o csv -e instructions:u -- sort </dev/null 2>words
 is "nor is /dev/null" "" "$(cat words)"
 

@@ -244,7 +244,7 @@ status=$?
 end_other
 rm -f "$counts.other"
 if [ $status = 125 ]; then
-	says "who has the counters beside -a is named" "$(cat "$counts")" \
+	says "the owner of the counters beside -a is named" "$(cat "$counts")" \
 		'in use already: pmctl \(events of tasks, pid [0-9]+\) has [1-6] counters'
 else
 	is "-a has not as many counters" 2 $status
@@ -259,7 +259,7 @@ begin pmctl stat -a -e instructions:u -o "$counts.other"
 pmctl stat -e $many -- true 2>"$counts"
 end_other
 rm -f "$counts.other"
-says "and who else has counters" "$(cat "$counts")" \
+says "and names the other owner of counters" "$(cat "$counts")" \
 	"^[0-9]+ of them (is|are) this measurement's \\(pid [0-9]+\\)\\..* Count fewer events, or end pid $other\\.\$"
 pmctl stat -e instructions:u:PMC0 -- true 2>"$counts"
 is "a task's counter can't be chosen" 2 $?

@@ -85,7 +85,7 @@ for name in main turn outer 'made at run time'; do
 		"$(theirs "\] $name " --children -g none --sort symbol)" \
 		"$(ours "\\[.\\] $name\$" --children --sort symbol)"
 done
-says "report -g callee shows who called" "$(pmctl report -g callee --sort symbol | grep -A 1 ' outer$')" \
+says "report -g callee shows the callers" "$(pmctl report -g callee --sort symbol | grep -A 1 ' outer$')" \
 	'%  turn$'
 says "report -G shows how it was reached" "$(pmctl report -G --sort symbol | grep -A 8 '\] outer$')" \
 	'%  main$'

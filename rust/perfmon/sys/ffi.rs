@@ -180,7 +180,7 @@ unsafe extern "C" {
     pub fn perfmon_task_executes(task: *const task_struct) -> bool;
     #[doc = " Returns whether the stack that the kernel is on is that of @task: in the context\n switch it may be another's. Any will do if @task is NULL."]
     pub fn perfmon_on_stack_of(task: *const task_struct) -> bool;
-    #[doc = " Returns whether these registers, of a sample of @task, tell nothing of others: nor\n what the kernel knows of a program that begins, before it is known who may know it."]
+    #[doc = " Returns whether these registers, of a sample of @task, tell nothing of others: nor\n what the kernel knows of a program that begins, before it is known which users may know it."]
     pub fn perfmon_may_show_regs(regs: *mut pt_regs, task: *const task_struct) -> bool;
     #[doc = " Returns the registers of the program that is interrupted, or that has called the\n kernel. NULL in a thread of the kernel's, while a program begins, while they are being\n saved, and if another task than @task is the current one; any will do if that is NULL."]
     pub fn perfmon_user_regs(regs: *mut pt_regs, task: *const task_struct) -> *mut pt_regs;
@@ -286,7 +286,7 @@ unsafe extern "C" {
     pub fn perfmon_process_number(process: *mut pid) -> ::kernel::ffi::c_int;
     #[doc = " Copies the caller's name, up to 15 bytes and a 0."]
     pub fn perfmon_own_name(name: *mut ::kernel::ffi::c_char);
-    #[doc = " Has a kernel thread call f() and returns its result; it sleeps. For what others wait\n for, who would wait for the caller to get to run."]
+    #[doc = " Has a kernel thread call f() and returns its result; it sleeps. For what other tasks\n wait for: they would wait until the caller gets to run."]
     pub fn perfmon_call(
         f: ::core::option::Option<unsafe extern "C" fn() -> ::kernel::ffi::c_int>,
     ) -> ::kernel::ffi::c_int;

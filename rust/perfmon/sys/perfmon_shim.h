@@ -196,7 +196,7 @@ bool perfmon_task_executes(const struct task_struct *task);
 bool perfmon_on_stack_of(const struct task_struct *task);
 /*
  * Returns whether these registers, of a sample of @task, tell nothing of others: nor
- * what the kernel knows of a program that begins, before it is known who may know it.
+ * what the kernel knows of a program that begins, before it is known which users may know it.
  */
 bool perfmon_may_show_regs(struct pt_regs *regs, const struct task_struct *task);
 /*
@@ -369,8 +369,8 @@ int perfmon_process_number(struct pid *process);
 void perfmon_own_name(char name[16]);
 
 /*
- * Has a kernel thread call f() and returns its result; it sleeps. For what others wait
- * for, who would wait for the caller to get to run.
+ * Has a kernel thread call f() and returns its result; it sleeps. For what other tasks
+ * wait for: they would wait until the caller gets to run.
  */
 int perfmon_call(int (*f)(void));
 /*

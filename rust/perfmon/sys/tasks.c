@@ -237,8 +237,8 @@ void perfmon_proc_unmount(void)
 }
 
 /*
- * ptrace_may_access() is not for modules. Links of a task in proc are read by who
- * passes it, with PTRACE_MODE_READ and the security modules. No file is opened:
+ * ptrace_may_access() is not for modules. Links of a task in proc are read by callers
+ * that pass it, with PTRACE_MODE_READ and the security modules. No file is opened:
  * Landlock and AppArmor would ask whether the caller may read files of this mount,
  * which no rule can name.
  */

@@ -257,7 +257,7 @@ fn may_use(part: &str, used: &str) -> bool {
 }
 
 /// Returns the Rust files below a folder.
-pub(crate) fn sources(folder: &Path) -> Result<Vec<PathBuf>> {
+fn sources(folder: &Path) -> Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     let entries =
         fs::read_dir(folder).with_context(|| format!("can't read {}", folder.display()))?;

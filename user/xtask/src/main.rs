@@ -3,6 +3,7 @@
 
 mod arrows;
 mod bindings;
+mod comments;
 mod events;
 mod files;
 mod pmctl;
@@ -14,12 +15,13 @@ use std::process::ExitCode;
 const USAGE: &str = "\
 Usage: cargo xtask CHORE [--check]
 
-  check LINUX   all of the chores below with --check: tell what is not as it should be
+  check LINUX   all of the chores below but subjects, with --check: tell what is not as it should be
   arrows        check which part of the module uses which, and that no files are a circle
   bindings      make the Rust forms of C headers: rust/perfmon/abi/perfmon.rs, rust/perfmon/sys/ffi.rs
   events LINUX  make the tables of events from those of perf, in a tree of Linux
   pmctl         make pmctl's manual page and its completions for shells
-  words         check the words of the comments of the module and of user/
+  subjects      check the subjects of commits, which are on standard input
+  words         check the words of the comments and of the documentation
 
   --check       only tell whether the files are up to date: exit code 1 if not";
 
@@ -30,6 +32,7 @@ fn main() -> ExitCode {
         ["check", linux] => check_all(&top(), Path::new(linux)),
         ["arrows"] => arrows::check(&top()),
         ["words"] => words::check(&top()),
+        ["subjects"] => words::check_subjects(),
         ["bindings"] => bindings::write(&top()),
         ["bindings", "--check"] => bindings::check(&top()),
         ["events", linux] => events::write(&top(), Path::new(linux)),

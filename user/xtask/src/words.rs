@@ -1,24 +1,34 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Checks the words of the comments of the kernel module and of the user-space crates.
+//! Checks the words of comments, of the documentation and of the subjects of commits.
 //!
-//! A caller, a reader and a writer are called that. A SAFETY comment stands by itself. Documentation begins with a noun,
-//! or with what a function does.
+//! A caller, a reader and a writer are called that. A SAFETY comment stands by itself. Documentation of Rust begins with
+//! a noun, or with what a function does. The subject of a commit names an area, and begins with a verb.
 
 use std::fs;
-use std::path::Path;
+use std::io::Read;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 
-use crate::arrows::{MODULE, sources};
+use crate::arrows::MODULE;
+use crate::comments::Language;
 
-/// The folders of sources.
-const FOLDERS: [&str; 2] = [MODULE, "user"];
+/// The folders and the file that are read.
+const PLACES: [&str; 6] = [
+    MODULE,
+    "user",
+    "selftests",
+    "scripts",
+    "Documentation",
+    "README.md",
+];
 
-/// Files and folders with other words: made from C headers, options whose documentation is their help, what cargo
-/// makes, and the words that are found here.
-const SKIPPED: [&str; 5] = [
+/// Files and folders with other words: made from C headers, options whose documentation is their help, changes of
+/// another project, what cargo makes, and the words that are found here.
+const SKIPPED: [&str; 6] = [
     "rust/perfmon/abi/perfmon.rs",
     "rust/perfmon/sys/ffi.rs",
+    "selftests/vm/qemu/patches",
     "user/pmctl/src/args",
     "user/target",
     "user/xtask/src/words.rs",
@@ -26,6 +36,9 @@ const SKIPPED: [&str; 5] = [
 
 /// Words for a caller, a reader or a writer that do not say which.
 const VAGUE: [&str; 6] = ["who", "whom", "whoever", "nobody", "somebody", "heed"];
+
+/// Words for people, behind which `who` is clear.
+const PEOPLE: [&str; 5] = ["user", "users", "reader", "readers", "people"];
 
 /// Reasons that stand in another place.
 const ELSEWHERE: [&str; 4] = [
@@ -40,62 +53,150 @@ const NO_NOUN: [&str; 9] = [
     "Of", "Those", "That", "Also", "They", "It", "Whether", "Who", "How",
 ];
 
-/// Fails with each comment that has such words.
+/// First words of what is no imperative.
+const NO_VERB: [&str; 12] = [
+    "a", "an", "the", "what", "how", "those", "that", "it", "no", "each", "all", "more",
+];
+
+/// Fails with each text that has such words.
 pub(crate) fn check(top: &Path) -> Result<()> {
     let mut wrong = Vec::new();
-    for folder in FOLDERS {
-        for path in sources(&top.join(folder))? {
-            let name = path.strip_prefix(top)?;
-            if SKIPPED.iter().any(|skipped| name.starts_with(skipped)) {
-                continue;
-            }
-            let text = fs::read_to_string(&path)
-                .with_context(|| format!("can't read {}", path.display()))?;
-            for (number, fault) in faults(&text) {
-                wrong.push(format!("  {}:{number}: {fault}", name.display()));
-            }
+    for path in PLACES
+        .iter()
+        .map(|place| files(&top.join(place)))
+        .collect::<Result<Vec<_>>>()?
+        .concat()
+    {
+        let name = path.strip_prefix(top)?;
+        // What is not of UTF-8 is no text for readers.
+        let Ok(text) = fs::read_to_string(&path) else {
+            continue;
+        };
+        if SKIPPED.iter().any(|skipped| name.starts_with(skipped)) {
+            continue;
+        }
+        for (number, fault) in faults(name, &text) {
+            wrong.push(format!("  {}:{number}: {fault}", name.display()));
         }
     }
     if wrong.is_empty() {
         return Ok(());
     }
-    bail!(
-        "These comments can't be understood alone:\n{}",
-        wrong.join("\n")
-    )
+    bail!("These can't be understood alone:\n{}", wrong.join("\n"))
+}
+
+/// Fails with each of the subjects on standard input that is not as it should be.
+pub(crate) fn check_subjects() -> Result<()> {
+    let mut subjects = String::new();
+    let read = std::io::stdin().read_to_string(&mut subjects);
+    read.context("can't read standard input")?;
+    let faults = subjects
+        .lines()
+        .flat_map(|subject| {
+            let faults = faults_of_subject(subject).into_iter();
+            faults.map(move |fault| format!("  {subject}: {fault}"))
+        })
+        .collect::<Vec<_>>();
+    if faults.is_empty() {
+        return Ok(());
+    }
+    bail!("These subjects of commits:\n{}", faults.join("\n"))
+}
+
+/// Returns the files of a folder and of those in it, or the file.
+fn files(path: &Path) -> Result<Vec<PathBuf>> {
+    if !path.is_dir() {
+        return Ok(vec![path.to_owned()]);
+    }
+    let entries = fs::read_dir(path).with_context(|| format!("can't read {}", path.display()))?;
+    let mut found = Vec::new();
+    for entry in entries {
+        found.extend(files(&entry?.path())?);
+    }
+    found.sort();
+    Ok(found)
 }
 
 /// Returns the faults of a file, each with the number of its line.
-fn faults(text: &str) -> Vec<(usize, String)> {
+fn faults(name: &Path, text: &str) -> Vec<(usize, String)> {
+    let Some(language) = Language::of(name, text) else {
+        return Vec::new();
+    };
     let mut found = Vec::new();
-    let mut in_documentation = false;
-    for (at, line) in text.lines().enumerate() {
-        let mut fault = |what: String| found.push((at + 1, what));
-        let Some((_, comment)) = line.split_once("//") else {
-            in_documentation = false;
-            continue;
+    // The number of the line before, and its last word.
+    let mut before = (0, String::new());
+    // The line of documentation that was read last.
+    let mut documented = None;
+    for (number, line) in language.lines(text) {
+        let mut fault = |what: String| found.push((number, what));
+        // A sentence may go on in the next line.
+        let (last, word) = before;
+        let word = if last + 1 == number {
+            word
+        } else {
+            String::new()
         };
-        let documentation = comment.strip_prefix('/').map(str::trim);
-        let comment = comment.trim_start_matches(['/', '!']).trim();
-        let words = comment.split(|c: char| !c.is_alphanumeric() && c != '_' && c != '`');
-        for word in words.filter(|word| VAGUE.contains(&word.to_lowercase().as_str())) {
-            fault(format!(
+        let (vague, word) = vague(line, word);
+        vague.into_iter().for_each(&mut fault);
+        before = (number, word);
+        if language == Language::Rust {
+            let is_first = documented != Some(number - 1);
+            faults_of_rust(line, is_first).into_iter().for_each(fault);
+            if line.starts_with('/') {
+                documented = Some(number);
+            }
+        }
+    }
+    found
+}
+
+/// Returns the faults of a line's words behind the word `before`, and its last word.
+fn vague(line: &str, mut before: String) -> (Vec<String>, String) {
+    let mut found = Vec::new();
+    let words = line.split(|c: char| !c.is_alphanumeric() && c != '_' && c != '`');
+    for word in words.filter(|word| !word.is_empty()) {
+        let lower = word.to_lowercase();
+        let is_clear = lower == "who" && PEOPLE.contains(&before.as_str());
+        if VAGUE.contains(&lower.as_str()) && !is_clear {
+            found.push(format!(
                 "'{word}' does not say which caller, reader or writer"
             ));
         }
-        if let Some(reason) = comment.strip_prefix("SAFETY: ") {
-            let reason = reason.trim_end_matches('.');
-            if ELSEWHERE.contains(&reason) || reason.starts_with("As above") {
-                fault(format!("'{reason}' is a reason in another place"));
-            }
+        before = lower;
+    }
+    (found, before)
+}
+
+/// Returns the faults of a comment of Rust. `is_first` says that no documentation is above.
+fn faults_of_rust(line: &str, is_first: bool) -> Vec<String> {
+    let mut found = Vec::new();
+    let documentation = line.strip_prefix('/').map(str::trim);
+    let comment = line.trim_start_matches(['/', '!']).trim();
+    if let Some(reason) = comment.strip_prefix("SAFETY: ") {
+        let reason = reason.trim_end_matches('.');
+        if ELSEWHERE.contains(&reason) || reason.starts_with("As above") {
+            found.push(format!("'{reason}' is a reason in another place"));
         }
-        let first = documentation.and_then(|text| text.split(' ').next());
-        if let Some(first) = first.filter(|first| !in_documentation && NO_NOUN.contains(first)) {
-            fault(format!(
-                "documentation that begins with '{first}' has no noun"
-            ));
-        }
-        in_documentation = documentation.is_some();
+    }
+    let first = documentation.and_then(|text| text.split(' ').next());
+    if let Some(first) = first.filter(|first| is_first && NO_NOUN.contains(first)) {
+        found.push(format!(
+            "documentation that begins with '{first}' has no noun"
+        ));
+    }
+    found
+}
+
+/// Returns the faults of the subject of a commit.
+fn faults_of_subject(subject: &str) -> Vec<String> {
+    let (mut found, _) = vague(subject, String::new());
+    let what = subject.rsplit(": ").next().unwrap_or(subject);
+    if what == subject {
+        found.push("it names no area, as in `pmctl: stat: ...`".to_owned());
+    }
+    let first = what.split(' ').next().unwrap_or_default();
+    if NO_VERB.contains(&first.to_lowercase().as_str()) {
+        found.push(format!("'{first}' is no verb: say what the commit does"));
     }
     found
 }
@@ -104,8 +205,13 @@ fn faults(text: &str) -> Vec<(usize, String)> {
 mod tests {
     use super::*;
 
+    fn lines_of(name: &str, text: &str) -> Vec<usize> {
+        let faults = faults(Path::new(name), text);
+        faults.iter().map(|(line, _)| *line).collect()
+    }
+
     fn lines(text: &str) -> Vec<usize> {
-        faults(text).iter().map(|(line, _)| *line).collect()
+        lines_of("x.rs", text)
     }
 
     #[test]
@@ -115,6 +221,18 @@ mod tests {
             [2, 3]
         );
         assert_eq!(lines("// The caller whose buffer it is.\n"), [0; 0]);
+        assert_eq!(
+            lines_of("x.sh", "who=1 # nobody\necho who # x\n# heed\n"),
+            [1, 3]
+        );
+        assert_eq!(lines_of("x.c", "int who;\n/*\n * who\n */\n"), [3]);
+    }
+
+    #[test]
+    fn people_are_clear() {
+        let page = "A user\nwho may count.\n\nReaders who want.\nThose who want.\n";
+        assert_eq!(lines_of("x.rst", page), [5]);
+        assert_eq!(lines("// The user\n\n// who waits\n"), [3]);
     }
 
     #[test]
@@ -136,5 +254,14 @@ mod tests {
             lines("/// The sample.\n///\n/// It is written.\nx: u8,\n"),
             [0; 0]
         );
+    }
+
+    #[test]
+    fn a_subject_has_an_area_and_a_verb() {
+        let count = |subject| faults_of_subject(subject).len();
+        assert_eq!(count("pmctl: stat: print each table once"), 0);
+        assert_eq!(count("print each table once"), 1);
+        assert_eq!(count("pmctl: the tables"), 1);
+        assert_eq!(count("doc: say who waits"), 1);
     }
 }

@@ -29,7 +29,7 @@ any form: with ``-x,``, ``--json``, ``--metric-only``.
 
 The kernel counts ``task-clock``, ``cpu-clock``, ``page-faults``, ``minor-faults``, ``major-faults``,
 ``context-switches`` and ``cpu-migrations`` without a counter: ``-e`` takes them beside others, as one
-number for all that is counted. Those who may not count the kernel get its part left out, as with
+number for all that is counted. A user who may not count the kernel gets its part left out, as with
 perf, and the name ends in ``:u``. They are not among the events without ``-e``: the time of a command,
 and its time in user mode and in the kernel, are below every ``pmctl stat``. Tracepoints are
 ``pmctl wrap -- perf stat``'s.

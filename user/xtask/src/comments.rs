@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The parts of a file that are for readers: its comments, or all of a page.
+
+use std::path::Path;
+
+/// The mark of what is for readers in a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Language {
+    Rust,
+    C,
+    /// Shell, Python, make: from `#` to the end of the line.
+    Hash,
+    /// A page of documentation, of which all is.
+    Page,
+}
+
+impl Language {
+    /// Returns the language of a file with this name and text; `None` if it has nothing for readers.
+    pub(crate) fn of(path: &Path, text: &str) -> Option<Self> {
+        let extension = path.extension().and_then(|extension| extension.to_str());
+        match extension.unwrap_or_default() {
+            "rs" => Some(Self::Rust),
+            "c" | "h" | "cc" => Some(Self::C),
+            "rst" | "md" | "4" => Some(Self::Page),
+            "sh" | "py" | "mk" => Some(Self::Hash),
+            _ if path.ends_with("Makefile") || text.starts_with("#!") => Some(Self::Hash),
+            _ => None,
+        }
+    }
+
+    /// Returns the lines for readers, without what marks them, each with its number from 1 on. Of Rust the further
+    /// slashes of documentation are left.
+    pub(crate) fn lines(self, text: &str) -> Vec<(usize, &str)> {
+        let mut in_block = false;
+        let part = |line| match self {
+            Self::Page => Some(line),
+            Self::Rust => behind(line, "//"),
+            Self::Hash => line.strip_prefix('#').or_else(|| {
+                let place = line.find(" #").or_else(|| line.find("\t#"))?;
+                Some(&line[place + 2..])
+            }),
+            Self::C => c_comment(line, &mut in_block),
+        };
+        let lines = text.lines().map(part).zip(1..);
+        lines
+            .filter_map(|(line, number)| Some((number, line?)))
+            .collect()
+    }
+}
+
+fn behind<'t>(line: &'t str, mark: &str) -> Option<&'t str> {
+    line.split_once(mark).map(|(_, rest)| rest)
+}
+
+/// Returns the comment of a line of C; `in_block` tells whether it is within a comment at its beginning, and at its end.
+fn c_comment<'t>(line: &'t str, in_block: &mut bool) -> Option<&'t str> {
+    let comment = if *in_block {
+        line
+    } else {
+        *in_block = line.contains("/*");
+        behind(line, "/*").or_else(|| behind(line, "//"))?
+    };
+    match comment.split_once("*/") {
+        Some((comment, _)) => {
+            *in_block = false;
+            Some(comment)
+        }
+        None => Some(comment),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn comments_are_found_in_each_language() {
+        let c = "int who; /* one */\n/*\n * two\n */\nint x; // three\n";
+        let found = Language::C.lines(c);
+        let words: Vec<&str> = found.iter().map(|(_, line)| line.trim()).collect();
+        assert_eq!(words, ["one", "", "* two", "", "three"]);
+        let shell = "#!/bin/sh\nwho=$#; x=${who#y} # one\n\t# two\n";
+        let found = Language::Hash.lines(shell);
+        assert_eq!(found, [(1, "!/bin/sh"), (2, " one"), (3, " two")]);
+        assert_eq!(Language::Rust.lines("x // one\ny\n"), [(1, " one")]);
+        assert_eq!(Language::Page.lines("a\nb"), [(1, "a"), (2, "b")]);
+    }
+
+    #[test]
+    fn a_script_needs_no_ending() {
+        let of = |name, text| Language::of(Path::new(name), text);
+        assert_eq!(of("selftests/run", "#!/bin/sh\n"), Some(Language::Hash));
+        assert_eq!(of("selftests/Makefile", ""), Some(Language::Hash));
+        assert_eq!(of("Documentation/perfmon.4", ""), Some(Language::Page));
+        assert_eq!(of("selftests/tests.list", "# a list\n"), None);
+    }
+}
