@@ -57,6 +57,13 @@ is() {
 	fi
 }
 
+# try COMMAND... : runs it and returns its exit code; what it wrote to standard error is in
+# $errors. Neither in a pipe nor in a substitution, which has variables of its own.
+try() {
+	# shellcheck disable=SC2034 # for the scripts that source this
+	{ errors=$("$@" 2>&1 >&3 3>&-); } 3>&1
+}
+
 # check NAME COMMAND...: passes if COMMAND does
 check() {
 	ktap_name=$1

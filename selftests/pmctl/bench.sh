@@ -15,9 +15,9 @@ loop=$here/pmctl_loop
 dir=$(mktemp -d)
 trap 'rm -rf "$dir" "$counts"' EXIT
 
-# bench OPTION... : standard output and standard error in files
+# bench OPTION... : by try, with standard output in a file
 bench() {
-	pmctl bench "$@" >"$dir/out" 2>"$dir/words"
+	try pmctl bench "$@" >"$dir/out"
 }
 
 # The counts of a loop, and of one with 2 % more iterations.
@@ -40,8 +40,8 @@ bench -e instructions:u -r 1 -w 0 --prepare "echo p >>$dir/prepared" "$loop 1" "
 is "each run is prepared" "p p" "$(xargs <"$dir/prepared")"
 bench -r 1 -w 0 --prepare 'kill -TERM $$; echo went on' "$loop 1"
 is "its signals are not held back" 125 $?
-says "and its end is told" "$(cat "$dir/words")" 'went on. was killed by SIGTERM'
-pmctl bench -r 1 -w 0 --prepare "echo >$dir/begun; exec sleep 100" "$loop 1" 2>"$dir/words" &
+says "and its end is told" "$errors" 'went on. was killed by SIGTERM'
+pmctl bench -r 1 -w 0 --prepare "echo >$dir/begun; exec sleep 100" "$loop 1" 2>/dev/null &
 wait_until "[ -s $dir/begun ]"
 kill $!
 wait $!
@@ -49,15 +49,15 @@ is "a signal ends it with the bench" 125 $?
 bench -r 1 -w 0 -e instructions:u -- sh -c 'cat; echo printed'
 check "commands read nothing and print nothing" [ "$(grep -c printed "$dir/out")" = 1 ]
 bench -e instructions:u -r 1 -w 0 'ls / | wc'
-says "the advice on what failed is for a shell" "$(cat "$dir/words")" "\`pmctl stat -- ls / '\|' wc\` shows"
+says "the advice on what failed is for a shell" "$errors" "\`pmctl stat -- ls / '\|' wc\` shows"
 # The backquotes are of the message.
 # shellcheck disable=SC2016
-says "and --shell is told" "$(cat "$dir/words")" '^`\|` is an argument here: --shell runs it in a shell\.$'
+says "and --shell is told" "$errors" '^`\|` is an argument here: --shell runs it in a shell\.$'
 
 # Conditions.
 bench -e instructions:u -r 3 --fail-if 'instructions:u>+1.9%' "$loop 1000000" "$loop 1020000"
 is "a condition that holds is exit code 1" 1 $?
-says "and is told" "$(cat "$dir/words")" "fail-if 'instructions:u>\+1.9%' holds for .*\+2\.00%"
+says "and is told" "$errors" "fail-if 'instructions:u>\+1.9%' holds for .*\+2\.00%"
 bench -e instructions:u -r 3 --fail-if 'instructions:u>+2.1%' --fail-if 'instructions:u<-1%' \
 	"$loop 1000000" "$loop 1020000"
 is "one that does not is none" 0 $?
@@ -109,7 +109,7 @@ is "Markdown has a row for each" 6 "$(grep -c '^| .* |$\|^|:--' "$dir/out")"
 # What is no number.
 bench -r 2 "$loop 7 exit"
 is "a command that fails has no numbers" 125 $?
-says "and is named" "$(cat "$dir/words")" "pmctl_loop 7 exit. ended with exit code 7"
+says "and is named" "$errors" "pmctl_loop 7 exit. ended with exit code 7"
 bench -r 2 -i "$loop 7 exit"
 is "unless that is wanted" 0 $?
 

@@ -178,12 +178,12 @@ workload() {
 	name=$1
 	period=$2
 	shift 2
-	"$@" >/dev/null 2>words
+	try "$@" >/dev/null
 	is "$name: it runs" 0 $?
-	head -n 3 words | sed 's/^/# /'
+	echo "$errors" | head -n 3 | sed 's/^/# /'
 	# Each by its own, which has the counters then.
 	pmctl stat -e instructions -x, -o count -- \
-		pmctl record -q -g -e instructions:u -c "$period" -m 1024 -o ours.data -- "$@" >/dev/null 2>words
+		pmctl record -q -g -e instructions:u -c "$period" -m 1024 -o ours.data -- "$@" >/dev/null 2>&1
 	our_cost=$(counted)
 	perf stat -e instructions -x, -o count -- \
 		perf record -q -g -e instructions:u -c "$period" -m 1024 -o theirs.data -- "$@" >/dev/null 2>&1
@@ -222,9 +222,8 @@ workload() {
 unwound() {
 	name=$1
 	shift
-	pmctl record -q --call-graph dwarf -e instructions:u -c 200003 -m 4096 -o stacks.data -- "$@" \
-		>/dev/null 2>words
-	sed 's/^/# /' words
+	try pmctl record -q --call-graph dwarf -e instructions:u -c 200003 -m 4096 -o stacks.data -- "$@" >/dev/null
+	echo "$errors" | sed 's/^/# /'
 	check "$name: perf finds the same callers from stacks" same_chains stacks.data
 }
 

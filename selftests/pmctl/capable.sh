@@ -37,7 +37,7 @@ count() {
 	event=$1 n=$2
 	shift 2
 	rm -f "$dir/counts"
-	"$@" pmctl stat -e "$event" -x, -o "$dir/counts" -- "$loop" "$n" >/dev/null 2>"$dir/words"
+	"$@" pmctl stat -e "$event" -x, -o "$dir/counts" -- "$loop" "$n" >/dev/null 2>&1
 	awk -F, -v event="$event" '$3 == event { print $1 }' "$dir/counts"
 }
 
@@ -57,32 +57,32 @@ is "stat is exact" 2000000 $((${b:-0} - ${a:-0}))
 k=$(count instructions:k 1000000 capable)
 check "stat counts the kernel" [ "${k:-0}" -gt 0 ]
 
-capable pmctl record -e instructions:u -c 100003 -- "$shares" 2000000 >"$dir/words" 2>&1
+output=$(capable pmctl record -e instructions:u -c 100003 -- "$shares" 2000000 2>&1)
 is "record succeeds" 0 $?
 samples=$(capable pmctl script 2>/dev/null | wc -l)
 check "record has the samples of the period" [ "$samples" -ge $((20 * 2000000 / 100003)) ]
 says "report has the functions" "$(capable pmctl report --sort symbol 2>/dev/null)" share_60
-capable pmctl record -a -e instructions:k -c 10007 -- "$loop" 1000000 >"$dir/words" 2>&1
+output=$(capable pmctl record -a -e instructions:k -c 10007 -- "$loop" 1000000 2>&1)
 is "record of the kernel on all CPUs succeeds" 0 $?
 check "it has samples" [ "$(capable pmctl script 2>/dev/null | wc -l)" -gt 0 ]
 
 # As perf: user mode of one's own programs is everybody's.
 is "stat without the capability counts user mode" "$a" "$(count instructions:u 1000000 plain)"
-plain pmctl stat -e instructions -x, -o "$dir/counts" -- "$loop" 1000000 >"$dir/words" 2>&1
+output=$(plain pmctl stat -e instructions -x, -o "$dir/counts" -- "$loop" 1000000 2>&1)
 is "stat without the capability leaves the kernel out" "$a,,instructions:u" \
 	"$(cut -d, -f 1-3 "$dir/counts")"
 for kernel in "-e instructions:k" "-a -e instructions:u"; do
 	# shellcheck disable=SC2086 # they are options
-	plain pmctl stat $kernel -- "$loop" 1000 >"$dir/words" 2>&1
+	output=$(plain pmctl stat $kernel -- "$loop" 1000 2>&1)
 	check "stat $kernel without the capability fails" [ $? != 0 ]
-	says "and says what to do" "$(cat "$dir/words")" 'perf_event_paranoid|CAP_PERFMON|root'
+	says "and says what to do" "$output" 'perf_event_paranoid|CAP_PERFMON|root'
 done
 rm -f perf.data
-plain pmctl record -e instructions -c 10007 -- "$loop" 1000000 >"$dir/words" 2>&1
+output=$(plain pmctl record -e instructions -c 10007 -- "$loop" 1000000 2>&1)
 is "record without the capability samples user mode" 0 $?
-says "and says so" "$(cat "$dir/words")" 'user mode only'
+says "and says so" "$output" 'user mode only'
 check "it has the samples of the period" \
 	[ "$(plain pmctl script 2>/dev/null | wc -l)" -ge $((2 * 1000000 / 10007)) ]
-plain pmctl record -a -e instructions:u -c 100003 -- "$loop" 1000 >"$dir/words" 2>&1
+output=$(plain pmctl record -a -e instructions:u -c 100003 -- "$loop" 1000 2>&1)
 check "record -a without the capability fails" [ $? != 0 ]
 finish

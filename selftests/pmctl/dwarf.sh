@@ -21,9 +21,9 @@ recursion=$(printf 'recurse;%.0s' $(seq 20))
 record() {
 	name=$1
 	shift
-	pmctl record --call-graph dwarf -m 4096 -o "$name.data" "$@" >"$name.words" 2>&1
+	pmctl record --call-graph dwarf -m 4096 -o "$name.data" "$@" >"$name.log" 2>&1
 	status=$?
-	sed 's/^/# /' "$name.words"
+	sed 's/^/# /' "$name.log"
 	return $status
 }
 
@@ -52,43 +52,38 @@ lbr=1
 grep -q GenuineIntel /proc/cpuinfo && lbr=4
 plan $((18 + lbr + unwinds))
 
-is "record -g dwarf -- COMMAND succeeds" 0 \
-	"$(pmctl record -g dwarf -e instructions:u -- "$program" callers 1000000 >words 2>&1; echo $?)"
+pmctl record -g dwarf -e instructions:u -- "$program" callers 1000000 >/dev/null 2>&1
+is "record -g dwarf -- COMMAND succeeds" 0 $?
 says "its samples have stacks" "$(perf evlist -v 2>/dev/null)" 'sample_stack_user: 8192'
 says "and perf's registers" "$(perf evlist -v 2>/dev/null)" 'sample_regs_user: 0xff0fff'
 
-is "recursion is recorded" 0 \
-	"$(record callers -e instructions:u -c 100003 -- "$program" callers 20000000 >words; echo $?)"
-cat words
+record callers -e instructions:u -c 100003 -- "$program" callers 20000000
+is "recursion is recorded" 0 $?
 check "all callers of a leaf are there" all_have callers leaf "$start;middle;${recursion}leaf"
 check "each sample has them" [ "$(parts callers ';leaf ' | awk '{ n += $NF } END { print n / 100003 }')" -ge 395 ]
 is "report --children has them too" 1 \
 	"$(pmctl report --children --no-pager -i callers.data --sort symbol | grep -c '\] recurse$')"
 
-is "a signal is recorded" 0 \
-	"$(record signal -e instructions:u -c 100003 -- "$program" signal 20000000 >words; echo $?)"
-cat words
+record signal -e instructions:u -c 100003 -- "$program" signal 20000000
+is "a signal is recorded" 0 $?
 check "its handler is called from what it interrupted" \
 	all_have signal leaf "$start;interrupted;[^;]*;on_signal;recurse;recurse;leaf"
 
-is "the kernel is recorded" 0 \
-	"$(record kernel -e instructions -c 100003 -- "$program" kernel 3000 >words; echo $?)"
-cat words
+record kernel -e instructions -c 100003 -- "$program" kernel 3000
+is "the kernel is recorded" 0 $?
 check "the kernel's functions are called by the program's" \
 	[ "$(parts kernel "$start;middle;${recursion}ask_kernel;[^;]*read;.*vfs_read;" | wc -l)" -ge 1 ]
 is "--user-callchains leaves them out" 0 \
 	"$(pmctl record --call-graph=dwarf --user-callchains -e instructions -c 100003 -o user.data -- \
 		"$program" kernel 300 >/dev/null 2>&1; parts user 'ask_kernel;[^;]*read;.*vfs_read;' | wc -l)"
 
-is "the vDSO is recorded" 0 \
-	"$(record vdso -e instructions:u -c 10007 -- "$program" vdso 300000 >words; echo $?)"
-cat words
+record vdso -e instructions:u -c 10007 -- "$program" vdso 300000
+is "the vDSO is recorded" 0 $?
 check "its functions are called by the program's" \
 	all_have vdso '[^;]*vdso_getcpu' "$start;middle;${recursion}ask_vdso;[^;]*getcpu;[^;]*vdso_getcpu"
 
-record deep -e instructions:u -c 100003 -- "$program" deep 20000000 >words
-cat words
-says "chains of a stack that is too long are told" "$(cat deep.words)" \
+record deep -e instructions:u -c 100003 -- "$program" deep 20000000
+says "chains of a stack that is too long are told" "$(cat deep.log)" \
 	'CUT: [0-9]+ of [0-9]+ call chains: the stack is longer than the 8192 bytes'
 says "and by report" "$(pmctl report --children --no-pager -i deep.data)" 'CUT: .*longer than the 8192'
 parts deep ';leaf ' >stacks
@@ -105,8 +100,9 @@ calls() {
 if [ $lbr = 1 ]; then
 	says "a CPU that records no branches is told of" "$(calls)" 'this CPU does not record branches'
 else
-	is "calls are recorded" 0 "$(calls >words; echo $?)"
-	sed 's/^/# /' words
+	output=$(calls)
+	is "calls are recorded" 0 $?
+	echo "$output" | sed 's/^/# /'
 	check "they lead to a leaf" all_have calls leaf "$start;middle;${recursion}leaf"
 	# perf shows the function that was called last, and not where in it the sample is.
 	perf script -F ip,sym -i calls.data 2>/dev/null | awk '/^\t/ { print $2 }' >theirs

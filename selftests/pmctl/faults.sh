@@ -18,24 +18,20 @@ event=instructions:u
 ends() {
 	name=$1 code=$2 regex=$3
 	shift 3
-	"$@" >words 2>&1
+	output=$("$@" 2>&1)
 	got=$?
 	if [ $got != "$code" ]; then
 		echo "# $name: exit code $got instead of $code"
-		sed 's/^/#   /' words
+		echo "$output" | sed 's/^/#   /'
 		result 1 "$name"
 	else
-		says "$name" "$(cat words)" "$regex"
+		says "$name" "$output" "$regex"
 	fi
 }
 
-# unread COMMAND... : its exit code where its output has no reader
+# unread COMMAND... : its standard error and its exit code where its output has no reader
 unread() {
-	{
-		"$@" 2>words
-		echo $? >code
-	} | true
-	cat code
+	{ { "$@"; echo "exit code $?" >&2; } | true; } 2>&1
 }
 
 plan 43
@@ -74,10 +70,10 @@ ends "stat -o on a full disk" 125 "^pmctl: can't write small/out: No space" \
 	pmctl stat -e $event -o small/out -- true
 ends "stat --record on a full disk" 125 "^pmctl: can't write small/counts: No space" \
 	pmctl stat -e $event --record small/counts -- true
-says "the counts are shown all the same" "$(cat words)" "$event"
+says "the counts are shown all the same" "$output" "$event"
 ends "bench --save on a full disk" 125 "^pmctl: can't write small/numbers: No space" \
 	pmctl bench -e $event -r 1 --save small/numbers -- true
-says "its table is shown all the same" "$(cat words)" "$event"
+says "its table is shown all the same" "$output" "$event"
 cat small/counts small/numbers >after
 check "what was recorded before is there" cmp before after
 pmctl record -q -e $event -c 10007 -o some.data -- "$loop" 1000000 >/dev/null 2>&1
@@ -89,12 +85,12 @@ is "no part of a file is left" "small/counts small/fill small/numbers small/out"
 umount small
 
 # Outputs without a reader: by SIGPIPE, as other programs. A recording says it.
-is "stat -o - without a reader" 141 "$(unread pmctl stat -e $event -o - -- true)"
-is "top without a reader" 141 "$(unread pmctl top --stdio -a -d 1 -e $event -c 10007)"
-is "script without a reader" 141 "$(unread pmctl script -i some.data)"
-is "record -o - without a reader" 125 \
-	"$(unread pmctl record -e $event -c 10007 -o - -- "$loop" 30000000)"
-says "record says so" "$(cat words)" "can't write standard output|nothing more can be written to standard output"
+is "stat -o - without a reader" "exit code 141" "$(unread pmctl stat -e $event -o - -- true | tail -n 1)"
+is "top without a reader" "exit code 141" "$(unread pmctl top --stdio -a -d 1 -e $event -c 10007 | tail -n 1)"
+is "script without a reader" "exit code 141" "$(unread pmctl script -i some.data | tail -n 1)"
+errors=$(unread pmctl record -e $event -c 10007 -o - -- "$loop" 30000000)
+is "record -o - without a reader" "exit code 125" "$(echo "$errors" | tail -n 1)"
+says "record says so" "$errors" "can't write standard output|nothing more can be written to standard output"
 
 # none_alive: there is no process of pmctl
 # shellcheck disable=SC2317 # comes_true calls it
@@ -143,7 +139,7 @@ interrupted() {
 		) &
 		# In the foreground: what runs in the background ignores SIGINT.
 		# shellcheck disable=SC2016 # the inner shell expands it
-		sh -c 'echo $$ >pid; exec setsid "$@"' sh "$@" >words 2>&1
+		sh -c 'echo $$ >pid; exec setsid "$@"' sh "$@" >log 2>&1
 		code=$?
 		wait
 		codes="$codes $code"
@@ -151,9 +147,9 @@ interrupted() {
 		0 | 125 | 129 | 130 | 143) ;;
 		*) bad=$((bad + 1)); echo "# $name: after $pause s: SIG$signal: exit code $code" ;;
 		esac
-		if grep -q panick words; then
+		if grep -q panick log; then
 			bad=$((bad + 1))
-			sed 's/^/#   /' words
+			sed 's/^/#   /' log
 		fi
 		readable || { bad=$((bad + 1)); echo "# $name: after $pause s: SIG$signal"; }
 		# A recorder is told of its reader's end, and ends its recording.

@@ -41,7 +41,7 @@ unread=0 perfs=0 differ=0 late=0 latest=0 empty=0 parts=0
 for round in $(seq "$rounds"); do
 	rm -f killed.data
 	pause=$(awk -v seed="$((${SEED:-1} * 1000 + round))" 'BEGIN { srand(seed); printf "%.3f", 3 * rand() * rand() }')
-	pmctl record -a -g -F 4000 -o killed.data 2>words &
+	pmctl record -a -g -F 4000 -o killed.data 2>/dev/null &
 	record=$!
 	# Most are killed while they record, some while they begin.
 	[ $((round % 5)) = 0 ] || wait_until '[ -s killed.data ]'
@@ -49,24 +49,24 @@ for round in $(seq "$rounds"); do
 	killed=$(now)
 	kill -9 $record
 	wait $record 2>/dev/null
-	pmctl script -i killed.data -F time >ours 2>ours.words
+	pmctl script -i killed.data -F time >ours 2>ours.log
 	code=$?
 	samples=$(grep -cE '^ *[0-9]+\.[0-9]+: *$' ours)
 	if [ "$samples" = 0 ]; then
 		# Nothing has been written yet: it says so, or what there is.
 		empty=$((empty + 1))
-		grep -qiE 'not finished|no such file|not a perf.data file' ours.words ||
-			{ unread=$((unread + 1)); sed "s/^/# $round, after $pause s: /" ours.words; }
+		grep -qiE 'not finished|no such file|not a perf.data file' ours.log ||
+			{ unread=$((unread + 1)); sed "s/^/# $round, after $pause s: /" ours.log; }
 		continue
 	fi
-	[ $code = 0 ] || { unread=$((unread + 1)); sed "s/^/# $round, after $pause s: /" ours.words; }
-	perf script -i killed.data -F time -G >theirs 2>theirs.words
+	[ $code = 0 ] || { unread=$((unread + 1)); sed "s/^/# $round, after $pause s: /" ours.log; }
+	perf script -i killed.data -F time -G >theirs 2>theirs.log
 	perf_code=$?
-	grep -qi 'truncated\|failed to process\|incompat' theirs.words && parts=$((parts + 1))
+	grep -qi 'truncated\|failed to process\|incompat' theirs.log && parts=$((parts + 1))
 	theirs=$(awk 'NF' theirs | wc -l)
 	if [ $perf_code != 0 ] || [ "$theirs" = 0 ]; then
 		perfs=$((perfs + 1))
-		sed "s/^/# $round, after $pause s: perf: /" theirs.words
+		sed "s/^/# $round, after $pause s: perf: /" theirs.log
 	elif [ "$theirs" != "$samples" ]; then
 		differ=$((differ + 1))
 		echo "# $round: $samples samples for pmctl, $theirs for perf"

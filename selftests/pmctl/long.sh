@@ -35,7 +35,7 @@ memory() {
 }
 
 plan 6
-pmctl record -a -F $frequency -m "$pages" -o long.data --duration "$seconds" 2>words &
+pmctl record -a -F $frequency -m "$pages" -o long.data --duration "$seconds" 2>record.log &
 record=$!
 wait_until '[ -s long.data ]'
 # What a recording needs from the beginning is there by then.
@@ -45,9 +45,9 @@ sleep $((seconds / 2))
 late=$(memory $record)
 wait $record
 code=$?
-sed 's/^/# /' words
+sed 's/^/# /' record.log
 is "record succeeds" 0 "$code"
-says "record has no losses" "$(grep -c LOST words)" '^0$'
+says "record has no losses" "$(grep -c LOST record.log)" '^0$'
 samples=$(pmctl script -i long.data -F ip 2>/dev/null | wc -l)
 lost=$(perf script -i long.data --show-lost-events 2>/dev/null | grep -c PERF_RECORD_LOST)
 is "perf finds no losses either" 0 "$lost"

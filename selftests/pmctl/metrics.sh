@@ -20,12 +20,12 @@ loop=$here/pmctl_loop
 metric() {
 	name=$1
 	shift
-	pmctl stat -M "$name" -x, -o "$dir/csv" "$@" -- "$loop" 20000000 2>"$dir/words"
+	pmctl stat -M "$name" -x, -o "$dir/csv" "$@" -- "$loop" 20000000 2>/dev/null
 	awk -F, -v name="$name" '$NF ~ name "$" && $1 == "" { print $(NF - 1) }' "$dir/csv"
 }
 
-# words COMMAND... : the exit code and the words of a command
-words() {
+# answer COMMAND... : what a command prints, and its exit code
+answer() {
 	"$@" 2>&1
 	echo "exit code $?"
 }
@@ -43,7 +43,7 @@ check "insn_per_cycle is that of the loop" near "$(metric insn_per_cycle)" 0.8
 check "branches_per_instruction is that of the loop" \
 	near "$(metric branches_per_instruction)" 0.5
 check "metrics may be counted on all CPUs" near "$(metric insn_per_cycle -a)" 0.8
-says "those of several CPUs stand side by side" "$(words pmctl stat -a -A -M insn_per_cycle -- "$loop" 1000000)" \
+says "those of several CPUs stand side by side" "$(answer pmctl stat -a -A -M insn_per_cycle -- "$loop" 1000000)" \
 	"^insn_per_cycle( +[0-9]\\.[0-9]{2}){$(nproc)}\$"
 
 # perf has the same metric, of the same counts.
@@ -83,30 +83,30 @@ else
 fi
 says "the model's metrics are listed" "$(pmctl list --model $model metrics $own)" "$own"
 says "a metric that the emulation lacks is refused with the reason" \
-	"$(words pmctl stat -M $own -- true)" "QEMU's emulation"
+	"$(answer pmctl stat -M $own -- true)" "QEMU's emulation"
 is "that is a mistake in the command line" 2 "$(pmctl stat -M $own -- true >/dev/null 2>&1; echo $?)"
 check "a metric or a group of the model is counted" pmctl stat -M $counted -o /dev/null -- true
-says "an unknown name is told" "$(words pmctl stat -M insn_per_cycel -- true)" "Did you mean \`insn_per_cycle\`"
-says "what of a group can't be counted is told" "$(words pmctl stat -M Default -- true)" "left out"
+says "an unknown name is told" "$(answer pmctl stat -M insn_per_cycel -- true)" "Did you mean \`insn_per_cycle\`"
+says "what of a group can't be counted is told" "$(answer pmctl stat -M Default -- true)" "left out"
 
 # More events than counters: a command that may run once is not run.
 many=
 for number in $(seq 24); do
 	many=$many${many:+,}cpu/event=0xc0,cmask=$number/
 done
-told=$(words pmctl stat -e "$many" -M insn_per_cycle -- touch "$dir/ran")
+told=$(answer pmctl stat -e "$many" -M insn_per_cycle -- touch "$dir/ran")
 says "too many events are refused" "$told" "need"
 check "the command has not run" [ ! -e "$dir/ran" ]
 says "and the way out is told" "$told" "[-]r 1"
-told=$(words pmctl stat -r 1 -e "$many" -M insn_per_cycle -- sh -c "echo >>$dir/runs")
+told=$(answer pmctl stat -r 1 -e "$many" -M insn_per_cycle -- sh -c "echo >>$dir/runs")
 says "with -r it runs once for each part" "$told" "once for each part"
 check "it ran more than once" [ "$(wc -l <"$dir/runs")" -ge 2 ]
 says "the number of runs is told" "$told" "ran $(wc -l <"$dir/runs") times"
 says "insn_per_cycle is there" "$told" "insn_per_cycle"
 says "intervals can't be repeated" \
-	"$(words pmctl stat -I 100 -e "$many" -M insn_per_cycle -- true)" "each interval is counted once"
+	"$(answer pmctl stat -I 100 -e "$many" -M insn_per_cycle -- true)" "each interval is counted once"
 says "what runs already can't be repeated" \
-	"$(words pmctl stat -p $$ -e "$many" -M insn_per_cycle)" "runs once"
+	"$(answer pmctl stat -p $$ -e "$many" -M insn_per_cycle)" "runs once"
 says "a command that is killed between the runs leaves no numbers" \
-	"$(words pmctl stat -r 1 -e "$many" -M insn_per_cycle -- sh -c 'kill -9 $$')" "there are no numbers"
+	"$(answer pmctl stat -r 1 -e "$many" -M insn_per_cycle -- sh -c 'kill -9 $$')" "there are no numbers"
 finish

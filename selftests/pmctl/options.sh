@@ -12,11 +12,11 @@ in_own_dir
 event=instructions:u
 loop=$here/pmctl_loop
 
-# record OPTION... : records the rest of the command line, gives pmctl's exit code
+# record OPTION... : records the rest of the command line, with pmctl's exit code; what it
+# prints is in $output
 record() {
 	rm -f perf.data
-	pmctl record "$@" >words 2>&1
-	echo $?
+	output=$(pmctl record "$@" 2>&1)
 }
 
 # samples: how many there are
@@ -31,35 +31,40 @@ of_kernel() {
 
 plan 34
 
-is "record -i succeeds" 0 "$(record -i -e instructions -c 10007 -- sh -c "$loop 10000000; true")"
+record -i -e instructions -c 10007 -- sh -c "$loop 10000000; true"
+is "record -i succeeds" 0 $?
 check "record -i has samples of the command" [ "$(pmctl script -F comm | grep -c '^ *sh')" -ge 1 ]
 is "record -i has none of its children" 0 "$(pmctl script -F comm | grep -c pmctl_loop)"
 
 # 5999 samples of the whole.
-is "record -D succeeds" 0 "$(record -D 300 -m 512 -e $event -c 100003 -- "$loop" 300000000)"
+record -D 300 -m 512 -e $event -c 100003 -- "$loop" 300000000
+is "record -D succeeds" 0 $?
 late=$(samples)
 check "record -D has samples" [ "$late" -ge 10 ]
 check "record -D has none of the beginning" [ "$late" -lt 5990 ]
-is "record -D after the end succeeds" 0 "$(record -D 60000 -e $event -c 10007 -- "$loop" 1000)"
+record -D 60000 -e $event -c 10007 -- "$loop" 1000
+is "record -D after the end succeeds" 0 $?
 is "record -D after the end has no sample" 0 "$(samples)"
-says "record -D after the end says why" "$(cat words)" "ended before the delay of 60000 ms"
+says "record -D after the end says why" "$output" "ended before the delay of 60000 ms"
 
-is "record --all-user succeeds" 0 "$(record --all-user -e instructions -c 10007 -- ls -lR /sys/bus)"
+record --all-user -e instructions -c 10007 -- ls -lR /sys/bus
+is "record --all-user succeeds" 0 $?
 is "record --all-user has none of the kernel" 0 "$(of_kernel)"
 says "record --all-user names the event so" "$(pmctl report)" "event 'instructions:u'"
-is "record --all-kernel succeeds" 0 "$(record --all-kernel -m 512 -e instructions -c 30011 -- ls -lR /sys/bus)"
+record --all-kernel -m 512 -e instructions -c 30011 -- ls -lR /sys/bus
+is "record --all-kernel succeeds" 0 $?
 # An interrupt may come when the program goes on already.
 check "record --all-kernel has hardly any of programs" [ "$(of_kernel)" -ge $(($(samples) * 98 / 100)) ]
 is "perf shows the same addresses" "$(of_kernel)" "$(perf script -F ip 2>/dev/null | grep -c '^ *ffff')"
 
-is "record --user-callchains succeeds" 0 \
-	"$(record -g --user-callchains -m 512 -e instructions -c 30011 -- ls -lR /sys/bus)"
+record -g --user-callchains -m 512 -e instructions -c 30011 -- ls -lR /sys/bus
+is "record --user-callchains succeeds" 0 $?
 # What has no chain is shown as a chain of its own address.
 is "call chains have no function of the kernel" 0 \
 	"$(pmctl script -F ip | awk 'NF > 1 && frames++ { print $1 } NF <= 1 { frames = 0 }' |
 		grep -c '^ffff')"
-is "record --kernel-callchains succeeds" 0 \
-	"$(record -g --kernel-callchains -m 512 -e instructions -c 30011 -- ls -lR /sys/bus)"
+record -g --kernel-callchains -m 512 -e instructions -c 30011 -- ls -lR /sys/bus
+is "record --kernel-callchains succeeds" 0 $?
 check "call chains have functions of the kernel" \
 	[ "$(pmctl script -F ip | awk 'NF > 1 { print $1 }' | grep -c '^ffff')" -ge 100 ]
 is "call chains have no function of programs" 0 \
@@ -68,12 +73,14 @@ is "call chains have no function of programs" 0 \
 
 # Branches of some kinds: each iteration of the loop ends with one that is no call.
 if pmctl info | grep -q 'no last branches'; then
-	is "record -j is refused without last branches" 2 "$(record -j any,u -- "$loop" 1000)"
-	says "record -j says why" "$(cat words)" "does not record branches"
-	says "and what to do" "$(cat words)" "Leave -b out"
+	record -j any,u -- "$loop" 1000
+	is "record -j is refused without last branches" 2 $?
+	says "record -j says why" "$output" "does not record branches"
+	says "and what to do" "$output" "Leave -b out"
 else
-	is "record -j succeeds" 0 "$(record -j any_call,any_ret,u -m 512 -e branches:u -c 100003 -- \
-		"$here/pmctl_shares" 5000000)"
+	record -j any_call,any_ret,u -m 512 -e branches:u -c 100003 -- \
+		"$here/pmctl_shares" 5000000
+	is "record -j succeeds" 0 $?
 	says "record -j has calls" "$(pmctl report --branches)" "main.*share_60"
 	is "perf shows as many branches" \
 		"$(pmctl script -F brstack | tr ' ' '\n' | grep -c '0x')" \
@@ -81,25 +88,30 @@ else
 fi
 
 # Of 671 KB.
-is "record --max-size succeeds" 0 "$(record --max-size=64K -m 64 -e $event -c 10007 -- "$loop" 60000000)"
-says "and tells of it" "$(cat words)" "max-size: the recording ends here"
+record --max-size=64K -m 64 -e $event -c 10007 -- "$loop" 60000000
+is "record --max-size succeeds" 0 $?
+says "and tells of it" "$output" "max-size: the recording ends here"
 size=$(stat -c %s perf.data)
 is "the file has that size, and its end" 1 $((size >= 65536 && size <= 110000))
 
-is "record -q prints nothing" "" "$(record -q -N -B -T -e $event -- "$loop" 60000000 >/dev/null; cat words)"
+record -q -N -B -T -e $event -- "$loop" 60000000
+is "record -q prints nothing" "" "$output"
 
 # pmctl waits for the command, which takes longer than a recording that ends a second late.
-is "record --duration succeeds" 0 "$(record --duration 0.2 -e $event -c 1000003 -- sleep 2)"
-says "record --duration says how long it was" "$(cat words)" 'in [01]\.[0-9]* s on'
+record --duration 0.2 -e $event -c 1000003 -- sleep 2
+is "record --duration succeeds" 0 $?
+says "record --duration says how long it was" "$output" 'in [01]\.[0-9]* s on'
 
 # The module has no limit here, until it is loaded with that of a user.
-is "record -F max is refused without a limit" 2 "$(record -F max -e $event -- "$loop" 1000)"
-says "and says so" "$(cat words)" "the module has no limit"
+record -F max -e $event -- "$loop" 1000
+is "record -F max is refused without a limit" 2 $?
+says "and says so" "$output" "the module has no limit"
 rmmod perfmon
 insmod /lib/modules/perfmon.ko perf_event_max_sample_rate=3210
-is "record -F above the limit is refused" 2 "$(record -F 3211 -e $event -- "$loop" 1000)"
-says "and says what the limit is" "$(cat words)" "F 3211: the module takes at most 3210 samples a second"
-record -F max -e $event -- "$loop" 1000000 >/dev/null
+record -F 3211 -e $event -- "$loop" 1000
+is "record -F above the limit is refused" 2 $?
+says "and says what the limit is" "$output" "F 3211: the module takes at most 3210 samples a second"
+record -F max -e $event -- "$loop" 1000000
 says "record -F max takes the limit" "$(perf evlist -F 2>/dev/null)" "sample_freq=3210"
 rmmod perfmon
 load_module

@@ -18,8 +18,8 @@ cp "$here/pmctl_unwound" "$program"
 what="callers 20000000"
 # shellcheck disable=SC2086 # $what is two words
 record() {
-	perf record -q -o perf.data "$@" -- "$program" $what >record.words 2>&1 && return
-	sed 's/^/# /' record.words
+	output=$(perf record -q -o perf.data "$@" -- "$program" $what 2>&1) && return
+	echo "$output" | sed 's/^/# /'
 	return 1
 }
 
@@ -35,10 +35,10 @@ samples() {
 # shellcheck disable=SC2317 # check calls it
 same() {
 	chains=$(perf evlist -v -i perf.data 2>/dev/null | grep -c CALLCHAIN)
-	perf script -F "$1" -i perf.data 2>theirs.words | samples "$chains" >theirs
-	pmctl script -F "$1" -i perf.data 2>ours.words | samples "$chains" >ours
+	perf script -F "$1" -i perf.data 2>theirs.log | samples "$chains" >theirs
+	pmctl script -F "$1" -i perf.data 2>ours.log | samples "$chains" >ours
 	[ "$(wc -l <ours)" -ge 100 ] && cmp -s ours theirs && return
-	sed 's/^/# /' theirs.words ours.words
+	sed 's/^/# /' theirs.log ours.log
 	wc -l ours theirs | sed 's/^/# /'
 	diff ours theirs | head -20 | sed 's/^/# /'
 	return 1
@@ -55,9 +55,9 @@ recorded() {
 refused() {
 	refused_words=$1
 	shift
-	"$@" >words 2>&1
-	[ $? = 1 ] && grep -q "$refused_words" words && return
-	sed 's/^/# /' words
+	output=$("$@" 2>&1)
+	[ $? = 1 ] && echo "$output" | grep -q "$refused_words" && return
+	echo "$output" | sed 's/^/# /'
 	return 1
 }
 

@@ -39,9 +39,9 @@ at_end="kill \$server \$prometheus 2>/dev/null"
 
 plan 13
 
-pmctl serve -e $events >words 2>&1 &
+pmctl serve -e $events >serve.log 2>&1 &
 server=$!
-wait_until "grep -q 'pmctl: serving' words || has_ended $server"
+wait_until "grep -q 'pmctl: serving' serve.log || has_ended $server"
 metrics first
 check "promtool finds no fault in Prometheus' form" sh -c '/share/bin/promtool check metrics <first'
 wget -q -O open --header 'Accept: application/openmetrics-text' $url/metrics
@@ -107,5 +107,5 @@ kill $prometheus
 kill $server
 wait $server
 is "the server ends by SIGTERM" 0 $?
-[ "$ktap_failed" = 0 ] || sed 's/^/# /' words log
+[ "$ktap_failed" = 0 ] || sed 's/^/# /' serve.log log
 finish

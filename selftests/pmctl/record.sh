@@ -16,10 +16,9 @@ event=instructions:u
 period=100003
 shares=$here/pmctl_shares
 
-# record OPTION... : records the program, gives pmctl's exit code
+# record OPTION... : records the program, with pmctl's exit code; what it prints is in $output
 record() {
-	pmctl record "$@" -- "$shares" $n >"$dir/words" 2>&1
-	echo $?
+	output=$(pmctl record "$@" -- "$shares" $n 2>&1)
 }
 
 # ours FUNCTION: its share in pmctl's report, in hundredths of a percent
@@ -73,8 +72,9 @@ if [ "$(nproc)" -gt 1 ] && disable_counters; then
 fi
 plan $((100 + missed))
 
-is "record succeeds" 0 "$(record -e $event -c $period)"
-says "record tells how to see it" "$(cat words)" 'see it with .pmctl report.$'
+record -e $event -c $period
+is "record succeeds" 0 $?
+says "record tells how to see it" "$output" 'see it with .pmctl report.$'
 cp perf.data ours.data
 lift_perf_limits
 perf record -q -e $event -c $period -o perfs.data -- "$shares" $n >/dev/null 2>&1
@@ -101,7 +101,8 @@ is "pmctl script shows as many samples of what perf inject wrote" "$samples" \
 
 # Two programs at once: what is in one's file is never of the other.
 "$here/pmctl_loop" $((10 * n)) &
-is "record -a succeeds" 0 "$(record -a -e $event -c $period)"
+record -a -e $event -c $period
+is "record -a succeeds" 0 $?
 wait
 strangers=$(pmctl script -F comm,dso 2>/dev/null | awk '
 	/pmctl_(loop|shares)\)/ && index($2, $1) == 0 { n++ } END { print n + 0 }')
@@ -119,7 +120,7 @@ has_samples() {
 rm -f perf.data
 "$here/pmctl_loop" 100000000000 &
 runs=$!
-pmctl record -p $runs -e $event -c $period 2>words &
+pmctl record -p $runs -e $event -c $period 2>/dev/null &
 record=$!
 wait_until "has_samples perf.data 10"
 kill $runs
@@ -130,8 +131,8 @@ is "record -p has samples of that program only" pmctl_loop "$names"
 wait
 
 # One event makes the samples, another is counted with it: 1 branch in 2.
-is "record --timebase succeeds" 0 \
-	"$(record --timebase $event -c $period --count branches:u)"
+record --timebase $event -c $period --count branches:u
+is "record --timebase succeeds" 0 $?
 half=$(pmctl script -F event,period 2>/dev/null | awk '
 	/^branches/ { branches += $2 } /^instr/ { instructions += $2 }
 	END { printf "%d", 10000 * branches / instructions }')
@@ -140,14 +141,15 @@ is "perf script shows both events" "$(pmctl script 2>/dev/null | wc -l)" \
 	"$(perf script 2>/dev/null | wc -l)"
 
 # A page of a trace is full after some 250 samples.
-is "record exits with 125 on a full buffer" 125 \
-	"$(record --timebase $event -c $period --count branches:u -m 1)"
-says "record reports a full buffer" "$(cat words)" "LOST: CPU .*full"
-says "record does not know how much is lost" "$(cat words)" "an unknown number lost"
+record --timebase $event -c $period --count branches:u -m 1
+is "record exits with 125 on a full buffer" 125 $?
+says "record reports a full buffer" "$output" "LOST: CPU .*full"
+says "record does not know how much is lost" "$output" "an unknown number lost"
 says "report does not say that all was counted" "$(pmctl report)" "or more, see LOST"
 check "perf finds the loss in the file" [ "$(perf script --show-lost-events 2>/dev/null |
 	grep -c PERF_RECORD_LOST)" -ge 1 ]
-is "record --rotate loses nothing" 0 "$(record -e $event -c $period -m 64 --rotate)"
+record -e $event -c $period -m 64 --rotate
+is "record --rotate loses nothing" 0 $?
 
 # peak COMMAND... : the most memory that it had at once, in KiB
 peak() {
@@ -167,7 +169,7 @@ check "memory does not grow with the recording" [ "$long" -le $((short + 12288))
 # it makes samples.
 begin() {
 	rm -f "$1.data"
-	pmctl record -a -e $event -c $period -o "$1.data" >words 2>&1 &
+	pmctl record -a -e $event -c $period -o "$1.data" >/dev/null 2>&1 &
 	record=$!
 	wait_until "has_samples $1.data 1 || has_ended $record"
 }
@@ -203,9 +205,9 @@ is "record ends by another signal under nohup" 0 $?
 # A disk of 2 MiB, which is full after some 35000 samples.
 mkdir small
 mount -t tmpfs -o size=2m none small
-pmctl record -e $event -c 1009 -m 4096 -o small/perf.data -- "$here/pmctl_loop" 30000000 2>words
+try pmctl record -e $event -c 1009 -m 4096 -o small/perf.data -- "$here/pmctl_loop" 30000000
 is "record exits with 125 on a full disk" 125 $?
-says "record reports a full disk" "$(cat words)" "LOST: the end of the recording: .*No space"
+says "record reports a full disk" "$errors" "LOST: the end of the recording: .*No space"
 check "the recording of a full disk has samples" \
 	[ "$(pmctl script -i small/perf.data 2>/dev/null | wc -l)" -gt 20000 ]
 check "perf reads the recording of a full disk" \
@@ -214,27 +216,25 @@ umount small
 
 # The same by a limit of 1 MiB for each file, which is a signal to programs that
 # don't know better.
-(
-	ulimit -f 2048
-	pmctl record -e $event -c 1009 -m 4096 -o limited.data -- \
-		"$here/pmctl_loop" 30000000 2>words
-)
+# shellcheck disable=SC2016 # the inner shell expands it
+try sh -c 'ulimit -f 2048; exec "$@"' sh pmctl record -e $event -c 1009 -m 4096 -o limited.data -- \
+	"$here/pmctl_loop" 30000000
 is "record exits with 125 at the limit of a file's size" 125 $?
-says "record tells of the limit" "$(cat words)" "LOST: the end of the recording: .*File too large"
+says "record tells of the limit" "$errors" "LOST: the end of the recording: .*File too large"
 check "the recording of a limited file has samples" \
 	[ "$(pmctl script -i limited.data 2>/dev/null | wc -l)" -gt 10000 ]
 
 # Standard output gets perf's form for pipes.
-pmctl record -e $event -c $period -o - -- "$shares" $n 2>words | cat >piped.data
+errors=$({ pmctl record -e $event -c $period -o - -- "$shares" $n | cat >piped.data; } 2>&1)
 is "a piped recording is whole" 0 "$(pmctl report -i piped.data >/dev/null 2>&1; echo $?)"
-says "record tells where the recording went" "$(cat words)" "to standard output"
+says "record tells where the recording went" "$errors" "to standard output"
 is "report reads a piped recording from a pipe" "$(pmctl report -i piped.data | tail -n +2)" \
 	"$(pmctl report -i - <piped.data | tail -n +2)"
 # What the command prints must not get into the recording.
-pmctl record -e $event -c $period -o - -- sh -c "echo printed; exec $shares $n" 2>words |
-	pmctl report -i - >piped.report 2>&1
+errors=$({ pmctl record -e $event -c $period -o - -- sh -c "echo printed; exec $shares $n" |
+	pmctl report -i - >piped.report; } 2>&1)
 says "report reads the recording of a command that prints" "$(cat piped.report)" "pmctl_shares"
-says "record -o - sends the command's output to standard error" "$(cat words)" "^printed"
+says "record -o - sends the command's output to standard error" "$errors" "^printed"
 perf report -i - --stdio --sort symbol <piped.data >piped.report 2>/dev/null
 is "perf report reads a recording from a pipe" "$(pmctl report -i - --sort symbol <piped.data |
 	hundredths share_60)" "$(hundredths share_60 <piped.report)"
@@ -251,44 +251,44 @@ check "the half of a piped recording has samples" \
 # perf shows what has been recorded while the recording goes on.
 "$here/pmctl_loop" 100000000000 &
 runs=$!
-pmctl record -p $runs -e $event -c 10007 -o - 2>words | perf script -i - >piped.script 2>/dev/null &
+pmctl record -p $runs -e $event -c 10007 -o - 2>/dev/null | perf script -i - >piped.script 2>/dev/null &
 piped=$!
 check "perf script shows samples while they are recorded" comes_true "has_lines 101 piped.script"
 kill $runs
 wait $piped
 # A reader that ends too early.
-{
-	pmctl record -e $event -c 10007 -o - -- "$here/pmctl_loop" 42 exit 2>words
-	echo $? >code
-} | true
-is "record exits with 125 if its reader has gone" 125 "$(cat code)"
-says "record tells that its reader has gone" "$(cat words)" "standard output: .*Broken pipe"
+errors=$({ { pmctl record -e $event -c 10007 -o - -- "$here/pmctl_loop" 42 exit; echo "exit $?" >&2; } | true; } 2>&1)
+is "record exits with 125 if its reader has gone" "exit 125" "$(echo "$errors" | tail -n 1)"
+says "record tells that its reader has gone" "$errors" "standard output: .*Broken pipe"
 
 # Nothing to see.
-pmctl record -e $event -- true 2>words
-says "record tells of few samples" "$(cat words)" 'give a smaller period, as -c [0-9]+\.'
-few=$(sed -n 's/.*smaller period, as -c \([0-9]*\)\.$/\1/p' words)
-pmctl record -m 64 -e $event -c "$few" -- true 2>words
+try pmctl record -e $event -- true
+says "record tells of few samples" "$errors" 'give a smaller period, as -c [0-9]+\.'
+few=$(echo "$errors" | sed -n 's/.*smaller period, as -c \([0-9]*\)\.$/\1/p')
+try pmctl record -m 64 -e $event -c "$few" -- true
 check "that period makes some" [ "$(pmctl script 2>/dev/null | wc -l)" -ge 50 ]
 rm -f perf.data
-is "report fails without a recording" 1 "$(pmctl report >words 2>&1; echo $?)"
-says "report tells how to make one" "$(cat words)" 'pmctl record -- COMMAND'
+output=$(pmctl report 2>&1)
+is "report fails without a recording" 1 $?
+says "report tells how to make one" "$output" 'pmctl record -- COMMAND'
 
 # Rings: call chains, a frequency, two events and children, threads, a user.
 last=$(($(nproc) - 1))
 taskset $((1 << last)) "$here/pmctl_loop" 100000000000 &
 runs=$!
-is "record -t succeeds" 0 "$(pmctl record -t $runs -e $event -c $period --duration 0.5 2>words; echo $?)"
+try pmctl record -t $runs -e $event -c $period --duration 0.5
+is "record -t succeeds" 0 $?
 check "record -t has samples" [ "$(pmctl script -F comm | grep -c pmctl_loop)" -gt 10 ]
-is "record -C succeeds" 0 "$(pmctl record -C $last -e $event -c $period --duration 0.5 2>words; echo $?)"
+try pmctl record -C $last -e $event -c $period --duration 0.5
+is "record -C succeeds" 0 $?
 check "record -C has samples" [ "$(pmctl script -F comm | grep -c pmctl_loop)" -gt 10 ]
 is "record -C has no samples of other CPUs" 0 "$(pmctl script -F cpu | grep -vc "00$last")"
 says "the report says of which CPU the count is" "$(pmctl report)" "; of all programs on CPU $last: [0-9]"
 kill $runs
 wait
 # 20 instructions and 10 branches.
-is "record takes a period for each event" 0 \
-	"$(record -e cpu/instructions,period=100003/u -e branches/period=20011/u)"
+record -e cpu/instructions,period=100003/u -e branches/period=20011/u
+is "record takes a period for each event" 0 $?
 pmctl script -F event | sort | uniq -c >counts
 expected=$((20 * n / 100003)) branches=$((10 * n / 20011))
 # shellcheck disable=SC2016 # awk expands
@@ -297,33 +297,38 @@ check "each has the samples of its own" awk -v instructions=$expected -v branche
 	/instructions/ { ok += near($1, instructions) }
 	/branches/ { ok += near($1, branches) }
 	END { exit ok != 2 }' counts
-is "record -g succeeds" 0 "$(record -g -e instructions -c $period)"
+record -g -e instructions -c $period
+is "record -g succeeds" 0 $?
 check "samples of the kernel have callers" \
 	[ "$(pmctl report --children -g callee --sort symbol | grep -c '%  ')" -ge 10 ]
-is "perf script reads call chains" 0 "$(perf script -F ip >theirs.script 2>theirs.words; echo $?)"
-sed 's/^/# /' theirs.words
+try perf script -F ip >theirs.script
+is "perf script reads call chains" 0 $?
+echo "$errors" | sed 's/^/# /'
 awk 'NF { print $1 }' theirs.script >theirs.chains
 pmctl script -F ip | awk 'NF > 1 { print $1 }' >ours.chains
 check "there are call chains" [ "$(wc -l <ours.chains)" -ge 100 ]
 is "perf script shows the same call chains" "$(cat theirs.chains)" "$(cat ours.chains)"
 check "folded stacks have all events" [ "$(pmctl flamegraph --folded | awk '{ n += $NF } END { print n }')" \
 	-eq "$(pmctl script -F period | awk 'NF == 1 { n += $1 } END { print n }')" ]
-is "record -F succeeds" 0 "$(record -F 99)"
+record -F 99
+is "record -F succeeds" 0 $?
 check "record -F has samples" [ "$(pmctl script 2>/dev/null | wc -l)" -ge 5 ]
-is "record of two events succeeds" 0 "$(pmctl record -e $event,branches:u -c 10007 -- \
-	sh -c "$here/pmctl_loop 1000000; $here/pmctl_loop 1000000" 2>words; echo $?)"
+try pmctl record -e $event,branches:u -c 10007 -- \
+	sh -c "$here/pmctl_loop 1000000; $here/pmctl_loop 1000000"
+is "record of two events succeeds" 0 $?
 is "children and both events are recorded" 2 \
 	"$(pmctl script -F comm,event | grep pmctl_loop | sort -u | wc -l)"
 chmod 666 /dev/perfmon
 chmod 777 "$dir"
-is "a user may record" 0 "$(su user -c "pmctl record -e instructions -c $period -o user.data -- \
-	$shares $n" >/dev/null 2>words; echo $?)"
-says "a user is told that it is user mode only" "$(cat words)" "user mode only"
+try su user -c "pmctl record -e instructions -c $period -o user.data -- \
+	$shares $n" >/dev/null
+is "a user may record" 0 $?
+says "a user is told that it is user mode only" "$errors" "user mode only"
 mv user.data perf.data
 near "share_60 has its share for a user" 6000 "$(ours share_60)"
-is "a user may not record the machine" 125 \
-	"$(su user -c "pmctl record -a -o no.data -- true" >/dev/null 2>words; echo $?)"
-says "a user is told what is needed" "$(cat words)" "CAP_PERFMON"
+try su user -c "pmctl record -a -o no.data -- true" >/dev/null
+is "a user may not record the machine" 125 $?
+says "a user is told what is needed" "$errors" "CAP_PERFMON"
 chmod 600 /dev/perfmon
 
 # A recording of the machine has pmctl's own work for each sample: at most OWN hundredths
@@ -353,11 +358,11 @@ echo 0 >perf_event_paranoid
 echo 0 >perf_event_mlock_kb
 chmod 666 /dev/perfmon
 chmod 777 "$dir"
-cd "$dir" && rm -f words
-su user -c "ulimit -l 0; pmctl record --rotate -e $event -c $period -o poor.data -- \
-	$shares $n" >/dev/null 2>words
+cd "$dir" || exit 1
+try su user -c "ulimit -l 0; pmctl record --rotate -e $event -c $period -o poor.data -- \
+	$shares $n" >/dev/null
 is "record without perf's help succeeds" 0 $?
-says "record says that perf does not help" "$(cat words)" "DEGRADED: perf does not tell"
+says "record says that perf does not help" "$errors" "DEGRADED: perf does not tell"
 mv poor.data perf.data
 # The samples of all programs are kept, pmctl's own too.
 all=$(($(ours share_10) + $(ours share_30) + $(ours share_60)))
@@ -369,7 +374,7 @@ echo "$mlock" >/proc/sys/kernel/perf_event_mlock_kb
 
 is "record exits with the code of the child" 42 \
 	"$(pmctl record "$here/pmctl_loop" 42 exit >/dev/null 2>&1; echo $?)"
-record -e $event -c $period >/dev/null
+record -e $event -c $period
 pmctl flamegraph -o picture.svg >/dev/null
 is "a flame graph is drawn" 0 $?
 check "the flame graph has the functions" grep -q share_60 picture.svg
@@ -380,23 +385,26 @@ if [ $missed != 0 ]; then
 	while [ ! -e recorded ]; do
 		if [ -s perf.data ]; then disable_counters; else sleep 0.05; fi
 	done &
-	is "a recording with events missed has failed" 125 "$(record -e $event -c $period)"
+	record -e $event -c $period
+	is "a recording with events missed has failed" 125 $?
 	touch recorded
 	wait
-	says "record says that events were lost" "$(cat words)" \
+	says "record says that events were lost" "$output" \
 		'LOST: CPU [0-9]+ .*lost.*: an unknown number of events'
-	says "record says why" "$(cat words)" 'Something else changed the registers'
+	says "record says why" "$output" 'Something else changed the registers'
 	says "the count is or more" "$(pmctl report 2>/dev/null)" 'counted: .* or more, see LOST'
 fi
 
 if ! pmctl info | grep -q 'no last branches'; then
-	is "record -b succeeds" 0 "$(record -b -e branches:u -c $period)"
-	sed 's/^/# /' words
+	record -b -e branches:u -c $period
+	is "record -b succeeds" 0 $?
+	echo "$output" | sed 's/^/# /'
 	says "the loop's branch is there" "$(pmctl report --branches)" \
 		'share_60\+0x[0-9a-f]+ .*share_60\+0x'
 else
-	is "record -b is refused without last branches" 2 "$(record -b)"
-	says "record -b says what is missing" "$(cat words)" "does not record branches"
+	record -b
+	is "record -b is refused without last branches" 2 $?
+	says "record -b says what is missing" "$output" "does not record branches"
 fi
 
 finish

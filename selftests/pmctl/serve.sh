@@ -18,9 +18,9 @@ events=instructions,instructions:u,branches
 
 # start OPTION... : the server, and waits until it is there
 start() {
-	pmctl serve -e $events "$@" >words 2>&1 &
+	pmctl serve -e $events "$@" >serve.log 2>&1 &
 	server=$!
-	wait_until "grep -q 'pmctl: serving' words || has_ended $server"
+	wait_until "grep -q 'pmctl: serving' serve.log || has_ended $server"
 }
 
 # stop NAME SIGNAL : the server ends by it
@@ -32,11 +32,11 @@ stop() {
 
 at_end="kill \$server 2>/dev/null"
 
-# get PATH OPTION... : a page, of which wget's words go to the file said
+# get PATH OPTION... : a page, of which wget writes the head to the file page.head
 get() {
 	get_path=$1
 	shift
-	wget -q -S -O - "$@" "$url$get_path" 2>said
+	wget -q -S -O - "$@" "$url$get_path" 2>page.head
 }
 
 # value FILE SERIES : the value of a series; nothing if it is not there
@@ -92,12 +92,12 @@ code() {
 plan 48
 
 start
-says "serve tells what it counts" "$(cat words)" '^pmctl: counting instructions, instructions:u, branches on CPU 0'
-says "serve tells where" "$(cat words)" '^pmctl: serving http://127.0.0.1:9743/metrics'
+says "serve tells what it counts" "$(cat serve.log)" '^pmctl: counting instructions, instructions:u, branches on CPU 0'
+says "serve tells where" "$(cat serve.log)" '^pmctl: serving http://127.0.0.1:9743/metrics'
 
 # Counters.
 get /metrics >before
-says "the usual form is Prometheus'" "$(cat said)" 'content-type: text/plain; version=0\.0\.4'
+says "the usual form is Prometheus'" "$(cat page.head)" 'content-type: text/plain; version=0\.0\.4'
 is "each metric has its type" "" "$(awk '
 	/^# TYPE/ { type[$3] = 1; next } /^#/ { next }
 	{ sub(/\{.*/, "", $1); if (!($1 in type)) print $1 }' before)"
@@ -109,7 +109,7 @@ is_sum "the loop's branches are there" 'node_perf_branch_instructions_total{cpu=
 is "nothing is missing" 0 "$(value after perfmon_events_missing)"
 is "no count was lost" 0 "$(value after perfmon_counts_lost_total)"
 get /metrics --header 'Accept: application/openmetrics-text;version=1.0.0' >open
-says "OpenMetrics is told by the type" "$(cat said)" 'content-type: application/openmetrics-text; version=1\.0\.0'
+says "OpenMetrics is told by the type" "$(cat page.head)" 'content-type: application/openmetrics-text; version=1\.0\.0'
 is "OpenMetrics has an end" "# EOF" "$(tail -n 1 open)"
 check "OpenMetrics has types without a suffix" grep -qx '# TYPE node_perf_instructions counter' open
 check "OpenMetrics has as many samples" [ "$(grep -vc '^#' open)" = "$(grep -vc '^#' after)" ]
@@ -121,8 +121,8 @@ says "it says why" "$(cat second)" "can't listen at 127\.0\.0\.1:9743.*in use"
 
 # Instructions of a request, of any mode.
 pid=$server
-pmctl stat -e instructions -p $pid -o once -- sh -c 'wget -q -O /dev/null '$url/metrics >said 2>&1
-pmctl stat -e instructions -p $pid -o many -- sh -c 'for i in 1 2 3 4 5 6 7 8 9 10 11; do wget -q -O /dev/null '$url'/metrics; done' >said 2>&1
+pmctl stat -e instructions -p $pid -o once -- sh -c 'wget -q -O /dev/null '$url/metrics >/dev/null 2>&1
+pmctl stat -e instructions -p $pid -o many -- sh -c 'for i in 1 2 3 4 5 6 7 8 9 10 11; do wget -q -O /dev/null '$url'/metrics; done' >/dev/null 2>&1
 count() { awk '$2 ~ /^instructions/ { gsub(/,/, "", $1); print $1 }' "$1"; }
 cost=$((($(count many) - $(count once)) / 10))
 echo "# a scrape with a connection of its own takes the server $cost instructions"
@@ -132,7 +132,7 @@ check "a scrape takes less than a million instructions" [ "$cost" -lt 1000000 ]
 "$here/pmctl_shares" 100000000000 &
 shares=$!
 get '/debug/pprof/profile?seconds=2&hz=499&event=instructions:u' >profile
-says "a profile is made" "$(cat said)" 'HTTP/1\.1 200 OK'
+says "a profile is made" "$(cat page.head)" 'HTTP/1\.1 200 OK'
 gunzip <profile >unpacked
 is "it can be unpacked" 0 $?
 for function in share_10 share_30 share_60; do
@@ -145,21 +145,21 @@ is "it was counted" 1 "$(($(value page 'perfmon_profiles_total{result="complete"
 wget -q -O /dev/null "$url/debug/pprof/profile?seconds=60&event=instructions:u" 2>/dev/null &
 client=$!
 wait_until is_recording
-answer 'GET /debug/pprof/profile?seconds=1 HTTP/1.1\r\nHost: localhost\r\n\r\n' >said
-says "there is no second profile meanwhile" "$(cat said)" 'HTTP/1\.1 503'
-says "it is told when there may be" "$(cat said)" 'retry-after: [1-6]?[0-9]$'
+answer 'GET /debug/pprof/profile?seconds=1 HTTP/1.1\r\nHost: localhost\r\n\r\n' >page.head
+says "there is no second profile meanwhile" "$(cat page.head)" 'HTTP/1\.1 503'
+says "it is told when there may be" "$(cat page.head)" 'retry-after: [1-6]?[0-9]$'
 check "counters are served meanwhile" [ "$(get /metrics | grep -vc '^#')" = "$(grep -vc '^#' after)" ]
 kill $client
 is "the profile of a client that goes away ends" 1 "$(value_after_wait 'perfmon_profiles_total{result="abandoned"}' 1)"
 check "no recorder is left" comes_true '! is_recording'
 get '/debug/pprof/profile?seconds=1&event=instructions:u' >profile
-says "the next one is made" "$(cat said)" 'HTTP/1\.1 200 OK'
+says "the next one is made" "$(cat page.head)" 'HTTP/1\.1 200 OK'
 kill $shares
 
 # Requests that are refused.
 for query in seconds=61 seconds=0 hz=1000 event=no-such event=cpu%2Fevent%3D0xc0%2Cperiod%3D1%2F event=-o nonsense=1; do
 	get "/debug/pprof/profile?$query" >/dev/null
-	says "?$query is refused" "$(cat said)" 'HTTP/1\.1 400'
+	says "?$query is refused" "$(cat page.head)" 'HTTP/1\.1 400'
 done
 get /metrics >page
 refused=$(value page perfmon_requests_refused_total)
@@ -189,7 +189,7 @@ kill $slow 2>/dev/null
 
 stop "SIGTERM ends it" TERM
 start -C 0
-is "the counters are free for the next one" "" "$(grep 'left out' words)"
+is "the counters are free for the next one" "" "$(grep 'left out' serve.log)"
 get /metrics >page
 is "-C limits the CPUs" 1 "$(grep -c '^node_perf_instructions_total' page)"
 stop "SIGINT ends it" INT

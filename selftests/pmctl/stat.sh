@@ -194,7 +194,7 @@ rm -f "$counts.other"
 
 # A run that was stopped is in no mean.
 alone=$(pmctl_count instructions:u "$loop" 3000000)
-pmctl stat -r 100000 -e instructions:u -x, -o "$counts" -- "$loop" 3000000 2>"$counts.words" &
+pmctl stat -r 100000 -e instructions:u -x, -o "$counts" -- "$loop" 3000000 2>"$counts.errors" &
 stat=$!
 # The first run is over when there is another loop.
 running=
@@ -203,10 +203,10 @@ wait_until "another_loop $running"
 kill -TERM $stat
 wait $stat
 is "stat -r exits with 143 if it is ended" 143 $?
-says "the run that was stopped is told" "$(cat "$counts.words")" \
+says "the run that was stopped is told" "$(cat "$counts.errors")" \
 	'^pmctl: stopped in run [0-9]+ of 100000: the mean is of the [0-9]+ runs before$'
 is "the mean is of the whole runs" "$alone " "$(values)"
-rm -f "$counts.words"
+rm -f "$counts.errors"
 
 # Nor is it the whole series, although the command ignored the signal.
 # shellcheck disable=SC2016 # the inner shell expands it

@@ -51,8 +51,8 @@ plan 35
 
 # A page has room for 73 samples of 56 bytes, of some 6000 in all.
 begin_files
-is "record --overwrite succeeds" 0 "$(pmctl record --overwrite -e $event -c 10007 -m 1 -- \
-	"$loop" 30000000 2>words; echo $?)"
+pmctl record --overwrite -e $event -c 10007 -m 1 -- "$loop" 30000000 2>/dev/null
+is "record --overwrite succeeds" 0 $?
 kept=$(samples perf.data)
 cpus=$(nproc)
 check "a ring of one page is full" [ "$kept" -ge 60 ]
@@ -78,7 +78,7 @@ program=$!
 for dump in 1 2; do
 	"$here/pmctl_more_turns" turns 2
 	kill -USR2 $PPID
-	wait_until "has_lines $dump words '^pmctl: wrote'"
+	wait_until "has_lines $dump record.log '^pmctl: wrote'"
 done
 "$here/pmctl_more_turns" turns 2
 kill $program
@@ -87,13 +87,14 @@ END
 begin_files
 # The inner shell expands.
 # shellcheck disable=SC2016
-is "record --switch-output succeeds" 0 "$(pmctl record --overwrite --switch-output -e $event \
-	-c 10007 -m 4 -- sh -c 'here=$0; . "$here/ktap.sh"; . ./dumps' "$here" 2>words; echo $?)"
-sed 's/^/# /' words
+pmctl record --overwrite --switch-output -e $event \
+	-c 10007 -m 4 -- sh -c 'here=$0; . "$here/ktap.sh"; . ./dumps' "$here" 2>record.log
+is "record --switch-output succeeds" 0 $?
+sed 's/^/# /' record.log
 is "there are two dumps and the end" 3 "$(files | wc -l)"
 is "there is no other file" 3 "$(find . -name 'perf.data*' | wc -l)"
-says "record tells of each dump" "$(cat words)" 'wrote [0-9,]+ samples to perf.data.[0-9]{16}$'
-is "record tells of two dumps" 2 "$(grep -c '^pmctl: wrote [0-9,]* samples to [a-z0-9.]*$' words)"
+says "record tells of each dump" "$(cat record.log)" 'wrote [0-9,]+ samples to perf.data.[0-9]{16}$'
+is "record tells of two dumps" 2 "$(grep -c '^pmctl: wrote [0-9,]* samples to [a-z0-9.]*$' record.log)"
 for n in 1 2 3; do
 	file=$(nth $n)
 	check "file $n has samples" [ "$(samples "$file")" -ge 100 ]
@@ -113,9 +114,9 @@ END
 
 # Without --overwrite nothing is missing: 59958 samples of 56 bytes each.
 begin_files
-is "record --switch-output=100K succeeds" 0 "$(pmctl record --switch-output=100K -m 512 -e $event \
-	-c 10007 -- "$loop" 300000000 2>words; echo $?)"
-sed 's/^/# /' words
+try pmctl record --switch-output=100K -m 512 -e $event -c 10007 -- "$loop" 300000000
+is "record --switch-output=100K succeeds" 0 $?
+echo "$errors" | sed 's/^/# /'
 check "there are several files" [ "$(files | wc -l)" -ge 3 ]
 all=$(for file in $(files); do samples "$file"; done | awk '{ n += $1 } END { print n }')
 check "together they have all samples" [ "$all" -ge 59957 ]
@@ -127,13 +128,13 @@ says "a later file has the program's function" \
 # The shortest time that it takes.
 begin_files
 pmctl record --switch-output=1s --switch-max-files=2 -e $event -c 1000003 -- \
-	"$here/pmctl_turns" 1000000 >/dev/null 2>words &
+	"$here/pmctl_turns" 1000000 >/dev/null 2>record.log &
 record=$!
-wait_until "has_lines 3 words '^pmctl: wrote'"
+wait_until "has_lines 3 record.log '^pmctl: wrote'"
 kill $record
 wait $record
-sed 's/^/# /' words
+sed 's/^/# /' record.log
 is "--switch-max-files keeps the last" 2 "$(files | wc -l)"
-check "a file was removed" [ "$(grep -c '^pmctl: wrote' words)" -ge 3 ]
+check "a file was removed" [ "$(grep -c '^pmctl: wrote' record.log)" -ge 3 ]
 
 finish

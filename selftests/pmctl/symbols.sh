@@ -54,7 +54,7 @@ has_samples() {
 
 # record_running FILE: records the process $runs until there are samples, and ends it
 record_running() {
-	pmctl record -p $runs -e $event -c $period -o "$1" >words 2>&1 &
+	pmctl record -p $runs -e $event -c $period -o "$1" >/dev/null 2>&1 &
 	record=$!
 	wait_until "has_samples $1 500"
 	kill $record
@@ -65,8 +65,9 @@ record_running() {
 
 plan 26
 
-is "record -g succeeds" 0 "$(pmctl record -g -e $event -c $period -- "$program" $n >words 2>&1; echo $?)"
-sed 's/^/# /' words
+output=$(pmctl record -g -e $event -c $period -- "$program" $n 2>&1)
+is "record -g succeeds" 0 $?
+echo "$output" | sed 's/^/# /'
 
 # Without the chains, each row has its own samples.
 near "a function that was made has its share" 5000 \
@@ -101,14 +102,14 @@ near "an inlined function has a row among the children" \
 	"$(ours 'inner \(inlined\)$' --children --inline --sort symbol)"
 says "folded stacks have it inside the function around it" "$(pmctl flamegraph --folded --inline)" \
 	';main;turn;outer;inner \(inlined\)'
-pmctl script -F ip,srcline --inline >ours.script 2>words
+pmctl script -F ip,srcline --inline >ours.script 2>/dev/null
 says "script shows the inlined function" "$(cat ours.script)" 'inner \(inlined\)$'
 says "script shows lines of the source" "$(cat ours.script)" '^  origins\.c:[0-9]+$'
 says "the lines are of both files" "$(pmctl report --sort srcline)" 'loop\.h:[0-9]+'
 
 # A program that has no name in the file system, from its start and when it runs already.
 # Its file is read through /proc, so it has to run for more than a round of the recorder's.
-pmctl record -e $event -c $period -o memfd.data -- "$here/pmctl_memfd" "$program" $((20 * n)) >words 2>&1
+pmctl record -e $event -c $period -o memfd.data -- "$here/pmctl_memfd" "$program" $((20 * n)) >/dev/null 2>&1
 near "a program of memfd_create has its functions" 5000 "$(ours ' outer$' -i memfd.data --sort symbol)"
 near "what it makes at run time is still told from it" 5000 \
 	"$(ours 'made at run time$' -i memfd.data --sort symbol)"

@@ -11,11 +11,10 @@ here=$(dirname "$0")
 
 in_own_dir
 
-# limited LIMIT COMMAND... : with a limit of files; `words` has the errors
+# limited LIMIT COMMAND... : with a limit of files, by try
 limited() {
-	limit=$1
-	shift
-	(ulimit "$limit" 100 && "$@") 2>words
+	# shellcheck disable=SC2016 # the inner shell expands it
+	try sh -c 'ulimit "$0" 100 && exec "$@"' "$@"
 }
 
 plan 10
@@ -37,9 +36,9 @@ is "they are sampled" 0 $?
 # As many descriptors as that can't be had.
 limited -n pmctl stat -e instructions:u -p $process -- true
 is "with the hard limit there is no number" 125 $?
-says "it says why" "$(cat words)" 'no file descriptor is free'
-says "and what to do" "$(cat words)" 'ulimit -n'
-check "and shows none" [ "$(grep -c '[0-9] *instructions:u' words)" = 0 ]
+says "it says why" "$errors" 'no file descriptor is free'
+says "and what to do" "$errors" 'ulimit -n'
+check "and shows none" [ "$(echo "$errors" | grep -c '[0-9] *instructions:u')" = 0 ]
 
 kill $process
 finish

@@ -29,9 +29,9 @@ hidden=$dir/hidden-loop
 cp "$loop" "$hidden"
 chmod 711 "$hidden"
 
-# as_user COMMAND... : as a user without rights; says what it says, and `words` has its errors
+# as_user COMMAND... : as a user without rights, by try
 as_user() {
-	"$here/pmctl_as" -4711 "$@" 2>words
+	try "$here/pmctl_as" -4711 "$@"
 }
 
 plan 23
@@ -40,8 +40,8 @@ plan 23
 for command in "$setuid 1000000" "$hidden 1000000" "sh -c '$setuid 1000000; true'"; do
 	as_user sh -c "pmctl stat -e instructions:u,task-clock -- $command"
 	is "stat of $command fails" 125 $?
-	is "it has no number" 2 "$(grep -c '^ *<not counted> ' words)"
-	says "it says why" "$(cat words)" 'setuid, setgid, capabilities'
+	is "it has no number" 2 "$(echo "$errors" | grep -c '^ *<not counted> ')"
+	says "it says why" "$errors" 'setuid, setgid, capabilities'
 done
 as_user pmctl stat -e instructions:u -- "$loop" 1000000
 is "another program is counted" 0 $?
@@ -51,23 +51,23 @@ says "so it is in CSV" "$(cat csv)" '^<not counted>,,instructions:u,'
 as_user pmctl stat -j -o json -e instructions:u -- "$setuid" 1000
 says "so it is in JSON" "$(cat json)" '"counter-value" ?: ?"<not counted>"'
 as_user pmctl stat -r 2 -e instructions:u -- "$setuid" 1000
-is "so it is of several runs" 1 "$(grep -c '^ *<not counted> ' words)"
+is "so it is of several runs" 1 "$(echo "$errors" | grep -c '^ *<not counted> ')"
 as_user pmctl bench -r 2 -e instructions:u "$setuid 1000"
 is "bench has no mean of it" 125 $?
-says "and says why" "$(cat words)" 'setuid, setgid, capabilities'
+says "and says why" "$errors" 'setuid, setgid, capabilities'
 
 as_user pmctl record -o data -e instructions:u -c 100003 -- "$setuid" 10000000
 is "record fails" 125 $?
-says "record says why" "$(cat words)" 'DEGRADED.*setuid, setgid, capabilities'
-check "and does not take it for few events" [ "$(grep -c 'hardly happened' words)" = 0 ]
+says "record says why" "$errors" 'DEGRADED.*setuid, setgid, capabilities'
+check "and does not take it for few events" [ "$(echo "$errors" | grep -c 'hardly happened')" = 0 ]
 says "report says it as well" "$(pmctl report -i data --stdio 2>&1)" 'setuid, setgid, capabilities'
 
 # The emulated PMU takes every event by its number, and counts few.
 if pmctl stat -e UOPS_ISSUED.ANY -- true 2>&1 | grep -q "QEMU's emulation"; then
-	pmctl stat -e r01c4 -- true 2>words
-	says "stat says that an event is not counted" "$(cat words)" 'branches only, and has no count of r01c4'
-	pmctl record -q -o data -e r01c4 -- true 2>words
-	says "and so does record" "$(cat words)" 'branches only, and has no count of r01c4'
+	try pmctl stat -e r01c4 -- true
+	says "stat says that an event is not counted" "$errors" 'branches only, and has no count of r01c4'
+	try pmctl record -q -o data -e r01c4 -- true
+	says "and so does record" "$errors" 'branches only, and has no count of r01c4'
 else
 	skip "stat says that an event is not counted" "there is no emulated PMU"
 	skip "and so does record" "there is no emulated PMU"
@@ -75,8 +75,8 @@ fi
 
 # A file of counts has no samples.
 perf stat record -o counts -e instructions:u -- true >/dev/null 2>&1
-pmctl report -i counts --stdio >words 2>&1
+output=$(pmctl report -i counts --stdio 2>&1)
 check "report does not take a file of counts for one without samples" [ $? != 0 ]
-says "it says what the file is" "$(cat words)" 'perf stat report'
+says "it says what the file is" "$output" 'perf stat report'
 
 finish

@@ -39,10 +39,11 @@ program=$here/pmctl_origins
 
 plan 30
 
-is "record succeeds" 0 "$(pmctl record -e $event -c $period -- "$program" 20000000 >words 2>&1; echo $?)"
-sed 's/^/# /' words
+output=$(pmctl record -e $event -c $period -- "$program" 20000000 2>&1)
+is "record succeeds" 0 $?
+echo "$output" | sed 's/^/# /'
 
-pmctl annotate outer >listing 2>words
+pmctl annotate outer >listing 2>/dev/null
 says "annotate names the function" "$(cat listing)" "^outer \(pmctl_origins\): (4|5)[0-9]\.[0-9]+% of event '$event', [0-9]+ samples$"
 says "the loop is there" "$(cat listing)" '^ *[0-9.]+ : +[0-9a-f]+:  dec +%r'
 says "a jump has its target" "$(cat listing)" 'jne +[0-9a-f]+ <outer\+0x[0-9a-f]+>'
@@ -81,37 +82,37 @@ says "annotate reads the kernel's instructions" "$(pmctl annotate -i kernel.data
 # Live, as text; on a terminal it is the same with a screen around it.
 "$program" 100000000000 &
 runs=$!
-pmctl top --stdio --iterations 2 -d 0.5 -c 1000003 -e $event -p $runs >live 2>words
+try pmctl top --stdio --iterations 2 -d 0.5 -c 1000003 -e $event -p $runs >live
 is "top ends after its tables" 0 $?
-sed 's/^/# /' live words
+{ cat live; echo "$errors"; } | sed 's/^/# /'
 is "top has printed two" 2 "$(grep -c "^Samples: [1-9][0-9,]* of event '$event'" live)"
 is "both have the functions" 2 "$(grep -c '\[\.\] outer$' live)"
 check "its recorder has ended" comes_true has_no_recorder
 # In the pauses the table is drawn anew, which is not judged.
-pmctl_terminal 24 80 -w quit -w outer -s 300 -k /outer -s 100 -k "$(printf '\r')" -s 300 -o screen -k q -- \
-	pmctl top -d 0.2 -F 499 -e $event -p $runs >words 2>&1
+output=$(pmctl_terminal 24 80 -w quit -w outer -s 300 -k /outer -s 100 -k "$(printf '\r')" -s 300 -o screen -k q -- \
+	pmctl top -d 0.2 -F 499 -e $event -p $runs 2>&1)
 is "top on a terminal ends with q, and leaves the terminal as it was" 0 $?
-sed 's/^/# /' words
+echo "$output" | sed 's/^/# /'
 says "it had the whole screen" "$(cat screen)" '.\[\?1049h.*Samples: '
 check "its recorder has ended, too" comes_true has_no_recorder
-pmctl_terminal 24 80 -w outer -h 100 -- pmctl top -d 0.5 -F 499 -e $event -p $runs >words 2>&1
+output=$(pmctl_terminal 24 80 -w outer -h 100 -- pmctl top -d 0.5 -F 499 -e $event -p $runs 2>&1)
 is "top ends when the terminal hangs up" 129 $?
 check "its recorder ends with it" comes_true has_no_recorder
 (
 	wait_until '[ -e shown ]'
 	recorders | xargs kill -KILL
 ) &
-pmctl_terminal 24 80 -w outer -o shown -w failed -k q -w 'was killed' -o screen -- pmctl top -d 0.5 -F 499 -e $event -p $runs >words 2>&1
+output=$(pmctl_terminal 24 80 -w outer -o shown -w failed -k q -w 'was killed' -o screen -- pmctl top -d 0.5 -F 499 -e $event -p $runs 2>&1)
 is "top keeps its last table when its recorder is killed" 1 $?
-sed 's/^/# /' words
+echo "$output" | sed 's/^/# /'
 says "and then tells it" "$(cat screen)" 'pmctl: the recorder was killed'
-pmctl top --stdio -g -d 0.5 -c 1000003 -e $event -p $runs >live 2>words &
+pmctl top --stdio -g -d 0.5 -c 1000003 -e $event -p $runs >live 2>&1 &
 top=$!
 wait_until "grep -q '^Samples: [1-9]' live"
 kill $runs
 wait $top
 is "top ends with what it samples" 0 $?
-sed 's/^/# /' words
+sed 's/^/# /' live
 
 # It ends before the first table is due.
 "$program" 100000000000 &
@@ -122,9 +123,9 @@ runs=$!
 	wait_until "[ \$(ticks $runs) -ge $end ]"
 	kill $runs
 ) &
-pmctl_terminal 24 80 -w 'what is sampled has ended' -o screen -k q -- pmctl top -d 300 -F 499 -e $event -p $runs >words 2>&1
+output=$(pmctl_terminal 24 80 -w 'what is sampled has ended' -o screen -k q -- pmctl top -d 300 -F 499 -e $event -p $runs 2>&1)
 is "top on a terminal stays when what it samples has ended" 0 $?
-sed 's/^/# /' words
+echo "$output" | sed 's/^/# /'
 says "it has the samples until then" "$(cat screen)" 'outer.*what is sampled has ended'
 
 finish

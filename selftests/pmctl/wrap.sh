@@ -67,18 +67,17 @@ many=instructions:u
 for i in 1 2 3 4 5 6 7 8 9 a b c d e f; do
 	many=$many,r0${i}c0:u
 done
-pmctl wrap -- perf stat -e $many -o "$dir/table.many" -- "$loop" 50000000 2>"$dir/words"
+try pmctl wrap -- perf stat -e $many -o "$dir/table.many" -- "$loop" 50000000
 is "too many events do not end perf" 0 $?
 is "the first is counted as alone" "$(perf_count instructions:u "$loop" 50000000)" \
 	"$(sed -n 's/ *\([0-9]*\) *instructions:u .*/\1/p' "$dir/table.many")"
 says "the last is not" "$(cat "$dir/table.many")" '<not supported> +r0fc0:u'
-says "pmctl says why" "$(cat "$dir/words")" \
+says "pmctl says why" "$errors" \
 	'no counter was free for [0-9]+ events.* pmctl \(events of tasks, pid [0-9]+\) has [0-9]+ counters'
 
 # perf's samples are the driver's. It has no names of what is executed later, and pmctl
 # says so.
-pmctl wrap -- perf record -q -o "$dir/perf.data" -e instructions:u -c 1000003 -- "$loop" 50000000 \
-	>"$dir/words" 2>&1
+output=$(pmctl wrap -- perf record -q -o "$dir/perf.data" -e instructions:u -c 1000003 -- "$loop" 50000000 2>&1)
 is "perf record succeeds" 0 $?
 samples=$(perf script -i "$dir/perf.data" 2>/dev/null | wc -l)
 check "perf record has a sample for each period" [ "$samples" -ge 99 ]
@@ -88,30 +87,30 @@ pmctl wrap -- perf record -q -g -F 1000 -o "$dir/perf.data.chains" -e instructio
 is "perf record -g -F succeeds" 0 $?
 chains=$(perf script -F ip -i "$dir/perf.data.chains" 2>/dev/null | awk '!NF { n += frames > 1; frames = 0 } NF { frames++ } END { print n + 0 }')
 check "its samples have callers" [ "$chains" -ge 5 ]
-says "pmctl says that there are no names" "$(cat "$dir/words")" 'what programs map'
-says "and what to type" "$(cat "$dir/words")" '.pmctl record -e (rc0|instructions):u '
-pmctl wrap -- perf stat -e instructions:u -o "$counts" -- "$loop" 50000 2>"$dir/words"
-is "pmctl says nothing about perf stat" "" "$(cat "$dir/words")"
+says "pmctl says that there are no names" "$output" 'what programs map'
+says "and what to type" "$output" '.pmctl record -e (rc0|instructions):u '
+try pmctl wrap -- perf stat -e instructions:u -o "$counts" -- "$loop" 50000
+is "pmctl says nothing about perf stat" "" "$errors"
 
 # perf record -a asks for an event that never happens, beside the others. What runs
 # already has names.
 "$here/pmctl_turns" 1000000 >"$dir/turns" &
 runs=$!
-pmctl wrap -v -- perf record -a -q -o "$dir/perf.data" -e instructions:u -c 1000003 -- \
-	"$here/pmctl_more_turns" "$dir/turns" 20 >"$dir/words" 2>&1
+output=$(pmctl wrap -v -- perf record -a -q -o "$dir/perf.data" -e instructions:u -c 1000003 -- \
+	"$here/pmctl_more_turns" "$dir/turns" 20 2>&1)
 is "perf record -a succeeds" 0 $?
 kill $runs
 wait
-sed 's/^/# /' "$dir/words"
-says "the event for tasks is the driver's" "$(cat "$dir/words")" 'dummy.*an event of the driver.s'
+echo "$output" | sed 's/^/# /'
+says "the event for tasks is the driver's" "$output" 'dummy.*an event of the driver.s'
 says "programs that ran before have names" \
 	"$(perf report -i "$dir/perf.data" --stdio --sort comm,sym 2>/dev/null)" \
 	'pmctl_turns +\[\.\] turn'
 
 # A profiler with a ring for each thread and signals, as async-profiler.
-pmctl wrap -- "$here/pmctl_profiler" 20000000 >"$dir/profile" 2>"$dir/words"
+try pmctl wrap -- "$here/pmctl_profiler" 20000000 >"$dir/profile"
 is "a program with its own rings succeeds" 0 $?
-sed 's/^/# /' "$dir/words" "$dir/profile"
+{ echo "$errors"; cat "$dir/profile"; } | sed 's/^/# /'
 is "its threads have all samples of the driver" 3 "$(grep -c \
 	'^thread: anon_inode:\[perfmon.*\] samples all signals come places right chains whole' \
 	"$dir/profile")"
@@ -137,26 +136,26 @@ is "the errors are the kernel's" "Bad address, Argument list too long, Bad file 
 	"$(line "bad address"), $(line "bad size"), $(line "bad leader")"
 is "no group is of both" "Invalid argument" "$(line "software in a group")"
 
-pmctl wrap -- "$here/pmctl_events" >"$dir/events" 2>"$dir/words"
+try pmctl wrap -- "$here/pmctl_events" >"$dir/events"
 is "a BPF program can't be attached" "Inappropriate ioctl for device" "$(line bpf)"
-says "pmctl says that it is for events of the kernel's" "$(cat "$dir/words")" 'Run BPF tools without'
-pmctl wrap -v -- "$here/pmctl_events" >/dev/null 2>"$dir/words"
-says "pmctl shows the calls of prctl" "$(cat "$dir/words")" \
+says "pmctl says that it is for events of the kernel's" "$errors" 'Run BPF tools without'
+try pmctl wrap -v -- "$here/pmctl_events" >/dev/null
+says "pmctl shows the calls of prctl" "$errors" \
 	'prctl\(PR_TASK_PERF_EVENTS_ENABLE\): 1 event of the driver'
 
 # Signals while pmctl has not yet taken a call. Those that come before are told.
 for restart in "" restart; do
 	# shellcheck disable=SC2086 # it is a word or none
-	pmctl wrap -- "$here/pmctl_interrupted" 200 500 $restart >"$dir/calls" 2>"$dir/words"
-	sed 's/^/# /' "$dir/calls" "$dir/words"
+	try pmctl wrap -- "$here/pmctl_interrupted" 200 500 $restart >"$dir/calls"
+	{ cat "$dir/calls"; echo "$errors"; } | sed 's/^/# /'
 	is "no call fails under a timer${restart:+ with SA_RESTART}" \
 		"500 calls: 0 interrupted, 0 failed" "$(cat "$dir/calls")"
 done
 
 # The event of rr, which the emulated PMU takes and does not count.
 if pmctl stat -e UOPS_ISSUED.ANY -- true 2>&1 | grep -q "QEMU's emulation"; then
-	pmctl wrap -- perf stat -x, -e r01c4 -o "$counts" -- "$loop" 1000 2>"$dir/words"
-	says "pmctl says that an event is not counted" "$(cat "$dir/words")" 'counts instructions, clocks and branches only: r1c4'
+	try pmctl wrap -- perf stat -x, -e r01c4 -o "$counts" -- "$loop" 1000
+	says "pmctl says that an event is not counted" "$errors" 'counts instructions, clocks and branches only: r1c4'
 else
 	skip "pmctl says that an event is not counted" "there is no emulated PMU"
 fi
@@ -193,22 +192,22 @@ is "a storm of calls ends by a signal" 143 "$(ended_by TERM "$here/pmctl_events"
 
 # Rights: those of the program, not those of pmctl.
 chmod 666 /dev/perfmon
-pmctl wrap -v -- "$here/pmctl_as" -4711 "$here/pmctl_events" >"$dir/events" 2>"$dir/words"
-says "a program that has given up rights is the kernel's" "$(cat "$dir/words")" \
+try pmctl wrap -v -- "$here/pmctl_as" -4711 "$here/pmctl_events" >"$dir/events"
+says "a program that has given up rights is the kernel's" "$errors" \
 	'hardware|left to the kernel: the caller has other rights'
 check "it has no event of the driver's" [ "$(grep -c perfmon "$dir/events")" = 0 ]
-"$here/pmctl_as" -4711 pmctl wrap -- "$here/pmctl_interrupted" 200 500 restart >"$dir/calls" 2>"$dir/words"
-sed 's/^/# /' "$dir/calls" "$dir/words"
+try "$here/pmctl_as" -4711 pmctl wrap -- "$here/pmctl_interrupted" 200 500 restart >"$dir/calls"
+{ cat "$dir/calls"; echo "$errors"; } | sed 's/^/# /'
 is "a user's calls end under a timer with SA_RESTART" \
 	"500 calls: 0 interrupted, 0 failed" "$(cat "$dir/calls")"
 cp "$(command -v pmctl)" "$dir/pmctl"
 chmod 4755 "$dir/pmctl"
 chmod 755 "$dir"
-"$here/pmctl_as" -4711 "$dir/pmctl" wrap -- true 2>"$dir/words"
+try "$here/pmctl_as" -4711 "$dir/pmctl" wrap -- true
 is "pmctl with more rights refuses" 125 $?
 
-pmctl wrap -- pmctl wrap -- true 2>"$dir/words"
+try pmctl wrap -- pmctl wrap -- true
 is "pmctl in pmctl refuses" 125 $?
-says "and says why" "$(cat "$dir/words")" 'another .pmctl wrap.'
+says "and says why" "$errors" 'another .pmctl wrap.'
 
 finish
