@@ -12,7 +12,7 @@ use super::{
     target::Target,
 };
 use crate::{
-    abi, cpu,
+    abi,
     logic::{
         event_attr::{InvalidAttr, PerfEventAttr},
         event_config::EventConfig,
@@ -52,7 +52,7 @@ pub(crate) fn open(_client: &Client, request: abi::perfmon_event_open) -> Result
     let attr = copy_attr(request.attr as usize)?;
     allow_perf()?;
     let pmu = pmu::common();
-    let cpus = pmu::processor(cpu::pin().here()).microarchitecture();
+    let cpus = pmu.capabilities.microarchitecture;
     let config = EventConfig::new(&attr, &pmu.capabilities, cpus)?;
     config.sampling.trigger.check(max_sample_rate())?;
     if config.select.is_kernel() || config.sampling.has_kernel_branches() {

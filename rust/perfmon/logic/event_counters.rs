@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 //! The counters that can count an event.
 
+use super::cores::{Core, ALL};
 use super::counter::CounterId;
 use super::cpuid::{Architecture, Capabilities, Microarchitecture};
 use super::event_attr::InvalidAttr;
-use super::event_limits::{self, ALL};
+use super::event_limits;
 use super::events::architectural_number;
 use super::evtsel::EventSelect;
 use crate::abi;
@@ -75,16 +76,8 @@ fn fixed(
     let n = match (architectural_number(select), select.stopped()) {
         (Some(abi::PERFMON_ARCH_EVENT_INSTRUCTIONS_RETIRED), _) => 0,
         (Some(abi::PERFMON_ARCH_EVENT_UNHALTED_CORE_CYCLES), _) => 1,
-        // Before, this event counts another clock than the fixed-function counter.
-        (Some(abi::PERFMON_ARCH_EVENT_UNHALTED_REFERENCE_CYCLES), _)
-            if cpus == Microarchitecture::GoldenCove =>
-        {
-            2
-        }
         (_, 0x0100 | 0x0200 | 0x0300 | 0x0400) => select.unit_mask() - 1,
-        // INST_RETIRED.PREC_DIST
-        (_, 0x01c0) if cpus == Microarchitecture::IceLake => 0,
-        _ => return None,
+        _ => Core::of(cpus).fixed_counter(select)?,
     };
     CounterId::fixed(n).filter(|counter| capabilities.counters() & counter.bit() != 0)
 }
@@ -152,6 +145,20 @@ mod tests {
     fn reference_cycles_became_an_event() {
         assert_eq!(on(&INTEL, M::Skylake, 0x013c), Ok((None, 0xff)));
         assert_eq!(on(&INTEL, M::GoldenCove, 0x013c), Ok((Some(2), 0xff)));
+        assert_eq!(on(&INTEL, M::Gracemont, 0x013c), Ok((Some(2), 0xff)));
+    }
+
+    #[test]
+    fn small_cores_have_fixed_counters_for_slots() {
+        let skymont = Capabilities {
+            fixed: 0b111_0111,
+            arch_events: 0x1f7f,
+            ..INTEL
+        };
+        assert_eq!(on(&skymont, M::Skymont, 0x0073), Ok((Some(4), 0xff)));
+        assert_eq!(on(&skymont, M::Darkmont, 0x02c2), Ok((Some(6), 0xff)));
+        assert_eq!(on(&skymont, M::Gracemont, 0x0073), Ok((None, 0xff)));
+        assert_eq!(on(&INTEL, M::Skymont, 0x0073), Ok((None, 0xff)));
     }
 
     #[test]

@@ -1,22 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 //! Events that only some general counters can count; on others they count nothing.
-//!
-//! The tables have what Linux perf 7.3 heeds (`arch/x86/events`).
 
+use super::cores::{Core, Limit, ALL, EXTRA_REGISTER};
 use super::cpuid::Microarchitecture;
 use super::event_attr::InvalidAttr;
 use super::evtsel::EventSelect;
 
-/// The counters of an event without limits.
-pub(super) const ALL: u64 = u64::MAX;
-
-/// Instead of counters: the event counts what a further register selects (offcore responses, loads of some latency,
-/// the front end), which the module does not have.
-const EXTRA_REGISTER: u64 = 0;
-
 /// Returns the general counters that can count an event of Intel that is not architectural.
 pub(super) fn intel(select: EventSelect, cpus: Microarchitecture) -> Result<u64, InvalidAttr> {
-    match limit(limits(cpus), select) {
+    match Limit::find(Core::of(cpus).limits, select) {
         None => Ok(ALL),
         Some(EXTRA_REGISTER) => Err(InvalidAttr::Unsupported),
         Some(counters) => Ok(counters),
@@ -32,216 +24,12 @@ pub(super) fn amd(select: EventSelect, cpus: Microarchitecture) -> Result<u64, I
         // Events of the northbridge, which has one set of counters for all cores.
         M::AmdBeforeZen if select.event() & 0xe0 == 0xe0 => Err(InvalidAttr::Unsupported),
         // Retired SSE and AVX operations: for more than 15 in a cycle two counters must be merged.
-        M::Zen1 | M::Zen2 | M::Zen4 if select.event() == 0x003 => Err(InvalidAttr::Unsupported),
+        M::Zen1 | M::Zen2 | M::Zen4 | M::Zen5 | M::Zen6 if select.event() == 0x003 => {
+            Err(InvalidAttr::Unsupported)
+        }
         _ => Ok(ALL),
     }
 }
-
-/// A limit on the events with these numbers and unit masks.
-struct Limit {
-    first: u8,
-    last: u8,
-    unit_mask: Option<u8>,
-    counters: u64,
-}
-
-/// Limits the event numbers `first` to `last`.
-const fn range(first: u8, last: u8, counters: u64) -> Limit {
-    Limit {
-        first,
-        last,
-        unit_mask: None,
-        counters,
-    }
-}
-
-/// Limits an event number.
-const fn event(number: u8, counters: u64) -> Limit {
-    range(number, number, counters)
-}
-
-/// Limits an event number with a unit mask, in the order of the register.
-const fn unit(mask_and_number: u16, counters: u64) -> Limit {
-    Limit {
-        unit_mask: Some((mask_and_number >> 8) as u8),
-        ..event(mask_and_number as u8, counters)
-    }
-}
-
-/// Returns the counters of the first limit that applies.
-fn limit(limits: &[Limit], select: EventSelect) -> Option<u64> {
-    let applies = |limit: &&Limit| {
-        (limit.first..=limit.last).contains(&(select.event() as u8))
-            && limit
-                .unit_mask
-                .is_none_or(|mask| mask == select.unit_mask())
-    };
-    limits.iter().find(applies).map(|limit| limit.counters)
-}
-
-/// The limits of a processor of Intel.
-const fn limits(cpus: Microarchitecture) -> &'static [Limit] {
-    use Microarchitecture as M;
-
-    match cpus {
-        M::Core2 => CORE_2,
-        M::Nehalem => NEHALEM,
-        M::Westmere => WESTMERE,
-        M::SandyBridge => SANDY_BRIDGE,
-        M::IvyBridge => IVY_BRIDGE,
-        M::Haswell => HASWELL,
-        M::Skylake => SKYLAKE,
-        M::IceLake => ICE_LAKE,
-        M::GoldenCove => GOLDEN_COVE,
-        _ => UNKNOWN,
-    }
-}
-
-/// What is an event with an extra register on some processor may be one here; and nearly all events with limits are
-/// limited to the first four counters.
-const UNKNOWN: &[Limit] = &[
-    range(0x2a, 0x2b, EXTRA_REGISTER),
-    event(0xb7, EXTRA_REGISTER),
-    event(0xbb, EXTRA_REGISTER),
-    event(0xc6, EXTRA_REGISTER),
-    event(0xcd, EXTRA_REGISTER),
-    unit(0x40ad, EXTRA_REGISTER),
-    unit(0x04c2, EXTRA_REGISTER),
-    range(0, 0xff, 0xf),
-];
-
-const CORE_2: &[Limit] = &[
-    event(0x10, 0x1),
-    range(0x11, 0x13, 0x2),
-    event(0x14, 0x1),
-    event(0x18, 0x1),
-    event(0x19, 0x2),
-    event(0xa1, 0x1),
-    event(0xc9, 0x1),
-    event(0xcb, 0x1),
-];
-
-const NEHALEM: &[Limit] = &[
-    unit(0x01b7, EXTRA_REGISTER),
-    unit(0x100b, EXTRA_REGISTER),
-    range(0x40, 0x43, 0x3),
-    event(0x48, 0x3),
-    event(0x4e, 0x3),
-    event(0x51, 0x3),
-    event(0x63, 0x3),
-];
-
-const WESTMERE: &[Limit] = &[
-    unit(0x01b7, EXTRA_REGISTER),
-    unit(0x01bb, EXTRA_REGISTER),
-    unit(0x100b, EXTRA_REGISTER),
-    event(0x51, 0x3),
-    event(0x60, 0x1),
-    event(0x63, 0x3),
-    event(0xb3, 0x1),
-];
-
-const SANDY_BRIDGE: &[Limit] = &[
-    unit(0x01b7, EXTRA_REGISTER),
-    unit(0x01bb, EXTRA_REGISTER),
-    unit(0x01cd, EXTRA_REGISTER),
-    unit(0x04a3, 0xf),
-    unit(0x05a3, 0xf),
-    unit(0x02a3, 0x4),
-    unit(0x06a3, 0x4),
-    event(0x48, 0x4),
-    unit(0x01c0, 0x2),
-    event(0xcd, 0x8),
-    range(0xd0, 0xd3, 0xf),
-];
-
-const IVY_BRIDGE: &[Limit] = &[
-    unit(0x01b7, EXTRA_REGISTER),
-    unit(0x01bb, EXTRA_REGISTER),
-    unit(0x01cd, EXTRA_REGISTER),
-    unit(0x0148, 0x4),
-    unit(0x0279, 0xf),
-    unit(0x019c, 0xf),
-    unit(0x02a3, 0xf),
-    unit(0x04a3, 0xf),
-    unit(0x05a3, 0xf),
-    unit(0x06a3, 0xf),
-    unit(0x08a3, 0x4),
-    unit(0x0ca3, 0x4),
-    unit(0x01c0, 0x2),
-    range(0xd0, 0xd3, 0xf),
-];
-
-/// With the limits of both Haswell and Broadwell.
-const HASWELL: &[Limit] = &[
-    unit(0x01b7, EXTRA_REGISTER),
-    unit(0x01bb, EXTRA_REGISTER),
-    unit(0x01cd, EXTRA_REGISTER),
-    unit(0x0148, 0x4),
-    unit(0x01c0, 0x2),
-    event(0xcd, 0x8),
-    unit(0x08a3, 0x4),
-    unit(0x0ca3, 0x4),
-    unit(0x04a3, 0xf),
-    range(0xd0, 0xd3, 0xf),
-];
-
-const SKYLAKE: &[Limit] = &[
-    unit(0x01b7, EXTRA_REGISTER),
-    unit(0x01bb, EXTRA_REGISTER),
-    unit(0x01cd, EXTRA_REGISTER),
-    unit(0x01c6, EXTRA_REGISTER),
-    unit(0x01c0, 0x2),
-    range(0xd0, 0xd2, 0xf),
-    event(0xcd, 0xf),
-    event(0xc6, 0xf),
-];
-
-const ICE_LAKE: &[Limit] = &[
-    unit(0x01b7, EXTRA_REGISTER),
-    unit(0x01bb, EXTRA_REGISTER),
-    unit(0x01cd, EXTRA_REGISTER),
-    unit(0x01c6, EXTRA_REGISTER),
-    range(0x03, 0x0a, 0xf),
-    range(0x1f, 0x28, 0xf),
-    event(0x32, 0xf),
-    range(0x48, 0x56, 0xf),
-    range(0x60, 0x8b, 0xf),
-    unit(0x04a3, ALL),
-    unit(0x10a3, ALL),
-    unit(0x14a3, ALL),
-    event(0xa3, 0xf),
-    range(0xa8, 0xb0, 0xf),
-    range(0xb7, 0xbd, 0xf),
-    range(0xd0, 0xe6, 0xf),
-    event(0xef, 0xf),
-    range(0xf0, 0xf4, 0xf),
-];
-
-const GOLDEN_COVE: &[Limit] = &[
-    unit(0x012a, EXTRA_REGISTER),
-    unit(0x012b, EXTRA_REGISTER),
-    unit(0x01cd, EXTRA_REGISTER),
-    unit(0x01c6, EXTRA_REGISTER),
-    unit(0x02c6, EXTRA_REGISTER),
-    unit(0x03c6, EXTRA_REGISTER),
-    unit(0x40ad, EXTRA_REGISTER),
-    unit(0x04c2, EXTRA_REGISTER),
-    event(0x2e, ALL),
-    event(0x3c, ALL),
-    range(0x01, 0x8f, 0xf),
-    unit(0x01a3, 0xf),
-    unit(0x02a3, 0xf),
-    unit(0x05a3, 0xf),
-    unit(0x06a3, 0xf),
-    unit(0x08a3, 0xf),
-    unit(0x0ca3, 0xf),
-    unit(0x04a4, 0x1),
-    unit(0x08a4, 0x1),
-    unit(0x02cd, 0x1),
-    event(0xce, 0x1),
-    range(0xd0, 0xdf, 0xf),
-];
 
 /// AMD family 15h: groups of events by unit of the core.
 fn bulldozer(select: EventSelect) -> u64 {
@@ -301,6 +89,13 @@ mod tests {
         assert_eq!(on(M::Haswell, 0x0148), Ok(0x4));
         assert_eq!(on(M::Haswell, 0x0248), Ok(ALL));
         assert_eq!(on(M::Core2, 0x00cb), Ok(0x1));
+        assert_eq!(on(M::LionCove, 0x10a4), Ok(0x8));
+        assert_eq!(on(M::LionCove, 0x0151), Ok(ALL));
+        assert_eq!(on(M::LionCove, 0x87d0), Ok(ALL));
+        assert_eq!(on(M::LionCove, 0x81d0), Ok(0xf));
+        assert_eq!(on(M::PantherCove, 0x0148), Ok(0xf));
+        assert_eq!(on(M::Skymont, 0x81d0), Ok(ALL));
+        assert_eq!(on(M::ArcticWolf, 0x0275), Ok(0x2));
         assert_eq!(on(M::Unknown, 0x0251), Ok(0xf));
         // INST_RETIRED.PREC_DIST
         assert_eq!(on(M::Skylake, 0x01c0), Ok(0x2));
@@ -317,6 +112,14 @@ mod tests {
     }
 
     #[test]
+    fn a_limit_may_look_at_some_bits_of_the_unit_mask() {
+        assert_eq!(on(M::Broadwell, 0x08a3), Ok(0x4));
+        assert_eq!(on(M::Broadwell, 0x0ca3), Ok(0x4));
+        assert_eq!(on(M::Broadwell, 0x04a3), Ok(ALL));
+        assert_eq!(on(M::Haswell, 0x09a3), Ok(ALL));
+    }
+
+    #[test]
     fn extra_registers_are_not_there() {
         assert_eq!(on(M::Skylake, 0x01b7), Err(Unsupported));
         assert_eq!(on(M::Skylake, 0x01c6), Err(Unsupported));
@@ -325,12 +128,20 @@ mod tests {
         assert_eq!(on(M::GoldenCove, 0x012a), Err(Unsupported));
         assert_eq!(on(M::Core2, 0x01b7), Ok(ALL));
         assert_eq!(on(M::Unknown, 0x01cd), Err(Unsupported));
+        assert_eq!(on(M::GoldenCove, 0x01c6), Err(Unsupported));
+        assert_eq!(on(M::RedwoodCove, 0x03c6), Err(Unsupported));
+        assert_eq!(on(M::PantherCove, 0x824f), Ok(ALL));
+        assert_eq!(on(M::PantherCove, 0x024f), Err(Unsupported));
+        assert_eq!(on(M::Silvermont, 0x02b7), Err(Unsupported));
+        assert_eq!(on(M::Gracemont, 0x0127), Ok(ALL));
+        assert_eq!(on(M::Crestmont, 0x0127), Err(Unsupported));
     }
 
     #[test]
     fn events_of_amd_are_limited() {
         assert_eq!(on_amd(M::Zen1, 0xff04), Ok(ALL));
         assert_eq!(on_amd(M::Zen1, 0xff03), Err(Unsupported));
+        assert_eq!(on_amd(M::Zen6, 0xff03), Err(Unsupported));
         assert_eq!(on_amd(M::Zen4, 0x1_0000_ff03), Ok(ALL));
         assert_eq!(on_amd(M::AmdBeforeZen, 0x00c0), Ok(ALL));
         assert_eq!(on_amd(M::AmdBeforeZen, 0x07e0), Err(Unsupported));

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 //! `PERF_TYPE_HARDWARE`: the events that Linux perf has for most processors, with its encodings.
 
+use super::cores::Core;
 use super::cpuid::{Architecture, Capabilities, Microarchitecture};
 use super::event_attr::{
     InvalidAttr, PERF_COUNT_HW_BRANCH_INSTRUCTIONS, PERF_COUNT_HW_BRANCH_MISSES,
@@ -22,6 +23,9 @@ pub fn hardware_event(
     capabilities: &Capabilities,
     cpus: Microarchitecture,
 ) -> Result<EventSelect, InvalidAttr> {
+    if let Some(select) = Core::of(cpus).hardware_event(number) {
+        return Ok(select);
+    }
     let found = match number {
         PERF_COUNT_HW_CPU_CYCLES => {
             architectural(abi::PERFMON_ARCH_EVENT_UNHALTED_CORE_CYCLES, capabilities)
@@ -29,14 +33,8 @@ pub fn hardware_event(
         PERF_COUNT_HW_INSTRUCTIONS => {
             architectural(abi::PERFMON_ARCH_EVENT_INSTRUCTIONS_RETIRED, capabilities)
         }
-        PERF_COUNT_HW_CACHE_REFERENCES if has_northbridge_cache(cpus) => {
-            Some(EventSelect::new(0x7d, 0x07))
-        }
         PERF_COUNT_HW_CACHE_REFERENCES => {
             architectural(abi::PERFMON_ARCH_EVENT_LLC_REFERENCES, capabilities)
-        }
-        PERF_COUNT_HW_CACHE_MISSES if has_northbridge_cache(cpus) => {
-            Some(EventSelect::new(0x7e, 0x07))
         }
         PERF_COUNT_HW_CACHE_MISSES => {
             architectural(abi::PERFMON_ARCH_EVENT_LLC_MISSES, capabilities)
@@ -51,52 +49,11 @@ pub fn hardware_event(
             abi::PERFMON_ARCH_EVENT_UNHALTED_REFERENCE_CYCLES,
             capabilities,
         ),
-        PERF_COUNT_HW_STALLED_CYCLES_FRONTEND => stalled_frontend(cpus),
-        PERF_COUNT_HW_STALLED_CYCLES_BACKEND => stalled_backend(cpus),
+        PERF_COUNT_HW_STALLED_CYCLES_FRONTEND | PERF_COUNT_HW_STALLED_CYCLES_BACKEND => None,
         PERF_COUNT_HW_REF_CPU_CYCLES => reference_cycles(capabilities, cpus),
         _ => return Err(InvalidAttr::Invalid),
     };
     found.ok_or(InvalidAttr::NoEvent)
-}
-
-/// Returns whether Linux counts accesses to the cache of level 2 by the events of AMD's families before 17h.
-const fn has_northbridge_cache(cpus: Microarchitecture) -> bool {
-    matches!(
-        cpus,
-        Microarchitecture::AmdBeforeZen | Microarchitecture::Bulldozer
-    )
-}
-
-/// Returns the event of cycles without a micro-operation, given the event of micro-operations.
-const fn cycles_without(event: u16, unit_mask: u8) -> EventSelect {
-    EventSelect::new(event, unit_mask).with_counter_mask(1, true)
-}
-
-fn stalled_frontend(cpus: Microarchitecture) -> Option<EventSelect> {
-    use Microarchitecture as M;
-
-    match cpus {
-        // UOPS_ISSUED.ANY
-        M::Nehalem | M::Westmere | M::SandyBridge | M::IvyBridge => Some(cycles_without(0x0e, 1)),
-        M::AmdBeforeZen | M::Bulldozer => Some(EventSelect::new(0xd0, 0)),
-        M::Zen1 => Some(EventSelect::new(0x87, 0x02)),
-        M::Zen2 | M::Zen4 => Some(EventSelect::new(0xa9, 0)),
-        _ => None,
-    }
-}
-
-fn stalled_backend(cpus: Microarchitecture) -> Option<EventSelect> {
-    use Microarchitecture as M;
-
-    match cpus {
-        // UOPS_EXECUTED.CORE_ACTIVE_CYCLES
-        M::Nehalem | M::Westmere => Some(cycles_without(0xb1, 0x3f)),
-        // UOPS_DISPATCHED.THREAD
-        M::SandyBridge => Some(cycles_without(0xb1, 0x01)),
-        M::AmdBeforeZen | M::Bulldozer => Some(EventSelect::new(0xd1, 0)),
-        M::Zen1 => Some(EventSelect::new(0x87, 0x01)),
-        _ => None,
-    }
 }
 
 /// Returns the event of cycles at the rate of the time-stamp counter.
@@ -104,16 +61,14 @@ fn reference_cycles(capabilities: &Capabilities, cpus: Microarchitecture) -> Opt
     /// Linux's name for what only fixed-function counter 2 counts.
     const FIXED_2: EventSelect = EventSelect::new(0x00, 0x03);
 
+    const REFERENCE: u32 = abi::PERFMON_ARCH_EVENT_UNHALTED_REFERENCE_CYCLES;
+
     match capabilities.architecture {
-        Architecture::Intel if cpus == Microarchitecture::GoldenCove => architectural(
-            abi::PERFMON_ARCH_EVENT_UNHALTED_REFERENCE_CYCLES,
-            capabilities,
-        )
-        .or(Some(FIXED_2)),
-        Architecture::Intel => Some(FIXED_2),
-        Architecture::AmdLegacy | Architecture::AmdCore | Architecture::AmdV2 => {
-            (cpus == Microarchitecture::Zen4).then_some(EventSelect::new(0x120, 0x01))
-        }
+        // Where fixed-function counter 2 does not count the architectural event, that one counts another clock.
+        Architecture::Intel => architectural(REFERENCE, capabilities)
+            .filter(|select| Core::of(cpus).fixed_counter(*select).is_some())
+            .or(Some(FIXED_2)),
+        Architecture::AmdLegacy | Architecture::AmdCore | Architecture::AmdV2 => None,
     }
 }
 
@@ -159,6 +114,8 @@ mod tests {
         assert!(are(M::Skylake, [0, 0, 0x0300]));
         assert!(are(M::Unknown, [0, 0, 0x0300]));
         assert!(are(M::GoldenCove, [0, 0, 0x013c]));
+        assert!(are(M::Crestmont, [0, 0, 0x013c]));
+        assert!(are(M::Tremont, [0, 0, 0x0300]));
         assert!(are(M::Nehalem, [0x0180_010e, 0x0180_3fb1, 0x0300]));
         assert!(are(M::SandyBridge, [0x0180_010e, 0x0180_01b1, 0x0300]));
         assert!(are(M::IvyBridge, [0x0180_010e, 0, 0x0300]));
@@ -170,6 +127,7 @@ mod tests {
         assert!(are(&AMD, M::Zen1, zen, [0x0287, 0x0187, 0]));
         assert!(are(&AMD, M::Zen2, zen, [0x00a9, 0, 0]));
         assert!(are(&AMD, M::Zen4, zen, [0x00a9, 0, 0x1_0000_0120]));
+        assert!(are(&AMD, M::Zen6, zen, [0x00a9, 0, 0x1_0000_0120]));
         let old = [0x76, 0xc0, 0x077d, 0x077e, 0xc2, 0xc3, 0];
         assert!(are(&AMD, M::AmdBeforeZen, old, [0xd0, 0xd1, 0]));
         assert!(are(&AMD, M::Bulldozer, old, [0xd0, 0xd1, 0]));

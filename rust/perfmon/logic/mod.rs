@@ -13,6 +13,7 @@ pub mod admission;
 pub mod branches;
 pub mod cache_events;
 pub mod config;
+mod cores;
 pub mod counter;
 pub mod counter_state;
 pub mod cpuid;

@@ -190,11 +190,12 @@ impl Registers {
 #[cfg(any(test, CONFIG_KUNIT = "y"))]
 #[cfg_attr(CONFIG_KUNIT = "y", kernel::macros::kunit_tests(perfmon_plan))]
 mod tests {
-    use super::super::cpuid::{Architecture, Capabilities};
+    use super::super::cpuid::{Architecture, Capabilities, Microarchitecture};
     use super::*;
 
     const V4: Capabilities = Capabilities {
         architecture: Architecture::Intel,
+        microarchitecture: Microarchitecture::Skylake,
         version: 4,
         general: 4,
         general_width: 48,

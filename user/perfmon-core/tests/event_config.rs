@@ -11,7 +11,7 @@ use perfmon_core::logic::read_format::{EventTimes, EventValue, ReadFormat, MAX_W
 use proptest::prelude::*;
 use zerocopy::FromBytes;
 
-const INTEL: [Microarchitecture; 10] = [
+const INTEL: [Microarchitecture; 26] = [
     Microarchitecture::Unknown,
     Microarchitecture::Core2,
     Microarchitecture::Nehalem,
@@ -19,17 +19,35 @@ const INTEL: [Microarchitecture; 10] = [
     Microarchitecture::SandyBridge,
     Microarchitecture::IvyBridge,
     Microarchitecture::Haswell,
+    Microarchitecture::Broadwell,
     Microarchitecture::Skylake,
     Microarchitecture::IceLake,
     Microarchitecture::GoldenCove,
+    Microarchitecture::RedwoodCove,
+    Microarchitecture::LionCove,
+    Microarchitecture::CougarCove,
+    Microarchitecture::PantherCove,
+    Microarchitecture::CoyoteCove,
+    Microarchitecture::Bonnell,
+    Microarchitecture::Silvermont,
+    Microarchitecture::Goldmont,
+    Microarchitecture::GoldmontPlus,
+    Microarchitecture::Tremont,
+    Microarchitecture::Gracemont,
+    Microarchitecture::Crestmont,
+    Microarchitecture::Skymont,
+    Microarchitecture::Darkmont,
+    Microarchitecture::ArcticWolf,
 ];
-const AMD: [Microarchitecture; 6] = [
+const AMD: [Microarchitecture; 8] = [
     Microarchitecture::Unknown,
     Microarchitecture::AmdBeforeZen,
     Microarchitecture::Bulldozer,
     Microarchitecture::Zen1,
     Microarchitecture::Zen2,
     Microarchitecture::Zen4,
+    Microarchitecture::Zen5,
+    Microarchitecture::Zen6,
 ];
 
 fn intel() -> impl Strategy<Value = (Capabilities, Microarchitecture)> {

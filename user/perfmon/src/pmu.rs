@@ -105,7 +105,18 @@ impl Pmu {
         self.vendor
     }
 
-    /// Returns the processor's CPUID leaves: family, model, microarchitecture.
+    /// Returns the core, which what CPUID does not report depends on. Of a hybrid processor it is unknown, as for the
+    /// module: an event has to be the same on all cores.
+    #[must_use]
+    pub fn microarchitecture(&self) -> Microarchitecture {
+        if self.processor.is_hybrid() {
+            Microarchitecture::Unknown
+        } else {
+            self.processor.microarchitecture()
+        }
+    }
+
+    /// Returns the processor's CPUID leaves: family, model, features.
     #[must_use]
     pub fn processor(&self) -> &Processor {
         &self.processor

@@ -3,6 +3,7 @@
 
 use super::super::counter::MAX_GENERAL;
 use super::super::evtsel::EventSelect;
+use super::Microarchitecture;
 
 /// The register layout of a PMU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,6 +49,8 @@ impl NoPmu {
 pub struct Capabilities {
     /// The register layout.
     pub architecture: Architecture,
+    /// The core, which what CPUID does not report depends on.
+    pub microarchitecture: Microarchitecture,
     /// The version of architectural performance monitoring; on AMD 1, or 2 with PerfMonV2.
     pub version: u8,
     /// The number of general counters: 0 to [`MAX_GENERAL`].
@@ -78,6 +81,7 @@ impl Capabilities {
     /// No counters.
     pub const NONE: Self = Self {
         architecture: Architecture::Intel,
+        microarchitecture: Microarchitecture::Unknown,
         version: 0,
         general: 0,
         general_width: 0,
@@ -99,6 +103,7 @@ impl Capabilities {
         }
         Self {
             architecture: self.architecture,
+            microarchitecture: self.microarchitecture.intersection(other.microarchitecture),
             version: self.version.min(other.version),
             general: self.general.min(other.general),
             general_width: self.general_width.min(other.general_width),
@@ -143,6 +148,7 @@ mod tests {
     fn cpus_that_differ() {
         let big = Capabilities {
             architecture: Architecture::Intel,
+            microarchitecture: Microarchitecture::GoldenCove,
             version: 5,
             general: 8,
             general_width: 48,
@@ -165,6 +171,14 @@ mod tests {
         };
         assert_eq!(big.intersection(little), little);
         assert!(big.includes(little));
+        let atom = Capabilities {
+            microarchitecture: Microarchitecture::Gracemont,
+            ..little
+        };
+        let hybrid = big.intersection(atom);
+        assert_eq!(hybrid.microarchitecture, Microarchitecture::Unknown);
+        assert!(big.includes(hybrid) && atom.includes(hybrid));
+        assert!(!atom.includes(little));
         assert!(!little.includes(big));
         assert!(little.includes(Capabilities::NONE));
         let amd = Capabilities {

@@ -63,6 +63,7 @@ impl Processor {
         let fixed = if fixed_width == 0 { 0 } else { fixed };
         Ok(Capabilities {
             architecture: Architecture::Intel,
+            microarchitecture: self.microarchitecture(),
             version,
             general: general.min(MAX_GENERAL as u8),
             general_width,
@@ -113,6 +114,7 @@ impl Processor {
         }
         Ok(Capabilities {
             architecture,
+            microarchitecture: self.microarchitecture(),
             version,
             general,
             general_width: 48,

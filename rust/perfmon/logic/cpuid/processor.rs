@@ -23,8 +23,12 @@ pub struct Processor {
     pub(super) version: Leaf,
     /// Leaf 6: temperatures and clocks.
     pub(super) power: Leaf,
+    /// Leaf 7: more features.
+    pub(super) features: Leaf,
     /// Leaf 0x0a: Intel's architectural performance monitoring.
     pub(super) arch_perfmon: Leaf,
+    /// Leaf 0x1a: the kind of this very core (EAX).
+    pub(super) core_kind: Leaf,
     /// Leaf 0x8000_0001: AMD's features.
     pub(super) amd_features: Leaf,
     /// Leaf 0x8000_0007: AMD's power management.
@@ -77,7 +81,9 @@ impl Processor {
             vendor_id,
             version: leaf(1),
             power: leaf(6),
+            features: leaf(7),
             arch_perfmon: leaf(0x0a),
+            core_kind: leaf(0x1a),
             perfmon_ext,
             perfmon_counters: perfmon_subleaf(1),
             perfmon_events: perfmon_subleaf(3),
@@ -107,6 +113,12 @@ impl Processor {
         } else {
             base
         }
+    }
+
+    /// Returns whether the cores of the machine are of several kinds.
+    #[must_use]
+    pub const fn is_hybrid(&self) -> bool {
+        self.features.edx >> 15 & 1 != 0
     }
 
     /// Returns whether a hypervisor reports itself.

@@ -140,13 +140,13 @@ impl CacheEvent {
     /// event.
     #[must_use]
     pub fn on(self, pmu: &Pmu) -> Option<OnCounters> {
-        let select = cache_event(self.config(), pmu.processor().microarchitecture()).ok()?;
+        let select = cache_event(self.config(), pmu.microarchitecture()).ok()?;
         OnCounters::of(select, pmu).filter(|_| is_counted(select, pmu))
     }
 
     /// Returns why the PMU does not have it.
     pub(super) fn reason(self, pmu: &Pmu) -> String {
-        match pmu.processor().microarchitecture() {
+        match pmu.microarchitecture() {
             Microarchitecture::Unknown => {
                 "Linux has no table of cache events for this CPU model.".to_owned()
             }

@@ -80,7 +80,7 @@ pub fn listed_on(event: &Event, pmu: &Pmu) -> Result<OnCounters, String> {
     }
     // The library's own select; the table of counters knows it by its bits.
     let bits = Select::from_bits(select.bits());
-    let found = EventCounters::new(bits, &capabilities, pmu.processor().microarchitecture());
+    let found = EventCounters::new(bits, &capabilities, pmu.microarchitecture());
     match (found, event.fixed) {
         (Ok(found), None) => on_general(event, select, &found, pmu),
         (Ok(_), Some(number)) if pmu.has_fixed(number) => Ok(OnCounters {

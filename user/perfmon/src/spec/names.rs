@@ -251,7 +251,7 @@ impl NamedEvent {
         }
         let select = match self.meaning.number() {
             Some(number) => {
-                let cpus = pmu.processor().microarchitecture();
+                let cpus = pmu.microarchitecture();
                 hardware_event(number, &capabilities, cpus).ok()
             }
             None => architectural(abi::PERFMON_ARCH_EVENT_TOPDOWN_SLOTS, &capabilities),

@@ -23,7 +23,7 @@ impl OnCounters {
     /// Returns the counters for a select without modes; `None` if there are none.
     pub(super) fn of(select: Select, pmu: &Pmu) -> Option<Self> {
         let capabilities = pmu.capabilities().ok()?;
-        let cpus = pmu.processor().microarchitecture();
+        let cpus = pmu.microarchitecture();
         let found = EventCounters::new(select, &capabilities, cpus).ok()?;
         let general = EventSelect::from_bits(select.stopped())?.modes(Modes::Both);
         // In the module's numbers of counters, fixed ones begin at 32.

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
+//! AMD's cores. Which counters can count an event is in [`event_limits`](super::super::event_limits).
+
+use super::super::event_attr::{
+    PERF_COUNT_HW_CACHE_MISSES, PERF_COUNT_HW_CACHE_REFERENCES, PERF_COUNT_HW_REF_CPU_CYCLES,
+    PERF_COUNT_HW_STALLED_CYCLES_BACKEND, PERF_COUNT_HW_STALLED_CYCLES_FRONTEND,
+};
+use super::super::evtsel::EventSelect;
+use super::cache::{fetches, reads, reads_and_writes, CacheTable, NONE, NO_EVENTS, WRONG};
+use super::Core;
+
+/// Family 15h and all before Zen. Accesses to the last level are those to the cache of level 2.
+pub(super) const BEFORE_ZEN: Core = Core {
+    limits: &[],
+    hardware: &[
+        (PERF_COUNT_HW_CACHE_REFERENCES, EventSelect::new(0x7d, 0x07)),
+        (PERF_COUNT_HW_CACHE_MISSES, EventSelect::new(0x7e, 0x07)),
+        (
+            PERF_COUNT_HW_STALLED_CYCLES_FRONTEND,
+            EventSelect::new(0xd0, 0),
+        ),
+        (
+            PERF_COUNT_HW_STALLED_CYCLES_BACKEND,
+            EventSelect::new(0xd1, 0),
+        ),
+    ],
+    fixed: &[],
+    cache: Some(&BEFORE_ZEN_CACHE),
+};
+
+pub(super) const ZEN_1: Core = Core {
+    limits: &[],
+    hardware: &[
+        (
+            PERF_COUNT_HW_STALLED_CYCLES_FRONTEND,
+            EventSelect::new(0x87, 0x02),
+        ),
+        (
+            PERF_COUNT_HW_STALLED_CYCLES_BACKEND,
+            EventSelect::new(0x87, 0x01),
+        ),
+    ],
+    fixed: &[],
+    cache: Some(&ZEN_CACHE),
+};
+
+/// Zen 2 and 3.
+pub(super) const ZEN_2: Core = Core {
+    hardware: &[NOTHING_DISPATCHED],
+    ..ZEN_1
+};
+
+/// Zen 4, 5 and 6.
+pub(super) const ZEN_4: Core = Core {
+    hardware: &[
+        NOTHING_DISPATCHED,
+        (PERF_COUNT_HW_REF_CPU_CYCLES, EventSelect::new(0x120, 0x01)),
+    ],
+    ..ZEN_1
+};
+
+const NOTHING_DISPATCHED: (u32, EventSelect) = (
+    PERF_COUNT_HW_STALLED_CYCLES_FRONTEND,
+    EventSelect::new(0xa9, 0),
+);
+
+const BEFORE_ZEN_CACHE: CacheTable = [
+    [0x0040, 0x0141, NONE, NONE, 0x0267, 0x0167],
+    [0x0080, 0x0081, WRONG, WRONG, 0x014b, NONE],
+    reads_and_writes([0x037d, 0x037e], [0x017f, NONE]),
+    reads_and_writes([0x0040, 0x0746], [NONE, NONE]),
+    reads(0x0080, 0x0385),
+    reads(0x00c2, 0x00c3),
+    reads(0xb8e9, 0x98e9),
+];
+
+const ZEN_CACHE: CacheTable = [
+    [0x0040, 0xc860, NONE, NONE, 0xff5a, NONE],
+    fetches(0x0080, 0x0081),
+    NO_EVENTS,
+    reads_and_writes([0xff45, 0xf045], [NONE, NONE]),
+    reads(0x0084, 0xff85),
+    reads(0x00c2, 0x00c3),
+    reads(NONE, NONE),
+];

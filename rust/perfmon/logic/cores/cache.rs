@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
+//! Tables of cache events: for each cache the encodings of its events.
+
+/// The events of one cache: accesses and misses of reads, the same of writes, the same of prefetches. Each is an
+/// event select without modes.
+pub(in super::super) type Row = [u32; 6];
+
+/// The caches in the order of `enum perf_hw_cache_id`: L1D, L1I, LL, DTLB, ITLB, BPU, NODE.
+pub(in super::super) type CacheTable = [Row; 7];
+
+/// These processors can't count it.
+pub(in super::super) const NONE: u32 = 0;
+/// No processor could: nothing writes to a cache of instructions.
+pub(in super::super) const WRONG: u32 = u32::MAX;
+
+pub(super) const NO_EVENTS: Row = [NONE; 6];
+
+/// Returns a row of reads only, where nothing else makes sense.
+pub(super) const fn reads(accesses: u32, misses: u32) -> Row {
+    [accesses, misses, WRONG, WRONG, WRONG, WRONG]
+}
+
+/// Returns a row of a cache of instructions.
+pub(super) const fn fetches(accesses: u32, misses: u32) -> Row {
+    [accesses, misses, WRONG, WRONG, NONE, NONE]
+}
+
+/// Returns a row without prefetches.
+pub(super) const fn reads_and_writes(reads: [u32; 2], writes: [u32; 2]) -> Row {
+    [reads[0], reads[1], writes[0], writes[1], NONE, NONE]
+}

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
+//! Gracemont, Crestmont, Skymont, Darkmont and Arctic Wolf.
+
+use super::atom::TREMONT_CACHE;
+use super::limit::{Limit, EXTRA_REGISTER};
+use super::{Core, REFERENCE_CYCLES};
+
+pub(super) const GRACEMONT: Core = Core {
+    limits: &[
+        Limit::unit(0x01b7, EXTRA_REGISTER),
+        Limit::unit(0x02b7, EXTRA_REGISTER),
+        Limit::unit(0x05d0, EXTRA_REGISTER),
+    ],
+    fixed: &[REFERENCE_CYCLES],
+    cache: Some(&TREMONT_CACHE),
+    ..Core::UNKNOWN
+};
+
+pub(super) const CRESTMONT: Core = Core {
+    limits: &[
+        Limit::unit(0x01b7, EXTRA_REGISTER),
+        Limit::unit(0x02b7, EXTRA_REGISTER),
+        Limit::unit(0x05d0, EXTRA_REGISTER),
+        Limit::unit(0x0127, EXTRA_REGISTER),
+        Limit::unit(0x0227, EXTRA_REGISTER),
+    ],
+    ..GRACEMONT
+};
+
+/// Skymont, and Darkmont, which has the same events.
+pub(super) const SKYMONT: Core = Core {
+    fixed: TOP_DOWN,
+    ..CRESTMONT
+};
+
+pub(super) const ARCTIC_WOLF: Core = Core {
+    limits: &[
+        Limit::unit(0x01b7, EXTRA_REGISTER),
+        Limit::unit(0x02b7, EXTRA_REGISTER),
+        Limit::unit(0x04b7, EXTRA_REGISTER),
+        Limit::unit(0x08b7, EXTRA_REGISTER),
+        Limit::unit(0x05d0, EXTRA_REGISTER),
+        Limit::unit(0x0127, EXTRA_REGISTER),
+        Limit::unit(0x0227, EXTRA_REGISTER),
+        Limit::unit(0x0175, 0x1),
+        Limit::unit(0x0275, 0x2),
+        Limit::unit(0x21d3, 0x1),
+        Limit::unit(0x22d3, 0x1),
+    ],
+    ..SKYMONT
+};
+
+/// TOPDOWN_BAD_SPECULATION.ALL, TOPDOWN_FE_BOUND.ALL and TOPDOWN_RETIRING.ALL besides reference cycles.
+const TOP_DOWN: &[(u16, u8)] = &[REFERENCE_CYCLES, (0x0073, 4), (0x019c, 5), (0x02c2, 6)];

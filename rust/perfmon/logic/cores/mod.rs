@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
+//! What CPUID does not report: a table for each core, one file for each family of cores.
+//!
+//! The facts are those of Linux 7.3 (`arch/x86/events`). `cargo xtask cores` compares each with Linux's source. On
+//! Intel's cores Linux counts some caches, mostly the last level and NUMA nodes, as offcore responses, which a further
+//! register selects: these are missing here.
+
+mod amd;
+mod atom;
+mod cache;
+mod core2;
+mod golden_cove;
+mod gracemont;
+mod limit;
+mod lion_cove;
+mod nehalem;
+mod panther_cove;
+mod sandy_bridge;
+mod skylake;
+
+pub(super) use self::cache::{CacheTable, NONE, WRONG};
+pub(super) use self::limit::{Limit, ALL, EXTRA_REGISTER};
+
+use super::cpuid::Microarchitecture;
+use super::evtsel::EventSelect;
+
+/// What is known of a core.
+#[derive(Clone, Copy)]
+pub(super) struct Core {
+    /// The events of Intel's cores that only some general counters can count. The first limit that applies counts.
+    pub(super) limits: &'static [Limit],
+    /// The events, in the order of the register, that a fixed-function counter counts as general ones do, besides
+    /// instructions and cycles.
+    fixed: &'static [(u16, u8)],
+    /// The events of `PERF_TYPE_HARDWARE`, by `PERF_COUNT_HW_*`, that are no architectural ones.
+    hardware: &'static [(u32, EventSelect)],
+    /// The events of `PERF_TYPE_HW_CACHE`, if there are any.
+    pub(super) cache: Option<&'static CacheTable>,
+}
+
+impl Core {
+    /// A core of which nothing is known.
+    const UNKNOWN: Self = Self {
+        limits: UNKNOWN_LIMITS,
+        fixed: &[],
+        hardware: &[],
+        cache: None,
+    };
+
+    /// Returns the core of a microarchitecture.
+    pub(super) const fn of(cpus: Microarchitecture) -> Self {
+        use Microarchitecture as M;
+
+        match cpus {
+            M::Unknown => Self::UNKNOWN,
+            M::Core2 => core2::CORE_2,
+            M::Nehalem => nehalem::NEHALEM,
+            M::Westmere => nehalem::WESTMERE,
+            M::SandyBridge => sandy_bridge::SANDY_BRIDGE,
+            M::IvyBridge => sandy_bridge::IVY_BRIDGE,
+            M::Haswell => sandy_bridge::HASWELL,
+            M::Broadwell => sandy_bridge::BROADWELL,
+            M::Skylake => skylake::SKYLAKE,
+            M::IceLake => skylake::ICE_LAKE,
+            M::GoldenCove => golden_cove::GOLDEN_COVE,
+            M::RedwoodCove => golden_cove::REDWOOD_COVE,
+            M::LionCove | M::CougarCove => lion_cove::LION_COVE,
+            M::PantherCove | M::CoyoteCove => panther_cove::PANTHER_COVE,
+            M::Bonnell => atom::BONNELL,
+            M::Silvermont => atom::SILVERMONT,
+            M::Goldmont => atom::GOLDMONT,
+            M::GoldmontPlus => atom::GOLDMONT_PLUS,
+            M::Tremont => atom::TREMONT,
+            M::Gracemont => gracemont::GRACEMONT,
+            M::Crestmont => gracemont::CRESTMONT,
+            M::Skymont | M::Darkmont => gracemont::SKYMONT,
+            M::ArcticWolf => gracemont::ARCTIC_WOLF,
+            M::AmdBeforeZen | M::Bulldozer => amd::BEFORE_ZEN,
+            M::Zen1 => amd::ZEN_1,
+            M::Zen2 => amd::ZEN_2,
+            M::Zen4 | M::Zen5 | M::Zen6 => amd::ZEN_4,
+        }
+    }
+
+    /// Returns the number of the fixed-function counter that counts an event, instructions and cycles excepted.
+    pub(super) fn fixed_counter(self, select: EventSelect) -> Option<u8> {
+        let mut fixed = self.fixed.iter();
+        fixed
+            .find(|(event, _)| u64::from(*event) == select.stopped())
+            .map(|(_, counter)| *counter)
+    }
+
+    /// Returns an event of `PERF_TYPE_HARDWARE` that is no architectural one.
+    pub(super) fn hardware_event(self, number: u32) -> Option<EventSelect> {
+        let mut hardware = self.hardware.iter();
+        hardware
+            .find(|(event, _)| *event == number)
+            .map(|(_, select)| *select)
+    }
+}
+
+/// What is an event with an extra register on some processor may be one here; and nearly all events with limits are
+/// limited to the first four counters.
+const UNKNOWN_LIMITS: &[Limit] = &[
+    Limit::range(0x2a, 0x2b, EXTRA_REGISTER),
+    Limit::unit(0x0127, EXTRA_REGISTER),
+    Limit::unit(0x0227, EXTRA_REGISTER),
+    Limit::event(0x4f, EXTRA_REGISTER),
+    Limit::event(0xb7, EXTRA_REGISTER),
+    Limit::event(0xbb, EXTRA_REGISTER),
+    Limit::event(0xc6, EXTRA_REGISTER),
+    Limit::event(0xcd, EXTRA_REGISTER),
+    Limit::unit(0x05d0, EXTRA_REGISTER),
+    Limit::event(0xd6, EXTRA_REGISTER),
+    Limit::unit(0x40ad, EXTRA_REGISTER),
+    Limit::unit(0x04c2, EXTRA_REGISTER),
+    Limit::range(0, 0xff, 0xf),
+];
+
+/// CPU_CLK_UNHALTED.REF_TSC_P, which fixed-function counter 2 counts where it runs at the rate of that counter.
+const REFERENCE_CYCLES: (u16, u8) = (0x013c, 2);
+
+/// Returns the event of cycles without a micro-operation, given the event of micro-operations.
+const fn cycles_without(event: u16, unit_mask: u8) -> EventSelect {
+    EventSelect::new(event, unit_mask).with_counter_mask(1, true)
+}

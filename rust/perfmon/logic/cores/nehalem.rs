@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
+//! Nehalem and Westmere.
+
+use super::super::event_attr::{
+    PERF_COUNT_HW_STALLED_CYCLES_BACKEND, PERF_COUNT_HW_STALLED_CYCLES_FRONTEND,
+};
+use super::super::evtsel::EventSelect;
+use super::cache::{fetches, reads, reads_and_writes, CacheTable, NO_EVENTS};
+use super::limit::{Limit, EXTRA_REGISTER};
+use super::{cycles_without, Core};
+
+pub(super) const NEHALEM: Core = Core {
+    limits: &[
+        Limit::unit(0x01b7, EXTRA_REGISTER),
+        Limit::unit(0x100b, EXTRA_REGISTER),
+        Limit::range(0x40, 0x43, 0x3),
+        Limit::event(0x48, 0x3),
+        Limit::event(0x4e, 0x3),
+        Limit::event(0x51, 0x3),
+        Limit::event(0x63, 0x3),
+    ],
+    hardware: STALLS,
+    cache: Some(&NEHALEM_CACHE),
+    ..Core::UNKNOWN
+};
+
+pub(super) const WESTMERE: Core = Core {
+    limits: &[
+        Limit::unit(0x01b7, EXTRA_REGISTER),
+        Limit::unit(0x01bb, EXTRA_REGISTER),
+        Limit::unit(0x100b, EXTRA_REGISTER),
+        Limit::event(0x51, 0x3),
+        Limit::event(0x60, 0x1),
+        Limit::event(0x63, 0x3),
+        Limit::event(0xb3, 0x1),
+    ],
+    cache: Some(&WESTMERE_CACHE),
+    ..NEHALEM
+};
+
+const STALLS: &[(u32, EventSelect)] = &[
+    // UOPS_ISSUED.ANY
+    (
+        PERF_COUNT_HW_STALLED_CYCLES_FRONTEND,
+        cycles_without(0x0e, 0x01),
+    ),
+    // UOPS_EXECUTED.CORE_ACTIVE_CYCLES
+    (
+        PERF_COUNT_HW_STALLED_CYCLES_BACKEND,
+        cycles_without(0xb1, 0x3f),
+    ),
+];
+
+const NEHALEM_CACHE: CacheTable = [
+    [0x010b, 0x0151, 0x020b, 0x0251, 0x014e, 0x024e],
+    fetches(0x0380, 0x0280),
+    NO_EVENTS,
+    reads_and_writes([0x0f40, 0x0108], [0x0f41, 0x010c]),
+    reads(0x01c0, 0x20c8),
+    reads(0x00c4, 0x03e8),
+    NO_EVENTS,
+];
+
+const WESTMERE_CACHE: CacheTable = {
+    let mut table = NEHALEM_CACHE;
+    table[3] = reads_and_writes([0x010b, 0x0108], [0x020b, 0x010c]);
+    table[4] = reads(0x01c0, 0x0185);
+    table
+};

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
+//! Panther Cove and Coyote Cove.
+
+use super::cache::{CacheTable, NONE, WRONG};
+use super::golden_cove;
+use super::limit::{Limit, EXTRA_REGISTER};
+use super::{Core, REFERENCE_CYCLES};
+
+/// Panther Cove, and Coyote Cove, which has the same events.
+pub(super) const PANTHER_COVE: Core = Core {
+    limits: &[
+        Limit::unit(0x012a, EXTRA_REGISTER),
+        Limit::unit(0x022a, EXTRA_REGISTER),
+        Limit::unit(0x042a, EXTRA_REGISTER),
+        Limit::unit(0x082a, EXTRA_REGISTER),
+        Limit::unit(0x014f, EXTRA_REGISTER),
+        Limit::unit(0x024f, EXTRA_REGISTER),
+        Limit::unit(0x044f, EXTRA_REGISTER),
+        Limit::unit(0x084f, EXTRA_REGISTER),
+        Limit::unit(0x01d6, EXTRA_REGISTER),
+        Limit::unit(0x02d6, EXTRA_REGISTER),
+        Limit::unit(0x04d6, EXTRA_REGISTER),
+        Limit::unit(0x08d6, EXTRA_REGISTER),
+        Limit::unit(0x01cd, EXTRA_REGISTER),
+        Limit::unit(0x02c6, EXTRA_REGISTER),
+        Limit::unit(0x03c6, EXTRA_REGISTER),
+        Limit::unit(0x40ad, EXTRA_REGISTER),
+        Limit::unit(0x04c2, EXTRA_REGISTER),
+        Limit::event(0x20, 0xf),
+        Limit::event(0x79, 0xf),
+        Limit::unit(0x0275, 0xf),
+        Limit::unit(0x0176, 0xf),
+        Limit::unit(0x04a4, 0x1),
+        Limit::unit(0x08a4, 0x1),
+        Limit::unit(0x02cd, 0x3),
+        Limit::range(0xd0, 0xd1, 0xf),
+        Limit::event(0xd4, 0xf),
+        Limit::event(0xd6, 0xf),
+        Limit::event(0xdf, 0xf),
+        Limit::event(0xce, 0x1),
+        Limit::unit(0x01b1, 0x8),
+        Limit::unit(0x01b2, 0xf),
+        Limit::unit(0x02b2, 0xf),
+        Limit::unit(0x0847, 0xf),
+        Limit::unit(0x0446, 0xf),
+        Limit::unit(0x0846, 0xf),
+        Limit::unit(0x0148, 0xf),
+    ],
+    fixed: &[REFERENCE_CYCLES],
+    cache: Some(&CACHE),
+    ..Core::UNKNOWN
+};
+
+const CACHE: CacheTable = {
+    let mut table = golden_cove::CACHE;
+    table[6] = [WRONG, WRONG, NONE, NONE, NONE, NONE];
+    table
+};
