@@ -4,6 +4,7 @@
 mod arrows;
 mod bindings;
 mod comments;
+mod cores;
 mod events;
 mod files;
 mod pmctl;
@@ -18,12 +19,15 @@ Usage: cargo xtask CHORE [--check]
   check LINUX   all of the chores below but subjects, with --check: tell what is not as it should be
   arrows        check which part of the module uses which, and that no files are a circle
   bindings      make the Rust forms of C headers: rust/perfmon/abi/perfmon.rs, rust/perfmon/sys/ffi.rs
+  cores LINUX   check what the module knows of each core with what Linux knows
   events LINUX  make the tables of events from those of perf, in a tree of Linux
   pmctl         make pmctl's manual page and its completions for shells
   subjects      check the subjects of commits, which are on standard input
   words         check the words of the comments and of the documentation
 
-  --check       only tell whether the files are up to date: exit code 1 if not";
+  --check       only tell whether the files are up to date: exit code 1 if not
+
+LINUX is a folder with what is needed of Linux's source, and with its version in the file `version`.";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -35,6 +39,7 @@ fn main() -> ExitCode {
         ["subjects"] => words::check_subjects(),
         ["bindings"] => bindings::write(&top()),
         ["bindings", "--check"] => bindings::check(&top()),
+        ["cores", linux] => cores::check(Path::new(linux)),
         ["events", linux] => events::write(&top(), Path::new(linux)),
         ["events", linux, "--check"] => events::check(&top(), Path::new(linux)),
         ["pmctl"] => pmctl::write(&top()),
@@ -65,6 +70,7 @@ fn check_all(top: &Path, linux: &Path) -> anyhow::Result<()> {
         ("bindings", bindings::check(top)),
         ("pmctl", pmctl::check(top)),
         ("events", events::check(top, linux)),
+        ("cores", cores::check(linux)),
     ];
     let mut failed = Vec::new();
     for (name, result) in checks {

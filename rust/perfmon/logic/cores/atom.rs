@@ -51,7 +51,7 @@ const BONNELL_CACHE: CacheTable = [
     NO_EVENTS,
 ];
 
-/// How often PAGE_WALKS.I_SIDE_CYCLES begins.
+/// PAGE_WALKS.I_SIDE_WALKS: the beginnings of walks, by the edge of their cycles.
 const INSTRUCTION_WALKS: u32 = EventSelect::new(0x05, 0x02).with_edge().stopped() as u32;
 
 const SILVERMONT_CACHE: CacheTable = [

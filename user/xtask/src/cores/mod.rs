@@ -1,0 +1,333 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Compares what the module knows of each core (`rust/perfmon/logic/cores`) with Linux's own tables: for each model of
+//! Intel that Linux knows all events and unit masks, the events of hardware and those of caches; for AMD's cores the
+//! events of hardware and of caches.
+
+mod setup;
+mod source;
+mod tables;
+#[cfg(test)]
+mod tests;
+
+use std::path::Path;
+
+use anyhow::{Result, bail, ensure};
+use perfmon_core::logic::cache_events::cache_event;
+use perfmon_core::logic::cpuid::{Architecture, Capabilities, Leaf, Microarchitecture, Processor};
+use perfmon_core::logic::event_attr::InvalidAttr;
+use perfmon_core::logic::event_counters::EventCounters;
+use perfmon_core::logic::evtsel::EventSelect;
+use perfmon_core::logic::hardware_events::hardware_event;
+
+use setup::{Kind, Setup, setups};
+use source::{Source, number};
+use tables::{CACHES, CacheTable, Counters, EventMap, HARDWARE, OPERATIONS, RESULTS};
+
+/// The version of Linux that the tables are of.
+const LINUX: &str = "7.3";
+
+/// Models that Linux has no case for, each with one that has the same cores.
+const BEYOND_LINUX: [(&str, &str); 2] = [
+    ("INTEL_PANTHERLAKE_R", "INTEL_PANTHERLAKE_L"),
+    ("INTEL_BARTLETTLAKE", "INTEL_SAPPHIRERAPIDS_X"),
+];
+
+/// Events, number and unit mask, whose counters are others here than in Linux, which has the limit for precise events
+/// only: all bits of the counters.
+const OTHERWISE: [(Microarchitecture, u64, u64); 1] = [(Microarchitecture::Broadwell, 0x01c0, 0x2)];
+
+/// AMD's cores: a family and a model, and Linux's tables of events of hardware and of caches.
+const AMD: [((u32, u32), &str, &str); 7] = [
+    ((0x10, 2), "amd_perfmon_event_map", "amd_hw_cache_event_ids"),
+    ((0x15, 2), "amd_perfmon_event_map", "amd_hw_cache_event_ids"),
+    (
+        (0x17, 0x01),
+        "amd_zen1_perfmon_event_map",
+        "amd_hw_cache_event_ids_f17h",
+    ),
+    (
+        (0x19, 0x21),
+        "amd_zen2_perfmon_event_map",
+        "amd_hw_cache_event_ids_f17h",
+    ),
+    (
+        (0x19, 0x61),
+        "amd_zen4_perfmon_event_map",
+        "amd_hw_cache_event_ids_f17h",
+    ),
+    (
+        (0x1a, 0x44),
+        "amd_zen4_perfmon_event_map",
+        "amd_hw_cache_event_ids_f17h",
+    ),
+    (
+        (0x1a, 0x50),
+        "amd_zen4_perfmon_event_map",
+        "amd_hw_cache_event_ids_f17h",
+    ),
+];
+
+/// Counters that are compared: no core has more general ones that a limit tells apart.
+const GENERAL: u8 = 8;
+
+/// Fails with each event that is another in Linux. Of another version of Linux it only says what differs.
+pub(crate) fn check(linux: &Path) -> Result<()> {
+    let x86 = linux.join("arch/x86");
+    let models = Source::read(&x86.join("include/asm/intel-family.h"))?;
+    let intel = Source::read(&x86.join("events/intel/core.c"))?;
+    let amd = Source::read(&x86.join("events/amd/core.c"))?;
+    let mut wrong = Vec::new();
+    let mut known = 0;
+    for (name, family, model) in intel_models(&models)? {
+        known += usize::from(check_intel(&intel, &name, family, model, &mut wrong)?);
+    }
+    // So that a form that is not understood any more does not pass for models without tables.
+    ensure!(
+        known >= 70,
+        "Linux's tables are understood for {known} models only"
+    );
+    for ((family, model), events, caches) in AMD {
+        let cpu = amd_processor(family, model);
+        let name = format!("{:?}", cpu.microarchitecture());
+        let cell = Cell {
+            name: &name,
+            wrong: &mut wrong,
+        };
+        let hardware = tables::event_map(&amd, events)?;
+        let caches = tables::cache_table(&amd, caches)?;
+        compare_events(&cpu, Architecture::AmdCore, &hardware, &caches, &[], cell);
+    }
+    if wrong.is_empty() {
+        return Ok(());
+    }
+    let wrong = wrong.join("\n  ");
+    let version = std::fs::read_to_string(linux.join("version"))?;
+    if !version.starts_with(LINUX) {
+        println!("Linux {version} has other tables of events than {LINUX}:\n  {wrong}");
+        return Ok(());
+    }
+    bail!("In rust/perfmon/logic/cores, other than in Linux {LINUX}:\n  {wrong}")
+}
+
+/// Returns the models of Intel: name, family, model.
+fn intel_models(source: &Source) -> Result<Vec<(String, u32, u32)>> {
+    let mut models = Vec::new();
+    for line in source.lines() {
+        let Some((name, numbers)) = line
+            .strip_prefix("#define INTEL_")
+            .and_then(|rest| rest.split_once("IFM("))
+        else {
+            continue;
+        };
+        let numbers = numbers.split(')').next().unwrap_or("");
+        let Some((family, model)) = numbers.split_once(',') else {
+            continue;
+        };
+        if let (Ok(family), Ok(model)) = (number(family), number(model)) {
+            let (family, model) = (u32::try_from(family)?, u32::try_from(model)?);
+            models.push((format!("INTEL_{}", name.trim()), family, model));
+        }
+    }
+    Ok(models)
+}
+
+/// Compares a model of Intel. Returns whether Linux has tables for it.
+fn check_intel(
+    source: &Source,
+    name: &str,
+    family: u32,
+    model: u32,
+    wrong: &mut Vec<String>,
+) -> Result<bool> {
+    let beyond = BEYOND_LINUX.iter().find(|(ours, _)| *ours == name);
+    let like = beyond.map_or(name, |(_, like)| like);
+    let setups = setups(source, like)?;
+    let with_tables = |setup: &Setup| setup.caches != CacheTable::default();
+    for (&kind, setup) in setups.iter().filter(|(_, setup)| with_tables(setup)) {
+        let cpu = intel_processor(family, model, kind);
+        let core = cpu.microarchitecture();
+        let name = format!("{core:?} ({name}, {kind:?})");
+        if core == Microarchitecture::Unknown {
+            wrong.push(format!("{name}: it is not known here"));
+            continue;
+        }
+        let mut cell = Cell {
+            name: &name,
+            wrong: &mut *wrong,
+        };
+        compare_counters(core, setup, &mut cell);
+        compare_events(
+            &cpu,
+            Architecture::Intel,
+            &setup.hardware,
+            &setup.caches,
+            &setup.extra_events,
+            cell,
+        );
+    }
+    let is_known = setups.values().any(with_tables);
+    let core = intel_processor(family, model, Kind::Only).microarchitecture();
+    if !is_known && core != Microarchitecture::Unknown {
+        wrong.push(format!("{core:?} ({name}): Linux does not know it"));
+    }
+    if let Some(big) = setups.get(&Kind::Core) {
+        // With the small cores off, they are the big ones.
+        ensure!(with_tables(big), "{name} has big cores without tables");
+        let of_big = intel_processor(family, model, Kind::Core).microarchitecture();
+        if core != of_big {
+            wrong.push(format!("{core:?} ({name}): alone, it is {of_big:?}"));
+        }
+    }
+    Ok(is_known)
+}
+
+/// The place of what is compared, and what is wrong so far.
+struct Cell<'a> {
+    name: &'a str,
+    wrong: &'a mut Vec<String>,
+}
+
+impl Cell<'_> {
+    fn compare<T: std::fmt::Debug + PartialEq>(&mut self, what: &str, ours: &T, linux: &T) {
+        if ours != linux {
+            self.wrong.push(format!(
+                "{}, {what}: {ours:x?} here, {linux:x?} in Linux",
+                self.name
+            ));
+        }
+    }
+}
+
+/// What a PMU of this core may have: everything.
+fn capabilities(architecture: Architecture) -> Capabilities {
+    Capabilities {
+        architecture,
+        general: GENERAL,
+        fixed: u16::MAX,
+        arch_events: 0xff,
+        ..Capabilities::NONE
+    }
+}
+
+/// Compares the counters of all events: the fixed one, and the bits of the general ones; `None` for an event that needs
+/// a further register.
+fn compare_counters(core: Microarchitecture, setup: &Setup, cell: &mut Cell<'_>) {
+    let capabilities = capabilities(Architecture::Intel);
+    let all = (1 << GENERAL) - 1;
+    // Number 0 is that of Linux's own events.
+    for event in (0..=0xffff).filter(|event| event & 0xff != 0) {
+        let select = EventSelect::from_bits(event);
+        let ours = match EventCounters::new(select, &capabilities, core) {
+            Ok(found) => Some((
+                found.fixed.map(|counter| counter.index() - 32),
+                found.general,
+            )),
+            Err(InvalidAttr::Unsupported) => None,
+            Err(_) => Some((None, 0)),
+        };
+        let constraint = setup
+            .constraints
+            .iter()
+            .find(|constraint| constraint.applies(event));
+        let otherwise = OTHERWISE
+            .iter()
+            .find(|(of, number, _)| (*of, *number) == (core, event));
+        let linux = match (constraint, otherwise) {
+            _ if setup.extra_events.contains(&event) => None,
+            (_, Some((_, _, counters))) => Some((None, counters & all)),
+            (None, None) => Some((None, all)),
+            (Some(constraint), None) => Some(match constraint.counters {
+                Counters::Fixed(counter) => (Some(counter.into()), all),
+                Counters::General(counters) => (None, counters & all),
+            }),
+        };
+        cell.compare(&format!("counters of event {event:#06x}"), &ours, &linux);
+    }
+}
+
+/// Compares the events of hardware and of caches. Those of `extra_events` are not to be there.
+fn compare_events(
+    cpu: &Processor,
+    architecture: Architecture,
+    hardware: &EventMap,
+    caches: &CacheTable,
+    extra_events: &[u64],
+    mut cell: Cell<'_>,
+) {
+    let core = cpu.microarchitecture();
+    let mut capabilities = capabilities(architecture);
+    if architecture != Architecture::Intel {
+        // AMD has no reference cycles among the architectural events.
+        capabilities.arch_events = 0x7b;
+    }
+    for (at, (name, &select)) in (0..).zip(HARDWARE.iter().zip(hardware)) {
+        let ours = hardware_event(at, &capabilities, core).map(EventSelect::stopped);
+        cell.compare(name, &ours, &expected(select, extra_events));
+    }
+    for (cache, operations) in (0u32..).zip(caches) {
+        for (operation, results) in (0u32..).zip(operations) {
+            for (result, &select) in (0u32..).zip(results) {
+                let config = cache | operation << 8 | result << 16;
+                let [cache, operation, result] = [cache, operation, result].map(|at| at as usize);
+                let name = [CACHES[cache], OPERATIONS[operation], RESULTS[result]].join(" ");
+                let ours = cache_event(config, core).map(EventSelect::stopped);
+                cell.compare(&name, &ours, &expected(select, extra_events));
+            }
+        }
+    }
+}
+
+/// Returns what is to be found for an event select of Linux's tables.
+fn expected(select: u64, extra_events: &[u64]) -> Result<u64, InvalidAttr> {
+    match select {
+        u64::MAX => Err(InvalidAttr::Invalid),
+        0 => Err(InvalidAttr::NoEvent),
+        select if extra_events.contains(&select) => Err(InvalidAttr::NoEvent),
+        select => Ok(select),
+    }
+}
+
+/// Returns a processor of Intel.
+fn intel_processor(family: u32, model: u32, kind: Kind) -> Processor {
+    const HYBRID: u32 = 1 << 15;
+
+    let (hybrid, kind) = match kind {
+        Kind::Only => (0, 0),
+        Kind::Core => (HYBRID, 0x4000_0000),
+        Kind::Atom => (HYBRID, 0x2000_0000),
+        // Crestmont.
+        Kind::LowPower => (HYBRID, 0x2000_0002),
+    };
+    processor(
+        [0x1a, 0x756e_6547, 0x6c65_746e, 0x4965_6e69],
+        family,
+        model,
+        (hybrid, kind),
+    )
+}
+
+/// Returns a processor of AMD.
+fn amd_processor(family: u32, model: u32) -> Processor {
+    processor(
+        [0x10, 0x6874_7541, 0x444d_4163, 0x6974_6e65],
+        family,
+        model,
+        (0, 0),
+    )
+}
+
+/// Returns a processor with this leaf 0, EDX of leaf 7 and EAX of leaf 0x1a.
+fn processor(first: [u32; 4], family: u32, model: u32, (features, kind): (u32, u32)) -> Processor {
+    let family = family.min(0xf) << 8 | family.saturating_sub(0xf) << 20;
+    let version = family | (model & 0xf) << 4 | model >> 4 << 16;
+    Processor::read(|leaf, _| {
+        let [eax, ebx, ecx, edx] = match leaf {
+            0 => first,
+            1 => [version, 0, 0, 0],
+            7 => [0, 0, 0, features],
+            0x1a => [kind, 0, 0, 0],
+            _ => [0; 4],
+        };
+        Leaf { eax, ebx, ecx, edx }
+    })
+}

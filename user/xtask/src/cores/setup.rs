@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What `intel_pmu_init()` sets up for a model: the statements of its case that name a table are executed, all others
+//! are not.
+
+use std::collections::BTreeMap;
+
+use anyhow::{Context, Result, bail};
+
+use super::source::Source;
+use super::tables::{
+    CacheTable, Constraint, EventMap, cache_table, constraints, event_map, extra_events, set_cell,
+    set_event,
+};
+
+/// What Linux knows of a core.
+#[derive(Default)]
+pub(super) struct Setup {
+    pub(super) constraints: Vec<Constraint>,
+    /// The events, number and unit mask, that need a further register.
+    pub(super) extra_events: Vec<u64>,
+    pub(super) caches: CacheTable,
+    pub(super) hardware: EventMap,
+}
+
+/// A kind of core: `Only`, or one of a hybrid processor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Kind {
+    Only,
+    Core,
+    Atom,
+    LowPower,
+}
+
+/// Returns what is set up for each kind of core of a model, by its name in `asm/intel-family.h`; nothing if there is
+/// no case for it.
+pub(super) fn setups(core: &Source, model: &str) -> Result<BTreeMap<Kind, Setup>> {
+    let body = core.body("__init int intel_pmu_init(void)\n")?;
+    let case = format!("case {model}:");
+    let Some(mut at) = body.find(&case) else {
+        return Ok(BTreeMap::new());
+    };
+    let mut machine = Machine {
+        core,
+        kind: Kind::Only,
+        setups: BTreeMap::new(),
+        hardware: event_map(core, "intel_perfmon_event_map")?,
+    };
+    loop {
+        let (statement, _) = body[at..]
+            .split_once(';')
+            .with_context(|| format!("{model} has no end"))?;
+        at += statement.len() + 1;
+        if let Some((_, label)) = statement.rsplit_once("goto ") {
+            at = place(&body, label)
+                .with_context(|| format!("{model} goes to {label}, which is nowhere"))?;
+        } else if statement.ends_with("break") {
+            break;
+        } else {
+            machine.execute(statement)?;
+        }
+    }
+    // What is set up before the first kind of a hybrid processor is no core's.
+    if machine.kind != Kind::Only {
+        machine.setups.remove(&Kind::Only);
+    }
+    Ok(machine.setups)
+}
+
+/// Returns the place of a label, behind the statement before.
+fn place(body: &str, label: &str) -> Option<usize> {
+    let mut before = [';', '}', '{'].into_iter();
+    before
+        .find_map(|end| body.find(&format!("{end}{label}:")))
+        .map(|at| at + 1)
+}
+
+/// What the statements change.
+struct Machine<'a> {
+    core: &'a Source,
+    kind: Kind,
+    setups: BTreeMap<Kind, Setup>,
+    /// The events of hardware before any case.
+    hardware: EventMap,
+}
+
+impl Machine<'_> {
+    /// Executes a statement, without white space.
+    fn execute(&mut self, statement: &str) -> Result<()> {
+        if let Some(kind) = between(statement, "X86_HYBRID_PMU_", "_IDX]") {
+            self.kind = match kind {
+                "CORE" => Kind::Core,
+                "ATOM" => Kind::Atom,
+                "TINY" => Kind::LowPower,
+                _ => bail!("{kind} is an unknown kind of core"),
+            };
+        }
+        // Functions whose statements name tables.
+        let called = between(statement, "intel_pmu_init_", "(");
+        if let Some(name) = called.filter(|name| *name != "hybrid") {
+            return self.call(&format!(
+                "__always_inline void intel_pmu_init_{name}(struct pmu *pmu)\n"
+            ));
+        }
+        if statement.contains("intel_pmu_ref_cycles_ext(") {
+            return self.call("__always_inline void intel_pmu_ref_cycles_ext(void)\n");
+        }
+        let core = self.core;
+        let hardware = self.hardware;
+        let setup = self.setups.entry(self.kind).or_insert_with(|| Setup {
+            hardware,
+            ..Setup::default()
+        });
+        let value = |field: &str| {
+            ["x86_pmu.FIELD=", "hybrid(pmu,FIELD)=", "pmu->FIELD="]
+                .iter()
+                .find_map(|form| statement.split_once(&form.replace("FIELD", field)))
+                .map(|(_, value)| value)
+        };
+        if let Some(name) = value("event_constraints") {
+            setup.constraints = constraints(core, name)?;
+        } else if let Some(name) = value("extra_regs") {
+            setup.extra_events = extra_events(core, name)?;
+        } else if statement.contains("intel_perfmon_event_map[") {
+            set_event(&mut setup.hardware, statement)?;
+        } else if statement.contains("memcpy(") {
+            // To `hw_cache_event_ids`, or to a kind's own.
+            if let Some(name) = between(statement, "hw_cache_event_ids,", ",")
+                .or_else(|| between(statement, "hw_cache_event_ids),", ","))
+            {
+                setup.caches = cache_table(core, name)?;
+            }
+        } else if let Some((_, cell)) = statement.split_once("hw_cache_event_ids") {
+            set_cell(&mut setup.caches, cell)?;
+        }
+        Ok(())
+    }
+
+    /// Executes the statements of a function.
+    fn call(&mut self, start: &str) -> Result<()> {
+        let body = self.core.body(start)?;
+        let mut statements = body.split(';').filter(|statement| !statement.is_empty());
+        statements.try_for_each(|statement| self.execute(statement))
+    }
+}
+
+/// Returns what is between two texts.
+fn between<'a>(text: &'a str, before: &str, after: &str) -> Option<&'a str> {
+    let (_, rest) = text.split_once(before)?;
+    rest.split_once(after).map(|(found, _)| found)
+}

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Linux's C, as far as its tables of events go: definitions, arrays and the bodies of functions.
+
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context, Result};
+
+/// The text of a file, without comments.
+pub(super) struct Source(String);
+
+impl Source {
+    pub(super) fn read(path: &Path) -> Result<Self> {
+        let text =
+            fs::read_to_string(path).with_context(|| format!("can't read {}", path.display()))?;
+        Ok(Self::of(&text))
+    }
+
+    pub(super) fn of(text: &str) -> Self {
+        let mut parts = text.split("/*");
+        let mut code = parts.next().unwrap_or("").to_owned();
+        for part in parts {
+            code += part.split_once("*/").map_or("", |(_, after)| after);
+        }
+        Self(code)
+    }
+
+    /// Returns the lines.
+    pub(super) fn lines(&self) -> impl Iterator<Item = &str> {
+        self.0.lines()
+    }
+
+    /// Returns what is between the braces of an array or a function, without white space: `start` is how its
+    /// definition begins.
+    pub(super) fn body(&self, start: &str) -> Result<String> {
+        let missing = || format!("Linux has no `{start}`");
+        let (_, after) = self.0.split_once(start).with_context(missing)?;
+        let (_, after) = after.split_once('{').with_context(missing)?;
+        let ends = ["\n};", "\n}\n"]
+            .into_iter()
+            .filter_map(|end| after.find(end));
+        let body = &after[..ends.min().with_context(missing)?];
+        // A statement and an item don't need it, but for these words.
+        let body = body
+            .replace("case ", "case\0")
+            .replace("goto ", "goto\0")
+            .replace("else ", "");
+        let body: String = body.split_whitespace().collect();
+        Ok(body.replace('\0', " "))
+    }
+}
+
+/// Returns the items of a list like `NAME(a, b), NAME(c),`: each with its arguments.
+pub(super) fn items(body: &str) -> impl Iterator<Item = (&str, Vec<&str>)> {
+    body.split(')').filter_map(|item| {
+        let (name, arguments) = item.split_once('(')?;
+        Some((name.trim_start_matches(','), arguments.split(',').collect()))
+    })
+}
+
+/// Returns a number: `0x1f`, `0x1full`, `12` or `-1`, which is all ones.
+pub(super) fn number(text: &str) -> Result<u64> {
+    let text = text.trim().trim_end_matches("ull");
+    match (text, text.strip_prefix("0x")) {
+        ("-1", _) => Ok(u64::MAX),
+        (_, Some(hex)) => u64::from_str_radix(hex, 16),
+        (decimal, None) => decimal.parse(),
+    }
+    .with_context(|| format!("`{text}` is no number"))
+}

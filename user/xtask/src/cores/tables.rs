@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Linux's tables: which counters count an event, which events need a further register, events of caches and of
+//! hardware.
+
+use anyhow::{Context, Result, bail};
+
+use super::source::{Source, items, number};
+
+/// The events of hardware in the order of `enum perf_hw_id`.
+pub(super) const HARDWARE: [&str; 10] = [
+    "CPU_CYCLES",
+    "INSTRUCTIONS",
+    "CACHE_REFERENCES",
+    "CACHE_MISSES",
+    "BRANCH_INSTRUCTIONS",
+    "BRANCH_MISSES",
+    "BUS_CYCLES",
+    "STALLED_CYCLES_FRONTEND",
+    "STALLED_CYCLES_BACKEND",
+    "REF_CPU_CYCLES",
+];
+
+/// The caches, operations and results in the order of their enums.
+pub(super) const CACHES: [&str; 7] = ["L1D", "L1I", "LL", "DTLB", "ITLB", "BPU", "NODE"];
+pub(super) const OPERATIONS: [&str; 3] = ["OP_READ", "OP_WRITE", "OP_PREFETCH"];
+pub(super) const RESULTS: [&str; 2] = ["RESULT_ACCESS", "RESULT_MISS"];
+
+/// Event selects by the number of the event; 0 if there is none.
+pub(super) type EventMap = [u64; HARDWARE.len()];
+
+/// Event selects by cache, operation and result; 0 if there is none, all ones if there can't be any.
+pub(super) type CacheTable = [[[u64; 2]; 3]; 7];
+
+/// The counters of the events whose bits under a mask are those of a code.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Constraint {
+    mask: u64,
+    first: u64,
+    last: u64,
+    pub(super) counters: Counters,
+}
+
+/// Counters of an event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Counters {
+    /// All general ones and this fixed one.
+    Fixed(u8),
+    /// These general ones.
+    General(u64),
+}
+
+/// Returns a list of constraints.
+pub(super) fn constraints(core: &Source, name: &str) -> Result<Vec<Constraint>> {
+    const EVENT: u64 = 0xff;
+    const EVENT_AND_UNIT_MASK: u64 = 0xffff;
+
+    let body = core.body(&format!("struct event_constraint {name}[]"))?;
+    let mut list = Vec::new();
+    for (macro_name, arguments) in items(&body) {
+        let numbers = arguments.iter().map(|argument| number(argument));
+        // The events of metrics have the number 0, which is not compared.
+        if macro_name == "METRIC_EVENT_CONSTRAINT" {
+            continue;
+        }
+        let numbers = numbers
+            .collect::<Result<Vec<_>>>()
+            .with_context(|| name.to_owned())?;
+        let (mask, first, last, counters) = match (macro_name, &numbers[..]) {
+            ("FIXED_EVENT_CONSTRAINT", &[code, counter]) => {
+                let counter = Counters::Fixed(u8::try_from(counter)?);
+                (EVENT_AND_UNIT_MASK, code, code, counter)
+            }
+            ("INTEL_UEVENT_CONSTRAINT", &[code, counters]) => {
+                (EVENT_AND_UNIT_MASK, code, code, Counters::General(counters))
+            }
+            ("INTEL_UBIT_EVENT_CONSTRAINT", &[code, counters]) => {
+                (EVENT | code, code, code, Counters::General(counters))
+            }
+            ("INTEL_EVENT_CONSTRAINT" | "INTEL_EXCLEVT_CONSTRAINT", &[code, counters]) => {
+                (EVENT, code, code, Counters::General(counters))
+            }
+            ("INTEL_EVENT_CONSTRAINT_RANGE", &[first, last, counters]) => {
+                (EVENT, first, last, Counters::General(counters))
+            }
+            _ => bail!("{name} has an unknown {macro_name}"),
+        };
+        list.push(Constraint {
+            mask,
+            first,
+            last,
+            counters,
+        });
+    }
+    Ok(list)
+}
+
+impl Constraint {
+    /// Returns whether it is for an event: its number and unit mask.
+    pub(super) fn applies(&self, event: u64) -> bool {
+        (self.first..=self.last).contains(&(event & self.mask))
+    }
+}
+
+/// Returns the events that need a further register.
+pub(super) fn extra_events(core: &Source, name: &str) -> Result<Vec<u64>> {
+    let body = core.body(&format!("struct extra_reg {name}[]"))?;
+    items(&body)
+        .map(|(macro_name, arguments)| match macro_name {
+            "INTEL_UEVENT_EXTRA_REG" | "INTEL_UEVENT_PEBS_LDLAT_EXTRA_REG" => number(arguments[0]),
+            _ => bail!("{name} has an unknown {macro_name}"),
+        })
+        .collect()
+}
+
+/// Returns a table of events of caches.
+pub(super) fn cache_table(source: &Source, name: &str) -> Result<CacheTable> {
+    let body = source.body(&format!("const u64 {name}\n"))?;
+    let mut table = CacheTable::default();
+    let (mut cache, mut operation) = (0, 0);
+    for item in body.split("[C(").skip(1) {
+        let (word, rest) = item
+            .split_once(")]=")
+            .with_context(|| format!("{name} is of an unknown form"))?;
+        if let Some(found) = CACHES.iter().position(|cache| *cache == word) {
+            cache = found;
+        } else if let Some(found) = OPERATIONS.iter().position(|operation| *operation == word) {
+            operation = found;
+        } else {
+            let value = rest.split([',', '}']).next().unwrap_or(rest);
+            *cell(&mut table, cache, operation, word)? = number(value)?;
+        }
+    }
+    Ok(table)
+}
+
+/// Returns the cell of a result.
+fn cell<'a>(
+    table: &'a mut CacheTable,
+    cache: usize,
+    operation: usize,
+    result: &str,
+) -> Result<&'a mut u64> {
+    let result = RESULTS.iter().position(|known| *known == result);
+    let result = result.context("a cell is neither accesses nor misses")?;
+    Ok(&mut table[cache][operation][result])
+}
+
+/// Sets a cell by a statement's `[C(ITLB)][C(OP_READ)][C(RESULT_ACCESS)]=-1`.
+pub(super) fn set_cell(table: &mut CacheTable, statement: &str) -> Result<()> {
+    let (place, value) = statement
+        .split_once('=')
+        .context("a cell is not set by a value")?;
+    let words: Vec<&str> = place
+        .split("[C(")
+        .skip(1)
+        .map(|word| word.trim_end_matches(")]"))
+        .collect();
+    let position = |names: &[&str], word| names.iter().position(|name| *name == word);
+    let [cache, operation, result] = words[..] else {
+        bail!("`{statement}` names no cell");
+    };
+    let cache = position(&CACHES, cache).context("a cell is of an unknown cache")?;
+    let operation =
+        position(&OPERATIONS, operation).context("a cell is of an unknown operation")?;
+    *cell(table, cache, operation, result)? = number(value)?;
+    Ok(())
+}
+
+/// Returns a map of events of hardware.
+pub(super) fn event_map(source: &Source, name: &str) -> Result<EventMap> {
+    let body = source.body(&format!("const u64 {name}["));
+    let body = body.or_else(|_| source.body(&format!("u64 {name}[")))?;
+    let mut map = EventMap::default();
+    for item in body.split(',').filter(|item| !item.is_empty()) {
+        set_event(&mut map, item)?;
+    }
+    Ok(map)
+}
+
+/// Sets an event by `[PERF_COUNT_HW_CPU_CYCLES]=0x003c` or by the fields of `X86_CONFIG(.event=0x3c,.umask=0)`.
+pub(super) fn set_event(map: &mut EventMap, item: &str) -> Result<()> {
+    let (name, value) = item
+        .split_once("[PERF_COUNT_HW_")
+        .and_then(|(_, item)| item.split_once("]="))
+        .with_context(|| format!("`{item}` sets no event"))?;
+    let event = HARDWARE.iter().position(|known| *known == name);
+    let event = event.with_context(|| format!("{name} is an unknown event"))?;
+    map[event] = match value.strip_prefix("X86_CONFIG(") {
+        Some(fields) => select(fields.trim_end_matches(')'))?,
+        None => number(value)?,
+    };
+    Ok(())
+}
+
+/// Returns the event select of fields, as in `.event=0x0e,.umask=0x01`.
+fn select(fields: &str) -> Result<u64> {
+    let mut select = 0;
+    for field in fields.split(',') {
+        let (name, value) = field
+            .split_once('=')
+            .context("a field of an event select has no value")?;
+        let shift = match name {
+            ".event" => 0,
+            ".umask" => 8,
+            ".edge" => 18,
+            ".inv" => 23,
+            ".cmask" => 24,
+            _ => bail!("an event select has an unknown field {name}"),
+        };
+        select |= number(value)? << shift;
+    }
+    Ok(select)
+}
