@@ -147,6 +147,11 @@ impl CacheEvent {
     /// Returns why the PMU does not have it.
     pub(super) fn reason(self, pmu: &Pmu) -> String {
         match pmu.microarchitecture() {
+            Microarchitecture::Unknown if pmu.processor().is_hybrid() => {
+                "Each kind of core of this hybrid processor has other cache events, and the driver's events are the same \
+                 on all cores."
+                    .to_owned()
+            }
             Microarchitecture::Unknown => {
                 "Linux has no table of cache events for this CPU model.".to_owned()
             }
@@ -209,6 +214,25 @@ mod tests {
             assert_eq!(CacheEvent::find(name), None, "{name}");
         }
         assert_eq!(all().count(), 32);
+    }
+
+    #[test]
+    fn cores_that_are_all_of_one_kind_have_their_events() {
+        let on = |model, name| {
+            let pmu = Pmu::of_model(perfmon_events::model(model).expect("it is there"));
+            let event = CacheEvent::find(name).expect("perf has it");
+            let found = event.on(&pmu).and_then(|found| found.select);
+            found
+                .map(EventSelect::bits)
+                .ok_or_else(|| event.reason(&pmu))
+        };
+        assert_eq!(on("graniterapids", "L1-icache-load-misses"), Ok(0x3_e424));
+        assert_eq!(on("alderlaken", "dTLB-store-misses"), Ok(0x3_0e49));
+        assert_eq!(on("clearwaterforest", "L1-icache-loads"), Ok(0x3_0380));
+        assert_eq!(on("silvermont", "iTLB-load-misses"), Ok(0x7_0205));
+        assert_eq!(on("amdzen6", "L1-dcache-load-misses"), Ok(0x3_c860));
+        let hybrid = on("lunarlake-core", "L1-dcache-loads").expect_err("of two kinds");
+        assert!(hybrid.starts_with("Each kind of core"));
     }
 
     #[test]
