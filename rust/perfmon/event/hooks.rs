@@ -5,14 +5,12 @@
 //! would do it at its own priority, and keep all others from their first event that long.
 
 use super::{life, slow_switch::SLOW_SWITCH_USERS, switch, table};
-use crate::sys::{error::to_result, ffi, tracepoint::Probe};
+use crate::sys::{ffi, kernel_thread, tracepoint::Probe};
 use core::sync::atomic::{
     AtomicU32,
     Ordering::{AcqRel, Acquire, SeqCst},
 };
 use kernel::{
-    error::from_result,
-    ffi::c_int,
     prelude::*,
     sync::global_lock,
     time::{delay::fsleep, Delta},
@@ -100,8 +98,9 @@ pub(super) unsafe fn init() {
 pub(super) fn begin() -> Result {
     // If they are unregistered between the two, once more.
     while !begin_if_registered() {
-        // SAFETY: `register` may be called by a kernel thread, which may sleep, and has returned when this does.
-        to_result(unsafe { ffi::perfmon_call(Some(register)) })?;
+        let mut result = Ok(());
+        kernel_thread::call(|| result = register());
+        result?;
     }
     Ok(())
 }
@@ -123,20 +122,18 @@ pub(super) fn end() {
     }
 }
 
-/// Registers the functions, unless that has been done.
+/// Registers the functions, unless that has been done. Sleeps.
 ///
-/// # Safety
+/// # Errors
 ///
-/// To be called by a task that may sleep.
-unsafe extern "C" fn register() -> c_int {
-    from_result(|| {
-        let mut hooks = HOOKS.lock();
-        if hooks.is_none() {
-            *hooks = Some(Hooks::register()?);
-            USERS.store(1, SeqCst);
-        }
-        Ok(0)
-    })
+/// As [`Hooks::register`].
+fn register() -> Result {
+    let mut hooks = HOOKS.lock();
+    if hooks.is_none() {
+        *hooks = Some(Hooks::register()?);
+        USERS.store(1, SeqCst);
+    }
+    Ok(())
 }
 
 /// Unregisters the functions, unless there is an event. If they are still needed, that is done later.

@@ -286,10 +286,11 @@ unsafe extern "C" {
     pub fn perfmon_process_number(process: *mut pid) -> ::kernel::ffi::c_int;
     #[doc = " Copies the caller's name, up to 15 bytes and a 0."]
     pub fn perfmon_own_name(name: *mut ::kernel::ffi::c_char);
-    #[doc = " Has a kernel thread call f() and returns its result; it sleeps. For what other tasks\n wait for: they would wait until the caller gets to run."]
+    #[doc = " Has a kernel thread call f(), and waits for it; it sleeps. For what other tasks\n wait for: they would wait until the caller gets to run."]
     pub fn perfmon_call(
-        f: ::core::option::Option<unsafe extern "C" fn() -> ::kernel::ffi::c_int>,
-    ) -> ::kernel::ffi::c_int;
+        f: ::core::option::Option<unsafe extern "C" fn(data: *mut ::kernel::ffi::c_void)>,
+        data: *mut ::kernel::ffi::c_void,
+    );
     #[doc = " Calls f() in a second, in a task of the kernel's. If that was asked for before,\n the second begins anew."]
     pub fn perfmon_later(f: ::core::option::Option<unsafe extern "C" fn()>);
     #[doc = " Calls f() no more; it has returned when this does."]

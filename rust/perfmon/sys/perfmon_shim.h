@@ -369,10 +369,10 @@ int perfmon_process_number(struct pid *process);
 void perfmon_own_name(char name[16]);
 
 /*
- * Has a kernel thread call f() and returns its result; it sleeps. For what other tasks
+ * Has a kernel thread call f(), and waits for it; it sleeps. For what other tasks
  * wait for: they would wait until the caller gets to run.
  */
-int perfmon_call(int (*f)(void));
+void perfmon_call(void (*f)(void *data), void *data);
 /*
  * Calls f() in a second, in a task of the kernel's. If that was asked for before,
  * the second begins anew.

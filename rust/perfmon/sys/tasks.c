@@ -131,26 +131,25 @@ void perfmon_own_name(char name[16])
 
 struct call {
 	struct work_struct work;
-	int (*f)(void);
-	int result;
+	void (*f)(void *data);
+	void *data;
 };
 
 static void work_call(struct work_struct *work)
 {
 	struct call *call = container_of(work, struct call, work);
 
-	call->result = call->f();
+	call->f(call->data);
 }
 
-int perfmon_call(int (*f)(void))
+void perfmon_call(void (*f)(void *data), void *data)
 {
-	struct call call = { .f = f };
+	struct call call = { .f = f, .data = data };
 
 	INIT_WORK_ONSTACK(&call.work, work_call);
 	queue_work(system_dfl_wq, &call.work);
 	flush_work(&call.work);
 	destroy_work_on_stack(&call.work);
-	return call.result;
 }
 
 static void (*later)(void);
