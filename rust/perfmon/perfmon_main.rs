@@ -41,6 +41,11 @@ module! {
             default: 0,
             description: "1: load on a PMU that the kernel can't share between this module and perf",
         },
+        placeholder: u8 {
+            default: 0,
+            description: "1: keep perf off the counters by an event of its own on each CPU, as where the \
+                          kernel can't reserve them",
+        },
         period_bits: u32 {
             default: 0,
             description: "For tests of the overflow path on any PMU: let counters overflow after \
@@ -72,6 +77,7 @@ struct Perfmon {
     _device: MiscDeviceRegistration<session::Session>,
     _power: Power<Machine>,
     _cpus: Hotplug<Machine>,
+    _place_holders: ownership::PlaceHolders,
     _nmi: nmi::Handler,
     _cleaner: ownership::Cleaner,
     _events: event::Memory,
@@ -105,10 +111,14 @@ impl kernel::InPlaceModule for Perfmon {
             },
             // SAFETY: The module is initialized once. The memory is there, and `Perfmon` drops it later.
             _nmi: unsafe { nmi::Handler::register() }?,
+            // SAFETY: The module is initialized once, and no CPU is counted on yet. `Perfmon` drops the place-holders
+            // after the users of counters: CPUs and device.
+            _place_holders: unsafe { ownership::PlaceHolders::new() },
             // SAFETY: The module is initialized once, and nothing before this uses the CPUs or their owners.
             _cpus: unsafe {
                 cpus::begin(
                     parameter(&module_parameters::unarbitrated) != 0,
+                    parameter(&module_parameters::placeholder) != 0,
                     parameter(&module_parameters::period_bits),
                     limits(),
                 )

@@ -357,6 +357,11 @@ typedef struct perfmon_properties perfmon_ioctl_properties_t;
 
 /* In perfmon_info.features: a rate may be as large as the counter. */
 #define PERFMON_FEATURE_FULL_WIDTH_WRITES	(1ULL << 0)
+/*
+ * In perfmon_info.features: while counters are in use, Linux perf is kept off them by an
+ * event of its own on each CPU, the place-holder. It is not refused: its events wait.
+ */
+#define PERFMON_FEATURE_PLACE_HOLDER		(1ULL << 1)
 
 /**
  * struct perfmon_info - more properties, an extension

@@ -36,6 +36,16 @@ impl<'a> Regs<'a> {
         unsafe { self.regs.as_ref() }
     }
 
+    /// Returns whether a program was interrupted.
+    #[inline(always)]
+    pub(crate) fn is_user(self) -> bool {
+        /// The requested privilege level: 3 in programs (Intel SDM, volume 3A, section 3.4.2).
+        const RPL: u16 = 0b11;
+
+        // SAFETY: The union is of numbers.
+        unsafe { self.get().__bindgen_anon_1.cs & RPL != 0 }
+    }
+
     /// Returns the address of the instruction that was to be executed next.
     #[inline(always)]
     pub(crate) fn ip(self) -> u64 {

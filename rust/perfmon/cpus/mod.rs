@@ -12,7 +12,7 @@ use crate::{
         counter::bits, counter_state::CounterState, cpuid::Capabilities, load_limit::LoadLimit,
         throttle::Limits,
     },
-    ownership::{clean_here, Ownership, Sharing, OWNERSHIP},
+    ownership::{clean_here, Ownership, Sharing, OWNERSHIP, PLACE_HOLDERS},
     percpu, pmu, trace,
 };
 use kernel::prelude::*;
@@ -21,7 +21,7 @@ use kernel::prelude::*;
 ///
 /// # Errors
 ///
-/// ENODEV if there is nothing to count with, EINVAL if `period_bits` is out of its range; the log says what was
+/// ENODEV if there is nothing to count with, EINVAL if a parameter can't be had on these CPUs; the log says what was
 /// found.
 ///
 /// # Safety
@@ -29,6 +29,7 @@ use kernel::prelude::*;
 /// To be called once in the module's life, before any other use of this folder and of [`OWNERSHIP`].
 pub(crate) unsafe fn begin(
     unarbitrated: bool,
+    place_holder: bool,
     period_bits: u32,
     limits: Limits,
 ) -> Result<Hotplug<Machine>> {
@@ -40,10 +41,15 @@ pub(crate) unsafe fn begin(
     {
         // From here on, CPUs that come online don't change what all have in common.
         let load_limit = LoadLimit::for_processor(&pmu::processor(cpu::pin().here()));
-        let ownership = OWNERSHIP.lock();
-        let common = ownership.cpus().common();
-        probe::check_period(period_bits, common)?;
-        pmu::set_common(*common, period_bits, limits, load_limit);
+        let mut ownership = OWNERSHIP.lock();
+        let mut common = *ownership.cpus().common();
+        let mut counter = None;
+        if place_holder {
+            (common, counter) = probe::leave_place_holder(common)?;
+            ownership.cpus_mut().set_common(common);
+        }
+        probe::check_period(period_bits, &common)?;
+        pmu::set_common(common, counter, period_bits, limits, load_limit);
     }
     trial::run()?;
     Ok(cpus)
@@ -55,17 +61,24 @@ pub(crate) struct Machine;
 impl HotplugCallbacks for Machine {
     fn online(here: ThisCpu<'_>) {
         let cpu = here.id();
+        let mut place_holders = PLACE_HOLDERS.lock();
+        let held = place_holders.add(cpu);
         // A caller that reserves the counters after this look finds this CPU online, and has it cleaned.
-        if OWNERSHIP.lock().is_reserved() {
+        if held.is_ok() && OWNERSHIP.lock().is_reserved() {
             clean_here(here);
         }
         let mut ownership = OWNERSHIP.lock();
-        let found = match check_cpu(&mut ownership, here) {
+        let checked = match held {
+            Ok(()) => check_cpu(&mut ownership, here),
+            Err(refusal) => Err(refusal.reason()),
+        };
+        let found = match checked {
             Ok(found) => found,
             Err(reason) => {
                 ownership.cpus_mut().refuse(cpu);
                 here.percpu().refused.set(1);
                 drop(ownership);
+                place_holders.remove(cpu);
                 pr_warn!("CPU {} is not counted on: {reason}\n", cpu.as_u32());
                 return;
             }
@@ -88,11 +101,14 @@ impl HotplugCallbacks for Machine {
     }
 
     fn offline(here: ThisCpu<'_>) {
+        let mut place_holders = PLACE_HOLDERS.lock();
         let mut ownership = OWNERSHIP.lock();
         here.percpu().refused.set(0);
         if ownership.cpus_mut().remove(here.id()) {
             tear_down(&ownership, irqs_off().here());
         }
+        drop(ownership);
+        place_holders.remove(here.id());
     }
 }
 

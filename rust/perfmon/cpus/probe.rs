@@ -77,6 +77,25 @@ fn check_registers(here: ThisCpu<'_>, found: Capabilities) -> Result<Capabilitie
     }
 }
 
+/// Leaves a general counter to the place-holders, and returns the rest and its number.
+///
+/// # Errors
+///
+/// EINVAL if Linux perf's own handler could not do with counters beside the place-holder, or no counter is left.
+pub(super) fn leave_place_holder(common: Capabilities) -> Result<(Capabilities, Option<u8>)> {
+    // AMD's handler warns of an overflow of a counter that perf does not use.
+    if common.architecture != Architecture::Intel {
+        pr_err!("placeholder=1: only with Intel's counters\n");
+        return Err(EINVAL);
+    }
+    let Some((rest, counter)) = common.without_last() else {
+        pr_err!("placeholder=1: these CPUs have one general counter, which the place-holder would take\n");
+        return Err(EINVAL);
+    };
+    pr_info!("Linux perf is kept off the counters by an event of its own on each CPU\n");
+    Ok((rest, Some(counter)))
+}
+
 /// Checks that all counters can overflow after 2^`bits` events.
 ///
 /// # Errors

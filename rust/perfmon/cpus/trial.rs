@@ -7,7 +7,7 @@
 use crate::{
     cpu::{irqs_off, ThisCpu},
     logic::{counter::CounterId, evtsel::EventSelect, pmu::Pmu},
-    ownership::{clean, Reservation},
+    ownership::{reserve_quietly, OWNERSHIP},
     pmu::{self, Lvtpc},
 };
 use core::hint;
@@ -32,14 +32,12 @@ const ROUNDS: u32 = 100_000;
 ///
 /// ENODEV if something is missing; the log says what.
 pub(super) fn run() -> Result {
-    let pmu = pmu::common();
-    let Ok(_reservation) = Reservation::new(&pmu.capabilities) else {
+    let Ok(mut ownership) = reserve_quietly(OWNERSHIP.lock()) else {
         return Ok(());
     };
-    if clean().is_err() {
-        return Ok(());
-    }
-    let result = count_here(irqs_off().here(), pmu);
+    let result = count_here(irqs_off().here(), pmu::common());
+    ownership.release_if_unused();
+    drop(ownership);
     result.map_err(|reason| {
         pr_err!("the counters can't be used: {reason}\n");
         ENODEV
@@ -47,14 +45,11 @@ pub(super) fn run() -> Result {
 }
 
 /// Counts past an overflow on this CPU, if it can be counted on.
-fn count_here(here: ThisCpu<'_>, pmu: &'static Pmu) -> Result<(), &'static str> {
+fn count_here(here: ThisCpu<'_>, pmu: &Pmu) -> Result<(), &'static str> {
     if here.percpu().brought_up.get() == 0 {
         return Ok(());
     }
-    pmu.claim(here);
-    let result = count(here, pmu);
-    pmu.release(here);
-    result
+    count(here, pmu)
 }
 
 /// Counts past an overflow.

@@ -12,6 +12,7 @@ use super::{
 use crate::{
     cpu::{irqs_off, timestamp, ThisCpu},
     logic::read_format::{EventTimes, EventValue, ReadFormat, MAX_WORDS_OF_ONE},
+    ownership::wait_for_release,
     ring::Ring,
     sys::{
         descriptor::{Area, Descriptor, Open, Poll, Room, Signals},
@@ -176,6 +177,7 @@ impl Descriptor for Event {
         detach(&this);
         group::leave(&this);
         release(this.counter, &this.config, this.target.sharing());
+        wait_for_release();
         record::end(&this);
         if this.target.follows_tasks(&this.config) {
             hooks::end();

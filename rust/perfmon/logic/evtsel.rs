@@ -201,6 +201,12 @@ impl EventSelect {
         self.0 & Self::INVERT != 0
     }
 
+    /// Returns whether a counter whose event select holds `bits` counts. Without modes it does not.
+    #[must_use]
+    pub const fn is_counting(bits: u64) -> bool {
+        bits & Self::ENABLE != 0 && bits & (Self::USER | Self::KERNEL) != 0
+    }
+
     /// Returns whether only modes are set, as fixed-function counters require.
     #[must_use]
     pub const fn is_modes_only(self) -> bool {

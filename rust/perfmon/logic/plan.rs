@@ -97,6 +97,14 @@ const fn fixed_field(select: EventSelect) -> u64 {
     }
 }
 
+/// Returns whether a fixed-function counter counts in any mode, by the value of `IA32_FIXED_CTR_CTRL`.
+#[must_use]
+pub const fn has_running_fixed(control: u64) -> bool {
+    /// The modes of all fixed-function counters.
+    const MODES: u64 = 0x3333_3333_3333_3333;
+    control & MODES != 0
+}
+
 impl Registers {
     /// Returns the step that starts or stops a counter by its own enable bits. Only the counter's owner writes
     /// these; the bits in the global control register are shared with Linux perf.
@@ -198,6 +206,7 @@ mod tests {
         microarchitecture: Microarchitecture::Skylake,
         version: 4,
         general: 4,
+        all_general: 4,
         general_width: 48,
         fixed: 0b111,
         fixed_width: 48,

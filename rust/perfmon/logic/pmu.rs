@@ -65,6 +65,9 @@ pub struct Pmu {
     pub msrs: [CounterMsrs; MAX_COUNTERS],
     /// The vendor.
     pub vendor: Vendor,
+    /// The general counter of the place-holder, an event of Linux perf's that counts nothing and keeps perf's other
+    /// events off each CPU; nothing where the kernel's reservation does that.
+    pub place_holder: Option<u8>,
     /// If not 0, counters overflow after 2^`period_bits` events.
     pub period_bits: u32,
     /// The share of a CPU's time that overflow interrupts may take.
@@ -88,6 +91,7 @@ impl Pmu {
             registers,
             msrs: [CounterMsrs::new(&registers, CounterId::FIRST); MAX_COUNTERS],
             vendor: Vendor::of(capabilities.architecture),
+            place_holder: None,
             period_bits: 0,
             limits: Limits::NONE,
             load_limit: LoadLimit::Two,

@@ -23,7 +23,7 @@ pub(super) fn handle_pmi(here: ThisCpu<'_>, pmu: &Pmu, regs: Regs<'_>) -> u32 {
     let active = percpu.active_mask.get();
     let mut found = 0;
     if let Some(global) = &pmu.registers.global {
-        pmu.repair_global(here, active);
+        pmu.repair_in_nmi(here, active, regs);
         found = acknowledge(here, global, active);
     }
     if found == 0 {

@@ -51,13 +51,15 @@ impl Drop for Claimant {
 
 /// Returns whether Linux perf has the counters, which are not reserved.
 ///
-/// There is no way to ask but to reserve them for a moment, in which perf is refused. So only a caller that may count CPUs
-/// has it asked; others get what the last caller found that wanted a counter.
+/// There is no way to ask but to reserve them for a moment, in which perf is refused, or to look at the registers of all
+/// CPUs. So only a caller that may count CPUs has it asked; others get what the last caller found that wanted a counter.
 fn has_perf(ownership: &Ownership, may_ask: bool) -> bool {
-    if may_ask {
-        Reservation::new(&pmu::common().capabilities).is_err()
-    } else {
+    if !may_ask {
         ownership.was_refused()
+    } else if pmu::common().place_holder.is_some() {
+        ownership.counting_msr().is_some()
+    } else {
+        Reservation::new(&pmu::common().capabilities).is_err()
     }
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Clients of the device: its open descriptors and their openers.
 
-use super::{policy::Opener, OWNERSHIP};
+use super::{place_holder, policy::Opener, OWNERSHIP};
 use kernel::{bindings, fs::File, prelude::*};
 
 /// Identifies a session: one open(2) of the device, to its last close(2).
@@ -58,5 +58,7 @@ impl Client {
 impl Drop for Client {
     fn drop(&mut self) {
         OWNERSHIP.lock().close_session(self.session);
+        // The session's counters have been released.
+        place_holder::wait();
     }
 }

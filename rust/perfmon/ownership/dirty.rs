@@ -46,7 +46,7 @@ impl Drop for Cleaner {
 /// # Errors
 ///
 /// EBUSY if a real-time program keeps a CPU from everything else: the log says which. ENOMEM.
-pub(crate) fn clean() -> Result {
+pub(super) fn clean() -> Result {
     let mut busy = 0;
     // SAFETY: `Cleaner` holds the mm. The pointer is to a number that lives as long as the call.
     let result = to_result(unsafe { ffi::perfmon_dirty_clean(&mut busy) });

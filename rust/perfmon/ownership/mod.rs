@@ -16,7 +16,9 @@ mod client;
 mod cpus;
 mod dirty;
 mod memory;
+mod place_holder;
 pub(crate) mod policy;
+mod refusal;
 mod reservation;
 mod sharing;
 
@@ -24,13 +26,17 @@ pub(crate) use self::{
     claimant::get_owner,
     client::{Client, SessionId},
     cpus::has_incapable_cpu,
-    dirty::{clean, clean_here, Cleaner},
+    dirty::{clean_here, Cleaner},
     memory::Charge,
+    place_holder::{wait as wait_for_release, PlaceHolders, PLACE_HOLDERS},
+    refusal::Refusal,
     reservation::Reservation,
     sharing::Sharing,
 };
 
-use self::{branches::BranchUser, claimant::Claimant, cpus::Cpus, sharing::Shared};
+use self::{
+    branches::BranchUser, claimant::Claimant, cpus::Cpus, place_holder::Held, sharing::Shared,
+};
 use crate::{
     cpu,
     cpu::ThisCpu,
@@ -39,7 +45,7 @@ use crate::{
         counter_state::CounterState,
         events,
         evtsel::EventSelect,
-        regs::Msr,
+        regs::{Msr, MsrCell},
     },
     percpu::{self, PerCpu},
     pmu,
@@ -79,6 +85,14 @@ pub(crate) struct Counting {
     pub(crate) state: CounterState,
 }
 
+/// What keeps Linux perf off the counters, until it is dropped.
+enum Guarded {
+    /// The registers are reserved.
+    Registers(#[allow(dead_code, reason = "ends when dropped")] Reservation),
+    /// perf's own events.
+    PlaceHolders(#[allow(dead_code, reason = "ends when dropped")] Held),
+}
+
 /// The counters of the machine and their owners, the CPUs, and the sessions.
 ///
 /// # Invariants
@@ -96,7 +110,7 @@ pub(crate) struct Ownership {
     /// The user whose filter the branch records have.
     branches: Option<BranchUser>,
     /// Keeps Linux perf away, from before the first owner to the last.
-    reservation: Option<Reservation>,
+    reservation: Option<Guarded>,
     /// The number of callers that clean the CPUs now, with the counters reserved.
     cleaners: u32,
     /// Every CPU that is counted on has been claimed ([`Pmu::claim`](crate::logic::pmu::Pmu::claim)).
@@ -243,21 +257,40 @@ impl Ownership {
         self.refusal_logged
     }
 
-    /// Reserves the counters against Linux perf, unless that has been done, for a caller that cleans the CPUs then.
+    /// Reserves the registers against Linux perf, unless that has been done, for a caller that cleans the CPUs then.
     ///
     /// # Errors
     ///
-    /// A register that Linux perf uses, and whether the log says so already.
-    fn begin_cleaning(&mut self) -> Result<(), (Msr, bool)> {
+    /// A register that Linux perf uses.
+    fn begin_cleaning(&mut self) -> Result<(), Refusal> {
         if self.reservation.is_none() {
-            match Reservation::new(&pmu::common().capabilities) {
-                Ok(reservation) => self.reservation = Some(reservation),
-                Err(msr) => return Err((msr, mem::replace(&mut self.refusal_logged, true))),
-            }
+            let reservation = Reservation::new(&pmu::common().capabilities);
+            self.reservation = Some(Guarded::Registers(reservation.map_err(Refusal::Reserved)?));
         }
         self.refusal_logged = false;
         self.cleaners += 1;
         Ok(())
+    }
+
+    /// As [`Self::begin_cleaning`], with place-holders, which the CPUs have.
+    fn begin_cleaning_held(&mut self, held: Held) {
+        self.reservation = Some(Guarded::PlaceHolders(held));
+        self.refusal_logged = false;
+        self.cleaners += 1;
+    }
+
+    /// Returns the control register of a counter with which Linux perf counts on a CPU that is counted on.
+    fn counting_msr(&self) -> Option<Msr> {
+        let found = MsrCell::default();
+        if self.is_reserved() {
+            return None;
+        }
+        self.on_each(|here| {
+            if let Some(msr) = pmu::common().counting_msr(here) {
+                found.set(msr);
+            }
+        });
+        found.get()
     }
 
     /// Ends [`Self::begin_cleaning`].
@@ -379,18 +412,32 @@ pub(crate) fn with_reserved<R>(
 /// As [`lock_reserved`].
 #[cold]
 #[inline(never)]
-fn reserve(mut ownership: Guard) -> Result<Guard> {
-    let begun = ownership.begin_cleaning();
-    drop(ownership);
-    if let Err((msr, logged)) = begun {
+fn reserve(ownership: Guard) -> Result<Guard> {
+    reserve_quietly(ownership).map_err(|refusal| {
+        let logged = mem::replace(&mut OWNERSHIP.lock().refusal_logged, true);
         if !logged {
-            pr_notice!(
-                "the counters are in use by Linux perf (MSR {:#x} is reserved): by an event of a program, or by \
-                 the NMI watchdog, which `sysctl kernel.nmi_watchdog=0` stops\n",
-                msr.number()
-            );
+            refusal.log();
         }
-        return Err(EBUSY);
+        refusal.error()
+    })
+}
+
+/// As [`reserve`], without a message.
+///
+/// # Errors
+///
+/// What perf uses. An error if the CPUs can't be cleaned.
+pub(crate) fn reserve_quietly(mut ownership: Guard) -> Result<Guard, Refusal> {
+    match pmu::common().place_holder {
+        None => {
+            let begun = ownership.begin_cleaning();
+            drop(ownership);
+            begun?;
+        }
+        Some(counter) => {
+            drop(ownership);
+            place_holder::begin_cleaning(counter)?;
+        }
     }
     let cleaned = dirty::clean();
     let mut ownership = OWNERSHIP.lock();
@@ -402,7 +449,7 @@ fn reserve(mut ownership: Guard) -> Result<Guard> {
         }
         Err(error) => {
             ownership.release_if_unused();
-            Err(error)
+            Err(Refusal::Other(error))
         }
     }
 }

@@ -4,7 +4,7 @@
 use super::{values, Lvtpc};
 use crate::{
     cpu::{msr, timer, ThisCpu},
-    logic::{counter::each, pmu::Pmu},
+    logic::{counter::each, evtsel::EventSelect, plan::has_running_fixed, pmu::Pmu, regs::Msr},
 };
 
 impl Pmu {
@@ -28,6 +28,18 @@ impl Pmu {
         Lvtpc::NMI.write(here);
         percpu.slow_path.insert(self.vendor.slow_path());
         percpu.pmu.set(Some(self));
+    }
+
+    /// Returns the control register of a general counter that counts on this CPU, or that of all fixed-function counters
+    /// if one of those does.
+    pub(crate) fn counting_msr(&self, here: ThisCpu<'_>) -> Option<Msr> {
+        let selects = (0..self.capabilities.all_general).map(|n| self.registers.select_msr(n));
+        let counts = |select: &Msr| EventSelect::is_counting(msr::read(here, *select));
+        let fixed = (self.capabilities.fixed != 0).then_some(self.registers.fixed_control);
+        selects
+            .into_iter()
+            .find(counts)
+            .or_else(|| fixed.filter(|&control| has_running_fixed(msr::read(here, control))))
     }
 
     /// Stops counters, if they are active, and restores their registers.

@@ -88,6 +88,7 @@ impl Pmu {
         }
         self.verify(here, &written, found, counter);
         self.repair_global(here, counter.bit());
+        self.check_place_holder(here, counter.bit());
         self.stop_and_update(here, counter, &stop);
         repair::report(here);
     }

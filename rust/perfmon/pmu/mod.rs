@@ -54,12 +54,14 @@ pub(crate) fn has_common() -> bool {
 #[inline(never)]
 pub(crate) fn set_common(
     capabilities: Capabilities,
+    place_holder: Option<u8>,
     period_bits: u32,
     limits: Limits,
     load_limit: LoadLimit,
 ) {
     let mut pmu = Pmu::NONE;
     pmu.set_capabilities(capabilities);
+    pmu.place_holder = place_holder;
     pmu.period_bits = period_bits;
     pmu.limits = limits;
     pmu.load_limit = load_limit;

@@ -5,9 +5,10 @@
 
 use super::{lbr, Lvtpc};
 use crate::{
-    cpu::{msr, ThisCpu},
+    cpu::{msr, Regs, ThisCpu},
     logic::pmu::Pmu,
-    percpu::SLOW_BRANCHES,
+    percpu::{SLOW_BRANCHES, SLOW_KERNEL},
+    sys::ffi,
 };
 use kernel::pr_warn_once;
 
@@ -26,6 +27,7 @@ impl Pmu {
             percpu.mark_lost(active & percpu.trace.counters.get());
         }
         self.repair_global(here, active);
+        self.check_place_holder(here, active);
         if percpu.slow_path.get() & SLOW_BRANCHES != 0 {
             lbr::repair(here, self);
         }
@@ -45,6 +47,41 @@ impl Pmu {
         }
     }
 
+    /// As [`Self::repair_global`], for the overflow handler, in an NMI that came at `regs`.
+    #[inline(always)]
+    pub(crate) fn repair_in_nmi(&self, here: ThisCpu<'_>, counters: u64, regs: Regs<'_>) {
+        if let Some(global) = &self.registers.global {
+            let control = msr::read(here, global.control);
+            let missing = counters & !control;
+            if missing != 0 {
+                self.enable_again_in_nmi(here, control, missing, regs);
+            }
+        }
+    }
+
+    /// Enables counters again, unless Linux perf is at work beside its place-holder: then it disables all counters for
+    /// moments, in the kernel with interrupts off, and enables them again itself. Counters of user mode miss nothing.
+    #[cold]
+    fn enable_again_in_nmi(&self, here: ThisCpu<'_>, control: u64, missing: u64, regs: Regs<'_>) {
+        if self.place_holder.is_some() && control == 0 && !regs.is_user() {
+            let percpu = here.percpu();
+            percpu.mark_lost(missing & percpu.slow_path.get() & SLOW_KERNEL);
+        } else {
+            self.enable_again(here, control, missing);
+        }
+    }
+
+    /// Marks counters as lost if the place-holder of this CPU is not what keeps Linux perf off them, because an event
+    /// goes first that was pinned to the CPU before. Not for the overflow handler, which may interrupt perf at its work.
+    #[inline(always)]
+    pub(super) fn check_place_holder(&self, here: ThisCpu<'_>, counters: u64) {
+        if let Some(counter) = self.place_holder {
+            if !is_held(here, counter) {
+                displaced(here, counters);
+            }
+        }
+    }
+
     #[cold]
     fn enable_again(&self, here: ThisCpu<'_>, control: u64, missing: u64) {
         if let Some(global) = &self.registers.global {
@@ -54,6 +91,21 @@ impl Pmu {
         percpu.found_disabled.set(1);
         percpu.mark_lost(missing);
     }
+}
+
+/// Returns whether the place-holder with this counter has had this CPU all the time.
+fn is_held(_here: ThisCpu<'_>, counter: u8) -> bool {
+    // SAFETY: Interrupts are off, where counters are stopped and in the timer.
+    unsafe { ffi::perfmon_holds_here(counter.into()) }
+}
+
+#[cold]
+fn displaced(here: ThisCpu<'_>, counters: u64) {
+    here.percpu().mark_lost(counters);
+    pr_warn_once!(
+        "an event of Linux perf's that is pinned to CPU {} has taken its counters: values from there can't be trusted\n",
+        here.id().as_u32()
+    );
 }
 
 /// Logs, once, that active counters were found disabled, if so. Not for the overflow handler.

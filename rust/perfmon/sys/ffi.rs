@@ -234,6 +234,19 @@ unsafe extern "C" {
     pub fn perfmon_dirty_clean(busy: *mut ::kernel::ffi::c_uint) -> ::kernel::ffi::c_int;
     #[doc = " Makes perf zero its dirty counters on this CPU. The caller is a kernel thread\n that is bound to it."]
     pub fn perfmon_dirty_clean_here();
+    #[doc = " Makes the place-holder of a CPU that is online, with this general counter, unless it\n has one. It sleeps. -EBUSY if another pinned event has the CPU; -EOPNOTSUPP if virtual\n machines have the counters; -ENOMEM. One caller at a time."]
+    pub fn perfmon_hold(
+        cpu: ::kernel::ffi::c_uint,
+        counter: ::kernel::ffi::c_uint,
+    ) -> ::kernel::ffi::c_int;
+    #[doc = " Ends the place-holder of a CPU, if it has one. It sleeps. One caller at a time."]
+    pub fn perfmon_unhold(cpu: ::kernel::ffi::c_uint);
+    #[doc = " Returns whether the place-holder of this CPU has had the CPU all the time. For a\n caller with interrupts off."]
+    pub fn perfmon_holds_here(counter: ::kernel::ffi::c_uint) -> bool;
+    #[doc = " Has a kernel thread call f() soon. It does not sleep."]
+    pub fn perfmon_unhold_soon(f: ::core::option::Option<unsafe extern "C" fn()>);
+    #[doc = " Waits for the f() of the last perfmon_unhold_soon()."]
+    pub fn perfmon_unhold_wait();
     #[doc = " Prepares for perfmon_rdpmc_begin()."]
     pub fn perfmon_rdpmc_init();
     #[doc = " Ends perfmon_rdpmc_init()."]

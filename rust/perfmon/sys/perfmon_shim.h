@@ -279,6 +279,24 @@ int perfmon_dirty_clean(unsigned int *busy);
  */
 void perfmon_dirty_clean_here(void);
 
+/*
+ * Makes the place-holder of a CPU that is online, with this general counter, unless it
+ * has one. It sleeps. -EBUSY if another pinned event has the CPU; -EOPNOTSUPP if virtual
+ * machines have the counters; -ENOMEM. One caller at a time.
+ */
+int perfmon_hold(unsigned int cpu, unsigned int counter);
+/* Ends the place-holder of a CPU, if it has one. It sleeps. One caller at a time. */
+void perfmon_unhold(unsigned int cpu);
+/*
+ * Returns whether the place-holder of this CPU has had the CPU all the time. For a
+ * caller with interrupts off.
+ */
+bool perfmon_holds_here(unsigned int counter);
+/* Has a kernel thread call f() soon. It does not sleep. */
+void perfmon_unhold_soon(void (*f)(void));
+/* Waits for the f() of the last perfmon_unhold_soon(). */
+void perfmon_unhold_wait(void);
+
 /* Prepares for perfmon_rdpmc_begin(). */
 void perfmon_rdpmc_init(void);
 /* Ends perfmon_rdpmc_init(). */

@@ -31,15 +31,19 @@ pub(crate) fn properties(_trace: &Trace) -> Result<abi::perfmon_properties> {
 
 /// `PERFMON_GET_INFO`
 pub(crate) fn info(_trace: &Trace) -> Result<abi::perfmon_info> {
+    let pmu = pmu::common();
+    let mut features = 0;
+    if pmu.capabilities.full_width_writes {
+        features |= u64::from(abi::PERFMON_FEATURE_FULL_WIDTH_WRITES);
+    }
+    if pmu.place_holder.is_some() {
+        features |= u64::from(abi::PERFMON_FEATURE_PLACE_HOLDER);
+    }
     Ok(abi::perfmon_info {
         nr_cpu_ids: nr_cpu_ids(),
         flags: 0,
-        features: if pmu::common().capabilities.full_width_writes {
-            abi::PERFMON_FEATURE_FULL_WIDTH_WRITES.into()
-        } else {
-            0
-        },
-        misc_events: by_number(pmu::common().capabilities.values),
+        features,
+        misc_events: by_number(pmu.capabilities.values),
         reserved: [0; 5],
     })
 }

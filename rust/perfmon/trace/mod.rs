@@ -24,7 +24,7 @@ use crate::{
     ownership::{
         lock_reserved,
         policy::{allow_counting, allow_kernel},
-        Ownership, OWNERSHIP,
+        wait_for_release, Ownership, OWNERSHIP,
     },
     pmu,
     sys::file,
@@ -346,5 +346,7 @@ pub(crate) fn stop(trace: &Trace) -> Result {
     allow_counting()?;
     let mut inner = trace.inner.lock();
     inner.state.after(TraceCall::Stop)?;
-    inner.end(&mut OWNERSHIP.lock())
+    let result = inner.end(&mut OWNERSHIP.lock());
+    wait_for_release();
+    result
 }

@@ -48,6 +48,8 @@ pub struct Info {
     pub cpu_ids: u32,
     /// The [rate](crate::trace::Event::rate) of an event may be above 2^31.
     pub full_width_writes: bool,
+    /// Linux perf is kept off the counters by an event of its own on each CPU: its other events wait.
+    pub place_holder: bool,
     /// The values that the CPUs have: bit n for event n of `PERFMON_GROUP_MISC`.
     pub misc_events: u64,
 }
@@ -187,6 +189,7 @@ impl Device {
             cpu_ids: raw.nr_cpu_ids,
             full_width_writes: raw.features & u64::from(abi::PERFMON_FEATURE_FULL_WIDTH_WRITES)
                 != 0,
+            place_holder: raw.features & u64::from(abi::PERFMON_FEATURE_PLACE_HOLDER) != 0,
             misc_events: raw.misc_events,
         })
     }

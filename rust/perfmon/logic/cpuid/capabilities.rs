@@ -55,6 +55,8 @@ pub struct Capabilities {
     pub version: u8,
     /// The number of general counters: 0 to [`MAX_GENERAL`].
     pub general: u8,
+    /// The number of general counters that exist, also of those that are not used.
+    pub all_general: u8,
     /// The width of general counters in bits.
     pub general_width: u8,
     /// Fixed-function counters: bit n for counter n. There may be gaps.
@@ -84,6 +86,7 @@ impl Capabilities {
         microarchitecture: Microarchitecture::Unknown,
         version: 0,
         general: 0,
+        all_general: 0,
         general_width: 0,
         fixed: 0,
         fixed_width: 0,
@@ -106,6 +109,7 @@ impl Capabilities {
             microarchitecture: self.microarchitecture.intersection(other.microarchitecture),
             version: self.version.min(other.version),
             general: self.general.min(other.general),
+            all_general: self.all_general.min(other.all_general),
             general_width: self.general_width.min(other.general_width),
             fixed: self.fixed & other.fixed,
             fixed_width: self.fixed_width.min(other.fixed_width),
@@ -130,6 +134,24 @@ impl Capabilities {
         (self.fixed as u64) << MAX_GENERAL | ((1u64 << self.general) - 1)
     }
 
+    /// Leaves the last general counter to a place-holder ([`Pmu::place_holder`](super::super::pmu::Pmu::place_holder)).
+    /// Returns the rest, and the number of that counter; nothing if no general counter is left.
+    #[must_use]
+    pub const fn without_last(self) -> Option<(Self, u8)> {
+        match self.all_general {
+            0 | 1 => None,
+            all => {
+                let last = all - 1;
+                let general = if self.general < last {
+                    self.general
+                } else {
+                    last
+                };
+                Some((Self { general, ..self }, last))
+            }
+        }
+    }
+
     /// Returns whether the kernel's reservation keeps Linux perf off the counters.
     ///
     /// From version 6 on, perf uses registers that can't be reserved (0x1900 and up).
@@ -151,6 +173,7 @@ mod tests {
             microarchitecture: Microarchitecture::GoldenCove,
             version: 5,
             general: 8,
+            all_general: 10,
             general_width: 48,
             fixed: 0b1111,
             fixed_width: 48,
@@ -163,6 +186,7 @@ mod tests {
         };
         let little = Capabilities {
             general: 6,
+            all_general: 6,
             fixed: 0b111,
             arch_events: 0x7f,
             select_bits: EventSelect::COMMON_BITS,
@@ -187,6 +211,24 @@ mod tests {
         };
         assert_eq!(big.intersection(amd), Capabilities::NONE);
         assert!(!amd.includes(big));
+    }
+
+    #[test]
+    fn the_last_counter_is_left_to_the_place_holder() {
+        let left = |general, all_general| {
+            let cpu = Capabilities {
+                general,
+                all_general,
+                ..Capabilities::NONE
+            };
+            cpu.without_last().map(|(rest, last)| (rest.general, last))
+        };
+        assert_eq!(left(8, 8), Some((7, 7)));
+        // The last one was not used.
+        assert_eq!(left(8, 10), Some((8, 9)));
+        assert_eq!(left(2, 2), Some((1, 1)));
+        assert_eq!(left(1, 1), None);
+        assert_eq!(left(0, 0), None);
     }
 
     #[test]

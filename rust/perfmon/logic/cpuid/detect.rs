@@ -47,9 +47,13 @@ impl Processor {
         let fixed = low_bits(contiguous as u8) | listed;
         let arch_events = low_bits(events) & !leaf.ebx;
         // Leaf 0x23 describes this very core; leaf 0x0a may describe what all kinds of cores have.
-        let (general, fixed) = match self.perfmon_counters {
-            Leaf { eax: 0, .. } => (general, fixed),
-            Leaf { eax, ebx, .. } => (contiguous_below(eax, LEGACY_GENERAL), ebx),
+        let (all_general, general, fixed) = match self.perfmon_counters {
+            Leaf { eax: 0, .. } => (general, general, fixed),
+            // Counters above a gap are not used, because the ABI numbers general counters from 0 up.
+            Leaf { eax, ebx, .. } => {
+                let all = eax.trailing_ones() as u8;
+                (all, all.min(LEGACY_GENERAL), ebx)
+            }
         };
         let arch_events = match self.perfmon_events.eax {
             0 => arch_events,
@@ -66,6 +70,7 @@ impl Processor {
             microarchitecture: self.microarchitecture(),
             version,
             general: general.min(MAX_GENERAL as u8),
+            all_general: all_general.min(MAX_GENERAL as u8),
             general_width,
             fixed: (fixed & ((1 << MAX_FIXED) - 1)) as u16,
             fixed_width,
@@ -117,6 +122,7 @@ impl Processor {
             microarchitecture: self.microarchitecture(),
             version,
             general,
+            all_general: general,
             general_width: 48,
             fixed: 0,
             fixed_width: 0,
@@ -132,18 +138,7 @@ impl Processor {
 
 /// The number of general counters whose registers the kernel can reserve. The registers of further counters came
 /// with version 6, at 0x1900 and up (Intel SDM, volume 4, table 2-2).
-const LEGACY_GENERAL: u32 = 8;
-
-/// Returns the number of counters in `bitmap` below its first gap, at most `most`. Counters above a gap are not
-/// used, because the ABI numbers general counters from 0 up.
-const fn contiguous_below(bitmap: u32, most: u32) -> u8 {
-    let found = bitmap.trailing_ones();
-    if found < most {
-        found as u8
-    } else {
-        most as u8
-    }
-}
+const LEGACY_GENERAL: u8 = 8;
 
 /// Returns a word whose lowest `count` bits are set.
 const fn low_bits(count: u8) -> u32 {
@@ -315,12 +310,15 @@ mod tests {
 
     #[test]
     fn general_counters_above_a_gap_are_not_used() {
-        let general = |bitmap| version_6([(0b1011, 0), (bitmap, 0), (0, 0)]).general;
-        assert_eq!(general(0b1011_1111), 6);
+        let general = |bitmap| {
+            let found = version_6([(0b1011, 0), (bitmap, 0), (0, 0)]);
+            (found.general, found.all_general)
+        };
+        assert_eq!(general(0b1011_1111), (6, 6));
         // Counters from 8 on have registers that can't be reserved.
-        assert_eq!(general(0x3ff), 8);
-        assert_eq!(general(u32::MAX), 8);
-        assert_eq!(general(0b10), 0);
+        assert_eq!(general(0x3ff), (8, 10));
+        assert_eq!(general(u32::MAX), (8, 32));
+        assert_eq!(general(0b10), (0, 0));
     }
 
     #[test]

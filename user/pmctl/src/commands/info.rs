@@ -119,6 +119,12 @@ fn driver(device: &Device) -> Vec<Fact> {
         "driver",
         format!("{}: {}, {branches}", perfmon::PATH, kinds.join(", ")),
     )];
+    if device.info().is_ok_and(|info| info.place_holder) {
+        rows.push((
+            "shared by",
+            "place-holder: perf's events wait while perfmon counts".to_owned(),
+        ));
+    }
     rows.push((
         "TSC",
         match device.timestamp() {

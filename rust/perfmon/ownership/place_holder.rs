@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The place-holders, which keep Linux perf off counters that can't be reserved. `sys/hold.c` explains them.
+//!
+//! A CPU that is counted on has one while the counters are [reserved](super::Ownership::is_reserved), and for a moment
+//! longer. perf makes and ends its events under mutexes of its own, so that is done by kernel threads and by those of
+//! the CPUs' hotplug: a program would do it at its own priority, and keep all others from their counters that long. They
+//! take the lock of this file, and under it [`OWNERSHIP`].
+
+use super::{Refusal, OWNERSHIP};
+use crate::{
+    cpu, pmu,
+    sys::{error::to_result, ffi, kernel_thread},
+};
+use kernel::{bindings, cpu::CpuId, prelude::*, sync::global_lock};
+
+global_lock! {
+    // SAFETY: `PlaceHolders::new` initializes it, before there are CPUs that are counted on.
+    pub(crate) unsafe(uninit) static PLACE_HOLDERS: Mutex<AllHeld> = AllHeld(false);
+}
+
+/// The state of all place-holders: `true` if each CPU that is counted on has its own.
+pub(crate) struct AllHeld(bool);
+
+/// The place-holders in the module's life.
+///
+/// # Invariants
+///
+/// [`PLACE_HOLDERS`] is initialized.
+pub(crate) struct PlaceHolders(());
+
+impl PlaceHolders {
+    /// Prepares for place-holders.
+    ///
+    /// # Safety
+    ///
+    /// To be called once in the module's life, before CPUs are counted on. The result is dropped after the last owner
+    /// of a counter has gone.
+    pub(crate) unsafe fn new() -> Self {
+        // SAFETY: The caller calls this once, before there are CPUs that are counted on.
+        unsafe { PLACE_HOLDERS.init() };
+        // INVARIANT: Just initialized.
+        Self(())
+    }
+}
+
+impl Drop for PlaceHolders {
+    fn drop(&mut self) {
+        wait();
+    }
+}
+
+/// A value of this type exists while the counters are reserved by place-holders.
+pub(super) struct Held(());
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        // SAFETY: `PlaceHolders::drop` waits for the function before the module goes.
+        unsafe { ffi::perfmon_unhold_soon(Some(end_if_unused)) };
+    }
+}
+
+/// Waits until the place-holders have gone whose counters have just been released, so that perf has them when a
+/// program's call returns. Sleeps.
+pub(crate) fn wait() {
+    // SAFETY: The function has no preconditions but a caller that may sleep.
+    unsafe { ffi::perfmon_unhold_wait() };
+}
+
+/// Reserves the counters with place-holders, with this general counter, for a caller that cleans the CPUs then.
+///
+/// # Errors
+///
+/// What perf uses.
+pub(super) fn begin_cleaning(counter: u8) -> Result<(), Refusal> {
+    // perf would lose the counters, and its users see no more than a count that does not grow. Asked for by the caller,
+    // whose own events count while it runs.
+    let counting = OWNERSHIP.lock().counting_msr();
+    if let Some(msr) = counting {
+        return Err(Refusal::Counting(msr));
+    }
+    let mut result = Ok(());
+    kernel_thread::call(|| {
+        let mut all_held = PLACE_HOLDERS.lock();
+        result = all_held.hold(counter);
+        if result.is_ok() {
+            // Before the lock is released: until then, none of them ends.
+            OWNERSHIP.lock().begin_cleaning_held(Held(()));
+        }
+    });
+    result
+}
+
+/// Ends the place-holders, unless the counters are reserved again.
+///
+/// # Safety
+///
+/// To be called by a task that may sleep.
+unsafe extern "C" fn end_if_unused() {
+    let mut all_held = PLACE_HOLDERS.lock();
+    if !OWNERSHIP.lock().is_reserved() {
+        all_held.end();
+    }
+}
+
+impl AllHeld {
+    /// Makes the place-holders that are missing.
+    ///
+    /// # Errors
+    ///
+    /// What perf uses: then there are no place-holders.
+    fn hold(&mut self, counter: u8) -> Result<(), Refusal> {
+        self.0 = true;
+        for cpu in cpu::ids() {
+            // CPUs come and go under the lock of this file.
+            let is_counted = OWNERSHIP.lock().cpus().is_counted(cpu);
+            if is_counted {
+                if let Err(refusal) = hold_cpu(cpu, counter) {
+                    self.end();
+                    return Err(refusal);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends all place-holders.
+    fn end(&mut self) {
+        self.0 = false;
+        cpu::ids().for_each(|cpu| self.remove(cpu));
+    }
+
+    /// Makes the place-holder of a CPU that has come online, if the others have theirs.
+    ///
+    /// # Errors
+    ///
+    /// What perf uses.
+    pub(crate) fn add(&mut self, cpu: CpuId) -> Result<(), Refusal> {
+        match pmu::common().place_holder {
+            Some(counter) if self.0 => hold_cpu(cpu, counter),
+            _ => Ok(()),
+        }
+    }
+
+    /// Ends the place-holder of a CPU, if it has one.
+    pub(crate) fn remove(&mut self, cpu: CpuId) {
+        // SAFETY: The number is that of a CPU, the caller may sleep, and the lock makes it the only one.
+        unsafe { ffi::perfmon_unhold(cpu.as_u32()) };
+    }
+}
+
+/// Makes the place-holder of a CPU that is counted on, for the holder of the lock.
+///
+/// # Errors
+///
+/// What perf uses.
+fn hold_cpu(cpu: CpuId, counter: u8) -> Result<(), Refusal> {
+    // SAFETY: The CPU is online: the lock keeps it from going offline. The caller may sleep and is the only one.
+    let held = to_result(unsafe { ffi::perfmon_hold(cpu.as_u32(), counter.into()) });
+    held.map_err(|error| match -error.to_errno() as u32 {
+        bindings::EBUSY => Refusal::Pinned(cpu),
+        bindings::EOPNOTSUPP => Refusal::VirtualMachine,
+        _ => Refusal::Other(error),
+    })
+}

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Place-holders: events of perf's that count nothing, and keep all others off a CPU.
+ *
+ * perf gives a CPU to the pinned events of the CPU before any others, and while an
+ * exclusive one has it, to no other event of the same PMU. So the counters that a
+ * place-holder does not take are free for the module. perf still turns all counters off
+ * for moments, by the global control register, when other events come and go: in the
+ * kernel, with interrupts off, and never while a program runs.
+ *
+ * An event that is pinned to the CPU, too, and was there before goes first when it is
+ * enabled. The place-holder is in error then, and stays so.
+ */
+#include <linux/err.h>
+#include <linux/percpu.h>
+#include <linux/perf_event.h>
+#include <linux/workqueue.h>
+
+#include "perfmon_shim.h"
+
+static DEFINE_PER_CPU(struct perf_event *, holder);
+
+static bool is_active(const struct perf_event *event, int counter)
+{
+	return READ_ONCE(event->state) == PERF_EVENT_STATE_ACTIVE &&
+	       READ_ONCE(event->hw.idx) == counter;
+}
+
+static int hold(unsigned int cpu, int counter)
+{
+	/* Branches have no counter of their own, which the module could not do without. */
+	struct perf_event_attr attr = {
+		.type = PERF_TYPE_HARDWARE,
+		.size = sizeof(attr),
+		.config = PERF_COUNT_HW_BRANCH_INSTRUCTIONS,
+		.disabled = 1,
+		.pinned = 1,
+		.exclusive = 1,
+		.exclude_user = 1,
+		.exclude_kernel = 1,
+		.exclude_hv = 1,
+	};
+	struct perf_event *event;
+
+	event = perf_event_create_kernel_counter(&attr, cpu, NULL, NULL, NULL);
+	if (IS_ERR(event))
+		return PTR_ERR(event);
+	/* perf first tries the counter that an event had the last time. */
+	event->hw.idx = counter;
+	perf_event_enable(event);
+	if (!is_active(event, counter)) {
+		perf_event_release_kernel(event);
+		return -EBUSY;
+	}
+	per_cpu(holder, cpu) = event;
+	return 0;
+}
+
+int perfmon_hold(unsigned int cpu, unsigned int counter)
+{
+	struct perf_event *event = per_cpu(holder, cpu);
+
+	if (event && is_active(event, counter))
+		return 0;
+	perfmon_unhold(cpu);
+	return hold(cpu, counter);
+}
+
+void perfmon_unhold(unsigned int cpu)
+{
+	struct perf_event *event = per_cpu(holder, cpu);
+
+	per_cpu(holder, cpu) = NULL;
+	if (event)
+		perf_event_release_kernel(event);
+}
+
+bool perfmon_holds_here(unsigned int counter)
+{
+	struct perf_event *event = raw_cpu_read(holder);
+
+	return event && is_active(event, counter);
+}
+
+static void (*unhold)(void);
+
+static void work_unhold(struct work_struct *work)
+{
+	unhold();
+}
+
+static DECLARE_WORK(unhold_work, work_unhold);
+
+void perfmon_unhold_soon(void (*f)(void))
+{
+	unhold = f;
+	queue_work(system_dfl_wq, &unhold_work);
+}
+
+void perfmon_unhold_wait(void)
+{
+	flush_work(&unhold_work);
+}
