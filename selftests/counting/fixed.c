@@ -12,6 +12,7 @@
 #include "fixture.h"
 #include "idle.h"
 #include "loop.h"
+#include "module.h"
 #include "msr.h"
 #include "perf.h"
 
@@ -200,11 +201,11 @@ TEST_F(fixed, fixed_counter_and_perf_exclude_each_other)
 	int perf;
 
 	ASSERT_EQ(0, pmc_setup(self->fd, PMC_FIXED(0), 0, PMCF_USR));
-	EXPECT_EQ(-EBUSY, perf_open_instructions());
+	EXPECT_EQ(-EBUSY, perf_try());
 	close(self->fd);
 	self->fd = open_device(_metadata, O_RDWR);
 
-	perf = perf_open_instructions();
+	perf = perf_hold_counters();
 	ASSERT_LE(0, perf);
 	EXPECT_EQ(-EBUSY, pmc_setup(self->fd, PMC_FIXED(0), 0, PMCF_USR));
 	close(perf);
@@ -224,6 +225,9 @@ TEST_F(fixed, setup_leaves_bits_of_other_counters)
 
 	if (self->p.max_num_fixed_events < 2)
 		SKIP(return, "this CPU has one fixed counter");
+	/* A counter that runs is perf's then. */
+	if (module_has_place_holder())
+		return;
 	ASSERT_EQ(0, cpus_online(&cpus));
 	for_each_cpu_in(cpu, &cpus)
 		ASSERT_EQ(0, msr_write(cpu, MSR_IA32_FIXED_CTR_CTRL, neighbour));

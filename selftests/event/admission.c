@@ -312,7 +312,7 @@ TEST_F(admission, each_counter_has_one_owner)
 
 	/* All are taken: what else is refused. */
 	EXPECT_EQ(-EBUSY, pmc_setup(self->device, 2, EVENT_INSTRUCTIONS, PMCF_USR));
-	EXPECT_EQ(-EBUSY, perf_open_instructions());
+	EXPECT_EQ(-EBUSY, perf_try());
 	ASSERT_EQ(0, trace_stop(&self->trace));
 	expect_owner(_metadata, 1, PERFMON_OWNER_NONE, 0, 0);
 	self->fd[self->opened] = open_event(BRANCHES, 0, -1);
@@ -349,7 +349,7 @@ TEST_F(admission, owner_is_the_process_that_asked)
 
 TEST_F(admission, perf_has_all_or_nothing)
 {
-	int perf = perf_open_instructions(), i;
+	int perf = perf_hold_counters(), i;
 
 	ASSERT_LE(0, perf);
 	EXPECT_EQ(-EBUSY, open_event(BRANCHES, 0, -1));
@@ -359,11 +359,9 @@ TEST_F(admission, perf_has_all_or_nothing)
 	self->fd[0] = open_event(BRANCHES, 0, -1);
 	ASSERT_LE(0, self->fd[0]);
 	self->opened = 1;
-	EXPECT_EQ(-EBUSY, perf_open_instructions());
+	EXPECT_EQ(-EBUSY, perf_try());
 	close_all(self);
-	perf = perf_open_instructions();
-	EXPECT_LE(0, perf);
-	close(perf);
+	EXPECT_EQ(0, perf_try());
 }
 
 /* The loop in the middle of all three; each counts the calls that are within it. */

@@ -155,9 +155,12 @@ interrupt_when() {
 	return $ktap_status
 }
 
-# load_module: loads the module as the machine did, with no limit of what samples take
+# load_module: loads the module as the machine did, with no limit of what samples take, and
+# with the parameters on the kernel's command line
 load_module() {
-	insmod /lib/modules/perfmon.ko perf_event_max_sample_rate=0 perf_cpu_time_max_percent=0
+	# shellcheck disable=SC2046 # words
+	insmod /lib/modules/perfmon.ko perf_event_max_sample_rate=0 perf_cpu_time_max_percent=0 \
+		$(tr ' ' '\n' </proc/cmdline | sed -n 's/^perfmon\.//p')
 }
 
 # lift_perf_limits: Linux's perf has no limit of samples: an emulated CPU may take long for

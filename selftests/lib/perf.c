@@ -18,6 +18,8 @@ static int perf_open(struct perf_event_attr attr, int pid, int cpu)
 	attr.disabled = 1;
 	attr.exclude_kernel = 1;
 	attr.exclude_hv = 1;
+	attr.read_format = PERF_FORMAT_TOTAL_TIME_ENABLED |
+			   PERF_FORMAT_TOTAL_TIME_RUNNING;
 	fd = syscall(SYS_perf_event_open, &attr, pid, cpu, -1,
 		     PERF_FLAG_FD_CLOEXEC);
 	return fd < 0 ? -errno : fd;
@@ -67,16 +69,31 @@ int perf_open_cpu_samples(int cpu)
 
 long long perf_count_loop(int fd, unsigned long n)
 {
-	__u64 value;
+	struct {
+		__u64 value;
+		__u64 enabled;
+		__u64 running;
+	} count;
 
 	if (ioctl(fd, PERF_EVENT_IOC_ENABLE, 0))
 		return -errno;
 	loop(n);
 	if (ioctl(fd, PERF_EVENT_IOC_DISABLE, 0))
 		return -errno;
-	if (read(fd, &value, sizeof(value)) != sizeof(value))
+	if (read(fd, &count, sizeof(count)) != sizeof(count))
 		return -errno;
-	return value;
+	return count.running == count.enabled ? (long long)count.value : -EBUSY;
+}
+
+int perf_hold_counters(void)
+{
+	int fd = perf_open_instructions();
+
+	if (fd >= 0 && ioctl(fd, PERF_EVENT_IOC_ENABLE, 0)) {
+		close(fd);
+		return -errno;
+	}
+	return fd;
 }
 
 long long perf_count_loop_once(unsigned long n)
@@ -89,6 +106,13 @@ long long perf_count_loop_once(unsigned long n)
 	value = perf_count_loop(fd, n);
 	close(fd);
 	return value;
+}
+
+int perf_try(void)
+{
+	long long count = perf_count_loop_once(1000);
+
+	return count < 0 ? (int)count : 0;
 }
 
 int perf_lift_limits(void)

@@ -14,6 +14,18 @@
  */
 int perf_open_instructions(void);
 
+/*
+ * The same, enabled: it counts while the thread runs, and so perf has the counters. A
+ * place-holder takes them from an event that does not count.
+ */
+int perf_hold_counters(void);
+
+/*
+ * Lets perf count a short loop: 0, or a negative errno; -EBUSY if it is refused, or if
+ * its event waits for a place-holder.
+ */
+int perf_try(void);
+
 /* The same for all that runs on CPU @cpu, with an interrupt each @period. */
 int perf_open_sampling(int cpu, unsigned int period);
 
@@ -29,7 +41,8 @@ int perf_open_cpu_samples(int cpu);
 /**
  * perf_count_loop() - enable the event, execute loop(@n), disable it
  *
- * Return: what the event counted since it was opened, or a negative errno.
+ * Return: what the event counted since it was opened, or a negative errno: -EBUSY if
+ * it had no counter all the time.
  */
 long long perf_count_loop(int fd, unsigned long n);
 

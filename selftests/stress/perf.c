@@ -84,6 +84,8 @@ static int sample_on_a_cpu(struct rng *r)
 		return fd;
 	value = perf_count_loop(fd, n);
 	close(fd);
+	if (value < 0)
+		return value;
 	return value >= (long long)(LOOP_INSNS * n);
 }
 

@@ -6,7 +6,10 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
+
+#include <linux/perf_event.h>
 
 #include "cpu.h"
 #include "device.h"
@@ -227,13 +230,14 @@ TEST_F(with_counting, start_is_refused_while_perf_counts)
 	struct perfmon_config c = events(1, 1009);
 	struct kmsg_lines lines;
 	struct trace_sums sums;
-	int perf = perf_open_instructions();
+	int perf = perf_hold_counters();
 	long long counted;
 
 	ASSERT_LE(0, perf);
 	ASSERT_EQ(0, trace_stage(&self->trace, &c));
 	EXPECT_EQ(-EBUSY, trace_start(&self->trace));
 	EXPECT_EQ(-EBUSY, trace_start(&self->trace));
+	ASSERT_EQ(0, ioctl(perf, PERF_EVENT_IOC_RESET, 0));
 	counted = perf_count_loop(perf, N);
 	EXPECT_LE((long long)(LOOP_INSNS * N), counted);
 	EXPECT_GE((long long)(LOOP_INSNS * N) + CALL_OVERHEAD, counted);
@@ -258,12 +262,10 @@ TEST_F(with_counting, perf_is_refused_while_a_trace_runs)
 
 	/* A trace that does not run has no counters. */
 	ASSERT_EQ(0, trace_stage(&self->trace, &c));
-	perf = perf_open_instructions();
-	EXPECT_LE(0, perf);
-	close(perf);
+	EXPECT_EQ(0, perf_try());
 
 	ASSERT_EQ(0, trace_start(&self->trace));
-	EXPECT_EQ(-EBUSY, perf_open_instructions());
+	EXPECT_EQ(-EBUSY, perf_try());
 	ASSERT_EQ(0, trace_stop(&self->trace));
 	perf = perf_open_instructions();
 	EXPECT_LE(0, perf);
@@ -274,7 +276,7 @@ TEST_F(with_counting, perf_is_refused_while_a_trace_runs)
 	ASSERT_EQ(0, pmc_setup(self->fd, 0, EVENT_INSTRUCTIONS, PMCF_USR));
 	ASSERT_EQ(0, trace_start(&self->trace));
 	ASSERT_EQ(0, trace_stop(&self->trace));
-	EXPECT_EQ(-EBUSY, perf_open_instructions());
+	EXPECT_EQ(-EBUSY, perf_try());
 }
 
 TEST_HARNESS_MAIN

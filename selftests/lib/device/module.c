@@ -8,6 +8,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "device.h"
 #include "module.h"
 
 char *module_read(size_t *size)
@@ -48,14 +49,39 @@ int module_load_file(const char *path, const char *parameters)
 	return err;
 }
 
+bool module_has_place_holder(void)
+{
+	struct perfmon_info info = { .features = 0 };
+	int fd = device_open(O_RDONLY);
+
+	if (fd < 0)
+		return false;
+	device_ioctl(fd, PERFMON_GET_INFO, &info);
+	close(fd);
+	return info.features & PERFMON_FEATURE_PLACE_HOLDER;
+}
+
+/* Returns whether the kernel's command line has this parameter of the module. */
+static bool is_given(const char *parameter)
+{
+	int fd = open("/proc/cmdline", O_RDONLY | O_CLOEXEC);
+	char line[4096] = "";
+
+	if (fd >= 0 && read(fd, line, sizeof(line) - 1) < 0)
+		line[0] = 0;
+	close(fd);
+	return strstr(line, parameter);
+}
+
 int module_load_with(const char *parameters)
 {
 	char all[256];
 
 	/* A parameter of a Rust module can't be set twice. */
-	snprintf(all, sizeof(all), "%s%s%s",
+	snprintf(all, sizeof(all), "%s%s%s%s",
 		 strstr(parameters, "max_sample_rate") ? "" : MODULE_ANY_RATE,
 		 strstr(parameters, "max_percent") ? "" : MODULE_ANY_TIME,
+		 is_given("perfmon.placeholder=1") ? "placeholder=1 " : "",
 		 parameters);
 	return module_load_file(MODULE_PATH, all);
 }

@@ -38,4 +38,10 @@ int module_reload(const char *parameters);
 
 bool module_loaded(void);
 
+/*
+ * Returns whether perf is kept off the counters by its own events, one on each CPU: then
+ * it is not refused, and what it opens waits.
+ */
+bool module_has_place_holder(void);
+
 #endif

@@ -2,6 +2,7 @@
 #include <errno.h>
 
 #include "cpu.h"
+#include "module.h"
 #include "msr.h"
 #include "snapshot.h"
 
@@ -88,8 +89,13 @@ int snapshot_disturb(const struct perfmon_properties *p, int cpu,
 
 	for (i = 0; i < p->max_num_programmable_events; i++)
 		s.select[i] = i == 1 ? LEFT_RUNNING : LEFT_SELECT + i;
-	s.global_ctrl &= ~GLOBAL_CTRL_PMC0;
 	s.lbr_select = LEFT_LBR_SELECT;
+	if (module_has_place_holder()) {
+		/* A counter that runs is perf's then, and perf writes the others. */
+		s.select[1] = LEFT_SELECT + 1;
+		return snapshot_write(p, cpu, &s);
+	}
+	s.global_ctrl &= ~GLOBAL_CTRL_PMC0;
 	s.lvtpc = LEFT_LVTPC;
 	return snapshot_write(p, cpu, &s);
 }
@@ -110,7 +116,8 @@ const char *snapshot_difference(const struct snapshot *before,
 	}
 	if (after->fixed_ctrl != before->fixed_ctrl)
 		return "the control of the fixed-function counters";
-	if (after->global_ctrl != before->global_ctrl)
+	/* With place-holders, perf writes all of it when one comes or goes. */
+	if (after->global_ctrl != before->global_ctrl && !module_has_place_holder())
 		return "the global control";
 	if (after->global_status != before->global_status)
 		return "the global status";

@@ -1,0 +1,263 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Where the kernel can't reserve the counters, an event of Linux perf's own keeps perf
+ * off each CPU. For a machine whose module has been loaded with placeholder=1.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <linux/perf_event.h>
+
+#include "cpu.h"
+#include "device.h"
+#include "fixture.h"
+#include "kmsg.h"
+#include "loop.h"
+#include "module.h"
+#include "trace.h"
+
+#define N	100000UL
+
+/* Turns between two tasks on one CPU, at each of which perf looks for events. */
+#define TURNS	1000
+
+/* So often that some overflows come while perf has turned the counters off. */
+#define RATE	211
+#define PAGES	256
+
+FIXTURE(place_holder)
+{
+	int cpu;
+	int fd;
+};
+
+FIXTURE_SETUP(place_holder)
+{
+	SKIP_WITHOUT_PMU();
+	ASSERT_TRUE(module_has_place_holder());
+	self->cpu = pin_to_first_cpu();
+	ASSERT_LE(0, self->cpu);
+	self->fd = open_device(_metadata, O_RDWR);
+}
+
+FIXTURE_TEARDOWN(place_holder)
+{
+	close(self->fd);
+}
+
+/* What read(2) returns of an event. */
+struct count {
+	__u64 value;
+	__u64 enabled;
+	__u64 running;
+};
+
+/* Opens an event of perf's: branches of this task, or of all that runs on a CPU. */
+static int open_branches(int cpu, bool pinned, bool disabled)
+{
+	struct perf_event_attr attr = {
+		.type = PERF_TYPE_HARDWARE,
+		.size = sizeof(attr),
+		.config = PERF_COUNT_HW_BRANCH_INSTRUCTIONS,
+		.read_format = PERF_FORMAT_TOTAL_TIME_ENABLED |
+			       PERF_FORMAT_TOTAL_TIME_RUNNING,
+		.pinned = pinned,
+		.disabled = disabled,
+	};
+
+	return syscall(SYS_perf_event_open, &attr, cpu < 0 ? 0 : -1, cpu, -1,
+		       PERF_FLAG_FD_CLOEXEC);
+}
+
+TEST_F(place_holder, an_event_that_waits_says_that_it_did_not_count)
+{
+	struct count count;
+	int perf;
+
+	ASSERT_EQ(0, pmc_setup(self->fd, 0, EVENT_INSTRUCTIONS, PMCF_USR));
+	perf = open_branches(-1, false, false);
+	ASSERT_LE(0, perf);
+	loop(N);
+	ASSERT_EQ((ssize_t)sizeof(count), read(perf, &count, sizeof(count)));
+	EXPECT_EQ(0ULL, count.value);
+	EXPECT_LT(0ULL, count.enabled);
+	EXPECT_EQ(0ULL, count.running);
+
+	/* It goes on when the counters are free. */
+	close(self->fd);
+	self->fd = open_device(_metadata, O_RDWR);
+	loop(N);
+	ASSERT_EQ((ssize_t)sizeof(count), read(perf, &count, sizeof(count)));
+	EXPECT_LE((__u64)N, count.value);
+	EXPECT_LT(0ULL, count.running);
+	close(perf);
+}
+
+TEST_F(place_holder, a_pinned_event_is_in_error)
+{
+	struct count count;
+	int perf;
+
+	ASSERT_EQ(0, pmc_setup(self->fd, 0, EVENT_INSTRUCTIONS, PMCF_USR));
+	perf = open_branches(self->cpu, true, false);
+	ASSERT_LE(0, perf);
+	/* As perf_event_open(2) has it: the end of the file. */
+	EXPECT_EQ(0, read(perf, &count, sizeof(count)));
+	close(perf);
+	ASSERT_EQ(0, pmc_count_loop(self->fd, 0, N));
+	EXPECT_LE((__s64)(LOOP_INSNS * N), pmc_value(self->fd, 0));
+}
+
+/* It counts on another CPU, or nothing: the registers of this one do not show it. */
+TEST_F(place_holder, a_pinned_event_that_was_first_keeps_the_counters)
+{
+	struct kmsg_lines lines;
+	int kmsg, perf;
+
+	close(self->fd);
+	kmsg = load_fresh_module(_metadata);
+	self->fd = open_device(_metadata, O_RDWR);
+	perf = open_branches(self->cpu, true, false);
+	ASSERT_LE(0, perf);
+	EXPECT_EQ(-EBUSY, pmc_setup(self->fd, 0, EVENT_INSTRUCTIONS, PMCF_USR));
+	ASSERT_EQ(0, kmsg_read_module(kmsg, &lines));
+	EXPECT_EQ(1, lines.count);
+	EXPECT_TRUE(kmsg_names_perf(lines.line[0])) {
+		TH_LOG("the log says: %s", lines.line[0]);
+	}
+	close(perf);
+	EXPECT_EQ(0, pmc_setup(self->fd, 0, EVENT_INSTRUCTIONS, PMCF_USR));
+	close(kmsg);
+}
+
+/* The one way to displace a place-holder; no count is told for what came then. */
+TEST_F(place_holder, an_event_that_is_pinned_before_and_enabled_later_is_told)
+{
+	/* perf takes the first counter: the registers of this one stay as they are. */
+	const int num = 3;
+	__s64 value;
+	int perf = open_branches(self->cpu, true, true);
+
+	ASSERT_LE(0, perf);
+	ASSERT_EQ(0, pmc_setup(self->fd, num, EVENT_INSTRUCTIONS, PMCF_USR));
+	ASSERT_EQ(0, pmc_start(self->fd, num));
+	loop(N);
+	ASSERT_EQ(0, pmc_read(self->fd, num, &value));
+	ASSERT_EQ(0, ioctl(perf, PERF_EVENT_IOC_ENABLE, 0));
+	EXPECT_EQ(-EIO, pmc_stop(self->fd, num));
+	EXPECT_EQ(-EIO, pmc_read(self->fd, num, &value));
+	close(perf);
+	close(self->fd);
+
+	/* The next place-holder has the CPU. */
+	self->fd = open_device(_metadata, O_RDWR);
+	ASSERT_EQ(0, pmc_setup(self->fd, 0, EVENT_INSTRUCTIONS, PMCF_USR));
+	ASSERT_EQ(0, pmc_count_loop(self->fd, 0, N));
+	EXPECT_LE((__s64)(LOOP_INSNS * N), pmc_value(self->fd, 0));
+}
+
+FIXTURE(beside_perf)
+{
+	int cpu;
+	int fd;
+	int there[2];		/* wakes the other task */
+	int back[2];		/* has its answer */
+	int perf[4];		/* events that wait */
+	pid_t other;
+};
+
+FIXTURE_SETUP(beside_perf)
+{
+	char c;
+	int i;
+
+	SKIP_WITHOUT_PMU();
+	ASSERT_TRUE(module_has_place_holder());
+	self->cpu = pin_to_first_cpu();
+	ASSERT_LE(0, self->cpu);
+	self->fd = open_device(_metadata, O_RDWR);
+	ASSERT_EQ(0, pmc_setup(self->fd, 0, EVENT_INSTRUCTIONS, PMCF_USR));
+	ASSERT_EQ(0, pipe(self->there));
+	ASSERT_EQ(0, pipe(self->back));
+	self->other = fork();
+	ASSERT_LE(0, self->other);
+	if (!self->other) {
+		/* Each turn perf gives the CPU to its event and takes it away. */
+		open_branches(-1, false, false);
+		while (read(self->there[0], &c, 1) == 1)
+			if (write(self->back[1], &c, 1) != 1)
+				break;
+		_exit(0);
+	}
+	/* Two of the CPU and two of this task, so that perf takes turns at its tick, too. */
+	for (i = 0; i < 4; i++) {
+		self->perf[i] = open_branches(i < 2 ? self->cpu : -1, false, false);
+		ASSERT_LE(0, self->perf[i]);
+	}
+}
+
+FIXTURE_TEARDOWN(beside_perf)
+{
+	int i;
+
+	kill(self->other, SIGKILL);
+	waitpid(self->other, NULL, 0);
+	for (i = 0; i < 4; i++)
+		close(self->perf[i]);
+	close(self->fd);
+}
+
+static int take_turns(const FIXTURE_DATA(beside_perf) *self, int turns)
+{
+	char c = 0;
+
+	while (turns--)
+		if (write(self->there[1], &c, 1) != 1 ||
+		    read(self->back[0], &c, 1) != 1)
+			return -EPIPE;
+	return 0;
+}
+
+/* perf turns the counters off while the kernel switches tasks, and never in a program. */
+TEST_F(beside_perf, counts_of_user_mode_are_exact)
+{
+	__s64 of_two, of_four, none;
+
+	ASSERT_EQ(0, pmc_start(self->fd, 0));
+	ASSERT_EQ(0, take_turns(self, 10));
+	ASSERT_EQ(0, pmc_read(self->fd, 0, &none));
+	ASSERT_EQ(0, take_turns(self, TURNS));
+	ASSERT_EQ(0, pmc_read(self->fd, 0, &of_two));
+	ASSERT_EQ(0, take_turns(self, 2 * TURNS));
+	ASSERT_EQ(0, pmc_read(self->fd, 0, &of_four));
+	EXPECT_EQ(0, pmc_stop(self->fd, 0));
+	/* What is not proportional to the turns are the ends of read() and take_turns(). */
+	EXPECT_LE(-200, (of_four - of_two) - 2 * (of_two - none));
+	EXPECT_GE(200, (of_four - of_two) - 2 * (of_two - none));
+}
+
+/* Some overflows come while perf has turned the counters off: nothing is lost by that. */
+TEST_F(beside_perf, samples_of_user_mode_are_not_lost)
+{
+	struct perfmon_config config = one_event(INSTRUCTIONS, RATE, FLAG_USER);
+	struct trace_sums sums;
+	struct trace t;
+
+	ASSERT_EQ(0, trace_alloc(&t, self->fd, PAGES));
+	ASSERT_EQ(0, trace_stage(&t, &config));
+	ASSERT_EQ(0, trace_start(&t));
+	ASSERT_EQ(0, take_turns(self, TURNS));
+	EXPECT_EQ(0, trace_stop(&t));
+	EXPECT_EQ(0U, t.buffer[self->cpu]->flags);
+	EXPECT_STREQ("", trace_sum(&t, self->cpu, &sums));
+	EXPECT_LT(0ULL, sums.event[0].total);
+	ASSERT_EQ(0, trace_free(&t));
+}
+
+TEST_HARNESS_MAIN
