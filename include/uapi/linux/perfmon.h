@@ -362,6 +362,8 @@ typedef struct perfmon_properties perfmon_ioctl_properties_t;
  * event of its own on each CPU, the place-holder. It is not refused: its events wait.
  */
 #define PERFMON_FEATURE_PLACE_HOLDER		(1ULL << 1)
+/* In perfmon_info.features: events have records of what programs map. */
+#define PERFMON_FEATURE_MAPPINGS		(1ULL << 2)
 
 /**
  * struct perfmon_info - more properties, an extension

@@ -5,7 +5,7 @@ use super::{
     attach::{detach, miss_where_refused, refresh_everywhere},
     context::Held,
     event::Event,
-    group, hooks, mapping, output, record,
+    group, hooks, mapping, mappings, output, record,
     resources::{max_sample_rate, release},
     slot::{self, EventCount, Slot, Slots},
 };
@@ -163,12 +163,13 @@ impl Descriptor for Event {
         );
         seq_print!(
             file,
-            "inherit:\t{}\npinned:\t{}\nexclusive:\t{}\nenabled:\t{}\nleft:\t{}\n",
+            "inherit:\t{}\npinned:\t{}\nexclusive:\t{}\nenabled:\t{}\nleft:\t{}\nmmap:\t{}\n",
             u8::from(self.config.inherit),
             u8::from(self.config.pinned),
             u8::from(self.config.exclusive),
             u8::from(self.state().is_enabled(u64::MAX)),
             self.left_tasks(),
+            u8::from(mappings::are_recorded(self)),
         );
     }
 
@@ -180,7 +181,7 @@ impl Descriptor for Event {
         wait_for_release();
         record::end(&this);
         if this.target.follows_tasks(&this.config) {
-            hooks::end();
+            hooks::end(this.config.sampling.mappings.are_wanted());
         }
         output::free(&this);
         this.sampler.alarm.wait.sync();

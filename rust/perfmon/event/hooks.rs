@@ -4,7 +4,7 @@
 //! They are registered and unregistered by kernel threads. That takes long, since the kernel waits for all CPUs; a program
 //! would do it at its own priority, and keep all others from their first event that long.
 
-use super::{life, slow_switch::SLOW_SWITCH_USERS, switch, table};
+use super::{life, mappings, slow_switch::SLOW_SWITCH_USERS, switch, table};
 use crate::sys::{ffi, kernel_thread, tracepoint::Probe};
 use core::sync::atomic::{
     AtomicU32,
@@ -88,21 +88,40 @@ pub(super) unsafe fn init() {
     unsafe { HOOKS.init() };
     // SAFETY: The caller calls this once, before there can be events.
     unsafe { table::init() };
+    // SAFETY: The caller calls this once, before there can be events.
+    unsafe { mappings::init() };
 }
 
-/// Follows tasks, for one more event, until [`end`]. Sleeps.
+/// Follows tasks, for one more event, until [`end`], and learns what programs map if `with_mappings`. Sleeps.
 ///
 /// # Errors
 ///
 /// ENOMEM. ENOENT if this kernel lacks a tracepoint.
-pub(super) fn begin() -> Result {
+pub(super) fn begin(with_mappings: bool) -> Result {
+    mappings::begin(with_mappings)?;
     // If they are unregistered between the two, once more.
     while !begin_if_registered() {
-        let mut result = Ok(());
-        kernel_thread::call(|| result = register());
-        result?;
+        let mut registered = Ok(());
+        kernel_thread::call(|| registered = register());
+        if registered.is_err() {
+            end_mappings(with_mappings);
+            return registered;
+        }
     }
     Ok(())
+}
+
+/// Ends what an event has learnt of mappings.
+fn end_mappings(with_mappings: bool) {
+    if mappings::end(with_mappings) {
+        unregister_later();
+    }
+}
+
+/// Unregisters in a second what is not used then.
+fn unregister_later() {
+    // SAFETY: `finish` comes before the function goes.
+    unsafe { ffi::perfmon_later(Some(unregister_if_unused)) };
 }
 
 /// Adds an event, if the functions are registered.
@@ -115,10 +134,10 @@ fn begin_if_registered() -> bool {
 ///
 /// After the last one the functions stay registered for a second: to register them again soon would take long,
 /// since the kernel waits for all CPUs.
-pub(super) fn end() {
+pub(super) fn end(with_mappings: bool) {
+    end_mappings(with_mappings);
     if USERS.fetch_sub(1, AcqRel) == 2 {
-        // SAFETY: `finish` comes before the function goes.
-        unsafe { ffi::perfmon_later(Some(unregister_if_unused)) };
+        unregister_later();
     }
 }
 
@@ -142,9 +161,9 @@ fn register() -> Result {
 ///
 /// To be called by a task that may sleep.
 unsafe extern "C" fn unregister_if_unused() {
+    mappings::unregister_if_unused();
     if !try_unregister() {
-        // SAFETY: `finish` comes before the function goes.
-        unsafe { ffi::perfmon_later(Some(unregister_if_unused)) };
+        unregister_later();
     }
 }
 
@@ -173,6 +192,7 @@ fn try_unregister() -> bool {
 pub(super) fn finish() {
     // SAFETY: The module's end is a task without locks, so it may sleep.
     unsafe { ffi::perfmon_later_cancel() };
+    mappings::unregister_if_unused();
     while !try_unregister() {
         fsleep(Delta::from_millis(10));
     }

@@ -136,24 +136,34 @@ pub(super) unsafe extern "C" fn on_exec(
     // task any more.
     fence(SeqCst);
     // SAFETY: The tracepoint gives the program that is executed.
-    let private = unsafe { ffi::perfmon_exec_is_private(binprm) };
-    if private {
+    if unsafe { exec_is_private(binprm) } {
         with_own(|_, slots| slots.iter().for_each(|slot| slot.event().leave_task()));
         end_own();
     } else {
-        with_own(|here, slots| {
-            slots.iter_mut().for_each(slot::Slot::enable_on_exec);
-            slot::discard_calls(here, slots);
-            if let Some(here) = here {
-                slot::refresh(here, slots, timestamp());
-            }
-        });
-        miss_current(irqs_off().here());
+        with_own(|_, slots| slots.shows_new_program = false);
     }
-    let mut name = [0; 2];
-    // SAFETY: There is room for 16 bytes.
-    unsafe { ffi::perfmon_own_name(name.as_mut_ptr().cast()) };
-    record::write_current(&Change::Name(name, true));
+}
+
+/// Returns whether events have to leave the current task, which begins to execute this program.
+///
+/// # Safety
+///
+/// The credentials of the program are the task's by now.
+pub(super) unsafe fn exec_is_private(binprm: *mut bindings::linux_binprm) -> bool {
+    // SAFETY: The caller has the program that is executed.
+    unsafe { ffi::perfmon_exec_is_private(binprm) }
+}
+
+/// The current task begins to execute a program, and nothing of it is mapped yet: enables the events that wait for that.
+fn enable_on_exec() {
+    with_own(|here, slots| {
+        slots.iter_mut().for_each(slot::Slot::enable_on_exec);
+        slot::discard_calls(here, slots);
+        if let Some(here) = here {
+            slot::refresh(here, slots, timestamp());
+        }
+    });
+    miss_current(irqs_off().here());
 }
 
 /// The tracepoint `sched_process_exit`: the current task executes no program any more.
@@ -182,16 +192,20 @@ pub(super) unsafe extern "C" fn on_rename(
     task: *mut bindings::task_struct,
     name: *const c_char,
 ) {
-    // Another task may write the name: then this one runs elsewhere, if at all. `on_exec` records the name that an exec
-    // gives, since the exec may enable events.
-    // SAFETY: The tracepoint gives the task.
-    if task != Task::current_raw() || unsafe { ffi::perfmon_task_executes(task) } {
+    // Another task may write the name: then this one runs elsewhere, if at all.
+    if task != Task::current_raw() {
         return;
+    }
+    // SAFETY: The tracepoint gives the task.
+    let by_exec = unsafe { ffi::perfmon_task_executes(task) };
+    if by_exec {
+        // At the same place as perf, and before the name: readers find that in front of what the program maps.
+        enable_on_exec();
     }
     let mut copy = [0; 2];
     // SAFETY: The tracepoint gives a name that ends with 0; there is room for 16 bytes.
     unsafe { ffi::perfmon_copy_name(name, copy.as_mut_ptr().cast()) };
-    record::write_current(&Change::Name(copy, false));
+    record::write_current(&Change::Name(copy, by_exec));
 }
 
 /// Takes all events from the current task, and records what it has counted. The context is gone then.

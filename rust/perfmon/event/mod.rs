@@ -39,6 +39,7 @@ mod group;
 mod hooks;
 mod life;
 mod mapping;
+mod mappings;
 mod members;
 mod memory;
 mod open;

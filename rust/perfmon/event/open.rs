@@ -126,15 +126,16 @@ fn create(
         joining = Some(Joining::begin(leader)?);
     }
     let follows = target.follows_tasks(&config);
+    let with_mappings = config.sampling.mappings.are_wanted();
     if follows {
-        hooks::begin()?;
+        hooks::begin(with_mappings)?;
     }
     let id = LAST_ID.fetch_add(1, Relaxed) + 1;
     let event = match new_attached(config, target, leader, id) {
         Ok(event) => event,
         Err(error) => {
             if follows {
-                hooks::end();
+                hooks::end(with_mappings);
             }
             return Err(error);
         }

@@ -29,7 +29,7 @@ pub(super) fn end(event: &Event) {
 }
 
 /// Records a change of the current task, for its own events and those of its CPU.
-pub(super) fn write_current(change: &Change) {
+pub(super) fn write_current(change: &Change<'_>) {
     let irqs_off = irqs_off();
     let here = irqs_off.here();
     let task = Task::current_raw();
@@ -46,7 +46,7 @@ pub(super) fn write_current(change: &Change) {
 #[inline(never)]
 pub(super) fn write_switch(
     here: ThisCpu<'_>,
-    change: &Change,
+    change: &Change<'_>,
     task: *mut bindings::task_struct,
     other: *mut bindings::task_struct,
 ) {
@@ -60,10 +60,10 @@ pub(super) fn write_switch(
 
 /// Records a change of `task` for those of the slots whose windows are open. `other` is the task that it changes places
 /// with, if that is to be told.
-fn write_to(
+pub(super) fn write_to(
     here: ThisCpu<'_>,
     slots: &Slots,
-    change: &Change,
+    change: &Change<'_>,
     task: *mut bindings::task_struct,
     other: Option<*mut bindings::task_struct>,
 ) {

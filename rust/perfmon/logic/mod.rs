@@ -27,6 +27,7 @@ pub mod extend64;
 pub mod hardware_events;
 pub mod lbr;
 pub mod load_limit;
+pub mod mapping;
 pub mod plan;
 pub mod pmu;
 pub mod publish;

@@ -5,6 +5,7 @@ use super::branches::BranchStack;
 use super::event_attr::{
     InvalidAttr, PerfEventAttr, PERF_SAMPLE_BRANCH_STACK, PERF_SAMPLE_CALLCHAIN,
 };
+use super::mapping::MappingRecords;
 use super::read_format::ReadFormat;
 use super::sample_format::SampleFormat;
 
@@ -88,6 +89,8 @@ pub struct Sampling {
     pub task: bool,
     /// Context switches are recorded.
     pub switch: bool,
+    /// What programs map is recorded.
+    pub mappings: MappingRecords,
 }
 
 impl Trigger {
@@ -192,6 +195,7 @@ impl Sampling {
             comm: attr.has(PerfEventAttr::COMM),
             task: attr.has(PerfEventAttr::TASK),
             switch: attr.has(PerfEventAttr::CONTEXT_SWITCH),
+            mappings: MappingRecords::new(attr),
         })
     }
 
@@ -216,7 +220,7 @@ impl Sampling {
     /// Returns whether something is recorded that happens to tasks.
     #[must_use]
     pub const fn follows_tasks(&self) -> bool {
-        self.comm || self.task || self.switch
+        self.comm || self.task || self.switch || self.mappings.are_wanted()
     }
 }
 

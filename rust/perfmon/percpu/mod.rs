@@ -39,6 +39,7 @@ use crate::{
     cpu::{self, Areas, ThisCpu},
     logic::{
         counter::{CounterId, MAX_COUNTERS},
+        mapping::NAME_WORDS,
         pmu::Pmu,
     },
 };
@@ -102,6 +103,8 @@ pub(crate) struct PerCpu {
     counts: SampledCounts,
     /// The branch records, and how they are used.
     pub(crate) branches: BranchState,
+    /// The name of what a program has just mapped here, for [`crate::event`].
+    pub(crate) mapping_name: Scratch<NAME_WORDS>,
     /// The part of a trace on this CPU.
     pub(crate) trace: CpuTrace,
     /// The data of each counter, by [`CounterId::index`].

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Records of what happens to tasks: new names, beginnings, ends and switches. They are written by the task itself, with
-//! interrupts off.
+//! Records of what happens to tasks: new names, beginnings, ends, switches and mappings. They are written by the task itself,
+//! with interrupts off.
 
 use super::Sampler;
-use crate::sys::ffi;
+use crate::{logic::mapping::Mapping, sys::ffi};
 use kernel::bindings;
 
 /// `PERF_RECORD_*` that are written here.
@@ -28,7 +28,7 @@ mod misc {
 
 /// What happens to a task.
 #[derive(Clone, Copy)]
-pub(crate) enum Change {
+pub(crate) enum Change<'a> {
     /// The task gets a name, of 16 bytes (`TASK_COMM_LEN`); by an exec or not.
     Name([u64; 2], bool),
     /// The task has made another one.
@@ -39,6 +39,8 @@ pub(crate) enum Change {
     SwitchIn,
     /// The task ceases to run; it is ready to run on or not.
     SwitchOut(bool),
+    /// The task has mapped something, which has a name of so many words.
+    Map(&'a Mapping, &'a [u64]),
 }
 
 /// The other task of a switch, for an event of a CPU.
@@ -56,11 +58,12 @@ impl Sampler {
 
     /// Returns whether the event records such changes.
     #[inline(always)]
-    pub(crate) fn records(&self, change: &Change) -> bool {
+    pub(crate) fn records(&self, change: &Change<'_>) -> bool {
         match change {
             Change::Name(..) => self.sampling.comm,
             Change::Begin(_) | Change::End => self.sampling.task,
             Change::SwitchIn | Change::SwitchOut(_) => self.sampling.switch,
+            Change::Map(mapping, _) => self.sampling.mappings.have(mapping.is_executable()),
         }
     }
 
@@ -69,7 +72,7 @@ impl Sampler {
     #[inline(never)]
     pub(crate) fn record(
         &self,
-        change: &Change,
+        change: &Change<'_>,
         task: *mut bindings::task_struct,
         other: Other,
         cpu: u32,
@@ -110,6 +113,10 @@ impl Sampler {
                         self.write(kind::SWITCH_CPU_WIDE, misc, &[&words], &moment);
                     }
                 }
+            }
+            Change::Map(mapping, name) => {
+                let record = self.sampling.mappings.record(ids, mapping);
+                self.write(record.kind, record.misc, &[record.words(), name], &moment);
             }
         }
     }

@@ -43,6 +43,42 @@ const _: () = {
     ["Offset of field: perfmon_charge::mm_pages"]
         [::core::mem::offset_of!(perfmon_charge, mm_pages) - 24usize];
 };
+#[doc = " What a program has mapped, as perf's records describe it, without its name."]
+#[repr(C)]
+pub struct perfmon_mapping {
+    pub start: u64,
+    pub size: u64,
+    pub offset: u64,
+    pub major: u32,
+    pub minor: u32,
+    pub inode: u64,
+    pub generation: u64,
+    pub protection: u32,
+    pub flags: u32,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of perfmon_mapping"][::core::mem::size_of::<perfmon_mapping>() - 56usize];
+    ["Alignment of perfmon_mapping"][::core::mem::align_of::<perfmon_mapping>() - 8usize];
+    ["Offset of field: perfmon_mapping::start"]
+        [::core::mem::offset_of!(perfmon_mapping, start) - 0usize];
+    ["Offset of field: perfmon_mapping::size"]
+        [::core::mem::offset_of!(perfmon_mapping, size) - 8usize];
+    ["Offset of field: perfmon_mapping::offset"]
+        [::core::mem::offset_of!(perfmon_mapping, offset) - 16usize];
+    ["Offset of field: perfmon_mapping::major"]
+        [::core::mem::offset_of!(perfmon_mapping, major) - 24usize];
+    ["Offset of field: perfmon_mapping::minor"]
+        [::core::mem::offset_of!(perfmon_mapping, minor) - 28usize];
+    ["Offset of field: perfmon_mapping::inode"]
+        [::core::mem::offset_of!(perfmon_mapping, inode) - 32usize];
+    ["Offset of field: perfmon_mapping::generation"]
+        [::core::mem::offset_of!(perfmon_mapping, generation) - 40usize];
+    ["Offset of field: perfmon_mapping::protection"]
+        [::core::mem::offset_of!(perfmon_mapping, protection) - 48usize];
+    ["Offset of field: perfmon_mapping::flags"]
+        [::core::mem::offset_of!(perfmon_mapping, flags) - 52usize];
+};
 unsafe extern "C" {
     #[doc = " Allocates an area of per-CPU memory for each possible CPU, all bytes zero.\n -ENOMEM if there is no memory. Its type is struct PerCpu in percpu/mod.rs."]
     pub fn perfmon_percpu_alloc(size: usize, align: usize) -> ::kernel::ffi::c_int;
@@ -314,6 +350,23 @@ unsafe extern "C" {
     pub fn perfmon_soon_cancel();
     #[doc = " Waits for functions that tracepoints may still be calling, and for those that\n call_rcu() has been given."]
     pub fn perfmon_tracepoints_sync();
+    #[doc = " Returns 0 if this kernel can tell a module what programs map, as far as that is known\n before it is asked to."]
+    pub fn perfmon_mappings_check() -> ::kernel::ffi::c_int;
+    #[doc = " Calls mapped() after each mapping or change of one, by the task that makes it, and\n begins() when it is known who may look at a program that the task begins to execute,\n before anything of that is mapped: both with interrupts off. It sleeps. -EOPNOTSUPP,\n -ENOENT or -EINVAL if this kernel has no kprobes for that, -ENOMEM."]
+    pub fn perfmon_mappings_begin(
+        mapped: ::core::option::Option<unsafe extern "C" fn(area: *mut vm_area_struct)>,
+        begins: ::core::option::Option<unsafe extern "C" fn(program: *mut linux_binprm)>,
+    ) -> ::kernel::ffi::c_int;
+    #[doc = " Ends the calls: none is under way when this returns. It sleeps."]
+    pub fn perfmon_mappings_end();
+    #[doc = " Returns whether the program may execute what is mapped there."]
+    pub fn perfmon_mapping_is_executable(area: *const vm_area_struct) -> bool;
+    #[doc = " Describes what the caller has just mapped. Writes its name, with zeros up to a multiple\n of 8 bytes, and returns how many these are."]
+    pub fn perfmon_mapping_describe(
+        area: *mut vm_area_struct,
+        to: *mut perfmon_mapping,
+        name: *mut ::kernel::ffi::c_char,
+    ) -> usize;
     #[doc = " Waits until all code has left that runs with interrupts off now. It sleeps."]
     pub fn perfmon_rcu_wait();
     #[doc = " Mounts a proc for perfmon_may_attach()."]

@@ -7,6 +7,7 @@ pub(crate) mod error;
 pub(crate) mod ffi;
 pub(crate) mod file;
 pub(crate) mod kernel_thread;
+pub(crate) mod mappings;
 pub(crate) mod time;
 pub(crate) mod tracepoint;
 pub(crate) mod uaccess;

@@ -408,6 +408,38 @@ void perfmon_soon_cancel(void);
  */
 void perfmon_tracepoints_sync(void);
 
+/* What a program has mapped, as perf's records describe it, without its name. */
+struct perfmon_mapping {
+	u64 start, size, offset;
+	u32 major, minor;
+	u64 inode, generation;
+	u32 protection, flags;
+};
+
+/*
+ * Returns 0 if this kernel can tell a module what programs map, as far as that is known
+ * before it is asked to.
+ */
+int perfmon_mappings_check(void);
+/*
+ * Calls mapped() after each mapping or change of one, by the task that makes it, and
+ * begins() when it is known who may look at a program that the task begins to execute,
+ * before anything of that is mapped: both with interrupts off. It sleeps. -EOPNOTSUPP,
+ * -ENOENT or -EINVAL if this kernel has no kprobes for that, -ENOMEM.
+ */
+int perfmon_mappings_begin(void (*mapped)(struct vm_area_struct *area),
+			   void (*begins)(struct linux_binprm *program));
+/* Ends the calls: none is under way when this returns. It sleeps. */
+void perfmon_mappings_end(void);
+/* Returns whether the program may execute what is mapped there. */
+bool perfmon_mapping_is_executable(const struct vm_area_struct *area);
+/*
+ * Describes what the caller has just mapped. Writes its name, with zeros up to a multiple
+ * of 8 bytes, and returns how many these are.
+ */
+size_t perfmon_mapping_describe(struct vm_area_struct *area, struct perfmon_mapping *to,
+				char name[4096]);
+
 /* Waits until all code has left that runs with interrupts off now. It sleeps. */
 void perfmon_rcu_wait(void);
 

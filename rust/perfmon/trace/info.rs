@@ -2,7 +2,7 @@
 //! The calls that describe the PMU to users of traces.
 
 use super::Trace;
-use crate::{abi, logic::values::by_number, pmu};
+use crate::{abi, logic::values::by_number, pmu, sys::mappings};
 use kernel::{cpu::nr_cpu_ids, prelude::*};
 
 /// `IOCTL_PERFMON_GET_PROPERTIES`
@@ -34,15 +34,18 @@ pub(crate) fn info(_trace: &Trace) -> Result<abi::perfmon_info> {
     let pmu = pmu::common();
     let mut features = 0;
     if pmu.capabilities.full_width_writes {
-        features |= u64::from(abi::PERFMON_FEATURE_FULL_WIDTH_WRITES);
+        features |= abi::PERFMON_FEATURE_FULL_WIDTH_WRITES;
     }
     if pmu.place_holder.is_some() {
-        features |= u64::from(abi::PERFMON_FEATURE_PLACE_HOLDER);
+        features |= abi::PERFMON_FEATURE_PLACE_HOLDER;
+    }
+    if mappings::are_told() {
+        features |= abi::PERFMON_FEATURE_MAPPINGS;
     }
     Ok(abi::perfmon_info {
         nr_cpu_ids: nr_cpu_ids(),
         flags: 0,
-        features,
+        features: u64::from(features),
         misc_events: by_number(pmu.capabilities.values),
         reserved: [0; 5],
     })

@@ -68,7 +68,7 @@ const PARTS: [(&str, &[&str]); 17] = [
 const EVENT_FOLDER: &str = "event/";
 
 /// The files of `event/` from the top to the bottom: each uses only files below it.
-const EVENT: [&str; 33] = [
+const EVENT: [&str; 34] = [
     // The door, and what programs ask for.
     "mod",
     "open",
@@ -78,6 +78,7 @@ const EVENT: [&str; 33] = [
     "output",
     // Tasks that begin, execute a program, and end.
     "hooks",
+    "mappings",
     "life",
     "exit",
     // Where an event counts, and the context switch.

@@ -24,6 +24,9 @@ pub(in crate::event) struct Slots {
     /// Some slots are sampled.
     pub(super) has_sampled: bool,
     pub(in crate::event) calls: Calls,
+    /// The program that the task is beginning to execute, if there is one, is known to be such that its events may stay. Of
+    /// no meaning at other times.
+    pub(in crate::event) shows_new_program: bool,
 }
 
 impl Slots {
@@ -41,6 +44,7 @@ impl Slots {
             has_groups: false,
             has_sampled: false,
             calls: Calls::new(),
+            shows_new_program: false,
         })
     }
 }

@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
+//! What programs map, and the records of it: `PERF_RECORD_MMAP` and `PERF_RECORD_MMAP2`.
+
+use super::event_attr::PerfEventAttr;
+
+/// The words of the longest name: `PATH_MAX`.
+pub const NAME_WORDS: usize = 4096 / size_of::<u64>();
+
+/// `PROT_EXEC`
+const PROT_EXEC: u32 = 4;
+
+/// A part of a program's address space that has just been mapped or changed. What a record has besides is its name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Mapping {
+    /// The address of the first byte.
+    pub start: u64,
+    /// The number of bytes.
+    pub size: u64,
+    /// The offset in the file of the first byte.
+    pub offset: u64,
+    /// The device of the file, as two numbers; 0 without a file.
+    pub device: [u32; 2],
+    /// The number of the file; 0 without a file.
+    pub inode: u64,
+    /// The generation of that number.
+    pub generation: u64,
+    /// `PROT_*`
+    pub protection: u32,
+    /// `MAP_*`
+    pub flags: u32,
+}
+
+impl Mapping {
+    /// Returns whether the program may execute what is there.
+    #[must_use]
+    pub const fn is_executable(&self) -> bool {
+        self.protection & PROT_EXEC != 0
+    }
+}
+
+/// The mappings that an event records, and how.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MappingRecords {
+    /// Mappings that can be executed are recorded.
+    executable: bool,
+    /// Other mappings are recorded.
+    data: bool,
+    /// Records are `PERF_RECORD_MMAP2`.
+    is_long: bool,
+}
+
+/// The words of a record before the name, at most.
+const MAX_WORDS: usize = 8;
+/// The words of `PERF_RECORD_MMAP`, with which the other one begins.
+const SHORT_WORDS: usize = 4;
+
+/// A record without its name and its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MappingRecord {
+    /// `PERF_RECORD_*`
+    pub kind: u32,
+    /// `PERF_RECORD_MISC_*`
+    pub misc: u16,
+    words: [u64; MAX_WORDS],
+    /// The number of words that it has.
+    count: usize,
+}
+
+impl MappingRecords {
+    /// Returns what `attr` asks for.
+    #[must_use]
+    pub const fn new(attr: &PerfEventAttr) -> Self {
+        Self {
+            executable: attr.has(PerfEventAttr::MMAP | PerfEventAttr::MMAP2),
+            data: attr.has(PerfEventAttr::MMAP_DATA),
+            is_long: attr.has(PerfEventAttr::MMAP2),
+        }
+    }
+
+    /// Returns whether any mapping is recorded.
+    #[must_use]
+    pub const fn are_wanted(self) -> bool {
+        self.executable || self.data
+    }
+
+    /// Returns whether a mapping is recorded that can be executed, or can't.
+    #[inline]
+    #[must_use]
+    pub const fn have(self, executable: bool) -> bool {
+        if executable {
+            self.executable
+        } else {
+            self.data
+        }
+    }
+
+    /// Returns the record of a mapping by the task `ids`: the process, and above it the thread.
+    #[must_use]
+    pub const fn record(self, ids: u64, mapping: &Mapping) -> MappingRecord {
+        const MMAP: u32 = 1;
+        const MMAP2: u32 = 10;
+        const MISC_USER: u16 = 2;
+        const MISC_MMAP_DATA: u16 = 1 << 13;
+
+        let [major, minor] = mapping.device;
+        MappingRecord {
+            kind: if self.is_long { MMAP2 } else { MMAP },
+            misc: if mapping.is_executable() {
+                MISC_USER
+            } else {
+                MISC_USER | MISC_MMAP_DATA
+            },
+            words: [
+                ids,
+                mapping.start,
+                mapping.size,
+                mapping.offset,
+                pair(major, minor),
+                mapping.inode,
+                mapping.generation,
+                pair(mapping.protection, mapping.flags),
+            ],
+            count: if self.is_long { MAX_WORDS } else { SHORT_WORDS },
+        }
+    }
+}
+
+impl MappingRecord {
+    /// Returns the words between the header and the name.
+    #[must_use]
+    pub fn words(&self) -> &[u64] {
+        self.words.get(..self.count).unwrap_or(&self.words)
+    }
+}
+
+/// Returns two numbers in one word, the first in the lower half.
+const fn pair(first: u32, second: u32) -> u64 {
+    first as u64 | (second as u64) << 32
+}
+
+#[cfg(any(test, CONFIG_KUNIT = "y"))]
+#[cfg_attr(CONFIG_KUNIT = "y", kernel::macros::kunit_tests(perfmon_mapping))]
+mod tests {
+    use super::*;
+
+    const CODE: Mapping = Mapping {
+        start: 0x1000,
+        size: 0x2000,
+        offset: 0x3000,
+        device: [8, 1],
+        inode: 17,
+        generation: 5,
+        protection: 5,
+        flags: 2,
+    };
+    const DATA: Mapping = Mapping {
+        protection: 3,
+        ..CODE
+    };
+
+    fn records(flags: u64) -> MappingRecords {
+        MappingRecords::new(&PerfEventAttr {
+            flags,
+            ..PerfEventAttr::ZERO
+        })
+    }
+
+    #[test]
+    fn what_is_asked_for_is_recorded() {
+        let have = |flags| {
+            let records = records(flags);
+            [
+                records.are_wanted(),
+                records.have(true),
+                records.have(false),
+            ]
+            .map(u8::from)
+        };
+        assert_eq!(have(0), [0, 0, 0]);
+        assert_eq!(have(PerfEventAttr::MMAP), [1, 1, 0]);
+        assert_eq!(have(PerfEventAttr::MMAP2), [1, 1, 0]);
+        assert_eq!(have(PerfEventAttr::MMAP_DATA), [1, 0, 1]);
+        assert_eq!(
+            have(PerfEventAttr::MMAP | PerfEventAttr::MMAP_DATA),
+            [1, 1, 1]
+        );
+    }
+
+    #[test]
+    fn records_are_those_of_linux() {
+        let short = records(PerfEventAttr::MMAP);
+        let record = short.record(0x0000_0007_0000_0006, &CODE);
+        assert_eq!((record.kind, record.misc), (1, 2));
+        assert_eq!(
+            record.words(),
+            [0x0000_0007_0000_0006, 0x1000, 0x2000, 0x3000].as_slice()
+        );
+        let long = records(PerfEventAttr::MMAP2 | PerfEventAttr::MMAP);
+        let record = long.record(6, &CODE);
+        assert_eq!((record.kind, record.misc), (10, 2));
+        let words = [
+            6,
+            0x1000,
+            0x2000,
+            0x3000,
+            0x0000_0001_0000_0008,
+            17,
+            5,
+            0x0000_0002_0000_0005,
+        ];
+        assert_eq!(record.words(), words.as_slice());
+    }
+
+    #[test]
+    fn data_are_marked() {
+        let data = records(PerfEventAttr::MMAP_DATA);
+        assert_eq!(data.record(6, &DATA).misc, 0x2002);
+        assert_eq!(data.record(6, &DATA).kind, 1);
+    }
+}

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Whether and how this kernel tells what programs map: by kprobes.
+
+use super::{error::to_result, ffi};
+use crate::logic::mapping::{Mapping, NAME_WORDS};
+use core::{
+    mem::MaybeUninit,
+    sync::atomic::{AtomicU32, Ordering::Relaxed},
+};
+use kernel::{bindings, prelude::*};
+
+/// Not 0 if the kernel has what [`begin`] needs.
+///
+/// ATOMICS: relaxed. It is written once, before programs can open the device.
+static TELLS: AtomicU32 = AtomicU32::new(0);
+
+/// Finds out whether the kernel has what [`begin`] needs. For the beginning of the module; sleeps.
+pub(crate) fn check() {
+    // SAFETY: The module is being loaded by a task that may sleep, and the probes have no other user yet.
+    let result = unsafe { ffi::perfmon_mappings_check() };
+    TELLS.store((result == 0).into(), Relaxed);
+}
+
+/// Returns whether the kernel has what [`begin`] needs.
+pub(crate) fn are_told() -> bool {
+    TELLS.load(Relaxed) != 0
+}
+
+/// Calls `mapped` after each mapping or change of one, and `begins` when the credentials of a program that is executed are
+/// known and nothing of it is mapped: by the task that does it, with interrupts off. Sleeps.
+///
+/// # Errors
+///
+/// ENOMEM; others if the kernel has no kprobes for that.
+///
+/// # Safety
+///
+/// To be called by a task that may sleep, and not again before [`end`].
+pub(crate) unsafe fn begin(
+    mapped: unsafe extern "C" fn(*mut bindings::vm_area_struct),
+    begins: unsafe extern "C" fn(*mut bindings::linux_binprm),
+) -> Result {
+    // SAFETY: The caller may sleep, and has ended what was begun before.
+    to_result(unsafe { ffi::perfmon_mappings_begin(Some(mapped), Some(begins)) })
+}
+
+/// Ends the calls: none is under way when this returns. Sleeps.
+///
+/// # Safety
+///
+/// To be called once after each successful [`begin`], by a task that may sleep.
+pub(crate) unsafe fn end() {
+    // SAFETY: The caller has begun it, and may sleep.
+    unsafe { ffi::perfmon_mappings_end() };
+}
+
+/// Describes what the current task has just mapped, and writes the name to `name`. Returns how many words that has.
+///
+/// # Safety
+///
+/// To be called in `mapped` of [`begin`] with its argument.
+pub(crate) unsafe fn describe<'n>(
+    area: *mut bindings::vm_area_struct,
+    name: &'n mut [u64; NAME_WORDS],
+) -> (Mapping, &'n [u64]) {
+    let mut raw = MaybeUninit::<ffi::perfmon_mapping>::uninit();
+    // SAFETY: The kernel gives `mapped` the area that has been mapped, which stays until that returns. There is room for
+    // 4096 bytes of name.
+    let size =
+        unsafe { ffi::perfmon_mapping_describe(area, raw.as_mut_ptr(), name.as_mut_ptr().cast()) };
+    // SAFETY: The function has written all of it.
+    let raw = unsafe { raw.assume_init() };
+    let mapping = Mapping {
+        start: raw.start,
+        size: raw.size,
+        offset: raw.offset,
+        device: [raw.major, raw.minor],
+        inode: raw.inode,
+        generation: raw.generation,
+        protection: raw.protection,
+        flags: raw.flags,
+    };
+    let words = name.get(..size / size_of::<u64>()).unwrap_or(&[]);
+    (mapping, words)
+}

@@ -1,0 +1,543 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Records of what programs map. A dummy event of perf's and one of the module look on at
+ * the same time, while a program maps what can be mapped, and executes another one: both
+ * rings have the same records.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "child.h"
+#include "cpu.h"
+#include "device.h"
+#include "event.h"
+#include "fixture.h"
+#include "idle.h"
+#include "perf.h"
+#include "rights.h"
+#include "samples.h"
+
+#define PROGRAM	"/usr/lib/perfmon/pmctl_loop"
+#define PLACE	"/tmp/event_mmap"
+#define USER	1000
+#define GROUP	1001
+#define ORDER	7
+#define PERIOD	997UL
+
+enum maker { PERF, PERFMON, MAKERS };
+
+static const struct event_maker *const makers[MAKERS] = {
+	[PERF] = &event_maker_perf,
+	[PERFMON] = &event_maker_perfmon,
+};
+
+FIXTURE(mmap)
+{
+	struct sampler sampler[MAKERS];
+	int cpu;	/* the first */
+};
+
+FIXTURE_SETUP(mmap)
+{
+	cpu_set_t cpus;
+	int i;
+
+	SKIP_WITHOUT_PMU();
+	for (i = 0; i < MAKERS; i++)
+		self->sampler[i].fd = -1;
+	ASSERT_EQ(0, perf_lift_limits());
+	ASSERT_EQ(0, wait_until_idle());
+	ASSERT_EQ(0, cpus_online(&cpus));
+	self->cpu = cpu_next(&cpus, -1);
+	ASSERT_EQ(0, pin_to_cpu(self->cpu));
+	mkdir(PLACE, 0777);
+}
+
+FIXTURE_TEARDOWN(mmap)
+{
+	int i;
+
+	for (i = 0; i < MAKERS; i++)
+		sampler_close(&self->sampler[i]);
+}
+
+/* Instructions of the module, which nothing else has then, and perf's dummy. */
+static struct perf_event_attr recording(enum maker maker)
+{
+	struct perf_event_attr attr = event_instructions();
+
+	if (maker == PERF) {
+		attr.type = PERF_TYPE_SOFTWARE;
+		attr.config = PERF_COUNT_SW_DUMMY;
+	}
+	attr.sample_type = SAMPLE_END;
+	attr.sample_id_all = 1;
+	attr.comm = 1;
+	attr.comm_exec = 1;
+	return attr;
+}
+
+/* Opens both events, enabled. The members of @wanted that ask for records are taken over. */
+static void open_both(struct __test_metadata *_metadata, FIXTURE_DATA(mmap) *self,
+		      const struct perf_event_attr *wanted, pid_t pid, int cpu)
+{
+	int i, err;
+
+	for (i = 0; i < MAKERS; i++) {
+		struct perf_event_attr attr = recording(i);
+
+		attr.mmap = wanted->mmap;
+		attr.mmap2 = wanted->mmap2;
+		attr.mmap_data = wanted->mmap_data;
+		attr.inherit = wanted->inherit;
+		attr.enable_on_exec = wanted->enable_on_exec;
+		err = sampler_open(&self->sampler[i], makers[i], &attr, pid, cpu, ORDER);
+		ASSERT_EQ(0, err) {
+			TH_LOG("%s: %s", makers[i]->name, strerror(-err));
+		}
+		if (!attr.enable_on_exec)
+			ASSERT_EQ(0, event_enable(self->sampler[i].fd));
+	}
+}
+
+/* Maps a page of a file, or of nothing, with these rights. */
+static void *map(int fd, int prot, int flags)
+{
+	void *at = mmap(NULL, getpagesize(), prot, flags, fd, 0);
+
+	if (at == MAP_FAILED)
+		_exit(10);
+	return at;
+}
+
+static int page_of_a_file(const char *path)
+{
+	int fd = open(path, O_RDWR | O_CREAT | O_TRUNC, 0700);
+
+	if (fd < 0 || ftruncate(fd, getpagesize()))
+		_exit(11);
+	return fd;
+}
+
+/* Maps a file below so many directories with long names, of which the first has a length of @first. */
+static void map_far_below(int directories, int first)
+{
+	int fd, i, top = open(PLACE, O_RDONLY | O_DIRECTORY);
+	char name[256] = "";
+	const char *end;
+
+	if (chdir(PLACE))
+		_exit(12);
+	memset(name, 'd', 255);
+	end = name + 255 - first;
+	for (i = 0; i < directories; i++)
+		if (mkdir(i ? name : end, 0700) || chdir(i ? name : end))
+			_exit(13);
+	fd = page_of_a_file("file");
+	map(fd, PROT_READ | PROT_EXEC, MAP_PRIVATE);
+	close(fd);
+	unlink("file");
+	for (i = directories; i--;)
+		if (chdir("..") || rmdir(i ? name : end))
+			_exit(14);
+	if (fchdir(top))
+		_exit(15);
+	close(top);
+}
+
+static void *map_in_a_thread(void *unused)
+{
+	map(-1, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS);
+	return unused;
+}
+
+/* Does what a program can do to have records. */
+static void map_all(void)
+{
+	const size_t page = getpagesize();
+	int fd = page_of_a_file(PLACE "/file");
+	pthread_t thread;
+	char *at;
+	pid_t pid;
+
+	/* A file: private, shared, locked, not executable. */
+	map(fd, PROT_READ | PROT_EXEC, MAP_PRIVATE);
+	map(fd, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_SHARED);
+	map(fd, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_LOCKED);
+	map(fd, PROT_READ, MAP_PRIVATE);
+	mmap(NULL, page, PROT_EXEC, MAP_PRIVATE, fd, page);
+	/* The same without a name. */
+	unlink(PLACE "/file");
+	map(fd, PROT_READ | PROT_EXEC, MAP_PRIVATE);
+	close(fd);
+	/* Code that is made at run time. */
+	map(-1, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS);
+	map(-1, PROT_READ | PROT_EXEC, MAP_SHARED | MAP_ANONYMOUS);
+	at = map(-1, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS);
+	if (mprotect(at, page, PROT_READ | PROT_EXEC))
+		_exit(20);
+	fd = memfd_create("code", 0);
+	if (fd < 0 || ftruncate(fd, page))
+		_exit(21);
+	map(fd, PROT_READ | PROT_EXEC, MAP_SHARED);
+	close(fd);
+	/* The stack, and the heap. */
+	at = (char *)((uintptr_t)&at & -page);
+	if (mprotect(at, page, PROT_READ | PROT_WRITE | PROT_EXEC))
+		_exit(22);
+	at = sbrk(2 * page);
+	at = (char *)(((uintptr_t)at + page - 1) & -page);
+	if (mprotect(at, page, PROT_READ | PROT_WRITE | PROT_EXEC))
+		_exit(23);
+	/* Names of all lengths modulo 8, the longest, and one that is too long. */
+	map_far_below(15, 200);
+	map_far_below(15, 203);
+	map_far_below(15, 255);
+	map_far_below(16, 160);
+	map_far_below(16, 255);
+	if (pthread_create(&thread, NULL, map_in_a_thread, NULL) || pthread_join(thread, NULL))
+		_exit(24);
+	pid = fork();
+	if (!pid) {
+		map_in_a_thread(NULL);
+		_exit(0);
+	}
+	if (waitpid(pid, NULL, 0) != pid)
+		_exit(25);
+}
+
+static const char *name_of(const struct event_record *r)
+{
+	switch (r->header.type) {
+	case PERF_RECORD_MMAP:
+		return (const char *)&r->words[4];
+	case PERF_RECORD_MMAP2:
+		return (const char *)&r->words[8];
+	case PERF_RECORD_COMM:
+		return (const char *)&r->words[1];
+	default:
+		return "";
+	}
+}
+
+/* Reads on to the next record of a mapping or a name: of @pid, if that is not 0. */
+static bool next(struct sampler *s, __u32 pid)
+{
+	while (event_ring_next(&s->ring, &s->record)) {
+		const struct perf_event_header *h = &s->record.header;
+
+		if (h->type != PERF_RECORD_MMAP && h->type != PERF_RECORD_MMAP2 &&
+		    h->type != PERF_RECORD_COMM)
+			continue;
+		if (!pid || (__u32)s->record.words[0] == pid)
+			return true;
+	}
+	return false;
+}
+
+static void show(struct __test_metadata *_metadata, const char *who, const struct sampler *s)
+{
+	const struct event_record *r = &s->record;
+	int i;
+
+	TH_LOG("%s: record %u misc %#x size %u '%.60s'", who, r->header.type, r->header.misc,
+	       r->header.size, name_of(r));
+	for (i = 0; i < 8; i++)
+		TH_LOG("%s: word %d: %#llx", who, i, r->words[i]);
+}
+
+/* The records of both are the same but for the ids and times at the end. Returns how many. */
+static unsigned int expect_same(struct __test_metadata *_metadata, FIXTURE_DATA(mmap) *self,
+				pid_t pid)
+{
+	struct sampler *perf = &self->sampler[PERF], *own = &self->sampler[PERFMON];
+	struct sample end[MAKERS];
+	unsigned int records = 0;
+	size_t words;
+
+	for (;;) {
+		bool more = next(perf, pid);
+
+		EXPECT_EQ(more, next(own, pid)) {
+			show(_metadata, more ? "perf alone" : "perfmon alone", more ? perf : own);
+		}
+		if (!more)
+			return records;
+		records++;
+		words = perf->record.header.size / 8 - 1 - 6;
+		if (memcmp(&perf->record.header, &own->record.header, 8) ||
+		    memcmp(perf->record.words, own->record.words, 8 * words)) {
+			show(_metadata, "perf", perf);
+			show(_metadata, "perfmon", own);
+			EXPECT_TRUE(false);
+			return records;
+		}
+		ASSERT_TRUE(sample_parse_end(&perf->record, SAMPLE_END, &end[PERF]));
+		ASSERT_TRUE(sample_parse_end(&own->record, SAMPLE_END, &end[PERFMON]));
+		EXPECT_EQ(end[PERF].pid, end[PERFMON].pid);
+		EXPECT_EQ(end[PERF].tid, end[PERFMON].tid);
+		EXPECT_EQ(end[PERF].cpu, end[PERFMON].cpu);
+		EXPECT_EQ(event_id(own->fd), end[PERFMON].id);
+		EXPECT_LE(end[PERF].time > end[PERFMON].time ?
+			  end[PERF].time - end[PERFMON].time :
+			  end[PERFMON].time - end[PERF].time, 1000000000ULL);
+	}
+}
+
+/* Lets a child map all, and then execute a program, while both events look on. */
+static unsigned int compare(struct __test_metadata *_metadata, FIXTURE_DATA(mmap) *self,
+			    const struct perf_event_attr *wanted, bool of_cpu, int cpu)
+{
+	int go, status;
+	pid_t pid = fork_waiting(&go);
+	unsigned int records;
+
+	ASSERT_LE(0, pid);
+	if (!pid) {
+		map_all();
+		execl(PROGRAM, PROGRAM, "1000", NULL);
+		_exit(127);
+	}
+	open_both(_metadata, self, wanted, of_cpu ? -1 : pid, cpu);
+	ASSERT_EQ(1, write(go, "", 1));
+	close(go);
+	ASSERT_EQ(pid, waitpid(pid, &status, 0));
+	EXPECT_EQ(0, status);
+	records = expect_same(_metadata, self, of_cpu ? pid : 0);
+	sampler_close(&self->sampler[PERF]);
+	sampler_close(&self->sampler[PERFMON]);
+	return records;
+}
+
+/*
+ * Both kinds of records, with and without what can't be executed. With mmap2 alone perf has
+ * records only while others want some.
+ */
+static const struct {
+	struct perf_event_attr attr;
+	unsigned int least;
+} wishes[] = {
+	{ { .mmap = 1 }, 15 },
+	{ { .mmap = 1, .mmap2 = 1 }, 15 },
+	{ { .mmap = 1, .mmap2 = 1, .mmap_data = 1 }, 25 },
+	{ { .mmap = 1, .mmap_data = 1 }, 25 },
+	{ { .mmap_data = 1 }, 8 },
+};
+
+TEST_F(mmap, mappings_of_a_task_are_recorded_as_by_perf)
+{
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(wishes); i++)
+		EXPECT_LE(wishes[i].least,
+			  compare(_metadata, self, &wishes[i].attr, false, -1));
+}
+
+TEST_F(mmap, mappings_of_what_is_inherited_are_recorded)
+{
+	struct perf_event_attr wanted = { .mmap = 1, .mmap2 = 1, .mmap_data = 1, .inherit = 1 };
+
+	EXPECT_LE(25U, compare(_metadata, self, &wanted, false, self->cpu));
+}
+
+TEST_F(mmap, mappings_on_a_cpu_are_recorded)
+{
+	struct perf_event_attr wanted = { .mmap = 1, .mmap2 = 1, .mmap_data = 1 };
+
+	EXPECT_LE(25U, compare(_metadata, self, &wanted, true, self->cpu));
+}
+
+/* The program that enables the events is itself recorded: first its name, then what it maps. */
+TEST_F(mmap, program_that_enables_an_event_is_recorded)
+{
+	struct perf_event_attr wanted = { .mmap = 1, .mmap2 = 1, .mmap_data = 1, .enable_on_exec = 1 };
+	struct sampler *s = &self->sampler[PERFMON];
+	int go, status;
+	pid_t pid = fork_waiting(&go);
+
+	ASSERT_LE(0, pid);
+	if (!pid) {
+		execl(PROGRAM, PROGRAM, "1000", NULL);
+		_exit(127);
+	}
+	open_both(_metadata, self, &wanted, pid, -1);
+	ASSERT_EQ(1, write(go, "", 1));
+	close(go);
+	ASSERT_EQ(pid, waitpid(pid, &status, 0));
+	ASSERT_EQ(0, status);
+	EXPECT_LE(4U, expect_same(_metadata, self, 0));
+	s->ring.page->data_tail = 0;
+	ASSERT_TRUE(next(s, 0));
+	EXPECT_EQ((__u32)PERF_RECORD_COMM, s->record.header.type);
+	EXPECT_EQ((__u32)PERF_RECORD_MISC_COMM_EXEC, s->record.header.misc);
+}
+
+/* What a program maps that its user may not look at is told to nobody who looks at the task. */
+TEST_F(mmap, setuid_program_is_not_told)
+{
+	struct perf_event_attr attr = recording(PERFMON);
+	struct sampler *s = &self->sampler[PERFMON];
+	int go, status;
+	pid_t pid = fork_waiting(&go);
+
+	ASSERT_LE(0, pid);
+	if (!pid) {
+		if (setresuid(USER, USER, USER))
+			_exit(1);
+		execl(PLACE "_setuid", PROGRAM, "1000", NULL);
+		_exit(127);
+	}
+	ASSERT_EQ(0, system("cp " PROGRAM " " PLACE "_setuid"));
+	ASSERT_EQ(0, chmod(PLACE "_setuid", 04755));
+	attr.mmap2 = 1;
+	attr.mmap_data = 1;
+	ASSERT_EQ(0, sampler_open(s, makers[PERFMON], &attr, pid, -1, ORDER));
+	ASSERT_EQ(0, event_enable(s->fd));
+	ASSERT_EQ(1, write(go, "", 1));
+	close(go);
+	ASSERT_EQ(pid, waitpid(pid, &status, 0));
+	EXPECT_EQ(0, status);
+	while (next(s, 0))
+		EXPECT_EQ((__u32)PERF_RECORD_COMM, s->record.header.type) {
+			show(_metadata, "perfmon", s);
+		}
+	unlink(PLACE "_setuid");
+}
+
+static void count_records(struct sampler *s, unsigned long *seen, unsigned long *lost)
+{
+	while (event_ring_next(&s->ring, &s->record)) {
+		if (s->record.header.type == PERF_RECORD_LOST)
+			*lost += s->record.words[1];
+		else
+			++*seen;
+	}
+}
+
+/* A ring that is full says how many it lacks, and nothing else is lost. */
+TEST_F(mmap, full_ring_tells_how_many_mappings_are_lost)
+{
+	const unsigned int mappings = 1000;
+	struct perf_event_attr attr = recording(PERFMON);
+	struct sampler *s = &self->sampler[PERFMON];
+	unsigned long seen = 0, lost = 0;
+	unsigned int i;
+
+	attr.mmap2 = 1;
+	ASSERT_EQ(0, sampler_open(s, makers[PERFMON], &attr, 0, -1, 0));
+	ASSERT_EQ(0, event_enable(s->fd));
+	for (i = 0; i < mappings; i++)
+		munmap(map(-1, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS),
+		       getpagesize());
+	count_records(s, &seen, &lost);
+	EXPECT_LT(20UL, seen);
+	map(-1, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS);
+	ASSERT_EQ(0, event_disable(s->fd));
+	count_records(s, &seen, &lost);
+	EXPECT_LT(0UL, lost);
+	EXPECT_EQ(mappings + 1UL, seen + lost);
+	EXPECT_EQ(1, event_described(s->fd, "mmap"));
+}
+
+/* Each sample of a program that is executed later lies in what it was told to map. */
+TEST_F(mmap, samples_lie_in_mappings)
+{
+	static struct {
+		__u64 start, size;
+	} maps[64];
+	struct perf_event_attr attr = event_every(PERIOD);
+	struct sampler *s = &self->sampler[PERFMON];
+	unsigned int count = 0, i;
+	unsigned long samples = 0, outside = 0;
+	int go, status;
+	pid_t pid = fork_waiting(&go);
+
+	ASSERT_LE(0, pid);
+	if (!pid) {
+		execl(PROGRAM, PROGRAM, "100000", NULL);
+		_exit(127);
+	}
+	attr.mmap2 = 1;
+	attr.enable_on_exec = 1;
+	ASSERT_EQ(0, sampler_open(s, makers[PERFMON], &attr, pid, -1, ORDER));
+	ASSERT_EQ(1, write(go, "", 1));
+	close(go);
+	ASSERT_EQ(pid, waitpid(pid, &status, 0));
+	EXPECT_EQ(0, status);
+	while (event_ring_next(&s->ring, &s->record)) {
+		struct sample sample;
+
+		if (s->record.header.type == PERF_RECORD_MMAP2) {
+			ASSERT_GT(ARRAY_SIZE(maps), count);
+			maps[count].start = s->record.words[1];
+			maps[count++].size = s->record.words[2];
+		}
+		if (s->record.header.type != PERF_RECORD_SAMPLE)
+			continue;
+		ASSERT_TRUE(sample_parse(&s->record, &s->parts, &sample));
+		samples++;
+		for (i = 0; i < count; i++)
+			if (sample.ip - maps[i].start < maps[i].size)
+				break;
+		outside += i == count;
+	}
+	EXPECT_LT(50UL, samples);
+	EXPECT_EQ(0UL, outside);
+}
+
+/* An event that asks for nothing of this has nothing of it. */
+TEST_F(mmap, nothing_is_recorded_that_is_not_wanted)
+{
+	struct perf_event_attr attr = recording(PERFMON);
+	struct sampler *s = &self->sampler[PERFMON];
+
+	ASSERT_EQ(0, sampler_open(s, makers[PERFMON], &attr, 0, -1, 0));
+	ASSERT_EQ(0, event_enable(s->fd));
+	map(-1, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS);
+	EXPECT_FALSE(next(s, 0));
+	EXPECT_EQ(0, event_described(s->fd, "mmap"));
+}
+
+/* A user without rights, whom Linux's policy keeps from perf, has the records of its own. */
+TEST_F(mmap, user_without_rights_has_names)
+{
+	int go, status, before = paranoid_read();
+	pid_t pid;
+
+	ASSERT_EQ(0, paranoid_write(3));
+	ASSERT_EQ(0, chown(_PATH_PERFMON, 0, GROUP));
+	ASSERT_EQ(0, chmod(_PATH_PERFMON, 0660));
+	pid = fork_waiting(&go);
+	ASSERT_LE(0, pid);
+	if (!pid) {
+		struct perf_event_attr attr = recording(PERFMON);
+		struct sampler *s = &self->sampler[PERFMON];
+
+		attr.mmap2 = 1;
+		if (setresgid(GROUP, GROUP, GROUP) || become_user(USER, 0))
+			_exit(1);
+		if (sampler_open(s, makers[PERFMON], &attr, 0, -1, 1) || event_enable(s->fd))
+			_exit(2);
+		map(open("/proc/self/exe", O_RDONLY), PROT_READ | PROT_EXEC, MAP_PRIVATE);
+		_exit(next(s, 0) && strstr(name_of(&s->record), "event_mmap") ? 0 : 3);
+	}
+	ASSERT_EQ(1, write(go, "", 1));
+	close(go);
+	ASSERT_EQ(pid, waitpid(pid, &status, 0));
+	EXPECT_EQ(0, status);
+	ASSERT_EQ(0, paranoid_write(before));
+	EXPECT_EQ(0, chown(_PATH_PERFMON, 0, 0));
+	EXPECT_EQ(0, chmod(_PATH_PERFMON, 0600));
+}
+
+TEST_HARNESS_MAIN
