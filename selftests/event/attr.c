@@ -282,8 +282,10 @@ TEST_F(event, types_that_are_not_ours)
 	bool perf = variant->by == &event_maker_perf;
 
 	attr.type = PERF_TYPE_SOFTWARE;
-	attr.config = PERF_COUNT_SW_DUMMY;
+	attr.config = PERF_COUNT_SW_TASK_CLOCK;
 	EXPECT_EQ(perf ? 0 : -EOPNOTSUPP, try_attr(variant->by, attr));
+	attr.config = PERF_COUNT_SW_DUMMY;
+	EXPECT_EQ(0, try_attr(variant->by, attr));
 	attr.type = 12345;
 	EXPECT_EQ(perf ? -ENOENT : -EOPNOTSUPP, try_attr(variant->by, attr));
 }

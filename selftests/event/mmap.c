@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Records of what programs map. A dummy event of perf's and one of the module look on at
- * the same time, while a program maps what can be mapped, and executes another one: both
+ * Records of what programs map. A dummy of perf's and one of the module look on at the
+ * same time, while a program maps what can be mapped, and executes another one: both
  * rings have the same records.
  */
 #include <errno.h>
@@ -71,15 +71,13 @@ FIXTURE_TEARDOWN(mmap)
 		sampler_close(&self->sampler[i]);
 }
 
-/* Instructions of the module, which nothing else has then, and perf's dummy. */
-static struct perf_event_attr recording(enum maker maker)
+/* A dummy: perf's needs no counter, so both can be there. */
+static struct perf_event_attr recording(void)
 {
 	struct perf_event_attr attr = event_instructions();
 
-	if (maker == PERF) {
-		attr.type = PERF_TYPE_SOFTWARE;
-		attr.config = PERF_COUNT_SW_DUMMY;
-	}
+	attr.type = PERF_TYPE_SOFTWARE;
+	attr.config = PERF_COUNT_SW_DUMMY;
 	attr.sample_type = SAMPLE_END;
 	attr.sample_id_all = 1;
 	attr.comm = 1;
@@ -94,7 +92,7 @@ static void open_both(struct __test_metadata *_metadata, FIXTURE_DATA(mmap) *sel
 	int i, err;
 
 	for (i = 0; i < MAKERS; i++) {
-		struct perf_event_attr attr = recording(i);
+		struct perf_event_attr attr = recording();
 
 		attr.mmap = wanted->mmap;
 		attr.mmap2 = wanted->mmap2;
@@ -385,7 +383,7 @@ TEST_F(mmap, program_that_enables_an_event_is_recorded)
 /* What a program maps that its user may not look at is told to nobody who looks at the task. */
 TEST_F(mmap, setuid_program_is_not_told)
 {
-	struct perf_event_attr attr = recording(PERFMON);
+	struct perf_event_attr attr = recording();
 	struct sampler *s = &self->sampler[PERFMON];
 	int go, status;
 	pid_t pid = fork_waiting(&go);
@@ -428,7 +426,7 @@ static void count_records(struct sampler *s, unsigned long *seen, unsigned long 
 TEST_F(mmap, full_ring_tells_how_many_mappings_are_lost)
 {
 	const unsigned int mappings = 1000;
-	struct perf_event_attr attr = recording(PERFMON);
+	struct perf_event_attr attr = recording();
 	struct sampler *s = &self->sampler[PERFMON];
 	unsigned long seen = 0, lost = 0;
 	unsigned int i;
@@ -498,7 +496,7 @@ TEST_F(mmap, samples_lie_in_mappings)
 /* An event that asks for nothing of this has nothing of it. */
 TEST_F(mmap, nothing_is_recorded_that_is_not_wanted)
 {
-	struct perf_event_attr attr = recording(PERFMON);
+	struct perf_event_attr attr = recording();
 	struct sampler *s = &self->sampler[PERFMON];
 
 	ASSERT_EQ(0, sampler_open(s, makers[PERFMON], &attr, 0, -1, 0));
@@ -520,7 +518,7 @@ TEST_F(mmap, user_without_rights_has_names)
 	pid = fork_waiting(&go);
 	ASSERT_LE(0, pid);
 	if (!pid) {
-		struct perf_event_attr attr = recording(PERFMON);
+		struct perf_event_attr attr = recording();
 		struct sampler *s = &self->sampler[PERFMON];
 
 		attr.mmap2 = 1;

@@ -921,7 +921,7 @@ enum perfmon_command {
  * those of perf_event_open(2), with these differences:
  *
  * - Types are PERF_TYPE_HARDWARE, PERF_TYPE_HW_CACHE (as far as the table of the
- *   CPU goes) and PERF_TYPE_RAW.
+ *   CPU goes) and PERF_TYPE_RAW; of PERF_TYPE_SOFTWARE PERF_COUNT_SW_DUMMY alone.
  * - Nothing is multiplexed. An event that does not fit beside those that are open
  *   is refused: EBUSY. So time_running is always time_enabled. PERFMON_GET_OWNER
  *   tells who has a counter.

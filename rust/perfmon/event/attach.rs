@@ -4,7 +4,7 @@
 use super::{
     context::{Context, Held},
     event::Event,
-    slot::{self, refresh, Calls, Slot, Slots},
+    slot::{self, refresh, Calls, Slot, Slots, MAX_DUMMIES},
     switch::{load_current, miss_current},
     table,
     target::Target,
@@ -99,7 +99,7 @@ pub(super) fn attach(event: &Event, leader: Option<&Event>) -> Result<(), Refusa
 ///
 /// # Errors
 ///
-/// EBUSY if the events that are there exclude the event. ENOMEM if there is no room left, which the number of counters
+/// EBUSY if the events that are there exclude the event, or there are as many without a counter as there may be. ENOMEM if there is no room left, which the number of counters
 /// prevents.
 fn add(
     here: Option<ThisCpu<'_>>,
@@ -109,13 +109,20 @@ fn add(
     cpu: Option<CpuId>,
     leader: Option<&Event>,
 ) -> Result<(), Refusal> {
-    if has_exclusive(slots, leader) || event.config.exclusive && !slots.is_empty() {
-        return Err(EBUSY.into());
-    }
-    // Since the counter was chosen, another event may have been opened, or the task made, with the events that it
-    // inherits.
-    if slot::counters(slots) & event.counter.bit() != 0 {
-        return Err(Refusal::Taken);
+    if event.counter.is_none() {
+        if slot::dummies(slots) == MAX_DUMMIES {
+            return Err(EBUSY.into());
+        }
+    } else {
+        let has_counters = slot::dummies(slots) != slots.len();
+        if has_exclusive(slots, leader) || event.config.exclusive && has_counters {
+            return Err(EBUSY.into());
+        }
+        // Since the counter was chosen, another event may have been opened, or the task made, with the events that it
+        // inherits.
+        if slot::counters(slots) & event.counter.bit() != 0 {
+            return Err(Refusal::Taken);
+        }
     }
     let leader = leader.and_then(|leader| slots.iter().position(|slot| slot.is_of(leader)));
     slots.calls.take_room(room);

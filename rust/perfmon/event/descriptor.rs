@@ -157,7 +157,11 @@ impl Descriptor for Event {
             "perfmon-event:\t{}\nselect:\t{:#x}\ncounter:\t{}\npid:\t{}\ncpu:\t{}\n",
             self.id,
             self.select.stopped(),
-            self.counter.number(),
+            if self.counter.is_none() {
+                -1
+            } else {
+                i64::from(self.counter.number())
+            },
             self.pid,
             cpu,
         );

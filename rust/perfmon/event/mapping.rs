@@ -54,6 +54,9 @@ pub(super) fn map(event: &Event, area: &Area<'_>) -> Result {
 /// Lets the caller use RDPMC, if the event counts a thread of its program. Returns whether it may.
 fn begin_own(event: &Event, area: &Area<'_>) -> bool {
     let mappings = &event.mapped.mappings;
+    if event.counter.is_none() {
+        return false;
+    }
     {
         let _memory = event.mapped.lock();
         if !mappings.begin_own(&event.target, area.mm()) {
@@ -165,6 +168,7 @@ pub(super) fn unmapped(event: &Event, area: &Area<'_>) {
 fn width_of(counter: CounterId) -> u8 {
     let capabilities = &pmu::common().capabilities;
     match counter.kind() {
+        _ if counter.is_none() => 0,
         CounterKind::General(_) => capabilities.general_width,
         CounterKind::Fixed(_) => capabilities.fixed_width,
     }

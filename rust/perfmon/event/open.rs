@@ -123,7 +123,7 @@ fn create(
             return Err(ENODEV);
         }
         check_group(&config, &target, leader)?;
-        joining = Some(Joining::begin(leader)?);
+        joining = Some(Joining::begin(leader, !config.takes_counter())?);
     }
     let follows = target.follows_tasks(&config);
     let with_mappings = config.sampling.mappings.are_wanted();

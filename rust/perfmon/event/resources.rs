@@ -15,12 +15,19 @@ pub(super) fn max_sample_rate() -> u32 {
     parameter(&module_parameters::perf_event_max_sample_rate)
 }
 
-/// Gives an event a counter that can count it, beside the events that its target has now.
+/// Gives an event a counter that can count it, beside the events that its target has now; [`CounterId::NONE`] if it counts
+/// nothing.
 ///
 /// # Errors
 ///
 /// EBUSY if no counter is left that can count it. EIO if the counter does not hold what is written. ENOMEM.
 pub(super) fn own_counter(config: &EventConfig, target: &Target) -> Result<CounterId> {
+    if !config.takes_counter() {
+        if let Target::Cpu(cpu) = target {
+            OWNERSHIP.lock().check_cpu(*cpu)?;
+        }
+        return Ok(CounterId::NONE);
+    }
     let sharing = target.sharing();
     let busy = counters_of(target);
     let check = |ownership: &Ownership| {
@@ -59,6 +66,9 @@ pub(super) fn own_counter(config: &EventConfig, target: &Target) -> Result<Count
 
 /// Releases the counter of an event, its branch records and its exclusive use.
 pub(super) fn release(counter: CounterId, config: &EventConfig, sharing: Sharing) {
+    if counter.is_none() {
+        return;
+    }
     let mut ownership = OWNERSHIP.lock();
     ownership.unshare(counter);
     if config.sampling.branches.is_some() {

@@ -10,12 +10,16 @@
 use super::counter::CounterId;
 use super::event_config::EventConfig;
 
-/// Returns the counter for an event, or `None` if it does not fit.
+/// Returns the counter for an event, or `None` if it does not fit. An event that counts nothing always does, with
+/// [`CounterId::NONE`].
 ///
 /// `free` has the bits of the counters without an owner, `pool` those of the pool that the event may share, and
 /// `busy` those that events use which may be on a counter at the same time: of the same task or CPU.
 #[must_use]
 pub const fn choose(config: &EventConfig, free: u64, pool: u64, busy: u64) -> Option<CounterId> {
+    if !config.takes_counter() {
+        return Some(CounterId::NONE);
+    }
     let fitting = config.counters() & (free | pool) & !busy;
     if let Some(counter) = config.fixed {
         if fitting & counter.bit() != 0 {
@@ -40,7 +44,9 @@ const fn highest(bits: u64) -> Option<CounterId> {
 #[cfg_attr(CONFIG_KUNIT = "y", kernel::macros::kunit_tests(perfmon_admission))]
 mod tests {
     use super::super::cpuid::{Capabilities, Microarchitecture};
-    use super::super::event_attr::{PerfEventAttr, PERF_TYPE_RAW};
+    use super::super::event_attr::{
+        PerfEventAttr, PERF_COUNT_SW_DUMMY, PERF_TYPE_RAW, PERF_TYPE_SOFTWARE,
+    };
     use super::*;
 
     const CPU: Capabilities = Capabilities {
@@ -96,6 +102,17 @@ mod tests {
         assert_eq!(index(BRANCHES, FIXED, 0, 0), None);
         assert_eq!(index(BRANCHES, 0x01, 0x02, 0x03), None);
         assert_eq!(index(BRANCHES, u64::MAX, u64::MAX, 0), Some(7));
+    }
+
+    #[test]
+    fn dummies_fit_everywhere() {
+        let attr = PerfEventAttr {
+            type_: PERF_TYPE_SOFTWARE,
+            config: PERF_COUNT_SW_DUMMY,
+            ..PerfEventAttr::ZERO
+        };
+        let config = EventConfig::new(&attr, &CPU, Microarchitecture::Skylake);
+        assert!(config.is_ok_and(|config| choose(&config, 0, 0, u64::MAX) == Some(CounterId::NONE)));
     }
 
     #[test]

@@ -7,10 +7,11 @@ use core::num::NonZeroU64;
 
 /// General counters that the architecture has room for: bits 31:0 of `IA32_PERF_GLOBAL_CTRL`.
 pub const MAX_GENERAL: usize = abi::NPMC as usize;
-/// Fixed-function counters that the architecture has room for: 4 bits each in `IA32_FIXED_CTR_CTRL`.
-pub const MAX_FIXED: usize = 16;
-/// Counters of both kinds.
-pub const MAX_COUNTERS: usize = MAX_GENERAL + MAX_FIXED;
+/// Fixed-function counters that are used: one less than the architecture has room for, with 4 bits each in
+/// `IA32_FIXED_CTR_CTRL`. No processor has that many.
+pub const MAX_FIXED: usize = 15;
+/// Counters of both kinds, and [`CounterId::NONE`].
+pub const MAX_COUNTERS: usize = MAX_GENERAL + MAX_FIXED + 1;
 
 /// Why no CPU like this one can count what is asked for. All are `EINVAL`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,7 +33,7 @@ pub enum InvalidCounter {
 /// # Invariants
 ///
 /// The index is below [`MAX_COUNTERS`]. It is the number of the counter's bit in `IA32_PERF_GLOBAL_CTRL`: 31:0
-/// for general, 47:32 for fixed-function counters.
+/// for general, 46:32 for fixed-function counters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CounterId(u8);
 
@@ -100,6 +101,16 @@ impl CounterId {
         }
     }
 
+    /// No counter, with a place in tables all the same: that of events that count nothing. What is there stands still.
+    pub const NONE: Self = Self(MAX_COUNTERS as u8 - 1);
+
+    /// Returns whether this is none.
+    #[inline]
+    #[must_use]
+    pub const fn is_none(self) -> bool {
+        self.0 == Self::NONE.0
+    }
+
     /// The first general counter, which every PMU has.
     pub const FIRST: Self = Self(0);
 
@@ -125,7 +136,7 @@ impl CounterId {
         }
     }
 
-    /// Returns the counter at this index in tables of [`MAX_COUNTERS`] entries.
+    /// Returns the counter at this index in tables of [`MAX_COUNTERS`] entries; [`Self::NONE`] for the last.
     #[must_use]
     pub const fn from_index(index: u8) -> Option<Self> {
         if (index as usize) < MAX_COUNTERS {
@@ -163,12 +174,12 @@ impl CounterId {
     }
 }
 
-/// Returns the counters whose bits are set, lowest first.
+/// Returns the counters whose bits are set, lowest first. [`CounterId::NONE`] is none.
 #[inline]
 pub fn each(mut bits: u64) -> impl Iterator<Item = CounterId> {
     core::iter::from_fn(move || {
         let index = NonZeroU64::new(bits)?.trailing_zeros() as u8;
-        if usize::from(index) >= MAX_COUNTERS {
+        if index >= CounterId::NONE.0 {
             return None;
         }
         bits &= bits.wrapping_sub(1);
@@ -223,7 +234,8 @@ mod tests {
         let index = |number| CounterId::possible(number).map(CounterId::index);
         assert_eq!(index(31), Some(31));
         assert_eq!(index(32), None);
-        assert_eq!(index(0x4000_000f), Some(MAX_COUNTERS - 1));
+        assert_eq!(index(0x4000_000e), Some(MAX_COUNTERS - 2));
+        assert_eq!(index(0x4000_000f), None);
         assert_eq!(index(0x4000_0010), None);
         assert_eq!(index(-1), None);
         assert_eq!(index(0x3fff_ffff), None);
@@ -242,23 +254,26 @@ mod tests {
         assert_eq!(CounterId::general(31).map(CounterId::bit), Some(1 << 31));
         assert_eq!(CounterId::fixed(0).map(CounterId::bit), Some(1 << 32));
         assert_eq!(
-            CounterId::fixed(15).map(CounterId::index),
-            Some(MAX_COUNTERS - 1)
+            CounterId::fixed(14).map(CounterId::index),
+            Some(MAX_COUNTERS - 2)
         );
+        assert_eq!(CounterId::fixed(15), None);
         assert_eq!(CounterId::general(32), None);
         assert_eq!(CounterId::fixed(16), None);
     }
 
     #[test]
     fn each_gives_the_set_bits() {
-        let mut found = each(1 << 47 | 1 << 32 | 0b101).map(CounterId::index);
+        let mut found = each(1 << 46 | 1 << 32 | 0b101).map(CounterId::index);
         assert_eq!(found.next(), Some(0));
         assert_eq!(found.next(), Some(2));
         assert_eq!(found.next(), Some(32));
-        assert_eq!(found.next(), Some(47));
+        assert_eq!(found.next(), Some(46));
         assert_eq!(found.next(), None);
-        assert_eq!(bits(each(1 << 47 | 0b101)), 1 << 47 | 0b101);
-        // Bits above 47 (PERF_METRICS, for example) are no counters.
+        assert_eq!(bits(each(1 << 46 | 0b101)), 1 << 46 | 0b101);
+        // Bits above (PERF_METRICS, for example) are no counters, nor is that of none.
         assert_eq!(each(1 << 48 | 1 << 63).count(), 0);
+        assert_eq!(each(CounterId::NONE.bit()).count(), 0);
+        assert!(CounterId::NONE.is_none() && !CounterId::FIRST.is_none());
     }
 }

@@ -10,15 +10,16 @@ use super::cache_events::cache_event;
 use super::counter::{CounterId, CounterKind};
 use super::cpuid::{Capabilities, Microarchitecture};
 use super::event_attr::{
-    InvalidAttr, PerfEventAttr, PERF_PMU_TYPE_SHIFT, PERF_TYPE_HARDWARE, PERF_TYPE_HW_CACHE,
-    PERF_TYPE_RAW,
+    InvalidAttr, PerfEventAttr, PERF_COUNT_SW_DUMMY, PERF_PMU_TYPE_SHIFT, PERF_TYPE_HARDWARE,
+    PERF_TYPE_HW_CACHE, PERF_TYPE_RAW, PERF_TYPE_SOFTWARE,
 };
 use super::event_counters::EventCounters;
 use super::evtsel::EventSelect;
 use super::hardware_events::hardware_event;
 use super::sampling::Sampling;
 
-/// An event that these CPUs can count.
+/// An event that these CPUs can count, or one that counts nothing and takes no counter: it is there for its records
+/// ([`Self::takes_counter`]).
 ///
 /// # Invariants
 ///
@@ -61,6 +62,9 @@ impl EventConfig {
     ) -> Result<Self, InvalidAttr> {
         attr.check()?;
         check_support(attr)?;
+        if is_dummy(attr) {
+            return Self::dummy(attr);
+        }
         let sampling = Sampling::new(attr)?;
         if sampling.branches.is_some() && !capabilities.last_branch {
             return Err(InvalidAttr::Unsupported);
@@ -69,9 +73,43 @@ impl EventConfig {
             !attr.has(PerfEventAttr::EXCLUDE_USER),
             !attr.has(PerfEventAttr::EXCLUDE_KERNEL),
         );
-        let EventCounters { fixed, general } = EventCounters::new(select, capabilities, cpus)?;
+        let counters = EventCounters::new(select, capabilities, cpus)?;
         // INVARIANT: There is a counter in `EventCounters`.
+        Ok(Self::with(attr, select, counters, sampling))
+    }
+
+    /// Returns the config of [`PERF_COUNT_SW_DUMMY`]. It never happens, so a period has no effect, nor has what only
+    /// concerns counters.
+    fn dummy(attr: &PerfEventAttr) -> Result<Self, InvalidAttr> {
+        let never = PerfEventAttr {
+            sample_period: 0,
+            ..*attr
+        };
+        let sampling = Sampling::new(&never)?;
+        let select = EventSelect::new(0, 0).with_modes(
+            !attr.has(PerfEventAttr::EXCLUDE_USER),
+            !attr.has(PerfEventAttr::EXCLUDE_KERNEL),
+        );
+        let counters = EventCounters {
+            fixed: Some(CounterId::NONE),
+            general: 0,
+        };
+        // INVARIANT: There is `CounterId::NONE`.
         Ok(Self {
+            pinned: false,
+            exclusive: false,
+            ..Self::with(attr, select, counters, sampling)
+        })
+    }
+
+    fn with(
+        attr: &PerfEventAttr,
+        select: EventSelect,
+        EventCounters { fixed, general }: EventCounters,
+        sampling: Sampling,
+    ) -> Self {
+        // INVARIANT: The caller has a counter.
+        Self {
             select,
             fixed,
             general,
@@ -82,7 +120,13 @@ impl EventConfig {
             exclusive: attr.has(PerfEventAttr::EXCLUSIVE),
             enable_on_exec: attr.has(PerfEventAttr::ENABLE_ON_EXEC),
             sampling,
-        })
+        }
+    }
+
+    /// Returns whether the event counts something.
+    #[must_use]
+    pub const fn takes_counter(&self) -> bool {
+        self.counters() & !CounterId::NONE.bit() != 0
     }
 
     /// Returns the bits of all counters that can count the event.
@@ -99,12 +143,18 @@ impl EventConfig {
     #[must_use]
     pub const fn select_on(&self, counter: CounterId) -> EventSelect {
         match counter.kind() {
+            _ if counter.is_none() => EventSelect::new(0, 0),
             CounterKind::General(_) => self.select,
             CounterKind::Fixed(_) => {
                 EventSelect::new(0, 0).with_modes(self.select.is_user(), self.select.is_kernel())
             }
         }
     }
+}
+
+/// Returns whether the event counts nothing.
+const fn is_dummy(attr: &PerfEventAttr) -> bool {
+    attr.type_ == PERF_TYPE_SOFTWARE && attr.config == PERF_COUNT_SW_DUMMY
 }
 
 /// Checks that the event counts in ways that this module has.
@@ -265,6 +315,28 @@ mod tests {
         let on_pmu = |pmu: u64, number| intel(attr(PERF_TYPE_HARDWARE, pmu << 32 | number));
         assert_eq!(on(on_pmu(4, 0)), on(intel(CYCLES)));
         assert_eq!(on(on_pmu(8, 0)), Err(Unsupported));
+    }
+
+    #[test]
+    fn dummies_take_no_counter() {
+        let dummy = PerfEventAttr {
+            sample_period: 1,
+            // RAW, which samples can't have.
+            sample_type: 1 << 10,
+            flags: PerfEventAttr::PINNED | PerfEventAttr::EXCLUSIVE | PerfEventAttr::MMAP,
+            ..attr(PERF_TYPE_SOFTWARE, PERF_COUNT_SW_DUMMY)
+        };
+        let config = intel(dummy);
+        assert!(config.is_ok_and(|config| {
+            !config.takes_counter()
+                && !config.pinned
+                && !config.exclusive
+                && !config.sampling.trigger.is_sampled()
+                && config.sampling.mappings.are_wanted()
+                && config.select_on(CounterId::NONE).stopped() == 0
+        }));
+        assert!(intel(CYCLES).is_ok_and(|config| config.takes_counter()));
+        assert_eq!(on(intel(attr(PERF_TYPE_SOFTWARE, 10))), Err(Unsupported));
     }
 
     #[test]

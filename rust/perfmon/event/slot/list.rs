@@ -29,14 +29,17 @@ pub(in crate::event) struct Slots {
     pub(in crate::event) shows_new_program: bool,
 }
 
+/// The events of a task or a CPU that take no counter, at most.
+pub(in crate::event) const MAX_DUMMIES: usize = 8;
+
 impl Slots {
-    /// Returns no slots, with room for one for each counter: no task has more.
+    /// Returns no slots, with room for one for each counter and for [`MAX_DUMMIES`]: no task has more.
     ///
     /// # Errors
     ///
     /// ENOMEM.
     pub(in crate::event) fn new(flags: Flags) -> Result<Self> {
-        let capacity = pmu::common().capabilities.counters().count_ones() as usize;
+        let capacity = pmu::common().capabilities.counters().count_ones() as usize + MAX_DUMMIES;
         Ok(Self {
             list: KVec::with_capacity(capacity, flags)?,
             task: ptr::null_mut(),
@@ -98,6 +101,12 @@ impl Slots {
         rest.iter()
             .filter(move |slot| core::mem::take(&mut first) || slot.needed == needed)
     }
+}
+
+/// Returns how many slots have no counter.
+pub(in crate::event) fn dummies(slots: &Slots) -> usize {
+    let dummies = slots.iter().filter(|slot| slot.counter().is_none());
+    dummies.count()
 }
 
 /// Returns the counters that slots use.

@@ -18,7 +18,7 @@ mod windows;
 pub(super) use self::{
     call_stack::discard as discard_calls,
     calls::Calls,
-    list::{counters, inherit, remove, remove_all, set_page, Slots},
+    list::{counters, dummies, inherit, remove, remove_all, set_page, Slots, MAX_DUMMIES},
     readings::Readings,
     slot::{EventCount, Slot},
     user_pages::write_inactive,

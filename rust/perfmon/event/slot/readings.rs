@@ -2,7 +2,7 @@
 //! The readings of counters, with which windows open and close.
 
 use super::{list::Slots, slot::Slot};
-use crate::cpu::ThisCpu;
+use crate::{cpu::ThisCpu, logic::counter::CounterId};
 
 /// The readings of counters on one CPU at one moment: each is read once.
 pub(in crate::event) struct Readings {
@@ -20,7 +20,11 @@ impl Readings {
     /// Returns that no counter was read yet, at the time `now`.
     #[inline(always)]
     pub(in crate::event) fn new(now: u64) -> Self {
-        Self { now, read: 0 }
+        // What stands still need not be read.
+        Self {
+            now,
+            read: CounterId::NONE.bit(),
+        }
     }
 
     /// Returns the total of the slot's counter.

@@ -237,12 +237,14 @@ impl EventCount {
         }
         let mut count = Self::closed(event);
         if slot.open {
-            let percpu = here.percpu();
-            let total = percpu.value(slot.counter).read(here, slot.msr).ok()?;
-            if percpu.tampered.get() & slot.counter.bit() != 0 {
-                return None;
+            if !slot.counter.is_none() {
+                let percpu = here.percpu();
+                let total = percpu.value(slot.counter).read(here, slot.msr).ok()?;
+                if percpu.tampered.get() & slot.counter.bit() != 0 {
+                    return None;
+                }
+                count.count = count.count.wrapping_add(total.wrapping_sub(slot.start));
             }
-            count.count = count.count.wrapping_add(total.wrapping_sub(slot.start));
             let time = now.wrapping_sub(slot.start_time);
             count.time = Cycles(count.time.0.wrapping_add(time));
         }
@@ -250,7 +252,7 @@ impl EventCount {
     }
 }
 
-/// Returns the bit of a slot's index: there are no more slots than counters.
+/// Returns the bit of a slot's index: there are no more slots than counters and [dummies](super::list::MAX_DUMMIES).
 pub(super) fn bit(index: usize) -> u64 {
     1_u64.wrapping_shl(index as u32)
 }
