@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * The price of events of tasks in instructions, beside Linux perf's in the same
- * boot: of a context switch, of reading, of switching an event on and off.
+ * boot: of a context switch, of reading, of switching an event on and off, of mapping.
  *
  * To be run on a machine whose time-stamp counter advances with each instruction
  * (vm/run --icount), with one CPU. Each figure is the least of many: the one without
  * a timer interrupt in it.
  */
+#include <fcntl.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
@@ -41,6 +42,7 @@ static pid_t partner, sleeper;
 static int fds[MAX_EVENTS];
 static int count;
 static struct perf_event_mmap_page *page;
+static int program;
 
 static void nothing(void)
 {
@@ -80,6 +82,15 @@ static void disable_enable(void)
 		perror("ioctl");
 }
 
+/* A part of this program that can be executed, which events may record. */
+static void map_unmap(void)
+{
+	void *at = mmap(NULL, getpagesize(), PROT_READ | PROT_EXEC, MAP_PRIVATE, program, 0);
+
+	if (at == MAP_FAILED || munmap(at, getpagesize()))
+		perror("mmap");
+}
+
 static unsigned long long least(void (*operation)(void))
 {
 	unsigned long long best = ~0ULL, begin, took;
@@ -96,7 +107,8 @@ static unsigned long long least(void (*operation)(void))
 }
 
 /* Opens @n events of a task, in one group if @read_format says so. */
-static void add(const struct event_maker *by, pid_t tid, int n, __u64 read_format)
+static void add(const struct event_maker *by, pid_t tid, int n, __u64 read_format,
+		bool records)
 {
 	int i, first = count;
 
@@ -107,6 +119,8 @@ static void add(const struct event_maker *by, pid_t tid, int n, __u64 read_forma
 		attr.disabled = 0;
 		attr.config = kinds[i];
 		attr.read_format = read_format;
+		attr.mmap = records;
+		attr.mmap2 = records;
 		fds[count] = by->open(&attr, tid, -1, grouped ? fds[first] : -1, 0);
 		if (fds[count] < 0) {
 			fprintf(stderr, "%s: open: %s\n", by->name, strerror(-fds[count]));
@@ -123,7 +137,7 @@ static void drop(void)
 }
 
 /* The rows: what it costs with events, less what it costs without. */
-enum { ROWS = 9 };
+enum { ROWS = 11 };
 
 static const struct row {
 	const char *name;
@@ -132,6 +146,7 @@ static const struct row {
 	int parts;			/* two switches are one round */
 	__u64 read_format;
 	bool maps;
+	bool records;			/* what programs map, in a ring that never fills */
 } rows[ROWS] = {
 	{ "switch, of others", yield, .asleep = 1, .parts = 2 },
 	{ "switch, 1 event in one", yield, .own = 1, .parts = 2 },
@@ -143,6 +158,9 @@ static const struct row {
 	  .read_format = PERF_FORMAT_GROUP },
 	{ "page, by RDPMC", read_page, .own = 1, .parts = 1, .maps = true },
 	{ "disable + enable", disable_enable, .own = 1, .parts = 1 },
+	{ "mmap + munmap", map_unmap, .own = 1, .parts = 1 },
+	{ "mmap + munmap, recorded", map_unmap, .own = 1, .parts = 1, .maps = true,
+	  .records = true },
 };
 
 /*
@@ -163,17 +181,22 @@ static unsigned long long measure_beside(void (*operation)(void))
 static unsigned long long measure(const struct event_maker *by, const struct row *row,
 				  bool marked)
 {
+	bool is_compared = row->operation == yield || row->operation == map_unmap;
+	size_t size = getpagesize() * (row->records ? 2 : 1);
 	unsigned long long without, with;
 
 	/* The module's hook in the context switch goes a second after the last event. */
 	sleep(2);
-	without = measure_beside(row->operation == yield ? yield : nothing);
+	without = measure_beside(is_compared ? row->operation : nothing);
 	/* Its own first: that is what it reads. */
-	add(by, 0, row->own, row->read_format);
-	add(by, partner, row->others, 0);
-	add(by, sleeper, row->asleep, 0);
+	add(by, 0, row->own, row->read_format, row->records);
+	add(by, partner, row->others, 0, false);
+	add(by, sleeper, row->asleep, 0, false);
+	/* The kernel soon makes a jump of a probe's breakpoint, in a thread of its own. */
+	if (row->records)
+		sleep(1);
 	if (row->maps) {
-		page = mmap(NULL, getpagesize(), PROT_READ, MAP_SHARED, fds[0], 0);
+		page = mmap(NULL, size, PROT_READ, MAP_SHARED, fds[0], 0);
 		if (page == MAP_FAILED) {
 			perror("mmap");
 			exit(EXIT_FAILURE);
@@ -188,7 +211,7 @@ static unsigned long long measure(const struct event_maker *by, const struct row
 		kill(partner, SIGSTOP);
 	}
 	if (row->maps)
-		munmap(page, getpagesize());
+		munmap(page, size);
 	drop();
 	return (with - without) / row->parts;
 }
@@ -202,6 +225,11 @@ int main(void)
 	/* Before there are others: children have the policy of their parent. */
 	if (sched_setscheduler(0, SCHED_RR, &first)) {
 		perror("sched_setscheduler");
+		return EXIT_FAILURE;
+	}
+	program = open("/proc/self/exe", O_RDONLY);
+	if (program < 0) {
+		perror("/proc/self/exe");
 		return EXIT_FAILURE;
 	}
 	partner = fork();
