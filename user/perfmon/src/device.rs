@@ -50,6 +50,8 @@ pub struct Info {
     pub full_width_writes: bool,
     /// Linux perf is kept off the counters by an event of its own on each CPU: its other events wait.
     pub place_holder: bool,
+    /// Events have records of what programs map, if they ask for them.
+    pub mappings: bool,
     /// The values that the CPUs have: bit n for event n of `PERFMON_GROUP_MISC`.
     pub misc_events: u64,
 }
@@ -190,6 +192,7 @@ impl Device {
             full_width_writes: raw.features & u64::from(abi::PERFMON_FEATURE_FULL_WIDTH_WRITES)
                 != 0,
             place_holder: raw.features & u64::from(abi::PERFMON_FEATURE_PLACE_HOLDER) != 0,
+            mappings: raw.features & u64::from(abi::PERFMON_FEATURE_MAPPINGS) != 0,
             misc_events: raw.misc_events,
         })
     }

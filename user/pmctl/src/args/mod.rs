@@ -175,8 +175,7 @@ tracepoints, events of a task that has changed its user, its groups or its capab
 the caller nor its descendants.
 
 An event without a free counter fails with EBUSY, beside other events with ENOENT, in a group with EINVAL: `perf stat` \
-writes <not supported> and counts the others. Samples come without records of what programs map: `perf report` has names for what ran before `perf record`, and \
-addresses for what is executed later; `pmctl record` has names for all. Setuid programs run without their rights. A call fails with ENOSYS once PROGRAM has ended.
+writes <not supported> and counts the others. Setuid programs run without their rights. A call fails with ENOSYS once PROGRAM has ended.
 
 Examples:
   pmctl wrap -- perf stat -e instructions:u,cycles:u -- ls

@@ -7,8 +7,8 @@ use nix::errno::Errno;
 use perfmon::sys::{Driver, EventOpen};
 use perfmon::{Encoding, Pmu};
 use perfmon_core::logic::event_attr::{
-    PERF_COUNT_HW_INSTRUCTIONS, PERF_COUNT_SW_DUMMY, PERF_TYPE_HARDWARE, PERF_TYPE_HW_CACHE,
-    PERF_TYPE_RAW, PERF_TYPE_SOFTWARE, PerfEventAttr,
+    PERF_COUNT_SW_DUMMY, PERF_TYPE_HARDWARE, PERF_TYPE_HW_CACHE, PERF_TYPE_RAW, PERF_TYPE_SOFTWARE,
+    PerfEventAttr,
 };
 use zerocopy::IntoBytes;
 
@@ -22,8 +22,8 @@ pub(super) enum CallAnswer {
     Event {
         event: OwnedFd,
         close_on_exec: bool,
-        /// The event is sampled, and was to tell what programs map.
-        lacks_maps: bool,
+        /// The event is sampled, and is to tell what programs map.
+        wants_maps: bool,
         /// No counter of this PMU counts it: it stays at 0.
         is_idle: bool,
     },
@@ -94,11 +94,10 @@ pub(super) fn answer(
     if group.as_ref().is_some_and(is_kernels) {
         return CallAnswer::Kernel("the group's leader is an event of the kernel's");
     }
-    let stands_in = attributes.is_of_tasks() && others && group.is_none() && foreign.is_none();
-    if stands_in {
-        attributes.become_ours();
-    }
-    if !TYPES.contains(&attributes.attr.type_) {
+    // Beside events of the driver's: the kernel's dummy can't write to the ring of one.
+    let is_dummy =
+        attributes.is_dummy_of_records() && others && group.is_none() && foreign.is_none();
+    if !TYPES.contains(&attributes.attr.type_) && !is_dummy {
         return match group {
             None => CallAnswer::Kernel("the type of the event is the kernel's"),
             // The kernel does not know the leader. perf takes this for an event that can't be counted so.
@@ -128,10 +127,10 @@ pub(super) fn answer(
         Ok(event) => CallAnswer::Event {
             event,
             close_on_exec: flags & FD_CLOEXEC != 0,
-            lacks_maps: !stands_in && attributes.wants_maps(),
+            wants_maps: !is_dummy && attributes.wants_maps(),
             is_idle: attributes.is_idle_on(pmu),
         },
-        Err(_) if stands_in => CallAnswer::Kernel("the driver has no counter for it"),
+        Err(_) if is_dummy => CallAnswer::Kernel("the driver has not such a dummy"),
         Err(Errno::EOPNOTSUPP | Errno::E2BIG) if group.is_none() => {
             CallAnswer::Kernel("the driver does not count so")
         }
@@ -192,19 +191,16 @@ impl Attributes {
         Self { bytes, attr }
     }
 
-    /// Changes what is known of them; the size stays.
-    fn change(&mut self, change: impl FnOnce(&mut PerfEventAttr)) {
-        change(&mut self.attr);
-        let known = self.bytes.len().min(size_of::<PerfEventAttr>());
-        self.bytes[..known].copy_from_slice(&self.attr.as_bytes()[..known]);
-    }
-
-    /// Returns whether it is the event of the kernel's that never happens, of which a program wants the records of tasks.
-    fn is_of_tasks(&self) -> bool {
+    /// Returns whether it is a dummy, of which a program wants the records of tasks or of what they map.
+    fn is_dummy_of_records(&self) -> bool {
+        const RECORDS: u64 = PerfEventAttr::TASK
+            | PerfEventAttr::MMAP
+            | PerfEventAttr::MMAP2
+            | PerfEventAttr::MMAP_DATA;
         let attr = &self.attr;
         attr.type_ == PERF_TYPE_SOFTWARE
             && attr.config == PERF_COUNT_SW_DUMMY
-            && attr.flags & PerfEventAttr::TASK != 0
+            && attr.flags & RECORDS != 0
     }
 
     /// Returns whether it is a raw event that an emulated PMU has no counts of.
@@ -212,18 +208,7 @@ impl Attributes {
         self.attr.type_ == PERF_TYPE_RAW && !pmu.counts(self.attr.config)
     }
 
-    /// Makes it an event of the driver's that has the same records of tasks, and no samples. The kernel's can't write to
-    /// the ring of the driver's.
-    fn become_ours(&mut self) {
-        self.change(|attr| {
-            attr.type_ = PERF_TYPE_HARDWARE;
-            attr.config = PERF_COUNT_HW_INSTRUCTIONS.into();
-            attr.sample_period = 0;
-            attr.flags &= !PerfEventAttr::FREQ;
-        });
-    }
-
-    /// Returns whether its samples were to come with records of what programs map.
+    /// Returns whether its samples are to come with records of what programs map.
     fn wants_maps(&self) -> bool {
         const MAPS: u64 = PerfEventAttr::MMAP | PerfEventAttr::MMAP2;
         self.attr.sample_period != 0 && self.attr.flags & MAPS != 0
@@ -268,26 +253,22 @@ mod tests {
     }
 
     #[test]
-    fn an_event_for_tasks_becomes_one_of_ours() {
-        let mut dummy = Attributes::new(vec![0; 112]);
-        dummy.change(|attr| {
-            attr.type_ = PERF_TYPE_SOFTWARE;
-            attr.size = 112;
-            attr.config = PERF_COUNT_SW_DUMMY;
-            attr.sample_period = 1;
-        });
-        assert!(!dummy.is_of_tasks(), "it wants no records of tasks");
-        let kept = PerfEventAttr::TASK | PerfEventAttr::MMAP;
-        dummy.change(|attr| attr.flags = kept | PerfEventAttr::FREQ);
-        assert!(dummy.is_of_tasks() && dummy.wants_maps());
-        dummy.become_ours();
-        assert_eq!(dummy.bytes[..8], [0, 0, 0, 0, 112, 0, 0, 0]);
-        assert_eq!(dummy.bytes.len(), 112);
-        let ours = Attributes::new(dummy.bytes).attr;
-        assert_eq!((ours.type_, ours.config, ours.sample_period), (0, 1, 0));
-        assert_eq!(ours.flags, kept);
-        let ours = Attributes::new(ours.as_bytes()[..64].to_vec());
-        assert!(!ours.is_of_tasks() && !ours.wants_maps());
+    fn a_dummy_is_asked_for_its_records() {
+        let attributes = |flags| {
+            let attr = PerfEventAttr {
+                type_: PERF_TYPE_SOFTWARE,
+                size: 112,
+                config: PERF_COUNT_SW_DUMMY,
+                sample_period: 1,
+                flags,
+                ..PerfEventAttr::ZERO
+            };
+            Attributes::new(attr.as_bytes()[..112].to_vec())
+        };
+        assert!(!attributes(PerfEventAttr::COMM).is_dummy_of_records());
+        assert!(attributes(PerfEventAttr::TASK).is_dummy_of_records());
+        let maps = attributes(PerfEventAttr::MMAP2);
+        assert!(maps.is_dummy_of_records() && maps.wants_maps());
     }
 
     #[test]

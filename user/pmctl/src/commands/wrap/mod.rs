@@ -65,7 +65,7 @@ pub(crate) fn wrap(args: &Wrap) -> Result<u8> {
         others: false,
         device,
         pmu: Pmu::here(),
-        nameless: None,
+        with_maps: None,
         idle: BTreeSet::new(),
         has_bpf: false,
         refused: 0,
@@ -121,8 +121,8 @@ struct CallServer<'a> {
     others: bool,
     device: Device,
     pmu: Pmu,
-    /// The first event whose samples come without records of what programs map.
-    nameless: Option<String>,
+    /// The first event whose samples are to come with records of what programs map.
+    with_maps: Option<String>,
     /// Events that this PMU has no counts of.
     idle: BTreeSet<String>,
     /// A BPF program was to be attached to an event of the driver's.
@@ -202,14 +202,14 @@ impl CallServer<'_> {
             CallAnswer::Event {
                 event,
                 close_on_exec,
-                lacks_maps,
+                wants_maps,
                 is_idle,
             } => {
                 self.others = true;
                 let caller = Tid(request.thread);
                 let name = || answer::event_in_words(caller, request.arguments[0]);
-                if lacks_maps && self.nameless.is_none() {
-                    self.nameless = Some(name());
+                if wants_maps && self.with_maps.is_none() {
+                    self.with_maps = Some(name());
                 }
                 if is_idle {
                     self.idle.insert(name());
@@ -258,10 +258,11 @@ impl CallServer<'_> {
 
     /// Says at the end what the program could not know.
     fn conclude(&self, interrupted: u64) {
-        if let Some(event) = &self.nameless {
+        let tells_maps = || self.device.info().is_ok_and(|info| info.mappings);
+        if let Some(event) = self.with_maps.as_ref().filter(|_| !tells_maps()) {
             complain(format_args!(
-                "the driver's events don't tell what programs map: functions of programs that were executed meanwhile have \
-                 no names.\n\
+                "this kernel has no kprobes, so the driver's events don't tell what programs map: functions of programs \
+                 that were executed meanwhile have no names.\n\
                  `pmctl record -e {event} -- COMMAND` has the same samples with names, in a file that `perf report` reads."
             ));
         }
