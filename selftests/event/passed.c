@@ -13,6 +13,7 @@
 #include "fixture.h"
 #include "loop.h"
 #include "memory.h"
+#include "module.h"
 #include "samples.h"
 
 #define N		100000UL
@@ -222,6 +223,9 @@ TEST_F(event, event_in_a_cycle_of_sockets_is_closed_by_the_collector)
 {
 	int i;
 
+	/* An event of either maker refuses none of the other's there: nothing shows it. */
+	if (module_has_place_holder())
+		return;
 	self->fd = open_instructions(_metadata, variant->by, 0);
 	EXPECT_GT(0, open_other(variant->by));
 	close(self->fd);
