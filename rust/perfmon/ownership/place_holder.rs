@@ -81,7 +81,12 @@ pub(super) fn begin_cleaning(counter: u8) -> Result<(), Refusal> {
     let mut result = Ok(());
     kernel_thread::call(|| {
         let mut all_held = PLACE_HOLDERS.lock();
-        result = all_held.hold(counter);
+        // Another caller may have reserved the counters by now. One of its place-holders that has been displaced has to
+        // stay, to tell that.
+        let is_reserved = OWNERSHIP.lock().is_reserved();
+        if !is_reserved {
+            result = all_held.hold(counter);
+        }
         if result.is_ok() {
             // Before the lock is released: until then, none of them ends.
             OWNERSHIP.lock().begin_cleaning_held(Held(()));
