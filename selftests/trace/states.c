@@ -287,7 +287,8 @@ TEST_F(trace, alloc_is_refused_with_wrong_numbers)
 	EXPECT_EQ(ids, info.nr_cpu_ids);
 	EXPECT_EQ(0U, info.flags);
 	EXPECT_EQ(0ULL, info.features & ~(PERFMON_FEATURE_FULL_WIDTH_WRITES |
-					  PERFMON_FEATURE_PLACE_HOLDER));
+					  PERFMON_FEATURE_PLACE_HOLDER |
+					  PERFMON_FEATURE_MAPPINGS));
 	for (i = 0; i < ARRAY_SIZE(info.reserved); i++)
 		EXPECT_EQ(0ULL, info.reserved[i]);
 
