@@ -29,7 +29,7 @@ of_kernel() {
 	pmctl script -F ip | grep -c '^ *ffff'
 }
 
-plan 34
+plan 35
 
 record -i -e instructions -c 10007 -- sh -c "$loop 10000000; true"
 is "record -i succeeds" 0 $?
@@ -113,6 +113,8 @@ is "record -F above the limit is refused" 2 $?
 says "and says what the limit is" "$output" "F 3211: the module takes at most 3210 samples a second"
 record -F max -e $event -- "$loop" 1000000
 says "record -F max takes the limit" "$(perf evlist -F 2>/dev/null)" "sample_freq=3210"
+record -c 2003 -e $event -- "$loop" 2000000
+says "samples above the limit are called throttled" "$output" 'LOST: CPU [0-9]+ \(throttled\)'
 rmmod perfmon
 load_module
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The files of a recording: one, or with `--switch-output` one after the other.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fs::{self, File};
 use std::io;
 use std::mem;
@@ -185,7 +185,7 @@ impl<'a> Files<'a> {
                 .map(|(now, before)| now.saturating_sub(before))
                 .collect(),
             degraded: [self.degraded.clone(), maps.degraded(), Vec::from_iter(left)].concat(),
-            losses: self.losses(samplers)?,
+            losses: self.losses(samplers, &stream.take_throttled())?,
             tasks_only: self.tasks_only,
             overwritten: self.options.overwrite,
             symbols,
@@ -223,8 +223,8 @@ impl<'a> Files<'a> {
         Ok((notes, written))
     }
 
-    /// Returns the losses since the file before.
-    fn losses(&mut self, samplers: &Samplers) -> Result<Vec<Loss>> {
+    /// Returns the losses since the file before. On some CPUs samples have ceased for a while, which explains theirs.
+    fn losses(&mut self, samplers: &Samplers, throttled: &BTreeSet<u32>) -> Result<Vec<Loss>> {
         let mut losses = Vec::new();
         for (cpu, lost) in samplers.lost()? {
             let before = self.lost.insert(cpu, lost).unwrap_or(0);
@@ -233,7 +233,7 @@ impl<'a> Files<'a> {
                 losses.push(Loss {
                     cpu,
                     // Nothing is ever too much for a ring that is overwritten.
-                    reason: if self.options.overwrite {
+                    reason: if self.options.overwrite || throttled.contains(&cpu) {
                         "throttled"
                     } else {
                         "too fast"

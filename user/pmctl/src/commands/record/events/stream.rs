@@ -5,6 +5,7 @@
 //! out, nothing will come any more that happened before the latest of what the round before had. So much is written
 //! then, by time. Samples go to the file as the kernel wrote them.
 
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io;
 use std::mem;
@@ -38,6 +39,8 @@ pub(super) struct RingStream {
     bytes: Vec<u8>,
     /// Latest time in the round before.
     limit: u64,
+    /// The CPUs whose samples ceased for a while since the file before.
+    throttled: BTreeSet<u32>,
     /// Places of the samples that were written.
     places: Places,
     /// What the next file has to begin with, if there are several.
@@ -72,6 +75,7 @@ impl RingStream {
             pending: Vec::new(),
             bytes: Vec::new(),
             limit: 0,
+            throttled: BTreeSet::new(),
             places: Places::default(),
             history: has_history.then(History::default),
             full: false,
@@ -175,6 +179,11 @@ impl RingStream {
             let word = id(record.word(place)).to_le_bytes();
             bytes[place * 8..][..8].copy_from_slice(&word);
         }
+        if let Some(cpu) = places.throttled {
+            // The number is the lower half of the word.
+            let [number @ .., _, _, _, _] = record.word(cpu).to_le_bytes();
+            self.throttled.insert(u32::from_le_bytes(number));
+        }
         if !places.is_sample && maps.are_ours() {
             if let Some((Some(record), _)) = decode(bytes, self.parts) {
                 maps.note(&record);
@@ -264,6 +273,11 @@ impl RingStream {
         self.places.take_cuts()
     }
 
+    /// Returns the CPUs whose samples ceased for a while: there were too many, or they took too much time.
+    pub(super) fn take_throttled(&mut self) -> BTreeSet<u32> {
+        mem::take(&mut self.throttled)
+    }
+
     /// Returns the size of the records of the file so far in bytes.
     pub(super) const fn size(&self) -> u64 {
         self.size
@@ -302,6 +316,8 @@ impl RingStream {
 struct RecordFields {
     time: usize,
     ids: [Option<usize>; 3],
+    /// Where the CPU is whose samples cease.
+    throttled: Option<usize>,
     is_sample: bool,
 }
 
@@ -320,6 +336,7 @@ impl RecordFields {
             return (size > 4).then_some(Self {
                 time: 4,
                 ids: [Some(1), None, None],
+                throttled: None,
                 is_sample: true,
             });
         }
@@ -333,6 +350,7 @@ impl RecordFields {
         Some(Self {
             time,
             ids,
+            throttled: (record.kind() == THROTTLE).then_some(time + 1),
             is_sample: false,
         })
     }
