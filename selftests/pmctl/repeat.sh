@@ -21,12 +21,12 @@ plan 20
 # More events than counters.
 try pmctl stat -e $many -- "$loop" 1000
 is "more events than counters are no count" 125 $?
-says "the way to count them is named" "$errors" 'r 1. runs it [2-9] times, for a part of the events each'
+says "the way to count them is named" "$errors" 'r 1. runs it [2-9] times, each time for a part of the events'
 echo "$errors" | awk '/-r 1. runs it/ { n = NR } /at once|in another run/ { exit !(n && n < NR) }'
 result $? "and stands before the others"
 try pmctl stat -a -e $many -- "$loop" 1000
 is "nor are they with -a" 2 $?
-says "the way is named with -a" "$errors" 'r 1. runs it [2-9] times, for a part of the events each'
+says "the way is named with -a" "$errors" 'r 1. runs it [2-9] times, each time for a part of the events'
 try pmctl stat -e $many -I 100 -- "$loop" 1000
 check "it is not named where it is none" [ "$(echo "$errors" | grep -c 'runs it')" = 0 ]
 

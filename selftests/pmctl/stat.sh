@@ -254,7 +254,7 @@ for event in 1 2 3 4 5 6 7 8 9 a b c d e f; do many=$many,r000$event; done
 pmctl stat -e $many -- true 2>"$counts"
 is "too many events are no count" 125 $?
 says "pmctl names itself" "$(cat "$counts")" 'pmctl \(events of tasks, pid [0-9]+\) has [0-9]+ counters'
-says "and says so" "$(cat "$counts")" '^That is this measurement'
+says "and says so" "$(cat "$counts")" '^This measurement has them all'
 begin pmctl stat -a -e instructions:u -o "$counts.other"
 pmctl stat -e $many -- true 2>"$counts"
 end_other

@@ -360,7 +360,7 @@ impl Cause {
             ),
             Self::HardwareBusy => Some(
                 "End what uses them: a running `perf`, or the NMI watchdog \
-                 (`sysctl kernel.nmi_watchdog=0`). The kernel log says who it is.",
+                 (`sysctl kernel.nmi_watchdog=0`). `pmctl doctor` looks for it.",
             ),
             Self::NotSetUp => Some("Set it up first."),
             Self::InUse => Some("Drop the other `Counter` first, or take another number."),

@@ -66,12 +66,8 @@ impl CallGraphMode {
 fn stack_size(text: &str) -> Result<u32, String> {
     let size = text.parse().ok().filter(|size| *size > 0);
     let size = size.and_then(|size: u32| size.checked_next_multiple_of(8));
-    size.filter(|size| *size <= UserStack::MOST).ok_or_else(|| {
-        format!(
-            "dwarf,{text}: a stack has from 8 to {} bytes",
-            UserStack::MOST
-        )
-    })
+    size.filter(|size| *size <= UserStack::MOST)
+        .ok_or_else(|| format!("a stack has from 8 to {} bytes", UserStack::MOST))
 }
 
 /// Returns these arguments of the program with `-g --call-graph=dwarf` in the place of `-g dwarf`; `None` if there is

@@ -90,7 +90,7 @@ fn of_own_counters(owners: &Owners, own: u32, has_free: bool) -> Option<String> 
     };
     if ours == owners.0.len() {
         return Some(format!(
-            "That is this measurement. {free}Count fewer events at once: pmctl never shares a counter between events, \
+            "This measurement has them all. {free}Count fewer events at once: pmctl never shares a counter between events, \
              so that every number is a count and no estimate."
         ));
     }

@@ -106,8 +106,8 @@ pub(super) fn plain(error: anyhow::Error) -> anyhow::Error {
 /// Returns the advice to let a command run so often.
 pub(super) fn repeated(runs: usize) -> String {
     format!(
-        "If the command can be run again and does the same each time, `-r 1` runs it {runs} times, for a part of the \
-         events each."
+        "If the command can be run again and does the same each time, `-r 1` runs it {runs} times, each time for a \
+         part of the events."
     )
 }
 

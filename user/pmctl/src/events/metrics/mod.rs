@@ -81,7 +81,7 @@ pub(crate) fn find(word: &str, all: &[Metric], pmu: &Pmu) -> Result<WantedMetric
     );
     let meant = nearest(word, all);
     Err(Usage(format!(
-        "-M: {of} has no metric or group of metrics called `{word}`.\n{meant}`pmctl list metrics` shows them all."
+        "-M: {of} has no metric or group of metrics called `{word}`.\n{meant}`pmctl list metrics --all` shows them."
     )))
 }
 

@@ -108,7 +108,7 @@ impl BranchKinds {
             let (_, bit) = known.ok_or_else(|| {
                 let names: Vec<&str> = Self::NAMES.iter().map(|(name, _)| *name).collect();
                 format!(
-                    "`{word}` is none that can be told apart; there are: {}",
+                    "no kind of branches is called `{word}`; there are: {}",
                     names.join(" ")
                 )
             })?;
