@@ -380,7 +380,7 @@ TEST_F(mmap, program_that_enables_an_event_is_recorded)
 	EXPECT_EQ((__u32)PERF_RECORD_MISC_COMM_EXEC, s->record.header.misc);
 }
 
-/* What a program maps that its user may not look at is told to nobody who looks at the task. */
+/* What a program maps that its user may not look at is not told to events of the task. */
 TEST_F(mmap, setuid_program_is_not_told)
 {
 	struct perf_event_attr attr = recording();
@@ -506,7 +506,7 @@ TEST_F(mmap, nothing_is_recorded_that_is_not_wanted)
 	EXPECT_EQ(0, event_described(s->fd, "mmap"));
 }
 
-/* A user without rights, whom Linux's policy keeps from perf, has the records of its own. */
+/* A user without rights, kept from perf by Linux's policy, has the records of its own. */
 TEST_F(mmap, user_without_rights_has_names)
 {
 	int go, status, before = paranoid_read();

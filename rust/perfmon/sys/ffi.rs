@@ -352,7 +352,7 @@ unsafe extern "C" {
     pub fn perfmon_tracepoints_sync();
     #[doc = " Returns 0 if this kernel can tell a module what programs map, as far as that is known\n before it is asked to."]
     pub fn perfmon_mappings_check() -> ::kernel::ffi::c_int;
-    #[doc = " Calls mapped() after each mapping or change of one, by the task that makes it, and\n begins() when it is known who may look at a program that the task begins to execute,\n before anything of that is mapped: both with interrupts off. It sleeps. -EOPNOTSUPP,\n -ENOENT or -EINVAL if this kernel has no kprobes for that, -ENOMEM."]
+    #[doc = " Calls mapped() after each mapping or change of one, by the task that makes it, and\n begins() when the rights to look at a program are known that the task begins to execute,\n before anything of that is mapped: both with interrupts off. It sleeps. -EOPNOTSUPP,\n -ENOENT or -EINVAL if this kernel has no kprobes for that, -ENOMEM."]
     pub fn perfmon_mappings_begin(
         mapped: ::core::option::Option<unsafe extern "C" fn(area: *mut vm_area_struct)>,
         begins: ::core::option::Option<unsafe extern "C" fn(program: *mut linux_binprm)>,

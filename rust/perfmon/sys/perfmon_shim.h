@@ -423,7 +423,7 @@ struct perfmon_mapping {
 int perfmon_mappings_check(void);
 /*
  * Calls mapped() after each mapping or change of one, by the task that makes it, and
- * begins() when it is known who may look at a program that the task begins to execute,
+ * begins() when the rights to look at a program are known that the task begins to execute,
  * before anything of that is mapped: both with interrupts off. It sleeps. -EOPNOTSUPP,
  * -ENOENT or -EINVAL if this kernel has no kprobes for that, -ENOMEM.
  */

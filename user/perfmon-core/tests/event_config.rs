@@ -4,7 +4,9 @@
 use perfmon_core::logic::admission::choose;
 use perfmon_core::logic::counter::{each, CounterId};
 use perfmon_core::logic::cpuid::{Architecture, Capabilities, Microarchitecture};
-use perfmon_core::logic::event_attr::{PerfEventAttr, PERF_TYPE_RAW};
+use perfmon_core::logic::event_attr::{
+    PerfEventAttr, PERF_COUNT_SW_DUMMY, PERF_TYPE_RAW, PERF_TYPE_SOFTWARE,
+};
 use perfmon_core::logic::event_config::EventConfig;
 use perfmon_core::logic::evtsel::EventSelect;
 use perfmon_core::logic::read_format::{EventTimes, EventValue, ReadFormat, MAX_WORDS_OF_ONE};
@@ -107,12 +109,20 @@ fn raw(config: u64) -> PerfEventAttr {
     }
 }
 
+const fn is_dummy(attr: &PerfEventAttr) -> bool {
+    attr.type_ == PERF_TYPE_SOFTWARE && attr.config == PERF_COUNT_SW_DUMMY
+}
+
 proptest! {
     #[test]
     fn an_event_fits_its_cpu((capabilities, cpus) in cpu(), attr in attr()) {
         if let Ok(config) = EventConfig::new(&attr, &capabilities, cpus) {
-            prop_assert_ne!(config.counters(), 0);
-            prop_assert_eq!(config.counters() & !capabilities.counters(), 0);
+            if is_dummy(&attr) {
+                prop_assert_eq!(config.counters(), CounterId::NONE.bit());
+            } else {
+                prop_assert_ne!(config.counters(), 0);
+                prop_assert_eq!(config.counters() & !capabilities.counters(), 0);
+            }
             prop_assert_eq!(config.general >> 32, 0);
             prop_assert_eq!(config.select.stopped() & !capabilities.select_bits, 0);
             prop_assert_eq!(config.select.is_user(), !attr.has(PerfEventAttr::EXCLUDE_USER));
@@ -136,7 +146,7 @@ proptest! {
     #[test]
     fn an_event_and_its_encoding_have_the_same_counters(
         (capabilities, cpus) in cpu(),
-        attr in attr(),
+        attr in attr().prop_filter("a dummy has no encoding", |attr| !is_dummy(attr)),
     ) {
         if let Ok(config) = EventConfig::new(&attr, &capabilities, cpus) {
             let same = EventConfig::new(&raw(config.select.stopped()), &capabilities, cpus);
@@ -147,7 +157,7 @@ proptest! {
     #[test]
     fn the_chosen_counter_fits(
         (capabilities, cpus) in cpu(),
-        attr in attr(),
+        attr in attr().prop_filter("a dummy has no choice", |attr| !is_dummy(attr)),
         [free, pool, busy] in any::<[u64; 3]>(),
     ) {
         if let Ok(config) = EventConfig::new(&attr, &capabilities, cpus) {
