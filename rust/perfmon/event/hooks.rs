@@ -98,7 +98,10 @@ pub(super) unsafe fn init() {
 ///
 /// ENOMEM. ENOENT if this kernel lacks a tracepoint.
 pub(super) fn begin(with_mappings: bool) -> Result {
-    mappings::begin(with_mappings)?;
+    if let Err(error) = mappings::begin(with_mappings) {
+        end_mappings(with_mappings);
+        return Err(error);
+    }
     // If they are unregistered between the two, once more.
     while !begin_if_registered() {
         let mut registered = Ok(());

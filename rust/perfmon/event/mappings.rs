@@ -52,7 +52,8 @@ pub(super) fn are_recorded(event: &Event) -> bool {
     is_user(event) && REGISTERED.load(SeqCst) != 0
 }
 
-/// Begins to learn what programs map, if an event with this configuration wants that, until [`end`]. Sleeps.
+/// Begins to learn what programs map, if an event with this configuration wants that, until [`end`], which follows an error,
+/// too. Sleeps.
 ///
 /// # Errors
 ///
@@ -67,11 +68,11 @@ pub(super) fn begin(wanted: bool) -> Result {
     }
     let mut registered = Ok(());
     kernel_thread::call(|| registered = register());
-    if registered == Err(ENOMEM) {
-        USERS.fetch_sub(1, SeqCst);
-        return registered;
+    match registered {
+        Err(error) if error == ENOMEM => Err(error),
+        // Without probes there are no records, which is no error.
+        _ => Ok(()),
     }
-    Ok(())
 }
 
 /// Ends [`begin`]. Returns whether this was the last event: then [`unregister_if_unused`] is to be called later.
