@@ -141,7 +141,8 @@ impl AllHeld {
     /// What perf uses.
     pub(crate) fn add(&mut self, cpu: CpuId) -> Result<(), Refusal> {
         match pmu::common().place_holder {
-            Some(counter) if self.0 => hold_cpu(cpu, counter),
+            // Those that end soon are of no use.
+            Some(counter) if self.0 && OWNERSHIP.lock().is_reserved() => hold_cpu(cpu, counter),
             _ => Ok(()),
         }
     }
