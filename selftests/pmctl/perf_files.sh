@@ -19,7 +19,8 @@ what="callers 20000000"
 # shellcheck disable=SC2086 # $what is two words
 record() {
 	output=$(perf record -q -o perf.data "$@" -- "$program" $what 2>&1) && return
-	echo "$output" | sed 's/^/# /'
+	# The program itself may have failed.
+	[ -z "$output" ] || echo "$output" | sed 's/^/# /'
 	return 1
 }
 
