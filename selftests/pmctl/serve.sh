@@ -18,9 +18,11 @@ events=instructions,instructions:u,branches
 
 # start OPTION... : the server, and waits until it is there
 start() {
+	# That of the server before says the same.
+	rm -f serve.log
 	pmctl serve -e $events "$@" >serve.log 2>&1 &
 	server=$!
-	wait_until "grep -q 'pmctl: serving' serve.log || has_ended $server"
+	wait_until "grep -qs 'pmctl: serving' serve.log || has_ended $server"
 }
 
 # stop NAME SIGNAL : the server ends by it

@@ -127,6 +127,8 @@ says "a later file has the program's function" \
 
 # The shortest time that it takes.
 begin_files
+# That of the recording before has such lines, too.
+rm record.log
 pmctl record --switch-output=1s --switch-max-files=2 -e $event -c 1000003 -- \
 	"$here/pmctl_turns" 1000000 >/dev/null 2>record.log &
 record=$!
