@@ -23,6 +23,18 @@ fn a_recording_can_be_cut_anywhere() {
     }
 }
 
+/// Bit 14 of the field `misc` says that a mapping has a build-id, which is where others have device and inode: 0 for
+/// that of no file.
+#[test]
+fn a_mapping_can_have_an_empty_build_id() {
+    let whole = recordings().swap_remove(4);
+    for place in 0..whole.len() {
+        let mut bytes = whole.clone();
+        bytes[place] |= 0x40;
+        fuzz_targets::recording(&bytes);
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(1500))]
 

@@ -391,10 +391,12 @@ fn take_build_id(map: &mut Map, content: &[u8]) -> Option<BuildId> {
     (map.device, map.inode) = ((0, 0), 0);
     let mut reader = Reader(content.get(PLACE..)?);
     let size = usize::try_from(reader.u32()? & 0xff).ok()?;
-    Some(BuildId {
+    let id = reader.take(20)?.get(..size)?;
+    // An empty one tells no file from another.
+    (!id.is_empty()).then(|| BuildId {
         file: map.file.clone(),
         kernel: map.kernel,
-        id: reader.take(20)?.get(..size)?.to_vec(),
+        id: id.to_vec(),
     })
 }
 
