@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 //! Events that only some general counters can count; on others they count nothing.
 
-use super::cores::{Core, Limit, ALL, EXTRA_REGISTER};
+use super::cores::{Core, ALL};
 use super::cpuid::Microarchitecture;
 use super::event_attr::InvalidAttr;
 use super::evtsel::EventSelect;
 
 /// Returns the general counters that can count an event of Intel that is not architectural.
 pub(super) fn intel(select: EventSelect, cpus: Microarchitecture) -> Result<u64, InvalidAttr> {
-    match Limit::find(Core::of(cpus).limits, select) {
-        None => Ok(ALL),
-        Some(EXTRA_REGISTER) => Err(InvalidAttr::Unsupported),
-        Some(counters) => Ok(counters),
+    let core = Core::of(cpus);
+    if core.extra.iter().any(|events| events.have(select)) {
+        return Err(InvalidAttr::Unsupported);
     }
+    let limit = core.limits.iter().find(|(events, _)| events.have(select));
+    Ok(limit.map_or(ALL, |(_, counters)| *counters))
 }
 
 /// Returns the general counters that can count an event of AMD.

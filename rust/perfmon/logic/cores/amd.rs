@@ -11,7 +11,6 @@ use super::Core;
 
 /// Family 15h and all before Zen. Accesses to the last level are those to the cache of level 2.
 pub(super) const BEFORE_ZEN: Core = Core {
-    limits: &[],
     hardware: &[
         (PERF_COUNT_HW_CACHE_REFERENCES, EventSelect::new(0x7d, 0x07)),
         (PERF_COUNT_HW_CACHE_MISSES, EventSelect::new(0x7e, 0x07)),
@@ -24,12 +23,11 @@ pub(super) const BEFORE_ZEN: Core = Core {
             EventSelect::new(0xd1, 0),
         ),
     ],
-    fixed: &[],
     cache: Some(&BEFORE_ZEN_CACHE),
+    ..Core::EMPTY
 };
 
 pub(super) const ZEN_1: Core = Core {
-    limits: &[],
     hardware: &[
         (
             PERF_COUNT_HW_STALLED_CYCLES_FRONTEND,
@@ -40,8 +38,8 @@ pub(super) const ZEN_1: Core = Core {
             EventSelect::new(0x87, 0x01),
         ),
     ],
-    fixed: &[],
     cache: Some(&ZEN_CACHE),
+    ..Core::EMPTY
 };
 
 /// Zen 2 and 3.

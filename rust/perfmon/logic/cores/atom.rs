@@ -3,27 +3,26 @@
 
 use super::super::evtsel::EventSelect;
 use super::cache::{fetches, reads, reads_and_writes, CacheTable, NONE, NO_EVENTS, WRONG};
-use super::limit::{Limit, EXTRA_REGISTER};
+use super::limit::{unit, Events};
 use super::Core;
 
 /// Bonnell, and Saltwell, which has the same events.
 pub(super) const BONNELL: Core = Core {
-    limits: &[],
     cache: Some(&BONNELL_CACHE),
-    ..Core::UNKNOWN
+    ..Core::EMPTY
 };
 
 /// Silvermont and Airmont, and the cores of Knights Landing and Knights Mill.
 pub(super) const SILVERMONT: Core = Core {
-    limits: OFFCORE,
+    extra: OFFCORE,
     cache: Some(&SILVERMONT_CACHE),
-    ..Core::UNKNOWN
+    ..Core::EMPTY
 };
 
 pub(super) const GOLDMONT: Core = Core {
-    limits: OFFCORE,
+    extra: OFFCORE,
     cache: Some(&GOLDMONT_CACHE),
-    ..Core::UNKNOWN
+    ..Core::EMPTY
 };
 
 pub(super) const GOLDMONT_PLUS: Core = Core {
@@ -36,10 +35,7 @@ pub(super) const TREMONT: Core = Core {
     ..GOLDMONT
 };
 
-const OFFCORE: &[Limit] = &[
-    Limit::unit(0x01b7, EXTRA_REGISTER),
-    Limit::unit(0x02b7, EXTRA_REGISTER),
-];
+const OFFCORE: &[Events] = &[unit(0x01b7), unit(0x02b7)];
 
 const BONNELL_CACHE: CacheTable = [
     reads_and_writes([0x2140, NONE], [0x2240, NONE]),

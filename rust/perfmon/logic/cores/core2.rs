@@ -2,22 +2,22 @@
 //! Core 2.
 
 use super::cache::{fetches, reads, reads_and_writes, CacheTable, NONE, NO_EVENTS};
-use super::limit::Limit;
+use super::limit::{event, range};
 use super::Core;
 
 pub(super) const CORE_2: Core = Core {
     limits: &[
-        Limit::event(0x10, 0x1),
-        Limit::range(0x11, 0x13, 0x2),
-        Limit::event(0x14, 0x1),
-        Limit::event(0x18, 0x1),
-        Limit::event(0x19, 0x2),
-        Limit::event(0xa1, 0x1),
-        Limit::event(0xc9, 0x1),
-        Limit::event(0xcb, 0x1),
+        (event(0x10), 0x1),
+        (range(0x11, 0x13), 0x2),
+        (event(0x14), 0x1),
+        (event(0x18), 0x1),
+        (event(0x19), 0x2),
+        (event(0xa1), 0x1),
+        (event(0xc9), 0x1),
+        (event(0xcb), 0x1),
     ],
     cache: Some(&CACHE),
-    ..Core::UNKNOWN
+    ..Core::EMPTY
 };
 
 const CACHE: CacheTable = [

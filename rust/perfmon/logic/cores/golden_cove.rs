@@ -2,67 +2,57 @@
 //! Golden Cove, Raptor Cove and Redwood Cove.
 
 use super::cache::{fetches, reads, reads_and_writes, CacheTable, NONE, NO_EVENTS, WRONG};
-use super::limit::{Limit, ALL, EXTRA_REGISTER};
+use super::limit::{event, range, unit, Events, ALL};
 use super::{Core, REFERENCE_CYCLES};
 
 /// Golden Cove, and Raptor Cove, which has the same events.
 pub(super) const GOLDEN_COVE: Core = Core {
+    extra: &[
+        unit(0x012a),
+        unit(0x012b),
+        unit(0x01cd),
+        unit(0x01c6),
+        unit(0x40ad),
+        unit(0x04c2),
+    ],
     limits: &[
-        Limit::unit(0x012a, EXTRA_REGISTER),
-        Limit::unit(0x012b, EXTRA_REGISTER),
-        Limit::unit(0x01cd, EXTRA_REGISTER),
-        Limit::unit(0x01c6, EXTRA_REGISTER),
-        Limit::unit(0x40ad, EXTRA_REGISTER),
-        Limit::unit(0x04c2, EXTRA_REGISTER),
         // Nearly all events below 0x90.
-        Limit::event(0x2e, ALL),
-        Limit::event(0x3c, ALL),
-        Limit::range(0x01, 0x8f, 0xf),
-        Limit::unit(0x01a3, 0xf),
-        Limit::unit(0x02a3, 0xf),
-        Limit::unit(0x05a3, 0xf),
-        Limit::unit(0x06a3, 0xf),
-        Limit::unit(0x08a3, 0xf),
-        Limit::unit(0x0ca3, 0xf),
-        Limit::unit(0x04a4, 0x1),
-        Limit::unit(0x08a4, 0x1),
-        Limit::unit(0x02cd, 0x1),
-        Limit::event(0xce, 0x1),
-        Limit::range(0xd0, 0xdf, 0xf),
+        (event(0x2e), ALL),
+        (event(0x3c), ALL),
+        (range(0x01, 0x8f), 0xf),
+        (unit(0x01a3), 0xf),
+        (unit(0x02a3), 0xf),
+        (unit(0x05a3), 0xf),
+        (unit(0x06a3), 0xf),
+        (unit(0x08a3), 0xf),
+        (unit(0x0ca3), 0xf),
+        (unit(0x04a4), 0x1),
+        (unit(0x08a4), 0x1),
+        (unit(0x02cd), 0x1),
+        (event(0xce), 0x1),
+        (range(0xd0, 0xdf), 0xf),
     ],
     fixed: &[REFERENCE_CYCLES],
     cache: Some(&CACHE),
-    ..Core::UNKNOWN
+    ..Core::EMPTY
 };
 
 /// The events of the front end have other numbers than Golden Cove's.
 pub(super) const REDWOOD_COVE: Core = Core {
-    limits: &[
-        Limit::unit(0x012a, EXTRA_REGISTER),
-        Limit::unit(0x012b, EXTRA_REGISTER),
-        Limit::unit(0x01cd, EXTRA_REGISTER),
-        Limit::unit(0x02c6, EXTRA_REGISTER),
-        Limit::unit(0x03c6, EXTRA_REGISTER),
-        Limit::unit(0x40ad, EXTRA_REGISTER),
-        Limit::unit(0x04c2, EXTRA_REGISTER),
-        // Nearly all events below 0x90.
-        Limit::event(0x2e, ALL),
-        Limit::event(0x3c, ALL),
-        Limit::range(0x01, 0x8f, 0xf),
-        Limit::unit(0x01a3, 0xf),
-        Limit::unit(0x02a3, 0xf),
-        Limit::unit(0x05a3, 0xf),
-        Limit::unit(0x06a3, 0xf),
-        Limit::unit(0x08a3, 0xf),
-        Limit::unit(0x0ca3, 0xf),
-        Limit::unit(0x04a4, 0x1),
-        Limit::unit(0x08a4, 0x1),
-        Limit::unit(0x02cd, 0x1),
-        Limit::event(0xce, 0x1),
-        Limit::range(0xd0, 0xdf, 0xf),
-    ],
+    extra: FROM_REDWOOD_COVE,
     ..GOLDEN_COVE
 };
+
+/// The events with a further register of Redwood, Lion and Cougar Cove.
+pub(super) const FROM_REDWOOD_COVE: &[Events] = &[
+    unit(0x012a),
+    unit(0x012b),
+    unit(0x01cd),
+    unit(0x02c6),
+    unit(0x03c6),
+    unit(0x40ad),
+    unit(0x04c2),
+];
 
 /// The events of caches of all cores from Golden Cove to Cougar Cove.
 pub(super) const CACHE: CacheTable = [

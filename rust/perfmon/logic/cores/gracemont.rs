@@ -2,27 +2,23 @@
 //! Gracemont, Crestmont, Skymont, Darkmont and Arctic Wolf.
 
 use super::atom::TREMONT_CACHE;
-use super::limit::{Limit, EXTRA_REGISTER};
+use super::limit::unit;
 use super::{Core, REFERENCE_CYCLES};
 
 pub(super) const GRACEMONT: Core = Core {
-    limits: &[
-        Limit::unit(0x01b7, EXTRA_REGISTER),
-        Limit::unit(0x02b7, EXTRA_REGISTER),
-        Limit::unit(0x05d0, EXTRA_REGISTER),
-    ],
+    extra: &[unit(0x01b7), unit(0x02b7), unit(0x05d0)],
     fixed: &[REFERENCE_CYCLES],
     cache: Some(&TREMONT_CACHE),
-    ..Core::UNKNOWN
+    ..Core::EMPTY
 };
 
 pub(super) const CRESTMONT: Core = Core {
-    limits: &[
-        Limit::unit(0x01b7, EXTRA_REGISTER),
-        Limit::unit(0x02b7, EXTRA_REGISTER),
-        Limit::unit(0x05d0, EXTRA_REGISTER),
-        Limit::unit(0x0127, EXTRA_REGISTER),
-        Limit::unit(0x0227, EXTRA_REGISTER),
+    extra: &[
+        unit(0x01b7),
+        unit(0x02b7),
+        unit(0x05d0),
+        unit(0x0127),
+        unit(0x0227),
     ],
     ..GRACEMONT
 };
@@ -34,18 +30,20 @@ pub(super) const SKYMONT: Core = Core {
 };
 
 pub(super) const ARCTIC_WOLF: Core = Core {
+    extra: &[
+        unit(0x01b7),
+        unit(0x02b7),
+        unit(0x04b7),
+        unit(0x08b7),
+        unit(0x05d0),
+        unit(0x0127),
+        unit(0x0227),
+    ],
     limits: &[
-        Limit::unit(0x01b7, EXTRA_REGISTER),
-        Limit::unit(0x02b7, EXTRA_REGISTER),
-        Limit::unit(0x04b7, EXTRA_REGISTER),
-        Limit::unit(0x08b7, EXTRA_REGISTER),
-        Limit::unit(0x05d0, EXTRA_REGISTER),
-        Limit::unit(0x0127, EXTRA_REGISTER),
-        Limit::unit(0x0227, EXTRA_REGISTER),
-        Limit::unit(0x0175, 0x1),
-        Limit::unit(0x0275, 0x2),
-        Limit::unit(0x21d3, 0x1),
-        Limit::unit(0x22d3, 0x1),
+        (unit(0x0175), 0x1),
+        (unit(0x0275), 0x2),
+        (unit(0x21d3), 0x1),
+        (unit(0x22d3), 0x1),
     ],
     ..SKYMONT
 };

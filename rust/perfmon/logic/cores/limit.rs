@@ -6,63 +6,57 @@ use super::super::evtsel::EventSelect;
 /// The counters of an event without limits.
 pub(in super::super) const ALL: u64 = u64::MAX;
 
-/// Instead of counters: the event counts what a further register selects (offcore responses, loads of some latency,
-/// the front end), which the module does not have.
-pub(in super::super) const EXTRA_REGISTER: u64 = 0;
-
-/// A limit on the events with some numbers and unit masks.
-pub(in super::super) struct Limit {
+/// Some numbers and unit masks of events.
+pub(in super::super) struct Events {
     first: u8,
     last: u8,
     /// The bits of the unit mask that matter, and what they have to be.
     unit_bits: u8,
     unit_mask: u8,
-    counters: u64,
 }
 
-impl Limit {
-    /// Limits the event numbers `first` to `last`.
-    pub(super) const fn range(first: u8, last: u8, counters: u64) -> Self {
-        Self {
-            first,
-            last,
-            unit_bits: 0,
-            unit_mask: 0,
-            counters,
-        }
-    }
+/// Some events, and the counters that can count them.
+pub(in super::super) type Limit = (Events, u64);
 
-    /// Limits an event number.
-    pub(super) const fn event(number: u8, counters: u64) -> Self {
-        Self::range(number, number, counters)
+/// Returns the event numbers `first` to `last`.
+pub(super) const fn range(first: u8, last: u8) -> Events {
+    Events {
+        first,
+        last,
+        unit_bits: 0,
+        unit_mask: 0,
     }
+}
 
-    /// Limits an event number with a unit mask, in the order of the register.
-    pub(super) const fn unit(mask_and_number: u16, counters: u64) -> Self {
-        let [number, unit_mask] = mask_and_number.to_le_bytes();
-        Self {
-            unit_bits: 0xff,
-            unit_mask,
-            ..Self::event(number, counters)
-        }
+/// Returns an event number.
+pub(super) const fn event(number: u8) -> Events {
+    range(number, number)
+}
+
+/// Returns an event number with a unit mask, in the order of the register.
+pub(super) const fn unit(mask_and_number: u16) -> Events {
+    let [number, unit_mask] = mask_and_number.to_le_bytes();
+    Events {
+        unit_bits: 0xff,
+        unit_mask,
+        ..event(number)
     }
+}
 
-    /// Limits an event number with all unit masks that have these bits set, in the order of the register.
-    pub(super) const fn unit_bits(mask_and_number: u16, counters: u64) -> Self {
-        let [number, unit_mask] = mask_and_number.to_le_bytes();
-        Self {
-            unit_bits: unit_mask,
-            unit_mask,
-            ..Self::event(number, counters)
-        }
+/// Returns an event number with all unit masks that have these bits set, in the order of the register.
+pub(super) const fn unit_bits(mask_and_number: u16) -> Events {
+    let [number, unit_mask] = mask_and_number.to_le_bytes();
+    Events {
+        unit_bits: unit_mask,
+        unit_mask,
+        ..event(number)
     }
+}
 
-    /// Returns the counters of the first limit that applies.
-    pub(in super::super) fn find(limits: &[Self], select: EventSelect) -> Option<u64> {
-        let applies = |limit: &&Self| {
-            (limit.first..=limit.last).contains(&(select.event() as u8))
-                && select.unit_mask() & limit.unit_bits == limit.unit_mask
-        };
-        limits.iter().find(applies).map(|limit| limit.counters)
+impl Events {
+    /// Returns whether an event is among these.
+    pub(in super::super) fn have(&self, select: EventSelect) -> bool {
+        (self.first..=self.last).contains(&(select.event() as u8))
+            && select.unit_mask() & self.unit_bits == self.unit_mask
     }
 }

@@ -19,14 +19,18 @@ mod sandy_bridge;
 mod skylake;
 
 pub(super) use self::cache::{CacheTable, NONE, WRONG};
-pub(super) use self::limit::{Limit, ALL, EXTRA_REGISTER};
+pub(super) use self::limit::{Events, Limit, ALL};
 
+use self::limit::{event, range, unit};
 use super::cpuid::Microarchitecture;
 use super::evtsel::EventSelect;
 
 /// What is known of a core.
 #[derive(Clone, Copy)]
 pub(super) struct Core {
+    /// The events of Intel's cores that count what a further register selects (offcore responses, loads of some latency,
+    /// the front end), which the module does not have.
+    pub(super) extra: &'static [Events],
     /// The events of Intel's cores that only some general counters can count. The first limit that applies counts.
     pub(super) limits: &'static [Limit],
     /// The events, in the order of the register, that a fixed-function counter counts as general ones do, besides
@@ -39,12 +43,34 @@ pub(super) struct Core {
 }
 
 impl Core {
-    /// A core of which nothing is known.
-    const UNKNOWN: Self = Self {
-        limits: UNKNOWN_LIMITS,
+    /// A core without limits, whose only events are those of any core.
+    const EMPTY: Self = Self {
+        extra: &[],
+        limits: &[],
         fixed: &[],
         hardware: &[],
         cache: None,
+    };
+
+    /// A core of which nothing is known. What is an event with a further register on some core may be one here; and nearly
+    /// all events with limits are limited to the first four counters.
+    const UNKNOWN: Self = Self {
+        extra: &[
+            range(0x2a, 0x2b),
+            unit(0x0127),
+            unit(0x0227),
+            event(0x4f),
+            event(0xb7),
+            event(0xbb),
+            event(0xc6),
+            event(0xcd),
+            unit(0x05d0),
+            event(0xd6),
+            unit(0x40ad),
+            unit(0x04c2),
+        ],
+        limits: &[(range(0, 0xff), 0xf)],
+        ..Self::EMPTY
     };
 
     /// Returns the core of a microarchitecture.
@@ -98,24 +124,6 @@ impl Core {
             .map(|(_, select)| *select)
     }
 }
-
-/// What is an event with an extra register on some processor may be one here; and nearly all events with limits are
-/// limited to the first four counters.
-const UNKNOWN_LIMITS: &[Limit] = &[
-    Limit::range(0x2a, 0x2b, EXTRA_REGISTER),
-    Limit::unit(0x0127, EXTRA_REGISTER),
-    Limit::unit(0x0227, EXTRA_REGISTER),
-    Limit::event(0x4f, EXTRA_REGISTER),
-    Limit::event(0xb7, EXTRA_REGISTER),
-    Limit::event(0xbb, EXTRA_REGISTER),
-    Limit::event(0xc6, EXTRA_REGISTER),
-    Limit::event(0xcd, EXTRA_REGISTER),
-    Limit::unit(0x05d0, EXTRA_REGISTER),
-    Limit::event(0xd6, EXTRA_REGISTER),
-    Limit::unit(0x40ad, EXTRA_REGISTER),
-    Limit::unit(0x04c2, EXTRA_REGISTER),
-    Limit::range(0, 0xff, 0xf),
-];
 
 /// CPU_CLK_UNHALTED.REF_TSC_P, which fixed-function counter 2 counts where it runs at the rate of that counter.
 const REFERENCE_CYCLES: (u16, u8) = (0x013c, 2);

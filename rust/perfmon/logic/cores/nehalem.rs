@@ -6,33 +6,30 @@ use super::super::event_attr::{
 };
 use super::super::evtsel::EventSelect;
 use super::cache::{fetches, reads, reads_and_writes, CacheTable, NO_EVENTS};
-use super::limit::{Limit, EXTRA_REGISTER};
+use super::limit::{event, range, unit};
 use super::{cycles_without, Core};
 
 pub(super) const NEHALEM: Core = Core {
+    extra: &[unit(0x01b7), unit(0x100b)],
     limits: &[
-        Limit::unit(0x01b7, EXTRA_REGISTER),
-        Limit::unit(0x100b, EXTRA_REGISTER),
-        Limit::range(0x40, 0x43, 0x3),
-        Limit::event(0x48, 0x3),
-        Limit::event(0x4e, 0x3),
-        Limit::event(0x51, 0x3),
-        Limit::event(0x63, 0x3),
+        (range(0x40, 0x43), 0x3),
+        (event(0x48), 0x3),
+        (event(0x4e), 0x3),
+        (event(0x51), 0x3),
+        (event(0x63), 0x3),
     ],
     hardware: STALLS,
     cache: Some(&NEHALEM_CACHE),
-    ..Core::UNKNOWN
+    ..Core::EMPTY
 };
 
 pub(super) const WESTMERE: Core = Core {
+    extra: &[unit(0x01b7), unit(0x01bb), unit(0x100b)],
     limits: &[
-        Limit::unit(0x01b7, EXTRA_REGISTER),
-        Limit::unit(0x01bb, EXTRA_REGISTER),
-        Limit::unit(0x100b, EXTRA_REGISTER),
-        Limit::event(0x51, 0x3),
-        Limit::event(0x60, 0x1),
-        Limit::event(0x63, 0x3),
-        Limit::event(0xb3, 0x1),
+        (event(0x51), 0x3),
+        (event(0x60), 0x1),
+        (event(0x63), 0x3),
+        (event(0xb3), 0x1),
     ],
     cache: Some(&WESTMERE_CACHE),
     ..NEHALEM

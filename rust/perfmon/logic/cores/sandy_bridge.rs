@@ -6,22 +6,20 @@ use super::super::event_attr::{
 };
 use super::super::evtsel::EventSelect;
 use super::cache::{fetches, reads, reads_and_writes, CacheTable, NONE, NO_EVENTS};
-use super::limit::{Limit, EXTRA_REGISTER};
+use super::limit::{event, range, unit, unit_bits, Events};
 use super::{cycles_without, Core};
 
 pub(super) const SANDY_BRIDGE: Core = Core {
+    extra: EXTRA,
     limits: &[
-        Limit::unit(0x01b7, EXTRA_REGISTER),
-        Limit::unit(0x01bb, EXTRA_REGISTER),
-        Limit::unit(0x01cd, EXTRA_REGISTER),
-        Limit::unit(0x04a3, 0xf),
-        Limit::unit(0x05a3, 0xf),
-        Limit::unit(0x02a3, 0x4),
-        Limit::unit(0x06a3, 0x4),
-        Limit::event(0x48, 0x4),
-        Limit::unit(0x01c0, 0x2),
-        Limit::event(0xcd, 0x8),
-        Limit::range(0xd0, 0xd3, 0xf),
+        (unit(0x04a3), 0xf),
+        (unit(0x05a3), 0xf),
+        (unit(0x02a3), 0x4),
+        (unit(0x06a3), 0x4),
+        (event(0x48), 0x4),
+        (unit(0x01c0), 0x2),
+        (event(0xcd), 0x8),
+        (range(0xd0, 0xd3), 0xf),
     ],
     hardware: &[
         NOTHING_ISSUED,
@@ -32,62 +30,58 @@ pub(super) const SANDY_BRIDGE: Core = Core {
         ),
     ],
     cache: Some(&SANDY_BRIDGE_CACHE),
-    ..Core::UNKNOWN
+    ..Core::EMPTY
 };
 
 pub(super) const IVY_BRIDGE: Core = Core {
+    extra: EXTRA,
     limits: &[
-        Limit::unit(0x01b7, EXTRA_REGISTER),
-        Limit::unit(0x01bb, EXTRA_REGISTER),
-        Limit::unit(0x01cd, EXTRA_REGISTER),
-        Limit::unit(0x0148, 0x4),
-        Limit::unit(0x0279, 0xf),
-        Limit::unit(0x019c, 0xf),
-        Limit::unit(0x02a3, 0xf),
-        Limit::unit(0x04a3, 0xf),
-        Limit::unit(0x05a3, 0xf),
-        Limit::unit(0x06a3, 0xf),
-        Limit::unit(0x08a3, 0x4),
-        Limit::unit(0x0ca3, 0x4),
-        Limit::unit(0x01c0, 0x2),
-        Limit::range(0xd0, 0xd3, 0xf),
+        (unit(0x0148), 0x4),
+        (unit(0x0279), 0xf),
+        (unit(0x019c), 0xf),
+        (unit(0x02a3), 0xf),
+        (unit(0x04a3), 0xf),
+        (unit(0x05a3), 0xf),
+        (unit(0x06a3), 0xf),
+        (unit(0x08a3), 0x4),
+        (unit(0x0ca3), 0x4),
+        (unit(0x01c0), 0x2),
+        (range(0xd0, 0xd3), 0xf),
     ],
     hardware: &[NOTHING_ISSUED],
     cache: Some(&IVY_BRIDGE_CACHE),
-    ..Core::UNKNOWN
+    ..Core::EMPTY
 };
 
 pub(super) const HASWELL: Core = Core {
+    extra: EXTRA,
     limits: &[
-        Limit::unit(0x01b7, EXTRA_REGISTER),
-        Limit::unit(0x01bb, EXTRA_REGISTER),
-        Limit::unit(0x01cd, EXTRA_REGISTER),
-        Limit::unit(0x0148, 0x4),
-        Limit::unit(0x01c0, 0x2),
-        Limit::event(0xcd, 0x8),
-        Limit::unit(0x08a3, 0x4),
-        Limit::unit(0x0ca3, 0x4),
-        Limit::unit(0x04a3, 0xf),
-        Limit::range(0xd0, 0xd3, 0xf),
+        (unit(0x0148), 0x4),
+        (unit(0x01c0), 0x2),
+        (event(0xcd), 0x8),
+        (unit(0x08a3), 0x4),
+        (unit(0x0ca3), 0x4),
+        (unit(0x04a3), 0xf),
+        (range(0xd0, 0xd3), 0xf),
     ],
     cache: Some(&HASWELL_CACHE),
-    ..Core::UNKNOWN
+    ..Core::EMPTY
 };
 
 pub(super) const BROADWELL: Core = Core {
     limits: &[
-        Limit::unit(0x01b7, EXTRA_REGISTER),
-        Limit::unit(0x01bb, EXTRA_REGISTER),
-        Limit::unit(0x01cd, EXTRA_REGISTER),
-        Limit::unit(0x0148, 0x4),
+        (unit(0x0148), 0x4),
         // Linux has this one for precise events only, Intel's list of events for all.
-        Limit::unit(0x01c0, 0x2),
-        Limit::unit_bits(0x08a3, 0x4),
-        Limit::range(0xd0, 0xd2, 0xf),
-        Limit::event(0xcd, 0xf),
+        (unit(0x01c0), 0x2),
+        (unit_bits(0x08a3), 0x4),
+        (range(0xd0, 0xd2), 0xf),
+        (event(0xcd), 0xf),
     ],
     ..HASWELL
 };
+
+/// The events with a further register of all four.
+const EXTRA: &[Events] = &[unit(0x01b7), unit(0x01bb), unit(0x01cd)];
 
 /// UOPS_ISSUED.ANY
 const NOTHING_ISSUED: (u32, EventSelect) = (
