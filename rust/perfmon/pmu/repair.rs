@@ -38,25 +38,26 @@ impl Pmu {
     /// register when perf samples by Intel PT or for BPF.
     #[inline(always)]
     pub(crate) fn repair_global(&self, here: ThisCpu<'_>, counters: u64) {
-        if let Some(global) = &self.registers.global {
-            let control = msr::read(here, global.control);
-            let missing = counters & !control;
-            if missing != 0 {
-                self.enable_again(here, control, missing);
-            }
+        if let Some((control, missing)) = self.disabled(here, counters) {
+            self.enable_again(here, control, missing);
         }
     }
 
     /// As [`Self::repair_global`], for the overflow handler, in an NMI that came at `regs`.
     #[inline(always)]
     pub(crate) fn repair_in_nmi(&self, here: ThisCpu<'_>, counters: u64, regs: Regs<'_>) {
-        if let Some(global) = &self.registers.global {
-            let control = msr::read(here, global.control);
-            let missing = counters & !control;
-            if missing != 0 {
-                self.enable_again_in_nmi(here, control, missing, regs);
-            }
+        if let Some((control, missing)) = self.disabled(here, counters) {
+            self.enable_again_in_nmi(here, control, missing, regs);
         }
+    }
+
+    /// Returns the global control register, and those of the counters that are disabled in it, if there are any.
+    #[inline(always)]
+    fn disabled(&self, here: ThisCpu<'_>, counters: u64) -> Option<(u64, u64)> {
+        let global = self.registers.global.as_ref()?;
+        let control = msr::read(here, global.control);
+        let missing = counters & !control;
+        (missing != 0).then_some((control, missing))
     }
 
     /// Enables counters again, unless Linux perf is at work beside its place-holder: then it disables all counters for
