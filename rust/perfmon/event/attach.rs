@@ -99,8 +99,8 @@ pub(super) fn attach(event: &Event, leader: Option<&Event>) -> Result<(), Refusa
 ///
 /// # Errors
 ///
-/// EBUSY if the events that are there exclude the event, or there are as many without a counter as there may be. ENOMEM if there is no room left, which the number of counters
-/// prevents.
+/// EBUSY if the events that are there exclude the event, or there are as many without a counter as there may be. ENOMEM if
+/// there is no room left, which the number of counters prevents.
 fn add(
     here: Option<ThisCpu<'_>>,
     slots: &mut Slots,

@@ -426,7 +426,7 @@ fn reserve(ownership: Guard) -> Result<Guard> {
 ///
 /// # Errors
 ///
-/// What perf uses. An error if the CPUs can't be cleaned.
+/// The user that has the counters, or the error with which the CPUs can't be cleaned.
 pub(crate) fn reserve_quietly(mut ownership: Guard) -> Result<Guard, Refusal> {
     match pmu::common().place_holder {
         None => {

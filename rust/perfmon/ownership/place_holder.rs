@@ -70,7 +70,7 @@ pub(crate) fn wait() {
 ///
 /// # Errors
 ///
-/// What perf uses.
+/// The user that has the counters.
 pub(super) fn begin_cleaning(counter: u8) -> Result<(), Refusal> {
     // perf would lose the counters, and its users see no more than a count that does not grow. Asked for by the caller,
     // whose own events count while it runs.
@@ -112,7 +112,7 @@ impl AllHeld {
     ///
     /// # Errors
     ///
-    /// What perf uses: then there are no place-holders.
+    /// The user that has the counters: then there are no place-holders.
     fn hold(&mut self, counter: u8) -> Result<(), Refusal> {
         self.0 = true;
         for cpu in cpu::ids() {
@@ -138,7 +138,7 @@ impl AllHeld {
     ///
     /// # Errors
     ///
-    /// What perf uses.
+    /// The user that has the counters.
     pub(crate) fn add(&mut self, cpu: CpuId) -> Result<(), Refusal> {
         match pmu::common().place_holder {
             // Those that end soon are of no use.
@@ -158,7 +158,7 @@ impl AllHeld {
 ///
 /// # Errors
 ///
-/// What perf uses.
+/// The user that has the counters.
 fn hold_cpu(cpu: CpuId, counter: u8) -> Result<(), Refusal> {
     // SAFETY: The CPU is online: the lock keeps it from going offline. The caller may sleep and is the only one.
     let held = to_result(unsafe { ffi::perfmon_hold(cpu.as_u32(), counter.into()) });
