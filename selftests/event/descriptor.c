@@ -25,9 +25,6 @@
 /* How long an answer of io_uring's is waited for. */
 #define SECONDS	1
 
-/* Times of 10 ms. */
-#define PATIENCE 3000
-
 /* 2^ORDER pages */
 #define ORDER	1
 
@@ -310,20 +307,11 @@ static void make_calls(struct __test_metadata *_metadata, const FIXTURE_VARIANT(
 
 /*
  * io_uring gives up what it has read from a while after the program's end. Until then the
- * other maker's events are there. Returns whether that is over within PATIENCE.
+ * other maker's events are there.
  */
-static bool wait_for_events(const struct event_maker *by)
+static bool wait_for_io_uring(const struct event_maker *by)
 {
-	int i, fd = -EBUSY;
-
-	for (i = 0; i < PATIENCE && fd == -EBUSY; i++) {
-		fd = event_open_instructions(by, 0);
-		if (fd < 0)
-			usleep(10000);
-	}
-	if (fd >= 0)
-		close(fd);
-	return fd >= 0;
+	return event_wait_until_possible(by, NULL);
 }
 
 TEST_F(event, calls_without_a_ring)
@@ -331,7 +319,7 @@ TEST_F(event, calls_without_a_ring)
 	struct perf_event_attr attr = event_instructions();
 
 	attr.disabled = 0;
-	ASSERT_TRUE(wait_for_events(variant->by));
+	ASSERT_TRUE(wait_for_io_uring(variant->by));
 	self->sampler.fd = variant->by->open(&attr, 0, -1, -1, PERF_FLAG_FD_CLOEXEC);
 	ASSERT_LE(0, self->sampler.fd);
 	make_calls(_metadata, variant, self->sampler.fd, false);
@@ -342,7 +330,7 @@ TEST_F(event, calls_with_a_ring)
 	/* No sample comes. */
 	struct perf_event_attr attr = event_every(1ULL << 40);
 
-	ASSERT_TRUE(wait_for_events(variant->by));
+	ASSERT_TRUE(wait_for_io_uring(variant->by));
 	ASSERT_EQ(0, sampler_open(&self->sampler, variant->by, &attr, 0, -1, ORDER));
 	ASSERT_EQ(0, event_enable(self->sampler.fd));
 	make_calls(_metadata, variant, self->sampler.fd, true);

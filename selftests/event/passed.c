@@ -20,7 +20,6 @@
 #define PERIOD		9973
 #define ORDER		6
 #define CYCLES		20
-#define PATIENCE	6000	/* waits of 10 ms for the collector */
 
 FIXTURE(event)
 {
@@ -194,29 +193,16 @@ static int leave_in_cycle(const struct event_maker *by, int round)
 	return err;
 }
 
-/* Opens an event of the other maker, which is refused while one of this maker's is there. */
-static int open_other(const struct event_maker *by)
+/* The maker whose events are refused while one of this maker's is there. */
+static const struct event_maker *other(const struct event_maker *by)
 {
-	return event_open_instructions(by == &event_maker_perf ? &event_maker_perfmon :
-							       &event_maker_perf, 0);
+	return by == &event_maker_perf ? &event_maker_perfmon : &event_maker_perf;
 }
 
-/* Returns whether the other maker's events are possible within PATIENCE. */
-static bool wait_for_other(const struct event_maker *by)
+/* The end of a socket starts the collector. */
+static void start_collector(void)
 {
-	int i, fd;
-
-	for (i = 0; i < PATIENCE; i++) {
-		fd = open_other(by);
-		if (fd >= 0) {
-			close(fd);
-			return true;
-		}
-		/* The end of a socket starts the collector. */
-		close(socket(AF_UNIX, SOCK_STREAM, 0));
-		usleep(10000);
-	}
-	return false;
+	close(socket(AF_UNIX, SOCK_STREAM, 0));
 }
 
 TEST_F(event, event_in_a_cycle_of_sockets_is_closed_by_the_collector)
@@ -227,12 +213,12 @@ TEST_F(event, event_in_a_cycle_of_sockets_is_closed_by_the_collector)
 	if (module_has_place_holder())
 		return;
 	self->fd = open_instructions(_metadata, variant->by, 0);
-	EXPECT_GT(0, open_other(variant->by));
+	EXPECT_GT(0, event_open_instructions(other(variant->by), 0));
 	close(self->fd);
 	self->fd = -1;
 	for (i = 0; i < CYCLES; i++) {
 		ASSERT_EQ(0, leave_in_cycle(variant->by, i));
-		ASSERT_TRUE(wait_for_other(variant->by));
+		ASSERT_TRUE(event_wait_until_possible(other(variant->by), start_collector));
 	}
 }
 

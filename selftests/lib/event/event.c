@@ -16,6 +16,9 @@
 /* The largest result of read(2) that a test asks for: a group. */
 #define MAX_WORDS	128
 
+/* Waits of 10 ms for another maker's events. */
+#define PATIENCE	6000
+
 static int open_perf(struct perf_event_attr *attr, pid_t pid, int cpu, int group_fd,
 		     unsigned long flags)
 {
@@ -86,6 +89,23 @@ int event_open_instructions(const struct event_maker *by, pid_t tid)
 	struct perf_event_attr attr = event_instructions();
 
 	return by->open(&attr, tid, -1, -1, PERF_FLAG_FD_CLOEXEC);
+}
+
+bool event_wait_until_possible(const struct event_maker *by, void (*meanwhile)(void))
+{
+	int i, fd;
+
+	for (i = 0; i < PATIENCE; i++) {
+		fd = event_open_instructions(by, 0);
+		if (fd >= 0) {
+			close(fd);
+			return true;
+		}
+		if (meanwhile)
+			meanwhile();
+		usleep(10000);
+	}
+	return false;
 }
 
 int event_ioctl(int fd, unsigned long cmd, unsigned long arg)

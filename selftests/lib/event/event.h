@@ -60,6 +60,12 @@ struct perf_event_attr event_instructions(void);
 /* by->open() of event_instructions(), of a thread on any CPU. */
 int event_open_instructions(const struct event_maker *by, pid_t tid);
 
+/*
+ * Waits for the end of the other maker's events, which refuse those of @by, and calls
+ * meanwhile() before each wait if it is not NULL. Returns whether that came within a minute.
+ */
+bool event_wait_until_possible(const struct event_maker *by, void (*meanwhile)(void));
+
 /* ioctl(2): its result or a negative errno. */
 int event_ioctl(int fd, unsigned long cmd, unsigned long arg);
 
