@@ -54,11 +54,20 @@ FIXTURE_TEARDOWN(admission)
 	close(self->device);
 }
 
-static int open_event(__u64 config, pid_t tid, int cpu)
+/* Events that are sampled, of which each has a counter of its own. There is no sample. */
+static struct perf_event_attr own_counter(__u64 config)
 {
 	struct perf_event_attr attr = event_instructions();
 
 	attr.config = config;
+	attr.sample_period = 1ULL << 40;
+	return attr;
+}
+
+static int open_event(__u64 config, pid_t tid, int cpu)
+{
+	struct perf_event_attr attr = own_counter(config);
+
 	attr.disabled = 0;
 	return event_maker_perfmon.open(&attr, tid, cpu, -1, PERF_FLAG_FD_CLOEXEC);
 }
@@ -100,7 +109,7 @@ static struct perfmon_counter_owner owner_of(struct __test_metadata *_metadata, 
 }
 
 static const char *const kinds[] = {
-	"-none", "perf", "session", "Trace", "tasks", "CPUs",
+	"-none", "perf", "session", "Trace", "tasks", "CPUs", "events",
 };
 
 /* The first letters of all counters' owners, the general ones first. */
@@ -269,10 +278,9 @@ TEST_F(admission, cpu_has_all_counters_but_those_of_tasks)
 /* A group is admitted or not: a member that does not fit is refused, the others stay. */
 TEST_F(admission, group_is_refused_at_the_member_that_does_not_fit)
 {
-	struct perf_event_attr attr = event_instructions();
+	struct perf_event_attr attr = own_counter(BRANCHES);
 	int fd;
 
-	attr.config = BRANCHES;
 	do {
 		fd = event_maker_perfmon.open(&attr, 0, -1, self->opened ? self->fd[0] : -1, 0);
 		if (fd >= 0)

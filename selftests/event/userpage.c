@@ -223,7 +223,7 @@ TEST_F(event, count_is_exact_beside_another_task)
 	close(fd);
 }
 
-/* Events of one's own have counters of their own. */
+/* perf gives each event of one's own a counter; here those that count the same share one. */
 TEST_F(event, two_pages)
 {
 	int fd = open_instructions(_metadata, variant->by, 0);
@@ -233,7 +233,8 @@ TEST_F(event, two_pages)
 	ASSERT_NE(NULL, page);
 	ASSERT_EQ(0, event_enable(self->fd));
 	ASSERT_EQ(0, event_enable(fd));
-	EXPECT_NE(page_read(self->page).index, page_read(page).index);
+	EXPECT_EQ(variant->by == &event_maker_perfmon,
+		  page_read(self->page).index == page_read(page).index);
 	least = count_by_page(page, 1);
 	first = count_by_page(self->page, N);
 	second = count_by_page(page, N);

@@ -922,9 +922,10 @@ enum perfmon_command {
  *
  * - Types are PERF_TYPE_HARDWARE, PERF_TYPE_HW_CACHE (as far as the table of the
  *   CPU goes) and PERF_TYPE_RAW; of PERF_TYPE_SOFTWARE PERF_COUNT_SW_DUMMY alone.
- * - Nothing is multiplexed. An event that does not fit beside those that are open
- *   is refused: EBUSY. So time_running is always time_enabled. PERFMON_GET_OWNER
- *   tells who has a counter.
+ * - Nothing is multiplexed. Events that count the same share a counter, any number of
+ *   them. One that does not fit beside those that are open is refused: EBUSY. So
+ *   time_running is always time_enabled. PERFMON_GET_OWNER gives the owner of a
+ *   counter.
  * - time_enabled is the time during which the event counted: the task ran, on the
  *   CPU that the event is for, and the event and its group were enabled.
  * - PERF_EVENT_IOC_RESET zeroes the whole sum, also what tasks counted that have
@@ -973,7 +974,8 @@ struct perfmon_event_open {
  * @PERFMON_OWNER_SESSION: the program that called PMIOSETUP
  * @PERFMON_OWNER_TRACE: the program whose trace runs
  * @PERFMON_OWNER_TASKS: events of tasks, which share it in time
- * @PERFMON_OWNER_CPUS: events of CPUs, on each CPU one
+ * @PERFMON_OWNER_CPUS: events of CPUs, each CPU's own
+ * @PERFMON_OWNER_EVENTS: events of tasks and of CPUs, which all count the same
  */
 enum perfmon_owner {
 	PERFMON_OWNER_NONE	= 0,
@@ -982,6 +984,7 @@ enum perfmon_owner {
 	PERFMON_OWNER_TRACE	= 3,
 	PERFMON_OWNER_TASKS	= 4,
 	PERFMON_OWNER_CPUS	= 5,
+	PERFMON_OWNER_EVENTS	= 6,
 };
 
 /**

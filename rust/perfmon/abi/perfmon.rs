@@ -760,7 +760,8 @@ pub const PERFMON_OWNER_SESSION: perfmon_owner = 2;
 pub const PERFMON_OWNER_TRACE: perfmon_owner = 3;
 pub const PERFMON_OWNER_TASKS: perfmon_owner = 4;
 pub const PERFMON_OWNER_CPUS: perfmon_owner = 5;
-#[doc = " enum perfmon_owner - the owner of a counter\n @PERFMON_OWNER_NONE: none\n @PERFMON_OWNER_PERF: Linux perf or the NMI watchdog\n @PERFMON_OWNER_SESSION: the program that called PMIOSETUP\n @PERFMON_OWNER_TRACE: the program whose trace runs\n @PERFMON_OWNER_TASKS: events of tasks, which share it in time\n @PERFMON_OWNER_CPUS: events of CPUs, on each CPU one"]
+pub const PERFMON_OWNER_EVENTS: perfmon_owner = 6;
+#[doc = " enum perfmon_owner - the owner of a counter\n @PERFMON_OWNER_NONE: none\n @PERFMON_OWNER_PERF: Linux perf or the NMI watchdog\n @PERFMON_OWNER_SESSION: the program that called PMIOSETUP\n @PERFMON_OWNER_TRACE: the program whose trace runs\n @PERFMON_OWNER_TASKS: events of tasks, which share it in time\n @PERFMON_OWNER_CPUS: events of CPUs, each CPU's own\n @PERFMON_OWNER_EVENTS: events of tasks and of CPUs, which all count the same"]
 pub type perfmon_owner = ::core::ffi::c_uint;
 #[doc = " struct perfmon_counter_owner - the owner of a counter\n @num: in: the counter's number, as &pmc.pmc_num\n @kind: out: PERFMON_OWNER_*\n @pid: out: the process that was the first to ask for the counter; 0 if there is\n\tnone, it has exited, or it is outside of the caller's PID namespace\n @users: out: how many events share the counter; 1 for perf, a session or a trace,\n\t0 for no owner\n @comm: out: the name of that process when it asked\n @reserved: must be 0"]
 #[repr(C)]

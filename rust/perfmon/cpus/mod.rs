@@ -12,7 +12,7 @@ use crate::{
         counter::bits, counter_state::CounterState, cpuid::Capabilities, load_limit::LoadLimit,
         throttle::Limits,
     },
-    ownership::{clean_here, Ownership, Sharing, OWNERSHIP, PLACE_HOLDERS},
+    ownership::{clean_here, Ownership, OWNERSHIP, PLACE_HOLDERS},
     percpu, pmu, trace,
 };
 use kernel::prelude::*;
@@ -163,7 +163,8 @@ fn bring_up(ownership: &Ownership, here: ThisCpu<'_>) {
         for (id, select) in ownership.all_shared() {
             pmu.rearm(here, id, select);
         }
-        percpu.shared.set(ownership.pool(Sharing::Tasks));
+        percpu.of_tasks.set(ownership.counters_of_tasks());
+        percpu.mixed.set(ownership.mixed_counters());
     }
     percpu.number.set(here.id().as_u32().into());
     percpu.brought_up.set(1);

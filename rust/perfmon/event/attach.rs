@@ -4,13 +4,14 @@
 use super::{
     context::{Context, Held},
     event::Event,
-    slot::{self, refresh, Calls, Slot, Slots, MAX_DUMMIES},
+    slot::{self, refresh, Room, Slot, Slots, FEW_SLOTS, MAX_SLOTS},
     switch::{load_current, miss_current},
     table,
     target::Target,
 };
 use crate::{
     cpu::{ids, on_cpu, on_each_online, pin, timestamp, ThisCpu},
+    logic::{admission::OwnCounters, event_config::EventConfig},
     ownership::{has_incapable_cpu, OWNERSHIP},
     percpu,
     sys::ffi,
@@ -56,9 +57,9 @@ fn cpu_context<'a>(cpu: CpuId) -> Option<&'a Context> {
     unsafe { Context::from_address(percpu.cpu_context.acquire()) }
 }
 
-/// Returns the counters that the events of the target use, as a mask.
-pub(super) fn counters_of(target: &Target) -> u64 {
-    with_context(target, |_, slots| slot::counters(slots)).unwrap_or(0)
+/// Returns the counters that the events of the target have, when one more is to be opened.
+pub(super) fn own_counters(target: &Target, config: &EventConfig) -> OwnCounters {
+    with_context(target, |_, slots| slot::own_counters(slots, config)).unwrap_or_default()
 }
 
 /// Returns whether there is an exclusive group, which `leader` does not lead.
@@ -72,6 +73,8 @@ fn has_exclusive(slots: &Slots, leader: Option<&Event>) -> bool {
 pub(super) enum Refusal {
     /// Another event has the counter there: the target has got it since the counter was chosen.
     Taken,
+    /// There is no room for one slot more than these.
+    Full(usize),
     /// The error of the call.
     Error(Error),
 }
@@ -94,38 +97,39 @@ pub(super) fn attach(event: &Event, leader: Option<&Event>) -> Result<(), Refusa
     }
 }
 
-/// Adds a slot of the event, and opens its window if the context is loaded. `room` is what the event needs for calls:
-/// there is no allocating any more, since the CPUs that wait for the context hold locks of the scheduler.
+/// Adds a slot of the event, and opens its window if the context is loaded. Memory comes from `room`: there is no
+/// allocating any more, since the CPUs that wait for the context hold locks of the scheduler.
 ///
 /// # Errors
 ///
-/// EBUSY if the events that are there exclude the event, or there are as many without a counter as there may be. ENOMEM if
-/// there is no room left, which the number of counters prevents.
+/// EBUSY if the events that are there exclude the event, or there are as many as there may be.
 fn add(
     here: Option<ThisCpu<'_>>,
     slots: &mut Slots,
     event: &Event,
-    room: &mut Calls,
+    room: &mut Room,
     cpu: Option<CpuId>,
     leader: Option<&Event>,
 ) -> Result<(), Refusal> {
-    if event.counter.is_none() {
-        if slot::dummies(slots) == MAX_DUMMIES {
-            return Err(EBUSY.into());
-        }
-    } else {
-        let has_counters = slot::dummies(slots) != slots.len();
+    if slots.len() == MAX_SLOTS {
+        return Err(EBUSY.into());
+    }
+    if !event.counter.is_none() {
+        let has_counters = slots.iter().any(|slot| !slot.counter().is_none());
         if has_exclusive(slots, leader) || event.config.exclusive && has_counters {
             return Err(EBUSY.into());
         }
         // Since the counter was chosen, another event may have been opened, or the task made, with the events that it
         // inherits.
-        if slot::counters(slots) & event.counter.bit() != 0 {
+        if slot::own_counters(slots, &event.config).busy & event.counter.bit() != 0 {
             return Err(Refusal::Taken);
         }
     }
+    slots.take_room(room);
+    if slots.is_full() {
+        return Err(Refusal::Full(slots.len()));
+    }
     let leader = leader.and_then(|leader| slots.iter().position(|slot| slot.is_of(leader)));
-    slots.calls.take_room(room);
     slots.add(Slot::new(event, cpu, leader))?;
     if let Some(here) = here {
         refresh(here, slots, timestamp());
@@ -140,15 +144,20 @@ fn attach_to_task(
     leader: Option<&Event>,
 ) -> Result<(), Refusal> {
     let task_ptr: *const bindings::task_struct = task.as_ptr();
-    let mut room = Calls::with_room_for(event)?;
+    let mut room = Room::for_event(event)?;
     loop {
         // Memory is allocated without RCU.
-        let slots = Slots::new(GFP_KERNEL_ACCOUNT)?;
+        let slots = Slots::new(FEW_SLOTS, GFP_KERNEL_ACCOUNT)?;
         let mut new = Context::new(task_ptr, slots, GFP_KERNEL_ACCOUNT)?;
-        if let Some(result) = with_context(&event.target, |here, slots| {
+        match with_context(&event.target, |here, slots| {
             add(here, slots, event, &mut room, cpu, leader)
         }) {
-            return result;
+            Some(Err(Refusal::Full(slots))) => {
+                room.grow(slots)?;
+                continue;
+            }
+            Some(result) => return result,
+            None => {}
         }
         let added = {
             let mut table = table::lock();
@@ -193,14 +202,20 @@ fn attach_to_task(
 
 fn attach_to_cpu(event: &Event, cpu: CpuId, leader: Option<&Event>) -> Result<(), Refusal> {
     if cpu_context(cpu).is_none() {
-        let slots = Slots::new(GFP_KERNEL_ACCOUNT)?;
+        let slots = Slots::new(FEW_SLOTS, GFP_KERNEL_ACCOUNT)?;
         begin_cpu(cpu, Context::new(ptr::null(), slots, GFP_KERNEL_ACCOUNT)?);
     }
-    let attached = with_context(&event.target, |here, slots| {
-        // Calls are of tasks.
-        add(here, slots, event, &mut Calls::new(), None, leader)
-    });
-    attached.unwrap_or(Err(ENODEV.into()))
+    let mut room = Room::for_event(event)?;
+    loop {
+        let attached = with_context(&event.target, |here, slots| {
+            add(here, slots, event, &mut room, None, leader)
+        });
+        match attached {
+            Some(Err(Refusal::Full(slots))) => room.grow(slots)?,
+            Some(result) => return result,
+            None => return Err(ENODEV.into()),
+        }
+    }
 }
 
 /// Makes this the context of a CPU, unless it has one.

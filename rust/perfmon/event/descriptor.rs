@@ -181,7 +181,7 @@ impl Descriptor for Event {
         this.state().close();
         detach(&this);
         group::leave(&this);
-        release(this.counter, &this.config, this.target.sharing());
+        release(this.counter, &this.config, this.target.kind());
         wait_for_release();
         record::end(&this);
         if this.target.follows_tasks(&this.config) {

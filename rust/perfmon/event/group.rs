@@ -19,28 +19,16 @@ impl<'a> Joining<'a> {
     ///
     /// # Errors
     ///
-    /// EINVAL if `leader` is itself a member of another group, or if the event takes no counter, as `is_dummy` says, and
-    /// the group has one that takes none: samples know the members of a group by their counters. ENOMEM if there is no
-    /// memory.
-    pub(super) fn begin(leader: &'a Event, is_dummy: bool) -> Result<Self> {
+    /// EINVAL if `leader` is itself a member of another group. ENOMEM.
+    pub(super) fn begin(leader: &'a Event) -> Result<Self> {
         if let Some(group) = &leader.joined_group {
             if group.lock().leader.is_some() {
                 return Err(EINVAL);
             }
         }
-        let members = leader.own_group.lock();
-        let mut group = Locked {
-            leader: NonNull::from(leader),
-            members,
-        };
-        if is_dummy && group.events().any(|event| event.counter.is_none()) {
-            return Err(EINVAL);
-        }
-        group.members.siblings.reserve(1, GFP_KERNEL_ACCOUNT)?;
-        Ok(Self {
-            leader,
-            members: group.members,
-        })
+        let mut members = leader.own_group.lock();
+        members.siblings.reserve(1, GFP_KERNEL_ACCOUNT)?;
+        Ok(Self { leader, members })
     }
 
     /// Adds the event, which was made with [`Event::joined_group`] being this group.

@@ -95,7 +95,8 @@ fn give(
     // The control group of the current task pays, as where an event is attached.
     let account = GFP_KERNEL_ACCOUNT & !GFP_KERNEL;
     let flags = GFP_ATOMIC | __GFP_NOWARN | account;
-    let mut context = Context::new(task, Slots::new(flags)?, flags)?;
+    let count = slots.iter().filter(|slot| inherits(slot.event())).count();
+    let mut context = Context::new(task, Slots::new(count, flags)?, flags)?;
     let new = context.slots_mut();
     if let Err(error) = slot::inherit(new, slots, inherits, flags) {
         slot::remove_all(new);

@@ -123,7 +123,7 @@ fn create(
             return Err(ENODEV);
         }
         check_group(&config, &target, leader)?;
-        joining = Some(Joining::begin(leader, !config.takes_counter())?);
+        joining = Some(Joining::begin(leader)?);
     }
     let follows = target.follows_tasks(&config);
     let with_mappings = config.sampling.mappings.are_wanted();
@@ -184,7 +184,7 @@ fn new_attached(
     leader: Option<&Event>,
     id: u64,
 ) -> Result<Pin<KBox<Event>>> {
-    let sharing = target.sharing();
+    let kind = target.kind();
     loop {
         let counter = own_counter(&config, &target)?;
         let joined = leader.map(|leader| leader.own_group.clone());
@@ -193,14 +193,14 @@ fn new_attached(
         let attached = event.map(|event| (attach(&event, leader), event));
         match attached {
             Ok((Ok(()), event)) => return Ok(event),
-            Ok((Err(Refusal::Taken), event)) => target = event.target.clone(),
+            Ok((Err(Refusal::Taken | Refusal::Full(_)), event)) => target = event.target.clone(),
             Ok((Err(Refusal::Error(error)), _)) | Err(error) => {
-                release(counter, &config, sharing);
+                release(counter, &config, kind);
                 return Err(error);
             }
         }
         // Another event of the target has got the counter since it was chosen: once more, with another one.
-        release(counter, &config, sharing);
+        release(counter, &config, kind);
     }
 }
 

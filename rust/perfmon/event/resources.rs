@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Resources of an event: its counter, branch records, and samples in a second.
 
-use super::{attach::counters_of, target::Target};
+use super::{attach::own_counters, target::Target};
 use crate::{
-    logic::{admission::choose, counter::CounterId, event_config::EventConfig},
+    logic::{
+        admission::choose, counter::CounterId, event_config::EventConfig, sharing::TargetKind,
+    },
     module_parameters,
-    ownership::{with_reserved, Ownership, Sharing, OWNERSHIP},
+    ownership::{with_reserved, Ownership, OWNERSHIP},
     sys::compat::parameter,
 };
 use kernel::prelude::*;
@@ -28,53 +30,48 @@ pub(super) fn own_counter(config: &EventConfig, target: &Target) -> Result<Count
         }
         return Ok(CounterId::NONE);
     }
-    let sharing = target.sharing();
-    let busy = counters_of(target);
+    let kind = target.kind();
+    let own = own_counters(target, config);
     let check = |ownership: &Ownership| {
         if let Target::Cpu(cpu) = target {
             ownership.check_cpu(*cpu)?;
         }
-        ownership.check_exclusive(Some(sharing))
+        ownership.check_exclusive(Some(kind))
     };
     with_reserved(check, |ownership| {
         if config.exclusive {
-            ownership.begin_exclusive(sharing)?;
+            ownership.begin_exclusive(kind)?;
         }
-        let chosen = choose(
-            config,
-            ownership.free_counters(),
-            ownership.pool(sharing),
-            busy,
-        );
+        let chosen = choose(config, &ownership.offers(kind, config, own));
         let joined = chosen.ok_or(EBUSY).and_then(|counter| {
             let branches = config.sampling.branches.map(|stack| stack.branches);
             if let Some(branches) = branches {
                 ownership.begin_branches(branches)?;
             }
-            let joined = ownership.share(sharing, counter, config.select_on(counter));
+            let joined = ownership.share(kind, counter, config.demand_on(counter));
             if joined.is_err() && branches.is_some() {
                 ownership.end_branches();
             }
             joined.map(|()| counter)
         });
         if joined.is_err() && config.exclusive {
-            ownership.end_exclusive(sharing);
+            ownership.end_exclusive(kind);
         }
         joined
     })
 }
 
 /// Releases the counter of an event, its branch records and its exclusive use.
-pub(super) fn release(counter: CounterId, config: &EventConfig, sharing: Sharing) {
+pub(super) fn release(counter: CounterId, config: &EventConfig, kind: TargetKind) {
     if counter.is_none() {
         return;
     }
     let mut ownership = OWNERSHIP.lock();
-    ownership.unshare(counter);
+    ownership.unshare(kind, counter, config.demand_on(counter));
     if config.sampling.branches.is_some() {
         ownership.end_branches();
     }
     if config.exclusive {
-        ownership.end_exclusive(sharing);
+        ownership.end_exclusive(kind);
     }
 }

@@ -2,11 +2,8 @@
 //! What an event is to count, and whether the caller may.
 
 use crate::{
-    logic::event_config::EventConfig,
-    ownership::{
-        policy::{allow_counting, is_capable},
-        Sharing,
-    },
+    logic::{event_config::EventConfig, sharing::TargetKind},
+    ownership::policy::{allow_counting, is_capable},
     sys::ffi,
 };
 use core::ptr::NonNull;
@@ -22,11 +19,11 @@ pub(super) enum Target {
 }
 
 impl Target {
-    /// Returns with which events it shares counters.
-    pub(super) fn sharing(&self) -> Sharing {
+    /// Returns whether it is a task or a CPU.
+    pub(super) fn kind(&self) -> TargetKind {
         match self {
-            Self::Task(..) => Sharing::Tasks,
-            Self::Cpu(_) => Sharing::Cpus,
+            Self::Task(..) => TargetKind::Task,
+            Self::Cpu(_) => TargetKind::Cpu,
         }
     }
 

@@ -1,35 +1,75 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 //! The choice of a counter for an event that is admitted.
 //!
-//! Events share counters only within a pool: those of tasks in time, those of CPUs by CPU. A counter joins a pool
-//! with its first event there, and is lost to all others. So an event prefers a counter that is in its pool
-//! already. Fixed-function counters come first, because they can count nothing else; then general ones from the
-//! top, because traces take the lowest, and because events that are limited to some counters are mostly limited
-//! to the lowest.
+//! A fixed-function counter comes first, because it can count nothing else. Then one that counts the event already, for
+//! others: so it takes none. Then one that events of the same scope have, which count at other times or on other CPUs;
+//! it is lost to all others anyway. At last a free one. General counters are taken from the top, because traces take the
+//! lowest, and because events that are limited to some counters are mostly limited to the lowest.
 
 use super::counter::CounterId;
 use super::event_config::EventConfig;
 
+/// The counters that an event may have, as masks.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Offers {
+    /// Those without an owner.
+    pub free: u64,
+    /// Those of events beside which there is room for it ([`Users::admit`](super::sharing::Users::admit)).
+    pub shared: u64,
+    /// Of `shared`, those all events of which select the same as it.
+    pub same: u64,
+    /// What the events of its own task or CPU have.
+    pub own: OwnCounters,
+}
+
+/// The counters of a task's or a CPU's events, as masks.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct OwnCounters {
+    /// Those whose events all [agree](super::sharing::Demand::agrees) with one more.
+    pub agreeing: u64,
+    /// The others: they can't have it.
+    pub busy: u64,
+}
+
+impl OwnCounters {
+    /// Adds the counter of an event, with which the new one agrees or not.
+    pub const fn add(&mut self, counter: CounterId, agrees: bool) {
+        if agrees {
+            self.agreeing |= counter.bit();
+        } else {
+            self.busy |= counter.bit();
+        }
+        self.agreeing &= !self.busy;
+    }
+}
+
 /// Returns the counter for an event, or `None` if it does not fit. An event that counts nothing always does, with
 /// [`CounterId::NONE`].
-///
-/// `free` has the bits of the counters without an owner, `pool` those of the pool that the event may share, and
-/// `busy` those that events use which may be on a counter at the same time: of the same task or CPU.
 #[must_use]
-pub const fn choose(config: &EventConfig, free: u64, pool: u64, busy: u64) -> Option<CounterId> {
+pub const fn choose(config: &EventConfig, offers: &Offers) -> Option<CounterId> {
     if !config.takes_counter() {
         return Some(CounterId::NONE);
     }
-    let fitting = config.counters() & (free | pool) & !busy;
+    let fitting = config.counters() & (offers.free | offers.shared) & !offers.own.busy;
     if let Some(counter) = config.fixed {
         if fitting & counter.bit() != 0 {
             return Some(counter);
         }
     }
-    match highest(fitting & pool) {
-        None => highest(fitting),
-        counter => counter,
+    let by_preference = [
+        fitting & offers.own.agreeing,
+        fitting & offers.same,
+        fitting & offers.shared,
+        fitting,
+    ];
+    let mut index = 0;
+    while index < by_preference.len() {
+        if let Some(counter) = highest(by_preference[index]) {
+            return Some(counter);
+        }
+        index += 1;
     }
+    None
 }
 
 /// Returns the counter of the highest bit.
@@ -59,14 +99,26 @@ mod tests {
     const ALL: u64 = FIXED | 0xff;
 
     /// Returns the index of the counter for a raw event.
-    fn index(raw: u64, free: u64, pool: u64, busy: u64) -> Option<usize> {
+    fn index_of(raw: u64, offers: &Offers) -> Option<usize> {
         let attr = PerfEventAttr {
             type_: PERF_TYPE_RAW,
             config: raw,
             ..PerfEventAttr::ZERO
         };
         let config = EventConfig::new(&attr, &CPU, Microarchitecture::Skylake).ok()?;
-        choose(&config, free, pool, busy).map(CounterId::index)
+        choose(&config, offers).map(CounterId::index)
+    }
+
+    /// As [`index_of`], where no other event counts the same.
+    fn index(raw: u64, free: u64, shared: u64, busy: u64) -> Option<usize> {
+        let own = OwnCounters { agreeing: 0, busy };
+        let offers = Offers {
+            free,
+            shared,
+            same: 0,
+            own,
+        };
+        index_of(raw, &offers)
     }
 
     const INSTRUCTIONS: u64 = 0xc0;
@@ -88,12 +140,39 @@ mod tests {
     }
 
     #[test]
-    fn general_counters_come_from_the_pool_first() {
+    fn general_counters_come_from_shared_ones_first() {
         assert_eq!(index(BRANCHES, ALL, 0, 0), Some(7));
         assert_eq!(index(BRANCHES, 0xf0, 0x0c, 0), Some(3));
         assert_eq!(index(BRANCHES, 0xf0, 0x0c, 0x08), Some(2));
         assert_eq!(index(BRANCHES, 0xf0, 0x0c, 0x0c), Some(7));
         assert_eq!(index(BRANCHES, 0xf0, 0x0c, 0x8c), Some(6));
+    }
+
+    #[test]
+    fn counters_that_count_it_already_come_first() {
+        let offers = |same, agreeing, busy| Offers {
+            free: 0x0f | 1 << 32,
+            shared: 0xf0,
+            same,
+            own: OwnCounters { agreeing, busy },
+        };
+        assert_eq!(index_of(BRANCHES, &offers(0x30, 0, 0)), Some(5));
+        assert_eq!(index_of(BRANCHES, &offers(0x30, 0x10, 0x20)), Some(4));
+        assert_eq!(index_of(BRANCHES, &offers(0x30, 0x40, 0)), Some(6));
+        assert_eq!(index_of(BRANCHES, &offers(0x30, 0, 0x30)), Some(7));
+        assert_eq!(index_of(INSTRUCTIONS, &offers(0x30, 0x40, 0)), Some(32));
+    }
+
+    #[test]
+    fn one_event_that_does_not_agree_is_enough() {
+        let [a, b] = [1, 2].map(CounterId::from_index);
+        let mut own = OwnCounters::default();
+        for (counter, agrees) in [(a, true), (a, false), (a, true), (b, true), (b, true)] {
+            if let Some(counter) = counter {
+                own.add(counter, agrees);
+            }
+        }
+        assert_eq!((own.agreeing, own.busy), (0b100, 0b010));
     }
 
     #[test]
@@ -112,7 +191,9 @@ mod tests {
             ..PerfEventAttr::ZERO
         };
         let config = EventConfig::new(&attr, &CPU, Microarchitecture::Skylake);
-        assert!(config.is_ok_and(|config| choose(&config, 0, 0, u64::MAX) == Some(CounterId::NONE)));
+        assert!(
+            config.is_ok_and(|config| choose(&config, &Offers::default()) == Some(CounterId::NONE))
+        );
     }
 
     #[test]

@@ -17,6 +17,7 @@ use super::event_counters::EventCounters;
 use super::evtsel::EventSelect;
 use super::hardware_events::hardware_event;
 use super::sampling::Sampling;
+use super::sharing::Demand;
 
 /// An event that these CPUs can count, or one that counts nothing and takes no counter: it is there for its records
 /// ([`Self::takes_counter`]).
@@ -148,6 +149,15 @@ impl EventConfig {
             CounterKind::Fixed(_) => {
                 EventSelect::new(0, 0).with_modes(self.select.is_user(), self.select.is_kernel())
             }
+        }
+    }
+
+    /// Returns what the event needs of `counter`.
+    #[must_use]
+    pub const fn demand_on(&self, counter: CounterId) -> Demand {
+        Demand {
+            select: self.select_on(counter),
+            is_sampled: self.sampling.trigger.is_sampled(),
         }
     }
 }

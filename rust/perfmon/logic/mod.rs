@@ -37,6 +37,7 @@ pub mod regs;
 pub mod ring;
 pub mod sample_format;
 pub mod sampling;
+pub mod sharing;
 pub mod throttle;
 pub mod trace_state;
 pub mod user_page;

@@ -68,7 +68,7 @@ fn find_lost_pmis(here: ThisCpu<'_>, pmu: &Pmu, active: u64) {
         pmu.stop_unchecked(here, counter);
         pmu.start(here, counter);
     }
-    if percpu.pages.counters.get() != 0 {
+    if !percpu.pages.places.is_empty() {
         percpu.correct_pages();
     }
 }

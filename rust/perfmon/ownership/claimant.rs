@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The programs that have asked for counters, for a program that is refused one: `PERFMON_GET_OWNER`.
 
-use super::{policy::allow_counting, Client, Owner, Ownership, Reservation, Sharing, OWNERSHIP};
+use super::{policy::allow_counting, Client, Owner, Ownership, Reservation, OWNERSHIP};
 use crate::{abi, logic::counter::CounterId, pmu, sys::ffi};
 use core::ffi::c_char;
 use kernel::prelude::*;
@@ -78,10 +78,14 @@ pub(crate) fn get_owner(_client: &Client, request: &mut abi::perfmon_counter_own
         let (kind, users) = match &ownership.owners[id.index()] {
             Some(Owner::Session(_)) => (abi::PERFMON_OWNER_SESSION, 1),
             Some(Owner::Trace) => (abi::PERFMON_OWNER_TRACE, 1),
-            Some(Owner::Shared(shared)) => match shared.sharing {
-                Sharing::Tasks => (abi::PERFMON_OWNER_TASKS, shared.users),
-                Sharing::Cpus => (abi::PERFMON_OWNER_CPUS, shared.users),
-            },
+            Some(Owner::Events(users)) => {
+                let kind = match users.kinds() {
+                    [true, true] => abi::PERFMON_OWNER_EVENTS,
+                    [false, _] => abi::PERFMON_OWNER_CPUS,
+                    [true, false] => abi::PERFMON_OWNER_TASKS,
+                };
+                (kind, users.count())
+            }
             None if ownership.is_reserved() || !has_perf(&ownership, may_ask) => {
                 (abi::PERFMON_OWNER_NONE, 0)
             }

@@ -31,12 +31,9 @@ pub(crate) use self::{
     place_holder::{wait as wait_for_release, PlaceHolders, PLACE_HOLDERS},
     refusal::Refusal,
     reservation::Reservation,
-    sharing::Sharing,
 };
 
-use self::{
-    branches::BranchUser, claimant::Claimant, cpus::Cpus, place_holder::Held, sharing::Shared,
-};
+use self::{branches::BranchUser, claimant::Claimant, cpus::Cpus, place_holder::Held};
 use crate::{
     cpu,
     cpu::ThisCpu,
@@ -46,6 +43,7 @@ use crate::{
         events,
         evtsel::EventSelect,
         regs::{Msr, MsrCell},
+        sharing::Users,
     },
     percpu::{self, PerCpu},
     pmu,
@@ -74,7 +72,7 @@ enum Owner {
     /// A trace that runs.
     Trace,
     /// Events.
-    Shared(Shared),
+    Events(Users),
 }
 
 /// A counter that a session has set up to count.
@@ -189,7 +187,7 @@ impl Ownership {
     pub(crate) fn counting(&self, id: CounterId) -> Option<&Counting> {
         match &self.owners[id.index()] {
             Some(Owner::Session(counting)) => Some(counting),
-            Some(Owner::Trace | Owner::Shared(_)) | None => None,
+            Some(Owner::Trace | Owner::Events(_)) | None => None,
         }
     }
 
@@ -202,7 +200,7 @@ impl Ownership {
     pub(crate) fn is_taken(&self, id: CounterId) -> bool {
         matches!(
             self.owners[id.index()],
-            Some(Owner::Trace | Owner::Shared(_))
+            Some(Owner::Trace | Owner::Events(_))
         )
     }
 

@@ -1,57 +1,63 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Counters that events own: the tasks' pool, whose events share a counter in time, and the counters of CPUs' events,
-//! of which each CPU has one.
+//! Counters that events own ([`crate::logic::sharing`]).
 
 use super::{Claimant, Owner, Ownership};
 use crate::{
     logic::{
+        admission::{Offers, OwnCounters},
         counter::{bits, each, CounterId},
+        event_config::EventConfig,
         evtsel::EventSelect,
+        sharing::{Demand, TargetKind, Users},
     },
     sys::error::errno,
 };
 use kernel::{bindings, cpu::CpuId, prelude::*};
 
-/// Which events share a counter.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Sharing {
-    /// Events of tasks.
-    Tasks,
-    /// Events of CPUs.
-    Cpus,
-}
-
-/// A counter that events share.
-#[derive(Clone, Copy)]
-pub(crate) struct Shared {
-    pub(super) sharing: Sharing,
-    /// The number of events, not 0.
-    pub(super) users: u32,
-    /// The event select with which a CPU starts it.
-    select: EventSelect,
-}
-
 impl Ownership {
-    /// Returns the counter if events share it.
-    fn shared(&self, id: CounterId) -> Option<&Shared> {
+    /// Returns the events that have the counter.
+    fn users(&self, id: CounterId) -> Option<&Users> {
         match &self.owners[id.index()] {
-            Some(Owner::Shared(shared)) => Some(shared),
+            Some(Owner::Events(users)) => Some(users),
             Some(Owner::Session(_) | Owner::Trace) | None => None,
         }
     }
 
-    /// Returns the counters that events share, each with the event select that it begins with.
+    /// Returns the counters that events have, each with the event select that it begins with.
     pub(crate) fn all_shared(&self) -> impl Iterator<Item = (CounterId, EventSelect)> + '_ {
-        each(u64::MAX).filter_map(|id| Some((id, self.shared(id)?.select)))
+        each(u64::MAX).filter_map(|id| Some((id, self.users(id)?.select())))
     }
 
-    /// Returns the counters that such events share, as a mask.
-    pub(crate) fn pool(&self, sharing: Sharing) -> u64 {
-        let of = |id: &CounterId| {
-            self.shared(*id)
-                .is_some_and(|shared| shared.sharing == sharing)
-        };
-        bits(each(u64::MAX).filter(of))
+    /// Returns the counters of events that `f` is true for, as a mask.
+    fn counters_where(&self, f: impl Fn(CounterId, &Users) -> bool) -> u64 {
+        bits(each(u64::MAX).filter(|&id| self.users(id).is_some_and(|users| f(id, users))))
+    }
+
+    /// Returns the counters that events of tasks have, as a mask.
+    pub(crate) fn counters_of_tasks(&self) -> u64 {
+        self.counters_where(|_, users| users.has(TargetKind::Task))
+    }
+
+    /// Returns the counters that events of tasks and of CPUs have, as a mask.
+    pub(crate) fn mixed_counters(&self) -> u64 {
+        self.counters_where(|_, users| users.are_mixed())
+    }
+
+    /// Returns the counters for one more event, whose task or CPU has `own`.
+    pub(crate) fn offers(
+        &self,
+        kind: TargetKind,
+        config: &EventConfig,
+        own: OwnCounters,
+    ) -> Offers {
+        let admits = |id, users: &Users| users.admit(kind, config.demand_on(id));
+        let is_same = |id, users: &Users| users.all_select(config.select_on(id));
+        Offers {
+            free: self.free_counters(),
+            shared: self.counters_where(admits),
+            same: self.counters_where(|id, users| admits(id, users) && is_same(id, users)),
+            own,
+        }
     }
 
     /// Lets an event count a CPU.
@@ -69,54 +75,68 @@ impl Ownership {
         }
     }
 
-    /// Adds an event to a counter that such events share, or that has no owner. The first one starts it on all CPUs,
-    /// which are claimed.
+    /// Gives an event a counter that has no owner, or is shared by events that [admit](Users::admit) it. The first one
+    /// starts it on all CPUs, which are claimed.
     ///
     /// # Errors
     ///
     /// EIO if the counter does not hold what is written. Nothing has changed then.
-    pub(crate) fn share(&mut self, sharing: Sharing, id: CounterId, select: EventSelect) -> Result {
-        if let Some(Owner::Shared(shared)) = &mut self.owners[id.index()] {
-            shared.users += 1;
+    pub(crate) fn share(&mut self, kind: TargetKind, id: CounterId, demand: Demand) -> Result {
+        if let Some(Owner::Events(users)) = &mut self.owners[id.index()] {
+            let before = users.kinds();
+            users.add(kind, demand);
+            if users.kinds() != before {
+                self.tell_kinds(id);
+            }
             return Ok(());
         }
         self.on_each(|here| {
-            here.pmu().program(here, id, select);
+            here.pmu().program(here, id, demand.select);
             here.pmu().start(here, id);
-            if sharing == Sharing::Tasks {
-                here.percpu().shared.insert(id.bit());
-            }
         });
         for percpu in self.absent() {
             percpu.tampered.remove(id.bit());
         }
         self.claimants[id.index()] = Some(Claimant::current());
-        self.owners[id.index()] = Some(Owner::Shared(Shared {
-            sharing,
-            users: 1,
-            select,
-        }));
+        self.owners[id.index()] = Some(Owner::Events(Users::new(kind, demand)));
+        self.tell_kinds(id);
         if self.is_intact(id.bit()) {
             Ok(())
         } else {
-            self.unshare(id);
+            self.unshare(kind, id, demand);
             Err(EIO)
         }
     }
 
-    /// Removes an event from a counter that events share. After the last one its registers are restored.
-    pub(crate) fn unshare(&mut self, id: CounterId) {
-        let Some(Owner::Shared(shared)) = &mut self.owners[id.index()] else {
+    /// Takes a counter from an event. After the last one its registers are restored.
+    pub(crate) fn unshare(&mut self, kind: TargetKind, id: CounterId, demand: Demand) {
+        let Some(Owner::Events(users)) = &mut self.owners[id.index()] else {
             return;
         };
-        shared.users -= 1;
-        if shared.users == 0 {
-            self.on_each(|here| {
-                here.percpu().shared.remove(id.bit());
-                here.pmu().restore(here, id.bit());
-            });
-            self.release_counters(id.bit());
+        let before = users.kinds();
+        users.remove(kind, demand);
+        if users.count() != 0 {
+            if users.kinds() != before {
+                self.tell_kinds(id);
+            }
+            return;
         }
+        self.on_each(|here| {
+            here.percpu().of_tasks.remove(id.bit());
+            here.percpu().mixed.remove(id.bit());
+            here.pmu().restore(here, id.bit());
+        });
+        self.release_counters(id.bit());
+    }
+
+    /// Tells the CPUs which kinds of events have a counter.
+    fn tell_kinds(&self, id: CounterId) {
+        let (of_tasks, mixed) = (self.counters_of_tasks(), self.mixed_counters());
+        self.on_each(|here| {
+            let percpu = here.percpu();
+            percpu.of_tasks.change(id.bit(), of_tasks);
+            percpu.mixed.change(id.bit(), mixed);
+        });
     }
 
     /// Makes a group the only user of the counters while it counts, until [`Self::end_exclusive`]. Groups of other tasks
@@ -125,21 +145,21 @@ impl Ownership {
     /// # Errors
     ///
     /// EBUSY if there is a session, a trace, or an event of the other kind.
-    pub(crate) fn begin_exclusive(&mut self, sharing: Sharing) -> Result {
+    pub(crate) fn begin_exclusive(&mut self, kind: TargetKind) -> Result {
         let alone = self.owners.iter().flatten().all(|owner| match owner {
             Owner::Session(_) | Owner::Trace => false,
-            Owner::Shared(shared) => shared.sharing == sharing,
+            Owner::Events(users) => !users.has(kind.opposite()),
         });
         if !alone {
             return Err(EBUSY);
         }
-        self.exclusive[sharing as usize] += 1;
+        self.exclusive[kind as usize] += 1;
         Ok(())
     }
 
     /// Ends [`Self::begin_exclusive`].
-    pub(crate) fn end_exclusive(&mut self, sharing: Sharing) {
-        self.exclusive[sharing as usize] -= 1;
+    pub(crate) fn end_exclusive(&mut self, kind: TargetKind) {
+        self.exclusive[kind as usize] -= 1;
     }
 
     /// Lets a session or a trace have counters, or events: unless an exclusive group of another kind counts.
@@ -147,12 +167,12 @@ impl Ownership {
     /// # Errors
     ///
     /// EBUSY.
-    pub(crate) fn check_exclusive(&self, events: Option<Sharing>) -> Result {
+    pub(crate) fn check_exclusive(&self, events: Option<TargetKind>) -> Result {
         let [tasks, cpus] = self.exclusive;
         let others = match events {
             None => tasks + cpus,
-            Some(Sharing::Tasks) => cpus,
-            Some(Sharing::Cpus) => tasks,
+            Some(TargetKind::Task) => cpus,
+            Some(TargetKind::Cpu) => tasks,
         };
         if others == 0 {
             Ok(())

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The counts that samples show (`PERF_SAMPLE_READ`): of an event, or of its group.
 
-use super::{CounterCell, PerCpu, Scratch, Word};
+use super::{CounterCell, PerCpu, Place, PlaceCell, Places, Scratch, Word, PLACES};
 use crate::{
     cpu::{Cycles, ThisCpu},
     logic::{
-        counter::{CounterId, MAX_COUNTERS},
+        counter::CounterId,
         pmu::Pmu,
         read_format::{EventTimes, EventValue, ReadFormat},
     },
@@ -14,22 +14,24 @@ use crate::{
 use core::ptr;
 
 /// The most words of a read(2): of a group with all there is.
-const READ_WORDS: usize = 3 + 3 * MAX_COUNTERS;
+const READ_WORDS: usize = 3 + 3 * PLACES;
 
 /// The counts of events whose windows are open, or of whose group another's is. All bits zero: none.
 ///
 /// Switches, with interrupts off, write those of a group while its sampled counters are stopped; the overflow handler
 /// reads them.
 pub(crate) struct SampledCounts {
-    members: [Member; MAX_COUNTERS],
+    places: Places,
+    members: [Member; PLACES],
     /// The words of the counts in a sample, in the overflow handler.
     words: Scratch<READ_WORDS>,
 }
 
-/// The event of a counter.
+/// An event of such a group.
 struct Member {
     /// The address of its [`Sampler`].
     sampler: Word,
+    counter: CounterCell,
     /// The count: while the window is open, less the counter's total.
     count: Word,
     /// The time in cycles of the time-stamp counter. While the window is open that counter is subtracted, so that adding
@@ -37,8 +39,8 @@ struct Member {
     time: Word,
     /// Not 0 while the window is open.
     is_open: Word,
-    /// The counter of the next event in the group; none behind the last. No meaning for events alone.
-    next: CounterCell,
+    /// The next event in the group; none behind the last.
+    next: PlaceCell,
 }
 
 /// The count of an event: while its window is open, without what its counter and the time-stamp counter have now.
@@ -50,29 +52,47 @@ pub(crate) struct Base {
 }
 
 impl PerCpu {
-    /// Notes the count of an event for samples.
+    /// Notes the count of an event for samples, in front of those of the group that `next` is the first of. Returns the
+    /// first of the group with this. `None` if there is no room: then the group is gone.
     ///
     /// # Safety
     ///
-    /// The sampler must live as long as samples of the group are armed.
-    pub(crate) unsafe fn set_count(&self, counter: CounterId, sampler: &Sampler, base: Base) {
-        if let Some(member) = self.counts.members.get(counter.index()) {
-            let address = ptr::from_ref(sampler).expose_provenance() as u64;
-            member.sampler.set(address);
-            member.count.set(base.count);
-            member.time.set(base.time);
-            member.is_open.set(base.is_open.into());
+    /// The sampler must live until [`Self::end_counts`].
+    pub(crate) unsafe fn begin_count(
+        &self,
+        counter: CounterId,
+        sampler: &Sampler,
+        base: Base,
+        next: Option<Place>,
+    ) -> Option<Place> {
+        let place = self.counts.places.take(|place| {
+            if let Some(member) = self.counts.members.get(place.index()) {
+                let address = ptr::from_ref(sampler).expose_provenance() as u64;
+                member.sampler.set(address);
+                member.counter.set(Some(counter));
+                member.count.set(base.count);
+                member.time.set(base.time);
+                member.is_open.set(base.is_open.into());
+                member.next.set(next);
+            }
+        });
+        if place.is_none() {
+            self.end_counts(next);
+        }
+        place
+    }
+
+    /// Forgets the counts of the group that this is the first of.
+    pub(crate) fn end_counts(&self, first: Option<Place>) {
+        let mut next = first;
+        while let Some(place) = next {
+            let member = self.counts.members.get(place.index());
+            next = member.and_then(|member| member.next.get());
+            self.counts.places.give_back(place);
         }
     }
 
-    /// Notes which counter's event follows in the group.
-    pub(crate) fn set_next(&self, counter: CounterId, next: Option<CounterId>) {
-        if let Some(member) = self.counts.members.get(counter.index()) {
-            member.next.set(next);
-        }
-    }
-
-    /// Returns the words of a read(2) of the group whose first counter this is: at the moment `now`, in the overflow
+    /// Returns the words of a read(2) of the group that `first` is the first of: at the moment `now`, in the overflow
     /// handler. `None` if there is no such group.
     ///
     /// # Safety
@@ -83,7 +103,7 @@ impl PerCpu {
         &self,
         here: ThisCpu<'_>,
         pmu: &Pmu,
-        first: CounterId,
+        first: Place,
         format: ReadFormat,
         now: u64,
     ) -> Option<&[u64]> {
@@ -100,9 +120,9 @@ impl PerCpu {
         };
         let mut next = Some(first);
         let mut values = core::iter::from_fn(|| {
-            let counter = next?;
-            let member = self.counts.members.get(counter.index())?;
+            let member = self.counts.members.get(next?.index())?;
             next = member.next.get();
+            let counter = member.counter.get()?;
             // SAFETY: The group is of a counter that is armed, so its samplers are alive.
             let sampler = unsafe {
                 ptr::with_exposed_provenance::<Sampler>(member.sampler.get() as usize).as_ref()

@@ -8,6 +8,7 @@ mod budget;
 pub(crate) mod buffer;
 mod counts;
 mod pending;
+mod places;
 mod sampled;
 mod samplers;
 mod saved;
@@ -23,6 +24,7 @@ pub(crate) use self::{
     budget::Budget,
     counts::{Base, SampledCounts},
     pending::PendingPmi,
+    places::{Place, PlaceCell, Places, PLACES},
     sampled::{Due, SampledCounter, REFUSED, WRITTEN},
     samplers::{ActiveSamplers, Armed},
     saved::{BranchState, SavedRegisters, BRANCH_WORDS},
@@ -92,9 +94,11 @@ pub(crate) struct PerCpu {
     pub(crate) arch_events: Word,
     /// The registers before the first counter was set up.
     pub(crate) saved: SavedRegisters,
-    /// The counters that events of tasks share. While programs may use RDPMC, a program must not see what they have
-    /// counted before it came.
-    pub(crate) shared: Word,
+    /// The counters of events of tasks. While programs may use RDPMC, a program must not see what they have counted before it
+    /// came.
+    pub(crate) of_tasks: Word,
+    /// The counters of events of tasks that events of CPUs have, too.
+    pub(crate) mixed: Word,
     /// The pages of events that count here now.
     pub(crate) pages: ActivePages,
     /// The events that are sampled here now.

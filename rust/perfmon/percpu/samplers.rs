@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The events that are sampled on a CPU now.
 
-use super::{CounterCell, PerCpu, SampledCounter, Scratch, Word};
+use super::{PerCpu, Place, PlaceCell, SampledCounter, Scratch, Word};
 use crate::{
     logic::counter::{CounterId, MAX_COUNTERS},
     ring::{Sampler, CHAIN_WORDS},
@@ -30,8 +30,8 @@ struct ActiveSampler {
     task: Word,
     /// The time of the last sample, in cycles of the time-stamp counter.
     time: Word,
-    /// The first counter whose count samples show.
-    group: CounterCell,
+    /// The first event whose count samples show.
+    group: PlaceCell,
 }
 
 /// The state of a counter that samples an event.
@@ -78,6 +78,8 @@ impl PerCpu {
         // Then the handler takes no sample any more.
         let (period, due) = self.sampled(counter).disarm();
         self.samplers.counters.remove(counter.bit());
+        self.end_counts(self.group(counter));
+        self.set_group(counter, None);
         Armed {
             period,
             due,
@@ -112,15 +114,16 @@ impl PerCpu {
             .map(|active| &active.time)
     }
 
-    /// Makes samples of a counter show the counts of the group whose first counter this is; or of none.
-    pub(crate) fn set_group(&self, counter: CounterId, first: Option<CounterId>) {
+    /// Makes samples of a counter show the counts of the group that this is the first of, or of none, from when it is
+    /// armed until it is disarmed.
+    pub(crate) fn set_group(&self, counter: CounterId, first: Option<Place>) {
         if let Some(active) = self.samplers.active.get(counter.index()) {
             active.group.set(first);
         }
     }
 
-    /// Returns the first counter of [`Self::set_group`].
-    pub(crate) fn group(&self, counter: CounterId) -> Option<CounterId> {
+    /// Returns the first event of [`Self::set_group`].
+    pub(crate) fn group(&self, counter: CounterId) -> Option<Place> {
         self.samplers.active.get(counter.index())?.group.get()
     }
 }

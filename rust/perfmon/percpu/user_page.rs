@@ -4,9 +4,9 @@
 //! A page is written on the CPU that the event counts on, with interrupts off or in an NMI; when it counts nowhere, by
 //! the holder of its context. A program may write it, too, to its own harm only.
 
-use super::{CounterValue, PerCpu, Word, SLOW_PAGES};
+use super::{CounterCell, CounterValue, PerCpu, Place, Places, Word, PLACES, SLOW_PAGES};
 use crate::logic::{
-    counter::{each, CounterId, MAX_COUNTERS},
+    counter::CounterId,
     user_page::{page_offset, UserPage},
 };
 use core::{
@@ -81,9 +81,8 @@ impl UserPagePtr {
 /// ATOMICS: tasks and switches with interrupts off write them, on the CPU; the overflow handler reads them when it has
 /// loaded a counter.
 pub(crate) struct ActivePages {
-    /// The counters whose events have a page.
-    pub(crate) counters: Word,
-    pages: [ActivePage; MAX_COUNTERS],
+    pub(crate) places: Places,
+    pages: [ActivePage; PLACES],
 }
 
 struct ActivePage {
@@ -91,11 +90,12 @@ struct ActivePage {
     page: Word,
     /// The event's count less the counter's total, while it counts.
     base: Word,
+    counter: CounterCell,
 }
 
 impl PerCpu {
     /// Shows in an event's page that it counts with a counter. The count is `base` plus the counter's total; `state` has
-    /// the rest.
+    /// the rest. `None` if more pages are shown than there is room for: then nothing has been written.
     ///
     /// # Safety
     ///
@@ -106,14 +106,14 @@ impl PerCpu {
         page: UserPagePtr,
         base: u64,
         mut state: PageState,
-    ) {
-        let pages = &self.pages;
-        let Some(active) = pages.pages.get(counter.index()) else {
-            return;
-        };
-        active.page.set(page.0.as_ptr().expose_provenance() as u64);
-        active.base.set(base);
-        pages.counters.insert(counter.bit());
+    ) -> Option<Place> {
+        let place = self.pages.places.take(|place| {
+            if let Some(active) = self.pages.pages.get(place.index()) {
+                active.page.set(page.0.as_ptr().expose_provenance() as u64);
+                active.base.set(base);
+                active.counter.set(Some(counter));
+            }
+        })?;
         self.slow_path.insert(SLOW_PAGES);
         let value = self.value(counter);
         loop {
@@ -123,15 +123,15 @@ impl PerCpu {
             unsafe { page.write(&state) };
             // Otherwise an NMI has loaded the counter between, and what it wrote may have been overwritten.
             if value.load_id() == loaded {
-                break;
+                return Some(place);
             }
         }
     }
 
     /// Ends [`Self::show_page`].
-    pub(crate) fn hide_page(&self, counter: CounterId) {
-        self.pages.counters.remove(counter.bit());
-        if self.pages.counters.get() == 0 {
+    pub(crate) fn hide_page(&self, place: Place) {
+        self.pages.places.give_back(place);
+        if self.pages.places.is_empty() {
             self.slow_path.remove(SLOW_PAGES);
         }
     }
@@ -140,8 +140,9 @@ impl PerCpu {
     #[cold]
     pub(crate) fn correct_pages(&self) {
         let pages = &self.pages;
-        for counter in each(pages.counters.get()) {
-            let Some(active) = pages.pages.get(counter.index()) else {
+        let active = |place: Place| pages.pages.get(place.index());
+        for active in pages.places.all().filter_map(active) {
+            let Some(counter) = active.counter.get() else {
                 continue;
             };
             let page = ptr::with_exposed_provenance_mut(active.page.get() as usize);

@@ -68,6 +68,12 @@ impl Word {
         self.0.fetch_and(!mask, Relaxed);
     }
 
+    /// Makes the bits of `mask` those of `value`.
+    pub(crate) fn change(&self, mask: u64, value: u64) {
+        self.insert(mask & value);
+        self.remove(mask & !value);
+    }
+
     /// Stores `new` if the word still holds `old`. Returns whether it did.
     #[inline(always)]
     pub(crate) fn replace(&self, old: u64, new: u64) -> bool {

@@ -37,7 +37,7 @@ impl Pmu {
     #[inline(never)]
     pub(crate) fn hide_counters(&self, here: ThisCpu<'_>) {
         let percpu = here.percpu();
-        for counter in each(percpu.shared.get() & percpu.active_mask.get()) {
+        for counter in each(percpu.of_tasks.get() & percpu.active_mask.get()) {
             self.stop_unchecked(here, counter);
             let (value, msrs) = (percpu.value(counter), self.msrs(counter));
             // The value before would tell a program how far the event is from its next sample.

@@ -68,7 +68,7 @@ const PARTS: [(&str, &[&str]); 17] = [
 const EVENT_FOLDER: &str = "event/";
 
 /// The files of `event/` from the top to the bottom: each uses only files below it.
-const EVENT: [&str; 34] = [
+const EVENT: [&str; 35] = [
     // The door, and what programs ask for.
     "mod",
     "open",
@@ -96,6 +96,7 @@ const EVENT: [&str; 34] = [
     "slot/call_stack",
     "slot/readings",
     "slot/list",
+    "slot/room",
     "slot/slot",
     "slot/calls",
     "slot/phase",

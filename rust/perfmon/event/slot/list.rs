@@ -3,16 +3,22 @@
 
 use super::{
     calls::Calls,
-    slot::{bit, Slot},
+    room::Room,
+    slot::{Leader, Slot},
 };
-use crate::{event::event::Event, percpu::UserPagePtr, pmu};
+use crate::{
+    event::event::Event,
+    logic::{admission::OwnCounters, event_config::EventConfig},
+    percpu::UserPagePtr,
+};
 use core::{
     ops::{Deref, DerefMut},
     ptr,
 };
 use kernel::{alloc::Flags, bindings, prelude::*};
 
-/// The slots of a context. A slot comes after that of its group's leader.
+/// The slots of a context. A slot comes after that of its group's leader. Those that have the same counter agree
+/// ([`Demand::agrees`](crate::logic::sharing::Demand::agrees)).
 pub(in crate::event) struct Slots {
     list: KVec<Slot>,
     /// The task that is counted; null if it is a CPU.
@@ -29,17 +35,13 @@ pub(in crate::event) struct Slots {
     pub(in crate::event) shows_new_program: bool,
 }
 
-/// The events of a task or a CPU that take no counter, at most.
-pub(in crate::event) const MAX_DUMMIES: usize = 8;
-
 impl Slots {
-    /// Returns no slots, with room for one for each counter and for [`MAX_DUMMIES`]: no task has more.
+    /// Returns no slots, with room for `capacity`.
     ///
     /// # Errors
     ///
     /// ENOMEM.
-    pub(in crate::event) fn new(flags: Flags) -> Result<Self> {
-        let capacity = pmu::common().capabilities.counters().count_ones() as usize + MAX_DUMMIES;
+    pub(in crate::event) fn new(capacity: usize, flags: Flags) -> Result<Self> {
         Ok(Self {
             list: KVec::with_capacity(capacity, flags)?,
             task: ptr::null_mut(),
@@ -75,7 +77,7 @@ impl Slots {
     ///
     /// ENOMEM.
     pub(in crate::event) fn add(&mut self, slot: Slot) -> Result {
-        self.has_groups |= slot.needed != 0;
+        self.has_groups |= slot.leader != Leader::NONE;
         self.has_sampled |= slot.is_sampled();
         self.list.push_within_capacity(slot).map_err(|_| ENOMEM)
     }
@@ -88,30 +90,78 @@ impl Slots {
 
     /// Returns the slots of the event's group, the leader's first.
     #[inline(always)]
-    pub(in crate::event) fn group(&self, event: &Event) -> impl Iterator<Item = &Slot> {
+    pub(in crate::event) fn group(&self, event: &Event) -> impl DoubleEndedIterator<Item = &Slot> {
         let index = self.iter().position(|slot| slot.is_of(event));
-        let leader = index.map(|index| match self.get(index) {
-            Some(slot) if slot.needed != 0 => slot.needed.trailing_zeros() as usize,
-            _ => index,
+        let leader = index.map(|index| {
+            let led_by = self.get(index).and_then(|slot| slot.leader.index());
+            led_by.unwrap_or(index)
         });
         // A leader comes before those that it leads.
         let rest = leader.and_then(|leader| self.get(leader..)).unwrap_or(&[]);
-        let needed = leader.map_or(0, bit);
-        let mut first = true;
-        rest.iter()
-            .filter(move |slot| core::mem::take(&mut first) || slot.needed == needed)
+        let led = leader.map_or(Leader::NONE, Leader::at);
+        let members = rest.iter().enumerate();
+        members
+            .filter(move |(behind, slot)| *behind == 0 || slot.leader == led)
+            .map(|(_, slot)| slot)
+    }
+
+    /// Returns whether the slot counts: its event is enabled, and so is its group's leader.
+    #[inline(always)]
+    fn counts(&self, slot: &Slot) -> bool {
+        let leader = || self.get(slot.leader.index()?);
+        slot.is_enabled() && (slot.leader == Leader::NONE || leader().is_some_and(Slot::is_enabled))
+    }
+
+    /// Calls `f` with each slot that counts.
+    pub(super) fn each_that_counts(&self, f: impl FnMut(&Slot)) {
+        self.iter().filter(|slot| self.counts(slot)).for_each(f);
+    }
+
+    /// As [`Self::each_that_counts`], for changes.
+    #[inline(always)]
+    pub(super) fn each_that_counts_mut(&mut self, mut f: impl FnMut(&mut Slot)) {
+        if !self.has_groups {
+            let enabled = self.iter_mut().filter(|slot| slot.is_enabled());
+            return enabled.for_each(f);
+        }
+        for index in 0..self.len() {
+            let counts = self.get(index).is_some_and(|slot| self.counts(slot));
+            if let Some(slot) = self.get_mut(index).filter(|_| counts) {
+                f(slot);
+            }
+        }
+    }
+
+    /// Returns whether there is no room for one slot more.
+    pub(in crate::event) fn is_full(&self) -> bool {
+        self.list.len() == self.list.capacity()
+    }
+
+    /// Takes what is needed for one slot more, as far as `room` has it. What is not used any more is in `room` then.
+    pub(in crate::event) fn take_room(&mut self, room: &mut Room) {
+        self.calls.take_room(&mut room.calls);
+        if !self.is_full() || room.list.capacity() <= self.list.capacity() {
+            return;
+        }
+        core::mem::swap(&mut self.list, &mut room.list);
+        for slot in room.list.drain_all() {
+            // There is more room than there was.
+            let _ = self.list.push_within_capacity(slot);
+        }
     }
 }
 
-/// Returns how many slots have no counter.
-pub(in crate::event) fn dummies(slots: &Slots) -> usize {
-    let dummies = slots.iter().filter(|slot| slot.counter().is_none());
-    dummies.count()
-}
-
-/// Returns the counters that slots use.
-pub(in crate::event) fn counters(slots: &Slots) -> u64 {
-    crate::logic::counter::bits(slots.iter().map(Slot::counter))
+/// Returns the counters that slots have, when an event with this config is to get one.
+pub(in crate::event) fn own_counters(slots: &Slots, config: &EventConfig) -> OwnCounters {
+    let mut own = OwnCounters::default();
+    for slot in slots.iter().filter(|slot| !slot.counter().is_none()) {
+        let demand = slot.event().config.demand_on(slot.counter());
+        own.add(
+            slot.counter(),
+            demand.agrees(config.demand_on(slot.counter())),
+        );
+    }
+    own
 }
 
 /// Removes the slots of an event. The siblings that it led are alone from now on. The windows are closed.
@@ -121,12 +171,7 @@ pub(in crate::event) fn remove(slots: &mut Slots, event: &Event) {
             slot.end();
         }
         for slot in slots.iter_mut() {
-            // Those behind it have moved by one.
-            slot.needed = if slot.needed > bit(index) {
-                slot.needed >> 1
-            } else {
-                slot.needed & !bit(index)
-            };
+            slot.leader = slot.leader.without(index);
         }
     }
 }
@@ -158,10 +203,11 @@ pub(in crate::event) fn inherit(
     flags: Flags,
 ) -> Result {
     for slot in slots.iter().filter(|slot| inherits(slot.event())) {
-        let led_by = slots
-            .get(slot.needed.trailing_zeros() as usize)
-            .map(Slot::event);
-        let leader = led_by.and_then(|leader| new.iter().position(|slot| slot.is_of(leader)));
+        let leader = slot.leader.index().and_then(|index| {
+            let leader = slots.get(index)?.event();
+            // Mostly all are inherited, and it is at the same place.
+            new.iter().take(index + 1).rposition(|slot| slot.is_of(leader))
+        });
         if slot.records_calls() {
             new.calls.reserve(flags)?;
         }

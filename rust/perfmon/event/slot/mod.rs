@@ -9,6 +9,7 @@ mod calls;
 mod list;
 mod phase;
 mod readings;
+mod room;
 mod sampling;
 #[allow(clippy::module_inception, reason = "what the folder is about")]
 mod slot;
@@ -17,9 +18,9 @@ mod windows;
 
 pub(super) use self::{
     call_stack::discard as discard_calls,
-    calls::Calls,
-    list::{counters, dummies, inherit, remove, remove_all, set_page, Slots, MAX_DUMMIES},
+    list::{inherit, own_counters, remove, remove_all, set_page, Slots},
     readings::Readings,
+    room::{Room, FEW_SLOTS, MAX_SLOTS},
     slot::{EventCount, Slot},
     user_pages::write_inactive,
     windows::refresh,

@@ -71,48 +71,19 @@ impl Readings {
         self.read &= !slot.counter.bit();
     }
 
-    /// Sets counters of the slots up anew that were found to hold something else than was written.
+    /// Sets counters of the slots up anew that were found to hold something else than was written. Those that events of
+    /// tasks and of CPUs have stay as they are, and no event that has them is counted: windows may be open on them that are
+    /// not these slots', and are still to be marked.
     #[cold]
     #[inline(never)]
     pub(super) fn rearm(&mut self, here: ThisCpu<'_>, slots: &Slots) {
         for slot in slots.iter() {
-            if here.percpu().tampered.get() & slot.counter.bit() != 0 {
+            let percpu = here.percpu();
+            if percpu.tampered.get() & !percpu.mixed.get() & slot.counter.bit() != 0 {
                 here.pmu().rearm(here, slot.counter, slot.event().select);
                 self.read &= !slot.counter.bit();
             }
         }
-    }
-}
-
-/// The enabled slots of a context, of those that were looked at: from the first on, since a leader stands before those
-/// that it leads.
-pub(super) struct Enabled {
-    /// The bits of those that are enabled, by index.
-    enabled: u64,
-    /// The bit of the next slot's index.
-    next: u64,
-}
-
-impl Enabled {
-    /// Returns that no slot was looked at yet.
-    #[inline(always)]
-    pub(super) fn new() -> Self {
-        Self {
-            enabled: 0,
-            next: 1,
-        }
-    }
-
-    /// Returns whether the next slot counts: its event is enabled, and so is its group's leader.
-    #[inline(always)]
-    pub(super) fn counts(&mut self, slot: &Slot) -> bool {
-        let this = self.next;
-        self.next = this.wrapping_shl(1);
-        if !slot.event().state().is_enabled(slot.enabled_at) {
-            return false;
-        }
-        self.enabled |= this;
-        slot.needed & !self.enabled == 0
     }
 }
 

@@ -39,25 +39,21 @@ pub(super) fn begin(here: ThisCpu<'_>, slots: &mut Slots, now: u64) {
 fn note_counts(here: ThisCpu<'_>, slots: &Slots) {
     let percpu = here.percpu();
     for slot in slots.iter().filter(|slot| slot.samples_have_counts()) {
-        let (mut first, mut broken) = (None, false);
         let is_group = slot.event().sampler.sampling.read.is_group();
-        let members = slots.group(slot.event());
-        let mut group = members.filter(|member| is_group || member.is_of(slot.event()));
-        let mut next = group.next();
-        while let Some(member) = next {
-            next = group.next();
-            let event = member.event();
-            first = first.or(Some(member.counter()));
-            broken |= event.is_broken();
-            // SAFETY: The sampler lives as long as the event, whose slot is here while samples are armed.
-            unsafe {
-                percpu.set_count(member.counter(), &event.sampler, member.sampled_base());
-            }
-            if is_group {
-                percpu.set_next(member.counter(), next.map(Slot::counter));
-            }
+        let members = || {
+            let members = slots.group(slot.event());
+            members.filter(|member| is_group || member.is_of(slot.event()))
+        };
+        if members().any(|member| member.event().is_broken()) {
+            continue;
         }
-        percpu.set_group(slot.counter(), first.filter(|_| !broken));
+        // From the last one to the first.
+        let first = members().rev().try_fold(None, |next, member| {
+            let (counter, sampler) = (member.counter(), &member.event().sampler);
+            // SAFETY: The sampler lives as long as the event, whose slot is here until the samples are disarmed.
+            unsafe { percpu.begin_count(counter, sampler, member.sampled_base(), next) }.map(Some)
+        });
+        percpu.set_group(slot.counter(), first.flatten());
     }
 }
 

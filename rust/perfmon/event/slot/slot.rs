@@ -6,7 +6,7 @@ use crate::{
     cpu::{Cycles, ThisCpu},
     event::event::Event,
     logic::{counter::CounterId, regs::Msr},
-    percpu::{Base, UserPagePtr},
+    percpu::{Base, Place, UserPagePtr},
     pmu,
 };
 use core::ptr::NonNull;
@@ -32,10 +32,12 @@ pub(in crate::event) struct Slot {
     /// [`Event::changes`] when the task has executed a program that enables the event; or [`NEVER`].
     pub(super) enabled_at: u64,
     pub(super) counter: CounterId,
-    /// The bit, by index, of the group leader's slot; 0 if it has none.
-    pub(super) needed: u64,
+    /// The slot of the group's leader.
+    pub(super) leader: Leader,
     /// The slot shows in the event's page.
     pub(super) page: Option<UserPagePtr>,
+    /// Where the CPU finds the page while it shows that the window is open.
+    pub(super) shown: Option<Place>,
     pub(super) phase: Phase,
     /// The count and the time of the windows that are closed.
     counted: EventCount,
@@ -68,8 +70,9 @@ impl Slot {
             cpu: cpu.map_or(ANY_CPU, |cpu| cpu.as_u32()),
             enabled_at: NEVER,
             counter: event.counter,
-            needed: leader.map_or(0, bit),
+            leader: leader.map_or(Leader::NONE, Leader::at),
             page: None,
+            shown: None,
             phase: Phase::new(&event.sampler),
             counted: EventCount::ZERO,
             inherited: false,
@@ -95,6 +98,12 @@ impl Slot {
     #[inline(always)]
     pub(super) fn counts_on(&self, cpu: u64) -> bool {
         self.cpu == ANY_CPU || u64::from(self.cpu) == cpu
+    }
+
+    /// Returns whether the event is enabled; its group's leader may not be.
+    #[inline(always)]
+    pub(super) fn is_enabled(&self) -> bool {
+        self.event().state().is_enabled(self.enabled_at)
     }
 
     /// Returns the page that it shows in.
@@ -132,11 +141,12 @@ impl Slot {
             start: 0,
             start_time: 0,
             page: None,
+            shown: None,
             phase: Phase::new(&event.sampler),
             counted: EventCount::ZERO,
             inherited: true,
             open: false,
-            needed: leader.map_or(0, bit),
+            leader: leader.map_or(Leader::NONE, Leader::at),
             ..*self
         }
     }
@@ -252,7 +262,32 @@ impl EventCount {
     }
 }
 
-/// Returns the bit of a slot's index: there are no more slots than counters and [dummies](super::list::MAX_DUMMIES).
-pub(super) fn bit(index: usize) -> u64 {
-    1_u64.wrapping_shl(index as u32)
+/// The index of the group leader's slot, in the same context; or none.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) struct Leader(u32);
+
+impl Leader {
+    /// The slot has no leader, or leads itself.
+    pub(super) const NONE: Self = Self(u32::MAX);
+
+    /// Returns the leader at an index.
+    pub(super) fn at(index: usize) -> Self {
+        // There are far fewer slots.
+        Self(index as u32)
+    }
+
+    /// Returns the index.
+    #[inline(always)]
+    pub(super) fn index(self) -> Option<usize> {
+        (self != Self::NONE).then_some(self.0 as usize)
+    }
+
+    /// Returns the leader when the slot at `removed` has gone, and those behind it have moved by one.
+    pub(super) fn without(self, removed: usize) -> Self {
+        match self.index() {
+            Some(index) if index > removed => Self::at(index - 1),
+            Some(index) if index == removed => Self::NONE,
+            _ => self,
+        }
+    }
 }

@@ -13,13 +13,16 @@ use crate::{
 pub(in crate::event) fn write_inactive(event: &Event, page: UserPagePtr) {
     // SAFETY: The page lives as long as the event, and has no other writer: the caller holds the context, or there is
     // none any more.
-    unsafe {
-        page.write(&PageState {
-            capabilities: capabilities(event),
-            index: 0,
-            offset: event.count() as i64,
-            time: event.time().nanoseconds(),
-        });
+    unsafe { page.write(&inactive(event, capabilities(event))) };
+}
+
+/// Returns what the page says of an event that counts nowhere.
+fn inactive(event: &Event, capabilities: u64) -> PageState {
+    PageState {
+        capabilities,
+        index: 0,
+        offset: event.count() as i64,
+        time: event.time().nanoseconds(),
     }
 }
 
@@ -30,19 +33,22 @@ fn is_readable(event: &Event) -> bool {
 
 /// Returns what `capabilities` of the page says.
 fn capabilities(event: &Event) -> u64 {
-    let rdpmc = if is_readable(event) {
-        UserPage::CAP_USER_RDPMC
+    if is_readable(event) {
+        NO_RDPMC | UserPage::CAP_USER_RDPMC
     } else {
-        0
-    };
-    UserPage::CAP_BIT0_IS_DEPRECATED | rdpmc
+        NO_RDPMC
+    }
 }
 
-/// Shows in their pages that the slots with open windows count.
+/// [`capabilities`] of a page from which the count can't be computed.
+const NO_RDPMC: u64 = UserPage::CAP_BIT0_IS_DEPRECATED;
+
+/// Shows in their pages that the slots with open windows count. Where there is no room for one more page, that says that
+/// the count is to be read from the kernel.
 #[cold]
 #[inline(never)]
-pub(super) fn show(here: ThisCpu<'_>, slots: &Slots) {
-    for slot in slots.iter().filter(|slot| slot.is_open()) {
+pub(super) fn show(here: ThisCpu<'_>, slots: &mut Slots) {
+    for slot in slots.iter_mut().filter(|slot| slot.is_open()) {
         let (Some(page), event) = (slot.page(), slot.event()) else {
             continue;
         };
@@ -51,7 +57,7 @@ pub(super) fn show(here: ThisCpu<'_>, slots: &Slots) {
             continue;
         }
         // SAFETY: The page lives as long as the event; before that ends, its windows are closed.
-        unsafe {
+        slot.shown = unsafe {
             here.percpu().show_page(
                 slot.counter(),
                 page,
@@ -62,7 +68,11 @@ pub(super) fn show(here: ThisCpu<'_>, slots: &Slots) {
                     offset: 0,
                     time: event.time().nanoseconds(),
                 },
-            );
+            )
+        };
+        if slot.shown.is_none() {
+            // SAFETY: The page lives as long as the event, and this CPU, which has the context, is its only writer.
+            unsafe { page.write(&inactive(event, NO_RDPMC)) };
         }
     }
 }
@@ -70,10 +80,12 @@ pub(super) fn show(here: ThisCpu<'_>, slots: &Slots) {
 /// Shows in their pages that no slot counts.
 #[cold]
 #[inline(never)]
-pub(super) fn hide(here: ThisCpu<'_>, slots: &Slots) {
-    for slot in slots.iter() {
+pub(super) fn hide(here: ThisCpu<'_>, slots: &mut Slots) {
+    for slot in slots.iter_mut() {
         if let Some(page) = slot.page() {
-            here.percpu().hide_page(slot.counter());
+            if let Some(place) = slot.shown.take() {
+                here.percpu().hide_page(place);
+            }
             write_inactive(slot.event(), page);
         }
     }

@@ -1,11 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The windows of all slots of a context: opening and closing them.
 
-use super::{
-    list::Slots,
-    readings::{Enabled, Readings},
-    sampling, user_pages,
-};
+use super::{list::Slots, readings::Readings, sampling, user_pages};
 use crate::{
     cpu::{timestamp, ThisCpu},
     event::event::Event,
@@ -38,12 +34,11 @@ impl Readings {
         if percpu.tampered.get() != 0 {
             self.rearm(here, slots);
         }
-        let mut enabled = Enabled::new();
-        for slot in slots.iter_mut() {
-            if enabled.counts(slot) && slot.counts_on(percpu.number.get()) {
+        slots.each_that_counts_mut(|slot| {
+            if slot.counts_on(percpu.number.get()) {
                 self.open_window(here, slot);
             }
-        }
+        });
         if slots.has_sampled {
             sampling::begin(here, slots, self.now());
         }
@@ -87,12 +82,11 @@ impl Slots {
 
     /// Marks the events that should count while the task runs on this CPU, on which nothing is counted.
     pub(in crate::event) fn miss(&self, cpu: CpuId) {
-        let mut enabled = Enabled::new();
-        for slot in self.iter() {
-            if enabled.counts(slot) && slot.counts_on(cpu.as_u32().into()) {
+        self.each_that_counts(|slot| {
+            if slot.counts_on(cpu.as_u32().into()) {
                 slot.event().mark_broken();
             }
-        }
+        });
     }
 }
 

@@ -22,6 +22,8 @@ pub enum OwnerKind {
     Tasks,
     /// Events of CPUs.
     Cpus,
+    /// Events of tasks and of CPUs, which all count the same.
+    Events,
     /// One that this library does not know.
     Other(u32),
 }
@@ -42,13 +44,18 @@ pub struct Owner {
 
 impl fmt::Display for Owner {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let events = |of: &str| match self.users {
+            0 | 1 => format!("events of {of}"),
+            users => format!("{users} events of {of}"),
+        };
         let kind = match self.kind {
             OwnerKind::Perf => return f.write_str("Linux's perf or the NMI watchdog"),
-            OwnerKind::Session => "counting",
-            OwnerKind::Trace => "a trace",
-            OwnerKind::Tasks => "events of tasks",
-            OwnerKind::Cpus => "events of CPUs",
-            OwnerKind::Other(_) => "unknown use",
+            OwnerKind::Session => "counting".to_owned(),
+            OwnerKind::Trace => "a trace".to_owned(),
+            OwnerKind::Tasks => events("tasks"),
+            OwnerKind::Cpus => events("CPUs"),
+            OwnerKind::Events => events("tasks and CPUs"),
+            OwnerKind::Other(_) => "unknown use".to_owned(),
         };
         match (printable(&self.comm).as_str(), self.pid) {
             ("", None) => write!(f, "a process that is gone ({kind})"),
@@ -86,6 +93,7 @@ impl Device {
             abi::PERFMON_OWNER_TRACE => OwnerKind::Trace,
             abi::PERFMON_OWNER_TASKS => OwnerKind::Tasks,
             abi::PERFMON_OWNER_CPUS => OwnerKind::Cpus,
+            abi::PERFMON_OWNER_EVENTS => OwnerKind::Events,
             other => OwnerKind::Other(other),
         };
         let comm: Vec<u8> = raw
@@ -162,6 +170,11 @@ mod tests {
         let make = owner(OwnerKind::Tasks, "make", Some(12));
         let other = owner(OwnerKind::Session, "\x1b[31mX\n", None);
         assert_eq!(other.to_string(), "?[31mX? (counting)");
+        let shared = Owner {
+            users: 3,
+            ..owner(OwnerKind::Events, "top", Some(7))
+        };
+        assert_eq!(shared.to_string(), "top (3 events of tasks and CPUs, pid 7)");
         let owners = Owners(vec![
             (CounterId::General(0), make.clone()),
             (CounterId::General(1), owner(OwnerKind::Perf, "", None)),

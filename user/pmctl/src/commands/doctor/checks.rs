@@ -419,6 +419,7 @@ fn has_other_owner(facts: &CheckedFacts<'_>) -> bool {
         OwnerKind::Trace,
         OwnerKind::Tasks,
         OwnerKind::Cpus,
+        OwnerKind::Events,
     ];
     kinds.into_iter().any(|kind| facts.trials.owners.has(kind))
 }

@@ -1,0 +1,298 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
+//! Which events may have the same counter.
+//!
+//! A counter that counts one event runs all the time, and its observers note its total where their windows begin and
+//! end. So events that count the same in the same modes share a counter, whatever they observe, and any number of them
+//! takes one. An event that is sampled has the counter overflow when its next sample is due: of those there is one at a
+//! time. It stops the counter for moments in the kernel, so what counts the kernel, too, does not share with it.
+//!
+//! Events that never count at the same time on the same CPU may count different things with one counter: those of
+//! different tasks, and those of different CPUs.
+
+use super::evtsel::EventSelect;
+
+/// What kind of target an event has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TargetKind {
+    /// A task, and what it creates.
+    Task,
+    /// A CPU.
+    Cpu,
+}
+
+/// What an event needs of a counter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Demand {
+    /// What is selected on the counter.
+    pub select: EventSelect,
+    /// Overflows are samples.
+    pub is_sampled: bool,
+}
+
+impl TargetKind {
+    /// Returns the other one.
+    #[must_use]
+    pub const fn opposite(self) -> Self {
+        match self {
+            Self::Task => Self::Cpu,
+            Self::Cpu => Self::Task,
+        }
+    }
+}
+
+impl Demand {
+    /// Returns whether both may have the counter at the same time on the same CPU.
+    #[must_use]
+    pub const fn agrees(self, other: Self) -> bool {
+        self.select.stopped() == other.select.stopped()
+            && match (self.is_sampled, other.is_sampled) {
+                (true, true) => false,
+                (false, false) => true,
+                _ => !self.select.is_kernel(),
+            }
+    }
+}
+
+/// The events of one [`TargetKind`] that have a counter.
+#[derive(Clone, Copy, Debug, Default)]
+struct Number {
+    all: u32,
+    sampled: u32,
+}
+
+/// The events that have a counter. There is one at least.
+#[derive(Clone, Copy, Debug)]
+pub struct Users {
+    tasks: Number,
+    cpus: Number,
+    /// What the first one selected.
+    select: EventSelect,
+    /// How many select something else.
+    others: u32,
+}
+
+impl Users {
+    /// Returns a first one.
+    #[must_use]
+    pub fn new(kind: TargetKind, demand: Demand) -> Self {
+        let mut new = Self {
+            tasks: Number::default(),
+            cpus: Number::default(),
+            select: demand.select,
+            others: 0,
+        };
+        new.add(kind, demand);
+        new
+    }
+
+    const fn number(&self, kind: TargetKind) -> &Number {
+        match kind {
+            TargetKind::Task => &self.tasks,
+            TargetKind::Cpu => &self.cpus,
+        }
+    }
+
+    const fn number_mut(&mut self, kind: TargetKind) -> &mut Number {
+        match kind {
+            TargetKind::Task => &mut self.tasks,
+            TargetKind::Cpu => &mut self.cpus,
+        }
+    }
+
+    /// Adds one, which is [admitted](Self::admit).
+    pub fn add(&mut self, kind: TargetKind, demand: Demand) {
+        let number = self.number_mut(kind);
+        number.all += 1;
+        number.sampled += u32::from(demand.is_sampled);
+        self.others += u32::from(self.select != demand.select);
+    }
+
+    /// Removes one.
+    pub fn remove(&mut self, kind: TargetKind, demand: Demand) {
+        let number = self.number_mut(kind);
+        number.all -= 1;
+        number.sampled -= u32::from(demand.is_sampled);
+        self.others -= u32::from(self.select != demand.select);
+    }
+
+    /// Returns whether events of tasks are among them, and whether those of CPUs are, too.
+    #[must_use]
+    pub const fn kinds(&self) -> [bool; 2] {
+        [self.has(TargetKind::Task), self.has(TargetKind::Cpu)]
+    }
+
+    /// Returns how many there are.
+    #[must_use]
+    pub const fn count(&self) -> u32 {
+        self.tasks.all + self.cpus.all
+    }
+
+    /// Returns whether there are some of this kind.
+    #[must_use]
+    pub const fn has(&self, kind: TargetKind) -> bool {
+        self.number(kind).all != 0
+    }
+
+    /// Returns whether there are some of each kind. The counter has the same event select all the time then.
+    #[must_use]
+    pub const fn are_mixed(&self) -> bool {
+        self.has(TargetKind::Task) && self.has(TargetKind::Cpu)
+    }
+
+    /// Returns what the first one selected.
+    #[must_use]
+    pub const fn select(&self) -> EventSelect {
+        self.select
+    }
+
+    /// Returns whether all select this.
+    #[must_use]
+    pub const fn all_select(&self, select: EventSelect) -> bool {
+        self.others == 0 && self.select.stopped() == select.stopped()
+    }
+
+    /// Returns whether one more may have the counter, as far as others than those of its own task or CPU go: with those
+    /// it has to [agree](Demand::agrees).
+    #[must_use]
+    pub const fn admit(&self, kind: TargetKind, demand: Demand) -> bool {
+        let opposite = self.number(kind.opposite());
+        if opposite.all == 0 {
+            // Those of its own kind count at other times, or elsewhere.
+            return true;
+        }
+        let is_one_sampled = demand.is_sampled || opposite.sampled != 0;
+        let are_two_sampled = demand.is_sampled && opposite.sampled != 0;
+        self.all_select(demand.select)
+            && !are_two_sampled
+            && !(is_one_sampled && demand.select.is_kernel())
+    }
+}
+
+#[cfg(any(test, CONFIG_KUNIT = "y"))]
+#[cfg_attr(CONFIG_KUNIT = "y", kernel::macros::kunit_tests(perfmon_sharing))]
+mod tests {
+    use super::*;
+
+    const MOST: usize = 12;
+    /// Each of the two tasks and the two CPUs.
+    const PLACES: u8 = 2;
+
+    /// An event of the model: where it counts, and what.
+    #[derive(Clone, Copy)]
+    struct Event {
+        kind: TargetKind,
+        place: u8,
+        demand: Demand,
+    }
+
+    impl Event {
+        fn random(bits: u64) -> Self {
+            let number = 0xc0 + (bits >> 8 & 1) as u16;
+            Self {
+                kind: if bits & 1 == 0 {
+                    TargetKind::Task
+                } else {
+                    TargetKind::Cpu
+                },
+                place: (bits >> 16) as u8 % PLACES,
+                demand: Demand {
+                    select: EventSelect::new(number, 0).with_modes(true, bits >> 24 & 3 == 0),
+                    is_sampled: bits >> 32 & 3 == 0,
+                },
+            }
+        }
+
+        /// Returns whether both may count at the same time on the same CPU: a task may run on any.
+        fn meets(&self, other: &Self) -> bool {
+            self.kind != other.kind || self.place == other.place
+        }
+
+        /// Returns whether the counter can count both.
+        fn fits(&self, other: &Self) -> bool {
+            !self.meets(other) || self.demand.agrees(other.demand)
+        }
+    }
+
+    /// The next number of a generator (xorshift).
+    fn next(state: &mut u64) -> u64 {
+        *state ^= *state << 13;
+        *state ^= *state >> 7;
+        *state ^= *state << 17;
+        *state
+    }
+
+    /// Events come and go at random; the rule is compared with a look at each pair.
+    #[test]
+    fn admits_what_no_pair_forbids() {
+        let mut state = 0x9e37_79b9_7f4a_7c15;
+        let mut events: [Option<Event>; MOST] = [None; MOST];
+        let mut users: Option<Users> = None;
+        let (mut admitted, mut refused) = (0, 0);
+        for _ in 0..20_000 {
+            let bits = next(&mut state);
+            let slot = &mut events[(bits >> 40) as usize % MOST];
+            if let (Some(event), Some(some)) = (slot.take(), &mut users) {
+                some.remove(event.kind, event.demand);
+                if some.count() == 0 {
+                    users = None;
+                }
+                continue;
+            }
+            let new = Event::random(bits);
+            let fits = events.iter().flatten().all(|event| event.fits(&new));
+            // What those of its own task or CPU say is asked of these.
+            let own = |event: &&Event| event.kind == new.kind && event.place == new.place;
+            let agrees = events
+                .iter()
+                .flatten()
+                .filter(own)
+                .all(|event| event.demand.agrees(new.demand));
+            let admits = users.is_none_or(|users| users.admit(new.kind, new.demand));
+            // The first one's select may have gone, with others left: then the kinds stay apart.
+            let is_known = users.is_none_or(|users| {
+                events
+                    .iter()
+                    .flatten()
+                    .any(|event| event.demand.select == users.select())
+            });
+            if is_known {
+                assert_eq!(fits, agrees && admits);
+            } else {
+                assert!(fits || !(agrees && admits));
+            }
+            if !(agrees && admits) {
+                refused += 1;
+                continue;
+            }
+            admitted += 1;
+            match &mut users {
+                Some(users) => users.add(new.kind, new.demand),
+                None => users = Some(Users::new(new.kind, new.demand)),
+            }
+            events[(bits >> 40) as usize % MOST] = Some(new);
+        }
+        assert!(admitted > 1000 && refused > 1000);
+    }
+
+    #[test]
+    fn any_number_shares() {
+        let demand = Demand {
+            select: EventSelect::new(0xc0, 0).with_modes(true, true),
+            is_sampled: false,
+        };
+        let mut users = Users::new(TargetKind::Task, demand);
+        for _ in 0..100 {
+            assert!(users.admit(TargetKind::Cpu, demand));
+            users.add(TargetKind::Cpu, demand);
+            assert!(users.admit(TargetKind::Task, demand));
+            users.add(TargetKind::Task, demand);
+        }
+        assert_eq!(users.count(), 201);
+        assert!(users.are_mixed());
+        let other = Demand {
+            select: EventSelect::new(0xc4, 0).with_modes(true, true),
+            ..demand
+        };
+        assert!(!users.admit(TargetKind::Task, other));
+    }
+}

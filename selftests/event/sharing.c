@@ -1,0 +1,512 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Events that count the same have one counter, whatever tasks and CPUs they are of, and
+ * each has its own count.
+ */
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "cpu.h"
+#include "device.h"
+#include "event_page.h"
+#include "fixture.h"
+#include "idle.h"
+#include "loop.h"
+#include "rng.h"
+#include "samples.h"
+#include "target.h"
+
+#define N	100000UL
+#define PERIOD	10007UL
+#define MANY	100
+#define MOST	1024	/* events of a task */
+
+/* Branches retired: an event of general counters alone, on Intel and AMD. */
+#define BRANCHES	PERF_COUNT_HW_BRANCH_INSTRUCTIONS
+
+FIXTURE(sharing)
+{
+	struct target target;
+	struct sampler sampler, other;
+	int cpu;		/* the first */
+	int fd[MOST + 1];
+	int opened;
+};
+
+FIXTURE_SETUP(sharing)
+{
+	struct rlimit files = { 2 * MOST, 2 * MOST };
+
+	SKIP_WITHOUT_PMU();
+	self->sampler.fd = -1;
+	self->other.fd = -1;
+	ASSERT_EQ(0, setrlimit(RLIMIT_NOFILE, &files));
+	ASSERT_EQ(0, wait_until_idle());
+	self->cpu = pin_to_first_cpu();
+	ASSERT_LE(0, self->cpu);
+}
+
+static void close_all(FIXTURE_DATA(sharing) *self)
+{
+	while (self->opened)
+		close(self->fd[--self->opened]);
+}
+
+FIXTURE_TEARDOWN(sharing)
+{
+	close_all(self);
+	sampler_close(&self->sampler);
+	sampler_close(&self->other);
+	target_end(&self->target);
+}
+
+/* Opens one more event: its descriptor or a negative errno. */
+static int open_one(FIXTURE_DATA(sharing) *self, struct perf_event_attr attr, pid_t tid, int cpu)
+{
+	int fd = event_maker_perfmon.open(&attr, tid, cpu, -1, PERF_FLAG_FD_CLOEXEC);
+
+	if (fd >= 0)
+		self->fd[self->opened++] = fd;
+	return fd;
+}
+
+static struct perf_event_attr counting(__u64 config)
+{
+	struct perf_event_attr attr = event_instructions();
+
+	attr.config = config;
+	attr.disabled = 0;
+	return attr;
+}
+
+/* The owner of the counter that an event has. */
+static struct perfmon_counter_owner owner_of(struct __test_metadata *_metadata, int fd)
+{
+	struct perfmon_counter_owner owner = { .num = event_described(fd, "counter") };
+	int device = open_device(_metadata, O_RDONLY);
+
+	ASSERT_EQ(0, device_ioctl(device, PERFMON_GET_OWNER, &owner));
+	close(device);
+	return owner;
+}
+
+/* All events that are open have one counter, which so many share. */
+static void expect_one_counter(struct __test_metadata *_metadata, FIXTURE_DATA(sharing) *self,
+			       __u32 kind)
+{
+	struct perfmon_counter_owner owner = owner_of(_metadata, self->fd[0]);
+	int i;
+
+	EXPECT_EQ(kind, owner.kind);
+	EXPECT_EQ((__u32)self->opened, owner.users);
+	for (i = 1; i < self->opened; i++)
+		ASSERT_EQ(owner.num, event_described(self->fd[i], "counter"));
+}
+
+TEST_F(sharing, hundred_events_of_a_task_have_one_counter)
+{
+	int i, k;
+
+	for (i = 0; i < MANY; i++)
+		ASSERT_LE(0, open_one(self, event_instructions(), 0, -1));
+	expect_one_counter(_metadata, self, PERFMON_OWNER_TASKS);
+	/* Each has counted its own loops. */
+	for (i = 0; i < MANY; i++) {
+		__s64 least = event_loop_count(self->fd[i], 1), count;
+
+		for (k = 1; k <= 2; k++) {
+			count = event_loop_count(self->fd[i], k * N);
+			ASSERT_EQ(least + LOOP_INSNS * (__s64)(k * N - 1), count);
+		}
+	}
+}
+
+/* What each event has counted since the last look, beside the first one's. */
+static void expect_equal_growth(struct __test_metadata *_metadata, FIXTURE_DATA(sharing) *self,
+				__s64 *before, __s64 grown)
+{
+	int i;
+
+	for (i = 0; i < self->opened; i++) {
+		__s64 count = event_count(self->fd[i]);
+
+		EXPECT_EQ(grown, count - before[i]) {
+			TH_LOG("event %d", i);
+		}
+		before[i] = count;
+	}
+}
+
+TEST_F(sharing, hundred_events_of_another_process_are_exact)
+{
+	static __s64 before[MANY];
+	__s64 least;
+	int i;
+
+	ASSERT_EQ(0, target_start(&self->target, -1, false));
+	for (i = 0; i < MANY; i++)
+		ASSERT_LE(0, open_one(self, counting(PERF_COUNT_HW_INSTRUCTIONS),
+				      self->target.tid, -1));
+	expect_one_counter(_metadata, self, PERFMON_OWNER_TASKS);
+	for (i = 0; i < MANY; i++)
+		before[i] = event_count(self->fd[i]);
+	least = before[0];
+	ASSERT_EQ(0, target_run(&self->target, (struct job) { .n = 1, .pieces = 1 }));
+	least = event_count(self->fd[0]) - least;
+	expect_equal_growth(_metadata, self, before, least);
+	for (i = 1; i <= 10; i++) {
+		const enum step step = i % 2 ? STEP_NONE : STEP_MOVE;
+
+		ASSERT_EQ(0, target_run(&self->target, (struct job) { .n = i * N, .pieces = 1 }));
+		expect_equal_growth(_metadata, self, before,
+				    least + (__s64)(LOOP_INSNS * (i * N - 1)));
+		/* Elsewhere the counter goes on from another number. */
+		ASSERT_EQ(0, target_run(&self->target,
+					(struct job) { .n = N, .pieces = 1, .step = step }));
+		expect_equal_growth(_metadata, self, before, event_count(self->fd[0]) - before[0]);
+	}
+}
+
+/* Of this task, of another one, and of each CPU. */
+TEST_F(sharing, events_of_tasks_and_cpus_have_one_counter)
+{
+	__s64 of_cpu, of_task, of_other;
+	int i, k;
+
+	ASSERT_EQ(0, target_start(&self->target, self->cpu, false));
+	for (i = 0; i < MANY; i += 3) {
+		ASSERT_LE(0, open_one(self, counting(BRANCHES), -1, self->cpu));
+		ASSERT_LE(0, open_one(self, counting(BRANCHES), 0, -1));
+		ASSERT_LE(0, open_one(self, counting(BRANCHES), self->target.tid, -1));
+	}
+	expect_one_counter(_metadata, self, PERFMON_OWNER_EVENTS);
+	for (k = 0; k < 10; k++) {
+		const struct job job = { .n = N, .pieces = 1 };
+
+		i = rand() % (self->opened / 3) * 3;
+		of_cpu = event_count(self->fd[i]);
+		of_task = event_count(self->fd[i + 1]);
+		of_other = event_count(self->fd[i + 2]);
+		loop(N);
+		ASSERT_EQ(0, target_run(&self->target, job));
+		of_other = event_count(self->fd[i + 2]) - of_other;
+		of_task = event_count(self->fd[i + 1]) - of_task;
+		of_cpu = event_count(self->fd[i]) - of_cpu;
+		/* A branch in each turn of a loop, and some around it. */
+		EXPECT_LE((__s64)N, of_other);
+		EXPECT_GT((__s64)N + 5000, of_other);
+		EXPECT_LE((__s64)N, of_task);
+		EXPECT_GT((__s64)N + 5000, of_task);
+		EXPECT_LE(of_task + of_other, of_cpu);
+	}
+	/* Those of tasks alone, and then those of one task, go on. */
+	for (i = 0; i < self->opened; i += 3)
+		close(self->fd[i]);
+	EXPECT_EQ((__u32)PERFMON_OWNER_TASKS, owner_of(_metadata, self->fd[1]).kind);
+	of_task = event_loop_count_running(self->fd[1], 1);
+	EXPECT_EQ(of_task + (__s64)N - 1, event_loop_count_running(self->fd[1], N));
+	self->opened = 0;
+}
+
+/* An event that counts something else while the other counts does not have its counter. */
+TEST_F(sharing, different_events_do_not_share)
+{
+	struct perf_event_attr user = counting(BRANCHES), kernel = user;
+
+	kernel.exclude_user = 1;
+	kernel.exclude_kernel = 0;
+	ASSERT_LE(0, open_one(self, user, 0, -1));
+	ASSERT_LE(0, open_one(self, kernel, 0, -1));
+	EXPECT_NE(event_described(self->fd[0], "counter"),
+		  event_described(self->fd[1], "counter"));
+	EXPECT_EQ(1U, owner_of(_metadata, self->fd[0]).users);
+}
+
+/* Beside others that count it, each sample is where it is without them. */
+TEST_F(sharing, sampled_event_shares_with_those_that_count)
+{
+	struct perf_event_attr attr = event_every(PERIOD), second = attr;
+	struct sampler *s = &self->sampler;
+	struct seen seen = SEEN_NOTHING;
+	const unsigned long n = (100 * PERIOD + PERIOD / 2) / LOOP_INSNS;
+	__s64 least = 0, count;
+	int i;
+
+	ASSERT_LE(0, open_one(self, counting(PERF_COUNT_HW_INSTRUCTIONS), 0, -1));
+	ASSERT_LE(0, open_one(self, counting(PERF_COUNT_HW_INSTRUCTIONS), -1, self->cpu));
+	ASSERT_EQ(0, sampler_open(s, &event_maker_perfmon, &attr, 0, -1, 4));
+	self->fd[self->opened++] = dup(s->fd);
+	for (i = 0; i < 10; i++)
+		ASSERT_LE(0, open_one(self, counting(PERF_COUNT_HW_INSTRUCTIONS), 0, -1));
+	for (i = 1; i < self->opened; i++)
+		ASSERT_EQ(event_described(self->fd[0], "counter"),
+			  event_described(self->fd[i], "counter"));
+	/* Two that are sampled have two. */
+	second.sample_period = 2003;
+	ASSERT_EQ(0, sampler_open(&self->other, &event_maker_perfmon, &second, 0, -1, 4));
+	EXPECT_NE(event_described(self->fd[0], "counter"),
+		  event_described(self->other.fd, "counter"));
+
+	ASSERT_EQ(0, event_enable(s->fd));
+	for (i = 1; i <= 5; i++) {
+		count = event_loop_count_running(self->fd[0], i * n);
+		if (i == 1)
+			least = count;
+		EXPECT_EQ(least + (__s64)(LOOP_INSNS * (i - 1) * n), count);
+		count = event_count(self->fd[self->opened - 1]);
+		EXPECT_LE((__s64)(LOOP_INSNS * n), count);
+		sampler_read(s, &seen, NULL, NULL);
+	}
+	ASSERT_EQ(0, event_disable(s->fd));
+	sampler_read(s, &seen, NULL, NULL);
+	count = event_count(s->fd);
+	EXPECT_FALSE(seen.malformed);
+	EXPECT_EQ(0UL, seen.lost);
+	EXPECT_EQ((unsigned long)count / PERIOD, seen.samples);
+}
+
+/* In kernel mode the sampled one stops the counter for moments, in which others would miss something. */
+TEST_F(sharing, sampled_event_of_the_kernel_has_a_counter_alone)
+{
+	struct perf_event_attr attr = event_every(PERIOD), kernel;
+
+	kernel = counting(BRANCHES);
+	kernel.exclude_kernel = 0;
+	attr.config = BRANCHES;
+	attr.exclude_kernel = 0;
+	ASSERT_LE(0, open_one(self, kernel, 0, -1));
+	ASSERT_LE(0, open_one(self, attr, 0, -1));
+	ASSERT_LE(0, open_one(self, kernel, 0, -1));
+	EXPECT_EQ(2U, owner_of(_metadata, self->fd[0]).users);
+	EXPECT_EQ(1U, owner_of(_metadata, self->fd[1]).users);
+}
+
+struct told {
+	unsigned long samples, wrong;
+	__u64 ids[3], last;
+};
+
+/* A sample's counts: of the leader, whose period it is, and of two siblings. */
+static void see(const struct sample *s, void *data)
+{
+	struct told *t = data;
+	int i;
+
+	t->samples++;
+	if (s->count_words != 7 || s->counts[0] != 3) {
+		t->wrong++;
+		return;
+	}
+	for (i = 0; i < 3; i++)
+		t->wrong += s->counts[2 + 2 * i] != t->ids[i];
+	t->wrong += s->counts[1] < t->last + PERIOD / 2 || s->counts[3] > s->counts[1];
+	/* Both siblings count the same. */
+	t->wrong += s->counts[3] != s->counts[5];
+	t->last = s->counts[1];
+}
+
+/* Each group's samples show its own members, though these have one counter. */
+TEST_F(sharing, samples_of_groups_show_their_own_members)
+{
+	struct perf_event_attr leader = event_every(PERIOD), sibling = counting(BRANCHES);
+	struct sampler *samplers[] = { &self->sampler, &self->other };
+	struct told told[2] = { 0 };
+	int i, k;
+
+	leader.sample_type |= PERF_SAMPLE_READ;
+	leader.read_format = PERF_FORMAT_GROUP | PERF_FORMAT_ID;
+	sibling.read_format = leader.read_format;
+	for (i = 0; i < 2; i++) {
+		ASSERT_EQ(0, sampler_open(samplers[i], &event_maker_perfmon, &leader, 0, -1, 6));
+		told[i].ids[0] = event_id(samplers[i]->fd);
+		for (k = 1; k < 3; k++) {
+			int fd = event_maker_perfmon.open(&sibling, 0, -1, samplers[i]->fd, 0);
+
+			ASSERT_LE(0, fd);
+			self->fd[self->opened++] = fd;
+			told[i].ids[k] = event_id(fd);
+		}
+		/* The counts of the second group begin later. */
+		ASSERT_EQ(0, event_enable(samplers[i]->fd));
+		labelled_loop(10 * PERIOD);
+	}
+	expect_one_counter(_metadata, self, PERFMON_OWNER_TASKS);
+	for (i = 0; i < 2; i++) {
+		struct seen seen = SEEN_NOTHING;
+
+		ASSERT_EQ(0, event_disable(samplers[i]->fd));
+		sampler_read(samplers[i], &seen, see, &told[i]);
+		EXPECT_FALSE(seen.malformed);
+		EXPECT_LE(9UL, told[i].samples);
+		EXPECT_EQ(0UL, told[i].wrong);
+	}
+	EXPECT_GT(told[0].samples, told[1].samples);
+}
+
+/* As many pages as a CPU can keep say where the counter stands; the others send to read(2). */
+TEST_F(sharing, pages_of_events_that_share_are_right)
+{
+	struct perf_event_mmap_page *page[MANY];
+	const long size = sysconf(_SC_PAGESIZE);
+	int i, readable = 0;
+
+	for (i = 0; i < MANY; i++) {
+		ASSERT_LE(0, open_one(self, counting(PERF_COUNT_HW_INSTRUCTIONS), 0, -1));
+		page[i] = mmap(NULL, size, PROT_READ, MAP_SHARED, self->fd[i], 0);
+		ASSERT_NE(MAP_FAILED, page[i]);
+		loop(i + 1);
+	}
+	expect_one_counter(_metadata, self, PERFMON_OWNER_TASKS);
+	for (i = 0; i < MANY; i++) {
+		__s64 before = event_count(self->fd[i]);
+		__u64 count;
+
+		if (!page[i]->cap_user_rdpmc)
+			continue;
+		readable++;
+		ASSERT_NE(0U, page[i]->index);
+		count = page_read(page[i]).count;
+		EXPECT_LT(before, (__s64)count);
+		EXPECT_GT(event_count(self->fd[i]), (__s64)count);
+	}
+	EXPECT_EQ(64, readable);
+	/* When some have gone, there is room for others at the next switch. */
+	for (i = 0; i < MANY / 2; i++)
+		ASSERT_EQ(0, munmap(page[i], size));
+	usleep(1000);
+	for (i = MANY / 2; i < MANY; i++)
+		EXPECT_TRUE(page[i]->cap_user_rdpmc && page[i]->index);
+}
+
+/* A task's children have all of its events. */
+TEST_F(sharing, children_inherit_a_hundred_events)
+{
+	struct perf_event_attr attr = counting(PERF_COUNT_HW_INSTRUCTIONS);
+	__s64 least = 0;
+	int i, k, status;
+	pid_t pid;
+
+	attr.inherit = 1;
+	for (i = 0; i < MANY; i++)
+		ASSERT_LE(0, open_one(self, attr, 0, -1));
+	for (k = 0; k < 3; k++) {
+		static __s64 before[MANY];
+
+		for (i = 0; i < MANY; i++)
+			before[i] = event_count(self->fd[i]);
+		pid = fork();
+		ASSERT_LE(0, pid);
+		if (!pid) {
+			loop(k * N + 1);
+			_exit(0);
+		}
+		ASSERT_EQ(pid, waitpid(pid, &status, 0));
+		for (i = 0; i < MANY; i++) {
+			__s64 grown = event_count(self->fd[i]) - before[i];
+
+			ASSERT_LE(LOOP_INSNS * (__s64)(k * N), grown);
+			least = !i ? grown : least;
+			/* Each was looked at later, and before that, earlier, by the same. */
+			ASSERT_GT(least + 10000, grown);
+			ASSERT_LT(least - 10000, grown);
+		}
+	}
+}
+
+TEST_F(sharing, task_has_so_many_events_and_no_more)
+{
+	int i;
+
+	ASSERT_EQ(0, target_start(&self->target, -1, false));
+	for (i = 0; i < MOST; i++)
+		ASSERT_LE(0, open_one(self, event_instructions(), 0, -1)) {
+			TH_LOG("event %d", i);
+		}
+	EXPECT_EQ(-EBUSY, open_one(self, event_instructions(), 0, -1));
+	/* Others have as many. */
+	EXPECT_LE(0, open_one(self, event_instructions(), self->target.tid, -1));
+	EXPECT_LE(LOOP_INSNS * (__s64)N, event_loop_count(self->fd[MOST - 1], N));
+	close_all(self);
+	EXPECT_LE(0, open_one(self, event_instructions(), 0, -1));
+}
+
+/* Events of this task, of another and of the CPU come and go at random: none loses a count. */
+TEST_F(sharing, events_that_come_and_go_are_exact)
+{
+	enum { ROUNDS = 300, EVENTS = 40 };
+	struct {
+		int fd;
+		bool of_target, branches;
+	} event[EVENTS];
+	struct rng rng = rng_seed(1);
+	const struct job one = { .n = 1, .pieces = 1 };
+	unsigned int opened = 0, refused = 0;
+	__s64 least[2] = { 0 };
+	int i, round;
+
+	for (i = 0; i < EVENTS; i++)
+		event[i].fd = -1;
+	ASSERT_EQ(0, target_start(&self->target, self->cpu, false));
+	/* The two that tell what else a job takes. */
+	ASSERT_LE(0, open_one(self, counting(PERF_COUNT_HW_INSTRUCTIONS), self->target.tid, -1));
+	ASSERT_LE(0, open_one(self, counting(BRANCHES), self->target.tid, -1));
+	for (i = 0; i < 2; i++)
+		least[i] = event_count(self->fd[i]);
+	ASSERT_EQ(0, target_run(&self->target, one));
+	for (i = 0; i < 2; i++)
+		least[i] = event_count(self->fd[i]) - least[i];
+	for (round = 0; round < ROUNDS; round++) {
+		const unsigned long n = 1 + rng_below(&rng, N);
+		struct job job = { .n = n, .pieces = 1 };
+		static __s64 before[EVENTS];
+
+		i = rng_below(&rng, EVENTS);
+		if (event[i].fd >= 0) {
+			close(event[i].fd);
+			event[i].fd = -1;
+		} else {
+			const unsigned int where = rng_below(&rng, 3);
+			struct perf_event_attr attr;
+
+			event[i].branches = rng_below(&rng, 2);
+			attr = counting(event[i].branches ? BRANCHES :
+					PERF_COUNT_HW_INSTRUCTIONS);
+			if (!rng_below(&rng, 4))
+				attr.sample_period = 1000003;
+			event[i].of_target = where == 0;
+			event[i].fd = event_maker_perfmon.open(&attr, where == 0 ?
+				self->target.tid : where == 1 ? 0 : -1,
+				where == 2 ? self->cpu : -1, -1, PERF_FLAG_FD_CLOEXEC);
+			opened += event[i].fd >= 0;
+			refused += event[i].fd < 0;
+		}
+		for (i = 0; i < EVENTS; i++)
+			if (event[i].fd >= 0)
+				before[i] = event_count(event[i].fd);
+		ASSERT_EQ(0, target_run(&self->target, job));
+		for (i = 0; i < EVENTS; i++) {
+			const __s64 count = event[i].fd < 0 ? 0 : event_count(event[i].fd);
+			const __s64 grown = count - before[i];
+			const __s64 expected = least[event[i].branches] +
+				(__s64)((event[i].branches ? 1 : LOOP_INSNS) * (n - 1));
+
+			if (event[i].fd >= 0 && event[i].of_target) {
+				ASSERT_EQ(expected, grown) {
+					TH_LOG("event %d in round %d", i, round);
+				}
+			} else if (event[i].fd >= 0) {
+				ASSERT_LE(0, grown);
+			}
+		}
+	}
+	TH_LOG("%u opened, %u refused", opened, refused);
+	EXPECT_LE(50U, opened);
+	for (i = 0; i < EVENTS; i++)
+		if (event[i].fd >= 0)
+			close(event[i].fd);
+}
+
+TEST_HARNESS_MAIN
