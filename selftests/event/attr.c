@@ -161,6 +161,7 @@ static const struct change changes[] = {
 	FLAG("exclude_user", 4, 0, 0),
 	FLAG("exclude_idle", 7, 0, 0),
 	FLAG("enable_on_exec", 12, 0, 0),
+	FLAG("remove_on_exec", 36, 0, 0),
 	FLAG("inherit and inherit_stat", 11, 0, 0),
 	FLAG("exclude_guest", 20, 0, 0),
 	/* What both refuse. */
@@ -176,7 +177,7 @@ static const struct change changes[] = {
 	{ "remove_on_exec and enable_on_exec", FLAGS, 1ULL << 36 | 1ULL << 12, EINVAL, EINVAL },
 	/* What perf takes. */
 	FLAG("exclude_host", 19, 0, EOPNOTSUPP),
-	FLAG("remove_on_exec", 36, 0, EOPNOTSUPP),
+	{ "sigtrap", FLAGS, 1ULL << 37 | 1ULL << 36, 0, EOPNOTSUPP },
 	{ "config1", AT(config1), 1, 0, EOPNOTSUPP },
 	/* Samples. */
 	{ "a period", AT(sample_period), 100000, 0, 0 },

@@ -242,6 +242,53 @@ TEST_F(event, exec_goes_on)
 	EXPECT_EQ(value[0] + (__s64)(LOOP_INSNS * (N - 1)), value[1]);
 }
 
+/*
+ * Unless it is of the one before: then the task has none any more, and what it counted
+ * stays. So it is with what a child has inherited.
+ */
+TEST_F(event, exec_removes_the_event)
+{
+	struct perf_event_attr attr = event_instructions();
+	struct pollfd end = { .events = POLLIN };
+	__s64 count, least;
+	int inherited;
+
+	attr.disabled = 0;
+	attr.remove_on_exec = 1;
+	for (inherited = 0; inherited < 2; inherited++) {
+		int go;
+		pid_t pid = fork_waiting(&go);
+
+		ASSERT_LE(0, pid);
+		if (!pid && !inherited) {
+			loop(N);
+			execl(PROGRAM, PROGRAM, argument[1], NULL);
+			_exit(127);
+		} else if (!pid) {
+			run_program(argument[1]);
+			loop(N);
+			_exit(0);
+		}
+		ASSERT_EQ(0, wait_until_asleep(pid));
+		attr.inherit = inherited;
+		self->fd = variant->by->open(&attr, pid, -1, -1, PERF_FLAG_FD_CLOEXEC);
+		ASSERT_LE(0, self->fd);
+		ASSERT_EQ(1, write(go, "", 1));
+		close(go);
+		ASSERT_EQ(pid, waitpid(pid, NULL, 0));
+		count = event_count(self->fd);
+		/* One loop, and not the program's as well. */
+		least = LOOP_INSNS * (__s64)N;
+		EXPECT_LE(least, count);
+		EXPECT_GT(least + least / 2, count);
+		end.fd = self->fd;
+		EXPECT_EQ(1, poll(&end, 1, 0));
+		EXPECT_TRUE(end.revents & POLLHUP);
+		close(self->fd);
+	}
+	self->fd = -1;
+}
+
 /* A process whose second thread becomes a program on request. */
 static struct {
 	int go[2], tid[2];

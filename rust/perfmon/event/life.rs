@@ -109,13 +109,7 @@ fn give(
         return Err(EBUSY);
     }
     // An event that was closed meanwhile: its close looks for its slots after this, or has done so already.
-    while let Some(closed) = new
-        .iter()
-        .map(slot::Slot::event)
-        .find(|event| event.state().is_closed())
-    {
-        slot::remove(new, closed);
-    }
+    slot::remove_where(new, |event| event.state().is_closed());
     if !new.is_empty() {
         table.add(context);
     }
@@ -155,9 +149,15 @@ pub(super) unsafe fn exec_is_private(binprm: *mut bindings::linux_binprm) -> boo
     unsafe { ffi::perfmon_exec_is_private(binprm) }
 }
 
-/// The current task begins to execute a program, and nothing of it is mapped yet: enables the events that wait for that.
-fn enable_on_exec() {
+/// The current task begins to execute a program, and nothing of it is mapped yet: enables the events that wait for that,
+/// and takes those from the task that are not for another program.
+fn begin_program() {
     with_own(|here, slots| {
+        if let Some(here) = here {
+            // Brings the sums up to date.
+            slot::Readings::new(timestamp()).close(here, slots);
+        }
+        slot::remove_where(slots, |event| event.config.remove_on_exec);
         slots.iter_mut().for_each(slot::Slot::enable_on_exec);
         slot::discard_calls(here, slots);
         if let Some(here) = here {
@@ -201,7 +201,7 @@ pub(super) unsafe extern "C" fn on_rename(
     let by_exec = unsafe { ffi::perfmon_task_executes(task) };
     if by_exec {
         // At the same place as perf, and before the name: readers find that in front of what the program maps.
-        enable_on_exec();
+        begin_program();
     }
     let mut copy = [0; 2];
     // SAFETY: The tracepoint gives a name that ends with 0; there is room for 16 bytes.

@@ -73,8 +73,8 @@ static bool is_unsupported(const union model_attr *u)
 			    PERF_SAMPLE_IDENTIFIER | PERF_SAMPLE_TRANSACTION |
 			    PERF_SAMPLE_REGS_INTR | PERF_SAMPLE_WEIGHT_STRUCT;
 
-	if (a->precise_ip || a->exclude_host || a->aux_output || a->remove_on_exec ||
-	    a->sigtrap || u->words[ATTR_AUX] || u->words[ATTR_CONFIG1] || u->words[ATTR_CONFIG2] ||
+	if (a->precise_ip || a->exclude_host || a->aux_output || a->sigtrap ||
+	    u->words[ATTR_AUX] || u->words[ATTR_CONFIG1] || u->words[ATTR_CONFIG2] ||
 	    u->words[ATTR_CONFIG3] || u->words[ATTR_CONFIG4])
 		return true;
 	if (a->type != PERF_TYPE_HARDWARE && a->type != PERF_TYPE_HW_CACHE &&

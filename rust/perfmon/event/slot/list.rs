@@ -176,6 +176,13 @@ pub(in crate::event) fn remove(slots: &mut Slots, event: &Event) {
     }
 }
 
+/// Removes the slots of the events for which `leaves` is true, as [`remove`] does.
+pub(in crate::event) fn remove_where(slots: &mut Slots, leaves: impl Fn(&Event) -> bool) {
+    while let Some(event) = slots.iter().map(Slot::event).find(|event| leaves(event)) {
+        remove(slots, event);
+    }
+}
+
 /// Makes the event's first slot show in its page. The windows are closed.
 pub(in crate::event) fn set_page(slots: &mut Slots, event: &Event, page: UserPagePtr) {
     if let Some(slot) = slots.iter_mut().find(|slot| slot.is_of(event)) {

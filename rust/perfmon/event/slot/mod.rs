@@ -18,7 +18,7 @@ mod windows;
 
 pub(super) use self::{
     call_stack::discard as discard_calls,
-    list::{inherit, own_counters, remove, remove_all, set_page, Slots},
+    list::{inherit, own_counters, remove, remove_all, remove_where, set_page, Slots},
     readings::Readings,
     room::{Room, FEW_SLOTS, MAX_SLOTS},
     slot::{EventCount, Slot},
