@@ -165,6 +165,15 @@ TEST_F(counters, counters_are_exact)
 	}
 }
 
+/* What N iterations of the loop count. */
+static __u64 count_in_loop(const struct counter *c, __u64 select)
+{
+	__u64 control = select | USR | PERFEVTSEL_EN;
+	__u64 once = count(c, control, 0, N);
+
+	return count(c, control, 0, 2 * N) - once;
+}
+
 /* No two events, nor what masks make of them, are the same number. */
 TEST_F(counters, events_and_masks_count_numbers_of_their_own)
 {
@@ -191,14 +200,25 @@ TEST_F(counters, events_and_masks_count_numbers_of_their_own)
 	unsigned int i;
 
 	for (i = 0; i < ARRAY_SIZE(events); i++) {
-		__u64 control = events[i].select | USR | PERFEVTSEL_EN;
-		__u64 once = count(c, control, 0, N);
-		__u64 twice = count(c, control, 0, 2 * N);
-
-		EXPECT_EQ(events[i].eighths * N / 8, twice - once) {
+		EXPECT_EQ(events[i].eighths * N / 8, count_in_loop(c, events[i].select)) {
 			TH_LOG("event select %#llx", events[i].select);
 		}
 	}
+}
+
+/* In a cycle an event happens once or not at all. */
+TEST_F(counters, version_6_has_a_second_unit_mask_and_compares_for_equality)
+{
+	const struct counter *c = &self->all[0];
+	__u64 equal = self->branches | SELECT_EQ;
+
+	if (!self->p.intel || self->p.version < 6)
+		return;
+	EXPECT_EQ(0ULL, count_in_loop(c, self->instructions | SELECT_UMASK2));
+	EXPECT_EQ(N, count_in_loop(c, equal | CMASK(1)));
+	EXPECT_EQ((LOOP_INSNS * self->rate - 8) * N / 8,
+		  count_in_loop(c, equal | CMASK(1) | INV));
+	EXPECT_EQ(0ULL, count_in_loop(c, equal | CMASK(2)));
 }
 
 /* A system call is a branch, and where it leads to is not the user's. */

@@ -38,6 +38,8 @@ TEST_F(intel, reserved_bits_fault)
 	EXPECT_EQ(-EIO, msr_write(0, MSR_IA32_PERFEVTSEL0, 1ULL << 32));
 	EXPECT_EQ(has_any_thread ? 0 : -EIO,
 		  msr_write(0, MSR_IA32_PERFEVTSEL0, any_thread));
+	EXPECT_EQ(self->p.version >= 6 ? 0 : -EIO,
+		  msr_write(0, MSR_IA32_PERFEVTSEL0, SELECT_EQ | SELECT_UMASK2));
 	EXPECT_EQ(0, msr_write(0, MSR_IA32_PERFEVTSEL0, 0));
 	if (self->p.full_width)
 		EXPECT_EQ(-EIO, msr_write(0, MSR_IA32_A_PMC0, 1ULL << self->p.width));
@@ -119,6 +121,62 @@ TEST_F(intel, version_4_has_status_set_and_inuse)
 	ASSERT_EQ(0, msr_write(0, MSR_IA32_PERF_GLOBAL_STATUS_RESET, 1));
 	ASSERT_EQ(0, msr_read(0, MSR_IA32_PERF_GLOBAL_STATUS, &value));
 	EXPECT_EQ(0ULL, value);
+}
+
+/*
+ * Intel SDM, volume 2A, "CPUID", leaf 23H: subleaves 0, 1 and 3, and from the second on
+ * what leaf 0AH tells in other forms
+ */
+TEST_F(intel, version_6_has_leaf_23)
+{
+	unsigned int eax, ebx, ecx, edx, events, count;
+
+	ASSERT_TRUE(__get_cpuid_count(7, 1, &eax, &ebx, &ecx, &edx));
+	EXPECT_EQ(self->p.version >= 6, (eax >> 8 & 1) != 0);
+	if (self->p.version < 6)
+		return;
+	ASSERT_TRUE(__get_cpuid(0xa, &eax, &ebx, &ecx, &edx));
+	count = eax >> 24;
+	events = ((1U << count) - 1) & ~ebx;
+	ASSERT_TRUE(__get_cpuid_count(0x23, 0, &eax, &ebx, &ecx, &edx));
+	EXPECT_EQ(0xbU, eax);
+	/* UMASK2 and EQ */
+	EXPECT_EQ(0x3U, ebx);
+	ASSERT_TRUE(__get_cpuid_count(0x23, 1, &eax, &ebx, &ecx, &edx));
+	EXPECT_EQ((1U << self->p.counters) - 1, eax);
+	EXPECT_EQ(self->p.fixed, ebx);
+	ASSERT_TRUE(__get_cpuid_count(0x23, 2, &eax, &ebx, &ecx, &edx));
+	EXPECT_EQ(0U, eax | ebx | ecx | edx);
+	ASSERT_TRUE(__get_cpuid_count(0x23, 3, &eax, &ebx, &ecx, &edx));
+	EXPECT_EQ(events, eax);
+}
+
+/* Intel SDM, volume 4, table 2-2 */
+TEST_F(intel, version_6_has_aliases)
+{
+	__u64 mask = (1ULL << self->p.width) - 1, value;
+	unsigned int i;
+
+	if (self->p.version < 6)
+		return;
+	for (i = 0; i < self->p.counters; i++) {
+		ASSERT_EQ(0, msr_write(0, MSR_IA32_PMC_GP_CTR(i), mask - i));
+		ASSERT_EQ(0, msr_read(0, MSR_IA32_PMC0 + i, &value));
+		EXPECT_EQ(mask - i, value);
+		ASSERT_EQ(0, msr_write(0, MSR_IA32_PERFEVTSEL0 + i, 0xc0 + i));
+		ASSERT_EQ(0, msr_read(0, MSR_IA32_PMC_GP_CFG_A(i), &value));
+		EXPECT_EQ(0xc0ULL + i, value);
+		EXPECT_EQ(0, msr_write(0, MSR_IA32_PMC_GP_CFG_A(i), 0));
+		EXPECT_EQ(0, msr_write(0, MSR_IA32_PMC_GP_CTR(i), 0));
+	}
+	for (i = 0; self->p.fixed >> i; i++) {
+		if (!(self->p.fixed >> i & 1))
+			continue;
+		ASSERT_EQ(0, msr_write(0, MSR_IA32_PMC_FX_CTR(i), mask - i));
+		ASSERT_EQ(0, msr_read(0, MSR_IA32_FIXED_CTR(i), &value));
+		EXPECT_EQ(mask - i, value);
+		EXPECT_EQ(0, msr_write(0, MSR_IA32_FIXED_CTR(i), 0));
+	}
 }
 
 #define SMIS	200

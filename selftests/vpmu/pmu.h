@@ -21,8 +21,16 @@
 #define MSR_IA32_PERF_GLOBAL_STATUS_SET	0x391
 #define MSR_IA32_PERF_GLOBAL_INUSE	0x392
 #define MSR_IA32_A_PMC0			0x4c1
+/* From version 6 on */
+#define MSR_IA32_PMC_GP_CTR(n)		(0x1900 + 4 * (n))
+#define MSR_IA32_PMC_GP_CFG_A(n)	(0x1901 + 4 * (n))
+#define MSR_IA32_PMC_FX_CTR(n)		(0x1980 + 4 * (n))
 #define MSR_AMD_PERF_GLOBAL_STATUS_CLR	0xc0000302
 #define STATUS_CTR_FRZ			(1ULL << 59)
+
+/* Of an event select, from version 6 on */
+#define SELECT_EQ			(1ULL << 36)
+#define SELECT_UMASK2			(0xffULL << 40)
 
 /* Of DEBUGCTL */
 #define FREEZE_WHILE_SMM		(1ULL << 14)
