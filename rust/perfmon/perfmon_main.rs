@@ -39,12 +39,13 @@ module! {
         // 7.2 has no parameters of type bool.
         unarbitrated: u8 {
             default: 0,
-            description: "1: load on a PMU that the kernel can't share between this module and perf",
+            description: "Ignored, and not needed any more: it made the module load on PMUs that it shares by \
+                          placeholder=1 now",
         },
         placeholder: u8 {
             default: 0,
             description: "1: keep perf off the counters by an event of its own on each CPU, as where the \
-                          kernel can't reserve them",
+                          kernel can't reserve them, which needs no parameter",
         },
         period_bits: u32 {
             default: 0,
@@ -111,13 +112,17 @@ impl kernel::InPlaceModule for Perfmon {
             },
             // SAFETY: The module is initialized once. The memory is there, and `Perfmon` drops it later.
             _nmi: unsafe { nmi::Handler::register() }?,
+            _: {
+                if parameter(&module_parameters::unarbitrated) != 0 {
+                    pr_notice!("unarbitrated=1 is not needed any more, and ignored\n");
+                }
+            },
             // SAFETY: The module is initialized once, and no CPU is counted on yet. `Perfmon` drops the place-holders
             // after the users of counters: CPUs and device.
             _place_holders: unsafe { ownership::PlaceHolders::new() },
             // SAFETY: The module is initialized once, and nothing before this uses the CPUs or their owners.
             _cpus: unsafe {
                 cpus::begin(
-                    parameter(&module_parameters::unarbitrated) != 0,
                     parameter(&module_parameters::placeholder) != 0,
                     parameter(&module_parameters::period_bits),
                     limits(),

@@ -126,7 +126,7 @@ TEST_F(setup2, get2_tells_what_setup_took)
 /* A refused call leaves the counter as it was. */
 TEST_F(setup2, setup2_refuses_bits_that_the_cpu_lacks)
 {
-	__u64 bits = self->amd ? EVENT_HIGH | 0xffffffff : 0xffffffff;
+	__u64 bits = pmu_select_bits();
 	__u64 got;
 	int bit;
 

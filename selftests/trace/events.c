@@ -11,6 +11,7 @@
 #include "cpu.h"
 #include "device.h"
 #include "machine.h"
+#include "msr.h"
 #include "trace.h"
 #include "trace_fixture.h"
 
@@ -108,6 +109,16 @@ static bool on_amd(const struct machine *m)
 	return !m->intel;
 }
 
+static bool with_second_unit_mask(const struct machine *)
+{
+	return pmu_select_bits() & 1ULL << 40;
+}
+
+static bool with_equality(const struct machine *)
+{
+	return pmu_select_bits() & 1ULL << 36;
+}
+
 TEST_F(events, definition_takes_the_bits_that_the_cpu_has)
 {
 	static const struct definition definitions[] = {
@@ -122,7 +133,10 @@ TEST_F(events, definition_takes_the_bits_that_the_cpu_has)
 		{ MODEL_EVENT(1), 0xc0 | PMCF_ANY << 16, no },
 		{ MODEL_EVENT(1), 1ULL << 32, on_amd },
 		{ MODEL_EVENT(1), 1ULL << 35, on_amd },
-		{ MODEL_EVENT(1), 1ULL << 36, no },
+		{ MODEL_EVENT(1), 1ULL << 36, with_equality },
+		{ MODEL_EVENT(1), 1ULL << 37, no },
+		{ MODEL_EVENT(1), 1ULL << 40, with_second_unit_mask },
+		{ MODEL_EVENT(1), 1ULL << 47, with_second_unit_mask },
 		{ MODEL_EVENT(1), 1ULL << 63, no },
 		{ ARCH_EVENT(INSTRUCTIONS_RETIRED), 0xc0, no },
 		{ FIXED_EVENT(INSTRUCTIONS_RETIRED), 0xc0, no },

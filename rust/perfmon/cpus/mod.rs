@@ -28,26 +28,22 @@ use kernel::prelude::*;
 ///
 /// To be called once in the module's life, before any other use of this folder and of [`OWNERSHIP`].
 pub(crate) unsafe fn begin(
-    unarbitrated: bool,
     place_holder: bool,
     period_bits: u32,
     limits: Limits,
 ) -> Result<Hotplug<Machine>> {
     // SAFETY: The caller calls this once, before anything uses the ownership.
     unsafe { OWNERSHIP.init() };
-    let found = probe::find(unarbitrated)?;
+    let found = probe::find()?;
     OWNERSHIP.lock().cpus_mut().set_common(found);
     let cpus = Hotplug::register()?;
     {
         // From here on, CPUs that come online don't change what all have in common.
         let load_limit = LoadLimit::for_processor(&pmu::processor(cpu::pin().here()));
         let mut ownership = OWNERSHIP.lock();
-        let mut common = *ownership.cpus().common();
-        let mut counter = None;
-        if place_holder {
-            (common, counter) = probe::leave_place_holder(common)?;
-            ownership.cpus_mut().set_common(common);
-        }
+        let (common, counter) =
+            probe::leave_place_holder(*ownership.cpus().common(), place_holder)?;
+        ownership.cpus_mut().set_common(common);
         probe::check_period(period_bits, &common)?;
         pmu::set_common(common, counter, period_bits, limits, load_limit);
     }
@@ -88,6 +84,9 @@ impl HotplugCallbacks for Machine {
         general.set(found.general_width.into());
         fixed.set(found.fixed_width.into());
         percpu.arch_events.set(found.arch_events.into());
+        percpu
+            .extended
+            .set(pmu::processor(here).extended_counters());
 
         let is_awake = ownership.cpus_mut().add(cpu);
         let seen = ownership.cpus().seen();

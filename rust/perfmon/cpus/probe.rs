@@ -17,38 +17,27 @@ use kernel::prelude::*;
 ///
 /// # Errors
 ///
-/// ENODEV if it is nothing, or if the kernel can't reserve its counters and `unarbitrated` is not set.
-pub(super) fn find(unarbitrated: bool) -> Result<Capabilities> {
+/// ENODEV if it is nothing.
+pub(super) fn find() -> Result<Capabilities> {
     let pinned = cpu::pin();
     let here = pinned.here();
-    match pmu::probe(here).and_then(|found| check_registers(here, found)) {
-        Ok(found) if found.is_arbitrated() || unarbitrated => Ok(found),
-        Ok(found) => {
-            pr_err!(
-                "CPUID shows performance monitoring version {}, whose counters this kernel can't \
-                 reserve: Linux perf and this module would overwrite each other's. If nothing else \
-                 uses perf, load with unarbitrated=1\n",
-                found.version
-            );
-            Err(ENODEV)
-        }
-        Err(reason) => {
-            let cpu = pmu::processor(here);
-            pr_err!(
-                "no PMU: {} family {} model {:#x}{}: {}\n",
-                core::str::from_utf8(&cpu.vendor_id).unwrap_or("unknown vendor"),
-                cpu.family(),
-                cpu.model(),
-                if cpu.is_virtual() {
-                    " under a hypervisor"
-                } else {
-                    ""
-                },
-                reason.reason()
-            );
-            Err(ENODEV)
-        }
-    }
+    let found = pmu::probe(here).and_then(|found| check_registers(here, found));
+    found.map_err(|reason| {
+        let cpu = pmu::processor(here);
+        pr_err!(
+            "no PMU: {} family {} model {:#x}{}: {}\n",
+            core::str::from_utf8(&cpu.vendor_id).unwrap_or("unknown vendor"),
+            cpu.family(),
+            cpu.model(),
+            if cpu.is_virtual() {
+                " under a hypervisor"
+            } else {
+                ""
+            },
+            reason.reason()
+        );
+        ENODEV
+    })
 }
 
 /// Checks that the counters exist where CPUID does not say so: every AMD processor has the legacy ones, but not
@@ -77,19 +66,26 @@ fn check_registers(here: ThisCpu<'_>, found: Capabilities) -> Result<Capabilitie
     }
 }
 
-/// Leaves a general counter to the place-holders, and returns the rest and its number.
+/// Leaves a general counter to the place-holders if there have to be some, because the kernel can't reserve the
+/// registers that Linux perf uses, or because they are `wanted`. Returns the rest and its number.
 ///
 /// # Errors
 ///
 /// EINVAL if Linux perf's own handler could not do with counters beside the place-holder, or no counter is left.
-pub(super) fn leave_place_holder(common: Capabilities) -> Result<(Capabilities, Option<u8>)> {
+pub(super) fn leave_place_holder(
+    common: Capabilities,
+    wanted: bool,
+) -> Result<(Capabilities, Option<u8>)> {
+    if !wanted && Reservation::locks(&common) {
+        return Ok((common, None));
+    }
     // AMD's handler warns of an overflow of a counter that perf does not use.
     if common.architecture != Architecture::Intel {
         pr_err!("placeholder=1: only with Intel's counters\n");
         return Err(EINVAL);
     }
     let Some((rest, counter)) = common.without_last() else {
-        pr_err!("placeholder=1: these CPUs have one general counter, which the place-holder would take\n");
+        pr_err!("these CPUs have one general counter, which the event would take that keeps Linux perf off\n");
         return Err(EINVAL);
     };
     pr_info!("Linux perf is kept off the counters by an event of its own on each CPU\n");

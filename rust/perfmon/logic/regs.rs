@@ -37,6 +37,19 @@ impl Msr {
     /// `IA32_PERF_GLOBAL_STATUS_RESET`.
     const INTEL_PERF_GLOBAL_OVF_CTRL: Self = Self(0x390);
 
+    /// `IA32_PMC_GP0_CFG_A`: from version 6 on, another number of the event select of general counter 0. Each counter has
+    /// [four numbers](Self::ALIAS_STRIDE) there (Intel SDM, volume 4, table 2-2).
+    const INTEL_GP0_CFG_A: Self = Self(0x1901);
+    /// `IA32_PMC_GP0_CFG_B`
+    const INTEL_GP0_CFG_B: Self = Self(0x1902);
+    /// `IA32_PMC_GP0_CFG_C`
+    const INTEL_GP0_CFG_C: Self = Self(0x1903);
+    /// `IA32_PMC_FX0_CFG_B`
+    const INTEL_FX0_CFG_B: Self = Self(0x1982);
+    /// `IA32_PMC_FX0_CFG_C`
+    const INTEL_FX0_CFG_C: Self = Self(0x1983);
+    const ALIAS_STRIDE: u32 = 4;
+
     const AMD_LEGACY_CTL0: Self = Self(0xc001_0000);
     const AMD_LEGACY_CTR0: Self = Self(0xc001_0004);
     const AMD_CORE_CTL0: Self = Self(0xc001_0200);
@@ -72,6 +85,25 @@ impl Msr {
     #[must_use]
     pub const fn lbr_info(n: u32) -> Self {
         Self::LBR_INFO.plus(n)
+    }
+
+    /// Returns `IA32_PMC_GPn_CFG_B` or `IA32_PMC_FXn_CFG_B`: the counters whose overflow reloads this one.
+    #[must_use]
+    pub const fn reload(counter: CounterId) -> Self {
+        Self::extension(counter, Self::INTEL_GP0_CFG_B, Self::INTEL_FX0_CFG_B)
+    }
+
+    /// Returns `IA32_PMC_GPn_CFG_C` or `IA32_PMC_FXn_CFG_C`: what is reloaded, and the counter's records.
+    #[must_use]
+    pub const fn records(counter: CounterId) -> Self {
+        Self::extension(counter, Self::INTEL_GP0_CFG_C, Self::INTEL_FX0_CFG_C)
+    }
+
+    const fn extension(counter: CounterId, general: Self, fixed: Self) -> Self {
+        match counter.kind() {
+            CounterKind::General(n) => general.plus(n as u32 * Self::ALIAS_STRIDE),
+            CounterKind::Fixed(n) => fixed.plus(n as u32 * Self::ALIAS_STRIDE),
+        }
     }
 
     #[inline]
@@ -134,6 +166,8 @@ pub struct Registers {
     pub global: Option<GlobalMsrs>,
     /// A status bit tells that the branch records are frozen.
     pub has_freeze_status: bool,
+    /// General counters have other numbers besides, by which Linux perf uses them.
+    has_aliases: bool,
 }
 
 /// Intel SDM, volume 4, table 2-2.
@@ -146,6 +180,7 @@ const INTEL: Registers = Registers {
     fixed_control: Msr::INTEL_FIXED_CTR_CTRL,
     global: None,
     has_freeze_status: false,
+    has_aliases: false,
 };
 
 const INTEL_GLOBAL: GlobalMsrs = GlobalMsrs {
@@ -193,6 +228,7 @@ impl Registers {
                     None
                 },
                 has_freeze_status: capabilities.version >= 4,
+                has_aliases: capabilities.has_aliases(),
                 ..INTEL
             },
             Architecture::AmdLegacy => AMD_LEGACY,
@@ -208,6 +244,17 @@ impl Registers {
     #[must_use]
     pub const fn select_msr(&self, n: u8) -> Msr {
         self.select.plus(n as u32 * self.stride)
+    }
+
+    /// Returns the number by which Linux perf uses the event select of general counter `n`. Counters that are not used
+    /// here may have no other.
+    #[must_use]
+    pub const fn perf_select_msr(&self, n: u8) -> Msr {
+        if self.has_aliases {
+            Msr::INTEL_GP0_CFG_A.plus(n as u32 * Msr::ALIAS_STRIDE)
+        } else {
+            self.select_msr(n)
+        }
     }
 
     /// Returns general counter `n`, for reading. The kernel reserves counters by this number.
@@ -283,6 +330,26 @@ mod tests {
             Some(0xc2)
         );
         assert_eq!(r.global, None);
+    }
+
+    #[test]
+    fn perf_uses_the_aliases_of_version_6() {
+        let select = |version, n| {
+            let r = Registers::new(&Capabilities { version, ..V4 });
+            (r.select_msr(n).number(), r.perf_select_msr(n).number())
+        };
+        assert_eq!(select(5, 7), (0x18d, 0x18d));
+        assert_eq!(select(6, 0), (0x186, 0x1901));
+        assert_eq!(select(6, 7), (0x18d, 0x191d));
+    }
+
+    #[test]
+    fn extensions() {
+        let numbers = |counter: Option<CounterId>| {
+            counter.map(|c| (Msr::reload(c).number(), Msr::records(c).number()))
+        };
+        assert_eq!(numbers(CounterId::general(7)), Some((0x191e, 0x191f)));
+        assert_eq!(numbers(CounterId::fixed(1)), Some((0x1986, 0x1987)));
     }
 
     fn amd(architecture: Architecture) -> Registers {

@@ -160,10 +160,13 @@ impl AllHeld {
 ///
 /// The user that has the counters.
 fn hold_cpu(cpu: CpuId, counter: u8) -> Result<(), Refusal> {
+    // perf can keep an event to one counter from the version on in which it has the aliases.
+    let constrain = pmu::common().capabilities.has_aliases();
     // SAFETY: The CPU is online: the lock keeps it from going offline. The caller may sleep and is the only one.
-    let held = to_result(unsafe { ffi::perfmon_hold(cpu.as_u32(), counter.into()) });
-    held.map_err(|error| match -error.to_errno() as u32 {
+    let held = unsafe { ffi::perfmon_hold(cpu.as_u32(), counter.into(), constrain) };
+    to_result(held).map_err(|error| match -error.to_errno() as u32 {
         bindings::EBUSY => Refusal::Pinned(cpu),
+        bindings::ENXIO => Refusal::Misplaced(cpu),
         bindings::EOPNOTSUPP => Refusal::VirtualMachine,
         _ => Refusal::Other(error),
     })

@@ -13,6 +13,8 @@ pub(crate) enum Refusal {
     Counting(Msr),
     /// A pinned event of Linux perf's has this CPU.
     Pinned(CpuId),
+    /// Linux perf gives the place-holder of this CPU another counter.
+    Misplaced(CpuId),
     /// A virtual machine has the counters.
     VirtualMachine,
     /// An error that says nothing of other users.
@@ -23,7 +25,11 @@ impl Refusal {
     /// Returns the error of the call.
     pub(super) fn error(&self) -> Error {
         match self {
-            Self::Reserved(_) | Self::Counting(_) | Self::Pinned(_) | Self::VirtualMachine => EBUSY,
+            Self::Reserved(_)
+            | Self::Counting(_)
+            | Self::Pinned(_)
+            | Self::Misplaced(_)
+            | Self::VirtualMachine => EBUSY,
             Self::Other(error) => *error,
         }
     }
@@ -32,6 +38,7 @@ impl Refusal {
     pub(crate) fn reason(&self) -> &'static str {
         match self {
             Self::VirtualMachine => "a virtual machine of KVM's has its counters",
+            Self::Misplaced(_) => "Linux perf gives the place-holder another counter",
             Self::Other(_) => "Linux perf has refused the place-holder, for want of memory",
             _ => "Linux perf has its counters, perhaps for the NMI watchdog",
         }
@@ -49,6 +56,11 @@ impl Refusal {
             Self::Pinned(cpu) => {
                 log_in_use(format_args!("a pinned event has CPU {}", cpu.as_u32()));
             }
+            Self::Misplaced(cpu) => pr_notice!(
+                "the counters can't be had: Linux perf gives the event that is to keep it off CPU {} another \
+                 counter than the module leaves to it; please report it with the processor's model\n",
+                cpu.as_u32()
+            ),
             Self::VirtualMachine => pr_notice!(
                 "the counters are in use by a virtual machine of KVM's that has been given them \
                  (enable_mediated_pmu): end it first\n"

@@ -55,6 +55,29 @@ impl Reservation {
     }
 }
 
+impl Reservation {
+    /// Returns whether a reservation keeps Linux perf off the counters.
+    ///
+    /// perf reserves the registers by the numbers that it uses. From version 6 on these are others than ours, and a kernel
+    /// that does not know them reserves them for everybody at once.
+    pub(crate) fn locks(capabilities: &Capabilities) -> bool {
+        if !capabilities.has_aliases() {
+            return true;
+        }
+        let select = Registers::new(capabilities).perf_select_msr(0).number();
+        // SAFETY: The function has no preconditions.
+        if !unsafe { ffi::perfmon_reserve_select(select) } {
+            // perf has it.
+            return true;
+        }
+        // SAFETY: The function has no preconditions.
+        let again = unsafe { ffi::perfmon_reserve_select(select) };
+        // SAFETY: The register is reserved for us.
+        unsafe { ffi::perfmon_release_select(select) };
+        !again
+    }
+}
+
 impl Drop for Reservation {
     fn drop(&mut self) {
         for n in 0..self.selects {

@@ -92,6 +92,10 @@ pub(crate) struct PerCpu {
     pub(crate) widths: [Word; 2],
     /// The CPU's [`Capabilities::arch_events`](crate::logic::cpuid::Capabilities::arch_events).
     pub(crate) arch_events: Word,
+    /// The counters of the CPU that have registers of [`Processor::extended_counters`].
+    ///
+    /// [`Processor::extended_counters`]: crate::logic::cpuid::Processor::extended_counters
+    pub(crate) extended: Word,
     /// The registers before the first counter was set up.
     pub(crate) saved: SavedRegisters,
     /// The counters of events of tasks. While programs may use RDPMC, a program must not see what they have counted before it

@@ -2,7 +2,11 @@
 //! Registers as they were before they became ours.
 
 use super::{Scratch, Word};
-use crate::logic::{counter::MAX_GENERAL, lbr::DEPTH, plan::RestoreValues};
+use crate::logic::{
+    counter::{MAX_COUNTERS, MAX_GENERAL},
+    lbr::DEPTH,
+    plan::RestoreValues,
+};
 
 /// The registers of the counters before the first one was set up.
 pub(crate) struct SavedRegisters {
@@ -10,6 +14,9 @@ pub(crate) struct SavedRegisters {
     pub(crate) fixed_control: Word,
     pub(crate) global_control: Word,
     pub(crate) lvtpc: Word,
+    /// `IA32_PMC_x_CFG_B` and `_CFG_C` by [`CounterId::index`](crate::logic::counter::CounterId::index).
+    pub(crate) reload: [Word; MAX_COUNTERS],
+    pub(crate) records: [Word; MAX_COUNTERS],
 }
 
 impl RestoreValues for SavedRegisters {

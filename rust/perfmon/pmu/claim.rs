@@ -24,6 +24,7 @@ impl Pmu {
         if let Some(global) = self.registers.global {
             saved.global_control.set(msr::read(here, global.control));
         }
+        self.clear_extensions(here);
         saved.lvtpc.set(Lvtpc::read(here).to_saved());
         Lvtpc::NMI.write(here);
         percpu.slow_path.insert(self.vendor.slow_path());
@@ -33,7 +34,7 @@ impl Pmu {
     /// Returns the control register of a general counter that counts on this CPU, or that of all fixed-function counters
     /// if one of those does.
     pub(crate) fn counting_msr(&self, here: ThisCpu<'_>) -> Option<Msr> {
-        let selects = (0..self.capabilities.all_general).map(|n| self.registers.select_msr(n));
+        let selects = (0..self.capabilities.all_general).map(|n| self.registers.perf_select_msr(n));
         let counts = |select: &Msr| EventSelect::is_counting(msr::read(here, *select));
         let fixed = (self.capabilities.fixed != 0).then_some(self.registers.fixed_control);
         selects
@@ -68,6 +69,7 @@ impl Pmu {
             values::watch(here);
         }
         self.vendor.await_late_pmi(percpu);
+        self.restore_extensions(here);
         percpu.pmu.set(None);
         Lvtpc::from_saved(percpu.saved.lvtpc.get()).write(here);
     }

@@ -8,6 +8,7 @@
 mod amd;
 mod claim;
 mod control;
+mod extensions;
 mod intel;
 pub(crate) mod lbr;
 mod lvtpc;

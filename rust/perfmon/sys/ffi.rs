@@ -270,10 +270,11 @@ unsafe extern "C" {
     pub fn perfmon_dirty_clean(busy: *mut ::kernel::ffi::c_uint) -> ::kernel::ffi::c_int;
     #[doc = " Makes perf zero its dirty counters on this CPU. The caller is a kernel thread\n that is bound to it."]
     pub fn perfmon_dirty_clean_here();
-    #[doc = " Makes the place-holder of a CPU that is online, with this general counter, unless it\n has one. It sleeps. -EBUSY if another pinned event has the CPU; -EOPNOTSUPP if virtual\n machines have the counters; -ENOMEM. One caller at a time."]
+    #[doc = " Makes the place-holder of a CPU that is online, with this general counter, unless it\n has one. @constrain: perf may give it no other counter; only for perf's version 6 of\n Intel's PMU, since before perf has no memory for such constraints. It sleeps. -EBUSY\n if another pinned event has the CPU; -ENXIO if perf gives it another counter;\n -EOPNOTSUPP if virtual machines have the counters; -ENOMEM. One caller at a time."]
     pub fn perfmon_hold(
         cpu: ::kernel::ffi::c_uint,
         counter: ::kernel::ffi::c_uint,
+        constrain: bool,
     ) -> ::kernel::ffi::c_int;
     #[doc = " Ends the place-holder of a CPU, if it has one. It sleeps. One caller at a time."]
     pub fn perfmon_unhold(cpu: ::kernel::ffi::c_uint);

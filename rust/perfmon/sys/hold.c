@@ -26,7 +26,7 @@ static bool is_active(const struct perf_event *event, int counter)
 	       READ_ONCE(event->hw.idx) == counter;
 }
 
-static int hold(unsigned int cpu, int counter)
+static int hold(unsigned int cpu, int counter, bool constrain)
 {
 	/* Branches have no counter of their own, which the module could not do without. */
 	struct perf_event_attr attr = {
@@ -47,23 +47,27 @@ static int hold(unsigned int cpu, int counter)
 		return PTR_ERR(event);
 	/* perf first tries the counter that an event had the last time. */
 	event->hw.idx = counter;
+	if (constrain)
+		event->hw.dyn_constraint = BIT_ULL(counter);
 	perf_event_enable(event);
 	if (!is_active(event, counter)) {
+		bool misplaced = event->state == PERF_EVENT_STATE_ACTIVE;
+
 		perf_event_release_kernel(event);
-		return -EBUSY;
+		return misplaced ? -ENXIO : -EBUSY;
 	}
 	per_cpu(holder, cpu) = event;
 	return 0;
 }
 
-int perfmon_hold(unsigned int cpu, unsigned int counter)
+int perfmon_hold(unsigned int cpu, unsigned int counter, bool constrain)
 {
 	struct perf_event *event = per_cpu(holder, cpu);
 
 	if (event && is_active(event, counter))
 		return 0;
 	perfmon_unhold(cpu);
-	return hold(cpu, counter);
+	return hold(cpu, counter, constrain);
 }
 
 void perfmon_unhold(unsigned int cpu)

@@ -281,10 +281,12 @@ void perfmon_dirty_clean_here(void);
 
 /*
  * Makes the place-holder of a CPU that is online, with this general counter, unless it
- * has one. It sleeps. -EBUSY if another pinned event has the CPU; -EOPNOTSUPP if virtual
- * machines have the counters; -ENOMEM. One caller at a time.
+ * has one. @constrain: perf may give it no other counter; only for perf's version 6 of
+ * Intel's PMU, since before perf has no memory for such constraints. It sleeps. -EBUSY
+ * if another pinned event has the CPU; -ENXIO if perf gives it another counter;
+ * -EOPNOTSUPP if virtual machines have the counters; -ENOMEM. One caller at a time.
  */
-int perfmon_hold(unsigned int cpu, unsigned int counter);
+int perfmon_hold(unsigned int cpu, unsigned int counter, bool constrain);
 /* Ends the place-holder of a CPU, if it has one. It sleeps. One caller at a time. */
 void perfmon_unhold(unsigned int cpu);
 /*

@@ -77,6 +77,26 @@ const struct pmu_registers *pmu_registers(void)
 	return &amd_legacy;
 }
 
+/* AMD APM, volume 2, section 13.2.1: bits 11:8 of an event number */
+#define EVENT_HIGH		(0xfULL << 32)
+/* Intel SDM, volume 2A, "CPUID", leaf 23H: what EBX of its first subleaf tells of */
+#define HAS_UMASK2		(1U << 0)
+#define UMASK2			(0xffULL << 40)
+#define HAS_EQ			(1U << 1)
+#define EQ			(1ULL << 36)
+
+__u64 pmu_select_bits(void)
+{
+	unsigned int eax, ebx, ecx, edx;
+	__u64 bits = 0xffffffff;
+
+	if (pmu_registers()->select0 != MSR_IA32_PERFEVTSEL0)
+		return bits | EVENT_HIGH;
+	if (!__get_cpuid_count(0x23, 0, &eax, &ebx, &ecx, &edx))
+		return bits;
+	return bits | (ebx & HAS_UMASK2 ? UMASK2 : 0) | (ebx & HAS_EQ ? EQ : 0);
+}
+
 static int msr_open(int cpu, int flags)
 {
 	char path[32];

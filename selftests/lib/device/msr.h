@@ -46,6 +46,9 @@ struct pmu_registers {
 
 const struct pmu_registers *pmu_registers(void);
 
+/* The bits that the event selects of this CPU have. */
+__u64 pmu_select_bits(void);
+
 /* Return 0, or a negative errno: -EIO if the CPU raised #GP. */
 int msr_read(int cpu, __u32 msr, __u64 *value);
 int msr_write(int cpu, __u32 msr, __u64 value);

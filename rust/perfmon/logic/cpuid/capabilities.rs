@@ -152,12 +152,11 @@ impl Capabilities {
         }
     }
 
-    /// Returns whether the kernel's reservation keeps Linux perf off the counters.
-    ///
-    /// From version 6 on, perf uses registers that can't be reserved (0x1900 and up).
+    /// Returns whether Linux perf uses other registers than this module for the same counters, those from 0x1900 on, and
+    /// the features that came with them.
     #[must_use]
-    pub const fn is_arbitrated(&self) -> bool {
-        !matches!(self.architecture, Architecture::Intel) || self.version < 6
+    pub const fn has_aliases(&self) -> bool {
+        matches!(self.architecture, Architecture::Intel) && self.version >= 6
     }
 }
 

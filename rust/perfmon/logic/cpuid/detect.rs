@@ -83,6 +83,17 @@ impl Processor {
         })
     }
 
+    /// Returns the counters of this very core that do more than count, as in `IA32_PERF_GLOBAL_CTRL`: the overflow of
+    /// another one may reload them (`IA32_PMC_x_CFG_B`), or they write records (`IA32_PMC_x_CFG_C`).
+    #[must_use]
+    pub const fn extended_counters(&self) -> u64 {
+        let reload = &self.perfmon_reload;
+        let records = &self.perfmon_records;
+        let general = reload.eax | records.eax;
+        let fixed = reload.ebx | records.ecx;
+        (fixed as u64) << MAX_GENERAL | general as u64
+    }
+
     /// Returns the bits of event selects that leaf 0x23 reports.
     const fn extended_select_bits(&self) -> u64 {
         const UNIT_MASK_2: u32 = 1 << 0;
@@ -298,7 +309,7 @@ mod tests {
         assert_eq!((found.general, found.fixed), (6, 0x77));
         assert_eq!(found.arch_events, 0x1fff);
         assert_eq!(found.select_bits, 0xffff_ffff);
-        assert!(!found.is_arbitrated());
+        assert!(found.has_aliases());
     }
 
     #[test]
@@ -327,6 +338,37 @@ mod tests {
         assert_eq!(bits(0b01), 0xff00_ffff_ffff);
         assert_eq!(bits(0b10), 0x0010_ffff_ffff);
         assert_eq!(bits(0b11), 0xff10_ffff_ffff);
+    }
+
+    #[test]
+    fn counters_that_do_more_than_count() {
+        let extended = |subleaves| {
+            let cpu = Processor::read(|leaf, subleaf| match (leaf, subleaf) {
+                (0, _) => Leaf { eax: 0x23, ..INTEL },
+                (0x23, 0) => Leaf {
+                    eax: subleaves,
+                    ..Leaf::default()
+                },
+                // As on Lunar Lake's small cores.
+                (0x23, 2) => Leaf {
+                    eax: 0xfc,
+                    ebx: 0x3,
+                    ecx: 0xff,
+                    edx: 0x77,
+                },
+                (0x23, 5) => Leaf {
+                    eax: 0x01,
+                    ebx: 0x02,
+                    ecx: 0x10,
+                    edx: 0x20,
+                },
+                _ => Leaf::default(),
+            });
+            cpu.extended_counters()
+        };
+        assert_eq!(extended(0b00_1011), 0);
+        assert_eq!(extended(0b00_1111), 0x3_0000_00fc);
+        assert_eq!(extended(0b11_1111), 0x13_0000_00fd);
     }
 
     #[test]
@@ -363,6 +405,6 @@ mod tests {
         let cpu = intel(INTEL, 0, perfmon(u32::MAX, u32::MAX, u32::MAX));
         let c = cpu.capabilities(0);
         assert_eq!(c.map(|c| (c.general, c.fixed)), Ok((32, 0x7fff)));
-        assert!(c.is_ok_and(|c| !c.is_arbitrated()));
+        assert!(c.is_ok_and(|c| c.has_aliases()));
     }
 }

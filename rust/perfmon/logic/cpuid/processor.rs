@@ -37,6 +37,11 @@ pub struct Processor {
     pub(super) perfmon_ext: Leaf,
     /// Leaf 0x23, subleaf 1: bitmaps of the general (EAX) and of the fixed-function counters (EBX).
     pub(super) perfmon_counters: Leaf,
+    /// Leaf 0x23, subleaf 2: bitmaps of the general (EAX) and of the fixed-function counters (EBX) that the overflow of
+    /// another one can reload.
+    pub(super) perfmon_reload: Leaf,
+    /// Leaf 0x23, subleaf 5: bitmaps of the general (EAX) and of the fixed-function counters (ECX) that write records.
+    pub(super) perfmon_records: Leaf,
     /// Leaf 0x23, subleaf 3: bitmap of the available architectural events (EAX).
     pub(super) perfmon_events: Leaf,
     /// Leaf 0x8000_0022: AMD's extended performance monitoring.
@@ -86,6 +91,8 @@ impl Processor {
             core_kind: leaf(0x1a),
             perfmon_ext,
             perfmon_counters: perfmon_subleaf(1),
+            perfmon_reload: perfmon_subleaf(2),
+            perfmon_records: perfmon_subleaf(5),
             perfmon_events: perfmon_subleaf(3),
             amd_features: leaf(0x8000_0001),
             amd_power: leaf(0x8000_0007),

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What counters of Intel's version 6 do besides counting: the overflow of another counter may reload them, and they may
+//! write records.
+//!
+//! Both take effect once a counter is enabled, whoever has set them. Linux perf sets them for its events, and leaves
+//! them so for the next one.
+
+use crate::{
+    cpu::{msr, ThisCpu},
+    logic::{
+        counter::{each, CounterId},
+        pmu::Pmu,
+        regs::Msr,
+    },
+    percpu::Word,
+};
+
+impl Pmu {
+    /// Makes the counters of this CPU do nothing but count, and keeps what they did besides.
+    pub(super) fn clear_extensions(&self, here: ThisCpu<'_>) {
+        let saved = &here.percpu().saved;
+        self.each_extension(here, |counter| {
+            clear(here, Msr::reload(counter), &saved.reload[counter.index()]);
+            clear(here, Msr::records(counter), &saved.records[counter.index()]);
+        });
+    }
+
+    /// Undoes [`Self::clear_extensions`].
+    pub(super) fn restore_extensions(&self, here: ThisCpu<'_>) {
+        let saved = &here.percpu().saved;
+        self.each_extension(here, |counter| {
+            restore(here, Msr::reload(counter), &saved.reload[counter.index()]);
+            restore(here, Msr::records(counter), &saved.records[counter.index()]);
+        });
+    }
+
+    /// Calls `f` for each counter that has such registers on this CPU.
+    fn each_extension(&self, here: ThisCpu<'_>, f: impl Fn(CounterId)) {
+        let extended = here.percpu().extended.get() & self.capabilities.counters();
+        each(extended).for_each(f);
+    }
+}
+
+/// Clears a register, which a hypervisor may show in CPUID and not have.
+fn clear(here: ThisCpu<'_>, msr: Msr, saved: &Word) {
+    let value = msr::read_safe(here, msr).unwrap_or(0);
+    saved.set(value);
+    if value != 0 {
+        msr::write(here, msr, 0);
+    }
+}
+
+fn restore(here: ThisCpu<'_>, msr: Msr, saved: &Word) {
+    let value = saved.get();
+    if value != 0 {
+        msr::write(here, msr, value);
+    }
+}
