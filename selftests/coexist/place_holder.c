@@ -16,6 +16,7 @@
 
 #include "cpu.h"
 #include "device.h"
+#include "event.h"
 #include "fixture.h"
 #include "kmsg.h"
 #include "loop.h"
@@ -58,18 +59,23 @@ struct count {
 	__u64 running;
 };
 
-/* Opens an event of perf's: branches of this task, or of all that runs on a CPU. */
-static int open_branches(int cpu, bool pinned, bool disabled)
+static struct perf_event_attr branches(bool pinned, bool disabled)
 {
-	struct perf_event_attr attr = {
+	return (struct perf_event_attr){
 		.type = PERF_TYPE_HARDWARE,
-		.size = sizeof(attr),
+		.size = sizeof(struct perf_event_attr),
 		.config = PERF_COUNT_HW_BRANCH_INSTRUCTIONS,
 		.read_format = PERF_FORMAT_TOTAL_TIME_ENABLED |
 			       PERF_FORMAT_TOTAL_TIME_RUNNING,
 		.pinned = pinned,
 		.disabled = disabled,
 	};
+}
+
+/* Opens an event of perf's: branches of this task, or of all that runs on a CPU. */
+static int open_branches(int cpu, bool pinned, bool disabled)
+{
+	struct perf_event_attr attr = branches(pinned, disabled);
 
 	return syscall(SYS_perf_event_open, &attr, cpu < 0 ? 0 : -1, cpu, -1,
 		       PERF_FLAG_FD_CLOEXEC);
@@ -160,6 +166,41 @@ TEST_F(place_holder, an_event_that_is_pinned_before_and_enabled_later_is_told)
 	ASSERT_EQ(0, pmc_setup(self->fd, 0, EVENT_INSTRUCTIONS, PMCF_USR));
 	ASSERT_EQ(0, pmc_count_loop(self->fd, 0, N));
 	EXPECT_LE((__s64)(LOOP_INSNS * N), pmc_value(self->fd, 0));
+}
+
+/* What a new event of the module's has counted of a loop, or a negative errno. */
+static __s64 count_once(void)
+{
+	struct perf_event_attr attr = branches(false, true);
+	int event = event_maker_perfmon.open(&attr, 0, -1, -1, 0);
+	__s64 count;
+
+	if (event < 0)
+		return event;
+	count = event_loop_count(event, 100);
+	close(event);
+	return count;
+}
+
+/* Nor a count of events that have begun and ended since, within a tick or not. */
+TEST_F(place_holder, events_that_begin_after_that_are_told_too)
+{
+	struct perf_event_attr attr = branches(false, true);
+	int perf = open_branches(self->cpu, true, true);
+	int event = event_maker_perfmon.open(&attr, 0, -1, -1, 0);
+	int i;
+
+	ASSERT_LE(0, perf);
+	ASSERT_LE(0, event);
+	ASSERT_LE(100, count_once());
+	ASSERT_EQ(0, ioctl(perf, PERF_EVENT_IOC_ENABLE, 0));
+	for (i = 0; i < 1000; i++)
+		ASSERT_EQ(-EIO, count_once());
+	close(perf);
+	/* The place-holder is in error as long as the module counts. */
+	EXPECT_EQ(-EIO, count_once());
+	close(event);
+	EXPECT_LE(100, count_once());
 }
 
 FIXTURE(beside_perf)

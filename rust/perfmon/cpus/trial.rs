@@ -7,7 +7,7 @@
 use crate::{
     cpu::{irqs_off, ThisCpu},
     logic::{counter::CounterId, evtsel::EventSelect, pmu::Pmu},
-    ownership::{reserve_quietly, OWNERSHIP},
+    ownership::{give_up, reserve_quietly, OWNERSHIP},
     pmu::{self, Lvtpc},
 };
 use core::hint;
@@ -32,12 +32,11 @@ const ROUNDS: u32 = 100_000;
 ///
 /// ENODEV if something is missing; the log says what.
 pub(super) fn run() -> Result {
-    let Ok(mut ownership) = reserve_quietly(OWNERSHIP.lock()) else {
+    let Ok(ownership) = reserve_quietly(OWNERSHIP.lock()) else {
         return Ok(());
     };
     let result = count_here(irqs_off().here(), pmu::common());
-    ownership.release_if_unused();
-    drop(ownership);
+    give_up(ownership);
     result.map_err(|reason| {
         pr_err!("the counters can't be used: {reason}\n");
         ENODEV

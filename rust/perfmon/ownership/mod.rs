@@ -360,7 +360,7 @@ impl Ownership {
 }
 
 /// Takes the lock with the counters reserved and the CPUs claimed, so that the caller can give counters to an owner. One
-/// that fails afterwards calls [`Ownership::release_if_unused`].
+/// that fails afterwards calls [`give_up`].
 ///
 /// `check` is called under the lock before anything is reserved, and, if the lock was released meanwhile, again: it holds
 /// for the result.
@@ -376,12 +376,22 @@ pub(crate) fn lock_reserved(check: impl Fn(&Ownership) -> Result) -> Result<Guar
     if ownership.is_claimed() {
         return Ok(ownership);
     }
-    let mut ownership = reserve(ownership)?;
-    let checked = check(&ownership);
-    if checked.is_err() {
-        ownership.release_if_unused();
+    let ownership = reserve(ownership)?;
+    match check(&ownership) {
+        Ok(()) => Ok(ownership),
+        Err(error) => {
+            give_up(ownership);
+            Err(error)
+        }
     }
-    checked.map(|()| ownership)
+}
+
+/// Gives all counters to Linux perf, unless one has an owner, for a caller that has reserved them and failed. They have
+/// been given when this returns. Sleeps.
+pub(crate) fn give_up(mut ownership: Guard) {
+    ownership.release_if_unused();
+    drop(ownership);
+    place_holder::wait();
 }
 
 /// Calls `f` under [`lock_reserved`].
@@ -396,7 +406,7 @@ pub(crate) fn with_reserved<R>(
     let mut ownership = lock_reserved(check)?;
     let result = f(&mut ownership);
     if result.is_err() {
-        ownership.release_if_unused();
+        give_up(ownership);
     }
     result
 }
@@ -446,7 +456,7 @@ pub(crate) fn reserve_quietly(mut ownership: Guard) -> Result<Guard, Refusal> {
             Ok(ownership)
         }
         Err(error) => {
-            ownership.release_if_unused();
+            give_up(ownership);
             Err(Refusal::Other(error))
         }
     }

@@ -72,27 +72,42 @@ pub(crate) fn wait() {
 ///
 /// The user that has the counters.
 pub(super) fn begin_cleaning(counter: u8) -> Result<(), Refusal> {
-    // perf would lose the counters, and its users see no more than a count that does not grow. Asked for by the caller,
-    // whose own events count while it runs.
-    let counting = OWNERSHIP.lock().counting_msr();
-    if let Some(msr) = counting {
-        return Err(Refusal::Counting(msr));
+    loop {
+        // perf would lose the counters, and its users see no more than a count that does not grow. Asked for by the
+        // caller, whose own events count while it runs.
+        let (is_reserved, counting) = {
+            let ownership = OWNERSHIP.lock();
+            (ownership.is_reserved(), ownership.counting_msr())
+        };
+        if let Some(msr) = counting {
+            return Err(Refusal::Counting(msr));
+        }
+        let mut begun = None;
+        kernel_thread::call(|| begun = begin_cleaning_in_thread(counter, is_reserved));
+        if let Some(result) = begun {
+            return result;
+        }
     }
-    let mut result = Ok(());
-    kernel_thread::call(|| {
-        let mut all_held = PLACE_HOLDERS.lock();
-        // Another caller may have reserved the counters by now. One of its place-holders that has been displaced has to
-        // stay, to tell that.
-        let is_reserved = OWNERSHIP.lock().is_reserved();
-        if !is_reserved {
-            result = all_held.hold(counter);
+}
+
+/// As [`begin_cleaning`], after the look at what perf does. Without result if the counters were reserved at that look, so
+/// that perf had none, and are not any more.
+fn begin_cleaning_in_thread(counter: u8, was_reserved: bool) -> Option<Result<(), Refusal>> {
+    let mut all_held = PLACE_HOLDERS.lock();
+    // Another caller may have reserved the counters by now. One of its place-holders that has been displaced has to
+    // stay, to tell that.
+    let is_reserved = OWNERSHIP.lock().is_reserved();
+    if was_reserved && !is_reserved {
+        return None;
+    }
+    if !is_reserved {
+        if let Err(refusal) = all_held.hold(counter) {
+            return Some(Err(refusal));
         }
-        if result.is_ok() {
-            // Before the lock is released: until then, none of them ends.
-            OWNERSHIP.lock().begin_cleaning_held(Held(()));
-        }
-    });
-    result
+    }
+    // Before the lock is released: until then, none of them ends.
+    OWNERSHIP.lock().begin_cleaning_held(Held(()));
+    Some(Ok(()))
 }
 
 /// Ends the place-holders, unless the counters are reserved again.

@@ -80,6 +80,8 @@ pub(crate) struct PerCpu {
     pub(crate) handler_stops: Word,
     /// The counters whose registers were found to hold something else than was written.
     pub(crate) tampered: Word,
+    /// Not 0 while the CPU's registers are ours by a [place-holder](Pmu::place_holder).
+    pub(crate) has_place_holder: Word,
     /// Not 0 if active counters were found disabled in the global control register, until it is logged.
     pub(crate) found_disabled: Word,
     /// The late PMIs that may arrive.

@@ -28,6 +28,9 @@ impl Pmu {
         saved.lvtpc.set(Lvtpc::read(here).to_saved());
         Lvtpc::NMI.write(here);
         percpu.slow_path.insert(self.vendor.slow_path());
+        percpu
+            .has_place_holder
+            .set(self.place_holder.is_some().into());
         percpu.pmu.set(Some(self));
     }
 
@@ -70,6 +73,7 @@ impl Pmu {
         }
         self.vendor.await_late_pmi(percpu);
         self.restore_extensions(here);
+        percpu.has_place_holder.set(0);
         percpu.pmu.set(None);
         Lvtpc::from_saved(percpu.saved.lvtpc.get()).write(here);
     }

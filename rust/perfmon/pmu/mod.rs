@@ -18,7 +18,10 @@ mod share;
 pub(crate) mod values;
 mod vendor;
 
-pub(crate) use self::lvtpc::Lvtpc;
+pub(crate) use self::{
+    lvtpc::Lvtpc,
+    repair::{may_be_tampered, tampered},
+};
 
 use crate::{
     cpu::{self, msr, ThisCpu},

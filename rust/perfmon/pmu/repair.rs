@@ -76,10 +76,17 @@ impl Pmu {
     /// goes first that was pinned to the CPU before. Not for the overflow handler, which may interrupt perf at its work.
     #[inline(always)]
     pub(super) fn check_place_holder(&self, here: ThisCpu<'_>, counters: u64) {
-        if let Some(counter) = self.place_holder {
-            if !is_held(here, counter) {
-                displaced(here, counters);
-            }
+        if !self.is_held(here) {
+            displaced(here, counters);
+        }
+    }
+
+    /// Returns whether Linux perf has been kept off this CPU all the time.
+    #[inline(always)]
+    pub(super) fn is_held(&self, here: ThisCpu<'_>) -> bool {
+        match self.place_holder {
+            Some(counter) => is_held(here, counter),
+            None => true,
         }
     }
 
@@ -96,8 +103,27 @@ impl Pmu {
 
 /// Returns whether the place-holder with this counter has had this CPU all the time.
 fn is_held(_here: ThisCpu<'_>, counter: u8) -> bool {
-    // SAFETY: Interrupts are off, where counters are stopped and in the timer.
+    // SAFETY: Interrupts are off, where counters are stopped, at a switch of tasks, and in the timer.
     unsafe { ffi::perfmon_holds_here(counter.into()) }
+}
+
+/// Returns whether [`tampered`] counters are to be looked for on this CPU: one test for all that may be.
+#[inline(always)]
+pub(crate) fn may_be_tampered(here: ThisCpu<'_>) -> bool {
+    let percpu = here.percpu();
+    percpu.tampered.get() | percpu.has_place_holder.get() != 0
+}
+
+/// Returns the counters of this CPU that were found to hold something else than was written; all that are active if
+/// Linux perf has them by now. For the switch of tasks, too, where nothing may be printed.
+#[cold]
+#[inline(never)]
+pub(crate) fn tampered(here: ThisCpu<'_>) -> u64 {
+    let percpu = here.percpu();
+    if !here.pmu().is_held(here) {
+        percpu.mark_lost(percpu.active_mask.get());
+    }
+    percpu.tampered.get()
 }
 
 #[cold]

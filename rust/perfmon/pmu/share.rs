@@ -47,10 +47,15 @@ impl Pmu {
         }
     }
 
-    /// Sets a counter up anew that was found to hold something else than was written, and starts it.
+    /// Sets a counter up anew that was found to hold something else than was written, and starts it. If Linux perf has it
+    /// by now, it is left to perf, and stays marked.
     #[cold]
     pub(crate) fn rearm(&self, here: ThisCpu<'_>, counter: CounterId, select: EventSelect) {
         let percpu = here.percpu();
+        if !self.is_held(here) {
+            percpu.mark_tampered(counter.bit());
+            return;
+        }
         if percpu.active_mask.get() & counter.bit() != 0 {
             self.stop_unchecked(here, counter);
         }

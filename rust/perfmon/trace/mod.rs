@@ -22,7 +22,7 @@ use crate::{
         trace_state::{TraceCall, TraceState, WrongState},
     },
     ownership::{
-        lock_reserved,
+        give_up, lock_reserved,
         policy::{allow_counting, allow_kernel},
         wait_for_release, Ownership, OWNERSHIP,
     },
@@ -287,7 +287,7 @@ pub(crate) fn start(trace: &Trace) -> Result {
     })?;
     let result = begin(inner, state, &mut ownership);
     if result.is_err() {
-        ownership.release_if_unused();
+        give_up(ownership);
     }
     result
 }

@@ -62,10 +62,14 @@ impl Readings {
         slot.open = true;
     }
 
-    /// Makes the counter count what the slot does.
+    /// Makes the counter count what the slot does. Not one that was found to hold something else than was written, and
+    /// could not be set up anew: it is not ours any more.
     #[cold]
     #[inline(never)]
     fn select(&mut self, here: ThisCpu<'_>, slot: &Slot) {
+        if here.percpu().tampered.get() & slot.counter.bit() != 0 {
+            return;
+        }
         self.total(here, slot);
         here.pmu().reselect(here, slot.counter, slot.event().select);
         self.read &= !slot.counter.bit();

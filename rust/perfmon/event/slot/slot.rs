@@ -250,7 +250,7 @@ impl EventCount {
             if !slot.counter.is_none() {
                 let percpu = here.percpu();
                 let total = percpu.value(slot.counter).read(here, slot.msr).ok()?;
-                if percpu.tampered.get() & slot.counter.bit() != 0 {
+                if pmu::may_be_tampered(here) && pmu::tampered(here) & slot.counter.bit() != 0 {
                     return None;
                 }
                 count.count = count.count.wrapping_add(total.wrapping_sub(slot.start));

@@ -5,6 +5,7 @@ use super::{list::Slots, readings::Readings, sampling, user_pages};
 use crate::{
     cpu::{timestamp, ThisCpu},
     event::event::Event,
+    pmu,
 };
 use kernel::cpu::CpuId;
 
@@ -12,7 +13,7 @@ impl Readings {
     /// Closes the windows that are open.
     #[inline(always)]
     pub(in crate::event) fn close(&mut self, here: ThisCpu<'_>, slots: &mut Slots) {
-        if here.percpu().tampered.get() != 0 {
+        if pmu::may_be_tampered(here) {
             mark_tampered(here, slots);
         }
         if slots.has_sampled {
@@ -61,7 +62,7 @@ impl Slots {
         if self.has_groups
             || self.has_pages
             || self.has_sampled
-            || here.percpu().tampered.get() != 0
+            || pmu::may_be_tampered(here) && pmu::tampered(here) != 0
         {
             return false;
         }
@@ -103,7 +104,7 @@ pub(in crate::event) fn refresh(here: ThisCpu<'_>, slots: &mut Slots, now: u64) 
 #[cold]
 #[inline(never)]
 fn mark_tampered(here: ThisCpu<'_>, slots: &Slots) {
-    let tampered = here.percpu().tampered.get();
+    let tampered = pmu::tampered(here);
     for slot in slots.iter() {
         if slot.open && tampered & slot.counter.bit() != 0 {
             slot.event().mark_broken();
