@@ -64,4 +64,28 @@ TEST_F(watchdog, setup_works_without_the_watchdog)
 	EXPECT_GE(LOOP_INSNS * 1000 + CALL_OVERHEAD, value);
 }
 
+/* With place-holders. The kernel says that it is on. */
+TEST_F(watchdog, one_that_is_switched_on_meanwhile_watches_nothing)
+{
+	if (!module_has_place_holder())
+		return;
+	ASSERT_EQ(0, watchdog_set('0'));
+	ASSERT_EQ(0, pmc_setup(self->fd, 0, EVENT_INSTRUCTIONS, PMCF_USR));
+	ASSERT_EQ(0, watchdog_set('1'));
+	EXPECT_EQ(pmc_loop_count(self->fd, 0, 1000) + LOOP_INSNS * 1000,
+		  pmc_loop_count(self->fd, 0, 2000));
+	close(self->fd);
+
+	/* It does not take up its work. */
+	self->fd = open_device(_metadata, O_RDWR);
+	EXPECT_EQ(0, pmc_setup(self->fd, 0, EVENT_INSTRUCTIONS, PMCF_USR));
+	close(self->fd);
+
+	/* Off and on again cures it. */
+	ASSERT_EQ(0, watchdog_set('0'));
+	ASSERT_EQ(0, watchdog_set('1'));
+	self->fd = open_device(_metadata, O_RDWR);
+	EXPECT_EQ(-EBUSY, pmc_setup(self->fd, 0, EVENT_INSTRUCTIONS, PMCF_USR));
+}
+
 TEST_HARNESS_MAIN

@@ -40,7 +40,7 @@ values() {
 }
 
 cpus=$(nproc)
-plan $((84 + (cpus > 1)))
+plan $((86 + (cpus > 1)))
 
 for event in instructions:u r00c0:u; do
 	a=$(pmctl_count $event "$loop" 1000000)
@@ -232,7 +232,8 @@ end_other() {
 	kill "$program"
 	wait $other
 }
-begin perf stat -e instructions:u
+# All of the system: an event of a program that sleeps would be displaced by a place-holder.
+begin perf stat -a -e instructions:u
 pmctl stat -e instructions:u -- true 2>"$counts"
 is "without a counter there is no count" 125 $?
 says "perf is named" "$(cat "$counts")" "Linux's perf or the NMI watchdog has [0-9]+ counters"
@@ -263,6 +264,11 @@ says "and names the other owner of counters" "$(cat "$counts")" \
 	"^[0-9]+ of them (is|are) this measurement's \\(pid [0-9]+\\)\\..* Count fewer events, or end pid $other\\.\$"
 pmctl stat -e instructions:u:PMC0 -- true 2>"$counts"
 is "a task's counter can't be chosen" 2 $?
+general=$(pmctl info | sed -n 's/^driver .* \([0-9][0-9]*\) general .*/\1/p')
+pmctl stat -a -e "instructions:u:PMC$general" -- true 2>"$counts.none"
+is "a counter that the driver does not have is refused" 2 $?
+says "and not by the driver" "$(cat "$counts.none")" "no general counter $general"
+rm -f "$counts.none"
 pmctl stat -a -e instructions:u:PMC0 -x, -o "$counts" -- true
 is "with -a it can" 0 $?
 pmctl stat -d -e instructions:u -x, -o "$counts" -- "$loop" 1000

@@ -6,6 +6,8 @@ use perfmon_core::logic::evtsel::EventSelect;
 use perfmon_events::{Cpu, Kind, Model};
 use raw_cpuid::{CpuIdReader, CpuIdReaderNative, CpuIdResult};
 
+use crate::Device;
+
 pub use perfmon_core::logic::cpuid::{
     Architecture, Capabilities, Microarchitecture, NoPmu, Processor,
 };
@@ -84,6 +86,16 @@ impl Pmu {
     #[must_use]
     pub fn of_model(model: &Model) -> Self {
         Self::from_cpuid(&ModelCpuid(model.cpu(), model.general(), model.fixed()))
+    }
+
+    /// Returns it with no more general counters than the driver has, which may leave one to Linux's perf.
+    #[must_use]
+    pub fn with_counters_of(mut self, device: &Device) -> Self {
+        let number = u8::try_from(device.properties().general.number).unwrap_or(u8::MAX);
+        if let Ok(capabilities) = &mut self.capabilities {
+            capabilities.general = capabilities.general.min(number);
+        }
+        self
     }
 
     /// Returns the model whose events the CPU has, if it is known. On a hybrid processor it is that of the CPU that CPUID

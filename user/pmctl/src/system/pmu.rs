@@ -3,7 +3,21 @@
 
 use perfmon::pmu::{Architecture, Capabilities};
 use perfmon::spec::EventSpec;
-use perfmon::{Encoding, Pmu};
+use perfmon::{Device, Encoding, Pmu};
+
+use crate::system::machine::Machine;
+
+/// Returns the PMU of the machine, with the counters that the driver has if it can be asked.
+pub(crate) fn of(machine: &Machine) -> Pmu {
+    let pmu = Pmu::from_cpuid(machine.cpuid());
+    if !machine.is_here() {
+        return pmu;
+    }
+    match Device::open() {
+        Ok(device) => pmu.with_counters_of(&device),
+        Err(_) => pmu,
+    }
+}
 
 /// What the vendors call such a PMU.
 pub(crate) fn architecture(capabilities: Capabilities) -> String {

@@ -18,8 +18,8 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
+use perfmon::Modes;
 use perfmon::spec::{self, EventSpec};
-use perfmon::{Modes, Pmu};
 
 use compared::{Baseline, Compared};
 use document::BenchDocument;
@@ -29,6 +29,7 @@ use crate::commands::info;
 use crate::events::modes;
 use crate::system::exit::{self, Usage};
 use crate::system::machine::Machine;
+use crate::system::pmu;
 use crate::system::screen::Screen;
 use crate::system::signals::Signals;
 use crate::system::stdio::{complain, require_output};
@@ -39,7 +40,7 @@ use crate::system::whole_file::WholeFile;
 pub(crate) fn bench(args: &Bench) -> Result<u8> {
     require_output()?;
     let machine = Machine::here();
-    let pmu = Pmu::from_cpuid(machine.cpuid());
+    let pmu = pmu::of(&machine);
     let events = if args.events.is_empty() {
         // None of them is asked for by its name: those that the CPU lacks are left out.
         let usual = DEFAULT.iter();

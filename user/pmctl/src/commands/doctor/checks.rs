@@ -153,16 +153,6 @@ fn module(facts: &CheckedFacts<'_>) -> Finding {
         if facts.pmu.capabilities().is_err() || refuted::is_refuted(facts) {
             return Finding::unknown("perfmon is not loaded: without a PMU it does not load");
         }
-        let version = facts
-            .pmu
-            .capabilities()
-            .map_or(0, |capabilities| capabilities.version);
-        // From version 6 on, perf uses registers that the kernel's reservation does not know.
-        let fix = if version >= 6 {
-            " unarbitrated=1`: perf and perfmon must not count at the same time then."
-        } else {
-            "`."
-        };
         let not_loaded = "perfmon is not loaded";
         let (found, load) = match kernels::running(facts.machine) {
             None => (not_loaded.to_owned(), "`insmod perfmon.ko".to_owned()),
@@ -174,7 +164,7 @@ fn module(facts: &CheckedFacts<'_>) -> Finding {
                 format!("{}, or `insmod perfmon.ko", install(&release)),
             ),
         };
-        Finding::bad(found).fix(format!("{load}{fix} If it fails, `dmesg | tail` says why."))
+        Finding::bad(found).fix(format!("{load}`. If it fails, `dmesg | tail` says why."))
     }))
 }
 
@@ -337,7 +327,14 @@ fn nmi_watchdog(facts: &CheckedFacts<'_>) -> Finding {
         // A kernel with CONFIG_HARDLOCKUP_DETECTOR_BUDDY has a watchdog that needs no counter.
         let trials = &facts.trials;
         if matches!(trials.counter, Trial::Did(_)) || trials.event.is_counted() {
-            return Finding::good("on, but it holds no counter");
+            let found = "on, but it holds no counter";
+            if trials.has_place_holder {
+                return Finding::note(format!(
+                    "{found}: if it was switched on while perfmon counted, it watches nothing"
+                ))
+                .fix("When perfmon does not count: `sysctl kernel.nmi_watchdog=0`, then `sysctl kernel.nmi_watchdog=1`.");
+            }
+            return Finding::good(found);
         }
         Finding::bad("on: it holds a counter, and with it all of them")
             .fix("`sysctl kernel.nmi_watchdog=0`; for good, boot with nmi_watchdog=0.")
@@ -354,6 +351,10 @@ fn perf_users(facts: &CheckedFacts<'_>) -> Finding {
     let busy = facts.cause() == Some(Cause::HardwareBusy);
     match (users.is_empty(), busy) {
         (true, false) => Finding::good("no perf event is open, as far as this user may see"),
+        (false, false) if facts.trials.has_place_holder => Finding::note(format!(
+            "perf events are open in {names}: while perfmon counts, those that count with the hardware wait, and say so \
+             (<not counted>); pinned ones are in error from then on"
+        )),
         (true, true) if has_other_owner(facts) => Finding::note(format!(
             "no perf event is open, but of the driver's counters {}",
             facts.trials.owners

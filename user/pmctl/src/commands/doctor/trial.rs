@@ -56,6 +56,8 @@ pub(super) struct Trials {
     pub(super) sampled: Trial,
     /// The buffers of a trace, as of `pmctl record --timebase`.
     pub(super) trace: Trial,
+    /// The driver keeps perf off the counters by events of perf's own, which displace others.
+    pub(super) has_place_holder: bool,
     /// The programs that had counters meanwhile.
     pub(super) owners: Owners,
 }
@@ -67,13 +69,18 @@ impl Trials {
             counter: Trial::NotTried,
             sampled: Trial::NotTried,
             trace: Trial::NotTried,
+            has_place_holder: false,
             owners: Owners::default(),
         }
     }
 
     /// Counts the instructions of a loop, twice, samples it, and allocates buffers.
     pub(super) fn run() -> Self {
-        let owners = Device::open().map(|device| device.owners());
+        let device = Device::open();
+        let has_place_holder = device
+            .as_ref()
+            .is_ok_and(|device| device.info().is_ok_and(|info| info.place_holder));
+        let owners = device.map(|device| device.owners());
         let event = event().into();
         let sampled = samples().into();
         let (counter, trace) = match Session::open() {
@@ -85,6 +92,7 @@ impl Trials {
             counter,
             sampled,
             trace,
+            has_place_holder,
             owners: owners.unwrap_or_default(),
         }
     }

@@ -19,6 +19,7 @@ use crate::args::List;
 use crate::events::decode;
 use crate::system::exit::{FAILURE, Usage};
 use crate::system::machine::Machine;
+use crate::system::pmu;
 use crate::system::stdio::complain;
 use crate::system::table::{Align, Table};
 use crate::system::text::{count, did_you_mean, wrap};
@@ -174,7 +175,7 @@ fn kind_and_glob(words: &[String]) -> Result<(ListKind, Option<&str>), Usage> {
 /// Returns the PMU of a model, or of the machine.
 pub(crate) fn pmu(model: Option<&str>, machine: &Machine) -> Result<Pmu, Usage> {
     let Some(name) = model else {
-        return Ok(Pmu::from_cpuid(machine.cpuid()));
+        return Ok(pmu::of(machine));
     };
     let model = spec::models::model(name).ok_or_else(|| unknown_model(name))?;
     Ok(Pmu::of_model(model))

@@ -7,6 +7,7 @@ use perfmon::Pmu;
 use crate::args::{CommonOptions, RecordTarget};
 use crate::system::child::Command;
 use crate::system::machine::Machine;
+use crate::system::pmu;
 
 /// The machine and the command of a recording.
 pub(super) struct Opening {
@@ -34,7 +35,7 @@ impl Opening {
             words => Some(Command::find(words)?.with(options.streams())),
         };
         Ok(Self {
-            pmu: Pmu::from_cpuid(machine.cpuid()),
+            pmu: pmu::of(&machine),
             online: numbers.collect::<Result<_, _>>()?,
             command,
         })

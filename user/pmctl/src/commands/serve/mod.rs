@@ -38,12 +38,13 @@ use crate::events::schedule;
 use crate::system::exit::{self, Usage};
 use crate::system::files::allow_many_files;
 use crate::system::machine::Machine;
+use crate::system::pmu;
 use crate::system::stdio::complain;
 
 /// Serves until it is ended by a signal, and returns the exit code.
 pub(crate) fn serve(args: &Serve) -> Result<u8> {
     let machine = Machine::here();
-    let pmu = Pmu::from_cpuid(machine.cpuid());
+    let pmu = pmu::of(&machine);
     let events = events(&args.events, &pmu)?;
     let cpus = cpus(args.cpu.as_ref(), &machine)?;
     // Before the counters: a second server takes none.

@@ -46,7 +46,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use perfmon::spec::EventSpec;
-use perfmon::{CounterId, Pmu, Session};
+use perfmon::{CounterId, Session};
 
 use input::RepeatedInput;
 use measure::{Begun, RunPlan};
@@ -64,6 +64,7 @@ use crate::events::values::{self, Unit};
 use crate::system::child::{CannotRun, Command, Ending};
 use crate::system::exit::{self, Failed};
 use crate::system::machine::Machine;
+use crate::system::pmu;
 use crate::system::signals::Signals;
 use crate::system::stdio::complain;
 
@@ -129,7 +130,7 @@ pub(crate) fn stat(args: &Stat) -> Result<u8> {
     }
     check::refuse_the_impossible(args)?;
     let machine = Machine::here();
-    let pmu = Pmu::from_cpuid(machine.cpuid());
+    let pmu = pmu::of(&machine);
     let (texts, values) = values::split(&args.events);
     let (texts, software) = software::split(&texts);
     let asks =
