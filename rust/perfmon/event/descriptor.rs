@@ -11,8 +11,12 @@ use super::{
 };
 use crate::{
     cpu::{irqs_off, timestamp, ThisCpu},
-    logic::read_format::{EventTimes, EventValue, ReadFormat, MAX_WORDS_OF_ONE},
+    logic::{
+        precise,
+        read_format::{EventTimes, EventValue, ReadFormat, MAX_WORDS_OF_ONE},
+    },
     ownership::wait_for_release,
+    pmu,
     ring::Ring,
     sys::{
         descriptor::{Area, Descriptor, Open, Poll, Room, Signals},
@@ -101,12 +105,19 @@ impl Descriptor for Event {
                 let number = uaccess::get::<u64>(arg)?;
                 let new = self.sampler.sampling.trigger.with(number)?;
                 new.check(max_sample_rate())?;
+                if self.sampler.sampling.precise {
+                    let capabilities = &pmu::common().capabilities;
+                    precise::check_period(number, self.config.select, capabilities)?;
+                }
                 self.sampler.set_period_or_frequency(number);
                 refresh(self);
             }
             command::REFRESH => {
                 if self.config.inherit || !self.sampler.is_sampled() {
                     return Err(EINVAL);
+                }
+                if self.sampler.sampling.precise {
+                    return Err(errno(bindings::EOPNOTSUPP));
                 }
                 self.sampler.alarm.allow(arg as u32);
                 self.state().set_enabled(true);
@@ -133,6 +144,10 @@ impl Descriptor for Event {
     }
 
     fn signal(&self, signals: Signals) -> Result {
+        if self.sampler.sampling.precise {
+            // Its samples come long after the overflows.
+            return Err(errno(bindings::EOPNOTSUPP));
+        }
         self.sampler.alarm.set();
         self.sampler.alarm.wait.signal(&signals)
     }

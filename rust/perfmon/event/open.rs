@@ -12,7 +12,7 @@ use super::{
     target::Target,
 };
 use crate::{
-    abi,
+    abi, cpu,
     logic::{
         event_attr::{InvalidAttr, PerfEventAttr},
         event_config::EventConfig,
@@ -21,15 +21,15 @@ use crate::{
         policy::{allow_kernel, allow_perf},
         Client,
     },
-    pmu,
+    pmu::{self, pebs::may_run_guests},
     sys::{
         descriptor::{Descriptor, Open, Reserved},
         error::errno,
-        uaccess,
+        ffi, uaccess,
     },
 };
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use kernel::prelude::*;
+use kernel::{error::to_result, prelude::*};
 
 /// The id of the last event that was opened.
 ///
@@ -72,6 +72,9 @@ pub(crate) fn open(_client: &Client, request: abi::perfmon_event_open) -> Result
     if config.sampling.has_recorded_calls() && matches!(target, Target::Cpu(_)) {
         return Err(InvalidAttr::Unsupported.into());
     }
+    if config.sampling.precise {
+        begin_precise(&target)?;
+    }
     let event = create(config, target, leader)?;
     if request.flags & flag::OUTPUT != 0 {
         if let Some(other) = &group {
@@ -82,6 +85,19 @@ pub(crate) fn open(_client: &Client, request: abi::perfmon_event_open) -> Result
         }
     }
     descriptor.install(event)
+}
+
+/// Prepares for an event whose samples the processor takes.
+///
+/// # Errors
+///
+/// EOPNOTSUPP on a CPU, where a sample may be of a task that has gone when it is read; and while KVM is in use. ENOMEM.
+fn begin_precise(target: &Target) -> Result {
+    if matches!(target, Target::Cpu(_)) || may_run_guests(cpu::pin().here()) {
+        return Err(InvalidAttr::Unsupported.into());
+    }
+    // SAFETY: The function has no preconditions.
+    to_result(unsafe { ffi::perfmon_pebs_alloc() })
 }
 
 /// Copies a `struct perf_event_attr` from a program.

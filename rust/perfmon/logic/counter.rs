@@ -111,6 +111,9 @@ impl CounterId {
         self.0 == Self::NONE.0
     }
 
+    /// The fixed-function counter of instructions.
+    pub const INSTRUCTIONS: Self = Self(Self::FIRST_FIXED);
+
     /// The first general counter, which every PMU has.
     pub const FIRST: Self = Self(0);
 

@@ -16,6 +16,7 @@ use super::event_attr::{
 use super::event_counters::EventCounters;
 use super::evtsel::EventSelect;
 use super::hardware_events::hardware_event;
+use super::precise;
 use super::sampling::Sampling;
 use super::sharing::Demand;
 
@@ -76,7 +77,10 @@ impl EventConfig {
             !attr.has(PerfEventAttr::EXCLUDE_USER),
             !attr.has(PerfEventAttr::EXCLUDE_KERNEL),
         );
-        let counters = EventCounters::new(select, capabilities, cpus)?;
+        let mut counters = EventCounters::new(select, capabilities, cpus)?;
+        if attr.has(PerfEventAttr::PRECISE_IP) {
+            counters = counters.only(precise::counters(attr, &sampling, select, capabilities)?)?;
+        }
         // INVARIANT: There is a counter in `EventCounters`.
         Ok(Self::with(attr, select, counters, sampling))
     }
@@ -84,6 +88,9 @@ impl EventConfig {
     /// Returns the config of [`PERF_COUNT_SW_DUMMY`]. It never happens, so a period has no effect, nor has what only
     /// concerns counters.
     fn dummy(attr: &PerfEventAttr) -> Result<Self, InvalidAttr> {
+        if attr.has(PerfEventAttr::PRECISE_IP) {
+            return Err(InvalidAttr::Unsupported);
+        }
         let never = PerfEventAttr {
             sample_period: 0,
             ..*attr
@@ -158,9 +165,11 @@ impl EventConfig {
     /// Returns what the event needs of `counter`.
     #[must_use]
     pub const fn demand_on(&self, counter: CounterId) -> Demand {
+        let is_sampled = self.sampling.trigger.is_sampled();
         Demand {
             select: self.select_on(counter),
-            is_sampled: self.sampling.trigger.is_sampled(),
+            is_sampled,
+            is_alone: is_sampled && (self.select.is_kernel() || self.sampling.precise),
         }
     }
 }
@@ -172,9 +181,8 @@ const fn is_dummy(attr: &PerfEventAttr) -> bool {
 
 /// Checks that the event counts in ways that this module has.
 const fn check_support(attr: &PerfEventAttr) -> Result<(), InvalidAttr> {
-    const REFUSED: u64 = PerfEventAttr::PRECISE_IP
-        // Count guests only. Event selects of AMD have a bit for it, those of Intel have none.
-        | PerfEventAttr::EXCLUDE_HOST
+    // Count guests only: event selects of AMD have a bit for it, those of Intel have none.
+    const REFUSED: u64 = PerfEventAttr::EXCLUDE_HOST
         | PerfEventAttr::AUX_OUTPUT
         | PerfEventAttr::SIGTRAP;
 

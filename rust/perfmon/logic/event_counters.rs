@@ -51,6 +51,22 @@ impl EventCounters {
         Ok(this)
     }
 
+    /// Returns those of them that are among `counters`.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidAttr::Unsupported`] if there is none.
+    pub fn only(self, counters: u64) -> Result<Self, InvalidAttr> {
+        let this = Self {
+            fixed: self.fixed.filter(|fixed| counters & fixed.bit() != 0),
+            general: self.general & counters,
+        };
+        if this.bits() == 0 {
+            return Err(InvalidAttr::Unsupported);
+        }
+        Ok(this)
+    }
+
     /// Returns the bits of all these counters.
     #[must_use]
     pub const fn bits(self) -> u64 {

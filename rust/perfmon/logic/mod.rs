@@ -10,6 +10,7 @@
 #![forbid(unsafe_code)]
 
 pub mod admission;
+pub mod anchor;
 pub mod branches;
 pub mod cache_events;
 pub mod config;
@@ -28,8 +29,10 @@ pub mod hardware_events;
 pub mod lbr;
 pub mod load_limit;
 pub mod mapping;
+pub mod pebs;
 pub mod plan;
 pub mod pmu;
+pub mod precise;
 pub mod publish;
 pub mod read_format;
 pub mod record;

@@ -87,13 +87,15 @@ pub trait RestoreValues {
 /// 21.2.2): bit 0 kernel, bit 1 user, bit 2 AnyThread, bit 3 interrupt.
 const FIXED_FIELD: u64 = 0xf;
 
+/// The interrupt bit of a field.
+const FIXED_INTERRUPT: u64 = 1 << 3;
+
 const fn fixed_field(select: EventSelect) -> u64 {
-    const INTERRUPT: u64 = 1 << 3;
     let modes = select.is_kernel() as u64 | (select.is_user() as u64) << 1;
     if modes == 0 {
         0
     } else {
-        modes | INTERRUPT
+        modes | FIXED_INTERRUPT
     }
 }
 
@@ -124,6 +126,20 @@ impl Registers {
                 let field = if run { fixed_field(select) } else { 0 };
                 Step::change(self.fixed_control, FIXED_FIELD << shift, field << shift)
             }
+        }
+    }
+
+    /// Returns the step that starts a counter of whose overflows the processor writes records: they raise no interrupt.
+    #[must_use]
+    pub const fn control_precise(&self, counter: CounterId, select: EventSelect) -> Step {
+        let step = self.control(counter, select, true);
+        let interrupt = match counter.kind() {
+            CounterKind::General(_) => EventSelect::INTERRUPT,
+            CounterKind::Fixed(n) => FIXED_INTERRUPT << (4 * n as u32),
+        };
+        Step {
+            value: step.value & !interrupt,
+            ..step
         }
     }
 
@@ -214,6 +230,7 @@ mod tests {
         arch_events: 0x7f,
         select_bits: EventSelect::COMMON_BITS,
         last_branch: true,
+        pebs: None,
         values: 0,
         server_memory_unit: false,
     };

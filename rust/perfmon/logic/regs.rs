@@ -15,6 +15,15 @@ impl Msr {
     /// `IA32_PERF_CAPABILITIES` (Intel SDM, volume 4).
     pub const PERF_CAPABILITIES: Self = Self(0x345);
 
+    /// `IA32_MISC_ENABLE` (Intel SDM, volume 4, table 2-2).
+    pub const MISC_ENABLE: Self = Self(0x1a0);
+    /// `IA32_DS_AREA`
+    pub const DS_AREA: Self = Self(0x600);
+    /// `IA32_PEBS_ENABLE`
+    pub const PEBS_ENABLE: Self = Self(0x3f1);
+    /// `MSR_PEBS_DATA_CFG`
+    pub const PEBS_DATA_CFG: Self = Self(0x3f2);
+
     /// `IA32_DEBUGCTL` (Intel SDM, volume 4, table 2-2).
     pub const DEBUGCTL: Self = Self(0x1d9);
     /// `MSR_LBR_SELECT` (Intel SDM, volume 4, table 2-39, as the other registers of branch records).

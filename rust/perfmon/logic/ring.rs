@@ -48,6 +48,23 @@ impl RingShape {
         })
     }
 
+    /// Returns how many records of `bytes` bytes, which is not 0, there is room for before `tail`.
+    #[inline]
+    #[must_use]
+    pub const fn fitting(self, head: u64, tail: u64, bytes: u64) -> u64 {
+        let room = if self.overwrite {
+            self.size
+        } else {
+            // One byte stays free, as in `place`.
+            let used = self.written(tail, head);
+            self.size.saturating_sub(used).saturating_sub(1)
+        };
+        match room.checked_div(bytes) {
+            Some(records) => records,
+            None => 0,
+        }
+    }
+
     /// Returns how many bytes were written between two heads.
     #[inline]
     #[must_use]
@@ -82,6 +99,28 @@ mod tests {
             RING.place(u64::MAX - 7, u64::MAX - 7, 16),
             at(u64::MAX - 7, 8)
         );
+    }
+
+    #[test]
+    fn as_many_records_fit_as_have_a_place() {
+        for (head, tail) in [
+            (0, 0),
+            (4000, 0),
+            (4072, 0),
+            (4095, 0),
+            (4096, 0),
+            (5000, 4990),
+            (0, 1),
+        ] {
+            let fitting = RING.fitting(head, tail, 24);
+            assert!(fitting == 0 || RING.place(head, tail, 24 * fitting).is_some());
+            assert_eq!(RING.place(head, tail, 24 * (fitting + 1)), None);
+        }
+        let overwrite = RingShape {
+            overwrite: true,
+            ..RING
+        };
+        assert_eq!(overwrite.fitting(4000, 0, 24), 170);
     }
 
     #[test]

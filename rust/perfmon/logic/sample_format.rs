@@ -99,6 +99,13 @@ impl SampleFormat {
         self.bits & parts != 0
     }
 
+    /// Returns whether samples have exactly these parts.
+    #[inline]
+    #[must_use]
+    pub const fn is(self, parts: u64) -> bool {
+        self.bits == parts
+    }
+
     /// Returns the words of a sample, its header's included, without those parts whose length varies.
     #[inline]
     #[must_use]

@@ -81,6 +81,8 @@ pub struct Sampling {
     pub user_stack: u32,
     /// The registers at the interrupt in samples.
     pub registers: u64,
+    /// The processor takes the samples, of the very instruction.
+    pub precise: bool,
     /// Records are written from the end of the ring to its beginning.
     pub backward: bool,
     /// A new name of a task is recorded.
@@ -191,6 +193,7 @@ impl Sampling {
             user_registers: attr.sample_regs_user,
             user_stack: attr.sample_stack_user,
             registers: attr.sample_regs_intr,
+            precise: samples && attr.has(PerfEventAttr::PRECISE_IP),
             backward: attr.has(PerfEventAttr::WRITE_BACKWARD),
             comm: attr.has(PerfEventAttr::COMM),
             task: attr.has(PerfEventAttr::TASK),

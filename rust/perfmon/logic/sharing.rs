@@ -4,7 +4,8 @@
 //! A counter that counts one event runs all the time, and its observers note its total where their windows begin and
 //! end. So events that count the same in the same modes share a counter, whatever they observe, and any number of them
 //! takes one. An event that is sampled has the counter overflow when its next sample is due: of those there is one at a
-//! time. It stops the counter for moments in the kernel, so what counts the kernel, too, does not share with it.
+//! time. It stops the counter for moments in the kernel, so if it counts the kernel, too, it is alone. So it is if the
+//! processor takes the samples: the counter begins anew with each.
 //!
 //! Events that never count at the same time on the same CPU may count different things with one counter: those of
 //! different tasks, and those of different CPUs.
@@ -27,6 +28,8 @@ pub struct Demand {
     pub select: EventSelect,
     /// Overflows are samples.
     pub is_sampled: bool,
+    /// Nothing else that counts at the same time on the same CPU may have the counter.
+    pub is_alone: bool,
 }
 
 impl TargetKind {
@@ -45,11 +48,9 @@ impl Demand {
     #[must_use]
     pub const fn agrees(self, other: Self) -> bool {
         self.select.stopped() == other.select.stopped()
-            && match (self.is_sampled, other.is_sampled) {
-                (true, true) => false,
-                (false, false) => true,
-                _ => !self.select.is_kernel(),
-            }
+            && !(self.is_sampled && other.is_sampled)
+            && !self.is_alone
+            && !other.is_alone
     }
 }
 
@@ -58,6 +59,7 @@ impl Demand {
 struct Number {
     all: u32,
     sampled: u32,
+    alone: u32,
 }
 
 /// The events that have a counter. There is one at least.
@@ -104,6 +106,7 @@ impl Users {
         let number = self.number_mut(kind);
         number.all += 1;
         number.sampled += u32::from(demand.is_sampled);
+        number.alone += u32::from(demand.is_alone);
         self.others += u32::from(self.select != demand.select);
     }
 
@@ -112,6 +115,7 @@ impl Users {
         let number = self.number_mut(kind);
         number.all -= 1;
         number.sampled -= u32::from(demand.is_sampled);
+        number.alone -= u32::from(demand.is_alone);
         self.others -= u32::from(self.select != demand.select);
     }
 
@@ -160,11 +164,10 @@ impl Users {
             // Those of its own kind count at other times, or elsewhere.
             return true;
         }
-        let is_one_sampled = demand.is_sampled || opposite.sampled != 0;
-        let are_two_sampled = demand.is_sampled && opposite.sampled != 0;
         self.all_select(demand.select)
-            && !are_two_sampled
-            && !(is_one_sampled && demand.select.is_kernel())
+            && !(demand.is_sampled && opposite.sampled != 0)
+            && !demand.is_alone
+            && opposite.alone == 0
     }
 }
 
@@ -198,6 +201,7 @@ mod tests {
                 demand: Demand {
                     select: EventSelect::new(number, 0).with_modes(true, bits >> 24 & 3 == 0),
                     is_sampled: bits >> 32 & 3 == 0,
+                    is_alone: bits >> 32 & 31 == 0,
                 },
             }
         }
@@ -279,6 +283,7 @@ mod tests {
         let demand = Demand {
             select: EventSelect::new(0xc0, 0).with_modes(true, true),
             is_sampled: false,
+            is_alone: false,
         };
         let mut users = Users::new(TargetKind::Task, demand);
         for _ in 0..100 {

@@ -90,10 +90,15 @@ fn read<'a>(
     let mut registers = Registers::NOTHING;
     if sampling.format.has(PERF_SAMPLE_READ) {
         let first = percpu.group(counter)?;
+        let pmu = here.pmu();
         // SAFETY: This is the overflow handler, the counter is armed, and the words are not used any more when the sample
         // has been written.
-        let counts = unsafe { percpu.counts_in_nmi(here, here.pmu(), first, sampling.read, now) };
-        registers.counts = counts?;
+        let counts = || unsafe { percpu.counts_in_nmi(here, pmu, first, sampling.read, now) };
+        registers.counts = if percpu.pebs.armed.get() == 0 {
+            counts()?
+        } else {
+            pmu.with_samples_taken_in_nmi(here, counts)??
+        };
     }
     if let Some(stack) = sampling.branches {
         // SAFETY: This is the overflow handler, and the branches are not used any more when the sample has been written.
@@ -174,9 +179,14 @@ pub(super) fn tick(here: ThisCpu<'_>, pmu: &Pmu) {
         // In this order: an event of kernel mode may be due at once, and in the midst of this even suspend samples anew.
         // The record must not come after that of the next suspension, nor a sample before it, and an overflow must not
         // find samples still suspended, which would load its counter as if none were wanted.
+        let precise = percpu.pebs.armed.get();
+        if precise != 0 {
+            // Those up to now are lost.
+            pmu.with_samples_taken(here, || ());
+        }
         record_throttling(here, false);
         samplers.suspended.set(0);
-        for counter in each(samplers.counters.get()) {
+        for counter in each(samplers.counters.get() & !precise) {
             resume(here, pmu, counter);
         }
     }

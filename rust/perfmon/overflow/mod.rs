@@ -6,6 +6,7 @@
 
 mod event_sample;
 pub(crate) mod nmi;
+mod pebs;
 mod serve;
 mod suspend;
 mod trace_sample;

@@ -4,11 +4,11 @@
 //! The usual NMI walks through [`handle_pmi`] and [`handle_overflows`] alone, inlined into each other. Everything
 //! rare is behind one word ([`PerCpu::slow_path`](crate::percpu::PerCpu::slow_path)), in [`finish_slow`].
 
-use super::{event_sample, suspend::suspend, trace_sample::TraceSample};
+use super::{event_sample, pebs, suspend::suspend, trace_sample::TraceSample};
 use crate::{
     cpu::{msr, timestamp, Regs, ThisCpu},
     logic::{counter::each, pmu::Pmu, regs::GlobalMsrs, throttle::is_soon},
-    percpu::{SLOW_BRANCHES, SLOW_KERNEL, SLOW_PAGES},
+    percpu::{SLOW_BRANCHES, SLOW_KERNEL, SLOW_PAGES, SLOW_PEBS},
     pmu::{lbr, Lvtpc},
     sys::time::jiffies,
 };
@@ -107,12 +107,15 @@ fn charge(here: ThisCpu<'_>, pmu: &Pmu, begin: u64) {
 /// Does what is rarely needed after overflows have been served.
 #[cold]
 #[inline(never)]
-fn finish_slow(here: ThisCpu<'_>, pmu: &Pmu, regs: Regs<'_>, begin: u64, served: u32) -> u32 {
+fn finish_slow(here: ThisCpu<'_>, pmu: &Pmu, regs: Regs<'_>, begin: u64, mut served: u32) -> u32 {
     let percpu = here.percpu();
     if percpu.slow_path.get() & SLOW_BRANCHES != 0 {
         lbr::unfreeze(here, pmu);
     }
     let mut drained = drain_overflows(here, pmu, regs);
+    if percpu.slow_path.get() & SLOW_PEBS != 0 {
+        served += pebs::serve(here, pmu);
+    }
     // On Intel, delivering a PMI masks LVTPC (SDM volume 3A, section 12.5.1). On AMD, KVM may have left it masked.
     Lvtpc::NMI.write(here);
     // Counters of user mode can't overflow in here.

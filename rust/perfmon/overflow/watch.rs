@@ -26,8 +26,11 @@ impl timer::Tick for Watch {
         end_suspension(here, pmu);
         event_sample::tick(here, pmu);
         values::refresh(here);
+        if percpu.pebs.armed.get() != 0 {
+            pmu.yield_to_guests(here);
+        }
         let active = percpu.active_mask.get();
-        if active == 0 {
+        if percpu.running() == 0 {
             let next = NonZeroU64::new(values::slow_period(percpu));
             percpu
                 .watch

@@ -130,7 +130,7 @@ impl PerCpu {
             let value = self.value(counter);
             let total = if member.is_open.get() == 0 {
                 0
-            } else if self.active_mask.get() & counter.bit() == 0 {
+            } else if self.running() & counter.bit() == 0 {
                 // It stands still, and may be about to be loaded.
                 value.total()
             } else {

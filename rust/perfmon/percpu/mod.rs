@@ -7,6 +7,7 @@
 mod budget;
 pub(crate) mod buffer;
 mod counts;
+mod pebs;
 mod pending;
 mod places;
 mod sampled;
@@ -23,6 +24,7 @@ mod word;
 pub(crate) use self::{
     budget::Budget,
     counts::{Base, SampledCounts},
+    pebs::PebsState,
     pending::PendingPmi,
     places::{Place, PlaceCell, Places, PLACES},
     sampled::{Due, SampledCounter, REFUSED, WRITTEN},
@@ -109,6 +111,8 @@ pub(crate) struct PerCpu {
     pub(crate) pages: ActivePages,
     /// The events that are sampled here now.
     pub(crate) samplers: ActiveSamplers,
+    /// The samples that the processor takes here.
+    pub(crate) pebs: PebsState,
     /// The counts that their samples show.
     counts: SampledCounts,
     /// The branch records, and how they are used.
@@ -127,8 +131,10 @@ pub(crate) const SLOW_BRANCHES: u64 = 1 << 63;
 pub(crate) const SLOW_PAGES: u64 = 1 << 62;
 /// [`PerCpu::slow_path`]: the vendor's PMU has work after each overflow.
 pub(crate) const SLOW_VENDOR: u64 = 1 << 61;
+/// [`PerCpu::slow_path`]: the processor takes samples, and interrupts when its buffer is full.
+pub(crate) const SLOW_PEBS: u64 = 1 << 60;
 /// [`PerCpu::slow_path`]: counters that count in kernel mode.
-pub(crate) const SLOW_KERNEL: u64 = !(SLOW_BRANCHES | SLOW_PAGES | SLOW_VENDOR);
+pub(crate) const SLOW_KERNEL: u64 = !(SLOW_BRANCHES | SLOW_PAGES | SLOW_VENDOR | SLOW_PEBS);
 
 /// The data of one counter, in two cache lines of its own, since the overflow handler needs all of them.
 #[repr(align(128))]

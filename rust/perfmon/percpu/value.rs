@@ -195,6 +195,31 @@ impl CounterValue {
         self.offset.set(offset(raw, total));
     }
 
+    /// Notes that the counter has overflowed `times`, and that the processor has loaded it for `period` events each time.
+    /// Nothing else changes the value meanwhile.
+    pub(crate) fn reloaded(&self, times: u64, period: u64) {
+        // It was loaded so that it was 0 at the first overflow.
+        let at_first = self
+            .mask
+            .get()
+            .wrapping_add(1)
+            .wrapping_sub(self.offset.get());
+        let others = times.wrapping_sub(1).wrapping_mul(period);
+        let total = at_first.wrapping_add(others);
+        self.period.set(period);
+        self.total.set(total);
+        self.offset.set(offset(self.width().load_value(), total));
+    }
+
+    /// Returns what the processor is to load the counter with for `events` up to its overflow.
+    pub(crate) fn load_value(&self, events: u64) -> u64 {
+        Width {
+            mask: self.mask.get(),
+            period: events,
+        }
+        .load_value()
+    }
+
     /// Returns the events from loading the counter to its overflow.
     pub(crate) fn period(&self) -> u64 {
         self.period.get()

@@ -71,6 +71,7 @@ impl Pmu {
             percpu.samplers.suspended.set(0);
             values::watch(here);
         }
+        self.end_pebs(here);
         self.vendor.await_late_pmi(percpu);
         self.restore_extensions(here);
         percpu.has_place_holder.set(0);

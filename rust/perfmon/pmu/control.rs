@@ -16,7 +16,8 @@ use kernel::{bindings, time::NSEC_PER_MSEC};
 
 /// [`SKID`] in ticks (jiffies), rounded up: known when the module is built, unlike the result of the function
 /// `msecs_to_jiffies()`.
-const SKID_TICKS: u64 = (SKID as u64 * NSEC_PER_MSEC as u64).div_ceil(bindings::TICK_NSEC as u64);
+pub(super) const SKID_TICKS: u64 =
+    (SKID as u64 * NSEC_PER_MSEC as u64).div_ceil(bindings::TICK_NSEC as u64);
 
 impl Pmu {
     /// Starts a counter.
@@ -35,7 +36,13 @@ impl Pmu {
         self.rmw_shared(here, || {
             msr::change(here, &self.registers.control(counter, select, true));
         });
-        if percpu.watch.running.get() != TICKING {
+        self.watch_counters(here);
+    }
+
+    /// Makes the timer watch the CPU, as counters are active.
+    #[inline(always)]
+    pub(super) fn watch_counters(&self, here: ThisCpu<'_>) {
+        if here.percpu().watch.running.get() != TICKING {
             self.start_watching(here);
         }
     }

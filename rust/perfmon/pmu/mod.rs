@@ -12,6 +12,7 @@ mod extensions;
 mod intel;
 pub(crate) mod lbr;
 mod lvtpc;
+pub(crate) mod pebs;
 mod program;
 mod repair;
 mod share;
@@ -99,6 +100,7 @@ pub(crate) fn probe(here: ThisCpu<'_>) -> Result<Capabilities, NoPmu> {
         0
     };
     let mut found = processor.capabilities(perf_capabilities)?;
+    found.pebs = pebs::probe(here, &found);
     found.values = values::probe(here, &found, !has_common());
     Ok(found)
 }

@@ -17,7 +17,7 @@ impl Pmu {
     /// handler, since a PMI masks LVTPC.
     pub(crate) fn repair(&self, here: ThisCpu<'_>) {
         let percpu = here.percpu();
-        let active = percpu.active_mask.get();
+        let active = percpu.running();
         if active == 0 {
             return;
         }

@@ -4,6 +4,7 @@
 //! A [`Ring`] is the memory; a [`Sampler`] is an event that writes there. [`crate::event`] makes both.
 
 mod alarm;
+mod precise;
 mod records;
 mod registers;
 mod sample;
@@ -12,6 +13,7 @@ mod stack;
 mod state;
 
 pub(crate) use self::{
+    precise::PreciseSamples,
     records::Change,
     sample::{Interrupt, Registers, CHAIN_WORDS},
     sampler::Sampler,
@@ -225,6 +227,13 @@ impl Ring {
     /// is lost.
     #[inline(always)]
     fn begin(&self, words: usize) -> Option<Record<'_>> {
+        self.begin_many(words, 1).map(|(record, _)| record)
+    }
+
+    /// Begins as many records of so many words as there is room for, up to `most`, as if they were one. Returns their
+    /// number, too.
+    #[inline(always)]
+    fn begin_many(&self, words: usize, most: u64) -> Option<(Record<'_>, u64)> {
         // Before anything that `end` publishes: the page may have another ring.
         if self.paused.load(Relaxed) != 0 {
             return None;
@@ -233,9 +242,15 @@ impl Ring {
         compiler_fence(SeqCst);
         let bytes = words.wrapping_mul(size_of::<u64>()) as u64;
         let tail = self.tail();
-        let place = loop {
+        let (place, count) = loop {
             let head = self.head.get();
-            let Some(place) = self.shape.place(head, tail, bytes) else {
+            let count = if most == 1 {
+                1
+            } else {
+                self.shape.fitting(head, tail, bytes).min(most)
+            };
+            let place = self.shape.place(head, tail, bytes.wrapping_mul(count));
+            let Some(place) = place.filter(|_| count != 0) else {
                 self.end();
                 self.wake_if_full();
                 return None;
@@ -245,15 +260,16 @@ impl Ring {
                 .0
                 .compare_exchange(head, place.head, Relaxed, Relaxed);
             if head.is_ok() {
-                break place;
+                break (place, count);
             }
         };
-        Some(Record {
+        let record = Record {
             ring: self,
             data: self.data,
             mask: self.shape.size.wrapping_sub(1),
             at: place.start,
-        })
+        };
+        Some((record, count))
     }
 
     /// Ends a record: the outermost publishes all.
@@ -391,6 +407,24 @@ impl Record<'_> {
         }
         self.at = self.at.wrapping_add(bytes);
         written
+    }
+
+    /// Returns how many words there are up to the end of the ring.
+    #[inline(always)]
+    fn room(&self) -> usize {
+        let offset = self.at & self.mask;
+        self.mask.wrapping_add(1).wrapping_sub(offset) as usize / size_of::<u64>()
+    }
+
+    /// Leaves the next words, which are not more than [`Self::room`], to `copy`: it gets their address.
+    #[inline(always)]
+    fn fill_words(&mut self, words: usize, copy: impl FnOnce(*mut u64)) {
+        let offset = self.at & self.mask;
+        // SAFETY: By the ring's invariant the offset is within its data.
+        copy(unsafe { self.data.byte_add(offset as usize) }.as_ptr());
+        self.at = self
+            .at
+            .wrapping_add(words.wrapping_mul(size_of::<u64>()) as u64);
     }
 
     /// Ends the record. `is_sample` counts for [`Wakeup::Samples`].

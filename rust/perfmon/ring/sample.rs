@@ -19,12 +19,12 @@ use core::ptr;
 use kernel::bindings::{self, pt_regs};
 
 /// `PERF_RECORD_SAMPLE`
-const SAMPLE: u32 = 9;
+pub(super) const SAMPLE: u32 = 9;
 
 /// `PERF_RECORD_MISC_*`
-mod misc {
-    pub(super) const KERNEL: u16 = 1;
-    pub(super) const USER: u16 = 2;
+pub(super) mod misc {
+    pub(in crate::ring) const KERNEL: u16 = 1;
+    pub(in crate::ring) const USER: u16 = 2;
 }
 
 /// Marks in a call chain: `enum perf_callchain_context`.

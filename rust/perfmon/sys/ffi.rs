@@ -96,6 +96,16 @@ unsafe extern "C" {
     pub fn perfmon_irqs_off() -> *mut ::kernel::ffi::c_void;
     #[doc = " Ends perfmon_irqs_off()."]
     pub fn perfmon_irqs_on();
+    #[doc = " Returns whether CPUs have a DS area that is mapped whatever runs."]
+    pub fn perfmon_pebs_has_area() -> bool;
+    #[doc = " Returns whether this CPU may run guests of KVM."]
+    pub fn perfmon_vmx_is_on() -> bool;
+    #[doc = " Allocates the buffers of all CPUs, unless they are there. -ENOMEM."]
+    pub fn perfmon_pebs_alloc() -> ::kernel::ffi::c_int;
+    #[doc = " Returns this CPU's DS area, and from where to where its buffer is."]
+    pub fn perfmon_pebs_begin(start: *mut u64, end: *mut u64) -> u64;
+    #[doc = " Clears what the processor has written for programs to see."]
+    pub fn perfmon_pebs_end();
     #[doc = " Reads an MSR that may be missing: -EIO then."]
     pub fn perfmon_rdmsr_safe(msr: u32, value: *mut u64) -> ::kernel::ffi::c_int;
     #[doc = " Returns whether two online CPUs are of the same core."]

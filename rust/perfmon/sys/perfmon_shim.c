@@ -27,6 +27,7 @@
 #include <asm/nmi.h>
 #include <asm/processor.h>
 
+#include "pebs.h"
 #include "perfmon_shim.h"
 
 /* cpu/msr.rs names them by number: Rust has no binding for the macros. */
@@ -44,6 +45,7 @@ int perfmon_percpu_alloc(size_t size, size_t align)
 void perfmon_percpu_free(void)
 {
 	free_percpu(areas);
+	perfmon_pebs_free();
 }
 
 void *perfmon_percpu_of(unsigned int cpu)

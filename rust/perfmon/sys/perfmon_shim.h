@@ -47,6 +47,17 @@ void *perfmon_irqs_off(void);
 /* Ends perfmon_irqs_off(). */
 void perfmon_irqs_on(void);
 
+/* Returns whether CPUs have a DS area that is mapped whatever runs. */
+bool perfmon_pebs_has_area(void);
+/* Returns whether this CPU may run guests of KVM. */
+bool perfmon_vmx_is_on(void);
+/* Allocates the buffers of all CPUs, unless they are there. -ENOMEM. */
+int perfmon_pebs_alloc(void);
+/* Returns this CPU's DS area, and from where to where its buffer is. */
+u64 perfmon_pebs_begin(u64 *start, u64 *end);
+/* Clears what the processor has written for programs to see. */
+void perfmon_pebs_end(void);
+
 /* Reads an MSR that may be missing: -EIO then. */
 int perfmon_rdmsr_safe(u32 msr, u64 *value);
 

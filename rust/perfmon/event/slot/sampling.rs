@@ -6,7 +6,7 @@ use crate::{
     cpu::ThisCpu,
     logic::event_attr::PERF_SAMPLE_READ,
     percpu::{Armed, PerCpu},
-    pmu::lbr,
+    pmu::{lbr, pebs::may_run_guests},
 };
 use kernel::bindings;
 
@@ -63,10 +63,11 @@ fn note_counts(here: ThisCpu<'_>, slots: &Slots) {
 pub(super) fn close(readings: &mut Readings, here: ThisCpu<'_>, slots: &mut Slots) {
     call_stack::save(here, slots);
     for slot in slots.iter_mut().filter(|slot| slot.is_open()) {
-        if slot.is_sampled() {
-            slot.disarm(here, readings.now());
-        }
+        let stands = slot.is_sampled() && slot.disarm(here, readings.now());
         let total = readings.close_window(here, slot);
+        if stands {
+            here.pmu().start(here, slot.counter());
+        }
         if slot.is_sampled() {
             slot.update_left(here.percpu(), total);
         }
@@ -112,12 +113,26 @@ impl Slot {
         // SAFETY: The sampler lives as long as the event, whose window is closed before, with `disarm`.
         let state = unsafe { percpu.arm(counter, sampler, task, armed, min_load) };
         let left = (left as i64).max(0) as u64;
-        value.load(here, pmu.msrs(counter).write, state.load_for(left), total);
+        if sampler.sampling.precise && !may_run_guests(here) {
+            return pmu.start_precise(here, counter, left, period);
+        }
+        let load = if sampler.sampling.precise {
+            // Samples are missing.
+            event.mark_broken();
+            state.max_load.get()
+        } else {
+            state.load_for(left)
+        };
+        value.load(here, pmu.msrs(counter).write, load, total);
         pmu.start(here, counter);
     }
 
-    /// Ends [`Self::arm`]; [`Self::update_left`] follows.
-    fn disarm(&mut self, here: ThisCpu<'_>, now: u64) {
+    /// Ends [`Self::arm`]; [`Self::update_left`] follows. Returns whether the counter stands still, and has to be started.
+    fn disarm(&mut self, here: ThisCpu<'_>, now: u64) -> bool {
+        let is_precise = here.percpu().pebs.armed.get() & self.counter().bit() != 0;
+        if is_precise {
+            here.pmu().stop_precise(here, self.counter());
+        }
         let armed = here.percpu().disarm(self.counter());
         if self.event().sampler.sampling.branches.is_some() {
             lbr::stop(here, here.pmu());
@@ -125,6 +140,7 @@ impl Slot {
         self.phase.period = armed.period;
         self.phase.left = armed.due;
         self.phase.elapsed = now.wrapping_sub(armed.time);
+        is_precise
     }
 
     /// Notes what is left to the next sample when the window closes at this total of the counter.

@@ -249,7 +249,14 @@ impl EventCount {
         if slot.open {
             if !slot.counter.is_none() {
                 let percpu = here.percpu();
-                let total = percpu.value(slot.counter).read(here, slot.msr).ok()?;
+                let value = percpu.value(slot.counter);
+                let read = || value.read(here, slot.msr);
+                let total = if percpu.pebs.armed.get() & slot.counter.bit() == 0 {
+                    read()
+                } else {
+                    here.pmu().with_samples_taken(here, read)
+                };
+                let total = total.ok()?;
                 if pmu::may_be_tampered(here) && pmu::tampered(here) & slot.counter.bit() != 0 {
                     return None;
                 }

@@ -28,7 +28,9 @@ fn inactive(event: &Event, capabilities: u64) -> PageState {
 
 /// Returns whether a program may compute the count with RDPMC.
 fn is_readable(event: &Event) -> bool {
-    event.mapped.mappings.are_own(&event.target) && !event.is_broken()
+    // With each sample that the processor takes, the counter begins anew.
+    let stays = !event.sampler.sampling.precise;
+    stays && event.mapped.mappings.are_own(&event.target) && !event.is_broken()
 }
 
 /// Returns what `capabilities` of the page says.

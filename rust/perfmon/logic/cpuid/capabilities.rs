@@ -3,6 +3,7 @@
 
 use super::super::counter::MAX_GENERAL;
 use super::super::evtsel::EventSelect;
+use super::super::pebs::PebsFormat;
 use super::Microarchitecture;
 
 /// The register layout of a PMU.
@@ -73,6 +74,8 @@ pub struct Capabilities {
     pub select_bits: u64,
     /// Branches are recorded, in the stack of 32 that [`lbr`](super::super::lbr) describes.
     pub last_branch: bool,
+    /// The format of the samples that the processor takes itself.
+    pub pebs: Option<PebsFormat>,
     /// Values, as a set ([`ValueId::bit`](super::super::values::ValueId::bit)).
     pub values: u16,
     /// The energy of the memory has a unit of its own ([`values`](super::super::values)).
@@ -94,6 +97,7 @@ impl Capabilities {
         arch_events: 0,
         select_bits: EventSelect::COMMON_BITS,
         last_branch: false,
+        pebs: None,
         values: 0,
         server_memory_unit: false,
     };
@@ -117,6 +121,7 @@ impl Capabilities {
             arch_events: self.arch_events & other.arch_events,
             select_bits: self.select_bits & other.select_bits,
             last_branch: self.last_branch && other.last_branch,
+            pebs: self.pebs.filter(|_| self.pebs == other.pebs),
             values: self.values & other.values,
             server_memory_unit: self.server_memory_unit && other.server_memory_unit,
         }
@@ -180,6 +185,7 @@ mod tests {
             arch_events: 0xff,
             select_bits: EventSelect::COMMON_BITS | EventSelect::UNIT_MASK_2,
             last_branch: true,
+            pebs: None,
             values: 0x3ff,
             server_memory_unit: true,
         };

@@ -4,6 +4,7 @@
 use super::super::counter::{MAX_FIXED, MAX_GENERAL};
 use super::super::evtsel::EventSelect;
 use super::super::lbr;
+use super::super::pebs::PebsFormat;
 use super::{Architecture, Capabilities, Leaf, NoPmu, Processor};
 
 impl Processor {
@@ -78,6 +79,7 @@ impl Processor {
             arch_events,
             select_bits: EventSelect::COMMON_BITS | self.extended_select_bits(),
             last_branch: version >= 2 && perf_capabilities & LBR_FORMAT == lbr::FORMAT_INFO,
+            pebs: PebsFormat::detect(perf_capabilities).filter(|_| self.has_debug_store()),
             values: self.values(),
             server_memory_unit: self.has_server_memory_unit(),
         })
@@ -107,6 +109,14 @@ impl Processor {
             bits |= EventSelect::EQUAL;
         }
         bits
+    }
+
+    /// Returns whether the DS area is there, with addresses of 64 bits.
+    const fn has_debug_store(&self) -> bool {
+        const DS: u32 = 1 << 21;
+        const DTES64: u32 = 1 << 2;
+
+        self.version.edx & DS != 0 && self.version.ecx & DTES64 != 0
     }
 
     /// AMD APM, volume 2, section 13.2, and volume 3, appendix E.
@@ -141,6 +151,7 @@ impl Processor {
             arch_events: Self::AMD_EVENTS,
             select_bits: EventSelect::COMMON_BITS | EventSelect::EVENT_HIGH,
             last_branch: false,
+            pebs: None,
             values: self.values(),
             server_memory_unit: false,
         })

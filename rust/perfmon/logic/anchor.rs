@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
+//! The time of a clock at an earlier moment that is known by the time-stamp counter.
+
+/// What a clock showed when the time-stamp counter had a value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Anchor {
+    tsc: u64,
+    ns: u64,
+    /// The length of a cycle, in 2^-32 nanoseconds.
+    cycle: u64,
+}
+
+impl Anchor {
+    /// Returns that the clock showed `ns` when the counter, of so many kHz, was `tsc`.
+    #[must_use]
+    pub const fn new(tsc: u64, ns: u64, khz: u32) -> Self {
+        let cycle = match (1_000_000_u64 << 32).checked_div(khz as u64) {
+            Some(cycle) => cycle,
+            None => 0,
+        };
+        Self { tsc, ns, cycle }
+    }
+
+    /// Returns what the clock showed when the counter was `tsc`, which is earlier.
+    #[inline(always)]
+    #[must_use]
+    #[allow(clippy::cast_possible_truncation, reason = "a clock of 64 bits")]
+    pub const fn at(&self, tsc: u64) -> u64 {
+        let cycles = self.tsc.wrapping_sub(tsc) as u128;
+        let ago = (cycles * self.cycle as u128) >> 32;
+        self.ns.wrapping_sub(ago as u64)
+    }
+}
+
+#[cfg(any(test, CONFIG_KUNIT = "y"))]
+#[cfg_attr(CONFIG_KUNIT = "y", kernel::macros::kunit_tests(perfmon_anchor))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cycles_become_nanoseconds() {
+        let anchor = Anchor::new(5_000_000_000, 77_000_000_000, 2_500_000);
+        assert_eq!(anchor.at(5_000_000_000), 77_000_000_000);
+        // 2.5 cycles are a nanosecond; a rounding error of less than one stays.
+        let second = 77_000_000_000 - anchor.at(2_500_000_000);
+        assert!((999_999_999..=1_000_000_000).contains(&second));
+    }
+
+    #[test]
+    fn the_counter_may_wrap() {
+        let anchor = Anchor::new(10, 1_000, 1_000_000);
+        assert_eq!(anchor.at(0_u64.wrapping_sub(90)), 900);
+    }
+
+    #[test]
+    fn without_a_frequency_time_stands_still() {
+        assert_eq!(Anchor::new(10, 1_000, 0).at(3), 1_000);
+    }
+}

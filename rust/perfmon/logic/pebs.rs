@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
+//! The samples that Intel's processors take themselves (PEBS, processor event-based sampling): when a counter overflows,
+//! the processor writes a record of the very instruction into a buffer, and loads the counter anew. One interrupt comes
+//! when the buffer is filled up to a threshold.
+//!
+//! Intel SDM, volume 3B, section 21.4.9 and, for the formats, table 21-84 and section 21.9.
+
+use super::counter::{CounterId, CounterKind, MAX_GENERAL};
+
+/// The format of records.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PebsFormat {
+    /// Skylake and its successors: [`FullRecord`].
+    Three,
+    /// Ice Lake and Tremont: [`BasicRecord`], as nothing more is asked for.
+    Four,
+}
+
+/// A record of one instruction.
+pub trait PebsRecord {
+    /// Returns the address of the instruction.
+    fn ip(&self) -> u64;
+    /// Returns the bits of the counters that have overflowed with it.
+    fn counters(&self) -> u64;
+    /// Returns the time-stamp counter.
+    fn tsc(&self) -> u64;
+}
+
+/// Returns the word at an offset in bytes.
+const fn word(offset: usize) -> usize {
+    offset / size_of::<u64>()
+}
+
+/// A record of format 3, with all registers.
+#[repr(transparent)]
+#[derive(Clone, Copy)]
+pub struct FullRecord([u64; 25]);
+
+impl PebsRecord for FullRecord {
+    #[inline(always)]
+    fn ip(&self) -> u64 {
+        self.0[word(0xb0)]
+    }
+
+    #[inline(always)]
+    fn counters(&self) -> u64 {
+        self.0[word(0x90)]
+    }
+
+    #[inline(always)]
+    fn tsc(&self) -> u64 {
+        self.0[word(0xc0)]
+    }
+}
+
+/// A record of format 4 with its basic group alone.
+#[repr(transparent)]
+#[derive(Clone, Copy)]
+pub struct BasicRecord([u64; 4]);
+
+impl PebsRecord for BasicRecord {
+    #[inline(always)]
+    fn ip(&self) -> u64 {
+        self.0[word(0x08)]
+    }
+
+    #[inline(always)]
+    fn counters(&self) -> u64 {
+        self.0[word(0x10)]
+    }
+
+    #[inline(always)]
+    fn tsc(&self) -> u64 {
+        self.0[word(0x18)]
+    }
+}
+
+impl PebsFormat {
+    /// Returns the format of a processor with this `IA32_PERF_CAPABILITIES`, if it is one of these.
+    ///
+    /// Records before format 3 have no time. From format 5 on, the DS area has the values of fixed-function counters
+    /// elsewhere.
+    #[must_use]
+    pub const fn detect(perf_capabilities: u64) -> Option<Self> {
+        /// `PEBS_BASELINE`: all counters, and records with no more than what is asked for.
+        const BASELINE: u64 = 1 << 14;
+
+        match perf_capabilities >> 8 & 0xf {
+            3 => Some(Self::Three),
+            4 if perf_capabilities & BASELINE != 0 => Some(Self::Four),
+            _ => None,
+        }
+    }
+
+    /// Returns the bytes of a record.
+    #[must_use]
+    pub const fn record_size(self) -> u64 {
+        let size = match self {
+            Self::Three => size_of::<FullRecord>(),
+            Self::Four => size_of::<BasicRecord>(),
+        };
+        size as u64
+    }
+
+    /// Returns the bits of the counters that can have such records, as far as they exist.
+    #[must_use]
+    pub const fn counters(self) -> u64 {
+        match self {
+            Self::Three => 0b1111,
+            Self::Four => 0xff | 0xf << MAX_GENERAL,
+        }
+    }
+
+    /// Returns whether `MSR_PEBS_DATA_CFG` says what records have.
+    #[must_use]
+    pub const fn is_adaptive(self) -> bool {
+        matches!(self, Self::Four)
+    }
+}
+
+/// A word of the DS area, by its offset: the structure in memory that tells the processor where the buffer is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DsWord(u16);
+
+impl DsWord {
+    /// The beginning of the buffer.
+    pub const BASE: Self = Self(0x20);
+    /// Where the next record goes.
+    pub const INDEX: Self = Self(0x28);
+    /// The end of the buffer.
+    pub const MAXIMUM: Self = Self(0x30);
+    /// Where the index causes an interrupt.
+    pub const THRESHOLD: Self = Self(0x38);
+
+    /// Returns the word with the value that a counter is loaded with.
+    #[must_use]
+    pub const fn reset(counter: CounterId) -> Self {
+        let n = match counter.kind() {
+            CounterKind::General(n) => n,
+            // Behind those of the general counters.
+            CounterKind::Fixed(n) => RESET_GENERAL + n,
+        };
+        Self(0x40 + 8 * n as u16)
+    }
+
+    /// Returns the offset in bytes.
+    #[inline]
+    #[must_use]
+    pub const fn offset(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// The general counters that the DS area has room for.
+const RESET_GENERAL: u8 = 8;
+const _: () = assert!(MAX_GENERAL >= RESET_GENERAL as usize);
+
+/// The buffer for records: its addresses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PebsBuffer {
+    /// The first record.
+    pub start: u64,
+    /// Behind the last record.
+    pub maximum: u64,
+    /// Where it is full enough for an interrupt: some records may still come before that arrives.
+    pub threshold: u64,
+}
+
+impl PebsBuffer {
+    /// Returns the buffer between two addresses, for records of so many bytes.
+    #[must_use]
+    pub const fn new(start: u64, end: u64, record_size: u64) -> Self {
+        let records = match end.saturating_sub(start).checked_div(record_size) {
+            Some(records) => records,
+            None => 0,
+        };
+        let reserve = 2 + records / 64;
+        let reserve = if reserve < records { reserve } else { records };
+        Self {
+            start,
+            maximum: start + records * record_size,
+            threshold: start + (records - reserve) * record_size,
+        }
+    }
+}
+
+#[cfg(any(test, CONFIG_KUNIT = "y"))]
+#[cfg_attr(CONFIG_KUNIT = "y", kernel::macros::kunit_tests(perfmon_pebs))]
+mod tests {
+    use super::*;
+
+    fn words<const N: usize>() -> [u64; N] {
+        core::array::from_fn(|n| 8 * n as u64)
+    }
+
+    #[test]
+    fn parts_of_records_are_where_the_manual_has_them() {
+        let full = FullRecord(words());
+        assert_eq!([full.counters(), full.ip(), full.tsc()], [0x90, 0xb0, 0xc0]);
+        assert_eq!(PebsFormat::Three.record_size(), 200);
+        let basic = BasicRecord(words());
+        assert_eq!(
+            [basic.ip(), basic.counters(), basic.tsc()],
+            [0x08, 0x10, 0x18]
+        );
+        assert_eq!(PebsFormat::Four.record_size(), 32);
+    }
+
+    #[test]
+    fn formats_are_those_with_a_time() {
+        const BASELINE: u64 = 1 << 14;
+
+        assert_eq!(PebsFormat::detect(0x3c5), Some(PebsFormat::Three));
+        assert_eq!(PebsFormat::detect(BASELINE | 0x4c5), Some(PebsFormat::Four));
+        for other in [
+            0,
+            0x1c5,
+            0x2c5,
+            0x4c5,
+            BASELINE | 0x5c5,
+            BASELINE | 0x6c5,
+            0xfc5,
+        ] {
+            assert_eq!(PebsFormat::detect(other), None);
+        }
+    }
+
+    #[test]
+    fn counters_have_their_words_in_the_ds_area() {
+        let general = CounterId::general(3).map(DsWord::reset);
+        assert_eq!(general, Some(DsWord(0x58)));
+        let fixed = CounterId::fixed(2).map(DsWord::reset);
+        assert_eq!(fixed, Some(DsWord(0x90)));
+    }
+
+    #[test]
+    fn buffers_hold_whole_records_and_keep_a_reserve() {
+        let large = PebsBuffer::new(0x1000, 0x11000, 32);
+        assert_eq!(large.maximum, 0x11000);
+        assert_eq!(large.threshold, 0x11000 - 34 * 32);
+        let small = PebsBuffer::new(0x200, 0x1000, 200);
+        assert_eq!(small.maximum, 0x200 + 17 * 200);
+        assert_eq!(small.threshold, 0x200 + 15 * 200);
+        let none = PebsBuffer::new(0x200, 0x280, 200);
+        assert_eq!((none.maximum, none.threshold), (0x200, 0x200));
+    }
+}

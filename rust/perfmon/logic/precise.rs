@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
+//! Events whose samples the processor takes itself, of the very instruction: `precise_ip` of the attribute. It takes many
+//! with one interrupt; so what can be had is what its records have, and what is known when they are read.
+
+use super::counter::CounterId;
+use super::cpuid::Capabilities;
+use super::event_attr::{
+    InvalidAttr, PerfEventAttr, PERF_SAMPLE_CPU, PERF_SAMPLE_ID, PERF_SAMPLE_IDENTIFIER,
+    PERF_SAMPLE_IP, PERF_SAMPLE_PERIOD, PERF_SAMPLE_STREAM_ID, PERF_SAMPLE_TID, PERF_SAMPLE_TIME,
+};
+use super::evtsel::EventSelect;
+use super::pebs::PebsFormat;
+use super::sampling::{Clock, Sampling, Trigger, Wakeup};
+
+/// The parts that samples can have.
+const PARTS: u64 = PERF_SAMPLE_IDENTIFIER
+    | PERF_SAMPLE_IP
+    | PERF_SAMPLE_TID
+    | PERF_SAMPLE_TIME
+    | PERF_SAMPLE_ID
+    | PERF_SAMPLE_STREAM_ID
+    | PERF_SAMPLE_CPU
+    | PERF_SAMPLE_PERIOD;
+
+/// Returns the counters that can sample an event precisely.
+///
+/// # Errors
+///
+/// [`InvalidAttr::Unsupported`] if these samples can't be had.
+pub(super) fn counters(
+    attr: &PerfEventAttr,
+    sampling: &Sampling,
+    select: EventSelect,
+    capabilities: &Capabilities,
+) -> Result<u64, InvalidAttr> {
+    let format = capabilities.pebs.ok_or(InvalidAttr::Unsupported)?;
+    let has_reader = matches!(sampling.wakeup, Wakeup::Samples(0) | Wakeup::Bytes(_));
+    let is_plain = attr.sample_type & !PARTS == 0
+        && sampling.clock == Clock::Local
+        && !sampling.backward
+        // A reader that waits for each sample would wait for an interrupt.
+        && has_reader;
+    let Trigger::Period(period) = sampling.trigger else {
+        return Err(InvalidAttr::Unsupported);
+    };
+    if !is_plain || !periods(select, capabilities).contains(&period) {
+        return Err(InvalidAttr::Unsupported);
+    }
+    match (format, attr.flags & PerfEventAttr::PRECISE_IP) {
+        // Samples of an even distribution: the first fixed-function counter has them, of instructions.
+        (PebsFormat::Four, PerfEventAttr::PRECISE_IP) => Ok(CounterId::INSTRUCTIONS.bit()),
+        (PebsFormat::Three, PerfEventAttr::PRECISE_IP) => Err(InvalidAttr::Unsupported),
+        (PebsFormat::Three, _) if select.event() == CYCLES => Err(InvalidAttr::Unsupported),
+        _ => Ok(format.counters()),
+    }
+}
+
+/// The event of cycles that are not halted. Before format 4 the processor has no precise samples of it.
+const CYCLES: u16 = 0x3c;
+
+/// Returns the periods that can be had: the processor loads the counter with one at a stroke. In kernel mode the handler of
+/// the interrupt is counted, too, and must not fill the buffer.
+fn periods(select: EventSelect, capabilities: &Capabilities) -> core::ops::Range<u64> {
+    /// No counter can be loaded for fewer.
+    const LEAST: u64 = 2;
+    const LEAST_IN_KERNEL: u64 = 256;
+    const BITS: u8 = 32;
+
+    let fixed_width = match capabilities.fixed {
+        0 => BITS,
+        _ => capabilities.fixed_width,
+    };
+    let width = capabilities.general_width.min(fixed_width).min(BITS);
+    let least = if select.is_kernel() {
+        LEAST_IN_KERNEL
+    } else {
+        LEAST
+    };
+    least..1_u64 << width.saturating_sub(1)
+}
+
+/// Checks a new period of an event that has one already.
+///
+/// # Errors
+///
+/// [`InvalidAttr::Unsupported`].
+pub fn check_period(
+    period: u64,
+    select: EventSelect,
+    capabilities: &Capabilities,
+) -> Result<(), InvalidAttr> {
+    if periods(select, capabilities).contains(&period) {
+        Ok(())
+    } else {
+        Err(InvalidAttr::Unsupported)
+    }
+}
+
+#[cfg(any(test, CONFIG_KUNIT = "y"))]
+#[cfg_attr(CONFIG_KUNIT = "y", kernel::macros::kunit_tests(perfmon_precise))]
+mod tests {
+    use super::super::cpuid::Microarchitecture::{IceLake, Skylake};
+    use super::super::event_attr::{PERF_SAMPLE_CALLCHAIN, PERF_TYPE_RAW};
+    use super::super::event_config::EventConfig;
+    use super::*;
+    use InvalidAttr::Unsupported;
+
+    const SKYLAKE: Capabilities = Capabilities {
+        general: 8,
+        general_width: 48,
+        fixed: 0b111,
+        fixed_width: 48,
+        arch_events: 0x7f,
+        pebs: Some(PebsFormat::Three),
+        ..Capabilities::NONE
+    };
+    const ICE_LAKE: Capabilities = Capabilities {
+        pebs: Some(PebsFormat::Four),
+        ..SKYLAKE
+    };
+
+    /// The least `precise_ip`.
+    const ONE: u64 = 1 << 15;
+    const USER: u64 = PerfEventAttr::EXCLUDE_KERNEL;
+
+    const INSTRUCTIONS: PerfEventAttr = PerfEventAttr {
+        type_: PERF_TYPE_RAW,
+        config: 0xc0,
+        sample_period: 1009,
+        sample_type: PERF_SAMPLE_IP | PERF_SAMPLE_TID | PERF_SAMPLE_TIME,
+        flags: 2 * ONE | USER,
+        ..PerfEventAttr::ZERO
+    };
+
+    fn three(attr: PerfEventAttr) -> Result<u64, InvalidAttr> {
+        EventConfig::new(&attr, &SKYLAKE, Skylake).map(|config| config.counters())
+    }
+
+    fn four(attr: PerfEventAttr) -> Result<u64, InvalidAttr> {
+        EventConfig::new(&attr, &ICE_LAKE, IceLake).map(|config| config.counters())
+    }
+
+    #[test]
+    fn counters_follow_from_the_format() {
+        assert_eq!(three(INSTRUCTIONS), Ok(0xf));
+        assert_eq!(four(INSTRUCTIONS), Ok(0x1_0000_00ff));
+        let none = EventConfig::new(
+            &INSTRUCTIONS,
+            &Capabilities {
+                pebs: None,
+                ..SKYLAKE
+            },
+            Skylake,
+        );
+        assert_eq!(none.map(|config| config.counters()), Err(Unsupported));
+    }
+
+    #[test]
+    fn the_highest_level_is_for_instructions_of_format_four() {
+        let highest = PerfEventAttr {
+            flags: 3 * ONE | USER,
+            ..INSTRUCTIONS
+        };
+        assert_eq!(three(highest), Err(Unsupported));
+        assert_eq!(four(highest), Ok(0x1_0000_0000));
+        let branches = PerfEventAttr {
+            config: 0xc4,
+            ..highest
+        };
+        assert_eq!(four(branches), Err(Unsupported));
+    }
+
+    #[test]
+    fn cycles_are_precise_from_format_four_on() {
+        let cycles = PerfEventAttr {
+            config: 0x3c,
+            ..INSTRUCTIONS
+        };
+        assert_eq!(three(cycles), Err(Unsupported));
+        assert_eq!(four(cycles), Ok(0x2_0000_00ff));
+    }
+
+    #[test]
+    fn periods_are_fixed_and_fit_a_load() {
+        let with = |sample_period| {
+            four(PerfEventAttr {
+                sample_period,
+                ..INSTRUCTIONS
+            })
+            .is_ok()
+        };
+        assert_eq!(
+            [0, 1, 2, 0x7fff_ffff, 0x8000_0000].map(with),
+            [false, false, true, true, false]
+        );
+        let kernel = |sample_period| {
+            four(PerfEventAttr {
+                sample_period,
+                flags: ONE,
+                ..INSTRUCTIONS
+            })
+            .is_ok()
+        };
+        assert_eq!([255, 256].map(kernel), [false, true]);
+        let frequency = PerfEventAttr {
+            flags: INSTRUCTIONS.flags | PerfEventAttr::FREQ,
+            ..INSTRUCTIONS
+        };
+        assert_eq!(four(frequency), Err(Unsupported));
+        let narrow = Capabilities {
+            general_width: 24,
+            ..ICE_LAKE
+        };
+        let select = EventSelect::new(0xc0, 0).with_modes(true, false);
+        assert!(check_period(0x7f_ffff, select, &narrow).is_ok());
+        assert!(check_period(0x80_0000, select, &narrow).is_err());
+    }
+
+    #[test]
+    fn samples_have_what_a_record_tells() {
+        let all = PerfEventAttr {
+            sample_type: PARTS,
+            ..INSTRUCTIONS
+        };
+        assert!(four(all).is_ok());
+        let chain = PerfEventAttr {
+            sample_type: PARTS | PERF_SAMPLE_CALLCHAIN,
+            ..INSTRUCTIONS
+        };
+        assert_eq!(four(chain), Err(Unsupported));
+        let backward = PerfEventAttr {
+            flags: INSTRUCTIONS.flags | PerfEventAttr::WRITE_BACKWARD,
+            ..INSTRUCTIONS
+        };
+        assert_eq!(four(backward), Err(Unsupported));
+        let at_once = PerfEventAttr {
+            wakeup_events: 1,
+            ..INSTRUCTIONS
+        };
+        assert_eq!(four(at_once), Err(Unsupported));
+    }
+}

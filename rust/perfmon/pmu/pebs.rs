@@ -1,0 +1,269 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The registers of the samples that the processor takes ([`crate::logic::pebs`]). [`crate::percpu`] has the buffer.
+
+use super::control::SKID_TICKS;
+use crate::{
+    cpu::{msr, ThisCpu},
+    logic::{
+        counter::{each, CounterId},
+        cpuid::Capabilities,
+        pebs::{DsWord, PebsBuffer, PebsFormat},
+        plan::Step,
+        pmu::Pmu,
+        regs::Msr,
+    },
+    sys::{ffi, time::jiffies},
+};
+use core::sync::atomic::{compiler_fence, Ordering::SeqCst};
+use kernel::pr_warn_once;
+
+/// The bit of the global status that tells of a buffer that is filled up to its threshold.
+const BUFFER_FULL: u64 = 1 << 62;
+
+/// Returns whether this CPU, which has these capabilities, takes samples.
+pub(super) fn probe(here: ThisCpu<'_>, found: &Capabilities) -> Option<PebsFormat> {
+    /// `IA32_MISC_ENABLE`: there is no PEBS.
+    const UNAVAILABLE: u64 = 1 << 12;
+
+    let format = found.pebs?;
+    let misc = msr::read_safe(here, Msr::MISC_ENABLE).ok()?;
+    // SAFETY: The function has no preconditions.
+    let has_area = unsafe { ffi::perfmon_pebs_has_area() };
+    let registers = [Msr::DS_AREA, Msr::PEBS_ENABLE];
+    let can_read = registers
+        .into_iter()
+        .all(|msr| msr::read_safe(here, msr).is_ok());
+    (misc & UNAVAILABLE == 0 && has_area && can_read).then_some(format)
+}
+
+/// Returns whether the processor must not take samples now: it would go on in the guests of KVM, and write to the same
+/// addresses there.
+pub(crate) fn may_run_guests(_here: ThisCpu<'_>) -> bool {
+    // SAFETY: The function has no preconditions.
+    unsafe { ffi::perfmon_vmx_is_on() }
+}
+
+impl Pmu {
+    /// Makes the processor take samples of a counter, which is stopped: the next after `left` events, then every `period`.
+    /// Starts the counter.
+    #[cold]
+    pub(crate) fn start_precise(
+        &self,
+        here: ThisCpu<'_>,
+        counter: CounterId,
+        left: u64,
+        period: u64,
+    ) {
+        let percpu = here.percpu();
+        let (pebs, value) = (&percpu.pebs, percpu.value(counter));
+        let Some(format) = self.capabilities.pebs else {
+            return;
+        };
+        if !pebs.has_area() {
+            self.begin_pebs(here, format);
+        }
+        let select = value.select();
+        let least = self.load_limit.min_events(select).into();
+        let load = left.max(least);
+        value.load(here, self.msrs(counter).write, load, value.total());
+        pebs.set(DsWord::reset(counter), value.load_value(period));
+        if load > left && period > least {
+            pebs.late.insert(counter.bit());
+            pebs.watch_next(format);
+        }
+        percpu.set_pebs(counter, true);
+        if select.is_kernel() {
+            percpu.slow_path.insert(counter.bit());
+        }
+        msr::write(here, Msr::PEBS_ENABLE, pebs.armed.get());
+        if let Some(step) = self.registers.enable_global(counter) {
+            msr::change(here, &step);
+        }
+        self.rmw_shared(here, || {
+            msr::change(here, &self.registers.control_precise(counter, select));
+        });
+        self.watch_counters(here);
+    }
+
+    /// Ends [`Self::start_precise`]. What the counter has counted is up to date, and it is stopped.
+    #[cold]
+    pub(crate) fn stop_precise(&self, here: ThisCpu<'_>, counter: CounterId) {
+        let percpu = here.percpu();
+        let select = percpu.value(counter).select();
+        self.rmw_shared(here, || {
+            msr::change(here, &self.registers.control(counter, select, false));
+        });
+        // The buffer may have been filled by the last events, so its PMI may come at any time.
+        let expectation = percpu.pending.expect(jiffies().wrapping_add(SKID_TICKS));
+        if !self.with_samples_taken(here, || self.acknowledge_buffer(here)) {
+            percpu.pending.cancel(expectation);
+        }
+        percpu.slow_path.remove(counter.bit());
+        percpu.set_pebs(counter, false);
+        if percpu.pebs.late.get() == 0 {
+            percpu.pebs.watch_all();
+        }
+        msr::write(here, Msr::PEBS_ENABLE, percpu.pebs.armed.get());
+        // Some processors show overflows that have become records.
+        if let Some(clear) = self.registers.clear_overflow(counter) {
+            msr::change(here, &clear);
+        }
+        self.update(here, counter);
+        let (value, msrs) = (percpu.value(counter), self.msrs(counter));
+        let events = percpu.sampled(counter).max_load.get();
+        value.load(here, msrs.write, events, value.total());
+    }
+
+    /// Makes samples of what the processor has written, and calls `f` before it can write more. For tasks and interrupts.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn with_samples_taken<R>(&self, here: ThisCpu<'_>, f: impl FnOnce() -> R) -> R {
+        let busy = &here.percpu().pebs.busy;
+        busy.set(1);
+        compiler_fence(SeqCst);
+        let result = self.while_precise_stand(here, || {
+            self.take_samples(here);
+            f()
+        });
+        compiler_fence(SeqCst);
+        busy.set(0);
+        result
+    }
+
+    /// As [`Self::with_samples_taken`], for the overflow handler. `None` if it has interrupted that.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn with_samples_taken_in_nmi<R>(
+        &self,
+        here: ThisCpu<'_>,
+        f: impl FnOnce() -> R,
+    ) -> Option<R> {
+        if here.percpu().pebs.busy.get() != 0 {
+            return None;
+        }
+        Some(self.while_precise_stand(here, || {
+            self.take_samples(here);
+            f()
+        }))
+    }
+
+    fn take_samples(&self, here: ThisCpu<'_>) {
+        let percpu = here.percpu();
+        let Some(format) = self.capabilities.pebs.filter(|_| percpu.pebs.has_area()) else {
+            return;
+        };
+        percpu.empty_pebs_buffer(here, format);
+        let late = percpu.pebs.late.get();
+        if late != 0 {
+            self.correct_late(here, late);
+        }
+    }
+
+    /// Loads counters of which a sample was late anew, for what is left to the next one. If the late sample has not come
+    /// yet, it stays so.
+    #[cold]
+    fn correct_late(&self, here: ThisCpu<'_>, late: u64) {
+        let percpu = here.percpu();
+        for counter in each(late) {
+            let (value, sampled) = (percpu.value(counter), percpu.sampled(counter));
+            let total = value.update_in_nmi(here, self.msrs(counter).read);
+            let period = sampled.period.get();
+            let left = period.saturating_sub(sampled.since(total));
+            if left >= self.load_limit.min_events(value.select()).into() {
+                percpu.pebs.late.remove(counter.bit());
+                value.load(here, self.msrs(counter).write, left, total);
+            }
+        }
+        if percpu.pebs.late.get() == 0 {
+            percpu.pebs.watch_all();
+        }
+    }
+
+    /// Calls `f` while the counters in kernel mode whose samples the processor takes stand still. Those of user mode do so
+    /// anyway.
+    fn while_precise_stand<R>(&self, here: ThisCpu<'_>, f: impl FnOnce() -> R) -> R {
+        let percpu = here.percpu();
+        let running = percpu.pebs.armed.get() & percpu.slow_path.get();
+        let global = self.registers.global.filter(|_| running != 0);
+        if let Some(global) = global {
+            msr::change(here, &Step::change(global.control, running, 0));
+        }
+        let result = f();
+        if let Some(global) = global {
+            msr::change(here, &Step::change(global.control, running, running));
+        }
+        result
+    }
+
+    /// Returns whether a full buffer has caused an interrupt, and acknowledges it.
+    pub(crate) fn acknowledge_buffer(&self, here: ThisCpu<'_>) -> bool {
+        let Some(global) = &self.registers.global else {
+            return false;
+        };
+        let is_full = msr::read(here, global.status) & BUFFER_FULL != 0;
+        if is_full {
+            msr::write(here, global.clear, BUFFER_FULL);
+        }
+        is_full
+    }
+
+    /// Ends all samples of the processor on this CPU if it may run guests of KVM by now. The events have missed some.
+    #[cold]
+    pub(crate) fn yield_to_guests(&self, here: ThisCpu<'_>) {
+        if !may_run_guests(here) {
+            return;
+        }
+        let armed = here.percpu().pebs.armed.get();
+        for counter in each(armed) {
+            self.stop_precise(here, counter);
+            self.start(here, counter);
+        }
+        here.percpu().mark_lost(armed);
+        pr_warn_once!(
+            "KVM has begun to use CPU {}: precise samples end, since they would go to guests\n",
+            here.id().as_u32()
+        );
+    }
+
+    /// Gives the processor this CPU's DS area.
+    fn begin_pebs(&self, here: ThisCpu<'_>, format: PebsFormat) {
+        let pebs = &here.percpu().pebs;
+        let (mut start, mut end) = (0, 0);
+        // SAFETY: The caller stays on the CPU, and the pointers are those of variables.
+        let area = unsafe { ffi::perfmon_pebs_begin(&mut start, &mut end) };
+        let buffer = PebsBuffer::new(start, end, format.record_size());
+        for (saved, msr) in pebs.saved.iter().zip(REGISTERS) {
+            if msr != Msr::PEBS_DATA_CFG || format.is_adaptive() {
+                saved.set(msr::read(here, msr));
+            }
+        }
+        // SAFETY: The area is this CPU's; as long as the general counters are reserved, Linux perf has none. It stays until
+        // `end_pebs`, and the buffer longer.
+        unsafe { pebs.begin(area, &buffer) };
+        msr::write(here, Msr::PEBS_ENABLE, 0);
+        msr::write(here, Msr::DS_AREA, area);
+        if format.is_adaptive() {
+            msr::write(here, Msr::PEBS_DATA_CFG, 0);
+        }
+    }
+
+    /// Takes the DS area away from the processor, if it has it. No window is open.
+    pub(super) fn end_pebs(&self, here: ThisCpu<'_>) {
+        let pebs = &here.percpu().pebs;
+        let (true, Some(format)) = (pebs.has_area(), self.capabilities.pebs) else {
+            return;
+        };
+        for (saved, msr) in pebs.saved.iter().zip(REGISTERS).rev() {
+            if msr != Msr::PEBS_DATA_CFG || format.is_adaptive() {
+                msr::write(here, msr, saved.get());
+            }
+        }
+        pebs.end();
+        // SAFETY: The caller stays on the CPU, and the processor does not use the area any more.
+        unsafe { ffi::perfmon_pebs_end() };
+    }
+}
+
+/// The registers, in the order of [`PebsState::saved`](crate::percpu::PebsState::saved): the DS area is written last when
+/// they are restored.
+const REGISTERS: [Msr; 3] = [Msr::DS_AREA, Msr::PEBS_DATA_CFG, Msr::PEBS_ENABLE];

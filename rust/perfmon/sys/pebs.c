@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The memory that the processor writes its samples to (PEBS): the DS area, and the
+ * buffer that it tells of.
+ *
+ * They are written at linear addresses whatever runs. With page-table isolation these
+ * have to be in the page tables of programs, too. The kernel has a page for each CPU
+ * there, struct debug_store, of which the processor uses the first bytes: that is
+ * always the DS area. With page-table isolation the rest of it is the buffer, and else
+ * pages of our own. The page is perf's, which clears it before it uses it, and does
+ * not while the counters are ours.
+ */
+#include <linux/align.h>
+#include <linux/gfp.h>
+#include <linux/mm.h>
+#include <linux/mutex.h>
+#include <linux/percpu.h>
+#include <linux/smp.h>
+#include <linux/string.h>
+#include <linux/topology.h>
+#include <asm/cpu_entry_area.h>
+#include <asm/cpufeature.h>
+#include <asm/intel_ds.h>
+#include <asm/processor.h>
+#include <asm/special_insns.h>
+
+#include "pebs.h"
+#include "perfmon_shim.h"
+
+/* 64 KiB, as perf's. */
+#define BUFFER_ORDER	4
+
+static DEFINE_PER_CPU(unsigned long, buffer);
+static DEFINE_MUTEX(buffers_mutex);
+
+static struct debug_store *debug_store(void)
+{
+	return &get_cpu_entry_area(raw_smp_processor_id())->cpu_debug_store;
+}
+
+bool perfmon_pebs_has_area(void)
+{
+	/* The kernel maps the page for these only. */
+	return IS_ENABLED(CONFIG_CPU_SUP_INTEL) &&
+	       boot_cpu_data.x86_vendor == X86_VENDOR_INTEL;
+}
+
+bool perfmon_vmx_is_on(void)
+{
+	return native_read_cr4() & X86_CR4_VMXE;
+}
+
+static int alloc_buffer(unsigned int cpu)
+{
+	struct page *page;
+
+	if (per_cpu(buffer, cpu))
+		return 0;
+	page = alloc_pages_node(cpu_to_node(cpu), GFP_KERNEL | __GFP_ZERO,
+				BUFFER_ORDER);
+	if (!page)
+		return -ENOMEM;
+	per_cpu(buffer, cpu) = (unsigned long)page_address(page);
+	return 0;
+}
+
+int perfmon_pebs_alloc(void)
+{
+	unsigned int cpu;
+	int error = 0;
+
+	if (boot_cpu_has(X86_FEATURE_PTI))
+		return 0;
+	mutex_lock(&buffers_mutex);
+	for_each_possible_cpu(cpu) {
+		error = alloc_buffer(cpu);
+		if (error)
+			break;
+	}
+	mutex_unlock(&buffers_mutex);
+	return error;
+}
+
+void perfmon_pebs_free(void)
+{
+	unsigned int cpu;
+
+	for_each_possible_cpu(cpu) {
+		free_pages(per_cpu(buffer, cpu), BUFFER_ORDER);
+		per_cpu(buffer, cpu) = 0;
+	}
+}
+
+u64 perfmon_pebs_begin(u64 *start, u64 *end)
+{
+	struct debug_store *ds = debug_store();
+	unsigned long own = __this_cpu_read(buffer);
+
+	if (own) {
+		*start = own;
+		*end = own + (PAGE_SIZE << BUFFER_ORDER);
+	} else {
+		/* A record is in as few cache lines as can be. */
+		*start = ALIGN((unsigned long)(ds->pebs_event_reset + ARRAY_SIZE(ds->pebs_event_reset)), 64);
+		*end = (unsigned long)ds + PAGE_SIZE;
+	}
+	return (unsigned long)ds;
+}
+
+void perfmon_pebs_end(void)
+{
+	/* The records tell of programs, and all programs might read the page. */
+	memset(debug_store(), 0, PAGE_SIZE);
+}

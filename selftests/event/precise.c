@@ -1,0 +1,724 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Precise samples, which the processor takes itself: each of the very instruction that
+ * it is due at, as many as the count has periods, whatever the tasks do meanwhile.
+ */
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "child.h"
+#include "cpu.h"
+#include "device.h"
+#include "fixture.h"
+#include "loop.h"
+#include "samples.h"
+#include "target.h"
+
+#define N	100000UL
+#define PERIOD	1009UL
+
+#define MSR_PEBS_ENABLE		0x3f1
+#define MSR_IA32_DS_AREA	0x600
+
+FIXTURE(event)
+{
+	struct target targets[2];
+	struct sampler samplers[2];
+	int cpu;	/* the first */
+};
+
+#define EVENT_OVERFLOWS
+#include "event_fixture.h"
+#include "sample_fixture.h"
+
+/* As event_every(), precise. */
+static struct perf_event_attr precise_every(__u64 period)
+{
+	struct perf_event_attr attr = event_every(period);
+
+	attr.precise_ip = 2;
+	return attr;
+}
+
+static bool has_precise(const struct event_maker *by)
+{
+	struct perf_event_attr attr = precise_every(PERIOD);
+	int fd = by->open(&attr, 0, -1, -1, 0);
+
+	close(fd);
+	return fd >= 0;
+}
+
+FIXTURE_SETUP(event)
+{
+	SKIP_WITHOUT_PMU();
+	self->samplers[0].fd = -1;
+	self->samplers[1].fd = -1;
+	prepare_maker(_metadata, variant);
+	if (!has_precise(variant->by))
+		SKIP(return, "this CPU takes no samples");
+	self->cpu = cpu_first();
+	ASSERT_LE(0, self->cpu);
+}
+
+FIXTURE_TEARDOWN(event)
+{
+	target_end(&self->targets[0]);
+	target_end(&self->targets[1]);
+	sampler_close(&self->samplers[0]);
+	sampler_close(&self->samplers[1]);
+	restore_maker(_metadata, variant);
+}
+
+/* Where samples of a labelled_loop() are, seen one after the other. */
+struct places {
+	__u64 period;
+	__u32 tid;
+	bool odd;			/* the last was at the second instruction */
+	unsigned long inside, outside;
+	unsigned long displaced;	/* a multiple of the period does not lead there */
+	unsigned long wrong;		/* another task's, or the kernel's */
+};
+
+static void see_place(const struct sample *s, void *data)
+{
+	struct places *p = data;
+	bool odd;
+
+	p->wrong += s->ip >> 63 || s->tid != p->tid || s->period != p->period;
+	if (!in_labelled_loop(s->ip)) {
+		p->outside++;
+		return;
+	}
+	odd = s->ip != (uintptr_t)labelled_loop_begin;
+	p->displaced += p->inside++ && odd != (p->odd ^ (p->period & 1));
+	p->odd = odd;
+}
+
+/* Returns how many samples there were. */
+static unsigned long check_places(struct __test_metadata *_metadata,
+				  const FIXTURE_VARIANT(event) *variant, struct sampler *s,
+				  __u64 period, pid_t tid, unsigned long insns)
+{
+	struct places p = { .period = period, .tid = tid };
+	__s64 count = expect_samples(_metadata, variant, s, period, see_place, &p);
+
+	EXPECT_EQ(0UL, p.displaced) {
+		TH_LOG("period %llu: %lu of %lu", period, p.displaced, p.inside);
+	}
+	EXPECT_EQ(0UL, p.wrong);
+	EXPECT_LE((__s64)insns, count);
+	EXPECT_LE(insns / period, p.inside + 1);
+	EXPECT_GE((count - insns) / period + 1, p.outside);
+	return p.inside + p.outside;
+}
+
+static const __u64 periods[] = {
+	2, 3, 4, 5, 7, 16, 31, 97, 101, 256, PERIOD, 4096, 10007, 65537, 100003, 1000003,
+};
+
+TEST_F(event, each_sample_is_of_the_predicted_instruction)
+{
+	struct sampler *s = &self->samplers[0];
+	unsigned int i;
+
+	ASSERT_EQ(0, pin_to_cpu(self->cpu));
+	for (i = 0; i < ARRAY_SIZE(periods); i++) {
+		__u64 period = periods[i];
+		/* As many as the ring has room for, and not so long that they are throttled. */
+		unsigned long n = period < 97 ? 1000 * period : period < PERIOD ? N : 20 * N;
+
+		open_sampler(_metadata, variant, s, precise_every(period), 0);
+		ASSERT_EQ(0, event_enable(s->fd));
+		labelled_loop(n);
+		ASSERT_EQ(0, event_disable(s->fd));
+		check_places(_metadata, variant, s, period, gettid(), LOOP_INSNS * n);
+		sampler_close(s);
+	}
+}
+
+TEST_F(event, the_first_level_does_the_same)
+{
+	struct perf_event_attr attr = precise_every(PERIOD);
+	struct sampler *s = &self->samplers[0];
+
+	attr.precise_ip = 1;
+	open_sampler(_metadata, variant, s, attr, 0);
+	ASSERT_EQ(0, event_enable(s->fd));
+	labelled_loop(N);
+	ASSERT_EQ(0, event_disable(s->fd));
+	check_places(_metadata, variant, s, PERIOD, gettid(), LOOP_INSNS * N);
+}
+
+/* All parts that such samples can have. */
+TEST_F(event, samples_have_all_parts)
+{
+	struct perf_event_attr attr = precise_every(PERIOD);
+	struct sampler *s = &self->samplers[0];
+	struct seen seen = SEEN_NOTHING;
+	struct sample sample;
+
+	ASSERT_EQ(0, pin_to_cpu(self->cpu));
+	attr.sample_type |= PERF_SAMPLE_IDENTIFIER | PERF_SAMPLE_ID | PERF_SAMPLE_STREAM_ID;
+	open_sampler(_metadata, variant, s, attr, 0);
+	ASSERT_EQ(0, event_enable(s->fd));
+	labelled_loop(N);
+	ASSERT_EQ(0, event_disable(s->fd));
+	sampler_read(s, &seen, NULL, NULL);
+	EXPECT_EQ((unsigned long)event_count(s->fd) / PERIOD, seen.samples);
+	EXPECT_TRUE(seen.ordered);
+	EXPECT_FALSE(seen.malformed);
+	ASSERT_TRUE(sample_parse(&s->record, &s->parts, &sample));
+	EXPECT_EQ(event_id(s->fd), sample.identifier);
+	EXPECT_EQ(sample.identifier, sample.id);
+	EXPECT_EQ(sample.identifier, sample.stream_id);
+	EXPECT_EQ((__u32)getpid(), sample.pid);
+	EXPECT_EQ((__u32)self->cpu, sample.cpu);
+	EXPECT_EQ(PERIOD, sample.period);
+}
+
+TEST_F(event, a_read_while_it_counts_is_exact)
+{
+	struct sampler *s = &self->samplers[0];
+	__s64 first;
+	int i;
+
+	open_sampler(_metadata, variant, s, precise_every(101), 0);
+	ASSERT_EQ(0, event_enable(s->fd));
+	first = event_loop_count_running(s->fd, N);
+	EXPECT_LE((__s64)(LOOP_INSNS * N), first);
+	EXPECT_GE((__s64)(LOOP_INSNS * N) + CALL_OVERHEAD, first);
+	for (i = 0; i < 5; i++)
+		ASSERT_EQ(first, event_loop_count_running(s->fd, N));
+	EXPECT_EQ(0, (int)s->ring.page->cap_user_rdpmc);
+	ASSERT_EQ(0, event_disable(s->fd));
+	expect_samples(_metadata, variant, s, 101, NULL, NULL);
+}
+
+/* What does not fit is in the LOST records, and in the count of lost samples. */
+TEST_F(event, samples_without_room_are_told)
+{
+	struct perf_event_attr attr = precise_every(101);
+	struct sampler *s = &self->samplers[0];
+	struct seen seen = SEEN_NOTHING;
+	__u64 values[2];
+	int i;
+
+	attr.read_format = PERF_FORMAT_LOST;
+	ASSERT_EQ(0, sampler_open(s, variant->by, &attr, 0, -1, 0));
+	for (i = 0; i < 3; i++) {
+		ASSERT_EQ(0, event_enable(s->fd));
+		labelled_loop(N);
+		ASSERT_EQ(0, event_disable(s->fd));
+		sampler_read(s, &seen, NULL, NULL);
+	}
+	/* One more, which comes behind a LOST record. */
+	ASSERT_EQ(0, event_enable(s->fd));
+	labelled_loop(101);
+	ASSERT_EQ(0, event_disable(s->fd));
+	sampler_read(s, &seen, NULL, NULL);
+	ASSERT_EQ((ssize_t)sizeof(values), read(s->fd, values, sizeof(values)));
+	EXPECT_LT(0UL, seen.lost);
+	EXPECT_EQ(values[1], seen.lost);
+	EXPECT_EQ((unsigned long)values[0] / 101, seen.samples + seen.lost);
+	EXPECT_FALSE(seen.malformed);
+}
+
+/* A task's own loops: not that of another program. */
+extern const char first_begin[], first_end[], second_begin[], second_end[];
+
+__attribute__((noinline, noclone)) static void first_loop(unsigned long n)
+{
+	__asm__ volatile(".globl first_begin, first_end\n"
+			 "first_begin:	dec	%0\n"
+			 "		jnz	first_begin\n"
+			 "first_end:\n"
+			 : "+r" (n) : : "cc");
+}
+
+__attribute__((noinline, noclone)) static void second_loop(unsigned long n)
+{
+	__asm__ volatile(".globl second_begin, second_end\n"
+			 "second_begin:	dec	%0\n"
+			 "		jnz	second_begin\n"
+			 "second_end:\n"
+			 : "+r" (n) : : "cc");
+}
+
+static bool is_between(__u64 ip, const char *begin, const char *end)
+{
+	return ip >= (uintptr_t)begin && ip < (uintptr_t)end;
+}
+
+struct whose {
+	bool is_second;
+	__u32 tid;
+	unsigned long own, leaked;
+};
+
+static void see_whose(const struct sample *s, void *data)
+{
+	struct whose *w = data;
+	bool in_first = is_between(s->ip, first_begin, first_end);
+	bool in_second = is_between(s->ip, second_begin, second_end);
+
+	w->own += w->is_second ? in_second : in_first;
+	w->leaked += w->is_second ? in_first : in_second;
+	w->leaked += s->ip >> 63 || s->tid != w->tid;
+}
+
+#define TURNS	1000
+
+/* A child that executes one of the loops when @go is written, and gives the CPU up often. */
+static pid_t fork_loop(bool is_second, int *go)
+{
+	pid_t pid = fork_waiting(go);
+	int i;
+
+	if (pid)
+		return pid;
+	for (i = 0; i < TURNS; i++) {
+		if (is_second)
+			second_loop(3 * N / TURNS * 10);
+		else
+			first_loop(N / TURNS * 10);
+		sched_yield();
+	}
+	_exit(0);
+}
+
+/* Two programs that share a CPU, each sampled: no address of one is in the other's ring. */
+TEST_F(event, programs_on_one_cpu_see_their_own_addresses_alone)
+{
+	const __u64 each[2] = { 997, PERIOD };
+	struct whose whose[2] = { { .is_second = false }, { .is_second = true } };
+	pid_t pid[2];
+	int go[2], i;
+
+	ASSERT_EQ(0, pin_to_cpu(self->cpu));
+	for (i = 0; i < 2; i++) {
+		pid[i] = fork_loop(i, &go[i]);
+		ASSERT_LT(0, pid[i]);
+		whose[i].tid = pid[i];
+		open_sampler(_metadata, variant, &self->samplers[i], precise_every(each[i]), pid[i]);
+		ASSERT_EQ(0, event_enable(self->samplers[i].fd));
+	}
+	for (i = 0; i < 2; i++)
+		ASSERT_EQ(1, write(go[i], "", 1));
+	for (i = 0; i < 2; i++) {
+		ASSERT_EQ(pid[i], waitpid(pid[i], NULL, 0));
+		close(go[i]);
+	}
+	for (i = 0; i < 2; i++) {
+		expect_samples(_metadata, variant, &self->samplers[i], each[i], see_whose,
+			       &whose[i]);
+		EXPECT_EQ(0UL, whose[i].leaked);
+		EXPECT_LE((i ? 3 : 1) * 10 * LOOP_INSNS * N / each[i], whose[i].own + TURNS);
+	}
+}
+
+TEST_F(event, a_task_that_moves_takes_its_samples_along)
+{
+	struct job job = { .n = 1000, .pieces = 500, .step = STEP_MOVE };
+	struct seen seen = SEEN_NOTHING;
+	struct sampler *s = &self->samplers[0];
+	struct target *t = &self->targets[0];
+
+	ASSERT_EQ(0, target_start(t, -1, false));
+	open_sampler(_metadata, variant, s, precise_every(211), t->tid);
+	ASSERT_EQ(0, event_enable(s->fd));
+	ASSERT_EQ(0, target_run(t, job));
+	ASSERT_EQ(0, event_disable(s->fd));
+	if (variant->by == &event_maker_perf) {
+		/* Where one of perf's is late, so are those behind it. */
+		sampler_read(s, &seen, NULL, NULL);
+		EXPECT_GE((unsigned long)event_count(s->fd) / 211, seen.samples);
+		return;
+	}
+	expect_samples(_metadata, variant, s, 211, NULL, NULL);
+}
+
+TEST_F(event, a_task_that_is_killed_leaves_all_its_samples)
+{
+	struct job job = { .n = 500 * N, .pieces = 1000 };
+	struct sampler *s = &self->samplers[0];
+	struct target *t = &self->targets[0];
+
+	ASSERT_EQ(0, target_start(t, self->cpu, false));
+	open_sampler(_metadata, variant, s, precise_every(100003), t->tid);
+	ASSERT_EQ(0, event_enable(s->fd));
+	ASSERT_EQ(0, target_go(t, job));
+	usleep(200000);
+	target_end(t);
+	EXPECT_LT(0, expect_samples(_metadata, variant, s, 100003, NULL, NULL));
+}
+
+/* The samples of each task. */
+struct tasks {
+	__u32 tid[4];
+	unsigned long samples[4], others;
+};
+
+static void see_task(const struct sample *s, void *data)
+{
+	struct tasks *t = data;
+	int i;
+
+	for (i = 0; i < 4; i++) {
+		if (s->tid == t->tid[i]) {
+			t->samples[i]++;
+			return;
+		}
+	}
+	t->others++;
+}
+
+/* A ring of an event that is inherited is that of one CPU. */
+TEST_F(event, children_that_inherit_it_have_samples_of_their_own)
+{
+	struct perf_event_attr attr = precise_every(PERIOD);
+	struct sampler *s = &self->samplers[0];
+	struct seen seen = SEEN_NOTHING;
+	struct tasks tasks = { .tid = { gettid() } };
+	int i;
+
+	attr.inherit = 1;
+	ASSERT_EQ(0, pin_to_cpu(self->cpu));
+	ASSERT_EQ(0, sampler_open(s, variant->by, &attr, 0, self->cpu, ORDER));
+	ASSERT_EQ(0, event_enable(s->fd));
+	for (i = 1; i < 4; i++) {
+		pid_t pid = fork();
+
+		ASSERT_LE(0, pid);
+		if (!pid) {
+			labelled_loop(i * N);
+			_exit(0);
+		}
+		tasks.tid[i] = pid;
+	}
+	labelled_loop(N);
+	while (wait(NULL) > 0)
+		;
+	ASSERT_EQ(0, event_disable(s->fd));
+	sampler_read(s, &seen, see_task, &tasks);
+	EXPECT_EQ(0UL, tasks.others);
+	EXPECT_EQ(0UL, seen.lost);
+	EXPECT_FALSE(seen.malformed);
+	EXPECT_LE(LOOP_INSNS * N / PERIOD, tasks.samples[0]);
+	for (i = 1; i < 4; i++)
+		EXPECT_LE(i * LOOP_INSNS * N / PERIOD, tasks.samples[i]);
+	/* Each task has a rest of less than a period. */
+	EXPECT_GE(event_count(s->fd), (__s64)(seen.samples * PERIOD));
+	EXPECT_LE(event_count(s->fd), (__s64)((seen.samples + 4) * PERIOD));
+}
+
+/* Counts in the samples of another event: as of the moment of that sample. */
+struct counts {
+	unsigned long samples;
+	__u64 most_apart;
+};
+
+static void see_counts(const struct sample *s, void *data)
+{
+	struct counts *c = data;
+	__u64 apart;
+
+	/* The number of values, and the leader's and the other's. */
+	if (s->count_words != 3)
+		return;
+	c->samples++;
+	apart = s->counts[1] > s->counts[2] ? s->counts[1] - s->counts[2] :
+					      s->counts[2] - s->counts[1];
+	if (apart > c->most_apart)
+		c->most_apart = apart;
+}
+
+TEST_F(event, samples_of_its_group_show_its_count)
+{
+	struct perf_event_attr leader = event_every(10007), member = precise_every(101);
+	struct sampler *s = &self->samplers[0];
+	struct seen seen = SEEN_NOTHING;
+	struct counts counts = { .samples = 0 };
+	int fd;
+
+	if (variant->by == &event_maker_perf)
+		SKIP(return, "perf's large buffers are not for groups");
+	leader.sample_type |= PERF_SAMPLE_READ;
+	leader.read_format = PERF_FORMAT_GROUP;
+	member.read_format = PERF_FORMAT_GROUP;
+	member.disabled = 0;
+	open_sampler(_metadata, variant, s, leader, 0);
+	fd = variant->by->open(&member, 0, -1, s->fd, 0);
+	ASSERT_LE(0, fd);
+	ASSERT_EQ(0, event_enable(s->fd));
+	labelled_loop(10 * N);
+	ASSERT_EQ(0, event_disable(s->fd));
+	sampler_read(s, &seen, see_counts, &counts);
+	EXPECT_LE(10 * LOOP_INSNS * N / 10007, counts.samples);
+	EXPECT_EQ(0ULL, counts.most_apart);
+	EXPECT_EQ(0UL, seen.lost);
+	close(fd);
+}
+
+/* THROTTLE says that there are no samples for a while, and then there are none. */
+struct throttling {
+	bool throttled;
+	unsigned long wrong, times;
+};
+
+TEST_F(event, samples_are_throttled_only_where_that_is_told)
+{
+	struct throttling t = { .throttled = false };
+	struct sampler *s = &self->samplers[0];
+	struct seen seen = SEEN_NOTHING;
+	int i;
+
+	if (variant->by == &event_maker_perf)
+		SKIP(return, "perf's limits are lifted");
+	open_sampler(_metadata, variant, s, precise_every(2), 0);
+	for (i = 0; i < 200; i++) {
+		ASSERT_EQ(0, event_enable(s->fd));
+		labelled_loop(N);
+		ASSERT_EQ(0, event_disable(s->fd));
+		while (!event_ring_is_empty(&s->ring)) {
+			ASSERT_TRUE(event_ring_next(&s->ring, &s->record));
+			switch (s->record.header.type) {
+			case PERF_RECORD_SAMPLE:
+				t.wrong += t.throttled;
+				seen.samples++;
+				break;
+			case PERF_RECORD_LOST:
+				seen.lost += s->record.words[1];
+				break;
+			case PERF_RECORD_THROTTLE:
+				t.wrong += t.throttled;
+				t.throttled = true;
+				t.times++;
+				break;
+			case PERF_RECORD_UNTHROTTLE:
+				t.wrong += !t.throttled;
+				t.throttled = false;
+				break;
+			}
+		}
+	}
+	ASSERT_EQ(0, event_enable(s->fd));
+	labelled_loop(N);
+	ASSERT_EQ(0, event_disable(s->fd));
+	sampler_read(s, &seen, NULL, NULL);
+	EXPECT_EQ(0UL, t.wrong) {
+		TH_LOG("throttled %lu times", t.times);
+	}
+	/* The last ones may not have been told as lost yet. */
+	EXPECT_GE((unsigned long)event_count(s->fd) / 2, seen.samples + seen.lost);
+}
+
+/* Samples of both modes: those of the kernel say so. */
+TEST_F(event, the_kernel_is_sampled_for_who_may)
+{
+	struct perf_event_attr attr = precise_every(PERIOD);
+	struct sampler *s = &self->samplers[0];
+	unsigned long samples = 0, kernel = 0, wrong = 0;
+	int i;
+
+	attr.exclude_kernel = 0;
+	open_sampler(_metadata, variant, s, attr, 0);
+	ASSERT_EQ(0, event_enable(s->fd));
+	for (i = 0; i < 2000; i++)
+		sched_yield();
+	labelled_loop(N);
+	ASSERT_EQ(0, event_disable(s->fd));
+	while (!event_ring_is_empty(&s->ring)) {
+		struct sample sample;
+		__u16 mode;
+
+		ASSERT_TRUE(event_ring_next(&s->ring, &s->record));
+		EXPECT_EQ((__u32)PERF_RECORD_SAMPLE, s->record.header.type);
+		if (s->record.header.type != PERF_RECORD_SAMPLE)
+			continue;
+		ASSERT_TRUE(sample_parse(&s->record, &s->parts, &sample));
+		mode = s->record.header.misc & PERF_RECORD_MISC_CPUMODE_MASK;
+		samples++;
+		kernel += sample.ip >> 63;
+		wrong += mode != (sample.ip >> 63 ? PERF_RECORD_MISC_KERNEL : PERF_RECORD_MISC_USER);
+	}
+	EXPECT_EQ(0UL, wrong);
+	EXPECT_LT(0UL, kernel);
+	EXPECT_LE(LOOP_INSNS * N / PERIOD, samples - kernel);
+	EXPECT_EQ((unsigned long)event_count(s->fd) / PERIOD, samples) {
+		TH_LOG("%lld events behind the last sample",
+		       event_count(s->fd) - (long long)(samples * PERIOD));
+	}
+}
+
+TEST_F(event, a_new_period_is_that_of_the_next_samples)
+{
+	struct sampler *s = &self->samplers[0];
+	struct seen seen = SEEN_NOTHING;
+	__u64 period = 10007;
+
+	open_sampler(_metadata, variant, s, precise_every(PERIOD), 0);
+	ASSERT_EQ(0, event_enable(s->fd));
+	labelled_loop(N);
+	ASSERT_EQ(0, event_ioctl(s->fd, PERF_EVENT_IOC_PERIOD, (uintptr_t)&period));
+	ASSERT_EQ(0, event_disable(s->fd));
+	sampler_read(s, &seen, NULL, NULL);
+	EXPECT_EQ(seen.samples * PERIOD, seen.periods);
+	seen = SEEN_NOTHING;
+	ASSERT_EQ(0, event_enable(s->fd));
+	labelled_loop(N);
+	ASSERT_EQ(0, event_disable(s->fd));
+	sampler_read(s, &seen, NULL, NULL);
+	EXPECT_EQ(LOOP_INSNS * N / period, seen.samples);
+	EXPECT_EQ(seen.samples * period, seen.periods);
+}
+
+/* A CPU that goes leaves nothing behind, and comes back as it was. */
+TEST_F(event, samples_survive_that_their_cpu_goes)
+{
+	struct { int home, cpu, online; } cpus, *c = &cpus;
+	struct job job = { .n = 20 * N, .pieces = 20 };
+	struct places p = { .period = 4999 };
+	struct sampler *s = &self->samplers[0];
+	struct target *t = &self->targets[0];
+	int i;
+
+	FIND_CPU_TO_SWITCH(c);
+	ASSERT_EQ(0, pin_to_cpu(c->home));
+	ASSERT_EQ(0, target_start(t, -1, false));
+	p.tid = t->tid;
+	open_sampler(_metadata, variant, s, precise_every(p.period), t->tid);
+	ASSERT_EQ(0, event_enable(s->fd));
+	ASSERT_EQ(0, target_go(t, job));
+	for (i = 0; i < 3; i++) {
+		EXPECT_EQ(0, cpu_switch(c->online, "0"));
+		EXPECT_EQ(0, cpu_switch(c->online, "1"));
+	}
+	ASSERT_EQ(0, target_wait(t));
+	ASSERT_EQ(0, event_disable(s->fd));
+	expect_samples(_metadata, variant, s, p.period, see_place, &p);
+	EXPECT_EQ(0UL, p.wrong);
+	EXPECT_LE(20 * 20 * LOOP_INSNS * N / p.period, p.inside + 1);
+	/* One that is due at the first instruction behind a switch comes at the second. */
+	EXPECT_GE(p.inside / 100, p.displaced);
+	close(c->online);
+}
+
+TEST_F(event, registers_are_left_as_they_were)
+{
+	const __u32 msrs[] = { MSR_IA32_DS_AREA, MSR_PEBS_ENABLE };
+	struct sampler *s = &self->samplers[0];
+	__u64 before[2], after;
+	unsigned int i;
+
+	ASSERT_EQ(0, pin_to_cpu(self->cpu));
+	for (i = 0; i < 2; i++)
+		ASSERT_EQ(0, msr_read(self->cpu, msrs[i], &before[i]));
+	open_sampler(_metadata, variant, s, precise_every(PERIOD), 0);
+	ASSERT_EQ(0, event_enable(s->fd));
+	labelled_loop(N);
+	ASSERT_EQ(0, event_disable(s->fd));
+	sampler_close(s);
+	ASSERT_EQ(0, wait_until_idle());
+	for (i = 0; i < 2; i++) {
+		ASSERT_EQ(0, msr_read(self->cpu, msrs[i], &after));
+		if (variant->by != &event_maker_perf)
+			EXPECT_EQ(before[i], after);
+	}
+}
+
+/* What is not possible with the samples of the processor. */
+static void has_callchain(struct perf_event_attr *a) { a->sample_type |= PERF_SAMPLE_CALLCHAIN; }
+static void has_counts(struct perf_event_attr *a) { a->sample_type |= PERF_SAMPLE_READ; }
+static void has_address(struct perf_event_attr *a) { a->sample_type |= PERF_SAMPLE_ADDR; }
+static void has_weight(struct perf_event_attr *a) { a->sample_type |= PERF_SAMPLE_WEIGHT; }
+static void has_frequency(struct perf_event_attr *a) { a->freq = 1; }
+static void has_period_1(struct perf_event_attr *a) { a->sample_period = 1; }
+static void has_long_period(struct perf_event_attr *a) { a->sample_period = 1ULL << 31; }
+static void is_backward(struct perf_event_attr *a) { a->write_backward = 1; }
+static void wakes_at_once(struct perf_event_attr *a) { a->wakeup_events = 1; }
+
+static void has_no_period(struct perf_event_attr *a)
+{
+	a->sample_period = 0;
+}
+
+static void has_registers(struct perf_event_attr *a)
+{
+	a->sample_type |= PERF_SAMPLE_REGS_INTR;
+	a->sample_regs_intr = REGISTER_CX;
+}
+
+static void has_clock(struct perf_event_attr *a)
+{
+	a->use_clockid = 1;
+	a->clockid = CLOCK_MONOTONIC;
+}
+
+static void is_short_in_kernel(struct perf_event_attr *a)
+{
+	a->exclude_kernel = 0;
+	a->sample_period = 255;
+}
+
+static void is_dummy(struct perf_event_attr *a)
+{
+	a->type = PERF_TYPE_SOFTWARE;
+	a->config = PERF_COUNT_SW_DUMMY;
+}
+
+static void (*const impossible[])(struct perf_event_attr *a) = {
+	has_callchain, has_counts, has_address, has_weight, has_frequency, has_no_period,
+	has_period_1, has_long_period, is_backward, wakes_at_once, has_registers, has_clock,
+	is_short_in_kernel, is_dummy,
+};
+
+TEST_F(event, what_the_processor_cannot_do_is_refused)
+{
+	unsigned int i;
+
+	if (variant->by == &event_maker_perf)
+		SKIP(return, "perf takes an interrupt for each sample then");
+	for (i = 0; i < ARRAY_SIZE(impossible); i++) {
+		struct perf_event_attr attr = precise_every(PERIOD);
+
+		impossible[i](&attr);
+		EXPECT_EQ(-EOPNOTSUPP, variant->by->open(&attr, 0, -1, -1, 0)) {
+			TH_LOG("case %u", i);
+		}
+	}
+}
+
+TEST_F(event, an_event_of_a_cpu_is_refused)
+{
+	struct perf_event_attr attr = precise_every(PERIOD);
+
+	if (variant->by == &event_maker_perf)
+		SKIP(return, "perf has them");
+	EXPECT_EQ(-EOPNOTSUPP, variant->by->open(&attr, -1, self->cpu, -1, 0));
+}
+
+/* A failed call changes nothing. */
+TEST_F(event, what_each_overflow_would_do_is_refused)
+{
+	struct sampler *s = &self->samplers[0];
+	__u64 period = 1;
+
+	if (variant->by == &event_maker_perf)
+		SKIP(return, "perf takes an interrupt for each sample then");
+	open_sampler(_metadata, variant, s, precise_every(PERIOD), 0);
+	EXPECT_EQ(-EOPNOTSUPP, event_ioctl(s->fd, PERF_EVENT_IOC_REFRESH, 1));
+	EXPECT_EQ(-EOPNOTSUPP, event_ioctl(s->fd, PERF_EVENT_IOC_PERIOD, (uintptr_t)&period));
+	EXPECT_EQ(-1, fcntl(s->fd, F_SETFL, O_ASYNC));
+	EXPECT_EQ(EOPNOTSUPP, errno);
+	ASSERT_EQ(0, event_enable(s->fd));
+	labelled_loop(N);
+	ASSERT_EQ(0, event_disable(s->fd));
+	check_places(_metadata, variant, s, PERIOD, gettid(), LOOP_INSNS * N);
+}
+
+TEST_HARNESS_MAIN
