@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * bench_precise FORMAT : the price of a precise sample, which the processor takes, in
+ * instructions, beside Linux perf's. FORMAT is that of the processor's records, for the
+ * titles.
+ *
+ * To be run on a machine whose time-stamp counter advances with each instruction
+ * (vm/run --icount). Enabling, a loop in user mode and disabling are executed with a
+ * sample each PERIOD instructions and with none: the difference, divided by the number
+ * of samples, is a sample's. What is left in the processor's buffer when the event is
+ * disabled is in it. Each figure is the least of many: the one without a timer
+ * interrupt in it.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/perf_event.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+#include <x86intrin.h>
+
+#include "event.h"
+#include "event_ring.h"
+#include "loop.h"
+#include "msr.h"
+
+#define ROUNDS	20
+#define PERIOD	1009
+#define NEVER	(1UL << 30)
+#define N	1000000UL
+/* Pages of the ring, by their power of 2. */
+#define ORDER	8
+
+/* The cost of one run of the loop. */
+struct run {
+	unsigned long long insns;
+	unsigned long samples;
+	unsigned long bytes;
+};
+
+static struct event_record record;
+
+/* @marking: marks are written around the run, to find its register accesses. */
+static int run_once(int fd, struct event_ring *ring, bool marking, struct run *run)
+{
+	unsigned long long begin, end;
+	int err;
+
+	if (marking)
+		msr_mark();
+	begin = __rdtsc();
+	err = event_enable(fd);
+	loop(N);
+	if (!err)
+		err = event_disable(fd);
+	end = __rdtsc();
+	if (marking)
+		msr_mark();
+	*run = (struct run) { .insns = end - begin };
+	while (!err && event_ring_next(ring, &record)) {
+		run->samples += record.header.type == PERF_RECORD_SAMPLE;
+		run->bytes += record.header.size;
+	}
+	return err;
+}
+
+/* Finds the run with the fewest instructions, and makes one more with marks if @marking. */
+static int least(const struct event_maker *by, struct perf_event_attr attr, bool marking,
+		 struct run *best)
+{
+	struct event_ring ring;
+	struct run run;
+	int i, err, fd = by->open(&attr, 0, -1, -1, 0);
+
+	if (fd < 0)
+		return fd;
+	*best = (struct run) { .insns = ~0ULL };
+	err = event_ring_map(&ring, fd, ORDER, false);
+	if (!err) {
+		for (i = 0; i < ROUNDS && !err; i++) {
+			err = run_once(fd, &ring, false, &run);
+			if (run.insns < best->insns)
+				*best = run;
+		}
+		if (!err && marking)
+			err = run_once(fd, &ring, true, &run);
+		event_ring_unmap(&ring);
+	}
+	close(fd);
+	return err;
+}
+
+/* A row of the table: name, instructions, bytes, samples that were marked. */
+static void print_row(const char *title, const char *format, const struct event_maker *by,
+		      __u64 parts)
+{
+	struct perf_event_attr attr = event_instructions();
+	struct run none, best;
+	int err;
+
+	attr.precise_ip = 2;
+	attr.sample_type = parts;
+	attr.watermark = 1;
+	attr.wakeup_watermark = NEVER;
+	attr.sample_period = NEVER;
+	err = least(by, attr, false, &none);
+	attr.sample_period = PERIOD;
+	if (!err)
+		err = least(by, attr, true, &best);
+	if (!err && !best.samples)
+		err = -ENODATA;
+	if (err) {
+		printf("%s%s\tfailed: %s\n", title, format, strerror(-err));
+		return;
+	}
+	/* Rounded up. */
+	printf("%s%s\t%llu\t%lu\t%lu\n", title, format,
+	       (best.insns - none.insns + best.samples - 1) / best.samples,
+	       best.bytes / best.samples, best.samples);
+}
+
+/* Perf is not to lower its rate because its interrupts take long. */
+static void let_perf_sample(void)
+{
+	int fd = open("/proc/sys/kernel/perf_cpu_time_max_percent", O_WRONLY | O_CLOEXEC);
+
+	if (fd < 0 || write(fd, "0", 1) != 1)
+		perror("perf_cpu_time_max_percent");
+	close(fd);
+}
+
+#define USUAL	(PERF_SAMPLE_IP | PERF_SAMPLE_TID | PERF_SAMPLE_TIME)
+#define OTHERS	(PERF_SAMPLE_IDENTIFIER | PERF_SAMPLE_CPU | PERF_SAMPLE_PERIOD)
+
+int main(int argc, char **argv)
+{
+	const char *format = argc > 1 ? argv[1] : "";
+
+	let_perf_sample();
+	print_row("event: precise, format ", format, &event_maker_perfmon, USUAL);
+	print_row("perf: precise, format ", format, &event_maker_perf, USUAL);
+	print_row("event: and id,cpu,period, ", format, &event_maker_perfmon, USUAL | OTHERS);
+	print_row("perf: and id,cpu,period, ", format, &event_maker_perf, USUAL | OTHERS);
+	return EXIT_SUCCESS;
+}
