@@ -146,6 +146,8 @@ fn each_method_has_its_bit() {
 fn events_have_the_numbers_of_perf() {
     let raw = Event::raw(EventSelect::new(0xc4, 0x20));
     assert!(asked(&raw).starts_with("type 4 size 144 config 0x20c4 "));
+    let dummy = asked(&Event::dummy());
+    assert!(dummy.starts_with("type 1 size 144 config 0x9 "), "{dummy}");
     let misses = Builder::new(Encoding::Hardware(5));
     assert!(asked(&misses).starts_with("type 0 size 144 config 0x5 "));
     let cache = Builder::new(Encoding::Cache(0x1_0000));

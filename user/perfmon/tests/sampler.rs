@@ -170,6 +170,7 @@ fn each_method_has_its_bits() {
         asked(event().tasks()),
         expected(usual, 1 << 9 | 1 << 13 | 1 << 24)
     );
+    assert_eq!(asked(event().mappings()), expected(usual, 1 << 8 | 1 << 23));
     assert_eq!(asked(event().switches()), expected(usual, 1 << 26));
     assert_eq!(
         asked(event().no_kernel_callchain()),
@@ -199,6 +200,11 @@ fn records_have_their_types() {
     ring.put(15, 0, &with_trailer(&[pair(8, 9)]));
     ring.put(5, 0, &with_trailer(&[7, 7, 7]));
     ring.put(6, 0, &with_trailer(&[7, 7, 7]));
+    let file = [pair(8, 1), 99, 4, pair(5, 2)];
+    let path = [name(b"/bin/tru"), name(b"e\0\0\0\0\0\0\0")];
+    let place = [pair(42, 43), 0x1000, 0x2000, 0x3000];
+    let words = [&place[..], &file, &path].concat();
+    ring.put(10, 2, &with_trailer(&words));
     ring.put(77, 0, &[]);
     let task = Task { pid: 42, tid: 43 };
     let records = sampler.records();
@@ -260,6 +266,20 @@ fn records_have_their_types() {
     ));
     assert!(matches!(next(), Record::Throttle { .. }));
     assert!(matches!(next(), Record::Unthrottle { .. }));
+    let Record::Map(mapping) = next() else {
+        panic!("it is a mapping")
+    };
+    assert_eq!(mapping.name(), b"/bin/true");
+    assert_eq!(
+        (mapping.task, mapping.start, mapping.size, mapping.offset),
+        (task, 0x1000, 0x2000, 0x3000)
+    );
+    assert_eq!(
+        (mapping.device, mapping.inode, mapping.generation),
+        ((8, 1), 99, 4)
+    );
+    assert_eq!((mapping.protection, mapping.flags), (5, 2));
+    assert_eq!(mapping.stamp.time, 1_000_001);
     let other = next();
     assert!(matches!(&other, Record::Other(raw) if raw.kind() == 77 && raw.size() == 1));
     assert!(other.stamp().is_none());
@@ -412,9 +432,13 @@ fn read(sampler: &mut Sampler) -> (usize, Option<Cause>) {
         match record {
             Ok(record) => {
                 number += 1;
-                if let Record::Sample(sample) = &record {
-                    let frames = Sample::callchain(sample).count() as u64;
-                    assert!(frames <= WORDS);
+                match &record {
+                    Record::Sample(sample) => {
+                        let frames = Sample::callchain(sample).count() as u64;
+                        assert!(frames <= WORDS);
+                    }
+                    Record::Map(mapping) => assert!(mapping.name().len() as u64 <= WORDS * 8),
+                    _ => {}
                 }
             }
             Err(error) => cause = Some(error.cause),
@@ -433,6 +457,7 @@ fn what_is_no_record_is_an_error_and_skipped() {
         (9, &[7, 1, 2, 3, 4, 5, 1]),
         (9, &[7, 1, 2, 3, 4, 5, u64::MAX]),
         (2, &TRAILER),
+        (10, &[0; 12]),
     ] {
         ring.put(9, 2, &[&SAMPLE[..], &[0]].concat());
         ring.put(kind, 0, words);

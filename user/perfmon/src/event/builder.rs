@@ -254,6 +254,12 @@ impl Event {
         Builder::new(Encoding::Hardware(attr::PERF_COUNT_HW_CACHE_MISSES))
     }
 
+    /// An event that never happens, and takes no counter: for the records that come with it, as
+    /// [`tasks`](Builder::tasks) and [`mappings`](Builder::mappings) ask for.
+    pub fn dummy() -> Builder {
+        Builder::new(Encoding::Dummy)
+    }
+
     /// The event that the CPU's manual lists under these numbers. The modes of the select are ignored.
     pub fn raw(select: EventSelect) -> Builder {
         Builder::new(Encoding::Raw(select))

@@ -20,6 +20,8 @@ pub enum Encoding {
     Raw(EventSelect),
     /// The event of a fixed counter.
     Fixed(u8),
+    /// `PERF_COUNT_SW_DUMMY`: it never happens, and takes no counter.
+    Dummy,
 }
 
 impl Encoding {
@@ -36,6 +38,7 @@ impl Encoding {
             Self::Fixed(2) => Self::Hardware(attr::PERF_COUNT_HW_REF_CPU_CYCLES).numbers(),
             // Linux's numbers for what no general counter counts: event 0, the unit mask says which.
             Self::Fixed(number) => (attr::PERF_TYPE_RAW, (u64::from(number) + 1) << 8),
+            Self::Dummy => (attr::PERF_TYPE_SOFTWARE, attr::PERF_COUNT_SW_DUMMY),
         }
     }
 
@@ -60,6 +63,7 @@ impl fmt::Display for Encoding {
             },
             Self::Raw(_) => write!(f, "r{:x}", self.numbers().1),
             Self::Fixed(number) => write!(f, "fixed{number}"),
+            Self::Dummy => f.write_str("dummy"),
         }
     }
 }
@@ -85,5 +89,6 @@ mod tests {
         assert_eq!(Encoding::Fixed(0).numbers(), (0, 1));
         assert_eq!(Encoding::Fixed(3).numbers(), (4, 0x400));
         assert_eq!(Encoding::Cache(0x1_0203).numbers(), (3, 0x1_0203));
+        assert_eq!(Encoding::Dummy.numbers(), (1, 9));
     }
 }

@@ -77,6 +77,12 @@ impl Builder {
         )
     }
 
+    /// Records what tasks map that can be executed: [`Map`](super::Record::Map). The kernel may be unable to tell:
+    /// [`Info::mappings`](crate::Info::mappings).
+    pub fn mappings(self) -> Self {
+        self.flag(PerfEventAttr::MMAP | PerfEventAttr::MMAP2, true)
+    }
+
     /// Records when tasks begin and cease to run: [`Switch`](super::Record::Switch).
     pub fn switches(self) -> Self {
         self.flag(PerfEventAttr::CONTEXT_SWITCH, true)

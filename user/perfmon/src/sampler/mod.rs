@@ -30,10 +30,13 @@
 //! - **Several events** share a ring, and so one order and one descriptor: [`Sampler::add`].
 //! - **Programs with children**: [`inherit`](Builder::inherit) needs a sampler for each [CPU](Builder::cpu), as Linux's perf
 //!   does.
+//! - **Names**: [`tasks`](Builder::tasks) and [`mappings`](Builder::mappings) record what addresses mean, in the same ring.
+//!   A [`dummy`](Event::dummy) has such records without samples.
 //! - **Nothing in a ring is trusted**: whatever a program that has the descriptor writes there, reading it gives an error
 //!   and no fault.
 
 mod builder;
+mod mapping;
 mod raw;
 mod record;
 mod records;
@@ -47,6 +50,7 @@ use crate::event::{Builder, Event, shared};
 use crate::sys::{EventCall, RingMapping, wait_for_kernel};
 use crate::{Attempt, Device, Error};
 
+pub use mapping::Mapping;
 pub use raw::RawRecord;
 pub use record::{Callchain, Frame, Record, Sample, Stamp, Task, TaskName};
 pub use records::{Iter, RawRecords, Records};

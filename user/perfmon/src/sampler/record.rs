@@ -5,6 +5,7 @@ use std::fmt;
 
 use perfmon_core::logic::event_attr as attr;
 
+use super::mapping::Mapping;
 use super::raw::RawRecord;
 
 /// `PERF_RECORD_*`.
@@ -16,6 +17,7 @@ mod kind {
     pub(super) const UNTHROTTLE: u32 = 6;
     pub(super) const FORK: u32 = 7;
     pub(super) const SAMPLE: u32 = 9;
+    pub(super) const MMAP2: u32 = 10;
     pub(super) const SWITCH: u32 = 14;
     pub(super) const SWITCH_CPU_WIDE: u32 = 15;
 }
@@ -61,27 +63,20 @@ pub struct Task {
 }
 
 impl Task {
-    #[expect(clippy::cast_possible_truncation, reason = "two numbers in a word")]
     const fn new(word: u64) -> Self {
-        Self {
-            pid: word as u32,
-            tid: (word >> 32) as u32,
-        }
+        let (pid, tid) = halves(word);
+        Self { pid, tid }
     }
 
     /// Returns both tasks of two words, which have the processes first.
-    #[expect(clippy::cast_possible_truncation, reason = "two numbers in a word")]
     const fn pair(pids: u64, tids: u64) -> (Self, Self) {
-        (
-            Self {
-                pid: pids as u32,
-                tid: tids as u32,
-            },
-            Self {
-                pid: (pids >> 32) as u32,
-                tid: (tids >> 32) as u32,
-            },
-        )
+        let (pid, parent) = halves(pids);
+        let (tid, parent_tid) = halves(tids);
+        let parent = Self {
+            pid: parent,
+            tid: parent_tid,
+        };
+        (Self { pid, tid }, parent)
     }
 }
 
@@ -148,6 +143,8 @@ pub enum Record<'a> {
         parent: Task,
         stamp: Stamp,
     },
+    /// A task has mapped something that can be executed, or made it so.
+    Map(Mapping<'a>),
     /// The task begins to run, or with `out` ceases to; `preempted` if it was ready to run on. Events of a CPU know the
     /// `other` task, which it changes places with.
     #[expect(missing_docs, reason = "as the variant says")]
@@ -288,6 +285,24 @@ impl<'a> Record<'a> {
                     },
                 }
             }
+            kind::MMAP2 => {
+                need(Mapping::LEAST_WORDS)?;
+                let name = HEADER + Mapping::NAME..size - TRAILER;
+                Self::Map(Mapping {
+                    task: Task::new(word(0)),
+                    start: word(1),
+                    size: word(2),
+                    offset: word(3),
+                    device: halves(word(4)),
+                    inode: word(5),
+                    generation: word(6),
+                    protection: halves(word(7)).0,
+                    flags: halves(word(7)).1,
+                    stamp: stamp(),
+                    record,
+                    name,
+                })
+            }
             kind @ (kind::SWITCH | kind::SWITCH_CPU_WIDE) => {
                 let wide = kind == kind::SWITCH_CPU_WIDE;
                 need(wide.into())?;
@@ -315,6 +330,7 @@ impl<'a> Record<'a> {
     pub const fn stamp(&self) -> Option<&Stamp> {
         match self {
             Self::Sample(sample) => Some(&sample.stamp),
+            Self::Map(mapping) => Some(&mapping.stamp),
             Self::Lost { stamp, .. }
             | Self::Comm { stamp, .. }
             | Self::Fork { stamp, .. }
@@ -374,10 +390,13 @@ impl<'a> Sample<'a> {
     }
 }
 
-#[expect(
-    clippy::cast_possible_truncation,
-    reason = "the upper half is reserved"
-)]
+/// Returns the CPU of a word, whose upper half is reserved.
 const fn cpu(word: u64) -> u32 {
-    word as u32
+    halves(word).0
+}
+
+/// Returns the two numbers of a word, the lower half first.
+#[expect(clippy::cast_possible_truncation, reason = "two numbers in a word")]
+const fn halves(word: u64) -> (u32, u32) {
+    (word as u32, (word >> 32) as u32)
 }
