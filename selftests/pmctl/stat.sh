@@ -40,7 +40,7 @@ values() {
 }
 
 cpus=$(nproc)
-plan $((86 + (cpus > 1)))
+plan $((87 + (cpus > 1)))
 
 for event in instructions:u r00c0:u; do
 	a=$(pmctl_count $event "$loop" 1000000)
@@ -181,7 +181,8 @@ rm -f /tmp/record.$$
 says "and for its samples" "$(cat "$counts")" "To sample in the kernel .*kernel.perf_event_paranoid=1"
 "$here/pmctl_as" -1000 pmctl stat -a -- true 2>"$counts"
 is "the whole system is not counted" 125 $?
-says "what is counted without -a is told" "$(cat "$counts")" "^Without -a and -C, programs of your own"
+says "what is needed is told" "$(cat "$counts")" "^pmctl: to count all programs, run it as root or with CAP_PERFMON,"
+says "what is counted without -a is told" "$(cat "$counts")" "^Your own command: leave out -a and -C"
 chmod 600 /dev/perfmon
 
 # Several at once count as each alone.

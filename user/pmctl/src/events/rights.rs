@@ -11,6 +11,9 @@ use crate::system::exit;
 use crate::system::files::read_lossy;
 use crate::system::text::printable;
 
+/// The advice to a user without the right to count or sample all programs.
+pub(crate) const OWN_COMMAND: &str = "Your own command: leave out -a and -C.";
+
 /// What is forbidden: `count` or `sample`, and pmctl's command that does it.
 type Deed = (&'static str, &'static str);
 
@@ -42,16 +45,21 @@ fn advised(error: Error, tid: Option<u32>, deed: Deed) -> anyhow::Error {
     }
 }
 
-/// Adds advice to an error of counting all that runs on CPUs.
-pub(crate) fn explained_of_cpus(error: Error) -> anyhow::Error {
-    let is_forbidden = error.cause == Cause::Forbidden;
-    let text = exit::with_help(error);
-    if is_forbidden {
-        return anyhow::anyhow!(
-            "{text}\nWithout -a and -C, programs of your own are counted: `pmctl stat -- COMMAND`."
-        );
+/// Adds advice to an error of counting `event` in all that runs on CPUs.
+pub(crate) fn explained_of_cpus(error: &Error, event: &str) -> anyhow::Error {
+    if error.cause == Cause::Forbidden {
+        return anyhow::anyhow!("{}", of_all_programs("count"));
     }
-    text
+    exit::with_help_to(&format!("can't count {event}"), error)
+}
+
+/// Returns what a user needs to count or sample all programs.
+pub(crate) fn of_all_programs(verb: &str) -> String {
+    format!(
+        "to {verb} all programs, run it as root or with CAP_PERFMON, or allow it to everybody with \
+         `sysctl kernel.perf_event_paranoid=0` (now it is {}).\n{OWN_COMMAND}",
+        paranoid()
+    )
 }
 
 /// Returns the value of `kernel.perf_event_paranoid`.

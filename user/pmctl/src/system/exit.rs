@@ -114,7 +114,21 @@ fn of_own_counters(owners: &Owners, own: u32, has_free: bool) -> Option<String> 
 
 /// Adds advice to an error of the library.
 pub(crate) fn with_help(error: perfmon::Error) -> anyhow::Error {
-    let mut text = error.to_string();
+    match helped(error.to_string(), &error) {
+        Some(text) => anyhow::anyhow!(text),
+        None => error.into(),
+    }
+}
+
+/// The same with the words of the user for what was attempted.
+pub(crate) fn with_help_to(attempt: &str, error: &perfmon::Error) -> anyhow::Error {
+    let text = format!("{attempt}: {}", error.cause);
+    let helped = helped(text.clone(), error);
+    anyhow::anyhow!(helped.unwrap_or(text))
+}
+
+/// Returns the message about an error with advice; `None` if there is none.
+fn helped(mut text: String, error: &perfmon::Error) -> Option<String> {
     if error.cause == Cause::AnotherWriter {
         let users = processes::holding(&Machine::here(), |target| target == perfmon::PATH);
         for user in users {
@@ -123,20 +137,18 @@ pub(crate) fn with_help(error: perfmon::Error) -> anyhow::Error {
     }
     if let Cause::NoFreeCounter(owners) = &error.cause {
         if let Some(advice) = of_own_counters(owners, std::process::id(), has_free(owners)) {
-            return anyhow::anyhow!("{text}\n{advice}");
+            return Some(format!("{text}\n{advice}"));
         }
     }
     if error.cause == Cause::HardwareBusy {
         if let Some(others) = other_owners() {
-            return anyhow::anyhow!(
+            return Some(format!(
                 "{text}: {others}.\nCount fewer events at once, or wait until the others have ended."
-            );
+            ));
         }
     }
-    match error.cause.help() {
-        None => error.into(),
-        Some(help) => {
-            anyhow::anyhow!("{text}\n{help}\n`pmctl doctor` checks everything that counting needs.")
-        }
-    }
+    let help = error.cause.help()?;
+    Some(format!(
+        "{text}\n{help}\n`pmctl doctor` checks everything that counting needs."
+    ))
 }

@@ -20,7 +20,6 @@ mod watch;
 use anyhow::Result;
 
 pub(crate) use destination::keep_old;
-pub(crate) use events::OWN_COMMAND;
 
 use crate::args::{Record as Args, Recorder};
 

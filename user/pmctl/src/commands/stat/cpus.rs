@@ -39,13 +39,13 @@ pub(super) fn of_cpus(
     let columns = columns_on(events, supply)?;
     let counter = |Column { event, counter, .. }: &Column| {
         let counter = counter.map(|id| session.counter(id, event.select_on(id)));
-        counter.transpose()
+        let counter = counter.transpose();
+        counter.map_err(|error| rights::explained_of_cpus(&error, &event.label))
     };
     let counters = columns
         .iter()
         .map(counter)
-        .collect::<Result<Vec<Option<Counter>>, _>>()
-        .map_err(rights::explained_of_cpus)?;
+        .collect::<Result<Vec<Option<Counter>>>>()?;
     if args.explain {
         // Apart from the figures: those may be for a program to read.
         explain(&mut io::stderr(), &columns, &counters, (machine, pmu))?;

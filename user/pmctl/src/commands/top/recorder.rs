@@ -15,7 +15,7 @@ use nix::sys::signal::{SigSet, SigmaskHow, Signal, kill};
 use nix::unistd::Pid;
 
 use crate::args::Top;
-use crate::commands::record::OWN_COMMAND;
+use crate::events::rights::OWN_COMMAND;
 use crate::system::child::own_program;
 use crate::system::exit::Failed;
 

@@ -20,7 +20,6 @@ use perfmon::Device;
 use self::files::Files;
 use self::maps::Maps;
 use self::plan::{SampledTasks, SamplingPlan};
-pub(crate) use self::samplers::OWN_COMMAND;
 use self::samplers::Samplers;
 use self::stream::RingStream;
 use super::destination::Destination;

@@ -4,13 +4,13 @@
 use std::os::fd::{AsFd, BorrowedFd};
 
 use ahash::AHashMap;
-use anyhow::{Result, bail};
+use anyhow::{Result, anyhow};
 use perfmon::event::{Builder, Event};
 use perfmon::sampler::{RawRecord, Sampler};
 use perfmon::{Cause, Device, Error};
 
 use super::plan::{SampledTasks, SamplingManner, SamplingPlan};
-use crate::events::rights::{explained_of_samples, paranoid};
+use crate::events::rights::{explained_of_samples, of_all_programs};
 use crate::system::exit::{self, Usage};
 
 /// The pages of a ring, if the user does not say, and the fewest that are taken instead where that is more than they may
@@ -19,9 +19,6 @@ const DEFAULT_PAGES: usize = 64;
 /// The same for samples with stacks, of which a page has one half.
 const STACK_PAGES: usize = 512;
 const LEAST_PAGES: usize = 4;
-
-/// The advice to a user without the right to sample all programs.
-pub(crate) const OWN_COMMAND: &str = "Your own command: leave out -a and -C.";
 
 /// The rings of all CPUs.
 pub(super) struct Samplers {
@@ -73,11 +70,7 @@ impl Samplers {
                 Cause::MemoryLimit if wanted.is_none() && size > LEAST_PAGES => size /= 2,
                 Cause::Forbidden if tasks.are_some() && plan.without_kernel() => {}
                 Cause::Forbidden if !tasks.are_some() => {
-                    bail!(
-                        "to sample all programs, run it as root or with CAP_PERFMON, or allow it to everybody with \
-                         `sysctl kernel.perf_event_paranoid=0` (now it is {}).\n{OWN_COMMAND}",
-                        paranoid()
-                    );
+                    return Err(anyhow!("{}", of_all_programs("sample")));
                 }
                 Cause::Forbidden => {
                     let is_own = matches!(tasks, SampledTasks::Command { .. });
