@@ -70,6 +70,10 @@ pub(super) const ALL: &[Check] = &[
         name: "samples",
         look: samples,
     },
+    Check {
+        name: "names",
+        look: names,
+    },
 ];
 
 const NODE: &str = "/dev/perfmon";
@@ -484,6 +488,28 @@ fn samples(facts: &CheckedFacts<'_>) -> Finding {
             count(*samples, "sample"),
             error.cause
         )),
+    }
+}
+
+/// A sample is understood by what was mapped at its address.
+fn names(facts: &CheckedFacts<'_>) -> Finding {
+    let trials = &facts.trials;
+    let untold = |reason| {
+        Finding::note(format!(
+            "the kernel does not tell the driver what programs map ({reason}): those that are executed while they are \
+             recorded have names only if the user may use Linux's perf"
+        ))
+    };
+    match &trials.mappings {
+        Trial::NotTried => Finding::unknown(RECORDING),
+        Trial::Failed(error) => failed(facts, error, Finding::note),
+        Trial::Did(0) if trials.has_probes => {
+            untold("its probes are off").fix("`echo 1 >/sys/kernel/debug/kprobes/enabled`.")
+        }
+        Trial::Did(0) => untold("it has no kprobes").fix("Use a kernel with CONFIG_KPROBES."),
+        Trial::Did(_) => {
+            Finding::good("programs that are executed while they are recorded have names")
+        }
     }
 }
 

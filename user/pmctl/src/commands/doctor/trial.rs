@@ -2,7 +2,9 @@
 //! The proof: each interface of the driver is used for a moment, by this user.
 
 use std::hint::black_box;
+use std::num::NonZeroUsize;
 
+use nix::sys::mman::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 use perfmon::event::Owners;
 use perfmon::sampler::Record;
 use perfmon::trace::Alloc;
@@ -10,6 +12,8 @@ use perfmon::{CounterId, Device, Error, Event, EventSelect, Modes, Session};
 
 /// Instructions that are counted at least: a loop of so many rounds.
 pub(super) const ROUNDS: u64 = 100_000;
+/// The bytes that are mapped: a page has them.
+const LENGTH: NonZeroUsize = NonZeroUsize::MIN;
 /// The instructions from a sample to the next.
 const PERIOD: u64 = 10_007;
 
@@ -54,6 +58,10 @@ pub(super) struct Trials {
     pub(super) counter: Trial,
     /// Samples of this thread, as of `pmctl record -- COMMAND`.
     pub(super) sampled: Trial,
+    /// The records of what this thread maps, as samples need for their names.
+    pub(super) mappings: Trial,
+    /// The kernel has the probes that such records need.
+    pub(super) has_probes: bool,
     /// The buffers of a trace, as of `pmctl record --timebase`.
     pub(super) trace: Trial,
     /// The driver keeps perf off the counters by events of perf's own, which displace others.
@@ -68,21 +76,24 @@ impl Trials {
             event: Trial::NotTried,
             counter: Trial::NotTried,
             sampled: Trial::NotTried,
+            mappings: Trial::NotTried,
+            has_probes: false,
             trace: Trial::NotTried,
             has_place_holder: false,
             owners: Owners::default(),
         }
     }
 
-    /// Counts the instructions of a loop, twice, samples it, and allocates buffers.
+    /// Counts the instructions of a loop, twice, samples it, maps something, and allocates buffers.
     pub(super) fn run() -> Self {
         let device = Device::open();
-        let has_place_holder = device
-            .as_ref()
-            .is_ok_and(|device| device.info().is_ok_and(|info| info.place_holder));
-        let owners = device.map(|device| device.owners());
+        let owners = device.as_ref().map(Device::owners);
+        let info = device.as_ref().map(Device::info);
+        let has_probes = matches!(&info, Ok(Ok(info)) if info.mappings);
+        let has_place_holder = matches!(&info, Ok(Ok(info)) if info.place_holder);
         let event = event().into();
         let sampled = samples().into();
+        let mappings = mappings().into();
         let (counter, trace) = match Session::open() {
             Ok(session) => (counter(&session).into(), buffers(&session).into()),
             Err(error) => (Trial::Failed(error.clone()), Trial::Failed(error)),
@@ -91,6 +102,8 @@ impl Trials {
             event,
             counter,
             sampled,
+            mappings,
+            has_probes,
             trace,
             has_place_holder,
             owners: owners.unwrap_or_default(),
@@ -121,6 +134,30 @@ fn samples() -> Result<u64, Error> {
         samples += u64::from(matches!(record?, Record::Sample(_)));
     }
     Ok(samples)
+}
+
+fn mappings() -> Result<u64, Error> {
+    let event = Event::dummy().user().this_thread();
+    let mut sampler = event.mappings().pages(1).sample()?;
+    // SAFETY: The kernel chooses an address where nothing is, and nothing is read or written there.
+    let mapped = unsafe {
+        mmap_anonymous(
+            None,
+            LENGTH,
+            ProtFlags::PROT_READ | ProtFlags::PROT_EXEC,
+            MapFlags::MAP_PRIVATE,
+        )
+    };
+    if let Ok(start) = mapped {
+        // SAFETY: It was just mapped with this length, and there is no reference to it.
+        let result = unsafe { munmap(start, LENGTH.get()) };
+        debug_assert!(result.is_ok(), "munmap of what mmap gave");
+    }
+    let mut mappings = 0;
+    for record in &sampler.records() {
+        mappings += u64::from(matches!(record?, Record::Map(_)));
+    }
+    Ok(mappings)
 }
 
 fn counter(session: &Session) -> Result<u64, Error> {
