@@ -129,9 +129,11 @@ has_open() {
 	return 1
 }
 
-# has_events PID: the process has an event of the module's that is enabled
+# has_events PID: the process has an event of the module's that is enabled and counts; a
+# dummy does not
 has_events() {
-	grep -qs '^enabled:.1' "/proc/$1/fdinfo/"*
+	awk '/^counter:/ { counter = $2 } /^enabled:/ { counts += $2 && counter >= 0 }
+		END { exit !counts }' "/proc/$1/fdinfo/"* 2>/dev/null
 }
 
 # interrupt_when CONDITION COMMAND...: executes COMMAND, which gets SIGINT when CONDITION

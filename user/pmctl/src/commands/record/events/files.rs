@@ -184,7 +184,12 @@ impl<'a> Files<'a> {
                 .zip(before)
                 .map(|(now, before)| now.saturating_sub(before))
                 .collect(),
-            degraded: [self.degraded.clone(), maps.degraded(), Vec::from_iter(left)].concat(),
+            degraded: [
+                self.degraded.clone(),
+                maps.degraded(samplers.lost_records()?),
+                Vec::from_iter(left),
+            ]
+            .concat(),
             losses: self.losses(samplers, &stream.take_throttled())?,
             tasks_only: self.tasks_only,
             overwritten: self.options.overwrite,

@@ -1,23 +1,37 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What is mapped where, and the names of tasks: from an event of perf's that needs no counter, or else from `/proc`.
+//! What is mapped where, and the names of tasks: from the driver's records, which the rings have beside the samples. Where
+//! the kernel does not tell the driver what programs map, from an event of perf's that needs no counter, or else from
+//! `/proc`.
 
 use std::mem;
 
 use ahash::AHashSet;
 use nix::errno::Errno;
+use perfmon::Device;
 
 use super::plan::SampledTasks;
+use super::samplers::TaskRecords;
 use crate::commands::record::perf_ring::{ALL_TASKS, PerfRing, refusal_reason};
 use crate::recording::perfdata::{Attr, Body, Record, Stamp};
 use crate::recording::procfs;
+use crate::system::text::count;
 
 /// Pages of a ring of perf's: a user may have 129 for each CPU, and the samples need some, too.
 const PAGES: usize = 32;
 
+/// The origin of mappings.
+enum Origin {
+    /// The driver's records.
+    Driver,
+    /// perf's rings, of each CPU.
+    Perf(Vec<PerfRing>),
+    /// `/proc`.
+    Processes,
+}
+
 /// The source of mappings.
 pub(super) struct Maps {
-    /// perf's rings, of each CPU; `None` if perf is not allowed.
-    rings: Option<Vec<PerfRing>>,
+    origin: Origin,
     /// Records that were not taken yet.
     news: Vec<Record>,
     /// Processes whose memory has to be read, with the time from which on it holds.
@@ -26,32 +40,46 @@ pub(super) struct Maps {
     watched: AHashSet<u32>,
     /// Memory of each watched process when it was read last.
     before: Vec<Record>,
+    /// Records that perf has lost.
     lost: u64,
     degraded: Vec<String>,
 }
 
 impl Maps {
-    /// Opens perf's events of these tasks, on all CPUs that are online.
-    pub(super) fn open(tasks: &SampledTasks, online: &[u32]) -> Self {
-        let mut maps = Self {
-            rings: None,
+    /// Finds the source, and opens perf's events of these tasks, if it is them, on all CPUs that are online.
+    pub(super) fn open(tasks: &SampledTasks, online: &[u32], device: &Device) -> Self {
+        let is_told = device.info().is_ok_and(|info| info.mappings);
+        let (origin, degraded) = if is_told {
+            (Origin::Driver, Vec::new())
+        } else {
+            match rings(tasks, online) {
+                Ok(rings) => (Origin::Perf(rings), Vec::new()),
+                Err(errno) => (Origin::Processes, vec![refusal(errno)]),
+            }
+        };
+        Self {
+            origin,
             news: Vec::new(),
             changed: Vec::new(),
             watched: AHashSet::new(),
             before: Vec::new(),
             lost: 0,
-            degraded: Vec::new(),
-        };
-        match rings(tasks, online) {
-            Ok(rings) => maps.rings = Some(rings),
-            Err(errno) => maps.degraded.push(refusal(errno)),
+            degraded,
         }
-        maps
     }
 
-    /// Returns whether the records of tasks have to come from the driver.
-    pub(super) const fn are_ours(&self) -> bool {
-        self.rings.is_none()
+    /// Returns the records that have to come from the driver.
+    pub(super) const fn wanted_records(&self) -> TaskRecords {
+        match self.origin {
+            Origin::Driver => TaskRecords::Mappings,
+            Origin::Perf(_) => TaskRecords::None,
+            Origin::Processes => TaskRecords::Names,
+        }
+    }
+
+    /// Returns whether mappings are read from `/proc`, after what [`Self::note`] is given.
+    pub(super) const fn are_read(&self) -> bool {
+        matches!(self.origin, Origin::Processes)
     }
 
     /// Reads the state before the recording, which has samples `of_kernel` or not.
@@ -80,7 +108,7 @@ impl Maps {
         }
     }
 
-    /// Notes a record of the driver's about tasks, without perf: a program that has been executed has a new memory.
+    /// Notes a record of the driver's about tasks: a program that has been executed has a new memory.
     pub(super) fn note(&mut self, record: &Record) {
         if let Body::Comm {
             task, exec: true, ..
@@ -92,13 +120,14 @@ impl Maps {
 
     /// Returns the records since the last call. Must be called often, and before the samples are read.
     pub(super) fn take(&mut self) -> Vec<Record> {
-        match &mut self.rings {
-            Some(rings) => {
+        match &mut self.origin {
+            Origin::Driver => {}
+            Origin::Perf(rings) => {
                 for ring in rings {
                     self.lost += ring.drain(|record| self.news.push(record));
                 }
             }
-            None => self.look(),
+            Origin::Processes => self.look(),
         }
         mem::take(&mut self.news)
     }
@@ -126,13 +155,14 @@ impl Maps {
         }
     }
 
-    /// Reasons why samples may have no name.
-    pub(super) fn degraded(&self) -> Vec<String> {
+    /// Reasons why samples may have no name, where so many of the driver's records were lost.
+    pub(super) fn degraded(&self, lost: u64) -> Vec<String> {
         let mut degraded = self.degraded.clone();
-        if self.lost > 0 {
+        let lost = self.lost + lost;
+        if lost > 0 {
             degraded.push(format!(
-                "perf could not tell {} of the changes of memory: some samples may have no name",
-                self.lost
+                "{} of what tasks mapped, and of their names, found no room in a ring: some samples may have no name",
+                count(lost, "record")
             ));
         }
         degraded
@@ -170,6 +200,7 @@ fn rings(tasks: &SampledTasks, online: &[u32]) -> Result<Vec<PerfRing>, Errno> {
 fn refusal(errno: Errno) -> String {
     let reason = refusal_reason(errno);
     format!(
-        "perf does not tell what programs map: {reason}. Libraries that are loaded late may have no name"
+        "this kernel has no kprobes, so the driver does not tell what programs map, and perf does not tell it: {reason}. \
+         Libraries that are loaded late may have no name"
     )
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Recording by rings: each CPU has one, which the kernel writes samples to while pmctl streams them to the file.
 //!
-//! Samples name their task, so only what is mapped where is left to find out: [`maps`]. [`stream`] puts both in the
-//! order of time, and [`files`] begins and ends what it is written to.
+//! Samples name their task. What is mapped where is in the same rings, or else [`maps`] finds it out. [`stream`] puts all in
+//! the order of time, and [`files`] begins and ends what it is written to.
 
 mod files;
 mod history;
@@ -73,10 +73,9 @@ pub(super) fn record(options: &EventOptions) -> Result<u8> {
     let (tasks, mut maps, mut samplers) = asked.settle(|threads| {
         let tasks = SampledTasks::new(&common.target, (pid, &threads), &online);
         // Before the samples: what they need to be understood comes first.
-        let maps = Maps::open(&tasks, &online);
-        // Those of rings that are overwritten would be lost.
-        let with_tasks = maps.are_ours() && !options.overwrite;
-        let samplers = Samplers::open(&mut plan, &tasks, &device, (common.pages, with_tasks))?;
+        let maps = Maps::open(&tasks, &online, &device);
+        let wanted = (common.pages, maps.wanted_records());
+        let samplers = Samplers::open(&mut plan, &tasks, &device, wanted)?;
         Ok((tasks, maps, samplers))
     })?;
     maps.begin(&tasks, plan.has_kernel());

@@ -172,6 +172,11 @@ impl SamplingPlan {
         }
     }
 
+    /// Returns whether the rings keep the newest samples.
+    pub(super) const fn overwrites(&self) -> bool {
+        self.overwrite
+    }
+
     /// Returns the parts of samples.
     pub(super) const fn parts(&self) -> Parts {
         self.parts
@@ -261,8 +266,8 @@ pub(super) enum SampledTasks {
     Command { pid: u32, cpus: Vec<u32> },
     /// Threads and what they create, on each of these CPUs.
     Threads { tids: Vec<u32>, cpus: Vec<u32> },
-    /// All tasks of these CPUs.
-    Cpus(Vec<u32>),
+    /// All tasks of the CPUs `sampled`. They may have mapped something on the `others`.
+    Cpus { sampled: Vec<u32>, others: Vec<u32> },
 }
 
 impl SampledTasks {
@@ -274,8 +279,16 @@ impl SampledTasks {
     ) -> Self {
         let cpus = online.to_vec();
         match target {
-            RecordTarget::Cpus(chosen) => Self::Cpus(chosen.iter().collect()),
-            RecordTarget::Machine => Self::Cpus(cpus),
+            RecordTarget::Cpus(chosen) => {
+                let sampled: Vec<u32> = chosen.iter().collect();
+                let is_other = |cpu: &u32| !sampled.contains(cpu);
+                let others = cpus.into_iter().filter(is_other).collect();
+                Self::Cpus { sampled, others }
+            }
+            RecordTarget::Machine => Self::Cpus {
+                sampled: cpus,
+                others: Vec::new(),
+            },
             RecordTarget::Tasks(_) => Self::Threads {
                 tids: threads.iter().map(|thread| thread.tid).collect(),
                 cpus,
@@ -287,10 +300,20 @@ impl SampledTasks {
         }
     }
 
-    /// Returns the CPUs that have a ring.
+    /// Returns the CPUs that are sampled.
     pub(super) fn cpus(&self) -> &[u32] {
         match self {
-            Self::Command { cpus, .. } | Self::Threads { cpus, .. } | Self::Cpus(cpus) => cpus,
+            Self::Command { cpus, .. }
+            | Self::Threads { cpus, .. }
+            | Self::Cpus { sampled: cpus, .. } => cpus,
+        }
+    }
+
+    /// Returns the other CPUs, on which the tasks may have mapped something.
+    pub(super) fn other_cpus(&self) -> &[u32] {
+        match self {
+            Self::Command { .. } | Self::Threads { .. } => &[],
+            Self::Cpus { others, .. } => others,
         }
     }
 
@@ -299,12 +322,12 @@ impl SampledTasks {
         match self {
             Self::Command { pid, .. } => std::slice::from_ref(pid),
             Self::Threads { tids, .. } => tids,
-            Self::Cpus(_) => &[],
+            Self::Cpus { .. } => &[],
         }
     }
 
     /// Returns whether these are some tasks and not all.
     pub(super) const fn are_some(&self) -> bool {
-        !matches!(self, Self::Cpus(_))
+        !matches!(self, Self::Cpus { .. })
     }
 }

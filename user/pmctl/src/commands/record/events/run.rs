@@ -44,10 +44,6 @@ pub(super) fn run(
         }
         let event = {
             let mut descriptors = samplers.descriptors();
-            // Rings that are overwritten need no reader.
-            if options.overwrite {
-                ended = descriptors.len();
-            }
             // Of those that have ended, poll(2) would say so each time.
             let all = descriptors.len();
             if ended == all {
@@ -64,7 +60,7 @@ pub(super) fn run(
             break;
         }
         if options.overwrite {
-            stream.keep(maps);
+            stream.keep(samplers, maps)?;
         } else if stream.round(samplers, maps)?.is_break() {
             if !stream.is_at_limit() {
                 watch.complain_of_full_output();

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The events with their rings, one ring for each CPU.
+//!
+//! A dummy writes to the same ring what tasks are called and what they map. Where that is overwritten, or there is none,
+//! it has a ring of its own.
 
 use std::os::fd::{AsFd, BorrowedFd};
 
@@ -20,32 +23,97 @@ const DEFAULT_PAGES: usize = 64;
 const STACK_PAGES: usize = 512;
 const LEAST_PAGES: usize = 4;
 
+/// The same for the ring of a dummy.
+const DUMMY_PAGES: usize = 32;
+
+/// The records of tasks beside their samples.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum TaskRecords {
+    None,
+    /// Names, beginnings and ends.
+    Names,
+    /// The same, and mappings.
+    Mappings,
+}
+
 /// The rings of all CPUs.
 pub(super) struct Samplers {
     rings: Vec<SampleRing>,
+    /// The rings of dummies.
+    dummies: Vec<Ring>,
+    /// The rings of samples are overwritten.
+    overwrite: bool,
     /// Number of events in the plan.
     events: usize,
     /// The samples begin with the command's exec.
     from_exec: bool,
 }
 
+/// A ring, and how many records the driver has told to be lost there.
+struct Ring {
+    sampler: Sampler,
+    lost: u64,
+}
+
+impl Ring {
+    const fn new(sampler: Sampler) -> Self {
+        Self { sampler, lost: 0 }
+    }
+
+    /// Calls `take` for each record since the last call.
+    fn drain(&mut self, mut take: impl FnMut(RawRecord<'_>)) -> Result<()> {
+        /// `PERF_RECORD_LOST`: the event, and how many.
+        const LOST: u32 = 2;
+        let records = self.sampler.records();
+        for record in records.raw() {
+            let record = record.map_err(exit::with_help)?;
+            if record.kind() == LOST && record.size() > 2 {
+                self.lost = self.lost.saturating_add(record.word(2));
+            }
+            take(record);
+        }
+        Ok(())
+    }
+}
+
 /// The ring of a CPU.
 struct SampleRing {
     cpu: u32,
-    sampler: Sampler,
-    /// The event of the plan by the kernel's number.
+    /// The ring of the sampled events and then the dummies.
+    ring: Ring,
+    /// The event of the plan by the kernel's number, of each sampled event.
     numbers: AHashMap<u64, usize>,
     /// Samples that were lost while it was paused to be read.
     paused: u64,
 }
 
+impl SampleRing {
+    /// Returns the sampled events.
+    fn sampled(&self) -> impl Iterator<Item = &Event> {
+        self.ring.sampler.events().take(self.numbers.len())
+    }
+
+    /// Returns how many samples were lost; `None` if events were missed, so that there is no number.
+    fn lost_samples(&self) -> Result<Option<u64>> {
+        match self.sampled().map(Event::lost).sum() {
+            Err(Error {
+                cause: Cause::Missed,
+                ..
+            }) => Ok(None),
+            Err(error) => Err(exit::with_help(error)),
+            Ok(lost) => Ok(Some(lost)),
+        }
+    }
+}
+
 impl Samplers {
-    /// Opens all events. If the user may not sample the kernel, those without a mode are of user mode.
+    /// Opens all events. If the user may not sample the kernel, those without a mode are of user mode. The dummies are
+    /// enabled: what samples need to be understood comes before them.
     pub(super) fn open(
         plan: &mut SamplingPlan,
         tasks: &SampledTasks,
         device: &Device,
-        (pages, with_tasks): (Option<u32>, bool),
+        (pages, records): (Option<u32>, TaskRecords),
     ) -> Result<Self> {
         let wanted = pages.map(|pages| (pages as usize).next_power_of_two());
         let default = if plan.parts().user {
@@ -55,10 +123,12 @@ impl Samplers {
         };
         let mut size = wanted.unwrap_or(default);
         loop {
-            let error = match Self::try_open(plan, tasks, device, (size, with_tasks)) {
-                Ok(rings) => {
+            let error = match Self::try_open(plan, tasks, device, (size, records)) {
+                Ok((rings, dummies)) => {
                     return Ok(Self {
                         rings,
+                        dummies,
+                        overwrite: plan.overwrites(),
                         events: plan.events.len(),
                         from_exec: matches!(tasks, SampledTasks::Command { .. })
                             && plan.manner.from_exec,
@@ -90,43 +160,46 @@ impl Samplers {
         plan: &SamplingPlan,
         tasks: &SampledTasks,
         device: &Device,
-        (pages, with_tasks): (usize, bool),
-    ) -> Result<Vec<SampleRing>, Error> {
-        let mut rings = Vec::new();
-        for cpu in tasks.cpus() {
-            let here = |builder: Builder, is_first| {
-                let builder = builder.cpu(*cpu).pages(pages);
-                // One event tells what happens to tasks.
-                if is_first && with_tasks {
-                    builder.tasks()
-                } else {
-                    builder
-                }
+        (pages, records): (usize, TaskRecords),
+    ) -> Result<(Vec<SampleRing>, Vec<Ring>), Error> {
+        let open = |ring: &mut Option<Sampler>, builder: &Builder| {
+            let opened = match ring {
+                None => builder.sample_on(device).map(|new| *ring = Some(new)),
+                Some(ring) => ring.add_on(builder, device).map(drop),
             };
-            let mut sampler: Option<Sampler> = None;
+            match opened {
+                // A thread of several that has ended meanwhile.
+                Err(error) if error.cause == Cause::NoSuchTask && tasks.tids().len() > 1 => {
+                    Ok(false)
+                }
+                result => result.map(|()| true),
+            }
+        };
+        let (mut rings, mut of_dummies) = (Vec::new(), Vec::new());
+        for cpu in tasks.cpus() {
+            let mut ring: Option<Sampler> = None;
             let mut numbers = Vec::new();
             for task in targets(tasks, plan.manner) {
                 for index in 0..plan.events.len() {
                     let Some(builder) = plan.builder(index) else {
                         continue;
                     };
-                    let builder = here(task(builder), index == 0);
-                    let opened = match &mut sampler {
-                        None => builder.sample_on(device).map(|new| {
-                            sampler = Some(new);
-                        }),
-                        Some(sampler) => sampler.add_on(&builder, device).map(drop),
-                    };
-                    match opened {
-                        Ok(()) => numbers.push(index),
-                        // A thread of several that has ended meanwhile.
-                        Err(error)
-                            if error.cause == Cause::NoSuchTask && tasks.tids().len() > 1 => {}
-                        Err(error) => return Err(error),
+                    if open(&mut ring, &task(builder).cpu(*cpu).pages(pages))? {
+                        numbers.push(index);
                     }
                 }
             }
-            let Some(sampler) = sampler else {
+            let mut own_ring = None;
+            for dummy in dummies(tasks, records) {
+                let ring = if ring.is_some() && !plan.overwrites() {
+                    &mut ring
+                } else {
+                    &mut own_ring
+                };
+                open(ring, &dummy.cpu(*cpu).pages(pages.min(DUMMY_PAGES)))?;
+            }
+            of_dummies.extend(own_ring.map(Ring::new));
+            let Some(sampler) = ring else {
                 continue;
             };
             let mut ids = AHashMap::new();
@@ -135,12 +208,19 @@ impl Samplers {
             }
             rings.push(SampleRing {
                 cpu: *cpu,
-                sampler,
+                ring: Ring::new(sampler),
                 numbers: ids,
                 paused: 0,
             });
         }
-        Ok(rings)
+        for cpu in tasks.other_cpus() {
+            let mut ring = None;
+            for dummy in dummies(tasks, records) {
+                open(&mut ring, &dummy.cpu(*cpu).pages(pages.min(DUMMY_PAGES)))?;
+            }
+            of_dummies.extend(ring.map(Ring::new));
+        }
+        Ok((rings, of_dummies))
     }
 
     /// Begins, unless the command's exec does.
@@ -160,13 +240,15 @@ impl Samplers {
     }
 
     fn each(&self, call: impl Fn(&Sampler) -> Result<(), Error>) -> Result<()> {
-        let mut samplers = self.rings.iter().map(|ring| &ring.sampler);
+        let mut samplers = self.rings.iter().map(|ring| &ring.ring.sampler);
         samplers.try_for_each(call).map_err(exit::with_help)
     }
 
-    /// Returns what becomes readable when a ring fills.
+    /// Returns what becomes readable when a ring fills that has to be read.
     pub(super) fn descriptors(&self) -> Vec<BorrowedFd<'_>> {
-        self.rings.iter().map(|ring| ring.sampler.as_fd()).collect()
+        let rings = self.rings.iter().map(|ring| &ring.ring);
+        let rings = rings.filter(|_| !self.overwrite).chain(&self.dummies);
+        rings.map(|ring| ring.sampler.as_fd()).collect()
     }
 
     /// Calls `take` for each record since the last call, with a function that gives the event of a kernel's number.
@@ -174,16 +256,25 @@ impl Samplers {
         &mut self,
         mut take: impl FnMut(RawRecord<'_>, &AHashMap<u64, usize>),
     ) -> Result<()> {
-        for SampleRing {
-            sampler, numbers, ..
-        } in &mut self.rings
-        {
-            let records = sampler.records();
-            for record in records.raw() {
-                take(record.map_err(exit::with_help)?, numbers);
-            }
+        let none = AHashMap::new();
+        self.drain_dummies(|record| take(record, &none))?;
+        self.drain_samples(take)
+    }
+
+    fn drain_samples(
+        &mut self,
+        mut take: impl FnMut(RawRecord<'_>, &AHashMap<u64, usize>),
+    ) -> Result<()> {
+        for SampleRing { ring, numbers, .. } in &mut self.rings {
+            ring.drain(|record| take(record, numbers))?;
         }
         Ok(())
+    }
+
+    /// The same for each record in the rings of dummies.
+    pub(super) fn drain_dummies(&mut self, mut take: impl FnMut(RawRecord<'_>)) -> Result<()> {
+        let mut dummies = self.dummies.iter_mut();
+        dummies.try_for_each(|ring| ring.drain(&mut take))
     }
 
     /// Calls `take` for each record of rings that are overwritten, since the last call: of each ring the newest first.
@@ -192,8 +283,9 @@ impl Samplers {
         take: impl FnMut(RawRecord<'_>, &AHashMap<u64, usize>),
     ) -> Result<()> {
         let before = self.lost_of_all()?;
-        Sampler::pause_all(self.rings.iter().map(|ring| &ring.sampler)).map_err(exit::with_help)?;
-        let drained = self.drain(take);
+        let samplers = self.rings.iter().map(|ring| &ring.ring.sampler);
+        Sampler::pause_all(samplers).map_err(exit::with_help)?;
+        let drained = self.drain_samples(take);
         self.each(Sampler::resume)?;
         // Those of the meantime are what the user has asked for.
         let now = self.lost_of_all()?;
@@ -222,14 +314,14 @@ impl Samplers {
                 .read()
                 .is_err_and(|error| error.cause == Cause::Missed)
         };
-        let has_missed = |ring: &&SampleRing| ring.sampler.events().any(is_missed);
+        let has_missed = |ring: &&SampleRing| ring.sampled().any(is_missed);
         let rings = self.rings.iter().filter(has_missed);
         rings.map(|ring| ring.cpu).collect()
     }
 
     /// Returns whether tasks go on that are not sampled any more.
     pub(super) fn have_left(&self) -> Result<bool> {
-        for event in self.rings.iter().flat_map(|ring| ring.sampler.events()) {
+        for event in self.rings.iter().flat_map(SampleRing::sampled) {
             if event.left().map_err(exit::with_help)? > 0 {
                 return Ok(true);
             }
@@ -238,32 +330,56 @@ impl Samplers {
     }
 
     fn lost_of_all(&self) -> Result<Vec<u64>> {
-        let lost = |ring: &SampleRing| match ring.sampler.lost() {
-            Err(error) if error.cause == Cause::Missed => Ok(0),
-            result => result.map_err(exit::with_help),
-        };
+        let lost = |ring: &SampleRing| Ok(ring.lost_samples()?.unwrap_or(0));
         self.rings.iter().map(lost).collect()
+    }
+
+    /// Returns how many records that are no samples were lost, as far as the driver has told.
+    pub(super) fn lost_records(&self) -> Result<u64> {
+        let mut lost: u64 = self.dummies.iter().map(|ring| ring.lost).sum();
+        for ring in &self.rings {
+            if let Some(samples) = ring.lost_samples()? {
+                lost += ring.ring.lost.saturating_sub(samples);
+            }
+        }
+        Ok(lost)
     }
 
     /// Returns the count of each event of the plan, without those that [`Self::missed`] tells of.
     pub(super) fn totals(&self) -> Result<Vec<u64>> {
         let mut totals = vec![0_u64; self.events];
-        for SampleRing {
-            sampler, numbers, ..
-        } in &self.rings
-        {
-            for event in sampler.events() {
+        for ring in &self.rings {
+            for event in ring.sampled() {
                 let count = match event.read() {
                     Err(error) if error.cause == Cause::Missed => 0,
                     result => result.map_err(exit::with_help)?,
                 };
                 let number = event.id().map_err(exit::with_help)?;
-                if let Some(index) = numbers.get(&number) {
+                if let Some(index) = ring.numbers.get(&number) {
                     totals[*index] = totals[*index].saturating_add(count);
                 }
             }
         }
         Ok(totals)
+    }
+}
+
+/// Returns a dummy for each of the tasks, and for what it creates, whether or not that is sampled: threads share their
+/// memory. None without records.
+fn dummies(tasks: &SampledTasks, records: TaskRecords) -> Vec<Builder> {
+    let dummy = || {
+        // Users may have one of their own tasks.
+        let dummy = Event::dummy().user().tasks();
+        if records == TaskRecords::Mappings {
+            dummy.mappings()
+        } else {
+            dummy
+        }
+    };
+    match tasks.tids() {
+        _ if records == TaskRecords::None => Vec::new(),
+        [] => vec![dummy().all_tasks()],
+        tids => tids.iter().map(|tid| dummy().pid(*tid).inherit()).collect(),
     }
 }
 
@@ -288,6 +404,6 @@ fn targets(tasks: &SampledTasks, manner: SamplingManner) -> Vec<Box<dyn Fn(Build
             })]
         }
         SampledTasks::Threads { tids, .. } => tids.iter().copied().map(thread).collect(),
-        SampledTasks::Cpus(_) => vec![Box::new(Builder::all_tasks)],
+        SampledTasks::Cpus { .. } => vec![Box::new(Builder::all_tasks)],
     }
 }

@@ -104,13 +104,29 @@ impl RingStream {
         Ok(())
     }
 
-    /// Keeps what is told of tasks, while the rings are overwritten.
-    pub(super) fn keep(&mut self, maps: &mut Maps) {
+    /// Keeps what is told of tasks, while the rings of samples are overwritten.
+    ///
+    /// # Errors
+    /// Those of the rings.
+    pub(super) fn keep(&mut self, samplers: &mut Samplers, maps: &mut Maps) -> Result<()> {
+        let mut records = maps.take();
+        let mut bytes = Vec::new();
+        samplers.drain_dummies(|record| {
+            bytes.clear();
+            record.copy_to(&mut bytes);
+            if let Some((Some(record), _)) = decode(&bytes, Parts::default()) {
+                if maps.are_read() {
+                    maps.note(&record);
+                }
+                records.push(record);
+            }
+        })?;
+        // Each CPU has a ring.
+        records.sort_by_key(|record| record.stamp.time);
         if let Some(history) = &mut self.history {
-            maps.take()
-                .into_iter()
-                .for_each(|record| history.keep(record));
+            records.into_iter().for_each(|record| history.keep(record));
         }
+        Ok(())
     }
 
     /// Writes what is in rings that are overwritten.
@@ -120,8 +136,8 @@ impl RingStream {
     pub(super) fn dump(&mut self, samplers: &mut Samplers, maps: &mut Maps) -> Result<()> {
         samplers.drain_newest(|record, numbers| self.take(record, numbers, maps))?;
         // All that was told before the newest sample.
-        self.keep(maps);
-        if let (true, Some(history)) = (maps.are_ours(), &mut self.history) {
+        self.keep(samplers, maps)?;
+        if let (true, Some(history)) = (maps.are_read(), &mut self.history) {
             let all = procfs::all();
             all.iter().for_each(|record| history.fold(record));
         }
@@ -184,7 +200,7 @@ impl RingStream {
             let [number @ .., _, _, _, _] = record.word(cpu).to_le_bytes();
             self.throttled.insert(u32::from_le_bytes(number));
         }
-        if !places.is_sample && maps.are_ours() {
+        if !places.is_sample && maps.are_read() {
             if let Some((Some(record), _)) = decode(bytes, self.parts) {
                 maps.note(&record);
             }

@@ -1,0 +1,177 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0-only
+#
+# pmctl record names what is executed after its beginning: by the driver's records, for
+# everybody, and without kprobes as far as Linux's perf or /proc tells it.
+
+here=$(dirname "$0")
+# shellcheck source=SCRIPTDIR/../lib/ktap.sh
+. "$here/ktap.sh"
+
+in_own_dir
+
+event=instructions:u
+period=10007
+programs=100
+paranoid=$(cat /proc/sys/kernel/perf_event_paranoid)
+# shellcheck disable=SC2034 # at the end
+at_end="echo $paranoid >/proc/sys/kernel/perf_event_paranoid; chown 0:0 /dev/perfmon; chmod 600 /dev/perfmon"
+
+# Programs of many names, some 10 samples each: none is longer than pmctl needs to look at
+# a process.
+mkdir bin
+for i in $(seq $programs); do
+	cp "$here/pmctl_loop" "bin/short_$i"
+done
+cat >all <<-END
+	#!/bin/sh
+	for program in $dir/bin/*; do
+		\$program 50000 &
+	done
+	wait
+END
+chmod 755 all "$dir" bin
+
+# record OPTION... : records all programs; what it prints is in $output
+record() {
+	output=$(pmctl record -e $event "$@" 2>&1)
+}
+
+# unnamed FILE: how many samples of the programs are not in a mapping of theirs. What has
+# not been executed yet is the shell.
+unnamed() {
+	pmctl script -i "$1" -F comm,dso 2>/dev/null | awk '
+		$1 ~ /^short_/ && $2 !~ "/" $1 "\\)$" { n++ }
+		END { print n + 0 }'
+}
+
+# named FILE: how many of the programs have samples
+named() {
+	pmctl script -i "$1" -F comm,dso 2>/dev/null | awk '
+		$1 ~ /^short_/ && $2 ~ "/" $1 "\\)$" { print $1 }' | sort -u | wc -l
+}
+
+# names_all NAME FILE: it has samples of each program, and all of them with its name
+names_all() {
+	is "$1: each program has samples" $programs "$(named "$2")"
+	is "$1: each sample has its program" 0 "$(unnamed "$2")"
+}
+
+# as_user COMMAND: by a user with nothing but the group of the device, that may not use perf
+as_user() {
+	chown 0:1000 /dev/perfmon
+	chmod 660 /dev/perfmon
+	chmod 777 "$dir"
+	echo 3 >/proc/sys/kernel/perf_event_paranoid
+	su user -c "$1"
+}
+
+# names FILE: the programs and the files of their samples
+names() {
+	pmctl script -i "$1" -F comm,dso 2>/dev/null | sed 's/ *(/ (/' | sort -u
+}
+
+# begin OPTION... : begins a recording in the background, of a shell that executes all
+# programs when it is told so; its PID is in $runs, that of the recording in $record
+begin() {
+	[ -p go ] || mkfifo go
+	sh -c 'read -r _ <go; exec ./all' &
+	runs=$!
+	pmctl record -e $event -p $runs "$@" 2>errors &
+	record=$!
+	wait_until "has_events $record"
+}
+
+plan 34
+
+record -c $period -- ./all
+is "record succeeds" 0 $?
+names_all "a command" perf.data
+is "nothing is missing" "" "$(echo "$output" | grep -E 'LOST|DEGRADED')"
+perf script -F comm,ip,dso 2>/dev/null | awk 'NF { print $1, $NF }' | sort -u >theirs
+check "perf script shows the same names" cmp -s theirs - <<-END
+	$(names perf.data)
+END
+record -c $period -a -- ./all
+names_all "-a" perf.data
+
+# It is executed where nothing is sampled, and moves.
+last=$(($(nproc) - 1))
+record -c 1000003 -C $last -- sh -c "taskset 1 ./bin/short_1 300000000 &
+	sleep 0.2; taskset -p $((1 << last)) \$! >/dev/null; wait"
+is "-C: a program that comes from another CPU has its name" "1 0" "$(named perf.data) $(unnamed perf.data)"
+
+record -c $period --no-inherit -- sh -c 'exec ./bin/short_1 50000'
+is "--no-inherit: each sample has its program" "1 0" "$(named perf.data) $(unnamed perf.data)"
+# The rings of samples are overwritten, and what was mapped before has to be known.
+record -c $period --overwrite -m 1024 -- ./all
+names_all "--overwrite" perf.data
+record -c $period --overwrite -a -m 1024 -- ./all
+names_all "--overwrite -a" perf.data
+record -c 1000003 -D 200 -- ./bin/short_1 300000000
+is "-D: a program that began before has its name" "1 0" "$(named perf.data) $(unnamed perf.data)"
+begin -c $period
+echo >go
+wait $record
+is "record -p succeeds" 0 $?
+names_all "-p" perf.data
+begin -c $period --switch-output=20K
+echo >go
+wait $record
+is "--switch-output: each sample has its program" 0 "$(for file in perf.data.*; do unnamed "$file"; done | sort -u)"
+
+# pmctl does not read meanwhile. What comes later has room, and says how many had none.
+sh -c 'read -r _ <go; ./all; : >first; read -r _ <go; exec ./all' &
+runs=$!
+pmctl record -e $event -c 1000003 -m 1 -p $runs -o full.data 2>errors &
+record=$!
+wait_until "has_events $record"
+kill -STOP $record
+size=$(stat -c %s full.data)
+echo >go
+wait_until "[ -e first ]"
+kill -CONT $record
+wait_until "[ \$(stat -c %s full.data) -gt $size ]"
+echo >go
+wait $record
+says "record tells of names that found no room" "$(cat errors)" \
+	'DEGRADED: [0-9,]+ records of what tasks mapped, and of their names, found no room'
+
+as_user "cd $dir; pmctl record -e $event -c $period -o users.data -- ./all" 2>errors
+is "a user may record" 0 $?
+names_all "a user" users.data
+is "a user is told of nothing that is missing" "" "$(grep -E 'LOST|DEGRADED' errors)"
+record -c $period -- ./all
+check "a user has the names that root has" [ "$(names perf.data)" = "$(names users.data)" ]
+
+# A kernel whose probes are all off says nothing of it, but does not tell what is mapped.
+says "doctor finds that mappings are told" "$(pmctl doctor)" '^ok +names '
+probes=/sys/kernel/debug/kprobes/enabled
+if [ -e $probes ] && echo 0 >$probes; then
+	says "doctor finds that all probes are off" "$(pmctl doctor | tr -s ' \n' ' ')" ' note names .*probes are off'
+	echo 1 >$probes
+else
+	skip "doctor finds that all probes are off" "this kernel has no $probes"
+fi
+
+rmmod perfmon
+if insmod /lib/modules/no_kprobes.ko; then
+	load_module
+	says "doctor finds that there are no kprobes" "$(pmctl doctor | tr -s ' \n' ' ')" ' note names .*no kprobes'
+	record -c $period -- ./all
+	is "record succeeds without kprobes" 0 $?
+	names_all "by perf" perf.data
+	is "perf makes up for them" "" "$(echo "$output" | grep -E 'LOST|DEGRADED')"
+	as_user "cd $dir; pmctl record -e $event -c 1000003 -o poor.data -- ./bin/short_1 600000000" 2>errors
+	is "a user may record without perf" 0 $?
+	says "record says that neither tells" "$(cat errors)" 'DEGRADED: this kernel has no kprobes.*perf does not'
+	is "a program that runs for a while has its name" "1 0" "$(named poor.data) $(unnamed poor.data)"
+	rmmod perfmon
+	rmmod no_kprobes
+else
+	for case in doctor record each-program each-sample perf user says-so a-while; do
+		skip "without kprobes: $case" "register_kprobes() can't be probed"
+	done
+fi
+load_module
+finish
