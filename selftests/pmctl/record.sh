@@ -70,7 +70,7 @@ missed=0
 if [ "$(nproc)" -gt 1 ] && disable_counters; then
 	missed=4
 fi
-plan $((100 + missed))
+plan $((104 + missed))
 
 record -e $event -c $period
 is "record succeeds" 0 $?
@@ -128,6 +128,18 @@ wait $record
 is "record -p succeeds" 0 $?
 names=$(pmctl script -F comm 2>/dev/null | sort -u | tr -d ' ')
 is "record -p has samples of that program only" pmctl_loop "$names"
+wait
+
+# The same for as long as a command runs, which is not sampled.
+"$here/pmctl_loop" 100000000000 &
+runs=$!
+record -p $runs -e $event -c $period
+is "record -p ends with a command" 0 $?
+is "the command is not sampled" pmctl_loop "$(pmctl script -F comm 2>/dev/null | sort -u | tr -d ' ')"
+record --rotate -p $runs -e $event -c $period
+is "record --rotate -p ends with a command" 0 $?
+is "nor is it with --rotate" pmctl_loop "$(pmctl script -F comm 2>/dev/null | sort -u | tr -d ' ')"
+kill $runs
 wait
 
 # One event makes the samples, another is counted with it: 1 branch in 2.

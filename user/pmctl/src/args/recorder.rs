@@ -205,7 +205,6 @@ impl RecordTarget {
 
 impl EventOptions {
     fn new(args: &Record) -> Result<Self, Usage> {
-        refuse_two_targets(args)?;
         refuse_callers_without_chains(args)?;
         let has_calls = args.call_graph_mode() == Some(CallGraphMode::LastBranches);
         refuse(&[
@@ -259,7 +258,6 @@ impl EventOptions {
 
 impl TraceOptions {
     fn new(args: &Record) -> Result<Self, Usage> {
-        refuse_two_targets(args)?;
         refuse(&[
             (
                 args.branch_filter.is_some(),
@@ -306,14 +304,6 @@ impl TraceOptions {
             common: CommonOptions::new(args)?,
         })
     }
-}
-
-fn refuse_two_targets(args: &Record) -> Result<(), Usage> {
-    let has_tasks = !args.pid.is_empty() || !args.tid.is_empty();
-    refuse(&[(
-        has_tasks && !args.command.is_empty(),
-        "-p and -t take no command: they record until the tasks end, or for --duration SECS.",
-    )])
 }
 
 fn refuse_callers_without_chains(args: &Record) -> Result<(), Usage> {
@@ -385,6 +375,13 @@ mod tests {
     }
 
     #[test]
+    fn a_command_beside_tasks_is_not_the_target() {
+        let common = events("-p 1 true").common;
+        assert!(matches!(common.target, RecordTarget::Tasks(_)));
+        assert_eq!(common.command, ["true"]);
+    }
+
+    #[test]
     fn calls_take_the_place_of_branches() {
         let kinds = |options: &str| events(&format!("{options} true")).branch_kinds();
         assert_eq!(kinds("-g"), None);
@@ -395,7 +392,6 @@ mod tests {
     #[test]
     fn what_cannot_be_had_together_is_refused_by_name() {
         for (options, named) in [
-            ("-p 1 true", "-p and -t"),
             ("-c 9", "nothing to run"),
             ("--rotate -j any true", "-j:"),
             ("--rotate -g true", "-F and -g"),

@@ -34,6 +34,7 @@ Examples:
                                              of programs without frame pointers
   pmctl record -a --duration 10              the whole system
   pmctl record -p 1234                       a process that is running already
+  pmctl record -p 1234 -- sleep 5            the same, while a command runs
   pmctl record -e branches:u -- ls           another event
   pmctl record -e cycles -e cpu/branch-misses,period=1009/ -- ls
                                              each with a period of its own
@@ -101,11 +102,12 @@ pub(crate) struct Record {
     #[arg(short = 'C', long, value_name = "CPUS", value_parser = Cpus::parse)]
     pub(crate) cpu: Option<Cpus>,
 
-    /// Sample these processes, separated by commas, and the children that they start, until they end or Ctrl-C
+    /// Sample these processes, separated by commas, and the children that they start; without a command until they end
+    /// or Ctrl-C
     #[arg(short, long, value_name = "PID", value_delimiter = ',', value_parser = pid, conflicts_with_all = ["all_cpus", "cpu"])]
     pub(crate) pid: Vec<u32>,
 
-    /// Sample these threads, separated by commas, and what they start
+    /// Sample these threads, separated by commas, and what they start; without a command until they end or Ctrl-C
     #[arg(short, long, value_name = "TID", value_delimiter = ',', value_parser = tid, conflicts_with_all = ["all_cpus", "cpu"])]
     pub(crate) tid: Vec<u32>,
 

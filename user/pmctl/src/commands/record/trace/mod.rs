@@ -65,7 +65,8 @@ pub(super) fn record(options: &TraceOptions) -> Result<u8> {
         .as_ref()
         .map(|command| Waiting::fork(command, signals.mask_before()))
         .transpose()?;
-    let process = waiting.as_ref().map(Waiting::pid).or(watched);
+    // A command beside them only says how long.
+    let process = watched.or(waiting.as_ref().map(Waiting::pid));
     let device = session.device();
     // Before the buffers, whose size can be less: perf's rings count against the same limit.
     let mut log = TaskLog::begin(&online, process, device);

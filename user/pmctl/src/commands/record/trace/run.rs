@@ -42,7 +42,7 @@ pub(super) fn run(
             watch.complain_of_full_output();
             break;
         }
-        if watched.is_some_and(|pid| !procfs::is_alive(pid)) {
+        if !watch.has_command() && watched.is_some_and(|pid| !procfs::is_alive(pid)) {
             break;
         }
         if options.rotate && collector.is_nearly_full() {
