@@ -40,7 +40,7 @@ values() {
 }
 
 cpus=$(nproc)
-plan $((87 + (cpus > 1)))
+plan $((88 + (cpus > 1)))
 
 for event in instructions:u r00c0:u; do
 	a=$(pmctl_count $event "$loop" 1000000)
@@ -332,6 +332,12 @@ is "the command ignores no other signals than without pmctl" \
 	"$(grep SigIgn /proc/self/status)" \
 	"$(pmctl stat -e instructions:u -- grep SigIgn /proc/self/status 2>/dev/null)"
 
+# A round of the loop has two instructions, of which one is a branch.
+pmctl stat -I 1 -x, -e instructions:u,branches:u -o "$counts" -- "$loop" 30000000
+is "-I reads the events of an interval at one moment" "0 of many" "$(awk -F, '
+	$4 == "instructions:u" { instructions = $2 }
+	$4 == "branches:u" { off = instructions - 2 * $2; n++; bad += off > 100 || off < -100 }
+	END { print bad + 0, "of", (n > 3) ? "many" : n }' "$counts")"
 pmctl stat -I 100 -e instructions:u,cycles:u -- sleep 0.3 2>"$counts"
 is "an interval has no ratio" 1 "$(grep -c 'insn per cycle' "$counts")"
 says "the total has one" "$(tail -n 15 "$counts")" "insn per cycle"

@@ -41,6 +41,7 @@ impl Series {
             inherit: true,
             from_exec: true,
             per_thread: false,
+            together: false,
         };
         Ok(Self {
             plan: RunPlan {

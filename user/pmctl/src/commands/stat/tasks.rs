@@ -20,6 +20,7 @@ use crate::{events::modes, events::rights};
 
 /// The manner in which events of tasks count.
 #[derive(Clone, Copy, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each is an option")]
 pub(super) struct CountingManner {
     /// Tasks that the counted tasks create are counted, too.
     pub(super) inherit: bool,
@@ -27,6 +28,8 @@ pub(super) struct CountingManner {
     pub(super) from_exec: bool,
     /// Each thread has columns of its own.
     pub(super) per_thread: bool,
+    /// Events without a group make one: intervals are read while they count, and so at one moment.
+    pub(super) together: bool,
 }
 
 impl CountingManner {
@@ -36,6 +39,7 @@ impl CountingManner {
             inherit: !args.no_inherit,
             from_exec: matches!(scope, Scope::Command) && args.delay().is_none(),
             per_thread: args.per_thread,
+            together: args.interval.is_some(),
         }
     }
 }
@@ -159,7 +163,7 @@ impl TaskCounts {
     /// Opens all events for a thread.
     fn open(&self, tid: u32) -> Result<Vec<TaskGroup>, Refused> {
         let mut opened = Vec::new();
-        for members in groups(&self.events) {
+        for members in groups(&self.events, self.manner.together) {
             let mut builders = members.iter().filter_map(|index| self.builder(*index));
             let Some(leader) = builders.next() else {
                 continue;
@@ -398,15 +402,16 @@ fn sums(threads: &[Counts], events: usize) -> Counts {
     (0..events).map(sum).collect()
 }
 
-/// Returns the events of each group, in their order; one without a group is alone. Absent ones are left out.
-fn groups(events: &[EventSpec]) -> Vec<Vec<usize>> {
+/// Returns the events of each group, in their order; one without a group is alone, or they are one `together`. Absent ones
+/// are left out.
+fn groups(events: &[EventSpec], together: bool) -> Vec<Vec<usize>> {
     let mut groups: Vec<(Option<usize>, Vec<usize>)> = Vec::new();
     for (index, event) in events.iter().enumerate() {
         if event.is_absent() {
             continue;
         }
         let same = |known: &&mut (Option<usize>, Vec<usize>)| {
-            event.group.is_some() && known.0 == event.group
+            (together || event.group.is_some()) && known.0 == event.group
         };
         match groups.iter_mut().find(same) {
             Some((_, members)) => members.push(index),
@@ -428,11 +433,11 @@ mod tests {
 
     #[test]
     fn events_of_a_group_are_together_and_others_alone() {
-        let found = groups(&events(
-            "r1,{r2,r3},cache-misses,{r4},{r5,cache-misses,r6},r7",
-        ));
+        let events = events("r1,{r2,r3},cache-misses,{r4},{r5,cache-misses,r6},r7");
         let expected: [&[usize]; 5] = [&[0], &[1, 2], &[4], &[5, 7], &[8]];
-        assert_eq!(found, expected);
+        assert_eq!(groups(&events, false), expected);
+        let expected: [&[usize]; 4] = [&[0, 8], &[1, 2], &[4], &[5, 7]];
+        assert_eq!(groups(&events, true), expected);
     }
 
     #[test]
