@@ -46,7 +46,7 @@ pub fn main() -> ExitCode {
         None => match Cli::parse_words(&words) {
             Ok(cli) => cli.command,
             // Help and the version, too, which are no fault.
-            Err(answer) => return print(answer, words.get(1)),
+            Err(answer) => return print(answer, words.get(1..).unwrap_or_default()),
         },
     };
     let failure = match command {
@@ -65,9 +65,9 @@ pub fn main() -> ExitCode {
         Err(error) => match error.downcast() {
             // Of the command that `pmctl vm` is to run.
             Ok(answer) => {
-                let inner = match &command {
-                    Command::Vm(args) => args.words.first(),
-                    _ => None,
+                let inner: &[OsString] = match &command {
+                    Command::Vm(args) => &args.words,
+                    _ => &[],
                 };
                 print(answer, inner)
             }
@@ -79,16 +79,17 @@ pub fn main() -> ExitCode {
     }
 }
 
-/// Prints clap's message about the options of `command`, and returns the exit code.
-fn print(mut answer: clap::Error, command: Option<&OsString>) -> ExitCode {
-    let command = command.map_or_else(Default::default, |word| word.to_string_lossy());
-    let definition = Cli::command();
-    let definition = definition.find_subcommand(&*command);
+/// Prints clap's message about these words behind the program's name, and returns the exit code.
+fn print(mut answer: clap::Error, words: &[OsString]) -> ExitCode {
+    let pmctl = Cli::command();
+    let command = words.first().and_then(|word| word.to_str());
+    let definition = command.and_then(|command| pmctl.find_subcommand(command));
     if definition.is_some_and(|definition| hints::suggests_hidden(&answer, definition)) {
         answer.remove(ContextKind::SuggestedArg);
     }
-    let known = if definition.is_some() { &*command } else { "" };
-    let message = hints::instead(&answer, &command).or_else(|| usage::message(&answer, known));
+    let message = hints::attached_mode(&answer, words)
+        .or_else(|| hints::instead(&answer, command.unwrap_or_default()))
+        .or_else(|| usage::message(&answer, words, &pmctl));
     if let Some(message) = message {
         complain(message);
         return ExitCode::from(exit::USAGE);

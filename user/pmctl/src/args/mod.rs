@@ -15,6 +15,7 @@ mod sampling;
 mod serve;
 mod stat;
 mod top;
+mod typed;
 pub(crate) mod usage;
 mod viewing;
 mod vm;

@@ -2,19 +2,21 @@
 //! What is wrong with a command line, in pmctl's words: clap finds it.
 
 use std::error::Error;
+use std::ffi::OsString;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
+use super::typed::{Typed, unbracketed};
 use crate::system::text::{did_you_mean, listed};
 
-/// Returns the message about a mistake in the words of `command`, which is empty if there is none. `None` of what clap
-/// says as well.
-pub(crate) fn message(answer: &clap::Error, command: &str) -> Option<String> {
-    let program = if command.is_empty() {
-        "pmctl".to_owned()
-    } else {
-        format!("pmctl {command}")
-    };
+/// Returns the message about a mistake in a command line, as it was typed. `None` of what clap says as well.
+pub(crate) fn message(
+    answer: &clap::Error,
+    words: &[OsString],
+    pmctl: &clap::Command,
+) -> Option<String> {
+    let typed = Typed::new(words, pmctl);
+    let (command, program) = (typed.command(), typed.program());
     let what = match answer.kind() {
         ErrorKind::UnknownArgument => unknown(answer, command, &program)?,
         ErrorKind::InvalidSubcommand => {
@@ -23,19 +25,29 @@ pub(crate) fn message(answer: &clap::Error, command: &str) -> Option<String> {
             format!("there is no command `{name}`.{similar}")
         }
         // It says what the option takes.
-        ErrorKind::ValueValidation | ErrorKind::InvalidValue => return value(answer),
+        ErrorKind::ValueValidation | ErrorKind::InvalidValue => return value(answer, &typed),
         ErrorKind::MissingRequiredArgument => {
             let names = names(answer, ContextKind::InvalidArg)?;
-            let names: Vec<&str> = names.into_iter().map(unbracketed).collect();
-            format!("`{program}` needs {}.", listed(&names, "and"))
+            match typed.option_without(&names) {
+                Some((option, needed)) => {
+                    return Some(format!(
+                        "{option} needs {needed}, too: give both, or leave {option} out."
+                    ));
+                }
+                None => {
+                    let names: Vec<&str> = names.into_iter().map(unbracketed).collect();
+                    format!("`{program}` needs {}.", listed(&names, "and"))
+                }
+            }
         }
         ErrorKind::ArgumentConflict => {
-            let name = name(text(answer, ContextKind::InvalidArg)?);
+            let name = typed.name(text(answer, ContextKind::InvalidArg)?);
             let others = names(answer, ContextKind::PriorArg)?;
-            let others: Vec<&str> = others.into_iter().map(self::name).collect();
+            let others: Vec<String> = others.into_iter().map(|other| typed.name(other)).collect();
             if others.contains(&name) {
                 format!("{name} can be given once.")
             } else {
+                let others: Vec<&str> = others.iter().map(String::as_str).collect();
                 format!("{name} can't be used with {}.", listed(&others, "or"))
             }
         }
@@ -67,12 +79,15 @@ fn unknown(answer: &clap::Error, command: &str, program: &str) -> Option<String>
 }
 
 /// Returns what to say of an option's value.
-fn value(answer: &clap::Error) -> Option<String> {
+fn value(answer: &clap::Error, typed: &Typed<'_>) -> Option<String> {
     let option = text(answer, ContextKind::InvalidArg)?;
-    let name = name(option);
+    let name = typed.name(option);
     let value = text(answer, ContextKind::InvalidValue)?;
     if value.is_empty() {
-        return Some(format!("{option}: the value is missing."));
+        let placeholder = option
+            .find([' ', '=', '['])
+            .map_or("", |end| &option[end..]);
+        return Some(format!("{name}{placeholder}: the value is missing."));
     }
     if let Some(reason) = answer.source() {
         return Some(format!("{name} {value}: {reason}."));
@@ -87,26 +102,10 @@ fn value(answer: &clap::Error) -> Option<String> {
 
 /// Returns the question whether something similar is meant, behind a blank; empty if there is none.
 fn similar(answer: &clap::Error, kind: ContextKind) -> String {
-    let names = names(answer, kind).unwrap_or_default();
+    let mut names = names(answer, kind).unwrap_or_default();
+    // clap has the most similar one last.
+    names.reverse();
     did_you_mean(&names).map_or_else(String::new, |question| format!(" {question}"))
-}
-
-/// Returns an option as clap shows it without the placeholder of its value.
-fn name(option: &str) -> &str {
-    let end = if option.starts_with('-') {
-        option.find([' ', '=', '['])
-    } else {
-        None
-    };
-    unbracketed(&option[..end.unwrap_or(option.len())])
-}
-
-/// Returns the placeholder of a word, which clap shows as `<WORD>...` or `[WORD]...`.
-fn unbracketed(word: &str) -> &str {
-    if word.starts_with('-') {
-        return word;
-    }
-    word.trim_matches(['<', '>', '[', ']', '.'])
 }
 
 fn text(answer: &clap::Error, kind: ContextKind) -> Option<&str> {

@@ -5,6 +5,8 @@ mod options;
 mod page;
 mod table;
 
+use std::ffi::OsString;
+
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
 use page::is_called;
@@ -26,6 +28,22 @@ pub(crate) fn instead(answer: &clap::Error, command: &str) -> Option<String> {
     }
     let Hint { name, answer, .. } = perfs_command(answer)?;
     Some(format!("there is no command `{name}`.\n{answer}"))
+}
+
+/// Returns what to say of `-gdwarf` behind `record`, which clap takes for options of one letter, if that is the mistake.
+pub(crate) fn attached_mode(answer: &clap::Error, words: &[OsString]) -> Option<String> {
+    let (command, words) = words.split_first()?;
+    if answer.kind() != ErrorKind::UnknownArgument || command != "record" {
+        return None;
+    }
+    let words = words.iter().take_while(|word| *word != "--");
+    let mut words = words.filter_map(|word| word.to_str());
+    words.find_map(|word| {
+        let mode = word.strip_prefix("-g")?;
+        let is_mode = matches!(mode.split(',').next(), Some("fp" | "dwarf" | "lbr"));
+        is_mode
+            .then(|| format!("{word}: write `--call-graph {mode}`, or `-g {mode}` with a blank."))
+    })
 }
 
 /// Returns whether the option that clap suggests is not in the help of `command`.
