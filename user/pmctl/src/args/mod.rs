@@ -159,7 +159,8 @@ pub(crate) struct List {
 #[derive(Debug, Args)]
 pub(crate) struct Encode {
     /// Events, as for `pmctl stat -e`
-    pub(crate) events: String,
+    #[arg(required = true)]
+    pub(crate) events: Vec<String>,
 
     /// Show them for this CPU model, as of `pmctl list --model`
     #[arg(short, long, value_name = "MODEL", conflicts_with = "replay")]

@@ -20,12 +20,19 @@ const MODES: u64 = EventSelect::USER | EventSelect::KERNEL;
 /// Writes the event select of each event and the counters it can use.
 pub(crate) fn encode(args: &Encode, machine: &Machine, output: &mut dyn Write) -> Result<()> {
     let pmu = list::pmu(args.model.as_deref(), machine)?;
-    let events = match spec::parse_without_groups(&args.events, &pmu) {
+    args.events
+        .iter()
+        .try_for_each(|text| encode_text(text, &pmu, output))
+}
+
+/// Writes the events of one word.
+fn encode_text(text: &str, pmu: &Pmu, output: &mut dyn Write) -> Result<()> {
+    let events = match spec::parse_without_groups(text, pmu) {
         Ok(events) => events,
         Err(error) => {
-            let known = listed(&args.events, &pmu).filter(|_| error.is_absent());
+            let known = listed(text, pmu).filter(|_| error.is_absent());
             let event = known.ok_or_else(|| Usage(error.to_string()))?;
-            return uncountable(&event, &pmu, output);
+            return uncountable(&event, pmu, output);
         }
     };
     for event in events {
