@@ -64,6 +64,9 @@ pub(crate) fn open_or(path: &Path, advice: &str) -> Result<Recording> {
     Ok(recording)
 }
 
+/// The name that recordings have if no other is given.
+const USUAL_FILE: &str = "perf.data";
+
 /// Returns what a folder is that was to be read as a recording, in words.
 fn of_folder(path: &Path) -> String {
     let name = path.display();
@@ -72,13 +75,16 @@ fn of_folder(path: &Path) -> String {
         // The message is that of the file in it that says so.
         return format!("{name}: {}", perfdata::ReadError::Divided);
     }
+    let usual = path.join(USUAL_FILE);
     let advice = if data.exists() {
         format!(
             "Of a folder of `perf record --kcore`, name the file {}.",
             data.display()
         )
+    } else if usual.exists() {
+        format!("The recording in it is {}: name that.", usual.display())
     } else {
-        "Name a recording with -i.".to_owned()
+        format!("Name the file: there is no {USUAL_FILE} in it.")
     };
     format!("{name} is a folder, not a recording\n{advice}")
 }
