@@ -34,7 +34,7 @@ unread() {
 	{ { "$@"; echo "exit code $?" >&2; } | true; } 2>&1
 }
 
-plan 43
+plan 44
 
 # What there is not.
 ends "stat: an unknown event" 2 '^  *\^' pmctl stat -e no_such_event -- true
@@ -68,6 +68,8 @@ cat small/counts small/numbers >before
 dd if=/dev/zero of=small/fill bs=1k 2>/dev/null
 ends "stat -o on a full disk" 125 "^pmctl: can't write small/out: No space" \
 	pmctl stat -e $event -o small/out -- true
+ends "record -o on a full disk" 125 "^pmctl: can't write small/out: No space" \
+	pmctl record -e $event -o small/out -- true
 ends "stat --record on a full disk" 125 "^pmctl: can't write small/counts: No space" \
 	pmctl stat -e $event --record small/counts -- true
 says "the counts are shown all the same" "$output" "$event"
@@ -81,7 +83,7 @@ ends "export on a full disk" 1 "^pmctl: can't write small/export: No space" \
 	pmctl export --to firefox -i some.data -o small/export
 ends "flamegraph on a full disk" 1 "^pmctl: can't write small/flame: No space" \
 	pmctl flamegraph -i some.data -o small/flame
-is "no part of a file is left" "small/counts small/fill small/numbers small/out" "$(echo small/* small/.[!.]* | sed 's/ small.\.\[.*//')"
+is "no part of a file is left" "small/counts small/fill small/numbers" "$(echo small/* small/.[!.]* | sed 's/ small.\.\[.*//')"
 umount small
 
 # Outputs without a reader: by SIGPIPE, as other programs. A recording says it.

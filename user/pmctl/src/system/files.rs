@@ -4,7 +4,7 @@
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read};
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use nix::errno::Errno;
@@ -16,6 +16,44 @@ pub(crate) fn private() -> OpenOptions {
     let mut options = File::options();
     options.write(true).create(true).mode(0o600);
     options
+}
+
+/// A file that goes again if nothing is written to it, unless it was there before.
+#[derive(Debug)]
+pub(crate) struct NewFile {
+    path: PathBuf,
+    is_new: bool,
+}
+
+impl NewFile {
+    /// Opens a file with these options, and creates it if it is not there.
+    ///
+    /// # Errors
+    /// Those of open(2).
+    pub(crate) fn open(path: &Path, options: &OpenOptions) -> io::Result<(File, Self)> {
+        let created = options.clone().create_new(true).open(path);
+        let is_new = created.is_ok();
+        let file = match created {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => options.open(path)?,
+            created => created?,
+        };
+        let path = path.to_owned();
+        Ok((file, Self { path, is_new }))
+    }
+
+    /// Returns its path.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl Drop for NewFile {
+    fn drop(&mut self) {
+        let is_empty = |path| fs::metadata(path).is_ok_and(|it| it.is_file() && it.len() == 0);
+        if self.is_new && is_empty(&self.path) {
+            let _ = fs::remove_file(&self.path);
+        }
+    }
 }
 
 /// Reads a file whose text need not be UTF-8: of /proc, where names of threads are any bytes.

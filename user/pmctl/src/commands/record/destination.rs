@@ -12,13 +12,13 @@ use anyhow::{Context, Result, bail};
 use crate::recording::perfdata::{
     self, BuildId, Event, Finished, Host, Notes, Pipe, Record, Writer,
 };
-use crate::system::files::private;
+use crate::system::files::{NewFile, private};
 use crate::system::stdio;
 
 /// Destination of a recording.
 pub(super) enum Destination {
     /// This file; what is in it goes to a file of the same name with `.old`.
-    File(PathBuf),
+    File(NewFile),
     /// Standard output, whatever it is: as a stream.
     Output,
 }
@@ -115,9 +115,8 @@ impl Destination {
             return Ok(Self::Output);
         }
         let cannot_write = || format!("can't write {}", path.display());
-        let mut options = private();
-        let file = options.truncate(false).open(path);
-        let file = file.with_context(cannot_write)?;
+        let (file, new) =
+            NewFile::open(path, private().truncate(false)).with_context(cannot_write)?;
         if !file.metadata().with_context(cannot_write)?.is_file() {
             bail!(
                 "can't write {}: it is no file, and the beginning of a recording is written last. \
@@ -125,13 +124,13 @@ impl Destination {
                 path.display()
             );
         }
-        Ok(Self::File(path.to_owned()))
+        Ok(Self::File(new))
     }
 
     /// Returns the name for messages.
     pub(super) fn name(&self) -> String {
         match self {
-            Self::File(path) => path.display().to_string(),
+            Self::File(file) => file.path().display().to_string(),
             Self::Output => "standard output".to_owned(),
         }
     }
@@ -142,9 +141,9 @@ impl Destination {
     /// Those of the file system.
     pub(super) fn begin(&self, events: Vec<Event>, host: &Host) -> io::Result<Sink> {
         match self {
-            Self::File(path) => {
-                keep_old(path)?;
-                let file = private().read(true).truncate(true).open(path)?;
+            Self::File(file) => {
+                keep_old(file.path())?;
+                let file = private().read(true).truncate(true).open(file.path())?;
                 Ok(Sink::File(Writer::new(file, events)?))
             }
             Self::Output => {

@@ -13,6 +13,7 @@ use super::run::Run;
 use super::v1::V1;
 use super::{NumberFormat, Subject, csv, human, json};
 use crate::args::{Json, Stat};
+use crate::system::files::NewFile;
 use crate::system::screen::Colors;
 use crate::system::stdio;
 use crate::system::whole_file::WholeFile;
@@ -115,6 +116,23 @@ fn colors(args: &Stat) -> Colors {
     Colors::new(choice != ColorChoice::Never)
 }
 
+/// A file that the counts are written to.
+struct CountsFile {
+    file: File,
+    /// Without counts there is no file.
+    _new: NewFile,
+}
+
+impl Write for CountsFile {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.file.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
+    }
+}
+
 /// Opens what the counts are written to.
 pub(super) fn output(args: &Stat) -> Result<Box<dyn Write>> {
     let (output, name): (Box<dyn Write>, _) = match (&args.output, args.log_fd) {
@@ -133,14 +151,12 @@ pub(super) fn output(args: &Stat) -> Result<Box<dyn Write>> {
         }
         (Some(path), _) => {
             let name = path.display().to_string();
-            let file = File::options()
-                .write(true)
-                .create(true)
-                .truncate(!args.append)
-                .append(args.append)
-                .open(path)
-                .with_context(|| format!("can't write {name}"))?;
-            (Box::new(file), name)
+            let mut options = File::options();
+            options.create(true).append(args.append);
+            options.write(true).truncate(!args.append);
+            let (file, new) =
+                NewFile::open(path, &options).with_context(|| format!("can't write {name}"))?;
+            (Box::new(CountsFile { file, _new: new }), name)
         }
     };
     Ok(Box::new(stdio::NamedOutput { output, name }))

@@ -204,8 +204,8 @@ impl<'a> Files<'a> {
             .finish(&self.host, &build_ids, &mut notes)
             .with_context(cannot_write)?;
         let renamed = match (self.options.switch_output, &self.destination) {
-            (Some(_), Destination::File(path)) => {
-                Some(rename(path, &output).with_context(cannot_write)?)
+            (Some(_), Destination::File(file)) => {
+                Some(rename(file.path(), &output).with_context(cannot_write)?)
             }
             _ => None,
         };
