@@ -9,7 +9,7 @@
 
 [ -e /dev/perfmon ] || skip_all "there is no /dev/perfmon"
 
-plan 17
+plan 19
 
 info=$(pmctl info 2>&1)
 is "info succeeds" 0 $?
@@ -32,6 +32,16 @@ says "it has sampled one" "$doctor" '^ok +samples +a loop gave'
 is "it finds no failure" 0 "$(echo "$doctor" | grep -c '^FAIL')"
 says "it says which users may count the rest" "$doctor" '^note +policy '
 chmod 600 /dev/perfmon
+
+# One cause is one failure.
+perf stat -a -e instructions >/dev/null 2>&1 &
+perf=$!
+wait_until "has_open $perf 'anon_inode:*perf_event*'"
+doctor=$(pmctl doctor 2>&1)
+says "doctor names perf, which has the counters" "$doctor" '^FAIL +perf users +the counters are taken;'
+is "that is all that fails" 1 "$(echo "$doctor" | grep -c '^FAIL')"
+kill $perf
+wait $perf 2>/dev/null
 
 # Each general counter has a row of its own.
 regs=$(pmctl regs --cpu 0 2>&1)

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The checks of `pmctl doctor`, a function for each.
 
+use std::mem::discriminant;
+
 use perfmon::event::OwnerKind;
 use perfmon::{Attempt, Cause, Error};
 use perfmon_core::logic::cpuid::NoPmu;
@@ -77,6 +79,7 @@ pub(super) const ALL: &[Check] = &[
 ];
 
 const NODE: &str = "/dev/perfmon";
+const WATCHDOG: &str = "/proc/sys/kernel/nmi_watchdog";
 const RECORDING: &str = "not tried: this is a recording";
 
 impl CheckedFacts<'_> {
@@ -84,6 +87,18 @@ impl CheckedFacts<'_> {
     fn cause(&self) -> Option<Cause> {
         let error = self.trials.counter.error();
         error.map(|error| error.cause.clone())
+    }
+
+    /// Returns whether a counter can be had. A kernel with `CONFIG_HARDLOCKUP_DETECTOR_BUDDY` has a watchdog
+    /// that needs none.
+    fn can_count(&self) -> bool {
+        matches!(self.trials.counter, Trial::Did(_)) || self.trials.event.is_counted()
+    }
+
+    /// Returns whether the NMI watchdog holds the counters.
+    fn has_watchdog(&self) -> bool {
+        let text = self.machine.text(WATCHDOG);
+        !self.can_count() && matches!(text, Ok(Some(text)) if text == "1")
     }
 
     /// A finding about the whole system: no failure if programs are counted all the same.
@@ -324,15 +339,13 @@ fn lockdown(facts: &CheckedFacts<'_>) -> Finding {
 }
 
 fn nmi_watchdog(facts: &CheckedFacts<'_>) -> Finding {
-    either(facts.text("/proc/sys/kernel/nmi_watchdog").map(|text| {
+    either(facts.text(WATCHDOG).map(|text| {
         if text.as_deref() != Some("1") {
             return Finding::good("off");
         }
-        // A kernel with CONFIG_HARDLOCKUP_DETECTOR_BUDDY has a watchdog that needs no counter.
-        let trials = &facts.trials;
-        if matches!(trials.counter, Trial::Did(_)) || trials.event.is_counted() {
+        if facts.can_count() {
             let found = "on, but it holds no counter";
-            if trials.has_place_holder {
+            if facts.trials.has_place_holder {
                 return Finding::note(format!(
                     "{found}: if it was switched on while perfmon counted, it watches nothing"
                 ))
@@ -363,6 +376,9 @@ fn perf_users(facts: &CheckedFacts<'_>) -> Finding {
             "no perf event is open, but of the driver's counters {}",
             facts.trials.owners
         )),
+        (true, true) if facts.has_watchdog() => {
+            Finding::good("no perf event is open but the NMI watchdog's")
+        }
         (true, true) => {
             Finding::bad("the counters are taken, but by no process that this user may see")
                 .fix("Run `pmctl doctor` as root. `dmesg | tail` names the reason.")
@@ -470,11 +486,20 @@ fn outcome(
     }
 }
 
+/// Returns whether programs can't be counted either, for the same cause.
+fn is_of_programs(facts: &CheckedFacts<'_>, error: &Error) -> bool {
+    let of_programs = facts.trials.event.error();
+    of_programs.is_some_and(|other| discriminant(&other.cause) == discriminant(&error.cause))
+}
+
 /// Samples of a program are anybody's, those of the whole system are not.
 fn samples(facts: &CheckedFacts<'_>) -> Finding {
     let (sampled, trace) = (&facts.trials.sampled, &facts.trials.trace);
     match (sampled, trace) {
         (Trial::NotTried, _) | (_, Trial::NotTried) => Finding::unknown(RECORDING),
+        (Trial::Failed(error), _) if is_of_programs(facts, error) => {
+            Finding::unknown("not possible, for the reason that programs can't be counted")
+        }
         (Trial::Failed(error), _) => failed(facts, error, Finding::bad),
         (Trial::Did(0), _) => Finding::bad("a loop gave no sample: the counter does not interrupt")
             .fix("`pmctl info` names the hypervisor, if there is one: it has to deliver the interrupt of counters."),
@@ -525,6 +550,9 @@ fn failed(facts: &CheckedFacts<'_>, error: &Error, bad: impl FnOnce(String) -> F
         // Their own checks say more.
         (_, Cause::HardwareBusy | Cause::Forbidden | Cause::LockedDown) => {
             Finding::unknown(format!("not possible: {}", error.cause))
+        }
+        (_, Cause::NoFreeCounter(owners)) if owners.has(OwnerKind::Perf) => {
+            Finding::unknown(format!("not possible: {}", Cause::HardwareBusy))
         }
         (_, cause) => {
             bad(error.to_string()).fix(cause.help().unwrap_or("The kernel log may say more."))
