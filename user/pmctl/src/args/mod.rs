@@ -49,7 +49,7 @@ const AFTER_HELP: &str = "\
 Begin with `pmctl doctor`, then `pmctl stat -- COMMAND`.
 
 Exit codes of `stat` and `record`: the command's own; 128 + the signal that killed it; 126 or 127 if it can't be run; \
-125 if pmctl could not count or a number can't be trusted. A mistake in the command line: 2.";
+125 if pmctl could not count, a number can't be trusted or a sample was lost. A mistake in the command line: 2.";
 
 /// Count and sample what x86 CPUs do, through /dev/perfmon
 #[derive(Debug, Parser)]

@@ -51,7 +51,7 @@ Examples:
 See the recording with `pmctl report`, `script` or `flamegraph`. It is a perf.data file, which `perf report` and other \
 tools read, too.
 
-Exit codes are those of `pmctl stat`; 125 also if samples were lost.";
+Exit codes are those of `pmctl stat`; 125 also if a sample was lost, or the file has not all of them.";
 
 #[derive(Debug, Args)]
 #[command(after_help = RECORD_HELP)]
@@ -120,7 +120,7 @@ pub(crate) struct Record {
     pub(crate) branches: bool,
 
     /// Record the last branches of these kinds only, separated by commas: `any`, `any_call`, `any_ret`, `ind_call`,
-    /// `ind_jmp`, `cond`, `call`, and modes `u`, `k`
+    /// `ind_jmp`, `cond`, `call`, and modes `u`, `k`; `no_flags,no_cycles` leaves out predictions and cycles
     #[arg(short = 'j', long = "branch-filter", value_name = "KINDS", value_parser = BranchKinds::parse)]
     pub(crate) branch_filter: Option<BranchKinds>,
 
