@@ -916,7 +916,7 @@ enum perfmon_command {
  * DOC: Events
  *
  * PERFMON_EVENT_OPEN returns a descriptor that counts one event: of a task, of a
- * task and all that it creates, or of all that runs on a CPU. Any number of
+ * task and all that it creates, of all that runs on a CPU, or of a cgroup. Any number of
  * programs have events at once. struct perf_event_attr, read(2) and the ioctls are
  * those of perf_event_open(2), with these differences:
  *
@@ -952,10 +952,13 @@ enum perfmon_command {
  *	@size is 0 for 64, the first size, or 64 to 4096. E2BIG if it is something
  *	else, or if the structure is larger than the module's and the rest is not
  *	0: @size becomes the module's
- * @pid: 0 the calling thread; > 0 this thread; -1 all tasks, on CPU @cpu
+ * @pid: 0 the calling thread; > 0 this thread; -1 all tasks, on CPU @cpu. With
+ *	PERF_FLAG_PID_CGROUP a descriptor of the directory of a cgroup of version 2:
+ *	its tasks, and those of the cgroups in it
  * @cpu: count only on this CPU; -1 on any CPU
  * @group_fd: the descriptor of the group's leader; -1 makes a new group
- * @flags: PERF_FLAG_FD_CLOEXEC, PERF_FLAG_FD_NO_GROUP, PERF_FLAG_FD_OUTPUT
+ * @flags: PERF_FLAG_FD_CLOEXEC, PERF_FLAG_FD_NO_GROUP, PERF_FLAG_FD_OUTPUT,
+ *	PERF_FLAG_PID_CGROUP
  * @reserved: must be 0
  */
 struct perfmon_event_open {
@@ -975,7 +978,7 @@ struct perfmon_event_open {
  * @PERFMON_OWNER_TRACE: the program whose trace runs
  * @PERFMON_OWNER_TASKS: events of tasks, which share it in time
  * @PERFMON_OWNER_CPUS: events of CPUs, each CPU's own
- * @PERFMON_OWNER_EVENTS: events of tasks and of CPUs, which all count the same
+ * @PERFMON_OWNER_EVENTS: events of tasks, CPUs or cgroups, which all count the same
  */
 enum perfmon_owner {
 	PERFMON_OWNER_NONE	= 0,

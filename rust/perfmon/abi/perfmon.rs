@@ -719,7 +719,7 @@ pub const PERFMON_DEFINE_EVENT: perfmon_command = 1076377120;
 pub const PERFMON_GET_INFO: perfmon_command = 2151691809;
 #[doc = " enum perfmon_command - the calls that sample\n\n Each takes a pointer to what is in parentheses, and is for the states that are\n named."]
 pub type perfmon_command = ::core::ffi::c_uint;
-#[doc = " struct perfmon_event_open - the arguments of perf_event_open(2)\n @attr: the address of a struct perf_event_attr (<linux/perf_event.h>). Its\n\t@size is 0 for 64, the first size, or 64 to 4096. E2BIG if it is something\n\telse, or if the structure is larger than the module's and the rest is not\n\t0: @size becomes the module's\n @pid: 0 the calling thread; > 0 this thread; -1 all tasks, on CPU @cpu\n @cpu: count only on this CPU; -1 on any CPU\n @group_fd: the descriptor of the group's leader; -1 makes a new group\n @flags: PERF_FLAG_FD_CLOEXEC, PERF_FLAG_FD_NO_GROUP, PERF_FLAG_FD_OUTPUT\n @reserved: must be 0"]
+#[doc = " struct perfmon_event_open - the arguments of perf_event_open(2)\n @attr: the address of a struct perf_event_attr (<linux/perf_event.h>). Its\n\t@size is 0 for 64, the first size, or 64 to 4096. E2BIG if it is something\n\telse, or if the structure is larger than the module's and the rest is not\n\t0: @size becomes the module's\n @pid: 0 the calling thread; > 0 this thread; -1 all tasks, on CPU @cpu. With\n\tPERF_FLAG_PID_CGROUP a descriptor of the directory of a cgroup of version 2:\n\tits tasks, and those of the cgroups in it\n @cpu: count only on this CPU; -1 on any CPU\n @group_fd: the descriptor of the group's leader; -1 makes a new group\n @flags: PERF_FLAG_FD_CLOEXEC, PERF_FLAG_FD_NO_GROUP, PERF_FLAG_FD_OUTPUT,\n\tPERF_FLAG_PID_CGROUP\n @reserved: must be 0"]
 #[repr(C)]
 #[derive(
     Copy,
@@ -761,7 +761,7 @@ pub const PERFMON_OWNER_TRACE: perfmon_owner = 3;
 pub const PERFMON_OWNER_TASKS: perfmon_owner = 4;
 pub const PERFMON_OWNER_CPUS: perfmon_owner = 5;
 pub const PERFMON_OWNER_EVENTS: perfmon_owner = 6;
-#[doc = " enum perfmon_owner - the owner of a counter\n @PERFMON_OWNER_NONE: none\n @PERFMON_OWNER_PERF: Linux perf or the NMI watchdog\n @PERFMON_OWNER_SESSION: the program that called PMIOSETUP\n @PERFMON_OWNER_TRACE: the program whose trace runs\n @PERFMON_OWNER_TASKS: events of tasks, which share it in time\n @PERFMON_OWNER_CPUS: events of CPUs, each CPU's own\n @PERFMON_OWNER_EVENTS: events of tasks and of CPUs, which all count the same"]
+#[doc = " enum perfmon_owner - the owner of a counter\n @PERFMON_OWNER_NONE: none\n @PERFMON_OWNER_PERF: Linux perf or the NMI watchdog\n @PERFMON_OWNER_SESSION: the program that called PMIOSETUP\n @PERFMON_OWNER_TRACE: the program whose trace runs\n @PERFMON_OWNER_TASKS: events of tasks, which share it in time\n @PERFMON_OWNER_CPUS: events of CPUs, each CPU's own\n @PERFMON_OWNER_EVENTS: events of tasks, CPUs or cgroups, which all count the same"]
 pub type perfmon_owner = ::core::ffi::c_uint;
 #[doc = " struct perfmon_counter_owner - the owner of a counter\n @num: in: the counter's number, as &pmc.pmc_num\n @kind: out: PERFMON_OWNER_*\n @pid: out: the process that was the first to ask for the counter; 0 if there is\n\tnone, it has exited, or it is outside of the caller's PID namespace\n @users: out: how many events share the counter; 1 for perf, a session or a trace,\n\t0 for no owner\n @comm: out: the name of that process when it asked\n @reserved: must be 0"]
 #[repr(C)]

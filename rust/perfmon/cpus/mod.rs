@@ -163,7 +163,7 @@ fn bring_up(ownership: &Ownership, here: ThisCpu<'_>) {
             pmu.rearm(here, id, select);
         }
         percpu.of_tasks.set(ownership.counters_of_tasks());
-        percpu.mixed.set(ownership.mixed_counters());
+        percpu.meeting.set(ownership.meeting_counters());
     }
     percpu.number.set(here.id().as_u32().into());
     percpu.brought_up.set(1);

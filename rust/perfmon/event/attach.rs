@@ -2,6 +2,7 @@
 //! Giving an event to a task or a CPU, and taking it away.
 
 use super::{
+    cgroup,
     context::{Context, Held},
     event::Event,
     slot::{self, refresh, Room, Slot, Slots, FEW_SLOTS, MAX_SLOTS},
@@ -14,13 +15,13 @@ use crate::{
     logic::{admission::OwnCounters, event_config::EventConfig},
     ownership::{has_incapable_cpu, OWNERSHIP},
     percpu,
-    sys::ffi,
+    sys::{cgroup::Cgroup, ffi},
 };
 use core::{
     ptr,
     sync::atomic::{fence, Ordering::SeqCst},
 };
-use kernel::{bindings, cpu::CpuId, prelude::*, task::Task};
+use kernel::{bindings, cpu::CpuId, prelude::*, sync::Arc, task::Task};
 
 /// Calls `f` with the context of what the event was opened for, as [`Context::with`]. `None` if there is none: the
 /// task has no events yet, or has exited.
@@ -46,6 +47,23 @@ pub(super) fn with_context<R: Send>(
         Target::Cpu(cpu) => {
             let (result, _) = cpu_context(*cpu)?.with(f)?;
             Some(result)
+        }
+        Target::Cgroup(cgroup, Some(cpu)) => cgroup::with_context(cgroup, *cpu, f),
+        // It has one on each CPU: `with_each_context`.
+        Target::Cgroup(_, None) => None,
+    }
+}
+
+/// Calls `f` with each context of what the event was opened for. Tasks that have inherited it have others.
+fn with_each_context(target: &Target, mut f: impl FnMut(Option<ThisCpu<'_>>, &mut Slots) + Send) {
+    match target {
+        Target::Cgroup(cgroup, None) => {
+            for cpu in ids() {
+                cgroup::with_context(cgroup, cpu, &mut f);
+            }
+        }
+        Target::Task(..) | Target::Cpu(_) | Target::Cgroup(_, Some(_)) => {
+            with_context(target, f);
         }
     }
 }
@@ -94,6 +112,7 @@ pub(super) fn attach(event: &Event, leader: Option<&Event>) -> Result<(), Refusa
     match &event.target {
         Target::Task(task, cpu) => attach_to_task(event, task, *cpu, leader),
         Target::Cpu(cpu) => attach_to_cpu(event, *cpu, leader),
+        Target::Cgroup(cgroup, cpu) => attach_to_cgroup(event, cgroup, *cpu, leader),
     }
 }
 
@@ -205,17 +224,41 @@ fn attach_to_cpu(event: &Event, cpu: CpuId, leader: Option<&Event>) -> Result<()
         let slots = Slots::new(FEW_SLOTS, GFP_KERNEL_ACCOUNT)?;
         begin_cpu(cpu, Context::new(ptr::null(), slots, GFP_KERNEL_ACCOUNT)?);
     }
+    add_to_context(event, &event.target, leader)
+}
+
+/// Adds a slot of the event to the context of `target`.
+fn add_to_context(event: &Event, target: &Target, leader: Option<&Event>) -> Result<(), Refusal> {
     let mut room = Room::for_event(event)?;
     loop {
-        let attached = with_context(&event.target, |here, slots| {
+        let added = with_context(target, |here, slots| {
             add(here, slots, event, &mut room, None, leader)
         });
-        match attached {
+        match added {
             Some(Err(Refusal::Full(slots))) => room.grow(slots)?,
             Some(result) => return result,
             None => return Err(ENODEV.into()),
         }
     }
+}
+
+fn attach_to_cgroup(
+    event: &Event,
+    cgroup: &Arc<Cgroup>,
+    cpu: Option<CpuId>,
+    leader: Option<&Event>,
+) -> Result<(), Refusal> {
+    cgroup::begin(cgroup)?;
+    let on = |cpu| add_to_context(event, &Target::Cgroup(cgroup.clone(), Some(cpu)), leader);
+    let attached = match cpu {
+        Some(cpu) => on(cpu),
+        None => ids().try_for_each(on),
+    };
+    if attached.is_err() {
+        // What was added before the error.
+        detach(event);
+    }
+    attached
 }
 
 /// Makes this the context of a CPU, unless it has one.
@@ -252,7 +295,7 @@ pub(super) fn refresh_everywhere(event: &Event) {
     if event.config.inherit {
         for_loaded(|here, slots| refresh_here(Some(here), slots));
     } else {
-        with_context(&event.target, refresh_here);
+        with_each_context(&event.target, refresh_here);
     }
 }
 
@@ -308,7 +351,10 @@ pub(super) fn detach(event: &Event) {
             refresh(here, slots, timestamp());
         }
     };
-    with_context(&event.target, remove);
+    with_each_context(&event.target, remove);
+    if let Target::Cgroup(cgroup, _) = &event.target {
+        cgroup::end(cgroup);
+    }
     if !event.config.inherit {
         return;
     }

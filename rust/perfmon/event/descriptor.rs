@@ -8,6 +8,7 @@ use super::{
     group, hooks, mapping, mappings, output, record,
     resources::{max_sample_rate, release},
     slot::{self, EventCount, Slot, Slots},
+    target::Target,
 };
 use crate::{
     cpu::{irqs_off, timestamp, ThisCpu},
@@ -190,6 +191,9 @@ impl Descriptor for Event {
             self.left_tasks(),
             u8::from(mappings::are_recorded(self)),
         );
+        if let Target::Cgroup(cgroup, _) = &self.target {
+            seq_print!(file, "cgroup:\t{}\n", cgroup.id());
+        }
     }
 
     fn close(this: Pin<KBox<Self>>) {

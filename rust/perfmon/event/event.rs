@@ -109,7 +109,7 @@ impl Event {
             sampler: Sampler::new(*id, config, on_last_sample)?,
             pid: match &target {
                 Target::Task(task, _) => (sampler.ids(task.as_ptr()) >> 32) as i32,
-                Target::Cpu(_) => -1,
+                Target::Cpu(_) | Target::Cgroup(..) => -1,
             },
             rcu: UnsafeCell::new(pin_init::zeroed()),
         }? Error)

@@ -4,7 +4,7 @@
 //! They are registered and unregistered by kernel threads. That takes long, since the kernel waits for all CPUs; a program
 //! would do it at its own priority, and keep all others from their first event that long.
 
-use super::{life, mappings, slow_switch::SLOW_SWITCH_USERS, switch, table};
+use super::{cgroup, life, mappings, slow_switch::SLOW_SWITCH_USERS, switch, table};
 use crate::sys::{ffi, kernel_thread, tracepoint::Probe};
 use core::sync::atomic::{
     AtomicU32,
@@ -30,6 +30,8 @@ global_lock! {
 struct Hooks {
     /// The functions in the order in which they are registered: a task can't begin unseen when its parent is counted.
     probes: [Probe; 5],
+    /// Tasks that move to other cgroups; nothing on a kernel without cgroups.
+    moves: Option<Probe>,
     /// A program may use RDPMC without a page of ours, and is among [`SLOW_SWITCH_USERS`] while the functions are called.
     rdpmc_left_by_perf: bool,
 }
@@ -57,6 +59,12 @@ impl Hooks {
                 return Err(error);
             }
         }
+        // SAFETY: The function has the arguments that the tracepoint passes (include/trace/events/cgroup.h).
+        let moves = unsafe { Probe::new(c"cgroup_attach_task", cgroup::on_move as *mut _) }.ok();
+        if let Some(Err(error)) = moves.as_ref().map(Probe::register) {
+            probes.iter().for_each(Probe::unregister);
+            return Err(error);
+        }
         // After `life::on_new_task` has been registered, which takes the right from new tasks.
         // SAFETY: The function has no preconditions.
         let rdpmc_left_by_perf = unsafe { ffi::perfmon_rdpmc_left_by_perf() };
@@ -65,6 +73,7 @@ impl Hooks {
         }
         Ok(Self {
             probes,
+            moves,
             rdpmc_left_by_perf,
         })
     }
@@ -72,6 +81,9 @@ impl Hooks {
     /// Unregisters the functions.
     fn unregister(self) {
         self.probes.iter().for_each(Probe::unregister);
+        if let Some(moves) = self.moves {
+            moves.unregister();
+        }
         if self.rdpmc_left_by_perf {
             SLOW_SWITCH_USERS.fetch_sub(1, SeqCst);
         }

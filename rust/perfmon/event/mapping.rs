@@ -35,8 +35,12 @@ use kernel::{page::PAGE_SIZE, prelude::*, sync::Arc};
 /// mappings or of the ring that the event writes to, another offset than 0, a private mapping, or an event that is
 /// inherited on any CPU. EBUSY if the event writes to the ring of another one. ENOMEM, EPERM.
 pub(super) fn map(event: &Event, area: &Area<'_>) -> Result {
-    // Of a sum over tasks on any CPU no page can tell: EINVAL, as from perf.
-    let is_sum = event.config.inherit && matches!(event.target, Target::Task(_, None));
+    // Of a sum over several CPUs no page can tell: EINVAL, as from perf.
+    let is_sum = match event.target {
+        Target::Task(_, None) => event.config.inherit,
+        Target::Cgroup(_, None) => true,
+        Target::Task(_, Some(_)) | Target::Cpu(_) | Target::Cgroup(_, Some(_)) => false,
+    };
     let ring_size = area.size() - PAGE_SIZE;
     let is_ring = ring_size / PAGE_SIZE == 0 || (ring_size / PAGE_SIZE).is_power_of_two();
     if is_sum || !area.is_shared() || area.first_page() != 0 || !is_ring {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The event interface: descriptors that count a task, what it creates, or a CPU.
+//! The event interface: descriptors that count a task, what it creates, a CPU, or a cgroup.
 //!
 //! An [`Event`](event::Event) has one sum. It counts through slots ([`slot`]): one in the context of each task that it
 //! counts ([`context`]), or in that of its CPU. The context switch ([`switch`]) closes the windows of one task and
@@ -30,6 +30,7 @@
 //! only.
 
 mod attach;
+mod cgroup;
 mod context;
 mod descriptor;
 #[allow(clippy::module_inception, reason = "what the folder is about")]
@@ -101,6 +102,7 @@ impl Drop for Memory {
         // For the functions that were registered, and for events and contexts that RCU has yet to free.
         // SAFETY: The module's end is a task without locks, so it may sleep.
         unsafe { ffi::perfmon_tracepoints_sync() };
+        cgroup::flush();
         for cpu in cpu::ids() {
             let percpu = percpu::of(cpu);
             // SAFETY: The address is that of a context from `KBox::into_raw`, which nothing uses any more: CPUs are not

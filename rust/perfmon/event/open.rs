@@ -40,8 +40,9 @@ static LAST_ID: AtomicU64 = AtomicU64::new(0);
 mod flag {
     pub(super) const NO_GROUP: u32 = 1 << 0;
     pub(super) const OUTPUT: u32 = 1 << 1;
+    pub(super) const PID_CGROUP: u32 = 1 << 2;
     pub(super) const CLOEXEC: u32 = 1 << 3;
-    pub(super) const ALL: u32 = NO_GROUP | OUTPUT | CLOEXEC;
+    pub(super) const ALL: u32 = NO_GROUP | OUTPUT | PID_CGROUP | CLOEXEC;
 }
 
 /// `PERFMON_EVENT_OPEN`
@@ -67,13 +68,14 @@ pub(crate) fn open(_client: &Client, request: abi::perfmon_event_open) -> Result
         Some(group) if request.flags & flag::NO_GROUP == 0 => Some(group.data()),
         _ => None,
     };
-    let target = Target::find(request.pid, request.cpu)?;
-    // Of the tasks that come and go on a CPU each has its own calls.
-    if config.sampling.has_recorded_calls() && matches!(target, Target::Cpu(_)) {
-        return Err(InvalidAttr::Unsupported.into());
-    }
+    let target = if request.flags & flag::PID_CGROUP != 0 {
+        Target::find_cgroup(request.pid, request.cpu)?
+    } else {
+        Target::find(request.pid, request.cpu)?
+    };
+    check_target(&config, &target)?;
     if config.sampling.precise {
-        begin_precise(&target)?;
+        begin_precise()?;
     }
     let event = create(config, target, leader)?;
     if request.flags & flag::OUTPUT != 0 {
@@ -91,13 +93,42 @@ pub(crate) fn open(_client: &Client, request: abi::perfmon_event_open) -> Result
 ///
 /// # Errors
 ///
-/// EOPNOTSUPP on a CPU, where a sample may be of a task that has gone when it is read; and while KVM is in use. ENOMEM.
-fn begin_precise(target: &Target) -> Result {
-    if matches!(target, Target::Cpu(_)) || may_run_guests(cpu::pin().here()) {
+/// EOPNOTSUPP while KVM is in use. ENOMEM.
+fn begin_precise() -> Result {
+    if may_run_guests(cpu::pin().here()) {
         return Err(InvalidAttr::Unsupported.into());
     }
     // SAFETY: The function has no preconditions.
     to_result(unsafe { ffi::perfmon_pebs_alloc() })
+}
+
+/// Checks whether an event may have this target.
+///
+/// # Errors
+///
+/// [`InvalidAttr::Unsupported`].
+fn check_target(config: &EventConfig, target: &Target) -> Result<(), InvalidAttr> {
+    let sampling = &config.sampling;
+    // Of the tasks that come and go each has its own calls. And a sample of the processor's may be of a task that has gone
+    // when it is read.
+    let is_of_one_task = sampling.has_recorded_calls() || sampling.precise;
+    let is_possible = match target {
+        Target::Task(..) => true,
+        Target::Cpu(_) => !is_of_one_task,
+        // A ring has one writer at a time, so samples of a cgroup are of one CPU.
+        Target::Cgroup(_, cpu) => {
+            !config.exclusive
+                && !is_of_one_task
+                && !sampling.follows_tasks()
+                && !sampling.switch
+                && (cpu.is_some() || !sampling.trigger.is_sampled())
+        }
+    };
+    if is_possible {
+        Ok(())
+    } else {
+        Err(InvalidAttr::Unsupported)
+    }
 }
 
 /// Copies a `struct perf_event_attr` from a program.

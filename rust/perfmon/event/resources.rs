@@ -25,7 +25,7 @@ pub(super) fn max_sample_rate() -> u32 {
 /// EBUSY if no counter is left that can count it. EIO if the counter does not hold what is written. ENOMEM.
 pub(super) fn own_counter(config: &EventConfig, target: &Target) -> Result<CounterId> {
     if !config.takes_counter() {
-        if let Target::Cpu(cpu) = target {
+        if let Target::Cpu(cpu) | Target::Cgroup(_, Some(cpu)) = target {
             OWNERSHIP.lock().check_cpu(*cpu)?;
         }
         return Ok(CounterId::NONE);
@@ -33,7 +33,7 @@ pub(super) fn own_counter(config: &EventConfig, target: &Target) -> Result<Count
     let kind = target.kind();
     let own = own_counters(target, config);
     let check = |ownership: &Ownership| {
-        if let Target::Cpu(cpu) = target {
+        if let Target::Cpu(cpu) | Target::Cgroup(_, Some(cpu)) = target {
             ownership.check_cpu(*cpu)?;
         }
         ownership.check_exclusive(Some(kind))

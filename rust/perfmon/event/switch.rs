@@ -2,6 +2,7 @@
 //! The context switch, and where a CPU begins and ends to be counted on.
 
 use super::{
+    cgroup,
     context::{Context, Held},
     record,
     slot::{refresh, Readings},
@@ -42,7 +43,7 @@ pub(super) unsafe extern "C" fn on_switch(
     let into = unsafe { table::find(next) };
     let out = Context::loaded(here.percpu());
     if out.is_some() || into.is_some() {
-        change(here, out, into, || ());
+        change(here, out, into, |_| ());
     }
 }
 
@@ -67,25 +68,28 @@ unsafe fn on_slow_switch(
     record::write_switch(here, &Change::SwitchIn, next, prev);
 }
 
-/// As [`change`]. `next`, which runs here from now on, does not see what others have counted.
+/// As [`change`]. `next` runs here from now on: its cgroups are counted, and it does not see what others have counted.
 #[cold]
 #[inline(never)]
 fn change_slowly(
     here: ThisCpu<'_>,
     out: Option<&Context>,
     into: Option<&Context>,
-    next: *const bindings::task_struct,
+    next: *mut bindings::task_struct,
 ) {
-    change(here, out, into, || hide_others(here, next));
+    change(here, out, into, |readings| {
+        cgroup::change(here, readings, next);
+        hide_others(here, next);
+    });
 }
 
-/// Unloads one context and loads another, on this CPU. Calls `between` when no window is open.
+/// Unloads one context and loads another, on this CPU. Calls `between` when no window of a task is open.
 #[inline(always)]
 fn change(
     here: ThisCpu<'_>,
     out: Option<&Context>,
     into: Option<&Context>,
-    between: impl FnOnce(),
+    between: impl FnOnce(&mut Readings),
 ) {
     let mut readings = Readings::new(timestamp());
     if let Some(context) = out {
@@ -94,7 +98,7 @@ fn change(
         readings.close(here, &mut slots);
         slots.unload();
     }
-    between();
+    between(&mut readings);
     let percpu = here.percpu();
     let loaded = match into {
         Some(context) if percpu.brought_up.get() != 0 && context.try_load(here) => {
@@ -128,6 +132,9 @@ pub(super) fn miss_current(here: ThisCpu<'_>) {
     // SAFETY: Interrupts are off, so RCU keeps the context.
     if let Some(context) = unsafe { table::find(Task::current_raw()) } {
         miss(here, context);
+    }
+    if here.percpu().refused.get() != 0 {
+        cgroup::change(here, &mut Readings::new(timestamp()), Task::current_raw());
     }
 }
 
@@ -170,6 +177,7 @@ pub(super) unsafe extern "C" fn on_last_sample() {
             }
         });
     }
+    cgroup::refresh_loaded(here);
 }
 
 /// Ceases to count events on a CPU; the sums stay. Interrupts are off.
@@ -180,8 +188,10 @@ pub(crate) fn leave_cpu(here: ThisCpu<'_>) {
         None,
         Task::current_raw(),
     );
+    let mut readings = Readings::new(timestamp());
+    cgroup::leave(here, &mut readings);
     if let Some(mut slots) = Held::of_cpu(here) {
-        Readings::new(timestamp()).close(here, &mut slots);
+        readings.close(here, &mut slots);
         slots.unload();
     }
 }

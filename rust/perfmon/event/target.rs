@@ -4,10 +4,16 @@
 use crate::{
     logic::{event_config::EventConfig, sharing::TargetKind},
     ownership::policy::{allow_counting, is_capable},
-    sys::ffi,
+    sys::{cgroup::Cgroup, ffi},
 };
 use core::ptr::NonNull;
-use kernel::{bindings, cpu::CpuId, prelude::*, sync::aref::ARef, task::Task};
+use kernel::{
+    bindings,
+    cpu::CpuId,
+    prelude::*,
+    sync::{aref::ARef, Arc},
+    task::Task,
+};
 
 /// The target of an event: what it counts.
 #[derive(Clone)]
@@ -16,21 +22,24 @@ pub(super) enum Target {
     Task(ARef<Task>, Option<CpuId>),
     /// All tasks on a CPU.
     Cpu(CpuId),
+    /// The tasks of a cgroup and of those in it; of other CPUs than this one nothing.
+    Cgroup(Arc<Cgroup>, Option<CpuId>),
 }
 
 impl Target {
-    /// Returns whether it is a task or a CPU.
+    /// Returns what it is.
     pub(super) fn kind(&self) -> TargetKind {
         match self {
             Self::Task(..) => TargetKind::Task,
             Self::Cpu(_) => TargetKind::Cpu,
+            Self::Cgroup(..) => TargetKind::Cgroup,
         }
     }
 
     /// Returns the only CPU on which something is counted.
     pub(super) fn cpu(&self) -> Option<CpuId> {
         match self {
-            Self::Task(_, cpu) => *cpu,
+            Self::Task(_, cpu) | Self::Cgroup(_, cpu) => *cpu,
             Self::Cpu(cpu) => Some(*cpu),
         }
     }
@@ -42,6 +51,9 @@ impl Target {
                 task.as_ptr() == other.as_ptr() && cpu == other_cpu
             }
             (Self::Cpu(cpu), Self::Cpu(other)) => cpu == other,
+            (Self::Cgroup(cgroup, cpu), Self::Cgroup(other, other_cpu)) => {
+                cgroup.as_ptr() == other.as_ptr() && cpu == other_cpu
+            }
             _ => false,
         }
     }
@@ -51,13 +63,13 @@ impl Target {
         match self {
             // SAFETY: The task is alive, since `self` has a reference.
             Self::Task(task, _) => unsafe { ffi::perfmon_task_is_in(task.as_ptr(), mm) },
-            Self::Cpu(_) => false,
+            Self::Cpu(_) | Self::Cgroup(..) => false,
         }
     }
 
     /// Returns whether an event with this configuration has to know what happens to tasks.
     pub(super) fn follows_tasks(&self, config: &EventConfig) -> bool {
-        matches!(self, Self::Task(..)) || config.sampling.follows_tasks()
+        !matches!(self, Self::Cpu(_)) || config.sampling.follows_tasks()
     }
 }
 
@@ -84,6 +96,23 @@ impl Target {
         Ok(Self::Task(task, only))
     }
 
+    /// Finds what the descriptor of a cgroup's directory and `cpu` mean to perf_event_open(2). Without a CPU, which perf
+    /// refuses, that is all of them.
+    ///
+    /// # Errors
+    ///
+    /// EINVAL if there is no such CPU, EACCES if the caller may not count all that runs on a CPU; those of
+    /// [`Cgroup::get`].
+    pub(super) fn find_cgroup(fd: i32, cpu: i32) -> Result<Self> {
+        let only = match cpu {
+            -1 => None,
+            _ => Some(CpuId::from_i32(cpu).ok_or(EINVAL)?),
+        };
+        allow_counting()?;
+        let cgroup = Arc::new(Cgroup::get(fd)?, GFP_KERNEL_ACCOUNT)?;
+        Ok(Self::Cgroup(cgroup, only))
+    }
+
     /// Asks again whether the caller may look at the task: it may have executed another program meanwhile.
     ///
     /// # Errors
@@ -92,7 +121,7 @@ impl Target {
     pub(super) fn allow_again(&self) -> Result {
         match self {
             Self::Task(task, _) => allow_task(task),
-            Self::Cpu(_) => Ok(()),
+            Self::Cpu(_) | Self::Cgroup(..) => Ok(()),
         }
     }
 }

@@ -182,9 +182,8 @@ const fn is_dummy(attr: &PerfEventAttr) -> bool {
 /// Checks that the event counts in ways that this module has.
 const fn check_support(attr: &PerfEventAttr) -> Result<(), InvalidAttr> {
     // Count guests only: event selects of AMD have a bit for it, those of Intel have none.
-    const REFUSED: u64 = PerfEventAttr::EXCLUDE_HOST
-        | PerfEventAttr::AUX_OUTPUT
-        | PerfEventAttr::SIGTRAP;
+    const REFUSED: u64 =
+        PerfEventAttr::EXCLUDE_HOST | PerfEventAttr::AUX_OUTPUT | PerfEventAttr::SIGTRAP;
 
     let has_aux = attr.aux_sample_size != 0 || attr.aux_action != 0;
     // Registers beside the event select, of which no event of this module has any.

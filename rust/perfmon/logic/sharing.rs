@@ -8,17 +8,19 @@
 //! processor takes the samples: the counter begins anew with each.
 //!
 //! Events that never count at the same time on the same CPU may count different things with one counter: those of
-//! different tasks, and those of different CPUs.
+//! different tasks, and those of different CPUs. Those of different cgroups may, since a cgroup may be in another one.
 
 use super::evtsel::EventSelect;
 
-/// What kind of target an event has.
+/// What kind of target an event has. Cgroups may be nested, so their events have no counter in turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TargetKind {
     /// A task, and what it creates.
     Task,
     /// A CPU.
     Cpu,
+    /// A cgroup: its tasks, and those of the cgroups in it.
+    Cgroup,
 }
 
 /// What an event needs of a counter.
@@ -33,13 +35,16 @@ pub struct Demand {
 }
 
 impl TargetKind {
-    /// Returns the other one.
-    #[must_use]
-    pub const fn opposite(self) -> Self {
-        match self {
-            Self::Task => Self::Cpu,
-            Self::Cpu => Self::Task,
-        }
+    /// All kinds.
+    const ALL: [Self; 3] = [Self::Task, Self::Cpu, Self::Cgroup];
+
+    /// Returns whether events of these kinds may count at the same time on the same CPU, whatever their targets are. Those
+    /// of one task or CPU do, too. A cgroup may be in another one.
+    const fn meets(self, other: Self) -> bool {
+        !matches!(
+            (self, other),
+            (Self::Task, Self::Task) | (Self::Cpu, Self::Cpu)
+        )
     }
 }
 
@@ -65,8 +70,8 @@ struct Number {
 /// The events that have a counter. There is one at least.
 #[derive(Clone, Copy, Debug)]
 pub struct Users {
-    tasks: Number,
-    cpus: Number,
+    /// By [`TargetKind`].
+    kinds: [Number; 3],
     /// What the first one selected.
     select: EventSelect,
     /// How many select something else.
@@ -78,8 +83,7 @@ impl Users {
     #[must_use]
     pub fn new(kind: TargetKind, demand: Demand) -> Self {
         let mut new = Self {
-            tasks: Number::default(),
-            cpus: Number::default(),
+            kinds: [Number::default(); 3],
             select: demand.select,
             others: 0,
         };
@@ -88,17 +92,11 @@ impl Users {
     }
 
     const fn number(&self, kind: TargetKind) -> &Number {
-        match kind {
-            TargetKind::Task => &self.tasks,
-            TargetKind::Cpu => &self.cpus,
-        }
+        &self.kinds[kind as usize]
     }
 
     const fn number_mut(&mut self, kind: TargetKind) -> &mut Number {
-        match kind {
-            TargetKind::Task => &mut self.tasks,
-            TargetKind::Cpu => &mut self.cpus,
-        }
+        &mut self.kinds[kind as usize]
     }
 
     /// Adds one, which is [admitted](Self::admit).
@@ -119,16 +117,11 @@ impl Users {
         self.others -= u32::from(self.select != demand.select);
     }
 
-    /// Returns whether events of tasks are among them, and whether those of CPUs are, too.
-    #[must_use]
-    pub const fn kinds(&self) -> [bool; 2] {
-        [self.has(TargetKind::Task), self.has(TargetKind::Cpu)]
-    }
-
     /// Returns how many there are.
     #[must_use]
     pub const fn count(&self) -> u32 {
-        self.tasks.all + self.cpus.all
+        let [tasks, cpus, cgroups] = &self.kinds;
+        tasks.all + cpus.all + cgroups.all
     }
 
     /// Returns whether there are some of this kind.
@@ -137,10 +130,23 @@ impl Users {
         self.number(kind).all != 0
     }
 
-    /// Returns whether there are some of each kind. The counter has the same event select all the time then.
+    /// Returns of which kinds there are some.
     #[must_use]
-    pub const fn are_mixed(&self) -> bool {
-        self.has(TargetKind::Task) && self.has(TargetKind::Cpu)
+    pub fn kinds(&self) -> [bool; 3] {
+        self.kinds.map(|number| number.all != 0)
+    }
+
+    /// Returns whether all are of this kind.
+    #[must_use]
+    pub const fn are_all(&self, kind: TargetKind) -> bool {
+        self.number(kind).all == self.count()
+    }
+
+    /// Returns whether some may count at the same time on the same CPU, though they are of different tasks, CPUs or
+    /// cgroups. The counter has the same event select all the time then.
+    #[must_use]
+    pub const fn may_meet(&self) -> bool {
+        !self.are_all(TargetKind::Task) && !self.are_all(TargetKind::Cpu)
     }
 
     /// Returns what the first one selected.
@@ -159,15 +165,25 @@ impl Users {
     /// it has to [agree](Demand::agrees).
     #[must_use]
     pub const fn admit(&self, kind: TargetKind, demand: Demand) -> bool {
-        let opposite = self.number(kind.opposite());
-        if opposite.all == 0 {
+        let (mut met, mut sampled, mut alone) = (0, 0, 0);
+        let mut index = 0;
+        while index < TargetKind::ALL.len() {
+            let other = TargetKind::ALL[index];
+            if kind.meets(other) {
+                met += self.number(other).all;
+                sampled += self.number(other).sampled;
+                alone += self.number(other).alone;
+            }
+            index += 1;
+        }
+        if met == 0 {
             // Those of its own kind count at other times, or elsewhere.
             return true;
         }
         self.all_select(demand.select)
-            && !(demand.is_sampled && opposite.sampled != 0)
+            && !(demand.is_sampled && sampled != 0)
             && !demand.is_alone
-            && opposite.alone == 0
+            && alone == 0
     }
 }
 
@@ -177,7 +193,7 @@ mod tests {
     use super::*;
 
     const MOST: usize = 12;
-    /// Each of the two tasks and the two CPUs.
+    /// Two tasks, two CPUs, two cgroups.
     const PLACES: u8 = 2;
 
     /// An event of the model: where it counts, and what.
@@ -192,10 +208,10 @@ mod tests {
         fn random(bits: u64) -> Self {
             let number = 0xc0 + (bits >> 8 & 1) as u16;
             Self {
-                kind: if bits & 1 == 0 {
-                    TargetKind::Task
-                } else {
-                    TargetKind::Cpu
+                kind: match bits & 7 {
+                    0 => TargetKind::Cgroup,
+                    1..4 => TargetKind::Cpu,
+                    _ => TargetKind::Task,
                 },
                 place: (bits >> 16) as u8 % PLACES,
                 demand: Demand {
@@ -206,9 +222,10 @@ mod tests {
             }
         }
 
-        /// Returns whether both may count at the same time on the same CPU: a task may run on any.
+        /// Returns whether both may count at the same time on the same CPU: a task may run on any, and a cgroup may be in
+        /// another one.
         fn meets(&self, other: &Self) -> bool {
-            self.kind != other.kind || self.place == other.place
+            self.kind != other.kind || self.place == other.place || self.kind == TargetKind::Cgroup
         }
 
         /// Returns whether the counter can count both.
@@ -293,11 +310,13 @@ mod tests {
             users.add(TargetKind::Task, demand);
         }
         assert_eq!(users.count(), 201);
-        assert!(users.are_mixed());
+        assert!(users.may_meet());
+        assert!(users.admit(TargetKind::Cgroup, demand));
         let other = Demand {
             select: EventSelect::new(0xc4, 0).with_modes(true, true),
             ..demand
         };
         assert!(!users.admit(TargetKind::Task, other));
+        assert!(!users.admit(TargetKind::Cgroup, other));
     }
 }

@@ -80,9 +80,9 @@ pub(crate) fn get_owner(_client: &Client, request: &mut abi::perfmon_counter_own
             Some(Owner::Trace) => (abi::PERFMON_OWNER_TRACE, 1),
             Some(Owner::Events(users)) => {
                 let kind = match users.kinds() {
-                    [true, true] => abi::PERFMON_OWNER_EVENTS,
-                    [false, _] => abi::PERFMON_OWNER_CPUS,
-                    [true, false] => abi::PERFMON_OWNER_TASKS,
+                    [true, false, false] => abi::PERFMON_OWNER_TASKS,
+                    [false, true, false] => abi::PERFMON_OWNER_CPUS,
+                    _ => abi::PERFMON_OWNER_EVENTS,
                 };
                 (kind, users.count())
             }

@@ -38,9 +38,9 @@ impl Ownership {
         self.counters_where(|_, users| users.has(TargetKind::Task))
     }
 
-    /// Returns the counters that events of tasks and of CPUs have, as a mask.
-    pub(crate) fn mixed_counters(&self) -> u64 {
-        self.counters_where(|_, users| users.are_mixed())
+    /// Returns the counters that events have which [may meet](Users::may_meet), as a mask.
+    pub(crate) fn meeting_counters(&self) -> u64 {
+        self.counters_where(|_, users| users.may_meet())
     }
 
     /// Returns the counters for one more event, whose task or CPU has `own`.
@@ -123,7 +123,7 @@ impl Ownership {
         }
         self.on_each(|here| {
             here.percpu().of_tasks.remove(id.bit());
-            here.percpu().mixed.remove(id.bit());
+            here.percpu().meeting.remove(id.bit());
             here.pmu().restore(here, id.bit());
         });
         self.release_counters(id.bit());
@@ -131,11 +131,11 @@ impl Ownership {
 
     /// Tells the CPUs which kinds of events have a counter.
     fn tell_kinds(&self, id: CounterId) {
-        let (of_tasks, mixed) = (self.counters_of_tasks(), self.mixed_counters());
+        let (of_tasks, meeting) = (self.counters_of_tasks(), self.meeting_counters());
         self.on_each(|here| {
             let percpu = here.percpu();
             percpu.of_tasks.change(id.bit(), of_tasks);
-            percpu.mixed.change(id.bit(), mixed);
+            percpu.meeting.change(id.bit(), meeting);
         });
     }
 
@@ -144,11 +144,11 @@ impl Ownership {
     ///
     /// # Errors
     ///
-    /// EBUSY if there is a session, a trace, or an event of the other kind.
+    /// EBUSY if there is a session, a trace, or an event of another kind.
     pub(crate) fn begin_exclusive(&mut self, kind: TargetKind) -> Result {
         let alone = self.owners.iter().flatten().all(|owner| match owner {
             Owner::Session(_) | Owner::Trace => false,
-            Owner::Events(users) => !users.has(kind.opposite()),
+            Owner::Events(users) => users.are_all(kind),
         });
         if !alone {
             return Err(EBUSY);
@@ -170,7 +170,7 @@ impl Ownership {
     pub(crate) fn check_exclusive(&self, events: Option<TargetKind>) -> Result {
         let [tasks, cpus] = self.exclusive;
         let others = match events {
-            None => tasks + cpus,
+            None | Some(TargetKind::Cgroup) => tasks + cpus,
             Some(TargetKind::Task) => cpus,
             Some(TargetKind::Cpu) => tasks,
         };

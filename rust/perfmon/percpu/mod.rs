@@ -71,6 +71,10 @@ pub(crate) struct PerCpu {
     /// ATOMICS: published when the windows of the context before have been closed, so that a reader that acquires it
     /// sees what they have counted.
     pub(crate) task_context: Word,
+    /// The address of the cgroup of the task that runs here, while there are events of cgroups; 0 if it is not known.
+    pub(crate) cgroup: Word,
+    /// The address of the first context of cgroups that is loaded here; 0 if there is none.
+    pub(crate) cgroup_contexts: Word,
     /// The address of the context of this CPU's events; 0 if it has none.
     pub(crate) cpu_context: Word,
     /// The counters that run here, whose overflows are ours.
@@ -105,8 +109,8 @@ pub(crate) struct PerCpu {
     /// The counters of events of tasks. While programs may use RDPMC, a program must not see what they have counted before it
     /// came.
     pub(crate) of_tasks: Word,
-    /// The counters of events of tasks that events of CPUs have, too.
-    pub(crate) mixed: Word,
+    /// The counters on which windows of several contexts may be open at once.
+    pub(crate) meeting: Word,
     /// The pages of events that count here now.
     pub(crate) pages: ActivePages,
     /// The events that are sampled here now.

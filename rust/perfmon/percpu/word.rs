@@ -20,6 +20,9 @@ use core::{
 pub(crate) struct Word(AtomicU64);
 
 impl Word {
+    /// Zero.
+    pub(crate) const ZERO: Self = Self(AtomicU64::new(0));
+
     #[inline(always)]
     pub(crate) fn get(&self) -> u64 {
         self.0.load(Relaxed)

@@ -8,6 +8,10 @@ use kernel::bindings::{
 };
 
 #[repr(C)]
+pub struct cgroup {
+    _unused: [u8; 0],
+}
+#[repr(C)]
 pub struct perfmon_wait {
     _unused: [u8; 0],
 }
@@ -361,6 +365,24 @@ unsafe extern "C" {
     pub fn perfmon_soon_cancel();
     #[doc = " Waits for functions that tracepoints may still be calling, and for those that\n call_rcu() has been given."]
     pub fn perfmon_tracepoints_sync();
+    #[doc = " Returns a reference to the cgroup of version 2 whose directory is open as fd, or a\n negative errno as a pointer: EBADF, ENOENT; EOPNOTSUPP if the kernel has no cgroups."]
+    pub fn perfmon_cgroup_get(fd: ::kernel::ffi::c_int) -> *mut cgroup;
+    #[doc = " Gives a reference back. Does not sleep."]
+    pub fn perfmon_cgroup_put(cgroup: *mut cgroup);
+    #[doc = " Returns the number that the kernel gives it, which the directory has as its inode."]
+    pub fn perfmon_cgroup_id(cgroup: *const cgroup) -> u64;
+    #[doc = " Returns the cgroup of version 2 that the task is in, as long as the caller has\n preemption off. NULL if the kernel has no cgroups."]
+    pub fn perfmon_cgroup_of(task: *mut task_struct) -> *mut cgroup;
+    #[doc = " Returns the cgroup that it is in; NULL for the root."]
+    pub fn perfmon_cgroup_parent(cgroup: *mut cgroup) -> *mut cgroup;
+    #[doc = " Returns whether it is in the other one, at any depth, or is that."]
+    pub fn perfmon_cgroup_is_within(cgroup: *mut cgroup, ancestor: *mut cgroup) -> bool;
+    #[doc = " Calls f() soon on the CPU that the task is on, or on those of all threads of its\n process, with interrupts off. For callers with interrupts off."]
+    pub fn perfmon_cgroup_moved(
+        task: *mut task_struct,
+        all_threads: bool,
+        f: ::core::option::Option<unsafe extern "C" fn()>,
+    );
     #[doc = " Returns 0 if this kernel can tell a module what programs map, as far as that is known\n before it is asked to."]
     pub fn perfmon_mappings_check() -> ::kernel::ffi::c_int;
     #[doc = " Calls mapped() after each mapping or change of one, by the task that makes it, and\n begins() when the rights to look at a program are known that the task begins to execute,\n before anything of that is mapped: both with interrupts off. It sleeps. -EOPNOTSUPP,\n -ENOENT or -EINVAL if this kernel has no kprobes for that, -ENOMEM."]

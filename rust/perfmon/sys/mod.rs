@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Kernel facilities that the `kernel` crate lacks, or offers at a cost that a fast call can't bear.
 
+pub(crate) mod cgroup;
 pub(crate) mod compat;
 pub(crate) mod descriptor;
 pub(crate) mod error;

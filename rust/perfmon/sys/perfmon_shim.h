@@ -9,6 +9,7 @@
 
 #include <linux/types.h>
 
+struct cgroup;
 struct cred;
 struct file;
 struct linux_binprm;
@@ -428,6 +429,30 @@ struct perfmon_mapping {
 	u64 inode, generation;
 	u32 protection, flags;
 };
+
+/*
+ * Returns a reference to the cgroup of version 2 whose directory is open as fd, or a
+ * negative errno as a pointer: EBADF, ENOENT; EOPNOTSUPP if the kernel has no cgroups.
+ */
+struct cgroup *perfmon_cgroup_get(int fd);
+/* Gives a reference back. Does not sleep. */
+void perfmon_cgroup_put(struct cgroup *cgroup);
+/* Returns the number that the kernel gives it, which the directory has as its inode. */
+u64 perfmon_cgroup_id(const struct cgroup *cgroup);
+/*
+ * Returns the cgroup of version 2 that the task is in, as long as the caller has
+ * preemption off. NULL if the kernel has no cgroups.
+ */
+struct cgroup *perfmon_cgroup_of(struct task_struct *task);
+/* Returns the cgroup that it is in; NULL for the root. */
+struct cgroup *perfmon_cgroup_parent(struct cgroup *cgroup);
+/* Returns whether it is in the other one, at any depth, or is that. */
+bool perfmon_cgroup_is_within(struct cgroup *cgroup, struct cgroup *ancestor);
+/*
+ * Calls f() soon on the CPU that the task is on, or on those of all threads of its
+ * process, with interrupts off. For callers with interrupts off.
+ */
+void perfmon_cgroup_moved(struct task_struct *task, bool all_threads, void (*f)(void));
 
 /*
  * Returns 0 if this kernel can tell a module what programs map, as far as that is known

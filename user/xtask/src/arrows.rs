@@ -68,7 +68,7 @@ const PARTS: [(&str, &[&str]); 17] = [
 const EVENT_FOLDER: &str = "event/";
 
 /// The files of `event/` from the top to the bottom: each uses only files below it.
-const EVENT: [&str; 35] = [
+const EVENT: [&str; 36] = [
     // The door, and what programs ask for.
     "mod",
     "open",
@@ -85,6 +85,7 @@ const EVENT: [&str; 35] = [
     "attach",
     "switch",
     "record",
+    "cgroup",
     "slow_switch",
     "table",
     "context",

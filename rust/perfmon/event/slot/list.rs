@@ -213,7 +213,9 @@ pub(in crate::event) fn inherit(
         let leader = slot.leader.index().and_then(|index| {
             let leader = slots.get(index)?.event();
             // Mostly all are inherited, and it is at the same place.
-            new.iter().take(index + 1).rposition(|slot| slot.is_of(leader))
+            new.iter()
+                .take(index + 1)
+                .rposition(|slot| slot.is_of(leader))
         });
         if slot.records_calls() {
             new.calls.reserve(flags)?;

@@ -75,15 +75,15 @@ impl Readings {
         self.read &= !slot.counter.bit();
     }
 
-    /// Sets counters of the slots up anew that were found to hold something else than was written. Those that events of
-    /// tasks and of CPUs have stay as they are, and no event that has them is counted: windows may be open on them that are
-    /// not these slots', and are still to be marked.
+    /// Sets counters of the slots up anew that were found to hold something else than was written. Those that
+    /// other contexts have, too, stay as they are, and no event that has them is counted: windows may be open on them that
+    /// are not these slots', and are still to be marked.
     #[cold]
     #[inline(never)]
     pub(super) fn rearm(&mut self, here: ThisCpu<'_>, slots: &Slots) {
         for slot in slots.iter() {
             let percpu = here.percpu();
-            if percpu.tampered.get() & !percpu.mixed.get() & slot.counter.bit() != 0 {
+            if percpu.tampered.get() & !percpu.meeting.get() & slot.counter.bit() != 0 {
                 here.pmu().rearm(here, slot.counter, slot.event().select);
                 self.read &= !slot.counter.bit();
             }

@@ -174,7 +174,10 @@ mod tests {
             users: 3,
             ..owner(OwnerKind::Events, "top", Some(7))
         };
-        assert_eq!(shared.to_string(), "top (3 events of tasks and CPUs, pid 7)");
+        assert_eq!(
+            shared.to_string(),
+            "top (3 events of tasks and CPUs, pid 7)"
+        );
         let owners = Owners(vec![
             (CounterId::General(0), make.clone()),
             (CounterId::General(1), owner(OwnerKind::Perf, "", None)),

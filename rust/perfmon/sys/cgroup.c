@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Cgroups: finding them, and learning that tasks have moved.
+ */
+#include <linux/cgroup.h>
+#include <linux/err.h>
+#include <linux/percpu.h>
+#include <linux/rcupdate.h>
+#include <linux/sched/signal.h>
+#include <linux/smp.h>
+
+#include "perfmon_shim.h"
+
+#ifdef CONFIG_CGROUPS
+
+struct cgroup *perfmon_cgroup_get(int fd)
+{
+	return cgroup_get_from_fd(fd);
+}
+
+void perfmon_cgroup_put(struct cgroup *cgroup)
+{
+	cgroup_put(cgroup);
+}
+
+u64 perfmon_cgroup_id(const struct cgroup *cgroup)
+{
+	return cgroup_id(cgroup);
+}
+
+struct cgroup *perfmon_cgroup_of(struct task_struct *task)
+{
+	struct cgroup *cgroup;
+
+	rcu_read_lock();
+	cgroup = task_dfl_cgroup(task);
+	rcu_read_unlock();
+	return cgroup;
+}
+
+struct cgroup *perfmon_cgroup_parent(struct cgroup *cgroup)
+{
+	return cgroup_parent(cgroup);
+}
+
+bool perfmon_cgroup_is_within(struct cgroup *cgroup, struct cgroup *ancestor)
+{
+	return cgroup_is_descendant(cgroup, ancestor);
+}
+
+/* Nothing else is in the argument of a call that is not waited for. */
+static void call(void *f)
+{
+	((void (*)(void))f)();
+}
+
+static DEFINE_PER_CPU(call_single_data_t, moved);
+
+static void call_cpu_of(struct task_struct *task, void (*f)(void))
+{
+	unsigned int cpu = task_cpu(task);
+	call_single_data_t *data = per_cpu_ptr(&moved, cpu);
+
+	/*
+	 * If the data are still in use, the CPU has yet to begin the call before, and finds
+	 * this task moved as well.
+	 */
+	data->func = call;
+	data->info = f;
+	smp_call_function_single_async(cpu, data);
+}
+
+void perfmon_cgroup_moved(struct task_struct *task, bool all_threads, void (*f)(void))
+{
+	struct task_struct *thread;
+
+	/* Pairs with the switch to a task, which looks at its cgroup after the task has its CPU. */
+	smp_mb();
+	if (!all_threads) {
+		call_cpu_of(task, f);
+		return;
+	}
+	rcu_read_lock();
+	for_each_thread(task, thread)
+		call_cpu_of(thread, f);
+	rcu_read_unlock();
+}
+
+#else
+
+struct cgroup *perfmon_cgroup_get(int fd)
+{
+	return ERR_PTR(-EOPNOTSUPP);
+}
+
+void perfmon_cgroup_put(struct cgroup *cgroup)
+{
+}
+
+u64 perfmon_cgroup_id(const struct cgroup *cgroup)
+{
+	return 0;
+}
+
+struct cgroup *perfmon_cgroup_of(struct task_struct *task)
+{
+	return NULL;
+}
+
+struct cgroup *perfmon_cgroup_parent(struct cgroup *cgroup)
+{
+	return NULL;
+}
+
+bool perfmon_cgroup_is_within(struct cgroup *cgroup, struct cgroup *ancestor)
+{
+	return false;
+}
+
+void perfmon_cgroup_moved(struct task_struct *task, bool all_threads, void (*f)(void))
+{
+}
+
+#endif

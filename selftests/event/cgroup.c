@@ -1,0 +1,507 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Events of cgroups: a cgroup's tasks and those of the cgroups in it, on one CPU or on all.
+ */
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/mount.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "cpu.h"
+#include "device.h"
+#include "file.h"
+#include "fixture.h"
+#include "idle.h"
+#include "loop.h"
+#include "rng.h"
+#include "samples.h"
+#include "target.h"
+
+#define N	100000UL
+#define PERIOD	10007UL
+#define ROOT	"/tmp/cgroup"
+#define TARGETS	3
+#define MANY	100
+
+FIXTURE(cgroup)
+{
+	struct target target[TARGETS];
+	struct sampler sampler;
+	int cpu;		/* the first */
+};
+
+/* The cgroup of this number. */
+static const char *outer(int number)
+{
+	static char path[64];
+
+	snprintf(path, sizeof(path), ROOT "/%d", number);
+	return path;
+}
+
+/* One in it. */
+static const char *inner(int in, int number)
+{
+	static char path[64];
+
+	snprintf(path, sizeof(path), ROOT "/%d/%d", in, number);
+	return path;
+}
+
+static void move_to(struct __test_metadata *_metadata, const char *cgroup, pid_t pid)
+{
+	char path[128], number[16];
+
+	snprintf(path, sizeof(path), "%s/cgroup.procs", cgroup);
+	snprintf(number, sizeof(number), "%d", pid);
+	ASSERT_EQ(0, write_file(path, number));
+}
+
+FIXTURE_SETUP(cgroup)
+{
+	const struct rlimit files = { 4096, 4096 };
+	int i;
+
+	SKIP_WITHOUT_PMU();
+	self->sampler.fd = -1;
+	ASSERT_EQ(0, setrlimit(RLIMIT_NOFILE, &files));
+	self->cpu = pin_to_first_cpu();
+	ASSERT_LE(0, self->cpu);
+	ASSERT_EQ(0, wait_until_idle());
+	mkdir(ROOT, 0755);
+	/* As far as a test before has left something. */
+	umount2(ROOT, MNT_DETACH);
+	ASSERT_EQ(0, mount("none", ROOT, "cgroup2", 0, NULL));
+
+	for (i = 0; i < MANY; i++) {
+		rmdir(inner(i, 0));
+		rmdir(outer(i));
+	}
+}
+
+FIXTURE_TEARDOWN(cgroup)
+{
+	int i;
+
+	sampler_close(&self->sampler);
+	for (i = 0; i < TARGETS; i++)
+		target_end(&self->target[i]);
+	for (i = 0; i < MANY; i++) {
+		rmdir(inner(i, 0));
+		rmdir(outer(i));
+	}
+	umount(ROOT);
+}
+
+/* Opens an event of a cgroup, which has a descriptor only meanwhile. */
+static int open_event(struct perf_event_attr attr, const char *path, int cpu)
+{
+	int dir = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC), fd;
+
+	attr.disabled = 0;
+	fd = event_maker_perfmon.open(&attr, dir, cpu, -1,
+				      PERF_FLAG_PID_CGROUP | PERF_FLAG_FD_CLOEXEC);
+	close(dir);
+	return fd;
+}
+
+static int open_cgroup(struct __test_metadata *_metadata, const char *path, int cpu)
+{
+	int fd = open_event(event_instructions(), path, cpu);
+
+	ASSERT_LE(0, fd) {
+		TH_LOG("%s, CPU %d", path, cpu);
+	}
+	return fd;
+}
+
+/* An event of the target's task. */
+static int open_task(struct __test_metadata *_metadata, const struct target *t)
+{
+	struct perf_event_attr attr = event_instructions();
+	int fd;
+
+	attr.disabled = 0;
+	fd = event_maker_perfmon.open(&attr, t->tid, -1, -1, PERF_FLAG_FD_CLOEXEC);
+	ASSERT_LE(0, fd);
+	return fd;
+}
+
+/* Makes the cgroup ROOT/@number, and starts a target in it, which may run on any CPU. */
+static void start_in(struct __test_metadata *_metadata, FIXTURE_DATA(cgroup) *self, int number)
+{
+	ASSERT_EQ(0, mkdir(outer(number), 0755));
+	ASSERT_EQ(0, target_start(&self->target[number], -1, false));
+	move_to(_metadata, outer(number), self->target[number].pid);
+}
+
+TEST_F(cgroup, tasks_of_a_cgroup_are_counted)
+{
+	__s64 before, least, count;
+	int fd, task, k;
+
+	start_in(_metadata, self, 0);
+	fd = open_cgroup(_metadata, outer(0), -1);
+	task = open_task(_metadata, &self->target[0]);
+	EXPECT_EQ(0, event_count(fd));
+	ASSERT_EQ(0, target_run(&self->target[0], (struct job) { .n = 1, .pieces = 1 }));
+	least = event_count(fd);
+	EXPECT_EQ(event_count(task), least);
+	for (k = 1; k <= 10; k++) {
+		const enum step step = k % 2 ? STEP_NONE : STEP_MOVE;
+
+		before = event_count(fd);
+		/* This task is in another cgroup. */
+		loop(N);
+		ASSERT_EQ(before, event_count(fd));
+		ASSERT_EQ(0, target_run(&self->target[0],
+					(struct job) { .n = k * N, .pieces = 1, .step = step }));
+		count = event_count(fd) - before;
+		if (step == STEP_NONE)
+			EXPECT_EQ(least + (__s64)(LOOP_INSNS * (k * N - 1)), count);
+		EXPECT_EQ(event_count(task), event_count(fd));
+	}
+	close(task);
+	close(fd);
+}
+
+/* What it counts on all CPUs is what it counts on each. */
+TEST_F(cgroup, cpus_add_up)
+{
+	int all, of[CPU_SETSIZE], cpu, cpus = sysconf(_SC_NPROCESSORS_ONLN), k;
+	__s64 sum;
+
+	start_in(_metadata, self, 0);
+	all = open_cgroup(_metadata, outer(0), -1);
+	for (cpu = 0; cpu < cpus; cpu++)
+		of[cpu] = open_cgroup(_metadata, outer(0), cpu);
+	for (k = 0; k < 10; k++) {
+		const struct job job = { .n = N, .pieces = 3, .step = STEP_MOVE };
+
+		ASSERT_EQ(0, target_run(&self->target[0], job));
+		for (sum = 0, cpu = 0; cpu < cpus; cpu++)
+			sum += event_count(of[cpu]);
+		EXPECT_EQ(event_count(all), sum);
+		EXPECT_LE((__s64)((k + 1) * 3 * LOOP_INSNS * N), sum);
+	}
+	for (cpu = 0; cpu < cpus; cpu++)
+		close(of[cpu]);
+	close(all);
+}
+
+/* ROOT/0 and in it ROOT/0/0, both with tasks. */
+TEST_F(cgroup, cgroup_counts_those_in_it)
+{
+	int fd[3], task[2], i;
+
+	start_in(_metadata, self, 0);
+	ASSERT_EQ(0, mkdir(inner(0, 0), 0755));
+	ASSERT_EQ(0, target_start(&self->target[1], self->cpu, false));
+	move_to(_metadata, inner(0, 0), self->target[1].pid);
+	fd[0] = open_cgroup(_metadata, ROOT, -1);
+	fd[1] = open_cgroup(_metadata, outer(0), -1);
+	fd[2] = open_cgroup(_metadata, inner(0, 0), -1);
+	for (i = 0; i < 2; i++)
+		task[i] = open_task(_metadata, &self->target[i]);
+	for (i = 0; i < 10; i++) {
+		const struct job job = { .n = N + 1000 * i, .pieces = 1 };
+
+		ASSERT_EQ(0, target_go(&self->target[0], job));
+		ASSERT_EQ(0, target_run(&self->target[1], job));
+		ASSERT_EQ(0, target_wait(&self->target[0]));
+		EXPECT_EQ(event_count(task[1]), event_count(fd[2]));
+		EXPECT_EQ(event_count(task[0]) + event_count(task[1]), event_count(fd[1]));
+		EXPECT_LT(event_count(fd[1]), event_count(fd[0]));
+	}
+	for (i = 0; i < 2; i++)
+		close(task[i]);
+	for (i = 0; i < 3; i++)
+		close(fd[i]);
+}
+
+/* Two tasks in two cgroups that change places thousands of times. */
+TEST_F(cgroup, each_switch_belongs_to_one)
+{
+	const struct job job = { .n = 10, .pieces = 3000, .step = STEP_PASS };
+	int cgroup[2], task[2], i;
+	__s64 before[2];
+
+	for (i = 0; i < 2; i++)
+		ASSERT_EQ(0, mkdir(outer(i), 0755));
+	ASSERT_EQ(0, target_start_ring(self->target, 2, self->cpu));
+	for (i = 0; i < 2; i++) {
+		move_to(_metadata, outer(i), self->target[i].pid);
+		cgroup[i] = open_cgroup(_metadata, outer(i), -1);
+		task[i] = open_task(_metadata, &self->target[i]);
+		before[i] = event_count(cgroup[i]);
+	}
+	for (i = 0; i < 2; i++)
+		ASSERT_EQ(0, target_go(&self->target[i], job));
+	for (i = 0; i < 2; i++)
+		ASSERT_EQ(0, target_wait(&self->target[i]));
+	EXPECT_LE(3000, target_switches(&self->target[0]));
+	for (i = 0; i < 2; i++) {
+		EXPECT_EQ(0, before[i]);
+		EXPECT_EQ(event_count(task[i]), event_count(cgroup[i]));
+		EXPECT_LT((__s64)(3000 * 10 * LOOP_INSNS), event_count(cgroup[i]));
+		close(task[i]);
+		close(cgroup[i]);
+	}
+}
+
+/* What one has not, the other has; and what both are in misses nothing. */
+TEST_F(cgroup, task_that_moves_while_it_runs_is_counted_once)
+{
+	const struct job job = { .n = 100 * N, .pieces = 1 };
+	int both, fd[2], task, i, moves = 0;
+	__s64 sum;
+
+	start_in(_metadata, self, 0);
+	both = open_cgroup(_metadata, outer(0), -1);
+	for (i = 0; i < 2; i++) {
+		ASSERT_EQ(0, mkdir(inner(0, i), 0755));
+		fd[i] = open_cgroup(_metadata, inner(0, i), -1);
+	}
+	move_to(_metadata, inner(0, 0), self->target[0].pid);
+	task = open_task(_metadata, &self->target[0]);
+	ASSERT_EQ(0, target_go(&self->target[0], job));
+	while (!target_done(&self->target[0]))
+		move_to(_metadata, inner(0, ++moves % 2), self->target[0].pid);
+	ASSERT_EQ(0, target_wait(&self->target[0]));
+	sum = event_count(fd[0]) + event_count(fd[1]);
+	EXPECT_EQ(event_count(task), sum);
+	EXPECT_EQ(event_count(task), event_count(both));
+	EXPECT_LT(0, event_count(fd[0]));
+	EXPECT_LT(0, event_count(fd[1]));
+	TH_LOG("%d moves, %lld and %lld", moves, event_count(fd[0]), event_count(fd[1]));
+	move_to(_metadata, ROOT, self->target[0].pid);
+	close(task);
+	for (i = 0; i < 2; i++) {
+		close(fd[i]);
+		ASSERT_EQ(0, rmdir(inner(0, i)));
+	}
+	close(both);
+}
+
+/* This task: what it executes after the move is the other cgroup's. */
+TEST_F(cgroup, task_that_moves_itself)
+{
+	__s64 count;
+	int fd;
+
+	ASSERT_EQ(0, mkdir(outer(0), 0755));
+	fd = open_cgroup(_metadata, outer(0), -1);
+	loop(N);
+	EXPECT_EQ(0, event_count(fd));
+	move_to(_metadata, outer(0), getpid());
+	loop(N);
+	count = event_count(fd);
+	EXPECT_LE((__s64)(LOOP_INSNS * N), count);
+	EXPECT_GT((__s64)(LOOP_INSNS * N + 10000), count);
+	move_to(_metadata, ROOT, getpid());
+	count = event_count(fd);
+	loop(N);
+	EXPECT_EQ(count, event_count(fd));
+	close(fd);
+}
+
+TEST_F(cgroup, cgroup_that_is_removed_keeps_its_count)
+{
+	__s64 count;
+	int fd;
+
+	start_in(_metadata, self, 0);
+	fd = open_cgroup(_metadata, outer(0), -1);
+	ASSERT_EQ(0, target_run(&self->target[0], (struct job) { .n = N, .pieces = 1 }));
+	count = event_count(fd);
+	EXPECT_LE((__s64)(LOOP_INSNS * N), count);
+	target_end(&self->target[0]);
+	count = event_count(fd);
+	ASSERT_EQ(0, rmdir(outer(0)));
+	EXPECT_EQ(count, event_count(fd));
+	EXPECT_EQ(0, event_disable(fd));
+	EXPECT_EQ(0, event_enable(fd));
+	EXPECT_EQ(0, event_reset(fd));
+	EXPECT_EQ(0, event_count(fd));
+	close(fd);
+	/* One of the same name is another one. */
+	start_in(_metadata, self, 0);
+	fd = open_cgroup(_metadata, outer(0), -1);
+	ASSERT_EQ(0, target_run(&self->target[0], (struct job) { .n = N, .pieces = 1 }));
+	EXPECT_LE((__s64)(LOOP_INSNS * N), event_count(fd));
+	close(fd);
+}
+
+TEST_F(cgroup, disabled_event_counts_nothing)
+{
+	struct job job = { .n = N, .pieces = 1 };
+	__s64 count;
+	int fd;
+
+	start_in(_metadata, self, 0);
+	fd = open_cgroup(_metadata, outer(0), -1);
+	ASSERT_EQ(0, target_run(&self->target[0], job));
+	ASSERT_EQ(0, event_disable(fd));
+	count = event_count(fd);
+	ASSERT_EQ(0, target_run(&self->target[0], job));
+	EXPECT_EQ(count, event_count(fd));
+	ASSERT_EQ(0, event_enable(fd));
+	ASSERT_EQ(0, target_run(&self->target[0], job));
+	EXPECT_EQ(2 * count, event_count(fd));
+	close(fd);
+}
+
+/* All of them have the same two counters. */
+TEST_F(cgroup, hundred_cgroups_are_exact)
+{
+	static int fd[MANY][2];
+	struct perf_event_attr branches = event_instructions();
+	__s64 least[2] = { 0 };
+	long long counter = -1;
+	int i, k;
+
+	branches.config = PERF_COUNT_HW_BRANCH_INSTRUCTIONS;
+	ASSERT_EQ(0, target_start(&self->target[0], -1, false));
+	for (i = 0; i < MANY; i++) {
+		ASSERT_EQ(0, mkdir(outer(i), 0755));
+		fd[i][0] = open_cgroup(_metadata, outer(i), -1);
+		fd[i][1] = open_event(branches, outer(i), -1);
+		ASSERT_LE(0, fd[i][1]);
+		if (!i)
+			counter = event_described(fd[i][1], "counter");
+		EXPECT_EQ(counter, event_described(fd[i][1], "counter"));
+	}
+	for (i = 0; i < MANY; i++) {
+		move_to(_metadata, outer(i), self->target[0].pid);
+		ASSERT_EQ(0, target_run(&self->target[0],
+					(struct job) { .n = 1 + 100 * i, .pieces = 1 }));
+		for (k = 0; k < 2; k++)
+			least[k] = i ? least[k] : event_count(fd[i][k]);
+		EXPECT_EQ(least[0] + (__s64)(LOOP_INSNS * 100 * i), event_count(fd[i][0]));
+		EXPECT_EQ(least[1] + (__s64)(100 * i), event_count(fd[i][1]));
+	}
+	for (i = 0; i < MANY; i++)
+		for (k = 0; k < 2; k++)
+			close(fd[i][k]);
+}
+
+static void see(const struct sample *s, void *data)
+{
+	pid_t *pid = data;
+
+	if (s->pid != (__u32)*pid)
+		*pid = -1;
+}
+
+/* On one CPU, since a ring has one writer. */
+TEST_F(cgroup, samples_are_of_its_tasks)
+{
+	struct perf_event_attr attr = event_every(PERIOD);
+	struct seen seen = SEEN_NOTHING;
+	pid_t pid;
+	__s64 count;
+
+	ASSERT_EQ(0, mkdir(outer(0), 0755));
+	ASSERT_EQ(0, target_start(&self->target[0], self->cpu, false));
+	move_to(_metadata, outer(0), self->target[0].pid);
+	EXPECT_EQ(-EOPNOTSUPP, open_event(attr, outer(0), -1));
+	self->sampler.fd = open_event(attr, outer(0), self->cpu);
+	ASSERT_LE(0, self->sampler.fd);
+	self->sampler.parts = (struct sample_parts) { .type = attr.sample_type };
+	ASSERT_EQ(0, event_ring_map(&self->sampler.ring, self->sampler.fd, 4, false));
+	loop(10 * PERIOD);
+	ASSERT_EQ(0, target_run(&self->target[0], (struct job) { .n = 100 * PERIOD / LOOP_INSNS,
+								  .pieces = 1 }));
+	loop(10 * PERIOD);
+	ASSERT_EQ(0, event_disable(self->sampler.fd));
+	count = event_count(self->sampler.fd);
+	pid = self->target[0].pid;
+	sampler_read(&self->sampler, &seen, see, &pid);
+	EXPECT_FALSE(seen.malformed);
+	EXPECT_EQ(self->target[0].pid, pid);
+	EXPECT_EQ((unsigned long)count / PERIOD, seen.samples + seen.lost);
+	EXPECT_LE(100UL, seen.samples);
+}
+
+TEST_F(cgroup, what_is_refused)
+{
+	struct perf_event_attr attr = event_instructions(), exclusive = attr, task = attr;
+	int dir, file;
+
+	ASSERT_EQ(0, mkdir(outer(0), 0755));
+	/* A directory that is no cgroup, a file of a cgroup, nothing. */
+	EXPECT_EQ(-EBADF, open_event(attr, "/tmp", -1));
+	file = open(ROOT "/cgroup.procs", O_RDONLY);
+	ASSERT_LE(0, file);
+	dir = event_maker_perfmon.open(&attr, file, -1, -1, PERF_FLAG_PID_CGROUP);
+	EXPECT_GT(0, dir);
+	close(file);
+	EXPECT_EQ(-EBADF, event_maker_perfmon.open(&attr, -1, -1, -1, PERF_FLAG_PID_CGROUP));
+	EXPECT_EQ(-EINVAL, open_event(attr, outer(0), 100000));
+	exclusive.exclusive = 1;
+	EXPECT_EQ(-EOPNOTSUPP, open_event(exclusive, outer(0), self->cpu));
+	task.task = 1;
+	EXPECT_EQ(-EOPNOTSUPP, open_event(task, outer(0), self->cpu));
+}
+
+/* Cgroups, tasks and events come and go at random. */
+TEST_F(cgroup, random_moves_lose_nothing)
+{
+	enum { ROUNDS = 200, CGROUPS = 5 };
+	struct rng rng = rng_seed(1);
+	int fd[CGROUPS], task[TARGETS], all, i, round;
+	bool is_open[CGROUPS] = { false };
+	__s64 sum;
+
+	for (i = 0; i < CGROUPS; i++)
+		ASSERT_EQ(0, mkdir(outer(i), 0755));
+	for (i = 0; i < TARGETS; i++)
+		ASSERT_EQ(0, target_start(&self->target[i], -1, false));
+	/* Without this task and what else there is. */
+	ASSERT_EQ(0, mkdir(outer(CGROUPS), 0755));
+	all = open_cgroup(_metadata, outer(CGROUPS), -1);
+	for (i = 0; i < TARGETS; i++) {
+		move_to(_metadata, outer(CGROUPS), self->target[i].pid);
+		task[i] = open_task(_metadata, &self->target[i]);
+	}
+	for (round = 0; round < ROUNDS; round++) {
+		const int cgroup = rng_below(&rng, CGROUPS), t = rng_below(&rng, TARGETS);
+		__s64 before = event_count(task[t]), counted = 0;
+
+		if (is_open[cgroup]) {
+			close(fd[cgroup]);
+			is_open[cgroup] = false;
+		} else {
+			fd[cgroup] = open_cgroup(_metadata, outer(cgroup), -1);
+			is_open[cgroup] = true;
+		}
+		move_to(_metadata, outer(cgroup), self->target[t].pid);
+		if (is_open[cgroup])
+			counted = event_count(fd[cgroup]);
+		ASSERT_EQ(0, target_run(&self->target[t], (struct job) {
+			.n = 1 + rng_below(&rng, N), .pieces = 2, .step = STEP_MOVE }));
+		if (is_open[cgroup])
+			ASSERT_EQ(event_count(task[t]) - before,
+				  event_count(fd[cgroup]) - counted) {
+				TH_LOG("round %d", round);
+			}
+		move_to(_metadata, outer(CGROUPS), self->target[t].pid);
+	}
+	/* What ran elsewhere is not there. */
+	for (sum = 0, i = 0; i < TARGETS; i++)
+		sum += event_count(task[i]);
+	EXPECT_LT(event_count(all), sum);
+	for (i = 0; i < TARGETS; i++)
+		close(task[i]);
+	for (i = 0; i < CGROUPS; i++)
+		if (is_open[i])
+			close(fd[i]);
+	close(all);
+	for (i = 0; i < TARGETS; i++)
+		target_end(&self->target[i]);
+}
+
+TEST_HARNESS_MAIN
