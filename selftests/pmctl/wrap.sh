@@ -36,7 +36,7 @@ line() {
 	sed -n "s/^$1: //p" "$dir/events"
 }
 
-plan 65
+plan 69
 
 # perf's own table with the driver's counts. perf shows no count if its clock did not
 # move, so the loops are long.
@@ -50,6 +50,27 @@ for event in instructions:u r00c0:u; do
 done
 k=$(wrapped_count instructions:k "$loop" 50000000)
 check "instructions:k counts the kernel" [ "${k:-0}" -gt 0 ]
+
+# Control groups, as many as there are, by perf's own option
+groups=$dir/groups
+mkdir "$groups"
+mount -t cgroup2 none "$groups"
+mkdir "$groups/a" "$groups/b"
+trap 'chmod "$mode" /dev/perfmon; rmdir "$groups/a" "$groups/b"; umount "$groups"; rm -rf "$dir" "$counts"' EXIT
+
+# group_counts N: what perf counts of a, in which a loop runs, and of b
+group_counts() {
+	pmctl wrap -v -- perf stat -x, -a -e instructions:u --for-each-cgroup a,b -o "$counts" -- \
+		sh -c "echo \$\$ >$groups/a/cgroup.procs && exec $loop $1" 2>"$dir/log"
+	awk -F, '$3 == "instructions:u" && $4 == "a" { print $1 }' "$counts"
+}
+
+a=$(group_counts 50000000)
+b=$(group_counts 60000000)
+is "a control group's count is exact" 20000000 $((${b:-0} - ${a:-0}))
+check "it has the whole loop" [ "${a:-0}" -gt 100000000 ]
+is "another one has none of it" 0 "$(awk -F, '$4 == "b" { print $1 + 0 }' "$counts")"
+says "the events are the driver's" "$(cat "$dir/log")" "an event of the driver's"
 
 pmctl wrap -v -- perf stat -e instructions:u,task-clock -- "$loop" 50000000 2>"$dir/table"
 is "perf stat succeeds" 0 $?

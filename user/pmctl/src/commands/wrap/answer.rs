@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The answer to a call of `perf_event_open(2)`: a descriptor of ours, an error, or the kernel's own.
 
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
 use nix::errno::Errno;
 use perfmon::sys::{Driver, EventOpen};
@@ -72,14 +72,19 @@ pub(super) fn answer(
         -1 => None,
         leader => Some(target.descriptor(leader)),
     };
-    let pid = match number(pid) {
+    let cgroup = (flags & PID_CGROUP != 0).then(|| target.descriptor(number(pid)));
+    let Ok(cgroup) = cgroup.transpose() else {
+        return CallAnswer::Kernel("the control group can't be looked at");
+    };
+    let pid = match (&cgroup, number(pid)) {
+        (Some(cgroup), _) => cgroup.as_raw_fd(),
         // "The calling thread" would be pmctl.
-        0 => target.0,
-        pid => pid,
+        (None, 0) => target.0,
+        (None, pid) => pid,
     };
     let foreign = if !target.has_our_rights() {
         Some("the caller has other rights than pmctl")
-    } else if pid > 0 && !target.may_count(pid) {
+    } else if cgroup.is_none() && pid > 0 && !target.may_count(pid) {
         Some("the event is of a task that is not the caller's, which has no CAP_PERFMON")
     } else {
         None
@@ -106,9 +111,6 @@ pub(super) fn answer(
                 cause: Errno::EOPNOTSUPP,
             },
         };
-    }
-    if flags & PID_CGROUP != 0 {
-        return CallAnswer::Kernel("the event is one of a control group");
     }
     if let Some(reason) = foreign {
         return CallAnswer::Kernel(reason);
