@@ -205,7 +205,7 @@ kill -TERM $stat
 wait $stat
 is "stat -r exits with 143 if it is ended" 143 $?
 says "the run that was stopped is told" "$(cat "$counts.errors")" \
-	'^pmctl: stopped in run [0-9]+ of 100000: the mean is of the [0-9]+ runs before$'
+	'^pmctl: stopped in run [0-9]+ of 100000: the (mean is of the [0-9]+ runs|numbers are those of the run) before$'
 is "the mean is of the whole runs" "$alone " "$(values)"
 rm -f "$counts.errors"
 
