@@ -221,6 +221,36 @@ TEST_F(counters, version_6_has_a_second_unit_mask_and_compares_for_equality)
 	EXPECT_EQ(0ULL, count_in_loop(c, equal | CMASK(2)));
 }
 
+/* Intel SDM, volume 3B, "Auto Counter Reload" */
+TEST_F(counters, overflow_reloads_another_counter)
+{
+	const int cause = 0, other = 2;
+	const __u64 select = self->instructions | USR | PERFEVTSEL_EN;
+	const __u64 mask = (1ULL << self->p.width) - 1;
+	__u64 enabled, value, reloaded;
+
+	if (!(self->p.reload & 1 << other))
+		return;
+	ASSERT_EQ(0, msr_write(0, MSR_IA32_PMC_GP_CFG_B(other), 1 << cause));
+	ASSERT_EQ(0, msr_write(0, MSR_IA32_PMC_GP_CFG_C(other), 0x87654321));
+	ASSERT_EQ(0, msr_read(0, self->global_ctrl, &enabled));
+	ASSERT_EQ(0, msr_write(0, self->global_ctrl, 0));
+	ASSERT_EQ(0, msr_write(0, self->all[cause].value, mask - LOOP_INSNS * N));
+	ASSERT_EQ(0, msr_write(0, self->all[other].value, 0));
+	ASSERT_EQ(0, msr_write(0, self->all[cause].control, select));
+	ASSERT_EQ(0, msr_write(0, self->all[other].control, select));
+	ASSERT_EQ(0, msr_write(0, self->global_ctrl, enabled));
+	loop(2 * N);
+	ASSERT_EQ(0, msr_write(0, self->global_ctrl, 0));
+	ASSERT_EQ(0, msr_read(0, self->all[cause].value, &value));
+	EXPECT_LE(LOOP_INSNS * N - 1, value);
+	EXPECT_GE(LOOP_INSNS * N + OVERHEAD, value);
+	ASSERT_EQ(0, msr_read(0, self->all[other].value, &reloaded));
+	EXPECT_EQ((0xffffffff87654321ULL + value) & mask, reloaded);
+	EXPECT_EQ(0, msr_write(0, MSR_IA32_PMC_GP_CFG_B(other), 0));
+	EXPECT_EQ(0, msr_write(0, MSR_IA32_PMC_GP_CFG_C(other), 0));
+}
+
 /* A system call is a branch, and where it leads to is not the user's. */
 TEST_F(counters, system_call_is_counted_as_a_branch)
 {

@@ -125,7 +125,7 @@ TEST_F(intel, version_4_has_status_set_and_inuse)
 
 /*
  * Intel SDM, volume 2A, "CPUID", leaf 23H: subleaves 0, 1 and 3, and from the second on
- * what leaf 0AH tells in other forms
+ * what leaf 0AH tells in other forms; with pmu-reload also subleaf 2
  */
 TEST_F(intel, version_6_has_leaf_23)
 {
@@ -139,14 +139,15 @@ TEST_F(intel, version_6_has_leaf_23)
 	count = eax >> 24;
 	events = ((1U << count) - 1) & ~ebx;
 	ASSERT_TRUE(__get_cpuid_count(0x23, 0, &eax, &ebx, &ecx, &edx));
-	EXPECT_EQ(0xbU, eax);
+	EXPECT_EQ(self->p.reload ? 0xfU : 0xbU, eax);
 	/* UMASK2 and EQ */
 	EXPECT_EQ(0x3U, ebx);
 	ASSERT_TRUE(__get_cpuid_count(0x23, 1, &eax, &ebx, &ecx, &edx));
 	EXPECT_EQ((1U << self->p.counters) - 1, eax);
 	EXPECT_EQ(self->p.fixed, ebx);
 	ASSERT_TRUE(__get_cpuid_count(0x23, 2, &eax, &ebx, &ecx, &edx));
-	EXPECT_EQ(0U, eax | ebx | ecx | edx);
+	EXPECT_EQ(self->p.reload ? (1U << self->p.counters) - 1 : 0, ecx);
+	EXPECT_EQ(self->p.reload ? self->p.fixed : 0, edx);
 	ASSERT_TRUE(__get_cpuid_count(0x23, 3, &eax, &ebx, &ecx, &edx));
 	EXPECT_EQ(events, eax);
 }

@@ -24,6 +24,8 @@
 /* From version 6 on */
 #define MSR_IA32_PMC_GP_CTR(n)		(0x1900 + 4 * (n))
 #define MSR_IA32_PMC_GP_CFG_A(n)	(0x1901 + 4 * (n))
+#define MSR_IA32_PMC_GP_CFG_B(n)	(0x1902 + 4 * (n))
+#define MSR_IA32_PMC_GP_CFG_C(n)	(0x1903 + 4 * (n))
 #define MSR_IA32_PMC_FX_CTR(n)		(0x1980 + 4 * (n))
 #define MSR_AMD_PERF_GLOBAL_STATUS_CLR	0xc0000302
 #define STATUS_CTR_FRZ			(1ULL << 59)
@@ -49,6 +51,8 @@ struct pmu {
 	bool capabilities;	/* IA32_PERF_CAPABILITIES */
 	bool full_width;	/* MSRs that all bits can be written by */
 	bool lbr;		/* last branch records */
+	unsigned int reload;	/* general counters that others' overflow can reload... */
+	unsigned int reload_fixed;	/* ...and fixed ones */
 	bool core_ext;		/* AMD: PerfCtrExtCore */
 	bool clocks;		/* MPERF, APERF */
 	bool thermal;		/* thermal status of the core and the package */
@@ -60,7 +64,7 @@ struct pmu {
 #define ENERGY_CORES	2
 #define ENERGY_MEMORY	4
 
-/* Intel SDM, volume 2A, "CPUID", leaves 01H and 0AH */
+/* Intel SDM, volume 2A, "CPUID", leaves 01H, 0AH and 23H */
 static inline bool pmu_describe_intel(struct pmu *p)
 {
 	unsigned int eax, ebx, ecx, edx;
@@ -75,6 +79,11 @@ static inline bool pmu_describe_intel(struct pmu *p)
 	p->fixed = (1U << (edx & 0x1f)) - 1;
 	if (p->version >= 5)
 		p->fixed |= ecx;
+	if (__get_cpuid_count(0x23, 0, &eax, &ebx, &ecx, &edx) && (eax & 1 << 2)) {
+		__get_cpuid_count(0x23, 2, &eax, &ebx, &ecx, &edx);
+		p->reload = eax;
+		p->reload_fixed = ebx;
+	}
 	__get_cpuid(1, &eax, &ebx, &ecx, &edx);
 	p->capabilities = ecx & (1U << 15);
 	if (p->capabilities && !msr_read(0, MSR_IA32_PERF_CAPABILITIES, &cap)) {

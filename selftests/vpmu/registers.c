@@ -25,6 +25,8 @@ enum presence {
 	INTEL_V4_READ_ONLY,
 	INTEL_V6_GENERAL,
 	INTEL_V6_FIXED,
+	INTEL_RELOAD,
+	INTEL_RELOAD_FIXED,
 	INTEL_CAPABILITIES,	/* read-only */
 	INTEL_LBR,
 	AMD_LEGACY,
@@ -94,12 +96,12 @@ static const struct block blocks[] = {
 	{ 0x1600, 32, 1, NEVER },
 	{ 0x1900, 32, 4, INTEL_V6_GENERAL },	/* counters... */
 	{ 0x1901, 32, 4, INTEL_V6_GENERAL },	/* ...and selects */
-	{ 0x1902, 32, 4, NEVER },		/* automatic reload, PEBS */
-	{ 0x1903, 32, 4, NEVER },
+	{ 0x1902, 32, 4, INTEL_RELOAD },
+	{ 0x1903, 32, 4, INTEL_RELOAD },
 	{ 0x1980, 32, 4, INTEL_V6_FIXED },
 	{ 0x1981, 32, 4, NEVER },
-	{ 0x1982, 32, 4, NEVER },
-	{ 0x1983, 32, 4, NEVER },
+	{ 0x1982, 32, 4, INTEL_RELOAD_FIXED },
+	{ 0x1983, 32, 4, INTEL_RELOAD_FIXED },
 	{ 0xc00000e7, 2, 1, NEVER },		/* AMD MPERF, APERF */
 	{ 0xc000010e, 2, 1, NEVER },		/* AMD LBR */
 	{ 0xc0000300, 1, 1, AMD_V2 },		/* its writes are ignored */
@@ -138,6 +140,10 @@ static __u64 present(const struct pmu *p, enum presence presence)
 		return p->intel && p->version >= 6 ? general : 0;
 	case INTEL_V6_FIXED:
 		return p->intel && p->version >= 6 ? p->fixed : 0;
+	case INTEL_RELOAD:
+		return p->reload;
+	case INTEL_RELOAD_FIXED:
+		return p->reload_fixed;
 	case INTEL_CAPABILITIES:
 		return p->capabilities ? ALL : 0;
 	case INTEL_LBR:

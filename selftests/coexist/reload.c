@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * From version 6 of Intel's PMU on, the overflow of a counter may reload others. Linux
+ * perf leaves that set behind its events: the module's counts are right all the same, and
+ * it is set as before once the module's counters are given up.
+ */
+#include <cpuid.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <unistd.h>
+
+#include "cpu.h"
+#include "device.h"
+#include "fixture.h"
+#include "loop.h"
+#include "module.h"
+#include "msr.h"
+
+#define N	100000UL
+
+/* The counter whose overflow reloads the other one, which can be reloaded */
+#define CAUSE	0
+#define NUM	2
+
+/* Intel SDM, volume 4, table 2-2 */
+#define MSR_IA32_PMC_GP_CFG_B(n)	(0x1902 + 4 * (n))
+#define MSR_IA32_PMC_GP_CFG_C(n)	(0x1903 + 4 * (n))
+
+/* What counter NUM becomes: far from what any test counts */
+#define RELOADED	0x7654321
+
+FIXTURE(reload)
+{
+	int fd;
+};
+
+/* Intel SDM, volume 2A, "CPUID", leaf 23H, subleaf 2: the counters that can be reloaded */
+static bool can_be_reloaded(void)
+{
+	unsigned int eax, ebx, ecx, edx;
+
+	return __get_cpuid_count(0x23, 0, &eax, &ebx, &ecx, &edx) && (eax & 1 << 2) &&
+	       __get_cpuid_count(0x23, 2, &eax, &ebx, &ecx, &edx) && (eax & 1 << NUM);
+}
+
+FIXTURE_SETUP(reload)
+{
+	SKIP_WITHOUT_PMU();
+	ASSERT_TRUE(can_be_reloaded());
+	/* Overflows come soon. */
+	ASSERT_EQ(0, module_reload("period_bits=10"));
+	ASSERT_LE(0, pin_to_first_cpu());
+	self->fd = open_device(_metadata, O_RDWR);
+}
+
+static int write_on_each_cpu(__u64 cause, __u64 value)
+{
+	cpu_set_t cpus;
+	int cpu, err = cpus_online(&cpus);
+
+	for_each_cpu_in(cpu, &cpus) {
+		if (!err)
+			err = msr_write(cpu, MSR_IA32_PMC_GP_CFG_B(NUM), cause);
+		if (!err)
+			err = msr_write(cpu, MSR_IA32_PMC_GP_CFG_C(NUM), value);
+	}
+	return err;
+}
+
+FIXTURE_TEARDOWN(reload)
+{
+	close(self->fd);
+	write_on_each_cpu(0, 0);
+	module_reload("");
+}
+
+TEST_F(reload, what_perf_has_left_does_not_reload_our_counters)
+{
+	cpu_set_t cpus;
+	__u64 value;
+	__s64 once;
+	int cpu;
+
+	ASSERT_EQ(0, write_on_each_cpu(1 << CAUSE, RELOADED));
+	ASSERT_EQ(0, pmc_setup(self->fd, CAUSE, EVENT_INSTRUCTIONS, PMCF_USR));
+	ASSERT_EQ(0, pmc_setup(self->fd, NUM, EVENT_INSTRUCTIONS, PMCF_USR));
+	ASSERT_EQ(0, pmc_start(self->fd, CAUSE));
+	once = pmc_loop_count(self->fd, NUM, N);
+	EXPECT_LE((__s64)(LOOP_INSNS * N), once);
+	EXPECT_EQ(once + (__s64)(LOOP_INSNS * N), pmc_loop_count(self->fd, NUM, 2 * N));
+	close(self->fd);
+
+	self->fd = -1;
+	ASSERT_EQ(0, cpus_online(&cpus));
+	for_each_cpu_in(cpu, &cpus) {
+		ASSERT_EQ(0, msr_read(cpu, MSR_IA32_PMC_GP_CFG_B(NUM), &value));
+		EXPECT_EQ(1ULL << CAUSE, value);
+		ASSERT_EQ(0, msr_read(cpu, MSR_IA32_PMC_GP_CFG_C(NUM), &value));
+		EXPECT_EQ((__u64)RELOADED, value);
+	}
+}
+
+TEST_HARNESS_MAIN
