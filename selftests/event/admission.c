@@ -255,6 +255,12 @@ TEST_F(admission, task_on_one_cpu_has_all_counters)
 	ASSERT_LE(0, cpu);
 	EXPECT_EQ(-EBUSY, open_all(_metadata, self, BRANCHES, 0, cpu));
 	EXPECT_EQ(self->general, self->opened);
+	/* Where it runs on another one, too: these never count at the same time. */
+	if (cpu + 1 < sysconf(_SC_NPROCESSORS_ONLN)) {
+		EXPECT_EQ(-EBUSY, open_all(_metadata, self, BRANCHES, 0, cpu + 1));
+		EXPECT_EQ(2 * self->general, self->opened);
+	}
+	EXPECT_EQ(-EBUSY, open_event(BRANCHES, 0, -1));
 }
 
 TEST_F(admission, cpu_has_all_counters_but_those_of_tasks)

@@ -107,7 +107,8 @@ static unsigned long check_places(struct __test_metadata *_metadata,
 	struct places p = { .period = period, .tid = tid };
 	__s64 count = expect_samples(_metadata, variant, s, period, see_place, &p);
 
-	EXPECT_EQ(0UL, p.displaced) {
+	/* One that is due at the first instruction behind a switch comes at the second. */
+	EXPECT_GE(2 + p.inside / 500, p.displaced) {
 		TH_LOG("period %llu: %lu of %lu", period, p.displaced, p.inside);
 	}
 	EXPECT_EQ(0UL, p.wrong);
@@ -384,6 +385,8 @@ TEST_F(event, children_that_inherit_it_have_samples_of_their_own)
 	struct sampler *s = &self->samplers[0];
 	struct seen seen = SEEN_NOTHING;
 	struct tasks tasks = { .tid = { gettid() } };
+	/* Where tasks go on with what is left of another's period. */
+	unsigned long swapped = variant->by->children_swap_periods ? 1 : 0;
 	int i;
 
 	attr.inherit = 1;
@@ -408,9 +411,9 @@ TEST_F(event, children_that_inherit_it_have_samples_of_their_own)
 	EXPECT_EQ(0UL, tasks.others);
 	EXPECT_EQ(0UL, seen.lost);
 	EXPECT_FALSE(seen.malformed);
-	EXPECT_LE(LOOP_INSNS * N / PERIOD, tasks.samples[0]);
+	EXPECT_LE(LOOP_INSNS * N / PERIOD, tasks.samples[0] + swapped);
 	for (i = 1; i < 4; i++)
-		EXPECT_LE(i * LOOP_INSNS * N / PERIOD, tasks.samples[i]);
+		EXPECT_LE(i * LOOP_INSNS * N / PERIOD, tasks.samples[i] + swapped);
 	/* Each task has a rest of less than a period. */
 	EXPECT_GE(event_count(s->fd), (__s64)(seen.samples * PERIOD));
 	EXPECT_LE(event_count(s->fd), (__s64)((seen.samples + 4) * PERIOD));

@@ -77,7 +77,8 @@ fn cpu_context<'a>(cpu: CpuId) -> Option<&'a Context> {
 
 /// Returns the counters that the events of the target have, when one more is to be opened.
 pub(super) fn own_counters(target: &Target, config: &EventConfig) -> OwnCounters {
-    with_context(target, |_, slots| slot::own_counters(slots, config)).unwrap_or_default()
+    let cpu = target.cpu();
+    with_context(target, |_, slots| slot::own_counters(slots, config, cpu)).unwrap_or_default()
 }
 
 /// Returns whether there is an exclusive group, which `leader` does not lead.
@@ -140,7 +141,7 @@ fn add(
         }
         // Since the counter was chosen, another event may have been opened, or the task made, with the events that it
         // inherits.
-        if slot::own_counters(slots, &event.config).busy & event.counter.bit() != 0 {
+        if slot::own_counters(slots, &event.config, cpu).busy & event.counter.bit() != 0 {
             return Err(Refusal::Taken);
         }
     }

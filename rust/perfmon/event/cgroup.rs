@@ -121,7 +121,7 @@ impl Observed {
                 let on_cpu = OnCpu {
                     context: Context::new(ptr::null(), slots, GFP_KERNEL_ACCOUNT)?,
                     cgroup: address,
-                    next: Word::ZERO,
+                    next: Word::zero(),
                 };
                 contexts.push(on_cpu, GFP_KERNEL_ACCOUNT)?;
             }

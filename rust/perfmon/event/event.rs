@@ -35,10 +35,10 @@ pub(super) struct Event {
     pub(super) target: Target,
     /// The number of the task in the opener's PID namespace, also when it has ended; -1 for all.
     pub(super) pid: i32,
-    /// Not 0 if events were missed.
+    /// [`BROKEN`] and [`PRECISE`]: 0 for the usual event.
     ///
-    /// ATOMICS: relaxed. It never becomes 0 again.
-    broken: AtomicU32,
+    /// ATOMICS: relaxed. No bit becomes 0 again.
+    unusual: AtomicU32,
     /// The tasks that it has left, since they executed a program that it must not count.
     ///
     /// ATOMICS: relaxed. It is shown only.
@@ -71,6 +71,11 @@ pub(super) struct Event {
     rcu: UnsafeCell<bindings::callback_head>,
 }
 
+/// [`Event::unusual`]: events were missed.
+const BROKEN: u32 = 1;
+/// [`Event::unusual`]: the processor takes the samples.
+const PRECISE: u32 = 2;
+
 // SAFETY: All fields may be used by any task, under the locks that they name.
 unsafe impl Send for Event {}
 // SAFETY: All fields may be used by any task, under the locks that they name.
@@ -97,7 +102,7 @@ impl Event {
             id,
             counter,
             target,
-            broken: AtomicU32::new(0),
+            unusual: AtomicU32::new(if config.sampling.precise { PRECISE } else { 0 }),
             left_tasks: AtomicU32::new(0),
             total: AtomicU64::new(0),
             base: AtomicU64::new(0),
@@ -146,7 +151,7 @@ impl Event {
     /// Marks that events were missed, so that there is no count any more.
     #[cold]
     pub(super) fn mark_broken(&self) {
-        self.broken.store(1, Relaxed);
+        self.unusual.fetch_or(BROKEN, Relaxed);
     }
 
     /// Makes the count 0.
@@ -169,7 +174,13 @@ impl Event {
     /// Returns whether events were missed, so that there is no count.
     #[inline(always)]
     pub(super) fn is_broken(&self) -> bool {
-        self.broken.load(Relaxed) != 0
+        self.unusual.load(Relaxed) & BROKEN != 0
+    }
+
+    /// Returns whether the count can't be read as usual: it is [broken](Self::is_broken), or the processor loads the counter.
+    #[inline(always)]
+    pub(super) fn is_unusual(&self) -> bool {
+        self.unusual.load(Relaxed) != 0
     }
 
     /// Notes that it leaves a task that goes on without it.

@@ -12,11 +12,11 @@ use super::event_config::EventConfig;
 /// The counters that an event may have, as masks.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Offers {
-    /// Those without an owner.
+    /// The counters without an owner.
     pub free: u64,
-    /// Those of events beside which there is room for it ([`Users::admit`](super::sharing::Users::admit)).
+    /// The counters of events beside which there is room for it ([`Users::admit`](super::sharing::Users::admit)).
     pub shared: u64,
-    /// Of `shared`, those all events of which select the same as it.
+    /// The counters among `shared` whose events all select the same as it.
     pub same: u64,
     /// What the events of its own task or CPU have.
     pub own: OwnCounters,
@@ -25,7 +25,7 @@ pub struct Offers {
 /// The counters of a task's or a CPU's events, as masks.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct OwnCounters {
-    /// Those whose events all [agree](super::sharing::Demand::agrees) with one more.
+    /// The counters whose events all [agree](super::sharing::Demand::agrees) with one more.
     pub agreeing: u64,
     /// The others: they can't have it.
     pub busy: u64,

@@ -52,10 +52,8 @@ impl Demand {
     /// Returns whether both may have the counter at the same time on the same CPU.
     #[must_use]
     pub const fn agrees(self, other: Self) -> bool {
-        self.select.stopped() == other.select.stopped()
-            && !(self.is_sampled && other.is_sampled)
-            && !self.is_alone
-            && !other.is_alone
+        let is_excluded = self.is_alone || other.is_alone || self.is_sampled && other.is_sampled;
+        self.select.stopped() == other.select.stopped() && !is_excluded
     }
 }
 
@@ -74,7 +72,7 @@ pub struct Users {
     kinds: [Number; 3],
     /// What the first one selected.
     select: EventSelect,
-    /// How many select something else.
+    /// The number of those that select something else.
     others: u32,
 }
 
@@ -180,10 +178,8 @@ impl Users {
             // Those of its own kind count at other times, or elsewhere.
             return true;
         }
-        self.all_select(demand.select)
-            && !(demand.is_sampled && sampled != 0)
-            && !demand.is_alone
-            && alone == 0
+        let is_excluded = demand.is_alone || alone != 0 || demand.is_sampled && sampled != 0;
+        self.all_select(demand.select) && !is_excluded
     }
 }
 

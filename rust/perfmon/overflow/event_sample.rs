@@ -91,14 +91,18 @@ fn read<'a>(
     if sampling.format.has(PERF_SAMPLE_READ) {
         let first = percpu.group(counter)?;
         let pmu = here.pmu();
+        let resting = if percpu.pebs.armed.get() == 0 {
+            None
+        } else {
+            Some(pmu.take_samples_in_nmi(here)?)
+        };
         // SAFETY: This is the overflow handler, the counter is armed, and the words are not used any more when the sample
         // has been written.
-        let counts = || unsafe { percpu.counts_in_nmi(here, pmu, first, sampling.read, now) };
-        registers.counts = if percpu.pebs.armed.get() == 0 {
-            counts()?
-        } else {
-            pmu.with_samples_taken_in_nmi(here, counts)??
-        };
+        let counts = unsafe { percpu.counts_in_nmi(here, pmu, first, sampling.read, now) };
+        if let Some(resting) = resting {
+            pmu.end_rest(here, resting);
+        }
+        registers.counts = counts?;
     }
     if let Some(stack) = sampling.branches {
         // SAFETY: This is the overflow handler, and the branches are not used any more when the sample has been written.

@@ -9,11 +9,14 @@ use crate::{cpu::ThisCpu, logic::pmu::Pmu};
 /// still: no record may fill the buffer before Linux perf's handler has looked, which follows in the same NMI while Intel PT
 /// is in use. It would take the buffer for perf's own, which is not there (`cpu_hw_events.ds` is null).
 #[cold]
+#[inline(never)]
 pub(super) fn serve(here: ThisCpu<'_>, pmu: &Pmu) -> u32 {
-    let acknowledge = || pmu.acknowledge_buffer(here);
-    // Or a task is reading the buffer.
-    let taken = pmu.with_samples_taken_in_nmi(here, acknowledge);
-    let is_full = taken.unwrap_or_else(acknowledge);
+    // Otherwise a task is reading the buffer.
+    let resting = pmu.take_samples_in_nmi(here);
+    let is_full = pmu.acknowledge_buffer(here);
+    if let Some(resting) = resting {
+        pmu.end_rest(here, resting);
+    }
     if is_full {
         here.percpu().pending.served();
     }

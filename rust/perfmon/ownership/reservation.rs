@@ -59,7 +59,7 @@ impl Reservation {
     /// Returns whether a reservation keeps Linux perf off the counters.
     ///
     /// perf reserves the registers by the numbers that it uses. From version 6 on these are others than ours, and a kernel
-    /// that does not know them reserves them for everybody at once.
+    /// that does not know them reserves them for all that ask.
     pub(crate) fn locks(capabilities: &Capabilities) -> bool {
         if !capabilities.has_aliases() {
             return true;

@@ -99,6 +99,7 @@ impl PerCpu {
     ///
     /// To be called in this CPU's overflow handler, once until the result has gone. The group is of a counter that is
     /// armed.
+    #[inline(always)]
     pub(crate) unsafe fn counts_in_nmi(
         &self,
         here: ThisCpu<'_>,
@@ -118,6 +119,7 @@ impl PerCpu {
                 running: time,
             }
         };
+        let counters = self.running();
         let mut next = Some(first);
         let mut values = core::iter::from_fn(|| {
             let member = self.counts.members.get(next?.index())?;
@@ -130,7 +132,7 @@ impl PerCpu {
             let value = self.value(counter);
             let total = if member.is_open.get() == 0 {
                 0
-            } else if self.running() & counter.bit() == 0 {
+            } else if counters & counter.bit() == 0 {
                 // It stands still, and may be about to be loaded.
                 value.total()
             } else {

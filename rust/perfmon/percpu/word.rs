@@ -20,8 +20,10 @@ use core::{
 pub(crate) struct Word(AtomicU64);
 
 impl Word {
-    /// Zero.
-    pub(crate) const ZERO: Self = Self(AtomicU64::new(0));
+    /// Returns 0.
+    pub(crate) const fn zero() -> Self {
+        Self(AtomicU64::new(0))
+    }
 
     #[inline(always)]
     pub(crate) fn get(&self) -> u64 {

@@ -2,8 +2,8 @@
 //! What counters of Intel's version 6 do besides counting: the overflow of another counter may reload them, and they may
 //! write records.
 //!
-//! Both take effect once a counter is enabled, whoever has set them. Linux perf sets them for its events, and leaves
-//! them so for the next one.
+//! Both take effect once the counter is enabled, and do not go with the event that they were set for: Linux perf leaves
+//! them set.
 
 use crate::{
     cpu::{msr, ThisCpu},

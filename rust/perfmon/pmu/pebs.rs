@@ -43,6 +43,10 @@ pub(crate) fn may_run_guests(_here: ThisCpu<'_>) -> bool {
     unsafe { ffi::perfmon_vmx_is_on() }
 }
 
+/// The counters that rest.
+#[must_use]
+pub(crate) struct Resting(u64);
+
 impl Pmu {
     /// Makes the processor take samples of a counter, which is stopped: the next after `left` events, then every `period`.
     /// Starts the counter.
@@ -121,30 +125,26 @@ impl Pmu {
         let busy = &here.percpu().pebs.busy;
         busy.set(1);
         compiler_fence(SeqCst);
-        let result = self.while_precise_stand(here, || {
-            self.take_samples(here);
-            f()
-        });
+        let resting = self.rest_precise(here);
+        self.take_samples(here);
+        let result = f();
+        self.end_rest(here, resting);
         compiler_fence(SeqCst);
         busy.set(0);
         result
     }
 
-    /// As [`Self::with_samples_taken`], for the overflow handler. `None` if it has interrupted that.
+    /// Makes samples of what the processor has written, in the overflow handler. It can't write more until
+    /// [`Self::end_rest`]. `None` if this has interrupted [`Self::with_samples_taken`].
     #[cold]
     #[inline(never)]
-    pub(crate) fn with_samples_taken_in_nmi<R>(
-        &self,
-        here: ThisCpu<'_>,
-        f: impl FnOnce() -> R,
-    ) -> Option<R> {
+    pub(crate) fn take_samples_in_nmi(&self, here: ThisCpu<'_>) -> Option<Resting> {
         if here.percpu().pebs.busy.get() != 0 {
             return None;
         }
-        Some(self.while_precise_stand(here, || {
-            self.take_samples(here);
-            f()
-        }))
+        let resting = self.rest_precise(here);
+        self.take_samples(here);
+        Some(resting)
     }
 
     fn take_samples(&self, here: ThisCpu<'_>) {
@@ -179,20 +179,24 @@ impl Pmu {
         }
     }
 
-    /// Calls `f` while the counters in kernel mode whose samples the processor takes stand still. Those of user mode do so
-    /// anyway.
-    fn while_precise_stand<R>(&self, here: ThisCpu<'_>, f: impl FnOnce() -> R) -> R {
+    /// Lets the counters of kernel mode rest whose samples the processor takes. Those of user mode do so anyway.
+    fn rest_precise(&self, here: ThisCpu<'_>) -> Resting {
         let percpu = here.percpu();
-        let running = percpu.pebs.armed.get() & percpu.slow_path.get();
-        let global = self.registers.global.filter(|_| running != 0);
-        if let Some(global) = global {
-            msr::change(here, &Step::change(global.control, running, 0));
+        let counters = percpu.pebs.armed.get() & percpu.slow_path.get();
+        self.enable_resting(here, counters, 0);
+        Resting(counters)
+    }
+
+    /// Ends the rest of counters.
+    #[cold]
+    pub(crate) fn end_rest(&self, here: ThisCpu<'_>, Resting(counters): Resting) {
+        self.enable_resting(here, counters, counters);
+    }
+
+    fn enable_resting(&self, here: ThisCpu<'_>, counters: u64, enabled: u64) {
+        if let Some(global) = self.registers.global.filter(|_| counters != 0) {
+            msr::change(here, &Step::change(global.control, counters, enabled));
         }
-        let result = f();
-        if let Some(global) = global {
-            msr::change(here, &Step::change(global.control, running, running));
-        }
-        result
     }
 
     /// Returns whether a full buffer has caused an interrupt, and acknowledges it.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Events of any attributes on any CPU: what is admitted fits the CPU, and what read(2) returns has its size.
 
-use perfmon_core::logic::admission::choose;
+use perfmon_core::logic::admission::{choose, Offers, OwnCounters};
 use perfmon_core::logic::counter::{each, CounterId};
 use perfmon_core::logic::cpuid::{Architecture, Capabilities, Microarchitecture};
 use perfmon_core::logic::event_attr::{
@@ -158,14 +158,20 @@ proptest! {
     fn the_chosen_counter_fits(
         (capabilities, cpus) in cpu(),
         attr in attr().prop_filter("a dummy has no choice", |attr| !is_dummy(attr)),
-        [free, pool, busy] in any::<[u64; 3]>(),
+        [free, shared, same, agreeing, busy] in any::<[u64; 5]>(),
     ) {
         if let Ok(config) = EventConfig::new(&attr, &capabilities, cpus) {
-            let fitting = config.counters() & (free | pool) & !busy;
+            let own = OwnCounters { agreeing, busy };
+            let offers = Offers { free, shared, same, own };
+            let fitting = config.counters() & (free | shared) & !busy;
             let highest = |bits: u64| (0..32).rev().map(|n| 1 << n).find(|bit| bits & bit != 0);
             let fixed = config.fixed.map(CounterId::bit).filter(|bit| fitting & bit != 0);
-            let expected = fixed.or(highest(fitting & pool)).or(highest(fitting));
-            prop_assert_eq!(choose(&config, free, pool, busy).map(CounterId::bit), expected);
+            let expected = fixed
+                .or(highest(fitting & agreeing))
+                .or(highest(fitting & same))
+                .or(highest(fitting & shared))
+                .or(highest(fitting));
+            prop_assert_eq!(choose(&config, &offers).map(CounterId::bit), expected);
         }
     }
 

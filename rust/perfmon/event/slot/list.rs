@@ -15,10 +15,10 @@ use core::{
     ops::{Deref, DerefMut},
     ptr,
 };
-use kernel::{alloc::Flags, bindings, prelude::*};
+use kernel::{alloc::Flags, bindings, cpu::CpuId, prelude::*};
 
 /// The slots of a context. A slot comes after that of its group's leader. Those that have the same counter agree
-/// ([`Demand::agrees`](crate::logic::sharing::Demand::agrees)).
+/// ([`Demand::agrees`](crate::logic::sharing::Demand::agrees)), or are of different CPUs.
 pub(in crate::event) struct Slots {
     list: KVec<Slot>,
     /// The task that is counted; null if it is a CPU.
@@ -151,14 +151,20 @@ impl Slots {
     }
 }
 
-/// Returns the counters that slots have, when an event with this config is to get one.
-pub(in crate::event) fn own_counters(slots: &Slots, config: &EventConfig) -> OwnCounters {
+/// Returns the counters that slots have, when an event with this config is to get one, for this CPU only or for any. Of
+/// two CPUs' events of a task only one counts at a time, so they agree whatever they count.
+pub(in crate::event) fn own_counters(
+    slots: &Slots,
+    config: &EventConfig,
+    cpu: Option<CpuId>,
+) -> OwnCounters {
     let mut own = OwnCounters::default();
     for slot in slots.iter().filter(|slot| !slot.counter().is_none()) {
-        let demand = slot.event().config.demand_on(slot.counter());
+        let counter = slot.counter();
+        let demand = slot.event().config.demand_on(counter);
         own.add(
-            slot.counter(),
-            demand.agrees(config.demand_on(slot.counter())),
+            counter,
+            !slot.meets(cpu) || demand.agrees(config.demand_on(counter)),
         );
     }
     own

@@ -100,6 +100,11 @@ impl Slot {
         self.cpu == ANY_CPU || u64::from(self.cpu) == cpu
     }
 
+    /// Returns whether it counts at times when another one of the same context does that counts on `cpu` only, or on any.
+    pub(super) fn meets(&self, cpu: Option<CpuId>) -> bool {
+        cpu.is_none_or(|cpu| self.counts_on(cpu.as_u32().into()))
+    }
+
     /// Returns whether the event is enabled; its group's leader may not be.
     #[inline(always)]
     pub(super) fn is_enabled(&self) -> bool {
@@ -241,22 +246,30 @@ impl EventCount {
     /// `None` if there is no count, or something else than was written was found in the counter.
     #[inline(always)]
     pub(in crate::event) fn read_here(here: ThisCpu<'_>, slot: &Slot, now: u64) -> Option<Self> {
-        let event = slot.event();
-        if event.is_broken() {
+        if slot.event().is_unusual() {
+            return Self::read_unusual(here, slot, now);
+        }
+        Self::read_usual(here, slot, now)
+    }
+
+    /// As [`Self::read_here`], of an event that the processor samples: after its samples have been taken.
+    #[cold]
+    #[inline(never)]
+    fn read_unusual(here: ThisCpu<'_>, slot: &Slot, now: u64) -> Option<Self> {
+        if slot.event().is_broken() {
             return None;
         }
-        let mut count = Self::closed(event);
+        here.pmu()
+            .with_samples_taken(here, || Self::read_usual(here, slot, now))
+    }
+
+    #[inline(always)]
+    fn read_usual(here: ThisCpu<'_>, slot: &Slot, now: u64) -> Option<Self> {
+        let mut count = Self::closed(slot.event());
         if slot.open {
             if !slot.counter.is_none() {
                 let percpu = here.percpu();
-                let value = percpu.value(slot.counter);
-                let read = || value.read(here, slot.msr);
-                let total = if percpu.pebs.armed.get() & slot.counter.bit() == 0 {
-                    read()
-                } else {
-                    here.pmu().with_samples_taken(here, read)
-                };
-                let total = total.ok()?;
+                let total = percpu.value(slot.counter).read(here, slot.msr).ok()?;
                 if pmu::may_be_tampered(here) && pmu::tampered(here) & slot.counter.bit() != 0 {
                     return None;
                 }
