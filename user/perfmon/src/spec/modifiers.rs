@@ -14,7 +14,7 @@ pub(super) struct Modifiers {
     pub(super) pinned: Option<(CounterId, Range<usize>)>,
 }
 
-const PRECISE: &str = "there are no precise samples (PEBS, IBS), so a sample is some instructions behind the event \
+const PRECISE: &str = "pmctl takes no precise samples (PEBS, IBS), so a sample is some instructions behind the event \
                        (skid), and a count is exact anyway: leave the letter out";
 
 /// Letters that perf knows and that mean nothing here, with the reason.
