@@ -171,7 +171,8 @@ static bool fits_group(const struct event_model *m, int leader, const struct mod
 
 int model_open(struct event_model *m, int i, const struct model_open *o)
 {
-	const __u32 flags = PERF_FLAG_FD_NO_GROUP | PERF_FLAG_FD_OUTPUT | PERF_FLAG_FD_CLOEXEC;
+	const __u32 flags = PERF_FLAG_FD_NO_GROUP | PERF_FLAG_FD_OUTPUT | PERF_FLAG_PID_CGROUP |
+			    PERF_FLAG_FD_CLOEXEC;
 	struct model_event *e = &m->event[i];
 	bool leads = o->group != NO_EVENT && !(o->flags & PERF_FLAG_FD_NO_GROUP);
 	union model_attr a = as_read(&o->a);
@@ -186,7 +187,12 @@ int model_open(struct event_model *m, int i, const struct model_open *o)
 		return err;
 	if (o->bad_group)
 		return -EBADF;
-	if ((o->pid < 0 && o->cpu < 0) || o->cpu >= m->cpus || o->cpu < -1)
+	if (o->cpu >= m->cpus || o->cpu < -1)
+		return -EINVAL;
+	/* Descriptors of cgroups are not among those that are tried. */
+	if (o->flags & PERF_FLAG_PID_CGROUP)
+		return -EBADF;
+	if (o->pid < 0 && o->cpu < 0)
 		return -EINVAL;
 	if (o->gone)
 		return -ESRCH;
