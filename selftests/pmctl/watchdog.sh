@@ -15,7 +15,8 @@ advice='sysctl (-w )?kernel\.nmi_watchdog=0'
 [ -e /dev/perfmon ] || skip_all "there is no /dev/perfmon"
 { echo 1 >$watchdog; } 2>/dev/null || skip_all "this kernel has no NMI watchdog"
 
-plan 8
+place_holder=$(pmctl info | grep -c place-holder)
+plan $((place_holder ? 8 : 6))
 
 doctor=$(pmctl doctor 2>&1)
 check "doctor finds the watchdog" [ $? -ne 0 ]
@@ -31,15 +32,12 @@ n=$(pmctl_count instructions:u "$here/pmctl_loop" 1000000)
 check "stat counts without it" [ "${n:-0}" -gt 2000000 ]
 
 # With place-holders, it is switched on while pmctl counts, and watches nothing.
-if pmctl info | grep -q place-holder; then
+if [ "$place_holder" -gt 0 ]; then
 	pmctl stat -e instructions:u -- sh -c "echo 1 >$watchdog" >/dev/null 2>&1
 	doctor=$(pmctl doctor 2>&1)
 	says "doctor says that it watches nothing" "$doctor" "^note +NMI watchdog +on, but it holds no counter"
 	says "doctor says how to cure it" "$doctor" 'sysctl kernel.nmi_watchdog=1'
 	echo 0 >$watchdog
-else
-	skip "doctor says that it watches nothing" "there is no place-holder"
-	skip "doctor says how to cure it" "there is no place-holder"
 fi
 
 rm -f "$counts"
