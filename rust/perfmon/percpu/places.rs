@@ -62,6 +62,7 @@ impl Places {
 
 impl Place {
     /// Returns the index of the element.
+    #[inline(always)]
     pub(crate) fn index(self) -> usize {
         self.0.into()
     }
@@ -76,6 +77,7 @@ pub(crate) struct PlaceCell(Word);
 
 impl PlaceCell {
     /// Returns the place.
+    #[inline(always)]
     pub(crate) fn get(&self) -> Option<Place> {
         let index = (self.0.get() as u8).checked_sub(1)?;
         // INVARIANT: `set` has stored that of a place.

@@ -99,10 +99,9 @@ impl Slots {
         // A leader comes before those that it leads.
         let rest = leader.and_then(|leader| self.get(leader..)).unwrap_or(&[]);
         let led = leader.map_or(Leader::NONE, Leader::at);
-        let members = rest.iter().enumerate();
-        members
-            .filter(move |(behind, slot)| *behind == 0 || slot.leader == led)
-            .map(|(_, slot)| slot)
+        let first = rest.first().map(ptr::from_ref);
+        rest.iter()
+            .filter(move |slot| slot.leader == led || first == Some(ptr::from_ref(*slot)))
     }
 
     /// Returns whether the slot counts: its event is enabled, and so is its group's leader.
@@ -118,12 +117,7 @@ impl Slots {
     }
 
     /// As [`Self::each_that_counts`], for changes.
-    #[inline(always)]
     pub(super) fn each_that_counts_mut(&mut self, mut f: impl FnMut(&mut Slot)) {
-        if !self.has_groups {
-            let enabled = self.iter_mut().filter(|slot| slot.is_enabled());
-            return enabled.for_each(f);
-        }
         for index in 0..self.len() {
             let counts = self.get(index).is_some_and(|slot| self.counts(slot));
             if let Some(slot) = self.get_mut(index).filter(|_| counts) {

@@ -35,17 +35,34 @@ impl Readings {
         if percpu.tampered.get() != 0 {
             self.rearm(here, slots);
         }
-        slots.each_that_counts_mut(|slot| {
-            if slot.counts_on(percpu.number.get()) {
-                self.open_window(here, slot);
+        if slots.has_groups {
+            self.open_in_groups(here, slots);
+        } else {
+            for slot in slots.iter_mut() {
+                if slot.is_enabled() && slot.counts_on(percpu.number.get()) {
+                    self.open_window(here, slot);
+                }
             }
-        });
+        }
         if slots.has_sampled {
             sampling::begin(here, slots, self.now());
         }
         if slots.has_pages {
             user_pages::show(here, slots);
         }
+    }
+}
+
+impl Readings {
+    /// Opens the windows of slots some of which have leaders.
+    #[inline(never)]
+    fn open_in_groups(&mut self, here: ThisCpu<'_>, slots: &mut Slots) {
+        let cpu = here.percpu().number.get();
+        slots.each_that_counts_mut(|slot| {
+            if slot.counts_on(cpu) {
+                self.open_window(here, slot);
+            }
+        });
     }
 }
 
