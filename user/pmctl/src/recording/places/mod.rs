@@ -11,7 +11,7 @@ use ahash::AHashSet;
 
 use crate::recording::address_spaces::AddressSpaces;
 use crate::recording::perfdata::{
-    Body, BuildId, KERNEL, Record, Recording, SymbolTable, Task, VDSO,
+    Body, BuildId, KERNEL, Record, Recording, SymbolTable, Task, VDSO, is_kernel,
 };
 use crate::recording::symbols::{Absence, DebugFiles, Elf, SymbolFinder};
 use crate::recording::unwind::{self, Cuts, Programs as _, Unwinder, vdso_build_id};
@@ -109,10 +109,16 @@ impl Places {
         debug_files: &DebugFiles,
         wanted: impl Fn(&Path) -> bool,
     ) -> Vec<SymbolTable> {
-        let names = SymbolFinder::new(debug_files.clone());
-        let files = self.files().into_iter();
+        let mut files = self.files();
+        files.retain(|(path, ..)| wanted(path));
+        let mut names = SymbolFinder::new(debug_files.clone());
+        let of_kernel = |offsets: &AHashSet<u64>| offsets.iter().any(|offset| is_kernel(*offset));
+        if files.iter().filter(|file| of_kernel(file.2)).count() > 1 {
+            // The image and a module, whose names come from one file: it is read once for all.
+            names = names.with_kernel_kept();
+        }
         files
-            .filter(|(path, ..)| wanted(path))
+            .into_iter()
             .map(|(path, found, offsets)| match found {
                 Ok(found) => names.look_up_in(path, &found, offsets),
                 Err(absence) => SymbolTable {
