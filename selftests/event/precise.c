@@ -232,23 +232,18 @@ TEST_F(event, samples_without_room_are_told)
 /* A task's own loops: not that of another program. */
 extern const char first_begin[], first_end[], second_begin[], second_end[];
 
-__attribute__((noinline, noclone)) static void first_loop(unsigned long n)
-{
-	__asm__ volatile(".globl first_begin, first_end\n"
-			 "first_begin:	dec	%0\n"
-			 "		jnz	first_begin\n"
-			 "first_end:\n"
-			 : "+r" (n) : : "cc");
+#define DEFINE_LOOP(name)							\
+__attribute__((noinline, noclone)) static void name##_loop(unsigned long n)	\
+{										\
+	__asm__ volatile(".globl " #name "_begin, " #name "_end\n"		\
+			 #name "_begin:	dec	%0\n"				\
+			 "		jnz	" #name "_begin\n"		\
+			 #name "_end:\n"					\
+			 : "+r" (n) : : "cc");					\
 }
 
-__attribute__((noinline, noclone)) static void second_loop(unsigned long n)
-{
-	__asm__ volatile(".globl second_begin, second_end\n"
-			 "second_begin:	dec	%0\n"
-			 "		jnz	second_begin\n"
-			 "second_end:\n"
-			 : "+r" (n) : : "cc");
-}
+DEFINE_LOOP(first)
+DEFINE_LOOP(second)
 
 static bool is_between(__u64 ip, const char *begin, const char *end)
 {
@@ -353,7 +348,8 @@ TEST_F(event, a_task_that_is_killed_leaves_all_its_samples)
 	open_sampler(_metadata, variant, s, precise_every(100003), t->tid);
 	ASSERT_EQ(0, event_enable(s->fd));
 	ASSERT_EQ(0, target_go(t, job));
-	usleep(200000);
+	while (event_count(s->fd) < 10 * 100003)
+		usleep(1000);
 	target_end(t);
 	EXPECT_LT(0, expect_samples(_metadata, variant, s, 100003, NULL, NULL));
 }

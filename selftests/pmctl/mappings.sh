@@ -98,7 +98,8 @@ names_all "-a" perf.data
 # It is executed where nothing is sampled, and moves.
 last=$(($(nproc) - 1))
 record -c 1000003 -C $last -- sh -c "taskset 1 ./bin/short_1 300000000 &
-	sleep 0.2; taskset -p $((1 << last)) \$! >/dev/null; wait"
+	until [ \"\$(cat /proc/\$!/comm)\" = short_1 ]; do sleep 0.01; done
+	taskset -p $((1 << last)) \$! >/dev/null; wait"
 is "-C: a program that comes from another CPU has its name" "1 0" "$(named perf.data) $(unnamed perf.data)"
 
 record -c $period --no-inherit -- sh -c 'exec ./bin/short_1 50000'
