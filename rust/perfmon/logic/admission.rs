@@ -18,7 +18,7 @@ pub struct Offers {
     pub shared: u64,
     /// The counters among `shared` whose events all select the same as it.
     pub same: u64,
-    /// What the events of its own task or CPU have.
+    /// The counters of its own task's or CPU's events.
     pub own: OwnCounters,
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 //! The time of a clock at an earlier moment that is known by the time-stamp counter.
 
-/// What a clock showed when the time-stamp counter had a value.
+/// The time of a clock at a moment, and the time-stamp counter at that moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Anchor {
     tsc: u64,

@@ -12,7 +12,7 @@
 
 use super::evtsel::EventSelect;
 
-/// What kind of target an event has. Cgroups may be nested, so their events have no counter in turn.
+/// The kind of an event's target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TargetKind {
     /// A task, and what it creates.
@@ -23,10 +23,10 @@ pub enum TargetKind {
     Cgroup,
 }
 
-/// What an event needs of a counter.
+/// The use that an event makes of a counter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Demand {
-    /// What is selected on the counter.
+    /// The event select of the counter.
     pub select: EventSelect,
     /// Overflows are samples.
     pub is_sampled: bool,
@@ -70,7 +70,7 @@ struct Number {
 pub struct Users {
     /// By [`TargetKind`].
     kinds: [Number; 3],
-    /// What the first one selected.
+    /// The event select of the first one.
     select: EventSelect,
     /// The number of those that select something else.
     others: u32,

@@ -27,7 +27,7 @@ pub(crate) struct PebsState {
     area: Word,
     start: Word,
     threshold: Word,
-    /// What the registers had before: that of the DS area, of what records have, and of the counters with records.
+    /// The values before, of the registers `IA32_DS_AREA`, `MSR_PEBS_DATA_CFG` and `IA32_PEBS_ENABLE`.
     pub(crate) saved: [Word; 3],
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What counters of Intel's version 6 do besides counting: the overflow of another counter may reload them, and they may
-//! write records.
+//! The abilities of version 6 of Intel's counters besides counting: the overflow of another counter may reload one
+//! (`IA32_PMC_x_CFG_B`), and one may write records (`IA32_PMC_x_CFG_C`).
 //!
 //! Both take effect once the counter is enabled, and do not go with the event that they were set for: Linux perf leaves
 //! them set.
