@@ -166,19 +166,12 @@ fn attach_to_task(
     let task_ptr: *const bindings::task_struct = task.as_ptr();
     let mut room = Room::for_event(event)?;
     loop {
-        // Memory is allocated without RCU.
+        if let Some(result) = add_to_context(event, &event.target, &mut room, cpu, leader) {
+            return result;
+        }
+        // The task has none. Memory is allocated without RCU.
         let slots = Slots::new(FEW_SLOTS, GFP_KERNEL_ACCOUNT)?;
         let mut new = Context::new(task_ptr, slots, GFP_KERNEL_ACCOUNT)?;
-        match with_context(&event.target, |here, slots| {
-            add(here, slots, event, &mut room, cpu, leader)
-        }) {
-            Some(Err(Refusal::Full(slots))) => {
-                room.grow(slots)?;
-                continue;
-            }
-            Some(result) => return result,
-            None => {}
-        }
         let added = {
             let mut table = table::lock();
             // The task itself removes its context after it has set that flag, and then has taken the lock.
@@ -225,22 +218,34 @@ fn attach_to_cpu(event: &Event, cpu: CpuId, leader: Option<&Event>) -> Result<()
         let slots = Slots::new(FEW_SLOTS, GFP_KERNEL_ACCOUNT)?;
         begin_cpu(cpu, Context::new(ptr::null(), slots, GFP_KERNEL_ACCOUNT)?);
     }
-    add_to_context(event, &event.target, leader)
+    add_on_cpu(event, &event.target, leader)
 }
 
-/// Adds a slot of the event to the context of `target`.
-fn add_to_context(event: &Event, target: &Target, leader: Option<&Event>) -> Result<(), Refusal> {
-    let mut room = Room::for_event(event)?;
+/// Adds a slot of the event to the context of `target`, if there is one: [`add`].
+fn add_to_context(
+    event: &Event,
+    target: &Target,
+    room: &mut Room,
+    cpu: Option<CpuId>,
+    leader: Option<&Event>,
+) -> Option<Result<(), Refusal>> {
     loop {
         let added = with_context(target, |here, slots| {
-            add(here, slots, event, &mut room, None, leader)
+            add(here, slots, event, room, cpu, leader)
         });
-        match added {
-            Some(Err(Refusal::Full(slots))) => room.grow(slots)?,
-            Some(result) => return result,
-            None => return Err(ENODEV.into()),
+        let Some(Err(Refusal::Full(slots))) = added else {
+            return added;
+        };
+        if let Err(error) = room.grow(slots) {
+            return Some(Err(error.into()));
         }
     }
+}
+
+/// Adds a slot of the event to the context that a CPU has, of its own or of a cgroup: any task there is counted.
+fn add_on_cpu(event: &Event, target: &Target, leader: Option<&Event>) -> Result<(), Refusal> {
+    let mut room = Room::for_event(event)?;
+    add_to_context(event, target, &mut room, None, leader).unwrap_or(Err(ENODEV.into()))
 }
 
 fn attach_to_cgroup(
@@ -250,7 +255,7 @@ fn attach_to_cgroup(
     leader: Option<&Event>,
 ) -> Result<(), Refusal> {
     cgroup::begin(cgroup)?;
-    let on = |cpu| add_to_context(event, &Target::Cgroup(cgroup.clone(), Some(cpu)), leader);
+    let on = |cpu| add_on_cpu(event, &Target::Cgroup(cgroup.clone(), Some(cpu)), leader);
     let attached = match cpu {
         Some(cpu) => on(cpu),
         None => ids().try_for_each(on),

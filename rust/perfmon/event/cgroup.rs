@@ -9,6 +9,7 @@
 
 use super::{
     context::{Context, Held},
+    rcu,
     slot::{refresh, Readings, Slots},
     slow_switch::SLOW_SWITCH_USERS,
     table,
@@ -22,7 +23,6 @@ use crate::{
     },
 };
 use core::{
-    cell::UnsafeCell,
     ptr::{self, NonNull},
     sync::atomic::{
         AtomicPtr, AtomicU32,
@@ -51,7 +51,7 @@ struct Observed {
     contexts: KVec<OnCpu>,
     /// The next one in the list.
     next: List,
-    rcu: UnsafeCell<bindings::callback_head>,
+    rcu: rcu::Head,
 }
 
 /// The context of a cgroup on one CPU.
@@ -80,11 +80,7 @@ static EVENTS: AtomicU32 = AtomicU32::new(0);
 
 /// Returns the list of a cgroup.
 fn list_of(cgroup: *const ffi::cgroup) -> &'static List {
-    /// 2^64 divided by the golden ratio, as in the kernel's hash_64().
-    const GOLDEN: u64 = 0x61C8_8646_80B5_83EB;
-
-    let hash = (cgroup.addr() as u64).wrapping_mul(GOLDEN) >> 32;
-    &CGROUPS[hash as usize % LISTS]
+    &CGROUPS[table::hash(cgroup) % LISTS]
 }
 
 /// Returns what there is of a cgroup.
@@ -131,36 +127,20 @@ impl Observed {
             users: AtomicU32::new(1),
             contexts,
             next: AtomicPtr::new(ptr::null_mut()),
-            rcu: UnsafeCell::new(pin_init::zeroed()),
+            rcu: rcu::Head::new(),
         };
         Ok(KBox::new(new, GFP_KERNEL_ACCOUNT)?)
     }
 
-    /// Frees it when no CPU can be using it any more.
-    ///
-    /// # Safety
-    ///
-    /// `this` must come from `KBox::into_raw`, be in no list, and be loaded nowhere.
-    unsafe fn free_by_rcu(this: *const Self) {
-        /// # Safety
-        ///
-        /// `head` is the `rcu` of an `Observed` from `KBox::into_raw` that has no user any more.
-        unsafe extern "C" fn free(head: *mut bindings::callback_head) {
-            // SAFETY: RCU passes the `head` that `call_rcu` below got.
-            let this = unsafe {
-                kernel::container_of!(
-                    head.cast::<UnsafeCell<bindings::callback_head>>(),
-                    Observed,
-                    rcu
-                )
-            };
-            // SAFETY: It comes from `KBox::into_raw`, and after a grace period nothing uses it.
-            drop(unsafe { KBox::from_raw(this) });
-        }
-
-        // SAFETY: It is alive until `free` is called, which is once, since it is removed from its list once.
-        unsafe { bindings::call_rcu((*this).rcu.get(), Some(free)) };
+    /// Returns its context on a CPU.
+    fn on(&self, cpu: CpuId) -> Option<&OnCpu> {
+        self.contexts.get(cpu.as_u32() as usize)
     }
+}
+
+// SAFETY: The head is used by `rcu::free` only.
+unsafe impl rcu::HasHead for Observed {
+    const OFFSET: usize = core::mem::offset_of!(Self, rcu);
 }
 
 /// Makes contexts for one more event of a cgroup, until [`end`]. The tasks that run now have theirs loaded.
@@ -208,7 +188,7 @@ pub(super) fn end(cgroup: &Arc<Cgroup>) {
         on_each_online(|_| true, reload);
         // SAFETY: It comes from `KBox::into_raw`, has just been removed, and all CPUs have unloaded its contexts: they don't
         // find it any more.
-        unsafe { Observed::free_by_rcu(gone) };
+        unsafe { rcu::free(gone) };
     }
     SLOW_SWITCH_USERS.fetch_sub(1, SeqCst);
     EVENTS.fetch_sub(1, SeqCst);
@@ -240,8 +220,7 @@ pub(super) fn with_context<R: Send>(
     let _pinned = pin();
     // SAFETY: Preemption is off until `_pinned` is dropped, after the last use of the result.
     let observed = unsafe { find(cgroup.as_ptr()) }?;
-    let on_cpu = observed.contexts.get(cpu.as_u32() as usize)?;
-    let (result, _) = on_cpu.context.with(f)?;
+    let (result, _) = observed.on(cpu)?.context.with(f)?;
     Some(result)
 }
 
@@ -295,7 +274,7 @@ pub(super) fn change(here: ThisCpu<'_>, readings: &mut Readings, task: *mut bind
 fn find_here(here: ThisCpu<'_>, cgroup: NonNull<ffi::cgroup>) -> Option<&OnCpu> {
     // SAFETY: Interrupts are off, as a `ThisCpu` says in this folder.
     let observed = unsafe { find(cgroup.as_ptr()) }?;
-    observed.contexts.get(here.id().as_u32() as usize)
+    observed.on(here.id())
 }
 
 /// Loads the context of a cgroup, if it has events and that is not done.

@@ -16,7 +16,7 @@
 //!
 //! The context of a task is in the table ([`super::table`]) and freed by RCU.
 
-use super::slot::Slots;
+use super::{rcu, slot::Slots};
 use crate::{
     cpu::{irqs_off, on_cpu, ThisCpu},
     percpu::PerCpu,
@@ -121,13 +121,18 @@ pub(super) struct Context {
     /// The next context in the table, for its lists and for those that take their place. The table says which callers
     /// may use it.
     pub(super) next: [AtomicPtr<Context>; 2],
-    rcu: UnsafeCell<bindings::callback_head>,
+    rcu: rcu::Head,
 }
 
 // SAFETY: The slots may be used by any task or CPU that holds the context. The task is only an address.
 unsafe impl Send for Context {}
 // SAFETY: The slots are used by the holder only.
 unsafe impl Sync for Context {}
+
+// SAFETY: The head is used by `rcu::free` only.
+unsafe impl rcu::HasHead for Context {
+    const OFFSET: usize = core::mem::offset_of!(Self, rcu);
+}
 
 impl Context {
     /// Returns the context of a task, or, without a task, of a CPU.
@@ -147,7 +152,7 @@ impl Context {
                 holder: AtomicU32::new(FREE),
                 slots: UnsafeCell::new(slots),
                 next: [const { AtomicPtr::new(ptr::null_mut()) }; 2],
-                rcu: UnsafeCell::new(pin_init::zeroed()),
+                rcu: rcu::Head::new(),
             },
             flags,
         )
@@ -307,31 +312,5 @@ impl Context {
             self.holder.store(GONE, Release);
         }
         (result, ends)
-    }
-
-    /// Frees the context when no CPU can be using it any more.
-    ///
-    /// # Safety
-    ///
-    /// `this` must come from `KBox::into_raw`, be gone, and not be in the table.
-    pub(super) unsafe fn free_by_rcu(this: *const Self) {
-        /// # Safety
-        ///
-        /// `head` is the `rcu` of a context from `KBox::into_raw` that has no user any more.
-        unsafe extern "C" fn free(head: *mut bindings::callback_head) {
-            // SAFETY: RCU passes the `head` that `call_rcu` below got, which is the `rcu` of a context.
-            let context = unsafe {
-                kernel::container_of!(
-                    head.cast::<UnsafeCell<bindings::callback_head>>(),
-                    Context,
-                    rcu
-                )
-            };
-            // SAFETY: The context comes from `KBox::into_raw`, and after a grace period nothing uses it.
-            drop(unsafe { KBox::from_raw(context) });
-        }
-
-        // SAFETY: The context is alive until `free` is called, which is once, since it is removed from the table once.
-        unsafe { bindings::call_rcu((*this).rcu.get(), Some(free)) };
     }
 }

@@ -4,20 +4,17 @@
 //! A task that inherits an event has a slot of it in its context, and no event of its own: all windows add to the one
 //! sum. Memory and locks are such that a context switch and the end of a task may add to it.
 
-use super::{members::Group, memory::Mapped, target::Target};
+use super::{members::Group, memory::Mapped, rcu, target::Target};
 use crate::{
     cpu::Cycles,
     logic::{counter::CounterId, event_config::EventConfig, evtsel::EventSelect},
     ring::{Sampler, State},
 };
-use core::{
-    cell::UnsafeCell,
-    sync::atomic::{
-        AtomicU32, AtomicU64,
-        Ordering::{Acquire, Relaxed, Release, SeqCst},
-    },
+use core::sync::atomic::{
+    AtomicU32, AtomicU64,
+    Ordering::{Acquire, Relaxed, Release, SeqCst},
 };
-use kernel::{bindings, prelude::*, sync::Arc};
+use kernel::{prelude::*, sync::Arc};
 
 /// An event, owned by its descriptor.
 ///
@@ -68,7 +65,7 @@ pub(super) struct Event {
     pub(super) mapped: Mapped,
     /// The samples and other records of the event.
     pub(super) sampler: Sampler,
-    rcu: UnsafeCell<bindings::callback_head>,
+    rcu: rcu::Head,
 }
 
 /// [`Event::unusual`]: events were missed.
@@ -80,6 +77,11 @@ const PRECISE: u32 = 2;
 unsafe impl Send for Event {}
 // SAFETY: All fields may be used by any task, under the locks that they name.
 unsafe impl Sync for Event {}
+
+// SAFETY: The head is used by `rcu::free` only.
+unsafe impl rcu::HasHead for Event {
+    const OFFSET: usize = core::mem::offset_of!(Self, rcu);
+}
 
 impl Event {
     /// Returns a new event without slots, which is disabled. `on_last_sample` is called on the CPU where its last sample has
@@ -116,7 +118,7 @@ impl Event {
                 Target::Task(task, _) => (sampler.ids(task.as_ptr()) >> 32) as i32,
                 Target::Cpu(_) | Target::Cgroup(..) => -1,
             },
-            rcu: UnsafeCell::new(pin_init::zeroed()),
+            rcu: rcu::Head::new(),
         }? Error)
     }
 
@@ -216,25 +218,9 @@ impl Event {
     ///
     /// No context has a slot of it, nor gets one any more, and the caller does not use it any more.
     pub(super) unsafe fn free_by_rcu(this: Pin<KBox<Self>>) {
-        /// # Safety
-        ///
-        /// `head` is the `rcu` of an event from `KBox::into_raw` that has no user any more.
-        unsafe extern "C" fn free(head: *mut bindings::callback_head) {
-            // SAFETY: RCU passes the `head` that `call_rcu` below got, which is the `rcu` of an event.
-            let event = unsafe {
-                kernel::container_of!(
-                    head.cast::<UnsafeCell<bindings::callback_head>>(),
-                    Event,
-                    rcu
-                )
-            };
-            // SAFETY: The event was given to `into_raw` below, and after a grace period nothing uses it.
-            drop(unsafe { KBox::from_raw(event) });
-        }
-
         // SAFETY: The event is not moved any more: its memory is freed by `free`.
         let event = KBox::into_raw(unsafe { Pin::into_inner_unchecked(this) });
-        // SAFETY: The event is alive until `free` is called, once.
-        unsafe { bindings::call_rcu((*event).rcu.get(), Some(free)) };
+        // SAFETY: The caller says that no context has a slot of it, nor gets one any more. It is freed once.
+        unsafe { rcu::free(event) };
     }
 }

@@ -45,6 +45,7 @@ mod members;
 mod memory;
 mod open;
 mod output;
+mod rcu;
 mod record;
 mod resources;
 mod slot;

@@ -24,18 +24,18 @@ pub(super) fn max_sample_rate() -> u32 {
 ///
 /// EBUSY if no counter is left that can count it. EIO if the counter does not hold what is written. ENOMEM.
 pub(super) fn own_counter(config: &EventConfig, target: &Target) -> Result<CounterId> {
+    let check_cpu = |ownership: &Ownership| match target {
+        Target::Cpu(cpu) | Target::Cgroup(_, Some(cpu)) => ownership.check_cpu(*cpu),
+        Target::Task(..) | Target::Cgroup(_, None) => Ok(()),
+    };
     if !config.takes_counter() {
-        if let Target::Cpu(cpu) | Target::Cgroup(_, Some(cpu)) = target {
-            OWNERSHIP.lock().check_cpu(*cpu)?;
-        }
+        check_cpu(&OWNERSHIP.lock())?;
         return Ok(CounterId::NONE);
     }
     let kind = target.kind();
     let own = own_counters(target, config);
     let check = |ownership: &Ownership| {
-        if let Target::Cpu(cpu) | Target::Cgroup(_, Some(cpu)) = target {
-            ownership.check_cpu(*cpu)?;
-        }
+        check_cpu(ownership)?;
         ownership.check_exclusive(Some(kind))
     };
     with_reserved(check, |ownership| {

@@ -7,7 +7,7 @@
 //! With many contexts the table gets more lists ([`grow`]), so that a switch of any task looks at one context or two. A
 //! context has two links: while readers of the former lists follow one, those of the new lists follow the other.
 
-use super::context::Context;
+use super::{context::Context, rcu};
 use crate::{cpu::pin, sys::ffi};
 use core::{
     ptr::{self, NonNull},
@@ -80,6 +80,16 @@ global_lock! {
 /// lists as it says.
 #[derive(Clone, Copy)]
 struct Lists(NonNull<Header>);
+
+/// Returns a number for an address, whose low bits are mixed well.
+#[inline(always)]
+pub(super) fn hash<T>(address: *const T) -> usize {
+    /// 2^64 divided by the golden ratio, as in the kernel's hash_64().
+    const GOLDEN: u64 = 0x61C8_8646_80B5_83EB;
+
+    // The upper half is mixed best.
+    ((address.addr() as u64).wrapping_mul(GOLDEN) >> 32) as usize
+}
 
 impl Lists {
     /// Returns the lists that are used now.
@@ -157,11 +167,7 @@ impl Lists {
     /// Returns the list of a task.
     #[inline(always)]
     fn list_of(&self, task: *const bindings::task_struct) -> &List {
-        /// 2^64 divided by the golden ratio, as in the kernel's hash_64().
-        const GOLDEN: u64 = 0x61C8_8646_80B5_83EB;
-
-        // The upper half is mixed best.
-        self.at(((task.addr() as u64).wrapping_mul(GOLDEN) >> 32) as usize)
+        self.at(hash(task))
     }
 
     /// Returns the link to the next context.
@@ -250,7 +256,7 @@ impl Lock {
                 CONTEXTS.fetch_sub(1, Relaxed);
                 // SAFETY: The context was in the table, so it comes from `KBox::into_raw`; it is gone, and has just been
                 // removed.
-                unsafe { Context::free_by_rcu(found) };
+                unsafe { rcu::free(ptr::from_ref(found)) };
                 return;
             }
             link = lists.next(found);

@@ -68,7 +68,7 @@ const PARTS: [(&str, &[&str]); 17] = [
 const EVENT_FOLDER: &str = "event/";
 
 /// The files of `event/` from the top to the bottom: each uses only files below it.
-const EVENT: [&str; 36] = [
+const EVENT: [&str; 37] = [
     // The door, and what programs ask for.
     "mod",
     "open",
@@ -110,6 +110,7 @@ const EVENT: [&str; 36] = [
     "memory/ring",
     "memory/page",
     "target",
+    "rcu",
 ];
 
 /// The sources of pmctl.

@@ -106,24 +106,9 @@ impl Slots {
 
     /// Returns whether the slot counts: its event is enabled, and so is its group's leader.
     #[inline(always)]
-    fn counts(&self, slot: &Slot) -> bool {
+    pub(super) fn counts(&self, slot: &Slot) -> bool {
         let leader = || self.get(slot.leader.index()?);
         slot.is_enabled() && (slot.leader == Leader::NONE || leader().is_some_and(Slot::is_enabled))
-    }
-
-    /// Calls `f` with each slot that counts.
-    pub(super) fn each_that_counts(&self, f: impl FnMut(&Slot)) {
-        self.iter().filter(|slot| self.counts(slot)).for_each(f);
-    }
-
-    /// As [`Self::each_that_counts`], for changes.
-    pub(super) fn each_that_counts_mut(&mut self, mut f: impl FnMut(&mut Slot)) {
-        for index in 0..self.len() {
-            let counts = self.get(index).is_some_and(|slot| self.counts(slot));
-            if let Some(slot) = self.get_mut(index).filter(|_| counts) {
-                f(slot);
-            }
-        }
     }
 
     /// Returns whether there is no room for one slot more.

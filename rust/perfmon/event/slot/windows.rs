@@ -58,11 +58,14 @@ impl Readings {
     #[inline(never)]
     fn open_in_groups(&mut self, here: ThisCpu<'_>, slots: &mut Slots) {
         let cpu = here.percpu().number.get();
-        slots.each_that_counts_mut(|slot| {
-            if slot.counts_on(cpu) {
+        for index in 0..slots.len() {
+            let counts = slots
+                .get(index)
+                .is_some_and(|slot| slots.counts(slot) && slot.counts_on(cpu));
+            if let Some(slot) = slots.get_mut(index).filter(|_| counts) {
                 self.open_window(here, slot);
             }
-        });
+        }
     }
 }
 
@@ -100,11 +103,11 @@ impl Slots {
 
     /// Marks the events that should count while the task runs on this CPU, on which nothing is counted.
     pub(in crate::event) fn miss(&self, cpu: CpuId) {
-        self.each_that_counts(|slot| {
-            if slot.counts_on(cpu.as_u32().into()) {
+        for slot in self.iter() {
+            if self.counts(slot) && slot.counts_on(cpu.as_u32().into()) {
                 slot.event().mark_broken();
             }
-        });
+        }
     }
 }
 
