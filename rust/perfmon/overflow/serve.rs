@@ -122,6 +122,9 @@ fn finish_slow(here: ThisCpu<'_>, pmu: &Pmu, regs: Regs<'_>, begin: u64, mut ser
     if percpu.slow_path.get() & SLOW_KERNEL != 0 {
         // Overflows between the last look and the unmasking have raised no interrupt.
         drained += drain_overflows(here, pmu, regs);
+        if percpu.has_place_holder.get() != 0 {
+            drained += serve_acknowledged(here, pmu, regs);
+        }
     }
     if percpu.slow_path.get() & SLOW_PAGES != 0 {
         percpu.correct_pages();
@@ -132,6 +135,18 @@ fn finish_slow(here: ThisCpu<'_>, pmu: &Pmu, regs: Regs<'_>, begin: u64, mut ser
     }
     pmu.vendor.expect_after_nmi(percpu, drained != 0);
     served + drained
+}
+
+/// Serves the overflows that Linux perf has acknowledged. Beside the place-holder its handler comes after this one, and
+/// acknowledges whatever overflows until it disables the counters. The interrupt comes all the same, but the status
+/// register does not show for which counter. Returns how many there were.
+fn serve_acknowledged(here: ThisCpu<'_>, pmu: &Pmu, regs: Regs<'_>) -> u32 {
+    let percpu = here.percpu();
+    let of_kernel = percpu.active_mask.get() & percpu.slow_path.get() & SLOW_KERNEL;
+    match pmu.overflowed(here, of_kernel) {
+        0 => 0,
+        found => handle_overflows(here, pmu, found, regs, timestamp()),
+    }
 }
 
 /// Serves overflows until there is none. Returns how many there were.

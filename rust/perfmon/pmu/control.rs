@@ -135,9 +135,13 @@ impl Pmu {
         let Some(global) = &self.registers.global else {
             return;
         };
-        if msr::read(here, global.status) & counter.bit() == 0 {
-            // It did not overflow by counting, or another handler has acknowledged its PMI.
-            here.percpu().mark_lost(counter.bit());
+        let percpu = here.percpu();
+        // Linux perf's handler acknowledges what overflows in it beside the place-holder: counters of kernel mode.
+        let has_acknowledger =
+            self.place_holder.is_some() && percpu.value(counter).select().is_kernel();
+        if msr::read(here, global.status) & counter.bit() == 0 && !has_acknowledger {
+            // It did not overflow by counting, or a handler that nobody knows of has acknowledged its PMI.
+            percpu.mark_lost(counter.bit());
         }
         if let Some(clear) = self.registers.clear_overflow(counter) {
             msr::change(here, &clear);
