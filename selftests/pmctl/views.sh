@@ -106,6 +106,7 @@ output=$(pmctl_terminal 24 80 -w outer -o shown -w failed -k q -w 'was killed' -
 is "top keeps its last table when its recorder is killed" 1 $?
 echo "$output" | sed 's/^/# /'
 says "and then tells it" "$(cat screen)" 'pmctl: the recorder was killed'
+rm live
 pmctl top --stdio -g -d 0.5 -c 1000003 -e $event -p $runs >live 2>&1 &
 top=$!
 wait_until "grep -q '^Samples: [1-9]' live"
