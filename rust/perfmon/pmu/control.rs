@@ -140,7 +140,7 @@ impl Pmu {
         let has_acknowledger =
             self.place_holder.is_some() && percpu.value(counter).select().is_kernel();
         if msr::read(here, global.status) & counter.bit() == 0 && !has_acknowledger {
-            // It did not overflow by counting, or a handler that nobody knows of has acknowledged its PMI.
+            // It did not overflow by counting, or another handler has acknowledged its PMI.
             percpu.mark_lost(counter.bit());
         }
         if let Some(clear) = self.registers.clear_overflow(counter) {
