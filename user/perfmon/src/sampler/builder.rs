@@ -29,6 +29,16 @@ impl Builder {
         self.flag(PerfEventAttr::FREQ, is_frequency)
     }
 
+    /// Lets the processor take the samples, of the very instruction: 1 and 2 of one at or behind the event, 3 evenly
+    /// distributed; 0 for samples by interrupts. The CPU may lack it, and not all that samples can have can be had
+    /// with it ([`Cause::NotSupported`](crate::Cause::NotSupported)): `Documentation/precise-samples.rst`.
+    pub fn precise(mut self, level: u8) -> Self {
+        const SHIFT: u32 = PerfEventAttr::PRECISE_IP.trailing_zeros();
+        self.attr.flags = self.attr.flags & !PerfEventAttr::PRECISE_IP
+            | u64::from(level) << SHIFT & PerfEventAttr::PRECISE_IP;
+        self
+    }
+
     /// Records the call chain of each sample: of the kernel, and by frame pointers of the program.
     pub fn callchain(self) -> Self {
         self.with_chain(true)

@@ -13,7 +13,8 @@
 //! {instructions,cycles}:u       a group
 //! ```
 //!
-//! Behind it, `:u` counts in user mode only, `:k` in the kernel only; `:PMC0` and `:FIXED0` ask for a counter.
+//! Behind it, `:u` counts in user mode only, `:k` in the kernel only; `:p` to `:ppp` and `:P` ask for precise samples,
+//! `:PMC0` and `:FIXED0` for a counter.
 //!
 //! [`Event::named`](crate::Event::named) is enough to count one event. [`parse`] gives all that a text asks for:
 //!
@@ -76,6 +77,8 @@ pub struct EventSpec {
     pub pinned: Option<CounterId>,
     /// Events of a text with the same number are a group.
     pub group: Option<usize>,
+    /// Precision of its samples, if `:p` to `:ppp` or `:P` gives one. Counting has no use for it.
+    pub precision: Option<Precision>,
     /// Rate at which it is to be sampled, if `period=` or `freq=` gives one. Counting has no use for it.
     pub rate: Option<SampleRate>,
     /// The vendor's list limits it to fewer counters than the driver does: it counts right only where the counter is
@@ -83,6 +86,15 @@ pub struct EventSpec {
     pub needs_choice: bool,
     /// Why the CPU lacks it, in sentences, if it does.
     pub missing: Option<String>,
+}
+
+/// How near to the event's instruction a sample is to be, as perf's modifiers say it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Precision {
+    /// `:p` to `:ppp`: 1 to 3, as [`Builder::precise`] takes it.
+    Level(u8),
+    /// `:P`: as precise as it can be had, which may be not at all.
+    Highest,
 }
 
 /// The rate at which an event is sampled.
@@ -108,6 +120,7 @@ impl EventSpec {
             fixed: None,
             pinned: None,
             group: None,
+            precision: None,
             rate: None,
             needs_choice: false,
             missing: Some(reason.into()),
@@ -130,12 +143,17 @@ impl EventSpec {
         select.modes(self.modes)
     }
 
-    /// Returns the event to open, with its modes and its label; `None` if the CPU lacks it. The counter that is asked
-    /// for is no part of it: the driver chooses it.
+    /// Returns the event to open, with its modes, its label, and a level of precision; `None` if the CPU lacks it. The
+    /// counter that is asked for is no part of it: the driver chooses it.
     #[must_use]
     pub fn builder(&self) -> Option<Builder> {
-        let event = Builder::new(self.encoding?);
-        Some(event.modes(self.modes).label(&self.label))
+        let event = Builder::new(self.encoding?)
+            .modes(self.modes)
+            .label(&self.label);
+        Some(match self.precision {
+            Some(Precision::Level(level)) => event.precise(level),
+            Some(Precision::Highest) | None => event,
+        })
     }
 }
 

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Modifiers of an event: `:u`, `:k`, `:PMC0`.
+//! Modifiers of an event: `:u`, `:k`, `:pp`, `:PMC0`.
 
 use std::ops::Range;
 
+use super::Precision;
 use super::error::Fault;
 use super::parse::Piece;
 use crate::{CounterId, Modes};
@@ -10,20 +11,16 @@ use crate::{CounterId, Modes};
 /// Meaning of the modifiers of an event.
 pub(super) struct Modifiers {
     pub(super) modes: Option<Modes>,
+    pub(super) precision: Option<Precision>,
     /// The counter that is asked for, and where.
     pub(super) pinned: Option<(CounterId, Range<usize>)>,
 }
-
-const PRECISE: &str = "pmctl takes no precise samples (PEBS, IBS), so a sample is some instructions behind the event \
-                       (skid), and a count is exact anyway: leave the letter out";
 
 /// Letters that perf knows and that mean nothing here, with the reason.
 const REFUSED_LETTERS: &[(char, &str)] = &[
     ('h', "a hypervisor's own work can't be told apart"),
     ('G', "guests and host are counted together"),
     ('H', "guests and host are counted together"),
-    ('p', PRECISE),
-    ('P', PRECISE),
     (
         'e',
         "other users of the PMU keep their counters; leave it out",
@@ -38,6 +35,7 @@ const ALWAYS: [char; 3] = ['D', 'W', 'S'];
 pub(super) fn modifiers(pieces: &[Piece]) -> Result<Modifiers, Fault> {
     let mut found = Modifiers {
         modes: None,
+        precision: None,
         pinned: None,
     };
     for piece in pieces {
@@ -51,16 +49,20 @@ pub(super) fn modifiers(pieces: &[Piece]) -> Result<Modifiers, Fault> {
             found.pinned = Some((counter, piece.span.clone()));
             continue;
         }
-        let Some(modes) = modes(piece)? else {
-            continue;
-        };
-        if found.modes.is_some_and(|before| before != modes) {
-            return Err(Fault::new(
-                piece.span.clone(),
-                "the event has other modes already",
-            ));
-        }
-        found.modes = Some(modes);
+        let (modes, precision) = letters(piece)?;
+        let span = &piece.span;
+        found.modes = agreed(
+            found.modes,
+            modes,
+            span,
+            "the event has other modes already",
+        )?;
+        found.precision = agreed(
+            found.precision,
+            precision,
+            span,
+            "the event has another precision already",
+        )?;
     }
     Ok(found)
 }
@@ -74,27 +76,59 @@ fn counter(text: &str) -> Option<CounterId> {
         .or_else(|| number("FIXED").map(CounterId::Fixed))
 }
 
-/// `u`, `k` or both; `None` if only letters are there that change nothing.
-fn modes(piece: &Piece) -> Result<Option<Modes>, Fault> {
-    let (mut user, mut kernel) = (false, false);
+/// Returns what modifiers before and a new one agree on.
+fn agreed<T: PartialEq>(
+    before: Option<T>,
+    new: Option<T>,
+    span: &Range<usize>,
+    contradiction: &'static str,
+) -> Result<Option<T>, Fault> {
+    match (before, new) {
+        (Some(before), Some(new)) if before != new => Err(Fault::new(span.clone(), contradiction)),
+        (before, new) => Ok(new.or(before)),
+    }
+}
+
+/// Returns the modes and the precision that a modifier asks for, each `None` without a letter of its own.
+fn letters(piece: &Piece) -> Result<(Option<Modes>, Option<Precision>), Fault> {
+    /// The largest `precise_ip`.
+    const MOST: u8 = 3;
+
+    let (mut user, mut kernel, mut level, mut is_highest) = (false, false, 0, false);
     for letter in piece.text.chars() {
         match letter {
             'u' => user = true,
             'k' => kernel = true,
+            'p' if level < MOST => level += 1,
+            'p' => {
+                return Err(Fault::new(
+                    piece.span.clone(),
+                    "no precision is higher than `ppp`",
+                ));
+            }
+            'P' => is_highest = true,
             _ if ALWAYS.contains(&letter) => {}
             _ => return Err(refused_modifier(piece, letter)),
         }
     }
-    match (user, kernel) {
-        (true, true) => Ok(Some(Modes::Both)),
-        (true, false) => Ok(Some(Modes::User)),
-        (false, true) => Ok(Some(Modes::Kernel)),
-        (false, false) if !piece.text.is_empty() => Ok(None),
-        (false, false) => Err(
+    if piece.text.is_empty() {
+        return Err(
             Fault::new(piece.span.clone(), "a modifier is missing after `:`")
                 .help("Write `:u` for programs, `:k` for the kernel, `:PMC0` for a counter."),
-        ),
+        );
     }
+    let modes = match (user, kernel) {
+        (true, true) => Some(Modes::Both),
+        (true, false) => Some(Modes::User),
+        (false, true) => Some(Modes::Kernel),
+        (false, false) => None,
+    };
+    let precision = match (is_highest, level) {
+        (true, _) => Some(Precision::Highest),
+        (false, 0) => None,
+        (false, level) => Some(Precision::Level(level)),
+    };
+    Ok((modes, precision))
 }
 
 fn refused_modifier(piece: &Piece, letter: char) -> Fault {

@@ -75,7 +75,11 @@ pub(super) fn resolve(spec: &Spec, text: &str, pmu: &Pmu) -> Result<EventSpec, F
         })?,
         What::Terms(terms) => fields(terms, pmu)?,
     };
-    let Modifiers { modes, pinned } = modifiers(&spec.modifiers)?;
+    let Modifiers {
+        modes,
+        precision,
+        pinned,
+    } = modifiers(&spec.modifiers)?;
     if let Some((counter, span)) = &pinned {
         allow_pin(*counter, span.clone(), &target, pmu)?;
     }
@@ -89,6 +93,7 @@ pub(super) fn resolve(spec: &Spec, text: &str, pmu: &Pmu) -> Result<EventSpec, F
         fixed: target.fixed,
         pinned: pinned.map(|(counter, _)| counter),
         group: spec.group,
+        precision,
         rate: target.rate,
         needs_choice: target.needs_choice,
         missing: None,

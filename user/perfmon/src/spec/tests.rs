@@ -223,7 +223,14 @@ const FAULTS: &[(&str, &str, usize, usize, &str)] = &[
         13,
         "below every `pmctl stat`",
     ),
-    ("cycles:pp", "no precise samples", 7, 2, ""),
+    ("cycles:pppp", "no precision is higher", 7, 4, ""),
+    (
+        "{cycles:p,r1c0}:pp",
+        "the event has another precision already",
+        16,
+        2,
+        "",
+    ),
     (
         "L1-dcache-load-misses",
         "does not have the event",
@@ -422,6 +429,24 @@ fn without_a_pmu_that_is_the_reason() {
             .help()
             .is_some_and(|help| help.starts_with("It has no PMU: "))
     );
+}
+
+#[test]
+fn an_event_may_have_a_precision() {
+    let precision = |text| one(text).precision;
+    assert_eq!(precision("cycles:u"), None);
+    assert_eq!(precision("cycles:p"), Some(Precision::Level(1)));
+    assert_eq!(precision("cycles:uppp"), Some(Precision::Level(3)));
+    assert_eq!(precision("r1c0:pp:k"), Some(Precision::Level(2)));
+    assert_eq!(precision("cycles:P"), Some(Precision::Highest));
+    assert_eq!(one("cycles:ppk").modes, Modes::Kernel);
+    let grouped = all("{cycles,r1c0}:pp");
+    assert!(
+        grouped
+            .iter()
+            .all(|event| event.precision == Some(Precision::Level(2)))
+    );
+    assert_eq!(grouped[0].label, "cycles:pp");
 }
 
 #[test]

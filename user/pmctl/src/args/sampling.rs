@@ -38,6 +38,8 @@ Examples:
   pmctl record -e branches:u -- ls           another event
   pmctl record -e cycles -e cpu/branch-misses,period=1009/ -- ls
                                              each with a period of its own
+  pmctl record -e instructions:upp -c 1009 -- ls
+                                             the very instruction, if the CPU can
   pmctl record -b -- gzip file               with the last branches
   pmctl record -a --overwrite --switch-output
                                              a flight recorder (kill -USR2)

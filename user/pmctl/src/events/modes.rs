@@ -31,8 +31,10 @@ pub(crate) fn label(label: &str, modes: Modes) -> String {
         Modes::Both => return label.to_owned(),
     };
     let label = label.trim_end_matches(":uk").trim_end_matches(":ku");
+    let is_precision = |modifier: &str| modifier.chars().all(|letter| matches!(letter, 'p' | 'P'));
+    let modifier = label.rsplit_once(':').map(|(_, modifier)| modifier);
     // Behind `cpu/.../` the colon may be left out, and perf leaves it out.
-    if label.ends_with('/') {
+    if label.ends_with('/') || modifier.is_some_and(is_precision) {
         format!("{label}{letter}")
     } else {
         format!("{label}:{letter}")
@@ -49,6 +51,7 @@ mod tests {
         assert_eq!(user("cycles"), "cycles:u");
         assert_eq!(user("cycles:uk"), "cycles:u");
         assert_eq!(user("cpu/event=1/"), "cpu/event=1/u");
+        assert_eq!(user("cycles:pp"), "cycles:ppu");
         assert_eq!(label("cycles", Modes::Kernel), "cycles:k");
         assert_eq!(label("cycles", Modes::Both), "cycles");
     }

@@ -267,6 +267,13 @@ impl Attr {
         Self { flags, ..self }
     }
 
+    /// Samples with this `precise_ip`.
+    pub(crate) const fn with_precision(self, level: u8) -> Self {
+        const SHIFT: u32 = PerfEventAttr::PRECISE_IP.trailing_zeros();
+        let flags = self.flags | (level as u64) << SHIFT & PerfEventAttr::PRECISE_IP;
+        Self { flags, ..self }
+    }
+
     /// Records branches of these kinds, in these modes or else in those of the event.
     pub(crate) const fn with_branches(self, kinds: BranchKinds) -> Self {
         const MODES: u64 = abi::PERF_SAMPLE_BRANCH_USER | abi::PERF_SAMPLE_BRANCH_KERNEL;

@@ -9,6 +9,7 @@ mod history;
 mod limit;
 mod maps;
 mod plan;
+mod precision;
 mod run;
 mod samplers;
 mod stream;

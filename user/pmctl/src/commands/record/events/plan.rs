@@ -3,10 +3,11 @@
 
 use anyhow::Result;
 use perfmon::event::Builder;
-use perfmon::spec::{self, EventSpec, SampleRate};
+use perfmon::spec::{self, EventSpec, Precision, SampleRate};
 use perfmon::{Device, Modes, Pmu};
 
 use super::limit::{limit, no_limit, takes, too_often};
+use super::precision;
 use crate::args::{CallGraph, Callers, EventOptions, Frequency, KernelCallers, Rate, RecordTarget};
 use crate::commands::record::sampled::{DEFAULT, MIXED_BRANCHES, kind, refuse_unsampled};
 use crate::events::modes;
@@ -27,10 +28,19 @@ pub(super) struct SampledEvent {
 }
 
 impl SampledEvent {
+    /// Returns its `precise_ip`.
+    fn precision(&self) -> u8 {
+        match self.spec.precision {
+            None => 0,
+            Some(Precision::Level(level)) => level,
+            Some(Precision::Highest) => precision::HIGHEST,
+        }
+    }
+
     /// Returns a function that tells whether the driver takes a frequency; `None` if it refuses the event at any frequency.
     fn taken<'a>(&self, device: &'a Device) -> Option<impl Fn(u64) -> bool + use<'a>> {
-        // In user mode, which everybody may sample.
-        let event = self.spec.builder()?.disabled().user();
+        // In user mode, which everybody may sample. No precise samples have a frequency.
+        let event = self.spec.builder()?.disabled().user().precise(0);
         let taken = move |hertz| takes(&event, device, hertz);
         taken(1).then_some(taken)
     }
@@ -94,6 +104,7 @@ impl SamplingPlan {
                 events.push(SampledEvent { spec, rate });
             }
         }
+        precision::check(options, &events)?;
         let branches = options.branch_kinds();
         let mixed = |event: &SampledEvent| event.spec.modes != events[0].spec.modes;
         if branches.is_some() && events.iter().any(mixed) {
@@ -146,10 +157,12 @@ impl SamplingPlan {
 
     /// Describes the events for the file.
     pub(super) fn describe(&self) -> Vec<perfdata::Event> {
-        let describe = |SampledEvent { spec, rate }: &SampledEvent| {
+        let describe = |event: &SampledEvent| {
+            let SampledEvent { spec, rate } = event;
             let attr = |number| {
-                let attr = Attr::sampled(kind(spec), number, spec.modes, self.parts);
-                let attr = attr.with_stack(self.stack().unwrap_or(0));
+                let attr = Attr::sampled(kind(spec), number, spec.modes, self.parts)
+                    .with_stack(self.stack().unwrap_or(0))
+                    .with_precision(event.precision());
                 self.branches
                     .map_or(attr, |kinds| attr.with_branches(kinds))
             };
@@ -186,6 +199,7 @@ impl SamplingPlan {
     pub(super) fn builder(&self, index: usize) -> Option<Builder> {
         let SampledEvent { spec, rate } = &self.events[index];
         let builder = spec.builder()?.disabled();
+        let builder = builder.precise(self.events[index].precision());
         let builder = match *rate {
             SampleRate::Period(period) => builder.period(period),
             SampleRate::Frequency(hertz) => builder.frequency(hertz),
@@ -222,6 +236,26 @@ impl SamplingPlan {
             );
         }
         changed
+    }
+
+    /// Samples by interrupts where the precision was left to the CPU. Returns whether there was such an event.
+    pub(super) fn without_precision(&mut self) -> bool {
+        let mut changed = false;
+        for SampledEvent { spec, .. } in &mut self.events {
+            if spec.precision == Some(Precision::Highest) {
+                spec.precision = None;
+                changed = true;
+            }
+        }
+        if changed {
+            self.degraded.push(precision::WITHOUT.to_owned());
+        }
+        changed
+    }
+
+    /// Returns whether the processor takes samples itself.
+    pub(super) fn is_precise(&self) -> bool {
+        self.events.iter().any(|event| event.precision() != 0)
     }
 
     /// Returns whether there may be samples of the kernel.

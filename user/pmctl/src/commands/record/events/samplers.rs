@@ -13,6 +13,7 @@ use perfmon::sampler::{RawRecord, Sampler};
 use perfmon::{Cause, Device, Error};
 
 use super::plan::{SampledTasks, SamplingManner, SamplingPlan};
+use super::precision;
 use crate::events::rights::{explained_of_samples, of_all_programs};
 use crate::system::exit::{self, Usage};
 
@@ -47,6 +48,8 @@ pub(super) struct Samplers {
     events: usize,
     /// The samples begin with the command's exec.
     from_exec: bool,
+    /// The processor takes samples itself, and keeps them until they are asked for.
+    precise: bool,
 }
 
 /// A ring, and how many records the driver has told to be lost there.
@@ -93,6 +96,14 @@ impl SampleRing {
         self.ring.sampler.events().take(self.numbers.len())
     }
 
+    /// Has the samples that the processor has taken so far in the ring: those of a later round are later.
+    fn fetch(&self) {
+        for event in self.sampled() {
+            // What was missed is told at the end.
+            let _ = event.read();
+        }
+    }
+
     /// Returns how many samples were lost; `None` if events were missed, so that there is no number.
     fn lost_samples(&self) -> Result<Option<u64>> {
         match self.sampled().map(Event::lost).sum() {
@@ -132,6 +143,7 @@ impl Samplers {
                         events: plan.events.len(),
                         from_exec: matches!(tasks, SampledTasks::Command { .. })
                             && plan.manner.from_exec,
+                        precise: plan.is_precise(),
                     });
                 }
                 Err(error) => error,
@@ -146,6 +158,11 @@ impl Samplers {
                     let is_own = matches!(tasks, SampledTasks::Command { .. });
                     let tid = tasks.tids().first().filter(|_| !is_own);
                     return Err(explained_of_samples(error, tid.copied()));
+                }
+                Cause::NotSupported if plan.without_precision() => {}
+                Cause::NotSupported if plan.is_precise() => {
+                    let refused = precision::refused(&plan.events);
+                    return Err(anyhow!("{}", refused.unwrap_or_default()));
                 }
                 Cause::NoSuchEvent => {
                     let refused = plan.above_limit(device);
@@ -265,7 +282,11 @@ impl Samplers {
         &mut self,
         mut take: impl FnMut(RawRecord<'_>, &AHashMap<u64, usize>),
     ) -> Result<()> {
-        for SampleRing { ring, numbers, .. } in &mut self.rings {
+        for sample_ring in &mut self.rings {
+            if self.precise {
+                sample_ring.fetch();
+            }
+            let SampleRing { ring, numbers, .. } = sample_ring;
             ring.drain(|record| take(record, numbers))?;
         }
         Ok(())

@@ -2,7 +2,7 @@
 //! Events of a recording: from the command line to the driver's config and to perf's description.
 
 use anyhow::{Result, anyhow};
-use perfmon::spec::{self, EventSpec, SampleRate};
+use perfmon::spec::{self, EventSpec, Precision, SampleRate};
 use perfmon::trace::{Config, Event as TraceEvent, EventId, FixedEvent};
 use perfmon::{CounterId, Modes, Pmu, Session};
 
@@ -214,7 +214,14 @@ fn refuse_the_impossible(options: &TraceOptions, events: &[EventSpec]) -> Result
         .iter()
         .any(|event| matches!(event.pinned, Some(CounterId::General(_))));
     let mixed = events.iter().any(|event| event.modes != events[0].modes);
+    let precise = events
+        .iter()
+        .any(|event| matches!(event.precision, Some(Precision::Level(_))));
     let refused = [
+        (
+            precise,
+            "`:p`: traces, which --timebase and --rotate take, have no precise samples. Leave the letter out.",
+        ),
         (
             pinned,
             "`:PMC0` and the like: the driver chooses the general counters of a recording. Leave the modifier out.",
