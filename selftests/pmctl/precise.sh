@@ -23,6 +23,7 @@ record() {
 
 # all NUMBER: each period of the loop has a sample, but for the part of one on a CPU that it
 # has left
+# shellcheck disable=SC2317 # check calls it
 all() {
 	[ "$1" -ge $((count / period - 1)) ] && [ "$1" -le $((count / period)) ]
 }

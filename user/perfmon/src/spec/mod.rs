@@ -88,7 +88,7 @@ pub struct EventSpec {
     pub missing: Option<String>,
 }
 
-/// How near to the event's instruction a sample is to be, as perf's modifiers say it.
+/// The distance that a sample may have from the event's instruction, as perf's modifiers say it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Precision {
     /// `:p` to `:ppp`: 1 to 3, as [`Builder::precise`] takes it.

@@ -104,7 +104,7 @@ impl SamplingPlan {
                 events.push(SampledEvent { spec, rate });
             }
         }
-        precision::check(options, &events)?;
+        precision::check(options, events.iter().map(|event| &event.spec))?;
         let branches = options.branch_kinds();
         let mixed = |event: &SampledEvent| event.spec.modes != events[0].spec.modes;
         if branches.is_some() && events.iter().any(mixed) {

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Events whose samples the processor takes itself, `:p` to `:ppp` and `:P`: what they can't be asked for with.
 
-use perfmon::spec::Precision;
+use perfmon::spec::{EventSpec, Precision};
 
-use super::plan::SampledEvent;
 use crate::args::{EventOptions, Frequency, Rate, RecordTarget};
 use crate::system::exit::Usage;
 
@@ -50,27 +49,29 @@ const CONFLICTS: &[Conflict] = &[
 ];
 
 /// Refuses what precise samples can't be had with, if an event asks for them by their level.
-pub(super) fn check(options: &EventOptions, events: &[SampledEvent]) -> Result<(), Usage> {
-    let is_asked =
-        |event: &&SampledEvent| matches!(event.spec.precision, Some(Precision::Level(_)));
-    let Some(event) = events.iter().find(is_asked) else {
+pub(super) fn check<'a>(
+    options: &EventOptions,
+    mut events: impl Iterator<Item = &'a EventSpec>,
+) -> Result<(), Usage> {
+    let is_asked = |event: &&EventSpec| matches!(event.precision, Some(Precision::Level(_)));
+    let Some(event) = events.find(is_asked) else {
         return Ok(());
     };
     match CONFLICTS.iter().find(|(conflicts, _)| conflicts(options)) {
         Some((_, advice)) => Err(Usage(format!(
             "{}: precise samples {advice}, or write `:P`: precise where it can be had.",
-            event.spec.label
+            event.label
         ))),
         None => Ok(()),
     }
 }
 
 /// Returns what to say if the driver has refused the precise samples of an event.
-pub(super) fn refused(events: &[SampledEvent]) -> Option<String> {
-    let event = events.iter().find(|event| event.spec.precision.is_some())?;
+pub(super) fn refused<'a>(mut events: impl Iterator<Item = &'a EventSpec>) -> Option<String> {
+    let event = events.find(|event| event.precision.is_some())?;
     Some(format!(
         "{}: this CPU has no precise samples of it (PEBS, on Intel's from Skylake on; not of all events), or KVM is in \
          use. Leave the `p` out, or write `:P`: precise where it can be had.",
-        event.spec.label
+        event.label
     ))
 }

@@ -161,7 +161,7 @@ impl Samplers {
                 }
                 Cause::NotSupported if plan.without_precision() => {}
                 Cause::NotSupported if plan.is_precise() => {
-                    let refused = precision::refused(&plan.events);
+                    let refused = precision::refused(plan.events.iter().map(|event| &event.spec));
                     return Err(anyhow!("{}", refused.unwrap_or_default()));
                 }
                 Cause::NoSuchEvent => {
