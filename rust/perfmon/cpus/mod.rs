@@ -162,9 +162,10 @@ fn bring_up(ownership: &Ownership, here: ThisCpu<'_>) {
         for (id, select) in ownership.all_shared() {
             pmu.rearm(here, id, select);
         }
-        percpu.of_tasks.set(ownership.counters_of_tasks());
-        percpu.meeting.set(ownership.meeting_counters());
     }
+    // Events may have come and gone while the CPU was away.
+    percpu.of_tasks.set(ownership.counters_of_tasks());
+    percpu.meeting.set(ownership.meeting_counters());
     percpu.number.set(here.id().as_u32().into());
     percpu.brought_up.set(1);
     event::enter_cpu(here);

@@ -13,8 +13,8 @@ use kernel::bindings;
 /// task counts.
 pub(super) static SLOW_SWITCH_USERS: AtomicU32 = AtomicU32::new(0);
 
-/// Hides what counters have counted from a task that begins to run here, if its program may use RDPMC. No window is
-/// open.
+/// Hides what counters have counted from a task that begins to run here, if its program may use RDPMC. No window of
+/// a task is open.
 #[cold]
 #[inline(never)]
 pub(super) fn hide_others(here: ThisCpu<'_>, task: *const bindings::task_struct) {

@@ -40,8 +40,10 @@ impl Pmu {
         for counter in each(percpu.of_tasks.get() & percpu.active_mask.get()) {
             self.stop_unchecked(here, counter);
             let (value, msrs) = (percpu.value(counter), self.msrs(counter));
-            // The value before would tell a program how far the event is from its next sample.
-            let events = percpu.sampled(counter).max_load.get();
+            // Windows of the CPU and of cgroups are open, and their next samples come when they are due.
+            let sampled = percpu.sampled(counter);
+            let left = sampled.due(value.total()).err().unwrap_or(0);
+            let events = sampled.load_for(left);
             value.load(here, msrs.write, events, value.total());
             self.start(here, counter);
         }
