@@ -4,6 +4,9 @@
  * each has its own count.
  */
 #include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -71,6 +74,23 @@ static int open_one(FIXTURE_DATA(sharing) *self, struct perf_event_attr attr, pi
 	if (fd >= 0)
 		self->fd[self->opened++] = fd;
 	return fd;
+}
+
+/* Lets the caller run on another CPU than this one, if there is any. */
+static void pin_to_other_cpu(int cpu)
+{
+	cpu_set_t all;
+	int other;
+
+	memset(&all, 0xff, sizeof(all));
+	sched_setaffinity(0, sizeof(all), &all);
+	cpus_online(&all);
+	for_each_cpu_in(other, &all) {
+		if (other != cpu) {
+			pin_to_cpu(other);
+			return;
+		}
+	}
 }
 
 static struct perf_event_attr counting(__u64 config)
@@ -379,6 +399,120 @@ TEST_F(sharing, pages_of_events_that_share_are_right)
 	usleep(1000);
 	for (i = MANY / 2; i < MANY; i++)
 		EXPECT_TRUE(page[i]->cap_user_rdpmc && page[i]->index);
+}
+
+/* The samples of a CPU come when they are due, though a program on it has a page of the counter. */
+TEST_F(sharing, samples_of_a_cpu_come_beside_a_page)
+{
+	struct perf_event_attr attr = event_every(10 * N);
+	struct sampler *s = &self->sampler;
+	struct seen seen = SEEN_NOTHING;
+	void *page;
+	int i;
+
+	ASSERT_EQ(0, sampler_open(s, &event_maker_perfmon, &attr, -1, self->cpu, 6));
+	ASSERT_LE(0, open_one(self, counting(PERF_COUNT_HW_INSTRUCTIONS), 0, -1));
+	EXPECT_EQ(event_described(s->fd, "counter"), event_described(self->fd[0], "counter"));
+	page = mmap(NULL, sysconf(_SC_PAGESIZE), PROT_READ, MAP_SHARED, self->fd[0], 0);
+	ASSERT_NE(MAP_FAILED, page);
+	ASSERT_EQ(0, event_enable(s->fd));
+	/* Each sleep ends with a switch to this program. */
+	for (i = 0; i < 100; i++) {
+		loop(N);
+		usleep(100);
+	}
+	ASSERT_EQ(0, event_disable(s->fd));
+	sampler_read(s, &seen, NULL, NULL);
+	EXPECT_FALSE(seen.malformed);
+	EXPECT_LE(100UL * LOOP_INSNS * N / (10 * N), seen.samples);
+	EXPECT_EQ((__u64)event_count(s->fd) / (10 * N), seen.samples + seen.lost);
+}
+
+/* A page is right while the samples of the CPU begin and end, for which the counter is loaded. */
+TEST_F(sharing, pages_are_right_while_samples_begin)
+{
+	struct perf_event_attr attr = event_every(100 * N);
+	struct perf_event_mmap_page *page;
+	struct sampler *s = &self->sampler;
+	int status = -1, wrong = 0, looks = 0;
+	pid_t pid;
+
+	ASSERT_EQ(0, sampler_open(s, &event_maker_perfmon, &attr, -1, self->cpu, 6));
+	ASSERT_LE(0, open_one(self, counting(PERF_COUNT_HW_INSTRUCTIONS), 0, -1));
+	page = mmap(NULL, sysconf(_SC_PAGESIZE), PROT_READ, MAP_SHARED, self->fd[0], 0);
+	ASSERT_NE(MAP_FAILED, page);
+	pid = fork();
+	if (!pid) {
+		pin_to_other_cpu(self->cpu);
+		for (int i = 0; i < 200; i++) {
+			if (event_enable(s->fd) || usleep(500) || event_disable(s->fd))
+				_exit(1);
+			usleep(500);
+		}
+		_exit(0);
+	}
+	ASSERT_LT(0, pid);
+	while (!waitpid(pid, &status, WNOHANG)) {
+		const struct page_value value = page_read(page);
+		const __s64 after = event_count(self->fd[0]) - value.count;
+
+		looks++;
+		/* read(2) has its own instructions behind those of the page. */
+		wrong += after <= 0 || after > 5000;
+	}
+	EXPECT_EQ(0, status);
+	EXPECT_EQ(0, wrong);
+	EXPECT_LT(100, looks);
+}
+
+/* A program with a large group leaves room for the counts in a CPU's samples. */
+TEST_F(sharing, samples_of_a_cpu_have_counts_beside_a_large_group)
+{
+	struct perf_event_attr leader = event_every(1UL << 30), member = counting(BRANCHES);
+	struct perf_event_attr attr = event_every(10 * N);
+	struct sampler *s = &self->sampler;
+	struct seen seen = SEEN_NOTHING;
+	int ready[2], i;
+	pid_t pid;
+	char c;
+
+	leader.config = BRANCHES;
+	leader.disabled = 0;
+	leader.sample_type |= PERF_SAMPLE_READ;
+	leader.read_format = PERF_FORMAT_GROUP;
+	member.read_format = PERF_FORMAT_GROUP;
+	attr.sample_type |= PERF_SAMPLE_READ;
+	ASSERT_EQ(0, pipe(ready));
+	pid = fork();
+	if (!pid) {
+		int fd = event_maker_perfmon.open(&leader, 0, -1, -1, 0);
+
+		if (fd < 0)
+			_exit(1);
+		for (i = 1; i < 64; i++) {
+			if (event_maker_perfmon.open(&member, 0, -1, fd, 0) < 0)
+				_exit(1);
+		}
+		if (write(ready[1], "", 1) != 1)
+			_exit(1);
+		for (;;)
+			loop(N);
+	}
+	ASSERT_LT(0, pid);
+	pin_to_other_cpu(self->cpu);
+	close(ready[1]);
+	ASSERT_EQ(1, read(ready[0], &c, 1));
+	close(ready[0]);
+	ASSERT_EQ(0, sampler_open(s, &event_maker_perfmon, &attr, -1, self->cpu, 6));
+	ASSERT_EQ(0, event_enable(s->fd));
+	for (i = 0; i < 1000 && seen.samples < 10; i++) {
+		usleep(10000);
+		sampler_read(s, &seen, NULL, NULL);
+	}
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
+	EXPECT_LE(10UL, seen.samples);
+	EXPECT_FALSE(seen.malformed);
 }
 
 /* A task's children have all of its events. */

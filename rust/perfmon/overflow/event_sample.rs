@@ -89,7 +89,6 @@ fn read<'a>(
     let (percpu, sampling) = (here.percpu(), &sampler.sampling);
     let mut registers = Registers::NOTHING;
     if sampling.format.has(PERF_SAMPLE_READ) {
-        let first = percpu.group(counter)?;
         let pmu = here.pmu();
         let resting = if percpu.pebs.armed.get() == 0 {
             None
@@ -98,7 +97,7 @@ fn read<'a>(
         };
         // SAFETY: This is the overflow handler, the counter is armed, and the words are not used any more when the sample
         // has been written.
-        let counts = unsafe { percpu.counts_in_nmi(here, pmu, first, sampling.read, now) };
+        let counts = unsafe { percpu.counts_in_nmi(here, pmu, counter, sampling.read, now) };
         if let Some(resting) = resting {
             pmu.end_rest(here, resting);
         }

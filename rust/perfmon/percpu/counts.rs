@@ -12,19 +12,27 @@ use crate::{
     ring::Sampler,
 };
 use core::ptr;
+use kernel::bindings;
 
 /// The most words of a read(2): of a group with all there is.
 const READ_WORDS: usize = 3 + 3 * PLACES;
 
 /// The counts of events whose windows are open, or of whose group another's is. All bits zero: none.
+pub(crate) struct SampledCounts {
+    of_task: NotedCounts,
+    /// Those of the CPU and of cgroups, for which the events of a program leave room.
+    of_cpu: NotedCounts,
+    /// The words of the counts in a sample, in the overflow handler.
+    words: Scratch<READ_WORDS>,
+}
+
+/// The counts of groups.
 ///
 /// Switches, with interrupts off, write those of a group while its sampled counters are stopped; the overflow handler
 /// reads them.
-pub(crate) struct SampledCounts {
+pub(crate) struct NotedCounts {
     places: Places,
     members: [Member; PLACES],
-    /// The words of the counts in a sample, in the overflow handler.
-    words: Scratch<READ_WORDS>,
 }
 
 /// An event of such a group.
@@ -51,22 +59,22 @@ pub(crate) struct Base {
     pub(crate) is_open: bool,
 }
 
-impl PerCpu {
+impl NotedCounts {
     /// Notes the count of an event for samples, in front of those of the group that `next` is the first of. Returns the
     /// first of the group with this. `None` if there is no room: then the group is gone.
     ///
     /// # Safety
     ///
-    /// The sampler must live until [`Self::end_counts`].
-    pub(crate) unsafe fn begin_count(
+    /// The sampler must live until [`Self::end`].
+    pub(crate) unsafe fn begin(
         &self,
         counter: CounterId,
         sampler: &Sampler,
         base: Base,
         next: Option<Place>,
     ) -> Option<Place> {
-        let place = self.counts.places.take(|place| {
-            if let Some(member) = self.counts.members.get(place.index()) {
+        let place = self.places.take(|place| {
+            if let Some(member) = self.members.get(place.index()) {
                 let address = ptr::from_ref(sampler).expose_provenance() as u64;
                 member.sampler.set(address);
                 member.counter.set(Some(counter));
@@ -77,40 +85,52 @@ impl PerCpu {
             }
         });
         if place.is_none() {
-            self.end_counts(next);
+            self.end(next);
         }
         place
     }
 
     /// Forgets the counts of the group that this is the first of.
-    pub(crate) fn end_counts(&self, first: Option<Place>) {
+    pub(super) fn end(&self, first: Option<Place>) {
         let mut next = first;
         while let Some(place) = next {
-            let member = self.counts.members.get(place.index());
+            let member = self.members.get(place.index());
             next = member.and_then(|member| member.next.get());
-            self.counts.places.give_back(place);
+            self.places.give_back(place);
+        }
+    }
+}
+
+impl PerCpu {
+    /// Returns the counts for samples of a task, or of the CPU and of cgroups if that is null.
+    pub(crate) fn noted_counts(&self, task: *const bindings::task_struct) -> &NotedCounts {
+        if task.is_null() {
+            &self.counts.of_cpu
+        } else {
+            &self.counts.of_task
         }
     }
 
-    /// Returns the words of a read(2) of the group that `first` is the first of: at the moment `now`, in the overflow
+    /// Returns the words of a read(2) of the group that samples of a counter show: at the moment `now`, in the overflow
     /// handler. `None` if there is no such group.
     ///
     /// # Safety
     ///
-    /// To be called in this CPU's overflow handler, once until the result has gone. The group is of a counter that is
-    /// armed.
+    /// To be called in this CPU's overflow handler, once until the result has gone. The counter is armed.
     #[inline(always)]
     pub(crate) unsafe fn counts_in_nmi(
         &self,
         here: ThisCpu<'_>,
         pmu: &Pmu,
-        first: Place,
+        counter: CounterId,
         format: ReadFormat,
         now: u64,
     ) -> Option<&[u64]> {
         // SAFETY: The caller is the overflow handler, once until the result has gone.
         let words = unsafe { self.counts.words.words() };
-        let member = self.counts.members.get(first.index())?;
+        let first = self.group(counter)?;
+        let members = &self.noted_counts(self.sampled_task(counter)).members;
+        let member = members.get(first.index())?;
         let times = || {
             let running = if member.is_open.get() != 0 { now } else { 0 };
             let time = Cycles(member.time.get().wrapping_add(running)).nanoseconds();
@@ -122,10 +142,10 @@ impl PerCpu {
         let counters = self.running();
         let mut next = Some(first);
         let mut values = core::iter::from_fn(|| {
-            let member = self.counts.members.get(next?.index())?;
+            let member = members.get(next?.index())?;
             next = member.next.get();
             let counter = member.counter.get()?;
-            // SAFETY: The group is of a counter that is armed, so its samplers are alive.
+            // SAFETY: The group is of the counter, which is armed, so its samplers are alive.
             let sampler = unsafe {
                 ptr::with_exposed_provenance::<Sampler>(member.sampler.get() as usize).as_ref()
             }?;

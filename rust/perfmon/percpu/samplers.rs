@@ -78,7 +78,8 @@ impl PerCpu {
         // Then the handler takes no sample any more.
         let (period, due) = self.sampled(counter).disarm();
         self.samplers.counters.remove(counter.bit());
-        self.end_counts(self.group(counter));
+        self.noted_counts(self.sampled_task(counter))
+            .end(self.group(counter));
         self.set_group(counter, None);
         Armed {
             period,

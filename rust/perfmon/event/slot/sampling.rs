@@ -31,6 +31,11 @@ pub(super) fn begin(here: ThisCpu<'_>, slots: &mut Slots, now: u64) {
             slot.arm(here, now, task);
         }
     }
+    // Counters were loaded that others may share, of whose events programs read the pages meanwhile.
+    let percpu = here.percpu();
+    if !percpu.pages.places.is_empty() {
+        percpu.correct_pages();
+    }
 }
 
 /// Notes the counts that samples show of the windows that are open: of events, or of their groups.
@@ -38,6 +43,7 @@ pub(super) fn begin(here: ThisCpu<'_>, slots: &mut Slots, now: u64) {
 #[inline(never)]
 fn note_counts(here: ThisCpu<'_>, slots: &Slots) {
     let percpu = here.percpu();
+    let counts = percpu.noted_counts(slots.task);
     for slot in slots.iter().filter(|slot| slot.samples_have_counts()) {
         let is_group = slot.event().sampler.sampling.read.is_group();
         let members = || {
@@ -51,7 +57,7 @@ fn note_counts(here: ThisCpu<'_>, slots: &Slots) {
         let first = members().rev().try_fold(None, |next, member| {
             let (counter, sampler) = (member.counter(), &member.event().sampler);
             // SAFETY: The sampler lives as long as the event, whose slot is here until the samples are disarmed.
-            unsafe { percpu.begin_count(counter, sampler, member.sampled_base(), next) }.map(Some)
+            unsafe { counts.begin(counter, sampler, member.sampled_base(), next) }.map(Some)
         });
         percpu.set_group(slot.counter(), first.flatten());
     }
