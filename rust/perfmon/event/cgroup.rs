@@ -25,7 +25,7 @@ use crate::{
 use core::{
     ptr::{self, NonNull},
     sync::atomic::{
-        AtomicPtr, AtomicU32,
+        AtomicI32, AtomicPtr, AtomicU32,
         Ordering::{Acquire, Relaxed, Release, SeqCst},
     },
 };
@@ -77,6 +77,12 @@ static CGROUPS: [List; LISTS] = [const { AtomicPtr::new(ptr::null_mut()) }; LIST
 ///
 /// ATOMICS: relaxed. After the first one each CPU is called.
 static EVENTS: AtomicU32 = AtomicU32::new(0);
+
+/// The deepest level of a cgroup that has had events. A switch looks at no cgroup below: a user who nests cgroups does not
+/// make the switches of others long.
+///
+/// ATOMICS: relaxed, as of [`EVENTS`].
+static DEEPEST: AtomicI32 = AtomicI32::new(0);
 
 /// Returns the list of a cgroup.
 fn list_of(cgroup: *const ffi::cgroup) -> &'static List {
@@ -168,6 +174,7 @@ pub(super) fn begin(cgroup: &Arc<Cgroup>) -> Result {
             list.store(KBox::into_raw(new), Release);
         }
     }
+    DEEPEST.fetch_max(cgroup.level(), Relaxed);
     EVENTS.fetch_add(1, SeqCst);
     SLOW_SWITCH_USERS.fetch_add(1, SeqCst);
     on_each_online(|_| true, reload);
@@ -244,7 +251,7 @@ pub(super) fn change(here: ThisCpu<'_>, readings: &mut Readings, task: *mut bind
     }
     let percpu = here.percpu();
     // SAFETY: The task runs here, and interrupts are off.
-    let mut cgroups = unsafe { of_task(task) };
+    let mut cgroups = unsafe { of_task(task, DEEPEST.load(Relaxed)) };
     let Some(inmost) = cgroups.next() else {
         return;
     };
@@ -382,6 +389,8 @@ unsafe extern "C" fn reload_here() {
 
 /// Waits for the calls of [`on_move`], which comes no more.
 pub(super) fn flush() {
-    // A CPU answers calls in their order.
-    on_each_online(|_| true, |_| ());
+    // A CPU answers calls that a caller waits for before others that came earlier, but only those it has found together.
+    for _ in 0..2 {
+        on_each_online(|_| true, |_| ());
+    }
 }

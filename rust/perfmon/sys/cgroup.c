@@ -28,12 +28,19 @@ u64 perfmon_cgroup_id(const struct cgroup *cgroup)
 	return cgroup_id(cgroup);
 }
 
-struct cgroup *perfmon_cgroup_of(struct task_struct *task)
+int perfmon_cgroup_level(const struct cgroup *cgroup)
+{
+	return cgroup->level;
+}
+
+struct cgroup *perfmon_cgroup_of(struct task_struct *task, int level)
 {
 	struct cgroup *cgroup;
 
 	rcu_read_lock();
 	cgroup = task_dfl_cgroup(task);
+	if (cgroup->level > level)
+		cgroup = cgroup_ancestor(cgroup, level);
 	rcu_read_unlock();
 	return cgroup;
 }
@@ -51,6 +58,11 @@ bool perfmon_cgroup_is_within(struct cgroup *cgroup, struct cgroup *ancestor)
 /* Nothing else is in the argument of a call that is not waited for. */
 static void call(void *f)
 {
+	/*
+	 * Pairs with perfmon_cgroup_moved(): a move that finds the data in use is seen
+	 * here.
+	 */
+	smp_mb();
 	((void (*)(void))f)();
 }
 
@@ -102,7 +114,12 @@ u64 perfmon_cgroup_id(const struct cgroup *cgroup)
 	return 0;
 }
 
-struct cgroup *perfmon_cgroup_of(struct task_struct *task)
+int perfmon_cgroup_level(const struct cgroup *cgroup)
+{
+	return 0;
+}
+
+struct cgroup *perfmon_cgroup_of(struct task_struct *task, int level)
 {
 	return NULL;
 }

@@ -36,6 +36,12 @@ impl Cgroup {
         self.0.as_ptr()
     }
 
+    /// Returns the number of cgroups that it is in.
+    pub(crate) fn level(&self) -> i32 {
+        // SAFETY: The cgroup is alive, since `self` has a reference.
+        unsafe { ffi::perfmon_cgroup_level(self.as_ptr()) }
+    }
+
     /// Returns the number that the kernel gives it, which its directory has as its inode.
     pub(crate) fn id(&self) -> u64 {
         // SAFETY: The cgroup is alive, since `self` has a reference.
@@ -50,16 +56,17 @@ impl Drop for Cgroup {
     }
 }
 
-/// Returns the cgroup of a task and those that it is in, from the inside.
+/// Returns the cgroup of a task, or that at `level` which it is in, and those that this is in, from the inside.
 ///
 /// # Safety
 ///
 /// The task is alive, and the caller has preemption off as long as it uses them.
 pub(crate) unsafe fn of_task(
     task: *mut bindings::task_struct,
+    level: i32,
 ) -> impl Iterator<Item = NonNull<ffi::cgroup>> {
     // SAFETY: The task is alive, and the caller has preemption off.
-    let first = NonNull::new(unsafe { ffi::perfmon_cgroup_of(task) });
+    let first = NonNull::new(unsafe { ffi::perfmon_cgroup_of(task, level) });
     core::iter::successors(first, |cgroup| {
         // SAFETY: A cgroup keeps those that it is in, and the caller has preemption off, so the task's is not freed.
         NonNull::new(unsafe { ffi::perfmon_cgroup_parent(cgroup.as_ptr()) })

@@ -371,8 +371,10 @@ unsafe extern "C" {
     pub fn perfmon_cgroup_put(cgroup: *mut cgroup);
     #[doc = " Returns the number that the kernel gives it, which the directory has as its inode."]
     pub fn perfmon_cgroup_id(cgroup: *const cgroup) -> u64;
-    #[doc = " Returns the cgroup of version 2 that the task is in, as long as the caller has\n preemption off. NULL if the kernel has no cgroups."]
-    pub fn perfmon_cgroup_of(task: *mut task_struct) -> *mut cgroup;
+    #[doc = " Returns the number of cgroups that it is in."]
+    pub fn perfmon_cgroup_level(cgroup: *const cgroup) -> ::kernel::ffi::c_int;
+    #[doc = " Returns the cgroup of version 2 that the task is in, or the one at the level that\n this is in if its own is deeper, as long as the caller has preemption off. NULL if\n the kernel has no cgroups."]
+    pub fn perfmon_cgroup_of(task: *mut task_struct, level: ::kernel::ffi::c_int) -> *mut cgroup;
     #[doc = " Returns the cgroup that it is in; NULL for the root."]
     pub fn perfmon_cgroup_parent(cgroup: *mut cgroup) -> *mut cgroup;
     #[doc = " Returns whether it is in the other one, at any depth, or is that."]

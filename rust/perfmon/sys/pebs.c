@@ -11,9 +11,9 @@
  * not while the counters are ours.
  */
 #include <linux/align.h>
+#include <linux/atomic.h>
 #include <linux/gfp.h>
 #include <linux/mm.h>
-#include <linux/mutex.h>
 #include <linux/percpu.h>
 #include <linux/smp.h>
 #include <linux/string.h>
@@ -31,7 +31,6 @@
 #define BUFFER_ORDER	4
 
 static DEFINE_PER_CPU(unsigned long, buffer);
-static DEFINE_MUTEX(buffers_mutex);
 
 static struct debug_store *debug_store(void)
 {
@@ -50,35 +49,37 @@ bool perfmon_vmx_is_on(void)
 	return native_read_cr4() & X86_CR4_VMXE;
 }
 
+/* Takes no lock, with which a caller that does not get to run would keep all others waiting. */
 static int alloc_buffer(unsigned int cpu)
 {
+	unsigned long new;
 	struct page *page;
 
-	if (per_cpu(buffer, cpu))
+	if (READ_ONCE(per_cpu(buffer, cpu)))
 		return 0;
 	page = alloc_pages_node(cpu_to_node(cpu), GFP_KERNEL | __GFP_ZERO,
 				BUFFER_ORDER);
 	if (!page)
 		return -ENOMEM;
-	per_cpu(buffer, cpu) = (unsigned long)page_address(page);
+	new = (unsigned long)page_address(page);
+	if (cmpxchg(&per_cpu(buffer, cpu), 0, new))
+		free_pages(new, BUFFER_ORDER);
 	return 0;
 }
 
 int perfmon_pebs_alloc(void)
 {
 	unsigned int cpu;
-	int error = 0;
+	int error;
 
 	if (boot_cpu_has(X86_FEATURE_PTI))
 		return 0;
-	mutex_lock(&buffers_mutex);
 	for_each_possible_cpu(cpu) {
 		error = alloc_buffer(cpu);
 		if (error)
-			break;
+			return error;
 	}
-	mutex_unlock(&buffers_mutex);
-	return error;
+	return 0;
 }
 
 void perfmon_pebs_free(void)

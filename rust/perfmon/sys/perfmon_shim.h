@@ -439,11 +439,14 @@ struct cgroup *perfmon_cgroup_get(int fd);
 void perfmon_cgroup_put(struct cgroup *cgroup);
 /* Returns the number that the kernel gives it, which the directory has as its inode. */
 u64 perfmon_cgroup_id(const struct cgroup *cgroup);
+/* Returns the number of cgroups that it is in. */
+int perfmon_cgroup_level(const struct cgroup *cgroup);
 /*
- * Returns the cgroup of version 2 that the task is in, as long as the caller has
- * preemption off. NULL if the kernel has no cgroups.
+ * Returns the cgroup of version 2 that the task is in, or the one at the level that
+ * this is in if its own is deeper, as long as the caller has preemption off. NULL if
+ * the kernel has no cgroups.
  */
-struct cgroup *perfmon_cgroup_of(struct task_struct *task);
+struct cgroup *perfmon_cgroup_of(struct task_struct *task, int level);
 /* Returns the cgroup that it is in; NULL for the root. */
 struct cgroup *perfmon_cgroup_parent(struct cgroup *cgroup);
 /* Returns whether it is in the other one, at any depth, or is that. */
