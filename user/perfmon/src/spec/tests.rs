@@ -295,7 +295,6 @@ const FAULTS: &[(&str, &str, usize, usize, &str)] = &[
     ("cpu/event=1,name=/", "`name` needs a value", 12, 4, ""),
     ("cpu/config=0x10000/", "bits 16 and 17", 4, 14, ":u"),
     ("cycles:x", "no modifier is called `x`", 7, 1, ":PMC0"),
-    ("cycles:up", "modifier `p` can't be used", 7, 2, ""),
     ("cycles:ue", "modifier `e` can't be used", 7, 2, ""),
     ("cycles:", "a modifier is missing", 7, 1, ":u"),
     ("cycles:u:k", "has other modes already", 9, 1, ""),
