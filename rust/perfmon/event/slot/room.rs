@@ -3,7 +3,7 @@
 
 use super::{calls::Calls, slot::Slot};
 use crate::event::event::Event;
-use kernel::prelude::*;
+use kernel::{alloc::flags::__GFP_NOWARN, prelude::*};
 
 /// The most events of a task or a CPU. A switch looks at each.
 pub(in crate::event) const MAX_SLOTS: usize = 1024;
@@ -38,7 +38,9 @@ impl Room {
     /// ENOMEM.
     pub(in crate::event) fn grow(&mut self, slots: usize) -> Result {
         let capacity = (2 * slots).clamp(1, MAX_SLOTS);
-        self.list = KVec::with_capacity(capacity, GFP_KERNEL_ACCOUNT)?;
+        // Many events in a row may find memory in pieces, of which the kernel's log need not tell.
+        let flags = GFP_KERNEL_ACCOUNT | __GFP_NOWARN;
+        self.list = KVec::with_capacity(capacity, flags)?;
         Ok(())
     }
 }
