@@ -16,8 +16,8 @@
 #   needs=W   the row needs what `selftests/vm/build W` makes, besides the usual; W,W: both
 #   slots=N   the row counts as N rows of those that may run side by side
 #   alone     no other row may run beside this one
-#   budget=N  the CPU seconds that the row may take, 10 if it does not say: `make check`
-#             names those that took more
+#   budget=N  the CPU seconds that the row may take, 10 if a row of `check` does not say:
+#             `make check` names those that took more
 #   share=N   soak: the row's share of the minutes
 
 # plan_rows FILE... : the rows, with exactly one tab between two fields.
