@@ -104,6 +104,10 @@ impl Pmu {
         }
         percpu.slow_path.remove(counter.bit());
         percpu.set_pebs(counter, false);
+        if percpu.pebs.armed.get() == 0 {
+            // SAFETY: The caller stays on the CPU, and the processor writes no more records.
+            unsafe { ffi::perfmon_pebs_hide() };
+        }
         if percpu.pebs.late.get() == 0 {
             percpu.pebs.watch_all();
         }

@@ -110,6 +110,8 @@ unsafe extern "C" {
     pub fn perfmon_pebs_begin(start: *mut u64, end: *mut u64) -> u64;
     #[doc = " Clears what the processor has written for programs to see."]
     pub fn perfmon_pebs_end();
+    #[doc = " Clears the records of a program that leaves this CPU, if they are in the page that\n the next one has in its page tables."]
+    pub fn perfmon_pebs_hide();
     #[doc = " Reads an MSR that may be missing: -EIO then."]
     pub fn perfmon_rdmsr_safe(msr: u32, value: *mut u64) -> ::kernel::ffi::c_int;
     #[doc = " Returns whether two online CPUs are of the same core."]

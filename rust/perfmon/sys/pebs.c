@@ -92,6 +92,12 @@ void perfmon_pebs_free(void)
 	}
 }
 
+/* Where records begin in the page. One is in as few cache lines as can be. */
+static unsigned long first_record(struct debug_store *ds)
+{
+	return ALIGN((unsigned long)(ds->pebs_event_reset + ARRAY_SIZE(ds->pebs_event_reset)), 64);
+}
+
 u64 perfmon_pebs_begin(u64 *start, u64 *end)
 {
 	struct debug_store *ds = debug_store();
@@ -101,11 +107,19 @@ u64 perfmon_pebs_begin(u64 *start, u64 *end)
 		*start = own;
 		*end = own + (PAGE_SIZE << BUFFER_ORDER);
 	} else {
-		/* A record is in as few cache lines as can be. */
-		*start = ALIGN((unsigned long)(ds->pebs_event_reset + ARRAY_SIZE(ds->pebs_event_reset)), 64);
+		*start = first_record(ds);
 		*end = (unsigned long)ds + PAGE_SIZE;
 	}
 	return (unsigned long)ds;
+}
+
+void perfmon_pebs_hide(void)
+{
+	struct debug_store *ds = debug_store();
+	unsigned long start = first_record(ds);
+
+	if (!__this_cpu_read(buffer))
+		memset((void *)start, 0, (unsigned long)ds + PAGE_SIZE - start);
 }
 
 void perfmon_pebs_end(void)

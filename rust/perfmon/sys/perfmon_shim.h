@@ -58,6 +58,11 @@ int perfmon_pebs_alloc(void);
 u64 perfmon_pebs_begin(u64 *start, u64 *end);
 /* Clears what the processor has written for programs to see. */
 void perfmon_pebs_end(void);
+/*
+ * Clears the records of a program that leaves this CPU, if they are in the page that
+ * the next one has in its page tables.
+ */
+void perfmon_pebs_hide(void);
 
 /* Reads an MSR that may be missing: -EIO then. */
 int perfmon_rdmsr_safe(u32 msr, u64 *value);
