@@ -21,12 +21,16 @@ mod sys;
 mod trace;
 
 use crate::{
-    cpu::{timer, Hotplug, Power},
+    cpu::{
+        timer::{self, Tick},
+        Hotplug, Power, ThisCpu,
+    },
     cpus::Machine,
     logic::throttle::{Limits, Settings},
     overflow::{nmi, watch::Watch},
     sys::compat::parameter,
 };
+use core::num::NonZeroU64;
 use kernel::{miscdevice::MiscDeviceRegistration, prelude::*};
 
 module! {
@@ -85,6 +89,17 @@ struct Perfmon {
     _memory: percpu::Memory,
 }
 
+/// The user of the CPUs' timers.
+struct Ticks;
+
+impl Tick for Ticks {
+    fn tick(here: ThisCpu<'_>) -> Option<NonZeroU64> {
+        let next = Watch::tick(here);
+        event::take_turns(here);
+        next
+    }
+}
+
 /// Returns the share of a CPU's time that overflow interrupts may take.
 fn limits() -> Limits {
     Limits::new(&Settings {
@@ -108,7 +123,7 @@ impl kernel::InPlaceModule for Perfmon {
             _: {
                 // SAFETY: The module is initialized once, and the memory is there. Dropping `_device` and `_cpus`
                 // stops every timer, before the memory is dropped.
-                unsafe { timer::init::<Watch>() };
+                unsafe { timer::init::<Ticks>() };
             },
             // SAFETY: The module is initialized once. The memory is there, and `Perfmon` drops it later.
             _nmi: unsafe { nmi::Handler::register() }?,

@@ -922,12 +922,12 @@ enum perfmon_command {
  *
  * - Types are PERF_TYPE_HARDWARE, PERF_TYPE_HW_CACHE (as far as the table of the
  *   CPU goes) and PERF_TYPE_RAW; of PERF_TYPE_SOFTWARE PERF_COUNT_SW_DUMMY alone.
- * - Nothing is multiplexed. Events that count the same share a counter, any number of
- *   them. One that does not fit beside those that are open is refused: EBUSY. So
- *   time_running is always time_enabled. PERFMON_GET_OWNER gives the owner of a
- *   counter.
- * - time_enabled is the time during which the event counted: the task ran, on the
- *   CPU that the event is for, and the event and its group were enabled.
+ * - Nothing is multiplexed, unless PERFMON_EVENT_ROTATE asks for it. Events that count
+ *   the same share a counter, any number of them. One that does not fit beside those
+ *   that are open is refused: EBUSY. So time_running is time_enabled.
+ *   PERFMON_GET_OWNER gives the owner of a counter.
+ * - time_enabled is the time during which the task ran, on the CPU that the event is
+ *   for, and the event and its group were enabled.
  * - PERF_EVENT_IOC_RESET zeroes the whole sum, also what tasks counted that have
  *   exited.
  * - read(2) gives EIO if events were missed: a register was found changed, or
@@ -958,7 +958,7 @@ enum perfmon_command {
  * @cpu: count only on this CPU; -1 on any CPU
  * @group_fd: the descriptor of the group's leader; -1 makes a new group
  * @flags: PERF_FLAG_FD_CLOEXEC, PERF_FLAG_FD_NO_GROUP, PERF_FLAG_FD_OUTPUT,
- *	PERF_FLAG_PID_CGROUP
+ *	PERF_FLAG_PID_CGROUP, PERFMON_EVENT_ROTATE
  * @reserved: must be 0
  */
 struct perfmon_event_open {
@@ -969,6 +969,14 @@ struct perfmon_event_open {
 	__u32 flags;
 	__u64 reserved[2];
 };
+
+/*
+ * In &perfmon_event_open.flags: if no counter is free for the event, it takes turns with
+ * others of the same task or CPU that have this flag, as events of perf do. Its count is
+ * that of its turns, which last time_running of time_enabled: both are to be in read_format,
+ * unless the event is a sibling.
+ */
+#define PERFMON_EVENT_ROTATE	(1U << 4)
 
 /**
  * enum perfmon_owner - the owner of a counter

@@ -69,6 +69,7 @@ pub const PERFMON_LAST_BRANCH_INFO_MISPRED_SHIFT: u32 = 16;
 pub const PERFMON_LAST_BRANCH_INFO_MISPRED_LEN: u32 = 1;
 pub const PERFMON_LAST_BRANCH_INFO_MISPRED_MASK: u32 = 65536;
 pub const PERFMON_MAX_NUM_LAST_BRANCH: u32 = 32;
+pub const PERFMON_EVENT_ROTATE: u32 = 16;
 pub type __u8 = ::core::ffi::c_uchar;
 pub type __u16 = ::core::ffi::c_ushort;
 pub type __s32 = ::core::ffi::c_int;
@@ -719,7 +720,7 @@ pub const PERFMON_DEFINE_EVENT: perfmon_command = 1076377120;
 pub const PERFMON_GET_INFO: perfmon_command = 2151691809;
 #[doc = " enum perfmon_command - the calls that sample\n\n Each takes a pointer to what is in parentheses, and is for the states that are\n named."]
 pub type perfmon_command = ::core::ffi::c_uint;
-#[doc = " struct perfmon_event_open - the arguments of perf_event_open(2)\n @attr: the address of a struct perf_event_attr (<linux/perf_event.h>). Its\n\t@size is 0 for 64, the first size, or 64 to 4096. E2BIG if it is something\n\telse, or if the structure is larger than the module's and the rest is not\n\t0: @size becomes the module's\n @pid: 0 the calling thread; > 0 this thread; -1 all tasks, on CPU @cpu. With\n\tPERF_FLAG_PID_CGROUP a descriptor of the directory of a cgroup of version 2:\n\tits tasks, and those of the cgroups in it\n @cpu: count only on this CPU; -1 on any CPU\n @group_fd: the descriptor of the group's leader; -1 makes a new group\n @flags: PERF_FLAG_FD_CLOEXEC, PERF_FLAG_FD_NO_GROUP, PERF_FLAG_FD_OUTPUT,\n\tPERF_FLAG_PID_CGROUP\n @reserved: must be 0"]
+#[doc = " struct perfmon_event_open - the arguments of perf_event_open(2)\n @attr: the address of a struct perf_event_attr (<linux/perf_event.h>). Its\n\t@size is 0 for 64, the first size, or 64 to 4096. E2BIG if it is something\n\telse, or if the structure is larger than the module's and the rest is not\n\t0: @size becomes the module's\n @pid: 0 the calling thread; > 0 this thread; -1 all tasks, on CPU @cpu. With\n\tPERF_FLAG_PID_CGROUP a descriptor of the directory of a cgroup of version 2:\n\tits tasks, and those of the cgroups in it\n @cpu: count only on this CPU; -1 on any CPU\n @group_fd: the descriptor of the group's leader; -1 makes a new group\n @flags: PERF_FLAG_FD_CLOEXEC, PERF_FLAG_FD_NO_GROUP, PERF_FLAG_FD_OUTPUT,\n\tPERF_FLAG_PID_CGROUP, PERFMON_EVENT_ROTATE\n @reserved: must be 0"]
 #[repr(C)]
 #[derive(
     Copy,

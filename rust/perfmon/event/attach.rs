@@ -5,7 +5,7 @@ use super::{
     cgroup,
     context::{Context, Held},
     event::Event,
-    slot::{self, refresh, Room, Slot, Slots, FEW_SLOTS, MAX_SLOTS},
+    slot::{self, refresh, Readings, Room, Slot, Slots, FEW_SLOTS, MAX_SLOTS},
     switch::{load_current, miss_current},
     table,
     target::Target,
@@ -122,7 +122,8 @@ pub(super) fn attach(event: &Event, leader: Option<&Event>) -> Result<(), Refusa
 ///
 /// # Errors
 ///
-/// EBUSY if the events that are there exclude the event, or there are as many as there may be.
+/// EBUSY if the events that are there exclude the event, there are as many as there may be, or the group would never have
+/// its counters at once.
 fn add(
     here: Option<ThisCpu<'_>>,
     slots: &mut Slots,
@@ -141,7 +142,13 @@ fn add(
         }
         // Since the counter was chosen, another event may have been opened, or the task made, with the events that it
         // inherits.
-        if slot::own_counters(slots, &event.config, cpu).busy & event.counter.bit() != 0 {
+        let own = slot::own_counters(slots, &event.config, cpu);
+        let taken = if event.config.takes_turns {
+            own.busy
+        } else {
+            own.taken()
+        };
+        if taken & event.counters != 0 {
             return Err(Refusal::Taken);
         }
     }
@@ -151,10 +158,27 @@ fn add(
     }
     let leader = leader.and_then(|leader| slots.iter().position(|slot| slot.is_of(leader)));
     slots.add(Slot::new(event, cpu, leader))?;
+    let fits = match leader.filter(|_| event.config.takes_turns) {
+        Some(leader) => {
+            if let Some(here) = here {
+                // To try it gives others counters that they may not have now.
+                Readings::new(timestamp()).close(here, slots);
+            }
+            slots.fits(leader)
+        }
+        None => true,
+    };
+    if !fits {
+        slot::remove(slots, event);
+    }
     if let Some(here) = here {
         refresh(here, slots, timestamp());
     }
-    Ok(())
+    if fits {
+        Ok(())
+    } else {
+        Err(EBUSY.into())
+    }
 }
 
 fn attach_to_task(

@@ -200,7 +200,7 @@ impl Descriptor for Event {
         this.state().close();
         detach(&this);
         group::leave(&this);
-        release(this.counter, &this.config, this.target.kind());
+        release(this.counters, &this.config, this.target.kind());
         wait_for_release();
         record::end(&this);
         if this.target.follows_tasks(&this.config) {
@@ -283,12 +283,25 @@ fn value(event: &Event, count: &EventCount) -> EventValue {
     }
 }
 
-/// Returns the times of an event.
-fn times(count: &EventCount) -> EventTimes {
+/// Returns the times of an event that does not take turns.
+fn usual_times(count: EventCount) -> EventTimes {
     let time = count.time.nanoseconds();
     EventTimes {
         enabled: time,
         running: time,
+    }
+}
+
+/// Returns the times of an event whose windows are closed.
+fn times(event: &Event, count: EventCount) -> EventTimes {
+    let usual = usual_times(count);
+    if !event.config.takes_turns {
+        return usual;
+    }
+    // Loaded after `running`, and so not less.
+    EventTimes {
+        enabled: event.enabled().nanoseconds(),
+        ..usual
     }
 }
 
@@ -312,7 +325,7 @@ fn read_one(event: &Event, to: impl Room) -> Result<usize> {
         }
     };
     let mut words = [0; MAX_WORDS_OF_ONE];
-    let words = format.encode_one(&mut words, value(event, &count), || times(&count));
+    let words = format.encode_one(&mut words, value(event, &count), || times(event, count));
     to.put(words)?;
     Ok(size_of_val(words))
 }
@@ -329,7 +342,7 @@ fn read_group(event: &Event, to: impl Room) -> Result<usize> {
         }
         let (group, now) = (slots.group(event), timestamp());
         let read = |slot: &Slot| Some((slot.event(), EventCount::read_here(here, slot, now)?));
-        encode_group(format, &mut few, group.map(read))
+        encode_group(format, &mut few, group.map(read), usual_times)
     });
     if let Some(Some(words)) = words {
         if to.size() < size_of_val(words) {
@@ -355,7 +368,8 @@ fn read_any_group(event: &Event, to: impl Room) -> Result<usize> {
         room.resize(needed, 0, GFP_KERNEL)?;
         // All events of a group are in the same contexts, so this is for all.
         refresh_everywhere(group.leader());
-        encode_group(format, &mut room, group.events().map(closed_count)).ok_or(EIO)?
+        let times = |count| times(group.leader(), count);
+        encode_group(format, &mut room, group.events().map(closed_count), times).ok_or(EIO)?
         // Programs' memory is not touched under the lock: a fault may wait for a mmap(2), which may wait for it.
     };
     to.put(words)?;
@@ -367,13 +381,14 @@ fn closed_count(event: &Event) -> Option<(&Event, EventCount)> {
     (!event.is_broken()).then(|| (event, EventCount::closed(event)))
 }
 
-/// Encodes what read(2) returns for a group: the id and the count of each event. `None` if a count is missing, there is
+/// Encodes what read(2) returns for a group: the id and the count of each event, and the leader's `times`. `None` if a count is missing, there is
 /// none, or there is no room.
 #[inline(always)]
 fn encode_group<'w, 'a>(
     format: ReadFormat,
     words: &'w mut [u64],
     events: impl Iterator<Item = Option<(&'a Event, EventCount)>>,
+    times: impl Fn(EventCount) -> EventTimes,
 ) -> Option<&'w [u64]> {
     let leader = Cell::new(None);
     let values = events.map(|event| {
@@ -383,7 +398,7 @@ fn encode_group<'w, 'a>(
         }
         Some(value(event, &count))
     });
-    let times = || leader.get().map_or(NO_TIME, |count| times(&count));
+    let times = || leader.get().map_or(NO_TIME, &times);
     let words = format.encode_group(words, values, times)?;
     leader.get().map(|_| words)
 }

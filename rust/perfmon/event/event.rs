@@ -16,6 +16,15 @@ use core::sync::atomic::{
 };
 use kernel::{prelude::*, sync::Arc};
 
+/// The counters of a new event.
+#[derive(Clone, Copy)]
+pub(super) struct Counters {
+    /// The one that it begins with.
+    pub(super) first: CounterId,
+    /// All that it may have, as a mask.
+    pub(super) all: u64,
+}
+
 /// An event, owned by its descriptor.
 ///
 /// # Invariants
@@ -28,11 +37,14 @@ pub(super) struct Event {
     /// The event select of [`Self::counter`], with the modes.
     pub(super) select: EventSelect,
     pub(super) id: u64,
+    /// The counter that it begins with.
     pub(super) counter: CounterId,
+    /// The counters that it may have, as a mask: only [`Self::counter`], unless it takes turns.
+    pub(super) counters: u64,
     pub(super) target: Target,
     /// The number of the task in the opener's PID namespace, also when it has ended; -1 for all.
     pub(super) pid: i32,
-    /// [`BROKEN`] and [`PRECISE`]: 0 for the usual event.
+    /// [`BROKEN`], [`PRECISE`] and [`TURNS`]: 0 for the usual event.
     ///
     /// ATOMICS: relaxed. No bit becomes 0 again.
     unusual: AtomicU32,
@@ -52,6 +64,10 @@ pub(super) struct Event {
     ///
     /// ATOMICS: as `total`.
     cycles: AtomicU64,
+    /// The time in which it was enabled and waited for its turn, as in `cycles`.
+    ///
+    /// ATOMICS: as `total`.
+    waited: AtomicU64,
     /// The number of slots.
     ///
     /// ATOMICS: sequentially consistent; the end of the last one wakes pollers.
@@ -72,6 +88,15 @@ pub(super) struct Event {
 const BROKEN: u32 = 1;
 /// [`Event::unusual`]: the processor takes the samples.
 const PRECISE: u32 = 2;
+/// [`Event::unusual`]: it takes turns.
+const TURNS: u32 = 4;
+
+/// Returns [`Event::unusual`] of a new event.
+fn unusual(config: &EventConfig) -> u32 {
+    let precise = if config.sampling.precise { PRECISE } else { 0 };
+    let turns = if config.takes_turns { TURNS } else { 0 };
+    precise | turns
+}
 
 // SAFETY: All fields may be used by any task, under the locks that they name.
 unsafe impl Send for Event {}
@@ -92,23 +117,25 @@ impl Event {
     /// ENOMEM.
     pub(super) fn new(
         config: EventConfig,
-        counter: CounterId,
+        Counters { first, all }: Counters,
         target: Target,
         joined_group: Option<Arc<Group<Event>>>,
         id: u64,
         on_last_sample: unsafe extern "C" fn(),
     ) -> impl PinInit<Self, Error> {
         try_pin_init!(Self {
-            select: config.select_on(counter),
+            select: config.select_on(first),
             config,
             id,
-            counter,
+            counter: first,
+            counters: all,
             target,
-            unusual: AtomicU32::new(if config.sampling.precise { PRECISE } else { 0 }),
+            unusual: AtomicU32::new(unusual(config)),
             left_tasks: AtomicU32::new(0),
             total: AtomicU64::new(0),
             base: AtomicU64::new(0),
             cycles: AtomicU64::new(0),
+            waited: AtomicU64::new(0),
             slots: AtomicU32::new(0),
             own_group: Group::new()?,
             joined_group,
@@ -150,6 +177,11 @@ impl Event {
         self.cycles.fetch_add(cycles, Relaxed);
     }
 
+    /// Adds the time of a wait.
+    pub(super) fn add_wait(&self, cycles: u64) {
+        self.waited.fetch_add(cycles, Relaxed);
+    }
+
     /// Marks that events were missed, so that there is no count any more.
     #[cold]
     pub(super) fn mark_broken(&self) {
@@ -173,13 +205,19 @@ impl Event {
         Cycles(self.cycles.load(Relaxed))
     }
 
+    /// Returns the time of all windows that are closed, and of all waits that have ended.
+    pub(super) fn enabled(&self) -> Cycles {
+        self.time().plus(Cycles(self.waited.load(Relaxed)))
+    }
+
     /// Returns whether events were missed, so that there is no count.
     #[inline(always)]
     pub(super) fn is_broken(&self) -> bool {
         self.unusual.load(Relaxed) & BROKEN != 0
     }
 
-    /// Returns whether the count can't be read as usual: it is [broken](Self::is_broken), or the processor loads the counter.
+    /// Returns whether the count can't be read as usual: it is [broken](Self::is_broken), the processor loads the counter,
+    /// or the event takes turns.
     #[inline(always)]
     pub(super) fn is_unusual(&self) -> bool {
         self.unusual.load(Relaxed) != 0

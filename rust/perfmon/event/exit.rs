@@ -128,14 +128,10 @@ fn words(slots: &Slots, slot: &Slot) -> Result<KVec<u64>> {
         lost: slot.event().sampler.lost(),
     };
     // The time of the leader; of the event itself without a group.
-    let time = read_events(slots, slot)
-        .next()
-        .unwrap_or(slot)
-        .counted()
-        .time;
+    let first = read_events(slots, slot).next().unwrap_or(slot);
     let times = || EventTimes {
-        enabled: time.nanoseconds(),
-        running: time.nanoseconds(),
+        enabled: first.enabled().nanoseconds(),
+        running: first.counted().time.nanoseconds(),
     };
     if format.is_group() {
         let group = read_events(slots, slot).map(|slot| Some(value(slot)));

@@ -10,18 +10,14 @@ use super::{
     event::Event,
     memory::{Page, RingMemory},
     output,
-    slot::{refresh, set_page, write_inactive},
+    slot::{refresh, set_page, width_of, write_inactive},
     slow_switch::SLOW_SWITCH_USERS,
     target::Target,
 };
 use crate::{
     cpu::timestamp,
-    logic::{
-        counter::{CounterId, CounterKind},
-        user_page::UserPage,
-    },
+    logic::user_page::UserPage,
     percpu::UserPagePtr,
-    pmu,
     sys::{descriptor::Area, ffi},
 };
 use core::{ptr::NonNull, sync::atomic::Ordering::SeqCst};
@@ -165,16 +161,6 @@ pub(super) fn unmapped(event: &Event, area: &Area<'_>) {
         // SAFETY: `map` or `copied` has begun it.
         unsafe { ffi::perfmon_rdpmc_end(area.mm()) };
         SLOW_SWITCH_USERS.fetch_sub(1, SeqCst);
-    }
-}
-
-/// Returns the bits of a counter.
-fn width_of(counter: CounterId) -> u8 {
-    let capabilities = &pmu::common().capabilities;
-    match counter.kind() {
-        _ if counter.is_none() => 0,
-        CounterKind::General(_) => capabilities.general_width,
-        CounterKind::Fixed(_) => capabilities.fixed_width,
     }
 }
 

@@ -56,7 +56,7 @@ mod target;
 
 pub(crate) use self::{
     open::open,
-    switch::{enter_cpu, leave_cpu},
+    switch::{enter_cpu, leave_cpu, take_turns},
 };
 
 use self::context::Context;

@@ -7,7 +7,7 @@ use super::{
     event::Event,
     group::Joining,
     hooks, output, record,
-    resources::{max_sample_rate, own_counter, release},
+    resources::{max_sample_rate, own_counters, release},
     switch::on_last_sample,
     target::Target,
 };
@@ -36,13 +36,14 @@ use kernel::{error::to_result, prelude::*};
 /// ATOMICS: relaxed. The number orders no other access.
 static LAST_ID: AtomicU64 = AtomicU64::new(0);
 
-/// Flags of perf_event_open(2).
+/// Flags of perf_event_open(2), and the one that perf does not need.
 mod flag {
     pub(super) const NO_GROUP: u32 = 1 << 0;
     pub(super) const OUTPUT: u32 = 1 << 1;
     pub(super) const PID_CGROUP: u32 = 1 << 2;
     pub(super) const CLOEXEC: u32 = 1 << 3;
-    pub(super) const ALL: u32 = NO_GROUP | OUTPUT | PID_CGROUP | CLOEXEC;
+    pub(super) const TURNS: u32 = crate::abi::PERFMON_EVENT_ROTATE;
+    pub(super) const ALL: u32 = NO_GROUP | OUTPUT | PID_CGROUP | CLOEXEC | TURNS;
 }
 
 /// `PERFMON_EVENT_OPEN`
@@ -54,7 +55,9 @@ pub(crate) fn open(_client: &Client, request: abi::perfmon_event_open) -> Result
     allow_perf()?;
     let pmu = pmu::common();
     let cpus = pmu.capabilities.microarchitecture;
-    let config = EventConfig::new(&attr, &pmu.capabilities, cpus)?;
+    let mut config = EventConfig::new(&attr, &pmu.capabilities, cpus)?;
+    // A pinned event always counts.
+    config.takes_turns = request.flags & flag::TURNS != 0 && !config.pinned;
     config.sampling.trigger.check(max_sample_rate())?;
     if config.select.is_kernel() || config.sampling.has_kernel_branches() {
         allow_kernel()?;
@@ -74,6 +77,10 @@ pub(crate) fn open(_client: &Client, request: abi::perfmon_event_open) -> Result
         Target::find(request.pid, request.cpu)?
     };
     check_target(&config, &target)?;
+    if config.takes_turns && leader.is_none() && !config.sampling.read.has_both_times() {
+        // A reader could not tell the count of a part of the time, or a 0, from a whole one.
+        return Err(EINVAL);
+    }
     if config.sampling.precise {
         begin_precise()?;
     }
@@ -112,6 +119,12 @@ fn check_target(config: &EventConfig, target: &Target) -> Result<(), InvalidAttr
     // Of the tasks that come and go each has its own calls. And a sample of the processor's may be of a task that has gone
     // when it is read.
     let is_of_one_task = sampling.has_recorded_calls() || sampling.precise;
+    // A cgroup may be in another one, so its events may count at the same time as others'.
+    let is_fixed = config.exclusive || sampling.trigger.is_sampled();
+    let is_of_cgroup = matches!(target, Target::Cgroup(..));
+    if config.takes_turns && (is_fixed || is_of_cgroup) {
+        return Err(InvalidAttr::Unsupported);
+    }
     let is_possible = match target {
         Target::Task(..) => true,
         Target::Cpu(_) => !is_of_one_task,
@@ -169,6 +182,8 @@ fn create(
         if leader.is_over() {
             return Err(ENODEV);
         }
+        // A group takes turns as a whole, or not at all.
+        config.takes_turns &= leader.config.takes_turns;
         check_group(&config, &target, leader)?;
         joining = Some(Joining::begin(leader)?);
     }
@@ -211,6 +226,7 @@ fn check_group(config: &EventConfig, target: &Target, leader: &Event) -> Result 
     if leader.target.is_same(target)
         && leader.config.inherit == config.inherit
         && leader.config.inherit_thread == config.inherit_thread
+        && leader.config.takes_turns == config.takes_turns
         && !config.exclusive
         && !config.pinned
     {
@@ -224,7 +240,7 @@ fn check_group(config: &EventConfig, target: &Target, leader: &Event) -> Result 
 ///
 /// # Errors
 ///
-/// EBUSY if no counter is left that can count it. EIO if the counter does not hold what is written. ESRCH, ENOMEM.
+/// EBUSY if no counter is left that can count it, or too few are for its group to take turns. EIO if the counter does not hold what is written. ESRCH, ENOMEM.
 fn new_attached(
     config: EventConfig,
     mut target: Target,
@@ -233,21 +249,21 @@ fn new_attached(
 ) -> Result<Pin<KBox<Event>>> {
     let kind = target.kind();
     loop {
-        let counter = own_counter(&config, &target)?;
+        let counters = own_counters(&config, &target)?;
         let joined = leader.map(|leader| leader.own_group.clone());
-        let event = Event::new(config, counter, target, joined, id, on_last_sample);
+        let event = Event::new(config, counters, target, joined, id, on_last_sample);
         let event = KBox::pin_init(event, GFP_KERNEL_ACCOUNT);
         let attached = event.map(|event| (attach(&event, leader), event));
         match attached {
             Ok((Ok(()), event)) => return Ok(event),
             Ok((Err(Refusal::Taken | Refusal::Full(_)), event)) => target = event.target.clone(),
             Ok((Err(Refusal::Error(error)), _)) | Err(error) => {
-                release(counter, &config, kind);
+                release(counters.all, &config, kind);
                 return Err(error);
             }
         }
         // Another event of the target has got the counter since it was chosen: once more, with another one.
-        release(counter, &config, kind);
+        release(counters.all, &config, kind);
     }
 }
 

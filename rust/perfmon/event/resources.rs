@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Resources of an event: its counter, branch records, and samples in a second.
+//! Resources of an event: its counters, branch records, and samples in a second.
 
-use super::{attach::own_counters, target::Target};
+use super::{attach::own_counters as counters_of, event::Counters, target::Target};
 use crate::{
     logic::{
-        admission::choose, counter::CounterId, event_config::EventConfig, sharing::TargetKind,
+        admission::{choose, turns, Offers},
+        counter::{each, CounterId},
+        event_config::EventConfig,
+        sharing::TargetKind,
     },
     module_parameters,
     ownership::{with_reserved, Ownership, OWNERSHIP},
@@ -18,22 +21,25 @@ pub(super) fn max_sample_rate() -> u32 {
 }
 
 /// Gives an event a counter that can count it, beside the events that its target has now; [`CounterId::NONE`] if it counts
-/// nothing.
+/// nothing. One that takes turns also gets those on which others of the target do, or only those.
 ///
 /// # Errors
 ///
 /// EBUSY if no counter is left that can count it. EIO if the counter does not hold what is written. ENOMEM.
-pub(super) fn own_counter(config: &EventConfig, target: &Target) -> Result<CounterId> {
+pub(super) fn own_counters(config: &EventConfig, target: &Target) -> Result<Counters> {
     let check_cpu = |ownership: &Ownership| match target {
         Target::Cpu(cpu) | Target::Cgroup(_, Some(cpu)) => ownership.check_cpu(*cpu),
         Target::Task(..) | Target::Cgroup(_, None) => Ok(()),
     };
     if !config.takes_counter() {
         check_cpu(&OWNERSHIP.lock())?;
-        return Ok(CounterId::NONE);
+        return Ok(Counters {
+            first: CounterId::NONE,
+            all: CounterId::NONE.bit(),
+        });
     }
     let kind = target.kind();
-    let own = own_counters(target, config);
+    let own = counters_of(target, config);
     let check = |ownership: &Ownership| {
         check_cpu(ownership)?;
         ownership.check_exclusive(Some(kind))
@@ -42,17 +48,17 @@ pub(super) fn own_counter(config: &EventConfig, target: &Target) -> Result<Count
         if config.exclusive {
             ownership.begin_exclusive(kind)?;
         }
-        let chosen = choose(config, &ownership.offers(kind, config, own));
-        let joined = chosen.ok_or(EBUSY).and_then(|counter| {
+        let chosen = choose_counters(config, &ownership.offers(kind, config, own));
+        let joined = chosen.ok_or(EBUSY).and_then(|counters| {
             let branches = config.sampling.branches.map(|stack| stack.branches);
             if let Some(branches) = branches {
                 ownership.begin_branches(branches)?;
             }
-            let joined = ownership.share(kind, counter, config.demand_on(counter));
+            let joined = ownership.share_all(kind, counters.all, config);
             if joined.is_err() && branches.is_some() {
                 ownership.end_branches();
             }
-            joined.map(|()| counter)
+            joined.map(|()| counters)
         });
         if joined.is_err() && config.exclusive {
             ownership.end_exclusive(kind);
@@ -61,13 +67,27 @@ pub(super) fn own_counter(config: &EventConfig, target: &Target) -> Result<Count
     })
 }
 
-/// Releases the counter of an event, its branch records and its exclusive use.
-pub(super) fn release(counter: CounterId, config: &EventConfig, kind: TargetKind) {
-    if counter.is_none() {
+/// Chooses counters for an event. `None` if it does not fit.
+fn choose_counters(config: &EventConfig, offers: &Offers) -> Option<Counters> {
+    let chosen = choose(config, offers);
+    let all = chosen.map_or(0, CounterId::bit);
+    if !config.takes_turns {
+        return chosen.map(|first| Counters { first, all });
+    }
+    let turns = turns(config, offers);
+    Some(Counters {
+        first: chosen.or_else(|| each(turns).last())?,
+        all: all | turns,
+    })
+}
+
+/// Releases the counters of an event, its branch records and its exclusive use.
+pub(super) fn release(counters: u64, config: &EventConfig, kind: TargetKind) {
+    if !config.takes_counter() {
         return;
     }
     let mut ownership = OWNERSHIP.lock();
-    ownership.unshare(kind, counter, config.demand_on(counter));
+    ownership.unshare_all(kind, counters, config);
     if config.sampling.branches.is_some() {
         ownership.end_branches();
     }

@@ -180,6 +180,18 @@ pub(super) unsafe extern "C" fn on_last_sample() {
     cgroup::refresh_loaded(here);
 }
 
+/// Gives the next events of the CPU, and of the task that runs here, their turns. Called at each tick, with interrupts
+/// off.
+pub(crate) fn take_turns(here: ThisCpu<'_>) {
+    let contexts = [Held::of_task(here), Held::of_cpu(here)];
+    for mut slots in contexts.into_iter().flatten() {
+        if slots.has_waiting() {
+            slots.next_turn();
+            refresh(here, &mut slots, timestamp());
+        }
+    }
+}
+
 /// Ceases to count events on a CPU; the sums stay. Interrupts are off.
 pub(crate) fn leave_cpu(here: ThisCpu<'_>) {
     change_slowly(

@@ -5,8 +5,11 @@
 //! others: so it takes none. Then one that events of the same scope have, which count at other times or on other CPUs;
 //! it is lost to all others anyway. At last a free one. General counters are taken from the top, because traces take the
 //! lowest, and because events that are limited to some counters are mostly limited to the lowest.
+//!
+//! Events that [take turns](super::turns) may have other counters as well: those on which others of their task or CPU do
+//! so. If there is none for such an event alone, these are enough.
 
-use super::counter::CounterId;
+use super::counter::{each, CounterId};
 use super::event_config::EventConfig;
 
 /// The counters that an event may have, as masks.
@@ -29,6 +32,10 @@ pub struct OwnCounters {
     pub agreeing: u64,
     /// The others: they can't have it.
     pub busy: u64,
+    /// The counters of events that take turns.
+    pub in_turn: u64,
+    /// The counters among `in_turn` of which an event does not agree.
+    pub contested: u64,
 }
 
 impl OwnCounters {
@@ -41,6 +48,24 @@ impl OwnCounters {
         }
         self.agreeing &= !self.busy;
     }
+
+    /// Adds the counters of an event that takes turns, with which the new one agrees or not.
+    pub fn add_turns(&mut self, counters: u64, agrees: impl Fn(CounterId) -> bool) {
+        self.in_turn |= counters;
+        for counter in each(counters) {
+            if agrees(counter) {
+                self.agreeing |= counter.bit() & !self.busy;
+            } else {
+                self.contested |= counter.bit();
+            }
+        }
+    }
+
+    /// Returns the counters that the new event can't have at all times.
+    #[must_use]
+    pub const fn taken(&self) -> u64 {
+        self.busy | self.contested
+    }
 }
 
 /// Returns the counter for an event, or `None` if it does not fit. An event that counts nothing always does, with
@@ -50,7 +75,7 @@ pub const fn choose(config: &EventConfig, offers: &Offers) -> Option<CounterId> 
     if !config.takes_counter() {
         return Some(CounterId::NONE);
     }
-    let fitting = config.counters() & (offers.free | offers.shared) & !offers.own.busy;
+    let fitting = config.counters() & (offers.free | offers.shared) & !offers.own.taken();
     if let Some(counter) = config.fixed {
         if fitting & counter.bit() != 0 {
             return Some(counter);
@@ -70,6 +95,13 @@ pub const fn choose(config: &EventConfig, offers: &Offers) -> Option<CounterId> 
         index += 1;
     }
     None
+}
+
+/// Returns the counters, as a mask, that an event may have when it has its turn.
+#[must_use]
+pub const fn turns(config: &EventConfig, offers: &Offers) -> u64 {
+    let turns = offers.own.in_turn & !offers.own.busy;
+    config.counters() & (offers.free | offers.shared) & turns
 }
 
 /// Returns the counter of the highest bit.
@@ -111,7 +143,10 @@ mod tests {
 
     /// As [`index_of`], where no other event counts the same.
     fn index(raw: u64, free: u64, shared: u64, busy: u64) -> Option<usize> {
-        let own = OwnCounters { agreeing: 0, busy };
+        let own = OwnCounters {
+            busy,
+            ..OwnCounters::default()
+        };
         let offers = Offers {
             free,
             shared,
@@ -154,7 +189,11 @@ mod tests {
             free: 0x0f | 1 << 32,
             shared: 0xf0,
             same,
-            own: OwnCounters { agreeing, busy },
+            own: OwnCounters {
+                agreeing,
+                busy,
+                ..OwnCounters::default()
+            },
         };
         assert_eq!(index_of(BRANCHES, &offers(0x30, 0, 0)), Some(5));
         assert_eq!(index_of(BRANCHES, &offers(0x30, 0x10, 0x20)), Some(4));
@@ -173,6 +212,36 @@ mod tests {
             }
         }
         assert_eq!((own.agreeing, own.busy), (0b100, 0b010));
+    }
+
+    #[test]
+    fn turns_are_taken_where_others_do() {
+        let mut own = OwnCounters::default();
+        own.add_turns(0b0111, |counter| counter.index() == 2);
+        own.add_turns(0b1001, |_| true);
+        assert_eq!((own.in_turn, own.contested), (0b1111, 0b0011));
+        assert_eq!((own.agreeing & !own.taken(), own.taken()), (0b1100, 0b0011));
+        // What another event has at all times is not to be had.
+        if let Some(counter) = CounterId::general(1) {
+            own.add(counter, false);
+        }
+        let attr = PerfEventAttr {
+            type_: PERF_TYPE_RAW,
+            config: BRANCHES,
+            ..PerfEventAttr::ZERO
+        };
+        let config = EventConfig::new(&attr, &CPU, Microarchitecture::Skylake);
+        assert!(config.is_ok());
+        if let Ok(config) = config {
+            let offers = Offers {
+                free: 0,
+                shared: 0b0111,
+                same: 0,
+                own,
+            };
+            assert_eq!(turns(&config, &offers), 0b0101);
+            assert_eq!(choose(&config, &offers).map(CounterId::index), Some(2));
+        }
     }
 
     #[test]

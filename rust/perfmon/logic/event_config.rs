@@ -48,6 +48,8 @@ pub struct EventConfig {
     pub enable_on_exec: bool,
     /// A task that executes a program loses the event.
     pub remove_on_exec: bool,
+    /// If too few counters are free, the event [takes turns](super::turns) with others.
+    pub takes_turns: bool,
     /// The samples and other records in the ring.
     pub sampling: Sampling,
 }
@@ -130,6 +132,7 @@ impl EventConfig {
             exclusive: attr.has(PerfEventAttr::EXCLUSIVE),
             enable_on_exec: attr.has(PerfEventAttr::ENABLE_ON_EXEC),
             remove_on_exec: attr.has(PerfEventAttr::REMOVE_ON_EXEC),
+            takes_turns: false,
             sampling,
         }
     }

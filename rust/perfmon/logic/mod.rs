@@ -43,5 +43,6 @@ pub mod sampling;
 pub mod sharing;
 pub mod throttle;
 pub mod trace_state;
+pub mod turns;
 pub mod user_page;
 pub mod values;

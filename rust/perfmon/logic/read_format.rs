@@ -84,6 +84,12 @@ impl ReadFormat {
         self.has(PERF_FORMAT_TOTAL_TIME_ENABLED | PERF_FORMAT_TOTAL_TIME_RUNNING)
     }
 
+    /// Returns whether both times are returned, which tell together how much of the time was counted.
+    #[must_use]
+    pub const fn has_both_times(self) -> bool {
+        self.has(PERF_FORMAT_TOTAL_TIME_ENABLED) && self.has(PERF_FORMAT_TOTAL_TIME_RUNNING)
+    }
+
     /// Returns the number of 64-bit words for a group of `events`. Without `PERF_FORMAT_GROUP` only one event
     /// is returned, whatever the size of the group.
     #[inline]

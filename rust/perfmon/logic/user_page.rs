@@ -27,9 +27,9 @@ pub struct UserPage {
     pub index: u32,
     /// The number to add to the counter.
     pub offset: i64,
-    /// The time of the event in nanoseconds, at the last change.
+    /// The time in nanoseconds in which the event was enabled, at the last change.
     pub time_enabled: u64,
-    /// The time as in `time_enabled`.
+    /// The time of those in which it was counted.
     pub time_running: u64,
     /// [`Self::CAP_BIT0_IS_DEPRECATED`], [`Self::CAP_USER_RDPMC`].
     pub capabilities: u64,

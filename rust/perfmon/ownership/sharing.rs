@@ -81,7 +81,7 @@ impl Ownership {
     /// # Errors
     ///
     /// EIO if the counter does not hold what is written. Nothing has changed then.
-    pub(crate) fn share(&mut self, kind: TargetKind, id: CounterId, demand: Demand) -> Result {
+    fn share(&mut self, kind: TargetKind, id: CounterId, demand: Demand) -> Result {
         if let Some(Owner::Events(users)) = &mut self.owners[id.index()] {
             let before = users.kinds();
             users.add(kind, demand);
@@ -108,8 +108,37 @@ impl Ownership {
         }
     }
 
+    /// Gives an event these counters, as [`Self::share`].
+    ///
+    /// # Errors
+    ///
+    /// EIO if a counter does not hold what is written. Nothing has changed then.
+    pub(crate) fn share_all(
+        &mut self,
+        kind: TargetKind,
+        counters: u64,
+        config: &EventConfig,
+    ) -> Result {
+        let mut shared = 0;
+        for id in each(counters) {
+            if let Err(error) = self.share(kind, id, config.demand_on(id)) {
+                self.unshare_all(kind, shared, config);
+                return Err(error);
+            }
+            shared |= id.bit();
+        }
+        Ok(())
+    }
+
+    /// Takes these counters from an event, as [`Self::unshare`].
+    pub(crate) fn unshare_all(&mut self, kind: TargetKind, counters: u64, config: &EventConfig) {
+        for id in each(counters) {
+            self.unshare(kind, id, config.demand_on(id));
+        }
+    }
+
     /// Takes a counter from an event. After the last one its registers are restored.
-    pub(crate) fn unshare(&mut self, kind: TargetKind, id: CounterId, demand: Demand) {
+    fn unshare(&mut self, kind: TargetKind, id: CounterId, demand: Demand) {
         let Some(Owner::Events(users)) = &mut self.owners[id.index()] else {
             return;
         };

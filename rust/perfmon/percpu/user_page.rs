@@ -28,8 +28,10 @@ pub(crate) struct PageState {
     pub(crate) capabilities: u64,
     pub(crate) index: u32,
     pub(crate) offset: i64,
-    /// The time in nanoseconds.
-    pub(crate) time: u64,
+    /// The time in nanoseconds in which the event was enabled.
+    pub(crate) enabled: u64,
+    /// The time in nanoseconds in which it was counted.
+    pub(crate) running: u64,
 }
 
 impl UserPagePtr {
@@ -69,8 +71,8 @@ impl UserPagePtr {
                 (&raw mut (*page).capabilities).write_volatile(state.capabilities);
                 (&raw mut (*page).index).write_volatile(state.index);
                 (&raw mut (*page).offset).write_volatile(state.offset);
-                (&raw mut (*page).time_enabled).write_volatile(state.time);
-                (&raw mut (*page).time_running).write_volatile(state.time);
+                (&raw mut (*page).time_enabled).write_volatile(state.enabled);
+                (&raw mut (*page).time_running).write_volatile(state.running);
             });
         }
     }

@@ -161,7 +161,11 @@ proptest! {
         [free, shared, same, agreeing, busy] in any::<[u64; 5]>(),
     ) {
         if let Ok(config) = EventConfig::new(&attr, &capabilities, cpus) {
-            let own = OwnCounters { agreeing, busy };
+            let own = OwnCounters {
+                agreeing,
+                busy,
+                ..OwnCounters::default()
+            };
             let offers = Offers { free, shared, same, own };
             let fitting = config.counters() & (free | shared) & !busy;
             let highest = |bits: u64| (0..32).rev().map(|n| 1 << n).find(|bit| bits & bit != 0);

@@ -68,7 +68,7 @@ const PARTS: [(&str, &[&str]); 17] = [
 const EVENT_FOLDER: &str = "event/";
 
 /// The files of `event/` from the top to the bottom: each uses only files below it.
-const EVENT: [&str; 37] = [
+const EVENT: [&str; 39] = [
     // The door, and what programs ask for.
     "mod",
     "open",
@@ -96,9 +96,11 @@ const EVENT: [&str; 37] = [
     "slot/user_pages",
     "slot/call_stack",
     "slot/readings",
+    "slot/turns",
     "slot/list",
     "slot/room",
     "slot/slot",
+    "slot/row",
     "slot/calls",
     "slot/phase",
     // What is counted, and what programs map.

@@ -4,6 +4,7 @@
 use super::{
     calls::Calls,
     room::Room,
+    row::Row,
     slot::{Leader, Slot},
 };
 use crate::{
@@ -23,12 +24,13 @@ pub(in crate::event) struct Slots {
     list: KVec<Slot>,
     /// The task that is counted; null if it is a CPU.
     pub(in crate::event) task: *mut bindings::task_struct,
-    /// Some slots show in a page of the event that they count.
-    pub(super) has_pages: bool,
-    /// Some slots have a leader.
+    /// Some slots show in a page of the event that they count, or take turns.
+    pub(super) has_more: bool,
+    /// Some slots have a leader, or take turns.
     pub(super) has_groups: bool,
     /// Some slots are sampled.
     pub(super) has_sampled: bool,
+    pub(super) row: Row,
     pub(in crate::event) calls: Calls,
     /// The program that the task is beginning to execute, if there is one, is known to be such that its events may stay. Of
     /// no meaning at other times.
@@ -45,9 +47,10 @@ impl Slots {
         Ok(Self {
             list: KVec::with_capacity(capacity, flags)?,
             task: ptr::null_mut(),
-            has_pages: false,
+            has_more: false,
             has_groups: false,
             has_sampled: false,
+            row: Row::NONE,
             calls: Calls::new(),
             shows_new_program: false,
         })
@@ -77,7 +80,9 @@ impl Slots {
     ///
     /// ENOMEM.
     pub(in crate::event) fn add(&mut self, slot: Slot) -> Result {
-        self.has_groups |= slot.leader != Leader::NONE;
+        self.has_groups |= slot.leader != Leader::NONE || slot.event().config.takes_turns;
+        self.has_more |= slot.event().config.takes_turns;
+        self.row.note_change(slot.event());
         self.has_sampled |= slot.is_sampled();
         self.list.push_within_capacity(slot).map_err(|_| ENOMEM)
     }
@@ -139,12 +144,16 @@ pub(in crate::event) fn own_counters(
 ) -> OwnCounters {
     let mut own = OwnCounters::default();
     for slot in slots.iter().filter(|slot| !slot.counter().is_none()) {
-        let counter = slot.counter();
-        let demand = slot.event().config.demand_on(counter);
-        own.add(
-            counter,
-            !slot.meets(cpu) || demand.agrees(config.demand_on(counter)),
-        );
+        let event = slot.event();
+        let agrees = |counter| {
+            let demand = event.config.demand_on(counter);
+            !slot.meets(cpu) || demand.agrees(config.demand_on(counter))
+        };
+        if event.config.takes_turns {
+            own.add_turns(event.counters, agrees);
+        } else {
+            own.add(slot.counter(), agrees(slot.counter()));
+        }
     }
     own
 }
@@ -155,6 +164,7 @@ pub(in crate::event) fn remove(slots: &mut Slots, event: &Event) {
         if let Ok(slot) = slots.remove(index) {
             slot.end();
         }
+        slots.row.note_removal(event, index);
         for slot in slots.iter_mut() {
             slot.leader = slot.leader.without(index);
         }
@@ -172,7 +182,7 @@ pub(in crate::event) fn remove_where(slots: &mut Slots, leaves: impl Fn(&Event) 
 pub(in crate::event) fn set_page(slots: &mut Slots, event: &Event, page: UserPagePtr) {
     if let Some(slot) = slots.iter_mut().find(|slot| slot.is_of(event)) {
         slot.page = Some(page);
-        slots.has_pages = true;
+        slots.has_more = true;
     }
 }
 
@@ -206,6 +216,10 @@ pub(in crate::event) fn inherit(
             new.calls.reserve(flags)?;
         }
         new.add(slot.inherited(leader))?;
+    }
+    if new.len() == slots.len() {
+        // Their row is the same, so that tasks which live for less than a turn don't all begin with the same events.
+        new.row.copy_first(&slots.row);
     }
     Ok(())
 }

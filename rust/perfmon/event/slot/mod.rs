@@ -10,9 +10,11 @@ mod list;
 mod phase;
 mod readings;
 mod room;
+mod row;
 mod sampling;
 #[allow(clippy::module_inception, reason = "what the folder is about")]
 mod slot;
+mod turns;
 mod user_pages;
 mod windows;
 
@@ -22,6 +24,6 @@ pub(super) use self::{
     readings::Readings,
     room::{Room, FEW_SLOTS, MAX_SLOTS},
     slot::{EventCount, Slot},
-    user_pages::write_inactive,
+    user_pages::{width_of, write_inactive},
     windows::refresh,
 };

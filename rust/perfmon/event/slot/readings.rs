@@ -71,7 +71,7 @@ impl Readings {
             return;
         }
         self.total(here, slot);
-        here.pmu().reselect(here, slot.counter, slot.event().select);
+        here.pmu().reselect(here, slot.counter, slot.event_select());
         self.read &= !slot.counter.bit();
     }
 
@@ -80,11 +80,12 @@ impl Readings {
     /// are not these slots', and are still to be marked.
     #[cold]
     #[inline(never)]
-    pub(super) fn rearm(&mut self, here: ThisCpu<'_>, slots: &Slots) {
+    pub(super) fn rearm(&mut self, here: ThisCpu<'_>, slots: &mut Slots) {
+        slots.give_turns(here);
         for slot in slots.iter() {
             let percpu = here.percpu();
             if percpu.tampered.get() & !percpu.meeting.get() & slot.counter.bit() != 0 {
-                here.pmu().rearm(here, slot.counter, slot.event().select);
+                here.pmu().rearm(here, slot.counter, slot.event_select());
                 self.read &= !slot.counter.bit();
             }
         }

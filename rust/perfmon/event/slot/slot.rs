@@ -5,7 +5,7 @@ use super::phase::Phase;
 use crate::{
     cpu::{Cycles, ThisCpu},
     event::event::Event,
-    logic::{counter::CounterId, regs::Msr},
+    logic::{counter::CounterId, evtsel::EventSelect, regs::Msr},
     percpu::{Base, Place, UserPagePtr},
     pmu,
 };
@@ -21,7 +21,7 @@ pub(in crate::event) struct Slot {
     event: NonNull<Event>,
     /// The counter's total at the beginning of the window.
     pub(super) start: u64,
-    /// The time-stamp counter at the beginning of the window.
+    /// The time-stamp counter at the beginning of the window, or of the wait for it.
     pub(super) start_time: u64,
     /// [`Event::select`] as the register has it.
     pub(super) select: u64,
@@ -31,7 +31,12 @@ pub(in crate::event) struct Slot {
     cpu: u32,
     /// [`Event::changes`] when the task has executed a program that enables the event; or [`NEVER`].
     pub(super) enabled_at: u64,
+    /// The counter that it has; of an event that takes turns, the last one if it waits.
     pub(super) counter: CounterId,
+    /// The slot need not wait for a turn.
+    pub(super) has_turn: bool,
+    /// The slot has been waiting since [`Self::start_time`].
+    pub(super) waits: bool,
     /// The slot of the group's leader.
     pub(super) leader: Leader,
     /// The slot shows in the event's page.
@@ -41,6 +46,8 @@ pub(in crate::event) struct Slot {
     pub(super) phase: Phase,
     /// The count and the time of the windows that are closed.
     counted: EventCount,
+    /// The time of the waits that have ended.
+    waited: Cycles,
     /// The task has inherited the event.
     inherited: bool,
     /// The window is open.
@@ -70,11 +77,14 @@ impl Slot {
             cpu: cpu.map_or(ANY_CPU, |cpu| cpu.as_u32()),
             enabled_at: NEVER,
             counter: event.counter,
+            has_turn: true,
+            waits: false,
             leader: leader.map_or(Leader::NONE, Leader::at),
             page: None,
             shown: None,
             phase: Phase::new(&event.sampler),
             counted: EventCount::ZERO,
+            waited: Cycles(0),
             inherited: false,
             open: false,
             enable_on_exec: event.config.enable_on_exec,
@@ -136,6 +146,11 @@ impl Slot {
         self.counter
     }
 
+    /// Returns what the counter is to count.
+    pub(super) fn event_select(&self) -> EventSelect {
+        self.event().config.select_on(self.counter)
+    }
+
     /// Returns the slot for a new task that inherits the event, whose group leader there has the index `leader`.
     pub(super) fn inherited(&self, leader: Option<usize>) -> Self {
         let event = self.event();
@@ -149,8 +164,10 @@ impl Slot {
             shown: None,
             phase: Phase::new(&event.sampler),
             counted: EventCount::ZERO,
+            waited: Cycles(0),
             inherited: true,
             open: false,
+            waits: false,
             leader: leader.map_or(Leader::NONE, Leader::at),
             ..*self
         }
@@ -181,12 +198,36 @@ impl Slot {
         self.event().add(count, time);
     }
 
+    /// Begins to wait for a turn.
+    pub(super) fn begin_wait(&mut self, now: u64) {
+        self.start_time = now;
+        self.waits = true;
+    }
+
+    /// Ends the wait, if there is one.
+    pub(super) fn end_wait(&mut self, now: u64) {
+        if core::mem::take(&mut self.waits) {
+            let time = now.wrapping_sub(self.start_time);
+            self.waited.0 = self.waited.0.wrapping_add(time);
+            self.event().add_wait(time);
+        }
+    }
+
     /// Returns what the closed windows of this task have counted. If the event is not inherited, that is all it has.
     pub(in crate::event) fn counted(&self) -> EventCount {
         if self.event().config.inherit {
             self.counted
         } else {
             EventCount::closed(self.event())
+        }
+    }
+
+    /// Returns the time in which [`Self::counted`] was enabled.
+    pub(in crate::event) fn enabled(&self) -> Cycles {
+        if self.event().config.inherit {
+            self.counted.time.plus(self.waited)
+        } else {
+            self.event().enabled()
         }
     }
 
@@ -243,7 +284,8 @@ impl EventCount {
     }
 
     /// Returns what an event that is not inherited has counted up to now, where it has its slot. The window stays open.
-    /// `None` if there is no count, or something else than was written was found in the counter.
+    /// `None` if there is no count, something else than was written was found in the counter, or the event takes turns: that
+    /// it waits has to be known, too, so its windows are to be closed.
     #[inline(always)]
     pub(in crate::event) fn read_here(here: ThisCpu<'_>, slot: &Slot, now: u64) -> Option<Self> {
         if slot.event().is_unusual() {
@@ -256,7 +298,7 @@ impl EventCount {
     #[cold]
     #[inline(never)]
     fn read_unusual(here: ThisCpu<'_>, slot: &Slot, now: u64) -> Option<Self> {
-        if slot.event().is_broken() {
+        if slot.event().is_broken() || slot.event().config.takes_turns {
             return None;
         }
         here.pmu()

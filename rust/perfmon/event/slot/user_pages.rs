@@ -5,8 +5,12 @@ use super::list::Slots;
 use crate::{
     cpu::ThisCpu,
     event::event::Event,
-    logic::user_page::{index, UserPage},
+    logic::{
+        counter::{CounterId, CounterKind},
+        user_page::{index, UserPage},
+    },
     percpu::{PageState, UserPagePtr},
+    pmu,
 };
 
 /// Writes the page of an event that counts nowhere.
@@ -22,7 +26,8 @@ fn inactive(event: &Event, capabilities: u64) -> PageState {
         capabilities,
         index: 0,
         offset: event.count() as i64,
-        time: event.time().nanoseconds(),
+        enabled: event.enabled().nanoseconds(),
+        running: event.time().nanoseconds(),
     }
 }
 
@@ -31,6 +36,16 @@ fn is_readable(event: &Event) -> bool {
     // With each sample that the processor takes, the counter begins anew.
     let stays = !event.sampler.sampling.precise;
     stays && event.mapped.mappings.are_own(&event.target) && !event.is_broken()
+}
+
+/// Returns the bits of a counter.
+pub(in crate::event) fn width_of(counter: CounterId) -> u8 {
+    let capabilities = &pmu::common().capabilities;
+    match counter.kind() {
+        _ if counter.is_none() => 0,
+        CounterKind::General(_) => capabilities.general_width,
+        CounterKind::Fixed(_) => capabilities.fixed_width,
+    }
 }
 
 /// Returns what `capabilities` of the page says.
@@ -54,7 +69,9 @@ pub(super) fn show(here: ThisCpu<'_>, slots: &mut Slots) {
         let (Some(page), event) = (slot.page(), slot.event()) else {
             continue;
         };
-        if !is_readable(event) {
+        // The page says once how wide the counter is.
+        let is_as_wide = width_of(slot.counter()) == width_of(event.counter);
+        if !is_readable(event) || !is_as_wide {
             write_inactive(event, page);
             continue;
         }
@@ -68,7 +85,8 @@ pub(super) fn show(here: ThisCpu<'_>, slots: &mut Slots) {
                     capabilities: capabilities(event),
                     index: index(slot.counter()),
                     offset: 0,
-                    time: event.time().nanoseconds(),
+                    enabled: event.enabled().nanoseconds(),
+                    running: event.time().nanoseconds(),
                 },
             )
         };

@@ -23,8 +23,9 @@ impl Readings {
                 self.close_window(here, slot);
             }
         }
-        if slots.has_pages {
+        if slots.has_more {
             user_pages::hide(here, slots);
+            slots.end_waits(self.now());
         }
     }
 
@@ -47,23 +48,28 @@ impl Readings {
         if slots.has_sampled {
             sampling::begin(here, slots, self.now());
         }
-        if slots.has_pages {
+        if slots.has_more {
             user_pages::show(here, slots);
         }
     }
 }
 
 impl Readings {
-    /// Opens the windows of slots some of which have leaders.
+    /// Opens the windows of slots some of which have leaders, or take turns. Those that have no turn wait.
     #[inline(never)]
     fn open_in_groups(&mut self, here: ThisCpu<'_>, slots: &mut Slots) {
         let cpu = here.percpu().number.get();
+        slots.give_turns(here);
         for index in 0..slots.len() {
             let counts = slots
                 .get(index)
                 .is_some_and(|slot| slots.counts(slot) && slot.counts_on(cpu));
             if let Some(slot) = slots.get_mut(index).filter(|_| counts) {
-                self.open_window(here, slot);
+                if slot.has_turn {
+                    self.open_window(here, slot);
+                } else {
+                    slot.begin_wait(self.now());
+                }
             }
         }
     }
@@ -80,7 +86,7 @@ impl Slots {
         enabled: bool,
     ) -> bool {
         if self.has_groups
-            || self.has_pages
+            || self.has_more
             || self.has_sampled
             || pmu::may_be_tampered(here) && pmu::tampered(here) != 0
         {

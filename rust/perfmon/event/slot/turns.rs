@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The turns that slots take ([`crate::logic::turns`]): which of them have windows, and on which counters.
+
+use super::{
+    list::Slots,
+    row::{Need, Row},
+    slot::Slot,
+};
+use crate::{
+    cpu::ThisCpu,
+    logic::{
+        counter::CounterId,
+        sharing::Demand,
+        turns::{self, Member},
+    },
+    pmu,
+};
+
+impl Slots {
+    /// Returns whether a group waits for its turn.
+    pub(in crate::event) fn has_waiting(&self) -> bool {
+        self.row.has_waiting
+    }
+
+    /// Gives the turns, and the counters for them. The windows are closed.
+    pub(super) fn give_turns(&mut self, here: ThisCpu<'_>) {
+        let cpu = here.percpu().number.get();
+        let Row { first, need, .. } = self.row;
+        if need == Need::Unknown {
+            let all_fit = turns::give(self.as_mut_slice(), first, |_, _| true);
+            self.row.need = if all_fit { Need::None } else { Need::Some };
+            self.row.has_waiting = false;
+        }
+        if self.row.need == Need::Some {
+            let all_fit = turns::give(self.as_mut_slice(), first, |slots, index| {
+                let slot = slots.get(index);
+                slot.is_some_and(|slot| slot.is_enabled() && slot.counts_on(cpu))
+            });
+            self.row.has_waiting = !all_fit;
+        }
+    }
+
+    /// Makes the next group the first one. The turns are to be given anew.
+    pub(in crate::event) fn next_turn(&mut self) {
+        self.row.first = turns::next(self.as_slice(), self.row.first);
+    }
+
+    /// Returns whether the group that the slot at this index leads can have all its counters at once. The windows are
+    /// closed.
+    pub(in crate::event) fn fits(&mut self, leader: usize) -> bool {
+        turns::fits(self.as_mut_slice(), leader)
+    }
+
+    /// Ends the waits for turns.
+    pub(super) fn end_waits(&mut self, now: u64) {
+        self.iter_mut().for_each(|slot| slot.end_wait(now));
+    }
+}
+
+impl Member for Slot {
+    fn takes_turns(&self) -> bool {
+        self.event().config.takes_turns
+    }
+
+    fn counters(&self) -> u64 {
+        self.event().counters & !CounterId::NONE.bit()
+    }
+
+    fn demand_on(&self, counter: CounterId) -> Demand {
+        self.event().config.demand_on(counter)
+    }
+
+    fn leader(&self) -> Option<usize> {
+        self.leader.index()
+    }
+
+    fn counter(&self) -> CounterId {
+        self.counter
+    }
+
+    fn has_turn(&self) -> bool {
+        self.has_turn
+    }
+
+    fn begin_turn(&mut self, counter: CounterId) {
+        if self.counter != counter {
+            self.counter = counter;
+            self.msr = pmu::common().msrs(counter).read;
+            self.select = self.event_select().stopped();
+        }
+        self.has_turn = true;
+    }
+
+    fn end_turn(&mut self) {
+        self.has_turn = false;
+    }
+}

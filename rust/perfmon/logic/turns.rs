@@ -1,0 +1,549 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
+//! Taking turns: which events have a counter now, of those that share too few.
+//!
+//! They do so as those of Linux perf. The groups of a task or a CPU stand in a row. From its first one on, each gets
+//! its counters, as a whole, until one does not fit beside those before it: that one waits, and so do all behind it,
+//! unless they count what is counted anyway. At the next tick the first one goes to the end of the row.
+
+use super::counter::{each, CounterId, MAX_COUNTERS};
+use super::sharing::Demand;
+
+/// An event in a row. The row has others, too, which do not take turns, and have one counter.
+pub trait Member {
+    /// Returns whether it takes turns.
+    fn takes_turns(&self) -> bool;
+
+    /// Returns the counters that it may have, as a mask; without any it needs none.
+    fn counters(&self) -> u64;
+
+    /// Returns what it needs of a counter. If it takes turns, it is not sampled.
+    fn demand_on(&self, counter: CounterId) -> Demand;
+
+    /// Returns the index of its group's leader, which is less than its own; `None` if it is the leader.
+    fn leader(&self) -> Option<usize>;
+
+    /// Returns the counter that it has, or had last.
+    fn counter(&self) -> CounterId;
+
+    /// Returns whether it has a turn.
+    fn has_turn(&self) -> bool;
+
+    /// Begins or goes on with a turn, in which it has this counter.
+    fn begin_turn(&mut self, counter: CounterId);
+
+    /// Ends the turn, if it has one.
+    fn end_turn(&mut self);
+}
+
+/// Gives the turns to groups from that of the member `first` on, as many as fit. Of each group, those members have a turn
+/// for which `counts` is true; of a group whose leader does not count, none. Returns whether all have one.
+///
+/// With the same row, this changes nothing the next time: counters count other events at ticks only.
+pub fn give<M: Member>(
+    members: &mut [M],
+    first: usize,
+    counts: impl Fn(&[M], usize) -> bool,
+) -> bool {
+    for member in members.iter_mut().filter(|member| member.takes_turns()) {
+        member.end_turn();
+    }
+    let mut row = Row::new(members);
+    row.seat_others(&counts);
+    let mut all_fit = true;
+    for leader in leaders(row.members.len(), first) {
+        let counts = |members: &[M], index| counts(members, leader) && counts(members, index);
+        if row.is_leader(leader) && !row.place_group(leader, counts) {
+            all_fit = false;
+            // What is left is for those that wait longer.
+            row.free = 0;
+        }
+    }
+    all_fit
+}
+
+/// Returns whether the group of a member fits when it is the first of the row. Ends the turns of others.
+pub fn fits<M: Member>(members: &mut [M], leader: usize) -> bool {
+    for member in members.iter_mut().filter(|member| member.takes_turns()) {
+        member.end_turn();
+    }
+    Row::new(members).place_group(leader, |_, _| true)
+}
+
+/// Returns the member with which the row begins at the next tick: the group behind the first one that had a turn.
+pub fn next<M: Member>(members: &[M], first: usize) -> usize {
+    let had_turn = |index: &usize| {
+        let member = members.get(*index);
+        member.is_some_and(|it| it.takes_turns() && it.leader().is_none() && it.has_turn())
+    };
+    leaders(members.len(), first)
+        .find(had_turn)
+        .map_or(first, |index| index + 1)
+}
+
+/// Returns the indices of so many members, from `first` on and around.
+fn leaders(count: usize, first: usize) -> impl Iterator<Item = usize> {
+    let first = if first < count { first } else { 0 };
+    (first..count).chain(0..first)
+}
+
+/// The members that have a counter.
+#[derive(Clone, Copy)]
+struct Seat {
+    /// The first of them.
+    first: u16,
+    count: u16,
+}
+
+/// A row whose turns are being given.
+struct Row<'a, M> {
+    members: &'a mut [M],
+    /// By [`CounterId::index`].
+    seats: [Seat; MAX_COUNTERS],
+    /// The counters that no member has, as a mask.
+    free: u64,
+}
+
+impl<'a, M: Member> Row<'a, M> {
+    /// Returns a row in which no member has a turn.
+    fn new(members: &'a mut [M]) -> Self {
+        Self {
+            members,
+            seats: [Seat { first: 0, count: 0 }; MAX_COUNTERS],
+            free: u64::MAX,
+        }
+    }
+
+    /// Notes the counters of members that do not take turns.
+    fn seat_others(&mut self, counts: impl Fn(&[M], usize) -> bool) {
+        for index in 0..self.members.len() {
+            let member = self.members.get(index).filter(|it| !it.takes_turns());
+            let counter = member.map(Member::counter).filter(|it| !it.is_none());
+            if let Some(counter) = counter.filter(|_| counts(self.members, index)) {
+                self.note(index, counter);
+            }
+        }
+    }
+
+    /// Returns whether the member takes turns, and leads a group, alone or with others.
+    fn is_leader(&self, index: usize) -> bool {
+        let member = self.members.get(index);
+        member.is_some_and(|member| member.takes_turns() && member.leader().is_none())
+    }
+
+    /// Returns the member behind `index` of the group that a member leads.
+    fn next_in_group(&self, leader: usize, index: usize) -> Option<usize> {
+        let behind = self.members.iter().enumerate().skip(index + 1);
+        let mut led = behind.filter(|(_, member)| member.leader() == Some(leader));
+        led.next().map(|(index, _)| index)
+    }
+
+    /// Returns the counters that a member may have.
+    fn counters(&self, index: usize) -> u64 {
+        self.members.get(index).map_or(0, Member::counters)
+    }
+
+    /// Gives a turn to the members of a group that count, or, if they do not fit, to none.
+    fn place_group(&mut self, leader: usize, counts: impl Fn(&[M], usize) -> bool) -> bool {
+        let (seats, free) = (self.seats, self.free);
+        let mut next = Some(leader);
+        while let Some(index) = next {
+            if counts(self.members, index) && !self.place(index) {
+                self.undo(leader, seats, free);
+                return false;
+            }
+            next = self.next_in_group(leader, index);
+        }
+        true
+    }
+
+    /// Takes the turns from the group, and gives others the counters back that they had before.
+    fn undo(&mut self, leader: usize, seats: [Seat; MAX_COUNTERS], free: u64) {
+        (self.seats, self.free) = (seats, free);
+        let mut next = Some(leader);
+        while let Some(index) = next {
+            if let Some(member) = self.members.get_mut(index) {
+                member.end_turn();
+            }
+            next = self.next_in_group(leader, index);
+        }
+        for counter in each(!free) {
+            // Where there are several, none has moved; nor has one that does not take turns.
+            if let Seat { first, count: 1 } = self.seat(counter) {
+                self.begin_turn(first.into(), counter);
+            }
+        }
+    }
+
+    fn seat(&self, counter: CounterId) -> Seat {
+        self.seats[counter.index()]
+    }
+
+    fn begin_turn(&mut self, index: usize, counter: CounterId) {
+        if let Some(member) = self.members.get_mut(index) {
+            member.begin_turn(counter);
+        }
+    }
+
+    /// Gives a member one of its counters, and if need be others another one. Returns whether that could be done.
+    fn place(&mut self, index: usize) -> bool {
+        let counters = self.counters(index);
+        let Some(last) = self.members.get(index).map(Member::counter) else {
+            return false;
+        };
+        if counters == 0 {
+            self.begin_turn(index, last);
+            return true;
+        }
+        let shared = |counter: &CounterId| self.agrees(index, *counter);
+        let free = counters & self.free;
+        // The one that it had is better than others: nothing has to be written then.
+        let counter = each(counters & !self.free)
+            .find(shared)
+            .or_else(|| highest(free & last.bit()))
+            .or_else(|| highest(free));
+        match counter {
+            Some(counter) => {
+                self.take(index, counter);
+                true
+            }
+            None => self.make_room(index),
+        }
+    }
+
+    /// Returns whether a member may have a counter beside those that have it.
+    fn agrees(&self, index: usize, counter: CounterId) -> bool {
+        let Seat { first, count } = self.seat(counter);
+        let demand = |index: usize| Some(self.members.get(index)?.demand_on(counter));
+        // It is not sampled: so it agrees with all if it does with one.
+        let agree = |new: Demand, other| new.agrees(other);
+        count != 0
+            && demand(index)
+                .zip(demand(first.into()))
+                .is_some_and(|(a, b)| agree(a, b))
+    }
+
+    /// Gives a member a counter that is free, or where it agrees.
+    fn take(&mut self, index: usize, counter: CounterId) {
+        self.note(index, counter);
+        self.begin_turn(index, counter);
+    }
+
+    /// Notes that a member has a counter.
+    fn note(&mut self, index: usize, counter: CounterId) {
+        let seat = &mut self.seats[counter.index()];
+        if seat.count == 0 {
+            // There are far fewer members.
+            *seat = Seat {
+                first: index as u16,
+                count: 1,
+            };
+        } else {
+            seat.count += 1;
+        }
+        self.free &= !counter.bit();
+    }
+
+    /// Looks for a free counter that can be had by moves: the member gets the counter of another one, that one gets
+    /// another's, and the last one a free counter. Returns whether there was one.
+    fn make_room(&mut self, index: usize) -> bool {
+        // The counter whose member would move to this one.
+        let mut from = [CounterId::NONE; MAX_COUNTERS];
+        let mut reached = self.counters(index);
+        let mut level = reached;
+        while level != 0 {
+            let mut next = 0;
+            for counter in each(level) {
+                // Several don't move.
+                let Seat { first, count: 1 } = self.seat(counter) else {
+                    continue;
+                };
+                let more = self.counters(first.into()) & !reached;
+                for to in each(more) {
+                    from[to.index()] = counter;
+                }
+                if let Some(free) = highest(more & self.free) {
+                    let counter = self.shift(free, &from);
+                    self.take(index, counter);
+                    return true;
+                }
+                reached |= more;
+                next |= more;
+            }
+            level = next;
+        }
+        false
+    }
+
+    /// Moves members along a way that ends at a free counter. Returns the counter at its beginning.
+    fn shift(&mut self, free: CounterId, from: &[CounterId; MAX_COUNTERS]) -> CounterId {
+        self.free &= !free.bit();
+        let mut to = free;
+        loop {
+            let counter = from[to.index()];
+            if counter.is_none() {
+                return to;
+            }
+            let seat = self.seat(counter);
+            self.seats[to.index()] = seat;
+            self.seats[counter.index()].count = 0;
+            self.begin_turn(seat.first.into(), to);
+            to = counter;
+        }
+    }
+}
+
+/// Returns the counter of the highest bit.
+fn highest(bits: u64) -> Option<CounterId> {
+    CounterId::from_index(bits.checked_ilog2()? as u8)
+}
+
+#[cfg(any(test, CONFIG_KUNIT = "y"))]
+#[cfg_attr(CONFIG_KUNIT = "y", kernel::macros::kunit_tests(perfmon_turns))]
+mod tests {
+    use super::super::evtsel::EventSelect;
+    use super::*;
+
+    const MOST: usize = 8;
+
+    #[derive(Clone, Copy)]
+    struct Event {
+        counters: u64,
+        select: u16,
+        leader: Option<usize>,
+        enabled: bool,
+        counter: CounterId,
+        turn: bool,
+        takes_turns: bool,
+    }
+
+    impl Event {
+        const fn new(counters: u64, select: u16) -> Self {
+            Self {
+                counters,
+                select,
+                leader: None,
+                enabled: true,
+                counter: CounterId::NONE,
+                turn: false,
+                takes_turns: true,
+            }
+        }
+    }
+
+    impl Member for Event {
+        fn takes_turns(&self) -> bool {
+            self.takes_turns
+        }
+        fn counters(&self) -> u64 {
+            self.counters
+        }
+        fn demand_on(&self, _counter: CounterId) -> Demand {
+            Demand {
+                select: EventSelect::new(self.select, 0).with_modes(true, false),
+                is_sampled: false,
+                is_alone: false,
+            }
+        }
+        fn leader(&self) -> Option<usize> {
+            self.leader
+        }
+        fn counter(&self) -> CounterId {
+            self.counter
+        }
+        fn has_turn(&self) -> bool {
+            self.turn
+        }
+        fn begin_turn(&mut self, counter: CounterId) {
+            self.counter = counter;
+            self.turn = true;
+        }
+        fn end_turn(&mut self) {
+            self.turn = false;
+        }
+    }
+
+    fn enabled(events: &[Event], index: usize) -> bool {
+        events.get(index).is_some_and(|event| event.enabled)
+    }
+
+    /// Returns whether events can have a counter each, as a mask of events.
+    fn can_have(events: &[Event], wanted: usize, taken: u64) -> bool {
+        if wanted == 0 {
+            return true;
+        }
+        let index = wanted.trailing_zeros() as usize;
+        let rest = wanted & (wanted - 1);
+        each(events[index].counters & !taken)
+            .any(|counter| can_have(events, rest, taken | counter.bit()))
+    }
+
+    /// Returns the events with a turn, as a mask. Those of a group come after one another, so a mask says which.
+    fn turns(events: &[Event]) -> usize {
+        let mut mask = 0;
+        for (index, event) in events.iter().enumerate() {
+            mask |= usize::from(event.turn) << index;
+        }
+        mask
+    }
+
+    /// Returns the turns that are to be given from the first one on.
+    fn expected(events: &[Event], first: usize) -> usize {
+        let mut given = 0;
+        for leader in leaders(events.len(), first) {
+            if events[leader].leader.is_some() || !events[leader].enabled {
+                continue;
+            }
+            let mut group = 0;
+            for (index, event) in events.iter().enumerate() {
+                let is_of = index == leader || event.leader == Some(leader);
+                group |= usize::from(is_of && event.enabled) << index;
+            }
+            if !can_have(events, given | group, 0) {
+                break;
+            }
+            given |= group;
+        }
+        given
+    }
+
+    /// Returns whether none has a counter that it can't have, or that another one has.
+    fn is_sound(events: &[Event]) -> bool {
+        let mut taken = 0;
+        for event in events.iter().filter(|event| event.turn) {
+            if event.counters & event.counter.bit() & !taken == 0 {
+                return false;
+            }
+            taken |= event.counter.bit();
+        }
+        true
+    }
+
+    #[test]
+    fn as_many_fit_as_can() {
+        let mut random = 1_u64;
+        let mut next = || {
+            random = random
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
+            random >> 33
+        };
+        for _ in 0..2000 {
+            let mut events = [Event::new(1, 0); MOST];
+            let mut leader = 0;
+            for (index, event) in events.iter_mut().enumerate() {
+                let counters = next() & 0b1_1111;
+                *event = Event::new(counters | 1 << (next() % 5), index as u16);
+                event.enabled = next() % 8 != 0;
+                if index != 0 && next() % 3 == 0 {
+                    event.leader = Some(leader);
+                } else {
+                    leader = index;
+                }
+            }
+            let mut first = 0;
+            for _ in 0..2 * MOST {
+                give(&mut events, first, enabled);
+                assert!(is_sound(&events));
+                assert_eq!(turns(&events), expected(&events, first));
+                // The next time nothing moves.
+                let before = events;
+                give(&mut events, first, enabled);
+                for (event, before) in events.iter().zip(&before) {
+                    assert!(!event.turn || event.counter == before.counter);
+                }
+                first = super::next(&events, first);
+            }
+        }
+    }
+
+    #[test]
+    fn all_have_the_same_share() {
+        // Each has the counters of those before it, and a new one as long as there are some.
+        let mut events = [Event::new(0, 0); 5];
+        for (index, event) in events.iter_mut().enumerate() {
+            *event = Event::new((2 << index) - 1 & 0b111, index as u16);
+        }
+        let (mut first, mut shares) = (0, [0; 5]);
+        for _ in 0..50 {
+            assert!(!give(&mut events, first, enabled));
+            for (share, event) in shares.iter_mut().zip(&events) {
+                *share += u32::from(event.turn);
+            }
+            first = next(&events, first);
+        }
+        assert_eq!(shares, [30; 5]);
+    }
+
+    #[test]
+    fn a_tick_moves_as_few_as_can_be() {
+        let mut events = [0, 1, 2, 3].map(|select| Event::new(0b111, select));
+        give(&mut events, 0, enabled);
+        let before = events.map(|event| event.counter);
+        let first = next(&events, 0);
+        give(&mut events, first, enabled);
+        assert_eq!((first, turns(&events)), (1, 0b1110));
+        assert_eq!(events.map(|event| event.counter)[1..3], before[1..3]);
+        assert!(events[3].counter == before[0]);
+    }
+
+    #[test]
+    fn events_that_count_the_same_share_a_counter() {
+        let mut events = [7, 8, 7, 7].map(|select| Event::new(0b11, select));
+        assert!(give(&mut events, 0, enabled));
+        assert_eq!(turns(&events), 0b1111);
+        assert!(events[0].counter == events[2].counter && events[0].counter == events[3].counter);
+        assert!(events[0].counter != events[1].counter);
+    }
+
+    #[test]
+    fn what_is_counted_anyway_does_not_wait() {
+        let mut events = [7, 8, 9, 7, 8, 9].map(|select| Event::new(0b11, select));
+        assert!(!give(&mut events, 0, enabled));
+        assert_eq!(turns(&events), 0b01_1011);
+        assert!(!give(&mut events, 1, enabled));
+        assert_eq!(turns(&events), 0b11_0110);
+        // Nor does what another event counts that takes no turns.
+        events[0].takes_turns = false;
+        events[0].counter = CounterId::FIRST;
+        for event in &mut events[1..] {
+            event.counters = if event.select == 7 { 0b111 } else { 0b110 };
+        }
+        for first in 1..6 {
+            assert!(give(&mut events, first, enabled));
+            assert!(events[3].counter == CounterId::FIRST);
+        }
+    }
+
+    #[test]
+    fn those_without_a_counter_wait_for_none() {
+        let mut events = [Event::new(1, 0), Event::new(1, 1), Event::new(0, 2)];
+        assert!(!give(&mut events, 0, enabled));
+        assert_eq!(turns(&events), 0b101);
+        // But with their group.
+        events[2].leader = Some(1);
+        assert!(!give(&mut events, 0, enabled));
+        assert_eq!(turns(&events), 0b001);
+    }
+
+    #[test]
+    fn a_group_that_never_fits_is_found() {
+        let mut events = [0, 1, 2].map(|select| Event::new(0b11, select));
+        assert!(fits(&mut events, 0));
+        events[1].leader = Some(0);
+        assert!(fits(&mut events, 0));
+        events[2].leader = Some(0);
+        assert!(!fits(&mut events, 0));
+        assert_eq!(turns(&events), 0);
+    }
+
+    #[test]
+    fn an_empty_row_has_no_next() {
+        assert_eq!(next::<Event>(&[], 0), 0);
+        assert!(give::<Event>(&mut [], 3, enabled));
+        let mut events = [Event::new(1, 0); 2];
+        events[0].enabled = false;
+        events[1].enabled = false;
+        assert!(give(&mut events, 1, enabled));
+        assert_eq!((turns(&events), next(&events, 1)), (0, 1));
+    }
+}
