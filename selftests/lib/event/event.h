@@ -20,6 +20,8 @@ struct event_maker {
 		    unsigned long flags);
 	/* Events that do not fit take turns; else EBUSY. */
 	bool takes_turns;
+	/* The flag of open() with which they do. */
+	unsigned long turns;
 	/*
 	 * RESET leaves what tasks that are gone have counted, unless they had changed
 	 * places with their parent at a context switch.

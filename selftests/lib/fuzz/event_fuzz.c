@@ -125,6 +125,9 @@ static bool open_event(struct event_fuzz *f, const struct step *s)
 	case 2:
 		if (!take(&value, 4))
 			arguments.flags |= 1U << take(&value, 32);
+		break;
+	case 3:
+		arguments.flags |= PERFMON_EVENT_ROTATE;
 	}
 	o.flags = arguments.flags;
 
@@ -326,7 +329,7 @@ static bool counts_loops(const struct event_fuzz *f, int i)
 	const struct model_event *e = &f->model.event[i];
 	const struct perf_event_attr *a = &e->a.attr;
 
-	return f->fd[i] >= 0 && model_knows(&f->model, i) && e->pid == f->self && e->cpu == -1 &&
+	return f->fd[i] >= 0 && model_knows(&f->model, i) && !e->turns && e->pid == f->self && e->cpu == -1 &&
 	       a->type == PERF_TYPE_HARDWARE && (__u32)a->config == PERF_COUNT_HW_INSTRUCTIONS &&
 	       !a->exclude_user && a->exclude_kernel && !(a->read_format & PERF_FORMAT_GROUP);
 }

@@ -159,11 +159,28 @@ static bool same_target(const struct model_event *a, int pid, int cpu)
 	return a->pid == pid && a->cpu == cpu;
 }
 
+/* Is the event to take turns? A dummy is neither pinned nor exclusive, and never sampled. */
+static bool takes_turns(const struct model_open *o)
+{
+	return o->flags & PERFMON_EVENT_ROTATE &&
+	       (o->a.attr.type == PERF_TYPE_SOFTWARE || !o->a.attr.pinned);
+}
+
+#define TIMES	(PERF_FORMAT_TOTAL_TIME_ENABLED | PERF_FORMAT_TOTAL_TIME_RUNNING)
+
+static bool can_not_take_turns(const struct model_open *o)
+{
+	return takes_turns(o) && o->a.attr.type != PERF_TYPE_SOFTWARE &&
+	       (o->a.attr.exclusive || o->a.attr.sample_period);
+}
+
 static bool fits_group(const struct event_model *m, int leader, const struct model_open *o)
 {
 	const struct model_event *e = &m->event[leader];
 	bool inherit = o->a.attr.inherit && o->pid >= 0;
 
+	if (e->turns && !takes_turns(o))
+		return false;
 	return e->leader == NO_EVENT && same_target(e, o->pid, o->cpu) && e->inherit == inherit &&
 	       e->a.attr.inherit_thread == o->a.attr.inherit_thread && !o->a.attr.pinned &&
 	       !o->a.attr.exclusive;
@@ -172,7 +189,7 @@ static bool fits_group(const struct event_model *m, int leader, const struct mod
 int model_open(struct event_model *m, int i, const struct model_open *o)
 {
 	const __u32 flags = PERF_FLAG_FD_NO_GROUP | PERF_FLAG_FD_OUTPUT | PERF_FLAG_PID_CGROUP |
-			    PERF_FLAG_FD_CLOEXEC;
+			    PERF_FLAG_FD_CLOEXEC | PERFMON_EVENT_ROTATE;
 	struct model_event *e = &m->event[i];
 	bool leads = o->group != NO_EVENT && !(o->flags & PERF_FLAG_FD_NO_GROUP);
 	union model_attr a = as_read(&o->a);
@@ -196,6 +213,10 @@ int model_open(struct event_model *m, int i, const struct model_open *o)
 		return -EINVAL;
 	if (o->gone)
 		return -ESRCH;
+	if (can_not_take_turns(o))
+		return -EOPNOTSUPP;
+	if (takes_turns(o) && !leads && ~a.attr.read_format & TIMES)
+		return -EINVAL;
 	if (leads && m->event[o->group].gone)
 		return -ENODEV;
 	if (leads && !fits_group(m, o->group, o))
@@ -207,6 +228,7 @@ int model_open(struct event_model *m, int i, const struct model_open *o)
 		.cpu = o->cpu,
 		.inherit = a.attr.inherit && o->pid >= 0,
 		.leader = leads ? o->group : NO_EVENT,
+		.turns = takes_turns(o) && (!leads || m->event[o->group].turns),
 		.enabled = !a.attr.disabled,
 	};
 	if (o->flags & PERF_FLAG_FD_OUTPUT && o->group != NO_EVENT) {

@@ -42,6 +42,7 @@ struct model_event {
 	int pid, cpu;		/* of the thread, not 0; -1 */
 	bool inherit;		/* of a CPU there is nothing to inherit */
 	int leader;		/* another event, or NO_EVENT */
+	bool turns;		/* it may have to wait for its turn */
 	bool enabled;
 	bool limited;		/* by REFRESH: it may disable itself while it is enabled */
 	size_t ring;		/* the pages of the ring that it writes to; 0: none */
