@@ -88,7 +88,7 @@ many=instructions:u
 for i in 1 2 3 4 5 6 7 8 9 a b c d e f; do
 	many=$many,r0${i}c0:u
 done
-try pmctl wrap -- perf stat -e $many -o "$dir/table.many" -- "$loop" 50000000
+try pmctl wrap --exact -- perf stat -e $many -o "$dir/table.many" -- "$loop" 50000000
 is "too many events do not end perf" 0 $?
 is "the first is counted as alone" "$(perf_count instructions:u "$loop" 50000000)" \
 	"$(sed -n 's/ *\([0-9]*\) *instructions:u .*/\1/p' "$dir/table.many")"

@@ -88,6 +88,7 @@ complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -l per-core -d 'Show e
 complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -l per-socket -d 'Show each socket of -a or -C'
 complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -l per-thread -d 'Show each thread of -p or -t'
 complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -s d -l detailed -d 'Count the first and the last level of the data cache, too'
+complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -l multiplex -d 'If the counters are too few, let the events take turns, and estimate their counts; behind each stands the share of the time in which it was counted'
 complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -s S -l sync -d 'Write what is in memory to the disks before each run, as sync(1)'
 complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -l interval-clear -d 'Clear the screen before each interval of -I'
 complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -l summary -d 'With -I and -x or --json, print the totals, too'
@@ -259,6 +260,7 @@ complete -c pmctl -n "__fish_pmctl_using_subcommand serve" -l max-seconds -d 'Ma
 complete -c pmctl -n "__fish_pmctl_using_subcommand serve" -l max-hz -d 'Take no more than HZ samples a second for a profile' -r
 complete -c pmctl -n "__fish_pmctl_using_subcommand serve" -l allow-remote -d 'Let --listen be an address that other machines can reach: whoever reaches it sees the counters, and the names of programs and functions'
 complete -c pmctl -n "__fish_pmctl_using_subcommand serve" -s h -l help -d 'Print help'
+complete -c pmctl -n "__fish_pmctl_using_subcommand wrap" -l exact -d 'Let no events take turns: what has no counter of its own all the time is refused'
 complete -c pmctl -n "__fish_pmctl_using_subcommand wrap" -s v -l verbose -d 'Show each call that opens an event, and its answer'
 complete -c pmctl -n "__fish_pmctl_using_subcommand wrap" -s h -l help -d 'Print help'
 complete -c pmctl -n "__fish_pmctl_using_subcommand vm" -l cpu -d 'Have the PMU of this vendor' -r -f -a "intel\t''

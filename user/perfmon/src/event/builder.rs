@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use nix::errno::Errno;
 use nix::unistd::gettid;
+use perfmon_core::abi::PERFMON_EVENT_ROTATE;
 use perfmon_core::logic::event_attr::{self as attr, PerfEventAttr};
 use zerocopy::IntoBytes;
 
@@ -55,6 +56,8 @@ pub struct Builder {
     pub(crate) attr: PerfEventAttr,
     /// The pages of its ring, if it gets one.
     pub(crate) pages: usize,
+    /// If no counter is free, it takes turns with others.
+    pub(super) takes_turns: bool,
 }
 
 /// `PERF_FLAG_FD_CLOEXEC`.
@@ -76,6 +79,7 @@ impl Builder {
                 ..PerfEventAttr::ZERO
             },
             pages: DEFAULT_PAGES,
+            takes_turns: false,
         }
     }
 
@@ -149,7 +153,15 @@ impl Builder {
         self.flag(PerfEventAttr::ENABLE_ON_EXEC, true)
     }
 
-    /// Asks for a counter all the time, which events of this driver have anyway.
+    /// Takes turns with others of the same task or CPU that do so, if no counter is free: it was counted for
+    /// [`running`](super::Reading::running) of [`enabled`](super::Reading::enabled). It is neither sampled nor
+    /// [exclusive](Self::exclusive). Members of a group do as their leader.
+    pub fn rotate(mut self) -> Self {
+        self.takes_turns = true;
+        self
+    }
+
+    /// Asks for a counter all the time, which events of this driver have anyway unless they take [turns](Self::rotate).
     pub fn pinned(self) -> Self {
         self.flag(PerfEventAttr::PINNED, true)
     }
@@ -195,7 +207,11 @@ impl Builder {
             pid: self.target.pid,
             cpu: self.target.cpu,
             group: leader,
-            flags: CLOSE_ON_EXEC,
+            flags: if self.takes_turns {
+                CLOSE_ON_EXEC | PERFMON_EVENT_ROTATE
+            } else {
+                CLOSE_ON_EXEC
+            },
         });
         match result {
             Ok(descriptor) => Ok(Event {

@@ -32,7 +32,8 @@ pub struct Reading {
     pub value: u64,
     /// Time that the tasks ran while the event was enabled.
     pub enabled: Duration,
-    /// Time that the event was counted meanwhile: equal to `enabled`, for no counter is shared.
+    /// Time that the event was counted meanwhile: equal to `enabled`, unless it takes
+    /// [turns](super::Builder::rotate).
     pub running: Duration,
 }
 

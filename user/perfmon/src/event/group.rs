@@ -47,7 +47,7 @@ pub struct Counts {
     values: Vec<u64>,
     /// Time that the tasks ran while the group was enabled.
     pub enabled: Duration,
-    /// Time that the group was counted meanwhile: equal to `enabled`, for no counter is shared.
+    /// Time that the group was counted meanwhile: equal to `enabled`, unless it takes [turns](Builder::rotate).
     pub running: Duration,
 }
 
@@ -170,6 +170,7 @@ impl GroupBuilder {
         for member in &self.others {
             let mut member = member.clone();
             member.target = leader.target;
+            member.takes_turns = leader.takes_turns;
             member.attr.flags &= !(LEADERS | LEADERS_ALONE);
             member.attr.flags |= leader.attr.flags & LEADERS;
             member.attr.read_format |= attr::PERF_FORMAT_GROUP;

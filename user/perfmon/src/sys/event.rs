@@ -22,7 +22,7 @@ pub struct EventOpen<'a> {
     pub cpu: i32,
     /// The leader of the group; `None` makes a group.
     pub group: Option<BorrowedFd<'a>>,
-    /// `PERF_FLAG_*`.
+    /// `PERF_FLAG_*`, `PERFMON_EVENT_ROTATE`.
     pub flags: u32,
 }
 

@@ -172,7 +172,7 @@ pub(crate) struct Encode {
 
 const WRAP_HELP: &str = "\
 The program and its children get events of the driver's from perf_event_open(2): hardware, cache and raw events that \
-count or sample. Each has a counter of its own all the time. The rest is the kernel's, as without `pmctl wrap`: software events, \
+count or sample. Where counters are too few, those that count take turns, as perf's do, unless --exact is given. The rest is the kernel's, as without `pmctl wrap`: software events, \
 tracepoints, events of a task that has changed its user, its groups or its capabilities, and without CAP_PERFMON events of processes that are neither \
 the caller nor its descendants.
 
@@ -186,6 +186,10 @@ Examples:
 #[derive(Debug, Args)]
 #[command(after_help = WRAP_HELP)]
 pub(crate) struct Wrap {
+    /// Let no events take turns: what has no counter of its own all the time is refused
+    #[arg(long)]
+    pub(crate) exact: bool,
+
     /// Show each call that opens an event, and its answer
     #[arg(short, long)]
     pub(crate) verbose: bool,

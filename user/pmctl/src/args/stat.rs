@@ -117,6 +117,11 @@ pub(crate) struct Stat {
     #[arg(short, long, value_name = "N", value_parser = repeat, allow_negative_numbers = true)]
     pub(crate) repeat: Option<u32>,
 
+    /// If the counters are too few, let the events take turns, and estimate their counts; behind each stands the share of
+    /// the time in which it was counted
+    #[arg(long)]
+    pub(crate) multiplex: bool,
+
     /// Write what is in memory to the disks before each run, as sync(1)
     #[arg(short = 'S', long)]
     pub(crate) sync: bool,
@@ -154,7 +159,7 @@ pub(crate) struct Stat {
     pub(crate) record: Option<PathBuf>,
 
     /// Show the counts of FILE, of --record or --json=v1, in any form
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["record", "events", "metrics", "topdown", "null", "detailed", "pid", "tid", "all_cpus", "cpu", "repeat", "interval", "delay", "timeout", "command"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["record", "events", "metrics", "topdown", "null", "detailed", "multiplex", "pid", "tid", "all_cpus", "cpu", "repeat", "interval", "delay", "timeout", "command"])]
     pub(crate) report: Option<PathBuf>,
 
     /// Add to the end of FILE of -o

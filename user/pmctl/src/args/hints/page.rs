@@ -21,7 +21,8 @@ on the command line with the same words. In each row one of three columns says w
 the option, it has another way, or it has none.
 
 The counters are the driver's: each event has one all the time, and no number is an estimate. What
-perf scales, pmctl refuses.
+perf scales, pmctl refuses, unless ``pmctl stat --multiplex`` asks for it. Under ``pmctl wrap`` perf
+scales as by itself; ``--exact`` keeps it from that.
 
 ``perf stat record`` and ``perf stat report`` are ``pmctl stat --record FILE`` and
 ``pmctl stat --report FILE``; the file is the JSON object of ``--json=v1``, and ``--report`` shows it in

@@ -49,6 +49,11 @@ pub(super) fn refuse_the_impossible(args: &Stat) -> Result<(), Usage> {
             "-r 0: --record and --json=v1 make one object at the end, which there is not. `--json` has lines for each run.",
         ),
         (
+            args.multiplex && of_cpus,
+            "--multiplex: with -a and -C the driver gives pmctl counters, and not events that could take turns. Count a \
+             command or processes, or choose fewer events.",
+        ),
+        (
             args.explain && !of_cpus,
             "--explain: the driver chooses the counters of a task, and switches them with it. With -a they are yours: \
              `pmctl stat -a --explain`.",

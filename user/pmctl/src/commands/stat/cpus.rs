@@ -153,7 +153,7 @@ impl CountSource for AllCpus {
             };
             let ran = elapsed * *number;
             match value(counter, cpus.as_ref()) {
-                Ok(value) => Ok(Some(ColumnCount { value, ran })),
+                Ok(value) => Ok(Some(ColumnCount::whole(value, ran))),
                 Err(error) if error.cause == Cause::Untrusted => Ok(None),
                 Err(error) => Err(exit::with_help(error)),
             }

@@ -16,7 +16,7 @@ use anyhow::Result;
 
 use super::lines::LineFormat;
 use super::ratio::metric;
-use super::{CountedPlace, Figures, PlaceKind, Run, Subject, running_time};
+use super::{CountedPlace, Figures, PlaceKind, Run, Subject, counted_share, running_time};
 
 pub(super) struct Csv<'a, W: Write> {
     subject: &'a Subject,
@@ -71,7 +71,8 @@ impl<W: Write> LineFormat for Csv<'_, W> {
             }
             self.writer
                 .write_field(running_time(runs, index).to_string())?;
-            self.writer.write_field("100.00")?;
+            let share = counted_share(runs, index).unwrap_or(100.0);
+            self.writer.write_field(format!("{share:.2}"))?;
             let metric = metric(&self.subject.columns, &figures.means(), index);
             match metric.filter(|_| at.is_none()) {
                 Some(metric) => {
@@ -107,7 +108,7 @@ impl<W: Write> LineFormat for Csv<'_, W> {
 mod tests {
     use super::super::NumberFormat;
     use super::super::lines::WithTotals;
-    use super::super::testing::{run, subject, subject_with, written};
+    use super::super::testing::{run, subject, subject_with, waiting, written};
     use super::*;
 
     #[test]
@@ -126,6 +127,17 @@ mod tests {
 <not supported>,,cache-misses,0,100.00,,
 ";
         assert_eq!(text, expected);
+    }
+
+    #[test]
+    fn an_estimate_comes_with_its_share_of_the_time() {
+        let subject = subject("r1c0");
+        let text = written(|out| {
+            WithTotals::new(Csv::new(&subject, out, b','), false)
+                .end(&[waiting(run(&[Some(9)]))])
+                .expect("a vector takes all");
+        });
+        assert_eq!(text, "9,,r1c0,1026000000,34.20,,\n");
     }
 
     #[test]

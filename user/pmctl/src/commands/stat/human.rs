@@ -12,7 +12,10 @@ use super::metrics::MetricValue;
 use super::ratio::metric;
 use super::scope::Title;
 use super::summary::Summary;
-use super::{Column, CountedPlace, Figures, NumberFormat, PlaceKind, Run, Subject, side_by_side};
+use super::{
+    Column, CountedPlace, Figures, NumberFormat, PlaceKind, Run, Subject, counted_share,
+    side_by_side,
+};
 use crate::events::values::Unit;
 use crate::system::screen::Colors;
 use crate::system::text::{self, thousands};
@@ -103,9 +106,10 @@ impl<'a, W: Write> Human<'a, W> {
     }
 
     /// The same, and what it tells with another; with several runs, how much they differ.
-    fn line_of_total(&self, figures: &Figures, index: usize) -> String {
+    fn line_of_total(&self, (figures, runs): (&Figures, &[Run]), index: usize) -> String {
         let label = &self.subject.columns[index].event.label;
         let mut line = self.line(figures, index);
+        let share = counted_share(runs, index);
         if let Some(metric) = metric(&self.subject.columns, &figures.means(), index) {
             // Names may be longer than format!() can pad.
             let pad = " ".repeat(self.name - label.chars().count());
@@ -116,19 +120,34 @@ impl<'a, W: Write> Human<'a, W> {
                 metric.value, metric.unit
             );
         }
-        match figures.summaries[index].filter(|_| figures.runs > 1) {
+        let line = match figures.summaries[index].filter(|_| figures.runs > 1) {
             Some(summary) => self.with_error(&line, summary),
+            None => line,
+        };
+        match share {
+            Some(share) => self.with_share(&line, share),
             None => line,
         }
     }
 
     /// A line with the error of its number, all errors in one column.
     fn with_error(&self, line: &str, summary: Summary) -> String {
-        // Behind the number, the name, and a ratio.
+        let line = self.padded(line);
+        format!("{line}( +-{:6.2}% )", summary.error_percent)
+    }
+
+    /// A line with the share of the time that its number was counted, in the column of the errors or behind it.
+    fn with_share(&self, line: &str, share: f64) -> String {
+        let line = self.padded(line);
+        format!("{line}  ({share:.2}%)")
+    }
+
+    /// A line with blanks up to what is behind the number, the name, and a ratio.
+    fn padded(&self, line: &str) -> String {
         let width = self.place + NUMBER + 6 + self.name + 32;
         let shown = strip_str(line).to_string().chars().count();
         let pad = " ".repeat(width.saturating_sub(shown));
-        format!("{line}{pad}( +-{:6.2}% )", summary.error_percent)
+        format!("{line}{pad}")
     }
 
     /// A metric: its value and its name, and a bar on a terminal.
@@ -266,7 +285,13 @@ impl<W: Write> NumberFormat for Human<'_, W> {
         let mut lines = Vec::new();
         let shown =
             (0..self.subject.columns.len()).filter(|index| self.subject.shows(&figures, *index));
-        lines.extend(shown.map(|index| self.line(&figures, index)));
+        lines.extend(shown.map(|index| {
+            let line = self.line(&figures, index);
+            match counted_share(runs, index) {
+                Some(share) => self.with_share(&line, share),
+                None => line,
+            }
+        }));
         let metrics = self.subject.metrics.values(&self.subject.columns, runs);
         lines.extend(metrics.iter().map(|value| self.metric(value)));
         for line in lines {
@@ -285,7 +310,11 @@ impl<W: Write> NumberFormat for Human<'_, W> {
             .filter(|index| self.subject.shows(&figures, *index))
             .collect();
         for index in &shown {
-            writeln!(self.output, "{}", self.line_of_total(&figures, *index))?;
+            writeln!(
+                self.output,
+                "{}",
+                self.line_of_total((&figures, runs), *index)
+            )?;
         }
         if !shown.is_empty() {
             writeln!(self.output)?;

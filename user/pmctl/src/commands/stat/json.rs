@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use super::lines::LineFormat;
 use super::ratio::metric;
-use super::{CountedPlace, Figures, PlaceKind, Run, Subject, running_time};
+use super::{CountedPlace, Figures, PlaceKind, Run, Subject, counted_share, running_time};
 use crate::events::values::Unit;
 
 /// `perf stat --json`: an object a line for each event, numbers partly as strings.
@@ -114,7 +114,9 @@ impl<W: Write> LineFormat for Perf<'_, W> {
                 event: &column.event.label,
                 variance: error.filter(|_| runs.len() > 1),
                 event_runtime: running_time(runs, index),
-                pcnt_running: 100.0,
+                // perf's digits.
+                pcnt_running: counted_share(runs, index)
+                    .map_or(100.0, |share| (share * 100.0).round() / 100.0),
                 metric_value: metric.as_ref().map(|metric| format!("{:.6}", metric.value)),
                 metric_unit: metric.map(|metric| metric.unit),
             };
@@ -141,7 +143,7 @@ impl<W: Write> LineFormat for Perf<'_, W> {
 mod tests {
     use super::super::NumberFormat;
     use super::super::lines::WithTotals;
-    use super::super::testing::{lines, run, subject, subject_with, written};
+    use super::super::testing::{lines, run, subject, subject_with, waiting, written};
     use super::*;
     use serde_json::json;
 
@@ -166,6 +168,18 @@ mod tests {
             }),
         ];
         assert_eq!(lines(&text), expected);
+    }
+
+    #[test]
+    fn an_estimate_comes_with_its_share_of_the_time() {
+        let subject = subject("r1c0");
+        let text = written(|out| {
+            WithTotals::new(Perf::new(&subject, out), false)
+                .end(&[waiting(run(&[Some(9)]))])
+                .expect("a vector takes all");
+        });
+        assert_eq!(lines(&text)[0]["pcnt-running"], 34.2);
+        assert_eq!(lines(&text)[0]["event-runtime"], 1_026_000_000u64);
     }
 
     #[test]

@@ -9,7 +9,7 @@ use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::signal::Signal;
 use nix::sys::time::TimeVal;
 
-use super::source::{ColumnCount, CountSource, Counts, Uncounted};
+use super::source::{self, ColumnCount, CountSource, Counts, Uncounted};
 use super::{NumberFormat, Run};
 use crate::system::child::{Command, Ending, Running, Waiting};
 use crate::system::processes;
@@ -107,7 +107,8 @@ pub(super) fn measure(
         }
     };
     let mut counts = source.read(elapsed)?;
-    let mut uncounted = source.uncounted()?;
+    let waited = source::estimate(&mut counts).then_some(Uncounted::Waited);
+    let mut uncounted = source.uncounted()?.or(waited);
     if let Some(delay) = plan.delay.filter(|_| !timers.started) {
         counts.fill(None);
         uncounted = Some(Uncounted::NotStarted);
@@ -317,19 +318,17 @@ impl<'a> Ticker<'a> {
                 .before
                 .get(index)
                 .map_or(Some(ColumnCount::default()), |before| *before);
-            let (now, before) = ((*now)?, before?);
-            Some(ColumnCount {
-                value: now.value - before.value,
-                ran: now.ran.saturating_sub(before.ran),
-            })
+            Some((*now)?.since(before?))
         };
+        let mut counts = now.iter().enumerate().map(difference).collect();
+        let waited = source::estimate(&mut counts).then_some(Uncounted::Waited);
         let run = Run {
             elapsed: at - self.since,
             user: Duration::ZERO,
             system: Duration::ZERO,
             stopped_by: None,
-            counts: now.iter().enumerate().map(difference).collect(),
-            uncounted: source.uncounted()?,
+            counts,
+            uncounted: source.uncounted()?.or(waited),
             ending: None,
         };
         self.before = now;

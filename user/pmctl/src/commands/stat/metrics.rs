@@ -114,7 +114,7 @@ pub(super) fn counted(
         name: metric.name.to_owned(),
         events: events.iter().map(|(_, event)| event.clone()).collect(),
     }));
-    let mut packed = pack(&items, supply);
+    let mut packed = pack(&items, (!args.multiplex).then_some(supply));
     packed.runs.retain(|run| !run.is_empty());
     turns::require_one_run(args, "-M", &packed.runs, supply)?;
 

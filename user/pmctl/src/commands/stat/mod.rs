@@ -51,7 +51,7 @@ use perfmon::{CounterId, Session};
 use input::RepeatedInput;
 use measure::{Begun, RunPlan};
 use metrics::{CountedEvents, Metrics};
-use run::{Figures, Run, Stopped, running_time};
+use run::{Figures, Run, Stopped, counted_share, running_time};
 use scope::{CountedPlace, PlaceKind, Scope};
 use source::{ColumnCount, CountSource, Uncounted};
 use tasks::{CountingManner, TaskCounts};
@@ -391,6 +391,8 @@ fn conclude(subject: &Subject, runs: &[Run], stopped: Option<Stopped>) -> u8 {
     let uncounted = runs.iter().find_map(|run| run.uncounted);
     if uncounted == Some(Uncounted::Left) {
         complain(LEFT);
+    } else if uncounted == Some(Uncounted::Waited) {
+        complain(WAITED);
     } else if uncounted.is_none() && has_spoiled(subject, runs) {
         let message = match subject.scope {
             Scope::Cpus { .. } => perfmon::Cause::Untrusted,
@@ -410,6 +412,12 @@ pub(crate) const LEFT: &str = "\
 a program was executed with more rights than its caller has (setuid, setgid, capabilities of its file), or one that the \
 caller may not read: what it does is not counted.\n\
 Start pmctl with the rights of the program, as root for one of root's, or count all that runs with -a.";
+
+/// Why there is no count of an event that had no turn.
+const WAITED: &str = "\
+what was counted ended before each event had its turn (--multiplex): at each tick of the kernel, mostly each 4 ms, another \
+one begins.\n\
+Count something that takes longer, or fewer events; `-r 1` without --multiplex counts them in several runs.";
 
 /// Returns whether a count can't be trusted, or is absent.
 fn has_spoiled(subject: &Subject, runs: &[Run]) -> bool {

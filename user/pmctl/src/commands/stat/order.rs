@@ -130,7 +130,7 @@ mod tests {
         fn read(&self, ran: Duration) -> Result<Counts> {
             let values = 0..self.0.len() as u64;
             Ok(values
-                .map(|value| Some(ColumnCount { value, ran }))
+                .map(|value| Some(ColumnCount::whole(value, ran)))
                 .collect())
         }
     }

@@ -54,7 +54,7 @@ pub(super) fn report(args: &Stat, path: &Path) -> Result<u8> {
         let run = run(
             at.saturating_sub(before),
             &interval.counts,
-            &interval.running_ns,
+            (&interval.running_ns, &interval.enabled_ns),
         );
         report.interval(at, &run)?;
         before = at;
@@ -65,7 +65,11 @@ pub(super) fn report(args: &Stat, path: &Path) -> Result<u8> {
         .map(|one| Run {
             user: duration(one.user_seconds),
             system: duration(one.system_seconds),
-            ..run(duration(one.elapsed_seconds), &one.counts, &one.running_ns)
+            ..run(
+                duration(one.elapsed_seconds),
+                &one.counts,
+                (&one.running_ns, &one.enabled_ns),
+            )
         })
         .collect();
     report.end(&runs)?;
@@ -161,12 +165,21 @@ fn meaning(name: &str) -> Option<Meaning> {
     found.map(NamedEvent::meaning)
 }
 
-fn run(elapsed: Duration, counts: &[Option<u64>], running: &[Option<u64>]) -> Run {
+fn run(
+    elapsed: Duration,
+    counts: &[Option<u64>],
+    (running, enabled): (&[Option<u64>], &[Option<u64>]),
+) -> Run {
+    let time = |times: &[Option<u64>], index: usize| {
+        let ns = times.get(index).copied().flatten();
+        ns.map(Duration::from_nanos)
+    };
     let count = |(index, value): (usize, &Option<u64>)| {
-        let ns = running.get(index).copied().flatten();
+        let ran = time(running, index).unwrap_or(elapsed);
         value.map(|value| ColumnCount {
             value,
-            ran: ns.map_or(elapsed, Duration::from_nanos),
+            ran,
+            enabled: time(enabled, index).unwrap_or(ran),
         })
     };
     Run {
@@ -221,7 +234,11 @@ mod tests {
         let again = super::subject(&document, &args(&["true"])).expect("it is well formed");
         assert_eq!(shown(&again), shown(&subject));
         let one = &document.runs[0];
-        let run = run(runs[0].elapsed, &one.counts, &one.running_ns);
+        let run = run(
+            runs[0].elapsed,
+            &one.counts,
+            (&one.running_ns, &one.enabled_ns),
+        );
         assert_eq!(run.counts, runs[0].counts);
     }
 

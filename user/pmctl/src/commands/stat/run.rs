@@ -160,6 +160,17 @@ pub(super) fn running_time(runs: &[Run], column: usize) -> u64 {
     u64::try_from(ran / runs.len().max(1) as u128).unwrap_or(u64::MAX)
 }
 
+/// Returns the share of the time in which the event of a column was counted, in percent; `None` if it never waited. Of
+/// several runs that of all together.
+pub(super) fn counted_share(runs: &[Run], column: usize) -> Option<f64> {
+    let time = |time: fn(&ColumnCount) -> Duration| -> f64 {
+        let counts = runs.iter().filter_map(|run| run.counts[column].as_ref());
+        counts.map(time).sum::<Duration>().as_secs_f64()
+    };
+    let [ran, enabled] = [time(|count| count.ran), time(|count| count.enabled)];
+    (ran < enabled).then(|| 100.0 * ran / enabled)
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::testing::run;

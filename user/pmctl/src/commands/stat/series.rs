@@ -42,6 +42,7 @@ impl Series {
             from_exec: true,
             per_thread: false,
             together: false,
+            multiplex: false,
         };
         Ok(Self {
             plan: RunPlan {

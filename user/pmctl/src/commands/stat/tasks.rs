@@ -30,6 +30,8 @@ pub(super) struct CountingManner {
     pub(super) per_thread: bool,
     /// Events without a group make one: intervals are read while they count, and so at one moment.
     pub(super) together: bool,
+    /// Events take turns if the counters are too few.
+    pub(super) multiplex: bool,
 }
 
 impl CountingManner {
@@ -39,7 +41,9 @@ impl CountingManner {
             inherit: !args.no_inherit,
             from_exec: matches!(scope, Scope::Command) && args.delay().is_none(),
             per_thread: args.per_thread,
-            together: args.interval.is_some(),
+            // A group takes its turn as a whole.
+            together: args.interval.is_some() && !args.multiplex,
+            multiplex: args.multiplex,
         }
     }
 }
@@ -264,6 +268,11 @@ impl TaskCounts {
         } else {
             event
         };
+        let event = if self.manner.multiplex {
+            event.rotate()
+        } else {
+            event
+        };
         if self.manner.from_exec {
             event.enable_on_exec()
         } else {
@@ -298,6 +307,7 @@ impl TaskCounts {
                 counts[*index] = read.as_ref().map(|read| ColumnCount {
                     value: read[place],
                     ran: read.running,
+                    enabled: read.enabled,
                 });
             }
         }
@@ -391,13 +401,9 @@ fn sums(threads: &[Counts], events: usize) -> Counts {
     let counted: Vec<&Counts> = threads.iter().filter(|counts| !counts.is_empty()).collect();
     let sum = |index: usize| {
         let first = counted.first()?[index]?;
-        counted[1..].iter().try_fold(first, |sum, counts| {
-            let count = counts[index]?;
-            Some(ColumnCount {
-                value: sum.value + count.value,
-                ran: sum.ran + count.ran,
-            })
-        })
+        counted[1..]
+            .iter()
+            .try_fold(first, |sum, counts| Some(sum.plus(counts[index]?)))
     };
     (0..events).map(sum).collect()
 }
@@ -442,12 +448,7 @@ mod tests {
 
     #[test]
     fn a_thread_that_had_ended_leaves_the_sum_alone() {
-        let count = |value| {
-            Some(ColumnCount {
-                value,
-                ran: Duration::from_millis(value),
-            })
-        };
+        let count = |value| Some(ColumnCount::whole(value, Duration::from_millis(value)));
         let threads = [vec![count(3), None], vec![], vec![count(4), count(1)]];
         assert_eq!(sums(&threads, 2), [count(7), None]);
         assert_eq!(sums(&[vec![]], 2), [None, None]);

@@ -51,7 +51,7 @@ pub(super) fn subject_with(events: &str, metrics: &[&str]) -> Subject {
 
 pub(super) fn run(counts: &[Option<u64>]) -> Run {
     let ran = Duration::from_secs(3);
-    let count = |value: &Option<u64>| value.map(|value| ColumnCount { value, ran });
+    let count = |value: &Option<u64>| value.map(|value| ColumnCount::whole(value, ran));
     Run {
         elapsed: Duration::from_micros(1_500_000),
         user: Duration::from_millis(1200),
@@ -61,6 +61,14 @@ pub(super) fn run(counts: &[Option<u64>]) -> Run {
         ending: Some(Ending::Exit(0)),
         stopped_by: None,
     }
+}
+
+/// The same run, of whose time each event was counted for 34.2 %.
+pub(super) fn waiting(mut run: Run) -> Run {
+    for count in run.counts.iter_mut().flatten() {
+        count.ran = Duration::from_millis(1026);
+    }
+    run
 }
 
 /// What a report made by `make` writes.

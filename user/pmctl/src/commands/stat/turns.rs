@@ -55,7 +55,7 @@ impl std::error::Error for TooMany {}
 
 /// Returns the events of -e for each run: all in one, unless the user allows several and all take them.
 pub(super) fn of(args: &Stat, events: Vec<EventSpec>, pmu: &Pmu) -> Result<Vec<Vec<EventSpec>>> {
-    if !matches!(args.repeat, Some(1..)) {
+    if args.multiplex || !matches!(args.repeat, Some(1..)) {
         return Ok(vec![events]);
     }
     let supply = supply(args, pmu)?;
@@ -69,7 +69,7 @@ pub(super) fn of(args: &Stat, events: Vec<EventSpec>, pmu: &Pmu) -> Result<Vec<V
     }
 }
 
-/// Names the way to count all `events` first, if `error` is that they are too many and there is such a way.
+/// Names the ways to count all `events` first, if `error` is that they are too many and there are such ways.
 pub(super) fn advised(
     error: anyhow::Error,
     args: &Stat,
@@ -80,15 +80,20 @@ pub(super) fn advised(
         Err(error) => return error,
     };
     let once = args.repeat.is_some() || args.interval.is_some() || args.command.is_empty();
-    let runs = if once {
-        None
-    } else {
-        let supply = supply(args, pmu).ok();
-        supply.and_then(|supply| turns(events, supply))
+    let supply = supply(args, pmu).ok();
+    let runs = supply.and_then(|supply| turns(events, supply));
+    // If not even each has a counter alone, neither way counts all.
+    let Some(runs) = runs.filter(|runs| runs.len() > 1) else {
+        return TooMany { text, is_usage }.plain();
     };
-    let text = match (runs.filter(|runs| runs.len() > 1), text.split_once('\n')) {
-        (Some(runs), Some((what, advice))) => {
-            format!("{what}\n{}\n{advice}", repeated(runs.len()))
+    let again = (!once).then(|| repeated(runs.len()));
+    let ways: Vec<String> = again
+        .into_iter()
+        .chain(multiplexed(args).map(str::to_owned))
+        .collect();
+    let text = match text.split_once('\n') {
+        Some((what, advice)) if !ways.is_empty() => {
+            format!("{what}\n{}\n{advice}", ways.join("\n"))
         }
         _ => text,
     };
@@ -111,6 +116,12 @@ pub(super) fn repeated(runs: usize) -> String {
     )
 }
 
+/// Returns the advice to let events take turns, if they are of tasks and do not yet.
+fn multiplexed(args: &Stat) -> Option<&'static str> {
+    let may = !args.multiplex && !args.all_cpus && args.cpu.is_none();
+    may.then_some("`--multiplex` lets the events take turns, and estimates their counts.")
+}
+
 /// Fails if the events take several runs, and what is counted runs once.
 pub(super) fn require_one_run(
     args: &Stat,
@@ -118,9 +129,10 @@ pub(super) fn require_one_run(
     runs: &[Vec<EventSpec>],
     supply: CounterSupply,
 ) -> Result<(), Usage> {
-    if runs.len() < 2 {
+    if runs.len() < 2 || args.multiplex {
         return Ok(());
     }
+    let multiplexed = multiplexed(args).map_or_else(String::new, |advice| format!(" {advice}"));
     let needed = format!(
         "{option}: {} events need {} runs, for {} general and {} fixed counters are free, and pmctl shares none of them",
         runs.iter().map(Vec::len).sum::<usize>(),
@@ -135,13 +147,13 @@ pub(super) fn require_one_run(
             "what runs already runs once"
         };
         return Err(Usage(format!(
-            "{needed}; {what}.\nChoose fewer of them, or give a command that can be run {} times.",
+            "{needed}; {what}.\nChoose fewer of them, or give a command that can be run {} times.{multiplexed}",
             runs.len()
         )));
     }
     match args.repeat {
         None => Err(Usage(format!(
-            "{needed}.\n{} Or choose fewer of them.",
+            "{needed}.\n{}{multiplexed} Or choose fewer of them.",
             repeated(runs.len())
         ))),
         Some(_) => Ok(()),

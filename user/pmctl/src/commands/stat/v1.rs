@@ -10,7 +10,7 @@ use anyhow::Result;
 use perfmon::Modes;
 use serde::{Deserialize, Serialize};
 
-use super::{Column, NumberFormat, PlaceKind, Run, Scope, Subject};
+use super::{Column, ColumnCount, NumberFormat, PlaceKind, Run, Scope, Subject};
 use crate::events::values::Unit;
 use crate::system::child::Ending;
 
@@ -103,6 +103,9 @@ pub(super) struct V1Interval {
     /// Time that each event counted, in nanoseconds.
     #[serde(default)]
     pub(super) running_ns: Vec<Option<u64>>,
+    /// Time that each was to be counted, if some had to wait: the counts are estimates then.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) enabled_ns: Vec<Option<u64>>,
 }
 
 #[derive(Clone, Debug, Deserialize, Serialize)]
@@ -116,6 +119,8 @@ pub(super) struct OneRun {
     pub(super) counts: Vec<Option<u64>>,
     #[serde(default)]
     pub(super) running_ns: Vec<Option<u64>>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) enabled_ns: Vec<Option<u64>>,
 }
 
 /// The names of units in the object.
@@ -149,6 +154,7 @@ impl<W: Write> NumberFormat for V1<'_, W> {
             seconds: at.as_secs_f64(),
             counts: values(run),
             running_ns: running(run),
+            enabled_ns: enabled(run),
         });
         Ok(())
     }
@@ -239,6 +245,7 @@ fn one_run(run: &Run) -> OneRun {
         exit_code: run.ending.map(Ending::exit_code),
         counts: values(run),
         running_ns: running(run),
+        enabled_ns: enabled(run),
     }
 }
 
@@ -251,11 +258,22 @@ fn values(run: &Run) -> Vec<Option<u64>> {
 
 /// Returns how long each counted.
 fn running(run: &Run) -> Vec<Option<u64>> {
-    let ns = |ran: Duration| u64::try_from(ran.as_nanos()).unwrap_or(u64::MAX);
-    let counts = run.counts.iter();
-    counts
-        .map(|count| count.map(|count| ns(count.ran)))
-        .collect()
+    times(run, |count| count.ran)
+}
+
+/// Returns how long each was to be counted; nothing if none had to wait.
+fn enabled(run: &Run) -> Vec<Option<u64>> {
+    let mut counts = run.counts.iter().flatten();
+    if counts.all(|count| count.ran >= count.enabled) {
+        return Vec::new();
+    }
+    times(run, |count| count.enabled)
+}
+
+fn times(run: &Run, time: fn(&ColumnCount) -> Duration) -> Vec<Option<u64>> {
+    let ns = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+    let counts = run.counts.iter().map(Option::as_ref);
+    counts.map(|count| Some(ns(time(count?)))).collect()
 }
 
 #[cfg(test)]

@@ -230,9 +230,9 @@ impl CountSource for WithSoftware {
                     word.copy_from_slice(&bytes[index * 8..][..8]);
                     u64::from_ne_bytes(word)
                 };
-                sum.value = sum.value.saturating_add(word(0));
                 // Word 1 is how long it was enabled, which is the same: it never waits for a counter.
-                sum.ran += Duration::from_nanos(word(2));
+                let ran = Duration::from_nanos(word(2));
+                sum = sum.plus(ColumnCount::whole(word(0), ran));
             }
             counts.push(Some(sum));
         }

@@ -174,12 +174,7 @@ impl CountSource for WithValues {
 
     fn read(&self, elapsed: Duration) -> Result<Counts> {
         let mut counts = self.counts.read(elapsed)?;
-        let count = |value: &Option<u64>| {
-            value.map(|value| ColumnCount {
-                value,
-                ran: elapsed,
-            })
-        };
+        let count = |value: &Option<u64>| value.map(|value| ColumnCount::whole(value, elapsed));
         counts.extend(self.read.iter().map(count));
         Ok(counts)
     }

@@ -6,9 +6,10 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use nix::errno::Errno;
 use perfmon::sys::{Driver, EventOpen};
 use perfmon::{Encoding, Pmu};
+use perfmon_core::abi::PERFMON_EVENT_ROTATE;
 use perfmon_core::logic::event_attr::{
-    PERF_COUNT_SW_DUMMY, PERF_TYPE_HARDWARE, PERF_TYPE_HW_CACHE, PERF_TYPE_RAW, PERF_TYPE_SOFTWARE,
-    PerfEventAttr,
+    PERF_COUNT_SW_DUMMY, PERF_FORMAT_TOTAL_TIME_ENABLED, PERF_FORMAT_TOTAL_TIME_RUNNING,
+    PERF_TYPE_HARDWARE, PERF_TYPE_HW_CACHE, PERF_TYPE_RAW, PERF_TYPE_SOFTWARE, PerfEventAttr,
 };
 use zerocopy::IntoBytes;
 
@@ -39,6 +40,7 @@ pub(super) enum CallAnswer {
 const TYPES: [u32; 3] = [PERF_TYPE_HARDWARE, PERF_TYPE_HW_CACHE, PERF_TYPE_RAW];
 
 /// `PERF_FLAG_*`.
+const FD_NO_GROUP: u64 = 1 << 0;
 const PID_CGROUP: u64 = 1 << 2;
 const FD_CLOEXEC: u64 = 1 << 3;
 
@@ -53,9 +55,10 @@ struct Attributes {
     attr: PerfEventAttr,
 }
 
-/// Asks `driver` for what `request` asks the kernel for. `others`: the program has got events of the driver's.
+/// Asks `driver` for what `request` asks the kernel for. `others`: the program has got events of the driver's. `turns`: its
+/// events may take turns.
 pub(super) fn answer(
-    (driver, pmu, others): (&dyn Driver, &Pmu, bool),
+    (driver, pmu, others, turns): (&dyn Driver, &Pmu, bool, bool),
     listener: &Listener,
     request: &Request,
 ) -> CallAnswer {
@@ -115,8 +118,17 @@ pub(super) fn answer(
     if let Some(reason) = foreign {
         return CallAnswer::Kernel(reason);
     }
-    let Ok(driver_flags) = u32::try_from(flags | FD_CLOEXEC) else {
-        return CallAnswer::Kernel("the flags are unknown");
+    let driver_flags = match u32::try_from(flags | FD_CLOEXEC) {
+        // What is the driver's alone is none of the program's.
+        Ok(known) if known & PERFMON_EVENT_ROTATE == 0 => known,
+        _ => return CallAnswer::Kernel("the flags are unknown"),
+    };
+    let in_group = group.is_some() && flags & FD_NO_GROUP == 0;
+    let may_wait = attributes.may_take_turns(in_group);
+    let driver_flags = if turns && cgroup.is_none() && may_wait {
+        driver_flags | PERFMON_EVENT_ROTATE
+    } else {
+        driver_flags
     };
     let opened = driver.open_event(&mut EventOpen {
         attr: &mut attributes.bytes,
@@ -205,6 +217,16 @@ impl Attributes {
             && attr.flags & RECORDS != 0
     }
 
+    /// Returns whether it is an event that the driver lets take turns: the program reads how long it, or the leader of its
+    /// group, has waited.
+    fn may_take_turns(&self, in_group: bool) -> bool {
+        const TIMES: u64 = PERF_FORMAT_TOTAL_TIME_ENABLED | PERF_FORMAT_TOTAL_TIME_RUNNING;
+        let is_dummy = self.attr.type_ == PERF_TYPE_SOFTWARE;
+        let is_exclusive = self.attr.flags & PerfEventAttr::EXCLUSIVE != 0;
+        let may_wait = is_dummy || self.attr.sample_period == 0 && !is_exclusive;
+        may_wait && (in_group || self.attr.read_format & TIMES == TIMES)
+    }
+
     /// Returns whether it is a raw event that an emulated PMU has no counts of.
     fn is_idle_on(&self, pmu: &Pmu) -> bool {
         self.attr.type_ == PERF_TYPE_RAW && !pmu.counts(self.attr.config)
@@ -271,6 +293,34 @@ mod tests {
         assert!(attributes(PerfEventAttr::TASK).is_dummy_of_records());
         let maps = attributes(PerfEventAttr::MMAP2);
         assert!(maps.is_dummy_of_records() && maps.wants_maps());
+    }
+
+    #[test]
+    fn what_counts_may_take_turns() {
+        let may = |type_, sample_period, flags, read_format, in_group| {
+            let attr = PerfEventAttr {
+                type_,
+                size: 112,
+                sample_period,
+                read_format,
+                flags,
+                ..PerfEventAttr::ZERO
+            };
+            Attributes::new(attr.as_bytes()[..112].to_vec()).may_take_turns(in_group)
+        };
+        assert!(may(PERF_TYPE_RAW, 0, PerfEventAttr::PINNED, 3, false));
+        assert!(may(PERF_TYPE_SOFTWARE, 1, 0, 3, false));
+        assert!(!may(PERF_TYPE_HARDWARE, 1000, 0, 3, false));
+        assert!(!may(
+            PERF_TYPE_HARDWARE,
+            0,
+            PerfEventAttr::EXCLUSIVE,
+            3,
+            false
+        ));
+        // Without both times a part of a count would be taken for a whole one.
+        assert!(!may(PERF_TYPE_HARDWARE, 0, 0, 1, false));
+        assert!(may(PERF_TYPE_HARDWARE, 0, 0, 0, true));
     }
 
     #[test]

@@ -61,6 +61,7 @@ pub(crate) fn wrap(args: &Wrap) -> Result<u8> {
         driver: &node,
         listener,
         verbose: args.verbose,
+        turns: !args.exact,
         opened: OpenedEvents::default(),
         others: false,
         pmu: Pmu::here().with_counters_of(&device),
@@ -112,10 +113,16 @@ fn listener(waiting: &mut Waiting<'_>) -> Result<Listener> {
 }
 
 /// What answers the calls.
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is about something else"
+)]
 struct CallServer<'a> {
     driver: &'a dyn Driver,
     listener: Arc<Listener>,
     verbose: bool,
+    /// Events may take turns.
+    turns: bool,
     opened: OpenedEvents,
     /// The program has got events.
     others: bool,
@@ -191,7 +198,7 @@ impl CallServer<'_> {
     /// Opens an event.
     fn open(&mut self, request: &Request) -> Result<(), Errno> {
         let answer = answer(
-            (self.driver, &self.pmu, self.others),
+            (self.driver, &self.pmu, self.others, self.turns),
             &self.listener,
             request,
         );
@@ -268,10 +275,15 @@ impl CallServer<'_> {
         }
         if let Some(owners) = &self.owners {
             let events = crate::system::text::count(self.refused, "event");
+            let advice = if self.turns {
+                "Events that are sampled or of control groups have a counter of their own all the time, and others take \
+                 turns on those of their task or CPU. Count fewer events at once, or end what has the other counters."
+            } else {
+                "With --exact each event has a counter of its own all the time. Count fewer events at once, end what has \
+                 the other counters, or leave --exact out: then events take turns."
+            };
             complain(format_args!(
-                "no counter was free for {events}, which the program took for missing: {owners}.\n\
-                 The driver gives each event a counter of its own all the time. Count fewer events at once, or end \
-                 what has the other counters."
+                "no counter was free for {events}, which the program took for missing: {owners}.\n{advice}"
             ));
         }
         if !self.idle.is_empty() {

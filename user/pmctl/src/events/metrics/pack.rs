@@ -24,8 +24,9 @@ pub(crate) struct Packed {
     pub(crate) split: Vec<String>,
 }
 
-/// Distributes the events to runs. An event that has no counter even alone is in a run of its own.
-pub(crate) fn pack(items: &[Item], supply: CounterSupply) -> Packed {
+/// Distributes the events to runs. An event that has no counter even alone is in a run of its own. If they take turns, there
+/// is no `supply` that limits a run.
+pub(crate) fn pack(items: &[Item], supply: Option<CounterSupply>) -> Packed {
     let mut packed = Packed::default();
     for item in items {
         let fits = |run: &Vec<EventSpec>| fit_together(run, &item.events, supply);
@@ -62,7 +63,10 @@ pub(crate) fn pack(items: &[Item], supply: CounterSupply) -> Packed {
 }
 
 /// Returns whether all of these events have counters at the same time.
-fn fit_together(run: &[EventSpec], more: &[EventSpec], supply: CounterSupply) -> bool {
+fn fit_together(run: &[EventSpec], more: &[EventSpec], supply: Option<CounterSupply>) -> bool {
+    let Some(supply) = supply else {
+        return true;
+    };
     let new = more.iter().filter(|event| find(run, event).is_none());
     let all = run.iter().chain(new).filter(|event| !event.is_absent());
     let all: Vec<EventSpec> = all.cloned().collect();

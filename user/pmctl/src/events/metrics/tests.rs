@@ -281,7 +281,7 @@ fn what_fits_is_counted_together() {
         item("d", "r1,r2,r3"),
         item("e", "r4"),
     ];
-    let packed = pack(&items, supply);
+    let packed = pack(&items, Some(supply));
     let places: [&[(usize, usize)]; 5] = [
         &[(0, 0), (0, 1)],
         &[(1, 0), (1, 1)],
