@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use nix::errno::Errno;
 
-use crate::event::{EventLabel, OwnerKind, Owners, Target};
+use crate::event::{Cgroup, EventLabel, OwnerKind, Owners, Target};
 use crate::spec::SpecError;
 use crate::trace::{Alloc, EventId};
 use crate::{CounterId, EventSelect};
@@ -62,8 +62,12 @@ pub enum Attempt {
     Free,
     /// To find the event of this name.
     FindEvent(String),
+    /// To find out where cgroups are mounted.
+    FindCgroups,
+    /// To open the directory of a cgroup.
+    OpenCgroup(PathBuf),
     /// To open an event of some tasks.
-    OpenEvent(EventLabel, Target),
+    OpenEvent(EventLabel, Box<Target>),
     /// To enable, disable or zero an event.
     ControlEvent(EventLabel),
     /// To read an event.
@@ -128,6 +132,8 @@ impl fmt::Display for Attempt {
             Self::StopTrace => f.write_str("can't stop the trace"),
             Self::Free => f.write_str("can't free the trace"),
             Self::FindEvent(name) => write!(f, "can't count `{name}`"),
+            Self::FindCgroups => f.write_str("can't find cgroups"),
+            Self::OpenCgroup(path) => write!(f, "can't open cgroup {}", path.display()),
             Self::OpenEvent(event, target) => write!(f, "can't count {event} of {target}"),
             Self::ControlEvent(event) => write!(f, "can't enable, disable or zero {event}"),
             Self::ReadEvent(event) => write!(f, "can't read {event}"),
@@ -266,6 +272,18 @@ pub enum Cause {
     /// There is no such task (ESRCH).
     #[error("there is no such task")]
     NoSuchTask,
+    /// There is no such cgroup, or it has been removed (ENOENT, ENODEV).
+    #[error("there is no such cgroup")]
+    NoSuchCgroup,
+    /// The path is something else than a directory of a cgroup of version 2 (ENOTDIR, EBADF, or by its file system).
+    #[error("it is no directory of a cgroup")]
+    NotACgroup,
+    /// The cgroup is of version 1, or only such are mounted.
+    #[error("cgroups of version 1 can't be counted, only those of version 2")]
+    CgroupVersion1,
+    /// No cgroups are mounted where this process sees them.
+    #[error("no cgroups are mounted")]
+    NoCgroupMount,
     /// Events were missed, so that the count would be short (EIO).
     #[error("events were missed, so that the count would be short")]
     Missed,
@@ -298,6 +316,14 @@ impl Error {
             (A::Timestamp, Errno::ENOTTY) => Cause::NoFrequency,
             (A::Setup(..) | A::StartTrace, Errno::EBUSY) => Cause::HardwareBusy,
             (A::OpenEvent(..), Errno::EBUSY) => Cause::NoFreeCounter(Owners::default()),
+            (A::OpenEvent(_, target), Errno::ENOENT)
+                if target.cgroup().is_some_and(Cgroup::is_removed) =>
+            {
+                Cause::NoSuchCgroup
+            }
+            (A::OpenEvent(_, target), Errno::EBADF) if target.cgroup().is_some() => {
+                Cause::NotACgroup
+            }
             (A::OpenEvent(..), Errno::ENOENT | Errno::EINVAL) => Cause::NoSuchEvent,
             (A::OpenEvent(..), Errno::EOPNOTSUPP) => Cause::NotSupported,
             (A::OpenEvent(..), Errno::ESRCH) => Cause::NoSuchTask,
@@ -417,6 +443,12 @@ impl Cause {
             ),
             Self::NotSupported => Some("`pmctl wrap` leaves such events to Linux's perf."),
             Self::NoSuchTask => Some("The number is that of a process or a thread that lives."),
+            Self::NoSuchCgroup => {
+                Some("`cat /proc/PID/cgroup` has that of a process, behind `0::`.")
+            }
+            Self::NotACgroup => Some("`findmnt -t cgroup2` shows below which place cgroups are."),
+            Self::CgroupVersion1 => Some("Mount those of version 2: `mount -t cgroup2 none PATH`."),
+            Self::NoCgroupMount => Some("Mount them: `mount -t cgroup2 none /sys/fs/cgroup`."),
             Self::Missed => Some(
                 "There was no memory to follow a new task, or something else changed the registers: the kernel log \
                  says which. Count again.",

@@ -4,7 +4,7 @@
 //! - [`Device`]: look at what the CPUs have, and at what is counted. For everybody.
 //! - [`Session`]: set counters up, and record traces. One program at a time.
 //! - [`Counter`]: start, stop, reset, read.
-//! - [`event`]: count a program, a task or a CPU. Any number of programs at once: an [`Event`] counts for each caller
+//! - [`event`]: count a program, a task, a CPU or a cgroup. Any number of programs at once: an [`Event`] counts for each caller
 //!   that may use Linux's perf.
 //! - [`spec`]: events by their names, `L1-dcache-load-misses` or `cpu/event=0xc0,cmask=1/u`, on a [`Pmu`].
 //! - [`sampler`]: sample a program, a task or a CPU. A [`Sampler`] is an event with a ring, and any number of programs

@@ -4,10 +4,11 @@
 
 use std::fs::File;
 use std::os::fd::{BorrowedFd, OwnedFd};
+use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use perfmon::event::{Builder, Encoding, OwnerKind};
+use perfmon::event::{Builder, Cgroup, Encoding, OwnerKind};
 use perfmon::sys::{Call, Driver, EventCall, EventOpen};
 use perfmon::{Cause, CounterId, Device, Errno, Event, EventSelect, Group};
 
@@ -77,7 +78,10 @@ impl Driver for Script {
             word(8),
             word(32),
             word(40),
-            open.pid,
+            match open.flags & PID_IS_CGROUP {
+                0 => open.pid.to_string(),
+                _ => "a cgroup".to_owned(),
+            },
             open.cpu,
             if open.group.is_some() {
                 " in a group"
@@ -85,7 +89,7 @@ impl Driver for Script {
                 ""
             },
         ));
-        assert_eq!(open.flags, 8, "closed on exec");
+        assert_eq!(open.flags & !PID_IS_CGROUP, 8, "closed on exec");
         self.answer()?;
         Ok(File::open("/dev/null").unwrap().into())
     }
@@ -109,6 +113,14 @@ impl Driver for Script {
         words[times + 1] = 5_000;
         Ok(words.len())
     }
+}
+
+/// `PERF_FLAG_PID_CGROUP`.
+const PID_IS_CGROUP: u32 = 4;
+
+/// A cgroup, as far as this driver looks: an open directory.
+fn cgroup(path: &str) -> Cgroup {
+    Cgroup::from_directory(File::open(path).unwrap().into(), Path::new("/cgroups/a"))
 }
 
 /// Returns what is asked for by `builder`.
@@ -140,6 +152,56 @@ fn each_method_has_its_bit() {
     assert_eq!(flags(event().pid(42)), "0x0 of 42 on -1");
     assert_eq!(flags(event().pid(42).cpu(3)), "0x0 of 42 on 3");
     assert_eq!(flags(event().all_tasks().cpu(3)), "0x0 of -1 on 3");
+    let cgroup = cgroup("/");
+    assert_eq!(flags(event().cgroup(&cgroup)), "0x0 of a cgroup on -1");
+    assert_eq!(
+        flags(event().cgroup(&cgroup).cpu(3)),
+        "0x0 of a cgroup on 3"
+    );
+}
+
+#[test]
+fn a_group_is_of_one_cgroup() {
+    let script = Arc::new(Script::default());
+    let leader = Event::instructions().cgroup(&cgroup("/"));
+    Group::of(leader)
+        .and(Event::cycles())
+        .open_on(&script.device())
+        .unwrap();
+    let asked = script.asked();
+    assert_eq!(asked.len(), 2);
+    for (asked, end) in asked.iter().zip(["", " in a group"]) {
+        let end = format!("of a cgroup on -1{end}");
+        assert!(asked.ends_with(&end), "{asked}");
+    }
+}
+
+#[test]
+fn cgroups_have_causes_of_their_own() {
+    let error = |errno, cgroup: &Cgroup| {
+        let script = Script::failing(errno);
+        let result = Event::cycles().cgroup(cgroup).open_on(&script.device());
+        result.unwrap_err()
+    };
+    let of_directory = |errno| error(errno, &cgroup("/")).cause;
+    assert_eq!(of_directory(Errno::EBADF), Cause::NotACgroup);
+    assert_eq!(of_directory(Errno::EACCES), Cause::Forbidden);
+    // A directory without the file that each cgroup has is that of a removed one.
+    let removed = error(Errno::ENOENT, &cgroup("/"));
+    assert_eq!(
+        removed.to_string(),
+        "can't count cycles of cgroup /cgroups/a: there is no such cgroup"
+    );
+    let there = std::env::temp_dir().join(format!("perfmon-cgroup-{}", std::process::id()));
+    std::fs::create_dir(&there).unwrap();
+    std::fs::write(there.join("cgroup.procs"), "").unwrap();
+    let living = error(Errno::ENOENT, &cgroup(there.to_str().unwrap()));
+    std::fs::remove_dir_all(&there).unwrap();
+    assert_eq!(living.cause, Cause::NoSuchEvent);
+    // No cgroup has to do with it.
+    let script = Script::failing(Errno::EBADF);
+    let cause = Event::cycles().open_on(&script.device()).unwrap_err().cause;
+    assert_eq!(cause, Cause::Unexpected(Errno::EBADF));
 }
 
 #[test]

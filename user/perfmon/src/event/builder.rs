@@ -2,7 +2,7 @@
 //! What an event is to be: which one, of which tasks, and when it counts.
 
 use std::fmt;
-use std::os::fd::BorrowedFd;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::sync::Arc;
 
 use nix::errno::Errno;
@@ -11,32 +11,56 @@ use perfmon_core::abi::PERFMON_EVENT_ROTATE;
 use perfmon_core::logic::event_attr::{self as attr, PerfEventAttr};
 use zerocopy::IntoBytes;
 
-use super::{Encoding, Event, EventLabel, Owners, shared};
+use super::{Cgroup, Encoding, Event, EventLabel, Owners, shared};
 use crate::sampler::DEFAULT_PAGES;
 use crate::spec::{self, EventSpec};
 use crate::sys::{Driver, EventOpen};
 use crate::{Attempt, Cause, Device, Error, EventSelect, Modes, Pmu};
 
 /// The tasks that an event counts, and where.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Target {
-    pub(super) pid: i32,
+    pub(super) tasks: Tasks,
     pub(super) cpu: i32,
 }
 
+/// The tasks that an event counts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Tasks {
+    /// As `perf_event_open(2)` has it: 0 the calling thread, above 0 the thread with this ID, -1 all.
+    Pid(i32),
+    /// Tasks of a cgroup and of the cgroups in it.
+    Cgroup(Cgroup),
+}
+
 impl Target {
+    /// The calling thread, on any CPU.
+    const THIS_THREAD: Self = Self {
+        tasks: Tasks::Pid(0),
+        cpu: -1,
+    };
+
     /// Returns whether the target is not restricted to one CPU.
-    pub(crate) fn is_on_all_cpus(self) -> bool {
+    pub(crate) fn is_on_all_cpus(&self) -> bool {
         self.cpu == -1
+    }
+
+    /// Returns the cgroup, if it is one.
+    pub(crate) fn cgroup(&self) -> Option<&Cgroup> {
+        match &self.tasks {
+            Tasks::Pid(_) => None,
+            Tasks::Cgroup(cgroup) => Some(cgroup),
+        }
     }
 }
 
 impl fmt::Display for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.pid {
-            -1 => f.write_str("all tasks")?,
-            0 => f.write_str("this thread")?,
-            pid => write!(f, "task {pid}")?,
+        match &self.tasks {
+            Tasks::Pid(-1) => f.write_str("all tasks")?,
+            Tasks::Pid(0) => f.write_str("this thread")?,
+            Tasks::Pid(pid) => write!(f, "task {pid}")?,
+            Tasks::Cgroup(cgroup) => write!(f, "cgroup {}", cgroup.path().display())?,
         }
         match self.cpu {
             -1 => Ok(()),
@@ -60,6 +84,8 @@ pub struct Builder {
     pub(super) takes_turns: bool,
 }
 
+/// `PERF_FLAG_PID_CGROUP`.
+const PID_IS_CGROUP: u32 = 1 << 2;
 /// `PERF_FLAG_FD_CLOEXEC`.
 const CLOSE_ON_EXEC: u32 = 1 << 3;
 
@@ -69,7 +95,7 @@ impl Builder {
         let (type_, config) = encoding.numbers();
         Self {
             label: EventLabel::new(encoding),
-            target: Target { pid: 0, cpu: -1 },
+            target: Target::THIS_THREAD,
             attr: PerfEventAttr {
                 type_,
                 config,
@@ -113,7 +139,7 @@ impl Builder {
 
     /// Counts the calling thread.
     pub fn this_thread(mut self) -> Self {
-        self.target.pid = 0;
+        self.target.tasks = Tasks::Pid(0);
         self
     }
 
@@ -121,7 +147,7 @@ impl Builder {
     /// [`inherit`](Self::inherit) also those that it creates from then on.
     pub fn pid(mut self, pid: u32) -> Self {
         // No thread has a larger one: ESRCH.
-        self.target.pid = i32::try_from(pid).unwrap_or(i32::MAX);
+        self.target.tasks = Tasks::Pid(i32::try_from(pid).unwrap_or(i32::MAX));
         self
     }
 
@@ -133,7 +159,14 @@ impl Builder {
 
     /// Counts all tasks; on one [CPU](Self::cpu).
     pub fn all_tasks(mut self) -> Self {
-        self.target.pid = -1;
+        self.target.tasks = Tasks::Pid(-1);
+        self
+    }
+
+    /// Counts the tasks of a cgroup and of the cgroups in it, whenever they are in it: on all CPUs, as one sum, or on one
+    /// [CPU](Self::cpu). Any number of cgroups takes one counter for an event.
+    pub fn cgroup(mut self, cgroup: &Cgroup) -> Self {
+        self.target.tasks = Tasks::Cgroup(cgroup.clone());
         self
     }
 
@@ -180,8 +213,9 @@ impl Builder {
     ///
     /// # Errors
     /// [`Cause::NoFreeCounter`] if it does not fit beside all that counts, [`Cause::NoSuchEvent`] if the CPUs
-    /// lack it, [`Cause::NoSuchTask`], [`Cause::NoSuchCpu`], [`Cause::Forbidden`] if this program may not count this
-    /// task or the kernel, and the errors of [`Device::open`].
+    /// lack it, [`Cause::NoSuchTask`], [`Cause::NoSuchCpu`], [`Cause::NoSuchCgroup`] if the cgroup has been removed,
+    /// [`Cause::Forbidden`] if this program may not count this task or the kernel, or not all that runs and so no cgroup, and
+    /// the errors of [`Device::open`].
     pub fn open(&self) -> Result<Event, Error> {
         self.open_on(&shared::device()?)
     }
@@ -202,15 +236,19 @@ impl Builder {
     ) -> Result<Event, Error> {
         let driver: Arc<dyn Driver> = device.shared_driver();
         let mut attr = self.attr;
+        let (pid, flags) = match &self.target.tasks {
+            Tasks::Pid(pid) => (*pid, CLOSE_ON_EXEC),
+            Tasks::Cgroup(cgroup) => (cgroup.as_fd().as_raw_fd(), PID_IS_CGROUP | CLOSE_ON_EXEC),
+        };
         let result = driver.open_event(&mut EventOpen {
             attr: attr.as_mut_bytes(),
-            pid: self.target.pid,
+            pid,
             cpu: self.target.cpu,
             group: leader,
             flags: if self.takes_turns {
-                CLOSE_ON_EXEC | PERFMON_EVENT_ROTATE
+                flags | PERFMON_EVENT_ROTATE
             } else {
-                CLOSE_ON_EXEC
+                flags
             },
         });
         match result {
@@ -219,10 +257,10 @@ impl Builder {
                 descriptor,
                 label: self.label.clone(),
                 tells_lost: attr.read_format & attr::PERF_FORMAT_LOST != 0,
-                thread: (self.target == Target { pid: 0, cpu: -1 }).then(gettid),
+                thread: (self.target == Target::THIS_THREAD).then(gettid),
             }),
             Err(errno) => {
-                let attempt = Attempt::OpenEvent(self.label.clone(), self.target);
+                let attempt = Attempt::OpenEvent(self.label.clone(), Box::new(self.target.clone()));
                 let cause = match errno {
                     Errno::EBUSY => Cause::NoFreeCounter(Owners::of(device)),
                     errno => return Err(Error::new(attempt, errno)),

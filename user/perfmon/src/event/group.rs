@@ -169,7 +169,7 @@ impl GroupBuilder {
         let mut events = vec![leader.open_in(device, None)?];
         for member in &self.others {
             let mut member = member.clone();
-            member.target = leader.target;
+            member.target = leader.target.clone();
             member.takes_turns = leader.takes_turns;
             member.attr.flags &= !(LEADERS | LEADERS_ALONE);
             member.attr.flags |= leader.attr.flags & LEADERS;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Events: counts of a task, of a task and all that it creates, or of all that runs on a CPU.
+//! Events: counts of a task, of a task and all that it creates, of all that runs on a CPU, or of a cgroup.
 //!
 //! An [`Event`] is a descriptor as `perf_event_open(2)` has it, on the driver's counters. A caller that may use Linux's
 //! perf on a task may count it here; any number of programs count at once. Each event has a counter of its own all the
@@ -17,12 +17,14 @@
 //!
 //! - [`Event::named`]: any event by its name, as [`spec`](crate::spec) has them.
 //! - [`Builder`]: which event, of which tasks, when.
+//! - [`Cgroup`]: a cgroup to count.
 //! - [`Group`]: several events that count together, read at one moment.
 //! - [`measure`]: the counts of a closure.
 //! - [`UserPage`]: reading without a system call.
 //! - [`region!`](crate::region!): counts between two points of a program, summed up over all passes.
 
 mod builder;
+mod cgroup;
 mod descriptor;
 mod encoding;
 mod group;
@@ -34,6 +36,7 @@ pub(crate) mod shared;
 mod user_page;
 
 pub use builder::{Builder, Target};
+pub use cgroup::Cgroup;
 pub use descriptor::{Event, Reading};
 pub use encoding::Encoding;
 pub use group::{Counts, Group, GroupBuilder};

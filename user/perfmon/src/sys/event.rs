@@ -16,7 +16,8 @@ pub struct EventOpen<'a> {
     /// A `struct perf_event_attr` of as many bytes as its member `size` says. If it is larger than the driver
     /// knows and not 0 there, the answer is E2BIG, and `size` becomes what the driver knows.
     pub attr: &'a mut [u8],
-    /// 0: the calling thread; above 0: the thread with this ID; -1: all tasks, on `cpu`.
+    /// 0: the calling thread; above 0: the thread with this ID; -1: all tasks, on `cpu`. With `PERF_FLAG_PID_CGROUP` a
+    /// descriptor of a cgroup's directory.
     pub pid: i32,
     /// Only while on this CPU; -1: any.
     pub cpu: i32,
