@@ -37,7 +37,8 @@ class count(_Block, _Mapping):
     ``r01c2``. `perfmon.list` has the names.
 
     The calling thread is counted; with ``process=True`` all threads of the process, and
-    the threads and processes that they create meanwhile.
+    the threads and processes that they create meanwhile; with ``cgroup="system.slice"`` all
+    tasks of this cgroup and of those in it, on all CPUs.
 
     A decorated function is counted in each call, and the sums are in ``function.count``, with
     the number of calls in ``function.count.calls``. A call within a call is part of it.
@@ -46,15 +47,15 @@ class count(_Block, _Mapping):
     nothing, and has no counts.
     """
 
-    def __new__(cls, *events, process=False):
+    def __new__(cls, *events, process=False, cgroup=None):
         for event in events:
             if not isinstance(event, str):
                 raise TypeError(f'an event is a string: perfmon.count("a", "b"), not {_kind(event)}')
             if not _is_text(event):
                 raise EventError(f"no event is called {event!a}\n`perfmon.list()` has the names.")
-        return super().__new__(cls, events, process)
+        return super().__new__(cls, events, process, cgroup)
 
-    def __init__(self, *events, process=False):
+    def __init__(self, *events, process=False, cgroup=None):
         self.calls = 0
         """How many calls of the decorated function are in the counts."""
         self._sums = None
@@ -71,7 +72,7 @@ class count(_Block, _Mapping):
         It is measured when it is asked for, as the median of some blocks: to the first of them
         the interpreter adapts its bytecode. No count has it taken off.
         """
-        probe = count(*self.events, process=self.process)
+        probe = self._another()
         measured = []
         for _ in range(_PROBES):
             with probe:
@@ -102,6 +103,9 @@ class count(_Block, _Mapping):
                 raise AttributeError(f"`{name}` may be any of {names}: take c[\"{found[0]}\"]")
         raise AttributeError(f"there is no `{name}`, and no event of this name is counted")
 
+    def _another(self):
+        return count(*self.events, process=self.process, cgroup=self.cgroup)
+
     def _values(self):
         counts = self._counts() if self._sums is None else self._sums
         if counts is None:
@@ -110,7 +114,7 @@ class count(_Block, _Mapping):
 
     def __call__(self, function):
         _refuse_uncountable(function)
-        totals = count(*self.events, process=self.process)
+        totals = self._another()
         totals._sums = [0] * len(self)
         lock, local = _threading.Lock(), _threading.local()
 
@@ -118,7 +122,7 @@ class count(_Block, _Mapping):
         def counted(*args, **kwargs):
             if getattr(local, "inside", False):
                 return function(*args, **kwargs)
-            block = count(*totals.events, process=totals.process)
+            block = totals._another()
             local.inside = True
             try:
                 with block:

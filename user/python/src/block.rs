@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A block of Python code whose events are counted.
 
+use std::path::{Path, PathBuf};
 use std::{fs, process};
 
 use perfmon::Group;
-use perfmon::event::Builder;
+use perfmon::event::{Builder, Cgroup};
 use pyo3::prelude::*;
 use pyo3::types::PyAny;
 
@@ -22,6 +23,8 @@ pub(crate) struct Block {
     events: Vec<(String, Builder)>,
     /// The whole process and what it creates is counted, not the calling thread.
     process: bool,
+    /// This cgroup is counted, and the name that it was asked for by.
+    cgroup: Option<(Cgroup, PathBuf)>,
     /// The groups that count: one for each thread of the process, the calling thread's last.
     running: Vec<Group>,
     /// The process that started it last. After fork(2) the child has the same descriptors as its parent: all that it
@@ -33,11 +36,21 @@ pub(crate) struct Block {
 #[pymethods]
 impl Block {
     #[new]
-    #[pyo3(signature = (events, process))]
-    fn new(events: Vec<String>, process: bool) -> PyResult<Self> {
+    #[pyo3(signature = (events, process, cgroup))]
+    fn new(events: Vec<String>, process: bool, cgroup: Option<PathBuf>) -> PyResult<Self> {
+        if process && cgroup.is_some() {
+            return Err(Error::new_err(
+                "it is either the process or a cgroup that is counted\nLeave out `process` or `cgroup`.",
+            ));
+        }
+        let open = |name: PathBuf| {
+            let cgroup = Cgroup::named(&name).map_err(|error| exception(&error))?;
+            Ok::<_, PyErr>((cgroup, name))
+        };
         Ok(Self {
             events: events::find(events)?,
             process,
+            cgroup: cgroup.map(open).transpose()?,
             running: Vec::new(),
             starter: None,
             counts: None,
@@ -56,6 +69,8 @@ impl Block {
         }
         self.running = if self.process {
             self.open_threads()?
+        } else if let Some((cgroup, _)) = &self.cgroup {
+            vec![self.open(&|event| event.cgroup(cgroup))?]
         } else {
             vec![self.open(&|event| event.this_thread())?]
         };
@@ -128,6 +143,11 @@ impl Block {
     #[getter]
     fn process(&self) -> bool {
         self.process
+    }
+
+    #[getter]
+    fn cgroup(&self) -> Option<&Path> {
+        self.cgroup.as_ref().map(|(_, name)| name.as_path())
     }
 
     /// Returns whether it is counting, started by this process.

@@ -11,6 +11,7 @@ import gc
 import os
 import subprocess
 import sys
+import tempfile
 import threading
 
 import perfmon
@@ -226,8 +227,10 @@ def names_that_are_no_events():
 
 @test
 def more_events_than_counters():
+    # Those that are the same share a counter.
+    events = [f"cpu/event=0xc4,umask=0,cmask={n}/u" for n in range(1, 40)]
     with contextlib.ExitStack() as stack:
-        message = raised(perfmon.BusyError, lambda: [stack.enter_context(perfmon.count("branches:u")) for _ in range(40)])
+        message = raised(perfmon.BusyError, lambda: [stack.enter_context(perfmon.count(event)) for event in events])
     expect("no counter is free" in message, True, message)
     # All of them are free again.
     near(spun(1000), 2000)
@@ -368,6 +371,43 @@ def a_function_whose_body_runs_later_is_refused():
     ):
         message = raised(TypeError, perfmon.count(USER), function)
         expect(f" is {kind}: " in message, True, message)
+
+
+@test
+def a_cgroup_has_its_tasks():
+    libc = ctypes.CDLL(None)
+    with tempfile.TemporaryDirectory() as mount:
+        expect(libc.mount(b"none", mount.encode(), b"cgroup2", 0, None), 0, "mount")
+        group = os.path.join(mount, "counted")
+        try:
+            os.mkdir(group)
+            with perfmon.count(USER, cgroup="counted") as c:
+                SPIN(100_000)
+                expect(c[USER], 0, "the count of an empty cgroup")
+                move(group)
+                SPIN(100_000)
+                move(mount)
+                SPIN(1_000_000)
+            near(c[USER], 200_000)
+            expect(str(c.cgroup), "counted")
+            os.rmdir(group)
+            message = raised(perfmon.Error, perfmon.count, USER, cgroup="counted")
+            expect("there is no such cgroup" in message, True, message)
+        finally:
+            move(mount)
+            with contextlib.suppress(FileNotFoundError):
+                os.rmdir(group)
+            expect(libc.umount(mount.encode()), 0, "umount")
+    message = raised(perfmon.Error, perfmon.count, USER, cgroup="counted")
+    expect("no cgroups are mounted" in message, True, message)
+    message = raised(perfmon.Error, perfmon.count, USER, cgroup="/", process=True)
+    expect("either the process or a cgroup" in message, True, message)
+
+
+def move(cgroup):
+    """Moves this process to a cgroup."""
+    with open(os.path.join(cgroup, "cgroup.procs"), "w") as file:
+        file.write(str(os.getpid()))
 
 
 def main():
