@@ -4,6 +4,7 @@
 pub(crate) mod child;
 pub(crate) mod exit;
 pub(crate) mod files;
+pub(crate) mod glob;
 pub(crate) mod hypervisor;
 pub(crate) mod machine;
 pub(crate) mod msr;

@@ -18,6 +18,7 @@ use descriptions::Descriptions;
 use crate::args::List;
 use crate::events::decode;
 use crate::system::exit::{FAILURE, Usage};
+use crate::system::glob::{is_like, is_pattern};
 use crate::system::machine::Machine;
 use crate::system::pmu;
 use crate::system::stdio::complain;
@@ -283,35 +284,10 @@ impl NamedEvent {
 
 /// Returns whether `name` has `glob`, or is of its form if it is a pattern.
 fn matches(glob: &str, name: &str) -> bool {
-    if !glob.contains(['*', '?']) {
+    if !is_pattern(glob) {
         return name.contains(glob);
     }
     is_like(glob.as_bytes(), name.as_bytes())
-}
-
-fn is_like(glob: &[u8], name: &[u8]) -> bool {
-    // Where the last `*` is, and what is left of the name behind what it stands for.
-    let (mut glob, mut name) = (glob, name);
-    let mut back: Option<(&[u8], &[u8])> = None;
-    loop {
-        match (glob, name) {
-            ([b'*', rest @ ..], _) => {
-                back = Some((rest, name));
-                glob = rest;
-            }
-            ([], []) => return true,
-            ([first, rest @ ..], [byte, others @ ..]) if first == byte || *first == b'?' => {
-                (glob, name) = (rest, others);
-            }
-            _ => match back {
-                Some((rest, [_, others @ ..])) => {
-                    back = Some((rest, others));
-                    (glob, name) = (rest, others);
-                }
-                _ => return false,
-            },
-        }
-    }
 }
 
 fn write_table(
