@@ -64,6 +64,8 @@ complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -l td-level -d 'Count 
 complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -s p -l pid -d 'Count these processes, separated by commas; without a command until they end' -r
 complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -s t -l tid -d 'Count these threads, separated by commas; without a command until they end' -r
 complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -s C -l cpu -d 'Count all that runs on these CPUs, as 0-2,5; without a command until Ctrl-C' -r
+complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -s G -l cgroup -d 'Count only in these cgroups, separated by commas: the first event of -e in the first, and so on; one is for all events' -r
+complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -l for-each-cgroup -d 'Count each event in each of these cgroups, separated by commas; `*` and `?` are any text and letter within a level of a name, `**` any levels' -r
 complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -s D -l delay -d 'Start to count MS milliseconds after the start' -r
 complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -l timeout -d 'End after MS milliseconds; a command gets SIGTERM' -r
 complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -s r -l repeat -d 'Run the command N times, or more if the counters are too few for all events; show the mean and its standard error; 0: until Ctrl-C, and show each run' -r

@@ -25,7 +25,9 @@ Examples:
   pmctl stat -- make                         instructions, cycles, branches, ...
   pmctl stat -e cycles:u,instructions:u ls   events of your choice
   pmctl stat -p 1234                         a process that is running already
-  pmctl stat -a -I 1000                      the whole system, each second";
+  pmctl stat -a -I 1000                      the whole system, each second
+  pmctl stat --for-each-cgroup 'system.slice/*' sleep 10
+                                             each service";
 
 // The defaults are those of the types, but that of --td-level: `quick` begins with them.
 #[derive(Debug, Default, Args)]
@@ -79,6 +81,15 @@ pub(crate) struct Stat {
     /// Count all that runs on these CPUs, as 0-2,5; without a command until Ctrl-C
     #[arg(short = 'C', long, value_name = "CPUS", value_parser = Cpus::parse)]
     pub(crate) cpu: Option<Cpus>,
+
+    /// Count only in these cgroups, separated by commas: the first event of -e in the first, and so on; one is for all events
+    #[arg(short = 'G', long, value_name = "CGROUPS", conflicts_with_all = ["pid", "tid", "no_inherit", "no_aggr", "per_core", "per_socket", "per_thread", "explain", "null"])]
+    pub(crate) cgroup: Vec<String>,
+
+    /// Count each event in each of these cgroups, separated by commas; `*` and `?` are any text and letter within a level of
+    /// a name, `**` any levels
+    #[arg(long, value_name = "CGROUPS", conflicts_with_all = ["cgroup", "pid", "tid", "no_inherit", "no_aggr", "per_core", "per_socket", "per_thread", "explain", "null"])]
+    pub(crate) for_each_cgroup: Vec<String>,
 
     /// Don't count what the command or the tasks create
     #[arg(short = 'i', long, conflicts_with_all = ["all_cpus", "cpu"])]
@@ -159,7 +170,7 @@ pub(crate) struct Stat {
     pub(crate) record: Option<PathBuf>,
 
     /// Show the counts of FILE, of --record or --json=v1, in any form
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["record", "events", "metrics", "topdown", "null", "detailed", "multiplex", "pid", "tid", "all_cpus", "cpu", "repeat", "interval", "delay", "timeout", "command"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["record", "events", "metrics", "topdown", "null", "detailed", "multiplex", "pid", "tid", "cgroup", "for_each_cgroup", "all_cpus", "cpu", "repeat", "interval", "delay", "timeout", "command"])]
     pub(crate) report: Option<PathBuf>,
 
     /// Add to the end of FILE of -o
@@ -203,6 +214,16 @@ pub(crate) enum Json {
 }
 
 impl Stat {
+    /// Returns whether cgroups are counted.
+    pub(crate) fn has_cgroups(&self) -> bool {
+        !self.cgroup.is_empty() || !self.for_each_cgroup.is_empty()
+    }
+
+    /// Returns whether all that runs on CPUs is counted.
+    pub(crate) fn has_cpus(&self) -> bool {
+        (self.all_cpus || self.cpu.is_some()) && !self.has_cgroups()
+    }
+
     /// Returns how long after the start counting begins, if it does not at once: perf's `-D 0` is no delay.
     pub(crate) fn delay(&self) -> Option<Duration> {
         self.delay.filter(|delay| !delay.is_zero())

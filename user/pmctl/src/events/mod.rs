@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What is counted, on which tasks and CPUs, and why not.
 
+pub(crate) mod cgroups;
 pub(crate) mod cpus;
 pub(crate) mod decode;
 pub(crate) mod metrics;

@@ -55,9 +55,18 @@ pub(crate) fn explained_of_cpus(error: &Error, event: &str) -> anyhow::Error {
 
 /// Returns what a user needs to count or sample all programs.
 pub(crate) fn of_all_programs(verb: &str) -> String {
+    format!("{}\n{OWN_COMMAND}", to_see_all(verb, "all programs"))
+}
+
+/// Returns the error of a user who may not count cgroups: their tasks may be anybody's.
+pub(crate) fn of_cgroups() -> anyhow::Error {
+    anyhow::anyhow!(to_see_all("count", "a cgroup"))
+}
+
+fn to_see_all(verb: &str, what: &str) -> String {
     format!(
-        "to {verb} all programs, run it as root or with CAP_PERFMON, or allow it to everybody with \
-         `sysctl kernel.perf_event_paranoid=0` (now it is {}).\n{OWN_COMMAND}",
+        "to {verb} {what}, run it as root or with CAP_PERFMON, or allow it to everybody with \
+         `sysctl kernel.perf_event_paranoid=0` (now it is {}).",
         paranoid()
     )
 }

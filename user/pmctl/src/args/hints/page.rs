@@ -163,9 +163,14 @@ fn known(arg: &Arg, name: &str) -> String {
     format!("{}{other}.", literal(&help))
 }
 
-/// Returns a text for reStructuredText, in which code has two backticks.
+/// Returns a text for reStructuredText, in which code has two backticks and is taken as it is.
 fn literal(text: &str) -> String {
-    text.replace('*', "\\*").replace('`', "``")
+    let parts = text.split('`').enumerate();
+    let parts = parts.map(|(number, part)| match number % 2 {
+        0 => part.replace('*', "\\*"),
+        _ => part.to_owned(),
+    });
+    parts.collect::<Vec<_>>().join("``")
 }
 
 #[cfg(test)]
@@ -174,6 +179,12 @@ mod tests {
 
     use super::*;
     use crate::args::Cli;
+
+    #[test]
+    fn stars_are_escaped_outside_of_code() {
+        assert_eq!(literal("a * `b*` c*"), "a \\* ``b*`` c\\*");
+        assert_eq!(literal("`**`"), "``**``");
+    }
 
     #[test]
     fn every_option_has_an_answer() {

@@ -6,7 +6,7 @@ use crate::system::exit::Usage;
 
 /// Refuses what the driver can't do, and what has no meaning, with the reason.
 pub(super) fn refuse_the_impossible(args: &Stat) -> Result<(), Usage> {
-    let of_cpus = args.all_cpus || args.cpu.is_some();
+    let of_cpus = args.all_cpus || args.cpu.is_some() || args.has_cgroups();
     let of_tasks = !args.pid.is_empty() || !args.tid.is_empty();
     let refused = [
         (
@@ -47,6 +47,10 @@ pub(super) fn refuse_the_impossible(args: &Stat) -> Result<(), Usage> {
         (
             args.repeat == Some(0) && (args.json == Some(Json::V1) || args.record.is_some()),
             "-r 0: --record and --json=v1 make one object at the end, which there is not. `--json` has lines for each run.",
+        ),
+        (
+            args.multiplex && args.has_cgroups(),
+            "--multiplex: the events of cgroups take no turns. Choose fewer events, or count some in another run.",
         ),
         (
             args.multiplex && of_cpus,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Numbers for spreadsheets and scripts: one event a line, in the order of `perf stat -x`:
 //!
-//! time of the interval (with `-I`), core and number of its CPUs (with `--per-core`) or thread (with `--per-thread`), value, unit (empty for counts), event, variation in percent (with `-r`), how
+//! time of the interval (with `-I`), core and number of its CPUs (with `--per-core`) or thread (with `--per-thread`), value, unit (empty for counts), event, cgroup (if cgroups are counted), variation in percent (with `-r`), how
 //! long the counter ran in ns, percent of the time that it ran, value and unit of a metric.
 //!
 //! A metric of -M has a line of its own behind them, whose fields are empty but for the part, the value and the unit with
@@ -39,7 +39,8 @@ impl<'a, W: Write> Csv<'a, W> {
             self.writer
                 .write_field(format!("{:.9}", at.as_secs_f64()))?;
         }
-        if let Some(place) = place {
+        // A cgroup stands behind the event.
+        if let Some(place) = place.filter(|place| place.cgroup().is_none()) {
             self.writer.write_field(&place.name)?;
             if let PlaceKind::Core(cpus) | PlaceKind::Socket(cpus) = place.kind {
                 self.writer.write_field(cpus.to_string())?;
@@ -65,6 +66,9 @@ impl<W: Write> LineFormat for Csv<'_, W> {
             let unit = column.unit.map_or("", crate::events::values::Unit::name);
             self.writer.write_field(unit)?;
             self.writer.write_field(&column.event.label)?;
+            if let Some(name) = column.place.as_ref().and_then(CountedPlace::cgroup) {
+                self.writer.write_field(name)?;
+            }
             if runs.len() > 1 {
                 let error = figures.summaries[index].map_or(0.0, |summary| summary.error_percent);
                 self.writer.write_field(format!("{error:.2}%"))?;
@@ -88,8 +92,15 @@ impl<W: Write> LineFormat for Csv<'_, W> {
         }
         for metric in self.subject.metrics.values(&self.subject.columns, runs) {
             self.start(at, metric.place)?;
-            // No value, unit, event, time nor share of it; no variation, as perf.
-            let empty = if runs.len() > 1 { 6 } else { 5 };
+            // No value, unit nor event.
+            for _ in 0..3 {
+                self.writer.write_field("")?;
+            }
+            if let Some(name) = metric.place.and_then(CountedPlace::cgroup) {
+                self.writer.write_field(name)?;
+            }
+            // No time nor share of it; no variation, as perf.
+            let empty = if runs.len() > 1 { 3 } else { 2 };
             for _ in 0..empty {
                 self.writer.write_field("")?;
             }
@@ -108,7 +119,7 @@ impl<W: Write> LineFormat for Csv<'_, W> {
 mod tests {
     use super::super::NumberFormat;
     use super::super::lines::WithTotals;
-    use super::super::testing::{run, subject, subject_with, waiting, written};
+    use super::super::testing::{of_cgroups, run, subject, subject_with, waiting, written};
     use super::*;
 
     #[test]
@@ -167,6 +178,23 @@ mod tests {
         let expected = "\
 0.100000000;5;;instructions;3000000000;100.00;;
 0.100000000;4;;cycles;3000000000;100.00;;
+";
+        assert_eq!(text, expected);
+    }
+
+    #[test]
+    fn a_cgroup_stands_behind_the_event() {
+        let subject = of_cgroups("instructions,cycles", &["a", "b/c"]);
+        let text = written(|out| {
+            let run = run(&[Some(6), Some(3), Some(1), Some(4)]);
+            let mut csv = WithTotals::new(Csv::new(&subject, out, b','), false);
+            csv.end(&[run]).expect("a vector takes all");
+        });
+        let expected = "\
+6,,instructions,a,3000000000,100.00,2.00,insn per cycle
+3,,cycles,a,3000000000,100.00,,
+1,,instructions,b/c,3000000000,100.00,0.25,insn per cycle
+4,,cycles,b/c,3000000000,100.00,,
 ";
         assert_eq!(text, expected);
     }

@@ -353,7 +353,7 @@ fn place(column: &Column) -> String {
 /// Returns a core or a thread, with a blank behind it.
 fn place_of(place: &CountedPlace) -> String {
     match place.kind {
-        PlaceKind::Thread | PlaceKind::Cpu => format!("{} ", place.name),
+        PlaceKind::Thread | PlaceKind::Cpu | PlaceKind::Cgroup => format!("{} ", place.name),
         PlaceKind::Core(cpus) | PlaceKind::Socket(cpus) => format!("{} {cpus:>4} ", place.name),
     }
 }

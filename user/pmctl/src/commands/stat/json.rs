@@ -27,6 +27,8 @@ struct PerfLine<'a> {
     unit: &'a str,
     event: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
+    cgroup: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     variance: Option<f64>,
     event_runtime: u64,
     pcnt_running: f64,
@@ -42,6 +44,8 @@ struct PerfLine<'a> {
 struct PerfMetric<'a> {
     #[serde(flatten)]
     place: PerfPlace<'a>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cgroup: Option<&'a str>,
     metric_value: String,
     metric_unit: String,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -79,7 +83,7 @@ impl<'a> PerfPlace<'a> {
             cpu: name(|kind| kind == PlaceKind::Cpu).map(|name| name.trim_start_matches("CPU")),
             counters: place.and_then(|place| match place.kind {
                 PlaceKind::Core(cpus) | PlaceKind::Socket(cpus) => Some(cpus),
-                PlaceKind::Thread | PlaceKind::Cpu => None,
+                PlaceKind::Thread | PlaceKind::Cpu | PlaceKind::Cgroup => None,
             }),
             thread: name(|kind| kind == PlaceKind::Thread),
         }
@@ -112,6 +116,7 @@ impl<W: Write> LineFormat for Perf<'_, W> {
                 ),
                 unit: column.unit.map_or("", Unit::name),
                 event: &column.event.label,
+                cgroup: column.place.as_ref().and_then(CountedPlace::cgroup),
                 variance: error.filter(|_| runs.len() > 1),
                 event_runtime: running_time(runs, index),
                 // perf's digits.
@@ -125,6 +130,7 @@ impl<W: Write> LineFormat for Perf<'_, W> {
         for metric in self.subject.metrics.values(&self.subject.columns, runs) {
             let line = PerfMetric {
                 place: PerfPlace::new(at, metric.place),
+                cgroup: metric.place.and_then(CountedPlace::cgroup),
                 metric_value: metric
                     .number
                     .map_or("nan".to_owned(), |value| format!("{value:.6}")),
@@ -143,7 +149,7 @@ impl<W: Write> LineFormat for Perf<'_, W> {
 mod tests {
     use super::super::NumberFormat;
     use super::super::lines::WithTotals;
-    use super::super::testing::{lines, run, subject, subject_with, waiting, written};
+    use super::super::testing::{lines, of_cgroups, run, subject, subject_with, waiting, written};
     use super::*;
     use serde_json::json;
 
@@ -180,6 +186,17 @@ mod tests {
         });
         assert_eq!(lines(&text)[0]["pcnt-running"], 34.2);
         assert_eq!(lines(&text)[0]["event-runtime"], 1_026_000_000u64);
+    }
+
+    #[test]
+    fn a_cgroup_has_its_key() {
+        let subject = of_cgroups("instructions", &["a", "b/c"]);
+        let text = written(|out| {
+            let mut perf = WithTotals::new(Perf::new(&subject, out), false);
+            perf.end(&[run(&[Some(7), Some(8)])]).expect("room");
+        });
+        let cgroups = lines(&text).into_iter().map(|line| line["cgroup"].clone());
+        assert_eq!(cgroups.collect::<Vec<_>>(), ["a", "b/c"]);
     }
 
     #[test]

@@ -97,7 +97,7 @@ pub(super) fn counted(
         });
     }
     let mut formulas = Formulas::new(MachineFacts::of(machine));
-    let of_tasks = !args.all_cpus && args.cpu.is_none();
+    let of_tasks = !args.has_cpus();
     let mut found = found(&words, &mut formulas, pmu, of_tasks)?;
     for (_, events) in &mut found {
         for (_, event) in events {

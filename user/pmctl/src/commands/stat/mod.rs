@@ -11,6 +11,8 @@
 //! every counter: they start in one order and stop in the same one, so that each counts the starting and stopping of
 //! all the others, no more and no less. `selftests/pmctl/` holds it to that.
 
+mod cgroup_use;
+mod cgroups;
 mod check;
 mod cpus;
 mod csv;
@@ -48,6 +50,8 @@ use anyhow::Result;
 use perfmon::spec::EventSpec;
 use perfmon::{CounterId, Session};
 
+use cgroup_use::CgroupUse;
+use cgroups::CgroupCounts;
 use input::RepeatedInput;
 use measure::{Begun, RunPlan};
 use metrics::{CountedEvents, Metrics};
@@ -59,8 +63,8 @@ use with_software::WithSoftware;
 use with_values::WithValues;
 
 use crate::args::Stat;
-use crate::events::software;
-use crate::events::values::{self, Unit};
+use crate::events::software::{self, Software};
+use crate::events::values::{self, Unit, Value};
 use crate::system::child::{CannotRun, Command, Ending};
 use crate::system::exit::{self, Failed};
 use crate::system::machine::Machine;
@@ -142,7 +146,9 @@ pub(crate) fn stat(args: &Stat) -> Result<u8> {
     } else {
         Vec::new()
     };
-    let scope = Scope::of(args, &online)?;
+    cgroup_use::refuse_the_impossible(args, &software, &values)?;
+    let cgroups = cgroup_use::wanted(args)?;
+    let scope = Scope::of(args, &online, cgroups.as_ref().map(CgroupUse::number))?;
     let CountedEvents {
         runs: parts,
         metrics,
@@ -158,35 +164,28 @@ pub(crate) fn stat(args: &Stat) -> Result<u8> {
     let session = needs_session.then(Session::open).transpose();
     let session = session.map_err(exit::with_help)?;
     let manner = CountingManner::of(args, &scope);
-    let source = |events: &[EventSpec]| -> Result<Box<dyn CountSource>> {
-        let events = events.to_vec();
-        let source: Box<dyn CountSource> = match &session {
-            Some(session) if of_cpus => Box::new(cpus::of_cpus(
+    let source = |part: usize| -> Result<Box<dyn CountSource>> {
+        let events = parts[part].clone();
+        let source: Box<dyn CountSource> = match (&cgroups, &session) {
+            (Some(cgroups), _) => Box::new(CgroupCounts::new(
+                events,
+                cgroups,
+                events_before(&parts, part),
+                args.cpu.as_ref(),
+            )?),
+            (None, Some(session)) if of_cpus => Box::new(cpus::of_cpus(
                 args,
                 (session, events),
                 &online,
                 (&machine, &pmu),
             )?),
-            _ => Box::new(TaskCounts::new(events, &scope, manner)?),
+            (None, _) => Box::new(TaskCounts::new(events, &scope, manner)?),
         };
-        let source = if software.is_empty() {
-            source
-        } else {
-            Box::new(WithSoftware::new(
-                args,
-                software.clone(),
-                (&scope, &online),
-                source,
-            ))
-        };
-        let source = match session.as_ref().filter(|_| !values.is_empty()) {
-            Some(session) => Box::new(WithValues::new(session, values.clone(), source)?),
-            None => source,
-        };
-        Ok(order::ordered(args, (&software, &values), source))
+        let beside = (&software[..], &values[..]);
+        with_others(args, source, beside, session.as_ref(), (&scope, &online))
     };
     let advised = |error| turns::advised(error, args, (&parts[0], &pmu));
-    let mut first = source(&parts[0]).map_err(advised)?;
+    let mut first = source(0).map_err(advised)?;
     let begun = measure::begin(&plan, &signals, first.as_mut()).map_err(advised)?;
     let output = output::output(args)?;
     let record = output::record(args)?;
@@ -227,6 +226,26 @@ pub(crate) fn stat(args: &Stat) -> Result<u8> {
         first.as_mut(),
         report.as_mut(),
     )
+}
+
+/// Returns a source with the kernel's events and the values beside `counts`, in the order of -e.
+fn with_others(
+    args: &Stat,
+    counts: Box<dyn CountSource>,
+    (software, values): (&[Software], &[Value]),
+    session: Option<&Session>,
+    scope: (&Scope, &[usize]),
+) -> Result<Box<dyn CountSource>> {
+    let counts = if software.is_empty() {
+        counts
+    } else {
+        Box::new(WithSoftware::new(args, software.to_vec(), scope, counts))
+    };
+    let counts = match session.filter(|_| !values.is_empty()) {
+        Some(session) => Box::new(WithValues::new(session, values.to_vec(), counts)?),
+        None => counts,
+    };
+    Ok(order::ordered(args, (software, values), counts))
 }
 
 /// Adds what may be meant to an error of a command that is not found.
@@ -332,19 +351,24 @@ fn count<'a>(
     Ok(worse(earlier, conclude(subject, &runs, stopped)))
 }
 
+/// Returns how many events the parts before this one have.
+fn events_before(parts: &[Vec<EventSpec>], part: usize) -> usize {
+    parts[..part].iter().map(Vec::len).sum()
+}
+
 /// Runs the command for each part of the events, as often as it is wanted. Returns the columns of all parts, the runs
 /// with all counts, and the one that was left out: the last, if it was stopped and is not the only one.
 fn run_parts<'a>(
     (show, parts): (ShownRuns, &[Vec<EventSpec>]),
     (plan, signals): (&'a RunPlan, &Signals),
-    mut begin: impl FnMut(&[EventSpec]) -> Result<(Box<dyn CountSource>, Begun<'a>)>,
+    mut begin: impl FnMut(usize) -> Result<(Box<dyn CountSource>, Begun<'a>)>,
 ) -> Result<(Vec<Column>, Vec<Run>, Option<Stopped>)> {
     let (mut columns, mut runs, mut stopped) = (Vec::new(), Vec::new(), None);
     'runs: for number in 0..show.repeat {
         let mut done: Vec<Run> = Vec::new();
-        for (index, part) in parts.iter().enumerate() {
-            let start: usize = parts[..index].iter().map(Vec::len).sum();
-            let (mut source, begun) = begin(part)?;
+        for index in 0..parts.len() {
+            let start = events_before(parts, index);
+            let (mut source, begun) = begin(index)?;
             if number == 0 {
                 columns.extend(source.columns().into_iter().map(|column| Column {
                     number: start + column.number,

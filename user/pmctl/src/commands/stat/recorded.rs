@@ -85,20 +85,17 @@ fn read(path: &Path) -> io::Result<Vec<u8>> {
 }
 
 fn subject(document: &V1Document, args: &Stat) -> Result<Subject> {
-    let scope = match (document.cpus, &document.tasks) {
-        (Some(number), _) => Scope::Cpus {
-            number,
-            only: document
-                .only
-                .as_deref()
-                .and_then(|text| Cpus::parse(text).ok()),
-        },
-        (None, Some(words)) => Scope::Tasks {
+    let only = document.only.as_deref();
+    let only = only.and_then(|text| Cpus::parse(text).ok());
+    let scope = match (document.cpus, document.cgroups, &document.tasks) {
+        (Some(number), ..) => Scope::Cpus { number, only },
+        (None, Some(number), _) => Scope::Cgroups { number, only },
+        (None, None, Some(words)) => Scope::Tasks {
             asked: TaskList::default(),
             threads: Vec::new(),
             words: crate::system::text::printable(words),
         },
-        (None, None) => Scope::Command,
+        (None, None, None) => Scope::Command,
     };
     let facts = MachineFacts {
         is_smt: document.smt.unwrap_or(false),
@@ -122,6 +119,7 @@ fn column(event: &V1Event) -> Column {
         Some("cpu") => PlaceKind::Cpu,
         Some("core") => PlaceKind::Core(cpus),
         Some("socket") => PlaceKind::Socket(cpus),
+        Some("cgroup") => PlaceKind::Cgroup,
         _ => PlaceKind::Thread,
     };
     let place = event.place.as_ref().map(|name| CountedPlace {

@@ -7,6 +7,7 @@ use std::fs;
 use crate::args::Stat;
 use crate::events::cpus::Cpus;
 use crate::system::exit::Usage;
+use crate::system::text::count;
 
 use crate::events::threads::{TaskList, Thread};
 
@@ -23,6 +24,8 @@ pub(super) enum Scope {
     },
     /// All that runs on this many CPUs, and which CPUs these are, if not all.
     Cpus { number: usize, only: Option<Cpus> },
+    /// So many cgroups, and on which CPUs, if not on all.
+    Cgroups { number: usize, only: Option<Cpus> },
 }
 
 /// A part of what is counted, that has counts of its own.
@@ -30,6 +33,13 @@ pub(super) enum Scope {
 pub(super) struct CountedPlace {
     pub(super) name: String,
     pub(super) kind: PlaceKind,
+}
+
+impl CountedPlace {
+    /// Returns the name, if it is a cgroup.
+    pub(super) fn cgroup(&self) -> Option<&str> {
+        (self.kind == PlaceKind::Cgroup).then_some(&*self.name)
+    }
 }
 
 /// A kind of part.
@@ -41,6 +51,7 @@ pub(super) enum PlaceKind {
     Core(usize),
     /// The same of a socket.
     Socket(usize),
+    Cgroup,
 }
 
 /// The parts into which CPUs are divided.
@@ -52,10 +63,16 @@ pub(super) enum CpuSplit {
 }
 
 impl Scope {
-    /// Returns what the options ask for.
-    pub(super) fn of(args: &Stat, online: &[usize]) -> Result<Self, Usage> {
+    /// Returns what the options ask for, of which `cgroups` are so many cgroups.
+    pub(super) fn of(args: &Stat, online: &[usize], cgroups: Option<usize>) -> Result<Self, Usage> {
         if let Some(cpus) = &args.cpu {
             cpus.require_online(online)?;
+        }
+        if let Some(number) = cgroups {
+            return Ok(Self::Cgroups {
+                number,
+                only: args.cpu.clone(),
+            });
         }
         if args.all_cpus || args.cpu.is_some() {
             return Ok(Self::Cpus {
@@ -141,6 +158,17 @@ impl fmt::Display for Title<'_> {
         let (number, only) = match self.scope {
             Scope::Command => return write!(f, "'{}'", self.command),
             Scope::Tasks { words, .. } => return f.write_str(words),
+            Scope::Cgroups { number, only } => {
+                if !self.command.is_empty() {
+                    write!(f, "'{}', ", self.command)?;
+                }
+                f.write_str(&count(*number as u64, "cgroup"))?;
+                return match only {
+                    Some(only) if only.len() == 1 => write!(f, " on CPU {only}"),
+                    Some(only) => write!(f, " on CPUs {only}"),
+                    None => f.write_str(" on all CPUs"),
+                };
+            }
             Scope::Cpus { number, only } => (number, only),
         };
         match self.command {
@@ -159,6 +187,25 @@ impl fmt::Display for Title<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn titles_say_what_is_counted() {
+        let title = |command: &str, scope: &Scope| Title { command, scope }.to_string();
+        let of_cgroups = |number, only: Option<&str>| Scope::Cgroups {
+            number,
+            only: only.map(|text| Cpus::parse(text).expect("they are CPUs")),
+        };
+        assert_eq!(title("", &of_cgroups(1, None)), "1 cgroup on all CPUs");
+        assert_eq!(
+            title("ls", &of_cgroups(3, None)),
+            "'ls', 3 cgroups on all CPUs"
+        );
+        assert_eq!(title("", &of_cgroups(2, Some("1"))), "2 cgroups on CPU 1");
+        assert_eq!(
+            title("", &of_cgroups(2, Some("0-1"))),
+            "2 cgroups on CPUs 0-1"
+        );
+    }
 
     #[test]
     fn cpus_are_parted_as_perf_names_them() {

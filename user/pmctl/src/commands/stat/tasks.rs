@@ -133,7 +133,7 @@ impl TaskCounts {
                 Err(refused) => refused,
             };
             if !self.adapt(&refused) {
-                if let Some(conflict) = self.conflict() {
+                if let Some(conflict) = conflict(&self.device, &self.events) {
                     return Err(TooMany::of_cpus(&conflict).into());
                 }
                 let Refused { error, tid, .. } = refused;
@@ -224,40 +224,21 @@ impl TaskCounts {
                 }
             }
             Cause::NoSuchEvent | Cause::NotSupported => {
-                // The members of a group may also not go together: each is tried alone.
-                for index in &refused.members {
-                    let event = &self.events[*index];
-                    let Some(builder) = self.builder(*index) else {
-                        continue;
-                    };
-                    let Err(error) = self.leader(builder, refused.tid).open_on(&self.device) else {
-                        continue;
-                    };
-                    if matches!(error.cause, Cause::NoSuchEvent | Cause::NotSupported) {
-                        self.events[*index] = EventSpec {
-                            group: event.group,
-                            ..EventSpec::absent(
-                                &event.label,
-                                format!("The driver says: {}.", error.cause),
-                            )
-                        };
-                        changed = true;
-                    }
-                }
+                let alone = |index: usize| {
+                    let builder = self.builder(index)?;
+                    self.leader(builder, refused.tid)
+                        .open_on(&self.device)
+                        .err()
+                };
+                let members = refused.members.iter().copied();
+                let lost: Vec<(usize, Error)> = members
+                    .filter_map(|index| Some((index, alone(index)?)))
+                    .collect();
+                changed = lose_unsupported(&mut self.events, lost);
             }
             _ => {}
         }
         changed
-    }
-
-    /// Returns which events want the same counters, if that is why they do not go together.
-    fn conflict(&self) -> Option<String> {
-        let supply = CounterSupply::of(&self.device, &Pmu::here());
-        let present = self.events.iter().filter(|event| !event.is_absent());
-        match schedule::schedule(&present.cloned().collect::<Vec<_>>(), supply) {
-            Err(conflict @ ScheduleError::Crowded { .. }) => Some(conflict.to_string()),
-            _ => None,
-        }
     }
 
     /// Returns the event with the thread and the manner of this measurement.
@@ -390,6 +371,34 @@ impl CountSource for TaskCounts {
     }
 }
 
+/// Returns which events want the same counters, if that is why they do not go together.
+pub(super) fn conflict(device: &Device, events: &[EventSpec]) -> Option<String> {
+    let supply = CounterSupply::of(device, &Pmu::here());
+    let present = events.iter().filter(|event| !event.is_absent());
+    match schedule::schedule(&present.cloned().collect::<Vec<_>>(), supply) {
+        Err(conflict @ ScheduleError::Crowded { .. }) => Some(conflict.to_string()),
+        _ => None,
+    }
+}
+
+/// Makes those events absent that the driver does not have, of the members of a group that was refused: each with the error
+/// of trying it alone, for members may also not go together. Returns whether there was one.
+pub(super) fn lose_unsupported(events: &mut [EventSpec], failed: Vec<(usize, Error)>) -> bool {
+    let mut changed = false;
+    for (index, error) in failed {
+        if matches!(error.cause, Cause::NoSuchEvent | Cause::NotSupported) {
+            let event = &events[index];
+            let reason = format!("The driver says: {}.", error.cause);
+            events[index] = EventSpec {
+                group: event.group,
+                ..EventSpec::absent(&event.label, reason)
+            };
+            changed = true;
+        }
+    }
+    changed
+}
+
 /// Returns whether a task goes on that a group does not count any more.
 fn has_left(group: &Group) -> Result<bool> {
     Ok(group.left().map_err(exit::with_help)? > 0)
@@ -410,7 +419,7 @@ fn sums(threads: &[Counts], events: usize) -> Counts {
 
 /// Returns the events of each group, in their order; one without a group is alone, or they are one `together`. Absent ones
 /// are left out.
-fn groups(events: &[EventSpec], together: bool) -> Vec<Vec<usize>> {
+pub(super) fn groups(events: &[EventSpec], together: bool) -> Vec<Vec<usize>> {
     let mut groups: Vec<(Option<usize>, Vec<usize>)> = Vec::new();
     for (index, event) in events.iter().enumerate() {
         if event.is_absent() {

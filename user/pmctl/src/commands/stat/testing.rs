@@ -9,7 +9,7 @@ use super::cpus::columns_on;
 use super::metrics::Metrics;
 use super::run::Run;
 use super::source::ColumnCount;
-use super::{Column, Scope, Subject};
+use super::{Column, CountedPlace, PlaceKind, Scope, Subject};
 use crate::events::schedule::CounterSupply;
 use crate::system::child::Ending;
 use crate::system::pmu::testing;
@@ -37,6 +37,30 @@ pub(super) fn subject(events: &str) -> Subject {
         parts: 1,
         has_counts: true,
         hides_zeros: false,
+    }
+}
+
+/// The same events in each of these cgroups.
+pub(super) fn of_cgroups(events: &str, names: &[&str]) -> Subject {
+    let subject = subject(events);
+    let of = |name: &&str| {
+        let place = CountedPlace {
+            name: (*name).to_owned(),
+            kind: PlaceKind::Cgroup,
+        };
+        let columns = subject.columns.clone().into_iter();
+        columns.map(move |column| Column {
+            place: Some(place.clone()),
+            ..column
+        })
+    };
+    Subject {
+        scope: Scope::Cgroups {
+            number: names.len(),
+            only: None,
+        },
+        columns: names.iter().flat_map(of).collect(),
+        ..subject
     }
 }
 

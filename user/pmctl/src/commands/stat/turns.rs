@@ -118,7 +118,8 @@ pub(super) fn repeated(runs: usize) -> String {
 
 /// Returns the advice to let events take turns, if they are of tasks and do not yet.
 fn multiplexed(args: &Stat) -> Option<&'static str> {
-    let may = !args.multiplex && !args.all_cpus && args.cpu.is_none();
+    let may =
+        !args.multiplex && !args.all_cpus && args.cpu.is_none() && !args.has_cgroups();
     may.then_some("`--multiplex` lets the events take turns, and estimates their counts.")
 }
 
@@ -163,7 +164,7 @@ pub(super) fn require_one_run(
 /// Returns the counters that can be had.
 fn supply(args: &Stat, pmu: &Pmu) -> Result<CounterSupply> {
     let device = Device::open().map_err(exit::with_help)?;
-    Ok(if args.all_cpus || args.cpu.is_some() {
+    Ok(if args.has_cpus() {
         CounterSupply::free(&device, pmu)
     } else {
         CounterSupply::free_for_tasks(&device, pmu)

@@ -11,6 +11,7 @@ use perfmon::Modes;
 use serde::{Deserialize, Serialize};
 
 use super::{Column, ColumnCount, NumberFormat, PlaceKind, Run, Scope, Subject};
+use crate::events::cpus::Cpus;
 use crate::events::values::Unit;
 use crate::system::child::Ending;
 
@@ -26,6 +27,9 @@ pub(super) struct V1Document {
     /// Their numbers, if they are not all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) only: Option<String>,
+    /// Number of cgroups that were counted, if any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) cgroups: Option<usize>,
     /// The tasks in words, if they are not the command.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) tasks: Option<String>,
@@ -67,10 +71,10 @@ pub(super) struct V1Metric {
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 pub(super) struct V1Event {
     pub(super) event: String,
-    /// The core or the thread that is counted.
+    /// The core, thread or cgroup that is counted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) place: Option<String>,
-    /// What it is: thread, cpu, core or socket; and of how many CPUs.
+    /// What it is: thread, cpu, core, socket or cgroup; and of how many CPUs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) kind: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -161,20 +165,22 @@ impl<W: Write> NumberFormat for V1<'_, W> {
 
     fn end(&mut self, runs: &[Run]) -> Result<()> {
         let subject = self.subject;
-        let (number, only, tasks) = match &subject.scope {
-            Scope::Command => (None, None, None),
-            Scope::Tasks { words, .. } => (None, None, Some(words.clone())),
+        let text = |only: &Option<Cpus>| only.as_ref().map(ToString::to_string);
+        let mut document = V1Document::default();
+        match &subject.scope {
+            Scope::Command => {}
+            Scope::Tasks { words, .. } => document.tasks = Some(words.clone()),
             Scope::Cpus { number, only } => {
-                (Some(*number), only.as_ref().map(ToString::to_string), None)
+                (document.cpus, document.only) = (Some(*number), text(only));
             }
-        };
+            Scope::Cgroups { number, only } => {
+                (document.cgroups, document.only) = (Some(*number), text(only));
+            }
+        }
         let facts = subject.metrics.facts();
         let document = V1Document {
             schema: SCHEMA.to_owned(),
             command: subject.command.clone(),
-            cpus: number,
-            only,
-            tasks,
             model: subject.metrics.model().map(str::to_owned),
             smt: facts.map(|facts| facts.is_smt),
             online: facts.map(|facts| facts.online),
@@ -183,6 +189,7 @@ impl<W: Write> NumberFormat for V1<'_, W> {
             metrics: metrics(subject, runs),
             intervals: std::mem::take(&mut self.intervals),
             runs: runs.iter().map(one_run).collect(),
+            ..document
         };
         Ok(writeln!(
             self.output,
@@ -198,6 +205,7 @@ fn event(column: &Column) -> V1Event {
         PlaceKind::Cpu => ("cpu", None),
         PlaceKind::Core(cpus) => ("core", Some(cpus)),
         PlaceKind::Socket(cpus) => ("socket", Some(cpus)),
+        PlaceKind::Cgroup => ("cgroup", None),
     });
     let meaning = column.event.meaning;
     let unit = column

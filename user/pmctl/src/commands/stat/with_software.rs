@@ -75,8 +75,8 @@ impl WithSoftware {
     ) -> Self {
         let number = |number: usize| i32::try_from(number).unwrap_or(i32::MAX);
         let targets: Vec<(i32, i32)> = match scope {
-            // Which threads there are is seen when they are opened.
-            Scope::Command | Scope::Tasks { .. } => Vec::new(),
+            // Which threads there are is seen when they are opened; beside cgroups there are none.
+            Scope::Command | Scope::Tasks { .. } | Scope::Cgroups { .. } => Vec::new(),
             Scope::Cpus { only, .. } => match only {
                 Some(cpus) => cpus.iter().map(|cpu| (-1, signed(cpu))).collect(),
                 None => online.iter().map(|cpu| (-1, number(*cpu))).collect(),
@@ -84,7 +84,7 @@ impl WithSoftware {
         };
         let asked = match scope {
             Scope::Tasks { asked, .. } => Some(asked.clone()),
-            Scope::Command | Scope::Cpus { .. } => None,
+            Scope::Command | Scope::Cpus { .. } | Scope::Cgroups { .. } => None,
         };
         let wanted = modes::wanted(args.all_user, args.all_kernel);
         let events = events.into_iter().map(|event| event.in_modes(wanted));

@@ -1,0 +1,357 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Events of cgroups, on all CPUs or on those of -C: a cgroup has one descriptor for an event, or one for each CPU of -C.
+
+use std::time::Duration;
+
+use anyhow::Result;
+use perfmon::event::{Builder, Cgroup, GroupBuilder};
+use perfmon::spec::EventSpec;
+use perfmon::{Cause, Device, Error, Group};
+
+use super::Column;
+use super::cgroup_use::{CgroupUse, NamedCgroup};
+use super::scope::{CountedPlace, PlaceKind};
+use super::source::{ColumnCount, CountSource, Counts};
+use super::tasks::{conflict, groups, lose_unsupported};
+use super::turns::TooMany;
+use crate::events::cpus::Cpus;
+use crate::events::rights;
+use crate::events::schedule;
+use crate::system::exit::{self, Usage};
+use crate::system::files::allow_many_files;
+
+/// Events of cgroups.
+pub(super) struct CgroupCounts {
+    device: Device,
+    events: Vec<EventSpec>,
+    /// The names that the events were asked for by.
+    names: Vec<String>,
+    cgroups: Vec<CountedCgroup>,
+    /// The CPUs that are counted on, each by itself; one `None` for all together.
+    cpus: Vec<Option<u32>>,
+    /// What is open: the groups of each cgroup on each CPU. Empty before the first run.
+    open: Vec<OpenGroup>,
+}
+
+/// A cgroup and its events.
+struct CountedCgroup {
+    name: String,
+    cgroup: Cgroup,
+    events: Vec<usize>,
+}
+
+/// A group of a cgroup, on one CPU or on all.
+struct OpenGroup {
+    group: Group,
+    /// Indices of the cgroup and of the events.
+    cgroup: usize,
+    events: Vec<usize>,
+}
+
+/// Why a group could not be opened.
+struct Refused {
+    error: Error,
+    cgroup: usize,
+    cpu: Option<u32>,
+    /// The events of the group.
+    members: Vec<usize>,
+}
+
+impl CgroupCounts {
+    /// Takes the events that stand behind `before` others in the command line.
+    pub(super) fn new(
+        events: Vec<EventSpec>,
+        cgroups: &CgroupUse,
+        before: usize,
+        cpus: Option<&Cpus>,
+    ) -> Result<Self> {
+        refuse_chosen(&events)?;
+        let counted = |(cgroup, events): (&NamedCgroup, Vec<usize>)| CountedCgroup {
+            name: cgroup.name.clone(),
+            cgroup: cgroup.cgroup.clone(),
+            events,
+        };
+        let cgroups = cgroups.of_events(&events, before)?.into_iter().map(counted);
+        Ok(Self {
+            device: Device::open().map_err(exit::with_help)?,
+            names: events.iter().map(|event| event.label.clone()).collect(),
+            cgroups: cgroups.collect(),
+            events,
+            cpus: cpus.map_or_else(|| vec![None], |cpus| cpus.iter().map(Some).collect()),
+            open: Vec::new(),
+        })
+    }
+
+    /// Opens all events, without what is refused.
+    fn open(&mut self) -> Result<()> {
+        // Each event takes one for each cgroup.
+        allow_many_files();
+        loop {
+            match self.open_all() {
+                Ok(open) => {
+                    self.open = open;
+                    return Ok(());
+                }
+                Err(refused) => self.adapt(refused)?,
+            }
+        }
+    }
+
+    fn open_all(&self) -> Result<Vec<OpenGroup>, Refused> {
+        let mut open = Vec::new();
+        for (index, cgroup) in self.cgroups.iter().enumerate() {
+            for members in self.groups(cgroup) {
+                for cpu in &self.cpus {
+                    open.extend(self.open_group(index, *cpu, &members)?);
+                }
+            }
+        }
+        Ok(open)
+    }
+
+    /// Returns the groups of a cgroup: those in braces, and all other events as one, to be read at one moment.
+    fn groups(&self, cgroup: &CountedCgroup) -> Vec<Vec<usize>> {
+        let events: Vec<EventSpec> = cgroup
+            .events
+            .iter()
+            .map(|index| self.events[*index].clone())
+            .collect();
+        let number = |members: Vec<usize>| {
+            members
+                .iter()
+                .map(|member| cgroup.events[*member])
+                .collect()
+        };
+        groups(&events, true).into_iter().map(number).collect()
+    }
+
+    /// Opens some events as a group; `None` if there is nothing to open.
+    fn open_group(
+        &self,
+        cgroup: usize,
+        cpu: Option<u32>,
+        members: &[usize],
+    ) -> Result<Option<OpenGroup>, Refused> {
+        let mut builders = members.iter().filter_map(|index| self.builder(*index));
+        let Some(leader) = builders.next() else {
+            return Ok(None);
+        };
+        let leader = self.leader(leader, cgroup, cpu);
+        let group = builders.fold(Group::of(leader), GroupBuilder::and);
+        match group.open_on(&self.device) {
+            Ok(group) => Ok(Some(OpenGroup {
+                group,
+                cgroup,
+                events: members.to_vec(),
+            })),
+            Err(error) => Err(Refused {
+                error,
+                cgroup,
+                cpu,
+                members: members.to_vec(),
+            }),
+        }
+    }
+
+    /// Returns the event to open; `None` if it is absent. Errors call it what it was asked for.
+    fn builder(&self, index: usize) -> Option<Builder> {
+        let event = self.events[index].builder()?;
+        Some(event.label(&self.names[index]))
+    }
+
+    /// Returns the event with its cgroup and CPU.
+    fn leader(&self, event: Builder, cgroup: usize, cpu: Option<u32>) -> Builder {
+        let event = event.cgroup(&self.cgroups[cgroup].cgroup).disabled();
+        match cpu {
+            Some(cpu) => event.cpu(cpu),
+            None => event,
+        }
+    }
+
+    /// Does without an event that the driver can't count, as perf does.
+    ///
+    /// # Errors
+    /// The reason, if there is nothing to do without.
+    fn adapt(&mut self, refused: Refused) -> Result<()> {
+        let Refused {
+            error,
+            cgroup,
+            cpu,
+            members,
+        } = refused;
+        match &error.cause {
+            Cause::NoSuchEvent | Cause::NotSupported => {
+                let alone = |index: usize| {
+                    let builder = self.leader(self.builder(index)?, cgroup, cpu);
+                    builder.open_on(&self.device).err()
+                };
+                let lost: Vec<(usize, Error)> = members
+                    .into_iter()
+                    .filter_map(|index| Some((index, alone(index)?)))
+                    .collect();
+                if lose_unsupported(&mut self.events, lost) {
+                    return Ok(());
+                }
+            }
+            Cause::NoFreeCounter(_) => {
+                if let Some(conflict) = conflict(&self.device, &self.events) {
+                    return Err(TooMany::of_cpus(&conflict).into());
+                }
+                return Err(TooMany::of_tasks(&exit::with_help(error)).into());
+            }
+            Cause::Forbidden => return Err(rights::of_cgroups()),
+            _ => {}
+        }
+        Err(exit::with_help(error))
+    }
+
+    /// Makes one call for each group.
+    fn each(&self, call: impl Fn(&Group) -> Result<(), Error>) -> Result<()> {
+        let mut groups = self.open.iter();
+        groups
+            .try_for_each(|opened| call(&opened.group))
+            .map_err(exit::with_help)
+    }
+
+    /// Returns where the counts of each cgroup begin among all.
+    fn starts(&self) -> Vec<usize> {
+        let mut next = 0;
+        let start = |cgroup: &CountedCgroup| {
+            let start = next;
+            next += cgroup.events.len();
+            start
+        };
+        self.cgroups.iter().map(start).collect()
+    }
+}
+
+impl CountSource for CgroupCounts {
+    fn prepare(&mut self, _: Option<u32>) -> Result<()> {
+        if self.open.is_empty() {
+            return self.open();
+        }
+        self.each(Group::reset)
+    }
+
+    fn columns(&self) -> Vec<Column> {
+        let column = |(cgroup, index): (&CountedCgroup, usize)| Column {
+            place: Some(CountedPlace {
+                name: cgroup.name.clone(),
+                kind: PlaceKind::Cgroup,
+            }),
+            number: index,
+            event: self.events[index].clone(),
+            counter: None,
+            unit: None,
+        };
+        let of = |cgroup| std::iter::repeat(cgroup);
+        self.cgroups
+            .iter()
+            .flat_map(|cgroup| of(cgroup).zip(cgroup.events.iter().copied()))
+            .map(column)
+            .collect()
+    }
+
+    fn start(&mut self) -> Result<()> {
+        self.each(Group::enable)
+    }
+
+    fn stop(&mut self) -> Result<()> {
+        self.each(Group::disable)
+    }
+
+    fn read(&self, _: Duration) -> Result<Counts> {
+        let starts = self.starts();
+        let columns = self.cgroups.iter().map(|cgroup| cgroup.events.len()).sum();
+        let mut sums = vec![Sum::Nothing; columns];
+        for opened in &self.open {
+            let read = match opened.group.read() {
+                Ok(read) => Some(read),
+                Err(error) if error.cause == Cause::Missed => None,
+                Err(error) => return Err(exit::with_help(error)),
+            };
+            let of_cgroup = &self.cgroups[opened.cgroup].events;
+            for (place, event) in opened.events.iter().enumerate() {
+                let Some(behind) = of_cgroup.iter().position(|index| index == event) else {
+                    continue;
+                };
+                let count = read.as_ref().map(|read| ColumnCount {
+                    value: read[place],
+                    ran: read.running,
+                });
+                sums[starts[opened.cgroup] + behind].add(count);
+            }
+        }
+        Ok(sums.into_iter().map(Sum::count).collect())
+    }
+}
+
+/// Refuses events that need a counter of the user's choice.
+fn refuse_chosen(events: &[EventSpec]) -> Result<(), Usage> {
+    for event in events {
+        if event.pinned.is_some() {
+            let label = &event.label;
+            return Err(Usage(format!(
+                "{label}: the driver chooses the counters of cgroups. Leave out the counter."
+            )));
+        }
+        if event.needs_choice {
+            return Err(Usage(format!(
+                "{} In a cgroup it can't be counted.",
+                schedule::needs_choice(event)
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// The sum of counts of several CPUs, which is none if one of them is none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Sum {
+    Nothing,
+    Known(ColumnCount),
+    Missed,
+}
+
+impl Sum {
+    fn add(&mut self, count: Option<ColumnCount>) {
+        *self = match (*self, count) {
+            (Self::Missed, _) | (_, None) => Self::Missed,
+            (Self::Nothing, Some(count)) => Self::Known(count),
+            (Self::Known(sum), Some(count)) => Self::Known(ColumnCount {
+                value: sum.value + count.value,
+                ran: sum.ran + count.ran,
+            }),
+        }
+    }
+
+    fn count(self) -> Option<ColumnCount> {
+        match self {
+            Self::Known(count) => Some(count),
+            Self::Nothing | Self::Missed => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cpu_without_a_count_leaves_none_of_the_cgroup() {
+        let count = |value| {
+            Some(ColumnCount {
+                value,
+                ran: Duration::from_millis(value),
+            })
+        };
+        let sum = |counts: &[Option<ColumnCount>]| {
+            let mut sum = Sum::Nothing;
+            counts.iter().for_each(|count| sum.add(*count));
+            sum.count()
+        };
+        assert_eq!(sum(&[count(3), count(4)]), count(7));
+        assert_eq!(sum(&[count(3), None, count(4)]), None);
+        assert_eq!(sum(&[]), None);
+    }
+}

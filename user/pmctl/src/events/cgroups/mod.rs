@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Cgroups by their names, and by patterns of them.
+//!
+//! A name is the path below the place where cgroups are mounted, as /proc/PID/cgroup has it behind `0::`, without the slash
+//! in front; that of the root is `/`.
+
+mod pattern;
+mod search;
+
+use std::path::Path;
+
+pub(crate) use pattern::Pattern;
+pub(crate) use search::{Found, FoundCgroup, search};
+
+use crate::system::text::printable;
+
+/// Returns a name as it is shown.
+pub(crate) fn shown(name: &Path) -> String {
+    if name.as_os_str().is_empty() {
+        return "/".to_owned();
+    }
+    printable(&name.to_string_lossy())
+}

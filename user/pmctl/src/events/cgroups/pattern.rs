@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Patterns of the names of cgroups.
+
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use crate::system::glob::{is_like, is_pattern};
+
+/// A name of a cgroup, in which `*` stands for any text without a slash, `?` for a byte other than a slash, and `**`
+/// between slashes for any number of levels, none included.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Pattern {
+    text: String,
+    /// What is between slashes.
+    levels: Vec<String>,
+}
+
+/// Stands for any number of levels.
+const ANY_LEVELS: &str = "**";
+
+impl Pattern {
+    /// Takes a name that may have slashes at both ends.
+    pub(crate) fn new(text: &str) -> Self {
+        let levels = text.split('/').filter(|level| !level.is_empty());
+        Self {
+            text: text.to_owned(),
+            levels: levels.map(str::to_owned).collect(),
+        }
+    }
+
+    /// Returns it as it was written.
+    pub(crate) fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// Returns whether it is the name of one cgroup.
+    pub(crate) fn is_name(&self) -> bool {
+        !is_pattern(&self.text)
+    }
+
+    /// Returns whether a name has this form.
+    pub(crate) fn matches(&self, name: &Path) -> bool {
+        matches(&self.levels, &levels(name))
+    }
+
+    /// Returns whether a name below `name` may have this form.
+    pub(crate) fn may_match_below(&self, name: &Path) -> bool {
+        may_match_below(&self.levels, &levels(name))
+    }
+}
+
+/// Returns the levels of a name.
+fn levels(name: &Path) -> Vec<&[u8]> {
+    name.iter().map(OsStrExt::as_bytes).collect()
+}
+
+fn matches(pattern: &[String], name: &[&[u8]]) -> bool {
+    match (pattern, name) {
+        ([], []) => true,
+        ([first, rest @ ..], _) if first == ANY_LEVELS => {
+            matches(rest, name) || name.get(1..).is_some_and(|below| matches(pattern, below))
+        }
+        ([first, rest @ ..], [level, below @ ..]) => {
+            is_like(first.as_bytes(), level) && matches(rest, below)
+        }
+        _ => false,
+    }
+}
+
+fn may_match_below(pattern: &[String], name: &[&[u8]]) -> bool {
+    match (pattern, name) {
+        ([], _) => false,
+        ([first, ..], _) if first == ANY_LEVELS => true,
+        (_, []) => true,
+        ([first, rest @ ..], [level, below @ ..]) => {
+            is_like(first.as_bytes(), level) && may_match_below(rest, below)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn patterns_stay_within_a_level_unless_they_are_of_levels() {
+        for (pattern, name, expected) in [
+            ("a", "a", true),
+            ("/a/", "a", true),
+            ("a", "a/b", false),
+            ("a/b", "a", false),
+            ("a*", "abc", true),
+            ("a*", "abc/d", false),
+            ("*/d", "abc/d", true),
+            ("a?c", "abc", true),
+            ("a?c", "a/c", false),
+            ("**", "", true),
+            ("**", "a/b/c", true),
+            ("a/**", "a", true),
+            ("a/**", "a/b/c", true),
+            ("a/**", "b", false),
+            ("**/c", "c", true),
+            ("**/c", "a/b/c", true),
+            ("**/c", "a/b/c/d", false),
+            ("a/**/d*", "a/b/c/d1", true),
+            ("a/**/d*", "a/d1", true),
+            ("", "", true),
+            ("/", "", true),
+            ("/", "a", false),
+            // Systemd writes a hyphen of a name so.
+            ("a\\x2db.slice", "a\\x2db.slice", true),
+        ] {
+            let matches = Pattern::new(pattern).matches(Path::new(name));
+            assert_eq!(matches, expected, "{pattern} {name}");
+        }
+    }
+
+    #[test]
+    fn only_what_may_have_a_match_is_searched() {
+        for (pattern, name, expected) in [
+            ("a/b", "", true),
+            ("a/b", "a", true),
+            ("a/b", "b", false),
+            ("a/b", "a/b", false),
+            ("a/**", "a/b/c", true),
+            ("a/**", "b", false),
+            ("**/c", "x/y", true),
+            ("*/b", "x", true),
+            ("", "", false),
+        ] {
+            let may = Pattern::new(pattern).may_match_below(Path::new(name));
+            assert_eq!(may, expected, "{pattern} {name}");
+        }
+    }
+
+    #[test]
+    fn names_are_no_patterns() {
+        assert!(Pattern::new("system.slice/a-b.service").is_name());
+        assert!(!Pattern::new("system.slice/*").is_name());
+    }
+}
