@@ -258,6 +258,8 @@ complete -c pmctl -n "__fish_pmctl_using_subcommand export" -s h -l help -d 'Pri
 complete -c pmctl -n "__fish_pmctl_using_subcommand serve" -s l -l listen -d 'Listen at this address and port, or at a port of 127.0.0.1; port 0 takes a free one' -r
 complete -c pmctl -n "__fish_pmctl_using_subcommand serve" -s e -l event -d 'Count these events, separated by commas; may be repeated' -r
 complete -c pmctl -n "__fish_pmctl_using_subcommand serve" -s C -l cpu -d 'Count and sample on these CPUs only, as 0-2,5' -r
+complete -c pmctl -n "__fish_pmctl_using_subcommand serve" -l cgroups -d 'Count the events also in each cgroup whose name has this form, separated by commas: `*` and `?` are any text and letter within a level, `**` any levels; may be repeated' -r
+complete -c pmctl -n "__fish_pmctl_using_subcommand serve" -l max-cgroups -d 'Count in no more than N cgroups' -r
 complete -c pmctl -n "__fish_pmctl_using_subcommand serve" -l max-seconds -d 'Make no profile longer than SECS seconds' -r
 complete -c pmctl -n "__fish_pmctl_using_subcommand serve" -l max-hz -d 'Take no more than HZ samples a second for a profile' -r
 complete -c pmctl -n "__fish_pmctl_using_subcommand serve" -l allow-remote -d 'Let --listen be an address that other machines can reach: whoever reaches it sees the counters, and the names of programs and functions'

@@ -18,6 +18,7 @@ can't have meanwhile. Without -e they are instructions, cycles, branches and bra
 Examples:
   pmctl serve
   pmctl serve -e instructions,cycles,cache-misses
+  pmctl serve --cgroups 'kubepods.slice/**,system.slice/*'
   curl -s http://127.0.0.1:9743/metrics
   go tool pprof 'http://127.0.0.1:9743/debug/pprof/profile?seconds=10'";
 
@@ -41,6 +42,15 @@ pub(crate) struct Serve {
     /// Count and sample on these CPUs only, as 0-2,5
     #[arg(short = 'C', long, value_name = "CPUS", value_parser = Cpus::parse)]
     pub(crate) cpu: Option<Cpus>,
+
+    /// Count the events also in each cgroup whose name has this form, separated by commas: `*` and `?` are any text and letter
+    /// within a level, `**` any levels; may be repeated
+    #[arg(long, value_name = "GLOBS", conflicts_with = "cpu")]
+    pub(crate) cgroups: Vec<String>,
+
+    /// Count in no more than N cgroups
+    #[arg(long, value_name = "N", default_value_t = 1000, requires = "cgroups", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub(crate) max_cgroups: u32,
 
     /// Make no profile longer than SECS seconds
     #[arg(long, value_name = "SECS", default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..=3600))]

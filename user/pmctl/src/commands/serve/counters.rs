@@ -7,10 +7,10 @@
 //! reading, from zero, as after a restart of the server.
 
 use anyhow::Result;
-use perfmon::event::GroupBuilder;
 use perfmon::spec::EventSpec;
-use perfmon::{Cause, Device, Error, Group};
+use perfmon::{Device, Error};
 
+use super::open_events::{Lack, OpenEvents};
 use crate::events::cpus::Cpus;
 use crate::system::exit;
 
@@ -26,38 +26,7 @@ pub(super) struct Counters {
 /// The counters of a CPU.
 struct Cpu {
     number: u32,
-    groups: Vec<CpuGroup>,
-    /// By event: why it was not opened when that was last tried.
-    lacks: Vec<Option<Lack>>,
-}
-
-/// Why an event is not counted on a CPU.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Lack {
-    /// No counter is free.
-    Counter,
-    /// The CPU or the driver can't count it.
-    Event,
-    /// The CPU is offline.
-    Cpu,
-}
-
-impl Lack {
-    /// Returns what is lacking, unless the error is of another kind.
-    pub(super) const fn of(cause: &Cause) -> Option<Self> {
-        match cause {
-            Cause::NoFreeCounter(_) => Some(Self::Counter),
-            Cause::NoSuchEvent | Cause::NotSupported => Some(Self::Event),
-            Cause::NoSuchCpu => Some(Self::Cpu),
-            _ => None,
-        }
-    }
-}
-
-/// A group, and which events these are.
-struct CpuGroup {
-    group: Group,
-    events: Vec<usize>,
+    open: OpenEvents,
 }
 
 /// A count.
@@ -82,22 +51,21 @@ impl Counters {
         mut left_out: impl FnMut(&EventSpec, &Cpus, &Error),
     ) -> Result<Self> {
         let number = events.len();
-        let lacks = lacks_from_the_start(&events);
         let cpu = |number_of_cpu| Cpu {
             number: number_of_cpu,
-            groups: Vec::new(),
-            lacks: lacks.clone(),
+            open: OpenEvents::none(&events),
         };
+        let opened_on = cpus.iter().map(cpu).collect();
         let mut counters = Self {
             device,
             events,
-            cpus: cpus.iter().map(cpu).collect(),
+            cpus: opened_on,
             lost: 0,
         };
         let mut failed: Vec<(usize, Lack, Error)> = Vec::new();
         let mut last = None;
         for cpu in &mut counters.cpus {
-            for (event, error) in cpu.open(&counters.device, &counters.events) {
+            for (event, error) in cpu.open_missing(&counters.device, &counters.events) {
                 let Some(lack) = Lack::of(&error.cause) else {
                     return Err(exit::with_help(error));
                 };
@@ -127,12 +95,12 @@ impl Counters {
 
     /// Returns the CPUs on which an event is counted.
     pub(super) fn counted_on(&self, event: usize) -> Cpus {
-        self.cpus_where(|cpu| cpu.open_events().any(|open| open == event))
+        self.cpus_where(|cpu| cpu.open.has(event))
     }
 
     /// Returns the CPUs on which an event is not counted for this reason.
     pub(super) fn lacking(&self, event: usize, lack: Lack) -> Cpus {
-        self.cpus_where(|cpu| cpu.lacks[event] == Some(lack))
+        self.cpus_where(|cpu| cpu.open.lack(event) == Some(lack))
     }
 
     fn cpus_where(&self, holds: impl Fn(&Cpu) -> bool) -> Cpus {
@@ -142,8 +110,7 @@ impl Counters {
 
     /// Returns how many counts there should be and are not.
     pub(super) fn missing(&self) -> usize {
-        let missing = |cpu: &Cpu| self.events.len() - cpu.open_events().count();
-        self.cpus.iter().map(missing).sum()
+        self.cpus.iter().map(|cpu| cpu.open.missing()).sum()
     }
 
     /// Returns how often counts were lost because another program has written to the registers.
@@ -159,110 +126,25 @@ impl Counters {
         let mut counts = Vec::with_capacity(self.cpus.len() * self.events.len());
         for cpu in &mut self.cpus {
             // An event that can't be opened now may be later.
-            let _ = cpu.open(&self.device, &self.events);
-            self.lost += cpu.read(&mut counts)?;
+            let _ = cpu.open_missing(&self.device, &self.events);
+            let number = cpu.number;
+            self.lost += cpu.open.read(|event, value| {
+                counts.push(CpuCount {
+                    event,
+                    cpu: number,
+                    value,
+                });
+            })?;
         }
         Ok(counts)
     }
 }
 
-/// Returns what each event lacks before anything is opened: where the CPU has no such event, nothing is tried.
-fn lacks_from_the_start(events: &[EventSpec]) -> Vec<Option<Lack>> {
-    let events = events.iter();
-    events
-        .map(|event| event.is_absent().then_some(Lack::Event))
-        .collect()
-}
-
 impl Cpu {
-    /// Returns the events that are open.
-    fn open_events(&self) -> impl Iterator<Item = usize> + '_ {
-        let groups = self.groups.iter();
-        groups.flat_map(|opened| opened.events.iter().copied())
-    }
-
-    /// Opens the events that are not open: as one group if that can be, else each alone. Returns those that still are
-    /// not, and why.
-    fn open(&mut self, device: &Device, events: &[EventSpec]) -> Vec<(usize, Error)> {
-        let missing: Vec<usize> = (0..events.len())
-            .filter(|event| self.lacks[*event] != Some(Lack::Event))
-            .filter(|event| !self.open_events().any(|open| open == *event))
-            .collect();
-        if missing.is_empty() {
-            return Vec::new();
-        }
-        if self.try_open(device, events, &missing).is_ok() {
-            for event in missing {
-                self.lacks[event] = None;
-            }
-            return Vec::new();
-        }
-        let mut failed = Vec::new();
-        for event in missing {
-            let opened = self.try_open(device, events, &[event]);
-            self.lacks[event] = opened.as_ref().err().and_then(|e| Lack::of(&e.cause));
-            failed.extend(opened.err().map(|error| (event, error)));
-        }
-        failed
-    }
-
-    /// Opens some events as a group.
-    fn try_open(
-        &mut self,
-        device: &Device,
-        events: &[EventSpec],
-        wanted: &[usize],
-    ) -> Result<(), Error> {
-        let mut builders = wanted.iter().filter_map(|event| events[*event].builder());
-        let Some(leader) = builders.next() else {
-            return Ok(());
-        };
-        let group = Group::of(leader.all_tasks().cpu(self.number));
-        let group = builders.fold(group, GroupBuilder::and).open_on(device)?;
-        self.groups.push(CpuGroup {
-            group,
-            events: wanted.to_vec(),
-        });
-        Ok(())
-    }
-
-    /// Adds the counts to `counts`, and closes the groups that have none. Returns how many these were.
-    fn read(&mut self, counts: &mut Vec<CpuCount>) -> Result<u64, Error> {
-        let (mut lost, mut failure) = (0, None);
-        let cpu = self.number;
-        self.groups.retain(|opened| match opened.group.read() {
-            Ok(values) => {
-                let values = opened.events.iter().zip(values.iter());
-                counts.extend(values.map(|(event, (_, value))| CpuCount {
-                    event: *event,
-                    cpu,
-                    value,
-                }));
-                true
-            }
-            Err(error) if error.cause == Cause::Missed => {
-                lost += 1;
-                false
-            }
-            Err(error) => {
-                failure = Some(error);
-                true
-            }
-        });
-        failure.map_or(Ok(lost), Err)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::system::pmu::testing;
-    use perfmon::spec;
-
-    #[test]
-    fn an_event_that_the_cpu_lacks_is_missing_from_the_start() {
-        let mut events = spec::parse("cycles", &testing::intel()).expect("the CPU has it");
-        events.push(EventSpec::absent("branch-misses", "The CPU lacks it."));
-        assert_eq!(lacks_from_the_start(&events), [None, Some(Lack::Event)]);
+    /// Opens the events that are not open. Returns those that still are not, and why.
+    fn open_missing(&mut self, device: &Device, events: &[EventSpec]) -> Vec<(usize, Error)> {
+        let number = self.number;
+        self.open
+            .open_missing((device, events), |leader| leader.all_tasks().cpu(number))
     }
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The metrics: the counters, and what the server has done and taken itself.
 
+use std::fmt::Display;
 use std::fs;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -9,6 +10,7 @@ use nix::sys::time::{TimeVal, TimeValLike};
 use nix::unistd::{SysconfVar, sysconf};
 use perfmon::Error;
 
+use super::containers::{ContainerCount, Containers, Labels};
 use super::counters::Counters;
 use super::names;
 use super::text::{Form, MetricKind, MetricsText};
@@ -63,24 +65,30 @@ impl Done {
 /// Whatever [`Counters::read`] returns.
 pub(super) fn write(
     form: Form,
-    counters: &mut Counters,
+    (counters, containers): (&mut Counters, Option<&mut Containers>),
     (done, open): (&Done, usize),
     started: SystemTime,
 ) -> Result<String, Error> {
     let mut page = MetricsText::new(form);
     write_counters(&mut page, counters)?;
+    let (mut missing, mut lost) = (counters.missing(), counters.lost());
+    if let Some(containers) = containers {
+        write_containers(&mut page, containers)?;
+        missing += containers.missing();
+        lost += containers.lost();
+    }
     page.metric(
         "perfmon_events_missing",
         MetricKind::Gauge,
-        "Number of counts, of each event on each CPU, that can't be had now",
+        "Number of counts, of each event on each CPU and in each cgroup, that can't be had now",
     )
-    .sample(&[], counters.missing());
+    .sample(&[], missing);
     page.metric(
         "perfmon_counts_lost",
         MetricKind::Counter,
-        "Number of times that the counts of a CPU began from 0 again, since something else had changed its counters",
+        "Number of times that the counts of a CPU or a cgroup began from 0 again, since something else had changed its counters",
     )
-    .sample(&[], counters.lost());
+    .sample(&[], lost);
     page.metric(
         "perfmon_scrapes",
         MetricKind::Counter,
@@ -144,6 +152,60 @@ fn write_counters(page: &mut MetricsText, counters: &mut Counters) -> Result<(),
             }
         }
     }
+    Ok(())
+}
+
+/// Writes the counters of cgroups, by the name and with the labels of cAdvisor, and how many there are.
+fn write_containers(page: &mut MetricsText, containers: &mut Containers) -> Result<(), Error> {
+    let names: Vec<String> = containers
+        .events()
+        .iter()
+        .map(|event| event.label.clone())
+        .collect();
+    page.metric(
+        "container_perf_events",
+        MetricKind::Counter,
+        "Number of events in a cgroup and those in it, on all CPUs, since it was found",
+    );
+    for ContainerCount {
+        labels: Labels { id, names: told },
+        event,
+        value,
+    } in containers.read()?
+    {
+        let text = |text: &'_ Option<String>| text.clone().unwrap_or_default();
+        let (container, name, pod) = (text(&told.id), text(&told.name), text(&told.pod));
+        let runtime = told.runtime.unwrap_or_default();
+        let labels: [(&str, &dyn Display); 7] = [
+            ("container_id", &container),
+            // As cAdvisor has it of all CPUs together.
+            ("cpu", &""),
+            ("event", &names[event]),
+            ("id", id),
+            ("name", &name),
+            ("pod_uid", &pod),
+            ("runtime", &runtime),
+        ];
+        page.sample(&labels, value);
+    }
+    page.metric(
+        "perfmon_cgroups",
+        MetricKind::Gauge,
+        "Number of cgroups that are counted",
+    )
+    .sample(&[], containers.number());
+    page.metric(
+        "perfmon_cgroups_left_out",
+        MetricKind::Gauge,
+        "Number of cgroups that are not counted, since there are too many",
+    )
+    .sample(&[], containers.left_out());
+    page.metric(
+        "perfmon_cgroups_limit",
+        MetricKind::Gauge,
+        "Number of cgroups that are counted at most",
+    )
+    .sample(&[], containers.most());
     Ok(())
 }
 

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `pmctl serve`: the counters for Prometheus, and profiles on request.
 //!
-//! A [server] of HTTP answers with the [metrics], which are [read](counters) when they are asked for, and with
-//! [profiles](profile), which other processes make. Between requests it does nothing.
+//! A [server] of HTTP answers with the [metrics], which are read of [CPUs](counters) and of [cgroups](containers) when they
+//! are asked for, and with [profiles](profile), which other processes make. Between requests it does nothing.
 
+mod containers;
 mod counters;
 mod metrics;
 mod names;
 mod notify;
+mod open_events;
 mod page;
 mod profile;
 mod request;
@@ -27,12 +29,15 @@ use perfmon::{Device, Pmu};
 use tokio::runtime::Builder;
 use tokio::task::LocalSet;
 
-use counters::{Counters, Lack};
+use containers::Containers;
+use counters::Counters;
 use metrics::Done;
+use open_events::Lack;
 use request::Limits;
 use server::Server;
 
 use crate::args::Serve;
+use crate::events::cgroups::Pattern;
 use crate::events::cpus::Cpus;
 use crate::events::schedule;
 use crate::system::exit::{self, Usage};
@@ -40,6 +45,7 @@ use crate::system::files::allow_many_files;
 use crate::system::machine::Machine;
 use crate::system::pmu;
 use crate::system::stdio::complain;
+use crate::system::text::count;
 
 /// Serves until it is ended by a signal, and returns the exit code.
 pub(crate) fn serve(args: &Serve) -> Result<u8> {
@@ -53,7 +59,8 @@ pub(crate) fn serve(args: &Serve) -> Result<u8> {
     // Each event takes a descriptor on each CPU. If they are too few, opening the events says so.
     allow_many_files();
     let device = Device::open().map_err(exit::with_help)?;
-    let counters = Counters::open(device, events, &cpus, |event, cpus, error| {
+    let of_cgroups = events.clone();
+    let counters = Counters::open(device.clone(), events, &cpus, |event, cpus, error| {
         let (label, cause) = (&event.label, &error.cause);
         match Lack::of(cause) {
             Some(Lack::Counter) => complain(format_args!(
@@ -64,9 +71,17 @@ pub(crate) fn serve(args: &Serve) -> Result<u8> {
         }
     })?;
     complain(format_args!("counting {}", counted(&counters)));
+    let containers = (!args.cgroups.is_empty())
+        .then(|| Containers::open(device, of_cgroups, cgroups(args)))
+        .transpose()?;
+    if let Some(containers) = &containers {
+        let number = count(containers.number() as u64, "cgroup");
+        complain(format_args!("counting the same in {number}"));
+    }
     let server = Server {
         listen: address,
         counters: RefCell::new(counters),
+        containers: RefCell::new(containers),
         cpus: args.cpu.clone(),
         limits: Limits {
             seconds: args.max_seconds,
@@ -94,6 +109,12 @@ pub(crate) fn serve(args: &Serve) -> Result<u8> {
             .await
     })?;
     Ok(0)
+}
+
+/// Returns the forms of the names of cgroups that are asked for, and how many cgroups at most.
+fn cgroups(args: &Serve) -> (Vec<Pattern>, usize) {
+    let texts = args.cgroups.iter().flat_map(|text| text.split(','));
+    (texts.map(Pattern::new).collect(), args.max_cgroups as usize)
 }
 
 /// Returns the events that are counted, with the CPUs: events of the same CPUs together.

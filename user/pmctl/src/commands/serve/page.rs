@@ -3,10 +3,13 @@
 
 use perfmon::spec::EventSpec;
 
-use super::counters::{Counters, Lack};
+use super::containers::Containers;
+use super::counters::Counters;
 use super::names;
+use super::open_events::Lack;
 use super::request::Limits;
 use crate::events::cpus::Cpus;
+use crate::system::text::count;
 
 /// For each lack that an event can have on some CPUs: what the page says, and the reason.
 const LACKS: [(Lack, &str, &str); 2] = [
@@ -19,7 +22,10 @@ const LACKS: [(Lack, &str, &str); 2] = [
 ];
 
 /// Returns the page as HTML.
-pub(super) fn index(counters: &Counters, limits: Limits) -> String {
+pub(super) fn index(
+    (counters, containers): (&Counters, Option<&Containers>),
+    limits: Limits,
+) -> String {
     let events: Vec<String> = counters
         .events()
         .iter()
@@ -30,6 +36,13 @@ pub(super) fn index(counters: &Counters, limits: Limits) -> String {
         })
         .collect();
     let events = events.concat();
+    let cgroups = containers.map_or_else(String::new, |containers| {
+        let number = count(containers.number() as u64, "cgroup");
+        format!(
+            "<p>The same events in each of {number}: <code>container_perf_events_total</code>; at most {}.</p>\n",
+            containers.most()
+        )
+    });
     let Limits { seconds, hz } = limits;
     format!(
         "<!DOCTYPE html>
@@ -48,7 +61,7 @@ second of each CPU, and one at a time</li>
 <p>Events and their metrics:</p>
 <ul>
 {events}</ul>
-</body>
+{cgroups}</body>
 </html>
 "
     )

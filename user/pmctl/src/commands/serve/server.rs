@@ -36,6 +36,7 @@ use tokio::sync::Notify;
 use tokio::task::{AbortHandle, spawn_local};
 use tokio::time::{Instant, sleep, timeout_at};
 
+use super::containers::Containers;
 use super::counters::Counters;
 use super::metrics::{self, Done, ProfileOutcome};
 use super::page;
@@ -56,6 +57,8 @@ const PATIENCE: Duration = Duration::from_secs(30);
 pub(super) struct Server {
     pub(super) listen: SocketAddr,
     pub(super) counters: RefCell<Counters>,
+    /// Counters of cgroups, if some are asked for.
+    pub(super) containers: RefCell<Option<Containers>>,
     pub(super) cpus: Option<Cpus>,
     pub(super) limits: Limits,
     pub(super) pmu: Pmu,
@@ -259,7 +262,10 @@ impl Server {
             Ok(ServedPage::Profile) => self.profile(request.uri().query(), state).await,
             Ok(ServedPage::Index) => Ok(found(
                 "text/html; charset=utf-8",
-                page::index(&self.counters.borrow(), self.limits),
+                page::index(
+                    (&self.counters.borrow(), self.containers.borrow().as_ref()),
+                    self.limits,
+                ),
             )),
             Ok(ServedPage::Health) => Ok(found(
                 "text/plain; charset=utf-8",
@@ -275,7 +281,10 @@ impl Server {
         let open = self.connections.borrow().len();
         let text = metrics::write(
             form,
-            &mut self.counters.borrow_mut(),
+            (
+                &mut self.counters.borrow_mut(),
+                self.containers.borrow_mut().as_mut(),
+            ),
             (&self.done.borrow(), open),
             self.started,
         );

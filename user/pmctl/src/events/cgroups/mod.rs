@@ -4,11 +4,13 @@
 //! A name is the path below the place where cgroups are mounted, as /proc/PID/cgroup has it behind `0::`, without the slash
 //! in front; that of the root is `/`.
 
+mod container;
 mod pattern;
 mod search;
 
 use std::path::Path;
 
+pub(crate) use container::ContainerNames;
 pub(crate) use pattern::Pattern;
 pub(crate) use search::{Found, FoundCgroup, search};
 

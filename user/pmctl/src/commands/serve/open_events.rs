@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The events that are open for one CPU or one cgroup: a group, if they fit, so that one call reads all of them at one
+//! moment.
+
+use perfmon::event::{Builder, GroupBuilder};
+use perfmon::spec::EventSpec;
+use perfmon::{Cause, Device, Error, Group};
+
+/// Why an event is not counted on a CPU or in a cgroup.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Lack {
+    /// No counter is free.
+    Counter,
+    /// The CPU or the driver can't count it.
+    Event,
+    /// The CPU is offline.
+    Cpu,
+}
+
+impl Lack {
+    /// Returns what is lacking, unless the error is of another kind.
+    pub(super) const fn of(cause: &Cause) -> Option<Self> {
+        match cause {
+            Cause::NoFreeCounter(_) => Some(Self::Counter),
+            Cause::NoSuchEvent | Cause::NotSupported => Some(Self::Event),
+            Cause::NoSuchCpu => Some(Self::Cpu),
+            _ => None,
+        }
+    }
+}
+
+/// The events of a CPU or a cgroup.
+pub(super) struct OpenEvents {
+    groups: Vec<OpenGroup>,
+    /// By event: why it was not opened when that was last tried.
+    lacks: Vec<Option<Lack>>,
+}
+
+/// A group, and which events these are.
+struct OpenGroup {
+    group: Group,
+    events: Vec<usize>,
+}
+
+impl OpenEvents {
+    /// Returns these events before one is open. Where the CPU has no such event, nothing will be tried.
+    pub(super) fn none(events: &[EventSpec]) -> Self {
+        let lack = |event: &EventSpec| event.is_absent().then_some(Lack::Event);
+        Self {
+            groups: Vec::new(),
+            lacks: events.iter().map(lack).collect(),
+        }
+    }
+
+    /// Returns whether an event is open.
+    pub(super) fn has(&self, event: usize) -> bool {
+        self.open_events().any(|open| open == event)
+    }
+
+    /// Returns why an event is not open.
+    pub(super) fn lack(&self, event: usize) -> Option<Lack> {
+        self.lacks[event]
+    }
+
+    /// Returns how many are not open.
+    pub(super) fn missing(&self) -> usize {
+        self.lacks.len() - self.open_events().count()
+    }
+
+    fn open_events(&self) -> impl Iterator<Item = usize> + '_ {
+        let groups = self.groups.iter();
+        groups.flat_map(|opened| opened.events.iter().copied())
+    }
+
+    /// Opens the events that are not open, of what `of_target` gives the leader: as one group if that can be, else each
+    /// alone. Returns those that still are not, and why.
+    pub(super) fn open_missing(
+        &mut self,
+        device_and_events: (&Device, &[EventSpec]),
+        of_target: impl Fn(Builder) -> Builder,
+    ) -> Vec<(usize, Error)> {
+        let missing: Vec<usize> = (0..self.lacks.len())
+            .filter(|event| self.lacks[*event] != Some(Lack::Event) && !self.has(*event))
+            .collect();
+        if missing.is_empty() {
+            return Vec::new();
+        }
+        if self
+            .try_open(device_and_events, &of_target, &missing)
+            .is_ok()
+        {
+            for event in missing {
+                self.lacks[event] = None;
+            }
+            return Vec::new();
+        }
+        let mut failed = Vec::new();
+        for event in missing {
+            let opened = self.try_open(device_and_events, &of_target, &[event]);
+            self.lacks[event] = opened.as_ref().err().and_then(|e| Lack::of(&e.cause));
+            failed.extend(opened.err().map(|error| (event, error)));
+        }
+        failed
+    }
+
+    /// Opens some events as a group.
+    fn try_open(
+        &mut self,
+        (device, events): (&Device, &[EventSpec]),
+        of_target: impl Fn(Builder) -> Builder,
+        wanted: &[usize],
+    ) -> Result<(), Error> {
+        let mut builders = wanted.iter().filter_map(|event| events[*event].builder());
+        let Some(leader) = builders.next() else {
+            return Ok(());
+        };
+        let group = builders.fold(Group::of(of_target(leader)), GroupBuilder::and);
+        self.groups.push(OpenGroup {
+            group: group.open_on(device)?,
+            events: wanted.to_vec(),
+        });
+        Ok(())
+    }
+
+    /// Calls `tell` with each event and its count, and closes the groups that have no counts. Returns how many these were.
+    ///
+    /// # Errors
+    /// None that are specific to it.
+    pub(super) fn read(&mut self, mut tell: impl FnMut(usize, u64)) -> Result<u64, Error> {
+        let (mut lost, mut failure) = (0, None);
+        self.groups.retain(|opened| match opened.group.read() {
+            Ok(values) => {
+                let values = opened.events.iter().zip(values.iter());
+                values.for_each(|(event, (_, value))| tell(*event, value));
+                true
+            }
+            Err(error) if error.cause == Cause::Missed => {
+                lost += 1;
+                false
+            }
+            Err(error) => {
+                failure = Some(error);
+                true
+            }
+        });
+        failure.map_or(Ok(lost), Err)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::system::pmu::testing;
+    use perfmon::spec;
+
+    #[test]
+    fn an_event_that_the_cpu_lacks_is_missing_from_the_start() {
+        let mut events = spec::parse("cycles", &testing::intel()).expect("the CPU has it");
+        events.push(EventSpec::absent("branch-misses", "The CPU lacks it."));
+        let open = OpenEvents::none(&events);
+        assert_eq!((open.lack(0), open.lack(1)), (None, Some(Lack::Event)));
+        assert_eq!(open.missing(), 2);
+    }
+}

@@ -1,0 +1,367 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What the name of a cgroup tells of a container: the forms in which the managers of containers write it.
+
+use std::path::Path;
+
+/// What the name of a cgroup tells.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct ContainerNames {
+    /// The program that runs the container, if the form is that of one program.
+    pub(crate) runtime: Option<&'static str>,
+    /// The container's ID.
+    pub(crate) id: Option<String>,
+    /// The UID of the container's pod, or of the pod that the cgroup is.
+    pub(crate) pod: Option<String>,
+    /// The name of a machine or of a unit of systemd; of a container without one, its ID.
+    pub(crate) name: Option<String>,
+}
+
+/// What stands in front of an ID, and whose it is: with a hyphen between and, under systemd, `.scope` behind.
+const PREFIXES: [(&str, &str); 5] = [
+    ("docker", "docker"),
+    ("cri-containerd", "containerd"),
+    ("nerdctl", "containerd"),
+    ("crio", "cri-o"),
+    ("libpod", "podman"),
+];
+
+/// The cgroups in which IDs stand alone, and whose they are. Those of pods are of any.
+const PARENTS: [(&str, &str); 5] = [
+    ("docker", "docker"),
+    ("moby", "docker"),
+    ("default", "containerd"),
+    ("k8s.io", "containerd"),
+    ("libpod_parent", "podman"),
+];
+
+/// The ends of the names of systemd's units that are cgroups.
+const UNITS: [&str; 5] = [".service", ".scope", ".slice", ".socket", ".mount"];
+
+impl ContainerNames {
+    /// Returns what a name tells. A cgroup within a container is none: its events are among those of the container.
+    pub(crate) fn of(name: &Path) -> Self {
+        let levels: Vec<String> = name
+            .iter()
+            .map(|level| level.to_string_lossy().into_owned())
+            .collect();
+        let Some((last, above)) = levels.split_last() else {
+            return Self::default();
+        };
+        let parent = above.last().map_or("", String::as_str);
+        if let Some(pod) = pod(last) {
+            return Self {
+                pod: Some(pod),
+                name: unit(last),
+                ..Self::default()
+            };
+        }
+        if let Some((runtime, id, slice)) = container(last, parent) {
+            return Self {
+                runtime,
+                name: Some(id.to_owned()),
+                id: Some(id.to_owned()),
+                pod: pod(slice.unwrap_or(parent)),
+            };
+        }
+        match machine(last, parent) {
+            Some((runtime, name)) => Self {
+                runtime: Some(runtime),
+                name: Some(name),
+                ..Self::default()
+            },
+            None => Self {
+                name: unit(last),
+                ..Self::default()
+            },
+        }
+    }
+}
+
+/// Returns the program and the ID of a container, and the slice, if that is in the same level.
+fn container<'a>(
+    level: &'a str,
+    parent: &str,
+) -> Option<(Option<&'static str>, &'a str, Option<&'a str>)> {
+    let find = |table: &[(&str, &'static str)], word: &str| {
+        let found = table.iter().find(|(known, _)| *known == word);
+        found.map(|(_, runtime)| *runtime)
+    };
+    // Of runc, if it is to ask systemd and the manager does not know it: SLICE:PREFIX:ID.
+    if let [slice, prefix, id] = level.split(':').collect::<Vec<_>>()[..] {
+        return is_id(id).then(|| (find(&PREFIXES, prefix), id, Some(slice)));
+    }
+    let level = level.strip_suffix(".scope").unwrap_or(level);
+    if is_id(level) {
+        return Some((find(&PARENTS, parent), level, None));
+    }
+    let (prefix, id) = level.rsplit_once('-')?;
+    let runtime = find(&PREFIXES, prefix)?;
+    is_id(id).then_some((Some(runtime), id, None))
+}
+
+/// Returns the program and the name of a machine or a container that has no ID.
+fn machine(level: &str, parent: &str) -> Option<(&'static str, String)> {
+    let nspawn = level.strip_prefix("systemd-nspawn@");
+    if let Some(name) = nspawn.and_then(|name| name.strip_suffix(".service")) {
+        return Some(("systemd-nspawn", unescaped(name)));
+    }
+    let machine = level.strip_prefix("machine-");
+    if let Some(name) = machine.and_then(|name| name.strip_suffix(".scope")) {
+        return Some(("machine", unescaped(name)));
+    }
+    if let Some(name) = level.strip_prefix("lxc.payload.") {
+        return Some(("lxc", name.to_owned()));
+    }
+    (parent == "lxc").then(|| ("lxc", level.to_owned()))
+}
+
+/// Returns the UID of a pod, if a level is one: `podUID` of Kubernetes, or the last part of the name of a slice, in which
+/// hyphens of the UID are written as `_`; and podman's.
+fn pod(level: &str) -> Option<String> {
+    if let Some(slice) = level.strip_suffix(".slice") {
+        if let Some((_, id)) = slice.rsplit_once("libpod_pod_") {
+            return is_id(id).then(|| id.to_owned());
+        }
+        let (before, uid) = slice.rsplit_once("-pod")?;
+        let is_kubernetes = before.split('-').any(|part| part == "kubepods");
+        return (is_kubernetes && is_uid(uid)).then(|| uid.replace('_', "-"));
+    }
+    let uid = level.strip_prefix("pod")?;
+    is_uid(uid).then(|| uid.to_owned())
+}
+
+/// Returns the name of a unit of systemd.
+fn unit(level: &str) -> Option<String> {
+    let is_unit = UNITS.iter().any(|end| level.ends_with(end));
+    is_unit.then(|| level.to_owned())
+}
+
+/// Returns whether it is the ID of a container: 64 hexadecimal digits.
+fn is_id(text: &str) -> bool {
+    const DIGITS: usize = 64;
+    text.len() == DIGITS && is_hex(text)
+}
+
+/// Returns whether it is the UID of a pod: a UUID, or the hash of a static pod's file.
+fn is_uid(text: &str) -> bool {
+    const LEAST: usize = 32;
+    let digits = text.replace(['-', '_'], "");
+    digits.len() == LEAST && is_hex(&digits)
+}
+
+fn is_hex(text: &str) -> bool {
+    text.bytes().all(|byte| byte.is_ascii_hexdigit())
+}
+
+/// Returns a name as it was before systemd wrote its special bytes as `\xNN`.
+fn unescaped(name: &str) -> String {
+    let mut bytes = Vec::with_capacity(name.len());
+    let mut rest = name;
+    while let Some(at) = rest.find("\\x") {
+        let digits = rest.get(at + 2..at + 4);
+        let Some(byte) = digits.and_then(|digits| u8::from_str_radix(digits, 16).ok()) else {
+            break;
+        };
+        bytes.extend_from_slice(&rest.as_bytes()[..at]);
+        bytes.push(byte);
+        rest = &rest[at + 4..];
+    }
+    bytes.extend_from_slice(rest.as_bytes());
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ID: &str = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
+    const UID: &str = "a1b2c3d4-0000-1111-2222-333344445555";
+    /// The same in the name of a slice.
+    const UID_: &str = "a1b2c3d4_0000_1111_2222_333344445555";
+    /// UID of a static pod.
+    const HASH: &str = "00112233445566778899aabbccddeeff";
+
+    /// A form, with `ID`, `UID`, `UID_` and `HASH` for these; the runtime, the ID, the pod and the name.
+    type Form = (
+        &'static str,
+        &'static str,
+        &'static str,
+        &'static str,
+        &'static str,
+    );
+
+    const FORMS: &[Form] = &[
+        // Kubernetes with the cgroupfs driver.
+        ("kubepods", "", "", "", ""),
+        ("kubepods/burstable", "", "", "", ""),
+        ("kubepods/podUID", "", "", "UID", ""),
+        ("kubepods/burstable/podUID", "", "", "UID", ""),
+        ("kubepods/burstable/podUID/ID", "", "ID", "UID", "ID"),
+        ("kubepods/besteffort/podHASH/ID", "", "ID", "HASH", "ID"),
+        ("kubepods/podUID/crio-ID", "cri-o", "ID", "UID", "ID"),
+        // With the systemd driver.
+        ("kubepods.slice", "", "", "", "kubepods.slice"),
+        (
+            "kubepods.slice/kubepods-podUID_.slice",
+            "",
+            "",
+            "UID",
+            "kubepods-podUID_.slice",
+        ),
+        (
+            "kubepods.slice/kubepods-burstable.slice/kubepods-burstable-podUID_.slice/cri-containerd-ID.scope",
+            "containerd",
+            "ID",
+            "UID",
+            "ID",
+        ),
+        (
+            "kubepods.slice/kubepods-podUID_.slice/crio-ID.scope",
+            "cri-o",
+            "ID",
+            "UID",
+            "ID",
+        ),
+        (
+            "kubepods.slice/kubepods-besteffort.slice/kubepods-besteffort-podHASH.slice/docker-ID.scope",
+            "docker",
+            "ID",
+            "HASH",
+            "ID",
+        ),
+        // In kind and other nodes that are containers.
+        (
+            "kubelet.slice/kubelet-kubepods.slice/kubelet-kubepods-podUID_.slice/cri-containerd-ID.scope",
+            "containerd",
+            "ID",
+            "UID",
+            "ID",
+        ),
+        // CRI-O's monitor of a container, and what is in a container.
+        (
+            "kubepods.slice/kubepods-podUID_.slice/crio-conmon-ID.scope",
+            "",
+            "",
+            "",
+            "crio-conmon-ID.scope",
+        ),
+        ("kubepods/podUID/ID/init.scope", "", "", "", "init.scope"),
+        // Of containerd that does not know that runc asks systemd.
+        (
+            "system.slice/containerd.service/kubepods-burstable-podUID_.slice:cri-containerd:ID",
+            "containerd",
+            "ID",
+            "UID",
+            "ID",
+        ),
+        // Docker, as root and without.
+        ("docker/ID", "docker", "ID", "", "ID"),
+        ("system.slice/docker-ID.scope", "docker", "ID", "", "ID"),
+        (
+            "user.slice/user-1000.slice/user@1000.service/user.slice/docker-ID.scope",
+            "docker",
+            "ID",
+            "",
+            "ID",
+        ),
+        // containerd by itself.
+        ("default/ID", "containerd", "ID", "", "ID"),
+        (
+            "system.slice/nerdctl-ID.scope",
+            "containerd",
+            "ID",
+            "",
+            "ID",
+        ),
+        // Podman, in pods and not; crun's cgroup within the container's.
+        ("machine.slice/libpod-ID.scope", "podman", "ID", "", "ID"),
+        ("machine.slice/libpod-ID.scope/container", "", "", "", ""),
+        (
+            "machine.slice/libpod-conmon-ID.scope",
+            "",
+            "",
+            "",
+            "libpod-conmon-ID.scope",
+        ),
+        (
+            "machine.slice/machine-libpod_pod_ID.slice",
+            "",
+            "",
+            "ID",
+            "machine-libpod_pod_ID.slice",
+        ),
+        (
+            "machine.slice/machine-libpod_pod_ID.slice/libpod-ID.scope",
+            "podman",
+            "ID",
+            "ID",
+            "ID",
+        ),
+        ("libpod_parent/libpod-ID", "podman", "ID", "", "ID"),
+        // Machines.
+        (
+            "machine.slice/systemd-nspawn@web.service",
+            "systemd-nspawn",
+            "",
+            "",
+            "web",
+        ),
+        (
+            r"machine.slice/machine-qemu\x2d1\x2dweb.scope",
+            "machine",
+            "",
+            "",
+            "qemu-1-web",
+        ),
+        ("lxc.payload.web", "lxc", "", "", "web"),
+        ("lxc/web", "lxc", "", "", "web"),
+        ("lxc.monitor.web", "", "", "", ""),
+        // Systemd.
+        ("system.slice/ssh.service", "", "", "", "ssh.service"),
+        (
+            "user.slice/user-1000.slice/session-3.scope",
+            "",
+            "",
+            "",
+            "session-3.scope",
+        ),
+        ("init.scope", "", "", "", "init.scope"),
+        // Nothing of the kind.
+        ("", "", "", "", ""),
+        ("batch/job-17", "", "", "", ""),
+        ("docker/short", "", "", "", ""),
+        ("podcast", "", "", "", ""),
+        (
+            "system.slice/other-podUID_.slice",
+            "",
+            "",
+            "",
+            "other-podUID_.slice",
+        ),
+    ];
+
+    fn filled(text: &str) -> String {
+        let text = text.replace("UID_", UID_).replace("UID", UID);
+        text.replace("HASH", HASH).replace("ID", ID)
+    }
+
+    #[test]
+    fn names_are_told_in_each_form() {
+        for (name, runtime, id, pod, told) in FORMS {
+            let found = ContainerNames::of(Path::new(&filled(name)));
+            let text = |text: &str| (!text.is_empty()).then(|| filled(text));
+            assert_eq!(found.runtime.unwrap_or(""), *runtime, "{name}");
+            assert_eq!(found.id, text(id), "{name}");
+            assert_eq!(found.pod, text(pod), "{name}");
+            assert_eq!(found.name, text(told), "{name}");
+        }
+    }
+
+    #[test]
+    fn names_are_unescaped() {
+        assert_eq!(unescaped(r"a\x2db"), "a-b");
+        assert_eq!(unescaped(r"a\x"), r"a\x");
+        assert_eq!(unescaped(r"a\xzz\x2d"), r"a\xzz\x2d");
+        assert_eq!(unescaped(r"\xc3\xa9"), "é");
+    }
+}
