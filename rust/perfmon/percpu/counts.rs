@@ -20,7 +20,7 @@ const READ_WORDS: usize = 3 + 3 * PLACES;
 /// The counts of events whose windows are open, or of whose group another's is. All bits zero: none.
 pub(crate) struct SampledCounts {
     of_task: NotedCounts,
-    /// Those of the CPU and of cgroups, for which the events of a program leave room.
+    /// The counts of the CPU's and cgroups' events, for which the events of a program leave room.
     of_cpu: NotedCounts,
     /// The words of the counts in a sample, in the overflow handler.
     words: Scratch<READ_WORDS>,

@@ -278,6 +278,7 @@ impl CountSource for CgroupCounts {
                 let count = read.as_ref().map(|read| ColumnCount {
                     value: read[place],
                     ran: read.running,
+                    enabled: read.enabled,
                 });
                 sums[starts[opened.cgroup] + behind].add(count);
             }
@@ -321,6 +322,7 @@ impl Sum {
             (Self::Known(sum), Some(count)) => Self::Known(ColumnCount {
                 value: sum.value + count.value,
                 ran: sum.ran + count.ran,
+                enabled: sum.enabled + count.enabled,
             }),
         }
     }
@@ -343,6 +345,7 @@ mod tests {
             Some(ColumnCount {
                 value,
                 ran: Duration::from_millis(value),
+                enabled: Duration::from_millis(value),
             })
         };
         let sum = |counts: &[Option<ColumnCount>]| {

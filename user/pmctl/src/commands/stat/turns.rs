@@ -118,8 +118,7 @@ pub(super) fn repeated(runs: usize) -> String {
 
 /// Returns the advice to let events take turns, if they are of tasks and do not yet.
 fn multiplexed(args: &Stat) -> Option<&'static str> {
-    let may =
-        !args.multiplex && !args.all_cpus && args.cpu.is_none() && !args.has_cgroups();
+    let may = !args.multiplex && !args.all_cpus && args.cpu.is_none() && !args.has_cgroups();
     may.then_some("`--multiplex` lets the events take turns, and estimates their counts.")
 }
 
