@@ -39,7 +39,7 @@ Examples:
   pmctl record -e cycles -e cpu/branch-misses,period=1009/ -- ls
                                              each with a period of its own
   pmctl record -e instructions:upp -c 1009 -- ls
-                                             the very instruction, if the CPU can
+                                             the very instruction (PEBS)
   pmctl record -b -- gzip file               with the last branches
   pmctl record -a --overwrite --switch-output
                                              a flight recorder (kill -USR2)
