@@ -28,7 +28,7 @@ all() {
 	[ "$1" -ge $((count / period - 1)) ] && [ "$1" -le $((count / period)) ]
 }
 
-plan 24
+plan 29
 
 count=$(pmctl stat -x, -e instructions:u -- "$loop" $n 2>&1 | cut -d, -f1)
 record -e $event -c $period -- "$loop" $n
@@ -93,5 +93,15 @@ says "refused: -a" "$? $output" "^2 .*in place of -a and -C"
 record -g -e instructions:uP -c 10007 -- "$loop" $n
 is ":P with call chains has them" 0 $?
 says "and says how they are taken" "$output" "taken by interrupts"
+
+is "a count is the same with the letters" "$count" \
+	"$(pmctl stat -x, -e $event -- "$loop" $n 2>&1 | cut -d, -f1)"
+
+# perf asks for the highest precision, and takes what the driver has.
+try pmctl wrap -v -- perf record -q -e cycles:uP -F 5000 -o perf.data -- "$loop" 30000000
+is "perf record of :P under wrap succeeds" 0 $?
+says "its samples are the driver's" "$errors" "cycles.*an event of the driver's"
+check "no event of cycles is left to the kernel" [ "$(echo "$errors" | grep -c 'cycles.*left to the kernel')" = 0 ]
+says "they are not precise" "$(perf evlist -v 2>/dev/null)" "^cycles:uP?: "
 
 finish

@@ -126,7 +126,7 @@ complete -c pmctl -n "__fish_pmctl_using_subcommand record" -s t -l tid -d 'Samp
 complete -c pmctl -n "__fish_pmctl_using_subcommand record" -s j -l branch-filter -d 'Record the last branches of these kinds only, separated by commas: `any`, `any_call`, `any_ret`, `ind_call`, `ind_jmp`, `cond`, `call`, and modes `u`, `k`; `no_flags,no_cycles` leaves out predictions and cycles' -r
 complete -c pmctl -n "__fish_pmctl_using_subcommand record" -l timebase -d 'Sample by this event only, and count those of --count, by a trace of the whole machine' -r
 complete -c pmctl -n "__fish_pmctl_using_subcommand record" -l count -d 'Count these events from sample to sample, or read values, as energy-pkg and temperature; may be repeated' -r
-complete -c pmctl -n "__fish_pmctl_using_subcommand record" -s m -l pages -d 'Size of each CPU\'s ring in pages of 4 KiB, or as 1M (B, K, M, G); rounded up to a power of 2 of pages [default: 64, with stacks 512, of a trace 1024, or fewer if the memory limit is lower]' -r
+complete -c pmctl -n "__fish_pmctl_using_subcommand record" -s m -l pages -d 'Size of each CPU\'s ring in pages of 4 KiB, or as 1M (B, K, M, G); rounded up to a power of 2 of pages [default: 64, with stacks or precise samples 512, of a trace 1024, or fewer if the memory limit is lower]' -r
 complete -c pmctl -n "__fish_pmctl_using_subcommand record" -s D -l delay -d 'Begin to sample MS milliseconds after the start' -r
 complete -c pmctl -n "__fish_pmctl_using_subcommand record" -l max-size -d 'Stop recording when its records have SIZE, as 100M (B, K, M, G); a command goes on' -r
 complete -c pmctl -n "__fish_pmctl_using_subcommand record" -l duration -d 'Stop recording after SECS seconds; a command goes on' -r

@@ -236,6 +236,10 @@ impl Builder {
     ) -> Result<Event, Error> {
         let driver: Arc<dyn Driver> = device.shared_driver();
         let mut attr = self.attr;
+        if attr.sample_period == 0 {
+            // A count is exact without it, and the driver refuses precision without samples, as the kernel does.
+            attr.flags &= !PerfEventAttr::PRECISE_IP;
+        }
         let (pid, flags) = match &self.target.tasks {
             Tasks::Pid(pid) => (*pid, CLOSE_ON_EXEC),
             Tasks::Cgroup(cgroup) => (cgroup.as_fd().as_raw_fd(), PID_IS_CGROUP | CLOSE_ON_EXEC),

@@ -140,7 +140,7 @@ pub(crate) struct Record {
     pub(crate) count: Vec<String>,
 
     /// Size of each CPU's ring in pages of 4 KiB, or as 1M (B, K, M, G); rounded up to a power of 2 of pages [default: 64, with
-    /// stacks 512, of a trace 1024, or fewer if the memory limit is lower]
+    /// stacks or precise samples 512, of a trace 1024, or fewer if the memory limit is lower]
     #[arg(short = 'm', long, alias = "mmap-pages", value_name = "PAGES", value_parser = pages)]
     pub(crate) pages: Option<u32>,
 

@@ -145,6 +145,11 @@ pub(super) fn answer(
             is_idle: attributes.is_idle_on(pmu),
         },
         Err(_) if is_dummy => CallAnswer::Kernel("the driver has not such a dummy"),
+        // perf asks once more for a lower precision where that was left to it (`:P`).
+        Err(Errno::EOPNOTSUPP) if attributes.is_precise() => CallAnswer::Error {
+            told: Errno::EOPNOTSUPP,
+            cause: Errno::EOPNOTSUPP,
+        },
         Err(Errno::EOPNOTSUPP | Errno::E2BIG) if group.is_none() => {
             CallAnswer::Kernel("the driver does not count so")
         }
@@ -203,6 +208,11 @@ impl Attributes {
         let known = bytes.len().min(size_of::<PerfEventAttr>());
         attr.as_mut_bytes()[..known].copy_from_slice(&bytes[..known]);
         Self { bytes, attr }
+    }
+
+    /// Returns whether the processor is to take its samples itself.
+    fn is_precise(&self) -> bool {
+        self.attr.flags & PerfEventAttr::PRECISE_IP != 0
     }
 
     /// Returns whether it is a dummy, of which a program wants the records of tasks or of what they map.

@@ -10,8 +10,8 @@ use crate::system::exit::Usage;
 pub(super) const HIGHEST: u8 = 2;
 
 /// What is said where `:P` has to do without.
-pub(super) const WITHOUT: &str = "`:P`: precise samples can't be had here, so they are taken by interrupts, some \
-                                  instructions behind the event";
+pub(super) const WITHOUT: &str = "`:P`: precise samples can't be had with these options, or on this CPU; they are taken \
+                                  by interrupts, some instructions behind the event";
 
 /// Options that need a sample at each interrupt, and what to do.
 type Conflict = (fn(&EventOptions) -> bool, &'static str);
@@ -70,8 +70,8 @@ pub(super) fn check<'a>(
 pub(super) fn refused<'a>(mut events: impl Iterator<Item = &'a EventSpec>) -> Option<String> {
     let event = events.find(|event| event.precision.is_some())?;
     Some(format!(
-        "{}: this CPU has no precise samples of it (PEBS, on Intel's from Skylake on; not of all events), or KVM is in \
-         use. Leave the `p` out, or write `:P`: precise where it can be had.",
+        "{}: this CPU has no precise samples of it (PEBS, on Intel's from Skylake on; not of all events), the period is \
+         below 2, or below 256 where the kernel is sampled, or above 2147483647, or KVM is in use. Leave the `p` out, or write `:P`: precise where it can be had.",
         event.label
     ))
 }

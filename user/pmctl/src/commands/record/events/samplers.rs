@@ -20,8 +20,8 @@ use crate::system::exit::{self, Usage};
 /// The pages of a ring, if the user does not say, and the fewest that are taken instead where that is more than they may
 /// pin.
 const DEFAULT_PAGES: usize = 64;
-/// The same for samples with stacks, of which a page has one half.
-const STACK_PAGES: usize = 512;
+/// The same for samples with stacks, of which a page has one half, and for precise ones, which come fast.
+const MANY_PAGES: usize = 512;
 const LEAST_PAGES: usize = 4;
 
 /// The same for the ring of a dummy.
@@ -127,8 +127,8 @@ impl Samplers {
         (pages, records): (Option<u32>, TaskRecords),
     ) -> Result<Self> {
         let wanted = pages.map(|pages| (pages as usize).next_power_of_two());
-        let default = if plan.parts().user {
-            STACK_PAGES
+        let default = if plan.parts().user || plan.is_precise() {
+            MANY_PAGES
         } else {
             DEFAULT_PAGES
         };
