@@ -134,7 +134,7 @@ is "its lines are the same but for the times" "$(grep -v '^#\|^$' perfs | cut -d
 # The kernel begins to have perf's part of cgroups with any controller, as systemd does.
 controller=$(awk '{ print $NF }' "$root/cgroup.controllers")
 [ -z "$controller" ] || echo "+$controller" >"$root/cgroup.subtree_control"
-if [ $of_kernel = 1 ]; then
+if [ "$of_kernel" = 1 ]; then
 	# shellcheck disable=SC2086 # words
 	perf stat -a -x, -o perfs -e instructions:u --for-each-cgroup a,a/b,c -- $program 2>/dev/null
 	is "perf counts the same with its own" "$many $many" "$(counted a perfs) $(counted a/b perfs)"
