@@ -5,7 +5,7 @@ use super::{attach::own_counters as counters_of, event::Counters, target::Target
 use crate::{
     logic::{
         admission::{choose, turns, Offers},
-        counter::{each, CounterId},
+        counter::{highest, CounterId},
         event_config::EventConfig,
         sharing::TargetKind,
     },
@@ -76,7 +76,7 @@ fn choose_counters(config: &EventConfig, offers: &Offers) -> Option<Counters> {
     }
     let turns = turns(config, offers);
     Some(Counters {
-        first: chosen.or_else(|| each(turns).last())?,
+        first: chosen.or_else(|| highest(turns))?,
         all: all | turns,
     })
 }

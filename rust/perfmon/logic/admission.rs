@@ -9,7 +9,7 @@
 //! Events that [take turns](super::turns) may have other counters as well: those on which others of their task or CPU do
 //! so. If there is none for such an event alone, these are enough.
 
-use super::counter::{each, CounterId};
+use super::counter::{each, highest, CounterId};
 use super::event_config::EventConfig;
 
 /// The counters that an event may have, as masks.
@@ -102,14 +102,6 @@ pub const fn choose(config: &EventConfig, offers: &Offers) -> Option<CounterId> 
 pub const fn turns(config: &EventConfig, offers: &Offers) -> u64 {
     let turns = offers.own.in_turn & !offers.own.busy;
     config.counters() & (offers.free | offers.shared) & turns
-}
-
-/// Returns the counter of the highest bit.
-const fn highest(bits: u64) -> Option<CounterId> {
-    match bits.checked_ilog2() {
-        Some(index) => CounterId::from_index(index as u8),
-        None => None,
-    }
 }
 
 #[cfg(any(test, CONFIG_KUNIT = "y"))]

@@ -191,6 +191,15 @@ pub fn each(mut bits: u64) -> impl Iterator<Item = CounterId> {
     })
 }
 
+/// Returns the counter of the highest bit, if one is set.
+#[must_use]
+pub const fn highest(bits: u64) -> Option<CounterId> {
+    match bits.checked_ilog2() {
+        Some(index) => CounterId::from_index(index as u8),
+        None => None,
+    }
+}
+
 /// Returns the bits of counters: the inverse of [`each`].
 pub fn bits(counters: impl Iterator<Item = CounterId>) -> u64 {
     counters.fold(0, |bits, counter| bits | counter.bit())

@@ -5,7 +5,7 @@
 //! its counters, as a whole, until one does not fit beside those before it: that one waits, and so do all behind it,
 //! unless they count what is counted anyway. At the next tick the first one goes to the end of the row.
 
-use super::counter::{each, CounterId, MAX_COUNTERS};
+use super::counter::{each, highest, CounterId, MAX_COUNTERS};
 use super::sharing::Demand;
 
 /// An event in a row. The row has others, too, which do not take turns, and have one counter.
@@ -290,11 +290,6 @@ impl<'a, M: Member> Row<'a, M> {
             to = counter;
         }
     }
-}
-
-/// Returns the counter of the highest bit.
-fn highest(bits: u64) -> Option<CounterId> {
-    CounterId::from_index(bits.checked_ilog2()? as u8)
 }
 
 #[cfg(any(test, CONFIG_KUNIT = "y"))]
