@@ -215,7 +215,7 @@ fn resume(here: ThisCpu<'_>, pmu: &Pmu, counter: CounterId) {
     let Some(sampler) = percpu.sampler(counter) else {
         return;
     };
-    reload(here, pmu, counter, |total| {
+    pmu.reload(here, counter, |total| {
         let since = lose_overdue(sampled, sampler, total, 0);
         sampled.period.get().saturating_sub(since)
     });
@@ -227,7 +227,7 @@ fn resume(here: ThisCpu<'_>, pmu: &Pmu, counter: CounterId) {
 /// It does not come at once, even if as many were counted: its place would always be this function.
 fn shorten_period(here: ThisCpu<'_>, pmu: &Pmu, counter: CounterId, elapsed: u64, interval: u64) {
     let sampled = here.percpu().sampled(counter);
-    reload(here, pmu, counter, |total| {
+    pmu.reload(here, counter, |total| {
         let since = sampled.since(total);
         let left = sampled.period.get().saturating_sub(since);
         let wanted = period_at(since, elapsed, interval);
@@ -238,15 +238,4 @@ fn shorten_period(here: ThisCpu<'_>, pmu: &Pmu, counter: CounterId, elapsed: u64
         sampled.period.set(since.wrapping_add(wanted));
         wanted
     });
-}
-
-/// Loads a counter for as many events as `left` says are left to its next sample at this total.
-fn reload(here: ThisCpu<'_>, pmu: &Pmu, counter: CounterId, left: impl FnOnce(u64) -> u64) {
-    let percpu = here.percpu();
-    // The handler must not come between.
-    pmu.stop_unchecked(here, counter);
-    let value = percpu.value(counter);
-    let events = percpu.sampled(counter).load_for(left(value.total()));
-    value.load(here, pmu.msrs(counter).write, events, value.total());
-    pmu.start(here, counter);
 }

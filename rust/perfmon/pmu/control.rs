@@ -108,6 +108,22 @@ impl Pmu {
         self.stop_and_update(here, counter, &stop);
     }
 
+    /// Loads an active counter for as many events as `left` says are left to its next sample at this total.
+    pub(crate) fn reload(
+        &self,
+        here: ThisCpu<'_>,
+        counter: CounterId,
+        left: impl FnOnce(u64) -> u64,
+    ) {
+        let percpu = here.percpu();
+        // The handler must not come between.
+        self.stop_unchecked(here, counter);
+        let value = percpu.value(counter);
+        let events = percpu.sampled(counter).load_for(left(value.total()));
+        value.load(here, self.msrs(counter).write, events, value.total());
+        self.start(here, counter);
+    }
+
     /// Does what [`Self::stop`] and [`Self::stop_unchecked`] have in common. `stop` is the step that stops the
     /// counter.
     #[inline(always)]

@@ -38,14 +38,10 @@ impl Pmu {
     pub(crate) fn hide_counters(&self, here: ThisCpu<'_>) {
         let percpu = here.percpu();
         for counter in each(percpu.of_tasks.get() & percpu.active_mask.get()) {
-            self.stop_unchecked(here, counter);
-            let (value, msrs) = (percpu.value(counter), self.msrs(counter));
             // Windows of the CPU and of cgroups are open, and their next samples come when they are due.
-            let sampled = percpu.sampled(counter);
-            let left = sampled.due(value.total()).err().unwrap_or(0);
-            let events = sampled.load_for(left);
-            value.load(here, msrs.write, events, value.total());
-            self.start(here, counter);
+            self.reload(here, counter, |total| {
+                percpu.sampled(counter).due(total).err().unwrap_or(0)
+            });
         }
     }
 
