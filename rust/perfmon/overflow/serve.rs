@@ -8,7 +8,7 @@ use super::{event_sample, pebs, suspend::suspend, trace_sample::TraceSample};
 use crate::{
     cpu::{msr, timestamp, Regs, ThisCpu},
     logic::{counter::each, pmu::Pmu, regs::GlobalMsrs, throttle::is_soon},
-    percpu::{SLOW_BRANCHES, SLOW_KERNEL, SLOW_PAGES, SLOW_PEBS},
+    percpu::{SLOW_BRANCHES, SLOW_KERNEL, SLOW_PEBS},
     pmu::{lbr, Lvtpc},
     sys::time::jiffies,
 };
@@ -126,9 +126,7 @@ fn finish_slow(here: ThisCpu<'_>, pmu: &Pmu, regs: Regs<'_>, begin: u64, mut ser
             drained += serve_acknowledged(here, pmu, regs);
         }
     }
-    if percpu.slow_path.get() & SLOW_PAGES != 0 {
-        percpu.correct_pages();
-    }
+    percpu.correct_pages();
     charge(here, pmu, begin);
     if served + drained == 0 {
         return percpu.pending.consume(jiffies()).into();

@@ -71,7 +71,5 @@ fn find_lost_pmis(here: ThisCpu<'_>, pmu: &Pmu, active: u64) {
         pmu.stop_unchecked(here, counter);
         pmu.start(here, counter);
     }
-    if !percpu.pages.places.is_empty() {
-        percpu.correct_pages();
-    }
+    percpu.correct_pages();
 }

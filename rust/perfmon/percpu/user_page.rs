@@ -138,9 +138,17 @@ impl PerCpu {
         }
     }
 
-    /// Corrects the pages after counters have been loaded.
-    #[cold]
+    /// Corrects the pages that are shown, if there are any, after counters have been loaded.
+    #[inline(always)]
     pub(crate) fn correct_pages(&self) {
+        if !self.pages.places.is_empty() {
+            self.correct_shown_pages();
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn correct_shown_pages(&self) {
         let pages = &self.pages;
         let active = |place: Place| pages.pages.get(place.index());
         for active in pages.places.all().filter_map(active) {

@@ -32,10 +32,7 @@ pub(super) fn begin(here: ThisCpu<'_>, slots: &mut Slots, now: u64) {
         }
     }
     // Counters were loaded that others may share, of whose events programs read the pages meanwhile.
-    let percpu = here.percpu();
-    if !percpu.pages.places.is_empty() {
-        percpu.correct_pages();
-    }
+    here.percpu().correct_pages();
 }
 
 /// Notes the counts that samples show of the windows that are open: of events, or of their groups.
