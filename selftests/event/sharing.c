@@ -4,9 +4,7 @@
  * each has its own count.
  */
 #include <fcntl.h>
-#include <sched.h>
 #include <signal.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -35,6 +33,7 @@ FIXTURE(sharing)
 	struct target target;
 	struct sampler sampler, other;
 	int cpu;		/* the first */
+	int second;		/* the next one; of one CPU the first */
 	int fd[MOST + 1];
 	int opened;
 };
@@ -42,14 +41,19 @@ FIXTURE(sharing)
 FIXTURE_SETUP(sharing)
 {
 	struct rlimit files = { 2 * MOST, 2 * MOST };
+	cpu_set_t cpus;
 
 	SKIP_WITHOUT_PMU();
 	self->sampler.fd = -1;
 	self->other.fd = -1;
 	ASSERT_EQ(0, setrlimit(RLIMIT_NOFILE, &files));
 	ASSERT_EQ(0, wait_until_idle());
+	ASSERT_EQ(0, cpus_online(&cpus));
 	self->cpu = pin_to_first_cpu();
 	ASSERT_LE(0, self->cpu);
+	self->second = cpu_next(&cpus, self->cpu);
+	if (self->second < 0)
+		self->second = self->cpu;
 }
 
 static void close_all(FIXTURE_DATA(sharing) *self)
@@ -74,23 +78,6 @@ static int open_one(FIXTURE_DATA(sharing) *self, struct perf_event_attr attr, pi
 	if (fd >= 0)
 		self->fd[self->opened++] = fd;
 	return fd;
-}
-
-/* Lets the caller run on another CPU than this one, if there is any. */
-static void pin_to_other_cpu(int cpu)
-{
-	cpu_set_t all;
-	int other;
-
-	memset(&all, 0xff, sizeof(all));
-	sched_setaffinity(0, sizeof(all), &all);
-	cpus_online(&all);
-	for_each_cpu_in(other, &all) {
-		if (other != cpu) {
-			pin_to_cpu(other);
-			return;
-		}
-	}
 }
 
 static struct perf_event_attr counting(__u64 config)
@@ -443,7 +430,8 @@ TEST_F(sharing, pages_are_right_while_samples_begin)
 	ASSERT_NE(MAP_FAILED, page);
 	pid = fork();
 	if (!pid) {
-		pin_to_other_cpu(self->cpu);
+		if (pin_to_cpu(self->second))
+			_exit(1);
 		for (int i = 0; i < 200; i++) {
 			if (event_enable(s->fd) || usleep(500) || event_disable(s->fd))
 				_exit(1);
@@ -499,7 +487,7 @@ TEST_F(sharing, samples_of_a_cpu_have_counts_beside_a_large_group)
 			loop(N);
 	}
 	ASSERT_LT(0, pid);
-	pin_to_other_cpu(self->cpu);
+	ASSERT_EQ(0, pin_to_cpu(self->second));
 	close(ready[1]);
 	ASSERT_EQ(1, read(ready[0], &c, 1));
 	close(ready[0]);
