@@ -32,7 +32,7 @@ pub(super) struct Containers {
     counted: BTreeMap<PathBuf, Container>,
     /// Number of cgroups that were found and are not counted.
     left_out: usize,
-    /// What was said last of cgroups that are not counted.
+    /// The last remark on cgroups that are not counted.
     told: Option<String>,
     /// Number of times that the counts of one were lost and began from 0.
     lost: u64,
@@ -46,7 +46,7 @@ struct Container {
     open: OpenEvents,
 }
 
-/// What a cgroup is called.
+/// The names of a cgroup.
 #[derive(Clone, Debug)]
 pub(super) struct Labels {
     /// Its name with a slash in front, as cAdvisor has it.
@@ -196,7 +196,7 @@ impl Containers {
     /// Opens the events of a cgroup.
     ///
     /// # Errors
-    /// Those of opening the cgroup; and of an event, unless other cgroups may lack it, too.
+    /// The errors of opening the cgroup; and of an event, unless other cgroups may lack it, too.
     fn container(&self, found: &FoundCgroup) -> Result<Container, Error> {
         let mut container = Container {
             found: found.clone(),

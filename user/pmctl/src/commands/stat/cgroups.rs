@@ -29,7 +29,7 @@ pub(super) struct CgroupCounts {
     cgroups: Vec<CountedCgroup>,
     /// The CPUs that are counted on, each by itself; one `None` for all together.
     cpus: Vec<Option<u32>>,
-    /// What is open: the groups of each cgroup on each CPU. Empty before the first run.
+    /// The open groups of each cgroup on each CPU. Empty before the first run.
     open: Vec<OpenGroup>,
 }
 

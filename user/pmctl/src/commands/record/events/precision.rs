@@ -3,13 +3,13 @@
 
 use perfmon::spec::{EventSpec, Precision};
 
-use crate::args::{EventOptions, Frequency, Rate, RecordTarget};
+use crate::args::{EventOptions, Rate, RecordTarget};
 use crate::system::exit::Usage;
 
 /// The `precise_ip` that `:P` asks for first. 3 is for instructions alone.
 pub(super) const HIGHEST: u8 = 2;
 
-/// What is said where `:P` has to do without.
+/// The remark on a recording in which `:P` has to do without.
 pub(super) const WITHOUT: &str = "`:P`: precise samples can't be had with these options, or on this CPU; they are taken \
                                   by interrupts, some instructions behind the event";
 
@@ -17,12 +17,7 @@ pub(super) const WITHOUT: &str = "`:P`: precise samples can't be had with these 
 type Conflict = (fn(&EventOptions) -> bool, &'static str);
 const CONFLICTS: &[Conflict] = &[
     (
-        |options| {
-            matches!(
-                options.rate,
-                Rate::Frequency(Frequency::Hertz(_) | Frequency::Max)
-            )
-        },
+        |options| matches!(options.rate, Rate::Frequency(_)),
         "come each so many events. Give -c N in place of -F",
     ),
     (

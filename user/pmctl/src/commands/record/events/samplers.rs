@@ -160,9 +160,11 @@ impl Samplers {
                     return Err(explained_of_samples(error, tid.copied()));
                 }
                 Cause::NotSupported if plan.without_precision() => {}
-                Cause::NotSupported if plan.is_precise() => {
+                Cause::NotSupported => {
                     let refused = precision::refused(plan.events.iter().map(|event| &event.spec));
-                    return Err(anyhow!("{}", refused.unwrap_or_default()));
+                    return Err(
+                        refused.map_or_else(|| exit::with_help(error), |text| anyhow!(text))
+                    );
                 }
                 Cause::NoSuchEvent => {
                     let refused = plan.above_limit(device);
