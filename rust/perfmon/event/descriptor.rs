@@ -381,8 +381,8 @@ fn closed_count(event: &Event) -> Option<(&Event, EventCount)> {
     (!event.is_broken()).then(|| (event, EventCount::closed(event)))
 }
 
-/// Encodes what read(2) returns for a group: the id and the count of each event, and the leader's `times`. `None` if a count is missing, there is
-/// none, or there is no room.
+/// Encodes what read(2) returns for a group: the id and the count of each event, and the leader's `times`. `None` if a
+/// count is missing, there is none, or there is no room.
 #[inline(always)]
 fn encode_group<'w, 'a>(
     format: ReadFormat,

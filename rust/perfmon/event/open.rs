@@ -240,7 +240,8 @@ fn check_group(config: &EventConfig, target: &Target, leader: &Event) -> Result 
 ///
 /// # Errors
 ///
-/// EBUSY if no counter is left that can count it, or too few are for its group to take turns. EIO if the counter does not hold what is written. ESRCH, ENOMEM.
+/// EBUSY if no counter is left that can count it, or too few are for its group to take turns. EIO if the counter does not
+/// hold what is written. ESRCH, ENOMEM.
 fn new_attached(
     config: EventConfig,
     mut target: Target,

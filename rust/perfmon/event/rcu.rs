@@ -4,7 +4,7 @@
 use core::cell::UnsafeCell;
 use kernel::{bindings, prelude::*};
 
-/// What RCU needs in the memory, from [`free`] on.
+/// The part of a value that RCU uses from [`free`] on.
 pub(super) struct Head(UnsafeCell<bindings::callback_head>);
 
 impl Head {
