@@ -23,7 +23,7 @@ use core::{
 };
 use kernel::{bindings, cpu::CpuId, prelude::*, sync::Arc, task::Task};
 
-/// Calls `f` with the context of what the event was opened for, as [`Context::with`]. `None` if there is none: the
+/// Calls `f` with the context of what the event was opened for, as [`Context::with_slots`]. `None` if there is none: the
 /// task has no events yet, or has exited.
 ///
 /// RCU is held by staying on the CPU: a caller that is preempted meanwhile, and does not get to run, would keep all from
@@ -38,14 +38,14 @@ pub(super) fn with_context<R: Send>(
             // SAFETY: Contexts are freed by RCU, whose grace period waits for this CPU: it has preemption off until
             // `_pinned` is dropped, after the last use of the context.
             let context = unsafe { table::find(task.as_ptr()) }?;
-            let (result, ends) = context.with(f)?;
+            let (result, ends) = context.with_slots(f)?;
             if ends {
                 table::lock().remove(task.as_ptr(), context);
             }
             Some(result)
         }
         Target::Cpu(cpu) => {
-            let (result, _) = cpu_context(*cpu)?.with(f)?;
+            let (result, _) = cpu_context(*cpu)?.with_slots(f)?;
             Some(result)
         }
         Target::Cgroup(cgroup, Some(cpu)) => cgroup::with_context(cgroup, *cpu, f),
@@ -395,7 +395,7 @@ pub(super) fn detach(event: &Event) {
         if event.is_over() {
             return false;
         }
-        if let Some(((), true)) = context.with(remove) {
+        if let Some(((), true)) = context.with_slots(remove) {
             table::lock().remove(context.task(), context);
         }
         true

@@ -218,7 +218,7 @@ fn remove(observed: &Observed) -> *const Observed {
     }
 }
 
-/// Calls `f` with the context of a cgroup that has events, on one CPU, as [`Context::with`]. `None` if it has none.
+/// Calls `f` with the context of a cgroup that has events, on one CPU, as [`Context::with_slots`]. `None` if it has none.
 pub(super) fn with_context<R: Send>(
     cgroup: &Cgroup,
     cpu: CpuId,
@@ -227,7 +227,7 @@ pub(super) fn with_context<R: Send>(
     let _pinned = pin();
     // SAFETY: Preemption is off until `_pinned` is dropped, after the last use of the result.
     let observed = unsafe { find(cgroup.as_ptr()) }?;
-    let (result, _) = observed.on(cpu)?.context.with(f)?;
+    let (result, _) = observed.on(cpu)?.context.with_slots(f)?;
     Some(result)
 }
 
@@ -291,7 +291,7 @@ fn load(here: ThisCpu<'_>, readings: &mut Readings, cgroup: NonNull<ffi::cgroup>
     let Some((on_cpu, mut slots)) = on_cpu.and_then(|it| Some((it, it.context.load(here)?))) else {
         return;
     };
-    readings.open(here, &mut slots);
+    readings.open_windows(here, &mut slots);
     on_cpu.next.set(percpu.cgroup_contexts.get());
     let address = ptr::from_ref(on_cpu).expose_provenance() as u64;
     percpu.cgroup_contexts.set(address);
@@ -307,7 +307,7 @@ fn unload(here: ThisCpu<'_>, readings: &mut Readings, stays: impl Fn(&OnCpu) -> 
         }
         // SAFETY: The context is loaded on this CPU, and interrupts are off.
         let mut slots = unsafe { Held::assume(&on_cpu.context) };
-        readings.close(here, &mut slots);
+        readings.close_windows(here, &mut slots);
         slots.unload();
         link.set(on_cpu.next.get());
     }
@@ -328,7 +328,7 @@ fn miss(
         if let Some(on_cpu) = find_here(here, cgroup) {
             on_cpu
                 .context
-                .with_current(here, |_, slots| slots.miss(here.id()));
+                .with_current_slots(here, |_, slots| slots.miss(here.id()));
         }
     }
 }

@@ -10,7 +10,7 @@
 //!    '------------------------------------'      '---------------------'
 //! ```
 //!
-//! A loaded context is held by its CPU: its users run there, with interrupts off. [`Context::with`] calls that CPU,
+//! A loaded context is held by its CPU: its users run there, with interrupts off. [`Context::with_slots`] calls that CPU,
 //! or locks a context that is not loaded; the lock is held for moments, with interrupts off, so the context switch
 //! may wait for it. A context that lost its last slot, or whose task exits, is `GONE` for ever.
 //!
@@ -231,13 +231,13 @@ impl Context {
     /// that the caller removes it from the table.
     ///
     /// For tasks, with interrupts on. The caller keeps the context alive (RCU); it may be without preemption.
-    pub(super) fn with<R: Send>(
+    pub(super) fn with_slots<R: Send>(
         &self,
         mut f: impl FnMut(Option<ThisCpu<'_>>, &mut Slots) -> R + Send,
     ) -> Option<(R, bool)> {
         loop {
             let irqs_off = irqs_off();
-            let cpu = match self.try_with(irqs_off.here(), &mut f) {
+            let cpu = match self.try_with_slots(irqs_off.here(), &mut f) {
                 Ok(result) => return result,
                 Err(cpu) => cpu,
             };
@@ -247,7 +247,7 @@ impl Context {
                 on_cpu(cpu, |here| {
                     // It may have been unloaded meanwhile.
                     if self.holder.load(Acquire) == cpu {
-                        result = Some(self.with_here(here, &mut f));
+                        result = Some(self.with_loaded_slots(here, &mut f));
                     }
                 });
             }
@@ -258,26 +258,26 @@ impl Context {
         }
     }
 
-    /// [`Self::with`] for the context of the task that runs here, which no other CPU has loaded. Interrupts are off.
-    pub(super) fn with_current<R>(
+    /// [`Self::with_slots`] for the context of the task that runs here, which no other CPU has loaded. Interrupts are off.
+    pub(super) fn with_current_slots<R>(
         &self,
         here: ThisCpu<'_>,
         mut f: impl FnMut(Option<ThisCpu<'_>>, &mut Slots) -> R,
     ) -> Option<(R, bool)> {
         loop {
-            if let Ok(result) = self.try_with(here, &mut f) {
+            if let Ok(result) = self.try_with_slots(here, &mut f) {
                 return result;
             }
             hint::spin_loop();
         }
     }
 
-    /// [`Self::with`], unless the context is locked or loaded on another CPU. Interrupts are off.
+    /// [`Self::with_slots`], unless the context is locked or loaded on another CPU. Interrupts are off.
     ///
     /// # Errors
     ///
     /// The [`holder`](Self::holder) that keeps it from the caller.
-    fn try_with<R>(
+    fn try_with_slots<R>(
         &self,
         here: ThisCpu<'_>,
         mut f: impl FnMut(Option<ThisCpu<'_>>, &mut Slots) -> R,
@@ -292,13 +292,13 @@ impl Context {
                 Ok(Some((result, ends)))
             }
             Err(GONE) => Ok(None),
-            Err(cpu) if cpu == here.id().as_u32() => Ok(Some(self.with_here(here, f))),
+            Err(cpu) if cpu == here.id().as_u32() => Ok(Some(self.with_loaded_slots(here, f))),
             Err(holder) => Err(holder),
         }
     }
 
-    /// [`Self::with`] for a context that is loaded here. Interrupts are off.
-    fn with_here<R>(
+    /// [`Self::with_slots`] for a context that is loaded here. Interrupts are off.
+    fn with_loaded_slots<R>(
         &self,
         here: ThisCpu<'_>,
         mut f: impl FnMut(Option<ThisCpu<'_>>, &mut Slots) -> R,

@@ -76,7 +76,7 @@ fn with_own(f: impl Fn(Option<ThisCpu<'_>>, &mut Slots)) {
     let Some(context) = (unsafe { table::find(task) }) else {
         return;
     };
-    let result = context.with_current(irqs_off().here(), f);
+    let result = context.with_current_slots(irqs_off().here(), f);
     if let Some(((), true)) = result {
         table::lock().remove(task, context);
     }

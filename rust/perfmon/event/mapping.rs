@@ -3,7 +3,7 @@
 //!
 //! A program may execute RDPMC while it has the page of an event of one of its own threads mapped (sys/rdpmc.c, which has
 //! all that can happen to the right). Then a counter must not tell it what other tasks have counted before
-//! ([`slow_switch::hide_others`](super::slow_switch::hide_others)).
+//! ([`slow_switch::hide_counters_from`](super::slow_switch::hide_counters_from)).
 
 use super::{
     attach::with_context,

@@ -17,7 +17,7 @@ pub(super) static SLOW_SWITCH_USERS: AtomicU32 = AtomicU32::new(0);
 /// a task is open.
 #[cold]
 #[inline(never)]
-pub(super) fn hide_others(here: ThisCpu<'_>, task: *const bindings::task_struct) {
+pub(super) fn hide_counters_from(here: ThisCpu<'_>, task: *const bindings::task_struct) {
     // SAFETY: The task is the one that is switched to.
     if unsafe { ffi::perfmon_rdpmc_has(task) } {
         here.pmu().hide_counters(here);

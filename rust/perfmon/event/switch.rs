@@ -6,7 +6,7 @@ use super::{
     context::{Context, Held},
     record,
     slot::{refresh, Readings},
-    slow_switch::{hide_others, SLOW_SWITCH_USERS},
+    slow_switch::{hide_counters_from, SLOW_SWITCH_USERS},
     table,
 };
 use crate::{
@@ -79,7 +79,7 @@ fn change_slowly(
 ) {
     change(here, out, into, |readings| {
         cgroup::change(here, readings, next);
-        hide_others(here, next);
+        hide_counters_from(here, next);
     });
 }
 
@@ -95,7 +95,7 @@ fn change(
     if let Some(context) = out {
         // SAFETY: The context is loaded on this CPU, and interrupts are off.
         let mut slots = unsafe { Held::assume(context) };
-        readings.close(here, &mut slots);
+        readings.close_windows(here, &mut slots);
         slots.unload();
     }
     between(&mut readings);
@@ -104,7 +104,7 @@ fn change(
         Some(context) if percpu.brought_up.get() != 0 && context.try_load(here) => {
             // SAFETY: The context has just been loaded, and interrupts are off.
             let mut slots = unsafe { Held::assume(context) };
-            readings.open(here, &mut slots);
+            readings.open_windows(here, &mut slots);
             context.address()
         }
         Some(context) => {
@@ -122,7 +122,7 @@ fn change(
 #[inline(never)]
 fn miss(here: ThisCpu<'_>, context: &Context) {
     if here.percpu().refused.get() != 0 {
-        context.with_current(here, |_, slots| slots.miss(here.id()));
+        context.with_current_slots(here, |_, slots| slots.miss(here.id()));
     }
 }
 
@@ -171,7 +171,7 @@ pub(super) unsafe extern "C" fn on_last_sample() {
     let of_cpu = unsafe { Context::from_address(percpu.cpu_context.acquire()) };
     let contexts = [Context::loaded(percpu), of_cpu];
     for context in contexts.into_iter().flatten() {
-        context.with_current(here, |at, slots| {
+        context.with_current_slots(here, |at, slots| {
             if let Some(here) = at {
                 refresh(here, slots, timestamp());
             }
@@ -203,7 +203,7 @@ pub(crate) fn leave_cpu(here: ThisCpu<'_>) {
     let mut readings = Readings::new(timestamp());
     cgroup::leave(here, &mut readings);
     if let Some(mut slots) = Held::of_cpu(here) {
-        readings.close(here, &mut slots);
+        readings.close_windows(here, &mut slots);
         slots.unload();
     }
 }

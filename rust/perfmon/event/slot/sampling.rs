@@ -63,7 +63,7 @@ fn note_counts(here: ThisCpu<'_>, slots: &Slots) {
 /// Closes the windows that are open, and ends their samples before.
 #[cold]
 #[inline(never)]
-pub(super) fn close(readings: &mut Readings, here: ThisCpu<'_>, slots: &mut Slots) {
+pub(super) fn close_windows(readings: &mut Readings, here: ThisCpu<'_>, slots: &mut Slots) {
     call_stack::save(here, slots);
     for slot in slots.iter_mut().filter(|slot| slot.is_open()) {
         let stands = slot.is_sampled() && slot.disarm(here, readings.now());

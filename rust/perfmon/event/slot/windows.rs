@@ -12,12 +12,12 @@ use kernel::cpu::CpuId;
 impl Readings {
     /// Closes the windows that are open.
     #[inline(always)]
-    pub(in crate::event) fn close(&mut self, here: ThisCpu<'_>, slots: &mut Slots) {
+    pub(in crate::event) fn close_windows(&mut self, here: ThisCpu<'_>, slots: &mut Slots) {
         if pmu::may_be_tampered(here) {
             mark_tampered(here, slots);
         }
         if slots.has_sampled {
-            sampling::close(self, here, slots);
+            sampling::close_windows(self, here, slots);
         } else {
             for slot in slots.iter_mut().filter(|slot| slot.open) {
                 self.close_window(here, slot);
@@ -31,7 +31,7 @@ impl Readings {
 
     /// Opens the windows of all slots that count now, none of which is open.
     #[inline(always)]
-    pub(in crate::event) fn open(&mut self, here: ThisCpu<'_>, slots: &mut Slots) {
+    pub(in crate::event) fn open_windows(&mut self, here: ThisCpu<'_>, slots: &mut Slots) {
         let percpu = here.percpu();
         if percpu.tampered.get() != 0 {
             self.rearm(here, slots);
@@ -120,9 +120,9 @@ impl Slots {
 /// Brings the sums of all events up to date, and opens the windows that should be open now.
 pub(in crate::event) fn refresh(here: ThisCpu<'_>, slots: &mut Slots, now: u64) {
     let mut readings = Readings::new(now);
-    readings.close(here, slots);
+    readings.close_windows(here, slots);
     if here.percpu().brought_up.get() != 0 {
-        readings.open(here, slots);
+        readings.open_windows(here, slots);
     }
 }
 
