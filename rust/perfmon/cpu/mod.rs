@@ -17,7 +17,7 @@ pub(crate) use self::{
     call::{on_cpu, on_each, on_each_online, on_each_within},
     hotplug::{Hotplug, HotplugCallbacks},
     power::{Power, PowerCallbacks},
-    processor::{cpuid, cr3, timestamp, tsc_khz, Cycles, Regs, ADDRESS_SPACE},
+    processor::{cpuid, cr3, timestamp, tsc_khz, Cycles, Regs, CR3_ADDRESS_SPACE_MASK},
     set::CpuSet,
 };
 

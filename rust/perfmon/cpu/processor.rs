@@ -42,7 +42,7 @@ impl<'a> Regs<'a> {
         /// The requested privilege level: 3 in programs (Intel SDM, volume 3A, section 3.4.2).
         const RPL: u16 = 0b11;
 
-        // SAFETY: The union is of numbers.
+        // SAFETY: All members of the union are integers, so any bits are a value of `cs`.
         unsafe { self.get().__bindgen_anon_1.cs & RPL != 0 }
     }
 
@@ -55,7 +55,7 @@ impl<'a> Regs<'a> {
 }
 
 /// The bits of CR3 that identify the address space in use (Intel SDM, volume 3A, section 2.5).
-pub(crate) const ADDRESS_SPACE: u64 = ((1 << 52) - 1) & !0xfff;
+pub(crate) const CR3_ADDRESS_SPACE_MASK: u64 = ((1 << 52) - 1) & !0xfff;
 
 /// Returns CR3.
 #[inline(always)]

@@ -39,7 +39,7 @@ pub(crate) fn period_ns() -> u64 {
     unsafe { ffi::perfmon_tick_ns() }
 }
 
-/// Starts this CPU's timer: it ticks after `ns`, also if it was to tick at another time.
+/// Starts or restarts this CPU's timer: its next tick is in `ns` nanoseconds.
 pub(crate) fn start(_here: ThisCpu<'_>, ns: u64) {
     // SAFETY: The caller stays on the CPU. `init` has run, since there is no `ThisCpu` before.
     unsafe { ffi::perfmon_timer_start(ns) };

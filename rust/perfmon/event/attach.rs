@@ -132,26 +132,7 @@ fn add(
     cpu: Option<CpuId>,
     leader: Option<&Event>,
 ) -> Result<(), Refusal> {
-    if slots.len() == MAX_SLOTS {
-        return Err(EBUSY.into());
-    }
-    if !event.counter.is_none() {
-        let has_counters = slots.iter().any(|slot| !slot.counter().is_none());
-        if has_exclusive(slots, leader) || event.config.exclusive && has_counters {
-            return Err(EBUSY.into());
-        }
-        // Since the counter was chosen, another event may have been opened, or the task made, with the events that it
-        // inherits.
-        let own = slot::own_counters(slots, &event.config, cpu);
-        let taken = if event.config.takes_turns {
-            own.busy
-        } else {
-            own.taken()
-        };
-        if taken & event.counters != 0 {
-            return Err(Refusal::Taken);
-        }
-    }
+    check_beside(slots, event, cpu, leader)?;
     slots.take_room(room);
     if slots.is_full() {
         return Err(Refusal::Full(slots.len()));
@@ -162,7 +143,7 @@ fn add(
         Some(leader) => {
             if let Some(here) = here {
                 // To try it gives others counters that they may not have now.
-                Readings::new(timestamp()).close(here, slots);
+                Readings::new(timestamp()).close_windows(here, slots);
             }
             slots.fits(leader)
         }
@@ -181,6 +162,42 @@ fn add(
     }
 }
 
+/// Checks whether an event can be counted beside those of the context.
+///
+/// # Errors
+///
+/// EBUSY if they exclude each other, or there are as many as there may be. [`Refusal::Taken`] if one of them has got the
+/// counter since it was chosen.
+fn check_beside(
+    slots: &mut Slots,
+    event: &Event,
+    cpu: Option<CpuId>,
+    leader: Option<&Event>,
+) -> Result<(), Refusal> {
+    if slots.len() == MAX_SLOTS {
+        return Err(EBUSY.into());
+    }
+    if event.counter.is_none() {
+        return Ok(());
+    }
+    let has_counters = slots.iter().any(|slot| !slot.counter().is_none());
+    if has_exclusive(slots, leader) || event.config.exclusive && has_counters {
+        return Err(EBUSY.into());
+    }
+    // Since the counter was chosen, another event may have been opened, or the task made, with the events that it
+    // inherits.
+    let own = slot::own_counters(slots, &event.config, cpu);
+    let taken = if event.config.takes_turns {
+        own.busy
+    } else {
+        own.taken()
+    };
+    if taken & event.counters != 0 {
+        return Err(Refusal::Taken);
+    }
+    Ok(())
+}
+
 fn attach_to_task(
     event: &Event,
     task: &Task,
@@ -195,46 +212,64 @@ fn attach_to_task(
         }
         // The task has none. Memory is allocated without RCU.
         let slots = Slots::new(FEW_SLOTS, GFP_KERNEL_ACCOUNT)?;
-        let mut new = Context::new(task_ptr, slots, GFP_KERNEL_ACCOUNT)?;
-        let added = {
-            let mut table = table::lock();
-            // The task itself removes its context after it has set that flag, and then has taken the lock.
-            // SAFETY: The task is alive, since the event has a reference.
-            if unsafe { ffi::perfmon_task_is_exiting(task.as_ptr()) } {
-                return Err(ESRCH.into());
-            }
-            // The task that took the last event from a context that is gone has yet to remove it, and may not get to run.
-            // SAFETY: The table is locked.
-            let gone = unsafe { table::find(task_ptr) }.filter(|context| context.is_gone());
-            if let Some(gone) = gone {
-                table.remove(task_ptr, gone);
-            }
-            // SAFETY: The table is locked.
-            let is_new = unsafe { table::find(task_ptr) }.is_none();
-            if is_new {
-                add(None, new.slots_mut(), event, &mut room, cpu, leader)?;
-                table.add(new);
-            }
-            is_new
-        };
-        if added {
+        let new = Context::new(task_ptr, slots, GFP_KERNEL_ACCOUNT)?;
+        let fill = |slots: &mut Slots| add(None, slots, event, &mut room, cpu, leader);
+        if insert(task, new, fill)? {
             table::grow_if_crowded();
-            // If the task is running, it was so on this CPU when the number was read: otherwise it is switched in after
-            // the context has been added. It still runs there, or has been switched out.
-            // ATOMICS: pairs with the switch, which finds the context after the number was written; and with an exec, which
-            // looks for the context after the task's new rights were written, as the caller looks at them after this.
-            fence(SeqCst);
-            // SAFETY: The task is alive, since the event has a reference.
-            let cpu = unsafe { ffi::perfmon_task_cpu(task.as_ptr()) };
-            let address = task_ptr.addr();
-            on_cpu(cpu, |here| {
-                if Task::current_raw().addr() == address {
-                    load_current(here);
-                }
-            });
+            load_where_running(task);
             return Ok(());
         }
     }
+}
+
+/// Adds a context to the table, unless the task has one. `fill` adds the first slot, under the table's lock. Returns
+/// whether the context was added.
+///
+/// # Errors
+///
+/// ESRCH if the task is exiting, and those of `fill`.
+fn insert(
+    task: &Task,
+    mut new: KBox<Context>,
+    fill: impl FnOnce(&mut Slots) -> Result<(), Refusal>,
+) -> Result<bool, Refusal> {
+    let task_ptr: *const bindings::task_struct = task.as_ptr();
+    let mut table = table::lock();
+    // The task itself removes its context after it has set that flag, and then has taken the lock.
+    // SAFETY: The caller's reference keeps the task alive.
+    if unsafe { ffi::perfmon_task_is_exiting(task.as_ptr()) } {
+        return Err(ESRCH.into());
+    }
+    // The task that took the last event from a context that is gone has yet to remove it, and may not get to run.
+    // SAFETY: `table` is the guard of the table's lock.
+    let gone = unsafe { table::find(task_ptr) }.filter(|context| context.is_gone());
+    if let Some(gone) = gone {
+        table.remove(task_ptr, gone);
+    }
+    // SAFETY: `table` is the guard of the table's lock.
+    let is_new = unsafe { table::find(task_ptr) }.is_none();
+    if is_new {
+        fill(new.slots_mut())?;
+        table.add(new);
+    }
+    Ok(is_new)
+}
+
+/// Loads the context of a task, which has just been added to the table, on the CPU where the task runs.
+fn load_where_running(task: &Task) {
+    // If the task is running, it was so on this CPU when the number was read: otherwise it is switched in after the
+    // context has been added. It still runs there, or has been switched out.
+    // ATOMICS: pairs with the switch, which finds the context after the number was written; and with an exec, which looks
+    // for the context after the task's new rights were written, as the caller looks at them after this.
+    fence(SeqCst);
+    // SAFETY: The caller's reference keeps the task alive.
+    let cpu = unsafe { ffi::perfmon_task_cpu(task.as_ptr()) };
+    let address = task.as_ptr().addr();
+    on_cpu(cpu, |here| {
+        if Task::current_raw().addr() == address {
+            load_current(here);
+        }
+    });
 }
 
 fn attach_to_cpu(event: &Event, cpu: CpuId, leader: Option<&Event>) -> Result<(), Refusal> {

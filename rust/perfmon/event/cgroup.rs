@@ -11,7 +11,7 @@ use super::{
     context::{Context, Held},
     rcu,
     slot::{refresh, Readings, Slots},
-    slow_switch::SLOW_SWITCH_USERS,
+    slow_switch_users::SLOW_SWITCH_USERS,
     table,
 };
 use crate::{
@@ -156,7 +156,7 @@ unsafe impl rcu::HasHead for Observed {
 /// ENOMEM.
 pub(super) fn begin(cgroup: &Arc<Cgroup>) -> Result {
     let add_user = || {
-        // SAFETY: The lock is held.
+        // SAFETY: Both callers below hold the table's lock.
         let found = unsafe { find(cgroup.as_ptr()) };
         found.map(|observed| observed.users.fetch_add(1, Relaxed))
     };
@@ -185,7 +185,7 @@ pub(super) fn begin(cgroup: &Arc<Cgroup>) -> Result {
 pub(super) fn end(cgroup: &Arc<Cgroup>) {
     let gone = {
         let _lock = table::lock();
-        // SAFETY: The lock is held.
+        // SAFETY: `_lock` is the guard of the table's lock.
         let observed = unsafe { find(cgroup.as_ptr()) };
         observed
             .filter(|observed| observed.users.fetch_sub(1, Relaxed) == 1)
@@ -245,7 +245,11 @@ fn at<'a>(address: u64) -> Option<&'a OnCpu> {
 
 /// Makes those contexts the loaded ones that belong to the cgroup of `task`, which runs here from now on. Interrupts are
 /// off.
-pub(super) fn change(here: ThisCpu<'_>, readings: &mut Readings, task: *mut bindings::task_struct) {
+pub(super) fn load_contexts_of(
+    here: ThisCpu<'_>,
+    readings: &mut Readings,
+    task: *mut bindings::task_struct,
+) {
     if EVENTS.load(Relaxed) == 0 {
         return;
     }
@@ -336,7 +340,7 @@ fn miss(
 /// Loads the contexts of the task that runs here, whatever is loaded now. Interrupts are off.
 pub(super) fn reload(here: ThisCpu<'_>) {
     here.percpu().cgroup.set(0);
-    change(here, &mut Readings::new(timestamp()), Task::current_raw());
+    load_contexts_of(here, &mut Readings::new(timestamp()), Task::current_raw());
 }
 
 /// Unloads all contexts: the CPU is counted on no more. Interrupts are off.
@@ -373,7 +377,8 @@ pub(super) unsafe extern "C" fn on_move(
     if EVENTS.load(Relaxed) == 0 {
         return;
     }
-    // SAFETY: The tracepoint gives a task. The module's end waits for the calls ([`flush`]).
+    // SAFETY: The tracepoint passes a task that is alive during the call, with interrupts off. [`flush`] waits for
+    // pending calls of `reload_here` before the module ends.
     unsafe { ffi::perfmon_cgroup_moved(task, all_threads, Some(reload_here)) };
 }
 

@@ -172,8 +172,8 @@ impl Context {
     /// Returns the context that is loaded for the task that runs on this CPU.
     #[inline(always)]
     pub(super) fn loaded(percpu: &PerCpu) -> Option<&Self> {
-        // SAFETY: A context is unloaded before it is freed, and by RCU; the data of a CPU are used by callers that
-        // can't leave it.
+        // SAFETY: The number is 0 or the address of a context: a CPU unloads a context before it is freed, and frees are
+        // deferred by RCU. The caller can't leave the CPU while it uses the result, and so holds RCU.
         unsafe { Self::from_address(percpu.task_context.get()) }
     }
 

@@ -5,7 +5,7 @@ use super::{
     attach::{detach, miss_where_refused, refresh_everywhere},
     context::Held,
     event::Event,
-    group, hooks, mapping, mappings, output, record,
+    group, hooks, mappings, mmap, output, record,
     resources::{max_sample_rate, release},
     slot::{self, EventCount, Slot, Slots},
     target::Target,
@@ -20,7 +20,7 @@ use crate::{
     pmu,
     ring::Ring,
     sys::{
-        descriptor::{Area, Descriptor, Open, Poll, Room, Signals},
+        descriptor::{Area, Descriptor, FasyncChange, Open, Poll, Room},
         error::errno,
         uaccess,
     },
@@ -102,29 +102,8 @@ impl Descriptor for Event {
                 let paused = |ring: &Ring| ring.pause(arg != 0);
                 return output::with_ring(self, paused).ok_or(EINVAL);
             }
-            command::PERIOD => {
-                let number = uaccess::get::<u64>(arg)?;
-                let new = self.sampler.sampling.trigger.with(number)?;
-                new.check(max_sample_rate())?;
-                if self.sampler.sampling.precise {
-                    let capabilities = &pmu::common().capabilities;
-                    precise::check_period(number, self.config.select, capabilities)?;
-                }
-                self.sampler.set_period_or_frequency(number);
-                refresh(self);
-            }
-            command::REFRESH => {
-                if self.config.inherit || !self.sampler.is_sampled() {
-                    return Err(EINVAL);
-                }
-                if self.sampler.sampling.precise {
-                    return Err(errno(bindings::EOPNOTSUPP));
-                }
-                self.sampler.alarm.allow(arg as u32);
-                self.state().set_enabled(true);
-                refresh(self);
-                miss_where_refused();
-            }
+            command::PERIOD => return set_period(self, uaccess::get::<u64>(arg)?),
+            command::REFRESH => return allow_samples(self, arg as u32),
             command::MODIFY_ATTRIBUTES | command::MODIFY_ATTRIBUTES_32 => {
                 return Err(errno(bindings::EOPNOTSUPP));
             }
@@ -144,25 +123,25 @@ impl Descriptor for Event {
         over | ready
     }
 
-    fn signal(&self, signals: Signals) -> Result {
+    fn fasync(&self, change: FasyncChange) -> Result {
         if self.sampler.sampling.precise {
             // Its samples come long after the overflows.
             return Err(errno(bindings::EOPNOTSUPP));
         }
         self.sampler.alarm.set();
-        self.sampler.alarm.wait.signal(&signals)
+        self.sampler.alarm.wait.fasync(&change)
     }
 
     fn map(&self, area: &Area<'_>) -> Result {
-        mapping::map(self, area)
+        mmap::map(self, area)
     }
 
     fn copied(&self, area: &Area<'_>) {
-        mapping::copied(self, area);
+        mmap::copied(self, area);
     }
 
     fn unmapped(&self, area: &Area<'_>) {
-        mapping::unmapped(self, area);
+        mmap::unmapped(self, area);
     }
 
     fn show(&self, file: &SeqFile) {
@@ -236,6 +215,36 @@ fn refresh(event: &Event) {
     if done != Some(true) {
         refresh_everywhere(event);
     }
+}
+
+/// Serves PERF_EVENT_IOC_PERIOD: sets the period, or of an event that has one, the frequency.
+#[cold]
+fn set_period(event: &Event, number: u64) -> Result {
+    let sampling = &event.sampler.sampling;
+    sampling.trigger.with(number)?.check(max_sample_rate())?;
+    if sampling.precise {
+        let capabilities = &pmu::common().capabilities;
+        precise::check_period(number, event.config.select, capabilities)?;
+    }
+    event.sampler.set_period_or_frequency(number);
+    refresh(event);
+    Ok(())
+}
+
+/// Serves PERF_EVENT_IOC_REFRESH: enables the event for so many samples more.
+#[cold]
+fn allow_samples(event: &Event, number: u32) -> Result {
+    if event.config.inherit || !event.sampler.is_sampled() {
+        return Err(EINVAL);
+    }
+    if event.sampler.sampling.precise {
+        return Err(errno(bindings::EOPNOTSUPP));
+    }
+    event.sampler.alarm.allow(number);
+    event.state().set_enabled(true);
+    refresh(event);
+    miss_where_refused();
+    Ok(())
 }
 
 /// Enables or disables an event, or its group.

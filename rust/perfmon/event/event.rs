@@ -37,7 +37,7 @@ pub(super) struct Event {
     /// The event select of [`Self::counter`], with the modes.
     pub(super) select: EventSelect,
     pub(super) id: u64,
-    /// The counter that it begins with.
+    /// The counter that the event gets first, and keeps unless it takes turns.
     pub(super) counter: CounterId,
     /// The counters that it may have, as a mask: only [`Self::counter`], unless it takes turns.
     pub(super) counters: u64,

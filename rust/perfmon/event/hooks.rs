@@ -4,7 +4,7 @@
 //! They are registered and unregistered by kernel threads. That takes long, since the kernel waits for all CPUs; a program
 //! would do it at its own priority, and keep all others from their first event that long.
 
-use super::{cgroup, life, mappings, slow_switch::SLOW_SWITCH_USERS, switch, table};
+use super::{cgroup, life, mappings, slow_switch_users::SLOW_SWITCH_USERS, switch, table};
 use crate::sys::{ffi, kernel_thread, tracepoint::Probe};
 use core::sync::atomic::{
     AtomicU32,

@@ -86,7 +86,7 @@ fn with_own(f: impl Fn(Option<ThisCpu<'_>>, &mut Slots)) {
 ///
 /// # Errors
 ///
-/// ENOMEM. EBUSY if the task has events already: another task has just found it, and opened one.
+/// ENOMEM. EBUSY if another task has opened an event on this one meanwhile, so that it has a context already.
 fn give(
     slots: &Slots,
     inherits: impl Fn(&Event) -> bool,
@@ -155,7 +155,7 @@ fn begin_program() {
     with_own(|here, slots| {
         if let Some(here) = here {
             // Brings the sums up to date.
-            slot::Readings::new(timestamp()).close(here, slots);
+            slot::Readings::new(timestamp()).close_windows(here, slots);
         }
         slot::remove_where(slots, |event| event.config.remove_on_exec);
         slots.iter_mut().for_each(slot::Slot::enable_on_exec);
@@ -197,7 +197,7 @@ pub(super) unsafe extern "C" fn on_rename(
     if task != Task::current_raw() {
         return;
     }
-    // SAFETY: The tracepoint gives the task.
+    // SAFETY: The task is the current one, so it is alive.
     let by_exec = unsafe { ffi::perfmon_task_executes(task) };
     if by_exec {
         // At the same place as perf, and before the name: readers find that in front of what the program maps.
@@ -216,7 +216,7 @@ fn end_own() {
     with_own(|here, slots| {
         if let Some(here) = here {
             // Brings the sums up to date.
-            slot::Readings::new(timestamp()).close(here, slots);
+            slot::Readings::new(timestamp()).close_windows(here, slots);
         }
         let mut noted = counts.take();
         // SAFETY: Preemption is off, and with it RCU held, until this function returns.

@@ -7,7 +7,7 @@ use super::{
     event::Event,
     group::Joining,
     hooks, output, record,
-    resources::{max_sample_rate, own_counters, release},
+    resources::{max_sample_rate, release, take_counters},
     switch::on_last_sample,
     target::Target,
 };
@@ -250,7 +250,7 @@ fn new_attached(
 ) -> Result<Pin<KBox<Event>>> {
     let kind = target.kind();
     loop {
-        let counters = own_counters(&config, &target)?;
+        let counters = take_counters(&config, &target)?;
         let joined = leader.map(|leader| leader.own_group.clone());
         let event = Event::new(config, counters, target, joined, id, on_last_sample);
         let event = KBox::pin_init(event, GFP_KERNEL_ACCOUNT);

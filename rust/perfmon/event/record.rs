@@ -5,7 +5,7 @@ use super::{
     context::Held,
     event::Event,
     slot::{Slot, Slots},
-    slow_switch::SLOW_SWITCH_USERS,
+    slow_switch_users::SLOW_SWITCH_USERS,
 };
 use crate::{
     cpu::{irqs_off, ThisCpu},

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Resources of an event: its counters, branch records, and samples in a second.
 
-use super::{attach::own_counters as counters_of, event::Counters, target::Target};
+use super::{attach::own_counters, event::Counters, target::Target};
 use crate::{
     logic::{
         admission::{choose, turns, Offers},
@@ -26,7 +26,7 @@ pub(super) fn max_sample_rate() -> u32 {
 /// # Errors
 ///
 /// EBUSY if no counter is left that can count it. EIO if the counter does not hold what is written. ENOMEM.
-pub(super) fn own_counters(config: &EventConfig, target: &Target) -> Result<Counters> {
+pub(super) fn take_counters(config: &EventConfig, target: &Target) -> Result<Counters> {
     let check_cpu = |ownership: &Ownership| match target {
         Target::Cpu(cpu) | Target::Cgroup(_, Some(cpu)) => ownership.check_cpu(*cpu),
         Target::Task(..) | Target::Cgroup(_, None) => Ok(()),
@@ -39,7 +39,7 @@ pub(super) fn own_counters(config: &EventConfig, target: &Target) -> Result<Coun
         });
     }
     let kind = target.kind();
-    let own = counters_of(target, config);
+    let own = own_counters(target, config);
     let check = |ownership: &Ownership| {
         check_cpu(ownership)?;
         ownership.check_exclusive(Some(kind))

@@ -6,12 +6,13 @@ use super::{
     context::{Context, Held},
     record,
     slot::{refresh, Readings},
-    slow_switch::{hide_counters_from, SLOW_SWITCH_USERS},
+    slow_switch_users::SLOW_SWITCH_USERS,
     table,
 };
 use crate::{
     cpu::{timestamp, ThisCpu},
     ring::Change,
+    sys::ffi,
 };
 use core::sync::atomic::Ordering::Relaxed;
 use kernel::{
@@ -43,7 +44,7 @@ pub(super) unsafe extern "C" fn on_switch(
     let into = unsafe { table::find(next) };
     let out = Context::loaded(here.percpu());
     if out.is_some() || into.is_some() {
-        change(here, out, into, |_| ());
+        exchange(here, out, into, |_| ());
     }
 }
 
@@ -68,7 +69,7 @@ unsafe fn on_slow_switch(
     record::write_switch(here, &Change::SwitchIn, next, prev);
 }
 
-/// As [`change`]. `next` runs here from now on: its cgroups are counted, and it does not see what others have counted.
+/// As [`exchange`]. `next` runs here from now on: its cgroups are counted, and it does not see what others have counted.
 #[cold]
 #[inline(never)]
 fn change_slowly(
@@ -77,15 +78,26 @@ fn change_slowly(
     into: Option<&Context>,
     next: *mut bindings::task_struct,
 ) {
-    change(here, out, into, |readings| {
-        cgroup::change(here, readings, next);
+    exchange(here, out, into, |readings| {
+        cgroup::load_contexts_of(here, readings, next);
         hide_counters_from(here, next);
     });
 }
 
+/// Hides the values of the counters from a task that starts to run here, if its program may use RDPMC. No window of a
+/// task is open.
+#[cold]
+#[inline(never)]
+fn hide_counters_from(here: ThisCpu<'_>, task: *const bindings::task_struct) {
+    // SAFETY: The task is the one that is switched to.
+    if unsafe { ffi::perfmon_rdpmc_has(task) } {
+        here.pmu().hide_counters(here);
+    }
+}
+
 /// Unloads one context and loads another, on this CPU. Calls `between` when no window of a task is open.
 #[inline(always)]
-fn change(
+fn exchange(
     here: ThisCpu<'_>,
     out: Option<&Context>,
     into: Option<&Context>,
@@ -102,7 +114,8 @@ fn change(
     let percpu = here.percpu();
     let loaded = match into {
         Some(context) if percpu.brought_up.get() != 0 && context.try_load(here) => {
-            // SAFETY: The context has just been loaded, and interrupts are off.
+            // SAFETY: `try_load` has just loaded the context on this CPU, which it does only while nothing else holds
+            // it. Interrupts are off, as `here` says.
             let mut slots = unsafe { Held::assume(context) };
             readings.open_windows(here, &mut slots);
             context.address()
@@ -134,7 +147,7 @@ pub(super) fn miss_current(here: ThisCpu<'_>) {
         miss(here, context);
     }
     if here.percpu().refused.get() != 0 {
-        cgroup::change(here, &mut Readings::new(timestamp()), Task::current_raw());
+        cgroup::load_contexts_of(here, &mut Readings::new(timestamp()), Task::current_raw());
     }
 }
 

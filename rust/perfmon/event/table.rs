@@ -233,7 +233,7 @@ impl Drop for Lock {
 impl Lock {
     /// Adds the context of a task that has none. The caller calls [`grow_if_crowded`] when it has released the lock.
     pub(super) fn add(&mut self, context: KBox<Context>) {
-        // SAFETY: The lock is held.
+        // SAFETY: `self` is the guard of the table's lock.
         let lists = unsafe { Lists::current() };
         // Nothing frees it until `remove`.
         lists.add(KBox::leak(context));
@@ -242,7 +242,7 @@ impl Lock {
 
     /// Removes a context that is gone, and frees it by RCU. Nothing if it was removed before.
     pub(super) fn remove(&mut self, task: *const bindings::task_struct, context: *const Context) {
-        // SAFETY: The lock is held.
+        // SAFETY: `self` is the guard of the table's lock.
         let lists = unsafe { Lists::current() };
         let mut link = lists.list_of(task);
         loop {
@@ -266,7 +266,7 @@ impl Lock {
     /// Uses `new` from now on, which are empty, and whose link is the other one. Returns the lists that were used before:
     /// readers may still have them.
     fn replace(&mut self, new: Lists) -> Lists {
-        // SAFETY: The lock is held.
+        // SAFETY: `self` is the guard of the table's lock.
         let old = unsafe { Lists::current() };
         for index in 0..old.count() {
             let mut next = old.at(index).load(Relaxed);

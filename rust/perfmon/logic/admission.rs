@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-//! The choice of a counter for an event that is admitted.
+//! Which counter an event gets, or that none is left for it (EBUSY).
 //!
 //! A fixed-function counter comes first, because it can count nothing else. Then one that counts the event already, for
 //! others: so it takes none. Then one that events of the same scope have, which count at other times or on other CPUs;

@@ -6,8 +6,8 @@ use super::counter::CounterId;
 use super::cpuid::{Architecture, Capabilities, Microarchitecture};
 use super::event_attr::InvalidAttr;
 use super::event_limits;
-use super::events::architectural_number;
 use super::evtsel::EventSelect;
+use super::trace_events::architectural_number;
 use crate::abi;
 
 /// The counters that can count an event. There is one at least.

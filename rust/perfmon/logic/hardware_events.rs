@@ -9,8 +9,8 @@ use super::event_attr::{
     PERF_COUNT_HW_CPU_CYCLES, PERF_COUNT_HW_INSTRUCTIONS, PERF_COUNT_HW_REF_CPU_CYCLES,
     PERF_COUNT_HW_STALLED_CYCLES_BACKEND, PERF_COUNT_HW_STALLED_CYCLES_FRONTEND,
 };
-use super::events::architectural;
 use super::evtsel::EventSelect;
+use super::trace_events::architectural;
 use crate::abi;
 
 /// Returns the event select of the event with this `PERF_COUNT_HW_*`, without modes.

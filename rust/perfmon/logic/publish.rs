@@ -6,7 +6,7 @@
 //! loads it with acquire order sees all of these. Nothing else orders the two. The module, the library and the
 //! test that tries every order of their steps (user/perfmon-core/tests/loom.rs) use these functions.
 
-use super::record::HEADER;
+use super::trace_record::HEADER;
 use core::ops::Range;
 use core::sync::atomic::{
     AtomicU64,

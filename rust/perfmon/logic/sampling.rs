@@ -242,8 +242,8 @@ const fn clock(attr: &PerfEventAttr) -> Result<Clock, InvalidAttr> {
     }
 }
 
-/// Returns the period with which an event that was counted `count` times in `elapsed` cycles comes once in `wanted`
-/// cycles; between 1 and 2^62.
+/// Returns the period that gives one sample every `wanted` cycles, for an event that counted `count` in `elapsed` cycles.
+/// The result is between 1 and 2^62.
 #[inline]
 #[must_use]
 pub const fn period_for(count: u64, elapsed: u64, wanted: u64) -> u64 {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The timer that watches a CPU while counters are active. At each tick it refills the budget of the overflow
-//! handler, ends a suspension, repairs registers that others have changed, and finds overflows without a PMI. For the
-//! values of a trace it ticks also without active counters, but seldom.
+//! handler, ends a suspension, shortens periods of events that came too seldom for their frequency, repairs registers
+//! that others have changed, and finds overflows without a PMI. For the values of a trace it ticks also without active
+//! counters, but seldom. Events take turns at the same tick (`Ticks` in perfmon_main.rs).
 
 use super::{
     event_sample,

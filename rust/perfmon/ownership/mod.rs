@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The owners of the counters: Linux perf or the module, and within the module counting or the trace.
+//! The owners of the counters: Linux perf or the module, and within the module counting, the trace or events.
 //!
 //! [`OWNERSHIP`] is the one lock for everything that descriptors share. Tasks and hotplug callbacks take it, and hold it
 //! while they call other CPUs. It is a spinlock: its holder is not preempted, so no program waits for a task that does
@@ -40,10 +40,10 @@ use crate::{
     logic::{
         counter::{bits, each, CounterId, MAX_COUNTERS},
         counter_state::CounterState,
-        events,
         evtsel::EventSelect,
         regs::{Msr, MsrCell},
         sharing::Users,
+        trace_events,
     },
     percpu::{self, PerCpu},
     pmu,
@@ -343,7 +343,7 @@ impl Ownership {
     ///
     /// EINVAL.
     pub(crate) fn check_event(&self, select: EventSelect) -> Result {
-        let Some(event) = events::missing_event(select, &pmu::common().capabilities) else {
+        let Some(event) = trace_events::missing_event(select, &pmu::common().capabilities) else {
             return Ok(());
         };
         let lacks = |cpu: &CpuId| percpu::of(*cpu).arch_events.get() >> event & 1 == 0;
@@ -362,8 +362,8 @@ impl Ownership {
 /// Takes the lock with the counters reserved and the CPUs claimed, so that the caller can give counters to an owner. One
 /// that fails afterwards calls [`give_up`].
 ///
-/// `check` is called under the lock before anything is reserved, and, if the lock was released meanwhile, again: it holds
-/// for the result.
+/// `check` is called under the lock before anything is reserved. If reserving had to release the lock, `check` is called
+/// again, so that its answer is true when this returns.
 ///
 /// # Errors
 ///

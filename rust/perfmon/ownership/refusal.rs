@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Why the counters are not to be had.
+//! The reason why the counters were refused.
 
 use crate::logic::regs::Msr;
 use core::fmt;
 use kernel::{cpu::CpuId, prelude::*};
 
-/// Why the counters are not to be had.
+/// The reason why the counters were refused.
 pub(crate) enum Refusal {
     /// Linux perf has reserved this register.
     Reserved(Msr),

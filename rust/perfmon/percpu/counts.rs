@@ -126,9 +126,10 @@ impl PerCpu {
         format: ReadFormat,
         now: u64,
     ) -> Option<&[u64]> {
-        // SAFETY: The caller is the overflow handler, once until the result has gone.
+        // SAFETY: The words belong to this CPU's overflow handler. The caller is that handler, and drops the result before
+        // it calls this again, so no other reference exists.
         let words = unsafe { self.counts.words.words() };
-        let first = self.group(counter)?;
+        let first = self.first_count(counter)?;
         let members = &self.noted_counts(self.sampled_task(counter)).members;
         let member = members.get(first.index())?;
         let times = || {

@@ -102,7 +102,7 @@ impl PebsState {
     ///
     /// # Safety
     ///
-    /// `R` must be that of the format, and the result must have gone when the buffer is emptied.
+    /// `R` must be the record of the format, and the result must be dropped before the buffer is emptied.
     unsafe fn records<R: PebsRecord>(&self) -> &[R] {
         let start = self.start.get();
         let bytes = self.get(DsWord::INDEX).wrapping_sub(start);
@@ -111,7 +111,9 @@ impl PebsState {
             return &[];
         }
         let first = ptr::with_exposed_provenance::<R>(start as usize);
-        // SAFETY: The processor has written so many records, which are words, and writes only behind them.
+        // SAFETY: `R` is the record of the format, by the caller: whole words, and the buffer is aligned to words. The
+        // processor has written `count` of them from `start` on, and appends only behind them. The caller drops the
+        // slice before the buffer is emptied.
         unsafe { slice::from_raw_parts(first, count) }
     }
 }

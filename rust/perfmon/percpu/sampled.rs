@@ -4,7 +4,7 @@
 use super::Word;
 use crate::{
     abi,
-    logic::config::{ConfigEvent, Role},
+    logic::trace_config::{ConfigEvent, Role},
 };
 use core::sync::atomic::{compiler_fence, Ordering::SeqCst};
 

@@ -31,7 +31,7 @@ struct ActiveSampler {
     /// The time of the last sample, in cycles of the time-stamp counter.
     time: Word,
     /// The first event whose count samples show.
-    group: PlaceCell,
+    first_count: PlaceCell,
 }
 
 /// The state of a counter that samples an event.
@@ -79,8 +79,8 @@ impl PerCpu {
         let (period, due) = self.sampled(counter).disarm();
         self.samplers.counters.remove(counter.bit());
         self.noted_counts(self.sampled_task(counter))
-            .end(self.group(counter));
-        self.set_group(counter, None);
+            .end(self.first_count(counter));
+        self.set_first_count(counter, None);
         Armed {
             period,
             due,
@@ -117,14 +117,14 @@ impl PerCpu {
 
     /// Makes samples of a counter show the counts of the group that this is the first of, or of none, from when it is
     /// armed until it is disarmed.
-    pub(crate) fn set_group(&self, counter: CounterId, first: Option<Place>) {
+    pub(crate) fn set_first_count(&self, counter: CounterId, first: Option<Place>) {
         if let Some(active) = self.samplers.active.get(counter.index()) {
-            active.group.set(first);
+            active.first_count.set(first);
         }
     }
 
-    /// Returns the first event of [`Self::set_group`].
-    pub(crate) fn group(&self, counter: CounterId) -> Option<Place> {
-        self.samplers.active.get(counter.index())?.group.get()
+    /// Returns the first event of [`Self::set_first_count`].
+    pub(crate) fn first_count(&self, counter: CounterId) -> Option<Place> {
+        self.samplers.active.get(counter.index())?.first_count.get()
     }
 }

@@ -41,7 +41,7 @@ pub(crate) struct BranchState {
     pub(crate) select: Word,
     /// [`Branches::filter`](crate::logic::branches::Branches::filter) while branches are recorded.
     pub(crate) filter: Word,
-    /// [`Branches::kernel_bit`](crate::logic::branches::Branches::kernel_bit)
+    /// The mask that hides kernel branches: [`Branches::kernel_bit`](crate::logic::branches::Branches::kernel_bit).
     pub(crate) kernel_bit: Word,
     /// The branches of a sample, in the overflow handler.
     pub(crate) stack: Scratch<BRANCH_WORDS>,

@@ -16,7 +16,8 @@ use crate::{
     abi,
     cpu::{cr3, timestamp, Regs},
     logic::{
-        counter::each, events::EventId, lbr::is_kernel_address, record::TIME, values::ValueId,
+        counter::each, lbr::is_kernel_address, trace_events::EventId, trace_record::TIME,
+        values::ValueId,
     },
 };
 use core::sync::atomic::{compiler_fence, Ordering::SeqCst};
@@ -35,7 +36,7 @@ pub(crate) struct CpuTrace {
     pub(crate) timebase: Word,
     /// The counters that are recorded with branches.
     pub(crate) branching: Word,
-    /// The bits of CR3 that records show: [`ADDRESS_SPACE`](crate::cpu::ADDRESS_SPACE), or without access to the
+    /// The bits of CR3 that records show: [`CR3_ADDRESS_SPACE_MASK`](crate::cpu::CR3_ADDRESS_SPACE_MASK), or without access to the
     /// kernel none.
     pub(crate) aspace_mask: Word,
     /// [`BufferPtr::address`].

@@ -24,8 +24,8 @@ pub(crate) struct ValueState {
     pub(crate) last: Word,
     /// The value that it had come to when the trace started.
     pub(crate) start: Word,
-    /// [`Scale::parameter`](crate::logic::values::Scale::parameter).
-    pub(crate) parameter: Word,
+    /// The argument of [`Scale::of`](crate::logic::values::Scale::of).
+    pub(crate) scale_parameter: Word,
 }
 
 impl TracedValues {

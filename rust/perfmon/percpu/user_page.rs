@@ -47,7 +47,8 @@ impl UserPagePtr {
     /// The page must be alive, and have no other writer but an NMI that comes between.
     unsafe fn change(self, f: impl FnOnce(*mut UserPage)) {
         let page = self.0.as_ptr();
-        // SAFETY: The page is alive. No references to it are made, since programs have it mapped.
+        // SAFETY: The caller guarantees that the page is alive, and that only an NMI may write it meanwhile. Only raw
+        // pointers are used, since programs have it mapped.
         unsafe {
             let lock = &raw mut (*page).lock;
             lock.write_volatile(lock.read_volatile().wrapping_add(1));

@@ -105,7 +105,7 @@ impl Pmu {
         percpu.slow_path.remove(counter.bit());
         percpu.set_pebs(counter, false);
         if percpu.pebs.armed.get() == 0 {
-            // SAFETY: The caller stays on the CPU, and the processor writes no more records.
+            // SAFETY: `here` keeps the caller on this CPU. No counter is armed, so the processor writes no records.
             unsafe { ffi::perfmon_pebs_hide() };
         }
         if percpu.pebs.late.get() == 0 {

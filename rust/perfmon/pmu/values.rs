@@ -55,7 +55,7 @@ pub(crate) fn begin(here: ThisCpu<'_>, recorded: u16, followers: u16) {
     for id in each(recorded) {
         let scale = Scale::new(id, cpu, unit, target);
         let state = values.of(id);
-        state.parameter.set(scale.parameter().into());
+        state.scale_parameter.set(scale.parameter().into());
         state.last.set(0);
         state.start.set(update(here, id));
         refresh_ns = match scale.refresh_ns() {
@@ -125,7 +125,7 @@ fn scale(percpu: &PerCpu, id: ValueId) -> (u64, Scale) {
     let state = percpu.trace.values.of(id);
     (
         state.start.get(),
-        Scale::of(id, state.parameter.get() as u8),
+        Scale::of(id, state.scale_parameter.get() as u8),
     )
 }
 

@@ -175,7 +175,7 @@ fn put_runs<R: PebsRecord>(
 /// Writes one sample.
 fn put_one<R: PebsRecord>(to: &mut Record<'_>, record: &R, template: &Template) {
     let mut sample = [0; MAX_WORDS];
-    // SAFETY: There is room for the largest sample.
+    // SAFETY: `sample` has `MAX_WORDS` words, the most that a template has, and gets one record.
     unsafe { copy_any(core::slice::from_ref(record), sample.as_mut_ptr(), template) };
     to.put_all(sample.get(..template.count).unwrap_or(&[]));
 }
@@ -235,7 +235,7 @@ unsafe fn copy<R: PebsRecord, const USER_ONLY: bool>(
     let (ids, anchor) = (template.ids, template.anchor);
     for record in records {
         let (header, ip) = visible(record.ip(), USER_ONLY, template);
-        // SAFETY: By the requirement there is room. Programs may change the ring at any time.
+        // SAFETY: The caller guarantees that `to` has room for all records. Programs may change the ring at any time.
         unsafe {
             to.write_volatile(header);
             to.add(1).write_volatile(ip);
@@ -256,8 +256,8 @@ unsafe fn copy_any<R: PebsRecord>(records: &[R], mut to: *mut u64, template: &Te
     let words = template.words.get(..template.count).unwrap_or(&[]);
     for record in records {
         let (header, ip) = visible(record.ip(), template.is_user_only, template);
-        // SAFETY: By the requirement there is room, and the indices are below the number of words. Programs may change
-        // the ring at any time.
+        // SAFETY: The caller guarantees that `to` has room for all records, and the indices are below the number of
+        // words. Programs may change the ring at any time.
         unsafe {
             for (index, &word) in words.iter().enumerate() {
                 to.add(index).write_volatile(word);

@@ -31,7 +31,7 @@ impl Cgroup {
         NonNull::new(cgroup).map(Self).ok_or(EBADF)
     }
 
-    /// Returns the address.
+    /// Returns the address of the kernel's `struct cgroup`.
     pub(crate) fn as_ptr(&self) -> *mut ffi::cgroup {
         self.0.as_ptr()
     }

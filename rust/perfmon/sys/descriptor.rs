@@ -25,7 +25,7 @@ pub(crate) trait Descriptor: Send + Sync + Sized + 'static {
     /// Serves poll(2): has `poll` wait, and returns the events that are there, `EPOLL*`.
     fn poll(&self, poll: Poll) -> u32;
     /// Serves fcntl(2) with `O_ASYNC`.
-    fn signal(&self, signals: Signals) -> Result;
+    fn fasync(&self, change: FasyncChange) -> Result;
     /// Serves mmap(2).
     fn map(&self, area: &Area<'_>) -> Result;
     /// A mapping is copied: by mremap(2).
@@ -90,8 +90,8 @@ pub(crate) struct Poll {
     pub(super) table: *mut bindings::poll_table_struct,
 }
 
-/// A change of `O_ASYNC` ([`Wait::signal`](super::wait::Wait::signal)).
-pub(crate) struct Signals {
+/// A change of `O_ASYNC` ([`Wait::fasync`](super::wait::Wait::fasync)).
+pub(crate) struct FasyncChange {
     pub(super) fd: c_int,
     pub(super) file: *mut bindings::file,
     pub(super) on: c_int,
@@ -380,7 +380,7 @@ impl<T: Descriptor> Operations<T> {
     unsafe extern "C" fn fasync(fd: c_int, file: *mut bindings::file, on: c_int) -> c_int {
         // SAFETY: The kernel passes a file of `install`, whose private data are a `T` until `release`.
         let data = unsafe { Self::data(file) };
-        from_result(|| data.signal(Signals { fd, file, on }).map(|()| 0))
+        from_result(|| data.fasync(FasyncChange { fd, file, on }).map(|()| 0))
     }
 
     /// # Safety

@@ -2,7 +2,7 @@
 //! Converts errors of the logic to errnos. The table in linux/perfmon.h says what each errno means.
 
 use crate::logic::{
-    config::InvalidConfig, counter::InvalidCounter, counter_state::NotSetUp,
+    counter::InvalidCounter, counter_state::NotSetUp, trace_config::InvalidConfig,
     trace_state::WrongState,
 };
 use kernel::{bindings, ffi::c_int, prelude::*};

@@ -133,12 +133,12 @@ unsafe extern "C" {
     #[doc = " Returns whether the credentials have CAP_PERFMON or CAP_SYS_ADMIN in the\n initial user namespace. Security modules are not asked."]
     pub fn perfmon_is_capable(cred: *const cred) -> bool;
     #[doc = " Copies a structure of two words from a program, in a third of the instructions\n of copy_from_user(). -EFAULT if the address is bad."]
-    pub fn perfmon_get_16(
+    pub fn perfmon_copy_from_user_16(
         to: *mut ::kernel::ffi::c_void,
         from: ::kernel::ffi::c_ulong,
     ) -> ::kernel::ffi::c_int;
     #[doc = " Copies a structure of two words to a program. -EFAULT if the address is bad."]
-    pub fn perfmon_put_16(
+    pub fn perfmon_copy_to_user_16(
         to: ::kernel::ffi::c_ulong,
         from: *const ::kernel::ffi::c_void,
     ) -> ::kernel::ffi::c_int;

@@ -135,7 +135,7 @@ bool perfmon_is_capable(const struct cred *cred)
 		cap_raised(cred->cap_effective, CAP_SYS_ADMIN));
 }
 
-int perfmon_get_16(void *to, unsigned long from)
+int perfmon_copy_from_user_16(void *to, unsigned long from)
 {
 	const u64 __user *user = (const u64 __user *)from;
 	u64 *words = to;
@@ -152,7 +152,7 @@ fault:
 	return -EFAULT;
 }
 
-int perfmon_put_16(unsigned long to, const void *from)
+int perfmon_copy_to_user_16(unsigned long to, const void *from)
 {
 	u64 __user *user = (u64 __user *)to;
 	const u64 *words = from;

@@ -98,9 +98,9 @@ bool perfmon_is_capable(const struct cred *cred);
  * Copies a structure of two words from a program, in a third of the instructions
  * of copy_from_user(). -EFAULT if the address is bad.
  */
-int perfmon_get_16(void *to, unsigned long from);
+int perfmon_copy_from_user_16(void *to, unsigned long from);
 /* Copies a structure of two words to a program. -EFAULT if the address is bad. */
-int perfmon_put_16(unsigned long to, const void *from);
+int perfmon_copy_to_user_16(unsigned long to, const void *from);
 
 /*
  * Copies a structure of from_size bytes from a program to one of size bytes. The

@@ -79,15 +79,15 @@ void perfmon_rdpmc_exit(void)
 	cpu_works_end(&works);
 }
 
-struct search {
+struct mm_cpu_search {
 	struct mm_struct *mm;
 	struct cpumask *found;
 };
 
 /* Finds the CPU if it has loaded the mm, for a program or since the last one. */
-static void search_here(void *arg)
+static void find_mm_here(void *arg)
 {
-	struct search *search = arg;
+	struct mm_cpu_search *search = arg;
 
 	if (current->active_mm == search->mm)
 		cpumask_set_cpu(smp_processor_id(), search->found);
@@ -103,14 +103,14 @@ static void search_here(void *arg)
  */
 static bool load_mm_anew(struct mm_struct *mm)
 {
-	struct search search = { .mm = mm };
+	struct mm_cpu_search search = { .mm = mm };
 	cpumask_var_t found;
 	bool done;
 
 	/* Small, and no caller can go on without: a program would keep what it may not have. */
 	zalloc_cpumask_var(&found, GFP_KERNEL | __GFP_NOFAIL);
 	search.found = found;
-	on_each_cpu(search_here, &search, true);
+	on_each_cpu(find_mm_here, &search, true);
 	done = cpu_works_do(&works, found);
 	free_cpumask_var(found);
 	return done;

@@ -33,7 +33,9 @@ pub(crate) fn get_boxed<T: FromBytes>(from: usize) -> Result<KBox<T>> {
 pub(crate) fn fill<T: FromBytes>(value: &mut T, from: usize) -> Result {
     if is_two_words::<T>() {
         // SAFETY: `value` is two words, which by `FromBytes` may hold any bytes. The function checks `from`.
-        return to_result(unsafe { ffi::perfmon_get_16(ptr::from_mut(value).cast(), from) });
+        return to_result(unsafe {
+            ffi::perfmon_copy_from_user_16(ptr::from_mut(value).cast(), from)
+        });
     }
     // SAFETY: `value` is so many bytes, which by `FromBytes` may hold anything. The function checks `from`.
     let missing = unsafe {
@@ -84,7 +86,7 @@ pub(crate) fn put_words(to: usize, words: &[u64]) -> Result {
 pub(crate) fn put<T: IntoBytes + Immutable>(to: usize, value: &T) -> Result {
     if is_two_words::<T>() {
         // SAFETY: `value` is two words, by `IntoBytes` all initialized. The function checks `to`.
-        return to_result(unsafe { ffi::perfmon_put_16(to, ptr::from_ref(value).cast()) });
+        return to_result(unsafe { ffi::perfmon_copy_to_user_16(to, ptr::from_ref(value).cast()) });
     }
     // SAFETY: `value` is so many bytes, by `IntoBytes` all initialized. The function checks `to`.
     let missing = unsafe {

@@ -3,7 +3,7 @@
 //! wait queues can't be woken in an NMI.
 
 use super::{
-    descriptor::{Poll, Signals},
+    descriptor::{FasyncChange, Poll},
     error::to_result,
     ffi,
 };
@@ -69,8 +69,8 @@ impl Wait {
     /// # Errors
     ///
     /// ENOMEM.
-    pub(crate) fn signal(&self, signals: &Signals) -> Result {
-        let Signals { fd, file, on } = *signals;
+    pub(crate) fn fasync(&self, change: &FasyncChange) -> Result {
+        let FasyncChange { fd, file, on } = *change;
         // SAFETY: The file is valid while the call lasts; when it is closed, the kernel takes it away.
         to_result(unsafe { ffi::perfmon_wait_signal(self.0.as_ptr(), fd, file, on) })
     }

@@ -3,12 +3,12 @@
 
 use super::buffer::Buffer;
 use crate::{
-    cpu::{topology, CpuSet, ThisCpu, ADDRESS_SPACE},
+    cpu::{topology, CpuSet, ThisCpu, CR3_ADDRESS_SPACE_MASK},
     logic::{
         branches::Branches,
-        config::{Config, ConfigEvent, Role},
         counter::{bits, each, CounterId},
-        record::HEADER,
+        trace_config::{Config, ConfigEvent, Role},
+        trace_record::HEADER,
         values::{self, ValueId},
     },
     percpu::WRITTEN,
@@ -69,7 +69,7 @@ pub(super) fn begin(here: ThisCpu<'_>, config: &CpuTraceConfig<'_>, buffer: &Buf
     trace.full.set(0);
     trace.unblock_handler();
     trace.aspace_mask.set(if config.allow_kernel_addrs {
-        ADDRESS_SPACE
+        CR3_ADDRESS_SPACE_MASK
     } else {
         0
     });

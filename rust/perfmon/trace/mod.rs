@@ -15,10 +15,10 @@ use crate::{
     abi,
     cpu::ids,
     logic::{
-        config::{Config, ConfigEvent, CounterChoice},
         counter::bits,
-        events::EventId,
         evtsel::EventSelect,
+        trace_config::{Config, ConfigEvent, CounterChoice},
+        trace_events::EventId,
         trace_state::{TraceCall, TraceState, WrongState},
     },
     ownership::{
@@ -79,7 +79,7 @@ const NO_ALLOC: abi::perfmon_alloc = abi::perfmon_alloc {
 struct Inner {
     state: TraceState,
     /// The events that the session has defined. `None` if there are none, since only that is a constant.
-    definitions: Option<RBTree<u16, EventSelect>>,
+    defined_selects: Option<RBTree<u16, EventSelect>>,
     alloc: abi::perfmon_alloc,
     buffers: KVec<Arc<Buffer>>,
     staged: Option<Staged>,
@@ -89,7 +89,7 @@ struct Inner {
 impl Inner {
     const IDLE: Self = Self {
         state: TraceState::Idle,
-        definitions: None,
+        defined_selects: None,
         alloc: NO_ALLOC,
         buffers: KVec::new(),
         staged: None,
@@ -105,7 +105,7 @@ impl Inner {
 
     /// Returns the event select that the session has defined for `id`.
     fn definition(&self, id: EventId) -> Option<EventSelect> {
-        self.definitions.as_ref()?.get(&id.0).copied()
+        self.defined_selects.as_ref()?.get(&id.0).copied()
     }
 
     /// Stops the trace on all CPUs, if it runs.
@@ -161,8 +161,8 @@ pub(crate) fn define(trace: &Trace, request: abi::perfmon_event_definition) -> R
     inner.state.after(TraceCall::Define)?;
     OWNERSHIP.lock().check_event(select)?;
     let node = RBTreeNode::new(id.0, select, GFP_KERNEL_ACCOUNT)?;
-    let definitions = inner.definitions.get_or_insert_with(RBTree::new);
-    drop(definitions.insert(node));
+    let defined_selects = inner.defined_selects.get_or_insert_with(RBTree::new);
+    drop(defined_selects.insert(node));
     Ok(())
 }
 

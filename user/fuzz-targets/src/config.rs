@@ -3,12 +3,12 @@
 
 use perfmon::trace::{Config as Library, ConfigError, ConfigProblem};
 use perfmon_core::abi;
-use perfmon_core::logic::config::{Config, InvalidConfig, MAX_EVENTS, Role};
+use perfmon_core::logic::trace_config::{Config, InvalidConfig, MAX_EVENTS, Role};
 use perfmon_core::logic::counter::{self, CounterId};
 use perfmon_core::logic::cpuid::Capabilities;
-use perfmon_core::logic::events::EventId;
+use perfmon_core::logic::trace_events::EventId;
 use perfmon_core::logic::evtsel::EventSelect;
-use perfmon_core::logic::record::HEADER;
+use perfmon_core::logic::trace_record::HEADER;
 use zerocopy::{FromZeros, IntoBytes};
 
 /// A config, and the CPUs that are to record it.

@@ -10,7 +10,7 @@ use loom::sync::atomic::AtomicU64;
 use loom::sync::Arc;
 use loom::thread;
 use perfmon_core::logic::publish::{publish, published, AtomicWord};
-use perfmon_core::logic::record::HEADER;
+use perfmon_core::logic::trace_record::HEADER;
 
 /// The sets of records that are written, as words, one set after the other.
 const SETS: [Range<usize>; 3] = [0..2, 2..3, 3..5];

@@ -74,7 +74,7 @@ const EVENT: [&str; 39] = [
     "open",
     "descriptor",
     "resources",
-    "mapping",
+    "mmap",
     "output",
     // Tasks that begin, execute a program, and end.
     "hooks",
@@ -86,7 +86,7 @@ const EVENT: [&str; 39] = [
     "switch",
     "record",
     "cgroup",
-    "slow_switch",
+    "slow_switch_users",
     "table",
     "context",
     // The slots of a context.

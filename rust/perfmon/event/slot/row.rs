@@ -12,7 +12,7 @@ pub(super) struct Row {
     pub(super) has_waiting: bool,
 }
 
-/// The need of turns.
+/// The need for turns among the slots of a row.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Need {
     /// None takes turns, or all have a counter at all times.

@@ -56,7 +56,7 @@ fn note_counts(here: ThisCpu<'_>, slots: &Slots) {
             // SAFETY: The sampler lives as long as the event, whose slot is here until the samples are disarmed.
             unsafe { counts.begin(counter, sampler, member.sampled_base(), next) }.map(Some)
         });
-        percpu.set_group(slot.counter(), first.flatten());
+        percpu.set_first_count(slot.counter(), first.flatten());
     }
 }
 

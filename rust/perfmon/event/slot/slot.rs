@@ -42,7 +42,7 @@ pub(in crate::event) struct Slot {
     /// The slot shows in the event's page.
     pub(super) page: Option<UserPagePtr>,
     /// Where the CPU finds the page while it shows that the window is open.
-    pub(super) shown: Option<Place>,
+    pub(super) page_place: Option<Place>,
     pub(super) phase: Phase,
     /// The count and the time of the windows that are closed.
     counted: EventCount,
@@ -81,7 +81,7 @@ impl Slot {
             waits: false,
             leader: leader.map_or(Leader::NONE, Leader::at),
             page: None,
-            shown: None,
+            page_place: None,
             phase: Phase::new(&event.sampler),
             counted: EventCount::ZERO,
             waited: Cycles(0),
@@ -161,7 +161,7 @@ impl Slot {
             start: 0,
             start_time: 0,
             page: None,
-            shown: None,
+            page_place: None,
             phase: Phase::new(&event.sampler),
             counted: EventCount::ZERO,
             waited: Cycles(0),

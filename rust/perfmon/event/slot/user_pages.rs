@@ -76,7 +76,7 @@ pub(super) fn show(here: ThisCpu<'_>, slots: &mut Slots) {
             continue;
         }
         // SAFETY: The page lives as long as the event; before that ends, its windows are closed.
-        slot.shown = unsafe {
+        slot.page_place = unsafe {
             here.percpu().show_page(
                 slot.counter(),
                 page,
@@ -90,7 +90,7 @@ pub(super) fn show(here: ThisCpu<'_>, slots: &mut Slots) {
                 },
             )
         };
-        if slot.shown.is_none() {
+        if slot.page_place.is_none() {
             // SAFETY: The page lives as long as the event, and this CPU, which has the context, is its only writer.
             unsafe { page.write(&inactive(event, NO_RDPMC)) };
         }
@@ -103,7 +103,7 @@ pub(super) fn show(here: ThisCpu<'_>, slots: &mut Slots) {
 pub(super) fn hide(here: ThisCpu<'_>, slots: &mut Slots) {
     for slot in slots.iter_mut() {
         if let Some(page) = slot.page() {
-            if let Some(place) = slot.shown.take() {
+            if let Some(place) = slot.page_place.take() {
                 here.percpu().hide_page(place);
             }
             write_inactive(slot.event(), page);

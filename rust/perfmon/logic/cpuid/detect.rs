@@ -13,7 +13,7 @@ impl Processor {
     /// Zen cores, made in China.
     pub(super) const HYGON: [u8; 12] = *b"HygonGenuine";
     /// The architectural events that AMD has equivalents of: all but reference cycles and top-down slots.
-    const AMD_EVENTS: u32 = 0b0111_1011;
+    const AMD_ARCH_EVENTS: u32 = 0b0111_1011;
 
     /// Returns the capabilities of the PMU.
     ///
@@ -148,7 +148,7 @@ impl Processor {
             fixed: 0,
             fixed_width: 0,
             full_width_writes: true,
-            arch_events: Self::AMD_EVENTS,
+            arch_events: Self::AMD_ARCH_EVENTS,
             select_bits: EventSelect::COMMON_BITS | EventSelect::EVENT_HIGH,
             last_branch: false,
             pebs: None,

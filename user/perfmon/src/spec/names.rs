@@ -6,7 +6,7 @@
 
 use perfmon_core::abi;
 use perfmon_core::logic::event_attr as attr;
-use perfmon_core::logic::events::architectural;
+use perfmon_core::logic::trace_events::architectural;
 use perfmon_core::logic::hardware_events::hardware_event;
 
 use super::cache;

@@ -2,7 +2,7 @@
 //! Config of a trace.
 
 use perfmon_core::abi;
-use perfmon_core::logic::config::{self, InvalidConfig};
+use perfmon_core::logic::trace_config::{self, InvalidConfig};
 use perfmon_core::logic::cpuid::Capabilities;
 use perfmon_core::logic::evtsel;
 
@@ -126,7 +126,7 @@ impl ConfigBuilder {
             event: event.map(|event| event.id),
             problem,
         };
-        if let Some(event) = events.get(config::MAX_EVENTS) {
+        if let Some(event) = events.get(trace_config::MAX_EVENTS) {
             return Err(error(Some(event), ConfigProblem::TooMany));
         }
         if events.is_empty() {
@@ -148,15 +148,15 @@ impl ConfigBuilder {
 fn check(raw: &abi::perfmon_config) -> Result<(), InvalidConfig> {
     // Which ids the program has defined is the driver's business.
     let defined = |_| Some(evtsel::EventSelect::new(0, 0));
-    config::Config::new(raw, &ANY_CPU, defined).map(drop)
+    trace_config::Config::new(raw, &ANY_CPU, defined).map(drop)
 }
 
-/// The structure for at most [`config::MAX_EVENTS`] events.
+/// The structure for at most [`trace_config::MAX_EVENTS`] events.
 fn to_abi(events: &[Event]) -> abi::perfmon_config {
     let mut raw = abi::perfmon_config {
-        events: [EventId::NONE.bits(); config::MAX_EVENTS],
-        rate: [0; config::MAX_EVENTS],
-        flags: [0; config::MAX_EVENTS],
+        events: [EventId::NONE.bits(); trace_config::MAX_EVENTS],
+        rate: [0; trace_config::MAX_EVENTS],
+        flags: [0; trace_config::MAX_EVENTS],
     };
     for (n, event) in events.iter().enumerate() {
         raw.events[n] = event.id.bits();

@@ -3,8 +3,8 @@
 
 use super::counter::{each, CounterId};
 use super::cpuid::Capabilities;
-use super::events::{Encoding, EventId};
 use super::evtsel::EventSelect;
+use super::trace_events::{Encoding, EventId};
 use super::values::ValueId;
 use crate::abi;
 

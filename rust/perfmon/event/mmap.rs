@@ -3,7 +3,7 @@
 //!
 //! A program may execute RDPMC while it has the page of an event of one of its own threads mapped (sys/rdpmc.c, which has
 //! all that can happen to the right). Then a counter must not tell it what other tasks have counted before
-//! ([`slow_switch::hide_counters_from`](super::slow_switch::hide_counters_from)).
+//! (`switch::hide_counters_from`).
 
 use super::{
     attach::with_context,
@@ -11,7 +11,7 @@ use super::{
     memory::{Page, RingMemory},
     output,
     slot::{refresh, set_page, width_of, write_inactive},
-    slow_switch::SLOW_SWITCH_USERS,
+    slow_switch_users::SLOW_SWITCH_USERS,
     target::Target,
 };
 use crate::{

@@ -4,7 +4,7 @@
 //! A sample is all records of one overflow interrupt. It is written whole or not at all. Every buffer keeps room
 //! for the sample of IOCTL_PERFMON_STOP, so that the sums are exact even in a full buffer.
 
-use super::config::{Config, Role, MAX_EVENTS};
+use super::trace_config::{Config, Role, MAX_EVENTS};
 use crate::abi;
 
 /// Bytes of a buffer before its first record.
