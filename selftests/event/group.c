@@ -168,7 +168,7 @@ TEST_F(event, member_joins_a_running_group)
 }
 
 /* The siblings go on, each by itself. */
-TEST_F(event, leader_closed_first_leaves_single_events)
+TEST_F(event, siblings_outlive_a_closed_leader)
 {
 	__s64 value;
 

@@ -409,7 +409,7 @@ static bool print_answers(void)
 		}
 		printf("\n");
 		/* Without a frequency PMIOTSTAMP is no command. */
-		every &= answers(command, 0) || !machine.tstamp;
+		every &= answers(command, 0) || !machine.tsc_freq_known;
 	}
 	return every;
 }

@@ -13,7 +13,7 @@ struct machine {
 	struct perfmon_properties properties;
 	struct perfmon_info info;
 	bool intel;
-	bool tstamp;		/* the TSC's frequency is known */
+	bool tsc_freq_known;	/* the TSC's frequency is known */
 	__u32 arch_events;	/* a bit for each PERFMON_ARCH_EVENT_* there is */
 	__u32 arch_missing;	/* and for each that CPUID says is missing */
 };

@@ -81,9 +81,9 @@ const struct pmu_registers *pmu_registers(void)
 #define EVENT_HIGH		(0xfULL << 32)
 /* Intel SDM, volume 2A, "CPUID", leaf 23H: what EBX of its first subleaf tells of */
 #define HAS_UMASK2		(1U << 0)
-#define UMASK2			(0xffULL << 40)
+#define EVNTSEL_UMASK2		(0xffULL << 40)
 #define HAS_EQ			(1U << 1)
-#define EQ			(1ULL << 36)
+#define EVNTSEL_EQ		(1ULL << 36)
 
 __u64 pmu_select_bits(void)
 {
@@ -94,7 +94,7 @@ __u64 pmu_select_bits(void)
 		return bits | EVENT_HIGH;
 	if (!__get_cpuid_count(0x23, 0, &eax, &ebx, &ecx, &edx))
 		return bits;
-	return bits | (ebx & HAS_UMASK2 ? UMASK2 : 0) | (ebx & HAS_EQ ? EQ : 0);
+	return bits | (ebx & HAS_UMASK2 ? EVNTSEL_UMASK2 : 0) | (ebx & HAS_EQ ? EVNTSEL_EQ : 0);
 }
 
 static int msr_open(int cpu, int flags)

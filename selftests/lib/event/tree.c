@@ -46,7 +46,7 @@ struct task {
 	int cpu;		/* where it goes first, or -1 */
 	unsigned long before;	/* a loop before its children, */
 	unsigned long after;	/* and one after them */
-	unsigned long now[2];	/* those of this time */
+	unsigned long loops[2];	/* `before` and `after` of this run */
 	char n[8];		/* of exec: the loop as an argument */
 	char *argv[3];
 	pid_t pid;
@@ -166,11 +166,11 @@ static void run_task(struct task *t)
 	if (t->cpu >= 0)
 		call(SYS_sched_setaffinity, 0, sizeof(cpu_set_t),
 		     (long)&tree.set[t->cpu], 0);
-	loop(t->now[0]);
+	loop(t->loops[0]);
 	for (i = self + 1; i < tree.count; i++)
 		if (tree.task[i].parent == self)
 			start_task(&tree.task[i]);
-	loop(t->now[1]);
+	loop(t->loops[1]);
 	for (i = self + 1; i < tree.count; i++)
 		if (tree.task[i].parent == self)
 			wait_for(&tree.task[i]);
@@ -237,11 +237,11 @@ __s64 tree_count(const struct event_maker *by, bool least)
 		return -errno;
 	for (i = 0; i < tree.count; i++) {
 		t = &tree.task[i];
-		t->now[0] = least ? 1 : t->before;
-		t->now[1] = least ? 1 : t->after;
+		t->loops[0] = least ? 1 : t->before;
+		t->loops[1] = least ? 1 : t->after;
 		t->argv[0] = (char *)PROGRAM;
 		t->argv[1] = t->n;
-		snprintf(t->n, sizeof(t->n), "%07lu", t->now[0]);
+		snprintf(t->n, sizeof(t->n), "%07lu", t->loops[0]);
 	}
 	pid = fork();
 	if (!pid) {

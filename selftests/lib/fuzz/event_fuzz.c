@@ -17,7 +17,7 @@
 #include "loop.h"
 
 /* More than the instructions in user mode around a loop. */
-#define STEP_INSNS	100000
+#define LOOP_OVERHEAD_INSNS	100000
 
 /* A descriptor that is none. */
 #define NO_FD		9999
@@ -337,7 +337,7 @@ static bool counts_loops(const struct event_fuzz *f, int i)
 static bool count_loop(struct event_fuzz *f, const struct step *s)
 {
 	unsigned long n = 1 + s->value % 4000;
-	__s64 before[MODEL_EVENTS], after;
+	__s64 before[MODEL_EVENTS], after, exact = LOOP_INSNS * n;
 	int i;
 
 	for (i = 0; i < MODEL_EVENTS; i++)
@@ -352,7 +352,7 @@ static bool count_loop(struct event_fuzz *f, const struct step *s)
 		after -= before[i];
 		__atomic_add_fetch(&f->counts->loops, 1, __ATOMIC_RELAXED);
 		if (!model_counts(&f->model, i) ? after :
-		    after < (__s64)(LOOP_INSNS * n) || after > (__s64)(LOOP_INSNS * n + STEP_INSNS)) {
+		    after < exact || after > exact + LOOP_OVERHEAD_INSNS) {
 			snprintf(f->difference, sizeof(f->difference),
 				 "event %d counts %lld for %lu loops, and is %s", i, after, n,
 				 model_counts(&f->model, i) ? "enabled" : "disabled");

@@ -8,7 +8,7 @@
 #include "event_model.h"
 
 /* The first struct perf_event_attr, which size 0 stands for. */
-#define FIRST_SIZE	64
+#define ATTR_SIZE_VER0	64
 
 /* --- Attributes ------------------------------------------------------------ */
 
@@ -107,7 +107,7 @@ static bool is_no_event(const struct perf_event_attr *a)
 /* What the module makes of it: members that are not there are 0. */
 static union model_attr as_read(const union model_attr *attr)
 {
-	size_t size = attr->attr.size ? attr->attr.size : FIRST_SIZE;
+	size_t size = attr->attr.size ? attr->attr.size : ATTR_SIZE_VER0;
 	union model_attr a = { .words = { 0 } };
 
 	memcpy(&a, attr, size < ATTR_SIZE ? size : ATTR_SIZE);
@@ -124,7 +124,7 @@ int model_attr(const struct event_model *m, const union model_attr *attr)
 	const __u32 size = attr->attr.size;
 	union model_attr a;
 
-	if (size && (size < FIRST_SIZE || size > 4096))
+	if (size && (size < ATTR_SIZE_VER0 || size > 4096))
 		return -E2BIG;
 	a = as_read(attr);
 	if (is_invalid(&a))

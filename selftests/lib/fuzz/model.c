@@ -201,7 +201,7 @@ static const struct rule *rule_of(unsigned int cmd)
 /* NULL if there is no such command on this machine. */
 static const struct command *command_of(const struct model *m, unsigned int cmd)
 {
-	return cmd == PMIOTSTAMP && !m->machine->tstamp ? NULL :
+	return cmd == PMIOTSTAMP && !m->machine->tsc_freq_known ? NULL :
 							  command_find(cmd);
 }
 
