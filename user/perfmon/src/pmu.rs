@@ -111,7 +111,7 @@ impl Pmu {
         self.is_emulated
     }
 
-    /// Returns whose events it has.
+    /// Returns the vendor, which defines the events.
     #[must_use]
     pub fn vendor(&self) -> Vendor {
         self.vendor

@@ -44,7 +44,7 @@ impl Session {
         Self::open_path(crate::PATH)
     }
 
-    /// The same for a device node elsewhere.
+    /// Opens a session on the device node at `path`, as [`open`](Self::open) does on the usual one.
     ///
     /// # Errors
     /// As [`open`](Self::open).

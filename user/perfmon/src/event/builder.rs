@@ -212,9 +212,9 @@ impl Builder {
     /// Opens the event; its descriptor is closed on exec.
     ///
     /// # Errors
-    /// [`Cause::NoFreeCounter`] if it does not fit beside all that counts, [`Cause::NoSuchEvent`] if the CPUs
-    /// lack it, [`Cause::NoSuchTask`], [`Cause::NoSuchCpu`], [`Cause::NoSuchCgroup`] if the cgroup has been removed,
-    /// [`Cause::Forbidden`] if this program may not count this task or the kernel, or not all that runs and so no cgroup, and
+    /// [`Cause::NoFreeCounter`] if no counter is left beside the events that are open; [`Cause::NoSuchEvent`] if the CPUs
+    /// lack it; [`Cause::NoSuchTask`]; [`Cause::NoSuchCpu`]; [`Cause::NoSuchCgroup`] if the cgroup was removed;
+    /// [`Cause::Forbidden`] if the caller may not count this task, kernel mode or, for a CPU or a cgroup, all tasks; and
     /// the errors of [`Device::open`].
     pub fn open(&self) -> Result<Event, Error> {
         self.open_on(&shared::device()?)

@@ -51,7 +51,7 @@ pub struct Total {
     pub name: &'static str,
     /// Number of times that the region was passed and counted.
     pub passes: u64,
-    /// What was counted in these passes.
+    /// The instructions counted in these passes.
     pub instructions: u64,
     /// Passes that could not be counted; [`error`] says why.
     pub failed: u64,

@@ -29,9 +29,10 @@ impl Builder {
         self.flag(PerfEventAttr::FREQ, is_frequency)
     }
 
-    /// Lets the processor take the samples, of the very instruction: 1 and 2 of one at or behind the event, 3 evenly
-    /// distributed; 0 for samples by interrupts. The CPU may lack it, and not all that samples can have can be had
-    /// with it ([`Cause::NotSupported`](crate::Cause::NotSupported)): `Documentation/precise-samples.rst`.
+    /// Lets the processor take the samples (PEBS), so that each shows the instruction of the event. Levels 1 and 2 mean the
+    /// same, 3 asks for an even distribution, 0 for samples by interrupts. [`Cause::NotSupported`](crate::Cause::NotSupported)
+    /// if the CPU lacks it, or if the event asks for something that such samples can't have:
+    /// `Documentation/precise-samples.rst`.
     pub fn precise(mut self, level: u8) -> Self {
         const SHIFT: u32 = PerfEventAttr::PRECISE_IP.trailing_zeros();
         self.attr.flags = self.attr.flags & !PerfEventAttr::PRECISE_IP

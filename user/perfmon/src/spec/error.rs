@@ -14,7 +14,7 @@ pub(super) struct Fault {
     /// Advice on what to write instead.
     pub(super) help: Option<String>,
     /// The text is right, but this CPU lacks the event, for this reason.
-    pub(super) absent: Option<String>,
+    pub(super) missing_reason: Option<String>,
 }
 
 impl Fault {
@@ -24,7 +24,7 @@ impl Fault {
             span,
             message: message.into(),
             help: None,
-            absent: None,
+            missing_reason: None,
         }
     }
 
@@ -39,7 +39,7 @@ impl Fault {
     /// The same of a CPU that does not have the event.
     pub(super) fn absent(self, reason: impl Into<String>) -> Self {
         Self {
-            absent: Some(reason.into()),
+            missing_reason: Some(reason.into()),
             ..self
         }
     }
@@ -92,13 +92,13 @@ impl SpecError {
     /// Returns why the CPU lacks the event, in sentences; `None` if the text is wrong.
     #[must_use]
     pub fn absent(&self) -> Option<&str> {
-        self.fault.absent.as_deref()
+        self.fault.missing_reason.as_deref()
     }
 
     /// Returns whether the text is right, but the CPU lacks the event.
     #[must_use]
     pub fn is_absent(&self) -> bool {
-        self.fault.absent.is_some()
+        self.fault.missing_reason.is_some()
     }
 }
 

@@ -54,7 +54,7 @@ pub fn select_of(event: &Event) -> Option<EventSelect> {
 ///
 /// # Errors
 /// The reason why none does, in sentences.
-pub fn listed_on(event: &Event, pmu: &Pmu) -> Result<OnCounters, String> {
+pub fn counters_of_listed(event: &Event, pmu: &Pmu) -> Result<OnCounters, String> {
     let capabilities = pmu
         .capabilities()
         .map_err(|none| format!("The CPU has no PMU: {}.", none.reason()))?;
@@ -140,7 +140,7 @@ pub(super) fn needs_choice(event: &Event, pmu: &Pmu) -> bool {
         select: Some(select),
         general,
         ..
-    }) = listed_on(event, pmu)
+    }) = counters_of_listed(event, pmu)
     else {
         return false;
     };

@@ -106,7 +106,7 @@ fn limits_are_those_of_the_list_and_of_the_driver() {
     let skylake = model("skylake").expect("it is one");
     let mut event = skylake.events().next().expect("one");
     event.counters = Some(0b1100);
-    let none = listed_on(&event, &few).expect_err("it has counters 0 and 1");
+    let none = counters_of_listed(&event, &few).expect_err("it has counters 0 and 1");
     assert_eq!(none, "Only PMC2, PMC3 count it, and this PMU has 2.");
 }
 
@@ -123,7 +123,7 @@ fn fixed_counters_have_theirs() {
     let event = model("clearwaterforest")
         .and_then(|m| m.event("TOPDOWN_FE_BOUND.ALL"))
         .expect("it is there");
-    let missing = listed_on(&event, &testing::skylake()).expect_err("it is no fixed counter of it");
+    let missing = counters_of_listed(&event, &testing::skylake()).expect_err("it is no fixed counter of it");
     assert_eq!(missing, "Only fixed counter 5 counts it, which is missing.");
 }
 
@@ -213,7 +213,7 @@ fn emulation_promises_what_it_counts() {
             .model()
             .expect("it is known")
             .events()
-            .filter(|event| listed_on(event, &emulated).is_ok())
+            .filter(|event| counters_of_listed(event, &emulated).is_ok())
             .map(|event| event.name)
             .collect();
         let expected: &[&str] = match vendor {
@@ -264,7 +264,7 @@ fn names_of_all_cpus_mean_the_same_in_the_lists() {
                 .and_then(|found| found.select)
                 .map(EventSelect::bits);
             for event in named.names().filter_map(|name| model.event(name)) {
-                let listed = listed_on(&event, &pmu).ok().and_then(|found| found.select);
+                let listed = counters_of_listed(&event, &pmu).ok().and_then(|found| found.select);
                 if found != listed.map(EventSelect::bits) {
                     otherwise.insert(event.name);
                 }

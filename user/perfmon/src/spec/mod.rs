@@ -47,7 +47,7 @@ use resolve::resolve;
 
 pub use cache::{CacheEvent, cache_events};
 pub use error::SpecError;
-pub use listed::{listed_on, register_name, select_of};
+pub use listed::{counters_of_listed, register_name, select_of};
 pub use names::{Meaning, NamedEvent, named_events};
 pub use on_counters::OnCounters;
 /// The lists of events of all CPU models.
@@ -167,7 +167,7 @@ pub fn parse(text: &str, pmu: &Pmu) -> Result<Vec<EventSpec>, SpecError> {
         .map_err(|fault| fault.within(text))
 }
 
-/// The same where groups have no meaning.
+/// Returns the events that `text` asks for, in which groups are a mistake.
 ///
 /// # Errors
 /// As [`parse`], and the first group.
@@ -183,14 +183,15 @@ pub fn parse_without_groups(text: &str, pmu: &Pmu) -> Result<Vec<EventSpec>, Spe
     }
 }
 
-/// The same with groups, where an event that the CPU lacks is [absent](EventSpec::is_absent) beside the others.
+/// Returns the events that `text` asks for, as [`parse`] does; but an event that the CPU lacks is returned as
+/// [absent](EventSpec::is_absent).
 ///
 /// # Errors
-/// A mistake in the text, or the first event if the CPU has none of them.
+/// A mistake in the text. If the CPU has none of the events: the error of the first.
 pub fn parse_or_absent(text: &str, pmu: &Pmu) -> Result<Vec<EventSpec>, SpecError> {
     let resolve = |spec: &Spec| match resolve(spec, text, pmu) {
         Ok(event) => Ok((event, None)),
-        Err(fault) => match fault.absent.clone() {
+        Err(fault) => match fault.missing_reason.clone() {
             Some(reason) => {
                 let group = spec.group;
                 let event = EventSpec::absent(spec.label(text), reason);

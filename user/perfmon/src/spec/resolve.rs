@@ -149,7 +149,7 @@ fn named(word: &Piece, pmu: &Pmu) -> Result<Target, Fault> {
 
 /// An event of the model's list, as far as this PMU counts it.
 fn listed_target(event: &Event, word: &Piece, pmu: &Pmu) -> Result<Target, Fault> {
-    let found = listed::listed_on(event, pmu).map_err(|reason| {
+    let found = listed::counters_of_listed(event, pmu).map_err(|reason| {
         let message = format!("`{}` can't be counted here", event.name);
         Fault::new(word.span.clone(), message)
             .help(&reason)
@@ -252,7 +252,7 @@ fn select(bits: u64, span: &Range<usize>) -> Result<EventSelect, Fault> {
 /// A field of the event select.
 struct Field {
     key: &'static str,
-    bits: u32,
+    width: u32,
     /// Shifts its value to its place in the register.
     place: fn(u64) -> u64,
 }
@@ -260,7 +260,7 @@ struct Field {
 impl Field {
     /// Its largest value.
     fn most(&self) -> u64 {
-        u64::MAX >> (u64::BITS - self.bits)
+        u64::MAX >> (u64::BITS - self.width)
     }
 }
 
@@ -474,7 +474,7 @@ fn rate_of(key: &Piece, value: Option<&Piece>) -> Result<u64, Fault> {
 /// The value of a field that is a number; a flag alone is 1.
 fn number(field: &Field, key: &Piece, value: Option<&Piece>) -> Result<u64, Fault> {
     let Some(value) = value else {
-        return if field.bits == 1 {
+        return if field.width == 1 {
             Ok(1)
         } else {
             Err(

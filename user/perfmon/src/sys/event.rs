@@ -28,14 +28,14 @@ pub struct EventOpen<'a> {
 }
 
 /// `PERF_ATTR_SIZE_VER0`, which a `size` of 0 means.
-const FIRST_SIZE: usize = 64;
+const ATTR_SIZE_VER0: usize = 64;
 
 impl EventOpen<'_> {
     /// Returns the size of `attr` by its member `size`; `None` if there are fewer bytes.
     fn size(&self) -> Option<usize> {
         let size = u32::from_ne_bytes(*self.attr.get(4..)?.first_chunk()?);
         let size = if size == 0 {
-            FIRST_SIZE
+            ATTR_SIZE_VER0
         } else {
             usize::try_from(size).ok()?
         };

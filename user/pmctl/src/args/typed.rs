@@ -19,7 +19,7 @@ const NEEDED: [(&str, &str); 8] = [
 
 /// A command line as it was typed.
 pub(super) struct Typed<'a> {
-    /// The words up to a `--`: the command and what is behind it.
+    /// The words before any `--`: the subcommand and its arguments.
     words: Vec<&'a str>,
     /// The command, if there is one of this name.
     definition: Option<&'a Command>,

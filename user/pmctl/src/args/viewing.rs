@@ -133,7 +133,7 @@ impl Fields {
         Ok(Self(fields))
     }
 
-    /// Returns the fields in their order: with the period among the usual ones, unless all samples have the same.
+    /// Returns the fields to print, in order. The usual fields include the period, unless all samples have the same one.
     pub(crate) fn of_samples(&self, have_one_period: bool) -> Vec<Field> {
         let mut fields = self.0.clone();
         let event = fields.iter().position(|field| *field == Field::Event);

@@ -100,7 +100,7 @@ fn uncountable(event: &Event, pmu: &Pmu, output: &mut dyn Write) -> Result<()> {
             extra.register, extra.value
         )?;
     }
-    if let Err(reason) = spec::listed_on(event, pmu) {
+    if let Err(reason) = spec::counters_of_listed(event, pmu) {
         writeln!(output, "  counters  none here: {reason}")?;
     }
     Ok(())

@@ -9,7 +9,7 @@ use inferno::flamegraph::{self, Options};
 
 use crate::args::Flamegraph;
 use crate::recording::perfdata::Recording;
-use crate::recording::profile::{self, Details, Frame};
+use crate::recording::profile::{self, SourceLines, Frame};
 use crate::recording::unwind::Cuts;
 use crate::system::exit::Usage;
 use crate::system::screen::Colors;
@@ -20,11 +20,11 @@ use crate::system::whole_file;
 pub(crate) fn flamegraph(args: &Flamegraph, output: &mut impl Write) -> Result<()> {
     let recording = profile::open(&args.input.input)?;
     let event = event(&recording, args.event.as_deref())?;
-    let details = args.inline.then(|| Details::new(&recording));
-    let (stacks, cuts) = stacks(&recording, event, details.as_ref())?;
+    let source_lines = args.inline.then(|| SourceLines::new(&recording));
+    let (stacks, cuts) = stacks(&recording, event, source_lines.as_ref())?;
     cuts.write(Colors::new(true), &mut anstream::stderr().lock())?;
-    if let Some(details) = &details {
-        details.write_warnings(Colors::new(true), &mut anstream::stderr().lock())?;
+    if let Some(source_lines) = &source_lines {
+        source_lines.write_warnings(Colors::new(true), &mut anstream::stderr().lock())?;
     }
     if stacks.is_empty() {
         return Err(Usage("there is no sample of this event to draw.".to_owned()).into());
@@ -92,7 +92,7 @@ pub(crate) fn event(recording: &Recording, name: Option<&str>) -> Result<usize> 
 pub(crate) fn stacks(
     recording: &Recording,
     event: usize,
-    details: Option<&Details<'_>>,
+    source_lines: Option<&SourceLines<'_>>,
 ) -> Result<(BTreeMap<String, u64>, Cuts)> {
     let mut stacks: BTreeMap<String, u64> = BTreeMap::new();
     let has_chains = recording.parts().chain;
@@ -100,8 +100,8 @@ pub(crate) fn stacks(
         if named.sample.event == event {
             let comm = names.comm(named.stamp.task).to_owned();
             let mut levels = vec![comm];
-            let frames: Vec<Frame<'_>> = match details {
-                Some(details) => names.detailed_chain(named, details, (true, usize::MAX)),
+            let frames: Vec<Frame<'_>> = match source_lines {
+                Some(source_lines) => names.chain_with_lines(named, source_lines, (true, usize::MAX)),
                 None if has_chains => names.chain(named).collect(),
                 None => vec![Frame::of_sample(named)],
             };

@@ -8,7 +8,7 @@ use anyhow::Result;
 use crate::args::{Field, Script};
 use crate::commands::report::NONE_LEFT;
 use crate::recording::perfdata::{self, Event, Stamp};
-use crate::recording::profile::{self, Details, Frame, NamedSample, SampleNames, Site};
+use crate::recording::profile::{self, SourceLines, Frame, NamedSample, SampleNames, Site};
 use crate::system::screen::{Colors, Screen};
 use crate::system::stdio::complain;
 use crate::system::text::{printable, push_decimal, push_hexadecimal, push_left};
@@ -26,7 +26,7 @@ pub(crate) fn script(args: &Script, output: &mut Screen) -> Result<()> {
     let has_chains = recording.parts().chain && fields.iter().any(is_place);
     let has_lines = fields.contains(&Field::Srcline);
     let has_period = fields.contains(&Field::Period);
-    let details = (args.inlined.inline || has_lines).then(|| Details::new(&recording));
+    let source_lines = (args.inlined.inline || has_lines).then(|| SourceLines::new(&recording));
     let mut line = String::new();
     let filter = args.choice.filter();
     let is_filtered = !filter.is_empty();
@@ -38,9 +38,9 @@ pub(crate) fn script(args: &Script, output: &mut Screen) -> Result<()> {
         is_empty = false;
         line.clear();
         for field in &fields {
-            if let (Field::Srcline, Some(details)) = (field, &details) {
+            if let (Field::Srcline, Some(source_lines)) = (field, &source_lines) {
                 if !has_chains {
-                    let frames = names.detailed_chain(named, details, (false, 1));
+                    let frames = names.chain_with_lines(named, source_lines, (false, 1));
                     line.extend(frames.iter().map(Frame::line));
                 }
                 continue;
@@ -57,12 +57,12 @@ pub(crate) fn script(args: &Script, output: &mut Screen) -> Result<()> {
         line.truncate(line.trim_end().len());
         make_printable(&mut line, 0);
         line.push('\n');
-        match &details {
+        match &source_lines {
             _ if !has_chains => {}
             None => push_chain(&mut line, names.chain(named), false),
-            Some(details) => {
+            Some(source_lines) => {
                 let frames =
-                    names.detailed_chain(named, details, (args.inlined.inline, usize::MAX));
+                    names.chain_with_lines(named, source_lines, (args.inlined.inline, usize::MAX));
                 push_chain(&mut line, frames.into_iter(), has_lines);
             }
         }
@@ -72,16 +72,16 @@ pub(crate) fn script(args: &Script, output: &mut Screen) -> Result<()> {
         complain(format_args!("no sample is left: {NONE_LEFT}"));
     }
     if output.is_paged() {
-        if let Some(details) = &details {
-            details.write_warnings(output.colors, output)?;
+        if let Some(source_lines) = &source_lines {
+            source_lines.write_warnings(output.colors, output)?;
         }
         cuts.write(output.colors, output)?;
         return Ok(perfdata::warn(&recording.notes, output.colors, output)?);
     }
     // Not among the lines, which are for other programs.
     output.flush()?;
-    if let Some(details) = &details {
-        details.write_warnings(Colors::new(true), &mut anstream::stderr().lock())?;
+    if let Some(source_lines) = &source_lines {
+        source_lines.write_warnings(Colors::new(true), &mut anstream::stderr().lock())?;
     }
     let colors = Colors::default();
     cuts.write(colors, &mut io::stderr())?;

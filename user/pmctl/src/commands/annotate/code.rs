@@ -57,7 +57,8 @@ impl Code {
         let name = &function.path;
         if jit::process_of(path).is_some() {
             return Err(
-                "the program made this function at run time: its instructions are gone".to_owned(),
+                "this function was compiled at run time (JIT), and its code was not recorded. `pmctl report` shows its share"
+                    .to_owned(),
             );
         }
         let located = DebugFiles::of_user().locate(path, recording.version(path));

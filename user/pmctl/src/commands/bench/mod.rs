@@ -167,7 +167,7 @@ fn is_of_user_mode(label: &str, events: &[EventSpec]) -> bool {
 }
 
 /// Says it if the baseline is of another command.
-fn tell_other_command(baseline: &Baseline, measured: &BenchDocument) {
+fn warn_of_other_command(baseline: &Baseline, measured: &BenchDocument) {
     if let Some(old) = baseline.other_command(measured) {
         complain(format_args!(
             "the baseline {} is of another command, `{old}`; this is `{}`.",
@@ -181,7 +181,7 @@ fn tell_other_command(baseline: &Baseline, measured: &BenchDocument) {
 fn conclude(args: &Bench, compared: &Compared<'_>, events: &[EventSpec]) -> u8 {
     let measured = compared.measured;
     if let Some(baseline) = compared.baseline {
-        tell_other_command(baseline, measured);
+        warn_of_other_command(baseline, measured);
     }
     let old = compared.baseline.map(|baseline| &baseline.document);
     let other = old.filter(|old| old.machine != measured.machine);

@@ -69,7 +69,7 @@ fn is_wide(change: Change) -> bool {
     interval.low.is_finite() && interval.high.is_finite() && interval.low < interval.high
 }
 
-/// Returns the numbers of one command, and their change, in a sentence's end.
+/// Returns the end of a sentence about one command: its value, or both values and their change.
 pub(super) fn in_words(event: &str, before: Option<&[u64]>, values: &[u64]) -> String {
     let now = shown_mean(event == TIME, values);
     let Some(before) = before else {

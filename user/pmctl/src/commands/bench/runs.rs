@@ -207,7 +207,7 @@ fn check(args: &Bench, (name, advice): (&str, &Advice), once: &Once) -> Result<(
 
 /// The command of --prepare.
 struct PrepareCommand {
-    shown: String,
+    command_line: String,
     command: Command,
 }
 
@@ -215,7 +215,7 @@ impl PrepareCommand {
     fn find(command: &OsString) -> Result<Self> {
         let words = ["sh".into(), "-c".into(), command.clone()];
         Ok(Self {
-            shown: command.to_string_lossy().into_owned(),
+            command_line: command.to_string_lossy().into_owned(),
             command: Command::find(&words)?.with(Streams::None),
         })
     }
@@ -241,7 +241,7 @@ impl PrepareCommand {
             }
         };
         if !is_stopped && has_failed(ending) {
-            bail!("--prepare: `{}` {}.", self.shown, told(ending));
+            bail!("--prepare: `{}` {}.", self.command_line, told(ending));
         }
         Ok(is_stopped)
     }

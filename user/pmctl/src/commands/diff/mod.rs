@@ -15,7 +15,7 @@ use pairs::Pairs;
 use crate::args::{Diff, Key};
 use crate::commands::report::{Grouping, Shares, shares};
 use crate::recording::perfdata::Recording;
-use crate::recording::profile::{self, Details, Filter};
+use crate::recording::profile::{self, SourceLines, Filter};
 use crate::system::exit::Usage;
 use crate::system::screen::Screen;
 use crate::system::text::printable;
@@ -40,8 +40,8 @@ pub(crate) fn diff(args: &Diff, output: &mut Screen) -> Result<()> {
     let mut tables = Vec::new();
     for (_, recording) in &recordings {
         let wants_lines = args.sort.contains(&Key::Srcline);
-        let details = wants_lines.then(|| Details::new(recording));
-        tables.push(shares(recording, &grouping, details.as_ref())?.0);
+        let source_lines = wants_lines.then(|| SourceLines::new(recording));
+        tables.push(shares(recording, &grouping, source_lines.as_ref())?.0);
     }
     let first = &recordings[0].1;
     let pairs: Vec<Pairs> = recordings[1..]

@@ -180,7 +180,7 @@ fn module(facts: &CheckedFacts<'_>) -> Finding {
             }
             Some(release) => (
                 format!("{not_loaded}, and modprobe finds none for Linux {release}"),
-                format!("{}, or `insmod perfmon.ko", install(&release)),
+                format!("{}, or `insmod perfmon.ko", install_hint(&release)),
             ),
         };
         Finding::bad(found).fix(format!("{load}`. If it fails, `dmesg | tail` says why."))
@@ -188,7 +188,7 @@ fn module(facts: &CheckedFacts<'_>) -> Finding {
 }
 
 /// Returns how a kernel gets the module.
-fn install(release: &str) -> String {
+fn install_hint(release: &str) -> String {
     format!(
         "Install perfmon-modules-{release} (`make deb` in perfmon's sources makes it) or perfmon-dkms"
     )

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The Firefox Profiler's format, its "processed profile": tables as columns, which point into each other.
 //!
-//! Crate fxprof-processed-profile has no source lines and no inlined functions of ours: it leaves both to a server of
-//! symbols.
+//! The crate fxprof-processed-profile can't take our source lines and inlined functions: it expects a symbol server to
+//! supply them.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};

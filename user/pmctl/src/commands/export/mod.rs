@@ -14,7 +14,7 @@ use anyhow::Result;
 use crate::args::{Export, Format};
 use crate::commands::flamegraph;
 use crate::recording::perfdata::{self, Recording};
-use crate::recording::profile::{self as recordings, Details};
+use crate::recording::profile::{self as recordings, SourceLines};
 use crate::system::exit::Usage;
 use crate::system::screen::{Colors, Screen};
 use crate::system::whole_file;
@@ -59,15 +59,15 @@ fn convert(
     event: usize,
     mut output: &mut dyn Write,
 ) -> Result<()> {
-    let details = (!args.no_inline).then(|| Details::new(recording));
+    let source_lines = (!args.no_inline).then(|| SourceLines::new(recording));
     if args.to == Format::Collapsed {
-        let (stacks, cuts) = flamegraph::stacks(recording, event, details.as_ref())?;
+        let (stacks, cuts) = flamegraph::stacks(recording, event, source_lines.as_ref())?;
         cuts.write(Colors::new(true), &mut anstream::stderr())?;
         for (stack, count) in stacks {
             writeln!(output, "{stack} {count}")?;
         }
     } else {
-        let profile = Profile::new(recording, details.as_ref())?;
+        let profile = Profile::new(recording, source_lines.as_ref())?;
         let events: Vec<usize> = match args.event {
             Some(_) => vec![event],
             None => (0..recording.events.len()).collect(),
@@ -81,8 +81,8 @@ fn convert(
             Format::Collapsed | Format::PerfData => {}
         }
     }
-    if let Some(details) = &details {
-        details.write_warnings(Colors::new(true), &mut anstream::stderr().lock())?;
+    if let Some(source_lines) = &source_lines {
+        source_lines.write_warnings(Colors::new(true), &mut anstream::stderr().lock())?;
     }
     Ok(())
 }

@@ -9,7 +9,7 @@ use anyhow::Result;
 
 use crate::commands::flamegraph::label;
 use crate::recording::perfdata::{Recording, Task, is_kernel};
-use crate::recording::profile::{self, Details, Frame, NamedSample, SampleNames};
+use crate::recording::profile::{self, SourceLines, Frame, NamedSample, SampleNames};
 use crate::system::screen::Colors;
 
 /// Numbered things; equal ones have one number.
@@ -120,8 +120,8 @@ pub(super) struct Profile<'a> {
 }
 
 impl<'a> Profile<'a> {
-    /// Reads a recording; with `details`, also source lines and inlined functions.
-    pub(super) fn new(recording: &'a Recording, details: Option<&Details<'_>>) -> Result<Self> {
+    /// Reads a recording; with `source_lines`, also source lines and inlined functions.
+    pub(super) fn new(recording: &'a Recording, source_lines: Option<&SourceLines<'_>>) -> Result<Self> {
         let mut profile = Self {
             recording,
             objects: Interner::default(),
@@ -135,7 +135,7 @@ impl<'a> Profile<'a> {
         let mut start = None;
         let cuts = profile::each_sample(recording, |named, names| {
             let start = *start.get_or_insert(named.stamp.time);
-            profile.take(named, names, details, start);
+            profile.take(named, names, source_lines, start);
             Ok(())
         })?;
         cuts.write(Colors::new(true), &mut anstream::stderr())?;
@@ -146,11 +146,11 @@ impl<'a> Profile<'a> {
         &mut self,
         named: &NamedSample<'_>,
         names: &SampleNames<'_>,
-        details: Option<&Details<'_>>,
+        source_lines: Option<&SourceLines<'_>>,
         start: u64,
     ) {
-        let frames: Vec<Frame<'_>> = match details {
-            Some(details) => names.detailed_chain(named, details, (true, usize::MAX)),
+        let frames: Vec<Frame<'_>> = match source_lines {
+            Some(source_lines) => names.chain_with_lines(named, source_lines, (true, usize::MAX)),
             None => names.chain(named).collect(),
         };
         let mut stack = None;

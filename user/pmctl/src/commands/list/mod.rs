@@ -167,7 +167,8 @@ fn kind_and_glob(words: &[String]) -> Result<(ListKind, Option<&str>), Usage> {
         (None, []) => Ok((ListKind::All, None)),
         (None, [glob]) => Ok((ListKind::All, Some(glob))),
         _ => Err(Usage(
-            "it lists `events`, `metrics` or `metricgroups`, and behind that one pattern."
+            "`pmctl list` takes `events`, `metrics` or `metricgroups`, and then at most one pattern: `pmctl list metrics \
+             'tma_*'`."
                 .to_owned(),
         )),
     }
@@ -244,7 +245,7 @@ fn named(pmu: &Pmu) -> Vec<NamedEvent> {
             .map(|event| NamedEvent {
                 name: event.name.clone(),
                 also: Vec::new(),
-                on: spec::listed_on(&event, pmu),
+                on: spec::counters_of_listed(&event, pmu),
                 listed: Some(event),
             }),
     );
@@ -426,7 +427,7 @@ fn tell_of_category(glob: &str) {
     ];
     let glob = glob.to_ascii_lowercase();
     if let Some((_, advice)) = categories.iter().find(|(name, _)| *name == glob) {
-        complain(format_args!("a word is a part of a name here. {advice}"));
+        complain(format_args!("`{glob}` is a category of `perf list`; `pmctl list` takes a part of an event's name. {advice}"));
     }
 }
 

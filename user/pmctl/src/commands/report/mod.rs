@@ -15,7 +15,7 @@ use anyhow::Result;
 use crate::args::{Key, Report};
 use crate::events::cpus::Cpus;
 use crate::recording::perfdata::{self, Recording};
-use crate::recording::profile::{self, Details};
+use crate::recording::profile::{self, SourceLines};
 use crate::system::exit::Usage;
 use crate::system::screen::Screen;
 use crate::system::table::{Align, Table};
@@ -36,17 +36,17 @@ pub(crate) fn report(args: &Report, output: &mut Screen) -> Result<()> {
     write(args, &recording, output)
 }
 
-/// Fails if a report is asked for what was not recorded.
+/// Fails if an option needs data that the recording lacks.
 pub(crate) fn check(args: &Report, recording: &Recording) -> Result<()> {
     if args.branches && !recording.parts().branches {
         return Err(Usage(
-            "--branches: no branches were recorded. `pmctl record -b` does.".to_owned(),
+            "--branches needs branch records, and this recording has none. Record again with `pmctl record -b`.".to_owned(),
         )
         .into());
     }
     if (args.children || args.graph().is_some()) && !recording.parts().chain {
         return Err(Usage(
-            "-g, --children: no call chains were recorded. `pmctl record -g` does.".to_owned(),
+            "-g and --children need call chains, and this recording has none. Record again with `pmctl record -g`.".to_owned(),
         )
         .into());
     }
@@ -76,11 +76,11 @@ fn write(args: &Report, recording: &Recording, output: &mut Screen) -> Result<()
     if args.branches {
         return branches::write(recording, args, output);
     }
-    let wants_details = args.inlined.inline || args.rows.sort.contains(&Key::Srcline);
-    let details = wants_details.then(|| Details::new(recording));
+    let wants_lines = args.inlined.inline || args.rows.sort.contains(&Key::Srcline);
+    let source_lines = wants_lines.then(|| SourceLines::new(recording));
     let grouping = Grouping::of(args);
-    let (tables, gaps) = shares(recording, &grouping, details.as_ref())?;
-    let asked = (&grouping, details.as_ref());
+    let (tables, gaps) = shares(recording, &grouping, source_lines.as_ref())?;
+    let asked = (&grouping, source_lines.as_ref());
     gaps.write(recording, asked, output.colors, output)?;
     if !grouping.filter.is_empty() && tables.iter().all(|shares| shares.is_empty()) {
         return Ok(write_none_left(output)?);

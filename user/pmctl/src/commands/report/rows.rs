@@ -13,7 +13,7 @@ use crate::args::{Key, Order, Report};
 use crate::recording::address_spaces::{FileNumber, NameNumber};
 use crate::recording::perfdata::{Recording, Stamp, is_kernel};
 use crate::recording::profile::{
-    self, Details, Filter, Frame, NamedSample, SampleNames, is_above_its_chain, number,
+    self, SourceLines, Filter, Frame, NamedSample, SampleNames, is_above_its_chain, number,
 };
 use crate::recording::unwind::Cuts;
 use crate::system::screen::Colors;
@@ -46,17 +46,17 @@ pub(crate) struct ReportGaps {
 }
 
 impl ReportGaps {
-    /// Writes what is missing, lines of `details` too, and what to do about it.
+    /// Writes what is missing, lines of `source_lines` too, and what to do about it.
     pub(crate) fn write(
         &self,
         recording: &Recording,
-        (grouping, details): (&Grouping, Option<&Details<'_>>),
+        (grouping, source_lines): (&Grouping, Option<&SourceLines<'_>>),
         colors: Colors,
         output: &mut impl Write,
     ) -> io::Result<()> {
         self.cuts.write(colors, output)?;
-        if let Some(details) = details {
-            details.write_warnings(colors, output)?;
+        if let Some(source_lines) = source_lines {
+            source_lines.write_warnings(colors, output)?;
         }
         if grouping.keys.contains(&Key::Symbol) || grouping.graph.is_some() {
             self.nameless.write(recording, colors, output)?;
@@ -153,7 +153,7 @@ impl Grouping {
 pub(crate) fn shares(
     recording: &Recording,
     args: &Grouping,
-    details: Option<&Details<'_>>,
+    source_lines: Option<&SourceLines<'_>>,
 ) -> Result<(Vec<Shares>, ReportGaps)> {
     let keys = &args.keys[..];
     let mut nameless = Nameless::default();
@@ -177,10 +177,10 @@ pub(crate) fn shares(
         let own_function = is_above_its_chain(named.sample).then(|| Frame::of_sample(named));
         let callers = limit - usize::from(own_function.is_some());
         let (alone, all): (_, Vec<_>);
-        let chain = match details {
+        let chain = match source_lines {
             Some(_) if own_function.is_some() && !wants_chain => own_function.as_slice(),
-            Some(details) => {
-                let chain = names.detailed_chain(named, details, (args.inline, callers));
+            Some(source_lines) => {
+                let chain = names.chain_with_lines(named, source_lines, (args.inline, callers));
                 all = own_function.into_iter().chain(chain).collect();
                 &all[..]
             }
@@ -298,9 +298,9 @@ mod tests {
     #[test]
     fn the_kernels_function_is_one_of_max_stack() {
         let recording = without_kernel_callers();
-        let details = Details::new(&recording);
+        let source_lines = SourceLines::new(&recording);
         for (max_stack, functions) in [(1, 1), (2, 2), (3, 3), (9, 4)] {
-            for details in [None, Some(&details)] {
+            for source_lines in [None, Some(&source_lines)] {
                 let grouping = Grouping {
                     keys: vec![Key::Comm],
                     children: false,
@@ -309,7 +309,7 @@ mod tests {
                     max_stack,
                     filter: Filter::default(),
                 };
-                let (tables, _) = shares(&recording, &grouping, details).expect("it is whole");
+                let (tables, _) = shares(&recording, &grouping, source_lines).expect("it is whole");
                 let share = tables[1].values().next().expect("it has a sample");
                 assert_eq!(share.callers.lines(1, 0).len() + 1, functions);
             }

@@ -121,7 +121,7 @@ impl Counters {
     /// Returns all counts, by CPU.
     ///
     /// # Errors
-    /// None that are specific to it.
+    /// The first error of a read. Events that can't be opened at present are left out.
     pub(super) fn read(&mut self) -> Result<Vec<CpuCount>, Error> {
         let mut counts = Vec::with_capacity(self.cpus.len() * self.events.len());
         for cpu in &mut self.cpus {

@@ -43,7 +43,7 @@ pub(super) fn check(text: &str, pmu: &Pmu) -> Result<(), Refusal> {
     let events = spec::parse_without_groups(text, pmu).map_err(|error| bad(error.to_string()))?;
     match &events[..] {
         [EventSpec { rate: None, .. }] => Ok(()),
-        [_] => Err(bad(format!("{text}: how often it is sampled is hz=."))),
+        [_] => Err(bad(format!("{text}: the event has a period or frequency of its own. Leave it out, and give samples per second with hz=."))),
         _ => Err(bad(format!("{text}: a profile is of one event."))),
     }
 }

@@ -107,7 +107,7 @@ fn refuse_strangers(uri: &Uri, headers: &HeaderMap) -> Result<(), Refusal> {
     if !all(ORIGIN, is_own_origin) || !all(SEC_FETCH_SITE, is_own_site) {
         return Err(Refusal::new(
             StatusCode::FORBIDDEN,
-            "This was asked for by a page of another site.",
+            "Refused: a web page of another site sent this request. Open this address itself, or use curl.",
         ));
     }
     Ok(())

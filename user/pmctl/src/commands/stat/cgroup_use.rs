@@ -51,8 +51,8 @@ pub(super) fn refuse_the_impossible(
         )));
     }
     if args.cgroup.len() > 1 || args.cgroup.iter().any(|text| text.contains(',')) {
-        let by_event = "gives each event of -e a cgroup. To count all events in each of several cgroups, write \
-                        `--for-each-cgroup";
+        let by_event = "with several cgroups, -G gives each one an event of -e, so it needs -e and no -M, -d or \
+                        --topdown. To count all events in each cgroup, write `--for-each-cgroup";
         if args.events.is_empty() || !args.metrics.is_empty() || args.topdown || args.detailed {
             let names = args.cgroup.join(",");
             return Err(Usage(format!("-G {names}: {by_event} {names}`.")));

@@ -213,7 +213,7 @@ impl CgroupCounts {
             .map_err(exit::with_help)
     }
 
-    /// Returns where the counts of each cgroup begin among all.
+    /// Returns the index of each cgroup's first count in the list of all counts.
     fn starts(&self) -> Vec<usize> {
         let mut next = 0;
         let start = |cgroup: &CountedCgroup| {

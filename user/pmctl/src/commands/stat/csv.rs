@@ -1,8 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Numbers for spreadsheets and scripts: one event a line, in the order of `perf stat -x`:
 //!
-//! time of the interval (with `-I`), core and number of its CPUs (with `--per-core`) or thread (with `--per-thread`), value, unit (empty for counts), event, cgroup (if cgroups are counted), variation in percent (with `-r`), how
-//! long the counter ran in ns, percent of the time that it ran, value and unit of a metric.
+//! 1. the time of the interval (with `-I`);
+//! 2. the core and the number of its CPUs (with `--per-core`), or the thread (with `--per-thread`);
+//! 3. the value, its unit (empty for counts), the event;
+//! 4. the cgroup (if cgroups are counted);
+//! 5. the variation in percent (with `-r`);
+//! 6. how long the counter ran in ns, and the percentage of the time in which it ran;
+//! 7. the value and the unit of a ratio.
 //!
 //! A metric of -M has a line of its own behind them, whose fields are empty but for the part, the value and the unit with
 //! the metric's name.
@@ -15,7 +20,7 @@ use std::time::Duration;
 use anyhow::Result;
 
 use super::lines::LineFormat;
-use super::ratio::metric;
+use super::ratio::ratio;
 use super::{CountedPlace, Figures, PlaceKind, Run, Subject, counted_share, running_time};
 
 pub(super) struct Csv<'a, W: Write> {
@@ -77,11 +82,11 @@ impl<W: Write> LineFormat for Csv<'_, W> {
                 .write_field(running_time(runs, index).to_string())?;
             let share = counted_share(runs, index).unwrap_or(100.0);
             self.writer.write_field(format!("{share:.2}"))?;
-            let metric = metric(&self.subject.columns, &figures.means(), index);
-            match metric.filter(|_| at.is_none()) {
-                Some(metric) => {
-                    self.writer.write_field(format!("{:.2}", metric.value))?;
-                    self.writer.write_field(metric.unit)?;
+            let ratio = ratio(&self.subject.columns, &figures.means(), index);
+            match ratio.filter(|_| at.is_none()) {
+                Some(ratio) => {
+                    self.writer.write_field(format!("{:.2}", ratio.value))?;
+                    self.writer.write_field(ratio.unit)?;
                 }
                 None => {
                     self.writer.write_field("")?;

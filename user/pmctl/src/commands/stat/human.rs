@@ -9,7 +9,7 @@ use anstream::adapter::strip_str;
 use anyhow::Result;
 
 use super::metrics::MetricValue;
-use super::ratio::metric;
+use super::ratio::ratio;
 use super::scope::Title;
 use super::summary::Summary;
 use super::{
@@ -110,14 +110,14 @@ impl<'a, W: Write> Human<'a, W> {
         let label = &self.subject.columns[index].event.label;
         let mut line = self.line(figures, index);
         let share = counted_share(runs, index);
-        if let Some(metric) = metric(&self.subject.columns, &figures.means(), index) {
+        if let Some(ratio) = ratio(&self.subject.columns, &figures.means(), index) {
             // Names may be longer than format!() can pad.
             let pad = " ".repeat(self.name - label.chars().count());
-            let style = self.look.colors.ratio(metric.value, metric.limits);
+            let style = self.look.colors.ratio(ratio.value, ratio.limits);
             let _ = write!(
                 line,
                 "{pad}  # {style}{:8.2}{style:#}  {}",
-                metric.value, metric.unit
+                ratio.value, ratio.unit
             );
         }
         let line = match figures.summaries[index].filter(|_| figures.runs > 1) {

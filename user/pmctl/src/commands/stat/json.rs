@@ -8,7 +8,7 @@ use anyhow::Result;
 use serde::Serialize;
 
 use super::lines::LineFormat;
-use super::ratio::metric;
+use super::ratio::ratio;
 use super::{CountedPlace, Figures, PlaceKind, Run, Subject, counted_share, running_time};
 use crate::events::values::Unit;
 
@@ -101,8 +101,8 @@ impl<W: Write> LineFormat for Perf<'_, W> {
         let figures = Figures::of(runs);
         let columns = self.subject.columns.iter().enumerate();
         for (index, column) in columns.filter(|(index, _)| self.subject.shows(&figures, *index)) {
-            let metric = metric(&self.subject.columns, &figures.means(), index);
-            let metric = metric.filter(|_| at.is_none());
+            let ratio = ratio(&self.subject.columns, &figures.means(), index);
+            let ratio = ratio.filter(|_| at.is_none());
             let error = figures.summaries[index].map(|summary| summary.error_percent);
             let line = PerfLine {
                 place: PerfPlace::new(at, column.place.as_ref()),
@@ -122,8 +122,8 @@ impl<W: Write> LineFormat for Perf<'_, W> {
                 // perf's digits.
                 pcnt_running: counted_share(runs, index)
                     .map_or(100.0, |share| (share * 100.0).round() / 100.0),
-                metric_value: metric.as_ref().map(|metric| format!("{:.6}", metric.value)),
-                metric_unit: metric.map(|metric| metric.unit),
+                metric_value: ratio.as_ref().map(|ratio| format!("{:.6}", ratio.value)),
+                metric_unit: ratio.map(|ratio| ratio.unit),
             };
             writeln!(self.output, "{}", serde_json::to_string(&line)?)?;
         }

@@ -266,8 +266,8 @@ impl Metrics {
     }
 
     /// Returns the facts that the formulas use, if there are any.
-    pub(super) fn facts(&self) -> Option<MachineFacts> {
-        (!self.is_empty()).then_some(self.formulas.facts())
+    pub(super) fn machine_facts(&self) -> Option<MachineFacts> {
+        (!self.is_empty()).then_some(self.formulas.machine_facts())
     }
 
     /// Returns the numbers of a metric's events by their names.

@@ -32,6 +32,7 @@ mod scope;
 pub(crate) mod series;
 mod side_by_side;
 mod source;
+mod sources;
 mod summary;
 mod tasks;
 #[cfg(test)]
@@ -48,23 +49,20 @@ use std::time::Duration;
 
 use anyhow::Result;
 use perfmon::spec::EventSpec;
-use perfmon::{CounterId, Session};
+use perfmon::CounterId;
 
 use cgroup_use::CgroupUse;
-use cgroups::CgroupCounts;
 use input::RepeatedInput;
 use measure::{Begun, RunPlan};
 use metrics::{CountedEvents, Metrics};
 use run::{Figures, Run, Stopped, counted_share, running_time};
 use scope::{CountedPlace, PlaceKind, Scope};
 use source::{ColumnCount, CountSource, Uncounted};
-use tasks::{CountingManner, TaskCounts};
-use with_software::WithSoftware;
-use with_values::WithValues;
+use sources::Sources;
 
 use crate::args::Stat;
-use crate::events::software::{self, Software};
-use crate::events::values::{self, Unit, Value};
+use crate::events::software;
+use crate::events::values::{self, Unit};
 use crate::system::child::{CannotRun, Command, Ending};
 use crate::system::exit::{self, Failed};
 use crate::system::machine::Machine;
@@ -159,33 +157,9 @@ pub(crate) fn stat(args: &Stat) -> Result<u8> {
 
     // From here on Ctrl-C asks for the counts.
     let signals = Signals::hold()?;
-    let of_cpus = matches!(scope, Scope::Cpus { .. });
-    let needs_session = of_cpus || !values.is_empty();
-    let session = needs_session.then(Session::open).transpose();
-    let session = session.map_err(exit::with_help)?;
-    let manner = CountingManner::of(args, &scope);
-    let source = |part: usize| -> Result<Box<dyn CountSource>> {
-        let events = parts[part].clone();
-        let source: Box<dyn CountSource> = match (&cgroups, &session) {
-            (Some(cgroups), _) => Box::new(CgroupCounts::new(
-                events,
-                cgroups,
-                events_before(&parts, part),
-                args.cpu.as_ref(),
-            )?),
-            (None, Some(session)) if of_cpus => Box::new(cpus::of_cpus(
-                args,
-                (session, events),
-                &online,
-                (&machine, &pmu),
-            )?),
-            (None, _) => Box::new(TaskCounts::new(events, &scope, manner)?),
-        };
-        let beside = (&software[..], &values[..]);
-        with_others(args, source, beside, session.as_ref(), (&scope, &online))
-    };
+    let sources = Sources::new(args, (&machine, &pmu), (&scope, online, cgroups), (software, values))?;
     let advised = |error| turns::advised(error, args, (&parts[0], &pmu));
-    let mut first = source(0).map_err(advised)?;
+    let mut first = sources.of_part(&parts, 0).map_err(advised)?;
     let begun = measure::begin(&plan, &signals, first.as_mut()).map_err(advised)?;
     let output = output::output(args)?;
     let record = output::record(args)?;
@@ -207,7 +181,7 @@ pub(crate) fn stat(args: &Stat) -> Result<u8> {
                 Some(first) => Ok(first),
                 None => {
                     input.before_next_run();
-                    let mut source = source(part)?;
+                    let mut source = sources.of_part(&parts, part)?;
                     let begun = measure::begin(&plan, &signals, source.as_mut())?;
                     Ok((source, begun))
                 }
@@ -226,26 +200,6 @@ pub(crate) fn stat(args: &Stat) -> Result<u8> {
         first.as_mut(),
         report.as_mut(),
     )
-}
-
-/// Returns a source with the kernel's events and the values beside `counts`, in the order of -e.
-fn with_others(
-    args: &Stat,
-    counts: Box<dyn CountSource>,
-    (software, values): (&[Software], &[Value]),
-    session: Option<&Session>,
-    scope: (&Scope, &[usize]),
-) -> Result<Box<dyn CountSource>> {
-    let counts = if software.is_empty() {
-        counts
-    } else {
-        Box::new(WithSoftware::new(args, software.to_vec(), scope, counts))
-    };
-    let counts = match session.filter(|_| !values.is_empty()) {
-        Some(session) => Box::new(WithValues::new(session, values.to_vec(), counts)?),
-        None => counts,
-    };
-    Ok(order::ordered(args, (software, values), counts))
 }
 
 /// Adds what may be meant to an error of a command that is not found.
@@ -416,7 +370,7 @@ fn conclude(subject: &Subject, runs: &[Run], stopped: Option<Stopped>) -> u8 {
     if uncounted == Some(Uncounted::Left) {
         complain(LEFT);
     } else if uncounted == Some(Uncounted::Waited) {
-        complain(WAITED);
+        complain(NO_TURN_REASON);
     } else if uncounted.is_none() && has_spoiled(subject, runs) {
         let message = match subject.scope {
             Scope::Cpus { .. } => perfmon::Cause::Untrusted,
@@ -438,7 +392,7 @@ caller may not read: what it does is not counted.\n\
 Start pmctl with the rights of the program, as root for one of root's, or count all that runs with -a.";
 
 /// Why there is no count of an event that had no turn.
-const WAITED: &str = "\
+const NO_TURN_REASON: &str = "\
 what was counted ended before each event had its turn (--multiplex): at each tick of the kernel, mostly each 4 ms, another \
 one begins.\n\
 Count something that takes longer, or fewer events; `-r 1` without --multiplex counts them in several runs.";

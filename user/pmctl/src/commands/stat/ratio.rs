@@ -7,42 +7,42 @@ use perfmon::spec::Meaning;
 use super::Column;
 
 /// A ratio that is shown beside its first event.
-struct Ratio {
+struct Formula {
     of: Meaning,
     per: Meaning,
     unit: &'static str,
-    percent: bool,
+    is_percent: bool,
     /// What is high and what is very high, as perf has it.
     limits: Option<(f64, f64)>,
 }
 
-const RATIOS: &[Ratio] = &[
-    Ratio {
+const FORMULAS: &[Formula] = &[
+    Formula {
         of: Meaning::Instructions,
         per: Meaning::Cycles,
         unit: "insn per cycle",
-        percent: false,
+        is_percent: false,
         limits: None,
     },
-    Ratio {
+    Formula {
         of: Meaning::BranchMisses,
         per: Meaning::Branches,
         unit: "of all branches",
-        percent: true,
+        is_percent: true,
         limits: Some((5.0, 20.0)),
     },
-    Ratio {
+    Formula {
         of: Meaning::CacheMisses,
         per: Meaning::CacheReferences,
         unit: "of all cache refs",
-        percent: true,
+        is_percent: true,
         limits: Some((5.0, 20.0)),
     },
 ];
 
 /// A number and what it is.
 #[derive(Debug, PartialEq)]
-pub(super) struct Metric {
+pub(super) struct Ratio {
     pub(super) value: f64,
     /// In perf's words, with a `%` in front for a percentage.
     pub(super) unit: String,
@@ -51,13 +51,13 @@ pub(super) struct Metric {
 }
 
 /// Returns the ratio of column `index` and another one that counted in the same modes.
-pub(super) fn metric(columns: &[Column], counts: &[Option<f64>], index: usize) -> Option<Metric> {
+pub(super) fn ratio(columns: &[Column], counts: &[Option<f64>], index: usize) -> Option<Ratio> {
     let event = &columns[index].event;
-    let ratio = RATIOS
+    let formula = FORMULAS
         .iter()
-        .find(|ratio| Some(ratio.of) == event.meaning)?;
+        .find(|formula| Some(formula.of) == event.meaning)?;
     let other = columns.iter().position(|column| {
-        column.event.meaning == Some(ratio.per)
+        column.event.meaning == Some(formula.per)
             && column.event.modes == event.modes
             && column.place == columns[index].place
     })?;
@@ -66,17 +66,17 @@ pub(super) fn metric(columns: &[Column], counts: &[Option<f64>], index: usize) -
         return None;
     }
     let value = of / per;
-    Some(if ratio.percent {
-        Metric {
+    Some(if formula.is_percent {
+        Ratio {
             value: 100.0 * value,
-            unit: format!("% {}", ratio.unit),
-            limits: ratio.limits,
+            unit: format!("% {}", formula.unit),
+            limits: formula.limits,
         }
     } else {
-        Metric {
+        Ratio {
             value,
-            unit: ratio.unit.to_owned(),
-            limits: ratio.limits,
+            unit: formula.unit.to_owned(),
+            limits: formula.limits,
         }
     })
 }
@@ -90,18 +90,18 @@ mod tests {
     fn a_ratio_needs_both_in_the_same_modes() {
         let both = columns("instructions:u,cycles:u,cycles:k");
         let counts = [Some(30.0), Some(20.0), Some(1.0)];
-        let found = metric(&both, &counts, 0).expect("there are cycles");
+        let found = ratio(&both, &counts, 0).expect("there are cycles");
         assert_eq!(
             found,
-            Metric {
+            Ratio {
                 value: 1.5,
                 unit: "insn per cycle".to_owned(),
                 limits: None
             }
         );
-        assert_eq!(metric(&both, &counts, 1), None);
+        assert_eq!(ratio(&both, &counts, 1), None);
         assert_eq!(
-            metric(
+            ratio(
                 &columns("instructions:u,cycles:k"),
                 &[Some(1.0), Some(1.0)],
                 0
@@ -111,12 +111,12 @@ mod tests {
     }
 
     #[test]
-    fn shares_are_in_percent() {
+    fn shares_are_in_is_percent() {
         let columns = columns("branches,branch-misses");
-        let found = metric(&columns, &[Some(200.0), Some(5.0)], 1).expect("there are branches");
+        let found = ratio(&columns, &[Some(200.0), Some(5.0)], 1).expect("there are branches");
         assert_eq!(
             found,
-            Metric {
+            Ratio {
                 value: 2.5,
                 unit: "% of all branches".to_owned(),
                 limits: Some((5.0, 20.0))
@@ -127,7 +127,7 @@ mod tests {
     #[test]
     fn nothing_is_divided_by_nothing() {
         let columns = columns("instructions,cycles");
-        assert_eq!(metric(&columns, &[Some(1.0), Some(0.0)], 0), None);
-        assert_eq!(metric(&columns, &[Some(1.0), None], 0), None);
+        assert_eq!(ratio(&columns, &[Some(1.0), Some(0.0)], 0), None);
+        assert_eq!(ratio(&columns, &[Some(1.0), None], 0), None);
     }
 }

@@ -5,7 +5,7 @@ use super::metrics::MetricValue;
 use crate::system::screen::Colors;
 
 /// Least width of a column.
-const COLUMN: usize = 12;
+const MIN_COLUMN_WIDTH: usize = 12;
 
 /// Returns the lines of the table, of at most `width` characters. What does not fit beside is below, with an empty line
 /// between.
@@ -18,7 +18,7 @@ pub(super) fn lines(values: &[MetricValue<'_>], width: usize, colors: &Colors) -
     let title = titles.iter().map(|title| title.chars().count()).max();
     let title = title.unwrap_or(0);
     let columns = parts.iter().map(|part| name(part).chars().count() + 2);
-    let column = columns.fold(COLUMN, usize::max);
+    let column = columns.fold(MIN_COLUMN_WIDTH, usize::max);
     let beside = (width.saturating_sub(title) / column).max(1);
 
     let mut lines = Vec::new();

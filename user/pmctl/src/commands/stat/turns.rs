@@ -20,7 +20,7 @@ pub(super) struct TooMany {
 }
 
 impl TooMany {
-    /// An error of the driver's, which shares counters between tasks.
+    /// Wraps the driver's error where tasks are counted. No usage error: other programs may hold the counters.
     pub(super) fn of_tasks(error: &anyhow::Error) -> Self {
         Self {
             text: error.to_string(),

@@ -177,7 +177,7 @@ impl<W: Write> NumberFormat for V1<'_, W> {
                 (document.cgroups, document.only) = (Some(*number), text(only));
             }
         }
-        let facts = subject.metrics.facts();
+        let facts = subject.metrics.machine_facts();
         let document = V1Document {
             schema: SCHEMA.to_owned(),
             command: subject.command.clone(),

@@ -19,7 +19,7 @@ use crossterm::event::Event as Input;
 use crate::args::{Key, Order, Report};
 use crate::commands::report::{self, Grouping, Shares, heading};
 use crate::recording::perfdata::{self, Recording};
-use crate::recording::profile::{self, Details};
+use crate::recording::profile::{self, SourceLines};
 use crate::system::screen::{Colors, has_unicode};
 use app::{App, Wish};
 use draw::Theme;
@@ -83,9 +83,9 @@ impl Show {
 
     /// Shows a recording instead of the one before.
     pub(crate) fn take(&mut self, recording: Recording) -> Result<()> {
-        let wants_details = self.grouping.inline || self.grouping.keys.contains(&Key::Srcline);
-        let details = wants_details.then(|| Details::new(&recording));
-        let (shares, gaps) = report::shares(&recording, &self.grouping, details.as_ref())?;
+        let wants_lines = self.grouping.inline || self.grouping.keys.contains(&Key::Srcline);
+        let source_lines = wants_lines.then(|| SourceLines::new(&recording));
+        let (shares, gaps) = report::shares(&recording, &self.grouping, source_lines.as_ref())?;
         let tables = shares.iter().enumerate();
         let tables = tables.map(|(index, shares)| self.table(&recording, (index, shares)));
         self.app.replace(tables.collect::<Result<_>>()?);
@@ -94,10 +94,10 @@ impl Show {
             perfdata::warn(&recording.notes, plain, &mut warnings)?;
         }
         if self.explains {
-            let asked = (&self.grouping, details.as_ref());
+            let asked = (&self.grouping, source_lines.as_ref());
             gaps.write(&recording, asked, plain, &mut warnings)?;
         }
-        drop(details);
+        drop(source_lines);
         let warnings = String::from_utf8_lossy(&warnings);
         self.app.warnings = warnings.lines().map(str::to_owned).collect();
         self.functions = AnnotatedFunctions::of(Rc::new(recording));

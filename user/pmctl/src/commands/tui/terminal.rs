@@ -112,7 +112,7 @@ impl Terminal {
 
     fn wait_for_any(&self, limit: Duration) -> Result<Happened> {
         // The size is noticed when the terminal is asked.
-        const LONGEST: Duration = Duration::from_millis(250);
+        const MAX_WAIT: Duration = Duration::from_millis(250);
         // At a terminal that is gone, there is always something to read: its end.
         if is_gone() {
             return Ok(Happened::End(code(Signal::SIGHUP)));
@@ -121,14 +121,14 @@ impl Terminal {
             return Ok(Happened::Input(input));
         }
         // The signal that tells it may have come before anyone waited for it.
-        let size = size().context("can't ask the terminal")?;
+        let size = size().context("can't read the terminal's settings")?;
         if size != self.drawn {
             return Ok(Happened::Input(Input::Resize(size.width, size.height)));
         }
         let stdin = io::stdin();
         match self
             .signals
-            .wait(Some(limit.min(LONGEST)), Some(stdin.as_fd()))?
+            .wait(Some(limit.min(MAX_WAIT)), Some(stdin.as_fd()))?
         {
             Event::End { signal, .. } => return Ok(Happened::End(code(signal))),
             Event::Other | Event::Nothing | Event::Child | Event::Switch | Event::Resized => {}

@@ -39,10 +39,10 @@ impl RawTerminal {
 
     /// Gives the terminal to the guest.
     pub(super) fn give(&mut self) -> Result<()> {
-        let before = tcgetattr(&self.file).context("can't ask the terminal")?;
+        let before = tcgetattr(&self.file).context("can't read the terminal's settings")?;
         let mut raw = before.clone();
         cfmakeraw(&mut raw);
-        tcsetattr(&self.file, SetArg::TCSADRAIN, &raw).context("can't set the terminal")?;
+        tcsetattr(&self.file, SetArg::TCSADRAIN, &raw).context("can't change the terminal's settings")?;
         self.before = Some(before);
         Ok(())
     }

@@ -12,7 +12,7 @@ use serde::de::DeserializeOwned;
 use super::task::{GuestEnd, GuestFile, GuestTask, Size};
 
 /// Bytes that a message may carry.
-const LONGEST: usize = 1 << 24;
+const MAX_MESSAGE_LENGTH: usize = 1 << 24;
 /// Bytes of a [`Message::Data`] that are sent at once.
 pub(super) const CHUNK: usize = 1 << 16;
 const HEADER: usize = 5;
@@ -119,7 +119,7 @@ impl Message {
 
 /// Returns what is in front of a message of so many bytes.
 fn header(kind: u8, length: usize) -> io::Result<[u8; HEADER]> {
-    if length > LONGEST {
+    if length > MAX_MESSAGE_LENGTH {
         return Err(io::Error::other(
             "the arguments and variables are more than the virtual machine takes",
         ));
@@ -239,7 +239,7 @@ impl<F: Read + Write> Channel<F> {
         };
         let [kind, length @ ..] = *header;
         let length = usize::try_from(u32::from_le_bytes(length)).unwrap_or(usize::MAX);
-        if length > LONGEST {
+        if length > MAX_MESSAGE_LENGTH {
             return Err(malformed());
         }
         let Some(payload) = rest.get(..length) else {

@@ -55,120 +55,184 @@ struct Attributes {
     attr: PerfEventAttr,
 }
 
-/// Asks `driver` for what `request` asks the kernel for. `others`: the program has got events of the driver's. `turns`: its
-/// events may take turns.
-pub(super) fn answer(
-    (driver, pmu, others, turns): (&dyn Driver, &Pmu, bool, bool),
-    listener: &Listener,
-    request: &Request,
-) -> CallAnswer {
-    let target = Tid(request.thread);
-    if target.0 == 0 {
-        return CallAnswer::Kernel("the caller is in another PID namespace");
-    }
-    let [attributes, pid, cpu, group, flags, _] = request.arguments;
-    // The kernel finds out itself what is wrong with them.
-    let Ok(mut attributes) = Attributes::read(target, attributes) else {
-        return CallAnswer::Kernel("the attributes can't be read");
+/// What answers the calls of a program.
+#[derive(Clone, Copy)]
+pub(super) struct Answering<'a> {
+    pub(super) driver: &'a dyn Driver,
+    pub(super) pmu: &'a Pmu,
+    /// The program has events of the driver's already.
+    pub(super) has_events: bool,
+    /// Its events may take turns.
+    pub(super) turns: bool,
+}
+
+/// Asks the driver for what `request` asks the kernel for.
+pub(super) fn answer(by: Answering<'_>, listener: &Listener, request: &Request) -> CallAnswer {
+    let mut call = match OpenCall::read(request) {
+        Ok(call) => call,
+        Err(reason) => return CallAnswer::Kernel(reason),
     };
-    let group = match number(group) {
-        -1 => None,
-        leader => Some(target.descriptor(leader)),
-    };
-    let cgroup = (flags & PID_CGROUP != 0).then(|| target.descriptor(number(pid)));
-    let Ok(cgroup) = cgroup.transpose() else {
-        return CallAnswer::Kernel("the control group can't be looked at");
-    };
-    let pid = match (&cgroup, number(pid)) {
-        (Some(cgroup), _) => cgroup.as_raw_fd(),
-        // "The calling thread" would be pmctl.
-        (None, 0) => target.0,
-        (None, pid) => pid,
-    };
-    let foreign = if !target.has_our_rights() {
-        Some("the caller has other rights than pmctl")
-    } else if cgroup.is_none() && pid > 0 && !target.may_count(pid) {
-        Some("the event is of a task that is not the caller's, which has no CAP_PERFMON")
-    } else {
-        None
-    };
+    let foreign = call.foreign_reason();
+    // What has been looked up by numbers of the caller was the caller's, if it still waits.
     if !listener.is_waiting(request) {
         return CallAnswer::Gone;
     }
+    call.refusal(by, foreign)
+        .unwrap_or_else(|| call.open(by))
+}
 
-    let Ok(group) = group.transpose() else {
-        return CallAnswer::Kernel("the group's leader can't be looked at");
-    };
-    if group.as_ref().is_some_and(is_kernels) {
-        return CallAnswer::Kernel("the group's leader is an event of the kernel's");
+/// A call of `perf_event_open(2)`, with what its arguments stand for.
+struct OpenCall {
+    attributes: Attributes,
+    caller: Tid,
+    /// The task, or the number of the descriptor of the cgroup.
+    pid: i32,
+    cpu: i32,
+    group: Option<Result<OwnedFd, Errno>>,
+    cgroup: Option<OwnedFd>,
+    flags: u64,
+}
+
+impl OpenCall {
+    /// Reads the arguments. Fails with why the kernel has to do it: it finds out itself what is wrong with them.
+    fn read(request: &Request) -> Result<Self, &'static str> {
+        let caller = Tid(request.thread);
+        if caller.0 == 0 {
+            return Err("the caller is in another PID namespace");
+        }
+        let [attributes, pid, cpu, group, flags, _] = request.arguments;
+        let attributes =
+            Attributes::read(caller, attributes).or(Err("the attributes can't be read"))?;
+        let group = match number(group) {
+            -1 => None,
+            leader => Some(caller.descriptor(leader)),
+        };
+        let cgroup = (flags & PID_CGROUP != 0).then(|| caller.descriptor(number(pid)));
+        let cgroup = cgroup
+            .transpose()
+            .or(Err("the control group can't be looked at"))?;
+        let pid = match (&cgroup, number(pid)) {
+            (Some(cgroup), _) => cgroup.as_raw_fd(),
+            // "The calling thread" would be pmctl.
+            (None, 0) => caller.0,
+            (None, pid) => pid,
+        };
+        Ok(Self {
+            attributes,
+            caller,
+            pid,
+            cpu: number(cpu),
+            group,
+            cgroup,
+            flags,
+        })
     }
-    // Beside events of the driver's: the kernel's dummy can't write to the ring of one.
-    let is_dummy =
-        attributes.is_dummy_of_records() && others && group.is_none() && foreign.is_none();
-    if !TYPES.contains(&attributes.attr.type_) && !is_dummy {
-        return match group {
-            None => CallAnswer::Kernel("the type of the event is the kernel's"),
-            // The kernel does not know the leader. perf takes this for an event that can't be counted so.
-            Some(_) => CallAnswer::Error {
-                told: Errno::EINVAL,
+
+    /// Returns why the event is not for pmctl to open, whose rights are not the caller's.
+    fn foreign_reason(&self) -> Option<&'static str> {
+        if !self.caller.has_our_rights() {
+            Some("the caller has other rights than pmctl")
+        } else if self.cgroup.is_none() && self.pid > 0 && !self.caller.may_count(self.pid) {
+            Some("the event is of a task that is not the caller's, which has no CAP_PERFMON")
+        } else {
+            None
+        }
+    }
+
+    /// Returns whether it is for a dummy of the driver's. The kernel's can't write to the ring of an event of the
+    /// driver's.
+    fn is_dummy(&self, by: Answering<'_>) -> bool {
+        self.attributes.is_dummy_of_records() && by.has_events && self.group.is_none()
+    }
+
+    /// Returns the answer, if the driver is not to be asked.
+    fn refusal(&self, by: Answering<'_>, foreign: Option<&'static str>) -> Option<CallAnswer> {
+        let kernel = |reason| Some(CallAnswer::Kernel(reason));
+        match &self.group {
+            Some(Err(_)) => return kernel("the group's leader can't be looked at"),
+            Some(Ok(leader)) if is_kernels(leader) => {
+                return kernel("the group's leader is an event of the kernel's");
+            }
+            _ => (),
+        }
+        let is_dummy = self.is_dummy(by) && foreign.is_none();
+        if !TYPES.contains(&self.attributes.attr.type_) && !is_dummy {
+            return match self.group {
+                None => kernel("the type of the event is the kernel's"),
+                // The kernel does not know the leader. perf takes this for an event that can't be counted so.
+                Some(_) => Some(CallAnswer::Error {
+                    told: Errno::EINVAL,
+                    cause: Errno::EOPNOTSUPP,
+                }),
+            };
+        }
+        foreign.and_then(kernel)
+    }
+
+    /// Returns the flags for the driver; `None` if some are unknown.
+    fn driver_flags(&self, by: Answering<'_>) -> Option<u32> {
+        // What is the driver's alone is none of the program's.
+        let known = u32::try_from(self.flags | FD_CLOEXEC)
+            .ok()
+            .filter(|known| known & PERFMON_EVENT_ROTATE == 0)?;
+        let in_group = self.group.is_some() && self.flags & FD_NO_GROUP == 0;
+        let turns = by.turns && self.cgroup.is_none() && self.attributes.may_take_turns(in_group);
+        Some(if turns {
+            known | PERFMON_EVENT_ROTATE
+        } else {
+            known
+        })
+    }
+
+    /// Opens the event by the driver.
+    fn open(&mut self, by: Answering<'_>) -> CallAnswer {
+        let Some(flags) = self.driver_flags(by) else {
+            return CallAnswer::Kernel("the flags are unknown");
+        };
+        let is_dummy = self.is_dummy(by);
+        let group = self.group.as_ref().and_then(|leader| leader.as_ref().ok());
+        let opened = by.driver.open_event(&mut EventOpen {
+            attr: &mut self.attributes.bytes,
+            pid: self.pid,
+            cpu: self.cpu,
+            group: group.map(AsFd::as_fd),
+            flags,
+        });
+        match opened {
+            Ok(event) => CallAnswer::Event {
+                event,
+                close_on_exec: self.flags & FD_CLOEXEC != 0,
+                wants_maps: !is_dummy && self.attributes.wants_maps(),
+                is_idle: self.attributes.is_idle_on(by.pmu),
+            },
+            Err(_) if is_dummy => {
+                CallAnswer::Kernel("the driver does not open this dummy event of records")
+            }
+            // perf asks once more for a lower precision where that was left to it (`:P`).
+            Err(Errno::EOPNOTSUPP) if self.attributes.is_precise() => CallAnswer::Error {
+                told: Errno::EOPNOTSUPP,
                 cause: Errno::EOPNOTSUPP,
             },
-        };
-    }
-    if let Some(reason) = foreign {
-        return CallAnswer::Kernel(reason);
-    }
-    let driver_flags = match u32::try_from(flags | FD_CLOEXEC) {
-        // What is the driver's alone is none of the program's.
-        Ok(known) if known & PERFMON_EVENT_ROTATE == 0 => known,
-        _ => return CallAnswer::Kernel("the flags are unknown"),
-    };
-    let in_group = group.is_some() && flags & FD_NO_GROUP == 0;
-    let may_wait = attributes.may_take_turns(in_group);
-    let driver_flags = if turns && cgroup.is_none() && may_wait {
-        driver_flags | PERFMON_EVENT_ROTATE
-    } else {
-        driver_flags
-    };
-    let opened = driver.open_event(&mut EventOpen {
-        attr: &mut attributes.bytes,
-        pid,
-        cpu: number(cpu),
-        group: group.as_ref().map(AsFd::as_fd),
-        flags: driver_flags,
-    });
-    match opened {
-        Ok(event) => CallAnswer::Event {
-            event,
-            close_on_exec: flags & FD_CLOEXEC != 0,
-            wants_maps: !is_dummy && attributes.wants_maps(),
-            is_idle: attributes.is_idle_on(pmu),
-        },
-        Err(_) if is_dummy => CallAnswer::Kernel("the driver has not such a dummy"),
-        // perf asks once more for a lower precision where that was left to it (`:P`).
-        Err(Errno::EOPNOTSUPP) if attributes.is_precise() => CallAnswer::Error {
-            told: Errno::EOPNOTSUPP,
-            cause: Errno::EOPNOTSUPP,
-        },
-        Err(Errno::EOPNOTSUPP | Errno::E2BIG) if group.is_none() => {
-            CallAnswer::Kernel("the driver does not count so")
+            Err(Errno::EOPNOTSUPP | Errno::E2BIG) if group.is_none() => {
+                CallAnswer::Kernel("the driver does not count so")
+            }
+            Err(cause) => CallAnswer::Error {
+                told: told(cause, group.is_some(), by.has_events),
+                cause,
+            },
         }
-        Err(cause) => CallAnswer::Error {
-            told: told(cause, group.is_some(), others),
-            cause,
-        },
     }
 }
 
 /// Returns what the caller is told of the driver's error: what serves a program best that was written for the
 /// kernel's perf, which shares the counters in time.
-fn told(cause: Errno, in_group: bool, others: bool) -> Errno {
+fn told(cause: Errno, in_group: bool, has_events: bool) -> Errno {
     match cause {
         // The kernel says so of a group that does not fit, and `perf stat` then counts its events one by one.
         Errno::EBUSY | Errno::EOPNOTSUPP | Errno::E2BIG if in_group => Errno::EINVAL,
         // The kernel says EBUSY if it has no counters at all, and perf ends with a message. At ENOENT it writes
         // <not supported> and counts the other events.
-        Errno::EBUSY if others => Errno::ENOENT,
+        Errno::EBUSY if has_events => Errno::ENOENT,
         cause => cause,
     }
 }

@@ -37,7 +37,7 @@ use crate::system::exit;
 use crate::system::signals::{Event, Signals};
 use crate::system::stdio::complain;
 
-use answer::{CallAnswer, answer};
+use answer::{Answering, CallAnswer, answer};
 use filter::Call;
 use listener::{Listener, Request};
 use opened::OpenedEvents;
@@ -63,7 +63,7 @@ pub(crate) fn wrap(args: &Wrap) -> Result<u8> {
         verbose: args.verbose,
         turns: !args.exact,
         opened: OpenedEvents::default(),
-        others: false,
+        has_events: false,
         pmu: Pmu::here().with_counters_of(&device),
         device,
         with_maps: None,
@@ -109,7 +109,7 @@ fn listener(waiting: &mut Waiting<'_>) -> Result<Listener> {
     let descriptor = Tid(pid).descriptor(number).context(
         "can't take a descriptor of the command: does /proc/sys/kernel/yama/ptrace_scope forbid it?",
     )?;
-    Listener::new(descriptor).context("the kernel's seccomp is newer than pmctl")
+    Listener::new(descriptor).context("the kernel's seccomp notifications are newer than this pmctl: install a newer one")
 }
 
 /// What answers the calls.
@@ -124,8 +124,8 @@ struct CallServer<'a> {
     /// Events may take turns.
     turns: bool,
     opened: OpenedEvents,
-    /// The program has got events.
-    others: bool,
+    /// The program has events of the driver's.
+    has_events: bool,
     device: Device,
     pmu: Pmu,
     /// The first event whose samples are to come with records of what programs map.
@@ -197,11 +197,13 @@ impl CallServer<'_> {
 
     /// Opens an event.
     fn open(&mut self, request: &Request) -> Result<(), Errno> {
-        let answer = answer(
-            (self.driver, &self.pmu, self.others, self.turns),
-            &self.listener,
-            request,
-        );
+        let by = Answering {
+            driver: self.driver,
+            pmu: &self.pmu,
+            has_events: self.has_events,
+            turns: self.turns,
+        };
+        let answer = answer(by, &self.listener, request);
         if self.verbose {
             report(request, &answer);
         }
@@ -212,7 +214,7 @@ impl CallServer<'_> {
                 wants_maps,
                 is_idle,
             } => {
-                self.others = true;
+                self.has_events = true;
                 let caller = Tid(request.thread);
                 let name = || answer::event_in_words(caller, request.arguments[0]);
                 if wants_maps && self.with_maps.is_none() {

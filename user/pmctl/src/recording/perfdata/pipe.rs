@@ -36,7 +36,7 @@ const HEADER_FEATURE: u32 = 80;
 /// Size of the header.
 const HEADER_SIZE: usize = 16;
 /// The most bytes of a record, and those in front of the content of an update.
-const LONGEST: usize = (u16::MAX as usize + 1) - 8;
+const MAX_RECORD_SIZE: usize = (u16::MAX as usize + 1) - 8;
 const UPDATE: usize = 24;
 /// Bytes of records that are written at once.
 const BLOCK: usize = 1 << 16;
@@ -175,7 +175,7 @@ impl<W: Write> Pipe<W> {
                 features::put_build_id(id, bytes);
             });
         }
-        for part in serde_json::to_vec(notes)?.chunks(LONGEST - UPDATE) {
+        for part in serde_json::to_vec(notes)?.chunks(MAX_RECORD_SIZE - UPDATE) {
             self.put_notes(part);
         }
         self.now.size += self.block.len() as u64;

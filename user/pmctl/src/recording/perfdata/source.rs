@@ -98,7 +98,7 @@ pub(super) struct Walk<'a> {
 impl<'a> Walk<'a> {
     /// Bytes of a file that are read at once: far more than the longest record, the size of which has 16 bits.
     const BLOCK: u64 = 1 << 20;
-    const LONGEST: usize = 1 << 16;
+    const MAX_RECORD_SIZE: usize = 1 << 16;
 
     /// Begins at the front of a section.
     pub(super) fn new(source: &'a RecordingBytes, (start, end): (u64, u64)) -> Self {
@@ -115,7 +115,7 @@ impl<'a> Walk<'a> {
     /// `None` if they can't be read.
     #[inline]
     pub(super) fn rest(&mut self) -> Option<&[u8]> {
-        if self.block.len() - self.place < Self::LONGEST && self.next < self.end {
+        if self.block.len() - self.place < Self::MAX_RECORD_SIZE && self.next < self.end {
             self.fill()?;
         }
         self.block.get(self.place..)

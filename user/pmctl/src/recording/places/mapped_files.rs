@@ -29,17 +29,17 @@ pub(super) struct MappedFiles {
     /// The recording, if it is of the past.
     past: Option<Past>,
     /// State of each file when it came up first, by its number.
-    files: Vec<First>,
+    files: Vec<FirstSeen>,
     /// Where the kernel's image and its modules began.
-    kernel: AHashMap<PathBuf, u64>,
+    kernel_addresses: AHashMap<PathBuf, u64>,
     /// Where they begin now. Found out when it is asked for first, as the next.
-    kernel_now: OnceCell<AHashMap<PathBuf, u64>>,
+    kernel_addresses_now: OnceCell<AHashMap<PathBuf, u64>>,
     is_other_kernel: OnceCell<bool>,
 }
 
 /// What a file was when its name came up first.
 #[derive(Default)]
-struct First {
+struct FirstSeen {
     /// The inode that was mapped; 0 if it is not known.
     inode: u64,
     /// `None` if what was mapped was not at its place.
@@ -80,15 +80,15 @@ impl MappedFiles {
     pub(super) fn take(&mut self, map: &Map, spaces: &AddressSpaces) {
         if map.kernel {
             let name = mapped::file_name(map).to_owned();
-            self.kernel.entry(name).or_insert(map.start);
+            self.kernel_addresses.entry(name).or_insert(map.start);
         }
         for path in spaces.files().skip(self.files.len()) {
             let is_live = self.past.is_none();
             let is_file = path.is_absolute() && jit::process_of(path).is_none();
             self.files.push(if is_file {
-                First::of(path, map, is_live)
+                FirstSeen::of(path, map, is_live)
             } else {
-                First::default()
+                FirstSeen::default()
             });
         }
     }
@@ -110,11 +110,11 @@ impl MappedFiles {
         }
         // What has no brackets is a program of BPF, which has its name for itself.
         let is_module = name != Path::new(KERNEL) && name.as_os_str().as_bytes().starts_with(b"[");
-        !is_module || self.kernel.get(name) == self.kernel_now().get(name)
+        !is_module || self.kernel_addresses.get(name) == self.kernel_addresses_now().get(name)
     }
 
-    fn kernel_now(&self) -> &AHashMap<PathBuf, u64> {
-        self.kernel_now.get_or_init(|| {
+    fn kernel_addresses_now(&self) -> &AHashMap<PathBuf, u64> {
+        self.kernel_addresses_now.get_or_init(|| {
             let modules = procfs::modules().into_iter();
             modules
                 .map(|(name, start, _)| (name.into(), start))
@@ -141,7 +141,7 @@ impl MappedFiles {
                 || has_other_release
                 || is_younger
                 || self
-                    .kernel
+                    .kernel_addresses
                     .get(image)
                     .is_some_and(|start| is_elsewhere(*start))
         })
@@ -175,12 +175,12 @@ impl Programs for MappedFiles {
         }
         match &self.past {
             Some(past) => past.find(path, first, self.version(path)),
-            None => first.find(file, spaces),
+            None => first.find_file(file, spaces),
         }
     }
 }
 
-impl First {
+impl FirstSeen {
     fn of(path: &Path, map: &Map, is_live: bool) -> Self {
         let facts = FileFacts::of(path);
         let is_it = |facts: &FileFacts| map.inode == 0 || facts.inode == map.inode;
@@ -197,7 +197,7 @@ impl First {
     }
 
     /// Finds a file that was mapped while pmctl ran.
-    fn find(&self, file: mapped::FileNumber, spaces: &AddressSpaces) -> Result<PathBuf, Absence> {
+    fn find_file(&self, file: mapped::FileNumber, spaces: &AddressSpaces) -> Result<PathBuf, Absence> {
         let path = spaces.path(file);
         if self.facts.is_some() && FileFacts::of(path) == self.facts {
             return Ok(path.to_owned());
@@ -217,7 +217,7 @@ impl Past {
     fn find(
         &self,
         path: &Path,
-        first: &First,
+        first: &FirstSeen,
         version: FileVersion<'_>,
     ) -> Result<PathBuf, Absence> {
         if version.build_id.is_some() {

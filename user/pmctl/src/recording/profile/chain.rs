@@ -1,74 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The functions of a call chain.
 
-use std::io::{self, Write};
 use std::mem;
-use std::path::Path;
-use std::rc::Rc;
 
-use super::{NamedSample, SampleNames, Site};
-use crate::recording::perfdata::{Recording, Sample, is_kernel};
-use crate::recording::symbols::{DebugFiles, Level, Lines, SourceLine, Text, jit};
+use super::{NamedSample, SampleNames, Site, SourceLines};
+use crate::recording::perfdata::{Sample, is_kernel};
+use crate::recording::symbols::{SourceLine, Text};
 use crate::recording::unwind::UNWOUND;
-use crate::system::screen::Colors;
-use crate::system::text::{count, printable};
-
-/// Source lines and inlined functions of a recording.
-pub(crate) struct Details<'a> {
-    lines: Lines,
-    recording: &'a Recording,
-}
-
-impl<'a> Details<'a> {
-    /// Creates one that has read nothing yet.
-    pub(crate) fn new(recording: &'a Recording) -> Self {
-        Self {
-            lines: Lines::new(DebugFiles::of_user()),
-            recording,
-        }
-    }
-
-    /// Returns what is at the address of a site, from inside outward; at a return address, what is before it.
-    pub(crate) fn at(&self, site: &Site<'_>, is_return: bool) -> Rc<[Level]> {
-        let file = site.file.filter(|(_, path)| is_file(path));
-        let Some((number, path)) = file else {
-            return NOTHING.into();
-        };
-        let offset = site.place().wrapping_sub(u64::from(is_return));
-        let version = self.recording.version(path);
-        self.lines.at((number.number(), path), version, offset)
-    }
-
-    /// Writes why some files have no lines.
-    pub(crate) fn write_warnings(&self, colors: Colors, output: &mut impl Write) -> io::Result<()> {
-        const MOST: usize = 5;
-        let mark = colors.warning;
-        let warnings = self.lines.warnings();
-        for warning in warnings.iter().take(MOST) {
-            writeln!(output, "{mark}NO LINES{mark:#}: {}.", printable(warning))?;
-        }
-        match warnings.len().saturating_sub(MOST) {
-            0 => Ok(()),
-            more => writeln!(
-                output,
-                "{mark}NO LINES{mark:#}: {}.",
-                count(more as u64, "more file")
-            ),
-        }
-    }
-}
-
-/// Where nothing is known.
-const NOTHING: [Level; 1] = [Level {
-    inlined: None,
-    line: None,
-    source: None,
-}];
-
-/// Returns whether it is the name of a file, and not of the kernel or of memory without a file.
-fn is_file(path: &Path) -> bool {
-    path.is_absolute() && jit::process_of(path).is_none()
-}
 
 /// A function of a call chain.
 #[derive(Clone, Debug)]
@@ -160,15 +98,15 @@ impl SampleNames<'_> {
 
     /// Returns at most `limit` of these with the functions that were inlined there, if `inline` is set, and with source
     /// lines.
-    pub(crate) fn detailed_chain<'b>(
+    pub(crate) fn chain_with_lines<'b>(
         &'b self,
         named: &'b NamedSample<'_>,
-        details: &Details<'_>,
+        source_lines: &SourceLines<'_>,
         (inline, limit): (bool, usize),
     ) -> Vec<Frame<'b>> {
         let mut frames = Vec::new();
         for frame in self.chain(named).take(limit) {
-            let levels = details.at(&frame.site, frame.is_return);
+            let levels = source_lines.at(&frame.site, frame.is_return);
             let first = if inline { 0 } else { levels.len() - 1 };
             // The innermost line is that of the address.
             let innermost = levels.first();
@@ -213,7 +151,7 @@ mod tests {
     use std::path::PathBuf;
 
     use super::*;
-    use crate::recording::perfdata::Branch;
+    use crate::recording::perfdata::{Branch, Recording};
     use crate::recording::profile::each_sample;
     use crate::recording::symbols::testing::Inlined;
 
@@ -277,18 +215,15 @@ mod tests {
 
     /// The functions and lines of the sample, and the warnings.
     fn frames(recording: &Recording, inline: bool) -> (Vec<String>, Vec<String>) {
-        let details = Details {
-            lines: Lines::new(DebugFiles::of_user()),
-            recording,
-        };
+        let source_lines = SourceLines::new(recording);
         let mut all = Vec::new();
         let walked = each_sample(recording, |named, names| {
-            let frames = names.detailed_chain(named, &details, (inline, 9));
+            let frames = names.chain_with_lines(named, &source_lines, (inline, 9));
             all.extend(frames.iter().map(|f| format!("{} {}", f.label(), f.line())));
             Ok(())
         });
         walked.expect("nothing fails");
-        (all, details.lines.warnings())
+        (all, source_lines.warnings())
     }
 
     #[test]

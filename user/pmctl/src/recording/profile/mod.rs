@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Reading a recording for `script`, `report` and `flamegraph`: each sample with its names.
+//! Reading a recording for all commands that show one: each sample with its names.
 
 mod chain;
 mod filter;
 mod refresh;
+mod source_lines;
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -15,8 +16,9 @@ use std::path::Path;
 use ahash::AHashSet;
 use anyhow::{Context, Result, anyhow};
 
-pub(crate) use chain::{Details, Frame, is_above_its_chain};
+pub(crate) use chain::{Frame, is_above_its_chain};
 pub(crate) use filter::{Filter, Span};
+pub(crate) use source_lines::SourceLines;
 
 use crate::recording::address_spaces::{AddressSpaces, FileNumber, NameNumber, UNKNOWN};
 use crate::recording::perfdata::{

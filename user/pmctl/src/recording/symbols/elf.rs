@@ -22,7 +22,7 @@ pub(crate) struct Elf {
     /// The file has source lines.
     pub(crate) has_lines: bool,
     /// Where else its debug information is.
-    pub(super) elsewhere: Elsewhere,
+    pub(super) split_debug: SplitDebug,
     /// The name of its separate debug file.
     pub(super) debug_link: Option<OsString>,
     /// Parts that are mapped: the offset in the file, the size, the address.
@@ -33,11 +33,11 @@ pub(crate) struct Elf {
 
 /// Where a part of the debug information is that is not in the file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Elsewhere {
+pub(super) enum SplitDebug {
     #[default]
-    Nowhere,
-    /// A file for each source file may have the debug information of inlined functions.
-    PerhapsSplit,
+    None,
+    /// Files, one for each source file, may have the debug information of inlined functions.
+    PerSourceFile,
     /// A file that several programs share has it.
     Shared,
 }
@@ -61,12 +61,12 @@ impl Elf {
             has_table: has(".symtab"),
             has_mini_table: has(MINI_DEBUG),
             has_lines: has(".debug_line"),
-            elsewhere: if has(".gnu_debugaltlink") {
-                Elsewhere::Shared
+            split_debug: if has(".gnu_debugaltlink") {
+                SplitDebug::Shared
             } else if has(".debug_addr") {
-                Elsewhere::PerhapsSplit
+                SplitDebug::PerSourceFile
             } else {
-                Elsewhere::Nowhere
+                SplitDebug::None
             },
             debug_link: file
                 .gnu_debuglink()

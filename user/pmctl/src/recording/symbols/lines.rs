@@ -14,7 +14,7 @@ use blazesym::symbolize::{CodeInfo, Input, Symbolized, Symbolizer};
 use gimli::{DW_AT_GNU_dwo_name, DW_AT_dwo_name, LittleEndian};
 use object::ReadCache;
 
-use super::elf::Elsewhere;
+use super::elf::SplitDebug;
 use super::names::demangled;
 use super::sections::{content, oversized};
 use super::{DebugFiles, Elf, Located};
@@ -144,7 +144,7 @@ impl Lines {
         }
         if let Some(section) = path.as_deref().and_then(|path| oversized(path, true)) {
             return Err(format!(
-                "{section} of {name} is larger than a program's, unpacked: {none}"
+                "{name}: section {section} unpacks to more than pmctl reads: {none}"
             ));
         }
         match path {
@@ -210,7 +210,7 @@ impl Lines {
 fn unread(file: &Path, path: &Path) -> Option<String> {
     let elf = Elf::read(path)?;
     let name = file.display();
-    if elf.elsewhere == Elsewhere::Shared {
+    if elf.split_debug == SplitDebug::Shared {
         return Some(format!(
             "a part of the debug information of {name} is in a file that it shares with others (dwz), which is not read: \
              some lines and inlined functions are missing"
@@ -219,7 +219,7 @@ fn unread(file: &Path, path: &Path) -> Option<String> {
     let mut package = path.as_os_str().to_owned();
     package.push(".dwp");
     let has_package = Path::new(&package).is_file();
-    let may_be_split = elf.elsewhere == Elsewhere::PerhapsSplit;
+    let may_be_split = elf.split_debug == SplitDebug::PerSourceFile;
     (may_be_split && !has_package && is_split(path)).then(|| {
         format!(
             "the inlined functions of {name} are in .dwo files (-gsplit-dwarf), which are not read: `dwp -e {name} -o \

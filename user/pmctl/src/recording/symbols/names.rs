@@ -12,7 +12,7 @@ use blazesym::{Addr, Pid};
 use cpp_demangle::{DemangleOptions, ParseOptions};
 
 use super::jit::{self, JitFunctions};
-use super::length::{LONGEST, capped};
+use super::length::{MAX_NAME_LENGTH, capped};
 use super::sections::oversized;
 use super::{DebugFiles, Elf, Targets, kallsyms};
 use crate::recording::perfdata::VDSO;
@@ -248,7 +248,7 @@ const DEEPEST: u32 = 64;
 /// stays as it is encoded.
 pub(super) fn demangled(name: &str) -> String {
     let encoded = name.starts_with("_Z") || name.starts_with("_R");
-    let readable = (encoded && name.len() <= LONGEST).then(|| decoded(name));
+    let readable = (encoded && name.len() <= MAX_NAME_LENGTH).then(|| decoded(name));
     readable
         .flatten()
         .unwrap_or_else(|| capped(name).to_owned())
@@ -307,7 +307,7 @@ struct Limited(String);
 
 impl fmt::Write for Limited {
     fn write_str(&mut self, part: &str) -> fmt::Result {
-        if self.0.len() + part.len() > LONGEST {
+        if self.0.len() + part.len() > MAX_NAME_LENGTH {
             return Err(fmt::Error);
         }
         self.0.push_str(part);
@@ -384,12 +384,12 @@ mod tests {
 
     #[test]
     fn a_long_name_is_cut_between_characters() {
-        let name = "é".repeat(LONGEST);
-        assert_eq!(demangled(&name), name[..LONGEST]);
+        let name = "é".repeat(MAX_NAME_LENGTH);
+        assert_eq!(demangled(&name), name[..MAX_NAME_LENGTH]);
         let name = format!("_Z{name}");
-        assert_eq!(demangled(&name), name[..LONGEST]);
+        assert_eq!(demangled(&name), name[..MAX_NAME_LENGTH]);
         let name = format!("x{name}");
-        assert_eq!(demangled(&name), name[..LONGEST - 1]);
+        assert_eq!(demangled(&name), name[..MAX_NAME_LENGTH - 1]);
         assert_eq!(capped("f"), "f");
     }
 }

@@ -86,9 +86,9 @@ impl Cuts {
 
     fn in_words(&self, reason: &Reason) -> String {
         /// What the longest stacks have at least: a record has other parts, too.
-        const LONGEST: u64 = UserStack::MOST as u64 - 2048;
+        const MAX_STACK_BYTES: u64 = UserStack::MOST as u64 - 2048;
         match reason {
-            Reason::TooLong if self.size < LONGEST => {
+            Reason::TooLong if self.size < MAX_STACK_BYTES => {
                 let more = (self.size * 4).min(UserStack::MOST.into());
                 format!(
                     "the stack is longer than the {} bytes of it that were recorded; \

@@ -13,7 +13,7 @@ const RECENT: usize = 1 << 16;
 pub(super) struct History {
     processes: BTreeMap<u32, ProcessHistory>,
     /// The kernel's memory, by address.
-    kernel: BTreeMap<u64, Record>,
+    kernel_maps: BTreeMap<u64, Record>,
     /// What was not folded into the others yet.
     recent: VecDeque<Record>,
 }
@@ -49,14 +49,14 @@ impl History {
     pub(super) fn fold(&mut self, record: &Record) {
         match &record.body {
             Body::Map(map) if map.kernel => {
-                self.kernel.insert(map.start, record.clone());
+                self.kernel_maps.insert(map.start, record.clone());
             }
             Body::Code { address, flags, .. } => {
                 const UNREGISTERED: u16 = 1;
                 if flags & UNREGISTERED == 0 {
-                    self.kernel.insert(*address, record.clone());
+                    self.kernel_maps.insert(*address, record.clone());
                 } else {
-                    self.kernel.remove(address);
+                    self.kernel_maps.remove(address);
                 }
             }
             Body::Map(map) => {
@@ -115,7 +115,7 @@ impl History {
             body,
         };
         let mut records: Vec<Record> = self
-            .kernel
+            .kernel_maps
             .values()
             .map(|known| record(known.stamp.task, known.body.clone()))
             .collect();

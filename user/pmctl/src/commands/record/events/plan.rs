@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What is sampled, and of which tasks.
+//! What is sampled, of which tasks, and what samples have: call chains, stacks, registers, branches.
 
 use anyhow::Result;
 use perfmon::event::Builder;

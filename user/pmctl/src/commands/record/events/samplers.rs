@@ -357,7 +357,7 @@ impl Samplers {
         self.rings.iter().map(lost).collect()
     }
 
-    /// Returns how many records that are no samples were lost, as far as the driver has told.
+    /// Returns the number of lost records other than samples, as far as the driver reported it.
     pub(super) fn lost_records(&self) -> Result<u64> {
         let mut lost: u64 = self.dummies.iter().map(|ring| ring.lost).sum();
         for ring in &self.rings {

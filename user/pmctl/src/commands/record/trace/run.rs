@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The recording from its start to its end, by the command, by the clock or by the user.
+//! A recording by a trace from its start to its end, by the command, by the clock or by the user.
 
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};

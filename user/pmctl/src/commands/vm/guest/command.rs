@@ -47,7 +47,7 @@ pub(super) fn start(task: &GuestTask) -> Result<GuestProcess> {
         let copy = terminal
             .master
             .try_clone()
-            .context("can't share the terminal")?;
+            .context("can't duplicate the virtual machine's terminal")?;
         input = Some(File::from(copy));
         outputs.push((Stream::Terminal, File::from(terminal.master.try_clone()?)));
     }
@@ -149,14 +149,14 @@ fn open_terminal(task: &GuestTask) -> Result<OpenptyResult> {
     });
     let terminal = openpty(Some(&winsize(size)), None).context("can't open a terminal")?;
     let owner = Some(Uid::from_raw(task.user));
-    fchown(&terminal.slave, owner, None).context("can't give the terminal away")?;
+    fchown(&terminal.slave, owner, None).context("can't give the terminal to the user")?;
     fchmod(&terminal.slave, Mode::from_bits_truncate(0o620))
-        .context("can't give the terminal away")?;
+        .context("can't give the terminal to the user")?;
     if !task.has_keys {
         // The caller's terminal puts a carriage return in front of a new line itself.
-        let mut settings = tcgetattr(&terminal.slave).context("can't ask the terminal")?;
+        let mut settings = tcgetattr(&terminal.slave).context("can't read the settings of the virtual machine's terminal")?;
         settings.output_flags.remove(OutputFlags::OPOST);
-        tcsetattr(&terminal.slave, SetArg::TCSANOW, &settings).context("can't set the terminal")?;
+        tcsetattr(&terminal.slave, SetArg::TCSANOW, &settings).context("can't change the settings of the virtual machine's terminal")?;
     }
     Ok(terminal)
 }

@@ -29,5 +29,5 @@ pub(super) fn load() -> Result<()> {
         fs::write(name, value).with_context(|| format!("can't set {name}"))?;
     }
     fs::set_permissions(perfmon::PATH, Permissions::from_mode(0o666))
-        .context("the module made no device")
+        .context("the module is loaded in the virtual machine, but /dev/perfmon can't be opened to all")
 }

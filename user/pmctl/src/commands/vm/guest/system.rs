@@ -85,7 +85,7 @@ pub(super) fn take_host_files(task: &GuestTask) -> Result<()> {
     }
     sethostname(&task.host_name).context("can't set the host's name")?;
     let randomize = if task.randomize { "2" } else { "0" };
-    fs::write("/proc/sys/kernel/randomize_va_space", randomize).context("can't fix addresses")
+    fs::write("/proc/sys/kernel/randomize_va_space", randomize).context("can't set address randomization (/proc/sys/kernel/randomize_va_space) in the virtual machine")
 }
 
 /// Sets the clock, to a time since 1970.

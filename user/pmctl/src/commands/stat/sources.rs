@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The counts of each run: of CPUs, of cgroups or of tasks, with the kernel's events and machine values beside them.
+
+use anyhow::Result;
+use perfmon::spec::EventSpec;
+use perfmon::{Pmu, Session};
+
+use super::cgroup_use::CgroupUse;
+use super::cgroups::CgroupCounts;
+use super::scope::Scope;
+use super::source::CountSource;
+use super::tasks::{CountingManner, TaskCounts};
+use super::with_software::WithSoftware;
+use super::with_values::WithValues;
+use super::{cpus, events_before, order};
+use crate::args::Stat;
+use crate::events::software::Software;
+use crate::events::values::Value;
+use crate::system::exit;
+use crate::system::machine::Machine;
+
+/// What opens the counts of each run.
+pub(super) struct Sources<'a> {
+    args: &'a Stat,
+    machine: &'a Machine,
+    pmu: &'a Pmu,
+    scope: &'a Scope,
+    online: Vec<usize>,
+    cgroups: Option<CgroupUse>,
+    software: Vec<Software>,
+    values: Vec<Value>,
+    /// Of the counters of CPUs, and of values.
+    session: Option<Session>,
+}
+
+impl<'a> Sources<'a> {
+    /// Opens the driver's session, if one is needed.
+    pub(super) fn new(
+        args: &'a Stat,
+        (machine, pmu): (&'a Machine, &'a Pmu),
+        (scope, online, cgroups): (&'a Scope, Vec<usize>, Option<CgroupUse>),
+        (software, values): (Vec<Software>, Vec<Value>),
+    ) -> Result<Self> {
+        let needs_session = matches!(scope, Scope::Cpus { .. }) || !values.is_empty();
+        let session = needs_session.then(Session::open).transpose();
+        Ok(Self {
+            args,
+            machine,
+            pmu,
+            scope,
+            online,
+            cgroups,
+            software,
+            values,
+            session: session.map_err(exit::with_help)?,
+        })
+    }
+
+    /// Opens the counts of one of the runs that it takes to count all events.
+    pub(super) fn of_part(
+        &self,
+        parts: &[Vec<EventSpec>],
+        part: usize,
+    ) -> Result<Box<dyn CountSource>> {
+        let events = parts[part].clone();
+        let counts: Box<dyn CountSource> = match (&self.cgroups, &self.session, self.scope) {
+            (Some(cgroups), _, _) => Box::new(CgroupCounts::new(
+                events,
+                cgroups,
+                events_before(parts, part),
+                self.args.cpu.as_ref(),
+            )?),
+            (None, Some(session), Scope::Cpus { .. }) => Box::new(cpus::of_cpus(
+                self.args,
+                (session, events),
+                &self.online,
+                (self.machine, self.pmu),
+            )?),
+            (None, _, scope) => {
+                let manner = CountingManner::of(self.args, scope);
+                Box::new(TaskCounts::new(events, scope, manner)?)
+            }
+        };
+        self.with_others(counts)
+    }
+
+    /// Returns a source with the kernel's events and the values beside `counts`, in the order of -e.
+    fn with_others(&self, counts: Box<dyn CountSource>) -> Result<Box<dyn CountSource>> {
+        let counts = if self.software.is_empty() {
+            counts
+        } else {
+            let scope = (self.scope, &self.online[..]);
+            Box::new(WithSoftware::new(self.args, self.software.clone(), scope, counts))
+        };
+        let values = &self.values;
+        let counts = match self.session.as_ref().filter(|_| !values.is_empty()) {
+            Some(session) => Box::new(WithValues::new(session, values.clone(), counts)?),
+            None => counts,
+        };
+        Ok(order::ordered(self.args, (&self.software, values), counts))
+    }
+}
