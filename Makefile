@@ -13,7 +13,7 @@ PACKAGE_VERSION = $(shell sed -n 's/^version = "\(.*\)"/\1/p' user/Cargo.toml)
 # The length of `make soak`.
 MINUTES ?= 60
 
-.PHONY: help demo check check-all soak bench vm vm-image modules clean fmt clippy bindings events manual rust-analyzer doc pictures install install-files deb crates wheel
+.PHONY: help demo check check-all soak bench vm vm-image modules clean fmt clippy bindings events manual rust-analyzer doc pictures install install-files deb crates wheel release
 
 help:
 	@echo 'In a virtual machine with a PMU of its own; needs nothing but Debian 12 or 13:'
@@ -36,6 +36,8 @@ help:
 	@echo '                      for DKMS, pmctl, the header; DEB=... for where they go'
 	@echo '  make crates         the libraries in Rust, as crates.io would have them'
 	@echo '  make wheel          the package for Python; says where it is'
+	@echo '  make release        all of these, pmctl and its machine as a tar and for pip, sums, SBOM;'
+	@echo '                      RELEASE=... for where they go'
 	@echo '  make clean          remove what `make modules` and `make install` made here'
 	@echo ''
 	@echo 'To change it:'
@@ -127,6 +129,11 @@ crates:
 
 wheel:
 	@MAKE_GOAL=wheel scripts/wheel
+
+# All that is published: packages, the tree of pmctl and its virtual machine, for pip, too.
+
+release:
+	@MAKE_GOAL=release scripts/release/release
 
 # With the kernel and the toolchain of the virtual machine.
 

@@ -9,17 +9,22 @@ DEB_SOURCES=(Makefile Kbuild README.md include rust user/Cargo.toml user/system 
 	selftests/vm/qemu selftests/vm/kernel/{build,base.config}
 	scripts/deb/build scripts/deb/debian)
 
-# The newest commit has a later version than all before. DEB_REVISION makes one that is
-# later still, of the same sources.
-deb() {
-	local git=(git -c "safe.directory=$TOP" -C "$TOP") version time maintainer keys u v series reason kernel module parts=()
+# The version of the packages, and the time of the sources in seconds since 1970. The newest commit
+# has a later version than all before. DEB_REVISION makes one that is later still, of the same sources.
+version_and_time() {
+	local git=(git -c "safe.directory=$TOP" -C "$TOP") version time
 	version=$(sed -n 's/^version = "\(.*\)"/\1/p' "$TOP/user/Cargo.toml")
 	if time=$("${git[@]}" log -1 --format=%ct 2>/dev/null); then
 		version+=+git$(date -u -d "@$time" +%Y%m%d.%H%M%S)
 	else
 		time=$(stat -c %Y "$TOP/user/Cargo.toml")
 	fi
-	version+=${DEB_REVISION:++$DEB_REVISION}
+	echo "$version${DEB_REVISION:++$DEB_REVISION} $time"
+}
+
+deb() {
+	local version maintainer keys u v series reason kernel module parts=()
+	version=$(version_and_time)
 	maintainer="${DEBFULLNAME:-The perfmon authors} <${DEBEMAIL:-perfmon@localhost}>"
 	keys=$(module_keys)
 	u=$(user-release)
@@ -34,9 +39,9 @@ deb() {
 		fi
 	done
 	[ ${#parts[@]} -gt 0 ] || die "There is no kernel of Debian's that a module can be made for."
-	entry deb "$(key "$version $time $maintainer ${keys:+$(sha256sum <"$keys/mok.pub")} ${u##*/} ${v##*/} ${parts[*]##*/} \
+	entry deb "$(key "$version $maintainer ${keys:+$(sha256sum <"$keys/mok.pub")} ${u##*/} ${v##*/} ${parts[*]##*/} \
 		$(tools debhelper dh-dkms dpkg-dev binutils)" "${DEB_SOURCES[@]}")" \
-		"packages for Debian (30 s)" build_deb "$version $time" "$maintainer" "$keys" "$u" "$v" "${parts[@]}"
+		"packages for Debian (30 s)" build_deb "$version" "$maintainer" "$keys" "$u" "$v" "${parts[@]}"
 }
 
 # The directory of the keys that modules are signed with; nothing if there is none.
@@ -92,6 +97,36 @@ vm_sources() {
 	The libraries that QEMU and pmctl are linked with are those of the packages in the
 	field Built-Using of \`dpkg -s perfmon-vm\`.
 	END
+}
+
+# What `make release` publishes: the packages, a tree of pmctl and its virtual machine as a tar and
+# for pip, and what they are made of.
+release() {
+	local version d v w c
+	version=$(version_and_time)
+	d=$(KEYS="" deb)
+	v=$(vm-release)
+	w=$(wheel)
+	c=$(crates)
+	entry release "$(key "$version ${d##*/} ${v##*/} ${w##*/} ${c##*/} $(tools python3 xz-utils)" "${DEB_SOURCES[@]}" \
+		LICENSES scripts/release/{build,sbom,requirements,METADATA.in,README.wheel.md,Containerfile})" \
+		"what a release publishes (1 min)" build_release "$version" "$d" "$v" "$w" "$c"
+}
+
+# build_release DIRECTORY VERSION-AND-TIME DEB VM WHEEL CRATES
+build_release() {
+	local stage=$1/.stage
+	mkdir "$stage"
+	cp -r "$3" "$stage/deb"
+	cp -r "$4" "$stage/vm"
+	cp -r "$5" "$stage/wheel"
+	cp -r "$6" "$stage/crates"
+	vm_sources >"$stage/vm-source"
+	cargo_directories
+	# The version and the time are two words.
+	# shellcheck disable=SC2086
+	in_root "$TOP:/src:ro" "$stage:/source:ro" "$CACHE/cargo:/cargo" "$1:/out" -- /src/scripts/release/build $2
+	rm -r "$stage"
 }
 
 # A Debian 13 that has no more than what it takes to start, for tests of the packages.
