@@ -51,13 +51,14 @@ fn set_up(client: &Client, number: c_int, select: u64) -> Result {
     )
 }
 
-/// Checks whether a counter can be set up so. Whether Linux perf has it is seen later.
+/// Checks whether a counter can be set up with this event select. Use by Linux perf is found later, when the counters
+/// are reserved.
 fn check_setup(ownership: &Ownership, id: CounterId, select: EventSelect) -> Result {
     let before = ownership.counting(id).map(|counting| counting.state);
     CounterState::after(before, CounterCall::Setup)?;
     select.check_on(id)?;
     ownership.check_event(select)?;
-    if ownership.is_taken(id) {
+    if ownership.has_other_owner(id) {
         return Err(EBUSY);
     }
     ownership.check_exclusive(None)
@@ -75,7 +76,7 @@ fn program(
         let percpu = here.percpu();
         percpu.setup_mask.insert(id.bit() & !percpu.tampered.get());
     });
-    for percpu in ownership.absent() {
+    for percpu in ownership.uncounted_percpus() {
         percpu.value(id).reset();
         percpu.tampered.remove(id.bit());
     }
@@ -121,19 +122,19 @@ fn configuration(number: c_int) -> Result<u64> {
 /// `PMIOSTART`
 #[inline(always)]
 pub(crate) fn start(client: &Client, number: c_int) -> Result {
-    change(client, number, CounterCall::Start)
+    change_state(client, number, CounterCall::Start)
 }
 
 /// `PMIOSTOP`
 #[inline(always)]
 pub(crate) fn stop(client: &Client, number: c_int) -> Result {
-    change(client, number, CounterCall::Stop)
+    change_state(client, number, CounterCall::Stop)
 }
 
 /// `PMIORESET`
 #[inline(always)]
 pub(crate) fn reset(client: &Client, number: c_int) -> Result {
-    change(client, number, CounterCall::Reset)
+    change_state(client, number, CounterCall::Reset)
 }
 
 /// Changes the state of a counter: `PMIOSTART`, `PMIOSTOP` and `PMIORESET`.
@@ -141,9 +142,9 @@ pub(crate) fn reset(client: &Client, number: c_int) -> Result {
 /// Checks that the CPUs have the counter only if the call fails, since each counter that was set up exists. The
 /// error of this check precedes all others.
 #[inline(always)]
-fn change(client: &Client, number: c_int, call: CounterCall) -> Result {
+fn change_state(client: &Client, number: c_int, call: CounterCall) -> Result {
     let id = CounterId::possible(number).ok_or(EINVAL)?;
-    change_possible(client, id, call).map_err(|error| {
+    change_state_of(client, id, call).map_err(|error| {
         if pmu::common().capabilities.counters() & id.bit() == 0 {
             EINVAL
         } else {
@@ -152,19 +153,19 @@ fn change(client: &Client, number: c_int, call: CounterCall) -> Result {
     })
 }
 
-/// As [`change`], for a counter that the CPUs may lack.
+/// As [`change_state`], for a counter that the CPUs may lack.
 #[inline(always)]
-fn change_possible(client: &Client, id: CounterId, call: CounterCall) -> Result {
+fn change_state_of(client: &Client, id: CounterId, call: CounterCall) -> Result {
     client.opener().allow_counting()?;
     let mut ownership = OWNERSHIP.lock();
-    match change_here(&mut ownership, id, call) {
+    match change_state_here(&mut ownership, id, call) {
         Some(result) => result,
-        None => change_on_each(&mut ownership, id, call),
+        None => change_state_on_each(&mut ownership, id, call),
     }
 }
 
-/// Changes the state of a counter if all of it is on the current CPU, and intact. Otherwise returns `None` and does
-/// nothing: [`change_on_each`] does what is right.
+/// Changes the state of a counter that only the current CPU has, and that is intact. Otherwise does nothing and
+/// returns `None`: the caller then calls [`change_state_on_each`].
 ///
 /// If no CPU but this one was ever counted on (`single_cpu`), a counter in its `setup_mask` is on no other one, and
 /// is intact as long as it stays there. The caller holds the ownership lock, so no CPU is added meanwhile.
@@ -172,7 +173,11 @@ fn change_possible(client: &Client, id: CounterId, call: CounterCall) -> Result 
 /// Looks the owner up last and changes it at once: what is kept across a function call takes a register that has to
 /// be saved first.
 #[inline(always)]
-fn change_here(ownership: &mut Ownership, id: CounterId, call: CounterCall) -> Option<Result> {
+fn change_state_here(
+    ownership: &mut Ownership,
+    id: CounterId,
+    call: CounterCall,
+) -> Option<Result> {
     let irqs_off = cpu::irqs_off();
     let here = irqs_off.here();
     let percpu = here.percpu();
@@ -182,7 +187,7 @@ fn change_here(ownership: &mut Ownership, id: CounterId, call: CounterCall) -> O
     let counting = *ownership.counting(id)?;
     let (state, action) = CounterState::after(Some(counting.state), call).ok()?;
     ownership.set_counting(id, Counting { state, ..counting });
-    act(here, id, action);
+    run_action(here, id, action);
     Some(if percpu.setup_mask.get() & id.bit() != 0 {
         Ok(())
     } else {
@@ -192,17 +197,17 @@ fn change_here(ownership: &mut Ownership, id: CounterId, call: CounterCall) -> O
 
 /// Changes the state of a counter on all CPUs.
 #[inline(never)]
-fn change_on_each(ownership: &mut Ownership, id: CounterId, call: CounterCall) -> Result {
+fn change_state_on_each(ownership: &mut Ownership, id: CounterId, call: CounterCall) -> Result {
     let counting = *ownership.counting(id).ok_or(NotSetUp)?;
     let (state, action) = CounterState::after(Some(counting.state), call)?;
     if call != CounterCall::Stop && !ownership.is_intact(id.bit()) {
         return Err(EIO);
     }
     if action != Action::Nothing {
-        ownership.on_each(|here| act(here, id, action));
+        ownership.on_each(|here| run_action(here, id, action));
     }
     if action == Action::Zero {
-        for percpu in ownership.absent() {
+        for percpu in ownership.uncounted_percpus() {
             percpu.value(id).reset();
         }
     }
@@ -214,9 +219,9 @@ fn change_on_each(ownership: &mut Ownership, id: CounterId, call: CounterCall) -
     }
 }
 
-/// Does the work of a call on the current CPU.
+/// Executes the action of a call on the current CPU.
 #[inline(always)]
-fn act(here: ThisCpu<'_>, id: CounterId, action: Action) {
+fn run_action(here: ThisCpu<'_>, id: CounterId, action: Action) {
     match action {
         Action::Nothing | Action::Program => {}
         Action::Enable => here.pmu().start(here, id),
@@ -235,14 +240,14 @@ fn act(here: ThisCpu<'_>, id: CounterId, action: Action) {
 #[inline(always)]
 pub(crate) fn read(client: &Client, request: &mut abi::pmc_data) -> Result {
     if !read_here(client, request) {
-        request.pmcd_value = value(client, request.pmcd_num)? as i64;
+        request.pmcd_value = sum_values(client, request.pmcd_num)? as i64;
     }
     request.reserved = 0;
     Ok(())
 }
 
-/// Reads a counter if all of it is on the current CPU. Returns whether it did. Otherwise, or if the call has to be
-/// refused, does nothing: [`value`] does what is right.
+/// Reads a counter that only the current CPU has. Returns false, and does nothing, if other CPUs have it or the call
+/// has to be refused: the caller then calls [`sum_values`].
 ///
 /// Takes no lock. Everything that changes a counter's value on a CPU that is counted on runs on that CPU, in a task
 /// that can't be preempted or in a call with interrupts off. So it comes before this or after it, and only the
@@ -281,18 +286,18 @@ fn read_here(client: &Client, request: &mut abi::pmc_data) -> bool {
 
 /// Returns the sum of a counter's values on all CPUs.
 #[inline(never)]
-fn value(client: &Client, number: c_int) -> Result<u64> {
+fn sum_values(client: &Client, number: c_int) -> Result<u64> {
     let id = CounterId::from_number(number, &pmu::common().capabilities)?;
     client.opener().allow_counting()?;
     let ownership = OWNERSHIP.lock();
     let counting = ownership.counting(id).ok_or(NotSetUp)?;
-    update(&ownership, id, counting, &(0..nr_cpu_ids()));
+    update_values(&ownership, id, counting, &(0..nr_cpu_ids()));
     if !ownership.is_intact(id.bit()) {
         return Err(EIO);
     }
     let values = ownership.cpus().seen().iter();
     Ok(values.fold(0, |sum: u64, cpu| {
-        sum.wrapping_add(percpu::of(cpu).value(id).value())
+        sum.wrapping_add(percpu::of_cpu(cpu).value(id).value())
     }))
 }
 
@@ -314,14 +319,14 @@ pub(crate) fn read_cpu(_client: &Client, request: &mut abi::pmc_cpu_data) -> Res
     if cpus.incapable().within(&range).next().is_some() {
         return Err(errno(bindings::EOPNOTSUPP));
     }
-    update(&ownership, id, counting, &range);
+    update_values(&ownership, id, counting, &range);
     if !ownership.is_intact(id.bit()) {
         return Err(EIO);
     }
     request.pmcc_count = range.end - range.start;
     request.pmcc_value = [0; abi::PMC_CPU_MAX as usize];
     for cpu in cpus.seen().within(&range) {
-        let value = percpu::of(cpu).value(id).value();
+        let value = percpu::of_cpu(cpu).value(id).value();
         request.pmcc_value[(cpu.as_u32() - first) as usize] = value as i64;
     }
     Ok(())
@@ -358,9 +363,9 @@ fn free(ownership: &mut Ownership, counters: u64) {
 }
 
 /// Brings the values of a counter up to date on the CPUs whose numbers are in `range`.
-fn update(ownership: &Ownership, id: CounterId, counting: &Counting, range: &Range<u32>) {
+fn update_values(ownership: &Ownership, id: CounterId, counting: &Counting, range: &Range<u32>) {
     // The values of a stopped counter are up to date.
     if counting.state == CounterState::Running {
-        ownership.on_each_within(range, |here| here.pmu().update(here, id));
+        ownership.on_each_in_range(range, |here| here.pmu().update(here, id));
     }
 }

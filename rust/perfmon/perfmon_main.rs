@@ -23,9 +23,9 @@ mod trace;
 use crate::{
     cpu::{
         timer::{self, Tick},
-        Hotplug, Power, ThisCpu,
+        Hotplug, PowerNotifier, ThisCpu,
     },
-    cpus::Machine,
+    cpus::CpuCallbacks,
     logic::throttle::{Limits, Settings},
     overflow::{nmi, watch::Watch},
     sys::compat::parameter,
@@ -80,12 +80,12 @@ module! {
 struct Perfmon {
     #[pin]
     _device: MiscDeviceRegistration<session::Session>,
-    _power: Power<Machine>,
-    _cpus: Hotplug<Machine>,
+    _power: PowerNotifier<CpuCallbacks>,
+    _cpus: Hotplug<CpuCallbacks>,
     _place_holders: ownership::PlaceHolders,
     _nmi: nmi::Handler,
-    _cleaner: ownership::Cleaner,
-    _events: event::Memory,
+    _cleaner: ownership::DirtyCounterCleaner,
+    _events: event::EventResources,
     _memory: percpu::Memory,
 }
 
@@ -116,10 +116,10 @@ impl kernel::InPlaceModule for Perfmon {
             // SAFETY: The module is initialized once, and `Perfmon` drops the memory last.
             _memory: unsafe { percpu::Memory::new() }?,
             // SAFETY: The module is initialized once. The memory is there, and `Perfmon` drops it later.
-            _events: unsafe { event::Memory::new() }?,
+            _events: unsafe { event::EventResources::new() }?,
             // SAFETY: The module is initialized once, by the program that loads it. `Perfmon` drops the cleaner
             // after its users: CPUs and device.
-            _cleaner: unsafe { ownership::Cleaner::new() },
+            _cleaner: unsafe { ownership::DirtyCounterCleaner::new() },
             _: {
                 // SAFETY: The module is initialized once, and the memory is there. Dropping `_device` and `_cpus`
                 // stops every timer, before the memory is dropped.
@@ -137,14 +137,14 @@ impl kernel::InPlaceModule for Perfmon {
             _place_holders: unsafe { ownership::PlaceHolders::new() },
             // SAFETY: The module is initialized once, and nothing before this uses the CPUs or their owners.
             _cpus: unsafe {
-                cpus::begin(
+                cpus::init(
                     parameter(&module_parameters::placeholder) != 0,
                     parameter(&module_parameters::period_bits),
                     limits(),
                 )
             }?,
             // SAFETY: The module is initialized once.
-            _power: unsafe { Power::register() }?,
+            _power: unsafe { PowerNotifier::register() }?,
             _device <- device::register(),
         })
     }

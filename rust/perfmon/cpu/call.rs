@@ -21,25 +21,25 @@ pub(crate) fn on_each<F: Fn(ThisCpu<'_>) + Sync>(cpus: &CpuSet, f: F) {
     }
 }
 
-/// Runs `f` on every online CPU for whose number `is_meant` is true, and returns when all have finished; interrupts no
-/// other CPU. As [`on_each`], but without a lock: the kernel calls no CPU that is offline, and none goes offline before
-/// it has finished, since preemption is off meanwhile.
+/// Runs `f` on every online CPU for whose number `cpu_filter` is true, and returns when all have finished; interrupts
+/// no other CPU. As [`on_each`], but without a lock: the kernel calls no CPU that is offline, and none goes offline
+/// before it has finished, since preemption is off meanwhile.
 ///
 /// For callers with interrupts on.
-pub(crate) fn on_each_online<F, P>(is_meant: P, f: F)
+pub(crate) fn on_each_online<F, P>(cpu_filter: P, f: F)
 where
     F: Fn(ThisCpu<'_>) + Sync,
     P: Fn(u32) -> bool + Sync,
 {
     call_each(
         ptr::addr_of!(bindings::__cpu_online_mask),
-        Some(&is_meant),
+        Some(&cpu_filter),
         &f,
     );
 }
 
 /// As [`on_each`], on the CPUs of the set whose numbers are in `range`; interrupts no other CPU.
-pub(crate) fn on_each_within<F: Fn(ThisCpu<'_>) + Sync>(cpus: &CpuSet, range: &Range<u32>, f: F) {
+pub(crate) fn on_each_in_range<F: Fn(ThisCpu<'_>) + Sync>(cpus: &CpuSet, range: &Range<u32>, f: F) {
     let done = run_if_only_here(cpus, |here| {
         if range.contains(&here.id().as_u32()) {
             f(here);
@@ -93,47 +93,50 @@ pub(crate) fn on_cpu<F: FnMut(ThisCpu<'_>) + Send>(cpu: u32, mut f: F) -> bool {
 }
 
 /// The argument of the functions that [`call_each`] gives to the kernel.
-struct Work<'a, F, P> {
+struct CrossCall<'a, F, P> {
     f: &'a F,
-    /// Tells by the number on which CPUs to run, if not on all of the set.
-    is_meant: Option<&'a P>,
+    /// The filter by CPU number; `None` runs on all CPUs of the set.
+    cpu_filter: Option<&'a P>,
 }
 
 /// Not inlined: keeps its frame off the stack of calls that run on one CPU.
 #[inline(never)]
-fn call_each<F, P>(cpus: *const bindings::cpumask, is_meant: Option<&P>, f: &F)
+fn call_each<F, P>(cpus: *const bindings::cpumask, cpu_filter: Option<&P>, f: &F)
 where
     F: Fn(ThisCpu<'_>) + Sync,
     P: Fn(u32) -> bool + Sync,
 {
     /// # Safety
     ///
-    /// `work` points to a `Work<F, P>`, and interrupts are off.
+    /// `work` points to a `CrossCall<F, P>`, and interrupts are off.
     unsafe extern "C" fn call<F: Fn(ThisCpu<'_>), P>(work: *mut c_void) {
-        // SAFETY: The kernel passes the pointer to a `Work<F, P>` that `call_each` gives it, which waits until all CPUs were
-        // asked.
-        let work = unsafe { &*work.cast::<Work<'_, F, P>>() };
+        // SAFETY: The kernel passes the pointer to a `CrossCall<F, P>` that `call_each` gives it, which waits until
+        // all CPUs were asked.
+        let work = unsafe { &*work.cast::<CrossCall<'_, F, P>>() };
         // SAFETY: Interrupts are off, so the caller stays on the CPU until this function returns.
         (work.f)(unsafe { ThisCpu::assume() });
     }
 
     /// # Safety
     ///
-    /// `work` points to a `Work<F, P>`.
-    unsafe extern "C" fn is_meant_by<F, P: Fn(u32) -> bool>(cpu: c_int, work: *mut c_void) -> bool {
-        // SAFETY: The kernel passes the pointer to a `Work<F, P>` that `call_each` gives it, which waits until all CPUs were
-        // asked.
-        let work = unsafe { &*work.cast::<Work<'_, F, P>>() };
-        work.is_meant
-            .is_none_or(|is_meant| is_meant(cpu.unsigned_abs()))
+    /// `work` points to a `CrossCall<F, P>`.
+    unsafe extern "C" fn passes_filter<F, P: Fn(u32) -> bool>(
+        cpu: c_int,
+        work: *mut c_void,
+    ) -> bool {
+        // SAFETY: The kernel passes the pointer to a `CrossCall<F, P>` that `call_each` gives it, which waits until
+        // all CPUs were asked.
+        let work = unsafe { &*work.cast::<CrossCall<'_, F, P>>() };
+        work.cpu_filter
+            .is_none_or(|cpu_filter| cpu_filter(cpu.unsigned_abs()))
     }
 
-    let condition: unsafe extern "C" fn(c_int, *mut c_void) -> bool = is_meant_by::<F, P>;
-    let condition = is_meant.map(|_| condition);
-    let work = Work { f, is_meant };
-    // SAFETY: `call` and `condition` get a pointer to a `Work<F, P>`, and `F` and `P` are `Sync`; the kernel runs `call`
-    // with interrupts off. `wait` is set, so neither uses the pointer after this has returned. The mask is that of a
-    // `CpuSet` that lives as long as the call, or the kernel's own.
+    let condition: unsafe extern "C" fn(c_int, *mut c_void) -> bool = passes_filter::<F, P>;
+    let condition = cpu_filter.map(|_| condition);
+    let work = CrossCall { f, cpu_filter };
+    // SAFETY: `call` and `condition` get a pointer to a `CrossCall<F, P>`, and `F` and `P` are `Sync`; the kernel
+    // runs `call` with interrupts off. `wait` is set, so neither uses the pointer after this has returned. The mask
+    // is that of a `CpuSet` that lives as long as the call, or the kernel's own.
     unsafe {
         bindings::on_each_cpu_cond_mask(
             condition,

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The CPUs: staying on one, calling others, their hotplug, and the memory kept for each.
 //!
-//! Nothing here knows what a PMU has; [`msr`] executes the accesses that `logic` describes. [`ThisCpu`] proves that its
-//! holder can't leave the CPU it runs on; the type of the memory behind it is the matter of [`crate::percpu`].
+//! Nothing here depends on the PMU; [`msr`] executes the accesses that `logic` describes. A [`ThisCpu`] proves that
+//! its holder can't leave the CPU it runs on. [`crate::percpu`] gives the per-CPU memory its type.
 
 mod call;
 mod hotplug;
@@ -14,9 +14,9 @@ pub(crate) mod timer;
 pub(crate) mod topology;
 
 pub(crate) use self::{
-    call::{on_cpu, on_each, on_each_online, on_each_within},
+    call::{on_cpu, on_each, on_each_in_range, on_each_online},
     hotplug::{Hotplug, HotplugCallbacks},
-    power::{Power, PowerCallbacks},
+    power::{PowerCallbacks, PowerNotifier},
     processor::{cpuid, cr3, timestamp, tsc_khz, Cycles, Regs, CR3_ADDRESS_SPACE_MASK},
     set::CpuSet,
 };
@@ -36,9 +36,9 @@ use kernel::{
 /// # Invariants
 ///
 /// While a value of this type exists, the C side holds the areas. There is at most one value.
-pub(crate) struct Areas(());
+pub(crate) struct PercpuAreas(());
 
-impl Areas {
+impl PercpuAreas {
     /// Allocates areas for a `T`, all bytes zero.
     ///
     /// # Safety
@@ -52,7 +52,7 @@ impl Areas {
     }
 }
 
-impl Drop for Areas {
+impl Drop for PercpuAreas {
     fn drop(&mut self) {
         // SAFETY: `new` has allocated the areas, and its caller drops the result after every other use of them.
         unsafe { ffi::perfmon_percpu_free() };
@@ -60,7 +60,7 @@ impl Drop for Areas {
 }
 
 /// Returns the area of a CPU, for reading.
-pub(crate) fn area_of(cpu: CpuId) -> NonNull<c_void> {
+pub(crate) fn percpu_area(cpu: CpuId) -> NonNull<c_void> {
     // SAFETY: A `CpuId` is below the number of CPU ids, and so the areas have an element for it.
     let area = unsafe { ffi::perfmon_percpu_of(cpu.as_u32()) };
     // SAFETY: The address of an element of per-CPU memory is not null.
@@ -80,7 +80,7 @@ pub(crate) struct ThisCpu<'a> {
 }
 
 impl<'a> ThisCpu<'a> {
-    /// Takes `area` for the current CPU's.
+    /// Makes a token from the current CPU's `area`.
     ///
     /// # Safety
     ///

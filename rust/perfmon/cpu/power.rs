@@ -18,9 +18,9 @@ pub(crate) trait PowerCallbacks {
 /// # Invariants
 ///
 /// While a value of this type exists, the kernel calls the functions of `T`.
-pub(crate) struct Power<T: PowerCallbacks>(PhantomData<T>);
+pub(crate) struct PowerNotifier<T: PowerCallbacks>(PhantomData<T>);
 
-impl<T: PowerCallbacks> Power<T> {
+impl<T: PowerCallbacks> PowerNotifier<T> {
     /// Registers the callbacks.
     ///
     /// # Safety
@@ -42,7 +42,7 @@ impl<T: PowerCallbacks> Power<T> {
     }
 }
 
-impl<T: PowerCallbacks> Drop for Power<T> {
+impl<T: PowerCallbacks> Drop for PowerNotifier<T> {
     fn drop(&mut self) {
         // SAFETY: By the type invariant the callbacks are registered.
         unsafe { ffi::perfmon_power_unregister() };

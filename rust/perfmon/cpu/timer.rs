@@ -18,7 +18,7 @@ pub(crate) trait Tick {
 ///
 /// # Safety
 ///
-/// To be called once in the module's life, after the areas ([`super::Areas`]) have been allocated. Every timer
+/// To be called once in the module's life, after the areas ([`super::PercpuAreas`]) have been allocated. Every timer
 /// must be stopped before they are freed.
 pub(crate) unsafe fn init<T: Tick>() {
     /// # Safety

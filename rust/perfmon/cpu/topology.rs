@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The CPUs that share what is there once for a core or a package.
+//! The CPUs that share the registers of a core or a package.
 
 use super::{CpuSet, ThisCpu};
 use crate::{logic::values::Scope, sys::ffi};

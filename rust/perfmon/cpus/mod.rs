@@ -27,14 +27,14 @@ use kernel::prelude::*;
 /// # Safety
 ///
 /// To be called once in the module's life, before any other use of this folder and of [`OWNERSHIP`].
-pub(crate) unsafe fn begin(
+pub(crate) unsafe fn init(
     place_holder: bool,
     period_bits: u32,
     limits: Limits,
-) -> Result<Hotplug<Machine>> {
+) -> Result<Hotplug<CpuCallbacks>> {
     // SAFETY: The caller calls this once, before anything uses the ownership.
     unsafe { OWNERSHIP.init() };
-    let found = probe::find()?;
+    let found = probe::detect_capabilities()?;
     OWNERSHIP.lock().cpus_mut().set_common(found);
     let cpus = Hotplug::register()?;
     {
@@ -52,9 +52,9 @@ pub(crate) unsafe fn begin(
 }
 
 /// The callbacks for CPUs that come and go, and for sleep.
-pub(crate) struct Machine;
+pub(crate) struct CpuCallbacks;
 
-impl HotplugCallbacks for Machine {
+impl HotplugCallbacks for CpuCallbacks {
     fn online(here: ThisCpu<'_>) {
         let cpu = here.id();
         let mut place_holders = PLACE_HOLDERS.lock();
@@ -92,7 +92,7 @@ impl HotplugCallbacks for Machine {
         let seen = ownership.cpus().seen();
         let single = seen.only().is_some();
         for cpu in seen.iter() {
-            percpu::of(cpu).single_cpu.set(single.into());
+            percpu::of_cpu(cpu).single_cpu.set(single.into());
         }
         if is_awake {
             bring_up(&ownership, irqs_off().here());
@@ -111,8 +111,8 @@ impl HotplugCallbacks for Machine {
     }
 }
 
-impl PowerCallbacks for Machine {
-    /// Counts on no CPU any more. Calls from programs go on: there is no CPU for them to act on.
+impl PowerCallbacks for CpuCallbacks {
+    /// Stops counting on all CPUs. Calls from programs go on, with no CPU to act on.
     fn suspend() {
         let mut ownership = OWNERSHIP.lock();
         ownership.on_each(|here| tear_down(&ownership, here));
@@ -132,8 +132,8 @@ impl PowerCallbacks for Machine {
     }
 }
 
-/// Checks whether a CPU that has come online can be counted on, and returns what it can count. At load, lessens
-/// what all CPUs have in common.
+/// Checks whether a CPU that has come online can be counted on, and returns its capabilities. At load, reduces the
+/// common capabilities to those that this CPU has, too.
 fn check_cpu(ownership: &mut Ownership, here: ThisCpu<'_>) -> Result<Capabilities, &'static str> {
     let found = pmu::probe(here).map_err(|reason| reason.reason())?;
     let cpus = ownership.cpus_mut();
@@ -160,12 +160,12 @@ fn bring_up(ownership: &Ownership, here: ThisCpu<'_>) {
             }
         }
         for (id, select) in ownership.all_shared() {
-            pmu.rearm(here, id, select);
+            pmu.set_up_tampered(here, id, select);
         }
     }
     // Events may have come and gone while the CPU was away.
-    percpu.of_tasks.set(ownership.counters_of_tasks());
-    percpu.meeting.set(ownership.meeting_counters());
+    percpu.task_counters.set(ownership.counters_of_tasks());
+    percpu.overlapping.set(ownership.overlapping_counters());
     percpu.number.set(here.id().as_u32().into());
     percpu.brought_up.set(1);
     event::enter_cpu(here);

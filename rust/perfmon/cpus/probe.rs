@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The look at the CPU at load, and the reasons to refuse to load.
+//! The probe of the CPU at load, and the checks of the module parameters.
 
 use crate::{
     cpu::{self, msr, ThisCpu},
@@ -18,7 +18,7 @@ use kernel::prelude::*;
 /// # Errors
 ///
 /// ENODEV if it is nothing.
-pub(super) fn find() -> Result<Capabilities> {
+pub(super) fn detect_capabilities() -> Result<Capabilities> {
     let pinned = cpu::pin();
     let here = pinned.here();
     let found = pmu::probe(here).and_then(|found| check_registers(here, found));
@@ -40,8 +40,8 @@ pub(super) fn find() -> Result<Capabilities> {
     })
 }
 
-/// Checks that the counters exist where CPUID does not say so: every AMD processor has the legacy ones, but not
-/// every hypervisor.
+/// Checks that AMD's legacy counters exist. CPUID has no bit for them: every AMD processor has them, but not every
+/// hypervisor.
 fn check_registers(here: ThisCpu<'_>, found: Capabilities) -> Result<Capabilities, NoPmu> {
     /// A value that no counter holds by chance.
     const PATTERN: u64 = 0x5a5a_a5a5;
@@ -71,12 +71,12 @@ fn check_registers(here: ThisCpu<'_>, found: Capabilities) -> Result<Capabilitie
 ///
 /// # Errors
 ///
-/// EINVAL if Linux perf's own handler could not do with counters beside the place-holder, or no counter is left.
+/// EINVAL if Linux perf's own handler does not tolerate counters beside the place-holder, or if no counter is left.
 pub(super) fn leave_place_holder(
     common: Capabilities,
     wanted: bool,
 ) -> Result<(Capabilities, Option<u8>)> {
-    if !wanted && Reservation::locks(&common) {
+    if !wanted && Reservation::excludes_perf(&common) {
         return Ok((common, None));
     }
     // AMD's handler warns of an overflow of a counter that perf does not use.

@@ -7,7 +7,7 @@
 use crate::{
     cpu::{irqs_off, ThisCpu},
     logic::{counter::CounterId, evtsel::EventSelect, pmu::Pmu},
-    ownership::{give_up, reserve_quietly, OWNERSHIP},
+    ownership::{cancel_reservation, reserve_quietly, OWNERSHIP},
     pmu::{self, Lvtpc},
 };
 use core::hint;
@@ -20,10 +20,10 @@ const INSTRUCTIONS: EventSelect = EventSelect::new(0xc0, 0x00);
 const PERIOD: u64 = 1000;
 
 /// Events after which the interrupt must have arrived.
-const ENOUGH: u64 = 200 * PERIOD;
+const DEADLINE_EVENTS: u64 = 200 * PERIOD;
 
-/// Polling rounds until the trial fails; together they execute more than [`ENOUGH`] instructions.
-const ROUNDS: u32 = 100_000;
+/// Polling rounds until the trial fails; together they execute more than [`DEADLINE_EVENTS`] instructions.
+const MAX_POLLS: u32 = 100_000;
 
 /// Makes the trial on the current CPU. Skips it if Linux perf uses the counters, which shows that they work, and if they
 /// can't be used yet.
@@ -35,8 +35,8 @@ pub(super) fn run() -> Result {
     let Ok(ownership) = reserve_quietly(OWNERSHIP.lock()) else {
         return Ok(());
     };
-    let result = count_here(irqs_off().here(), pmu::common());
-    give_up(ownership);
+    let result = try_on_this_cpu(irqs_off().here(), pmu::common());
+    cancel_reservation(ownership);
     result.map_err(|reason| {
         pr_err!("the counters can't be used: {reason}\n");
         ENODEV
@@ -44,11 +44,11 @@ pub(super) fn run() -> Result {
 }
 
 /// Counts past an overflow on this CPU, if it can be counted on.
-fn count_here(here: ThisCpu<'_>, pmu: &Pmu) -> Result<(), &'static str> {
+fn try_on_this_cpu(here: ThisCpu<'_>, pmu: &Pmu) -> Result<(), &'static str> {
     if here.percpu().brought_up.get() == 0 {
         return Ok(());
     }
-    count(here, pmu)
+    count_past_overflow(here, pmu)
 }
 
 /// Counts past an overflow.
@@ -56,20 +56,20 @@ fn count_here(here: ThisCpu<'_>, pmu: &Pmu) -> Result<(), &'static str> {
 /// # Errors
 ///
 /// A text that says what is missing.
-fn count(here: ThisCpu<'_>, pmu: &Pmu) -> Result<(), &'static str> {
+fn count_past_overflow(here: ThisCpu<'_>, pmu: &Pmu) -> Result<(), &'static str> {
     let percpu = here.percpu();
     let counter = CounterId::FIRST;
     let value = percpu.value(counter);
 
-    if !Lvtpc::read(here).is_open() {
+    if !Lvtpc::read(here).is_unmasked_nmi() {
         return Err("this CPU has no local APIC that could deliver their interrupts");
     }
     pmu.program(here, counter, INSTRUCTIONS.with_modes(false, true));
     value.load(here, pmu.msrs(counter).write, PERIOD, value.total());
     let load = value.load_id();
     pmu.start(here, counter);
-    for _ in 0..ROUNDS {
-        if value.load_id() != load || value.total() > ENOUGH {
+    for _ in 0..MAX_POLLS {
+        if value.load_id() != load || value.total() > DEADLINE_EVENTS {
             break;
         }
         pmu.update(here, counter);

@@ -5,7 +5,7 @@ use super::{
     cgroup,
     context::{Context, Held},
     event::Event,
-    slot::{self, refresh, Readings, Room, Slot, Slots, FEW_SLOTS, MAX_SLOTS},
+    slot::{self, refresh, Readings, Slot, SlotMemory, Slots, FEW_SLOTS, MAX_SLOTS},
     switch::{load_current, miss_current},
     table,
     target::Target,
@@ -70,7 +70,7 @@ fn with_each_context(target: &Target, mut f: impl FnMut(Option<ThisCpu<'_>>, &mu
 
 /// Returns the context of a CPU's events.
 fn cpu_context<'a>(cpu: CpuId) -> Option<&'a Context> {
-    let percpu = percpu::of(cpu);
+    let percpu = percpu::of_cpu(cpu);
     // SAFETY: The context of a CPU is never freed while the module is loaded.
     unsafe { Context::from_address(percpu.cpu_context.acquire()) }
 }
@@ -82,23 +82,23 @@ pub(super) fn own_counters(target: &Target, config: &EventConfig) -> OwnCounters
 }
 
 /// Returns whether there is an exclusive group, which `leader` does not lead.
-fn has_exclusive(slots: &Slots, leader: Option<&Event>) -> bool {
+fn has_other_exclusive_group(slots: &Slots, leader: Option<&Event>) -> bool {
     slots.iter().any(|slot| {
-        slot.event().config.exclusive && !leader.is_some_and(|leader| slot.is_of(leader))
+        slot.event().config.exclusive && !leader.is_some_and(|leader| slot.is_of_event(leader))
     })
 }
 
 /// Why an event was not given to its target.
-pub(super) enum Refusal {
+pub(super) enum AttachError {
     /// Another event has the counter there: the target has got it since the counter was chosen.
-    Taken,
+    CounterTaken,
     /// There is no room for one slot more than these.
     Full(usize),
     /// The error of the call.
     Error(Error),
 }
 
-impl<E: Into<Error>> From<E> for Refusal {
+impl<E: Into<Error>> From<E> for AttachError {
     fn from(error: E) -> Self {
         Self::Error(error.into())
     }
@@ -109,7 +109,7 @@ impl<E: Into<Error>> From<E> for Refusal {
 /// # Errors
 ///
 /// ESRCH if the task exits. EBUSY if an exclusive group leaves no room for this one. ENOMEM.
-pub(super) fn attach(event: &Event, leader: Option<&Event>) -> Result<(), Refusal> {
+pub(super) fn attach(event: &Event, leader: Option<&Event>) -> Result<(), AttachError> {
     match &event.target {
         Target::Task(task, cpu) => attach_to_task(event, task, *cpu, leader),
         Target::Cpu(cpu) => attach_to_cpu(event, *cpu, leader),
@@ -117,27 +117,27 @@ pub(super) fn attach(event: &Event, leader: Option<&Event>) -> Result<(), Refusa
     }
 }
 
-/// Adds a slot of the event, and opens its window if the context is loaded. Memory comes from `room`: there is no
-/// allocating any more, since the CPUs that wait for the context hold locks of the scheduler.
+/// Adds a slot of the event, and opens its window if the context is loaded. Memory comes from `room`: nothing is
+/// allocated here, since the CPUs that wait for the context hold locks of the scheduler.
 ///
 /// # Errors
 ///
-/// EBUSY if the events that are there exclude the event, there are as many as there may be, or the group would never have
-/// its counters at once.
+/// EBUSY if the events of the context exclude this one, the context has as many as there may be, or the group would
+/// never have all its counters at once.
 fn add(
     here: Option<ThisCpu<'_>>,
     slots: &mut Slots,
     event: &Event,
-    room: &mut Room,
+    room: &mut SlotMemory,
     cpu: Option<CpuId>,
     leader: Option<&Event>,
-) -> Result<(), Refusal> {
-    check_beside(slots, event, cpu, leader)?;
+) -> Result<(), AttachError> {
+    check_compatible(slots, event, cpu, leader)?;
     slots.take_room(room);
     if slots.is_full() {
-        return Err(Refusal::Full(slots.len()));
+        return Err(AttachError::Full(slots.len()));
     }
-    let leader = leader.and_then(|leader| slots.iter().position(|slot| slot.is_of(leader)));
+    let leader = leader.and_then(|leader| slots.iter().position(|slot| slot.is_of_event(leader)));
     slots.add(Slot::new(event, cpu, leader))?;
     let fits = match leader.filter(|_| event.config.takes_turns) {
         Some(leader) => {
@@ -166,14 +166,14 @@ fn add(
 ///
 /// # Errors
 ///
-/// EBUSY if they exclude each other, or there are as many as there may be. [`Refusal::Taken`] if one of them has got the
-/// counter since it was chosen.
-fn check_beside(
+/// EBUSY if they exclude each other, or there are as many as there may be. [`AttachError::CounterTaken`] if one of
+/// them has got the counter since it was chosen.
+fn check_compatible(
     slots: &mut Slots,
     event: &Event,
     cpu: Option<CpuId>,
     leader: Option<&Event>,
-) -> Result<(), Refusal> {
+) -> Result<(), AttachError> {
     if slots.len() == MAX_SLOTS {
         return Err(EBUSY.into());
     }
@@ -181,7 +181,7 @@ fn check_beside(
         return Ok(());
     }
     let has_counters = slots.iter().any(|slot| !slot.counter().is_none());
-    if has_exclusive(slots, leader) || event.config.exclusive && has_counters {
+    if has_other_exclusive_group(slots, leader) || event.config.exclusive && has_counters {
         return Err(EBUSY.into());
     }
     // Since the counter was chosen, another event may have been opened, or the task made, with the events that it
@@ -193,7 +193,7 @@ fn check_beside(
         own.taken()
     };
     if taken & event.counters != 0 {
-        return Err(Refusal::Taken);
+        return Err(AttachError::CounterTaken);
     }
     Ok(())
 }
@@ -203,9 +203,9 @@ fn attach_to_task(
     task: &Task,
     cpu: Option<CpuId>,
     leader: Option<&Event>,
-) -> Result<(), Refusal> {
+) -> Result<(), AttachError> {
     let task_ptr: *const bindings::task_struct = task.as_ptr();
-    let mut room = Room::for_event(event)?;
+    let mut room = SlotMemory::for_event(event)?;
     loop {
         if let Some(result) = add_to_context(event, &event.target, &mut room, cpu, leader) {
             return result;
@@ -231,8 +231,8 @@ fn attach_to_task(
 fn insert(
     task: &Task,
     mut new: KBox<Context>,
-    fill: impl FnOnce(&mut Slots) -> Result<(), Refusal>,
-) -> Result<bool, Refusal> {
+    fill: impl FnOnce(&mut Slots) -> Result<(), AttachError>,
+) -> Result<bool, AttachError> {
     let task_ptr: *const bindings::task_struct = task.as_ptr();
     let mut table = table::lock();
     // The task itself removes its context after it has set that flag, and then has taken the lock.
@@ -272,10 +272,10 @@ fn load_where_running(task: &Task) {
     });
 }
 
-fn attach_to_cpu(event: &Event, cpu: CpuId, leader: Option<&Event>) -> Result<(), Refusal> {
+fn attach_to_cpu(event: &Event, cpu: CpuId, leader: Option<&Event>) -> Result<(), AttachError> {
     if cpu_context(cpu).is_none() {
         let slots = Slots::new(FEW_SLOTS, GFP_KERNEL_ACCOUNT)?;
-        begin_cpu(cpu, Context::new(ptr::null(), slots, GFP_KERNEL_ACCOUNT)?);
+        insert_cpu_context(cpu, Context::new(ptr::null(), slots, GFP_KERNEL_ACCOUNT)?);
     }
     add_on_cpu(event, &event.target, leader)
 }
@@ -284,15 +284,15 @@ fn attach_to_cpu(event: &Event, cpu: CpuId, leader: Option<&Event>) -> Result<()
 fn add_to_context(
     event: &Event,
     target: &Target,
-    room: &mut Room,
+    room: &mut SlotMemory,
     cpu: Option<CpuId>,
     leader: Option<&Event>,
-) -> Option<Result<(), Refusal>> {
+) -> Option<Result<(), AttachError>> {
     loop {
         let added = with_context(target, |here, slots| {
             add(here, slots, event, room, cpu, leader)
         });
-        let Some(Err(Refusal::Full(slots))) = added else {
+        let Some(Err(AttachError::Full(slots))) = added else {
             return added;
         };
         if let Err(error) = room.grow(slots) {
@@ -301,9 +301,9 @@ fn add_to_context(
     }
 }
 
-/// Adds a slot of the event to the context that a CPU has, of its own or of a cgroup: any task there is counted.
-fn add_on_cpu(event: &Event, target: &Target, leader: Option<&Event>) -> Result<(), Refusal> {
-    let mut room = Room::for_event(event)?;
+/// Adds a slot of the event to a context of a CPU, its own or a cgroup's: in these, any task is counted.
+fn add_on_cpu(event: &Event, target: &Target, leader: Option<&Event>) -> Result<(), AttachError> {
+    let mut room = SlotMemory::for_event(event)?;
     add_to_context(event, target, &mut room, None, leader).unwrap_or(Err(ENODEV.into()))
 }
 
@@ -312,7 +312,7 @@ fn attach_to_cgroup(
     cgroup: &Arc<Cgroup>,
     cpu: Option<CpuId>,
     leader: Option<&Event>,
-) -> Result<(), Refusal> {
+) -> Result<(), AttachError> {
     cgroup::begin(cgroup)?;
     let on = |cpu| add_on_cpu(event, &Target::Cgroup(cgroup.clone(), Some(cpu)), leader);
     let attached = match cpu {
@@ -327,7 +327,7 @@ fn attach_to_cgroup(
 }
 
 /// Makes this the context of a CPU, unless it has one.
-fn begin_cpu(cpu: CpuId, new: KBox<Context>) {
+fn insert_cpu_context(cpu: CpuId, new: KBox<Context>) {
     // Declared before the guard, and so freed after the lock is released.
     let _unused;
     // The lock keeps the CPU from coming and going.
@@ -346,11 +346,11 @@ fn begin_cpu(cpu: CpuId, new: KBox<Context>) {
             here.percpu().cpu_context.publish(new.address());
         });
     } else {
-        percpu::of(cpu).cpu_context.publish(new.address());
+        percpu::of_cpu(cpu).cpu_context.publish(new.address());
     }
 }
 
-/// Makes the CPUs look at the event again, wherever it may count, and brings its sum up to date.
+/// Closes the event's windows on all CPUs and opens those that should be open now, so that its sum is up to date.
 pub(super) fn refresh_everywhere(event: &Event) {
     let refresh_here = |here: Option<ThisCpu<'_>>, slots: &mut Slots| {
         if let Some(here) = here {
@@ -358,21 +358,21 @@ pub(super) fn refresh_everywhere(event: &Event) {
         }
     };
     if event.config.inherit {
-        for_loaded(|here, slots| refresh_here(Some(here), slots));
+        for_each_loaded(|here, slots| refresh_here(Some(here), slots));
     } else {
         with_each_context(&event.target, refresh_here);
     }
 }
 
 /// Marks the events of tasks that run on CPUs that were refused. To be called when an event has been enabled.
-pub(super) fn miss_where_refused() {
+pub(super) fn mark_missed_on_refused_cpus() {
     // ATOMICS: pairs with a CPU that is refused, which says so before it runs a program: either the switch to the program
     // finds the event enabled, or the CPU is found here.
     fence(SeqCst);
     if !has_incapable_cpu() {
         return;
     }
-    for cpu in ids().filter(|&cpu| percpu::of(cpu).refused.get() != 0) {
+    for cpu in ids().filter(|&cpu| percpu::of_cpu(cpu).refused.get() != 0) {
         on_cpu(cpu.as_u32(), miss_current);
     }
 }
@@ -387,11 +387,11 @@ pub(super) fn miss_where_refused() {
 ///   If it has one now, its windows were opened since: a caller that knows of something that the task has done there knows
 ///   of the context as well.
 /// - A CPU that goes offline, or with the system to sleep, has closed its windows first (`leave_cpu`).
-fn for_loaded(f: impl Fn(ThisCpu<'_>, &mut Slots) + Sync) {
+fn for_each_loaded(f: impl Fn(ThisCpu<'_>, &mut Slots) + Sync) {
     let is_loaded = |cpu| {
         let cpu = CpuId::from_u32(cpu);
         // ATOMICS: pairs with the switch ([`percpu::PerCpu::task_context`]).
-        cpu.is_some_and(|cpu| percpu::of(cpu).task_context.acquire() != 0)
+        cpu.is_some_and(|cpu| percpu::of_cpu(cpu).task_context.acquire() != 0)
     };
     on_each_online(is_loaded, |here| {
         if let Some(mut slots) = Held::of_task(here) {
@@ -400,10 +400,10 @@ fn for_loaded(f: impl Fn(ThisCpu<'_>, &mut Slots) + Sync) {
     });
 }
 
-/// Takes the event, which is closed, from all contexts: it looks at others until no slot of the event is left.
+/// Removes the slots of the event, which is closed, from all contexts.
 pub(super) fn detach(event: &Event) {
     let remove = |here: Option<ThisCpu<'_>>, slots: &mut Slots| {
-        if !slots.iter().any(|slot| slot.is_of(event)) {
+        if !slots.iter().any(|slot| slot.is_of_event(event)) {
             return;
         }
         if let Some(here) = here {
@@ -423,11 +423,11 @@ pub(super) fn detach(event: &Event) {
     if !event.config.inherit {
         return;
     }
-    // A task that is being made has been given its slots by now, or gets none of this event (`life::give`).
+    // A task that is being made has been given its slots by now, or gets none of this event (`life::give_inherited`).
     drop(table::lock());
-    table::each(|context| {
+    table::for_each_context(|context| {
         // Most have no heirs.
-        if event.is_over() {
+        if event.has_ended() {
             return false;
         }
         if let Some(((), true)) = context.with_slots(remove) {

@@ -43,19 +43,19 @@ use kernel::{
 /// # Invariants
 ///
 /// It is in the lists, and freed by RCU after it has been removed and no CPU has a context of it loaded.
-struct Observed {
+struct CountedCgroup {
     cgroup: Arc<Cgroup>,
     /// The events. Used under the lock.
     users: AtomicU32,
     /// The contexts, by the number of the CPU.
-    contexts: KVec<OnCpu>,
+    contexts: KVec<CgroupContext>,
     /// The next one in the list.
     next: List,
     rcu: rcu::Head,
 }
 
 /// The context of a cgroup on one CPU.
-struct OnCpu {
+struct CgroupContext {
     context: KBox<Context>,
     cgroup: NonNull<ffi::cgroup>,
     /// The address of the next one that is loaded on this CPU, while this is loaded.
@@ -66,7 +66,7 @@ struct OnCpu {
 ///
 /// ATOMICS: a cgroup is put in with release order, and found with acquire order: its fields are seen. Removal changes the
 /// pointer before it only; RCU keeps the cgroup for its readers.
-type List = AtomicPtr<Observed>;
+type List = AtomicPtr<CountedCgroup>;
 
 /// The number of lists: few events are of more cgroups.
 const LISTS: usize = 1 << 9;
@@ -76,13 +76,13 @@ static CGROUPS: [List; LISTS] = [const { AtomicPtr::new(ptr::null_mut()) }; LIST
 /// The events of cgroups.
 ///
 /// ATOMICS: relaxed. After the first one each CPU is called.
-static EVENTS: AtomicU32 = AtomicU32::new(0);
+static EVENT_COUNT: AtomicU32 = AtomicU32::new(0);
 
 /// The deepest level of a cgroup that has had events. A switch looks at no cgroup below: a user who nests cgroups does not
 /// make the switches of others long.
 ///
-/// ATOMICS: relaxed, as of [`EVENTS`].
-static DEEPEST: AtomicI32 = AtomicI32::new(0);
+/// ATOMICS: relaxed, as of [`EVENT_COUNT`].
+static DEEPEST_LEVEL: AtomicI32 = AtomicI32::new(0);
 
 /// Returns the list of a cgroup.
 fn list_of(cgroup: *const ffi::cgroup) -> &'static List {
@@ -94,7 +94,7 @@ fn list_of(cgroup: *const ffi::cgroup) -> &'static List {
 /// # Safety
 ///
 /// The caller must hold the lock, or can't be preempted; and does not use the result longer.
-unsafe fn find<'a>(cgroup: *const ffi::cgroup) -> Option<&'a Observed> {
+unsafe fn find<'a>(cgroup: *const ffi::cgroup) -> Option<&'a CountedCgroup> {
     let mut next = list_of(cgroup).load(Acquire);
     // SAFETY: A cgroup in a list is alive, and one that was removed stays alive for the caller, by RCU.
     while let Some(observed) = unsafe { next.as_ref() } {
@@ -106,7 +106,7 @@ unsafe fn find<'a>(cgroup: *const ffi::cgroup) -> Option<&'a Observed> {
     None
 }
 
-impl Observed {
+impl CountedCgroup {
     /// Returns a cgroup with one event.
     ///
     /// # Errors
@@ -120,7 +120,7 @@ impl Observed {
             while contexts.len() <= cpu.as_u32() as usize {
                 // There is room for slots when an event is given to it.
                 let slots = Slots::new(0, GFP_KERNEL_ACCOUNT)?;
-                let on_cpu = OnCpu {
+                let on_cpu = CgroupContext {
                     context: Context::new(ptr::null(), slots, GFP_KERNEL_ACCOUNT)?,
                     cgroup: address,
                     next: Word::zero(),
@@ -139,13 +139,13 @@ impl Observed {
     }
 
     /// Returns its context on a CPU.
-    fn on(&self, cpu: CpuId) -> Option<&OnCpu> {
+    fn context_on(&self, cpu: CpuId) -> Option<&CgroupContext> {
         self.contexts.get(cpu.as_u32() as usize)
     }
 }
 
 // SAFETY: The head is used by `rcu::free` only.
-unsafe impl rcu::HasHead for Observed {
+unsafe impl rcu::HasHead for CountedCgroup {
     const OFFSET: usize = core::mem::offset_of!(Self, rcu);
 }
 
@@ -165,7 +165,7 @@ pub(super) fn begin(cgroup: &Arc<Cgroup>) -> Result {
         add_user().is_some()
     };
     if !is_known {
-        let new = Observed::new(cgroup)?;
+        let new = CountedCgroup::new(cgroup)?;
         let _lock = table::lock();
         // Another caller may have come between. Then `new` is freed, which has no slots.
         if add_user().is_none() {
@@ -174,8 +174,8 @@ pub(super) fn begin(cgroup: &Arc<Cgroup>) -> Result {
             list.store(KBox::into_raw(new), Release);
         }
     }
-    DEEPEST.fetch_max(cgroup.level(), Relaxed);
-    EVENTS.fetch_add(1, SeqCst);
+    DEEPEST_LEVEL.fetch_max(cgroup.level(), Relaxed);
+    EVENT_COUNT.fetch_add(1, SeqCst);
     SLOW_SWITCH_USERS.fetch_add(1, SeqCst);
     on_each_online(|_| true, reload);
     Ok(())
@@ -198,11 +198,11 @@ pub(super) fn end(cgroup: &Arc<Cgroup>) {
         unsafe { rcu::free(gone) };
     }
     SLOW_SWITCH_USERS.fetch_sub(1, SeqCst);
-    EVENTS.fetch_sub(1, SeqCst);
+    EVENT_COUNT.fetch_sub(1, SeqCst);
 }
 
 /// Removes a cgroup from its list. The lock is held.
-fn remove(observed: &Observed) -> *const Observed {
+fn remove(observed: &CountedCgroup) -> *const CountedCgroup {
     let mut link = list_of(observed.cgroup.as_ptr());
     loop {
         let next = link.load(Relaxed);
@@ -227,40 +227,40 @@ pub(super) fn with_context<R: Send>(
     let _pinned = pin();
     // SAFETY: Preemption is off until `_pinned` is dropped, after the last use of the result.
     let observed = unsafe { find(cgroup.as_ptr()) }?;
-    let (result, _) = observed.on(cpu)?.context.with_slots(f)?;
+    let (result, _) = observed.context_on(cpu)?.context.with_slots(f)?;
     Some(result)
 }
 
-/// Returns the first context of cgroups that is loaded on a CPU, and the others by [`OnCpu::next`].
-fn loaded<'a>(percpu: &PerCpu) -> Option<&'a OnCpu> {
-    at(percpu.cgroup_contexts.get())
+/// Returns the first context of cgroups that is loaded on a CPU, and the others by [`CgroupContext::next`].
+fn first_loaded<'a>(percpu: &PerCpu) -> Option<&'a CgroupContext> {
+    context_at(percpu.cgroup_contexts.get())
 }
 
 /// Returns the context at an address; `None` for 0.
-fn at<'a>(address: u64) -> Option<&'a OnCpu> {
-    let address = ptr::with_exposed_provenance::<OnCpu>(address as usize);
+fn context_at<'a>(address: u64) -> Option<&'a CgroupContext> {
+    let address = ptr::with_exposed_provenance::<CgroupContext>(address as usize);
     // SAFETY: It is loaded on this CPU. A cgroup is freed after all CPUs have unloaded its contexts.
     unsafe { address.as_ref() }
 }
 
-/// Makes those contexts the loaded ones that belong to the cgroup of `task`, which runs here from now on. Interrupts are
+/// Loads the contexts of the cgroups of `task`, which runs here from now on, and unloads all others. Interrupts are
 /// off.
 pub(super) fn load_contexts_of(
     here: ThisCpu<'_>,
     readings: &mut Readings,
     task: *mut bindings::task_struct,
 ) {
-    if EVENTS.load(Relaxed) == 0 {
+    if EVENT_COUNT.load(Relaxed) == 0 {
         return;
     }
     let percpu = here.percpu();
     // SAFETY: The task runs here, and interrupts are off.
-    let mut cgroups = unsafe { of_task(task, DEEPEST.load(Relaxed)) };
+    let mut cgroups = unsafe { of_task(task, DEEPEST_LEVEL.load(Relaxed)) };
     let Some(inmost) = cgroups.next() else {
         return;
     };
     if percpu.brought_up.get() == 0 {
-        return miss(here, inmost, cgroups);
+        return mark_missed(here, inmost, cgroups);
     }
     let address = inmost.as_ptr().addr() as u64;
     if percpu.cgroup.get() == address {
@@ -282,10 +282,10 @@ pub(super) fn load_contexts_of(
 }
 
 /// Returns the context of a cgroup on this CPU, if it has events. Interrupts are off.
-fn find_here(here: ThisCpu<'_>, cgroup: NonNull<ffi::cgroup>) -> Option<&OnCpu> {
+fn find_here(here: ThisCpu<'_>, cgroup: NonNull<ffi::cgroup>) -> Option<&CgroupContext> {
     // SAFETY: Interrupts are off, as a `ThisCpu` says in this folder.
     let observed = unsafe { find(cgroup.as_ptr()) }?;
-    observed.on(here.id())
+    observed.context_on(here.id())
 }
 
 /// Loads the context of a cgroup, if it has events and that is not done.
@@ -302,9 +302,9 @@ fn load(here: ThisCpu<'_>, readings: &mut Readings, cgroup: NonNull<ffi::cgroup>
 }
 
 /// Unloads the contexts for which `stays` is false.
-fn unload(here: ThisCpu<'_>, readings: &mut Readings, stays: impl Fn(&OnCpu) -> bool) {
+fn unload(here: ThisCpu<'_>, readings: &mut Readings, stays: impl Fn(&CgroupContext) -> bool) {
     let mut link = &here.percpu().cgroup_contexts;
-    while let Some(on_cpu) = at(link.get()) {
+    while let Some(on_cpu) = context_at(link.get()) {
         if stays(on_cpu) {
             link = &on_cpu.next;
             continue;
@@ -319,7 +319,7 @@ fn unload(here: ThisCpu<'_>, readings: &mut Readings, stays: impl Fn(&OnCpu) -> 
 
 /// Marks the events of the cgroups of a task that runs on a CPU that was refused.
 #[cold]
-fn miss(
+fn mark_missed(
     here: ThisCpu<'_>,
     inmost: NonNull<ffi::cgroup>,
     cgroups: impl Iterator<Item = NonNull<ffi::cgroup>>,
@@ -332,7 +332,7 @@ fn miss(
         if let Some(on_cpu) = find_here(here, cgroup) {
             on_cpu
                 .context
-                .with_current_slots(here, |_, slots| slots.miss(here.id()));
+                .with_current_slots(here, |_, slots| slots.mark_missed(here.id()));
         }
     }
 }
@@ -344,7 +344,7 @@ pub(super) fn reload(here: ThisCpu<'_>) {
 }
 
 /// Unloads all contexts: the CPU is counted on no more. Interrupts are off.
-pub(super) fn leave(here: ThisCpu<'_>, readings: &mut Readings) {
+pub(super) fn unload_all(here: ThisCpu<'_>, readings: &mut Readings) {
     here.percpu().cgroup.set(0);
     unload(here, readings, |_| false);
 }
@@ -352,9 +352,9 @@ pub(super) fn leave(here: ThisCpu<'_>, readings: &mut Readings) {
 /// Brings the sums of all events up to date whose contexts are loaded here, and opens the windows that should be open now.
 /// Interrupts are off.
 pub(super) fn refresh_loaded(here: ThisCpu<'_>) {
-    let mut next = loaded(here.percpu());
+    let mut next = first_loaded(here.percpu());
     while let Some(on_cpu) = next {
-        next = at(on_cpu.next.get());
+        next = context_at(on_cpu.next.get());
         // SAFETY: The context is loaded on this CPU, and interrupts are off.
         let mut slots = unsafe { Held::assume(&on_cpu.context) };
         refresh(here, &mut slots, timestamp());
@@ -374,7 +374,7 @@ pub(super) unsafe extern "C" fn on_move(
     task: *mut bindings::task_struct,
     all_threads: bool,
 ) {
-    if EVENTS.load(Relaxed) == 0 {
+    if EVENT_COUNT.load(Relaxed) == 0 {
         return;
     }
     // SAFETY: The tracepoint passes a task that is alive during the call, with interrupts off. [`flush`] waits for

@@ -185,7 +185,7 @@ impl Context {
 
     /// Returns whether this is the context of the task.
     #[inline(always)]
-    pub(super) fn is_of(&self, task: *const bindings::task_struct) -> bool {
+    pub(super) fn is_of_task(&self, task: *const bindings::task_struct) -> bool {
         self.task == task
     }
 

@@ -2,7 +2,7 @@
 //! The calls of an event's descriptor.
 
 use super::{
-    attach::{detach, miss_where_refused, refresh_everywhere},
+    attach::{detach, mark_missed_on_refused_cpus, refresh_everywhere},
     context::Held,
     event::Event,
     group, hooks, mappings, mmap, output, record,
@@ -20,7 +20,7 @@ use crate::{
     pmu,
     ring::Ring,
     sys::{
-        descriptor::{Area, Descriptor, FasyncChange, Open, Poll, Room},
+        descriptor::{Area, Descriptor, FasyncChange, OpenDescriptor, Poll, ReadTarget},
         error::errno,
         uaccess,
     },
@@ -60,14 +60,14 @@ const FLAG_GROUP: usize = 1;
 
 impl Descriptor for Event {
     #[inline]
-    fn read(&self, to: impl Room) -> Result<usize> {
+    fn read(&self, to: impl ReadTarget) -> Result<usize> {
         // The usual case: a number, and all of it is here.
         if self.config.sampling.read.is_plain()
             && !self.config.inherit
             && to.size() >= size_of::<u64>()
         {
             let count =
-                with_here(|here, slots| EventCount::read_here(here, slots.slot_of(self)?, 0))
+                with_slots_here(|here, slots| EventCount::read_here(here, slots.slot_of(self)?, 0))
                     .flatten();
             if let Some(count) = count {
                 return to.put(&[count.count]).map(|()| size_of::<u64>());
@@ -95,7 +95,7 @@ impl Descriptor for Event {
             command::ID | command::ID_32 => return uaccess::put_words(arg, &[self.id]),
             command::SET_OUTPUT if arg as c_int == -1 => return output::set_output(self, None),
             command::SET_OUTPUT => {
-                let other = Open::<Self>::get(arg as c_int)?;
+                let other = OpenDescriptor::<Self>::get(arg as c_int)?;
                 return output::set_output(self, Some(other.data()));
             }
             command::PAUSE_OUTPUT => {
@@ -114,9 +114,13 @@ impl Descriptor for Event {
 
     fn poll(&self, poll: Poll) -> u32 {
         // SAFETY: It lives as long as the event, whose descriptor is polled.
-        unsafe { self.sampler.alarm.wait.poll(&poll) };
-        let over = if self.is_over() { bindings::POLLHUP } else { 0 };
-        let ready = match output::with_ring(self, Ring::take_ready) {
+        unsafe { self.sampler.notifier.wait.poll(&poll) };
+        let over = if self.has_ended() {
+            bindings::POLLHUP
+        } else {
+            0
+        };
+        let ready = match output::with_ring(self, Ring::take_woken) {
             Some(true) => bindings::POLLIN | bindings::POLLRDNORM,
             _ => 0,
         };
@@ -128,8 +132,8 @@ impl Descriptor for Event {
             // Its samples come long after the overflows.
             return Err(errno(bindings::EOPNOTSUPP));
         }
-        self.sampler.alarm.set();
-        self.sampler.alarm.wait.fasync(&change)
+        self.sampler.notifier.set();
+        self.sampler.notifier.wait.fasync(&change)
     }
 
     fn map(&self, area: &Area<'_>) -> Result {
@@ -167,7 +171,7 @@ impl Descriptor for Event {
             u8::from(self.config.pinned),
             u8::from(self.config.exclusive),
             u8::from(self.state().is_enabled(u64::MAX)),
-            self.left_tasks(),
+            self.tasks_left_at_exec(),
             u8::from(mappings::are_recorded(self)),
         );
         if let Target::Cgroup(cgroup, _) = &self.target {
@@ -186,7 +190,7 @@ impl Descriptor for Event {
             hooks::end(this.config.sampling.mappings.are_wanted());
         }
         output::free(&this);
-        this.sampler.alarm.wait.sync();
+        this.sampler.notifier.wait.sync();
         // SAFETY: It is closed, and all slots have been removed: no task inherits it. The descriptor has gone.
         unsafe { Self::free_by_rcu(this) };
     }
@@ -194,19 +198,20 @@ impl Descriptor for Event {
 
 /// Calls `f` with the slots of the task that runs here, if it has any.
 #[inline(always)]
-fn with_here<R>(f: impl FnOnce(ThisCpu<'_>, &mut Slots) -> R) -> Option<R> {
+fn with_slots_here<R>(f: impl FnOnce(ThisCpu<'_>, &mut Slots) -> R) -> Option<R> {
     let irqs_off = irqs_off();
     let here = irqs_off.here();
     let mut slots = Held::of_task(here)?;
     Some(f(here, &mut slots))
 }
 
-/// Makes the CPUs look at the event again, wherever it may count, and brings its sum up to date.
+/// Closes the event's windows, wherever it counts, and opens those that should be open now, so that its sum is up to
+/// date.
 #[inline(never)]
 fn refresh(event: &Event) {
     // The usual case: it counts the task that runs here, and no other.
-    let done = with_here(|here, slots| {
-        let is_here = !event.config.inherit && slots.iter().any(|slot| slot.is_of(event));
+    let done = with_slots_here(|here, slots| {
+        let is_here = !event.config.inherit && slots.iter().any(|slot| slot.is_of_event(event));
         if is_here {
             slot::refresh(here, slots, timestamp());
         }
@@ -240,10 +245,10 @@ fn allow_samples(event: &Event, number: u32) -> Result {
     if event.sampler.sampling.precise {
         return Err(errno(bindings::EOPNOTSUPP));
     }
-    event.sampler.alarm.allow(number);
+    event.sampler.notifier.allow_samples(number);
     event.state().set_enabled(true);
     refresh(event);
-    miss_where_refused();
+    mark_missed_on_refused_cpus();
     Ok(())
 }
 
@@ -252,7 +257,7 @@ fn allow_samples(event: &Event, number: u32) -> Result {
 fn set_enabled(event: &Event, whole_group: bool, enabled: bool) {
     // The usual case: an event alone, of the task that runs here.
     if !whole_group && !event.config.inherit {
-        let done = with_here(|here, slots| slots.set_enabled(here, event, enabled));
+        let done = with_slots_here(|here, slots| slots.set_enabled(here, event, enabled));
         if done == Some(true) {
             return;
         }
@@ -261,7 +266,7 @@ fn set_enabled(event: &Event, whole_group: bool, enabled: bool) {
     // All events of a group are in the same contexts, so this is for all.
     refresh(event);
     if enabled {
-        miss_where_refused();
+        mark_missed_on_refused_cpus();
     }
 }
 
@@ -309,19 +314,19 @@ fn times(event: &Event, count: EventCount) -> EventTimes {
     }
     // Loaded after `running`, and so not less.
     EventTimes {
-        enabled: event.enabled().nanoseconds(),
+        enabled: event.enabled_time().nanoseconds(),
         ..usual
     }
 }
 
 /// Serves read(2) of one event.
 #[inline(never)]
-fn read_one(event: &Event, to: impl Room) -> Result<usize> {
+fn read_one(event: &Event, to: impl ReadTarget) -> Result<usize> {
     let format = event.config.sampling.read;
     if to.size() < format.size(1) {
         return Err(ENOSPC);
     }
-    let count = match with_here(|here, slots| {
+    let count = match with_slots_here(|here, slots| {
         EventCount::read_here(here, slots.slot_of(event)?, timestamp())
     }) {
         Some(Some(count)) if !event.config.inherit => count,
@@ -341,11 +346,11 @@ fn read_one(event: &Event, to: impl Room) -> Result<usize> {
 
 /// Serves read(2) of a group: of all its events at one moment, in each task.
 #[inline(never)]
-fn read_group(event: &Event, to: impl Room) -> Result<usize> {
+fn read_group(event: &Event, to: impl ReadTarget) -> Result<usize> {
     let format = event.config.sampling.read;
-    let mut few = [0; FEW_WORDS];
+    let mut few = [0; STACK_WORDS];
     // The usual case: all of it is here.
-    let words = with_here(|here, slots| {
+    let words = with_slots_here(|here, slots| {
         if event.config.inherit {
             return None;
         }
@@ -365,7 +370,7 @@ fn read_group(event: &Event, to: impl Room) -> Result<usize> {
 
 /// Serves read(2) of a group whose tasks are anywhere.
 #[inline(never)]
-fn read_any_group(event: &Event, to: impl Room) -> Result<usize> {
+fn read_any_group(event: &Event, to: impl ReadTarget) -> Result<usize> {
     let format = event.config.sampling.read;
     let mut room = KVec::new();
     let words = {
@@ -407,16 +412,16 @@ fn encode_group<'w, 'a>(
         }
         Some(value(event, &count))
     });
-    let times = || leader.get().map_or(NO_TIME, &times);
+    let times = || leader.get().map_or(ZERO_TIMES, &times);
     let words = format.encode_group(words, values, times)?;
     leader.get().map(|_| words)
 }
 
 /// The times of nothing.
-const NO_TIME: EventTimes = EventTimes {
+const ZERO_TIMES: EventTimes = EventTimes {
     enabled: 0,
     running: 0,
 };
 
 /// The words of a group for which there is room on the stack: of four events with times and ids, of more without.
-const FEW_WORDS: usize = 11;
+const STACK_WORDS: usize = 11;

@@ -4,11 +4,11 @@
 //! A task that inherits an event has a slot of it in its context, and no event of its own: all windows add to the one
 //! sum. Memory and locks are such that a context switch and the end of a task may add to it.
 
-use super::{members::Group, memory::Mapped, rcu, target::Target};
+use super::{members::Group, memory::MappedMemory, rcu, target::Target};
 use crate::{
     cpu::Cycles,
     logic::{counter::CounterId, event_config::EventConfig, evtsel::EventSelect},
-    ring::{Sampler, State},
+    ring::{EventState, Sampler},
 };
 use core::sync::atomic::{
     AtomicU32, AtomicU64,
@@ -18,7 +18,7 @@ use kernel::{prelude::*, sync::Arc};
 
 /// The counters of a new event.
 #[derive(Clone, Copy)]
-pub(super) struct Counters {
+pub(super) struct ChosenCounters {
     /// The one that it begins with.
     pub(super) first: CounterId,
     /// All that it may have, as a mask.
@@ -47,11 +47,11 @@ pub(super) struct Event {
     /// [`BROKEN`], [`PRECISE`] and [`TURNS`]: 0 for the usual event.
     ///
     /// ATOMICS: relaxed. No bit becomes 0 again.
-    unusual: AtomicU32,
-    /// The tasks that it has left, since they executed a program that it must not count.
+    slow_read_flags: AtomicU32,
+    /// The number of tasks that executed a program which the event must not count.
     ///
     /// ATOMICS: relaxed. It is shown only.
-    left_tasks: AtomicU32,
+    tasks_left_at_exec: AtomicU32,
     /// The sum of all windows that are closed.
     ///
     /// ATOMICS: relaxed additions by any CPU. A reader makes the CPUs close their windows before, by a call.
@@ -78,21 +78,21 @@ pub(super) struct Event {
     pub(super) joined_group: Option<Arc<Group<Event>>>,
     /// The page and the ring that programs map.
     #[pin]
-    pub(super) mapped: Mapped,
+    pub(super) mapped: MappedMemory,
     /// The samples and other records of the event.
     pub(super) sampler: Sampler,
     rcu: rcu::Head,
 }
 
-/// [`Event::unusual`]: events were missed.
+/// [`Event::slow_read_flags`]: events were missed.
 const BROKEN: u32 = 1;
-/// [`Event::unusual`]: the processor takes the samples.
+/// [`Event::slow_read_flags`]: the processor takes the samples.
 const PRECISE: u32 = 2;
-/// [`Event::unusual`]: it takes turns.
+/// [`Event::slow_read_flags`]: it takes turns.
 const TURNS: u32 = 4;
 
-/// Returns [`Event::unusual`] of a new event.
-fn unusual(config: &EventConfig) -> u32 {
+/// Returns [`Event::slow_read_flags`] of a new event.
+fn slow_read_flags(config: &EventConfig) -> u32 {
     let precise = if config.sampling.precise { PRECISE } else { 0 };
     let turns = if config.takes_turns { TURNS } else { 0 };
     precise | turns
@@ -117,7 +117,7 @@ impl Event {
     /// ENOMEM.
     pub(super) fn new(
         config: EventConfig,
-        Counters { first, all }: Counters,
+        ChosenCounters { first, all }: ChosenCounters,
         target: Target,
         joined_group: Option<Arc<Group<Event>>>,
         id: u64,
@@ -130,8 +130,8 @@ impl Event {
             counter: first,
             counters: all,
             target,
-            unusual: AtomicU32::new(unusual(config)),
-            left_tasks: AtomicU32::new(0),
+            slow_read_flags: AtomicU32::new(slow_read_flags(config)),
+            tasks_left_at_exec: AtomicU32::new(0),
             total: AtomicU64::new(0),
             base: AtomicU64::new(0),
             cycles: AtomicU64::new(0),
@@ -139,7 +139,7 @@ impl Event {
             slots: AtomicU32::new(0),
             own_group: Group::new()?,
             joined_group,
-            mapped <- Mapped::new(),
+            mapped <- MappedMemory::new(),
             sampler: Sampler::new(*id, config, on_last_sample)?,
             pid: match &target {
                 Target::Task(task, _) => (sampler.ids(task.as_ptr()) >> 32) as i32,
@@ -156,7 +156,7 @@ impl Event {
 
     /// Returns the state.
     #[inline(always)]
-    pub(super) fn state(&self) -> &State {
+    pub(super) fn state(&self) -> &EventState {
         &self.sampler.state
     }
 
@@ -166,7 +166,7 @@ impl Event {
         self.state().set_enabled(enabled);
         if enabled && self.sampler.is_sampled() {
             // Behind it: the last sample may come between.
-            self.sampler.alarm.end_spent();
+            self.sampler.notifier.lift_spent_limit();
         }
     }
 
@@ -185,7 +185,7 @@ impl Event {
     /// Marks that events were missed, so that there is no count any more.
     #[cold]
     pub(super) fn mark_broken(&self) {
-        self.unusual.fetch_or(BROKEN, Relaxed);
+        self.slow_read_flags.fetch_or(BROKEN, Relaxed);
     }
 
     /// Makes the count 0.
@@ -206,31 +206,31 @@ impl Event {
     }
 
     /// Returns the time of all windows that are closed, and of all waits that have ended.
-    pub(super) fn enabled(&self) -> Cycles {
+    pub(super) fn enabled_time(&self) -> Cycles {
         self.time().plus(Cycles(self.waited.load(Relaxed)))
     }
 
     /// Returns whether events were missed, so that there is no count.
     #[inline(always)]
     pub(super) fn is_broken(&self) -> bool {
-        self.unusual.load(Relaxed) & BROKEN != 0
+        self.slow_read_flags.load(Relaxed) & BROKEN != 0
     }
 
     /// Returns whether the count can't be read as usual: it is [broken](Self::is_broken), the processor loads the counter,
     /// or the event takes turns.
     #[inline(always)]
-    pub(super) fn is_unusual(&self) -> bool {
-        self.unusual.load(Relaxed) != 0
+    pub(super) fn needs_slow_read(&self) -> bool {
+        self.slow_read_flags.load(Relaxed) != 0
     }
 
-    /// Notes that it leaves a task that goes on without it.
+    /// Counts a task that executes a program which the event must not count.
     pub(super) fn leave_task(&self) {
-        self.left_tasks.fetch_add(1, Relaxed);
+        self.tasks_left_at_exec.fetch_add(1, Relaxed);
     }
 
     /// Returns how many tasks it has left.
-    pub(super) fn left_tasks(&self) -> u32 {
-        self.left_tasks.load(Relaxed)
+    pub(super) fn tasks_left_at_exec(&self) -> u32 {
+        self.tasks_left_at_exec.load(Relaxed)
     }
 
     /// Counts a new slot.
@@ -241,12 +241,12 @@ impl Event {
     /// Uncounts a slot. With the last one the event is over, and pollers are woken.
     pub(super) fn end_slot(&self) {
         if self.slots.fetch_sub(1, SeqCst) == 1 && !self.state().is_closed() {
-            self.sampler.alarm.wait.hang_up();
+            self.sampler.notifier.wait.hang_up();
         }
     }
 
     /// Returns whether no task is left that the event counts.
-    pub(super) fn is_over(&self) -> bool {
+    pub(super) fn has_ended(&self) -> bool {
         self.slots.load(SeqCst) == 0
     }
 

@@ -60,9 +60,9 @@ impl Drop for ReadRecord {
 
 /// The counts of a task that ends.
 #[derive(Default)]
-pub(super) struct Counts(KVec<ReadRecord>);
+pub(super) struct ExitCounts(KVec<ReadRecord>);
 
-impl Counts {
+impl ExitCounts {
     /// Notes the counts of slots whose windows are closed. Those for which there is no memory are lost.
     ///
     /// # Safety
@@ -78,11 +78,11 @@ impl Counts {
             if !event.sampler.has_ring() {
                 continue;
             }
-            if read_events(slots, slot).any(|slot| slot.event().is_broken()) {
+            if slots_in_read(slots, slot).any(|slot| slot.event().is_broken()) {
                 event.sampler.lose_record();
                 continue;
             }
-            let noted = words(slots, slot).and_then(|words| {
+            let noted = read_words(slots, slot).and_then(|words| {
                 // SAFETY: The event has this slot, and the caller of `note` holds RCU as long as `self` exists.
                 let record = unsafe { ReadRecord::new(event, cpu, words) };
                 Ok(self.0.push(record, GFP_ATOMIC | __GFP_NOWARN)?)
@@ -109,18 +109,18 @@ impl Counts {
 }
 
 /// Returns the slots whose counts a read(2) of the slot's event returns: those of its group, or only this.
-fn read_events<'a>(slots: &'a Slots, slot: &'a Slot) -> impl Iterator<Item = &'a Slot> {
+fn slots_in_read<'a>(slots: &'a Slots, slot: &'a Slot) -> impl Iterator<Item = &'a Slot> {
     let is_group = slot.event().sampler.sampling.read.is_group();
     let group = slots.group(slot.event());
-    group.filter(move |member| is_group || member.is_of(slot.event()))
+    group.filter(move |member| is_group || member.is_of_event(slot.event()))
 }
 
 /// Returns what a read(2) of the slot's event would return, if there were the task's slots only.
-fn words(slots: &Slots, slot: &Slot) -> Result<KVec<u64>> {
+fn read_words(slots: &Slots, slot: &Slot) -> Result<KVec<u64>> {
     let event = slot.event();
     let format = event.sampler.sampling.read;
     let mut words = KVec::new();
-    let size = format.words(read_events(slots, slot).count());
+    let size = format.words(slots_in_read(slots, slot).count());
     words.resize(size, 0, GFP_ATOMIC | __GFP_NOWARN)?;
     let value = |slot: &Slot| EventValue {
         value: slot.counted().count,
@@ -128,13 +128,13 @@ fn words(slots: &Slots, slot: &Slot) -> Result<KVec<u64>> {
         lost: slot.event().sampler.lost(),
     };
     // The time of the leader; of the event itself without a group.
-    let first = read_events(slots, slot).next().unwrap_or(slot);
+    let first = slots_in_read(slots, slot).next().unwrap_or(slot);
     let times = || EventTimes {
-        enabled: first.enabled().nanoseconds(),
+        enabled: first.enabled_time().nanoseconds(),
         running: first.counted().time.nanoseconds(),
     };
     if format.is_group() {
-        let group = read_events(slots, slot).map(|slot| Some(value(slot)));
+        let group = slots_in_read(slots, slot).map(|slot| Some(value(slot)));
         format
             .encode_group(&mut words, group, times)
             .ok_or(EINVAL)?;

@@ -7,14 +7,14 @@ use super::{event::Event, members::Members};
 use core::ptr::{self, NonNull};
 use kernel::{prelude::*, sync::MutexGuard};
 
-/// A group that an event is being opened in: no other is, meanwhile, so members are in the same order here and in the
-/// contexts.
-pub(super) struct Joining<'a> {
+/// A group that an event is being opened in. It is one event at a time, so the members have the same order here and
+/// in the contexts.
+pub(super) struct GroupJoin<'a> {
     leader: &'a Event,
     members: MutexGuard<'a, Members<Event>>,
 }
 
-impl<'a> Joining<'a> {
+impl<'a> GroupJoin<'a> {
     /// Prepares to add an event to the group that `leader` leads.
     ///
     /// # Errors
@@ -43,12 +43,12 @@ impl<'a> Joining<'a> {
 }
 
 /// The group of an event, locked.
-pub(super) struct Locked<'a> {
+pub(super) struct LockedGroup<'a> {
     leader: NonNull<Event>,
     members: MutexGuard<'a, Members<Event>>,
 }
 
-impl Locked<'_> {
+impl LockedGroup<'_> {
     /// Returns the leader.
     pub(super) fn leader(&self) -> &Event {
         // SAFETY: It is the event that `lock` was called with, which is open, or a member, which can't leave as long as the
@@ -67,14 +67,14 @@ impl Locked<'_> {
 }
 
 /// Locks the group of an event that is open.
-pub(super) fn lock(event: &Event) -> Locked<'_> {
+pub(super) fn lock(event: &Event) -> LockedGroup<'_> {
     if let Some(group) = &event.joined_group {
         let members = group.lock();
         if let Some(leader) = members.leader {
-            return Locked { leader, members };
+            return LockedGroup { leader, members };
         }
     }
-    Locked {
+    LockedGroup {
         leader: NonNull::from(event),
         members: event.own_group.lock(),
     }

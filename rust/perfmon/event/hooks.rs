@@ -31,7 +31,7 @@ struct Hooks {
     /// The functions in the order in which they are registered: a task can't begin unseen when its parent is counted.
     probes: [Probe; 5],
     /// Tasks that move to other cgroups; nothing on a kernel without cgroups.
-    moves: Option<Probe>,
+    cgroup_moves: Option<Probe>,
     /// A program may use RDPMC without a page of ours, and is among [`SLOW_SWITCH_USERS`] while the functions are called.
     rdpmc_left_by_perf: bool,
 }
@@ -59,9 +59,10 @@ impl Hooks {
                 return Err(error);
             }
         }
-        // SAFETY: The function has the arguments that the tracepoint passes (include/trace/events/cgroup.h).
-        let moves = unsafe { Probe::new(c"cgroup_attach_task", cgroup::on_move as *mut _) }.ok();
-        if let Some(Err(error)) = moves.as_ref().map(Probe::register) {
+        let cgroup_moves =
+            // SAFETY: The function has the arguments that the tracepoint passes (include/trace/events/cgroup.h).
+            unsafe { Probe::new(c"cgroup_attach_task", cgroup::on_move as *mut _) }.ok();
+        if let Some(Err(error)) = cgroup_moves.as_ref().map(Probe::register) {
             probes.iter().for_each(Probe::unregister);
             return Err(error);
         }
@@ -73,7 +74,7 @@ impl Hooks {
         }
         Ok(Self {
             probes,
-            moves,
+            cgroup_moves,
             rdpmc_left_by_perf,
         })
     }
@@ -81,8 +82,8 @@ impl Hooks {
     /// Unregisters the functions.
     fn unregister(self) {
         self.probes.iter().for_each(Probe::unregister);
-        if let Some(moves) = self.moves {
-            moves.unregister();
+        if let Some(cgroup_moves) = self.cgroup_moves {
+            cgroup_moves.unregister();
         }
         if self.rdpmc_left_by_perf {
             SLOW_SWITCH_USERS.fetch_sub(1, SeqCst);
@@ -126,7 +127,7 @@ pub(super) fn begin(with_mappings: bool) -> Result {
     Ok(())
 }
 
-/// Ends what an event has learnt of mappings.
+/// Ends what [`begin`] has begun for mappings.
 fn end_mappings(with_mappings: bool) {
     if mappings::end(with_mappings) {
         unregister_later();
@@ -136,7 +137,7 @@ fn end_mappings(with_mappings: bool) {
 /// Unregisters in a second what is not used then.
 fn unregister_later() {
     // SAFETY: `finish` comes before the function goes.
-    unsafe { ffi::perfmon_later(Some(unregister_if_unused)) };
+    unsafe { ffi::perfmon_call_later(Some(unregister_if_unused)) };
 }
 
 /// Adds an event, if the functions are registered.
@@ -206,12 +207,12 @@ fn try_unregister() -> bool {
 /// Unregisters the functions at the module's end, when there is no event.
 pub(super) fn finish() {
     // SAFETY: The module's end is a task without locks, so it may sleep.
-    unsafe { ffi::perfmon_later_cancel() };
+    unsafe { ffi::perfmon_call_later_cancel() };
     mappings::unregister_if_unused();
     while !try_unregister() {
         fsleep(Delta::from_millis(10));
     }
     // SAFETY: The module's end is a task that may sleep, and no context is added any more.
-    unsafe { ffi::perfmon_soon_cancel() };
+    unsafe { ffi::perfmon_call_soon_cancel() };
     table::shrink();
 }

@@ -6,7 +6,7 @@
 use super::{
     context::Context,
     event::Event,
-    exit::Counts,
+    exit::ExitCounts,
     record,
     slot::{self, Slots},
     switch::miss_current,
@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     cpu::{irqs_off, pin, timestamp, ThisCpu},
-    ring::Change,
+    ring::TaskChange,
     sys::ffi,
 };
 use core::{
@@ -46,18 +46,18 @@ pub(super) unsafe extern "C" fn on_new_task(
     // was copied.
     // SAFETY: The task has just been made by the current one, so it does not run yet, and is alive during the tracepoint.
     unsafe { ffi::perfmon_rdpmc_forget(task) };
-    record::write_current(&Change::Begin(task));
+    record::write_current(&TaskChange::Begin(task));
     let is_thread = clone_flags & CLONE_THREAD != 0;
     let inherits = |event: &Event| {
         event.config.inherit
             && (is_thread || !event.config.inherit_thread)
             && !event.state().is_closed()
     };
-    with_own(|_, slots| {
+    with_current_task_slots(|_, slots| {
         if !slots.iter().any(|slot| inherits(slot.event())) {
             return;
         }
-        if give(slots, inherits, task).is_err() {
+        if give_inherited(slots, inherits, task).is_err() {
             // What the new task does is counted nowhere.
             for slot in slots.iter().filter(|slot| inherits(slot.event())) {
                 slot.event().mark_broken();
@@ -69,7 +69,7 @@ pub(super) unsafe extern "C" fn on_new_task(
 
 /// Calls `f` with the slots of the current task, if it has events. It gets the CPU if the context is loaded there: it is
 /// not where the CPU is not counted on, and for moments when the first event is given to the task.
-fn with_own(f: impl Fn(Option<ThisCpu<'_>>, &mut Slots)) {
+fn with_current_task_slots(f: impl Fn(Option<ThisCpu<'_>>, &mut Slots)) {
     let _pinned = pin();
     let task = Task::current_raw();
     // SAFETY: Preemption is off.
@@ -87,7 +87,7 @@ fn with_own(f: impl Fn(Option<ThisCpu<'_>>, &mut Slots)) {
 /// # Errors
 ///
 /// ENOMEM. EBUSY if another task has opened an event on this one meanwhile, so that it has a context already.
-fn give(
+fn give_inherited(
     slots: &Slots,
     inherits: impl Fn(&Event) -> bool,
     task: *const bindings::task_struct,
@@ -132,10 +132,10 @@ pub(super) unsafe extern "C" fn on_exec(
     fence(SeqCst);
     // SAFETY: The tracepoint gives the program that is executed.
     if unsafe { exec_is_private(binprm) } {
-        with_own(|_, slots| slots.iter().for_each(|slot| slot.event().leave_task()));
-        end_own();
+        with_current_task_slots(|_, slots| slots.iter().for_each(|slot| slot.event().leave_task()));
+        end_current_task();
     } else {
-        with_own(|_, slots| slots.shows_new_program = false);
+        with_current_task_slots(|_, slots| slots.may_record_new_program = false);
     }
 }
 
@@ -149,10 +149,10 @@ pub(super) unsafe fn exec_is_private(binprm: *mut bindings::linux_binprm) -> boo
     unsafe { ffi::perfmon_exec_is_private(binprm) }
 }
 
-/// The current task begins to execute a program, and nothing of it is mapped yet: enables the events that wait for that,
-/// and takes those from the task that are not for another program.
-fn begin_program() {
-    with_own(|here, slots| {
+/// Handles an exec of the current task, before anything of the program is mapped: enables the events with
+/// `enable_on_exec`, and removes those with `remove_on_exec`.
+fn handle_exec() {
+    with_current_task_slots(|here, slots| {
         if let Some(here) = here {
             // Brings the sums up to date.
             slot::Readings::new(timestamp()).close_windows(here, slots);
@@ -179,8 +179,8 @@ pub(super) unsafe extern "C" fn on_exit(
 ) {
     // `attach` looks under the lock whether the task exits: it has added its context by now, or sees that.
     drop(table::lock());
-    record::write_current(&Change::End);
-    end_own();
+    record::write_current(&TaskChange::End);
+    end_current_task();
 }
 
 /// The tracepoint `task_rename`: a task gets a name.
@@ -201,19 +201,19 @@ pub(super) unsafe extern "C" fn on_rename(
     let by_exec = unsafe { ffi::perfmon_task_executes(task) };
     if by_exec {
         // At the same place as perf, and before the name: readers find that in front of what the program maps.
-        begin_program();
+        handle_exec();
     }
     let mut copy = [0; 2];
     // SAFETY: The tracepoint gives a name that ends with 0; there is room for 16 bytes.
     unsafe { ffi::perfmon_copy_name(name, copy.as_mut_ptr().cast()) };
-    record::write_current(&Change::Name(copy, by_exec));
+    record::write_current(&TaskChange::Name(copy, by_exec));
 }
 
 /// Takes all events from the current task, and records what it has counted. The context is gone then.
-fn end_own() {
+fn end_current_task() {
     let _pinned = pin();
-    let counts = Cell::new(Counts::default());
-    with_own(|here, slots| {
+    let counts = Cell::new(ExitCounts::default());
+    with_current_task_slots(|here, slots| {
         if let Some(here) = here {
             // Brings the sums up to date.
             slot::Readings::new(timestamp()).close_windows(here, slots);

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What programs map, told by probes of the kernel, and recorded for the events that want it. Without such an event there
-//! are no probes.
+//! The records of what programs map, made by kprobes. The probes exist only while an event wants such records.
 //!
 //! The probes are registered and unregistered by kernel threads, as the tracepoints are ([`super::hooks`]). A kernel that
 //! has none of them is no error: the events have no such records then, and say so.
@@ -8,7 +7,7 @@
 use super::{context::Held, event::Event, life::exec_is_private, record, slot::Slots};
 use crate::{
     cpu::ThisCpu,
-    ring::Change,
+    ring::TaskChange,
     sys::{ffi, kernel_thread, mappings},
 };
 use core::sync::atomic::{AtomicU32, Ordering::SeqCst};
@@ -43,13 +42,13 @@ pub(super) unsafe fn init() {
 }
 
 /// Returns whether the event wants to know what programs map.
-fn is_user(event: &Event) -> bool {
+fn wants_mappings(event: &Event) -> bool {
     event.sampler.sampling.mappings.are_wanted()
 }
 
 /// Returns whether the event has records of mappings: it wants them, and the kernel tells.
 pub(super) fn are_recorded(event: &Event) -> bool {
-    is_user(event) && REGISTERED.load(SeqCst) != 0
+    wants_mappings(event) && REGISTERED.load(SeqCst) != 0
 }
 
 /// Begins to learn what programs map, if an event with this configuration wants that, until [`end`], which follows an error,
@@ -121,7 +120,7 @@ unsafe extern "C" fn on_map(area: *mut bindings::vm_area_struct) {
     let here = unsafe { ThisCpu::assume() };
     // SAFETY: The probe gives the area that has been mapped.
     let executable = unsafe { ffi::perfmon_mapping_is_executable(area) };
-    let of_task = Held::of_task(here).filter(|slots| may_know(slots));
+    let of_task = Held::of_task(here).filter(|slots| may_record_mapping(slots));
     let of_cpu = Held::of_cpu(here);
     let wants = |slots: &Option<Held<'_>>| {
         let mut slots = slots.iter().flat_map(|slots| slots.iter());
@@ -134,19 +133,19 @@ unsafe extern "C" fn on_map(area: *mut bindings::vm_area_struct) {
     let name = unsafe { here.percpu().mapping_name.words() };
     // SAFETY: The probe gives the area that has been mapped.
     let (mapping, name) = unsafe { mappings::describe(area, name) };
-    let change = Change::Map(&mapping, name);
+    let change = TaskChange::Map(&mapping, name);
     let task = Task::current_raw();
     for slots in [of_task, of_cpu].into_iter().flatten() {
         record::write_to(here, &slots, &change, task, None);
     }
 }
 
-/// Returns whether events of the current task may know what it maps: not while it begins a program that they may have to
-/// leave, as one that is setuid.
-fn may_know(slots: &Slots) -> bool {
+/// Returns whether events of the current task may record its mappings: not while it begins to execute a program that
+/// may remove them, as a setuid program does.
+fn may_record_mapping(slots: &Slots) -> bool {
     // SAFETY: The current task is alive.
     let executes = unsafe { ffi::perfmon_task_executes(Task::current_raw()) };
-    !executes || slots.shows_new_program
+    !executes || slots.may_record_new_program
 }
 
 /// The current task begins to execute a program: its credentials are known, and nothing of it is mapped.
@@ -159,6 +158,6 @@ unsafe extern "C" fn on_new_program(program: *mut bindings::linux_binprm) {
     let here = unsafe { ThisCpu::assume() };
     if let Some(mut slots) = Held::of_task(here) {
         // SAFETY: The probe gives the program that is executed.
-        slots.shows_new_program = !unsafe { exec_is_private(program) };
+        slots.may_record_new_program = !unsafe { exec_is_private(program) };
     }
 }

@@ -106,7 +106,7 @@ fn map_memory(event: &Event, area: &Area<'_>, ring_size: usize) -> Result<NonNul
     }
     // Nothing fails any more.
     if let Some(ring) = &new_ring {
-        ring.ring().show();
+        ring.ring().publish_data();
         // There was none.
         let _ = output::replace(event, &mut memory.ring, new_ring);
         memory.has_own_ring = true;
@@ -144,9 +144,9 @@ fn end_mapping(event: &Event, area: &Area<'_>) -> Option<NonNull<UserPage>> {
     if let Some(ring) = output::replace(event, &mut memory.ring, None) {
         // The events that write to it, too, write no more when `wait_for_writers` returns. Under the lock, since the
         // page may have another ring afterwards.
-        ring.ring().end_all();
+        ring.ring().end_writing();
         output::wait_for_writers();
-        ring.ring().hide();
+        ring.ring().withdraw_data();
     }
     start
 }

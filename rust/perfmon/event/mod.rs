@@ -71,9 +71,9 @@ use kernel::prelude::*;
 /// # Invariants
 ///
 /// While a value of this type exists, proc is mounted.
-pub(crate) struct Memory(());
+pub(crate) struct EventResources(());
 
-impl Memory {
+impl EventResources {
     /// Prepares for events.
     ///
     /// # Errors
@@ -96,7 +96,7 @@ impl Memory {
     }
 }
 
-impl Drop for Memory {
+impl Drop for EventResources {
     fn drop(&mut self) {
         // No event is left, since each keeps the module.
         hooks::finish();
@@ -105,7 +105,7 @@ impl Drop for Memory {
         unsafe { ffi::perfmon_tracepoints_sync() };
         cgroup::flush();
         for cpu in cpu::ids() {
-            let percpu = percpu::of(cpu);
+            let percpu = percpu::of_cpu(cpu);
             // SAFETY: The address is that of a context from `KBox::into_raw`, which nothing uses any more: CPUs are not
             // counted on at the module's end.
             if let Some(context) = unsafe { Context::from_address(percpu.cpu_context.get()) } {

@@ -2,10 +2,10 @@
 //! Opening an event: `PERFMON_EVENT_OPEN`.
 
 use super::{
-    attach::{attach, Refusal},
+    attach::{attach, AttachError},
     descriptor,
     event::Event,
-    group::Joining,
+    group::GroupJoin,
     hooks, output, record,
     resources::{max_sample_rate, release, take_counters},
     switch::on_last_sample,
@@ -23,7 +23,7 @@ use crate::{
     },
     pmu::{self, pebs::may_run_guests},
     sys::{
-        descriptor::{Descriptor, Open, Reserved},
+        descriptor::{Descriptor, OpenDescriptor, ReservedDescriptor},
         error::errno,
         ffi, uaccess,
     },
@@ -62,10 +62,10 @@ pub(crate) fn open(_client: &Client, request: abi::perfmon_event_open) -> Result
     if config.select.is_kernel() || config.sampling.has_kernel_branches() {
         allow_kernel()?;
     }
-    let descriptor = Reserved::new(request.flags & flag::CLOEXEC != 0)?;
+    let descriptor = ReservedDescriptor::new(request.flags & flag::CLOEXEC != 0)?;
     let group = match request.group_fd {
         -1 => None,
-        fd => Some(Open::<Event>::get(fd)?),
+        fd => Some(OpenDescriptor::<Event>::get(fd)?),
     };
     let leader = match &group {
         Some(group) if request.flags & flag::NO_GROUP == 0 => Some(group.data()),
@@ -78,7 +78,7 @@ pub(crate) fn open(_client: &Client, request: abi::perfmon_event_open) -> Result
     };
     check_target(&config, &target)?;
     if config.takes_turns && leader.is_none() && !config.sampling.read.has_both_times() {
-        // A reader could not tell the count of a part of the time, or a 0, from a whole one.
+        // Without both times, a reader could not tell a count of a part of the time from a whole one.
         return Err(EINVAL);
     }
     if config.sampling.precise {
@@ -179,13 +179,13 @@ fn create(
     config.inherit &= matches!(target, Target::Task(..));
     let mut joining = None;
     if let Some(leader) = leader {
-        if leader.is_over() {
+        if leader.has_ended() {
             return Err(ENODEV);
         }
         // A group takes turns as a whole, or not at all.
         config.takes_turns &= leader.config.takes_turns;
         check_group(&config, &target, leader)?;
-        joining = Some(Joining::begin(leader)?);
+        joining = Some(GroupJoin::begin(leader)?);
     }
     let follows = target.follows_tasks(&config);
     let with_mappings = config.sampling.mappings.are_wanted();
@@ -257,8 +257,10 @@ fn new_attached(
         let attached = event.map(|event| (attach(&event, leader), event));
         match attached {
             Ok((Ok(()), event)) => return Ok(event),
-            Ok((Err(Refusal::Taken | Refusal::Full(_)), event)) => target = event.target.clone(),
-            Ok((Err(Refusal::Error(error)), _)) | Err(error) => {
+            Ok((Err(AttachError::CounterTaken | AttachError::Full(_)), event)) => {
+                target = event.target.clone()
+            }
+            Ok((Err(AttachError::Error(error)), _)) | Err(error) => {
                 release(counters.all, &config, kind);
                 return Err(error);
             }

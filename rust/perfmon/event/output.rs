@@ -58,11 +58,11 @@ pub(super) fn replace(
     new: Option<Arc<RingMemory>>,
 ) -> Option<Arc<RingMemory>> {
     if let Some(old) = output {
-        old.ring().remove_reader(&event.sampler.alarm.wait);
+        old.ring().remove_reader(&event.sampler.notifier.wait);
     }
     if let Some(new) = &new {
         // SAFETY: The event leaves the ring before it is freed.
-        unsafe { new.ring().add_reader(&event.sampler.alarm.wait) };
+        unsafe { new.ring().add_reader(&event.sampler.notifier.wait) };
     }
     // SAFETY: The old ring is dropped after RCU has waited; the new one when it has been replaced as well.
     unsafe { event.sampler.set_ring(new.as_ref().map(|new| new.ring())) };
@@ -90,13 +90,13 @@ pub(super) fn may_share(event: &Event, other: &Event) -> bool {
             && matches!(event.target, Target::Task(..))
             && !event.config.inherit
             && !other.config.inherit
-            && are_alike(event, other);
+            && have_same_direction_and_clock(event, other);
     };
-    cpu == other_cpu && are_alike(event, other)
+    cpu == other_cpu && have_same_direction_and_clock(event, other)
 }
 
 /// Returns whether both write in the same direction, by the same clock.
-fn are_alike(event: &Event, other: &Event) -> bool {
+fn have_same_direction_and_clock(event: &Event, other: &Event) -> bool {
     let (this, other) = (&event.sampler.sampling, &other.sampler.sampling);
     this.clock == other.clock && this.backward == other.backward
 }

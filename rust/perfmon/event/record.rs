@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{
     cpu::{irqs_off, ThisCpu},
-    ring::Change,
+    ring::TaskChange,
 };
 use core::sync::atomic::Ordering::Relaxed;
 use kernel::{bindings, task::Task};
@@ -29,7 +29,7 @@ pub(super) fn end(event: &Event) {
 }
 
 /// Records a change of the current task, for its own events and those of its CPU.
-pub(super) fn write_current(change: &Change<'_>) {
+pub(super) fn write_current(change: &TaskChange<'_>) {
     let irqs_off = irqs_off();
     let here = irqs_off.here();
     let task = Task::current_raw();
@@ -46,7 +46,7 @@ pub(super) fn write_current(change: &Change<'_>) {
 #[inline(never)]
 pub(super) fn write_switch(
     here: ThisCpu<'_>,
-    change: &Change<'_>,
+    change: &TaskChange<'_>,
     task: *mut bindings::task_struct,
     other: *mut bindings::task_struct,
 ) {
@@ -63,13 +63,13 @@ pub(super) fn write_switch(
 pub(super) fn write_to(
     here: ThisCpu<'_>,
     slots: &Slots,
-    change: &Change<'_>,
+    change: &TaskChange<'_>,
     task: *mut bindings::task_struct,
     other: Option<*mut bindings::task_struct>,
 ) {
-    let records = |slot: &&Slot| slot.is_open() && slot.event().sampler.records(change);
+    let records = |slot: &&Slot| slot.is_open() && slot.event().sampler.records_change(change);
     for slot in slots.iter().filter(records) {
         let cpu = here.id().as_u32();
-        slot.event().sampler.record(change, task, other, cpu);
+        slot.event().sampler.record_change(change, task, other, cpu);
     }
 }

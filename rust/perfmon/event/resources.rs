@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Resources of an event: its counters, branch records, and samples in a second.
 
-use super::{attach::own_counters, event::Counters, target::Target};
+use super::{attach::own_counters, event::ChosenCounters, target::Target};
 use crate::{
     logic::{
-        admission::{choose, turns, Offers},
+        admission::{choose, turn_counters, Offers},
         counter::{highest, CounterId},
         event_config::EventConfig,
         sharing::TargetKind,
@@ -20,20 +20,21 @@ pub(super) fn max_sample_rate() -> u32 {
     parameter(&module_parameters::perf_event_max_sample_rate)
 }
 
-/// Gives an event a counter that can count it, beside the events that its target has now; [`CounterId::NONE`] if it counts
-/// nothing. One that takes turns also gets those on which others of the target do, or only those.
+/// Gives an event a counter that can count it, beside the events that its target has now; [`CounterId::NONE`] if it
+/// counts nothing. An event that takes turns also gets the counters on which other events of the target take turns,
+/// or only those.
 ///
 /// # Errors
 ///
 /// EBUSY if no counter is left that can count it. EIO if the counter does not hold what is written. ENOMEM.
-pub(super) fn take_counters(config: &EventConfig, target: &Target) -> Result<Counters> {
+pub(super) fn take_counters(config: &EventConfig, target: &Target) -> Result<ChosenCounters> {
     let check_cpu = |ownership: &Ownership| match target {
         Target::Cpu(cpu) | Target::Cgroup(_, Some(cpu)) => ownership.check_cpu(*cpu),
         Target::Task(..) | Target::Cgroup(_, None) => Ok(()),
     };
     if !config.takes_counter() {
         check_cpu(&OWNERSHIP.lock())?;
-        return Ok(Counters {
+        return Ok(ChosenCounters {
             first: CounterId::NONE,
             all: CounterId::NONE.bit(),
         });
@@ -68,14 +69,14 @@ pub(super) fn take_counters(config: &EventConfig, target: &Target) -> Result<Cou
 }
 
 /// Chooses counters for an event. `None` if it does not fit.
-fn choose_counters(config: &EventConfig, offers: &Offers) -> Option<Counters> {
+fn choose_counters(config: &EventConfig, offers: &Offers) -> Option<ChosenCounters> {
     let chosen = choose(config, offers);
     let all = chosen.map_or(0, CounterId::bit);
     if !config.takes_turns {
-        return chosen.map(|first| Counters { first, all });
+        return chosen.map(|first| ChosenCounters { first, all });
     }
-    let turns = turns(config, offers);
-    Some(Counters {
+    let turns = turn_counters(config, offers);
+    Some(ChosenCounters {
         first: chosen.or_else(|| highest(turns))?,
         all: all | turns,
     })

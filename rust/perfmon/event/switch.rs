@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     cpu::{timestamp, ThisCpu},
-    ring::Change,
+    ring::TaskChange,
     sys::ffi,
 };
 use core::sync::atomic::Ordering::Relaxed;
@@ -44,7 +44,7 @@ pub(super) unsafe extern "C" fn on_switch(
     let into = unsafe { table::find(next) };
     let out = Context::loaded(here.percpu());
     if out.is_some() || into.is_some() {
-        exchange(here, out, into, |_| ());
+        exchange_contexts(here, out, into, |_| ());
     }
 }
 
@@ -64,21 +64,22 @@ unsafe fn on_slow_switch(
     let here = unsafe { ThisCpu::assume() };
     // SAFETY: Without preemption, RCU keeps the context until this function returns.
     let into = unsafe { table::find(next) };
-    record::write_switch(here, &Change::SwitchOut(preempt), prev, next);
-    change_slowly(here, Context::loaded(here.percpu()), into, next);
-    record::write_switch(here, &Change::SwitchIn, next, prev);
+    record::write_switch(here, &TaskChange::SwitchOut(preempt), prev, next);
+    exchange_contexts_slowly(here, Context::loaded(here.percpu()), into, next);
+    record::write_switch(here, &TaskChange::SwitchIn, next, prev);
 }
 
-/// As [`exchange`]. `next` runs here from now on: its cgroups are counted, and it does not see what others have counted.
+/// As [`exchange_contexts`]. `next` runs here from now on: its cgroups are counted, and it does not see what others
+/// have counted.
 #[cold]
 #[inline(never)]
-fn change_slowly(
+fn exchange_contexts_slowly(
     here: ThisCpu<'_>,
     out: Option<&Context>,
     into: Option<&Context>,
     next: *mut bindings::task_struct,
 ) {
-    exchange(here, out, into, |readings| {
+    exchange_contexts(here, out, into, |readings| {
         cgroup::load_contexts_of(here, readings, next);
         hide_counters_from(here, next);
     });
@@ -97,7 +98,7 @@ fn hide_counters_from(here: ThisCpu<'_>, task: *const bindings::task_struct) {
 
 /// Unloads one context and loads another, on this CPU. Calls `between` when no window of a task is open.
 #[inline(always)]
-fn exchange(
+fn exchange_contexts(
     here: ThisCpu<'_>,
     out: Option<&Context>,
     into: Option<&Context>,
@@ -121,7 +122,7 @@ fn exchange(
             context.address()
         }
         Some(context) => {
-            miss(here, context);
+            mark_missed(here, context);
             0
         }
         None => 0,
@@ -133,9 +134,9 @@ fn exchange(
 /// the time of the event stands still then, too.
 #[cold]
 #[inline(never)]
-fn miss(here: ThisCpu<'_>, context: &Context) {
+fn mark_missed(here: ThisCpu<'_>, context: &Context) {
     if here.percpu().refused.get() != 0 {
-        context.with_current_slots(here, |_, slots| slots.miss(here.id()));
+        context.with_current_slots(here, |_, slots| slots.mark_missed(here.id()));
     }
 }
 
@@ -144,7 +145,7 @@ fn miss(here: ThisCpu<'_>, context: &Context) {
 pub(super) fn miss_current(here: ThisCpu<'_>) {
     // SAFETY: Interrupts are off, so RCU keeps the context.
     if let Some(context) = unsafe { table::find(Task::current_raw()) } {
-        miss(here, context);
+        mark_missed(here, context);
     }
     if here.percpu().refused.get() != 0 {
         cgroup::load_contexts_of(here, &mut Readings::new(timestamp()), Task::current_raw());
@@ -156,7 +157,7 @@ pub(super) fn load_current(here: ThisCpu<'_>) {
     if here.percpu().task_context.get() == 0 {
         // SAFETY: Interrupts are off, so RCU keeps the context.
         let into = unsafe { table::find(Task::current_raw()) };
-        change_slowly(here, None, into, Task::current_raw());
+        exchange_contexts_slowly(here, None, into, Task::current_raw());
     }
 }
 
@@ -207,14 +208,14 @@ pub(crate) fn take_turns(here: ThisCpu<'_>) {
 
 /// Ceases to count events on a CPU; the sums stay. Interrupts are off.
 pub(crate) fn leave_cpu(here: ThisCpu<'_>) {
-    change_slowly(
+    exchange_contexts_slowly(
         here,
         Context::loaded(here.percpu()),
         None,
         Task::current_raw(),
     );
     let mut readings = Readings::new(timestamp());
-    cgroup::leave(here, &mut readings);
+    cgroup::unload_all(here, &mut readings);
     if let Some(mut slots) = Held::of_cpu(here) {
         readings.close_windows(here, &mut slots);
         slots.unload();

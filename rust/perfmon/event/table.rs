@@ -19,11 +19,11 @@ use core::{
 use kernel::{bindings, prelude::*, sync::global_lock};
 
 /// The lists of a new table: small enough to stay in the cache.
-const FEW: usize = 1 << 10;
+const INITIAL_LISTS: usize = 1 << 10;
 /// The most lists, which take 512 KiB: two for each task that a kernel runs with its default `kernel.pid_max`.
-const MOST: usize = 1 << 16;
+const MAX_LISTS: usize = 1 << 16;
 /// The factor by which a table grows.
-const FACTOR: usize = 4;
+const GROWTH_FACTOR: usize = 4;
 
 /// A list: its first context.
 ///
@@ -42,24 +42,24 @@ struct Header {
 
 /// The first lists.
 #[repr(C)]
-struct FewLists {
+struct InitialTable {
     header: Header,
-    lists: [List; FEW],
+    lists: [List; INITIAL_LISTS],
 }
 
-static FIRST: FewLists = FewLists {
+static INITIAL_TABLE: InitialTable = InitialTable {
     header: Header {
-        mask: FEW - 1,
+        mask: INITIAL_LISTS - 1,
         link: 0,
     },
-    lists: [const { AtomicPtr::new(ptr::null_mut()) }; FEW],
+    lists: [const { AtomicPtr::new(ptr::null_mut()) }; INITIAL_LISTS],
 };
 
-/// The lists that are used now: [`FIRST`], or from [`Lists::new`].
+/// The lists that are used now: [`INITIAL_TABLE`], or from [`Lists::new`].
 ///
 /// ATOMICS: released with all contexts in them, and acquired by readers. The lock is held for changes.
-static CURRENT: AtomicPtr<Header> =
-    AtomicPtr::new(ptr::from_ref(&FIRST).cast::<Header>().cast_mut());
+static CURRENT_TABLE: AtomicPtr<Header> =
+    AtomicPtr::new(ptr::from_ref(&INITIAL_TABLE).cast::<Header>().cast_mut());
 
 /// The contexts in the table.
 ///
@@ -76,8 +76,8 @@ global_lock! {
 ///
 /// # Invariants
 ///
-/// The pointer is to [`FIRST`], or to memory of [`Lists::new`] that has not been freed: a header, and behind it as many
-/// lists as it says.
+/// The pointer is to [`INITIAL_TABLE`], or to memory of [`Lists::new`] that has not been freed: a header, and behind
+/// it as many lists as it says.
 #[derive(Clone, Copy)]
 struct Lists(NonNull<Header>);
 
@@ -100,8 +100,8 @@ impl Lists {
     #[inline(always)]
     unsafe fn current() -> Self {
         // INVARIANT: They are freed by RCU, after others took their place.
-        // SAFETY: `CURRENT` is never null.
-        Self(unsafe { NonNull::new_unchecked(CURRENT.load(Acquire)) })
+        // SAFETY: `CURRENT_TABLE` is never null.
+        Self(unsafe { NonNull::new_unchecked(CURRENT_TABLE.load(Acquire)) })
     }
 
     /// Returns empty lists, as many as `count`, a power of two, which use this link.
@@ -125,20 +125,20 @@ impl Lists {
         Ok(Self(memory))
     }
 
-    /// Frees lists that are from [`new`](Self::new); makes [`FIRST`] empty.
+    /// Frees lists that are from [`new`](Self::new); makes [`INITIAL_TABLE`] empty.
     ///
     /// # Safety
     ///
     /// They are not used any more, and no reader has them.
     unsafe fn free(self) {
-        if ptr::eq(self.0.as_ptr(), &FIRST.header) {
-            for list in &FIRST.lists {
+        if ptr::eq(self.0.as_ptr(), &INITIAL_TABLE.header) {
+            for list in &INITIAL_TABLE.lists {
                 list.store(ptr::null_mut(), Relaxed);
             }
             return;
         }
-        // SAFETY: The lists are not `FIRST`, so they come from `perfmon_buffer_alloc()`; the caller says that nothing
-        // uses them.
+        // SAFETY: The lists are not `INITIAL_TABLE`, so they come from `perfmon_buffer_alloc()`; the caller says that
+        // nothing uses them.
         unsafe { ffi::perfmon_buffer_free(self.0.as_ptr().cast()) };
     }
 
@@ -206,7 +206,7 @@ pub(super) unsafe fn find<'a>(task: *const bindings::task_struct) -> Option<&'a 
     let mut next = lists.list_of(task).load(Acquire);
     // SAFETY: A context in the table is alive, and one that was removed stays alive for the caller, by RCU.
     while let Some(context) = unsafe { next.as_ref() } {
-        if context.is_of(task) {
+        if context.is_of_task(task) {
             return Some(context);
         }
         next = lists.next(context).load(Acquire);
@@ -276,7 +276,7 @@ impl Lock {
                 next = old.next(context).load(Relaxed);
             }
         }
-        CURRENT.store(new.0.as_ptr(), Release);
+        CURRENT_TABLE.store(new.0.as_ptr(), Release);
         old
     }
 }
@@ -286,14 +286,14 @@ fn wanted_lists() -> Option<usize> {
     let _pinned = pin();
     // SAFETY: Preemption is off.
     let count = unsafe { Lists::current() }.count();
-    (CONTEXTS.load(Relaxed) > count && count < MOST).then_some(count * FACTOR)
+    (CONTEXTS.load(Relaxed) > count && count < MAX_LISTS).then_some(count * GROWTH_FACTOR)
 }
 
 /// Has the table grow soon, if there are more contexts than lists.
 pub(super) fn grow_if_crowded() {
     if wanted_lists().is_some() {
         // SAFETY: `hooks::finish` comes before the function goes.
-        unsafe { ffi::perfmon_soon(Some(grow)) };
+        unsafe { ffi::perfmon_call_soon(Some(grow)) };
     }
 }
 
@@ -321,7 +321,7 @@ unsafe extern "C" fn grow() {
 /// Gives the memory back that the table has got, if there is no context. For kernel threads, which may sleep.
 pub(super) fn shrink() {
     let _resize = RESIZE.lock();
-    let first = Lists(NonNull::from(&FIRST).cast());
+    let first = Lists(NonNull::from(&INITIAL_TABLE).cast());
     // SAFETY: They are freed under `RESIZE` only.
     let current = unsafe { Lists::current() };
     if current.0 != first.0 && CONTEXTS.load(Relaxed) == 0 {
@@ -342,7 +342,7 @@ fn replace(new: Lists) {
 /// Calls `f` with each context that is in the table all the while, without preemption, until it returns false.
 ///
 /// If the table grows meanwhile, the contexts of a list go to lists of the same number and above: none is missed.
-pub(super) fn each(mut f: impl FnMut(&Context) -> bool) {
+pub(super) fn for_each_context(mut f: impl FnMut(&Context) -> bool) {
     let mut index = 0;
     loop {
         // As long as one list with contexts takes, and no longer: others may have to run, and wait for a grace period.
@@ -351,7 +351,7 @@ pub(super) fn each(mut f: impl FnMut(&Context) -> bool) {
         let lists = unsafe { Lists::current() };
         // Most are empty.
         let is_empty = |index: &usize| lists.at(*index).load(Relaxed).is_null();
-        let end = lists.count().min(index + FEW);
+        let end = lists.count().min(index + INITIAL_LISTS);
         index = (index..end).find(|index| !is_empty(index)).unwrap_or(end);
         if index == lists.count() {
             return;

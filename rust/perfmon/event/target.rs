@@ -18,7 +18,7 @@ use kernel::{
 /// The target of an event: what it counts.
 #[derive(Clone)]
 pub(super) enum Target {
-    /// A task; of other CPUs than this one nothing.
+    /// A task, on all CPUs or on one.
     Task(ARef<Task>, Option<CpuId>),
     /// All tasks on a CPU.
     Cpu(CpuId),
@@ -67,7 +67,7 @@ impl Target {
         }
     }
 
-    /// Returns whether an event with this configuration has to know what happens to tasks.
+    /// Returns whether an event with this configuration needs the tracepoints of tasks.
     pub(super) fn follows_tasks(&self, config: &EventConfig) -> bool {
         !matches!(self, Self::Cpu(_)) || config.sampling.follows_tasks()
     }

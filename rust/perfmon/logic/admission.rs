@@ -17,7 +17,8 @@ use super::event_config::EventConfig;
 pub struct Offers {
     /// The counters without an owner.
     pub free: u64,
-    /// The counters of events beside which there is room for it ([`Users::admit`](super::sharing::Users::admit)).
+    /// The counters of events beside which there is room for it
+    /// ([`CounterUsers::admit`](super::sharing::CounterUsers::admit)).
     pub shared: u64,
     /// The counters among `shared` whose events all select the same as it.
     pub same: u64,
@@ -30,7 +31,7 @@ pub struct Offers {
 pub struct OwnCounters {
     /// The counters whose events all [agree](super::sharing::Demand::agrees) with one more.
     pub agreeing: u64,
-    /// The others: they can't have it.
+    /// The other counters: the new event can't have them.
     pub busy: u64,
     /// The counters of events that take turns.
     pub in_turn: u64,
@@ -99,7 +100,7 @@ pub const fn choose(config: &EventConfig, offers: &Offers) -> Option<CounterId> 
 
 /// Returns the counters, as a mask, that an event may have when it has its turn.
 #[must_use]
-pub const fn turns(config: &EventConfig, offers: &Offers) -> u64 {
+pub const fn turn_counters(config: &EventConfig, offers: &Offers) -> u64 {
     let turns = offers.own.in_turn & !offers.own.busy;
     config.counters() & (offers.free | offers.shared) & turns
 }
@@ -231,7 +232,7 @@ mod tests {
                 same: 0,
                 own,
             };
-            assert_eq!(turns(&config, &offers), 0b0101);
+            assert_eq!(turn_counters(&config, &offers), 0b0101);
             assert_eq!(choose(&config, &offers).map(CounterId::index), Some(2));
         }
     }

@@ -25,7 +25,7 @@ impl Anchor {
     #[inline(always)]
     #[must_use]
     #[allow(clippy::cast_possible_truncation, reason = "a clock of 64 bits")]
-    pub const fn at(&self, tsc: u64) -> u64 {
+    pub const fn ns_at(&self, tsc: u64) -> u64 {
         let cycles = self.tsc.wrapping_sub(tsc) as u128;
         let ago = (cycles * self.cycle as u128) >> 32;
         self.ns.wrapping_sub(ago as u64)
@@ -40,20 +40,20 @@ mod tests {
     #[test]
     fn cycles_become_nanoseconds() {
         let anchor = Anchor::new(5_000_000_000, 77_000_000_000, 2_500_000);
-        assert_eq!(anchor.at(5_000_000_000), 77_000_000_000);
+        assert_eq!(anchor.ns_at(5_000_000_000), 77_000_000_000);
         // 2.5 cycles are a nanosecond; a rounding error of less than one stays.
-        let second = 77_000_000_000 - anchor.at(2_500_000_000);
+        let second = 77_000_000_000 - anchor.ns_at(2_500_000_000);
         assert!((999_999_999..=1_000_000_000).contains(&second));
     }
 
     #[test]
     fn the_counter_may_wrap() {
         let anchor = Anchor::new(10, 1_000, 1_000_000);
-        assert_eq!(anchor.at(0_u64.wrapping_sub(90)), 900);
+        assert_eq!(anchor.ns_at(0_u64.wrapping_sub(90)), 900);
     }
 
     #[test]
     fn without_a_frequency_time_stands_still() {
-        assert_eq!(Anchor::new(10, 1_000, 0).at(3), 1_000);
+        assert_eq!(Anchor::new(10, 1_000, 0).ns_at(3), 1_000);
     }
 }

@@ -101,7 +101,7 @@ impl CounterId {
         }
     }
 
-    /// No counter, with a place in tables all the same: that of events that count nothing. What is there stands still.
+    /// No counter, for events that count nothing. It has an entry in tables all the same, which never changes.
     pub const NONE: Self = Self(MAX_COUNTERS as u8 - 1);
 
     /// Returns whether this is none.

@@ -12,7 +12,7 @@ pub enum InvalidAttr {
     Unsupported,
     /// These CPUs can't count the event: `ENOENT`.
     NoEvent,
-    /// Call chains have fewer addresses: `EOVERFLOW`.
+    /// The call chain is longer than the limit: `EOVERFLOW`.
     TooDeep,
 }
 

@@ -172,7 +172,7 @@ impl EventConfig {
         Demand {
             select: self.select_on(counter),
             is_sampled,
-            is_alone: is_sampled && (self.select.is_kernel() || self.sampling.precise),
+            needs_own_counter: is_sampled && (self.select.is_kernel() || self.sampling.precise),
         }
     }
 }

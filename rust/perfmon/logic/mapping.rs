@@ -46,7 +46,7 @@ pub struct MappingRecords {
     /// Other mappings are recorded.
     data: bool,
     /// Records are `PERF_RECORD_MMAP2`.
-    is_long: bool,
+    is_mmap2: bool,
 }
 
 /// The words of a record before the name, at most.
@@ -73,7 +73,7 @@ impl MappingRecords {
         Self {
             executable: attr.has(PerfEventAttr::MMAP | PerfEventAttr::MMAP2),
             data: attr.has(PerfEventAttr::MMAP_DATA),
-            is_long: attr.has(PerfEventAttr::MMAP2),
+            is_mmap2: attr.has(PerfEventAttr::MMAP2),
         }
     }
 
@@ -104,7 +104,7 @@ impl MappingRecords {
 
         let [major, minor] = mapping.device;
         MappingRecord {
-            kind: if self.is_long { MMAP2 } else { MMAP },
+            kind: if self.is_mmap2 { MMAP2 } else { MMAP },
             misc: if mapping.is_executable() {
                 MISC_USER
             } else {
@@ -120,7 +120,11 @@ impl MappingRecords {
                 mapping.generation,
                 pair(mapping.protection, mapping.flags),
             ],
-            count: if self.is_long { MAX_WORDS } else { SHORT_WORDS },
+            count: if self.is_mmap2 {
+                MAX_WORDS
+            } else {
+                SHORT_WORDS
+            },
         }
     }
 }

@@ -22,7 +22,7 @@ pub enum Vendor {
 impl Vendor {
     /// Returns the vendor whose PMUs have this architecture.
     #[must_use]
-    pub const fn of(architecture: Architecture) -> Self {
+    pub const fn from_architecture(architecture: Architecture) -> Self {
         match architecture {
             Architecture::Intel => Self::Intel,
             Architecture::AmdLegacy | Architecture::AmdCore | Architecture::AmdV2 => Self::Amd,
@@ -90,7 +90,7 @@ impl Pmu {
             capabilities,
             registers,
             msrs: [CounterMsrs::new(&registers, CounterId::FIRST); MAX_COUNTERS],
-            vendor: Vendor::of(capabilities.architecture),
+            vendor: Vendor::from_architecture(capabilities.architecture),
             place_holder: None,
             period_bits: 0,
             limits: Limits::NONE,
@@ -104,7 +104,7 @@ impl Pmu {
     pub const fn set_capabilities(&mut self, capabilities: Capabilities) {
         self.capabilities = capabilities;
         self.registers = Registers::new(&capabilities);
-        self.vendor = Vendor::of(capabilities.architecture);
+        self.vendor = Vendor::from_architecture(capabilities.architecture);
         let mut index = 0;
         while let Some(counter) = CounterId::from_index(index) {
             self.msrs[counter.index()] = CounterMsrs::new(&self.registers, counter);
@@ -169,8 +169,14 @@ mod tests {
     fn the_vendor_follows_from_the_architecture() {
         assert_eq!(INTEL.vendor, Vendor::Intel);
         assert_eq!(AMD.vendor, Vendor::Amd);
-        assert_eq!(Vendor::of(Architecture::AmdLegacy), Vendor::Amd);
-        assert_eq!(Vendor::of(Architecture::AmdCore), Vendor::Amd);
+        assert_eq!(
+            Vendor::from_architecture(Architecture::AmdLegacy),
+            Vendor::Amd
+        );
+        assert_eq!(
+            Vendor::from_architecture(Architecture::AmdCore),
+            Vendor::Amd
+        );
     }
 
     #[test]

@@ -13,7 +13,7 @@ use super::pebs::PebsFormat;
 use super::sampling::{Clock, Sampling, Trigger, Wakeup};
 
 /// The parts that samples can have.
-const PARTS: u64 = PERF_SAMPLE_IDENTIFIER
+const SUPPORTED_PARTS: u64 = PERF_SAMPLE_IDENTIFIER
     | PERF_SAMPLE_IP
     | PERF_SAMPLE_TID
     | PERF_SAMPLE_TIME
@@ -35,7 +35,7 @@ pub(super) fn counters(
 ) -> Result<u64, InvalidAttr> {
     let format = capabilities.pebs.ok_or(InvalidAttr::Unsupported)?;
     let has_reader = matches!(sampling.wakeup, Wakeup::Samples(0) | Wakeup::Bytes(_));
-    let is_plain = attr.sample_type & !PARTS == 0
+    let is_plain = attr.sample_type & !SUPPORTED_PARTS == 0
         && sampling.clock == Clock::Local
         && !sampling.backward
         // A reader that waits for each sample would wait for an interrupt.
@@ -43,7 +43,7 @@ pub(super) fn counters(
     let Trigger::Period(period) = sampling.trigger else {
         return Err(InvalidAttr::Unsupported);
     };
-    if !is_plain || !periods(select, capabilities).contains(&period) {
+    if !is_plain || !allowed_periods(select, capabilities).contains(&period) {
         return Err(InvalidAttr::Unsupported);
     }
     match (format, attr.flags & PerfEventAttr::PRECISE_IP) {
@@ -58,9 +58,9 @@ pub(super) fn counters(
 /// The event of cycles that are not halted. Before format 4 the processor has no precise samples of it.
 const CYCLES: u16 = 0x3c;
 
-/// Returns the periods that can be had: the processor loads the counter with one at a stroke. In kernel mode the handler of
-/// the interrupt is counted, too, and must not fill the buffer.
-fn periods(select: EventSelect, capabilities: &Capabilities) -> core::ops::Range<u64> {
+/// Returns the allowed periods. The processor has to be able to load the counter with a whole one. In kernel mode the
+/// interrupt handler is counted, too, and must not fill the buffer.
+fn allowed_periods(select: EventSelect, capabilities: &Capabilities) -> core::ops::Range<u64> {
     /// No counter can be loaded for fewer.
     const LEAST: u64 = 2;
     const LEAST_IN_KERNEL: u64 = 256;
@@ -89,7 +89,7 @@ pub fn check_period(
     select: EventSelect,
     capabilities: &Capabilities,
 ) -> Result<(), InvalidAttr> {
-    if periods(select, capabilities).contains(&period) {
+    if allowed_periods(select, capabilities).contains(&period) {
         Ok(())
     } else {
         Err(InvalidAttr::Unsupported)
@@ -219,12 +219,12 @@ mod tests {
     #[test]
     fn samples_have_what_a_record_tells() {
         let all = PerfEventAttr {
-            sample_type: PARTS,
+            sample_type: SUPPORTED_PARTS,
             ..INSTRUCTIONS
         };
         assert!(four(all).is_ok());
         let chain = PerfEventAttr {
-            sample_type: PARTS | PERF_SAMPLE_CALLCHAIN,
+            sample_type: SUPPORTED_PARTS | PERF_SAMPLE_CALLCHAIN,
             ..INSTRUCTIONS
         };
         assert_eq!(four(chain), Err(Unsupported));

@@ -45,7 +45,7 @@ pub struct SampleFormat {
 }
 
 /// The parts of a sample that are one word each.
-const WORDS: u64 = PERF_SAMPLE_IDENTIFIER
+const ONE_WORD_PARTS: u64 = PERF_SAMPLE_IDENTIFIER
     | PERF_SAMPLE_IP
     | PERF_SAMPLE_TID
     | PERF_SAMPLE_TIME
@@ -59,7 +59,7 @@ const WORDS: u64 = PERF_SAMPLE_IDENTIFIER
     | PERF_SAMPLE_TRANSACTION;
 
 /// The parts whose length varies.
-const VARYING: u64 = PERF_SAMPLE_READ
+const VARIABLE_LENGTH: u64 = PERF_SAMPLE_READ
     | PERF_SAMPLE_CALLCHAIN
     | PERF_SAMPLE_BRANCH_STACK
     | PERF_SAMPLE_REGS_USER
@@ -82,13 +82,13 @@ impl SampleFormat {
     ///
     /// [`InvalidAttr::Unsupported`] for parts that samples can't have.
     pub const fn new(sample_type: u64, id_all: bool, samples: bool) -> Result<Self, InvalidAttr> {
-        if samples && sample_type & !(WORDS | VARYING) != 0 {
+        if samples && sample_type & !(ONE_WORD_PARTS | VARIABLE_LENGTH) != 0 {
             return Err(InvalidAttr::Unsupported);
         }
         Ok(Self {
             bits: sample_type,
             id_all,
-            fixed_words: 1 + (sample_type & WORDS).count_ones() as usize,
+            fixed_words: 1 + (sample_type & ONE_WORD_PARTS).count_ones() as usize,
         })
     }
 
@@ -102,7 +102,7 @@ impl SampleFormat {
     /// Returns whether samples have exactly these parts.
     #[inline]
     #[must_use]
-    pub const fn is(self, parts: u64) -> bool {
+    pub const fn is_exactly(self, parts: u64) -> bool {
         self.bits == parts
     }
 
@@ -113,8 +113,8 @@ impl SampleFormat {
         self.fixed_words
     }
 
-    /// Returns the bytes of the program's stack that a sample with so many words besides has room for, of `wanted`, which
-    /// are a multiple of 8: a record is shorter than 2^16 bytes.
+    /// Returns how many bytes of the program's stack fit into a sample beside `words` words, at most `wanted`; both
+    /// are multiples of 8. A record is shorter than 2^16 bytes.
     #[must_use]
     pub const fn stack_room(wanted: u32, words: usize) -> u32 {
         const MAX: usize = u16::MAX as usize / size_of::<u64>() * size_of::<u64>();

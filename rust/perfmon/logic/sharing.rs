@@ -31,7 +31,7 @@ pub struct Demand {
     /// Overflows are samples.
     pub is_sampled: bool,
     /// Nothing else that counts at the same time on the same CPU may have the counter.
-    pub is_alone: bool,
+    pub needs_own_counter: bool,
 }
 
 impl TargetKind {
@@ -40,7 +40,7 @@ impl TargetKind {
 
     /// Returns whether events of these kinds may count at the same time on the same CPU, whatever their targets are. Those
     /// of one task or CPU do, too. A cgroup may be in another one.
-    const fn meets(self, other: Self) -> bool {
+    const fn overlaps(self, other: Self) -> bool {
         !matches!(
             (self, other),
             (Self::Task, Self::Task) | (Self::Cpu, Self::Cpu)
@@ -52,14 +52,16 @@ impl Demand {
     /// Returns whether both may have the counter at the same time on the same CPU.
     #[must_use]
     pub const fn agrees(self, other: Self) -> bool {
-        let is_excluded = self.is_alone || other.is_alone || self.is_sampled && other.is_sampled;
+        let is_excluded = self.needs_own_counter
+            || other.needs_own_counter
+            || self.is_sampled && other.is_sampled;
         self.select.stopped() == other.select.stopped() && !is_excluded
     }
 }
 
 /// The events of one [`TargetKind`] that have a counter.
 #[derive(Clone, Copy, Debug, Default)]
-struct Number {
+struct KindCounts {
     all: u32,
     sampled: u32,
     alone: u32,
@@ -67,33 +69,33 @@ struct Number {
 
 /// The events that have a counter. There is one at least.
 #[derive(Clone, Copy, Debug)]
-pub struct Users {
+pub struct CounterUsers {
     /// By [`TargetKind`].
-    kinds: [Number; 3],
+    kinds: [KindCounts; 3],
     /// The event select of the first one.
     select: EventSelect,
     /// The number of those that select something else.
-    others: u32,
+    other_selects: u32,
 }
 
-impl Users {
-    /// Returns a first one.
+impl CounterUsers {
+    /// Returns the users of a counter that has one event.
     #[must_use]
     pub fn new(kind: TargetKind, demand: Demand) -> Self {
         let mut new = Self {
-            kinds: [Number::default(); 3],
+            kinds: [KindCounts::default(); 3],
             select: demand.select,
-            others: 0,
+            other_selects: 0,
         };
         new.add(kind, demand);
         new
     }
 
-    const fn number(&self, kind: TargetKind) -> &Number {
+    const fn number(&self, kind: TargetKind) -> &KindCounts {
         &self.kinds[kind as usize]
     }
 
-    const fn number_mut(&mut self, kind: TargetKind) -> &mut Number {
+    const fn number_mut(&mut self, kind: TargetKind) -> &mut KindCounts {
         &mut self.kinds[kind as usize]
     }
 
@@ -102,8 +104,8 @@ impl Users {
         let number = self.number_mut(kind);
         number.all += 1;
         number.sampled += u32::from(demand.is_sampled);
-        number.alone += u32::from(demand.is_alone);
-        self.others += u32::from(self.select != demand.select);
+        number.alone += u32::from(demand.needs_own_counter);
+        self.other_selects += u32::from(self.select != demand.select);
     }
 
     /// Removes one.
@@ -111,8 +113,8 @@ impl Users {
         let number = self.number_mut(kind);
         number.all -= 1;
         number.sampled -= u32::from(demand.is_sampled);
-        number.alone -= u32::from(demand.is_alone);
-        self.others -= u32::from(self.select != demand.select);
+        number.alone -= u32::from(demand.needs_own_counter);
+        self.other_selects -= u32::from(self.select != demand.select);
     }
 
     /// Returns how many there are.
@@ -128,7 +130,7 @@ impl Users {
         self.number(kind).all != 0
     }
 
-    /// Returns of which kinds there are some.
+    /// Returns, for each kind, whether there are events of it.
     #[must_use]
     pub fn kinds(&self) -> [bool; 3] {
         self.kinds.map(|number| number.all != 0)
@@ -143,7 +145,7 @@ impl Users {
     /// Returns whether some may count at the same time on the same CPU, though they are of different tasks, CPUs or
     /// cgroups. The counter has the same event select all the time then.
     #[must_use]
-    pub const fn may_meet(&self) -> bool {
+    pub const fn may_overlap(&self) -> bool {
         !self.are_all(TargetKind::Task) && !self.are_all(TargetKind::Cpu)
     }
 
@@ -156,18 +158,18 @@ impl Users {
     /// Returns whether all select this.
     #[must_use]
     pub const fn all_select(&self, select: EventSelect) -> bool {
-        self.others == 0 && self.select.stopped() == select.stopped()
+        self.other_selects == 0 && self.select.stopped() == select.stopped()
     }
 
-    /// Returns whether one more may have the counter, as far as others than those of its own task or CPU go: with those
-    /// it has to [agree](Demand::agrees).
+    /// Returns whether one more event may have the counter, beside the events of other tasks and CPUs. With those of
+    /// its own task or CPU it has to [agree](Demand::agrees).
     #[must_use]
     pub const fn admit(&self, kind: TargetKind, demand: Demand) -> bool {
         let (mut met, mut sampled, mut alone) = (0, 0, 0);
         let mut index = 0;
         while index < TargetKind::ALL.len() {
             let other = TargetKind::ALL[index];
-            if kind.meets(other) {
+            if kind.overlaps(other) {
                 met += self.number(other).all;
                 sampled += self.number(other).sampled;
                 alone += self.number(other).alone;
@@ -178,7 +180,8 @@ impl Users {
             // Those of its own kind count at other times, or elsewhere.
             return true;
         }
-        let is_excluded = demand.is_alone || alone != 0 || demand.is_sampled && sampled != 0;
+        let is_excluded =
+            demand.needs_own_counter || alone != 0 || demand.is_sampled && sampled != 0;
         self.all_select(demand.select) && !is_excluded
     }
 }
@@ -213,20 +216,20 @@ mod tests {
                 demand: Demand {
                     select: EventSelect::new(number, 0).with_modes(true, bits >> 24 & 3 == 0),
                     is_sampled: bits >> 32 & 3 == 0,
-                    is_alone: bits >> 32 & 31 == 0,
+                    needs_own_counter: bits >> 32 & 31 == 0,
                 },
             }
         }
 
         /// Returns whether both may count at the same time on the same CPU: a task may run on any, and a cgroup may be in
         /// another one.
-        fn meets(&self, other: &Self) -> bool {
+        fn overlaps(&self, other: &Self) -> bool {
             self.kind != other.kind || self.place == other.place || self.kind == TargetKind::Cgroup
         }
 
         /// Returns whether the counter can count both.
         fn fits(&self, other: &Self) -> bool {
-            !self.meets(other) || self.demand.agrees(other.demand)
+            !self.overlaps(other) || self.demand.agrees(other.demand)
         }
     }
 
@@ -243,7 +246,7 @@ mod tests {
     fn admits_what_no_pair_forbids() {
         let mut state = 0x9e37_79b9_7f4a_7c15;
         let mut events: [Option<Event>; MOST] = [None; MOST];
-        let mut users: Option<Users> = None;
+        let mut users: Option<CounterUsers> = None;
         let (mut admitted, mut refused) = (0, 0);
         for _ in 0..20_000 {
             let bits = next(&mut state);
@@ -284,7 +287,7 @@ mod tests {
             admitted += 1;
             match &mut users {
                 Some(users) => users.add(new.kind, new.demand),
-                None => users = Some(Users::new(new.kind, new.demand)),
+                None => users = Some(CounterUsers::new(new.kind, new.demand)),
             }
             events[(bits >> 40) as usize % MOST] = Some(new);
         }
@@ -296,9 +299,9 @@ mod tests {
         let demand = Demand {
             select: EventSelect::new(0xc0, 0).with_modes(true, true),
             is_sampled: false,
-            is_alone: false,
+            needs_own_counter: false,
         };
-        let mut users = Users::new(TargetKind::Task, demand);
+        let mut users = CounterUsers::new(TargetKind::Task, demand);
         for _ in 0..100 {
             assert!(users.admit(TargetKind::Cpu, demand));
             users.add(TargetKind::Cpu, demand);
@@ -306,7 +309,7 @@ mod tests {
             users.add(TargetKind::Task, demand);
         }
         assert_eq!(users.count(), 201);
-        assert!(users.may_meet());
+        assert!(users.may_overlap());
         assert!(users.admit(TargetKind::Cgroup, demand));
         let other = Demand {
             select: EventSelect::new(0xc4, 0).with_modes(true, true),

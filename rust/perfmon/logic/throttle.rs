@@ -32,7 +32,7 @@ pub struct Limits {
     /// The least that an interrupt is charged.
     pub min_charge: u64,
     /// The bounds of what entering and leaving an interrupt costs, which the handler can't measure.
-    pub entry: (u64, u64),
+    pub entry_bounds: (u64, u64),
 }
 
 /// A budget that can't be used up between two ticks.
@@ -46,7 +46,7 @@ impl Limits {
     pub const NONE: Self = Self {
         per_tick: UNLIMITED,
         min_charge: 0,
-        entry: (0, 0),
+        entry_bounds: (0, 0),
     };
 
     /// Returns how much of the time that wake-ups took is charged to one tick, and what is left for those after it.
@@ -92,21 +92,21 @@ impl Limits {
             per_tick,
             min_charge,
             // Some 1 us on the processors of the last ten years; where it is emulated, 12 us were seen.
-            entry: (cycles(khz, 1_000), cycles(khz, 50_000)),
+            entry_bounds: (cycles(khz, 1_000), cycles(khz, 50_000)),
         }
     }
 }
 
 /// The most events after which the next interrupt shows what it costs to leave one and to enter another: what the
 /// program executes between them is next to nothing.
-const SOON: u64 = 64;
+const SOON_EVENTS: u64 = 64;
 
 /// Returns whether a counter with this content of its control register, loaded for so many events, overflows soon after
 /// the handler has returned: it counts instructions or cycles, which always happen.
 #[inline]
 #[must_use]
 pub const fn is_soon(counter: CounterId, control: u64, events: u64) -> bool {
-    if events > SOON {
+    if events > SOON_EVENTS {
         return false;
     }
     match counter.kind() {
@@ -165,7 +165,7 @@ mod tests {
         let limits = Limits::new(&DEFAULTS);
         assert_eq!(limits.per_tick, 2_000_000);
         assert_eq!(limits.min_charge, 5_000);
-        assert_eq!(limits.entry, (2_000, 100_000));
+        assert_eq!(limits.entry_bounds, (2_000, 100_000));
     }
 
     #[test]

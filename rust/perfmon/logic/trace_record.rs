@@ -33,7 +33,7 @@ const _: () = {
 
 /// The room that the samples of a config need, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Room {
+pub struct SampleRoom {
     /// The largest sample of an overflow interrupt.
     pub sample: u64,
     /// The sample of IOCTL_PERFMON_STOP.
@@ -43,7 +43,7 @@ pub struct Room {
 impl Config {
     /// Returns the room that the samples need.
     #[must_use]
-    pub fn room(&self) -> Room {
+    pub fn room(&self) -> SampleRoom {
         let events: u64 = self
             .events()
             .map(|event| match event.role {
@@ -54,7 +54,7 @@ impl Config {
             })
             .sum();
         let branches = self.last_branch().map_or(0, |_| LAST_BRANCH);
-        Room {
+        SampleRoom {
             sample: TIME + events + branches,
             stop: TIME + self.events().count() as u64 * COUNT,
         }
@@ -107,7 +107,7 @@ mod tests {
         let room = Config::new(&raw, &CPU, |_| None).map(|config| config.room());
         assert_eq!(
             room,
-            Ok(Room {
+            Ok(SampleRoom {
                 sample: 12 + (20 + 12) + (4 + 12) + 12 + 784,
                 stop: 12 + 4 * 12
             })

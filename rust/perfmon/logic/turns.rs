@@ -39,7 +39,7 @@ pub trait Member {
 /// for which `counts` is true; of a group whose leader does not count, none. Returns whether all have one.
 ///
 /// With the same row, this changes nothing the next time: counters count other events at ticks only.
-pub fn give<M: Member>(
+pub fn give_turns<M: Member>(
     members: &mut [M],
     first: usize,
     counts: impl Fn(&[M], usize) -> bool,
@@ -47,12 +47,12 @@ pub fn give<M: Member>(
     for member in members.iter_mut().filter(|member| member.takes_turns()) {
         member.end_turn();
     }
-    let mut row = Row::new(members);
-    row.seat_others(&counts);
+    let mut row = TurnAssignment::new(members);
+    row.note_fixed_members(&counts);
     let mut all_fit = true;
     for leader in leaders(row.members.len(), first) {
         let counts = |members: &[M], index| counts(members, leader) && counts(members, index);
-        if row.is_leader(leader) && !row.place_group(leader, counts) {
+        if row.is_leader(leader) && !row.assign_group(leader, counts) {
             all_fit = false;
             // What is left is for those that wait longer.
             row.free = 0;
@@ -66,7 +66,7 @@ pub fn fits<M: Member>(members: &mut [M], leader: usize) -> bool {
     for member in members.iter_mut().filter(|member| member.takes_turns()) {
         member.end_turn();
     }
-    Row::new(members).place_group(leader, |_, _| true)
+    TurnAssignment::new(members).assign_group(leader, |_, _| true)
 }
 
 /// Returns the member with which the row begins at the next tick: the group behind the first one that had a turn.
@@ -88,33 +88,33 @@ fn leaders(count: usize, first: usize) -> impl Iterator<Item = usize> {
 
 /// The members that have a counter.
 #[derive(Clone, Copy)]
-struct Seat {
+struct CounterMembers {
     /// The first of them.
     first: u16,
     count: u16,
 }
 
 /// A row whose turns are being given.
-struct Row<'a, M> {
+struct TurnAssignment<'a, M> {
     members: &'a mut [M],
     /// By [`CounterId::index`].
-    seats: [Seat; MAX_COUNTERS],
+    members_by_counter: [CounterMembers; MAX_COUNTERS],
     /// The counters that no member has, as a mask.
     free: u64,
 }
 
-impl<'a, M: Member> Row<'a, M> {
+impl<'a, M: Member> TurnAssignment<'a, M> {
     /// Returns a row in which no member has a turn.
     fn new(members: &'a mut [M]) -> Self {
         Self {
             members,
-            seats: [Seat { first: 0, count: 0 }; MAX_COUNTERS],
+            members_by_counter: [CounterMembers { first: 0, count: 0 }; MAX_COUNTERS],
             free: u64::MAX,
         }
     }
 
     /// Notes the counters of members that do not take turns.
-    fn seat_others(&mut self, counts: impl Fn(&[M], usize) -> bool) {
+    fn note_fixed_members(&mut self, counts: impl Fn(&[M], usize) -> bool) {
         for index in 0..self.members.len() {
             let member = self.members.get(index).filter(|it| !it.takes_turns());
             let counter = member.map(Member::counter).filter(|it| !it.is_none());
@@ -143,12 +143,12 @@ impl<'a, M: Member> Row<'a, M> {
     }
 
     /// Gives a turn to the members of a group that count, or, if they do not fit, to none.
-    fn place_group(&mut self, leader: usize, counts: impl Fn(&[M], usize) -> bool) -> bool {
-        let (seats, free) = (self.seats, self.free);
+    fn assign_group(&mut self, leader: usize, counts: impl Fn(&[M], usize) -> bool) -> bool {
+        let (members_by_counter, free) = (self.members_by_counter, self.free);
         let mut next = Some(leader);
         while let Some(index) = next {
-            if counts(self.members, index) && !self.place(index) {
-                self.undo(leader, seats, free);
+            if counts(self.members, index) && !self.assign_counter(index) {
+                self.undo(leader, members_by_counter, free);
                 return false;
             }
             next = self.next_in_group(leader, index);
@@ -157,8 +157,13 @@ impl<'a, M: Member> Row<'a, M> {
     }
 
     /// Takes the turns from the group, and gives others the counters back that they had before.
-    fn undo(&mut self, leader: usize, seats: [Seat; MAX_COUNTERS], free: u64) {
-        (self.seats, self.free) = (seats, free);
+    fn undo(
+        &mut self,
+        leader: usize,
+        members_by_counter: [CounterMembers; MAX_COUNTERS],
+        free: u64,
+    ) {
+        (self.members_by_counter, self.free) = (members_by_counter, free);
         let mut next = Some(leader);
         while let Some(index) = next {
             if let Some(member) = self.members.get_mut(index) {
@@ -168,14 +173,14 @@ impl<'a, M: Member> Row<'a, M> {
         }
         for counter in each(!free) {
             // Where there are several, none has moved; nor has one that does not take turns.
-            if let Seat { first, count: 1 } = self.seat(counter) {
+            if let CounterMembers { first, count: 1 } = self.members_of(counter) {
                 self.begin_turn(first.into(), counter);
             }
         }
     }
 
-    fn seat(&self, counter: CounterId) -> Seat {
-        self.seats[counter.index()]
+    fn members_of(&self, counter: CounterId) -> CounterMembers {
+        self.members_by_counter[counter.index()]
     }
 
     fn begin_turn(&mut self, index: usize, counter: CounterId) {
@@ -185,7 +190,7 @@ impl<'a, M: Member> Row<'a, M> {
     }
 
     /// Gives a member one of its counters, and if need be others another one. Returns whether that could be done.
-    fn place(&mut self, index: usize) -> bool {
+    fn assign_counter(&mut self, index: usize) -> bool {
         let counters = self.counters(index);
         let Some(last) = self.members.get(index).map(Member::counter) else {
             return false;
@@ -212,7 +217,7 @@ impl<'a, M: Member> Row<'a, M> {
 
     /// Returns whether a member may have a counter beside those that have it.
     fn agrees(&self, index: usize, counter: CounterId) -> bool {
-        let Seat { first, count } = self.seat(counter);
+        let CounterMembers { first, count } = self.members_of(counter);
         let demand = |index: usize| Some(self.members.get(index)?.demand_on(counter));
         // It is not sampled: so it agrees with all if it does with one.
         let agree = |new: Demand, other| new.agrees(other);
@@ -230,15 +235,15 @@ impl<'a, M: Member> Row<'a, M> {
 
     /// Notes that a member has a counter.
     fn note(&mut self, index: usize, counter: CounterId) {
-        let seat = &mut self.seats[counter.index()];
-        if seat.count == 0 {
+        let entry = &mut self.members_by_counter[counter.index()];
+        if entry.count == 0 {
             // There are far fewer members.
-            *seat = Seat {
+            *entry = CounterMembers {
                 first: index as u16,
                 count: 1,
             };
         } else {
-            seat.count += 1;
+            entry.count += 1;
         }
         self.free &= !counter.bit();
     }
@@ -254,7 +259,7 @@ impl<'a, M: Member> Row<'a, M> {
             let mut next = 0;
             for counter in each(level) {
                 // Several don't move.
-                let Seat { first, count: 1 } = self.seat(counter) else {
+                let CounterMembers { first, count: 1 } = self.members_of(counter) else {
                     continue;
                 };
                 let more = self.counters(first.into()) & !reached;
@@ -283,10 +288,10 @@ impl<'a, M: Member> Row<'a, M> {
             if counter.is_none() {
                 return to;
             }
-            let seat = self.seat(counter);
-            self.seats[to.index()] = seat;
-            self.seats[counter.index()].count = 0;
-            self.begin_turn(seat.first.into(), to);
+            let entry = self.members_of(counter);
+            self.members_by_counter[to.index()] = entry;
+            self.members_by_counter[counter.index()].count = 0;
+            self.begin_turn(entry.first.into(), to);
             to = counter;
         }
     }
@@ -336,7 +341,7 @@ mod tests {
             Demand {
                 select: EventSelect::new(self.select, 0).with_modes(true, false),
                 is_sampled: false,
-                is_alone: false,
+                needs_own_counter: false,
             }
         }
         fn leader(&self) -> Option<usize> {
@@ -437,12 +442,12 @@ mod tests {
             }
             let mut first = 0;
             for _ in 0..2 * MOST {
-                give(&mut events, first, enabled);
+                give_turns(&mut events, first, enabled);
                 assert!(is_sound(&events));
                 assert_eq!(turns(&events), expected(&events, first));
                 // The next time nothing moves.
                 let before = events;
-                give(&mut events, first, enabled);
+                give_turns(&mut events, first, enabled);
                 for (event, before) in events.iter().zip(&before) {
                     assert!(!event.turn || event.counter == before.counter);
                 }
@@ -460,7 +465,7 @@ mod tests {
         }
         let (mut first, mut shares) = (0, [0; 5]);
         for _ in 0..50 {
-            assert!(!give(&mut events, first, enabled));
+            assert!(!give_turns(&mut events, first, enabled));
             for (share, event) in shares.iter_mut().zip(&events) {
                 *share += u32::from(event.turn);
             }
@@ -472,10 +477,10 @@ mod tests {
     #[test]
     fn a_tick_moves_as_few_as_can_be() {
         let mut events = [0, 1, 2, 3].map(|select| Event::new(0b111, select));
-        give(&mut events, 0, enabled);
+        give_turns(&mut events, 0, enabled);
         let before = events.map(|event| event.counter);
         let first = next(&events, 0);
-        give(&mut events, first, enabled);
+        give_turns(&mut events, first, enabled);
         assert_eq!((first, turns(&events)), (1, 0b1110));
         assert_eq!(events.map(|event| event.counter)[1..3], before[1..3]);
         assert!(events[3].counter == before[0]);
@@ -484,7 +489,7 @@ mod tests {
     #[test]
     fn events_that_count_the_same_share_a_counter() {
         let mut events = [7, 8, 7, 7].map(|select| Event::new(0b11, select));
-        assert!(give(&mut events, 0, enabled));
+        assert!(give_turns(&mut events, 0, enabled));
         assert_eq!(turns(&events), 0b1111);
         assert!(events[0].counter == events[2].counter && events[0].counter == events[3].counter);
         assert!(events[0].counter != events[1].counter);
@@ -493,9 +498,9 @@ mod tests {
     #[test]
     fn what_is_counted_anyway_does_not_wait() {
         let mut events = [7, 8, 9, 7, 8, 9].map(|select| Event::new(0b11, select));
-        assert!(!give(&mut events, 0, enabled));
+        assert!(!give_turns(&mut events, 0, enabled));
         assert_eq!(turns(&events), 0b01_1011);
-        assert!(!give(&mut events, 1, enabled));
+        assert!(!give_turns(&mut events, 1, enabled));
         assert_eq!(turns(&events), 0b11_0110);
         // Nor does what another event counts that takes no turns.
         events[0].takes_turns = false;
@@ -504,7 +509,7 @@ mod tests {
             event.counters = if event.select == 7 { 0b111 } else { 0b110 };
         }
         for first in 1..6 {
-            assert!(give(&mut events, first, enabled));
+            assert!(give_turns(&mut events, first, enabled));
             assert!(events[3].counter == CounterId::FIRST);
         }
     }
@@ -512,11 +517,11 @@ mod tests {
     #[test]
     fn those_without_a_counter_wait_for_none() {
         let mut events = [Event::new(1, 0), Event::new(1, 1), Event::new(0, 2)];
-        assert!(!give(&mut events, 0, enabled));
+        assert!(!give_turns(&mut events, 0, enabled));
         assert_eq!(turns(&events), 0b101);
         // But with their group.
         events[2].leader = Some(1);
-        assert!(!give(&mut events, 0, enabled));
+        assert!(!give_turns(&mut events, 0, enabled));
         assert_eq!(turns(&events), 0b001);
     }
 
@@ -534,11 +539,11 @@ mod tests {
     #[test]
     fn an_empty_row_has_no_next() {
         assert_eq!(next::<Event>(&[], 0), 0);
-        assert!(give::<Event>(&mut [], 3, enabled));
+        assert!(give_turns::<Event>(&mut [], 3, enabled));
         let mut events = [Event::new(1, 0); 2];
         events[0].enabled = false;
         events[1].enabled = false;
-        assert!(give(&mut events, 1, enabled));
+        assert!(give_turns(&mut events, 1, enabled));
         assert_eq!((turns(&events), next(&events, 1)), (0, 1));
     }
 }

@@ -74,7 +74,7 @@ impl Sensor {
 pub enum Kind {
     /// The energy that was taken since the trace started. The register has 32 bits and a unit.
     Energy,
-    /// The same of the memory, whose unit is another one on some servers.
+    /// The energy of the memory, which has another unit on some servers.
     MemoryEnergy,
     /// Degrees Celsius.
     Temperature,
@@ -246,7 +246,7 @@ impl Scale {
         Self { id, parameter }
     }
 
-    /// Returns the parameter, for [`Self::of`].
+    /// Returns the parameter, for [`Self::from_parameter`].
     #[must_use]
     pub const fn parameter(self) -> u8 {
         self.parameter
@@ -255,12 +255,12 @@ impl Scale {
     /// Returns the scale of a value whose parameter is known.
     #[inline]
     #[must_use]
-    pub const fn of(id: ValueId, parameter: u8) -> Self {
+    pub const fn from_parameter(id: ValueId, parameter: u8) -> Self {
         Self { id, parameter }
     }
 
-    /// Returns `last`, what the register had come to, brought up to `now`, what it holds: without end, where
-    /// the register begins again from 0. Less than its range must have been added meanwhile.
+    /// Returns the extended value of a register that wraps: `last`, its extended value before, advanced to its
+    /// contents `now`. Less than its range must have been added meanwhile.
     #[inline]
     #[must_use]
     pub const fn extend(self, last: u64, now: u64) -> u64 {
@@ -272,8 +272,8 @@ impl Scale {
         }
     }
 
-    /// Returns the value of a record, if the sensor had one: `start` is what the register had come to when the
-    /// trace started, and `now` what it has come to.
+    /// Returns the value for a record, if the sensor was valid. `start` and `now` are the extended values when the
+    /// trace started, and now.
     #[inline]
     #[must_use]
     pub const fn value(self, start: u64, now: u64) -> Option<u64> {
@@ -442,6 +442,9 @@ mod tests {
     #[test]
     fn a_scale_is_kept_as_its_parameter() {
         let scale = scale(ValueId::EnergyPackage);
-        assert_eq!(Scale::of(ValueId::EnergyPackage, scale.parameter()), scale);
+        assert_eq!(
+            Scale::from_parameter(ValueId::EnergyPackage, scale.parameter()),
+            scale
+        );
     }
 }

@@ -11,7 +11,7 @@ use crate::{
     },
     percpu::{SampledCounter, Word},
     pmu::lbr,
-    ring::{Interrupt, Registers, Sampler},
+    ring::{Interrupt, PmuReadings, Sampler},
 };
 
 /// Takes the sample of a counter that has counted `total` events, so that it is due. Returns the events to load it for.
@@ -37,14 +37,14 @@ pub(super) fn take(
         Trigger::Frequency(_) => (sampled.take_unrecorded(total), 0),
         Trigger::Never | Trigger::Period(_) => (period, lose_overdue(sampled, sampler, total, 1)),
     };
-    let registers;
-    let read = if sampler.sampling.format.has(READ) {
-        registers = read(here, counter, sampler, now);
-        if registers.is_none() {
+    let readings;
+    let read = if sampler.sampling.format.has(PMU_PARTS) {
+        readings = read_pmu_parts(here, counter, sampler, now);
+        if readings.is_none() {
             sampler.lose_sample();
             return sampled.load_for(sampled.period.get().saturating_sub(left_over));
         }
-        registers.as_ref()
+        readings.as_ref()
     } else {
         None
     };
@@ -62,9 +62,9 @@ pub(super) fn take(
     {
         let elapsed = now.wrapping_sub(time.get());
         let interval = cycles_between(sampler);
-        let wanted = period_at(events, elapsed, interval);
+        let wanted = period_for_interval(events, elapsed, interval);
         time.set(now);
-        sampled.period.set(if is_late(elapsed, interval) {
+        sampled.period.set(if missed_interval(elapsed, interval) {
             wanted
         } else {
             // A quarter of the way, so that one slow moment does not change much.
@@ -75,22 +75,22 @@ pub(super) fn take(
 }
 
 /// The parts of a sample that are read from the PMU.
-const READ: u64 = PERF_SAMPLE_READ | PERF_SAMPLE_BRANCH_STACK;
+const PMU_PARTS: u64 = PERF_SAMPLE_READ | PERF_SAMPLE_BRANCH_STACK;
 
-/// Returns what a sample shows of the PMU. `None` if a count is wanted that was missed.
+/// Reads the counts and branches of a sample. `None` if the sample needs a count that is not known.
 #[cold]
 #[inline(never)]
-fn read<'a>(
+fn read_pmu_parts<'a>(
     here: ThisCpu<'a>,
     counter: CounterId,
     sampler: &Sampler,
     now: u64,
-) -> Option<Registers<'a>> {
+) -> Option<PmuReadings<'a>> {
     let (percpu, sampling) = (here.percpu(), &sampler.sampling);
-    let mut registers = Registers::NOTHING;
+    let mut readings = PmuReadings::EMPTY;
     if sampling.format.has(PERF_SAMPLE_READ) {
         let pmu = here.pmu();
-        let resting = if percpu.pebs.armed.get() == 0 {
+        let paused = if percpu.pebs.armed.get() == 0 {
             None
         } else {
             Some(pmu.take_samples_in_nmi(here)?)
@@ -98,22 +98,22 @@ fn read<'a>(
         // SAFETY: This is the overflow handler, the counter is armed, and the words are not used any more when the sample
         // has been written.
         let counts = unsafe { percpu.counts_in_nmi(here, pmu, counter, sampling.read, now) };
-        if let Some(resting) = resting {
-            pmu.end_rest(here, resting);
+        if let Some(paused) = paused {
+            pmu.resume_precise(here, paused);
         }
-        registers.counts = counts?;
+        readings.counts = counts?;
     }
     if let Some(stack) = sampling.branches {
         // SAFETY: This is the overflow handler, and the branches are not used any more when the sample has been written.
         let stack = unsafe { lbr::read(here, here.pmu(), stack.info) };
-        registers.branches = stack.words;
-        registers.newest = stack.newest;
+        readings.branches = stack.words;
+        readings.newest_branch = stack.newest;
     }
-    Some(registers)
+    Some(readings)
 }
 
-/// Marks the samples that are due as taken. Those after the first `taken` are lost: the overflow came too late for them.
-/// Returns the events since the last that was due.
+/// Advances the counter past all samples that are due. `taken` of them were written. The others are lost, because the
+/// overflow came too late. Returns the events since the last sample that was due.
 #[inline(always)]
 fn lose_overdue(sampled: &SampledCounter, sampler: &Sampler, total: u64, taken: u64) -> u64 {
     let period = sampled.period.get();
@@ -132,10 +132,10 @@ fn lose_overdue(sampled: &SampledCounter, sampler: &Sampler, total: u64, taken: 
     left
 }
 
-/// Returns the period with which an event that was counted `counted` times in `elapsed` cycles has a sample in each
-/// `interval`, also in cycles.
+/// Returns the period that gives one sample in each `interval` cycles, for an event that was counted `counted` times
+/// in `elapsed` cycles.
 #[cold]
-fn period_at(counted: u64, elapsed: u64, interval: u64) -> u64 {
+fn period_for_interval(counted: u64, elapsed: u64, interval: u64) -> u64 {
     period_for(counted, elapsed, interval)
 }
 
@@ -147,8 +147,8 @@ fn cycles_between(sampler: &Sampler) -> u64 {
         .unwrap_or(hertz)
 }
 
-/// Returns whether a sample that is wanted in each `interval` takes so many cycles that its period no longer fits.
-fn is_late(elapsed: u64, interval: u64) -> bool {
+/// Returns whether a sample came so long after its `interval` that its period no longer fits.
+fn missed_interval(elapsed: u64, interval: u64) -> bool {
     elapsed / 2 > interval
 }
 
@@ -168,13 +168,13 @@ fn record_throttling(here: ThisCpu<'_>, suspended: bool) {
     let percpu = here.percpu();
     for counter in each(percpu.samplers.counters.get()) {
         if let Some(sampler) = percpu.sampler(counter) {
-            sampler.throttle(percpu.sampled_task(counter), here.id().as_u32(), suspended);
+            sampler.write_throttling(percpu.sampled_task(counter), here.id().as_u32(), suspended);
         }
     }
 }
 
-/// Does what is to be done at a tick of the timer: ends a suspension, and finds events with a frequency that have become
-/// so rare that no sample comes.
+/// Handles a tick of the timer: ends a suspension, and shortens the periods of events with a frequency that have
+/// become too rare.
 pub(super) fn tick(here: ThisCpu<'_>, pmu: &Pmu) {
     let percpu = here.percpu();
     let samplers = &percpu.samplers;
@@ -190,7 +190,7 @@ pub(super) fn tick(here: ThisCpu<'_>, pmu: &Pmu) {
         record_throttling(here, false);
         samplers.suspended.set(0);
         for counter in each(samplers.counters.get() & !precise) {
-            resume(here, pmu, counter);
+            resume_counter(here, pmu, counter);
         }
     }
     for counter in each(samplers.counters.get()) {
@@ -201,7 +201,7 @@ pub(super) fn tick(here: ThisCpu<'_>, pmu: &Pmu) {
             let elapsed =
                 timestamp().wrapping_sub(percpu.sample_time(counter).map_or(0, Word::get));
             let interval = cycles_between(sampler);
-            if is_late(elapsed, interval) {
+            if missed_interval(elapsed, interval) {
                 shorten_period(here, pmu, counter, elapsed, interval);
             }
         }
@@ -209,7 +209,7 @@ pub(super) fn tick(here: ThisCpu<'_>, pmu: &Pmu) {
 }
 
 /// Loads a counter for its next sample after a suspension: those that were due are lost.
-fn resume(here: ThisCpu<'_>, pmu: &Pmu, counter: CounterId) {
+fn resume_counter(here: ThisCpu<'_>, pmu: &Pmu, counter: CounterId) {
     let percpu = here.percpu();
     let sampled = percpu.sampled(counter);
     let Some(sampler) = percpu.sampler(counter) else {
@@ -221,16 +221,16 @@ fn resume(here: ThisCpu<'_>, pmu: &Pmu, counter: CounterId) {
     });
 }
 
-/// Brings the sample of an event with a frequency nearer, whose last one was `elapsed` cycles ago: it comes after as many
-/// events as the event has in an `interval` at its present frequency, and stands for those that were counted before, too.
+/// Shortens the period of an event with a frequency, whose last sample was `elapsed` cycles ago, to the events that
+/// it has in one `interval` at its present rate. The next sample also stands for the events counted before.
 ///
-/// It does not come at once, even if as many were counted: its place would always be this function.
+/// The sample is not taken at once, even if it is due: its address would always be in this function.
 fn shorten_period(here: ThisCpu<'_>, pmu: &Pmu, counter: CounterId, elapsed: u64, interval: u64) {
     let sampled = here.percpu().sampled(counter);
     pmu.reload(here, counter, |total| {
         let since = sampled.since(total);
         let left = sampled.period.get().saturating_sub(since);
-        let wanted = period_at(since, elapsed, interval);
+        let wanted = period_for_interval(since, elapsed, interval);
         if left <= wanted {
             // Not later either: else an event that becomes ever rarer would have no sample at all.
             return left;

@@ -56,7 +56,7 @@ unsafe extern "C" fn handle(area: *mut c_void, regs: *mut bindings::pt_regs) -> 
     // SAFETY: The C side passes the area of the CPU that the NMI came to, and an NMI stays on its CPU.
     let here = unsafe { ThisCpu::from_area(area) };
     let Some(pmu) = here.percpu().pmu.get() else {
-        return released(here);
+        return handle_after_release(here);
     };
     // PMIs that are not NMIs are KVM's, and with them the counters. No other condition may keep the handler from
     // its work: an overflow that is not acknowledged would be the last one.
@@ -70,6 +70,6 @@ unsafe extern "C" fn handle(area: *mut c_void, regs: *mut bindings::pt_regs) -> 
 /// As [`handle`], after the registers have been restored. Touches no register, since they may be Linux perf's by
 /// now.
 #[cold]
-fn released(here: ThisCpu<'_>) -> c_int {
+fn handle_after_release(here: ThisCpu<'_>) -> c_int {
     here.percpu().pending.consume(jiffies()).into()
 }

@@ -76,7 +76,7 @@ fn handle_overflows(here: ThisCpu<'_>, pmu: &Pmu, found: u64, regs: Regs<'_>, no
         let value = percpu.value(counter);
         let msrs = pmu.msrs(counter);
         let control = msr::read(here, msrs.control);
-        if !value.has_control(control) {
+        if !value.is_control_intact(control) {
             percpu.mark_tampered(counter.bit());
         }
         let total = value.update_in_nmi(here, msrs.read);
@@ -92,7 +92,7 @@ fn handle_overflows(here: ThisCpu<'_>, pmu: &Pmu, found: u64, regs: Regs<'_>, no
         served = served.wrapping_add(1);
     }
     trace.finish(here, pmu);
-    percpu.budget.expect(soon);
+    percpu.budget.set_next_soon(soon);
     served
 }
 
@@ -149,14 +149,14 @@ fn serve_acknowledged(here: ThisCpu<'_>, pmu: &Pmu, regs: Regs<'_>) -> u32 {
 
 /// Serves overflows until there is none. Returns how many there were.
 fn drain_overflows(here: ThisCpu<'_>, pmu: &Pmu, regs: Regs<'_>) -> u32 {
-    /// After so many rounds, the counters must be counting the handler itself.
-    const TOO_OFTEN: u32 = 8;
-    /// More rounds than counters that could overflow meanwhile: the status register must be stuck.
-    const ROUNDS: u32 = 64;
+    /// The round in which samples are suspended: the counters must be counting the handler itself.
+    const SUSPEND_ROUND: u32 = 8;
+    /// The most rounds. There can't be as many overflows meanwhile: the status register must be stuck.
+    const MAX_ROUNDS: u32 = 64;
 
     let mut served = 0;
-    for round in 0..ROUNDS {
-        if round == TOO_OFTEN {
+    for round in 0..MAX_ROUNDS {
+        if round == SUSPEND_ROUND {
             suspend(here);
         }
         // Serving may stop counters.

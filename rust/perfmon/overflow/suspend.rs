@@ -46,7 +46,7 @@ fn restart_counters(here: ThisCpu<'_>, pmu: &Pmu) {
     let trace = &percpu.trace;
     let sampled = trace.sampled.get();
     if trace.sample_start.get() > trace.last_start.get() {
-        return stop_for_good(here, pmu);
+        return stop_full_trace(here, pmu);
     }
     // The handler, which still extends counters, must not come between.
     for counter in each(sampled) {
@@ -66,15 +66,15 @@ fn restart_counters(here: ThisCpu<'_>, pmu: &Pmu) {
 
 /// Stops the trace's counters, because a sample did not fit into the buffer; nothing if sampling is suspended.
 #[cold]
-pub(super) fn refuse_sample(here: ThisCpu<'_>, pmu: &Pmu) {
+pub(super) fn stop_if_full(here: ThisCpu<'_>, pmu: &Pmu) {
     if here.percpu().trace.suspended.get() == 0 {
-        stop_for_good(here, pmu);
+        stop_full_trace(here, pmu);
     }
 }
 
 /// Stops the trace's counters: the buffer is full.
 #[cold]
-fn stop_for_good(here: ThisCpu<'_>, pmu: &Pmu) {
+fn stop_full_trace(here: ThisCpu<'_>, pmu: &Pmu) {
     let percpu = here.percpu();
     let trace = &percpu.trace;
     trace.full.set(1);

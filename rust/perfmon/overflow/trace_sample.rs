@@ -5,7 +5,7 @@
 //! The work of each sample is inlined into the overflow handler; rare work is kept out of line. Sums wrap, since
 //! nothing in an NMI may panic.
 
-use super::suspend::refuse_sample;
+use super::suspend::stop_if_full;
 use crate::{
     abi,
     cpu::{cr3, Regs, ThisCpu},
@@ -13,7 +13,7 @@ use crate::{
         counter::{each, CounterId},
         pmu::Pmu,
     },
-    percpu::{CpuTrace, Due, SampledCounter, REFUSED, WRITTEN},
+    percpu::{CpuTrace, Due, SampledCounter, RECORD_REFUSED, RECORD_WRITTEN},
     pmu::{lbr, values},
 };
 
@@ -23,8 +23,8 @@ pub(super) struct TraceSample<'a> {
     regs: Regs<'a>,
     /// The time of the interrupt.
     now: u64,
-    /// The [`SampledCounter::follow_mask`] of the events that were recorded, the counters that are overdue a second
-    /// time; or [`REFUSED`].
+    /// The bits of [`SampledCounter::follow_mask`] of all recorded events, and of the counters that are overdue once
+    /// more; or [`RECORD_REFUSED`].
     marks: u64,
 }
 
@@ -50,7 +50,7 @@ impl<'a> TraceSample<'a> {
         } = due;
         let trace = self.trace;
         if trace.sample_start.get() > trace.sample_limit.get() {
-            self.marks |= REFUSED;
+            self.marks |= RECORD_REFUSED;
             return sampled.max_load.get();
         }
         self.write(sampled);
@@ -89,16 +89,16 @@ impl<'a> TraceSample<'a> {
     #[inline(always)]
     pub(super) fn finish(self, here: ThisCpu<'_>, pmu: &Pmu) {
         let trace = self.trace;
-        if self.marks & WRITTEN == 0 {
+        if self.marks & RECORD_WRITTEN == 0 {
             if self.marks != 0 {
-                refuse_sample(here, pmu);
+                stop_if_full(here, pmu);
             }
             return;
         }
         // SAFETY: A record was written, so the trace is recorded; there is room for TIME before the first record,
         // and this CPU's handler is the only writer.
         unsafe { trace.writer(trace.sample_start.get()) }.put(CpuTrace::time(self.now));
-        if self.marks != WRITTEN {
+        if self.marks != RECORD_WRITTEN {
             write_followers(here, pmu, self.marks);
         }
         let end = trace.next_record.get();

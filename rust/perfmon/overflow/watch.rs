@@ -31,8 +31,8 @@ impl timer::Tick for Watch {
             pmu.yield_to_guests(here);
         }
         let active = percpu.active_mask.get();
-        if percpu.running() == 0 {
-            let next = NonZeroU64::new(values::slow_period(percpu));
+        if percpu.running_counters() == 0 {
+            let next = NonZeroU64::new(values::slow_timer_period(percpu));
             percpu
                 .watch
                 .running

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The programs that have asked for counters, for a program that is refused one: `PERFMON_GET_OWNER`.
+//! The programs that asked for the counters in use, reported to a program that was refused one: `PERFMON_GET_OWNER`.
 
 use super::{policy::allow_counting, Client, Owner, Ownership, Reservation, OWNERSHIP};
 use crate::{abi, logic::counter::CounterId, pmu, sys::ffi};
@@ -51,9 +51,10 @@ impl Drop for Claimant {
 
 /// Returns whether Linux perf has the counters, which are not reserved.
 ///
-/// There is no way to ask but to reserve them for a moment, in which perf is refused, or to look at the registers of all
-/// CPUs. So only a caller that may count CPUs has it asked; others get what the last caller found that wanted a counter.
-fn has_perf(ownership: &Ownership, may_ask: bool) -> bool {
+/// There are two ways to find out: to reserve the counters for a moment, in which perf is refused, or to look at the
+/// registers of all CPUs. So only a caller that may count CPUs has perf's use checked. Other callers get the result
+/// of the last attempt to reserve counters.
+fn perf_has_counters(ownership: &Ownership, may_ask: bool) -> bool {
     if !may_ask {
         ownership.was_refused()
     } else if pmu::common().place_holder.is_some() {
@@ -86,7 +87,7 @@ pub(crate) fn get_owner(_client: &Client, request: &mut abi::perfmon_counter_own
                 };
                 (kind, users.count())
             }
-            None if ownership.is_reserved() || !has_perf(&ownership, may_ask) => {
+            None if ownership.is_reserved() || !perf_has_counters(&ownership, may_ask) => {
                 (abi::PERFMON_OWNER_NONE, 0)
             }
             None => (abi::PERFMON_OWNER_PERF, 1),

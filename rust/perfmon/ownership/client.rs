@@ -59,6 +59,6 @@ impl Drop for Client {
     fn drop(&mut self) {
         OWNERSHIP.lock().close_session(self.session);
         // The session's counters have been released.
-        place_holder::wait();
+        place_holder::wait_for_release();
     }
 }

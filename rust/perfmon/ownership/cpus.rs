@@ -74,7 +74,7 @@ impl Cpus {
         &self.incapable
     }
 
-    /// Counts on a CPU that has come online: now, or when the system has woken up. Returns whether that is now.
+    /// Adds a CPU that has come online: now, or when the system has woken up. Returns true if now.
     pub(crate) fn add(&mut self, cpu: CpuId) -> bool {
         self.seen.add(cpu);
         let set = if self.asleep {

@@ -14,9 +14,9 @@ use kernel::prelude::*;
 /// # Invariants
 ///
 /// While a value of this type exists, the C side holds a reference to the mm.
-pub(crate) struct Cleaner(());
+pub(crate) struct DirtyCounterCleaner(());
 
-impl Cleaner {
+impl DirtyCounterCleaner {
     /// Takes the mm of the program that loads the module.
     ///
     /// # Safety
@@ -31,7 +31,7 @@ impl Cleaner {
     }
 }
 
-impl Drop for Cleaner {
+impl Drop for DirtyCounterCleaner {
     fn drop(&mut self) {
         // SAFETY: `new` has taken the reference, and its caller drops the result only when nothing uses it any more.
         unsafe { ffi::perfmon_dirty_exit() };
@@ -48,7 +48,7 @@ impl Drop for Cleaner {
 /// EBUSY if a real-time program keeps a CPU from everything else: the log says which. ENOMEM.
 pub(super) fn clean() -> Result {
     let mut busy = 0;
-    // SAFETY: `Cleaner` holds the mm. The pointer is to a number that lives as long as the call.
+    // SAFETY: `DirtyCounterCleaner` holds the mm. The pointer is to a number that lives as long as the call.
     let result = to_result(unsafe { ffi::perfmon_dirty_clean(&mut busy) });
     if result == Err(EBUSY) {
         pr_notice!(
@@ -61,6 +61,6 @@ pub(super) fn clean() -> Result {
 
 /// As [`clean`], on the current CPU alone, for its hotplug thread.
 pub(crate) fn clean_here(_here: ThisCpu<'_>) {
-    // SAFETY: `Cleaner` holds the mm. A hotplug thread is a kernel thread that is bound to its CPU.
+    // SAFETY: `DirtyCounterCleaner` holds the mm. A hotplug thread is a kernel thread that is bound to its CPU.
     unsafe { ffi::perfmon_dirty_clean_here() };
 }

@@ -26,14 +26,14 @@ pub(crate) use self::{
     claimant::get_owner,
     client::{Client, SessionId},
     cpus::has_incapable_cpu,
-    dirty::{clean_here, Cleaner},
+    dirty::{clean_here, DirtyCounterCleaner},
     memory::Charge,
-    place_holder::{wait as wait_for_release, PlaceHolders, PLACE_HOLDERS},
+    place_holder::{wait_for_release, PlaceHolders, PLACE_HOLDERS},
     refusal::Refusal,
     reservation::Reservation,
 };
 
-use self::{branches::BranchUser, claimant::Claimant, cpus::Cpus, place_holder::Held};
+use self::{branches::BranchUser, claimant::Claimant, cpus::Cpus, place_holder::PlaceHolderHold};
 use crate::{
     cpu,
     cpu::ThisCpu,
@@ -42,7 +42,7 @@ use crate::{
         counter_state::CounterState,
         evtsel::EventSelect,
         regs::{Msr, MsrCell},
-        sharing::Users,
+        sharing::CounterUsers,
         trace_events,
     },
     percpu::{self, PerCpu},
@@ -60,7 +60,7 @@ use kernel::{
 pub(crate) type Guard = GlobalGuard<OWNERSHIP>;
 
 global_lock! {
-    // SAFETY: `cpus::begin` initializes it before anything that uses it exists.
+    // SAFETY: `cpus::init` initializes it before anything that uses it exists.
     pub(crate) unsafe(uninit) static OWNERSHIP: SpinLock<Ownership> = Ownership::new();
 }
 
@@ -72,7 +72,7 @@ enum Owner {
     /// A trace that runs.
     Trace,
     /// Events.
-    Events(Users),
+    Events(CounterUsers),
 }
 
 /// A counter that a session has set up to count.
@@ -84,11 +84,11 @@ pub(crate) struct Counting {
 }
 
 /// What keeps Linux perf off the counters, until it is dropped.
-enum Guarded {
+enum PerfExclusion {
     /// The registers are reserved.
     Registers(#[allow(dead_code, reason = "ends when dropped")] Reservation),
     /// perf's own events.
-    PlaceHolders(#[allow(dead_code, reason = "ends when dropped")] Held),
+    PlaceHolders(#[allow(dead_code, reason = "ends when dropped")] PlaceHolderHold),
 }
 
 /// The counters of the machine and their owners, the CPUs, and the sessions.
@@ -108,7 +108,7 @@ pub(crate) struct Ownership {
     /// The user whose filter the branch records have.
     branches: Option<BranchUser>,
     /// Keeps Linux perf away, from before the first owner to the last.
-    reservation: Option<Guarded>,
+    reservation: Option<PerfExclusion>,
     /// The number of callers that clean the CPUs now, with the counters reserved.
     cleaners: u32,
     /// Every CPU that is counted on has been claimed ([`Pmu::claim`](crate::logic::pmu::Pmu::claim)).
@@ -154,8 +154,8 @@ impl Ownership {
     }
 
     /// Runs `f` on each of these CPUs whose number is in `range`.
-    pub(crate) fn on_each_within(&self, range: &Range<u32>, f: impl Fn(ThisCpu<'_>) + Sync) {
-        cpu::on_each_within(self.cpus.online(), range, f);
+    pub(crate) fn on_each_in_range(&self, range: &Range<u32>, f: impl Fn(ThisCpu<'_>) + Sync) {
+        cpu::on_each_in_range(self.cpus.online(), range, f);
     }
 
     /// Names a new session.
@@ -197,7 +197,7 @@ impl Ownership {
     }
 
     /// Returns whether something else than a session owns the counter.
-    pub(crate) fn is_taken(&self, id: CounterId) -> bool {
+    pub(crate) fn has_other_owner(&self, id: CounterId) -> bool {
         matches!(
             self.owners[id.index()],
             Some(Owner::Trace | Owner::Events(_))
@@ -245,12 +245,12 @@ impl Ownership {
         self.reservation.is_some()
     }
 
-    /// Returns whether the CPUs that are counted on have been claimed, and so have those to be that come.
+    /// Returns whether the CPUs that are counted on have been claimed. If so, CPUs that come online are claimed, too.
     pub(crate) fn is_claimed(&self) -> bool {
         self.claimed
     }
 
-    /// Returns whether the counters were not to be had when a caller last wanted them.
+    /// Returns whether the last attempt to reserve the counters was refused.
     pub(crate) fn was_refused(&self) -> bool {
         self.refusal_logged
     }
@@ -263,16 +263,18 @@ impl Ownership {
     fn begin_cleaning(&mut self) -> Result<(), Refusal> {
         if self.reservation.is_none() {
             let reservation = Reservation::new(&pmu::common().capabilities);
-            self.reservation = Some(Guarded::Registers(reservation.map_err(Refusal::Reserved)?));
+            self.reservation = Some(PerfExclusion::Registers(
+                reservation.map_err(Refusal::Reserved)?,
+            ));
         }
         self.refusal_logged = false;
         self.cleaners += 1;
         Ok(())
     }
 
-    /// As [`Self::begin_cleaning`], with place-holders, which the CPUs have.
-    fn begin_cleaning_held(&mut self, held: Held) {
-        self.reservation = Some(Guarded::PlaceHolders(held));
+    /// Does the same as [`Self::begin_cleaning`], with place-holders, which all CPUs already have.
+    fn begin_cleaning_with_place_holders(&mut self, held: PlaceHolderHold) {
+        self.reservation = Some(PerfExclusion::PlaceHolders(held));
         self.refusal_logged = false;
         self.cleaners += 1;
     }
@@ -323,18 +325,18 @@ impl Ownership {
 
     /// Returns the data of the CPUs that have values and are not counted on now. The holder of the lock may write
     /// them.
-    pub(crate) fn absent(&self) -> impl Iterator<Item = &'static PerCpu> + '_ {
+    pub(crate) fn uncounted_percpus(&self) -> impl Iterator<Item = &'static PerCpu> + '_ {
         self.cpus
             .seen()
             .iter()
             .filter(|&cpu| !self.cpus.online().contains(cpu))
-            .map(percpu::of)
+            .map(percpu::of_cpu)
     }
 
     /// Returns whether no CPU has found the registers of these counters to hold something else than was written.
     pub(crate) fn is_intact(&self, counters: u64) -> bool {
         let mut cpus = self.cpus.seen().iter();
-        cpus.all(|cpu| percpu::of(cpu).tampered.get() & counters == 0)
+        cpus.all(|cpu| percpu::of_cpu(cpu).tampered.get() & counters == 0)
     }
 
     /// Refuses an architectural event that a CPU says it does not have. The log says which CPU, once.
@@ -346,7 +348,7 @@ impl Ownership {
         let Some(event) = trace_events::missing_event(select, &pmu::common().capabilities) else {
             return Ok(());
         };
-        let lacks = |cpu: &CpuId| percpu::of(*cpu).arch_events.get() >> event & 1 == 0;
+        let lacks = |cpu: &CpuId| percpu::of_cpu(*cpu).arch_events.get() >> event & 1 == 0;
         if let Some(cpu) = self.cpus.seen().iter().find(lacks) {
             pr_notice_once!(
                 "event {:#04x} with unit mask {:#04x} can't be counted: CPU {} says that it lacks it\n",
@@ -359,8 +361,8 @@ impl Ownership {
     }
 }
 
-/// Takes the lock with the counters reserved and the CPUs claimed, so that the caller can give counters to an owner. One
-/// that fails afterwards calls [`give_up`].
+/// Takes the lock with the counters reserved and the CPUs claimed, so that the caller can give counters to an owner.
+/// A caller that fails afterwards calls [`cancel_reservation`].
 ///
 /// `check` is called under the lock before anything is reserved. If reserving had to release the lock, `check` is called
 /// again, so that its answer is true when this returns.
@@ -380,7 +382,7 @@ pub(crate) fn lock_reserved(check: impl Fn(&Ownership) -> Result) -> Result<Guar
     match check(&ownership) {
         Ok(()) => Ok(ownership),
         Err(error) => {
-            give_up(ownership);
+            cancel_reservation(ownership);
             Err(error)
         }
     }
@@ -388,10 +390,10 @@ pub(crate) fn lock_reserved(check: impl Fn(&Ownership) -> Result) -> Result<Guar
 
 /// Gives all counters to Linux perf, unless one has an owner, for a caller that has reserved them and failed. They have
 /// been given when this returns. Sleeps.
-pub(crate) fn give_up(mut ownership: Guard) {
+pub(crate) fn cancel_reservation(mut ownership: Guard) {
     ownership.release_if_unused();
     drop(ownership);
-    place_holder::wait();
+    place_holder::wait_for_release();
 }
 
 /// Calls `f` under [`lock_reserved`].
@@ -406,7 +408,7 @@ pub(crate) fn with_reserved<R>(
     let mut ownership = lock_reserved(check)?;
     let result = f(&mut ownership);
     if result.is_err() {
-        give_up(ownership);
+        cancel_reservation(ownership);
     }
     result
 }
@@ -456,7 +458,7 @@ pub(crate) fn reserve_quietly(mut ownership: Guard) -> Result<Guard, Refusal> {
             Ok(ownership)
         }
         Err(error) => {
-            give_up(ownership);
+            cancel_reservation(ownership);
             Err(Refusal::Other(error))
         }
     }

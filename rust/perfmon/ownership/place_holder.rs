@@ -15,11 +15,11 @@ use kernel::{bindings, cpu::CpuId, prelude::*, sync::global_lock};
 
 global_lock! {
     // SAFETY: `PlaceHolders::new` initializes it, before there are CPUs that are counted on.
-    pub(crate) unsafe(uninit) static PLACE_HOLDERS: Mutex<AllHeld> = AllHeld(false);
+    pub(crate) unsafe(uninit) static PLACE_HOLDERS: Mutex<PlaceHolderState> = PlaceHolderState(false);
 }
 
 /// The state of all place-holders: `true` if each CPU that is counted on has its own.
-pub(crate) struct AllHeld(bool);
+pub(crate) struct PlaceHolderState(bool);
 
 /// The place-holders in the module's life.
 ///
@@ -45,14 +45,14 @@ impl PlaceHolders {
 
 impl Drop for PlaceHolders {
     fn drop(&mut self) {
-        wait();
+        wait_for_release();
     }
 }
 
 /// A value of this type exists while the counters are reserved by place-holders.
-pub(super) struct Held(());
+pub(super) struct PlaceHolderHold(());
 
-impl Drop for Held {
+impl Drop for PlaceHolderHold {
     fn drop(&mut self) {
         // SAFETY: `PlaceHolders::drop` waits for the function before the module goes.
         unsafe { ffi::perfmon_unhold_soon(Some(end_if_unused)) };
@@ -61,7 +61,7 @@ impl Drop for Held {
 
 /// Waits until the place-holders have gone whose counters have just been released, so that perf has them when a
 /// program's call returns. Sleeps.
-pub(crate) fn wait() {
+pub(crate) fn wait_for_release() {
     // SAFETY: The function has no preconditions but a caller that may sleep.
     unsafe { ffi::perfmon_unhold_wait() };
 }
@@ -73,8 +73,8 @@ pub(crate) fn wait() {
 /// The user that has the counters.
 pub(super) fn begin_cleaning(counter: u8) -> Result<(), Refusal> {
     loop {
-        // perf would lose the counters, and its users see no more than a count that does not grow. Asked for by the
-        // caller, whose own events count while it runs.
+        // perf would lose its counters, and its users would only see counts that stop. Checked in the caller's task,
+        // since the caller's own events are loaded while it runs.
         let (is_reserved, counting) = {
             let ownership = OWNERSHIP.lock();
             (ownership.is_reserved(), ownership.counting_msr())
@@ -90,8 +90,8 @@ pub(super) fn begin_cleaning(counter: u8) -> Result<(), Refusal> {
     }
 }
 
-/// As [`begin_cleaning`], after the look at what perf does. Without result if the counters were reserved at that look, so
-/// that perf had none, and are not any more.
+/// Does the same as [`begin_cleaning`], after the check for counters that perf counts with. `None` if the counters
+/// were reserved at that check, which then proves nothing, and are not reserved any more.
 fn begin_cleaning_in_thread(counter: u8, was_reserved: bool) -> Option<Result<(), Refusal>> {
     let mut all_held = PLACE_HOLDERS.lock();
     // Another caller may have reserved the counters by now. One of its place-holders that has been displaced has to
@@ -106,7 +106,9 @@ fn begin_cleaning_in_thread(counter: u8, was_reserved: bool) -> Option<Result<()
         }
     }
     // Before the lock is released: until then, none of them ends.
-    OWNERSHIP.lock().begin_cleaning_held(Held(()));
+    OWNERSHIP
+        .lock()
+        .begin_cleaning_with_place_holders(PlaceHolderHold(()));
     Some(Ok(()))
 }
 
@@ -122,7 +124,7 @@ unsafe extern "C" fn end_if_unused() {
     }
 }
 
-impl AllHeld {
+impl PlaceHolderState {
     /// Makes the place-holders that are missing.
     ///
     /// # Errors

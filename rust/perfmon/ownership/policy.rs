@@ -55,7 +55,7 @@ pub(crate) struct Opener {
     /// did.
     ///
     /// ATOMICS: relaxed. A call that sees an old tick asks again.
-    allowed: AtomicU64,
+    allowed_jiffy: AtomicU64,
 }
 
 impl Opener {
@@ -63,7 +63,7 @@ impl Opener {
     pub(crate) fn new(file: &File) -> Self {
         Self {
             credentials: file.cred().into(),
-            allowed: AtomicU64::new(0),
+            allowed_jiffy: AtomicU64::new(0),
         }
     }
 
@@ -73,20 +73,20 @@ impl Opener {
         allow_perf()?;
         // SAFETY: The function has no preconditions but task context, which each call of the device has.
         let current = unsafe { ffi::perfmon_current_cred() };
-        if current == self.credentials.as_ptr() && self.allowed.load(Relaxed) == jiffies() {
+        if current == self.credentials.as_ptr() && self.allowed_jiffy.load(Relaxed) == jiffies() {
             return Ok(());
         }
-        self.ask(current)
+        self.check_and_cache(current)
     }
 
     #[cold]
-    fn ask(&self, current: *const bindings::cred) -> Result {
+    fn check_and_cache(&self, current: *const bindings::cred) -> Result {
         let now = jiffies();
         to_result(compat::allow_cpu())?;
         // SAFETY: The credentials are the current task's, which alone could replace them and runs this code.
         let capable = unsafe { ffi::perfmon_is_capable(current) };
         if capable && current == self.credentials.as_ptr() {
-            self.allowed.store(now, Relaxed);
+            self.allowed_jiffy.store(now, Relaxed);
         }
         Ok(())
     }

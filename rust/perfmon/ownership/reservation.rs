@@ -60,7 +60,7 @@ impl Reservation {
     ///
     /// perf reserves the registers by the numbers that it uses. From version 6 on these are others than ours, and a kernel
     /// that does not know them reserves them for all that ask.
-    pub(crate) fn locks(capabilities: &Capabilities) -> bool {
+    pub(crate) fn excludes_perf(capabilities: &Capabilities) -> bool {
         if !capabilities.has_aliases() {
             return true;
         }

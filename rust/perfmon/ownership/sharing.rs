@@ -8,7 +8,7 @@ use crate::{
         counter::{bits, each, CounterId},
         event_config::EventConfig,
         evtsel::EventSelect,
-        sharing::{Demand, TargetKind, Users},
+        sharing::{CounterUsers, Demand, TargetKind},
     },
     sys::error::errno,
 };
@@ -16,7 +16,7 @@ use kernel::{bindings, cpu::CpuId, prelude::*};
 
 impl Ownership {
     /// Returns the events that have the counter.
-    fn users(&self, id: CounterId) -> Option<&Users> {
+    fn users(&self, id: CounterId) -> Option<&CounterUsers> {
         match &self.owners[id.index()] {
             Some(Owner::Events(users)) => Some(users),
             Some(Owner::Session(_) | Owner::Trace) | None => None,
@@ -29,7 +29,7 @@ impl Ownership {
     }
 
     /// Returns the counters of events that `f` is true for, as a mask.
-    fn counters_where(&self, f: impl Fn(CounterId, &Users) -> bool) -> u64 {
+    fn counters_where(&self, f: impl Fn(CounterId, &CounterUsers) -> bool) -> u64 {
         bits(each(u64::MAX).filter(|&id| self.users(id).is_some_and(|users| f(id, users))))
     }
 
@@ -38,20 +38,20 @@ impl Ownership {
         self.counters_where(|_, users| users.has(TargetKind::Task))
     }
 
-    /// Returns the counters that events have which [may meet](Users::may_meet), as a mask.
-    pub(crate) fn meeting_counters(&self) -> u64 {
-        self.counters_where(|_, users| users.may_meet())
+    /// Returns the counters whose events [may count at once](CounterUsers::may_overlap), as a mask.
+    pub(crate) fn overlapping_counters(&self) -> u64 {
+        self.counters_where(|_, users| users.may_overlap())
     }
 
-    /// Returns the counters for one more event, whose task or CPU has `own`.
+    /// Returns the counters that one more event may get; the events of its task or CPU have `own`.
     pub(crate) fn offers(
         &self,
         kind: TargetKind,
         config: &EventConfig,
         own: OwnCounters,
     ) -> Offers {
-        let admits = |id, users: &Users| users.admit(kind, config.demand_on(id));
-        let is_same = |id, users: &Users| users.all_select(config.select_on(id));
+        let admits = |id, users: &CounterUsers| users.admit(kind, config.demand_on(id));
+        let is_same = |id, users: &CounterUsers| users.all_select(config.select_on(id));
         Offers {
             free: self.free_counters(),
             shared: self.counters_where(admits),
@@ -60,7 +60,7 @@ impl Ownership {
         }
     }
 
-    /// Lets an event count a CPU.
+    /// Checks whether an event can count a CPU.
     ///
     /// # Errors
     ///
@@ -75,8 +75,8 @@ impl Ownership {
         }
     }
 
-    /// Gives an event a counter that has no owner, or is shared by events that [admit](Users::admit) it. The first one
-    /// starts it on all CPUs, which are claimed.
+    /// Gives an event a counter that has no owner, or is shared by events that [admit](CounterUsers::admit) it. The
+    /// first one starts it on all CPUs, which are claimed.
     ///
     /// # Errors
     ///
@@ -86,7 +86,7 @@ impl Ownership {
             let before = users.kinds();
             users.add(kind, demand);
             if users.kinds() != before {
-                self.tell_kinds(id);
+                self.publish_target_kinds(id);
             }
             return Ok(());
         }
@@ -94,12 +94,12 @@ impl Ownership {
             here.pmu().program(here, id, demand.select);
             here.pmu().start(here, id);
         });
-        for percpu in self.absent() {
+        for percpu in self.uncounted_percpus() {
             percpu.tampered.remove(id.bit());
         }
         self.claimants[id.index()] = Some(Claimant::current());
-        self.owners[id.index()] = Some(Owner::Events(Users::new(kind, demand)));
-        self.tell_kinds(id);
+        self.owners[id.index()] = Some(Owner::Events(CounterUsers::new(kind, demand)));
+        self.publish_target_kinds(id);
         if self.is_intact(id.bit()) {
             Ok(())
         } else {
@@ -146,25 +146,25 @@ impl Ownership {
         users.remove(kind, demand);
         if users.count() != 0 {
             if users.kinds() != before {
-                self.tell_kinds(id);
+                self.publish_target_kinds(id);
             }
             return;
         }
         self.on_each(|here| {
-            here.percpu().of_tasks.remove(id.bit());
-            here.percpu().meeting.remove(id.bit());
+            here.percpu().task_counters.remove(id.bit());
+            here.percpu().overlapping.remove(id.bit());
             here.pmu().restore(here, id.bit());
         });
         self.release_counters(id.bit());
     }
 
-    /// Tells the CPUs which kinds of events have a counter.
-    fn tell_kinds(&self, id: CounterId) {
-        let (of_tasks, meeting) = (self.counters_of_tasks(), self.meeting_counters());
+    /// Tells all CPUs whether a counter has events of tasks, and events that may count at once.
+    fn publish_target_kinds(&self, id: CounterId) {
+        let (task_counters, overlapping) = (self.counters_of_tasks(), self.overlapping_counters());
         self.on_each(|here| {
             let percpu = here.percpu();
-            percpu.of_tasks.change(id.bit(), of_tasks);
-            percpu.meeting.change(id.bit(), meeting);
+            percpu.task_counters.change(id.bit(), task_counters);
+            percpu.overlapping.change(id.bit(), overlapping);
         });
     }
 
@@ -191,7 +191,7 @@ impl Ownership {
         self.exclusive[kind as usize] -= 1;
     }
 
-    /// Lets a session or a trace have counters, or events: unless an exclusive group of another kind counts.
+    /// Checks that no exclusive group of another kind keeps a session, a trace or events from their counters.
     ///
     /// # Errors
     ///

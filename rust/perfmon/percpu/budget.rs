@@ -7,38 +7,38 @@ use crate::logic::throttle::Limits;
 /// The time left, in cycles of the time-stamp counter.
 pub(crate) struct Budget {
     /// The time left, as a signed number: an interrupt may overdraw it.
-    left: Word,
+    cycles_left: Word,
     /// The time when the last handler ended.
-    end: Word,
-    /// Not 0 if the next overflow comes soon: all time until then is what the interrupt itself costs.
+    last_end: Word,
+    /// Not 0 if the next overflow follows at once: the time until it is the cost of an interrupt.
     next_is_soon: Word,
-    /// The average of such times, each within the limits' bounds.
-    entry: Word,
-    /// The time that wake-ups took and that no tick was charged yet.
-    owed: Word,
+    /// The average of such times, each clamped to the bounds in the limits.
+    entry_cost: Word,
+    /// The time of wake-ups that no tick was charged for yet.
+    wake_up_debt: Word,
 }
 
 impl Budget {
     /// Begins with interrupts that cost the least.
     pub(crate) fn start(&self, limits: &Limits) {
-        self.owed.set(0);
+        self.wake_up_debt.set(0);
         self.refill(limits, 0);
-        self.entry.set(limits.entry.0);
+        self.entry_cost.set(limits.entry_bounds.0);
     }
 
-    /// Begins a new tick. Wake-ups took `woken` in the last one, which this one and those after it have less.
+    /// Begins a new tick. Wake-ups took `woken` in the last tick, which is charged to this one and the next ones.
     ///
     /// Sampling may have been suspended until now: no time since then shows what an interrupt costs.
     pub(crate) fn refill(&self, limits: &Limits, woken: u64) {
-        let (charged, owed) = limits.charge_wake_ups(self.owed.get().wrapping_add(woken));
-        self.owed.set(owed);
-        self.left.set(limits.per_tick.wrapping_sub(charged));
+        let (charged, owed) = limits.charge_wake_ups(self.wake_up_debt.get().wrapping_add(woken));
+        self.wake_up_debt.set(owed);
+        self.cycles_left.set(limits.per_tick.wrapping_sub(charged));
         self.next_is_soon.set(0);
     }
 
-    /// Says whether the next overflow comes as soon as can be.
+    /// Notes whether the next overflow follows at once.
     #[inline(always)]
-    pub(crate) fn expect(&self, soon: bool) {
+    pub(crate) fn set_next_soon(&self, soon: bool) {
         self.next_is_soon.set(soon.into());
     }
 
@@ -46,18 +46,18 @@ impl Budget {
     #[inline(always)]
     pub(crate) fn begin(&self, limits: &Limits, now: u64) {
         if self.next_is_soon.get() != 0 {
-            self.learn(limits, now);
+            self.learn_entry_cost(limits, now);
         }
     }
 
-    /// Takes the time since the last handler for what an interrupt costs. Now and then it is longer, where a host takes
-    /// the CPU away, or another program has it: the average hardly moves by one.
-    fn learn(&self, limits: &Limits, now: u64) {
+    /// Adds the time since the last handler to the average cost of an interrupt. A single long time, in which a host
+    /// or another program has had the CPU, hardly changes the average.
+    fn learn_entry_cost(&self, limits: &Limits, now: u64) {
         const WEIGHT: u64 = 16;
-        let (least, most) = limits.entry;
-        let took = now.wrapping_sub(self.end.get()).clamp(least, most);
-        let known = self.entry.get();
-        self.entry.set(
+        let (least, most) = limits.entry_bounds;
+        let took = now.wrapping_sub(self.last_end.get()).clamp(least, most);
+        let known = self.entry_cost.get();
+        self.entry_cost.set(
             known
                 .wrapping_sub(known / WEIGHT)
                 .wrapping_add(took / WEIGHT),
@@ -68,13 +68,13 @@ impl Budget {
     /// Returns true if the budget is overdrawn.
     #[inline(always)]
     pub(crate) fn charge(&self, limits: &Limits, begin: u64, end: u64) -> bool {
-        self.end.set(end);
+        self.last_end.set(end);
         let cost = end
             .wrapping_sub(begin)
-            .wrapping_add(self.entry.get())
+            .wrapping_add(self.entry_cost.get())
             .max(limits.min_charge);
-        let left = self.left.get().wrapping_sub(cost);
-        self.left.set(left);
+        let left = self.cycles_left.get().wrapping_sub(cost);
+        self.cycles_left.set(left);
         (left as i64) < 0
     }
 }

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The counts that samples show (`PERF_SAMPLE_READ`): of an event, or of its group.
 
-use super::{CounterCell, PerCpu, Place, PlaceCell, Places, Scratch, Word, PLACES};
+use super::{
+    CounterCell, EntryBitmap, EntryIndex, EntryIndexCell, PerCpu, Scratch, Word, MAX_ENTRIES,
+};
 use crate::{
     cpu::{Cycles, ThisCpu},
     logic::{
@@ -15,28 +17,29 @@ use core::ptr;
 use kernel::bindings;
 
 /// The most words of a read(2): of a group with all there is.
-const READ_WORDS: usize = 3 + 3 * PLACES;
+const MAX_READ_WORDS: usize = 3 + 3 * MAX_ENTRIES;
 
-/// The counts of events whose windows are open, or of whose group another's is. All bits zero: none.
+/// The counts of the groups that have an open window. All bits zero: none.
 pub(crate) struct SampledCounts {
-    of_task: NotedCounts,
-    /// The counts of the CPU's and cgroups' events, for which the events of a program leave room.
-    of_cpu: NotedCounts,
+    task_groups: GroupCounts,
+    /// The counts of the CPU's and cgroups' events: apart, so that a program's events can't use up the room for
+    /// these.
+    cpu_groups: GroupCounts,
     /// The words of the counts in a sample, in the overflow handler.
-    words: Scratch<READ_WORDS>,
+    words: Scratch<MAX_READ_WORDS>,
 }
 
 /// The counts of groups.
 ///
 /// Switches, with interrupts off, write those of a group while its sampled counters are stopped; the overflow handler
 /// reads them.
-pub(crate) struct NotedCounts {
-    places: Places,
-    members: [Member; PLACES],
+pub(crate) struct GroupCounts {
+    in_use: EntryBitmap,
+    members: [CountedEvent; MAX_ENTRIES],
 }
 
 /// An event of such a group.
-struct Member {
+struct CountedEvent {
     /// The address of its [`Sampler`].
     sampler: Word,
     counter: CounterCell,
@@ -48,20 +51,20 @@ struct Member {
     /// Not 0 while the window is open.
     is_open: Word,
     /// The next event in the group; none behind the last.
-    next: PlaceCell,
+    next: EntryIndexCell,
 }
 
-/// The count of an event: while its window is open, without what its counter and the time-stamp counter have now.
+/// The count and the time of an event; while its window is open, less the counter's total and the time-stamp counter.
 #[derive(Clone, Copy)]
-pub(crate) struct Base {
+pub(crate) struct CountBase {
     pub(crate) count: u64,
     pub(crate) time: u64,
     pub(crate) is_open: bool,
 }
 
-impl NotedCounts {
-    /// Notes the count of an event for samples, in front of those of the group that `next` is the first of. Returns the
-    /// first of the group with this. `None` if there is no room: then the group is gone.
+impl GroupCounts {
+    /// Adds the count of an event to the list of its group, in front of `next`. Returns the new first element. `None`
+    /// if there is no room: then the list is gone.
     ///
     /// # Safety
     ///
@@ -70,11 +73,11 @@ impl NotedCounts {
         &self,
         counter: CounterId,
         sampler: &Sampler,
-        base: Base,
-        next: Option<Place>,
-    ) -> Option<Place> {
-        let place = self.places.take(|place| {
-            if let Some(member) = self.members.get(place.index()) {
+        base: CountBase,
+        next: Option<EntryIndex>,
+    ) -> Option<EntryIndex> {
+        let entry = self.in_use.take(|entry| {
+            if let Some(member) = self.members.get(entry.index()) {
                 let address = ptr::from_ref(sampler).expose_provenance() as u64;
                 member.sampler.set(address);
                 member.counter.set(Some(counter));
@@ -84,30 +87,30 @@ impl NotedCounts {
                 member.next.set(next);
             }
         });
-        if place.is_none() {
+        if entry.is_none() {
             self.end(next);
         }
-        place
+        entry
     }
 
-    /// Forgets the counts of the group that this is the first of.
-    pub(super) fn end(&self, first: Option<Place>) {
+    /// Removes the counts of a group, whose list begins with `first`.
+    pub(super) fn end(&self, first: Option<EntryIndex>) {
         let mut next = first;
-        while let Some(place) = next {
-            let member = self.members.get(place.index());
+        while let Some(entry) = next {
+            let member = self.members.get(entry.index());
             next = member.and_then(|member| member.next.get());
-            self.places.give_back(place);
+            self.in_use.give_back(entry);
         }
     }
 }
 
 impl PerCpu {
     /// Returns the counts for samples of a task, or of the CPU and of cgroups if that is null.
-    pub(crate) fn noted_counts(&self, task: *const bindings::task_struct) -> &NotedCounts {
+    pub(crate) fn group_counts(&self, task: *const bindings::task_struct) -> &GroupCounts {
         if task.is_null() {
-            &self.counts.of_cpu
+            &self.counts.cpu_groups
         } else {
-            &self.counts.of_task
+            &self.counts.task_groups
         }
     }
 
@@ -130,7 +133,7 @@ impl PerCpu {
         // it calls this again, so no other reference exists.
         let words = unsafe { self.counts.words.words() };
         let first = self.first_count(counter)?;
-        let members = &self.noted_counts(self.sampled_task(counter)).members;
+        let members = &self.group_counts(self.sampled_task(counter)).members;
         let member = members.get(first.index())?;
         let times = || {
             let running = if member.is_open.get() != 0 { now } else { 0 };
@@ -140,7 +143,7 @@ impl PerCpu {
                 running: time,
             }
         };
-        let counters = self.running();
+        let counters = self.running_counters();
         let mut next = Some(first);
         let mut values = core::iter::from_fn(|| {
             let member = members.get(next?.index())?;

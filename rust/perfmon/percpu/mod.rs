@@ -2,7 +2,7 @@
 //! The data of each CPU. The only registers used here are those that a [`CounterValue`] counts with.
 //!
 //! Data are found through the token that proves to be on a CPU ([`ThisCpu::percpu`]), or for reading by the CPU's
-//! number ([`of`]).
+//! number ([`of_cpu`]).
 
 mod budget;
 pub(crate) mod buffer;
@@ -23,24 +23,24 @@ mod word;
 
 pub(crate) use self::{
     budget::Budget,
-    counts::{Base, SampledCounts},
+    counts::{CountBase, SampledCounts},
     pebs::PebsState,
     pending::PendingPmi,
-    places::{Place, PlaceCell, Places, PLACES},
-    sampled::{Due, SampledCounter, REFUSED, WRITTEN},
-    samplers::{ActiveSamplers, Armed},
+    places::{EntryBitmap, EntryIndex, EntryIndexCell, MAX_ENTRIES},
+    sampled::{Due, SampledCounter, RECORD_REFUSED, RECORD_WRITTEN},
+    samplers::{ActiveSamplers, ArmedSampler},
     saved::{BranchState, SavedRegisters, BRANCH_WORDS},
     scratch::Scratch,
     trace::CpuTrace,
     traced_values::TracedValues,
-    user_page::{ActivePages, PageState, UserPagePtr},
+    user_page::{ActivePages, UserPagePtr, UserPageState},
     value::CounterValue,
     watch::{WatchState, SLOW, TICKING},
     word::{CounterCell, PmuCell, Word},
 };
 
 use crate::{
-    cpu::{self, Areas, ThisCpu},
+    cpu::{self, PercpuAreas, ThisCpu},
     logic::{
         counter::{CounterId, MAX_COUNTERS},
         mapping::NAME_WORDS,
@@ -106,11 +106,11 @@ pub(crate) struct PerCpu {
     pub(crate) extended: Word,
     /// The registers before the first counter was set up.
     pub(crate) saved: SavedRegisters,
-    /// The counters of events of tasks. While programs may use RDPMC, a program must not see what they have counted before it
-    /// came.
-    pub(crate) of_tasks: Word,
+    /// The counters of events of tasks. A program that may use RDPMC must not see what these counted before the
+    /// program was switched in.
+    pub(crate) task_counters: Word,
     /// The counters on which windows of several contexts may be open at once.
-    pub(crate) meeting: Word,
+    pub(crate) overlapping: Word,
     /// The pages of events that count here now.
     pub(crate) pages: ActivePages,
     /// The events that are sampled here now.
@@ -191,18 +191,18 @@ impl PerCpu {
 /// # Invariants
 ///
 /// While a value of this type exists, there is a zero-initialized [`PerCpu`] for each possible CPU.
-pub(crate) struct Memory(#[allow(dead_code, reason = "frees the memory when dropped")] Areas);
+pub(crate) struct Memory(#[allow(dead_code, reason = "frees the memory when dropped")] PercpuAreas);
 
 impl Memory {
     /// Allocates the memory.
     ///
     /// # Safety
     ///
-    /// To be called once in the module's life. The result outlives every [`ThisCpu`] and every use of [`of`].
+    /// To be called once in the module's life. The result outlives every [`ThisCpu`] and every use of [`of_cpu`].
     pub(crate) unsafe fn new() -> Result<Self> {
         // INVARIANT: The areas are for a `PerCpu`, and zero at first.
         // SAFETY: The caller calls this once, and keeps the result longer than every use of the areas.
-        Ok(Self(unsafe { Areas::new::<PerCpu>() }?))
+        Ok(Self(unsafe { PercpuAreas::new::<PerCpu>() }?))
     }
 }
 
@@ -225,8 +225,8 @@ impl<'a> ThisCpu<'a> {
 }
 
 /// Returns the data of a CPU, for reading.
-pub(crate) fn of(cpu: CpuId) -> &'static PerCpu {
+pub(crate) fn of_cpu(cpu: CpuId) -> &'static PerCpu {
     // SAFETY: `Memory::new` has made the areas for a `PerCpu`, all fields of which may be zero. They outlive all
     // uses of this function, and only shared references to them are ever made.
-    unsafe { cpu::area_of(cpu).cast::<PerCpu>().as_ref() }
+    unsafe { cpu::percpu_area(cpu).cast::<PerCpu>().as_ref() }
 }

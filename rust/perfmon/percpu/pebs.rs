@@ -18,13 +18,13 @@ pub(crate) struct PebsState {
     /// The counters whose overflows become records of the processor. They are not among the
     /// [`PerCpu::active_mask`], since their overflows are not ours.
     pub(crate) armed: Word,
-    /// Counters of these whose next sample is some events late, because no fewer can be loaded; and those after it, unless
-    /// the counter is loaded once more then.
-    pub(crate) late: Word,
+    /// The armed counters whose next sample comes some events late, because a counter can't be loaded for so few.
+    /// Later samples stay late until the counter is loaded once more.
+    pub(crate) late_counters: Word,
     /// Not 0 while the buffer is being read: an NMI leaves it alone.
-    pub(crate) busy: Word,
+    pub(crate) is_reading: Word,
     /// The address of the DS area while the processor has it, or 0.
-    area: Word,
+    ds_area: Word,
     start: Word,
     threshold: Word,
     /// The values before, of the registers `IA32_DS_AREA`, `MSR_PEBS_DATA_CFG` and `IA32_PEBS_ENABLE`.
@@ -33,8 +33,8 @@ pub(crate) struct PebsState {
 
 impl PebsState {
     /// Returns whether the processor has the DS area.
-    pub(crate) fn has_area(&self) -> bool {
-        self.area.get() != 0
+    pub(crate) fn has_ds_area(&self) -> bool {
+        self.ds_area.get() != 0
     }
 
     /// Makes `area` the DS area, and `buffer` the buffer.
@@ -43,34 +43,34 @@ impl PebsState {
     ///
     /// Both must be this CPU's alone until [`Self::end`].
     pub(crate) unsafe fn begin(&self, area: u64, buffer: &PebsBuffer) {
-        self.area.set(area);
+        self.ds_area.set(area);
         self.start.set(buffer.start);
         self.threshold.set(buffer.threshold);
-        self.late.set(0);
-        self.set(DsWord::BASE, buffer.start);
-        self.set(DsWord::INDEX, buffer.start);
-        self.set(DsWord::MAXIMUM, buffer.maximum);
-        self.set(DsWord::THRESHOLD, buffer.threshold);
+        self.late_counters.set(0);
+        self.set_ds_word(DsWord::BASE, buffer.start);
+        self.set_ds_word(DsWord::INDEX, buffer.start);
+        self.set_ds_word(DsWord::MAXIMUM, buffer.maximum);
+        self.set_ds_word(DsWord::THRESHOLD, buffer.threshold);
     }
 
     /// Ends [`Self::begin`]. The processor does not use it any more.
     pub(crate) fn end(&self) {
-        self.area.set(0);
+        self.ds_area.set(0);
     }
 
     /// Makes the next record cause an interrupt.
-    pub(crate) fn watch_next(&self, format: PebsFormat) {
+    pub(crate) fn interrupt_on_next(&self, format: PebsFormat) {
         let next = self.start.get().wrapping_add(format.record_size());
-        self.set(DsWord::THRESHOLD, next);
+        self.set_ds_word(DsWord::THRESHOLD, next);
     }
 
-    /// Ends [`Self::watch_next`].
-    pub(crate) fn watch_all(&self) {
-        self.set(DsWord::THRESHOLD, self.threshold.get());
+    /// Ends [`Self::interrupt_on_next`].
+    pub(crate) fn interrupt_at_threshold(&self) {
+        self.set_ds_word(DsWord::THRESHOLD, self.threshold.get());
     }
 
     /// Writes a word of the DS area, if there is one.
-    pub(crate) fn set(&self, word: DsWord, value: u64) {
+    pub(crate) fn set_ds_word(&self, word: DsWord, value: u64) {
         if let Some(at) = self.address(word) {
             // SAFETY: The area is there, and this CPU's. The processor reads it.
             unsafe { at.write_volatile(value) };
@@ -78,7 +78,7 @@ impl PebsState {
     }
 
     /// Reads a word of the DS area; 0 if there is none.
-    fn get(&self, word: DsWord) -> u64 {
+    fn ds_word(&self, word: DsWord) -> u64 {
         match self.address(word) {
             // SAFETY: The area is there, and this CPU's. The processor writes it.
             Some(at) => unsafe { at.read_volatile() },
@@ -87,15 +87,17 @@ impl PebsState {
     }
 
     fn address(&self, word: DsWord) -> Option<*mut u64> {
-        let area = self.area.get();
+        let area = self.ds_area.get();
         let at = (area as usize).wrapping_add(word.offset());
         (area != 0).then_some(ptr::with_exposed_provenance_mut(at))
     }
 
     /// Returns whether there is no room for one more record: some may be missing, and what they counted.
     fn is_full(&self, format: PebsFormat) -> bool {
-        let next = self.get(DsWord::INDEX).wrapping_add(format.record_size());
-        next > self.get(DsWord::MAXIMUM)
+        let next = self
+            .ds_word(DsWord::INDEX)
+            .wrapping_add(format.record_size());
+        next > self.ds_word(DsWord::MAXIMUM)
     }
 
     /// Returns the records in the buffer.
@@ -105,7 +107,7 @@ impl PebsState {
     /// `R` must be the record of the format, and the result must be dropped before the buffer is emptied.
     unsafe fn records<R: PebsRecord>(&self) -> &[R] {
         let start = self.start.get();
-        let bytes = self.get(DsWord::INDEX).wrapping_sub(start);
+        let bytes = self.ds_word(DsWord::INDEX).wrapping_sub(start);
         let count = (bytes as usize).checked_div(size_of::<R>()).unwrap_or(0);
         if count == 0 {
             return &[];
@@ -137,7 +139,7 @@ impl PerCpu {
                 self.take_records(here, records);
             }
         }
-        self.pebs.set(DsWord::INDEX, self.pebs.start.get());
+        self.pebs.set_ds_word(DsWord::INDEX, self.pebs.start.get());
     }
 
     fn take_records<R: PebsRecord>(&self, here: ThisCpu<'_>, records: &[R]) {
@@ -194,7 +196,7 @@ impl PerCpu {
         let recorded = sampled.recorded.get();
         let events = count.wrapping_mul(period);
         sampled.recorded.set(recorded.wrapping_add(events));
-        self.value(counter).reloaded(count, period);
+        self.value(counter).note_reloads(count, period);
     }
 
     /// Notes that the processor takes the samples of a counter, or not any more.
@@ -205,14 +207,14 @@ impl PerCpu {
             return;
         }
         self.pebs.armed.remove(counter.bit());
-        self.pebs.late.remove(counter.bit());
+        self.pebs.late_counters.remove(counter.bit());
         if self.pebs.armed.get() == 0 {
             self.slow_path.remove(SLOW_PEBS);
         }
     }
 
-    /// Returns the counters that run here, whosever their overflows are.
-    pub(crate) fn running(&self) -> u64 {
+    /// Returns the counters that run here, including those whose overflows become records of the processor.
+    pub(crate) fn running_counters(&self) -> u64 {
         self.active_mask.get() | self.pebs.armed.get()
     }
 }

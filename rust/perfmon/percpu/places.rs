@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Which elements of an array on one CPU are in use.
+//! The allocation of the elements of a per-CPU array.
 
 use super::Word;
 use core::{
@@ -7,40 +7,40 @@ use core::{
     sync::atomic::{compiler_fence, Ordering::SeqCst},
 };
 
-/// The elements of an array that are in use. All bits zero: none.
+/// A bitmap of the elements in use. All bits zero: none.
 ///
-/// Interrupts are off where one is taken or given back; the overflow handler may look between.
-pub(crate) struct Places(Word);
+/// Elements are taken and given back with interrupts off. The overflow handler may read the bitmap at any time.
+pub(crate) struct EntryBitmap(Word);
 
-/// An element that is in use, and which nothing else takes meanwhile.
+/// The index of an element that is in use. Nothing else takes the element meanwhile.
 ///
 /// # Invariants
 ///
-/// The number is less than [`PLACES`].
+/// The number is less than [`MAX_ENTRIES`].
 #[derive(Clone, Copy)]
-pub(crate) struct Place(u8);
+pub(crate) struct EntryIndex(u8);
 
 /// The most elements that can be in use.
-pub(crate) const PLACES: usize = 64;
+pub(crate) const MAX_ENTRIES: usize = 64;
 
-impl Places {
-    /// Takes an element, which `prepare` makes ready before the overflow handler finds it; `None` if all are in use.
-    pub(crate) fn take(&self, prepare: impl FnOnce(Place)) -> Option<Place> {
+impl EntryBitmap {
+    /// Takes an element; `None` if all are in use. `prepare` fills it in before the overflow handler can find it.
+    pub(crate) fn take(&self, prepare: impl FnOnce(EntryIndex)) -> Option<EntryIndex> {
         let free = !self.0.get();
         if free == 0 {
             return None;
         }
         // INVARIANT: A word that is not 0 has fewer than 64 zeros below its lowest bit.
-        let place = Place(free.trailing_zeros() as u8);
-        prepare(place);
+        let entry = EntryIndex(free.trailing_zeros() as u8);
+        prepare(entry);
         compiler_fence(SeqCst);
-        self.0.insert(place.bit());
-        Some(place)
+        self.0.insert(entry.bit());
+        Some(entry)
     }
 
     /// Gives an element back.
-    pub(crate) fn give_back(&self, place: Place) {
-        self.0.remove(place.bit());
+    pub(crate) fn give_back(&self, entry: EntryIndex) {
+        self.0.remove(entry.bit());
     }
 
     /// Returns whether none is in use.
@@ -49,18 +49,18 @@ impl Places {
     }
 
     /// Returns the elements that are in use.
-    pub(crate) fn all(&self) -> impl Iterator<Item = Place> {
+    pub(crate) fn all(&self) -> impl Iterator<Item = EntryIndex> {
         let mut left = self.0.get();
         core::iter::from_fn(move || {
             let index = NonZeroU64::new(left)?.trailing_zeros() as u8;
             left &= left.wrapping_sub(1);
             // INVARIANT: The number of a word's bit.
-            Some(Place(index))
+            Some(EntryIndex(index))
         })
     }
 }
 
-impl Place {
+impl EntryIndex {
     /// Returns the index of the element.
     #[inline(always)]
     pub(crate) fn index(self) -> usize {
@@ -72,20 +72,20 @@ impl Place {
     }
 }
 
-/// A place, or none. All bits zero is none.
-pub(crate) struct PlaceCell(Word);
+/// The index of an element, or none. All bits zero is none.
+pub(crate) struct EntryIndexCell(Word);
 
-impl PlaceCell {
-    /// Returns the place.
+impl EntryIndexCell {
+    /// Returns the index.
     #[inline(always)]
-    pub(crate) fn get(&self) -> Option<Place> {
+    pub(crate) fn get(&self) -> Option<EntryIndex> {
         let index = (self.0.get() as u8).checked_sub(1)?;
-        // INVARIANT: `set` has stored that of a place.
-        Some(Place(index))
+        // INVARIANT: `set` has stored the index of an element.
+        Some(EntryIndex(index))
     }
 
-    /// Sets the place.
-    pub(crate) fn set(&self, place: Option<Place>) {
-        self.0.set(place.map_or(0, |place| u64::from(place.0) + 1));
+    /// Sets the index.
+    pub(crate) fn set(&self, entry: Option<EntryIndex>) {
+        self.0.set(entry.map_or(0, |entry| u64::from(entry.0) + 1));
     }
 }

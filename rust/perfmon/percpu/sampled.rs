@@ -8,18 +8,18 @@ use crate::{
 };
 use core::sync::atomic::{compiler_fence, Ordering::SeqCst};
 
-/// A counter whose overflows are recorded, as a trace's records or as samples of an event; or which is not recorded.
+/// The recording of one counter's overflows: as a trace's records, as samples of an event, or not at all.
 pub(crate) struct SampledCounter {
     /// The header of the TICK or PC records, as a number, and above it the fewest events that the counter may be
     /// loaded for.
-    sample: Word,
+    header_and_min_load: Word,
     /// The events from one sample to the next; `u64::MAX` if the counter is not sampled.
     pub(crate) period: Word,
     /// The part of the counter's total that has been recorded.
     pub(crate) recorded: Word,
     /// The most events that the counter may be loaded for.
     pub(crate) max_load: Word,
-    /// [`WRITTEN`], and the counter's bit if other records follow its samples; or [`RING`].
+    /// [`RECORD_WRITTEN`], and the counter's bit if other records follow its samples; or [`TO_RING`].
     pub(crate) follow_mask: Word,
 }
 
@@ -34,11 +34,11 @@ pub(crate) struct Due {
 }
 
 /// Flag in the marks of a trace's sample, besides counters: a record was written.
-pub(crate) const WRITTEN: u64 = 1 << 63;
+pub(crate) const RECORD_WRITTEN: u64 = 1 << 63;
 /// Flag in the marks of a trace's sample, besides counters: a record could not be written.
-pub(crate) const REFUSED: u64 = 1 << 62;
+pub(crate) const RECORD_REFUSED: u64 = 1 << 62;
 /// Flag in [`SampledCounter::follow_mask`]: samples are not a trace's, but an event's, and go to a ring.
-const RING: u64 = 1 << 61;
+const TO_RING: u64 = 1 << 61;
 
 impl SampledCounter {
     /// Records nothing of the counter, which overflows every `max_load` events.
@@ -48,12 +48,12 @@ impl SampledCounter {
         self.max_load.set(max_load);
     }
 
-    /// Makes overflows samples for a ring: each `period` events, the next when the total is `due`, with loads of
-    /// `min_load` events and more.
+    /// Makes overflows samples for a ring, one each `period` events; the next is due at the total `due`. The counter
+    /// is loaded for `min_load` events at least.
     pub(super) fn arm(&self, period: u64, due: u64, min_load: u32) {
-        self.sample.set(u64::from(min_load) << 32);
+        self.header_and_min_load.set(u64::from(min_load) << 32);
         self.recorded.set(due.wrapping_sub(period));
-        self.follow_mask.set(RING);
+        self.follow_mask.set(TO_RING);
         self.period.set(period);
     }
 
@@ -70,10 +70,11 @@ impl SampledCounter {
     /// Returns whether samples are an event's, and not a trace's.
     #[inline(always)]
     pub(crate) fn is_event(&self) -> bool {
-        self.follow_mask.get() & RING != 0
+        self.follow_mask.get() & TO_RING != 0
     }
 
-    /// Returns whether a sample is due, as the counter has counted `total` events. Otherwise the events to the next one.
+    /// Returns the sample that is due at the total `total`; if none is due, the events left to the next one as an
+    /// error.
     #[inline(always)]
     pub(crate) fn due(&self, total: u64) -> Result<Due, u64> {
         let (period, recorded) = (self.period.get(), self.recorded.get());
@@ -119,7 +120,7 @@ impl SampledCounter {
             Role::Counted | Role::FollowsTimebase => u64::MAX,
         };
         let header: u32 = zerocopy::transmute!(header(kind, event.id.0));
-        self.sample
+        self.header_and_min_load
             .set(u64::from(min_load) << 32 | u64::from(header));
         self.period.set(period);
         self.recorded.set(0);
@@ -131,7 +132,8 @@ impl SampledCounter {
     /// it overflows some events late.
     #[inline(always)]
     pub(crate) fn load_for(&self, left: u64) -> u64 {
-        left.min(self.max_load.get()).max(self.sample.get() >> 32)
+        left.min(self.max_load.get())
+            .max(self.header_and_min_load.get() >> 32)
     }
 
     /// Returns the events to load the counter for after a sample.
@@ -142,7 +144,7 @@ impl SampledCounter {
     /// Returns the header of the TICK or PC records, as a number.
     #[inline(always)]
     pub(crate) fn sample_header(&self) -> u32 {
-        self.sample.get() as u32
+        self.header_and_min_load.get() as u32
     }
 
     /// Returns the header of another record of this event.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The events that are sampled on a CPU now.
 
-use super::{PerCpu, Place, PlaceCell, SampledCounter, Scratch, Word};
+use super::{EntryIndex, EntryIndexCell, PerCpu, SampledCounter, Scratch, Word};
 use crate::{
     logic::counter::{CounterId, MAX_COUNTERS},
     ring::{Sampler, CHAIN_WORDS},
@@ -31,12 +31,12 @@ struct ActiveSampler {
     /// The time of the last sample, in cycles of the time-stamp counter.
     time: Word,
     /// The first event whose count samples show.
-    first_count: PlaceCell,
+    first_count: EntryIndexCell,
 }
 
 /// The state of a counter that samples an event.
 #[derive(Clone, Copy)]
-pub(crate) struct Armed {
+pub(crate) struct ArmedSampler {
     /// The events from one sample to the next.
     pub(crate) period: u64,
     /// The counter's total when the next sample is due.
@@ -57,7 +57,7 @@ impl PerCpu {
         counter: CounterId,
         sampler: &Sampler,
         task: *mut bindings::task_struct,
-        armed: Armed,
+        armed: ArmedSampler,
         min_load: u32,
     ) -> &SampledCounter {
         let sampled = self.sampled(counter);
@@ -74,14 +74,14 @@ impl PerCpu {
     }
 
     /// Ends [`Self::arm`]. The counter may run on.
-    pub(crate) fn disarm(&self, counter: CounterId) -> Armed {
+    pub(crate) fn disarm(&self, counter: CounterId) -> ArmedSampler {
         // Then the handler takes no sample any more.
         let (period, due) = self.sampled(counter).disarm();
         self.samplers.counters.remove(counter.bit());
-        self.noted_counts(self.sampled_task(counter))
+        self.group_counts(self.sampled_task(counter))
             .end(self.first_count(counter));
         self.set_first_count(counter, None);
-        Armed {
+        ArmedSampler {
             period,
             due,
             time: self.sample_time(counter).map_or(0, Word::get),
@@ -115,16 +115,16 @@ impl PerCpu {
             .map(|active| &active.time)
     }
 
-    /// Makes samples of a counter show the counts of the group that this is the first of, or of none, from when it is
-    /// armed until it is disarmed.
-    pub(crate) fn set_first_count(&self, counter: CounterId, first: Option<Place>) {
+    /// Sets the first event of the list whose counts the samples of a counter show, from arming to disarming; `None`
+    /// for no counts.
+    pub(crate) fn set_first_count(&self, counter: CounterId, first: Option<EntryIndex>) {
         if let Some(active) = self.samplers.active.get(counter.index()) {
             active.first_count.set(first);
         }
     }
 
     /// Returns the first event of [`Self::set_first_count`].
-    pub(crate) fn first_count(&self, counter: CounterId) -> Option<Place> {
+    pub(crate) fn first_count(&self, counter: CounterId) -> Option<EntryIndex> {
         self.samplers.active.get(counter.index())?.first_count.get()
     }
 }

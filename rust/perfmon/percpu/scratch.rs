@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Memory for what a handler puts together: its stack has no room for it.
+//! Per-CPU buffers for data that are too large for a handler's stack.
 
 use core::cell::UnsafeCell;
 
-/// So many words for one of this CPU's handlers: of overflows, or of mappings.
+/// A buffer of `WORDS` words for one of this CPU's handlers: of overflows, or of mappings.
 pub(crate) struct Scratch<const WORDS: usize>(UnsafeCell<[u64; WORDS]>);
 
 // SAFETY: The words are used in one handler of one CPU only, which does not interrupt itself.

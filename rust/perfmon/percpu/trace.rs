@@ -47,7 +47,7 @@ pub(crate) struct CpuTrace {
     pub(crate) next_record: Word,
     /// The highest offset at which a sample may begin.
     pub(crate) last_start: Word,
-    /// The same for the handler: 0 while sampling is suspended.
+    /// As [`Self::last_start`], for the handler: 0 while sampling is suspended.
     pub(crate) sample_limit: Word,
     /// Not 0 if a sample did not fit, so that the counters were stopped.
     pub(crate) full: Word,

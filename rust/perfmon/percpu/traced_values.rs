@@ -17,14 +17,14 @@ pub(crate) struct TracedValues {
 
 /// One value.
 ///
-/// The registers are read by the overflow handler, and by what it interrupts. So what a register has come to is one
-/// word: an interruption between reading and storing it leaves an older number, which is as good to begin with.
+/// Both the overflow handler and the code that it interrupts read the registers. So the state is one word: if an
+/// interrupt comes between reading and storing, an older value is stored, from which the next read continues.
 pub(crate) struct ValueState {
-    /// The value that the register has come to.
+    /// The register's value at its last read, extended to 64 bits.
     pub(crate) last: Word,
-    /// The value that it had come to when the trace started.
+    /// The extended value when the trace started.
     pub(crate) start: Word,
-    /// The argument of [`Scale::of`](crate::logic::values::Scale::of).
+    /// The argument of [`Scale::from_parameter`](crate::logic::values::Scale::from_parameter).
     pub(crate) scale_parameter: Word,
 }
 
@@ -46,7 +46,7 @@ impl TracedValues {
     }
 
     /// Returns the state of one value.
-    pub(crate) fn of(&self, id: ValueId) -> &ValueState {
+    pub(crate) fn state_of(&self, id: ValueId) -> &ValueState {
         &self.states[id.index()]
     }
 }

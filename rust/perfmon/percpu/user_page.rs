@@ -4,7 +4,9 @@
 //! A page is written on the CPU that the event counts on, with interrupts off or in an NMI; when it counts nowhere, by
 //! the holder of its context. A program may write it, too, to its own harm only.
 
-use super::{CounterCell, CounterValue, PerCpu, Place, Places, Word, PLACES, SLOW_PAGES};
+use super::{
+    CounterCell, CounterValue, EntryBitmap, EntryIndex, PerCpu, Word, MAX_ENTRIES, SLOW_PAGES,
+};
 use crate::logic::{
     counter::CounterId,
     user_page::{page_offset, UserPage},
@@ -24,7 +26,7 @@ unsafe impl Send for UserPagePtr {}
 unsafe impl Sync for UserPagePtr {}
 
 /// The contents of a page.
-pub(crate) struct PageState {
+pub(crate) struct UserPageState {
     pub(crate) capabilities: u64,
     pub(crate) index: u32,
     pub(crate) offset: i64,
@@ -65,7 +67,7 @@ impl UserPagePtr {
     /// # Safety
     ///
     /// The page must be alive, and have no other writer but an NMI that comes between.
-    pub(crate) unsafe fn write(self, state: &PageState) {
+    pub(crate) unsafe fn write(self, state: &UserPageState) {
         // SAFETY: The caller says that the page is alive and has no other writer.
         unsafe {
             self.change(|page| {
@@ -84,8 +86,8 @@ impl UserPagePtr {
 /// ATOMICS: tasks and switches with interrupts off write them, on the CPU; the overflow handler reads them when it has
 /// loaded a counter.
 pub(crate) struct ActivePages {
-    pub(crate) places: Places,
-    pages: [ActivePage; PLACES],
+    pub(crate) in_use: EntryBitmap,
+    pages: [ActivePage; MAX_ENTRIES],
 }
 
 struct ActivePage {
@@ -108,10 +110,10 @@ impl PerCpu {
         counter: CounterId,
         page: UserPagePtr,
         base: u64,
-        mut state: PageState,
-    ) -> Option<Place> {
-        let place = self.pages.places.take(|place| {
-            if let Some(active) = self.pages.pages.get(place.index()) {
+        mut state: UserPageState,
+    ) -> Option<EntryIndex> {
+        let entry = self.pages.in_use.take(|entry| {
+            if let Some(active) = self.pages.pages.get(entry.index()) {
                 active.page.set(page.0.as_ptr().expose_provenance() as u64);
                 active.base.set(base);
                 active.counter.set(Some(counter));
@@ -126,15 +128,15 @@ impl PerCpu {
             unsafe { page.write(&state) };
             // Otherwise an NMI has loaded the counter between, and what it wrote may have been overwritten.
             if value.load_id() == loaded {
-                return Some(place);
+                return Some(entry);
             }
         }
     }
 
     /// Ends [`Self::show_page`].
-    pub(crate) fn hide_page(&self, place: Place) {
-        self.pages.places.give_back(place);
-        if self.pages.places.is_empty() {
+    pub(crate) fn hide_page(&self, entry: EntryIndex) {
+        self.pages.in_use.give_back(entry);
+        if self.pages.in_use.is_empty() {
             self.slow_path.remove(SLOW_PAGES);
         }
     }
@@ -142,7 +144,7 @@ impl PerCpu {
     /// Corrects the pages that are shown, if there are any, after counters have been loaded.
     #[inline(always)]
     pub(crate) fn correct_pages(&self) {
-        if !self.pages.places.is_empty() {
+        if !self.pages.in_use.is_empty() {
             self.correct_shown_pages();
         }
     }
@@ -151,8 +153,8 @@ impl PerCpu {
     #[inline(never)]
     fn correct_shown_pages(&self) {
         let pages = &self.pages;
-        let active = |place: Place| pages.pages.get(place.index());
-        for active in pages.places.all().filter_map(active) {
+        let active = |entry: EntryIndex| pages.pages.get(entry.index());
+        for active in pages.in_use.all().filter_map(active) {
             let Some(counter) = active.counter.get() else {
                 continue;
             };

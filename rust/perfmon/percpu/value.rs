@@ -40,13 +40,13 @@ pub(crate) struct CounterValue {
     /// and while it is stopped.
     control: [Word; 3],
     /// The most events that can be counted between two updates: [`Width::max_step`].
-    most: Word,
+    max_step: Word,
     /// The hardware counter, from the first setup on.
     register: MsrCell,
 }
 
 /// A step of a counter that is larger than what can have been counted: something else has written it.
-pub(crate) struct Implausible;
+pub(crate) struct ImplausibleStep;
 
 impl CounterValue {
     /// Begins a new value, 0, of a stopped counter that was loaded with `width.load_value()`.
@@ -61,7 +61,7 @@ impl CounterValue {
         self.register.set(counter);
         self.select.set(select.stopped());
         self.mask.set(width.mask);
-        self.most.set(width.max_step());
+        self.max_step.set(width.max_step());
         self.period.set(width.period);
         self.offset
             .set(offset(width.load_value(), self.total.get()));
@@ -100,7 +100,7 @@ impl CounterValue {
     /// Returns whether `now`, the control register of an active counter, has not been changed by others. It may
     /// already be stopped, if an interrupt came before the counter was marked inactive.
     #[inline(always)]
-    pub(crate) fn has_control(&self, now: u64) -> bool {
+    pub(crate) fn is_control_intact(&self, now: u64) -> bool {
         let [own, running, stopped] = &self.control;
         let now = now & own.get();
         now == running.get() || now == stopped.get()
@@ -130,15 +130,15 @@ impl CounterValue {
     ///
     /// # Errors
     ///
-    /// [`Implausible`] if the counter can't have counted so many events since the last update.
+    /// [`ImplausibleStep`] if the counter can't have counted so many events since the last update.
     #[inline(always)]
-    pub(crate) fn update(&self, here: ThisCpu<'_>, counter: Msr) -> Result<(), Implausible> {
+    pub(crate) fn update(&self, here: ThisCpu<'_>, counter: Msr) -> Result<(), ImplausibleStep> {
         self.read(here, counter).map(|_| ())
     }
 
     /// As [`Self::update`]. Returns the total.
     #[inline(always)]
-    pub(crate) fn read(&self, here: ThisCpu<'_>, counter: Msr) -> Result<u64, Implausible> {
+    pub(crate) fn read(&self, here: ThisCpu<'_>, counter: Msr) -> Result<u64, ImplausibleStep> {
         loop {
             let (total, offset) = (self.total.get(), self.offset.get());
             let raw = msr::read(here, counter);
@@ -150,8 +150,8 @@ impl CounterValue {
             let new = advance(total, offset, raw, self.mask.get());
             if self.total.replace(total, new) {
                 let counted = new.wrapping_sub(total);
-                return if counted > self.most.get() {
-                    Err(Implausible)
+                return if counted > self.max_step.get() {
+                    Err(ImplausibleStep)
                 } else {
                     Ok(new)
                 };
@@ -195,9 +195,9 @@ impl CounterValue {
         self.offset.set(offset(raw, total));
     }
 
-    /// Notes that the counter has overflowed `times`, and that the processor has loaded it for `period` events each time.
+    /// Adds `times` overflows of the counter, each followed by a load for `period` events by the processor itself.
     /// Nothing else changes the value meanwhile.
-    pub(crate) fn reloaded(&self, times: u64, period: u64) {
+    pub(crate) fn note_reloads(&self, times: u64, period: u64) {
         // It was loaded so that it was 0 at the first overflow.
         let at_first = self
             .mask

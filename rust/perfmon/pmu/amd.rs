@@ -9,12 +9,12 @@ use kernel::time::Msecs;
 
 /// The latest time of a PMI after an NMI has served its overflow, in milliseconds: as in Linux perf
 /// (arch/x86/events/amd/core.c).
-const LATE: Msecs = 100;
+const LATE_PMI_WINDOW: Msecs = 100;
 
 /// Each overflow takes the slow path, which calls [`expect_after_nmi`].
 pub(super) const SLOW_PATH: u64 = SLOW_VENDOR;
 
 /// Opens the window for late PMIs.
 pub(super) fn expect_after_nmi(percpu: &PerCpu) {
-    percpu.pending.open_window(jiffies_after(LATE));
+    percpu.pending.open_window(jiffies_after(LATE_PMI_WINDOW));
 }

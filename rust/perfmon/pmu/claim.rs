@@ -69,7 +69,7 @@ impl Pmu {
             percpu.watch.running.set(0);
             // No tick comes any more to end the suspension.
             percpu.samplers.suspended.set(0);
-            values::watch(here);
+            values::start_slow_timer(here);
         }
         self.end_pebs(here);
         self.vendor.await_late_pmi(percpu);

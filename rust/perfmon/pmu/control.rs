@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Starting and stopping counters, and bringing their values up to date.
 
-use super::{repair, SKID};
+use super::{repair, MAX_SKID};
 use crate::{
     cpu::{msr, timer, ThisCpu},
     logic::{
@@ -14,10 +14,10 @@ use crate::{
 };
 use kernel::{bindings, time::NSEC_PER_MSEC};
 
-/// [`SKID`] in ticks (jiffies), rounded up: known when the module is built, unlike the result of the function
+/// [`MAX_SKID`] in ticks (jiffies), rounded up: known when the module is built, unlike the result of the function
 /// `msecs_to_jiffies()`.
 pub(super) const SKID_TICKS: u64 =
-    (SKID as u64 * NSEC_PER_MSEC as u64).div_ceil(bindings::TICK_NSEC as u64);
+    (MAX_SKID as u64 * NSEC_PER_MSEC as u64).div_ceil(bindings::TICK_NSEC as u64);
 
 impl Pmu {
     /// Starts a counter.
@@ -97,7 +97,7 @@ impl Pmu {
         self.repair_global(here, counter.bit());
         self.check_place_holder(here, counter.bit());
         self.stop_and_update(here, counter, &stop);
-        repair::report(here);
+        repair::log_found_disabled(here);
     }
 
     /// As [`Self::stop`], without a look at the registers.

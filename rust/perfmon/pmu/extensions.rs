@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The abilities of version 6 of Intel's counters besides counting: the overflow of another counter may reload one
-//! (`IA32_PMC_x_CFG_B`), and one may write records (`IA32_PMC_x_CFG_C`).
+//! The extensions of Intel's counters from version 6 on: the overflow of another counter may reload a counter
+//! (`IA32_PMC_x_CFG_B`), and a counter may write records (`IA32_PMC_x_CFG_C`).
 //!
 //! Both take effect once the counter is enabled, and do not go with the event that they were set for: Linux perf leaves
 //! them set.
@@ -16,7 +16,7 @@ use crate::{
 };
 
 impl Pmu {
-    /// Makes the counters of this CPU do nothing but count, and keeps what they did besides.
+    /// Saves and clears the extensions of this CPU's counters, which then only count.
     pub(super) fn clear_extensions(&self, here: ThisCpu<'_>) {
         let saved = &here.percpu().saved;
         self.each_extension(here, |counter| {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Intel's PMU, where it differs by more than register numbers.
 
-use super::SKID;
+use super::MAX_SKID;
 use crate::{
     percpu::PerCpu,
     sys::time::{jiffies, jiffies_after},
@@ -12,16 +12,16 @@ use core::hint;
 /// section 12.5.1), so no other overflow that has been served raises one after the handler.
 pub(super) fn expect_after_nmi(percpu: &PerCpu, drained: bool) {
     if drained {
-        let _ = percpu.pending.expect(jiffies_after(SKID));
+        let _ = percpu.pending.expect(jiffies_after(MAX_SKID));
     }
 }
 
 /// Waits for a late PMI, which would mask LVTPC for its next owner. Not for long: it may not come at all.
 pub(super) fn await_late_pmi(percpu: &PerCpu) {
     /// Some microseconds, longer than any skid.
-    const ROUNDS: u32 = 512;
+    const MAX_POLLS: u32 = 512;
 
-    for _ in 0..ROUNDS {
+    for _ in 0..MAX_POLLS {
         if !percpu.pending.is_expected(jiffies()) {
             break;
         }

@@ -45,7 +45,7 @@ impl Lvtpc {
     }
 
     /// Returns whether interrupts are NMIs and not masked.
-    pub(crate) fn is_open(&self) -> bool {
+    pub(crate) fn is_unmasked_nmi(&self) -> bool {
         self.0 & (Self::DELIVERY_MODE | Self::MASKED) == Self::NMI.0
     }
 }

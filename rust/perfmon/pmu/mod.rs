@@ -37,7 +37,7 @@ use crate::{
 use kernel::{prelude::*, sync::SetOnce, time::Msecs};
 
 /// The longest time from an overflow to its PMI, in milliseconds: far more than any skid.
-const SKID: Msecs = 10;
+const MAX_SKID: Msecs = 10;
 
 /// The PMU that all CPUs have in common. Set when the module has looked at all of them.
 static COMMON: SetOnce<Pmu> = SetOnce::new();

@@ -28,12 +28,12 @@ pub(super) fn probe(here: ThisCpu<'_>, found: &Capabilities) -> Option<PebsForma
     let format = found.pebs?;
     let misc = msr::read_safe(here, Msr::MISC_ENABLE).ok()?;
     // SAFETY: The function has no preconditions.
-    let has_area = unsafe { ffi::perfmon_pebs_has_area() };
+    let has_ds_area = unsafe { ffi::perfmon_pebs_has_area() };
     let registers = [Msr::DS_AREA, Msr::PEBS_ENABLE];
     let can_read = registers
         .into_iter()
         .all(|msr| msr::read_safe(here, msr).is_ok());
-    (misc & UNAVAILABLE == 0 && has_area && can_read).then_some(format)
+    (misc & UNAVAILABLE == 0 && has_ds_area && can_read).then_some(format)
 }
 
 /// Returns whether the processor must not take samples now: it would go on in the guests of KVM, and write to the same
@@ -43,9 +43,9 @@ pub(crate) fn may_run_guests(_here: ThisCpu<'_>) -> bool {
     unsafe { ffi::perfmon_vmx_is_on() }
 }
 
-/// The counters that rest.
+/// The counters that are paused while records are read.
 #[must_use]
-pub(crate) struct Resting(u64);
+pub(crate) struct PausedCounters(u64);
 
 impl Pmu {
     /// Makes the processor take samples of a counter, which is stopped: the next after `left` events, then every `period`.
@@ -63,17 +63,17 @@ impl Pmu {
         let Some(format) = self.capabilities.pebs else {
             return;
         };
-        if !pebs.has_area() {
+        if !pebs.has_ds_area() {
             self.begin_pebs(here, format);
         }
         let select = value.select();
         let least = self.load_limit.min_events(select).into();
         let load = left.max(least);
         value.load(here, self.msrs(counter).write, load, value.total());
-        pebs.set(DsWord::reset(counter), value.load_value(period));
+        pebs.set_ds_word(DsWord::reset(counter), value.load_value(period));
         if load > left && period > least {
-            pebs.late.insert(counter.bit());
-            pebs.watch_next(format);
+            pebs.late_counters.insert(counter.bit());
+            pebs.interrupt_on_next(format);
         }
         percpu.set_pebs(counter, true);
         if select.is_kernel() {
@@ -108,8 +108,8 @@ impl Pmu {
             // SAFETY: `here` keeps the caller on this CPU. No counter is armed, so the processor writes no records.
             unsafe { ffi::perfmon_pebs_hide() };
         }
-        if percpu.pebs.late.get() == 0 {
-            percpu.pebs.watch_all();
+        if percpu.pebs.late_counters.get() == 0 {
+            percpu.pebs.interrupt_at_threshold();
         }
         msr::write(here, Msr::PEBS_ENABLE, percpu.pebs.armed.get());
         // Some processors show overflows that have become records.
@@ -126,45 +126,45 @@ impl Pmu {
     #[cold]
     #[inline(never)]
     pub(crate) fn with_samples_taken<R>(&self, here: ThisCpu<'_>, f: impl FnOnce() -> R) -> R {
-        let busy = &here.percpu().pebs.busy;
+        let busy = &here.percpu().pebs.is_reading;
         busy.set(1);
         compiler_fence(SeqCst);
-        let resting = self.rest_precise(here);
+        let paused = self.pause_precise(here);
         self.take_samples(here);
         let result = f();
-        self.end_rest(here, resting);
+        self.resume_precise(here, paused);
         compiler_fence(SeqCst);
         busy.set(0);
         result
     }
 
     /// Makes samples of what the processor has written, in the overflow handler. It can't write more until
-    /// [`Self::end_rest`]. `None` if this has interrupted [`Self::with_samples_taken`].
+    /// [`Self::resume_precise`]. `None` if this has interrupted [`Self::with_samples_taken`].
     #[cold]
     #[inline(never)]
-    pub(crate) fn take_samples_in_nmi(&self, here: ThisCpu<'_>) -> Option<Resting> {
-        if here.percpu().pebs.busy.get() != 0 {
+    pub(crate) fn take_samples_in_nmi(&self, here: ThisCpu<'_>) -> Option<PausedCounters> {
+        if here.percpu().pebs.is_reading.get() != 0 {
             return None;
         }
-        let resting = self.rest_precise(here);
+        let paused = self.pause_precise(here);
         self.take_samples(here);
-        Some(resting)
+        Some(paused)
     }
 
     fn take_samples(&self, here: ThisCpu<'_>) {
         let percpu = here.percpu();
-        let Some(format) = self.capabilities.pebs.filter(|_| percpu.pebs.has_area()) else {
+        let Some(format) = self.capabilities.pebs.filter(|_| percpu.pebs.has_ds_area()) else {
             return;
         };
         percpu.empty_pebs_buffer(here, format);
-        let late = percpu.pebs.late.get();
+        let late = percpu.pebs.late_counters.get();
         if late != 0 {
             self.correct_late(here, late);
         }
     }
 
-    /// Loads counters of which a sample was late anew, for what is left to the next one. If the late sample has not come
-    /// yet, it stays so.
+    /// Loads the counters with a late sample once more, for the events left to their next sample. A counter whose
+    /// late sample has not come yet stays marked.
     #[cold]
     fn correct_late(&self, here: ThisCpu<'_>, late: u64) {
         let percpu = here.percpu();
@@ -174,30 +174,34 @@ impl Pmu {
             let period = sampled.period.get();
             let left = period.saturating_sub(sampled.since(total));
             if left >= self.load_limit.min_events(value.select()).into() {
-                percpu.pebs.late.remove(counter.bit());
+                percpu.pebs.late_counters.remove(counter.bit());
                 value.load(here, self.msrs(counter).write, left, total);
             }
         }
-        if percpu.pebs.late.get() == 0 {
-            percpu.pebs.watch_all();
+        if percpu.pebs.late_counters.get() == 0 {
+            percpu.pebs.interrupt_at_threshold();
         }
     }
 
-    /// Lets the counters of kernel mode rest whose samples the processor takes. Those of user mode do so anyway.
-    fn rest_precise(&self, here: ThisCpu<'_>) -> Resting {
+    /// Pauses the counters of kernel mode whose samples the processor takes. Those of user mode don't count here.
+    fn pause_precise(&self, here: ThisCpu<'_>) -> PausedCounters {
         let percpu = here.percpu();
         let counters = percpu.pebs.armed.get() & percpu.slow_path.get();
-        self.enable_resting(here, counters, 0);
-        Resting(counters)
+        self.enable_paused(here, counters, 0);
+        PausedCounters(counters)
     }
 
-    /// Ends the rest of counters.
+    /// Starts paused counters again.
     #[cold]
-    pub(crate) fn end_rest(&self, here: ThisCpu<'_>, Resting(counters): Resting) {
-        self.enable_resting(here, counters, counters);
+    pub(crate) fn resume_precise(
+        &self,
+        here: ThisCpu<'_>,
+        PausedCounters(counters): PausedCounters,
+    ) {
+        self.enable_paused(here, counters, counters);
     }
 
-    fn enable_resting(&self, here: ThisCpu<'_>, counters: u64, enabled: u64) {
+    fn enable_paused(&self, here: ThisCpu<'_>, counters: u64, enabled: u64) {
         if let Some(global) = self.registers.global.filter(|_| counters != 0) {
             msr::change(here, &Step::change(global.control, counters, enabled));
         }
@@ -215,7 +219,7 @@ impl Pmu {
         is_full
     }
 
-    /// Ends all samples of the processor on this CPU if it may run guests of KVM by now. The events have missed some.
+    /// Ends the processor's samples on this CPU if it may run guests of KVM by now. The events lose samples.
     #[cold]
     pub(crate) fn yield_to_guests(&self, here: ThisCpu<'_>) {
         if !may_run_guests(here) {
@@ -240,7 +244,7 @@ impl Pmu {
         // SAFETY: The caller stays on the CPU, and the pointers are those of variables.
         let area = unsafe { ffi::perfmon_pebs_begin(&mut start, &mut end) };
         let buffer = PebsBuffer::new(start, end, format.record_size());
-        for (saved, msr) in pebs.saved.iter().zip(REGISTERS) {
+        for (saved, msr) in pebs.saved.iter().zip(SAVED_REGISTERS) {
             if msr != Msr::PEBS_DATA_CFG || format.is_adaptive() {
                 saved.set(msr::read(here, msr));
             }
@@ -258,10 +262,10 @@ impl Pmu {
     /// Takes the DS area away from the processor, if it has it. No window is open.
     pub(super) fn end_pebs(&self, here: ThisCpu<'_>) {
         let pebs = &here.percpu().pebs;
-        let (true, Some(format)) = (pebs.has_area(), self.capabilities.pebs) else {
+        let (true, Some(format)) = (pebs.has_ds_area(), self.capabilities.pebs) else {
             return;
         };
-        for (saved, msr) in pebs.saved.iter().zip(REGISTERS).rev() {
+        for (saved, msr) in pebs.saved.iter().zip(SAVED_REGISTERS).rev() {
             if msr != Msr::PEBS_DATA_CFG || format.is_adaptive() {
                 msr::write(here, msr, saved.get());
             }
@@ -274,4 +278,4 @@ impl Pmu {
 
 /// The registers, in the order of [`PebsState::saved`](crate::percpu::PebsState::saved): the DS area is written last when
 /// they are restored.
-const REGISTERS: [Msr; 3] = [Msr::DS_AREA, Msr::PEBS_DATA_CFG, Msr::PEBS_ENABLE];
+const SAVED_REGISTERS: [Msr; 3] = [Msr::DS_AREA, Msr::PEBS_DATA_CFG, Msr::PEBS_ENABLE];

@@ -67,7 +67,7 @@ impl Pmu {
     #[inline(always)]
     pub(super) fn verify(&self, here: ThisCpu<'_>, written: &Step, found: u64, counter: CounterId) {
         if !written.matches(found) {
-            tampered(here, counter, written.msr, found, written.apply(found));
+            mark_and_log_tampered(here, counter, written.msr, found, written.apply(found));
         }
     }
 }
@@ -75,7 +75,13 @@ impl Pmu {
 /// Marks a counter as tampered with, whose control register holds `found` instead of `expected`. Logs it once.
 #[cold]
 #[inline(never)]
-fn tampered(here: ThisCpu<'_>, counter: CounterId, control: Msr, found: u64, expected: u64) {
+fn mark_and_log_tampered(
+    here: ThisCpu<'_>,
+    counter: CounterId,
+    control: Msr,
+    found: u64,
+    expected: u64,
+) {
     here.percpu().mark_tampered(counter.bit());
     pr_err_once!(
         "MSR {:#x} of CPU {} holds {:#x} instead of {:#x}: something else writes the counters (a \

@@ -17,11 +17,11 @@ impl Pmu {
     /// handler, since a PMI masks LVTPC.
     pub(crate) fn repair(&self, here: ThisCpu<'_>) {
         let percpu = here.percpu();
-        let active = percpu.running();
+        let active = percpu.running_counters();
         if active == 0 {
             return;
         }
-        if !Lvtpc::read(here).is_open() {
+        if !Lvtpc::read(here).is_unmasked_nmi() {
             Lvtpc::NMI.write(here);
             // Values are right without PMIs, but samples are missing.
             percpu.mark_lost(active & percpu.trace.counters.get());
@@ -31,7 +31,7 @@ impl Pmu {
         if percpu.slow_path.get() & SLOW_BRANCHES != 0 {
             lbr::repair(here, self);
         }
-        report(here);
+        log_found_disabled(here);
     }
 
     /// Enables active counters that were disabled in the global control register. Linux perf's handler clears that
@@ -72,20 +72,20 @@ impl Pmu {
         }
     }
 
-    /// Marks counters as lost if the place-holder of this CPU is not what keeps Linux perf off them, because an event
-    /// goes first that was pinned to the CPU before. Not for the overflow handler, which may interrupt perf at its work.
+    /// Marks counters as lost if the place-holder of this CPU has been displaced: an event goes first that was pinned
+    /// to the CPU before. Not for the overflow handler, which may interrupt perf at its work.
     #[inline(always)]
     pub(super) fn check_place_holder(&self, here: ThisCpu<'_>, counters: u64) {
-        if !self.is_held(here) {
-            displaced(here, counters);
+        if !self.has_kept_perf_off(here) {
+            mark_displaced(here, counters);
         }
     }
 
     /// Returns whether Linux perf has been kept off this CPU all the time.
     #[inline(always)]
-    pub(super) fn is_held(&self, here: ThisCpu<'_>) -> bool {
+    pub(super) fn has_kept_perf_off(&self, here: ThisCpu<'_>) -> bool {
         match self.place_holder {
-            Some(counter) => is_held(here, counter),
+            Some(counter) => is_place_holder_in_place(here, counter),
             None => true,
         }
     }
@@ -102,12 +102,12 @@ impl Pmu {
 }
 
 /// Returns whether the place-holder with this counter has had this CPU all the time.
-fn is_held(_here: ThisCpu<'_>, counter: u8) -> bool {
+fn is_place_holder_in_place(_here: ThisCpu<'_>, counter: u8) -> bool {
     // SAFETY: Interrupts are off, where counters are stopped, at a switch of tasks, and in the timer.
     unsafe { ffi::perfmon_holds_here(counter.into()) }
 }
 
-/// Returns whether [`tampered`] counters are to be looked for on this CPU: one test for all that may be.
+/// Returns whether this CPU may have [`tampered`] counters: one quick test for all reasons.
 #[inline(always)]
 pub(crate) fn may_be_tampered(here: ThisCpu<'_>) -> bool {
     let percpu = here.percpu();
@@ -120,14 +120,14 @@ pub(crate) fn may_be_tampered(here: ThisCpu<'_>) -> bool {
 #[inline(never)]
 pub(crate) fn tampered(here: ThisCpu<'_>) -> u64 {
     let percpu = here.percpu();
-    if !here.pmu().is_held(here) {
+    if !here.pmu().has_kept_perf_off(here) {
         percpu.mark_lost(percpu.active_mask.get());
     }
     percpu.tampered.get()
 }
 
 #[cold]
-fn displaced(here: ThisCpu<'_>, counters: u64) {
+fn mark_displaced(here: ThisCpu<'_>, counters: u64) {
     here.percpu().mark_lost(counters);
     pr_warn_once!(
         "an event of Linux perf's that is pinned to CPU {} has taken its counters: values from there can't be trusted\n",
@@ -137,7 +137,7 @@ fn displaced(here: ThisCpu<'_>, counters: u64) {
 
 /// Logs, once, that active counters were found disabled, if so. Not for the overflow handler.
 #[inline(always)]
-pub(super) fn report(here: ThisCpu<'_>) {
+pub(super) fn log_found_disabled(here: ThisCpu<'_>) {
     if here.percpu().found_disabled.get() != 0 {
         report_found_disabled(here);
     }

@@ -37,7 +37,7 @@ impl Pmu {
     #[inline(never)]
     pub(crate) fn hide_counters(&self, here: ThisCpu<'_>) {
         let percpu = here.percpu();
-        for counter in each(percpu.of_tasks.get() & percpu.active_mask.get()) {
+        for counter in each(percpu.task_counters.get() & percpu.active_mask.get()) {
             // Windows of the CPU and of cgroups are open, and their next samples come when they are due.
             self.reload(here, counter, |total| {
                 percpu.sampled(counter).due(total).err().unwrap_or(0)
@@ -48,9 +48,14 @@ impl Pmu {
     /// Sets a counter up anew that was found to hold something else than was written, and starts it. If Linux perf has it
     /// by now, it is left to perf, and stays marked.
     #[cold]
-    pub(crate) fn rearm(&self, here: ThisCpu<'_>, counter: CounterId, select: EventSelect) {
+    pub(crate) fn set_up_tampered(
+        &self,
+        here: ThisCpu<'_>,
+        counter: CounterId,
+        select: EventSelect,
+    ) {
         let percpu = here.percpu();
-        if !self.is_held(here) {
+        if !self.has_kept_perf_off(here) {
             percpu.mark_tampered(counter.bit());
             return;
         }

@@ -13,8 +13,8 @@ use crate::{
     percpu::{buffer::Writer, CpuTrace, PerCpu, SLOW},
 };
 
-/// Returns which values of `cpu` this CPU has, as a set: those whose registers can be read. If they are to `count`,
-/// not those of energy that is 0 all the time: hypervisors let registers be read that they don't have.
+/// Returns the set of values of `cpu` whose registers can be read on this CPU. With `count`, leaves out energy that
+/// is 0 all the time: hypervisors let registers be read that they don't have.
 pub(super) fn probe(here: ThisCpu<'_>, cpu: &Capabilities, count: bool) -> u16 {
     let can_read = |sensor| msr::read_sensor_safe(here, sensor).is_ok();
     let has = |id: &ValueId| {
@@ -54,10 +54,10 @@ pub(crate) fn begin(here: ThisCpu<'_>, recorded: u16, followers: u16) {
     let mut refresh_ns = 0;
     for id in each(recorded) {
         let scale = Scale::new(id, cpu, unit, target);
-        let state = values.of(id);
+        let state = values.state_of(id);
         state.scale_parameter.set(scale.parameter().into());
         state.last.set(0);
-        state.start.set(update(here, id));
+        state.start.set(read_extended(here, id));
         refresh_ns = match scale.refresh_ns() {
             Some(ns) if refresh_ns == 0 || ns < refresh_ns => ns,
             _ => refresh_ns,
@@ -65,7 +65,7 @@ pub(crate) fn begin(here: ThisCpu<'_>, recorded: u16, followers: u16) {
     }
     values.select(recorded, followers);
     values.refresh_ns.set(refresh_ns);
-    watch(here);
+    start_slow_timer(here);
 }
 
 /// Ceases to record values on this CPU.
@@ -80,9 +80,9 @@ pub(crate) fn end(here: ThisCpu<'_>) {
 }
 
 /// Starts the slow timer, if values need it and no timer runs.
-pub(super) fn watch(here: ThisCpu<'_>) {
+pub(super) fn start_slow_timer(here: ThisCpu<'_>) {
     let percpu = here.percpu();
-    let ns = slow_period(percpu);
+    let ns = slow_timer_period(percpu);
     if ns != 0 && percpu.watch.running.get() == 0 {
         percpu.watch.running.set(SLOW);
         timer::start(here, ns);
@@ -90,19 +90,19 @@ pub(super) fn watch(here: ThisCpu<'_>) {
 }
 
 /// Returns the period of the slow timer in nanoseconds; 0 if values need none.
-pub(crate) fn slow_period(percpu: &PerCpu) -> u64 {
+pub(crate) fn slow_timer_period(percpu: &PerCpu) -> u64 {
     match percpu.trace.values.refresh_ns.get() {
         0 => 0,
         ns => ns.max(timer::period_ns()),
     }
 }
 
-/// Reads the registers that begin again from 0, so that none does so twice unseen.
+/// Reads the registers that wrap, often enough that no wrap is missed.
 pub(crate) fn refresh(here: ThisCpu<'_>) {
     let values = &here.percpu().trace.values;
     for id in each(values.recorded()) {
         if matches!(id.kind(), Kind::Energy | Kind::MemoryEnergy) {
-            update(here, id);
+            read_extended(here, id);
         }
     }
 }
@@ -111,8 +111,8 @@ pub(crate) fn refresh(here: ThisCpu<'_>) {
 #[cold]
 pub(crate) fn write(here: ThisCpu<'_>, mut writer: Writer, set: u16) -> Writer {
     for id in each(set) {
-        let now = update(here, id);
-        let (state, scale) = scale(here.percpu(), id);
+        let now = read_extended(here, id);
+        let (state, scale) = start_and_scale(here.percpu(), id);
         if let Some(value) = scale.value(state, now) {
             writer.put(CpuTrace::value(id, value));
         }
@@ -120,24 +120,24 @@ pub(crate) fn write(here: ThisCpu<'_>, mut writer: Writer, set: u16) -> Writer {
     writer
 }
 
-/// Returns what the register had come to when the trace started, and its scale.
-fn scale(percpu: &PerCpu, id: ValueId) -> (u64, Scale) {
-    let state = percpu.trace.values.of(id);
+/// Returns the extended value of a register when the trace started, and its scale.
+fn start_and_scale(percpu: &PerCpu, id: ValueId) -> (u64, Scale) {
+    let state = percpu.trace.values.state_of(id);
     (
         state.start.get(),
-        Scale::of(id, state.scale_parameter.get() as u8),
+        Scale::from_parameter(id, state.scale_parameter.get() as u8),
     )
 }
 
-/// Reads a register. Returns what it has come to.
-fn update(here: ThisCpu<'_>, id: ValueId) -> u64 {
+/// Reads a register. Returns its value, extended to 64 bits.
+fn read_extended(here: ThisCpu<'_>, id: ValueId) -> u64 {
     let architecture = super::common().capabilities.architecture;
     let Some(sensor) = id.sensor(architecture) else {
         return 0;
     };
     let percpu = here.percpu();
-    let state = percpu.trace.values.of(id);
-    let (_, scale) = scale(percpu, id);
+    let state = percpu.trace.values.state_of(id);
+    let (_, scale) = start_and_scale(percpu, id);
     // Before the register: an overflow interrupt in between has read less than what comes now.
     let last = state.last.get();
     let now = scale.extend(last, msr::read_sensor(here, sensor));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What an overflow does besides a sample: it sends SIGIO, and the last of as many as were wanted disables the event.
+//! The effects of an overflow besides its sample: SIGIO, and the limit of samples, whose last one disables the event.
 
-use super::State;
+use super::EventState;
 use crate::sys::wait::Wait;
 use core::sync::atomic::{
     AtomicU64,
@@ -9,13 +9,13 @@ use core::sync::atomic::{
 };
 use kernel::prelude::*;
 
-/// [`Alarm::left`]: as many samples as there are.
+/// [`OverflowNotifier::samples_left`]: there is no limit.
 const UNLIMITED: u64 = 0;
-/// [`Alarm::left`]: there were as many as were wanted.
+/// [`OverflowNotifier::samples_left`]: the limit is used up.
 const SPENT: u64 = u64::MAX;
 
 /// The poller and the signal that overflows notify, and the limit of overflows.
-pub(crate) struct Alarm {
+pub(crate) struct OverflowNotifier {
     /// Where programs wait for records, or for the end of what is counted.
     pub(crate) wait: Wait,
     /// Not 0 if an overflow may have more to do than a sample.
@@ -26,11 +26,11 @@ pub(crate) struct Alarm {
     ///
     /// ATOMICS: sequentially consistent, as whether the event is enabled follows from it. Counted down by one overflow
     /// handler at a time, since the event is not inherited.
-    left: AtomicU64,
+    samples_left: AtomicU64,
 }
 
-impl Alarm {
-    /// Returns an alarm that is not set. `ended` is called, in an interrupt on the CPU of the last overflow, when an
+impl OverflowNotifier {
+    /// Returns a notifier that is not set. `ended` is called, in an interrupt on the CPU of the last overflow, when an
     /// event has been disabled; `None` for one that is not sampled.
     ///
     /// # Errors
@@ -40,7 +40,7 @@ impl Alarm {
         Ok(Self {
             wait: Wait::new(ended)?,
             is_set: AtomicU64::new(0),
-            left: AtomicU64::new(UNLIMITED),
+            samples_left: AtomicU64::new(UNLIMITED),
         })
     }
 
@@ -55,33 +55,33 @@ impl Alarm {
         self.is_set.load(Relaxed) != 0
     }
 
-    /// Allows so many samples more; 0 leaves an event without a limit as it is. The caller enables the event.
-    pub(crate) fn allow(&self, samples: u32) {
+    /// Allows `samples` more samples. With 0, an event without a limit stays so. The caller enables the event.
+    pub(crate) fn allow_samples(&self, samples: u32) {
         self.set();
         let add = |left| match left {
             SPENT => Some(samples.into()),
             left => Some(left.saturating_add(samples.into()).min(SPENT - 1)),
         };
-        let _ = self.left.fetch_update(SeqCst, SeqCst, add);
+        let _ = self.samples_left.fetch_update(SeqCst, SeqCst, add);
     }
 
     /// Lifts the limit if it is used up.
-    pub(crate) fn end_spent(&self) {
+    pub(crate) fn lift_spent_limit(&self) {
         let _ = self
-            .left
+            .samples_left
             .compare_exchange(SPENT, UNLIMITED, SeqCst, Relaxed);
     }
 
-    /// Takes an overflow from the limit, if there is one. Returns whether it becomes a sample.
+    /// Counts an overflow against the limit, if there is one. Returns whether the overflow becomes a sample.
     #[cold]
     #[inline(never)]
-    pub(super) fn take_from_limit(&self, state: &State) -> bool {
+    pub(super) fn take_from_limit(&self, state: &EventState) -> bool {
         let count = |left| match left {
             UNLIMITED | SPENT => None,
             1 => Some(SPENT),
             left => Some(left - 1),
         };
-        match self.left.fetch_update(SeqCst, SeqCst, count) {
+        match self.samples_left.fetch_update(SeqCst, SeqCst, count) {
             Ok(1) => {
                 self.disable(state);
                 true
@@ -92,10 +92,10 @@ impl Alarm {
     }
 
     /// Disables the event, unless another CPU allows more samples meanwhile: that enables it, and may disable it again.
-    fn disable(&self, state: &State) {
+    fn disable(&self, state: &EventState) {
         loop {
             let changes = state.changes();
-            if self.left.load(SeqCst) != SPENT || state.disable_unless_changed(changes) {
+            if self.samples_left.load(SeqCst) != SPENT || state.disable_unless_changed(changes) {
                 return;
             }
         }
@@ -104,7 +104,7 @@ impl Alarm {
     /// Wakes the poller and sends the signal, for an overflow that became a sample.
     #[cold]
     #[inline(never)]
-    pub(super) fn ring(&self) {
-        self.wait.overflow(self.left.load(SeqCst) == SPENT);
+    pub(super) fn notify(&self) {
+        self.wait.overflow(self.samples_left.load(SeqCst) == SPENT);
     }
 }

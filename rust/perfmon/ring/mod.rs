@@ -14,10 +14,10 @@ mod state;
 
 pub(crate) use self::{
     precise::PreciseSamples,
-    records::Change,
-    sample::{Interrupt, Registers, CHAIN_WORDS},
+    records::TaskChange,
+    sample::{Interrupt, PmuReadings, CHAIN_WORDS},
     sampler::Sampler,
-    state::State,
+    state::EventState,
 };
 
 use crate::{
@@ -41,10 +41,10 @@ use kernel::prelude::*;
 /// A word that is written on one CPU at a time, and by NMIs that come between.
 ///
 /// ATOMICS: relaxed. A ring has one writer at a time: a task's own hooks and NMIs wherever it runs, or those of one CPU.
-/// An NMI leaves [`Ring::nested`] as it found it.
-struct Word(AtomicU64);
+/// An NMI leaves [`Ring::open_records`] as it found it.
+struct RingWord(AtomicU64);
 
-impl Word {
+impl RingWord {
     fn new() -> Self {
         Self(AtomicU64::new(0))
     }
@@ -75,15 +75,15 @@ pub(crate) struct Ring {
     /// The reader is woken after so many bytes.
     wake_bytes: u64,
     /// The position behind the last record that was begun.
-    head: Word,
+    head: RingWord,
     /// The records that are being written: more than one if an NMI came between.
-    nested: Word,
+    open_records: RingWord,
     /// The records that found no room, since the last LOST record.
-    lost: Word,
+    lost: RingWord,
     /// The head when the reader was woken the last time.
-    woken: Word,
-    /// The samples since.
-    samples: Word,
+    woken_head: RingWord,
+    /// The samples since the reader was woken the last time.
+    samples_since_wake: RingWord,
     /// [`PAUSED`] or [`ENDED`], or both, if nothing is to be written.
     ///
     /// ATOMICS: relaxed, as by perf: records may still come for a moment.
@@ -130,23 +130,23 @@ impl Ring {
                 Wakeup::Samples(_) | Wakeup::Bytes(0) => shape.size / 2,
                 Wakeup::Bytes(bytes) => shape.size.min(bytes.into()),
             },
-            head: Word::new(),
-            nested: Word::new(),
-            lost: Word::new(),
-            woken: Word::new(),
-            samples: Word::new(),
+            head: RingWord::new(),
+            open_records: RingWord::new(),
+            lost: RingWord::new(),
+            woken_head: RingWord::new(),
+            samples_since_wake: RingWord::new(),
             paused: AtomicU64::new(0),
             waker: Waker::new()?,
         })
     }
 
     /// Writes into the page where the data is. Nothing writes records yet.
-    pub(crate) fn show(&self) {
+    pub(crate) fn publish_data(&self) {
         self.set_control(kernel::page::PAGE_SIZE as u64, self.shape.size);
     }
 
     /// Writes into the page that there is no data. Nothing writes records any more.
-    pub(crate) fn hide(&self) {
+    pub(crate) fn withdraw_data(&self) {
         self.set_control(0, 0);
     }
 
@@ -188,7 +188,7 @@ impl Ring {
     }
 
     /// Stops writing for ever: the last mapping has gone.
-    pub(crate) fn end_all(&self) {
+    pub(crate) fn end_writing(&self) {
         self.paused.fetch_or(ENDED, Relaxed);
     }
 
@@ -198,7 +198,7 @@ impl Ring {
     }
 
     /// Returns whether the reader was woken since the last call.
-    pub(crate) fn take_ready(&self) -> bool {
+    pub(crate) fn take_woken(&self) -> bool {
         self.waker.take()
     }
 
@@ -238,7 +238,8 @@ impl Ring {
         if self.paused.load(Relaxed) != 0 {
             return None;
         }
-        self.nested.set(self.nested.get().wrapping_add(1));
+        self.open_records
+            .set(self.open_records.get().wrapping_add(1));
         compiler_fence(SeqCst);
         let bytes = words.wrapping_mul(size_of::<u64>()) as u64;
         let tail = self.tail();
@@ -276,9 +277,9 @@ impl Ring {
     #[inline(always)]
     fn end(&self) {
         compiler_fence(SeqCst);
-        let nested = self.nested.get();
-        if nested > 1 {
-            self.nested.set(nested.wrapping_sub(1));
+        let open_records = self.open_records.get();
+        if open_records > 1 {
+            self.open_records.set(open_records.wrapping_sub(1));
             return;
         }
         loop {
@@ -286,13 +287,13 @@ impl Ring {
             // SAFETY: `page` lives as long as the ring; the word is 8 bytes at a multiple of 8.
             let word = unsafe { AtomicU64::from_ptr(&raw mut (*self.control()).data_head) };
             publish(word, head);
-            self.nested.set(0);
+            self.open_records.set(0);
             compiler_fence(SeqCst);
             // An NMI that came before that has left its records to this one.
             if self.head.get() == head {
                 break;
             }
-            self.nested.set(1);
+            self.open_records.set(1);
             compiler_fence(SeqCst);
         }
     }
@@ -304,8 +305,8 @@ impl Ring {
             self.count_sample();
         }
         let head = self.head.get();
-        if self.shape.written(self.woken.get(), head) > self.wake_bytes {
-            self.woken.set(head);
+        if self.shape.written(self.woken_head.get(), head) > self.wake_bytes {
+            self.woken_head.set(head);
             self.wake();
         }
     }
@@ -314,11 +315,11 @@ impl Ring {
     #[cold]
     #[inline(never)]
     fn count_sample(&self) {
-        let samples = self.samples.get().wrapping_add(1);
+        let samples = self.samples_since_wake.get().wrapping_add(1);
         if samples < self.wake_samples {
-            self.samples.set(samples);
+            self.samples_since_wake.set(samples);
         } else {
-            self.samples.set(0);
+            self.samples_since_wake.set(0);
             self.wake();
         }
     }
@@ -329,8 +330,8 @@ impl Ring {
     #[inline(never)]
     fn wake_if_full(&self) {
         let head = self.head.get();
-        if self.woken.get() != head {
-            self.woken.set(head);
+        if self.woken_head.get() != head {
+            self.woken_head.set(head);
             self.wake();
         }
     }
@@ -386,9 +387,9 @@ impl Record<'_> {
         }
     }
 
-    /// Leaves the next bytes, so many and a multiple of 8, to `copy`. It gets an address and a size, twice if the ring
-    /// ends in between, and returns how many bytes it has written; with fewer than the size it is not called again.
-    /// Returns the sum. Bytes that were not written keep what they had.
+    /// Lets `copy` write the next `bytes` bytes, a multiple of 8. `copy` gets an address and a size, twice if the
+    /// ring ends in between, and returns the bytes that it has written; after fewer than the size it is not called
+    /// again. Returns the sum. Bytes that were not written keep their old contents.
     fn fill(&mut self, bytes: u64, mut copy: impl FnMut(*mut u64, u64) -> u64) -> u64 {
         let mut written: u64 = 0;
         // The ring may end in between.

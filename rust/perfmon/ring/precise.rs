@@ -55,7 +55,7 @@ struct Template {
 }
 
 impl Sampler {
-    /// Returns what the clock of records shows when the time-stamp counter, of so many kHz, is `tsc`, which is now.
+    /// Returns the anchor of the records' clock: its time now, when the time-stamp counter, of `khz` kHz, is `tsc`.
     pub(crate) fn anchor(&self, tsc: u64, khz: u32) -> Anchor {
         Anchor::new(tsc, self.time(), khz)
     }
@@ -75,7 +75,7 @@ impl Sampler {
         };
         if samples.counter == 0 {
             let records = samples.records.get(..room as usize).unwrap_or(&[]);
-            if self.sampling.format.is(USUAL) {
+            if self.sampling.format.is_exactly(USUAL) {
                 put_runs(&mut to, records, USUAL_WORDS, |records, to| {
                     // SAFETY: There is room for them.
                     unsafe { copy_usual(records, to, &template) };
@@ -186,18 +186,18 @@ fn is_user(ip: u64) -> bool {
     ip as i64 >= 0
 }
 
-/// Returns the address if it is of a program, else 0: the processor may be late, and the sample of an event that does not
-/// count in kernel mode shows nothing of it.
+/// Returns the address if it is a program's, else 0. The processor may be late, and a sample of an event that
+/// excludes the kernel must not show the kernel's addresses.
 #[inline(always)]
-fn user_part(ip: u64) -> u64 {
+fn user_ip_or_zero(ip: u64) -> u64 {
     ip & !((ip as i64 >> 63) as u64)
 }
 
 /// Returns the header of a sample, and the address that it shows.
 #[inline(always)]
-fn visible(ip: u64, is_user_only: bool, template: &Template) -> (u64, u64) {
+fn visible_ip(ip: u64, is_user_only: bool, template: &Template) -> (u64, u64) {
     if is_user_only {
-        (template.user, user_part(ip))
+        (template.user, user_ip_or_zero(ip))
     } else if is_user(ip) {
         (template.user, ip)
     } else {
@@ -234,13 +234,13 @@ unsafe fn copy<R: PebsRecord, const USER_ONLY: bool>(
 ) {
     let (ids, anchor) = (template.ids, template.anchor);
     for record in records {
-        let (header, ip) = visible(record.ip(), USER_ONLY, template);
+        let (header, ip) = visible_ip(record.ip(), USER_ONLY, template);
         // SAFETY: The caller guarantees that `to` has room for all records. Programs may change the ring at any time.
         unsafe {
             to.write_volatile(header);
             to.add(1).write_volatile(ip);
             to.add(2).write_volatile(ids);
-            to.add(3).write_volatile(anchor.at(record.tsc()));
+            to.add(3).write_volatile(anchor.ns_at(record.tsc()));
             to = to.add(USUAL_WORDS);
         }
     }
@@ -255,7 +255,7 @@ unsafe fn copy<R: PebsRecord, const USER_ONLY: bool>(
 unsafe fn copy_any<R: PebsRecord>(records: &[R], mut to: *mut u64, template: &Template) {
     let words = template.words.get(..template.count).unwrap_or(&[]);
     for record in records {
-        let (header, ip) = visible(record.ip(), template.is_user_only, template);
+        let (header, ip) = visible_ip(record.ip(), template.is_user_only, template);
         // SAFETY: The caller guarantees that `to` has room for all records, and the indices are below the number of
         // words. Programs may change the ring at any time.
         unsafe {
@@ -265,7 +265,7 @@ unsafe fn copy_any<R: PebsRecord>(records: &[R], mut to: *mut u64, template: &Te
             // An index of 0 is overwritten by the header.
             to.add(template.ip).write_volatile(ip);
             to.add(template.time)
-                .write_volatile(template.anchor.at(record.tsc()));
+                .write_volatile(template.anchor.ns_at(record.tsc()));
             to.write_volatile(header);
             to = to.add(words.len());
         }

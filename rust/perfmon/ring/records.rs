@@ -28,7 +28,7 @@ mod misc {
 
 /// What happens to a task.
 #[derive(Clone, Copy)]
-pub(crate) enum Change<'a> {
+pub(crate) enum TaskChange<'a> {
     /// The task gets a name, of 16 bytes (`TASK_COMM_LEN`); by an exec or not.
     Name([u64; 2], bool),
     /// The task has made another one.
@@ -44,11 +44,11 @@ pub(crate) enum Change<'a> {
 }
 
 /// The other task of a switch, for an event of a CPU.
-pub(crate) type Other = Option<*mut bindings::task_struct>;
+pub(crate) type OtherTask = Option<*mut bindings::task_struct>;
 
 impl Sampler {
-    /// Writes the record of what `task`, which ends, has counted: as from a read(2). To be called on the CPU of the ring,
-    /// with interrupts off.
+    /// Writes the `PERF_RECORD_READ` of `task`, which ends: its counts, as from a read(2). To be called on the CPU of
+    /// the ring, with interrupts off.
     #[cold]
     pub(crate) fn record_counts(&self, counts: &[u64], task: *mut bindings::task_struct, cpu: u32) {
         let moment = self.moment_of(task, cpu);
@@ -58,29 +58,29 @@ impl Sampler {
 
     /// Returns whether the event records such changes.
     #[inline(always)]
-    pub(crate) fn records(&self, change: &Change<'_>) -> bool {
+    pub(crate) fn records_change(&self, change: &TaskChange<'_>) -> bool {
         match change {
-            Change::Name(..) => self.sampling.comm,
-            Change::Begin(_) | Change::End => self.sampling.task,
-            Change::SwitchIn | Change::SwitchOut(_) => self.sampling.switch,
-            Change::Map(mapping, _) => self.sampling.mappings.have(mapping.is_executable()),
+            TaskChange::Name(..) => self.sampling.comm,
+            TaskChange::Begin(_) | TaskChange::End => self.sampling.task,
+            TaskChange::SwitchIn | TaskChange::SwitchOut(_) => self.sampling.switch,
+            TaskChange::Map(mapping, _) => self.sampling.mappings.have(mapping.is_executable()),
         }
     }
 
     /// Writes the record of a change of `task`: on this CPU, where `other` is the task that it changes places with.
     #[cold]
     #[inline(never)]
-    pub(crate) fn record(
+    pub(crate) fn record_change(
         &self,
-        change: &Change<'_>,
+        change: &TaskChange<'_>,
         task: *mut bindings::task_struct,
-        other: Other,
+        other: OtherTask,
         cpu: u32,
     ) {
         let moment = self.moment_of(task, cpu);
         let ids = self.ids(task);
         match change {
-            Change::Name(name, by_exec) => {
+            TaskChange::Name(name, by_exec) => {
                 let [first, second] = *name;
                 let misc = if *by_exec { misc::COMM_EXEC } else { 0 };
                 // A name of up to 7 bytes has its 0 in the first word.
@@ -90,20 +90,20 @@ impl Sampler {
                     self.write(kind::COMM, misc, &[&[ids, first, second]], &moment);
                 }
             }
-            Change::Begin(child) => {
-                let words = related(self.ids(*child), ids, self.time());
+            TaskChange::Begin(child) => {
+                let words = two_task_words(self.ids(*child), ids, self.time());
                 self.write(kind::FORK, 0, &[&words], &moment);
             }
-            Change::End => {
+            TaskChange::End => {
                 // SAFETY: The task is the current one; the parent's numbers are read under RCU.
                 let parent = unsafe { ffi::perfmon_parent_ids(task, self.namespace()) };
-                let words = related(ids, parent, self.time());
+                let words = two_task_words(ids, parent, self.time());
                 self.write(kind::EXIT, 0, &[&words], &moment);
             }
-            Change::SwitchIn | Change::SwitchOut(_) => {
+            TaskChange::SwitchIn | TaskChange::SwitchOut(_) => {
                 let misc = match change {
-                    Change::SwitchOut(true) => misc::SWITCH_OUT | misc::SWITCH_OUT_PREEMPT,
-                    Change::SwitchOut(false) => misc::SWITCH_OUT,
+                    TaskChange::SwitchOut(true) => misc::SWITCH_OUT | misc::SWITCH_OUT_PREEMPT,
+                    TaskChange::SwitchOut(false) => misc::SWITCH_OUT,
                     _ => 0,
                 };
                 match other {
@@ -114,7 +114,7 @@ impl Sampler {
                     }
                 }
             }
-            Change::Map(mapping, name) => {
+            TaskChange::Map(mapping, name) => {
                 let record = self.sampling.mappings.record(ids, mapping);
                 self.write(record.kind, record.misc, &[record.words(), name], &moment);
             }
@@ -123,7 +123,7 @@ impl Sampler {
 }
 
 /// Returns the words of a record about two tasks, each given by its process and, above that, its thread.
-fn related(task: u64, parent: u64, time: u64) -> [u64; 3] {
+fn two_task_words(task: u64, parent: u64, time: u64) -> [u64; 3] {
     let low = |ids: u64| ids & u64::from(u32::MAX);
     [
         low(task) | low(parent) << 32,

@@ -7,8 +7,8 @@ use core::ptr;
 use kernel::bindings::pt_regs;
 
 /// `enum perf_sample_regs_abi`
-mod registers_of {
-    pub(super) const NOBODY: u64 = 0;
+mod regs_abi {
+    pub(super) const NONE: u64 = 0;
     pub(super) const BITS_32: u64 = 1;
     pub(super) const BITS_64: u64 = 2;
 }
@@ -47,17 +47,17 @@ fn register(regs: &pt_regs, n: u32) -> u64 {
     }
 }
 
-/// Writes registers: of what kind they are, and those in `mask`.
+/// Writes the ABI of the registers, and the registers in `mask`.
 pub(super) fn put_registers(record: &mut Record<'_>, regs: Option<&pt_regs>, mask: u64) {
     let Some(regs) = regs else {
-        return record.put(registers_of::NOBODY);
+        return record.put(regs_abi::NONE);
     };
     // SAFETY: The registers are valid, and are not changed.
     let wide = unsafe { ffi::perfmon_regs_are_64(ptr::from_ref(regs).cast_mut()) };
     record.put(if wide {
-        registers_of::BITS_64
+        regs_abi::BITS_64
     } else {
-        registers_of::BITS_32
+        regs_abi::BITS_32
     });
     let mut left = mask;
     while left != 0 {

@@ -28,20 +28,20 @@ pub(super) mod misc {
 }
 
 /// Marks in a call chain: `enum perf_callchain_context`.
-mod context {
+mod chain_mark {
     pub(super) const KERNEL: u64 = 128_u64.wrapping_neg();
     pub(super) const USER: u64 = 512_u64.wrapping_neg();
 }
 
 /// The parts of a sample that are one word each, and rarely wanted.
-const OTHER_WORDS: u64 = PERF_SAMPLE_ADDR
+const RARE_WORDS: u64 = PERF_SAMPLE_ADDR
     | PERF_SAMPLE_ID
     | PERF_SAMPLE_STREAM_ID
     | PERF_SAMPLE_CPU
     | PERF_SAMPLE_PERIOD;
 /// The parts of the usual sample.
 const USUAL: u64 =
-    PERF_SAMPLE_IDENTIFIER | PERF_SAMPLE_IP | PERF_SAMPLE_TID | PERF_SAMPLE_TIME | OTHER_WORDS;
+    PERF_SAMPLE_IDENTIFIER | PERF_SAMPLE_IP | PERF_SAMPLE_TID | PERF_SAMPLE_TIME | RARE_WORDS;
 
 /// The most words of a call chain, with its marks.
 pub(crate) const CHAIN_WORDS: usize = 127 + 2;
@@ -57,27 +57,27 @@ pub(crate) struct Interrupt<'a> {
     /// The CPU.
     pub(crate) cpu: u32,
     /// The counts and branches that were read for it, if it has any.
-    pub(crate) read: Option<&'a Registers<'a>>,
+    pub(crate) read: Option<&'a PmuReadings<'a>>,
     /// Memory for a call chain.
     pub(crate) chain: &'a mut [u64; CHAIN_WORDS],
 }
 
 /// The counts and branches that a sample shows.
-pub(crate) struct Registers<'a> {
+pub(crate) struct PmuReadings<'a> {
     /// The counts, as from a read(2).
     pub(crate) counts: &'a [u64],
     /// The branches, of each the addresses and the flags, the newest first.
     pub(crate) branches: &'a [u64],
     /// The number of the register that has the newest one.
-    pub(crate) newest: u32,
+    pub(crate) newest_branch: u32,
 }
 
-impl Registers<'_> {
+impl PmuReadings<'_> {
     /// Nothing is wanted.
-    pub(crate) const NOTHING: Self = Self {
+    pub(crate) const EMPTY: Self = Self {
         counts: &[],
         branches: &[],
-        newest: 0,
+        newest_branch: 0,
     };
 }
 
@@ -85,22 +85,22 @@ impl Sampler {
     /// Serves an overflow, in the overflow handler: a sample is due.
     #[inline(always)]
     pub(crate) fn sample(&self, interrupt: Interrupt<'_>) {
-        let is_watched = self.alarm.is_set();
-        if is_watched && !self.alarm.take_from_limit(&self.state) {
+        let is_watched = self.notifier.is_set();
+        if is_watched && !self.notifier.take_from_limit(&self.state) {
             return;
         }
         self.write_sample(interrupt);
         if is_watched {
-            self.alarm.ring();
+            self.notifier.notify();
         }
     }
 
     /// Serves an overflow whose sample would lack what is wanted.
     #[cold]
     pub(crate) fn lose_sample(&self) {
-        if self.alarm.take_from_limit(&self.state) {
+        if self.notifier.take_from_limit(&self.state) {
             self.lose(1);
-            self.alarm.ring();
+            self.notifier.notify();
         }
     }
 
@@ -123,7 +123,7 @@ impl Sampler {
         }
         let format = self.sampling.format;
         let interrupted = regs;
-        let (regs, is_user) = self.visible(regs, task);
+        let (regs, is_user) = self.visible_registers(regs, task);
         let mut words = format.fixed_words();
         let (mut frames, mut user, mut shown, mut stack_size) = (0, None, None, 0);
         let is_usual = !format.has(!USUAL);
@@ -137,11 +137,11 @@ impl Sampler {
                 regs.and_then(|regs| user_registers(regs, task))
             };
             if format.has(PERF_SAMPLE_CALLCHAIN) {
-                frames = self.walk((regs.filter(|_| !is_user), task), user, chain);
+                frames = self.walk_call_chain((regs.filter(|_| !is_user), task), user, chain);
                 words = words.wrapping_add(1).wrapping_add(frames);
             }
             if format.has(PERF_SAMPLE_REGS_USER | PERF_SAMPLE_REGS_INTR) {
-                shown = regs.filter(|regs| may_show(regs, task));
+                shown = regs.filter(|regs| may_show_registers(regs, task));
                 words = words.wrapping_add(self.register_words(shown, user));
             }
             if format.has(PERF_SAMPLE_STACK_USER) {
@@ -164,7 +164,7 @@ impl Sampler {
         if format.has(PERF_SAMPLE_IP) {
             record.put(match regs {
                 Some(regs) => regs.ip as u64,
-                None => caller_of(interrupted),
+                None => unsaved_user_ip(interrupted),
             });
         }
         if format.has(PERF_SAMPLE_TID) {
@@ -173,12 +173,12 @@ impl Sampler {
         if format.has(PERF_SAMPLE_TIME) {
             record.put(self.time());
         }
-        if format.has(OTHER_WORDS) {
+        if format.has(RARE_WORDS) {
             record = self.put_words(record, cpu, period);
         }
         if !is_usual {
             let chain = chain.get(..frames).unwrap_or(&[]);
-            record = self.put_rest(record, shown, user, chain, read, stack_size);
+            record = self.put_varying_parts(record, shown, user, chain, read, stack_size);
         }
         record.finish(true);
     }
@@ -202,15 +202,15 @@ impl Sampler {
         record
     }
 
-    /// Writes the parts of a sample behind those.
+    /// Writes the parts of a sample whose length varies.
     #[inline(always)]
-    fn put_rest<'a>(
+    fn put_varying_parts<'a>(
         &self,
         mut record: Record<'a>,
         regs: Option<&pt_regs>,
         user: Option<&pt_regs>,
         chain: &[u64],
-        read: Option<&Registers<'_>>,
+        read: Option<&PmuReadings<'_>>,
         stack_size: u32,
     ) -> Record<'a> {
         let format = self.sampling.format;
@@ -224,7 +224,7 @@ impl Sampler {
         if let (Some(stack), Some(read)) = (self.sampling.branches, read) {
             record.put(read.branches.len() as u64 / 3);
             if stack.index {
-                record.put(read.newest.into());
+                record.put(read.newest_branch.into());
             }
             record.put_all(read.branches);
         }
@@ -246,10 +246,10 @@ impl Sampler {
         record
     }
 
-    /// Returns the registers that a sample may show, and whether they are the program's. An interrupt that comes late
-    /// comes in the kernel: of what the event does not count there, the program's registers are shown.
+    /// Returns the registers that a sample may show, and whether they are the program's. A late interrupt may come in
+    /// the kernel: if the event does not count there, the sample shows the program's registers.
     #[inline(always)]
-    fn visible<'a>(
+    fn visible_registers<'a>(
         &self,
         regs: &'a pt_regs,
         task: *mut bindings::task_struct,
@@ -264,7 +264,7 @@ impl Sampler {
 
     /// Writes the call chain, from the registers in the kernel and from those of the program. Returns its words.
     #[inline(always)]
-    fn walk(
+    fn walk_call_chain(
         &self,
         (kernel, task): (Option<&pt_regs>, *mut bindings::task_struct),
         user: Option<&pt_regs>,
@@ -299,17 +299,17 @@ impl Sampler {
             // SAFETY: This asks for nothing but which task is the current one.
             let is_own = unsafe { ffi::perfmon_on_stack_of(task) };
             let limit = if is_own { usize::MAX } else { 1 };
-            add(context::KERNEL, ffi::perfmon_kernel_chain, regs, limit);
+            add(chain_mark::KERNEL, ffi::perfmon_kernel_chain, regs, limit);
         }
         if let Some(regs) = user.filter(|_| chains.user) {
-            add(context::USER, ffi::perfmon_user_chain, regs, usize::MAX);
+            add(chain_mark::USER, ffi::perfmon_user_chain, regs, usize::MAX);
         }
         used
     }
 
     /// Returns the words of counts and branches in a sample.
     #[cold]
-    fn read_words(&self, read: &Registers<'_>) -> usize {
+    fn read_words(&self, read: &PmuReadings<'_>) -> usize {
         let branches = match self.sampling.branches {
             Some(stack) => 1 + usize::from(stack.index) + read.branches.len(),
             None => 0,
@@ -356,15 +356,15 @@ fn user_registers(regs: &pt_regs, task: *mut bindings::task_struct) -> Option<&p
 }
 
 /// Returns whether a sample of `task` may show these registers.
-fn may_show(regs: &pt_regs, task: *mut bindings::task_struct) -> bool {
+fn may_show_registers(regs: &pt_regs, task: *mut bindings::task_struct) -> bool {
     // SAFETY: The registers are valid for the call, which only reads them, and the task is the one that was interrupted.
     unsafe { ffi::perfmon_may_show_regs(ptr::from_ref(regs).cast_mut(), task) }
 }
 
-/// Returns the address in the program whose registers are not known, as far as that is known: it has just called the
-/// kernel, or was just interrupted. Else 0.
+/// Returns the program's instruction address where its registers are not saved yet: it has just called the kernel, or
+/// was just interrupted. 0 if the address is not known.
 #[cold]
-fn caller_of(regs: &pt_regs) -> u64 {
+fn unsaved_user_ip(regs: &pt_regs) -> u64 {
     // SAFETY: The registers are not changed.
     unsafe { ffi::perfmon_program_address(regs) }
 }

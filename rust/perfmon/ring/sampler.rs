@@ -4,7 +4,7 @@
 //!
 //! Nothing of this sleeps, allocates or takes a lock.
 
-use super::{alarm::Alarm, Record, Ring, State};
+use super::{alarm::OverflowNotifier, EventState, Record, Ring};
 use crate::{
     logic::{
         event_attr::{
@@ -53,8 +53,8 @@ pub(crate) struct Sampler {
     /// ATOMICS: released when the ring is ready, and acquired by its writers.
     ring: AtomicPtr<Ring>,
     /// The state of the event: enabled, disabled or closed.
-    pub(crate) state: State,
-    pub(crate) alarm: Alarm,
+    pub(crate) state: EventState,
+    pub(crate) notifier: OverflowNotifier,
     /// The samples that were lost.
     ///
     /// ATOMICS: relaxed additions by any CPU.
@@ -76,7 +76,8 @@ pub(super) struct Moment {
 }
 
 impl Sampler {
-    /// Returns what the event `id` writes, which the current task opens. The event is disabled, and there is no ring yet.
+    /// Returns the sampler of the event `id`, which the current task opens. The event is disabled, and there is no
+    /// ring yet.
     /// `on_last_sample` is called in an interrupt on the CPU where the event has been disabled by its last sample.
     ///
     /// # Errors
@@ -93,8 +94,10 @@ impl Sampler {
             Trigger::Period(number) | Trigger::Frequency(number) => number,
         };
         Ok(Self {
-            state: State::new(),
-            alarm: Alarm::new(sampling.trigger.is_sampled().then_some(on_last_sample))?,
+            state: EventState::new(),
+            notifier: OverflowNotifier::new(
+                sampling.trigger.is_sampled().then_some(on_last_sample),
+            )?,
             id,
             sampling,
             is_user_only: !config.select.is_kernel(),
@@ -161,7 +164,7 @@ impl Sampler {
         !self.ring.load(Relaxed).is_null()
     }
 
-    /// Returns where the event is, for a record of a task; null for the current one.
+    /// Returns the ids of a task, the time and the CPU, for a record; `task` is null for the current one.
     #[inline(always)]
     pub(super) fn moment_of(&self, task: *mut bindings::task_struct, cpu: u32) -> Moment {
         let format = self.sampling.format;
@@ -208,8 +211,8 @@ impl Sampler {
         }
     }
 
-    /// Tells of records that were lost. Returns whether there was room for that: if not, there is none for a record that
-    /// is smaller, either, since it would stand before.
+    /// Writes a LOST record. Returns whether there was room. If not, no other record may be written: it would stand
+    /// before the LOST record.
     #[cold]
     #[inline(never)]
     pub(super) fn write_lost(&self, ring: &Ring, moment: &Moment) -> bool {
@@ -233,7 +236,12 @@ impl Sampler {
     /// Writes a record that samples cease for a while, or come again.
     #[cold]
     #[inline(never)]
-    pub(crate) fn throttle(&self, task: *mut bindings::task_struct, cpu: u32, throttled: bool) {
+    pub(crate) fn write_throttling(
+        &self,
+        task: *mut bindings::task_struct,
+        cpu: u32,
+        throttled: bool,
+    ) {
         let kind = if throttled {
             kind::THROTTLE
         } else {

@@ -6,7 +6,7 @@ use crate::{logic::sample_format::SampleFormat, sys::ffi};
 use core::ptr;
 use kernel::bindings::pt_regs;
 
-/// Returns the bytes of the stack that a sample with so many words besides has, of `wanted`: a multiple of 8.
+/// Returns how many bytes of the stack fit into a sample beside `words` words: at most `wanted`, a multiple of 8.
 pub(super) fn size(user: Option<&pt_regs>, wanted: u32, words: usize) -> u32 {
     let Some(regs) = user else {
         return 0;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Whether an event is enabled. The overflow handler disables it, too, when it has had as many samples as wanted.
+//! The state of an event: enabled, disabled or closed. The overflow handler, too, disables it: after the last sample
+//! that was allowed.
 
 use core::sync::atomic::{
     AtomicU64,
@@ -9,7 +10,7 @@ use core::sync::atomic::{
 /// The event counts where it is not disabled by its group.
 const ENABLED: u64 = 1;
 /// The lowest bit of the number of changes.
-const CHANGE: u64 = 2;
+const ONE_CHANGE: u64 = 2;
 /// The event is closed.
 const CLOSED: u64 = u64::MAX - 1;
 
@@ -17,25 +18,25 @@ const CLOSED: u64 = u64::MAX - 1;
 ///
 /// ATOMICS: relaxed, as the call that changes it makes the CPUs look at it again. Changes are releases, and
 /// [`Self::changes`] is their acquire: a reader of one sees what was done before it, as that more samples were allowed.
-pub(crate) struct State(AtomicU64);
+pub(crate) struct EventState(AtomicU64);
 
-impl State {
+impl EventState {
     /// Returns the state of a new event: disabled.
     pub(super) fn new() -> Self {
         Self(AtomicU64::new(0))
     }
 
-    /// Returns whether a task may be counted: the event is enabled, or was so for this task when its state had been
-    /// changed `enabled_at` times.
+    /// Returns whether a task may be counted: the event is enabled; or an exec has enabled it for this task after
+    /// `enabled_at` changes of the state, and the state was not changed since.
     #[inline(always)]
     pub(crate) fn is_enabled(&self, enabled_at: u64) -> bool {
         let state = self.0.load(Relaxed);
-        state & ENABLED != 0 || state / CHANGE == enabled_at
+        state & ENABLED != 0 || state / ONE_CHANGE == enabled_at
     }
 
     /// Returns how often the state was changed.
     pub(crate) fn changes(&self) -> u64 {
-        self.0.load(Acquire) / CHANGE
+        self.0.load(Acquire) / ONE_CHANGE
     }
 
     /// Enables or disables the event for all tasks.
@@ -44,11 +45,11 @@ impl State {
         while !self.change(self.0.load(Relaxed), enabled) {}
     }
 
-    /// Disables the event, unless its state was changed since it had been changed `changes` times. Returns whether that
-    /// was not so.
+    /// Disables the event, unless its state was changed after the first `changes` changes. Returns whether the state
+    /// had not been changed.
     pub(super) fn disable_unless_changed(&self, changes: u64) -> bool {
         let state = self.0.load(Relaxed);
-        state / CHANGE == changes && self.change(state, false)
+        state / ONE_CHANGE == changes && self.change(state, false)
     }
 
     /// Changes the state from this one. Returns whether it still was this one; that of a closed event stays.
@@ -58,7 +59,7 @@ impl State {
             return true;
         }
         // 2^63 changes are never made.
-        let next = (state & !ENABLED).wrapping_add(CHANGE);
+        let next = (state & !ENABLED).wrapping_add(ONE_CHANGE);
         let enabled = if enabled { ENABLED } else { 0 };
         (self.0)
             .compare_exchange(state, next | enabled, Release, Relaxed)

@@ -19,7 +19,7 @@ use zerocopy::IntoBytes;
 pub(crate) trait Descriptor: Send + Sync + Sized + 'static {
     /// Serves read(2) and other ways to read: copies to `to`, and returns how many bytes. Does not wait for anything to
     /// happen.
-    fn read(&self, to: impl Room) -> Result<usize>;
+    fn read(&self, to: impl ReadTarget) -> Result<usize>;
     /// Serves ioctl(2).
     fn ioctl(&self, command: u32, arg: usize) -> Result;
     /// Serves poll(2): has `poll` wait, and returns the events that are there, `EPOLL*`.
@@ -39,7 +39,7 @@ pub(crate) trait Descriptor: Send + Sync + Sized + 'static {
 }
 
 /// Where to copy what is read.
-pub(crate) trait Room {
+pub(crate) trait ReadTarget {
     /// Returns the bytes that there is room for.
     fn size(&self) -> usize;
     /// Copies words, for which there is room.
@@ -51,12 +51,12 @@ pub(crate) trait Room {
 }
 
 /// The memory of a program, as it names it in read(2).
-struct Memory {
+struct UserMemory {
     address: usize,
     size: usize,
 }
 
-impl Room for Memory {
+impl ReadTarget for UserMemory {
     #[inline(always)]
     fn size(&self) -> usize {
         self.size
@@ -69,7 +69,7 @@ impl Room for Memory {
 }
 
 /// The buffers of readv(2), io_uring and AIO.
-impl Room for &mut IovIterDest<'_> {
+impl ReadTarget for &mut IovIterDest<'_> {
     fn size(&self) -> usize {
         self.len()
     }
@@ -200,9 +200,9 @@ impl Area<'_> {
 }
 
 /// A descriptor that will be installed.
-pub(crate) struct Reserved(FileDescriptorReservation);
+pub(crate) struct ReservedDescriptor(FileDescriptorReservation);
 
-impl Reserved {
+impl ReservedDescriptor {
     /// Reserves the lowest number that is free.
     ///
     /// # Errors
@@ -248,12 +248,12 @@ impl Reserved {
 }
 
 /// An open file of such a descriptor.
-pub(crate) struct Open<T> {
+pub(crate) struct OpenDescriptor<T> {
     file: ARef<File>,
     _data: PhantomData<T>,
 }
 
-impl<T: Descriptor> Open<T> {
+impl<T: Descriptor> OpenDescriptor<T> {
     /// Returns the caller's descriptor `fd`.
     ///
     /// # Errors
@@ -310,7 +310,7 @@ impl<T: Descriptor> Operations<T> {
 
     /// # Safety
     ///
-    /// The file must be one of [`Reserved::install`], and open.
+    /// The file must be one of [`ReservedDescriptor::install`], and open.
     #[inline(always)]
     unsafe fn data<'a>(file: *mut bindings::file) -> &'a T {
         // SAFETY: The private data of such a file are a `T`, which lives until `release`.
@@ -319,7 +319,7 @@ impl<T: Descriptor> Operations<T> {
 
     /// # Safety
     ///
-    /// Called by the kernel for a file of [`Reserved::install`].
+    /// Called by the kernel for a file of [`ReservedDescriptor::install`].
     unsafe extern "C" fn read(
         file: *mut bindings::file,
         to: *mut c_char,
@@ -329,7 +329,7 @@ impl<T: Descriptor> Operations<T> {
         // SAFETY: The kernel passes a file of `install`, whose private data are a `T` until `release`.
         let data = unsafe { Self::data(file) };
         let address = to.addr();
-        match data.read(Memory { address, size }) {
+        match data.read(UserMemory { address, size }) {
             Ok(size) => size as isize,
             Err(error) => error.to_errno() as isize,
         }
@@ -337,7 +337,7 @@ impl<T: Descriptor> Operations<T> {
 
     /// # Safety
     ///
-    /// Called by the kernel for a file of [`Reserved::install`], with memory to copy to.
+    /// Called by the kernel for a file of [`ReservedDescriptor::install`], with memory to copy to.
     unsafe extern "C" fn read_iter(
         call: *mut bindings::kiocb,
         to: *mut bindings::iov_iter,
@@ -354,7 +354,7 @@ impl<T: Descriptor> Operations<T> {
 
     /// # Safety
     ///
-    /// Called by the kernel for a file of [`Reserved::install`].
+    /// Called by the kernel for a file of [`ReservedDescriptor::install`].
     unsafe extern "C" fn ioctl(file: *mut bindings::file, command: c_uint, arg: c_ulong) -> c_long {
         // SAFETY: The kernel passes a file of `install`, whose private data are a `T` until `release`.
         match unsafe { Self::data(file) }.ioctl(command, arg) {
@@ -365,7 +365,7 @@ impl<T: Descriptor> Operations<T> {
 
     /// # Safety
     ///
-    /// Called by the kernel for a file of [`Reserved::install`].
+    /// Called by the kernel for a file of [`ReservedDescriptor::install`].
     unsafe extern "C" fn poll(
         file: *mut bindings::file,
         table: *mut bindings::poll_table_struct,
@@ -376,7 +376,7 @@ impl<T: Descriptor> Operations<T> {
 
     /// # Safety
     ///
-    /// Called by the kernel for a file of [`Reserved::install`].
+    /// Called by the kernel for a file of [`ReservedDescriptor::install`].
     unsafe extern "C" fn fasync(fd: c_int, file: *mut bindings::file, on: c_int) -> c_int {
         // SAFETY: The kernel passes a file of `install`, whose private data are a `T` until `release`.
         let data = unsafe { Self::data(file) };
@@ -385,7 +385,7 @@ impl<T: Descriptor> Operations<T> {
 
     /// # Safety
     ///
-    /// Called by the kernel for a file of [`Reserved::install`], with an area that is being set up.
+    /// Called by the kernel for a file of [`ReservedDescriptor::install`], with an area that is being set up.
     unsafe extern "C" fn mmap(
         file: *mut bindings::file,
         area: *mut bindings::vm_area_struct,
@@ -410,7 +410,7 @@ impl<T: Descriptor> Operations<T> {
 
     /// # Safety
     ///
-    /// Called by the kernel for an area of a file of [`Reserved::install`].
+    /// Called by the kernel for an area of a file of [`ReservedDescriptor::install`].
     unsafe extern "C" fn area_open(area: *mut bindings::vm_area_struct) {
         // SAFETY: The area holds a reference to its file, which is one of `install`, so that its data are a `T`.
         let data = unsafe { Self::data((*area).vm_file) };
@@ -420,7 +420,7 @@ impl<T: Descriptor> Operations<T> {
 
     /// # Safety
     ///
-    /// Called by the kernel for an area of a file of [`Reserved::install`], once.
+    /// Called by the kernel for an area of a file of [`ReservedDescriptor::install`], once.
     unsafe extern "C" fn area_close(area: *mut bindings::vm_area_struct) {
         // SAFETY: The area holds a reference to its file, which is one of `install`, so that its data are a `T`.
         let data = unsafe { Self::data((*area).vm_file) };
@@ -430,7 +430,7 @@ impl<T: Descriptor> Operations<T> {
 
     /// # Safety
     ///
-    /// Called by the kernel for a file of [`Reserved::install`].
+    /// Called by the kernel for a file of [`ReservedDescriptor::install`].
     unsafe extern "C" fn show(to: *mut bindings::seq_file, file: *mut bindings::file) {
         // SAFETY: The kernel passes a file of `install`, whose private data are a `T` until `release`.
         let data = unsafe { Self::data(file) };
@@ -440,7 +440,7 @@ impl<T: Descriptor> Operations<T> {
 
     /// # Safety
     ///
-    /// Called by the kernel for a file of [`Reserved::install`], once.
+    /// Called by the kernel for a file of [`ReservedDescriptor::install`], once.
     unsafe extern "C" fn release(_inode: *mut bindings::inode, file: *mut bindings::file) -> c_int {
         // SAFETY: The kernel gives a file that is valid for the call. Its private data are from `into_raw`, and nothing
         // uses them any more.

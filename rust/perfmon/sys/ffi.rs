@@ -358,13 +358,13 @@ unsafe extern "C" {
         data: *mut ::kernel::ffi::c_void,
     );
     #[doc = " Calls f() in a second, in a task of the kernel's. If that was asked for before,\n the second begins anew."]
-    pub fn perfmon_later(f: ::core::option::Option<unsafe extern "C" fn()>);
+    pub fn perfmon_call_later(f: ::core::option::Option<unsafe extern "C" fn()>);
     #[doc = " Calls f() no more; it has returned when this does."]
-    pub fn perfmon_later_cancel();
+    pub fn perfmon_call_later_cancel();
     #[doc = " Calls f() as soon as a task of the kernel's can. It does not sleep."]
-    pub fn perfmon_soon(f: ::core::option::Option<unsafe extern "C" fn()>);
+    pub fn perfmon_call_soon(f: ::core::option::Option<unsafe extern "C" fn()>);
     #[doc = " Calls f() no more; it has returned when this does."]
-    pub fn perfmon_soon_cancel();
+    pub fn perfmon_call_soon_cancel();
     #[doc = " Waits for functions that tracepoints may still be calling, and for those that\n call_rcu() has been given."]
     pub fn perfmon_tracepoints_sync();
     #[doc = " Returns a reference to the cgroup of version 2 whose directory is open as fd, or a\n negative errno as a pointer: EBADF, ENOENT; EOPNOTSUPP if the kernel has no cgroups."]

@@ -18,8 +18,8 @@
 
 #include "perfmon_shim.h"
 
-static void (*tell_mapped)(struct vm_area_struct *area);
-static void (*tell_begins)(struct linux_binprm *program);
+static void (*mapped_callback)(struct vm_area_struct *area);
+static void (*exec_callback)(struct linux_binprm *program);
 
 /* Interrupts are off in the exception of a breakpoint, and on where a probe needs none. */
 static int before_mmap(struct kprobe *probe, struct pt_regs *regs)
@@ -27,7 +27,7 @@ static int before_mmap(struct kprobe *probe, struct pt_regs *regs)
 	unsigned long flags;
 
 	local_irq_save(flags);
-	tell_mapped((struct vm_area_struct *)regs_get_kernel_argument(regs, 0));
+	mapped_callback((struct vm_area_struct *)regs_get_kernel_argument(regs, 0));
 	local_irq_restore(flags);
 	return 0;
 }
@@ -38,7 +38,7 @@ static int before_new_exec(struct kprobe *probe, struct pt_regs *regs)
 	unsigned long flags;
 
 	local_irq_save(flags);
-	tell_begins((struct linux_binprm *)regs_get_kernel_argument(regs, 0));
+	exec_callback((struct linux_binprm *)regs_get_kernel_argument(regs, 0));
 	local_irq_restore(flags);
 	return 0;
 }
@@ -75,8 +75,8 @@ int perfmon_mappings_check(void)
 int perfmon_mappings_begin(void (*mapped)(struct vm_area_struct *area),
 			   void (*begins)(struct linux_binprm *program))
 {
-	tell_mapped = mapped;
-	tell_begins = begins;
+	mapped_callback = mapped;
+	exec_callback = begins;
 	return register_probes(0);
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Whether and how this kernel tells what programs map: by kprobes.
+//! Kprobes that report what programs map, on kernels that allow them.
 
 use super::{error::to_result, ffi};
 use crate::logic::mapping::{Mapping, NAME_WORDS};
@@ -12,18 +12,18 @@ use kernel::{bindings, prelude::*};
 /// Not 0 if the kernel has what [`begin`] needs.
 ///
 /// ATOMICS: relaxed. It is written once, before programs can open the device.
-static TELLS: AtomicU32 = AtomicU32::new(0);
+static HAS_PROBES: AtomicU32 = AtomicU32::new(0);
 
 /// Finds out whether the kernel has what [`begin`] needs. For the beginning of the module; sleeps.
 pub(crate) fn check() {
     // SAFETY: The module is being loaded by a task that may sleep, and the probes have no other user yet.
     let result = unsafe { ffi::perfmon_mappings_check() };
-    TELLS.store((result == 0).into(), Relaxed);
+    HAS_PROBES.store((result == 0).into(), Relaxed);
 }
 
 /// Returns whether the kernel has what [`begin`] needs.
-pub(crate) fn are_told() -> bool {
-    TELLS.load(Relaxed) != 0
+pub(crate) fn are_available() -> bool {
+    HAS_PROBES.load(Relaxed) != 0
 }
 
 /// Calls `mapped` after each mapping or change of one, and `begins` when the credentials of a program that is executed are

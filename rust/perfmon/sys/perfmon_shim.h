@@ -414,13 +414,13 @@ void perfmon_call(void (*f)(void *data), void *data);
  * Calls f() in a second, in a task of the kernel's. If that was asked for before,
  * the second begins anew.
  */
-void perfmon_later(void (*f)(void));
+void perfmon_call_later(void (*f)(void));
 /* Calls f() no more; it has returned when this does. */
-void perfmon_later_cancel(void);
+void perfmon_call_later_cancel(void);
 /* Calls f() as soon as a task of the kernel's can. It does not sleep. */
-void perfmon_soon(void (*f)(void));
+void perfmon_call_soon(void (*f)(void));
 /* Calls f() no more; it has returned when this does. */
-void perfmon_soon_cancel(void);
+void perfmon_call_soon_cancel(void);
 /*
  * Waits for functions that tracepoints may still be calling, and for those that
  * call_rcu() has been given.

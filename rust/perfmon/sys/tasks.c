@@ -161,13 +161,13 @@ static void work_later(struct work_struct *work)
 
 static DECLARE_DELAYED_WORK(later_work, work_later);
 
-void perfmon_later(void (*f)(void))
+void perfmon_call_later(void (*f)(void))
 {
 	later = f;
 	mod_delayed_work(system_dfl_wq, &later_work, HZ);
 }
 
-void perfmon_later_cancel(void)
+void perfmon_call_later_cancel(void)
 {
 	cancel_delayed_work_sync(&later_work);
 }
@@ -181,13 +181,13 @@ static void work_soon(struct work_struct *work)
 
 static DECLARE_WORK(soon_work, work_soon);
 
-void perfmon_soon(void (*f)(void))
+void perfmon_call_soon(void (*f)(void))
 {
 	soon = f;
 	queue_work(system_dfl_wq, &soon_work);
 }
 
-void perfmon_soon_cancel(void)
+void perfmon_call_soon_cancel(void)
 {
 	cancel_work_sync(&soon_work);
 }

@@ -51,7 +51,7 @@ struct perfmon_waker {
 	atomic_t woken;			/* since perfmon_waker_take() */
 };
 
-static void tell_overflow(struct irq_work *work)
+static void notify_overflow(struct irq_work *work)
 {
 	struct overflow *overflow = container_of(work, typeof(*overflow), work);
 	int band = READ_ONCE(overflow->band);
@@ -76,7 +76,7 @@ static bool add_overflows(struct perfmon_wait *wait)
 	if (!wait->overflows)
 		return false;
 	for (cpu = 0; cpu < nr_cpu_ids; cpu++) {
-		init_irq_work(&wait->overflows[cpu].work, tell_overflow);
+		init_irq_work(&wait->overflows[cpu].work, notify_overflow);
 		wait->overflows[cpu].wait = wait;
 	}
 	return true;

@@ -11,7 +11,7 @@ use crate::{
         trace_record::HEADER,
         values::{self, ValueId},
     },
-    percpu::WRITTEN,
+    percpu::RECORD_WRITTEN,
     pmu::{lbr, values as pmu_values},
 };
 
@@ -94,7 +94,7 @@ pub(super) fn begin(here: ThisCpu<'_>, config: &CpuTraceConfig<'_>, buffer: &Buf
             recorded,
             pmu.load_limit.min_events(recorded.select),
             value.period(),
-            WRITTEN | followed & counter.bit(),
+            RECORD_WRITTEN | followed & counter.bit(),
         );
         value.load(
             here,

@@ -39,7 +39,7 @@ pub(crate) fn info(_trace: &Trace) -> Result<abi::perfmon_info> {
     if pmu.place_holder.is_some() {
         features |= abi::PERFMON_FEATURE_PLACE_HOLDER;
     }
-    if mappings::are_told() {
+    if mappings::are_available() {
         features |= abi::PERFMON_FEATURE_MAPPINGS;
     }
     Ok(abi::perfmon_info {

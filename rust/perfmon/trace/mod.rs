@@ -22,7 +22,7 @@ use crate::{
         trace_state::{TraceCall, TraceState, WrongState},
     },
     ownership::{
-        give_up, lock_reserved,
+        cancel_reservation, lock_reserved,
         policy::{allow_counting, allow_kernel},
         wait_for_release, Ownership, OWNERSHIP,
     },
@@ -287,7 +287,7 @@ pub(crate) fn start(trace: &Trace) -> Result {
     })?;
     let result = begin(inner, state, &mut ownership);
     if result.is_err() {
-        give_up(ownership);
+        cancel_reservation(ownership);
     }
     result
 }
@@ -316,7 +316,7 @@ fn begin(inner: &mut Inner, state: TraceState, ownership: &mut Ownership) -> Res
             unsafe { buffer.as_ptr().clear(abi::PERFMON_BUFFER_FLAG_OFFLINE) };
         }
     }
-    for percpu in ownership.absent() {
+    for percpu in ownership.uncounted_percpus() {
         percpu.tampered.remove(mask);
     }
     let config = CpuTraceConfig {

@@ -18,17 +18,17 @@ use kernel::{
 
 /// The page of an event, from the first mmap(2) on, and its ring.
 #[pin_data]
-pub(in crate::event) struct Mapped {
+pub(in crate::event) struct MappedMemory {
     #[pin]
-    memory: Mutex<Memory>,
+    memory: Mutex<PageAndRing>,
     pub(in crate::event) mappings: Mappings,
 }
 
-impl Mapped {
+impl MappedMemory {
     /// Returns no page yet.
     pub(in crate::event) fn new() -> impl PinInit<Self> {
         pin_init!(Self {
-            memory <- new_mutex!(Memory {
+            memory <- new_mutex!(PageAndRing {
                 page: None,
                 ring: None,
                 has_own_ring: false,
@@ -38,15 +38,15 @@ impl Mapped {
     }
 
     /// Locks the memory, and the number of the mappings.
-    pub(in crate::event) fn lock(&self) -> MutexGuard<'_, Memory> {
+    pub(in crate::event) fn lock(&self) -> MutexGuard<'_, PageAndRing> {
         self.memory.lock()
     }
 }
 
 /// The mappings of a page.
 ///
-/// ATOMICS: sequentially consistent. They are changed under the lock of [`Mapped::memory`]; a caller that changes them
-/// makes the CPU write the page anew.
+/// ATOMICS: sequentially consistent. They are changed under the lock of [`MappedMemory::memory`]; a caller that
+/// changes them makes the CPU write the page anew.
 pub(in crate::event) struct Mappings {
     pub(in crate::event) all: AtomicU32,
     /// The mappings in `mm`. Their areas are marked ([`Area::mark`](crate::sys::descriptor::Area::mark)).
@@ -95,7 +95,7 @@ impl Mappings {
 }
 
 /// The memory that programs map.
-pub(in crate::event) struct Memory {
+pub(in crate::event) struct PageAndRing {
     pub(in crate::event) page: Option<Arc<Page>>,
     /// The ring that the event writes to.
     pub(in crate::event) ring: Option<Arc<RingMemory>>,
@@ -103,7 +103,7 @@ pub(in crate::event) struct Memory {
     pub(in crate::event) has_own_ring: bool,
 }
 
-impl Memory {
+impl PageAndRing {
     /// Returns the bytes of the ring's data; 0 without one.
     pub(in crate::event) fn ring_size(&self) -> usize {
         self.ring.as_ref().map_or(0, |ring| ring.size())

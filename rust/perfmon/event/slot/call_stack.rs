@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The calls of a task that have not returned, which the processor keeps in its branch records while a window is open
-//! that wants them: between two windows they are in memory ([`Calls`](super::calls::Calls)).
+//! that wants them: between two windows they are in memory ([`SavedCalls`](super::calls::SavedCalls)).
 
 use super::list::Slots;
 use crate::{cpu::ThisCpu, pmu::lbr};

@@ -5,19 +5,19 @@ use crate::{event::event::Event, percpu::BRANCH_WORDS};
 use kernel::{alloc::Flags, prelude::*};
 
 /// The calls of a task while its windows are closed.
-pub(in crate::event) struct Calls {
+pub(in crate::event) struct SavedCalls {
     /// The calls as [`lbr::save`](crate::pmu::lbr::save) puts them; empty if they are not known. Without room, no event
     /// of the task has wanted them.
     pub(super) words: KVec<u64>,
 }
 
-impl Calls {
-    /// Returns that they are not known.
+impl SavedCalls {
+    /// Returns no calls, without room for any.
     pub(in crate::event) const fn new() -> Self {
         Self { words: KVec::new() }
     }
 
-    /// Returns that they are not known, with room for them if the event records calls.
+    /// Returns no calls, with room for them if the event records calls.
     ///
     /// # Errors
     ///

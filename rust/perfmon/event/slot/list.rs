@@ -2,10 +2,10 @@
 //! The slots of a context, in order.
 
 use super::{
-    calls::Calls,
-    room::Room,
-    row::Row,
-    slot::{Leader, Slot},
+    calls::SavedCalls,
+    room::SlotMemory,
+    row::TurnOrder,
+    slot::{LeaderIndex, Slot},
 };
 use crate::{
     event::event::Event,
@@ -25,16 +25,16 @@ pub(in crate::event) struct Slots {
     /// The task that is counted; null if it is a CPU.
     pub(in crate::event) task: *mut bindings::task_struct,
     /// Some slots show in a page of the event that they count, or take turns.
-    pub(super) has_more: bool,
+    pub(super) has_pages_or_turns: bool,
     /// Some slots have a leader, or take turns.
     pub(super) has_groups: bool,
     /// Some slots are sampled.
     pub(super) has_sampled: bool,
-    pub(super) row: Row,
-    pub(in crate::event) calls: Calls,
-    /// The program that the task is beginning to execute, if there is one, is known to be such that its events may stay. Of
-    /// no meaning at other times.
-    pub(in crate::event) shows_new_program: bool,
+    pub(super) turn_order: TurnOrder,
+    pub(in crate::event) calls: SavedCalls,
+    /// While the task begins to execute a program: the program is known to be one that its events may count. Has no
+    /// meaning at other times.
+    pub(in crate::event) may_record_new_program: bool,
 }
 
 impl Slots {
@@ -47,12 +47,12 @@ impl Slots {
         Ok(Self {
             list: KVec::with_capacity(capacity, flags)?,
             task: ptr::null_mut(),
-            has_more: false,
+            has_pages_or_turns: false,
             has_groups: false,
             has_sampled: false,
-            row: Row::NONE,
-            calls: Calls::new(),
-            shows_new_program: false,
+            turn_order: TurnOrder::NONE,
+            calls: SavedCalls::new(),
+            may_record_new_program: false,
         })
     }
 }
@@ -80,9 +80,9 @@ impl Slots {
     ///
     /// ENOMEM.
     pub(in crate::event) fn add(&mut self, slot: Slot) -> Result {
-        self.has_groups |= slot.leader != Leader::NONE || slot.event().config.takes_turns;
-        self.has_more |= slot.event().config.takes_turns;
-        self.row.note_change(slot.event());
+        self.has_groups |= slot.leader != LeaderIndex::NONE || slot.event().config.takes_turns;
+        self.has_pages_or_turns |= slot.event().config.takes_turns;
+        self.turn_order.note_change(slot.event());
         self.has_sampled |= slot.is_sampled();
         self.list.push_within_capacity(slot).map_err(|_| ENOMEM)
     }
@@ -90,20 +90,20 @@ impl Slots {
     /// Returns the slot of an event.
     #[inline(always)]
     pub(in crate::event) fn slot_of(&self, event: &Event) -> Option<&Slot> {
-        self.iter().find(|slot| slot.is_of(event))
+        self.iter().find(|slot| slot.is_of_event(event))
     }
 
     /// Returns the slots of the event's group, the leader's first.
     #[inline(always)]
     pub(in crate::event) fn group(&self, event: &Event) -> impl DoubleEndedIterator<Item = &Slot> {
-        let index = self.iter().position(|slot| slot.is_of(event));
+        let index = self.iter().position(|slot| slot.is_of_event(event));
         let leader = index.map(|index| {
             let led_by = self.get(index).and_then(|slot| slot.leader.index());
             led_by.unwrap_or(index)
         });
         // A leader comes before those that it leads.
         let rest = leader.and_then(|leader| self.get(leader..)).unwrap_or(&[]);
-        let led = leader.map_or(Leader::NONE, Leader::at);
+        let led = leader.map_or(LeaderIndex::NONE, LeaderIndex::at);
         let first = rest.first().map(ptr::from_ref);
         rest.iter()
             .filter(move |slot| slot.leader == led || first == Some(ptr::from_ref(*slot)))
@@ -113,7 +113,8 @@ impl Slots {
     #[inline(always)]
     pub(super) fn counts(&self, slot: &Slot) -> bool {
         let leader = || self.get(slot.leader.index()?);
-        slot.is_enabled() && (slot.leader == Leader::NONE || leader().is_some_and(Slot::is_enabled))
+        slot.is_enabled()
+            && (slot.leader == LeaderIndex::NONE || leader().is_some_and(Slot::is_enabled))
     }
 
     /// Returns whether there is no room for one slot more.
@@ -121,8 +122,9 @@ impl Slots {
         self.list.len() == self.list.capacity()
     }
 
-    /// Takes what is needed for one slot more, as far as `room` has it. What is not used any more is in `room` then.
-    pub(in crate::event) fn take_room(&mut self, room: &mut Room) {
+    /// Takes the memory for one slot more from `room`, as far as it has any. Leaves there the memory that is no
+    /// longer used.
+    pub(in crate::event) fn take_room(&mut self, room: &mut SlotMemory) {
         self.calls.take_room(&mut room.calls);
         if !self.is_full() || room.list.capacity() <= self.list.capacity() {
             return;
@@ -147,7 +149,7 @@ pub(in crate::event) fn own_counters(
         let event = slot.event();
         let agrees = |counter| {
             let demand = event.config.demand_on(counter);
-            !slot.meets(cpu) || demand.agrees(config.demand_on(counter))
+            !slot.overlaps(cpu) || demand.agrees(config.demand_on(counter))
         };
         if event.config.takes_turns {
             own.add_turns(event.counters, agrees);
@@ -160,13 +162,13 @@ pub(in crate::event) fn own_counters(
 
 /// Removes the slots of an event. The siblings that it led are alone from now on. The windows are closed.
 pub(in crate::event) fn remove(slots: &mut Slots, event: &Event) {
-    while let Some(index) = slots.iter().position(|slot| slot.is_of(event)) {
+    while let Some(index) = slots.iter().position(|slot| slot.is_of_event(event)) {
         if let Ok(slot) = slots.remove(index) {
             slot.end();
         }
-        slots.row.note_removal(event, index);
+        slots.turn_order.note_removal(event, index);
         for slot in slots.iter_mut() {
-            slot.leader = slot.leader.without(index);
+            slot.leader = slot.leader.after_removal(index);
         }
     }
 }
@@ -180,9 +182,9 @@ pub(in crate::event) fn remove_where(slots: &mut Slots, leaves: impl Fn(&Event) 
 
 /// Makes the event's first slot show in its page. The windows are closed.
 pub(in crate::event) fn set_page(slots: &mut Slots, event: &Event, page: UserPagePtr) {
-    if let Some(slot) = slots.iter_mut().find(|slot| slot.is_of(event)) {
+    if let Some(slot) = slots.iter_mut().find(|slot| slot.is_of_event(event)) {
         slot.page = Some(page);
-        slots.has_more = true;
+        slots.has_pages_or_turns = true;
     }
 }
 
@@ -210,7 +212,7 @@ pub(in crate::event) fn inherit(
             // Mostly all are inherited, and it is at the same place.
             new.iter()
                 .take(index + 1)
-                .rposition(|slot| slot.is_of(leader))
+                .rposition(|slot| slot.is_of_event(leader))
         });
         if slot.records_calls() {
             new.calls.reserve(flags)?;
@@ -219,7 +221,7 @@ pub(in crate::event) fn inherit(
     }
     if new.len() == slots.len() {
         // Their row is the same, so that tasks which live for less than a turn don't all begin with the same events.
-        new.row.copy_first(&slots.row);
+        new.turn_order.copy_first(&slots.turn_order);
     }
     Ok(())
 }

@@ -42,7 +42,7 @@ impl Phase {
 
     /// Follows a change of the period or the frequency. A new period takes effect at once; so does a new frequency if no
     /// window was opened yet. Later, a frequency finds its period with the next samples, which stand for what was counted before, too.
-    pub(super) fn follow(&mut self, sampler: &Sampler) {
+    pub(super) fn follow_period(&mut self, sampler: &Sampler) {
         if self.period_or_frequency == sampler.period_or_frequency() {
             return;
         }

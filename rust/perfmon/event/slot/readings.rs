@@ -8,7 +8,7 @@ use crate::{cpu::ThisCpu, logic::counter::CounterId};
 pub(in crate::event) struct Readings {
     now: u64,
     /// The counters that were read since.
-    read: u64,
+    read_counters: u64,
 }
 
 impl Readings {
@@ -17,13 +17,13 @@ impl Readings {
         self.now
     }
 
-    /// Returns that no counter was read yet, at the time `now`.
+    /// Returns readings at the time `now`, with no counter read yet.
     #[inline(always)]
     pub(in crate::event) fn new(now: u64) -> Self {
         // What stands still need not be read.
         Self {
             now,
-            read: CounterId::NONE.bit(),
+            read_counters: CounterId::NONE.bit(),
         }
     }
 
@@ -31,10 +31,10 @@ impl Readings {
     #[inline(always)]
     fn total(&mut self, here: ThisCpu<'_>, slot: &Slot) -> u64 {
         let value = here.percpu().value(slot.counter);
-        if self.read & slot.counter.bit() != 0 {
+        if self.read_counters & slot.counter.bit() != 0 {
             return value.total();
         }
-        self.read |= slot.counter.bit();
+        self.read_counters |= slot.counter.bit();
         match value.read(here, slot.msr) {
             Ok(total) => total,
             Err(_) => mark_implausible(here, slot),
@@ -62,8 +62,8 @@ impl Readings {
         slot.open = true;
     }
 
-    /// Makes the counter count what the slot does. Not one that was found to hold something else than was written, and
-    /// could not be set up anew: it is not ours any more.
+    /// Makes the counter count the slot's event. Leaves out a tampered counter that could not be set up anew: it is
+    /// not ours any more.
     #[cold]
     #[inline(never)]
     fn select(&mut self, here: ThisCpu<'_>, slot: &Slot) {
@@ -72,21 +72,21 @@ impl Readings {
         }
         self.total(here, slot);
         here.pmu().reselect(here, slot.counter, slot.event_select());
-        self.read &= !slot.counter.bit();
+        self.read_counters &= !slot.counter.bit();
     }
 
-    /// Sets counters of the slots up anew that were found to hold something else than was written. Those that
-    /// other contexts have, too, stay as they are, and no event that has them is counted: windows may be open on them that
-    /// are not these slots', and are still to be marked.
+    /// Sets up the tampered counters of the slots anew. Counters that other contexts have, too, stay as they are, and
+    /// no event that has them is counted: other contexts may have windows open on them, which have yet to be marked.
     #[cold]
     #[inline(never)]
-    pub(super) fn rearm(&mut self, here: ThisCpu<'_>, slots: &mut Slots) {
+    pub(super) fn set_up_tampered(&mut self, here: ThisCpu<'_>, slots: &mut Slots) {
         slots.give_turns(here);
         for slot in slots.iter() {
             let percpu = here.percpu();
-            if percpu.tampered.get() & !percpu.meeting.get() & slot.counter.bit() != 0 {
-                here.pmu().rearm(here, slot.counter, slot.event_select());
-                self.read &= !slot.counter.bit();
+            if percpu.tampered.get() & !percpu.overlapping.get() & slot.counter.bit() != 0 {
+                here.pmu()
+                    .set_up_tampered(here, slot.counter, slot.event_select());
+                self.read_counters &= !slot.counter.bit();
             }
         }
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Memory for a slot, which is allocated before a context is held.
 
-use super::{calls::Calls, slot::Slot};
+use super::{calls::SavedCalls, slot::Slot};
 use crate::event::event::Event;
 use kernel::{alloc::flags::__GFP_NOWARN, prelude::*};
 
@@ -12,14 +12,14 @@ pub(in crate::event) const MAX_SLOTS: usize = 1024;
 pub(in crate::event) const FEW_SLOTS: usize = 8;
 
 /// Memory that a context may need for one slot more.
-pub(in crate::event) struct Room {
+pub(in crate::event) struct SlotMemory {
     /// Empty.
     pub(super) list: KVec<Slot>,
-    pub(super) calls: Calls,
+    pub(super) calls: SavedCalls,
 }
 
-impl Room {
-    /// Returns what the event's slot needs where there is room in the list.
+impl SlotMemory {
+    /// Returns the memory that the event's slot needs besides its element of the list.
     ///
     /// # Errors
     ///
@@ -27,7 +27,7 @@ impl Room {
     pub(in crate::event) fn for_event(event: &Event) -> Result<Self> {
         Ok(Self {
             list: KVec::new(),
-            calls: Calls::with_room_for(event)?,
+            calls: SavedCalls::with_room_for(event)?,
         })
     }
 

@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The row in which the slots of a context stand for their turns.
+//! The order in which the slots of a context take turns.
 
 use crate::event::event::Event;
 
-/// The row in which the slots of a context take turns.
-pub(super) struct Row {
+/// The order in which the slots of a context take turns: from `first` on, and around.
+pub(super) struct TurnOrder {
     /// The index of the slot that the row begins with.
     pub(super) first: usize,
-    pub(super) need: Need,
+    pub(super) need: TurnNeed,
     /// A group found no counters when the turns were given last.
     pub(super) has_waiting: bool,
 }
 
 /// The need for turns among the slots of a row.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Need {
+pub(super) enum TurnNeed {
     /// None takes turns, or all have a counter at all times.
     None,
     /// Slots have come or gone since that was looked at.
@@ -23,18 +23,18 @@ pub(super) enum Need {
     Some,
 }
 
-impl Row {
+impl TurnOrder {
     /// Returns that no slot takes turns.
     pub(super) const NONE: Self = Self {
         first: 0,
-        need: Need::None,
+        need: TurnNeed::None,
         has_waiting: false,
     };
 
     /// Notes that a slot of the event has come or goes.
     pub(super) fn note_change(&mut self, event: &Event) {
         if event.config.takes_turns {
-            self.need = Need::Unknown;
+            self.need = TurnNeed::Unknown;
         }
     }
 

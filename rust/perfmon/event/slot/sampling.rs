@@ -5,7 +5,7 @@ use super::{call_stack, list::Slots, phase::Phase, readings::Readings, slot::Slo
 use crate::{
     cpu::ThisCpu,
     logic::event_attr::PERF_SAMPLE_READ,
-    percpu::{Armed, PerCpu},
+    percpu::{ArmedSampler, PerCpu},
     pmu::{lbr, pebs::may_run_guests},
 };
 use kernel::bindings;
@@ -18,7 +18,7 @@ pub(super) fn begin(here: ThisCpu<'_>, slots: &mut Slots, now: u64) {
     let mut with_counts = false;
     for slot in slots.iter_mut() {
         if slot.is_open() && slot.is_sampled() {
-            slot.hold(here);
+            slot.stop_counter(here);
             with_counts |= slot.samples_have_counts();
         }
     }
@@ -40,12 +40,12 @@ pub(super) fn begin(here: ThisCpu<'_>, slots: &mut Slots, now: u64) {
 #[inline(never)]
 fn note_counts(here: ThisCpu<'_>, slots: &Slots) {
     let percpu = here.percpu();
-    let counts = percpu.noted_counts(slots.task);
+    let counts = percpu.group_counts(slots.task);
     for slot in slots.iter().filter(|slot| slot.samples_have_counts()) {
         let is_group = slot.event().sampler.sampling.read.is_group();
         let members = || {
             let members = slots.group(slot.event());
-            members.filter(|member| is_group || member.is_of(slot.event()))
+            members.filter(|member| is_group || member.is_of_event(slot.event()))
         };
         if members().any(|member| member.event().is_broken()) {
             continue;
@@ -54,7 +54,7 @@ fn note_counts(here: ThisCpu<'_>, slots: &Slots) {
         let first = members().rev().try_fold(None, |next, member| {
             let (counter, sampler) = (member.counter(), &member.event().sampler);
             // SAFETY: The sampler lives as long as the event, whose slot is here until the samples are disarmed.
-            unsafe { counts.begin(counter, sampler, member.sampled_base(), next) }.map(Some)
+            unsafe { counts.begin(counter, sampler, member.count_base(), next) }.map(Some)
         });
         percpu.set_first_count(slot.counter(), first.flatten());
     }
@@ -79,7 +79,7 @@ pub(super) fn close_windows(readings: &mut Readings, here: ThisCpu<'_>, slots: &
 
 impl Slot {
     /// Stops the counter. The window has just been opened, and begins where the counter stands still.
-    fn hold(&mut self, here: ThisCpu<'_>) {
+    fn stop_counter(&mut self, here: ThisCpu<'_>) {
         if let Some(stack) = self.event().sampler.sampling.branches {
             lbr::start(here, stack.branches);
         }
@@ -93,11 +93,12 @@ impl Slot {
         self.is_open() && self.is_sampled() && format.has(PERF_SAMPLE_READ)
     }
 
-    /// Makes overflows of the counter, which [`Self::hold`] has stopped, samples of `task`, or of a CPU if that is null.
+    /// Makes overflows of the counter, which [`Self::stop_counter`] has stopped, samples of `task`, or of a CPU if
+    /// that is null.
     fn arm(&mut self, here: ThisCpu<'_>, now: u64, task: *mut bindings::task_struct) {
         let event = self.event();
         let sampler = &event.sampler;
-        self.phase.follow(sampler);
+        self.phase.follow_period(sampler);
         let (percpu, pmu, counter) = (here.percpu(), here.pmu(), self.counter());
         let value = percpu.value(counter);
         let total = value.total();
@@ -107,7 +108,7 @@ impl Slot {
             elapsed,
             ..
         } = self.phase;
-        let armed = Armed {
+        let armed = ArmedSampler {
             period,
             due: total.wrapping_add(left),
             time: now.wrapping_sub(elapsed),

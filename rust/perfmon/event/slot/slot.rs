@@ -6,7 +6,7 @@ use crate::{
     cpu::{Cycles, ThisCpu},
     event::event::Event,
     logic::{counter::CounterId, evtsel::EventSelect, regs::Msr},
-    percpu::{Base, Place, UserPagePtr},
+    percpu::{CountBase, EntryIndex, UserPagePtr},
     pmu,
 };
 use core::ptr::NonNull;
@@ -36,13 +36,13 @@ pub(in crate::event) struct Slot {
     /// The slot need not wait for a turn.
     pub(super) has_turn: bool,
     /// The slot has been waiting since [`Self::start_time`].
-    pub(super) waits: bool,
+    pub(super) is_waiting: bool,
     /// The slot of the group's leader.
-    pub(super) leader: Leader,
+    pub(super) leader: LeaderIndex,
     /// The slot shows in the event's page.
     pub(super) page: Option<UserPagePtr>,
     /// Where the CPU finds the page while it shows that the window is open.
-    pub(super) page_place: Option<Place>,
+    pub(super) page_entry: Option<EntryIndex>,
     pub(super) phase: Phase,
     /// The count and the time of the windows that are closed.
     counted: EventCount,
@@ -78,10 +78,10 @@ impl Slot {
             enabled_at: NEVER,
             counter: event.counter,
             has_turn: true,
-            waits: false,
-            leader: leader.map_or(Leader::NONE, Leader::at),
+            is_waiting: false,
+            leader: leader.map_or(LeaderIndex::NONE, LeaderIndex::at),
             page: None,
-            page_place: None,
+            page_entry: None,
             phase: Phase::new(&event.sampler),
             counted: EventCount::ZERO,
             waited: Cycles(0),
@@ -100,7 +100,7 @@ impl Slot {
 
     /// Returns whether this is a slot of the event.
     #[inline(always)]
-    pub(in crate::event) fn is_of(&self, event: &Event) -> bool {
+    pub(in crate::event) fn is_of_event(&self, event: &Event) -> bool {
         core::ptr::eq(self.event.as_ptr(), event)
     }
 
@@ -110,8 +110,8 @@ impl Slot {
         self.cpu == ANY_CPU || u64::from(self.cpu) == cpu
     }
 
-    /// Returns whether it counts at times when another one of the same context does that counts on `cpu` only, or on any.
-    pub(super) fn meets(&self, cpu: Option<CpuId>) -> bool {
+    /// Returns whether this slot may count at the same time as another one of the context, on `cpu` only or on any.
+    pub(super) fn overlaps(&self, cpu: Option<CpuId>) -> bool {
         cpu.is_none_or(|cpu| self.counts_on(cpu.as_u32().into()))
     }
 
@@ -161,14 +161,14 @@ impl Slot {
             start: 0,
             start_time: 0,
             page: None,
-            page_place: None,
+            page_entry: None,
             phase: Phase::new(&event.sampler),
             counted: EventCount::ZERO,
             waited: Cycles(0),
             inherited: true,
             open: false,
-            waits: false,
-            leader: leader.map_or(Leader::NONE, Leader::at),
+            is_waiting: false,
+            leader: leader.map_or(LeaderIndex::NONE, LeaderIndex::at),
             ..*self
         }
     }
@@ -177,7 +177,7 @@ impl Slot {
     pub(in crate::event) fn enable_on_exec(&mut self) {
         if self.enable_on_exec {
             self.enable_on_exec = false;
-            self.event().sampler.alarm.end_spent();
+            self.event().sampler.notifier.lift_spent_limit();
             self.enabled_at = self.event().state().changes();
         }
     }
@@ -201,12 +201,12 @@ impl Slot {
     /// Begins to wait for a turn.
     pub(super) fn begin_wait(&mut self, now: u64) {
         self.start_time = now;
-        self.waits = true;
+        self.is_waiting = true;
     }
 
     /// Ends the wait, if there is one.
     pub(super) fn end_wait(&mut self, now: u64) {
-        if core::mem::take(&mut self.waits) {
+        if core::mem::take(&mut self.is_waiting) {
             let time = now.wrapping_sub(self.start_time);
             self.waited.0 = self.waited.0.wrapping_add(time);
             self.event().add_wait(time);
@@ -223,23 +223,23 @@ impl Slot {
     }
 
     /// Returns the time in which [`Self::counted`] was enabled.
-    pub(in crate::event) fn enabled(&self) -> Cycles {
+    pub(in crate::event) fn enabled_time(&self) -> Cycles {
         if self.event().config.inherit {
             self.counted.time.plus(self.waited)
         } else {
-            self.event().enabled()
+            self.event().enabled_time()
         }
     }
 
     /// Returns what samples need to show the count.
-    pub(in crate::event) fn sampled_base(&self) -> Base {
+    pub(in crate::event) fn count_base(&self) -> CountBase {
         let EventCount { count, time } = self.counted();
         let (start, start_time) = if self.open {
             (self.start, self.start_time)
         } else {
             (0, 0)
         };
-        Base {
+        CountBase {
             count: count.wrapping_sub(start),
             time: time.0.wrapping_sub(start_time),
             is_open: self.open,
@@ -283,13 +283,13 @@ impl EventCount {
         }
     }
 
-    /// Returns what an event that is not inherited has counted up to now, where it has its slot. The window stays open.
-    /// `None` if there is no count, something else than was written was found in the counter, or the event takes turns: that
-    /// it waits has to be known, too, so its windows are to be closed.
+    /// Returns what an event that is not inherited has counted up to now, where it has its slot. The window stays
+    /// open. `None` if there is no count, the counter was tampered with, or the event takes turns: its waits have to
+    /// be known, too, so its windows are to be closed.
     #[inline(always)]
     pub(in crate::event) fn read_here(here: ThisCpu<'_>, slot: &Slot, now: u64) -> Option<Self> {
-        if slot.event().is_unusual() {
-            return Self::read_unusual(here, slot, now);
+        if slot.event().needs_slow_read() {
+            return Self::read_slowly(here, slot, now);
         }
         Self::read_usual(here, slot, now)
     }
@@ -297,7 +297,7 @@ impl EventCount {
     /// As [`Self::read_here`], of an event that the processor samples: after its samples have been taken.
     #[cold]
     #[inline(never)]
-    fn read_unusual(here: ThisCpu<'_>, slot: &Slot, now: u64) -> Option<Self> {
+    fn read_slowly(here: ThisCpu<'_>, slot: &Slot, now: u64) -> Option<Self> {
         if slot.event().is_broken() || slot.event().config.takes_turns {
             return None;
         }
@@ -326,9 +326,9 @@ impl EventCount {
 
 /// The index of the group leader's slot, in the same context; or none.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) struct Leader(u32);
+pub(super) struct LeaderIndex(u32);
 
-impl Leader {
+impl LeaderIndex {
     /// The slot has no leader, or leads itself.
     pub(super) const NONE: Self = Self(u32::MAX);
 
@@ -345,7 +345,7 @@ impl Leader {
     }
 
     /// Returns the leader when the slot at `removed` has gone, and those behind it have moved by one.
-    pub(super) fn without(self, removed: usize) -> Self {
+    pub(super) fn after_removal(self, removed: usize) -> Self {
         match self.index() {
             Some(index) if index > removed => Self::at(index - 1),
             Some(index) if index == removed => Self::NONE,

@@ -3,7 +3,7 @@
 
 use super::{
     list::Slots,
-    row::{Need, Row},
+    row::{TurnNeed, TurnOrder},
     slot::Slot,
 };
 use crate::{
@@ -19,30 +19,34 @@ use crate::{
 impl Slots {
     /// Returns whether a group waits for its turn.
     pub(in crate::event) fn has_waiting(&self) -> bool {
-        self.row.has_waiting
+        self.turn_order.has_waiting
     }
 
     /// Gives the turns, and the counters for them. The windows are closed.
     pub(super) fn give_turns(&mut self, here: ThisCpu<'_>) {
         let cpu = here.percpu().number.get();
-        let Row { first, need, .. } = self.row;
-        if need == Need::Unknown {
-            let all_fit = turns::give(self.as_mut_slice(), first, |_, _| true);
-            self.row.need = if all_fit { Need::None } else { Need::Some };
-            self.row.has_waiting = false;
+        let TurnOrder { first, need, .. } = self.turn_order;
+        if need == TurnNeed::Unknown {
+            let all_fit = turns::give_turns(self.as_mut_slice(), first, |_, _| true);
+            self.turn_order.need = if all_fit {
+                TurnNeed::None
+            } else {
+                TurnNeed::Some
+            };
+            self.turn_order.has_waiting = false;
         }
-        if self.row.need == Need::Some {
-            let all_fit = turns::give(self.as_mut_slice(), first, |slots, index| {
+        if self.turn_order.need == TurnNeed::Some {
+            let all_fit = turns::give_turns(self.as_mut_slice(), first, |slots, index| {
                 let slot = slots.get(index);
                 slot.is_some_and(|slot| slot.is_enabled() && slot.counts_on(cpu))
             });
-            self.row.has_waiting = !all_fit;
+            self.turn_order.has_waiting = !all_fit;
         }
     }
 
     /// Makes the next group the first one. The turns are to be given anew.
     pub(in crate::event) fn next_turn(&mut self) {
-        self.row.first = turns::next(self.as_slice(), self.row.first);
+        self.turn_order.first = turns::next(self.as_slice(), self.turn_order.first);
     }
 
     /// Returns whether the group that the slot at this index leads can have all its counters at once. The windows are

@@ -9,7 +9,7 @@ use crate::{
         counter::{CounterId, CounterKind},
         user_page::{index, UserPage},
     },
-    percpu::{PageState, UserPagePtr},
+    percpu::{UserPagePtr, UserPageState},
     pmu,
 };
 
@@ -17,16 +17,16 @@ use crate::{
 pub(in crate::event) fn write_inactive(event: &Event, page: UserPagePtr) {
     // SAFETY: The page lives as long as the event, and has no other writer: the caller holds the context, or there is
     // none any more.
-    unsafe { page.write(&inactive(event, capabilities(event))) };
+    unsafe { page.write(&inactive_state(event, capabilities(event))) };
 }
 
 /// Returns what the page says of an event that counts nowhere.
-fn inactive(event: &Event, capabilities: u64) -> PageState {
-    PageState {
+fn inactive_state(event: &Event, capabilities: u64) -> UserPageState {
+    UserPageState {
         capabilities,
         index: 0,
         offset: event.count() as i64,
-        enabled: event.enabled().nanoseconds(),
+        enabled: event.enabled_time().nanoseconds(),
         running: event.time().nanoseconds(),
     }
 }
@@ -76,23 +76,23 @@ pub(super) fn show(here: ThisCpu<'_>, slots: &mut Slots) {
             continue;
         }
         // SAFETY: The page lives as long as the event; before that ends, its windows are closed.
-        slot.page_place = unsafe {
+        slot.page_entry = unsafe {
             here.percpu().show_page(
                 slot.counter(),
                 page,
                 slot.base(),
-                PageState {
+                UserPageState {
                     capabilities: capabilities(event),
                     index: index(slot.counter()),
                     offset: 0,
-                    enabled: event.enabled().nanoseconds(),
+                    enabled: event.enabled_time().nanoseconds(),
                     running: event.time().nanoseconds(),
                 },
             )
         };
-        if slot.page_place.is_none() {
+        if slot.page_entry.is_none() {
             // SAFETY: The page lives as long as the event, and this CPU, which has the context, is its only writer.
-            unsafe { page.write(&inactive(event, NO_RDPMC)) };
+            unsafe { page.write(&inactive_state(event, NO_RDPMC)) };
         }
     }
 }
@@ -103,8 +103,8 @@ pub(super) fn show(here: ThisCpu<'_>, slots: &mut Slots) {
 pub(super) fn hide(here: ThisCpu<'_>, slots: &mut Slots) {
     for slot in slots.iter_mut() {
         if let Some(page) = slot.page() {
-            if let Some(place) = slot.page_place.take() {
-                here.percpu().hide_page(place);
+            if let Some(entry) = slot.page_entry.take() {
+                here.percpu().hide_page(entry);
             }
             write_inactive(slot.event(), page);
         }

@@ -23,7 +23,7 @@ impl Readings {
                 self.close_window(here, slot);
             }
         }
-        if slots.has_more {
+        if slots.has_pages_or_turns {
             user_pages::hide(here, slots);
             slots.end_waits(self.now());
         }
@@ -34,7 +34,7 @@ impl Readings {
     pub(in crate::event) fn open_windows(&mut self, here: ThisCpu<'_>, slots: &mut Slots) {
         let percpu = here.percpu();
         if percpu.tampered.get() != 0 {
-            self.rearm(here, slots);
+            self.set_up_tampered(here, slots);
         }
         if slots.has_groups {
             self.open_in_groups(here, slots);
@@ -48,7 +48,7 @@ impl Readings {
         if slots.has_sampled {
             sampling::begin(here, slots, self.now());
         }
-        if slots.has_more {
+        if slots.has_pages_or_turns {
             user_pages::show(here, slots);
         }
     }
@@ -86,13 +86,13 @@ impl Slots {
         enabled: bool,
     ) -> bool {
         if self.has_groups
-            || self.has_more
+            || self.has_pages_or_turns
             || self.has_sampled
             || pmu::may_be_tampered(here) && pmu::tampered(here) != 0
         {
             return false;
         }
-        let Some(slot) = self.iter_mut().find(|slot| slot.is_of(event)) else {
+        let Some(slot) = self.iter_mut().find(|slot| slot.is_of_event(event)) else {
             return false;
         };
         event.set_enabled(enabled);
@@ -108,7 +108,7 @@ impl Slots {
     }
 
     /// Marks the events that should count while the task runs on this CPU, on which nothing is counted.
-    pub(in crate::event) fn miss(&self, cpu: CpuId) {
+    pub(in crate::event) fn mark_missed(&self, cpu: CpuId) {
         for slot in self.iter() {
             if self.counts(slot) && slot.counts_on(cpu.as_u32().into()) {
                 slot.event().mark_broken();

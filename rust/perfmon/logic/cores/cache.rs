@@ -8,9 +8,9 @@ pub(in super::super) type Row = [u32; 6];
 /// The caches in the order of `enum perf_hw_cache_id`: L1D, L1I, LL, DTLB, ITLB, BPU, NODE.
 pub(in super::super) type CacheTable = [Row; 7];
 
-/// These processors can't count it.
+/// The encoding of an event that these processors lack.
 pub(in super::super) const NONE: u32 = 0;
-/// No processor could: nothing writes to a cache of instructions.
+/// The encoding of an event that makes no sense, as a write to a cache of instructions.
 pub(in super::super) const WRONG: u32 = u32::MAX;
 
 pub(super) const NO_EVENTS: Row = [NONE; 6];
