@@ -119,7 +119,7 @@ ANY = [
 NUMBER = r"[+-]?\d[\d,]*(?:\.\d+)?%?"
 # A count with the kernel's part, of which the ticks are the more the longer a busy host
 # takes: 26 s for the page's second made 2%.
-WITH_KERNEL = r"^ *[\d,]+ +(instructions|cycles|branches) "
+WITH_KERNEL = r"^ *[\d,]+ +(instructions|cycles|branches)( |$)"
 MOST = 2
 
 

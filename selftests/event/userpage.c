@@ -250,6 +250,7 @@ TEST_F(event, page_of_another_task)
 {
 	struct perf_event_mmap_page *page;
 	struct page_value v;
+	__s64 count;
 	int fd, i;
 
 	ASSERT_EQ(0, target_start(&self->target, -1, false));
@@ -258,12 +259,16 @@ TEST_F(event, page_of_another_task)
 	ASSERT_NE(NULL, page);
 	ASSERT_EQ(0, event_enable(fd));
 	ASSERT_EQ(0, target_run(&self->target, (struct job) { N, 10, STEP_MOVE }));
-	/* Its last switch may not be over. */
-	for (i = 0; i < 60000 && page_read(page).index; i++)
+	/* When it has said that it is done, it goes on until it sleeps. */
+	for (i = 0; i < 60000; i++) {
+		v = page_read(page);
+		count = event_count(fd);
+		if (!v.index && v.count == count)
+			break;
 		usleep(1000);
-	v = page_read(page);
+	}
 	EXPECT_EQ(0U, v.index);
-	EXPECT_EQ(event_count(fd), v.count);
+	EXPECT_EQ(count, v.count);
 	EXPECT_LE((__s64)(10 * LOOP_INSNS * N), v.count);
 	munmap(page, getpagesize());
 	close(fd);

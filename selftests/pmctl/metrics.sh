@@ -40,8 +40,9 @@ plan 26
 
 # The clocks of the virtual PMU have constant rates: 5 cycles are 4 instructions.
 check "insn_per_cycle is that of the loop" near "$(metric insn_per_cycle)" 0.8
+# The kernel's part has other branches, and is the larger the busier the host is.
 check "branches_per_instruction is that of the loop" \
-	near "$(metric branches_per_instruction)" 0.5
+	near "$(metric branches_per_instruction --all-user)" 0.5
 check "metrics may be counted on all CPUs" near "$(metric insn_per_cycle -a)" 0.8
 says "those of several CPUs stand side by side" "$(answer pmctl stat -a -A -M insn_per_cycle -- "$loop" 1000000)" \
 	"^insn_per_cycle( +[0-9]\\.[0-9]{2}){$(nproc)}\$"
@@ -104,9 +105,9 @@ check "it ran more than once" [ "$(wc -l <"$dir/runs")" -ge 2 ]
 says "the number of runs is told" "$told" "ran $(wc -l <"$dir/runs") times"
 says "insn_per_cycle is there" "$told" "insn_per_cycle"
 says "intervals can't be repeated" \
-	"$(answer pmctl stat -I 100 -e "$many" -M insn_per_cycle -- true)" "each interval is counted once"
+	"$(answer pmctl stat -I 100 -e "$many" -M insn_per_cycle -- true)" "an interval can't be counted again"
 says "what runs already can't be repeated" \
-	"$(answer pmctl stat -p $$ -e "$many" -M insn_per_cycle)" "runs once"
+	"$(answer pmctl stat -p $$ -e "$many" -M insn_per_cycle)" "can't be run again"
 says "a command that is killed between the runs leaves no numbers" \
 	"$(answer pmctl stat -r 1 -e "$many" -M insn_per_cycle -- sh -c 'kill -9 $$')" "there are no numbers"
 finish
