@@ -136,7 +136,7 @@ wait_until "[ \$(stat -c %s full.data) -gt $size ]"
 echo >go
 wait $record
 says "record tells of names that found no room" "$(cat errors)" \
-	'DEGRADED: [0-9,]+ records of what tasks mapped, and of their names, found no room'
+	'DEGRADED: [0-9,]+ records of mappings or task names were lost'
 
 as_user "cd $dir; pmctl record -e $event -c $period -o users.data -- ./all" 2>errors
 is "a user may record" 0 $?

@@ -374,7 +374,7 @@ cd "$dir" || exit 1
 try su user -c "ulimit -l 0; pmctl record --rotate -e $event -c $period -o poor.data -- \
 	$shares $n" >/dev/null
 is "record without perf's help succeeds" 0 $?
-says "record says that perf does not help" "$errors" "DEGRADED: perf does not tell"
+says "record says that perf does not help" "$errors" "DEGRADED: perf does not record"
 mv poor.data perf.data
 # The samples of all programs are kept, pmctl's own too.
 all=$(($(ours share_10) + $(ours share_30) + $(ours share_60)))

@@ -3,11 +3,11 @@
 
 use perfmon::trace::{Config as Library, ConfigError, ConfigProblem};
 use perfmon_core::abi;
-use perfmon_core::logic::trace_config::{Config, InvalidConfig, MAX_EVENTS, Role};
 use perfmon_core::logic::counter::{self, CounterId};
 use perfmon_core::logic::cpuid::Capabilities;
-use perfmon_core::logic::trace_events::EventId;
 use perfmon_core::logic::evtsel::EventSelect;
+use perfmon_core::logic::trace_config::{Config, InvalidConfig, MAX_EVENTS, Role};
+use perfmon_core::logic::trace_events::EventId;
 use perfmon_core::logic::trace_record::HEADER;
 use zerocopy::{FromZeros, IntoBytes};
 

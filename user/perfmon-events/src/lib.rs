@@ -18,7 +18,7 @@
 pub mod metrics;
 mod names;
 
-/// A processor, as far as its events depend on it.
+/// The CPUID identity of a processor, which selects its events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cpu {
     /// The vendor identification string.
@@ -55,11 +55,11 @@ pub struct Model {
     cpus: &'static [CpuRange],
     /// The numbers of general and of fixed counters.
     counters: (u8, u8),
-    /// The first of its events, and the one after the last.
+    /// The index of the first event, and that after the last.
     events: (usize, usize),
-    /// The same of its metrics.
+    /// The index of the first metric, and that after the last.
     metrics: (usize, usize),
-    /// The same of the metrics that it lacks.
+    /// The index of the first metric that the model lacks, and that after the last.
     left_out: (usize, usize),
 }
 
@@ -100,7 +100,7 @@ pub struct Event {
     pub counters: Option<u64>,
     /// The fixed counter that counts it, which general counters can't.
     pub fixed: Option<u8>,
-    /// What another register has to hold for it.
+    /// The extra register that the event needs, and its value.
     pub extra: Option<ExtraRegister>,
     /// The period that the vendor proposes for samples.
     pub period: Option<u32>,
@@ -131,7 +131,7 @@ struct Packed {
     fixed: u8,
 }
 
-/// What the build script makes of `tables/`.
+/// Tables that the build script generates from `tables/`.
 #[expect(clippy::unreadable_literal, reason = "no one reads them")]
 mod tables {
     use super::{CpuRange, Kind, Model, Packed, metrics};
@@ -168,7 +168,7 @@ pub fn model_of(cpu: &Cpu) -> Option<&'static Model> {
         Kind::Only => of(Kind::Only).or_else(|| of(Kind::Core)),
         // Most have the same cores in their low-power island.
         Kind::LowPower => of(Kind::LowPower).or_else(|| of(Kind::Atom)),
-        // Some have one kind only of those that the series has.
+        // Some models of a hybrid series have one kind of core only.
         kind => of(kind).or_else(|| of(Kind::Only)),
     }
 }
@@ -244,7 +244,7 @@ impl Model {
         self.packed().len()
     }
 
-    /// Returns whether it has no events, which none is.
+    /// Returns whether the model has no events. No model is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.packed().is_empty()

@@ -8,7 +8,7 @@ use std::cmp::Ordering;
 
 use super::{BLOCK, BLOCKS, NAMES};
 
-static BYTES: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/names.bin"));
+static PACKED_NAMES: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/names.bin"));
 
 /// Returns the name with this number.
 pub(super) fn get(number: usize) -> String {
@@ -23,7 +23,7 @@ pub(super) fn get(number: usize) -> String {
 pub(super) fn find(name: &str) -> Option<usize> {
     let after = BLOCKS.partition_point(|block| {
         let start = *block as usize;
-        let first = &BYTES[start + 2..start + 2 + usize::from(BYTES[start + 1])];
+        let first = &PACKED_NAMES[start + 2..start + 2 + usize::from(PACKED_NAMES[start + 1])];
         compare(first, name.as_bytes()) != Ordering::Greater
     });
     let block = after.checked_sub(1)?;
@@ -49,7 +49,7 @@ struct Names {
 }
 
 impl Names {
-    /// Before the first of a block.
+    /// Starts before the first name of a block.
     fn new(block: usize) -> Self {
         Self {
             at: BLOCKS[block] as usize,
@@ -59,10 +59,10 @@ impl Names {
 
     /// Goes to the next.
     fn advance(&mut self) {
-        let [shared, length] = [BYTES[self.at], BYTES[self.at + 1]].map(usize::from);
+        let [shared, length] = [PACKED_NAMES[self.at], PACKED_NAMES[self.at + 1]].map(usize::from);
         let start = self.at + 2;
         self.name.truncate(shared);
-        self.name.extend(&BYTES[start..start + length]);
+        self.name.extend(&PACKED_NAMES[start..start + length]);
         self.at = start + length;
     }
 }

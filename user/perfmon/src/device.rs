@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The device, as far as it can be used without owning a counter.
+//! The device: all calls that need no counter of one's own.
 
 use std::ops::Range;
 use std::path::Path;
@@ -102,7 +102,7 @@ impl Device {
         Self::open_path(PATH)
     }
 
-    /// The same for a device node elsewhere.
+    /// Opens a device node at another path.
     ///
     /// # Errors
     /// As [`open`](Self::open).
@@ -116,7 +116,7 @@ impl Device {
         Self::with_driver(Arc::new(node))
     }
 
-    /// A device that is answered for by `driver`, for tests.
+    /// Creates a device on top of `driver`, for tests.
     ///
     /// # Errors
     /// [`Cause::Version`], and what `driver` answers when it is asked for its properties.
@@ -209,8 +209,8 @@ impl Device {
         };
         self.call(Call::Timestamp(&mut raw), || Attempt::Timestamp)?;
         Ok(Timestamp {
-            mhz: unsigned(raw.pmct_rate, Attempt::Timestamp)?,
-            ticks: unsigned(raw.pmct_value, Attempt::Timestamp)?,
+            mhz: to_unsigned(raw.pmct_rate, Attempt::Timestamp)?,
+            ticks: to_unsigned(raw.pmct_value, Attempt::Timestamp)?,
         })
     }
 
@@ -228,11 +228,11 @@ impl Device {
             pmcd_value: 0,
         };
         self.call(Call::Read(&mut raw), attempt)?;
-        unsigned(raw.pmcd_value, attempt())
+        to_unsigned(raw.pmcd_value, attempt())
     }
 
-    /// The same on each of the CPUs with these numbers, in their order. The last total of one that is offline,
-    /// 0 for one that never was online.
+    /// Returns the value on each CPU of the range, in order: the last total for an offline CPU, 0 for one that never
+    /// was online.
     ///
     /// ```no_run
     /// use perfmon::{CounterId, Device};
@@ -268,7 +268,7 @@ impl Device {
                 });
             }
             for &value in &raw.pmcc_value[..wanted as usize] {
-                values.push(unsigned(value, attempt())?);
+                values.push(to_unsigned(value, attempt())?);
             }
             next += wanted;
         }
@@ -289,7 +289,7 @@ impl Device {
             reserved: 0,
         };
         self.call(Call::Get2(&mut raw), attempt)?;
-        // The driver refuses what a select can't be, so that it can't give it back.
+        // The driver refuses an invalid select, so it never returns one.
         let select = EventSelect::from_bits(raw.pmc2_select).ok_or_else(|| Error {
             attempt: attempt(),
             cause: Cause::Unexpected(Errno::ERANGE),
@@ -300,8 +300,8 @@ impl Device {
         })
     }
 
-    /// The device of a driver whose properties are known.
-    pub(crate) fn known(driver: Arc<dyn Driver>, properties: Properties) -> Self {
+    /// Creates a device from a driver and its properties.
+    pub(crate) fn with_properties(driver: Arc<dyn Driver>, properties: Properties) -> Self {
         Self { driver, properties }
     }
 
@@ -320,8 +320,8 @@ impl Device {
     }
 }
 
-/// A number that the ABI gives as signed for FreeBSD's sake, and that is never negative.
-fn unsigned<S, U: TryFrom<S>>(value: S, attempt: Attempt) -> Result<U, Error> {
+/// Converts a number that is signed in the ABI for FreeBSD's sake, but never negative.
+fn to_unsigned<S, U: TryFrom<S>>(value: S, attempt: Attempt) -> Result<U, Error> {
     U::try_from(value).map_err(|_| Error {
         attempt,
         cause: Cause::Unexpected(Errno::ERANGE),

@@ -176,19 +176,19 @@ pub enum Cause {
     #[error("there is no such device")]
     Absent,
     /// The mode of the device node forbids it (EACCES or EPERM at open).
-    #[error("the mode of the device node forbids it to this user")]
+    #[error("the mode of the device node does not let this user open it")]
     NodeForbidden,
     /// Another program has the device open for counting (EBUSY at open).
-    #[error("another program is counting")]
+    #[error("another program is counting or sampling the whole machine")]
     AnotherWriter,
     /// The driver has another version of the interface than this library.
-    #[error("the driver speaks version {0} of its interface, and this library does not")]
+    #[error("the driver has version {0} of the interface, which this library does not know")]
     Version(u16),
     /// The device doesn't know the command (ENOTTY).
     #[error("the device doesn't know this command")]
     UnknownCommand,
     /// The frequency of the time-stamp counter isn't known (ENOTTY).
-    #[error("the kernel doesn't know its frequency")]
+    #[error("the kernel doesn't know the frequency of the counter")]
     NoFrequency,
     /// The kernel is locked down (EPERM).
     #[error("the kernel is locked down")]
@@ -200,10 +200,10 @@ pub enum Cause {
     #[error("the hardware counters are in use already")]
     HardwareBusy,
     /// The counter was not set up (EBUSY).
-    #[error("it was not set up")]
+    #[error("the counter was not set up")]
     NotSetUp,
     /// This session uses the counter already.
-    #[error("it is in use already")]
+    #[error("this session uses the counter already")]
     InUse,
     /// The CPUs have no such counter, or the event select holds what isn't allowed (EINVAL).
     #[error("the CPUs have no such counter, or the event select is not allowed for it")]
@@ -218,7 +218,7 @@ pub enum Cause {
     #[error("something else changed the counter, so its value can't be trusted")]
     Untrusted,
     /// The session's trace is not in the state that the call needs (EBADFD).
-    #[error("the session's trace is not in the state for it")]
+    #[error("the session's trace is in a state that does not allow it")]
     WrongState,
     /// The buffers are too many, too few or too large (EINVAL).
     #[error(
@@ -227,7 +227,7 @@ pub enum Cause {
     InvalidAlloc,
     /// The CPUs can't record that (EINVAL).
     #[error(
-        "the CPUs don't have one of the events, or not enough counters, or can't do a rate or a flag"
+        "the CPUs lack one of the events, have too few counters, or do not support a rate or a flag"
     )]
     InvalidConfig,
     /// The id is none that can be defined, or the select is not allowed (EINVAL).
@@ -237,10 +237,10 @@ pub enum Cause {
     #[error("the trace has no such buffer")]
     NoSuchBuffer,
     /// The buffers are more than the user and the process may pin (EPERM).
-    #[error("it is more memory than this user may pin")]
+    #[error("the buffers are larger than the memory that this user may lock")]
     MemoryLimit,
     /// There is no memory for it (ENOMEM).
-    #[error("there is no memory for it")]
+    #[error("the kernel has no memory left for it")]
     NoMemory,
     /// No file descriptor is free (EMFILE), or none in the whole system (ENFILE).
     #[error("no file descriptor is free")]
@@ -249,7 +249,7 @@ pub enum Cause {
     #[error("it has version {0} of the format, which this library does not know")]
     BufferVersion(u16),
     /// The buffer's header says what can't be.
-    #[error("its header says what can't be; was the trace started again since the last reading?")]
+    #[error("its header is invalid; was the trace started again since the last reading?")]
     BadHeader,
     /// An event does not fit beside all that counts (EBUSY).
     #[error("no counter is free for it: {0}")]
@@ -261,13 +261,13 @@ pub enum Cause {
     #[error("{}", .0.message())]
     Spec(Box<SpecError>),
     /// The text names several events.
-    #[error("it is more than one event")]
+    #[error("the text names more than one event")]
     SeveralEvents,
     /// The text asks for a counter.
-    #[error("{0} can't be chosen")]
+    #[error("the counter of an event ({0}) can't be chosen")]
     ChosenCounter(CounterId),
     /// Linux's perf can count so, and this driver can't (EOPNOTSUPP).
-    #[error("the driver can't count so")]
+    #[error("the driver does not support such an event")]
     NotSupported,
     /// There is no such task (ESRCH).
     #[error("there is no such task")]
@@ -285,10 +285,12 @@ pub enum Cause {
     #[error("no cgroups are mounted")]
     NoCgroupMount,
     /// Events were missed, so that the count would be short (EIO).
-    #[error("events were missed, so that the count would be short")]
+    #[error("events were missed, so the count would be too low")]
     Missed,
     /// The event is not one of the calling thread on all CPUs.
-    #[error("only the thread that is counted on all CPUs, and opened the event, can read it so")]
+    #[error(
+        "only the thread that is counted, and that opened the event for all CPUs, can read its page"
+    )]
     OtherThread,
     /// The ring has a number of pages that is no power of 2, or there is an inherited event on all CPUs, or two events
     /// that write to one ring are of different tasks or CPUs (EINVAL).
@@ -297,7 +299,7 @@ pub enum Cause {
     )]
     InvalidRing,
     /// Something that is no record is in a ring: another program has written there.
-    #[error("something that is no record is in the ring")]
+    #[error("the ring holds bytes that are no record: another program wrote to it")]
     BadRing,
     /// An error that the interface does not specify for this call.
     #[error("{}", .0.desc())]
@@ -388,7 +390,7 @@ impl Cause {
                 "End what uses them: a running `perf`, or the NMI watchdog \
                  (`sysctl kernel.nmi_watchdog=0`). `pmctl doctor` looks for it.",
             ),
-            Self::NotSetUp => Some("Set it up first."),
+            Self::NotSetUp => Some("Set the counter up first: `Session::counter`."),
             Self::InUse => Some("Drop the other `Counter` first, or take another number."),
             Self::Invalid => {
                 Some("`pmctl info` shows the counters. A fixed counter takes modes, but no event.")
@@ -412,9 +414,7 @@ impl Cause {
                 "`pmctl info` shows the counters and whether branches can be recorded; the kernel \
                  log says if it is one CPU that lacks an event.",
             ),
-            Self::InvalidEvent => Some(
-                "Define ids made by `EventId::model`. The select must be one that all CPUs have.",
-            ),
+            Self::InvalidEvent => Some("Define ids of `EventId::model`; all CPUs need the select."),
             Self::NoSuchBuffer => Some("There is one for each CPU number below `Alloc::buffers`."),
             Self::MemoryLimit => Some(
                 "Ask for fewer pages (pmctl: `-m`), raise the limit (`ulimit -l`, in KiB), or give the \
@@ -441,8 +441,11 @@ impl Cause {
             Self::ChosenCounter(_) => Some(
                 "The driver chooses the counters of events. A `Session` has counters by number.",
             ),
-            Self::NotSupported => Some("`pmctl wrap` leaves such events to Linux's perf."),
-            Self::NoSuchTask => Some("The number is that of a process or a thread that lives."),
+            Self::NotSupported => Some(
+                "Count it with Linux's perf: `pmctl wrap -- perf stat` leaves such events to \
+                                        it.",
+            ),
+            Self::NoSuchTask => Some("Give the ID of a process or a thread that still runs."),
             Self::NoSuchCgroup => {
                 Some("`cat /proc/PID/cgroup` has that of a process, behind `0::`.")
             }
@@ -457,7 +460,7 @@ impl Cause {
             Self::InvalidRing => Some(
                 "Take 2, 4, 8, ... pages, and a sampler for each CPU if it is inherited: `Builder::cpu`.",
             ),
-            Self::BadRing => Some("Look for who has the descriptor, and maps it for writing."),
+            Self::BadRing => Some("Find the program that maps the ring for writing."),
             Self::NoFrequency | Self::Unexpected(_) => None,
         }
     }

@@ -49,7 +49,7 @@ impl Session {
     /// # Errors
     /// As [`open`](Self::open).
     pub fn open_path(path: impl AsRef<Path>) -> Result<Self, Error> {
-        Device::open_node(path.as_ref(), Access::Write).map(Self::on)
+        Device::open_node(path.as_ref(), Access::Write).map(Self::with_device)
     }
 
     /// A session that is answered for by `driver`, for tests.
@@ -57,10 +57,10 @@ impl Session {
     /// # Errors
     /// As [`Device::with_driver`].
     pub fn with_driver(driver: Arc<dyn Driver>) -> Result<Self, Error> {
-        Device::with_driver(driver).map(Self::on)
+        Device::with_driver(driver).map(Self::with_device)
     }
 
-    fn on(device: Device) -> Self {
+    fn with_device(device: Device) -> Self {
         Self {
             device,
             used: Arc::default(),
@@ -182,7 +182,7 @@ impl Counter {
             .call(Call::Start(&id.number()), || Attempt::Start(id))
     }
 
-    /// Counts no more; the value stays. No effect if it is stopped already.
+    /// Stops the counter and keeps its value. No effect if it is stopped already.
     ///
     /// # Errors
     /// [`Cause::Untrusted`] if something else changed the registers, [`Cause::Forbidden`], [`Cause::LockedDown`].
@@ -210,7 +210,7 @@ impl Counter {
         self.device.read(self.id())
     }
 
-    /// The same on each of the CPUs with these numbers, as [`Device::read_on`] gives it.
+    /// Returns the value on each CPU of the range, as [`Device::read_on`] does.
     ///
     /// # Errors
     /// As [`read`](Self::read), [`Cause::NoSuchCpu`], [`Cause::NotCounted`].
@@ -244,7 +244,7 @@ struct Claim {
 impl Claim {
     /// Claims the counter, unless it is claimed already.
     fn new(used: &Arc<Mutex<Vec<CounterId>>>, id: CounterId) -> Option<Self> {
-        // A panic can't leave the list half changed, so that a poisoned lock is as good as another.
+        // A poisoned lock is safe to use: a panic can't leave the list half changed.
         let mut list = used.lock().unwrap_or_else(PoisonError::into_inner);
         if list.contains(&id) {
             return None;

@@ -88,7 +88,7 @@ fn print(mut answer: clap::Error, words: &[OsString]) -> ExitCode {
         answer.remove(ContextKind::SuggestedArg);
     }
     let message = hints::attached_mode(&answer, words)
-        .or_else(|| hints::instead(&answer, command.unwrap_or_default()))
+        .or_else(|| hints::perf_user_answer(&answer, command.unwrap_or_default()))
         .or_else(|| usage::message(&answer, words, &pmctl));
     if let Some(message) = message {
         complain(message);

@@ -13,9 +13,9 @@ use crate::error::{Error, exception};
 use crate::events;
 
 /// Number of times that the threads of the process are looked for until none comes or goes meanwhile.
-const ATTEMPTS: usize = 10;
+const MAX_ATTEMPTS: usize = 10;
 
-/// What `perfmon.count` is made of: events, and their counts.
+/// The base class of `perfmon.count`: events and their counts.
 ///
 /// The events are open while they count, so that a block that has ended takes no counters.
 #[pyclass(subclass, module = "perfmon._perfmon")]
@@ -40,7 +40,7 @@ impl Block {
     fn new(events: Vec<String>, process: bool, cgroup: Option<PathBuf>) -> PyResult<Self> {
         if process && cgroup.is_some() {
             return Err(Error::new_err(
-                "it is either the process or a cgroup that is counted\nLeave out `process` or `cgroup`.",
+                "a process and a cgroup can't be counted together\nLeave out `process` or `cgroup`.",
             ));
         }
         let open = |name: PathBuf| {
@@ -60,11 +60,11 @@ impl Block {
     /// Counts from now on, beginning at 0.
     fn start(&mut self) -> PyResult<()> {
         if self.other_starter().is_some() {
-            self.forget();
+            self.close_copies();
         }
         if !self.running.is_empty() {
             return Err(Error::new_err(
-                "it is counting already\nStop it first, or make another one.",
+                "the block is counting already\nStop it first, or create another block.",
             ));
         }
         self.running = if self.process {
@@ -85,14 +85,14 @@ impl Block {
     /// Stops counting; the counts stay.
     fn stop(&mut self) -> PyResult<()> {
         if self.running.is_empty() {
-            return Err(Error::new_err("it is not counting\nStart it first."));
+            return Err(Error::new_err("the block is not counting\nStart it first."));
         }
         if let Some(starter) = self.other_starter() {
-            self.forget();
+            self.close_copies();
             return Err(counts_elsewhere(starter));
         }
         let disabled = self.running.iter().rev().try_for_each(Group::disable);
-        let counts = disabled.and_then(|()| sum(&self.running));
+        let counts = disabled.and_then(|()| sum_groups(&self.running));
         self.running.clear();
         self.counts = counts.as_ref().ok().cloned();
         counts.map(drop).map_err(|error| exception(&error))
@@ -130,7 +130,7 @@ impl Block {
         if self.running.is_empty() {
             return Ok(self.counts.clone());
         }
-        sum(&self.running)
+        sum_groups(&self.running)
             .map(Some)
             .map_err(|error| exception(&error))
     }
@@ -178,7 +178,7 @@ impl Block {
     }
 
     /// Closes this process's copies of the descriptors. The process that started it goes on counting.
-    fn forget(&mut self) {
+    fn close_copies(&mut self) {
         self.running.clear();
         self.counts = None;
     }
@@ -198,7 +198,7 @@ impl Block {
 
     /// Opens the events for each thread of the process.
     fn open_threads(&self) -> PyResult<Vec<Group>> {
-        for _ in 0..ATTEMPTS {
+        for _ in 0..MAX_ATTEMPTS {
             let threads = threads()?;
             let opened: PyResult<Vec<Group>> = threads
                 .iter()
@@ -219,12 +219,12 @@ impl Block {
 /// Returns the exception for asking in one process for what another one counts.
 fn counts_elsewhere(starter: u32) -> PyErr {
     Error::new_err(format!(
-        "it counts in process {starter}, which started it\nStart another one here."
+        "the block counts in process {starter}, which started it\nStart another block in this process."
     ))
 }
 
 /// Returns the counts of all groups together.
-fn sum(groups: &[Group]) -> Result<Vec<u64>, perfmon::Error> {
+fn sum_groups(groups: &[Group]) -> Result<Vec<u64>, perfmon::Error> {
     let mut sums: Vec<u64> = Vec::new();
     for group in groups {
         let counts = group.read()?;

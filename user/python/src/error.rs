@@ -27,7 +27,7 @@ create_exception!(
 );
 
 /// Advice where nothing can be counted.
-const ELSEWHERE: &str = "Without a PMU or the driver, run the program in a virtual machine that has both: \
+const VM_ADVICE: &str = "Without a PMU or the driver, run the program in a virtual machine that has both: \
                          `pmctl vm --run -- python3 ...`.";
 
 /// Returns the exception for an error of the library.
@@ -36,7 +36,7 @@ pub(crate) fn exception(error: &perfmon::Error) -> PyErr {
     lines.extend(error.cause.help().map(str::to_owned));
     match error.cause {
         Cause::Absent => {
-            lines.push(ELSEWHERE.to_owned());
+            lines.push(VM_ADVICE.to_owned());
             DeviceError::new_err(lines.join("\n"))
         }
         Cause::NodeForbidden | Cause::Forbidden | Cause::LockedDown | Cause::Version(_) => {
@@ -51,7 +51,7 @@ pub(crate) fn exception(error: &perfmon::Error) -> PyErr {
 /// Returns the exception for a text that names no event of this PMU.
 pub(crate) fn of_name(error: &SpecError, pmu: &Pmu) -> PyErr {
     if error.is_absent() && pmu.capabilities().is_err() {
-        return DeviceError::new_err(format!("{error}\n{ELSEWHERE}"));
+        return DeviceError::new_err(format!("{error}\n{VM_ADVICE}"));
     }
     EventError::new_err(error.to_string())
 }

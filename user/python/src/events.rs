@@ -18,7 +18,7 @@ pub(crate) fn find(texts: Vec<String>) -> PyResult<Vec<(String, Builder)>> {
             let builder = builder(&event)?;
             let name = event.label;
             if found.iter().any(|(known, _)| *known == name) {
-                let message = format!("`{name}` is there twice\nLeave one of them out.");
+                let message = format!("`{name}` is given twice\nLeave one of them out.");
                 return Err(EventError::new_err(message));
             }
             found.push((name, builder));

@@ -107,10 +107,10 @@ def counts_are_found_by_name():
 def start_and_stop():
     c = perfmon.count(USER)
     expect("nothing has been counted yet" in raised(perfmon.Error, lambda: c[USER]), True)
-    expect("it is not counting" in raised(perfmon.Error, c.stop), True)
+    expect("the block is not counting" in raised(perfmon.Error, c.stop), True)
     for _ in range(2):
         c.start()
-        expect("it is counting already" in raised(perfmon.Error, c.start), True)
+        expect("the block is counting already" in raised(perfmon.Error, c.start), True)
         SPIN(1_000_000)
         now = c[USER]
         c.stop()
@@ -281,7 +281,7 @@ def count_around(child, **options):
 
 @test
 def a_child_does_not_stop_its_parent():
-    parent = f"it counts in process {os.getpid()}, which started it\nStart another one here."
+    parent = f"the block counts in process {os.getpid()}, which started it\nStart another block in this process."
 
     def leaves(c):
         c.__exit__(None, None, None)
@@ -290,7 +290,7 @@ def a_child_does_not_stop_its_parent():
     def stops(c):
         expect((c.running, raised(perfmon.Error, lambda: c[USER])), (False, parent), "reading")
         expect(raised(perfmon.Error, c.stop), parent, "stopping")
-        expect("it is not counting" in raised(perfmon.Error, c.stop), True)
+        expect("the block is not counting" in raised(perfmon.Error, c.stop), True)
 
     def starts(c):
         c.start()
@@ -401,7 +401,7 @@ def a_cgroup_has_its_tasks():
     message = raised(perfmon.Error, perfmon.count, USER, cgroup="counted")
     expect("no cgroups are mounted" in message, True, message)
     message = raised(perfmon.Error, perfmon.count, USER, cgroup="/", process=True)
-    expect("either the process or a cgroup" in message, True, message)
+    expect("a process and a cgroup" in message, True, message)
 
 
 def move(cgroup):

@@ -3,7 +3,7 @@
 
 use super::Metric;
 
-/// Name, groups, factor, unit, formula, and what tells that the value is worth a look.
+/// Name, groups, factor, unit, formula and threshold.
 type Row = (
     &'static str,
     &'static str,
@@ -13,7 +13,7 @@ type Row = (
     &'static str,
 );
 
-const ROWS: [Row; 14] = [
+const METRIC_ROWS: [Row; 14] = [
     (
         "backend_cycles_idle",
         "Stalls",
@@ -138,5 +138,5 @@ pub fn common() -> impl Iterator<Item = Metric> {
         formula,
         threshold,
     };
-    ROWS.into_iter().map(metric)
+    METRIC_ROWS.into_iter().map(metric)
 }

@@ -31,7 +31,7 @@ pub enum Formula {
     },
 }
 
-/// What is done with two values.
+/// An operator of two values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operator {
     /// `|` of whole numbers.
@@ -65,9 +65,9 @@ pub enum Operator {
 /// A mistake in a formula.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mistake {
-    /// What is wrong.
+    /// A description of the mistake.
     pub what: &'static str,
-    /// Where in the text, in bytes.
+    /// The position of the mistake in the text, in bytes.
     pub at: usize,
 }
 
@@ -80,7 +80,7 @@ impl fmt::Display for Mistake {
 impl std::error::Error for Mistake {}
 
 /// The operators between two operands, from the one that binds least.
-const LEVELS: [&[(u8, Operator)]; 6] = [
+const OPERATOR_LEVELS: [&[(u8, Operator)]; 6] = [
     &[(b'|', Operator::Or)],
     &[(b'^', Operator::ExclusiveOr)],
     &[(b'&', Operator::And)],
@@ -114,7 +114,7 @@ impl Formula {
         }
     }
 
-    /// Returns it with its facts as numbers, and of each choice that they decide the half that is taken.
+    /// Replaces facts by numbers, and each choice that facts decide by the branch that is taken.
     ///
     /// A fact that `of` does not know stays.
     #[must_use]
@@ -167,7 +167,7 @@ impl Formula {
         }
     }
 
-    /// Returns its value; NaN if it has none. `of` gives those of names, NaN where there is none.
+    /// Returns the formula's value, NaN if it has none. `of` returns the value of a name, NaN for an unknown one.
     pub fn value(&self, of: &mut dyn FnMut(&str) -> f64) -> f64 {
         match self {
             Self::Number(number) => *number,
@@ -247,9 +247,9 @@ impl<'a> Parser<'a> {
         })
     }
 
-    /// Operands with the operators of a level between them, and those of higher levels within them.
+    /// Parses operands joined by the operators of this level. Operands contain the operators of higher levels.
     fn level(&mut self, level: usize) -> Result<Formula, Mistake> {
-        let Some(operators) = LEVELS.get(level) else {
+        let Some(operators) = OPERATOR_LEVELS.get(level) else {
             return self.operand();
         };
         let mut left = self.level(level + 1)?;

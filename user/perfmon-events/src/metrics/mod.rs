@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Metrics: what counts of events tell together.
+//! Metrics: values that are computed from the counts of several events.
 
 mod common;
 mod formula;
@@ -16,9 +16,9 @@ pub use formula::{Formula, Mistake, Operator};
 pub struct Metric {
     /// The name as perf has it.
     pub name: &'static str,
-    /// The groups that it is of, with `;` between them.
+    /// The metric's groups, separated by `;`.
     groups: &'static str,
-    /// What the value is multiplied by to be shown.
+    /// The factor between the formula's value and the number that is shown.
     pub factor: f64,
     /// The unit of the number that is shown.
     pub unit: &'static str,
@@ -29,7 +29,7 @@ pub struct Metric {
     pub threshold: &'static str,
 }
 
-/// A [`Metric`] as it is stored: places in the texts.
+/// A [`Metric`] as it is stored: positions in the texts.
 pub(super) struct Packed {
     pub(super) name: u16,
     pub(super) groups: u16,
@@ -40,7 +40,7 @@ pub(super) struct Packed {
 }
 
 impl Metric {
-    /// Returns the groups that it is of.
+    /// Returns the metric's groups.
     pub fn groups(&self) -> impl Iterator<Item = &'static str> + use<> {
         self.groups.split(';').filter(|group| !group.is_empty())
     }

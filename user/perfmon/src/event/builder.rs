@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What an event is to be: which one, of which tasks, and when it counts.
+//! The configuration of an event before it is opened: which event, which tasks, and when it counts.
 
 use std::fmt;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
@@ -117,7 +117,7 @@ impl Builder {
 
     /// Calls the event `name`, in errors and in [`Counts::get`](super::Counts::get).
     pub fn label(mut self, name: &str) -> Self {
-        self.label = self.label.called(name);
+        self.label = self.label.with_name(name);
         self
     }
 
@@ -220,7 +220,7 @@ impl Builder {
         self.open_on(&shared::device()?)
     }
 
-    /// The same on a device that is open already.
+    /// Opens the event on a device that is open already.
     ///
     /// # Errors
     /// As [`open`](Self::open).
@@ -228,7 +228,7 @@ impl Builder {
         self.open_in(device, None)
     }
 
-    /// The same as a member of the group of `leader`.
+    /// Opens the event as a member of `leader`'s group.
     pub(super) fn open_in(
         &self,
         device: &Device,
@@ -287,7 +287,7 @@ impl Event {
         Builder::new(Encoding::Hardware(attr::PERF_COUNT_HW_CPU_CYCLES))
     }
 
-    /// The same at the rate of the time-stamp counter.
+    /// Cycles of the CPU at the rate of the time-stamp counter.
     pub fn reference_cycles() -> Builder {
         Builder::new(Encoding::Hardware(attr::PERF_COUNT_HW_REF_CPU_CYCLES))
     }
@@ -347,7 +347,7 @@ impl Event {
         Self::named_on(name, &Pmu::here())
     }
 
-    /// The same on this PMU.
+    /// Returns the event of this name on another PMU.
     ///
     /// # Errors
     /// As [`named`](Self::named).

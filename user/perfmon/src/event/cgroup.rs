@@ -20,8 +20,8 @@ use crate::{Attempt, Cause, Error};
 
 /// A cgroup of version 2: an open directory of it, for [`Builder::cgroup`](super::Builder::cgroup).
 ///
-/// It is the cgroup that had the path when it was opened, whatever has the path later; one that is removed keeps the counts
-/// of its events.
+/// The object stays with the cgroup that was opened, even if another one gets its path. Events of a removed cgroup keep
+/// their counts.
 ///
 /// ```no_run
 /// use perfmon::Event;
@@ -155,7 +155,7 @@ fn mount_in(table: &[u8]) -> Result<PathBuf, Cause> {
     let mut best: Option<(isize, &[u8])> = None;
     for line in table.split(|byte| *byte == b'\n') {
         let mut fields = line.split(|byte| *byte == b' ');
-        // In front of them are the number, the parent's, and the device.
+        // The fields before are the mount's ID, its parent's ID, and the device.
         let (Some(root), Some(place)) = (fields.nth(3), fields.next()) else {
             continue;
         };

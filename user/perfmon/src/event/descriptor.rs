@@ -145,7 +145,7 @@ impl Event {
         let wanted = words.len();
         match self.driver.read_event(self.as_fd(), words) {
             Ok(number) if number == wanted => Ok(()),
-            // An event whose task can't be counted any more: perf has it of pinned events in error.
+            // A short read: the event's task can't be counted any more. perf does the same for pinned events in error.
             Ok(_) => Err(Error {
                 attempt: Attempt::ReadEvent(self.label.clone()),
                 cause: Cause::Missed,

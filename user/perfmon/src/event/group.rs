@@ -96,13 +96,13 @@ impl Group {
     /// As [`Event::read`].
     pub fn read(&self) -> Result<Counts, Error> {
         // Their number, and two times.
-        const HEAD: usize = 3;
-        let mut words = vec![0; HEAD + self.events.len()];
+        const READ_HEADER_WORDS: usize = 3;
+        let mut words = vec![0; READ_HEADER_WORDS + self.events.len()];
         self.leader().read_words(&mut words)?;
         let [_, enabled, running] = [0, 1, 2].map(|index| words[index]);
         Ok(Counts {
             labels: Arc::clone(&self.labels),
-            values: words.split_off(HEAD),
+            values: words.split_off(READ_HEADER_WORDS),
             enabled: Duration::from_nanos(enabled),
             running: Duration::from_nanos(running),
         })
@@ -152,15 +152,15 @@ impl GroupBuilder {
         self.open_on(&shared::device()?)
     }
 
-    /// The same on a device that is open already.
+    /// Opens the group on a device that is open already.
     ///
     /// # Errors
     /// As [`open`](Self::open).
     pub fn open_on(&self, device: &Device) -> Result<Group, Error> {
-        /// What a member inherits, or has by itself.
-        const LEADERS: u64 = attr::PerfEventAttr::INHERIT;
-        /// What only a leader can have.
-        const LEADERS_ALONE: u64 = attr::PerfEventAttr::DISABLED
+        /// Flags that a member takes from its leader.
+        const INHERITED_FLAGS: u64 = attr::PerfEventAttr::INHERIT;
+        /// Flags that only a leader can have.
+        const LEADER_ONLY_FLAGS: u64 = attr::PerfEventAttr::DISABLED
             | attr::PerfEventAttr::ENABLE_ON_EXEC
             | attr::PerfEventAttr::PINNED
             | attr::PerfEventAttr::EXCLUSIVE;
@@ -171,8 +171,8 @@ impl GroupBuilder {
             let mut member = member.clone();
             member.target = leader.target.clone();
             member.takes_turns = leader.takes_turns;
-            member.attr.flags &= !(LEADERS | LEADERS_ALONE);
-            member.attr.flags |= leader.attr.flags & LEADERS;
+            member.attr.flags &= !(INHERITED_FLAGS | LEADER_ONLY_FLAGS);
+            member.attr.flags |= leader.attr.flags & INHERITED_FLAGS;
             member.attr.read_format |= attr::PERF_FORMAT_GROUP;
             let event = member.open_in(device, Some(events[0].as_fd()))?;
             events.push(event);
@@ -192,7 +192,7 @@ impl Counts {
     /// `instructions`. `None` if it is not in the group.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<u64> {
-        let asked = || self.iter().find(|(label, _)| label.is(name));
+        let asked = || self.iter().find(|(label, _)| label.has_name(name));
         let named = || {
             let wanted = Encoding::named(name)?;
             self.iter().find(|(label, _)| label.encoding() == wanted)

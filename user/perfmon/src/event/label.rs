@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What an event is called.
+//! The name of an event.
 
 use std::fmt;
 use std::sync::Arc;
 
 use super::Encoding;
 
-/// An event with its name: the one that it was asked for by, or else that of its encoding.
+/// An event's encoding and name: the name that the caller used, or else that of the encoding.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EventLabel {
     encoding: Encoding,
@@ -20,8 +20,8 @@ impl EventLabel {
         Self { encoding, text }
     }
 
-    /// The same event, called `text`.
-    pub(super) fn called(self, text: &str) -> Self {
+    /// Returns the label with `text` as the name.
+    pub(super) fn with_name(self, text: &str) -> Self {
         Self {
             text: Some(text.into()),
             ..self
@@ -35,7 +35,7 @@ impl EventLabel {
     }
 
     /// Returns whether it is called `name`.
-    pub(super) fn is(&self, name: &str) -> bool {
+    pub(super) fn has_name(&self, name: &str) -> bool {
         self.text.as_deref() == Some(name)
     }
 }

@@ -24,7 +24,7 @@ pub enum OwnerKind {
     Cpus,
     /// Events of tasks and of CPUs, which all count the same.
     Events,
-    /// One that this library does not know.
+    /// A kind of owner that this library does not know.
     Other(u32),
 }
 
@@ -32,7 +32,7 @@ pub enum OwnerKind {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Owner {
-    /// What it is.
+    /// The kind of owner.
     pub kind: OwnerKind,
     /// The process that was the first to ask for the counter, unless it is gone.
     pub pid: Option<u32>,
@@ -130,7 +130,7 @@ impl Owners {
         let fixed = number(properties.fixed.number).map(CounterId::Fixed);
         let taken = general
             .chain(fixed)
-            // One that can't be asked about is one that no event gets.
+            // Skips counters whose owner can't be read: no event gets them.
             .filter_map(|id| Some((id, device.owner(id).ok()??)));
         Self(taken.collect())
     }

@@ -6,16 +6,16 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use crate::sys::Driver;
 use crate::{Device, Error};
 
-/// The device as long as an event has it.
-static SHARED: Mutex<Option<(Weak<dyn Driver>, crate::Properties)>> = Mutex::new(None);
+/// The device, while an event keeps it open.
+static SHARED_DEVICE: Mutex<Option<(Weak<dyn Driver>, crate::Properties)>> = Mutex::new(None);
 
 /// Returns the device, and opens it if no event has it.
 pub(crate) fn device() -> Result<Device, Error> {
     // The lock protects one assignment: a panic can't leave it half done.
-    let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut shared = SHARED_DEVICE.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some((driver, properties)) = shared.as_ref() {
         if let Some(driver) = driver.upgrade() {
-            return Ok(Device::known(driver, *properties));
+            return Ok(Device::with_properties(driver, *properties));
         }
     }
     let device = Device::open()?;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How often an event is sampled, what its samples have, and when the reader is woken.
+//! The sample rate, the fields of samples, and the reader's wake-up.
 
 use perfmon_core::logic::event_attr::{self as attr, PerfEventAttr};
 
@@ -8,8 +8,8 @@ use super::record::ALWAYS;
 use crate::event::{Builder, Event, shared};
 use crate::{Device, Error};
 
-/// What samples may have behind the call chain, where only [`RawRecord`](super::RawRecord) shows it.
-const BEHIND_CHAIN: u64 =
+/// Fields behind the call chain, which only [`RawRecord`](super::RawRecord) shows.
+const RAW_ONLY_FIELDS: u64 =
     attr::PERF_SAMPLE_BRANCH_STACK | attr::PERF_SAMPLE_REGS_USER | attr::PERF_SAMPLE_STACK_USER;
 
 /// Sampling. [`sample`](Self::sample) makes a [`Sampler`].
@@ -134,7 +134,7 @@ impl Builder {
         self.sample_on(&shared::device()?)
     }
 
-    /// The same on a device that is open already.
+    /// Opens the sampler on a device that is open already.
     ///
     /// # Errors
     /// As [`sample`](Self::sample).
@@ -156,7 +156,7 @@ impl Builder {
     pub(super) fn with_chain(&self, has_chain: bool) -> Self {
         let mut builder = self.clone();
         builder.attr.sample_type = ALWAYS
-            | builder.attr.sample_type & BEHIND_CHAIN
+            | builder.attr.sample_type & RAW_ONLY_FIELDS
             | if has_chain {
                 attr::PERF_SAMPLE_CALLCHAIN
             } else {

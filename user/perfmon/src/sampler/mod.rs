@@ -109,7 +109,7 @@ impl Sampler {
         self.add_on(event, &shared::device()?)
     }
 
-    /// The same on a device that is open already.
+    /// Adds the event on a device that is open already.
     ///
     /// # Errors
     /// As [`add`](Self::add).
@@ -172,7 +172,7 @@ impl Sampler {
         Self::pause_all([self])
     }
 
-    /// The same for several at once, which takes no longer.
+    /// Pauses several samplers, in the time of one.
     ///
     /// # Errors
     /// As [`pause`](Self::pause).

@@ -48,10 +48,10 @@ pub(super) const ALWAYS: u64 = attr::PERF_SAMPLE_IDENTIFIER
     | attr::PERF_SAMPLE_PERIOD;
 
 /// Words of the header, and of a sample without a call chain behind that: [`ALWAYS`].
-const HEADER: usize = 1;
+const HEADER_WORDS: usize = 1;
 const SAMPLE: usize = 6;
 /// Words at the end of what is no sample: task, time, CPU, id.
-const TRAILER: usize = 4;
+const TRAILER_WORDS: usize = 4;
 
 /// A process and one of its threads, as the program that opened the event sees their numbers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -64,14 +64,14 @@ pub struct Task {
 
 impl Task {
     const fn new(word: u64) -> Self {
-        let (pid, tid) = halves(word);
+        let (pid, tid) = split_word(word);
         Self { pid, tid }
     }
 
     /// Returns both tasks of two words, which have the processes first.
     const fn pair(pids: u64, tids: u64) -> (Self, Self) {
-        let (pid, parent) = halves(pids);
-        let (tid, parent_tid) = halves(tids);
+        let (pid, parent) = split_word(pids);
+        let (tid, parent_tid) = split_word(tids);
         let parent = Self {
             pid: parent,
             tid: parent_tid,
@@ -239,8 +239,8 @@ impl<'a> Record<'a> {
     /// Returns the record; `None` if it is too short for its kind.
     pub(super) fn new(record: RawRecord<'a>, has_chain: bool) -> Option<Self> {
         let size = record.size();
-        let need = |words: usize| (size >= HEADER + words + TRAILER).then_some(());
-        let word = |index: usize| record.word(HEADER + index);
+        let need = |words: usize| (size >= HEADER_WORDS + words + TRAILER_WORDS).then_some(());
+        let word = |index: usize| record.word(HEADER_WORDS + index);
         if record.kind() == kind::SAMPLE {
             return Sample::new(record, has_chain).map(Self::Sample);
         }
@@ -258,7 +258,7 @@ impl<'a> Record<'a> {
                 need(2)?;
                 let mut name = [0; 16];
                 name[..8].copy_from_slice(&word(1).to_ne_bytes());
-                if size >= HEADER + 3 + TRAILER {
+                if size >= HEADER_WORDS + 3 + TRAILER_WORDS {
                     name[8..].copy_from_slice(&word(2).to_ne_bytes());
                 }
                 Self::Comm {
@@ -287,17 +287,17 @@ impl<'a> Record<'a> {
             }
             kind::MMAP2 => {
                 need(Mapping::LEAST_WORDS)?;
-                let name = HEADER + Mapping::NAME..size - TRAILER;
+                let name = HEADER_WORDS + Mapping::NAME..size - TRAILER_WORDS;
                 Self::Map(Mapping {
                     task: Task::new(word(0)),
                     start: word(1),
                     size: word(2),
                     offset: word(3),
-                    device: halves(word(4)),
+                    device: split_word(word(4)),
                     inode: word(5),
                     generation: word(6),
-                    protection: halves(word(7)).0,
-                    flags: halves(word(7)).1,
+                    protection: split_word(word(7)).0,
+                    flags: split_word(word(7)).1,
                     stamp: stamp(),
                     record,
                     name,
@@ -346,7 +346,7 @@ impl<'a> Record<'a> {
 impl Stamp {
     /// Returns the stamp at the end of a record that is no sample, and long enough.
     fn at_end(record: RawRecord<'_>) -> Self {
-        let first = record.size() - TRAILER;
+        let first = record.size() - TRAILER_WORDS;
         Self {
             task: Task::new(record.word(first)),
             time: record.word(first + 1),
@@ -359,11 +359,11 @@ impl Stamp {
 impl<'a> Sample<'a> {
     fn new(record: RawRecord<'a>, has_chain: bool) -> Option<Self> {
         let size = record.size();
-        if size < HEADER + SAMPLE + usize::from(has_chain) {
+        if size < HEADER_WORDS + SAMPLE + usize::from(has_chain) {
             return None;
         }
-        let word = |index: usize| record.word(HEADER + index);
-        let first = HEADER + SAMPLE + 1;
+        let word = |index: usize| record.word(HEADER_WORDS + index);
+        let first = HEADER_WORDS + SAMPLE + 1;
         let length = if has_chain { word(SAMPLE) } else { 0 };
         let end = first.checked_add(usize::try_from(length).ok()?)?;
         if has_chain && end > size {
@@ -392,11 +392,11 @@ impl<'a> Sample<'a> {
 
 /// Returns the CPU of a word, whose upper half is reserved.
 const fn cpu(word: u64) -> u32 {
-    halves(word).0
+    split_word(word).0
 }
 
 /// Returns the two numbers of a word, the lower half first.
 #[expect(clippy::cast_possible_truncation, reason = "two numbers in a word")]
-const fn halves(word: u64) -> (u32, u32) {
+const fn split_word(word: u64) -> (u32, u32) {
     (word as u32, (word >> 32) as u32)
 }

@@ -65,7 +65,7 @@ const OPERATION_WORDS: [&[&str]; 3] = [
 ];
 
 /// Words for all operations, and for those that miss.
-const ALL_WORDS: [&str; 5] = ["", "-refs", "-reference", "-ops", "-access"];
+const ACCESS_WORDS: [&str; 5] = ["", "-refs", "-reference", "-ops", "-access"];
 const MISS_WORDS: [&str; 2] = ["-misses", "-miss"];
 
 /// Parses what follows the cache: an operation, which may be left out, and its result.
@@ -80,7 +80,7 @@ fn operation_and_result(rest: &str) -> Option<(usize, bool)> {
 /// Returns whether a result is that of a miss; `None` if it is no result.
 fn is_miss(result: &str) -> Option<bool> {
     let miss = MISS_WORDS.contains(&result);
-    (miss || ALL_WORDS.contains(&result)).then_some(miss)
+    (miss || ACCESS_WORDS.contains(&result)).then_some(miss)
 }
 
 /// The last level of caches, and the memory of NUMA nodes: Intel counts them by a further register.

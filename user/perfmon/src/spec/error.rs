@@ -28,7 +28,7 @@ impl Fault {
         }
     }
 
-    /// The same with advice.
+    /// Adds advice to the fault.
     pub(super) fn help(self, help: impl Into<String>) -> Self {
         Self {
             help: Some(help.into()),
@@ -36,7 +36,7 @@ impl Fault {
         }
     }
 
-    /// The same of a CPU that does not have the event.
+    /// Marks the event as missing on this CPU.
     pub(super) fn absent(self, reason: impl Into<String>) -> Self {
         Self {
             missing_reason: Some(reason.into()),
@@ -44,7 +44,7 @@ impl Fault {
         }
     }
 
-    /// The fault with the text that it is in.
+    /// Adds the whole text, to show where the fault is.
     pub(super) fn within(self, text: &str) -> SpecError {
         SpecError {
             text: text.to_owned(),

@@ -123,7 +123,8 @@ fn fixed_counters_have_theirs() {
     let event = model("clearwaterforest")
         .and_then(|m| m.event("TOPDOWN_FE_BOUND.ALL"))
         .expect("it is there");
-    let missing = counters_of_listed(&event, &testing::skylake()).expect_err("it is no fixed counter of it");
+    let missing =
+        counters_of_listed(&event, &testing::skylake()).expect_err("it is no fixed counter of it");
     assert_eq!(missing, "Only fixed counter 5 counts it, which is missing.");
 }
 
@@ -264,7 +265,9 @@ fn names_of_all_cpus_mean_the_same_in_the_lists() {
                 .and_then(|found| found.select)
                 .map(EventSelect::bits);
             for event in named.names().filter_map(|name| model.event(name)) {
-                let listed = counters_of_listed(&event, &pmu).ok().and_then(|found| found.select);
+                let listed = counters_of_listed(&event, &pmu)
+                    .ok()
+                    .and_then(|found| found.select);
                 if found != listed.map(EventSelect::bits) {
                     otherwise.insert(event.name);
                 }

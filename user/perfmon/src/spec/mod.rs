@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Events by their names, as `perf stat -e` and `pmctl stat -e` take them: from text to what counters are told.
+//! Parses event names as `perf stat -e` and `pmctl stat -e` take them, and resolves them to encodings for counters.
 //!
 //! ```text
 //! instructions:u                a name of perf's
@@ -79,7 +79,7 @@ pub struct EventSpec {
     pub group: Option<usize>,
     /// Precision of its samples, if `:p` to `:ppp` or `:P` gives one. Counting has no use for it.
     pub precision: Option<Precision>,
-    /// Rate at which it is to be sampled, if `period=` or `freq=` gives one. Counting has no use for it.
+    /// The sample rate that `period=` or `freq=` gives. Counting ignores it.
     pub rate: Option<SampleRate>,
     /// The vendor's list limits it to fewer counters than the driver does: it counts right only where the counter is
     /// chosen from [`Self::general_counters`].
@@ -223,7 +223,7 @@ pub fn default_events(pmu: &Pmu) -> Vec<EventSpec> {
 
 /// Returns the names of the usual events, also of those that the CPU does not have.
 pub fn default_names() -> impl Iterator<Item = &'static str> {
-    let names = names::DEFAULT.iter();
+    let names = names::DEFAULT_EVENTS.iter();
     names.filter_map(|meaning| meaning.names().first().copied())
 }
 

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use super::Precision;
 use super::error::Fault;
-use super::parse::Piece;
+use super::parse::SpannedText;
 use crate::{CounterId, Modes};
 
 /// Meaning of the modifiers of an event.
@@ -32,7 +32,7 @@ const REFUSED_LETTERS: &[(char, &str)] = &[
 const ALWAYS: [char; 3] = ['D', 'W', 'S'];
 
 /// Reads all modifiers of an event.
-pub(super) fn modifiers(pieces: &[Piece]) -> Result<Modifiers, Fault> {
+pub(super) fn modifiers(pieces: &[SpannedText]) -> Result<Modifiers, Fault> {
     let mut found = Modifiers {
         modes: None,
         precision: None,
@@ -49,15 +49,15 @@ pub(super) fn modifiers(pieces: &[Piece]) -> Result<Modifiers, Fault> {
             found.pinned = Some((counter, piece.span.clone()));
             continue;
         }
-        let (modes, precision) = letters(piece)?;
+        let (modes, precision) = modes_and_precision(piece)?;
         let span = &piece.span;
-        found.modes = agreed(
+        found.modes = set_once(
             found.modes,
             modes,
             span,
             "the event has other modes already",
         )?;
-        found.precision = agreed(
+        found.precision = set_once(
             found.precision,
             precision,
             span,
@@ -77,7 +77,7 @@ fn counter(text: &str) -> Option<CounterId> {
 }
 
 /// Returns what modifiers before and a new one agree on.
-fn agreed<T: PartialEq>(
+fn set_once<T: PartialEq>(
     before: Option<T>,
     new: Option<T>,
     span: &Range<usize>,
@@ -90,16 +90,16 @@ fn agreed<T: PartialEq>(
 }
 
 /// Returns the modes and the precision that a modifier asks for, each `None` without a letter of its own.
-fn letters(piece: &Piece) -> Result<(Option<Modes>, Option<Precision>), Fault> {
+fn modes_and_precision(piece: &SpannedText) -> Result<(Option<Modes>, Option<Precision>), Fault> {
     /// The largest `precise_ip`.
-    const MOST: u8 = 3;
+    const MAX_PRECISION: u8 = 3;
 
     let (mut user, mut kernel, mut level, mut is_highest) = (false, false, 0, false);
     for letter in piece.text.chars() {
         match letter {
             'u' => user = true,
             'k' => kernel = true,
-            'p' if level < MOST => level += 1,
+            'p' if level < MAX_PRECISION => level += 1,
             'p' => {
                 return Err(Fault::new(
                     piece.span.clone(),
@@ -131,7 +131,7 @@ fn letters(piece: &Piece) -> Result<(Option<Modes>, Option<Precision>), Fault> {
     Ok((modes, precision))
 }
 
-fn refused_modifier(piece: &Piece, letter: char) -> Fault {
+fn refused_modifier(piece: &SpannedText, letter: char) -> Fault {
     match REFUSED_LETTERS.iter().find(|(known, _)| *known == letter) {
         Some((_, reason)) => Fault::new(
             piece.span.clone(),

@@ -6,8 +6,8 @@
 
 use perfmon_core::abi;
 use perfmon_core::logic::event_attr as attr;
-use perfmon_core::logic::trace_events::architectural;
 use perfmon_core::logic::hardware_events::hardware_event;
+use perfmon_core::logic::trace_events::architectural;
 
 use super::cache;
 use super::listed::is_counted;
@@ -23,9 +23,9 @@ pub enum Meaning {
     Instructions,
     /// Cycles in which the CPU was not halted.
     Cycles,
-    /// The same at the rate of the time-stamp counter.
+    /// Cycles at the rate of the time-stamp counter.
     ReferenceCycles,
-    /// The same at the rate of the bus or of the crystal.
+    /// Cycles at the rate of the bus or of the crystal.
     BusCycles,
     /// Accesses to the last level of the cache.
     CacheReferences,
@@ -276,7 +276,8 @@ impl NamedEvent {
 }
 
 /// Default events, as far as the CPU has them.
-pub(super) const DEFAULT: &[Meaning] = &[M::Instructions, M::Cycles, M::Branches, M::BranchMisses];
+pub(super) const DEFAULT_EVENTS: &[Meaning] =
+    &[M::Instructions, M::Cycles, M::Branches, M::BranchMisses];
 
 /// Returns the event of this name; upper and lower case are the same.
 pub(super) fn find(vendor: Vendor, name: &str) -> Option<&'static NamedEvent> {
@@ -323,11 +324,11 @@ pub(super) fn nearest(
     listed: impl Iterator<Item = String>,
 ) -> Vec<String> {
     /// Below it, names have nothing in common to the eye.
-    const ALIKE: f64 = 0.75;
-    const SHOWN: usize = 3;
-    /// A longer name is none, and comparing it with all that are known would take long.
-    const LONGEST: usize = 100;
-    if name.len() > LONGEST {
+    const MIN_LIKENESS: f64 = 0.75;
+    const MAX_SUGGESTIONS: usize = 3;
+    /// Longer texts are not compared with the known names: no event has such a name, and comparing takes long.
+    const MAX_NAME_LENGTH: usize = 100;
+    if name.len() > MAX_NAME_LENGTH {
         return Vec::new();
     }
     let name = name.to_ascii_lowercase();
@@ -338,7 +339,7 @@ pub(super) fn nearest(
         .chain(caches)
         .chain(listed)
         .map(|known| (likeness(&name, &known.to_ascii_lowercase()), known))
-        .filter(|(likeness, _)| *likeness >= ALIKE)
+        .filter(|(likeness, _)| *likeness >= MIN_LIKENESS)
         .collect();
     alike.sort_by(|a, b| b.0.total_cmp(&a.0));
     let mut names: Vec<String> = Vec::new();
@@ -351,7 +352,7 @@ pub(super) fn nearest(
             names.push(known);
         }
     }
-    names.truncate(SHOWN);
+    names.truncate(MAX_SUGGESTIONS);
     names
 }
 
@@ -430,7 +431,11 @@ mod tests {
     #[test]
     fn the_default_events_exist_for_every_vendor() {
         for vendor in [Intel, Amd] {
-            assert!(DEFAULT.iter().all(|m| find_meaning(vendor, *m).is_some()));
+            assert!(
+                DEFAULT_EVENTS
+                    .iter()
+                    .all(|m| find_meaning(vendor, *m).is_some())
+            );
         }
     }
 

@@ -21,7 +21,7 @@ use crate::pmu::Vendor;
 
 /// A piece of the text and where it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Piece {
+pub(super) struct SpannedText {
     pub(super) text: String,
     pub(super) span: Range<usize>,
 }
@@ -29,9 +29,9 @@ pub(super) struct Piece {
 /// One event, as it was written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Spec {
-    pub(super) what: What,
+    pub(super) what: SpecBody,
     /// The texts after each `:`.
-    pub(super) modifiers: Vec<Piece>,
+    pub(super) modifiers: Vec<SpannedText>,
     /// The whole event.
     pub(super) span: Range<usize>,
     /// The number of its group in the text.
@@ -49,9 +49,9 @@ impl Spec {
 
 /// The name of an event.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum What {
+pub(super) enum SpecBody {
     /// A name, a raw encoding or a fixed counter.
-    Word(Piece),
+    Word(SpannedText),
     /// `cpu/.../`.
     Terms(Vec<Term>),
 }
@@ -59,8 +59,8 @@ pub(super) enum What {
 /// `KEY` or `KEY=VALUE`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Term {
-    pub(super) key: Piece,
-    pub(super) value: Option<Piece>,
+    pub(super) key: SpannedText,
+    pub(super) value: Option<SpannedText>,
 }
 
 /// The events of `text`.
@@ -81,14 +81,14 @@ pub(super) fn parse(text: &str) -> Result<Vec<Spec>, Fault> {
             return Ok(specs);
         }
         if !parser.take(',') {
-            let here = parser.here();
+            let here = parser.position();
             return Err(Fault::new(here, "a comma must stand between two events"));
         }
     }
 }
 
 /// Characters that end a word.
-const STOPS: [char; 6] = [',', ':', '/', '{', '}', ' '];
+const DELIMITERS: [char; 6] = [',', ':', '/', '{', '}', ' '];
 
 struct Parser<'a> {
     text: &'a str,
@@ -101,7 +101,7 @@ impl Parser<'_> {
     }
 
     /// The character that comes next, as a span; empty at the end.
-    fn here(&self) -> Range<usize> {
+    fn position(&self) -> Range<usize> {
         let length = self.text[self.at..]
             .chars()
             .next()
@@ -124,12 +124,12 @@ impl Parser<'_> {
     }
 
     /// The longest piece without any of these characters.
-    fn until(&mut self, stops: &[char]) -> Piece {
+    fn until(&mut self, stops: &[char]) -> SpannedText {
         let rest = &self.text[self.at..];
         let length = rest.find(stops).unwrap_or(rest.len());
         let span = self.at..self.at + length;
         self.at = span.end;
-        Piece {
+        SpannedText {
             text: self.text[span.clone()].to_owned(),
             span,
         }
@@ -143,7 +143,7 @@ impl Parser<'_> {
         loop {
             self.skip_blanks();
             if self.text[self.at..].starts_with('{') {
-                return Err(Fault::new(self.here(), "a group can't be in a group"));
+                return Err(Fault::new(self.position(), "a group can't be in a group"));
             }
             specs.push(self.event()?);
             self.skip_blanks();
@@ -171,9 +171,9 @@ impl Parser<'_> {
 
     fn event(&mut self) -> Result<Spec, Fault> {
         let start = self.at;
-        let word = self.until(&STOPS);
+        let word = self.until(&DELIMITERS);
         if word.text.is_empty() {
-            return Err(Fault::new(self.here(), "an event is missing here")
+            return Err(Fault::new(self.position(), "an event is missing here")
                 .help("For example: -e instructions:u,cycles:u,r1c0"));
         }
         let mut modifiers = Vec::new();
@@ -193,13 +193,13 @@ impl Parser<'_> {
                 terms.insert(0, Term { key: word, value });
             }
             // As perf allows it: `cpu/.../u`.
-            let modifier = self.until(&STOPS);
+            let modifier = self.until(&DELIMITERS);
             if !modifier.text.is_empty() {
                 modifiers.push(modifier);
             }
-            What::Terms(terms)
+            SpecBody::Terms(terms)
         } else {
-            What::Word(word)
+            SpecBody::Word(word)
         };
         modifiers.extend(self.modifiers());
         Ok(Spec {
@@ -211,10 +211,10 @@ impl Parser<'_> {
         })
     }
 
-    fn modifiers(&mut self) -> Vec<Piece> {
+    fn modifiers(&mut self) -> Vec<SpannedText> {
         let mut modifiers = Vec::new();
         while self.take(':') {
-            modifiers.push(self.until(&STOPS));
+            modifiers.push(self.until(&DELIMITERS));
         }
         modifiers
     }
@@ -229,7 +229,7 @@ impl Parser<'_> {
             let empty = key.text.is_empty();
             if empty && (value.is_some() || !self.text[self.at..].starts_with('/')) {
                 if self.at_end() {
-                    return Err(no_end(start..self.at));
+                    return Err(missing_slash(start..self.at));
                 }
                 return Err(Fault::new(
                     key.span.start..self.at.max(key.span.start + 1),
@@ -243,7 +243,7 @@ impl Parser<'_> {
                 break;
             }
             if !self.take(',') {
-                return Err(no_end(start..self.at));
+                return Err(missing_slash(start..self.at));
             }
         }
         if terms.is_empty() {
@@ -264,7 +264,7 @@ fn is_name(word: &str) -> bool {
         || CacheEvent::find(word).is_some()
 }
 
-fn no_end(span: Range<usize>) -> Fault {
+fn missing_slash(span: Range<usize>) -> Fault {
     Fault::new(span, "the second slash is missing").help("For example: cpu/event=0x3c,umask=0x00/")
 }
 
@@ -278,8 +278,8 @@ mod tests {
         let specs = parse(text).expect("it is well formed");
         let one = |spec: &Spec| {
             let what = match &spec.what {
-                What::Word(word) => word.text.clone(),
-                What::Terms(terms) => {
+                SpecBody::Word(word) => word.text.clone(),
+                SpecBody::Terms(terms) => {
                     let term = |t: &Term| match &t.value {
                         Some(value) => format!("{}={}", t.key.text, value.text),
                         None => t.key.text.clone(),

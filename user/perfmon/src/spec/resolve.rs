@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! From what was written to what a counter has to be told, on a given PMU.
+//! Resolves a parsed event to the encoding for a counter, on a given PMU.
 
 use std::ops::Range;
 
@@ -11,7 +11,7 @@ use super::listed::{self, NOT_EMULATED};
 use super::modifiers::{Modifiers, modifiers};
 use super::names::{self, Meaning, NamedEvent};
 use super::on_counters::OnCounters;
-use super::parse::{Piece, Spec, Term, What};
+use super::parse::{SpannedText, Spec, SpecBody, Term};
 use super::unknown::{tracepoint, unknown, with_unit_mask};
 use super::{EventSpec, SampleRate};
 use crate::event::Encoding;
@@ -68,12 +68,12 @@ impl Target {
 /// Returns the event of `spec`, which is a part of `text`.
 pub(super) fn resolve(spec: &Spec, text: &str, pmu: &Pmu) -> Result<EventSpec, Fault> {
     let target = match &spec.what {
-        What::Word(word) => self::word(word, pmu).map_err(|fault| {
+        SpecBody::Word(word) => self::word(word, pmu).map_err(|fault| {
             with_unit_mask(spec, pmu)
                 .or_else(|| tracepoint(spec, text))
                 .unwrap_or(fault)
         })?,
-        What::Terms(terms) => fields(terms, pmu)?,
+        SpecBody::Terms(terms) => fields(terms, pmu)?,
     };
     let Modifiers {
         modes,
@@ -101,7 +101,7 @@ pub(super) fn resolve(spec: &Spec, text: &str, pmu: &Pmu) -> Result<EventSpec, F
 }
 
 /// A name, `rUUEE` or `fixedN`.
-fn word(word: &Piece, pmu: &Pmu) -> Result<Target, Fault> {
+fn word(word: &SpannedText, pmu: &Pmu) -> Result<Target, Fault> {
     let text = word.text.to_ascii_lowercase();
     if let Some(digits) = text.strip_prefix('r').filter(|rest| is_hexadecimal(rest)) {
         return Ok(Target::raw(raw(digits, &word.span, pmu)?, pmu));
@@ -124,8 +124,8 @@ fn is_hexadecimal(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|b| b.is_ascii_hexdigit())
 }
 
-/// An event by its name, as far as this PMU counts it.
-fn named(word: &Piece, pmu: &Pmu) -> Result<Target, Fault> {
+/// Resolves an event by its name. Fails if this PMU does not count it.
+fn named(word: &SpannedText, pmu: &Pmu) -> Result<Target, Fault> {
     if let Some(event) = names::find(pmu.vendor(), &word.text) {
         let found = event
             .on(pmu)
@@ -147,8 +147,8 @@ fn named(word: &Piece, pmu: &Pmu) -> Result<Target, Fault> {
     }
 }
 
-/// An event of the model's list, as far as this PMU counts it.
-fn listed_target(event: &Event, word: &Piece, pmu: &Pmu) -> Result<Target, Fault> {
+/// Resolves an event of the model's list. Fails if this PMU does not count it.
+fn listed_target(event: &Event, word: &SpannedText, pmu: &Pmu) -> Result<Target, Fault> {
     let found = listed::counters_of_listed(event, pmu).map_err(|reason| {
         let message = format!("`{}` can't be counted here", event.name);
         Fault::new(word.span.clone(), message)
@@ -162,7 +162,7 @@ fn listed_target(event: &Event, word: &Piece, pmu: &Pmu) -> Result<Target, Fault
 }
 
 /// Returns the fault of an event that this CPU lacks.
-fn absent(word: &Piece, reason: &str) -> Fault {
+fn absent(word: &SpannedText, reason: &str) -> Fault {
     Fault::new(
         word.span.clone(),
         format!("this CPU does not have the event `{}`", word.text),
@@ -220,7 +220,7 @@ fn raw(digits: &str, span: &Range<usize>, pmu: &Pmu) -> Result<EventSelect, Faul
 }
 
 /// The bits of an event select that are not the user's.
-const RESERVED: &[(u64, &str, &str)] = &[
+const RESERVED_BITS: &[(u64, &str, &str)] = &[
     (
         3 << 16,
         "bits 16 and 17 are the modes",
@@ -242,7 +242,7 @@ const RESERVED: &[(u64, &str, &str)] = &[
 
 /// `bits`, if they are the user's.
 fn select(bits: u64, span: &Range<usize>) -> Result<EventSelect, Fault> {
-    if let Some((_, message, help)) = RESERVED.iter().find(|(mask, _, _)| bits & mask != 0) {
+    if let Some((_, message, help)) = RESERVED_BITS.iter().find(|(mask, _, _)| bits & mask != 0) {
         return Err(Fault::new(span.clone(), *message).help(*help));
     }
     EventSelect::from_bits(bits)
@@ -258,15 +258,15 @@ struct Field {
 }
 
 impl Field {
-    /// Its largest value.
-    fn most(&self) -> u64 {
+    /// Returns the largest value of the field.
+    fn max_value(&self) -> u64 {
         u64::MAX >> (u64::BITS - self.width)
     }
 }
 
 /// The fields of a PMU's event selects.
 fn fields_of(pmu: &Pmu) -> [Field; 6] {
-    let field = |key, bits, place| Field { key, bits, place };
+    let field = |key, width, place| Field { key, width, place };
     [
         // Bits 11:8 of a number, which only AMD's have, are at 35:32.
         field("event", pmu.event_bits(), |number| {
@@ -344,7 +344,7 @@ fn fields(terms: &[Term], pmu: &Pmu) -> Result<Target, Fault> {
         let Some(field) = known.iter().find(|field| field.key == key.text) else {
             return Err(unknown_field(key, &known));
         };
-        let mask = (field.place)(field.most());
+        let mask = (field.place)(field.max_value());
         if set & mask != 0 {
             return Err(Fault::new(
                 key.span.clone(),
@@ -379,17 +379,17 @@ fn name_in_slashes(terms: &[&Term], pmu: &Pmu) -> Result<Option<Target>, Fault> 
     }
 }
 
-fn is_name(key: &Piece, pmu: &Pmu) -> bool {
+fn is_name(key: &SpannedText, pmu: &Pmu) -> bool {
     names::find(pmu.vendor(), &key.text).is_some()
         || CacheEvent::find(&key.text).is_some()
         || listed::find(&key.text, pmu).is_some()
 }
 
-fn no_fields_behind(name: &Piece, field: &Piece) -> Fault {
+fn no_fields_behind(name: &SpannedText, field: &SpannedText) -> Fault {
     let name = &name.text;
     let fault = Fault::new(
         field.span.clone(),
-        format!("behind `{name}` between slashes stands no field of the encoding"),
+        format!("`{name}` is a whole event: a field of the encoding can't follow it"),
     );
     fault.help(format!(
         "A modifier stands behind the last slash: `cpu/{name}/u`."
@@ -427,7 +427,7 @@ fn listed_with_fields(terms: &[&Term], pmu: &Pmu) -> Result<Option<Target>, Faul
     listed_target(&event, &name.key, pmu).map(Some)
 }
 
-fn unknown_field(key: &Piece, known: &[Field]) -> Fault {
+fn unknown_field(key: &SpannedText, known: &[Field]) -> Fault {
     if let Some((_, reason)) = REFUSED_FIELDS.iter().find(|(name, _)| *name == key.text) {
         return Fault::new(
             key.span.clone(),
@@ -447,7 +447,7 @@ fn unknown_field(key: &Piece, known: &[Field]) -> Fault {
 }
 
 /// The value of a field that is a text.
-fn text(key: &Piece, value: Option<&Piece>) -> Result<String, Fault> {
+fn text(key: &SpannedText, value: Option<&SpannedText>) -> Result<String, Fault> {
     match value {
         Some(value) if !value.text.is_empty() => Ok(value.text.clone()),
         _ => Err(Fault::new(
@@ -458,7 +458,7 @@ fn text(key: &Piece, value: Option<&Piece>) -> Result<String, Fault> {
 }
 
 /// The value of `period` or `freq`.
-fn rate_of(key: &Piece, value: Option<&Piece>) -> Result<u64, Fault> {
+fn rate_of(key: &SpannedText, value: Option<&SpannedText>) -> Result<u64, Fault> {
     let place = value.unwrap_or(key);
     let number = value.and_then(|value| value.text.parse().ok());
     let number = number.filter(|number| (1..1 << 63).contains(number));
@@ -472,7 +472,7 @@ fn rate_of(key: &Piece, value: Option<&Piece>) -> Result<u64, Fault> {
 }
 
 /// The value of a field that is a number; a flag alone is 1.
-fn number(field: &Field, key: &Piece, value: Option<&Piece>) -> Result<u64, Fault> {
+fn number(field: &Field, key: &SpannedText, value: Option<&SpannedText>) -> Result<u64, Fault> {
     let Some(value) = value else {
         return if field.width == 1 {
             Ok(1)
@@ -488,7 +488,7 @@ fn number(field: &Field, key: &Piece, value: Option<&Piece>) -> Result<u64, Faul
         Some(digits) => u64::from_str_radix(digits, 16),
         None => value.text.parse(),
     };
-    let most = field.most();
+    let most = field.max_value();
     match parsed {
         Ok(number) if number <= most => Ok(number),
         _ => Err(Fault::new(

@@ -285,7 +285,7 @@ const FAULTS: &[(&str, &str, usize, usize, &str)] = &[
     ("cpu/evnt=1/", "no field `evnt`", 4, 4, "event"),
     (
         "cpu/instructions,u/",
-        "stands no field",
+        "is a whole event",
         17,
         1,
         "`cpu/instructions/u`",

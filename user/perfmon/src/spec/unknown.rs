@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Names that no table has: what may be meant.
+//! Explains names that no table has, and proposes known ones.
 
 use perfmon_events::Model;
 
@@ -7,19 +7,19 @@ use super::error::Fault;
 use super::listed;
 use super::modifiers::modifiers;
 use super::names;
-use super::parse::{Piece, Spec, What};
+use super::parse::{SpannedText, Spec, SpecBody};
 use crate::pmu::{Pmu, Vendor};
 
 /// Names that perf accepts as events and takes from a clock, not from a counter.
-const TIMES: [&str; 3] = ["duration_time", "user_time", "system_time"];
+const CLOCK_EVENTS: [&str; 3] = ["duration_time", "user_time", "system_time"];
 
 /// Advice on events that the kernel counts.
-const WITH_PERF: &str =
+const WRAP_ADVICE: &str =
     "`pmctl wrap -- perf stat -e EVENTS` has such events beside those of the CPU.";
 
 /// A name in libpfm4's form, `EVENT:UMASK`, where the model has `EVENT.UMASK`.
 pub(super) fn with_unit_mask(spec: &Spec, pmu: &Pmu) -> Option<Fault> {
-    let (What::Word(word), [unit_mask, ..]) = (&spec.what, &spec.modifiers[..]) else {
+    let (SpecBody::Word(word), [unit_mask, ..]) = (&spec.what, &spec.modifiers[..]) else {
         return None;
     };
     let event = listed::find(&format!("{}.{}", word.text, unit_mask.text), pmu)?;
@@ -39,7 +39,7 @@ pub(super) fn tracepoint(spec: &Spec, text: &str) -> Option<Fault> {
     let [modifier, ..] = &spec.modifiers[..] else {
         return None;
     };
-    let is_probe = matches!(&spec.what, What::Word(word) if word.text == PROBE);
+    let is_probe = matches!(&spec.what, SpecBody::Word(word) if word.text == PROBE);
     let is_long = modifier.text.len() >= 5 || modifier.text.contains('*');
     if !(is_long || is_probe) || modifiers(&spec.modifiers).is_ok() {
         return None;
@@ -50,12 +50,12 @@ pub(super) fn tracepoint(spec: &Spec, text: &str) -> Option<Fault> {
         format!("`{name}` is no event of the CPU"),
     );
     Some(fault.help(format!(
-        "A tracepoint or a breakpoint is counted by the kernel. {WITH_PERF}"
+        "A tracepoint or a breakpoint is counted by the kernel. {WRAP_ADVICE}"
     )))
 }
 
-/// A name that is not in the tables: what may be meant.
-pub(super) fn unknown(word: &Piece, pmu: &Pmu) -> Fault {
+/// Returns the fault of a name that no table has, with advice.
+pub(super) fn unknown(word: &SpannedText, pmu: &Pmu) -> Fault {
     let vendor = pmu.vendor();
     let fault = Fault::new(
         word.span.clone(),
@@ -76,7 +76,7 @@ pub(super) fn unknown(word: &Piece, pmu: &Pmu) -> Fault {
             )),
         };
     }
-    if TIMES.contains(&&word.text[..]) {
+    if CLOCK_EVENTS.contains(&&word.text[..]) {
         let message = format!("`{}` is no event of the CPU", word.text);
         return Fault::new(word.span.clone(), message).help(
             "perf makes it from a clock. The times of a command, elapsed and of the CPU, are below every `pmctl stat`.",
@@ -105,14 +105,14 @@ pub(super) fn unknown(word: &Piece, pmu: &Pmu) -> Fault {
 }
 
 /// Returns what to say of a name that other CPUs have.
-fn of_other_models(word: &Piece, pmu: &Pmu) -> Option<String> {
-    const SHOWN: usize = 3;
+fn of_other_models(word: &SpannedText, pmu: &Pmu) -> Option<String> {
+    const MAX_MODELS_SHOWN: usize = 3;
     let others: Vec<&str> = perfmon_events::models()
         .iter()
         .filter(|model| model.event(&word.text).is_some())
         .map(Model::name)
         .collect();
-    let more = others.len().saturating_sub(SHOWN);
+    let more = others.len().saturating_sub(MAX_MODELS_SHOWN);
     let shown = others[..others.len() - more].join(", ");
     let here = pmu.model().map_or("an unknown model", Model::name);
     match (others.len(), more) {

@@ -123,11 +123,11 @@ pub(super) fn tasks_left(event: BorrowedFd<'_>) -> Result<u64, Errno> {
     let path = format!("/proc/thread-self/fdinfo/{}", event.as_raw_fd());
     let text = fs::read_to_string(path);
     let text = text.map_err(|error| error.raw_os_error().map_or(Errno::EIO, Errno::from_raw))?;
-    Ok(left(&text))
+    Ok(parse_tasks_left(&text))
 }
 
 /// Returns the number behind `left`; 0 without one.
-fn left(text: &str) -> u64 {
+fn parse_tasks_left(text: &str) -> u64 {
     let mut lines = text.lines();
     let number = lines.find_map(|line| line.strip_prefix("left:"));
     number.map_or(0, |number| number.trim().parse().unwrap_or(0))
@@ -156,8 +156,8 @@ mod tests {
 
     #[test]
     fn the_tasks_that_were_left_are_in_a_line() {
-        assert_eq!(left("pos:\t0\nenabled:\t1\nleft:\t7\n"), 7);
-        assert_eq!(left("pos:\t0\nflags:\t02\n"), 0);
+        assert_eq!(parse_tasks_left("pos:\t0\nenabled:\t1\nleft:\t7\n"), 7);
+        assert_eq!(parse_tasks_left("pos:\t0\nflags:\t02\n"), 0);
     }
 
     #[test]

@@ -2,9 +2,9 @@
 //! Config of a trace.
 
 use perfmon_core::abi;
-use perfmon_core::logic::trace_config::{self, InvalidConfig};
 use perfmon_core::logic::cpuid::Capabilities;
 use perfmon_core::logic::evtsel;
+use perfmon_core::logic::trace_config::{self, InvalidConfig};
 
 use super::{Event, EventId};
 
@@ -24,8 +24,8 @@ use super::{Event, EventId};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config(Vec<Event>);
 
-/// The CPU that can do everything: what is refused for it is refused for all.
-const ANY_CPU: Capabilities = Capabilities {
+/// The capabilities of a CPU that supports everything: every CPU refuses what this one refuses.
+const ALL_CAPABILITIES: Capabilities = Capabilities {
     general: 32,
     general_width: 64,
     fixed: u16::MAX,
@@ -64,7 +64,7 @@ impl Config {
         to_abi(&self.0)
     }
 
-    /// The same from the structure of the ABI, as the driver or a recording has it.
+    /// Converts the ABI's structure, as the driver or a recording has it.
     ///
     /// ```
     /// use perfmon::trace::{ArchEvent, Config, Event};
@@ -148,7 +148,7 @@ impl ConfigBuilder {
 fn check(raw: &abi::perfmon_config) -> Result<(), InvalidConfig> {
     // Which ids the program has defined is the driver's business.
     let defined = |_| Some(evtsel::EventSelect::new(0, 0));
-    trace_config::Config::new(raw, &ANY_CPU, defined).map(drop)
+    trace_config::Config::new(raw, &ALL_CAPABILITIES, defined).map(drop)
 }
 
 /// The structure for at most [`trace_config::MAX_EVENTS`] events.

@@ -63,7 +63,7 @@ impl<'a> Iterator for Decoder<'a> {
                 Some(Ok(record))
             }
             Err(problem) => {
-                // Without this record there is no telling where the next one begins.
+                // Stops: the position of the next record depends on this one.
                 self.rest = &[];
                 Some(Err(DecodeError::new(self.offset, problem)))
             }
@@ -113,7 +113,7 @@ fn decode(bytes: &[u8]) -> Result<(Record<'_>, &[u8]), Problem> {
     Ok((record, rest))
 }
 
-/// The one record whose size is not that of a structure.
+/// Decodes a record of last branches, the only one of variable size.
 fn last_branch(event: EventId, bytes: &[u8]) -> Result<(Record<'_>, &[u8]), Problem> {
     let (head, rest) = take::<lbr::Head>(bytes)?;
     let (number, aspace) = (head.num_branches, head.aspace);
@@ -165,7 +165,7 @@ impl DecodeError {
         }
     }
 
-    /// The same, of bytes that are of this CPU.
+    /// Adds the CPU that the bytes are from.
     pub(super) const fn on(self, cpu: u32) -> Self {
         Self {
             cpu: Some(cpu),

@@ -36,9 +36,9 @@ pub struct Event {
 const MODES: [(Modes, u32); 3] = [
     (Modes::User, abi::PERFMON_CONFIG_FLAG_USER),
     (Modes::Kernel, abi::PERFMON_CONFIG_FLAG_OS),
-    (Modes::Both, BOTH),
+    (Modes::Both, BOTH_MODES),
 ];
-const BOTH: u32 = abi::PERFMON_CONFIG_FLAG_USER | abi::PERFMON_CONFIG_FLAG_OS;
+const BOTH_MODES: u32 = abi::PERFMON_CONFIG_FLAG_USER | abi::PERFMON_CONFIG_FLAG_OS;
 
 impl Event {
     /// Counts it: one record at the end.
@@ -120,9 +120,9 @@ impl Event {
         modes.map(|row| row.1).chain(set.map(|row| row.1)).sum()
     }
 
-    /// The same from the ABI; `None` if it is counted in no mode.
+    /// Converts an event of the ABI; `None` if it has no mode.
     pub(super) fn from_abi(id: EventId, rate: u32, flags: u32) -> Option<Self> {
-        let &(modes, _) = MODES.iter().find(|row| row.1 == flags & BOTH)?;
+        let &(modes, _) = MODES.iter().find(|row| row.1 == flags & BOTH_MODES)?;
         Some(Self {
             id,
             rate,

@@ -109,19 +109,19 @@ impl AtRest for Staged {}
 /// ```
 #[derive(Debug)]
 pub struct Trace<S: State> {
-    held: Held,
+    held: HeldBuffers,
     state: PhantomData<S>,
 }
 
 /// The trace of a descriptor, whatever its state.
 #[derive(Debug)]
-struct Held {
+struct HeldBuffers {
     device: Device,
     alloc: Alloc,
     freed: bool,
 }
 
-impl Drop for Held {
+impl Drop for HeldBuffers {
     fn drop(&mut self) {
         if !self.freed {
             // Nothing is left to do about a failure: the last drop closes the descriptor, which frees it too.
@@ -148,7 +148,7 @@ impl Trace<Allocated> {
                 _ => error,
             })?;
         Ok(Self {
-            held: Held {
+            held: HeldBuffers {
                 device: device.clone(),
                 alloc,
                 freed: false,
@@ -186,8 +186,8 @@ impl<S: State> Trace<S> {
         })
     }
 
-    /// Makes a call that leads to another state.
-    fn go<T: State>(
+    /// Makes the call that changes the trace's state.
+    fn transition<T: State>(
         self,
         call: Call<'_>,
         attempt: fn() -> Attempt,
@@ -208,7 +208,7 @@ impl<S: AtRest> Trace<S> {
     /// # Errors
     /// [`Cause::InvalidConfig`], [`Cause::Forbidden`], [`Cause::LockedDown`].
     pub fn stage(self, config: &Config) -> Result<Trace<Staged>, Refused<S>> {
-        self.go(Call::StageConfig(&config.to_abi()), || Attempt::Stage)
+        self.transition(Call::StageConfig(&config.to_abi()), || Attempt::Stage)
     }
 
     /// Maps the buffer of a CPU.
@@ -216,7 +216,7 @@ impl<S: AtRest> Trace<S> {
     /// # Errors
     /// [`Cause::NoSuchBuffer`], [`Cause::NoDescriptor`], [`Cause::NoMemory`].
     pub fn buffer(&self, cpu: u32) -> Result<Buffer, Error> {
-        let Held { device, alloc, .. } = &self.held;
+        let HeldBuffers { device, alloc, .. } = &self.held;
         let request = abi::perfmon_buffer_handle_req { descriptor: cpu };
         let handle = device
             .driver()
@@ -277,7 +277,7 @@ impl Trace<Staged> {
     /// [`Cause::HardwareBusy`] if there are not enough counters that are free,
     /// [`Cause::Untrusted`], [`Cause::Forbidden`], [`Cause::LockedDown`].
     pub fn start(self) -> Result<Trace<Running>, Refused<Staged>> {
-        self.go(Call::StartTrace, || Attempt::StartTrace)
+        self.transition(Call::StartTrace, || Attempt::StartTrace)
     }
 }
 
@@ -288,7 +288,7 @@ impl Trace<Running> {
     /// [`Cause::Untrusted`] if something else changed the registers: what was recorded may be wrong. It has stopped
     /// all the same, and to stop it again succeeds. [`Cause::Forbidden`], [`Cause::LockedDown`].
     pub fn stop(self) -> Result<Trace<Staged>, Refused<Running>> {
-        self.go(Call::StopTrace, || Attempt::StopTrace)
+        self.transition(Call::StopTrace, || Attempt::StopTrace)
     }
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How `pmctl record` finds out call chains.
+//! The modes of `pmctl record --call-graph`.
 
 use std::ffi::OsString;
 
@@ -7,14 +7,14 @@ use super::Record;
 use crate::recording::perfdata::UserStack;
 use crate::system::exit::Usage;
 
-/// How the program's part of call chains is found out.
+/// The source of the program's part of call chains.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CallGraphMode {
-    /// By frame pointers, which the driver follows.
+    /// Frame pointers, which the driver follows.
     FramePointers,
-    /// By so many bytes of the stack, which are looked into later, by the tables of programs.
+    /// This many bytes of the stack, which pmctl unwinds by the programs' tables.
     Dwarf(u32),
-    /// By the calls that the CPU records.
+    /// The calls that the CPU records (LBR).
     LastBranches,
 }
 
@@ -38,7 +38,7 @@ pub(crate) enum Callers {
     Kernel,
 }
 
-/// What becomes of the callers in the kernel, beside those in the program.
+/// The treatment of callers in the kernel, beside those in the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum KernelCallers {
     Recorded,
@@ -66,8 +66,8 @@ impl CallGraphMode {
 fn stack_size(text: &str) -> Result<u32, String> {
     let size = text.parse().ok().filter(|size| *size > 0);
     let size = size.and_then(|size: u32| size.checked_next_multiple_of(8));
-    size.filter(|size| *size <= UserStack::MOST)
-        .ok_or_else(|| format!("a stack has from 8 to {} bytes", UserStack::MOST))
+    size.filter(|size| *size <= UserStack::MAX_SIZE)
+        .ok_or_else(|| format!("a stack has from 8 to {} bytes", UserStack::MAX_SIZE))
 }
 
 /// Returns these arguments of the program with `-g --call-graph=dwarf` in the place of `-g dwarf`; `None` if there is

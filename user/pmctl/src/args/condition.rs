@@ -3,7 +3,7 @@
 
 use std::str::FromStr;
 
-/// The name of how long a run took, beside those of events. Its numbers are nanoseconds.
+/// The name of the duration of a run, beside the names of events. Its values are nanoseconds.
 pub(crate) const TIME: &str = "time";
 
 /// Nanoseconds in a second.
@@ -12,7 +12,7 @@ pub(crate) const NS: f64 = 1e9;
 /// `EVENT>LIMIT` or `EVENT<LIMIT`.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Condition {
-    /// As it was written.
+    /// The condition as the user wrote it.
     pub(crate) text: String,
     pub(crate) event: String,
     pub(crate) above: bool,

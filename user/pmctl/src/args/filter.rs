@@ -75,14 +75,14 @@ fn span(text: &str) -> Result<Span, String> {
         last: number(stop, u64::MAX)?,
     };
     if span.first > span.last {
-        return Err("the first time is behind the second".to_owned());
+        return Err("the start is later than the stop".to_owned());
     }
     Ok(span)
 }
 
 /// Parses a decimal number of seconds, exactly.
 fn nanoseconds(text: &str) -> Option<u64> {
-    const DIGITS: usize = 9;
+    const MAX_FRACTION_DIGITS: usize = 9;
     let (seconds, part) = text.split_once('.').unwrap_or((text, ""));
     let all_digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
     if seconds.is_empty() || !all_digits(seconds) || !all_digits(part) {
@@ -90,8 +90,8 @@ fn nanoseconds(text: &str) -> Option<u64> {
     }
     let part: String = part
         .chars()
-        .chain("0".repeat(DIGITS).chars())
-        .take(DIGITS)
+        .chain("0".repeat(MAX_FRACTION_DIGITS).chars())
+        .take(MAX_FRACTION_DIGITS)
         .collect();
     let seconds: u64 = seconds.parse().ok()?;
     seconds

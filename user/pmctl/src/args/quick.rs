@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The command line of one command, read without the definition of all others: making that takes more instructions than
-//! anything else in a short `pmctl stat`.
+//! Parses the command line of one command without the parser of all others: building that one takes more instructions
+//! than anything else in a short `pmctl stat`.
 
 use std::ffi::OsString;
 
@@ -11,17 +11,17 @@ use super::{Command, Json, Record, Stat, call_graph};
 /// The options of one command.
 #[derive(Debug, Parser)]
 #[command(name = "pmctl")]
-struct Only<A: Args> {
+struct SingleCommand<A: Args> {
     #[command(flatten)]
     options: A,
 }
 
-/// Returns the command of a command line that is right; `None` if it is another command, asks for help, or is wrong: the
-/// whole definition tells what is to be said then.
+/// Returns the command of a correct command line; `None` for other commands, help and mistakes, which the whole parser
+/// handles.
 pub(crate) fn parse(words: &[OsString]) -> Option<Command> {
     let line = words.get(1..)?;
     match line.first()?.to_str()? {
-        "stat" => usual(&line[1..])
+        "stat" => parse_usual_stat(&line[1..])
             .or_else(|| options(line))
             .map(Command::Stat),
         // Its call graphs may take another look.
@@ -36,7 +36,7 @@ pub(crate) fn parse(words: &[OsString]) -> Option<Command> {
 
 /// Reads the options that `pmctl stat` has most often, without any definition; `None` if there are others, or one is
 /// wrong or given twice.
-fn usual(words: &[OsString]) -> Option<Stat> {
+fn parse_usual_stat(words: &[OsString]) -> Option<Stat> {
     let mut stat = Stat {
         td_level: 1,
         ..Stat::default()
@@ -70,7 +70,7 @@ fn usual(words: &[OsString]) -> Option<Stat> {
 }
 
 fn options<A: Args>(line: &[OsString]) -> Option<A> {
-    let only = Only::<A>::try_parse_from(line).ok()?;
+    let only = SingleCommand::<A>::try_parse_from(line).ok()?;
     Some(only.options)
 }
 
@@ -113,7 +113,7 @@ mod tests {
         for _ in 0..3000 {
             let mut line = vec![OsString::from("stat")];
             line.extend((0..number(7)).map(|_| OsString::from(words[number(words.len())])));
-            let Some(stat) = usual(&line[1..]) else {
+            let Some(stat) = parse_usual_stat(&line[1..]) else {
                 continue;
             };
             let whole: Stat = options(&line).unwrap_or_else(|| panic!("{line:?} is refused"));

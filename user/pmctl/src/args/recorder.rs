@@ -63,7 +63,7 @@ pub(crate) struct EventOptions {
     /// Modes of the events without a modifier.
     pub(crate) modes: Modes,
     pub(crate) call_graph: Option<CallGraph>,
-    /// The branches that samples have besides; those of [`CallGraph::LastBranches`] are not among them.
+    /// The branches that samples record, besides those of [`CallGraph::LastBranches`].
     pub(crate) branches: Option<BranchKinds>,
     /// Tasks that the sampled tasks create are sampled, too.
     pub(crate) inherit: bool,
@@ -76,7 +76,7 @@ pub(crate) struct EventOptions {
     pub(crate) max_files: Option<u32>,
 }
 
-/// How often a sample is taken of an event that does not say it itself.
+/// The sample rate of events without a rate of their own.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Rate {
     Period(u32),
@@ -101,7 +101,7 @@ pub(crate) struct TraceOptions {
 pub(crate) enum TraceEvents {
     /// Each makes samples; empty for the usual one.
     Sampled(Vec<String>),
-    /// One makes samples, and others are counted at them.
+    /// One event makes samples, and the others are counted at each sample.
     Timebase {
         timebase: String,
         count: Vec<String>,
@@ -114,7 +114,7 @@ impl Recorder {
     /// # Errors
     /// Some options can't be had together.
     pub(crate) fn new(args: &Record) -> Result<Self, Usage> {
-        // Those that only a trace has.
+        // Options that only a trace has.
         if args.timebase.is_some() || args.rotate {
             TraceOptions::new(args).map(Self::Trace)
         } else {
@@ -135,7 +135,7 @@ impl CommonOptions {
         })
     }
 
-    /// Returns the streams of the command: a recording that goes to standard output has that for itself.
+    /// Returns the streams of the command. Standard output is not the command's if the recording goes there.
     pub(crate) fn streams(&self) -> Streams {
         if self.is_to_standard_output() {
             Streams::Error
@@ -210,8 +210,8 @@ impl EventOptions {
         refuse(&[
             (
                 args.overwrite && matches!(args.switch_output, Some(SwitchOutput::Size(_))),
-                "--overwrite: nothing is written until there is a reason, so no file gets large. Give a time or `signal` to \
-                 --switch-output, and the size of the rings with -m.",
+                "--overwrite with --max-size: files have the content of the rings, so no file gets large. Give a time \
+                 or `signal` to --switch-output, and the size of the rings with -m.",
             ),
             (
                 args.switch_output.is_some() && args.output.as_os_str() == "-",
@@ -219,12 +219,13 @@ impl EventOptions {
             ),
             (
                 has_calls && (args.branches || args.branch_filter.is_some()),
-                "-b, -j: not with --call-graph=lbr, for which the CPU records calls only. Leave out one of the two.",
+                "-b, -j: the CPU records calls only for --call-graph=lbr, and no other branches. Leave out one of the \
+                 two.",
             ),
             (
                 has_calls && (args.all_cpus || args.cpu.is_some()),
-                "--call-graph=lbr: the CPU records the calls of a task, and -a and -C sample all tasks. \
-                 --call-graph=dwarf copies stacks.",
+                "--call-graph=lbr: the CPU records the calls of single tasks, and -a and -C sample all tasks. Use \
+                 --call-graph=dwarf, which copies stacks.",
             ),
         ])?;
         let any = args.branches.then_some(BranchKinds::ANY);
@@ -233,7 +234,7 @@ impl EventOptions {
                 Some(frequency) => Rate::Frequency(frequency),
                 None => Rate::Period(args.period),
             },
-            modes: modes::wanted(args.all_user, args.all_kernel),
+            modes: modes::from_options(args.all_user, args.all_kernel),
             call_graph: args.call_graph()?,
             branches: args.branch_filter.or(any),
             inherit: !args.no_inherit,
@@ -274,8 +275,8 @@ impl TraceOptions {
                     || args.no_inherit
                     || args.all_user
                     || args.all_kernel,
-                "-D, -i, --max-size, --all-user and --all-kernel: not with --timebase or --rotate, which trace the whole \
-                 machine. `:u` behind an event samples user mode.",
+                "-D, -i, --max-size, --all-user and --all-kernel: not with --timebase or --rotate, which trace the \
+                 whole machine. Leave them out; `:u` behind an event samples user mode.",
             ),
         ])?;
         refuse_callers_without_chains(args)?;
@@ -287,7 +288,8 @@ impl TraceOptions {
             ),
             (
                 !args.tid.is_empty() || args.pid.len() > 1,
-                "-t, and -p with several processes: not with --timebase or --rotate, which trace the whole machine.",
+                "-t, and -p with several processes: --timebase and --rotate trace the whole machine and keep one \
+                 process at most. Give one process to -p, or -a.",
             ),
         ])?;
         Ok(Self {

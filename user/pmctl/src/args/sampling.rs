@@ -259,12 +259,12 @@ fn frequency(text: &str) -> Result<Frequency, String> {
 
 /// A letter behind a number, and what it stands for.
 type UnitLetter = (char, u64);
-const SIZES: [UnitLetter; 4] = [('B', 1), ('K', 1 << 10), ('M', 1 << 20), ('G', 1 << 30)];
-const TIMES: [UnitLetter; 4] = [('s', 1), ('m', 60), ('h', 60 * 60), ('d', 24 * 60 * 60)];
+const SIZE_UNITS: [UnitLetter; 4] = [('B', 1), ('K', 1 << 10), ('M', 1 << 20), ('G', 1 << 30)];
+const TIME_UNITS: [UnitLetter; 4] = [('s', 1), ('m', 60), ('h', 60 * 60), ('d', 24 * 60 * 60)];
 
 /// The bytes of a page, and the most pages of a ring.
-const PAGE: u64 = 4 << 10;
-const MOST_PAGES: u32 = 1 << 16;
+const PAGE_SIZE: u64 = 4 << 10;
+const MAX_RING_PAGES: u32 = 1 << 16;
 
 /// Returns a number above 0 with one of these units.
 fn number(text: &str, units: &[UnitLetter]) -> Option<u64> {
@@ -275,23 +275,23 @@ fn number(text: &str, units: &[UnitLetter]) -> Option<u64> {
 }
 
 fn size(text: &str) -> Result<u64, String> {
-    number(text, &SIZES).ok_or_else(|| "it takes a size as 100M (B, K, M, G)".to_owned())
+    number(text, &SIZE_UNITS).ok_or_else(|| "it takes a size as 100M (B, K, M, G)".to_owned())
 }
 
 /// Returns the pages of a ring, of a number of them or of a size.
 fn pages(text: &str) -> Result<u32, String> {
     let of_size = || {
-        number(text, &SIZES)?
-            .div_ceil(PAGE)
+        number(text, &SIZE_UNITS)?
+            .div_ceil(PAGE_SIZE)
             .checked_next_power_of_two()
     };
     let pages = text.parse().ok().or_else(of_size);
     pages
         .and_then(|pages| u32::try_from(pages).ok())
-        .filter(|pages| (1..=MOST_PAGES).contains(pages))
+        .filter(|pages| (1..=MAX_RING_PAGES).contains(pages))
         .ok_or_else(|| {
             format!(
-                "it takes a number of pages of 4 KiB, 1 to {MOST_PAGES}, or a size as 512K or 1M"
+                "it takes a number of pages of 4 KiB, 1 to {MAX_RING_PAGES}, or a size as 512K or 1M"
             )
         })
 }
@@ -300,9 +300,9 @@ fn switch_output(text: &str) -> Result<SwitchOutput, String> {
     let time = |seconds| SwitchOutput::Time(Duration::from_secs(seconds));
     match text {
         "signal" => Some(SwitchOutput::Signal),
-        text => number(text, &SIZES)
+        text => number(text, &SIZE_UNITS)
             .map(SwitchOutput::Size)
-            .or_else(|| number(text, &TIMES).map(time)),
+            .or_else(|| number(text, &TIME_UNITS).map(time)),
     }
     .ok_or_else(|| {
         "it takes `signal`, a time as 10m (s, m, h, d) or a size as 100M (B, K, M, G)".to_owned()

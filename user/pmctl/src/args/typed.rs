@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a user has typed: clap's errors have the long names of options only, and not which option needs another.
+//! The command line as the user typed it: clap's errors have the long names of options only, and not which option needs
+//! another.
 
 use std::ffi::OsString;
 
 use clap::{Arg, Command};
 
 /// Options that need another one: their long names.
-const NEEDED: [(&str, &str); 8] = [
+const REQUIRED_OPTIONS: [(&str, &str); 8] = [
     ("append", "output"),
     ("count", "timebase"),
     ("interval-clear", "interval"),
@@ -71,7 +72,7 @@ impl<'a> Typed<'a> {
             let shown = missing.iter().find(is_needed)?;
             self.has_long(option).then_some((*option, *needed, *shown))
         };
-        let (option, needed, shown) = NEEDED.iter().find_map(missed)?;
+        let (option, needed, shown) = REQUIRED_OPTIONS.iter().find_map(missed)?;
         // `[=<VALUE>]` is a value that may be left out.
         let value = shown
             .split_once(" <")
@@ -142,7 +143,7 @@ mod tests {
 
     #[test]
     fn what_an_option_needs_is_what_clap_misses() {
-        for (option, needed) in NEEDED {
+        for (option, needed) in REQUIRED_OPTIONS {
             let mut pmctl = Cli::command();
             pmctl.build();
             let has = |command: &&Command| {

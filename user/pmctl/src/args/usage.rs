@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What is wrong with a command line, in pmctl's words: clap finds it.
+//! Messages about mistakes in a command line, in pmctl's words: clap finds the mistakes.
 
 use std::error::Error;
 use std::ffi::OsString;
@@ -7,7 +7,7 @@ use std::ffi::OsString;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
 use super::typed::{Typed, unbracketed};
-use crate::system::text::{did_you_mean, listed};
+use crate::system::text::{did_you_mean, join_names};
 
 /// Returns the message about a mistake in a command line, as it was typed. `None` of what clap says as well.
 pub(crate) fn message(
@@ -36,7 +36,7 @@ pub(crate) fn message(
                 }
                 None => {
                     let names: Vec<&str> = names.into_iter().map(unbracketed).collect();
-                    format!("`{program}` needs {}.", listed(&names, "and"))
+                    format!("`{program}` needs {}.", join_names(&names, "and"))
                 }
             }
         }
@@ -48,7 +48,7 @@ pub(crate) fn message(
                 format!("{name} can be given once.")
             } else {
                 let others: Vec<&str> = others.iter().map(String::as_str).collect();
-                format!("{name} can't be used with {}.", listed(&others, "or"))
+                format!("{name} can't be used with {}.", join_names(&others, "or"))
             }
         }
         _ => return None,
@@ -96,7 +96,7 @@ fn value(answer: &clap::Error, typed: &Typed<'_>) -> Option<String> {
     let similar = similar(answer, ContextKind::SuggestedValue);
     Some(format!(
         "{name} {value}: it takes {}.{similar}",
-        listed(&values, "or")
+        join_names(&values, "or")
     ))
 }
 

@@ -93,7 +93,7 @@ pub(crate) struct Fields(Vec<Field>);
 
 impl Fields {
     /// The fields without -F, in their order.
-    const USUAL: [Field; 8] = [
+    const DEFAULT_FIELDS: [Field; 8] = [
         Field::Comm,
         Field::Pid,
         Field::Cpu,
@@ -109,7 +109,7 @@ impl Fields {
         let mut fields = Vec::new();
         let are_changed = text.starts_with(['+', '-']);
         if are_changed {
-            fields = Self::USUAL.to_vec();
+            fields = Self::DEFAULT_FIELDS.to_vec();
         }
         for word in text.split(',') {
             let name = word.trim_start_matches(['+', '-']);
@@ -137,7 +137,8 @@ impl Fields {
     pub(crate) fn of_samples(&self, have_one_period: bool) -> Vec<Field> {
         let mut fields = self.0.clone();
         let event = fields.iter().position(|field| *field == Field::Event);
-        if let (true, false, Some(event)) = (fields == Self::USUAL, have_one_period, event) {
+        if let (true, false, Some(event)) = (fields == Self::DEFAULT_FIELDS, have_one_period, event)
+        {
             fields.insert(event, Field::Period);
         }
         fields

@@ -15,7 +15,7 @@ use crate::system::exit::Usage;
 use crate::system::machine::Machine;
 
 /// The bits of a select that are written as `:u` and `:k`.
-const MODES: u64 = EventSelect::USER | EventSelect::KERNEL;
+const MODE_BITS: u64 = EventSelect::USER | EventSelect::KERNEL;
 
 /// Writes the event select of each event and the counters it can use.
 pub(crate) fn encode(args: &Encode, machine: &Machine, output: &mut dyn Write) -> Result<()> {
@@ -30,7 +30,7 @@ fn encode_text(text: &str, pmu: &Pmu, output: &mut dyn Write) -> Result<()> {
     let events = match spec::parse_without_groups(text, pmu) {
         Ok(events) => events,
         Err(error) => {
-            let known = listed(text, pmu).filter(|_| error.is_absent());
+            let known = model_event(text, pmu).filter(|_| error.is_absent());
             let event = known.ok_or_else(|| Usage(error.to_string()))?;
             return uncountable(&event, pmu, output);
         }
@@ -51,7 +51,7 @@ fn encode_text(text: &str, pmu: &Pmu, output: &mut dyn Write) -> Result<()> {
                 .collect();
             let bits = event.select_on(first).bits();
             writeln!(output, "  select    {bits:#010x}  {}", decode::select(bits))?;
-            writeln!(output, "  raw       r{:x}", bits & !MODES)?;
+            writeln!(output, "  raw       r{:x}", bits & !MODE_BITS)?;
             let none = "none that the module can use here".to_owned();
             let counters = if counters.is_empty() {
                 none
@@ -79,7 +79,7 @@ fn encode_text(text: &str, pmu: &Pmu, output: &mut dyn Write) -> Result<()> {
 }
 
 /// Returns the event of the CPU's model that a text with one name asks for.
-fn listed(text: &str, pmu: &Pmu) -> Option<Event> {
+fn model_event(text: &str, pmu: &Pmu) -> Option<Event> {
     let name = text.split(':').next().unwrap_or_default().trim();
     pmu.model()?.event(name)
 }

@@ -9,7 +9,7 @@ use inferno::flamegraph::{self, Options};
 
 use crate::args::Flamegraph;
 use crate::recording::perfdata::Recording;
-use crate::recording::profile::{self, SourceLines, Frame};
+use crate::recording::profile::{self, Frame, SourceLines};
 use crate::recording::unwind::Cuts;
 use crate::system::exit::Usage;
 use crate::system::screen::Colors;
@@ -101,7 +101,9 @@ pub(crate) fn stacks(
             let comm = names.comm(named.stamp.task).to_owned();
             let mut levels = vec![comm];
             let frames: Vec<Frame<'_>> = match source_lines {
-                Some(source_lines) => names.chain_with_lines(named, source_lines, (true, usize::MAX)),
+                Some(source_lines) => {
+                    names.chain_with_lines(named, source_lines, (true, usize::MAX))
+                }
                 None if has_chains => names.chain(named).collect(),
                 None => vec![Frame::of_sample(named)],
             };
@@ -111,7 +113,7 @@ pub(crate) fn stacks(
                 levels.push(named.site.dso().into_owned());
                 levels.extend(frames.iter().rev().map(Frame::label));
             }
-            let levels = levels.iter().map(|level| part(level));
+            let levels = levels.iter().map(|level| escaped_part(level));
             let stack = levels.collect::<Vec<_>>().join(";");
             let events = stacks.entry(stack).or_default();
             *events = events.saturating_add(named.sample.period);
@@ -122,7 +124,7 @@ pub(crate) fn stacks(
 }
 
 /// Returns a name as it stands in a line: the semicolon stands between two levels, and a line has one end.
-fn part(name: &str) -> String {
+fn escaped_part(name: &str) -> String {
     printable(&name.replace(';', ":"))
 }
 
@@ -151,7 +153,7 @@ mod tests {
 
     #[test]
     fn a_name_is_within_its_level() {
-        assert_eq!(part("f(int);\n\x1b[31m"), "f(int):??[31m");
+        assert_eq!(escaped_part("f(int);\n\x1b[31m"), "f(int):??[31m");
     }
 
     #[test]

@@ -16,7 +16,7 @@ use crate::system::machine::Machine;
 use crate::system::msr::Msrs;
 
 /// Bits of `IA32_PERF_GLOBAL_CTRL` for general counters.
-const GENERAL: u64 = u32::MAX as u64;
+const GENERAL_ENABLE_BITS: u64 = u32::MAX as u64;
 
 /// Names of the registers, which differ by vendor.
 struct RegisterNames {
@@ -28,7 +28,7 @@ struct RegisterNames {
 }
 
 /// Intel SDM, volume 4.
-const INTEL: RegisterNames = RegisterNames {
+const INTEL_REGISTERS: RegisterNames = RegisterNames {
     control: "IA32_PERF_GLOBAL_CTRL",
     status: "IA32_PERF_GLOBAL_STATUS",
     select: "IA32_PERFEVTSEL",
@@ -36,7 +36,7 @@ const INTEL: RegisterNames = RegisterNames {
 };
 
 /// AMD APM, volume 2, appendix A.
-const AMD: RegisterNames = RegisterNames {
+const AMD_REGISTERS: RegisterNames = RegisterNames {
     control: "PerfCntrGlobalCtl",
     status: "PerfCntrGlobalStatus",
     select: "PERF_CTL",
@@ -63,8 +63,8 @@ pub(crate) fn regs(args: &Regs, machine: &Machine, output: &mut dyn Write) -> Re
     };
     let registers = Registers::new(&capabilities);
     let names = match pmu.vendor() {
-        Vendor::Intel => INTEL,
-        Vendor::Amd => AMD,
+        Vendor::Intel => INTEL_REGISTERS,
+        Vendor::Amd => AMD_REGISTERS,
     };
     for cpu in cpus {
         let msrs = Msrs::open(cpu)?;
@@ -121,7 +121,7 @@ pub(crate) fn regs(args: &Regs, machine: &Machine, output: &mut dyn Write) -> Re
 fn enabled(control: u64) -> String {
     let names = each(control).map(|counter| {
         let index = counter.index();
-        if counter.bit() & GENERAL != 0 {
+        if counter.bit() & GENERAL_ENABLE_BITS != 0 {
             format!("PMC{index}")
         } else {
             format!("FIXED{}", index - 32)

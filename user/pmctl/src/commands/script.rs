@@ -6,9 +6,9 @@ use std::io::{self, Write};
 use anyhow::Result;
 
 use crate::args::{Field, Script};
-use crate::commands::report::NONE_LEFT;
+use crate::commands::report::NO_SAMPLE_PASSES;
 use crate::recording::perfdata::{self, Event, Stamp};
-use crate::recording::profile::{self, SourceLines, Frame, NamedSample, SampleNames, Site};
+use crate::recording::profile::{self, Frame, NamedSample, SampleNames, Site, SourceLines};
 use crate::system::screen::{Colors, Screen};
 use crate::system::stdio::complain;
 use crate::system::text::{printable, push_decimal, push_hexadecimal, push_left};
@@ -69,7 +69,7 @@ pub(crate) fn script(args: &Script, output: &mut Screen) -> Result<()> {
         Ok(output.write_all(line.as_bytes())?)
     })?;
     if is_empty && is_filtered {
-        complain(format_args!("no sample is left: {NONE_LEFT}"));
+        complain(format_args!("no sample is left: {NO_SAMPLE_PASSES}"));
     }
     if output.is_paged() {
         if let Some(source_lines) = &source_lines {

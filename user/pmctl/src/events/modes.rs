@@ -5,7 +5,7 @@ use perfmon::Modes;
 use perfmon::spec::EventSpec;
 
 /// Returns what --all-user and --all-kernel ask for.
-pub(crate) const fn wanted(all_user: bool, all_kernel: bool) -> Modes {
+pub(crate) const fn from_options(all_user: bool, all_kernel: bool) -> Modes {
     match (all_user, all_kernel) {
         (true, _) => Modes::User,
         (_, true) => Modes::Kernel,
@@ -14,7 +14,7 @@ pub(crate) const fn wanted(all_user: bool, all_kernel: bool) -> Modes {
 }
 
 /// Limits an event to these modes if it has no modifier; returns whether it has none.
-pub(crate) fn limit(event: &mut EventSpec, modes: Modes) -> bool {
+pub(crate) fn limit_unmodified(event: &mut EventSpec, modes: Modes) -> bool {
     let has_none = event.modes == Modes::Both;
     if has_none {
         event.modes = modes;

@@ -14,11 +14,11 @@ use crate::system::text::printable;
 /// The advice to a user without the right to count or sample all programs.
 pub(crate) const OWN_COMMAND: &str = "Your own command: leave out -a and -C.";
 
-/// What is forbidden: `count` or `sample`, and pmctl's command that does it.
-type Deed = (&'static str, &'static str);
+/// A forbidden action: the verb `count` or `sample`, and pmctl's command for it.
+type ForbiddenAction = (&'static str, &'static str);
 
-const COUNT: Deed = ("count", "stat");
-const SAMPLE: Deed = ("sample", "record");
+const COUNT: ForbiddenAction = ("count", "stat");
+const SAMPLE: ForbiddenAction = ("sample", "record");
 
 /// Adds advice to an error. `tid` is the thread that could not be counted, unless it is pmctl's own command.
 pub(crate) fn explained(error: Error, tid: Option<u32>) -> anyhow::Error {
@@ -30,7 +30,7 @@ pub(crate) fn explained_of_samples(error: Error, tid: Option<u32>) -> anyhow::Er
     advised(error, tid, SAMPLE)
 }
 
-fn advised(error: Error, tid: Option<u32>, deed: Deed) -> anyhow::Error {
+fn advised(error: Error, tid: Option<u32>, deed: ForbiddenAction) -> anyhow::Error {
     if error.cause != Cause::Forbidden {
         return exit::with_help(error);
     }
@@ -59,7 +59,7 @@ pub(crate) fn of_all_programs(verb: &str) -> String {
 }
 
 /// Returns the error of a user who may not count cgroups: their tasks may be anybody's.
-pub(crate) fn of_cgroups() -> anyhow::Error {
+pub(crate) fn cgroups_forbidden() -> anyhow::Error {
     anyhow::anyhow!(to_see_all("count", "a cgroup"))
 }
 
@@ -82,7 +82,7 @@ pub(crate) fn paranoid() -> String {
 struct OwnedTask {
     tid: u32,
     name: String,
-    /// The users that it is run by and has the rights of.
+    /// The real and the effective user.
     real: Uid,
     effective: Uid,
 }
@@ -121,7 +121,7 @@ impl OwnedTask {
     }
 
     /// Returns what `user` has to do to count or sample it.
-    fn advice(&self, user: Uid, (verb, command): Deed) -> String {
+    fn advice(&self, user: Uid, (verb, command): ForbiddenAction) -> String {
         let Self {
             tid,
             name,

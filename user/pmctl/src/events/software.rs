@@ -76,7 +76,7 @@ pub(crate) fn find(name: &str) -> Option<Software> {
     Some(event.in_modes(modes))
 }
 
-/// Takes the kernel's events out of what -e asks for, and returns the rest.
+/// Splits the texts of -e into the other events and the kernel's events.
 pub(crate) fn split(texts: &[String]) -> (Vec<String>, Vec<Software>) {
     let mut found: Vec<Software> = Vec::new();
     let mut rest = Vec::new();

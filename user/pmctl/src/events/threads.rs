@@ -39,16 +39,19 @@ impl TaskList {
         threads(&self.pids, &self.tids)
     }
 
-    /// Opens something for each thread, for which there may be many descriptors, and again until none has come meanwhile: a thread that another one creates
-    /// before that one is counted would be left out. `open` is to give all back what it opened before.
-    pub(crate) fn settle<T>(&self, mut open: impl FnMut(Vec<Thread>) -> Result<T>) -> Result<T> {
-        /// So often is enough, unless threads come all the time.
-        const ROUNDS: usize = 10;
+    /// Opens events for all threads, and repeats that until no thread was created meanwhile: a thread whose creator was
+    /// not counted yet would be missed. `open` must close what it opened before. There may be many descriptors.
+    pub(crate) fn open_for_all<T>(
+        &self,
+        mut open: impl FnMut(Vec<Thread>) -> Result<T>,
+    ) -> Result<T> {
+        /// Enough rounds, unless threads are created all the time.
+        const MAX_ROUNDS: usize = 10;
         let mut threads = self.threads()?;
         if !threads.is_empty() {
             allow_many_files();
         }
-        for _ in 0..ROUNDS {
+        for _ in 0..MAX_ROUNDS {
             let opened = open(threads.clone())?;
             // If the process has ended meanwhile, no thread comes any more.
             let Ok(now) = self.threads() else {
@@ -63,8 +66,8 @@ impl TaskList {
         }
         let opened = open(threads)?;
         complain(
-            "threads came all the time while pmctl began to count them: some of them may not be counted.\n\
-             Begin when there are all, or start the program by pmctl, which then counts all of it.",
+            "threads were created all the time while pmctl began to count: some of them may not be counted.\n\
+             Start pmctl when all threads exist, or let pmctl start the program, which counts all threads.",
         );
         Ok(opened)
     }
@@ -117,7 +120,7 @@ mod tests {
         let end = Arc::new(Barrier::new(2));
         let mut new = None;
         let mut rounds = Vec::new();
-        let opened = this.settle(|threads| {
+        let opened = this.open_for_all(|threads| {
             rounds.push(threads.len());
             new.get_or_insert_with(|| {
                 let end = Arc::clone(&end);

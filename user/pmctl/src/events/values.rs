@@ -7,7 +7,7 @@ use perfmon::trace::MiscEvent;
 
 use crate::system::exit::Usage;
 
-/// What a number is that is no count.
+/// The unit of a number that is no count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Unit {
     /// The number is in 2^-32 Joules.
@@ -127,7 +127,7 @@ pub(crate) fn find(word: &str) -> Option<Value> {
     VALUES.into_iter().find(|value| value.name == name)
 }
 
-/// Takes the values out of what -e asks for, and returns the rest.
+/// Splits the texts of -e into the other events and the values.
 pub(crate) fn split(texts: &[String]) -> (Vec<String>, Vec<Value>) {
     let mut values: Vec<Value> = Vec::new();
     let mut rest = Vec::new();

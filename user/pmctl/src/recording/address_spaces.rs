@@ -164,7 +164,8 @@ impl AddressSpaces {
         };
         let mut end = map.start.saturating_add(map.length);
         if map.kernel {
-            // The length of a module is that of its data, too, which may be elsewhere: there another module may begin.
+            // The length of a module includes its data, which may be elsewhere: another module may begin within the
+            // length.
             let mut behind = maps.range(map.start.saturating_add(1)..end);
             end = behind.next().map_or(end, |(next, _)| *next);
         }
@@ -320,9 +321,9 @@ pub(crate) fn is_memfd(body: &Body) -> bool {
     }
 }
 
-/// Returns whether memory of this name is of no file, so that code in it was made at run time.
+/// Returns whether the name is one of memory without a file: code in it is JIT code.
 fn is_anonymous(name: &Path) -> bool {
-    const NAMES: [&[u8]; 8] = [
+    const ANONYMOUS_PREFIXES: [&[u8]; 8] = [
         b"//anon",
         b"/anon_hugepage",
         b"/dev/zero",
@@ -333,7 +334,10 @@ fn is_anonymous(name: &Path) -> bool {
         b"[stack",
     ];
     let name = name.as_os_str().as_bytes();
-    name.is_empty() || NAMES.iter().any(|start| name.starts_with(start))
+    name.is_empty()
+        || ANONYMOUS_PREFIXES
+            .iter()
+            .any(|start| name.starts_with(start))
 }
 
 /// Returns the file that is mapped.

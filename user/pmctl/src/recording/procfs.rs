@@ -13,12 +13,12 @@ use crate::recording::perfdata::{Body, KERNEL, Map, Record, Stamp, Task};
 use crate::system::files::read_lossy;
 
 /// Time of the state before the recording.
-const ALWAYS: u64 = 0;
+const BEFORE_RECORDING: u64 = 0;
 
 fn record(task: Task, body: Body) -> Record {
     Record {
         stamp: Stamp {
-            time: ALWAYS,
+            time: BEFORE_RECORDING,
             task,
             cpu: 0,
         },
@@ -27,7 +27,7 @@ fn record(task: Task, body: Body) -> Record {
 }
 
 /// Returns the names and the memory of all processes.
-pub(crate) fn all() -> Vec<Record> {
+pub(crate) fn process_records() -> Vec<Record> {
     numbers("/proc").into_iter().flat_map(process).collect()
 }
 
@@ -134,7 +134,10 @@ fn mapping(line: &str) -> Option<Map> {
 pub(crate) fn kernel() -> Vec<Record> {
     let symbols = File::open("/proc/kallsyms").map(BufReader::new);
     let length = code_length(&fs::read_to_string("/proc/iomem").unwrap_or_default());
-    let Some((start, end)) = symbols.ok().and_then(|symbols| image(symbols, length)) else {
+    let Some((start, end)) = symbols
+        .ok()
+        .and_then(|symbols| kernel_code_range(symbols, length))
+    else {
         return Vec::new();
     };
     // With the name of the symbol that perf finds the kernel's shift by.
@@ -175,7 +178,7 @@ pub(crate) fn modules() -> Vec<(String, u64, u64)> {
 ///
 /// The symbols are by address: what is not read the kernel need not write, which takes thousands of instructions for
 /// each. The first ones will do if the length of the code is known.
-fn image(mut symbols: impl BufRead, length: Option<u64>) -> Option<(u64, u64)> {
+fn kernel_code_range(mut symbols: impl BufRead, length: Option<u64>) -> Option<(u64, u64)> {
     let mut start: Option<u64> = None;
     let mut line = Vec::new();
     while symbols.read_until(b'\n', &mut line).ok()? != 0 {
@@ -281,7 +284,7 @@ mod tests {
             )
         };
         let start = 0xffff_ffff_8100_0000;
-        let image_of = |text: &str| image(text.as_bytes(), None);
+        let image_of = |text: &str| kernel_code_range(text.as_bytes(), None);
         let found = Some((start, 0xffff_ffff_8200_0000));
         assert_eq!(image_of(&symbols(start)), found);
         assert_eq!(image_of(&symbols(0)), None);
@@ -289,13 +292,13 @@ mod tests {
         // What is behind the code is not read.
         let text = symbols(start) + "ffffffff83000000 D data\n";
         let mut rest = text.as_bytes();
-        assert_eq!(image(&mut rest, None), found);
+        assert_eq!(kernel_code_range(&mut rest, None), found);
         assert_eq!(rest, b"ffffffff83000000 D data\n");
         // Of what is known only the beginning is.
         let text = "ffffffff81000000 T _text\nffffffff82000000 T _etext\n";
         let mut rest = text.as_bytes();
         assert_eq!(
-            image(&mut rest, Some(0x1000)),
+            kernel_code_range(&mut rest, Some(0x1000)),
             Some((start, start + 0x1000))
         );
         assert_eq!(rest, b"ffffffff82000000 T _etext\n");

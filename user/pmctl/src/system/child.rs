@@ -194,8 +194,8 @@ pub(crate) fn name_of(signal: i32) -> String {
     )
 }
 
-/// Takes notice of a child that has ended: this one, or any. `None` if none has and `options` has `WNOHANG`. Not nix's
-/// function, which takes a child that a real-time signal has killed away and gives an error in place of its end.
+/// Reaps a child that has ended: this one, or any. `None` if none has and `options` has `WNOHANG`. Not nix's function,
+/// which takes a child that a real-time signal has killed away and gives an error in place of its end.
 pub(crate) fn reap(child: Option<Pid>, options: i32) -> Result<Option<(Pid, Ending)>, Errno> {
     let child = child.map_or(-1, Pid::as_raw);
     let mut status = 0;
@@ -294,12 +294,12 @@ struct Gate {
 }
 
 /// The child's side of a [`Gate`].
-struct Shut {
+struct ChildGate {
     pipe: File,
     content: Vec<u8>,
 }
 
-fn gate() -> Result<(Gate, Shut)> {
+fn gate() -> Result<(Gate, ChildGate)> {
     let (read, write) = pipe()?;
     // The kernel rounds up to a page, and writes page by page: a byte that is read makes no room.
     let size = fcntl(&write, FcntlArg::F_SETPIPE_SZ(1)).context("can't make a small pipe")?;
@@ -310,7 +310,7 @@ fn gate() -> Result<(Gate, Shut)> {
     };
     Ok((
         gate,
-        Shut {
+        ChildGate {
             pipe: write,
             content: vec![0; size + 1],
         },
@@ -330,7 +330,7 @@ impl Gate {
     }
 }
 
-impl Shut {
+impl ChildGate {
     /// Waits until the parent opens the gate.
     fn pass(&mut self) -> io::Result<()> {
         self.pipe.write_all(&self.content)
@@ -341,8 +341,7 @@ impl Shut {
 #[derive(Debug)]
 pub(crate) struct Running {
     pid: Pid,
-    /// Freed with it and not before: how many instructions that takes depends on what else is in memory, and they may
-    /// be counted.
+    /// Freed with the process and not before: freeing takes a varying number of instructions, which may be counted.
     _remains: (Gate, File),
 }
 
@@ -365,7 +364,7 @@ fn pipe() -> Result<(File, File)> {
 }
 
 /// Runs in the child: prepares, waits for the parent, executes the command.
-fn run(command: &Command, mask: &SigSet, gate: &mut Shut, mut report: File) -> ! {
+fn run(command: &Command, mask: &SigSet, gate: &mut ChildGate, mut report: File) -> ! {
     // All of it before the gate: what comes after must not depend on the command.
     let pointers = command.arguments.iter().map(|argument| argument.as_ptr());
     let arguments: Vec<*const c_char> = pointers.chain([ptr::null()]).collect();

@@ -72,7 +72,7 @@ fn has_free(owners: &Owners) -> bool {
     let number = |counters: u16| 0..u8::try_from(counters).unwrap_or(u8::MAX);
     let general = number(properties.general.number).map(CounterId::General);
     let mut all = general.chain(number(properties.fixed.number).map(CounterId::Fixed));
-    // One that can't be asked about is one that no event gets.
+    // A counter whose owner can't be read is one that no event gets.
     all.any(|id| !owners.0.iter().any(|(taken, _)| *taken == id) && device.owner(id).is_ok())
 }
 
@@ -114,21 +114,21 @@ fn of_own_counters(owners: &Owners, own: u32, has_free: bool) -> Option<String> 
 
 /// Adds advice to an error of the library.
 pub(crate) fn with_help(error: perfmon::Error) -> anyhow::Error {
-    match helped(error.to_string(), &error) {
+    match message_with_help(error.to_string(), &error) {
         Some(text) => anyhow::anyhow!(text),
         None => error.into(),
     }
 }
 
-/// The same with the words of the user for what was attempted.
+/// Adds help to an error, with pmctl's words for the attempt.
 pub(crate) fn with_help_to(attempt: &str, error: &perfmon::Error) -> anyhow::Error {
     let text = format!("{attempt}: {}", error.cause);
-    let helped = helped(text.clone(), error);
+    let helped = message_with_help(text.clone(), error);
     anyhow::anyhow!(helped.unwrap_or(text))
 }
 
 /// Returns the message about an error with advice; `None` if there is none.
-fn helped(mut text: String, error: &perfmon::Error) -> Option<String> {
+fn message_with_help(mut text: String, error: &perfmon::Error) -> Option<String> {
     if error.cause == Cause::AnotherWriter {
         let users = processes::holding(&Machine::here(), |target| target == perfmon::PATH);
         for user in users {

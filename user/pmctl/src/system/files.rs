@@ -18,7 +18,7 @@ pub(crate) fn private() -> OpenOptions {
     options
 }
 
-/// A file that goes again if nothing is written to it, unless it was there before.
+/// A file that is removed if nothing is written to it, unless it existed before.
 #[derive(Debug)]
 pub(crate) struct NewFile {
     path: PathBuf,

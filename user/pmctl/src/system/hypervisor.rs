@@ -19,7 +19,7 @@ const UNKNOWN: Hypervisor = Hypervisor {
     fix: "Give the virtual machine a PMU in the hypervisor's settings, or use a physical machine.",
 };
 
-const TABLE: &[Hypervisor] = &[
+const HYPERVISORS: &[Hypervisor] = &[
     Hypervisor {
         signature: b"KVMKVMKVM\0\0\0",
         name: "KVM",
@@ -54,11 +54,11 @@ const TABLE: &[Hypervisor] = &[
 ];
 
 impl Hypervisor {
-    /// The one that CPUID tells of.
+    /// Returns the hypervisor that CPUID names.
     pub(crate) fn find(cpuid: &impl CpuIdReader) -> Option<Self> {
         /// The hypervisor-present bit.
-        const PRESENT: u32 = 1 << 31;
-        if cpuid.cpuid2(1, 0).ecx & PRESENT == 0 {
+        const HYPERVISOR_BIT: u32 = 1 << 31;
+        if cpuid.cpuid2(1, 0).ecx & HYPERVISOR_BIT == 0 {
             return None;
         }
         let leaf = cpuid.cpuid2(0x4000_0000, 0);
@@ -66,7 +66,7 @@ impl Hypervisor {
             .map(u32::to_le_bytes)
             .concat();
         Some(
-            TABLE
+            HYPERVISORS
                 .iter()
                 .find(|known| known.signature[..] == signature[..])
                 .map_or(UNKNOWN, |h| *h),

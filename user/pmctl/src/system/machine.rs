@@ -114,7 +114,7 @@ impl Leaves {
 
 impl CpuIdReader for Leaves {
     fn cpuid2(&self, leaf: u32, subleaf: u32) -> CpuIdResult {
-        const ABSENT: CpuIdResult = CpuIdResult {
+        const NO_LEAF: CpuIdResult = CpuIdResult {
             eax: 0,
             ebx: 0,
             ecx: 0,
@@ -122,7 +122,7 @@ impl CpuIdReader for Leaves {
         };
         match self {
             Self::Native => CpuIdReaderNative.cpuid2(leaf, subleaf),
-            Self::Recorded(leaves) => leaves.get(&(leaf, subleaf)).copied().unwrap_or(ABSENT),
+            Self::Recorded(leaves) => leaves.get(&(leaf, subleaf)).copied().unwrap_or(NO_LEAF),
         }
     }
 }

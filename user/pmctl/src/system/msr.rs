@@ -13,12 +13,12 @@ pub(crate) struct Msrs {
 }
 
 impl Msrs {
-    /// Opens those of a CPU.
+    /// Opens the registers of a CPU.
     pub(crate) fn open(cpu: usize) -> Result<Self> {
         let path = format!("/dev/cpu/{cpu}/msr");
         let file = File::open(&path).with_context(|| {
             format!(
-                "can't open {path}: it takes root, and the kernel's module `msr` (`modprobe msr`)"
+                "can't open {path}: run as root, and load the kernel's module `msr` (`modprobe msr`)"
             )
         })?;
         Ok(Self { file, cpu })

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a PMU is called, and PMUs for tests.
+//! Names of PMUs, and PMUs for tests.
 
 use perfmon::pmu::{Architecture, Capabilities};
 use perfmon::spec::EventSpec;
@@ -19,7 +19,7 @@ pub(crate) fn of(machine: &Machine) -> Pmu {
     }
 }
 
-/// What the vendors call such a PMU.
+/// Returns the vendor's name of such a PMU.
 pub(crate) fn architecture(capabilities: Capabilities) -> String {
     match capabilities.architecture {
         Architecture::Intel => format!(
@@ -34,7 +34,10 @@ pub(crate) fn architecture(capabilities: Capabilities) -> String {
 
 /// Returns of which events the counts say nothing, if there are some: QEMU's emulation takes every event by its number,
 /// and most stay at 0.
-pub(crate) fn idle<'a>(events: impl Iterator<Item = &'a EventSpec>, pmu: &Pmu) -> Option<String> {
+pub(crate) fn uncounted_by_emulation<'a>(
+    events: impl Iterator<Item = &'a EventSpec>,
+    pmu: &Pmu,
+) -> Option<String> {
     let is_idle = |event: &&EventSpec| match event.encoding {
         Some(Encoding::Raw(select)) => !pmu.counts(select.bits()),
         _ => false,

@@ -51,11 +51,11 @@ pub(crate) fn holding(machine: &Machine, wanted: impl Fn(&str) -> bool) -> Vec<P
 }
 
 /// Returns a descriptor that can be read once a process or a thread has ended; `None` if it has.
-pub(crate) fn watch(number: u32) -> Option<OwnedFd> {
+pub(crate) fn open_pidfd(number: u32) -> Option<OwnedFd> {
     /// `PIDFD_THREAD` of `<linux/pidfd.h>`.
-    const THREAD: libc::c_int = libc::O_EXCL;
+    const PIDFD_THREAD: libc::c_int = libc::O_EXCL;
     // SAFETY: The call takes two numbers and no memory.
-    let result = unsafe { libc::syscall(libc::SYS_pidfd_open, number, THREAD) };
+    let result = unsafe { libc::syscall(libc::SYS_pidfd_open, number, PIDFD_THREAD) };
     let descriptor = i32::try_from(Errno::result(result).ok()?).ok()?;
     // SAFETY: The kernel has just made the descriptor for this function: nothing else owns it.
     Some(unsafe { OwnedFd::from_raw_fd(descriptor) })

@@ -134,7 +134,7 @@ impl Signals {
         }
     }
 
-    /// Takes all signals that have come: what they ask for is done.
+    /// Discards the pending signals: their requests are done.
     pub(crate) fn forget(&self) {
         while self.next().is_ok_and(|event| event != Event::Nothing) {}
     }

@@ -17,7 +17,7 @@ use nix::libc;
 use crate::system::text::printable;
 
 /// Bit n: descriptor n was closed when the program was executed.
-static CLOSED: AtomicU8 = AtomicU8::new(0);
+static CLOSED_DESCRIPTORS: AtomicU8 = AtomicU8::new(0);
 
 // SAFETY: The C library calls each function in `.init_array`, before Rust's runtime is set up. `look` needs none of
 // it: it makes system calls and stores a number.
@@ -29,19 +29,21 @@ extern "C" fn look() {
     for descriptor in [libc::STDOUT_FILENO, libc::STDERR_FILENO] {
         // SAFETY: It reads the flags of a descriptor and takes no pointer; for one that is closed it fails.
         if unsafe { libc::fcntl(descriptor, libc::F_GETFD) } == -1 {
-            CLOSED.fetch_or(1 << descriptor, Ordering::Relaxed);
+            CLOSED_DESCRIPTORS.fetch_or(1 << descriptor, Ordering::Relaxed);
         }
     }
 }
 
 fn is_closed(descriptor: libc::c_int) -> bool {
-    CLOSED.load(Ordering::Relaxed) & 1 << descriptor != 0
+    CLOSED_DESCRIPTORS.load(Ordering::Relaxed) & 1 << descriptor != 0
 }
 
 /// Fails if standard output is closed.
 pub(crate) fn require_output() -> Result<()> {
     if is_closed(libc::STDOUT_FILENO) {
-        bail!("standard output is closed: there is nowhere to write to.");
+        bail!(
+            "standard output is closed, so nothing can be printed. Redirect it to a file or a pipe."
+        );
     }
     Ok(())
 }
@@ -49,9 +51,7 @@ pub(crate) fn require_output() -> Result<()> {
 /// Fails if standard error is closed.
 pub(crate) fn require_error() -> Result<()> {
     if is_closed(libc::STDERR_FILENO) {
-        bail!(
-            "standard error is closed: there is nowhere to write the numbers to. Give a file with -o."
-        );
+        bail!("standard error is closed, so the counts can't be printed. Give a file with -o.");
     }
     Ok(())
 }
@@ -85,7 +85,7 @@ pub(crate) struct NamedOutput<W> {
 
 impl<W> NamedOutput<W> {
     /// Adds the name to an error.
-    pub(crate) fn told<T>(&self, result: io::Result<T>) -> io::Result<T> {
+    pub(crate) fn with_name<T>(&self, result: io::Result<T>) -> io::Result<T> {
         let name = &self.name;
         result.map_err(|error| io::Error::new(error.kind(), format!("can't write {name}: {error}")))
     }
@@ -94,12 +94,12 @@ impl<W> NamedOutput<W> {
 impl<W: Write> Write for NamedOutput<W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let result = self.output.write(bytes);
-        self.told(result)
+        self.with_name(result)
     }
 
     fn flush(&mut self) -> io::Result<()> {
         let result = self.output.flush();
-        self.told(result)
+        self.with_name(result)
     }
 }
 

@@ -111,7 +111,7 @@ pub(crate) fn bar(share: f64, width: usize) -> String {
 }
 
 /// Returns the names as `a, b or c`, with another word for `or`.
-pub(crate) fn listed(names: &[&str], word: &str) -> String {
+pub(crate) fn join_names(names: &[&str], word: &str) -> String {
     match names {
         [] => String::new(),
         [name] => (*name).to_owned(),
@@ -126,7 +126,7 @@ pub(crate) fn did_you_mean(names: &[&str]) -> Option<String> {
     }
     let names: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
-    Some(format!("Did you mean {}?", listed(&names, "or")))
+    Some(format!("Did you mean {}?", join_names(&names, "or")))
 }
 
 #[cfg(test)]

@@ -16,13 +16,13 @@ use nix::unistd::linkat;
 
 use crate::system::stdio::NamedOutput;
 
-/// A file that comes to its place when it is finished. Until then it has no name, so that nothing is left of it
-/// however the process ends; on file systems without such files it has a name beside its place. What is there and is
-/// no file, as a pipe, is written itself.
+/// A file that appears at its path when it is finished. Until then it has no name, so that nothing is left of it
+/// however the process ends. On file systems without such files it has a temporary name beside its path. A path that is
+/// no regular file, as a pipe, is written directly.
 pub(crate) struct WholeFile {
     file: NamedOutput<File>,
     place: Unfinished,
-    /// Where it belongs.
+    /// The path of the finished file.
     target: PathBuf,
 }
 
@@ -92,7 +92,7 @@ impl WholeFile {
         if let Ok(before) = before {
             let _ = before.thread_set_mask();
         }
-        self.file.told(moved)
+        self.file.with_name(moved)
     }
 
     fn put_in_place(&mut self) -> io::Result<()> {
@@ -131,7 +131,7 @@ impl Write for WholeFile {
 impl Seek for WholeFile {
     fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
         let result = self.file.output.seek(to);
-        self.file.told(result)
+        self.file.with_name(result)
     }
 }
 
@@ -143,7 +143,7 @@ impl Drop for WholeFile {
     }
 }
 
-/// Writes a file that is whole or not there.
+/// Writes a file that is complete or absent.
 ///
 /// # Errors
 /// Those of `fill`, and of the file, with its name.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What users of perf type, and what to type instead where pmctl has no such option or command.
+//! Answers to options and commands of perf's that pmctl lacks: what to type instead.
 
 mod options;
 mod page;
@@ -13,8 +13,8 @@ use page::is_called;
 pub use page::page;
 use table::{Hint, PERF, hints};
 
-/// Returns the message about a mistake that a user of perf makes in the options of `command`; `None` if it is another.
-pub(crate) fn instead(answer: &clap::Error, command: &str) -> Option<String> {
+/// Returns the message about an option or command of perf's that pmctl lacks; `None` for other mistakes.
+pub(crate) fn perf_user_answer(answer: &clap::Error, command: &str) -> Option<String> {
     if let Some(message) = conflict(answer) {
         return Some(message.to_owned());
     }
@@ -55,8 +55,9 @@ pub(crate) fn suggests_hidden(answer: &clap::Error, command: &clap::Command) -> 
     options.any(|option| option.is_hide_set() && is_called(option, name))
 }
 
-const TWICE_DETAILED: &str = "-d: once is all, since the further events of perf's `-d -d` would have to share counters. Name those that \
-                              you want: `pmctl stat -e dTLB-load-misses,iTLB-load-misses -- COMMAND`.";
+const TWICE_DETAILED: &str = "-d: it can be given once, since the further events of perf's `-d -d` would have to share \
+                              counters. Name those that you want: `pmctl stat -e dTLB-load-misses,iTLB-load-misses -- \
+                              COMMAND`.";
 
 const PERIOD_AND_FREQUENCY: &str = "-c, -F: pmctl cannot set frequency and period at the same time. -c N takes a sample each N events, -F HZ \
                                     about HZ in a second: give one of the two.";
@@ -89,10 +90,12 @@ fn unknown_word(answer: &clap::Error) -> Option<&str> {
     }
 }
 
-/// Returns a file that stands alone behind a command that takes none so, as behind `perf report`, if that is the mistake.
+/// Returns the file argument of a command that takes files with -i only, as in `perf report FILE`, if that is the
+/// mistake.
 fn stray_file<'a>(answer: &'a clap::Error, command: &str) -> Option<&'a str> {
-    const COMMANDS: [&str; 4] = ["report", "script", "flamegraph", "export"];
-    unknown_word(answer).filter(|name| COMMANDS.contains(&command) && !name.starts_with('-'))
+    const READING_COMMANDS: [&str; 4] = ["report", "script", "flamegraph", "export"];
+    unknown_word(answer)
+        .filter(|name| READING_COMMANDS.contains(&command) && !name.starts_with('-'))
 }
 
 /// Returns a command of perf's that pmctl lacks, and what to type instead, if that is the mistake.
@@ -115,7 +118,10 @@ mod tests {
 
     #[test]
     fn an_option_of_perf_works_or_has_a_hint() {
-        let all = [("record", options::RECORD), ("stat", options::STAT)];
+        let all = [
+            ("record", options::RECORD_OPTIONS),
+            ("stat", options::STAT_OPTIONS),
+        ];
         let options = |(command, options): (&'static str, &'static str)| {
             let options = options.split_whitespace();
             options.map(move |option| (command, option))
@@ -136,7 +142,7 @@ mod tests {
             };
             if let Some(error) = parsed(command, &[with, &[&word]].concat()) {
                 assert!(
-                    instead(&error, command).is_some(),
+                    perf_user_answer(&error, command).is_some(),
                     "{command} {option}: {error}"
                 );
             }
@@ -146,10 +152,10 @@ mod tests {
     #[test]
     fn a_recording_without_its_option_has_a_hint() {
         let error = Cli::try_parse_from(["pmctl", "report", "old.data"]).expect_err("it needs -i");
-        let message = instead(&error, "report").unwrap_or_default();
+        let message = perf_user_answer(&error, "report").unwrap_or_default();
         assert!(message.contains("`pmctl report -i old.data`"), "{error}");
         let error = Cli::try_parse_from(["pmctl", "report", "--olddata"]).expect_err("it is none");
-        assert_eq!(instead(&error, "report"), None);
+        assert_eq!(perf_user_answer(&error, "report"), None);
     }
 
     #[test]
@@ -160,7 +166,7 @@ mod tests {
             assert!(hints(command).count() > 0, "{command}");
             for Hint { name, .. } in hints(command) {
                 let error = parsed(command, &[name]).expect(name);
-                let message = instead(&error, command).unwrap_or_default();
+                let message = perf_user_answer(&error, command).unwrap_or_default();
                 assert!(
                     message.contains(&format!("no option `{name}`")),
                     "{name}: {error}"

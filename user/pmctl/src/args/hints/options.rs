@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The options of `perf stat` and `perf record`, of version 7.3, each with a value if it takes one.
 
-pub(super) const STAT: &str = "-a -A -B -C=0 -D=10 -d -e=cycles -G=x -I=100 -i -j -M=insn_per_cycle -n -o=x -p=1 -r=2 -S -t=1 -T \
+pub(super) const STAT_OPTIONS: &str = "-a -A -B -C=0 -D=10 -d -e=cycles -G=x -I=100 -i -j -M=insn_per_cycle -n -o=x -p=1 -r=2 -S -t=1 -T \
     -v -x=, --affinity --all-cpus --all-kernel --all-user --append --big-num --cgroup=x --control=fd:3 --cpu=0 --cputype=core \
     --delay=10 --detailed --event=cycles --field-separator=, --filter=x --for-each-cgroup=x --hide-zero-events \
     --hybrid-merge --interval-clear --interval-count=2 --interval-print=100 --iostat --json-output --log-fd=2 \
@@ -11,7 +11,7 @@ pub(super) const STAT: &str = "-a -A -B -C=0 -D=10 -d -e=cycles -G=x -I=100 -i -
     --repeat=2 --scale --smi-cost --summary --sync --table --td-level=1 --tid=1 --timeout=100 --topdown --tpebs-mode=mean \
     --transaction --verbose";
 
-pub(super) const RECORD: &str = "-a -b -B -c=1 -C=0 -d -D=1 -e=cycles -F=99 -F=max -g -G=x -i -I -j=any,u -k=mono -m=8 -N -n -o=x \
+pub(super) const RECORD_OPTIONS: &str = "-a -b -B -c=1 -C=0 -d -D=1 -e=cycles -F=99 -F=max -g -G=x -i -I -j=any,u -k=mono -m=8 -N -n -o=x \
     -P -p=1 -q -R -r=1 -S -s -t=1 -T -u=root -v -W -z --affinity=node --aio --all-cgroups --all-cpus --all-kernel \
     --all-user --aux-sample --branch-any --branch-filter=any --buildid-all --buildid-mmap --call-graph=fp --cgroup=x \
     --clockid=mono --code-page-size --compression-level=1 --control=fd:3 --cpu=0 --data --data-page-size --debuginfod \

@@ -8,7 +8,7 @@ use clap::{Arg, Command};
 use super::options;
 use super::table::{Hint, hints};
 
-const HEAD: &str = "\
+const PAGE_HEAD: &str = "\
 .. SPDX-License-Identifier: GPL-2.0-only
 .. Made by `cargo xtask pmctl`: not to be edited.
 
@@ -39,8 +39,8 @@ and its time in user mode and in the kernel, are below every ``pmctl stat``. Tra
 /// Returns the page.
 #[must_use]
 pub fn page(pmctl: &Command) -> String {
-    let mut text = HEAD.to_owned();
-    for (name, options) in all() {
+    let mut text = PAGE_HEAD.to_owned();
+    for (name, options) in perf_options() {
         let Some(command) = pmctl.find_subcommand(name) else {
             continue;
         };
@@ -64,10 +64,10 @@ pub fn page(pmctl: &Command) -> String {
 }
 
 /// Returns perf's commands with their options: of those that look at samples only what pmctl answers with something else.
-fn all() -> Vec<(&'static str, String)> {
+fn perf_options() -> Vec<(&'static str, String)> {
     let mut all = vec![
-        ("stat", options::STAT.to_owned()),
-        ("record", options::RECORD.to_owned()),
+        ("stat", options::STAT_OPTIONS.to_owned()),
+        ("record", options::RECORD_OPTIONS.to_owned()),
     ];
     let viewing = ["report", "script", "annotate", "top", "diff"].into_iter();
     all.extend(viewing.map(|name| {
@@ -190,7 +190,7 @@ mod tests {
     fn every_option_has_an_answer() {
         let mut pmctl = Cli::command();
         pmctl.build();
-        for (name, options) in all() {
+        for (name, options) in perf_options() {
             let command = pmctl.find_subcommand(name).expect("it is there");
             let rows = rows(command, &options);
             let answered: Vec<&String> = rows.iter().flat_map(|(names, _)| names).collect();

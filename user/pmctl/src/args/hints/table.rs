@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The reader of `hints.txt`, whose first lines say what is in it.
 
-const TABLE: &str = include_str!("hints.txt");
+const HINTS_TEXT: &str = include_str!("hints.txt");
 
 /// The command of the table that stands for perf itself: its options are commands of perf's.
 pub(super) const PERF: &str = "perf";
 
 /// The mark of an answer without another way.
-const NO_WAY: &str = "not: ";
+const NO_ALTERNATIVE: &str = "not: ";
 
 /// What to type instead of an option or a command of perf's.
 #[derive(Clone, Copy, Debug)]
@@ -20,9 +20,9 @@ pub(super) struct Hint {
 
 /// Returns the hints for `command`, in the order of the table.
 pub(super) fn hints(command: &str) -> impl Iterator<Item = Hint> {
-    let rows = rows(TABLE).filter(move |row| row.command == command);
+    let rows = rows(HINTS_TEXT).filter(move |row| row.command == command);
     rows.flat_map(|row| {
-        let (answer, has_way) = match row.answer.strip_prefix(NO_WAY) {
+        let (answer, has_way) = match row.answer.strip_prefix(NO_ALTERNATIVE) {
             Some(answer) => (answer, false),
             None => (row.answer, true),
         };
@@ -69,7 +69,7 @@ mod tests {
     fn answers_have_rows_and_each_name_stands_once() {
         let mut answers = HashSet::new();
         let mut names = HashSet::new();
-        for row in rows(TABLE) {
+        for row in rows(HINTS_TEXT) {
             assert!(row.answer.ends_with('.'), "{}", row.answer);
             answers.insert(row.answer);
             for name in row.names.split(' ') {
@@ -77,7 +77,9 @@ mod tests {
                 assert!(names.insert((row.command, name)), "{} {name}", row.command);
             }
         }
-        let lines = TABLE.lines().filter(|line| !line.starts_with(['#', ' ']));
+        let lines = HINTS_TEXT
+            .lines()
+            .filter(|line| !line.starts_with(['#', ' ']));
         assert_eq!(lines.filter(|line| !line.is_empty()).count(), answers.len());
     }
 }

@@ -22,7 +22,7 @@ pub(super) fn disassemble<'a>(
     syntax: Syntax,
     name: impl Fn(u64) -> Option<(&'a str, u64)>,
 ) -> Vec<Instruction> {
-    const MNEMONIC: u32 = 7;
+    const MNEMONIC_WIDTH: u32 = 7;
     let mut formatter: Box<dyn Formatter> = match syntax {
         Syntax::Att => Box::new(GasFormatter::new()),
         Syntax::Intel => Box::new(IntelFormatter::new()),
@@ -31,7 +31,7 @@ pub(super) fn disassemble<'a>(
     options.set_uppercase_hex(false);
     options.set_hex_prefix("0x");
     options.set_hex_suffix("");
-    options.set_first_operand_char_index(MNEMONIC);
+    options.set_first_operand_char_index(MNEMONIC_WIDTH);
     options.set_small_hex_numbers_in_decimal(false);
     options.set_rip_relative_addresses(true);
     let mut decoder = Decoder::with_ip(64, &code.bytes, code.address, DecoderOptions::NONE);
@@ -44,7 +44,7 @@ pub(super) fn disassemble<'a>(
             None => formatter.format(&instruction, &mut text),
             Some(target) => {
                 formatter.format_mnemonic(&instruction, &mut text);
-                text = format!("{text:width$}{target:x}", width = MNEMONIC as usize);
+                text = format!("{text:width$}{target:x}", width = MNEMONIC_WIDTH as usize);
                 if let Some((name, offset)) = name(target) {
                     text += &match offset {
                         0 => format!(" <{name}>"),

@@ -17,7 +17,7 @@ use crate::system::files;
 /// The memory of the running kernel, as a file.
 const KCORE: &str = "/proc/kcore";
 /// The largest function that is shown, in bytes.
-const LARGEST: u64 = 1 << 20;
+const MAX_FUNCTION_SIZE: u64 = 1 << 20;
 
 /// Machine code.
 #[derive(Debug)]
@@ -30,20 +30,20 @@ pub(super) struct Code {
 }
 
 impl Code {
-    /// Reads that of a function, from the file that ran.
+    /// Reads the code of a function from the file that ran.
     ///
     /// # Errors
     /// Why it can't be had, and what to do, in words.
     pub(super) fn of(recording: &Recording, function: &SampledFunction) -> Result<Self, String> {
         let path = Path::new(&function.path);
-        let size = usize::try_from(function.length.min(LARGEST)).unwrap_or(0);
+        let size = usize::try_from(function.length.min(MAX_FUNCTION_SIZE)).unwrap_or(0);
         let mut bytes = vec![0; size];
         let id = recording.build_id(path);
         if is_kernel(function.start) {
             let is_same = id.is_some() && running_kernel().as_deref() == id;
             if !is_same {
                 return Err(
-                    "the recording is of another kernel than the running one: only that kernel's instructions can be shown"
+                    "the recording is of another kernel than the running one: boot that kernel to see its instructions"
                         .to_owned(),
                 );
             }
@@ -98,7 +98,7 @@ fn kernel_memory(start: u64, bytes: &mut [u8]) -> Result<(), String> {
         let inside = start.checked_sub(segment.address())?;
         (inside < segment.size()).then(|| segment.file_range().0 + inside)
     });
-    let place = place.ok_or_else(|| cannot("the address is not in it".to_owned()))?;
+    let place = place.ok_or_else(|| cannot("the file has no code at this address".to_owned()))?;
     let read = file.read_exact_at(bytes, place);
     read.map_err(|error| cannot(error.to_string()))
 }

@@ -39,7 +39,7 @@ pub(crate) struct SampledFunctions {
 }
 
 impl SampledFunctions {
-    /// Reads those of a recording.
+    /// Collects the sampled functions of a recording.
     pub(crate) fn of(recording: &Recording, event: usize) -> Result<Self> {
         let mut found: AHashMap<(Option<FileNumber>, u64), SampledFunction> = AHashMap::new();
         let mut all: u64 = 0;
@@ -126,8 +126,8 @@ impl SampledFunctions {
 
     /// Returns a sentence with names that are like this one.
     fn similar(&self, name: &str) -> String {
-        const MOST: usize = 5;
-        const ALIKE: f64 = 0.7;
+        const MAX_SUGGESTIONS: usize = 5;
+        const MIN_LIKENESS: f64 = 0.7;
         let likeness = |function: &&SampledFunction| {
             if last_part(&function.name).contains(name) {
                 return 1.0;
@@ -138,13 +138,13 @@ impl SampledFunctions {
             .list
             .iter()
             .map(|function| (likeness(&function), &function.name[..]))
-            .filter(|(likeness, _)| *likeness >= ALIKE)
+            .filter(|(likeness, _)| *likeness >= MIN_LIKENESS)
             .collect();
         names.sort_by(|a, b| b.0.total_cmp(&a.0));
         names.dedup_by_key(|(_, name)| *name);
         let names: Vec<String> = names
             .iter()
-            .take(MOST)
+            .take(MAX_SUGGESTIONS)
             .map(|(_, name)| printable(name))
             .collect();
         if names.is_empty() {

@@ -18,13 +18,13 @@ use crate::system::files;
 use crate::system::text::{count, printable};
 
 /// The largest source file that is read, in bytes.
-const LARGEST: u64 = 1 << 26;
+const MAX_SOURCE_SIZE: u64 = 1 << 26;
 
 /// An annotated function.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Listing {
     pub(crate) lines: Vec<ListingLine>,
-    /// What is missing and why.
+    /// Notes on missing parts, with the reasons.
     pub(crate) notes: Vec<String>,
     /// Event count at the instructions.
     pub(super) shown: u64,
@@ -119,7 +119,7 @@ impl Listing {
         for instruction in disassemble(&code, syntax, name) {
             let offset = instruction.address.wrapping_sub(delta);
             if let Some(source) = &mut source {
-                listing.lines.extend(source.before(offset));
+                listing.lines.extend(source.lines_before(offset));
             }
             // A sample within an instruction is one of it.
             let places = function.places.range(offset..offset + instruction.length);
@@ -163,7 +163,7 @@ impl<'a> SourceLines<'a> {
     }
 
     /// Returns the lines to show before the instruction at an offset: none if it is of the same line as the one before.
-    fn before(&mut self, offset: u64) -> Vec<ListingLine> {
+    fn lines_before(&mut self, offset: u64) -> Vec<ListingLine> {
         let path = Path::new(&self.function.path);
         let version = self.recording.version(path);
         let levels = self.lines.at((0, path), version, offset);
@@ -194,8 +194,8 @@ impl<'a> SourceLines<'a> {
     /// Returns a line of a source file.
     fn text(&mut self, path: &str, number: u32) -> Option<String> {
         let lines = self.files.entry(path.to_owned()).or_insert_with(|| {
-            let text = files::read(Path::new(path), LARGEST);
-            let elsewhere = || files::read(&rust_sources::find(path)?, LARGEST).ok();
+            let text = files::read(Path::new(path), MAX_SOURCE_SIZE);
+            let elsewhere = || files::read(&rust_sources::find(path)?, MAX_SOURCE_SIZE).ok();
             let text = text.ok().or_else(elsewhere)?;
             let text = String::from_utf8_lossy(&text);
             Some(text.lines().map(str::to_owned).collect())

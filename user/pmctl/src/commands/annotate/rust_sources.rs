@@ -8,14 +8,14 @@ use std::path::{Path, PathBuf};
 use crate::system::files;
 
 /// Where such paths begin.
-const PREFIX: &str = "/rustc/";
+const RUSTC_PREFIX: &str = "/rustc/";
 
 /// The largest list of a toolchain's parts that is read, in bytes.
-const LARGEST: u64 = 1 << 24;
+const MAX_COMPONENTS_SIZE: u64 = 1 << 24;
 
 /// Returns whether this is a source file of Rust's library.
 pub(super) fn is_of_library(path: &str) -> bool {
-    path.starts_with(PREFIX)
+    path.starts_with(RUSTC_PREFIX)
 }
 
 /// Returns where rustup has put a source file of the library, of the same commit (component `rust-src`).
@@ -26,12 +26,12 @@ pub(super) fn find(path: &str) -> Option<PathBuf> {
 }
 
 fn find_in(rustup: &Path, path: &str) -> Option<PathBuf> {
-    let (commit, file) = path.strip_prefix(PREFIX)?.split_once('/')?;
+    let (commit, file) = path.strip_prefix(RUSTC_PREFIX)?.split_once('/')?;
     let mut toolchains = fs::read_dir(rustup.join("toolchains")).ok()?.flatten();
     toolchains.find_map(|toolchain| {
         let library = toolchain.path().join("lib/rustlib");
         let manifest = library.join("multirust-channel-manifest.toml");
-        let parts = String::from_utf8(files::read(&manifest, LARGEST).ok()?).ok()?;
+        let parts = String::from_utf8(files::read(&manifest, MAX_COMPONENTS_SIZE).ok()?).ok()?;
         let is_same = parts.contains(&format!("git_commit_hash = \"{commit}\""));
         let source = library.join("src/rust").join(file);
         (is_same && source.is_file()).then_some(source)

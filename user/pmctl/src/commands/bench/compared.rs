@@ -84,7 +84,7 @@ pub(super) struct ChangeRow<'a> {
 impl<'a> Compared<'a> {
     /// Returns the numbers of an event that those of a command are compared with; `None` if there are none, as for the
     /// first command.
-    pub(super) fn before(&self, command: usize, event: usize) -> Option<&'a [u64]> {
+    pub(super) fn reference_values(&self, command: usize, event: usize) -> Option<&'a [u64]> {
         match self.baseline {
             Some(baseline) => baseline.values(command, &self.measured.events[event]),
             None if command == 0 => None,
@@ -106,7 +106,7 @@ impl<'a> Compared<'a> {
                     values,
                     is_time: self.measured.is_time(event),
                     change: self
-                        .before(index, event)
+                        .reference_values(index, event)
                         .map(|before| change(before, values)),
                 }
             })

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Statistics of the runs of a command: mean, deviation, and the change with its interval.
 
-/// Means or changes that are computed for an interval, each of runs that are drawn at random.
+/// The number of resamples of an interval. Each is the mean or change of runs that are drawn at random.
 const RESAMPLES: usize = 10_000;
 
-/// Number of them that are left out at each end of an interval: 2.5 %, so that it holds 95 %.
-const LEFT_OUT: usize = RESAMPLES / 40;
+/// The number of resamples cut off at each end of an interval: 2.5 %, which leaves 95 %.
+const TAIL_RESAMPLES: usize = RESAMPLES / 40;
 
 /// The range in which a number lies.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -78,8 +78,8 @@ fn interval(mut next: impl FnMut() -> f64) -> Interval {
     let mut all: Vec<f64> = (0..RESAMPLES).map(|_| next()).collect();
     all.sort_by(f64::total_cmp);
     Interval {
-        low: all[LEFT_OUT],
-        high: all[RESAMPLES - 1 - LEFT_OUT],
+        low: all[TAIL_RESAMPLES],
+        high: all[RESAMPLES - 1 - TAIL_RESAMPLES],
     }
 }
 

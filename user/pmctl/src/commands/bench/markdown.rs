@@ -20,7 +20,7 @@ pub(super) fn write(compared: &Compared<'_>, output: &mut impl Write) -> Result<
             output,
             "| {} | {} | {} |",
             cell(row.event),
-            code(row.command),
+            inline_code(row.command),
             row.cells().join(" | "),
         )?;
     }
@@ -33,7 +33,7 @@ fn cell(text: &str) -> String {
 }
 
 /// Returns a command in its letters: the marks are more than it has in a row.
-fn code(text: &str) -> String {
+fn inline_code(text: &str) -> String {
     let text = cell(text);
     let longest = text.split(|c| c != '`').map(str::len).max().unwrap_or(0);
     let marks = "`".repeat(longest + 1);
@@ -55,7 +55,7 @@ mod tests {
 
     #[test]
     fn a_command_can_end_no_cell() {
-        assert_eq!(code("a | b"), "`a \\| b`");
-        assert_eq!(code("a `b`\n"), "`` a `b`? ``");
+        assert_eq!(inline_code("a | b"), "`a \\| b`");
+        assert_eq!(inline_code("a `b`\n"), "`` a `b`? ``");
     }
 }

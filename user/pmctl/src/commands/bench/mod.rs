@@ -43,7 +43,7 @@ pub(crate) fn bench(args: &Bench) -> Result<u8> {
     let pmu = pmu::of(&machine);
     let events = if args.events.is_empty() {
         // None of them is asked for by its name: those that the CPU lacks are left out.
-        let usual = DEFAULT.iter();
+        let usual = DEFAULT_EVENTS.iter();
         usual
             .filter_map(|name| spec::parse(name, &pmu).ok())
             .flatten()
@@ -91,11 +91,13 @@ fn finish(
 ) -> Result<u8> {
     let compared = Compared { measured, baseline };
     let shown = show(args, &compared);
-    let code = conclude(args, &compared, events);
+    let code = check_conditions(args, &compared, events);
     // A pipe that has no reader any more costs the table alone, not the numbers.
     if let Some(mut file) = save {
         if code != 0 && is_own_baseline(args) {
-            complain("--save: the file is the baseline's, too, and stays as it was");
+            complain(
+                "--save: nothing is written, since the file is the baseline and --fail-if holds",
+            );
         } else {
             document::write(measured, &mut file)?;
             file.finish()?;
@@ -126,7 +128,7 @@ fn is_own_baseline(args: &Bench) -> bool {
 }
 
 /// Events that are counted unless others are wanted. The first is exact for a program that does the same each time.
-const DEFAULT: [&str; 4] = ["instructions:u", "cycles", "branches", "branch-misses"];
+const DEFAULT_EVENTS: [&str; 4] = ["instructions:u", "cycles", "branches", "branch-misses"];
 
 /// Reads a file of --save.
 fn read(path: &Path) -> Result<BenchDocument> {
@@ -166,7 +168,7 @@ fn is_of_user_mode(label: &str, events: &[EventSpec]) -> bool {
     events.any(|event| event.label == label && event.modes == Modes::User)
 }
 
-/// Says it if the baseline is of another command.
+/// Warns if the baseline is of another command.
 fn warn_of_other_command(baseline: &Baseline, measured: &BenchDocument) {
     if let Some(old) = baseline.other_command(measured) {
         complain(format_args!(
@@ -177,8 +179,8 @@ fn warn_of_other_command(baseline: &Baseline, measured: &BenchDocument) {
     }
 }
 
-/// Says which conditions hold, and returns the exit code.
-fn conclude(args: &Bench, compared: &Compared<'_>, events: &[EventSpec]) -> u8 {
+/// Reports which conditions hold, and returns the exit code.
+fn check_conditions(args: &Bench, compared: &Compared<'_>, events: &[EventSpec]) -> u8 {
     let measured = compared.measured;
     if let Some(baseline) = compared.baseline {
         warn_of_other_command(baseline, measured);
@@ -209,7 +211,7 @@ fn conclude(args: &Bench, compared: &Compared<'_>, events: &[EventSpec]) -> u8 {
             return exit::NO_COUNT;
         }
         for (index, command) in measured.commands.iter().enumerate() {
-            let before = compared.before(index, event);
+            let before = compared.reference_values(index, event);
             if condition.is_relative() && before.is_none() && compared.baseline.is_some() {
                 complain(format_args!(
                     "--fail-if '{}': the baseline has no `{}`",

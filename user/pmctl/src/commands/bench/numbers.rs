@@ -96,9 +96,9 @@ fn signed(part: f64) -> String {
 /// Returns a part in percent, with three digits that count.
 fn percent(part: f64) -> String {
     /// Below each of them one more digit behind the point counts.
-    const LIMITS: [f64; 9] = [100.0, 10.0, 1.0, 1e-1, 1e-2, 1e-3, 1e-4, 1e-5, 1e-6];
+    const DIGIT_LIMITS: [f64; 9] = [100.0, 10.0, 1.0, 1e-1, 1e-2, 1e-3, 1e-4, 1e-5, 1e-6];
     let number = 100.0 * part;
-    let below = LIMITS
+    let below = DIGIT_LIMITS
         .iter()
         .filter(|limit| number < **limit && number > 0.0);
     let digits = below.count();

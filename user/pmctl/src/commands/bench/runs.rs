@@ -9,14 +9,14 @@ use perfmon::spec::EventSpec;
 
 use super::document::BenchEntry;
 use crate::args::Bench;
-use crate::commands::stat::LEFT;
-use crate::commands::stat::series::{Once, Series};
+use crate::commands::stat::LEFT_PROGRAM_REASON;
+use crate::commands::stat::series::{Series, SingleRun};
 use crate::system::child::{self, CannotRun, Command, Ending, Streams, Waiting};
 use crate::system::exit::{Failed, Usage};
 use crate::system::signals::{Event, Signals};
 
 /// Advice where one of several commands is not found: it may be an argument of the first.
-const ONE_EACH: &str = "Each COMMAND is one argument, with its own in quotes: `pmctl bench './program input' './other input'`. \
+const QUOTING_ADVICE: &str = "Each COMMAND is one argument, with its own in quotes: `pmctl bench './program input' './other input'`. \
                         Behind -- stands one command: `pmctl bench -- ./program input`.";
 
 /// A command that was found, and how it was written.
@@ -50,9 +50,9 @@ impl Advice {
 
 /// Returns whether a shell would not give this word to a program.
 fn is_for_shell(word: &str) -> bool {
-    const OPERATORS: [&str; 9] = ["|", "||", "&&", "&", ";", "<", ">", ">>", "2>&1"];
+    const SHELL_OPERATORS: [&str; 9] = ["|", "||", "&&", "&", ";", "<", ">", ">>", "2>&1"];
     // With a blank in it, it was in quotes.
-    OPERATORS.contains(&word) || word.contains('$') && !word.contains(char::is_whitespace)
+    SHELL_OPERATORS.contains(&word) || word.contains('$') && !word.contains(char::is_whitespace)
 }
 
 /// Returns the commands.
@@ -82,7 +82,7 @@ pub(super) fn commands(args: &Bench) -> Result<Vec<NamedCommand>> {
         let is_missing = error.downcast_ref::<CannotRun>();
         match (is_missing, args.commands.len()) {
             (Some(missing), 2..) => {
-                Failed::new(missing.exit_code(), &format!("{missing}\n{ONE_EACH}")).into()
+                Failed::new(missing.exit_code(), &format!("{missing}\n{QUOTING_ADVICE}")).into()
             }
             _ => error,
         }
@@ -129,7 +129,7 @@ pub(super) fn run(
     let rounds = args.warmup.saturating_add(args.repeat);
     let progress = BenchProgress::new(rounds);
     'rounds: for round in 0..rounds {
-        let mut done: Vec<Option<Once>> = vec![None; series.len()];
+        let mut done: Vec<Option<SingleRun>> = vec![None; series.len()];
         // Another one begins each time.
         for turn in 0..series.len() {
             let index = (turn + round as usize) % series.len();
@@ -160,7 +160,9 @@ pub(super) fn run(
     }
     drop(progress);
     if entries.iter().any(|entry| entry.values[0].is_empty()) {
-        bail!("stopped before every command ran once: there are no numbers.");
+        bail!(
+            "stopped before every command had run once, so there are no numbers. Let it run longer."
+        );
     }
     Ok((series[0].events(), entries))
 }
@@ -170,7 +172,7 @@ fn has_failed(ending: Ending) -> bool {
 }
 
 /// Returns the end of a command in words.
-fn told(ending: Ending) -> String {
+fn ending_in_words(ending: Ending) -> String {
     match ending {
         Ending::Exit(code) => format!("ended with exit code {code}"),
         Ending::Killed(signal) => format!("was killed by {}", child::name_of(signal)),
@@ -178,7 +180,7 @@ fn told(ending: Ending) -> String {
 }
 
 /// Fails if the run is not one to compare.
-fn check(args: &Bench, (name, advice): (&str, &Advice), once: &Once) -> Result<()> {
+fn check(args: &Bench, (name, advice): (&str, &Advice), once: &SingleRun) -> Result<()> {
     if let Some(ending) = once
         .ending
         .filter(|ending| has_failed(*ending) && !args.ignore_failure)
@@ -189,12 +191,12 @@ fn check(args: &Bench, (name, advice): (&str, &Advice), once: &Once) -> Result<(
         bail!(
             "`{name}` {}. Its numbers may be those of a failure.\n{for_shell}`pmctl stat -- {}` shows what it prints; \
              --ignore-failure goes on.",
-            told(ending),
+            ending_in_words(ending),
             advice.typed
         );
     }
     if once.has_left {
-        bail!("`{name}` was not counted: {LEFT}");
+        bail!("`{name}` was not counted: {LEFT_PROGRAM_REASON}");
     }
     if once.counts.contains(&None) {
         bail!(
@@ -231,7 +233,7 @@ impl PrepareCommand {
             } = signals.wait(None, None)?
             {
                 is_stopped = true;
-                // What comes from the terminal, the command got itself.
+                // The terminal sends its signals to the command, too.
                 if !by_terminal {
                     running.signal(signal);
                 }
@@ -241,7 +243,11 @@ impl PrepareCommand {
             }
         };
         if !is_stopped && has_failed(ending) {
-            bail!("--prepare: `{}` {}.", self.command_line, told(ending));
+            bail!(
+                "--prepare: `{}` {}.",
+                self.command_line,
+                ending_in_words(ending)
+            );
         }
         Ok(is_stopped)
     }

@@ -14,7 +14,7 @@ use crate::system::text::{count, printable};
 /// Prints the table.
 pub(super) fn write(compared: &Compared<'_>, output: &mut Screen) -> Result<()> {
     let heading = output.colors.heading;
-    for line in head(compared) {
+    for line in command_list(compared) {
         writeln!(output, "{line}")?;
     }
     writeln!(output)?;
@@ -23,7 +23,7 @@ pub(super) fn write(compared: &Compared<'_>, output: &mut Screen) -> Result<()> 
 }
 
 /// Returns what ran.
-fn head(compared: &Compared<'_>) -> Vec<String> {
+fn command_list(compared: &Compared<'_>) -> Vec<String> {
     let measured = compared.measured;
     let runs = measured.commands[0].values[0].len() as u64;
     let mut lines = Vec::new();
@@ -96,7 +96,7 @@ mod tests {
                 measured: &measured,
                 baseline: Some(&baseline),
             };
-            head(&compared)
+            command_list(&compared)
         };
         let runs = "3 runs; changes are from the baseline";
         let other = lines(&old, "./new");
@@ -113,7 +113,7 @@ mod tests {
                 "2: ./new",
                 "3 runs of each, in turns; changes are from 1",
             ];
-            assert_eq!(head(compared), expected);
+            assert_eq!(command_list(compared), expected);
             Ok(table(compared).write(None, Style::new(), text)?)
         });
         let lines: Vec<&str> = text.lines().collect();

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Whether a difference is more than chance.
+//! Fisher's exact test: whether a difference is significant.
 
 /// The level of significance of a whole table.
-pub(super) const LEVEL: f64 = 0.05;
+pub(super) const SIGNIFICANCE_LEVEL: f64 = 0.05;
 
 /// Returns the logarithm of n!.
 fn ln_factorial(n: u64) -> f64 {
-    const SMALL: u64 = 16;
-    if n < SMALL {
+    const MAX_SUMMED_FACTORIAL: u64 = 16;
+    if n < MAX_SUMMED_FACTORIAL {
         return (2..=n).map(|k| (k as f64).ln()).sum();
     }
     // Stirling's series; what is left out is below 1e-11 from 16 on.
@@ -54,12 +54,12 @@ pub(super) fn p_value_of_counts(a: (u64, u64), b: (u64, u64)) -> f64 {
 /// Returns the probability of all outcomes that are at most as probable as the observed one. Outcomes are numbers from
 /// `least` to `most`, and `ln` gives the logarithms of their probabilities, which fall on both sides of the mode.
 fn two_sided(ln: impl Fn(u64) -> f64, (least, mode, most): (u64, u64, u64), observed: u64) -> f64 {
-    // What is as probable as the observed one must not fall out by rounding.
+    // The margin keeps tables that are as probable as the observed one, in spite of rounding.
     let limit = ln(observed) + 1e-9;
     // What is at most as probable is behind a bound on each side.
     let left = partition(least, mode + 1, |k| ln(k) <= limit);
     let right = partition(mode + 1, most + 1, |k| ln(k) > limit);
-    // What is smaller by so much changes no digit.
+    // Terms that are smaller by this factor change no digit.
     let terms = |ks: &mut dyn Iterator<Item = u64>| -> f64 {
         let logarithms = ks.map(&ln).take_while(|ln| *ln > limit - 40.0);
         logarithms.map(f64::exp).sum()
@@ -82,13 +82,13 @@ fn partition(mut start: u64, mut end: u64, holds: impl Fn(u64) -> bool) -> u64 {
     start
 }
 
-/// Returns which p-values are significant, all together at [`LEVEL`], by Holm's method.
+/// Returns which p-values are significant, all together at [`SIGNIFICANCE_LEVEL`], by Holm's method.
 pub(super) fn significant(values: &[f64]) -> Vec<bool> {
     let mut order: Vec<usize> = (0..values.len()).collect();
     order.sort_by(|a, b| values[*a].total_cmp(&values[*b]));
     let mut result = vec![false; values.len()];
     for (rank, index) in order.into_iter().enumerate() {
-        if values[index] > LEVEL / (values.len() - rank) as f64 {
+        if values[index] > SIGNIFICANCE_LEVEL / (values.len() - rank) as f64 {
             break;
         }
         result[index] = true;
@@ -142,9 +142,9 @@ mod tests {
             ln_choose(n, k).exp() * share.powf(inside) * (1.0 - share).powf(outside)
         };
         let outcomes = (0..=n).flat_map(|a| (0..=n).map(move |b| (a, b)));
-        let wrong = outcomes.filter(|(a, b)| p_value((*a, n), (*b, n)) <= LEVEL);
+        let wrong = outcomes.filter(|(a, b)| p_value((*a, n), (*b, n)) <= SIGNIFICANCE_LEVEL);
         let wrong: f64 = wrong.map(|(a, b)| weight(a) * weight(b)).sum();
-        assert!(wrong <= LEVEL, "{wrong}");
+        assert!(wrong <= SIGNIFICANCE_LEVEL, "{wrong}");
     }
 
     #[test]

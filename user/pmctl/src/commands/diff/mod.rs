@@ -15,7 +15,7 @@ use pairs::Pairs;
 use crate::args::{Diff, Key};
 use crate::commands::report::{Grouping, Shares, shares};
 use crate::recording::perfdata::Recording;
-use crate::recording::profile::{self, SourceLines, Filter};
+use crate::recording::profile::{self, Filter, SourceLines};
 use crate::system::exit::Usage;
 use crate::system::screen::Screen;
 use crate::system::text::printable;
@@ -95,13 +95,13 @@ fn period(recording: &Recording, event: usize) -> Option<u64> {
     period.filter(|_| is_whole && !recording.unfinished)
 }
 
-/// What is shown.
+/// The recordings and their comparisons.
 struct ComparedRecordings<'a> {
-    /// With their files.
+    /// The recordings, each with its file.
     recordings: Vec<(PathBuf, Recording)>,
     /// The pairs of each recording but the first.
     pairs: Vec<Pairs>,
-    /// One for each event.
+    /// The comparisons, one for each event.
     comparisons: Vec<Comparison>,
     args: &'a Diff,
 }
@@ -197,7 +197,7 @@ impl Comparison {
             let pairs = index.checked_sub(1).and_then(|index| pairs.get(index));
             for (cells, share) in side.shares {
                 let cells = keys.iter().zip(cells).map(|(key, cell)| {
-                    let cell = without_number(cell);
+                    let cell = without_pid(cell);
                     match (key, pairs) {
                         (Key::Dso, Some(pairs)) => pairs.file(cell).to_owned(),
                         (Key::Comm, Some(pairs)) => pairs.comm(cell).to_owned(),
@@ -255,7 +255,8 @@ impl Comparison {
         row.parts[side].of(self.wholes[side]) - row.parts[0].of(self.wholes[0])
     }
 
-    /// Returns how far a row is from that of the first recording, by what is tested, as a part of the whole.
+    /// Returns the difference of a row from the first recording's, in the quantity that is tested, as a part of the
+    /// whole.
     fn distance(&self, row: &DiffRow, side: usize) -> f64 {
         if self.periods.is_none() {
             return self.delta(row, side).abs();
@@ -283,12 +284,11 @@ impl Comparison {
     }
 }
 
-/// Returns a cell as it is in all recordings of a program: the code that it makes at run time is called by the number of
-/// the process.
-fn without_number(cell: &str) -> &str {
-    const MADE: &str = "[JIT]";
-    match cell.strip_prefix(MADE) {
-        Some(rest) if rest.starts_with(" tid ") => MADE,
+/// Returns a cell without the process ID in the name of JIT code, so that cells of several recordings compare.
+fn without_pid(cell: &str) -> &str {
+    const JIT_MARK: &str = "[JIT]";
+    match cell.strip_prefix(JIT_MARK) {
+        Some(rest) if rest.starts_with(" tid ") => JIT_MARK,
         _ => cell,
     }
 }

@@ -10,7 +10,7 @@ use crate::recording::perfdata::Recording;
 use crate::system::text::printable;
 
 /// The most bytes of a task's name.
-const COMM: usize = 15;
+const MAX_COMM_LENGTH: usize = 15;
 
 /// The programs of a recording that are called as in the first one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -22,8 +22,8 @@ pub(super) struct Pairs {
 }
 
 impl Pairs {
-    /// Finds those of a recording. Programs with the most functions in common are a pair, and else the two that the
-    /// recordings are of.
+    /// Pairs the programs of two recordings: those with the most functions in common, or else the two that were
+    /// recorded.
     pub(super) fn of(first: &Recording, other: &Recording) -> Self {
         let (first_files, other_files) = (files(first), files(other));
         let only = |files: &AHashMap<String, AHashSet<&str>>, others: &AHashMap<_, _>| {
@@ -72,8 +72,8 @@ impl Pairs {
     /// Returns what a task is called in the first recording, if it has the name of its program.
     pub(super) fn comm<'a>(&'a self, name: &'a str) -> &'a str {
         let mut names = self.names.iter();
-        let found = names.find(|(here, _)| cut(here) == name);
-        found.map_or(name, |(_, first)| cut(first))
+        let found = names.find(|(here, _)| truncated_comm(here) == name);
+        found.map_or(name, |(_, first)| truncated_comm(first))
     }
 
     /// Returns what is compared with what, in lines; the recordings have these names.
@@ -122,8 +122,8 @@ fn command(recording: &Recording) -> Option<&str> {
 }
 
 /// Returns a task's name of the program with this one.
-fn cut(name: &str) -> &str {
-    let mut length = COMM.min(name.len());
+fn truncated_comm(name: &str) -> &str {
+    let mut length = MAX_COMM_LENGTH.min(name.len());
     while !name.is_char_boundary(length) {
         length -= 1;
     }

@@ -15,11 +15,11 @@ use crate::system::table::{Align, Table};
 use crate::system::text::{count, printable, thousands};
 
 /// The names of the recordings.
-const NAMES: [&str; 3] = ["A", "B", "C"];
+const RECORDING_NAMES: [&str; 3] = ["A", "B", "C"];
 
 /// Prints a table for each event.
 pub(super) fn write(compared: &ComparedRecordings<'_>, output: &mut Screen) -> Result<()> {
-    for ((file, recording), name) in compared.recordings.iter().zip(NAMES) {
+    for ((file, recording), name) in compared.recordings.iter().zip(RECORDING_NAMES) {
         let file = file.to_string_lossy();
         writeln!(
             output,
@@ -29,8 +29,8 @@ pub(super) fn write(compared: &ComparedRecordings<'_>, output: &mut Screen) -> R
         )?;
         perfdata::warn(&recording.notes, output.colors, output)?;
     }
-    for (pairs, name) in compared.pairs.iter().zip(&NAMES[1..]) {
-        for line in pairs.in_words(NAMES[0], name) {
+    for (pairs, name) in compared.pairs.iter().zip(&RECORDING_NAMES[1..]) {
+        for line in pairs.in_words(RECORDING_NAMES[0], name) {
             writeln!(output, "{line}")?;
         }
     }
@@ -45,7 +45,7 @@ fn write_event(comparison: &Comparison, args: &Diff, output: &mut Screen) -> Res
     let event = printable(&comparison.event);
     writeln!(output, "\n{style}Event '{event}'{style:#}")?;
     let base = comparison.wholes[0];
-    for (index, (whole, name)) in comparison.wholes.iter().zip(NAMES).enumerate() {
+    for (index, (whole, name)) in comparison.wholes.iter().zip(RECORDING_NAMES).enumerate() {
         let samples = count(whole.samples, "sample");
         let events = thousands(whole.events);
         let change = match index {
@@ -55,7 +55,7 @@ fn write_event(comparison: &Comparison, args: &Diff, output: &mut Screen) -> Res
         writeln!(output, "{name}: {samples}, event count {events}{change}")?;
     }
     let mut headings: Vec<(&str, Align)> = vec![("A", Align::Right)];
-    for name in &NAMES[1..comparison.wholes.len()] {
+    for name in &RECORDING_NAMES[1..comparison.wholes.len()] {
         headings.extend([*name, "delta", "p"].map(|name| (name, Align::Right)));
     }
     for name in ["count A", "count B", "count C"]

@@ -8,14 +8,14 @@ use perfmon::{Attempt, Cause, Error};
 use perfmon_core::logic::cpuid::NoPmu;
 
 use super::refuted;
-use super::trial::{ROUNDS, Trial};
+use super::trial::{LOOP_ROUNDS, Trial};
 use super::{Check, CheckedFacts, Finding, kernels};
 use crate::system::pmu::architecture;
 use crate::system::processes::{self, Process};
 use crate::system::text::count;
 
 /// All checks, what others depend on first.
-pub(super) const ALL: &[Check] = &[
+pub(super) const ALL_CHECKS: &[Check] = &[
     Check {
         name: "PMU",
         look: pmu,
@@ -78,9 +78,9 @@ pub(super) const ALL: &[Check] = &[
     },
 ];
 
-const NODE: &str = "/dev/perfmon";
-const WATCHDOG: &str = "/proc/sys/kernel/nmi_watchdog";
-const RECORDING: &str = "not tried: this is a recording";
+const DEVICE_NODE: &str = "/dev/perfmon";
+const NMI_WATCHDOG_FILE: &str = "/proc/sys/kernel/nmi_watchdog";
+const NOT_TRIED: &str = "not tried: this is a recording";
 
 impl CheckedFacts<'_> {
     /// Why the whole system can't be counted, if it can't.
@@ -97,7 +97,7 @@ impl CheckedFacts<'_> {
 
     /// Returns whether the NMI watchdog holds the counters.
     fn has_watchdog(&self) -> bool {
-        let text = self.machine.text(WATCHDOG);
+        let text = self.machine.text(NMI_WATCHDOG_FILE);
         !self.can_count() && matches!(text, Ok(Some(text)) if text == "1")
     }
 
@@ -132,7 +132,7 @@ fn either(finding: Result<Finding, Finding>) -> Finding {
 
 fn pmu(facts: &CheckedFacts<'_>) -> Finding {
     let (reason, fix) = match facts.pmu.capabilities() {
-        Ok(_) if refuted::is_refuted(facts) => (refuted::REASON, None),
+        Ok(_) if refuted::is_refuted(facts) => (refuted::REFUTED_REASON, None),
         Ok(capabilities) => {
             let fixed = match facts.pmu.fixed().count() {
                 0 => "no fixed ones".to_owned(),
@@ -212,13 +212,13 @@ fn next_kernel(facts: &CheckedFacts<'_>) -> Finding {
         Some(release) => Finding::note(format!(
             "Linux {release} is installed and has no module: when it has been booted, nothing can be counted"
         ))
-        .fix(format!("{}.", install(release))),
+        .fix(format!("{}.", install_hint(release))),
     }
 }
 
 fn device(facts: &CheckedFacts<'_>) -> Finding {
-    if facts.machine.path(NODE).exists() {
-        return Finding::good(format!("{NODE} is there"));
+    if facts.machine.path(DEVICE_NODE).exists() {
+        return Finding::good(format!("{DEVICE_NODE} is there"));
     }
     let misc = match facts.text("/proc/misc") {
         Ok(misc) => misc.unwrap_or_default(),
@@ -230,17 +230,17 @@ fn device(facts: &CheckedFacts<'_>) -> Finding {
     });
     match minor {
         Some(minor) => Finding::bad(format!(
-            "{NODE} is not there, although the module is loaded: nothing makes device nodes here"
+            "{DEVICE_NODE} is not there, although the module is loaded: nothing makes device nodes here"
         ))
-        .fix(format!("`mknod -m 600 {NODE} c 10 {minor}`.")),
-        None => Finding::unknown(format!("{NODE} is not there: the module makes it")),
+        .fix(format!("`mknod -m 600 {DEVICE_NODE} c 10 {minor}`.")),
+        None => Finding::unknown(format!("{DEVICE_NODE} is not there: the module makes it")),
     }
 }
 
 fn access(facts: &CheckedFacts<'_>) -> Finding {
     match facts.cause() {
         Some(cause @ Cause::AnotherWriter) => {
-            let users = processes::holding(facts.machine, |target| target == NODE);
+            let users = processes::holding(facts.machine, |target| target == DEVICE_NODE);
             let names: Vec<String> = users.iter().map(Process::to_string).collect();
             let who = if names.is_empty() {
                 String::new()
@@ -254,13 +254,13 @@ fn access(facts: &CheckedFacts<'_>) -> Finding {
         Some(cause @ (Cause::NodeForbidden | Cause::Version(_))) => facts
             .bad_for_system(cause.to_string())
             .fix(cause.help().unwrap_or_default()),
-        Some(Cause::UnknownCommand) => Finding::bad(format!("{NODE} is not perfmon's"))
-            .fix(format!("`rm {NODE}`, then load the module again.")),
+        Some(Cause::UnknownCommand) => Finding::bad(format!("{DEVICE_NODE} is not perfmon's"))
+            .fix(format!("`rm {DEVICE_NODE}`, then load the module again.")),
         Some(Cause::Absent) => Finding::unknown("there is no device to open"),
-        None if !facts.machine.path(NODE).exists() => {
+        None if !facts.machine.path(DEVICE_NODE).exists() => {
             Finding::unknown("there is no device to open")
         }
-        None if matches!(facts.trials.counter, Trial::NotTried) => Finding::unknown(RECORDING),
+        None if matches!(facts.trials.counter, Trial::NotTried) => Finding::unknown(NOT_TRIED),
         _ => Finding::good("it can be opened for counting"),
     }
 }
@@ -268,9 +268,9 @@ fn access(facts: &CheckedFacts<'_>) -> Finding {
 /// `perf_allow_cpu()`: 0 and below lets everybody count every CPU. Programs of one's own need no permission.
 fn policy(facts: &CheckedFacts<'_>) -> Finding {
     const FILE: &str = "/proc/sys/kernel/perf_event_paranoid";
-    const OWN: &str =
+    const OWN_PROGRAMS_ONLY: &str =
         "this user may count programs of their own in user mode, and not the whole system";
-    const SYSTEM: &str =
+    const WHOLE_SYSTEM_FIX: &str =
         "For the whole system run as root, or `sysctl kernel.perf_event_paranoid=0`.";
     either((|| {
         let Some(text) = facts.text(FILE)? else {
@@ -286,12 +286,12 @@ fn policy(facts: &CheckedFacts<'_>) -> Finding {
         let found = format!("perf_event_paranoid is {paranoid}");
         if facts.cause() == Some(Cause::Forbidden) {
             let whom = if facts.trials.event.is_counted() {
-                OWN
+                OWN_PROGRAMS_ONLY
             } else {
                 "this process may not count"
             };
             return Ok(facts.bad_for_system(format!("{found}: {whom}")).fix(format!(
-                "{SYSTEM} If that does not help, a security module forbids it: its audit log says why."
+                "{WHOLE_SYSTEM_FIX} If that does not help, a security module forbids it: its audit log says why."
             )));
         }
         if is_privileged(&facts.text("/proc/self/status")?.unwrap_or_default()) {
@@ -300,7 +300,7 @@ fn policy(facts: &CheckedFacts<'_>) -> Finding {
             )));
         }
         Ok(if paranoid > 0 {
-            Finding::note(format!("{found}: {OWN}")).fix(SYSTEM)
+            Finding::note(format!("{found}: {OWN_PROGRAMS_ONLY}")).fix(WHOLE_SYSTEM_FIX)
         } else {
             Finding::good(format!("{found}: everybody may count"))
         })
@@ -339,7 +339,7 @@ fn lockdown(facts: &CheckedFacts<'_>) -> Finding {
 }
 
 fn nmi_watchdog(facts: &CheckedFacts<'_>) -> Finding {
-    either(facts.text(WATCHDOG).map(|text| {
+    either(facts.text(NMI_WATCHDOG_FILE).map(|text| {
         if text.as_deref() != Some("1") {
             return Finding::good("off");
         }
@@ -380,7 +380,7 @@ fn perf_users(facts: &CheckedFacts<'_>) -> Finding {
             Finding::good("no perf event is open but the NMI watchdog's")
         }
         (true, true) => {
-            Finding::bad("the counters are taken, but by no process that this user may see")
+            Finding::bad("the counters are taken by a process that this user can't see")
                 .fix("Run `pmctl doctor` as root. `dmesg | tail` names the reason.")
         }
         (false, true) => Finding::bad(format!(
@@ -472,12 +472,12 @@ fn outcome(
     bad: impl FnOnce(String) -> Finding,
 ) -> Finding {
     match trial {
-        Trial::NotTried => Finding::unknown(RECORDING),
-        Trial::Did(instructions) if *instructions >= ROUNDS => Finding::good(format!(
-            "a loop of {ROUNDS} rounds took {instructions} instructions"
+        Trial::NotTried => Finding::unknown(NOT_TRIED),
+        Trial::Did(instructions) if *instructions >= LOOP_ROUNDS => Finding::good(format!(
+            "a loop of {LOOP_ROUNDS} rounds took {instructions} instructions"
         )),
         Trial::Did(instructions) => Finding::bad(format!(
-            "a loop of {ROUNDS} rounds gave {instructions} instructions: the counter does not count"
+            "a loop of {LOOP_ROUNDS} rounds gave {instructions} instructions: the counter does not count"
         ))
         .fix(
             "A hypervisor that promises a PMU and gives none is the usual reason: `pmctl info` names it.",
@@ -496,9 +496,9 @@ fn is_of_programs(facts: &CheckedFacts<'_>, error: &Error) -> bool {
 fn samples(facts: &CheckedFacts<'_>) -> Finding {
     let (sampled, trace) = (&facts.trials.sampled, &facts.trials.trace);
     match (sampled, trace) {
-        (Trial::NotTried, _) | (_, Trial::NotTried) => Finding::unknown(RECORDING),
+        (Trial::NotTried, _) | (_, Trial::NotTried) => Finding::unknown(NOT_TRIED),
         (Trial::Failed(error), _) if is_of_programs(facts, error) => {
-            Finding::unknown("not possible, for the reason that programs can't be counted")
+            Finding::unknown("not possible, since programs can't be counted")
         }
         (Trial::Failed(error), _) => failed(facts, error, Finding::bad),
         (Trial::Did(0), _) => Finding::bad("a loop gave no sample: the counter does not interrupt")
@@ -526,7 +526,7 @@ fn names(facts: &CheckedFacts<'_>) -> Finding {
         ))
     };
     match &trials.mappings {
-        Trial::NotTried => Finding::unknown(RECORDING),
+        Trial::NotTried => Finding::unknown(NOT_TRIED),
         Trial::Failed(error) => failed(facts, error, Finding::note),
         Trial::Did(0) if trials.has_probes => {
             untold("its probes are off").fix("`echo 1 >/sys/kernel/debug/kprobes/enabled`.")
@@ -545,7 +545,7 @@ fn failed(facts: &CheckedFacts<'_>, error: &Error, bad: impl FnOnce(String) -> F
             Finding::note(format!("not possible: {cause}"))
         }
         (Attempt::Open(_) | Attempt::Properties, _) => {
-            Finding::unknown("not tried: there is no way to the counters")
+            Finding::unknown("not tried, since the counters can't be used")
         }
         // Their own checks say more.
         (_, Cause::HardwareBusy | Cause::Forbidden | Cause::LockedDown) => {

@@ -41,13 +41,13 @@ struct Finding {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Verdict {
-    /// Counting works as far as this goes.
+    /// The check found no obstacle.
     Good,
     /// Worth to know; counting works all the same.
     Note,
     /// Counting does not work because of it.
     Bad,
-    /// Not known here.
+    /// The check can't tell.
     Unknown,
 }
 
@@ -96,10 +96,10 @@ impl Finding {
 }
 
 /// Stands in front of the advice.
-const FIX: &str = "fix: ";
+const FIX_PREFIX: &str = "fix: ";
 
 /// Width of the column of findings.
-const WIDTH: usize = 58;
+const FINDING_WIDTH: usize = 58;
 
 /// Makes all checks; returns the exit code, 0 if counting works.
 pub(crate) fn doctor(machine: &Machine, output: &mut dyn Write) -> Result<u8> {
@@ -114,16 +114,16 @@ pub(crate) fn doctor(machine: &Machine, output: &mut dyn Write) -> Result<u8> {
         },
     };
     let mut problems = 0u64;
-    for check in checks::ALL {
+    for check in checks::ALL_CHECKS {
         let finding = (check.look)(&facts);
         problems += u64::from(finding.verdict == Verdict::Bad);
         let mark = finding.verdict.mark();
-        let mut lines = text::wrap(&finding.found, WIDTH);
+        let mut lines = text::wrap(&finding.found, FINDING_WIDTH);
         if let Some(fix) = finding.fix {
-            let fix = text::wrap(&fix, WIDTH - FIX.len());
+            let fix = text::wrap(&fix, FINDING_WIDTH - FIX_PREFIX.len());
             lines.extend(fix.into_iter().enumerate().map(|(index, line)| {
-                let before = if index == 0 { FIX } else { "" };
-                format!("{before:width$}{line}", width = FIX.len())
+                let before = if index == 0 { FIX_PREFIX } else { "" };
+                format!("{before:width$}{line}", width = FIX_PREFIX.len())
             }));
         }
         for (index, line) in lines.iter().enumerate() {

@@ -4,14 +4,19 @@
 
 use super::CheckedFacts;
 
-/// Why such a machine can't count.
-pub(super) const REASON: &str =
+/// The reason why such a machine can't count.
+pub(super) const REFUTED_REASON: &str =
     "CPUID tells of counters, but Linux has found that they do not count";
 
 /// Returns whether Linux has found no PMU where CPUID tells of one.
 pub(super) fn is_refuted(facts: &CheckedFacts<'_>) -> bool {
-    const PMUS: &str = "/sys/bus/event_source/devices";
-    let has = |name: &str| facts.machine.path(&format!("{PMUS}/{name}")).exists();
+    const KERNEL_PMUS: &str = "/sys/bus/event_source/devices";
+    let has = |name: &str| {
+        facts
+            .machine
+            .path(&format!("{KERNEL_PMUS}/{name}"))
+            .exists()
+    };
     let is_told = facts.pmu.capabilities().is_ok() && facts.hypervisor.is_some();
     // Without `software` the list itself is missing.
     is_told

@@ -11,11 +11,11 @@ use perfmon::trace::Alloc;
 use perfmon::{CounterId, Device, Error, Event, EventSelect, Modes, Session};
 
 /// Instructions that are counted at least: a loop of so many rounds.
-pub(super) const ROUNDS: u64 = 100_000;
+pub(super) const LOOP_ROUNDS: u64 = 100_000;
 /// The bytes that are mapped: a page has them.
-const LENGTH: NonZeroUsize = NonZeroUsize::MIN;
+const MAPPED_BYTES: NonZeroUsize = NonZeroUsize::MIN;
 /// The instructions from a sample to the next.
-const PERIOD: u64 = 10_007;
+const SAMPLE_PERIOD: u64 = 10_007;
 
 /// Outcome of an attempt.
 #[derive(Debug)]
@@ -38,7 +38,7 @@ impl From<Result<u64, Error>> for Trial {
 
 impl Trial {
     pub(super) fn is_counted(&self) -> bool {
-        matches!(self, Self::Did(instructions) if *instructions >= ROUNDS)
+        matches!(self, Self::Did(instructions) if *instructions >= LOOP_ROUNDS)
     }
 
     pub(super) fn error(&self) -> Option<&Error> {
@@ -112,7 +112,7 @@ impl Trials {
 }
 
 fn work() {
-    for round in 0..ROUNDS {
+    for round in 0..LOOP_ROUNDS {
         black_box(round);
     }
 }
@@ -126,7 +126,7 @@ fn event() -> Result<u64, Error> {
 
 fn samples() -> Result<u64, Error> {
     let event = Event::instructions().user().this_thread();
-    let mut sampler = event.period(PERIOD).pages(1).sample()?;
+    let mut sampler = event.period(SAMPLE_PERIOD).pages(1).sample()?;
     work();
     sampler.disable()?;
     let mut samples = 0;
@@ -143,14 +143,14 @@ fn mappings() -> Result<u64, Error> {
     let mapped = unsafe {
         mmap_anonymous(
             None,
-            LENGTH,
+            MAPPED_BYTES,
             ProtFlags::PROT_READ | ProtFlags::PROT_EXEC,
             MapFlags::MAP_PRIVATE,
         )
     };
     if let Ok(start) = mapped {
         // SAFETY: It was just mapped with this length, and there is no reference to it.
-        let result = unsafe { munmap(start, LENGTH.get()) };
+        let result = unsafe { munmap(start, MAPPED_BYTES.get()) };
         debug_assert!(result.is_ok(), "munmap of what mmap gave");
     }
     let mut mappings = 0;

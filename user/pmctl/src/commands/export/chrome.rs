@@ -7,7 +7,7 @@ use std::io::{self, Write};
 
 use serde_json::{Value, json};
 
-use super::profile::{Profile, ProfileThread, Shot};
+use super::profile::{Profile, ProfileThread, TimedSample};
 
 /// Writes the stacks of an event and the counts of the others.
 pub(super) fn write(profile: &Profile<'_>, event: usize, output: impl Write) -> io::Result<()> {
@@ -15,20 +15,20 @@ pub(super) fn write(profile: &Profile<'_>, event: usize, output: impl Write) -> 
     for (thread, name) in &profile.threads {
         let mut named = |what: &str, name: &str| {
             list.push(&json!({
-                "ph": "M", "name": what, "pid": number(*thread, thread.task.pid),
-                "tid": number(*thread, thread.task.tid), "args": { "name": name },
+                "ph": "M", "name": what, "pid": unique_id(*thread, thread.task.pid),
+                "tid": unique_id(*thread, thread.task.tid), "args": { "name": name },
             }))
         };
         named("process_name", profile.process(*thread))?;
         named("thread_name", name)?;
     }
-    let mut threads: BTreeMap<ProfileThread, Vec<&Shot>> = BTreeMap::new();
+    let mut threads: BTreeMap<ProfileThread, Vec<&TimedSample>> = BTreeMap::new();
     for shot in &profile.shots {
         if shot.event == event {
             threads.entry(shot.thread).or_default().push(shot);
         } else {
             list.push(&json!({
-                "ph": "C", "name": profile.event(shot.event), "pid": number(shot.thread, shot.thread.task.pid),
+                "ph": "C", "name": profile.event(shot.event), "pid": unique_id(shot.thread, shot.thread.task.pid),
                 // Perfetto takes no notice of a number here.
                 "id": shot.thread.thread(),
                 "ts": microseconds(shot.time), "args": { "count": shot.period },
@@ -47,7 +47,7 @@ pub(super) fn write(profile: &Profile<'_>, event: usize, output: impl Write) -> 
             slices.show(shot);
             // Where samples are far apart the thread slept, or the event did not happen.
             let next = shots.get(index + 1).map_or(u64::MAX, |next| next.time);
-            if next.saturating_sub(shot.time) > GAP * usual {
+            if next.saturating_sub(shot.time) > MAX_GAP_INTERVALS * usual {
                 slices.close(0, shot.time + usual);
             }
         }
@@ -59,23 +59,27 @@ pub(super) fn write(profile: &Profile<'_>, event: usize, output: impl Write) -> 
 }
 
 /// A time without samples, in usual intervals, after which a function is taken to have ended.
-const GAP: u64 = 4;
+const MAX_GAP_INTERVALS: u64 = 4;
 
 /// Returns the median time between two samples.
-fn usual_interval(shots: &[&Shot]) -> u64 {
-    const ALONE: u64 = 1_000_000;
+fn usual_interval(shots: &[&TimedSample]) -> u64 {
+    const LONE_SAMPLE_INTERVAL: u64 = 1_000_000;
     let pairs = shots.windows(2);
     let mut times: Vec<u64> = pairs.map(|pair| pair[1].time - pair[0].time).collect();
     times.sort_unstable();
-    times.get(times.len() / 2).copied().unwrap_or(ALONE).max(1)
+    times
+        .get(times.len() / 2)
+        .copied()
+        .unwrap_or(LONE_SAMPLE_INTERVAL)
+        .max(1)
 }
 
 /// Returns the number of a thread or its process, which in this format is a number: one that no process can have for each
 /// further process that has it.
-fn number(thread: ProfileThread, number: u32) -> u64 {
+fn unique_id(thread: ProfileThread, number: u32) -> u64 {
     /// `PID_MAX_LIMIT` of the kernel.
-    const MOST: u64 = 1 << 22;
-    u64::from(number) + u64::from(thread.before) * MOST
+    const PID_MAX_LIMIT: u64 = 1 << 22;
+    u64::from(number) + u64::from(thread.before) * PID_MAX_LIMIT
 }
 
 fn microseconds(nanoseconds: u64) -> f64 {
@@ -101,7 +105,7 @@ struct Slice {
 
 impl Slices<'_> {
     /// Ends the functions that are not in the stack of a sample, and begins those that are new.
-    fn show(&mut self, shot: &Shot) {
+    fn show(&mut self, shot: &TimedSample) {
         let mut places: Vec<usize> = self.profile.stack(shot.stack).collect();
         places.reverse();
         let function = |place: usize| self.profile.places.things[place].function;
@@ -138,8 +142,8 @@ impl Slices<'_> {
             }
             list.push(&json!({
                 "ph": "X", "cat": if function.in_kernel { "kernel" } else { "user" }, "name": function.name,
-                "pid": number(self.thread, self.thread.task.pid),
-                "tid": number(self.thread, self.thread.task.tid), "ts": microseconds(slice.start),
+                "pid": unique_id(self.thread, self.thread.task.pid),
+                "tid": unique_id(self.thread, self.thread.task.tid), "ts": microseconds(slice.start),
                 "dur": microseconds(slice.end - slice.start), "args": args,
             }))?;
         }

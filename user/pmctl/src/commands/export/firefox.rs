@@ -10,19 +10,19 @@ use std::io::{self, Write};
 use ahash::AHashMap;
 use serde_json::{Map, Value, json};
 
-use super::profile::{Interner, Profile, ProfileThread, Shot};
+use super::profile::{Interner, Profile, ProfileThread, TimedSample};
 use crate::recording::symbols::hexadecimal;
 
 /// The version of the format.
-const VERSION: u32 = 55;
+const FORMAT_VERSION: u32 = 55;
 
 /// Indices of the categories.
-const USER: usize = 1;
-const KERNEL: usize = 2;
+const USER_CATEGORY: usize = 1;
+const KERNEL_CATEGORY: usize = 2;
 
 /// Writes the stacks of an event and the counts of the others.
 pub(super) fn write(profile: &Profile<'_>, event: usize, output: impl Write) -> io::Result<()> {
-    let mut by_thread: BTreeMap<ProfileThread, Vec<&Shot>> = BTreeMap::new();
+    let mut by_thread: BTreeMap<ProfileThread, Vec<&TimedSample>> = BTreeMap::new();
     for thread in profile.threads.keys() {
         by_thread.insert(*thread, Vec::new());
     }
@@ -39,7 +39,7 @@ pub(super) fn write(profile: &Profile<'_>, event: usize, output: impl Write) -> 
     let file = json!({
         "meta": {
             "version": 24,
-            "preprocessedProfileVersion": VERSION,
+            "preprocessedProfileVersion": FORMAT_VERSION,
             "product": profile.recording.notes.scope,
             "importedFrom": "pmctl",
             "oscpu": format!("Linux {}", profile.recording.host.release),
@@ -95,8 +95,8 @@ fn library(profile: &Profile<'_>, path: &str) -> Value {
 /// Returns a build-id as symbol servers write it: its first 16 bytes as a GUID, the first three parts of which are
 /// little-endian, and an age of 0.
 fn breakpad(id: &[u8]) -> String {
-    const ORDER: [usize; 16] = [3, 2, 1, 0, 5, 4, 7, 6, 8, 9, 10, 11, 12, 13, 14, 15];
-    let bytes = ORDER.map(|index| id.get(index).copied().unwrap_or(0));
+    const GUID_BYTE_ORDER: [usize; 16] = [3, 2, 1, 0, 5, 4, 7, 6, 8, 9, 10, 11, 12, 13, 14, 15];
+    let bytes = GUID_BYTE_ORDER.map(|index| id.get(index).copied().unwrap_or(0));
     hexadecimal(&bytes).to_uppercase() + "0"
 }
 
@@ -104,16 +104,16 @@ fn breakpad(id: &[u8]) -> String {
 fn counters(
     profile: &Profile<'_>,
     event: usize,
-    by_thread: &BTreeMap<ProfileThread, Vec<&Shot>>,
+    by_thread: &BTreeMap<ProfileThread, Vec<&TimedSample>>,
 ) -> Vec<Value> {
-    let mut tracks: BTreeMap<(usize, u32, u32), Vec<&Shot>> = BTreeMap::new();
+    let mut tracks: BTreeMap<(usize, u32, u32), Vec<&TimedSample>> = BTreeMap::new();
     for shot in profile.shots.iter().filter(|shot| shot.event != event) {
         let thread = shot.thread;
         let process = (shot.event, thread.task.pid, thread.before);
         let track = tracks.entry(process).or_default();
         track.push(shot);
     }
-    let counter = |((event, pid, before), shots): ((usize, u32, u32), Vec<&Shot>)| {
+    let counter = |((event, pid, before), shots): ((usize, u32, u32), Vec<&TimedSample>)| {
         let name = profile.event(event);
         let is_of = |thread: &ProfileThread| thread.task.pid == pid && thread.before == before;
         let main = by_thread.keys().position(is_of);
@@ -143,7 +143,7 @@ fn columns<const N: usize>(length: usize, columns: [(&str, Value); N]) -> Value 
 }
 
 /// The same value in every row.
-fn all(length: usize, value: &Value) -> Value {
+fn repeated(length: usize, value: &Value) -> Value {
     vec![value.clone(); length].into()
 }
 
@@ -185,7 +185,7 @@ impl<'a> Tables<'a> {
         here
     }
 
-    fn json(mut self, thread: ProfileThread, shots: &[&Shot]) -> Value {
+    fn json(mut self, thread: ProfileThread, shots: &[&TimedSample]) -> Value {
         let stacks: Vec<usize> = shots.iter().map(|shot| self.stack(shot.stack)).collect();
         // Without weights, each sample counts the same.
         let uniform = shots
@@ -244,7 +244,11 @@ impl<'a> Tables<'a> {
         let length = places.len();
         let category = |place: &super::profile::CodeLocation| {
             let function = &self.profile.functions.things[place.function];
-            if function.in_kernel { KERNEL } else { USER }
+            if function.in_kernel {
+                KERNEL_CATEGORY
+            } else {
+                USER_CATEGORY
+            }
         };
         let categories: Vec<usize> = places.iter().map(category).collect();
         let functions: Vec<usize> = places
@@ -258,15 +262,15 @@ impl<'a> Tables<'a> {
         columns(
             length,
             [
-                ("address", all(length, &(-1).into())),
+                ("address", repeated(length, &(-1).into())),
                 ("inlineDepth", depths.collect::<Vec<_>>().into()),
                 ("category", categories.into()),
-                ("subcategory", all(length, &0.into())),
+                ("subcategory", repeated(length, &0.into())),
                 ("func", functions.into()),
-                ("nativeSymbol", all(length, &Value::Null)),
-                ("innerWindowID", all(length, &0.into())),
+                ("nativeSymbol", repeated(length, &Value::Null)),
+                ("innerWindowID", repeated(length, &0.into())),
                 ("line", lines.collect::<Vec<_>>().into()),
-                ("column", all(length, &Value::Null)),
+                ("column", repeated(length, &Value::Null)),
             ],
         )
     }
@@ -288,12 +292,12 @@ impl<'a> Tables<'a> {
             length,
             [
                 ("name", names.into()),
-                ("isJS", all(length, &false.into())),
-                ("relevantForJS", all(length, &false.into())),
+                ("isJS", repeated(length, &false.into())),
+                ("relevantForJS", repeated(length, &false.into())),
                 ("resource", resources.into()),
                 ("fileName", sources.into()),
-                ("lineNumber", all(length, &Value::Null)),
-                ("columnNumber", all(length, &Value::Null)),
+                ("lineNumber", repeated(length, &Value::Null)),
+                ("columnNumber", repeated(length, &Value::Null)),
             ],
         )
     }
@@ -314,8 +318,8 @@ impl<'a> Tables<'a> {
             [
                 ("lib", self.objects.things.clone().into()),
                 ("name", names.into()),
-                ("host", all(length, &Value::Null)),
-                ("type", all(length, &LIBRARY.into())),
+                ("host", repeated(length, &Value::Null)),
+                ("type", repeated(length, &LIBRARY.into())),
             ],
         )
     }

@@ -9,7 +9,7 @@ use anyhow::Result;
 
 use crate::commands::flamegraph::label;
 use crate::recording::perfdata::{Recording, Task, is_kernel};
-use crate::recording::profile::{self, SourceLines, Frame, NamedSample, SampleNames};
+use crate::recording::profile::{self, Frame, NamedSample, SampleNames, SourceLines};
 use crate::system::screen::Colors;
 
 /// Numbered things; equal ones have one number.
@@ -93,7 +93,7 @@ impl ProfileThread {
 
 /// A sample.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Shot {
+pub(super) struct TimedSample {
     /// In nanoseconds since the first sample.
     pub(super) time: u64,
     pub(super) thread: ProfileThread,
@@ -112,7 +112,7 @@ pub(super) struct Profile<'a> {
     pub(super) places: Interner<CodeLocation>,
     /// Stacks as trees: the stack of the callers, which has a smaller number, and the place.
     pub(super) stacks: Interner<(Option<usize>, usize)>,
-    pub(super) shots: Vec<Shot>,
+    pub(super) shots: Vec<TimedSample>,
     /// The last name of each thread with samples.
     pub(super) threads: BTreeMap<ProfileThread, String>,
     /// The processes of a number that have samples, in their order.
@@ -121,7 +121,10 @@ pub(super) struct Profile<'a> {
 
 impl<'a> Profile<'a> {
     /// Reads a recording; with `source_lines`, also source lines and inlined functions.
-    pub(super) fn new(recording: &'a Recording, source_lines: Option<&SourceLines<'_>>) -> Result<Self> {
+    pub(super) fn new(
+        recording: &'a Recording,
+        source_lines: Option<&SourceLines<'_>>,
+    ) -> Result<Self> {
         let mut profile = Self {
             recording,
             objects: Interner::default(),
@@ -172,7 +175,7 @@ impl<'a> Profile<'a> {
             comm.clone_into(known);
         }
         if let Some(stack) = stack {
-            self.shots.push(Shot {
+            self.shots.push(TimedSample {
                 time: named.stamp.time.saturating_sub(start),
                 thread,
                 event: named.sample.event,
@@ -238,7 +241,7 @@ impl<'a> Profile<'a> {
     }
 
     /// Returns the samples of an event.
-    pub(super) fn of_event(&self, event: usize) -> impl Iterator<Item = &Shot> + '_ {
+    pub(super) fn of_event(&self, event: usize) -> impl Iterator<Item = &TimedSample> + '_ {
         self.shots.iter().filter(move |shot| shot.event == event)
     }
 

@@ -7,7 +7,7 @@ use std::io::Write;
 use anyhow::Result;
 use serde::Serialize;
 
-use super::profile::{Interner, Profile, Shot};
+use super::profile::{Interner, Profile, TimedSample};
 
 #[derive(Serialize)]
 struct File<'a> {
@@ -53,12 +53,13 @@ pub(super) fn write(profile: &Profile<'_>, events: &[usize], output: impl Write)
     let mut frames: Interner<usize> = Interner::default();
     let mut profiles = Vec::new();
     for event in events {
-        let mut threads: BTreeMap<super::profile::ProfileThread, Vec<&Shot>> = BTreeMap::new();
+        let mut threads: BTreeMap<super::profile::ProfileThread, Vec<&TimedSample>> =
+            BTreeMap::new();
         for shot in profile.of_event(*event) {
             threads.entry(shot.thread).or_default().push(shot);
         }
         let mut threads: Vec<_> = threads.into_iter().collect();
-        let sum = |shots: &[&Shot]| {
+        let sum = |shots: &[&TimedSample]| {
             shots
                 .iter()
                 .map(|shot| shot.period)
@@ -66,7 +67,7 @@ pub(super) fn write(profile: &Profile<'_>, events: &[usize], output: impl Write)
         };
         threads.sort_by_key(|(_, shots)| std::cmp::Reverse(sum(shots)));
         for (thread, shots) in threads {
-            let stack = |shot: &&Shot| {
+            let stack = |shot: &&TimedSample| {
                 let places: Vec<usize> = profile.stack(shot.stack).collect();
                 let places = places.into_iter().rev();
                 let functions = places.map(|place| profile.places.things[place].function);

@@ -14,13 +14,13 @@ use crate::system::machine::Machine;
 use crate::system::text::printable;
 
 /// The folder with a folder for each model.
-const FOLDER: &str = "/usr/share/perfmon/events";
+const DESCRIPTIONS_FOLDER: &str = "/usr/share/perfmon/events";
 
 /// Descriptions by the names of events in lower case.
 #[derive(Default)]
 pub(super) struct Descriptions(HashMap<String, String>);
 
-/// What is read of an entry.
+/// The fields of an entry that are read.
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
 struct Entry {
@@ -46,7 +46,7 @@ impl Descriptions {
                 Some("cpu_lowpower"),
             ),
         };
-        let folder = format!("{FOLDER}/{name}");
+        let folder = format!("{DESCRIPTIONS_FOLDER}/{name}");
         let entries = match fs::read_dir(machine.path(&folder)) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => bail!(
                 "there are no descriptions of {name}'s events.\nThey are in Linux's source: copy \
@@ -67,7 +67,7 @@ impl Descriptions {
         Ok(found)
     }
 
-    /// Adds those of a file; of a unit only, if one is given.
+    /// Adds the descriptions of a file, or only those of one unit.
     fn add(&mut self, path: &Path, unit: Option<&str>) -> Result<()> {
         let text = fs::read(path).with_context(|| format!("can't read {}", path.display()))?;
         // Names of groups of metrics are an object.
@@ -86,7 +86,7 @@ impl Descriptions {
         Ok(())
     }
 
-    /// Returns that of the first of these names that has one.
+    /// Returns the description of the first name that has one.
     pub(super) fn of<'a>(&self, mut names: impl Iterator<Item = &'a str>) -> Option<&str> {
         names.find_map(|name| self.0.get(&name.to_ascii_lowercase()).map(String::as_str))
     }

@@ -26,7 +26,11 @@ pub(super) struct Listed {
 }
 
 /// Returns the metrics of a PMU whose names or groups match.
-pub(super) fn listed(glob: Option<&str>, pmu: &Pmu, machine: &Machine) -> Result<Vec<Listed>> {
+pub(super) fn matching_metrics(
+    glob: Option<&str>,
+    pmu: &Pmu,
+    machine: &Machine,
+) -> Result<Vec<Listed>> {
     let all = metrics::all(pmu);
     let mut formulas = Formulas::new(MachineFacts::of(machine));
     let mut found = Vec::new();
@@ -108,7 +112,7 @@ pub(super) fn write_table(listed: &[Listed], output: &mut dyn Write) -> Result<(
     Ok(table.write(None, Style::new(), output)?)
 }
 
-/// What JSON has of a metric. Keys without a value are left out.
+/// A metric in JSON. Keys without a value are left out.
 #[derive(Serialize)]
 pub(super) struct MetricJson<'a> {
     metric: &'a str,

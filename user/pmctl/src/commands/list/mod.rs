@@ -26,7 +26,7 @@ use crate::system::table::{Align, Table};
 use crate::system::text::{count, did_you_mean, wrap};
 
 /// The argument of --model that asks for the names of the models.
-const HELP: &str = "help";
+const MODEL_HELP: &str = "help";
 
 /// An event that has a name.
 struct NamedEvent {
@@ -34,13 +34,13 @@ struct NamedEvent {
     also: Vec<&'static str>,
     /// The counters that count it, or the reason why none does.
     on: Result<OnCounters, String>,
-    /// What the vendor's list has of it.
+    /// The event in the vendor's list.
     listed: Option<Event>,
 }
 
 /// Writes the events that match, and returns the exit code.
 pub(crate) fn list(args: &List, machine: &Machine, output: &mut dyn Write) -> Result<u8> {
-    if args.model.as_deref() == Some(HELP) {
+    if args.model.as_deref() == Some(MODEL_HELP) {
         for model in models() {
             writeln!(output, "{}", model.name())?;
         }
@@ -61,20 +61,20 @@ pub(crate) fn list(args: &List, machine: &Machine, output: &mut dyn Write) -> Re
         // Names of events are for -e.
         ListKind::All if args.raw => Vec::new(),
         // Their names may have what no metric's name has.
-        ListKind::Groups => metrics::listed(None, &pmu, machine)?,
-        _ => metrics::listed(glob, &pmu, machine)?,
+        ListKind::Groups => metrics::matching_metrics(None, &pmu, machine)?,
+        _ => metrics::matching_metrics(glob, &pmu, machine)?,
     };
     if kind == ListKind::Groups {
         let groups = metrics::matching_groups(glob, &of_metrics);
         write_groups(args, &groups, output)?;
         let number = groups.len();
-        tell_of_others(args, (kind, glob), &pmu, (number, number));
+        report_hidden(args, (kind, glob), &pmu, (number, number));
         return Ok(if number == 0 { FAILURE } else { 0 });
     }
     let all = if kind == ListKind::Metrics {
         Vec::new()
     } else {
-        named(&pmu)
+        all_named_events(&pmu)
     };
     let matching: Vec<NamedEvent> = all
         .into_iter()
@@ -121,7 +121,7 @@ pub(crate) fn list(args: &List, machine: &Machine, output: &mut dyn Write) -> Re
     }
     output.flush()?;
     let number = shown.len() + of_metrics.len();
-    tell_of_others(args, (kind, glob), &pmu, (number, found));
+    report_hidden(args, (kind, glob), &pmu, (number, found));
     Ok(if number == 0 { FAILURE } else { 0 })
 }
 
@@ -138,7 +138,7 @@ fn write_groups(args: &List, groups: &[&str], output: &mut dyn Write) -> Result<
     Ok(output.flush()?)
 }
 
-/// What is listed.
+/// The kind of entries that are listed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ListKind {
     All,
@@ -149,7 +149,7 @@ enum ListKind {
 
 /// Returns what the words ask for: a kind, a pattern, or both.
 fn kind_and_glob(words: &[String]) -> Result<(ListKind, Option<&str>), Usage> {
-    const KINDS: [(&str, ListKind); 6] = [
+    const LIST_KINDS: [(&str, ListKind); 6] = [
         ("event", ListKind::Events),
         ("events", ListKind::Events),
         ("metric", ListKind::Metrics),
@@ -158,7 +158,7 @@ fn kind_and_glob(words: &[String]) -> Result<(ListKind, Option<&str>), Usage> {
         ("metricgroups", ListKind::Groups),
     ];
     let kind = words.first().and_then(|word| {
-        let found = KINDS.iter().find(|(name, _)| name == word);
+        let found = LIST_KINDS.iter().find(|(name, _)| name == word);
         found.map(|(_, kind)| *kind)
     });
     match (kind, words) {
@@ -207,7 +207,7 @@ fn unknown_model(name: &str) -> Usage {
 }
 
 /// Returns the events of a PMU: those of all CPUs, of caches, and of the model.
-fn named(pmu: &Pmu) -> Vec<NamedEvent> {
+fn all_named_events(pmu: &Pmu) -> Vec<NamedEvent> {
     let model = pmu.model();
     let common = spec::named_events(pmu.vendor()).map(|event| {
         let mut names = event.names();
@@ -253,7 +253,7 @@ fn named(pmu: &Pmu) -> Vec<NamedEvent> {
 }
 
 impl NamedEvent {
-    /// Returns whether a name of it has `glob`, or is of its form.
+    /// Returns whether one of the event's names contains `glob`, or matches it if it is a pattern.
     fn matches(&self, glob: &str) -> bool {
         self.all_names()
             .any(|name| matches(&glob.to_ascii_lowercase(), &name.to_ascii_lowercase()))
@@ -283,7 +283,7 @@ impl NamedEvent {
     }
 }
 
-/// Returns whether `name` has `glob`, or is of its form if it is a pattern.
+/// Returns whether `name` contains `glob`, or matches it if it is a pattern.
 fn matches(glob: &str, name: &str) -> bool {
     if !is_pattern(glob) {
         return name.contains(glob);
@@ -298,7 +298,7 @@ fn write_table(
     output: &mut dyn Write,
 ) -> Result<()> {
     /// The width of descriptions.
-    const WIDTH: usize = 76;
+    const DESCRIPTION_WIDTH: usize = 76;
     let headings = ["event", "raw", "counters", "also called"];
     let mut table = Table::new(&headings.map(|text| (text, Align::Left))).without_margin();
     for event in events {
@@ -316,7 +316,7 @@ fn write_table(
         let raw = event.raw().unwrap_or_default();
         table.row(&[event.name.clone(), raw, counters, note], Style::new());
         let description = descriptions.of(event.all_names());
-        let lines = description.map_or(Vec::new(), |text| wrap(text, WIDTH));
+        let lines = description.map_or(Vec::new(), |text| wrap(text, DESCRIPTION_WIDTH));
         let lines = lines.into_iter().map(|line| format!("    {line}"));
         table.under(lines.collect());
     }
@@ -351,8 +351,8 @@ pub(crate) fn counters(found: &OnCounters, pmu: &Pmu) -> String {
         .join(" ")
 }
 
-/// Says on standard error what the list lacks.
-fn tell_of_others(
+/// Reports on standard error what the list left out.
+fn report_hidden(
     args: &List,
     (kind, glob): (ListKind, Option<&str>),
     pmu: &Pmu,
@@ -369,7 +369,7 @@ fn tell_of_others(
             _ => "event",
         };
         complain(format_args!("no {what}{of} has `{glob}` in its name"));
-        tell_of_category(glob);
+        advise_category(glob);
         return;
     }
     if args.raw || args.json {
@@ -394,7 +394,7 @@ fn tell_of_others(
         }
     }
     if let (0, Some(glob)) = (shown, glob) {
-        tell_of_category(glob);
+        advise_category(glob);
     }
     if of.is_none() {
         let processor = pmu.processor();
@@ -406,32 +406,34 @@ fn tell_of_others(
     }
 }
 
-/// Says where the events of one of perf's categories are, if that was asked for.
-fn tell_of_category(glob: &str) {
-    const COUNTERS: &str =
+/// Prints where to find the events of a category of `perf list`, if `glob` is one.
+fn advise_category(glob: &str) {
+    const COUNTER_ADVICE: &str =
         "`pmctl info` lists the events that all CPUs may have, `pmctl list` those of this one.";
-    const KERNEL: &str = "The kernel's events are `pmctl stat -e task-clock,page-faults,context-switches` and the like.";
-    const CACHE: &str =
+    const KERNEL_ADVICE: &str = "The kernel's events are `pmctl stat -e task-clock,page-faults,context-switches` and the like.";
+    const CACHE_ADVICE: &str =
         "The events of caches are named as `L1-dcache-load-misses`: `pmctl list L1-`.";
-    const PERF: &str = "`perf list` lists what the kernel counts otherwise.";
+    const PERF_ADVICE: &str = "`perf list` lists what the kernel counts otherwise.";
     let categories = [
-        ("hw", COUNTERS),
-        ("hardware", COUNTERS),
-        ("sw", KERNEL),
-        ("software", KERNEL),
-        ("cache", CACHE),
-        ("hwcache", CACHE),
-        ("tracepoint", PERF),
-        ("pmu", PERF),
-        ("sdt", PERF),
+        ("hw", COUNTER_ADVICE),
+        ("hardware", COUNTER_ADVICE),
+        ("sw", KERNEL_ADVICE),
+        ("software", KERNEL_ADVICE),
+        ("cache", CACHE_ADVICE),
+        ("hwcache", CACHE_ADVICE),
+        ("tracepoint", PERF_ADVICE),
+        ("pmu", PERF_ADVICE),
+        ("sdt", PERF_ADVICE),
     ];
     let glob = glob.to_ascii_lowercase();
     if let Some((_, advice)) = categories.iter().find(|(name, _)| *name == glob) {
-        complain(format_args!("`{glob}` is a category of `perf list`; `pmctl list` takes a part of an event's name. {advice}"));
+        complain(format_args!(
+            "`{glob}` is a category of `perf list`; `pmctl list` takes a part of an event's name. {advice}"
+        ));
     }
 }
 
-/// What JSON has of an event or a metric.
+/// An event or a metric in JSON.
 #[derive(Serialize)]
 #[serde(untagged)]
 enum AnyRow<'a> {
@@ -439,7 +441,7 @@ enum AnyRow<'a> {
     Metric(metrics::MetricJson<'a>),
 }
 
-/// What JSON has of an event. Keys without a value are left out.
+/// An event in JSON. Keys without a value are left out.
 #[derive(Serialize)]
 struct EventJson<'a> {
     name: &'a str,

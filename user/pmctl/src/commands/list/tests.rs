@@ -25,7 +25,7 @@ fn patterns_match_whole_names_and_words_parts() {
 fn all_models_have_lists_without_a_name_twice() {
     for model in models() {
         let pmu = Pmu::of_model(model);
-        let all = named(&pmu);
+        let all = all_named_events(&pmu);
         let mut names: Vec<String> = all
             .iter()
             .map(|event| event.name.to_ascii_lowercase())

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! From the time-stamp counter, which the driver's records have, to the clock of perf's records.
+//! Converts the time-stamp counter of the driver's records to the clock of perf's records.
 //!
 //! perf's own clock is best, and the default: it is the time-stamp counter times a factor that the kernel tells
 //! (`perf_event_open(2)`, `cap_user_time_zero`), so that both kinds of records are in their true order to the
-//! nanosecond. Where that clock is something else, as in guests of KVM, perf is asked for `CLOCK_MONOTONIC_RAW`,
-//! which goes evenly with the counter: it is read together with the counter now and then, and what is between is
-//! interpolated.
+//! nanosecond. Where that clock is something else, as in guests of KVM, perf is asked for `CLOCK_MONOTONIC_RAW`: both
+//! clocks are read together at intervals, and times in between are interpolated.
 
 use std::time::Duration;
 
@@ -13,7 +12,7 @@ use nix::time::{ClockId, clock_gettime};
 use perfmon::Device;
 
 /// `CLOCK_MONOTONIC_RAW`, which can be read where perf's own clock can't.
-pub(super) const READABLE: ClockId = ClockId::CLOCK_MONOTONIC_RAW;
+pub(super) const FALLBACK_CLOCK: ClockId = ClockId::CLOCK_MONOTONIC_RAW;
 
 /// The factor of perf's own clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,7 +37,7 @@ impl Scale {
 pub(super) enum Clock {
     /// perf's own.
     Perf(Scale),
-    /// [`READABLE`], read together with the counter: counter and nanoseconds, in their order.
+    /// [`FALLBACK_CLOCK`], read together with the counter: counter and nanoseconds, in their order.
     Pairs(Vec<(u64, u64)>),
 }
 
@@ -62,7 +61,7 @@ impl Clock {
 
 /// Reads the counter and the clock at nearly the same time.
 fn pair(device: &Device) -> Option<(u64, u64)> {
-    const TRIES: u32 = 5;
+    const READ_TRIES: u32 = 5;
     let once = || {
         let before = now()?;
         let ticks = device.timestamp().ok()?.ticks;
@@ -70,14 +69,14 @@ fn pair(device: &Device) -> Option<(u64, u64)> {
         Some((after - before, (ticks, before + (after - before) / 2)))
     };
     // The shortest try was disturbed least.
-    let tries = (0..TRIES).filter_map(|_| once());
+    let tries = (0..READ_TRIES).filter_map(|_| once());
     tries
         .min_by_key(|(length, _)| *length)
         .map(|(_, pair)| pair)
 }
 
 fn now() -> Option<u64> {
-    let time = Duration::from(clock_gettime(READABLE).ok()?);
+    let time = Duration::from(clock_gettime(FALLBACK_CLOCK).ok()?);
     u64::try_from(time.as_nanos()).ok()
 }
 

@@ -19,7 +19,7 @@ use crate::system::stdio;
 pub(super) enum Destination {
     /// This file; what is in it goes to a file of the same name with `.old`.
     File(NewFile),
-    /// Standard output, whatever it is: as a stream.
+    /// Standard output, as a stream.
     Output,
 }
 
@@ -60,7 +60,7 @@ impl Sink {
         }
     }
 
-    /// Writes all records, such that a reader knows them.
+    /// Writes all records, so that a reader finds them.
     ///
     /// # Errors
     /// As [`record`](Self::record).
@@ -154,7 +154,7 @@ impl Destination {
     }
 }
 
-/// Gives what was there before another name, unless it is empty.
+/// Renames an existing file to `.old`, unless it is empty.
 pub(crate) fn keep_old(path: &Path) -> io::Result<()> {
     if !fs::metadata(path).is_ok_and(|there| there.is_file() && there.len() > 0) {
         return Ok(());

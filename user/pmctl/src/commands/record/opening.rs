@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What both recorders find out first: the processor, its CPUs, and the command.
+//! The state that both recorders need first: the PMU, the online CPUs, and the command.
 
 use anyhow::Result;
 use perfmon::Pmu;

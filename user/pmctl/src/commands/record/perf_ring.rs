@@ -44,10 +44,10 @@ const _: () = {
 /// `cap_user_time_zero`: the time-stamp counter can be converted to the event's clock.
 const TIME_ZERO: u64 = 1 << 4;
 
-const PAGE: usize = 4096;
+const PAGE_SIZE: usize = 4096;
 
 /// The most pages of a ring: as many as a process may lock per CPU without a privilege (`kernel.perf_event_mlock_kb`).
-pub(super) const MOST_PAGES: usize = 128;
+pub(super) const MAX_PAGES: usize = 128;
 
 /// The tasks of [`PerfRing::open`].
 pub(super) const ALL_TASKS: i32 = -1;
@@ -66,7 +66,7 @@ pub(super) struct PerfRing {
 
 /// Returns the bytes of a mapping with so many pages of records.
 const fn length(pages: usize) -> NonZeroUsize {
-    match NonZeroUsize::new((1 + pages) * PAGE) {
+    match NonZeroUsize::new((1 + pages) * PAGE_SIZE) {
         Some(length) => length,
         None => panic!("it is no zero"),
     }
@@ -122,8 +122,11 @@ impl PerfRing {
         // SAFETY: By the invariant `pages` pages follow the control page. The kernel writes to them, and to
         // us they are atomics.
         unsafe {
-            let first = self.start.byte_add(PAGE).cast::<AtomicU64>();
-            std::slice::from_raw_parts(first.as_ptr(), self.pages * PAGE / size_of::<AtomicU64>())
+            let first = self.start.byte_add(PAGE_SIZE).cast::<AtomicU64>();
+            std::slice::from_raw_parts(
+                first.as_ptr(),
+                self.pages * PAGE_SIZE / size_of::<AtomicU64>(),
+            )
         }
     }
 

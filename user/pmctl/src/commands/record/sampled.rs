@@ -10,7 +10,7 @@ use crate::recording::perfdata::EventKind;
 use crate::system::exit::Usage;
 
 /// Default event.
-pub(super) const DEFAULT: &str = "cycles";
+pub(super) const DEFAULT_EVENT: &str = "cycles";
 
 /// Why events of different modes have no branches.
 pub(super) const MIXED_BRANCHES: &str =

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the user is told at the end of a recording.
+//! The summary that is printed at the end of a recording.
 
 use std::io::{self, Write};
 use std::time::Duration;
@@ -11,7 +11,7 @@ use crate::system::screen::Colors;
 use crate::system::text::{count, thousands};
 
 /// Facts about the recording for its user.
-pub(super) struct Written {
+pub(super) struct RecordingSummary {
     /// Name of the file.
     pub(super) name: String,
     pub(super) samples: u64,
@@ -28,17 +28,17 @@ pub(super) struct Written {
     pub(super) cpus: u32,
     /// The smallest period; `None` with frequencies.
     pub(super) period: Option<u32>,
-    /// There are no other files of the recording.
+    /// This is the only file of the recording.
     pub(super) is_all: bool,
     /// Call chains that could not be found out.
     pub(super) cuts: Cuts,
 }
 
-/// Tells the user what there is now, what is missing, and how to look at it.
+/// Prints what was written, what is missing, and the command that shows it.
 pub(super) fn summarize(
     options: &CommonOptions,
     notes: &Notes,
-    written: &Written,
+    written: &RecordingSummary,
 ) -> io::Result<()> {
     let mut output = anstream::stderr().lock();
     if options.quiet {
@@ -110,22 +110,24 @@ pub(super) fn summarize(
 
 /// Returns a period that makes some samples of so many events; `None` if they are too few.
 fn period_for(events: u64) -> Option<u32> {
-    const WANTED: u64 = 100;
-    let period = u32::try_from(events / WANTED).unwrap_or(u32::MAX);
+    const GOOD_SAMPLES: u64 = 100;
+    let period = u32::try_from(events / GOOD_SAMPLES).unwrap_or(u32::MAX);
     // Odd: few loops are in step with it.
     (period > 0).then_some(period | 1)
 }
 
 /// Returns a smaller period if this one made few samples, and a smaller one is of use.
 fn smaller_period(period: u32, samples: u64) -> Option<u32> {
-    const FEW: u64 = 50;
+    const FEW_SAMPLES: u64 = 50;
     /// Prime numbers, each a step of ten: more at once could fill the buffers. With a period below the least one, most
     /// of the time may go into the samples.
-    const PERIODS: [u32; 2] = [100_003, 10_007];
-    if samples >= FEW {
+    const SMALLER_PERIODS: [u32; 2] = [100_003, 10_007];
+    if samples >= FEW_SAMPLES {
         return None;
     }
-    PERIODS.into_iter().find(|smaller| *smaller < period)
+    SMALLER_PERIODS
+        .into_iter()
+        .find(|smaller| *smaller < period)
 }
 
 #[cfg(test)]

@@ -14,7 +14,7 @@ use crate::system::signals::{Event, Signals};
 use crate::system::stdio::complain;
 
 /// Length of a round: perf's rings, which hold some thousand switches, must not get full.
-const INTERVAL: Duration = Duration::from_millis(100);
+const ROUND_INTERVAL: Duration = Duration::from_millis(100);
 
 /// The watch over a recording that runs.
 pub(super) struct Watch<'a> {
@@ -64,7 +64,7 @@ impl<'a> Watch<'a> {
         if own.is_some_and(|own| own.is_zero()) {
             return None;
         }
-        left.into_iter().chain(own).chain([INTERVAL]).min()
+        left.into_iter().chain(own).chain([ROUND_INTERVAL]).min()
     }
 
     /// Waits until the end of a round, or for a signal; breaks at the end of the recording.
@@ -91,7 +91,7 @@ impl<'a> Watch<'a> {
                 },
                 Some(running),
             ) => {
-                // It is the command that decides. What comes from the terminal, it got itself.
+                // The command decides when it ends. The terminal sends its signals to the command, too.
                 if !by_terminal {
                     running.signal(signal);
                 }
@@ -106,7 +106,7 @@ impl<'a> Watch<'a> {
         self.progress.show(bytes);
     }
 
-    /// Says that nothing more can be written.
+    /// Reports that the output is full.
     pub(super) fn complain_of_full_output(&self) {
         if self.options.is_to_standard_output() {
             complain("nothing more can be written to standard output: the recording ends here");
@@ -129,7 +129,7 @@ impl<'a> Watch<'a> {
     }
 }
 
-/// Tells how the command ended, if not by its exit, and returns the exit code of a recording.
+/// Reports a signal that killed the command, and returns the exit code of a recording.
 pub(super) fn conclude(ending: Option<Ending>, is_whole: bool) -> u8 {
     if let Some(words) = ending.and_then(Ending::in_words) {
         complain(words);

@@ -6,7 +6,7 @@ use std::io::Write;
 
 use anyhow::Result;
 
-use super::{percent, shown, write_none_left, write_rest};
+use super::{percent, within_limits, write_none_left, write_rest};
 use crate::args::Report;
 use crate::recording::perfdata::Recording;
 use crate::recording::profile::{self, Site};
@@ -16,7 +16,7 @@ use crate::system::text::thousands;
 
 /// Numbers of times that a branch was taken and mispredicted.
 #[derive(Clone, Copy, Debug, Default)]
-struct Taken {
+struct BranchTotals {
     times: u64,
     mispredicted: u64,
 }
@@ -24,7 +24,7 @@ struct Taken {
 /// Prints the table.
 pub(super) fn write(recording: &Recording, args: &Report, output: &mut Screen) -> Result<()> {
     let filter = args.choice.filter();
-    let mut pairs: HashMap<(String, String), Taken> = HashMap::new();
+    let mut pairs: HashMap<(String, String), BranchTotals> = HashMap::new();
     profile::each_sample_alone(recording, |named, names| {
         if !filter.keeps(named, names) {
             return Ok(());
@@ -32,7 +32,7 @@ pub(super) fn write(recording: &Recording, args: &Report, output: &mut Screen) -
         for branch in &named.sample.branches {
             let (from, to) = names.ends(named.stamp.task.pid, branch);
             let taken = pairs
-                .entry((end(&from, branch.from), end(&to, branch.to)))
+                .entry((branch_end(&from, branch.from), branch_end(&to, branch.to)))
                 .or_default();
             taken.times += 1;
             taken.mispredicted += u64::from(branch.mispredicted);
@@ -59,7 +59,9 @@ pub(super) fn write(recording: &Recording, args: &Report, output: &mut Screen) -
         ("from", Align::Left),
         ("to", Align::Left),
     ]);
-    for ((from, to), taken) in shown(&rows, args, |(_, taken)| taken.times as f64 / all as f64) {
+    for ((from, to), taken) in
+        within_limits(&rows, args, |(_, taken)| taken.times as f64 / all as f64)
+    {
         let style = output.colors.share(taken.times as f64 / all as f64);
         let cells = [
             percent(taken.times, all),
@@ -75,7 +77,7 @@ pub(super) fn write(recording: &Recording, args: &Report, output: &mut Screen) -
 }
 
 /// Returns one end of a branch as text.
-fn end(site: &Site<'_>, address: u64) -> String {
+fn branch_end(site: &Site<'_>, address: u64) -> String {
     if site.has_symbol() {
         format!("{}+{:#x} ({})", site.symbol(), site.offset, site.dso())
     } else {

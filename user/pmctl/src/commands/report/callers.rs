@@ -70,7 +70,7 @@ impl Tree {
 
 /// Returns what is shown under the function at `index` of a call chain, which goes from inside outward: its callers, or
 /// with [`Order::Caller`] the functions from outside down to it; what it calls, if rows have all functions of a chain.
-pub(super) fn path<'a>(
+pub(super) fn shown_path<'a>(
     order: Order,
     chain: &'a [Frame<'a>],
     (index, has_children): (usize, bool),

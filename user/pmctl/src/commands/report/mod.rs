@@ -26,7 +26,7 @@ use values::amount;
 pub(crate) use values::{range, total};
 
 /// The message about a filter that no sample passes.
-pub(crate) const NONE_LEFT: &str =
+pub(crate) const NO_SAMPLE_PASSES: &str =
     "none fits the options that choose samples (-C, -S, --comms, --dsos, --pid, --tid, --time)";
 
 /// Prints a table for each event, or the one of the branches.
@@ -127,7 +127,7 @@ fn write_event(
         } else {
             " of the chosen samples"
         },
-        counted(recording, index),
+        counted_text(recording, index),
     )?;
     if samples == 0 {
         return Ok(());
@@ -157,7 +157,7 @@ fn write_event(
         .graph()
         .map_or(0, |graph| at_least(graph.least, events));
     let part = |share: &Share| size(share) as f64 / events as f64;
-    for (row, share) in shown(&rows, args, |(_, share)| part(share)) {
+    for (row, share) in within_limits(&rows, args, |(_, share)| part(share)) {
         let mut cells = vec![percent(share.events, events), thousands(share.samples)];
         if args.children {
             cells.insert(0, percent(share.children, events));
@@ -171,7 +171,7 @@ fn write_event(
 }
 
 /// Returns how often the event was counted, samples or not.
-fn counted(recording: &Recording, index: usize) -> String {
+fn counted_text(recording: &Recording, index: usize) -> String {
     let notes = &recording.notes;
     let cpus = notes.scope.strip_prefix("CPU ");
     let what = match cpus.filter(|cpus| Cpus::parse(cpus).is_ok()) {
@@ -193,7 +193,7 @@ fn counted(recording: &Recording, index: usize) -> String {
 }
 
 /// Returns the rows within the limits; they must be sorted by share.
-fn shown<'a, T>(rows: &'a [T], args: &Report, share: impl Fn(&T) -> f64) -> &'a [T] {
+fn within_limits<'a, T>(rows: &'a [T], args: &Report, share: impl Fn(&T) -> f64) -> &'a [T] {
     let large = rows.partition_point(|row| share(row) * 100.0 >= args.percent_limit);
     &rows[..large.min(args.limit.unwrap_or(usize::MAX))]
 }
@@ -201,7 +201,7 @@ fn shown<'a, T>(rows: &'a [T], args: &Report, share: impl Fn(&T) -> f64) -> &'a 
 /// Prints that no sample passes the filter.
 fn write_none_left(output: &mut Screen) -> std::io::Result<()> {
     let mark = output.colors.warning;
-    writeln!(output, "{mark}NO SAMPLE{mark:#}: {NONE_LEFT}.")
+    writeln!(output, "{mark}NO SAMPLE{mark:#}: {NO_SAMPLE_PASSES}.")
 }
 
 /// Prints how many rows are not shown.
@@ -240,7 +240,7 @@ mod tests {
             recording.notes.tasks_only = tasks_only;
             scope.clone_into(&mut recording.notes.scope);
             recording.notes.totals[0] = 7;
-            counted(&recording, 0)
+            counted_text(&recording, 0)
         };
         assert_eq!(of(true, "make"), "; counted: 7");
         assert_eq!(of(false, "the machine"), "; of all programs on all CPUs: 7");

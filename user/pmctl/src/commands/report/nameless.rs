@@ -15,9 +15,9 @@ use crate::system::screen::Colors;
 use crate::system::text::printable;
 
 /// Parts of all samples below this one, in percent, are not worth a word.
-const LEAST: u64 = 1;
+const MIN_PERCENT: u64 = 1;
 /// The most files that are named.
-const FILES: usize = 5;
+const MAX_FILES: usize = 5;
 
 /// Samples without the name of a function, by file.
 #[derive(Debug, Default)]
@@ -49,7 +49,7 @@ impl Nameless {
         colors: Colors,
         output: &mut impl Write,
     ) -> io::Result<()> {
-        let is_large = |samples: u64| samples * 100 >= self.samples * LEAST;
+        let is_large = |samples: u64| samples * 100 >= self.samples * MIN_PERCENT;
         let files = self.files.values();
         let mut files: Vec<&(String, u64)> = files
             .filter(|(path, samples)| is_large(*samples) && lacks_names(recording, path))
@@ -93,11 +93,11 @@ impl Nameless {
 
     /// Returns the first of these files with their parts of all samples.
     fn list(&self, files: &[&(String, u64)]) -> String {
-        let names = files.iter().take(FILES).map(|(path, samples)| {
+        let names = files.iter().take(MAX_FILES).map(|(path, samples)| {
             format!("{} ({})", printable(path), percent(*samples, self.samples))
         });
         let names: Vec<String> = names.collect();
-        let more = match files.len().saturating_sub(FILES) {
+        let more = match files.len().saturating_sub(MAX_FILES) {
             0 => String::new(),
             more => format!(" and {more} more"),
         };
@@ -111,7 +111,10 @@ fn write_advice(
     files: &[&(String, u64)],
     output: &mut impl Write,
 ) -> io::Result<()> {
-    let paths = files.iter().take(FILES).map(|(path, _)| Path::new(path));
+    let paths = files
+        .iter()
+        .take(MAX_FILES)
+        .map(|(path, _)| Path::new(path));
     let paths: Vec<&Path> = paths
         .filter(|path| {
             let id = recording.build_id(path);

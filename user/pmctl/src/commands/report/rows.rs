@@ -13,7 +13,7 @@ use crate::args::{Key, Order, Report};
 use crate::recording::address_spaces::{FileNumber, NameNumber};
 use crate::recording::perfdata::{Recording, Stamp, is_kernel};
 use crate::recording::profile::{
-    self, SourceLines, Filter, Frame, NamedSample, SampleNames, is_above_its_chain, number,
+    self, Filter, Frame, NamedSample, SampleNames, SourceLines, is_above_its_chain, number,
 };
 use crate::recording::unwind::Cuts;
 use crate::system::screen::Colors;
@@ -205,7 +205,7 @@ pub(crate) fn shares(
         for (index, frame) in chain[..last].iter().enumerate().skip(first) {
             let id = RowId::new(keys, named, frame, names);
             let (_, share) = rows.entry(id).or_insert_with(|| {
-                let text = |key: &Key| text(*key, named, frame, names);
+                let text = |key: &Key| key_text(*key, named, frame, names);
                 (keys.iter().map(text).collect(), Share::default())
             });
             if index == own {
@@ -219,7 +219,7 @@ pub(crate) fn shares(
             taken.push(id);
             share.children = share.children.saturating_add(events);
             if let Some(order) = graph {
-                let path = callers::path(order, chain, (index, args.children));
+                let path = callers::shown_path(order, chain, (index, args.children));
                 share.callers.take(path, events);
             }
         }
@@ -238,7 +238,12 @@ pub(crate) fn shares(
 }
 
 /// Returns the text of a key for a sample.
-fn text(key: Key, named: &NamedSample<'_>, frame: &Frame<'_>, names: &SampleNames<'_>) -> String {
+fn key_text(
+    key: Key,
+    named: &NamedSample<'_>,
+    frame: &Frame<'_>,
+    names: &SampleNames<'_>,
+) -> String {
     match key {
         Key::Comm => names.comm(named.stamp.task).to_owned(),
         Key::Pid => number(named.stamp.task.pid),

@@ -13,13 +13,13 @@ use perfmon::spec::EventSpec;
 use perfmon::{Cause, Device, Error};
 
 use super::open_events::{Lack, OpenEvents};
-use crate::events::cgroups::{ContainerNames, Found, FoundCgroup, Pattern, search};
+use crate::events::cgroups::{ContainerNames, FoundCgroup, FoundCgroups, Pattern, search};
 use crate::events::rights;
 use crate::system::exit;
 use crate::system::stdio::complain;
 
 /// The most cgroups that are looked at: a walk over as many takes a part of a second.
-const LOOKED_AT: usize = 50_000;
+const MAX_CGROUPS_SEARCHED: usize = 50_000;
 
 /// The counters of cgroups.
 pub(super) struct Containers {
@@ -87,7 +87,7 @@ impl Containers {
             lost: 0,
         };
         match containers.refresh() {
-            Ok(Some(error)) if error.cause == Cause::Forbidden => Err(rights::of_cgroups()),
+            Ok(Some(error)) if error.cause == Cause::Forbidden => Err(rights::cgroups_forbidden()),
             Ok(_) => Ok(containers),
             Err(error) => Err(error.context("--cgroups")),
         }
@@ -130,7 +130,7 @@ impl Containers {
     /// None that are specific to it.
     pub(super) fn read(&mut self) -> Result<Vec<ContainerCount<'_>>, Error> {
         if let Err(error) = self.refresh() {
-            self.tell(Some(format!(
+            self.complain_once(Some(format!(
                 "--cgroups: {error:#}; those that are known are counted on"
             )));
         }
@@ -156,7 +156,8 @@ impl Containers {
     /// Looks which cgroups there are, forgets those that are gone, and opens the events of new ones. Returns the error for
     /// which some were left out.
     fn refresh(&mut self) -> Result<Option<Error>> {
-        let Found { cgroups, is_cut } = search(&self.mount, &self.patterns, LOOKED_AT)?;
+        let FoundCgroups { cgroups, is_cut } =
+            search(&self.mount, &self.patterns, MAX_CGROUPS_SEARCHED)?;
         let mount = &self.mount;
         let there: HashSet<&FoundCgroup> = cgroups.iter().collect();
         self.counted.retain(|_, container| {
@@ -189,7 +190,7 @@ impl Containers {
                 }
             }
         }
-        self.tell(self.complaint(refused.as_ref(), is_cut));
+        self.complain_once(self.complaint(refused.as_ref(), is_cut));
         Ok(refused)
     }
 
@@ -219,7 +220,7 @@ impl Containers {
     fn complaint(&self, refused: Option<&Error>, is_cut: bool) -> Option<String> {
         if is_cut {
             return Some(format!(
-                "--cgroups: there are more than {LOOKED_AT} cgroups where the forms may be, and the further ones are not looked \
+                "--cgroups: there are more than {MAX_CGROUPS_SEARCHED} cgroups where the forms may be, and the further ones are not looked \
                  at. Begin the forms with a name, as `kubepods.slice/**`."
             ));
         }
@@ -239,8 +240,8 @@ impl Containers {
         })
     }
 
-    /// Says something of the cgroups that are not counted, unless that was the last that was said.
-    fn tell(&mut self, words: Option<String>) {
+    /// Prints a message about uncounted cgroups, unless it is the same as the last one.
+    fn complain_once(&mut self, words: Option<String>) {
         if words != self.told {
             if let Some(words) = &words {
                 complain(words);

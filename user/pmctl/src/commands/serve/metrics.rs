@@ -40,7 +40,7 @@ const OUTCOMES: [(ProfileOutcome, &str); 5] = [
 
 /// Numbers of what the server has done since it started.
 #[derive(Debug, Default)]
-pub(super) struct Done {
+pub(super) struct ServerTotals {
     pub(super) scrapes: u64,
     /// In the order of [`OUTCOMES`].
     profiles: [u64; OUTCOMES.len()],
@@ -51,7 +51,7 @@ pub(super) struct Done {
     pub(super) dropped: u64,
 }
 
-impl Done {
+impl ServerTotals {
     /// Counts a profile.
     pub(super) fn profile(&mut self, outcome: ProfileOutcome) {
         let index = OUTCOMES.iter().position(|(known, _)| *known == outcome);
@@ -66,7 +66,7 @@ impl Done {
 pub(super) fn write(
     form: Form,
     (counters, containers): (&mut Counters, Option<&mut Containers>),
-    (done, open): (&Done, usize),
+    (done, open): (&ServerTotals, usize),
     started: SystemTime,
 ) -> Result<String, Error> {
     let mut page = MetricsText::new(form);
@@ -145,7 +145,7 @@ fn write_counters(page: &mut MetricsText, counters: &mut Counters) -> Result<(),
         page.metric(name, MetricKind::Counter, help);
         for count in counts.iter().filter(|count| names[count.event].0 == *name) {
             let label = &events[count.event].label;
-            if *name == names::OTHERS {
+            if *name == names::FALLBACK_METRIC {
                 page.sample(&[("event", label), ("cpu", &count.cpu)], count.value);
             } else {
                 page.sample(&[("cpu", &count.cpu)], count.value);
@@ -230,7 +230,7 @@ fn write_process(page: &mut MetricsText, started: SystemTime) {
         )
         .sample(&[], used(usage));
     }
-    if let Some(bytes) = resident() {
+    if let Some(bytes) = resident_bytes() {
         page.metric(
             "process_resident_memory_bytes",
             MetricKind::Gauge,
@@ -248,7 +248,7 @@ fn write_process(page: &mut MetricsText, started: SystemTime) {
 }
 
 /// Returns the resident memory in bytes.
-fn resident() -> Option<u64> {
+fn resident_bytes() -> Option<u64> {
     let text = fs::read_to_string("/proc/self/statm").ok()?;
     let pages: u64 = text.split(' ').nth(1)?.parse().ok()?;
     let size = sysconf(SysconfVar::PAGE_SIZE).ok()??;

@@ -31,7 +31,7 @@ use tokio::task::LocalSet;
 
 use containers::Containers;
 use counters::Counters;
-use metrics::Done;
+use metrics::ServerTotals;
 use open_events::Lack;
 use request::Limits;
 use server::Server;
@@ -70,7 +70,7 @@ pub(crate) fn serve(args: &Serve) -> Result<u8> {
             _ => complain(format_args!("{label} is left out on CPU {cpus}: {cause}")),
         }
     })?;
-    complain(format_args!("counting {}", counted(&counters)));
+    complain(format_args!("counting {}", counted_events(&counters)));
     let containers = (!args.cgroups.is_empty())
         .then(|| Containers::open(device, of_cgroups, cgroups(args)))
         .transpose()?;
@@ -89,7 +89,7 @@ pub(crate) fn serve(args: &Serve) -> Result<u8> {
         },
         pmu,
         started: SystemTime::now(),
-        done: RefCell::new(Done::default()),
+        done: RefCell::new(ServerTotals::default()),
         profile: Cell::new(None),
         connections: RefCell::new(VecDeque::new()),
     };
@@ -118,7 +118,7 @@ fn cgroups(args: &Serve) -> (Vec<Pattern>, usize) {
 }
 
 /// Returns the events that are counted, with the CPUs: events of the same CPUs together.
-fn counted(counters: &Counters) -> String {
+fn counted_events(counters: &Counters) -> String {
     let mut together: Vec<(Cpus, Vec<&str>)> = Vec::new();
     for (index, event) in counters.events().iter().enumerate() {
         let cpus = counters.counted_on(index);
@@ -169,7 +169,10 @@ fn events(texts: &[String], pmu: &Pmu) -> Result<Vec<EventSpec>, Usage> {
             }
             let name = |event: &EventSpec| {
                 let name = names::of(event).0;
-                (name, (name == names::OTHERS).then(|| event.label.clone()))
+                (
+                    name,
+                    (name == names::FALLBACK_METRIC).then(|| event.label.clone()),
+                )
             };
             if !events.iter().any(|other| name(other) == name(&event)) {
                 events.push(event);
@@ -181,14 +184,16 @@ fn events(texts: &[String], pmu: &Pmu) -> Result<Vec<EventSpec>, Usage> {
 
 /// Returns the CPUs that are counted on: those that are asked for, or all, also those that may come.
 fn cpus(wanted: Option<&Cpus>, machine: &Machine) -> Result<Cpus> {
-    const PRESENT: &str = "/sys/devices/system/cpu/present";
+    const PRESENT_CPUS_FILE: &str = "/sys/devices/system/cpu/present";
     if let Some(cpus) = wanted {
         cpus.require_online(&machine.online_cpus()?)?;
         return Ok(cpus.clone());
     }
-    let text = machine.text(PRESENT).context(PRESENT)?;
-    let text = text.with_context(|| format!("{PRESENT} is not there: is /sys mounted?"))?;
-    Cpus::parse(&text).map_err(|_| anyhow::anyhow!("{PRESENT} is no list of CPUs: {text}"))
+    let text = machine.text(PRESENT_CPUS_FILE).context(PRESENT_CPUS_FILE)?;
+    let text =
+        text.with_context(|| format!("{PRESENT_CPUS_FILE} is not there: is /sys mounted?"))?;
+    Cpus::parse(&text)
+        .map_err(|_| anyhow::anyhow!("{PRESENT_CPUS_FILE} is no list of CPUs: {text}"))
 }
 
 /// Listens at the address that is asked for.
@@ -207,7 +212,7 @@ fn listen(args: &Serve) -> Result<TcpListener> {
              functions that run"
         ));
     }
-    let listener = TcpListener::bind(address).map_err(|error| refused(address, &error))?;
+    let listener = TcpListener::bind(address).map_err(|error| listen_error(address, &error))?;
     listener
         .set_nonblocking(true)
         .context("can't wait for connections")?;
@@ -215,7 +220,7 @@ fn listen(args: &Serve) -> Result<TcpListener> {
 }
 
 /// Returns the error with advice.
-fn refused(address: SocketAddr, error: &io::Error) -> anyhow::Error {
+fn listen_error(address: SocketAddr, error: &io::Error) -> anyhow::Error {
     let advice = match error.kind() {
         io::ErrorKind::AddrInUse => {
             "\nAnother `pmctl serve` may have it, or the service pmctl-serve. --listen takes another port."

@@ -6,10 +6,10 @@ use perfmon::event::Encoding;
 use perfmon::spec::EventSpec;
 
 /// The name of all events that `node_exporter` has none for.
-pub(super) const OTHERS: &str = "perfmon_events";
+pub(super) const FALLBACK_METRIC: &str = "perfmon_events";
 
 /// perf's number of a hardware event, `node_exporter`'s name, and what it counts.
-const HARDWARE: [(u32, &str, &str); 7] = [
+const HARDWARE_METRICS: [(u32, &str, &str); 7] = [
     (0, "node_perf_cpucycles", "Number of CPU cycles"),
     (1, "node_perf_instructions", "Number of CPU instructions"),
     (2, "node_perf_cache_refs", "Number of cache references"),
@@ -28,7 +28,7 @@ const HARDWARE: [(u32, &str, &str); 7] = [
 ];
 
 /// The same of events of caches. `node_exporter` calls `hits` what are all accesses.
-const CACHES: [(u32, &str, &str); 12] = [
+const CACHE_METRICS: [(u32, &str, &str); 12] = [
     (
         0x0_0000,
         "node_perf_cache_l1d_read_hits",
@@ -95,14 +95,14 @@ const CACHES: [(u32, &str, &str); 12] = [
 /// event of one mode has no name there.
 pub(super) fn of(event: &EventSpec) -> (&'static str, &'static str) {
     let (table, number): (&[(u32, &str, &str)], _) = match event.encoding {
-        Some(Encoding::Hardware(number)) => (&HARDWARE, number),
-        Some(Encoding::Cache(number)) => (&CACHES, number),
+        Some(Encoding::Hardware(number)) => (&HARDWARE_METRICS, number),
+        Some(Encoding::Cache(number)) => (&CACHE_METRICS, number),
         _ => (&[], 0),
     };
     let known = table.iter().find(|(known, ..)| *known == number);
     match known.filter(|_| event.modes == Modes::Both) {
         Some((_, name, help)) => (name, help),
-        None => (OTHERS, "Number of events, by the name that -e has"),
+        None => (FALLBACK_METRIC, "Number of events, by the name that -e has"),
     }
 }
 
@@ -139,8 +139,8 @@ mod tests {
 
     #[test]
     fn an_event_of_one_mode_is_another() {
-        assert_eq!(name("instructions:u"), OTHERS);
+        assert_eq!(name("instructions:u"), FALLBACK_METRIC);
         assert_eq!(name("instructions:uk"), "node_perf_instructions");
-        assert_eq!(name("r01c2"), OTHERS);
+        assert_eq!(name("r01c2"), FALLBACK_METRIC);
     }
 }

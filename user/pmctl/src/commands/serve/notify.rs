@@ -6,7 +6,7 @@ use std::os::linux::net::SocketAddrExt;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 
-/// Tells it, if systemd is there to hear it.
+/// Notifies systemd that the server is ready, if systemd started it.
 pub(super) fn ready() {
     let Some(path) = env::var_os("NOTIFY_SOCKET") else {
         return;

@@ -12,7 +12,7 @@ use crate::events::cpus::Cpus;
 use crate::system::text::count;
 
 /// For each lack that an event can have on some CPUs: what the page says, and the reason.
-const LACKS: [(Lack, &str, &str); 2] = [
+const LACK_NOTES: [(Lack, &str, &str); 2] = [
     (Lack::Counter, "not counted now", "no counter is free"),
     (
         Lack::Event,
@@ -79,7 +79,7 @@ fn named(event: &EventSpec) -> String {
 
 /// Returns what is said of an event, of which `lacking` returns the CPUs that don't count it.
 fn notes(lacking: impl Fn(Lack) -> Cpus) -> String {
-    let notes = LACKS.iter().map(|(lack, what, why)| {
+    let notes = LACK_NOTES.iter().map(|(lack, what, why)| {
         let cpus = lacking(*lack);
         match cpus.len() {
             0 => String::new(),

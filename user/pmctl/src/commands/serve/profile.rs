@@ -24,11 +24,11 @@ use crate::system::child::own_program;
 use crate::system::exit;
 
 /// The most that is recorded, as `record --max-size` takes it.
-const RECORDED: &str = "32M";
+const MAX_RECORDING_SIZE: &str = "32M";
 /// The most bytes of a profile.
-const LIMIT: u64 = 64 << 20;
+const MAX_PROFILE_BYTES: u64 = 64 << 20;
 /// Limit of the time to find the functions, after the recording.
-const TO_LOOK_UP: Duration = Duration::from_secs(60);
+const LOOKUP_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A profile that was made.
 pub(super) struct ServedProfile {
@@ -43,7 +43,9 @@ pub(super) fn check(text: &str, pmu: &Pmu) -> Result<(), Refusal> {
     let events = spec::parse_without_groups(text, pmu).map_err(|error| bad(error.to_string()))?;
     match &events[..] {
         [EventSpec { rate: None, .. }] => Ok(()),
-        [_] => Err(bad(format!("{text}: the event has a period or frequency of its own. Leave it out, and give samples per second with hz=."))),
+        [_] => Err(bad(format!(
+            "{text}: the event has a period or frequency of its own. Leave it out, and give samples per second with hz=."
+        ))),
         _ => Err(bad(format!("{text}: a profile is of one event."))),
     }
 }
@@ -54,16 +56,16 @@ pub(super) async fn make(
     cpus: Option<&Cpus>,
 ) -> Result<ServedProfile, Refusal> {
     let failed = |error: io::Error| {
-        let reason = format!("can't run pmctl once more: {error}");
+        let reason = format!("can't start pmctl as the recorder: {error}");
         Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, reason)
     };
-    let limit = Duration::from_secs(wanted.seconds.into()) + TO_LOOK_UP;
+    let limit = Duration::from_secs(wanted.seconds.into()) + LOOKUP_TIMEOUT;
     let (mut recorder, mut exporter) = start(wanted, cpus).map_err(failed)?;
     let (words, more_words) = (recorder.stderr.take(), exporter.stderr.take());
     let output = exporter.stdout.take();
     let work = async {
         // Both write few words, so that neither waits for the other to be read.
-        let bytes = read(output, LIMIT + 1).await?;
+        let bytes = read(output, MAX_PROFILE_BYTES + 1).await?;
         let words = (
             read(words, 1 << 16).await?,
             read(more_words, 1 << 16).await?,
@@ -72,7 +74,7 @@ pub(super) async fn make(
     };
     let ended = timeout(limit, work).await.map_err(|_| {
         let reason = format!(
-            "it has taken more than {} s, and was ended.",
+            "the profile took more than {} s, so it was stopped.",
             limit.as_secs()
         );
         Refusal::new(StatusCode::GATEWAY_TIMEOUT, reason)
@@ -80,8 +82,8 @@ pub(super) async fn make(
     let (bytes, (words, more_words), recorded, exported) = ended.map_err(failed)?;
     conclude(
         (bytes, recorded, exported),
-        &told(&words),
-        &told(&more_words),
+        &error_text(&words),
+        &error_text(&more_words),
     )
 }
 
@@ -89,7 +91,15 @@ pub(super) async fn make(
 fn start(wanted: &ProfileRequest, cpus: Option<&Cpus>) -> io::Result<(Child, Child)> {
     let mut recorder = pmctl();
     recorder
-        .args(["record", "-q", "-g", "-o", "-", "--max-size", RECORDED])
+        .args([
+            "record",
+            "-q",
+            "-g",
+            "-o",
+            "-",
+            "--max-size",
+            MAX_RECORDING_SIZE,
+        ])
         .arg(format!("--event={}", wanted.event))
         .arg(format!("--freq={}", wanted.hz))
         .arg(format!("--duration={}", wanted.seconds));
@@ -141,7 +151,7 @@ async fn read(from: Option<impl AsyncRead + Unpin>, limit: u64) -> io::Result<Ve
 }
 
 /// Returns what a command has said, without its name.
-fn told(bytes: &[u8]) -> String {
+fn error_text(bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(bytes);
     text.trim().trim_start_matches("pmctl: ").to_owned()
 }
@@ -152,8 +162,11 @@ fn conclude(
     words: &str,
     more_words: &str,
 ) -> Result<ServedProfile, Refusal> {
-    if bytes.len() as u64 > LIMIT {
-        let reason = format!("the profile is larger than {} MiB.", LIMIT >> 20);
+    if bytes.len() as u64 > MAX_PROFILE_BYTES {
+        let reason = format!(
+            "the profile is larger than {} MiB.",
+            MAX_PROFILE_BYTES >> 20
+        );
         return Err(Refusal::new(StatusCode::INSUFFICIENT_STORAGE, reason));
     }
     // Records beyond that are not lost, but never made: the recorder succeeds.

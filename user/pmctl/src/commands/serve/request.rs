@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a request asks for, and whether it may.
+//! Parses requests, and checks that they are allowed.
 
 use std::net::{IpAddr, SocketAddr};
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Connections and requests.
 //!
-//! One thread does all of it. A connection has [`PATIENCE`] with its client; when there are [`CONNECTIONS`], the one that
-//! has waited longest for its client is closed for a new one. So clients that are slow or dead take some memory for a
-//! while, and nothing from others.
+//! One thread does all the work. A connection has [`CLIENT_TIMEOUT`] with its client; when there are
+//! [`MAX_CONNECTIONS`], the one that has waited longest for its client is closed for a new one. So clients
+//! that are slow or dead take some memory for a while, and nothing from others.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -38,7 +38,7 @@ use tokio::time::{Instant, sleep, timeout_at};
 
 use super::containers::Containers;
 use super::counters::Counters;
-use super::metrics::{self, Done, ProfileOutcome};
+use super::metrics::{self, ProfileOutcome, ServerTotals};
 use super::page;
 use super::profile;
 use super::request::{self, Limits, ProfileRequest, Refusal, ServedPage};
@@ -47,11 +47,11 @@ use crate::events::cpus::Cpus;
 use crate::system::stdio::complain;
 
 /// The most connections.
-const CONNECTIONS: usize = 32;
+const MAX_CONNECTIONS: usize = 32;
 /// The most bytes of the head of a request; hyper has no smaller limit.
-const HEAD: usize = 8192;
+const MAX_HEAD_BYTES: usize = 8192;
 /// Limit of the time that a client takes to send a request or to take an answer.
-const PATIENCE: Duration = Duration::from_secs(30);
+const CLIENT_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A server.
 pub(super) struct Server {
@@ -63,7 +63,7 @@ pub(super) struct Server {
     pub(super) limits: Limits,
     pub(super) pmu: Pmu,
     pub(super) started: SystemTime,
-    pub(super) done: RefCell<Done>,
+    pub(super) done: RefCell<ServerTotals>,
     /// When the profile ends that is being made, if one is.
     pub(super) profile: Cell<Option<Instant>>,
     /// The one that has waited longest for its client is first.
@@ -88,7 +88,7 @@ impl ConnectionState {
     /// Creates that of a connection that begins now.
     fn new() -> Self {
         Self {
-            deadline: Cell::new(Instant::now() + PATIENCE),
+            deadline: Cell::new(Instant::now() + CLIENT_TIMEOUT),
             is_busy: Cell::new(false),
         }
     }
@@ -96,7 +96,7 @@ impl ConnectionState {
     /// The client has to do something now.
     fn wait_for_client(&self) {
         self.is_busy.set(false);
-        self.deadline.set(Instant::now() + PATIENCE);
+        self.deadline.set(Instant::now() + CLIENT_TIMEOUT);
     }
 
     /// Follows a connection to its end; while a profile is made, that is the end of its client, too. Returns whether the
@@ -113,7 +113,7 @@ impl ConnectionState {
                 Poll::Pending
             });
             // A deadline that is set meanwhile is as far away as this at least.
-            let next = self.deadline.get().min(Instant::now() + PATIENCE);
+            let next = self.deadline.get().min(Instant::now() + CLIENT_TIMEOUT);
             if timeout_at(next, end).await.is_ok() {
                 return false;
             }
@@ -124,8 +124,8 @@ impl ConnectionState {
     }
 }
 
-/// Returns the socket of a connection once more: to see that the client is gone, beside hyper, which reads.
-fn once_more(stream: &TcpStream) -> io::Result<TcpStream> {
+/// Duplicates the socket of a connection, to see that the client is gone while hyper reads.
+fn duplicate_socket(stream: &TcpStream) -> io::Result<TcpStream> {
     let socket = stream.as_fd().try_clone_to_owned()?;
     TcpStream::from_std(socket.into())
 }
@@ -179,7 +179,7 @@ impl Server {
     /// Takes a connection.
     fn accept(self: &Rc<Self>, stream: TcpStream) {
         self.done.borrow_mut().connections += 1;
-        self.make_room();
+        self.close_idle_connection();
         let state = Rc::new(ConnectionState::new());
         let (server, of_task) = (Rc::clone(self), Rc::clone(&state));
         let task = spawn_local(async move {
@@ -194,9 +194,9 @@ impl Server {
     }
 
     /// Closes a connection if there is no room for another one.
-    fn make_room(&self) {
+    fn close_idle_connection(&self) {
         let mut connections = self.connections.borrow_mut();
-        if connections.len() < CONNECTIONS {
+        if connections.len() < MAX_CONNECTIONS {
             return;
         }
         let idle = connections
@@ -224,11 +224,11 @@ impl Server {
             }
         });
         // Where descriptors are short, there may be none for it.
-        let Ok(socket) = once_more(&stream) else {
+        let Ok(socket) = duplicate_socket(&stream) else {
             return;
         };
         let connection = http1::Builder::new()
-            .max_buf_size(HEAD)
+            .max_buf_size(MAX_HEAD_BYTES)
             .serve_connection(TokioIo::new(stream), service);
         // What is wrong with a connection is its client's. hyper itself answers what is no request of HTTP, or has too
         // large a head; to the beginning of HTTP/2 it says nothing.
@@ -260,14 +260,14 @@ impl Server {
                 self.metrics(Form::accepted(accept))
             }
             Ok(ServedPage::Profile) => self.profile(request.uri().query(), state).await,
-            Ok(ServedPage::Index) => Ok(found(
+            Ok(ServedPage::Index) => Ok(page_answer(
                 "text/html; charset=utf-8",
                 page::index(
                     (&self.counters.borrow(), self.containers.borrow().as_ref()),
                     self.limits,
                 ),
             )),
-            Ok(ServedPage::Health) => Ok(found(
+            Ok(ServedPage::Health) => Ok(page_answer(
                 "text/plain; charset=utf-8",
                 "pmctl serve is healthy.\n",
             )),
@@ -289,7 +289,7 @@ impl Server {
             self.started,
         );
         match text {
-            Ok(text) => Ok(found(form.content_type(), text)),
+            Ok(text) => Ok(page_answer(form.content_type(), text)),
             Err(error) => Err(Refusal::new(
                 StatusCode::INTERNAL_SERVER_ERROR,
                 error.to_string(),
@@ -311,7 +311,7 @@ impl Server {
                 "Another profile is being made, and there is one at a time.",
             ));
         }
-        let mut making = Making::begin(self, &wanted, state);
+        let mut making = ProfileInProgress::begin(self, &wanted, state);
         let made = profile::make(&wanted, self.cpus.as_ref()).await;
         making.outcome = match &made {
             Ok(profile) if profile.incomplete.is_none() => ProfileOutcome::Complete,
@@ -320,9 +320,9 @@ impl Server {
         };
         let profile = made?;
         if let Some(words) = profile.incomplete {
-            complain(format_args!("a profile lacks samples: {words}"));
+            complain(format_args!("a profile is incomplete: {words}"));
         }
-        let mut answer = found("application/octet-stream", profile.bytes);
+        let mut answer = page_answer("application/octet-stream", profile.bytes);
         set(
             &mut answer,
             CONTENT_DISPOSITION,
@@ -339,7 +339,7 @@ impl Server {
             allow,
         } = refusal;
         self.done.borrow_mut().refused += 1;
-        let mut answer = found("text/plain; charset=utf-8", reason + "\n");
+        let mut answer = page_answer("text/plain; charset=utf-8", reason + "\n");
         *answer.status_mut() = status;
         if let Some(methods) = allow {
             set(&mut answer, ALLOW, methods);
@@ -356,18 +356,18 @@ impl Server {
 }
 
 /// A profile that is being made, until this is dropped: the client may go away.
-struct Making<'a> {
+struct ProfileInProgress<'a> {
     server: &'a Server,
     outcome: ProfileOutcome,
 }
 
-impl<'a> Making<'a> {
+impl<'a> ProfileInProgress<'a> {
     fn begin(server: &'a Server, wanted: &ProfileRequest, state: &ConnectionState) -> Self {
         let end = Instant::now() + Duration::from_secs(wanted.seconds.into());
         server.profile.set(Some(end));
         state.is_busy.set(true);
         // It ends by itself before that.
-        state.deadline.set(end + 4 * PATIENCE);
+        state.deadline.set(end + 4 * CLIENT_TIMEOUT);
         Self {
             server,
             outcome: ProfileOutcome::Abandoned,
@@ -375,7 +375,7 @@ impl<'a> Making<'a> {
     }
 }
 
-impl Drop for Making<'_> {
+impl Drop for ProfileInProgress<'_> {
     fn drop(&mut self) {
         self.server.profile.set(None);
         self.server.done.borrow_mut().profile(self.outcome);
@@ -383,7 +383,7 @@ impl Drop for Making<'_> {
 }
 
 /// Makes an answer with a page.
-fn found(content_type: &'static str, body: impl Into<Bytes>) -> Answer {
+fn page_answer(content_type: &'static str, body: impl Into<Bytes>) -> Answer {
     let mut answer = Response::new(Full::new(body.into()));
     set(&mut answer, CONTENT_TYPE, content_type);
     set(&mut answer, CACHE_CONTROL, "no-store");
@@ -428,7 +428,7 @@ mod tests {
     fn a_profile_ends_with_its_client_whatever_that_has_sent() {
         run(async {
             let (mut client, stream) = connected().await;
-            let socket = once_more(&stream).expect("there are descriptors");
+            let socket = duplicate_socket(&stream).expect("there are descriptors");
             let state = ConnectionState::new();
             let service = service_fn(|_| {
                 state.is_busy.set(true);
@@ -450,20 +450,20 @@ mod tests {
     fn the_client_has_its_time_from_the_end_of_a_profile_on() {
         run(async {
             let (_client, stream) = connected().await;
-            let socket = once_more(&stream).expect("there are descriptors");
+            let socket = duplicate_socket(&stream).expect("there are descriptors");
             pause();
-            let (begin, profile) = (Instant::now(), 3 * PATIENCE / 2);
+            let (begin, profile) = (Instant::now(), 3 * CLIENT_TIMEOUT / 2);
             let state = ConnectionState::new();
             let connection = async {
                 state.is_busy.set(true);
-                state.deadline.set(begin + profile + 4 * PATIENCE);
+                state.deadline.set(begin + profile + 4 * CLIENT_TIMEOUT);
                 sleep(profile).await;
                 state.wait_for_client();
                 pending::<()>().await;
             };
             assert!(state.follow(connection, &socket).await);
             let waited = (begin + profile).elapsed();
-            assert!(waited >= PATIENCE && waited < PATIENCE + PATIENCE / 10);
+            assert!(waited >= CLIENT_TIMEOUT && waited < CLIENT_TIMEOUT + CLIENT_TIMEOUT / 10);
         });
     }
 }

@@ -9,7 +9,7 @@ use perfmon::spec::EventSpec;
 use perfmon::{Cause, Error};
 
 use crate::args::Stat;
-use crate::events::cgroups::{Pattern, search, shown};
+use crate::events::cgroups::{Pattern, display_name, search};
 use crate::events::software::Software;
 use crate::events::values::Value;
 use crate::system::exit::{self, Usage};
@@ -71,12 +71,13 @@ fn option(args: &Stat) -> Option<&'static str> {
 }
 
 /// Returns the cgroups that -G or --for-each-cgroup asks for; `None` without them.
-pub(super) fn wanted(args: &Stat) -> Result<Option<CgroupUse>> {
+pub(super) fn wanted_cgroups(args: &Stat) -> Result<Option<CgroupUse>> {
     let Some(option) = option(args) else {
         return Ok(None);
     };
-    let mount = Cgroup::mount_point().map_err(|error| refused(option, &error))?;
-    let named = |name: &str| named(&mount, name).map_err(|error| refused(option, &error));
+    let mount = Cgroup::mount_point().map_err(|error| with_option(option, &error))?;
+    let named =
+        |name: &str| named_cgroup(&mount, name).map_err(|error| with_option(option, &error));
     if option == "-G" {
         let names: Vec<&str> = args
             .cgroup
@@ -100,7 +101,7 @@ pub(super) fn wanted(args: &Stat) -> Result<Option<CgroupUse>> {
         let cgroups = if pattern.is_name() {
             vec![named(text)?]
         } else {
-            matching(&mount, &pattern)?
+            matching_cgroups(&mount, &pattern)?
         };
         for cgroup in cgroups {
             if found.iter().all(|known| known.name != cgroup.name) {
@@ -112,34 +113,34 @@ pub(super) fn wanted(args: &Stat) -> Result<Option<CgroupUse>> {
 }
 
 /// Returns the cgroup of a name; an empty one, as perf has it, is that of the root and called so.
-fn named(mount: &Path, name: &str) -> Result<NamedCgroup, Error> {
+fn named_cgroup(mount: &Path, name: &str) -> Result<NamedCgroup, Error> {
     let cgroup = Cgroup::named(name)?;
     let below = cgroup.path().strip_prefix(mount).unwrap_or(cgroup.path());
     Ok(NamedCgroup {
         name: if name.is_empty() {
             String::new()
         } else {
-            shown(below)
+            display_name(below)
         },
         cgroup,
     })
 }
 
 /// Returns the cgroups whose names have this form.
-fn matching(mount: &Path, pattern: &Pattern) -> Result<Vec<NamedCgroup>> {
+fn matching_cgroups(mount: &Path, pattern: &Pattern) -> Result<Vec<NamedCgroup>> {
     let found = search(mount, std::slice::from_ref(pattern), usize::MAX)?;
     let open = |name: PathBuf| match Cgroup::open(mount.join(&name)) {
         // It has been removed since it was found.
         Err(error) if error.cause == Cause::NoSuchCgroup => None,
         result => Some(result.map(|cgroup| NamedCgroup {
-            name: shown(&name),
+            name: display_name(&name),
             cgroup,
         })),
     };
     let cgroups = found.cgroups.into_iter();
     let opened: Result<Vec<NamedCgroup>, Error> =
         cgroups.filter_map(|cgroup| open(cgroup.name)).collect();
-    let opened = opened.map_err(|error| refused("--for-each-cgroup", &error))?;
+    let opened = opened.map_err(|error| with_option("--for-each-cgroup", &error))?;
     if opened.is_empty() {
         let text = pattern.text();
         return Err(Usage(format!(
@@ -153,7 +154,7 @@ fn matching(mount: &Path, pattern: &Pattern) -> Result<Vec<NamedCgroup>> {
 }
 
 /// Returns an error with the option in front.
-fn refused(option: &str, error: &Error) -> anyhow::Error {
+fn with_option(option: &str, error: &Error) -> anyhow::Error {
     exit::with_help_to(&format!("{option}: {}", error.attempt), error)
 }
 

@@ -12,7 +12,7 @@ use super::Column;
 use super::cgroup_use::{CgroupUse, NamedCgroup};
 use super::scope::{CountedPlace, PlaceKind};
 use super::source::{ColumnCount, CountSource, Counts};
-use super::tasks::{conflict, groups, lose_unsupported};
+use super::tasks::{conflict, groups, mark_unsupported};
 use super::turns::TooMany;
 use crate::events::cpus::Cpus;
 use crate::events::rights;
@@ -92,7 +92,7 @@ impl CgroupCounts {
                     self.open = open;
                     return Ok(());
                 }
-                Err(refused) => self.adapt(refused)?,
+                Err(refused) => self.drop_refused(refused)?,
             }
         }
     }
@@ -172,7 +172,7 @@ impl CgroupCounts {
     ///
     /// # Errors
     /// The reason, if there is nothing to do without.
-    fn adapt(&mut self, refused: Refused) -> Result<()> {
+    fn drop_refused(&mut self, refused: Refused) -> Result<()> {
         let Refused {
             error,
             cgroup,
@@ -189,7 +189,7 @@ impl CgroupCounts {
                     .into_iter()
                     .filter_map(|index| Some((index, alone(index)?)))
                     .collect();
-                if lose_unsupported(&mut self.events, lost) {
+                if mark_unsupported(&mut self.events, lost) {
                     return Ok(());
                 }
             }
@@ -199,14 +199,14 @@ impl CgroupCounts {
                 }
                 return Err(TooMany::of_tasks(&exit::with_help(error)).into());
             }
-            Cause::Forbidden => return Err(rights::of_cgroups()),
+            Cause::Forbidden => return Err(rights::cgroups_forbidden()),
             _ => {}
         }
         Err(exit::with_help(error))
     }
 
     /// Makes one call for each group.
-    fn each(&self, call: impl Fn(&Group) -> Result<(), Error>) -> Result<()> {
+    fn for_each_group(&self, call: impl Fn(&Group) -> Result<(), Error>) -> Result<()> {
         let mut groups = self.open.iter();
         groups
             .try_for_each(|opened| call(&opened.group))
@@ -230,7 +230,7 @@ impl CountSource for CgroupCounts {
         if self.open.is_empty() {
             return self.open();
         }
-        self.each(Group::reset)
+        self.for_each_group(Group::reset)
     }
 
     fn columns(&self) -> Vec<Column> {
@@ -253,11 +253,11 @@ impl CountSource for CgroupCounts {
     }
 
     fn start(&mut self) -> Result<()> {
-        self.each(Group::enable)
+        self.for_each_group(Group::enable)
     }
 
     fn stop(&mut self) -> Result<()> {
-        self.each(Group::disable)
+        self.for_each_group(Group::disable)
     }
 
     fn read(&self, _: Duration) -> Result<Counts> {
@@ -298,7 +298,7 @@ fn refuse_chosen(events: &[EventSpec]) -> Result<(), Usage> {
         }
         if event.needs_choice {
             return Err(Usage(format!(
-                "{} In a cgroup it can't be counted.",
+                "{} It can't be counted in a cgroup.",
                 schedule::needs_choice(event)
             )));
         }

@@ -33,8 +33,8 @@ pub(super) fn refuse_the_impossible(args: &Stat) -> Result<(), Usage> {
         ),
         (
             args.per_thread && !of_tasks,
-            "--per-thread: which threads a command will have is not known. Give a process that runs: \
-             `pmctl stat -p PID --per-thread`.",
+            "--per-thread: the threads of a command are not known before it runs. Give a process that runs: `pmctl \
+             stat -p PID --per-thread`.",
         ),
         (
             args.metric_only && args.metrics.is_empty() && !args.topdown,
@@ -46,11 +46,12 @@ pub(super) fn refuse_the_impossible(args: &Stat) -> Result<(), Usage> {
         ),
         (
             args.repeat == Some(0) && (args.json == Some(Json::V1) || args.record.is_some()),
-            "-r 0: --record and --json=v1 make one object at the end, which there is not. `--json` has lines for each run.",
+            "-r 0: --record and --json=v1 write one object after the last run, and -r 0 has no last run. `--json` has \
+             lines for each run.",
         ),
         (
             args.multiplex && args.has_cgroups(),
-            "--multiplex: the events of cgroups take no turns. Choose fewer events, or count some in another run.",
+            "--multiplex: the events of cgroups can't take turns. Choose fewer events, or count some in another run.",
         ),
         (
             args.multiplex && of_cpus,

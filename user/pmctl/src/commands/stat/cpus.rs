@@ -119,7 +119,7 @@ pub(super) struct AllCpus {
 
 impl AllCpus {
     /// Makes one call for each counter, in their order.
-    fn each(&self, call: impl Fn(&Counter) -> Result<(), Error>) -> Result<()> {
+    fn for_each_counter(&self, call: impl Fn(&Counter) -> Result<(), Error>) -> Result<()> {
         let mut counters = self.counters.iter().flatten();
         counters.try_for_each(call).map_err(exit::with_help)
     }
@@ -127,7 +127,7 @@ impl AllCpus {
 
 impl CountSource for AllCpus {
     fn prepare(&mut self, _: Option<u32>) -> Result<()> {
-        self.each(Counter::reset)
+        self.for_each_counter(Counter::reset)
     }
 
     fn columns(&self) -> Vec<Column> {
@@ -135,11 +135,11 @@ impl CountSource for AllCpus {
     }
 
     fn start(&mut self) -> Result<()> {
-        self.each(Counter::start)
+        self.for_each_counter(Counter::start)
     }
 
     fn stop(&mut self) -> Result<()> {
-        self.each(|counter| match counter.stop() {
+        self.for_each_counter(|counter| match counter.stop() {
             // The counter is stopped; that it has no count is what reading it tells.
             Err(error) if error.cause == Cause::Untrusted => Ok(()),
             result => result,

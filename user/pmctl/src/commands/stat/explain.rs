@@ -27,7 +27,11 @@ pub(crate) fn explain(
         };
         writeln!(output, "{} on {id}", column.event.label)?;
         let asked = counter.select().bits();
-        writeln!(output, "  asked for   {asked:#012x}  {}", words(id, asked))?;
+        writeln!(
+            output,
+            "  asked for   {asked:#012x}  {}",
+            describe_select(id, asked)
+        )?;
         counter.start()?;
         let configuration = counter.configuration()?;
         let state = if configuration.running {
@@ -49,7 +53,7 @@ pub(crate) fn explain(
 }
 
 /// Describes what is asked of a counter; a fixed one has no event.
-fn words(id: CounterId, bits: u64) -> String {
+fn describe_select(id: CounterId, bits: u64) -> String {
     match id {
         CounterId::General(_) => decode::select(bits),
         CounterId::Fixed(_) => decode::modes(bits),

@@ -25,16 +25,16 @@ const UNTRUSTED: &str = "<not trusted>";
 const UNCOUNTED: &str = "<not counted>";
 
 /// Width of the notes, and of the table of metrics.
-const WIDTH: usize = 78;
+const NOTE_WIDTH: usize = 78;
 
 /// Width of the column of units.
-const UNIT: usize = 6;
+const UNIT_WIDTH: usize = 6;
 
 /// Width of a bar.
-const BAR: usize = 20;
+const BAR_WIDTH: usize = 20;
 
 /// Width of the column of numbers.
-const NUMBER: usize = 20;
+const NUMBER_WIDTH: usize = 20;
 
 /// The form of the numbers that people read.
 #[derive(Clone, Copy, Debug, Default)]
@@ -96,11 +96,11 @@ impl<'a, W: Write> Human<'a, W> {
         let place = place(&self.subject.columns[index]);
         let width = self.place;
         match unit.map_or("", Unit::name) {
-            "" => format!("{place:<width$}{number:>NUMBER$}      {label}"),
+            "" => format!("{place:<width$}{number:>NUMBER_WIDTH$}      {label}"),
             // The names stay in their column.
             unit => format!(
                 "{place:<width$}{number:>before$} {unit:<6} {label}",
-                before = NUMBER - 2
+                before = NUMBER_WIDTH - 2
             ),
         }
     }
@@ -144,7 +144,7 @@ impl<'a, W: Write> Human<'a, W> {
 
     /// A line with blanks up to what is behind the number, the name, and a ratio.
     fn padded(&self, line: &str) -> String {
-        let width = self.place + NUMBER + 6 + self.name + 32;
+        let width = self.place + NUMBER_WIDTH + 6 + self.name + 32;
         let shown = strip_str(line).to_string().chars().count();
         let pad = " ".repeat(width.saturating_sub(shown));
         format!("{line}{pad}")
@@ -157,11 +157,13 @@ impl<'a, W: Write> Human<'a, W> {
         let style = value.style(&self.look.colors);
         let width = self.place;
         let (before, unit, behind) = match value.unit {
-            "" => (NUMBER, String::new(), String::new()),
-            unit if unit.chars().count() <= UNIT => {
-                (NUMBER - 2, format!(" {unit:<UNIT$}"), String::new())
-            }
-            unit => (NUMBER, String::new(), format!("  ({unit})")),
+            "" => (NUMBER_WIDTH, String::new(), String::new()),
+            unit if unit.chars().count() <= UNIT_WIDTH => (
+                NUMBER_WIDTH - 2,
+                format!(" {unit:<UNIT_WIDTH$}"),
+                String::new(),
+            ),
+            unit => (NUMBER_WIDTH, String::new(), format!("  ({unit})")),
         };
         let gap = if unit.is_empty() { "      " } else { " " };
         let name = value.name;
@@ -169,7 +171,7 @@ impl<'a, W: Write> Human<'a, W> {
             format!("{place:<width$}{style}{number:>before$}{style:#}{unit}{gap}{name}{behind}");
         if let (true, "%", Some(percent)) = (self.look.colors.are_on(), value.unit, value.number) {
             let pad = self.metric_name().saturating_sub(name.chars().count());
-            let bar = text::bar(percent / 100.0, BAR);
+            let bar = text::bar(percent / 100.0, BAR_WIDTH);
             let _ = write!(line, "{:pad$}  {style}{bar}{style:#}", "");
         }
         line
@@ -185,7 +187,7 @@ impl<'a, W: Write> Human<'a, W> {
     fn write_metrics(&mut self, runs: &[Run]) -> Result<()> {
         let values = self.subject.metrics.values(&self.subject.columns, runs);
         let lines: Vec<String> = if values.iter().any(|value| value.place.is_some()) {
-            side_by_side::lines(&values, WIDTH, &self.look.colors)
+            side_by_side::lines(&values, NOTE_WIDTH, &self.look.colors)
         } else {
             values.iter().map(|value| self.metric(value)).collect()
         };
@@ -213,7 +215,7 @@ impl<'a, W: Write> Human<'a, W> {
     }
 
     fn write_note(&mut self, note: &str) -> Result<()> {
-        for line in text::wrap(note, WIDTH) {
+        for line in text::wrap(note, NOTE_WIDTH) {
             writeln!(self.output, " {line}")?;
         }
         writeln!(self.output)?;
@@ -235,7 +237,7 @@ impl<'a, W: Write> Human<'a, W> {
             writeln!(self.output)?;
             told.push(&event.label);
             let note = format!("<not supported> {}: {reason}", event.label);
-            for line in text::wrap(&note, WIDTH) {
+            for line in text::wrap(&note, NOTE_WIDTH) {
                 writeln!(self.output, " {line}")?;
             }
         }
@@ -276,7 +278,7 @@ impl<W: Write> NumberFormat for Human<'_, W> {
                 "#{:>15}{:>width$}      event",
                 "time",
                 "count",
-                width = NUMBER + self.place + usize::from(self.place > 0)
+                width = NUMBER_WIDTH + self.place + usize::from(self.place > 0)
             )?;
             self.headed = true;
         }
@@ -332,7 +334,7 @@ impl<W: Write> NumberFormat for Human<'_, W> {
         for (label, time) in times {
             let seconds = runs.iter().map(|run| Some(time(run).as_secs_f64()));
             if let Some(summary) = Summary::of(seconds) {
-                let mut line = format!("{:>NUMBER$.9} {label}", summary.mean);
+                let mut line = format!("{:>NUMBER_WIDTH$.9} {label}", summary.mean);
                 if runs.len() > 1 {
                     line = self.with_error(&line, summary);
                 }

@@ -19,7 +19,7 @@ enum InputPosition {
     Stream { is_over: bool },
 }
 
-/// Looks whether a run has read what is for all.
+/// Detects a run that has consumed the standard input of all runs.
 #[derive(Debug)]
 pub(super) struct RepeatedInput(Option<InputPosition>);
 
@@ -29,14 +29,14 @@ impl RepeatedInput {
         Self(progress(io::stdin()))
     }
 
-    /// Looks before a later run, and says once if it does not get what the first one got.
+    /// Checks before a later run, and warns once if it gets other input than the first one.
     pub(super) fn before_next_run(&mut self) {
         let before = self.0;
         if before.is_some() && progress(io::stdin()) != before {
             self.0 = None;
             complain(
-                "the first run has read standard input, and the later ones read on where it stopped, which may be the end: \
-                 the runs are not alike.\n\
+                "the first run has read standard input, so the later runs get other input or none, and their counts \
+                 differ.\n\
                  Let the command open its input itself: `pmctl stat -r 3 -- sh -c 'sort <FILE'`.",
             );
         }

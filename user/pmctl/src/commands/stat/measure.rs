@@ -36,7 +36,7 @@ pub(super) struct RunPlan {
 }
 
 /// A run whose command waits, and whose counters are ready.
-pub(super) struct Begun<'a> {
+pub(super) struct PreparedRun<'a> {
     before: Times,
     waiting: Option<Waiting<'a>>,
 }
@@ -46,7 +46,7 @@ pub(super) fn begin<'a>(
     plan: &'a RunPlan,
     signals: &Signals,
     source: &mut dyn CountSource,
-) -> Result<Begun<'a>> {
+) -> Result<PreparedRun<'a>> {
     if plan.sync {
         nix::unistd::sync();
     }
@@ -57,17 +57,17 @@ pub(super) fn begin<'a>(
         .map(|command| Waiting::fork(command, signals.mask_before()))
         .transpose()?;
     source.prepare(waiting.as_ref().map(Waiting::pid))?;
-    Ok(Begun { before, waiting })
+    Ok(PreparedRun { before, waiting })
 }
 
 /// Runs the command, or waits for Ctrl-C or the end of what is watched without one.
 pub(super) fn measure(
-    Begun { before, waiting }: Begun<'_>,
+    PreparedRun { before, waiting }: PreparedRun<'_>,
     (plan, signals): (&RunPlan, &Signals),
     source: &mut dyn CountSource,
     report: &mut dyn NumberFormat,
 ) -> Result<Run> {
-    let watched = plan.watched.iter().map(|pid| processes::watch(*pid));
+    let watched = plan.watched.iter().map(|pid| processes::open_pidfd(*pid));
     let mut watched: Vec<OwnedFd> = watched.flatten().collect();
 
     // Reading the clock may take a system call or not; outside of the counters it changes no count.
@@ -87,7 +87,7 @@ pub(super) fn measure(
     // Each counter runs for the whole of it, however long it took to start them.
     timers.end = plan.timeout.map(|timeout| Instant::now() + timeout);
     let running = waiting.map(Waiting::release).transpose()?;
-    let End { ending, stopped_by } = follow(
+    let RunEnd { ending, stopped_by } = wait_for_end(
         signals,
         running.as_ref(),
         &mut watched,
@@ -130,7 +130,7 @@ pub(super) fn measure(
 }
 
 /// The end of a run.
-struct End {
+struct RunEnd {
     /// End of the command; `None` without one.
     ending: Option<Ending>,
     /// The signal that asked for it.
@@ -138,12 +138,12 @@ struct End {
 }
 
 /// Waits until the command has ended, or without one until what is watched has, or a signal asks for the end.
-fn follow(
+fn wait_for_end(
     signals: &Signals,
     running: Option<&Running>,
     watched: &mut Vec<OwnedFd>,
     (timers, source): (&mut Timers<'_>, &mut dyn CountSource),
-) -> Result<End> {
+) -> Result<RunEnd> {
     let mut stopped_by = None;
     loop {
         let limit = timers.remaining();
@@ -151,19 +151,19 @@ fn follow(
         match (signals.wait(limit, other.map(AsFd::as_fd))?, running) {
             (Event::Child, Some(running)) => {
                 if let Some(ending) = running.ending()? {
-                    return Ok(End {
+                    return Ok(RunEnd {
                         ending: Some(ending),
                         stopped_by,
                     });
                 }
             }
             (Event::End { signal, .. }, None) => {
-                return Ok(End {
+                return Ok(RunEnd {
                     ending: None,
                     stopped_by: Some(signal),
                 });
             }
-            // It is the command that decides: it may well have something to tidy up.
+            // The command decides when it ends: it may have something to tidy up.
             (
                 Event::End {
                     signal,
@@ -172,7 +172,7 @@ fn follow(
                 Some(running),
             ) => {
                 stopped_by = Some(signal);
-                // What comes from the terminal, the command got itself.
+                // The terminal sends its signals to the command, too.
                 if !by_terminal {
                     running.signal(signal);
                 }
@@ -180,7 +180,7 @@ fn follow(
             (Event::Other, _) => {
                 watched.pop();
                 if watched.is_empty() {
-                    return Ok(End {
+                    return Ok(RunEnd {
                         ending: None,
                         stopped_by,
                     });
@@ -188,7 +188,7 @@ fn follow(
             }
             _ => {}
         }
-        timers.pass(source)?;
+        timers.run_due(source)?;
         if timers.is_over() {
             let signal = Signal::SIGTERM;
             stopped_by = Some(signal);
@@ -196,7 +196,7 @@ fn follow(
                 // It ends by it, or decides what to do.
                 Some(running) => running.signal(signal),
                 None => {
-                    return Ok(End {
+                    return Ok(RunEnd {
                         ending: None,
                         stopped_by,
                     });
@@ -208,11 +208,11 @@ fn follow(
 
 /// What is due at some time.
 struct Timers<'a> {
-    /// When the counters start, if they have not.
+    /// The time when the counters start; `None` after the start.
     start: Option<Instant>,
     /// The counters have started.
     started: bool,
-    /// When the run ends, if it has not been told.
+    /// The time when the run ends; `None` without a limit or after the end.
     end: Option<Instant>,
     ticker: Option<Ticker<'a>>,
 }
@@ -240,7 +240,7 @@ impl Timers<'_> {
     }
 
     /// Does what is due.
-    fn pass(&mut self, source: &mut dyn CountSource) -> Result<()> {
+    fn run_due(&mut self, source: &mut dyn CountSource) -> Result<()> {
         if self.start.is_some_and(|start| start <= Instant::now()) {
             self.start = None;
             self.started = true;

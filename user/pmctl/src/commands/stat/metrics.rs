@@ -14,7 +14,7 @@ use super::run::{Figures, Run, running_time};
 use super::{Column, CountedPlace};
 use super::{turns, wanted};
 use crate::args::Stat;
-use crate::events::metrics::{self, Formulas, Item, MachineFacts, pack};
+use crate::events::metrics::{self, Formulas, MachineFacts, MetricEvents, pack};
 use crate::events::schedule::CounterSupply;
 use crate::system::exit::{self, Usage};
 use crate::system::machine::Machine;
@@ -84,7 +84,7 @@ impl MetricValue<'_> {
 }
 
 /// Returns what to count for -M, and `events` of -e beside it.
-pub(super) fn counted(
+pub(super) fn counted_events(
     args: &Stat,
     events: Vec<EventSpec>,
     (machine, pmu): (&Machine, &Pmu),
@@ -98,7 +98,7 @@ pub(super) fn counted(
     }
     let mut formulas = Formulas::new(MachineFacts::of(machine));
     let of_tasks = !args.has_cpus();
-    let mut found = found(&words, &mut formulas, pmu, of_tasks)?;
+    let mut found = countable_metrics(&words, &mut formulas, pmu, of_tasks)?;
     for (_, events) in &mut found {
         for (_, event) in events {
             wanted::in_wanted_modes(args, std::slice::from_mut(event));
@@ -106,11 +106,11 @@ pub(super) fn counted(
     }
     let device = Device::open().map_err(exit::with_help)?;
     let supply = CounterSupply::free(&device, pmu);
-    let mut items = vec![Item {
+    let mut items = vec![MetricEvents {
         name: "-e".to_owned(),
         events,
     }];
-    items.extend(found.iter().map(|(metric, events)| Item {
+    items.extend(found.iter().map(|(metric, events)| MetricEvents {
         name: metric.name.to_owned(),
         events: events.iter().map(|(_, event)| event.clone()).collect(),
     }));
@@ -169,7 +169,7 @@ pub(super) fn counted(
 type FoundMetric = (Metric, Vec<(String, EventSpec)>);
 
 /// Returns the metrics that can be counted. Says which of a group can't be.
-fn found(
+fn countable_metrics(
     words: &[String],
     formulas: &mut Formulas,
     pmu: &Pmu,

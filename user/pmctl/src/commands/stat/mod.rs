@@ -48,12 +48,12 @@ pub(crate) use summary::mean_count;
 use std::time::Duration;
 
 use anyhow::Result;
-use perfmon::spec::EventSpec;
 use perfmon::CounterId;
+use perfmon::spec::EventSpec;
 
 use cgroup_use::CgroupUse;
 use input::RepeatedInput;
-use measure::{Begun, RunPlan};
+use measure::{PreparedRun, RunPlan};
 use metrics::{CountedEvents, Metrics};
 use run::{Figures, Run, Stopped, counted_share, running_time};
 use scope::{CountedPlace, PlaceKind, Scope};
@@ -102,7 +102,7 @@ pub(crate) struct Column {
     pub(crate) event: EventSpec,
     /// The counter, unless the driver chooses it.
     pub(crate) counter: Option<CounterId>,
-    /// What the number is, if it is no count.
+    /// The unit, if the number is no count.
     pub(crate) unit: Option<Unit>,
 }
 
@@ -137,7 +137,7 @@ pub(crate) fn stat(args: &Stat) -> Result<u8> {
     let (texts, software) = software::split(&texts);
     let asks =
         !values.is_empty() || !software.is_empty() || !args.metrics.is_empty() || args.topdown;
-    let events = wanted::wanted(args, (&texts, asks), &pmu)?;
+    let events = wanted::wanted_events(args, (&texts, asks), &pmu)?;
     // Tasks are counted wherever they run.
     let online = if args.all_cpus || args.cpu.is_some() {
         machine.online_cpus()?
@@ -145,26 +145,31 @@ pub(crate) fn stat(args: &Stat) -> Result<u8> {
         Vec::new()
     };
     cgroup_use::refuse_the_impossible(args, &software, &values)?;
-    let cgroups = cgroup_use::wanted(args)?;
+    let cgroups = cgroup_use::wanted_cgroups(args)?;
     let scope = Scope::of(args, &online, cgroups.as_ref().map(CgroupUse::number))?;
     let CountedEvents {
         runs: parts,
         metrics,
-    } = metrics::counted(args, events, (&machine, &pmu))?;
+    } = metrics::counted_events(args, events, (&machine, &pmu))?;
     with_values::refuse_the_impossible(args, &values, parts.len())?;
     with_software::refuse_the_impossible(args, &software, parts.len())?;
     let plan = plan(args)?;
 
     // From here on Ctrl-C asks for the counts.
     let signals = Signals::hold()?;
-    let sources = Sources::new(args, (&machine, &pmu), (&scope, online, cgroups), (software, values))?;
-    let advised = |error| turns::advised(error, args, (&parts[0], &pmu));
+    let sources = Sources::new(
+        args,
+        (&machine, &pmu),
+        (&scope, online, cgroups),
+        (software, values),
+    )?;
+    let advised = |error| turns::with_advice(error, args, (&parts[0], &pmu));
     let mut first = sources.of_part(&parts, 0).map_err(advised)?;
     let begun = measure::begin(&plan, &signals, first.as_mut()).map_err(advised)?;
     let output = output::output(args)?;
     let record = output::record(args)?;
     let subject = |columns| Subject {
-        command: output::shown(args),
+        command: output::command_line(args),
         scope: scope.clone(),
         columns,
         metrics,
@@ -188,11 +193,11 @@ pub(crate) fn stat(args: &Stat) -> Result<u8> {
             }
         })?;
         let subject = subject(columns);
-        output::recorded(args, &subject, output, record).end(&runs)?;
-        return Ok(conclude(&subject, &runs, stopped));
+        output::with_recording(args, &subject, output, record).end(&runs)?;
+        return Ok(report_problems(&subject, &runs, stopped));
     }
     let subject = subject(first.columns());
-    let mut report = output::recorded(args, &subject, output, record);
+    let mut report = output::with_recording(args, &subject, output, record);
     count(
         show,
         begun,
@@ -202,16 +207,16 @@ pub(crate) fn stat(args: &Stat) -> Result<u8> {
     )
 }
 
-/// Adds what may be meant to an error of a command that is not found.
-fn hinted(error: anyhow::Error, args: &Stat) -> anyhow::Error {
-    const FILES: &str =
+/// Adds a hint to the error of a command that is not found.
+fn with_hint(error: anyhow::Error, args: &Stat) -> anyhow::Error {
+    const COUNT_FILE_ADVICE: &str =
         "`pmctl stat --record FILE` keeps counts, `pmctl stat --report FILE` shows them.";
     let (Some(missing), Some(word)) = (error.downcast_ref::<CannotRun>(), args.command.first())
     else {
         return error;
     };
     let hint = match (word.to_str(), args.json) {
-        (Some("record" | "report"), _) => FILES.to_owned(),
+        (Some("record" | "report"), _) => COUNT_FILE_ADVICE.to_owned(),
         (Some(kind @ ("v1" | "perf")), Some(_)) => format!("The form is written `--json={kind}`."),
         _ => return error,
     };
@@ -222,7 +227,7 @@ fn hinted(error: anyhow::Error, args: &Stat) -> anyhow::Error {
 fn plan(args: &Stat) -> Result<RunPlan> {
     let command = match &args.command[..] {
         [] => None,
-        words => Some(Command::find(words).map_err(|error| hinted(error, args))?),
+        words => Some(Command::find(words).map_err(|error| with_hint(error, args))?),
     };
     Ok(RunPlan {
         command,
@@ -266,7 +271,7 @@ impl ShownRuns {
 /// Runs as often as it is wanted; the exit code.
 fn count<'a>(
     show: ShownRuns,
-    first: Begun<'a>,
+    first: PreparedRun<'a>,
     (plan, subject, signals): (&'a RunPlan, &Subject, &Signals),
     source: &mut dyn CountSource,
     report: &mut dyn NumberFormat,
@@ -294,7 +299,7 @@ fn count<'a>(
             break;
         }
         if show.each {
-            earlier = worse(earlier, exit_code(subject, &runs));
+            earlier = worse_exit_code(earlier, exit_code(subject, &runs));
             runs.clear();
         }
     }
@@ -302,7 +307,10 @@ fn count<'a>(
     if !show.each {
         report.end(&runs)?;
     }
-    Ok(worse(earlier, conclude(subject, &runs, stopped)))
+    Ok(worse_exit_code(
+        earlier,
+        report_problems(subject, &runs, stopped),
+    ))
 }
 
 /// Returns how many events the parts before this one have.
@@ -315,7 +323,7 @@ fn events_before(parts: &[Vec<EventSpec>], part: usize) -> usize {
 fn run_parts<'a>(
     (show, parts): (ShownRuns, &[Vec<EventSpec>]),
     (plan, signals): (&'a RunPlan, &Signals),
-    mut begin: impl FnMut(usize) -> Result<(Box<dyn CountSource>, Begun<'a>)>,
+    mut begin: impl FnMut(usize) -> Result<(Box<dyn CountSource>, PreparedRun<'a>)>,
 ) -> Result<(Vec<Column>, Vec<Run>, Option<Stopped>)> {
     let (mut columns, mut runs, mut stopped) = (Vec::new(), Vec::new(), None);
     'runs: for number in 0..show.repeat {
@@ -338,7 +346,7 @@ fn run_parts<'a>(
                     index + 1,
                     parts.len()
                 );
-                stopped = Some(Stopped::behind(runs.len(), show.number(), &run));
+                stopped = Some(Stopped::after_runs(runs.len(), show.number(), &run));
                 break 'runs;
             }
             done.push(run);
@@ -354,8 +362,8 @@ fn run_parts<'a>(
     Ok((columns, runs, stopped))
 }
 
-/// Says what is wrong with the counts or the command, and returns the exit code.
-fn conclude(subject: &Subject, runs: &[Run], stopped: Option<Stopped>) -> u8 {
+/// Reports problems of the counts or of the command, and returns the exit code.
+fn report_problems(subject: &Subject, runs: &[Run], stopped: Option<Stopped>) -> u8 {
     if let Some(stopped) = &stopped {
         complain(stopped);
     }
@@ -368,7 +376,7 @@ fn conclude(subject: &Subject, runs: &[Run], stopped: Option<Stopped>) -> u8 {
     }
     let uncounted = runs.iter().find_map(|run| run.uncounted);
     if uncounted == Some(Uncounted::Left) {
-        complain(LEFT);
+        complain(LEFT_PROGRAM_REASON);
     } else if uncounted == Some(Uncounted::Waited) {
         complain(NO_TURN_REASON);
     } else if uncounted.is_none() && has_spoiled(subject, runs) {
@@ -382,19 +390,19 @@ fn conclude(subject: &Subject, runs: &[Run], stopped: Option<Stopped>) -> u8 {
         ));
     }
     let of_stopped = stopped.map_or(0, |stopped| stopped.exit_code());
-    worse(exit_code(subject, runs), of_stopped)
+    worse_exit_code(exit_code(subject, runs), of_stopped)
 }
 
 /// Why there is no count of a program that the events have left.
-pub(crate) const LEFT: &str = "\
-a program was executed with more rights than its caller has (setuid, setgid, capabilities of its file), or one that the \
-caller may not read: what it does is not counted.\n\
+pub(crate) const LEFT_PROGRAM_REASON: &str = "\
+the command executed a program that has more rights than its caller (setuid, setgid, capabilities of its file), or \
+that the caller may not read: this program is not counted.\n\
 Start pmctl with the rights of the program, as root for one of root's, or count all that runs with -a.";
 
 /// Why there is no count of an event that had no turn.
 const NO_TURN_REASON: &str = "\
-what was counted ended before each event had its turn (--multiplex): at each tick of the kernel, mostly each 4 ms, another \
-one begins.\n\
+the run ended before each event had its turn (--multiplex): turns change at each tick of the kernel, mostly every 4 \
+ms.\n\
 Count something that takes longer, or fewer events; `-r 1` without --multiplex counts them in several runs.";
 
 /// Returns whether a count can't be trusted, or is absent.
@@ -421,7 +429,7 @@ fn exit_code(subject: &Subject, runs: &[Run]) -> u8 {
 
 /// Returns the exit code of runs and of later ones: the last that is not 0, but that of a count which can't be trusted
 /// stays.
-const fn worse(earlier: u8, later: u8) -> u8 {
+const fn worse_exit_code(earlier: u8, later: u8) -> u8 {
     match (earlier, later) {
         (exit::NO_COUNT, _) | (_, 0) => earlier,
         _ => later,
@@ -434,9 +442,9 @@ mod tests {
 
     #[test]
     fn the_exit_code_of_many_runs_is_the_last_that_is_not_0() {
-        assert_eq!(worse(7, 0), 7);
-        assert_eq!(worse(7, 3), 3);
-        assert_eq!(worse(0, 3), 3);
-        assert_eq!(worse(exit::NO_COUNT, 3), exit::NO_COUNT);
+        assert_eq!(worse_exit_code(7, 0), 7);
+        assert_eq!(worse_exit_code(7, 3), 3);
+        assert_eq!(worse_exit_code(0, 3), 3);
+        assert_eq!(worse_exit_code(exit::NO_COUNT, 3), exit::NO_COUNT);
     }
 }

@@ -16,7 +16,7 @@ type ColumnPosition = (usize, usize);
 
 /// Returns the place of a value or of an event of the kernel's in what -e asks for. Events have none of their own: they
 /// are where their number says.
-fn place(texts: &[String], is_it: impl Fn(&str) -> bool) -> ColumnPosition {
+fn column_position(texts: &[String], is_it: impl Fn(&str) -> bool) -> ColumnPosition {
     let (mut events, mut words) = (0, 0);
     for text in texts {
         let mut in_slashes = false;
@@ -36,24 +36,28 @@ fn place(texts: &[String], is_it: impl Fn(&str) -> bool) -> ColumnPosition {
 }
 
 /// Returns the places of the kernel's events and the values.
-fn places(texts: &[String], software: &[Software], values: &[Value]) -> Vec<ColumnPosition> {
+fn column_positions(
+    texts: &[String],
+    software: &[Software],
+    values: &[Value],
+) -> Vec<ColumnPosition> {
     let events = software
         .iter()
-        .map(|event| place(texts, |word| software::find(word) == Some(*event)));
+        .map(|event| column_position(texts, |word| software::find(word) == Some(*event)));
     let is = |value: &Value, word: &str| values::find(word).is_some_and(|v| v.name == value.name);
     let values = values
         .iter()
-        .map(|value| place(texts, |word| is(value, word)));
+        .map(|value| column_position(texts, |word| is(value, word)));
     events.chain(values).collect()
 }
 
 /// Returns a source with its columns in the order of -e. `source` has those of the kernel's events and the values last.
-pub(super) fn ordered(
+pub(super) fn in_event_order(
     args: &Stat,
     (software, values): (&[Software], &[Value]),
     source: Box<dyn CountSource>,
 ) -> Box<dyn CountSource> {
-    let places = places(&args.events, software, values);
+    let places = column_positions(&args.events, software, values);
     Box::new(Ordered { source, places })
 }
 
@@ -153,7 +157,7 @@ mod tests {
             column.event.label = (*name).to_owned();
             column
         }));
-        let places = places(&texts, &software, &values);
+        let places = column_positions(&texts, &software, &values);
         let source = Ordered {
             source: Box::new(Fixed(all)),
             places,

@@ -62,12 +62,12 @@ pub(super) fn report<'a>(
 }
 
 /// Shows the counts, and writes them to a file.
-struct Both<'a> {
+struct ShownAndRecorded<'a> {
     shown: Box<dyn NumberFormat + 'a>,
     recorded: V1<'a, WholeFile>,
 }
 
-impl NumberFormat for Both<'_> {
+impl NumberFormat for ShownAndRecorded<'_> {
     fn interval(&mut self, at: Duration, run: &Run) -> Result<()> {
         self.recorded.interval(at, run)?;
         self.shown.interval(at, run)
@@ -89,7 +89,7 @@ pub(super) fn record(args: &Stat) -> Result<Option<WholeFile>> {
 }
 
 /// Returns the form that the options ask for, and with it the one of the file of --record.
-pub(super) fn recorded<'a>(
+pub(super) fn with_recording<'a>(
     args: &Stat,
     subject: &'a Subject,
     output: Box<dyn Write>,
@@ -98,7 +98,7 @@ pub(super) fn recorded<'a>(
     let shown = report(args, subject, output);
     match record {
         None => shown,
-        Some(record) => Box::new(Both {
+        Some(record) => Box::new(ShownAndRecorded {
             shown,
             recorded: V1::new(subject, record),
         }),
@@ -163,7 +163,7 @@ pub(super) fn output(args: &Stat) -> Result<Box<dyn Write>> {
 }
 
 /// The command as one line.
-pub(super) fn shown(args: &Stat) -> String {
+pub(super) fn command_line(args: &Stat) -> String {
     args.command
         .iter()
         .map(|word| word.to_string_lossy())

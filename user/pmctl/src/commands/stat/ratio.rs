@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What two counts tell together, of a whole run: all counters have stopped then, and each has run as long as the
-//! others. While they run they are read one after the other, so that a ratio of intervals would be of two times.
+//! Ratios of two counts, of a whole run only: all counters have stopped then, and each has run as long as the others.
+//! While they run they are read one after the other, so that a ratio of intervals would be of two times.
 
 use perfmon::spec::Meaning;
 
@@ -12,7 +12,7 @@ struct Formula {
     per: Meaning,
     unit: &'static str,
     is_percent: bool,
-    /// What is high and what is very high, as perf has it.
+    /// The limits for high and very high values, as in perf.
     limits: Option<(f64, f64)>,
 }
 
@@ -46,7 +46,7 @@ pub(super) struct Ratio {
     pub(super) value: f64,
     /// In perf's words, with a `%` in front for a percentage.
     pub(super) unit: String,
-    /// What is high and what is very high.
+    /// The limits for high and very high values.
     pub(super) limits: Option<(f64, f64)>,
 }
 

@@ -78,9 +78,11 @@ pub(super) fn report(args: &Stat, path: &Path) -> Result<u8> {
 
 /// Returns the content of a file, of one without an end what is a file's size at most.
 fn read(path: &Path) -> io::Result<Vec<u8>> {
-    const LARGEST: u64 = 1 << 28;
+    const MAX_FILE_SIZE: u64 = 1 << 28;
     let mut text = Vec::new();
-    File::open(path)?.take(LARGEST).read_to_end(&mut text)?;
+    File::open(path)?
+        .take(MAX_FILE_SIZE)
+        .read_to_end(&mut text)?;
     Ok(text)
 }
 

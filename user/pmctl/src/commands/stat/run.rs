@@ -19,7 +19,7 @@ pub(super) struct Run {
     pub(super) system: Duration,
     /// A count for each column; `None` if it can't be trusted.
     pub(super) counts: Counts,
-    /// Why there are none; `None` if those that are absent can't be trusted.
+    /// The reason for missing counts; `None` if they can't be trusted.
     pub(super) uncounted: Option<Uncounted>,
     /// End of the command; `None` without one.
     pub(super) ending: Option<Ending>,
@@ -68,8 +68,8 @@ pub(super) struct Stopped {
 }
 
 impl Stopped {
-    /// Makes one of the last run.
-    pub(super) fn behind(before: usize, wanted: Option<u32>, run: &Run) -> Self {
+    /// Describes the stop of the last run.
+    pub(super) fn after_runs(before: usize, wanted: Option<u32>, run: &Run) -> Self {
         Self {
             before,
             wanted,
@@ -84,7 +84,7 @@ impl Stopped {
             return None;
         }
         let run = runs.pop()?;
-        Some(Self::behind(runs.len(), wanted, &run))
+        Some(Self::after_runs(runs.len(), wanted, &run))
     }
 
     /// Returns the exit code: the command's; that of the signal if the command succeeded, but a number of runs was asked
@@ -117,8 +117,7 @@ impl fmt::Display for Stopped {
     }
 }
 
-/// What several runs give together: for each column the mean of its counts, `None` if one of them can't be
-/// trusted.
+/// The figures of several runs: for each column the mean of its counts, `None` if one of them can't be trusted.
 pub(super) struct Figures {
     pub(super) runs: usize,
     /// Events were not counted, in a run at least.
@@ -213,7 +212,7 @@ mod tests {
                 ending: Some(ending),
                 ..run(&[Some(7)])
             };
-            Stopped::behind(1, wanted, &run).exit_code()
+            Stopped::after_runs(1, wanted, &run).exit_code()
         };
         assert_eq!(code(Ending::Exit(0), Some(100)), 143);
         assert_eq!(code(Ending::Exit(3), Some(100)), 3);

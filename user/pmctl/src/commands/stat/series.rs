@@ -23,11 +23,11 @@ pub(crate) struct Series {
 
 /// One run.
 #[derive(Clone, Debug)]
-pub(crate) struct Once {
+pub(crate) struct SingleRun {
     pub(crate) elapsed: Duration,
     /// A count for each event; `None` if it can't be trusted.
     pub(crate) counts: Vec<Option<u64>>,
-    /// A task was counted no more: [`LEFT`](super::LEFT) says why.
+    /// A task was counted no more: [`LEFT_PROGRAM_REASON`](super::LEFT_PROGRAM_REASON) says why.
     pub(crate) has_left: bool,
     pub(crate) ending: Option<Ending>,
     /// A signal asked for the end.
@@ -54,12 +54,12 @@ impl Series {
     }
 
     /// Runs the command once.
-    pub(crate) fn run(&mut self, signals: &Signals) -> Result<Once> {
+    pub(crate) fn run(&mut self, signals: &Signals) -> Result<SingleRun> {
         let begun = measure::begin(&self.plan, signals, &mut self.source);
         let begun = begun.map_err(turns::plain)?;
         let run = measure::measure(begun, (&self.plan, signals), &mut self.source, &mut Quiet)?;
         let counts = run.counts.iter();
-        Ok(Once {
+        Ok(SingleRun {
             elapsed: run.elapsed,
             counts: counts.map(|count| count.map(|count| count.value)).collect(),
             has_left: run.uncounted == Some(Uncounted::Left),

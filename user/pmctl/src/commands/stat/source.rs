@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What counts during a run: the counters of all CPUs, or events of tasks.
+//! The sources of counts during a run: counters of all CPUs, or events of tasks.
 
 use std::time::Duration;
 
@@ -89,7 +89,7 @@ pub(super) enum Uncounted {
 /// Counts for each column; `None` for one that can't be trusted or that no counter has.
 pub(super) type Counts = Vec<Option<ColumnCount>>;
 
-/// What counts.
+/// A source of counts.
 pub(super) trait CountSource {
     /// Makes it ready for a run: stopped, and zero. `command` is the process that waits to become the command.
     fn prepare(&mut self, command: Option<u32>) -> Result<()>;

@@ -90,13 +90,22 @@ impl<'a> Sources<'a> {
             counts
         } else {
             let scope = (self.scope, &self.online[..]);
-            Box::new(WithSoftware::new(self.args, self.software.clone(), scope, counts))
+            Box::new(WithSoftware::new(
+                self.args,
+                self.software.clone(),
+                scope,
+                counts,
+            ))
         };
         let values = &self.values;
         let counts = match self.session.as_ref().filter(|_| !values.is_empty()) {
             Some(session) => Box::new(WithValues::new(session, values.clone(), counts)?),
             None => counts,
         };
-        Ok(order::ordered(self.args, (&self.software, values), counts))
+        Ok(order::in_event_order(
+            self.args,
+            (&self.software, values),
+            counts,
+        ))
     }
 }

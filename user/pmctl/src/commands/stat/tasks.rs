@@ -132,7 +132,7 @@ impl TaskCounts {
                 }
                 Err(refused) => refused,
             };
-            if !self.adapt(&refused) {
+            if !self.drop_refused(&refused) {
                 if let Some(conflict) = conflict(&self.device, &self.events) {
                     return Err(TooMany::of_cpus(&conflict).into());
                 }
@@ -154,7 +154,7 @@ impl TaskCounts {
         for tid in tids {
             match self.open(*tid) {
                 Ok(opened) => open.push(opened),
-                // It ended meanwhile; its columns have no count then.
+                // The task has ended, so its columns have no count.
                 Err(refused) if refused.error.cause == Cause::NoSuchTask && tids.len() > 1 => {
                     open.push(Vec::new());
                 }
@@ -213,13 +213,13 @@ impl TaskCounts {
     ///
     /// An event that the driver does not have becomes absent. If this user may not count the kernel, events without a
     /// mode are counted in user mode.
-    fn adapt(&mut self, refused: &Refused) -> bool {
+    fn drop_refused(&mut self, refused: &Refused) -> bool {
         let mut changed = false;
         match refused.error.cause {
             Cause::Forbidden => {
                 for event in &mut self.events {
                     if !event.is_absent() {
-                        changed |= modes::limit(event, Modes::User);
+                        changed |= modes::limit_unmodified(event, Modes::User);
                     }
                 }
             }
@@ -234,7 +234,7 @@ impl TaskCounts {
                 let lost: Vec<(usize, Error)> = members
                     .filter_map(|index| Some((index, alone(index)?)))
                     .collect();
-                changed = lose_unsupported(&mut self.events, lost);
+                changed = mark_unsupported(&mut self.events, lost);
             }
             _ => {}
         }
@@ -262,7 +262,7 @@ impl TaskCounts {
     }
 
     /// Makes one call for each group.
-    fn each(&self, call: impl Fn(&Group) -> Result<(), Error>) -> Result<()> {
+    fn for_each_group(&self, call: impl Fn(&Group) -> Result<(), Error>) -> Result<()> {
         let mut groups = self.open.iter().flatten();
         groups
             .try_for_each(|opened| call(&opened.group))
@@ -302,7 +302,7 @@ impl CountSource for TaskCounts {
             let command = command.context("there is no task to count")?;
             return self.open_anew(&[command]);
         };
-        asked.settle(|threads| {
+        asked.open_for_all(|threads| {
             let tids: Vec<u32> = threads.iter().map(|thread| thread.tid).collect();
             self.threads = threads;
             self.open_anew(&tids)
@@ -341,11 +341,11 @@ impl CountSource for TaskCounts {
         if self.manner.from_exec {
             return Ok(());
         }
-        self.each(Group::enable)
+        self.for_each_group(Group::enable)
     }
 
     fn stop(&mut self) -> Result<()> {
-        self.each(Group::disable)
+        self.for_each_group(Group::disable)
     }
 
     fn read(&self, _: Duration) -> Result<Counts> {
@@ -381,9 +381,9 @@ pub(super) fn conflict(device: &Device, events: &[EventSpec]) -> Option<String> 
     }
 }
 
-/// Makes those events absent that the driver does not have, of the members of a group that was refused: each with the error
-/// of trying it alone, for members may also not go together. Returns whether there was one.
-pub(super) fn lose_unsupported(events: &mut [EventSpec], failed: Vec<(usize, Error)>) -> bool {
+/// Marks the events of a refused group that the driver does not have as absent. `failed` has the error of opening each
+/// event alone, since members may also merely not fit together. Returns whether there was one.
+pub(super) fn mark_unsupported(events: &mut [EventSpec], failed: Vec<(usize, Error)>) -> bool {
     let mut changed = false;
     for (index, error) in failed {
         if matches!(error.cause, Cause::NoSuchEvent | Cause::NotSupported) {

@@ -70,7 +70,7 @@ pub(super) fn of(args: &Stat, events: Vec<EventSpec>, pmu: &Pmu) -> Result<Vec<V
 }
 
 /// Names the ways to count all `events` first, if `error` is that they are too many and there are such ways.
-pub(super) fn advised(
+pub(super) fn with_advice(
     error: anyhow::Error,
     args: &Stat,
     (events, pmu): (&[EventSpec], &Pmu),
@@ -82,7 +82,7 @@ pub(super) fn advised(
     let once = args.repeat.is_some() || args.interval.is_some() || args.command.is_empty();
     let supply = supply(args, pmu).ok();
     let runs = supply.and_then(|supply| turns(events, supply));
-    // If not even each has a counter alone, neither way counts all.
+    // If an event gets no counter even alone, neither way counts all.
     let Some(runs) = runs.filter(|runs| runs.len() > 1) else {
         return TooMany { text, is_usage }.plain();
     };
@@ -142,9 +142,9 @@ pub(super) fn require_one_run(
     );
     if args.interval.is_some() || args.command.is_empty() {
         let what = if args.interval.is_some() {
-            "each interval is counted once"
+            "an interval can't be counted again"
         } else {
-            "what runs already runs once"
+            "a process that runs already can't be run again"
         };
         return Err(Usage(format!(
             "{needed}; {what}.\nChoose fewer of them, or give a command that can be run {} times.{multiplexed}",

@@ -10,11 +10,11 @@ use crate::events::modes;
 
 use crate::args::Stat;
 use crate::system::exit::Usage;
-use crate::system::pmu::idle;
+use crate::system::pmu::uncounted_by_emulation;
 use crate::system::stdio::complain;
 
 /// Returns the events that `texts`, what -e has of events, ask for; or the usual ones, if it has no values either.
-pub(super) fn wanted(
+pub(super) fn wanted_events(
     args: &Stat,
     (texts, has_values): (&[String], bool),
     pmu: &Pmu,
@@ -39,7 +39,7 @@ pub(super) fn wanted(
         }
         events.extend(details);
     }
-    if let Some(words) = idle(events.iter(), pmu) {
+    if let Some(words) = uncounted_by_emulation(events.iter(), pmu) {
         complain(words);
     }
     in_wanted_modes(args, &mut events);
@@ -50,7 +50,7 @@ pub(super) fn wanted(
 fn details(pmu: &Pmu) -> (Vec<EventSpec>, Vec<&'static str>) {
     let mut events = Vec::new();
     let mut missing = Vec::new();
-    for name in DETAILS {
+    for name in DETAILED_EVENTS {
         match spec::parse(name, pmu) {
             Ok(found) => events.extend(found),
             Err(_) => missing.push(name),
@@ -61,9 +61,9 @@ fn details(pmu: &Pmu) -> (Vec<EventSpec>, Vec<&'static str>) {
 
 /// Limits events without a modifier to what --all-user and --all-kernel ask for.
 pub(super) fn in_wanted_modes(args: &Stat, events: &mut [EventSpec]) {
-    let wanted = modes::wanted(args.all_user, args.all_kernel);
+    let wanted = modes::from_options(args.all_user, args.all_kernel);
     for event in events {
-        modes::limit(event, wanted);
+        modes::limit_unmodified(event, wanted);
     }
 }
 
@@ -81,7 +81,7 @@ pub(super) fn metrics(args: &Stat, pmu: &Pmu) -> Vec<String> {
 }
 
 /// Events of -d.
-const DETAILS: [&str; 4] = [
+const DETAILED_EVENTS: [&str; 4] = [
     "L1-dcache-loads",
     "L1-dcache-load-misses",
     "LLC-loads",
@@ -100,6 +100,6 @@ mod tests {
         assert_eq!(found, ["L1-dcache-loads", "L1-dcache-load-misses"]);
         assert_eq!(missing, ["LLC-loads", "LLC-load-misses"]);
         let (events, missing) = details(&testing::intel());
-        assert_eq!((events.len(), missing), (0, DETAILS.to_vec()));
+        assert_eq!((events.len(), missing), (0, DETAILED_EVENTS.to_vec()));
     }
 }

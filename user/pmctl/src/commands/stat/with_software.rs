@@ -86,7 +86,7 @@ impl WithSoftware {
             Scope::Tasks { asked, .. } => Some(asked.clone()),
             Scope::Command | Scope::Cpus { .. } | Scope::Cgroups { .. } => None,
         };
-        let wanted = modes::wanted(args.all_user, args.all_kernel);
+        let wanted = modes::from_options(args.all_user, args.all_kernel);
         let events = events.into_iter().map(|event| event.in_modes(wanted));
         Self {
             counts,
@@ -170,7 +170,7 @@ impl CountSource for WithSoftware {
         self.counts.prepare(command)?;
         let task = |tid| (signed(tid), -1);
         match (self.asked.clone(), command) {
-            (Some(asked), _) => asked.settle(|threads| {
+            (Some(asked), _) => asked.open_for_all(|threads| {
                 let targets = threads.iter().map(|thread| task(thread.tid));
                 self.open_anew(&targets.collect::<Vec<_>>())
             }),

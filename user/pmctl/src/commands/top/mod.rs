@@ -15,12 +15,12 @@ use crate::commands::report::Grouping;
 use crate::commands::tui::{self, Show};
 use crate::recording::profile::Filter;
 use crate::system::screen::Screen;
-use recorder::{News, RecorderProcess};
+use recorder::{RecorderOutput, RecorderProcess};
 use stream::PipeStream;
 
 /// Time that the recorder may take to its first bytes before there is a screen with keys. It takes some tenths of a
 /// second.
-const PATIENCE: Duration = Duration::from_secs(1);
+const FIRST_BYTES_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Shows tables until the user ends it, and returns the exit code.
 pub(crate) fn top(args: &Top) -> Result<u8> {
@@ -35,9 +35,9 @@ pub(crate) fn top(args: &Top) -> Result<u8> {
     let mut recorder = RecorderProcess::start(args)?;
     let is_text = args.stdio || !tui::has_terminal();
     // What is refused is told before the screen changes, unless the recorder takes so long that keys would have to wait.
-    let limit = (!is_text).then(|| Instant::now() + PATIENCE);
+    let limit = (!is_text).then(|| Instant::now() + FIRST_BYTES_TIMEOUT);
     let first = recorder.begin(limit)?;
-    let mut live = Live {
+    let mut live = LiveView {
         stream: PipeStream::new(),
         tables: 0,
         next: Instant::now() + args.delay,
@@ -53,7 +53,7 @@ pub(crate) fn top(args: &Top) -> Result<u8> {
 }
 
 /// The state of a live view.
-struct Live {
+struct LiveView {
     stream: PipeStream,
     /// Tables so far.
     tables: u64,
@@ -63,7 +63,7 @@ struct Live {
     failure: Option<Error>,
 }
 
-impl Live {
+impl LiveView {
     /// Returns whether all tables were shown.
     fn is_done(&self, args: &Top) -> bool {
         args.iterations.is_some_and(|most| self.tables >= most)
@@ -79,12 +79,12 @@ impl Live {
         let mut output = Screen::open(false)?;
         loop {
             let has_ended = match recorder.wait(self.next) {
-                News::Bytes(bytes) => {
+                RecorderOutput::Bytes(bytes) => {
                     self.stream.push(&bytes)?;
                     continue;
                 }
-                News::Nothing => false,
-                News::End => true,
+                RecorderOutput::Nothing => false,
+                RecorderOutput::End => true,
             };
             self.next += args.delay;
             if let Some(recording) = self.stream.take() {
@@ -111,9 +111,9 @@ impl Live {
     ) -> Result<bool> {
         loop {
             match recorder.wait(Instant::now()) {
-                News::Bytes(bytes) => self.stream.push(&bytes)?,
-                News::Nothing => break,
-                News::End => {
+                RecorderOutput::Bytes(bytes) => self.stream.push(&bytes)?,
+                RecorderOutput::Nothing => break,
+                RecorderOutput::End => {
                     let end = recorder.end();
                     // What has come since the last table. That one stays if nothing has, for it may be of use.
                     if self.stream.has_samples() || (self.tables == 0 && end.is_ok()) {
@@ -122,9 +122,11 @@ impl Live {
                     if self.tables == 0 {
                         return end.map(|_| true);
                     }
-                    show.tell("what is sampled has ended: q quits".to_owned());
+                    show.show_status("what is sampled has ended: q quits".to_owned());
                     if let Err(failure) = end {
-                        show.tell("the recorder has failed: q quits and shows why".to_owned());
+                        show.show_status(
+                            "the recorder has failed: q quits and shows why".to_owned(),
+                        );
                         self.failure = Some(failure);
                     }
                     return Ok(false);

@@ -20,11 +20,11 @@ use crate::system::child::own_program;
 use crate::system::exit::Failed;
 
 /// Bytes that are read at once, and how many of these may wait.
-const BLOCK: usize = 1 << 16;
-const WAITING: usize = 1 << 10;
+const READ_SIZE: usize = 1 << 16;
+const MAX_WAITING_BLOCKS: usize = 1 << 10;
 
 /// What the recorder has written.
-pub(super) enum News {
+pub(super) enum RecorderOutput {
     Bytes(Vec<u8>),
     /// The time is over.
     Nothing,
@@ -56,9 +56,9 @@ impl RecorderProcess {
         unsafe { command.pre_exec(|| Ok(set_pdeathsig(Signal::SIGTERM)?)) };
         let mut child = command
             .spawn()
-            .context("can't start pmctl once more, as the recorder")?;
+            .context("can't start pmctl as the recorder")?;
         let mut output = child.stdout.take().context("the recorder has no output")?;
-        let (sender, blocks) = sync_channel(WAITING);
+        let (sender, blocks) = sync_channel(MAX_WAITING_BLOCKS);
         let recorder = Self {
             child,
             blocks,
@@ -68,7 +68,7 @@ impl RecorderProcess {
         let before = SigSet::all().thread_swap_mask(SigmaskHow::SIG_BLOCK);
         let before = before.context("can't block signals")?;
         thread::spawn(move || {
-            let mut block = vec![0; BLOCK];
+            let mut block = vec![0; READ_SIZE];
             while let Ok(number) = output.read(&mut block) {
                 if number == 0 || sender.send(block[..number].to_vec()).is_err() {
                     break;
@@ -86,31 +86,34 @@ impl RecorderProcess {
     pub(super) fn begin(&mut self, until: Option<Instant>) -> Result<Vec<u8>> {
         let first = match until {
             Some(until) => self.wait(until),
-            None => self.blocks.recv().map_or(News::End, News::Bytes),
+            None => self
+                .blocks
+                .recv()
+                .map_or(RecorderOutput::End, RecorderOutput::Bytes),
         };
         match first {
-            News::Bytes(bytes) => Ok(bytes),
-            News::Nothing => Ok(Vec::new()),
-            News::End => {
+            RecorderOutput::Bytes(bytes) => Ok(bytes),
+            RecorderOutput::Nothing => Ok(Vec::new()),
+            RecorderOutput::End => {
                 self.has_ended = true;
                 let code = self.end()?;
-                Err(Failed::new(code, "the recorder has ended before it began").into())
+                Err(Failed::new(code, "the recorder ended before it wrote anything").into())
             }
         }
     }
 
     /// Waits for something until a time.
-    pub(super) fn wait(&mut self, until: Instant) -> News {
+    pub(super) fn wait(&mut self, until: Instant) -> RecorderOutput {
         if self.has_ended {
-            return News::Nothing;
+            return RecorderOutput::Nothing;
         }
         let limit = until.saturating_duration_since(Instant::now());
         match self.blocks.recv_timeout(limit) {
-            Ok(bytes) => News::Bytes(bytes),
-            Err(RecvTimeoutError::Timeout) => News::Nothing,
+            Ok(bytes) => RecorderOutput::Bytes(bytes),
+            Err(RecvTimeoutError::Timeout) => RecorderOutput::Nothing,
             Err(RecvTimeoutError::Disconnected) => {
                 self.has_ended = true;
-                News::End
+                RecorderOutput::End
             }
         }
     }

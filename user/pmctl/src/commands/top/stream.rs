@@ -14,14 +14,14 @@ use crate::recording::places::build_id;
 use crate::recording::symbols::{DebugFiles, SymbolFinder, jit};
 
 /// Size of the stream's header, and of that of a record.
-const HEADER: usize = 16;
-const RECORD: usize = 8;
+const STREAM_HEADER_SIZE: usize = 16;
+const RECORD_HEADER_SIZE: usize = 8;
 /// The first type of records that perf makes and not the kernel.
-const OF_PERF: u32 = 64;
+const FIRST_PERF_TYPE: u32 = 64;
 
 /// A stream.
 pub(super) struct PipeStream {
-    /// What is not decoded yet.
+    /// Bytes that are not decoded yet.
     bytes: Vec<u8>,
     /// The events and the machine, once they have come.
     head: Option<Recording>,
@@ -55,7 +55,7 @@ impl PipeStream {
         }
     }
 
-    /// Takes what has come.
+    /// Adds bytes of the stream.
     pub(super) fn push(&mut self, bytes: &[u8]) -> Result<()> {
         self.bytes.extend_from_slice(bytes);
         if self.head.is_none() {
@@ -80,11 +80,11 @@ impl PipeStream {
 
     /// Returns where the records of the kernel begin, if they have come.
     fn end_of_head(&self) -> Option<usize> {
-        let mut place = HEADER;
+        let mut place = STREAM_HEADER_SIZE;
         loop {
             let rest = self.bytes.get(place..)?;
             let size = size(rest)?;
-            if u32::from_le_bytes(rest[..4].try_into().ok()?) < OF_PERF {
+            if u32::from_le_bytes(rest[..4].try_into().ok()?) < FIRST_PERF_TYPE {
                 return Some(place);
             }
             place += size;
@@ -98,7 +98,7 @@ impl PipeStream {
 
     /// Returns what has come since the last call as a recording with names; `None` before anything came.
     pub(super) fn take(&mut self) -> Option<Recording> {
-        self.drop_run_time_names();
+        self.drop_jit_names();
         let head = self.head.as_ref()?;
         let mut records = self.spaces.records();
         let mut window = std::mem::take(&mut self.window);
@@ -109,7 +109,7 @@ impl PipeStream {
                 Body::Sample(sample) => {
                     let chain = sample.chain.iter().copied();
                     for address in chain.chain([sample.ip]) {
-                        self.want(record.stamp.task, address, &mut wanted);
+                        self.note_unknown_address(record.stamp.task, address, &mut wanted);
                     }
                 }
                 Body::Exit { task, .. } => self.spaces.end(*task),
@@ -129,9 +129,9 @@ impl PipeStream {
         Some(recording)
     }
 
-    /// Drops the names of code that programs make: they may tell the names later, and put other functions to the same
-    /// place. Those of a process that has ended can't be read again and stay once, for the samples that come last.
-    fn drop_run_time_names(&mut self) {
+    /// Drops the names of JIT code: programs may write the names later, and put other functions at the same address.
+    /// Names of a process that has ended can't be read again; they are kept once, for its last samples.
+    fn drop_jit_names(&mut self) {
         let mut ended = AHashSet::new();
         self.tables.retain(|file, _| {
             jit::process_of(file).is_none_or(|pid| {
@@ -145,7 +145,12 @@ impl PipeStream {
     }
 
     /// Notes an address of which the function is not known.
-    fn want(&self, task: Task, address: u64, wanted: &mut AHashMap<PathBuf, AHashSet<u64>>) {
+    fn note_unknown_address(
+        &self,
+        task: Task,
+        address: u64,
+        wanted: &mut AHashMap<PathBuf, AHashSet<u64>>,
+    ) {
         let Some(place) = self.spaces.find(task.pid, address) else {
             return;
         };
@@ -187,9 +192,9 @@ impl PipeStream {
 
 /// Returns the size of the first record, if all of it has come.
 fn size(bytes: &[u8]) -> Option<usize> {
-    let header = bytes.get(..RECORD)?;
+    let header = bytes.get(..RECORD_HEADER_SIZE)?;
     let size = usize::from(u16::from_le_bytes([header[6], header[7]]));
-    (size >= RECORD && size <= bytes.len()).then_some(size)
+    (size >= RECORD_HEADER_SIZE && size <= bytes.len()).then_some(size)
 }
 
 #[cfg(test)]

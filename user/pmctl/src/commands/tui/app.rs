@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the TUI shows, and what keys do to it.
+//! The state of the TUI, and the keys that change it.
 
 use std::collections::HashSet;
 
@@ -8,18 +8,18 @@ use crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 use super::table::{CallPath, CallTable, TableLine};
 use crate::commands::annotate::Listing;
 
-/// What the user asks for that the state alone can't do.
+/// A request of the user that needs more than the state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Wish {
+pub(super) enum UserRequest {
     Quit,
     /// The instructions of the selected row's function.
     Annotate,
 }
 
 /// Number of columns that a key scrolls.
-const COLUMNS: usize = 16;
+const SCROLL_COLUMNS: usize = 16;
 
-/// What keys go to.
+/// The receiver of keys.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Mode {
     Table,
@@ -71,7 +71,7 @@ pub(super) struct App {
     pub(super) filter: String,
     pub(super) mode: Mode,
     pub(super) view: Option<FunctionView>,
-    /// What went wrong with the last key.
+    /// The problem with the last key.
     pub(super) status: Option<String>,
     /// Lines of the table on the screen.
     pub(super) page: usize,
@@ -150,13 +150,13 @@ impl App {
     }
 
     /// Does what a key asks for.
-    pub(super) fn key(&mut self, key: KeyEvent) -> Option<Wish> {
+    pub(super) fn key(&mut self, key: KeyEvent) -> Option<UserRequest> {
         if key.kind == KeyEventKind::Release {
             return None;
         }
         self.status = None;
         if key.modifiers.contains(KeyModifiers::CONTROL) && key.code == KeyCode::Char('c') {
-            return Some(Wish::Quit);
+            return Some(UserRequest::Quit);
         }
         match self.mode {
             Mode::Search => {
@@ -175,11 +175,11 @@ impl App {
             }
             // Drawing keeps it where there is text.
             Mode::Table if key.code == KeyCode::Char('>') => {
-                self.column += COLUMNS;
+                self.column += SCROLL_COLUMNS;
                 None
             }
             Mode::Table if key.code == KeyCode::Char('<') => {
-                self.column = self.column.saturating_sub(COLUMNS);
+                self.column = self.column.saturating_sub(SCROLL_COLUMNS);
                 None
             }
             Mode::Table if self.view.is_some() => self.view_key(key.code),
@@ -212,11 +212,13 @@ impl App {
         }
     }
 
-    fn table_key(&mut self, key: KeyCode) -> Option<Wish> {
+    fn table_key(&mut self, key: KeyCode) -> Option<UserRequest> {
         let last = self.lines().len().saturating_sub(1);
         match key {
-            KeyCode::Char('q') => return Some(Wish::Quit),
-            KeyCode::Char('a') if self.selected_line().is_some() => return Some(Wish::Annotate),
+            KeyCode::Char('q') => return Some(UserRequest::Quit),
+            KeyCode::Char('a') if self.selected_line().is_some() => {
+                return Some(UserRequest::Annotate);
+            }
             KeyCode::Esc => self.filter.clear(),
             KeyCode::Char('/') => {
                 self.mode = Mode::Search;
@@ -242,7 +244,7 @@ impl App {
         None
     }
 
-    fn view_key(&mut self, key: KeyCode) -> Option<Wish> {
+    fn view_key(&mut self, key: KeyCode) -> Option<UserRequest> {
         let view = self.view.as_mut()?;
         let last = view.listing.lines.len().saturating_sub(1);
         match key {
@@ -300,7 +302,7 @@ impl App {
 
     /// Shows all callers of the selected row.
     fn unfold_all(&mut self) {
-        const MOST: usize = 10_000;
+        const MAX_UNFOLDED_LINES: usize = 10_000;
         let Some(row) = self.selected_line().map(|line| line.row) else {
             return;
         };
@@ -315,7 +317,7 @@ impl App {
             let places: Vec<CallPath> = closed
                 .map(|line| (table.rows[row].cells.clone(), line.callers.clone()))
                 .collect();
-            if places.is_empty() || lines.len() > MOST {
+            if places.is_empty() || lines.len() > MAX_UNFOLDED_LINES {
                 return;
             }
             self.open.extend(places);

@@ -36,7 +36,7 @@ const VIEW_KEYS: [KeyHelp; 5] = [
 ];
 
 /// Lines of warnings over the table; if there are more, the last says so.
-const WARNINGS: usize = 3;
+const WARNING_LINES: usize = 3;
 
 const HELP: [&str; 16] = [
     "Up Down PgUp PgDn Home End    move, as j k g G do",
@@ -105,7 +105,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, app: &mut App, theme: Theme) {
     ])
     .areas(frame.area());
     let bold = Style::new().add_modifier(Modifier::BOLD);
-    frame.render_widget(Paragraph::new(Text::styled(head(app), bold)), title);
+    frame.render_widget(Paragraph::new(Text::styled(title_line(app), bold)), title);
     frame.render_widget(Paragraph::new(warnings), warned);
     app.page = usize::from(body.height);
     match &mut app.view {
@@ -122,8 +122,8 @@ pub(super) fn draw(frame: &mut Frame<'_>, app: &mut App, theme: Theme) {
 
 /// Returns the lines over the table.
 fn warnings(all: &[String]) -> Vec<Text<'static>> {
-    let shown = if all.len() > WARNINGS {
-        WARNINGS - 1
+    let shown = if all.len() > WARNING_LINES {
+        WARNING_LINES - 1
     } else {
         all.len()
     };
@@ -136,7 +136,7 @@ fn warnings(all: &[String]) -> Vec<Text<'static>> {
 }
 
 /// Returns the first line.
-fn head(app: &App) -> String {
+fn title_line(app: &App) -> String {
     if let Some(view) = &app.view {
         return view.title.clone();
     }

@@ -41,7 +41,7 @@ impl AnnotatedFunctions {
             let index = keys.iter().position(|other| *other == key)?;
             cells.get(index).map(String::as_str)
         };
-        let symbol = cell(Key::Symbol).ok_or("rows are no functions here: `--sort symbol`")?;
+        let symbol = cell(Key::Symbol).ok_or("rows are no functions: use `--sort symbol`")?;
         // Behind the mark of kernel and program.
         let own = symbol.split_once(' ').map_or(symbol, |(_, name)| name);
         let name = callers.last().map_or(own, String::as_str);
@@ -60,9 +60,12 @@ impl AnnotatedFunctions {
             .filter(|function| function.name == name);
         let dso = cell(Key::Dso).filter(|_| callers.is_empty());
         let mut fitting = named.filter(|function| dso.is_none_or(|dso| dso == function.dso));
-        let function = fitting
-            .next()
-            .ok_or_else(|| format!("{}: no sample is at an instruction of it", printable(name)))?;
+        let function = fitting.next().ok_or_else(|| {
+            format!(
+                "{}: no sample is at one of its instructions",
+                printable(name)
+            )
+        })?;
         let mut listing = annotate::listing(recording, function)?;
         // Where there is room for one line, the first says it.
         let note = listing.notes.drain(..).next();

@@ -21,11 +21,11 @@ use crate::commands::report::{self, Grouping, Shares, heading};
 use crate::recording::perfdata::{self, Recording};
 use crate::recording::profile::{self, SourceLines};
 use crate::system::screen::{Colors, has_unicode};
-use app::{App, Wish};
+use app::{App, UserRequest};
 use draw::Theme;
 use functions::AnnotatedFunctions;
 use table::{CallTable, Least};
-use terminal::{Happened, Terminal};
+use terminal::{Terminal, TerminalEvent};
 
 /// Returns whether a report is shown so, and not as text.
 pub(crate) fn is_wanted(args: &Report) -> bool {
@@ -117,7 +117,7 @@ impl Show {
     }
 
     /// Shows a text where the keys are.
-    pub(crate) fn tell(&mut self, text: String) {
+    pub(crate) fn show_status(&mut self, text: String) {
         self.app.status = Some(text);
         self.app.version += 1;
     }
@@ -137,8 +137,8 @@ impl Show {
             // The screen stays as it is until something happens.
             loop {
                 match terminal.wait(TICK)? {
-                    Happened::End(code) => return Ok(code),
-                    Happened::Nothing => {
+                    TerminalEvent::End(code) => return Ok(code),
+                    TerminalEvent::Nothing => {
                         let before = self.app.version;
                         if refresh(self)? {
                             return Ok(0);
@@ -147,7 +147,7 @@ impl Show {
                             break;
                         }
                     }
-                    Happened::Input(input) => {
+                    TerminalEvent::Input(input) => {
                         if self.input(&input) {
                             return Ok(0);
                         }
@@ -165,8 +165,8 @@ impl Show {
             return false;
         };
         match self.app.key(*key) {
-            Some(Wish::Quit) => return true,
-            Some(Wish::Annotate) => {
+            Some(UserRequest::Quit) => return true,
+            Some(UserRequest::Annotate) => {
                 let line = self.app.selected();
                 let view = line.map(|(cells, callers)| {
                     let keys = &self.grouping.keys;

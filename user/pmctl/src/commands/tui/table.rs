@@ -40,7 +40,7 @@ pub(super) struct TableRow {
     pub(super) share: Share,
 }
 
-/// What is unfolded: the cells of a row, and the functions from it to a caller.
+/// The key of an unfolded line: the cells of its row, and the functions from the row to a caller.
 pub(super) type CallPath = (Vec<String>, Vec<String>);
 
 /// A line of the table.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The terminal while the TUI has it: whatever ends the program, the user gets it back as it was.
+//! The terminal while the TUI uses it. However the program ends, the terminal's settings are restored.
 
 use std::env;
 use std::io::{self, IsTerminal, Stdout, Write};
@@ -26,11 +26,11 @@ use crate::system::screen::has_dumb_terminal;
 use crate::system::signals::{Event, Signals};
 
 /// Set while the terminal is the TUI's.
-static TAKEN: AtomicBool = AtomicBool::new(false);
+static TERMINAL_TAKEN: AtomicBool = AtomicBool::new(false);
 
 /// What happened at the terminal.
 #[derive(Clone, Debug)]
-pub(super) enum Happened {
+pub(super) enum TerminalEvent {
     Input(Input),
     /// The time is over.
     Nothing,
@@ -60,13 +60,13 @@ impl Terminal {
         HOOK.call_once(|| {
             let before = panic::take_hook();
             panic::set_hook(Box::new(move |info| {
-                give_back();
+                restore_terminal();
                 before(info);
             }));
         });
         let signals = Signals::hold()?;
         enable_raw_mode().context("can't take the terminal")?;
-        TAKEN.store(true, Ordering::SeqCst);
+        TERMINAL_TAKEN.store(true, Ordering::SeqCst);
         let taken = execute!(io::stdout(), EnterAlternateScreen, cursor::Hide)
             .and_then(|()| size())
             .and_then(|size| Ok((screen(size)?, size)));
@@ -77,7 +77,7 @@ impl Terminal {
                 signals,
             }),
             Err(error) => {
-                give_back();
+                restore_terminal();
                 Err(error).context("can't take the terminal")
             }
         }
@@ -86,7 +86,7 @@ impl Terminal {
     /// Draws the screen.
     pub(super) fn draw(&mut self, draw: impl FnOnce(&mut Frame<'_>)) -> Result<()> {
         match self.try_draw(draw) {
-            // `wait` tells it.
+            // `wait` reports that the terminal is gone.
             Err(_) if is_gone() => Ok(()),
             drawn => drawn.context("can't write to the terminal"),
         }
@@ -102,38 +102,38 @@ impl Terminal {
     }
 
     /// Waits for a key, a new size, a signal, or until the time is over.
-    pub(super) fn wait(&self, limit: Duration) -> Result<Happened> {
+    pub(super) fn wait(&self, limit: Duration) -> Result<TerminalEvent> {
         match self.wait_for_any(limit) {
-            // It went meanwhile.
-            Err(_) if is_gone() => Ok(Happened::End(code(Signal::SIGHUP))),
+            // The terminal is gone.
+            Err(_) if is_gone() => Ok(TerminalEvent::End(signal_exit_code(Signal::SIGHUP))),
             happened => happened,
         }
     }
 
-    fn wait_for_any(&self, limit: Duration) -> Result<Happened> {
+    fn wait_for_any(&self, limit: Duration) -> Result<TerminalEvent> {
         // The size is noticed when the terminal is asked.
         const MAX_WAIT: Duration = Duration::from_millis(250);
         // At a terminal that is gone, there is always something to read: its end.
         if is_gone() {
-            return Ok(Happened::End(code(Signal::SIGHUP)));
+            return Ok(TerminalEvent::End(signal_exit_code(Signal::SIGHUP)));
         }
         if let Some(input) = next()? {
-            return Ok(Happened::Input(input));
+            return Ok(TerminalEvent::Input(input));
         }
         // The signal that tells it may have come before anyone waited for it.
         let size = size().context("can't read the terminal's settings")?;
         if size != self.drawn {
-            return Ok(Happened::Input(Input::Resize(size.width, size.height)));
+            return Ok(TerminalEvent::Input(Input::Resize(size.width, size.height)));
         }
         let stdin = io::stdin();
         match self
             .signals
             .wait(Some(limit.min(MAX_WAIT)), Some(stdin.as_fd()))?
         {
-            Event::End { signal, .. } => return Ok(Happened::End(code(signal))),
+            Event::End { signal, .. } => return Ok(TerminalEvent::End(signal_exit_code(signal))),
             Event::Other | Event::Nothing | Event::Child | Event::Switch | Event::Resized => {}
         }
-        Ok(Happened::Nothing)
+        Ok(TerminalEvent::Nothing)
     }
 }
 
@@ -151,7 +151,7 @@ fn area(size: Size) -> Rect {
 /// Returns the size of the terminal. A serial console has 0 rows and columns until stty(1) sets them: then it is
 /// $COLUMNS and $LINES, or 80x24.
 fn size() -> io::Result<Size> {
-    const USUAL: Size = Size::new(80, 24);
+    const DEFAULT_SIZE: Size = Size::new(80, 24);
     let size = Size::from(terminal::size()?);
     if has_room(size) {
         return Ok(size);
@@ -159,7 +159,7 @@ fn size() -> io::Result<Size> {
     let number = |name| env::var(name).ok()?.parse().ok();
     let given = number("COLUMNS").zip(number("LINES"));
     let given = given.map(Size::from);
-    Ok(given.filter(|size| has_room(*size)).unwrap_or(USUAL))
+    Ok(given.filter(|size| has_room(*size)).unwrap_or(DEFAULT_SIZE))
 }
 
 const fn has_room(size: Size) -> bool {
@@ -167,18 +167,18 @@ const fn has_room(size: Size) -> bool {
 }
 
 /// Returns the exit code of a program that a signal has ended.
-fn code(signal: Signal) -> u8 {
+fn signal_exit_code(signal: Signal) -> u8 {
     128 + u8::try_from(signal as i32).unwrap_or(0)
 }
 
 fn next() -> Result<Option<Input>> {
-    const FAILED: &str = "can't read from the terminal";
-    // Of no time at all, nothing would be read.
-    const SHORT: Duration = Duration::from_millis(1);
-    if !event::poll(SHORT).context(FAILED)? {
+    const READ_FAILED: &str = "can't read from the terminal";
+    // With a time of 0, nothing would be read.
+    const MIN_WAIT: Duration = Duration::from_millis(1);
+    if !event::poll(MIN_WAIT).context(READ_FAILED)? {
         return Ok(None);
     }
-    event::read().context(FAILED).map(Some)
+    event::read().context(READ_FAILED).map(Some)
 }
 
 /// Returns whether the terminal was hung up.
@@ -192,13 +192,13 @@ fn is_gone() -> bool {
 
 impl Drop for Terminal {
     fn drop(&mut self) {
-        give_back();
+        restore_terminal();
     }
 }
 
 /// Makes the terminal what it was; errors are ignored, as it may be gone.
-fn give_back() {
-    if TAKEN.swap(false, Ordering::SeqCst) {
+fn restore_terminal() {
+    if TERMINAL_TAKEN.swap(false, Ordering::SeqCst) {
         let _ = execute!(io::stdout(), LeaveAlternateScreen, cursor::Show);
         let _ = disable_raw_mode();
         let _ = io::stdout().flush();

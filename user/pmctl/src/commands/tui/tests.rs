@@ -7,7 +7,7 @@ use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use ratatui::style::{Color, Modifier};
 
-use super::app::{Mode, Wish};
+use super::app::{Mode, UserRequest};
 use super::draw::{Theme, draw};
 use super::*;
 use crate::args::Key;
@@ -437,9 +437,9 @@ fn q_and_control_c_quit() {
     let mut test = Test::new(TIMEBASE, (80, 24));
     let app = &mut test.show.app;
     let q = KeyEvent::new(KeyCode::Char('q'), KeyModifiers::NONE);
-    assert_eq!(app.key(q), Some(Wish::Quit));
+    assert_eq!(app.key(q), Some(UserRequest::Quit));
     let c = KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL);
-    assert_eq!(app.key(c), Some(Wish::Quit));
+    assert_eq!(app.key(c), Some(UserRequest::Quit));
 }
 
 #[test]

@@ -8,16 +8,16 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
 use anyhow::Result;
 
-use super::task::TOOLS;
+use super::task::TOOLS_DIRECTORY;
 use crate::args::Vm;
 use crate::system::exit::Usage;
 
 /// Variables that are always the caller's.
-const CALLERS: [&str; 4] = ["HOME", "NO_COLOR", "PATH", "USER"];
+const CALLER_VARIABLES: [&str; 4] = ["HOME", "NO_COLOR", "PATH", "USER"];
 /// On a terminal, these too.
-const CALLERS_ON_TERMINAL: [&str; 2] = ["COLORTERM", "TERM"];
+const CALLER_TERMINAL_VARIABLES: [&str; 2] = ["COLORTERM", "TERM"];
 /// Variables with a value of their own. Python's hashes are random otherwise, and with them its counts.
-const FIXED: [(&str, &str); 2] = [("LANG", "C.UTF-8"), ("PYTHONHASHSEED", "0")];
+const FIXED_VARIABLES: [(&str, &str); 2] = [("LANG", "C.UTF-8"), ("PYTHONHASHSEED", "0")];
 
 /// Returns the variables, sorted by name.
 pub(super) fn of(args: &Vm, has_terminal: bool) -> Result<Vec<(OsString, OsString)>> {
@@ -29,20 +29,20 @@ pub(super) fn of(args: &Vm, has_terminal: bool) -> Result<Vec<(OsString, OsStrin
     if args.env_all {
         env::vars_os().for_each(|(name, value)| set(&name, value));
     } else {
-        let callers = CALLERS
+        let callers = CALLER_VARIABLES
             .iter()
-            .chain(CALLERS_ON_TERMINAL.iter().filter(|_| has_terminal));
+            .chain(CALLER_TERMINAL_VARIABLES.iter().filter(|_| has_terminal));
         for name in callers {
             if let Some(value) = env::var_os(name) {
                 set(OsStr::new(name), value);
             }
         }
-        for (name, value) in FIXED {
+        for (name, value) in FIXED_VARIABLES {
             set(OsStr::new(name), value.into());
         }
     }
     for word in &args.env {
-        let (name, value) = setting(word)?;
+        let (name, value) = parse_variable(word)?;
         set(&name, value);
     }
     add_tools(&mut variables);
@@ -54,13 +54,16 @@ pub(super) fn of(args: &Vm, has_terminal: bool) -> Result<Vec<(OsString, OsStrin
 fn add_tools(variables: &mut Vec<(OsString, OsString)>) {
     let path = variables.iter_mut().find(|(name, _)| name == "PATH");
     match path {
-        Some((_, path)) => path.push(format!(":{TOOLS}")),
-        None => variables.push(("PATH".into(), format!("/usr/bin:/bin:{TOOLS}").into())),
+        Some((_, path)) => path.push(format!(":{TOOLS_DIRECTORY}")),
+        None => variables.push((
+            "PATH".into(),
+            format!("/usr/bin:/bin:{TOOLS_DIRECTORY}").into(),
+        )),
     }
 }
 
 /// Returns the name and the value of NAME=VALUE, or of a variable of the caller's.
-fn setting(word: &OsStr) -> Result<(OsString, OsString)> {
+fn parse_variable(word: &OsStr) -> Result<(OsString, OsString)> {
     let bytes = word.as_bytes();
     let Some(end) = bytes.iter().position(|byte| *byte == b'=') else {
         let Some(value) = env::var_os(word) else {
@@ -74,7 +77,11 @@ fn setting(word: &OsStr) -> Result<(OsString, OsString)> {
     };
     let part = |bytes: &[u8]| OsString::from_vec(bytes.to_vec());
     if end == 0 {
-        return Err(Usage(format!("--env: `{}` has no name.", word.to_string_lossy())).into());
+        return Err(Usage(format!(
+            "--env: `{}` has no name of a variable. Write NAME=VALUE.",
+            word.to_string_lossy()
+        ))
+        .into());
     }
     Ok((part(&bytes[..end]), part(&bytes[end + 1..])))
 }

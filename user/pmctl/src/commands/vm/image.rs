@@ -19,7 +19,7 @@ pub(super) struct Image {
 }
 
 /// Where packages put it.
-const INSTALLED: &str = "/usr/lib/perfmon-vm";
+const INSTALLED_IMAGE: &str = "/usr/lib/perfmon-vm";
 
 impl Image {
     /// Finds the virtual machine: in `chosen` or `PERFMON_VM`, beside pmctl, or where packages put it.
@@ -45,12 +45,12 @@ impl Image {
             .flat_map(|bin| [bin.to_owned(), bin.join("../lib/perfmon-vm")]);
         let mut places = beside
             .into_iter()
-            .chain([PathBuf::from(INSTALLED)])
+            .chain([PathBuf::from(INSTALLED_IMAGE)])
             .map(|place| Self::of(&place));
         match places.find(|image| image.missing().is_none()) {
             Some(image) => Ok(image),
             None => bail!(
-                "there is no virtual machine in {INSTALLED}.\nInstall the package perfmon-vm, or run `make vm-image` in \
+                "there is no virtual machine in {INSTALLED_IMAGE}.\nInstall the package perfmon-vm, or run `make vm-image` in \
                  perfmon's sources: the directory that it prints has the machine and a pmctl that finds it. Another pmctl is \
                  told by `--image DIR`, or PERFMON_VM=DIR."
             ),

@@ -51,7 +51,7 @@ use wire::Message;
 
 /// The time that a machine which goes on from a snapshot may take to its first message, some hundredths of which it needs. After
 /// that it boots, which has no limit.
-const PATIENCE: Duration = Duration::from_secs(10);
+const RESTORE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Runs a command in the virtual machine, and returns its exit code.
 pub(crate) fn vm(args: &Vm) -> Result<u8> {
@@ -77,9 +77,9 @@ pub(crate) fn vm(args: &Vm) -> Result<u8> {
     };
     let mut relay = HostRelay::new(socket, signals, is_terminal, results)?;
     let first = Message::Start(task(args, &relay, &shared, is_terminal)?);
-    let patience = snapshot.is_some().then_some(PATIENCE);
+    let patience = snapshot.is_some().then_some(RESTORE_TIMEOUT);
     let mut outcome = relay.run(&first, patience);
-    if let Some(snapshot) = snapshot.filter(|_| relay.is_in_vain(&outcome)) {
+    if let Some(snapshot) = snapshot.filter(|_| relay.has_never_started(&outcome)) {
         let (other, socket) = snapshot::boot_instead(&machine, &snapshot)?;
         qemu = other;
         relay.connect(socket)?;
@@ -96,8 +96,8 @@ pub(crate) fn vm(args: &Vm) -> Result<u8> {
         }
         RunOutcome::Failed(reason) => bail!("the virtual machine can't run the command: {reason}"),
         RunOutcome::Dead => bail!(
-            "the virtual machine has ended by itself. Its last words:\n{}",
-            qemu.last_words()
+            "the virtual machine ended before the command did. Its last messages:\n{}",
+            qemu.failure_log()
         ),
         RunOutcome::Stopped(signal) => {
             drop(qemu);
@@ -124,7 +124,7 @@ fn command(args: &Vm) -> Result<Option<Command>> {
                 .collect();
             let (program, words) = (&words[0], words.join(" "));
             if let Some(rest) = words.strip_prefix("pmctl ") {
-                let message = format!("pmctl stands there already: `pmctl vm -- {rest}`.");
+                let message = format!("leave the second `pmctl` out: `pmctl vm -- {rest}`.");
                 return Err(Usage(message).into());
             }
             let message = format!(
@@ -140,7 +140,9 @@ fn command(args: &Vm) -> Result<Option<Command>> {
 /// Refuses commands that do nothing useful there.
 fn check(command: Command) -> Result<Command> {
     let refused = match &command {
-        Command::Vm(_) => "`pmctl vm` does not run in itself.",
+        Command::Vm(_) => {
+            "`pmctl vm` can't run inside its own virtual machine. Run the command without it."
+        }
         Command::Record(record) if record.switch_output.is_some() => {
             "--switch-output: the files' names are known at the end only; leave it out, or run the recording in \
              a script (--run) and name the files with --out."
@@ -179,7 +181,7 @@ fn task(
     is_terminal: [bool; 3],
 ) -> Result<GuestTask> {
     let directory = env::current_dir().context("can't find the working directory")?;
-    // It can only be asked by setting it.
+    // umask(2) can be read by setting it only.
     let mask = umask(Mode::empty());
     umask(mask);
     Ok(GuestTask {
@@ -197,7 +199,7 @@ fn task(
         umask: mask.bits(),
         host_name: gethostname().context("can't ask for the host's name")?,
         // In directories of the host's files get the host's time.
-        clock: shared.directories().is_empty().then_some(CLOCK),
+        clock: shared.directories().is_empty().then_some(GUEST_START_TIME),
         randomize: args.aslr,
         is_terminal,
         has_keys: relay.has_keys(),
@@ -209,16 +211,17 @@ fn task(
 
 /// The time when most commands start: the beginning of 2037. It is the same in all runs, and later than the host's files are, so
 /// that make(1) takes for new what the command writes.
-const CLOCK: Duration = Duration::from_secs(2_114_380_800);
+const GUEST_START_TIME: Duration = Duration::from_secs(2_114_380_800);
 
-/// Tells what a command may have missed.
+/// Prints advice on what the command may have missed.
 fn advise(args: &Vm, ended: GuestEnd) {
     /// The exit code of a command that was killed by SIGILL.
-    const ILLEGAL: u8 = 128 + Signal::SIGILL as u8;
+    const SIGILL_EXIT_CODE: u8 = 128 + Signal::SIGILL as u8;
     let memory = args.memory;
     if ended.out_of_memory {
         complain(format_args!(
-            "the virtual machine's memory ran out, and its kernel killed processes. It has {memory} MB; give it more with --memory."
+            "the virtual machine ran out of memory, so its kernel killed processes. It has {memory} MB; give it more \
+             with --memory."
         ));
     }
     if ended.out_of_room {
@@ -233,7 +236,7 @@ fn advise(args: &Vm, ended: GuestEnd) {
              it needs before, without `vm`.",
         );
     }
-    if ended.code == ILLEGAL {
+    if ended.code == SIGILL_EXIT_CODE {
         complain(
             "the command used an instruction that the virtual CPU does not have. It has AVX2, and not AVX-512; build the program \
              for x86-64-v3 or less.",

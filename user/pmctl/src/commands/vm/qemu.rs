@@ -38,11 +38,11 @@ pub(super) fn shared_tag(index: usize) -> String {
 
 /// The kernel's command line: few messages, none of the tests that are built in, no calibration of clocks, and a
 /// restart, which ends QEMU, after a panic.
-const KERNEL: &str = "console=ttyS0 quiet panic=-1 oops=panic nmi_watchdog=0 no_timer_check tsc=reliable random.trust_cpu=on \
+const KERNEL_COMMAND_LINE: &str = "console=ttyS0 quiet panic=-1 oops=panic nmi_watchdog=0 no_timer_check tsc=reliable random.trust_cpu=on \
                       kunit.enable=0 rdinit=/init -- vm-guest";
 
 /// The guest's clock is not that of the host, nor is its speed with `-icount`.
-const CLOCK: &str = "base=2037-01-01T00:00:00,clock=vm";
+const RTC_OPTIONS: &str = "base=2037-01-01T00:00:00,clock=vm";
 
 /// Lines of the kernel's log that are shown when the machine fails.
 const LAST_LINES: usize = 30;
@@ -55,7 +55,7 @@ pub(super) struct VirtualMachine<'a> {
     pub(super) shared: &'a SharedFolders,
 }
 
-/// Where the machine's memory is.
+/// The place of the machine's memory.
 pub(super) enum Memory<'a> {
     /// In QEMU. The machine boots.
     New,
@@ -82,10 +82,10 @@ impl Qemu {
         memory: &Memory<'_>,
     ) -> Result<(Self, UnixStream)> {
         let qemu = &machine.image.qemu;
-        let (own, guests) = inherited()?;
-        let (monitor, its_monitor) = inherited()?;
+        let (own, guests) = inherited_socket()?;
+        let (monitor, its_monitor) = inherited_socket()?;
         let descriptors = [guests.as_raw_fd(), its_monitor.as_raw_fd()];
-        let (log, complaints) = (in_memory("log")?, in_memory("complaints")?);
+        let (log, complaints) = (memory_file("log")?, memory_file("complaints")?);
         let mut command = Command::new(qemu);
         command
             .args(arguments(machine, memory, descriptors))
@@ -124,16 +124,16 @@ impl Qemu {
     }
 
     /// Returns what is known about a machine that ended by itself: the last lines that QEMU and the kernel have written.
-    pub(super) fn last_words(&mut self) -> String {
-        // Its output is whole then.
+    pub(super) fn failure_log(&mut self) -> String {
+        // Kills QEMU first, so that its output is complete.
         let _ = self.process.kill();
         let _ = self.process.wait();
-        let complaints = content(&mut self.complaints);
+        let complaints = read_all(&mut self.complaints);
         // Models have features that TCG has not; nothing here depends on them.
         let complaints = complaints
             .lines()
             .filter(|line| !line.contains("TCG doesn't support requested feature"));
-        let log = content(&mut self.log);
+        let log = read_all(&mut self.log);
         let mut lines: Vec<&str> = complaints.chain(log.lines()).collect();
         lines.drain(..lines.len().saturating_sub(LAST_LINES));
         lines.join("\n")
@@ -163,12 +163,12 @@ fn arguments(
     let mut add = |option: &str, value: OsString| words.extend([option.into(), value]);
     let text = [
         ("-accel", "tcg".to_owned()),
-        ("-cpu", model(args.cpu).to_owned()),
+        ("-cpu", qemu_cpu_name(args.cpu).to_owned()),
         ("-smp", args.cpus.to_string()),
         ("-m", args.memory.to_string()),
         ("-display", "none".to_owned()),
-        ("-append", KERNEL.to_owned()),
-        ("-rtc", CLOCK.to_owned()),
+        ("-append", KERNEL_COMMAND_LINE.to_owned()),
+        ("-rtc", RTC_OPTIONS.to_owned()),
         ("-seed", "1".to_owned()),
         ("-chardev", "stdio,id=log,signal=off".to_owned()),
         ("-serial", "chardev:log".to_owned()),
@@ -243,7 +243,7 @@ fn doubled_commas(path: &Path) -> OsString {
 }
 
 /// Returns two ends of a socket, of which the second is inherited.
-fn inherited() -> Result<(UnixStream, OwnedFd)> {
+fn inherited_socket() -> Result<(UnixStream, OwnedFd)> {
     let (own, its) = UnixStream::pair().context("can't make a socket")?;
     let its = OwnedFd::from(its);
     fcntl(&its, FcntlArg::F_SETFD(FdFlag::empty())).context("can't pass a socket on")?;
@@ -251,7 +251,7 @@ fn inherited() -> Result<(UnixStream, OwnedFd)> {
 }
 
 /// Returns QEMU's name of a CPU.
-fn model(cpu: VmCpu) -> &'static str {
+fn qemu_cpu_name(cpu: VmCpu) -> &'static str {
     match cpu {
         VmCpu::Intel => "Skylake-Client,pmu=on,tcg-pcid=on",
         VmCpu::Amd => "EPYC-Genoa,pmu=on,tcg-pcid=on",
@@ -259,12 +259,12 @@ fn model(cpu: VmCpu) -> &'static str {
 }
 
 /// Returns an empty file in memory.
-fn in_memory(name: &str) -> Result<File> {
+fn memory_file(name: &str) -> Result<File> {
     let file = memfd_create(name, MFdFlags::MFD_CLOEXEC).context("can't make a file in memory")?;
     Ok(file.into())
 }
 
-fn content(file: &mut File) -> String {
+fn read_all(file: &mut File) -> String {
     let mut bytes = Vec::new();
     let read: io::Result<()> = file
         .seek(SeekFrom::Start(0))

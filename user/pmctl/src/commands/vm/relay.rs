@@ -21,7 +21,7 @@ use crate::system::signals::{Event, Signals};
 use crate::system::stdio::complain;
 
 /// Bytes that a pipe takes without blocking when poll(2) says that it takes any: POSIX's `PIPE_BUF`.
-const ATOMIC: usize = 4096;
+const PIPE_BUF: usize = 4096;
 
 /// One of the caller's streams that the guest writes to.
 struct Output {
@@ -146,7 +146,7 @@ impl HostRelay {
     }
 
     /// Returns whether a run was over before the machine had started the command, and not because of a signal.
-    pub(super) const fn is_in_vain(&self, outcome: &Result<RunOutcome>) -> bool {
+    pub(super) const fn has_never_started(&self, outcome: &Result<RunOutcome>) -> bool {
         !self.has_started && matches!(outcome, Ok(RunOutcome::Failed(_) | RunOutcome::Dead))
     }
 
@@ -186,7 +186,7 @@ impl HostRelay {
                 break;
             };
             self.deadline = None;
-            if let Some(outcome) = self.obey(message)? {
+            if let Some(outcome) = self.handle_message(message)? {
                 return Ok(Some(outcome));
             }
             self.write_outputs()?;
@@ -306,12 +306,12 @@ impl HostRelay {
     }
 
     /// Does what a message says.
-    fn obey(&mut self, message: Message) -> Result<Option<RunOutcome>> {
+    fn handle_message(&mut self, message: Message) -> Result<Option<RunOutcome>> {
         match message {
             Message::Started => {
                 self.has_started = true;
                 if let Some(terminal) = &mut self.terminal {
-                    terminal.give()?;
+                    terminal.make_raw()?;
                 }
             }
             Message::Taken if self.input == InputState::Waits => self.input = InputState::Wanted,
@@ -363,7 +363,7 @@ impl Output {
             if poll(&mut polled, PollTimeout::ZERO).unwrap_or(0) == 0 {
                 break;
             }
-            let end = self.pending.len().min(done + ATOMIC);
+            let end = self.pending.len().min(done + PIPE_BUF);
             match self.file.write(&self.pending[done..end]) {
                 Ok(length) => done += length,
                 Err(error)

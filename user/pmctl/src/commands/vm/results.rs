@@ -21,7 +21,7 @@ use crate::system::whole_file::WholeFile;
 struct WantedFile {
     path: PathBuf,
     is_named: bool,
-    /// What is there on the host gets another name.
+    /// An existing file on the host is renamed to `.old`.
     is_recording: bool,
 }
 
@@ -35,11 +35,11 @@ pub(super) struct Results {
 }
 
 impl Results {
-    /// Wants the files that are named, and those that the command of pmctl's writes, if it is one.
+    /// Lists the files that were named, and those that a command of pmctl's writes in the guest.
     pub(super) fn new(args: &Vm, command: Option<&Command>) -> Self {
         let own = command.map(files_of).unwrap_or_default();
         Self {
-            wanted: all(&args.out, own),
+            wanted: wanted_files(&args.out, own),
             open: None,
             has_failed: false,
         }
@@ -51,7 +51,7 @@ impl Results {
         names.map(PathBuf::into_os_string).collect()
     }
 
-    /// Begins a file, or tells why there is none.
+    /// Begins a file, or reports why it is missing.
     pub(super) fn begin(&mut self, found: &GuestFile) {
         let Some(wanted) = self.wanted.get(found.index) else {
             return;
@@ -89,7 +89,7 @@ impl Results {
         }
     }
 
-    /// Tells what is lost; the command has its exit code, and the other files come.
+    /// Reports a lost file. The command keeps its exit code, and the other files are copied.
     fn fail(&mut self, error: &anyhow::Error) {
         complain(format_args!("{error:#}"));
         self.has_failed = true;
@@ -127,7 +127,7 @@ fn files_of(command: &Command) -> Vec<WantedFile> {
 }
 
 /// Returns the command's own files and those that were named, each once: the second would replace the first.
-fn all(named: &[PathBuf], own: Vec<WantedFile>) -> Vec<WantedFile> {
+fn wanted_files(named: &[PathBuf], own: Vec<WantedFile>) -> Vec<WantedFile> {
     let mut all = own;
     for path in named {
         match all.iter_mut().find(|wanted| is_same(&wanted.path, path)) {
@@ -167,7 +167,7 @@ mod tests {
             wanted("notes", true, false),
         ];
         assert_eq!(
-            all(&named, vec![wanted("perf.data", false, true)]),
+            wanted_files(&named, vec![wanted("perf.data", false, true)]),
             expected
         );
     }

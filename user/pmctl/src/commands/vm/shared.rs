@@ -8,10 +8,10 @@ use std::path::{Path, PathBuf};
 use crate::system::exit::Usage;
 
 /// The most directories: each is a device of the machine.
-const MOST: usize = 16;
+const MAX_FOLDERS: usize = 16;
 
 /// Places where the guest has file systems of its own.
-const GUESTS: [&str; 3] = ["/dev", "/proc", "/sys"];
+const GUEST_FILE_SYSTEMS: [&str; 3] = ["/dev", "/proc", "/sys"];
 
 /// The directories, without links in their names; each one comes behind those that it is in.
 #[derive(Clone, Debug, Default)]
@@ -29,9 +29,9 @@ impl SharedFolders {
             .collect::<Result<Vec<_>, _>>()?;
         directories.sort();
         directories.dedup();
-        if directories.len() > MOST {
+        if directories.len() > MAX_FOLDERS {
             return Err(Usage(format!(
-                "--write: {} directories are too many, {MOST} are the most. Name one that they are in.",
+                "--write: {} directories are too many, {MAX_FOLDERS} are the most. Name one that they are in.",
                 directories.len()
             )));
         }
@@ -57,7 +57,10 @@ fn find(name: &Path) -> Result<PathBuf, Usage> {
         "is no directory"
     } else if directory == Path::new("/") {
         "would be all files; name a directory below it"
-    } else if GUESTS.iter().any(|place| directory.starts_with(place)) {
+    } else if GUEST_FILE_SYSTEMS
+        .iter()
+        .any(|place| directory.starts_with(place))
+    {
         "can't be shared: /dev, /proc and /sys are the virtual machine's own"
     } else {
         return Ok(directory);
@@ -83,7 +86,7 @@ mod tests {
     #[test]
     fn there_is_an_end_to_directories() {
         let folder = tempfile::tempdir().unwrap();
-        let names: Vec<PathBuf> = (0..=MOST)
+        let names: Vec<PathBuf> = (0..=MAX_FOLDERS)
             .map(|number| folder.path().join(number.to_string()))
             .collect();
         names.iter().for_each(|name| fs::create_dir(name).unwrap());

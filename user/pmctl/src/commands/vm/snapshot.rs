@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The machine as it is when it has booted, kept in the caller's cache: to go on from there takes a quarter of the time.
+//! The state of the booted machine, kept in the caller's cache: to restore it takes a quarter of the time of a boot.
 //!
 //! A snapshot is a directory with the machine's memory, which each run maps privately, and the rest of its state. Its
 //! name is made of all that it depends on. It is made beside its place and renamed, so that one that exists is whole.
@@ -23,9 +23,9 @@ use super::wire::{Channel, Message};
 use crate::system::signals::{Event, Signals};
 
 /// Snapshots that are kept; the ones that were used least recently go.
-const KEPT: usize = 4;
+const MAX_SNAPSHOTS: usize = 4;
 /// Name of the file with the state of the machine besides its memory.
-const STATE: &str = "state";
+const STATE_FILE: &str = "state";
 
 /// A machine that was started, or the signal that came before.
 pub(super) enum Start {
@@ -44,7 +44,7 @@ pub(super) fn start(machine: &VirtualMachine<'_>, signals: &Signals) -> Result<S
         directory(machine)
     };
     if let Some(directory) = directory {
-        if !directory.join(STATE).exists() {
+        if !directory.join(STATE_FILE).exists() {
             if let Some(signal) = prepare(machine, &directory, signals) {
                 return Ok(Start::Stopped(signal));
             }
@@ -69,7 +69,7 @@ pub(super) fn boot_instead(
     Qemu::start(machine, &Memory::New)
 }
 
-/// Removes a snapshot that is damaged: it is of no use to anyone.
+/// Removes a damaged snapshot.
 fn remove(directory: &Path) {
     let _ = fs::remove_dir_all(directory);
 }
@@ -133,14 +133,14 @@ fn make(
         }
     }
     qemu.monitor()?.save(&uri(directory))?;
-    for name in [MEMORY, STATE] {
+    for name in [MEMORY, STATE_FILE] {
         File::open(directory.join(name))?.sync_all()?;
     }
     Ok(None)
 }
 
 fn uri(directory: &Path) -> String {
-    format!("file:{}", directory.join(STATE).display())
+    format!("file:{}", directory.join(STATE_FILE).display())
 }
 
 /// Returns the directory of the snapshot of a machine; `None` if there is no place for it.
@@ -209,7 +209,7 @@ fn remove_old(cache: &Path) {
         entries.filter_map(|entry| Some((entry.metadata().ok()?.modified().ok()?, entry.path())));
     let mut dated: Vec<_> = dated.collect();
     dated.sort();
-    let surplus = dated.len().saturating_sub(KEPT);
+    let surplus = dated.len().saturating_sub(MAX_SNAPSHOTS);
     for (_, path) in dated.into_iter().take(surplus) {
         let _ = fs::remove_dir_all(path);
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 /// The directory that holds the guest's pmctl, at the end of PATH.
-pub(super) const TOOLS: &str = "/dev/perfmon-vm";
+pub(super) const TOOLS_DIRECTORY: &str = "/dev/perfmon-vm";
 
 /// Size of a terminal, in characters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -60,7 +60,7 @@ pub(super) enum GuestContent {
     Follows(u32),
     /// The file is in one of [`GuestTask::shared`], and so on the host already.
     OnHost,
-    /// No content, for this reason.
+    /// The file is missing, for this reason.
     Missing(String),
 }
 

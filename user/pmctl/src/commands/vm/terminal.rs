@@ -38,11 +38,12 @@ impl RawTerminal {
     }
 
     /// Gives the terminal to the guest.
-    pub(super) fn give(&mut self) -> Result<()> {
+    pub(super) fn make_raw(&mut self) -> Result<()> {
         let before = tcgetattr(&self.file).context("can't read the terminal's settings")?;
         let mut raw = before.clone();
         cfmakeraw(&mut raw);
-        tcsetattr(&self.file, SetArg::TCSADRAIN, &raw).context("can't change the terminal's settings")?;
+        tcsetattr(&self.file, SetArg::TCSADRAIN, &raw)
+            .context("can't change the terminal's settings")?;
         self.before = Some(before);
         Ok(())
     }

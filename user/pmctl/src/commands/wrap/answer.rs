@@ -28,16 +28,16 @@ pub(super) enum CallAnswer {
         /// No counter of this PMU counts it: it stays at 0.
         is_idle: bool,
     },
-    /// The kernel's perf does it, for this reason.
+    /// The kernel's perf handles the call, for this reason.
     Kernel(&'static str),
-    /// The call fails: what the driver said, and what the caller is told.
+    /// The call fails: `cause` is the driver's error, and `told` the caller's.
     Error { told: Errno, cause: Errno },
     /// The caller has died.
     Gone,
 }
 
 /// Types of events that the driver has.
-const TYPES: [u32; 3] = [PERF_TYPE_HARDWARE, PERF_TYPE_HW_CACHE, PERF_TYPE_RAW];
+const DRIVER_TYPES: [u32; 3] = [PERF_TYPE_HARDWARE, PERF_TYPE_HW_CACHE, PERF_TYPE_RAW];
 
 /// `PERF_FLAG_*`.
 const FD_NO_GROUP: u64 = 1 << 0;
@@ -45,7 +45,7 @@ const PID_CGROUP: u64 = 1 << 2;
 const FD_CLOEXEC: u64 = 1 << 3;
 
 /// `PERF_ATTR_SIZE_VER0`, and a page, which is the most that the kernel takes.
-const SIZES: std::ops::RangeInclusive<usize> = 64..=4096;
+const ATTR_SIZES: std::ops::RangeInclusive<usize> = 64..=4096;
 
 /// The attributes that a program gives.
 struct Attributes {
@@ -55,9 +55,9 @@ struct Attributes {
     attr: PerfEventAttr,
 }
 
-/// What answers the calls of a program.
+/// The context in which a program's calls are answered.
 #[derive(Clone, Copy)]
-pub(super) struct Answering<'a> {
+pub(super) struct AnswerContext<'a> {
     pub(super) driver: &'a dyn Driver,
     pub(super) pmu: &'a Pmu,
     /// The program has events of the driver's already.
@@ -67,7 +67,7 @@ pub(super) struct Answering<'a> {
 }
 
 /// Asks the driver for what `request` asks the kernel for.
-pub(super) fn answer(by: Answering<'_>, listener: &Listener, request: &Request) -> CallAnswer {
+pub(super) fn answer(by: AnswerContext<'_>, listener: &Listener, request: &Request) -> CallAnswer {
     let mut call = match OpenCall::read(request) {
         Ok(call) => call,
         Err(reason) => return CallAnswer::Kernel(reason),
@@ -77,8 +77,7 @@ pub(super) fn answer(by: Answering<'_>, listener: &Listener, request: &Request) 
     if !listener.is_waiting(request) {
         return CallAnswer::Gone;
     }
-    call.refusal(by, foreign)
-        .unwrap_or_else(|| call.open(by))
+    call.refusal(by, foreign).unwrap_or_else(|| call.open(by))
 }
 
 /// A call of `perf_event_open(2)`, with what its arguments stand for.
@@ -108,9 +107,7 @@ impl OpenCall {
             leader => Some(caller.descriptor(leader)),
         };
         let cgroup = (flags & PID_CGROUP != 0).then(|| caller.descriptor(number(pid)));
-        let cgroup = cgroup
-            .transpose()
-            .or(Err("the control group can't be looked at"))?;
+        let cgroup = cgroup.transpose().or(Err("the cgroup can't be read"))?;
         let pid = match (&cgroup, number(pid)) {
             (Some(cgroup), _) => cgroup.as_raw_fd(),
             // "The calling thread" would be pmctl.
@@ -133,7 +130,7 @@ impl OpenCall {
         if !self.caller.has_our_rights() {
             Some("the caller has other rights than pmctl")
         } else if self.cgroup.is_none() && self.pid > 0 && !self.caller.may_count(self.pid) {
-            Some("the event is of a task that is not the caller's, which has no CAP_PERFMON")
+            Some("the event is of another program's task, and the caller has no CAP_PERFMON")
         } else {
             None
         }
@@ -141,22 +138,22 @@ impl OpenCall {
 
     /// Returns whether it is for a dummy of the driver's. The kernel's can't write to the ring of an event of the
     /// driver's.
-    fn is_dummy(&self, by: Answering<'_>) -> bool {
+    fn is_dummy(&self, by: AnswerContext<'_>) -> bool {
         self.attributes.is_dummy_of_records() && by.has_events && self.group.is_none()
     }
 
     /// Returns the answer, if the driver is not to be asked.
-    fn refusal(&self, by: Answering<'_>, foreign: Option<&'static str>) -> Option<CallAnswer> {
+    fn refusal(&self, by: AnswerContext<'_>, foreign: Option<&'static str>) -> Option<CallAnswer> {
         let kernel = |reason| Some(CallAnswer::Kernel(reason));
         match &self.group {
-            Some(Err(_)) => return kernel("the group's leader can't be looked at"),
+            Some(Err(_)) => return kernel("the group's leader can't be read"),
             Some(Ok(leader)) if is_kernels(leader) => {
                 return kernel("the group's leader is an event of the kernel's");
             }
             _ => (),
         }
         let is_dummy = self.is_dummy(by) && foreign.is_none();
-        if !TYPES.contains(&self.attributes.attr.type_) && !is_dummy {
+        if !DRIVER_TYPES.contains(&self.attributes.attr.type_) && !is_dummy {
             return match self.group {
                 None => kernel("the type of the event is the kernel's"),
                 // The kernel does not know the leader. perf takes this for an event that can't be counted so.
@@ -170,7 +167,7 @@ impl OpenCall {
     }
 
     /// Returns the flags for the driver; `None` if some are unknown.
-    fn driver_flags(&self, by: Answering<'_>) -> Option<u32> {
+    fn driver_flags(&self, by: AnswerContext<'_>) -> Option<u32> {
         // What is the driver's alone is none of the program's.
         let known = u32::try_from(self.flags | FD_CLOEXEC)
             .ok()
@@ -185,7 +182,7 @@ impl OpenCall {
     }
 
     /// Opens the event by the driver.
-    fn open(&mut self, by: Answering<'_>) -> CallAnswer {
+    fn open(&mut self, by: AnswerContext<'_>) -> CallAnswer {
         let Some(flags) = self.driver_flags(by) else {
             return CallAnswer::Kernel("the flags are unknown");
         };
@@ -214,19 +211,19 @@ impl OpenCall {
                 cause: Errno::EOPNOTSUPP,
             },
             Err(Errno::EOPNOTSUPP | Errno::E2BIG) if group.is_none() => {
-                CallAnswer::Kernel("the driver does not count so")
+                CallAnswer::Kernel("the driver does not support such an event")
             }
             Err(cause) => CallAnswer::Error {
-                told: told(cause, group.is_some(), by.has_events),
+                told: errno_for_caller(cause, group.is_some(), by.has_events),
                 cause,
             },
         }
     }
 }
 
-/// Returns what the caller is told of the driver's error: what serves a program best that was written for the
-/// kernel's perf, which shares the counters in time.
-fn told(cause: Errno, in_group: bool, has_events: bool) -> Errno {
+/// Returns the caller's error for an error of the driver: the one that serves programs best which were written for the
+/// kernel's perf, where events share counters in time.
+fn errno_for_caller(cause: Errno, in_group: bool, has_events: bool) -> Errno {
     match cause {
         // The kernel says so of a group that does not fit, and `perf stat` then counts its events one by one.
         Errno::EBUSY | Errno::EOPNOTSUPP | Errno::E2BIG if in_group => Errno::EINVAL,
@@ -281,24 +278,24 @@ impl Attributes {
 
     /// Returns whether it is a dummy, of which a program wants the records of tasks or of what they map.
     fn is_dummy_of_records(&self) -> bool {
-        const RECORDS: u64 = PerfEventAttr::TASK
+        const RECORD_FLAGS: u64 = PerfEventAttr::TASK
             | PerfEventAttr::MMAP
             | PerfEventAttr::MMAP2
             | PerfEventAttr::MMAP_DATA;
         let attr = &self.attr;
         attr.type_ == PERF_TYPE_SOFTWARE
             && attr.config == PERF_COUNT_SW_DUMMY
-            && attr.flags & RECORDS != 0
+            && attr.flags & RECORD_FLAGS != 0
     }
 
     /// Returns whether it is an event that the driver lets take turns: the program reads how long it, or the leader of its
     /// group, has waited.
     fn may_take_turns(&self, in_group: bool) -> bool {
-        const TIMES: u64 = PERF_FORMAT_TOTAL_TIME_ENABLED | PERF_FORMAT_TOTAL_TIME_RUNNING;
+        const TIME_FORMATS: u64 = PERF_FORMAT_TOTAL_TIME_ENABLED | PERF_FORMAT_TOTAL_TIME_RUNNING;
         let is_dummy = self.attr.type_ == PERF_TYPE_SOFTWARE;
         let is_exclusive = self.attr.flags & PerfEventAttr::EXCLUSIVE != 0;
         let may_wait = is_dummy || self.attr.sample_period == 0 && !is_exclusive;
-        may_wait && (in_group || self.attr.read_format & TIMES == TIMES)
+        may_wait && (in_group || self.attr.read_format & TIME_FORMATS == TIME_FORMATS)
     }
 
     /// Returns whether it is a raw event that an emulated PMU has no counts of.
@@ -308,8 +305,8 @@ impl Attributes {
 
     /// Returns whether its samples are to come with records of what programs map.
     fn wants_maps(&self) -> bool {
-        const MAPS: u64 = PerfEventAttr::MMAP | PerfEventAttr::MMAP2;
-        self.attr.sample_period != 0 && self.attr.flags & MAPS != 0
+        const MAP_FLAGS: u64 = PerfEventAttr::MMAP | PerfEventAttr::MMAP2;
+        self.attr.sample_period != 0 && self.attr.flags & MAP_FLAGS != 0
     }
 
     /// Reads `struct perf_event_attr` of its own size.
@@ -318,10 +315,10 @@ impl Attributes {
         let word = |bytes: &[u8]| bytes.try_into().map(u32::from_ne_bytes);
         let size = word(&head[4..]).or(Err(Errno::EINVAL))?;
         let size = match size {
-            0 => *SIZES.start(),
+            0 => *ATTR_SIZES.start(),
             size => usize::try_from(size).or(Err(Errno::E2BIG))?,
         };
-        if !SIZES.contains(&size) {
+        if !ATTR_SIZES.contains(&size) {
             return Err(Errno::E2BIG);
         }
         let mut bytes = target.read(address, size)?;
@@ -400,13 +397,13 @@ mod tests {
     #[test]
     fn a_program_is_told_what_it_knows_from_the_kernel() {
         use Errno as E;
-        assert_eq!(told(E::EBUSY, false, false), E::EBUSY);
-        assert_eq!(told(E::EBUSY, false, true), E::ENOENT);
-        assert_eq!(told(E::EBUSY, true, true), E::EINVAL);
-        assert_eq!(told(E::EOPNOTSUPP, true, true), E::EINVAL);
+        assert_eq!(errno_for_caller(E::EBUSY, false, false), E::EBUSY);
+        assert_eq!(errno_for_caller(E::EBUSY, false, true), E::ENOENT);
+        assert_eq!(errno_for_caller(E::EBUSY, true, true), E::EINVAL);
+        assert_eq!(errno_for_caller(E::EOPNOTSUPP, true, true), E::EINVAL);
         for errno in [E::EACCES, E::EPERM, E::EINVAL, E::ESRCH, E::EMFILE] {
-            assert_eq!(told(errno, true, true), errno);
-            assert_eq!(told(errno, false, true), errno);
+            assert_eq!(errno_for_caller(errno, true, true), errno);
+            assert_eq!(errno_for_caller(errno, false, true), errno);
         }
     }
 }

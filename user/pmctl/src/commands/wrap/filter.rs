@@ -138,10 +138,10 @@ fn program() -> Vec<sock_filter> {
                 let rest = u8::try_from(2 * (words.len() - 1 - index) + 1).unwrap_or(u8::MAX);
                 program.extend([load(*offset), compare(*value, 0, rest)]);
             }
-            program.push(answer(libc::SECCOMP_RET_USER_NOTIF));
+            program.push(return_action(libc::SECCOMP_RET_USER_NOTIF));
         }
     }
-    program.push(answer(libc::SECCOMP_RET_ALLOW));
+    program.push(return_action(libc::SECCOMP_RET_ALLOW));
     program
 }
 
@@ -157,7 +157,7 @@ const fn compare(value: u32, same: u8, other: u8) -> sock_filter {
 }
 
 /// Ends the filter.
-const fn answer(action: u32) -> sock_filter {
+const fn return_action(action: u32) -> sock_filter {
     instruction(libc::BPF_RET | libc::BPF_K, action, 0, 0)
 }
 

@@ -105,11 +105,11 @@ impl Listener {
         };
         // SAFETY: The kernel reads as many bytes as `new` compared with those of `raw`.
         let result = unsafe { ioctl::send(self.0.as_raw_fd(), &raw mut raw) };
-        forget_the_dead(result.map(drop))
+        ignore_dead_caller(result.map(drop))
     }
 
     /// Gives the caller a copy of a descriptor, whose number is what its call returns.
-    pub(super) fn give(
+    pub(super) fn send_descriptor(
         &self,
         request: &Request,
         descriptor: BorrowedFd<'_>,
@@ -129,7 +129,7 @@ impl Listener {
         };
         // SAFETY: The kernel reads `raw`, whose size is in the number of the call.
         let result = unsafe { ioctl::add_fd(self.0.as_raw_fd(), &raw const raw) };
-        match forget_the_dead(result.map(drop)) {
+        match ignore_dead_caller(result.map(drop)) {
             // Not sent then: the caller has no place for another descriptor.
             Err(errno @ (Errno::EMFILE | Errno::ENOMEM)) => self.fail(request, errno),
             result => result,
@@ -143,8 +143,8 @@ impl AsFd for Listener {
     }
 }
 
-/// Takes an answer to a caller that has died for given.
-fn forget_the_dead(result: Result<(), Errno>) -> Result<(), Errno> {
+/// Treats the answer to a caller that has died as given.
+fn ignore_dead_caller(result: Result<(), Errno>) -> Result<(), Errno> {
     match result {
         Err(Errno::ENOENT | Errno::EINPROGRESS) => Ok(()),
         result => result,

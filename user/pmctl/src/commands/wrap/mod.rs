@@ -37,11 +37,11 @@ use crate::system::exit;
 use crate::system::signals::{Event, Signals};
 use crate::system::stdio::complain;
 
-use answer::{Answering, CallAnswer, answer};
+use answer::{AnswerContext, CallAnswer, answer};
 use filter::Call;
 use listener::{Listener, Request};
 use opened::OpenedEvents;
-use receiver::Calls;
+use receiver::CallQueue;
 use target::Tid;
 
 /// Runs the program, and gives its exit code.
@@ -55,7 +55,7 @@ pub(crate) fn wrap(args: &Wrap) -> Result<u8> {
     let signals = Signals::hold()?;
     let mut waiting = Waiting::fork(&command, signals.mask_before())?;
     let listener = Arc::new(listener(&mut waiting)?);
-    let mut calls = Calls::of(&listener)?;
+    let mut calls = CallQueue::of(&listener)?;
     let running = waiting.release()?;
     let mut server = CallServer {
         driver: &node,
@@ -72,8 +72,8 @@ pub(crate) fn wrap(args: &Wrap) -> Result<u8> {
         refused: 0,
         owners: None,
     };
-    let ending = server.follow(&mut calls, &signals, &running)?;
-    server.conclude(calls.interrupted());
+    let ending = server.serve_until_exit(&mut calls, &signals, &running)?;
+    server.report_at_end(calls.interrupted());
     if let Some(words) = ending.in_words() {
         complain(words);
     }
@@ -97,7 +97,8 @@ fn refuse_more_rights() -> Result<()> {
 fn listener(waiting: &mut Waiting<'_>) -> Result<Listener> {
     let number = waiting.prepared().map_err(|errno| match errno {
         Errno::EBUSY => anyhow::anyhow!(
-            "the system calls of this program are listened to already: by another `pmctl wrap`, or by a container.\n\
+            "another process intercepts the system calls of this program already: another `pmctl wrap`, or a \
+             container.\n\
              Leave out one `pmctl wrap`, or start it outside of the container."
         ),
         Errno::EINVAL | Errno::ENOSYS => anyhow::anyhow!(
@@ -109,10 +110,12 @@ fn listener(waiting: &mut Waiting<'_>) -> Result<Listener> {
     let descriptor = Tid(pid).descriptor(number).context(
         "can't take a descriptor of the command: does /proc/sys/kernel/yama/ptrace_scope forbid it?",
     )?;
-    Listener::new(descriptor).context("the kernel's seccomp notifications are newer than this pmctl: install a newer one")
+    Listener::new(descriptor).context(
+        "the kernel's seccomp notifications are newer than this pmctl: install a newer one",
+    )
 }
 
-/// What answers the calls.
+/// The server that answers the calls.
 #[expect(
     clippy::struct_excessive_bools,
     reason = "each is about something else"
@@ -142,9 +145,9 @@ struct CallServer<'a> {
 
 impl CallServer<'_> {
     /// Answers calls until the command has ended.
-    fn follow(
+    fn serve_until_exit(
         &mut self,
-        calls: &mut Calls,
+        calls: &mut CallQueue,
         signals: &Signals,
         running: &Running,
     ) -> Result<Ending> {
@@ -154,8 +157,9 @@ impl CallServer<'_> {
             match signals.wait(None, other)? {
                 Event::Other => match calls.next()? {
                     Some(request) => {
-                        self.serve(&request).context("can't answer a system call")?;
-                        calls.follow(Tid(request.thread));
+                        self.answer_call(&request)
+                            .context("can't answer a system call")?;
+                        calls.stay_with_caller(Tid(request.thread));
                     }
                     None => are_over = true,
                 },
@@ -168,7 +172,7 @@ impl CallServer<'_> {
                     signal,
                     by_terminal,
                 } => {
-                    // What comes from the terminal, the command got itself.
+                    // The terminal sends its signals to the command, too.
                     if !by_terminal {
                         running.signal(signal);
                     }
@@ -179,7 +183,7 @@ impl CallServer<'_> {
     }
 
     /// Answers one call.
-    fn serve(&mut self, request: &Request) -> Result<(), Errno> {
+    fn answer_call(&mut self, request: &Request) -> Result<(), Errno> {
         match request.call {
             Call::Open => self.open(request),
             Call::SetAll { enabled } => {
@@ -197,7 +201,7 @@ impl CallServer<'_> {
 
     /// Opens an event.
     fn open(&mut self, request: &Request) -> Result<(), Errno> {
-        let by = Answering {
+        let by = AnswerContext {
             driver: self.driver,
             pmu: &self.pmu,
             has_events: self.has_events,
@@ -224,7 +228,8 @@ impl CallServer<'_> {
                     self.idle.insert(name());
                 }
                 self.opened.note(self.driver, caller, &event);
-                self.listener.give(request, event.as_fd(), close_on_exec)
+                self.listener
+                    .send_descriptor(request, event.as_fd(), close_on_exec)
             }
             CallAnswer::Kernel(_) => self.listener.leave_to_kernel(request),
             CallAnswer::Error { told, cause } => {
@@ -252,7 +257,7 @@ impl CallServer<'_> {
             } else {
                 EventCall::Disable { group: false }
             };
-            // As the kernel does it: no call is there to return an error from.
+            // Ignores errors, as the kernel does: no call could return them.
             let _ = self.driver.call_event(event.as_fd(), call);
         }
         if self.verbose {
@@ -265,8 +270,8 @@ impl CallServer<'_> {
         }
     }
 
-    /// Says at the end what the program could not know.
-    fn conclude(&self, interrupted: u64) {
+    /// Reports at the end what the program could not notice.
+    fn report_at_end(&self, interrupted: u64) {
         let tells_maps = || self.device.info().is_ok_and(|info| info.mappings);
         if let Some(event) = self.with_maps.as_ref().filter(|_| !tells_maps()) {
             complain(format_args!(
@@ -285,7 +290,7 @@ impl CallServer<'_> {
                  the other counters, or leave --exact out: then events take turns."
             };
             complain(format_args!(
-                "no counter was free for {events}, which the program took for missing: {owners}.\n{advice}"
+                "no counter was free for {events}, so the program took them for missing: {owners}.\n{advice}"
             ));
         }
         if !self.idle.is_empty() {
@@ -306,8 +311,8 @@ impl CallServer<'_> {
         if interrupted > 0 {
             let calls = crate::system::text::count(interrupted, "call");
             complain(format_args!(
-                "signals came before pmctl could take {calls} about events: a call fails with EINTR then if the handler of the \
-                 signal has no SA_RESTART.\n\
+                "signals interrupted {calls} about events before pmctl could take them: such a call fails with EINTR \
+                 if the signal's handler has no SA_RESTART.\n\
                  Let the program call again at EINTR, or block signals meanwhile; as root, pmctl is faster."
             ));
         }

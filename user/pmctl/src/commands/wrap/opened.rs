@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Which thread has opened which events of the driver's: `prctl(2)` enables and disables those of the calling one.
+//! The driver's events that each thread has opened: `prctl(2)` enables and disables those of the calling thread.
 
 use std::collections::HashMap;
 use std::os::fd::{AsFd, OwnedFd};
@@ -17,8 +17,8 @@ pub(super) struct OpenedEvents {
     limit: usize,
 }
 
-/// So many events are remembered without a thought.
-const FEW: usize = 1024;
+/// Up to this number of events, ended threads are not searched for.
+const MIN_LIMIT: usize = 1024;
 
 impl OpenedEvents {
     /// Notes that a thread gets an event.
@@ -27,7 +27,7 @@ impl OpenedEvents {
             return;
         };
         self.threads.insert(id, thread);
-        if self.threads.len() > self.limit.max(FEW) {
+        if self.threads.len() > self.limit.max(MIN_LIMIT) {
             self.forget_ended();
             self.limit = 2 * self.threads.len();
         }

@@ -27,9 +27,9 @@ use super::listener::{Listener, Request};
 use super::target::Tid;
 
 /// Calls that have been taken.
-pub(super) struct Calls {
+pub(super) struct CallQueue {
     queue: mpsc::Receiver<Result<Request, Errno>>,
-    /// Has a byte for each of them.
+    /// Holds a byte for each queued call.
     bell: UnixStream,
     /// ATOMICS: relaxed. A number that is read for a message.
     interrupted: Arc<AtomicU64>,
@@ -38,7 +38,7 @@ pub(super) struct Calls {
     place: Option<usize>,
 }
 
-impl Calls {
+impl CallQueue {
     /// Takes calls from now on, in a thread of its own.
     pub(super) fn of(listener: &Arc<Listener>) -> Result<Self> {
         let (bell, ringer) = UnixStream::pair().context("can't make a pair of sockets")?;
@@ -49,9 +49,9 @@ impl Calls {
         let take = move || {
             // It fails only if the thread that waits for it has gone.
             let _ = teller.send(gettid());
-            // Else a call is only more likely to be interrupted, which is told.
-            let _ = run_first();
-            take_all(&listener, (&sender, &ringer), &counter);
+            // On failure a call is merely more likely to be interrupted, which is reported.
+            let _ = raise_priority();
+            receive_calls(&listener, (&sender, &ringer), &counter);
         };
         let started = thread::Builder::new().spawn(take);
         started.context("can't start a thread")?;
@@ -76,11 +76,11 @@ impl Calls {
 
     /// Lets calls be taken on the CPU of a caller that has its answer. Not before that: the caller would be woken elsewhere
     /// if its CPU were busy.
-    pub(super) fn follow(&mut self, caller: Tid) {
+    pub(super) fn stay_with_caller(&mut self, caller: Tid) {
         let cpu = caller.cpu();
         if cpu.is_some() && cpu != self.place {
             // It may be one that this process must not run on.
-            self.place = cpu.filter(|cpu| stay_on(self.thread, *cpu).is_ok());
+            self.place = cpu.filter(|cpu| pin_to_cpu(self.thread, *cpu).is_ok());
         }
     }
 
@@ -90,14 +90,14 @@ impl Calls {
     }
 }
 
-impl AsFd for Calls {
+impl AsFd for CallQueue {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.bell.as_fd()
     }
 }
 
 /// Takes calls until no process is left that the filter is for.
-fn take_all(
+fn receive_calls(
     listener: &Listener,
     (sender, mut ringer): (&mpsc::Sender<Result<Request, Errno>>, &UnixStream),
     interrupted: &AtomicU64,
@@ -133,7 +133,7 @@ fn has_ended(listener: &Listener) -> bool {
 }
 
 /// Lets a thread run on a CPU only.
-fn stay_on(thread: Pid, cpu: usize) -> Result<(), Errno> {
+fn pin_to_cpu(thread: Pid, cpu: usize) -> Result<(), Errno> {
     let mut only = CpuSet::new();
     only.set(cpu)?;
     sched_setaffinity(thread, &only)
@@ -141,7 +141,7 @@ fn stay_on(thread: Pid, cpu: usize) -> Result<(), Errno> {
 
 /// Lets the calling thread run as soon as it has something to do: before all programs, or without the right to that by a
 /// time slice that is shorter than theirs.
-fn run_first() -> Result<(), Errno> {
+fn raise_priority() -> Result<(), Errno> {
     become_real_time().or_else(|_| shorten_slice())
 }
 
@@ -173,13 +173,13 @@ struct SchedulingAttributes {
 
 fn shorten_slice() -> Result<(), Errno> {
     /// The shortest one that the kernel takes.
-    const SHORTEST: u64 = 100_000;
+    const MIN_SLICE: u64 = 100_000;
     let mut attributes = SchedulingAttributes::default();
     let (size, address) = (size_of::<SchedulingAttributes>(), &raw mut attributes);
     // SAFETY: The kernel writes as many bytes as `size` says, which are those of `attributes`: it is borrowed for writing.
     let got = unsafe { libc::syscall(libc::SYS_sched_getattr, 0, address, size, 0) };
     Errno::result(got)?;
-    attributes.runtime = SHORTEST;
+    attributes.runtime = MIN_SLICE;
     // SAFETY: The kernel reads as many bytes as the member `size` says, which it has set to no more than there are.
     let set = unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const attributes, 0) };
     Errno::result(set).map(drop)
@@ -194,7 +194,7 @@ mod tests {
         let thread = thread::spawn(|| {
             let own = Tid(gettid().as_raw());
             let cpu = own.cpu().expect("the thread runs");
-            stay_on(gettid(), cpu)?;
+            pin_to_cpu(gettid(), cpu)?;
             Ok::<_, Errno>((Some(cpu), own.cpu()))
         });
         let places = thread.join().expect("it does not panic");
@@ -204,7 +204,7 @@ mod tests {
     #[test]
     fn a_thread_can_run_first() {
         // With rights or without: the thread is one of the test's own.
-        thread::spawn(run_first)
+        thread::spawn(raise_priority)
             .join()
             .expect("it does not panic")
             .expect("each thread may have a shorter slice");

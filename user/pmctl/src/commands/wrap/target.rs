@@ -43,7 +43,7 @@ impl Tid {
         let stat = read_lossy(self.folder().join("stat")).ok()?;
         Some(ThreadId {
             number: self.0,
-            start: field_of_stat(&stat, START)?,
+            start: field_of_stat(&stat, START_FIELD)?,
         })
     }
 
@@ -61,7 +61,7 @@ impl Tid {
         let numbers = folder.flatten().filter_map(|entry| {
             let file = fs::read_link(entry.path()).ok()?;
             let number = entry.file_name().to_str()?.parse().ok()?;
-            (file.as_os_str() == EVENT).then_some(number)
+            (file.as_os_str() == DRIVER_EVENT_LINK).then_some(number)
         });
         let copies = numbers.map(|number| self.descriptor(number));
         // Another thread may have closed it meanwhile, and opened something else.
@@ -95,9 +95,9 @@ impl Tid {
     pub(super) fn descriptor(self, number: i32) -> Result<OwnedFd, Errno> {
         /// `PIDFD_THREAD` of `<linux/pidfd.h>`: the thread need not be the first one of its process, and may have
         /// descriptors of its own.
-        const THREAD: i32 = libc::O_EXCL;
+        const PIDFD_THREAD: i32 = libc::O_EXCL;
         // SAFETY: The call takes two numbers and no memory.
-        let pidfd = unsafe { libc::syscall(libc::SYS_pidfd_open, self.0, THREAD) };
+        let pidfd = unsafe { libc::syscall(libc::SYS_pidfd_open, self.0, PIDFD_THREAD) };
         let pidfd = owned(pidfd)?;
         // SAFETY: The call takes three numbers and no memory.
         owned(unsafe { libc::syscall(libc::SYS_pidfd_getfd, pidfd.as_raw_fd(), number, 0) })
@@ -126,23 +126,23 @@ impl Tid {
 
     /// Returns whether a task is one of its process, or one of a descendant.
     fn is_ancestor_of(self, other: i32) -> bool {
-        /// So deep no tree is; a number that is used anew meanwhile can make a circle.
-        const DEEPEST: usize = 1000;
+        /// No process tree is this deep. A process ID that is reused meanwhile can make a cycle.
+        const MAX_DEPTH: usize = 1000;
         let number = |task: Self, name| field(&task.status()?, name)?.parse::<i32>().ok();
         let Some(own) = number(self, "Tgid:") else {
             return false;
         };
         let process = number(Self(other), "Tgid:");
         let parent = |process: &i32| number(Self(*process), "PPid:").filter(|parent| *parent > 0);
-        let mut processes = iter::successors(process, parent).take(DEEPEST);
+        let mut processes = iter::successors(process, parent).take(MAX_DEPTH);
         processes.any(|process| process == own)
     }
 
     fn may_count_all(self) -> bool {
         /// The number of the initial user namespace, `PROC_USER_INIT_INO`: the kernel asks for capabilities in it.
-        const INITIAL: &str = "user:[4026531837]";
+        const INITIAL_USER_NAMESPACE: &str = "user:[4026531837]";
         let namespace = fs::read_link(self.folder().join("ns/user"));
-        namespace.is_ok_and(|name| name.as_os_str() == INITIAL)
+        namespace.is_ok_and(|name| name.as_os_str() == INITIAL_USER_NAMESPACE)
             && self.status().is_some_and(|status| can_see_all(&status))
     }
 
@@ -162,17 +162,17 @@ impl Tid {
 }
 
 /// What a descriptor of the driver's events, and one of the kernel's, is called.
-const EVENT: &str = "anon_inode:[perfmon_event]";
-const KERNELS_EVENT: &str = "anon_inode:[perf_event]";
+const DRIVER_EVENT_LINK: &str = "anon_inode:[perfmon_event]";
+const KERNEL_EVENT_LINK: &str = "anon_inode:[perf_event]";
 
 /// Returns whether a descriptor is an event of the driver's.
 fn is_event(descriptor: &OwnedFd) -> bool {
-    is_file(descriptor, EVENT)
+    is_file(descriptor, DRIVER_EVENT_LINK)
 }
 
 /// Returns whether a descriptor is an event of the kernel's perf.
 pub(super) fn is_kernels(descriptor: &OwnedFd) -> bool {
-    is_file(descriptor, KERNELS_EVENT)
+    is_file(descriptor, KERNEL_EVENT_LINK)
 }
 
 fn is_file(descriptor: &OwnedFd, name: &str) -> bool {
@@ -181,28 +181,28 @@ fn is_file(descriptor: &OwnedFd, name: &str) -> bool {
 }
 
 /// Fields of /proc/PID/stat, numbered as in `proc_pid_stat(5)`: when the task began, and its last CPU.
-const START: usize = 22;
+const START_FIELD: usize = 22;
 const CPU: usize = 39;
 
 /// Returns a field of a task's line in /proc/PID/stat.
 fn field_of_stat<T: FromStr>(stat: &str, field: usize) -> Option<T> {
     /// The first one behind the name, which stands in parentheses and may have some itself.
-    const FIRST: usize = 3;
+    const FIRST_FIELD: usize = 3;
     let (_, fields) = stat.rsplit_once(')')?;
     let mut fields = fields.split_whitespace();
-    fields.nth(field - FIRST)?.parse().ok()
+    fields.nth(field - FIRST_FIELD)?.parse().ok()
 }
 
 /// Returns what the kernel and its security modules judge a task by; `None` if it is not shown.
 fn rights(folder: &Path) -> Option<(Vec<String>, Option<String>)> {
-    const LINES: [&str; 5] = ["Uid:", "Gid:", "Groups:", "CapPrm:", "CapEff:"];
+    const RIGHTS_LINES: [&str; 5] = ["Uid:", "Gid:", "Groups:", "CapPrm:", "CapEff:"];
     let status = read_lossy(folder.join("status")).ok()?;
     let lines = status
         .lines()
-        .filter(|line| LINES.iter().any(|name| line.starts_with(name)));
+        .filter(|line| RIGHTS_LINES.iter().any(|name| line.starts_with(name)));
     let lines: Vec<String> = lines.map(str::to_owned).collect();
     let label = read_lossy(folder.join("attr/current")).ok();
-    (lines.len() == LINES.len()).then_some((lines, label))
+    (lines.len() == RIGHTS_LINES.len()).then_some((lines, label))
 }
 
 /// Returns what a line of /proc/PID/status says.
@@ -250,9 +250,9 @@ mod tests {
     fn a_thread_is_known_by_its_start() {
         let fields: Vec<String> = (3..=52).map(|field: u32| field.to_string()).collect();
         let stat = format!("7 (a) name) {}\n", fields.join(" "));
-        assert_eq!(field_of_stat(&stat, START), Some(22));
+        assert_eq!(field_of_stat(&stat, START_FIELD), Some(22));
         assert_eq!(field_of_stat(&stat, CPU), Some(39));
-        assert_eq!(field_of_stat::<u64>("", START), None);
+        assert_eq!(field_of_stat::<u64>("", START_FIELD), None);
         assert_eq!(this().id(), this().id());
         assert!(this().id().is_some());
         assert_eq!(Tid(0).id(), None);

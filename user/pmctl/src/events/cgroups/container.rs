@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the name of a cgroup tells of a container: the forms in which the managers of containers write it.
+//! Finds the container in the name of a cgroup, by the forms that container managers write.
 
 use std::path::Path;
 
-/// What the name of a cgroup tells.
+/// The container that the name of a cgroup tells.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ContainerNames {
     /// The program that runs the container, if the form is that of one program.
@@ -16,8 +16,8 @@ pub(crate) struct ContainerNames {
     pub(crate) name: Option<String>,
 }
 
-/// What stands in front of an ID, and whose it is: with a hyphen between and, under systemd, `.scope` behind.
-const PREFIXES: [(&str, &str); 5] = [
+/// The prefixes of container IDs, and the runtime of each: `PREFIX-ID`, or `PREFIX-ID.scope` under systemd.
+const ID_PREFIXES: [(&str, &str); 5] = [
     ("docker", "docker"),
     ("cri-containerd", "containerd"),
     ("nerdctl", "containerd"),
@@ -25,8 +25,8 @@ const PREFIXES: [(&str, &str); 5] = [
     ("libpod", "podman"),
 ];
 
-/// The cgroups in which IDs stand alone, and whose they are. Those of pods are of any.
-const PARENTS: [(&str, &str); 5] = [
+/// The parent cgroups of IDs without a prefix, and the runtime of each. Pods may have any runtime.
+const ID_PARENTS: [(&str, &str); 5] = [
     ("docker", "docker"),
     ("moby", "docker"),
     ("default", "containerd"),
@@ -35,10 +35,10 @@ const PARENTS: [(&str, &str); 5] = [
 ];
 
 /// The ends of the names of systemd's units that are cgroups.
-const UNITS: [&str; 5] = [".service", ".scope", ".slice", ".socket", ".mount"];
+const UNIT_SUFFIXES: [&str; 5] = [".service", ".scope", ".slice", ".socket", ".mount"];
 
 impl ContainerNames {
-    /// Returns what a name tells. A cgroup within a container is none: its events are among those of the container.
+    /// Parses the name of a cgroup. A cgroup within a container is not a container: the container's counts include it.
     pub(crate) fn of(name: &Path) -> Self {
         let levels: Vec<String> = name
             .iter()
@@ -88,14 +88,14 @@ fn container<'a>(
     };
     // Of runc, if it is to ask systemd and the manager does not know it: SLICE:PREFIX:ID.
     if let [slice, prefix, id] = level.split(':').collect::<Vec<_>>()[..] {
-        return is_id(id).then(|| (find(&PREFIXES, prefix), id, Some(slice)));
+        return is_id(id).then(|| (find(&ID_PREFIXES, prefix), id, Some(slice)));
     }
     let level = level.strip_suffix(".scope").unwrap_or(level);
     if is_id(level) {
-        return Some((find(&PARENTS, parent), level, None));
+        return Some((find(&ID_PARENTS, parent), level, None));
     }
     let (prefix, id) = level.rsplit_once('-')?;
-    let runtime = find(&PREFIXES, prefix)?;
+    let runtime = find(&ID_PREFIXES, prefix)?;
     is_id(id).then_some((Some(runtime), id, None))
 }
 
@@ -132,7 +132,7 @@ fn pod(level: &str) -> Option<String> {
 
 /// Returns the name of a unit of systemd.
 fn unit(level: &str) -> Option<String> {
-    let is_unit = UNITS.iter().any(|end| level.ends_with(end));
+    let is_unit = UNIT_SUFFIXES.iter().any(|end| level.ends_with(end));
     is_unit.then(|| level.to_owned())
 }
 
@@ -144,9 +144,9 @@ fn is_id(text: &str) -> bool {
 
 /// Returns whether it is the UID of a pod: a UUID, or the hash of a static pod's file.
 fn is_uid(text: &str) -> bool {
-    const LEAST: usize = 32;
+    const MIN_UID_DIGITS: usize = 32;
     let digits = text.replace(['-', '_'], "");
-    digits.len() == LEAST && is_hex(&digits)
+    digits.len() == MIN_UID_DIGITS && is_hex(&digits)
 }
 
 fn is_hex(text: &str) -> bool {

@@ -12,12 +12,12 @@ use std::path::Path;
 
 pub(crate) use container::ContainerNames;
 pub(crate) use pattern::Pattern;
-pub(crate) use search::{Found, FoundCgroup, search};
+pub(crate) use search::{FoundCgroup, FoundCgroups, search};
 
 use crate::system::text::printable;
 
 /// Returns a name as it is shown.
-pub(crate) fn shown(name: &Path) -> String {
+pub(crate) fn display_name(name: &Path) -> String {
     if name.as_os_str().is_empty() {
         return "/".to_owned();
     }

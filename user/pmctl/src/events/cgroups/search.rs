@@ -21,7 +21,7 @@ pub(crate) struct FoundCgroup {
 
 /// The cgroups that were found.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Found {
+pub(crate) struct FoundCgroups {
     /// In the order of their names, each behind the one that it is in.
     pub(crate) cgroups: Vec<FoundCgroup>,
     /// There are more cgroups than the limit of those that are looked at.
@@ -41,8 +41,8 @@ impl FoundCgroup {
 ///
 /// # Errors
 /// Those of reading a directory.
-pub(crate) fn search(mount: &Path, patterns: &[Pattern], most: usize) -> Result<Found> {
-    let mut found = Found::default();
+pub(crate) fn search(mount: &Path, patterns: &[Pattern], most: usize) -> Result<FoundCgroups> {
+    let mut found = FoundCgroups::default();
     let root = FoundCgroup {
         name: PathBuf::new(),
         number: fs::metadata(mount)
@@ -112,7 +112,7 @@ mod tests {
         let names = found
             .cgroups
             .iter()
-            .map(|cgroup| super::super::shown(&cgroup.name));
+            .map(|cgroup| super::super::display_name(&cgroup.name));
         (names.collect(), found.is_cut)
     }
 

@@ -58,7 +58,7 @@ impl Formulas {
         }
     }
 
-    pub(crate) fn facts(&self) -> MachineFacts {
+    pub(crate) fn machine_facts(&self) -> MachineFacts {
         self.facts
     }
 

@@ -16,7 +16,7 @@ use crate::system::exit::Usage;
 use crate::system::text::did_you_mean;
 
 pub(crate) use formulas::{Formulas, MachineFacts};
-pub(crate) use pack::{Item, pack};
+pub(crate) use pack::{MetricEvents, pack};
 
 /// Returns all metrics of a PMU, by name.
 pub(crate) fn all(pmu: &Pmu) -> Vec<Metric> {

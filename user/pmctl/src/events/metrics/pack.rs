@@ -7,7 +7,7 @@ use crate::events::schedule::{CounterSupply, schedule};
 
 /// Events that belong together.
 #[derive(Clone, Debug)]
-pub(crate) struct Item {
+pub(crate) struct MetricEvents {
     /// The name to tell, if they can't be counted together.
     pub(crate) name: String,
     pub(crate) events: Vec<EventSpec>,
@@ -26,7 +26,7 @@ pub(crate) struct Packed {
 
 /// Distributes the events to runs. An event that has no counter even alone is in a run of its own. If they take turns, there
 /// is no `supply` that limits a run.
-pub(crate) fn pack(items: &[Item], supply: Option<CounterSupply>) -> Packed {
+pub(crate) fn pack(items: &[MetricEvents], supply: Option<CounterSupply>) -> Packed {
     let mut packed = Packed::default();
     for item in items {
         let fits = |run: &Vec<EventSpec>| fit_together(run, &item.events, supply);

@@ -270,7 +270,7 @@ fn what_fits_is_counted_together() {
         fixed: 0,
         busy: 0,
     };
-    let item = |name: &str, text: &str| Item {
+    let item = |name: &str, text: &str| MetricEvents {
         name: name.to_owned(),
         events: events(text),
     };

@@ -25,7 +25,7 @@ impl CounterSupply {
     pub(crate) fn of(device: &Device, pmu: &Pmu) -> Self {
         Self {
             general: u8::try_from(device.properties().general.number).unwrap_or(u8::MAX),
-            // The driver tells how many, CPUID tells which.
+            // The driver reports how many there are, CPUID which ones.
             fixed: pmu.fixed_bitmap(),
             busy: 0,
         }
@@ -164,7 +164,7 @@ pub(crate) fn schedule(
         supply,
     };
 
-    // What has no choice comes first.
+    // Events that only one counter can count come first.
     for (index, event) in events.iter().enumerate() {
         let only = event.pinned.or(match (event.general, event.fixed) {
             (None, Some(number)) => Some(CounterId::Fixed(number)),
@@ -223,7 +223,7 @@ pub(crate) fn needs_choice(event: &EventSpec) -> String {
     let counters = (0..64).filter(|number| event.general_counters >> number & 1 != 0);
     let counters: Vec<String> = counters.map(|number| format!("PMC{number}")).collect();
     format!(
-        "{}: only {} can count it, which the driver does not know; it could take another counter for tasks.",
+        "{}: only {} can count it, and for tasks the driver might choose another counter, which counts something else.",
         event.label,
         counters.join(", ")
     )

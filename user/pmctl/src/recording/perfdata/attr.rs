@@ -59,14 +59,14 @@ impl Parts {
 }
 
 /// Flags of an event for records of what tasks map, how they are called, and when they begin and end.
-const TASKS: u64 = PerfEventAttr::MMAP
+const TASK_FLAGS: u64 = PerfEventAttr::MMAP
     | PerfEventAttr::MMAP2
     | PerfEventAttr::COMM
     | PerfEventAttr::COMM_EXEC
     | PerfEventAttr::TASK;
 
 /// Flags of one for records of the switches between tasks and of code that the kernel makes at run time, too.
-const SIDEBAND: u64 = TASKS | PerfEventAttr::CONTEXT_SWITCH | PerfEventAttr::KSYMBOL;
+const SIDEBAND_FLAGS: u64 = TASK_FLAGS | PerfEventAttr::CONTEXT_SWITCH | PerfEventAttr::KSYMBOL;
 
 /// `branch_sample_type` without predictions and cycles.
 const BRANCH_PLAIN: u64 = abi::PERF_SAMPLE_BRANCH_NO_FLAGS | abi::PERF_SAMPLE_BRANCH_NO_CYCLES;
@@ -132,9 +132,9 @@ pub(crate) enum EventKind {
     /// A value of another register than a counter, by its number in `PERFMON_GROUP_MISC`. What it grows by is a
     /// sample's period.
     Value(u64),
-    /// An event that never happens: for what else comes with it.
+    /// An event that never happens, opened for the records that come with it.
     Dummy,
-    /// Something else, in a file that is not pmctl's.
+    /// Another event, in a file of perf's.
     Other(u32, u64),
 }
 
@@ -200,7 +200,7 @@ pub(crate) struct Attr {
 
 /// Members of the structure that pmctl always writes with the same value, and other programs do not.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Others {
+pub(super) struct OtherFields {
     pub(super) read_format: u64,
     /// Mask of the program's registers in samples.
     pub(super) registers: u64,
@@ -305,7 +305,7 @@ impl Attr {
             (false, false) => (0, PerfEventAttr::EXCLUDE_KERNEL),
         };
         Self {
-            flags: PerfEventAttr::SAMPLE_ID_ALL | TASKS | of_children | of_kernel,
+            flags: PerfEventAttr::SAMPLE_ID_ALL | TASK_FLAGS | of_children | of_kernel,
             ..Self::sideband(None)
         }
     }
@@ -317,7 +317,7 @@ impl Attr {
             period: 0,
             fields: STAMP_FIELDS,
             flags: PerfEventAttr::SAMPLE_ID_ALL
-                | SIDEBAND
+                | SIDEBAND_FLAGS
                 | clock.map_or(0, |_| PerfEventAttr::USE_CLOCKID),
             branches: 0,
             stack: 0,
@@ -424,7 +424,7 @@ impl Attr {
     }
 
     /// Decodes the structure of any program.
-    pub(super) fn decode_any(bytes: &[u8]) -> Option<(Self, Others)> {
+    pub(super) fn decode_any(bytes: &[u8]) -> Option<(Self, OtherFields)> {
         let mut reader = Reader(bytes);
         let (kind, _size) = (reader.u32()?, reader.u32()?);
         let config = reader.u64()?;
@@ -451,7 +451,7 @@ impl Attr {
             stack,
             clock,
         };
-        let others = Others {
+        let others = OtherFields {
             read_format,
             registers,
         };

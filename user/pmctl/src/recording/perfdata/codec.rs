@@ -18,9 +18,9 @@ const MMAP2: u32 = 10;
 const SWITCH_CPU_WIDE: u32 = 15;
 const KSYMBOL: u32 = 17;
 /// The types of records that pmctl uses, beside samples.
-pub(super) const USED: [u32; 7] = [LOST, COMM, EXIT, FORK, MMAP2, SWITCH_CPU_WIDE, KSYMBOL];
+pub(super) const USED_TYPES: [u32; 7] = [LOST, COMM, EXIT, FORK, MMAP2, SWITCH_CPU_WIDE, KSYMBOL];
 /// From here on the numbers are perf's own.
-pub(super) const FIRST_OF_PERF: u32 = 64;
+pub(super) const FIRST_PERF_TYPE: u32 = 64;
 
 /// `PERF_RECORD_MISC_*`; the bits from 13 on have a meaning for each type.
 pub(super) const MISC_KERNEL: u16 = 1;
@@ -337,7 +337,7 @@ pub(super) fn size(bytes: &[u8]) -> Option<usize> {
 /// Returns the time of the first record of `bytes`, if it has one.
 pub(super) fn time(bytes: &[u8]) -> Option<u64> {
     let place = match Reader(bytes).u32()? {
-        FIRST_OF_PERF.. => return None,
+        FIRST_PERF_TYPE.. => return None,
         // Behind the identifier, the address and the task.
         SAMPLE => HEADER + 24,
         // Behind the task, at the end.
@@ -359,7 +359,7 @@ pub(crate) fn decode(bytes: &[u8], parts: Parts) -> Option<(Option<Record>, usiz
         return Some((Some(Record { stamp, body }), size));
     }
     // Those of perf's own types have no stamp.
-    if !USED.contains(&kind) {
+    if !USED_TYPES.contains(&kind) {
         return Some((None, size));
     }
     let (content, trailer) = content.split_at_checked(content.len().checked_sub(TRAILER)?)?;
@@ -368,8 +368,8 @@ pub(crate) fn decode(bytes: &[u8], parts: Parts) -> Option<(Option<Record>, usiz
     Some((Some(Record { stamp, body }), size))
 }
 
-/// Decodes what is between the header and the stamp of a record of a type in [`USED`], from the type and the flags in
-/// the header.
+/// Decodes the content between the header and the stamp of a record of a type in [`USED_TYPES`], from the type and
+/// the flags in the header.
 #[inline]
 pub(super) fn body((kind, misc): (u32, u16), content: &[u8]) -> Option<Body> {
     let mut reader = Reader(content);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The features: what stands behind the records.
+//! The features of the file, which stand behind the records.
 
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
@@ -32,11 +32,11 @@ pub(super) const NOTES: u32 = 255;
 /// Bits that the header has for features.
 pub(super) const BITS: u32 = 256;
 
-/// What pmctl calls itself, where perf has its version.
+/// pmctl's name and version, in the place of perf's version.
 const WRITER: &str = concat!("pmctl ", env!("CARGO_PKG_VERSION"));
 
 /// Padding of texts.
-const ALIGN: usize = 64;
+const TEXT_ALIGN: usize = 64;
 
 /// The build-id of a file: what its linker calls this version of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -93,7 +93,7 @@ pub(super) fn known(events: &[Event], host: &Host) -> Vec<(u32, Vec<u8>)> {
 fn put_text(text: &str, bytes: &mut Vec<u8>) {
     let start = bytes.len();
     bytes.u32(0);
-    bytes.padded(text.as_bytes(), ALIGN);
+    bytes.padded(text.as_bytes(), TEXT_ALIGN);
     put_length(start, bytes);
 }
 
@@ -167,14 +167,14 @@ pub(super) const fn build_id_flags(id: &BuildId) -> u16 {
 
 /// Appends what is behind the header of the record of a build-id.
 pub(super) fn put_build_id(BuildId { file, id, .. }: &BuildId, bytes: &mut Vec<u8>) {
-    const ID: usize = 20;
-    let id = &id[..id.len().min(ID)];
+    const BUILD_ID_SIZE: usize = 20;
+    let id = &id[..id.len().min(BUILD_ID_SIZE)];
     bytes.u32(u32::MAX); // of no process
     let start = bytes.len();
     bytes.extend(id);
-    bytes.resize(start + ID, 0);
+    bytes.resize(start + BUILD_ID_SIZE, 0);
     bytes.u32(count(id.len()));
-    bytes.padded(file.as_os_str().as_bytes(), ALIGN);
+    bytes.padded(file.as_os_str().as_bytes(), TEXT_ALIGN);
 }
 
 fn sample_time((first, last): (u64, u64)) -> Vec<u8> {
@@ -215,7 +215,7 @@ impl Features {
         }
     }
 
-    /// Takes one in; those that pmctl has no use for are skipped. `None` if it is broken.
+    /// Adds a feature. Features that pmctl does not use are skipped. `None` if the feature is damaged.
     pub(super) fn add(&mut self, number: u32, bytes: &[u8]) -> Option<()> {
         let reader = &mut Reader(bytes);
         match number {

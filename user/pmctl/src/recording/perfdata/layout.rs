@@ -4,7 +4,7 @@
 
 use perfmon_core::logic::event_attr as abi;
 
-use super::attr::{Attr, Others, Parts, SAMPLE_USER};
+use super::attr::{Attr, OtherFields, Parts, SAMPLE_USER};
 use super::bytes::Reader;
 use super::record::{Body, Branch, Record, Sample, Stamp, Task, UserStack};
 
@@ -32,7 +32,7 @@ pub(super) struct Layout {
 
 impl Layout {
     /// Returns the layout that an attr describes.
-    pub(super) fn of(attr: &Attr, others: Others) -> Self {
+    pub(super) fn of(attr: &Attr, others: OtherFields) -> Self {
         Self {
             fields: attr.fields,
             read_format: others.read_format,

@@ -87,7 +87,7 @@ pub(crate) struct Host {
     pub(crate) architecture: String,
     pub(crate) cpus_possible: u32,
     pub(crate) cpus_online: u32,
-    /// What the vendor calls the processor.
+    /// The vendor's name of the processor.
     pub(crate) processor: String,
     /// The processor's vendor, family, model and stepping, as perf writes them: `GenuineIntel,6,94,3`.
     pub(crate) cpuid: String,
@@ -140,7 +140,7 @@ impl Recording {
     }
 }
 
-/// What is known of the version of a file that was recorded: one of the two, or nothing.
+/// What identifies the version of a recorded file: its build-id, its facts, or nothing.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct FileVersion<'a> {
     pub(crate) build_id: Option<&'a [u8]>,

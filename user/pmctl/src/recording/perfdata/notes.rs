@@ -22,7 +22,7 @@ use crate::system::text::{count, printable};
 /// The first eight bytes, and in a stream the type of the updates that have the notes.
 pub(super) const MARK: u64 = u64::from_le_bytes(*b"pmctl\0\0\0");
 /// Bytes of the mark and the length.
-const HEAD: u64 = 16;
+const NOTES_HEAD_SIZE: u64 = 16;
 
 /// pmctl's own part of the file.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -73,13 +73,13 @@ impl Notes {
     pub(super) fn read(source: &RecordingBytes, offset: u64) -> Result<Self, ReadError> {
         const NOTES: &str = "list of pmctl's notes";
         let broken = ReadError::Broken(NOTES);
-        let head = part(source, (offset, HEAD), NOTES)?;
+        let head = part(source, (offset, NOTES_HEAD_SIZE), NOTES)?;
         let mut reader = Reader(&head);
         let (mark, length) = reader.u64().zip(reader.u64()).ok_or(broken)?;
         if mark != MARK {
             return Err(broken);
         }
-        let notes = part(source, (offset + HEAD, length), NOTES)?;
+        let notes = part(source, (offset + NOTES_HEAD_SIZE, length), NOTES)?;
         serde_json::from_slice(&notes).map_err(|_| broken)
     }
 
@@ -160,10 +160,10 @@ pub(crate) fn warn(notes: &Notes, colors: Colors, output: &mut impl Write) -> io
 /// Returns what to do about losses, each advice once. `rotate`: the buffers were changed.
 fn advice(losses: &[Loss], rotate: bool) -> Vec<&'static str> {
     /// Advice for full buffers that were changed.
-    const ROTATED: &str = "  The buffer filled between two looks, 100 ms apart: give larger ones (-m),\n  \
-                           or a larger -c.";
+    const ROTATED_ADVICE: &str = "  The buffer filled between two reads, 100 ms apart: give larger ones (-m),\n  or a larger \
+                           -c.";
     /// A word in the reason of a loss, and the advice.
-    const ADVICE: [(&str, &str); 6] = [
+    const LOSS_ADVICE: [(&str, &str); 6] = [
         // The driver does not tell a full ring from an overflow that came later than the next one was due.
         (
             "too fast",
@@ -202,9 +202,9 @@ fn advice(losses: &[Loss], rotate: bool) -> Vec<&'static str> {
         let mut reasons = losses.iter().flat_map(|loss| loss.reason.split(", "));
         reasons.any(|reason| reason == *word)
     };
-    let advice = ADVICE.iter().filter(applies);
+    let advice = LOSS_ADVICE.iter().filter(applies);
     let fitting = |(word, advice): &(&str, &'static str)| match *word {
-        "full" if rotate => ROTATED,
+        "full" if rotate => ROTATED_ADVICE,
         _ => *advice,
     };
     advice.map(fitting).collect()
@@ -226,11 +226,11 @@ pub(crate) struct Loss {
 impl Loss {
     /// Returns what is missing, in words.
     fn in_words(&self) -> String {
-        const UNKNOWN: &str = "an unknown number of events";
+        const UNKNOWN_LOSS: &str = "an unknown number of events";
         let samples = count(self.samples, "sample");
         match (self.samples, self.counted) {
-            (0, false) => UNKNOWN.to_owned(),
-            (_, false) => format!("{samples}, and {UNKNOWN}"),
+            (0, false) => UNKNOWN_LOSS.to_owned(),
+            (_, false) => format!("{samples}, and {UNKNOWN_LOSS}"),
             (_, true) => format!("{samples}; all events were counted"),
         }
     }
@@ -263,12 +263,13 @@ pub(crate) struct SymbolTable {
     /// The file was replaced since it was recorded, so that it was not read.
     #[serde(default)]
     pub(crate) replaced: bool,
-    /// What tells the file from others of its name, if it has no build-id. Recordings of earlier versions don't tell.
+    /// The facts that tell the file from others of its name, if it has no build-id. Recordings of earlier versions
+    /// don't tell.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) facts: Option<FileFacts>,
 }
 
-/// What tells a file from another one of the same name, and changes if it is written to.
+/// Facts that tell a file from others of the same name. Writing to the file changes them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct FileFacts {
     pub(crate) inode: u64,

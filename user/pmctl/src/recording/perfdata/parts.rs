@@ -108,14 +108,14 @@ pub(super) struct Header {
 impl Header {
     pub(super) fn decode(mut reader: Reader<'_>) -> Option<Self> {
         /// The size of an entry of the oldest perf, and more than that of the newest, in bytes.
-        const SIZES: RangeInclusive<u64> = 64 + SECTION_SIZE..=1024;
+        const ENTRY_SIZES: RangeInclusive<u64> = 64 + SECTION_SIZE..=1024;
         let section = |reader: &mut Reader<'_>| Some((reader.u64()?, reader.u64()?));
         let (_magic, size, entry) = (reader.u64()?, reader.u64()?, reader.u64()?);
         let attrs = section(&mut reader)?;
         let data = section(&mut reader)?;
         let _names = section(&mut reader)?;
         let features = reader.take(features::BITS as usize / 8)?.try_into().ok()?;
-        let is_known = size == HEADER_SIZE as u64 && SIZES.contains(&entry) && entry % 8 == 0;
+        let is_known = size == HEADER_SIZE as u64 && ENTRY_SIZES.contains(&entry) && entry % 8 == 0;
         is_known.then_some(Self {
             entry: usize::try_from(entry).ok()?,
             attrs,

@@ -9,13 +9,13 @@ use ahash::AHashMap;
 
 use super::attr::{self, Attr, EventKind, Parts};
 use super::bytes::Reader;
-use super::codec::{self, FIRST_OF_PERF, FORK, MISC_CPUMODE, MISC_KERNEL, SAMPLE};
+use super::codec::{self, FIRST_PERF_TYPE, FORK, MISC_CPUMODE, MISC_KERNEL, SAMPLE};
 use super::deferred::{CALLCHAIN_DEFERRED, Deferred};
 use super::features::Features;
 use super::layout::Layout;
 use super::parts::{self, EVENTS, Header, Parsed, RECORDS, ReadError};
 use super::record::{Body, Map, Record, Task};
-use super::source::{RecordingBytes, Walk};
+use super::source::{BlockReader, RecordingBytes};
 use super::{BuildId, ENTRY_SIZE, Host, Notes};
 use crate::system::text::count;
 
@@ -24,7 +24,7 @@ const MMAP: u32 = 1;
 const LOST_SAMPLES: u32 = 13;
 /// Counts of `perf stat record`.
 const STAT: u32 = 76;
-/// Has as many bytes behind it as it says.
+/// A record that is followed by as many bytes as it says.
 const AUXTRACE: u32 = 71;
 const COMPRESSED: u32 = 81;
 const COMPRESSED2: u32 = 83;
@@ -37,7 +37,7 @@ const MISC_MMAP_DATA: u16 = 1 << 13;
 const MISC_MMAP_BUILD_ID: u16 = 1 << 14;
 
 /// Where the numbers of an event are: at the end of its entry.
-const SECTION: usize = ENTRY_SIZE - attr::SIZE;
+const IDS_OFFSET: usize = ENTRY_SIZE - attr::SIZE;
 
 /// Reads a file of `perf record`, of which the features have been read; gives its records as pmctl writes them. If the
 /// file was not finished there are no features, and its last record may be cut off.
@@ -61,9 +61,9 @@ pub(super) fn parse(
         section.1 = last_whole(source, section)?;
     }
     if events.have_deferred_chains {
-        events.take_deferred(&mut Walk::new(source, section))?;
+        events.take_deferred(&mut BlockReader::new(source, section))?;
     }
-    let mut walk = Walk::new(source, section);
+    let mut walk = BlockReader::new(source, section);
     let mut bytes = Vec::new();
     while let Some((record, size)) = events.next(&mut walk)? {
         if let Some(mut record) = record {
@@ -105,13 +105,13 @@ pub(super) fn parse(
     Ok((parsed, bytes.into()))
 }
 
-/// What the user must know of a file without an end.
+/// The note on a file without an end.
 const UNFINISHED: &str = "the recording was not finished: `perf record` was killed, or still runs; it is shown as far as it \
                           had been written";
 
 /// Returns the end of the last record in a section that is not cut off.
 fn last_whole(source: &RecordingBytes, (start, end): (u64, u64)) -> Result<u64, ReadError> {
-    let mut walk = Walk::new(source, (start, end));
+    let mut walk = BlockReader::new(source, (start, end));
     let mut last = start;
     loop {
         match next(&mut walk) {
@@ -185,7 +185,7 @@ impl Events {
         // Each event has numbers of its own, so all of them are in the file.
         let mut rest = source.size();
         for entry in entries.chunks_exact(header.entry) {
-            let (attr, section) = entry.split_at(header.entry - SECTION);
+            let (attr, section) = entry.split_at(header.entry - IDS_OFFSET);
             // Of an older perf it is shorter, of a newer one it has more than pmctl uses.
             let mut bytes = [0; attr::SIZE];
             let size = attr.len().min(attr::SIZE);
@@ -238,20 +238,23 @@ impl Events {
 
     /// Returns what the user must know if callers can't be found out.
     fn without_callers(&self) -> Option<String> {
-        const WORDS: &str = "callers in programs are not shown: perf has recorded their stacks with other registers than \
+        const NO_CALLERS_NOTE: &str = "callers in programs are not shown: perf has recorded their stacks with other registers than \
                              those of x86-64 that `--call-graph dwarf` takes without `--user-regs`";
         let mut layouts = self.layouts.iter();
         let is_without = layouts.any(|(layout, _)| layout.has_other_registers());
-        is_without.then(|| WORDS.to_owned())
+        is_without.then(|| NO_CALLERS_NOTE.to_owned())
     }
 
     /// Decodes the next record, and returns how far it is to the one behind it; `None` at the end. There is no record if
     /// pmctl has no use for its type.
-    fn next(&mut self, walk: &mut Walk<'_>) -> Result<Option<(Option<Record>, usize)>, ReadError> {
+    fn next(
+        &mut self,
+        walk: &mut BlockReader<'_>,
+    ) -> Result<Option<(Option<Record>, usize)>, ReadError> {
         let Some((kind, size)) = next(walk)? else {
             return Ok(None);
         };
-        if kind >= FIRST_OF_PERF {
+        if kind >= FIRST_PERF_TYPE {
             return Ok(Some((None, size)));
         }
         let record = walk.rest().and_then(|bytes| bytes.get(..size));
@@ -260,7 +263,7 @@ impl Events {
     }
 
     /// Takes all parts of call chains that come behind the samples which they are of.
-    fn take_deferred(&mut self, walk: &mut Walk<'_>) -> Result<(), ReadError> {
+    fn take_deferred(&mut self, walk: &mut BlockReader<'_>) -> Result<(), ReadError> {
         let broken = ReadError::Broken(RECORDS);
         while let Some((kind, size)) = next(walk)? {
             if kind == CALLCHAIN_DEFERRED {
@@ -293,7 +296,7 @@ impl Events {
         let body = match kind {
             MMAP => short_map(content).map(Body::Map),
             LOST_SAMPLES => Reader(content).u64().map(Body::Lost),
-            _ if codec::USED.contains(&kind) => codec::body((kind, misc), content),
+            _ if codec::USED_TYPES.contains(&kind) => codec::body((kind, misc), content),
             _ => return Ok(None),
         };
         Ok(match body.ok_or(broken)? {
@@ -314,7 +317,7 @@ impl Events {
 }
 
 /// Returns the type of the next record, and how far it is to the one behind it; `None` at the end.
-fn next(walk: &mut Walk<'_>) -> Result<Option<(u32, usize)>, ReadError> {
+fn next(walk: &mut BlockReader<'_>) -> Result<Option<(u32, usize)>, ReadError> {
     let broken = ReadError::Broken(RECORDS);
     let bytes = walk.rest().ok_or(broken)?;
     if bytes.is_empty() {
@@ -348,8 +351,10 @@ fn split(bytes: &[u8]) -> Option<(u32, u16, &[u8])> {
 /// not the memory of its parent, but what other records tell.
 fn is_made_up(misc: u16, content: &[u8]) -> bool {
     /// Processes and threads, and then the time.
-    const TIME: usize = 16;
-    let time = content.get(TIME..).and_then(|rest| Reader(rest).u64());
+    const TIME_OFFSET: usize = 16;
+    let time = content
+        .get(TIME_OFFSET..)
+        .and_then(|rest| Reader(rest).u64());
     misc & MISC_FORK_EXEC != 0 || time == Some(0)
 }
 
@@ -379,7 +384,7 @@ fn mapped(mut map: Map, misc: u16) -> Option<Map> {
     map.kernel = misc & MISC_CPUMODE == MISC_KERNEL;
     if map.kernel {
         map.offset = map.start;
-        map.file = module(&map.file);
+        map.file = module_name(&map.file);
     }
     Some(map)
 }
@@ -387,9 +392,9 @@ fn mapped(mut map: Map, misc: u16) -> Option<Map> {
 /// Takes the build-id out of a mapping that has it in the place of device and inode.
 fn take_build_id(map: &mut Map, content: &[u8]) -> Option<BuildId> {
     /// Where its size is: behind process and thread, address, length and offset. It is 4 bytes further.
-    const PLACE: usize = 32;
+    const BUILD_ID_OFFSET: usize = 32;
     (map.device, map.inode) = ((0, 0), 0);
-    let mut reader = Reader(content.get(PLACE..)?);
+    let mut reader = Reader(content.get(BUILD_ID_OFFSET..)?);
     let size = usize::try_from(reader.u32()? & 0xff).ok()?;
     let id = reader.take(20)?.get(..size)?;
     // An empty one tells no file from another.
@@ -401,7 +406,7 @@ fn take_build_id(map: &mut Map, content: &[u8]) -> Option<BuildId> {
 }
 
 /// Returns what pmctl calls a part of the kernel: a module, of which perf has the file, by its name in brackets.
-fn module(file: &Path) -> PathBuf {
+fn module_name(file: &Path) -> PathBuf {
     let name = file.file_name().and_then(|name| name.to_str());
     match name.and_then(|name| name.split_once(".ko")) {
         Some((name, _)) => format!("[{}]", name.replace('-', "_")).into(),

@@ -20,8 +20,8 @@ use super::bytes::{Put, Reader};
 use super::features::{self, Features};
 use super::notes::MARK;
 use super::parts::Parsed;
-use super::source::{RecordingBytes, Walk};
-use super::write::{Finished, Mark};
+use super::source::{BlockReader, RecordingBytes};
+use super::write::{Finished, RecordTotals};
 use super::{
     Attr, BuildId, Event, FIRST_ID, Host, MAGIC, Notes, Parts, Record, attr, codec, identifier,
 };
@@ -48,8 +48,8 @@ pub(crate) struct Pipe<W: Write> {
     parts: Parts,
     /// What is not written yet.
     block: Vec<u8>,
-    now: Mark,
-    /// There are records behind the last round.
+    now: RecordTotals,
+    /// Records were written since the last round.
     in_round: bool,
 }
 
@@ -63,7 +63,7 @@ impl<W: Write> Pipe<W> {
             output,
             parts: super::parts(events),
             block: Vec::new(),
-            now: Mark::default(),
+            now: RecordTotals::default(),
             in_round: false,
         };
         pipe.block.u64(MAGIC);
@@ -201,7 +201,7 @@ pub(super) fn parse(source: &RecordingBytes) -> Option<Parsed> {
     let mut notes: Option<Vec<u8>> = None;
     let start = HEADER_SIZE as u64;
     let mut end = start;
-    let mut walk = Walk::new(source, (start, source.size()));
+    let mut walk = BlockReader::new(source, (start, source.size()));
     loop {
         let rest = walk.rest()?;
         if rest.len() < codec::HEADER {

@@ -126,7 +126,7 @@ pub(crate) struct Sample {
     pub(crate) chain: Vec<u64>,
     /// Newest first.
     pub(crate) branches: Vec<Branch>,
-    /// What the program's part of the call chain is found out from.
+    /// The registers and the stack that the program's part of the call chain is unwound from.
     pub(crate) user: Option<Box<UserStack>>,
 }
 
@@ -144,7 +144,7 @@ pub(crate) struct UserStack {
     pub(crate) wide: bool,
     /// By the numbers of `enum perf_event_x86_regs`, without those that are not recorded.
     pub(crate) registers: [u64; UserStack::REGISTERS],
-    /// As far as it could be read.
+    /// The part of the stack that could be read.
     pub(crate) stack: Vec<u8>,
     /// Bytes that were to be read.
     pub(crate) wanted: u64,
@@ -159,7 +159,7 @@ impl UserStack {
     /// Bytes of a stack, if the user does not say: as perf.
     pub(crate) const DEFAULT: u32 = 8192;
     /// Most bytes of a stack: a record has 16 bits for its size.
-    pub(crate) const MOST: u32 = 65528;
+    pub(crate) const MAX_SIZE: u32 = 65528;
 }
 
 /// Returns whether an address is in the kernel's half of the address space, the upper one.

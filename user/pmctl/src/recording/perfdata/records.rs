@@ -6,7 +6,7 @@ use super::attr::Parts;
 use super::codec::{self, decode};
 use super::parts::ReadError;
 use super::record::{Body, Record};
-use super::source::{RecordingBytes, Walk};
+use super::source::{BlockReader, RecordingBytes};
 
 /// The unit of offsets: the size of each record is a multiple of it.
 const UNIT: usize = 8;
@@ -38,7 +38,7 @@ impl Records {
         events: usize,
     ) -> Result<Self, ReadError> {
         let (mut sorted, mut latest) = (true, 0);
-        let mut walk = Walk::new(&source, section);
+        let mut walk = BlockReader::new(&source, section);
         while let Some((record, size)) = next(&mut walk, parts)? {
             if size % UNIT != 0 {
                 return Err(UNREADABLE);
@@ -75,13 +75,13 @@ impl Records {
 
     /// Returns the records by time. Of those with the same time, what was written first comes first.
     pub(crate) fn iter(&self) -> impl Iterator<Item = Result<Record, ReadError>> + '_ {
-        let mut walk = Walk::new(&self.source, self.section);
+        let mut walk = BlockReader::new(&self.source, self.section);
         let mut order = self.order.as_deref().map(<[u32]>::iter);
         std::iter::from_fn(move || {
             loop {
                 if let Some(order) = &mut order {
                     let start = u64::from(*order.next()?) * UNIT as u64;
-                    walk = Walk::new(&self.source, (start, self.section.1));
+                    walk = BlockReader::new(&self.source, (start, self.section.1));
                 }
                 match next(&mut walk, self.parts) {
                     Ok(Some((None, _))) => {}
@@ -94,7 +94,10 @@ impl Records {
 }
 
 /// Decodes the next record as [`decode`] does; `None` at the end.
-fn next(walk: &mut Walk<'_>, parts: Parts) -> Result<Option<(Option<Record>, usize)>, ReadError> {
+fn next(
+    walk: &mut BlockReader<'_>,
+    parts: Parts,
+) -> Result<Option<(Option<Record>, usize)>, ReadError> {
     let bytes = walk.rest().ok_or(UNREADABLE)?;
     if bytes.is_empty() {
         return Ok(None);

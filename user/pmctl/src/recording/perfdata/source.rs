@@ -84,7 +84,7 @@ impl RecordingBytes {
 }
 
 /// The bytes of a section, from front to back.
-pub(super) struct Walk<'a> {
+pub(super) struct BlockReader<'a> {
     source: &'a RecordingBytes,
     /// The bytes that were read last: all if they are in memory.
     block: Cow<'a, [u8]>,
@@ -95,7 +95,7 @@ pub(super) struct Walk<'a> {
     end: u64,
 }
 
-impl<'a> Walk<'a> {
+impl<'a> BlockReader<'a> {
     /// Bytes of a file that are read at once: far more than the longest record, the size of which has 16 bits.
     const BLOCK: u64 = 1 << 20;
     const MAX_RECORD_SIZE: usize = 1 << 16;

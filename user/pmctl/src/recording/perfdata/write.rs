@@ -45,11 +45,11 @@ const ID_SIZE: u64 = 8;
 /// Bytes of records that are written at once.
 const BLOCK: usize = 1 << 16;
 /// Bytes that the file system may need when the file ends elsewhere: a block on each side.
-const SLACK: u64 = 1 << 13;
+const END_SLACK: u64 = 1 << 13;
 
 /// A place between two records, and the sums in front of it.
 #[derive(Clone, Copy, Default)]
-pub(super) struct Mark {
+pub(super) struct RecordTotals {
     /// The bytes of the records.
     pub(super) size: u64,
     pub(super) samples: u64,
@@ -57,7 +57,7 @@ pub(super) struct Mark {
     times: Option<(u64, u64)>,
 }
 
-impl Mark {
+impl RecordTotals {
     /// Adds a record of so many bytes; of a sample, `time` is known.
     pub(super) fn add(&mut self, bytes: usize, time: Option<u64>) {
         self.size += bytes as u64;
@@ -79,9 +79,9 @@ pub(crate) struct Writer<W: Write + Seek> {
     /// The records that are not written yet.
     block: Vec<u8>,
     /// Behind the block.
-    now: Mark,
+    now: RecordTotals,
     /// Behind what was written: after each block.
-    marks: Vec<Mark>,
+    marks: Vec<RecordTotals>,
     /// Error because of which records are missing.
     cut: Option<String>,
 }
@@ -90,7 +90,7 @@ pub(crate) struct Writer<W: Write + Seek> {
 pub(crate) struct Finished<W> {
     pub(crate) output: W,
     pub(crate) samples: u64,
-    /// In bytes. What is behind is of records that gave way.
+    /// The size in bytes. Bytes behind it belong to dropped records.
     pub(crate) size: u64,
 }
 
@@ -112,7 +112,7 @@ impl<W: Write + Seek> Writer<W> {
             events,
             parts,
             block: Vec::new(),
-            now: Mark::default(),
+            now: RecordTotals::default(),
             marks: Vec::new(),
             cut: None,
         };
@@ -191,7 +191,7 @@ impl<W: Write + Seek> Writer<W> {
     }
 
     /// Returns the end of the records that are in the file.
-    fn written(&self) -> Mark {
+    fn written(&self) -> RecordTotals {
         self.marks.last().copied().unwrap_or_default()
     }
 
@@ -241,9 +241,9 @@ impl<W: Write + Seek> Writer<W> {
                 });
             };
             // The next end is a little longer than this one: it says why.
-            let limit = room.saturating_sub(bytes.len() as u64 + SLACK);
+            let limit = room.saturating_sub(bytes.len() as u64 + END_SLACK);
             let front = front(&self.events);
-            let fits = |mark: &Mark| front.then(mark.size).end() <= limit.min(start - 1);
+            let fits = |mark: &RecordTotals| front.then(mark.size).end() <= limit.min(start - 1);
             let kept = self.marks.partition_point(fits);
             if kept == 0 {
                 self.head(&[])?;
@@ -317,8 +317,8 @@ fn attrs(events: &[Event]) -> Section {
 /// Returns what is in front of the records. Behind the events there is room for larger attrs: `perf inject` up to 5.10
 /// writes its own attrs in place of these, and leaves the records where they are.
 fn front(events: &[Event]) -> Section {
-    const ROOM: u64 = 64;
-    let room = ROOM * events.len() as u64;
+    const ENTRY_ROOM: u64 = 64;
+    let room = ENTRY_ROOM * events.len() as u64;
     Section {
         offset: 0,
         size: attrs(events).then(room).end(),

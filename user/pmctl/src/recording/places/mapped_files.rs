@@ -27,12 +27,12 @@ use crate::system::files;
 #[derive(Default)]
 pub(super) struct MappedFiles {
     /// The recording, if it is of the past.
-    past: Option<Past>,
+    past: Option<PastRecording>,
     /// State of each file when it came up first, by its number.
     files: Vec<FirstSeen>,
     /// Where the kernel's image and its modules began.
     kernel_addresses: AHashMap<PathBuf, u64>,
-    /// Where they begin now. Found out when it is asked for first, as the next.
+    /// The addresses where they begin now. Read on first use, as the next field.
     kernel_addresses_now: OnceCell<AHashMap<PathBuf, u64>>,
     is_other_kernel: OnceCell<bool>,
 }
@@ -44,12 +44,12 @@ struct FirstSeen {
     inode: u64,
     /// `None` if what was mapped was not at its place.
     facts: Option<FileFacts>,
-    /// What was mapped, if it was elsewhere.
+    /// The mapped file, if it was at another place.
     kept: Option<File>,
 }
 
-/// What is known of the time and the machine of a recording of the past.
-struct Past {
+/// The time and the machine of a recording of the past.
+struct PastRecording {
     /// The first build-id of each file.
     build_ids: AHashMap<PathBuf, Vec<u8>>,
     /// When it ended, if it is known.
@@ -60,13 +60,13 @@ struct Past {
 }
 
 impl MappedFiles {
-    /// Knows what a recording tells.
+    /// Creates one from the facts of a recording.
     pub(super) fn of_past(recording: &Recording) -> Self {
         // With --buildid-mmap there is one for each mapping.
         let ids = recording.build_ids.iter().rev();
         let build_ids = ids.map(|id| (id.file.clone(), id.id.clone())).collect();
         Self {
-            past: Some(Past {
+            past: Some(PastRecording {
                 build_ids,
                 end: recording.ended,
                 release: recording.host.release.clone(),
@@ -76,7 +76,7 @@ impl MappedFiles {
         }
     }
 
-    /// Takes a mapping, which was applied to `spaces`.
+    /// Notes a mapping that was applied to `spaces` already.
     pub(super) fn take(&mut self, map: &Map, spaces: &AddressSpaces) {
         if map.kernel {
             let name = mapped::file_name(map).to_owned();
@@ -197,7 +197,11 @@ impl FirstSeen {
     }
 
     /// Finds a file that was mapped while pmctl ran.
-    fn find_file(&self, file: mapped::FileNumber, spaces: &AddressSpaces) -> Result<PathBuf, Absence> {
+    fn find_file(
+        &self,
+        file: mapped::FileNumber,
+        spaces: &AddressSpaces,
+    ) -> Result<PathBuf, Absence> {
         let path = spaces.path(file);
         if self.facts.is_some() && FileFacts::of(path) == self.facts {
             return Ok(path.to_owned());
@@ -212,7 +216,7 @@ impl FirstSeen {
     }
 }
 
-impl Past {
+impl PastRecording {
     /// Finds a file that was mapped before this time, and of which a build-id may be known.
     fn find(
         &self,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The names of what was sampled, looked up while the files are those that ran.
+//! Looks up the names of sampled addresses while the files are still those that ran.
 
 mod mapped_files;
 

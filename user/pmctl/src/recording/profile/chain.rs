@@ -20,7 +20,7 @@ pub(crate) struct Frame<'a> {
     pub(crate) inlined: Option<Text>,
     /// The source line, if it was asked for.
     pub(crate) line: Option<Text>,
-    /// The same as path and number.
+    /// The line as path and number.
     pub(crate) source: Option<SourceLine>,
 }
 

@@ -4,7 +4,7 @@
 use super::{NamedSample, SampleNames};
 use crate::events::cpus::Cpus;
 
-/// Which samples are shown: those that have something of each list that is not empty.
+/// Selects the samples that are shown: those that match each list which is not empty.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Filter {
     /// Names of tasks.
@@ -29,7 +29,7 @@ pub(crate) struct Span {
 }
 
 impl Filter {
-    /// Returns whether a sample is one of those that are asked for.
+    /// Returns whether the filter selects a sample.
     pub(crate) fn keeps(&self, named: &NamedSample<'_>, names: &SampleNames<'_>) -> bool {
         let stamp = named.stamp;
         let is_in = |list: &[u32], number| list.is_empty() || list.contains(&number);

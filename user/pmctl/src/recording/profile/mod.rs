@@ -34,9 +34,9 @@ use crate::recording::unwind::{self, Cuts, Recorded, Unwinder};
 /// # Errors
 /// In words, with the file's name.
 pub(crate) fn open(path: &Path) -> Result<Recording> {
-    const ADVICE: &str =
+    const NO_FILE_ADVICE: &str =
         "Record with `pmctl record -- COMMAND`, or name another recording with -i.";
-    open_or(path, ADVICE)
+    open_or(path, NO_FILE_ADVICE)
 }
 
 /// Opens a recording; `advice` says what to do if there is no such file.

@@ -30,7 +30,7 @@ impl<'a> SourceLines<'a> {
     pub(crate) fn at(&self, site: &Site<'_>, is_return: bool) -> Rc<[Level]> {
         let file = site.file.filter(|(_, path)| is_file(path));
         let Some((number, path)) = file else {
-            return NOTHING.into();
+            return UNKNOWN_LEVEL.into();
         };
         let offset = site.place().wrapping_sub(u64::from(is_return));
         let version = self.recording.version(path);
@@ -44,13 +44,13 @@ impl<'a> SourceLines<'a> {
 
     /// Writes why some files have no lines.
     pub(crate) fn write_warnings(&self, colors: Colors, output: &mut impl Write) -> io::Result<()> {
-        const MOST: usize = 5;
+        const MAX_WARNINGS: usize = 5;
         let mark = colors.warning;
         let warnings = self.warnings();
-        for warning in warnings.iter().take(MOST) {
+        for warning in warnings.iter().take(MAX_WARNINGS) {
             writeln!(output, "{mark}NO LINES{mark:#}: {}.", printable(warning))?;
         }
-        match warnings.len().saturating_sub(MOST) {
+        match warnings.len().saturating_sub(MAX_WARNINGS) {
             0 => Ok(()),
             more => writeln!(
                 output,
@@ -62,7 +62,7 @@ impl<'a> SourceLines<'a> {
 }
 
 /// Where nothing is known.
-const NOTHING: [Level; 1] = [Level {
+const UNKNOWN_LEVEL: [Level; 1] = [Level {
     inlined: None,
     line: None,
     source: None,

@@ -13,7 +13,7 @@ use crate::system::files;
 /// Facts about a program, library or debug file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Elf {
-    /// What the linker calls this version of it.
+    /// The linker's identifier of this version of the file.
     pub(crate) build_id: Option<Vec<u8>>,
     /// The file has the names of all functions, and not of the exported ones only.
     pub(crate) has_table: bool,
@@ -21,7 +21,7 @@ pub(crate) struct Elf {
     pub(super) has_mini_table: bool,
     /// The file has source lines.
     pub(crate) has_lines: bool,
-    /// Where else its debug information is.
+    /// The place of debug information that is not in the file.
     pub(super) split_debug: SplitDebug,
     /// The name of its separate debug file.
     pub(super) debug_link: Option<OsString>,

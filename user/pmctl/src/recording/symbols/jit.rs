@@ -18,7 +18,7 @@ use super::length::capped;
 use crate::system::files;
 
 /// The largest file that is read, in bytes.
-const LARGEST: u64 = 1 << 26;
+const MAX_MAP_SIZE: u64 = 1 << 26;
 
 /// Returns the name that memory without a file has for a process: where its functions are.
 pub(crate) fn map_of(pid: u32) -> PathBuf {
@@ -46,8 +46,8 @@ pub(super) struct JitFunctions {
 }
 
 impl JitFunctions {
-    /// Reads those of a process, which may live, also in another mount and PID namespace, or have ended. The places are
-    /// in their order.
+    /// Reads the functions of a process, which may be in another mount and PID namespace or have ended. `places` are
+    /// sorted.
     pub(super) fn read(pid: u32, places: &[u64]) -> Option<Self> {
         let begin = begin(pid);
         let owner = fs::metadata(format!("/proc/{pid}"))
@@ -68,7 +68,7 @@ impl JitFunctions {
             let Some((start, size, name)) = function(line) else {
                 continue;
             };
-            // It covers nothing, and so takes nothing from a function around it.
+            // An empty function covers nothing, so it replaces none around it.
             if size == 0 {
                 continue;
             }
@@ -125,7 +125,7 @@ fn read(path: &Path, owner: Option<u32>, begin: Option<SystemTime>) -> Option<Ve
         return None;
     }
     let mut bytes = Vec::new();
-    file.take(LARGEST).read_to_end(&mut bytes).ok()?;
+    file.take(MAX_MAP_SIZE).read_to_end(&mut bytes).ok()?;
     Some(bytes)
 }
 
@@ -147,15 +147,15 @@ fn inner_number(pid: u32) -> Option<u32> {
 /// Returns when a process began, or somewhat earlier; `None` if it has ended.
 pub(crate) fn begin(pid: u32) -> Option<SystemTime> {
     /// `USER_HZ`, which is part of the ABI on x86.
-    const TICKS: f64 = 100.0;
-    const MARGIN: f64 = 1.0;
+    const USER_HZ: f64 = 100.0;
+    const START_MARGIN: f64 = 1.0;
     let status = files::read_lossy(format!("/proc/{pid}/stat")).ok()?;
     // The name is in parentheses and may contain anything (proc_pid_stat(5)): the third field is behind it.
     let (_, fields) = status.rsplit_once(')')?;
     let start: f64 = fields.split_whitespace().nth(19)?.parse().ok()?;
     let uptime = fs::read_to_string("/proc/uptime").ok()?;
     let uptime: f64 = uptime.split_whitespace().next()?.parse().ok()?;
-    let age = uptime - start / TICKS + MARGIN;
+    let age = uptime - start / USER_HZ + START_MARGIN;
     SystemTime::now().checked_sub(Duration::try_from_secs_f64(age).ok()?)
 }
 

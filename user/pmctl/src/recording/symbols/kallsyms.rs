@@ -71,8 +71,8 @@ pub(super) fn look_up(file: &Path, addresses: &[u64]) -> Vec<Option<KernelSymbol
 
 /// All symbols of the kernel, read when one is asked for.
 #[derive(Debug, Default)]
-pub(super) struct Kept {
-    symbols: Vec<Known>,
+pub(super) struct CachedSymbols {
+    symbols: Vec<CachedSymbol>,
     /// Names of modules, each once.
     modules: Vec<Rc<[u8]>>,
     /// When they were read.
@@ -81,14 +81,14 @@ pub(super) struct Kept {
 
 /// A symbol that is kept.
 #[derive(Debug)]
-struct Known {
+struct CachedSymbol {
     start: u64,
     kind: u8,
     module: Option<Rc<[u8]>>,
     name: String,
 }
 
-impl Known {
+impl CachedSymbol {
     fn line(&self) -> KallsymsLine<'_> {
         KallsymsLine {
             start: self.start,
@@ -99,16 +99,17 @@ impl Known {
     }
 }
 
-impl Kept {
+impl CachedSymbols {
     /// The least time from one reading to the next.
-    const INTERVAL: Duration = Duration::from_secs(60);
+    const MIN_REREAD_INTERVAL: Duration = Duration::from_secs(60);
 
     /// Returns what [`look_up`] does. Where modules are, others may be by now: then all symbols are read anew, but once a
     /// minute at most.
     pub(super) fn look_up(&mut self, file: &Path, addresses: &[u64]) -> Vec<Option<KernelSymbol>> {
         let part = KernelPart::of(file);
-        let is_old =
-            |since: Instant| part != KernelPart::Image && since.elapsed() >= Self::INTERVAL;
+        let is_old = |since: Instant| {
+            part != KernelPart::Image && since.elapsed() >= Self::MIN_REREAD_INTERVAL
+        };
         if self.since.is_none_or(is_old) {
             self.since = Some(Instant::now());
             if let Ok(lines) = File::open("/proc/kallsyms") {
@@ -125,7 +126,7 @@ impl Kept {
         self.modules.clear();
         each_line(lines, |symbol| {
             let module = symbol.module.map(|name| self.module(name));
-            self.symbols.push(Known {
+            self.symbols.push(CachedSymbol {
                 start: symbol.start,
                 kind: symbol.kind,
                 module,
@@ -354,9 +355,9 @@ ffffffffc0004000 t bpf_prog_12_x\t[bpf]
 
     #[test]
     fn kept_symbols_are_the_same_and_not_read_again() {
-        let mut kept = Kept {
+        let mut kept = CachedSymbols {
             since: Some(Instant::now()),
-            ..Kept::default()
+            ..CachedSymbols::default()
         };
         kept.read(LINES.as_bytes());
         for (part, address, expected) in EXPECTED {
@@ -364,7 +365,7 @@ ffffffffc0004000 t bpf_prog_12_x\t[bpf]
             let name = found.map(|found| found.name);
             assert_eq!(name.as_deref(), expected, "{address:x}");
         }
-        let minute = Instant::now().checked_sub(Kept::INTERVAL);
+        let minute = Instant::now().checked_sub(CachedSymbols::MIN_REREAD_INTERVAL);
         if let Some(before) = minute {
             let address = [0xffff_ffff_8100_0010];
             kept.since = Some(before);

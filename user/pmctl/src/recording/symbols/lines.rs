@@ -35,7 +35,7 @@ pub(crate) struct Level {
     pub(crate) inlined: Option<Text>,
     /// The line, or that of the call which was replaced by a function, as `file.c:12`.
     pub(crate) line: Option<Text>,
-    /// The same as the file's path and the number of the line.
+    /// The line as the file's path and the line's number.
     pub(crate) source: Option<SourceLine>,
 }
 
@@ -47,7 +47,7 @@ pub(crate) struct SourceLine {
     pub(crate) number: u32,
 }
 
-/// Looks lines up.
+/// Looks up source lines and inlined functions.
 pub(crate) struct Lines {
     symbolizer: Symbolizer,
     debug_files: DebugFiles,

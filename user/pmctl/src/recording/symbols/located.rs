@@ -16,11 +16,11 @@ pub(crate) struct Located {
 /// Why a file that was recorded can't be had.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Absence {
-    /// There is none of its name.
+    /// No file has the name.
     Missing,
     /// The one of its name is another version.
     Replaced,
-    /// The one of its name may be another version.
+    /// The file of this name may be another version.
     Unknown,
 }
 

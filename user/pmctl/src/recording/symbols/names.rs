@@ -18,12 +18,12 @@ use super::{DebugFiles, Elf, Targets, kallsyms};
 use crate::recording::perfdata::VDSO;
 use crate::recording::perfdata::{FileFacts, Symbol, SymbolTable, is_kernel};
 
-/// Looks functions up.
+/// Looks up the functions at addresses.
 pub(crate) struct SymbolFinder {
     symbolizer: Symbolizer,
     debug_files: DebugFiles,
     /// All names of the kernel, if they are kept for further calls.
-    kernel: Option<RefCell<kallsyms::Kept>>,
+    kernel: Option<RefCell<kallsyms::CachedSymbols>>,
 }
 
 impl SymbolFinder {
@@ -53,7 +53,7 @@ impl SymbolFinder {
         self.look_up_in(file, file, places)
     }
 
-    /// The same of a file that is now elsewhere: at `path`.
+    /// Looks up functions of a file that is now at `path`.
     pub(crate) fn look_up_in(
         &self,
         file: &Path,
@@ -237,7 +237,7 @@ fn vdso() -> Option<u64> {
 
 /// Depth of the parts of a C++ name within each other. The parser tries one reading of a part after the other: with
 /// its own limit of 96, a name of 40 bytes takes seconds. Of 14,000 names of LLVM's, two are deeper.
-const DEEPEST: u32 = 64;
+const MAX_NESTING: u32 = 64;
 
 /// Returns the name as its programmer wrote it, if a C++ or Rust compiler has encoded it, and [`capped`].
 ///
@@ -256,7 +256,7 @@ pub(super) fn demangled(name: &str) -> String {
 
 /// Returns what a name was before a compiler encoded it; `None` if none did, or if it is too long.
 fn decoded(name: &str) -> Option<String> {
-    let mut text = Limited(String::new());
+    let mut text = LimitedText(String::new());
     if let Some((kind, target)) = thunk(name) {
         // The library has words of its own for a thunk; these are the usual ones.
         let written = write!(text, "{kind} thunk to {}", decoded(&target)?);
@@ -266,7 +266,7 @@ fn decoded(name: &str) -> Option<String> {
         // Without the hash at the end.
         write!(text, "{symbol:#}")
     } else {
-        let options = ParseOptions::default().recursion_limit(DEEPEST);
+        let options = ParseOptions::default().recursion_limit(MAX_NESTING);
         let symbol = cpp_demangle::Symbol::new_with_options(name, &options).ok()?;
         symbol.structured_demangle(&mut text, &DemangleOptions::new())
     };
@@ -303,9 +303,9 @@ fn offset(text: &str) -> Option<&str> {
 }
 
 /// A text that takes no more than a name may have. The demanglers stop at the error.
-struct Limited(String);
+struct LimitedText(String);
 
-impl fmt::Write for Limited {
+impl fmt::Write for LimitedText {
     fn write_str(&mut self, part: &str) -> fmt::Result {
         if self.0.len() + part.len() > MAX_NAME_LENGTH {
             return Err(fmt::Error);

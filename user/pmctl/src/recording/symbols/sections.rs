@@ -12,10 +12,10 @@ use crate::system::files;
 
 /// The largest section that is read, in bytes. Those of the largest programs with tables for callers are a tenth of it,
 /// and a small file can have one of any size, compressed.
-pub(crate) const LARGEST: u64 = 1 << 28;
+pub(crate) const MAX_SECTION_SIZE: u64 = 1 << 28;
 
 /// A larger section is taken for real if it is compressed to no less than this part.
-const MOST_RATIO: u64 = 100;
+const MAX_RATIO: u64 = 100;
 
 /// The small symbol table that Fedora leaves in stripped programs: a whole file, compressed.
 pub(super) const MINI_DEBUG: &str = ".gnu_debugdata";
@@ -27,7 +27,7 @@ pub(crate) fn content<'a, R: ReadRef<'a>>(
 ) -> Option<Vec<u8>> {
     let section = file.section_by_name(name)?;
     let range = section.compressed_file_range().ok()?;
-    if range.compressed_size.max(range.uncompressed_size) > LARGEST {
+    if range.compressed_size.max(range.uncompressed_size) > MAX_SECTION_SIZE {
         return None;
     }
     let content = section.compressed_data().ok()?;
@@ -53,7 +53,7 @@ pub(crate) fn content<'a, R: ReadRef<'a>>(
 /// Returns a section of a file that a few bytes make larger than all memory: the library that reads programs would unpack
 /// it. With `debug`, also of those with debug information.
 pub(super) fn oversized(path: &Path, debug: bool) -> Option<String> {
-    larger_than(LARGEST, path, debug)
+    larger_than(MAX_SECTION_SIZE, path, debug)
 }
 
 fn larger_than(largest: u64, path: &Path, debug: bool) -> Option<String> {
@@ -66,14 +66,14 @@ fn larger_than(largest: u64, path: &Path, debug: bool) -> Option<String> {
         }
         let content = section.compressed_data().ok()?;
         let size = content.data.len() as u64;
-        let most = largest.max(size.saturating_mul(MOST_RATIO));
+        let most = largest.max(size.saturating_mul(MAX_RATIO));
         let is_larger = |reader: &mut dyn Read| {
             let copied = io::copy(&mut reader.take(most + 1), &mut io::sink());
             copied.is_ok_and(|unpacked| unpacked > most)
         };
         let is_oversized = if name == MINI_DEBUG {
             // The memory that unpacking takes is in the file, too.
-            let stream = Stream::new_stream_decoder(LARGEST, 0).ok()?;
+            let stream = Stream::new_stream_decoder(MAX_SECTION_SIZE, 0).ok()?;
             let mut reader = xz2::bufread::XzDecoder::new_stream(content.data, stream);
             is_larger(&mut reader)
         } else if content.format == CompressionFormat::Zstandard {
@@ -113,7 +113,7 @@ mod tests {
             let head = [&number.to_le_bytes()[..], &65536_u64.to_le_bytes()].concat();
             let found = program.windows(head.len()).position(|part| part == head);
             let size = found.expect("it is compressed") + 8;
-            program[size..size + 8].copy_from_slice(&(LARGEST + 1).to_le_bytes());
+            program[size..size + 8].copy_from_slice(&(MAX_SECTION_SIZE + 1).to_le_bytes());
             assert_eq!(length(&program), None, "{kind}");
         }
     }

@@ -35,7 +35,7 @@ struct Target {
 pub(crate) struct Targets(Vec<Target>);
 
 impl Targets {
-    /// Reads those of a file; none if it is no program of 64 bits.
+    /// Reads the targets of a file; none if it is no 64-bit program.
     pub(crate) fn of(path: &Path) -> Self {
         Self::read(path).unwrap_or_default()
     }
@@ -59,7 +59,7 @@ impl Targets {
     }
 }
 
-/// Returns the functions of a file by address. Of several names for one it is the plainest.
+/// Returns the functions of a file by address. If several symbols have one address, the simplest name wins.
 fn functions(file: &Program<'_>) -> AHashMap<u64, Target> {
     let plainness = |name: &str| (name.starts_with('_'), name.len(), name.to_owned());
     let mut found: AHashMap<u64, Target> = AHashMap::new();

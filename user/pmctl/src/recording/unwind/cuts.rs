@@ -60,12 +60,12 @@ impl Cuts {
 
     /// Writes which chains are cut, and what to do about it; nothing if all are whole.
     pub(crate) fn write(&self, colors: Colors, output: &mut impl Write) -> io::Result<()> {
-        const MOST: usize = 5;
+        const MAX_REASONS: usize = 5;
         let mark = colors.warning;
         let mut reasons: Vec<_> = self.reasons.iter().collect();
         reasons.sort_unstable_by(|a, b| b.1.cmp(a.1).then(a.0.cmp(b.0)));
         let all = count(self.all, "call chain");
-        for (reason, cut) in reasons.iter().take(MOST) {
+        for (reason, cut) in reasons.iter().take(MAX_REASONS) {
             writeln!(
                 output,
                 "{mark}CUT{mark:#}: {} of {all}: {}.",
@@ -73,7 +73,7 @@ impl Cuts {
                 self.in_words(reason)
             )?;
         }
-        let rest: u64 = reasons.iter().skip(MOST).map(|(_, cut)| **cut).sum();
+        let rest: u64 = reasons.iter().skip(MAX_REASONS).map(|(_, cut)| **cut).sum();
         if rest > 0 {
             writeln!(
                 output,
@@ -86,10 +86,10 @@ impl Cuts {
 
     fn in_words(&self, reason: &Reason) -> String {
         /// What the longest stacks have at least: a record has other parts, too.
-        const MAX_STACK_BYTES: u64 = UserStack::MOST as u64 - 2048;
+        const MAX_STACK_BYTES: u64 = UserStack::MAX_SIZE as u64 - 2048;
         match reason {
             Reason::TooLong if self.size < MAX_STACK_BYTES => {
-                let more = (self.size * 4).min(UserStack::MOST.into());
+                let more = (self.size * 4).min(UserStack::MAX_SIZE.into());
                 format!(
                     "the stack is longer than the {} bytes of it that were recorded; \
                      `pmctl record --call-graph=dwarf,{more}` records more",
@@ -103,7 +103,7 @@ impl Cuts {
             }
             Reason::NoMemory => "the stack was not in memory, or is another thread's or signal's".to_owned(),
             Reason::NoFile => {
-                "they lead to code that is in no file, and has neither tables nor frame pointers"
+                "the callers lead to code that has no file, no tables and no frame pointers (JIT)"
                     .to_owned()
             }
             Reason::NotInTables(path) => format!(
@@ -112,14 +112,14 @@ impl Cuts {
                 printable(&path.to_string_lossy())
             ),
             Reason::Replaced(path) => format!(
-                "{} was replaced since the recording, so its tables are of no use",
+                "{} was replaced since the recording, so its unwind tables do not fit",
                 printable(&path.to_string_lossy())
             ),
             Reason::Missing(path) => format!(
                 "{} is not on this machine, or can't be read",
                 printable(&path.to_string_lossy())
             ),
-            Reason::Nonsense => "what the tables say does not fit to the stack".to_owned(),
+            Reason::Nonsense => "the unwind tables do not fit the stack".to_owned(),
             Reason::Recorded => {
                 "the processor keeps no more than 32 calls; -g and --call-graph=dwarf have more".to_owned()
             }

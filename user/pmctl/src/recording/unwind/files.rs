@@ -13,7 +13,7 @@ use crate::recording::perfdata::Recording;
 use crate::recording::perfdata::VDSO;
 use crate::recording::symbols::{Absence, DebugFiles, Elf, jit};
 
-/// Says where the files are that were mapped.
+/// Finds the files that were mapped.
 pub(crate) trait Programs {
     /// Returns the path of a file in the version that was mapped; [`VDSO`] is this process's own.
     ///

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a sample knows of a program: its registers and its stack.
+//! The registers and the stack of a sample.
 
 use gimli::{Register, X86_64};
 
@@ -10,13 +10,13 @@ use crate::recording::perfdata::UserStack;
 /// instruction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Registers {
-    values: [u64; Registers::NUMBER],
+    values: [u64; Registers::REGISTER_COUNT],
     /// A bit for each whose value is known.
     known: u32,
 }
 
 impl Registers {
-    const NUMBER: usize = 17;
+    const REGISTER_COUNT: usize = 17;
 
     /// The numbers in DWARF of those that a sample has, without the flags and segments at 9, 10 and 11.
     const IN_SAMPLE: [Option<Register>; UserStack::REGISTERS] = [
@@ -43,7 +43,7 @@ impl Registers {
     ];
 
     /// Registers that a function leaves as its caller had them, unless its table says where they are.
-    const KEPT: [Register; 6] = [
+    const CALLEE_SAVED: [Register; 6] = [
         X86_64::RBX,
         X86_64::RBP,
         X86_64::R12,
@@ -65,7 +65,7 @@ impl Registers {
 
     const fn none() -> Self {
         Self {
-            values: [0; Self::NUMBER],
+            values: [0; Self::REGISTER_COUNT],
             known: 0,
         }
     }
@@ -73,7 +73,7 @@ impl Registers {
     /// Returns what a caller has in the registers that functions leave alone.
     pub(super) fn kept(&self) -> Self {
         let mut kept = Self::none();
-        for register in Self::KEPT {
+        for register in Self::CALLEE_SAVED {
             if let Some(value) = self.get(register) {
                 kept.set(register, value);
             }
@@ -101,14 +101,14 @@ impl Registers {
 
     /// Makes the value of a register unknown.
     pub(super) fn forget(&mut self, register: Register) {
-        if usize::from(register.0) < Self::NUMBER {
+        if usize::from(register.0) < Self::REGISTER_COUNT {
             self.known &= !(1 << register.0);
         }
     }
 
     /// Returns the address of the instruction.
     pub(super) const fn instruction(&self) -> u64 {
-        self.values[Self::NUMBER - 1]
+        self.values[Self::REGISTER_COUNT - 1]
     }
 
     /// Returns the stack pointer.
@@ -122,7 +122,7 @@ impl Registers {
 pub(super) struct Stack<'a> {
     start: u64,
     bytes: &'a [u8],
-    /// The stack is as long as it was to be: there may be more.
+    /// The stack has the requested size: there may be more of it.
     is_full: bool,
 }
 
@@ -158,10 +158,10 @@ impl<'a> Stack<'a> {
 
     /// Returns why there is nothing at an address.
     fn missing(&self, address: u64) -> Reason {
-        /// What is farther away is another stack, or nonsense.
-        const FAR: u64 = 8 << 20;
+        /// An address that is farther away is on another stack, or invalid.
+        const MAX_STACK_DISTANCE: u64 = 8 << 20;
         match address.checked_sub(self.start) {
-            Some(distance) if distance < FAR && self.is_full => Reason::TooLong,
+            Some(distance) if distance < MAX_STACK_DISTANCE && self.is_full => Reason::TooLong,
             _ => Reason::NoMemory,
         }
     }

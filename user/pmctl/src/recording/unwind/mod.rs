@@ -29,7 +29,7 @@ use crate::recording::perfdata::UserStack;
 use crate::recording::symbols::DebugFiles;
 
 /// The most callers of a sample. Each has a return address in the stack; tables may claim that none has, without an end.
-const MOST: u32 = UserStack::MOST / 8;
+const MAX_CALLERS: u32 = UserStack::MAX_SIZE / 8;
 
 /// A mark of pmctl's own, in the place of `PERF_CONTEXT_USER`: the program's addresses follow, those of calls and not
 /// those that they return to.
@@ -37,7 +37,7 @@ pub(crate) const UNWOUND: u64 = 513_u64.wrapping_neg();
 
 /// Number of calls that processors keep which have room for calls (Intel's manual, volume 3B, "Last branch, interrupt
 /// and exception recording for processors based on Skylake microarchitecture").
-const CALLS: usize = 32;
+const LBR_DEPTH: usize = 32;
 
 /// Finds out the callers of samples that have the program's stack.
 pub(crate) struct Unwinder {
@@ -96,7 +96,7 @@ impl Unwinder {
     /// Counts a chain of so many calls, which the processor has recorded; without calls it is none.
     pub(crate) fn count_calls(&mut self, calls: usize) {
         if calls != 0 {
-            let is_cut = calls >= CALLS;
+            let is_cut = calls >= LBR_DEPTH;
             self.cuts.add(is_cut.then_some(Reason::Recorded), 0);
         }
     }
@@ -115,7 +115,7 @@ impl Unwinder {
             return Err(Reason::Bits32);
         }
         let is_code = |address| process.spaces.find(process.pid, address).is_some();
-        for _ in 0..MOST {
+        for _ in 0..MAX_CALLERS {
             let (caller, is_signal) = match self.step(process, address) {
                 Ok((step, tables)) => {
                     if step.is_signal && chain.last() != Some(&registers.instruction()) {

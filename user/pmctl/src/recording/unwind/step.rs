@@ -10,7 +10,7 @@ use super::cuts::Reason;
 use super::memory::{Registers, Stack};
 
 /// The most operations of an expression: usual ones have less than ten.
-const OPERATIONS: u32 = 1000;
+const MAX_OPERATIONS: u32 = 1000;
 
 /// The tables that steps are from, which have the expressions.
 pub(super) trait Expressions {
@@ -23,7 +23,7 @@ pub(super) trait Expressions {
 pub(super) struct Step {
     /// The stack pointer of the caller.
     frame: CfaRule<usize>,
-    /// Its other registers, as far as they are not the same.
+    /// The caller's other registers that differ from the function's.
     registers: Box<[(Register, RegisterRule<usize>)]>,
     encoding: Encoding,
     /// The section that expressions are in: a number for [`Expressions`].
@@ -154,7 +154,7 @@ fn evaluate(
     let nonsense = |_| Reason::Nonsense;
     let expression = Expression(EndianSlice::new(bytes, LittleEndian));
     let mut evaluation: Evaluation<_> = expression.evaluation(encoding);
-    evaluation.set_max_iterations(OPERATIONS);
+    evaluation.set_max_iterations(MAX_OPERATIONS);
     if let Some(first) = first {
         evaluation.set_initial_value(first);
     }

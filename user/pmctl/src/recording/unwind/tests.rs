@@ -340,7 +340,7 @@ fn tables_without_an_end_are_left() {
     let written = Written::new(&["-DENDLESS"]);
     let (found, cuts) = functions(&written.recording());
     assert!(found.iter().all(|function| function == "leaf"));
-    assert_eq!(found.len(), super::MOST as usize + 1);
+    assert_eq!(found.len(), super::MAX_CALLERS as usize + 1);
     assert!(told(&cuts).contains("does not fit"), "{}", told(&cuts));
 }
 

@@ -19,16 +19,16 @@ use super::stream::RingStream;
 use crate::args::{EventOptions, SwitchOutput};
 use crate::commands::record::destination::{Destination, old};
 use crate::commands::record::local_time::LocalTime;
-use crate::commands::record::summary::{Written, summarize};
+use crate::commands::record::summary::{RecordingSummary, summarize};
 use crate::recording::perfdata::{Event, Finished, Host, Loss, Notes};
 use crate::system::files::private;
 use crate::system::stdio::complain;
 use crate::system::text::count;
 
 /// Why there are no samples of a program that the events have left.
-const LEFT: &str = "a program was executed with more rights than its caller has (setuid, setgid, capabilities of its file), or \
-                    one that the caller may not read: what it does is not sampled; start pmctl with its rights, or sample \
-                    all that runs with -a";
+const LEFT_PROGRAM_REASON: &str = "the command executed a program that has more rights than its caller (setuid, setgid, capabilities \
+                    of its file), or that the caller may not read: this program is not sampled; start pmctl with its \
+                    rights, or sample all that runs with -a";
 
 /// The files of a recording.
 pub(super) struct Files<'a> {
@@ -43,7 +43,7 @@ pub(super) struct Files<'a> {
     tasks_only: bool,
     /// When the file was begun, and when the recording was.
     since: Instant,
-    /// When the samples ended.
+    /// The time when sampling stopped.
     stopped: Option<Instant>,
     /// The delay, if the end came first.
     delay: Option<Duration>,
@@ -161,7 +161,7 @@ impl<'a> Files<'a> {
         stream: &mut RingStream,
         samplers: &mut Samplers,
         maps: &mut Maps,
-    ) -> Result<(Notes, Written)> {
+    ) -> Result<(Notes, RecordingSummary)> {
         let now = self.stopped.unwrap_or_else(Instant::now);
         let elapsed = now.saturating_duration_since(self.since);
         self.since = now;
@@ -175,7 +175,7 @@ impl<'a> Files<'a> {
         let totals = samplers.totals()?;
         let before = mem::replace(&mut self.totals, totals.clone());
         let has_left = samplers.have_left()?;
-        let left = has_left.then(|| LEFT.to_owned());
+        let left = has_left.then(|| LEFT_PROGRAM_REASON.to_owned());
         let mut notes = Notes {
             version: Notes::VERSION,
             scope: self.scope.clone(),
@@ -212,7 +212,7 @@ impl<'a> Files<'a> {
         let name_now = renamed.as_ref().map(|path| path.display().to_string());
         self.finished.extend(renamed);
         self.remove_oldest();
-        let written = Written {
+        let written = RecordingSummary {
             cuts: stream.take_cuts(),
             name: name_now.unwrap_or(name),
             samples,
@@ -283,7 +283,7 @@ fn rename(path: &Path, file: &File) -> io::Result<PathBuf> {
     let now = now.ok_or_else(|| {
         io::Error::new(
             io::ErrorKind::NotFound,
-            "the file was removed, or replaced by other recordings to this name. Give each a name of its own with -o",
+            "the file was removed, or another recording has replaced it. Give each recording a name of its own with -o",
         )
     })?;
     loop {

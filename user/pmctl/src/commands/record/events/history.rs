@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What was told of tasks and their memory before a file begins: each file of `--switch-output` has to say it again.
+//! The state of tasks and their memory before a file begins: each file of `--switch-output` repeats it.
 
 use std::collections::{BTreeMap, VecDeque};
 
 use crate::recording::perfdata::{Body, Map, Record, Stamp, Task};
 
 /// The most records that [`History::keep`] keeps by their times: some MB.
-const RECENT: usize = 1 << 16;
+const MAX_RECENT_RECORDS: usize = 1 << 16;
 
 /// The tasks that live, and what they have mapped.
 #[derive(Debug, Default)]
@@ -14,7 +14,7 @@ pub(super) struct History {
     processes: BTreeMap<u32, ProcessHistory>,
     /// The kernel's memory, by address.
     kernel_maps: BTreeMap<u64, Record>,
-    /// What was not folded into the others yet.
+    /// Records that are not part of the state yet.
     recent: VecDeque<Record>,
 }
 
@@ -26,10 +26,10 @@ struct ProcessHistory {
 }
 
 impl History {
-    /// Keeps a record with its time: samples from before may come.
+    /// Keeps a record with its time, since older samples may follow.
     pub(super) fn keep(&mut self, record: Record) {
         self.recent.push_back(record);
-        if self.recent.len() > RECENT {
+        if self.recent.len() > MAX_RECENT_RECORDS {
             if let Some(oldest) = self.recent.pop_front() {
                 self.fold(&oldest);
             }
@@ -45,7 +45,7 @@ impl History {
         recent
     }
 
-    /// Makes a record part of what was before.
+    /// Adds a record to the state before the file.
     pub(super) fn fold(&mut self, record: &Record) {
         match &record.body {
             Body::Map(map) if map.kernel => {
@@ -106,7 +106,7 @@ impl History {
     }
 
     /// Returns records of what was before, at the time 0.
-    pub(super) fn before(&self) -> Vec<Record> {
+    pub(super) fn initial_records(&self) -> Vec<Record> {
         let record = |task, body| Record {
             stamp: Stamp {
                 task,
@@ -189,7 +189,7 @@ mod tests {
             Body::Map(map) => format!("{} {}", map.task.pid, map.file.display()),
             other => panic!("{other:?}"),
         };
-        let records = history.before().into_iter();
+        let records = history.initial_records().into_iter();
         records
             .inspect(|record| assert_eq!(record.stamp.time, 0))
             .map(text)
@@ -243,10 +243,10 @@ mod tests {
         assert!(before(&history).is_empty());
         assert_eq!(history.take_recent(), [comm(7, 7, "x", true)]);
         assert_eq!(before(&history), ["7/7 x"]);
-        for pid in 0..u32::try_from(RECENT).expect("it is small") + 2 {
+        for pid in 0..u32::try_from(MAX_RECENT_RECORDS).expect("it is small") + 2 {
             history.keep(comm(pid, pid, "y", true));
         }
         assert_eq!(before(&history), ["0/0 y", "1/1 y", "7/7 x"]);
-        assert_eq!(history.take_recent().len(), RECENT);
+        assert_eq!(history.take_recent().len(), MAX_RECENT_RECORDS);
     }
 }

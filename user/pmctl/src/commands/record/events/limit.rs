@@ -8,20 +8,20 @@ use perfmon::event::Builder;
 use perfmon::{Cause, Device};
 
 /// The parameter of the module.
-const PARAMETER: &str = "perf_event_max_sample_rate";
+const RATE_PARAMETER: &str = "perf_event_max_sample_rate";
 
-/// Returns whether an event may be sampled so often, as far as the driver looks at that: whatever else it refuses, it
-/// refuses again.
-pub(super) fn takes(event: &Builder, device: &Device, hertz: u64) -> bool {
+/// Returns whether the driver accepts the frequency. Its other errors do not matter here: opening the event reports
+/// them.
+pub(super) fn accepts_frequency(event: &Builder, device: &Device, hertz: u64) -> bool {
     let opened = event.clone().frequency(hertz).open_on(device);
     !opened.is_err_and(|error| error.cause == Cause::NoSuchEvent)
 }
 
-/// Returns the highest frequency that is taken, by halving; `None` if there is no limit. 1 is taken.
-pub(super) fn limit(takes: impl Fn(u64) -> bool) -> Option<u64> {
+/// Returns the highest accepted frequency, by bisection; `None` without a limit. 1 must be accepted.
+pub(super) fn highest_accepted(takes: impl Fn(u64) -> bool) -> Option<u64> {
     /// Above every limit.
-    const ABOVE: u64 = 1 << 32;
-    let (mut taken, mut refused) = (1, ABOVE);
+    const ABOVE_ANY_LIMIT: u64 = 1 << 32;
+    let (mut taken, mut refused) = (1, ABOVE_ANY_LIMIT);
     if takes(refused) {
         return None;
     }
@@ -40,14 +40,14 @@ pub(super) fn limit(takes: impl Fn(u64) -> bool) -> Option<u64> {
 pub(super) fn too_often(hertz: u64, limit: u64) -> String {
     format!(
         "-F {hertz}: the module takes at most {limit} samples a second, as -F max does. Load it with \
-         {PARAMETER}=, which is that limit, for more (0: no limit)."
+         {RATE_PARAMETER}=, which is that limit, for more (0: no limit)."
     )
 }
 
 /// Returns what to say of `-F max` where there is no limit.
 pub(super) fn no_limit() -> String {
     format!(
-        "-F max: the module has no limit (it was loaded with {PARAMETER}=0). Give a number, as -F 9999."
+        "-F max: the module has no limit (it was loaded with {RATE_PARAMETER}=0). Give a number, as -F 9999."
     )
 }
 
@@ -58,8 +58,8 @@ mod tests {
     #[test]
     fn a_limit_is_found_by_asking() {
         for most in [1, 2, 99_999, 100_000, u64::from(u32::MAX)] {
-            assert_eq!(limit(|hertz| hertz <= most), Some(most));
+            assert_eq!(highest_accepted(|hertz| hertz <= most), Some(most));
         }
-        assert_eq!(limit(|_| true), None);
+        assert_eq!(highest_accepted(|_| true), None);
     }
 }

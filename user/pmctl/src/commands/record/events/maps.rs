@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What is mapped where, and the names of tasks: from the driver's records, which the rings have beside the samples. Where
+//! Collects mappings and the names of tasks from the driver's records, which are in the rings beside the samples. Where
 //! the kernel does not tell the driver what programs map, from an event of perf's that needs no counter, or else from
 //! `/proc`.
 
@@ -17,7 +17,7 @@ use crate::recording::procfs;
 use crate::system::text::count;
 
 /// Pages of a ring of perf's: a user may have 129 for each CPU, and the samples need some, too.
-const PAGES: usize = 32;
+const RING_PAGES: usize = 32;
 
 /// The origin of mappings.
 enum Origin {
@@ -104,7 +104,7 @@ impl Maps {
                 self.watched.insert(pid);
             }
         } else {
-            self.news.extend(procfs::all());
+            self.news.extend(procfs::process_records());
         }
     }
 
@@ -127,13 +127,13 @@ impl Maps {
                     self.lost += ring.drain(|record| self.news.push(record));
                 }
             }
-            Origin::Processes => self.look(),
+            Origin::Processes => self.read_memory(),
         }
         mem::take(&mut self.news)
     }
 
     /// Reads the memory of processes.
-    fn look(&mut self) {
+    fn read_memory(&mut self) {
         for (pid, time) in mem::take(&mut self.changed) {
             let at = |record: Record| Record {
                 stamp: Stamp {
@@ -161,7 +161,7 @@ impl Maps {
         let lost = self.lost + lost;
         if lost > 0 {
             degraded.push(format!(
-                "{} of what tasks mapped, and of their names, found no room in a ring: some samples may have no name",
+                "{} of mappings or task names were lost, since a ring was full: some samples may have no name",
                 count(lost, "record")
             ));
         }
@@ -182,7 +182,7 @@ fn rings(tasks: &SampledTasks, online: &[u32]) -> Result<Vec<PerfRing>, Errno> {
         let mut ring: Option<PerfRing> = None;
         for tid in &tids {
             let opened = match &mut ring {
-                None => PerfRing::open(&attr, *tid, *cpu, PAGES).map(|new| ring = Some(new)),
+                None => PerfRing::open(&attr, *tid, *cpu, RING_PAGES).map(|new| ring = Some(new)),
                 Some(ring) => ring.add(&attr, *tid, *cpu),
             };
             match opened {
@@ -200,7 +200,7 @@ fn rings(tasks: &SampledTasks, online: &[u32]) -> Result<Vec<PerfRing>, Errno> {
 fn refusal(errno: Errno) -> String {
     let reason = refusal_reason(errno);
     format!(
-        "this kernel has no kprobes, so the driver does not tell what programs map, and perf does not tell it: {reason}. \
-         Libraries that are loaded late may have no name"
+        "this kernel has no kprobes, so the driver can't record mappings, and neither can perf: {reason}. Libraries \
+         that are loaded late may have no name"
     )
 }

@@ -49,7 +49,7 @@ pub(super) fn record(options: &EventOptions) -> Result<u8> {
     asked.threads()?;
     let mut plan = SamplingPlan::new(options, &pmu)?;
     let device = Device::open().map_err(exit::with_help)?;
-    plan.ask_highest(&device)?;
+    plan.resolve_max_frequency(&device)?;
     let properties = device.properties();
     if options.branch_kinds().is_some() && !properties.last_branch {
         let reason = if let Some(CallGraph::LastBranches(_)) = options.call_graph {
@@ -71,7 +71,7 @@ pub(super) fn record(options: &EventOptions) -> Result<u8> {
         .map(|command| Waiting::fork(command, signals.mask_before()))
         .transpose()?;
     let pid = waiting.as_ref().map(Waiting::pid);
-    let (tasks, mut maps, mut samplers) = asked.settle(|threads| {
+    let (tasks, mut maps, mut samplers) = asked.open_for_all(|threads| {
         let tasks = SampledTasks::new(&common.target, (pid, &threads), &online);
         // Before the samples: what they need to be understood comes first.
         let maps = Maps::open(&tasks, &online, &device);

@@ -1,24 +1,24 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What is sampled, of which tasks, and what samples have: call chains, stacks, registers, branches.
+//! The plan of a recording: events, tasks, and the parts of samples (call chains, stacks, registers, branches).
 
 use anyhow::Result;
 use perfmon::event::Builder;
 use perfmon::spec::{self, EventSpec, Precision, SampleRate};
 use perfmon::{Device, Modes, Pmu};
 
-use super::limit::{limit, no_limit, takes, too_often};
+use super::limit::{accepts_frequency, highest_accepted, no_limit, too_often};
 use super::precision;
 use crate::args::{CallGraph, Callers, EventOptions, Frequency, KernelCallers, Rate, RecordTarget};
-use crate::commands::record::sampled::{DEFAULT, MIXED_BRANCHES, kind, refuse_unsampled};
+use crate::commands::record::sampled::{DEFAULT_EVENT, MIXED_BRANCHES, kind, refuse_unsampled};
 use crate::events::modes;
 use crate::events::schedule;
 use crate::events::threads::Thread;
 use crate::recording::perfdata::{self, Attr, BranchKinds, Parts, UserStack};
 use crate::system::exit::Usage;
-use crate::system::pmu::idle;
+use crate::system::pmu::uncounted_by_emulation;
 
-/// The frequency of `-F max`, until [`SamplingPlan::ask_highest`] has asked for it. No driver takes it.
-const HIGHEST: SampleRate = SampleRate::Frequency(u64::MAX);
+/// The frequency of `-F max`, until [`SamplingPlan::resolve_max_frequency`] has asked for it. No driver takes it.
+const MAX_FREQUENCY: SampleRate = SampleRate::Frequency(u64::MAX);
 
 /// An event of a recording.
 #[derive(Clone, Debug)]
@@ -33,15 +33,15 @@ impl SampledEvent {
         match self.spec.precision {
             None => 0,
             Some(Precision::Level(level)) => level,
-            Some(Precision::Highest) => precision::HIGHEST,
+            Some(Precision::Highest) => precision::HIGHEST_LEVEL,
         }
     }
 
     /// Returns a function that tells whether the driver takes a frequency; `None` if it refuses the event at any frequency.
-    fn taken<'a>(&self, device: &'a Device) -> Option<impl Fn(u64) -> bool + use<'a>> {
+    fn frequency_check<'a>(&self, device: &'a Device) -> Option<impl Fn(u64) -> bool + use<'a>> {
         // In user mode, which everybody may sample. No precise samples have a frequency.
         let event = self.spec.builder()?.disabled().user().precise(0);
-        let taken = move |hertz| takes(&event, device, hertz);
+        let taken = move |hertz| accepts_frequency(&event, device, hertz);
         taken(1).then_some(taken)
     }
 }
@@ -66,7 +66,7 @@ pub(super) struct SamplingPlan {
     /// The rings keep the newest samples.
     overwrite: bool,
     pub(super) manner: SamplingManner,
-    /// What is not as it was asked for.
+    /// Notes on what differs from the request.
     pub(super) degraded: Vec<String>,
 }
 
@@ -74,13 +74,13 @@ impl SamplingPlan {
     /// Makes the plan of the command line.
     pub(super) fn new(options: &EventOptions, pmu: &Pmu) -> Result<Self, Usage> {
         let texts = match &options.events[..] {
-            [] => &[DEFAULT.to_owned()],
+            [] => &[DEFAULT_EVENT.to_owned()],
             texts => texts,
         };
         let general = match options.rate {
             Rate::Period(period) => SampleRate::Period(period.into()),
             Rate::Frequency(Frequency::Hertz(hertz)) => SampleRate::Frequency(hertz.into()),
-            Rate::Frequency(Frequency::Max) => HIGHEST,
+            Rate::Frequency(Frequency::Max) => MAX_FREQUENCY,
         };
         let mut events = Vec::new();
         for text in texts {
@@ -100,7 +100,7 @@ impl SamplingPlan {
                     return Err(Usage(format!("{label}: this CPU lacks it. {reason}")));
                 }
                 let rate = spec.rate.unwrap_or(general);
-                modes::limit(&mut spec, options.modes);
+                modes::limit_unmodified(&mut spec, options.modes);
                 events.push(SampledEvent { spec, rate });
             }
         }
@@ -111,7 +111,7 @@ impl SamplingPlan {
             return Err(Usage(MIXED_BRANCHES.to_owned()));
         }
         Ok(Self {
-            degraded: idle(events.iter().map(|planned| &planned.spec), pmu)
+            degraded: uncounted_by_emulation(events.iter().map(|planned| &planned.spec), pmu)
                 .into_iter()
                 .collect(),
             events,
@@ -130,13 +130,13 @@ impl SamplingPlan {
         })
     }
 
-    /// Makes `-F max` the module's limit.
-    pub(super) fn ask_highest(&mut self, device: &Device) -> Result<(), Usage> {
-        let is_highest = |planned: &&mut SampledEvent| planned.rate == HIGHEST;
+    /// Replaces `-F max` by the module's limit.
+    pub(super) fn resolve_max_frequency(&mut self, device: &Device) -> Result<(), Usage> {
+        let is_highest = |planned: &&mut SampledEvent| planned.rate == MAX_FREQUENCY;
         let mut asked = self.events.iter_mut().filter(is_highest);
         // It is the same for all events.
-        if let Some(taken) = asked.find_map(|planned| planned.taken(device)) {
-            let limit = limit(taken).ok_or_else(|| Usage(no_limit()))?;
+        if let Some(taken) = asked.find_map(|planned| planned.frequency_check(device)) {
+            let limit = highest_accepted(taken).ok_or_else(|| Usage(no_limit()))?;
             for planned in self.events.iter_mut().filter(is_highest) {
                 planned.rate = SampleRate::Frequency(limit);
             }
@@ -150,7 +150,7 @@ impl SamplingPlan {
             let SampleRate::Frequency(hertz) = planned.rate else {
                 return None;
             };
-            let limit = limit(planned.taken(device)?)?;
+            let limit = highest_accepted(planned.frequency_check(device)?)?;
             (hertz > limit).then(|| Usage(too_often(hertz, limit)))
         })
     }
@@ -227,7 +227,7 @@ impl SamplingPlan {
     pub(super) fn without_kernel(&mut self) -> bool {
         let mut changed = false;
         for SampledEvent { spec, .. } in &mut self.events {
-            changed |= modes::limit(spec, Modes::User);
+            changed |= modes::limit_unmodified(spec, Modes::User);
         }
         if changed {
             self.degraded.push(
@@ -248,7 +248,7 @@ impl SamplingPlan {
             }
         }
         if changed {
-            self.degraded.push(precision::WITHOUT.to_owned());
+            self.degraded.push(precision::NOT_PRECISE_NOTE.to_owned());
         }
         changed
     }

@@ -7,10 +7,10 @@ use crate::args::{EventOptions, Rate, RecordTarget};
 use crate::system::exit::Usage;
 
 /// The `precise_ip` that `:P` asks for first. 3 is for instructions alone.
-pub(super) const HIGHEST: u8 = 2;
+pub(super) const HIGHEST_LEVEL: u8 = 2;
 
 /// The remark on a recording in which `:P` has to do without.
-pub(super) const WITHOUT: &str = "`:P`: precise samples can't be had with these options, or on this CPU; they are taken \
+pub(super) const NOT_PRECISE_NOTE: &str = "`:P`: precise samples can't be had with these options, or on this CPU; they are taken \
                                   by interrupts, some instructions behind the event";
 
 /// Options that need a sample at each interrupt, and what to do.

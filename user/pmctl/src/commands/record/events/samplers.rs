@@ -20,11 +20,11 @@ use crate::system::exit::{self, Usage};
 /// The pages of a ring, if the user does not say, and the fewest that are taken instead where that is more than they may
 /// pin.
 const DEFAULT_PAGES: usize = 64;
-/// The same for samples with stacks, of which a page has one half, and for precise ones, which come fast.
-const MANY_PAGES: usize = 512;
-const LEAST_PAGES: usize = 4;
+/// The pages of a ring for samples with stacks, which need two pages each, and for precise samples, which come fast.
+const LARGE_RECORD_PAGES: usize = 512;
+const MIN_PAGES: usize = 4;
 
-/// The same for the ring of a dummy.
+/// The pages of a dummy's ring.
 const DUMMY_PAGES: usize = 32;
 
 /// The records of tasks beside their samples.
@@ -33,7 +33,7 @@ pub(super) enum TaskRecords {
     None,
     /// Names, beginnings and ends.
     Names,
-    /// The same, and mappings.
+    /// Names and mappings.
     Mappings,
 }
 
@@ -96,10 +96,10 @@ impl SampleRing {
         self.ring.sampler.events().take(self.numbers.len())
     }
 
-    /// Has the samples that the processor has taken so far in the ring: those of a later round are later.
-    fn fetch(&self) {
+    /// Moves the processor's buffered samples to the ring, so that samples of a later round are later.
+    fn fetch_hardware_samples(&self) {
         for event in self.sampled() {
-            // What was missed is told at the end.
+            // Missed events are reported at the end.
             let _ = event.read();
         }
     }
@@ -128,7 +128,7 @@ impl Samplers {
     ) -> Result<Self> {
         let wanted = pages.map(|pages| (pages as usize).next_power_of_two());
         let default = if plan.parts().user || plan.is_precise() {
-            MANY_PAGES
+            LARGE_RECORD_PAGES
         } else {
             DEFAULT_PAGES
         };
@@ -149,7 +149,7 @@ impl Samplers {
                 Err(error) => error,
             };
             match &error.cause {
-                Cause::MemoryLimit if wanted.is_none() && size > LEAST_PAGES => size /= 2,
+                Cause::MemoryLimit if wanted.is_none() && size > MIN_PAGES => size /= 2,
                 Cause::Forbidden if tasks.are_some() && plan.without_kernel() => {}
                 Cause::Forbidden if !tasks.are_some() => {
                     return Err(anyhow!("{}", of_all_programs("sample")));
@@ -245,20 +245,20 @@ impl Samplers {
     /// Begins, unless the command's exec does.
     pub(super) fn start(&self) -> Result<()> {
         if self.rings.is_empty() {
-            return Err(Usage("no task is left to sample.".to_owned()).into());
+            return Err(Usage("all tasks to sample have ended already. Give a process or a thread that still runs.".to_owned()).into());
         }
         if self.from_exec {
             return Ok(());
         }
-        self.each(Sampler::enable)
+        self.for_each_sampler(Sampler::enable)
     }
 
     /// Ends.
     pub(super) fn stop(&self) -> Result<()> {
-        self.each(Sampler::disable)
+        self.for_each_sampler(Sampler::disable)
     }
 
-    fn each(&self, call: impl Fn(&Sampler) -> Result<(), Error>) -> Result<()> {
+    fn for_each_sampler(&self, call: impl Fn(&Sampler) -> Result<(), Error>) -> Result<()> {
         let mut samplers = self.rings.iter().map(|ring| &ring.ring.sampler);
         samplers.try_for_each(call).map_err(exit::with_help)
     }
@@ -286,7 +286,7 @@ impl Samplers {
     ) -> Result<()> {
         for sample_ring in &mut self.rings {
             if self.precise {
-                sample_ring.fetch();
+                sample_ring.fetch_hardware_samples();
             }
             let SampleRing { ring, numbers, .. } = sample_ring;
             ring.drain(|record| take(record, numbers))?;
@@ -294,7 +294,7 @@ impl Samplers {
         Ok(())
     }
 
-    /// The same for each record in the rings of dummies.
+    /// Calls `take` for each record in the rings of dummies.
     pub(super) fn drain_dummies(&mut self, mut take: impl FnMut(RawRecord<'_>)) -> Result<()> {
         let mut dummies = self.dummies.iter_mut();
         dummies.try_for_each(|ring| ring.drain(&mut take))
@@ -309,7 +309,7 @@ impl Samplers {
         let samplers = self.rings.iter().map(|ring| &ring.ring.sampler);
         Sampler::pause_all(samplers).map_err(exit::with_help)?;
         let drained = self.drain_samples(take);
-        self.each(Sampler::resume)?;
+        self.for_each_sampler(Sampler::resume)?;
         // Those of the meantime are what the user has asked for.
         let now = self.lost_of_all()?;
         let paused = now

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! From the rings to the file, while they fill: what is in memory is what the rings held, twice.
+//! Copies records from the rings to the file while the rings fill. Memory holds what the rings held, twice.
 //!
-//! All of it is taken out in rounds. A record can be seen as soon as it was written; so when a round has been taken
-//! out, nothing will come any more that happened before the latest of what the round before had. So much is written
-//! then, by time. Samples go to the file as the kernel wrote them.
+//! Records are taken out in rounds. A record is visible as soon as it is written. So after a round, no record can come
+//! that is older than the latest one of the round before: all records up to that time are written, by time. Samples go
+//! to the file as the kernel wrote them.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -43,9 +43,9 @@ pub(super) struct RingStream {
     throttled: BTreeSet<u32>,
     /// Places of the samples that were written.
     places: Places,
-    /// What the next file has to begin with, if there are several.
+    /// The state that the next file begins with, if there are several.
     history: Option<History>,
-    /// No room is left: nothing more is written.
+    /// The output is full: nothing more is written.
     full: bool,
     /// The most bytes of records that the file may have.
     most: Option<u64>,
@@ -86,7 +86,7 @@ impl RingStream {
         }
     }
 
-    /// Begins to write to `sink`: what was known of tasks before.
+    /// Begins to write to `sink`, with the known state of tasks first.
     ///
     /// # Errors
     /// Those of the file.
@@ -96,7 +96,7 @@ impl RingStream {
         self.at_limit = false;
         self.before += self.size;
         self.size = 0;
-        for record in self.history.iter().flat_map(History::before) {
+        for record in self.history.iter().flat_map(History::initial_records) {
             self.places.take(&record);
             sink.record(&record)?;
         }
@@ -138,7 +138,7 @@ impl RingStream {
         // All that was told before the newest sample.
         self.keep(samplers, maps)?;
         if let (true, Some(history)) = (maps.are_read(), &mut self.history) {
-            let all = procfs::all();
+            let all = procfs::process_records();
             all.iter().for_each(|record| history.fold(record));
         }
         // The oldest first.
@@ -164,7 +164,7 @@ impl RingStream {
         samplers: &mut Samplers,
         maps: &mut Maps,
     ) -> Result<ControlFlow<()>> {
-        // What a sample needs to be understood comes before it if both have the same time: the sort is stable.
+        // Task records go first: the sort is stable, so they stand before a sample of the same time.
         for record in maps.take() {
             let time = record.stamp.time;
             self.pending.push((time, Pending::Task(Box::new(record))));
@@ -231,7 +231,7 @@ impl RingStream {
                 result => result?,
             }
         }
-        // What is left moves to the front.
+        // Moves the remaining records to the front.
         let mut rest = Vec::new();
         for (_, what) in &mut self.pending {
             if let Pending::Ring(range) = what {
@@ -267,7 +267,7 @@ impl RingStream {
             Pending::Ring(range) => range.clone(),
         };
         let bytes = &self.bytes[range];
-        // What is no record would make the file unreadable.
+        // Skips bytes that are no record: they would make the file unreadable.
         let Some((record, _)) = decode(bytes, self.parts) else {
             return Ok(());
         };
@@ -332,7 +332,7 @@ impl RingStream {
 struct RecordFields {
     time: usize,
     ids: [Option<usize>; 3],
-    /// Where the CPU is whose samples cease.
+    /// The word that holds the throttled CPU.
     throttled: Option<usize>,
     is_sample: bool,
 }

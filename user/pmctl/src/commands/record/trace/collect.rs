@@ -13,15 +13,15 @@ use crate::recording::perfdata::BufferGaps;
 use crate::system::exit::with_help;
 
 /// The size of a page of a buffer.
-const PAGE: u64 = 4096;
+const PAGE_SIZE: u64 = 4096;
 
 /// The pages of a buffer if the user does not say, and the fewest that are taken instead where that is more than
 /// they may pin.
 const DEFAULT_PAGES: u32 = 1024;
-const LEAST_PAGES: u32 = 16;
+const MIN_PAGES: u32 = 16;
 
 /// A trace that is ready to start.
-pub(super) struct Ready<'a> {
+pub(super) struct ReadyTrace<'a> {
     session: &'a Session,
     config: &'a Config,
     alloc: Alloc,
@@ -51,7 +51,7 @@ pub(super) struct Collected {
     pub(super) gaps: BufferGaps,
 }
 
-impl<'a> Ready<'a> {
+impl<'a> ReadyTrace<'a> {
     /// Allocates the buffers of all CPUs, with `pages` pages each if the user says so.
     pub(super) fn new(
         session: &'a Session,
@@ -65,7 +65,7 @@ impl<'a> Ready<'a> {
                 Err(error)
                     if error.cause == Cause::MemoryLimit
                         && pages.is_none()
-                        && alloc.pages > LEAST_PAGES =>
+                        && alloc.pages > MIN_PAGES =>
                 {
                     alloc.pages /= 2;
                 }
@@ -114,7 +114,7 @@ impl Collector<'_> {
 
     /// Returns whether a buffer is nearly full.
     pub(super) fn is_nearly_full(&self) -> bool {
-        let limit = u64::from(self.alloc.pages) * PAGE / 4 * 3;
+        let limit = u64::from(self.alloc.pages) * PAGE_SIZE / 4 * 3;
         let end = |buffer: &Buffer| buffer.header().capture_end;
         self.buffers.iter().any(|buffer| end(buffer) > limit)
     }
@@ -129,7 +129,7 @@ impl Collector<'_> {
         let mut old = self.buffers;
         let trace = match self.session.allocate(self.alloc) {
             Err(error) if error.cause == Cause::MemoryLimit => {
-                collected.empty(&mut old)?;
+                collected.drain_and_drop(&mut old)?;
                 self.session.allocate(self.alloc)
             }
             result => result,
@@ -140,7 +140,7 @@ impl Collector<'_> {
 
         collected.gaps.number += 1;
         collected.gaps.nanoseconds += u64::try_from(gap.as_nanos())?;
-        collected.empty(&mut old)?;
+        collected.drain_and_drop(&mut old)?;
         Ok(Self {
             trace,
             buffers,
@@ -152,7 +152,7 @@ impl Collector<'_> {
     /// Stops the trace.
     pub(super) fn stop(mut self) -> Result<Collected> {
         self.trace.stop().map_err(|e| with_help(e.error))?;
-        self.collected.empty(&mut self.buffers)?;
+        self.collected.drain_and_drop(&mut self.buffers)?;
         Ok(self.collected)
     }
 
@@ -180,7 +180,7 @@ impl Collected {
     }
 
     /// Takes the records out of buffers of a stopped trace, and drops the buffers.
-    fn empty(&mut self, buffers: &mut Vec<Buffer>) -> Result<()> {
+    fn drain_and_drop(&mut self, buffers: &mut Vec<Buffer>) -> Result<()> {
         self.drain(buffers)?;
         for buffer in buffers.drain(..) {
             let flags = self.flags.entry(buffer.cpu()).or_default();

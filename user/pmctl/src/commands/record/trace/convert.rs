@@ -72,12 +72,12 @@ impl<'a> Set<'a> {
             };
             let period = self.plan.events[index].period;
             let (ip, count) = match (*record, period) {
-                // It may have happened more often than the period says before the interrupt came.
+                // The event may have happened more often than the period before the interrupt came.
                 (trace::Record::Pc { event, pc, .. }, Some(period)) => {
                     (pc, u64::from(period).saturating_add(self.count(event)))
                 }
-                // Counted since the sample before, and shown where the timebase is now. Without one it is
-                // what was left at the end: no sample.
+                // The count since the last sample, shown at the timebase's address. Without a timebase it is the rest
+                // at the end, and no sample.
                 (trace::Record::Count { count, .. }, None) => match timebase {
                     Some(pc) => (pc, count),
                     None => continue,
@@ -89,8 +89,7 @@ impl<'a> Set<'a> {
                         None => continue,
                     }
                 }
-                // What was counted and makes no sample: the rest at the end, which is less than a period,
-                // and what was lost.
+                // Counts without a sample: the rest at the end, which is less than a period, and lost samples.
                 (trace::Record::Count { event, count }, Some(_)) => {
                     if self.pc(event).is_none() {
                         let events = unsampled.entry((cpu, index)).or_default();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What is counted beside the samples of a trace.
+//! The counts of a trace beside its samples.
 
 use std::collections::BTreeMap;
 
@@ -50,12 +50,12 @@ impl TraceCounts {
 pub(super) struct ValueSums {
     /// The last one of each CPU and index of the event.
     last: BTreeMap<(u32, usize), u64>,
-    /// What each event has grown by.
+    /// The growth of each event.
     sums: BTreeMap<usize, u64>,
 }
 
 impl ValueSums {
-    /// Takes a value, and returns what it has grown by; a level as it is.
+    /// Adds a value, and returns its growth. A level is returned unchanged.
     pub(super) fn take(
         &mut self,
         (cpu, index): (u32, usize),

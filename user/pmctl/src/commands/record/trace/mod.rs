@@ -23,7 +23,7 @@ use perfmon::Session;
 use perfmon::trace::Flags;
 use perfmon_core::abi;
 
-use collect::{Collected, Ready};
+use collect::{Collected, ReadyTrace};
 use plan::{TracePlan, TracedEvent};
 use scope::KeptRecords;
 use stream::{EndedTrace, TraceStream};
@@ -32,7 +32,7 @@ use task_log::TaskLog;
 use super::destination::Destination;
 use super::host::host;
 use super::opening::Opening;
-use super::summary::{Written, summarize};
+use super::summary::{RecordingSummary, summarize};
 use super::watch::conclude;
 use crate::args::{RecordTarget, TraceOptions};
 use crate::recording::perfdata::{Body, Finished, Loss, Notes, Record, Stamp};
@@ -70,8 +70,8 @@ pub(super) fn record(options: &TraceOptions) -> Result<u8> {
     let device = session.device();
     // Before the buffers, whose size can be less: perf's rings count against the same limit.
     let mut log = TaskLog::begin(&online, process, device);
-    let ready = Ready::new(&session, &plan.config, common.pages)?;
-    sideband::visit(&online)?;
+    let ready = ReadyTrace::new(&session, &plan.config, common.pages)?;
+    sideband::visit_cpus(&online)?;
     let scope = KeptRecords::new(common, process, log.knows_tasks());
     let host = host(online.len())?;
     let sink = destination.begin(plan.describe(options.branches), &host);
@@ -93,7 +93,7 @@ pub(super) fn record(options: &TraceOptions) -> Result<u8> {
     let others = ended.counted.others;
     let Finished { samples, size, .. } =
         ended.finish(&host, &mut notes).with_context(cannot_write)?;
-    let written = Written {
+    let written = RecordingSummary {
         name: destination.name(),
         samples,
         size,
@@ -151,13 +151,13 @@ fn notes(
 /// Returns the losses by CPU.
 fn losses(flags: &BTreeMap<u32, Flags>, lost: &BTreeMap<u32, u64>) -> Vec<Loss> {
     /// A CPU that was never online has nothing to lose.
-    const NOTHING: u32 = abi::PERFMON_BUFFER_FLAG_NOT_TRACED;
+    const NEVER_ONLINE: u32 = abi::PERFMON_BUFFER_FLAG_NOT_TRACED;
     /// Events are counted meanwhile.
-    const COUNTED: u32 = abi::PERFMON_BUFFER_FLAG_THROTTLED;
+    const STILL_COUNTED: u32 = abi::PERFMON_BUFFER_FLAG_THROTTLED;
     let loss = |(cpu, flags): (&u32, &Flags)| {
-        let bits = flags.bits() & !NOTHING;
+        let bits = flags.bits() & !NEVER_ONLINE;
         let samples = lost.get(cpu).copied().unwrap_or(0);
-        let counted = bits & !COUNTED == 0;
+        let counted = bits & !STILL_COUNTED == 0;
         // A CPU that was throttled for less than a period has lost nothing.
         (!counted || samples > 0).then(|| Loss {
             cpu: *cpu,

@@ -7,7 +7,7 @@ use perfmon::trace::{Config, Event as TraceEvent, EventId, FixedEvent};
 use perfmon::{CounterId, Modes, Pmu, Session};
 
 use crate::args::{TraceEvents, TraceOptions};
-use crate::commands::record::sampled::{DEFAULT, MIXED_BRANCHES, kind, refuse_unsampled};
+use crate::commands::record::sampled::{DEFAULT_EVENT, MIXED_BRANCHES, kind, refuse_unsampled};
 use crate::events::schedule::{CounterSupply, schedule};
 use crate::events::values::{self, Unit, Value};
 use crate::recording::perfdata::{self, Attr, EventKind, Parts};
@@ -186,7 +186,7 @@ impl WantedEvents {
         match events {
             TraceEvents::Sampled(texts) => Ok(Self {
                 sampled: match &texts[..] {
-                    [] => parse(&[DEFAULT.to_owned()])?,
+                    [] => parse(&[DEFAULT_EVENT.to_owned()])?,
                     texts => parse(texts)?,
                 },
                 ..Self::default()

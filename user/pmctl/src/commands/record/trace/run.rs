@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 use perfmon::trace::Chunk;
 
-use super::collect::{Collected, Ready};
+use super::collect::{Collected, ReadyTrace};
 use crate::args::TraceOptions;
 use crate::commands::record::watch::Watch;
 use crate::recording::procfs;
@@ -26,7 +26,7 @@ pub(super) struct TracedRun {
 /// it may break the recording off.
 pub(super) fn run(
     options: &TraceOptions,
-    ready: Ready<'_>,
+    ready: ReadyTrace<'_>,
     command: (&Signals, Option<Waiting<'_>>),
     mut round: impl FnMut(Vec<Chunk>) -> Result<ControlFlow<()>>,
 ) -> Result<TracedRun> {

@@ -8,8 +8,8 @@ use nix::unistd::Pid;
 use perfmon::Device;
 
 use super::tasks::CpuTasks;
-use crate::commands::record::clock::{Clock, READABLE};
-use crate::commands::record::perf_ring::{ALL_TASKS, MOST_PAGES, PerfRing};
+use crate::commands::record::clock::{Clock, FALLBACK_CLOCK};
+use crate::commands::record::perf_ring::{ALL_TASKS, MAX_PAGES, PerfRing};
 use crate::recording::perfdata::{Attr, Body, Record};
 
 /// The events and their records.
@@ -34,14 +34,14 @@ impl Sideband {
             let attr = Attr::sideband(clock);
             let rings = cpus
                 .iter()
-                .map(|cpu| PerfRing::open(&attr, ALL_TASKS, *cpu, MOST_PAGES));
+                .map(|cpu| PerfRing::open(&attr, ALL_TASKS, *cpu, MAX_PAGES));
             rings.collect::<Result<Vec<_>, _>>()
         };
         let mut rings = open(None)?;
         let clock = match rings.first().and_then(PerfRing::scale) {
             Some(scale) => Clock::Perf(scale),
             None => {
-                rings = open(Some(READABLE.as_raw()))?;
+                rings = open(Some(FALLBACK_CLOCK.as_raw()))?;
                 Clock::Pairs(Vec::new())
             }
         };
@@ -79,16 +79,16 @@ impl Sideband {
     }
 }
 
-/// Goes to each of these CPUs for a moment, so that each has a switch of tasks at the beginning: it tells what runs
-/// there. A program that never waits would have none.
-pub(super) fn visit(cpus: &[u32]) -> Result<()> {
-    const SELF: Pid = Pid::from_raw(0);
-    let home = sched_getaffinity(SELF).context("can't ask on which CPUs pmctl may run")?;
+/// Runs on each of these CPUs for a moment, to cause a task switch at the beginning. The switch tells which task runs
+/// there. A program that never waits would cause none.
+pub(super) fn visit_cpus(cpus: &[u32]) -> Result<()> {
+    const THIS_THREAD: Pid = Pid::from_raw(0);
+    let home = sched_getaffinity(THIS_THREAD).context("can't ask on which CPUs pmctl may run")?;
     for cpu in cpus {
         let mut one = CpuSet::new();
         one.set(*cpu as usize)?;
         // It may be forbidden, or the CPU has gone: then the first switch comes when it comes.
-        let _ = sched_setaffinity(SELF, &one);
+        let _ = sched_setaffinity(THIS_THREAD, &one);
     }
-    sched_setaffinity(SELF, &home).context("pmctl can't go back to its CPUs")
+    sched_setaffinity(THIS_THREAD, &home).context("pmctl can't go back to its CPUs")
 }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! From what the driver and perf tell to the file, while they tell it: what is in memory does not grow with the
-//! recording; at most it is what the buffers hold, twice.
+//! Copies the records of the driver and of perf to the file while they come. Memory does not grow with the recording:
+//! it holds at most what the buffers hold, twice.
 //!
-//! All of it is taken out in rounds. A record can be seen as soon as it was made; so when a round has been taken out,
-//! nothing will come any more that happened before the latest of what the round before had. So much is written then,
-//! by time, as perf does it, too. What comes later all the same is written late, and readers put it in its place.
+//! Records are taken out in rounds. A record is visible as soon as it is made. So after a round, no record can come
+//! that is older than the latest one of the round before: all records up to that time are written, by time, as in perf.
+//! A record that comes late all the same is written late, and readers sort it.
 
 use std::fs::File;
 use std::io;
@@ -33,7 +33,7 @@ pub(super) struct TraceStream<'a> {
     limit: u64,
     /// Places of the samples that were written.
     places: Places,
-    /// No room is left: nothing more is written.
+    /// The output is full: nothing more is written.
     full: bool,
     counted: TraceCounts,
 }
@@ -58,7 +58,7 @@ impl<'a> TraceStream<'a> {
     /// # Errors
     /// If the bytes are no records of this plan: a fault of the driver.
     pub(super) fn take(&mut self, chunks: &[Chunk], log: &mut TaskLog) -> Result<()> {
-        // What a sample needs to be understood comes before it if both have the same time: the sort is stable.
+        // Task records go first: the sort is stable, so they stand before a sample of the same time.
         self.pending.append(&mut log.take());
         for chunk in chunks {
             let clock = log.clock();

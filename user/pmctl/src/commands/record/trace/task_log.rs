@@ -64,8 +64,8 @@ impl TaskLog {
         }
         let mut log = Self {
             source,
-            // After perf has begun: so nothing is missed.
-            news: [kernel, procfs::all()].concat(),
+            // Reads /proc after perf has begun, so that nothing is missed.
+            news: [kernel, procfs::process_records()].concat(),
             process,
             degraded,
         };
@@ -83,7 +83,7 @@ impl TaskLog {
             TaskSource::Proc(seen) => {
                 seen.clock.read(device);
                 let now = self.process.map(procfs::process).unwrap_or_default();
-                // It has none any more when it has ended.
+                // A process that has ended has no memory.
                 if now.len() > 1 && now != seen.memory {
                     self.news.extend(now.iter().cloned());
                     seen.memory = now;
@@ -146,8 +146,8 @@ impl TaskLog {
 fn refusal(errno: Errno) -> String {
     let reason = refusal_reason(errno);
     format!(
-        "perf does not tell which task a CPU executes: {reason}. A sample counts for the process that has \
-         something at its address, if there is only one"
+        "perf does not record task switches: {reason}. A sample is attributed to a process only if no other has code \
+         at its address"
     )
 }
 
@@ -155,10 +155,10 @@ fn refusal(errno: Errno) -> String {
 fn doubts(sideband: &Sideband) -> Vec<String> {
     let lost = sideband.lost;
     let missing = (lost > 0).then(|| {
-        format!("perf could not tell {lost} of the switches between tasks: some samples may be of others")
+        format!("perf lost {lost} records of task switches: some samples may be attributed to another task")
     });
     let unsteady = (!sideband.is_steady()).then(|| {
-        "the speed of the time-stamp counter changed: some samples may be of the task before or after".to_owned()
+        "the frequency of the time-stamp counter changed: some samples may be attributed to the task before or after".to_owned()
     });
     missing.into_iter().chain(unsteady).collect()
 }

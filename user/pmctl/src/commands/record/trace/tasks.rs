@@ -8,12 +8,12 @@ use crate::recording::perfdata::{Stamp, Task};
 /// The tasks of each CPU.
 #[derive(Debug, Default)]
 pub(super) struct CpuTasks {
-    cpus: HashMap<u32, Turns>,
+    cpus: HashMap<u32, CpuSwitches>,
 }
 
 /// The tasks of a CPU in their order.
 #[derive(Debug)]
-struct Turns {
+struct CpuSwitches {
     /// The one before the first switch.
     first: Task,
     /// Time and next task of each switch, by time.
@@ -24,7 +24,7 @@ impl CpuTasks {
     /// Adds a switch to the stamp's task, or with `out` away from it. Those of a CPU must come in their order.
     pub(super) fn switch(&mut self, stamp: Stamp, out: bool, other: Task) {
         let before = if out { stamp.task } else { other };
-        let turns = self.cpus.entry(stamp.cpu).or_insert_with(|| Turns {
+        let turns = self.cpus.entry(stamp.cpu).or_insert_with(|| CpuSwitches {
             first: before,
             turns: Vec::new(),
         });
@@ -37,14 +37,14 @@ impl CpuTasks {
 
     /// Returns the task of a CPU at a time; `None` if nothing is known about the CPU.
     pub(super) fn at(&self, cpu: u32, time: u64) -> Option<Task> {
-        let Turns { first, turns } = self.cpus.get(&cpu)?;
+        let CpuSwitches { first, turns } = self.cpus.get(&cpu)?;
         let begun = turns.partition_point(|turn| turn.0 <= time);
         Some(turns[..begun].last().map_or(*first, |turn| turn.1))
     }
 
-    /// Removes what is of no use for `time` and later.
+    /// Removes switches that do not matter at `time` and later.
     pub(super) fn forget(&mut self, time: u64) {
-        for Turns { first, turns } in self.cpus.values_mut() {
+        for CpuSwitches { first, turns } in self.cpus.values_mut() {
             let begun = turns.partition_point(|turn| turn.0 <= time);
             if let Some((_, last)) = turns.drain(..begun).next_back() {
                 *first = last;

@@ -17,7 +17,7 @@ use nix::sys::stat::{Mode, fchmod, umask};
 use nix::sys::termios::{OutputFlags, SetArg, tcgetattr, tcsetattr};
 use nix::unistd::{Gid, Pid, Uid, fchown, pipe2, setgid, setgroups, setsid, setuid};
 
-use super::super::task::{GuestTask, Size, TOOLS};
+use super::super::task::{GuestTask, Size, TOOLS_DIRECTORY};
 use super::super::wire::Stream;
 use crate::{system::exit, system::signals};
 
@@ -97,7 +97,7 @@ pub(super) fn start(task: &GuestTask) -> Result<GuestProcess> {
 
 /// Returns the command without its streams.
 fn command(task: &GuestTask) -> Command {
-    let own = Path::new(TOOLS).join("pmctl");
+    let own = Path::new(TOOLS_DIRECTORY).join("pmctl");
     let (program, words) = match task.words.split_first() {
         Some((program, words)) if !task.is_pmctl => (program.clone(), words),
         _ => (own.into_os_string(), &task.words[..]),
@@ -154,9 +154,11 @@ fn open_terminal(task: &GuestTask) -> Result<OpenptyResult> {
         .context("can't give the terminal to the user")?;
     if !task.has_keys {
         // The caller's terminal puts a carriage return in front of a new line itself.
-        let mut settings = tcgetattr(&terminal.slave).context("can't read the settings of the virtual machine's terminal")?;
+        let mut settings = tcgetattr(&terminal.slave)
+            .context("can't read the settings of the virtual machine's terminal")?;
         settings.output_flags.remove(OutputFlags::OPOST);
-        tcsetattr(&terminal.slave, SetArg::TCSANOW, &settings).context("can't change the settings of the virtual machine's terminal")?;
+        tcsetattr(&terminal.slave, SetArg::TCSANOW, &settings)
+            .context("can't change the settings of the virtual machine's terminal")?;
     }
     Ok(terminal)
 }

@@ -28,11 +28,11 @@ use super::task::GuestTask;
 use super::wire::{Channel, Message};
 
 /// The argument that the first process gets from the kernel's command line.
-const GUEST: &str = "vm-guest";
+const GUEST_ARGUMENT: &str = "vm-guest";
 
 /// Returns whether these are the words of the first process of the virtual machine.
 pub(crate) fn is_guest(words: &[OsString]) -> bool {
-    words.get(1).is_some_and(|word| word == GUEST) && getpid() == Pid::from_raw(1)
+    words.get(1).is_some_and(|word| word == GUEST_ARGUMENT) && getpid() == Pid::from_raw(1)
 }
 
 /// Runs the virtual machine; returns only if the kernel does not end it.
@@ -49,7 +49,7 @@ pub(crate) fn guest() -> ExitCode {
 fn boot() -> Result<()> {
     system::set_up()?;
     module::load()?;
-    let mut channel = port()?;
+    let mut channel = open_port()?;
     if let Err(error) = serve(&mut channel) {
         channel.send(&Message::Failed(format!("{error:#}")))?;
         relay::flush(&mut channel)?;
@@ -60,8 +60,8 @@ fn boot() -> Result<()> {
 /// Runs the command that the host names.
 fn serve(channel: &mut Channel<File>) -> Result<()> {
     channel.send(&Message::Ready)?;
-    let task = first_task(channel)?;
-    system::take_host_files(&task)?;
+    let task = receive_task(channel)?;
+    system::mount_host_files(&task)?;
     let start = match task.clock {
         Some(time) => time,
         None => ask_time(channel)?,
@@ -78,7 +78,7 @@ fn serve(channel: &mut Channel<File>) -> Result<()> {
     never.map(drop)
 }
 
-fn first_task(channel: &mut Channel<File>) -> Result<GuestTask> {
+fn receive_task(channel: &mut Channel<File>) -> Result<GuestTask> {
     match next_message(channel).context("the host sends nothing")? {
         Message::Start(task) => Ok(task),
         _ => bail!("the host did not begin with a command"),
@@ -114,7 +114,7 @@ fn next_message(channel: &mut Channel<File>) -> Result<Message> {
 }
 
 /// Opens the port to the host when both are there.
-fn port() -> Result<Channel<File>> {
+fn open_port() -> Result<Channel<File>> {
     let path = loop {
         match find_port()? {
             Some(path) => break path,

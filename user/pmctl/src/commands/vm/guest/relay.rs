@@ -36,7 +36,7 @@ struct GuestRelay<'a> {
     input_ends: bool,
     outputs: Vec<(Stream, File)>,
     terminal: Option<OwnedFd>,
-    /// Where output is read to.
+    /// The buffer that output is read to.
     chunk: Vec<u8>,
 }
 
@@ -72,9 +72,9 @@ pub(super) fn run(channel: &mut Channel<File>, running: GuestProcess) -> Result<
         }
         relay.wait()?;
         while let Some(message) = relay.channel.receive().context("the host is gone")? {
-            relay.obey(message);
+            relay.handle_message(message);
         }
-        relay.feed()?;
+        relay.write_input()?;
         relay.channel.flush()?;
         if !relay.channel.is_full() {
             relay.pass_on()?;
@@ -123,7 +123,7 @@ impl GuestRelay<'_> {
         }
     }
 
-    /// Takes notice of all processes that have ended, and returns the command's end if it is among them.
+    /// Reaps all processes that have ended, and returns the command's end if it is among them.
     fn reap(&mut self) -> Result<Option<Ending>> {
         while self.signals.next()? != crate::system::signals::Event::Nothing {}
         let mut ending = None;
@@ -138,7 +138,7 @@ impl GuestRelay<'_> {
     }
 
     /// Does what the host says.
-    fn obey(&mut self, message: Message) {
+    fn handle_message(&mut self, message: Message) {
         match message {
             Message::Data(Stream::Input, bytes) => self.pending.extend(bytes),
             Message::End(Stream::Input) => self.input_ends = true,
@@ -163,7 +163,7 @@ impl GuestRelay<'_> {
     }
 
     /// Gives the command its input.
-    fn feed(&mut self) -> Result<()> {
+    fn write_input(&mut self) -> Result<()> {
         let Some(input) = &mut self.input else {
             return Ok(());
         };

@@ -17,14 +17,14 @@ use nix::time::{ClockId, clock_settime};
 use nix::unistd::{chdir, chroot, sethostname};
 
 use super::super::qemu::{HOST_FILES, shared_tag};
-use super::super::task::{GuestTask, TOOLS};
+use super::super::task::{GuestTask, TOOLS_DIRECTORY};
 
 nix::ioctl_write_ptr_bad!(set_flags, libc::SIOCSIFFLAGS, libc::ifreq);
 
 /// Type, place and options of a file system.
 type FileSystem = (&'static str, &'static str, &'static str);
 
-const OWN: [FileSystem; 6] = [
+const OWN_FILE_SYSTEMS: [FileSystem; 6] = [
     ("proc", "/proc", ""),
     ("sysfs", "/sys", ""),
     ("debugfs", "/sys/kernel/debug", ""),
@@ -34,7 +34,7 @@ const OWN: [FileSystem; 6] = [
 ];
 
 /// Links that programs expect beside the kernel's devices.
-const LINKS: [(&str, &str); 4] = [
+const DEVICE_LINKS: [(&str, &str); 4] = [
     ("/proc/self/fd", "/dev/fd"),
     ("/proc/self/fd/0", "/dev/stdin"),
     ("/proc/self/fd/1", "/dev/stdout"),
@@ -42,46 +42,61 @@ const LINKS: [(&str, &str); 4] = [
 ];
 
 /// The host's files, read-only; what is changed, in memory; both as one.
-const LOWER: &str = "/lower";
-const CHANGES: &str = "/changes";
-const BOTH: &str = "/both";
+const HOST_FILES_MOUNT: &str = "/lower";
+const CHANGES_MOUNT: &str = "/changes";
+const OVERLAY_MOUNT: &str = "/both";
 
 /// Messages of 9p are as long as this many bytes. Their answers are kept as if nothing else changed the host's files.
-const MESSAGES: &str = "trans=virtio,version=9p2000.L,msize=512000,cache=loose,access=any";
+const MOUNT_OPTIONS: &str = "trans=virtio,version=9p2000.L,msize=512000,cache=loose,access=any";
 /// For directories that both sides change: nothing is kept, so that a write is on the host when it returns, or fails as it
 /// does there. It costs shared mappings that can be written.
-const SHARED_MESSAGES: &str = "trans=virtio,version=9p2000.L,msize=512000,cache=none,access=any";
-const OVERLAY: &str =
+const SHARED_MOUNT_OPTIONS: &str =
+    "trans=virtio,version=9p2000.L,msize=512000,cache=none,access=any";
+const OVERLAY_OPTIONS: &str =
     "lowerdir=/lower,upperdir=/changes/upper,workdir=/changes/work,redirect_dir=on";
 
 /// Mounts what every system has.
 pub(super) fn set_up() -> Result<()> {
-    for (kind, place, options) in OWN {
+    for (kind, place, options) in OWN_FILE_SYSTEMS {
         mount_at(kind, kind, place, MsFlags::empty(), options)?;
     }
-    for (target, place) in LINKS {
+    for (target, place) in DEVICE_LINKS {
         symlink(target, place).with_context(|| format!("can't make {place}"))?;
     }
-    fs::create_dir(TOOLS).and_then(|()| fs::copy("/init", Path::new(TOOLS).join("pmctl")))?;
+    fs::create_dir(TOOLS_DIRECTORY)
+        .and_then(|()| fs::copy("/init", Path::new(TOOLS_DIRECTORY).join("pmctl")))?;
     raise_loopback().context("can't set the loopback device up")
 }
 
 /// Makes the host's files those of the guest.
-pub(super) fn take_host_files(task: &GuestTask) -> Result<()> {
-    mount_at("9p", HOST_FILES, LOWER, MsFlags::MS_RDONLY, MESSAGES)?;
-    mount_at("tmpfs", "tmpfs", CHANGES, MsFlags::empty(), "")?;
+pub(super) fn mount_host_files(task: &GuestTask) -> Result<()> {
+    mount_at(
+        "9p",
+        HOST_FILES,
+        HOST_FILES_MOUNT,
+        MsFlags::MS_RDONLY,
+        MOUNT_OPTIONS,
+    )?;
+    mount_at("tmpfs", "tmpfs", CHANGES_MOUNT, MsFlags::empty(), "")?;
     for name in ["upper", "work"] {
-        fs::create_dir(Path::new(CHANGES).join(name)).context("can't prepare changes of files")?;
+        fs::create_dir(Path::new(CHANGES_MOUNT).join(name))
+            .context("can't prepare changes of files")?;
     }
-    mount_at("overlay", "overlay", BOTH, MsFlags::empty(), OVERLAY)?;
+    mount_at(
+        "overlay",
+        "overlay",
+        OVERLAY_MOUNT,
+        MsFlags::empty(),
+        OVERLAY_OPTIONS,
+    )?;
     for place in ["/proc", "/sys", "/dev"] {
-        move_mount(place, &format!("{BOTH}{place}"))?;
+        move_mount(place, &format!("{OVERLAY_MOUNT}{place}"))?;
     }
-    chdir(BOTH)
-        .and_then(|()| move_here())
+    chdir(OVERLAY_MOUNT)
+        .and_then(|()| make_root())
         .context("can't change the root")?;
     for (index, directory) in task.shared.iter().enumerate() {
-        share(&shared_tag(index), Path::new(directory))?;
+        mount_shared(&shared_tag(index), Path::new(directory))?;
     }
     sethostname(&task.host_name).context("can't set the host's name")?;
     let randomize = if task.randomize { "2" } else { "0" };
@@ -94,19 +109,19 @@ pub(super) fn set_clock(time: Duration) -> Result<()> {
 }
 
 /// Makes a directory of the host's the same one in the guest, in place of the one with changes of its own.
-fn share(tag: &str, directory: &Path) -> Result<()> {
+fn mount_shared(tag: &str, directory: &Path) -> Result<()> {
     mount(
         Some(tag),
         directory,
         Some("9p"),
         MsFlags::empty(),
-        Some(SHARED_MESSAGES),
+        Some(SHARED_MOUNT_OPTIONS),
     )
     .with_context(|| format!("can't mount {} (9p)", directory.display()))
 }
 
 /// Makes the working directory, which is a mount, the root.
-fn move_here() -> nix::Result<()> {
+fn make_root() -> nix::Result<()> {
     mount(Some("."), "/", None::<&str>, MsFlags::MS_MOVE, None::<&str>)?;
     chroot(".")?;
     chdir("/")
