@@ -230,22 +230,25 @@ struct KallsymsLine<'a> {
 }
 
 impl<'a> KallsymsLine<'a> {
-    /// Parses a line; `None` if the address is hidden.
+    /// Parses a line; `None` if the address is hidden. There may be 200,000 lines: those of the kernel's image end with
+    /// the name, which is not looked through.
     fn parse(line: &'a [u8]) -> Option<Self> {
-        let mut words = line.trim_ascii_end().split(u8::is_ascii_whitespace);
-        let mut start = 0;
-        for digit in words.next()? {
-            let digit = char::from(*digit).to_digit(16)?;
-            start = start << 4 | u64::from(digit);
-        }
-        let kind = *words.next()?.first()?;
-        let name = words.next()?;
-        let module = words.next().and_then(|word| word.strip_prefix(b"["));
+        let (start, rest) = address(line)?;
+        let [b' ', kind, b' ', rest @ ..] = rest.trim_ascii_end() else {
+            return None;
+        };
+        let (name, module) = match rest.strip_suffix(b"]") {
+            None => (rest, None),
+            Some(named) => {
+                let tab = named.iter().rposition(|byte| *byte == b'\t')?;
+                (&named[..tab], Some(named[tab + 1..].strip_prefix(b"[")?))
+            }
+        };
         (start != 0).then_some(Self {
             start,
-            kind,
+            kind: *kind,
             name,
-            module: module.map(|word| word.strip_suffix(b"]").unwrap_or(word)),
+            module,
         })
     }
 
@@ -253,6 +256,20 @@ impl<'a> KallsymsLine<'a> {
     fn is_code(&self) -> bool {
         b"tTwWi".contains(&self.kind) && ![&b"_etext"[..], b"_einittext"].contains(&self.name)
     }
+}
+
+/// Parses the hexadecimal number that a line begins with. Returns the rest behind it.
+fn address(line: &[u8]) -> Option<(u64, &[u8])> {
+    let mut number = 0;
+    for (index, byte) in line.iter().enumerate() {
+        let digit = match byte {
+            b'0'..=b'9' => byte - b'0',
+            b'a'..=b'f' => byte - b'a' + 10,
+            _ => return Some((number, &line[index..])),
+        };
+        number = number << 4 | u64::from(digit);
+    }
+    None
 }
 
 #[cfg(test)]
