@@ -29,7 +29,7 @@ pub(super) struct Sources<'a> {
     cgroups: Option<CgroupUse>,
     software: Vec<Software>,
     values: Vec<Value>,
-    /// Of the counters of CPUs, and of values.
+    /// The session of the counters of CPUs, and of values.
     session: Option<Session>,
 }
 
