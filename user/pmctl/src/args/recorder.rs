@@ -210,8 +210,8 @@ impl EventOptions {
         refuse(&[
             (
                 args.overwrite && matches!(args.switch_output, Some(SwitchOutput::Size(_))),
-                "--overwrite with --max-size: files have the content of the rings, so no file gets large. Give a time \
-                 or `signal` to --switch-output, and the size of the rings with -m.",
+                "--overwrite: each file has the content of the rings, so none grows to a size. Give a time or `signal` to \
+                 --switch-output, and the size of the rings with -m.",
             ),
             (
                 args.switch_output.is_some() && args.output.as_os_str() == "-",
