@@ -21,7 +21,7 @@ at_end="echo $paranoid >/proc/sys/kernel/perf_event_paranoid; chown 0:0 /dev/per
 # Programs of many names, some 10 samples each: none is longer than pmctl needs to look at
 # a process.
 mkdir bin
-for i in $(seq $programs); do
+for i in $(seq "$programs"); do
 	cp "$here/pmctl_loop" "bin/short_$i"
 done
 cat >all <<-END
