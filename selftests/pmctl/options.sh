@@ -13,10 +13,14 @@ event=instructions:u
 loop=$here/pmctl_loop
 
 # record OPTION... : records the rest of the command line, with pmctl's exit code; what it
-# prints is in $output
+# prints is in $output. If samples were lost, the log shows between which
 record() {
 	rm -f perf.data
-	output=$(pmctl record "$@" 2>&1)
+	output=$(pmctl record "$@" 2>&1) || {
+		code=$?
+		perf script --show-lost-events -F comm,tid,cpu,time,ip 2>/dev/null | grep -B 9 -A 9 LOST | sed 's/^/# /'
+		return $code
+	}
 }
 
 # samples: how many there are
