@@ -108,15 +108,15 @@ release() {
 	v=$(vm-release)
 	w=$(wheel)
 	c=$(crates)
-	entry release "$(key "$version ${d##*/} ${v##*/} ${w##*/} ${c##*/} $(tools python3 xz-utils)" "${DEB_SOURCES[@]}" \
-		LICENSES scripts/release/{build,sbom,requirements,METADATA.in,README.wheel.md,Containerfile})" \
+	entry release "$(key "$version ${d##*/} ${v##*/} ${w##*/} ${c##*/} $(tools python3 xz-utils)" .)" \
 		"what a release publishes (1 min)" build_release "$version" "$d" "$v" "$w" "$c"
 }
 
 # build_release DIRECTORY VERSION-AND-TIME DEB VM WHEEL CRATES
 build_release() {
 	local stage=$1/.stage
-	mkdir "$stage"
+	mkdir -p "$stage/sources"
+	sources . | tar -C "$TOP" --null -T - -c | tar -C "$stage/sources" -x
 	cp -r "$3" "$stage/deb"
 	cp -r "$4" "$stage/vm"
 	cp -r "$5" "$stage/wheel"
