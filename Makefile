@@ -13,7 +13,7 @@ PACKAGE_VERSION = $(shell sed -n 's/^version = "\(.*\)"/\1/p' user/Cargo.toml)
 # The length of `make soak`.
 MINUTES ?= 60
 
-.PHONY: help demo check check-all soak bench vm vm-image modules clean fmt clippy bindings events manual rust-analyzer doc pictures install install-files deb crates wheel release
+.PHONY: help demo check check-all soak bench vm vm-image modules clean fmt clippy bindings event-names events manual rust-analyzer doc pictures install install-files deb crates wheel release
 
 help:
 	@echo 'In a virtual machine with a PMU of its own; needs nothing but Debian 12 or 13:'
@@ -29,11 +29,11 @@ help:
 	@echo ''
 	@echo 'On your own machine (KDIR=$(KDIR)):'
 	@echo '  make modules        perfmon.ko; KDIR=... for another kernel'
-	@echo '  make install        perfmon.ko, pmctl with completions for shells, the headers,'
+	@echo '  make install        perfmon.ko, pmctl with completions for shells, the headers, libperfmon,'
 	@echo '                      the manual pages, and the udev rule that gives the device'
 	@echo '                      to the group perfmon (PREFIX, DESTDIR)'
 	@echo '  make deb            packages for Debian 13: the module for its kernels of backports,'
-	@echo '                      for DKMS, pmctl, the header; DEB=... for where they go'
+	@echo '                      for DKMS, pmctl, the library for C; DEB=... for where they go'
 	@echo '  make crates         the libraries in Rust, as crates.io would have them'
 	@echo '  make wheel          the package for Python; says where it is'
 	@echo '  make release        all of these, pmctl and its machine as a tar and for pip, sums, SBOM;'
@@ -44,6 +44,7 @@ help:
 	@echo '  make fmt            format all Rust'
 	@echo "  make clippy         lint all Rust, the module with the kernel's flags"
 	@echo '  make bindings       regenerate the Rust forms of C headers'
+	@echo '  make event-names    regenerate the names of events of the library for C'
 	@echo "  make events         regenerate the tables of events from those of Linux's perf"
 	@echo "  make manual         regenerate pmctl's manual page and completions"
 	@echo '  make rust-analyzer  rust-project.json, for editing the module'
@@ -94,6 +95,7 @@ made := \( -name '*.o' -o -name '*.ko' -o -name '*.mod' -o -name '*.mod.c' -o -n
 	-o -name '*.rmeta' -o -name '*.[is]' -o -name '*.rsi' -o -name modules.order -o -name Module.symvers \)
 
 install: modules install-files
+	$(MAKE) -C user/libperfmon install O=$(CURDIR)/user/target/libperfmon
 	$(MAKE) -C $(KDIR) M=$(CURDIR) INSTALL_MOD_PATH=$(DESTDIR) modules_install
 	cargo install --path user/pmctl --locked --no-track --root $(DESTDIR)$(PREFIX)
 
@@ -137,5 +139,5 @@ release:
 
 # With the kernel and the toolchain of the virtual machine.
 
-fmt clippy bindings events manual rust-analyzer doc:
+fmt clippy bindings event-names events manual rust-analyzer doc:
 	@MAKE_GOAL=$@ scripts/lint $@

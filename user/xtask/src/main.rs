@@ -5,6 +5,7 @@ mod arrows;
 mod bindings;
 mod comments;
 mod cores;
+mod event_names;
 mod events;
 mod files;
 mod pmctl;
@@ -20,6 +21,7 @@ Usage: cargo xtask CHORE [--check]
   arrows        check which part of the module uses which, and that no files are a circle
   bindings      make the Rust forms of C headers: rust/perfmon/abi/perfmon.rs, rust/perfmon/sys/ffi.rs
   cores LINUX   check what the module knows of each core with what Linux knows
+  event-names   make the list of names of the library for C, user/libperfmon/event_names.h
   events LINUX  make the tables of events from those of perf, in a tree of Linux
   pmctl         make pmctl's manual page and its completions for shells
   subjects      check the subjects of commits, which are on standard input
@@ -39,6 +41,8 @@ fn main() -> ExitCode {
         ["subjects"] => words::check_subjects(),
         ["bindings"] => bindings::write(&top()),
         ["bindings", "--check"] => bindings::check(&top()),
+        ["event-names"] => event_names::write(&top()),
+        ["event-names", "--check"] => event_names::check(&top()),
         ["cores", linux] => cores::check(Path::new(linux)),
         ["events", linux] => events::write(&top(), Path::new(linux)),
         ["events", linux, "--check"] => events::check(&top(), Path::new(linux)),
@@ -69,6 +73,7 @@ fn check_all(top: &Path, linux: &Path) -> anyhow::Result<()> {
         ("words", words::check(top)),
         ("bindings", bindings::check(top)),
         ("pmctl", pmctl::check(top)),
+        ("event-names", event_names::check(top)),
         ("events", events::check(top, linux)),
         ("cores", cores::check(linux)),
     ];

@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+/*
+ * Events that count together: opened, started, stopped, read.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <linux/perfmon.h>
+
+#include "internal.h"
+
+#define PAGE	4096
+
+/* Empty passes of which the shortest is the overhead. */
+#define TRIES	4
+
+/* Opens an event of the calling thread: in the group of @leader, or as one if that is -1. */
+static int open_event(int device, const struct event *event, int leader, unsigned int flags)
+{
+	struct perf_event_attr attr = {
+		.type = event->type,
+		.size = sizeof(attr),
+		.config = event->config,
+		.read_format = PERF_FORMAT_GROUP,
+		.disabled = leader < 0,
+		.inherit = !!(flags & PERFMON_INHERIT),
+		.exclude_user = !event->user,
+		.exclude_kernel = !event->kernel,
+	};
+	struct perfmon_event_open open = {
+		.attr = (uintptr_t)&attr,
+		.cpu = -1,
+		.group_fd = leader,
+		.flags = PERF_FLAG_FD_CLOEXEC,
+	};
+	int fd = ioctl(device, PERFMON_EVENT_OPEN, &open);
+
+	return fd < 0 ? fail_at(TO_OPEN_EVENT, errno, event->name, device) : fd;
+}
+
+static int control(struct perfmon_counters *counters, unsigned long call)
+{
+	if (ioctl(counters->fd[0], call, PERF_IOC_FLAG_GROUP))
+		return fail_at(TO_CONTROL, errno, counters->event[0].name, -1);
+	return 0;
+}
+
+EXPORT int perfmon_start(struct perfmon_counters *counters)
+{
+	return control(counters, PERF_EVENT_IOC_ENABLE);
+}
+
+EXPORT int perfmon_stop(struct perfmon_counters *counters)
+{
+	return control(counters, PERF_EVENT_IOC_DISABLE);
+}
+
+EXPORT int perfmon_reset(struct perfmon_counters *counters)
+{
+	return control(counters, PERF_EVENT_IOC_RESET);
+}
+
+EXPORT int perfmon_read(struct perfmon_counters *counters, uint64_t *counts)
+{
+	/* Their number, then the counts. */
+	uint64_t words[1 + PERFMON_MAX_EVENTS];
+	size_t size = (1 + counters->size) * sizeof(words[0]);
+	ssize_t got = read(counters->fd[0], words, size);
+
+	if (got != (ssize_t)size)
+		return fail_at(TO_READ, got < 0 ? errno : EIO, counters->event[0].name, -1);
+	memcpy(counts, words + 1, size - sizeof(words[0]));
+	return 0;
+}
+
+/* Measures what an empty start and stop counts, and leaves the counts at 0. */
+static int measure_overhead(struct perfmon_counters *counters)
+{
+	uint64_t counts[PERFMON_MAX_EVENTS];
+	unsigned int i, pass;
+
+	for (pass = 0; pass < TRIES; pass++) {
+		if (perfmon_start(counters) || perfmon_stop(counters) || perfmon_read(counters, counts) ||
+		    perfmon_reset(counters))
+			return -1;
+		for (i = 0; i < counters->size; i++)
+			if (!pass || counts[i] < counters->overhead[i])
+				counters->overhead[i] = counts[i];
+	}
+	return 0;
+}
+
+static int open_all(struct perfmon_counters *counters, const char *events)
+{
+	int n = events_parse(events, counters->event, PERFMON_MAX_EVENTS), device, fd = 0, error;
+
+	if (n < 0)
+		return -1;
+	device = open(_PATH_PERFMON, O_RDONLY | O_CLOEXEC);
+	if (device < 0)
+		return fail_at(TO_OPEN_DEVICE, errno, _PATH_PERFMON, -1);
+	while (counters->size < (unsigned int)n && fd >= 0) {
+		fd = open_event(device, &counters->event[counters->size],
+				counters->size ? counters->fd[0] : -1, counters->flags);
+		if (fd >= 0)
+			counters->fd[counters->size++] = fd;
+	}
+	error = errno;
+	/* The events do without it. */
+	close(device);
+	errno = error;
+	return fd < 0 ? -1 : measure_overhead(counters);
+}
+
+EXPORT struct perfmon_counters *perfmon_open(const char *events, unsigned int flags)
+{
+	struct perfmon_counters *counters;
+	int error;
+
+	if (flags & ~PERFMON_INHERIT) {
+		fail_with(EINVAL, "can't count `%s`: there is no flag 0x%x", events, flags & ~PERFMON_INHERIT);
+		return NULL;
+	}
+	counters = calloc(1, sizeof(*counters));
+	if (!counters) {
+		fail_at(TO_OPEN_EVENT, ENOMEM, events, -1);
+		return NULL;
+	}
+	counters->flags = flags;
+	counters->thread = gettid();
+	if (open_all(counters, events)) {
+		error = errno;
+		perfmon_close(counters);
+		errno = error;
+		return NULL;
+	}
+	return counters;
+}
+
+EXPORT void perfmon_close(struct perfmon_counters *counters)
+{
+	unsigned int i;
+
+	if (!counters)
+		return;
+	for (i = counters->size; i-- > 0;) {
+		if (counters->page[i])
+			munmap((void *)counters->page[i], PAGE);
+		close(counters->fd[i]);
+	}
+	free(counters);
+}
+
+EXPORT unsigned int perfmon_size(const struct perfmon_counters *counters)
+{
+	return counters->size;
+}
+
+EXPORT const char *perfmon_name(const struct perfmon_counters *counters, unsigned int event)
+{
+	return event < counters->size ? counters->event[event].name : NULL;
+}
+
+EXPORT uint64_t perfmon_overhead(const struct perfmon_counters *counters, unsigned int event)
+{
+	return event < counters->size ? counters->overhead[event] : 0;
+}
+
+EXPORT const struct perf_event_mmap_page *perfmon_page(struct perfmon_counters *counters, unsigned int event)
+{
+	void *page;
+
+	if (event >= counters->size) {
+		fail_with(EINVAL, "can't map the page of event %u: there are %u", event, counters->size);
+		return NULL;
+	}
+	if (counters->thread != gettid() || counters->flags & PERFMON_INHERIT) {
+		fail_with(EINVAL,
+			  "can't map the page of %s: it is for the thread that opened it, without PERFMON_INHERIT. Use perfmon_read().",
+			  counters->event[event].name);
+		return NULL;
+	}
+	/* No other thread gets here. */
+	if (!counters->page[event]) {
+		page = mmap(NULL, PAGE, PROT_READ, MAP_SHARED, counters->fd[event], 0);
+		if (page == MAP_FAILED) {
+			fail_at(TO_MAP, errno, counters->event[event].name, -1);
+			return NULL;
+		}
+		counters->page[event] = page;
+	}
+	return counters->page[event];
+}

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//
+// libperfmon for C++: counters that close themselves, regions that end with their scope,
+// and the count of a function. Errors are exceptions. C++11.
+#ifndef PERFMON_HPP
+#define PERFMON_HPP
+
+#include <cerrno>
+#include <cstdint>
+#include <string>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include <perfmon.h>
+
+namespace perfmon {
+
+// A call that failed: code() is its errno; what() is what happened, why, and what to do.
+class error : public std::system_error {
+public:
+	error() : std::system_error(errno, std::generic_category()), text_(perfmon_error()) {}
+	const char *what() const noexcept override { return text_.c_str(); }
+
+private:
+	std::string text_;
+};
+
+// Events that count together, of the calling thread; closed at the end of the scope.
+class counters {
+public:
+	explicit counters(const char *events, unsigned int flags = 0) : raw_(perfmon_open(events, flags))
+	{
+		if (!raw_)
+			throw error();
+	}
+	counters(counters &&other) noexcept : raw_(other.raw_) { other.raw_ = nullptr; }
+	counters &operator=(counters &&other) noexcept
+	{
+		std::swap(raw_, other.raw_);
+		return *this;
+	}
+	~counters() { perfmon_close(raw_); }
+
+	void start() { check(perfmon_start(raw_)); }
+	void stop() { check(perfmon_stop(raw_)); }
+	void reset() { check(perfmon_reset(raw_)); }
+
+	unsigned int size() const { return perfmon_size(raw_); }
+	std::string name(unsigned int event) const { return perfmon_name(raw_, event); }
+	std::uint64_t overhead(unsigned int event) const { return perfmon_overhead(raw_, event); }
+
+	// The counts, of one moment, in the order of the list.
+	std::vector<std::uint64_t> read() const
+	{
+		std::vector<std::uint64_t> counts(size());
+
+		check(perfmon_read(raw_, counts.data()));
+		return counts;
+	}
+
+	// For the functions of <perfmon.h>.
+	struct perfmon_counters *get() const { return raw_; }
+
+private:
+	static void check(int result)
+	{
+		if (result)
+			throw error();
+	}
+
+	struct perfmon_counters *raw_;
+};
+
+// A pass of a region, from here to the end of the scope. The name is to live as long.
+class region {
+public:
+	__attribute__((always_inline)) explicit region(const char *name) : name_(name) { PERFMON_BEGIN(name_); }
+	__attribute__((always_inline)) ~region() { PERFMON_END(name_); }
+	region(const region &) = delete;
+	region &operator=(const region &) = delete;
+
+private:
+	const char *name_;
+};
+
+// Runs `work` as a pass of a region, and returns its counts: of the events of markers, which are
+// instructions:u unless perfmon_mark_events() says others.
+template <typename Work>
+std::vector<std::uint64_t> measure(Work &&work, const char *name = "measure")
+{
+	std::vector<std::uint64_t> counts(PERFMON_MARKED);
+
+	{
+		region pass(name);
+		work();
+	}
+	int events = perfmon_last(counts.data());
+	if (events < 0)
+		throw error();
+	counts.resize(events);
+	return counts;
+}
+
+// Runs `work`, and returns how many instructions it executed in user mode.
+template <typename Work>
+std::uint64_t instructions(Work &&work)
+{
+	return measure(std::forward<Work>(work), "instructions")[0];
+}
+
+} // namespace perfmon
+
+#endif

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Makes the names of events that the library for C knows from those of the library in Rust, or checks that the
+//! committed ones are up to date.
+
+use std::fmt::Write;
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context, Result, bail};
+use perfmon::Encoding;
+use perfmon::pmu::Vendor;
+use perfmon::spec::named_events;
+
+/// The file that is made.
+const OUTPUT: &str = "user/libperfmon/event_names.h";
+
+/// Bounds of the caches, operations and results that perf has numbers for (`<linux/perf_event.h>`).
+const CACHES: u32 = 7;
+const OPERATIONS: u32 = 3;
+const RESULTS: u32 = 2;
+
+/// Writes the file.
+pub(crate) fn write(top: &Path) -> Result<()> {
+    let path = top.join(OUTPUT);
+    fs::write(&path, make()).with_context(|| format!("can't write {}", path.display()))
+}
+
+/// Fails unless the committed file is what the library in Rust has.
+pub(crate) fn check(top: &Path) -> Result<()> {
+    let committed = fs::read_to_string(top.join(OUTPUT)).unwrap_or_default();
+    if committed != make() {
+        bail!("{OUTPUT} is not what perfmon::spec has.\nRun `cargo xtask event-names` in user/.");
+    }
+    Ok(())
+}
+
+/// Returns the text of the file: the rows of a table in C.
+fn make() -> String {
+    // REUSE-IgnoreStart
+    let mut text = "/* SPDX-License-Identifier: MIT OR Apache-2.0 */\n".to_owned();
+    // REUSE-IgnoreEnd
+    text.push_str(
+        "/* Made from perfmon::spec by `cargo xtask event-names`: not to be edited. */\n",
+    );
+    let mut row = |name: &str, kind, config| {
+        // A string takes everything.
+        let _ = writeln!(text, "\t{{ \"{name}\", {kind}, {config:#x} }},");
+    };
+    for event in named_events(Vendor::Intel) {
+        let meaning = event.meaning();
+        let (Some(number), None) = (meaning.number(), event.only_fixed()) else {
+            continue;
+        };
+        for name in meaning.names() {
+            row(name, "PERF_TYPE_HARDWARE", number);
+        }
+    }
+    for cache in 0..CACHES {
+        for operation in 0..OPERATIONS {
+            for result in 0..RESULTS {
+                let config = cache | operation << 8 | result << 16;
+                let name = Encoding::Cache(config).to_string();
+                // What makes no sense has no name.
+                if !name.contains(' ') {
+                    row(&name, "PERF_TYPE_HW_CACHE", config);
+                }
+            }
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_have_perfs_numbers() {
+        let text = make();
+        for row in [
+            "\t{ \"instructions\", PERF_TYPE_HARDWARE, 0x1 },",
+            "\t{ \"branch-instructions\", PERF_TYPE_HARDWARE, 0x4 },",
+            "\t{ \"LLC-load-misses\", PERF_TYPE_HW_CACHE, 0x10002 },",
+        ] {
+            assert!(text.lines().any(|line| line == row), "{row} in {text}");
+        }
+        assert!(!text.contains("slots"), "perf has no number for them");
+    }
+}
