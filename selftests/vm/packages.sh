@@ -4,7 +4,7 @@
 # The packages of `make deb`, and the root that they are tested in: sourced by `build`.
 
 # What of the checkout is in the packages, and what makes them.
-DEB_SOURCES=(Makefile Kbuild README.md include rust user/Cargo.toml user/system user/pmctl/completions
+DEB_SOURCES=(Makefile Kbuild README.md include rust user/Cargo.toml user/system user/libperfmon user/pmctl/completions
 	Documentation/'*.rst' Documentation/'*.[14]' scripts/check-kdir
 	selftests/vm/qemu selftests/vm/kernel/{build,base.config}
 	scripts/deb/build scripts/deb/debian)
@@ -40,7 +40,7 @@ deb() {
 	done
 	[ ${#parts[@]} -gt 0 ] || die "There is no kernel of Debian's that a module can be made for."
 	entry deb "$(key "$version $maintainer ${keys:+$(sha256sum <"$keys/mok.pub")} ${u##*/} ${v##*/} ${parts[*]##*/} \
-		$(tools debhelper dh-dkms dpkg-dev binutils)" "${DEB_SOURCES[@]}")" \
+		$(tools debhelper dh-dkms dpkg-dev "${COMPILER[@]}")" "${DEB_SOURCES[@]}")" \
 		"packages for Debian (30 s)" build_deb "$version" "$maintainer" "$keys" "$u" "$v" "${parts[@]}"
 }
 
