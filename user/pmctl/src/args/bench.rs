@@ -5,8 +5,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-
-use super::condition::Condition;
+use perfmon_compare::condition::Condition;
 
 const BENCH_HELP: &str = "\
 Each COMMAND is one argument, split into words as a shell does; --shell gives it to `sh -c` instead. Behind -- stands one \

@@ -4,7 +4,6 @@
 mod annotate;
 mod bench;
 mod call_graph;
-mod condition;
 mod diff;
 mod export;
 mod filter;
@@ -30,7 +29,6 @@ use clap::{Args, Parser, Subcommand};
 pub(crate) use annotate::{Annotate, Syntax};
 pub(crate) use bench::{Bench, BenchFormat};
 pub(crate) use call_graph::{CallGraph, Callers, KernelCallers};
-pub(crate) use condition::{Condition, Limit, NS, TIME};
 pub(crate) use diff::Diff;
 pub(crate) use export::{Export, Format};
 pub(crate) use filter::Choice;

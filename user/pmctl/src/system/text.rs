@@ -4,19 +4,6 @@
 use anyhow::{Context, Result, anyhow};
 use serde::de::DeserializeOwned;
 
-/// Returns a number with a comma between thousands.
-pub(crate) fn thousands(number: u64) -> String {
-    let digits = number.to_string();
-    let mut text = String::new();
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index) % 3 == 0 {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
-}
-
 /// Returns a number with its noun: `1 counter`, `2,000 counters`.
 pub(crate) fn count(number: impl Into<u64>, noun: &str) -> String {
     match number.into() {
@@ -26,6 +13,7 @@ pub(crate) fn count(number: impl Into<u64>, noun: &str) -> String {
 }
 
 pub(crate) use perfmon::printable;
+pub(crate) use perfmon_compare::numbers::thousands;
 
 /// Returns `text` in lines of at most `width` characters, broken between words, but not in `commands`.
 pub(crate) fn wrap(text: &str, width: usize) -> Vec<String> {
@@ -132,15 +120,6 @@ pub(crate) fn did_you_mean(names: &[&str]) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn commas_are_between_thousands() {
-        assert_eq!(thousands(0), "0");
-        assert_eq!(thousands(999), "999");
-        assert_eq!(thousands(1000), "1,000");
-        assert_eq!(thousands(1_234_567), "1,234,567");
-        assert_eq!(thousands(u64::MAX), "18,446,744,073,709,551,615");
-    }
 
     #[test]
     fn lines_are_broken_between_words() {

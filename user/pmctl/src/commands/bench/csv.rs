@@ -4,10 +4,9 @@
 use std::io::Write;
 
 use anyhow::Result;
-
-use super::compared::Compared;
-use super::figures::{deviation, is_exact, mean};
-use crate::args::NS;
+use perfmon_compare::compared::Compared;
+use perfmon_compare::condition::NS;
+use perfmon_compare::figures::{deviation, is_exact, mean};
 
 const HEADINGS: [&str; 11] = [
     "command",
@@ -52,12 +51,16 @@ pub(super) fn write(compared: &Compared<'_>, output: &mut impl Write) -> Result<
 
 #[cfg(test)]
 mod tests {
+    use std::io;
+
+    use perfmon_compare::testing;
+
     use super::*;
-    use crate::commands::bench::testing;
 
     #[test]
     fn numbers_are_not_rounded() {
-        let text = testing::written(write);
+        let text =
+            testing::written(|compared, text| write(compared, text).map_err(io::Error::other));
         assert_eq!(text.lines().count(), 5);
         assert!(
             text.contains("./new,instructions:u,3,1020,0,1020,1020,0.02,0.02,0.02,true"),

@@ -1,17 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `pmctl bench`: compares commands by any counter, over several runs.
 
-mod compared;
-mod condition;
 mod csv;
-mod document;
-mod figures;
-mod markdown;
-mod numbers;
 mod runs;
 mod table;
-#[cfg(test)]
-mod testing;
 
 use std::fs;
 use std::io::{self, Write};
@@ -20,11 +12,13 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 use perfmon::Modes;
 use perfmon::spec::{self, EventSpec};
+use perfmon_compare::compared::{Baseline, Compared};
+use perfmon_compare::condition::{Condition, TIME};
+use perfmon_compare::document::{self, BenchDocument};
+use perfmon_compare::markdown;
+use perfmon_compare::verdict::Verdict;
 
-use compared::{Baseline, Compared};
-use document::BenchDocument;
-
-use crate::args::{Bench, BenchFormat, Condition, TIME};
+use crate::args::{Bench, BenchFormat};
 use crate::commands::info;
 use crate::events::modes;
 use crate::system::exit::{self, Usage};
@@ -55,7 +49,10 @@ pub(crate) fn bench(args: &Bench) -> Result<u8> {
     let names: Vec<&str> = commands.iter().map(|command| &command.name[..]).collect();
     let baseline = args.baseline.as_deref();
     let baseline = baseline
-        .map(|file| Baseline::new((file, read(file)?), &names))
+        .map(|file| {
+            let baseline = Baseline::of_commands((file, read(file)?), &names);
+            baseline.map_err(|error| anyhow::Error::from(Usage(error.to_string())))
+        })
         .transpose()?;
     let is_alone = baseline.is_none() && names.len() == 1;
     if let Some(condition) = args.fail_if.iter().find(|c| c.is_relative() && is_alone) {
@@ -185,52 +182,30 @@ fn check_conditions(args: &Bench, compared: &Compared<'_>, events: &[EventSpec])
     if let Some(baseline) = compared.baseline {
         warn_of_other_command(baseline, measured);
     }
-    let old = compared.baseline.map(|baseline| &baseline.document);
-    let other = old.filter(|old| old.machine != measured.machine);
-    if let Some(old) = other {
+    let baseline = compared
+        .baseline
+        .filter(|_| compared.other_machine().is_some());
+    if let Some(baseline) = baseline {
         complain(format_args!(
             "the baseline is of another processor, {}; this is {}. Only counts of user mode compare.",
-            old.machine, measured.machine
+            baseline.document.machine, measured.machine
         ));
     }
-    let mut holds = false;
-    for condition in &args.fail_if {
-        // Where this user may not count the kernel, it is that of user mode.
-        let name = &condition.event;
+    // Where this user may not count the kernel, it is that of user mode.
+    let index = |name: &str| {
         let event = measured.index(name);
-        let Some(event) = event.or_else(|| measured.index(&modes::label(name, Modes::User))) else {
-            continue;
-        };
-        let compares = other.is_none() || is_of_user_mode(&measured.events[event], events);
-        if condition.is_relative() && !compares {
-            complain(format_args!(
-                "--fail-if '{}': `{name}` of different processors does not compare. Make the baseline anew on this one, or \
-                 use instructions:u.",
-                condition.text
-            ));
-            return exit::NO_COUNT;
-        }
-        for (index, command) in measured.commands.iter().enumerate() {
-            let before = compared.reference_values(index, event);
-            if condition.is_relative() && before.is_none() && compared.baseline.is_some() {
-                complain(format_args!(
-                    "--fail-if '{}': the baseline has no `{}`",
-                    condition.text, condition.event
-                ));
-                return exit::NO_COUNT;
-            }
-            if condition.holds(before, &command.values[event]) {
-                holds = true;
-                complain(format_args!(
-                    "--fail-if '{}' holds for `{}`: {}",
-                    condition.text,
-                    command.command,
-                    numbers::in_words(&condition.event, before, &command.values[event])
-                ));
-            }
-        }
+        event.or_else(|| measured.index(&modes::label(name, Modes::User)))
+    };
+    let of_user_mode = |event: usize| is_of_user_mode(&measured.events[event], events);
+    let Verdict { holds, unknown } = Verdict::of(compared, &args.fail_if, index, of_user_mode);
+    for sentence in holds.iter().chain(&unknown) {
+        complain(sentence);
     }
-    if holds { exit::FAILURE } else { 0 }
+    match unknown {
+        Some(_) => exit::NO_COUNT,
+        None if holds.is_empty() => 0,
+        None => exit::FAILURE,
+    }
 }
 
 #[cfg(test)]

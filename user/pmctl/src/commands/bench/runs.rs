@@ -6,8 +6,8 @@ use std::io::{self, IsTerminal, Write};
 
 use anyhow::{Result, bail};
 use perfmon::spec::EventSpec;
+use perfmon_compare::document::BenchEntry;
 
-use super::document::BenchEntry;
 use crate::args::Bench;
 use crate::commands::stat::LEFT_PROGRAM_REASON;
 use crate::commands::stat::series::{Series, SingleRun};

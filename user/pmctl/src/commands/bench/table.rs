@@ -5,8 +5,8 @@ use std::io::Write;
 
 use anstyle::Style;
 use anyhow::Result;
+use perfmon_compare::compared::Compared;
 
-use super::compared::Compared;
 use crate::system::screen::Screen;
 use crate::system::table::{Align, Table};
 use crate::system::text::{count, printable};
@@ -78,10 +78,11 @@ fn table(compared: &Compared<'_>) -> Table {
 mod tests {
     use std::path::Path;
 
+    use perfmon_compare::compared::Baseline;
+    use perfmon_compare::document::BenchDocument;
+    use perfmon_compare::testing;
+
     use super::*;
-    use crate::commands::bench::compared::Baseline;
-    use crate::commands::bench::document::BenchDocument;
-    use crate::commands::bench::testing;
 
     #[test]
     fn a_baseline_of_another_command_is_shown() {
@@ -91,7 +92,8 @@ mod tests {
         measured.commands.remove(0);
         let lines = |old: &BenchDocument, name| {
             let file = Path::new("old.json");
-            let baseline = Baseline::new((file, old.clone()), &[name]).expect("it is the only one");
+            let baseline =
+                Baseline::of_commands((file, old.clone()), &[name]).expect("it is the only one");
             let compared = Compared {
                 measured: &measured,
                 baseline: Some(&baseline),
@@ -114,7 +116,7 @@ mod tests {
                 "3 runs of each, in turns; changes are from 1",
             ];
             assert_eq!(command_list(compared), expected);
-            Ok(table(compared).write(None, Style::new(), text)?)
+            table(compared).write(None, Style::new(), text)
         });
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines.len(), 5);

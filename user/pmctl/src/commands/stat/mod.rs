@@ -43,8 +43,6 @@ mod wanted;
 mod with_software;
 mod with_values;
 
-pub(crate) use summary::mean_count;
-
 use std::time::Duration;
 
 use anyhow::Result;

@@ -5,9 +5,10 @@ use std::fmt;
 use std::time::Duration;
 
 use nix::sys::signal::Signal;
+use perfmon_compare::figures::mean_count;
 
 use super::source::{ColumnCount, Counts, Uncounted};
-use super::summary::{Summary, mean_count};
+use super::summary::Summary;
 use crate::system::child::Ending;
 use crate::system::text::count;
 

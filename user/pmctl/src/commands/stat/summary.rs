@@ -36,15 +36,6 @@ impl Summary {
     }
 }
 
-/// The mean of counts as a whole number, exact for a single one; `None` as for [`Summary::of`].
-pub(crate) fn mean_count(counts: impl IntoIterator<Item = Option<u64>>) -> Option<u64> {
-    let counts: Vec<u64> = counts.into_iter().collect::<Option<_>>()?;
-    let sum: u128 = counts.iter().copied().map(u128::from).sum();
-    let n = counts.len() as u128;
-    // A mean of 64-bit numbers is one.
-    u64::try_from((sum + n / 2).checked_div(n)?).ok()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -74,15 +65,6 @@ mod tests {
                 error_percent: 0.0
             })
         );
-    }
-
-    #[test]
-    fn whole_means_are_exact_and_rounded() {
-        assert_eq!(mean_count([Some(u64::MAX)]), Some(u64::MAX));
-        assert_eq!(mean_count([Some(1), Some(2)]), Some(2));
-        assert_eq!(mean_count([Some(1), Some(1), Some(2)]), Some(1));
-        assert_eq!(mean_count([Some(1), None]), None);
-        assert_eq!(mean_count([]), None);
     }
 
     #[test]

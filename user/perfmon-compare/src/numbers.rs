@@ -1,13 +1,26 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Numbers for people.
 
-use super::figures::{Change, change, deviation, is_exact, mean};
-use crate::args::{NS, TIME};
-use crate::commands::stat::mean_count;
-use crate::system::text::thousands;
+use crate::condition::{NS, TIME};
+use crate::figures::{Change, change, deviation, is_exact, mean, mean_count};
+
+/// Returns a number with a comma between thousands.
+#[must_use]
+pub fn thousands(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index) % 3 == 0 {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
 
 /// Returns a mean with its unit.
-pub(super) fn shown_mean(is_time: bool, values: &[u64]) -> String {
+#[must_use]
+pub fn shown_mean(is_time: bool, values: &[u64]) -> String {
     let mean = mean(values);
     if is_time {
         return duration(mean / NS);
@@ -20,7 +33,8 @@ pub(super) fn shown_mean(is_time: bool, values: &[u64]) -> String {
 }
 
 /// Returns how much the runs differ.
-pub(super) fn shown_spread(values: &[u64]) -> String {
+#[must_use]
+pub fn shown_spread(values: &[u64]) -> String {
     if is_exact(values) {
         return "exact".to_owned();
     }
@@ -37,7 +51,8 @@ pub(super) fn shown_spread(values: &[u64]) -> String {
 }
 
 /// Returns a change.
-pub(super) fn shown_change(change: Change) -> String {
+#[must_use]
+pub fn shown_change(change: Change) -> String {
     if change.part.is_infinite() {
         return "from 0".to_owned();
     }
@@ -48,7 +63,8 @@ pub(super) fn shown_change(change: Change) -> String {
 }
 
 /// Returns the interval of a change, if it has a width.
-pub(super) fn shown_interval(change: Change) -> String {
+#[must_use]
+pub fn shown_interval(change: Change) -> String {
     if !is_wide(change) {
         return String::new();
     }
@@ -70,7 +86,8 @@ fn is_wide(change: Change) -> bool {
 }
 
 /// Returns the end of a sentence about one command: its value, or both values and their change.
-pub(super) fn in_words(event: &str, before: Option<&[u64]>, values: &[u64]) -> String {
+#[must_use]
+pub fn in_words(event: &str, before: Option<&[u64]>, values: &[u64]) -> String {
     let now = shown_mean(event == TIME, values);
     let Some(before) = before else {
         return format!("{event} is {now}");
@@ -118,6 +135,15 @@ fn duration(seconds: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn commas_are_between_thousands() {
+        assert_eq!(thousands(0), "0");
+        assert_eq!(thousands(999), "999");
+        assert_eq!(thousands(1000), "1,000");
+        assert_eq!(thousands(1_234_567), "1,234,567");
+        assert_eq!(thousands(u64::MAX), "18,446,744,073,709,551,615");
+    }
 
     #[test]
     fn three_digits_count() {

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A comparison for the tests of its forms.
+//! A comparison for the tests of its forms, also of those that have it elsewhere.
 
-use anyhow::Result;
+use std::io;
 
-use super::compared::Compared;
-use super::document::{BenchDocument, BenchEntry};
+use crate::compared::Compared;
+use crate::document::{BenchDocument, BenchEntry};
 
 /// Two commands, three runs of each.
-pub(super) fn document() -> BenchDocument {
+#[must_use]
+pub fn document() -> BenchDocument {
     let entry = |command: &str, values: [[u64; 3]; 2]| BenchEntry {
         command: command.to_owned(),
         values: values.map(|runs| runs.to_vec()).to_vec(),
@@ -21,7 +22,10 @@ pub(super) fn document() -> BenchDocument {
 }
 
 /// Returns what `write` writes of them, the second compared with the first.
-pub(super) fn written(write: impl FnOnce(&Compared<'_>, &mut Vec<u8>) -> Result<()>) -> String {
+///
+/// # Panics
+/// If `write` fails, or writes no text.
+pub fn written(write: impl FnOnce(&Compared<'_>, &mut Vec<u8>) -> io::Result<()>) -> String {
     let mut text = Vec::new();
     let compared = Compared {
         measured: &document(),

@@ -1,36 +1,55 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The numbers of all runs as JSON: what --save and --export json write, and --baseline reads.
+//! The numbers of all runs as JSON: what is saved, and what a later run is compared with.
 
-use std::io::Write;
+use std::io::{self, Write};
 
-use anyhow::{Result, ensure};
 use serde::{Deserialize, Serialize};
+use thiserror::Error;
 
-use crate::args::TIME;
+use crate::condition::TIME;
 
 /// The name of the form.
 const SCHEMA: &str = "pmctl-bench-v1";
 
+/// Reason for which a document can't be used.
+#[derive(Clone, Debug, Error, PartialEq)]
+pub enum Unusable {
+    /// Another form.
+    #[error("its schema is `{0}`, not `{SCHEMA}`")]
+    Schema(String),
+    /// No commands, and so nothing to compare with.
+    #[error("it has no commands")]
+    Empty,
+    /// A command without numbers of an event.
+    #[error("numbers are missing")]
+    Incomplete,
+}
+
 /// The numbers of all runs of all commands.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
-pub(super) struct BenchDocument {
+pub struct BenchDocument {
     schema: String,
     /// The brand string of the processor.
-    pub(super) machine: String,
+    pub machine: String,
     /// `time`, whose numbers are nanoseconds, and the events.
-    pub(super) events: Vec<String>,
-    pub(super) commands: Vec<BenchEntry>,
+    pub events: Vec<String>,
+    /// The commands, each with a name of its own.
+    pub commands: Vec<BenchEntry>,
 }
 
 /// A command, and for each event its numbers, run by run.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
-pub(super) struct BenchEntry {
-    pub(super) command: String,
-    pub(super) values: Vec<Vec<u64>>,
+pub struct BenchEntry {
+    /// The name: the command as it was typed, or that of a function.
+    pub command: String,
+    /// The numbers.
+    pub values: Vec<Vec<u64>>,
 }
 
 impl BenchDocument {
-    pub(super) fn new(machine: String, events: Vec<String>, commands: Vec<BenchEntry>) -> Self {
+    /// Creates one of these numbers.
+    #[must_use]
+    pub fn new(machine: String, events: Vec<String>, commands: Vec<BenchEntry>) -> Self {
         Self {
             schema: SCHEMA.to_owned(),
             machine,
@@ -39,43 +58,53 @@ impl BenchDocument {
         }
     }
 
-    /// Fails if it was not written by this program, or one like it.
-    pub(super) fn checked(self) -> Result<Self> {
-        ensure!(
-            self.schema == SCHEMA,
-            "its schema is `{}`, not `{SCHEMA}`",
-            self.schema
-        );
-        ensure!(!self.commands.is_empty(), "it has no commands");
+    /// Fails if it was not written by a program of this project, or one like it.
+    ///
+    /// # Errors
+    /// The reason for which it can't be used.
+    pub fn checked(self) -> Result<Self, Unusable> {
+        if self.schema != SCHEMA {
+            return Err(Unusable::Schema(self.schema));
+        }
+        if self.commands.is_empty() {
+            return Err(Unusable::Empty);
+        }
         let is_whole = |entry: &BenchEntry| {
             entry.values.len() == self.events.len()
                 && entry.values.iter().all(|runs| !runs.is_empty())
         };
-        ensure!(self.commands.iter().all(is_whole), "numbers are missing");
+        if !self.commands.iter().all(is_whole) {
+            return Err(Unusable::Incomplete);
+        }
         Ok(self)
     }
 
     /// Returns the place of an event.
-    pub(super) fn index(&self, event: &str) -> Option<usize> {
+    #[must_use]
+    pub fn index(&self, event: &str) -> Option<usize> {
         self.events.iter().position(|known| known == event)
     }
 
     /// Returns whether the numbers of an event are times.
-    pub(super) fn is_time(&self, event: usize) -> bool {
+    #[must_use]
+    pub fn is_time(&self, event: usize) -> bool {
         self.events[event] == TIME
     }
 }
 
 /// Writes the numbers.
-pub(super) fn write(document: &BenchDocument, output: &mut impl Write) -> Result<()> {
+///
+/// # Errors
+/// Those of `output`.
+pub fn write(document: &BenchDocument, output: &mut impl Write) -> io::Result<()> {
     serde_json::to_writer_pretty(&mut *output, document)?;
-    Ok(writeln!(output)?)
+    writeln!(output)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::commands::bench::testing;
+    use crate::testing;
 
     #[test]
     fn what_is_written_is_read_again() {

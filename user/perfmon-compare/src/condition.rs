@@ -1,26 +1,32 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Conditions of --fail-if.
+//! Conditions of --fail-if, and judging numbers by them.
 
 use std::str::FromStr;
 
+use crate::figures::{Interval, change, interval_of_mean};
+
 /// The name of the duration of a run, beside the names of events. Its values are nanoseconds.
-pub(crate) const TIME: &str = "time";
+pub const TIME: &str = "time";
 
 /// Nanoseconds in a second.
-pub(crate) const NS: f64 = 1e9;
+pub const NS: f64 = 1e9;
 
 /// `EVENT>LIMIT` or `EVENT<LIMIT`.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Condition {
+pub struct Condition {
     /// The condition as the user wrote it.
-    pub(crate) text: String,
-    pub(crate) event: String,
-    pub(crate) above: bool,
-    pub(crate) limit: Limit,
+    pub text: String,
+    /// The event, or [`TIME`].
+    pub event: String,
+    /// The condition holds above the limit, not below.
+    pub above: bool,
+    /// The limit.
+    pub limit: Limit,
 }
 
+/// A limit of a number.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Limit {
+pub enum Limit {
     /// A limit of the change, as a part: 0.01 for 1 %.
     Change(f64),
     /// A limit of the mean: a count, or nanoseconds for the time.
@@ -64,12 +70,47 @@ impl FromStr for Condition {
     }
 }
 
+impl Condition {
+    /// Returns whether it is about a change.
+    #[must_use]
+    pub fn is_relative(&self) -> bool {
+        matches!(self.limit, Limit::Change(_))
+    }
+
+    /// Returns whether the whole interval lies beyond the limit. A change needs a reference.
+    #[must_use]
+    pub fn holds(&self, reference: Option<&[u64]>, values: &[u64]) -> bool {
+        let (Interval { low, high }, limit) = match (self.limit, reference) {
+            (Limit::Change(limit), Some(reference)) => (change(reference, values).interval, limit),
+            (Limit::Change(_), None) => return false,
+            (Limit::Mean(limit), _) => (interval_of_mean(values), limit),
+        };
+        if self.above {
+            low > limit
+        } else {
+            high < limit
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn condition(text: &str) -> Condition {
         text.parse().expect("it is well formed")
+    }
+
+    #[test]
+    fn it_holds_when_chance_does_not_explain_it() {
+        let (before, after) = ([1000; 4], [1011; 4]);
+        assert!(condition("x>+1%").holds(Some(&before), &after));
+        assert!(!condition("x>+1.1%").holds(Some(&before), &after));
+        assert!(condition("x<-1%").holds(Some(&after), &before));
+        assert!(condition("x>1010").holds(None, &after));
+        assert!(!condition("x>1010").holds(None, &before));
+        // The mean is 5 % more, and so might it be 5 % less.
+        assert!(!condition("x>+1%").holds(Some(&[900, 1100, 1000]), &[950, 1150, 1050]));
     }
 
     #[test]

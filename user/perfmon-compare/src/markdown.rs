@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The table in Markdown, for the summary of a CI run.
 
-use std::io::Write;
+use std::io::{self, Write};
 
-use anyhow::Result;
+use perfmon::printable;
 
-use super::compared::Compared;
-use crate::system::text::printable;
+use crate::compared::Compared;
 
 /// Writes the table.
-pub(super) fn write(compared: &Compared<'_>, output: &mut impl Write) -> Result<()> {
+///
+/// # Errors
+/// Those of `output`.
+pub fn write(compared: &Compared<'_>, output: &mut impl Write) -> io::Result<()> {
     writeln!(
         output,
         "| event | command | mean | spread | change | 95% interval |"
@@ -44,7 +46,7 @@ fn inline_code(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::commands::bench::testing;
+    use crate::testing;
 
     #[test]
     fn each_line_is_a_row() {

@@ -9,34 +9,50 @@ const TAIL_RESAMPLES: usize = RESAMPLES / 40;
 
 /// The range in which a number lies.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Interval {
-    pub(super) low: f64,
-    pub(super) high: f64,
+pub struct Interval {
+    /// The lower end.
+    pub low: f64,
+    /// The upper end.
+    pub high: f64,
 }
 
 /// A change of the mean, as a part of the first: 0.01 is 1 % more. Infinite if the first was 0.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Change {
-    pub(super) part: f64,
+pub struct Change {
+    /// The change as a part.
+    pub part: f64,
     /// The range in which `part` lies; of no width if both were the same in all runs.
-    pub(super) interval: Interval,
+    pub interval: Interval,
 }
 
 impl Change {
     /// Returns whether runs as different as these would hardly show it by chance.
-    pub(super) fn is_sure(self) -> bool {
+    #[must_use]
+    pub fn is_sure(self) -> bool {
         self.interval.low > 0.0 || self.interval.high < 0.0
     }
 }
 
 /// Returns the mean; 0 of none.
-pub(super) fn mean(values: &[u64]) -> f64 {
+#[must_use]
+pub fn mean(values: &[u64]) -> f64 {
     let sum: u128 = values.iter().copied().map(u128::from).sum();
     sum as f64 / values.len().max(1) as f64
 }
 
+/// Returns the mean, rounded; `None` without values, or if one is missing.
+#[must_use]
+pub fn mean_count(counts: impl IntoIterator<Item = Option<u64>>) -> Option<u64> {
+    let counts: Vec<u64> = counts.into_iter().collect::<Option<_>>()?;
+    let sum: u128 = counts.iter().copied().map(u128::from).sum();
+    let n = counts.len() as u128;
+    // A mean of 64-bit numbers is one.
+    u64::try_from((sum + n / 2).checked_div(n)?).ok()
+}
+
 /// Returns the standard deviation; 0 of fewer than two.
-pub(super) fn deviation(values: &[u64]) -> f64 {
+#[must_use]
+pub fn deviation(values: &[u64]) -> f64 {
     if values.len() < 2 {
         return 0.0;
     }
@@ -46,12 +62,14 @@ pub(super) fn deviation(values: &[u64]) -> f64 {
 }
 
 /// Returns whether all runs gave the same.
-pub(super) fn is_exact(values: &[u64]) -> bool {
+#[must_use]
+pub fn is_exact(values: &[u64]) -> bool {
     values.len() > 1 && values.iter().all(|value| *value == values[0])
 }
 
 /// Returns how the mean changed.
-pub(super) fn change(before: &[u64], after: &[u64]) -> Change {
+#[must_use]
+pub fn change(before: &[u64], after: &[u64]) -> Change {
     let ratio = |before: f64, after: f64| match (before == 0.0, after == 0.0) {
         (true, true) => 0.0,
         (true, false) => f64::INFINITY,
@@ -68,7 +86,8 @@ pub(super) fn change(before: &[u64], after: &[u64]) -> Change {
 }
 
 /// Returns the interval of the mean.
-pub(super) fn interval_of_mean(values: &[u64]) -> Interval {
+#[must_use]
+pub fn interval_of_mean(values: &[u64]) -> Interval {
     let mut random = fastrand::Rng::with_seed(0);
     interval(|| resampled(values, &mut random))
 }
@@ -99,6 +118,15 @@ mod tests {
 
     fn are_same(a: f64, b: f64) -> bool {
         (a - b).abs() < 1e-12
+    }
+
+    #[test]
+    fn whole_means_are_exact_and_rounded() {
+        assert_eq!(mean_count([Some(u64::MAX)]), Some(u64::MAX));
+        assert_eq!(mean_count([Some(1), Some(2)]), Some(2));
+        assert_eq!(mean_count([Some(1), Some(1), Some(2)]), Some(1));
+        assert_eq!(mean_count([Some(1), None]), None);
+        assert_eq!(mean_count([]), None);
     }
 
     #[test]

@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Commands compared with a baseline, or with the first of them: the rows that every form of the result shows.
+
+use std::path::{Path, PathBuf};
+
+use thiserror::Error;
+
+use crate::document::{BenchDocument, BenchEntry};
+use crate::figures::{Change, change};
+use crate::numbers::{shown_change, shown_interval, shown_mean, shown_spread};
+
+/// The numbers of an earlier run.
+#[derive(Debug)]
+pub struct Baseline {
+    /// The file that has them.
+    pub file: PathBuf,
+    /// The numbers.
+    pub document: BenchDocument,
+    /// For each command the index of its entry in the document.
+    entries: Vec<Option<usize>>,
+}
+
+/// A command that a baseline does not have.
+#[derive(Clone, Debug, Error, PartialEq)]
+#[error("--baseline: `{command}` is not in it; it has `{}`.", .known.join("`, `"))]
+pub struct NotInBaseline {
+    /// The command.
+    pub command: String,
+    /// The commands that it has.
+    pub known: Vec<String>,
+}
+
+impl Baseline {
+    /// Finds each command's entry: that of the same name, or the only one if there is one command and one entry.
+    ///
+    /// # Errors
+    /// The first command that has none.
+    pub fn of_commands(
+        (file, document): (&Path, BenchDocument),
+        names: &[&str],
+    ) -> Result<Self, NotInBaseline> {
+        let mut baseline = Self::of_names((file, document), names);
+        if names.len() == 1 && baseline.document.commands.len() == 1 {
+            baseline.entries = vec![Some(0)];
+        }
+        let missing = names.iter().zip(&baseline.entries);
+        match missing.into_iter().find(|(_, entry)| entry.is_none()) {
+            None => Ok(baseline),
+            Some((name, _)) => Err(NotInBaseline {
+                command: (*name).to_owned(),
+                known: baseline
+                    .document
+                    .commands
+                    .iter()
+                    .map(|old| old.command.clone())
+                    .collect(),
+            }),
+        }
+    }
+
+    /// Finds each command's entry, that of the same name. One that has none has nothing to be compared with.
+    #[must_use]
+    pub fn of_names((file, document): (&Path, BenchDocument), names: &[&str]) -> Self {
+        let entry = |name: &&str| {
+            let mut commands = document.commands.iter();
+            commands.position(|old| old.command == **name)
+        };
+        Self {
+            file: file.to_owned(),
+            entries: names.iter().map(entry).collect(),
+            document,
+        }
+    }
+
+    /// Returns the command of the baseline's only entry, if another one is measured.
+    #[must_use]
+    pub fn other_command(&self, measured: &BenchDocument) -> Option<&str> {
+        let old = &self
+            .document
+            .commands
+            .get((*self.entries.first()?)?)?
+            .command;
+        let is_same = measured.commands.first()?.command == *old;
+        (!is_same).then_some(old)
+    }
+
+    /// Returns the numbers of an event in a command's entry; `None` if the event was not counted then.
+    fn values(&self, command: usize, event: &str) -> Option<&[u64]> {
+        let entry: &BenchEntry = self.document.commands.get((*self.entries.get(command)?)?)?;
+        Some(&entry.values[self.document.index(event)?])
+    }
+}
+
+/// The numbers of this run, and the baseline that they are compared with; without one, the first command is it.
+#[derive(Clone, Copy, Debug)]
+pub struct Compared<'a> {
+    /// The numbers of this run.
+    pub measured: &'a BenchDocument,
+    /// The numbers of an earlier one.
+    pub baseline: Option<&'a Baseline>,
+}
+
+/// One event of one command.
+#[derive(Debug)]
+pub struct ChangeRow<'a> {
+    /// The event.
+    pub event: &'a str,
+    /// The index of the command.
+    pub index: usize,
+    /// The command.
+    pub command: &'a str,
+    /// The number of each run.
+    pub values: &'a [u64],
+    /// The numbers are nanoseconds.
+    pub is_time: bool,
+    /// `None` if there is nothing to compare with, as for the first command.
+    pub change: Option<Change>,
+}
+
+impl<'a> Compared<'a> {
+    /// Returns the numbers of an event that those of a command are compared with; `None` if there are none, as for the
+    /// first command.
+    #[must_use]
+    pub fn reference_values(&self, command: usize, event: usize) -> Option<&'a [u64]> {
+        match self.baseline {
+            Some(baseline) => baseline.values(command, &self.measured.events[event]),
+            None if command == 0 => None,
+            None => Some(&self.measured.commands[0].values[event]),
+        }
+    }
+
+    /// Returns whether the baseline has a command, whatever was counted of it.
+    #[must_use]
+    pub fn has_baseline_of(&self, command: usize) -> bool {
+        let entry = |baseline: &Baseline| baseline.entries.get(command).copied().flatten();
+        self.baseline.and_then(entry).is_some()
+    }
+
+    /// Returns the processor of the baseline, if it is another one.
+    #[must_use]
+    pub fn other_machine(&self) -> Option<&'a str> {
+        let machine = self.baseline.map(|baseline| &baseline.document.machine[..]);
+        machine.filter(|machine| *machine != self.measured.machine)
+    }
+
+    /// Returns the row of one event of one command, by their places.
+    #[must_use]
+    pub fn row(&self, command: usize, event: usize) -> ChangeRow<'a> {
+        let measured = self.measured;
+        let entry = &measured.commands[command];
+        let values = &entry.values[event];
+        let before = self.reference_values(command, event);
+        ChangeRow {
+            event: &measured.events[event],
+            index: command,
+            command: &entry.command,
+            values,
+            is_time: measured.is_time(event),
+            change: before.map(|before| change(before, values)),
+        }
+    }
+
+    /// Returns a row for each command, event by event.
+    pub fn rows(self) -> impl Iterator<Item = ChangeRow<'a>> {
+        (0..self.measured.events.len()).flat_map(move |event| {
+            let commands = 0..self.measured.commands.len();
+            commands.map(move |command| self.row(command, event))
+        })
+    }
+}
+
+impl ChangeRow<'_> {
+    /// Returns the cells that people read: mean, spread, change, and the interval of the change.
+    #[must_use]
+    pub fn cells(&self) -> [String; 4] {
+        [
+            shown_mean(self.is_time, self.values),
+            shown_spread(self.values),
+            self.change.map_or_else(String::new, shown_change),
+            self.change.map_or_else(String::new, shown_interval),
+        ]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing;
+
+    #[test]
+    fn a_baseline_is_found_by_name_or_is_the_only_entry() {
+        let mut old = testing::document();
+        let file = Path::new("old.json");
+        let names = ["./new", "./old 'a b'"];
+        let baseline = Baseline::of_commands((file, old.clone()), &names).expect("it has both");
+        assert_eq!(
+            baseline.values(0, "instructions:u"),
+            Some(&[1020, 1020, 1020][..])
+        );
+        assert_eq!(
+            baseline.values(1, "instructions:u"),
+            Some(&[1000, 1000, 1000][..])
+        );
+        assert_eq!(baseline.values(0, "cycles"), None);
+        let other = Baseline::of_commands((file, old.clone()), &["./other"]).map(drop);
+        assert_eq!(
+            other.map_err(|error| error.to_string()),
+            Err("--baseline: `./other` is not in it; it has `./old 'a b'`, `./new`.".to_owned())
+        );
+        let lenient = Baseline::of_names((file, old.clone()), &["./other", "./new"]);
+        assert_eq!(lenient.values(0, "time"), None);
+        assert!(lenient.values(1, "time").is_some());
+        old.commands.truncate(1);
+        let only = Baseline::of_commands((file, old), &["./other"]).expect("there is only one");
+        assert_eq!(
+            only.values(0, "time"),
+            Some(&[900_000, 1_000_000, 1_100_000][..])
+        );
+    }
+}

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Conditions that hold, in words.
+
+use crate::compared::Compared;
+use crate::condition::Condition;
+use crate::numbers::in_words;
+
+/// The outcome of all conditions.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Verdict {
+    /// A sentence for each condition that holds, and each command for which it does.
+    pub holds: Vec<String>,
+    /// The reason for which a condition can't be judged; those behind it are not looked at.
+    pub unknown: Option<String>,
+}
+
+impl Verdict {
+    /// Judges the conditions. `index` returns the place of the event that a condition names, and `of_user_mode` whether
+    /// the event of a place counts user mode alone, where processors count the same.
+    pub fn of(
+        compared: &Compared<'_>,
+        conditions: &[Condition],
+        index: impl Fn(&str) -> Option<usize>,
+        of_user_mode: impl Fn(usize) -> bool,
+    ) -> Self {
+        let mut verdict = Self::default();
+        for condition in conditions {
+            let Some(event) = index(&condition.event) else {
+                continue;
+            };
+            let other = compared.other_machine().is_some();
+            if condition.is_relative() && other && !of_user_mode(event) {
+                verdict.unknown = Some(format!(
+                    "--fail-if '{}': `{}` of different processors does not compare. Make the baseline anew on this one, or \
+                     use instructions:u.",
+                    condition.text, condition.event
+                ));
+                return verdict;
+            }
+            if let Err(unknown) = verdict.judge(compared, condition, event) {
+                verdict.unknown = Some(unknown);
+                return verdict;
+            }
+        }
+        verdict
+    }
+
+    fn judge(
+        &mut self,
+        compared: &Compared<'_>,
+        condition: &Condition,
+        event: usize,
+    ) -> Result<(), String> {
+        let Condition {
+            text, event: name, ..
+        } = condition;
+        for (index, command) in compared.measured.commands.iter().enumerate() {
+            let before = compared.reference_values(index, event);
+            if condition.is_relative() && before.is_none() && compared.has_baseline_of(index) {
+                return Err(format!("--fail-if '{text}': the baseline has no `{name}`"));
+            }
+            if condition.holds(before, &command.values[event]) {
+                self.holds.push(format!(
+                    "--fail-if '{text}' holds for `{}`: {}",
+                    command.command,
+                    in_words(name, before, &command.values[event])
+                ));
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::compared::Baseline;
+    use crate::document::BenchDocument;
+    use crate::testing;
+
+    fn verdict(old: BenchDocument, condition: &str) -> Verdict {
+        let measured = testing::document();
+        let names = ["./old 'a b'", "./new"];
+        let baseline = Baseline::of_names((Path::new("old.json"), old), &names);
+        let compared = Compared {
+            measured: &measured,
+            baseline: Some(&baseline),
+        };
+        let condition = condition.parse().expect("it is well formed");
+        let index = |name: &str| measured.index(name);
+        Verdict::of(&compared, &[condition], index, |event| event == 1)
+    }
+
+    #[test]
+    fn a_change_is_told_with_its_numbers() {
+        let mut old = testing::document();
+        old.commands[1].values[1] = vec![1000; 3];
+        let verdict = verdict(old, "instructions:u>+1%");
+        let sentence = "--fail-if 'instructions:u>+1%' holds for `./new`: instructions:u went from 1,000 to 1,020, +2.00%";
+        assert_eq!(verdict.holds, [sentence]);
+        assert_eq!(verdict.unknown, None);
+    }
+
+    #[test]
+    fn what_is_new_has_no_change() {
+        let mut old = testing::document();
+        old.commands.truncate(1);
+        assert_eq!(verdict(old, "instructions:u>+1%"), Verdict::default());
+    }
+
+    #[test]
+    fn what_does_not_compare_is_unknown() {
+        let mut old = testing::document();
+        "another".clone_into(&mut old.machine);
+        let known = verdict(old.clone(), "instructions:u>+1%");
+        assert_eq!(known.unknown, None);
+        let unknown = verdict(old, "time>+1%").unknown.unwrap_or_default();
+        assert!(unknown.contains("different processors"), "{unknown}");
+        let mut old = testing::document();
+        "branches:u".clone_into(&mut old.events[1]);
+        let unknown = verdict(old, "instructions:u>+1%").unknown;
+        let sentence = "--fail-if 'instructions:u>+1%': the baseline has no `instructions:u`";
+        assert_eq!(unknown.as_deref(), Some(sentence));
+    }
+}
