@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The files of baselines.
+
+use std::fs;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+use perfmon_compare::document::{self, BenchDocument};
+
+/// Returns the folder of a bench target's baselines. `tmpdir` is what cargo says to bench targets: a folder in the
+/// target folder.
+pub(crate) fn folder(name: &str, tmpdir: Option<&str>) -> PathBuf {
+    let of_cargo = tmpdir.and_then(|tmpdir| Path::new(tmpdir).parent());
+    let target = of_cargo.map_or_else(|| PathBuf::from("target"), Path::to_owned);
+    target.join("perfmon").join(name)
+}
+
+/// Reads a baseline.
+pub(crate) fn read(file: &Path, name: &str) -> Result<BenchDocument, String> {
+    let shown = file.display();
+    let text = fs::read_to_string(file).map_err(|error| match error.kind() {
+        ErrorKind::NotFound => format!(
+            "--baseline {name}: there is no file {shown}.\nMake it first, with --save-baseline {name}."
+        ),
+        _ => format!("--baseline {name}: can't read {shown}: {error}"),
+    })?;
+    let document: BenchDocument = serde_json::from_str(&text)
+        .map_err(|_| format!("--baseline {name}: {shown} is no file of --save-baseline"))?;
+    document
+        .checked()
+        .map_err(|error| format!("--baseline {name}: {shown} can't be used: {error}"))
+}
+
+/// Writes a baseline: the file is whole, or as it was before.
+pub(crate) fn write(file: &Path, measured: &BenchDocument) -> Result<(), String> {
+    let failed = |error| format!("--save-baseline: can't write {}: {error}", file.display());
+    let mut text = Vec::new();
+    document::write(measured, &mut text).map_err(failed)?;
+    if let Some(folder) = file.parent() {
+        fs::create_dir_all(folder).map_err(failed)?;
+    }
+    let beside = file.with_extension("json.new");
+    fs::write(&beside, text).map_err(failed)?;
+    fs::rename(&beside, file).map_err(failed)
+}
+
+#[cfg(test)]
+mod tests {
+    use perfmon_compare::document::BenchEntry;
+
+    use super::*;
+
+    fn measured() -> BenchDocument {
+        let entry = BenchEntry {
+            command: "sum".to_owned(),
+            values: vec![vec![5, 5]],
+        };
+        BenchDocument::new(
+            "a processor".to_owned(),
+            vec!["instructions:u".to_owned()],
+            vec![entry],
+        )
+    }
+
+    #[test]
+    fn what_is_written_is_read_again() {
+        let folder = tempfile::tempdir().expect("there is room");
+        let file = folder.path().join("new/main.json");
+        write(&file, &measured()).expect("the folder is made");
+        assert_eq!(read(&file, "main"), Ok(measured()));
+        let names = fs::read_dir(folder.path().join("new")).expect("it is there");
+        assert_eq!(names.count(), 1);
+    }
+
+    #[test]
+    fn what_is_no_baseline_is_told() {
+        let folder = tempfile::tempdir().expect("there is room");
+        let file = folder.path().join("main.json");
+        let error = read(&file, "main").expect_err("it is not there");
+        assert!(error.contains("with --save-baseline main"), "{error}");
+        fs::write(&file, "[]").expect("there is room");
+        let error = read(&file, "main").expect_err("it is no baseline");
+        assert!(error.ends_with("is no file of --save-baseline"), "{error}");
+        let empty = r#"{"schema": "pmctl-bench-v1", "machine": "", "events": [], "commands": []}"#;
+        fs::write(&file, empty).expect("there is room");
+        let error = read(&file, "main").expect_err("it is empty");
+        assert!(error.ends_with("it has no commands"), "{error}");
+    }
+
+    #[test]
+    fn the_folder_is_cargos_target() {
+        let of_cargo = folder("sorting", Some("/a/target/tmp"));
+        assert_eq!(of_cargo, Path::new("/a/target/perfmon/sorting"));
+        assert_eq!(folder("x", None), Path::new("target/perfmon/x"));
+    }
+}

@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What a benchmark is given: it counts the function that it gets.
+
+use std::hint::black_box;
+use std::mem::ManuallyDrop;
+
+use perfmon::Error;
+
+use crate::meter::Meter;
+
+/// Passes of a benchmark that never counts the same twice in a row.
+const MOST_PASSES: usize = 20;
+
+/// A task of a bencher.
+#[derive(Debug)]
+pub(crate) enum Task<'a> {
+    /// To call the function once: a test that it works.
+    Try,
+    /// To count it, into the numbers of each event, pass by pass.
+    Count(&'a mut Meter, &'a mut Vec<Vec<u64>>),
+}
+
+/// Counts a function: the last thing that a benchmark does.
+#[derive(Debug)]
+#[must_use = "nothing is counted without `bench`"]
+pub struct Bencher<'a> {
+    pub(crate) task: Task<'a>,
+    pub(crate) result: &'a mut Option<Result<(), Error>>,
+}
+
+/// A bencher that prepares an input for each pass.
+#[must_use = "nothing is counted without `bench_values` or `bench_refs`"]
+pub struct WithInputs<'a, Make> {
+    bencher: Bencher<'a>,
+    make: Make,
+}
+
+impl<'a> Bencher<'a> {
+    /// Counts the calls of a function. What it returns is dropped outside of the count.
+    pub fn bench<Output>(self, mut work: impl FnMut() -> Output) {
+        self.finish(|meter| {
+            // Without a destructor, so that none is looked for where the result is put.
+            let mut output: Option<ManuallyDrop<Output>> = None;
+            let mut call = || output = Some(ManuallyDrop::new(black_box(work())));
+            let counts = count(meter, &mut call);
+            drop(output.map(ManuallyDrop::into_inner));
+            counts
+        });
+    }
+
+    /// Prepares an input for each pass, outside of the count.
+    pub fn with_inputs<Input, Make: FnMut() -> Input>(self, make: Make) -> WithInputs<'a, Make> {
+        WithInputs {
+            bencher: self,
+            make,
+        }
+    }
+
+    /// Calls `pass` as often as it takes; it returns a pass's counts.
+    fn finish(self, mut pass: impl FnMut(Option<&mut Meter>) -> Result<Vec<u64>, Error>) {
+        *self.result = Some(match self.task {
+            Task::Try => pass(None).map(drop),
+            Task::Count(meter, values) => repeat(|| pass(Some(meter))).map(|passes| {
+                for pass in passes {
+                    for (runs, count) in values.iter_mut().zip(pass) {
+                        runs.push(count);
+                    }
+                }
+            }),
+        });
+    }
+}
+
+impl<Make> WithInputs<'_, Make> {
+    /// Counts the calls of a function with an input of its own each.
+    pub fn bench_values<Input, Output>(mut self, mut work: impl FnMut(Input) -> Output)
+    where
+        Make: FnMut() -> Input,
+    {
+        self.bencher.finish(|meter| {
+            let mut input = Some((self.make)());
+            let mut output: Option<ManuallyDrop<Output>> = None;
+            let mut call = || {
+                if let Some(input) = input.take() {
+                    output = Some(ManuallyDrop::new(black_box(work(black_box(input)))));
+                }
+            };
+            let counts = count(meter, &mut call);
+            drop(output.map(ManuallyDrop::into_inner));
+            counts
+        });
+    }
+
+    /// Counts the calls of a function with a reference to an input, which is dropped outside of the count.
+    pub fn bench_refs<Input, Output>(mut self, mut work: impl FnMut(&mut Input) -> Output)
+    where
+        Make: FnMut() -> Input,
+    {
+        self.bencher.finish(|meter| {
+            let mut input = (self.make)();
+            let mut output: Option<ManuallyDrop<Output>> = None;
+            let mut call = || {
+                output = Some(ManuallyDrop::new(black_box(work(black_box(&mut input)))));
+            };
+            let counts = count(meter, &mut call);
+            drop(output.map(ManuallyDrop::into_inner));
+            counts
+        });
+    }
+}
+
+/// Calls the function, and returns its counts if there is a meter.
+fn count(meter: Option<&mut Meter>, call: &mut dyn FnMut()) -> Result<Vec<u64>, Error> {
+    match meter {
+        Some(meter) => meter.pass(call),
+        None => {
+            call();
+            Ok(Vec::new())
+        }
+    }
+}
+
+/// Makes passes until two in a row have counted the same, and returns these two; or all but the first, if that never
+/// happens.
+fn repeat(mut pass: impl FnMut() -> Result<Vec<u64>, Error>) -> Result<Vec<Vec<u64>>, Error> {
+    let mut passes = vec![pass()?];
+    while passes.len() < MOST_PASSES {
+        passes.push(pass()?);
+        if let [.., before, last] = &passes[..] {
+            if before == last {
+                return Ok(passes.split_off(passes.len() - 2));
+            }
+        }
+    }
+    Ok(passes.split_off(1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn repeated(counts: impl Fn(usize) -> u64) -> (usize, Vec<Vec<u64>>) {
+        let mut calls = 0;
+        let passes = repeat(|| {
+            calls += 1;
+            Ok(vec![counts(calls), 7])
+        });
+        (calls, passes.expect("nothing fails"))
+    }
+
+    #[test]
+    fn two_equal_passes_are_enough() {
+        assert_eq!(repeated(|_| 5), (2, vec![vec![5, 7]; 2]));
+        // The first ones are dearer.
+        let slow = repeated(|call| if call < 4 { 100 - call as u64 } else { 5 });
+        assert_eq!(slow, (5, vec![vec![5, 7]; 2]));
+    }
+
+    #[test]
+    fn what_varies_has_all_its_passes() {
+        let (calls, passes) = repeated(|call| call as u64);
+        assert_eq!((calls, passes.len()), (MOST_PASSES, MOST_PASSES - 1));
+        assert_eq!(passes[0], [2, 7]);
+    }
+
+    #[test]
+    fn a_trial_is_one_call() {
+        let mut result = None;
+        let mut calls = 0;
+        let bencher = Bencher {
+            task: Task::Try,
+            result: &mut result,
+        };
+        bencher.bench(|| calls += 1);
+        assert_eq!(calls, 1);
+        assert_eq!(result, Some(Ok(())));
+    }
+
+    #[test]
+    fn each_call_has_an_input_of_its_own() {
+        let mut result = None;
+        let bencher = Bencher {
+            task: Task::Try,
+            result: &mut result,
+        };
+        let mut seen = Vec::new();
+        bencher
+            .with_inputs(|| vec![1, 2])
+            .bench_refs(|input: &mut Vec<u32>| seen.append(input));
+        assert_eq!(seen, [1, 2]);
+    }
+}

@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! An event as a measurement for criterion.
+
+use criterion::Throughput;
+use criterion::measurement::{Measurement, ValueFormatter};
+use perfmon::event::UserPage;
+use perfmon::{Error, Event};
+
+use crate::elsewhere::{go_where_events_are, told};
+
+/// Pairs of readings with nothing in between, of which the least is taken off.
+const EMPTY_PASSES: usize = 8;
+
+/// The counts of an event in place of time, for criterion: an existing suite changes one line.
+///
+/// ```no_run
+/// use criterion::{Criterion, criterion_group, criterion_main};
+/// use perfmon_bench::CountedEvent;
+///
+/// fn sum(criterion: &mut Criterion<CountedEvent>) {
+///     let numbers: Vec<u64> = (0..1000).collect();
+///     criterion.bench_function("sum", |bencher| bencher.iter(|| numbers.iter().sum::<u64>()));
+/// }
+///
+/// criterion_group! {
+///     name = benches;
+///     // What was `Criterion::default()`.
+///     config = Criterion::default().with_measurement(CountedEvent::instructions());
+///     targets = sum
+/// }
+/// criterion_main!(benches);
+/// ```
+#[derive(Debug)]
+pub struct CountedEvent {
+    label: String,
+    page: UserPage<'static>,
+    /// What two readings in a row count.
+    own: u64,
+}
+
+impl CountedEvent {
+    /// Instructions of user mode. Where there is no driver, the whole program runs again in the virtual machine of
+    /// `pmctl vm`, and ends with it.
+    ///
+    /// # Panics
+    /// If nothing can be counted; the message says why, and what to do.
+    #[must_use]
+    pub fn instructions() -> Self {
+        Self::named("instructions:u")
+    }
+
+    /// The same of the event of this name.
+    ///
+    /// # Panics
+    /// As [`instructions`](Self::instructions); also if there is no such event.
+    #[must_use]
+    pub fn named(name: &str) -> Self {
+        let opened =
+            go_where_events_are(None).and_then(|()| Self::open(name).map_err(|error| told(&error)));
+        opened.unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    fn open(name: &str) -> Result<Self, Error> {
+        let event = Event::named(name)?.this_thread().open()?;
+        // It counts as long as the program runs.
+        let event: &'static Event = Box::leak(Box::new(event));
+        let mut counted = Self {
+            label: event.label().to_string(),
+            page: event.user_page()?,
+            own: 0,
+        };
+        let mut own = u64::MAX;
+        for _ in 0..EMPTY_PASSES {
+            let begin = counted.page.read()?;
+            own = own.min(counted.page.read()? - begin);
+        }
+        counted.own = own;
+        Ok(counted)
+    }
+
+    fn read(&self) -> u64 {
+        // criterion has no place for an error, and a wrong number must not be shown.
+        self.page
+            .read()
+            .unwrap_or_else(|error| panic!("{}", told(&error)))
+    }
+}
+
+impl Measurement for CountedEvent {
+    type Intermediate = u64;
+    type Value = u64;
+
+    fn start(&self) -> u64 {
+        self.read()
+    }
+
+    fn end(&self, begin: u64) -> u64 {
+        (self.read() - begin).saturating_sub(self.own)
+    }
+
+    fn add(&self, a: &u64, b: &u64) -> u64 {
+        a + b
+    }
+
+    fn zero(&self) -> u64 {
+        0
+    }
+
+    fn to_f64(&self, value: &u64) -> f64 {
+        *value as f64
+    }
+
+    fn formatter(&self) -> &dyn ValueFormatter {
+        self
+    }
+}
+
+impl ValueFormatter for CountedEvent {
+    fn scale_values(&self, _typical: f64, _values: &mut [f64]) -> &'static str {
+        "events"
+    }
+
+    fn scale_throughputs(
+        &self,
+        _typical: f64,
+        throughput: &Throughput,
+        values: &mut [f64],
+    ) -> &'static str {
+        let (units, unit) = match throughput {
+            Throughput::Elements(elements) => (*elements, "events/element"),
+            Throughput::Bytes(bytes) | Throughput::BytesDecimal(bytes) => (*bytes, "events/byte"),
+            #[allow(unreachable_patterns, reason = "later versions of criterion have more")]
+            _ => (1, "events"),
+        };
+        for value in values {
+            *value /= units as f64;
+        }
+        unit
+    }
+
+    fn scale_for_machines(&self, _values: &mut [f64]) -> &'static str {
+        "events"
+    }
+
+    fn format_value(&self, value: f64) -> String {
+        format!("{value:.1} {}", self.label)
+    }
+}

@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The numbers for people: a table with a line for each benchmark and event.
+
+use std::io::{self, Write};
+
+use perfmon::printable;
+use perfmon_compare::compared::{ChangeRow, Compared};
+use perfmon_compare::figures::is_exact;
+use perfmon_compare::numbers::thousands;
+use perfmon_compare::{document, markdown};
+
+use crate::options::{BenchFormat, Options};
+
+/// The headings, and whether the cells below stand at the right.
+const HEADINGS: [(&str, bool); 6] = [
+    ("benchmark", false),
+    ("event", false),
+    ("count", true),
+    ("spread", true),
+    ("difference", true),
+    ("change", false),
+];
+
+/// Writes the numbers in the form that is asked for.
+pub(crate) fn write(
+    compared: &Compared<'_>,
+    options: &Options,
+    name: &str,
+    output: &mut impl Write,
+) -> io::Result<()> {
+    match options.export {
+        Some(BenchFormat::Json) => document::write(compared.measured, output),
+        Some(BenchFormat::Markdown) => markdown::write(compared, output),
+        None => {
+            let benchmarks = match compared.measured.commands.len() {
+                1 => "1 benchmark".to_owned(),
+                number => format!("{number} benchmarks"),
+            };
+            let baseline = options.baseline.as_deref();
+            let from = baseline.map_or_else(String::new, |baseline| {
+                format!("; changes are from {}", printable(baseline))
+            });
+            writeln!(output, "{name}: {benchmarks}{from}\n")?;
+            table(compared, output)
+        }
+    }
+}
+
+fn table(compared: &Compared<'_>, output: &mut impl Write) -> io::Result<()> {
+    let mut rows = vec![HEADINGS.map(|(heading, _)| heading.to_owned())];
+    for command in 0..compared.measured.commands.len() {
+        for event in 0..compared.measured.events.len() {
+            let before = compared.reference_values(command, event);
+            rows.push(cells(&compared.row(command, event), before, event == 0));
+        }
+    }
+    let width = |column: usize| {
+        let cells = rows.iter().map(|row| row[column].chars().count());
+        cells.max().unwrap_or(0)
+    };
+    let widths: Vec<usize> = (0..HEADINGS.len()).map(width).collect();
+    for row in &rows {
+        let mut line = String::new();
+        for ((cell, (_, is_right)), width) in row.iter().zip(HEADINGS).zip(&widths) {
+            let blanks = " ".repeat(width - cell.chars().count());
+            let (before, after) = if is_right {
+                (&blanks[..], "")
+            } else {
+                ("", &blanks[..])
+            };
+            line.push_str("  ");
+            line.push_str(before);
+            line.push_str(cell);
+            line.push_str(after);
+        }
+        writeln!(output, "{}", line.trim_end())?;
+    }
+    Ok(())
+}
+
+/// Returns the cells of a row. The name of a benchmark stands beside its first event only.
+fn cells(row: &ChangeRow<'_>, before: Option<&[u64]>, is_first: bool) -> [String; 6] {
+    let [mean, spread, change, interval] = row.cells();
+    let change = match interval {
+        none if none.is_empty() => change,
+        interval => format!("{change} ({interval})"),
+    };
+    [
+        if is_first {
+            printable(row.command)
+        } else {
+            String::new()
+        },
+        printable(row.event),
+        mean,
+        spread,
+        before.map_or_else(String::new, |before| difference(before, row.values)),
+        change,
+    ]
+}
+
+/// Returns the difference of two numbers that are the same in all passes.
+fn difference(before: &[u64], after: &[u64]) -> String {
+    if !is_exact(before) || !is_exact(after) {
+        return String::new();
+    }
+    match (before[0], after[0]) {
+        (before, after) if after > before => format!("+{}", thousands(after - before)),
+        (before, after) if after < before => format!("-{}", thousands(before - after)),
+        _ => "0".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use clap::Parser;
+    use perfmon_compare::compared::Baseline;
+    use perfmon_compare::document::{BenchDocument, BenchEntry};
+
+    use super::*;
+
+    fn document(benches: &[(&str, [u64; 2])]) -> BenchDocument {
+        let entry = |(name, counts): &(&str, [u64; 2])| BenchEntry {
+            command: (*name).to_owned(),
+            values: counts.iter().map(|count| vec![*count; 2]).collect(),
+        };
+        let events = ["instructions:u", "branches:u"].map(str::to_owned);
+        let entries = benches.iter().map(entry).collect();
+        BenchDocument::new("a processor".to_owned(), events.to_vec(), entries)
+    }
+
+    fn written(arguments: &[&str]) -> String {
+        let old = document(&[("sum", [1000, 100]), ("sort/10", [2_000_000, 100])]);
+        let measured = document(&[
+            ("sum", [1001, 100]),
+            ("sort/10", [1_999_996, 100]),
+            ("new", [5, 1]),
+        ]);
+        let names = ["sum", "sort/10", "new"];
+        let baseline = Baseline::of_names((Path::new("main.json"), old), &names);
+        let compared = Compared {
+            measured: &measured,
+            baseline: Some(&baseline),
+        };
+        let words = ["x"].iter().chain(arguments);
+        let options = Options::try_parse_from(words).expect("it is well formed");
+        let mut text = Vec::new();
+        write(&compared, &options, "sorting", &mut text).expect("a vector takes everything");
+        String::from_utf8(text).expect("it is text")
+    }
+
+    #[test]
+    fn one_instruction_is_seen() {
+        assert_eq!(
+            written(&["--baseline", "main"]),
+            "\
+sorting: 3 benchmarks; changes are from main
+
+  benchmark  event               count  spread  difference  change
+  sum        instructions:u      1,001   exact          +1  +0.100%
+             branches:u            100   exact           0  none
+  sort/10    instructions:u  1,999,996   exact          -4  -0.000200%
+             branches:u            100   exact           0  none
+  new        instructions:u          5   exact
+             branches:u              1   exact
+"
+        );
+    }
+
+    #[test]
+    fn other_forms_are_those_of_pmctl() {
+        let markdown = written(&["--export", "markdown"]);
+        assert!(
+            markdown.contains("| instructions:u | `sum` | 1,001 | exact | +0.100% |  |"),
+            "{markdown}"
+        );
+        let json = written(&["--export", "json"]);
+        let read: BenchDocument = serde_json::from_str(&json).expect("it is JSON");
+        assert!(read.checked().is_ok());
+    }
+}

@@ -1,0 +1,302 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The benchmarks of a target, and what is done with them.
+
+use std::fs;
+use std::io::{self, IsTerminal, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Parser;
+use perfmon::Event;
+use perfmon_compare::compared::{Baseline, Compared};
+use perfmon_compare::document::{BenchDocument, BenchEntry};
+use perfmon_compare::verdict::Verdict;
+use raw_cpuid::CpuId;
+
+use crate::baseline;
+use crate::bencher::{Bencher, Task};
+use crate::elsewhere::{go_where_events_are, told};
+use crate::meter::Meter;
+use crate::options::{Options, file_of};
+use crate::report;
+
+/// Exit code where there are no numbers to judge by, as `pmctl bench` has it.
+const NO_COUNT: u8 = 125;
+
+/// A benchmark.
+struct Bench {
+    name: String,
+    run: Box<dyn FnMut(Bencher<'_>)>,
+}
+
+/// The benchmarks of a target: what [`main!`](crate::main!) fills and runs.
+#[derive(Default)]
+pub struct Suite {
+    name: String,
+    /// The folder of baselines.
+    folder: PathBuf,
+    groups: Vec<&'static str>,
+    benches: Vec<Bench>,
+}
+
+impl Suite {
+    /// Creates one without benchmarks. `tmpdir` is `CARGO_TARGET_TMPDIR`, as cargo sets it for bench targets.
+    #[must_use]
+    pub fn new(name: &str, tmpdir: Option<&str>) -> Self {
+        Self {
+            name: name.to_owned(),
+            folder: baseline::folder(name, tmpdir),
+            ..Self::default()
+        }
+    }
+
+    /// Begins a group: the names of benchmarks begin with its own.
+    pub fn begin_group(&mut self, name: &'static str) {
+        self.groups.push(name);
+    }
+
+    /// Ends the group that was begun last.
+    pub fn end_group(&mut self) {
+        self.groups.pop();
+    }
+
+    /// Adds a benchmark.
+    pub fn add(&mut self, name: &str, run: impl FnMut(Bencher<'_>) + 'static) {
+        let parts = self.groups.iter().copied().chain([name]);
+        self.benches.push(Bench {
+            name: parts.collect::<Vec<_>>().join("/"),
+            run: Box::new(run),
+        });
+    }
+
+    /// Does what the command line says, and returns the exit code.
+    #[must_use]
+    pub fn run(mut self) -> ExitCode {
+        let options = Options::parse();
+        let is_wanted = |bench: &Bench| options.wants(&bench.name) && !options.ignored;
+        self.benches.retain(is_wanted);
+        let done = match () {
+            () if options.list => self.list(),
+            () if options.test || !options.bench => self.try_each(),
+            () => self.compare(&options),
+        };
+        done.unwrap_or_else(|error| {
+            complain(&self.name, &error);
+            ExitCode::from(NO_COUNT)
+        })
+    }
+
+    fn list(&self) -> Result<ExitCode, String> {
+        let names = self.benches.iter();
+        let lines = names.map(|bench| format!("{}: benchmark\n", bench.name));
+        print(&lines.collect::<Vec<_>>().concat())
+    }
+
+    /// Calls each benchmark once.
+    fn try_each(&mut self) -> Result<ExitCode, String> {
+        for bench in &mut self.benches {
+            let mut result = None;
+            (bench.run)(Bencher {
+                task: Task::Try,
+                result: &mut result,
+            });
+            ran(&bench.name, result)?;
+            print(&format!("test {} ... ok\n", bench.name))?;
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+
+    /// Counts each benchmark, and shows, saves and judges the numbers.
+    fn compare(&mut self, options: &Options) -> Result<ExitCode, String> {
+        if self.benches.is_empty() {
+            return Err("no benchmark has such a name. --list shows them.".to_owned());
+        }
+        let old = options.baseline.as_deref().map(|name| {
+            let file = file_of(&self.folder, name);
+            Ok::<_, String>((baseline::read(&file, name)?, file))
+        });
+        let old = old.transpose()?;
+        self.check(options)?;
+        let saves = options.save_baseline.as_deref();
+        let file = saves.map(|name| file_of(&self.folder, name));
+        let folder = file.as_deref().and_then(|file| file.parent());
+        if let Some(folder) = folder {
+            let made = fs::create_dir_all(folder);
+            made.map_err(|error| {
+                format!("--save-baseline: can't make {}: {error}", folder.display())
+            })?;
+        }
+        go_where_events_are(folder)?;
+
+        let measured = BenchDocument::new(brand(), options.events.clone(), self.count(options)?);
+        let names = measured.commands.iter();
+        let names: Vec<&str> = names.map(|entry| &entry.command[..]).collect();
+        // Without one, there is nothing to compare with: the benchmarks are none of each other.
+        let (document, file_of_old) = old.unwrap_or_else(|| (empty_as(&measured), PathBuf::new()));
+        let baseline = Baseline::of_names((&file_of_old, document), &names);
+        let compared = Compared {
+            measured: &measured,
+            baseline: Some(&baseline),
+        };
+        let mut shown = Vec::new();
+        let wrote = report::write(&compared, options, &self.name, &mut shown);
+        wrote.map_err(|error| error.to_string())?;
+        print(&String::from_utf8_lossy(&shown))?;
+        let code = self.judge(&compared, options);
+        if let Some(file) = file {
+            let own = options.baseline == options.save_baseline;
+            if code != ExitCode::SUCCESS && own {
+                complain(
+                    &self.name,
+                    "--save-baseline: the file is the baseline's, too, and stays as it was",
+                );
+            } else {
+                baseline::write(&file, &measured)?;
+            }
+        }
+        Ok(code)
+    }
+
+    /// Fails if a condition is about something that is not there.
+    fn check(&self, options: &Options) -> Result<(), String> {
+        for condition in &options.fail_if {
+            let text = &condition.text;
+            if !options.events.contains(&condition.event) {
+                return Err(format!(
+                    "--fail-if '{text}': `{}` is not counted. Counted are {}; add it with -e.",
+                    condition.event,
+                    options.events.join(", ")
+                ));
+            }
+            if condition.is_relative() && options.baseline.is_none() {
+                return Err(format!(
+                    "--fail-if '{text}': there is nothing that {} could have changed from. Give --baseline NAME.",
+                    self.name
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the numbers of each benchmark.
+    fn count(&mut self, options: &Options) -> Result<Vec<BenchEntry>, String> {
+        let opened = options
+            .events
+            .iter()
+            .map(|name| Event::named(name)?.this_thread().open());
+        let opened = opened.collect::<Result<_, _>>();
+        let meter = opened.and_then(Meter::new);
+        let mut meter = meter.map_err(|error| told(&error))?;
+        let mut entries = Vec::new();
+        let progress = Progress::new();
+        for bench in &mut self.benches {
+            progress.show(&bench.name);
+            let mut values = vec![Vec::new(); options.events.len()];
+            let mut result = None;
+            (bench.run)(Bencher {
+                task: Task::Count(&mut meter, &mut values),
+                result: &mut result,
+            });
+            ran(&bench.name, result)?;
+            entries.push(BenchEntry {
+                command: bench.name.clone(),
+                values,
+            });
+        }
+        Ok(entries)
+    }
+
+    /// Says which conditions hold, and returns the exit code.
+    fn judge(&self, compared: &Compared<'_>, options: &Options) -> ExitCode {
+        if let Some(old) = compared.other_machine() {
+            let now = &compared.measured.machine;
+            let text = format!(
+                "the baseline is of another processor, {old}; this is {now}. Only counts of user mode compare."
+            );
+            complain(&self.name, &text);
+        }
+        let measured = compared.measured;
+        let of_user_mode = |event: usize| measured.events[event].ends_with(":u");
+        let index = |name: &str| measured.index(name);
+        let Verdict { holds, unknown } =
+            Verdict::of(compared, &options.fail_if, index, of_user_mode);
+        for sentence in holds.iter().chain(&unknown) {
+            complain(&self.name, sentence);
+        }
+        match unknown {
+            Some(_) => ExitCode::from(NO_COUNT),
+            None if holds.is_empty() => ExitCode::SUCCESS,
+            None => ExitCode::FAILURE,
+        }
+    }
+}
+
+/// Returns the numbers of no benchmarks, of the same processor and events.
+fn empty_as(measured: &BenchDocument) -> BenchDocument {
+    BenchDocument::new(
+        measured.machine.clone(),
+        measured.events.clone(),
+        Vec::new(),
+    )
+}
+
+/// Fails unless a benchmark has used its bencher, and all went well.
+fn ran(name: &str, result: Option<Result<(), perfmon::Error>>) -> Result<(), String> {
+    match result {
+        Some(Ok(())) => Ok(()),
+        Some(Err(error)) => Err(format!("{name}: {}", told(&error))),
+        None => Err(format!(
+            "{name}: it has not called `Bencher::bench`, so nothing was counted."
+        )),
+    }
+}
+
+/// Returns what the processor calls itself, as `pmctl bench` has it.
+fn brand() -> String {
+    let brand = CpuId::new().get_processor_brand_string();
+    let brand = brand.as_ref().map(|brand| brand.as_str().trim());
+    brand
+        .filter(|brand| !brand.is_empty())
+        .unwrap_or("unknown")
+        .to_owned()
+}
+
+fn complain(name: &str, text: &str) {
+    let _ = writeln!(io::stderr(), "{name}: {text}");
+}
+
+fn print(text: &str) -> Result<ExitCode, String> {
+    let mut output = io::stdout().lock();
+    let wrote = output
+        .write_all(text.as_bytes())
+        .and_then(|()| output.flush());
+    wrote.map_err(|error| format!("can't write: {error}"))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// A line that says which benchmark runs, on a terminal.
+struct Progress {
+    is_shown: bool,
+}
+
+impl Progress {
+    fn new() -> Self {
+        Self {
+            is_shown: io::stderr().is_terminal(),
+        }
+    }
+
+    fn show(&self, name: &str) {
+        if self.is_shown {
+            let _ = write!(io::stderr(), "\r\x1b[K{name} ");
+        }
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        if self.is_shown {
+            let _ = write!(io::stderr(), "\r\x1b[K");
+        }
+    }
+}
