@@ -134,6 +134,7 @@ EXPORT struct perfmon_counters *perfmon_open(const char *events, unsigned int fl
 	}
 	counters->flags = flags;
 	counters->thread = gettid();
+	counters->process = getpid();
 	if (open_all(counters, events)) {
 		error = errno;
 		perfmon_close(counters);
@@ -150,7 +151,8 @@ EXPORT void perfmon_close(struct perfmon_counters *counters)
 	if (!counters)
 		return;
 	for (i = counters->size; i-- > 0;) {
-		if (counters->page[i])
+		/* A child of fork(2) does not have the page; something else may be there. */
+		if (counters->page[i] && counters->process == getpid())
 			munmap((void *)counters->page[i], PAGE);
 		close(counters->fd[i]);
 	}

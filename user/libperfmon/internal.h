@@ -32,6 +32,8 @@ struct perfmon_counters {
 	unsigned int flags;
 	/* The thread that opened it. */
 	pid_t thread;
+	/* The process that has the pages: a child of fork(2) has none. */
+	pid_t process;
 	/* A descriptor for each event; the first is the leader's. */
 	int fd[PERFMON_MAX_EVENTS];
 	/* Mapped by perfmon_page(). */

@@ -114,6 +114,9 @@ int perfmon_report(FILE *out);
  */
 int perfmon_last(uint64_t *counts);
 
+/* Returns the name of an event of the calling thread's markers; NULL if there are fewer. */
+const char *perfmon_marked(unsigned int event);
+
 /* Returns why passes could not be counted: the first reason; NULL if there is none. */
 const char *perfmon_failure(void);
 
@@ -224,7 +227,7 @@ extern __thread struct perfmon_marks perfmon_marks __attribute__((tls_model("ini
  * is on no counter, as one that is stopped, or programs may not use RDPMC: perfmon_read() has
  * the count then. errno is left alone.
  */
-static inline int perfmon_rdpmc(const struct perf_event_mmap_page *page, uint64_t *count)
+static __inline__ int perfmon_rdpmc(const struct perf_event_mmap_page *page, uint64_t *count)
 {
 	uint32_t lock, index, low, high;
 	uint64_t offset;

@@ -7,10 +7,13 @@
 
 #include <cerrno>
 #include <cstdint>
+#include <stdexcept>
 #include <string>
 #include <system_error>
 #include <utility>
 #include <vector>
+
+#include <strings.h>
 
 #include <perfmon.h>
 
@@ -47,7 +50,12 @@ public:
 	void reset() { check(perfmon_reset(raw_)); }
 
 	unsigned int size() const { return perfmon_size(raw_); }
-	std::string name(unsigned int event) const { return perfmon_name(raw_, event); }
+	std::string name(unsigned int event) const
+	{
+		if (event >= size())
+			throw std::out_of_range("perfmon::counters::name");
+		return perfmon_name(raw_, event);
+	}
 	std::uint64_t overhead(unsigned int event) const { return perfmon_overhead(raw_, event); }
 
 	// The counts, of one moment, in the order of the list.
@@ -102,11 +110,16 @@ std::vector<std::uint64_t> measure(Work &&work, const char *name = "measure")
 	return counts;
 }
 
-// Runs `work`, and returns how many instructions it executed in user mode.
+// Runs `work`, and returns how many instructions it executed in user mode, in the calling thread.
 template <typename Work>
 std::uint64_t instructions(Work &&work)
 {
-	return measure(std::forward<Work>(work), "instructions")[0];
+	std::vector<std::uint64_t> counts = measure(std::forward<Work>(work), "instructions");
+
+	for (unsigned int i = 0; i < counts.size(); i++)
+		if (!strcasecmp(perfmon_marked(i), "instructions:u"))
+			return counts[i];
+	throw std::logic_error("perfmon::instructions: PERFMON_EVENTS or perfmon_mark_events() chose other events");
 }
 
 } // namespace perfmon

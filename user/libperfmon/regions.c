@@ -76,6 +76,8 @@ static char *failure;
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static pthread_key_t ends_with_thread;
+/* Without a key, of which there are 1024, threads can't have markers: nothing would close their events. */
+static bool has_key;
 
 static void free_meter(void *of_thread)
 {
@@ -87,9 +89,16 @@ static void free_meter(void *of_thread)
 	free(m);
 }
 
-/* A child of fork(2) has neither the pages nor counts of its own: it begins anew. */
+/* A child of fork(2) has neither the pages nor counts of its own: it begins anew. It has one thread. */
 static void begin_anew(void)
 {
+	struct region *r;
+
+	for (r = first_region; r; r = r->next) {
+		r->passes = r->failed = 0;
+		memset(r->counts, 0, sizeof(r->counts));
+	}
+	failure = NULL;
 	if (meter) {
 		pthread_setspecific(ends_with_thread, NULL);
 		free_meter(meter);
@@ -97,8 +106,17 @@ static void begin_anew(void)
 	is_refused = false;
 }
 
+static void prepare_process(void);
+
+/* A fork(2) meanwhile waits: the child has the list as a whole. */
+static void lock_for_fork(void)
+{
+	pthread_mutex_lock(&lock);
+}
+
 static void lock_list(void)
 {
+	pthread_once(&once, prepare_process);
 	pthread_mutex_lock(&lock);
 }
 
@@ -115,8 +133,8 @@ static void unlock_list_of_child(void)
 
 static void prepare_process(void)
 {
-	pthread_key_create(&ends_with_thread, free_meter);
-	pthread_atfork(lock_list, unlock_list, unlock_list_of_child);
+	has_key = !pthread_key_create(&ends_with_thread, free_meter);
+	pthread_atfork(lock_for_fork, unlock_list, unlock_list_of_child);
 }
 
 static void note_failure(const char *why)
@@ -291,13 +309,13 @@ static struct meter *meter_of_thread(void)
 		return m;
 	pthread_once(&once, prepare_process);
 	m = calloc(1, sizeof(*m));
-	if (m && !open_meter(m) && !pthread_setspecific(ends_with_thread, m)) {
+	if (m && has_key && !open_meter(m) && !pthread_setspecific(ends_with_thread, m)) {
 		meter = m;
 		return m;
 	}
 	is_refused = true;
 	perfmon_marks.events = 0;
-	note_failure(m ? perfmon_error() : "there is no memory for a thread's markers");
+	note_failure(m && has_key ? perfmon_error() : "there is no memory for a thread's markers");
 	if (m) {
 		perfmon_close(m->counters);
 		free(m);
@@ -326,6 +344,16 @@ static void count_failed(struct region *region)
 		__atomic_fetch_add(&region->failed, 1, __ATOMIC_RELAXED);
 }
 
+/* Has the passes of a region count as failed: the end of one that was not begun is taken for theirs. */
+static void spoil_passes(struct meter *m, const struct region *region)
+{
+	unsigned int i;
+
+	for (i = 0; region && i < m->depth; i++)
+		if (m->passes[i].region == region)
+			m->passes[i].breaks = UINT64_MAX;
+}
+
 EXPORT void perfmon_enter(const char *name)
 {
 	int error = errno;
@@ -341,6 +369,7 @@ EXPORT void perfmon_enter(const char *name)
 			pass->breaks = m->breaks;
 			memcpy(pass->begin, m->clock, sizeof(pass->begin));
 		} else {
+			spoil_passes(m, region);
 			count_failed(region);
 			note_failure("a thread has begun too many regions at once");
 		}
@@ -373,7 +402,10 @@ static void end_pass(struct meter *m, const struct pass *pass)
 		return;
 	}
 	for (i = 0; i < m->counters->size; i++) {
-		m->last[i] = m->clock[i] - pass->begin[i];
+		int64_t counted = (int64_t)(m->clock[i] - pass->begin[i]);
+
+		/* The markers' own part varies, of events like cycles: an empty pass may have had less. */
+		m->last[i] = counted > 0 ? counted : 0;
 		__atomic_fetch_add(&pass->region->counts[i], m->last[i], __ATOMIC_RELAXED);
 	}
 	__atomic_fetch_add(&pass->region->passes, 1, __ATOMIC_RELAXED);
@@ -396,6 +428,11 @@ EXPORT void perfmon_leave(const char *name)
 		note_failure("a region ended that the thread had not begun, or that was begun before fork()");
 	}
 	errno = error;
+}
+
+EXPORT const char *perfmon_marked(unsigned int event)
+{
+	return meter && event < meter->counters->size ? perfmon_name(meter->counters, event) : NULL;
 }
 
 EXPORT int perfmon_last(uint64_t *counts)

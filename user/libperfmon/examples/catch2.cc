@@ -25,7 +25,7 @@ std::uint64_t cost_of_sum(std::size_t n)
 
 TEST_CASE("a sum costs the same each time")
 {
-	cost_of_sum(1000);	// What happens once, has happened.
+	cost_of_sum(1000);	// Does what is done only once.
 	REQUIRE(cost_of_sum(1000) == cost_of_sum(1000));
 }
 

@@ -3,7 +3,7 @@
 
 use std::fs;
 use std::io::{self, IsTerminal, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Parser;
@@ -119,7 +119,10 @@ impl Suite {
         self.check(options)?;
         let saves = options.save_baseline.as_deref();
         let file = saves.map(|name| file_of(&self.folder, name));
-        let folder = file.as_deref().and_then(|file| file.parent());
+        let folder = file.as_deref().and_then(Path::parent);
+        // A name alone is a file here.
+        let here = |folder: &Path| folder.as_os_str().is_empty();
+        let folder = folder.map(|folder| if here(folder) { Path::new(".") } else { folder });
         if let Some(folder) = folder {
             let made = fs::create_dir_all(folder);
             made.map_err(|error| {
@@ -144,7 +147,7 @@ impl Suite {
         print(&String::from_utf8_lossy(&shown))?;
         let code = self.judge(&compared, options);
         if let Some(file) = file {
-            let own = options.baseline == options.save_baseline;
+            let own = is_same(&file, &file_of_old);
             if code != ExitCode::SUCCESS && own {
                 complain(
                     &self.name,
@@ -298,5 +301,12 @@ impl Drop for Progress {
         if self.is_shown {
             let _ = write!(io::stderr(), "\r\x1b[K");
         }
+    }
+}
+/// Returns whether both names are of one file that exists.
+fn is_same(one: &Path, other: &Path) -> bool {
+    match (fs::canonicalize(one), fs::canonicalize(other)) {
+        (Ok(one), Ok(other)) => one == other,
+        _ => false,
     }
 }

@@ -6,6 +6,7 @@ The files are those of `pmctl bench --save`.
 
 import gc
 import json
+import math
 import os
 
 import perfmon
@@ -54,6 +55,8 @@ class Condition:
         if sign == ":" and not self.is_relative:
             raise ValueError(f"{text!r} is none of EVENT:LIMIT%, EVENT>LIMIT and EVENT<LIMIT")
         self.limit = float(limit.rstrip("%"))
+        if not math.isfinite(self.limit) or (not self.is_relative and limit[:1] in "+-"):
+            raise ValueError(f"{text!r}: the limit is a number, and with % a change")
         self.event = event if ":" in event else f"{event}:u"
         if self.event not in EVENTS:
             raise ValueError(f"{text!r}: {event!r} is not counted; counted are {', '.join(EVENTS)}")
@@ -83,6 +86,8 @@ class Numbers:
             document = json.load(file)
         if not isinstance(document, dict) or document.get("schema") != SCHEMA:
             raise ValueError(f"{path} is no file of --exact-save")
+        if not set(EVENTS) <= set(document["events"]):
+            raise ValueError(f"{path} has not the events {' and '.join(EVENTS)}")
         numbers = cls(document["machine"])
         places = [document["events"].index(event) for event in EVENTS]
         for entry in document["commands"]:

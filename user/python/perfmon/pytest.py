@@ -84,10 +84,13 @@ class _Session:
 _SESSION = pytest.StashKey[_Session]()
 
 
-def _skip_without_counters():
+def _skip_without_counters(session=None):
+    """Skips the test, or has it fail if the run is to judge or to keep what is counted."""
     try:
         perfmon.check()
     except perfmon.Error as error:
+        if session and (session.conditions or session.baseline or session.save):
+            pytest.fail(str(error), pytrace=False)
         pytest.skip(str(error))
 
 
@@ -120,11 +123,15 @@ def exact(request):
     counts is kept under the name of the test, with a `name` behind it if there is one, and returned:
     a dict from events to counts. Where nothing can be counted, the test is skipped.
     """
-    _skip_without_counters()
     session = request.config.stash[_SESSION]
+    _skip_without_counters(session)
+    labels = set()
 
     def measure(function, *args, name="", **kwargs):
         label = f"{request.node.nodeid}/{name}" if name else request.node.nodeid
+        if label in labels:
+            raise ValueError(f"exact: {label} was counted already. Give each function of a test a name=")
+        labels.add(label)
         passes = _exact.passes_of(function, args, kwargs)
         reason = session.add(label, passes)
         if reason:
@@ -157,7 +164,9 @@ def pytest_sessionfinish(session):
     run = session.config.stash[_SESSION]
     if not run.save or not run.measured.passes:
         return
+    file = run.file_of(run.save)
     # A change that fails must not become what the next one is compared with.
-    if run.has_failed and run.save == session.config.getoption("exact_baseline"):
+    baseline = session.config.getoption("exact_baseline")
+    if run.has_failed and baseline and os.path.realpath(run.file_of(baseline)) == os.path.realpath(file):
         return
-    run.measured.write(run.file_of(run.save))
+    run.measured.write(file)

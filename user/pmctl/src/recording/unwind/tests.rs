@@ -341,7 +341,11 @@ fn tables_without_an_end_are_left() {
     let (found, cuts) = functions(&written.recording());
     assert!(found.iter().all(|function| function == "leaf"));
     assert_eq!(found.len(), super::MAX_CALLERS as usize + 1);
-    assert!(told(&cuts).contains("do not fit the stack"), "{}", told(&cuts));
+    assert!(
+        told(&cuts).contains("do not fit the stack"),
+        "{}",
+        told(&cuts)
+    );
 }
 
 #[test]
