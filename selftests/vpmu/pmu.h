@@ -14,7 +14,6 @@
 #define MSR_SMI_COUNT			0x34
 #define MSR_IA32_MISC_ENABLE		0x1a0
 #define MSR_IA32_PERF_CAPABILITIES	0x345
-#define PERF_CAP_LBR_FMT		0x3f
 #define PERF_CAP_SMM_FREEZE		(1ULL << 12)
 #define PERF_CAP_FULL_WRITE		(1ULL << 13)
 #define MSR_IA32_PERF_GLOBAL_STATUS_RESET	0x390
@@ -50,7 +49,6 @@ struct pmu {
 	unsigned int width;	/* bits of a counter */
 	bool capabilities;	/* IA32_PERF_CAPABILITIES */
 	bool full_width;	/* MSRs that all bits can be written by */
-	bool lbr;		/* last branch records */
 	unsigned int reload;	/* general counters that others' overflow can reload... */
 	unsigned int reload_fixed;	/* ...and fixed ones */
 	bool core_ext;		/* AMD: PerfCtrExtCore */
@@ -86,10 +84,8 @@ static inline bool pmu_describe_intel(struct pmu *p)
 	}
 	__get_cpuid(1, &eax, &ebx, &ecx, &edx);
 	p->capabilities = ecx & (1U << 15);
-	if (p->capabilities && !msr_read(0, MSR_IA32_PERF_CAPABILITIES, &cap)) {
+	if (p->capabilities && !msr_read(0, MSR_IA32_PERF_CAPABILITIES, &cap))
 		p->full_width = cap & PERF_CAP_FULL_WRITE;
-		p->lbr = cap & PERF_CAP_LBR_FMT;
-	}
 	return true;
 }
 

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "branch_records.h"
 #include "kselftest_harness.h"
 #include "pmu.h"
 
@@ -29,6 +30,10 @@ enum presence {
 	INTEL_RELOAD_FIXED,
 	INTEL_CAPABILITIES,	/* read-only */
 	INTEL_LBR,
+	INTEL_LBR_STACK,
+	INTEL_LBR_INFO,
+	INTEL_ARCH_LBR,
+	AMD_LBR,
 	AMD_LEGACY,
 	AMD_CORE_EXT,
 	AMD_V2,
@@ -85,15 +90,15 @@ static const struct block blocks[] = {
 	{ 0x639, 1, 1, INTEL_ENERGY_CORES_READ_ONLY },
 	{ 0x640, 2, 1, NEVER },
 	{ 0x64d, 1, 1, NEVER },
-	{ 0x680, 32, 1, INTEL_LBR },
-	{ 0x6c0, 32, 1, INTEL_LBR },
+	{ 0x680, 32, 1, INTEL_LBR_STACK },
+	{ 0x6c0, 32, 1, INTEL_LBR_STACK },
 	{ 0x700, 64, 1, NEVER },		/* uncore */
-	{ 0xdc0, 32, 1, INTEL_LBR },
+	{ 0xdc0, 32, 1, INTEL_LBR_INFO },
 	{ 0xe01, 2, 1, NEVER },			/* uncore */
-	{ 0x1200, 32, 1, NEVER },		/* architectural LBR */
-	{ 0x14ce, 2, 1, NEVER },
-	{ 0x1500, 32, 1, NEVER },
-	{ 0x1600, 32, 1, NEVER },
+	{ 0x1200, 32, 1, INTEL_ARCH_LBR },
+	{ 0x14ce, 2, 1, INTEL_ARCH_LBR },	/* LBR_CTL, LBR_DEPTH */
+	{ 0x1500, 32, 1, INTEL_ARCH_LBR },
+	{ 0x1600, 32, 1, INTEL_ARCH_LBR },
 	{ 0x1900, 32, 4, INTEL_V6_GENERAL },	/* counters... */
 	{ 0x1901, 32, 4, INTEL_V6_GENERAL },	/* ...and selects */
 	{ 0x1902, 32, 4, INTEL_RELOAD },
@@ -103,7 +108,7 @@ static const struct block blocks[] = {
 	{ 0x1982, 32, 4, INTEL_RELOAD_FIXED },
 	{ 0x1983, 32, 4, INTEL_RELOAD_FIXED },
 	{ 0xc00000e7, 2, 1, NEVER },		/* AMD MPERF, APERF */
-	{ 0xc000010e, 2, 1, NEVER },		/* AMD LBR */
+	{ 0xc000010e, 2, 1, AMD_LBR },		/* LBR_SELECT, DBG_EXTN_CFG */
 	{ 0xc0000300, 1, 1, AMD_V2 },		/* its writes are ignored */
 	{ 0xc0000301, 3, 1, AMD_V2 },
 	{ 0xc0010000, 8, 1, AMD_LEGACY },
@@ -112,7 +117,7 @@ static const struct block blocks[] = {
 	{ 0xc0010230, 12, 1, NEVER },		/* AMD L3, data fabric, LBR */
 	{ 0xc0010240, 32, 1, NEVER },
 	{ 0xc0010299, 3, 1, AMD_ENERGY_READ_ONLY },
-	{ 0xc0010300, 32, 1, NEVER },
+	{ 0xc0010300, 32, 1, AMD_LBR },
 	{ 0xc0011030, 14, 1, NEVER },		/* AMD IBS */
 };
 
@@ -147,7 +152,15 @@ static __u64 present(const struct pmu *p, enum presence presence)
 	case INTEL_CAPABILITIES:
 		return p->capabilities ? ALL : 0;
 	case INTEL_LBR:
-		return p->lbr ? ALL : 0;
+		return branch_records()->newest ? ALL : 0;
+	case INTEL_LBR_STACK:
+		return branch_records()->newest ? (1ULL << branch_records()->depth) - 1 : 0;
+	case INTEL_LBR_INFO:
+		return branch_records()->newest && branch_records()->info ? ALL : 0;
+	case INTEL_ARCH_LBR:
+		return branch_records()->types ? ALL : 0;
+	case AMD_LBR:
+		return branch_records()->spec ? ALL : 0;
 	case AMD_LEGACY:
 		return p->intel ? 0 : ALL;
 	case AMD_CORE_EXT:

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * The last branch records of this CPU, and their registers: Intel's stack of 16 before
+ * Skylake and of 32 from there on, Intel's architectural ones, or AMD's.
+ */
+#ifndef SELFTESTS_BRANCH_RECORDS_H
+#define SELFTESTS_BRANCH_RECORDS_H
+
+#include <stdbool.h>
+
+#include <linux/types.h>
+
+/*
+ * Branches that are left out, as in MSR_LBR_SELECT (Intel SDM, volume 4, table 2-39; AMD
+ * APM, volume 2, "Last Branch Stack Registers").
+ */
+#define LBR_CPL_EQ_0		(1U << 0)	/* those that end in CPL 0... */
+#define LBR_CPL_NEQ_0		(1U << 1)	/* ...and elsewhere */
+#define LBR_JCC			(1U << 2)
+#define LBR_NEAR_REL_CALL	(1U << 3)
+#define LBR_NEAR_IND_CALL	(1U << 4)
+#define LBR_NEAR_RET		(1U << 5)
+#define LBR_NEAR_IND_JMP	(1U << 6)
+#define LBR_NEAR_REL_JMP	(1U << 7)
+#define LBR_FAR			(1U << 8)
+
+#define LBR_MAX_DEPTH		32
+
+struct branch_records {
+	unsigned int depth;	/* 0: there are none */
+	bool call_stack;	/* a return can take the last call back */
+	bool types;		/* each tells its type */
+	bool freeze;		/* an overflow interrupt can freeze them */
+	bool spec;		/* each tells whether it was speculative */
+	__u32 select;		/* the register that chooses branches... */
+	__u64 select_enable;	/* ...and its bit that enables them, or 0 */
+	__u32 enable;		/* the register with the enable bit */
+	__u64 enable_bit;
+	__u32 newest;		/* the register with the number of the newest; 0: it is 0 */
+	__u32 size;		/* the register with the number of records, or 0 */
+	__u32 from, to, info;	/* of record 0; no info: 0 */
+	__u32 step;		/* from one record to the next */
+	unsigned int flags;	/* bits above the address of a branch */
+};
+
+const struct branch_records *branch_records(void);
+
+/* Returns the value of ->select that leaves these branches out. */
+__u64 branch_selection(unsigned int left_out);
+
+/* A branch, with addresses as programs and the kernel have them. */
+struct branch_record {
+	__u64 from, to, info;
+};
+
+/*
+ * Return 0 or a negative errno: empty the records of a CPU; read them, the newest first.
+ */
+int branch_records_clear(int cpu);
+int branch_records_read(int cpu, struct branch_record records[LBR_MAX_DEPTH]);
+
+#endif
