@@ -10,12 +10,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "branch_records.h"
 #include "cpu.h"
 #include "device.h"
 #include "fixture.h"
 #include "samples.h"
 
-#define DEPTH	32
+#define DEPTH	(branch_records()->depth)
 #define PERIOD	10007UL
 #define N	400000UL
 
@@ -122,7 +123,7 @@ static void expect_depth(struct __test_metadata *_metadata, struct sampler *s, u
 TEST_F(event, each_call_that_has_not_returned_is_told)
 {
 	/* Two more calls lead from nest() into the loop. */
-	static const unsigned int depths[] = { 0, 1, 7, DEPTH - 4 };
+	const unsigned int depths[] = { 0, 1, 7, DEPTH - 4 };
 	const struct leaf leaf = { .call = loop_there, .n = N };
 	unsigned int i;
 

@@ -11,6 +11,7 @@
 #include <unistd.h>
 #include <x86intrin.h>
 
+#include "branch_records.h"
 #include "branch_snapshot.h"
 #include "cpu.h"
 #include "device.h"
@@ -20,16 +21,10 @@
 
 #define PAGES	2048
 
-/* Between two samples are fewer branches than there are records of them. */
-#define RATE	41
 #define N	10000UL
 
-/* IA32_DEBUGCTL */
-#define LBR		(1ULL << 0)
+/* IA32_DEBUGCTL: an overflow interrupt freezes the records. */
 #define FREEZE		(1ULL << 11)
-
-/* MSR_LBR_SELECT: nothing but branches that end in the kernel */
-#define NO_USER		(1ULL << 1)
 
 /*
  * Two loops at different places, so that their branches tell which one ran. They
@@ -69,22 +64,62 @@ FIXTURE(branches)
 
 FIXTURE_VARIANT(branches)
 {
-	__u32 msr;	/* 0: BPF's call writes */
+	int (*tamper)(int cpu);	/* NULL: BPF's call does it */
 	bool wait;	/* until the timer has looked */
 };
 
-FIXTURE_VARIANT_ADD(branches, debugctl) { MSR_IA32_DEBUGCTL, false };
-FIXTURE_VARIANT_ADD(branches, debugctl_for_long) { MSR_IA32_DEBUGCTL, true };
-FIXTURE_VARIANT_ADD(branches, lbr_select) { MSR_LBR_SELECT, false };
-FIXTURE_VARIANT_ADD(branches, lbr_select_for_long) { MSR_LBR_SELECT, true };
-FIXTURE_VARIANT_ADD(branches, bpf) { 0, false };
-FIXTURE_VARIANT_ADD(branches, bpf_for_long) { 0, true };
+static int clear_bits(int cpu, __u32 msr, __u64 bits)
+{
+	__u64 value;
+	int err = msr_read(cpu, msr, &value);
+
+	return err ?: msr_write(cpu, msr, value & ~bits);
+}
+
+/* Between two samples are fewer branches than there are records of them. */
+static __u32 rate(void)
+{
+	return branch_records()->depth + 9;
+}
+
+/* Switches branch recording off, as BPF's call does. */
+static int disable(int cpu)
+{
+	const struct branch_records *b = branch_records();
+	/* Where these are one register, an overflow may clear the first. */
+	const __u64 freeze = b->enable == MSR_IA32_DEBUGCTL ? FREEZE : 0;
+
+	return clear_bits(cpu, b->enable, b->enable_bit | freeze);
+}
+
+/* Switches freezing off; where there is none, as above. */
+static int clear_freeze(int cpu)
+{
+	return branch_records()->freeze ? clear_bits(cpu, MSR_IA32_DEBUGCTL, FREEZE) : disable(cpu);
+}
+
+/* Leaves nothing but branches that end in the kernel. */
+static int leave_user_out(int cpu)
+{
+	const struct branch_records *b = branch_records();
+
+	return msr_write(cpu, b->select, branch_selection(LBR_CPL_NEQ_0) | b->select_enable);
+}
+
+FIXTURE_VARIANT_ADD(branches, disabled) { disable, false };
+FIXTURE_VARIANT_ADD(branches, disabled_for_long) { disable, true };
+FIXTURE_VARIANT_ADD(branches, not_frozen) { clear_freeze, false };
+FIXTURE_VARIANT_ADD(branches, not_frozen_for_long) { clear_freeze, true };
+FIXTURE_VARIANT_ADD(branches, selection) { leave_user_out, false };
+FIXTURE_VARIANT_ADD(branches, selection_for_long) { leave_user_out, true };
+FIXTURE_VARIANT_ADD(branches, bpf) { NULL, false };
+FIXTURE_VARIANT_ADD(branches, bpf_for_long) { NULL, true };
 
 FIXTURE_SETUP(branches)
 {
 	SKIP_WITHOUT_PMU();
 	self->program = -1;
-	if (!variant->msr) {
+	if (!variant->tamper) {
 		if (access(BPF_SYSCTL, F_OK))
 			SKIP(return, "this kernel has no BPF");
 		self->program = branch_snapshot_load();
@@ -102,25 +137,21 @@ FIXTURE_TEARDOWN(branches)
 	close(self->program);
 }
 
-/* Switches branch recording off, or that of user mode: 0 or a negative errno. */
-static int tamper(FIXTURE_DATA(branches) *self, __u32 msr)
+/* Does what the variant does: 0 or a negative errno. */
+static int tamper(FIXTURE_DATA(branches) *self, const FIXTURE_VARIANT(branches) *variant)
 {
-	__u64 value;
 	int err;
 
-	if (!msr) {
-		err = branch_snapshot_take(self->program);
-		return err < 0 ? err : 0;
-	}
-	err = msr_read(self->cpu, msr, &value);
-	value = msr == MSR_LBR_SELECT ? NO_USER : value & ~(LBR | FREEZE);
-	return err ?: msr_write(self->cpu, msr, value);
+	if (variant->tamper)
+		return variant->tamper(self->cpu);
+	err = branch_snapshot_take(self->program);
+	return err < 0 ? err : 0;
 }
 
 TEST_F(branches, old_ones_are_not_told)
 {
 	const struct perfmon_config config =
-		one_event(INSTRUCTIONS, RATE, FLAG_USER | FLAG_LAST_BRANCH);
+		one_event(INSTRUCTIONS, rate(), FLAG_USER | FLAG_LAST_BRANCH);
 	unsigned int i, before = 0, old = 0, new = 0;
 	struct trace_record r;
 	struct trace_cursor c;
@@ -130,7 +161,7 @@ TEST_F(branches, old_ones_are_not_told)
 	ASSERT_EQ(0, trace_stage(&self->trace, &config));
 	ASSERT_EQ(0, trace_start(&self->trace));
 	first = run_first(N);
-	ASSERT_EQ(0, tamper(self, variant->msr));
+	ASSERT_EQ(0, tamper(self, variant));
 	tampered = __rdtsc();
 	if (variant->wait)
 		ASSERT_EQ(0, trace_wait_until_lost(&self->trace, self->cpu));
@@ -168,7 +199,7 @@ TEST_F(branches, a_gap_until_stop_is_told)
 	ASSERT_EQ(0, trace_stage(&self->trace, &config));
 	for (i = 0; i < 10; i++) {
 		ASSERT_EQ(0, trace_start(&self->trace));
-		ASSERT_EQ(0, tamper(self, variant->msr));
+		ASSERT_EQ(0, tamper(self, variant));
 		ASSERT_EQ(0, trace_stop(&self->trace));
 		EXPECT_EQ(PERFMON_BUFFER_FLAG_LOST,
 			  self->trace.buffer[self->cpu]->flags);

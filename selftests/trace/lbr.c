@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "branch_records.h"
 #include "branches.h"
 #include "cpu.h"
 #include "device.h"
@@ -17,7 +18,6 @@
 #include "trace_fixture.h"
 
 #define PAGES	1024
-#define DEPTH	PERFMON_MAX_NUM_LAST_BRANCH
 #define ROUNDS	20000UL
 
 /* Returns the branch's place in a round, newest first; -1 for another branch. */
@@ -91,10 +91,11 @@ static int trace_branches(struct trace *t, const struct perfmon_config *config,
 static bool is_right(const struct perfmon_last_branch_record *record,
 		     const struct sites *s, __u64 pc)
 {
+	const unsigned int depth = branch_records()->depth;
 	int place = place_before(s, pc);
 	unsigned int i;
 
-	if (record->num_branches > DEPTH || record->num_branches < DEPTH - MAX_RETURNS)
+	if (record->num_branches > depth || record->num_branches < depth - MAX_RETURNS)
 		return false;
 	for (i = 0; i < record->num_branches; i++) {
 		if (place < 0 || place_of(s, &record->branches[i]) != place)
@@ -213,6 +214,12 @@ TEST_F(lbr, record_has_branches_of_its_modes_only)
 	EXPECT_LT(0ULL, found.user);
 	EXPECT_EQ(0ULL, found.kernel);
 
+	/* The handler's would be all that there is. */
+	if (!branch_records()->freeze) {
+		EXPECT_EQ(-EINVAL, trace_calls(&self->trace, FLAG_OS, 10007, 1));
+		EXPECT_EQ(-EINVAL, trace_calls(&self->trace, FLAG_USER | FLAG_OS, 10007, 1));
+		return;
+	}
 	ASSERT_EQ(0, trace_calls(&self->trace, FLAG_OS, 10007, 2000));
 	found = modes(&self->trace, self->cpu);
 	EXPECT_EQ(0ULL, found.user);
@@ -266,19 +273,29 @@ TEST_F(lbr, registers_read_as_before)
 {
 	const struct perfmon_config config =
 		one_event(INSTRUCTIONS, 1009, FLAG_USER | FLAG_LAST_BRANCH);
-	__u64 select, debugctl, now;
+	const struct branch_records *b = branch_records();
+	const __u64 other = branch_selection(LBR_JCC | LBR_NEAR_IND_JMP | LBR_FAR);
+	struct branch_record left[LBR_MAX_DEPTH];
+	__u64 select, enable, debugctl, now;
+	unsigned int i;
 
-	ASSERT_EQ(0, msr_read(self->cpu, MSR_LBR_SELECT, &select));
+	ASSERT_EQ(0, msr_read(self->cpu, b->select, &select));
+	ASSERT_EQ(0, msr_write(self->cpu, b->select, other));
+	ASSERT_EQ(0, msr_read(self->cpu, b->enable, &enable));
 	ASSERT_EQ(0, msr_read(self->cpu, MSR_IA32_DEBUGCTL, &debugctl));
-	ASSERT_EQ(0, msr_write(self->cpu, MSR_LBR_SELECT, 0x1c4));
 	ASSERT_EQ(0, trace_branches(&self->trace, &config,
 					&self->sites));
 	ASSERT_EQ(0, trace_free(&self->trace));
-	EXPECT_EQ(0, msr_read(self->cpu, MSR_LBR_SELECT, &now));
-	EXPECT_EQ(0x1c4ULL, now);
+	EXPECT_EQ(0, msr_read(self->cpu, b->select, &now));
+	EXPECT_EQ(other, now);
+	EXPECT_EQ(0, msr_read(self->cpu, b->enable, &now));
+	EXPECT_EQ(enable, now);
 	EXPECT_EQ(0, msr_read(self->cpu, MSR_IA32_DEBUGCTL, &now));
 	EXPECT_EQ(debugctl, now);
-	ASSERT_EQ(0, msr_write(self->cpu, MSR_LBR_SELECT, select));
+	EXPECT_EQ(0, branch_records_read(self->cpu, left));
+	for (i = 0; i < b->depth; i++)
+		EXPECT_EQ(0ULL, left[i].from | left[i].to);
+	ASSERT_EQ(0, msr_write(self->cpu, b->select, select));
 }
 
 TEST_HARNESS_MAIN

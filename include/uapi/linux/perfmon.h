@@ -573,7 +573,8 @@ typedef __u32 perfmon_rate_t;
  *   PERFMON_FEATURE_FULL_WIDTH_WRITES;
  * - an event has PERFMON_CONFIG_FLAG_TIMEBASE0 and the rate of events[0] is 0;
  * - an event has PERFMON_CONFIG_FLAG_LAST_BRANCH and does not tick, or the CPUs
- *   lack PERFMON_PROPERTY_FLAG_HAS_LAST_BRANCH;
+ *   lack PERFMON_PROPERTY_FLAG_HAS_LAST_BRANCH, or it has PERFMON_CONFIG_FLAG_OS
+ *   and they can't freeze the records (some of AMD's);
  * - events with PERFMON_CONFIG_FLAG_LAST_BRANCH differ in modes: a CPU has one
  *   filter for branches.
  */
@@ -779,7 +780,8 @@ typedef struct perfmon_pc_record perfmon_pc_record_t;
 
 /**
  * struct perfmon_last_branch - a branch that was taken
- * @from: the address of the branch
+ * @from: the address of the branch; on AMD that of the instruction before it if
+ *	the two were executed as one (CMP or TEST)
  * @to: the address of its target
  * @info: PERFMON_LAST_BRANCH_INFO_*
  */
@@ -798,7 +800,8 @@ typedef struct perfmon_last_branch perfmon_last_branch_t;
  * @num_branches: how many follow
  * @aspace: as &perfmon_pc_record.aspace; earlier branches may be of another one
  * @branches: the newest first; the record ends after @num_branches. Branches
- *	from or to the kernel are left out for a caller who may not count it.
+ *	from or to the kernel are left out for a caller who may not count it, and
+ *	on AMD those of a path that turned out to be the wrong one.
  */
 struct perfmon_last_branch_record {
 	struct perfmon_record_header header;

@@ -8,8 +8,9 @@ use super::event_attr::{
     PERF_SAMPLE_BRANCH_COND, PERF_SAMPLE_BRANCH_HV, PERF_SAMPLE_BRANCH_HW_INDEX,
     PERF_SAMPLE_BRANCH_IND_CALL, PERF_SAMPLE_BRANCH_IND_JUMP, PERF_SAMPLE_BRANCH_KERNEL,
     PERF_SAMPLE_BRANCH_NO_CYCLES, PERF_SAMPLE_BRANCH_NO_FLAGS, PERF_SAMPLE_BRANCH_PLM_ALL,
-    PERF_SAMPLE_BRANCH_USER,
+    PERF_SAMPLE_BRANCH_TYPE_SAVE, PERF_SAMPLE_BRANCH_USER,
 };
+use super::lbr::{FLAGS, TYPE};
 
 /// `MSR_LBR_SELECT`: leave out branches that end in ring 0.
 const NO_KERNEL: u64 = 1 << 0;
@@ -59,7 +60,8 @@ const KERNEL: u64 = 1 << 63;
 /// Which branches are recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Branches {
-    /// `MSR_LBR_SELECT`
+    /// The value of `MSR_LBR_SELECT`, which AMD has under another number and Intel's architectural records in another form
+    /// ([`BranchMsrs::selection`](super::branch_records::BranchMsrs::selection)).
     pub filter: u64,
     /// The bit of addresses that must not be told, or none: the filter is about where a branch ends only, and a return to
     /// the program shows where the kernel was.
@@ -71,8 +73,8 @@ pub struct Branches {
 pub struct BranchStack {
     /// Which branches.
     pub branches: Branches,
-    /// Mispredictions and cycles.
-    pub info: bool,
+    /// The bits of a branch beside its addresses, of [`FLAGS`] and [`TYPE`].
+    pub parts: u64,
     /// The number of the newest register precedes them.
     pub index: bool,
 }
@@ -93,6 +95,14 @@ impl Branches {
         self.kernel_bit == 0
     }
 
+    /// Returns whether calls or returns are among them, and not all jumps.
+    #[must_use]
+    pub const fn has_calls_without_jumps(self) -> bool {
+        const CALLS: u64 = NO_RELATIVE_CALL | NO_INDIRECT_CALL | NO_RETURN;
+
+        self.filter & CALLS != CALLS && self.filter & (NO_RELATIVE_JUMP | NO_INDIRECT_JUMP) != 0
+    }
+
     /// Returns whether they are the calls that have not returned.
     #[must_use]
     pub const fn are_calls(self) -> bool {
@@ -108,17 +118,24 @@ pub const fn is_call_stack(filter: u64) -> bool {
 }
 
 impl BranchStack {
+    /// Returns whether samples show the type of each branch.
+    #[must_use]
+    pub const fn has_types(&self) -> bool {
+        self.parts & TYPE != 0
+    }
+
     /// Returns what `attr` asks for.
     ///
     /// # Errors
     ///
-    /// [`InvalidAttr::Unsupported`] for transactions and other parts of a branch, and for a call stack of other modes
+    /// [`InvalidAttr::Unsupported`] for transactions and parts of a branch that no CPU tells, and for a call stack of other modes
     /// than user mode: interrupts would disturb that of the kernel. [`InvalidAttr::Invalid`] for a call stack with other
     /// kinds.
     pub const fn new(attr: &PerfEventAttr) -> Result<Self, InvalidAttr> {
         const SUPPORTED: u64 = PERF_SAMPLE_BRANCH_PLM_ALL
             | PERF_SAMPLE_BRANCH_NO_FLAGS
             | PERF_SAMPLE_BRANCH_NO_CYCLES
+            | PERF_SAMPLE_BRANCH_TYPE_SAVE
             | PERF_SAMPLE_BRANCH_HW_INDEX
             | PERF_SAMPLE_BRANCH_CALL_STACK;
         /// As in Linux perf: a program that wants neither spares the reading.
@@ -165,7 +182,12 @@ impl BranchStack {
                 filter: filter | suppressed,
                 kernel_bit,
             },
-            info: kind & NO_INFO != NO_INFO,
+            parts: if kind & NO_INFO == NO_INFO { 0 } else { FLAGS }
+                | if kind & PERF_SAMPLE_BRANCH_TYPE_SAVE == 0 {
+                    0
+                } else {
+                    TYPE
+                },
             index: kind & PERF_SAMPLE_BRANCH_HW_INDEX != 0,
         })
     }
@@ -237,14 +259,14 @@ mod tests {
 
     #[test]
     fn what_is_not_there_is_refused() {
-        // Aborted transactions, types, privileges, counters.
-        for bit in [7, 8, 9, 16, 18, 19] {
+        // Aborted transactions, privileges, counters.
+        for bit in [7, 8, 9, 18, 19] {
             let asked = asked(PERF_SAMPLE_BRANCH_ANY | 1 << bit, 0);
             assert_eq!(asked, Err(InvalidAttr::Unsupported));
         }
         assert!(
             asked(PERF_SAMPLE_BRANCH_ANY | PERF_SAMPLE_BRANCH_HW_INDEX, 0)
-                .is_ok_and(|stack| stack.index && stack.info)
+                .is_ok_and(|stack| stack.index && stack.parts == FLAGS)
         );
     }
 }

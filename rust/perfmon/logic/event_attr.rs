@@ -159,6 +159,7 @@ mod sample {
     pub const PERF_SAMPLE_BRANCH_CALL: u64 = 1 << 13;
     pub const PERF_SAMPLE_BRANCH_NO_FLAGS: u64 = 1 << 14;
     pub const PERF_SAMPLE_BRANCH_NO_CYCLES: u64 = 1 << 15;
+    pub const PERF_SAMPLE_BRANCH_TYPE_SAVE: u64 = 1 << 16;
     pub const PERF_SAMPLE_BRANCH_HW_INDEX: u64 = 1 << 17;
     pub const PERF_SAMPLE_BRANCH_MAX: u64 = 1 << 20;
 }

@@ -72,8 +72,11 @@ impl EventConfig {
             return Self::dummy(attr);
         }
         let sampling = Sampling::new(attr)?;
-        if sampling.branches.is_some() && !capabilities.last_branch {
-            return Err(InvalidAttr::Unsupported);
+        if let Some(stack) = &sampling.branches {
+            match capabilities.last_branch {
+                Some(records) => records.check(stack)?,
+                None => return Err(InvalidAttr::Unsupported),
+            }
         }
         let select = event_select(attr, capabilities, cpus)?.with_modes(
             !attr.has(PerfEventAttr::EXCLUDE_USER),

@@ -1,19 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-//! Last branch records: the bits of their registers (Intel SDM, volume 3B, chapter 18).
+//! The last branch: the bits of its registers, and what records and samples show of them. [`super::branch_records`] has
+//! the kinds (Intel SDM, volume 3B, chapter 18 and "Last Branch Records"; AMD APM, volume 2, "Last Branch Stack
+//! Registers").
 
 use crate::abi;
 use core::mem::offset_of;
 use zerocopy_derive::{FromBytes, Immutable, IntoBytes};
 
-/// The number of branches that the stack holds.
-pub const DEPTH: u32 = abi::PERFMON_MAX_NUM_LAST_BRANCH;
+/// The most branches that there are room for.
+pub const MAX_DEPTH: u32 = abi::PERFMON_MAX_NUM_LAST_BRANCH;
 
 /// `IA32_DEBUGCTL`: record branches.
 pub const DEBUGCTL_LBR: u64 = 1 << 0;
 /// `IA32_DEBUGCTL`: freeze the stack when an overflow interrupt is raised.
 pub const DEBUGCTL_FREEZE: u64 = 1 << 11;
 
-/// The supported stack format, as in `IA32_PERF_CAPABILITIES`, bits 5:0: addresses are whole, and cycles and
+/// The format of [`BranchRecords::Stack`](super::branch_records::BranchRecords::Stack), as in `IA32_PERF_CAPABILITIES`, bits 5:0: addresses are whole, and cycles and
 /// mispredictions are in `MSR_LBR_INFO_x`.
 pub const FORMAT_INFO: u64 = 5;
 
@@ -36,14 +38,144 @@ pub const fn info(low: u64, high: u64) -> u64 {
     low & abi::PERFMON_LAST_BRANCH_INFO_CYCLES_MASK as u64 | mispredicted
 }
 
-/// Returns the flags of a branch in a sample (`struct perf_branch_entry`), from its `MSR_LBR_INFO_x`.
+/// The formats of [`BranchRecords::OldStack`](super::branch_records::BranchRecords::OldStack): flags above the address of
+/// a branch, one or three.
+pub const FORMAT_FLAGS: u64 = 3;
+/// The other one.
+pub const FORMAT_FLAGS_2: u64 = 4;
+
+/// Returns what an address with `flags` flags above it says of the branch, in the form of `MSR_LBR_INFO_x`.
+#[must_use]
+#[inline]
+pub const fn flags_of_address(from: u64, flags: u32) -> u64 {
+    from & !(u64::MAX >> flags)
+}
+
+/// Returns an address without `flags` flags above it.
+#[must_use]
+#[inline]
+pub const fn without_flags(from: u64, flags: u32) -> u64 {
+    sign_extend(from, u64::BITS.saturating_sub(flags))
+}
+
+/// Returns `IA32_LBR_x_INFO` with the cycles as `MSR_LBR_INFO_x` has them: 0 if they are not known.
+#[must_use]
+#[inline]
+pub const fn with_known_cycles(info: u64) -> u64 {
+    /// `CYC_CNT_VALID`
+    const KNOWN: u64 = 1 << 60;
+    const CYCLES: u64 = 0xffff;
+
+    if info & KNOWN == 0 {
+        info & !CYCLES
+    } else {
+        info
+    }
+}
+
+/// The bits of a branch in a sample (`struct perf_branch_entry`): misprediction, transactions, cycles, and
+/// speculation.
+pub const FLAGS: u64 = 0xf_ffff | SPECULATION;
+/// `type`
+pub const TYPE: u64 = 0xf << TYPE_SHIFT;
+/// `spec`
+const SPECULATION: u64 = 0b11 << SPECULATION_SHIFT;
+const TYPE_SHIFT: u32 = 20;
+const SPECULATION_SHIFT: u32 = 24;
+
+/// `mispred`
+const MISPREDICTED: u64 = 1 << 0;
+/// `predicted`
+const PREDICTED: u64 = 1 << 1;
+
+/// Returns the type of a branch in a sample, from its `IA32_LBR_x_INFO`. Far branches have none: system calls,
+/// interrupts and the ways back from them are the same there.
+#[must_use]
+#[inline]
+pub const fn branch_type(info: u64) -> u64 {
+    /// `PERF_BR_*` of conditional branches, jumps, calls and returns, by the number that the processor has for them; an
+    /// indirect one is before the other.
+    const TYPES: [u64; 6] = [1, 3, 2, 5, 4, 6];
+
+    let number = (info >> 56 & 0xf) as usize;
+    if number < TYPES.len() {
+        TYPES[number] << TYPE_SHIFT
+    } else {
+        0
+    }
+}
+
+/// A branch in AMD's registers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AmdBranch {
+    /// The address of the branch, or of the instruction before it that it was fused with.
+    pub from: u64,
+    /// The address of its target.
+    pub to: u64,
+    is_mispredicted: bool,
+    /// `PERF_BR_SPEC_*`
+    speculation: u8,
+}
+
+impl AmdBranch {
+    /// Returns the branch in these registers, with addresses of `bits` bits; nothing if there is none, or a wrong one
+    /// (erratum 1452).
+    #[must_use]
+    #[inline]
+    pub const fn decode(from: u64, to: u64, bits: u32) -> Option<Self> {
+        const WRONG: u64 = 1 << 61;
+
+        // `valid` and `spec`, which are 2 and 1 in Linux, too.
+        let speculation = (to >> 62) as u8;
+        if speculation == 0 || to & WRONG != 0 {
+            return None;
+        }
+        Some(Self {
+            from: sign_extend(from, bits),
+            to: sign_extend(to, bits),
+            is_mispredicted: from >> 63 != 0,
+            speculation,
+        })
+    }
+
+    /// Returns whether the branch was executed, and not only begun on a path that turned out to be the wrong one.
+    #[must_use]
+    #[inline]
+    pub const fn is_executed(&self) -> bool {
+        self.speculation & 0b10 != 0
+    }
+
+    /// Returns the `info` of the branch in a record.
+    #[must_use]
+    #[inline]
+    pub const fn info(&self) -> u64 {
+        (self.is_mispredicted as u64) << abi::PERFMON_LAST_BRANCH_INFO_MISPRED_SHIFT
+    }
+
+    /// Returns the flags of the branch in a sample.
+    #[must_use]
+    #[inline]
+    pub const fn flags(&self) -> u64 {
+        let prediction = if self.is_mispredicted {
+            MISPREDICTED
+        } else {
+            PREDICTED
+        };
+        prediction | (self.speculation as u64) << SPECULATION_SHIFT
+    }
+}
+
+/// Returns an address of `bits` bits as a whole one.
+#[inline]
+const fn sign_extend(address: u64, bits: u32) -> u64 {
+    let shift = u64::BITS.saturating_sub(bits);
+    ((address << shift) as i64 >> shift) as u64
+}
+
+/// Returns the flags of a branch in a sample, from its `MSR_LBR_INFO_x`.
 #[must_use]
 #[inline]
 pub const fn flags(info: u64) -> u64 {
-    /// `mispred`
-    const MISPREDICTED: u64 = 1 << 0;
-    /// `predicted`
-    const PREDICTED: u64 = 1 << 1;
     /// `cycles`
     const CYCLES_SHIFT: u32 = 4;
 
@@ -94,6 +226,75 @@ mod tests {
         assert_eq!(flags(1 << 63 | 0x12), 0x121);
         assert_eq!(flags(1 << 62), 0b110);
         assert_eq!(flags(1 << 61), 0b1010);
+    }
+
+    #[test]
+    fn flags_above_an_address() {
+        let user = 0x7fff_ffff_f000;
+        let kernel = 0xffff_ffff_8100_0000;
+        for (flags, masked) in [(1, u64::MAX >> 1), (3, u64::MAX >> 3)] {
+            for address in [user, kernel] {
+                assert_eq!(without_flags(address & masked, flags), address);
+                assert_eq!(without_flags(address & masked | 1 << 63, flags), address);
+                assert_eq!(flags_of_address(address & masked | 1 << 63, flags), 1 << 63);
+            }
+        }
+        assert_eq!(flags_of_address(0b011 << 61 | user, 3), 0b011 << 61);
+    }
+
+    #[test]
+    fn cycles_that_are_not_known_are_0() {
+        assert_eq!(with_known_cycles(1 << 63 | 0x1234), 1 << 63);
+        assert_eq!(with_known_cycles(1 << 60 | 0x1234), 1 << 60 | 0x1234);
+    }
+
+    #[test]
+    fn types_are_those_of_linux() {
+        // PERF_BR_COND, IND, UNCOND, IND_CALL, CALL, RET; then UNKNOWN.
+        for (number, expected) in [1, 3, 2, 5, 4, 6, 0, 0, 0].into_iter().enumerate() {
+            let info = 1 << 63 | (number as u64) << 56;
+            assert_eq!(branch_type(info), expected << 20);
+        }
+        assert_eq!(branch_type(0xf << 56), 0);
+    }
+
+    fn amd(from: u64, to: u64) -> Option<(u64, u64, u64, u64)> {
+        let branch = AmdBranch::decode(from, to, 48)?;
+        let executed = if branch.is_executed() {
+            branch.info()
+        } else {
+            7
+        };
+        Some((branch.from, branch.to, branch.flags(), executed))
+    }
+
+    #[test]
+    fn branches_of_amd() {
+        const VALID: u64 = 1 << 63;
+        const SPECULATIVE: u64 = 1 << 62;
+        assert_eq!(amd(0, 0), None);
+        assert_eq!(amd(0x1000, 0x2000), None);
+        assert_eq!(amd(0x1000, VALID | 1 << 61 | 0x2000), None);
+        // PERF_BR_NON_SPEC_CORRECT_PATH, SPEC_CORRECT_PATH, SPEC_WRONG_PATH.
+        let plain = Some((0x1000, 0x2000, 2 << 24 | 0b10, 0));
+        assert_eq!(amd(0x1000, VALID | 0x2000), plain);
+        let mispredicted = Some((0x1000, 0x2000, 3 << 24 | 0b01, 0x1_0000));
+        assert_eq!(
+            amd(1 << 63 | 0x1000, VALID | SPECULATIVE | 0x2000),
+            mispredicted
+        );
+        let wrong_path = Some((0x1000, 0x2000, 1 << 24 | 0b10, 7));
+        assert_eq!(amd(0x1000, SPECULATIVE | 0x2000), wrong_path);
+        // The kernel's, of which the register has 58 bits.
+        let kernel = AmdBranch::decode(0x03ff_ffff_8100_0000, VALID | 0xffff_8000_0000, 48);
+        let addresses = kernel.map(|branch| (branch.from, branch.to));
+        assert_eq!(
+            addresses,
+            Some((0xffff_ffff_8100_0000, 0xffff_ffff_8000_0000))
+        );
+        // With five levels of pages this is one of the program.
+        let large = AmdBranch::decode(0xffff_8000_0000, VALID, 57);
+        assert_eq!(large.map(|branch| branch.from), Some(0xffff_8000_0000));
     }
 
     #[test]

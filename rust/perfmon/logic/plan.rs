@@ -6,7 +6,7 @@
 
 use super::counter::{CounterId, CounterKind};
 use super::evtsel::EventSelect;
-use super::lbr::DEBUGCTL_LBR;
+use super::lbr::{DEBUGCTL_FREEZE, DEBUGCTL_LBR};
 use super::regs::{Msr, Registers};
 
 /// A change of one register: the bits that are not in `keep` become those of `value`.
@@ -190,17 +190,20 @@ impl Registers {
     }
 
     /// Returns the step that unfreezes the branch records after an overflow interrupt has frozen them (Intel SDM,
-    /// volume 3B, section 18.4.7). From version 4 on, a status bit freezes them and has to be cleared; before, the
+    /// volume 3B, section 18.4.7), if it does. From version 4 on, a status bit freezes them and has to be cleared; before, the
     /// interrupt clears the enable bit.
     #[must_use]
-    pub fn unfreeze_branches(&self) -> Step {
-        /// `LBR_FRZ`
+    pub fn unfreeze_branches(&self) -> Option<Step> {
+        /// `LBR_FRZ`, of Intel and of AMD
         const FROZEN: u64 = 1 << 58;
 
-        match self.global {
+        if self.branches.debugctl & DEBUGCTL_FREEZE == 0 {
+            return None;
+        }
+        Some(match self.global {
             Some(global) if self.has_freeze_status => Step::write(global.clear, FROZEN),
             _ => Step::change(Msr::DEBUGCTL, DEBUGCTL_LBR, DEBUGCTL_LBR),
-        }
+        })
     }
 
     /// Returns the step that clears a counter's overflow, if there is a status register.
@@ -214,6 +217,7 @@ impl Registers {
 #[cfg(any(test, CONFIG_KUNIT = "y"))]
 #[cfg_attr(CONFIG_KUNIT = "y", kernel::macros::kunit_tests(perfmon_plan))]
 mod tests {
+    use super::super::branch_records::BranchRecords;
     use super::super::cpuid::{Architecture, Capabilities, Microarchitecture};
     use super::*;
 
@@ -229,7 +233,7 @@ mod tests {
         full_width_writes: true,
         arch_events: 0x7f,
         select_bits: EventSelect::COMMON_BITS,
-        last_branch: true,
+        last_branch: Some(BranchRecords::Stack),
         pebs: None,
         values: 0,
         server_memory_unit: false,
@@ -405,10 +409,25 @@ mod tests {
 
     #[test]
     fn frozen_branches() {
-        let v4 = Registers::new(&V4).unfreeze_branches();
-        assert_eq!((v4.msr.number(), v4.keep, v4.value), (0x390, 0, 1 << 58));
-        let v3 = Registers::new(&Capabilities { version: 3, ..V4 }).unfreeze_branches();
-        assert_eq!((v3.msr.number(), v3.keep, v3.value), (0x1d9, !1, 1));
+        let step = |capabilities| {
+            let step = Registers::new(&capabilities).unfreeze_branches();
+            step.map(|s| (s.msr.number(), s.keep, s.value))
+        };
+        assert_eq!(step(V4), Some((0x390, 0, 1 << 58)));
+        let v3 = Capabilities { version: 3, ..V4 };
+        assert_eq!(step(v3), Some((0x1d9, !1, 1)));
+        let amd = |freezes| Capabilities {
+            architecture: Architecture::AmdV2,
+            version: 2,
+            last_branch: Some(BranchRecords::Amd {
+                depth: 16,
+                address_bits: 48,
+                freezes,
+            }),
+            ..V4
+        };
+        assert_eq!(step(amd(true)), Some((0xc000_0302, 0, 1 << 58)));
+        assert_eq!(step(amd(false)), None);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 //! The register numbers of PMUs.
 
+use super::branch_records::{BranchMsrs, BranchRecords};
 use super::counter::{CounterId, CounterKind};
 use super::cpuid::{Architecture, Capabilities};
 use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
@@ -33,6 +34,21 @@ impl Msr {
     const LBR_FROM: Self = Self(0x680);
     const LBR_TO: Self = Self(0x6c0);
     const LBR_INFO: Self = Self(0xdc0);
+
+    /// `IA32_LBR_CTL` (Intel SDM, volume 4, table 2-2, as the other registers of architectural branch records).
+    pub const LBR_CTL: Self = Self(0x14ce);
+    /// `IA32_LBR_DEPTH`
+    pub const LBR_DEPTH: Self = Self(0x14cf);
+    const ARCH_LBR_FROM: Self = Self(0x1500);
+    const ARCH_LBR_TO: Self = Self(0x1600);
+    const ARCH_LBR_INFO: Self = Self(0x1200);
+
+    /// `LBR_SELECT` (AMD APM, volume 2, "Last Branch Stack Registers", as the other registers of AMD's branch records).
+    pub const AMD_LBR_SELECT: Self = Self(0xc000_010e);
+    /// `DBG_EXTN_CFG`
+    pub const AMD_DBG_EXTN_CFG: Self = Self(0xc000_010f);
+    const AMD_LBR_FROM: Self = Self(0xc001_0300);
+    const AMD_LBR_TO: Self = Self(0xc001_0301);
 
     const INTEL_PERFEVTSEL0: Self = Self(0x186);
     const INTEL_PMC0: Self = Self(0xc1);
@@ -94,6 +110,41 @@ impl Msr {
     #[must_use]
     pub const fn lbr_info(n: u32) -> Self {
         Self::LBR_INFO.plus(n)
+    }
+
+    /// Returns `IA32_LBR_n_FROM_IP`.
+    #[inline]
+    #[must_use]
+    pub const fn arch_lbr_from(n: u32) -> Self {
+        Self::ARCH_LBR_FROM.plus(n)
+    }
+
+    /// Returns `IA32_LBR_n_TO_IP`.
+    #[inline]
+    #[must_use]
+    pub const fn arch_lbr_to(n: u32) -> Self {
+        Self::ARCH_LBR_TO.plus(n)
+    }
+
+    /// Returns `IA32_LBR_n_INFO`.
+    #[inline]
+    #[must_use]
+    pub const fn arch_lbr_info(n: u32) -> Self {
+        Self::ARCH_LBR_INFO.plus(n)
+    }
+
+    /// Returns `LbrFrom` of a branch.
+    #[inline]
+    #[must_use]
+    pub const fn amd_lbr_from(n: u32) -> Self {
+        Self::AMD_LBR_FROM.plus(n.wrapping_mul(2))
+    }
+
+    /// Returns `LbrTo` of a branch.
+    #[inline]
+    #[must_use]
+    pub const fn amd_lbr_to(n: u32) -> Self {
+        Self::AMD_LBR_TO.plus(n.wrapping_mul(2))
     }
 
     /// Returns `IA32_PMC_GPn_CFG_B` or `IA32_PMC_FXn_CFG_B`: the counters whose overflow reloads this one.
@@ -173,7 +224,9 @@ pub struct Registers {
     pub fixed_control: Msr,
     /// The registers that all counters share, if there are such.
     pub global: Option<GlobalMsrs>,
-    /// A status bit tells that the branch records are frozen.
+    /// The registers of the branch records, if there are such.
+    pub branches: BranchMsrs,
+    /// A status bit tells that the branch records are frozen, if they can be.
     pub has_freeze_status: bool,
     /// General counters have other numbers besides, by which Linux perf uses them.
     has_aliases: bool,
@@ -188,6 +241,7 @@ const INTEL: Registers = Registers {
     fixed: Msr::INTEL_FIXED_CTR0,
     fixed_control: Msr::INTEL_FIXED_CTR_CTRL,
     global: None,
+    branches: BranchMsrs::new(BranchRecords::Stack),
     has_freeze_status: false,
     has_aliases: false,
 };
@@ -224,6 +278,10 @@ impl Registers {
     /// Returns the registers of a PMU with these capabilities.
     #[must_use]
     pub const fn new(capabilities: &Capabilities) -> Self {
+        let branches = match capabilities.last_branch {
+            Some(records) => BranchMsrs::new(records),
+            None => INTEL.branches,
+        };
         match capabilities.architecture {
             Architecture::Intel => Self {
                 counter_write: if capabilities.full_width_writes {
@@ -236,6 +294,7 @@ impl Registers {
                 } else {
                     None
                 },
+                branches,
                 has_freeze_status: capabilities.version >= 4,
                 has_aliases: capabilities.has_aliases(),
                 ..INTEL
@@ -244,6 +303,8 @@ impl Registers {
             Architecture::AmdCore => AMD_CORE,
             Architecture::AmdV2 => Self {
                 global: Some(AMD_GLOBAL),
+                branches,
+                has_freeze_status: true,
                 ..AMD_CORE
             },
         }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 //! The config of a trace: the rules for `struct perfmon_config`, and the assignment of counters to events.
 
+use super::branch_records::BranchRecords;
 use super::counter::{each, CounterId};
 use super::cpuid::Capabilities;
 use super::evtsel::EventSelect;
@@ -28,7 +29,7 @@ pub enum InvalidConfig {
     TooMany,
     /// A rate is larger than its counter can be loaded for, or an event without a counter has one.
     Rate,
-    /// Branch records are asked for where the CPUs have none, or with an event that is not sampled.
+    /// Branch records are asked for where the CPUs have none of these modes, or with an event that is not sampled.
     LastBranch,
     /// Branch records are asked for with events in different modes, but a CPU has one filter for all.
     LastBranchModes,
@@ -277,7 +278,10 @@ fn check_event(
     };
     let sampled = matches!(role, Role::Sampled(_));
     let last_branch = has(abi::PERFMON_CONFIG_FLAG_LAST_BRANCH);
-    if last_branch && !(sampled && cpus.last_branch) {
+    let can_record = |records: BranchRecords| {
+        sampled && (records.has_kernel() || !has(abi::PERFMON_CONFIG_FLAG_OS))
+    };
+    if last_branch && !cpus.last_branch.is_some_and(can_record) {
         return Err(InvalidConfig::LastBranch);
     }
     Ok(ConfigEvent {
@@ -311,7 +315,7 @@ mod tests {
         fixed_width: 48,
         arch_events: 0x7f,
         full_width_writes: true,
-        last_branch: true,
+        last_branch: Some(BranchRecords::Stack),
         ..Capabilities::NONE
     };
 
@@ -400,10 +404,24 @@ mod tests {
         let rows: Rows<'_> = &[(FIXED + 1, 9, USER | LBR)];
         assert_eq!(refusal(rows), None);
         let without = Capabilities {
-            last_branch: false,
+            last_branch: None,
             ..CPU
         };
         assert_eq!(new(&without, rows).err(), Some(InvalidConfig::LastBranch));
+        let unfrozen = Capabilities {
+            last_branch: Some(BranchRecords::Amd {
+                depth: 16,
+                address_bits: 48,
+                freezes: false,
+            }),
+            ..CPU
+        };
+        assert_eq!(new(&unfrozen, rows).err(), None);
+        let of_kernel: Rows<'_> = &[(FIXED + 1, 9, USER | OS | LBR)];
+        assert_eq!(
+            new(&unfrozen, of_kernel).err(),
+            Some(InvalidConfig::LastBranch)
+        );
     }
 
     #[test]

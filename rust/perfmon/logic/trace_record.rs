@@ -64,6 +64,7 @@ impl Config {
 #[cfg(any(test, CONFIG_KUNIT = "y"))]
 #[cfg_attr(CONFIG_KUNIT = "y", kernel::macros::kunit_tests(perfmon_record))]
 mod tests {
+    use super::super::branch_records::BranchRecords;
     use super::super::cpuid::Capabilities;
     use super::*;
 
@@ -72,7 +73,7 @@ mod tests {
         general_width: 48,
         arch_events: 0x7f,
         full_width_writes: true,
-        last_branch: true,
+        last_branch: Some(BranchRecords::Stack),
         ..Capabilities::NONE
     };
 

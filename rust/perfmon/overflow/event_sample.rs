@@ -105,7 +105,7 @@ fn read_pmu_parts<'a>(
     }
     if let Some(stack) = sampling.branches {
         // SAFETY: This is the overflow handler, and the branches are not used any more when the sample has been written.
-        let stack = unsafe { lbr::read(here, here.pmu(), stack.info) };
+        let stack = unsafe { lbr::read(here, here.pmu(), stack.parts) };
         readings.branches = stack.words;
         readings.newest_branch = stack.newest;
     }

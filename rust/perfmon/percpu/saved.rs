@@ -4,7 +4,7 @@
 use super::{Scratch, Word};
 use crate::logic::{
     counter::{MAX_COUNTERS, MAX_GENERAL},
-    lbr::DEPTH,
+    lbr::MAX_DEPTH,
     plan::RestoreValues,
 };
 
@@ -37,10 +37,15 @@ impl RestoreValues for SavedRegisters {
 pub(crate) struct BranchState {
     /// The number of users on this CPU: a trace, or events whose windows are open.
     pub(crate) users: Word,
+    /// The registers of [`BranchMsrs`](crate::logic::branch_records::BranchMsrs) before.
     pub(crate) debugctl: Word,
     pub(crate) select: Word,
-    /// [`Branches::filter`](crate::logic::branches::Branches::filter) while branches are recorded.
-    pub(crate) filter: Word,
+    pub(crate) switch: Word,
+    pub(crate) depth: Word,
+    /// [`BranchMsrs::selection`](crate::logic::branch_records::BranchMsrs::selection) while branches are recorded.
+    pub(crate) selection: Word,
+    /// [`BranchMsrs::enabled`](crate::logic::branch_records::BranchMsrs::enabled)
+    pub(crate) enabled: Word,
     /// The mask that hides kernel branches: [`Branches::kernel_bit`](crate::logic::branches::Branches::kernel_bit).
     pub(crate) kernel_bit: Word,
     /// The branches of a sample, in the overflow handler.
@@ -48,4 +53,4 @@ pub(crate) struct BranchState {
 }
 
 /// The words of the branches in a sample.
-pub(crate) const BRANCH_WORDS: usize = 3 * DEPTH as usize;
+pub(crate) const BRANCH_WORDS: usize = 3 * MAX_DEPTH as usize;

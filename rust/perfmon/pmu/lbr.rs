@@ -1,114 +1,170 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Last branch records (Intel SDM, volume 3B, chapter 18): the stack of 32 in cores from Skylake to Rocket Lake.
+//! Branch records, of the kinds in [`crate::logic::branch_records`].
 //!
-//! Hardware freezes the stack when it raises an overflow interrupt, so that the stack shows what came before. From
-//! version 4 on a bit of `IA32_PERF_GLOBAL_STATUS` says so, and clearing it unfreezes the stack. Before version 4
-//! freezing clears the enable bit, which has to be set again.
+//! Hardware freezes the records when it raises an overflow interrupt, so that they show what came before. A bit of the
+//! global status says so, and clearing it unfreezes the records. On Intel before version 4 freezing clears the enable
+//! bit instead, which has to be set again. Some processors of AMD can't freeze them: branches of user mode stay as they
+//! are while the kernel runs, and those of the kernel are refused.
 
 use crate::{
     abi,
     cpu::{msr, ThisCpu},
     logic::{
-        branches::{is_call_stack, Branches},
-        lbr::{self, DEBUGCTL_FREEZE, DEBUGCTL_LBR, DEPTH},
+        branch_records::{BranchMsrs, BranchRecords, OldStack},
+        branches::Branches,
+        lbr::{self, AmdBranch, DEBUGCTL_FREEZE, DEBUGCTL_LBR},
         plan::Step,
         pmu::Pmu,
         regs::Msr,
     },
-    percpu::{buffer::Writer, SLOW_BRANCHES},
+    percpu::{buffer::Writer, BRANCH_WORDS, SLOW_BRANCHES},
 };
 
-/// The bits of `IA32_DEBUGCTL` that are used.
-const OURS: u64 = DEBUGCTL_LBR | DEBUGCTL_FREEZE;
-
-/// Returns these bits while branches are recorded that pass the filter. A call stack is not frozen: it would miss the
-/// returns meanwhile, and that of user mode does not change in the kernel.
-fn enabled(filter: u64) -> u64 {
-    if is_call_stack(filter) {
-        DEBUGCTL_LBR
-    } else {
-        OURS
-    }
+/// Returns the branch records of this CPU, if it has the registers that CPUID promises: a hypervisor may lack them.
+pub(super) fn probe(here: ThisCpu<'_>, found: Option<BranchRecords>) -> Option<BranchRecords> {
+    found.filter(|records| msr::read_safe(here, BranchMsrs::new(*records).select).is_ok())
 }
 
-/// Starts to record such branches, with an empty stack, also if that is being done: all users at one time want the same
+/// Starts to record such branches, with empty records, also if that is being done: all users at one time want the same
 /// branches, and none gets those before.
 pub(crate) fn start(here: ThisCpu<'_>, branches: Branches) {
-    let percpu = here.percpu();
-    let saved = &percpu.branches;
+    let (saved, msrs) = (&here.percpu().branches, &here.pmu().registers.branches);
     saved.users.increment();
     if saved.users.get() != 1 {
-        // What it has is of what ran before.
+        // The branches in them are of what ran before.
         return clear(here);
     }
     saved.debugctl.set(msr::read(here, Msr::DEBUGCTL));
-    saved.select.set(msr::read(here, Msr::LBR_SELECT));
+    saved.select.set(msr::read(here, msrs.select));
+    if let Some(switch) = &msrs.switch {
+        saved.switch.set(msr::read(here, switch.msr));
+    }
+    if let Some(depth) = msrs.depth {
+        saved.depth.set(msr::read(here, depth));
+    }
     saved.kernel_bit.set(branches.kernel_bit);
-    saved.filter.set(branches.filter);
+    saved.selection.set(msrs.selection(branches));
+    saved.enabled.set(msrs.enabled(branches));
     restart(here);
 }
 
-/// Enables an empty stack.
+/// Enables empty records.
 fn restart(here: ThisCpu<'_>) {
-    let percpu = here.percpu();
-    msr::change(here, &Step::change(Msr::DEBUGCTL, OURS, 0));
-    let filter = percpu.branches.filter.get();
-    msr::write(here, Msr::LBR_SELECT, filter);
+    let (percpu, msrs) = (here.percpu(), &here.pmu().registers.branches);
+    disable(here, msrs);
+    msr::write(here, msrs.select, percpu.branches.selection.get());
     clear(here);
-    // Before the stack is enabled: from then on the handler has to unfreeze it.
+    // Before they can freeze: from then on the handler has to unfreeze them.
     percpu.slow_path.insert(SLOW_BRANCHES);
-    msr::change(here, &Step::change(Msr::DEBUGCTL, OURS, enabled(filter)));
-}
-
-/// Empties the stack.
-pub(crate) fn clear(here: ThisCpu<'_>) {
-    for n in 0..DEPTH {
-        msr::write(here, Msr::lbr_from(n), 0);
-        msr::write(here, Msr::lbr_to(n), 0);
+    let enabled = percpu.branches.enabled.get();
+    msr::change(here, &Step::change(Msr::DEBUGCTL, msrs.debugctl, enabled));
+    if let Some(switch) = &msrs.switch {
+        msr::change(here, switch);
     }
 }
 
-/// Ends [`start`]. The last one restores the registers, and empties the stack, so that nothing is left for others to
+/// Disables the records.
+fn disable(here: ThisCpu<'_>, msrs: &BranchMsrs) {
+    switch_off(here, msrs);
+    msr::change(here, &Step::change(Msr::DEBUGCTL, msrs.debugctl, 0));
+}
+
+/// Clears the enable bit, where it is not in `IA32_DEBUGCTL`.
+fn switch_off(here: ThisCpu<'_>, msrs: &BranchMsrs) {
+    if let Some(switch) = &msrs.switch {
+        msr::change(
+            here,
+            &Step {
+                value: 0,
+                ..*switch
+            },
+        );
+    }
+}
+
+/// Empties the records.
+pub(crate) fn clear(here: ThisCpu<'_>) {
+    match here.pmu().capabilities.last_branch {
+        None => {}
+        Some(records @ (BranchRecords::OldStack(_) | BranchRecords::Stack)) => {
+            for n in 0..records.depth() {
+                msr::write(here, Msr::lbr_from(n), 0);
+                msr::write(here, Msr::lbr_to(n), 0);
+            }
+        }
+        Some(BranchRecords::Architectural { depth }) => {
+            msr::write(here, Msr::LBR_DEPTH, depth.into());
+        }
+        Some(BranchRecords::Amd { depth, .. }) => {
+            // A branch that is recorded meanwhile would move the others away from where they are emptied.
+            let before = msr::read(here, Msr::AMD_DBG_EXTN_CFG);
+            switch_off(here, &here.pmu().registers.branches);
+            for n in 0..u32::from(depth) {
+                msr::write(here, Msr::amd_lbr_from(n), 0);
+                msr::write(here, Msr::amd_lbr_to(n), 0);
+            }
+            msr::write(here, Msr::AMD_DBG_EXTN_CFG, before);
+        }
+    }
+}
+
+/// Ends [`start`]. The last one restores the registers, and empties the records, so that nothing is left for others to
 /// read.
 pub(crate) fn stop(here: ThisCpu<'_>, pmu: &Pmu) {
-    let percpu = here.percpu();
+    let (percpu, msrs) = (here.percpu(), &pmu.registers.branches);
     let saved = &percpu.branches;
     saved.users.decrement();
     if saved.users.get() != 0 {
         return;
     }
     unfreeze(here, pmu);
-    msr::change(here, &Step::change(Msr::DEBUGCTL, OURS, 0));
-    // A disabled stack is not frozen any more.
+    disable(here, msrs);
+    // Disabled records are not frozen any more.
     percpu.slow_path.remove(SLOW_BRANCHES);
     clear(here);
-    msr::write(here, Msr::LBR_SELECT, saved.select.get());
+    if let Some(depth) = msrs.depth {
+        msr::write(here, depth, saved.depth.get());
+    }
+    msr::write(here, msrs.select, saved.select.get());
     msr::change(
         here,
-        &Step::change(Msr::DEBUGCTL, OURS, saved.debugctl.get()),
+        &Step::change(Msr::DEBUGCTL, msrs.debugctl, saved.debugctl.get()),
     );
+    if let Some(switch) = &msrs.switch {
+        msr::change(
+            here,
+            &Step::change(switch.msr, !switch.keep, saved.switch.get()),
+        );
+    }
 }
 
-/// Unfreezes the stack.
+/// Unfreezes the records.
 pub(crate) fn unfreeze(here: ThisCpu<'_>, pmu: &Pmu) {
-    msr::change(here, &pmu.registers.unfreeze_branches());
+    if let Some(step) = pmu.registers.unfreeze_branches() {
+        msr::change(here, &step);
+    }
 }
 
 /// Checks that branches are still recorded, and repairs the registers: a BPF program that calls
-/// `bpf_get_branch_snapshot()` disables the stack for ever. The branches in a stack that was disabled are of an
-/// unknown time, so it is emptied.
+/// `bpf_get_branch_snapshot()` disables the records for ever. The branches in records that were disabled are of an
+/// unknown time, so they are emptied.
 pub(crate) fn repair(here: ThisCpu<'_>, pmu: &Pmu) {
-    let percpu = here.percpu();
-    let filter = percpu.branches.filter.get();
-    let enabled = enabled(filter);
+    const STACK: u64 = DEBUGCTL_LBR | DEBUGCTL_FREEZE;
+
+    let (percpu, msrs) = (here.percpu(), &pmu.registers.branches);
+    let enabled = percpu.branches.enabled.get();
     // Before version 4 the PMI clears the enable bit when it freezes the stack.
-    let lasting = if pmu.registers.has_freeze_status || enabled != OURS {
+    let lasting = if pmu.registers.has_freeze_status || enabled != STACK {
         enabled
     } else {
         DEBUGCTL_FREEZE
     };
     let intact = msr::read(here, Msr::DEBUGCTL) & lasting == lasting
-        && msr::read(here, Msr::LBR_SELECT) == filter;
+        && msr::read(here, msrs.select) == percpu.branches.selection.get()
+        && match &msrs.switch {
+            Some(switch) => switch.matches(msr::read(here, switch.msr)),
+            None => true,
+        };
     if !intact {
         if percpu.trace.branching.get() != 0 {
             percpu.trace.mark_lost();
@@ -117,7 +173,8 @@ pub(crate) fn repair(here: ThisCpu<'_>, pmu: &Pmu) {
     }
 }
 
-/// Writes a LAST_BRANCH record, and returns the writer.
+/// Writes a LAST_BRANCH record, and returns the writer. Not inlined, so that its loops have all registers.
+#[inline(never)]
 pub(crate) fn write_record(
     here: ThisCpu<'_>,
     pmu: &Pmu,
@@ -128,13 +185,7 @@ pub(crate) fn write_record(
     repair(here, pmu);
     let start = writer.skip(size_of::<lbr::Head>());
     let first = writer.end();
-    for_each(here, |n, from, to| {
-        // A branch in parts, which makes shorter code than a structure.
-        writer.put(from);
-        writer.put(to);
-        let (low, high) = msr::read_halves(here, Msr::lbr_info(n));
-        writer.put(lbr::info(low, high));
-    });
+    for_each(here, pmu, &mut writer);
     let bytes = writer.end().wrapping_sub(first);
     writer.put_at(
         start,
@@ -147,11 +198,154 @@ pub(crate) fn write_record(
     writer
 }
 
-/// Calls `f` with the number and both addresses of each branch in the stack that may be told, the newest first. Returns
-/// the number of the newest register.
+/// The rest of a branch, besides its addresses.
+#[derive(Clone, Copy)]
+enum Rest {
+    /// The register has it, in the stack's form.
+    Stack(Msr),
+    /// The same from Nehalem to Broadwell, where it was with the address.
+    Flags(u64),
+    /// The register has it, in the form of architectural records.
+    Architectural(Msr),
+    /// AMD's, as it was with the addresses.
+    Amd(AmdBranch),
+}
+
+impl Rest {
+    /// Returns whether the branch was executed, and not on a wrong path.
+    #[inline(always)]
+    fn is_executed(self) -> bool {
+        match self {
+            Self::Stack(_) | Self::Flags(_) | Self::Architectural(_) => true,
+            Self::Amd(branch) => branch.is_executed(),
+        }
+    }
+
+    /// Returns the `info` of the branch in a record.
+    #[inline(always)]
+    fn info(self, here: ThisCpu<'_>) -> u64 {
+        match self {
+            Self::Stack(msr) => {
+                let (low, high) = msr::read_halves(here, msr);
+                lbr::info(low, high)
+            }
+            Self::Flags(info) => lbr::info(info, info >> 32),
+            Self::Architectural(msr) => {
+                let info = lbr::with_known_cycles(msr::read(here, msr));
+                lbr::info(info, info >> 32)
+            }
+            Self::Amd(branch) => branch.info(),
+        }
+    }
+
+    /// Returns the flags of the branch in a sample.
+    #[inline(always)]
+    fn flags(self, here: ThisCpu<'_>) -> u64 {
+        match self {
+            Self::Stack(msr) => lbr::flags(msr::read(here, msr)),
+            Self::Flags(info) => lbr::flags(info),
+            Self::Architectural(msr) => {
+                let info = msr::read(here, msr);
+                lbr::flags(lbr::with_known_cycles(info)) | lbr::branch_type(info)
+            }
+            Self::Amd(branch) => branch.flags(),
+        }
+    }
+
+    /// Returns the register, where it has one.
+    #[inline(always)]
+    fn register(self, here: ThisCpu<'_>) -> u64 {
+        match self {
+            Self::Stack(msr) | Self::Architectural(msr) => msr::read(here, msr),
+            Self::Flags(_) | Self::Amd(_) => 0,
+        }
+    }
+}
+
+/// A consumer of branches. Not a closure: it is to be inlined for each kind of records.
+trait Take {
+    /// Takes a branch.
+    fn take(&mut self, here: ThisCpu<'_>, from: u64, to: u64, rest: Rest);
+}
+
+/// The branches of a LAST_BRANCH record.
+impl Take for Writer {
+    #[inline(always)]
+    fn take(&mut self, here: ThisCpu<'_>, from: u64, to: u64, rest: Rest) {
+        if rest.is_executed() {
+            // In parts, which makes shorter code than a structure.
+            self.put(from);
+            self.put(to);
+            self.put(rest.info(here));
+        }
+    }
+}
+
+/// Gives each branch in the records that may be told to `taker`, the newest first. Returns the number of the newest
+/// register.
 #[inline(always)]
-fn for_each(here: ThisCpu<'_>, mut f: impl FnMut(u32, u64, u64)) -> u32 {
+fn for_each(here: ThisCpu<'_>, pmu: &Pmu, taker: &mut impl Take) -> u32 {
     let kernel_bit = here.percpu().branches.kernel_bit.get();
+    // The filter is about the target only: a return to the program shows where the kernel was.
+    let may_tell = move |from: u64, to: u64| (from | to) & kernel_bit == 0;
+    match pmu.capabilities.last_branch {
+        None => 0,
+        Some(BranchRecords::OldStack(old)) => {
+            let flags = old.flags();
+            for_each_in_stack::<{ OldStack::DEPTH }>(here, |_, from, to| {
+                let rest = Rest::Flags(lbr::flags_of_address(from, flags));
+                let from = lbr::without_flags(from, flags);
+                if may_tell(from, to) {
+                    taker.take(here, from, to, rest);
+                }
+            })
+        }
+        Some(BranchRecords::Stack) => {
+            for_each_in_stack::<{ BranchRecords::STACK_DEPTH }>(here, |n, from, to| {
+                if may_tell(from, to) {
+                    taker.take(here, from, to, Rest::Stack(Msr::lbr_info(n)));
+                }
+            })
+        }
+        Some(BranchRecords::Architectural { depth }) => {
+            for n in 0..u32::from(depth) {
+                let from = msr::read(here, Msr::arch_lbr_from(n));
+                if from == 0 {
+                    break;
+                }
+                let to = msr::read(here, Msr::arch_lbr_to(n));
+                if may_tell(from, to) {
+                    let rest = Rest::Architectural(Msr::arch_lbr_info(n));
+                    taker.take(here, from, to, rest);
+                }
+            }
+            0
+        }
+        Some(BranchRecords::Amd {
+            depth,
+            address_bits,
+            ..
+        }) => {
+            for n in 0..u32::from(depth) {
+                let from = msr::read(here, Msr::amd_lbr_from(n));
+                let to = msr::read(here, Msr::amd_lbr_to(n));
+                let Some(branch) = AmdBranch::decode(from, to, address_bits.into()) else {
+                    continue;
+                };
+                let (from, to) = (branch.from, branch.to);
+                if may_tell(from, to) {
+                    taker.take(here, from, to, Rest::Amd(branch));
+                }
+            }
+            0
+        }
+    }
+}
+
+/// Calls `f` with the number and the registers of each branch in Intel's stack, the newest first. Returns the number of
+/// the newest.
+#[inline(always)]
+fn for_each_in_stack<const DEPTH: u32>(here: ThisCpu<'_>, mut f: impl FnMut(u32, u64, u64)) -> u32 {
     let newest = msr::read(here, Msr::LBR_TOS) as u32;
     // Downwards and around.
     let mut left = DEPTH;
@@ -162,36 +356,56 @@ fn for_each(here: ThisCpu<'_>, mut f: impl FnMut(u32, u64, u64)) -> u32 {
             // The stack has not been filled since it was emptied.
             break;
         }
-        let to = msr::read(here, Msr::lbr_to(n));
-        // LBR_SELECT filters by the target only: a return to the program shows where the kernel was.
-        if (from | to) & kernel_bit == 0 {
-            f(n, from, to);
-        }
+        f(n, from, msr::read(here, Msr::lbr_to(n)));
         left = left.wrapping_sub(1);
     }
     newest
 }
 
-/// Calls `put` with the words of each branch in the stack, the newest first.
-pub(crate) fn save(here: ThisCpu<'_>, mut put: impl FnMut([u64; 3])) {
-    for_each(here, |n, from, to| {
-        put([from, to, msr::read(here, Msr::lbr_info(n))]);
-    });
+/// Calls `put` with the words of each branch in the records, the newest first. Not for AMD's, which are no call stack.
+pub(crate) fn save(here: ThisCpu<'_>, put: impl FnMut([u64; 3])) {
+    struct Words<F>(F);
+
+    impl<F: FnMut([u64; 3])> Take for Words<F> {
+        #[inline(always)]
+        fn take(&mut self, here: ThisCpu<'_>, from: u64, to: u64, rest: Rest) {
+            (self.0)([from, to, rest.register(here)]);
+        }
+    }
+
+    for_each(here, here.pmu(), &mut Words(put));
 }
 
-/// Fills the stack, which is empty, with the words of [`save`].
+/// Fills the records, which are empty, with the words of [`save`].
 pub(crate) fn restore(here: ThisCpu<'_>, words: &[u64]) {
-    let mut n = (words.len() / 3) as u32;
-    if n == 0 {
-        return;
+    let count = (words.len() / 3) as u32;
+    let records = here.pmu().capabilities.last_branch;
+    let is_stack = matches!(
+        records,
+        Some(BranchRecords::OldStack(_) | BranchRecords::Stack)
+    );
+    if is_stack && count != 0 {
+        msr::write(here, Msr::LBR_TOS, count.wrapping_sub(1).into());
     }
-    msr::write(here, Msr::LBR_TOS, n.wrapping_sub(1).into());
-    for branch in words.chunks_exact(3) {
-        n = n.wrapping_sub(1);
-        if let [from, to, info] = *branch {
-            msr::write(here, Msr::lbr_from(n), from);
-            msr::write(here, Msr::lbr_to(n), to);
-            msr::write(here, Msr::lbr_info(n), info);
+    for (branch, n) in words.chunks_exact(3).zip(0..count) {
+        let registers = if is_stack {
+            let n = count.wrapping_sub(n).wrapping_sub(1);
+            [Msr::lbr_from(n), Msr::lbr_to(n), Msr::lbr_info(n)]
+        } else {
+            [
+                Msr::arch_lbr_from(n),
+                Msr::arch_lbr_to(n),
+                Msr::arch_lbr_info(n),
+            ]
+        };
+        // An old stack has no register for the rest.
+        let written = if matches!(records, Some(BranchRecords::OldStack(_))) {
+            2
+        } else {
+            3
+        };
+        for (register, word) in registers.into_iter().zip(branch).take(written) {
+            msr::write(here, register, *word);
         }
     }
 }
@@ -204,32 +418,54 @@ pub(crate) struct Stack<'a> {
     pub(crate) newest: u32,
 }
 
-/// Reads the branches for a sample, with mispredictions and cycles or without.
+/// Reads the branches for a sample, with such parts of their flags.
 ///
 /// # Safety
 ///
 /// To be called in this CPU's overflow handler, once until the result has gone.
 #[cold]
 #[inline(never)]
-pub(crate) unsafe fn read<'a>(here: ThisCpu<'a>, pmu: &Pmu, info: bool) -> Stack<'a> {
+pub(crate) unsafe fn read<'a>(here: ThisCpu<'a>, pmu: &Pmu, parts: u64) -> Stack<'a> {
     repair(here, pmu);
     // SAFETY: The caller is the overflow handler, once until the result has gone.
-    let stack = unsafe { here.percpu().branches.stack.words() };
-    let mut used: usize = 0;
-    let newest = for_each(here, |n, from, to| {
-        let flags = if info {
-            lbr::flags(msr::read(here, Msr::lbr_info(n)))
-        } else {
-            0
-        };
-        let room = stack.get_mut(used..).and_then(<[u64]>::first_chunk_mut);
-        if let Some(room) = room {
-            *room = [from, to, flags];
-            used = used.wrapping_add(room.len());
-        }
-    });
+    let room = unsafe { here.percpu().branches.stack.words() };
+    let mut sampled = Sampled {
+        room,
+        used: 0,
+        parts,
+    };
+    let newest = for_each(here, pmu, &mut sampled);
+    let Sampled { room, used, .. } = sampled;
     Stack {
-        words: stack.get(..used).unwrap_or(&[]),
+        words: room.get(..used).unwrap_or(&[]),
         newest,
+    }
+}
+
+/// The branches of a sample while they are read.
+struct Sampled<'a> {
+    room: &'a mut [u64; BRANCH_WORDS],
+    /// The words of the branches that have been read.
+    used: usize,
+    /// The flags that are wanted.
+    parts: u64,
+}
+
+impl Take for Sampled<'_> {
+    #[inline(always)]
+    fn take(&mut self, here: ThisCpu<'_>, from: u64, to: u64, rest: Rest) {
+        let flags = if self.parts != 0 {
+            rest.flags(here) & self.parts
+        } else if rest.is_executed() {
+            0
+        } else {
+            // Nothing would show that it was on a wrong path.
+            return;
+        };
+        let room = self.room.get_mut(self.used..);
+        if let Some(room) = room.and_then(<[u64]>::first_chunk_mut) {
+            *room = [from, to, flags];
+            self.used = self.used.wrapping_add(room.len());
+        }
     }
 }

@@ -100,6 +100,7 @@ pub(crate) fn probe(here: ThisCpu<'_>) -> Result<Capabilities, NoPmu> {
         0
     };
     let mut found = processor.capabilities(perf_capabilities)?;
+    found.last_branch = lbr::probe(here, found.last_branch);
     found.pebs = pebs::probe(here, &found);
     found.values = values::probe(here, &found, !has_common());
     Ok(found)

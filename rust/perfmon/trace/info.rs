@@ -21,7 +21,7 @@ pub(crate) fn properties(_trace: &Trace) -> Result<abi::perfmon_properties> {
         max_programmable_counter_width: u16::from(c.general_width),
         max_num_misc_events: values,
         max_misc_counter_width: if values == 0 { 0 } else { u64::BITS as u16 },
-        flags: if c.last_branch {
+        flags: if c.last_branch.is_some() {
             abi::PERFMON_PROPERTY_FLAG_HAS_LAST_BRANCH
         } else {
             0

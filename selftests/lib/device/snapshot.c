@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #include <errno.h>
 
+#include "branch_records.h"
 #include "cpu.h"
 #include "module.h"
 #include "msr.h"
@@ -9,7 +10,6 @@
 #define LEFT_SELECT		0x000100c5ULL
 #define LEFT_RUNNING		(LEFT_SELECT | PERFEVTSEL_EN)
 #define LEFT_LVTPC		(LVTPC_MASKED | LVTPC_NMI)
-#define LEFT_LBR_SELECT		0x3ULL	/* neither CPL 0 nor the others */
 #define GLOBAL_CTRL_PMC0	(1ULL << 0)
 
 /* Reads a register that may not exist. */
@@ -27,12 +27,6 @@ static int optional_write(int cpu, __u32 msr, __u64 value)
 static __u32 fixed_ctrl(const struct perfmon_properties *p)
 {
 	return p->max_num_fixed_events ? MSR_IA32_FIXED_CTR_CTRL : 0;
-}
-
-static __u32 lbr_select(const struct perfmon_properties *p)
-{
-	return p->flags & PERFMON_PROPERTY_FLAG_HAS_LAST_BRANCH ?
-		MSR_LBR_SELECT : 0;
 }
 
 int snapshot_read(const struct perfmon_properties *p, int cpu,
@@ -60,7 +54,11 @@ int snapshot_read(const struct perfmon_properties *p, int cpu,
 	if (!err)
 		err = optional_read(cpu, r->global_status, &s->global_status);
 	if (!err)
-		err = optional_read(cpu, lbr_select(p), &s->lbr_select);
+		err = optional_read(cpu, branch_records()->select, &s->lbr_select);
+	if (!err)
+		err = optional_read(cpu, branch_records()->enable, &s->lbr_enable);
+	if (!err)
+		err = optional_read(cpu, branch_records()->size, &s->lbr_size);
 	if (!err)
 		err = msr_read(cpu, MSR_IA32_DEBUGCTL, &s->debugctl);
 	return err ? err : lvtpc_read(cpu, &s->lvtpc);
@@ -77,7 +75,7 @@ int snapshot_write(const struct perfmon_properties *p, int cpu,
 	if (!err)
 		err = optional_write(cpu, r->global_ctrl, s->global_ctrl);
 	if (!err)
-		err = optional_write(cpu, lbr_select(p), s->lbr_select);
+		err = optional_write(cpu, branch_records()->select, s->lbr_select);
 	return err ? err : lvtpc_write(cpu, s->lvtpc);
 }
 
@@ -89,7 +87,7 @@ int snapshot_disturb(const struct perfmon_properties *p, int cpu,
 
 	for (i = 0; i < p->max_num_programmable_events; i++)
 		s.select[i] = i == 1 ? LEFT_RUNNING : LEFT_SELECT + i;
-	s.lbr_select = LEFT_LBR_SELECT;
+	s.lbr_select = branch_selection(LBR_CPL_EQ_0 | LBR_CPL_NEQ_0);
 	if (module_has_place_holder()) {
 		/* A counter that runs is perf's then, and perf writes the others. */
 		s.select[1] = LEFT_SELECT + 1;
@@ -124,7 +122,11 @@ const char *snapshot_difference(const struct snapshot *before,
 	if (after->debugctl != before->debugctl)
 		return "DEBUGCTL";
 	if (after->lbr_select != before->lbr_select)
-		return "LBR_SELECT";
+		return "the choice of branches";
+	if (after->lbr_enable != before->lbr_enable)
+		return "the enable bit of branch records";
+	if (after->lbr_size != before->lbr_size)
+		return "the number of branch records";
 	return after->lvtpc != before->lvtpc ? "LVTPC" : "";
 }
 

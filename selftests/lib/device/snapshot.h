@@ -22,6 +22,8 @@ struct snapshot {
 	__u64 global_status;
 	__u64 debugctl;
 	__u64 lbr_select;
+	__u64 lbr_enable;
+	__u64 lbr_size;
 	__u32 lvtpc;
 };
 

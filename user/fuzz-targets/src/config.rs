@@ -3,6 +3,7 @@
 
 use perfmon::trace::{Config as Library, ConfigError, ConfigProblem};
 use perfmon_core::abi;
+use perfmon_core::logic::branch_records::BranchRecords;
 use perfmon_core::logic::counter::{self, CounterId};
 use perfmon_core::logic::cpuid::Capabilities;
 use perfmon_core::logic::evtsel::EventSelect;
@@ -48,7 +49,11 @@ impl Asked {
                 general_width: general_width % 65,
                 fixed_width: fixed_width % 65,
                 full_width_writes: switches & 1 != 0,
-                last_branch: switches & 2 != 0,
+                last_branch: match switches & 6 {
+                    2 => Some(BranchRecords::Stack),
+                    6 => Some(UNFROZEN),
+                    _ => None,
+                },
                 fixed: u16::from_le_bytes([f0, f1]),
                 arch_events: u16::from_le_bytes([a0, a1]).into(),
                 ..Capabilities::NONE
@@ -102,9 +107,15 @@ impl Asked {
                 let writable = self.cpus.full_width_writes || row.1 <= 1 << 31;
                 ticks(n, row) && (u128::from(row.1) > all || !writable)
             }),
-            InvalidConfig::LastBranch => (0..)
-                .zip(used())
-                .any(|(n, row)| branches(row) && !(ticks(n, row) && self.cpus.last_branch)),
+            InvalidConfig::LastBranch => {
+                let is_recorded = |row| match self.cpus.last_branch {
+                    Some(UNFROZEN) => !has(row, abi::PERFMON_CONFIG_FLAG_OS),
+                    records => records.is_some(),
+                };
+                (0..)
+                    .zip(used())
+                    .any(|(n, row)| branches(row) && !(ticks(n, row) && is_recorded(row)))
+            }
             InvalidConfig::LastBranchModes => {
                 let mut all = used().filter(|row| branches(*row)).map(modes);
                 all.next()
@@ -114,6 +125,13 @@ impl Asked {
         }
     }
 }
+
+/// Branch records that are not of the kernel.
+const UNFROZEN: BranchRecords = BranchRecords::Amd {
+    depth: 16,
+    address_bits: 48,
+    freezes: false,
+};
 
 /// All rules.
 const RULES: [InvalidConfig; 10] = [

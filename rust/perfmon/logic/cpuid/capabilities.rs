@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 //! The capabilities of a PMU.
 
+use super::super::branch_records::BranchRecords;
 use super::super::counter::MAX_GENERAL;
 use super::super::evtsel::EventSelect;
 use super::super::pebs::PebsFormat;
@@ -72,8 +73,8 @@ pub struct Capabilities {
     pub arch_events: u32,
     /// The bits that an event select has.
     pub select_bits: u64,
-    /// Branches are recorded, in the stack of 32 that [`lbr`](super::super::lbr) describes.
-    pub last_branch: bool,
+    /// The records of the last branches.
+    pub last_branch: Option<BranchRecords>,
     /// The format of the samples that the processor takes itself.
     pub pebs: Option<PebsFormat>,
     /// Values, as a set ([`ValueId::bit`](super::super::values::ValueId::bit)).
@@ -96,7 +97,7 @@ impl Capabilities {
         full_width_writes: false,
         arch_events: 0,
         select_bits: EventSelect::COMMON_BITS,
-        last_branch: false,
+        last_branch: None,
         pebs: None,
         values: 0,
         server_memory_unit: false,
@@ -120,7 +121,9 @@ impl Capabilities {
             full_width_writes: self.full_width_writes && other.full_width_writes,
             arch_events: self.arch_events & other.arch_events,
             select_bits: self.select_bits & other.select_bits,
-            last_branch: self.last_branch && other.last_branch,
+            last_branch: self
+                .last_branch
+                .filter(|_| self.last_branch == other.last_branch),
             pebs: self.pebs.filter(|_| self.pebs == other.pebs),
             values: self.values & other.values,
             server_memory_unit: self.server_memory_unit && other.server_memory_unit,
@@ -184,7 +187,7 @@ mod tests {
             full_width_writes: true,
             arch_events: 0xff,
             select_bits: EventSelect::COMMON_BITS | EventSelect::UNIT_MASK_2,
-            last_branch: true,
+            last_branch: Some(BranchRecords::Architectural { depth: 32 }),
             pebs: None,
             values: 0x3ff,
             server_memory_unit: true,

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 //! The detection of a PMU: from CPUID leaves to capabilities.
 
+use super::super::branch_records::{BranchRecords, OldStack};
 use super::super::counter::{MAX_FIXED, MAX_GENERAL};
 use super::super::evtsel::EventSelect;
 use super::super::lbr;
 use super::super::pebs::PebsFormat;
+use super::Microarchitecture as Core;
 use super::{Architecture, Capabilities, Leaf, NoPmu, Processor};
 
 impl Processor {
@@ -34,8 +36,6 @@ impl Processor {
     fn intel(&self, perf_capabilities: u64) -> Result<Capabilities, NoPmu> {
         /// Bit 13 of `IA32_PERF_CAPABILITIES` (SDM volume 4).
         const FW_WRITE: u64 = 1 << 13;
-        /// Bits 5:0 of `IA32_PERF_CAPABILITIES`.
-        const LBR_FORMAT: u64 = 0x3f;
 
         let leaf = self.arch_perfmon;
         let [version, general, general_width, events] = leaf.eax.to_le_bytes();
@@ -78,7 +78,7 @@ impl Processor {
             full_width_writes: perf_capabilities & FW_WRITE != 0,
             arch_events,
             select_bits: EventSelect::COMMON_BITS | self.extended_select_bits(),
-            last_branch: version >= 2 && perf_capabilities & LBR_FORMAT == lbr::FORMAT_INFO,
+            last_branch: self.intel_branches(version, perf_capabilities),
             pebs: PebsFormat::detect(perf_capabilities).filter(|_| self.has_debug_store()),
             values: self.values(),
             server_memory_unit: self.has_server_memory_unit(),
@@ -119,6 +119,57 @@ impl Processor {
         self.version.edx & DS != 0 && self.version.ecx & DTES64 != 0
     }
 
+    /// Returns the branch records of an Intel processor.
+    fn intel_branches(&self, version: u8, perf_capabilities: u64) -> Option<BranchRecords> {
+        /// Bits 5:0 of `IA32_PERF_CAPABILITIES`.
+        const LBR_FORMAT: u64 = 0x3f;
+        /// Leaf 7: there is leaf 0x1c.
+        const ARCHITECTURAL: u32 = 1 << 19;
+        /// EBX of leaf 0x1c, filters and call stacks, and ECX, mispredictions, cycles and types: all processors up to now
+        /// have all of them.
+        const ALL: u32 = 0b111;
+
+        if version >= 4 && self.features.edx & ARCHITECTURAL != 0 {
+            let leaf = self.branch_records;
+            let has_all = leaf.ebx & leaf.ecx & ALL == ALL;
+            // Bit n of EAX is for 8 (n + 1) branches.
+            let depth = [32, 16, 8]
+                .into_iter()
+                .find(|depth: &u8| leaf.eax >> (depth / 8 - 1) & 1 != 0)?;
+            return has_all.then_some(BranchRecords::Architectural { depth });
+        }
+        let old = match self.microarchitecture() {
+            Core::Nehalem | Core::Westmere => OldStack::Nehalem,
+            Core::SandyBridge | Core::IvyBridge => OldStack::SandyBridge,
+            _ => OldStack::Haswell,
+        };
+        match perf_capabilities & LBR_FORMAT {
+            _ if version < 2 => None,
+            lbr::FORMAT_INFO => Some(BranchRecords::Stack),
+            lbr::FORMAT_FLAGS if old < OldStack::Haswell => Some(BranchRecords::OldStack(old)),
+            lbr::FORMAT_FLAGS_2
+                if matches!(self.microarchitecture(), Core::Haswell | Core::Broadwell) =>
+            {
+                Some(BranchRecords::OldStack(old))
+            }
+            _ => None,
+        }
+    }
+
+    /// Returns the branch records of an AMD processor with PerfMonV2.
+    fn amd_branches(&self) -> Option<BranchRecords> {
+        const LBR_V2: u32 = 1 << 1;
+        const LBR_FREEZE: u32 = 1 << 2;
+
+        let leaf = self.amd_perfmon;
+        let depth = (leaf.ebx >> 4 & 0x3f).min(lbr::MAX_DEPTH) as u8;
+        (leaf.eax & LBR_V2 != 0 && depth != 0).then_some(BranchRecords::Amd {
+            depth,
+            address_bits: (self.addresses.eax >> 8 & 0xff) as u8,
+            freezes: leaf.eax & LBR_FREEZE != 0,
+        })
+    }
+
     /// AMD APM, volume 2, section 13.2, and volume 3, appendix E.
     fn amd(&self) -> Result<Capabilities, NoPmu> {
         const PERF_CTR_EXT_CORE: u32 = 1 << 23;
@@ -150,7 +201,7 @@ impl Processor {
             full_width_writes: true,
             arch_events: Self::AMD_ARCH_EVENTS,
             select_bits: EventSelect::COMMON_BITS | EventSelect::EVENT_HIGH,
-            last_branch: false,
+            last_branch: self.amd_branches().filter(|_| v2),
             pebs: None,
             values: self.values(),
             server_memory_unit: false,
@@ -231,6 +282,59 @@ mod tests {
             }),
             None
         );
+    }
+
+    #[test]
+    fn real_processors_have_their_branch_records() {
+        let amd = |address_bits, freezes| BranchRecords::Amd {
+            depth: 16,
+            address_bits,
+            freezes,
+        };
+        assert_eq!(
+            dumps::first_wrong(|dump, cpu| {
+                let expected = match dump.core {
+                    Core::Zen4 => Some(amd(48, false)),
+                    Core::Zen5 if dump.name.ends_with("(Turin)") => Some(amd(57, true)),
+                    Core::Zen5 => Some(amd(48, true)),
+                    Core::GoldenCove
+                    | Core::RedwoodCove
+                    | Core::LionCove
+                    | Core::CougarCove
+                    | Core::Gracemont
+                    | Core::Crestmont
+                    | Core::Skymont
+                    | Core::Darkmont => Some(BranchRecords::Architectural { depth: 32 }),
+                    // `IA32_PERF_CAPABILITIES` tells.
+                    _ => None,
+                };
+                cpu.capabilities(0).map_or(None, |c| c.last_branch) == expected
+            }),
+            None
+        );
+    }
+
+    #[test]
+    fn stacks_follow_from_perf_capabilities() {
+        let stack = |format| {
+            let found = |dump: &dumps::Dump, cpu: Processor| match cpu.capabilities(format) {
+                Ok(found) if found.last_branch.is_some() => Some((dump.core, found.last_branch?)),
+                _ => None,
+            };
+            let expected = |core| match (format, core) {
+                (3, Core::Nehalem | Core::Westmere) => Some(OldStack::Nehalem),
+                (3, Core::SandyBridge | Core::IvyBridge) => Some(OldStack::SandyBridge),
+                (4, Core::Haswell | Core::Broadwell) => Some(OldStack::Haswell),
+                _ => None,
+            };
+            dumps::first_wrong(|dump, cpu| match found(dump, cpu) {
+                Some((core, BranchRecords::OldStack(old))) => expected(core) == Some(old),
+                _ => expected(dump.core).is_none(),
+            })
+        };
+        for format in 0..8 {
+            assert_eq!(stack(format), None);
+        }
     }
 
     #[test]

@@ -29,10 +29,14 @@ pub struct Processor {
     pub(super) arch_perfmon: Leaf,
     /// Leaf 0x1a: the kind of this very core (EAX).
     pub(super) core_kind: Leaf,
+    /// Leaf 0x1c: Intel's architectural branch records.
+    pub(super) branch_records: Leaf,
     /// Leaf 0x8000_0001: AMD's features.
     pub(super) amd_features: Leaf,
     /// Leaf 0x8000_0007: AMD's power management.
     pub(super) amd_power: Leaf,
+    /// Leaf 0x8000_0008: the widths of addresses (EAX).
+    pub(super) addresses: Leaf,
     /// Leaf 0x23, the extension of leaf 0x0a; its EAX has a bit for each subleaf.
     pub(super) perfmon_ext: Leaf,
     /// Leaf 0x23, subleaf 1: bitmaps of the general (EAX) and of the fixed-function counters (EBX).
@@ -89,6 +93,7 @@ impl Processor {
             features: leaf(7),
             arch_perfmon: leaf(0x0a),
             core_kind: leaf(0x1a),
+            branch_records: leaf(0x1c),
             perfmon_ext,
             perfmon_counters: perfmon_subleaf(1),
             perfmon_reload: perfmon_subleaf(2),
@@ -96,6 +101,7 @@ impl Processor {
             perfmon_events: perfmon_subleaf(3),
             amd_features: leaf(0x8000_0001),
             amd_power: leaf(0x8000_0007),
+            addresses: leaf(0x8000_0008),
             amd_perfmon: leaf(0x8000_0022),
         }
     }

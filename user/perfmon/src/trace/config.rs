@@ -2,6 +2,7 @@
 //! Config of a trace.
 
 use perfmon_core::abi;
+use perfmon_core::logic::branch_records::BranchRecords;
 use perfmon_core::logic::cpuid::Capabilities;
 use perfmon_core::logic::evtsel;
 use perfmon_core::logic::trace_config::{self, InvalidConfig};
@@ -32,7 +33,7 @@ const ALL_CAPABILITIES: Capabilities = Capabilities {
     fixed_width: 64,
     full_width_writes: true,
     arch_events: u32::MAX,
-    last_branch: true,
+    last_branch: Some(BranchRecords::Stack),
     values: u16::MAX,
     ..Capabilities::NONE
 };

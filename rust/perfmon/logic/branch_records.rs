@@ -1,0 +1,302 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
+//! The kinds of branch records, and what differs between them: how many there are, what they lack, and the registers that
+//! start and stop them. [`super::lbr`] has the form of each record.
+
+use super::branches::{is_call_stack, BranchStack, Branches};
+use super::event_attr::InvalidAttr;
+use super::lbr::{DEBUGCTL_FREEZE, DEBUGCTL_LBR};
+use super::plan::Step;
+use super::regs::Msr;
+
+/// The branch records of a CPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BranchRecords {
+    /// Intel's stack before Skylake, from Nehalem on: a ring of 16. The upper bits of the address of a branch are its flags.
+    OldStack(OldStack),
+    /// Intel's stack, from Skylake to Rocket Lake (Intel SDM, volume 3B, chapter 18): a ring of 32, and a register that has
+    /// the number of the newest.
+    Stack,
+    /// Intel's architectural records, from Alder Lake and Sapphire Rapids on (Intel SDM, volume 3B, "Last Branch
+    /// Records"): the newest
+    /// has the number 0.
+    Architectural {
+        /// The number of branches.
+        depth: u8,
+    },
+    /// AMD's, from Zen 4 on (`LbrExtV2`; AMD APM, volume 2, "Last Branch Stack Registers"): the newest has the number 0.
+    Amd {
+        /// The number of branches.
+        depth: u8,
+        /// The width of addresses, from whose last bit they are extended.
+        address_bits: u8,
+        /// An overflow interrupt can freeze them.
+        freezes: bool,
+    },
+}
+
+/// A version of Intel's stack before Skylake.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum OldStack {
+    /// Nehalem and Westmere: calls and returns are recorded if jumps are, too (an erratum, as Linux has it).
+    Nehalem,
+    /// Sandy Bridge and Ivy Bridge.
+    SandyBridge,
+    /// Haswell and Broadwell: with call stacks, and with flags of transactions.
+    Haswell,
+}
+
+impl OldStack {
+    /// The number of branches.
+    pub const DEPTH: u32 = 16;
+
+    /// Returns the number of flags above an address.
+    #[must_use]
+    pub const fn flags(self) -> u32 {
+        match self {
+            Self::Nehalem | Self::SandyBridge => 1,
+            Self::Haswell => 3,
+        }
+    }
+
+    /// Returns whether such branches can be recorded.
+    const fn can_record(self, branches: Branches) -> bool {
+        match self {
+            Self::Nehalem => !branches.are_calls() && !branches.has_calls_without_jumps(),
+            Self::SandyBridge => !branches.are_calls(),
+            Self::Haswell => true,
+        }
+    }
+}
+
+impl BranchRecords {
+    /// The number of branches in the stack from Skylake on.
+    pub const STACK_DEPTH: u32 = 32;
+
+    /// Returns the number of branches.
+    #[must_use]
+    pub const fn depth(self) -> u32 {
+        match self {
+            Self::OldStack(_) => OldStack::DEPTH,
+            Self::Stack => Self::STACK_DEPTH,
+            Self::Architectural { depth } | Self::Amd { depth, .. } => depth as u32,
+        }
+    }
+
+    /// Returns whether branches of the kernel can be recorded: without freezing, those of the overflow handler would replace
+    /// them before they are read.
+    #[must_use]
+    pub const fn has_kernel(self) -> bool {
+        !matches!(self, Self::Amd { freezes: false, .. })
+    }
+
+    /// Checks that samples can have such branches.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidAttr::Unsupported`] for call stacks, types of branches and branches of the kernel where there are none.
+    pub const fn check(self, stack: &BranchStack) -> Result<(), InvalidAttr> {
+        let branches = stack.branches;
+        let has_all = match self {
+            Self::OldStack(old) => !stack.has_types() && old.can_record(branches),
+            Self::Stack => !stack.has_types(),
+            Self::Architectural { .. } => true,
+            Self::Amd { .. } => !stack.has_types() && !branches.are_calls(),
+        };
+        if has_all && (self.has_kernel() || !branches.has_kernel()) {
+            Ok(())
+        } else {
+            Err(InvalidAttr::Unsupported)
+        }
+    }
+}
+
+/// The registers that start and stop branch records.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BranchMsrs {
+    /// The register that chooses branches.
+    pub select: Msr,
+    /// The bits of `IA32_DEBUGCTL` that are used: the enable bit if it is there, and the one that makes an overflow interrupt
+    /// freeze the records if they can be frozen.
+    pub debugctl: u64,
+    /// Sets the enable bit, where it is in another register.
+    pub switch: Option<Step>,
+    /// The register with the number of branches, where there is one: writing it empties the records.
+    pub depth: Option<Msr>,
+}
+
+/// `DBG_EXTN_CFG`: record branches (`LBRV2EN`).
+const AMD_ENABLE: u64 = 1 << 6;
+/// `IA32_LBR_CTL`: record branches.
+const CTL_ENABLE: u64 = 1 << 0;
+
+impl BranchMsrs {
+    /// Returns the registers of such records.
+    #[must_use]
+    pub const fn new(records: BranchRecords) -> Self {
+        match records {
+            BranchRecords::OldStack(_) | BranchRecords::Stack => Self {
+                select: Msr::LBR_SELECT,
+                debugctl: DEBUGCTL_LBR | DEBUGCTL_FREEZE,
+                switch: None,
+                depth: None,
+            },
+            BranchRecords::Architectural { .. } => Self {
+                select: Msr::LBR_CTL,
+                debugctl: DEBUGCTL_FREEZE,
+                switch: Some(Step::change(Msr::LBR_CTL, CTL_ENABLE, CTL_ENABLE)),
+                depth: Some(Msr::LBR_DEPTH),
+            },
+            BranchRecords::Amd { freezes, .. } => Self {
+                select: Msr::AMD_LBR_SELECT,
+                debugctl: if freezes { DEBUGCTL_FREEZE } else { 0 },
+                switch: Some(Step::change(Msr::AMD_DBG_EXTN_CFG, AMD_ENABLE, AMD_ENABLE)),
+                depth: None,
+            },
+        }
+    }
+
+    /// Returns the value of [`Self::select`] while branches are recorded.
+    #[must_use]
+    pub const fn selection(&self, branches: Branches) -> u64 {
+        if self.depth.is_some() {
+            architectural(branches.filter) | CTL_ENABLE
+        } else {
+            branches.filter
+        }
+    }
+
+    /// Returns those of the bits [`Self::debugctl`] that are set while branches are recorded. A call stack is not frozen: it
+    /// would miss the returns meanwhile, and that of user mode does not change in the kernel.
+    #[must_use]
+    pub const fn enabled(&self, branches: Branches) -> u64 {
+        if is_call_stack(branches.filter) {
+            self.debugctl & !DEBUGCTL_FREEZE
+        } else {
+            self.debugctl
+        }
+    }
+}
+
+/// The bits of `MSR_LBR_SELECT` that leave branches out, and those of `IA32_LBR_CTL` that let them in.
+const BITS: [(u32, u32); 9] = [
+    // Ring 0, other rings.
+    (0, 1),
+    (1, 2),
+    // Conditional branches, calls, returns, jumps, and far branches.
+    (2, 16),
+    (3, 19),
+    (4, 20),
+    (5, 21),
+    (6, 18),
+    (7, 17),
+    (8, 22),
+];
+
+/// Returns the bits of `IA32_LBR_CTL` for a value of `MSR_LBR_SELECT`.
+const fn architectural(filter: u64) -> u64 {
+    const CALL_STACK: u64 = 1 << 3;
+
+    let mut value = if is_call_stack(filter) { CALL_STACK } else { 0 };
+    let mut n = 0;
+    while n < BITS.len() {
+        let (without, with) = BITS[n];
+        value |= (!filter >> without & 1) << with;
+        n += 1;
+    }
+    value
+}
+
+#[cfg(any(test, CONFIG_KUNIT = "y"))]
+#[cfg_attr(
+    CONFIG_KUNIT = "y",
+    kernel::macros::kunit_tests(perfmon_branch_records)
+)]
+mod tests {
+    use super::super::event_attr::{
+        PerfEventAttr, PERF_SAMPLE_BRANCH_ANY, PERF_SAMPLE_BRANCH_ANY_CALL,
+        PERF_SAMPLE_BRANCH_ANY_RETURN, PERF_SAMPLE_BRANCH_CALL_STACK, PERF_SAMPLE_BRANCH_IND_JUMP,
+        PERF_SAMPLE_BRANCH_KERNEL, PERF_SAMPLE_BRANCH_TYPE_SAVE, PERF_SAMPLE_BRANCH_USER,
+    };
+    use super::*;
+
+    const ARCHITECTURAL: BranchRecords = BranchRecords::Architectural { depth: 32 };
+
+    const fn amd(freezes: bool) -> BranchRecords {
+        BranchRecords::Amd {
+            depth: 16,
+            address_bits: 48,
+            freezes,
+        }
+    }
+
+    fn asked(branch_sample_type: u64) -> Result<BranchStack, InvalidAttr> {
+        BranchStack::new(&PerfEventAttr {
+            branch_sample_type,
+            ..PerfEventAttr::ZERO
+        })
+    }
+
+    /// Returns whether samples can have such branches of the program, and of the kernel.
+    fn can_have(records: BranchRecords, kind: u64) -> (bool, bool) {
+        let has = |mode| asked(kind | mode).and_then(|stack| records.check(&stack));
+        let both = PERF_SAMPLE_BRANCH_USER | PERF_SAMPLE_BRANCH_KERNEL;
+        (has(PERF_SAMPLE_BRANCH_USER).is_ok(), has(both).is_ok())
+    }
+
+    #[test]
+    fn each_kind_lacks_something() {
+        const TYPES: u64 = PERF_SAMPLE_BRANCH_ANY | PERF_SAMPLE_BRANCH_TYPE_SAVE;
+        const CALLS: u64 = PERF_SAMPLE_BRANCH_CALL_STACK;
+        let any = |records| can_have(records, PERF_SAMPLE_BRANCH_ANY);
+        assert_eq!(any(BranchRecords::Stack), (true, true));
+        assert_eq!(any(ARCHITECTURAL), (true, true));
+        assert_eq!(any(amd(true)), (true, true));
+        assert_eq!(any(amd(false)), (true, false));
+        let types = |records| can_have(records, TYPES);
+        assert_eq!(types(BranchRecords::Stack), (false, false));
+        assert_eq!(types(ARCHITECTURAL), (true, true));
+        assert_eq!(types(amd(true)), (false, false));
+        let calls = |records| can_have(records, CALLS);
+        assert_eq!(calls(BranchRecords::Stack), (true, false));
+        assert_eq!(calls(ARCHITECTURAL), (true, false));
+        assert_eq!(calls(amd(true)), (false, false));
+    }
+
+    #[test]
+    fn old_stacks_lack_more() {
+        let old = |kind| {
+            [OldStack::Nehalem, OldStack::SandyBridge, OldStack::Haswell]
+                .map(|old| can_have(BranchRecords::OldStack(old), kind).0)
+        };
+        assert_eq!(old(PERF_SAMPLE_BRANCH_ANY), [true; 3]);
+        assert_eq!(old(PERF_SAMPLE_BRANCH_IND_JUMP), [true; 3]);
+        assert_eq!(old(PERF_SAMPLE_BRANCH_ANY_RETURN), [false, true, true]);
+        assert_eq!(old(PERF_SAMPLE_BRANCH_ANY_CALL), [false, true, true]);
+        assert_eq!(old(PERF_SAMPLE_BRANCH_CALL_STACK), [false, false, true]);
+        let types = PERF_SAMPLE_BRANCH_ANY | PERF_SAMPLE_BRANCH_TYPE_SAVE;
+        assert_eq!(old(types), [false; 3]);
+    }
+
+    /// Returns the value of the register that chooses branches, and the bits of `IA32_DEBUGCTL`.
+    fn values(records: BranchRecords, kind: u64) -> Option<(u64, u64)> {
+        let branches = asked(kind | PERF_SAMPLE_BRANCH_USER).ok()?.branches;
+        let msrs = BranchMsrs::new(records);
+        Some((msrs.selection(branches), msrs.enabled(branches)))
+    }
+
+    #[test]
+    fn values_of_the_registers() {
+        let stack = |kind| values(BranchRecords::Stack, kind);
+        let arch = |kind| values(ARCHITECTURAL, kind);
+        let calls = PERF_SAMPLE_BRANCH_CALL_STACK;
+        assert_eq!(stack(PERF_SAMPLE_BRANCH_ANY), Some((0b01, 0x801)));
+        assert_eq!(stack(calls), Some((0b11_1100_0101, 0x001)));
+        assert_eq!(arch(PERF_SAMPLE_BRANCH_ANY), Some((0x7f_0005, 0x800)));
+        assert_eq!(arch(PERF_SAMPLE_BRANCH_ANY_CALL), Some((0x18_0005, 0x800)));
+        assert_eq!(arch(PERF_SAMPLE_BRANCH_IND_JUMP), Some((0x04_0005, 0x800)));
+        assert_eq!(arch(calls), Some((0x38_000d, 0)));
+        let of_amd = |freezes| values(amd(freezes), PERF_SAMPLE_BRANCH_ANY);
+        assert_eq!(of_amd(true), Some((0b01, 0x800)));
+        assert_eq!(of_amd(false), Some((0b01, 0)));
+    }
+}
