@@ -8,6 +8,7 @@ use raw_cpuid::{CpuIdReader, CpuIdReaderNative, CpuIdResult};
 
 use crate::Device;
 
+pub use perfmon_core::logic::branch_records::BranchRecords;
 pub use perfmon_core::logic::cpuid::{
     Architecture, Capabilities, Microarchitecture, NoPmu, Processor,
 };

@@ -5,6 +5,7 @@ use std::io::Write;
 
 use anstyle::Style;
 use anyhow::Result;
+use perfmon::pmu::BranchRecords;
 use perfmon::spec::{self, OnCounters};
 use perfmon::{CounterId, Device, Encoding, Pmu};
 use raw_cpuid::CpuId;
@@ -82,8 +83,8 @@ fn facts(
             ));
         }
     }
-    if let Some(depth) = architectural_lbr_depth(machine) {
-        rows.push(("last branch", format!("{depth} entries (architectural)")));
+    if let Some(records) = pmu.capabilities().ok().and_then(|found| found.last_branch) {
+        rows.push(("last branch", branch_records(records)));
     }
     match device {
         None => {}
@@ -135,15 +136,15 @@ fn driver(device: &Device) -> Vec<Fact> {
     rows
 }
 
-/// CPUID leaf 1CH: bit n of AL stands for a depth of 8 (n + 1).
-fn architectural_lbr_depth(machine: &Machine) -> Option<u32> {
-    use raw_cpuid::CpuIdReader;
-    let cpuid = machine.cpuid();
-    if cpuid.cpuid2(0, 0).eax < 0x1c {
-        return None;
-    }
-    let depths = cpuid.cpuid2(0x1c, 0).eax & 0xff;
-    depths.checked_ilog2().map(|highest| 8 * (highest + 1))
+/// Describes the branch records that CPUID tells of: Intel's first kind is not among them.
+fn branch_records(records: BranchRecords) -> String {
+    let kind = match records {
+        BranchRecords::OldStack(_) | BranchRecords::Stack => "stack",
+        BranchRecords::Architectural { .. } => "architectural",
+        BranchRecords::Amd { freezes: true, .. } => "AMD",
+        BranchRecords::Amd { freezes: false, .. } => "AMD, of programs only",
+    };
+    format!("{} entries ({kind})", records.depth())
 }
 
 /// Events that have the same names on all CPUs: their encodings, and the counters that count them here. Of events of

@@ -4,6 +4,7 @@
 //! [`events`] is the usual way, by an event of each task or CPU. [`trace`] is that of `--timebase` and `--rotate`, by a
 //! trace of the whole machine.
 
+mod branches;
 mod clock;
 mod destination;
 mod events;

@@ -6,6 +6,7 @@ use std::io::Write;
 
 use anyhow::Result;
 
+use super::fused::FusedBranches;
 use super::{percent, within_limits, write_none_left, write_rest};
 use crate::args::Report;
 use crate::recording::perfdata::Recording;
@@ -24,13 +25,15 @@ struct BranchTotals {
 /// Prints the table.
 pub(super) fn write(recording: &Recording, args: &Report, output: &mut Screen) -> Result<()> {
     let filter = args.choice.filter();
+    let mut fused = FusedBranches::new(recording);
     let mut pairs: HashMap<(String, String), BranchTotals> = HashMap::new();
     profile::each_sample_alone(recording, |named, names| {
         if !filter.keeps(named, names) {
             return Ok(());
         }
         for branch in &named.sample.branches {
-            let (from, to) = names.ends(named.stamp.task.pid, branch);
+            let branch = fused.own(names, named.stamp.task.pid, branch);
+            let (from, to) = names.ends(named.stamp.task.pid, &branch);
             let taken = pairs
                 .entry((branch_end(&from, branch.from), branch_end(&to, branch.to)))
                 .or_default();

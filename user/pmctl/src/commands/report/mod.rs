@@ -3,6 +3,7 @@
 
 mod branches;
 mod callers;
+mod fused;
 mod nameless;
 mod packages;
 mod rows;

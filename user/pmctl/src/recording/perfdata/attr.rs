@@ -291,6 +291,11 @@ impl Attr {
         self.branches & abi::PERF_SAMPLE_BRANCH_CALL_STACK != 0
     }
 
+    /// Returns whether branches of the kernel are among its branches.
+    pub(crate) const fn has_kernel_branches(&self) -> bool {
+        self.branches & abi::PERF_SAMPLE_BRANCH_KERNEL != 0
+    }
+
     /// Returns the kinds of branches: `branch_sample_type`.
     pub(crate) const fn branches(&self) -> u64 {
         self.branches

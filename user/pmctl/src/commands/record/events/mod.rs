@@ -27,10 +27,10 @@ use super::destination::Destination;
 use super::host::host;
 use super::opening::Opening;
 use super::watch::conclude;
-use crate::args::{CallGraph, EventOptions, RecordTarget};
+use crate::args::{EventOptions, RecordTarget};
 use crate::events::threads::TaskList;
 use crate::system::child::Waiting;
-use crate::system::exit::{self, Usage};
+use crate::system::exit;
 use crate::system::signals::Signals;
 
 /// Records, and returns the exit code.
@@ -51,14 +51,8 @@ pub(super) fn record(options: &EventOptions) -> Result<u8> {
     let device = Device::open().map_err(exit::with_help)?;
     plan.resolve_max_frequency(&device)?;
     let properties = device.properties();
-    if options.branch_kinds().is_some() && !properties.last_branch {
-        let reason = if let Some(CallGraph::LastBranches(_)) = options.call_graph {
-            "--call-graph=lbr: this CPU does not record branches (LBR). --call-graph=dwarf copies the stack, -g follows \
-             frame pointers."
-        } else {
-            "-b: this CPU does not record branches (LBR). Leave -b out."
-        };
-        return Err(Usage(reason.to_owned()).into());
+    if let Some(wanted) = plan.branches() {
+        wanted.check(&pmu, properties.last_branch)?;
     }
     // Before the work: a user that can't write the file learns it now.
     let destination = Destination::open(&common.output)?;

@@ -9,6 +9,7 @@ use perfmon::{Device, Modes, Pmu};
 use super::limit::{accepts_frequency, highest_accepted, no_limit, too_often};
 use super::precision;
 use crate::args::{CallGraph, Callers, EventOptions, Frequency, KernelCallers, Rate, RecordTarget};
+use crate::commands::record::branches::WantedBranches;
 use crate::commands::record::sampled::{DEFAULT_EVENT, MIXED_BRANCHES, kind, refuse_unsampled};
 use crate::events::modes;
 use crate::events::schedule;
@@ -193,6 +194,16 @@ impl SamplingPlan {
     /// Returns the parts of samples.
     pub(super) const fn parts(&self) -> Parts {
         self.parts
+    }
+
+    /// Returns the branches that samples are to have.
+    pub(super) fn branches(&self) -> Option<WantedBranches> {
+        let described = self.describe();
+        let mut attrs = described.iter().map(|event| &event.attr);
+        self.branches.map(|_| WantedBranches {
+            calls: matches!(self.call_graph, Some(CallGraph::LastBranches(_))),
+            kernel: attrs.any(Attr::has_kernel_branches),
+        })
     }
 
     /// Returns an event to open; `None` if it has no encoding.

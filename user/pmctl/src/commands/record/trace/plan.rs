@@ -7,6 +7,7 @@ use perfmon::trace::{Config, Event as TraceEvent, EventId, FixedEvent};
 use perfmon::{CounterId, Modes, Pmu, Session};
 
 use crate::args::{TraceEvents, TraceOptions};
+use crate::commands::record::branches::WantedBranches;
 use crate::commands::record::sampled::{DEFAULT_EVENT, MIXED_BRANCHES, kind, refuse_unsampled};
 use crate::events::schedule::{CounterSupply, schedule};
 use crate::events::values::{self, Unit, Value};
@@ -79,11 +80,12 @@ impl TracePlan {
         let events: Vec<EventSpec> = [&sampled[..], &counted[..]].concat();
         refuse_the_impossible(options, &events)?;
 
-        if options.branches && !session.device().properties().last_branch {
-            return Err(Usage(
-                "-b: this CPU does not record branches (LBR). Leave -b out.".to_owned(),
-            )
-            .into());
+        if options.branches {
+            let wanted = WantedBranches {
+                calls: false,
+                kernel: sampled.iter().any(|event| event.modes != Modes::User),
+            };
+            wanted.check(pmu, session.device().properties().last_branch)?;
         }
         let supply = CounterSupply::of(session.device(), pmu);
         let places = schedule(&events, supply).map_err(|error| Usage(error.to_string()))?;

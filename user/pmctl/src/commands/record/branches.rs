@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Limits of a CPU's branch records.
+
+use perfmon::Pmu;
+use perfmon::pmu::BranchRecords;
+
+use crate::system::exit::Usage;
+
+/// Branches that the command line asks for.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct WantedBranches {
+    /// They are the calls that a program is in.
+    pub(super) calls: bool,
+    /// The kernel's are among them.
+    pub(super) kernel: bool,
+}
+
+impl WantedBranches {
+    /// Refuses what the CPU does not record. `are_recorded`: the driver has branch records.
+    pub(super) fn check(self, pmu: &Pmu, are_recorded: bool) -> Result<(), Usage> {
+        let records = pmu.capabilities().ok().and_then(|found| found.last_branch);
+        match self.refusal(records, are_recorded) {
+            Some(reason) => Err(Usage(reason.to_owned())),
+            None => Ok(()),
+        }
+    }
+
+    /// Returns why they are refused, and what to do. CPUID does not tell of Intel's first kind of records.
+    const fn refusal(
+        self,
+        records: Option<BranchRecords>,
+        are_recorded: bool,
+    ) -> Option<&'static str> {
+        match (are_recorded, records) {
+            (false, _) if self.calls => Some(
+                "--call-graph=lbr: this CPU does not record branches (LBR). --call-graph=dwarf copies the stack, -g \
+                 follows frame pointers.",
+            ),
+            (false, _) => Some("-b: this CPU does not record branches (LBR). Leave -b out."),
+            (true, Some(BranchRecords::Amd { .. })) if self.calls => Some(
+                "--call-graph=lbr: CPUs of AMD record branches, and no call stack. --call-graph=dwarf copies the \
+                 stack, -g follows frame pointers.",
+            ),
+            (true, Some(records)) if self.kernel && !records.has_kernel() => Some(
+                "-b: this CPU can't keep the kernel's branches until they are read. Give all events `:u`, or take -j \
+                 any,u.",
+            ),
+            (true, _) => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_kind_of_records_lacks_something() {
+        let refusal = |records, are_recorded, calls, kernel| {
+            WantedBranches { calls, kernel }.refusal(records, are_recorded)
+        };
+        let amd = |freezes| BranchRecords::Amd {
+            depth: 16,
+            address_bits: 48,
+            freezes,
+        };
+        let starts = |text: Option<&str>, start| text.is_some_and(|text| text.starts_with(start));
+        assert!(starts(
+            refusal(None, false, false, false),
+            "-b: this CPU does not"
+        ));
+        assert!(starts(
+            refusal(None, false, true, false),
+            "--call-graph=lbr: this CPU"
+        ));
+        assert_eq!(refusal(None, true, true, false), None);
+        assert_eq!(
+            refusal(
+                Some(BranchRecords::Architectural { depth: 32 }),
+                true,
+                true,
+                false
+            ),
+            None
+        );
+        assert!(starts(
+            refusal(Some(amd(true)), true, true, false),
+            "--call-graph=lbr: CPUs of AMD"
+        ));
+        assert_eq!(refusal(Some(amd(true)), true, false, true), None);
+        assert_eq!(refusal(Some(amd(false)), true, false, false), None);
+        assert!(starts(
+            refusal(Some(amd(false)), true, false, true),
+            "-b: this CPU can't keep"
+        ));
+    }
+}
