@@ -781,7 +781,7 @@ typedef struct perfmon_pc_record perfmon_pc_record_t;
 /**
  * struct perfmon_last_branch - a branch that was taken
  * @from: the address of the branch; on AMD that of the instruction before it if
- *	the two were executed as one (CMP or TEST)
+ *	the two were executed as one (a comparison)
  * @to: the address of its target
  * @info: PERFMON_LAST_BRANCH_INFO_*
  */

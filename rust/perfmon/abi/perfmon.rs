@@ -635,7 +635,7 @@ const _: () = {
 };
 #[doc = " struct perfmon_pc_record - rate events have been counted, and where the CPU is\n @header: names the event\n @aspace: the address space: the address bits of CR3; 0 if the caller of\n\tIOCTL_PERFMON_STAGE_CONFIG had no permission to count the kernel. A kernel\n\tthread has that of the program before it.\n @pc: the address of the next instruction. The hardware takes some\n\tinstructions to raise the interrupt, and the kernel sometimes delays it.\n\tAn address in the kernel is 0 for such a caller: also an event of user\n\tmode may have one, if its interrupt is late.\n\n Written instead of a TICK if the event has PERFMON_CONFIG_FLAG_PC."]
 pub type perfmon_pc_record_t = perfmon_pc_record;
-#[doc = " struct perfmon_last_branch - a branch that was taken\n @from: the address of the branch; on AMD that of the instruction before it if\n\tthe two were executed as one (CMP or TEST)\n @to: the address of its target\n @info: PERFMON_LAST_BRANCH_INFO_*"]
+#[doc = " struct perfmon_last_branch - a branch that was taken\n @from: the address of the branch; on AMD that of the instruction before it if\n\tthe two were executed as one (a comparison)\n @to: the address of its target\n @info: PERFMON_LAST_BRANCH_INFO_*"]
 #[repr(C, packed(4))]
 #[derive(
     Copy,
@@ -661,7 +661,7 @@ const _: () = {
     ["Offset of field: perfmon_last_branch::info"]
         [::core::mem::offset_of!(perfmon_last_branch, info) - 16usize];
 };
-#[doc = " struct perfmon_last_branch - a branch that was taken\n @from: the address of the branch; on AMD that of the instruction before it if\n\tthe two were executed as one (CMP or TEST)\n @to: the address of its target\n @info: PERFMON_LAST_BRANCH_INFO_*"]
+#[doc = " struct perfmon_last_branch - a branch that was taken\n @from: the address of the branch; on AMD that of the instruction before it if\n\tthe two were executed as one (a comparison)\n @to: the address of its target\n @info: PERFMON_LAST_BRANCH_INFO_*"]
 pub type perfmon_last_branch_t = perfmon_last_branch;
 #[doc = " struct perfmon_last_branch_record - the branches before an overflow\n @header: names the event\n @num_branches: how many follow\n @aspace: as &perfmon_pc_record.aspace; earlier branches may be of another one\n @branches: the newest first; the record ends after @num_branches. Branches\n\tfrom or to the kernel are left out for a caller who may not count it, and\n\ton AMD those of a path that turned out to be the wrong one."]
 #[repr(C, packed(4))]

@@ -19,3 +19,9 @@ pub(crate) fn is_first(here: ThisCpu<'_>, cpus: &CpuSet, scope: Scope) -> bool {
         Scope::Cpu => false,
     })
 }
+
+/// Returns whether another CPU that is online is a thread of the same core.
+pub(crate) fn has_sibling(here: ThisCpu<'_>) -> bool {
+    // SAFETY: The function has no preconditions but that the CPU is online, and the caller runs there.
+    unsafe { ffi::perfmon_has_sibling(here.id().as_u32()) }
+}

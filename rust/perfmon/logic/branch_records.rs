@@ -125,7 +125,7 @@ pub struct BranchMsrs {
 }
 
 /// `DBG_EXTN_CFG`: record branches (`LBRV2EN`).
-const AMD_ENABLE: u64 = 1 << 6;
+pub const AMD_ENABLE: u64 = 1 << 6;
 /// `IA32_LBR_CTL`: record branches.
 const CTL_ENABLE: u64 = 1 << 0;
 

@@ -3,14 +3,14 @@
 //!
 //! Hardware freezes the records when it raises an overflow interrupt, so that they show what came before. A bit of the
 //! global status says so, and clearing it unfreezes the records. On Intel before version 4 freezing clears the enable
-//! bit instead, which has to be set again. Some processors of AMD can't freeze them: branches of user mode stay as they
-//! are while the kernel runs, and those of the kernel are refused.
+//! bit instead, which has to be set again. Some processors of AMD can't freeze them: there the filter keeps branches of
+//! the kernel out, so that those of user mode stay as they are while the handler runs.
 
 use crate::{
     abi,
-    cpu::{msr, ThisCpu},
+    cpu::{msr, topology, ThisCpu},
     logic::{
-        branch_records::{BranchMsrs, BranchRecords, OldStack},
+        branch_records::{BranchMsrs, BranchRecords, OldStack, AMD_ENABLE},
         branches::Branches,
         lbr::{self, AmdBranch, DEBUGCTL_FREEZE, DEBUGCTL_LBR},
         plan::Step,
@@ -20,9 +20,15 @@ use crate::{
     percpu::{buffer::Writer, BRANCH_WORDS, SLOW_BRANCHES},
 };
 
-/// Returns the branch records of this CPU, if it has the registers that CPUID promises: a hypervisor may lack them.
+/// Returns the branch records of this CPU, if it has the registers that CPUID promises: a hypervisor may lack them. On
+/// Nehalem and Westmere both threads of a core have one filter (`lbr_sel` in Linux's `arch/x86/events/perf_event.h`), so
+/// that each would change the other's.
 pub(super) fn probe(here: ThisCpu<'_>, found: Option<BranchRecords>) -> Option<BranchRecords> {
-    found.filter(|records| msr::read_safe(here, BranchMsrs::new(*records).select).is_ok())
+    found.filter(|records| {
+        let is_shared =
+            *records == BranchRecords::OldStack(OldStack::Nehalem) && topology::has_sibling(here);
+        !is_shared && msr::read_safe(here, BranchMsrs::new(*records).select).is_ok()
+    })
 }
 
 /// Starts to record such branches, with empty records, also if that is being done: all users at one time want the same
@@ -45,6 +51,8 @@ pub(crate) fn start(here: ThisCpu<'_>, branches: Branches) {
     saved.kernel_bit.set(branches.kernel_bit);
     saved.selection.set(msrs.selection(branches));
     saved.enabled.set(msrs.enabled(branches));
+    // The firmware or the kernel before this one may have left them frozen.
+    unfreeze(here, here.pmu());
     restart(here);
 }
 
@@ -52,7 +60,10 @@ pub(crate) fn start(here: ThisCpu<'_>, branches: Branches) {
 fn restart(here: ThisCpu<'_>) {
     let (percpu, msrs) = (here.percpu(), &here.pmu().registers.branches);
     disable(here, msrs);
-    msr::write(here, msrs.select, percpu.branches.selection.get());
+    // Where the enable bit is in the same register, it is set at last.
+    let enable = msrs.switch.filter(|switch| switch.msr == msrs.select);
+    let selection = percpu.branches.selection.get() & !enable.map_or(0, |switch| switch.value);
+    msr::write(here, msrs.select, selection);
     clear(here);
     // Before they can freeze: from then on the handler has to unfreeze them.
     percpu.slow_path.insert(SLOW_BRANCHES);
@@ -98,12 +109,17 @@ pub(crate) fn clear(here: ThisCpu<'_>) {
         Some(BranchRecords::Amd { depth, .. }) => {
             // A branch that is recorded meanwhile would move the others away from where they are emptied.
             let before = msr::read(here, Msr::AMD_DBG_EXTN_CFG);
-            switch_off(here, &here.pmu().registers.branches);
+            let is_on = before & AMD_ENABLE != 0;
+            if is_on {
+                msr::write(here, Msr::AMD_DBG_EXTN_CFG, before & !AMD_ENABLE);
+            }
             for n in 0..u32::from(depth) {
                 msr::write(here, Msr::amd_lbr_from(n), 0);
                 msr::write(here, Msr::amd_lbr_to(n), 0);
             }
-            msr::write(here, Msr::AMD_DBG_EXTN_CFG, before);
+            if is_on {
+                msr::write(here, Msr::AMD_DBG_EXTN_CFG, before);
+            }
         }
     }
 }
@@ -138,9 +154,13 @@ pub(crate) fn stop(here: ThisCpu<'_>, pmu: &Pmu) {
     }
 }
 
-/// Unfreezes the records.
+/// Unfreezes the records. Before version 4, that is to enable them: only where an interrupt can have disabled them, not
+/// where another program has, nor while they are being stopped.
 pub(crate) fn unfreeze(here: ThisCpu<'_>, pmu: &Pmu) {
-    if let Some(step) = pmu.registers.unfreeze_branches() {
+    let Some(step) = pmu.registers.unfreeze_branches() else {
+        return;
+    };
+    if step.msr != Msr::DEBUGCTL || msr::read(here, step.msr) & DEBUGCTL_FREEZE != 0 {
         msr::change(here, &step);
     }
 }

@@ -116,6 +116,8 @@ unsafe extern "C" {
     pub fn perfmon_rdmsr_safe(msr: u32, value: *mut u64) -> ::kernel::ffi::c_int;
     #[doc = " Returns whether two online CPUs are of the same core."]
     pub fn perfmon_same_core(a: ::kernel::ffi::c_uint, b: ::kernel::ffi::c_uint) -> bool;
+    #[doc = " Returns whether another online CPU is of the same core as this one, which is online."]
+    pub fn perfmon_has_sibling(cpu: ::kernel::ffi::c_uint) -> bool;
     #[doc = " Returns whether two online CPUs share the registers of a package: on Intel those\n of a die."]
     pub fn perfmon_same_package(a: ::kernel::ffi::c_uint, b: ::kernel::ffi::c_uint) -> bool;
     #[doc = " Reserves a counter against Linux perf: true if it was free."]

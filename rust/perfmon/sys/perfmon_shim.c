@@ -91,6 +91,11 @@ bool perfmon_same_core(unsigned int a, unsigned int b)
 	return cpumask_test_cpu(b, topology_sibling_cpumask(a));
 }
 
+bool perfmon_has_sibling(unsigned int cpu)
+{
+	return cpumask_weight(topology_sibling_cpumask(cpu)) > 1;
+}
+
 bool perfmon_same_package(unsigned int a, unsigned int b)
 {
 	if (boot_cpu_data.x86_vendor == X86_VENDOR_INTEL)

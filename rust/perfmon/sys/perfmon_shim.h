@@ -69,6 +69,8 @@ int perfmon_rdmsr_safe(u32 msr, u64 *value);
 
 /* Returns whether two online CPUs are of the same core. */
 bool perfmon_same_core(unsigned int a, unsigned int b);
+/* Returns whether another online CPU is of the same core as this one, which is online. */
+bool perfmon_has_sibling(unsigned int cpu);
 /*
  * Returns whether two online CPUs share the registers of a package: on Intel those
  * of a die.

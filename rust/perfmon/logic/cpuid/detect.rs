@@ -163,9 +163,12 @@ impl Processor {
 
         let leaf = self.amd_perfmon;
         let depth = (leaf.ebx >> 4 & 0x3f).min(lbr::MAX_DEPTH) as u8;
-        (leaf.eax & LBR_V2 != 0 && depth != 0).then_some(BranchRecords::Amd {
+        let address_bits = (self.addresses.eax >> 8 & 0xff) as u8;
+        // The addresses in the registers have 58 bits: more, or none, is what no processor says.
+        let has_width = matches!(address_bits, 48..=57);
+        (leaf.eax & LBR_V2 != 0 && depth != 0 && has_width).then_some(BranchRecords::Amd {
             depth,
-            address_bits: (self.addresses.eax >> 8 & 0xff) as u8,
+            address_bits,
             freezes: leaf.eax & LBR_FREEZE != 0,
         })
     }

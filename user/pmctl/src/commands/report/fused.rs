@@ -7,7 +7,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use ahash::AHashMap;
-use iced_x86::{Decoder, DecoderOptions, Mnemonic, OpKind};
+use iced_x86::{Decoder, DecoderOptions, Mnemonic};
 
 use crate::recording::perfdata::{Branch, Recording, is_kernel};
 use crate::recording::profile::SampleNames;
@@ -46,8 +46,7 @@ impl Pair {
         let mut decoder = Decoder::with_ip(64, code, 0, DecoderOptions::NONE);
         let (first, second) = (decoder.decode(), decoder.decode());
         let is_pair = FUSED.contains(&first.mnemonic())
-            && second.op0_kind() == OpKind::NearBranch64
-            && !matches!(second.mnemonic(), Mnemonic::Jmp | Mnemonic::Call);
+            && second.is_jcc_short_or_near();
         is_pair.then(|| Self {
             length: second.ip(),
             distance: second.near_branch_target(),

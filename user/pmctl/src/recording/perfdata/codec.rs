@@ -266,18 +266,30 @@ impl Sample {
 }
 
 impl Branch {
-    /// Decodes `count` branches.
+    /// Decodes `count` branches. Those of a wrong path, which were not taken, are left out.
     pub(super) fn decode(reader: &mut Reader<'_>, count: u64) -> Option<Vec<Self>> {
-        let decode = |_| {
+        /// `perf_branch_entry::spec`, and `PERF_BR_SPEC_WRONG_PATH`.
+        const SPECULATION: u64 = 0b11 << 24;
+        const WRONG_PATH: u64 = 1 << 24;
+
+        let mut decode = || {
             let (from, to, flags) = (reader.u64()?, reader.u64()?, reader.u64()?);
-            Some(Self {
+            let branch = Self {
                 from,
                 to,
                 mispredicted: flags & BRANCH_MISPREDICTED != 0,
                 cycles: u16::try_from(flags >> BRANCH_CYCLES_SHIFT & BRANCH_CYCLES_MASK).ok()?,
-            })
+            };
+            Some((branch, flags & SPECULATION != WRONG_PATH))
         };
-        (0..count).map(decode).collect()
+        let mut taken = Vec::new();
+        for _ in 0..count {
+            let (branch, was_taken) = decode()?;
+            if was_taken {
+                taken.push(branch);
+            }
+        }
+        Some(taken)
     }
 }
 
