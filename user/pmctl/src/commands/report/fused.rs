@@ -45,8 +45,7 @@ impl Pair {
     fn of(code: &[u8]) -> Option<Self> {
         let mut decoder = Decoder::with_ip(64, code, 0, DecoderOptions::NONE);
         let (first, second) = (decoder.decode(), decoder.decode());
-        let is_pair = FUSED.contains(&first.mnemonic())
-            && second.is_jcc_short_or_near();
+        let is_pair = FUSED.contains(&first.mnemonic()) && second.is_jcc_short_or_near();
         is_pair.then(|| Self {
             length: second.ip(),
             distance: second.near_branch_target(),
