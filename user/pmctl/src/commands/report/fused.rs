@@ -7,7 +7,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use ahash::AHashMap;
-use iced_x86::{Decoder, DecoderOptions, Mnemonic};
+use iced_x86::{Decoder, DecoderOptions, Mnemonic, OpKind};
 
 use crate::recording::perfdata::{Branch, Recording, is_kernel};
 use crate::recording::profile::SampleNames;
@@ -28,8 +28,21 @@ const FUSED: [Mnemonic; 9] = [
     Mnemonic::Xor,
 ];
 
-/// The longest pair of instructions.
-const LONGEST: usize = 2 * 15;
+/// Near branches that depend on no flags, so that no comparison is executed as one with them.
+const UNFUSED: [Mnemonic; 9] = [
+    Mnemonic::Jmp,
+    Mnemonic::Call,
+    Mnemonic::Loop,
+    Mnemonic::Loope,
+    Mnemonic::Loopne,
+    Mnemonic::Jcxz,
+    Mnemonic::Jecxz,
+    Mnemonic::Jrcxz,
+    Mnemonic::Xbegin,
+];
+
+/// The most bytes of a pair of instructions.
+const MAX_PAIR_BYTES: usize = 2 * 15;
 
 /// An instruction, and a conditional branch behind it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,7 +58,9 @@ impl Pair {
     fn of(code: &[u8]) -> Option<Self> {
         let mut decoder = Decoder::with_ip(64, code, 0, DecoderOptions::NONE);
         let (first, second) = (decoder.decode(), decoder.decode());
-        let is_pair = FUSED.contains(&first.mnemonic()) && second.is_jcc_short_or_near();
+        let is_pair = FUSED.contains(&first.mnemonic())
+            && second.op0_kind() == OpKind::NearBranch64
+            && !UNFUSED.contains(&second.mnemonic());
         is_pair.then(|| Self {
             length: second.ip(),
             distance: second.near_branch_target(),
@@ -99,7 +114,7 @@ impl<'a> FusedBranches<'a> {
             files::open(&located.ok()?.path).ok()
         };
         let file = self.files.entry(path.to_owned()).or_insert_with(open);
-        let mut code = [0; LONGEST];
+        let mut code = [0; MAX_PAIR_BYTES];
         let read = file
             .as_ref()
             .and_then(|file| file.read_at(&mut code, offset).ok());
