@@ -5,8 +5,7 @@
 use super::branches::{is_call_stack, BranchStack, Branches};
 use super::event_attr::InvalidAttr;
 use super::lbr::{DEBUGCTL_FREEZE, DEBUGCTL_LBR};
-use super::plan::Step;
-use super::regs::Msr;
+use super::msr::Msr;
 
 /// The branch records of a CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -110,6 +109,15 @@ impl BranchRecords {
     }
 }
 
+/// The bit of a register that enables branch records.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EnableBit {
+    /// The register.
+    pub msr: Msr,
+    /// The bit, as a mask.
+    pub bit: u64,
+}
+
 /// The registers that start and stop branch records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BranchMsrs {
@@ -118,8 +126,8 @@ pub struct BranchMsrs {
     /// The bits of `IA32_DEBUGCTL` that are used: the enable bit if it is there, and the one that makes an overflow interrupt
     /// freeze the records if they can be frozen.
     pub debugctl: u64,
-    /// Sets the enable bit, where it is in another register.
-    pub switch: Option<Step>,
+    /// The enable bit, where it is in another register.
+    pub switch: Option<EnableBit>,
     /// The register with the number of branches, where there is one: writing it empties the records.
     pub depth: Option<Msr>,
 }
@@ -143,13 +151,19 @@ impl BranchMsrs {
             BranchRecords::Architectural { .. } => Self {
                 select: Msr::LBR_CTL,
                 debugctl: DEBUGCTL_FREEZE,
-                switch: Some(Step::change(Msr::LBR_CTL, CTL_ENABLE, CTL_ENABLE)),
+                switch: Some(EnableBit {
+                    msr: Msr::LBR_CTL,
+                    bit: CTL_ENABLE,
+                }),
                 depth: Some(Msr::LBR_DEPTH),
             },
             BranchRecords::Amd { freezes, .. } => Self {
                 select: Msr::AMD_LBR_SELECT,
                 debugctl: if freezes { DEBUGCTL_FREEZE } else { 0 },
-                switch: Some(Step::change(Msr::AMD_DBG_EXTN_CFG, AMD_ENABLE, AMD_ENABLE)),
+                switch: Some(EnableBit {
+                    msr: Msr::AMD_DBG_EXTN_CFG,
+                    bit: AMD_ENABLE,
+                }),
                 depth: None,
             },
         }

@@ -62,7 +62,7 @@ fn restart(here: ThisCpu<'_>) {
     disable(here, msrs);
     // Where the enable bit is in the same register, it is set at last.
     let enable = msrs.switch.filter(|switch| switch.msr == msrs.select);
-    let selection = percpu.branches.selection.get() & !enable.map_or(0, |switch| switch.value);
+    let selection = percpu.branches.selection.get() & !enable.map_or(0, |switch| switch.bit);
     msr::write(here, msrs.select, selection);
     clear(here);
     // Before they can freeze: from then on the handler has to unfreeze them.
@@ -70,7 +70,7 @@ fn restart(here: ThisCpu<'_>) {
     let enabled = percpu.branches.enabled.get();
     msr::change(here, &Step::change(Msr::DEBUGCTL, msrs.debugctl, enabled));
     if let Some(switch) = &msrs.switch {
-        msr::change(here, switch);
+        msr::change(here, &Step::change(switch.msr, switch.bit, switch.bit));
     }
 }
 
@@ -83,13 +83,7 @@ fn disable(here: ThisCpu<'_>, msrs: &BranchMsrs) {
 /// Clears the enable bit, where it is not in `IA32_DEBUGCTL`.
 fn switch_off(here: ThisCpu<'_>, msrs: &BranchMsrs) {
     if let Some(switch) = &msrs.switch {
-        msr::change(
-            here,
-            &Step {
-                value: 0,
-                ..*switch
-            },
-        );
+        msr::change(here, &Step::change(switch.msr, switch.bit, 0));
     }
 }
 
@@ -149,7 +143,7 @@ pub(crate) fn stop(here: ThisCpu<'_>, pmu: &Pmu) {
     if let Some(switch) = &msrs.switch {
         msr::change(
             here,
-            &Step::change(switch.msr, !switch.keep, saved.switch.get()),
+            &Step::change(switch.msr, switch.bit, saved.switch.get()),
         );
     }
 }
@@ -182,7 +176,7 @@ pub(crate) fn repair(here: ThisCpu<'_>, pmu: &Pmu) {
     let intact = msr::read(here, Msr::DEBUGCTL) & lasting == lasting
         && msr::read(here, msrs.select) == percpu.branches.selection.get()
         && match &msrs.switch {
-            Some(switch) => switch.matches(msr::read(here, switch.msr)),
+            Some(switch) => msr::read(here, switch.msr) & switch.bit != 0,
             None => true,
         };
     if !intact {

@@ -9,7 +9,7 @@ use crate::system::exit::Usage;
 /// Branches that the command line asks for.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct WantedBranches {
-    /// They are the calls that a program is in.
+    /// The branches are the calls that a program is in.
     pub(super) calls: bool,
     /// The kernel's are among them.
     pub(super) kernel: bool,
