@@ -64,7 +64,7 @@ seq 100 | sed 's/^/this is line /' >"$source"
 says "with the source they have its text" "$(pmctl annotate outer)" ' : ([0-9]+) +this is line \1$'
 says "a function that was inlined is shown in the other" "$(pmctl annotate inner 2>&1)" 'NOTE: .inner. was inlined: it is a part of .outer.'
 says "without source lines" "$(pmctl annotate --no-source -M intel outer | tail -n 3)" '  ret$'
-says "the largest function is the default" "$(pmctl annotate 2>&1)" '^(outer|made at run time) |run time: its instructions'
+says "the largest function is the default" "$(pmctl annotate 2>&1)" '^(outer|made at run time) |its code was not recorded'
 says "what was made at run time has no instructions" "$(pmctl annotate 'made at run time' 2>&1)" 'its code was not recorded'
 
 pmctl record -e $event -c $period -o same.data -- "$program" 20000000 >/dev/null 2>&1
