@@ -227,7 +227,7 @@ extern __thread struct perfmon_marks perfmon_marks __attribute__((tls_model("ini
  * is on no counter, as one that is stopped, or programs may not use RDPMC: perfmon_read() has
  * the count then. errno is left alone.
  */
-static __inline__ int perfmon_rdpmc(const struct perf_event_mmap_page *page, uint64_t *count)
+static inline int perfmon_rdpmc(const struct perf_event_mmap_page *page, uint64_t *count)
 {
 	uint32_t lock, index, low, high;
 	uint64_t offset;
