@@ -391,6 +391,8 @@ def a_cgroup_has_its_tasks():
             # Beside the loop there are two moves, a part of each.
             expect(200_000 <= c[USER] <= 200_000 + 2 * CALL, True, c[USER])
             expect(str(c.cgroup), "counted")
+            # It keeps the cgroup open, and what it is mounted from.
+            del c
             os.rmdir(group)
             message = raised(perfmon.Error, perfmon.count, USER, cgroup="counted")
             expect("there is no such cgroup" in message, True, message)
