@@ -92,7 +92,7 @@ static int disable(int cpu)
 	return clear_bits(cpu, b->enable, b->enable_bit | freeze);
 }
 
-/* Switches freezing off; where there is none, as above. */
+/* Switches freezing off; where there is none, the records. */
 static int clear_freeze(int cpu)
 {
 	return branch_records()->freeze ? clear_bits(cpu, MSR_IA32_DEBUGCTL, FREEZE) : disable(cpu);

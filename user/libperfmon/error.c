@@ -70,7 +70,7 @@ static const struct {
 } causes[] = {
 	{ TO_OPEN_DEVICE, ENOENT, "there is no such device",
 	  "Load the module: `modprobe perfmon`, or `insmod perfmon.ko` where it was built. On a machine that has no PMU for it, `pmctl vm` counts in a virtual one." },
-	{ TO_OPEN_DEVICE, EACCES, "the mode of the device node forbids it to this user",
+	{ TO_OPEN_DEVICE, EACCES, "the mode of the device node does not let this user open it",
 	  "Run it as root, or be a member of the group that has the device: `usermod -aG perfmon USER` after `make install`, then log in again." },
 	{ TO_OPEN_EVENT, ENOTTY, "the device doesn't know this command",
 	  "Use the module and the programs of the same release." },
@@ -80,11 +80,12 @@ static const struct {
 	  "/sys/kernel/security/lockdown shows the mode; `confidentiality` forbids counting." },
 	{ TO_OPEN_EVENT, EINVAL, "the CPUs do not have such an event, or can't count it together with its group",
 	  "`pmctl info` lists the events that the CPUs have." },
-	{ TO_OPEN_EVENT, EOPNOTSUPP, "the driver can't count so", "`pmctl wrap` leaves such events to Linux's perf." },
+	{ TO_OPEN_EVENT, EOPNOTSUPP, "the driver does not support such an event",
+	  "Count it with Linux's perf: `pmctl wrap -- perf stat` leaves such events to it." },
 	{ TO_OPEN_EVENT, ENODEV, "there is no such task", "The thread that the leader of the group counts has ended." },
-	{ TO_OPEN_EVENT, ENOMEM, "there is no memory for it", "" },
+	{ TO_OPEN_EVENT, ENOMEM, "the kernel has no memory left for it", "" },
 	{ TO_OPEN_EVENT, EMFILE, "no file descriptor is free", "Raise the limit with `ulimit -n`: each event takes one." },
-	{ TO_READ, EIO, "events were missed, so that the count would be short",
+	{ TO_READ, EIO, "events were missed, so the count would be too low",
 	  "There was no memory to follow a new task, or something else changed the registers: the kernel log says which. Count again." },
 };
 

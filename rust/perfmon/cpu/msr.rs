@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! RDMSR and WRMSR. The module executes them nowhere else.
 //!
-//! The functions are safe, because an [`Msr`] can only be one of the registers in [`crate::logic::regs`]. They act
+//! The functions are safe, because an [`Msr`] can only be one of the registers in [`crate::logic::msr`]. They act
 //! on the current CPU, which the token proves that the caller can't leave.
 
 use super::ThisCpu;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Whether a context switch has more to do than to close and open windows. The slow switch itself is in `switch`.
+//! The number of those that need the slow context switch, which does more than to close and open windows. The switch
+//! itself is in `switch`.
 
 use core::sync::atomic::AtomicU32;
 

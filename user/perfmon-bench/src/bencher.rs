@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a benchmark is given: it counts the function that it gets.
+//! The counter of a function, which each benchmark is given.
 
 use std::hint::black_box;
 use std::mem::ManuallyDrop;

@@ -34,7 +34,7 @@ const EMPTY_PASSES: usize = 8;
 pub struct CountedEvent {
     label: String,
     page: UserPage<'static>,
-    /// What two readings in a row count.
+    /// The count of two readings in a row.
     own: u64,
 }
 

@@ -3,9 +3,10 @@
 //!
 //! # How it counts
 //!
-//! A benchmark is called in passes until two of them in a row have counted the same: the first ones fill caches of the
+//! A benchmark is called in passes until three of them in a row have counted the same: the first ones fill caches of the
 //! program's own. Preparing inputs and dropping results is not counted; what hands them over is, some instructions that
-//! are always the same. A benchmark that never counts the same twice, as with a clock or random numbers in it, has a spread, and its changes an interval.
+//! are always the same. A benchmark that never counts the same, as with a clock or random numbers in it, or that has
+//! several counts in turn, has a spread, and its changes an interval.
 //!
 //! # What is compared
 //!

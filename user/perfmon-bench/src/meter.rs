@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a call of a function counts.
+//! The counts of a call.
 
 use perfmon::event::UserPage;
 use perfmon::{Error, Event};
@@ -14,7 +14,7 @@ pub(crate) struct Meter {
     /// The counts at the beginning and at the end of a pass.
     before: Vec<u64>,
     after: Vec<u64>,
-    /// What a function without a body counts.
+    /// The counts of a function without a body.
     own: Vec<u64>,
 }
 

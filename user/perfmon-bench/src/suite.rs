@@ -121,8 +121,10 @@ impl Suite {
         let file = saves.map(|name| file_of(&self.folder, name));
         let folder = file.as_deref().and_then(Path::parent);
         // A name alone is a file here.
-        let here = |folder: &Path| folder.as_os_str().is_empty();
-        let folder = folder.map(|folder| if here(folder) { Path::new(".") } else { folder });
+        let folder = folder.map(|folder| match folder.as_os_str() {
+            name if name.is_empty() => Path::new("."),
+            _ => folder,
+        });
         if let Some(folder) = folder {
             let made = fs::create_dir_all(folder);
             made.map_err(|error| {
@@ -303,6 +305,7 @@ impl Drop for Progress {
         }
     }
 }
+
 /// Returns whether both names are of one file that exists.
 fn is_same(one: &Path, other: &Path) -> bool {
     match (fs::canonicalize(one), fs::canonicalize(other)) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a bench target prints where it counts nothing: its list, its trial, its errors. Counting is tested by
+//! The output of a bench target where it counts nothing: its list, its trial, its errors. Counting is tested by
 //! scripts/test-cargo-bench.
 
 #[test]
