@@ -24,22 +24,8 @@
 
 static const struct branch_records none;
 
-static const struct branch_records stack = {
-	.depth = 32,
-	.call_stack = true,
-	.freeze = true,
-	.select = MSR_LBR_SELECT,
-	.enable = MSR_IA32_DEBUGCTL,
-	.enable_bit = 1 << 0,
-	.newest = MSR_LBR_TOS,
-	.from = MSR_LBR_FROM,
-	.to = MSR_LBR_TO,
-	.info = MSR_LBR_INFO,
-	.step = 1,
-};
-
-#define OLD_STACK				\
-	.depth = 16,				\
+#define STACK(n)				\
+	.depth = (n),				\
 	.freeze = true,				\
 	.select = MSR_LBR_SELECT,		\
 	.enable = MSR_IA32_DEBUGCTL,		\
@@ -49,11 +35,14 @@ static const struct branch_records stack = {
 	.to = MSR_LBR_TO,			\
 	.step = 1
 
+/* From Skylake on */
+static const struct branch_records stack = { STACK(32), .call_stack = true, .info = MSR_LBR_INFO };
+
 /* Nehalem to Ivy Bridge */
-static const struct branch_records stack_of_16 = { OLD_STACK, .flags = 1 };
+static const struct branch_records stack_of_16 = { STACK(16), .flags = 1 };
 
 /* Haswell and Broadwell */
-static const struct branch_records stack_of_haswell = { OLD_STACK, .flags = 3, .call_stack = true };
+static const struct branch_records stack_of_haswell = { STACK(16), .flags = 3, .call_stack = true };
 
 static const struct branch_records architectural = {
 	.depth = 32,
@@ -71,30 +60,19 @@ static const struct branch_records architectural = {
 	.step = 1,
 };
 
-static const struct branch_records amd = {
-	.depth = 16,
-	.freeze = true,
-	.spec = true,
-	.select = MSR_AMD_LBR_SELECT,
-	.enable = MSR_AMD_DBG_EXTN_CFG,
-	.enable_bit = 1 << 6,
-	.from = MSR_AMD_LBR_FROM,
-	.to = MSR_AMD_LBR_TO,
-	.step = 2,
-	.flags = 6,
-};
+#define AMD					\
+	.depth = 16,				\
+	.spec = true,				\
+	.select = MSR_AMD_LBR_SELECT,		\
+	.enable = MSR_AMD_DBG_EXTN_CFG,		\
+	.enable_bit = 1 << 6,			\
+	.from = MSR_AMD_LBR_FROM,		\
+	.to = MSR_AMD_LBR_TO,			\
+	.step = 2,				\
+	.flags = 6
 
-static const struct branch_records amd_unfrozen = {
-	.depth = 16,
-	.spec = true,
-	.select = MSR_AMD_LBR_SELECT,
-	.enable = MSR_AMD_DBG_EXTN_CFG,
-	.enable_bit = 1 << 6,
-	.from = MSR_AMD_LBR_FROM,
-	.to = MSR_AMD_LBR_TO,
-	.step = 2,
-	.flags = 6,
-};
+static const struct branch_records amd = { AMD, .freeze = true };
+static const struct branch_records amd_unfrozen = { AMD };
 
 /* Returns the stack that IA32_PERF_CAPABILITIES tells of. */
 static const struct branch_records *find_stack(void)
