@@ -4,13 +4,14 @@
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use ahash::AHashMap;
 use iced_x86::{Decoder, DecoderOptions, Mnemonic, OpKind};
 
+use crate::recording::address_spaces::FileNumber;
 use crate::recording::perfdata::{Branch, Recording, is_kernel};
-use crate::recording::profile::SampleNames;
+use crate::recording::profile::{SampleNames, Site};
 use crate::recording::symbols::DebugFiles;
 use crate::system::files;
 
@@ -71,10 +72,12 @@ impl Pair {
 /// Finds such branches.
 pub(super) struct FusedBranches<'a> {
     recording: &'a Recording,
+    /// The recording is of a processor whose records have the address of the branch itself.
+    has_own: bool,
     /// The programs and libraries, while they are those that ran.
-    files: AHashMap<PathBuf, Option<File>>,
+    files: AHashMap<FileNumber, Option<File>>,
     /// The pair at an offset of a file, if there is one.
-    pairs: AHashMap<(PathBuf, u64), Option<Pair>>,
+    pairs: AHashMap<(FileNumber, u64), Option<Pair>>,
 }
 
 impl<'a> FusedBranches<'a> {
@@ -82,6 +85,7 @@ impl<'a> FusedBranches<'a> {
     pub(super) fn new(recording: &'a Recording) -> Self {
         Self {
             recording,
+            has_own: recording.host.cpuid.starts_with("GenuineIntel"),
             files: AHashMap::new(),
             pairs: AHashMap::new(),
         }
@@ -91,11 +95,10 @@ impl<'a> FusedBranches<'a> {
     /// leads to where the record's does, of that one.
     pub(super) fn own(&mut self, names: &SampleNames<'_>, pid: u32, branch: &Branch) -> Branch {
         let mut own = *branch;
-        if is_kernel(branch.from) {
+        if self.has_own || is_kernel(branch.from) {
             return own;
         }
-        let site = names.site(pid, branch.from);
-        let pair = self.pair(Path::new(&*site.path()), site.place());
+        let pair = self.pair(&names.site(pid, branch.from));
         if let Some(pair) = pair.filter(|pair| branch.from.wrapping_add(pair.distance) == branch.to)
         {
             own.from += pair.length;
@@ -103,23 +106,24 @@ impl<'a> FusedBranches<'a> {
         own
     }
 
-    /// Returns the pair at an offset of a file, if there is one.
-    fn pair(&mut self, path: &Path, offset: u64) -> Option<Pair> {
-        if let Some(known) = self.pairs.get(&(path.to_owned(), offset)) {
+    /// Returns the pair at a place in a file, if there is one.
+    fn pair(&mut self, site: &Site<'_>) -> Option<Pair> {
+        let (file, offset) = (site.number()?, site.place());
+        if let Some(known) = self.pairs.get(&(file, offset)) {
             return *known;
         }
         let recording = self.recording;
         let open = || {
+            let path = site.path();
+            let path = Path::new(&*path);
             let located = DebugFiles::of_user().locate(path, recording.version(path));
             files::open(&located.ok()?.path).ok()
         };
-        let file = self.files.entry(path.to_owned()).or_insert_with(open);
         let mut code = [0; MAX_PAIR_BYTES];
-        let read = file
-            .as_ref()
-            .and_then(|file| file.read_at(&mut code, offset).ok());
+        let opened = self.files.entry(file).or_insert_with(open).as_ref();
+        let read = opened.and_then(|opened| opened.read_at(&mut code, offset).ok());
         let pair = read.and_then(|length| Pair::of(&code[..length]));
-        self.pairs.insert((path.to_owned(), offset), pair);
+        self.pairs.insert((file, offset), pair);
         pair
     }
 }
