@@ -7,8 +7,8 @@
 use super::ThisCpu;
 use crate::{
     logic::{
+        msr::Msr,
         plan::{Plan, Step},
-        regs::Msr,
         values::Sensor,
     },
     sys::ffi,

@@ -28,7 +28,7 @@ pub mod hardware_events;
 pub mod lbr;
 pub mod load_limit;
 pub mod mapping;
-mod msr;
+pub mod msr;
 pub mod pebs;
 pub mod plan;
 pub mod pmu;

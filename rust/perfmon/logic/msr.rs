@@ -193,3 +193,17 @@ impl MsrCell {
         self.0.store(msr.0, Relaxed);
     }
 }
+
+#[cfg(any(test, CONFIG_KUNIT = "y"))]
+#[cfg_attr(CONFIG_KUNIT = "y", kernel::macros::kunit_tests(perfmon_msr))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cells_hold_registers() {
+        let cell = MsrCell::default();
+        assert_eq!(cell.get(), None);
+        cell.set(Msr::PERF_CAPABILITIES);
+        assert_eq!(cell.get(), Some(Msr::PERF_CAPABILITIES));
+    }
+}

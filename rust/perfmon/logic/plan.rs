@@ -7,7 +7,8 @@
 use super::counter::{CounterId, CounterKind};
 use super::evtsel::EventSelect;
 use super::lbr::{DEBUGCTL_FREEZE, DEBUGCTL_LBR};
-use super::regs::{Msr, Registers};
+use super::msr::Msr;
+use super::regs::Registers;
 
 /// A change of one register: the bits that are not in `keep` become those of `value`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,7 +5,8 @@ use super::counter::{CounterId, MAX_COUNTERS};
 use super::cpuid::{Architecture, Capabilities};
 use super::evtsel::EventSelect;
 use super::load_limit::LoadLimit;
-use super::regs::{Msr, Registers};
+use super::msr::Msr;
+use super::regs::Registers;
 use super::throttle::Limits;
 
 /// The vendor, for what differs in more than register numbers.

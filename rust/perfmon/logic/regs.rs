@@ -4,7 +4,7 @@
 use super::branch_records::{BranchMsrs, BranchRecords};
 use super::counter::{CounterId, CounterKind};
 use super::cpuid::{Architecture, Capabilities};
-pub use super::msr::{Msr, MsrCell};
+use super::msr::Msr;
 
 /// The registers that all counters of a PMU share, from version 2 on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -187,14 +187,6 @@ mod tests {
         assert_eq!(fixed.map(|c| r.read_msr(c).number()), Some(0x30b));
         assert_eq!(fixed.map(|c| r.write_msr(c).number()), Some(0x30b));
         assert_eq!(r.global.map(|g| g.control.number()), Some(0x38f));
-    }
-
-    #[test]
-    fn cells_hold_registers() {
-        let cell = MsrCell::default();
-        assert_eq!(cell.get(), None);
-        cell.set(Msr::PERF_CAPABILITIES);
-        assert_eq!(cell.get(), Some(Msr::PERF_CAPABILITIES));
     }
 
     #[test]

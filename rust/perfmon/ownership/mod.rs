@@ -41,7 +41,7 @@ use crate::{
         counter::{bits, each, CounterId, MAX_COUNTERS},
         counter_state::CounterState,
         evtsel::EventSelect,
-        regs::{Msr, MsrCell},
+        msr::{Msr, MsrCell},
         sharing::CounterUsers,
         trace_events,
     },

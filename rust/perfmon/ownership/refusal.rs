@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The reason why the counters were refused.
 
-use crate::logic::regs::Msr;
+use crate::logic::msr::Msr;
 use core::fmt;
 use kernel::{cpu::CpuId, prelude::*};
 

@@ -2,10 +2,7 @@
 //! The reservation that keeps Linux perf and this module apart.
 
 use crate::{
-    logic::{
-        cpuid::Capabilities,
-        regs::{Msr, Registers},
-    },
+    logic::{cpuid::Capabilities, msr::Msr, regs::Registers},
     sys::ffi,
 };
 use kernel::prelude::*;

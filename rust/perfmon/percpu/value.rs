@@ -7,8 +7,8 @@ use crate::{
     logic::{
         evtsel::EventSelect,
         extend64::{advance, offset, Width},
+        msr::{Msr, MsrCell},
         plan::Step,
-        regs::{Msr, MsrCell},
     },
 };
 use core::sync::atomic::{compiler_fence, Ordering::SeqCst};

@@ -4,7 +4,7 @@
 use super::{values, Lvtpc};
 use crate::{
     cpu::{msr, timer, ThisCpu},
-    logic::{counter::each, evtsel::EventSelect, plan::has_running_fixed, pmu::Pmu, regs::Msr},
+    logic::{counter::each, evtsel::EventSelect, msr::Msr, plan::has_running_fixed, pmu::Pmu},
 };
 
 impl Pmu {

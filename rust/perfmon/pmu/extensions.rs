@@ -9,8 +9,8 @@ use crate::{
     cpu::{msr, ThisCpu},
     logic::{
         counter::{each, CounterId},
+        msr::Msr,
         pmu::Pmu,
-        regs::Msr,
     },
     percpu::Word,
 };

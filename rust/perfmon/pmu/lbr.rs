@@ -13,9 +13,9 @@ use crate::{
         branch_records::{BranchMsrs, BranchRecords, OldStack, AMD_ENABLE},
         branches::Branches,
         lbr::{self, AmdBranch, DEBUGCTL_FREEZE, DEBUGCTL_LBR},
+        msr::Msr,
         plan::Step,
         pmu::Pmu,
-        regs::Msr,
     },
     percpu::{buffer::Writer, BRANCH_WORDS, SLOW_BRANCHES},
 };

@@ -29,8 +29,8 @@ use crate::{
     logic::{
         cpuid::{Capabilities, Leaf, NoPmu, Processor},
         load_limit::LoadLimit,
+        msr::Msr,
         pmu::Pmu,
-        regs::Msr,
         throttle::Limits,
     },
 };

@@ -7,10 +7,10 @@ use crate::{
     logic::{
         counter::{each, CounterId},
         cpuid::Capabilities,
+        msr::Msr,
         pebs::{DsWord, PebsBuffer, PebsFormat},
         plan::Step,
         pmu::Pmu,
-        regs::Msr,
     },
     sys::{ffi, time::jiffies},
 };

@@ -7,9 +7,9 @@ use crate::{
         counter::{CounterId, CounterKind},
         evtsel::EventSelect,
         extend64::Width,
+        msr::Msr,
         plan::Step,
         pmu::Pmu,
-        regs::Msr,
     },
 };
 use kernel::pr_err_once;

@@ -5,7 +5,7 @@ use super::phase::Phase;
 use crate::{
     cpu::{Cycles, ThisCpu},
     event::event::Event,
-    logic::{counter::CounterId, evtsel::EventSelect, regs::Msr},
+    logic::{counter::CounterId, evtsel::EventSelect, msr::Msr},
     percpu::{CountBase, EntryIndex, UserPagePtr},
     pmu,
 };
