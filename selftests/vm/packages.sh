@@ -7,7 +7,7 @@
 DEB_SOURCES=(Makefile Kbuild README.md include rust user/Cargo.toml user/system user/libperfmon user/pmctl/completions
 	Documentation/'*.rst' Documentation/'*.[14]' scripts/check-kdir
 	selftests/vm/qemu selftests/vm/kernel/{build,base.config}
-	scripts/deb/build scripts/deb/debian)
+	scripts/deb/build scripts/deb/linked.sh scripts/deb/debian)
 
 # The version of the packages, and the time of the sources in seconds since 1970. The newest commit
 # has a later version than all before. DEB_REVISION makes one that is later still, of the same sources.
