@@ -123,10 +123,12 @@ pub struct EnableBit {
 pub struct BranchMsrs {
     /// The register that chooses branches.
     pub select: Msr,
+    /// The enable bit, where it is in the same register; else 0.
+    pub select_enable: u64,
     /// The bits of `IA32_DEBUGCTL` that are used: the enable bit if it is there, and the one that makes an overflow interrupt
     /// freeze the records if they can be frozen.
     pub debugctl: u64,
-    /// The enable bit, where it is in another register.
+    /// The enable bit, where it is in a register of its own.
     pub switch: Option<EnableBit>,
     /// The register with the number of branches, where there is one: writing it empties the records.
     pub depth: Option<Msr>,
@@ -144,21 +146,21 @@ impl BranchMsrs {
         match records {
             BranchRecords::OldStack(_) | BranchRecords::Stack => Self {
                 select: Msr::LBR_SELECT,
+                select_enable: 0,
                 debugctl: DEBUGCTL_LBR | DEBUGCTL_FREEZE,
                 switch: None,
                 depth: None,
             },
             BranchRecords::Architectural { .. } => Self {
                 select: Msr::LBR_CTL,
+                select_enable: CTL_ENABLE,
                 debugctl: DEBUGCTL_FREEZE,
-                switch: Some(EnableBit {
-                    msr: Msr::LBR_CTL,
-                    bit: CTL_ENABLE,
-                }),
+                switch: None,
                 depth: Some(Msr::LBR_DEPTH),
             },
             BranchRecords::Amd { freezes, .. } => Self {
                 select: Msr::AMD_LBR_SELECT,
+                select_enable: 0,
                 debugctl: if freezes { DEBUGCTL_FREEZE } else { 0 },
                 switch: Some(EnableBit {
                     msr: Msr::AMD_DBG_EXTN_CFG,
@@ -173,7 +175,7 @@ impl BranchMsrs {
     #[must_use]
     pub const fn selection(&self, branches: Branches) -> u64 {
         if self.depth.is_some() {
-            architectural(branches.filter) | CTL_ENABLE
+            architectural(branches.filter) | self.select_enable
         } else {
             branches.filter
         }

@@ -59,11 +59,9 @@ pub(crate) fn start(here: ThisCpu<'_>, branches: Branches) {
 /// Enables empty records.
 fn restart(here: ThisCpu<'_>) {
     let (percpu, msrs) = (here.percpu(), &here.pmu().registers.branches);
+    let selection = percpu.branches.selection.get();
     disable(here, msrs);
-    // Where the enable bit is in the same register, it is set at last.
-    let enable = msrs.switch.filter(|switch| switch.msr == msrs.select);
-    let selection = percpu.branches.selection.get() & !enable.map_or(0, |switch| switch.bit);
-    msr::write(here, msrs.select, selection);
+    msr::write(here, msrs.select, selection & !msrs.select_enable);
     clear(here);
     // Before they can freeze: from then on the handler has to unfreeze them.
     percpu.slow_path.insert(SLOW_BRANCHES);
@@ -72,19 +70,20 @@ fn restart(here: ThisCpu<'_>) {
     if let Some(switch) = &msrs.switch {
         msr::change(here, &Step::change(switch.msr, switch.bit, switch.bit));
     }
+    if msrs.select_enable != 0 {
+        msr::write(here, msrs.select, selection);
+    }
 }
 
 /// Disables the records.
 fn disable(here: ThisCpu<'_>, msrs: &BranchMsrs) {
-    switch_off(here, msrs);
-    msr::change(here, &Step::change(Msr::DEBUGCTL, msrs.debugctl, 0));
-}
-
-/// Clears the enable bit, where it is not in `IA32_DEBUGCTL`.
-fn switch_off(here: ThisCpu<'_>, msrs: &BranchMsrs) {
+    if msrs.select_enable != 0 {
+        msr::change(here, &Step::change(msrs.select, msrs.select_enable, 0));
+    }
     if let Some(switch) = &msrs.switch {
         msr::change(here, &Step::change(switch.msr, switch.bit, 0));
     }
+    msr::change(here, &Step::change(Msr::DEBUGCTL, msrs.debugctl, 0));
 }
 
 /// Empties the records.
