@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use clap::Parser;
 use perfmon::Event;
 use perfmon_compare::compared::{Baseline, Compared};
-use perfmon_compare::document::{BenchDocument, BenchEntry};
+use perfmon_compare::document::{BenchDocument, BenchEntry, brand};
 use perfmon_compare::verdict::Verdict;
 use raw_cpuid::CpuId;
 
@@ -133,7 +133,11 @@ impl Suite {
         }
         go_where_events_are(folder)?;
 
-        let measured = BenchDocument::new(brand(), options.events.clone(), self.count(options)?);
+        let measured = BenchDocument::new(
+            brand(&CpuId::new()),
+            options.events.clone(),
+            self.count(options)?,
+        );
         let names = measured.commands.iter();
         let names: Vec<&str> = names.map(|entry| &entry.command[..]).collect();
         // Without one, there is nothing to compare with: the benchmarks are none of each other.
@@ -213,12 +217,8 @@ impl Suite {
 
     /// Says which conditions hold, and returns the exit code.
     fn judge(&self, compared: &Compared<'_>, options: &Options) -> ExitCode {
-        if let Some(old) = compared.other_machine() {
-            let now = &compared.measured.machine;
-            let text = format!(
-                "the baseline is of another processor, {old}; this is {now}. Only counts of user mode compare."
-            );
-            complain(&self.name, &text);
+        if let Some(warning) = compared.machine_warning() {
+            complain(&self.name, &warning);
         }
         let measured = compared.measured;
         let of_user_mode = |event: usize| measured.events[event].ends_with(":u");
@@ -254,16 +254,6 @@ fn ran(name: &str, result: Option<Result<(), perfmon::Error>>) -> Result<(), Str
             "{name}: it has not called `Bencher::bench`, so nothing was counted."
         )),
     }
-}
-
-/// Returns what the processor calls itself, as `pmctl bench` has it.
-fn brand() -> String {
-    let brand = CpuId::new().get_processor_brand_string();
-    let brand = brand.as_ref().map(|brand| brand.as_str().trim());
-    brand
-        .filter(|brand| !brand.is_empty())
-        .unwrap_or("unknown")
-        .to_owned()
 }
 
 fn complain(name: &str, text: &str) {

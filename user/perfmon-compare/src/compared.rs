@@ -143,6 +143,15 @@ impl<'a> Compared<'a> {
         machine.filter(|machine| *machine != self.measured.machine)
     }
 
+    /// Returns a warning, if the baseline is of another processor.
+    #[must_use]
+    pub fn machine_warning(&self) -> Option<String> {
+        let (old, now) = (self.other_machine()?, &self.measured.machine);
+        Some(format!(
+            "the baseline is of another processor, {old}; this is {now}. Only counts of user mode compare."
+        ))
+    }
+
     /// Returns the row of one event of one command, by their places.
     #[must_use]
     pub fn row(&self, command: usize, event: usize) -> ChangeRow<'a> {

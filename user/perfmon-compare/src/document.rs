@@ -3,6 +3,7 @@
 
 use std::io::{self, Write};
 
+use raw_cpuid::{CpuId, CpuIdReader};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
@@ -90,6 +91,17 @@ impl BenchDocument {
     pub fn is_time(&self, event: usize) -> bool {
         self.events[event] == TIME
     }
+}
+
+/// Returns the brand string of a processor, by which documents know it; `unknown` if it has none.
+#[must_use]
+pub fn brand(cpuid: &CpuId<impl CpuIdReader>) -> String {
+    let brand = cpuid.get_processor_brand_string();
+    let brand = brand.as_ref().map(|brand| brand.as_str().trim());
+    brand
+        .filter(|brand| !brand.is_empty())
+        .unwrap_or("unknown")
+        .to_owned()
 }
 
 /// Writes the numbers.

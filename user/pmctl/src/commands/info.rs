@@ -8,6 +8,7 @@ use anyhow::Result;
 use perfmon::pmu::BranchRecords;
 use perfmon::spec::{self, OnCounters};
 use perfmon::{CounterId, Device, Encoding, Pmu};
+use perfmon_compare::document;
 use raw_cpuid::CpuId;
 
 use crate::commands::list::counters;
@@ -41,13 +42,7 @@ type Fact = (&'static str, String);
 
 /// Returns what the processor calls itself.
 pub(crate) fn brand(machine: &Machine) -> String {
-    let cpuid = CpuId::with_cpuid_reader(machine.cpuid().clone());
-    let brand = cpuid.get_processor_brand_string();
-    let brand = brand.as_ref().map(|brand| brand.as_str().trim());
-    brand
-        .filter(|brand| !brand.is_empty())
-        .unwrap_or("unknown")
-        .to_owned()
+    document::brand(&CpuId::with_cpuid_reader(machine.cpuid().clone()))
 }
 
 fn facts(

@@ -182,14 +182,8 @@ fn check_conditions(args: &Bench, compared: &Compared<'_>, events: &[EventSpec])
     if let Some(baseline) = compared.baseline {
         warn_of_other_command(baseline, measured);
     }
-    let baseline = compared
-        .baseline
-        .filter(|_| compared.other_machine().is_some());
-    if let Some(baseline) = baseline {
-        complain(format_args!(
-            "the baseline is of another processor, {}; this is {}. Only counts of user mode compare.",
-            baseline.document.machine, measured.machine
-        ));
+    if let Some(warning) = compared.machine_warning() {
+        complain(warning);
     }
     // Where this user may not count the kernel, it is that of user mode.
     let index = |name: &str| {
