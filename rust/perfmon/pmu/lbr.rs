@@ -153,8 +153,12 @@ pub(crate) fn unfreeze(here: ThisCpu<'_>, pmu: &Pmu) {
     let Some(step) = pmu.registers.unfreeze_branches() else {
         return;
     };
-    if step.msr != Msr::DEBUGCTL || msr::read(here, step.msr) & DEBUGCTL_FREEZE != 0 {
-        msr::change(here, &step);
+    if step.msr != Msr::DEBUGCTL {
+        return msr::change(here, &step);
+    }
+    let now = msr::read(here, step.msr);
+    if now & DEBUGCTL_FREEZE != 0 {
+        msr::write(here, step.msr, step.apply(now));
     }
 }
 
