@@ -55,6 +55,11 @@ const SHARED_MOUNT_OPTIONS: &str =
 const OVERLAY_OPTIONS: &str =
     "lowerdir=/lower,upperdir=/changes/upper,workdir=/changes/work,redirect_dir=on";
 
+/// What the kernel's generations of pages are set to (Documentation/admin-guide/mm/multigen_lru.rst): they are used, and
+/// processes are killed when pages that were used within the last second would have to go. Else a command that needs more
+/// memory than there is reads its own program again and again, and never ends.
+const PAGE_GENERATIONS: [(&str, &str); 2] = [("enabled", "y"), ("min_ttl_ms", "1000")];
+
 /// Mounts what every system has.
 pub(super) fn set_up() -> Result<()> {
     for (kind, place, options) in OWN_FILE_SYSTEMS {
@@ -65,6 +70,14 @@ pub(super) fn set_up() -> Result<()> {
     }
     fs::create_dir(TOOLS_DIRECTORY)
         .and_then(|()| fs::copy("/init", Path::new(TOOLS_DIRECTORY).join("pmctl")))?;
+    let page_generations = Path::new("/sys/kernel/mm/lru_gen");
+    // A kernel may be without.
+    if page_generations.exists() {
+        for (name, value) in PAGE_GENERATIONS {
+            fs::write(page_generations.join(name), value)
+                .with_context(|| format!("can't set {name} of {}", page_generations.display()))?;
+        }
+    }
     raise_loopback().context("can't set the loopback device up")
 }
 
