@@ -6,6 +6,7 @@ use std::{env, fs};
 use anyhow::{Context, Result};
 use nix::sys::sysinfo::sysinfo;
 use nix::sys::utsname::uname;
+use perfmon_compare::document;
 use raw_cpuid::{CpuId, CpuIdReaderNative};
 
 use crate::recording::perfdata::Host;
@@ -24,7 +25,7 @@ pub(super) fn host(online: usize) -> Result<Host> {
         architecture: text(names.machine()),
         cpus_possible: possible.map_or(Ok(online), |cpus| u32::try_from(cpus.len()))?,
         cpus_online: online,
-        processor: processor(&cpuid),
+        processor: document::brand(&cpuid),
         cpuid: vendor_and_model(&cpuid),
         memory: sysinfo()
             .context("can't ask for the size of memory")?
@@ -32,13 +33,6 @@ pub(super) fn host(online: usize) -> Result<Host> {
             / 1024,
         command_line: env::args_os().map(|word| text(&word)).collect(),
     })
-}
-
-/// Returns what the vendor calls the processor; what the kernel calls one that doesn't tell.
-fn processor(cpuid: &CpuId<CpuIdReaderNative>) -> String {
-    let brand = cpuid.get_processor_brand_string();
-    let brand = brand.map(|brand| brand.as_str().trim().to_owned());
-    brand.unwrap_or_else(|| "unknown".to_owned())
 }
 
 /// Returns the processor's vendor, family, model and stepping.
