@@ -40,6 +40,10 @@ const USUAL_WORDS: usize = 4;
 const MAX_WORDS: usize = 9;
 
 /// What samples have in common, and where they differ.
+///
+/// # Invariants
+///
+/// `count` is at least 1 and at most `MAX_WORDS`; `ip` and `time` are below it.
 struct Template {
     words: [u64; MAX_WORDS],
     count: usize,
@@ -133,6 +137,8 @@ impl Sampler {
             }
             .word()
         };
+        // INVARIANT: `count` begins with 1 and grows while `words` has an element of that index; an index is the count
+        // before such a step.
         Template {
             words,
             count,
@@ -251,23 +257,51 @@ unsafe fn copy<R: PebsRecord, const USER_ONLY: bool>(
 /// # Safety
 ///
 /// `to` must have room for as many as there are records.
+unsafe fn copy_any<R: PebsRecord>(records: &[R], to: *mut u64, template: &Template) {
+    let copy = match template.count {
+        2 => copy_words::<R, 2>,
+        3 => copy_words::<R, 3>,
+        4 => copy_words::<R, 4>,
+        5 => copy_words::<R, 5>,
+        6 => copy_words::<R, 6>,
+        7 => copy_words::<R, 7>,
+        8 => copy_words::<R, 8>,
+        MAX_WORDS => copy_words::<R, MAX_WORDS>,
+        // A sample without any part.
+        _ => copy_words::<R, 1>,
+    };
+    // SAFETY: The requirement is that of this function.
+    unsafe { copy(records, to, template) };
+}
+
+/// Writes samples of so many words. There is one for each number of words, so that the compiler can unroll the inner loop:
+/// a word that all samples have in common costs two instructions.
+///
+/// # Safety
+///
+/// `to` must have room for as many as there are records.
 #[inline(never)]
-unsafe fn copy_any<R: PebsRecord>(records: &[R], mut to: *mut u64, template: &Template) {
-    let words = template.words.get(..template.count).unwrap_or(&[]);
+unsafe fn copy_words<R: PebsRecord, const WORDS: usize>(
+    records: &[R],
+    mut to: *mut u64,
+    template: &Template,
+) {
+    let words = template.words.first_chunk::<WORDS>().unwrap_or(&[0; WORDS]);
+    let (ip_index, time_index) = (template.ip, template.time);
     for record in records {
         let (header, ip) = visible_ip(record.ip(), template.is_user_only, template);
-        // SAFETY: The caller guarantees that `to` has room for all records, and the indices are below the number of
-        // words. Programs may change the ring at any time.
+        let time = template.anchor.ns_at(record.tsc());
+        // SAFETY: The caller guarantees that `to` has room for all records, and both indices are below `WORDS`.
+        // Programs may change the ring at any time.
         unsafe {
             for (index, &word) in words.iter().enumerate() {
                 to.add(index).write_volatile(word);
             }
             // An index of 0 is overwritten by the header.
-            to.add(template.ip).write_volatile(ip);
-            to.add(template.time)
-                .write_volatile(template.anchor.ns_at(record.tsc()));
+            to.add(ip_index).write_volatile(ip);
+            to.add(time_index).write_volatile(time);
             to.write_volatile(header);
-            to = to.add(words.len());
+            to = to.add(WORDS);
         }
     }
 }
