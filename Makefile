@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0-only
 #
-# `make help` says what there is. The work is done by the scripts in
+# `make help` lists the targets. The work is done by the scripts in
 # selftests/vm (the virtual machine) and by the kernel's own build.
 
 KDIR   ?= /lib/modules/$(shell uname -r)/build
 PREFIX ?= /usr/local
 VM     := selftests/vm
 
-# Not called VERSION, which is the kernel's for its own build.
+# Not called VERSION, which the kernel's own build uses.
 PACKAGE_VERSION = $(shell sed -n 's/^version = "\(.*\)"/\1/p' user/Cargo.toml)
 
 # The length of `make soak`.
@@ -21,23 +21,24 @@ help:
 	@echo '  make check          linters, host tests, and the main selftests on Intel and AMD'
 	@echo '  make check-all      every test; skips what passed before with the same inputs'
 	@echo '                      (FRESH=1 runs all)'
-	@echo '                      ROWS="trace-amd policy" or TIER=matrix choose, for both'
-	@echo '  make soak           the tests that can go on for long, MINUTES=60 of them'
-	@echo '  make vm             a shell in the machine, the module loaded'
-	@echo '  make vm-image       the machine of `pmctl vm`; says where it is'
-	@echo "  make bench          what each call costs in instructions, beside perf's"
+	@echo '                      ROWS="trace-amd policy" or TIER=matrix selects tests,'
+	@echo '                      also for make check'
+	@echo '  make soak           run the long tests, for MINUTES=60'
+	@echo '  make vm             open a shell in the machine, with the module loaded'
+	@echo '  make vm-image       build the machine of `pmctl vm`, and print its path'
+	@echo "  make bench          measure each call in instructions, beside perf's"
 	@echo ''
 	@echo 'On your own machine (KDIR=$(KDIR)):'
-	@echo '  make modules        perfmon.ko; KDIR=... for another kernel'
+	@echo '  make modules        build perfmon.ko; KDIR=... for another kernel'
 	@echo '  make install        perfmon.ko, pmctl with completions for shells, the headers, libperfmon,'
 	@echo '                      the manual pages, and the udev rule that gives the device'
 	@echo '                      to the group perfmon (PREFIX, DESTDIR)'
 	@echo '  make deb            packages for Debian 13: the module for its kernels of backports,'
-	@echo '                      for DKMS, pmctl, the library for C; DEB=... for where they go'
-	@echo '  make crates         the libraries in Rust, as crates.io would have them'
-	@echo '  make wheel          the package for Python; says where it is'
-	@echo '  make release        all of these, pmctl and its machine as a tar and for pip, sums, SBOM;'
-	@echo '                      RELEASE=... for where they go'
+	@echo '                      for DKMS, pmctl, the library for C; DEB=... names the directory'
+	@echo '  make crates         package the Rust libraries for crates.io'
+	@echo '  make wheel          build the package for Python, and print its path'
+	@echo '  make release        all of these; pmctl with its machine, as a tar and for pip;'
+	@echo '                      checksums, SBOM; RELEASE=... names the directory'
 	@echo '  make clean          remove what `make modules` and `make install` made here'
 	@echo ''
 	@echo 'To change it:'
@@ -48,7 +49,7 @@ help:
 	@echo "  make events         regenerate the tables of events from those of Linux's perf"
 	@echo "  make manual         regenerate pmctl's manual page and completions"
 	@echo '  make rust-analyzer  rust-project.json, for editing the module'
-	@echo '  make doc            the documentation as HTML; says where it is'
+	@echo '  make doc            the documentation as HTML; prints its path'
 	@echo '  make pictures       its pictures, from runs in the virtual machine'
 
 demo:
@@ -84,8 +85,8 @@ modules: | kdir
 kdir:
 	@scripts/check-kdir $(KDIR)
 
-# What the kernel's build leaves here and below rust/, and cargo's. The kernel need
-# not be there any more.
+# Removes what the kernel's build leaves here and below rust/, and cargo's output.
+# Works without the kernel's build directory, which may be gone.
 clean:
 	find . -maxdepth 1 -type f $(made) -delete
 	find rust -type f $(made) -delete
@@ -99,7 +100,8 @@ install: modules install-files
 	$(MAKE) -C $(KDIR) M=$(CURDIR) INSTALL_MOD_PATH=$(DESTDIR) modules_install
 	cargo install --path user/pmctl --locked --no-track --root $(DESTDIR)$(PREFIX)
 
-# What needs no building. Debian has another place for completions of zsh.
+# install-files installs what needs no building. Debian sets ZSH_COMPLETIONS to
+# another place.
 ZSH_COMPLETIONS ?= $(PREFIX)/share/zsh/site-functions
 
 install-files:
@@ -132,7 +134,7 @@ crates:
 wheel:
 	@MAKE_GOAL=wheel scripts/wheel
 
-# All that is published: packages, the tree of pmctl and its virtual machine, for pip, too.
+# All that is published: packages, pmctl with its virtual machine, and both for pip.
 
 release:
 	@MAKE_GOAL=release scripts/release/release

@@ -47,12 +47,12 @@ fn set_up(client: &Client, number: c_int, select: u64) -> Result {
     let session = client.session();
     with_reserved(
         |ownership| check_setup(ownership, id, select),
-        |ownership| program(ownership, id, session, select),
+        |ownership| program_counter(ownership, id, session, select),
     )
 }
 
-/// Checks whether a counter can be set up with this event select. Use by Linux perf is found later, when the counters
-/// are reserved.
+/// Checks whether a counter can be set up with this event select. A counter that Linux perf uses is refused later, when
+/// the counters are reserved.
 fn check_setup(ownership: &Ownership, id: CounterId, select: EventSelect) -> Result {
     let before = ownership.counting(id).map(|counting| counting.state);
     CounterState::after(before, CounterCall::Setup)?;
@@ -65,7 +65,7 @@ fn check_setup(ownership: &Ownership, id: CounterId, select: EventSelect) -> Res
 }
 
 /// Programs a counter on all CPUs, for a session, after [`check_setup`].
-fn program(
+fn program_counter(
     ownership: &mut Ownership,
     id: CounterId,
     session: SessionId,
@@ -90,14 +90,14 @@ fn program(
         Ok(())
     } else {
         // A counter that can't count is not set up.
-        free(ownership, id.bit());
+        free_counters(ownership, id.bit());
         Err(EIO)
     }
 }
 
 /// `PMIOGET`
 pub(crate) fn get(_client: &Client, request: &mut abi::pmc) -> Result {
-    request.pmc_val = configuration(request.pmc_num)? as u32;
+    request.pmc_val = event_select_of(request.pmc_num)? as u32;
     Ok(())
 }
 
@@ -106,12 +106,12 @@ pub(crate) fn get2(_client: &Client, request: &mut abi::pmc2) -> Result {
     if u64::from(request.pmc2_flags) | request.pmc2_extra | request.reserved != 0 {
         return Err(EINVAL);
     }
-    request.pmc2_select = configuration(request.pmc2_num)?;
+    request.pmc2_select = event_select_of(request.pmc2_num)?;
     Ok(())
 }
 
 /// Returns the event select of a counter, and whether it runs, as `PMIOSETUP2` takes them.
-fn configuration(number: c_int) -> Result<u64> {
+fn event_select_of(number: c_int) -> Result<u64> {
     let id = CounterId::from_number(number, &pmu::common().capabilities)?;
     let ownership = OWNERSHIP.lock();
     let counting = ownership.counting(id).ok_or(NotSetUp)?;
@@ -144,7 +144,7 @@ pub(crate) fn reset(client: &Client, number: c_int) -> Result {
 #[inline(always)]
 fn change_state(client: &Client, number: c_int, call: CounterCall) -> Result {
     let id = CounterId::possible(number).ok_or(EINVAL)?;
-    change_state_of(client, id, call).map_err(|error| {
+    change_state_if_allowed(client, id, call).map_err(|error| {
         if pmu::common().capabilities.counters() & id.bit() == 0 {
             EINVAL
         } else {
@@ -153,9 +153,9 @@ fn change_state(client: &Client, number: c_int, call: CounterCall) -> Result {
     })
 }
 
-/// As [`change_state`], for a counter that the CPUs may lack.
+/// Does what [`change_state`] does, for a counter that the CPUs may lack.
 #[inline(always)]
-fn change_state_of(client: &Client, id: CounterId, call: CounterCall) -> Result {
+fn change_state_if_allowed(client: &Client, id: CounterId, call: CounterCall) -> Result {
     client.opener().allow_counting()?;
     let mut ownership = OWNERSHIP.lock();
     match change_state_here(&mut ownership, id, call) {
@@ -170,8 +170,8 @@ fn change_state_of(client: &Client, id: CounterId, call: CounterCall) -> Result 
 /// If no CPU but this one was ever counted on (`single_cpu`), a counter in its `setup_mask` is on no other one, and
 /// is intact as long as it stays there. The caller holds the ownership lock, so no CPU is added meanwhile.
 ///
-/// Looks the owner up last and changes it at once: what is kept across a function call takes a register that has to
-/// be saved first.
+/// Looks the owner up last and changes it at once: a value that is kept across a function call needs a register that
+/// has to be saved and restored.
 #[inline(always)]
 fn change_state_here(
     ownership: &mut Ownership,
@@ -250,12 +250,12 @@ pub(crate) fn read(client: &Client, request: &mut abi::pmc_data) -> Result {
 /// has to be refused: the caller then calls [`sum_values`].
 ///
 /// Takes no lock. Everything that changes a counter's value on a CPU that is counted on runs on that CPU, in a task
-/// that can't be preempted or in a call with interrupts off. So it comes before this or after it, and only the
-/// overflow handler comes in between, which [`CounterValue::update`](crate::percpu::CounterValue::update) allows
-/// for. A second CPU clears the first one's `single_cpu` before it begins to count.
+/// that can't be preempted or in a call with interrupts off. So it runs before or after this function. Only the
+/// overflow handler can run in between, and [`CounterValue::update`](crate::percpu::CounterValue::update) allows for
+/// that. A second CPU clears the first one's `single_cpu` before it begins to count.
 ///
-/// Looks at the number last and writes the value at once: what is kept across a function call takes a register that
-/// has to be saved first.
+/// Looks at the number last and writes the value at once: a value that is kept across a function call needs a register
+/// that has to be saved and restored.
 #[inline(always)]
 fn read_here(client: &Client, request: &mut abi::pmc_data) -> bool {
     if client.opener().allow_counting().is_err() {
@@ -352,12 +352,12 @@ pub(crate) fn release(client: &Client) {
     let owned = (ownership.all_counting()).filter(|(_, counting)| counting.session == session);
     let counters = bits(owned.map(|(id, _)| id));
     if counters != 0 {
-        free(&mut ownership, counters);
+        free_counters(&mut ownership, counters);
     }
 }
 
 /// Stops and frees counters.
-fn free(ownership: &mut Ownership, counters: u64) {
+fn free_counters(ownership: &mut Ownership, counters: u64) {
     ownership.on_each(|here| here.pmu().restore(here, counters));
     ownership.release_counters(counters);
 }

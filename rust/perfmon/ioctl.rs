@@ -15,13 +15,14 @@ use kernel::{
 };
 use zerocopy::FromZeros;
 
-/// Makes [`dispatch`] of a table: the command, its argument, the descriptors that may make the call, and the handler.
+/// Generates [`dispatch`] from a table: the command, its argument, the descriptors that may make the call, and the
+/// handler.
 ///
-/// The argument `In(T)` is copied in, `Out(T)` out, `InOut(T)` both, and changed in place by the handler.
-/// `Nothing(())` is no argument. `Opens(T)` is copied in, and the call returns a new descriptor. `Boxed(T)` is copied
-/// to the heap, since it is too large for the stack. A handler with something to copy out changes nothing else, so
-/// a failed copy has nothing to undo. The compiler checks each row against the direction and the size in the
-/// command's number.
+/// An argument `In(T)` is copied from the caller, `Out(T)` to the caller. `InOut(T)` is copied both ways, and the
+/// handler changes it in place. `Nothing(())` stands for a call without an argument. `Opens(T)` is copied in, and the
+/// call returns a new descriptor. `Boxed(T)` is copied to the heap, since it is too large for the stack. A handler that
+/// returns something to copy out changes nothing else, so a failed copy has nothing to undo. The compiler checks each
+/// row against the direction and the size in the command's number.
 ///
 /// A handler gets the part of the session that it works on ([`AsRef`]).
 macro_rules! calls {
@@ -53,7 +54,7 @@ macro_rules! calls {
         uaccess::put::<$t>($arg, &value).map(|()| 0)
     }};
     (@writers writers, $session:ident) => { AsRef::<Client>::as_ref($session).is_writer() };
-    (@writers anybody, $session:ident) => { true };
+    (@writers all, $session:ident) => { true };
 
     ($($command:ident: $way:ident($t:ty), $callers:ident, $handler:path;)*) => {
         $(const _: () = {
@@ -61,7 +62,7 @@ macro_rules! calls {
             assert!(_IOC_SIZE(abi::$command) == size_of::<$t>());
         };)*
 
-        /// Serves ioctl(2). `arg` is the address of the argument.
+        /// Serves ioctl(2). `arg` is the user address of the argument.
         ///
         /// Makes the first three checks of every call: that the command exists (ENOTTY), that the descriptor
         /// is open for writing if it must be (EPERM), that the argument can be copied in (EFAULT).
@@ -90,15 +91,15 @@ calls! {
     PMIOSETUP: In(abi::pmc), writers, counting::setup;
     PMIOSTART: In(c_int), writers, counting::start;
     PMIOSTOP: In(c_int), writers, counting::stop;
-    PMIOREAD: InOut(abi::pmc_data), anybody, counting::read;
+    PMIOREAD: InOut(abi::pmc_data), all, counting::read;
     PMIORESET: In(c_int), writers, counting::reset;
-    PMIOTSTAMP: Out(abi::pmc_tstamp), anybody, counting::tstamp;
-    PMIOGET: InOut(abi::pmc), anybody, counting::get;
-    PMIOREADCPU: InOut(abi::pmc_cpu_data), anybody, counting::read_cpu;
+    PMIOTSTAMP: Out(abi::pmc_tstamp), all, counting::tstamp;
+    PMIOGET: InOut(abi::pmc), all, counting::get;
+    PMIOREADCPU: InOut(abi::pmc_cpu_data), all, counting::read_cpu;
     PMIOSETUP2: In(abi::pmc2), writers, counting::setup2;
-    PMIOGET2: InOut(abi::pmc2), anybody, counting::get2;
+    PMIOGET2: InOut(abi::pmc2), all, counting::get2;
 
-    IOCTL_PERFMON_GET_PROPERTIES: Out(abi::perfmon_properties), anybody, trace::properties;
+    IOCTL_PERFMON_GET_PROPERTIES: Out(abi::perfmon_properties), all, trace::properties;
     IOCTL_PERFMON_ALLOC_TRACE: In(abi::perfmon_alloc), writers, trace::alloc;
     IOCTL_PERFMON_FREE_TRACE: Nothing(()), writers, trace::free;
     IOCTL_PERFMON_GET_ALLOC: Out(abi::perfmon_alloc), writers, trace::get_alloc;
@@ -108,8 +109,8 @@ calls! {
     IOCTL_PERFMON_START: Nothing(()), writers, trace::start;
     IOCTL_PERFMON_STOP: Nothing(()), writers, trace::stop;
     PERFMON_DEFINE_EVENT: In(abi::perfmon_event_definition), writers, trace::define;
-    PERFMON_GET_INFO: Out(abi::perfmon_info), anybody, trace::info;
+    PERFMON_GET_INFO: Out(abi::perfmon_info), all, trace::info;
 
-    PERFMON_EVENT_OPEN: Opens(abi::perfmon_event_open), anybody, event::open;
-    PERFMON_GET_OWNER: InOut(abi::perfmon_counter_owner), anybody, ownership::get_owner;
+    PERFMON_EVENT_OPEN: Opens(abi::perfmon_event_open), all, event::open;
+    PERFMON_GET_OWNER: InOut(abi::perfmon_counter_owner), all, ownership::get_owner;
 }

@@ -43,13 +43,13 @@ module! {
         // 7.2 has no parameters of type bool.
         unarbitrated: u8 {
             default: 0,
-            description: "Ignored, and not needed any more: it made the module load on PMUs that it shares by \
-                          placeholder=1 now",
+            description: "Ignored: the module loads without it on the PMUs that needed it, and keeps Linux perf \
+                          off them as with placeholder=1",
         },
         placeholder: u8 {
             default: 0,
-            description: "1: keep perf off the counters by an event of its own on each CPU, as where the \
-                          kernel can't reserve them, which needs no parameter",
+            description: "1: keep Linux perf off the counters by an event of its own on each CPU. Where the kernel \
+                          can't reserve the counters, the module does so without this parameter",
         },
         period_bits: u32 {
             default: 0,
@@ -58,19 +58,18 @@ module! {
         },
         perf_event_max_sample_rate: u32 {
             default: 100_000,
-            description: "Samples per second and CPU (default 100000; 0: no limit), as the sysctl of \
-                          this name for Linux perf: with more, the CPU is throttled",
+            description: "Samples per second and CPU above which the CPU is throttled (default 100000; 0: no \
+                          limit), as by Linux perf's sysctl of this name",
         },
         perf_cpu_time_max_percent: u32 {
             default: 25,
-            description: "The share of each CPU's time that samples may take (default 25; 0 or 100: no \
-                          limit), as the sysctl of this name for Linux perf: with more, the CPU is \
-                          throttled",
+            description: "Percentage of a CPU's time in samples above which the CPU is throttled (default 25; 0 or \
+                          100: no limit), as by Linux perf's sysctl of this name",
         },
         perf_event_mlock_kb: u32 {
             default: 516,
-            description: "KB of buffers for each user and online CPU (default 516), before they count \
-                          against RLIMIT_MEMLOCK: as the sysctl of this name, which no module can read",
+            description: "KB of buffers for each user and online CPU (default 516) that don't count \
+                          against RLIMIT_MEMLOCK: set it as the sysctl of this name, which no module can read",
         },
     },
 }
@@ -89,7 +88,7 @@ struct Perfmon {
     _memory: percpu::Memory,
 }
 
-/// The user of the CPUs' timers.
+/// The work of each CPU's timer.
 struct Ticks;
 
 impl Tick for Ticks {
@@ -129,7 +128,7 @@ impl kernel::InPlaceModule for Perfmon {
             _nmi: unsafe { nmi::Handler::register() }?,
             _: {
                 if parameter(&module_parameters::unarbitrated) != 0 {
-                    pr_notice!("unarbitrated=1 is not needed any more, and ignored\n");
+                    pr_notice!("unarbitrated=1 is ignored: the module loads without it\n");
                 }
             },
             // SAFETY: The module is initialized once, and no CPU is counted on yet. `Perfmon` drops the place-holders

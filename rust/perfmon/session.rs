@@ -9,8 +9,8 @@ use kernel::{fs::File, prelude::*};
 /// Calls get the part that they work on, by [`AsRef`].
 #[pin_data(PinnedDrop)]
 pub(crate) struct Session {
-    /// Dropped before `client`: its end stops the trace and frees the buffers, before there can be another writer,
-    /// which may want as much memory.
+    /// Dropped before `client`: this stops the trace and frees its buffers before there can be another writer, which
+    /// may want as much memory.
     #[pin]
     trace: Trace,
     client: Client,

@@ -11,9 +11,9 @@ use kernel::{
 
 /// Runs `f` on every CPU of the set at once, and returns when all have finished.
 ///
-/// `f` runs with interrupts off, so the CPU's timer ([`super::timer`]) ticks before it or after it. If the set
-/// is the current CPU alone, no other CPU is interrupted. The CPUs must stay online meanwhile: the caller holds
-/// a lock that [`HotplugCallbacks::offline`](super::HotplugCallbacks::offline) takes.
+/// `f` runs with interrupts off, so the CPU's timer ([`super::timer`]) never ticks while it runs. If the set is the
+/// current CPU alone, no other CPU is interrupted. The CPUs must stay online meanwhile: the caller holds a lock that
+/// [`HotplugCallbacks::offline`](super::HotplugCallbacks::offline) takes.
 #[inline(always)]
 pub(crate) fn on_each<F: Fn(ThisCpu<'_>) + Sync>(cpus: &CpuSet, f: F) {
     if !run_if_only_here(cpus, &f) {
@@ -40,12 +40,12 @@ where
 
 /// As [`on_each`], on the CPUs of the set whose numbers are in `range`; interrupts no other CPU.
 pub(crate) fn on_each_in_range<F: Fn(ThisCpu<'_>) + Sync>(cpus: &CpuSet, range: &Range<u32>, f: F) {
-    let done = run_if_only_here(cpus, |here| {
+    let ran_here = run_if_only_here(cpus, |here| {
         if range.contains(&here.id().as_u32()) {
             f(here);
         }
     });
-    if !done {
+    if !ran_here {
         call_each(cpus.as_raw(), Some(&|cpu| range.contains(&cpu)), &f);
     }
 }
@@ -79,8 +79,8 @@ pub(crate) fn on_cpu<F: FnMut(ThisCpu<'_>) + Send>(cpu: u32, mut f: F) -> bool {
         f(unsafe { ThisCpu::assume() });
     }
 
-    // SAFETY: `call` gets a pointer to an `F`, which is `Send`; the kernel runs it with interrupts off. It is told to
-    // wait, so the pointer is not used after this has returned.
+    // SAFETY: `call` gets a pointer to an `F`, which is `Send`; the kernel runs it with interrupts off. `WAIT` is set,
+    // so the pointer is not used after this has returned.
     let error = unsafe {
         bindings::smp_call_function_single(
             cpu as c_int,
@@ -110,8 +110,8 @@ where
     ///
     /// `work` points to a `CrossCall<F, P>`, and interrupts are off.
     unsafe extern "C" fn call<F: Fn(ThisCpu<'_>), P>(work: *mut c_void) {
-        // SAFETY: The kernel passes the pointer to a `CrossCall<F, P>` that `call_each` gives it, which waits until
-        // all CPUs were asked.
+        // SAFETY: The kernel passes the pointer to a `CrossCall<F, P>` that `call_each` gives it. `call_each` returns
+        // only after all CPUs have run `call`, so the value lives until then.
         let work = unsafe { &*work.cast::<CrossCall<'_, F, P>>() };
         // SAFETY: Interrupts are off, so the caller stays on the CPU until this function returns.
         (work.f)(unsafe { ThisCpu::assume() });
@@ -124,8 +124,8 @@ where
         cpu: c_int,
         work: *mut c_void,
     ) -> bool {
-        // SAFETY: The kernel passes the pointer to a `CrossCall<F, P>` that `call_each` gives it, which waits until
-        // all CPUs were asked.
+        // SAFETY: The kernel passes the pointer to a `CrossCall<F, P>` that `call_each` gives it. `call_each` returns
+        // only after all CPUs have run `call`, so the value lives until then.
         let work = unsafe { &*work.cast::<CrossCall<'_, F, P>>() };
         work.cpu_filter
             .is_none_or(|cpu_filter| cpu_filter(cpu.unsigned_abs()))

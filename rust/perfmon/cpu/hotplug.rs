@@ -29,11 +29,11 @@ pub(crate) struct Hotplug<T: HotplugCallbacks> {
 }
 
 impl<T: HotplugCallbacks> Hotplug<T> {
-    /// Calls [`HotplugCallbacks::online`] for every CPU that is online, and from now on.
+    /// Registers the callbacks. Calls [`HotplugCallbacks::online`] on every CPU that is online, before it returns.
     ///
     /// # Errors
     ///
-    /// ENOMEM, or ENOSPC if the kernel has no state left.
+    /// ENOMEM, or ENOSPC if all of the kernel's dynamic hotplug states are in use.
     pub(crate) fn register() -> Result<Self> {
         // SAFETY: The kernel calls these functions in the CPU's hotplug thread, which is bound to the CPU, until
         // `drop` removes the state.
@@ -76,7 +76,8 @@ impl<T: HotplugCallbacks> Hotplug<T> {
 
 impl<T: HotplugCallbacks> Drop for Hotplug<T> {
     fn drop(&mut self) {
-        // SAFETY: By the type invariant the state is ours; no callback runs after this has returned.
+        // SAFETY: By the type invariant `state` is the number that `register` got from the kernel, and only this
+        // removes it. No callback runs after this has returned.
         unsafe { bindings::__cpuhp_remove_state(self.state, true) };
     }
 }

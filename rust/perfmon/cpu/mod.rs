@@ -45,7 +45,7 @@ impl PercpuAreas {
     ///
     /// To be called once in the module's life. The result outlives every other use of this folder.
     pub(crate) unsafe fn new<T>() -> Result<Self> {
-        // SAFETY: This is the only call, so no earlier areas get lost.
+        // SAFETY: This is the only call, so it leaks no earlier areas.
         to_result(unsafe { ffi::perfmon_percpu_alloc(size_of::<T>(), align_of::<T>()) })?;
         // INVARIANT: The areas have just been allocated.
         Ok(Self(()))
@@ -97,7 +97,7 @@ impl<'a> ThisCpu<'a> {
         }
     }
 
-    /// Takes the caller for one that can't leave its CPU.
+    /// Makes a token for a caller that can't leave its CPU.
     ///
     /// # Safety
     ///
@@ -132,7 +132,7 @@ impl Pinned {
 
 /// Disables preemption.
 pub(crate) fn pin() -> Pinned {
-    // SAFETY: Preemption is off until the value is dropped, and `Pinned::here` gives no longer lifetime.
+    // SAFETY: Preemption is off until the value is dropped, and the tokens of `Pinned::here` don't outlive the value.
     Pinned(unsafe { ThisCpu::from_area(ffi::perfmon_pin()) })
 }
 
@@ -160,7 +160,7 @@ impl IrqsOff {
 #[inline(always)]
 pub(crate) fn irqs_off() -> IrqsOff {
     // SAFETY: Interrupts, and with them preemption, are off until the value is dropped: it is not nested, so no other
-    // value enables them. `IrqsOff::here` gives no longer lifetime.
+    // value enables them. The tokens of `IrqsOff::here` don't outlive the value.
     IrqsOff(unsafe { ThisCpu::from_area(ffi::perfmon_irqs_off()) })
 }
 

@@ -52,7 +52,7 @@ pub(crate) fn read_halves(here: ThisCpu<'_>, msr: Msr) -> (u64, u64) {
     rdmsr(here, msr.number())
 }
 
-/// Reads a register that is only read.
+/// Reads the register of a sensor, which the module never writes.
 pub(crate) fn read_sensor(here: ThisCpu<'_>, sensor: Sensor) -> u64 {
     let (low, high) = rdmsr(here, sensor.number());
     high << 32 | low
@@ -106,7 +106,7 @@ pub(crate) fn read_safe(here: ThisCpu<'_>, msr: Msr) -> Result<u64> {
     rdmsr_safe(here, msr.number())
 }
 
-/// Reads a register that is only read, and that may be missing.
+/// Reads the register of a sensor, which may be missing.
 ///
 /// # Errors
 ///
@@ -122,7 +122,7 @@ fn rdmsr_safe(_here: ThisCpu<'_>, number: u32) -> Result<u64> {
     Ok(value)
 }
 
-/// Makes one change. Does not write a register that already has the value, since a write takes longer than a
+/// Executes one step of a plan. Does not write a register that already has the value, since a write takes longer than a
 /// read.
 #[inline]
 pub(crate) fn change(here: ThisCpu<'_>, step: &Step) {
@@ -137,7 +137,7 @@ pub(crate) fn change(here: ThisCpu<'_>, step: &Step) {
     }
 }
 
-/// Makes the changes of a plan in order.
+/// Executes the steps of a plan in order.
 #[inline]
 pub(crate) fn execute(here: ThisCpu<'_>, plan: &Plan) {
     plan.steps().for_each(|step| change(here, step));

@@ -61,7 +61,7 @@ pub(crate) const CR3_ADDRESS_SPACE_MASK: u64 = ((1 << 52) - 1) & !0xfff;
 #[inline(always)]
 pub(crate) fn cr3() -> u64 {
     let cr3: u64;
-    // SAFETY: Reading the register has no effect.
+    // SAFETY: The module runs in kernel mode, where CR3 can be read, and reading it has no effect.
     unsafe { asm!("mov {}, cr3", out(reg) cr3, options(nomem, nostack, preserves_flags)) };
     cr3
 }
@@ -91,13 +91,13 @@ impl Cycles {
 
     /// Returns the time in nanoseconds; 0 if the kernel does not know the frequency.
     pub(crate) fn nanoseconds(self) -> u64 {
-        /// Nanoseconds of a millisecond.
-        const NS: u64 = 1_000_000;
+        /// Nanoseconds in a millisecond.
+        const NS_PER_MS: u64 = 1_000_000;
 
         let Some(khz) = NonZeroU64::new(tsc_khz().into()) else {
             return 0;
         };
-        self.0 / khz * NS + self.0 % khz * NS / khz
+        self.0 / khz * NS_PER_MS + self.0 % khz * NS_PER_MS / khz
     }
 }
 

@@ -49,7 +49,7 @@ impl CpuSet {
         self.only
     }
 
-    /// Returns whether a CPU is in the set. Not by `Cpumask::test`, which is a function call for each CPU.
+    /// Returns whether a CPU is in the set. Does not use `Cpumask::test`, which costs a function call for each CPU.
     #[inline]
     pub(crate) fn contains(&self, cpu: CpuId) -> bool {
         let n = cpu.as_u32();

@@ -14,7 +14,7 @@ pub(crate) trait Tick {
     fn tick(here: ThisCpu<'_>) -> Option<NonZeroU64>;
 }
 
-/// Prepares the timers of all CPUs; none runs.
+/// Prepares the timers of all CPUs, and starts none.
 ///
 /// # Safety
 ///
@@ -29,7 +29,7 @@ pub(crate) unsafe fn init<T: Tick>() {
         T::tick(unsafe { ThisCpu::assume() }).map_or(0, NonZeroU64::get)
     }
 
-    // SAFETY: No timer runs yet.
+    // SAFETY: This is the only call, as the caller says, so no timer runs yet.
     unsafe { ffi::perfmon_timers_init(Some(tick::<T>)) };
 }
 

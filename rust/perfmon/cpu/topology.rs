@@ -7,14 +7,14 @@ use crate::{logic::values::Scope, sys::ffi};
 /// Returns whether this CPU is the first of `cpus`, which are online, in its `scope`.
 pub(crate) fn is_first(here: ThisCpu<'_>, cpus: &CpuSet, scope: Scope) -> bool {
     let this = here.id().as_u32();
-    let mut before = cpus
+    let mut lower_cpus = cpus
         .iter()
         .map(|cpu| cpu.as_u32())
         .take_while(|&cpu| cpu < this);
-    !before.any(|cpu| match scope {
-        // SAFETY: The function has no preconditions but that both CPUs are online.
+    !lower_cpus.any(|cpu| match scope {
+        // SAFETY: Both CPUs are online: those of `cpus` by the caller, and this code runs on `this`.
         Scope::Package => unsafe { ffi::perfmon_same_package(cpu, this) },
-        // SAFETY: The function has no preconditions but that both CPUs are online.
+        // SAFETY: Both CPUs are online: those of `cpus` by the caller, and this code runs on `this`.
         Scope::Core => unsafe { ffi::perfmon_same_core(cpu, this) },
         Scope::Cpu => false,
     })
@@ -22,6 +22,6 @@ pub(crate) fn is_first(here: ThisCpu<'_>, cpus: &CpuSet, scope: Scope) -> bool {
 
 /// Returns whether another CPU that is online is a thread of the same core.
 pub(crate) fn has_sibling(here: ThisCpu<'_>) -> bool {
-    // SAFETY: The function has no preconditions but that the CPU is online, and the caller runs there.
+    // SAFETY: The CPU is online, since the caller runs on it.
     unsafe { ffi::perfmon_has_sibling(here.id().as_u32()) }
 }

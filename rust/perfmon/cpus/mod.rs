@@ -21,8 +21,8 @@ use kernel::prelude::*;
 ///
 /// # Errors
 ///
-/// ENODEV if there is nothing to count with, EINVAL if a parameter can't be had on these CPUs; the log says what was
-/// found.
+/// ENODEV if there is nothing to count with, EINVAL if these CPUs can't do what a module parameter asks for; the log
+/// says why.
 ///
 /// # Safety
 ///
@@ -58,13 +58,13 @@ impl HotplugCallbacks for CpuCallbacks {
     fn online(here: ThisCpu<'_>) {
         let cpu = here.id();
         let mut place_holders = PLACE_HOLDERS.lock();
-        let held = place_holders.add(cpu);
-        // A caller that reserves the counters after this look finds this CPU online, and has it cleaned.
-        if held.is_ok() && OWNERSHIP.lock().is_reserved() {
+        let place_holder_added = place_holders.add(cpu);
+        // A caller that reserves the counters after this check finds this CPU online, and cleans it.
+        if place_holder_added.is_ok() && OWNERSHIP.lock().is_reserved() {
             clean_here(here);
         }
         let mut ownership = OWNERSHIP.lock();
-        let checked = match held {
+        let checked = match place_holder_added {
             Ok(()) => check_cpu(&mut ownership, here),
             Err(refusal) => Err(refusal.reason()),
         };
@@ -112,15 +112,15 @@ impl HotplugCallbacks for CpuCallbacks {
 }
 
 impl PowerCallbacks for CpuCallbacks {
-    /// Stops counting on all CPUs. Calls from programs go on, with no CPU to act on.
+    /// Stops counting on all CPUs. Calls from programs are still served, but act on no CPU.
     fn suspend() {
         let mut ownership = OWNERSHIP.lock();
         ownership.on_each(|here| tear_down(&ownership, here));
         ownership.cpus_mut().pause();
     }
 
-    /// Counts again on the CPUs that were counted on before, except those gone offline since, and on those that came online
-    /// meanwhile.
+    /// Counts again on the CPUs that were counted on before, except those that went offline since, and on those that
+    /// came online meanwhile.
     fn resume() {
         let mut ownership = OWNERSHIP.lock();
         ownership.cpus_mut().resume();
@@ -163,7 +163,7 @@ fn bring_up(ownership: &Ownership, here: ThisCpu<'_>) {
             pmu.set_up_tampered(here, id, select);
         }
     }
-    // Events may have come and gone while the CPU was away.
+    // Events may have been opened and closed while the CPU was offline.
     percpu.task_counters.set(ownership.counters_of_tasks());
     percpu.overlapping.set(ownership.overlapping_counters());
     percpu.number.set(here.id().as_u32().into());

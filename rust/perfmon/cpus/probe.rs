@@ -13,11 +13,11 @@ use crate::{
 };
 use kernel::prelude::*;
 
-/// Returns what the current CPU can count.
+/// Returns the capabilities of the current CPU's PMU.
 ///
 /// # Errors
 ///
-/// ENODEV if it is nothing.
+/// ENODEV if it has no PMU that the module supports; the log says why.
 pub(super) fn detect_capabilities() -> Result<Capabilities> {
     let pinned = cpu::pin();
     let here = pinned.here();
@@ -51,15 +51,15 @@ fn check_registers(here: ThisCpu<'_>, found: Capabilities) -> Result<Capabilitie
     }
     let counter = Registers::new(&found).counter_msr(0);
     msr::read_safe(here, counter).map_err(|_| NoPmu::Registers)?;
-    // Counters that Linux perf uses exist.
+    // If Linux perf has reserved the counters, they exist.
     let Ok(_reservation) = Reservation::new(&found) else {
         return Ok(found);
     };
     let before = msr::read(here, counter);
     msr::write(here, counter, PATTERN);
-    let holds = msr::read(here, counter) == PATTERN;
+    let kept_pattern = msr::read(here, counter) == PATTERN;
     msr::write(here, counter, before);
-    if holds {
+    if kept_pattern {
         Ok(found)
     } else {
         Err(NoPmu::Registers)
@@ -67,25 +67,26 @@ fn check_registers(here: ThisCpu<'_>, found: Capabilities) -> Result<Capabilitie
 }
 
 /// Leaves a general counter to the place-holders if there have to be some, because the kernel can't reserve the
-/// registers that Linux perf uses, or because they are `wanted`. Returns the rest and its number.
+/// registers that Linux perf uses, or because the user wants them (`is_wanted`). Returns the capabilities without that
+/// counter, and its number.
 ///
 /// # Errors
 ///
 /// EINVAL if Linux perf's own handler does not tolerate counters beside the place-holder, or if no counter is left.
 pub(super) fn leave_place_holder(
     common: Capabilities,
-    wanted: bool,
+    is_wanted: bool,
 ) -> Result<(Capabilities, Option<u8>)> {
-    if !wanted && Reservation::excludes_perf(&common) {
+    if !is_wanted && Reservation::excludes_perf(&common) {
         return Ok((common, None));
     }
     // AMD's handler warns of an overflow of a counter that perf does not use.
     if common.architecture != Architecture::Intel {
-        pr_err!("placeholder=1: only with Intel's counters\n");
+        pr_err!("placeholder=1 works only with Intel's counters: load the module without it\n");
         return Err(EINVAL);
     }
     let Some((rest, counter)) = common.without_last() else {
-        pr_err!("these CPUs have one general counter, which the event would take that keeps Linux perf off\n");
+        pr_err!("these CPUs have only one general counter, and the event that keeps Linux perf off would take it\n");
         return Err(EINVAL);
     };
     pr_info!("Linux perf is kept off the counters by an event of its own on each CPU\n");
@@ -96,22 +97,22 @@ pub(super) fn leave_place_holder(
 ///
 /// # Errors
 ///
-/// EINVAL.
+/// EINVAL if a counter can't; the log has the range.
 pub(super) fn check_period(bits: u32, common: &Capabilities) -> Result {
     /// With fewer, the machine would do little else than serve overflows.
-    const LEAST: u32 = 8;
+    const MIN_BITS: u32 = 8;
 
     if bits == 0 {
         return Ok(());
     }
-    let mut most = Width::new(common.general_width, common.full_width_writes);
+    let mut widest = Width::new(common.general_width, common.full_width_writes);
     if common.fixed != 0 {
         let fixed = Width::new(common.fixed_width, common.full_width_writes);
-        most = most.with_period(fixed.period.trailing_zeros());
+        widest = widest.with_period(fixed.period.trailing_zeros());
     }
-    let most = most.period.trailing_zeros();
-    if !(LEAST..=most).contains(&bits) {
-        pr_err!("period_bits={bits}: on these CPUs it is 0, or {LEAST} to {most}\n");
+    let max_bits = widest.period.trailing_zeros();
+    if !(MIN_BITS..=max_bits).contains(&bits) {
+        pr_err!("period_bits={bits} is out of range: on these CPUs it must be 0, or {MIN_BITS} to {max_bits}\n");
         return Err(EINVAL);
     }
     pr_info!("for tests, counters overflow after 2^{bits} events\n");

@@ -25,12 +25,12 @@ const DEADLINE_EVENTS: u64 = 200 * PERIOD;
 /// Polling rounds until the trial fails; together they execute more than [`DEADLINE_EVENTS`] instructions.
 const MAX_POLLS: u32 = 100_000;
 
-/// Makes the trial on the current CPU. Skips it if Linux perf uses the counters, which shows that they work, and if they
-/// can't be used yet.
+/// Makes the trial on the current CPU. Skips it if Linux perf uses the counters, which shows that they work, or if they
+/// can't be reserved now.
 ///
 /// # Errors
 ///
-/// ENODEV if something is missing; the log says what.
+/// ENODEV if a counter does not count, or its overflow raises no interrupt; the log says which.
 pub(super) fn run() -> Result {
     let Ok(ownership) = reserve_quietly(OWNERSHIP.lock()) else {
         return Ok(());
@@ -55,7 +55,7 @@ fn try_on_this_cpu(here: ThisCpu<'_>, pmu: &Pmu) -> Result<(), &'static str> {
 ///
 /// # Errors
 ///
-/// A text that says what is missing.
+/// A text for the log: what does not work.
 fn count_past_overflow(here: ThisCpu<'_>, pmu: &Pmu) -> Result<(), &'static str> {
     let percpu = here.percpu();
     let counter = CounterId::FIRST;
@@ -66,21 +66,21 @@ fn count_past_overflow(here: ThisCpu<'_>, pmu: &Pmu) -> Result<(), &'static str>
     }
     pmu.program(here, counter, INSTRUCTIONS.with_modes(false, true));
     value.load(here, pmu.msrs(counter).write, PERIOD, value.total());
-    let load = value.load_id();
+    let load_before = value.load_id();
     pmu.start(here, counter);
     for _ in 0..MAX_POLLS {
-        if value.load_id() != load || value.total() > DEADLINE_EVENTS {
+        if value.load_id() != load_before || value.total() > DEADLINE_EVENTS {
             break;
         }
         pmu.update(here, counter);
         hint::spin_loop();
     }
-    let arrived = value.load_id() != load;
+    let interrupt_arrived = value.load_id() != load_before;
     pmu.stop(here, counter);
     pmu.restore(here, counter.bit());
-    let intact = percpu.tampered.get() & counter.bit() == 0;
+    let is_intact = percpu.tampered.get() & counter.bit() == 0;
     percpu.tampered.remove(counter.bit());
-    match (arrived, intact, value.total()) {
+    match (interrupt_arrived, is_intact, value.total()) {
         (_, false, _) => Err("they don't hold what is written to them"),
         (true, ..) => Ok(()),
         (false, true, 0) => Err("they count nothing"),

@@ -7,8 +7,8 @@ use crate::{
 };
 use kernel::time::Msecs;
 
-/// The latest time of a PMI after an NMI has served its overflow, in milliseconds: as in Linux perf
-/// (arch/x86/events/amd/core.c).
+/// The longest time from an NMI that has served an overflow to the PMI of that overflow, in
+/// milliseconds: as in Linux perf (arch/x86/events/amd/core.c).
 const LATE_PMI_WINDOW: Msecs = 100;
 
 /// Each overflow takes the slow path, which calls [`expect_after_nmi`].

@@ -14,8 +14,7 @@ use crate::{
 };
 use kernel::{bindings, time::NSEC_PER_MSEC};
 
-/// [`MAX_SKID`] in ticks (jiffies), rounded up: known when the module is built, unlike the result of the function
-/// `msecs_to_jiffies()`.
+/// [`MAX_SKID`] in ticks (jiffies), rounded up: a constant, which the C function `msecs_to_jiffies()` can't give.
 pub(super) const SKID_TICKS: u64 =
     (MAX_SKID as u64 * NSEC_PER_MSEC as u64).div_ceil(bindings::TICK_NSEC as u64);
 
@@ -27,11 +26,12 @@ impl Pmu {
         if select.is_kernel() {
             percpu.slow_path.insert(counter.bit());
         }
-        // Before the counter is active: an active one that is disabled there has been disturbed (`repair`).
+        // Done before the counter is active: `repair` would take an active counter that is disabled there for
+        // a disturbed one.
         if let Some(step) = self.registers.enable_global(counter) {
             msr::change(here, &step);
         }
-        // Before it counts: it may overflow at once.
+        // Marked as active before it counts: it may overflow at once.
         percpu.active_mask.insert(counter.bit());
         self.rmw_shared(here, || {
             msr::change(here, &self.registers.control(counter, select, true));
@@ -64,14 +64,14 @@ impl Pmu {
     #[inline(always)]
     pub(super) fn rmw_shared(&self, here: ThisCpu<'_>, change: impl FnOnce()) {
         let percpu = here.percpu();
-        let stops = percpu.handler_stops.get();
+        let stops_before = percpu.handler_stops.get();
         change();
-        if percpu.handler_stops.get() != stops {
+        if percpu.handler_stops.get() != stops_before {
             self.stop_again(here);
         }
     }
 
-    /// Stops the counters of a full buffer. Not inlined: every change of a register would carry it.
+    /// Stops the counters of a full buffer. Not inlined, since [`Self::rmw_shared`] is, at every change of a register.
     #[cold]
     #[inline(never)]
     fn stop_again(&self, here: ThisCpu<'_>) {
@@ -100,7 +100,7 @@ impl Pmu {
         repair::log_found_disabled(here);
     }
 
-    /// As [`Self::stop`], without a look at the registers.
+    /// Does what [`Self::stop`] does, without checking the registers first.
     #[inline(never)]
     pub(crate) fn stop_unchecked(&self, here: ThisCpu<'_>, counter: CounterId) {
         let select = here.percpu().value(counter).select();
@@ -108,18 +108,19 @@ impl Pmu {
         self.stop_and_update(here, counter, &stop);
     }
 
-    /// Loads an active counter for as many events as `left` says are left to its next sample at this total.
+    /// Loads an active counter with the events that are left to its next sample. `events_left` computes them from the
+    /// counter's total.
     pub(crate) fn reload(
         &self,
         here: ThisCpu<'_>,
         counter: CounterId,
-        left: impl FnOnce(u64) -> u64,
+        events_left: impl FnOnce(u64) -> u64,
     ) {
         let percpu = here.percpu();
-        // The handler must not come between.
+        // The overflow handler leaves a stopped counter alone.
         self.stop_unchecked(here, counter);
         let value = percpu.value(counter);
-        let events = percpu.sampled(counter).load_for(left(value.total()));
+        let events = percpu.sampled(counter).load_for(events_left(value.total()));
         value.load(here, self.msrs(counter).write, events, value.total());
         self.start(here, counter);
     }
@@ -152,7 +153,8 @@ impl Pmu {
             return;
         };
         let percpu = here.percpu();
-        // Linux perf's handler acknowledges what overflows in it beside the place-holder: counters of kernel mode.
+        // Beside a place-holder, counters of kernel mode may overflow in Linux perf's handler, which then acknowledges
+        // them.
         let has_acknowledger =
             self.place_holder.is_some() && percpu.value(counter).select().is_kernel();
         if msr::read(here, global.status) & counter.bit() == 0 && !has_acknowledger {

@@ -2,8 +2,7 @@
 //! The extensions of Intel's counters from version 6 on: the overflow of another counter may reload a counter
 //! (`IA32_PMC_x_CFG_B`), and a counter may write records (`IA32_PMC_x_CFG_C`).
 //!
-//! Both take effect once the counter is enabled, and do not go with the event that they were set for: Linux perf leaves
-//! them set.
+//! Both take effect once the counter is enabled. Linux perf leaves them set when the event ends that it set them for.
 
 use crate::{
     cpu::{msr, ThisCpu},
@@ -41,7 +40,7 @@ impl Pmu {
     }
 }
 
-/// Clears a register, which a hypervisor may show in CPUID and not have.
+/// Saves and clears a register. A hypervisor may show it in CPUID and not have it.
 fn clear(here: ThisCpu<'_>, msr: Msr, saved: &Word) {
     let value = msr::read_safe(here, msr).unwrap_or(0);
     saved.set(value);

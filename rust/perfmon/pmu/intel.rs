@@ -9,14 +9,15 @@ use crate::{
 use core::hint;
 
 /// Expects a PMI for overflows that came while the handler ran. Delivering a PMI masks LVTPC (SDM volume 3A,
-/// section 12.5.1), so no other overflow that has been served raises one after the handler.
+/// section 12.5.1), so only these overflows can raise a PMI after the handler has served them.
 pub(super) fn expect_after_nmi(percpu: &PerCpu, drained: bool) {
     if drained {
         let _ = percpu.pending.expect(jiffies_after(MAX_SKID));
     }
 }
 
-/// Waits for a late PMI, which would mask LVTPC for its next owner. Not for long: it may not come at all.
+/// Waits for a late PMI, which would mask LVTPC for its next owner. The wait is short, since the PMI may not come at
+/// all.
 pub(super) fn await_late_pmi(percpu: &PerCpu) {
     /// Some microseconds, longer than any skid.
     const MAX_POLLS: u32 = 512;

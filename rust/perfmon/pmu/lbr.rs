@@ -21,8 +21,8 @@ use crate::{
 };
 
 /// Returns the branch records of this CPU, if it has the registers that CPUID promises: a hypervisor may lack them. On
-/// Nehalem and Westmere both threads of a core have one filter (`lbr_sel` in Linux's `arch/x86/events/perf_event.h`), so
-/// that each would change the other's.
+/// Nehalem and Westmere both threads of a core have one filter (`lbr_sel` in Linux's `arch/x86/events/perf_event.h`),
+/// so that each thread would change the other's filter.
 pub(super) fn probe(here: ThisCpu<'_>, found: Option<BranchRecords>) -> Option<BranchRecords> {
     found.filter(|records| {
         let is_shared =
@@ -31,13 +31,13 @@ pub(super) fn probe(here: ThisCpu<'_>, found: Option<BranchRecords>) -> Option<B
     })
 }
 
-/// Starts to record such branches, with empty records, also if that is being done: all users at one time want the same
-/// branches, and none gets those before.
+/// Starts to record `branches`, with empty records. If they are recorded already, only empties the records: all users
+/// at one time want the same branches, and none may see those from before its start.
 pub(crate) fn start(here: ThisCpu<'_>, branches: Branches) {
     let (saved, msrs) = (&here.percpu().branches, &here.pmu().registers.branches);
     saved.users.increment();
     if saved.users.get() != 1 {
-        // The branches in them are of what ran before.
+        // The records have branches of what ran before.
         return clear(here);
     }
     saved.debugctl.set(msr::read(here, Msr::DEBUGCTL));
@@ -117,8 +117,8 @@ pub(crate) fn clear(here: ThisCpu<'_>) {
     }
 }
 
-/// Ends [`start`]. The last one restores the registers, and empties the records, so that nothing is left for others to
-/// read.
+/// Ends one [`start`]. The end of the last one restores the registers, and empties the records, so that nothing is left
+/// for others to read.
 pub(crate) fn stop(here: ThisCpu<'_>, pmu: &Pmu) {
     let (percpu, msrs) = (here.percpu(), &pmu.registers.branches);
     let saved = &percpu.branches;
@@ -147,8 +147,8 @@ pub(crate) fn stop(here: ThisCpu<'_>, pmu: &Pmu) {
     }
 }
 
-/// Unfreezes the records. Before version 4, that is to enable them: only where an interrupt can have disabled them, not
-/// where another program has, nor while they are being stopped.
+/// Unfreezes the records. Before version 4, this enables them, but only if the bit to freeze them is still set: then an
+/// interrupt has disabled them, and neither another program nor [`stop`].
 pub(crate) fn unfreeze(here: ThisCpu<'_>, pmu: &Pmu) {
     let Some(step) = pmu.registers.unfreeze_branches() else {
         return;
@@ -163,20 +163,20 @@ pub(crate) fn unfreeze(here: ThisCpu<'_>, pmu: &Pmu) {
 }
 
 /// Checks that branches are still recorded, and repairs the registers: a BPF program that calls
-/// `bpf_get_branch_snapshot()` disables the records for ever. The branches in records that were disabled are of an
-/// unknown time, so they are emptied.
+/// `bpf_get_branch_snapshot()` disables the records and leaves them so. The branches in them are of an unknown time
+/// then, so the records are emptied.
 pub(crate) fn repair(here: ThisCpu<'_>, pmu: &Pmu) {
     const STACK: u64 = DEBUGCTL_LBR | DEBUGCTL_FREEZE;
 
     let (percpu, msrs) = (here.percpu(), &pmu.registers.branches);
     let enabled = percpu.branches.enabled.get();
     // Before version 4 the PMI clears the enable bit when it freezes the stack.
-    let lasting = if pmu.registers.has_freeze_status || enabled != STACK {
+    let must_be_set = if pmu.registers.has_freeze_status || enabled != STACK {
         enabled
     } else {
         DEBUGCTL_FREEZE
     };
-    let intact = msr::read(here, Msr::DEBUGCTL) & lasting == lasting
+    let intact = msr::read(here, Msr::DEBUGCTL) & must_be_set == must_be_set
         && msr::read(here, msrs.select) == percpu.branches.selection.get()
         && match &msrs.switch {
             Some(switch) => msr::read(here, switch.msr) & switch.bit != 0,
@@ -215,20 +215,21 @@ pub(crate) fn write_record(
     writer
 }
 
-/// The rest of a branch, besides its addresses.
+/// The details of a branch besides its addresses: its flags, and cycles and type where the processor records them. Each
+/// variant is a place where they are read.
 #[derive(Clone, Copy)]
-enum Rest {
-    /// The register has it, in the stack's form.
+enum Details {
+    /// In this register, in the stack's form.
     Stack(Msr),
-    /// The same from Nehalem to Broadwell, where it was with the address.
+    /// From Nehalem to Broadwell: the bits that came with the address.
     Flags(u64),
-    /// The register has it, in the form of architectural records.
+    /// In this register, in the form of architectural records.
     Architectural(Msr),
-    /// AMD's, as it was with the addresses.
+    /// AMD: the bits that came with the addresses.
     Amd(AmdBranch),
 }
 
-impl Rest {
+impl Details {
     /// Returns whether the branch was executed, and not on a wrong path.
     #[inline(always)]
     fn is_executed(self) -> bool {
@@ -279,48 +280,49 @@ impl Rest {
     }
 }
 
-/// A consumer of branches. Not a closure: it is to be inlined for each kind of records.
-trait Take {
-    /// Takes a branch.
-    fn take(&mut self, here: ThisCpu<'_>, from: u64, to: u64, rest: Rest);
+/// A consumer of branches. A trait rather than a closure, so that it is inlined for each kind of records.
+trait BranchSink {
+    /// Adds a branch.
+    fn add_branch(&mut self, here: ThisCpu<'_>, from: u64, to: u64, details: Details);
 }
 
 /// The branches of a LAST_BRANCH record.
-impl Take for Writer {
+impl BranchSink for Writer {
     #[inline(always)]
-    fn take(&mut self, here: ThisCpu<'_>, from: u64, to: u64, rest: Rest) {
-        if rest.is_executed() {
+    fn add_branch(&mut self, here: ThisCpu<'_>, from: u64, to: u64, details: Details) {
+        if details.is_executed() {
             // In parts, which makes shorter code than a structure.
             self.put(from);
             self.put(to);
-            self.put(rest.info(here));
+            self.put(details.info(here));
         }
     }
 }
 
-/// Gives each branch in the records that may be told to `taker`, the newest first. Returns the number of the newest
+/// Adds each branch in the records that the user may see to `sink`, the newest first. Returns the number of the newest
 /// register.
 #[inline(always)]
-fn for_each(here: ThisCpu<'_>, pmu: &Pmu, taker: &mut impl Take) -> u32 {
+fn for_each(here: ThisCpu<'_>, pmu: &Pmu, sink: &mut impl BranchSink) -> u32 {
     let kernel_bit = here.percpu().branches.kernel_bit.get();
-    // The filter is about the target only: a return to the program shows where the kernel was.
-    let may_tell = move |from: u64, to: u64| (from | to) & kernel_bit == 0;
+    // The filter looks at the target only, so a return to the program passes it, although its source is a kernel
+    // address.
+    let is_visible = move |from: u64, to: u64| (from | to) & kernel_bit == 0;
     match pmu.capabilities.last_branch {
         None => 0,
         Some(BranchRecords::OldStack(old)) => {
             let flags = old.flags();
             for_each_in_stack::<{ OldStack::DEPTH }>(here, |_, from, to| {
-                let rest = Rest::Flags(lbr::flags_of_address(from, flags));
+                let details = Details::Flags(lbr::flags_of_address(from, flags));
                 let from = lbr::without_flags(from, flags);
-                if may_tell(from, to) {
-                    taker.take(here, from, to, rest);
+                if is_visible(from, to) {
+                    sink.add_branch(here, from, to, details);
                 }
             })
         }
         Some(BranchRecords::Stack) => {
             for_each_in_stack::<{ BranchRecords::STACK_DEPTH }>(here, |n, from, to| {
-                if may_tell(from, to) {
-                    taker.take(here, from, to, Rest::Stack(Msr::lbr_info(n)));
+                if is_visible(from, to) {
+                    sink.add_branch(here, from, to, Details::Stack(Msr::lbr_info(n)));
                 }
             })
         }
@@ -331,9 +333,9 @@ fn for_each(here: ThisCpu<'_>, pmu: &Pmu, taker: &mut impl Take) -> u32 {
                     break;
                 }
                 let to = msr::read(here, Msr::arch_lbr_to(n));
-                if may_tell(from, to) {
-                    let rest = Rest::Architectural(Msr::arch_lbr_info(n));
-                    taker.take(here, from, to, rest);
+                if is_visible(from, to) {
+                    let details = Details::Architectural(Msr::arch_lbr_info(n));
+                    sink.add_branch(here, from, to, details);
                 }
             }
             0
@@ -350,8 +352,8 @@ fn for_each(here: ThisCpu<'_>, pmu: &Pmu, taker: &mut impl Take) -> u32 {
                     continue;
                 };
                 let (from, to) = (branch.from, branch.to);
-                if may_tell(from, to) {
-                    taker.take(here, from, to, Rest::Amd(branch));
+                if is_visible(from, to) {
+                    sink.add_branch(here, from, to, Details::Amd(branch));
                 }
             }
             0
@@ -364,17 +366,17 @@ fn for_each(here: ThisCpu<'_>, pmu: &Pmu, taker: &mut impl Take) -> u32 {
 #[inline(always)]
 fn for_each_in_stack<const DEPTH: u32>(here: ThisCpu<'_>, mut f: impl FnMut(u32, u64, u64)) -> u32 {
     let newest = msr::read(here, Msr::LBR_TOS) as u32;
-    // Downwards and around.
-    let mut left = DEPTH;
-    while left != 0 {
-        let n = newest.wrapping_add(left) % DEPTH;
+    // From the newest downwards, and around the end of the stack.
+    let mut remaining = DEPTH;
+    while remaining != 0 {
+        let n = newest.wrapping_add(remaining) % DEPTH;
         let from = msr::read(here, Msr::lbr_from(n));
         if from == 0 {
             // The stack has not been filled since it was emptied.
             break;
         }
         f(n, from, msr::read(here, Msr::lbr_to(n)));
-        left = left.wrapping_sub(1);
+        remaining = remaining.wrapping_sub(1);
     }
     newest
 }
@@ -383,10 +385,10 @@ fn for_each_in_stack<const DEPTH: u32>(here: ThisCpu<'_>, mut f: impl FnMut(u32,
 pub(crate) fn save(here: ThisCpu<'_>, put: impl FnMut([u64; 3])) {
     struct Words<F>(F);
 
-    impl<F: FnMut([u64; 3])> Take for Words<F> {
+    impl<F: FnMut([u64; 3])> BranchSink for Words<F> {
         #[inline(always)]
-        fn take(&mut self, here: ThisCpu<'_>, from: u64, to: u64, rest: Rest) {
-            (self.0)([from, to, rest.register(here)]);
+        fn add_branch(&mut self, here: ThisCpu<'_>, from: u64, to: u64, details: Details) {
+            (self.0)([from, to, details.register(here)]);
         }
     }
 
@@ -415,13 +417,13 @@ pub(crate) fn restore(here: ThisCpu<'_>, words: &[u64]) {
                 Msr::arch_lbr_info(n),
             ]
         };
-        // An old stack has no register for the rest.
-        let written = if matches!(records, Some(BranchRecords::OldStack(_))) {
+        // An old stack has no register for the details.
+        let register_count = if matches!(records, Some(BranchRecords::OldStack(_))) {
             2
         } else {
             3
         };
-        for (register, word) in registers.into_iter().zip(branch).take(written) {
+        for (register, word) in registers.into_iter().zip(branch).take(register_count) {
             msr::write(here, register, *word);
         }
     }
@@ -435,7 +437,7 @@ pub(crate) struct Stack<'a> {
     pub(crate) newest: u32,
 }
 
-/// Reads the branches for a sample, with such parts of their flags.
+/// Reads the branches for a sample. `parts` is the mask of the flags that the sample has.
 ///
 /// # Safety
 ///
@@ -444,39 +446,40 @@ pub(crate) struct Stack<'a> {
 #[inline(never)]
 pub(crate) unsafe fn read<'a>(here: ThisCpu<'a>, pmu: &Pmu, parts: u64) -> Stack<'a> {
     repair(here, pmu);
-    // SAFETY: The caller is the overflow handler, once until the result has gone.
+    // SAFETY: The caller is the overflow handler, and does not call this again until the result has gone, so nothing
+    // else has the words.
     let room = unsafe { here.percpu().branches.stack.words() };
-    let mut sampled = Sampled {
+    let mut sampled_branches = SampledBranches {
         room,
         used: 0,
         parts,
     };
-    let newest = for_each(here, pmu, &mut sampled);
-    let Sampled { room, used, .. } = sampled;
+    let newest = for_each(here, pmu, &mut sampled_branches);
+    let SampledBranches { room, used, .. } = sampled_branches;
     Stack {
         words: room.get(..used).unwrap_or(&[]),
         newest,
     }
 }
 
-/// The branches of a sample while they are read.
-struct Sampled<'a> {
+/// The sink for the branches of a sample.
+struct SampledBranches<'a> {
     room: &'a mut [u64; BRANCH_WORDS],
-    /// The words of the branches that have been read.
+    /// The number of words in `room` that are filled.
     used: usize,
-    /// The flags that are wanted.
+    /// The mask of the flags that the sample has.
     parts: u64,
 }
 
-impl Take for Sampled<'_> {
+impl BranchSink for SampledBranches<'_> {
     #[inline(always)]
-    fn take(&mut self, here: ThisCpu<'_>, from: u64, to: u64, rest: Rest) {
+    fn add_branch(&mut self, here: ThisCpu<'_>, from: u64, to: u64, details: Details) {
         let flags = if self.parts != 0 {
-            rest.flags(here) & self.parts
-        } else if rest.is_executed() {
+            details.flags(here) & self.parts
+        } else if details.is_executed() {
             0
         } else {
-            // Nothing would show that it was on a wrong path.
+            // Without flags the sample could not show that the branch was on a wrong path.
             return;
         };
         let room = self.room.get_mut(self.used..);

@@ -23,18 +23,18 @@ impl Lvtpc {
         self.0.into()
     }
 
-    /// Reads the current CPU's.
+    /// Reads the current CPU's entry.
     #[inline(always)]
     pub(crate) fn read(_here: ThisCpu<'_>) -> Self {
-        // SAFETY: The caller stays on the CPU, and reading the entry has no effect.
+        // SAFETY: `_here` proves that the caller stays on the CPU, and reading the entry has no effect.
         Self(unsafe { ffi::perfmon_lvtpc_read() })
     }
 
-    /// Writes the current CPU's.
+    /// Writes the current CPU's entry.
     #[inline(always)]
     pub(crate) fn write(&self, _here: ThisCpu<'_>) {
-        // SAFETY: The caller stays on the CPU. The value is `NMI`, for which the module has a handler, or one that
-        // the entry had before the module changed it.
+        // SAFETY: `_here` proves that the caller stays on the CPU. The value is `NMI`, for which the module has a
+        // handler, or one that the entry had before the module changed it.
         unsafe { ffi::perfmon_lvtpc_write(self.0) };
     }
 

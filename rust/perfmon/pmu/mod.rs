@@ -76,21 +76,21 @@ pub(crate) fn set_common(
 /// Returns the vendor of the current CPU, and what CPUID says about its counters.
 pub(crate) fn processor(_here: ThisCpu<'_>) -> Processor {
     Processor::read(|leaf, subleaf| {
-        let found = cpu::cpuid(leaf, subleaf);
+        let result = cpu::cpuid(leaf, subleaf);
         Leaf {
-            eax: found.eax,
-            ebx: found.ebx,
-            ecx: found.ecx,
-            edx: found.edx,
+            eax: result.eax,
+            ebx: result.ebx,
+            ecx: result.ecx,
+            edx: result.edx,
         }
     })
 }
 
-/// Returns what the current CPU can count.
+/// Returns the capabilities of the current CPU's PMU.
 ///
 /// # Errors
 ///
-/// The reason why it can count nothing.
+/// The reason why the module can't count on it.
 pub(crate) fn probe(here: ThisCpu<'_>) -> Result<Capabilities, NoPmu> {
     let processor = processor(here);
     let perf_capabilities = if processor.has_perf_capabilities() {
@@ -99,9 +99,9 @@ pub(crate) fn probe(here: ThisCpu<'_>) -> Result<Capabilities, NoPmu> {
     } else {
         0
     };
-    let mut found = processor.capabilities(perf_capabilities)?;
-    found.last_branch = lbr::probe(here, found.last_branch);
-    found.pebs = pebs::probe(here, &found);
-    found.values = values::probe(here, &found, !has_common());
-    Ok(found)
+    let mut capabilities = processor.capabilities(perf_capabilities)?;
+    capabilities.last_branch = lbr::probe(here, capabilities.last_branch);
+    capabilities.pebs = pebs::probe(here, &capabilities);
+    capabilities.values = values::probe(here, &capabilities, !has_common());
+    Ok(capabilities)
 }

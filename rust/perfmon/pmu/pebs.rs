@@ -17,10 +17,10 @@ use crate::{
 use core::sync::atomic::{compiler_fence, Ordering::SeqCst};
 use kernel::pr_warn_once;
 
-/// The bit of the global status that tells of a buffer that is filled up to its threshold.
+/// The bit of the global status that is set when the buffer is filled up to its threshold.
 const BUFFER_FULL: u64 = 1 << 62;
 
-/// Returns whether this CPU, which has these capabilities, takes samples.
+/// Returns the format of the samples that this CPU takes; `None` if a register or the DS area is missing.
 pub(super) fn probe(here: ThisCpu<'_>, found: &Capabilities) -> Option<PebsFormat> {
     /// `IA32_MISC_ENABLE`: there is no PEBS.
     const UNAVAILABLE: u64 = 1 << 12;
@@ -36,8 +36,8 @@ pub(super) fn probe(here: ThisCpu<'_>, found: &Capabilities) -> Option<PebsForma
     (misc & UNAVAILABLE == 0 && has_ds_area && can_read).then_some(format)
 }
 
-/// Returns whether the processor must not take samples now: it would go on in the guests of KVM, and write to the same
-/// addresses there.
+/// Returns whether KVM may run guests on this CPU. Then the processor must not take samples: it would go on in the
+/// guests, and write to the same addresses there.
 pub(crate) fn may_run_guests(_here: ThisCpu<'_>) -> bool {
     // SAFETY: The function has no preconditions.
     unsafe { ffi::perfmon_vmx_is_on() }
@@ -67,11 +67,11 @@ impl Pmu {
             self.begin_pebs(here, format);
         }
         let select = value.select();
-        let least = self.load_limit.min_events(select).into();
-        let load = left.max(least);
+        let min_load = self.load_limit.min_events(select).into();
+        let load = left.max(min_load);
         value.load(here, self.msrs(counter).write, load, value.total());
         pebs.set_ds_word(DsWord::reset(counter), value.load_value(period));
-        if load > left && period > least {
+        if load > left && period > min_load {
             pebs.late_counters.insert(counter.bit());
             pebs.interrupt_on_next(format);
         }
@@ -89,7 +89,7 @@ impl Pmu {
         self.watch_counters(here);
     }
 
-    /// Ends [`Self::start_precise`]. What the counter has counted is up to date, and it is stopped.
+    /// Ends [`Self::start_precise`]. Leaves the counter stopped, with its value up to date.
     #[cold]
     pub(crate) fn stop_precise(&self, here: ThisCpu<'_>, counter: CounterId) {
         let percpu = here.percpu();
@@ -126,15 +126,15 @@ impl Pmu {
     #[cold]
     #[inline(never)]
     pub(crate) fn with_samples_taken<R>(&self, here: ThisCpu<'_>, f: impl FnOnce() -> R) -> R {
-        let busy = &here.percpu().pebs.is_reading;
-        busy.set(1);
+        let is_reading = &here.percpu().pebs.is_reading;
+        is_reading.set(1);
         compiler_fence(SeqCst);
         let paused = self.pause_precise(here);
-        self.take_samples(here);
+        self.convert_records(here);
         let result = f();
         self.resume_precise(here, paused);
         compiler_fence(SeqCst);
-        busy.set(0);
+        is_reading.set(0);
         result
     }
 
@@ -147,11 +147,12 @@ impl Pmu {
             return None;
         }
         let paused = self.pause_precise(here);
-        self.take_samples(here);
+        self.convert_records(here);
         Some(paused)
     }
 
-    fn take_samples(&self, here: ThisCpu<'_>) {
+    /// Makes samples of the records in the buffer, and empties it.
+    fn convert_records(&self, here: ThisCpu<'_>) {
         let percpu = here.percpu();
         let Some(format) = self.capabilities.pebs.filter(|_| percpu.pebs.has_ds_area()) else {
             return;
@@ -159,14 +160,14 @@ impl Pmu {
         percpu.empty_pebs_buffer(here, format);
         let late = percpu.pebs.late_counters.get();
         if late != 0 {
-            self.correct_late(here, late);
+            self.reload_late(here, late);
         }
     }
 
     /// Loads the counters with a late sample once more, for the events left to their next sample. A counter whose
     /// late sample has not come yet stays marked.
     #[cold]
-    fn correct_late(&self, here: ThisCpu<'_>, late: u64) {
+    fn reload_late(&self, here: ThisCpu<'_>, late: u64) {
         let percpu = here.percpu();
         for counter in each(late) {
             let (value, sampled) = (percpu.value(counter), percpu.sampled(counter));
@@ -187,7 +188,7 @@ impl Pmu {
     fn pause_precise(&self, here: ThisCpu<'_>) -> PausedCounters {
         let percpu = here.percpu();
         let counters = percpu.pebs.armed.get() & percpu.slow_path.get();
-        self.enable_paused(here, counters, 0);
+        self.set_enabled(here, counters, 0);
         PausedCounters(counters)
     }
 
@@ -198,10 +199,11 @@ impl Pmu {
         here: ThisCpu<'_>,
         PausedCounters(counters): PausedCounters,
     ) {
-        self.enable_paused(here, counters, counters);
+        self.set_enabled(here, counters, counters);
     }
 
-    fn enable_paused(&self, here: ThisCpu<'_>, counters: u64, enabled: u64) {
+    /// Enables those of `counters` that are in `enabled`, and disables the others of them.
+    fn set_enabled(&self, here: ThisCpu<'_>, counters: u64, enabled: u64) {
         if let Some(global) = self.registers.global.filter(|_| counters != 0) {
             msr::change(here, &Step::change(global.control, counters, enabled));
         }
@@ -219,7 +221,7 @@ impl Pmu {
         is_full
     }
 
-    /// Ends the processor's samples on this CPU if it may run guests of KVM by now. The events lose samples.
+    /// Ends the processor's samples on this CPU if KVM may run guests on it by now. The events lose samples.
     #[cold]
     pub(crate) fn yield_to_guests(&self, here: ThisCpu<'_>) {
         if !may_run_guests(here) {

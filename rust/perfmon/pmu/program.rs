@@ -38,6 +38,7 @@ impl Pmu {
         value.rebase(self.msrs(counter).read, width, select);
     }
 
+    /// Writes the registers of a counter that is stopped, and caches its control values. Returns its width.
     fn write_registers(&self, here: ThisCpu<'_>, counter: CounterId, select: EventSelect) -> Width {
         let percpu = here.percpu();
         let [general, fixed] = &percpu.widths;

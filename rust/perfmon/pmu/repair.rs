@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Repairs registers that others change while counters are active: Linux perf in its own handler and for BPF
-//! programs, KVM, and writers of /dev/cpu/N/msr. The gap is told: in the trace's buffer, or by EIO for counters
-//! that programs read.
+//! programs, KVM, and writers of /dev/cpu/N/msr. The gap is reported: by LOST in the trace's buffer, or by EIO for
+//! counters that programs read.
 
 use super::{lbr, Lvtpc};
 use crate::{
@@ -38,7 +38,7 @@ impl Pmu {
     /// register when perf samples by Intel PT or for BPF.
     #[inline(always)]
     pub(crate) fn repair_global(&self, here: ThisCpu<'_>, counters: u64) {
-        if let Some((control, missing)) = self.disabled(here, counters) {
+        if let Some((control, missing)) = self.find_disabled(here, counters) {
             self.enable_again(here, control, missing);
         }
     }
@@ -46,14 +46,14 @@ impl Pmu {
     /// As [`Self::repair_global`], for the overflow handler, in an NMI that came at `regs`.
     #[inline(always)]
     pub(crate) fn repair_in_nmi(&self, here: ThisCpu<'_>, counters: u64, regs: Regs<'_>) {
-        if let Some((control, missing)) = self.disabled(here, counters) {
+        if let Some((control, missing)) = self.find_disabled(here, counters) {
             self.enable_again_in_nmi(here, control, missing, regs);
         }
     }
 
-    /// Returns the global control register, and those of the counters that are disabled in it, if there are any.
+    /// Returns the global control register, and those of `counters` that are disabled in it, if there are any.
     #[inline(always)]
-    fn disabled(&self, here: ThisCpu<'_>, counters: u64) -> Option<(u64, u64)> {
+    fn find_disabled(&self, here: ThisCpu<'_>, counters: u64) -> Option<(u64, u64)> {
         let global = self.registers.global.as_ref()?;
         let control = msr::read(here, global.control);
         let missing = counters & !control;
@@ -72,8 +72,8 @@ impl Pmu {
         }
     }
 
-    /// Marks counters as lost if the place-holder of this CPU has been displaced: an event goes first that was pinned
-    /// to the CPU before. Not for the overflow handler, which may interrupt perf at its work.
+    /// Marks counters as lost if the place-holder of this CPU has been displaced, by an event that was pinned to the
+    /// CPU before it. Not for the overflow handler, which may interrupt perf at its work.
     #[inline(always)]
     pub(super) fn check_place_holder(&self, here: ThisCpu<'_>, counters: u64) {
         if !self.has_kept_perf_off(here) {
@@ -81,7 +81,7 @@ impl Pmu {
         }
     }
 
-    /// Returns whether Linux perf has been kept off this CPU all the time.
+    /// Returns whether Linux perf has been kept off this CPU since the module reserved the counters.
     #[inline(always)]
     pub(super) fn has_kept_perf_off(&self, here: ThisCpu<'_>) -> bool {
         match self.place_holder {
@@ -101,9 +101,10 @@ impl Pmu {
     }
 }
 
-/// Returns whether the place-holder with this counter has had this CPU all the time.
+/// Returns whether the place-holder with this counter has been active on this CPU since it was made.
 fn is_place_holder_in_place(_here: ThisCpu<'_>, counter: u8) -> bool {
-    // SAFETY: Interrupts are off, where counters are stopped, at a switch of tasks, and in the timer.
+    // SAFETY: The function has to be called with interrupts off. They are off where counters are stopped, at a switch
+    // of tasks, and in the timer.
     unsafe { ffi::perfmon_holds_here(counter.into()) }
 }
 
@@ -114,8 +115,8 @@ pub(crate) fn may_be_tampered(here: ThisCpu<'_>) -> bool {
     percpu.tampered.get() | percpu.has_place_holder.get() != 0
 }
 
-/// Returns the counters of this CPU that were found to hold something else than was written; all that are active if
-/// Linux perf has them by now. For the switch of tasks, too, where nothing may be printed.
+/// Returns the counters of this CPU that were found to hold something else than was written; all active ones if Linux
+/// perf has taken them. Prints nothing: the switch of tasks calls this, too.
 #[cold]
 #[inline(never)]
 pub(crate) fn tampered(here: ThisCpu<'_>) -> u64 {
@@ -130,7 +131,8 @@ pub(crate) fn tampered(here: ThisCpu<'_>) -> u64 {
 fn mark_displaced(here: ThisCpu<'_>, counters: u64) {
     here.percpu().mark_lost(counters);
     pr_warn_once!(
-        "an event of Linux perf's that is pinned to CPU {} has taken its counters: values from there can't be trusted\n",
+        "an event of Linux perf's that is pinned to CPU {} has taken its counters: values from there can't be trusted. \
+         Close that event, and open the counters again\n",
         here.id().as_u32()
     );
 }

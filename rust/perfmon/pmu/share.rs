@@ -31,22 +31,22 @@ impl Pmu {
         }
     }
 
-    /// Loads the counters that events of tasks share, so that RDPMC does not tell a program what they have counted
+    /// Loads the counters that events of tasks share, so that a program can't read by RDPMC what they have counted
     /// before. Their totals stay.
     #[cold]
     #[inline(never)]
     pub(crate) fn hide_counters(&self, here: ThisCpu<'_>) {
         let percpu = here.percpu();
         for counter in each(percpu.task_counters.get() & percpu.active_mask.get()) {
-            // Windows of the CPU and of cgroups are open, and their next samples come when they are due.
+            // Events of the CPU and of cgroups may count on them: the events left to their next samples stay.
             self.reload(here, counter, |total| {
                 percpu.sampled(counter).due(total).err().unwrap_or(0)
             });
         }
     }
 
-    /// Sets a counter up anew that was found to hold something else than was written, and starts it. If Linux perf has it
-    /// by now, it is left to perf, and stays marked.
+    /// Sets a tampered counter up anew, and starts it. If Linux perf has taken it meanwhile, leaves it to perf, and
+    /// marked as tampered.
     #[cold]
     pub(crate) fn set_up_tampered(
         &self,

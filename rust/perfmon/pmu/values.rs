@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Reading the registers of values ([`crate::logic::values`]).
 //!
-//! No counter and no interrupt belongs to them. Where a register of energy begins again from 0 within a trace, it has
-//! been read often enough before: by the timer that watches the CPU, or for values alone by a slow one.
+//! They take no counter and raise no interrupt. A register of energy may wrap within a trace, so a timer reads it often
+//! enough: the timer that watches the CPU, or for values alone a slow one.
 
 use crate::{
     cpu::{msr, timer, ThisCpu},
@@ -13,11 +13,11 @@ use crate::{
     percpu::{buffer::Writer, CpuTrace, PerCpu, SLOW},
 };
 
-/// Returns the set of values of `cpu` whose registers can be read on this CPU. With `count`, leaves out energy that
-/// is 0 all the time: hypervisors let registers be read that they don't have.
-pub(super) fn probe(here: ThisCpu<'_>, cpu: &Capabilities, count: bool) -> u16 {
+/// Returns the set of values of `cpu` whose registers can be read on this CPU. With `skip_zero_energy`, leaves out
+/// energy that reads as 0: hypervisors let registers be read that they don't have.
+pub(super) fn probe(here: ThisCpu<'_>, cpu: &Capabilities, skip_zero_energy: bool) -> u16 {
     let can_read = |sensor| msr::read_sensor_safe(here, sensor).is_ok();
-    let has = |id: &ValueId| {
+    let is_usable = |id: &ValueId| {
         let Some(value) = id
             .sensor(cpu.architecture)
             .and_then(|sensor| msr::read_sensor_safe(here, sensor).ok())
@@ -26,14 +26,14 @@ pub(super) fn probe(here: ThisCpu<'_>, cpu: &Capabilities, count: bool) -> u16 {
         };
         match id.kind() {
             Kind::Energy | Kind::MemoryEnergy => {
-                (!count || value != 0) && can_read(Sensor::energy_unit(cpu.architecture))
+                (!skip_zero_energy || value != 0) && can_read(Sensor::energy_unit(cpu.architecture))
             }
             Kind::Temperature => can_read(Sensor::TEMPERATURE_TARGET),
             Kind::Margin | Kind::Cycles => true,
         }
     };
     each(cpu.values)
-        .filter(has)
+        .filter(is_usable)
         .fold(0, |set, id| set | id.bit())
 }
 
@@ -97,7 +97,7 @@ pub(crate) fn slow_timer_period(percpu: &PerCpu) -> u64 {
     }
 }
 
-/// Reads the registers that wrap, often enough that no wrap is missed.
+/// Reads the registers that wrap. Called often enough that no wrap is missed.
 pub(crate) fn refresh(here: ThisCpu<'_>) {
     let values = &here.percpu().trace.values;
     for id in each(values.recorded()) {
@@ -138,7 +138,8 @@ fn read_extended(here: ThisCpu<'_>, id: ValueId) -> u64 {
     let percpu = here.percpu();
     let state = percpu.trace.values.state_of(id);
     let (_, scale) = start_and_scale(percpu, id);
-    // Before the register: an overflow interrupt in between has read less than what comes now.
+    // Loaded before the register is read: a value that an overflow interrupt stored after the read would be newer
+    // than the register, and look like a wrap.
     let last = state.last.get();
     let now = scale.extend(last, msr::read_sensor(here, sensor));
     state.last.set(now);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Dispatch by vendor. Nothing else in the module asks for the vendor.
+//! Dispatch by vendor. No other file of the module looks at the vendor.
 
 use super::{amd, intel};
 use crate::{logic::pmu::Vendor, percpu::PerCpu};
