@@ -55,8 +55,11 @@ bool perfmon_cgroup_is_within(struct cgroup *cgroup, struct cgroup *ancestor)
 	return cgroup_is_descendant(cgroup, ancestor);
 }
 
-/* Nothing else is in the argument of a call that is not waited for. */
-static void call(void *f)
+/*
+ * The argument is the function itself: an asynchronous call can't have more, as
+ * in a structure on a stack.
+ */
+static void run_on_cpu(void *f)
 {
 	/*
 	 * Pairs with perfmon_cgroup_moved(): a move that finds the data in use is seen
@@ -66,18 +69,18 @@ static void call(void *f)
 	((void (*)(void))f)();
 }
 
-static DEFINE_PER_CPU(call_single_data_t, moved);
+static DEFINE_PER_CPU(call_single_data_t, moved_calls);
 
 static void call_cpu_of(struct task_struct *task, void (*f)(void))
 {
 	unsigned int cpu = task_cpu(task);
-	call_single_data_t *data = per_cpu_ptr(&moved, cpu);
+	call_single_data_t *data = per_cpu_ptr(&moved_calls, cpu);
 
 	/*
-	 * If the data are still in use, the CPU has yet to begin the call before, and finds
-	 * this task moved as well.
+	 * If the data are still in use, the CPU has yet to begin the previous
+	 * call, which will find this task moved as well.
 	 */
-	data->func = call;
+	data->func = run_on_cpu;
 	data->info = f;
 	smp_call_function_single_async(cpu, data);
 }

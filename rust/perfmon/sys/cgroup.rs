@@ -9,12 +9,12 @@ use kernel::{bindings, error::from_err_ptr, prelude::*};
 ///
 /// # Invariants
 ///
-/// The pointer is a reference.
+/// The pointer is a counted reference, which the value owns.
 pub(crate) struct Cgroup(NonNull<ffi::cgroup>);
 
-// SAFETY: A reference may be used and given back by any task.
+// SAFETY: Any task may use and drop a reference to a cgroup.
 unsafe impl Send for Cgroup {}
-// SAFETY: Several tasks may look at a cgroup at once.
+// SAFETY: The functions of `&Cgroup` read numbers of the cgroup that never change.
 unsafe impl Sync for Cgroup {}
 
 impl Cgroup {
@@ -36,13 +36,13 @@ impl Cgroup {
         self.0.as_ptr()
     }
 
-    /// Returns the number of cgroups that it is in.
+    /// Returns the number of cgroups that this one is in; 0 for the root.
     pub(crate) fn level(&self) -> i32 {
         // SAFETY: The cgroup is alive, since `self` has a reference.
         unsafe { ffi::perfmon_cgroup_level(self.as_ptr()) }
     }
 
-    /// Returns the number that the kernel gives it, which its directory has as its inode.
+    /// Returns the number of the cgroup, which is the inode number of its directory.
     pub(crate) fn id(&self) -> u64 {
         // SAFETY: The cgroup is alive, since `self` has a reference.
         unsafe { ffi::perfmon_cgroup_id(self.as_ptr()) }
@@ -51,12 +51,13 @@ impl Cgroup {
 
 impl Drop for Cgroup {
     fn drop(&mut self) {
-        // SAFETY: By the type invariant it is a reference, which is given back once.
+        // SAFETY: By the type invariant the value owns a reference, which is dropped only here.
         unsafe { ffi::perfmon_cgroup_put(self.as_ptr()) };
     }
 }
 
-/// Returns the cgroup of a task, or that at `level` which it is in, and those that this is in, from the inside.
+/// Returns the cgroup of a task, or its ancestor at `level` if it is deeper, and then the ancestors of that, the
+/// innermost first.
 ///
 /// # Safety
 ///
@@ -68,7 +69,8 @@ pub(crate) unsafe fn of_task(
     // SAFETY: The task is alive, and the caller has preemption off.
     let first = NonNull::new(unsafe { ffi::perfmon_cgroup_of(task, level) });
     core::iter::successors(first, |cgroup| {
-        // SAFETY: A cgroup keeps those that it is in, and the caller has preemption off, so the task's is not freed.
+        // SAFETY: With preemption off, as the caller has it, the task's cgroup is not freed, and a cgroup keeps its
+        // ancestors.
         NonNull::new(unsafe { ffi::perfmon_cgroup_parent(cgroup.as_ptr()) })
     })
 }

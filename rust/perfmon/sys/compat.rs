@@ -22,7 +22,7 @@ mod this {
         fn perf_allow_cpu() -> c_int;
     }
 
-    /// For `smp_call_function_single()`: to wait.
+    /// The argument that makes `smp_call_function_single()` wait.
     pub(crate) const WAIT: bool = true;
 
     /// Returns the `struct module` of this module.
@@ -35,7 +35,7 @@ mod this {
         parameter.value()
     }
 
-    /// Asks Linux's policy: 0 if the caller may count all that runs on a CPU.
+    /// Returns 0 if Linux's policy lets the caller count all that runs on a CPU, else a negative errno.
     pub(crate) fn allow_cpu() -> c_int {
         // SAFETY: The function has no preconditions but task context, which each call of the device has.
         unsafe { perf_allow_cpu() }
@@ -64,8 +64,8 @@ mod this {
         *parameter.value()
     }
 
-    /// Asks for `CAP_PERFMON`, also where Linux's perf would allow everybody to count on a CPU: modules can't
-    /// read `perf_event_paranoid` here, only whether it allows the caller to count in kernel mode.
+    /// Requires `CAP_PERFMON`, also where Linux perf would allow every user to count on a CPU: modules can't read
+    /// `perf_event_paranoid` here, only whether it allows the caller to count in kernel mode.
     pub(crate) fn allow_cpu() -> c_int {
         // SAFETY: The functions have no preconditions but task context, which each call of the device has.
         unsafe {
@@ -83,9 +83,9 @@ mod this {
     /// so that the module could be removed while a file is open.
     struct Operations(file_operations);
 
-    // SAFETY: The kernel only reads the operations.
+    // SAFETY: The kernel only reads the operations, so any number of threads may have them.
     unsafe impl Send for Operations {}
-    // SAFETY: The kernel only reads the operations.
+    // SAFETY: The kernel only reads the operations, so any number of threads may have them.
     unsafe impl Sync for Operations {}
 
     static OPERATIONS: SetOnce<Operations> = SetOnce::new();
@@ -101,7 +101,7 @@ mod this {
                 ..*(*file).f_op
             }
         }));
-        // Set by now: that lock excludes another open that would be setting them at the same time.
+        // They are set by now: the lock excludes another open that would be setting them at the same time.
         let operations = OPERATIONS.as_ref().ok_or(ENODEV)?;
         // SAFETY: The module is loaded, since this code is its own. Closing the file drops the reference.
         if !unsafe { bindings::try_module_get(this_module()) } {

@@ -14,46 +14,55 @@
 
 #include "cpu_work.h"
 
-/* A worker of the kernel's comes to run by then, unless real-time tasks keep it out. */
-#define SOON	(HZ / 20)
-/* A thread of our own preempts all but those of its own priority, and the kernel's. */
-#define ROUNDS	40		/* 2 s */
+/*
+ * The time in which a kernel worker gets to run, unless real-time tasks keep it
+ * out.
+ */
+#define WORKER_TIMEOUT	(HZ / 20)
+/*
+ * Waits of WORKER_TIMEOUT until a CPU is given up. A thread of our own preempts
+ * all others but those of the same priority.
+ */
+#define MAX_ROUNDS	40		/* 2 s */
 
-static void serve(struct cpu_work *work)
+static void run_work(struct cpu_work *work)
 {
 	struct cpu_works *works = work->works;
-	s64 done, asked = atomic64_read(&works->asked);
+	s64 done, requests = atomic64_read(&works->requests);
 
 	/*
-	 * Pairs with atomic64_inc_return() in cpu_works_do(): run() sees what those have
-	 * written before the requests so far.
+	 * Pairs with atomic64_inc_return() in cpu_works_do(): run() sees what
+	 * the callers wrote before the requests so far.
 	 */
 	smp_mb();
 	works->run();
 	done = atomic64_read(&work->done);
-	while (done < asked && !atomic64_try_cmpxchg(&work->done, &done, asked))
+	while (done < requests && !atomic64_try_cmpxchg(&work->done, &done, requests))
 		;
 	wake_up_all(&works->queue);
 }
 
 static void do_work(struct work_struct *work)
 {
-	serve(container_of(work, struct cpu_work, work));
+	run_work(container_of(work, struct cpu_work, work));
 }
 
 static int do_thread(void *data)
 {
 	struct cpu_work *work = data;
 
-	serve(work);
-	/* The module may go as soon as the work is idle: this does not return. */
+	run_work(work);
+	/*
+	 * The module may be unloaded once the work is idle, so this does not
+	 * return to its code.
+	 */
 	kthread_complete_and_exit(&work->idle, 0);
 }
 
 /*
- * Has a thread do the work that goes before real-time programs, as the kernel's own
- * threads for calls to CPUs do. A CPU has one at a time: where it can't run, there are
- * not more and more.
+ * Has a thread of the highest real-time priority do the work, before the other
+ * programs of the CPU. A CPU has at most one such thread, so that threads don't
+ * pile up where they can't run.
  */
 static void begin_thread(struct cpu_work *work, unsigned int cpu)
 {
@@ -77,13 +86,13 @@ static void begin_thread(struct cpu_work *work, unsigned int cpu)
 	wake_up_process(thread);
 }
 
-/* Removes the CPUs that have done what was asked for; returns whether that is all. */
-static bool are_done(struct cpu_works *works, struct cpumask *cpus, s64 asked)
+/* Removes the CPUs that have served the request; returns whether none is left. */
+static bool are_done(struct cpu_works *works, struct cpumask *cpus, s64 requests)
 {
 	unsigned int cpu;
 
 	for_each_cpu(cpu, cpus) {
-		if (atomic64_read(&per_cpu_ptr(works->cpus, cpu)->done) >= asked)
+		if (atomic64_read(&per_cpu_ptr(works->cpus, cpu)->done) >= requests)
 			cpumask_clear_cpu(cpu, cpus);
 	}
 	return cpumask_empty(cpus);
@@ -91,21 +100,24 @@ static bool are_done(struct cpu_works *works, struct cpumask *cpus, s64 asked)
 
 bool cpu_works_do(struct cpu_works *works, struct cpumask *cpus)
 {
-	s64 asked = atomic64_inc_return(&works->asked);
+	s64 requests = atomic64_inc_return(&works->requests);
 	unsigned int cpu, round;
 
 	for_each_cpu(cpu, cpus)
 		queue_work_on(cpu, system_highpri_wq,
 			      &per_cpu_ptr(works->cpus, cpu)->work);
-	for (round = 0; round < ROUNDS; round++) {
-		if (wait_event_timeout(works->queue, are_done(works, cpus, asked),
-				       SOON))
+	for (round = 0; round < MAX_ROUNDS; round++) {
+		if (wait_event_timeout(works->queue, are_done(works, cpus, requests),
+				       WORKER_TIMEOUT))
 			return true;
-		/* Again: one that was there may have begun before the caller asked. */
+		/*
+		 * In each round: a thread that was there may have begun before
+		 * this request.
+		 */
 		for_each_cpu(cpu, cpus)
 			begin_thread(per_cpu_ptr(works->cpus, cpu), cpu);
 	}
-	return are_done(works, cpus, asked);
+	return are_done(works, cpus, requests);
 }
 
 void cpu_works_begin(struct cpu_works *works, struct cpu_work __percpu *cpus,
@@ -116,7 +128,7 @@ void cpu_works_begin(struct cpu_works *works, struct cpu_work __percpu *cpus,
 	works->run = run;
 	works->cpus = cpus;
 	init_waitqueue_head(&works->queue);
-	atomic64_set(&works->asked, 0);
+	atomic64_set(&works->requests, 0);
 	for_each_possible_cpu(cpu) {
 		struct cpu_work *work = per_cpu_ptr(cpus, cpu);
 

@@ -16,8 +16,8 @@ struct cpu_works;
 struct cpu_work {
 	struct work_struct work;
 	struct cpu_works *works;
-	struct completion idle;		/* there is no thread for it */
-	atomic64_t done;		/* @asked of the last work that was done */
+	struct completion idle;		/* complete while the work has no thread */
+	atomic64_t done;		/* @requests when the last finished run began */
 };
 
 /*
@@ -28,24 +28,24 @@ struct cpu_works {
 	void (*run)(void);
 	struct cpu_work __percpu *cpus;
 	struct wait_queue_head queue;
-	atomic64_t asked;		/* how often */
+	atomic64_t requests;		/* the number of requests so far */
 };
 
 /* Prepares for cpu_works_do(). */
 void cpu_works_begin(struct cpu_works *works, struct cpu_work __percpu *cpus,
 		     void (*run)(void));
 /*
- * Ends cpu_works_begin(), and waits for work that is still under way. There must be no
- * call of cpu_works_do() any more.
+ * Ends cpu_works_begin(), and waits for work that is still under way.
+ * cpu_works_do() must not be called any more.
  */
 void cpu_works_end(struct cpu_works *works);
 /*
  * Calls @works->run on each of the CPUs, by a kernel thread that is bound to it; on
- * some other CPU if the CPU goes offline. Several callers at once are served by one
- * call. It sleeps, up to some seconds.
+ * some other CPU if the CPU goes offline. One call may serve several callers.
+ * Sleeps, for up to some seconds.
  *
- * Returns whether all have done so; else @cpus has those left that are busy with
- * what no thread preempts. They do it later.
+ * Returns whether all CPUs have done so. If not, those that are still in @cpus
+ * run something that no thread preempts, and do the work later.
  */
 bool cpu_works_do(struct cpu_works *works, struct cpumask *cpus);
 

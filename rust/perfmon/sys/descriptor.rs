@@ -22,15 +22,16 @@ pub(crate) trait Descriptor: Send + Sync + Sized + 'static {
     fn read(&self, to: impl ReadTarget) -> Result<usize>;
     /// Serves ioctl(2).
     fn ioctl(&self, command: u32, arg: usize) -> Result;
-    /// Serves poll(2): has `poll` wait, and returns the events that are there, `EPOLL*`.
+    /// Serves poll(2): adds `poll` to the pollers that are woken later, and returns the events that are there now,
+    /// `EPOLL*`.
     fn poll(&self, poll: Poll) -> u32;
     /// Serves fcntl(2) with `O_ASYNC`.
     fn fasync(&self, change: FasyncChange) -> Result;
     /// Serves mmap(2).
     fn map(&self, area: &Area<'_>) -> Result;
-    /// A mapping is copied: by mremap(2).
+    /// Called when mremap(2) has copied a mapping.
     fn copied(&self, area: &Area<'_>);
-    /// A mapping ends.
+    /// Called when a mapping ends.
     fn unmapped(&self, area: &Area<'_>);
     /// Writes what /proc/PID/fdinfo shows.
     fn show(&self, file: &kernel::seq_file::SeqFile);
@@ -109,7 +110,7 @@ impl Area<'_> {
     /// The area must be valid, and locked for writing if it is being mapped, for as long as the result.
     unsafe fn new(area: *mut bindings::vm_area_struct) -> Self {
         Self {
-            // SAFETY: A valid area has an address.
+            // SAFETY: The pointer to a valid area is not null.
             area: unsafe { NonNull::new_unchecked(area) },
             _call: PhantomData,
         }
@@ -119,7 +120,7 @@ impl Area<'_> {
         self.area.as_ptr()
     }
 
-    /// Returns whether the mapping is no private copy.
+    /// Returns whether the mapping is shared (MAP_SHARED), not a private copy.
     pub(crate) fn is_shared(&self) -> bool {
         // SAFETY: The area is valid as long as `self`. (The constant VM_SHARED is another flag in Linux 7.2's Rust
         // bindings.)
@@ -127,7 +128,7 @@ impl Area<'_> {
         flags & (1 << bindings::VMA_MAYSHARE_BIT) != 0
     }
 
-    /// Returns the first page of the object that is mapped.
+    /// Returns the number of the first page of the object that is mapped.
     pub(crate) fn first_page(&self) -> usize {
         // SAFETY: The area is valid as long as `self`.
         unsafe { (*self.get()).vm_pgoff }
@@ -149,10 +150,10 @@ impl Area<'_> {
         unsafe { (*self.get()).vm_mm }
     }
 
-    /// Keeps the mapping from children, from growing, and from core dumps.
+    /// Keeps children from inheriting the mapping, and leaves it out of core dumps. It can't grow.
     pub(crate) fn keep_to_this_program(&self) {
-        // SAFETY: The area is valid as long as `self`, and locked for writing: only one that is being mapped has this
-        // called.
+        // SAFETY: The area is valid as long as `self`, and locked for writing, since this is called only while it is
+        // being mapped.
         unsafe { ffi::perfmon_area_keep(self.get()) };
     }
 
@@ -186,9 +187,9 @@ impl Area<'_> {
         Ok(())
     }
 
-    /// Marks the mapping, and copies of it.
+    /// Sets the mark that [`Self::is_marked`] returns, for this mapping and copies of it.
     pub(crate) fn mark(&self) {
-        // SAFETY: The area is valid as long as `self`. The word is the object's.
+        // SAFETY: The area is valid as long as `self`. `vm_private_data` is for the owner of its operations, this file.
         unsafe { (*self.get()).vm_private_data = ptr::without_provenance_mut(1) };
     }
 
@@ -225,7 +226,7 @@ impl ReservedDescriptor {
     ///
     /// ENFILE or ENOMEM if there can't be another file. Then `data` is closed.
     pub(crate) fn install<T: Descriptor>(self, data: Pin<KBox<T>>) -> Result<c_int> {
-        // SAFETY: The object is not moved: only its operations use the pointer.
+        // SAFETY: The object is not moved out of its box: only its operations use the pointer.
         let data = KBox::into_raw(unsafe { Pin::into_inner_unchecked(data) });
         // SAFETY: The operations take `data` for a `T`; on success the file owns it.
         let file = from_err_ptr(unsafe {
@@ -289,7 +290,7 @@ struct Operations<T>(PhantomData<T>);
 impl<T: Descriptor> Operations<T> {
     const TABLE: bindings::file_operations = bindings::file_operations {
         owner: compat::this_module(),
-        // The kernel takes this one for read(2): it is the shorter way.
+        // The kernel prefers `read` to `read_iter` for read(2); it takes fewer instructions.
         read: Some(Self::read),
         read_iter: Some(Self::read_iter),
         unlocked_ioctl: Some(Self::ioctl),

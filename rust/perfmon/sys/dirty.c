@@ -40,7 +40,7 @@ static void clean(void)
 	unload_mm();
 	kthread_use_mm(mm);
 	kthread_unuse_mm(mm);
-	/* Without it the CPU may not use RDPMC any more. */
+	/* Without the mm, programs on the CPU may not use RDPMC any more. */
 	unload_mm();
 }
 

@@ -13,7 +13,7 @@ use kernel::{
     types::ForeignOwnable,
 };
 
-/// The object behind such a descriptor.
+/// The object behind a descriptor that can be mapped.
 pub(crate) trait Mappable: Send + Sync + 'static {
     /// Serves mmap(2).
     fn map(&self, area: &VmaNew) -> Result;

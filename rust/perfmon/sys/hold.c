@@ -8,8 +8,9 @@
  * for moments, by the global control register, when other events come and go: in the
  * kernel, with interrupts off, and never while a program runs.
  *
- * An event that is pinned to the CPU, too, and was there before goes first when it is
- * enabled. The place-holder is in error then, and stays so.
+ * perf schedules another pinned event of the CPU first if it was opened before
+ * the place-holder, once it is enabled. The place-holder gets the error state
+ * then, and keeps it.
  */
 #include <linux/err.h>
 #include <linux/percpu.h>
@@ -18,7 +19,7 @@
 
 #include "perfmon_shim.h"
 
-static DEFINE_PER_CPU(struct perf_event *, holder);
+static DEFINE_PER_CPU(struct perf_event *, place_holder);
 
 static bool is_active(const struct perf_event *event, int counter)
 {
@@ -28,7 +29,10 @@ static bool is_active(const struct perf_event *event, int counter)
 
 static int hold(unsigned int cpu, int counter, bool constrain)
 {
-	/* Branches have no counter of their own, which the module could not do without. */
+	/*
+	 * Branches, since they have no fixed-function counter: perf would
+	 * prefer that to a general one, and the module needs it.
+	 */
 	struct perf_event_attr attr = {
 		.type = PERF_TYPE_HARDWARE,
 		.size = sizeof(attr),
@@ -56,13 +60,13 @@ static int hold(unsigned int cpu, int counter, bool constrain)
 		perf_event_release_kernel(event);
 		return misplaced ? -ENXIO : -EBUSY;
 	}
-	per_cpu(holder, cpu) = event;
+	per_cpu(place_holder, cpu) = event;
 	return 0;
 }
 
 int perfmon_hold(unsigned int cpu, unsigned int counter, bool constrain)
 {
-	struct perf_event *event = per_cpu(holder, cpu);
+	struct perf_event *event = per_cpu(place_holder, cpu);
 
 	if (event && is_active(event, counter))
 		return 0;
@@ -72,32 +76,32 @@ int perfmon_hold(unsigned int cpu, unsigned int counter, bool constrain)
 
 void perfmon_unhold(unsigned int cpu)
 {
-	struct perf_event *event = per_cpu(holder, cpu);
+	struct perf_event *event = per_cpu(place_holder, cpu);
 
-	per_cpu(holder, cpu) = NULL;
+	per_cpu(place_holder, cpu) = NULL;
 	if (event)
 		perf_event_release_kernel(event);
 }
 
 bool perfmon_holds_here(unsigned int counter)
 {
-	struct perf_event *event = raw_cpu_read(holder);
+	struct perf_event *event = raw_cpu_read(place_holder);
 
 	return event && is_active(event, counter);
 }
 
-static void (*unhold)(void);
+static void (*unhold_callback)(void);
 
 static void work_unhold(struct work_struct *work)
 {
-	unhold();
+	unhold_callback();
 }
 
 static DECLARE_WORK(unhold_work, work_unhold);
 
 void perfmon_unhold_soon(void (*f)(void))
 {
-	unhold = f;
+	unhold_callback = f;
 	queue_work(system_dfl_wq, &unhold_work);
 }
 

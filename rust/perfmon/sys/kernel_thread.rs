@@ -16,6 +16,7 @@ pub(crate) fn call<F: FnMut() + Send>(mut f: F) {
         f();
     }
 
-    // SAFETY: `run` gets a pointer to an `F`, which is `Send`, and has returned when this does.
+    // SAFETY: `run` gets a pointer to an `F`, which is `Send`. `run` has returned when
+    // `perfmon_call()` returns, so `f` lives long enough.
     unsafe { ffi::perfmon_call(Some(run::<F>), ptr::from_mut(&mut f).cast()) };
 }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * What programs map. The kernel tells its own events only, by perf_event_mmap(), which is
- * called for each mapping whether or not there are such events. A probe there tells us.
+ * Reports what programs map. The kernel reports it to its own events only, by
+ * perf_event_mmap(), which it calls for each mapping even if there are no such
+ * events. A kprobe on that function reports it to the module.
  */
 #include <linux/build_bug.h>
 #include <linux/dcache.h>
@@ -21,7 +22,10 @@
 static void (*mapped_callback)(struct vm_area_struct *area);
 static void (*exec_callback)(struct linux_binprm *program);
 
-/* Interrupts are off in the exception of a breakpoint, and on where a probe needs none. */
+/*
+ * Turns interrupts off: they are off if the probe is a breakpoint, and on if
+ * the kernel could avoid that.
+ */
 static int before_mmap(struct kprobe *probe, struct pt_regs *regs)
 {
 	unsigned long flags;
@@ -32,7 +36,10 @@ static int before_mmap(struct kprobe *probe, struct pt_regs *regs)
 	return 0;
 }
 
-/* All formats of programs call this between the new credentials and the first mapping. */
+/*
+ * Called for all formats of programs, between the new credentials and the first
+ * mapping.
+ */
 static int before_new_exec(struct kprobe *probe, struct pt_regs *regs)
 {
 	unsigned long flags;
@@ -48,7 +55,7 @@ static struct kprobe *const probes[] = { &exec_probe, &mmap_probe };
 
 static int register_probes(u32 flags)
 {
-	/* What registering has written must not be there the next time. */
+	/* Set up anew each time, since registering writes to the probes. */
 	exec_probe = (struct kprobe){
 		.symbol_name = "setup_new_exec",
 		.pre_handler = before_new_exec,
@@ -90,12 +97,15 @@ bool perfmon_mapping_is_executable(const struct vm_area_struct *area)
 	return area->vm_flags & VM_EXEC;
 }
 
-/* Returns the name of what is mapped, which has no file. */
+/* Returns the name of a mapping without a file. */
 static const char *name_of(struct vm_area_struct *area)
 {
 	const char *name = NULL;
 
-	/* arch_vma_name(), too, is asked by perf: on x86 it knows of no program's mappings. */
+	/*
+	 * perf calls arch_vma_name(), too, which on x86 has no names for
+	 * programs' mappings.
+	 */
 	if (area->vm_ops && area->vm_ops->name)
 		name = area->vm_ops->name(area);
 	if (name)
@@ -105,7 +115,10 @@ static const char *name_of(struct vm_area_struct *area)
 	return vma_is_initial_stack(area) ? "[stack]" : "//anon";
 }
 
-/* As perf_event_mmap_event() does it, with that buffer and that limit. */
+/*
+ * Does what perf_event_mmap_event() does, with the same size of buffer and the
+ * same limit.
+ */
 size_t perfmon_mapping_describe(struct vm_area_struct *area, struct perfmon_mapping *to,
 				char name[4096])
 {
@@ -138,7 +151,10 @@ size_t perfmon_mapping_describe(struct vm_area_struct *area, struct perfmon_mapp
 		to->inode = inode->i_ino;
 		to->generation = inode->i_generation;
 	}
-	/* A path is at the end of the buffer. Other names have 15 characters at most. */
+	/*
+	 * d_path() puts a path at the end of the buffer. Other names have 15
+	 * characters at most.
+	 */
 	size = min(strlen(found), file ? limit : 15);
 	memmove(name, found, size);
 	memset(name + size, 0, sizeof(u64));

@@ -26,12 +26,13 @@ pub(crate) fn are_available() -> bool {
     HAS_PROBES.load(Relaxed) != 0
 }
 
-/// Calls `mapped` after each mapping or change of one, and `begins` when the credentials of a program that is executed are
-/// known and nothing of it is mapped: by the task that does it, with interrupts off. Sleeps.
+/// Calls `mapped` after each mapping or change of one, and `begins` when the credentials of a program that is executed
+/// are known and nothing of the program is mapped yet. Both run in the task that maps or executes, with interrupts off.
+/// Sleeps.
 ///
 /// # Errors
 ///
-/// ENOMEM; others if the kernel has no kprobes for that.
+/// ENOMEM, or EOPNOTSUPP, ENOENT or EINVAL if the kernel has no kprobes for that.
 ///
 /// # Safety
 ///
@@ -40,7 +41,7 @@ pub(crate) unsafe fn begin(
     mapped: unsafe extern "C" fn(*mut bindings::vm_area_struct),
     begins: unsafe extern "C" fn(*mut bindings::linux_binprm),
 ) -> Result {
-    // SAFETY: The caller may sleep, and has ended what was begun before.
+    // SAFETY: The caller may sleep, and has called `end` after each earlier call of this.
     to_result(unsafe { ffi::perfmon_mappings_begin(Some(mapped), Some(begins)) })
 }
 
@@ -50,11 +51,12 @@ pub(crate) unsafe fn begin(
 ///
 /// To be called once after each successful [`begin`], by a task that may sleep.
 pub(crate) unsafe fn end() {
-    // SAFETY: The caller has begun it, and may sleep.
+    // SAFETY: The caller has called `begin` before, and may sleep.
     unsafe { ffi::perfmon_mappings_end() };
 }
 
-/// Describes what the current task has just mapped, and writes the name to `name`. Returns how many words that has.
+/// Describes what the current task has just mapped, and writes the name to `name`. Returns the mapping and the words of
+/// the name.
 ///
 /// # Safety
 ///
@@ -68,7 +70,7 @@ pub(crate) unsafe fn describe<'n>(
     // 4096 bytes of name.
     let size =
         unsafe { ffi::perfmon_mapping_describe(area, raw.as_mut_ptr(), name.as_mut_ptr().cast()) };
-    // SAFETY: The function has written all of it.
+    // SAFETY: `perfmon_mapping_describe()` has written the whole structure.
     let raw = unsafe { raw.assume_init() };
     let mapping = Mapping {
         start: raw.start,

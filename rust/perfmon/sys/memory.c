@@ -14,7 +14,7 @@
 
 #include "perfmon_shim.h"
 
-/* The pages that a user has within perf_event_mlock_kb. */
+/* Returns the counter of the pages that a user has within perf_event_mlock_kb. */
 static atomic_long_t *perf_pages(struct user_struct *user)
 {
 #ifdef LINUX_7_2

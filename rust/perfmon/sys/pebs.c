@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The memory that the processor writes its samples to (PEBS): the DS area, and the
- * buffer that it tells of.
+ * The memory that the processor writes its samples to (PEBS): the DS area, and
+ * the buffer that it points to.
  *
- * They are written at linear addresses whatever runs. With page-table isolation these
- * have to be in the page tables of programs, too. The kernel has a page for each CPU
- * there, struct debug_store, of which the processor uses the first bytes: that is
- * always the DS area. With page-table isolation the rest of it is the buffer, and else
- * pages of our own. The page is perf's, which clears it before it uses it, and does
- * not while the counters are ours.
+ * The processor writes both at linear addresses, whatever program runs. With
+ * page-table isolation, these have to be in the page tables of programs, too.
+ * For this the kernel maps a page for each CPU there, struct debug_store. Its
+ * first bytes are always the DS area. The buffer is the rest of the page with
+ * page-table isolation, and else pages of our own. The page belongs to perf,
+ * which clears it before each use, and does not use it while the counters are
+ * ours.
  */
 #include <linux/align.h>
 #include <linux/atomic.h>
@@ -39,7 +40,7 @@ static struct debug_store *debug_store(void)
 
 bool perfmon_pebs_has_area(void)
 {
-	/* The kernel maps the page for these only. */
+	/* The kernel maps the page for Intel's processors only. */
 	return IS_ENABLED(CONFIG_CPU_SUP_INTEL) &&
 	       boot_cpu_data.x86_vendor == X86_VENDOR_INTEL;
 }
@@ -49,7 +50,10 @@ bool perfmon_vmx_is_on(void)
 	return native_read_cr4() & X86_CR4_VMXE;
 }
 
-/* Takes no lock, with which a caller that does not get to run would keep all others waiting. */
+/*
+ * Takes no lock: its holder might not get to run, and keep all other callers
+ * waiting.
+ */
 static int alloc_buffer(unsigned int cpu)
 {
 	unsigned long new;
@@ -92,7 +96,10 @@ void perfmon_pebs_free(void)
 	}
 }
 
-/* Where records begin in the page. One is in as few cache lines as can be. */
+/*
+ * Returns the address of the first record in the page, aligned so that records
+ * cross few cache lines.
+ */
 static unsigned long first_record(struct debug_store *ds)
 {
 	return ALIGN((unsigned long)(ds->pebs_event_reset + ARRAY_SIZE(ds->pebs_event_reset)), 64);
@@ -124,6 +131,9 @@ void perfmon_pebs_hide(void)
 
 void perfmon_pebs_end(void)
 {
-	/* The records tell of programs, and all programs might read the page. */
+	/*
+	 * The records have data of programs, and other programs might be able
+	 * to read the page.
+	 */
 	memset(debug_store(), 0, PAGE_SIZE);
 }

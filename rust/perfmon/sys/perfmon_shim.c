@@ -30,7 +30,7 @@
 #include "pebs.h"
 #include "perfmon_shim.h"
 
-/* cpu/msr.rs names them by number: Rust has no binding for the macros. */
+/* cpu/msr.rs repeats these numbers, since Rust has no binding for the macros. */
 static_assert(EX_TYPE_WRMSR == 8);
 static_assert(EX_TYPE_RDMSR == 9);
 
@@ -232,7 +232,10 @@ struct file *perfmon_anonymous_file(const void *operations, void *data)
 {
 	struct file *file = anon_inode_getfile("[perfmon_event]", operations, data, O_RDWR);
 
-	/* io_uring reads at once, and does not wait for what poll(2) tells of. */
+	/*
+	 * Lets io_uring read at once: a read never sleeps, so io_uring need not
+	 * poll first.
+	 */
 	if (!IS_ERR(file))
 		file->f_mode |= FMODE_NOWAIT;
 	return file;
@@ -250,7 +253,7 @@ void perfmon_area_keep(struct vm_area_struct *area)
 
 static int (*nmi_handler)(void *area, struct pt_regs *regs);
 
-/* In C, since finding the area would be a call from Rust. */
+/* In C: from Rust, finding the area would be one more call. */
 static int nmi(unsigned int type, struct pt_regs *regs)
 {
 	return nmi_handler(raw_cpu_ptr(areas), regs);

@@ -2,15 +2,17 @@
 /*
  * RDPMC for programs that map the page of an event.
  *
- * The kernel owns CR4.PCE: it sets it when a CPU loads an mm that may use RDPMC,
- * and clears it with any other. So the mm is made one that may, and each CPU that
- * has loaded it is made to do so anew: a kernel thread there unloads it. Then the
- * program has PCE wherever it runs, and no other program has. CPUs that are busy
- * with other programs are not waited for.
+ * The kernel owns CR4.PCE: it sets the bit when a CPU loads an mm that may use
+ * RDPMC, and clears it when a CPU loads another mm. So the module marks the mm
+ * as one that may, and makes each CPU that has loaded it load it anew: a kernel
+ * thread there unloads it. Then the program has PCE wherever it runs, and no
+ * other program has it. CPUs that are busy with other programs are not waited
+ * for.
  *
  * With /sys/bus/event_source/devices/cpu/rdpmc at 0 no mm gets it.
  *
- * The right is the number of mappings in the mm, ours and perf's. What happens to it:
+ * An mm has the right as long as its number of mappings, ours and perf's, is
+ * not 0. What changes the number:
  *
  *   mmap      From 0 to 1: the CPUs that have loaded the mm load it anew. If one can't,
  *             the mapping gives no right.
@@ -59,14 +61,17 @@
 #include "perfmon_shim.h"
 #include "unload_mm.h"
 
-/* A private matter of the kernel's: it counts the mappings of perf's events. */
+/* Private to the kernel: the number of mappings of perf's events. */
 static_assert(__same_type(((struct mm_struct *)NULL)->context.perf_rdpmc_allowed,
 			  atomic_t));
 
 static DEFINE_PER_CPU(struct cpu_work, cpu_works);
 static struct cpu_works works;
 
-/* A program has had the right since perfmon_rdpmc_may_be_copied() was false. */
+/*
+ * A program has got the right since perfmon_rdpmc_may_be_copied() last returned
+ * false.
+ */
 static bool was_given;
 
 void perfmon_rdpmc_init(void)
@@ -84,7 +89,10 @@ struct mm_cpu_search {
 	struct cpumask *found;
 };
 
-/* Finds the CPU if it has loaded the mm, for a program or since the last one. */
+/*
+ * Adds this CPU to those found if it has loaded the mm, for a program or left
+ * over from one.
+ */
 static void find_mm_here(void *arg)
 {
 	struct mm_cpu_search *search = arg;
@@ -94,12 +102,12 @@ static void find_mm_here(void *arg)
 }
 
 /*
- * Returns whether each CPU has loaded the mm anew, or will do so before it executes it,
- * since the caller has changed its number of mappings.
+ * Makes the CPUs that have loaded the mm load it anew, after the caller has
+ * changed its number of mappings. Returns false if a CPU is too busy to do so.
  *
- * All CPUs are called: one that was about to load the mm, and may have looked at the
- * number, or for watchers of the switch, before the change, has loaded it when it
- * answers, and is found.
+ * All CPUs are called. A CPU that was about to load the mm may have read the
+ * number, or looked for users of the context switch, before the change. It has
+ * loaded the mm when it answers, so it is found.
  */
 static bool load_mm_anew(struct mm_struct *mm)
 {
@@ -107,7 +115,10 @@ static bool load_mm_anew(struct mm_struct *mm)
 	cpumask_var_t found;
 	bool done;
 
-	/* Small, and no caller can go on without: a program would keep what it may not have. */
+	/*
+	 * Must not fail: a program would keep a right that it has to lose. The
+	 * mask is small.
+	 */
 	zalloc_cpumask_var(&found, GFP_KERNEL | __GFP_NOFAIL);
 	search.found = found;
 	on_each_cpu(find_mm_here, &search, true);
@@ -121,11 +132,17 @@ bool perfmon_rdpmc_begin(struct mm_struct *mm)
 	WRITE_ONCE(was_given, true);
 	if (atomic_inc_return(&mm->context.perf_rdpmc_allowed) == 1 &&
 	    !load_mm_anew(mm)) {
-		/* Those CPUs that have done so may use it. */
+		/*
+		 * The CPUs that have loaded the mm anew may use RDPMC: take
+		 * that back.
+		 */
 		perfmon_rdpmc_end(mm);
 		return false;
 	}
-	/* The caller's CPU has loaded it anew, too. */
+	/*
+	 * This CPU has loaded the mm anew, too. If PCE is clear, no mm may use
+	 * RDPMC.
+	 */
 	if (native_read_cr4() & X86_CR4_PCE)
 		return true;
 	atomic_dec(&mm->context.perf_rdpmc_allowed);
@@ -139,7 +156,10 @@ void perfmon_rdpmc_again(struct mm_struct *mm)
 
 void perfmon_rdpmc_end(struct mm_struct *mm)
 {
-	/* A program that exits uses nothing any more. */
+	/*
+	 * Without users the mm is of a program that has exited, and can't use
+	 * RDPMC.
+	 */
 	if (atomic_dec_and_test(&mm->context.perf_rdpmc_allowed) &&
 	    atomic_read(&mm->mm_users))
 		load_mm_anew(mm);
@@ -181,8 +201,8 @@ out:
 #define NR32_CLONE3	435
 
 /*
- * Returns whether a task may be copying its mm, by the system call that it is in. If it
- * is in none, this may be an earlier one. RCU is held: it keeps the stack.
+ * Returns whether a task may be copying its mm, by the number of its present or
+ * last system call. The caller holds RCU, which keeps the stack.
  */
 static bool may_fork(struct task_struct *task)
 {
@@ -217,7 +237,10 @@ bool perfmon_rdpmc_may_be_copied(void)
 {
 	struct task_struct *process, *thread;
 
-	/* Before the search: another one may be given it meanwhile. */
+	/*
+	 * Cleared before the search: another program may get the right
+	 * meanwhile.
+	 */
 	if (!xchg(&was_given, false))
 		return false;
 	rcu_read_lock();

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * What a sample tells of the task that was interrupted. All of this is for NMIs.
+ * Data of the interrupted task for samples. All functions may be called in
+ * NMIs.
  */
 #include <linux/compat.h>
 #include <linux/perf_event.h>
@@ -53,7 +54,7 @@ u64 perfmon_task_ids(struct task_struct *task, struct pid_namespace *ns)
 	} else {
 		process = task_tgid_nr_ns(task, ns);
 		thread = task_pid_nr_ns(task, ns);
-		/* One that exits has no numbers any more: as from perf. */
+		/* A task that exits has no numbers any more: -1, as from perf. */
 		if (!process && !pid_alive(task))
 			process = thread = -1;
 	}
@@ -65,7 +66,7 @@ u64 perfmon_parent_ids(struct task_struct *task, struct pid_namespace *ns)
 	u64 ids;
 
 	rcu_read_lock();
-	/* Both are the process, as from perf. */
+	/* Both halves are the process, as from perf. */
 	ids = (u32)perfmon_task_ids(rcu_dereference(task->real_parent)->group_leader, ns);
 	rcu_read_unlock();
 	return ids << 32 | ids;
@@ -92,16 +93,17 @@ bool perfmon_may_show_regs(struct pt_regs *regs, const struct task_struct *task)
 }
 
 /*
- * Where system calls begin, and how many bytes there are at least up to the way back,
- * and at most until the program's registers have been saved.
+ * The entry points of system calls, with a number of bytes from there: by its
+ * end the program's registers have been saved, and the way back to the program
+ * begins after it.
  */
 static const struct entry {
 	u32 msr, size;
-} entries[] = {
+} syscall_entries[] = {
 	{ MSR_LSTAR, 96 }, { MSR_CSTAR, 128 }, { MSR_IA32_SYSENTER_EIP, 128 },
 };
 
-static bool is_in(const struct entry *entry, const struct pt_regs *regs)
+static bool is_in_entry(const struct entry *entry, const struct pt_regs *regs)
 {
 	u64 start;
 
@@ -110,18 +112,18 @@ static bool is_in(const struct entry *entry, const struct pt_regs *regs)
 }
 
 /*
- * Whether the program's registers have been saved where task_pt_regs() says, all of
- * them, when the kernel has these: not in the first instructions of a system call, nor
- * on the stack that exceptions begin with.
+ * Returns whether all of the program's registers have been saved where
+ * task_pt_regs() says, when the kernel has @regs: not in the first instructions
+ * of a system call, nor on the stack on which exceptions begin.
  */
-static bool are_saved(const struct pt_regs *regs, const struct pt_regs *user)
+static bool are_user_regs_saved(const struct pt_regs *regs, const struct pt_regs *user)
 {
 	unsigned long stack = (unsigned long)task_stack_page(current);
 	int i;
 
 	/*
-	 * Interrupts have a stack of their own, and come when that has been done. The
-	 * NMI itself is counted as one.
+	 * Interrupts have a stack of their own, which they use after the
+	 * registers have been saved. The NMI itself counts as one interrupt.
 	 */
 	if (hardirq_count() > HARDIRQ_OFFSET || in_serving_softirq())
 		return true;
@@ -129,9 +131,9 @@ static bool are_saved(const struct pt_regs *regs, const struct pt_regs *user)
 		return false;
 	if (regs->sp <= (unsigned long)user)
 		return true;
-	/* On the way back they are still there. */
-	for (i = 0; i < ARRAY_SIZE(entries); i++) {
-		if (is_in(&entries[i], regs))
+	/* On the way back to the program, its registers are still there. */
+	for (i = 0; i < ARRAY_SIZE(syscall_entries); i++) {
+		if (is_in_entry(&syscall_entries[i], regs))
 			return false;
 	}
 	return true;
@@ -144,23 +146,27 @@ struct pt_regs *perfmon_user_regs(struct pt_regs *regs,
 
 	if (user_mode(regs))
 		return regs;
-	/* In the context switch, they are still those of another task. */
+	/*
+	 * In the context switch, the registers may still be those of another
+	 * task.
+	 */
 	if (!perfmon_on_stack_of(task))
 		return NULL;
 	/*
-	 * Those of io_uring's workers are not set. Those of a new program are set
-	 * before on_exec() asks whether it may be looked at.
+	 * io_uring's workers have no registers of a program. Those of a new
+	 * program are set before on_exec() checks which users may look at it.
 	 */
 	if (current->flags & (PF_KTHREAD | PF_USER_WORKER) || current->in_execve)
 		return NULL;
-	return are_saved(regs, user) ? user : NULL;
+	return are_user_regs_saved(regs, user) ? user : NULL;
 }
 
 /*
- * Where an interrupt or an exception has interrupted the program, while the kernel is still
- * on the stack on which those of a program begin; else 0. The five words at its top are the
- * processor's: RIP, CS, RFLAGS, RSP, SS (Intel SDM, volume 3A, "64-Bit Mode Stack Frame").
- * The way back pushes the same.
+ * Returns the address at which an interrupt or an exception has interrupted the
+ * program, if the kernel is still on the entry stack; else 0. The processor has
+ * pushed the five words at its top: RIP, CS, RFLAGS, RSP, SS (Intel SDM, volume
+ * 3A, "64-Bit Mode Stack Frame"). The way back to the program pushes the same
+ * words.
  */
 static u64 interrupted_program(const struct pt_regs *regs)
 {
@@ -174,8 +180,11 @@ static u64 interrupted_program(const struct pt_regs *regs)
 
 u64 perfmon_program_address(const struct pt_regs *regs)
 {
-	/* SYSCALL leaves the address behind it there (Intel SDM, volume 2B). */
-	u64 address = is_in(&entries[0], regs) ? regs->cx : interrupted_program(regs);
+	/*
+	 * SYSCALL stores the address of the next instruction in RCX (Intel SDM,
+	 * volume 2B).
+	 */
+	u64 address = is_in_entry(&syscall_entries[0], regs) ? regs->cx : interrupted_program(regs);
 
 	return address < TASK_SIZE_MAX ? address : 0;
 }
@@ -204,19 +213,29 @@ u32 perfmon_kernel_chain(struct pt_regs *regs, u64 *chain, u32 room)
 }
 
 /*
- * Walks the frames of functions that begin with push %rbp; mov %rsp, %rbp: each is the
- * address of the caller's frame, and that of the instruction behind the call. To be
- * called where copy_from_user_nmi() has read before.
+ * Walks the frames of functions that begin with push %rbp; mov %rsp, %rbp: a
+ * frame has the address of the caller's frame, then that of the instruction
+ * behind the call. To be called after copy_from_user_nmi() has read the first
+ * frame.
  */
-static __always_inline u32 walk(u64 at, u64 *chain, u32 n, u32 room, const bool wide)
+static __always_inline u32 walk_frames(u64 at, u64 *chain, u32 n, u32 room, const bool wide)
 {
-	/* Readers would take more for a mark, or for the kernel's. */
+	/*
+	 * Readers would take a higher address for a context mark, or for the
+	 * kernel's.
+	 */
 	const u64 highest = TASK_SIZE_MAX - 1;
 	u64 next, address;
 
-	/* Once for all frames, and so each address is masked before it is used. */
+	/*
+	 * Access begins once for all frames, so each address is masked before
+	 * it is used.
+	 */
 	(void)masked_user_access_begin((const void __user *)at);
-	/* What is no frame pointer may be anything: frames lie upward, and aligned. */
+	/*
+	 * %rbp need not be a frame pointer: stop where a frame does not lie
+	 * upward, and aligned.
+	 */
 	while (n < room && IS_ALIGNED(at, wide ? 8 : 4)) {
 		const void __user *frame = mask_user_address((const void __user *)at);
 
@@ -246,12 +265,15 @@ u32 perfmon_user_chain(struct pt_regs *regs, u64 *chain, u32 room)
 
 	if (n < room)
 		chain[n++] = regs->ip;
-	/* This asks whether the address space is the task's, and can be read at all. */
+	/*
+	 * This checks that the CPU has loaded the task's address space, and
+	 * that it can be read.
+	 */
 	if (n >= room || copy_from_user_nmi(&byte, (void __user *)regs->bp, 1))
 		return n;
 	pagefault_disable();
-	n = user_64bit_mode(regs) ? walk(regs->bp, chain, n, room, true) :
-				    walk(regs->bp, chain, n, room, false);
+	n = user_64bit_mode(regs) ? walk_frames(regs->bp, chain, n, room, true) :
+				    walk_frames(regs->bp, chain, n, room, false);
 	pagefault_enable();
 	return n;
 }

@@ -117,7 +117,10 @@ int perfmon_process_number(struct pid *process)
 	int number = 0;
 
 	rcu_read_lock();
-	/* The number may go on as that of a group or a session. */
+	/*
+	 * The number of a process that has exited may go on as that of a group
+	 * or a session.
+	 */
 	if (pid_task(process, PIDTYPE_TGID))
 		number = pid_vnr(process);
 	rcu_read_unlock();
@@ -152,18 +155,18 @@ void perfmon_call(void (*f)(void *data), void *data)
 	destroy_work_on_stack(&call.work);
 }
 
-static void (*later)(void);
+static void (*later_callback)(void);
 
 static void work_later(struct work_struct *work)
 {
-	later();
+	later_callback();
 }
 
 static DECLARE_DELAYED_WORK(later_work, work_later);
 
 void perfmon_call_later(void (*f)(void))
 {
-	later = f;
+	later_callback = f;
 	mod_delayed_work(system_dfl_wq, &later_work, HZ);
 }
 
@@ -172,18 +175,18 @@ void perfmon_call_later_cancel(void)
 	cancel_delayed_work_sync(&later_work);
 }
 
-static void (*soon)(void);
+static void (*soon_callback)(void);
 
 static void work_soon(struct work_struct *work)
 {
-	soon();
+	soon_callback();
 }
 
 static DECLARE_WORK(soon_work, work_soon);
 
 void perfmon_call_soon(void (*f)(void))
 {
-	soon = f;
+	soon_callback = f;
 	queue_work(system_dfl_wq, &soon_work);
 }
 
@@ -204,8 +207,10 @@ static void work_expedite(struct work_struct *work)
 }
 
 /*
- * Not by the caller: it would hold the kernel's one lock for that, a mutex. And not by
- * perfmon_call(): callers hold mmap_lock, under which lockdep wants nothing else there.
+ * The caller itself may not wait: it would hold the kernel's mutex for
+ * expedited grace periods, and perhaps not get to run. perfmon_call() can't be
+ * used: callers hold mmap_lock, and lockdep would connect that with the locks
+ * of all work that is done there.
  */
 void perfmon_rcu_wait(void)
 {
@@ -217,8 +222,11 @@ void perfmon_rcu_wait(void)
 	destroy_work_on_stack(&work);
 }
 
-/* Of the module's own, so that no program can put something else there. */
-static struct vfsmount *proc;
+/*
+ * A mount of the module's own, so that no program can mount something else over
+ * it.
+ */
+static struct vfsmount *own_proc;
 
 int perfmon_proc_mount(void)
 {
@@ -226,20 +234,21 @@ int perfmon_proc_mount(void)
 
 	if (!type)
 		return -ENODEV;
-	proc = kern_mount(type);
-	return PTR_ERR_OR_ZERO(proc);
+	own_proc = kern_mount(type);
+	return PTR_ERR_OR_ZERO(own_proc);
 }
 
 void perfmon_proc_unmount(void)
 {
-	kern_unmount(proc);
+	kern_unmount(own_proc);
 }
 
 /*
- * ptrace_may_access() is not for modules. Links of a task in proc are read by callers
- * that pass it, with PTRACE_MODE_READ and the security modules. No file is opened:
- * Landlock and AppArmor would ask whether the caller may read files of this mount,
- * which no rule can name.
+ * Returns 0 if the caller may look at a task. Modules can't call
+ * ptrace_may_access(), but the kernel does, with PTRACE_MODE_READ, when the
+ * caller reads a link of the task in proc. No file is opened: Landlock and
+ * AppArmor would ask whether the caller may read files of this mount, which no
+ * rule can name.
  */
 static int read_link(pid_t process, pid_t thread)
 {
@@ -248,20 +257,20 @@ static int read_link(pid_t process, pid_t thread)
 	int err;
 
 	snprintf(name, sizeof(name), "%d/task/%d/root", process, thread);
-	err = vfs_path_lookup(proc->mnt_root, proc, name, 0, &link);
+	err = vfs_path_lookup(own_proc->mnt_root, own_proc, name, 0, &link);
 	if (err)
 		return err;
-	/* Nothing is written: there is no room. */
+	/* The buffer has no room, so nothing is written. */
 	err = vfs_readlink(link.dentry, NULL, 0);
 	path_put(&link);
-	/* The kernel has begun to write where it leads. */
+	/* -ENAMETOOLONG: access was allowed, and only the room is missing. */
 	return err == -ENAMETOOLONG ? 0 : err;
 }
 
 int perfmon_may_attach(struct task_struct *task)
 {
-	/* That of the program that loaded the module. */
-	struct pid_namespace *ns = proc_pid_ns(proc->mnt_sb);
+	/* The namespace of the program that loaded the module. */
+	struct pid_namespace *ns = proc_pid_ns(own_proc->mnt_sb);
 	pid_t thread;
 	int err;
 

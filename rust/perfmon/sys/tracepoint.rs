@@ -89,7 +89,7 @@ impl Probe {
         })
     }
 
-    /// Ends the calls. Some may still be under way.
+    /// Makes the tracepoint call the function no more. Some calls may still be under way.
     pub(crate) fn unregister(&self) {
         // SAFETY: The tracepoint exists for ever, and `function` has its type. An error would say that it was not
         // registered.

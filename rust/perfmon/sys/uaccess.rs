@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Copies structures of the ABI from and to programs.
 //!
-//! Not by `kernel::uaccess::UserSlice`, which takes some 30 instructions more for a copy.
+//! `kernel::uaccess::UserSlice` is not used, since it takes some 30 instructions more for a copy.
 
 use crate::sys::{error::to_result, ffi};
 use core::ptr;
 use kernel::{bindings, prelude::*};
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
-/// Returns whether a `T` is two words, which have a shorter way: PMIOREAD's argument.
+/// Returns whether a `T` is two words, which are copied faster: PMIOREAD's argument.
 const fn is_two_words<T>() -> bool {
     size_of::<T>() == 16 && align_of::<T>() == align_of::<u64>()
 }
@@ -21,14 +21,14 @@ pub(crate) fn get<T: FromBytes>(from: usize) -> Result<T> {
     Ok(value)
 }
 
-/// As [`get`], to the heap.
+/// Returns the `T` at the program's address `from`, on the heap.
 pub(crate) fn get_boxed<T: FromBytes>(from: usize) -> Result<KBox<T>> {
     let mut value = KBox::new(T::new_zeroed(), GFP_KERNEL_ACCOUNT)?;
     fill(&mut *value, from)?;
     Ok(value)
 }
 
-/// As [`get`], in place.
+/// Copies the `T` at the program's address `from` to `value`.
 #[inline(always)]
 pub(crate) fn fill<T: FromBytes>(value: &mut T, from: usize) -> Result {
     if is_two_words::<T>() {
@@ -37,7 +37,7 @@ pub(crate) fn fill<T: FromBytes>(value: &mut T, from: usize) -> Result {
             ffi::perfmon_copy_from_user_16(ptr::from_mut(value).cast(), from)
         });
     }
-    // SAFETY: `value` is so many bytes, which by `FromBytes` may hold anything. The function checks `from`.
+    // SAFETY: `value` has `size_of::<T>()` bytes, which by `FromBytes` may hold anything. The function checks `from`.
     let missing = unsafe {
         bindings::_copy_from_user(
             ptr::from_mut(value).cast(),
@@ -48,13 +48,14 @@ pub(crate) fn fill<T: FromBytes>(value: &mut T, from: usize) -> Result {
     all_copied(missing)
 }
 
-/// As [`fill`], from a structure of `size` bytes. What the shorter one lacks is 0.
+/// Copies a structure of `size` bytes at the program's address `from` to `value`. If the structure is shorter than a
+/// `T`, the rest of `value` becomes 0.
 ///
 /// # Errors
 ///
-/// E2BIG if the program's is longer, and not 0 there.
+/// E2BIG if the structure is longer than a `T`, and not 0 after that. EFAULT if the address is bad.
 pub(crate) fn fill_from<T: FromBytes>(value: &mut T, from: usize, size: usize) -> Result {
-    // SAFETY: `value` is so many bytes, which by `FromBytes` may hold anything. The function checks `from`.
+    // SAFETY: `value` has `size_of::<T>()` bytes, which by `FromBytes` may hold anything. The function checks `from`.
     to_result(unsafe {
         ffi::perfmon_copy_struct(ptr::from_mut(value).cast(), size_of::<T>(), from, size)
     })
@@ -77,7 +78,7 @@ pub(crate) fn put_u32(to: usize, value: u32) -> Result {
 /// Copies words to the program's address `to`.
 #[inline(always)]
 pub(crate) fn put_words(to: usize, words: &[u64]) -> Result {
-    // SAFETY: The words are so many. The function checks `to`.
+    // SAFETY: `words` has `words.len()` words. The function checks `to`.
     to_result(unsafe { ffi::perfmon_put_words(to, words.as_ptr(), words.len()) })
 }
 
@@ -88,7 +89,7 @@ pub(crate) fn put<T: IntoBytes + Immutable>(to: usize, value: &T) -> Result {
         // SAFETY: `value` is two words, by `IntoBytes` all initialized. The function checks `to`.
         return to_result(unsafe { ffi::perfmon_copy_to_user_16(to, ptr::from_ref(value).cast()) });
     }
-    // SAFETY: `value` is so many bytes, by `IntoBytes` all initialized. The function checks `to`.
+    // SAFETY: `value` has `size_of::<T>()` bytes, by `IntoBytes` all initialized. The function checks `to`.
     let missing = unsafe {
         bindings::_copy_to_user(
             ptr::without_provenance_mut(to),

@@ -17,13 +17,13 @@ use kernel::{bindings, prelude::*};
 /// The pointer is from `perfmon_wait_new()`.
 pub(crate) struct Wait(NonNull<ffi::perfmon_wait>);
 
-// SAFETY: The C side has locks of its own.
+// SAFETY: The C functions that take the pointer may be called in any task: they take the locks of its queues.
 unsafe impl Send for Wait {}
-// SAFETY: The C side has locks of its own.
+// SAFETY: The C functions that take the pointer may run at the same time: they take the locks of its queues.
 unsafe impl Sync for Wait {}
 
 impl Wait {
-    /// `ended` is called in an interrupt after the last overflow; with `None` there are none.
+    /// Makes a wait. `ended` is called in an interrupt after the last overflow; `None` if there are no overflows.
     ///
     /// # Errors
     ///
@@ -31,12 +31,12 @@ impl Wait {
     pub(crate) fn new(ended: Option<unsafe extern "C" fn()>) -> Result<Self> {
         // SAFETY: The function lives as long as the module.
         let wait = unsafe { ffi::perfmon_wait_new(ended) };
-        // INVARIANT: Just made.
+        // INVARIANT: The C function has just made what the pointer points to.
         NonNull::new(wait).map(Self).ok_or(ENOMEM)
     }
 
-    /// Sends SIGIO soon, from any context, on this CPU. After the last overflow, `ended` is called before. Nothing happens
-    /// without `ended`.
+    /// Queues an interrupt on this CPU that sends SIGIO, from any context. After the last overflow, it calls `ended`
+    /// first. Does nothing if [`Self::new`] got no `ended`.
     pub(crate) fn overflow(&self, is_last: bool) {
         let band = if is_last {
             bindings::POLL_HUP
@@ -53,7 +53,7 @@ impl Wait {
         unsafe { ffi::perfmon_wait_sync(self.0.as_ptr()) };
     }
 
-    /// Adds a poll(2) to the pollers.
+    /// Adds a poll(2) to the pollers, which are woken later.
     ///
     /// # Safety
     ///
@@ -64,18 +64,18 @@ impl Wait {
         unsafe { ffi::perfmon_wait_poll(self.0.as_ptr(), poll.file, poll.table) };
     }
 
-    /// Adds a file to those whose owners get SIGIO, or takes it away.
+    /// Adds a file to those whose owners get SIGIO, or removes it.
     ///
     /// # Errors
     ///
     /// ENOMEM.
     pub(crate) fn fasync(&self, change: &FasyncChange) -> Result {
         let FasyncChange { fd, file, on } = *change;
-        // SAFETY: The file is valid while the call lasts; when it is closed, the kernel takes it away.
+        // SAFETY: The file is valid while the call lasts; when it is closed, the kernel calls this to remove it.
         to_result(unsafe { ffi::perfmon_wait_signal(self.0.as_ptr(), fd, file, on) })
     }
 
-    /// Wakes all with EPOLLHUP: nothing will come any more.
+    /// Wakes all pollers with EPOLLHUP, and sends SIGIO: nothing will come any more.
     pub(crate) fn hang_up(&self) {
         // SAFETY: The pointer is from `perfmon_wait_new()`.
         unsafe {
@@ -103,19 +103,21 @@ impl Drop for Wait {
 /// The pointer is from `perfmon_waker_new()`.
 pub(crate) struct Waker(NonNull<ffi::perfmon_waker>);
 
-// SAFETY: The C side has locks of its own.
+// SAFETY: The C functions that take the pointer may be called in any task: they take its lock.
 unsafe impl Send for Waker {}
-// SAFETY: The C side has locks of its own.
+// SAFETY: The C functions that take the pointer may run at the same time: they take its lock.
 unsafe impl Sync for Waker {}
 
 impl Waker {
+    /// Makes a waker without pollers.
+    ///
     /// # Errors
     ///
     /// ENOMEM.
     pub(crate) fn new() -> Result<Self> {
         // SAFETY: The function has no preconditions.
         let waker = unsafe { ffi::perfmon_waker_new() };
-        // INVARIANT: Just made.
+        // INVARIANT: The C function has just made what the pointer points to.
         NonNull::new(waker).map(Self).ok_or(ENOMEM)
     }
 
@@ -136,16 +138,16 @@ impl Waker {
         unsafe { ffi::perfmon_waker_remove(self.0.as_ptr(), wait.0.as_ptr()) };
     }
 
-    /// Wakes all soon, with EPOLLIN.
+    /// Queues an interrupt that wakes the pollers of all waits, with EPOLLIN.
     pub(crate) fn wake(&self) {
         // SAFETY: The pointer is from `perfmon_waker_new()`.
         unsafe { ffi::perfmon_waker_wake(self.0.as_ptr()) };
     }
 
-    /// Returns whether it has woken since the last call.
+    /// Returns whether the waker has woken pollers since the last call.
     pub(crate) fn take(&self) -> bool {
         // SAFETY: The pointer is from `perfmon_waker_new()`.
-        unsafe { ffi::perfmon_waker_take(self.0.as_ptr()) }
+        unsafe { ffi::perfmon_waker_take_woken(self.0.as_ptr()) }
     }
 }
 
@@ -159,6 +161,6 @@ impl Drop for Waker {
 /// Returns the cycles of the time-stamp counter that waking and signalling took on this CPU, in interrupts, since the
 /// last call.
 pub(crate) fn wake_cycles() -> u64 {
-    // SAFETY: It takes no pointers, and its callers are in interrupts of a CPU, which they can't leave.
+    // SAFETY: The function needs preemption off: its callers are interrupts, which are not preempted.
     unsafe { ffi::perfmon_wake_cycles() }
 }

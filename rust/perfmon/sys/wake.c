@@ -23,7 +23,7 @@ struct perfmon_wait {
 	struct fasync_struct *signals;
 	void (*ended)(void);
 	struct overflow *overflows;	/* one for each CPU; NULL without @ended */
-	struct list_head waker;		/* in perfmon_waker.waits, by its lock */
+	struct list_head waker;		/* in perfmon_waker.waits, under its lock */
 };
 
 /*
@@ -33,7 +33,7 @@ struct perfmon_wait {
 struct overflow {
 	struct irq_work work;
 	struct perfmon_wait *wait;
-	int band;			/* of the last one: POLL_IN or POLL_HUP */
+	int band;			/* of the last overflow: POLL_IN or POLL_HUP */
 };
 
 /* Cycles that waking took on each CPU, in interrupts, since perfmon_wake_cycles(). */
@@ -48,7 +48,7 @@ struct perfmon_waker {
 	struct irq_work work;
 	spinlock_t lock;
 	struct list_head waits;
-	atomic_t woken;			/* since perfmon_waker_take() */
+	atomic_t woken;			/* since perfmon_waker_take_woken() */
 };
 
 static void notify_overflow(struct irq_work *work)
@@ -64,8 +64,8 @@ static void notify_overflow(struct irq_work *work)
 }
 
 /*
- * Not by alloc_percpu(): its mutex is that of the whole kernel, and its holder may be a task
- * that hardly runs.
+ * Does not use alloc_percpu(), which takes a mutex of the whole kernel: its
+ * holder may be a task that hardly runs.
  */
 static bool add_overflows(struct perfmon_wait *wait)
 {
@@ -209,10 +209,10 @@ void perfmon_waker_wake(struct perfmon_waker *waker)
 }
 
 /*
- * Pairs with atomic_set() in wake_all(). A reader is in the list before it asks: it
- * sees the mark, or wake_all() finds it in the list.
+ * Pairs with atomic_set() in wake_all(). A reader is in the list before it
+ * calls this: it sees the mark, or wake_all() finds it in the list.
  */
-bool perfmon_waker_take(struct perfmon_waker *waker)
+bool perfmon_waker_take_woken(struct perfmon_waker *waker)
 {
 	return atomic_xchg(&waker->woken, 0);
 }
