@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-//! The time of a clock at an earlier moment that is known by the time-stamp counter.
+//! Converts an earlier reading of the time-stamp counter to the time that a clock showed then.
 
 /// The time of a clock at a moment, and the time-stamp counter at that moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -11,7 +11,8 @@ pub struct Anchor {
 }
 
 impl Anchor {
-    /// Returns that the clock showed `ns` when the counter, of so many kHz, was `tsc`.
+    /// Returns the anchor for a clock that showed `ns` nanoseconds when the counter, of `khz` kHz,
+    /// was `tsc`. With 0 kHz, time stands still.
     #[must_use]
     pub const fn new(tsc: u64, ns: u64, khz: u32) -> Self {
         let cycle = match (1_000_000_u64 << 32).checked_div(khz as u64) {
@@ -27,8 +28,8 @@ impl Anchor {
     #[allow(clippy::cast_possible_truncation, reason = "a clock of 64 bits")]
     pub const fn ns_at(&self, tsc: u64) -> u64 {
         let cycles = self.tsc.wrapping_sub(tsc) as u128;
-        let ago = (cycles * self.cycle as u128) >> 32;
-        self.ns.wrapping_sub(ago as u64)
+        let ns_ago = (cycles * self.cycle as u128) >> 32;
+        self.ns.wrapping_sub(ns_ago as u64)
     }
 }
 

@@ -5,15 +5,15 @@ use super::cpuid::Capabilities;
 use crate::abi;
 use core::num::NonZeroU64;
 
-/// General counters that the architecture has room for: bits 31:0 of `IA32_PERF_GLOBAL_CTRL`.
+/// The number of general counters that the architecture has room for: bits 31:0 of `IA32_PERF_GLOBAL_CTRL`.
 pub const MAX_GENERAL: usize = abi::NPMC as usize;
-/// Fixed-function counters that are used: one less than the architecture has room for, with 4 bits each in
-/// `IA32_FIXED_CTR_CTRL`. No processor has that many.
+/// The number of fixed-function counters that are used: one less than the architecture has room for, with 4 bits each
+/// in `IA32_FIXED_CTR_CTRL`. No processor has that many.
 pub const MAX_FIXED: usize = 15;
-/// Counters of both kinds, and [`CounterId::NONE`].
+/// The number of counters of both kinds and [`CounterId::NONE`].
 pub const MAX_COUNTERS: usize = MAX_GENERAL + MAX_FIXED + 1;
 
-/// Why no CPU like this one can count what is asked for. All are `EINVAL`.
+/// The reason why these CPUs can't count what a program asks for. Each becomes `EINVAL`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InvalidCounter {
     /// No counter has this number.
@@ -22,9 +22,9 @@ pub enum InvalidCounter {
     PinControl,
     /// `PMCF_ANY` would count the sibling hyperthread.
     AnyThread,
-    /// The event selects of these CPUs lack such a bit.
+    /// A bit is set that the event selects of these CPUs lack.
     Select,
-    /// A fixed-function counter selects no event.
+    /// An event was selected on a fixed-function counter, which counts only its own.
     FixedSelect,
 }
 
@@ -104,7 +104,7 @@ impl CounterId {
     /// No counter, for events that count nothing. It has an entry in tables all the same, which never changes.
     pub const NONE: Self = Self(MAX_COUNTERS as u8 - 1);
 
-    /// Returns whether this is none.
+    /// Returns whether this is [`Self::NONE`].
     #[inline]
     #[must_use]
     pub const fn is_none(self) -> bool {
@@ -161,7 +161,7 @@ impl CounterId {
     #[inline]
     #[must_use]
     pub const fn bit(self) -> u64 {
-        // Never as large as to wrap: this way the compiler need not check.
+        // The index is below 64, so nothing wraps; this saves a check of that.
         1_u64.wrapping_shl(self.0 as u32)
     }
 
@@ -177,7 +177,7 @@ impl CounterId {
     }
 }
 
-/// Returns the counters whose bits are set, lowest first. [`CounterId::NONE`] is none.
+/// Returns the counters whose bits are set, lowest first. Skips [`CounterId::NONE`] and the bits above it.
 #[inline]
 pub fn each(mut bits: u64) -> impl Iterator<Item = CounterId> {
     core::iter::from_fn(move || {
@@ -283,7 +283,7 @@ mod tests {
         assert_eq!(found.next(), Some(46));
         assert_eq!(found.next(), None);
         assert_eq!(bits(each(1 << 46 | 0b101)), 1 << 46 | 0b101);
-        // Bits above (PERF_METRICS, for example) are no counters, nor is that of none.
+        // The bits above (PERF_METRICS, for example) and that of NONE are no counters.
         assert_eq!(each(1 << 48 | 1 << 63).count(), 0);
         assert_eq!(each(CounterId::NONE.bit()).count(), 0);
         assert!(CounterId::NONE.is_none() && !CounterId::FIRST.is_none());

@@ -36,7 +36,7 @@ pub struct EventConfig {
     pub general: u64,
     /// The event is off until it is enabled.
     pub disabled: bool,
-    /// New tasks of the task are counted, too.
+    /// New tasks that the task creates are counted, too.
     pub inherit: bool,
     /// Restriction of `inherit` to new threads of the process.
     pub inherit_thread: bool,
@@ -60,7 +60,7 @@ impl EventConfig {
     /// # Errors
     ///
     /// [`InvalidAttr::Invalid`] for what Linux refuses for all events, then [`InvalidAttr::Unsupported`] for what
-    /// events of this module can't do, then the answer about the event itself.
+    /// events of this module can't do, then the errors of the event itself.
     pub fn new(
         attr: &PerfEventAttr,
         capabilities: &Capabilities,
@@ -87,11 +87,11 @@ impl EventConfig {
             counters = counters.only(precise::counters(attr, &sampling, select, capabilities)?)?;
         }
         // INVARIANT: There is a counter in `EventCounters`.
-        Ok(Self::with(attr, select, counters, sampling))
+        Ok(Self::from_parts(attr, select, counters, sampling))
     }
 
-    /// Returns the config of [`PERF_COUNT_SW_DUMMY`]. It never happens, so a period has no effect, nor has what only
-    /// concerns counters.
+    /// Returns the config of [`PERF_COUNT_SW_DUMMY`]. The event never happens, so neither a period nor an attribute of
+    /// counters has an effect.
     fn dummy(attr: &PerfEventAttr) -> Result<Self, InvalidAttr> {
         if attr.has(PerfEventAttr::PRECISE_IP) {
             return Err(InvalidAttr::Unsupported);
@@ -109,21 +109,21 @@ impl EventConfig {
             fixed: Some(CounterId::NONE),
             general: 0,
         };
-        // INVARIANT: There is `CounterId::NONE`.
+        // INVARIANT: `counters()` is the bit of `CounterId::NONE`, and not 0.
         Ok(Self {
             pinned: false,
             exclusive: false,
-            ..Self::with(attr, select, counters, sampling)
+            ..Self::from_parts(attr, select, counters, sampling)
         })
     }
 
-    fn with(
+    fn from_parts(
         attr: &PerfEventAttr,
         select: EventSelect,
         EventCounters { fixed, general }: EventCounters,
         sampling: Sampling,
     ) -> Self {
-        // INVARIANT: The caller has a counter.
+        // INVARIANT: The caller passes at least one counter.
         Self {
             select,
             fixed,
@@ -185,24 +185,24 @@ const fn is_dummy(attr: &PerfEventAttr) -> bool {
     attr.type_ == PERF_TYPE_SOFTWARE && attr.config == PERF_COUNT_SW_DUMMY
 }
 
-/// Checks that the event counts in ways that this module has.
+/// Checks that the attribute asks for no way of counting that this module lacks.
 const fn check_support(attr: &PerfEventAttr) -> Result<(), InvalidAttr> {
     // Count guests only: event selects of AMD have a bit for it, those of Intel have none.
     const REFUSED: u64 =
         PerfEventAttr::EXCLUDE_HOST | PerfEventAttr::AUX_OUTPUT | PerfEventAttr::SIGTRAP;
 
     let has_aux = attr.aux_sample_size != 0 || attr.aux_action != 0;
-    // Registers beside the event select, of which no event of this module has any.
-    let has_registers =
+    // `config1` to `config4` are for registers beside the event select, which no event of this module has.
+    let has_extra_config =
         attr.config1 != 0 || attr.config2 != 0 || attr.config3 != 0 || attr.config4 != 0;
-    if attr.has(REFUSED) || has_aux || has_registers {
+    if attr.has(REFUSED) || has_aux || has_extra_config {
         Err(InvalidAttr::Unsupported)
     } else {
         Ok(())
     }
 }
 
-/// Returns the event, in whatever modes.
+/// Returns the event select of the attribute. Its modes don't matter: the caller replaces them.
 fn event_select(
     attr: &PerfEventAttr,
     capabilities: &Capabilities,
@@ -227,7 +227,7 @@ const fn generic_event(attr: &PerfEventAttr) -> Result<u32, InvalidAttr> {
     }
 }
 
-/// Returns the event select that `config` is.
+/// Returns the event select in `config`.
 ///
 /// As in Linux perf, the bits for modes, interrupt and enable may be set, to no effect. Other bits that the module
 /// or these CPUs can't set are refused, where Linux drops them and counts something else: pin control, AnyThread,
@@ -283,7 +283,9 @@ mod tests {
     }
 
     /// Returns the event select and the counters.
-    fn on(config: Result<EventConfig, InvalidAttr>) -> Result<(u64, u64), InvalidAttr> {
+    fn select_and_counters(
+        config: Result<EventConfig, InvalidAttr>,
+    ) -> Result<(u64, u64), InvalidAttr> {
         config.map(|config| (config.select.stopped(), config.counters()))
     }
 
@@ -291,25 +293,52 @@ mod tests {
     fn hardware_events() {
         let instructions = attr(PERF_TYPE_HARDWARE, PERF_COUNT_HW_INSTRUCTIONS.into());
         let ref_cycles = attr(PERF_TYPE_HARDWARE, PERF_COUNT_HW_REF_CPU_CYCLES.into());
-        assert_eq!(on(intel(instructions)), Ok((0x3_00c0, 1 << 32 | 0xff)));
-        assert_eq!(on(intel(CYCLES)), Ok((0x3_003c, 2 << 32 | 0xff)));
-        assert_eq!(on(intel(ref_cycles)), Ok((0x3_0300, 4 << 32)));
-        assert_eq!(on(amd(CYCLES)), Ok((0x3_0076, 0x3f)));
-        assert_eq!(on(intel(attr(PERF_TYPE_HARDWARE, 7))), Err(NoEvent));
-        assert_eq!(on(intel(attr(PERF_TYPE_HARDWARE, 10))), Err(Invalid));
+        assert_eq!(
+            select_and_counters(intel(instructions)),
+            Ok((0x3_00c0, 1 << 32 | 0xff))
+        );
+        assert_eq!(
+            select_and_counters(intel(CYCLES)),
+            Ok((0x3_003c, 2 << 32 | 0xff))
+        );
+        assert_eq!(
+            select_and_counters(intel(ref_cycles)),
+            Ok((0x3_0300, 4 << 32))
+        );
+        assert_eq!(select_and_counters(amd(CYCLES)), Ok((0x3_0076, 0x3f)));
+        assert_eq!(
+            select_and_counters(intel(attr(PERF_TYPE_HARDWARE, 7))),
+            Err(NoEvent)
+        );
+        assert_eq!(
+            select_and_counters(intel(attr(PERF_TYPE_HARDWARE, 10))),
+            Err(Invalid)
+        );
     }
 
     #[test]
     fn cache_events() {
         let l1d_read = attr(PERF_TYPE_HW_CACHE, 0);
         let branch_read_miss = attr(PERF_TYPE_HW_CACHE, 0x1_0005);
-        assert_eq!(on(intel(l1d_read)), Ok((0x3_81d0, 0x0f)));
-        assert_eq!(on(intel(branch_read_miss)), Ok((0x3_00c5, 0xff)));
-        assert_eq!(on(amd(branch_read_miss)), Ok((0x3_00c3, 0x3f)));
-        assert_eq!(on(intel(attr(PERF_TYPE_HW_CACHE, 2))), Err(NoEvent));
-        assert_eq!(on(intel(attr(PERF_TYPE_HW_CACHE, 7))), Err(Invalid));
+        assert_eq!(select_and_counters(intel(l1d_read)), Ok((0x3_81d0, 0x0f)));
         assert_eq!(
-            on(intel(attr(PERF_TYPE_HW_CACHE, 8 << 32))),
+            select_and_counters(intel(branch_read_miss)),
+            Ok((0x3_00c5, 0xff))
+        );
+        assert_eq!(
+            select_and_counters(amd(branch_read_miss)),
+            Ok((0x3_00c3, 0x3f))
+        );
+        assert_eq!(
+            select_and_counters(intel(attr(PERF_TYPE_HW_CACHE, 2))),
+            Err(NoEvent)
+        );
+        assert_eq!(
+            select_and_counters(intel(attr(PERF_TYPE_HW_CACHE, 7))),
+            Err(Invalid)
+        );
+        assert_eq!(
+            select_and_counters(intel(attr(PERF_TYPE_HW_CACHE, 8 << 32))),
             Err(Unsupported)
         );
     }
@@ -317,29 +346,50 @@ mod tests {
     #[test]
     fn raw_events() {
         let raw = |config| attr(PERF_TYPE_RAW, config);
-        assert_eq!(on(intel(raw(0xc0))), Ok((0x3_00c0, 1 << 32 | 0xff)));
-        assert_eq!(on(intel(raw(0x0300))), Ok((0x3_0300, 4 << 32)));
-        assert_eq!(on(intel(raw(0x0185_4f2e))), Ok((0x0187_4f2e, 0xff)));
+        assert_eq!(
+            select_and_counters(intel(raw(0xc0))),
+            Ok((0x3_00c0, 1 << 32 | 0xff))
+        );
+        assert_eq!(
+            select_and_counters(intel(raw(0x0300))),
+            Ok((0x3_0300, 4 << 32))
+        );
+        assert_eq!(
+            select_and_counters(intel(raw(0x0185_4f2e))),
+            Ok((0x0187_4f2e, 0xff))
+        );
         // Modes, interrupt and enable have no effect.
-        assert_eq!(on(intel(raw(0x0053_00c5))), Ok((0x3_00c5, 0xff)));
+        assert_eq!(
+            select_and_counters(intel(raw(0x0053_00c5))),
+            Ok((0x3_00c5, 0xff))
+        );
         // Pin control, AnyThread, IN_TX.
-        assert_eq!(on(intel(raw(0x0008_00c5))), Err(Invalid));
-        assert_eq!(on(intel(raw(0x0020_00c5))), Err(Invalid));
-        assert_eq!(on(intel(raw(0x1_0000_00c5))), Err(Invalid));
+        assert_eq!(select_and_counters(intel(raw(0x0008_00c5))), Err(Invalid));
+        assert_eq!(select_and_counters(intel(raw(0x0020_00c5))), Err(Invalid));
+        assert_eq!(select_and_counters(intel(raw(0x1_0000_00c5))), Err(Invalid));
         // AMD's longer event numbers, GuestOnly, HostOnly.
-        assert_eq!(on(amd(raw(0x1_0000_0120))), Ok((0x1_0003_0120, 0x3f)));
-        assert_eq!(on(amd(raw(1 << 40 | 0x76))), Err(Invalid));
-        assert_eq!(on(amd(raw(1 << 41 | 0x76))), Err(Invalid));
+        assert_eq!(
+            select_and_counters(amd(raw(0x1_0000_0120))),
+            Ok((0x1_0003_0120, 0x3f))
+        );
+        assert_eq!(select_and_counters(amd(raw(1 << 40 | 0x76))), Err(Invalid));
+        assert_eq!(select_and_counters(amd(raw(1 << 41 | 0x76))), Err(Invalid));
     }
 
     #[test]
     fn other_pmus_are_refused() {
-        assert_eq!(on(intel(attr(1, 0))), Err(Unsupported));
-        assert_eq!(on(intel(attr(5, 0))), Err(Unsupported));
-        assert_eq!(on(intel(attr(u32::MAX, 0))), Err(Unsupported));
+        assert_eq!(select_and_counters(intel(attr(1, 0))), Err(Unsupported));
+        assert_eq!(select_and_counters(intel(attr(5, 0))), Err(Unsupported));
+        assert_eq!(
+            select_and_counters(intel(attr(u32::MAX, 0))),
+            Err(Unsupported)
+        );
         let on_pmu = |pmu: u64, number| intel(attr(PERF_TYPE_HARDWARE, pmu << 32 | number));
-        assert_eq!(on(on_pmu(4, 0)), on(intel(CYCLES)));
-        assert_eq!(on(on_pmu(8, 0)), Err(Unsupported));
+        assert_eq!(
+            select_and_counters(on_pmu(4, 0)),
+            select_and_counters(intel(CYCLES))
+        );
+        assert_eq!(select_and_counters(on_pmu(8, 0)), Err(Unsupported));
     }
 
     #[test]
@@ -361,7 +411,10 @@ mod tests {
                 && config.select_on(CounterId::NONE).stopped() == 0
         }));
         assert!(intel(CYCLES).is_ok_and(|config| config.takes_counter()));
-        assert_eq!(on(intel(attr(PERF_TYPE_SOFTWARE, 10))), Err(Unsupported));
+        assert_eq!(
+            select_and_counters(intel(attr(PERF_TYPE_SOFTWARE, 10))),
+            Err(Unsupported)
+        );
     }
 
     #[test]
@@ -444,7 +497,10 @@ mod tests {
             clockid: 1,
             ..flags(records)
         };
-        assert_eq!(on(intel(counting)), on(intel(CYCLES)));
+        assert_eq!(
+            select_and_counters(intel(counting)),
+            select_and_counters(intel(CYCLES))
+        );
     }
 
     #[test]
@@ -456,7 +512,7 @@ mod tests {
             PerfEventAttr::REMOVE_ON_EXEC | PerfEventAttr::SIGTRAP,
         ];
         for bits in refused {
-            assert_eq!(on(intel(flags(bits))), Err(Unsupported));
+            assert_eq!(select_and_counters(intel(flags(bits))), Err(Unsupported));
         }
         let refused = [
             PerfEventAttr {
@@ -490,7 +546,7 @@ mod tests {
             },
         ];
         for attr in refused {
-            assert_eq!(on(intel(attr)), Err(Unsupported));
+            assert_eq!(select_and_counters(intel(attr)), Err(Unsupported));
         }
     }
 
@@ -500,21 +556,21 @@ mod tests {
             sample_period: 1 << 63,
             ..flags(PerfEventAttr::FREQ)
         };
-        assert_eq!(on(intel(both)), Err(Invalid));
+        assert_eq!(select_and_counters(intel(both)), Err(Invalid));
         let wrong_event = PerfEventAttr {
             config1: 1,
             ..attr(PERF_TYPE_HARDWARE, 10)
         };
-        assert_eq!(on(intel(wrong_event)), Err(Unsupported));
+        assert_eq!(select_and_counters(intel(wrong_event)), Err(Unsupported));
     }
 
     #[test]
     fn fixed_counters_select_modes_only() {
-        let on = |counter: Option<CounterId>| {
+        let select_and_counters = |counter: Option<CounterId>| {
             let config = intel(flags(PerfEventAttr::EXCLUDE_KERNEL)).ok()?;
             Some(config.select_on(counter?).stopped())
         };
-        assert_eq!(on(CounterId::fixed(1)), Some(0x1_0000));
-        assert_eq!(on(CounterId::general(1)), Some(0x1_003c));
+        assert_eq!(select_and_counters(CounterId::fixed(1)), Some(0x1_0000));
+        assert_eq!(select_and_counters(CounterId::general(1)), Some(0x1_003c));
     }
 }

@@ -10,7 +10,7 @@ use super::evtsel::EventSelect;
 use super::trace_events::architectural_number;
 use crate::abi;
 
-/// The counters that can count an event. There is one at least.
+/// The counters that can count an event, at least one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EventCounters {
     /// The fixed-function counter that counts exactly this event.
@@ -34,11 +34,11 @@ impl EventCounters {
         let select = select.with_modes(false, false);
         let (fixed, allowed) = match capabilities.architecture {
             Architecture::Intel => (
-                fixed(select, capabilities, cpus),
-                intel(select, capabilities, cpus)?,
+                fixed_counter(select, capabilities, cpus),
+                intel_counters(select, capabilities, cpus)?,
             ),
             Architecture::AmdLegacy | Architecture::AmdCore | Architecture::AmdV2 => {
-                (None, event_limits::amd(select, cpus)?)
+                (None, event_limits::amd_counters(select, cpus)?)
             }
         };
         let this = Self {
@@ -51,7 +51,7 @@ impl EventCounters {
         Ok(this)
     }
 
-    /// Returns those of them that are among `counters`.
+    /// Returns those of these counters whose bits are in `counters`.
     ///
     /// # Errors
     ///
@@ -77,11 +77,12 @@ impl EventCounters {
     }
 }
 
-/// Returns the fixed-function counter for an event. It can neither detect edges nor compare with a mask.
+/// Returns the fixed-function counter for an event. Such a counter can neither detect edges nor compare with a counter
+/// mask.
 ///
-/// Event number 0 of Intel does not exist: with a unit mask of n, Linux and the event lists take it for
-/// fixed-function counter n - 1.
-fn fixed(
+/// Intel has no event with the number 0. With a unit mask of n, Linux and the event lists use it to name fixed-function
+/// counter n - 1.
+fn fixed_counter(
     select: EventSelect,
     capabilities: &Capabilities,
     cpus: Microarchitecture,
@@ -99,7 +100,7 @@ fn fixed(
 }
 
 /// Returns the general counters that can count an event of Intel.
-fn intel(
+fn intel_counters(
     select: EventSelect,
     capabilities: &Capabilities,
     cpus: Microarchitecture,
@@ -111,7 +112,7 @@ fn intel(
         let present = capabilities.arch_events >> number & 1 != 0;
         return Ok(if present { ALL } else { 0 });
     }
-    event_limits::intel(select, cpus)
+    event_limits::intel_counters(select, cpus)
 }
 
 #[cfg(any(test, CONFIG_KUNIT = "y"))]
@@ -137,7 +138,11 @@ mod tests {
     };
 
     /// Returns the number of the fixed-function counter, and the general counters.
-    fn on(cpu: &Capabilities, cpus: M, bits: u64) -> Result<(Option<usize>, u64), InvalidAttr> {
+    fn counters_of(
+        cpu: &Capabilities,
+        cpus: M,
+        bits: u64,
+    ) -> Result<(Option<usize>, u64), InvalidAttr> {
         let select = EventSelect::from_bits(bits);
         let found = EventCounters::new(select, cpu, cpus)?;
         Ok((found.fixed.map(|c| c.index() - 32), found.general))
@@ -145,23 +150,38 @@ mod tests {
 
     #[test]
     fn fixed_counters_have_their_events() {
-        assert_eq!(on(&INTEL, M::Unknown, 0xc0), Ok((Some(0), 0xff)));
-        assert_eq!(on(&INTEL, M::Skylake, 0x3003c), Ok((Some(1), 0xff)));
-        assert_eq!(on(&INTEL, M::Skylake, 0x0300), Ok((Some(2), 0)));
-        assert_eq!(on(&INTEL, M::Skylake, 0x0400), Ok((Some(3), 0)));
-        assert_eq!(on(&INTEL, M::Skylake, 0x01a4), Ok((None, 0xff)));
-        assert_eq!(on(&AMD, M::Zen4, 0xc0), Ok((None, 0x3f)));
+        assert_eq!(counters_of(&INTEL, M::Unknown, 0xc0), Ok((Some(0), 0xff)));
+        assert_eq!(
+            counters_of(&INTEL, M::Skylake, 0x3003c),
+            Ok((Some(1), 0xff))
+        );
+        assert_eq!(counters_of(&INTEL, M::Skylake, 0x0300), Ok((Some(2), 0)));
+        assert_eq!(counters_of(&INTEL, M::Skylake, 0x0400), Ok((Some(3), 0)));
+        assert_eq!(counters_of(&INTEL, M::Skylake, 0x01a4), Ok((None, 0xff)));
+        assert_eq!(counters_of(&AMD, M::Zen4, 0xc0), Ok((None, 0x3f)));
         // Edges, and a comparison with a counter mask.
-        assert_eq!(on(&INTEL, M::Skylake, 0x400c0), Ok((None, 0xff)));
-        assert_eq!(on(&INTEL, M::Skylake, 0x0100_00c0), Ok((None, 0xff)));
-        assert_eq!(on(&INTEL, M::Skylake, 0x0080_003c), Ok((None, 0xff)));
+        assert_eq!(counters_of(&INTEL, M::Skylake, 0x400c0), Ok((None, 0xff)));
+        assert_eq!(
+            counters_of(&INTEL, M::Skylake, 0x0100_00c0),
+            Ok((None, 0xff))
+        );
+        assert_eq!(
+            counters_of(&INTEL, M::Skylake, 0x0080_003c),
+            Ok((None, 0xff))
+        );
     }
 
     #[test]
     fn reference_cycles_became_an_event() {
-        assert_eq!(on(&INTEL, M::Skylake, 0x013c), Ok((None, 0xff)));
-        assert_eq!(on(&INTEL, M::GoldenCove, 0x013c), Ok((Some(2), 0xff)));
-        assert_eq!(on(&INTEL, M::Gracemont, 0x013c), Ok((Some(2), 0xff)));
+        assert_eq!(counters_of(&INTEL, M::Skylake, 0x013c), Ok((None, 0xff)));
+        assert_eq!(
+            counters_of(&INTEL, M::GoldenCove, 0x013c),
+            Ok((Some(2), 0xff))
+        );
+        assert_eq!(
+            counters_of(&INTEL, M::Gracemont, 0x013c),
+            Ok((Some(2), 0xff))
+        );
     }
 
     #[test]
@@ -171,10 +191,19 @@ mod tests {
             arch_events: 0x1f7f,
             ..INTEL
         };
-        assert_eq!(on(&skymont, M::Skymont, 0x0073), Ok((Some(4), 0xff)));
-        assert_eq!(on(&skymont, M::Darkmont, 0x02c2), Ok((Some(6), 0xff)));
-        assert_eq!(on(&skymont, M::Gracemont, 0x0073), Ok((None, 0xff)));
-        assert_eq!(on(&INTEL, M::Skymont, 0x0073), Ok((None, 0xff)));
+        assert_eq!(
+            counters_of(&skymont, M::Skymont, 0x0073),
+            Ok((Some(4), 0xff))
+        );
+        assert_eq!(
+            counters_of(&skymont, M::Darkmont, 0x02c2),
+            Ok((Some(6), 0xff))
+        );
+        assert_eq!(
+            counters_of(&skymont, M::Gracemont, 0x0073),
+            Ok((None, 0xff))
+        );
+        assert_eq!(counters_of(&INTEL, M::Skymont, 0x0073), Ok((None, 0xff)));
     }
 
     #[test]
@@ -183,12 +212,12 @@ mod tests {
             fixed: 0b0011,
             ..INTEL
         };
-        assert_eq!(on(&without, M::Skylake, 0x0300), Err(NoEvent));
-        assert_eq!(on(&INTEL, M::Skylake, 0x0), Err(NoEvent));
-        assert_eq!(on(&INTEL, M::Skylake, 0x0500), Err(NoEvent));
-        assert_eq!(on(&INTEL, M::Skylake, 0x40300), Err(NoEvent));
+        assert_eq!(counters_of(&without, M::Skylake, 0x0300), Err(NoEvent));
+        assert_eq!(counters_of(&INTEL, M::Skylake, 0x0), Err(NoEvent));
+        assert_eq!(counters_of(&INTEL, M::Skylake, 0x0500), Err(NoEvent));
+        assert_eq!(counters_of(&INTEL, M::Skylake, 0x40300), Err(NoEvent));
         // AMD has it.
-        assert_eq!(on(&AMD, M::Zen1, 0x0300), Ok((None, 0x3f)));
+        assert_eq!(counters_of(&AMD, M::Zen1, 0x0300), Ok((None, 0x3f)));
     }
 
     #[test]
@@ -197,22 +226,22 @@ mod tests {
             arch_events: 0b1001_1101,
             ..INTEL
         };
-        assert_eq!(on(&without, M::Skylake, 0x00c0), Ok((Some(0), 0)));
-        assert_eq!(on(&without, M::Skylake, 0x00c5), Err(NoEvent));
+        assert_eq!(counters_of(&without, M::Skylake, 0x00c0), Ok((Some(0), 0)));
+        assert_eq!(counters_of(&without, M::Skylake, 0x00c5), Err(NoEvent));
     }
 
     #[test]
     fn limits_are_those_of_the_counters_that_exist() {
-        assert_eq!(on(&INTEL, M::Skylake, 0x81d0), Ok((None, 0xf)));
-        assert_eq!(on(&INTEL, M::IceLake, 0x01c0), Ok((Some(0), 0xff)));
-        assert_eq!(on(&INTEL, M::Haswell, 0x01b7), Err(Unsupported));
-        assert_eq!(on(&AMD, M::Zen1, 0x0ff03), Err(Unsupported));
-        assert_eq!(on(&AMD, M::Bulldozer, 0x07e0), Err(NoEvent));
+        assert_eq!(counters_of(&INTEL, M::Skylake, 0x81d0), Ok((None, 0xf)));
+        assert_eq!(counters_of(&INTEL, M::IceLake, 0x01c0), Ok((Some(0), 0xff)));
+        assert_eq!(counters_of(&INTEL, M::Haswell, 0x01b7), Err(Unsupported));
+        assert_eq!(counters_of(&AMD, M::Zen1, 0x0ff03), Err(Unsupported));
+        assert_eq!(counters_of(&AMD, M::Bulldozer, 0x07e0), Err(NoEvent));
         let few = Capabilities {
             general: 2,
             ..INTEL
         };
-        assert_eq!(on(&few, M::Haswell, 0x0148), Err(NoEvent));
-        assert_eq!(on(&few, M::SandyBridge, 0x81d0), Ok((None, 0x3)));
+        assert_eq!(counters_of(&few, M::Haswell, 0x0148), Err(NoEvent));
+        assert_eq!(counters_of(&few, M::SandyBridge, 0x81d0), Ok((None, 0x3)));
     }
 }

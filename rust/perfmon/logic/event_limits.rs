@@ -7,7 +7,10 @@ use super::event_attr::InvalidAttr;
 use super::evtsel::EventSelect;
 
 /// Returns the general counters that can count an event of Intel that is not architectural.
-pub(super) fn intel(select: EventSelect, cpus: Microarchitecture) -> Result<u64, InvalidAttr> {
+pub(super) fn intel_counters(
+    select: EventSelect,
+    cpus: Microarchitecture,
+) -> Result<u64, InvalidAttr> {
     let core = Core::of(cpus);
     if core.extra.iter().any(|events| events.have(select)) {
         return Err(InvalidAttr::Unsupported);
@@ -17,7 +20,10 @@ pub(super) fn intel(select: EventSelect, cpus: Microarchitecture) -> Result<u64,
 }
 
 /// Returns the general counters that can count an event of AMD.
-pub(super) fn amd(select: EventSelect, cpus: Microarchitecture) -> Result<u64, InvalidAttr> {
+pub(super) fn amd_counters(
+    select: EventSelect,
+    cpus: Microarchitecture,
+) -> Result<u64, InvalidAttr> {
     use Microarchitecture as M;
 
     match cpus {
@@ -71,95 +77,95 @@ mod tests {
     use InvalidAttr::Unsupported;
     use Microarchitecture as M;
 
-    fn on(cpus: M, bits: u64) -> Result<u64, InvalidAttr> {
-        intel(EventSelect::from_bits(bits), cpus)
+    fn of_intel(cpus: M, bits: u64) -> Result<u64, InvalidAttr> {
+        intel_counters(EventSelect::from_bits(bits), cpus)
     }
 
-    fn on_amd(cpus: M, bits: u64) -> Result<u64, InvalidAttr> {
-        amd(EventSelect::from_bits(bits), cpus)
+    fn of_amd(cpus: M, bits: u64) -> Result<u64, InvalidAttr> {
+        amd_counters(EventSelect::from_bits(bits), cpus)
     }
 
     #[test]
     fn events_of_intel_are_limited() {
-        assert_eq!(on(M::Skylake, 0x81d0), Ok(0xf));
-        assert_eq!(on(M::Skylake, 0x0151), Ok(ALL));
-        assert_eq!(on(M::IceLake, 0x0151), Ok(0xf));
-        assert_eq!(on(M::IceLake, 0x0002), Ok(ALL));
-        assert_eq!(on(M::GoldenCove, 0x4e2e), Ok(ALL));
-        assert_eq!(on(M::GoldenCove, 0x4e2d), Ok(0xf));
-        assert_eq!(on(M::Haswell, 0x0148), Ok(0x4));
-        assert_eq!(on(M::Haswell, 0x0248), Ok(ALL));
-        assert_eq!(on(M::Core2, 0x00cb), Ok(0x1));
-        assert_eq!(on(M::LionCove, 0x10a4), Ok(0x8));
-        assert_eq!(on(M::LionCove, 0x0151), Ok(ALL));
-        assert_eq!(on(M::LionCove, 0x87d0), Ok(ALL));
-        assert_eq!(on(M::LionCove, 0x81d0), Ok(0xf));
-        assert_eq!(on(M::PantherCove, 0x0148), Ok(0xf));
-        assert_eq!(on(M::Skymont, 0x81d0), Ok(ALL));
-        assert_eq!(on(M::ArcticWolf, 0x0275), Ok(0x2));
-        assert_eq!(on(M::Unknown, 0x0251), Ok(0xf));
+        assert_eq!(of_intel(M::Skylake, 0x81d0), Ok(0xf));
+        assert_eq!(of_intel(M::Skylake, 0x0151), Ok(ALL));
+        assert_eq!(of_intel(M::IceLake, 0x0151), Ok(0xf));
+        assert_eq!(of_intel(M::IceLake, 0x0002), Ok(ALL));
+        assert_eq!(of_intel(M::GoldenCove, 0x4e2e), Ok(ALL));
+        assert_eq!(of_intel(M::GoldenCove, 0x4e2d), Ok(0xf));
+        assert_eq!(of_intel(M::Haswell, 0x0148), Ok(0x4));
+        assert_eq!(of_intel(M::Haswell, 0x0248), Ok(ALL));
+        assert_eq!(of_intel(M::Core2, 0x00cb), Ok(0x1));
+        assert_eq!(of_intel(M::LionCove, 0x10a4), Ok(0x8));
+        assert_eq!(of_intel(M::LionCove, 0x0151), Ok(ALL));
+        assert_eq!(of_intel(M::LionCove, 0x87d0), Ok(ALL));
+        assert_eq!(of_intel(M::LionCove, 0x81d0), Ok(0xf));
+        assert_eq!(of_intel(M::PantherCove, 0x0148), Ok(0xf));
+        assert_eq!(of_intel(M::Skymont, 0x81d0), Ok(ALL));
+        assert_eq!(of_intel(M::ArcticWolf, 0x0275), Ok(0x2));
+        assert_eq!(of_intel(M::Unknown, 0x0251), Ok(0xf));
         // INST_RETIRED.PREC_DIST
-        assert_eq!(on(M::Skylake, 0x01c0), Ok(0x2));
-        assert_eq!(on(M::IceLake, 0x01c0), Ok(ALL));
+        assert_eq!(of_intel(M::Skylake, 0x01c0), Ok(0x2));
+        assert_eq!(of_intel(M::IceLake, 0x01c0), Ok(ALL));
         // Modes and the counter mask don't matter.
-        assert_eq!(on(M::Haswell, 0x0103_0148), Ok(0x4));
+        assert_eq!(of_intel(M::Haswell, 0x0103_0148), Ok(0x4));
     }
 
     #[test]
     fn the_first_limit_counts() {
-        assert_eq!(on(M::IceLake, 0x04a3), Ok(ALL));
-        assert_eq!(on(M::IceLake, 0x02a3), Ok(0xf));
-        assert_eq!(on(M::GoldenCove, 0x02cd), Ok(0x1));
+        assert_eq!(of_intel(M::IceLake, 0x04a3), Ok(ALL));
+        assert_eq!(of_intel(M::IceLake, 0x02a3), Ok(0xf));
+        assert_eq!(of_intel(M::GoldenCove, 0x02cd), Ok(0x1));
     }
 
     #[test]
     fn a_limit_may_look_at_some_bits_of_the_unit_mask() {
-        assert_eq!(on(M::Broadwell, 0x08a3), Ok(0x4));
-        assert_eq!(on(M::Broadwell, 0x0ca3), Ok(0x4));
-        assert_eq!(on(M::Broadwell, 0x04a3), Ok(ALL));
-        assert_eq!(on(M::Haswell, 0x09a3), Ok(ALL));
+        assert_eq!(of_intel(M::Broadwell, 0x08a3), Ok(0x4));
+        assert_eq!(of_intel(M::Broadwell, 0x0ca3), Ok(0x4));
+        assert_eq!(of_intel(M::Broadwell, 0x04a3), Ok(ALL));
+        assert_eq!(of_intel(M::Haswell, 0x09a3), Ok(ALL));
     }
 
     #[test]
     fn extra_registers_are_not_there() {
-        assert_eq!(on(M::Skylake, 0x01b7), Err(Unsupported));
-        assert_eq!(on(M::Skylake, 0x01c6), Err(Unsupported));
-        assert_eq!(on(M::Skylake, 0x012a), Ok(ALL));
-        assert_eq!(on(M::Haswell, 0x01c6), Ok(ALL));
-        assert_eq!(on(M::GoldenCove, 0x012a), Err(Unsupported));
-        assert_eq!(on(M::Core2, 0x01b7), Ok(ALL));
-        assert_eq!(on(M::Unknown, 0x01cd), Err(Unsupported));
-        assert_eq!(on(M::GoldenCove, 0x01c6), Err(Unsupported));
-        assert_eq!(on(M::RedwoodCove, 0x03c6), Err(Unsupported));
-        assert_eq!(on(M::PantherCove, 0x824f), Ok(ALL));
-        assert_eq!(on(M::PantherCove, 0x024f), Err(Unsupported));
-        assert_eq!(on(M::Silvermont, 0x02b7), Err(Unsupported));
-        assert_eq!(on(M::Gracemont, 0x0127), Ok(ALL));
-        assert_eq!(on(M::Crestmont, 0x0127), Err(Unsupported));
+        assert_eq!(of_intel(M::Skylake, 0x01b7), Err(Unsupported));
+        assert_eq!(of_intel(M::Skylake, 0x01c6), Err(Unsupported));
+        assert_eq!(of_intel(M::Skylake, 0x012a), Ok(ALL));
+        assert_eq!(of_intel(M::Haswell, 0x01c6), Ok(ALL));
+        assert_eq!(of_intel(M::GoldenCove, 0x012a), Err(Unsupported));
+        assert_eq!(of_intel(M::Core2, 0x01b7), Ok(ALL));
+        assert_eq!(of_intel(M::Unknown, 0x01cd), Err(Unsupported));
+        assert_eq!(of_intel(M::GoldenCove, 0x01c6), Err(Unsupported));
+        assert_eq!(of_intel(M::RedwoodCove, 0x03c6), Err(Unsupported));
+        assert_eq!(of_intel(M::PantherCove, 0x824f), Ok(ALL));
+        assert_eq!(of_intel(M::PantherCove, 0x024f), Err(Unsupported));
+        assert_eq!(of_intel(M::Silvermont, 0x02b7), Err(Unsupported));
+        assert_eq!(of_intel(M::Gracemont, 0x0127), Ok(ALL));
+        assert_eq!(of_intel(M::Crestmont, 0x0127), Err(Unsupported));
     }
 
     #[test]
     fn events_of_amd_are_limited() {
-        assert_eq!(on_amd(M::Zen1, 0xff04), Ok(ALL));
-        assert_eq!(on_amd(M::Zen1, 0xff03), Err(Unsupported));
-        assert_eq!(on_amd(M::Zen6, 0xff03), Err(Unsupported));
-        assert_eq!(on_amd(M::Zen4, 0x1_0000_ff03), Ok(ALL));
-        assert_eq!(on_amd(M::AmdBeforeZen, 0x00c0), Ok(ALL));
-        assert_eq!(on_amd(M::AmdBeforeZen, 0x07e0), Err(Unsupported));
-        assert_eq!(on_amd(M::AmdBeforeZen, 0x4_0000_07e1), Err(Unsupported));
+        assert_eq!(of_amd(M::Zen1, 0xff04), Ok(ALL));
+        assert_eq!(of_amd(M::Zen1, 0xff03), Err(Unsupported));
+        assert_eq!(of_amd(M::Zen6, 0xff03), Err(Unsupported));
+        assert_eq!(of_amd(M::Zen4, 0x1_0000_ff03), Ok(ALL));
+        assert_eq!(of_amd(M::AmdBeforeZen, 0x00c0), Ok(ALL));
+        assert_eq!(of_amd(M::AmdBeforeZen, 0x07e0), Err(Unsupported));
+        assert_eq!(of_amd(M::AmdBeforeZen, 0x4_0000_07e1), Err(Unsupported));
     }
 
     #[test]
     fn family_15h_has_groups() {
-        assert_eq!(on_amd(M::Bulldozer, 0x00c0), Ok(0x3f));
-        assert_eq!(on_amd(M::Bulldozer, 0x0100), Ok(0x38));
-        assert_eq!(on_amd(M::Bulldozer, 0x1100), Ok(0x08));
-        assert_eq!(on_amd(M::Bulldozer, 0x0304), Ok(0x08));
-        assert_eq!(on_amd(M::Bulldozer, 0x0104), Ok(0x38));
-        assert_eq!(on_amd(M::Bulldozer, 0x077d), Ok(0x07));
-        assert_eq!(on_amd(M::Bulldozer, 0x0131), Ok(0x07));
-        assert_eq!(on_amd(M::Bulldozer, 0x0331), Ok(0));
-        assert_eq!(on_amd(M::Bulldozer, 0x07e0), Ok(0));
-        assert_eq!(on_amd(M::Bulldozer, 0x1_0000_00d6), Ok(0x3f));
+        assert_eq!(of_amd(M::Bulldozer, 0x00c0), Ok(0x3f));
+        assert_eq!(of_amd(M::Bulldozer, 0x0100), Ok(0x38));
+        assert_eq!(of_amd(M::Bulldozer, 0x1100), Ok(0x08));
+        assert_eq!(of_amd(M::Bulldozer, 0x0304), Ok(0x08));
+        assert_eq!(of_amd(M::Bulldozer, 0x0104), Ok(0x38));
+        assert_eq!(of_amd(M::Bulldozer, 0x077d), Ok(0x07));
+        assert_eq!(of_amd(M::Bulldozer, 0x0131), Ok(0x07));
+        assert_eq!(of_amd(M::Bulldozer, 0x0331), Ok(0));
+        assert_eq!(of_amd(M::Bulldozer, 0x07e0), Ok(0));
+        assert_eq!(of_amd(M::Bulldozer, 0x1_0000_00d6), Ok(0x3f));
     }
 }

@@ -84,15 +84,15 @@ impl EventSelect {
         if bits & !available != 0 {
             return Err(InvalidCounter::Select);
         }
-        // INVARIANT: The refused bits are not set, and the driver's are masked.
+        // INVARIANT: The refused bits are not set, and the bits that the driver owns are masked.
         Ok(Self(bits & !Self::DRIVER_OWNED))
     }
 
-    /// Checks that the counter can count what this asks for.
+    /// Checks that the counter can count this event.
     ///
     /// # Errors
     ///
-    /// [`InvalidCounter::FixedSelect`] if a fixed-function counter gets more than modes.
+    /// [`InvalidCounter::FixedSelect`] if more than modes is selected on a fixed-function counter.
     pub const fn check_on(self, counter: CounterId) -> Result<(), InvalidCounter> {
         match counter.kind() {
             CounterKind::Fixed(_) if !self.is_modes_only() => Err(InvalidCounter::FixedSelect),
@@ -100,14 +100,14 @@ impl EventSelect {
         }
     }
 
-    /// Returns the event select of a register's value. The driver's and the refused bits are dropped.
+    /// Returns the event select of a register's value. Drops the bits that the driver owns or refuses.
     #[must_use]
     pub const fn from_bits(bits: u64) -> Self {
         // INVARIANT: All bits that must not be set are masked.
         Self(bits & !(Self::DRIVER_OWNED | Self::REFUSED))
     }
 
-    /// Replaces the modes.
+    /// Returns the event select with these modes instead of its own.
     #[must_use]
     pub const fn with_modes(self, user: bool, kernel: bool) -> Self {
         let mut bits = self.0 & !(Self::USER | Self::KERNEL);
@@ -121,15 +121,15 @@ impl EventSelect {
         Self(bits)
     }
 
-    /// Adds edge detection.
+    /// Returns the event select with edge detection.
     #[must_use]
     pub const fn with_edge(self) -> Self {
         // INVARIANT: Only EDGE changes.
         Self(self.0 | Self::EDGE)
     }
 
-    /// Replaces the counter mask: cycles with at least `counter_mask` events are counted, or, if `invert`, those
-    /// with fewer.
+    /// Returns the event select with this counter mask: it counts cycles with at least `counter_mask` events, or with
+    /// `invert` those with fewer.
     #[must_use]
     pub const fn with_counter_mask(self, counter_mask: u8, invert: bool) -> Self {
         let mut bits = self.0 & !(0xff << 24 | Self::INVERT) | (counter_mask as u64) << 24;
@@ -217,16 +217,16 @@ impl EventSelect {
 // The flags of the ABI are bits 23:16 of the register, so that the one can be copied into the other.
 const _: () = {
     use crate::abi;
-    const fn at(flag: u32) -> u64 {
+    const fn register_bit(flag: u32) -> u64 {
         (flag as u64) << 16
     }
-    assert!(at(abi::PMCF_USR) == EventSelect::USER);
-    assert!(at(abi::PMCF_OS) == EventSelect::KERNEL);
-    assert!(at(abi::PMCF_E) == EventSelect::EDGE);
-    assert!(at(abi::PMCF_PC) == EventSelect::PIN_CONTROL);
-    assert!(at(abi::PMCF_ANY) == EventSelect::ANY_THREAD);
-    assert!(at(abi::PMCF_SYS_FLAGS) == EventSelect::DRIVER_OWNED);
-    assert!(at(abi::PMCF_INV) == EventSelect::INVERT);
+    assert!(register_bit(abi::PMCF_USR) == EventSelect::USER);
+    assert!(register_bit(abi::PMCF_OS) == EventSelect::KERNEL);
+    assert!(register_bit(abi::PMCF_E) == EventSelect::EDGE);
+    assert!(register_bit(abi::PMCF_PC) == EventSelect::PIN_CONTROL);
+    assert!(register_bit(abi::PMCF_ANY) == EventSelect::ANY_THREAD);
+    assert!(register_bit(abi::PMCF_SYS_FLAGS) == EventSelect::DRIVER_OWNED);
+    assert!(register_bit(abi::PMCF_INV) == EventSelect::INVERT);
 };
 
 #[cfg(any(test, CONFIG_KUNIT = "y"))]

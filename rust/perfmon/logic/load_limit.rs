@@ -36,7 +36,7 @@ impl LoadLimit {
         }
     }
 
-    /// Returns the fewest events to load a counter for that counts `select`.
+    /// Returns the fewest events from the load of a counter that counts `select` to its overflow.
     #[must_use]
     pub const fn min_events(self, select: EventSelect) -> u32 {
         let precise = select.event() == PRECISE_INSTRUCTIONS.event()

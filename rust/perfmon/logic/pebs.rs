@@ -12,7 +12,7 @@ use super::counter::{CounterId, CounterKind, MAX_GENERAL};
 pub enum PebsFormat {
     /// Skylake and its successors: [`FullRecord`].
     Three,
-    /// Ice Lake and Tremont: [`BasicRecord`], as nothing more is asked for.
+    /// Ice Lake and Tremont: [`BasicRecord`], since the module asks for no more groups.
     Four,
 }
 
@@ -26,7 +26,7 @@ pub trait PebsRecord {
     fn tsc(&self) -> u64;
 }
 
-/// Returns the word at an offset in bytes.
+/// Returns the index of the word at an offset in bytes.
 const fn word(offset: usize) -> usize {
     offset / size_of::<u64>()
 }
@@ -82,7 +82,7 @@ impl PebsFormat {
     /// elsewhere.
     #[must_use]
     pub const fn detect(perf_capabilities: u64) -> Option<Self> {
-        /// `PEBS_BASELINE`: all counters, and records with no more than what is asked for.
+        /// `PEBS_BASELINE`: records of all counters, with the groups that `MSR_PEBS_DATA_CFG` asks for.
         const BASELINE: u64 = 1 << 14;
 
         match perf_capabilities >> 8 & 0xf {
@@ -102,7 +102,7 @@ impl PebsFormat {
         size as u64
     }
 
-    /// Returns the bits of the counters that can have such records, as far as they exist.
+    /// Returns the bits of the counters that can have records of this format, if the CPU has the counters.
     #[must_use]
     pub const fn counters(self) -> u64 {
         match self {
@@ -111,7 +111,7 @@ impl PebsFormat {
         }
     }
 
-    /// Returns whether `MSR_PEBS_DATA_CFG` says what records have.
+    /// Returns whether `MSR_PEBS_DATA_CFG` selects the groups that records have.
     #[must_use]
     pub const fn is_adaptive(self) -> bool {
         matches!(self, Self::Four)
@@ -123,13 +123,13 @@ impl PebsFormat {
 pub struct DsWord(u16);
 
 impl DsWord {
-    /// The beginning of the buffer.
+    /// The address of the beginning of the buffer.
     pub const BASE: Self = Self(0x20);
-    /// Where the next record goes.
+    /// The address of the next record.
     pub const INDEX: Self = Self(0x28);
-    /// The end of the buffer.
+    /// The address of the end of the buffer.
     pub const MAXIMUM: Self = Self(0x30);
-    /// Where the index causes an interrupt.
+    /// The address at which the index causes an interrupt.
     pub const THRESHOLD: Self = Self(0x38);
 
     /// Returns the word with the value that a counter is loaded with.
@@ -137,7 +137,7 @@ impl DsWord {
     pub const fn reset(counter: CounterId) -> Self {
         let n = match counter.kind() {
             CounterKind::General(n) => n,
-            // Behind those of the general counters.
+            // The words of the fixed-function counters are behind those of the general counters.
             CounterKind::Fixed(n) => RESET_GENERAL + n,
         };
         Self(0x40 + 8 * n as u16)
@@ -158,11 +158,11 @@ const _: () = assert!(MAX_GENERAL >= RESET_GENERAL as usize);
 /// The buffer for records: its addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PebsBuffer {
-    /// The first record.
+    /// The address of the first record.
     pub start: u64,
-    /// Behind the last record.
+    /// The address behind the last record.
     pub maximum: u64,
-    /// Where it is full enough for an interrupt: some records may still come before that arrives.
+    /// The address from which on an interrupt is due. Some records may still come before the interrupt arrives.
     pub threshold: u64,
 }
 

@@ -130,7 +130,8 @@ impl Registers {
         }
     }
 
-    /// Returns the step that starts a counter of whose overflows the processor writes records: they raise no interrupt.
+    /// Returns the step that starts a counter for precise samples: the processor writes records of its overflows, which
+    /// raise no interrupt.
     #[must_use]
     pub const fn control_precise(&self, counter: CounterId, select: EventSelect) -> Step {
         let step = self.control(counter, select, true);
@@ -191,8 +192,8 @@ impl Registers {
     }
 
     /// Returns the step that unfreezes the branch records after an overflow interrupt has frozen them (Intel SDM,
-    /// volume 3B, section 18.4.7), if it does. From version 4 on, a status bit freezes them and has to be cleared; before, the
-    /// interrupt clears the enable bit.
+    /// volume 3B, section 18.4.7); `None` if they are not frozen. From version 4 on, a status bit freezes them and has
+    /// to be cleared. Before version 4, the interrupt clears the enable bit, which has to be set.
     #[must_use]
     pub fn unfreeze_branches(&self) -> Option<Step> {
         /// `LBR_FRZ`, of Intel and of AMD
@@ -246,9 +247,9 @@ mod tests {
         ..V4
     };
 
-    struct Before;
+    struct Saved;
 
-    impl RestoreValues for Before {
+    impl RestoreValues for Saved {
         fn select(&self, n: u8) -> u64 {
             // Counter 1 was left enabled.
             [0x5300c0, 0x4300c0, 0x1300c0][usize::from(n)]
@@ -261,8 +262,8 @@ mod tests {
         }
     }
 
-    /// Returns whether the plan is exactly these (register, kept bits, value).
-    fn is(plan: Plan, expected: &[(u32, u64, u64)]) -> bool {
+    /// Returns whether the plan has exactly these steps: (register, kept bits, value).
+    fn has_steps(plan: Plan, expected: &[(u32, u64, u64)]) -> bool {
         plan.steps()
             .map(|s| (s.msr.number(), s.keep, s.value))
             .eq(expected.iter().copied())
@@ -292,7 +293,7 @@ mod tests {
     fn a_general_counter() {
         let r = Registers::new(&V4);
         let select = EventSelect::new(0xc0, 0).with_modes(true, false);
-        assert!(is(
+        assert!(has_steps(
             r.program(general(2), select, 0x8000_0000_0000),
             &[
                 (0x188, 0, 0x0100c0),
@@ -300,7 +301,7 @@ mod tests {
                 (0x390, 0, 1 << 2)
             ]
         ));
-        assert!(is(
+        assert!(has_steps(
             start(&r, general(2), select),
             &[(0x38f, !(1 << 2), 1 << 2), (0x188, 0, 0x5100c0)]
         ));
@@ -315,11 +316,14 @@ mod tests {
     fn a_general_counter_of_version_1() {
         let r = Registers::new(&V1);
         let select = EventSelect::new(0x3c, 0).with_modes(true, true);
-        assert!(is(
+        assert!(has_steps(
             r.program(general(0), select, 0xff_8000_0000),
             &[(0x186, 0, 0x03003c), (0xc1, 0, 0xff_8000_0000)]
         ));
-        assert!(is(start(&r, general(0), select), &[(0x186, 0, 0x53003c)]));
+        assert!(has_steps(
+            start(&r, general(0), select),
+            &[(0x186, 0, 0x53003c)]
+        ));
     }
 
     #[test]
@@ -327,11 +331,11 @@ mod tests {
         let r = Registers::new(&V4);
         let select = EventSelect::new(0, 0).with_modes(true, true);
         let keep = !0xf00;
-        assert!(is(
+        assert!(has_steps(
             r.program(fixed(2), select, 5),
             &[(0x38d, keep, 0), (0x30b, 0, 5), (0x390, 0, 1 << 34)]
         ));
-        assert!(is(
+        assert!(has_steps(
             start(&r, fixed(2), select),
             &[(0x38f, !(1 << 34), 1 << 34), (0x38d, keep, 0xb00)]
         ));
@@ -347,14 +351,14 @@ mod tests {
         };
         let select = EventSelect::new(0x1c7, 2).with_modes(true, false);
         let r = Registers::new(&amd);
-        assert!(is(
+        assert!(has_steps(
             r.program(general(1), select, 0x8000_0000_0000),
             &[
                 (0xc001_0202, 0, 0x1_0001_02c7),
                 (0xc001_0203, 0, 0x8000_0000_0000)
             ]
         ));
-        assert!(is(
+        assert!(has_steps(
             start(&r, general(1), select),
             &[(0xc001_0202, 0, 0x1_0051_02c7)]
         ));
@@ -362,7 +366,7 @@ mod tests {
             architecture: Architecture::AmdV2,
             ..amd
         });
-        assert!(is(
+        assert!(has_steps(
             start(&r, general(1), select),
             &[(0xc000_0301, !2, 2), (0xc001_0202, 0, 0x1_0051_02c7)]
         ));
@@ -378,8 +382,8 @@ mod tests {
     #[test]
     fn restore_writes_the_saved_values() {
         let r = Registers::new(&V4);
-        assert!(is(
-            r.restore(general(2), &Before),
+        assert!(has_steps(
+            r.restore(general(2), &Saved),
             &[
                 (0x188, 0, 0x1300c0),
                 (0x4c3, 0, 0),
@@ -388,8 +392,8 @@ mod tests {
             ]
         ));
         // An event select that was found enabled becomes 0.
-        assert!(is(
-            r.restore(general(1), &Before),
+        assert!(has_steps(
+            r.restore(general(1), &Saved),
             &[
                 (0x187, 0, 0),
                 (0x4c2, 0, 0),
@@ -397,8 +401,8 @@ mod tests {
                 (0x38f, !(1 << 1), 1 << 1)
             ]
         ));
-        assert!(is(
-            r.restore(fixed(1), &Before),
+        assert!(has_steps(
+            r.restore(fixed(1), &Saved),
             &[
                 (0x38d, !0xf0, 0xb0),
                 (0x30a, 0, 0),

@@ -66,8 +66,8 @@ pub struct Pmu {
     pub msrs: [CounterMsrs; MAX_COUNTERS],
     /// The vendor.
     pub vendor: Vendor,
-    /// The general counter of the place-holder, an event of Linux perf's that counts nothing and keeps perf's other
-    /// events off each CPU; nothing where the kernel's reservation does that.
+    /// The number of the general counter that the place-holder has: an event of Linux perf's that counts nothing, and
+    /// keeps perf's other events off each CPU. `None` where the kernel's reservation keeps perf off.
     pub place_holder: Option<u8>,
     /// If not 0, counters overflow after 2^`period_bits` events.
     pub period_bits: u32,
@@ -81,8 +81,7 @@ impl Pmu {
     /// A PMU without counters.
     pub const NONE: Self = Self::new(Capabilities::NONE);
 
-    /// Returns the PMU with these capabilities, used without limits but that of silicon: a counter is loaded
-    /// for at least two events.
+    /// Returns the PMU with these capabilities, without limits except that a counter is loaded for at least two events.
     #[inline]
     #[must_use]
     pub const fn new(capabilities: Capabilities) -> Self {
@@ -101,7 +100,7 @@ impl Pmu {
         this
     }
 
-    /// Makes this the PMU with these capabilities, in place: a PMU is too large for two on a kernel's stack.
+    /// Makes this the PMU with these capabilities. Works in place, since two PMUs are too large for a kernel stack.
     pub const fn set_capabilities(&mut self, capabilities: Capabilities) {
         self.capabilities = capabilities;
         self.registers = Registers::new(&capabilities);

@@ -28,9 +28,9 @@ pub struct EventValue {
 /// The times of an event or of a group, in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EventTimes {
-    /// While it was enabled.
+    /// The time in which the event was enabled.
     pub enabled: u64,
-    /// While it was counted.
+    /// The time in which the event was counted.
     pub running: u64,
 }
 
@@ -57,9 +57,9 @@ impl ReadFormat {
         self.0 & bit as u8 != 0
     }
 
-    /// Returns 1 if `bit` is set, otherwise 0.
+    /// Returns the words of one field: 1 if its `bit` is set, otherwise 0.
     #[inline(always)]
-    const fn count(self, bit: u64) -> usize {
+    const fn words_for(self, bit: u64) -> usize {
         self.has(bit) as usize
     }
 
@@ -84,7 +84,8 @@ impl ReadFormat {
         self.has(PERF_FORMAT_TOTAL_TIME_ENABLED | PERF_FORMAT_TOTAL_TIME_RUNNING)
     }
 
-    /// Returns whether both times are returned, which tell together how much of the time was counted.
+    /// Returns whether both times are returned, which together show the part of the time in which the event was
+    /// counted.
     #[must_use]
     pub const fn has_both_times(self) -> bool {
         self.has(PERF_FORMAT_TOTAL_TIME_ENABLED) && self.has(PERF_FORMAT_TOTAL_TIME_RUNNING)
@@ -95,9 +96,9 @@ impl ReadFormat {
     #[inline]
     #[must_use]
     pub const fn words(self, events: usize) -> usize {
-        let times =
-            self.count(PERF_FORMAT_TOTAL_TIME_ENABLED) + self.count(PERF_FORMAT_TOTAL_TIME_RUNNING);
-        let event = 1 + self.count(PERF_FORMAT_ID) + self.count(PERF_FORMAT_LOST);
+        let times = self.words_for(PERF_FORMAT_TOTAL_TIME_ENABLED)
+            + self.words_for(PERF_FORMAT_TOTAL_TIME_RUNNING);
+        let event = 1 + self.words_for(PERF_FORMAT_ID) + self.words_for(PERF_FORMAT_LOST);
         if self.is_group() {
             1 + times + events * event
         } else {
@@ -114,7 +115,7 @@ impl ReadFormat {
 
     /// Writes the format of one event, without `PERF_FORMAT_GROUP`, and returns the words that are used.
     ///
-    /// `times` is called only if the format has a time.
+    /// `put_times` is called only if the format has a time.
     #[inline]
     pub fn encode_one(
         self,
@@ -129,7 +130,7 @@ impl ReadFormat {
         }
         let mut writer = Writer { to, used: 1 };
         if self.has_times() {
-            writer.times(self, times());
+            writer.put_times(self, times());
         }
         writer.put_id_and_lost(self, event);
         let used = writer.used;
@@ -139,7 +140,7 @@ impl ReadFormat {
     /// Writes the format of a group and returns the words that are used: `None` if `to` is too small, or one of the
     /// events is `None`.
     ///
-    /// The leader is the first of `events`. `times` is called only if the format has a time, after the events have
+    /// The leader is the first of `events`. `put_times` is called only if the format has a time, after the events have
     /// been taken.
     #[inline(always)]
     pub fn encode_group(
@@ -161,7 +162,7 @@ impl ReadFormat {
         writer.used = 0;
         writer.push(count);
         if self.has_times() {
-            writer.times(self, times());
+            writer.put_times(self, times());
         }
         writer.to.get(..used)
     }
@@ -179,12 +180,12 @@ impl Writer<'_> {
         if let Some(to) = self.to.get_mut(self.used) {
             *to = word;
         }
-        // Never as many as to wrap: this way the compiler need not check.
+        // There are never so many words that this wraps; it saves a check.
         self.used = self.used.wrapping_add(1);
     }
 
     #[inline(always)]
-    fn times(&mut self, format: ReadFormat, times: EventTimes) {
+    fn put_times(&mut self, format: ReadFormat, times: EventTimes) {
         if format.has(PERF_FORMAT_TOTAL_TIME_ENABLED) {
             self.push(times.enabled);
         }
@@ -228,7 +229,7 @@ mod tests {
         }
     }
 
-    fn one_is(bits: u64, expected: &[u64]) -> bool {
+    fn encodes_one_as(bits: u64, expected: &[u64]) -> bool {
         let mut room = [!0; MAX_WORDS_OF_ONE];
         ReadFormat::new(bits).is_ok_and(|format| {
             format.encode_one(&mut room, event(1), || TIMES) == expected
@@ -237,7 +238,7 @@ mod tests {
         })
     }
 
-    fn group_is(bits: u64, expected: &[u64]) -> bool {
+    fn encodes_group_as(bits: u64, expected: &[u64]) -> bool {
         let mut room = [!0; 12];
         ReadFormat::new(bits | GROUP).is_ok_and(|format| {
             format.encode_group(&mut room, [event(1), event(2)].map(Some), || TIMES)
@@ -257,20 +258,23 @@ mod tests {
 
     #[test]
     fn one_event_in_the_order_of_linux() {
-        assert!(one_is(0, &[1]));
-        assert!(one_is(ENABLED, &[1, 100]));
-        assert!(one_is(RUNNING, &[1, 90]));
-        assert!(one_is(ID, &[1, 11]));
-        assert!(one_is(LOST, &[1, 21]));
-        assert!(one_is(ENABLED | RUNNING | ID | LOST, &[1, 100, 90, 11, 21]));
+        assert!(encodes_one_as(0, &[1]));
+        assert!(encodes_one_as(ENABLED, &[1, 100]));
+        assert!(encodes_one_as(RUNNING, &[1, 90]));
+        assert!(encodes_one_as(ID, &[1, 11]));
+        assert!(encodes_one_as(LOST, &[1, 21]));
+        assert!(encodes_one_as(
+            ENABLED | RUNNING | ID | LOST,
+            &[1, 100, 90, 11, 21]
+        ));
     }
 
     #[test]
     fn a_group_in_the_order_of_linux() {
-        assert!(group_is(0, &[2, 1, 2]));
-        assert!(group_is(ENABLED | RUNNING, &[2, 100, 90, 1, 2]));
-        assert!(group_is(ID, &[2, 1, 11, 2, 12]));
-        assert!(group_is(
+        assert!(encodes_group_as(0, &[2, 1, 2]));
+        assert!(encodes_group_as(ENABLED | RUNNING, &[2, 100, 90, 1, 2]));
+        assert!(encodes_group_as(ID, &[2, 1, 11, 2, 12]));
+        assert!(encodes_group_as(
             ENABLED | RUNNING | ID | LOST,
             &[2, 100, 90, 1, 11, 21, 2, 12, 22]
         ));
@@ -292,16 +296,16 @@ mod tests {
 
     #[test]
     fn times_are_read_only_if_they_are_returned() {
-        let mut asked = 0;
+        let mut calls = 0;
         let mut room = [0; MAX_WORDS_OF_ONE];
         for bits in [0, ID, LOST, ID | LOST, ENABLED] {
             if let Ok(format) = ReadFormat::new(bits) {
                 format.encode_one(&mut room, event(1), || {
-                    asked += 1;
+                    calls += 1;
                     TIMES
                 });
             }
         }
-        assert_eq!(asked, 1);
+        assert_eq!(calls, 1);
     }
 }

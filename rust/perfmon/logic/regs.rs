@@ -32,13 +32,13 @@ pub struct Registers {
     fixed: Msr,
     /// Four control bits per fixed-function counter.
     pub fixed_control: Msr,
-    /// The registers that all counters share, if there are such.
+    /// The registers that all counters share; `None` before version 2.
     pub global: Option<GlobalMsrs>,
-    /// The registers of the branch records, if there are such.
+    /// The registers of the branch records; those of Intel's stack if the CPU has no records.
     pub branches: BranchMsrs,
-    /// A status bit tells that the branch records are frozen, if they can be.
+    /// The global status has a bit that is set while the branch records are frozen.
     pub has_freeze_status: bool,
-    /// General counters have other numbers besides, by which Linux perf uses them.
+    /// General counters have a second set of register numbers, by which Linux perf uses them.
     has_aliases: bool,
 }
 
@@ -126,8 +126,8 @@ impl Registers {
         self.select.plus(n as u32 * self.stride)
     }
 
-    /// Returns the number by which Linux perf uses the event select of general counter `n`. Counters that are not used
-    /// here may have no other.
+    /// Returns the number by which Linux perf uses the event select of general counter `n`. A counter that this module
+    /// does not use may have this number only.
     #[must_use]
     pub const fn perf_select_msr(&self, n: u8) -> Msr {
         if self.has_aliases {

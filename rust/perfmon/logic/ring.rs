@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-//! Positions in a ring: numbers that only grow (or, backward, only shrink), of which the lower bits are the place.
+//! Positions in a ring: numbers that only grow (or, backward, only shrink), whose lower bits are the offset in the
+//! ring's data.
 
-/// Where a record goes.
+/// The place of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
     /// The position of the record's first byte.
@@ -23,7 +24,7 @@ pub struct RingShape {
 
 impl RingShape {
     /// Returns the place for a record of `bytes` bytes; `None` if there is no room before `tail`, which the reader has
-    /// written and which may be anything.
+    /// written and which may have any value.
     #[inline]
     #[must_use]
     pub const fn place(self, head: u64, tail: u64, bytes: u64) -> Option<Place> {

@@ -18,7 +18,7 @@ pub struct Settings {
     pub max_sample_rate: u32,
     /// The share of a CPU's time, in percent; 0, and 100 or more: no limit.
     pub max_percent: u32,
-    /// The frequency of the time-stamp counter; 0 if it is unknown.
+    /// The frequency of the time-stamp counter in kHz; 0 if it is unknown.
     pub tsc_khz: u32,
     /// The time between two ticks, in nanoseconds.
     pub tick_ns: u64,
@@ -29,7 +29,7 @@ pub struct Settings {
 pub struct Limits {
     /// The budget of all interrupts between two ticks.
     pub per_tick: u64,
-    /// The least that an interrupt is charged.
+    /// The fewest cycles that an interrupt is charged.
     pub min_charge: u64,
     /// The bounds of what entering and leaving an interrupt costs, which the handler can't measure.
     pub entry_bounds: (u64, u64),
@@ -49,17 +49,21 @@ impl Limits {
         entry_bounds: (0, 0),
     };
 
-    /// Returns how much of the time that wake-ups took is charged to one tick, and what is left for those after it.
+    /// Divides the cycles that wake-ups took into those that are charged to this tick, and the rest, for later ticks.
     #[must_use]
-    pub const fn charge_wake_ups(&self, owed: u64) -> (u64, u64) {
-        /// Limit of the debt: a wake-up that took longer, as one that waits for a lock, does not end sampling for good.
-        const MOST_TICKS: u64 = 16;
-        let most = self.per_tick.saturating_mul(MOST_TICKS);
-        let owed = if owed < most { owed } else { most };
-        if owed < self.per_tick {
-            (owed, 0)
+    pub const fn charge_wake_ups(&self, wake_cycles: u64) -> (u64, u64) {
+        /// The most ticks that are charged: a wake-up that took very long, waiting for a lock, must not end sampling.
+        const MAX_TICKS: u64 = 16;
+        let max_charge = self.per_tick.saturating_mul(MAX_TICKS);
+        let wake_cycles = if wake_cycles < max_charge {
+            wake_cycles
         } else {
-            (self.per_tick, owed - self.per_tick)
+            max_charge
+        };
+        if wake_cycles < self.per_tick {
+            (wake_cycles, 0)
+        } else {
+            (self.per_tick, wake_cycles - self.per_tick)
         }
     }
 
@@ -91,18 +95,18 @@ impl Limits {
         Self {
             per_tick,
             min_charge,
-            // Some 1 us on the processors of the last ten years; where it is emulated, 12 us were seen.
+            // Some 1 us on the processors of the last ten years; 12 us were seen on an emulated processor.
             entry_bounds: (cycles(khz, 1_000), cycles(khz, 50_000)),
         }
     }
 }
 
-/// The most events after which the next interrupt shows what it costs to leave one and to enter another: what the
-/// program executes between them is next to nothing.
+/// The most events between two interrupts for which their distance shows the cost of leaving one and entering the next:
+/// the program executes next to nothing between them.
 const SOON_EVENTS: u64 = 64;
 
-/// Returns whether a counter with this content of its control register, loaded for so many events, overflows soon after
-/// the handler has returned: it counts instructions or cycles, which always happen.
+/// Returns whether a counter that is loaded for `events` events overflows soon after the handler has returned: few
+/// events of a kind that always happens, instructions or cycles. `control` is the value of its control register.
 #[inline]
 #[must_use]
 pub const fn is_soon(counter: CounterId, control: u64, events: u64) -> bool {
@@ -110,7 +114,7 @@ pub const fn is_soon(counter: CounterId, control: u64, events: u64) -> bool {
         return false;
     }
     match counter.kind() {
-        // The first counts instructions, the second and the third cycles.
+        // Counter 0 counts instructions, 1 and 2 count cycles.
         CounterKind::Fixed(n) => n < 3,
         CounterKind::General(_) => {
             let select = EventSelect::from_bits(control);

@@ -15,7 +15,7 @@ pub const TIME: u64 = size_of::<abi::perfmon_time_record>() as u64;
 pub const TICK: u64 = size_of::<abi::perfmon_tick_record>() as u64;
 /// Bytes of a COUNT record.
 pub const COUNT: u64 = size_of::<abi::perfmon_count_record>() as u64;
-/// Bytes of a VALUE record. [`Config::room`] takes it for a COUNT record.
+/// Bytes of a VALUE record. [`Config::room`] counts it as a COUNT record.
 pub const VALUE: u64 = size_of::<abi::perfmon_value_record>() as u64;
 /// Bytes of a PC record.
 pub const PC: u64 = size_of::<abi::perfmon_pc_record>() as u64;

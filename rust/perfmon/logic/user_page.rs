@@ -23,17 +23,17 @@ pub struct UserPage {
     pub compat_version: u32,
     /// Differs after each change.
     pub lock: u32,
-    /// The counter for RDPMC, and 1; or 0.
+    /// The number of the counter for RDPMC, plus 1; 0 if RDPMC can't be used.
     pub index: u32,
-    /// The number to add to the counter.
+    /// The number to add to what RDPMC gives.
     pub offset: i64,
     /// The time in nanoseconds in which the event was enabled, at the last change.
     pub time_enabled: u64,
-    /// The time of those in which it was counted.
+    /// The time in nanoseconds in which the event was counted, at the last change.
     pub time_running: u64,
     /// [`Self::CAP_BIT0_IS_DEPRECATED`], [`Self::CAP_USER_RDPMC`].
     pub capabilities: u64,
-    /// The bits of the counter.
+    /// The width of the counter in bits.
     pub pmc_width: u16,
     /// Parameters of a clock that programs could read: there is none.
     pub time_shift: u16,
@@ -43,7 +43,7 @@ pub struct UserPage {
     pub time_offset: u64,
     /// Parameter of a clock, as `time_shift`.
     pub time_zero: u64,
-    /// The size of the part that has a meaning.
+    /// The bytes of this structure that have a meaning.
     pub size: u32,
     /// 0
     pub reserved: u32,
@@ -84,7 +84,7 @@ impl RingControl {
 /// Returns [`UserPage::index`] for a counter (Intel SDM, volume 2B, "RDPMC"; AMD APM, volume 3, "RDPMC").
 #[must_use]
 pub const fn index(counter: CounterId) -> u32 {
-    /// The counter is a fixed-function one.
+    /// The bit that RDPMC's numbers of fixed-function counters have.
     const FIXED: u32 = 1 << 30;
 
     match counter.kind() {
@@ -127,7 +127,7 @@ mod tests {
         assert_eq!(CounterId::fixed(1).map(index), Some(0x4000_0002));
     }
 
-    /// Returns what a program computes.
+    /// Returns the count as a program computes it from the page.
     #[allow(clippy::cast_possible_wrap, clippy::cast_sign_loss, reason = "as in C")]
     fn count(page: i64, raw: u64, bits: u32) -> u64 {
         let unused = u64::BITS - bits;

@@ -8,10 +8,10 @@ use crate::abi;
 pub const VALUES: usize = 10;
 
 /// The number of the first value in `PERFMON_GROUP_MISC`. Lower numbers are Fuchsia's, which has other values.
-const FIRST: u32 = abi::PERFMON_MISC_EVENT_ENERGY_PACKAGE;
+const FIRST_NUMBER: u32 = abi::PERFMON_MISC_EVENT_ENERGY_PACKAGE;
 
 const fn index_of(number: u32) -> u8 {
-    (number - FIRST) as u8
+    (number - FIRST_NUMBER) as u8
 }
 
 /// A value, by its index: the number in `PERFMON_GROUP_MISC` less that of the first one.
@@ -30,9 +30,9 @@ pub enum ValueId {
     TemperaturePackage = index_of(abi::PERFMON_MISC_EVENT_TEMPERATURE_PACKAGE),
     /// The temperature of a core.
     TemperatureCore = index_of(abi::PERFMON_MISC_EVENT_TEMPERATURE_CORE),
-    /// The temperature of a package, below that at which it throttles.
+    /// The degrees from a package's temperature to that at which it throttles.
     MarginPackage = index_of(abi::PERFMON_MISC_EVENT_MARGIN_PACKAGE),
-    /// The temperature of a core, below that at which it throttles.
+    /// The degrees from a core's temperature to that at which it throttles.
     MarginCore = index_of(abi::PERFMON_MISC_EVENT_MARGIN_CORE),
     /// The core's clock.
     Aperf = index_of(abi::PERFMON_MISC_EVENT_APERF),
@@ -40,7 +40,7 @@ pub enum ValueId {
     Mperf = index_of(abi::PERFMON_MISC_EVENT_MPERF),
 }
 
-/// A register that is only read.
+/// A register of a value, which the module only reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sensor(u32);
 
@@ -91,7 +91,7 @@ pub enum Scope {
     Package,
     /// The CPUs of a core.
     Core,
-    /// None.
+    /// No other CPU: each has its own.
     Cpu,
 }
 
@@ -129,11 +129,11 @@ impl ValueId {
     /// Returns the value with this number in `PERFMON_GROUP_MISC`; `None` if there is none.
     #[must_use]
     pub fn new(number: u32) -> Option<Self> {
-        Self::at(number.checked_sub(FIRST)?)
+        Self::from_index(number.checked_sub(FIRST_NUMBER)?)
     }
 
     #[inline]
-    fn at(index: u32) -> Option<Self> {
+    fn from_index(index: u32) -> Option<Self> {
         Self::ALL.get(index as usize).copied()
     }
 
@@ -144,7 +144,7 @@ impl ValueId {
         self as usize
     }
 
-    /// Returns the value as a set of one: by its index.
+    /// Returns the set of this value alone.
     #[must_use]
     pub const fn bit(self) -> u16 {
         1 << self as u8
@@ -153,10 +153,10 @@ impl ValueId {
     /// Returns the id of the event.
     #[must_use]
     pub const fn event(self) -> u16 {
-        (abi::PERFMON_GROUP_MISC as u16) << 10 | FIRST as u16 + self as u16
+        (abi::PERFMON_GROUP_MISC as u16) << 10 | FIRST_NUMBER as u16 + self as u16
     }
 
-    /// Returns what the value is.
+    /// Returns the quantity of the value.
     #[must_use]
     pub const fn kind(self) -> Kind {
         match self {
@@ -206,14 +206,14 @@ impl ValueId {
 /// Returns a set of values by their numbers: bit n for event n of `PERFMON_GROUP_MISC`.
 #[must_use]
 pub const fn by_number(set: u16) -> u64 {
-    (set as u64) << FIRST
+    (set as u64) << FIRST_NUMBER
 }
 
 /// Returns the values of a set, lowest number first.
 #[inline]
 pub fn each(mut set: u16) -> impl Iterator<Item = ValueId> {
     core::iter::from_fn(move || {
-        let id = ValueId::at(set.trailing_zeros())?;
+        let id = ValueId::from_index(set.trailing_zeros())?;
         set &= set.wrapping_sub(1);
         Some(id)
     })
@@ -223,7 +223,7 @@ pub fn each(mut set: u16) -> impl Iterator<Item = ValueId> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Scale {
     id: ValueId,
-    /// Energy: the unit is 2^-n Joules. Temperature: where the CPU throttles.
+    /// Energy: the unit is 2^-n Joules. Temperature: the degrees at which the CPU throttles.
     parameter: u8,
 }
 
@@ -259,8 +259,8 @@ impl Scale {
         Self { id, parameter }
     }
 
-    /// Returns the extended value of a register that wraps: `last`, its extended value before, advanced to its
-    /// contents `now`. Less than its range must have been added meanwhile.
+    /// Returns the extended value of a register that wraps: `last`, its previous extended value, advanced to its
+    /// contents `now`. The register must not have advanced by its whole range meanwhile.
     #[inline]
     #[must_use]
     pub const fn extend(self, last: u64, now: u64) -> u64 {
@@ -277,7 +277,7 @@ impl Scale {
     #[inline]
     #[must_use]
     pub const fn value(self, start: u64, now: u64) -> Option<u64> {
-        /// Bit 31 of `IA32_THERM_STATUS`. `IA32_PACKAGE_THERM_STATUS` has none.
+        /// Bit 31 of `IA32_THERM_STATUS`. `IA32_PACKAGE_THERM_STATUS` has no such bit.
         const VALID: u64 = 1 << 31;
 
         let margin = now >> 16 & 0x7f;
@@ -298,21 +298,20 @@ impl Scale {
         }
     }
 
-    /// Returns the time in nanoseconds after which a register must have been read again; `None` if it never
-    /// begins again from 0.
+    /// Returns the time in nanoseconds after which a register must have been read again; `None` if it never wraps.
     #[must_use]
     pub const fn refresh_ns(self) -> Option<u64> {
         /// At 1000 W, the time in which a register adds 1 J.
         const NS_PER_JOULE: u64 = 1_000_000;
-        /// No CPU takes so much for so long.
-        const MOST: u64 = 60_000_000_000;
+        /// A register is read once a minute at least.
+        const MAX_NS: u64 = 60_000_000_000;
 
         match self.id.kind() {
             Kind::Energy | Kind::MemoryEnergy => {
                 // Half the register's range.
                 let joules = (1u64 << 31) >> self.parameter;
                 let ns = joules.saturating_mul(NS_PER_JOULE);
-                Some(if ns < MOST { ns } else { MOST })
+                Some(if ns < MAX_NS { ns } else { MAX_NS })
             }
             Kind::Temperature | Kind::Margin | Kind::Cycles => None,
         }
@@ -329,7 +328,7 @@ mod tests {
         server_memory_unit: true,
         ..INTEL
     };
-    /// 2^-14 Joules; 100 degrees.
+    /// A unit of 2^-14 Joules, and a target of 100 degrees.
     const UNIT: u64 = 0xa_0e03;
     const TARGET: u64 = 100 << 16;
 
@@ -367,7 +366,7 @@ mod tests {
     fn sets_have_all_values_of_a_vendor() {
         let all = |architecture| {
             (0..VALUES as u32)
-                .filter_map(ValueId::at)
+                .filter_map(ValueId::from_index)
                 .filter(|id| id.sensor(architecture).is_some())
                 .fold(0, |set, id| set | id.bit())
         };
