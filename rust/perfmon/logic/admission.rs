@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-//! Which counter an event gets, or that none is left for it (EBUSY).
+//! The choice of a counter for an event; EBUSY if none is left for it.
 //!
-//! A fixed-function counter comes first, because it can count nothing else. Then one that counts the event already, for
-//! others: so it takes none. Then one that events of the same scope have, which count at other times or on other CPUs;
-//! it is lost to all others anyway. At last a free one. General counters are taken from the top, because traces take the
-//! lowest, and because events that are limited to some counters are mostly limited to the lowest.
+//! A fixed-function counter comes first, because it can count nothing else. Next is a counter that counts the event
+//! already, for other events: sharing it uses up none. Next is a counter of events of the same scope, which count at
+//! other times or on other CPUs: events of another scope can't have it anyway. Last is a free counter. General counters
+//! are taken from the top, because traces take the lowest, and because events that are limited to some counters are
+//! mostly limited to the lowest.
 //!
-//! Events that [take turns](super::turns) may have other counters as well: those on which others of their task or CPU do
-//! so. If there is none for such an event alone, these are enough.
+//! An event that [takes turns](super::turns) may also have the counters on which other events of its task or CPU take
+//! turns. It is admitted even if it can have only these.
 
 use super::counter::{each, highest, CounterId};
 use super::event_config::EventConfig;
@@ -17,12 +18,12 @@ use super::event_config::EventConfig;
 pub struct Offers {
     /// The counters without an owner.
     pub free: u64,
-    /// The counters of events beside which there is room for it
+    /// The counters of events beside which there is room for the new one
     /// ([`CounterUsers::admit`](super::sharing::CounterUsers::admit)).
     pub shared: u64,
-    /// The counters among `shared` whose events all select the same as it.
+    /// The counters among `shared` whose events all have the new event's select.
     pub same: u64,
-    /// The counters of its own task's or CPU's events.
+    /// The counters of the events of its own task or CPU.
     pub own: OwnCounters,
 }
 
@@ -35,12 +36,12 @@ pub struct OwnCounters {
     pub busy: u64,
     /// The counters of events that take turns.
     pub in_turn: u64,
-    /// The counters among `in_turn` of which an event does not agree.
+    /// The counters among `in_turn` with an event that does not agree with the new one.
     pub contested: u64,
 }
 
 impl OwnCounters {
-    /// Adds the counter of an event, with which the new one agrees or not.
+    /// Adds the counter of an event. `agrees`: the new event agrees with it.
     pub const fn add(&mut self, counter: CounterId, agrees: bool) {
         if agrees {
             self.agreeing |= counter.bit();
@@ -50,7 +51,7 @@ impl OwnCounters {
         self.agreeing &= !self.busy;
     }
 
-    /// Adds the counters of an event that takes turns, with which the new one agrees or not.
+    /// Adds the counters of an event that takes turns. `agrees`: the new event agrees with it on a counter.
     pub fn add_turns(&mut self, counters: u64, agrees: impl Fn(CounterId) -> bool) {
         self.in_turn |= counters;
         for counter in each(counters) {
@@ -62,14 +63,14 @@ impl OwnCounters {
         }
     }
 
-    /// Returns the counters that the new event can't have at all times.
+    /// Returns the counters that the new event can't have all the time.
     #[must_use]
     pub const fn taken(&self) -> u64 {
         self.busy | self.contested
     }
 }
 
-/// Returns the counter for an event, or `None` if it does not fit. An event that counts nothing always does, with
+/// Returns the counter for an event, or `None` if it does not fit. An event that counts nothing always fits, with
 /// [`CounterId::NONE`].
 #[must_use]
 pub const fn choose(config: &EventConfig, offers: &Offers) -> Option<CounterId> {
@@ -134,7 +135,7 @@ mod tests {
         choose(&config, offers).map(CounterId::index)
     }
 
-    /// As [`index_of`], where no other event counts the same.
+    /// Returns the same as [`index_of`], where no other event counts the same.
     fn index(raw: u64, free: u64, shared: u64, busy: u64) -> Option<usize> {
         let own = OwnCounters {
             busy,
@@ -214,7 +215,7 @@ mod tests {
         own.add_turns(0b1001, |_| true);
         assert_eq!((own.in_turn, own.contested), (0b1111, 0b0011));
         assert_eq!((own.agreeing & !own.taken(), own.taken()), (0b1100, 0b0011));
-        // What another event has at all times is not to be had.
+        // A counter that another event has all the time can't be had.
         if let Some(counter) = CounterId::general(1) {
             own.add(counter, false);
         }

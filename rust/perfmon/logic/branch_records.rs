@@ -16,19 +16,19 @@ pub enum BranchRecords {
     /// the number of the newest.
     Stack,
     /// Intel's architectural records, from Alder Lake and Sapphire Rapids on (Intel SDM, volume 3B, "Last Branch
-    /// Records"): the newest
-    /// has the number 0.
+    /// Records"): the newest record has the number 0.
     Architectural {
         /// The number of branches.
         depth: u8,
     },
-    /// AMD's, from Zen 4 on (`LbrExtV2`; AMD APM, volume 2, "Last Branch Stack Registers"): the newest has the number 0.
+    /// AMD's records, from Zen 4 on (`LbrExtV2`; AMD APM, volume 2, "Last Branch Stack Registers"): the newest record
+    /// has the number 0.
     Amd {
         /// The number of branches.
         depth: u8,
-        /// The width of addresses, from whose last bit they are extended.
+        /// The bits of an address. The registers' addresses have to be sign-extended from the highest of them.
         address_bits: u8,
-        /// An overflow interrupt can freeze them.
+        /// An overflow interrupt can freeze the records.
         freezes: bool,
     },
 }
@@ -36,7 +36,7 @@ pub enum BranchRecords {
 /// A version of Intel's stack before Skylake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum OldStack {
-    /// Nehalem and Westmere: calls and returns are recorded if jumps are, too (an erratum, as Linux has it).
+    /// Nehalem and Westmere: calls and returns can be recorded only together with jumps (an erratum, as in Linux).
     Nehalem,
     /// Sandy Bridge and Ivy Bridge.
     SandyBridge,
@@ -57,7 +57,7 @@ impl OldStack {
         }
     }
 
-    /// Returns whether such branches can be recorded.
+    /// Returns whether the stack can record `branches`.
     const fn can_record(self, branches: Branches) -> bool {
         match self {
             Self::Nehalem => !branches.are_calls() && !branches.has_calls_without_jumps(),
@@ -88,11 +88,12 @@ impl BranchRecords {
         !matches!(self, Self::Amd { freezes: false, .. })
     }
 
-    /// Checks that samples can have such branches.
+    /// Checks that these records can give samples the branches of `stack`.
     ///
     /// # Errors
     ///
-    /// [`InvalidAttr::Unsupported`] for call stacks, types of branches and branches of the kernel where there are none.
+    /// [`InvalidAttr::Unsupported`] for call stacks, types of branches and branches of the kernel that these records
+    /// can't have.
     pub const fn check(self, stack: &BranchStack) -> Result<(), InvalidAttr> {
         let branches = stack.branches;
         let has_all = match self {
@@ -123,7 +124,7 @@ pub struct EnableBit {
 pub struct BranchMsrs {
     /// The register that chooses branches.
     pub select: Msr,
-    /// The enable bit, where it is in the same register; else 0.
+    /// The enable bit in [`Self::select`]; 0 if it is in another register.
     pub select_enable: u64,
     /// The bits of `IA32_DEBUGCTL` that are used: the enable bit if it is there, and the one that makes an overflow interrupt
     /// freeze the records if they can be frozen.
@@ -140,7 +141,7 @@ pub const AMD_ENABLE: u64 = 1 << 6;
 const CTL_ENABLE: u64 = 1 << 0;
 
 impl BranchMsrs {
-    /// Returns the registers of such records.
+    /// Returns the registers of `records`.
     #[must_use]
     pub const fn new(records: BranchRecords) -> Self {
         match records {
@@ -175,14 +176,14 @@ impl BranchMsrs {
     #[must_use]
     pub const fn selection(&self, branches: Branches) -> u64 {
         if self.depth.is_some() {
-            architectural(branches.filter) | self.select_enable
+            architectural_filter(branches.filter) | self.select_enable
         } else {
             branches.filter
         }
     }
 
-    /// Returns those of the bits [`Self::debugctl`] that are set while branches are recorded. A call stack is not frozen: it
-    /// would miss the returns meanwhile, and that of user mode does not change in the kernel.
+    /// Returns the bits of [`Self::debugctl`] that are set while branches are recorded. A call stack is not frozen: it
+    /// would miss the returns meanwhile. A call stack of user mode does not change in the kernel.
     #[must_use]
     pub const fn enabled(&self, branches: Branches) -> u64 {
         if is_call_stack(branches.filter) {
@@ -193,8 +194,9 @@ impl BranchMsrs {
     }
 }
 
-/// The bits of `MSR_LBR_SELECT` that leave branches out, and those of `IA32_LBR_CTL` that let them in.
-const BITS: [(u32, u32); 9] = [
+/// Pairs of bit numbers: a bit of `MSR_LBR_SELECT` that leaves branches out, and the bit of `IA32_LBR_CTL` that lets
+/// the same branches in.
+const FILTER_BITS: [(u32, u32); 9] = [
     // Ring 0, other rings.
     (0, 1),
     (1, 2),
@@ -209,13 +211,13 @@ const BITS: [(u32, u32); 9] = [
 ];
 
 /// Returns the bits of `IA32_LBR_CTL` for a value of `MSR_LBR_SELECT`.
-const fn architectural(filter: u64) -> u64 {
+const fn architectural_filter(filter: u64) -> u64 {
     const CALL_STACK: u64 = 1 << 3;
 
     let mut value = if is_call_stack(filter) { CALL_STACK } else { 0 };
     let mut n = 0;
-    while n < BITS.len() {
-        let (without, with) = BITS[n];
+    while n < FILTER_BITS.len() {
+        let (without, with) = FILTER_BITS[n];
         value |= (!filter >> without & 1) << with;
         n += 1;
     }
@@ -245,16 +247,16 @@ mod tests {
         }
     }
 
-    fn asked(branch_sample_type: u64) -> Result<BranchStack, InvalidAttr> {
+    fn stack_for(branch_sample_type: u64) -> Result<BranchStack, InvalidAttr> {
         BranchStack::new(&PerfEventAttr {
             branch_sample_type,
             ..PerfEventAttr::ZERO
         })
     }
 
-    /// Returns whether samples can have such branches of the program, and of the kernel.
+    /// Returns whether samples can have branches of this kind, of the program alone and with those of the kernel.
     fn can_have(records: BranchRecords, kind: u64) -> (bool, bool) {
-        let has = |mode| asked(kind | mode).and_then(|stack| records.check(&stack));
+        let has = |mode| stack_for(kind | mode).and_then(|stack| records.check(&stack));
         let both = PERF_SAMPLE_BRANCH_USER | PERF_SAMPLE_BRANCH_KERNEL;
         (has(PERF_SAMPLE_BRANCH_USER).is_ok(), has(both).is_ok())
     }
@@ -293,17 +295,17 @@ mod tests {
         assert_eq!(old(types), [false; 3]);
     }
 
-    /// Returns the value of the register that chooses branches, and the bits of `IA32_DEBUGCTL`.
-    fn values(records: BranchRecords, kind: u64) -> Option<(u64, u64)> {
-        let branches = asked(kind | PERF_SAMPLE_BRANCH_USER).ok()?.branches;
+    /// Returns the values of the register that chooses branches, and of the bits of `IA32_DEBUGCTL`.
+    fn register_values(records: BranchRecords, kind: u64) -> Option<(u64, u64)> {
+        let branches = stack_for(kind | PERF_SAMPLE_BRANCH_USER).ok()?.branches;
         let msrs = BranchMsrs::new(records);
         Some((msrs.selection(branches), msrs.enabled(branches)))
     }
 
     #[test]
     fn values_of_the_registers() {
-        let stack = |kind| values(BranchRecords::Stack, kind);
-        let arch = |kind| values(ARCHITECTURAL, kind);
+        let stack = |kind| register_values(BranchRecords::Stack, kind);
+        let arch = |kind| register_values(ARCHITECTURAL, kind);
         let calls = PERF_SAMPLE_BRANCH_CALL_STACK;
         assert_eq!(stack(PERF_SAMPLE_BRANCH_ANY), Some((0b01, 0x801)));
         assert_eq!(stack(calls), Some((0b11_1100_0101, 0x001)));
@@ -311,7 +313,7 @@ mod tests {
         assert_eq!(arch(PERF_SAMPLE_BRANCH_ANY_CALL), Some((0x18_0005, 0x800)));
         assert_eq!(arch(PERF_SAMPLE_BRANCH_IND_JUMP), Some((0x04_0005, 0x800)));
         assert_eq!(arch(calls), Some((0x38_000d, 0)));
-        let of_amd = |freezes| values(amd(freezes), PERF_SAMPLE_BRANCH_ANY);
+        let of_amd = |freezes| register_values(amd(freezes), PERF_SAMPLE_BRANCH_ANY);
         assert_eq!(of_amd(true), Some((0b01, 0x800)));
         assert_eq!(of_amd(false), Some((0b01, 0)));
     }

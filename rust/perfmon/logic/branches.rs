@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-//! Which branches are recorded: the filter of the branch records, from the modes of an event or from what a `struct
+//! The branches that are recorded: the filter of the branch records, from the modes of an event or from what a `struct
 //! perf_event_attr` asks for (Intel SDM, volume 3B, section 18.4.2).
 
 use super::event_attr::{
@@ -26,7 +26,7 @@ const NO_RELATIVE_JUMP: u64 = 1 << 7;
 const NO_FAR: u64 = 1 << 8;
 /// `MSR_LBR_SELECT`: a return takes the last call back (`EN_CALLSTACK`).
 const CALL_STACK: u64 = 1 << 9;
-/// All kinds.
+/// The bits of all kinds of branches.
 const NO_KIND: u64 = NO_CONDITIONAL
     | NO_RELATIVE_CALL
     | NO_INDIRECT_CALL
@@ -35,12 +35,12 @@ const NO_KIND: u64 = NO_CONDITIONAL
     | NO_RELATIVE_JUMP
     | NO_FAR;
 
-/// The kinds of a call stack: calls and returns.
+/// The filter of a call stack, which records calls and returns.
 const CALL_STACK_KINDS: u64 =
     NO_KIND & !(NO_RELATIVE_CALL | NO_INDIRECT_CALL | NO_RETURN) | CALL_STACK;
 
-/// The kinds that bits of `branch_sample_type` stand for. System calls, interrupts and the ways back from them are far
-/// branches, and neither calls nor returns here: the processor does not tell one from the other.
+/// The kinds that bits of `branch_sample_type` stand for. System calls, interrupts and returns from them are far
+/// branches, which count neither as calls nor as returns here: the processor does not distinguish them.
 const KINDS: [(u64, u64); 7] = [
     (PERF_SAMPLE_BRANCH_ANY, NO_KIND),
     (
@@ -57,25 +57,25 @@ const KINDS: [(u64, u64); 7] = [
 /// The bit that is set in all addresses of the upper half, where the kernel is.
 const KERNEL: u64 = 1 << 63;
 
-/// Which branches are recorded.
+/// The choice of the branches that are recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Branches {
     /// The value of `MSR_LBR_SELECT`, which AMD has under another number and Intel's architectural records in another form
     /// ([`BranchMsrs::selection`](super::branch_records::BranchMsrs::selection)).
     pub filter: u64,
-    /// The bit of addresses that must not be told, or none: the filter is about where a branch ends only, and a return to
-    /// the program shows where the kernel was.
+    /// The bit that all kernel addresses have, if branches with one must not be shown; else 0. The filter looks at the
+    /// target only, so it lets returns from the kernel to the program pass.
     pub kernel_bit: u64,
 }
 
-/// The branches of a sample: which, and which of their parts.
+/// The branches of a sample, and the parts of each branch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BranchStack {
-    /// Which branches.
+    /// The branches that are recorded.
     pub branches: Branches,
     /// The bits of a branch beside its addresses, of [`FLAGS`] and [`TYPE`].
     pub parts: u64,
-    /// The number of the newest register precedes them.
+    /// The number of the newest register precedes the branches.
     pub index: bool,
 }
 
@@ -95,7 +95,7 @@ impl Branches {
         self.kernel_bit == 0
     }
 
-    /// Returns whether calls or returns are among them, and not all jumps.
+    /// Returns whether calls or returns are recorded, but not all jumps.
     #[must_use]
     pub const fn has_calls_without_jumps(self) -> bool {
         const CALLS: u64 = NO_RELATIVE_CALL | NO_INDIRECT_CALL | NO_RETURN;
@@ -103,7 +103,7 @@ impl Branches {
         self.filter & CALLS != CALLS && self.filter & (NO_RELATIVE_JUMP | NO_INDIRECT_JUMP) != 0
     }
 
-    /// Returns whether they are the calls that have not returned.
+    /// Returns whether the branches are a call stack: the calls that have not returned.
     #[must_use]
     pub const fn are_calls(self) -> bool {
         is_call_stack(self.filter)
@@ -124,13 +124,13 @@ impl BranchStack {
         self.parts & TYPE != 0
     }
 
-    /// Returns what `attr` asks for.
+    /// Returns the branches that `attr` asks for.
     ///
     /// # Errors
     ///
-    /// [`InvalidAttr::Unsupported`] for transactions and parts of a branch that no CPU tells, and for a call stack of other modes
-    /// than user mode: interrupts would disturb that of the kernel. [`InvalidAttr::Invalid`] for a call stack with other
-    /// kinds.
+    /// [`InvalidAttr::Unsupported`] for branches of transactions, for parts of a branch that no CPU records, and for a
+    /// call stack in other modes than user mode, since interrupts would disturb one of the kernel.
+    /// [`InvalidAttr::Invalid`] for a call stack together with other kinds.
     pub const fn new(attr: &PerfEventAttr) -> Result<Self, InvalidAttr> {
         const SUPPORTED: u64 = PERF_SAMPLE_BRANCH_PLM_ALL
             | PERF_SAMPLE_BRANCH_NO_FLAGS
@@ -138,24 +138,24 @@ impl BranchStack {
             | PERF_SAMPLE_BRANCH_TYPE_SAVE
             | PERF_SAMPLE_BRANCH_HW_INDEX
             | PERF_SAMPLE_BRANCH_CALL_STACK;
-        /// As in Linux perf: a program that wants neither spares the reading.
+        /// If both bits are set, flags and cycles are not read, as in Linux perf.
         const NO_INFO: u64 = PERF_SAMPLE_BRANCH_NO_FLAGS | PERF_SAMPLE_BRANCH_NO_CYCLES;
 
         let kind = attr.branch_sample_type;
-        let (mut rest, mut suppressed) = (kind & !SUPPORTED, NO_KIND);
+        let (mut unsupported, mut left_out) = (kind & !SUPPORTED, NO_KIND);
         let mut n = 0;
         while n < KINDS.len() {
             let (bit, kinds) = KINDS[n];
             if kind & bit != 0 {
-                suppressed &= !kinds;
-                rest &= !bit;
+                left_out &= !kinds;
+                unsupported &= !bit;
             }
             n += 1;
         }
-        if rest != 0 {
+        if unsupported != 0 {
             return Err(InvalidAttr::Unsupported);
         }
-        // Without a mode they are those of the event.
+        // Without a privilege level, the modes are those of the event.
         let (user, kernel) = if kind & PERF_SAMPLE_BRANCH_PLM_ALL & !PERF_SAMPLE_BRANCH_HV == 0 {
             (
                 !attr.has(PerfEventAttr::EXCLUDE_USER),
@@ -168,18 +168,18 @@ impl BranchStack {
             )
         };
         if kind & PERF_SAMPLE_BRANCH_CALL_STACK != 0 {
-            if suppressed != NO_KIND {
+            if left_out != NO_KIND {
                 return Err(InvalidAttr::Invalid);
             }
             if kernel || !user {
                 return Err(InvalidAttr::Unsupported);
             }
-            suppressed = CALL_STACK_KINDS;
+            left_out = CALL_STACK_KINDS;
         }
         let Branches { filter, kernel_bit } = Branches::in_modes(user, kernel);
         Ok(Self {
             branches: Branches {
-                filter: filter | suppressed,
+                filter: filter | left_out,
                 kernel_bit,
             },
             parts: if kind & NO_INFO == NO_INFO { 0 } else { FLAGS }
@@ -209,7 +209,7 @@ mod tests {
         assert!(!Branches::in_modes(true, false).has_kernel());
     }
 
-    fn asked(branch_sample_type: u64, flags: u64) -> Result<BranchStack, InvalidAttr> {
+    fn stack_for(branch_sample_type: u64, flags: u64) -> Result<BranchStack, InvalidAttr> {
         BranchStack::new(&PerfEventAttr {
             branch_sample_type,
             flags,
@@ -218,7 +218,7 @@ mod tests {
     }
 
     fn filter(branch_sample_type: u64, flags: u64) -> u64 {
-        asked(branch_sample_type, flags).map_or(!0, |stack| stack.branches.filter)
+        stack_for(branch_sample_type, flags).map_or(!0, |stack| stack.branches.filter)
     }
 
     #[test]
@@ -242,7 +242,7 @@ mod tests {
     fn a_call_stack_is_of_user_mode() {
         const CALLS: u64 = PERF_SAMPLE_BRANCH_CALL_STACK;
         const USER: u64 = PERF_SAMPLE_BRANCH_USER;
-        let calls = asked(CALLS | USER, 0);
+        let calls = stack_for(CALLS | USER, 0);
         assert!(calls.is_ok_and(|stack| stack.branches.are_calls()));
         assert_eq!(filter(CALLS | USER, 0), 0b11_1100_0101);
         assert_eq!(filter(CALLS, PerfEventAttr::EXCLUDE_KERNEL), 0b11_1100_0101);
@@ -251,9 +251,9 @@ mod tests {
             USER | PERF_SAMPLE_BRANCH_KERNEL,
             0,
         ] {
-            assert_eq!(asked(CALLS | other, 0), Err(InvalidAttr::Unsupported));
+            assert_eq!(stack_for(CALLS | other, 0), Err(InvalidAttr::Unsupported));
         }
-        let both = asked(CALLS | USER | PERF_SAMPLE_BRANCH_ANY_CALL, 0);
+        let both = stack_for(CALLS | USER | PERF_SAMPLE_BRANCH_ANY_CALL, 0);
         assert_eq!(both, Err(InvalidAttr::Invalid));
     }
 
@@ -261,11 +261,11 @@ mod tests {
     fn what_is_not_there_is_refused() {
         // Aborted transactions, privileges, counters.
         for bit in [7, 8, 9, 18, 19] {
-            let asked = asked(PERF_SAMPLE_BRANCH_ANY | 1 << bit, 0);
-            assert_eq!(asked, Err(InvalidAttr::Unsupported));
+            let stack = stack_for(PERF_SAMPLE_BRANCH_ANY | 1 << bit, 0);
+            assert_eq!(stack, Err(InvalidAttr::Unsupported));
         }
         assert!(
-            asked(PERF_SAMPLE_BRANCH_ANY | PERF_SAMPLE_BRANCH_HW_INDEX, 0)
+            stack_for(PERF_SAMPLE_BRANCH_ANY | PERF_SAMPLE_BRANCH_HW_INDEX, 0)
                 .is_ok_and(|stack| stack.index && stack.parts == FLAGS)
         );
     }

@@ -13,14 +13,16 @@ use super::evtsel::EventSelect;
 ///
 /// # Errors
 ///
-/// [`InvalidAttr::Invalid`] if one of them is undefined or they don't go together, [`InvalidAttr::NoEvent`] if these
-/// CPUs lack the event.
+/// [`InvalidAttr::Invalid`] if one of these is undefined, or if the cache does not have the operation,
+/// [`InvalidAttr::NoEvent`] if these CPUs lack the event.
 pub fn cache_event(config: u32, cpus: Microarchitecture) -> Result<EventSelect, InvalidAttr> {
     let [cache, operation, result, _] = config.to_le_bytes().map(usize::from);
     if cache >= 7 || operation >= 3 || result >= 2 {
         return Err(InvalidAttr::Invalid);
     }
-    let table = Core::of(cpus).cache.ok_or(InvalidAttr::NoEvent)?;
+    let table = Core::for_microarchitecture(cpus)
+        .cache
+        .ok_or(InvalidAttr::NoEvent)?;
     match table[cache][operation * 2 + result] {
         NONE => Err(InvalidAttr::NoEvent),
         WRONG => Err(InvalidAttr::Invalid),
@@ -46,74 +48,74 @@ mod tests {
     const PREFETCH: u32 = 2 << 8;
     const MISS: u32 = 1 << 16;
 
-    fn on(cpus: M, config: u32) -> Result<u64, InvalidAttr> {
+    fn encoding_on(cpus: M, config: u32) -> Result<u64, InvalidAttr> {
         cache_event(config, cpus).map(EventSelect::stopped)
     }
 
     #[test]
     fn events_of_the_virtual_pmus() {
-        assert_eq!(on(M::Skylake, L1D), Ok(0x81d0));
-        assert_eq!(on(M::Skylake, L1D | MISS), Ok(0x0151));
-        assert_eq!(on(M::Skylake, L1D | WRITE), Ok(0x82d0));
-        assert_eq!(on(M::Skylake, L1I | MISS), Ok(0x0283));
-        assert_eq!(on(M::Skylake, DTLB | WRITE | MISS), Ok(0x0e49));
-        assert_eq!(on(M::Skylake, ITLB), Ok(0x2085));
-        assert_eq!(on(M::Skylake, BPU | MISS), Ok(0x00c5));
-        assert_eq!(on(M::Zen4, L1D | MISS), Ok(0xc860));
-        assert_eq!(on(M::Zen4, L1D | PREFETCH), Ok(0xff5a));
-        assert_eq!(on(M::Zen4, DTLB | MISS), Ok(0xf045));
-        assert_eq!(on(M::Zen4, BPU), Ok(0x00c2));
+        assert_eq!(encoding_on(M::Skylake, L1D), Ok(0x81d0));
+        assert_eq!(encoding_on(M::Skylake, L1D | MISS), Ok(0x0151));
+        assert_eq!(encoding_on(M::Skylake, L1D | WRITE), Ok(0x82d0));
+        assert_eq!(encoding_on(M::Skylake, L1I | MISS), Ok(0x0283));
+        assert_eq!(encoding_on(M::Skylake, DTLB | WRITE | MISS), Ok(0x0e49));
+        assert_eq!(encoding_on(M::Skylake, ITLB), Ok(0x2085));
+        assert_eq!(encoding_on(M::Skylake, BPU | MISS), Ok(0x00c5));
+        assert_eq!(encoding_on(M::Zen4, L1D | MISS), Ok(0xc860));
+        assert_eq!(encoding_on(M::Zen4, L1D | PREFETCH), Ok(0xff5a));
+        assert_eq!(encoding_on(M::Zen4, DTLB | MISS), Ok(0xf045));
+        assert_eq!(encoding_on(M::Zen4, BPU), Ok(0x00c2));
     }
 
     #[test]
     fn generations_differ() {
-        assert_eq!(on(M::IceLake, L1I | MISS), Ok(0x0283));
-        assert_eq!(on(M::IceLake, ITLB), Err(Invalid));
-        assert_eq!(on(M::IceLake, ITLB | MISS), Ok(0x0e85));
-        assert_eq!(on(M::GoldenCove, DTLB | MISS), Ok(0x0e12));
-        assert_eq!(on(M::Haswell, DTLB | MISS), Ok(0x0108));
-        assert_eq!(on(M::SandyBridge, DTLB | MISS), Ok(0x0108));
-        assert_eq!(on(M::IvyBridge, DTLB | MISS), Ok(0x8108));
-        assert_eq!(on(M::IvyBridge, DTLB | WRITE), Ok(0x82d0));
-        assert_eq!(on(M::Nehalem, BPU | MISS), Ok(0x03e8));
-        assert_eq!(on(M::Westmere, ITLB | MISS), Ok(0x0185));
-        assert_eq!(on(M::Core2, LL | MISS), Ok(0x4129));
-        assert_eq!(on(M::Bulldozer, L1I | PREFETCH), Ok(0x014b));
-        assert_eq!(on(M::CougarCove, L1I | MISS), Ok(0xe424));
-        assert_eq!(on(M::Gracemont, L1I), Ok(0x0380));
-        assert_eq!(on(M::Darkmont, DTLB | WRITE | MISS), Ok(0x0e49));
-        assert_eq!(on(M::Goldmont, DTLB | WRITE | MISS), Err(NoEvent));
-        assert_eq!(on(M::Tremont, ITLB), Err(Invalid));
-        assert_eq!(on(M::Bonnell, LL | WRITE | MISS), Ok(0x412a));
+        assert_eq!(encoding_on(M::IceLake, L1I | MISS), Ok(0x0283));
+        assert_eq!(encoding_on(M::IceLake, ITLB), Err(Invalid));
+        assert_eq!(encoding_on(M::IceLake, ITLB | MISS), Ok(0x0e85));
+        assert_eq!(encoding_on(M::GoldenCove, DTLB | MISS), Ok(0x0e12));
+        assert_eq!(encoding_on(M::Haswell, DTLB | MISS), Ok(0x0108));
+        assert_eq!(encoding_on(M::SandyBridge, DTLB | MISS), Ok(0x0108));
+        assert_eq!(encoding_on(M::IvyBridge, DTLB | MISS), Ok(0x8108));
+        assert_eq!(encoding_on(M::IvyBridge, DTLB | WRITE), Ok(0x82d0));
+        assert_eq!(encoding_on(M::Nehalem, BPU | MISS), Ok(0x03e8));
+        assert_eq!(encoding_on(M::Westmere, ITLB | MISS), Ok(0x0185));
+        assert_eq!(encoding_on(M::Core2, LL | MISS), Ok(0x4129));
+        assert_eq!(encoding_on(M::Bulldozer, L1I | PREFETCH), Ok(0x014b));
+        assert_eq!(encoding_on(M::CougarCove, L1I | MISS), Ok(0xe424));
+        assert_eq!(encoding_on(M::Gracemont, L1I), Ok(0x0380));
+        assert_eq!(encoding_on(M::Darkmont, DTLB | WRITE | MISS), Ok(0x0e49));
+        assert_eq!(encoding_on(M::Goldmont, DTLB | WRITE | MISS), Err(NoEvent));
+        assert_eq!(encoding_on(M::Tremont, ITLB), Err(Invalid));
+        assert_eq!(encoding_on(M::Bonnell, LL | WRITE | MISS), Ok(0x412a));
         // Edges of a condition.
-        assert_eq!(on(M::Silvermont, ITLB | MISS), Ok(0x4_0205));
+        assert_eq!(encoding_on(M::Silvermont, ITLB | MISS), Ok(0x4_0205));
     }
 
     #[test]
     fn missing_events() {
-        assert_eq!(on(M::Skylake, LL), Err(NoEvent));
-        assert_eq!(on(M::Skylake, NODE | WRITE), Err(NoEvent));
-        assert_eq!(on(M::Skylake, L1D | PREFETCH), Err(NoEvent));
-        assert_eq!(on(M::Skylake, L1D | WRITE | MISS), Err(NoEvent));
-        assert_eq!(on(M::Skylake, L1I), Err(NoEvent));
-        assert_eq!(on(M::Zen1, LL), Err(NoEvent));
-        assert_eq!(on(M::Zen1, NODE), Err(NoEvent));
-        assert_eq!(on(M::Unknown, L1D), Err(NoEvent));
-        assert_eq!(on(M::LionCove, LL), Err(NoEvent));
-        assert_eq!(on(M::Skymont, LL | WRITE), Err(NoEvent));
-        assert_eq!(on(M::GoldenCove, NODE), Err(NoEvent));
-        assert_eq!(on(M::PantherCove, NODE), Err(Invalid));
+        assert_eq!(encoding_on(M::Skylake, LL), Err(NoEvent));
+        assert_eq!(encoding_on(M::Skylake, NODE | WRITE), Err(NoEvent));
+        assert_eq!(encoding_on(M::Skylake, L1D | PREFETCH), Err(NoEvent));
+        assert_eq!(encoding_on(M::Skylake, L1D | WRITE | MISS), Err(NoEvent));
+        assert_eq!(encoding_on(M::Skylake, L1I), Err(NoEvent));
+        assert_eq!(encoding_on(M::Zen1, LL), Err(NoEvent));
+        assert_eq!(encoding_on(M::Zen1, NODE), Err(NoEvent));
+        assert_eq!(encoding_on(M::Unknown, L1D), Err(NoEvent));
+        assert_eq!(encoding_on(M::LionCove, LL), Err(NoEvent));
+        assert_eq!(encoding_on(M::Skymont, LL | WRITE), Err(NoEvent));
+        assert_eq!(encoding_on(M::GoldenCove, NODE), Err(NoEvent));
+        assert_eq!(encoding_on(M::PantherCove, NODE), Err(Invalid));
     }
 
     #[test]
     fn wrong_combinations() {
-        assert_eq!(on(M::Skylake, 7), Err(Invalid));
-        assert_eq!(on(M::Skylake, 3 << 8), Err(Invalid));
-        assert_eq!(on(M::Skylake, 2 << 16), Err(Invalid));
-        assert_eq!(on(M::Unknown, 0xff), Err(Invalid));
-        assert_eq!(on(M::Skylake, L1I | WRITE), Err(Invalid));
-        assert_eq!(on(M::Skylake, BPU | PREFETCH), Err(Invalid));
-        assert_eq!(on(M::Zen1, NODE | WRITE), Err(Invalid));
-        assert_eq!(on(M::Skylake, 0xff << 24 | L1D), Ok(0x81d0));
+        assert_eq!(encoding_on(M::Skylake, 7), Err(Invalid));
+        assert_eq!(encoding_on(M::Skylake, 3 << 8), Err(Invalid));
+        assert_eq!(encoding_on(M::Skylake, 2 << 16), Err(Invalid));
+        assert_eq!(encoding_on(M::Unknown, 0xff), Err(Invalid));
+        assert_eq!(encoding_on(M::Skylake, L1I | WRITE), Err(Invalid));
+        assert_eq!(encoding_on(M::Skylake, BPU | PREFETCH), Err(Invalid));
+        assert_eq!(encoding_on(M::Zen1, NODE | WRITE), Err(Invalid));
+        assert_eq!(encoding_on(M::Skylake, 0xff << 24 | L1D), Ok(0x81d0));
     }
 }

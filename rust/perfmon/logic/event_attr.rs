@@ -3,12 +3,12 @@
 //!
 //! The constants have the names of that header; the bits of the bit field have those of its members.
 
-/// Why an event is refused.
+/// The reason why an event is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InvalidAttr {
     /// A member has a value that means nothing: `EINVAL`.
     Invalid,
-    /// Linux perf has it, events of this module have not: `EOPNOTSUPP`.
+    /// Linux perf can do this, but events of this module can't: `EOPNOTSUPP`.
     Unsupported,
     /// These CPUs can't count the event: `ENOENT`.
     NoEvent,
@@ -30,7 +30,7 @@ pub enum InvalidAttr {
 pub struct PerfEventAttr {
     /// `PERF_TYPE_*`
     pub type_: u32,
-    /// The size that the program knows.
+    /// The size of the structure that the program knows, in bytes.
     pub size: u32,
     /// The event, depending on the type.
     pub config: u64,
@@ -46,9 +46,9 @@ pub struct PerfEventAttr {
     pub wakeup_events: u32,
     /// The type of a breakpoint.
     pub bp_type: u32,
-    /// A value for a further register.
+    /// A value for another register.
     pub config1: u64,
-    /// A value for a further register.
+    /// A value for another register.
     pub config2: u64,
     /// `PERF_SAMPLE_BRANCH_*`
     pub branch_sample_type: u64,
@@ -227,8 +227,7 @@ impl PerfEventAttr {
 pub struct AttrSize {
     /// The bytes to copy. The rest of [`PerfEventAttr`] is 0.
     pub copied: usize,
-    /// The bytes that follow in the program's memory and must be 0; if they are not, the answer is that for a
-    /// wrong size.
+    /// The bytes that follow in the program's memory and must be 0; otherwise the call fails as with a wrong size.
     pub tail: usize,
 }
 
@@ -268,9 +267,9 @@ impl PerfEventAttr {
         config4: 0,
     };
 
-    /// Returns what to copy of a structure whose member `size` has this value.
+    /// Returns the part to copy of a structure whose member `size` has this value.
     ///
-    /// `None` is a wrong size: [`Self::SIZE`] is to be written to that member, and the answer is `E2BIG`.
+    /// `None` is a wrong size: the caller writes [`Self::SIZE`] to that member, and fails with `E2BIG`.
     #[must_use]
     pub const fn copy_size(size: u32) -> Option<AttrSize> {
         let size = if size == 0 { Self::SIZE_VER0 } else { size };
@@ -321,29 +320,29 @@ impl PerfEventAttr {
     const fn is_sample_type_valid(&self) -> bool {
         const WEIGHTS: u64 = PERF_SAMPLE_WEIGHT | PERF_SAMPLE_WEIGHT_STRUCT;
 
-        if self.samples(PERF_SAMPLE_BRANCH_STACK)
+        if self.has_sample_part(PERF_SAMPLE_BRANCH_STACK)
             && (self.branch_sample_type >= PERF_SAMPLE_BRANCH_MAX
                 || self.branch_sample_type & !PERF_SAMPLE_BRANCH_PLM_ALL == 0)
         {
             return false;
         }
         // A record has 16 bits for its size.
-        if self.samples(PERF_SAMPLE_STACK_USER)
+        if self.has_sample_part(PERF_SAMPLE_STACK_USER)
             && (self.sample_stack_user >= 0xffff || self.sample_stack_user % 8 != 0)
         {
             return false;
         }
-        (!self.samples(PERF_SAMPLE_REGS_USER) || are_registers(self.sample_regs_user))
-            && (!self.samples(PERF_SAMPLE_REGS_INTR) || are_registers(self.sample_regs_intr))
+        (!self.has_sample_part(PERF_SAMPLE_REGS_USER) || are_registers(self.sample_regs_user))
+            && (!self.has_sample_part(PERF_SAMPLE_REGS_INTR) || are_registers(self.sample_regs_intr))
             && self.sample_type & WEIGHTS != WEIGHTS
-            // Otherwise the threads of a sum could not be told apart.
+            // Without a thread's number, the counts of inherited events could not be told apart.
             && (!self.has(Self::INHERIT)
-                || !self.samples(PERF_SAMPLE_READ)
-                || self.samples(PERF_SAMPLE_TID))
+                || !self.has_sample_part(PERF_SAMPLE_READ)
+                || self.has_sample_part(PERF_SAMPLE_TID))
     }
 
     const fn are_flags_consistent(&self) -> bool {
-        /// Limit of `sample_period`, as perf's. As a frequency, it is above that of every `sysctl`.
+        /// The limit of `sample_period`, as in perf. A frequency has a lower limit, by a sysctl.
         const PERIOD_LIMIT: u64 = 1 << 63;
 
         (self.has(Self::INHERIT) || !self.has(Self::INHERIT_THREAD))
@@ -352,7 +351,7 @@ impl PerfEventAttr {
             && self.sample_period < PERIOD_LIMIT
     }
 
-    const fn samples(&self, bits: u64) -> bool {
+    const fn has_sample_part(&self, bits: u64) -> bool {
         self.sample_type & bits != 0
     }
 }
@@ -436,7 +435,7 @@ mod tests {
 
     #[test]
     fn bits_are_where_c_puts_them() {
-        // The bits that `perf stat` sets: disabled, inherit, enable_on_exec, exclude_guest.
+        // These are the bits that `perf stat` sets: disabled, inherit, enable_on_exec, exclude_guest.
         let stat = with_flags(0x0010_1003);
         assert!(stat.has(PerfEventAttr::DISABLED) && stat.has(PerfEventAttr::INHERIT));
         assert!(stat.has(PerfEventAttr::ENABLE_ON_EXEC) && stat.has(PerfEventAttr::EXCLUDE_GUEST));

@@ -94,7 +94,7 @@ fn fixed_counter(
         (Some(abi::PERFMON_ARCH_EVENT_INSTRUCTIONS_RETIRED), _) => 0,
         (Some(abi::PERFMON_ARCH_EVENT_UNHALTED_CORE_CYCLES), _) => 1,
         (_, 0x0100 | 0x0200 | 0x0300 | 0x0400) => select.unit_mask() - 1,
-        _ => Core::of(cpus).fixed_counter(select)?,
+        _ => Core::for_microarchitecture(cpus).fixed_counter(select)?,
     };
     CounterId::fixed(n).filter(|counter| capabilities.counters() & counter.bit() != 0)
 }

@@ -11,11 +11,14 @@ pub(super) fn intel_counters(
     select: EventSelect,
     cpus: Microarchitecture,
 ) -> Result<u64, InvalidAttr> {
-    let core = Core::of(cpus);
-    if core.extra.iter().any(|events| events.have(select)) {
+    let core = Core::for_microarchitecture(cpus);
+    if core.extra.iter().any(|events| events.contain(select)) {
         return Err(InvalidAttr::Unsupported);
     }
-    let limit = core.limits.iter().find(|(events, _)| events.have(select));
+    let limit = core
+        .limits
+        .iter()
+        .find(|(events, _)| events.contain(select));
     Ok(limit.map_or(ALL, |(_, counters)| *counters))
 }
 

@@ -23,7 +23,7 @@ pub fn hardware_event(
     capabilities: &Capabilities,
     cpus: Microarchitecture,
 ) -> Result<EventSelect, InvalidAttr> {
-    if let Some(select) = Core::of(cpus).hardware_event(number) {
+    if let Some(select) = Core::for_microarchitecture(cpus).hardware_event(number) {
         return Ok(select);
     }
     let found = match number {
@@ -58,15 +58,19 @@ pub fn hardware_event(
 
 /// Returns the event of cycles at the rate of the time-stamp counter.
 fn reference_cycles(capabilities: &Capabilities, cpus: Microarchitecture) -> Option<EventSelect> {
-    /// Linux's name for what only fixed-function counter 2 counts.
+    /// Linux's encoding of the event that only fixed-function counter 2 counts.
     const FIXED_2: EventSelect = EventSelect::new(0x00, 0x03);
 
     const REFERENCE: u32 = abi::PERFMON_ARCH_EVENT_UNHALTED_REFERENCE_CYCLES;
 
     match capabilities.architecture {
-        // Where fixed-function counter 2 does not count the architectural event, that one counts another clock.
+        // If fixed-function counter 2 does not count the architectural event, the event counts cycles of another clock.
         Architecture::Intel => architectural(REFERENCE, capabilities)
-            .filter(|select| Core::of(cpus).fixed_counter(*select).is_some())
+            .filter(|select| {
+                Core::for_microarchitecture(cpus)
+                    .fixed_counter(*select)
+                    .is_some()
+            })
             .or(Some(FIXED_2)),
         Architecture::AmdLegacy | Architecture::AmdCore | Architecture::AmdV2 => None,
     }
@@ -96,7 +100,12 @@ mod tests {
     };
 
     /// Returns whether events 0 to 6 and 7 to 9 of these CPUs have these encodings; 0 is for a missing event.
-    fn are(capabilities: &Capabilities, cpus: M, first: [u64; 7], last: [u64; 3]) -> bool {
+    fn have_encodings(
+        capabilities: &Capabilities,
+        cpus: M,
+        first: [u64; 7],
+        last: [u64; 3],
+    ) -> bool {
         (0..)
             .zip(first.into_iter().chain(last))
             .all(|(number, bits)| {
@@ -107,30 +116,46 @@ mod tests {
 
     #[test]
     fn events_of_intel() {
-        let are = |cpus, last: [u64; 3]| {
+        let have_encodings = |cpus, last: [u64; 3]| {
             let common = [0x3c, 0xc0, 0x4f2e, 0x412e, 0xc4, 0xc5, 0x013c];
-            are(&INTEL, cpus, common, last)
+            have_encodings(&INTEL, cpus, common, last)
         };
-        assert!(are(M::Skylake, [0, 0, 0x0300]));
-        assert!(are(M::Unknown, [0, 0, 0x0300]));
-        assert!(are(M::GoldenCove, [0, 0, 0x013c]));
-        assert!(are(M::Crestmont, [0, 0, 0x013c]));
-        assert!(are(M::Tremont, [0, 0, 0x0300]));
-        assert!(are(M::Nehalem, [0x0180_010e, 0x0180_3fb1, 0x0300]));
-        assert!(are(M::SandyBridge, [0x0180_010e, 0x0180_01b1, 0x0300]));
-        assert!(are(M::IvyBridge, [0x0180_010e, 0, 0x0300]));
+        assert!(have_encodings(M::Skylake, [0, 0, 0x0300]));
+        assert!(have_encodings(M::Unknown, [0, 0, 0x0300]));
+        assert!(have_encodings(M::GoldenCove, [0, 0, 0x013c]));
+        assert!(have_encodings(M::Crestmont, [0, 0, 0x013c]));
+        assert!(have_encodings(M::Tremont, [0, 0, 0x0300]));
+        assert!(have_encodings(
+            M::Nehalem,
+            [0x0180_010e, 0x0180_3fb1, 0x0300]
+        ));
+        assert!(have_encodings(
+            M::SandyBridge,
+            [0x0180_010e, 0x0180_01b1, 0x0300]
+        ));
+        assert!(have_encodings(M::IvyBridge, [0x0180_010e, 0, 0x0300]));
     }
 
     #[test]
     fn events_of_amd() {
         let zen = [0x76, 0xc0, 0xff60, 0x0964, 0xc2, 0xc3, 0];
-        assert!(are(&AMD, M::Zen1, zen, [0x0287, 0x0187, 0]));
-        assert!(are(&AMD, M::Zen2, zen, [0x00a9, 0, 0]));
-        assert!(are(&AMD, M::Zen4, zen, [0x00a9, 0, 0x1_0000_0120]));
-        assert!(are(&AMD, M::Zen6, zen, [0x00a9, 0, 0x1_0000_0120]));
+        assert!(have_encodings(&AMD, M::Zen1, zen, [0x0287, 0x0187, 0]));
+        assert!(have_encodings(&AMD, M::Zen2, zen, [0x00a9, 0, 0]));
+        assert!(have_encodings(
+            &AMD,
+            M::Zen4,
+            zen,
+            [0x00a9, 0, 0x1_0000_0120]
+        ));
+        assert!(have_encodings(
+            &AMD,
+            M::Zen6,
+            zen,
+            [0x00a9, 0, 0x1_0000_0120]
+        ));
         let old = [0x76, 0xc0, 0x077d, 0x077e, 0xc2, 0xc3, 0];
-        assert!(are(&AMD, M::AmdBeforeZen, old, [0xd0, 0xd1, 0]));
-        assert!(are(&AMD, M::Bulldozer, old, [0xd0, 0xd1, 0]));
+        assert!(have_encodings(&AMD, M::AmdBeforeZen, old, [0xd0, 0xd1, 0]));
+        assert!(have_encodings(&AMD, M::Bulldozer, old, [0xd0, 0xd1, 0]));
     }
 
     #[test]

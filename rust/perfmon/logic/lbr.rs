@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-//! The last branch: the bits of its registers, and what records and samples show of them. [`super::branch_records`] has
+//! A branch record: the bits of its registers, and what traces and samples show of them. [`super::branch_records`] has
 //! the kinds (Intel SDM, volume 3B, chapter 18 and "Last Branch Records"; AMD APM, volume 2, "Last Branch Stack
 //! Registers").
 
@@ -15,8 +15,8 @@ pub const DEBUGCTL_LBR: u64 = 1 << 0;
 /// `IA32_DEBUGCTL`: freeze the stack when an overflow interrupt is raised.
 pub const DEBUGCTL_FREEZE: u64 = 1 << 11;
 
-/// The format of [`BranchRecords::Stack`](super::branch_records::BranchRecords::Stack), as in `IA32_PERF_CAPABILITIES`, bits 5:0: addresses are whole, and cycles and
-/// mispredictions are in `MSR_LBR_INFO_x`.
+/// The format of [`BranchRecords::Stack`](super::branch_records::BranchRecords::Stack), as in bits 5:0 of
+/// `IA32_PERF_CAPABILITIES`: addresses have no flags above them, and cycles and mispredictions are in `MSR_LBR_INFO_x`.
 pub const FORMAT_INFO: u64 = 5;
 
 /// The bit that is set in all addresses of the upper half, where the kernel is.
@@ -38,20 +38,20 @@ pub const fn info(low: u64, high: u64) -> u64 {
     low & abi::PERFMON_LAST_BRANCH_INFO_CYCLES_MASK as u64 | mispredicted
 }
 
-/// The formats of [`BranchRecords::OldStack`](super::branch_records::BranchRecords::OldStack): flags above the address of
-/// a branch, one or three.
+/// The format of [`BranchRecords::OldStack`](super::branch_records::BranchRecords::OldStack) before Haswell: one flag
+/// above the address of a branch.
 pub const FORMAT_FLAGS: u64 = 3;
-/// The other one.
+/// The format of `BranchRecords::OldStack` from Haswell on: three flags above the address.
 pub const FORMAT_FLAGS_2: u64 = 4;
 
-/// Returns what an address with `flags` flags above it says of the branch, in the form of `MSR_LBR_INFO_x`.
+/// Returns the flags above the address of a branch, in the form of `MSR_LBR_INFO_x`. `flags` is their number.
 #[must_use]
 #[inline]
 pub const fn flags_of_address(from: u64, flags: u32) -> u64 {
     from & !(u64::MAX >> flags)
 }
 
-/// Returns an address without `flags` flags above it.
+/// Returns the address of a branch without the flags above it. `flags` is their number.
 #[must_use]
 #[inline]
 pub const fn without_flags(from: u64, flags: u32) -> u64 {
@@ -88,13 +88,13 @@ const MISPREDICTED: u64 = 1 << 0;
 /// `predicted`
 const PREDICTED: u64 = 1 << 1;
 
-/// Returns the type of a branch in a sample, from its `IA32_LBR_x_INFO`. Far branches have none: system calls,
-/// interrupts and the ways back from them are the same there.
+/// Returns the type of a branch in a sample, from its `IA32_LBR_x_INFO`. Far branches have type 0: the processor does
+/// not distinguish system calls, interrupts and returns from them.
 #[must_use]
 #[inline]
 pub const fn branch_type(info: u64) -> u64 {
-    /// `PERF_BR_*` of conditional branches, jumps, calls and returns, by the number that the processor has for them; an
-    /// indirect one is before the other.
+    /// `PERF_BR_*` by the processor's number of the type: conditional, indirect jump, direct jump, indirect call,
+    /// direct call, return.
     const TYPES: [u64; 6] = [1, 3, 2, 5, 4, 6];
 
     let number = (info >> 56 & 0xf) as usize;
@@ -118,8 +118,8 @@ pub struct AmdBranch {
 }
 
 impl AmdBranch {
-    /// Returns the branch in these registers, with addresses of `bits` bits; nothing if there is none, or a wrong one
-    /// (erratum 1452).
+    /// Returns the branch in these registers, with addresses of `bits` bits. `None` if the registers hold no branch, or
+    /// a wrong one (erratum 1452).
     #[must_use]
     #[inline]
     pub const fn decode(from: u64, to: u64, bits: u32) -> Option<Self> {
@@ -165,7 +165,7 @@ impl AmdBranch {
     }
 }
 
-/// Returns an address of `bits` bits as a whole one.
+/// Returns an address of `bits` bits, sign-extended to 64.
 #[inline]
 const fn sign_extend(address: u64, bits: u32) -> u64 {
     let shift = u64::BITS.saturating_sub(bits);
@@ -184,7 +184,7 @@ pub const fn flags(info: u64) -> u64 {
     } else {
         PREDICTED
     };
-    // Bit 62, in a transaction, and bit 61, an abort, follow.
+    // Bit 62 is set in a transaction, bit 61 if the branch was an abort of one.
     let transaction = (info >> 62 & 1) << 2 | (info >> 61 & 1) << 3;
     prediction | transaction | (info & 0xffff) << CYCLES_SHIFT
 }
@@ -285,14 +285,14 @@ mod tests {
         );
         let wrong_path = Some((0x1000, 0x2000, 1 << 24 | 0b10, 7));
         assert_eq!(amd(0x1000, SPECULATIVE | 0x2000), wrong_path);
-        // The kernel's, of which the register has 58 bits.
+        // A branch of the kernel: the registers have 58 bits of its addresses.
         let kernel = AmdBranch::decode(0x03ff_ffff_8100_0000, VALID | 0xffff_8000_0000, 48);
         let addresses = kernel.map(|branch| (branch.from, branch.to));
         assert_eq!(
             addresses,
             Some((0xffff_ffff_8100_0000, 0xffff_ffff_8000_0000))
         );
-        // With five levels of pages this is one of the program.
+        // With five levels of page tables, this address is the program's.
         let large = AmdBranch::decode(0xffff_8000_0000, VALID, 57);
         assert_eq!(large.map(|branch| branch.from), Some(0xffff_8000_0000));
     }

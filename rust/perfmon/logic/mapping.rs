@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-//! What programs map, and the records of it: `PERF_RECORD_MMAP` and `PERF_RECORD_MMAP2`.
+//! The mappings of programs, and the records of them: `PERF_RECORD_MMAP` and `PERF_RECORD_MMAP2`.
 
 use super::event_attr::PerfEventAttr;
 
@@ -9,14 +9,14 @@ pub const NAME_WORDS: usize = 4096 / size_of::<u64>();
 /// `PROT_EXEC`
 const PROT_EXEC: u32 = 4;
 
-/// A part of a program's address space that has just been mapped or changed. What a record has besides is its name.
+/// A part of a program's address space that has just been mapped or changed. Its record has a name, too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mapping {
     /// The address of the first byte.
     pub start: u64,
     /// The number of bytes.
     pub size: u64,
-    /// The offset in the file of the first byte.
+    /// The offset of the first byte in the file.
     pub offset: u64,
     /// The device of the file, as two numbers; 0 without a file.
     pub device: [u32; 2],
@@ -31,7 +31,7 @@ pub struct Mapping {
 }
 
 impl Mapping {
-    /// Returns whether the program may execute what is there.
+    /// Returns whether the program may execute the mapping.
     #[must_use]
     pub const fn is_executable(&self) -> bool {
         self.protection & PROT_EXEC != 0
@@ -51,10 +51,10 @@ pub struct MappingRecords {
 
 /// The words of a record before the name, at most.
 const MAX_WORDS: usize = 8;
-/// The words of `PERF_RECORD_MMAP`, with which the other one begins.
+/// The words of `PERF_RECORD_MMAP` before the name. `PERF_RECORD_MMAP2` begins with the same words.
 const SHORT_WORDS: usize = 4;
 
-/// A record without its name and its end.
+/// A record without its name and the parts behind it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MappingRecord {
     /// `PERF_RECORD_*`
@@ -62,12 +62,12 @@ pub struct MappingRecord {
     /// `PERF_RECORD_MISC_*`
     pub misc: u16,
     words: [u64; MAX_WORDS],
-    /// The number of words that it has.
+    /// The number of `words` that the record has.
     count: usize,
 }
 
 impl MappingRecords {
-    /// Returns what `attr` asks for.
+    /// Returns the mappings that `attr` asks for.
     #[must_use]
     pub const fn new(attr: &PerfEventAttr) -> Self {
         Self {
@@ -83,7 +83,7 @@ impl MappingRecords {
         self.executable || self.data
     }
 
-    /// Returns whether a mapping is recorded that can be executed, or can't.
+    /// Returns whether mappings are recorded: those that can be executed, or the others.
     #[inline]
     #[must_use]
     pub const fn have(self, executable: bool) -> bool {
@@ -94,7 +94,7 @@ impl MappingRecords {
         }
     }
 
-    /// Returns the record of a mapping by the task `ids`: the process, and above it the thread.
+    /// Returns the record of a mapping by the task `ids`: the process in bits 31:0, the thread in bits 63:32.
     #[must_use]
     pub const fn record(self, ids: u64, mapping: &Mapping) -> MappingRecord {
         const MMAP: u32 = 1;

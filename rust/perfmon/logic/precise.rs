@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-//! Events whose samples the processor takes itself, of the very instruction: `precise_ip` of the attribute. It takes many
-//! with one interrupt; so what can be had is what its records have, and what is known when they are read.
+//! Events whose samples the processor takes itself, of the very instruction: `precise_ip` of the attribute. One
+//! interrupt delivers many of them. So they can have only what the processor's records have, and what is known when
+//! these are read.
 
 use super::counter::CounterId;
 use super::cpuid::Capabilities;
@@ -12,7 +13,7 @@ use super::evtsel::EventSelect;
 use super::pebs::PebsFormat;
 use super::sampling::{Clock, Sampling, Trigger, Wakeup};
 
-/// The parts that samples can have.
+/// The parts that precise samples can have.
 const SUPPORTED_PARTS: u64 = PERF_SAMPLE_IDENTIFIER
     | PERF_SAMPLE_IP
     | PERF_SAMPLE_TID
@@ -26,7 +27,7 @@ const SUPPORTED_PARTS: u64 = PERF_SAMPLE_IDENTIFIER
 ///
 /// # Errors
 ///
-/// [`InvalidAttr::Unsupported`] if these samples can't be had.
+/// [`InvalidAttr::Unsupported`] if the event can't have precise samples.
 pub(super) fn counters(
     attr: &PerfEventAttr,
     sampling: &Sampling,
@@ -34,12 +35,12 @@ pub(super) fn counters(
     capabilities: &Capabilities,
 ) -> Result<u64, InvalidAttr> {
     let format = capabilities.pebs.ok_or(InvalidAttr::Unsupported)?;
-    let has_reader = matches!(sampling.wakeup, Wakeup::Samples(0) | Wakeup::Bytes(_));
+    let accepts_late_wakeup = matches!(sampling.wakeup, Wakeup::Samples(0) | Wakeup::Bytes(_));
     let is_plain = attr.sample_type & !SUPPORTED_PARTS == 0
         && sampling.clock == Clock::Local
         && !sampling.backward
-        // A reader that waits for each sample would wait for an interrupt.
-        && has_reader;
+        // Samples become visible at the interrupt only, so a reader can't be woken after a number of them.
+        && accepts_late_wakeup;
     let Trigger::Period(period) = sampling.trigger else {
         return Err(InvalidAttr::Unsupported);
     };
@@ -47,7 +48,8 @@ pub(super) fn counters(
         return Err(InvalidAttr::Unsupported);
     }
     match (format, attr.flags & PerfEventAttr::PRECISE_IP) {
-        // Samples of an even distribution: the first fixed-function counter has them, of instructions.
+        // The highest level asks for evenly distributed samples, which only the fixed-function counter of instructions
+        // has.
         (PebsFormat::Four, PerfEventAttr::PRECISE_IP) => Ok(CounterId::INSTRUCTIONS.bit()),
         (PebsFormat::Three, PerfEventAttr::PRECISE_IP) => Err(InvalidAttr::Unsupported),
         (PebsFormat::Three, _) if select.event() == CYCLES => Err(InvalidAttr::Unsupported),
@@ -58,12 +60,13 @@ pub(super) fn counters(
 /// The event of cycles that are not halted. Before format 4 the processor has no precise samples of it.
 const CYCLES: u16 = 0x3c;
 
-/// Returns the allowed periods. The processor has to be able to load the counter with a whole one. In kernel mode the
-/// interrupt handler is counted, too, and must not fill the buffer.
+/// Returns the allowed periods. The processor has to be able to load the counter with a whole period. In kernel mode
+/// the interrupt handler is counted, too, and must not fill the buffer.
 fn allowed_periods(select: EventSelect, capabilities: &Capabilities) -> core::ops::Range<u64> {
-    /// No counter can be loaded for fewer.
-    const LEAST: u64 = 2;
-    const LEAST_IN_KERNEL: u64 = 256;
+    /// No counter can be loaded for fewer events.
+    const MIN_PERIOD: u64 = 2;
+    const MIN_PERIOD_IN_KERNEL: u64 = 256;
+    /// The bits that each counter can be loaded with.
     const BITS: u8 = 32;
 
     let fixed_width = match capabilities.fixed {
@@ -71,19 +74,18 @@ fn allowed_periods(select: EventSelect, capabilities: &Capabilities) -> core::op
         _ => capabilities.fixed_width,
     };
     let width = capabilities.general_width.min(fixed_width).min(BITS);
-    let least = if select.is_kernel() {
-        LEAST_IN_KERNEL
+    let min_period = if select.is_kernel() {
+        MIN_PERIOD_IN_KERNEL
     } else {
-        LEAST
+        MIN_PERIOD
     };
-    least..1_u64 << width.saturating_sub(1)
+    min_period..1_u64 << width.saturating_sub(1)
 }
 
-/// Checks a new period of an event that has one already.
+/// Checks the new period of an event that has precise samples already.
 ///
 /// # Errors
-///
-/// [`InvalidAttr::Unsupported`].
+/// [`InvalidAttr::Unsupported`] if the period is not allowed.
 pub fn check_period(
     period: u64,
     select: EventSelect,
@@ -132,18 +134,18 @@ mod tests {
         ..PerfEventAttr::ZERO
     };
 
-    fn three(attr: PerfEventAttr) -> Result<u64, InvalidAttr> {
+    fn counters_in_format_three(attr: PerfEventAttr) -> Result<u64, InvalidAttr> {
         EventConfig::new(&attr, &SKYLAKE, Skylake).map(|config| config.counters())
     }
 
-    fn four(attr: PerfEventAttr) -> Result<u64, InvalidAttr> {
+    fn counters_in_format_four(attr: PerfEventAttr) -> Result<u64, InvalidAttr> {
         EventConfig::new(&attr, &ICE_LAKE, IceLake).map(|config| config.counters())
     }
 
     #[test]
     fn counters_follow_from_the_format() {
-        assert_eq!(three(INSTRUCTIONS), Ok(0xf));
-        assert_eq!(four(INSTRUCTIONS), Ok(0x1_0000_00ff));
+        assert_eq!(counters_in_format_three(INSTRUCTIONS), Ok(0xf));
+        assert_eq!(counters_in_format_four(INSTRUCTIONS), Ok(0x1_0000_00ff));
         let none = EventConfig::new(
             &INSTRUCTIONS,
             &Capabilities {
@@ -161,13 +163,13 @@ mod tests {
             flags: 3 * ONE | USER,
             ..INSTRUCTIONS
         };
-        assert_eq!(three(highest), Err(Unsupported));
-        assert_eq!(four(highest), Ok(0x1_0000_0000));
+        assert_eq!(counters_in_format_three(highest), Err(Unsupported));
+        assert_eq!(counters_in_format_four(highest), Ok(0x1_0000_0000));
         let branches = PerfEventAttr {
             config: 0xc4,
             ..highest
         };
-        assert_eq!(four(branches), Err(Unsupported));
+        assert_eq!(counters_in_format_four(branches), Err(Unsupported));
     }
 
     #[test]
@@ -176,14 +178,14 @@ mod tests {
             config: 0x3c,
             ..INSTRUCTIONS
         };
-        assert_eq!(three(cycles), Err(Unsupported));
-        assert_eq!(four(cycles), Ok(0x2_0000_00ff));
+        assert_eq!(counters_in_format_three(cycles), Err(Unsupported));
+        assert_eq!(counters_in_format_four(cycles), Ok(0x2_0000_00ff));
     }
 
     #[test]
     fn periods_are_fixed_and_fit_a_load() {
         let with = |sample_period| {
-            four(PerfEventAttr {
+            counters_in_format_four(PerfEventAttr {
                 sample_period,
                 ..INSTRUCTIONS
             })
@@ -194,7 +196,7 @@ mod tests {
             [false, false, true, true, false]
         );
         let kernel = |sample_period| {
-            four(PerfEventAttr {
+            counters_in_format_four(PerfEventAttr {
                 sample_period,
                 flags: ONE,
                 ..INSTRUCTIONS
@@ -206,7 +208,7 @@ mod tests {
             flags: INSTRUCTIONS.flags | PerfEventAttr::FREQ,
             ..INSTRUCTIONS
         };
-        assert_eq!(four(frequency), Err(Unsupported));
+        assert_eq!(counters_in_format_four(frequency), Err(Unsupported));
         let narrow = Capabilities {
             general_width: 24,
             ..ICE_LAKE
@@ -222,21 +224,21 @@ mod tests {
             sample_type: SUPPORTED_PARTS,
             ..INSTRUCTIONS
         };
-        assert!(four(all).is_ok());
+        assert!(counters_in_format_four(all).is_ok());
         let chain = PerfEventAttr {
             sample_type: SUPPORTED_PARTS | PERF_SAMPLE_CALLCHAIN,
             ..INSTRUCTIONS
         };
-        assert_eq!(four(chain), Err(Unsupported));
+        assert_eq!(counters_in_format_four(chain), Err(Unsupported));
         let backward = PerfEventAttr {
             flags: INSTRUCTIONS.flags | PerfEventAttr::WRITE_BACKWARD,
             ..INSTRUCTIONS
         };
-        assert_eq!(four(backward), Err(Unsupported));
+        assert_eq!(counters_in_format_four(backward), Err(Unsupported));
         let at_once = PerfEventAttr {
             wakeup_events: 1,
             ..INSTRUCTIONS
         };
-        assert_eq!(four(at_once), Err(Unsupported));
+        assert_eq!(counters_in_format_four(at_once), Err(Unsupported));
     }
 }

@@ -75,14 +75,18 @@ const TRAILER: u64 = PERF_SAMPLE_TID
     | PERF_SAMPLE_IDENTIFIER;
 
 impl SampleFormat {
-    /// Returns the format of samples with these parts. `samples` tells that there will be some, `id_all` is
+    /// Returns the format of samples with these parts. `is_sampled`: the event has samples. `id_all` is
     /// `sample_id_all`.
     ///
     /// # Errors
     ///
     /// [`InvalidAttr::Unsupported`] for parts that samples can't have.
-    pub const fn new(sample_type: u64, id_all: bool, samples: bool) -> Result<Self, InvalidAttr> {
-        if samples && sample_type & !(ONE_WORD_PARTS | VARIABLE_LENGTH) != 0 {
+    pub const fn new(
+        sample_type: u64,
+        id_all: bool,
+        is_sampled: bool,
+    ) -> Result<Self, InvalidAttr> {
+        if is_sampled && sample_type & !(ONE_WORD_PARTS | VARIABLE_LENGTH) != 0 {
             return Err(InvalidAttr::Unsupported);
         }
         Ok(Self {
@@ -92,7 +96,7 @@ impl SampleFormat {
         })
     }
 
-    /// Returns whether any of these parts is there.
+    /// Returns whether samples have any of these parts.
     #[inline]
     #[must_use]
     pub const fn has(self, parts: u64) -> bool {
@@ -119,7 +123,7 @@ impl SampleFormat {
     pub const fn stack_room(wanted: u32, words: usize) -> u32 {
         const MAX: usize = u16::MAX as usize / size_of::<u64>() * size_of::<u64>();
 
-        // The sizes before and behind it.
+        // Two more words have the stack's size: one before it, and one behind it.
         let room = MAX.saturating_sub(words.saturating_add(2).saturating_mul(size_of::<u64>()));
         #[allow(clippy::cast_possible_truncation, reason = "it is below 2^16")]
         let room = room as u32;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-//! What a `struct perf_event_attr` asks to be recorded.
+//! The samples and other records that a `struct perf_event_attr` asks for.
 
 use super::branches::BranchStack;
 use super::event_attr::{
@@ -12,7 +12,7 @@ use super::sample_format::SampleFormat;
 /// The condition of a sample: a number of events, or of samples in a second.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Trigger {
-    /// Nothing: the event only counts.
+    /// No samples: the event only counts.
     Never,
     /// The events from one sample to the next; not 0.
     Period(u64),
@@ -20,7 +20,7 @@ pub enum Trigger {
     Frequency(u64),
 }
 
-/// When a ring wakes its reader.
+/// The condition on which a ring wakes its reader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wakeup {
     /// After so many samples; never if 0.
@@ -43,7 +43,7 @@ pub enum Clock {
 /// The call chains of samples.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Chains {
-    /// The most addresses of each, without marks.
+    /// The most addresses of a chain, without marks.
     pub depth: u16,
     /// Functions of the kernel are shown.
     pub kernel: bool,
@@ -52,7 +52,8 @@ pub struct Chains {
 }
 
 impl Chains {
-    /// The most addresses, unless the program wants fewer: `kernel.perf_event_max_stack` as Linux sets it.
+    /// The most addresses of a chain, unless the program asks for fewer: `kernel.perf_event_max_stack` as Linux sets
+    /// it.
     pub const MAX_DEPTH: u16 = 127;
 }
 
@@ -65,11 +66,11 @@ pub struct Sampling {
     pub format: SampleFormat,
     /// The format of read(2). Samples with counts have the same.
     pub read: ReadFormat,
-    /// A task that has inherited the event leaves a record of its count when it ends.
+    /// A task that has inherited the event writes a record of its count when it exits.
     pub read_at_exit: bool,
     /// The condition on which the reader is woken.
     pub wakeup: Wakeup,
-    /// The clock.
+    /// The clock of records.
     pub clock: Clock,
     /// The branches, if samples have them.
     pub branches: Option<BranchStack>,
@@ -81,7 +82,7 @@ pub struct Sampling {
     pub user_stack: u32,
     /// The registers at the interrupt in samples.
     pub registers: u64,
-    /// The processor takes the samples, of the very instruction.
+    /// The processor itself takes the samples, each at the very instruction.
     pub precise: bool,
     /// Records are written from the end of the ring to its beginning.
     pub backward: bool,
@@ -96,14 +97,16 @@ pub struct Sampling {
 }
 
 impl Trigger {
-    /// Checks whether samples may be this frequent: `most` samples in a second, 0 for no limit.
+    /// Checks whether samples may be this frequent: at most `max_frequency` in a second, 0 for no limit.
     ///
     /// # Errors
     ///
-    /// [`InvalidAttr::Invalid`].
-    pub const fn check(self, most: u32) -> Result<(), InvalidAttr> {
+    /// [`InvalidAttr::Invalid`] if they are more frequent.
+    pub const fn check(self, max_frequency: u32) -> Result<(), InvalidAttr> {
         match self {
-            Self::Frequency(frequency) if most != 0 && frequency > most as u64 => {
+            Self::Frequency(frequency)
+                if max_frequency != 0 && frequency > max_frequency as u64 =>
+            {
                 Err(InvalidAttr::Invalid)
             }
             _ => Ok(()),
@@ -115,11 +118,11 @@ impl Trigger {
         !matches!(self, Self::Never)
     }
 
-    /// Returns the same with another number.
+    /// Returns the trigger with another period or frequency.
     ///
     /// # Errors
     ///
-    /// [`InvalidAttr::Invalid`] if there are no samples, or would be none.
+    /// [`InvalidAttr::Invalid`] if there are no samples, or if the number is 0 or has bit 63 set.
     pub const fn with(self, number: u64) -> Result<Self, InvalidAttr> {
         match self {
             _ if number == 0 || number >> 63 != 0 => Err(InvalidAttr::Invalid),
@@ -131,22 +134,22 @@ impl Trigger {
 }
 
 impl Sampling {
-    /// Checks what `attr` says of records.
+    /// Checks the members of `attr` that concern records.
     ///
     /// # Errors
     ///
     /// [`InvalidAttr::Invalid`] for a clock that can't be read in an interrupt, as from perf;
-    /// [`InvalidAttr::TooDeep`] for longer call chains than there are; [`InvalidAttr::Unsupported`] for parts that
-    /// samples of this module can't have.
+    /// [`InvalidAttr::TooDeep`] for call chains longer than [`Chains::MAX_DEPTH`]; [`InvalidAttr::Unsupported`] for
+    /// parts that samples of this module can't have.
     pub const fn new(attr: &PerfEventAttr) -> Result<Self, InvalidAttr> {
         let trigger = match attr.sample_period {
             0 => Trigger::Never,
             frequency if attr.has(PerfEventAttr::FREQ) => Trigger::Frequency(frequency),
             period => Trigger::Period(period),
         };
-        let samples = trigger.is_sampled();
+        let is_sampled = trigger.is_sampled();
         let id_all = attr.has(PerfEventAttr::SAMPLE_ID_ALL);
-        let format = match SampleFormat::new(attr.sample_type, id_all, samples) {
+        let format = match SampleFormat::new(attr.sample_type, id_all, is_sampled) {
             Ok(format) => format,
             Err(error) => return Err(error),
         };
@@ -158,7 +161,7 @@ impl Sampling {
             Ok(clock) => clock,
             Err(error) => return Err(error),
         };
-        let branches = if samples && format.has(PERF_SAMPLE_BRANCH_STACK) {
+        let branches = if is_sampled && format.has(PERF_SAMPLE_BRANCH_STACK) {
             match BranchStack::new(attr) {
                 Ok(stack) => Some(stack),
                 Err(error) => return Err(error),
@@ -193,7 +196,7 @@ impl Sampling {
             user_registers: attr.sample_regs_user,
             user_stack: attr.sample_stack_user,
             registers: attr.sample_regs_intr,
-            precise: samples && attr.has(PerfEventAttr::PRECISE_IP),
+            precise: is_sampled && attr.has(PerfEventAttr::PRECISE_IP),
             backward: attr.has(PerfEventAttr::WRITE_BACKWARD),
             comm: attr.has(PerfEventAttr::COMM),
             task: attr.has(PerfEventAttr::TASK),
@@ -211,7 +214,7 @@ impl Sampling {
         }
     }
 
-    /// Returns whether samples show the calls that the task is in, from the branch records.
+    /// Returns whether samples show a call stack from the branch records.
     #[must_use]
     pub const fn has_recorded_calls(&self) -> bool {
         match self.branches {
@@ -220,7 +223,7 @@ impl Sampling {
         }
     }
 
-    /// Returns whether something is recorded that happens to tasks.
+    /// Returns whether names, beginnings, ends, switches or mappings of tasks are recorded.
     #[must_use]
     pub const fn follows_tasks(&self) -> bool {
         self.comm || self.task || self.switch || self.mappings.are_wanted()
@@ -242,17 +245,17 @@ const fn clock(attr: &PerfEventAttr) -> Result<Clock, InvalidAttr> {
     }
 }
 
-/// Returns the period that gives one sample every `wanted` cycles, for an event that counted `count` in `elapsed` cycles.
-/// The result is between 1 and 2^62.
+/// Returns the period that gives one sample every `cycles_per_sample` cycles, for an event that counted `count` in
+/// `elapsed` cycles. The result is between 1 and 2^62.
 #[inline]
 #[must_use]
-pub const fn period_for(count: u64, elapsed: u64, wanted: u64) -> u64 {
+pub const fn period_for(count: u64, elapsed: u64, cycles_per_sample: u64) -> u64 {
     const MAX: u64 = 1 << 62;
 
-    // Few bits are enough: what is lost changes the period by less than a thousandth.
-    let shift = u64::BITS - (count | wanted).leading_zeros();
+    // 31 bits of each factor are enough: the bits that are lost change the period by less than a thousandth.
+    let shift = u64::BITS - (count | cycles_per_sample).leading_zeros();
     let shift = if shift > 31 { shift - 31 } else { 0 };
-    let product = (count >> shift).wrapping_mul(wanted >> shift);
+    let product = (count >> shift).wrapping_mul(cycles_per_sample >> shift);
     let elapsed = if elapsed == 0 { 1 } else { elapsed };
     let period = product / elapsed;
     let period = match period.checked_shl(2 * shift) {
@@ -271,7 +274,7 @@ pub const fn period_for(count: u64, elapsed: u64, wanted: u64) -> u64 {
 mod tests {
     use super::*;
 
-    fn sampling(attr: PerfEventAttr) -> Result<Trigger, InvalidAttr> {
+    fn trigger_of(attr: PerfEventAttr) -> Result<Trigger, InvalidAttr> {
         Sampling::new(&attr).map(|sampling| sampling.trigger)
     }
 
@@ -282,13 +285,13 @@ mod tests {
 
     #[test]
     fn triggers() {
-        assert_eq!(sampling(PerfEventAttr::ZERO), Ok(Trigger::Never));
-        assert_eq!(sampling(PERIOD), Ok(Trigger::Period(97)));
+        assert_eq!(trigger_of(PerfEventAttr::ZERO), Ok(Trigger::Never));
+        assert_eq!(trigger_of(PERIOD), Ok(Trigger::Period(97)));
         let frequency = PerfEventAttr {
             flags: PerfEventAttr::FREQ,
             ..PERIOD
         };
-        assert_eq!(sampling(frequency), Ok(Trigger::Frequency(97)));
+        assert_eq!(trigger_of(frequency), Ok(Trigger::Frequency(97)));
     }
 
     #[test]
@@ -313,27 +316,27 @@ mod tests {
             sample_max_stack: 128,
             ..PERIOD
         };
-        assert!(sampling(deep).is_ok());
+        assert!(trigger_of(deep).is_ok());
         let deep = PerfEventAttr {
             sample_type: PERF_SAMPLE_CALLCHAIN,
             ..deep
         };
-        assert_eq!(sampling(deep), Err(InvalidAttr::TooDeep));
+        assert_eq!(trigger_of(deep), Err(InvalidAttr::TooDeep));
         let wall_clock = PerfEventAttr {
             flags: PerfEventAttr::USE_CLOCKID,
             ..PERIOD
         };
-        assert_eq!(sampling(wall_clock), Err(InvalidAttr::Invalid));
+        assert_eq!(trigger_of(wall_clock), Err(InvalidAttr::Invalid));
         let raw = PerfEventAttr {
             sample_type: 1 << 10,
             ..PERIOD
         };
-        assert_eq!(sampling(raw), Err(InvalidAttr::Unsupported));
+        assert_eq!(trigger_of(raw), Err(InvalidAttr::Unsupported));
     }
 
     #[test]
     fn periods_follow_the_frequency() {
-        // 1000 events in 10,000 cycles: each 2,000 cycles 200.
+        // 1000 events in 10,000 cycles are 200 in 2,000 cycles.
         assert_eq!(period_for(1000, 10_000, 2_000), 200);
         assert_eq!(period_for(0, 10_000, 2_000), 1);
         assert_eq!(period_for(5, 0, 2_000), 10_000);

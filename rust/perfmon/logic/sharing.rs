@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-//! Which events may have the same counter.
+//! The rules by which events share a counter.
 //!
 //! A counter that counts one event runs all the time, and its observers note its total where their windows begin and
-//! end. So events that count the same in the same modes share a counter, whatever they observe, and any number of them
-//! takes one. An event that is sampled has the counter overflow when its next sample is due: of those there is one at a
-//! time. It stops the counter for moments in the kernel, so if it counts the kernel, too, it is alone. So it is if the
-//! processor takes the samples: the counter begins anew with each.
+//! end. So any number of events that count the same in the same modes share one counter, whatever their targets are. A
+//! sampled event makes the counter overflow when its next sample is due, so a counter has one sampled event at a time.
+//! Sampling stops the counter for moments in the kernel, so a sampled event that counts the kernel, too, needs the
+//! counter alone. So does an event whose samples the processor takes, since the processor reloads the counter with
+//! each.
 //!
 //! Events that never count at the same time on the same CPU may count different things with one counter: those of
-//! different tasks, and those of different CPUs. Those of different cgroups may, since a cgroup may be in another one.
+//! different tasks, and those of different CPUs. Events of different cgroups may count at the same time, since a cgroup
+//! may be in another one.
 
 use super::evtsel::EventSelect;
 
@@ -28,9 +30,9 @@ pub enum TargetKind {
 pub struct Demand {
     /// The event select of the counter.
     pub select: EventSelect,
-    /// Overflows are samples.
+    /// Overflows of the counter become samples.
     pub is_sampled: bool,
-    /// Nothing else that counts at the same time on the same CPU may have the counter.
+    /// No other event that counts at the same time on the same CPU may have the counter.
     pub needs_own_counter: bool,
 }
 
@@ -38,8 +40,8 @@ impl TargetKind {
     /// All kinds.
     const ALL: [Self; 3] = [Self::Task, Self::Cpu, Self::Cgroup];
 
-    /// Returns whether events of these kinds may count at the same time on the same CPU, whatever their targets are. Those
-    /// of one task or CPU do, too. A cgroup may be in another one.
+    /// Returns whether events of these kinds may count at the same time on the same CPU although their targets differ.
+    /// Two tasks or two CPUs don't; two cgroups may, since one may be in the other.
     const fn overlaps(self, other: Self) -> bool {
         !matches!(
             (self, other),
@@ -49,7 +51,7 @@ impl TargetKind {
 }
 
 impl Demand {
-    /// Returns whether both may have the counter at the same time on the same CPU.
+    /// Returns whether two events with these demands may have the counter at the same time on the same CPU.
     #[must_use]
     pub const fn agrees(self, other: Self) -> bool {
         let is_excluded = self.needs_own_counter
@@ -62,19 +64,22 @@ impl Demand {
 /// The events of one [`TargetKind`] that have a counter.
 #[derive(Clone, Copy, Debug, Default)]
 struct KindCounts {
+    /// The number of these events.
     all: u32,
+    /// The number of those that are sampled.
     sampled: u32,
-    alone: u32,
+    /// The number of those that need the counter alone.
+    unshared: u32,
 }
 
-/// The events that have a counter. There is one at least.
+/// The events that have a counter, at least one.
 #[derive(Clone, Copy, Debug)]
 pub struct CounterUsers {
-    /// By [`TargetKind`].
+    /// The numbers of events, by [`TargetKind`].
     kinds: [KindCounts; 3],
-    /// The event select of the first one.
+    /// The event select of the first event.
     select: EventSelect,
-    /// The number of those that select something else.
+    /// The number of events with another event select.
     other_selects: u32,
 }
 
@@ -91,97 +96,97 @@ impl CounterUsers {
         new
     }
 
-    const fn number(&self, kind: TargetKind) -> &KindCounts {
+    const fn counts_of(&self, kind: TargetKind) -> &KindCounts {
         &self.kinds[kind as usize]
     }
 
-    const fn number_mut(&mut self, kind: TargetKind) -> &mut KindCounts {
+    const fn counts_of_mut(&mut self, kind: TargetKind) -> &mut KindCounts {
         &mut self.kinds[kind as usize]
     }
 
-    /// Adds one, which is [admitted](Self::admit).
+    /// Adds an event, for which [`Self::admit`] has returned true.
     pub fn add(&mut self, kind: TargetKind, demand: Demand) {
-        let number = self.number_mut(kind);
-        number.all += 1;
-        number.sampled += u32::from(demand.is_sampled);
-        number.alone += u32::from(demand.needs_own_counter);
+        let counts = self.counts_of_mut(kind);
+        counts.all += 1;
+        counts.sampled += u32::from(demand.is_sampled);
+        counts.unshared += u32::from(demand.needs_own_counter);
         self.other_selects += u32::from(self.select != demand.select);
     }
 
-    /// Removes one.
+    /// Removes an event.
     pub fn remove(&mut self, kind: TargetKind, demand: Demand) {
-        let number = self.number_mut(kind);
-        number.all -= 1;
-        number.sampled -= u32::from(demand.is_sampled);
-        number.alone -= u32::from(demand.needs_own_counter);
+        let counts = self.counts_of_mut(kind);
+        counts.all -= 1;
+        counts.sampled -= u32::from(demand.is_sampled);
+        counts.unshared -= u32::from(demand.needs_own_counter);
         self.other_selects -= u32::from(self.select != demand.select);
     }
 
-    /// Returns how many there are.
+    /// Returns the number of events.
     #[must_use]
     pub const fn count(&self) -> u32 {
         let [tasks, cpus, cgroups] = &self.kinds;
         tasks.all + cpus.all + cgroups.all
     }
 
-    /// Returns whether there are some of this kind.
+    /// Returns whether there are events of this kind.
     #[must_use]
     pub const fn has(&self, kind: TargetKind) -> bool {
-        self.number(kind).all != 0
+        self.counts_of(kind).all != 0
     }
 
     /// Returns, for each kind, whether there are events of it.
     #[must_use]
     pub fn kinds(&self) -> [bool; 3] {
-        self.kinds.map(|number| number.all != 0)
+        self.kinds.map(|counts| counts.all != 0)
     }
 
-    /// Returns whether all are of this kind.
+    /// Returns whether all events are of this kind.
     #[must_use]
     pub const fn are_all(&self, kind: TargetKind) -> bool {
-        self.number(kind).all == self.count()
+        self.counts_of(kind).all == self.count()
     }
 
-    /// Returns whether some may count at the same time on the same CPU, though they are of different tasks, CPUs or
-    /// cgroups. The counter has the same event select all the time then.
+    /// Returns whether events with different targets may count at the same time on the same CPU. Then the counter has
+    /// the same event select all the time.
     #[must_use]
     pub const fn may_overlap(&self) -> bool {
         !self.are_all(TargetKind::Task) && !self.are_all(TargetKind::Cpu)
     }
 
-    /// Returns what the first one selected.
+    /// Returns the event select of the first event.
     #[must_use]
     pub const fn select(&self) -> EventSelect {
         self.select
     }
 
-    /// Returns whether all select this.
+    /// Returns whether all events have this event select.
     #[must_use]
     pub const fn all_select(&self, select: EventSelect) -> bool {
         self.other_selects == 0 && self.select.stopped() == select.stopped()
     }
 
-    /// Returns whether one more event may have the counter, beside the events of other tasks and CPUs. With those of
-    /// its own task or CPU it has to [agree](Demand::agrees).
+    /// Returns whether one more event may have the counter, beside the events of other tasks and CPUs. The caller
+    /// checks that the event [agrees](Demand::agrees) with those of its own task or CPU.
     #[must_use]
     pub const fn admit(&self, kind: TargetKind, demand: Demand) -> bool {
-        let (mut met, mut sampled, mut alone) = (0, 0, 0);
+        let (mut overlapping, mut sampled, mut unshared) = (0, 0, 0);
         let mut index = 0;
         while index < TargetKind::ALL.len() {
             let other = TargetKind::ALL[index];
             if kind.overlaps(other) {
-                met += self.number(other).all;
-                sampled += self.number(other).sampled;
-                alone += self.number(other).alone;
+                overlapping += self.counts_of(other).all;
+                sampled += self.counts_of(other).sampled;
+                unshared += self.counts_of(other).unshared;
             }
             index += 1;
         }
-        if met == 0 {
-            // Those of its own kind count at other times, or elsewhere.
+        if overlapping == 0 {
+            // All events are of its own kind, and count at other times or on other CPUs.
             return true;
         }
         let is_excluded =
-            demand.needs_own_counter || alone != 0 || demand.is_sampled && sampled != 0;
+            demand.needs_own_counter || unshared != 0 || demand.is_sampled && sampled != 0;
         self.all_select(demand.select) && !is_excluded
     }
 }
@@ -191,11 +196,11 @@ impl CounterUsers {
 mod tests {
     use super::*;
 
-    const MOST: usize = 12;
+    const MAX_EVENTS: usize = 12;
     /// Two tasks, two CPUs, two cgroups.
     const PLACES: u8 = 2;
 
-    /// An event of the model: where it counts, and what.
+    /// An event of the model: its target, and its demand.
     #[derive(Clone, Copy)]
     struct Event {
         kind: TargetKind,
@@ -233,24 +238,24 @@ mod tests {
         }
     }
 
-    /// The next number of a generator (xorshift).
-    fn next(state: &mut u64) -> u64 {
+    /// Returns the next number of a random generator (xorshift).
+    fn next_random(state: &mut u64) -> u64 {
         *state ^= *state << 13;
         *state ^= *state >> 7;
         *state ^= *state << 17;
         *state
     }
 
-    /// Events come and go at random; the rule is compared with a look at each pair.
+    /// Adds and removes events at random, and compares the rule with a check of each pair.
     #[test]
     fn admits_what_no_pair_forbids() {
         let mut state = 0x9e37_79b9_7f4a_7c15;
-        let mut events: [Option<Event>; MOST] = [None; MOST];
+        let mut events: [Option<Event>; MAX_EVENTS] = [None; MAX_EVENTS];
         let mut users: Option<CounterUsers> = None;
         let (mut admitted, mut refused) = (0, 0);
         for _ in 0..20_000 {
-            let bits = next(&mut state);
-            let slot = &mut events[(bits >> 40) as usize % MOST];
+            let bits = next_random(&mut state);
+            let slot = &mut events[(bits >> 40) as usize % MAX_EVENTS];
             if let (Some(event), Some(some)) = (slot.take(), &mut users) {
                 some.remove(event.kind, event.demand);
                 if some.count() == 0 {
@@ -260,7 +265,7 @@ mod tests {
             }
             let new = Event::random(bits);
             let fits = events.iter().flatten().all(|event| event.fits(&new));
-            // What those of its own task or CPU say is asked of these.
+            // The caller of `admit` checks the events of its own task or CPU.
             let own = |event: &&Event| event.kind == new.kind && event.place == new.place;
             let agrees = events
                 .iter()
@@ -268,14 +273,15 @@ mod tests {
                 .filter(own)
                 .all(|event| event.demand.agrees(new.demand));
             let admits = users.is_none_or(|users| users.admit(new.kind, new.demand));
-            // The first one's select may have gone, with others left: then the kinds stay apart.
-            let is_known = users.is_none_or(|users| {
+            // The event whose select is compared may have been removed before others: then `admit` refuses more than it
+            // must.
+            let has_first_select = users.is_none_or(|users| {
                 events
                     .iter()
                     .flatten()
                     .any(|event| event.demand.select == users.select())
             });
-            if is_known {
+            if has_first_select {
                 assert_eq!(fits, agrees && admits);
             } else {
                 assert!(fits || !(agrees && admits));
@@ -289,7 +295,7 @@ mod tests {
                 Some(users) => users.add(new.kind, new.demand),
                 None => users = Some(CounterUsers::new(new.kind, new.demand)),
             }
-            events[(bits >> 40) as usize % MOST] = Some(new);
+            events[(bits >> 40) as usize % MAX_EVENTS] = Some(new);
         }
         assert!(admitted > 1000 && refused > 1000);
     }

@@ -12,7 +12,7 @@ use crate::abi;
 /// The most events of one trace.
 pub const MAX_EVENTS: usize = abi::PERFMON_MAX_EVENTS as usize;
 
-/// The rule that a config breaks. All are `EINVAL`.
+/// The rule that a config breaks. Each becomes `EINVAL`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InvalidConfig {
     /// The first event is `PERFMON_EVENT_ID_NONE`.
@@ -29,7 +29,7 @@ pub enum InvalidConfig {
     TooMany,
     /// A rate is larger than its counter can be loaded for, or an event without a counter has one.
     Rate,
-    /// Branch records are asked for where the CPUs have none of these modes, or with an event that is not sampled.
+    /// Branch records are asked for with an event that is not sampled, or the CPUs have none in the event's modes.
     LastBranch,
     /// Branch records are asked for with events in different modes, but a CPU has one filter for all.
     LastBranchModes,
@@ -44,18 +44,18 @@ pub enum CounterChoice {
     AnyGeneral,
     /// This counter only.
     Only(CounterId),
-    /// None: the event is a value.
+    /// No counter: the event is a value.
     Value(ValueId),
 }
 
-/// When records of an event are written.
+/// The occasions on which records of an event are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// Each time that so many events have been counted.
+    /// One record each time that this many events have been counted.
     Sampled(u32),
-    /// Once, with the sum, when the trace stops.
+    /// One record with the sum, when the trace stops.
     Counted,
-    /// With each sample of the first event, the timebase.
+    /// One record with each sample of the first event, the timebase.
     FollowsTimebase,
 }
 
@@ -68,7 +68,7 @@ pub struct ConfigEvent {
     pub select: EventSelect,
     /// The counters that can count it.
     pub counters: CounterChoice,
-    /// The time when records are written.
+    /// The occasions on which records are written.
     pub role: Role,
     /// Samples are PC records.
     pub pc: bool,
@@ -80,7 +80,7 @@ pub struct ConfigEvent {
 ///
 /// # Invariants
 ///
-/// - No two events need the same fixed-function counter, and no more need a general one than there are.
+/// - No two events need the same fixed-function counter, and not more events need a general counter than there are.
 /// - All events with `last_branch` are sampled, and in the same modes.
 /// - Only [`Self::EMPTY`] has no event.
 #[derive(Clone, Copy)]
@@ -224,22 +224,21 @@ impl Config {
     /// Assigns a counter to each event: its own to an event of a fixed-function counter, the lowest general one
     /// of `free` to any other. `free` has the bits of the available counters.
     ///
-    /// The result is in the order of [`Self::events`], with none for a value; `None` if there are not enough
-    /// counters.
+    /// The result is in the order of [`Self::events`]; a value has no counter. `None` if there are not enough counters.
     #[must_use]
     pub fn assign(&self, free: u64) -> Option<[Option<CounterId>; MAX_EVENTS]> {
-        let mut left = free;
+        let mut available = free;
         let mut assigned = [None; MAX_EVENTS];
         for (event, to) in self.events().zip(&mut assigned) {
             let counter = match event.counters {
                 CounterChoice::Only(counter) => counter,
-                CounterChoice::AnyGeneral => each(left & GENERAL).next()?,
+                CounterChoice::AnyGeneral => each(available & GENERAL).next()?,
                 CounterChoice::Value(_) => continue,
             };
-            if left & counter.bit() == 0 {
+            if available & counter.bit() == 0 {
                 return None;
             }
-            left &= !counter.bit();
+            available &= !counter.bit();
             *to = Some(counter);
         }
         Some(assigned)
@@ -249,7 +248,7 @@ impl Config {
 /// The bits of all general counters.
 const GENERAL: u64 = (1 << abi::NPMC) - 1;
 
-/// Checks one event. `timebase_rate` is the rate of the first event, for all others.
+/// Checks one event. `timebase_rate` is the rate of the first event; `None` for the first event itself.
 fn check_event(
     id: EventId,
     rate: u32,
@@ -276,10 +275,10 @@ fn check_event(
         _ if u64::from(rate) > max_rate(cpus, counters) => return Err(InvalidConfig::Rate),
         _ => Role::Sampled(rate),
     };
-    let sampled = matches!(role, Role::Sampled(_));
+    let is_sampled = matches!(role, Role::Sampled(_));
     let last_branch = has(abi::PERFMON_CONFIG_FLAG_LAST_BRANCH);
     let can_record = |records: BranchRecords| {
-        sampled && (records.has_kernel() || !has(abi::PERFMON_CONFIG_FLAG_OS))
+        is_sampled && (records.has_kernel() || !has(abi::PERFMON_CONFIG_FLAG_OS))
     };
     if last_branch && !cpus.last_branch.is_some_and(can_record) {
         return Err(InvalidConfig::LastBranch);
@@ -292,8 +291,8 @@ fn check_event(
         ),
         counters,
         role,
-        // Only a sample has an instruction pointer; the flag of other events is ignored.
-        pc: sampled && has(abi::PERFMON_CONFIG_FLAG_PC),
+        // Only a sample has an instruction pointer. The flag of an event that is not sampled is ignored.
+        pc: is_sampled && has(abi::PERFMON_CONFIG_FLAG_PC),
         last_branch,
     })
 }

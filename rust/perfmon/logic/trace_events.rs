@@ -16,9 +16,9 @@ pub struct EventId(pub u16);
 pub enum Encoding {
     /// Any general counter, with this event select; the modes are to be added.
     General(EventSelect),
-    /// This fixed-function counter.
+    /// This fixed-function counter only.
     Fixed(CounterId),
-    /// No counter, but a register of its own.
+    /// No counter: the event has a register of its own.
     Value(ValueId),
 }
 
@@ -44,8 +44,8 @@ impl EventId {
         self.group() == abi::PERFMON_GROUP_MODEL
     }
 
-    /// Returns how CPUs count the event that all have `capabilities`; `None` if they can't. `defined` looks up
-    /// the events that programs have defined.
+    /// Returns the encoding of the event on CPUs that all have `capabilities`; `None` if they can't count it. `defined`
+    /// looks up the events that programs have defined.
     pub fn encoding(
         self,
         capabilities: &Capabilities,
@@ -58,9 +58,9 @@ impl EventId {
             abi::PERFMON_GROUP_FIXED => {
                 let n = self.number().checked_sub(1)?.try_into().ok()?;
                 let counter = CounterId::fixed(n)?;
-                let known = self.number() <= abi::PERFMON_FIXED_EVENT_TOPDOWN_SLOTS;
-                let present = capabilities.fixed >> n & 1 != 0;
-                (known && present).then_some(Encoding::Fixed(counter))
+                let is_listed = self.number() <= abi::PERFMON_FIXED_EVENT_TOPDOWN_SLOTS;
+                let is_present = capabilities.fixed >> n & 1 != 0;
+                (is_listed && is_present).then_some(Encoding::Fixed(counter))
             }
             abi::PERFMON_GROUP_MODEL => defined(self).map(Encoding::General),
             abi::PERFMON_GROUP_MISC => ValueId::new(self.number())
@@ -118,8 +118,8 @@ pub fn architectural_number(select: EventSelect) -> Option<u32> {
         .map(|(number, _)| number)
 }
 
-/// Returns the number of the architectural event that `select` counts, if a CPU reports that it lacks it. AMD has
-/// no architectural events.
+/// Returns the number of the architectural event that `select` counts, if CPUs with these capabilities report that they
+/// lack it. `None` on AMD, which has no architectural events.
 #[must_use]
 pub fn missing_event(select: EventSelect, capabilities: &Capabilities) -> Option<u32> {
     if capabilities.architecture != Architecture::Intel {

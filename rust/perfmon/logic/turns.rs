@@ -1,44 +1,46 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-//! Taking turns: which events have a counter now, of those that share too few.
+//! Turns: the choice of the events that have a counter now, if there are too few counters for all.
 //!
-//! They do so as those of Linux perf. The groups of a task or a CPU stand in a row. From its first one on, each gets
-//! its counters, as a whole, until one does not fit beside those before it: that one waits, and so do all behind it,
-//! unless they count what is counted anyway. At the next tick the first one goes to the end of the row.
+//! The rules are those of Linux perf. The groups of a task or a CPU stand in a row. From the first group on, each gets
+//! counters for all its events, until a group does not fit beside those before it. That group waits, and so do all
+//! behind it, except those whose events share counters with events that have them. At the next tick, the first group
+//! goes to the end of the row.
 
 use super::counter::{each, highest, CounterId, MAX_COUNTERS};
 use super::sharing::Demand;
 
-/// An event in a row. The row has others, too, which do not take turns, and have one counter.
+/// An event in a row. A row also has events that do not take turns, and keep their counter.
 pub trait Member {
-    /// Returns whether it takes turns.
+    /// Returns whether the event takes turns.
     fn takes_turns(&self) -> bool;
 
-    /// Returns the counters that it may have, as a mask; without any it needs none.
+    /// Returns the counters that the event may have, as a mask; 0 if it needs none.
     fn counters(&self) -> u64;
 
-    /// Returns what it needs of a counter. If it takes turns, it is not sampled.
+    /// Returns what the event needs of a counter. An event that takes turns is not sampled.
     fn demand_on(&self, counter: CounterId) -> Demand;
 
-    /// Returns the index of its group's leader, which is less than its own; `None` if it is the leader.
+    /// Returns the index of the group's leader, which is less than that of the event; `None` if the event is the
+    /// leader.
     fn leader(&self) -> Option<usize>;
 
-    /// Returns the counter that it has, or had last.
+    /// Returns the counter that the event has, or had last.
     fn counter(&self) -> CounterId;
 
-    /// Returns whether it has a turn.
+    /// Returns whether the event has a turn.
     fn has_turn(&self) -> bool;
 
-    /// Begins or goes on with a turn, in which it has this counter.
+    /// Begins or continues a turn, in which the event has this counter.
     fn begin_turn(&mut self, counter: CounterId);
 
-    /// Ends the turn, if it has one.
+    /// Ends the event's turn, if it has one.
     fn end_turn(&mut self);
 }
 
-/// Gives the turns to groups from that of the member `first` on, as many as fit. Of each group, those members have a turn
-/// for which `counts` is true; of a group whose leader does not count, none. Returns whether all have one.
+/// Gives turns to as many groups as fit, from that of the member `first` on. In a group, those members get a turn for
+/// which `counts` is true; if it is false for the leader, none does. Returns whether all groups fit.
 ///
-/// With the same row, this changes nothing the next time: counters count other events at ticks only.
+/// Another call for the same row changes nothing: counters change their events at ticks only.
 pub fn give_turns<M: Member>(
     members: &mut [M],
     first: usize,
@@ -48,20 +50,20 @@ pub fn give_turns<M: Member>(
         member.end_turn();
     }
     let mut row = TurnAssignment::new(members);
-    row.note_fixed_members(&counts);
+    row.record_fixed_members(&counts);
     let mut all_fit = true;
-    for leader in leaders(row.members.len(), first) {
+    for leader in indices_from(row.members.len(), first) {
         let counts = |members: &[M], index| counts(members, leader) && counts(members, index);
         if row.is_leader(leader) && !row.assign_group(leader, counts) {
             all_fit = false;
-            // What is left is for those that wait longer.
+            // The groups behind can't have the free counters: this one has waited longer.
             row.free = 0;
         }
     }
     all_fit
 }
 
-/// Returns whether the group of a member fits when it is the first of the row. Ends the turns of others.
+/// Returns whether the group of `leader` fits when it is the first of the row. Ends the turns of all members.
 pub fn fits<M: Member>(members: &mut [M], leader: usize) -> bool {
     for member in members.iter_mut().filter(|member| member.takes_turns()) {
         member.end_turn();
@@ -69,19 +71,20 @@ pub fn fits<M: Member>(members: &mut [M], leader: usize) -> bool {
     TurnAssignment::new(members).assign_group(leader, |_, _| true)
 }
 
-/// Returns the member with which the row begins at the next tick: the group behind the first one that had a turn.
+/// Returns the member with which the row begins at the next tick: the one behind the leader of the first group that had
+/// a turn.
 pub fn next<M: Member>(members: &[M], first: usize) -> usize {
     let had_turn = |index: &usize| {
         let member = members.get(*index);
         member.is_some_and(|it| it.takes_turns() && it.leader().is_none() && it.has_turn())
     };
-    leaders(members.len(), first)
+    indices_from(members.len(), first)
         .find(had_turn)
         .map_or(first, |index| index + 1)
 }
 
-/// Returns the indices of so many members, from `first` on and around.
-fn leaders(count: usize, first: usize) -> impl Iterator<Item = usize> {
+/// Returns the indices of `count` members, from `first` to the end and then from 0.
+fn indices_from(count: usize, first: usize) -> impl Iterator<Item = usize> {
     let first = if first < count { first } else { 0 };
     (first..count).chain(0..first)
 }
@@ -89,7 +92,7 @@ fn leaders(count: usize, first: usize) -> impl Iterator<Item = usize> {
 /// The members that have a counter.
 #[derive(Clone, Copy)]
 struct CounterMembers {
-    /// The first of them.
+    /// The index of the first of them.
     first: u16,
     count: u16,
 }
@@ -97,7 +100,7 @@ struct CounterMembers {
 /// A row whose turns are being given.
 struct TurnAssignment<'a, M> {
     members: &'a mut [M],
-    /// By [`CounterId::index`].
+    /// The members of each counter, by [`CounterId::index`].
     members_by_counter: [CounterMembers; MAX_COUNTERS],
     /// The counters that no member has, as a mask.
     free: u64,
@@ -113,13 +116,13 @@ impl<'a, M: Member> TurnAssignment<'a, M> {
         }
     }
 
-    /// Notes the counters of members that do not take turns.
-    fn note_fixed_members(&mut self, counts: impl Fn(&[M], usize) -> bool) {
+    /// Records the counters of the members that do not take turns.
+    fn record_fixed_members(&mut self, counts: impl Fn(&[M], usize) -> bool) {
         for index in 0..self.members.len() {
             let member = self.members.get(index).filter(|it| !it.takes_turns());
             let counter = member.map(Member::counter).filter(|it| !it.is_none());
             if let Some(counter) = counter.filter(|_| counts(self.members, index)) {
-                self.note(index, counter);
+                self.record_member(index, counter);
             }
         }
     }
@@ -130,7 +133,7 @@ impl<'a, M: Member> TurnAssignment<'a, M> {
         member.is_some_and(|member| member.takes_turns() && member.leader().is_none())
     }
 
-    /// Returns the member behind `index` of the group that a member leads.
+    /// Returns the next member behind `index` in the group of `leader`.
     fn next_in_group(&self, leader: usize, index: usize) -> Option<usize> {
         let behind = self.members.iter().enumerate().skip(index + 1);
         let mut led = behind.filter(|(_, member)| member.leader() == Some(leader));
@@ -142,7 +145,7 @@ impl<'a, M: Member> TurnAssignment<'a, M> {
         self.members.get(index).map_or(0, Member::counters)
     }
 
-    /// Gives a turn to the members of a group that count, or, if they do not fit, to none.
+    /// Gives a turn to those members of a group that count; to none if they do not fit. Returns whether they fit.
     fn assign_group(&mut self, leader: usize, counts: impl Fn(&[M], usize) -> bool) -> bool {
         let (members_by_counter, free) = (self.members_by_counter, self.free);
         let mut next = Some(leader);
@@ -156,7 +159,7 @@ impl<'a, M: Member> TurnAssignment<'a, M> {
         true
     }
 
-    /// Takes the turns from the group, and gives others the counters back that they had before.
+    /// Ends the turns of a group that does not fit, and gives other members back the counters that they had before.
     fn undo(
         &mut self,
         leader: usize,
@@ -172,7 +175,7 @@ impl<'a, M: Member> TurnAssignment<'a, M> {
             next = self.next_in_group(leader, index);
         }
         for counter in each(!free) {
-            // Where there are several, none has moved; nor has one that does not take turns.
+            // Members that share a counter have not moved, nor has a member that does not take turns.
             if let CounterMembers { first, count: 1 } = self.members_of(counter) {
                 self.begin_turn(first.into(), counter);
             }
@@ -189,7 +192,8 @@ impl<'a, M: Member> TurnAssignment<'a, M> {
         }
     }
 
-    /// Gives a member one of its counters, and if need be others another one. Returns whether that could be done.
+    /// Gives a member one of the counters that it may have, if necessary by moving other members. Returns whether it
+    /// has one.
     fn assign_counter(&mut self, index: usize) -> bool {
         let counters = self.counters(index);
         let Some(last) = self.members.get(index).map(Member::counter) else {
@@ -199,16 +203,16 @@ impl<'a, M: Member> TurnAssignment<'a, M> {
             self.begin_turn(index, last);
             return true;
         }
-        let shared = |counter: &CounterId| self.agrees(index, *counter);
+        let can_share = |counter: &CounterId| self.agrees(index, *counter);
         let free = counters & self.free;
-        // The one that it had is better than others: nothing has to be written then.
+        // The counter that it had last is preferred: no register has to be written then.
         let counter = each(counters & !self.free)
-            .find(shared)
+            .find(can_share)
             .or_else(|| highest(free & last.bit()))
             .or_else(|| highest(free));
         match counter {
             Some(counter) => {
-                self.take(index, counter);
+                self.assign(index, counter);
                 true
             }
             None => self.make_room(index),
@@ -219,7 +223,7 @@ impl<'a, M: Member> TurnAssignment<'a, M> {
     fn agrees(&self, index: usize, counter: CounterId) -> bool {
         let CounterMembers { first, count } = self.members_of(counter);
         let demand = |index: usize| Some(self.members.get(index)?.demand_on(counter));
-        // It is not sampled: so it agrees with all if it does with one.
+        // The member is not sampled, so it agrees with all members of the counter if it agrees with one.
         let agree = |new: Demand, other| new.agrees(other);
         count != 0
             && demand(index)
@@ -227,17 +231,17 @@ impl<'a, M: Member> TurnAssignment<'a, M> {
                 .is_some_and(|(a, b)| agree(a, b))
     }
 
-    /// Gives a member a counter that is free, or where it agrees.
-    fn take(&mut self, index: usize, counter: CounterId) {
-        self.note(index, counter);
+    /// Gives a member a counter that is free, or whose members it agrees with.
+    fn assign(&mut self, index: usize, counter: CounterId) {
+        self.record_member(index, counter);
         self.begin_turn(index, counter);
     }
 
-    /// Notes that a member has a counter.
-    fn note(&mut self, index: usize, counter: CounterId) {
+    /// Records that a member has a counter.
+    fn record_member(&mut self, index: usize, counter: CounterId) {
         let entry = &mut self.members_by_counter[counter.index()];
         if entry.count == 0 {
-            // There are far fewer members.
+            // There are far fewer members than an index of 16 bits can name.
             *entry = CounterMembers {
                 first: index as u16,
                 count: 1,
@@ -248,17 +252,17 @@ impl<'a, M: Member> TurnAssignment<'a, M> {
         self.free &= !counter.bit();
     }
 
-    /// Looks for a free counter that can be had by moves: the member gets the counter of another one, that one gets
-    /// another's, and the last one a free counter. Returns whether there was one.
+    /// Looks for a chain of moves that makes room: the member gets the counter of another one, that one gets another's,
+    /// and the last one gets a free counter. Returns whether there is such a chain.
     fn make_room(&mut self, index: usize) -> bool {
-        // The counter whose member would move to this one.
+        // For each counter, the one whose member would move to it.
         let mut from = [CounterId::NONE; MAX_COUNTERS];
         let mut reached = self.counters(index);
         let mut level = reached;
         while level != 0 {
             let mut next = 0;
             for counter in each(level) {
-                // Several don't move.
+                // Members that share a counter don't move.
                 let CounterMembers { first, count: 1 } = self.members_of(counter) else {
                     continue;
                 };
@@ -267,8 +271,8 @@ impl<'a, M: Member> TurnAssignment<'a, M> {
                     from[to.index()] = counter;
                 }
                 if let Some(free) = highest(more & self.free) {
-                    let counter = self.shift(free, &from);
-                    self.take(index, counter);
+                    let counter = self.move_members(free, &from);
+                    self.assign(index, counter);
                     return true;
                 }
                 reached |= more;
@@ -279,8 +283,9 @@ impl<'a, M: Member> TurnAssignment<'a, M> {
         false
     }
 
-    /// Moves members along a way that ends at a free counter. Returns the counter at its beginning.
-    fn shift(&mut self, free: CounterId, from: &[CounterId; MAX_COUNTERS]) -> CounterId {
+    /// Moves members along a chain that ends at the counter `free`. Returns the counter at its beginning, which no
+    /// member has then.
+    fn move_members(&mut self, free: CounterId, from: &[CounterId; MAX_COUNTERS]) -> CounterId {
         self.free &= !free.bit();
         let mut to = free;
         loop {
@@ -303,7 +308,7 @@ mod tests {
     use super::super::evtsel::EventSelect;
     use super::*;
 
-    const MOST: usize = 8;
+    const MAX_EVENTS: usize = 8;
 
     #[derive(Clone, Copy)]
     struct Event {
@@ -366,7 +371,7 @@ mod tests {
         events.get(index).is_some_and(|event| event.enabled)
     }
 
-    /// Returns whether events can have a counter each, as a mask of events.
+    /// Returns whether the events of the mask `wanted` can have a counter each, beside those `taken`.
     fn can_have(events: &[Event], wanted: usize, taken: u64) -> bool {
         if wanted == 0 {
             return true;
@@ -377,7 +382,7 @@ mod tests {
             .any(|counter| can_have(events, rest, taken | counter.bit()))
     }
 
-    /// Returns the events with a turn, as a mask. Those of a group come after one another, so a mask says which.
+    /// Returns the events with a turn, as a mask.
     fn turns(events: &[Event]) -> usize {
         let mut mask = 0;
         for (index, event) in events.iter().enumerate() {
@@ -386,17 +391,17 @@ mod tests {
         mask
     }
 
-    /// Returns the turns that are to be given from the first one on.
-    fn expected(events: &[Event], first: usize) -> usize {
+    /// Returns the events that must have a turn if the row begins at `first`, as a mask.
+    fn expected_turns(events: &[Event], first: usize) -> usize {
         let mut given = 0;
-        for leader in leaders(events.len(), first) {
+        for leader in indices_from(events.len(), first) {
             if events[leader].leader.is_some() || !events[leader].enabled {
                 continue;
             }
             let mut group = 0;
             for (index, event) in events.iter().enumerate() {
-                let is_of = index == leader || event.leader == Some(leader);
-                group |= usize::from(is_of && event.enabled) << index;
+                let is_in_group = index == leader || event.leader == Some(leader);
+                group |= usize::from(is_in_group && event.enabled) << index;
             }
             if !can_have(events, given | group, 0) {
                 break;
@@ -406,7 +411,7 @@ mod tests {
         given
     }
 
-    /// Returns whether none has a counter that it can't have, or that another one has.
+    /// Returns whether no event has a counter that it can't have, or that another event has.
     fn is_sound(events: &[Event]) -> bool {
         let mut taken = 0;
         for event in events.iter().filter(|event| event.turn) {
@@ -428,7 +433,7 @@ mod tests {
             random >> 33
         };
         for _ in 0..2000 {
-            let mut events = [Event::new(1, 0); MOST];
+            let mut events = [Event::new(1, 0); MAX_EVENTS];
             let mut leader = 0;
             for (index, event) in events.iter_mut().enumerate() {
                 let counters = next() & 0b1_1111;
@@ -441,11 +446,11 @@ mod tests {
                 }
             }
             let mut first = 0;
-            for _ in 0..2 * MOST {
+            for _ in 0..2 * MAX_EVENTS {
                 give_turns(&mut events, first, enabled);
                 assert!(is_sound(&events));
-                assert_eq!(turns(&events), expected(&events, first));
-                // The next time nothing moves.
+                assert_eq!(turns(&events), expected_turns(&events, first));
+                // The second time, no event moves.
                 let before = events;
                 give_turns(&mut events, first, enabled);
                 for (event, before) in events.iter().zip(&before) {
@@ -458,7 +463,7 @@ mod tests {
 
     #[test]
     fn all_have_the_same_share() {
-        // Each has the counters of those before it, and a new one as long as there are some.
+        // Each event may have the counters of those before it, and one more, up to three.
         let mut events = [Event::new(0, 0); 5];
         for (index, event) in events.iter_mut().enumerate() {
             *event = Event::new((2 << index) - 1 & 0b111, index as u16);
@@ -502,7 +507,7 @@ mod tests {
         assert_eq!(turns(&events), 0b01_1011);
         assert!(!give_turns(&mut events, 1, enabled));
         assert_eq!(turns(&events), 0b11_0110);
-        // Nor does what another event counts that takes no turns.
+        // Nor does an event wait that counts the same as one without turns.
         events[0].takes_turns = false;
         events[0].counter = CounterId::FIRST;
         for event in &mut events[1..] {
@@ -519,7 +524,7 @@ mod tests {
         let mut events = [Event::new(1, 0), Event::new(1, 1), Event::new(0, 2)];
         assert!(!give_turns(&mut events, 0, enabled));
         assert_eq!(turns(&events), 0b101);
-        // But with their group.
+        // But they wait with their group.
         events[2].leader = Some(1);
         assert!(!give_turns(&mut events, 0, enabled));
         assert_eq!(turns(&events), 0b001);

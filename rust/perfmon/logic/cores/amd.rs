@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-//! AMD's cores. Which counters can count an event is in [`event_limits`](super::super::event_limits).
+//! AMD's cores. [`event_limits`](super::super::event_limits) has the counters that can count an event.
 
 use super::super::event_attr::{
     PERF_COUNT_HW_CACHE_MISSES, PERF_COUNT_HW_CACHE_REFERENCES, PERF_COUNT_HW_REF_CPU_CYCLES,

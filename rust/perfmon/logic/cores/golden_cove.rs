@@ -43,7 +43,7 @@ pub(super) const REDWOOD_COVE: Core = Core {
     ..GOLDEN_COVE
 };
 
-/// The events with a further register of Redwood, Lion and Cougar Cove.
+/// The events of Redwood, Lion and Cougar Cove that need a second register.
 pub(super) const FROM_REDWOOD_COVE: &[Events] = &[
     unit(0x012a),
     unit(0x012b),

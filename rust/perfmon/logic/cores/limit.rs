@@ -1,24 +1,27 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-//! Limits: the general counters that can count some events, where not all can.
+//! Limits of events to some of the general counters.
 
 use super::super::evtsel::EventSelect;
 
 /// The counters of an event without limits.
 pub(in super::super) const ALL: u64 = u64::MAX;
 
-/// Some numbers and unit masks of events.
+/// A set of events, by number and unit mask.
 pub(in super::super) struct Events {
+    /// The lowest event number.
     first: u8,
+    /// The highest event number.
     last: u8,
-    /// The bits of the unit mask that matter, and what they have to be.
+    /// The bits of the unit mask that are compared.
     unit_bits: u8,
+    /// The value that these bits must have.
     unit_mask: u8,
 }
 
-/// Some events, and the counters that can count them.
+/// A set of events, and the counters that can count them.
 pub(in super::super) type Limit = (Events, u64);
 
-/// Returns the event numbers `first` to `last`.
+/// Returns the events with the numbers `first` to `last`.
 pub(super) const fn range(first: u8, last: u8) -> Events {
     Events {
         first,
@@ -28,12 +31,12 @@ pub(super) const fn range(first: u8, last: u8) -> Events {
     }
 }
 
-/// Returns an event number.
+/// Returns the events with this number.
 pub(super) const fn event(number: u8) -> Events {
     range(number, number)
 }
 
-/// Returns an event number with a unit mask, in the order of the register.
+/// Returns the event with this number and unit mask, as they are in the register.
 pub(super) const fn unit(mask_and_number: u16) -> Events {
     let [number, unit_mask] = mask_and_number.to_le_bytes();
     Events {
@@ -43,7 +46,7 @@ pub(super) const fn unit(mask_and_number: u16) -> Events {
     }
 }
 
-/// Returns an event number with all unit masks that have these bits set, in the order of the register.
+/// Returns the events with this number whose unit masks have these bits set, as they are in the register.
 pub(super) const fn unit_bits(mask_and_number: u16) -> Events {
     let [number, unit_mask] = mask_and_number.to_le_bytes();
     Events {
@@ -54,8 +57,8 @@ pub(super) const fn unit_bits(mask_and_number: u16) -> Events {
 }
 
 impl Events {
-    /// Returns whether an event is among these.
-    pub(in super::super) fn have(&self, select: EventSelect) -> bool {
+    /// Returns whether the set has this event.
+    pub(in super::super) fn contain(&self, select: EventSelect) -> bool {
         (self.first..=self.last).contains(&(select.event() as u8))
             && select.unit_mask() & self.unit_bits == self.unit_mask
     }

@@ -2,7 +2,7 @@
 //! What CPUID does not report: a table for each core, one file for each family of cores.
 //!
 //! The facts are those of Linux 7.3 (`arch/x86/events`). `cargo xtask cores` compares each with Linux's source. On
-//! Intel's cores Linux counts some caches, mostly the last level and NUMA nodes, as offcore responses, which a further
+//! Intel's cores Linux counts some caches, mostly the last level and NUMA nodes, as offcore responses, which a second
 //! register selects: these are missing here.
 
 mod amd;
@@ -25,16 +25,16 @@ use self::limit::{event, range, unit};
 use super::cpuid::Microarchitecture;
 use super::evtsel::EventSelect;
 
-/// What is known of a core.
+/// The events of a core that CPUID does not report.
 #[derive(Clone, Copy)]
 pub(super) struct Core {
-    /// The events of Intel's cores that count what a further register selects (offcore responses, loads of some latency,
-    /// the front end), which the module does not have.
+    /// The events of Intel's cores that need a second register (offcore responses, loads of some latency, the front
+    /// end), which the module does not write.
     pub(super) extra: &'static [Events],
-    /// The events of Intel's cores that only some general counters can count. The first limit that applies counts.
+    /// The events of Intel's cores that only some general counters can count. The first limit with the event applies.
     pub(super) limits: &'static [Limit],
-    /// The events, in the order of the register, that a fixed-function counter counts as general ones do, besides
-    /// instructions and cycles.
+    /// The events, besides instructions and cycles, that a fixed-function counter counts, too: event number and unit
+    /// mask as in the register, and the number of the counter.
     fixed: &'static [(u16, u8)],
     /// The events of `PERF_TYPE_HARDWARE`, by `PERF_COUNT_HW_*`, that are no architectural ones.
     hardware: &'static [(u32, EventSelect)],
@@ -52,8 +52,8 @@ impl Core {
         cache: None,
     };
 
-    /// A core of which nothing is known. What is an event with a further register on some core may be one here; and nearly
-    /// all events with limits are limited to the first four counters.
+    /// A core of which nothing is known. Each event that needs a second register on some core may need one here. All
+    /// others are limited to the first four counters, as nearly all events with limits are.
     const UNKNOWN: Self = Self {
         extra: &[
             range(0x2a, 0x2b),
@@ -74,7 +74,7 @@ impl Core {
     };
 
     /// Returns the core of a microarchitecture.
-    pub(super) const fn of(cpus: Microarchitecture) -> Self {
+    pub(super) const fn for_microarchitecture(cpus: Microarchitecture) -> Self {
         use Microarchitecture as M;
 
         match cpus {
@@ -125,7 +125,7 @@ impl Core {
     }
 }
 
-/// CPU_CLK_UNHALTED.REF_TSC_P, which fixed-function counter 2 counts where it runs at the rate of that counter.
+/// CPU_CLK_UNHALTED.REF_TSC_P, for cores where this event counts the same as fixed-function counter 2.
 const REFERENCE_CYCLES: (u16, u8) = (0x013c, 2);
 
 /// Returns the event of cycles without a micro-operation, given the event of micro-operations.

@@ -41,7 +41,7 @@ pub(super) const ICE_LAKE: Core = Core {
     ..Core::EMPTY
 };
 
-/// The events with a further register of both.
+/// The events of both cores that need a second register.
 const EXTRA: &[Events] = &[unit(0x01b7), unit(0x01bb), unit(0x01cd), unit(0x01c6)];
 
 const SKYLAKE_CACHE: CacheTable = [

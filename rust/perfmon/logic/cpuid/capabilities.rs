@@ -20,7 +20,7 @@ pub enum Architecture {
     AmdV2,
 }
 
-/// Why a processor's PMU can't be used.
+/// The reason why a processor's PMU can't be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NoPmu {
     /// This driver does not know the vendor's PMU.
@@ -51,13 +51,13 @@ impl NoPmu {
 pub struct Capabilities {
     /// The register layout.
     pub architecture: Architecture,
-    /// The core, which what CPUID does not report depends on.
+    /// The kind of core, which determines the events that CPUID does not report.
     pub microarchitecture: Microarchitecture,
     /// The version of architectural performance monitoring; on AMD 1, or 2 with PerfMonV2.
     pub version: u8,
     /// The number of general counters: 0 to [`MAX_GENERAL`].
     pub general: u8,
-    /// The number of general counters that exist, also of those that are not used.
+    /// The number of general counters that exist, including those that the module does not use.
     pub all_general: u8,
     /// The width of general counters in bits.
     pub general_width: u8,
@@ -77,7 +77,7 @@ pub struct Capabilities {
     pub last_branch: Option<BranchRecords>,
     /// The format of the samples that the processor takes itself.
     pub pebs: Option<PebsFormat>,
-    /// Values, as a set ([`ValueId::bit`](super::super::values::ValueId::bit)).
+    /// The values, as a set ([`ValueId::bit`](super::super::values::ValueId::bit)).
     pub values: u16,
     /// The energy of the memory has a unit of its own ([`values`](super::super::values)).
     pub server_memory_unit: bool,
@@ -103,7 +103,7 @@ impl Capabilities {
         server_memory_unit: false,
     };
 
-    /// Returns what both have.
+    /// Returns the capabilities that both have.
     #[must_use]
     pub fn intersection(self, other: Self) -> Self {
         if self.architecture != other.architecture {
@@ -142,8 +142,9 @@ impl Capabilities {
         (self.fixed as u64) << MAX_GENERAL | ((1u64 << self.general) - 1)
     }
 
-    /// Leaves the last general counter to a place-holder ([`Pmu::place_holder`](super::super::pmu::Pmu::place_holder)).
-    /// Returns the rest, and the number of that counter; nothing if no general counter is left.
+    /// Returns the capabilities without the last general counter, which a place-holder gets
+    /// ([`Pmu::place_holder`](super::super::pmu::Pmu::place_holder)), and the number of that counter. `None` if no
+    /// general counter would be left.
     #[must_use]
     pub const fn without_last(self) -> Option<(Self, u8)> {
         match self.all_general {
@@ -232,7 +233,7 @@ mod tests {
             cpu.without_last().map(|(rest, last)| (rest.general, last))
         };
         assert_eq!(left(8, 8), Some((7, 7)));
-        // The last one was not used.
+        // The last counter was not used.
         assert_eq!(left(8, 10), Some((8, 9)));
         assert_eq!(left(2, 2), Some((1, 1)));
         assert_eq!(left(1, 1), None);

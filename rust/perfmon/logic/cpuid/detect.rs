@@ -23,17 +23,17 @@ impl Processor {
     ///
     /// # Errors
     ///
-    /// [`NoPmu`] is the reason why the processor can't be used.
+    /// [`NoPmu`], the reason why the PMU can't be used.
     pub fn capabilities(&self, perf_capabilities: u64) -> Result<Capabilities, NoPmu> {
         match self.vendor_id {
-            Self::INTEL => self.intel(perf_capabilities),
-            Self::AMD | Self::HYGON => self.amd(),
+            Self::INTEL => self.intel_capabilities(perf_capabilities),
+            Self::AMD | Self::HYGON => self.amd_capabilities(),
             _ => Err(NoPmu::Vendor),
         }
     }
 
-    /// Intel SDM, volume 2A, "CPUID", leaves 0AH and 23H.
-    fn intel(&self, perf_capabilities: u64) -> Result<Capabilities, NoPmu> {
+    /// Returns the capabilities of an Intel processor (Intel SDM, volume 2A, "CPUID", leaves 0AH and 23H).
+    fn intel_capabilities(&self, perf_capabilities: u64) -> Result<Capabilities, NoPmu> {
         /// Bit 13 of `IA32_PERF_CAPABILITIES` (SDM volume 4).
         const FW_WRITE: u64 = 1 << 13;
 
@@ -111,7 +111,7 @@ impl Processor {
         bits
     }
 
-    /// Returns whether the DS area is there, with addresses of 64 bits.
+    /// Returns whether the processor has a DS area, with addresses of 64 bits.
     const fn has_debug_store(&self) -> bool {
         const DS: u32 = 1 << 21;
         const DTES64: u32 = 1 << 2;
@@ -123,7 +123,7 @@ impl Processor {
     fn intel_branches(&self, version: u8, perf_capabilities: u64) -> Option<BranchRecords> {
         /// Bits 5:0 of `IA32_PERF_CAPABILITIES`.
         const LBR_FORMAT: u64 = 0x3f;
-        /// Leaf 7: there is leaf 0x1c.
+        /// Leaf 7: leaf 0x1c exists.
         const ARCHITECTURAL: u32 = 1 << 19;
         /// EBX of leaf 0x1c, filters and call stacks, and ECX, mispredictions, cycles and types: all processors up to now
         /// have all of them.
@@ -164,7 +164,7 @@ impl Processor {
         let leaf = self.amd_perfmon;
         let depth = (leaf.ebx >> 4 & 0x3f).min(lbr::MAX_DEPTH) as u8;
         let address_bits = (self.addresses.eax >> 8 & 0xff) as u8;
-        // The addresses in the registers have 58 bits: more, or none, is what no processor says.
+        // The registers have 58 bits for an address, and no processor reports a width outside of this range.
         let has_width = matches!(address_bits, 48..=57);
         (leaf.eax & LBR_V2 != 0 && depth != 0 && has_width).then_some(BranchRecords::Amd {
             depth,
@@ -173,8 +173,8 @@ impl Processor {
         })
     }
 
-    /// AMD APM, volume 2, section 13.2, and volume 3, appendix E.
-    fn amd(&self) -> Result<Capabilities, NoPmu> {
+    /// Returns the capabilities of an AMD processor (AMD APM, volume 2, section 13.2, and volume 3, appendix E).
+    fn amd_capabilities(&self) -> Result<Capabilities, NoPmu> {
         const PERF_CTR_EXT_CORE: u32 = 1 << 23;
         const PERF_MON_V2: u32 = 1 << 0;
 
@@ -182,9 +182,9 @@ impl Processor {
         if self.family() < 0xf {
             return Err(NoPmu::Vendor);
         }
-        let core = self.amd_features.ecx & PERF_CTR_EXT_CORE != 0;
-        let v2 = core && self.amd_perfmon.eax & PERF_MON_V2 != 0;
-        let (architecture, version, general) = match (core, v2) {
+        let has_core_counters = self.amd_features.ecx & PERF_CTR_EXT_CORE != 0;
+        let has_v2 = has_core_counters && self.amd_perfmon.eax & PERF_MON_V2 != 0;
+        let (architecture, version, general) = match (has_core_counters, has_v2) {
             (_, true) => (Architecture::AmdV2, 2, (self.amd_perfmon.ebx & 0xf) as u8),
             (true, false) => (Architecture::AmdCore, 1, 6),
             (false, false) => (Architecture::AmdLegacy, 1, 4),
@@ -204,7 +204,7 @@ impl Processor {
             full_width_writes: true,
             arch_events: Self::AMD_ARCH_EVENTS,
             select_bits: EventSelect::COMMON_BITS | EventSelect::EVENT_HIGH,
-            last_branch: self.amd_branches().filter(|_| v2),
+            last_branch: self.amd_branches().filter(|_| has_v2),
             pebs: None,
             values: self.values(),
             server_memory_unit: false,
@@ -308,7 +308,7 @@ mod tests {
                     | Core::Crestmont
                     | Core::Skymont
                     | Core::Darkmont => Some(BranchRecords::Architectural { depth: 32 }),
-                    // `IA32_PERF_CAPABILITIES` tells.
+                    // `IA32_PERF_CAPABILITIES` reports the others.
                     _ => None,
                 };
                 cpu.capabilities(0).map_or(None, |c| c.last_branch) == expected
@@ -402,8 +402,8 @@ mod tests {
         assert_eq!(events(255, 1), Ok(u32::MAX - 1));
     }
 
-    /// Returns a processor of version 6 with these subleaves 0, 1 and 3 of leaf 0x23: EAX and EBX. It is made
-    /// up, for cases that no dump has.
+    /// Returns a processor of version 6 with these subleaves 0, 1 and 3 of leaf 0x23: EAX and EBX. It is invented, for
+    /// cases that no dump has.
     fn version_6(subleaves: [(u32, u32); 3]) -> Capabilities {
         let cpu = Processor::read(|leaf, subleaf| match (leaf, subleaf) {
             (0, _) => Leaf { eax: 0x23, ..INTEL },

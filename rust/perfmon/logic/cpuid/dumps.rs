@@ -7,7 +7,7 @@
 use super::{Architecture, Leaf, Microarchitecture, NoPmu, Processor};
 use Architecture::{AmdCore, AmdLegacy, AmdV2, Intel};
 
-/// A processor, and what is to be detected.
+/// The dump of a processor, and what must be detected in it.
 pub(super) struct Dump {
     pub(super) name: &'static str,
     /// The leaves and their subleaves: EAX, EBX, ECX, EDX. Leaves that are not listed are zero.

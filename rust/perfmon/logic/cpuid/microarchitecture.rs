@@ -6,7 +6,7 @@ use super::Processor;
 /// A group of cores that have the same events for what CPUID does not report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Microarchitecture {
-    /// Any other, or different ones: only architectural events are known.
+    /// Any other core, or CPUs of different cores: only architectural events are known.
     Unknown,
     /// Intel: Core 2.
     Core2,
@@ -91,18 +91,22 @@ impl Processor {
     #[must_use]
     pub const fn microarchitecture(&self) -> Microarchitecture {
         match self.vendor_id {
-            Self::INTEL => match intel(self.family(), self.model()) {
+            Self::INTEL => match intel_cores(self.family(), self.model()) {
                 Cores::One(core) => core,
-                Cores::Two { big, small } => self.kind(big, small),
+                Cores::Two { big, small } => self.core_of_kind(big, small),
             },
-            Self::AMD => amd(self.family(), self.model()),
+            Self::AMD => amd_core(self.family(), self.model()),
             Self::HYGON => Microarchitecture::Zen1,
             _ => Microarchitecture::Unknown,
         }
     }
 
     /// Returns which of two cores this is. A machine whose cores are all of one kind has the big ones.
-    const fn kind(&self, big: Microarchitecture, small: Microarchitecture) -> Microarchitecture {
+    const fn core_of_kind(
+        &self,
+        big: Microarchitecture,
+        small: Microarchitecture,
+    ) -> Microarchitecture {
         /// The kinds in leaf 0x1a, EAX[31:24].
         const BIG: u32 = 0x40;
         const SMALL: u32 = 0x20;
@@ -124,15 +128,15 @@ impl Processor {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Cores {
     One(Microarchitecture),
-    /// Hybrid processors, and the same with the small cores off or left out.
+    /// A hybrid processor, or a model of one that has the small cores off or left out.
     Two {
         big: Microarchitecture,
         small: Microarchitecture,
     },
 }
 
-/// The families and models of Intel, as Linux perf groups them.
-const fn intel(family: u32, model: u32) -> Cores {
+/// Returns the cores of a family and model of Intel, as Linux perf groups them.
+const fn intel_cores(family: u32, model: u32) -> Cores {
     use Microarchitecture as M;
 
     let core = match (family, model) {
@@ -158,22 +162,22 @@ const fn intel(family: u32, model: u32) -> Cores {
         (6, 0xaf | 0xb6) => M::Crestmont,
         (6, 0xdd) => M::Darkmont,
 
-        (6, 0x97 | 0x9a | 0xb7 | 0xba | 0xbf) => return two(M::GoldenCove, M::Gracemont),
-        (6, 0xaa | 0xac | 0xb5) => return two(M::RedwoodCove, M::Crestmont),
-        (6, 0xbd | 0xc5 | 0xc6) => return two(M::LionCove, M::Skymont),
-        (6, 0xcc | 0xd5 | 0xe5) => return two(M::CougarCove, M::Darkmont),
-        (0x12, 0x01 | 0x03) => return two(M::CoyoteCove, M::ArcticWolf),
+        (6, 0x97 | 0x9a | 0xb7 | 0xba | 0xbf) => return two_kinds(M::GoldenCove, M::Gracemont),
+        (6, 0xaa | 0xac | 0xb5) => return two_kinds(M::RedwoodCove, M::Crestmont),
+        (6, 0xbd | 0xc5 | 0xc6) => return two_kinds(M::LionCove, M::Skymont),
+        (6, 0xcc | 0xd5 | 0xe5) => return two_kinds(M::CougarCove, M::Darkmont),
+        (0x12, 0x01 | 0x03) => return two_kinds(M::CoyoteCove, M::ArcticWolf),
         _ => M::Unknown,
     };
     Cores::One(core)
 }
 
-const fn two(big: Microarchitecture, small: Microarchitecture) -> Cores {
+const fn two_kinds(big: Microarchitecture, small: Microarchitecture) -> Cores {
     Cores::Two { big, small }
 }
 
-/// The families, and the models of those that have several generations of cores.
-const fn amd(family: u32, model: u32) -> Microarchitecture {
+/// Returns the core of a family of AMD, and of a model where the family has several generations of cores.
+const fn amd_core(family: u32, model: u32) -> Microarchitecture {
     use Microarchitecture as M;
 
     match (family, model) {
@@ -200,22 +204,25 @@ mod tests {
 
     #[test]
     fn intel_models() {
-        assert_eq!(intel(6, 0x5e), Cores::One(M::Skylake));
-        assert_eq!(intel(6, 0x56), Cores::One(M::Broadwell));
-        assert_eq!(intel(6, 0x8f), Cores::One(M::GoldenCove));
-        assert_eq!(intel(6, 0xae), Cores::One(M::RedwoodCove));
-        assert_eq!(intel(6, 0xb6), Cores::One(M::Crestmont));
-        assert_eq!(intel(6, 0xdd), Cores::One(M::Darkmont));
-        assert_eq!(intel(6, 0xe5), two(M::CougarCove, M::Darkmont));
-        assert_eq!(intel(0x12, 3), two(M::CoyoteCove, M::ArcticWolf));
-        assert_eq!(intel(0x13, 1), Cores::One(M::PantherCove));
-        assert_eq!(intel(6, 0x0e), Cores::One(M::Unknown));
-        assert_eq!(intel(0x0f, 0x06), Cores::One(M::Unknown));
+        assert_eq!(intel_cores(6, 0x5e), Cores::One(M::Skylake));
+        assert_eq!(intel_cores(6, 0x56), Cores::One(M::Broadwell));
+        assert_eq!(intel_cores(6, 0x8f), Cores::One(M::GoldenCove));
+        assert_eq!(intel_cores(6, 0xae), Cores::One(M::RedwoodCove));
+        assert_eq!(intel_cores(6, 0xb6), Cores::One(M::Crestmont));
+        assert_eq!(intel_cores(6, 0xdd), Cores::One(M::Darkmont));
+        assert_eq!(intel_cores(6, 0xe5), two_kinds(M::CougarCove, M::Darkmont));
+        assert_eq!(
+            intel_cores(0x12, 3),
+            two_kinds(M::CoyoteCove, M::ArcticWolf)
+        );
+        assert_eq!(intel_cores(0x13, 1), Cores::One(M::PantherCove));
+        assert_eq!(intel_cores(6, 0x0e), Cores::One(M::Unknown));
+        assert_eq!(intel_cores(0x0f, 0x06), Cores::One(M::Unknown));
     }
 
     #[test]
     fn hybrids_have_two_kinds() {
-        let on = |hybrid, kind| {
+        let core_with = |hybrid, kind| {
             let cpu = Processor::read(|leaf, _| {
                 let eax = match leaf {
                     0 => 0x23,
@@ -236,14 +243,14 @@ mod tests {
             }
             .microarchitecture()
         };
-        assert_eq!(on(1 << 15, 0x4000_0003), M::LionCove);
-        assert_eq!(on(1 << 15, 0x2000_0003), M::Skymont);
+        assert_eq!(core_with(1 << 15, 0x4000_0003), M::LionCove);
+        assert_eq!(core_with(1 << 15, 0x2000_0003), M::Skymont);
         // The low-power island.
-        assert_eq!(on(1 << 15, 0x2000_0002), M::Crestmont);
+        assert_eq!(core_with(1 << 15, 0x2000_0002), M::Crestmont);
         // Without the small cores there is no leaf 0x1a.
-        assert_eq!(on(0, 0), M::LionCove);
+        assert_eq!(core_with(0, 0), M::LionCove);
         // A hypervisor that hides the leaf.
-        assert_eq!(on(1 << 15, 0), M::Unknown);
+        assert_eq!(core_with(1 << 15, 0), M::Unknown);
     }
 
     #[test]
@@ -256,16 +263,16 @@ mod tests {
 
     #[test]
     fn amd_families() {
-        assert_eq!(amd(0x10, 2), M::AmdBeforeZen);
-        assert_eq!(amd(0x15, 2), M::Bulldozer);
-        assert_eq!(amd(0x17, 0x01), M::Zen1);
-        assert_eq!(amd(0x17, 0x31), M::Zen2);
-        assert_eq!(amd(0x19, 0x01), M::Zen2);
-        assert_eq!(amd(0x19, 0x11), M::Zen4);
-        assert_eq!(amd(0x1a, 0x44), M::Zen5);
-        assert_eq!(amd(0x1a, 0x50), M::Zen6);
-        assert_eq!(amd(0x1b, 0), M::Zen6);
-        assert_eq!(amd(6, 2), M::Unknown);
+        assert_eq!(amd_core(0x10, 2), M::AmdBeforeZen);
+        assert_eq!(amd_core(0x15, 2), M::Bulldozer);
+        assert_eq!(amd_core(0x17, 0x01), M::Zen1);
+        assert_eq!(amd_core(0x17, 0x31), M::Zen2);
+        assert_eq!(amd_core(0x19, 0x01), M::Zen2);
+        assert_eq!(amd_core(0x19, 0x11), M::Zen4);
+        assert_eq!(amd_core(0x1a, 0x44), M::Zen5);
+        assert_eq!(amd_core(0x1a, 0x50), M::Zen6);
+        assert_eq!(amd_core(0x1b, 0), M::Zen6);
+        assert_eq!(amd_core(6, 2), M::Unknown);
     }
 
     #[test]

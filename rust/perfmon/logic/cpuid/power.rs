@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-//! The values that a processor has beside its PMU: what CPUID tells of energy, temperatures and clocks.
+//! The values that a processor has beside its PMU: what CPUID reports of energy, temperatures and clocks.
 
 use super::super::values::sets;
 use super::Processor;
@@ -18,12 +18,12 @@ const ENERGY_MODELS: [u32; 45] = [
     0xaa, 0xac, 0xc5, 0xc6, 0xb5, 0xbd, // Meteor Lake, Arrow Lake, Lunar Lake
 ];
 
-/// The servers among them whose energy of the memory is in 2^-16 Joules.
+/// The servers among these models, whose memory energy is in units of 2^-16 Joules.
 const SERVER_MODELS: [u32; 8] = [0x3f, 0x4f, 0x56, 0x57, 0x85, 0x55, 0x6a, 0x6c];
 
 impl Processor {
-    /// Returns the values that the processor should have, as a set. Whether a register is there, only reading it
-    /// tells: hypervisors have few of them.
+    /// Returns the values that the processor should have, as a set. Only reading a register shows whether it exists:
+    /// hypervisors have few of them.
     pub(super) fn values(&self) -> u16 {
         const APERF_MPERF: u32 = 1 << 0;
         const THERMAL_SENSOR: u32 = 1 << 0;
