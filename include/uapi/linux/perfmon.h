@@ -17,7 +17,7 @@
 /**
  * DOC: Errors
  *
- * A call makes its checks in this order. One that fails has changed nothing,
+ * A call makes its checks in this order. A call that fails has changed nothing,
  * unless the table says otherwise.
  *
  * ==========  ================================================================
@@ -36,9 +36,10 @@
  *             runs on a CPU (kernel.perf_event_paranoid above 0 and no
  *             CAP_PERFMON), or count the kernel (above 1). PMIOGET, PMIOGET2,
  *             PMIOTSTAMP, IOCTL_PERFMON_GET_PROPERTIES and PERFMON_GET_INFO do
- *             not ask.
- * EBUSY       Counting, but PMIOSETUP and PMIOSETUP2: the counter is not set up.
- * EBADFD      The trace is not in a state that the call is for.
+ *             not check this.
+ * EBUSY       Counting calls except PMIOSETUP and PMIOSETUP2: the counter is not
+ *             set up.
+ * EBADFD      The call is not allowed in this state of the trace.
  * EACCES      IOCTL_PERFMON_START: the config counts the kernel, and the caller
  *             has lost that permission since IOCTL_PERFMON_STAGE_CONFIG.
  * EINVAL      A value is out of its range; a fixed-function counter is given an
@@ -51,8 +52,8 @@
  *             event, or an event and the config both record branches.
  * EBUSY       PMIOSETUP, IOCTL_PERFMON_START: Linux perf or the NMI watchdog has
  *             the counters. The kernel log says so, once. Or a real-time program of
- *             the highest priority keeps a CPU, where a counter that Linux perf has
- *             used can't be made 0. The kernel log names the CPU.
+ *             the highest priority keeps a CPU busy, so that the counters that
+ *             Linux perf has used there can't be zeroed. The kernel log names the CPU.
  * EOPNOTSUPP  PMIOREADCPU: one of the CPUs is online and not counted on, because
  *             it has fewer counters than the others.
  * EPERM       IOCTL_PERFMON_ALLOC_TRACE: the caller may not pin so much memory
@@ -62,13 +63,13 @@
  * EMFILE      IOCTL_PERFMON_GET_BUFFER_HANDLE: the process has too many open
  *             files. ENFILE: the system has.
  * EIO         A register does not hold what was written to it: a hypervisor or
- *             another driver changed it. The kernel log names the register. The
- *             same if the counter was switched off for a while, or holds what
+ *             another driver changed it. The kernel log names the register. Or
+ *             the counter was disabled for a while, or holds a value that
  *             can't have been counted. PMIOSTOP has stopped the counter;
  *             PMIOSETUP has released it; it has no value until it is set up
  *             again. IOCTL_PERFMON_START has emptied the buffers and stopped
- *             again, IOCTL_PERFMON_STOP has stopped: the records are whole, but
- *             their numbers can't be relied on.
+ *             the trace again. IOCTL_PERFMON_STOP has stopped the trace: the
+ *             records are whole, but their numbers can't be relied on.
  * EFAULT      The result can't be written.
  * ==========  ================================================================
  *
@@ -359,7 +360,8 @@ typedef struct perfmon_properties perfmon_ioctl_properties_t;
 #define PERFMON_FEATURE_FULL_WIDTH_WRITES	(1ULL << 0)
 /*
  * In perfmon_info.features: while counters are in use, Linux perf is kept off them by an
- * event of its own on each CPU, the place-holder. It is not refused: its events wait.
+ * event of its own on each CPU, the place-holder. perf's other events are not
+ * refused, but wait.
  */
 #define PERFMON_FEATURE_PLACE_HOLDER		(1ULL << 1)
 /* In perfmon_info.features: events have records of what programs map. */
@@ -405,7 +407,7 @@ typedef __u16 perfmon_event_id_t;
  *	counter n - 1, which counts nothing else
  * @PERFMON_GROUP_MODEL: 0 to 1023, each defined by PERFMON_DEFINE_EVENT
  * @PERFMON_GROUP_MISC: 32 to 41, PERFMON_MISC_EVENT_*: values that no counter of the
- *	PMU counts. Fuchsia's own are below 32: there are none of these
+ *	PMU counts. Fuchsia's own events are below 32, and do not exist here
  */
 enum perfmon_group_type {
 	PERFMON_GROUP_RESERVED	= 0,
@@ -436,9 +438,9 @@ typedef enum perfmon_group_type perfmon_group_type_t;
  * DOC: Values
  *
  * The events of PERFMON_GROUP_MISC need no counter. Their ids are an extension, from 32
- * on: lower ones are Fuchsia's, which count the traffic of Skylake's memory controller,
- * and are refused with EINVAL. &perfmon_info.misc_events tells which values the CPUs
- * have. Each record has
+ * on: lower ids are those of Fuchsia's events, which count the traffic of
+ * Skylake's memory controller, and are refused with EINVAL.
+ * &perfmon_info.misc_events shows which values the CPUs have. Each record has
  *
  * =======================================  =======  ============================
  * event                                    scope    value
@@ -466,7 +468,7 @@ typedef enum perfmon_group_type perfmon_group_type_t;
  *
  * A value is recorded on the first CPU of its scope that is online at
  * IOCTL_PERFMON_START, and on no other. When that CPU goes offline, its records end.
- * A temperature that the sensor does not have now is in no record.
+ * While a sensor has no valid temperature, its value is in no record.
  */
 #define PERFMON_MISC_EVENT_ENERGY_PACKAGE	32
 #define PERFMON_MISC_EVENT_ENERGY_CORES		33
@@ -527,9 +529,9 @@ typedef __u32 perfmon_rate_t;
  * PERFMON_CONFIG_FLAG_USER         Counts in user mode. With neither this nor
  *                                  PERFMON_CONFIG_FLAG_OS nothing is counted.
  * PERFMON_CONFIG_FLAG_PC           Writes PC records instead of TICK. Ignored
- *                                  where nothing ticks.
- * PERFMON_CONFIG_FLAG_TIMEBASE0    Writes a COUNT whenever events[0] ticks, or a
- *                                  VALUE. On events[0] it means nothing.
+ *                                  if the event does not tick.
+ * PERFMON_CONFIG_FLAG_TIMEBASE0    Writes a COUNT or a VALUE whenever events[0]
+ *                                  ticks. No effect on events[0].
  * PERFMON_CONFIG_FLAG_LAST_BRANCH  Writes a LAST_BRANCH record at each tick, of
  *                                  branches in the event's modes.
  * ===============================  ===========================================
@@ -558,7 +560,7 @@ typedef __u32 perfmon_rate_t;
  * =======  =========  =========================================================
  *
  * An event of PERFMON_GROUP_MISC has VALUE instead of COUNT. It has no modes:
- * PERFMON_CONFIG_FLAG_OS and PERFMON_CONFIG_FLAG_USER mean nothing for it.
+ * PERFMON_CONFIG_FLAG_OS and PERFMON_CONFIG_FLAG_USER have no effect on it.
  *
  * A config is refused with EINVAL, and nothing of it is taken, if
  *
@@ -611,8 +613,8 @@ typedef struct perfmon_buffer_handle_req ioctl_perfmon_buffer_handle_req_t;
  *   are exact up to that moment.
  *
  * PERFMON_BUFFER_FLAG_THROTTLED
- *   An extension. Samples were more, or took more of the CPU's time, than the
- *   module's parameters perf_event_max_sample_rate and
+ *   An extension. There were more samples, or they took more of the CPU's time,
+ *   than the module's parameters perf_event_max_sample_rate and
  *   perf_cpu_time_max_percent allow, or the CPU did nothing but handle
  *   overflows. Until the next tick of its timer it counted and did not sample;
  *   then it wrote TIME and a COUNT of each event that ticks. The sums are exact.
@@ -625,7 +627,7 @@ typedef struct perfmon_buffer_handle_req ioctl_perfmon_buffer_handle_req_t;
  *
  * PERFMON_BUFFER_FLAG_NOT_TRACED
  *   An extension. At IOCTL_PERFMON_ALLOC_TRACE the CPU was offline, or had fewer
- *   counters or events than the others. It is not recorded, also if it comes
+ *   counters or events than the others. It is not recorded, even if it comes
  *   online later. The buffer is one page, which has the header; access to the
  *   rest of its mapping raises SIGBUS.
  *
@@ -757,8 +759,8 @@ typedef struct perfmon_value_record perfmon_value_record_t;
  *	thread has that of the program before it.
  * @pc: the address of the next instruction. The hardware takes some
  *	instructions to raise the interrupt, and the kernel sometimes delays it.
- *	An address in the kernel is 0 for such a caller: also an event of user
- *	mode may have one, if its interrupt is late.
+ *	For a caller without that permission, an address in the kernel is 0.
+ *	Even an event of user mode may have one, if its interrupt is late.
  *
  * Written instead of a TICK if the event has PERFMON_CONFIG_FLAG_PC.
  */
@@ -832,8 +834,8 @@ typedef struct perfmon_last_branch_record perfmon_last_branch_record_t;
 /**
  * enum perfmon_command - the calls that sample
  *
- * Each takes a pointer to what is in parentheses, and is for the states that are
- * named.
+ * Each takes a pointer to what is in parentheses, and is allowed in the states
+ * that are named.
  */
 enum perfmon_command {
 	/**
@@ -923,11 +925,11 @@ enum perfmon_command {
  * programs have events at once. struct perf_event_attr, read(2) and the ioctls are
  * those of perf_event_open(2), with these differences:
  *
- * - Types are PERF_TYPE_HARDWARE, PERF_TYPE_HW_CACHE (as far as the table of the
- *   CPU goes) and PERF_TYPE_RAW; of PERF_TYPE_SOFTWARE PERF_COUNT_SW_DUMMY alone.
+ * - Types are PERF_TYPE_HARDWARE, PERF_TYPE_HW_CACHE (the events in the table
+ *   of the CPU) and PERF_TYPE_RAW; of PERF_TYPE_SOFTWARE PERF_COUNT_SW_DUMMY alone.
  * - Nothing is multiplexed, unless PERFMON_EVENT_ROTATE asks for it. Events that count
- *   the same share a counter, any number of them. One that does not fit beside those
- *   that are open is refused: EBUSY. So time_running is time_enabled.
+ *   the same share a counter, any number of them. An event that does not fit beside
+ *   those that are open is refused with EBUSY. So time_running is time_enabled.
  *   PERFMON_GET_OWNER gives the owner of a counter.
  * - time_enabled is the time during which the task ran, on the CPU that the event is
  *   for, and the event and its group were enabled.
@@ -939,12 +941,13 @@ enum perfmon_command {
  *   until then.
  * - An event leaves a task that executes a program which it must not count: with more
  *   rights (setuid, setgid, capabilities), or not to be read. The count is that of the
- *   time before, and "left" in the descriptor's fdinfo says how many tasks it was.
+ *   time before, and "left" in the descriptor's fdinfo is the number of such
+ *   tasks.
  * - With a sample_period there is a sample for each period, and the count stays
  *   whole: samples that an overflow came too late for, that took too much of the
- *   CPU's time, or that found no room, are told as PERF_RECORD_LOST.
+ *   CPU's time, or that found no room, are reported as PERF_RECORD_LOST.
  * - mmap(2) maps the first page of struct perf_event_mmap_page, and a ring behind
- *   it. cap_user_rdpmc is for the program whose thread is counted.
+ *   it. cap_user_rdpmc is set for the program whose thread is counted.
  *
  * An event outlives the descriptor of the device that it was opened with.
  */
@@ -953,8 +956,8 @@ enum perfmon_command {
  * struct perfmon_event_open - the arguments of perf_event_open(2)
  * @attr: the address of a struct perf_event_attr (<linux/perf_event.h>). Its
  *	@size is 0 for 64, the first size, or 64 to 4096. E2BIG if it is something
- *	else, or if the structure is larger than the module's and the rest is not
- *	0: @size becomes the module's
+ *	else, or if the structure is larger than the module's and the rest is
+ *	not 0; then @size is set to the module's
  * @pid: 0 the calling thread; > 0 this thread; -1 all tasks, on CPU @cpu. With
  *	PERF_FLAG_PID_CGROUP a descriptor of the directory of a cgroup of version 2:
  *	its tasks, and those of the cgroups in it
@@ -975,9 +978,9 @@ struct perfmon_event_open {
 
 /*
  * In &perfmon_event_open.flags: if no counter is free for the event, it takes turns with
- * others of the same task or CPU that have this flag, as events of perf do. Its count is
- * that of its turns, which last time_running of time_enabled: both are to be in read_format,
- * unless the event is a sibling.
+ * others of the same task or CPU that have this flag, as events of perf do. It
+ * counts during its turns only: for time_running out of time_enabled.
+ * read_format must have both times, unless the event is a sibling.
  */
 #define PERFMON_EVENT_ROTATE	(1U << 4)
 
