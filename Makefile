@@ -30,10 +30,10 @@ help:
 	@echo ''
 	@echo 'On your own machine (KDIR=$(KDIR)):'
 	@echo '  make modules        build perfmon.ko; KDIR=... for another kernel'
-	@echo '  make install        perfmon.ko, pmctl with completions for shells, the headers, libperfmon,'
+	@echo '  make install        install perfmon.ko, pmctl with shell completions, the headers, libperfmon,'
 	@echo '                      the manual pages, and the udev rule that gives the device'
 	@echo '                      to the group perfmon (PREFIX, DESTDIR)'
-	@echo '  make deb            packages for Debian 13: the module for its kernels of backports,'
+	@echo '  make deb            build packages for Debian 13: the module for its kernels of backports,'
 	@echo '                      for DKMS, pmctl, the library for C; DEB=... names the directory'
 	@echo '  make crates         package the Rust libraries for crates.io'
 	@echo '  make wheel          build the package for Python, and print its path'
@@ -48,9 +48,9 @@ help:
 	@echo '  make event-names    regenerate the names of events of the library for C'
 	@echo "  make events         regenerate the tables of events from those of Linux's perf"
 	@echo "  make manual         regenerate pmctl's manual page and completions"
-	@echo '  make rust-analyzer  rust-project.json, for editing the module'
-	@echo '  make doc            the documentation as HTML; prints its path'
-	@echo '  make pictures       its pictures, from runs in the virtual machine'
+	@echo '  make rust-analyzer  write rust-project.json, for editing the module'
+	@echo '  make doc            build the documentation as HTML, and print its path'
+	@echo '  make pictures       make the pictures of the documentation in the virtual machine'
 
 demo:
 	@MAKE_GOAL=demo selftests/demo/demo

@@ -114,17 +114,19 @@ impl kernel::InPlaceModule for Perfmon {
         try_pin_init!(Self {
             // SAFETY: The module is initialized once, and `Perfmon` drops the memory last.
             _memory: unsafe { percpu::Memory::new() }?,
-            // SAFETY: The module is initialized once. The memory is there, and `Perfmon` drops it later.
+            // SAFETY: The module is initialized once. The per-CPU memory has been allocated, and `Perfmon` drops it
+            // later.
             _events: unsafe { event::EventResources::new() }?,
             // SAFETY: The module is initialized once, by the program that loads it. `Perfmon` drops the cleaner
             // after its users: CPUs and device.
             _cleaner: unsafe { ownership::DirtyCounterCleaner::new() },
             _: {
-                // SAFETY: The module is initialized once, and the memory is there. Dropping `_device` and `_cpus`
-                // stops every timer, before the memory is dropped.
+                // SAFETY: The module is initialized once, and the per-CPU memory has been allocated. Dropping `_device`
+                // and `_cpus` stops every timer, before the memory is dropped.
                 unsafe { timer::init::<Ticks>() };
             },
-            // SAFETY: The module is initialized once. The memory is there, and `Perfmon` drops it later.
+            // SAFETY: The module is initialized once. The per-CPU memory has been allocated, and `Perfmon` drops it
+            // later.
             _nmi: unsafe { nmi::Handler::register() }?,
             _: {
                 if parameter(&module_parameters::unarbitrated) != 0 {

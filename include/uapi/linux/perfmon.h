@@ -287,8 +287,9 @@ enum pmc_command {
 	 */
 	PMIOTSTAMP	= _IOR('5', 6, struct pmc_tstamp),
 	/**
-	 * @PMIOGET: (&struct pmc) Gives what PMIOSETUP took, with PMCF_EN set if
-	 * the counter runs; bits 31:0 of what PMIOSETUP2 took.
+	 * @PMIOGET: (&struct pmc) Gives the values that PMIOSETUP took, with
+	 * PMCF_EN set if the counter runs. After PMIOSETUP2, gives bits 31:0 of
+	 * its select.
 	 */
 	PMIOGET		= _IOWR('5', 7, struct pmc),
 	/**
@@ -760,7 +761,8 @@ typedef struct perfmon_value_record perfmon_value_record_t;
  * @pc: the address of the next instruction. The hardware takes some
  *	instructions to raise the interrupt, and the kernel sometimes delays it.
  *	For a caller without that permission, an address in the kernel is 0.
- *	Even an event of user mode may have one, if its interrupt is late.
+ *	Even an event of user mode may have such an address, if its interrupt is
+ *	late.
  *
  * Written instead of a TICK if the event has PERFMON_CONFIG_FLAG_PC.
  */

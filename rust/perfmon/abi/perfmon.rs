@@ -218,7 +218,7 @@ pub const PMIOREAD: pmc_command = 3222287620;
 pub const PMIORESET: pmc_command = 1074017541;
 #[doc = " @PMIOTSTAMP: (&struct pmc_tstamp) Gives the time-stamp counter and its\n frequency."]
 pub const PMIOTSTAMP: pmc_command = 2148545798;
-#[doc = " @PMIOGET: (&struct pmc) Gives what PMIOSETUP took, with PMCF_EN set if\n the counter runs; bits 31:0 of what PMIOSETUP2 took."]
+#[doc = " @PMIOGET: (&struct pmc) Gives the values that PMIOSETUP took, with\n PMCF_EN set if the counter runs. After PMIOSETUP2, gives bits 31:0 of\n its select."]
 pub const PMIOGET: pmc_command = 3221763335;
 #[doc = " @PMIOREADCPU: (&struct pmc_cpu_data) An extension: PMIOREAD for each of\n up to PMC_CPU_MAX CPUs."]
 pub const PMIOREADCPU: pmc_command = 3255842056;
@@ -607,7 +607,7 @@ const _: () = {
 };
 #[doc = " struct perfmon_value_record - the value of an event of PERFMON_GROUP_MISC\n @header: names the event\n @value: the value; its unit depends on the event"]
 pub type perfmon_value_record_t = perfmon_value_record;
-#[doc = " struct perfmon_pc_record - rate events have been counted, and where the CPU is\n @header: names the event\n @aspace: the address space: the address bits of CR3; 0 if the caller of\n\tIOCTL_PERFMON_STAGE_CONFIG had no permission to count the kernel. A kernel\n\tthread has that of the program before it.\n @pc: the address of the next instruction. The hardware takes some\n\tinstructions to raise the interrupt, and the kernel sometimes delays it.\n\tFor a caller without that permission, an address in the kernel is 0.\n\tEven an event of user mode may have one, if its interrupt is late.\n\n Written instead of a TICK if the event has PERFMON_CONFIG_FLAG_PC."]
+#[doc = " struct perfmon_pc_record - rate events have been counted, and where the CPU is\n @header: names the event\n @aspace: the address space: the address bits of CR3; 0 if the caller of\n\tIOCTL_PERFMON_STAGE_CONFIG had no permission to count the kernel. A kernel\n\tthread has that of the program before it.\n @pc: the address of the next instruction. The hardware takes some\n\tinstructions to raise the interrupt, and the kernel sometimes delays it.\n\tFor a caller without that permission, an address in the kernel is 0.\n\tEven an event of user mode may have such an address, if its interrupt is\n\tlate.\n\n Written instead of a TICK if the event has PERFMON_CONFIG_FLAG_PC."]
 #[repr(C, packed(4))]
 #[derive(
     Copy,
@@ -633,7 +633,7 @@ const _: () = {
     ["Offset of field: perfmon_pc_record::pc"]
         [::core::mem::offset_of!(perfmon_pc_record, pc) - 12usize];
 };
-#[doc = " struct perfmon_pc_record - rate events have been counted, and where the CPU is\n @header: names the event\n @aspace: the address space: the address bits of CR3; 0 if the caller of\n\tIOCTL_PERFMON_STAGE_CONFIG had no permission to count the kernel. A kernel\n\tthread has that of the program before it.\n @pc: the address of the next instruction. The hardware takes some\n\tinstructions to raise the interrupt, and the kernel sometimes delays it.\n\tFor a caller without that permission, an address in the kernel is 0.\n\tEven an event of user mode may have one, if its interrupt is late.\n\n Written instead of a TICK if the event has PERFMON_CONFIG_FLAG_PC."]
+#[doc = " struct perfmon_pc_record - rate events have been counted, and where the CPU is\n @header: names the event\n @aspace: the address space: the address bits of CR3; 0 if the caller of\n\tIOCTL_PERFMON_STAGE_CONFIG had no permission to count the kernel. A kernel\n\tthread has that of the program before it.\n @pc: the address of the next instruction. The hardware takes some\n\tinstructions to raise the interrupt, and the kernel sometimes delays it.\n\tFor a caller without that permission, an address in the kernel is 0.\n\tEven an event of user mode may have such an address, if its interrupt is\n\tlate.\n\n Written instead of a TICK if the event has PERFMON_CONFIG_FLAG_PC."]
 pub type perfmon_pc_record_t = perfmon_pc_record;
 #[doc = " struct perfmon_last_branch - a branch that was taken\n @from: the address of the branch; on AMD that of the instruction before it if\n\tthe two were executed as one (a comparison)\n @to: the address of its target\n @info: PERFMON_LAST_BRANCH_INFO_*"]
 #[repr(C, packed(4))]

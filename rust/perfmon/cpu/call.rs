@@ -73,7 +73,8 @@ pub(crate) fn on_cpu<F: FnMut(ThisCpu<'_>) + Send>(cpu: u32, mut f: F) -> bool {
     ///
     /// `f` points to an `F` that nothing else uses, and interrupts are off.
     unsafe extern "C" fn call<F: FnMut(ThisCpu<'_>)>(f: *mut c_void) {
-        // SAFETY: The kernel passes the pointer to an `F` that `on_cpu` gives it, and waits for this call.
+        // SAFETY: The kernel passes the pointer to an `F` that `on_cpu` gives it. `on_cpu` waits for this call, so the
+        // `F` is alive and nothing else uses it.
         let f = unsafe { &mut *f.cast::<F>() };
         // SAFETY: Interrupts are off, so the caller stays on the CPU until this function returns.
         f(unsafe { ThisCpu::assume() });

@@ -38,7 +38,9 @@ pub(super) fn run() -> Result {
     let result = try_on_this_cpu(irqs_off().here(), pmu::common());
     cancel_reservation(ownership);
     result.map_err(|reason| {
-        pr_err!("the counters can't be used: {reason}\n");
+        pr_err!(
+            "the counters can't be used: {reason}; in a virtual machine, enable its virtual PMU\n"
+        );
         ENODEV
     })
 }

@@ -4,7 +4,8 @@
 //! Bits of the attribute that only concern records (`mmap`, `comm`, `task`, `sample_id_all` and so on) have no
 //! effect on an event that only counts, and are accepted. `exclude_hv` and `exclude_idle` have no effect on x86, as
 //! in Linux perf. `exclude_guest` is accepted because perf sets it for each event; guests of KVM are counted
-//! nevertheless (see Documentation/known-issues.rst). What would change the count or a promise is refused.
+//! nevertheless (see Documentation/known-issues.rst). An attribute that would change the count, or break what the
+//! interface promises, is refused.
 
 use super::cache_events::cache_event;
 use super::counter::{CounterId, CounterKind};

@@ -25,7 +25,7 @@ impl EventCounters {
     /// # Errors
     ///
     /// [`InvalidAttr::NoEvent`] if no counter can count the event. [`InvalidAttr::Unsupported`] if it needs a
-    /// second register, or is shared between cores.
+    /// extra register, or is shared between cores.
     pub fn new(
         select: EventSelect,
         capabilities: &Capabilities,

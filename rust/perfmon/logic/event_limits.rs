@@ -12,7 +12,11 @@ pub(super) fn intel_counters(
     cpus: Microarchitecture,
 ) -> Result<u64, InvalidAttr> {
     let core = Core::for_microarchitecture(cpus);
-    if core.extra.iter().any(|events| events.contain(select)) {
+    if core
+        .extra_events
+        .iter()
+        .any(|events| events.contain(select))
+    {
         return Err(InvalidAttr::Unsupported);
     }
     let limit = core

@@ -15,7 +15,7 @@ use super::regs::Registers;
 pub struct Step {
     /// The register.
     pub msr: Msr,
-    /// The bits that stay as they are. If it is 0, the register need not be read.
+    /// The mask of the bits that stay as they are. If it is 0, the register need not be read.
     pub keep: u64,
     /// The other bits; 0 in those of `keep`.
     pub value: u64,

@@ -117,18 +117,18 @@ impl SampleFormat {
         self.fixed_words
     }
 
-    /// Returns how many bytes of the program's stack fit into a sample beside `words` words, at most `wanted`; both
+    /// Returns how many bytes of the program's stack fit into a sample beside `words` words, at most `max_bytes`; both
     /// are multiples of 8. A record is shorter than 2^16 bytes.
     #[must_use]
-    pub const fn stack_room(wanted: u32, words: usize) -> u32 {
+    pub const fn stack_room(max_bytes: u32, words: usize) -> u32 {
         const MAX: usize = u16::MAX as usize / size_of::<u64>() * size_of::<u64>();
 
         // Two more words have the stack's size: one before it, and one behind it.
         let room = MAX.saturating_sub(words.saturating_add(2).saturating_mul(size_of::<u64>()));
         #[allow(clippy::cast_possible_truncation, reason = "it is below 2^16")]
         let room = room as u32;
-        if wanted < room {
-            wanted
+        if max_bytes < room {
+            max_bytes
         } else {
             room
         }

@@ -92,7 +92,7 @@ pub struct Sampling {
     pub task: bool,
     /// Context switches are recorded.
     pub switch: bool,
-    /// What programs map is recorded.
+    /// The mappings of programs are recorded.
     pub mappings: MappingRecords,
 }
 
@@ -250,7 +250,7 @@ const fn clock(attr: &PerfEventAttr) -> Result<Clock, InvalidAttr> {
 #[inline]
 #[must_use]
 pub const fn period_for(count: u64, elapsed: u64, cycles_per_sample: u64) -> u64 {
-    const MAX: u64 = 1 << 62;
+    const MAX_PERIOD: u64 = 1 << 62;
 
     // 31 bits of each factor are enough: the bits that are lost change the period by less than a thousandth.
     let shift = u64::BITS - (count | cycles_per_sample).leading_zeros();
@@ -259,8 +259,8 @@ pub const fn period_for(count: u64, elapsed: u64, cycles_per_sample: u64) -> u64
     let elapsed = if elapsed == 0 { 1 } else { elapsed };
     let period = product / elapsed;
     let period = match period.checked_shl(2 * shift) {
-        Some(shifted) if shifted >> (2 * shift) == period && shifted <= MAX => shifted,
-        _ => MAX,
+        Some(shifted) if shifted >> (2 * shift) == period && shifted <= MAX_PERIOD => shifted,
+        _ => MAX_PERIOD,
     };
     if period == 0 {
         1

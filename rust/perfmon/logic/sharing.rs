@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 //! The rules by which events share a counter.
 //!
-//! A counter that counts one event runs all the time, and its observers note its total where their windows begin and
-//! end. So any number of events that count the same in the same modes share one counter, whatever their targets are. A
+//! A counter runs all the time, and each event that has it reads its total where a window of the event begins and ends.
+//! So any number of events that count the same in the same modes share one counter, whatever their targets are. A
 //! sampled event makes the counter overflow when its next sample is due, so a counter has one sampled event at a time.
 //! Sampling stops the counter for moments in the kernel, so a sampled event that counts the kernel, too, needs the
 //! counter alone. So does an event whose samples the processor takes, since the processor reloads the counter with

@@ -109,8 +109,8 @@ impl Config {
         events: [None; MAX_EVENTS],
     };
 
-    /// Checks `raw` and returns it as a config of CPUs that all have the capabilities `cpus`. `defined` looks up
-    /// the events that programs have defined.
+    /// Checks `raw` and returns it as a config of CPUs that all have the capabilities `cpus`. `find_definition` looks
+    /// up the events that programs have defined.
     ///
     /// # Errors
     ///
@@ -118,10 +118,10 @@ impl Config {
     pub fn new(
         raw: &abi::perfmon_config,
         cpus: &Capabilities,
-        defined: impl Fn(EventId) -> Option<EventSelect>,
+        find_definition: impl Fn(EventId) -> Option<EventSelect>,
     ) -> Result<Self, InvalidConfig> {
         let mut this = Self::EMPTY;
-        this.set(raw, cpus, defined).map(|()| this)
+        this.set(raw, cpus, find_definition).map(|()| this)
     }
 
     /// Does the same as [`Self::new`], but in place: a config is too large for the kernel's stack.
@@ -133,9 +133,9 @@ impl Config {
         &mut self,
         raw: &abi::perfmon_config,
         cpus: &Capabilities,
-        defined: impl Fn(EventId) -> Option<EventSelect>,
+        find_definition: impl Fn(EventId) -> Option<EventSelect>,
     ) -> Result<(), InvalidConfig> {
-        let result = self.fill(raw, cpus, defined);
+        let result = self.fill(raw, cpus, find_definition);
         if result.is_err() {
             *self = Self::EMPTY;
         }
@@ -147,7 +147,7 @@ impl Config {
         &mut self,
         raw: &abi::perfmon_config,
         cpus: &Capabilities,
-        defined: impl Fn(EventId) -> Option<EventSelect>,
+        find_definition: impl Fn(EventId) -> Option<EventSelect>,
     ) -> Result<(), InvalidConfig> {
         let rows = || raw.events.iter().zip(&raw.rate).zip(&raw.flags);
         let none = EventId::NONE.0;
@@ -168,7 +168,14 @@ impl Config {
                 return Err(InvalidConfig::Twice);
             }
             let timebase_rate = (n != 0).then_some(raw.rate[0]);
-            let event = check_event(EventId(id), rate, flags, timebase_rate, cpus, &defined)?;
+            let event = check_event(
+                EventId(id),
+                rate,
+                flags,
+                timebase_rate,
+                cpus,
+                &find_definition,
+            )?;
             self.events[n] = Some(event);
         }
         // The first event may have the flag as well: it is the timebase itself.
@@ -255,13 +262,13 @@ fn check_event(
     flags: u32,
     timebase_rate: Option<u32>,
     cpus: &Capabilities,
-    defined: impl Fn(EventId) -> Option<EventSelect>,
+    find_definition: impl Fn(EventId) -> Option<EventSelect>,
 ) -> Result<ConfigEvent, InvalidConfig> {
     let has = |flag| flags & flag != 0;
     if has(!abi::PERFMON_CONFIG_FLAG_MASK) {
         return Err(InvalidConfig::Flag);
     }
-    let (select, counters) = match id.encoding(cpus, defined) {
+    let (select, counters) = match id.encoding(cpus, find_definition) {
         None => return Err(InvalidConfig::Event),
         Some(Encoding::General(select)) => (select, CounterChoice::AnyGeneral),
         Some(Encoding::Fixed(counter)) => (EventSelect::new(0, 0), CounterChoice::Only(counter)),

@@ -44,12 +44,12 @@ impl EventId {
         self.group() == abi::PERFMON_GROUP_MODEL
     }
 
-    /// Returns the encoding of the event on CPUs that all have `capabilities`; `None` if they can't count it. `defined`
-    /// looks up the events that programs have defined.
+    /// Returns the encoding of the event on CPUs that all have `capabilities`; `None` if they can't count it.
+    /// `find_definition` looks up the events that programs have defined.
     pub fn encoding(
         self,
         capabilities: &Capabilities,
-        defined: impl FnOnce(Self) -> Option<EventSelect>,
+        find_definition: impl FnOnce(Self) -> Option<EventSelect>,
     ) -> Option<Encoding> {
         match self.group() {
             abi::PERFMON_GROUP_ARCH => {
@@ -62,7 +62,7 @@ impl EventId {
                 let is_present = capabilities.fixed >> n & 1 != 0;
                 (is_listed && is_present).then_some(Encoding::Fixed(counter))
             }
-            abi::PERFMON_GROUP_MODEL => defined(self).map(Encoding::General),
+            abi::PERFMON_GROUP_MODEL => find_definition(self).map(Encoding::General),
             abi::PERFMON_GROUP_MISC => ValueId::new(self.number())
                 .filter(|id| capabilities.values & id.bit() != 0)
                 .map(Encoding::Value),
@@ -164,8 +164,9 @@ mod tests {
     }
 
     fn general(capabilities: &Capabilities, group: u32, number: u32) -> Option<u64> {
-        let defined = |id: EventId| (id.number() == 5).then_some(EventSelect::new(0xd1, 0x20));
-        match id(group, number).encoding(capabilities, defined) {
+        let find_definition =
+            |id: EventId| (id.number() == 5).then_some(EventSelect::new(0xd1, 0x20));
+        match id(group, number).encoding(capabilities, find_definition) {
             Some(Encoding::General(select)) => Some(select.stopped()),
             _ => None,
         }

@@ -344,13 +344,13 @@ mod tests {
                 .map(Sensor::number)
         };
         let (intel, amd) = (Architecture::Intel, Architecture::AmdV2);
-        let all = |architecture| (32..43).map(move |id| number(id, architecture));
+        let numbers = |architecture| (32..43).map(move |id| number(id, architecture));
         let of_intel = [
             0x611, 0x639, 0, 0x619, 0x1b1, 0x19c, 0x1b1, 0x19c, 0xe8, 0xe7, 0,
         ];
         let of_amd = [0xc001_029b, 0, 0xc001_029a, 0, 0, 0, 0, 0, 0xe8, 0xe7, 0];
-        assert!(all(intel).map(Option::unwrap_or_default).eq(of_intel));
-        assert!(all(amd).map(Option::unwrap_or_default).eq(of_amd));
+        assert!(numbers(intel).map(Option::unwrap_or_default).eq(of_intel));
+        assert!(numbers(amd).map(Option::unwrap_or_default).eq(of_amd));
         assert_eq!(ValueId::Aperf.event(), 0x1028);
         assert!(Scope::Cpu == ValueId::Aperf.scope() && Kind::Cycles == ValueId::Aperf.kind());
     }

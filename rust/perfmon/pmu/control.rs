@@ -155,9 +155,9 @@ impl Pmu {
         let percpu = here.percpu();
         // Beside a place-holder, counters of kernel mode may overflow in Linux perf's handler, which then acknowledges
         // them.
-        let has_acknowledger =
+        let has_other_acknowledger =
             self.place_holder.is_some() && percpu.value(counter).select().is_kernel();
-        if msr::read(here, global.status) & counter.bit() == 0 && !has_acknowledger {
+        if msr::read(here, global.status) & counter.bit() == 0 && !has_other_acknowledger {
             // It did not overflow by counting, or another handler has acknowledged its PMI.
             percpu.mark_lost(counter.bit());
         }

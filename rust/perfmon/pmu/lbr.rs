@@ -23,8 +23,8 @@ use crate::{
 /// Returns the branch records of this CPU, if it has the registers that CPUID promises: a hypervisor may lack them. On
 /// Nehalem and Westmere both threads of a core have one filter (`lbr_sel` in Linux's `arch/x86/events/perf_event.h`),
 /// so that each thread would change the other's filter.
-pub(super) fn probe(here: ThisCpu<'_>, found: Option<BranchRecords>) -> Option<BranchRecords> {
-    found.filter(|records| {
+pub(super) fn probe(here: ThisCpu<'_>, records: Option<BranchRecords>) -> Option<BranchRecords> {
+    records.filter(|records| {
         let is_shared =
             *records == BranchRecords::OldStack(OldStack::Nehalem) && topology::has_sibling(here);
         !is_shared && msr::read_safe(here, BranchMsrs::new(*records).select).is_ok()

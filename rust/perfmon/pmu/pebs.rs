@@ -21,11 +21,11 @@ use kernel::pr_warn_once;
 const BUFFER_FULL: u64 = 1 << 62;
 
 /// Returns the format of the samples that this CPU takes; `None` if a register or the DS area is missing.
-pub(super) fn probe(here: ThisCpu<'_>, found: &Capabilities) -> Option<PebsFormat> {
+pub(super) fn probe(here: ThisCpu<'_>, capabilities: &Capabilities) -> Option<PebsFormat> {
     /// `IA32_MISC_ENABLE`: there is no PEBS.
     const UNAVAILABLE: u64 = 1 << 12;
 
-    let format = found.pebs?;
+    let format = capabilities.pebs?;
     let misc = msr::read_safe(here, Msr::MISC_ENABLE).ok()?;
     // SAFETY: The function has no preconditions.
     let has_ds_area = unsafe { ffi::perfmon_pebs_has_area() };
@@ -243,7 +243,8 @@ impl Pmu {
     fn begin_pebs(&self, here: ThisCpu<'_>, format: PebsFormat) {
         let pebs = &here.percpu().pebs;
         let (mut start, mut end) = (0, 0);
-        // SAFETY: The caller stays on the CPU, and the pointers are those of variables.
+        // SAFETY: `here` proves that the caller stays on the CPU. Both pointers are to local variables, which the
+        // function may write.
         let area = unsafe { ffi::perfmon_pebs_begin(&mut start, &mut end) };
         let buffer = PebsBuffer::new(start, end, format.record_size());
         for (saved, msr) in pebs.saved.iter().zip(SAVED_REGISTERS) {
@@ -251,8 +252,8 @@ impl Pmu {
                 saved.set(msr::read(here, msr));
             }
         }
-        // SAFETY: The area is this CPU's; as long as the general counters are reserved, Linux perf has none. It stays until
-        // `end_pebs`, and the buffer longer.
+        // SAFETY: `area` is this CPU's DS area, and Linux perf does not use it as long as the general counters are
+        // reserved. It stays valid until `end_pebs`, and the buffer stays longer.
         unsafe { pebs.begin(area, &buffer) };
         msr::write(here, Msr::PEBS_ENABLE, 0);
         msr::write(here, Msr::DS_AREA, area);

@@ -66,7 +66,7 @@ pub(crate) unsafe fn of_task(
     task: *mut bindings::task_struct,
     level: i32,
 ) -> impl Iterator<Item = NonNull<ffi::cgroup>> {
-    // SAFETY: The task is alive, and the caller has preemption off.
+    // SAFETY: The task is alive, and preemption is off, as the caller says.
     let first = NonNull::new(unsafe { ffi::perfmon_cgroup_of(task, level) });
     core::iter::successors(first, |cgroup| {
         // SAFETY: With preemption off, as the caller has it, the task's cgroup is not freed, and a cgroup keeps its

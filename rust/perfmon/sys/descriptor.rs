@@ -200,7 +200,7 @@ impl Area<'_> {
     }
 }
 
-/// A descriptor that will be installed.
+/// A reserved descriptor number, for a file that will be installed.
 pub(crate) struct ReservedDescriptor(FileDescriptorReservation);
 
 impl ReservedDescriptor {
@@ -248,7 +248,7 @@ impl ReservedDescriptor {
     }
 }
 
-/// An open file of such a descriptor.
+/// An open file whose private data are a `T`.
 pub(crate) struct OpenDescriptor<T> {
     file: ARef<File>,
     _data: PhantomData<T>,

@@ -31,9 +31,9 @@
  *             share it: but the page is not of their program any more, and does not say
  *             that RDPMC gives the count (event/slot/user_pages.rs).
  *   exit      The last task ends the mm with its mappings, and no CPU executes it.
- *   switch    Loading an mm sets or clears CR4.PCE; a CPU that goes on with the mm it
- *             has loaded leaves it. Kernel threads have that of the task before them,
- *             and execute no program.
+ *   switch    Loading an mm sets or clears CR4.PCE; a CPU that keeps the
+ *             mm it has loaded leaves the bit as it is. Kernel threads have the mm of the
+ *             task before them, and execute no program.
  *   hotplug   A CPU that goes has loaded the kernel's own mm, and loads another when it
  *             comes. The work for it is done on another one, and nothing waits.
  *   sleep     Programs stand still. The first CPU comes back with the mm, and with the

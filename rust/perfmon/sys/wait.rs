@@ -43,13 +43,13 @@ impl Wait {
         } else {
             bindings::POLL_IN
         };
-        // SAFETY: The pointer is from `perfmon_wait_new()`.
+        // SAFETY: By the type invariant the pointer is from `perfmon_wait_new()`, and only `drop` frees it.
         unsafe { ffi::perfmon_wait_overflow(self.0.as_ptr(), band as c_int) };
     }
 
     /// Waits for the interrupts of the last [`Self::overflow`]. For tasks that may sleep.
     pub(crate) fn sync(&self) {
-        // SAFETY: The pointer is from `perfmon_wait_new()`.
+        // SAFETY: By the type invariant the pointer is from `perfmon_wait_new()`, and only `drop` frees it.
         unsafe { ffi::perfmon_wait_sync(self.0.as_ptr()) };
     }
 
@@ -77,7 +77,7 @@ impl Wait {
 
     /// Wakes all pollers with EPOLLHUP, and sends SIGIO: nothing will come any more.
     pub(crate) fn hang_up(&self) {
-        // SAFETY: The pointer is from `perfmon_wait_new()`.
+        // SAFETY: By the type invariant the pointer is from `perfmon_wait_new()`, and only `drop` frees it.
         unsafe {
             ffi::perfmon_wait_wake(
                 self.0.as_ptr(),
@@ -90,8 +90,8 @@ impl Wait {
 
 impl Drop for Wait {
     fn drop(&mut self) {
-        // SAFETY: The pointer is from `perfmon_wait_new()`. The descriptor has gone, so no program waits, and it has
-        // called `sync`.
+        // SAFETY: By the type invariant the pointer is from `perfmon_wait_new()`. The descriptor has been closed, so no
+        // program waits, and has called `sync` before.
         unsafe { ffi::perfmon_wait_free(self.0.as_ptr()) };
     }
 }
@@ -140,13 +140,13 @@ impl Waker {
 
     /// Queues an interrupt that wakes the pollers of all waits, with EPOLLIN.
     pub(crate) fn wake(&self) {
-        // SAFETY: The pointer is from `perfmon_waker_new()`.
+        // SAFETY: By the type invariant the pointer is from `perfmon_waker_new()`, and only `drop` frees it.
         unsafe { ffi::perfmon_waker_wake(self.0.as_ptr()) };
     }
 
     /// Returns whether the waker has woken pollers since the last call.
     pub(crate) fn take(&self) -> bool {
-        // SAFETY: The pointer is from `perfmon_waker_new()`.
+        // SAFETY: By the type invariant the pointer is from `perfmon_waker_new()`, and only `drop` frees it.
         unsafe { ffi::perfmon_waker_take_woken(self.0.as_ptr()) }
     }
 }

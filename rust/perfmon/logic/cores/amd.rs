@@ -11,7 +11,7 @@ use super::Core;
 
 /// Family 15h and all before Zen. Accesses to the last level are those to the cache of level 2.
 pub(super) const BEFORE_ZEN: Core = Core {
-    hardware: &[
+    hardware_events: &[
         (PERF_COUNT_HW_CACHE_REFERENCES, EventSelect::new(0x7d, 0x07)),
         (PERF_COUNT_HW_CACHE_MISSES, EventSelect::new(0x7e, 0x07)),
         (
@@ -28,7 +28,7 @@ pub(super) const BEFORE_ZEN: Core = Core {
 };
 
 pub(super) const ZEN_1: Core = Core {
-    hardware: &[
+    hardware_events: &[
         (
             PERF_COUNT_HW_STALLED_CYCLES_FRONTEND,
             EventSelect::new(0x87, 0x02),
@@ -44,13 +44,13 @@ pub(super) const ZEN_1: Core = Core {
 
 /// Zen 2 and 3.
 pub(super) const ZEN_2: Core = Core {
-    hardware: &[NOTHING_DISPATCHED],
+    hardware_events: &[NOTHING_DISPATCHED],
     ..ZEN_1
 };
 
 /// Zen 4, 5 and 6.
 pub(super) const ZEN_4: Core = Core {
-    hardware: &[
+    hardware_events: &[
         NOTHING_DISPATCHED,
         (PERF_COUNT_HW_REF_CPU_CYCLES, EventSelect::new(0x120, 0x01)),
     ],

@@ -14,13 +14,13 @@ pub(super) const BONNELL: Core = Core {
 
 /// Silvermont and Airmont, and the cores of Knights Landing and Knights Mill.
 pub(super) const SILVERMONT: Core = Core {
-    extra: OFFCORE,
+    extra_events: OFFCORE,
     cache: Some(&SILVERMONT_CACHE),
     ..Core::EMPTY
 };
 
 pub(super) const GOLDMONT: Core = Core {
-    extra: OFFCORE,
+    extra_events: OFFCORE,
     cache: Some(&GOLDMONT_CACHE),
     ..Core::EMPTY
 };

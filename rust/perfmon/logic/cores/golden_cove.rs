@@ -7,7 +7,7 @@ use super::{Core, REFERENCE_CYCLES};
 
 /// Golden Cove, and Raptor Cove, which has the same events.
 pub(super) const GOLDEN_COVE: Core = Core {
-    extra: &[
+    extra_events: &[
         unit(0x012a),
         unit(0x012b),
         unit(0x01cd),
@@ -32,18 +32,18 @@ pub(super) const GOLDEN_COVE: Core = Core {
         (event(0xce), 0x1),
         (range(0xd0, 0xdf), 0xf),
     ],
-    fixed: &[REFERENCE_CYCLES],
+    fixed_events: &[REFERENCE_CYCLES],
     cache: Some(&CACHE),
     ..Core::EMPTY
 };
 
 /// The events of the front end have other numbers than Golden Cove's.
 pub(super) const REDWOOD_COVE: Core = Core {
-    extra: FROM_REDWOOD_COVE,
+    extra_events: FROM_REDWOOD_COVE,
     ..GOLDEN_COVE
 };
 
-/// The events of Redwood, Lion and Cougar Cove that need a second register.
+/// The events of Redwood, Lion and Cougar Cove that need an extra register.
 pub(super) const FROM_REDWOOD_COVE: &[Events] = &[
     unit(0x012a),
     unit(0x012b),

@@ -6,14 +6,14 @@ use super::limit::unit;
 use super::{Core, REFERENCE_CYCLES};
 
 pub(super) const GRACEMONT: Core = Core {
-    extra: &[unit(0x01b7), unit(0x02b7), unit(0x05d0)],
-    fixed: &[REFERENCE_CYCLES],
+    extra_events: &[unit(0x01b7), unit(0x02b7), unit(0x05d0)],
+    fixed_events: &[REFERENCE_CYCLES],
     cache: Some(&TREMONT_CACHE),
     ..Core::EMPTY
 };
 
 pub(super) const CRESTMONT: Core = Core {
-    extra: &[
+    extra_events: &[
         unit(0x01b7),
         unit(0x02b7),
         unit(0x05d0),
@@ -25,12 +25,12 @@ pub(super) const CRESTMONT: Core = Core {
 
 /// Skymont, and Darkmont, which has the same events.
 pub(super) const SKYMONT: Core = Core {
-    fixed: TOP_DOWN,
+    fixed_events: TOP_DOWN,
     ..CRESTMONT
 };
 
 pub(super) const ARCTIC_WOLF: Core = Core {
-    extra: &[
+    extra_events: &[
         unit(0x01b7),
         unit(0x02b7),
         unit(0x04b7),

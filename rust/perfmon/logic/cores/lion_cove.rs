@@ -7,7 +7,7 @@ use super::{Core, REFERENCE_CYCLES};
 
 /// Lion Cove, and Cougar Cove, which has the same events.
 pub(super) const LION_COVE: Core = Core {
-    extra: FROM_REDWOOD_COVE,
+    extra_events: FROM_REDWOOD_COVE,
     limits: &[
         (event(0x20), 0xf),
         (unit(0x0148), 0x4),
@@ -22,7 +22,7 @@ pub(super) const LION_COVE: Core = Core {
         (unit(0x87d0), ALL),
         (range(0xd0, 0xdf), 0xf),
     ],
-    fixed: &[REFERENCE_CYCLES],
+    fixed_events: &[REFERENCE_CYCLES],
     cache: Some(&CACHE),
     ..Core::EMPTY
 };

@@ -28,16 +28,16 @@ use super::evtsel::EventSelect;
 /// The events of a core that CPUID does not report.
 #[derive(Clone, Copy)]
 pub(super) struct Core {
-    /// The events of Intel's cores that need a second register (offcore responses, loads of some latency, the front
+    /// The events of Intel's cores that need an extra register (offcore responses, loads of some latency, the front
     /// end), which the module does not write.
-    pub(super) extra: &'static [Events],
+    pub(super) extra_events: &'static [Events],
     /// The events of Intel's cores that only some general counters can count. The first limit with the event applies.
     pub(super) limits: &'static [Limit],
     /// The events, besides instructions and cycles, that a fixed-function counter counts, too: event number and unit
     /// mask as in the register, and the number of the counter.
-    fixed: &'static [(u16, u8)],
+    fixed_events: &'static [(u16, u8)],
     /// The events of `PERF_TYPE_HARDWARE`, by `PERF_COUNT_HW_*`, that are no architectural ones.
-    hardware: &'static [(u32, EventSelect)],
+    hardware_events: &'static [(u32, EventSelect)],
     /// The events of `PERF_TYPE_HW_CACHE`, if there are any.
     pub(super) cache: Option<&'static CacheTable>,
 }
@@ -45,17 +45,17 @@ pub(super) struct Core {
 impl Core {
     /// A core without limits, whose only events are those of any core.
     const EMPTY: Self = Self {
-        extra: &[],
+        extra_events: &[],
         limits: &[],
-        fixed: &[],
-        hardware: &[],
+        fixed_events: &[],
+        hardware_events: &[],
         cache: None,
     };
 
-    /// A core of which nothing is known. Each event that needs a second register on some core may need one here. All
+    /// A core of which nothing is known. Each event that needs an extra register on some core may need one here. All
     /// others are limited to the first four counters, as nearly all events with limits are.
     const UNKNOWN: Self = Self {
-        extra: &[
+        extra_events: &[
             range(0x2a, 0x2b),
             unit(0x0127),
             unit(0x0227),
@@ -110,7 +110,7 @@ impl Core {
 
     /// Returns the number of the fixed-function counter that counts an event, instructions and cycles excepted.
     pub(super) fn fixed_counter(self, select: EventSelect) -> Option<u8> {
-        let mut fixed = self.fixed.iter();
+        let mut fixed = self.fixed_events.iter();
         fixed
             .find(|(event, _)| u64::from(*event) == select.stopped())
             .map(|(_, counter)| *counter)
@@ -118,7 +118,7 @@ impl Core {
 
     /// Returns an event of `PERF_TYPE_HARDWARE` that is no architectural one.
     pub(super) fn hardware_event(self, number: u32) -> Option<EventSelect> {
-        let mut hardware = self.hardware.iter();
+        let mut hardware = self.hardware_events.iter();
         hardware
             .find(|(event, _)| *event == number)
             .map(|(_, select)| *select)

@@ -10,7 +10,7 @@ use super::limit::{event, range, unit};
 use super::{cycles_without, Core};
 
 pub(super) const NEHALEM: Core = Core {
-    extra: &[unit(0x01b7), unit(0x100b)],
+    extra_events: &[unit(0x01b7), unit(0x100b)],
     limits: &[
         (range(0x40, 0x43), 0x3),
         (event(0x48), 0x3),
@@ -18,13 +18,13 @@ pub(super) const NEHALEM: Core = Core {
         (event(0x51), 0x3),
         (event(0x63), 0x3),
     ],
-    hardware: STALLS,
+    hardware_events: STALLS,
     cache: Some(&NEHALEM_CACHE),
     ..Core::EMPTY
 };
 
 pub(super) const WESTMERE: Core = Core {
-    extra: &[unit(0x01b7), unit(0x01bb), unit(0x100b)],
+    extra_events: &[unit(0x01b7), unit(0x01bb), unit(0x100b)],
     limits: &[
         (event(0x51), 0x3),
         (event(0x60), 0x1),

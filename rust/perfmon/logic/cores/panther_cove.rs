@@ -8,7 +8,7 @@ use super::{Core, REFERENCE_CYCLES};
 
 /// Panther Cove, and Coyote Cove, which has the same events.
 pub(super) const PANTHER_COVE: Core = Core {
-    extra: &[
+    extra_events: &[
         unit(0x012a),
         unit(0x022a),
         unit(0x042a),
@@ -48,7 +48,7 @@ pub(super) const PANTHER_COVE: Core = Core {
         (unit(0x0846), 0xf),
         (unit(0x0148), 0xf),
     ],
-    fixed: &[REFERENCE_CYCLES],
+    fixed_events: &[REFERENCE_CYCLES],
     cache: Some(&CACHE),
     ..Core::EMPTY
 };

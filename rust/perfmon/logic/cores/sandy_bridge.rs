@@ -10,7 +10,7 @@ use super::limit::{event, range, unit, unit_bits, Events};
 use super::{cycles_without, Core};
 
 pub(super) const SANDY_BRIDGE: Core = Core {
-    extra: EXTRA,
+    extra_events: EXTRA,
     limits: &[
         (unit(0x04a3), 0xf),
         (unit(0x05a3), 0xf),
@@ -21,7 +21,7 @@ pub(super) const SANDY_BRIDGE: Core = Core {
         (event(0xcd), 0x8),
         (range(0xd0, 0xd3), 0xf),
     ],
-    hardware: &[
+    hardware_events: &[
         NOTHING_ISSUED,
         // UOPS_DISPATCHED.THREAD
         (
@@ -34,7 +34,7 @@ pub(super) const SANDY_BRIDGE: Core = Core {
 };
 
 pub(super) const IVY_BRIDGE: Core = Core {
-    extra: EXTRA,
+    extra_events: EXTRA,
     limits: &[
         (unit(0x0148), 0x4),
         (unit(0x0279), 0xf),
@@ -48,13 +48,13 @@ pub(super) const IVY_BRIDGE: Core = Core {
         (unit(0x01c0), 0x2),
         (range(0xd0, 0xd3), 0xf),
     ],
-    hardware: &[NOTHING_ISSUED],
+    hardware_events: &[NOTHING_ISSUED],
     cache: Some(&IVY_BRIDGE_CACHE),
     ..Core::EMPTY
 };
 
 pub(super) const HASWELL: Core = Core {
-    extra: EXTRA,
+    extra_events: EXTRA,
     limits: &[
         (unit(0x0148), 0x4),
         (unit(0x01c0), 0x2),
@@ -80,7 +80,7 @@ pub(super) const BROADWELL: Core = Core {
     ..HASWELL
 };
 
-/// The events of all four cores that need a second register.
+/// The events of all four cores that need an extra register.
 const EXTRA: &[Events] = &[unit(0x01b7), unit(0x01bb), unit(0x01cd)];
 
 /// UOPS_ISSUED.ANY

@@ -6,7 +6,7 @@ use super::limit::{event, range, unit, Events, ALL};
 use super::Core;
 
 pub(super) const SKYLAKE: Core = Core {
-    extra: EXTRA,
+    extra_events: EXTRA,
     limits: &[
         (unit(0x01c0), 0x2),
         (range(0xd0, 0xd2), 0xf),
@@ -18,7 +18,7 @@ pub(super) const SKYLAKE: Core = Core {
 };
 
 pub(super) const ICE_LAKE: Core = Core {
-    extra: EXTRA,
+    extra_events: EXTRA,
     limits: &[
         (range(0x03, 0x0a), 0xf),
         (range(0x1f, 0x28), 0xf),
@@ -36,12 +36,12 @@ pub(super) const ICE_LAKE: Core = Core {
         (range(0xf0, 0xf4), 0xf),
     ],
     // INST_RETIRED.PREC_DIST
-    fixed: &[(0x01c0, 0)],
+    fixed_events: &[(0x01c0, 0)],
     cache: Some(&ICE_LAKE_CACHE),
     ..Core::EMPTY
 };
 
-/// The events of both cores that need a second register.
+/// The events of both cores that need an extra register.
 const EXTRA: &[Events] = &[unit(0x01b7), unit(0x01bb), unit(0x01cd), unit(0x01c6)];
 
 const SKYLAKE_CACHE: CacheTable = [

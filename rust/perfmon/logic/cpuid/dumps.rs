@@ -366,7 +366,7 @@ const DUMPS: &[Dump] = &[
         0x01: 0x0087_0f10, 0x0018_0800, 0x7ed8_320b, 0x178b_fbff;
         0x8000_0001: 0x0087_0f10, 0x2000_0000, 0x75c2_37ff, 0x2fd3_fbff;
     ] (0x17, 0x71), Zen2, false, Ok((AmdCore, 1, 6, 48, 0, 0x7b))),
-    // It has the leaf, and nothing in it.
+    // The processor has leaf 0x8000_0022, which is all zero.
     dump!("Zen 3", Amd, last 0x10 and 0x8000_0023, [
         0x01: 0x00a2_0f10, 0x0020_0800, 0x7ed8_320b, 0x178b_fbff;
         0x8000_0001: 0x00a2_0f10, 0x2000_0000, 0x75c2_37ff, 0x2fd3_fbff;
