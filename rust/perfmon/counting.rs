@@ -310,11 +310,11 @@ pub(crate) fn read_cpu(_client: &Client, request: &mut abi::pmc_cpu_data) -> Res
     allow_counting()?;
     let ownership = OWNERSHIP.lock();
     let counting = ownership.counting(id).ok_or(NotSetUp)?;
-    let (first, wanted) = (request.pmcc_first_cpu, request.pmcc_count);
-    if first >= nr_cpu_ids() || wanted == 0 || wanted > abi::PMC_CPU_MAX {
+    let (first, cpu_count) = (request.pmcc_first_cpu, request.pmcc_count);
+    if first >= nr_cpu_ids() || cpu_count == 0 || cpu_count > abi::PMC_CPU_MAX {
         return Err(EINVAL);
     }
-    let range = first..(first + wanted).min(nr_cpu_ids());
+    let range = first..(first + cpu_count).min(nr_cpu_ids());
     let cpus = ownership.cpus();
     if cpus.incapable().within(&range).next().is_some() {
         return Err(errno(bindings::EOPNOTSUPP));

@@ -402,7 +402,7 @@ typedef __u16 perfmon_event_id_t;
  * @PERFMON_GROUP_ARCH: 0 to 7, PERFMON_ARCH_EVENT_*: Intel's architectural
  *	events (Intel SDM, volume 3B, section 21.2.1.2), in any general counter.
  *	On AMD they are AMD's events that count the same; LLC references and
- *	misses are those of level 2, as in Linux perf; there is none for
+ *	misses are those of level 2, as in Linux perf; AMD has no event for
  *	reference cycles and top-down slots
  * @PERFMON_GROUP_FIXED: 1 to 4, PERFMON_FIXED_EVENT_*: event n is fixed-function
  *	counter n - 1, which counts nothing else
@@ -756,8 +756,8 @@ typedef struct perfmon_value_record perfmon_value_record_t;
  * struct perfmon_pc_record - rate events have been counted, and where the CPU is
  * @header: names the event
  * @aspace: the address space: the address bits of CR3; 0 if the caller of
- *	IOCTL_PERFMON_STAGE_CONFIG had no permission to count the kernel. A kernel
- *	thread has that of the program before it.
+ *	IOCTL_PERFMON_STAGE_CONFIG had no permission to count the kernel. A
+ *	kernel thread has the address space of the program before it.
  * @pc: the address of the next instruction. The hardware takes some
  *	instructions to raise the interrupt, and the kernel sometimes delays it.
  *	For a caller without that permission, an address in the kernel is 0.
@@ -802,10 +802,12 @@ typedef struct perfmon_last_branch perfmon_last_branch_t;
  * struct perfmon_last_branch_record - the branches before an overflow
  * @header: names the event
  * @num_branches: how many follow
- * @aspace: as &perfmon_pc_record.aspace; earlier branches may be of another one
+ * @aspace: as &perfmon_pc_record.aspace; earlier branches may be of another
+ * address space
  * @branches: the newest first; the record ends after @num_branches. Branches
- *	from or to the kernel are left out for a caller who may not count it, and
- *	on AMD those of a path that turned out to be the wrong one.
+ *	from or to the kernel are left out for a caller without permission to
+ *	count the kernel. On AMD, branches of a path that turned out to be the
+ *	wrong one are left out, too.
  */
 struct perfmon_last_branch_record {
 	struct perfmon_record_header header;

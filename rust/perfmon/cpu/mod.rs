@@ -120,7 +120,7 @@ impl<'a> ThisCpu<'a> {
     }
 }
 
-/// Keeps the current task on its CPU, by disabling preemption until it is dropped.
+/// Keeps the current task on its CPU, with preemption disabled, until this value is dropped.
 pub(crate) struct Pinned(ThisCpu<'static>);
 
 impl Pinned {
@@ -143,7 +143,7 @@ impl Drop for Pinned {
     }
 }
 
-/// Keeps interrupts off until it is dropped, so that only NMIs come between.
+/// Keeps interrupts off until this value is dropped, so that only NMIs can interrupt the task.
 pub(crate) struct IrqsOff(ThisCpu<'static>);
 
 impl IrqsOff {

@@ -125,7 +125,7 @@ fn rdmsr_safe(_here: ThisCpu<'_>, number: u32) -> Result<u64> {
 /// Executes one step of a plan. Does not write a register that already has the value, since a write takes longer than a
 /// read.
 #[inline]
-pub(crate) fn change(here: ThisCpu<'_>, step: &Step) {
+pub(crate) fn execute_step(here: ThisCpu<'_>, step: &Step) {
     if step.keep == 0 {
         write(here, step.msr, step.value);
         return;
@@ -140,5 +140,5 @@ pub(crate) fn change(here: ThisCpu<'_>, step: &Step) {
 /// Executes the steps of a plan in order.
 #[inline]
 pub(crate) fn execute(here: ThisCpu<'_>, plan: &Plan) {
-    plan.steps().for_each(|step| change(here, step));
+    plan.steps().for_each(|step| execute_step(here, step));
 }

@@ -13,7 +13,7 @@ const MASK_WORDS: usize = bindings::NR_CPUS.div_ceil(u64::BITS) as usize;
 /// it takes a kilobyte, so a set is never on a stack.
 pub(crate) struct CpuSet {
     mask: bindings::cpumask,
-    /// The CPU in the set, if there is one and no other.
+    /// The CPU in the set, if there is exactly one.
     only: Option<CpuId>,
 }
 
@@ -43,7 +43,7 @@ impl CpuSet {
         unsafe { Cpumask::from_raw_mut(&mut self.mask) }
     }
 
-    /// Returns the CPU in the set, if there is one and no other.
+    /// Returns the CPU in the set, if there is exactly one.
     #[inline(always)]
     pub(crate) fn only(&self) -> Option<CpuId> {
         self.only

@@ -34,8 +34,8 @@ pub(crate) unsafe fn init(
 ) -> Result<Hotplug<CpuCallbacks>> {
     // SAFETY: The caller calls this once, before anything uses the ownership.
     unsafe { OWNERSHIP.init() };
-    let found = probe::detect_capabilities()?;
-    OWNERSHIP.lock().cpus_mut().set_common(found);
+    let capabilities = probe::detect_capabilities()?;
+    OWNERSHIP.lock().cpus_mut().set_common(capabilities);
     let cpus = Hotplug::register()?;
     {
         // From here on, CPUs that come online don't change what all have in common.
@@ -64,12 +64,12 @@ impl HotplugCallbacks for CpuCallbacks {
             clean_here(here);
         }
         let mut ownership = OWNERSHIP.lock();
-        let checked = match place_holder_added {
+        let checked_cpu = match place_holder_added {
             Ok(()) => check_cpu(&mut ownership, here),
             Err(refusal) => Err(refusal.reason()),
         };
-        let found = match checked {
-            Ok(found) => found,
+        let capabilities = match checked_cpu {
+            Ok(capabilities) => capabilities,
             Err(reason) => {
                 ownership.cpus_mut().refuse(cpu);
                 here.percpu().refused.set(1);
@@ -81,9 +81,9 @@ impl HotplugCallbacks for CpuCallbacks {
         };
         let percpu = here.percpu();
         let [general, fixed] = &percpu.widths;
-        general.set(found.general_width.into());
-        fixed.set(found.fixed_width.into());
-        percpu.arch_events.set(found.arch_events.into());
+        general.set(capabilities.general_width.into());
+        fixed.set(capabilities.fixed_width.into());
+        percpu.arch_events.set(capabilities.arch_events.into());
         percpu
             .extended
             .set(pmu::processor(here).extended_counters());
@@ -135,15 +135,15 @@ impl PowerCallbacks for CpuCallbacks {
 /// Checks whether a CPU that has come online can be counted on, and returns its capabilities. At load, reduces the
 /// common capabilities to those that this CPU has, too.
 fn check_cpu(ownership: &mut Ownership, here: ThisCpu<'_>) -> Result<Capabilities, &'static str> {
-    let found = pmu::probe(here).map_err(|reason| reason.reason())?;
+    let capabilities = pmu::probe(here).map_err(|reason| reason.reason())?;
     let cpus = ownership.cpus_mut();
     let common = *cpus.common();
     if !pmu::has_common() {
-        cpus.set_common(common.intersection(found));
-    } else if !found.includes(common) {
+        cpus.set_common(common.intersection(capabilities));
+    } else if !capabilities.includes(common) {
         return Err("it has fewer counters or events than the others");
     }
-    Ok(found)
+    Ok(capabilities)
 }
 
 /// Begins to count on a CPU. No task may run on it meanwhile, since it could read the counters.

@@ -21,8 +21,9 @@ use kernel::prelude::*;
 pub(super) fn detect_capabilities() -> Result<Capabilities> {
     let pinned = cpu::pin();
     let here = pinned.here();
-    let found = pmu::probe(here).and_then(|found| check_registers(here, found));
-    found.map_err(|reason| {
+    let capabilities =
+        pmu::probe(here).and_then(|capabilities| check_registers(here, capabilities));
+    capabilities.map_err(|reason| {
         let cpu = pmu::processor(here);
         pr_err!(
             "no PMU: {} family {} model {:#x}{}: {}\n",
@@ -42,25 +43,25 @@ pub(super) fn detect_capabilities() -> Result<Capabilities> {
 
 /// Checks that AMD's legacy counters exist. CPUID has no bit for them: every AMD processor has them, but not every
 /// hypervisor.
-fn check_registers(here: ThisCpu<'_>, found: Capabilities) -> Result<Capabilities, NoPmu> {
+fn check_registers(here: ThisCpu<'_>, capabilities: Capabilities) -> Result<Capabilities, NoPmu> {
     /// A value that no counter holds by chance.
     const PATTERN: u64 = 0x5a5a_a5a5;
 
-    if found.architecture != Architecture::AmdLegacy {
-        return Ok(found);
+    if capabilities.architecture != Architecture::AmdLegacy {
+        return Ok(capabilities);
     }
-    let counter = Registers::new(&found).counter_msr(0);
+    let counter = Registers::new(&capabilities).counter_msr(0);
     msr::read_safe(here, counter).map_err(|_| NoPmu::Registers)?;
     // If Linux perf has reserved the counters, they exist.
-    let Ok(_reservation) = Reservation::new(&found) else {
-        return Ok(found);
+    let Ok(_reservation) = Reservation::new(&capabilities) else {
+        return Ok(capabilities);
     };
     let before = msr::read(here, counter);
     msr::write(here, counter, PATTERN);
     let kept_pattern = msr::read(here, counter) == PATTERN;
     msr::write(here, counter, before);
     if kept_pattern {
-        Ok(found)
+        Ok(capabilities)
     } else {
         Err(NoPmu::Registers)
     }

@@ -30,7 +30,7 @@ pub struct Offers {
 /// The counters of a task's or a CPU's events, as masks.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct OwnCounters {
-    /// The counters whose events all [agree](super::sharing::Demand::agrees) with one more.
+    /// The counters whose events all [agree](super::sharing::Demand::agrees) with the new one.
     pub agreeing: u64,
     /// The other counters: the new event can't have them.
     pub busy: u64,

@@ -6,8 +6,8 @@
 pub struct Anchor {
     tsc: u64,
     ns: u64,
-    /// The length of a cycle, in 2^-32 nanoseconds.
-    cycle: u64,
+    /// The nanoseconds of a cycle, times 2^32.
+    ns_per_cycle: u64,
 }
 
 impl Anchor {
@@ -15,11 +15,15 @@ impl Anchor {
     /// was `tsc`. With 0 kHz, time stands still.
     #[must_use]
     pub const fn new(tsc: u64, ns: u64, khz: u32) -> Self {
-        let cycle = match (1_000_000_u64 << 32).checked_div(khz as u64) {
-            Some(cycle) => cycle,
+        let ns_per_cycle = match (1_000_000_u64 << 32).checked_div(khz as u64) {
+            Some(ns_per_cycle) => ns_per_cycle,
             None => 0,
         };
-        Self { tsc, ns, cycle }
+        Self {
+            tsc,
+            ns,
+            ns_per_cycle,
+        }
     }
 
     /// Returns what the clock showed when the counter was `tsc`, which is earlier.
@@ -28,7 +32,7 @@ impl Anchor {
     #[allow(clippy::cast_possible_truncation, reason = "a clock of 64 bits")]
     pub const fn ns_at(&self, tsc: u64) -> u64 {
         let cycles = self.tsc.wrapping_sub(tsc) as u128;
-        let ns_ago = (cycles * self.cycle as u128) >> 32;
+        let ns_ago = (cycles * self.ns_per_cycle as u128) >> 32;
         self.ns.wrapping_sub(ns_ago as u64)
     }
 }

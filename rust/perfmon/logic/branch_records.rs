@@ -81,8 +81,8 @@ impl BranchRecords {
         }
     }
 
-    /// Returns whether branches of the kernel can be recorded: without freezing, those of the overflow handler would replace
-    /// them before they are read.
+    /// Returns whether branches of the kernel can be recorded: without freezing, the overflow handler's own branches
+    /// would replace the records before they are read.
     #[must_use]
     pub const fn has_kernel(self) -> bool {
         !matches!(self, Self::Amd { freezes: false, .. })
@@ -126,8 +126,8 @@ pub struct BranchMsrs {
     pub select: Msr,
     /// The enable bit in [`Self::select`]; 0 if it is in another register.
     pub select_enable: u64,
-    /// The bits of `IA32_DEBUGCTL` that are used: the enable bit if it is there, and the one that makes an overflow interrupt
-    /// freeze the records if they can be frozen.
+    /// The bits of `IA32_DEBUGCTL` that are used: the bit that enables the records, if this register has it, and the
+    /// bit that makes an overflow interrupt freeze the records, if they can be frozen.
     pub debugctl: u64,
     /// The enable bit, where it is in a register of its own.
     pub switch: Option<EnableBit>,
@@ -254,7 +254,7 @@ mod tests {
         })
     }
 
-    /// Returns whether samples can have branches of this kind, of the program alone and with those of the kernel.
+    /// Returns whether samples can have branches of this kind: of the program alone, and of the program and the kernel.
     fn can_have(records: BranchRecords, kind: u64) -> (bool, bool) {
         let has = |mode| stack_for(kind | mode).and_then(|stack| records.check(&stack));
         let both = PERF_SAMPLE_BRANCH_USER | PERF_SAMPLE_BRANCH_KERNEL;

@@ -55,7 +55,7 @@ const KINDS: [(u64, u64); 7] = [
 ];
 
 /// The bit that is set in all addresses of the upper half, where the kernel is.
-const KERNEL: u64 = 1 << 63;
+const KERNEL_BIT: u64 = 1 << 63;
 
 /// The choice of the branches that are recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,7 +85,7 @@ impl Branches {
     pub const fn in_modes(user: bool, kernel: bool) -> Self {
         Self {
             filter: if kernel { 0 } else { NO_KERNEL } | if user { 0 } else { NO_USER },
-            kernel_bit: if kernel { 0 } else { KERNEL },
+            kernel_bit: if kernel { 0 } else { KERNEL_BIT },
         }
     }
 
@@ -129,7 +129,7 @@ impl BranchStack {
     /// # Errors
     ///
     /// [`InvalidAttr::Unsupported`] for branches of transactions, for parts of a branch that no CPU records, and for a
-    /// call stack in other modes than user mode, since interrupts would disturb one of the kernel.
+    /// call stack in other modes than user mode, since interrupts would disturb a call stack of the kernel.
     /// [`InvalidAttr::Invalid`] for a call stack together with other kinds.
     pub const fn new(attr: &PerfEventAttr) -> Result<Self, InvalidAttr> {
         const SUPPORTED: u64 = PERF_SAMPLE_BRANCH_PLM_ALL

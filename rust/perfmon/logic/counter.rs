@@ -101,7 +101,7 @@ impl CounterId {
         }
     }
 
-    /// No counter, for events that count nothing. It has an entry in tables all the same, which never changes.
+    /// No counter, for events that count nothing. Tables have an entry for it, which never changes.
     pub const NONE: Self = Self(MAX_COUNTERS as u8 - 1);
 
     /// Returns whether this is [`Self::NONE`].

@@ -59,7 +59,7 @@ impl CounterState {
     ///
     /// # Errors
     ///
-    /// [`NotSetUp`] for every call on such a counter but [`CounterCall::Setup`].
+    /// [`NotSetUp`] for every call but [`CounterCall::Setup`] on a counter that was never set up.
     pub const fn after(state: Option<Self>, call: CounterCall) -> Result<(Self, Action), NotSetUp> {
         use {Action as A, CounterState::Running, CounterState::Stopped};
         Ok(match (call, state) {

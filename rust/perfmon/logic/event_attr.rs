@@ -87,7 +87,7 @@ pub const PERF_TYPE_HW_CACHE: u32 = 3;
 #[allow(missing_docs)]
 pub const PERF_TYPE_RAW: u32 = 4;
 
-/// The type of the PMU is in the bits above this one of `config`, except with [`PERF_TYPE_RAW`].
+/// The lowest bit of `config` that has the type of the PMU, except with [`PERF_TYPE_RAW`].
 pub const PERF_PMU_TYPE_SHIFT: u32 = 32;
 
 /// `config` of [`PERF_TYPE_HARDWARE`]: `enum perf_hw_id`.
@@ -357,7 +357,7 @@ impl PerfEventAttr {
 }
 
 /// Returns whether samples can have these registers (`enum perf_event_x86_regs`): the general ones without DS,
-/// ES, FS and GS. Only precise samples have those of XMM.
+/// ES, FS and GS. Only precise samples have the XMM registers.
 const fn are_registers(bits: u64) -> bool {
     const GENERAL: u64 = 0xff_0fff;
 

@@ -186,9 +186,9 @@ const fn is_dummy(attr: &PerfEventAttr) -> bool {
     attr.type_ == PERF_TYPE_SOFTWARE && attr.config == PERF_COUNT_SW_DUMMY
 }
 
-/// Checks that the attribute asks for no way of counting that this module lacks.
+/// Refuses an attribute that asks for a way of counting that this module lacks.
 const fn check_support(attr: &PerfEventAttr) -> Result<(), InvalidAttr> {
-    // Count guests only: event selects of AMD have a bit for it, those of Intel have none.
+    // EXCLUDE_HOST counts guests only: AMD's event selects have a bit for that, Intel's have none.
     const REFUSED: u64 =
         PerfEventAttr::EXCLUDE_HOST | PerfEventAttr::AUX_OUTPUT | PerfEventAttr::SIGTRAP;
 
@@ -219,8 +219,8 @@ fn event_select(
 
 /// Returns the number of an event whose `config` may name a PMU in its upper half.
 ///
-/// The PMU of the CPUs has the type `PERF_TYPE_RAW`, and 0 is short for it. All others are not of this module, those
-/// of the kinds of cores of a hybrid processor included.
+/// The PMU of the CPUs has the type `PERF_TYPE_RAW`, and 0 is short for it. This module has no other PMU, not even
+/// those of a hybrid processor's kinds of cores.
 const fn generic_event(attr: &PerfEventAttr) -> Result<u32, InvalidAttr> {
     match (attr.config >> PERF_PMU_TYPE_SHIFT) as u32 {
         0 | PERF_TYPE_RAW => Ok(attr.config as u32),

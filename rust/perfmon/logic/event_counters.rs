@@ -51,7 +51,7 @@ impl EventCounters {
         Ok(this)
     }
 
-    /// Returns those of these counters whose bits are in `counters`.
+    /// Returns the counters of the event whose bits are in `counters`, too.
     ///
     /// # Errors
     ///
@@ -109,8 +109,8 @@ fn intel_counters(
         return Ok(0);
     }
     if let Some(number) = architectural_number(select) {
-        let present = capabilities.arch_events >> number & 1 != 0;
-        return Ok(if present { ALL } else { 0 });
+        let is_present = capabilities.arch_events >> number & 1 != 0;
+        return Ok(if is_present { ALL } else { 0 });
     }
     event_limits::intel_counters(select, cpus)
 }

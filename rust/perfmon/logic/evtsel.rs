@@ -214,7 +214,7 @@ impl EventSelect {
     }
 }
 
-// The flags of the ABI are bits 23:16 of the register, so that the one can be copied into the other.
+// The flags of the ABI are bits 23:16 of the register, so that a program's flags can be copied into the register.
 const _: () = {
     use crate::abi;
     const fn register_bit(flag: u32) -> u64 {

@@ -20,13 +20,13 @@ pub const DEBUGCTL_FREEZE: u64 = 1 << 11;
 pub const FORMAT_INFO: u64 = 5;
 
 /// The bit that is set in all addresses of the upper half, where the kernel is.
-const KERNEL: u64 = 1 << 63;
+const KERNEL_BIT: u64 = 1 << 63;
 
 /// Returns whether an address is in the upper half, where the kernel is.
 #[must_use]
 #[inline]
 pub const fn is_kernel_address(address: u64) -> bool {
-    address & KERNEL != 0
+    address & KERNEL_BIT != 0
 }
 
 /// Returns the `info` of a branch in a record, from the two halves of its `MSR_LBR_INFO_x`: bits 15:0 are the
@@ -63,10 +63,10 @@ pub const fn without_flags(from: u64, flags: u32) -> u64 {
 #[inline]
 pub const fn with_known_cycles(info: u64) -> u64 {
     /// `CYC_CNT_VALID`
-    const KNOWN: u64 = 1 << 60;
+    const CYCLES_VALID: u64 = 1 << 60;
     const CYCLES: u64 = 0xffff;
 
-    if info & KNOWN == 0 {
+    if info & CYCLES_VALID == 0 {
         info & !CYCLES
     } else {
         info
@@ -123,11 +123,11 @@ impl AmdBranch {
     #[must_use]
     #[inline]
     pub const fn decode(from: u64, to: u64, bits: u32) -> Option<Self> {
-        const WRONG: u64 = 1 << 61;
+        const WRONG_RECORD: u64 = 1 << 61;
 
         // `valid` and `spec`, which are 2 and 1 in Linux, too.
         let speculation = (to >> 62) as u8;
-        if speculation == 0 || to & WRONG != 0 {
+        if speculation == 0 || to & WRONG_RECORD != 0 {
             return None;
         }
         Some(Self {

@@ -39,10 +39,10 @@ impl LoadLimit {
     /// Returns the fewest events from the load of a counter that counts `select` to its overflow.
     #[must_use]
     pub const fn min_events(self, select: EventSelect) -> u32 {
-        let precise = select.event() == PRECISE_INSTRUCTIONS.event()
+        let is_precise = select.event() == PRECISE_INSTRUCTIONS.event()
             && select.unit_mask() == PRECISE_INSTRUCTIONS.unit_mask();
         match self {
-            Self::Haswell | Self::Broadwell if precise => 128,
+            Self::Haswell | Self::Broadwell if is_precise => 128,
             Self::Two | Self::Broadwell => 2,
             Self::ThirtyTwo | Self::Haswell => 32,
         }

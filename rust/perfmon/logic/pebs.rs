@@ -20,7 +20,7 @@ pub enum PebsFormat {
 pub trait PebsRecord {
     /// Returns the address of the instruction.
     fn ip(&self) -> u64;
-    /// Returns the bits of the counters that have overflowed with it.
+    /// Returns the bits of the counters that have overflowed at the instruction.
     fn counters(&self) -> u64;
     /// Returns the time-stamp counter.
     fn tsc(&self) -> u64;
@@ -76,7 +76,7 @@ impl PebsRecord for BasicRecord {
 }
 
 impl PebsFormat {
-    /// Returns the format of a processor with this `IA32_PERF_CAPABILITIES`, if it is one of these.
+    /// Returns the format of a processor with this `IA32_PERF_CAPABILITIES`; `None` if it is an older or newer format.
     ///
     /// Records before format 3 have no time. From format 5 on, the DS area has the values of fixed-function counters
     /// elsewhere.
@@ -118,7 +118,8 @@ impl PebsFormat {
     }
 }
 
-/// A word of the DS area, by its offset: the structure in memory that tells the processor where the buffer is.
+/// A word, by its offset, of the DS area: the structure in memory that has the addresses of the buffer for the
+/// processor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DsWord(u16);
 
@@ -167,7 +168,7 @@ pub struct PebsBuffer {
 }
 
 impl PebsBuffer {
-    /// Returns the buffer between two addresses, for records of so many bytes.
+    /// Returns the buffer between two addresses, for records of `record_size` bytes.
     #[must_use]
     pub const fn new(start: u64, end: u64, record_size: u64) -> Self {
         let records = match end.saturating_sub(start).checked_div(record_size) {

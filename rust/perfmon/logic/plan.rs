@@ -17,7 +17,7 @@ pub struct Step {
     pub msr: Msr,
     /// The mask of the bits that stay as they are. If it is 0, the register need not be read.
     pub keep: u64,
-    /// The other bits; 0 in those of `keep`.
+    /// The values of the other bits. The bits of `keep` are 0.
     pub value: u64,
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 //! Events whose samples the processor takes itself, of the very instruction: `precise_ip` of the attribute. One
-//! interrupt delivers many of them. So they can have only what the processor's records have, and what is known when
+//! interrupt delivers many samples. So they can have only what the processor's records have, and what is known when
 //! these are read.
 
 use super::counter::CounterId;
@@ -67,13 +67,16 @@ fn allowed_periods(select: EventSelect, capabilities: &Capabilities) -> core::op
     const MIN_PERIOD: u64 = 2;
     const MIN_PERIOD_IN_KERNEL: u64 = 256;
     /// The bits that each counter can be loaded with.
-    const BITS: u8 = 32;
+    const LOADABLE_BITS: u8 = 32;
 
     let fixed_width = match capabilities.fixed {
-        0 => BITS,
+        0 => LOADABLE_BITS,
         _ => capabilities.fixed_width,
     };
-    let width = capabilities.general_width.min(fixed_width).min(BITS);
+    let width = capabilities
+        .general_width
+        .min(fixed_width)
+        .min(LOADABLE_BITS);
     let min_period = if select.is_kernel() {
         MIN_PERIOD_IN_KERNEL
     } else {

@@ -13,7 +13,7 @@ use core::sync::atomic::{
     Ordering::{self, Acquire, Release},
 };
 
-/// An atomic word: the processor's, or that of a test.
+/// An atomic word: one of the processor, or a simulated one of a test.
 pub trait AtomicWord {
     /// Loads it.
     fn load(&self, order: Ordering) -> u64;
@@ -33,7 +33,7 @@ impl AtomicWord for AtomicU64 {
     }
 }
 
-/// Publishes all records before the offset `end`. They have been written, and don't change any more.
+/// Publishes all records before the offset `end`. The records have been written, and don't change any more.
 #[inline(always)]
 pub fn publish(word: &impl AtomicWord, end: u64) {
     word.store(end, Release);

@@ -121,10 +121,11 @@ impl SampleFormat {
     /// are multiples of 8. A record is shorter than 2^16 bytes.
     #[must_use]
     pub const fn stack_room(max_bytes: u32, words: usize) -> u32 {
-        const MAX: usize = u16::MAX as usize / size_of::<u64>() * size_of::<u64>();
+        const MAX_BYTES: usize = u16::MAX as usize / size_of::<u64>() * size_of::<u64>();
 
         // Two more words have the stack's size: one before it, and one behind it.
-        let room = MAX.saturating_sub(words.saturating_add(2).saturating_mul(size_of::<u64>()));
+        let room =
+            MAX_BYTES.saturating_sub(words.saturating_add(2).saturating_mul(size_of::<u64>()));
         #[allow(clippy::cast_possible_truncation, reason = "it is below 2^16")]
         let room = room as u32;
         if max_bytes < room {

@@ -222,14 +222,14 @@ impl Config {
             .fold(0, |set, bit| set | bit)
     }
 
-    /// Returns an event with branch records, if there is one. Its modes are those of all such events.
+    /// Returns an event with branch records, if there is one. All events with branch records have its modes.
     #[must_use]
     pub fn last_branch(&self) -> Option<&ConfigEvent> {
         self.events().find(|e| e.last_branch)
     }
 
-    /// Assigns a counter to each event: its own to an event of a fixed-function counter, the lowest general one
-    /// of `free` to any other. `free` has the bits of the available counters.
+    /// Assigns a counter to each event. An event of a fixed-function counter gets that counter, any other event the
+    /// lowest general counter of `free`. `free` has the bits of the available counters.
     ///
     /// The result is in the order of [`Self::events`]; a value has no counter. `None` if there are not enough counters.
     #[must_use]
@@ -239,7 +239,7 @@ impl Config {
         for (event, to) in self.events().zip(&mut assigned) {
             let counter = match event.counters {
                 CounterChoice::Only(counter) => counter,
-                CounterChoice::AnyGeneral => each(available & GENERAL).next()?,
+                CounterChoice::AnyGeneral => each(available & GENERAL_COUNTERS).next()?,
                 CounterChoice::Value(_) => continue,
             };
             if available & counter.bit() == 0 {
@@ -253,7 +253,7 @@ impl Config {
 }
 
 /// The bits of all general counters.
-const GENERAL: u64 = (1 << abi::NPMC) - 1;
+const GENERAL_COUNTERS: u64 = (1 << abi::NPMC) - 1;
 
 /// Checks one event. `timebase_rate` is the rate of the first event; `None` for the first event itself.
 fn check_event(

@@ -256,40 +256,44 @@ impl<'a, M: Member> TurnAssignment<'a, M> {
     /// and the last one gets a free counter. Returns whether there is such a chain.
     fn make_room(&mut self, index: usize) -> bool {
         // For each counter, the one whose member would move to it.
-        let mut from = [CounterId::NONE; MAX_COUNTERS];
+        let mut moves_from = [CounterId::NONE; MAX_COUNTERS];
         let mut reached = self.counters(index);
-        let mut level = reached;
-        while level != 0 {
+        let mut frontier = reached;
+        while frontier != 0 {
             let mut next = 0;
-            for counter in each(level) {
+            for counter in each(frontier) {
                 // Members that share a counter don't move.
                 let CounterMembers { first, count: 1 } = self.members_of(counter) else {
                     continue;
                 };
-                let more = self.counters(first.into()) & !reached;
-                for to in each(more) {
-                    from[to.index()] = counter;
+                let new_counters = self.counters(first.into()) & !reached;
+                for to in each(new_counters) {
+                    moves_from[to.index()] = counter;
                 }
-                if let Some(free) = highest(more & self.free) {
-                    let counter = self.move_members(free, &from);
+                if let Some(free) = highest(new_counters & self.free) {
+                    let counter = self.move_members(free, &moves_from);
                     self.assign(index, counter);
                     return true;
                 }
-                reached |= more;
-                next |= more;
+                reached |= new_counters;
+                next |= new_counters;
             }
-            level = next;
+            frontier = next;
         }
         false
     }
 
     /// Moves members along a chain that ends at the counter `free`. Returns the counter at its beginning, which no
     /// member has then.
-    fn move_members(&mut self, free: CounterId, from: &[CounterId; MAX_COUNTERS]) -> CounterId {
+    fn move_members(
+        &mut self,
+        free: CounterId,
+        moves_from: &[CounterId; MAX_COUNTERS],
+    ) -> CounterId {
         self.free &= !free.bit();
         let mut to = free;
         loop {
-            let counter = from[to.index()];
+            let counter = moves_from[to.index()];
             if counter.is_none() {
                 return to;
             }

@@ -35,7 +35,7 @@ pub struct UserPage {
     pub capabilities: u64,
     /// The width of the counter in bits.
     pub pmc_width: u16,
-    /// Parameters of a clock that programs could read: there is none.
+    /// A parameter of a clock for programs, which this module does not offer.
     pub time_shift: u16,
     /// Parameter of a clock, as `time_shift`.
     pub time_mult: u32,

@@ -29,17 +29,17 @@ impl Pmu {
         // Done before the counter is active: `repair` would take an active counter that is disabled there for
         // a disturbed one.
         if let Some(step) = self.registers.enable_global(counter) {
-            msr::change(here, &step);
+            msr::execute_step(here, &step);
         }
         // Marked as active before it counts: it may overflow at once.
         percpu.active_mask.insert(counter.bit());
         self.rmw_shared(here, || {
-            msr::change(here, &self.registers.control(counter, select, true));
+            msr::execute_step(here, &self.registers.control(counter, select, true));
         });
         self.watch_counters(here);
     }
 
-    /// Makes the timer watch the CPU, as counters are active.
+    /// Starts the timer that watches this CPU, if it does not run: a counter is active.
     #[inline(always)]
     pub(super) fn watch_counters(&self, here: ThisCpu<'_>) {
         if here.percpu().watch.running.get() != TICKING {
@@ -131,9 +131,9 @@ impl Pmu {
     fn stop_and_update(&self, here: ThisCpu<'_>, counter: CounterId, stop: &Step) {
         let percpu = here.percpu();
         let value = percpu.value(counter);
-        self.rmw_shared(here, || msr::change(here, stop));
+        self.rmw_shared(here, || msr::execute_step(here, stop));
 
-        // If the counter has overflowed on its last events, the PMI may come at any time. So it is expected first,
+        // If the counter has overflowed on its last events, the PMI may come at any time. So the PMI is expected first,
         // before the handler ignores the counter and before the overflow is looked for.
         let expectation = percpu.pending.expect(jiffies().wrapping_add(SKID_TICKS));
         percpu.active_mask.remove(counter.bit());
@@ -158,11 +158,11 @@ impl Pmu {
         let has_other_acknowledger =
             self.place_holder.is_some() && percpu.value(counter).select().is_kernel();
         if msr::read(here, global.status) & counter.bit() == 0 && !has_other_acknowledger {
-            // It did not overflow by counting, or another handler has acknowledged its PMI.
+            // The counter did not overflow by counting, or another handler has acknowledged its PMI.
             percpu.mark_lost(counter.bit());
         }
         if let Some(clear) = self.registers.clear_overflow(counter) {
-            msr::change(here, &clear);
+            msr::execute_step(here, &clear);
         }
     }
 

@@ -19,8 +19,8 @@ impl Pmu {
     pub(super) fn clear_extensions(&self, here: ThisCpu<'_>) {
         let saved = &here.percpu().saved;
         self.each_extension(here, |counter| {
-            clear(here, Msr::reload(counter), &saved.reload[counter.index()]);
-            clear(here, Msr::records(counter), &saved.records[counter.index()]);
+            clear_register(here, Msr::reload(counter), &saved.reload[counter.index()]);
+            clear_register(here, Msr::records(counter), &saved.records[counter.index()]);
         });
     }
 
@@ -28,8 +28,8 @@ impl Pmu {
     pub(super) fn restore_extensions(&self, here: ThisCpu<'_>) {
         let saved = &here.percpu().saved;
         self.each_extension(here, |counter| {
-            restore(here, Msr::reload(counter), &saved.reload[counter.index()]);
-            restore(here, Msr::records(counter), &saved.records[counter.index()]);
+            restore_register(here, Msr::reload(counter), &saved.reload[counter.index()]);
+            restore_register(here, Msr::records(counter), &saved.records[counter.index()]);
         });
     }
 
@@ -41,7 +41,7 @@ impl Pmu {
 }
 
 /// Saves and clears a register. A hypervisor may show it in CPUID and not have it.
-fn clear(here: ThisCpu<'_>, msr: Msr, saved: &Word) {
+fn clear_register(here: ThisCpu<'_>, msr: Msr, saved: &Word) {
     let value = msr::read_safe(here, msr).unwrap_or(0);
     saved.set(value);
     if value != 0 {
@@ -49,7 +49,7 @@ fn clear(here: ThisCpu<'_>, msr: Msr, saved: &Word) {
     }
 }
 
-fn restore(here: ThisCpu<'_>, msr: Msr, saved: &Word) {
+fn restore_register(here: ThisCpu<'_>, msr: Msr, saved: &Word) {
     let value = saved.get();
     if value != 0 {
         msr::write(here, msr, value);

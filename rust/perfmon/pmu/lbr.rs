@@ -32,7 +32,7 @@ pub(super) fn probe(here: ThisCpu<'_>, records: Option<BranchRecords>) -> Option
 }
 
 /// Starts to record `branches`, with empty records. If they are recorded already, only empties the records: all users
-/// at one time want the same branches, and none may see those from before its start.
+/// at one time want the same branches, and no user may see branches from before its start.
 pub(crate) fn start(here: ThisCpu<'_>, branches: Branches) {
     let (saved, msrs) = (&here.percpu().branches, &here.pmu().registers.branches);
     saved.users.increment();
@@ -53,22 +53,22 @@ pub(crate) fn start(here: ThisCpu<'_>, branches: Branches) {
     saved.enabled.set(msrs.enabled(branches));
     // The firmware or the kernel before this one may have left them frozen.
     unfreeze(here, here.pmu());
-    restart(here);
+    restart_records(here);
 }
 
 /// Enables empty records.
-fn restart(here: ThisCpu<'_>) {
+fn restart_records(here: ThisCpu<'_>) {
     let (percpu, msrs) = (here.percpu(), &here.pmu().registers.branches);
     let selection = percpu.branches.selection.get();
-    disable(here, msrs);
+    disable_records(here, msrs);
     msr::write(here, msrs.select, selection & !msrs.select_enable);
     clear(here);
     // Before they can freeze: from then on the handler has to unfreeze them.
     percpu.slow_path.insert(SLOW_BRANCHES);
     let enabled = percpu.branches.enabled.get();
-    msr::change(here, &Step::change(Msr::DEBUGCTL, msrs.debugctl, enabled));
+    msr::execute_step(here, &Step::change(Msr::DEBUGCTL, msrs.debugctl, enabled));
     if let Some(switch) = &msrs.switch {
-        msr::change(here, &Step::change(switch.msr, switch.bit, switch.bit));
+        msr::execute_step(here, &Step::change(switch.msr, switch.bit, switch.bit));
     }
     if msrs.select_enable != 0 {
         msr::write(here, msrs.select, selection);
@@ -76,14 +76,14 @@ fn restart(here: ThisCpu<'_>) {
 }
 
 /// Disables the records.
-fn disable(here: ThisCpu<'_>, msrs: &BranchMsrs) {
+fn disable_records(here: ThisCpu<'_>, msrs: &BranchMsrs) {
     if msrs.select_enable != 0 {
-        msr::change(here, &Step::change(msrs.select, msrs.select_enable, 0));
+        msr::execute_step(here, &Step::change(msrs.select, msrs.select_enable, 0));
     }
     if let Some(switch) = &msrs.switch {
-        msr::change(here, &Step::change(switch.msr, switch.bit, 0));
+        msr::execute_step(here, &Step::change(switch.msr, switch.bit, 0));
     }
-    msr::change(here, &Step::change(Msr::DEBUGCTL, msrs.debugctl, 0));
+    msr::execute_step(here, &Step::change(Msr::DEBUGCTL, msrs.debugctl, 0));
 }
 
 /// Empties the records.
@@ -100,17 +100,18 @@ pub(crate) fn clear(here: ThisCpu<'_>) {
             msr::write(here, Msr::LBR_DEPTH, depth.into());
         }
         Some(BranchRecords::Amd { depth, .. }) => {
-            // A branch that is recorded meanwhile would move the others away from where they are emptied.
+            // A branch that is recorded meanwhile would move the other records away from the registers that are
+            // emptied.
             let before = msr::read(here, Msr::AMD_DBG_EXTN_CFG);
-            let is_on = before & AMD_ENABLE != 0;
-            if is_on {
+            let is_enabled = before & AMD_ENABLE != 0;
+            if is_enabled {
                 msr::write(here, Msr::AMD_DBG_EXTN_CFG, before & !AMD_ENABLE);
             }
             for n in 0..u32::from(depth) {
                 msr::write(here, Msr::amd_lbr_from(n), 0);
                 msr::write(here, Msr::amd_lbr_to(n), 0);
             }
-            if is_on {
+            if is_enabled {
                 msr::write(here, Msr::AMD_DBG_EXTN_CFG, before);
             }
         }
@@ -127,7 +128,7 @@ pub(crate) fn stop(here: ThisCpu<'_>, pmu: &Pmu) {
         return;
     }
     unfreeze(here, pmu);
-    disable(here, msrs);
+    disable_records(here, msrs);
     // Disabled records are not frozen any more.
     percpu.slow_path.remove(SLOW_BRANCHES);
     clear(here);
@@ -135,12 +136,12 @@ pub(crate) fn stop(here: ThisCpu<'_>, pmu: &Pmu) {
         msr::write(here, depth, saved.depth.get());
     }
     msr::write(here, msrs.select, saved.select.get());
-    msr::change(
+    msr::execute_step(
         here,
         &Step::change(Msr::DEBUGCTL, msrs.debugctl, saved.debugctl.get()),
     );
     if let Some(switch) = &msrs.switch {
-        msr::change(
+        msr::execute_step(
             here,
             &Step::change(switch.msr, switch.bit, saved.switch.get()),
         );
@@ -154,11 +155,11 @@ pub(crate) fn unfreeze(here: ThisCpu<'_>, pmu: &Pmu) {
         return;
     };
     if step.msr != Msr::DEBUGCTL {
-        return msr::change(here, &step);
+        return msr::execute_step(here, &step);
     }
-    let now = msr::read(here, step.msr);
-    if now & DEBUGCTL_FREEZE != 0 {
-        msr::write(here, step.msr, step.apply(now));
+    let debugctl = msr::read(here, step.msr);
+    if debugctl & DEBUGCTL_FREEZE != 0 {
+        msr::write(here, step.msr, step.apply(debugctl));
     }
 }
 
@@ -176,17 +177,17 @@ pub(crate) fn repair(here: ThisCpu<'_>, pmu: &Pmu) {
     } else {
         DEBUGCTL_FREEZE
     };
-    let intact = msr::read(here, Msr::DEBUGCTL) & must_be_set == must_be_set
+    let is_intact = msr::read(here, Msr::DEBUGCTL) & must_be_set == must_be_set
         && msr::read(here, msrs.select) == percpu.branches.selection.get()
         && match &msrs.switch {
             Some(switch) => msr::read(here, switch.msr) & switch.bit != 0,
             None => true,
         };
-    if !intact {
+    if !is_intact {
         if percpu.trace.branching.get() != 0 {
             percpu.trace.mark_lost();
         }
-        restart(here);
+        restart_records(here);
     }
 }
 
@@ -216,7 +217,7 @@ pub(crate) fn write_record(
 }
 
 /// The details of a branch besides its addresses: its flags, and cycles and type where the processor records them. Each
-/// variant is a place where they are read.
+/// variant says where to read them.
 #[derive(Clone, Copy)]
 enum Details {
     /// In this register, in the stack's form.

@@ -81,10 +81,10 @@ impl Pmu {
         }
         msr::write(here, Msr::PEBS_ENABLE, pebs.armed.get());
         if let Some(step) = self.registers.enable_global(counter) {
-            msr::change(here, &step);
+            msr::execute_step(here, &step);
         }
         self.rmw_shared(here, || {
-            msr::change(here, &self.registers.control_precise(counter, select));
+            msr::execute_step(here, &self.registers.control_precise(counter, select));
         });
         self.watch_counters(here);
     }
@@ -95,7 +95,7 @@ impl Pmu {
         let percpu = here.percpu();
         let select = percpu.value(counter).select();
         self.rmw_shared(here, || {
-            msr::change(here, &self.registers.control(counter, select, false));
+            msr::execute_step(here, &self.registers.control(counter, select, false));
         });
         // The buffer may have been filled by the last events, so its PMI may come at any time.
         let expectation = percpu.pending.expect(jiffies().wrapping_add(SKID_TICKS));
@@ -114,7 +114,7 @@ impl Pmu {
         msr::write(here, Msr::PEBS_ENABLE, percpu.pebs.armed.get());
         // Some processors show overflows that have become records.
         if let Some(clear) = self.registers.clear_overflow(counter) {
-            msr::change(here, &clear);
+            msr::execute_step(here, &clear);
         }
         self.update(here, counter);
         let (value, msrs) = (percpu.value(counter), self.msrs(counter));
@@ -184,7 +184,8 @@ impl Pmu {
         }
     }
 
-    /// Pauses the counters of kernel mode whose samples the processor takes. Those of user mode don't count here.
+    /// Pauses the counters of kernel mode whose samples the processor takes. Counters of user mode don't count in the
+    /// kernel anyway.
     fn pause_precise(&self, here: ThisCpu<'_>) -> PausedCounters {
         let percpu = here.percpu();
         let counters = percpu.pebs.armed.get() & percpu.slow_path.get();
@@ -202,10 +203,10 @@ impl Pmu {
         self.set_enabled(here, counters, counters);
     }
 
-    /// Enables those of `counters` that are in `enabled`, and disables the others of them.
+    /// Enables the counters of `counters` that are in `enabled`, and disables the rest of `counters`.
     fn set_enabled(&self, here: ThisCpu<'_>, counters: u64, enabled: u64) {
         if let Some(global) = self.registers.global.filter(|_| counters != 0) {
-            msr::change(here, &Step::change(global.control, counters, enabled));
+            msr::execute_step(here, &Step::change(global.control, counters, enabled));
         }
     }
 

@@ -14,15 +14,15 @@ use crate::{
 };
 
 impl Pmu {
-    /// Makes a counter that runs count another event. Its total is up to date; what it counts up to the change is
-    /// still of the old event.
+    /// Makes a counter that runs count another event. The caller has updated its total. What the counter counts until
+    /// the change is still the old event.
     #[cold]
     pub(crate) fn reselect(&self, here: ThisCpu<'_>, counter: CounterId, select: EventSelect) {
         let percpu = here.percpu();
         let value = percpu.value(counter);
         let start = self.registers.control(counter, select, true);
         value.begin_change(select, &start);
-        self.rmw_shared(here, || msr::change(here, &start));
+        self.rmw_shared(here, || msr::execute_step(here, &start));
         value.finish_change(&self.registers.control(counter, select, false));
         if select.is_kernel() {
             percpu.slow_path.insert(counter.bit());

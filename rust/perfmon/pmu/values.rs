@@ -41,19 +41,21 @@ pub(super) fn probe(here: ThisCpu<'_>, cpu: &Capabilities, skip_zero_energy: boo
 pub(crate) fn begin(here: ThisCpu<'_>, recorded: u16, followers: u16) {
     let values = &here.percpu().trace.values;
     let cpu = &super::common().capabilities;
-    let (mut unit, mut target) = (0, 0);
+    let (mut unit, mut temperature_target) = (0, 0);
     for id in each(recorded) {
         match id.kind() {
             Kind::Energy | Kind::MemoryEnergy => {
                 unit = msr::read_sensor(here, Sensor::energy_unit(cpu.architecture));
             }
-            Kind::Temperature => target = msr::read_sensor(here, Sensor::TEMPERATURE_TARGET),
+            Kind::Temperature => {
+                temperature_target = msr::read_sensor(here, Sensor::TEMPERATURE_TARGET)
+            }
             Kind::Margin | Kind::Cycles => {}
         }
     }
     let mut refresh_ns = 0;
     for id in each(recorded) {
-        let scale = Scale::new(id, cpu, unit, target);
+        let scale = Scale::new(id, cpu, unit, temperature_target);
         let state = values.state_of(id);
         state.scale_parameter.set(scale.parameter().into());
         state.last.set(0);

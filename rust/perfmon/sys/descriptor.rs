@@ -15,7 +15,7 @@ use kernel::{
 };
 use zerocopy::IntoBytes;
 
-/// The object behind such a descriptor.
+/// The object behind a descriptor.
 pub(crate) trait Descriptor: Send + Sync + Sized + 'static {
     /// Serves read(2) and other ways to read: copies to `to`, and returns how many bytes. Does not wait for anything to
     /// happen.
@@ -98,7 +98,7 @@ pub(crate) struct FasyncChange {
     pub(super) on: c_int,
 }
 
-/// A mapping. `kernel::mm` has none with operations of its own.
+/// A mapping. `kernel::mm` has no mappings with operations of their own.
 pub(crate) struct Area<'a> {
     area: NonNull<bindings::vm_area_struct>,
     _call: PhantomData<&'a ()>,
@@ -259,7 +259,7 @@ impl<T: Descriptor> OpenDescriptor<T> {
     ///
     /// # Errors
     ///
-    /// EBADF if it has none of that number, or one of another kind.
+    /// EBADF if the caller has no descriptor of this number, or one of another kind.
     pub(crate) fn get(fd: c_int) -> Result<Self> {
         let fd = u32::try_from(fd).map_err(|_| EBADF)?;
         // SAFETY: The module's files have no state that another thread could change meanwhile (`f_pos`).

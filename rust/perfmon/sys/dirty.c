@@ -34,7 +34,7 @@ static DEFINE_PER_CPU(struct cpu_work, cpu_works);
 static struct cpu_works works;
 
 /* For a kernel thread that is bound to its CPU. */
-static void clean(void)
+static void clean_dirty_counters(void)
 {
 	/* perf looks only at a switch from another mm. */
 	unload_mm();
@@ -49,7 +49,7 @@ void perfmon_dirty_init(void)
 	mm = current->mm;
 	if (mm)
 		mmgrab(mm);
-	cpu_works_begin(&works, &cpu_works, clean);
+	cpu_works_begin(&works, &cpu_works, clean_dirty_counters);
 }
 
 void perfmon_dirty_exit(void)
@@ -84,6 +84,6 @@ void perfmon_dirty_clean_here(void)
 	if (!mm)
 		return;
 	atomic_inc(&mm->context.perf_rdpmc_allowed);
-	clean();
+	clean_dirty_counters();
 	atomic_dec(&mm->context.perf_rdpmc_allowed);
 }

@@ -2,15 +2,16 @@
 /*
  * Place-holders: events of perf's that count nothing, and keep all others off a CPU.
  *
- * perf gives a CPU to the pinned events of the CPU before any others, and while an
- * exclusive one has it, to no other event of the same PMU. So the counters that a
- * place-holder does not take are free for the module. perf still turns all counters off
- * for moments, by the global control register, when other events come and go: in the
- * kernel, with interrupts off, and never while a program runs.
+ * perf schedules the pinned events of a CPU before all others. While an
+ * exclusive event has the CPU, no other event of the same PMU gets it. So the
+ * counters that a place-holder does not take are free for the module. perf
+ * still turns all counters off for moments, by the global control register,
+ * when other events come and go: in the kernel, with interrupts off, and never
+ * while a program runs.
  *
- * perf schedules another pinned event of the CPU first if it was opened before
- * the place-holder, once it is enabled. The place-holder gets the error state
- * then, and keeps it.
+ * Another pinned event of the CPU that was opened before the place-holder goes
+ * first, once it is enabled. Then perf puts the place-holder into the error
+ * state, where it stays.
  */
 #include <linux/err.h>
 #include <linux/percpu.h>
@@ -27,7 +28,7 @@ static bool is_active(const struct perf_event *event, int counter)
 	       READ_ONCE(event->hw.idx) == counter;
 }
 
-static int hold(unsigned int cpu, int counter, bool constrain)
+static int make_place_holder(unsigned int cpu, int counter, bool constrain)
 {
 	/*
 	 * Branches, since they have no fixed-function counter: perf would
@@ -71,7 +72,7 @@ int perfmon_hold(unsigned int cpu, unsigned int counter, bool constrain)
 	if (event && is_active(event, counter))
 		return 0;
 	perfmon_unhold(cpu);
-	return hold(cpu, counter, constrain);
+	return make_place_holder(cpu, counter, constrain);
 }
 
 void perfmon_unhold(unsigned int cpu)

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Reports what programs map. The kernel reports it to its own events only, by
- * perf_event_mmap(), which it calls for each mapping even if there are no such
- * events. A kprobe on that function reports it to the module.
+ * Reports what programs map. The kernel reports mappings to its own events
+ * only, by perf_event_mmap(), which it calls for each mapping even if there are
+ * no such events. A kprobe on that function reports them to the module.
  */
 #include <linux/build_bug.h>
 #include <linux/dcache.h>
@@ -126,7 +126,7 @@ size_t perfmon_mapping_describe(struct vm_area_struct *area, struct perfmon_mapp
 	const vm_flags_t flags = area->vm_flags;
 	struct file *file = area->vm_file;
 	const struct inode *inode;
-	const char *found;
+	const char *name_text;
 	size_t size;
 
 	static_assert(PATH_MAX == 4096);
@@ -141,9 +141,9 @@ size_t perfmon_mapping_describe(struct vm_area_struct *area, struct perfmon_mapp
 			 (flags & VM_LOCKED ? MAP_LOCKED : 0) |
 			 (is_vm_hugetlb_page(area) ? MAP_HUGETLB : 0),
 	};
-	found = file ? d_path(file_user_path(file), name, limit) : name_of(area);
-	if (IS_ERR(found))
-		found = "//toolong";
+	name_text = file ? d_path(file_user_path(file), name, limit) : name_of(area);
+	if (IS_ERR(name_text))
+		name_text = "//toolong";
 	else if (file) {
 		inode = file_user_inode(file);
 		to->major = MAJOR(inode->i_sb->s_dev);
@@ -155,8 +155,8 @@ size_t perfmon_mapping_describe(struct vm_area_struct *area, struct perfmon_mapp
 	 * d_path() puts a path at the end of the buffer. Other names have 15
 	 * characters at most.
 	 */
-	size = min(strlen(found), file ? limit : 15);
-	memmove(name, found, size);
+	size = min(strlen(name_text), file ? limit : 15);
+	memmove(name, name_text, size);
 	memset(name + size, 0, sizeof(u64));
 	return round_up(size + 1, sizeof(u64));
 }

@@ -254,14 +254,14 @@ void perfmon_area_keep(struct vm_area_struct *area)
 static int (*nmi_handler)(void *area, struct pt_regs *regs);
 
 /* In C: from Rust, finding the area would be one more call. */
-static int nmi(unsigned int type, struct pt_regs *regs)
+static int handle_nmi(unsigned int type, struct pt_regs *regs)
 {
 	return nmi_handler(raw_cpu_ptr(areas), regs);
 }
 
 static struct nmiaction action = {
 	.list = LIST_HEAD_INIT(action.list),
-	.handler = nmi,
+	.handler = handle_nmi,
 	.name = "perfmon",
 	/* Before perf, whose handler clears overflows of counters it does not know. */
 	.flags = NMI_FLAG_FIRST,

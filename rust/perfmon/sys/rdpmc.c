@@ -21,10 +21,10 @@
  *   munmap    From 1 to 0: they load it anew. A thread of the program that is of the
  *             highest real-time priority and never sleeps keeps the right until it does.
  *   fork      The kernel copies the mm with the number, not the mappings; the tracepoint
- *             task_newtask sets the child's to 0 before it runs. It is not called when no
- *             event is open any more: so it stays registered as long as a fork may be
- *             under way since before (perfmon_rdpmc_may_be_copied()). Children that perf
- *             has left it to keep it.
+ *             task_newtask sets the child's to 0 before it runs. It is
+ *             unregistered when no event is open any more, but not while a fork may be
+ *             under way that began before (perfmon_rdpmc_may_be_copied()). Children to
+ *             which perf has left the right keep it.
  *   vfork     Parent and child have one mm, and one right, as threads.
  *   exec      The task gets a new mm, which has no mapping. The mm that it leaves keeps
  *             the right with its mappings, for the parent of vfork() and others that
@@ -35,7 +35,7 @@
  *             mm it has loaded leaves the bit as it is. Kernel threads have the mm of the
  *             task before them, and execute no program.
  *   hotplug   A CPU that goes has loaded the kernel's own mm, and loads another when it
- *             comes. The work for it is done on another one, and nothing waits.
+ *             comes. Its work is done on another CPU, and nothing waits.
  *   sleep     Programs stand still. The first CPU comes back with the mm, and with the
  *             CR4, that it had.
  */

@@ -93,9 +93,9 @@ bool perfmon_may_show_regs(struct pt_regs *regs, const struct task_struct *task)
 }
 
 /*
- * The entry points of system calls, with a number of bytes from there: by its
- * end the program's registers have been saved, and the way back to the program
- * begins after it.
+ * The entry points of system calls. @size is a number of bytes behind the
+ * entry: the program's registers are saved before that, and the code of the way
+ * back to the program begins later.
  */
 static const struct entry {
 	u32 msr, size;
@@ -153,8 +153,9 @@ struct pt_regs *perfmon_user_regs(struct pt_regs *regs,
 	if (!perfmon_on_stack_of(task))
 		return NULL;
 	/*
-	 * io_uring's workers have no registers of a program. Those of a new
-	 * program are set before on_exec() checks which users may look at it.
+	 * io_uring's workers have no registers of a program. The registers of a
+	 * new program are set before on_exec() checks which users may look at
+	 * it.
 	 */
 	if (current->flags & (PF_KTHREAD | PF_USER_WORKER) || current->in_execve)
 		return NULL;

@@ -38,14 +38,14 @@ pub(crate) fn fill<T: FromBytes>(value: &mut T, from: usize) -> Result {
         });
     }
     // SAFETY: `value` has `size_of::<T>()` bytes, which by `FromBytes` may hold anything. The function checks `from`.
-    let missing = unsafe {
+    let bytes_left = unsafe {
         bindings::_copy_from_user(
             ptr::from_mut(value).cast(),
             ptr::without_provenance(from),
             size_of::<T>(),
         )
     };
-    all_copied(missing)
+    all_copied(bytes_left)
 }
 
 /// Copies a structure of `size` bytes at the program's address `from` to `value`. If the structure is shorter than a
@@ -90,20 +90,20 @@ pub(crate) fn put<T: IntoBytes + Immutable>(to: usize, value: &T) -> Result {
         return to_result(unsafe { ffi::perfmon_copy_to_user_16(to, ptr::from_ref(value).cast()) });
     }
     // SAFETY: `value` has `size_of::<T>()` bytes, by `IntoBytes` all initialized. The function checks `to`.
-    let missing = unsafe {
+    let bytes_left = unsafe {
         bindings::_copy_to_user(
             ptr::without_provenance_mut(to),
             ptr::from_ref(value).cast(),
             size_of::<T>(),
         )
     };
-    all_copied(missing)
+    all_copied(bytes_left)
 }
 
-/// Returns the result of a copy that has left out `missing` bytes.
+/// Returns the result of a copy that has left out `bytes_left` bytes.
 #[inline(always)]
-fn all_copied(missing: usize) -> Result {
-    if missing == 0 {
+fn all_copied(bytes_left: usize) -> Result {
+    if bytes_left == 0 {
         Ok(())
     } else {
         Err(EFAULT)

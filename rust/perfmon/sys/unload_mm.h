@@ -6,8 +6,8 @@
 #include <linux/preempt.h>
 
 /*
- * Unloads the mm of a program. A kernel thread without an mm may still have that
- * of the task before it.
+ * Unloads the mm of a program. A kernel thread without an mm may still have the
+ * mm of the task before it.
  */
 static inline void unload_mm(void)
 {

@@ -15,12 +15,12 @@ pub(in super::super) const WRONG: u32 = u32::MAX;
 
 pub(super) const NO_EVENTS: Row = [NONE; 6];
 
-/// Returns a row of reads only, where nothing else makes sense.
+/// Returns the row of a cache that is only read.
 pub(super) const fn reads(accesses: u32, misses: u32) -> Row {
     [accesses, misses, WRONG, WRONG, WRONG, WRONG]
 }
 
-/// Returns a row of a cache of instructions.
+/// Returns the row of a cache of instructions.
 pub(super) const fn fetches(accesses: u32, misses: u32) -> Row {
     [accesses, misses, WRONG, WRONG, NONE, NONE]
 }

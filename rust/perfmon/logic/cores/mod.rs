@@ -2,8 +2,8 @@
 //! What CPUID does not report: a table for each core, one file for each family of cores.
 //!
 //! The facts are those of Linux 7.3 (`arch/x86/events`). `cargo xtask cores` compares each with Linux's source. On
-//! Intel's cores Linux counts some caches, mostly the last level and NUMA nodes, as offcore responses, which a second
-//! register selects: these are missing here.
+//! Intel's cores Linux counts some caches, mostly the last level and NUMA nodes, as offcore responses, which an extra
+//! register selects: these events are missing here.
 
 mod amd;
 mod atom;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 //! CPUID dumps of real processors: the leaves that [`Processor::read`] reads.
 //!
-//! They are from the collection at instlatx64.atw.hu; those of virtual machines are from a thread on the KVM
+//! The dumps are from the collection at instlatx64.atw.hu; those of virtual machines are from a thread on the KVM
 //! mailing list (27 May 2021, "Windows fails to boot after rebase to QEMU master").
 
 use super::{Architecture, Leaf, Microarchitecture, NoPmu, Processor};
@@ -148,7 +148,7 @@ const DUMPS: &[Dump] = &[
         0x1a: 0x2000_0000, 0, 0, 0;
         0x8000_0001: 0, 0, 0x101, 0x2810_0000;
     ] (6, 0x9c), Tremont, false, Ok((Intel, 5, 4, 48, 0b111, 0x7f))),
-    // A hybrid processor whose efficiency cores are off, and those that have none.
+    // Hybrid processors whose efficiency cores are off, or which have none.
     dump!("Alder Lake, efficiency cores off", Intel, last 0x20 and 0x8000_0008, [
         0x01: 0x0009_0672, 0x0020_0800, 0x7ffa_fbbf, 0xbfeb_fbff;
         0x07: 1, 0xf3bf_a7eb, 0x98c0_5fee, 0xfc98_4510;

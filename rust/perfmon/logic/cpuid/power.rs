@@ -30,16 +30,16 @@ impl Processor {
         const PACKAGE_THERMAL: u32 = 1 << 6;
         const AMD_RAPL: u32 = 1 << 14;
 
-        let set = |present: bool, set: u16| if present { set } else { 0 };
-        let clocks = set(self.power.ecx & APERF_MPERF != 0, sets::CLOCKS);
+        let if_present = |is_present: bool, set: u16| if is_present { set } else { 0 };
+        let clocks = if_present(self.power.ecx & APERF_MPERF != 0, sets::CLOCKS);
         let others = match self.vendor_id {
             Self::INTEL => {
                 let eax = self.power.eax;
-                set(eax & THERMAL_SENSOR != 0, sets::CORE_TEMPERATURE)
-                    | set(eax & PACKAGE_THERMAL != 0, sets::PACKAGE_TEMPERATURE)
-                    | set(self.is_model(&ENERGY_MODELS), sets::INTEL_ENERGY)
+                if_present(eax & THERMAL_SENSOR != 0, sets::CORE_TEMPERATURE)
+                    | if_present(eax & PACKAGE_THERMAL != 0, sets::PACKAGE_TEMPERATURE)
+                    | if_present(self.is_model(&ENERGY_MODELS), sets::INTEL_ENERGY)
             }
-            _ => set(self.amd_power.edx & AMD_RAPL != 0, sets::AMD_ENERGY),
+            _ => if_present(self.amd_power.edx & AMD_RAPL != 0, sets::AMD_ENERGY),
         };
         clocks | others
     }
