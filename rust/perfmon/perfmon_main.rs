@@ -40,7 +40,7 @@ module! {
     description: "Performance-monitoring counters of x86 CPUs",
     license: "GPL v2",
     params: {
-        // 7.2 has no parameters of type bool.
+        // Linux 7.2 has no parameters of type bool for Rust modules.
         unarbitrated: u8 {
             default: 0,
             description: "Ignored: the module loads without it on the PMUs that needed it, and keeps Linux perf \

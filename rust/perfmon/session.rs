@@ -21,7 +21,7 @@ impl Session {
     ///
     /// # Errors
     ///
-    /// EBUSY if `file` is open for writing and there is such a session already.
+    /// EBUSY if `file` is open for writing and another session is open for writing.
     pub(crate) fn new(file: &File) -> impl PinInit<Self, Error> + '_ {
         try_pin_init!(Self {
             trace <- Trace::new(),

@@ -357,7 +357,7 @@ struct perfmon_properties {
 };
 typedef struct perfmon_properties perfmon_ioctl_properties_t;
 
-/* In perfmon_info.features: a rate may be as large as the counter. */
+/* In perfmon_info.features: a rate may be up to 2^width - 1; else up to 2^31. */
 #define PERFMON_FEATURE_FULL_WIDTH_WRITES	(1ULL << 0)
 /*
  * In perfmon_info.features: while counters are in use, Linux perf is kept off them by an

@@ -22,8 +22,8 @@ pub(crate) fn on_each<F: Fn(ThisCpu<'_>) + Sync>(cpus: &CpuSet, f: F) {
 }
 
 /// Runs `f` on every online CPU for whose number `cpu_filter` is true, and returns when all have finished; interrupts
-/// no other CPU. As [`on_each`], but without a lock: the kernel calls no CPU that is offline, and none goes offline
-/// before it has finished, since preemption is off meanwhile.
+/// no other CPU. Takes no lock, unlike [`on_each`]: the kernel calls no CPU that is offline, and no CPU goes offline
+/// before `f` has returned, since preemption is off meanwhile.
 ///
 /// For callers with interrupts on.
 pub(crate) fn on_each_online<F, P>(cpu_filter: P, f: F)
@@ -38,7 +38,7 @@ where
     );
 }
 
-/// As [`on_each`], on the CPUs of the set whose numbers are in `range`; interrupts no other CPU.
+/// Runs `f` as [`on_each`] does, but only on the CPUs of the set whose numbers are in `range`. Interrupts no other CPU.
 pub(crate) fn on_each_in_range<F: Fn(ThisCpu<'_>) + Sync>(cpus: &CpuSet, range: &Range<u32>, f: F) {
     let ran_here = run_if_only_here(cpus, |here| {
         if range.contains(&here.id().as_u32()) {

@@ -98,9 +98,9 @@ pub(super) fn leave_place_holder(
 ///
 /// # Errors
 ///
-/// EINVAL if a counter can't; the log has the range.
+/// EINVAL if a counter can't: the kernel log then has the range.
 pub(super) fn check_period(bits: u32, common: &Capabilities) -> Result {
-    /// With fewer, the machine would do little else than serve overflows.
+    /// The least that is allowed: with fewer bits, the machine would do little else than serve overflows.
     const MIN_BITS: u32 = 8;
 
     if bits == 0 {

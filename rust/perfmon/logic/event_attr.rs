@@ -72,9 +72,9 @@ pub struct PerfEventAttr {
     pub aux_action: u32,
     /// The data of SIGTRAP, with [`Self::SIGTRAP`].
     pub sig_data: u64,
-    /// A value for a further register.
+    /// A value for another register.
     pub config3: u64,
-    /// A value for a further register.
+    /// A value for another register.
     pub config4: u64,
 }
 

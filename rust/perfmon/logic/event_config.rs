@@ -230,9 +230,9 @@ const fn generic_event(attr: &PerfEventAttr) -> Result<u32, InvalidAttr> {
 
 /// Returns the event select in `config`.
 ///
-/// As in Linux perf, the bits for modes, interrupt and enable may be set, to no effect. Other bits that the module
-/// or these CPUs can't set are refused, where Linux drops them and counts something else: pin control, AnyThread,
-/// Intel's IN_TX and IN_TXCP, AMD's HostOnly and GuestOnly.
+/// The bits for modes, interrupt and enable may be set, to no effect, as in Linux perf. Other bits that the module or
+/// these CPUs can't set are refused, where Linux drops them and counts something else: pin control, AnyThread, Intel's
+/// IN_TX and IN_TXCP, AMD's HostOnly and GuestOnly.
 fn raw_event(config: u64, capabilities: &Capabilities) -> Result<EventSelect, InvalidAttr> {
     EventSelect::from_abi(config, capabilities.select_bits).map_err(|_| InvalidAttr::Invalid)
 }

@@ -24,8 +24,8 @@ impl EventCounters {
     ///
     /// # Errors
     ///
-    /// [`InvalidAttr::NoEvent`] if no counter can count the event. [`InvalidAttr::Unsupported`] if it needs a
-    /// extra register, or is shared between cores.
+    /// [`InvalidAttr::NoEvent`] if no counter can count the event. [`InvalidAttr::Unsupported`] if it needs an extra
+    /// register, or is shared between cores.
     pub fn new(
         select: EventSelect,
         capabilities: &Capabilities,

@@ -72,8 +72,8 @@ impl EventSelect {
     ///
     /// # Errors
     ///
-    /// [`InvalidCounter::PinControl`] and [`InvalidCounter::AnyThread`] if such a bit is set, [`InvalidCounter::Select`]
-    /// if an unavailable one is.
+    /// [`InvalidCounter::PinControl`] and [`InvalidCounter::AnyThread`] if such a bit is set,
+    /// [`InvalidCounter::Select`] if a bit is set that these CPUs lack.
     pub const fn from_abi(bits: u64, available: u64) -> Result<Self, InvalidCounter> {
         if bits & Self::PIN_CONTROL != 0 {
             return Err(InvalidCounter::PinControl);

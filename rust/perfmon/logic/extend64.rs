@@ -92,7 +92,7 @@ impl Width {
         if raw < self.period {
             raw.wrapping_sub(self.period) & self.mask
         } else {
-            // So late that the next overflow is due as well: a whole period begins.
+            // The overflow is so late that the next one is due as well: a whole period begins.
             self.load_value()
         }
     }

@@ -20,9 +20,9 @@ pub struct Mapping {
     pub offset: u64,
     /// The device of the file, as two numbers; 0 without a file.
     pub device: [u32; 2],
-    /// The number of the file; 0 without a file.
+    /// The inode number of the file; 0 without a file.
     pub inode: u64,
-    /// The generation of that number.
+    /// The generation of the inode number.
     pub generation: u64,
     /// `PROT_*`
     pub protection: u32,
@@ -115,10 +115,10 @@ impl MappingRecords {
                 mapping.start,
                 mapping.size,
                 mapping.offset,
-                pair(major, minor),
+                pack_words(major, minor),
                 mapping.inode,
                 mapping.generation,
-                pair(mapping.protection, mapping.flags),
+                pack_words(mapping.protection, mapping.flags),
             ],
             count: if self.is_mmap2 {
                 MAX_WORDS
@@ -137,8 +137,8 @@ impl MappingRecord {
     }
 }
 
-/// Returns two numbers in one word, the first in the lower half.
-const fn pair(first: u32, second: u32) -> u64 {
+/// Packs two numbers into one word, the first in the lower half.
+const fn pack_words(first: u32, second: u32) -> u64 {
     first as u64 | (second as u64) << 32
 }
 

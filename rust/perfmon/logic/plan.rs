@@ -88,7 +88,7 @@ pub trait RestoreValues {
 /// 21.2.2): bit 0 kernel, bit 1 user, bit 2 AnyThread, bit 3 interrupt.
 const FIXED_FIELD: u64 = 0xf;
 
-/// The interrupt bit of a field.
+/// The bit of such a field that enables the overflow interrupt.
 const FIXED_INTERRUPT: u64 = 1 << 3;
 
 const fn fixed_field(select: EventSelect) -> u64 {

@@ -3,8 +3,8 @@
 //! records end.
 //!
 //! The writer stores it with release order after it has written the records before it for good. A reader that
-//! loads it with acquire order sees all of these. Nothing else orders the two. The module, the library and the
-//! test that tries every order of their steps (user/perfmon-core/tests/loom.rs) use these functions.
+//! loads it with acquire order sees all these records. Nothing else orders the writer and the readers. The module, the
+//! library and the test that tries every order of their steps (user/perfmon-core/tests/loom.rs) use these functions.
 
 use super::trace_record::HEADER;
 use core::ops::Range;
@@ -15,9 +15,9 @@ use core::sync::atomic::{
 
 /// An atomic word: one of the processor, or a simulated one of a test.
 pub trait AtomicWord {
-    /// Loads it.
+    /// Loads the word.
     fn load(&self, order: Ordering) -> u64;
-    /// Stores it.
+    /// Stores the word.
     fn store(&self, value: u64, order: Ordering);
 }
 
@@ -56,15 +56,15 @@ mod tests {
     #[test]
     fn records_are_between_the_header_and_the_end() {
         let word = AtomicU64::new(0);
-        let now = |end| {
+        let published_after = |end| {
             publish(&word, end);
             published(&word, 4096)
         };
-        assert_eq!(now(24), Some(24..24));
-        assert_eq!(now(28), Some(24..28));
-        assert_eq!(now(4096), Some(24..4096));
+        assert_eq!(published_after(24), Some(24..24));
+        assert_eq!(published_after(28), Some(24..28));
+        assert_eq!(published_after(4096), Some(24..4096));
         for end in [0, 20, 25, 26, 4100, u64::MAX] {
-            assert_eq!(now(end), None);
+            assert_eq!(published_after(end), None);
         }
     }
 }

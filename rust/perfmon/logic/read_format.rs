@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-//! What read(2) of an event returns: `struct read_format` of perf_event_open(2).
+//! The data that read(2) of an event returns: `struct read_format` of perf_event_open(2).
 
 use super::event_attr::{
     InvalidAttr, PERF_FORMAT_GROUP, PERF_FORMAT_ID, PERF_FORMAT_LOST, PERF_FORMAT_MAX,
@@ -115,7 +115,7 @@ impl ReadFormat {
 
     /// Writes the format of one event, without `PERF_FORMAT_GROUP`, and returns the words that are used.
     ///
-    /// `put_times` is called only if the format has a time.
+    /// `times` is called only if the format has a time.
     #[inline]
     pub fn encode_one(
         self,
@@ -140,8 +140,8 @@ impl ReadFormat {
     /// Writes the format of a group and returns the words that are used: `None` if `to` is too small, or one of the
     /// events is `None`.
     ///
-    /// The leader is the first of `events`. `put_times` is called only if the format has a time, after the events have
-    /// been taken.
+    /// The leader is the first of `events`. `times` is called only if the format has a time, after the events have been
+    /// taken.
     #[inline(always)]
     pub fn encode_group(
         self,

@@ -117,8 +117,8 @@ impl SampleFormat {
         self.fixed_words
     }
 
-    /// Returns how many bytes of the program's stack fit into a sample beside `words` words, at most `max_bytes`; both
-    /// are multiples of 8. A record is shorter than 2^16 bytes.
+    /// Returns how many bytes of the program's stack fit into a sample beside `words` words, at most `max_bytes`.
+    /// `max_bytes` and the result are multiples of 8. A record is shorter than 2^16 bytes.
     #[must_use]
     pub const fn stack_room(max_bytes: u32, words: usize) -> u32 {
         const MAX_BYTES: usize = u16::MAX as usize / size_of::<u64>() * size_of::<u64>();

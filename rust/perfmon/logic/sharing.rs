@@ -182,7 +182,7 @@ impl CounterUsers {
             index += 1;
         }
         if overlapping == 0 {
-            // All events are of its own kind, and count at other times or on other CPUs.
+            // All other events are of the same kind, and count at other times or on other CPUs.
             return true;
         }
         let is_excluded =
@@ -266,11 +266,12 @@ mod tests {
             let new = Event::random(bits);
             let fits = events.iter().flatten().all(|event| event.fits(&new));
             // The caller of `admit` checks the events of its own task or CPU.
-            let own = |event: &&Event| event.kind == new.kind && event.place == new.place;
+            let has_same_target =
+                |event: &&Event| event.kind == new.kind && event.place == new.place;
             let agrees = events
                 .iter()
                 .flatten()
-                .filter(own)
+                .filter(has_same_target)
                 .all(|event| event.demand.agrees(new.demand));
             let admits = users.is_none_or(|users| users.admit(new.kind, new.demand));
             // The event whose select is compared may have been removed before others: then `admit` refuses more than it

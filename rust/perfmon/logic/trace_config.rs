@@ -29,9 +29,9 @@ pub enum InvalidConfig {
     TooMany,
     /// A rate is larger than its counter can be loaded for, or an event without a counter has one.
     Rate,
-    /// Branch records are asked for with an event that is not sampled, or the CPUs have none in the event's modes.
+    /// An event that is not sampled requests branch records, or the CPUs have none in the event's modes.
     LastBranch,
-    /// Branch records are asked for with events in different modes, but a CPU has one filter for all.
+    /// Events in different modes request branch records, but a CPU has one filter for all.
     LastBranchModes,
     /// An event follows the timebase, but the first event has no rate.
     Timebase,

@@ -82,26 +82,38 @@ mod tests {
 
     #[test]
     fn every_row_of_the_specification() {
-        let no = None;
+        let refused = None;
         let rows = [
-            (TraceCall::Alloc, [Some(Allocated), no, no, no]),
-            (TraceCall::Free, [no, Some(Idle), Some(Idle), no]),
+            (
+                TraceCall::Alloc,
+                [Some(Allocated), refused, refused, refused],
+            ),
+            (TraceCall::Free, [refused, Some(Idle), Some(Idle), refused]),
             (
                 TraceCall::GetAlloc,
-                [no, Some(Allocated), Some(Staged), Some(Running)],
+                [refused, Some(Allocated), Some(Staged), Some(Running)],
             ),
-            (TraceCall::Stage, [no, Some(Staged), Some(Staged), no]),
-            (TraceCall::GetConfig, [no, no, Some(Staged), no]),
+            (
+                TraceCall::Stage,
+                [refused, Some(Staged), Some(Staged), refused],
+            ),
+            (
+                TraceCall::GetConfig,
+                [refused, refused, Some(Staged), refused],
+            ),
             (
                 TraceCall::GetBufferHandle,
-                [no, Some(Allocated), Some(Staged), no],
+                [refused, Some(Allocated), Some(Staged), refused],
             ),
-            (TraceCall::Start, [no, no, Some(Running), no]),
+            (TraceCall::Start, [refused, refused, Some(Running), refused]),
             (
                 TraceCall::Stop,
-                [no, Some(Allocated), Some(Staged), Some(Staged)],
+                [refused, Some(Allocated), Some(Staged), Some(Staged)],
             ),
-            (TraceCall::Define, [Some(Idle), Some(Allocated), no, no]),
+            (
+                TraceCall::Define,
+                [Some(Idle), Some(Allocated), refused, refused],
+            ),
         ];
         for (call, after) in rows {
             for (state, expected) in STATES.into_iter().zip(after) {

@@ -397,7 +397,7 @@ mod tests {
 
     /// Returns the events that must have a turn if the row begins at `first`, as a mask.
     fn expected_turns(events: &[Event], first: usize) -> usize {
-        let mut given = 0;
+        let mut with_turn = 0;
         for leader in indices_from(events.len(), first) {
             if events[leader].leader.is_some() || !events[leader].enabled {
                 continue;
@@ -407,12 +407,12 @@ mod tests {
                 let is_in_group = index == leader || event.leader == Some(leader);
                 group |= usize::from(is_in_group && event.enabled) << index;
             }
-            if !can_have(events, given | group, 0) {
+            if !can_have(events, with_turn | group, 0) {
                 break;
             }
-            given |= group;
+            with_turn |= group;
         }
-        given
+        with_turn
     }
 
     /// Returns whether no event has a counter that it can't have, or that another event has.

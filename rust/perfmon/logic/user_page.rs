@@ -21,7 +21,7 @@ pub struct UserPage {
     pub version: u32,
     /// 0
     pub compat_version: u32,
-    /// Differs after each change.
+    /// The number of updates of the page, by which readers see that it has changed.
     pub lock: u32,
     /// The number of the counter for RDPMC, plus 1; 0 if RDPMC can't be used.
     pub index: u32,
@@ -54,7 +54,7 @@ pub struct UserPage {
 }
 
 impl UserPage {
-    /// `cap_bit0_is_deprecated`: the bits of `capabilities` are as here.
+    /// `cap_bit0_is_deprecated`: `capabilities` has the bits that are defined here.
     pub const CAP_BIT0_IS_DEPRECATED: u64 = 1 << 1;
     /// `cap_user_rdpmc`: RDPMC may be used.
     pub const CAP_USER_RDPMC: u64 = 1 << 2;

@@ -282,7 +282,7 @@ impl Scale {
 
         let margin = now >> 16 & 0x7f;
         match self.id.kind() {
-            // In 2^-32 Joules.
+            // The energy in units of 2^-32 Joules.
             Kind::Energy | Kind::MemoryEnergy => Some(
                 now.wrapping_sub(start)
                     .wrapping_shl(32 - self.parameter as u32),

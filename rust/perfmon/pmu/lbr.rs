@@ -63,7 +63,7 @@ fn restart_records(here: ThisCpu<'_>) {
     disable_records(here, msrs);
     msr::write(here, msrs.select, selection & !msrs.select_enable);
     clear(here);
-    // Before they can freeze: from then on the handler has to unfreeze them.
+    // Set before the records can freeze: from then on the handler has to unfreeze them.
     percpu.slow_path.insert(SLOW_BRANCHES);
     let enabled = percpu.branches.enabled.get();
     msr::execute_step(here, &Step::change(Msr::DEBUGCTL, msrs.debugctl, enabled));
@@ -220,11 +220,11 @@ pub(crate) fn write_record(
 /// variant says where to read them.
 #[derive(Clone, Copy)]
 enum Details {
-    /// In this register, in the stack's form.
+    /// The details are in this register, in the stack's form.
     Stack(Msr),
     /// From Nehalem to Broadwell: the bits that came with the address.
     Flags(u64),
-    /// In this register, in the form of architectural records.
+    /// The details are in this register, in the form of architectural records.
     Architectural(Msr),
     /// AMD: the bits that came with the addresses.
     Amd(AmdBranch),
@@ -292,7 +292,7 @@ impl BranchSink for Writer {
     #[inline(always)]
     fn add_branch(&mut self, here: ThisCpu<'_>, from: u64, to: u64, details: Details) {
         if details.is_executed() {
-            // In parts, which makes shorter code than a structure.
+            // Put in parts, which makes shorter code than a structure does.
             self.put(from);
             self.put(to);
             self.put(details.info(here));
@@ -452,13 +452,15 @@ pub(crate) unsafe fn read<'a>(here: ThisCpu<'a>, pmu: &Pmu, parts: u64) -> Stack
     let room = unsafe { here.percpu().branches.stack.words() };
     let mut sampled_branches = SampledBranches {
         room,
-        used: 0,
+        used_words: 0,
         parts,
     };
     let newest = for_each(here, pmu, &mut sampled_branches);
-    let SampledBranches { room, used, .. } = sampled_branches;
+    let SampledBranches {
+        room, used_words, ..
+    } = sampled_branches;
     Stack {
-        words: room.get(..used).unwrap_or(&[]),
+        words: room.get(..used_words).unwrap_or(&[]),
         newest,
     }
 }
@@ -467,7 +469,7 @@ pub(crate) unsafe fn read<'a>(here: ThisCpu<'a>, pmu: &Pmu, parts: u64) -> Stack
 struct SampledBranches<'a> {
     room: &'a mut [u64; BRANCH_WORDS],
     /// The number of words in `room` that are filled.
-    used: usize,
+    used_words: usize,
     /// The mask of the flags that the sample has.
     parts: u64,
 }
@@ -483,10 +485,10 @@ impl BranchSink for SampledBranches<'_> {
             // Without flags the sample could not show that the branch was on a wrong path.
             return;
         };
-        let room = self.room.get_mut(self.used..);
+        let room = self.room.get_mut(self.used_words..);
         if let Some(room) = room.and_then(<[u64]>::first_chunk_mut) {
             *room = [from, to, flags];
-            self.used = self.used.wrapping_add(room.len());
+            self.used_words = self.used_words.wrapping_add(room.len());
         }
     }
 }

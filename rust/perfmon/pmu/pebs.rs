@@ -138,7 +138,7 @@ impl Pmu {
         result
     }
 
-    /// Makes samples of what the processor has written, in the overflow handler. It can't write more until
+    /// Makes samples of what the processor has written, in the overflow handler. The processor can't write more until
     /// [`Self::resume_precise`]. `None` if this has interrupted [`Self::with_samples_taken`].
     #[cold]
     #[inline(never)]

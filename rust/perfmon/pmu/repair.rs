@@ -43,7 +43,7 @@ impl Pmu {
         }
     }
 
-    /// As [`Self::repair_global`], for the overflow handler, in an NMI that came at `regs`.
+    /// Does the same as [`Self::repair_global`] in the overflow handler, whose NMI interrupted the program at `regs`.
     #[inline(always)]
     pub(crate) fn repair_in_nmi(&self, here: ThisCpu<'_>, counters: u64, regs: Regs<'_>) {
         if let Some((control, missing)) = self.find_disabled(here, counters) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Reading the registers of values ([`crate::logic::values`]).
 //!
-//! They take no counter and raise no interrupt. A register of energy may wrap within a trace, so a timer reads it often
-//! enough: the timer that watches the CPU, or for values alone a slow one.
+//! Values take no counter and raise no interrupt. A register of energy may wrap within a trace, so a timer reads it
+//! often enough: the timer that watches the CPU, or for values alone a slow one.
 
 use crate::{
     cpu::{msr, timer, ThisCpu},

@@ -56,8 +56,8 @@ bool perfmon_cgroup_is_within(struct cgroup *cgroup, struct cgroup *ancestor)
 }
 
 /*
- * The argument is the function itself: an asynchronous call can't have more, as
- * in a structure on a stack.
+ * The argument is the function itself: an asynchronous call has no structure on
+ * its caller's stack to point to.
  */
 static void run_on_cpu(void *f)
 {

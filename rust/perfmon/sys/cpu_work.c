@@ -111,8 +111,8 @@ bool cpu_works_do(struct cpu_works *works, struct cpumask *cpus)
 				       WORKER_TIMEOUT))
 			return true;
 		/*
-		 * In each round: a thread that was there may have begun before
-		 * this request.
+		 * Done in each round: a thread that was there already may have
+		 * served an earlier request only.
 		 */
 		for_each_cpu(cpu, cpus)
 			begin_thread(per_cpu_ptr(works->cpus, cpu), cpu);

@@ -39,9 +39,9 @@ pub(crate) trait Descriptor: Send + Sync + Sized + 'static {
     fn close(this: Pin<KBox<Self>>);
 }
 
-/// Where to copy what is read.
+/// The destination of what is read.
 pub(crate) trait ReadTarget {
-    /// Returns the bytes that there is room for.
+    /// Returns the number of bytes that there is room for.
     fn size(&self) -> usize;
     /// Copies words, for which there is room.
     ///

@@ -47,7 +47,7 @@ const _: () = {
     ["Offset of field: perfmon_charge::mm_pages"]
         [::core::mem::offset_of!(perfmon_charge, mm_pages) - 24usize];
 };
-#[doc = " What a program has mapped, as perf's records describe it, without its name."]
+#[doc = " A mapping of a program, as perf's records describe it, without the name."]
 #[repr(C)]
 pub struct perfmon_mapping {
     pub start: u64,
@@ -259,7 +259,7 @@ unsafe extern "C" {
             ) -> ::kernel::ffi::c_int,
         >,
     ) -> ::kernel::ffi::c_int;
-    #[doc = " Ends the calls. No CPU is in the handler when this returns."]
+    #[doc = " Ends the calls of handler(). No CPU is in it when this returns."]
     pub fn perfmon_nmi_unregister();
     #[doc = " Reads the local APIC's entry for performance-monitoring interrupts, on this\n CPU."]
     pub fn perfmon_lvtpc_read() -> u32;
@@ -278,11 +278,11 @@ unsafe extern "C" {
         down: ::core::option::Option<unsafe extern "C" fn()>,
         up: ::core::option::Option<unsafe extern "C" fn()>,
     ) -> ::kernel::ffi::c_int;
-    #[doc = " Ends the calls."]
+    #[doc = " Ends the calls of down() and up()."]
     pub fn perfmon_power_unregister();
     #[doc = " Takes the address space that perfmon_dirty_clean() uses: that of the program\n that loads the module, which has to be the caller."]
     pub fn perfmon_dirty_init();
-    #[doc = " Gives the address space back."]
+    #[doc = " Releases the address space."]
     pub fn perfmon_dirty_exit();
     #[doc = " Makes perf zero its dirty counters on the CPUs that are online. May sleep.\n Returns -EBUSY if a real-time program keeps a CPU busy, whose number is in\n *busy then; or -ENOMEM."]
     pub fn perfmon_dirty_clean(busy: *mut ::kernel::ffi::c_uint) -> ::kernel::ffi::c_int;
@@ -348,7 +348,7 @@ unsafe extern "C" {
     pub fn perfmon_exec_is_private(bprm: *const linux_binprm) -> bool;
     #[doc = " Returns a reference to the caller's process."]
     pub fn perfmon_own_process() -> *mut pid;
-    #[doc = " Gives the reference back."]
+    #[doc = " Releases the reference to @process."]
     pub fn perfmon_process_put(process: *mut pid);
     #[doc = " Returns the number of a process in the caller's PID namespace; 0 if it has none\n there, or has exited."]
     pub fn perfmon_process_number(process: *mut pid) -> ::kernel::ffi::c_int;
@@ -359,7 +359,7 @@ unsafe extern "C" {
         f: ::core::option::Option<unsafe extern "C" fn(data: *mut ::kernel::ffi::c_void)>,
         data: *mut ::kernel::ffi::c_void,
     );
-    #[doc = " Calls f() in one second, in a kernel thread. Another call within that second\n restarts it."]
+    #[doc = " Has a kernel thread call f() in one second. Another call of this within that\n second makes the second begin again."]
     pub fn perfmon_call_later(f: ::core::option::Option<unsafe extern "C" fn()>);
     #[doc = " Cancels perfmon_call_later(). f() has returned when this returns."]
     pub fn perfmon_call_later_cancel();

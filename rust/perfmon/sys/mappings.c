@@ -23,8 +23,8 @@ static void (*mapped_callback)(struct vm_area_struct *area);
 static void (*exec_callback)(struct linux_binprm *program);
 
 /*
- * Turns interrupts off: they are off if the probe is a breakpoint, and on if
- * the kernel could avoid that.
+ * Turns interrupts off: they are off if the probe is a breakpoint, but on if
+ * the kernel has optimized it to a jump or a call.
  */
 static int before_mmap(struct kprobe *probe, struct pt_regs *regs)
 {

@@ -45,7 +45,7 @@ pub(crate) unsafe fn begin(
     to_result(unsafe { ffi::perfmon_mappings_begin(Some(mapped), Some(begins)) })
 }
 
-/// Ends the calls: none is under way when this returns. Sleeps.
+/// Ends the calls that [`begin`] began: none is under way when this returns. May sleep.
 ///
 /// # Safety
 ///

@@ -2,7 +2,10 @@
 #ifndef _PERFMON_PEBS_H
 #define _PERFMON_PEBS_H
 
-/* Ends perfmon_pebs_alloc(), when no CPU uses its buffer any more. */
+/*
+ * Frees what perfmon_pebs_alloc() has allocated. No CPU uses the buffer any
+ * more.
+ */
 void perfmon_pebs_free(void);
 
 #endif

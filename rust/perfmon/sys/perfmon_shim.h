@@ -277,7 +277,7 @@ u32 perfmon_copy_stack(u64 *to, u64 from, u32 size);
 
 /* Calls handler() at each NMI, with the area of its CPU. */
 int perfmon_nmi_register(int (*handler)(void *area, struct pt_regs *regs));
-/* Ends the calls. No CPU is in the handler when this returns. */
+/* Ends the calls of handler(). No CPU is in it when this returns. */
 void perfmon_nmi_unregister(void);
 
 /*
@@ -307,7 +307,7 @@ void perfmon_timer_stop(void);
 
 /* Calls down() before the system sleeps or reboots, up() after a sleep. */
 int perfmon_power_register(void (*down)(void), void (*up)(void));
-/* Ends the calls. */
+/* Ends the calls of down() and up(). */
 void perfmon_power_unregister(void);
 
 /*
@@ -315,7 +315,7 @@ void perfmon_power_unregister(void);
  * that loads the module, which has to be the caller.
  */
 void perfmon_dirty_init(void);
-/* Gives the address space back. */
+/* Releases the address space. */
 void perfmon_dirty_exit(void);
 /*
  * Makes perf zero its dirty counters on the CPUs that are online. May sleep.
@@ -434,7 +434,7 @@ bool perfmon_task_is_in(const struct task_struct *task, const struct mm_struct *
 bool perfmon_exec_is_private(const struct linux_binprm *bprm);
 /* Returns a reference to the caller's process. */
 struct pid *perfmon_own_process(void);
-/* Gives the reference back. */
+/* Releases the reference to @process. */
 void perfmon_process_put(struct pid *process);
 /*
  * Returns the number of a process in the caller's PID namespace; 0 if it has none
@@ -451,8 +451,8 @@ void perfmon_own_name(char name[16]);
  */
 void perfmon_call(void (*f)(void *data), void *data);
 /*
- * Calls f() in one second, in a kernel thread. Another call within that second
- * restarts it.
+ * Has a kernel thread call f() in one second. Another call of this within that
+ * second makes the second begin again.
  */
 void perfmon_call_later(void (*f)(void));
 /* Cancels perfmon_call_later(). f() has returned when this returns. */
@@ -467,7 +467,7 @@ void perfmon_call_soon_cancel(void);
  */
 void perfmon_tracepoints_sync(void);
 
-/* What a program has mapped, as perf's records describe it, without its name. */
+/* A mapping of a program, as perf's records describe it, without the name. */
 struct perfmon_mapping {
 	u64 start, size, offset;
 	u32 major, minor;

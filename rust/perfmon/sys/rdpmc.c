@@ -4,40 +4,44 @@
  *
  * The kernel owns CR4.PCE: it sets the bit when a CPU loads an mm that may use
  * RDPMC, and clears it when a CPU loads another mm. So the module marks the mm
- * as one that may, and makes each CPU that has loaded it load it anew: a kernel
- * thread there unloads it. Then the program has PCE wherever it runs, and no
- * other program has it. CPUs that are busy with other programs are not waited
- * for.
+ * as one that may, and makes each CPU that has loaded the mm load it anew: a
+ * kernel thread on that CPU unloads it. Then PCE is set wherever the program
+ * runs, and clear for other programs. The module does not wait for CPUs that
+ * are busy with other programs.
  *
- * With /sys/bus/event_source/devices/cpu/rdpmc at 0 no mm gets it.
+ * With /sys/bus/event_source/devices/cpu/rdpmc at 0 no mm may use RDPMC.
  *
  * An mm has the right as long as its number of mappings, ours and perf's, is
  * not 0. What changes the number:
  *
  *   mmap      From 0 to 1: the CPUs that have loaded the mm load it anew. If one can't,
  *             the mapping gives no right.
- *   mremap    The copy counts, and the old mapping ends. So does a part that
- *             munmap() or mprotect() splits off.
- *   munmap    From 1 to 0: they load it anew. A thread of the program that is of the
- *             highest real-time priority and never sleeps keeps the right until it does.
+ *   mremap    The copy counts as a mapping, and the old mapping ends. A part that
+ *             munmap() or mprotect() splits off counts as a mapping, too.
+ *   munmap    From 1 to 0: the CPUs that have loaded the mm load it anew. A thread of
+ *             the program that is of the highest real-time priority and never sleeps
+ *             keeps the right until it sleeps.
  *   fork      The kernel copies the mm with the number, not the mappings; the tracepoint
- *             task_newtask sets the child's to 0 before it runs. It is
- *             unregistered when no event is open any more, but not while a fork may be
- *             under way that began before (perfmon_rdpmc_may_be_copied()). Children to
- *             which perf has left the right keep it.
+ *             task_newtask sets the child's number to 0 before the child runs. The
+ *             module unregisters from the tracepoint when no event is open any more,
+ *             but not while a fork that began before may be under way
+ *             (perfmon_rdpmc_may_be_copied()). Children to which perf has left the
+ *             right keep it.
  *   vfork     Parent and child have one mm, and one right, as threads.
  *   exec      The task gets a new mm, which has no mapping. The mm that it leaves keeps
  *             the right with its mappings, for the parent of vfork() and others that
  *             share it: but the page is not of their program any more, and does not say
  *             that RDPMC gives the count (event/slot/user_pages.rs).
- *   exit      The last task ends the mm with its mappings, and no CPU executes it.
+ *   exit      The mm and its mappings end with the last task, and no CPU executes the
+ *             program any more.
  *   switch    Loading an mm sets or clears CR4.PCE; a CPU that keeps the
  *             mm it has loaded leaves the bit as it is. Kernel threads have the mm of the
  *             task before them, and execute no program.
- *   hotplug   A CPU that goes has loaded the kernel's own mm, and loads another when it
- *             comes. Its work is done on another CPU, and nothing waits.
- *   sleep     Programs stand still. The first CPU comes back with the mm, and with the
- *             CR4, that it had.
+ *   hotplug   A CPU that goes offline has loaded the kernel's own mm, and loads another
+ *             when it comes online. The work that was queued for it runs on another
+ *             CPU, so nothing waits for it.
+ *   sleep     No program runs. The first CPU wakes up with the mm, and with the CR4,
+ *             that it had.
  */
 #include <linux/build_bug.h>
 #include <linux/cpumask.h>
@@ -72,7 +76,7 @@ static struct cpu_works works;
  * A program has got the right since perfmon_rdpmc_may_be_copied() last returned
  * false.
  */
-static bool was_given;
+static bool right_was_given;
 
 void perfmon_rdpmc_init(void)
 {
@@ -90,8 +94,8 @@ struct mm_cpu_search {
 };
 
 /*
- * Adds this CPU to those found if it has loaded the mm, for a program or left
- * over from one.
+ * Adds this CPU to search->found if it has loaded the mm, be it for the task
+ * that runs or still for the task before.
  */
 static void find_mm_here(void *arg)
 {
@@ -129,7 +133,7 @@ static bool load_mm_anew(struct mm_struct *mm)
 
 bool perfmon_rdpmc_begin(struct mm_struct *mm)
 {
-	WRITE_ONCE(was_given, true);
+	WRITE_ONCE(right_was_given, true);
 	if (atomic_inc_return(&mm->context.perf_rdpmc_allowed) == 1 &&
 	    !load_mm_anew(mm)) {
 		/*
@@ -195,7 +199,7 @@ out:
 	return found;
 }
 
-/* System calls that copy an mm, as programs of 32 bits number them. */
+/* The numbers that programs of 32 bits use for the system calls that copy an mm. */
 #define NR32_FORK	2
 #define NR32_CLONE	120
 #define NR32_CLONE3	435
@@ -241,16 +245,16 @@ bool perfmon_rdpmc_may_be_copied(void)
 	 * Cleared before the search: another program may get the right
 	 * meanwhile.
 	 */
-	if (!xchg(&was_given, false))
+	if (!xchg(&right_was_given, false))
 		return false;
 	rcu_read_lock();
 	for_each_process_thread(process, thread) {
 		if (may_fork(thread)) {
-			WRITE_ONCE(was_given, true);
+			WRITE_ONCE(right_was_given, true);
 			goto out;
 		}
 	}
 out:
 	rcu_read_unlock();
-	return READ_ONCE(was_given);
+	return READ_ONCE(right_was_given);
 }

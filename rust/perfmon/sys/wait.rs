@@ -10,7 +10,7 @@ use super::{
 use core::ptr::NonNull;
 use kernel::{bindings, prelude::*};
 
-/// Where programs wait for a descriptor.
+/// The queues at which programs wait for a descriptor.
 ///
 /// # Invariants
 ///
@@ -60,7 +60,7 @@ impl Wait {
     /// The wait must exist for as long as the descriptor that is polled.
     pub(crate) unsafe fn poll(&self, poll: &Poll) {
         // SAFETY: The file and the table are valid while the call lasts. The poller stays in the queue until its descriptor is
-        // closed, and the caller says that the wait exists for so long.
+        // closed, and the caller says that the wait exists until then.
         unsafe { ffi::perfmon_wait_poll(self.0.as_ptr(), poll.file, poll.table) };
     }
 
@@ -125,16 +125,17 @@ impl Waker {
     ///
     /// # Safety
     ///
-    /// [`Self::remove`] must come before the end of `wait`. Until then it has no other waker.
+    /// [`Self::remove`] must be called before `wait` is freed, and `wait` has no other waker until then.
     pub(crate) unsafe fn add(&self, wait: &Wait) {
-        // SAFETY: The pointers are from `perfmon_waker_new()` and `perfmon_wait_new()`, and the caller removes `wait`
-        // before its end.
+        // SAFETY: By the type invariants the pointers are from `perfmon_waker_new()` and `perfmon_wait_new()`, and the
+        // caller calls `remove` before `wait` is freed.
         unsafe { ffi::perfmon_waker_add(self.0.as_ptr(), wait.0.as_ptr()) };
     }
 
-    /// Ends [`Self::add`].
+    /// Undoes [`Self::add`].
     pub(crate) fn remove(&self, wait: &Wait) {
-        // SAFETY: The pointers are from `perfmon_waker_new()` and `perfmon_wait_new()`.
+        // SAFETY: By the type invariants the pointers are from `perfmon_waker_new()` and `perfmon_wait_new()`, whose
+        // memory exists as long as the two borrows.
         unsafe { ffi::perfmon_waker_remove(self.0.as_ptr(), wait.0.as_ptr()) };
     }
 
@@ -153,7 +154,8 @@ impl Waker {
 
 impl Drop for Waker {
     fn drop(&mut self) {
-        // SAFETY: The pointer is from `perfmon_waker_new()`, and nothing else uses it.
+        // SAFETY: By the type invariant the pointer is from `perfmon_waker_new()`, and nothing else uses the waker any
+        // more.
         unsafe { ffi::perfmon_waker_free(self.0.as_ptr()) };
     }
 }

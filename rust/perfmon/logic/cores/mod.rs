@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-//! What CPUID does not report: a table for each core, one file for each family of cores.
+//! Properties of cores that CPUID does not report: a table for each core, one file for each family of cores.
 //!
 //! The facts are those of Linux 7.3 (`arch/x86/events`). `cargo xtask cores` compares each with Linux's source. On
 //! Intel's cores Linux counts some caches, mostly the last level and NUMA nodes, as offcore responses, which an extra

@@ -43,9 +43,9 @@ impl Processor {
             return Err(NoPmu::Version);
         }
         // The leaf has the number of fixed-function counters from version 2 on, and a bitmap from 5 on.
-        let contiguous = if version >= 2 { leaf.edx & 0x1f } else { 0 };
-        let listed = if version >= 5 { leaf.ecx } else { 0 };
-        let fixed = low_bits(contiguous as u8) | listed;
+        let fixed_count = if version >= 2 { leaf.edx & 0x1f } else { 0 };
+        let fixed_bits = if version >= 5 { leaf.ecx } else { 0 };
+        let fixed = low_bits(fixed_count as u8) | fixed_bits;
         let arch_events = low_bits(events) & !leaf.ebx;
         // Leaf 0x23 describes this very core; leaf 0x0a may describe what all kinds of cores have.
         let (all_general, general, fixed) = match self.perfmon_counters {
@@ -467,7 +467,7 @@ mod tests {
                     eax: subleaves,
                     ..Leaf::default()
                 },
-                // As on Lunar Lake's small cores.
+                // The same as on Lunar Lake's small cores.
                 (0x23, 2) => Leaf {
                     eax: 0xfc,
                     ebx: 0x3,

@@ -48,15 +48,16 @@ pub enum Microarchitecture {
     GoldmontPlus,
     /// Intel: Tremont.
     Tremont,
-    /// Intel: Alder Lake-N, and beside Golden Cove.
+    /// Intel: Alder Lake-N, and the small cores beside Golden Cove.
     Gracemont,
-    /// Intel: the servers Sierra Forest and Grand Ridge, beside Redwood Cove, and Arrow Lake-H's low-power island.
+    /// Intel: the servers Sierra Forest and Grand Ridge, the small cores beside Redwood Cove, and those of Arrow
+    /// Lake-H's low-power island.
     Crestmont,
-    /// Intel: beside Lion Cove.
+    /// Intel: the small cores beside Lion Cove.
     Skymont,
-    /// Intel: the server Clearwater Forest, and beside Cougar Cove.
+    /// Intel: the server Clearwater Forest, and the small cores beside Cougar Cove.
     Darkmont,
-    /// Intel: beside Coyote Cove.
+    /// Intel: the small cores beside Coyote Cove.
     ArcticWolf,
     /// AMD: families 0fh to 14h, and 16h.
     AmdBeforeZen,
