@@ -90,9 +90,9 @@ impl HotplugCallbacks for CpuCallbacks {
 
         let is_awake = ownership.cpus_mut().add(cpu);
         let seen = ownership.cpus().seen();
-        let single = seen.only().is_some();
+        let is_only_cpu = seen.only().is_some();
         for cpu in seen.iter() {
-            percpu::of_cpu(cpu).single_cpu.set(single.into());
+            percpu::of_cpu(cpu).single_cpu.set(is_only_cpu.into());
         }
         if is_awake {
             bring_up(&ownership, irqs_off().here());

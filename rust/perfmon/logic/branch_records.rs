@@ -256,43 +256,55 @@ mod tests {
 
     /// Returns whether samples can have branches of this kind: of the program alone, and of the program and the kernel.
     fn can_have(records: BranchRecords, kind: u64) -> (bool, bool) {
-        let has = |mode| stack_for(kind | mode).and_then(|stack| records.check(&stack));
-        let both = PERF_SAMPLE_BRANCH_USER | PERF_SAMPLE_BRANCH_KERNEL;
-        (has(PERF_SAMPLE_BRANCH_USER).is_ok(), has(both).is_ok())
+        let check_mode = |mode| stack_for(kind | mode).and_then(|stack| records.check(&stack));
+        let both_modes = PERF_SAMPLE_BRANCH_USER | PERF_SAMPLE_BRANCH_KERNEL;
+        (
+            check_mode(PERF_SAMPLE_BRANCH_USER).is_ok(),
+            check_mode(both_modes).is_ok(),
+        )
     }
 
     #[test]
     fn each_kind_lacks_something() {
         const TYPES: u64 = PERF_SAMPLE_BRANCH_ANY | PERF_SAMPLE_BRANCH_TYPE_SAVE;
         const CALLS: u64 = PERF_SAMPLE_BRANCH_CALL_STACK;
-        let any = |records| can_have(records, PERF_SAMPLE_BRANCH_ANY);
-        assert_eq!(any(BranchRecords::Stack), (true, true));
-        assert_eq!(any(ARCHITECTURAL), (true, true));
-        assert_eq!(any(amd(true)), (true, true));
-        assert_eq!(any(amd(false)), (true, false));
-        let types = |records| can_have(records, TYPES);
-        assert_eq!(types(BranchRecords::Stack), (false, false));
-        assert_eq!(types(ARCHITECTURAL), (true, true));
-        assert_eq!(types(amd(true)), (false, false));
-        let calls = |records| can_have(records, CALLS);
-        assert_eq!(calls(BranchRecords::Stack), (true, false));
-        assert_eq!(calls(ARCHITECTURAL), (true, false));
-        assert_eq!(calls(amd(true)), (false, false));
+        let any_branch = |records| can_have(records, PERF_SAMPLE_BRANCH_ANY);
+        assert_eq!(any_branch(BranchRecords::Stack), (true, true));
+        assert_eq!(any_branch(ARCHITECTURAL), (true, true));
+        assert_eq!(any_branch(amd(true)), (true, true));
+        assert_eq!(any_branch(amd(false)), (true, false));
+        let branch_types = |records| can_have(records, TYPES);
+        assert_eq!(branch_types(BranchRecords::Stack), (false, false));
+        assert_eq!(branch_types(ARCHITECTURAL), (true, true));
+        assert_eq!(branch_types(amd(true)), (false, false));
+        let call_stacks = |records| can_have(records, CALLS);
+        assert_eq!(call_stacks(BranchRecords::Stack), (true, false));
+        assert_eq!(call_stacks(ARCHITECTURAL), (true, false));
+        assert_eq!(call_stacks(amd(true)), (false, false));
     }
 
     #[test]
     fn old_stacks_lack_more() {
-        let old = |kind| {
+        let old_stacks_have = |kind| {
             [OldStack::Nehalem, OldStack::SandyBridge, OldStack::Haswell]
-                .map(|old| can_have(BranchRecords::OldStack(old), kind).0)
+                .map(|stack| can_have(BranchRecords::OldStack(stack), kind).0)
         };
-        assert_eq!(old(PERF_SAMPLE_BRANCH_ANY), [true; 3]);
-        assert_eq!(old(PERF_SAMPLE_BRANCH_IND_JUMP), [true; 3]);
-        assert_eq!(old(PERF_SAMPLE_BRANCH_ANY_RETURN), [false, true, true]);
-        assert_eq!(old(PERF_SAMPLE_BRANCH_ANY_CALL), [false, true, true]);
-        assert_eq!(old(PERF_SAMPLE_BRANCH_CALL_STACK), [false, false, true]);
+        assert_eq!(old_stacks_have(PERF_SAMPLE_BRANCH_ANY), [true; 3]);
+        assert_eq!(old_stacks_have(PERF_SAMPLE_BRANCH_IND_JUMP), [true; 3]);
+        assert_eq!(
+            old_stacks_have(PERF_SAMPLE_BRANCH_ANY_RETURN),
+            [false, true, true]
+        );
+        assert_eq!(
+            old_stacks_have(PERF_SAMPLE_BRANCH_ANY_CALL),
+            [false, true, true]
+        );
+        assert_eq!(
+            old_stacks_have(PERF_SAMPLE_BRANCH_CALL_STACK),
+            [false, false, true]
+        );
         let types = PERF_SAMPLE_BRANCH_ANY | PERF_SAMPLE_BRANCH_TYPE_SAVE;
-        assert_eq!(old(types), [false; 3]);
+        assert_eq!(old_stacks_have(types), [false; 3]);
     }
 
     /// Returns the values of the register that chooses branches, and of the bits of `IA32_DEBUGCTL`.
@@ -304,17 +316,26 @@ mod tests {
 
     #[test]
     fn values_of_the_registers() {
-        let stack = |kind| register_values(BranchRecords::Stack, kind);
-        let arch = |kind| register_values(ARCHITECTURAL, kind);
+        let stack_values = |kind| register_values(BranchRecords::Stack, kind);
+        let arch_values = |kind| register_values(ARCHITECTURAL, kind);
         let calls = PERF_SAMPLE_BRANCH_CALL_STACK;
-        assert_eq!(stack(PERF_SAMPLE_BRANCH_ANY), Some((0b01, 0x801)));
-        assert_eq!(stack(calls), Some((0b11_1100_0101, 0x001)));
-        assert_eq!(arch(PERF_SAMPLE_BRANCH_ANY), Some((0x7f_0005, 0x800)));
-        assert_eq!(arch(PERF_SAMPLE_BRANCH_ANY_CALL), Some((0x18_0005, 0x800)));
-        assert_eq!(arch(PERF_SAMPLE_BRANCH_IND_JUMP), Some((0x04_0005, 0x800)));
-        assert_eq!(arch(calls), Some((0x38_000d, 0)));
-        let of_amd = |freezes| register_values(amd(freezes), PERF_SAMPLE_BRANCH_ANY);
-        assert_eq!(of_amd(true), Some((0b01, 0x800)));
-        assert_eq!(of_amd(false), Some((0b01, 0)));
+        assert_eq!(stack_values(PERF_SAMPLE_BRANCH_ANY), Some((0b01, 0x801)));
+        assert_eq!(stack_values(calls), Some((0b11_1100_0101, 0x001)));
+        assert_eq!(
+            arch_values(PERF_SAMPLE_BRANCH_ANY),
+            Some((0x7f_0005, 0x800))
+        );
+        assert_eq!(
+            arch_values(PERF_SAMPLE_BRANCH_ANY_CALL),
+            Some((0x18_0005, 0x800))
+        );
+        assert_eq!(
+            arch_values(PERF_SAMPLE_BRANCH_IND_JUMP),
+            Some((0x04_0005, 0x800))
+        );
+        assert_eq!(arch_values(calls), Some((0x38_000d, 0)));
+        let amd_values = |freezes| register_values(amd(freezes), PERF_SAMPLE_BRANCH_ANY);
+        assert_eq!(amd_values(true), Some((0b01, 0x800)));
+        assert_eq!(amd_values(false), Some((0b01, 0)));
     }
 }

@@ -420,17 +420,17 @@ mod tests {
 
     #[test]
     fn sizes_follow_linux() {
-        let parts = |size| PerfEventAttr::copy_size(size).map(|s| (s.copied, s.tail));
-        assert_eq!(parts(0), Some((64, 0)));
-        assert_eq!(parts(64), Some((64, 0)));
-        assert_eq!(parts(65), Some((65, 0)));
-        assert_eq!(parts(144), Some((144, 0)));
-        assert_eq!(parts(152), Some((144, 8)));
-        assert_eq!(parts(4096), Some((144, 3952)));
-        assert_eq!(parts(63), None);
-        assert_eq!(parts(1), None);
-        assert_eq!(parts(4097), None);
-        assert_eq!(parts(u32::MAX), None);
+        let copy_parts = |size| PerfEventAttr::copy_size(size).map(|s| (s.copied, s.tail));
+        assert_eq!(copy_parts(0), Some((64, 0)));
+        assert_eq!(copy_parts(64), Some((64, 0)));
+        assert_eq!(copy_parts(65), Some((65, 0)));
+        assert_eq!(copy_parts(144), Some((144, 0)));
+        assert_eq!(copy_parts(152), Some((144, 8)));
+        assert_eq!(copy_parts(4096), Some((144, 3952)));
+        assert_eq!(copy_parts(63), None);
+        assert_eq!(copy_parts(1), None);
+        assert_eq!(copy_parts(4097), None);
+        assert_eq!(copy_parts(u32::MAX), None);
     }
 
     #[test]

@@ -97,11 +97,11 @@ impl EventConfig {
         if attr.has(PerfEventAttr::PRECISE_IP) {
             return Err(InvalidAttr::Unsupported);
         }
-        let never = PerfEventAttr {
+        let without_period = PerfEventAttr {
             sample_period: 0,
             ..*attr
         };
-        let sampling = Sampling::new(&never)?;
+        let sampling = Sampling::new(&without_period)?;
         let select = EventSelect::new(0, 0).with_modes(
             !attr.has(PerfEventAttr::EXCLUDE_USER),
             !attr.has(PerfEventAttr::EXCLUDE_KERNEL),
@@ -553,11 +553,11 @@ mod tests {
 
     #[test]
     fn mistakes_come_before_limits() {
-        let both = PerfEventAttr {
+        let two_mistakes = PerfEventAttr {
             sample_period: 1 << 63,
             ..flags(PerfEventAttr::FREQ)
         };
-        assert_eq!(select_and_counters(intel(both)), Err(Invalid));
+        assert_eq!(select_and_counters(intel(two_mistakes)), Err(Invalid));
         let wrong_event = PerfEventAttr {
             config1: 1,
             ..attr(PERF_TYPE_HARDWARE, 10)

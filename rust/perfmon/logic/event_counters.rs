@@ -208,11 +208,14 @@ mod tests {
 
     #[test]
     fn event_0_of_intel_is_none() {
-        let without = Capabilities {
+        let without_fixed_2 = Capabilities {
             fixed: 0b0011,
             ..INTEL
         };
-        assert_eq!(counters_of(&without, M::Skylake, 0x0300), Err(NoEvent));
+        assert_eq!(
+            counters_of(&without_fixed_2, M::Skylake, 0x0300),
+            Err(NoEvent)
+        );
         assert_eq!(counters_of(&INTEL, M::Skylake, 0x0), Err(NoEvent));
         assert_eq!(counters_of(&INTEL, M::Skylake, 0x0500), Err(NoEvent));
         assert_eq!(counters_of(&INTEL, M::Skylake, 0x40300), Err(NoEvent));
@@ -222,12 +225,18 @@ mod tests {
 
     #[test]
     fn missing_architectural_events() {
-        let without = Capabilities {
+        let lacks_branch_events = Capabilities {
             arch_events: 0b1001_1101,
             ..INTEL
         };
-        assert_eq!(counters_of(&without, M::Skylake, 0x00c0), Ok((Some(0), 0)));
-        assert_eq!(counters_of(&without, M::Skylake, 0x00c5), Err(NoEvent));
+        assert_eq!(
+            counters_of(&lacks_branch_events, M::Skylake, 0x00c0),
+            Ok((Some(0), 0))
+        );
+        assert_eq!(
+            counters_of(&lacks_branch_events, M::Skylake, 0x00c5),
+            Err(NoEvent)
+        );
     }
 
     #[test]
@@ -237,11 +246,14 @@ mod tests {
         assert_eq!(counters_of(&INTEL, M::Haswell, 0x01b7), Err(Unsupported));
         assert_eq!(counters_of(&AMD, M::Zen1, 0x0ff03), Err(Unsupported));
         assert_eq!(counters_of(&AMD, M::Bulldozer, 0x07e0), Err(NoEvent));
-        let few = Capabilities {
+        let few_counters = Capabilities {
             general: 2,
             ..INTEL
         };
-        assert_eq!(counters_of(&few, M::Haswell, 0x0148), Err(NoEvent));
-        assert_eq!(counters_of(&few, M::SandyBridge, 0x81d0), Ok((None, 0x3)));
+        assert_eq!(counters_of(&few_counters, M::Haswell, 0x0148), Err(NoEvent));
+        assert_eq!(
+            counters_of(&few_counters, M::SandyBridge, 0x81d0),
+            Ok((None, 0x3))
+        );
     }
 }

@@ -236,11 +236,11 @@ mod tests {
 
     #[test]
     fn fields_are_where_the_manuals_put_them() {
-        let s = EventSelect::new(0x2e, 0x4f).with_modes(true, false);
-        assert_eq!(s.stopped(), 0x0001_4f2e);
-        assert_eq!(s.running(), 0x0051_4f2e);
+        let select = EventSelect::new(0x2e, 0x4f).with_modes(true, false);
+        assert_eq!(select.stopped(), 0x0001_4f2e);
+        assert_eq!(select.running(), 0x0051_4f2e);
         assert_eq!(
-            s.with_edge().with_counter_mask(3, true).stopped(),
+            select.with_edge().with_counter_mask(3, true).stopped(),
             0x0385_4f2e
         );
         assert_eq!(
@@ -251,24 +251,29 @@ mod tests {
 
     #[test]
     fn high_event_bits_are_amds() {
-        let s = EventSelect::new(0x1c7, 0x12);
-        assert_eq!(s.stopped(), 0x1_0000_12c7);
-        assert_eq!(s.event(), 0x1c7);
+        let select = EventSelect::new(0x1c7, 0x12);
+        assert_eq!(select.stopped(), 0x1_0000_12c7);
+        assert_eq!(select.event(), 0x1c7);
         assert_eq!(EventSelect::new(0xf1c7, 0).event(), 0x1c7);
     }
 
     #[test]
     fn fields_are_read_as_written() {
-        let s = EventSelect::new(0xd1, 0x20)
+        let select = EventSelect::new(0xd1, 0x20)
             .with_modes(true, true)
             .with_counter_mask(0xfe, true)
             .with_edge();
-        assert_eq!(s.event(), 0xd1);
-        assert_eq!(s.unit_mask(), 0x20);
-        assert_eq!(s.counter_mask(), 0xfe);
-        assert!(s.is_user() && s.is_kernel() && s.is_edge() && s.is_inverted());
-        let plain = s.with_modes(false, false).with_counter_mask(0, false);
-        assert!(!plain.is_user() && !plain.is_kernel() && plain.is_edge() && !plain.is_inverted());
+        assert_eq!(select.event(), 0xd1);
+        assert_eq!(select.unit_mask(), 0x20);
+        assert_eq!(select.counter_mask(), 0xfe);
+        assert!(select.is_user() && select.is_kernel() && select.is_edge() && select.is_inverted());
+        let without_modes = select.with_modes(false, false).with_counter_mask(0, false);
+        assert!(
+            !without_modes.is_user()
+                && !without_modes.is_kernel()
+                && without_modes.is_edge()
+                && !without_modes.is_inverted()
+        );
     }
 
     /// The bits of Intel's and of AMD's event selects.
@@ -277,16 +282,16 @@ mod tests {
 
     #[test]
     fn the_drivers_bits_are_dropped() {
-        let all = EventSelect::from_abi(0x0051_00c0, NARROW);
-        assert_eq!(all.map(EventSelect::stopped), Ok(0x0001_00c0));
-        assert_eq!(all.map(|s| s.to_abi(false)), Ok(0x0001_00c0));
-        assert_eq!(all.map(|s| s.to_abi(true)), Ok(0x0041_00c0));
+        let accepted = EventSelect::from_abi(0x0051_00c0, NARROW);
+        assert_eq!(accepted.map(EventSelect::stopped), Ok(0x0001_00c0));
+        assert_eq!(accepted.map(|s| s.to_abi(false)), Ok(0x0001_00c0));
+        assert_eq!(accepted.map(|s| s.to_abi(true)), Ok(0x0041_00c0));
     }
 
     #[test]
     fn a_running_register_has_its_event() {
-        let s = EventSelect::new(0x1c7, 0x12).with_modes(true, false);
-        assert_eq!(EventSelect::from_bits(s.running()), s);
+        let select = EventSelect::new(0x1c7, 0x12).with_modes(true, false);
+        assert_eq!(EventSelect::from_bits(select.running()), select);
         assert_eq!(EventSelect::from_bits(u64::MAX).stopped(), !0x0078_0000);
     }
 
@@ -304,10 +309,10 @@ mod tests {
 
     #[test]
     fn bits_that_the_cpu_lacks_are_refused() {
-        let amd = EventSelect::new(0x1c7, 0).stopped();
-        let found = |available| EventSelect::from_abi(amd, available);
-        assert_eq!(found(NARROW), Err(InvalidCounter::Select));
-        assert_eq!(found(WIDE).map(EventSelect::event), Ok(0x1c7));
+        let high_event = EventSelect::new(0x1c7, 0).stopped();
+        let select_on = |available| EventSelect::from_abi(high_event, available);
+        assert_eq!(select_on(NARROW), Err(InvalidCounter::Select));
+        assert_eq!(select_on(WIDE).map(EventSelect::event), Ok(0x1c7));
         assert_eq!(
             EventSelect::from_abi(1 << 36, WIDE),
             Err(InvalidCounter::Select)
@@ -316,9 +321,9 @@ mod tests {
 
     #[test]
     fn all_other_bits_are_kept() {
-        let asked = WIDE & !0x0078_0000;
-        let select = EventSelect::from_abi(asked, WIDE);
-        assert_eq!(select.map(|s| s.to_abi(false)), Ok(asked));
+        let requested = WIDE & !0x0078_0000;
+        let select = EventSelect::from_abi(requested, WIDE);
+        assert_eq!(select.map(|s| s.to_abi(false)), Ok(requested));
     }
 
     #[test]

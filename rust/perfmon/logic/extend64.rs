@@ -26,12 +26,12 @@ impl Width {
     /// Without `full_writes`, writing the counter sign-extends bit 31 (Intel SDM, volume 3B, section 21.2.8).
     #[must_use]
     pub const fn new(bits: u8, full_writes: bool) -> Self {
-        let half = bits.saturating_sub(1);
-        let half = if half >= 64 { 63 } else { half };
+        let period_bits = bits.saturating_sub(1);
+        let period_bits = if period_bits >= 64 { 63 } else { period_bits };
         Self {
-            mask: ((1 << half) - 1) << 1 | 1,
-            period: if full_writes || half < 31 {
-                1 << half
+            mask: ((1 << period_bits) - 1) << 1 | 1,
+            period: if full_writes || period_bits < 31 {
+                1 << period_bits
             } else {
                 1 << 31
             },
@@ -141,9 +141,9 @@ mod tests {
 
     #[test]
     fn without_full_writes_what_a_sign_extension_gives() {
-        let w = Width::new(40, false);
-        assert_eq!(w.period, 1 << 31);
-        assert_eq!(w.load_value(), 0xff_8000_0000);
+        let width = Width::new(40, false);
+        assert_eq!(width.period, 1 << 31);
+        assert_eq!(width.load_value(), 0xff_8000_0000);
         // Counters that are no wider than a write.
         assert_eq!(Width::new(24, false).load_value(), 0x80_0000);
         assert_eq!(Width::new(32, false).load_value(), 0x8000_0000);
@@ -151,27 +151,30 @@ mod tests {
 
     #[test]
     fn a_counter_that_is_set_to_0_is_found() {
-        for w in [FULL, Width::new(40, true)] {
+        for width in [FULL, Width::new(40, true)] {
             // The counter is set to 0 after 5 events, or after a tenth of its range.
-            for counted in [5, w.mask / 10] {
-                let raw = (w.load_value() + counted) & w.mask;
-                let step = advance(counted, offset(raw, counted), 0, w.mask) - counted;
-                assert!(step > w.max_step());
+            for counted in [5, width.mask / 10] {
+                let raw = (width.load_value() + counted) & width.mask;
+                let step = advance(counted, offset(raw, counted), 0, width.mask) - counted;
+                assert!(step > width.max_step());
             }
         }
         // A narrow counter may count half of its range from one overflow to the next.
-        let w = Width::new(24, true);
-        assert!(w.period - 1 <= w.max_step());
+        let width = Width::new(24, true);
+        assert!(width.period - 1 <= width.max_step());
     }
 
     #[test]
     fn overflow_comes_after_one_period() {
-        for w in [FULL, Width::new(40, false), Width::new(24, true), SHORT] {
-            assert_eq!(w.load_value().wrapping_add(w.period) & w.mask, 0);
-            assert!(!w.has_overflowed(w.load_value()));
-            assert!(!w.has_overflowed(w.mask));
-            assert!(w.has_overflowed(0));
-            assert!(w.has_overflowed(w.load_value() - 1));
+        for width in [FULL, Width::new(40, false), Width::new(24, true), SHORT] {
+            assert_eq!(
+                width.load_value().wrapping_add(width.period) & width.mask,
+                0
+            );
+            assert!(!width.has_overflowed(width.load_value()));
+            assert!(!width.has_overflowed(width.mask));
+            assert!(width.has_overflowed(0));
+            assert!(width.has_overflowed(width.load_value() - 1));
         }
     }
 
@@ -180,30 +183,38 @@ mod tests {
         assert_eq!(FULL.reload_value(0), FULL.load_value());
         assert_eq!(FULL.reload_value(5), FULL.load_value() + 5);
         assert_eq!(FULL.reload_value(FULL.period - 1), FULL.mask);
-        let w = Width::new(40, false);
-        assert_eq!(w.reload_value(7), 0xff_8000_0007);
+        let width = Width::new(40, false);
+        assert_eq!(width.reload_value(7), 0xff_8000_0007);
         // Late by more than a period: a write could not set the bits.
-        assert_eq!(w.reload_value(1 << 31), w.load_value());
-        assert_eq!(w.reload_value(0x12_3456_789a), w.load_value());
+        assert_eq!(width.reload_value(1 << 31), width.load_value());
+        assert_eq!(width.reload_value(0x12_3456_789a), width.load_value());
     }
 
     #[test]
     fn totals_continue_through_wraps_and_reloads() {
-        for w in [Width::new(24, true), Width::new(40, false), SHORT] {
-            let (mut raw, mut total) = (w.load_value(), 0);
-            let mut off = offset(raw, total);
+        for width in [Width::new(24, true), Width::new(40, false), SHORT] {
+            let (mut raw, mut total) = (width.load_value(), 0);
+            let mut raw_offset = offset(raw, total);
             let mut expected = 0;
             // Steps of up to the whole range, which wrap the counter at different places.
-            for step in [1, 0x7f_ffff, w.mask, 0, w.mask - 1, w.period, 0x12_3456] {
-                raw = (raw + step) & w.mask;
+            for step in [
+                1,
+                0x7f_ffff,
+                width.mask,
+                0,
+                width.mask - 1,
+                width.period,
+                0x12_3456,
+            ] {
+                raw = (raw + step) & width.mask;
                 expected += step;
-                total = advance(total, off, raw, w.mask);
+                total = advance(total, raw_offset, raw, width.mask);
                 assert_eq!(total, expected);
-                if w.has_overflowed(raw) {
-                    raw = w.reload_value(raw);
-                    off = offset(raw, total);
-                    assert!(!w.has_overflowed(raw));
-                    assert_eq!(advance(total, off, raw, w.mask), expected);
+                if width.has_overflowed(raw) {
+                    raw = width.reload_value(raw);
+                    raw_offset = offset(raw, total);
+                    assert!(!width.has_overflowed(raw));
+                    assert_eq!(advance(total, raw_offset, raw, width.mask), expected);
                 }
             }
         }
@@ -212,7 +223,10 @@ mod tests {
     #[test]
     fn totals_continue_beyond_the_width_and_around_64_bits() {
         let total = u64::MAX - 1;
-        let off = offset(FULL.load_value(), total);
-        assert_eq!(advance(total, off, FULL.load_value() + 5, FULL.mask), 3);
+        let raw_offset = offset(FULL.load_value(), total);
+        assert_eq!(
+            advance(total, raw_offset, FULL.load_value() + 5, FULL.mask),
+            3
+        );
     }
 }

@@ -160,21 +160,21 @@ mod tests {
 
     #[test]
     fn missing_events() {
-        let few = Capabilities {
+        let few_events = Capabilities {
             arch_events: 0b001_1111,
             ..INTEL
         };
-        let find = |number| hardware_event(number, &few, M::Skylake).err();
-        assert_eq!(find(PERF_COUNT_HW_CPU_CYCLES), None);
-        assert_eq!(find(PERF_COUNT_HW_BRANCH_MISSES), Some(NoEvent));
-        assert_eq!(find(10), Some(Invalid));
+        let refusal_of = |number| hardware_event(number, &few_events, M::Skylake).err();
+        assert_eq!(refusal_of(PERF_COUNT_HW_CPU_CYCLES), None);
+        assert_eq!(refusal_of(PERF_COUNT_HW_BRANCH_MISSES), Some(NoEvent));
+        assert_eq!(refusal_of(10), Some(Invalid));
         // Reference cycles are left to fixed-function counter 2.
-        let none = Capabilities {
+        let no_events = Capabilities {
             arch_events: 0,
             ..INTEL
         };
-        let reference = hardware_event(PERF_COUNT_HW_REF_CPU_CYCLES, &none, M::GoldenCove);
+        let reference = hardware_event(PERF_COUNT_HW_REF_CPU_CYCLES, &no_events, M::GoldenCove);
         assert_eq!(reference.map(EventSelect::stopped), Ok(0x0300));
-        assert_eq!(find(u32::MAX), Some(Invalid));
+        assert_eq!(refusal_of(u32::MAX), Some(Invalid));
     }
 }

@@ -171,7 +171,7 @@ mod tests {
 
     #[test]
     fn what_is_asked_for_is_recorded() {
-        let have = |flags| {
+        let recorded = |flags| {
             let records = records(flags);
             [
                 records.are_wanted(),
@@ -180,12 +180,12 @@ mod tests {
             ]
             .map(u8::from)
         };
-        assert_eq!(have(0), [0, 0, 0]);
-        assert_eq!(have(PerfEventAttr::MMAP), [1, 1, 0]);
-        assert_eq!(have(PerfEventAttr::MMAP2), [1, 1, 0]);
-        assert_eq!(have(PerfEventAttr::MMAP_DATA), [1, 0, 1]);
+        assert_eq!(recorded(0), [0, 0, 0]);
+        assert_eq!(recorded(PerfEventAttr::MMAP), [1, 1, 0]);
+        assert_eq!(recorded(PerfEventAttr::MMAP2), [1, 1, 0]);
+        assert_eq!(recorded(PerfEventAttr::MMAP_DATA), [1, 0, 1]);
         assert_eq!(
-            have(PerfEventAttr::MMAP | PerfEventAttr::MMAP_DATA),
+            recorded(PerfEventAttr::MMAP | PerfEventAttr::MMAP_DATA),
             [1, 1, 1]
         );
     }

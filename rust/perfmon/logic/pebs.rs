@@ -196,12 +196,19 @@ mod tests {
 
     #[test]
     fn parts_of_records_are_where_the_manual_has_them() {
-        let full = FullRecord(words());
-        assert_eq!([full.counters(), full.ip(), full.tsc()], [0x90, 0xb0, 0xc0]);
-        assert_eq!(PebsFormat::Three.record_size(), 200);
-        let basic = BasicRecord(words());
+        let full_record = FullRecord(words());
         assert_eq!(
-            [basic.ip(), basic.counters(), basic.tsc()],
+            [full_record.counters(), full_record.ip(), full_record.tsc()],
+            [0x90, 0xb0, 0xc0]
+        );
+        assert_eq!(PebsFormat::Three.record_size(), 200);
+        let basic_record = BasicRecord(words());
+        assert_eq!(
+            [
+                basic_record.ip(),
+                basic_record.counters(),
+                basic_record.tsc()
+            ],
             [0x08, 0x10, 0x18]
         );
         assert_eq!(PebsFormat::Four.record_size(), 32);
@@ -236,13 +243,13 @@ mod tests {
 
     #[test]
     fn buffers_hold_whole_records_and_keep_a_reserve() {
-        let large = PebsBuffer::new(0x1000, 0x11000, 32);
-        assert_eq!(large.maximum, 0x11000);
-        assert_eq!(large.threshold, 0x11000 - 34 * 32);
-        let small = PebsBuffer::new(0x200, 0x1000, 200);
-        assert_eq!(small.maximum, 0x200 + 17 * 200);
-        assert_eq!(small.threshold, 0x200 + 15 * 200);
-        let none = PebsBuffer::new(0x200, 0x280, 200);
-        assert_eq!((none.maximum, none.threshold), (0x200, 0x200));
+        let large_buffer = PebsBuffer::new(0x1000, 0x11000, 32);
+        assert_eq!(large_buffer.maximum, 0x11000);
+        assert_eq!(large_buffer.threshold, 0x11000 - 34 * 32);
+        let small_buffer = PebsBuffer::new(0x200, 0x1000, 200);
+        assert_eq!(small_buffer.maximum, 0x200 + 17 * 200);
+        assert_eq!(small_buffer.threshold, 0x200 + 15 * 200);
+        let no_buffer = PebsBuffer::new(0x200, 0x280, 200);
+        assert_eq!((no_buffer.maximum, no_buffer.threshold), (0x200, 0x200));
     }
 }

@@ -169,7 +169,7 @@ impl Registers {
     /// left stopped and 0, even if it was found running.
     #[must_use]
     pub fn restore(&self, counter: CounterId, saved: &impl RestoreValues) -> Plan {
-        let own = match counter.kind() {
+        let own_step = match counter.kind() {
             CounterKind::General(n) => {
                 let select = saved.select(n);
                 let enabled = select & EventSelect::ENABLE != 0;
@@ -184,7 +184,7 @@ impl Registers {
             .global
             .map(|global| Step::change(global.control, counter.bit(), saved.global_control()));
         Plan::new([
-            Some(own),
+            Some(own_step),
             Some(Step::write(self.write_msr(counter), 0)),
             self.clear_overflow(counter),
             enable,
@@ -279,8 +279,8 @@ mod tests {
 
     /// Returns the steps that start a counter.
     fn start(r: &Registers, counter: CounterId, select: EventSelect) -> Plan {
-        let own = r.control(counter, select, true);
-        Plan::new([r.enable_global(counter), Some(own), None, None])
+        let own_step = r.control(counter, select, true);
+        Plan::new([r.enable_global(counter), Some(own_step), None, None])
     }
 
     /// A counter that no test uses.
@@ -345,12 +345,12 @@ mod tests {
 
     #[test]
     fn amd_counters() {
-        let amd = Capabilities {
+        let amd_cpu = Capabilities {
             architecture: Architecture::AmdCore,
             ..V1
         };
         let select = EventSelect::new(0x1c7, 2).with_modes(true, false);
-        let r = Registers::new(&amd);
+        let r = Registers::new(&amd_cpu);
         assert!(has_steps(
             r.program(general(1), select, 0x8000_0000_0000),
             &[
@@ -414,14 +414,14 @@ mod tests {
 
     #[test]
     fn frozen_branches() {
-        let step = |capabilities| {
+        let unfreeze_step = |capabilities| {
             let step = Registers::new(&capabilities).unfreeze_branches();
             step.map(|s| (s.msr.number(), s.keep, s.value))
         };
-        assert_eq!(step(V4), Some((0x390, 0, 1 << 58)));
+        assert_eq!(unfreeze_step(V4), Some((0x390, 0, 1 << 58)));
         let v3 = Capabilities { version: 3, ..V4 };
-        assert_eq!(step(v3), Some((0x1d9, !1, 1)));
-        let amd = |freezes| Capabilities {
+        assert_eq!(unfreeze_step(v3), Some((0x1d9, !1, 1)));
+        let amd_cpu = |freezes| Capabilities {
             architecture: Architecture::AmdV2,
             version: 2,
             last_branch: Some(BranchRecords::Amd {
@@ -431,8 +431,11 @@ mod tests {
             }),
             ..V4
         };
-        assert_eq!(step(amd(true)), Some((0xc000_0302, 0, 1 << 58)));
-        assert_eq!(step(amd(false)), None);
+        assert_eq!(
+            unfreeze_step(amd_cpu(true)),
+            Some((0xc000_0302, 0, 1 << 58))
+        );
+        assert_eq!(unfreeze_step(amd_cpu(false)), None);
     }
 
     #[test]

@@ -125,7 +125,7 @@ mod tests {
     };
 
     /// The least `precise_ip`.
-    const ONE: u64 = 1 << 15;
+    const PRECISE_LEVEL: u64 = 1 << 15;
     const USER: u64 = PerfEventAttr::EXCLUDE_KERNEL;
 
     const INSTRUCTIONS: PerfEventAttr = PerfEventAttr {
@@ -133,7 +133,7 @@ mod tests {
         config: 0xc0,
         sample_period: 1009,
         sample_type: PERF_SAMPLE_IP | PERF_SAMPLE_TID | PERF_SAMPLE_TIME,
-        flags: 2 * ONE | USER,
+        flags: 2 * PRECISE_LEVEL | USER,
         ..PerfEventAttr::ZERO
     };
 
@@ -149,7 +149,7 @@ mod tests {
     fn counters_follow_from_the_format() {
         assert_eq!(counters_in_format_three(INSTRUCTIONS), Ok(0xf));
         assert_eq!(counters_in_format_four(INSTRUCTIONS), Ok(0x1_0000_00ff));
-        let none = EventConfig::new(
+        let without_pebs = EventConfig::new(
             &INSTRUCTIONS,
             &Capabilities {
                 pebs: None,
@@ -157,13 +157,16 @@ mod tests {
             },
             Skylake,
         );
-        assert_eq!(none.map(|config| config.counters()), Err(Unsupported));
+        assert_eq!(
+            without_pebs.map(|config| config.counters()),
+            Err(Unsupported)
+        );
     }
 
     #[test]
     fn the_highest_level_is_for_instructions_of_format_four() {
         let highest = PerfEventAttr {
-            flags: 3 * ONE | USER,
+            flags: 3 * PRECISE_LEVEL | USER,
             ..INSTRUCTIONS
         };
         assert_eq!(counters_in_format_three(highest), Err(Unsupported));
@@ -187,7 +190,7 @@ mod tests {
 
     #[test]
     fn periods_are_fixed_and_fit_a_load() {
-        let with = |sample_period| {
+        let with_period = |sample_period| {
             counters_in_format_four(PerfEventAttr {
                 sample_period,
                 ..INSTRUCTIONS
@@ -195,13 +198,13 @@ mod tests {
             .is_ok()
         };
         assert_eq!(
-            [0, 1, 2, 0x7fff_ffff, 0x8000_0000].map(with),
+            [0, 1, 2, 0x7fff_ffff, 0x8000_0000].map(with_period),
             [false, false, true, true, false]
         );
         let kernel = |sample_period| {
             counters_in_format_four(PerfEventAttr {
                 sample_period,
-                flags: ONE,
+                flags: PRECISE_LEVEL,
                 ..INSTRUCTIONS
             })
             .is_ok()
@@ -212,36 +215,36 @@ mod tests {
             ..INSTRUCTIONS
         };
         assert_eq!(counters_in_format_four(frequency), Err(Unsupported));
-        let narrow = Capabilities {
+        let narrow_counters = Capabilities {
             general_width: 24,
             ..ICE_LAKE
         };
         let select = EventSelect::new(0xc0, 0).with_modes(true, false);
-        assert!(check_period(0x7f_ffff, select, &narrow).is_ok());
-        assert!(check_period(0x80_0000, select, &narrow).is_err());
+        assert!(check_period(0x7f_ffff, select, &narrow_counters).is_ok());
+        assert!(check_period(0x80_0000, select, &narrow_counters).is_err());
     }
 
     #[test]
     fn samples_have_what_a_record_tells() {
-        let all = PerfEventAttr {
+        let all_parts = PerfEventAttr {
             sample_type: SUPPORTED_PARTS,
             ..INSTRUCTIONS
         };
-        assert!(counters_in_format_four(all).is_ok());
-        let chain = PerfEventAttr {
+        assert!(counters_in_format_four(all_parts).is_ok());
+        let call_chain = PerfEventAttr {
             sample_type: SUPPORTED_PARTS | PERF_SAMPLE_CALLCHAIN,
             ..INSTRUCTIONS
         };
-        assert_eq!(counters_in_format_four(chain), Err(Unsupported));
+        assert_eq!(counters_in_format_four(call_chain), Err(Unsupported));
         let backward = PerfEventAttr {
             flags: INSTRUCTIONS.flags | PerfEventAttr::WRITE_BACKWARD,
             ..INSTRUCTIONS
         };
         assert_eq!(counters_in_format_four(backward), Err(Unsupported));
-        let at_once = PerfEventAttr {
+        let wake_at_each = PerfEventAttr {
             wakeup_events: 1,
             ..INSTRUCTIONS
         };
-        assert_eq!(counters_in_format_four(at_once), Err(Unsupported));
+        assert_eq!(counters_in_format_four(wake_at_each), Err(Unsupported));
     }
 }

@@ -287,25 +287,25 @@ mod tests {
             ReadFormat::new(GROUP)
                 .is_ok_and(|format| format.encode_group(room, events, || TIMES).is_some())
         };
-        let both = [Some(event(1)), Some(event(2))];
-        assert!(is_encoded(&mut room, both));
+        let two_events = [Some(event(1)), Some(event(2))];
+        assert!(is_encoded(&mut room, two_events));
         assert!(!is_encoded(&mut room, [Some(event(1)), None]));
-        assert!(!is_encoded(&mut room[..2], both));
-        assert!(!is_encoded(&mut [], both));
+        assert!(!is_encoded(&mut room[..2], two_events));
+        assert!(!is_encoded(&mut [], two_events));
     }
 
     #[test]
     fn times_are_read_only_if_they_are_returned() {
-        let mut calls = 0;
+        let mut times_calls = 0;
         let mut room = [0; MAX_WORDS_OF_ONE];
         for bits in [0, ID, LOST, ID | LOST, ENABLED] {
             if let Ok(format) = ReadFormat::new(bits) {
                 format.encode_one(&mut room, event(1), || {
-                    calls += 1;
+                    times_calls += 1;
                     TIMES
                 });
             }
         }
-        assert_eq!(calls, 1);
+        assert_eq!(times_calls, 1);
     }
 }

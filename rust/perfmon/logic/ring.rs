@@ -91,14 +91,14 @@ mod tests {
 
     #[test]
     fn a_record_needs_room() {
-        let at = |start, head| Some(Place { start, head });
-        assert_eq!(RING.place(0, 0, 24), at(0, 24));
-        assert_eq!(RING.place(4072, 0, 16), at(4072, 4088));
+        let place_at = |start, head| Some(Place { start, head });
+        assert_eq!(RING.place(0, 0, 24), place_at(0, 24));
+        assert_eq!(RING.place(4072, 0, 16), place_at(4072, 4088));
         assert_eq!(RING.place(4072, 0, 24), None);
-        assert_eq!(RING.place(4072, 8, 24), at(4072, 4096));
+        assert_eq!(RING.place(4072, 8, 24), place_at(4072, 4096));
         assert_eq!(
             RING.place(u64::MAX - 7, u64::MAX - 7, 16),
-            at(u64::MAX - 7, 8)
+            place_at(u64::MAX - 7, 8)
         );
     }
 
@@ -138,16 +138,19 @@ mod tests {
             backward: true,
             ..RING
         };
-        let at = |start| Some(Place { start, head: start });
-        let full = 4080_u64.wrapping_neg();
-        assert_eq!(ring.place(0, 0, 24), at(24_u64.wrapping_neg()));
-        assert_eq!(ring.place(full, 0, 8), at(4088_u64.wrapping_neg()));
-        assert_eq!(ring.place(full, 0, 16), None);
+        let place_at = |start| Some(Place { start, head: start });
+        let full_head = 4080_u64.wrapping_neg();
+        assert_eq!(ring.place(0, 0, 24), place_at(24_u64.wrapping_neg()));
         assert_eq!(
-            ring.place(full, 8_u64.wrapping_neg(), 16),
-            at(4096_u64.wrapping_neg())
+            ring.place(full_head, 0, 8),
+            place_at(4088_u64.wrapping_neg())
         );
-        assert_eq!(ring.place(0, 8, 8), at(8_u64.wrapping_neg()));
+        assert_eq!(ring.place(full_head, 0, 16), None);
+        assert_eq!(
+            ring.place(full_head, 8_u64.wrapping_neg(), 16),
+            place_at(4096_u64.wrapping_neg())
+        );
+        assert_eq!(ring.place(0, 8, 8), place_at(8_u64.wrapping_neg()));
         assert_eq!(ring.place(8, 0, 8), None);
     }
 

@@ -312,16 +312,16 @@ mod tests {
 
     #[test]
     fn refusals() {
-        let deep = PerfEventAttr {
+        let deep_chain = PerfEventAttr {
             sample_max_stack: 128,
             ..PERIOD
         };
-        assert!(trigger_of(deep).is_ok());
-        let deep = PerfEventAttr {
+        assert!(trigger_of(deep_chain).is_ok());
+        let deep_chain = PerfEventAttr {
             sample_type: PERF_SAMPLE_CALLCHAIN,
             ..deep
         };
-        assert_eq!(trigger_of(deep), Err(InvalidAttr::TooDeep));
+        assert_eq!(trigger_of(deep_chain), Err(InvalidAttr::TooDeep));
         let wall_clock = PerfEventAttr {
             flags: PerfEventAttr::USE_CLOCKID,
             ..PERIOD

@@ -199,12 +199,12 @@ mod tests {
             ..DEFAULTS
         });
         assert_eq!((time_only.per_tick, time_only.min_charge), (2_000_000, 0));
-        let none = Limits::new(&Settings {
+        let no_limits = Limits::new(&Settings {
             max_sample_rate: 0,
             max_percent: 0,
             ..DEFAULTS
         });
-        assert_eq!((none.per_tick, none.min_charge), (UNLIMITED, 0));
+        assert_eq!((no_limits.per_tick, no_limits.min_charge), (UNLIMITED, 0));
     }
 
     #[test]

@@ -150,14 +150,14 @@ impl Config {
         find_definition: impl Fn(EventId) -> Option<EventSelect>,
     ) -> Result<(), InvalidConfig> {
         let rows = || raw.events.iter().zip(&raw.rate).zip(&raw.flags);
-        let none = EventId::NONE.0;
-        let count = raw.events.iter().take_while(|&&id| id != none).count();
+        let none_id = EventId::NONE.0;
+        let count = raw.events.iter().take_while(|&&id| id != none_id).count();
         if count == 0 {
             return Err(InvalidConfig::NoEvent);
         }
         if rows()
             .skip(count)
-            .any(|((&id, &rate), &flags)| id != none || rate != 0 || flags != 0)
+            .any(|((&id, &rate), &flags)| id != none_id || rate != 0 || flags != 0)
         {
             return Err(InvalidConfig::AfterTheEnd);
         }
@@ -264,8 +264,8 @@ fn check_event(
     cpus: &Capabilities,
     find_definition: impl Fn(EventId) -> Option<EventSelect>,
 ) -> Result<ConfigEvent, InvalidConfig> {
-    let has = |flag| flags & flag != 0;
-    if has(!abi::PERFMON_CONFIG_FLAG_MASK) {
+    let has_flag = |flag| flags & flag != 0;
+    if has_flag(!abi::PERFMON_CONFIG_FLAG_MASK) {
         return Err(InvalidConfig::Flag);
     }
     let (select, counters) = match id.encoding(cpus, find_definition) {
@@ -276,16 +276,18 @@ fn check_event(
     };
     let is_value = matches!(counters, CounterChoice::Value(_));
     let role = match timebase_rate {
-        Some(0) if has(abi::PERFMON_CONFIG_FLAG_TIMEBASE0) => return Err(InvalidConfig::Timebase),
-        Some(_) if has(abi::PERFMON_CONFIG_FLAG_TIMEBASE0) => Role::FollowsTimebase,
+        Some(0) if has_flag(abi::PERFMON_CONFIG_FLAG_TIMEBASE0) => {
+            return Err(InvalidConfig::Timebase)
+        }
+        Some(_) if has_flag(abi::PERFMON_CONFIG_FLAG_TIMEBASE0) => Role::FollowsTimebase,
         _ if rate == 0 => Role::Counted,
         _ if u64::from(rate) > max_rate(cpus, counters) => return Err(InvalidConfig::Rate),
         _ => Role::Sampled(rate),
     };
     let is_sampled = matches!(role, Role::Sampled(_));
-    let last_branch = has(abi::PERFMON_CONFIG_FLAG_LAST_BRANCH);
+    let last_branch = has_flag(abi::PERFMON_CONFIG_FLAG_LAST_BRANCH);
     let can_record = |records: BranchRecords| {
-        is_sampled && (records.has_kernel() || !has(abi::PERFMON_CONFIG_FLAG_OS))
+        is_sampled && (records.has_kernel() || !has_flag(abi::PERFMON_CONFIG_FLAG_OS))
     };
     if last_branch && !cpus.last_branch.is_some_and(can_record) {
         return Err(InvalidConfig::LastBranch);
@@ -293,13 +295,13 @@ fn check_event(
     Ok(ConfigEvent {
         id,
         select: select.with_modes(
-            !is_value && has(abi::PERFMON_CONFIG_FLAG_USER),
-            !is_value && has(abi::PERFMON_CONFIG_FLAG_OS),
+            !is_value && has_flag(abi::PERFMON_CONFIG_FLAG_USER),
+            !is_value && has_flag(abi::PERFMON_CONFIG_FLAG_OS),
         ),
         counters,
         role,
         // Only a sample has an instruction pointer. The flag of an event that is not sampled is ignored.
-        pc: is_sampled && has(abi::PERFMON_CONFIG_FLAG_PC),
+        pc: is_sampled && has_flag(abi::PERFMON_CONFIG_FLAG_PC),
         last_branch,
     })
 }
@@ -397,11 +399,14 @@ mod tests {
     #[test]
     fn a_refused_config_is_empty() {
         let mut config = Config::EMPTY;
-        let good = raw(&[(ARCH, 9, USER), (ARCH + 1, 9, USER)]);
-        let bad = raw(&[(ARCH, 9, USER), (ARCH, 9, USER)]);
-        assert!(config.set(&good, &CPU, |_| None).is_ok());
+        let valid_config = raw(&[(ARCH, 9, USER), (ARCH + 1, 9, USER)]);
+        let twice = raw(&[(ARCH, 9, USER), (ARCH, 9, USER)]);
+        assert!(config.set(&valid_config, &CPU, |_| None).is_ok());
         assert_eq!(config.events().count(), 2);
-        assert_eq!(config.set(&bad, &CPU, |_| None), Err(InvalidConfig::Twice));
+        assert_eq!(
+            config.set(&twice, &CPU, |_| None),
+            Err(InvalidConfig::Twice)
+        );
         assert_eq!(config.events().count(), 0);
     }
 
@@ -409,11 +414,14 @@ mod tests {
     fn branch_records_need_hardware() {
         let rows: Rows<'_> = &[(FIXED + 1, 9, USER | LBR)];
         assert_eq!(refusal(rows), None);
-        let without = Capabilities {
+        let without_branches = Capabilities {
             last_branch: None,
             ..CPU
         };
-        assert_eq!(new(&without, rows).err(), Some(InvalidConfig::LastBranch));
+        assert_eq!(
+            new(&without_branches, rows).err(),
+            Some(InvalidConfig::LastBranch)
+        );
         let unfrozen = Capabilities {
             last_branch: Some(BranchRecords::Amd {
                 depth: 16,
@@ -423,9 +431,9 @@ mod tests {
             ..CPU
         };
         assert_eq!(new(&unfrozen, rows).err(), None);
-        let of_kernel: Rows<'_> = &[(FIXED + 1, 9, USER | OS | LBR)];
+        let kernel_rows: Rows<'_> = &[(FIXED + 1, 9, USER | OS | LBR)];
         assert_eq!(
-            new(&unfrozen, of_kernel).err(),
+            new(&unfrozen, kernel_rows).err(),
             Some(InvalidConfig::LastBranch)
         );
     }
@@ -477,13 +485,13 @@ mod tests {
 
     #[test]
     fn rates_are_limited_by_what_can_be_written() {
-        let narrow = Capabilities {
+        let without_full_writes = Capabilities {
             full_width_writes: false,
             ..CPU
         };
-        let rate = |rate| new(&narrow, &[(FIXED + 1, rate, USER)]).err();
-        assert_eq!(rate(1 << 31), None);
-        assert_eq!(rate((1 << 31) + 1), Some(InvalidConfig::Rate));
+        let refusal_of_rate = |rate| new(&without_full_writes, &[(FIXED + 1, rate, USER)]).err();
+        assert_eq!(refusal_of_rate(1 << 31), None);
+        assert_eq!(refusal_of_rate((1 << 31) + 1), Some(InvalidConfig::Rate));
         assert_eq!(refusal(&[(FIXED + 1, u32::MAX, USER)]), None);
         assert_eq!(refusal(&[(ARCH, 0xff_ffff, USER)]), None);
         // The rate of an event that follows the timebase is ignored.

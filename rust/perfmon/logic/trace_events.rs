@@ -181,45 +181,51 @@ mod tests {
 
     #[test]
     fn architectural_events() {
-        let arch = abi::PERFMON_GROUP_ARCH;
-        assert_eq!(general(&INTEL, arch, 0), Some(0x003c));
-        assert_eq!(general(&INTEL, arch, 3), Some(0x4f2e));
-        assert_eq!(general(&INTEL, arch, 6), Some(0x00c5));
+        let arch_group = abi::PERFMON_GROUP_ARCH;
+        assert_eq!(general(&INTEL, arch_group, 0), Some(0x003c));
+        assert_eq!(general(&INTEL, arch_group, 3), Some(0x4f2e));
+        assert_eq!(general(&INTEL, arch_group, 6), Some(0x00c5));
         // The CPU lacks event 7; no event has number 8.
-        assert_eq!(general(&INTEL, arch, 7), None);
-        assert_eq!(general(&INTEL, arch, 8), None);
-        assert_eq!(general(&AMD, arch, 0), Some(0x0076));
-        assert_eq!(general(&AMD, arch, 2), None);
-        assert_eq!(general(&AMD, arch, 5), Some(0x00c2));
+        assert_eq!(general(&INTEL, arch_group, 7), None);
+        assert_eq!(general(&INTEL, arch_group, 8), None);
+        assert_eq!(general(&AMD, arch_group, 0), Some(0x0076));
+        assert_eq!(general(&AMD, arch_group, 2), None);
+        assert_eq!(general(&AMD, arch_group, 5), Some(0x00c2));
     }
 
     #[test]
     fn missing_events_are_found() {
-        let few = Capabilities {
+        let few_events = Capabilities {
             arch_events: 0b0110_0111,
             ..INTEL
         };
-        let find = |event, mask| {
-            missing_event(EventSelect::new(event, mask).with_modes(true, false), &few)
+        let missing = |event, mask| {
+            missing_event(
+                EventSelect::new(event, mask).with_modes(true, false),
+                &few_events,
+            )
         };
-        assert_eq!(find(0x3c, 0x00), None);
-        assert_eq!(find(0x2e, 0x4f), Some(3));
-        assert_eq!(find(0x2e, 0x41), Some(4));
-        assert_eq!(find(0xa4, 0x01), Some(7));
+        assert_eq!(missing(0x3c, 0x00), None);
+        assert_eq!(missing(0x2e, 0x4f), Some(3));
+        assert_eq!(missing(0x2e, 0x41), Some(4));
+        assert_eq!(missing(0xa4, 0x01), Some(7));
         // CPUID does not report events that are not architectural.
-        assert_eq!(find(0x2e, 0x4e), None);
-        assert_eq!(find(0x00, 0x00), None);
-        let edges = EventSelect::new(0x2e, 0x41)
+        assert_eq!(missing(0x2e, 0x4e), None);
+        assert_eq!(missing(0x00, 0x00), None);
+        let edge_event = EventSelect::new(0x2e, 0x41)
             .with_edge()
             .with_counter_mask(3, true);
-        assert_eq!(missing_event(edges, &few), Some(4));
+        assert_eq!(missing_event(edge_event, &few_events), Some(4));
         let other = EventSelect::from_abi(1 << 40 | 0x412e, EventSelect::ANY_BITS);
-        assert_eq!(other.map(|select| missing_event(select, &few)), Ok(None));
-        let amd = Capabilities {
+        assert_eq!(
+            other.map(|select| missing_event(select, &few_events)),
+            Ok(None)
+        );
+        let amd_cpu = Capabilities {
             arch_events: 0,
             ..AMD
         };
-        assert_eq!(missing_event(EventSelect::new(0xc0, 0), &amd), None);
+        assert_eq!(missing_event(EventSelect::new(0xc0, 0), &amd_cpu), None);
     }
 
     #[test]
@@ -242,22 +248,22 @@ mod tests {
 
     #[test]
     fn values_need_no_counter() {
-        let some = Capabilities {
+        let with_values = Capabilities {
             values: 1 << 3 | 1 << 9,
             ..INTEL
         };
-        let value = |capabilities, number| match id(abi::PERFMON_GROUP_MISC, number)
+        let value_index = |capabilities, number| match id(abi::PERFMON_GROUP_MISC, number)
             .encoding(capabilities, |_| None)
         {
             Some(Encoding::Value(value)) => Some(value.index()),
             _ => None,
         };
-        assert_eq!(value(&some, 35), Some(3));
-        assert_eq!(value(&some, 41), Some(9));
-        assert_eq!(value(&some, 32), None);
-        assert_eq!(value(&some, 42), None);
-        assert_eq!(value(&some, 3), None);
-        assert_eq!(value(&INTEL, 35), None);
+        assert_eq!(value_index(&with_values, 35), Some(3));
+        assert_eq!(value_index(&with_values, 41), Some(9));
+        assert_eq!(value_index(&with_values, 32), None);
+        assert_eq!(value_index(&with_values, 42), None);
+        assert_eq!(value_index(&with_values, 3), None);
+        assert_eq!(value_index(&INTEL, 35), None);
     }
 
     #[test]

@@ -135,9 +135,9 @@ impl<'a, M: Member> TurnAssignment<'a, M> {
 
     /// Returns the next member behind `index` in the group of `leader`.
     fn next_in_group(&self, leader: usize, index: usize) -> Option<usize> {
-        let behind = self.members.iter().enumerate().skip(index + 1);
-        let mut led = behind.filter(|(_, member)| member.leader() == Some(leader));
-        led.next().map(|(index, _)| index)
+        let later_members = self.members.iter().enumerate().skip(index + 1);
+        let mut group_members = later_members.filter(|(_, member)| member.leader() == Some(leader));
+        group_members.next().map(|(index, _)| index)
     }
 
     /// Returns the counters that a member may have.
@@ -417,12 +417,12 @@ mod tests {
 
     /// Returns whether no event has a counter that it can't have, or that another event has.
     fn is_sound(events: &[Event]) -> bool {
-        let mut taken = 0;
+        let mut taken_counters = 0;
         for event in events.iter().filter(|event| event.turn) {
-            if event.counters & event.counter.bit() & !taken == 0 {
+            if event.counters & event.counter.bit() & !taken_counters == 0 {
                 return false;
             }
-            taken |= event.counter.bit();
+            taken_counters |= event.counter.bit();
         }
         true
     }

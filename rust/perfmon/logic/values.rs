@@ -364,17 +364,20 @@ mod tests {
 
     #[test]
     fn sets_have_all_values_of_a_vendor() {
-        let all = |architecture| {
+        let values_of = |architecture| {
             (0..VALUES as u32)
                 .filter_map(ValueId::from_index)
                 .filter(|id| id.sensor(architecture).is_some())
                 .fold(0, |set, id| set | id.bit())
         };
         assert_eq!(
-            all(Architecture::Intel),
+            values_of(Architecture::Intel),
             sets::CLOCKS | sets::CORE_TEMPERATURE | sets::PACKAGE_TEMPERATURE | sets::INTEL_ENERGY
         );
-        assert_eq!(all(Architecture::AmdV2), sets::CLOCKS | sets::AMD_ENERGY);
+        assert_eq!(
+            values_of(Architecture::AmdV2),
+            sets::CLOCKS | sets::AMD_ENERGY
+        );
         assert!(each(sets::AMD_ENERGY).map(ValueId::index).eq([0, 2]));
         assert!(each(0).next().is_none());
         assert_eq!(each(u16::MAX).count(), VALUES);

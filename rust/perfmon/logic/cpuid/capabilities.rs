@@ -224,7 +224,7 @@ mod tests {
 
     #[test]
     fn the_last_counter_is_left_to_the_place_holder() {
-        let left = |general, all_general| {
+        let usable_and_last = |general, all_general| {
             let cpu = Capabilities {
                 general,
                 all_general,
@@ -232,12 +232,12 @@ mod tests {
             };
             cpu.without_last().map(|(rest, last)| (rest.general, last))
         };
-        assert_eq!(left(8, 8), Some((7, 7)));
+        assert_eq!(usable_and_last(8, 8), Some((7, 7)));
         // The last counter was not used.
-        assert_eq!(left(8, 10), Some((8, 9)));
-        assert_eq!(left(2, 2), Some((1, 1)));
-        assert_eq!(left(1, 1), None);
-        assert_eq!(left(0, 0), None);
+        assert_eq!(usable_and_last(8, 10), Some((8, 9)));
+        assert_eq!(usable_and_last(2, 2), Some((1, 1)));
+        assert_eq!(usable_and_last(1, 1), None);
+        assert_eq!(usable_and_last(0, 0), None);
     }
 
     #[test]

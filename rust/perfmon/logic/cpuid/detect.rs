@@ -52,8 +52,8 @@ impl Processor {
             Leaf { eax: 0, .. } => (general, general, fixed),
             // Counters above a gap are not used, because the ABI numbers general counters from 0 up.
             Leaf { eax, ebx, .. } => {
-                let all = eax.trailing_ones() as u8;
-                (all, all.min(LEGACY_GENERAL), ebx)
+                let contiguous = eax.trailing_ones() as u8;
+                (contiguous, contiguous.min(LEGACY_GENERAL), ebx)
             }
         };
         let arch_events = match self.perfmon_events.eax {

@@ -32,9 +32,9 @@ impl Dump {
 
 /// Returns the name of the first processor for which `is_right` is false.
 pub(super) fn first_wrong(is_right: impl Fn(&Dump, Processor) -> bool) -> Option<&'static str> {
-    let read = |dump: &Dump| Processor::read(|leaf, subleaf| dump.leaf(leaf, subleaf));
-    let wrong = |dump: &&Dump| !is_right(dump, read(dump));
-    DUMPS.iter().find(wrong).map(|dump| dump.name)
+    let read_dump = |dump: &Dump| Processor::read(|leaf, subleaf| dump.leaf(leaf, subleaf));
+    let is_wrong = |dump: &&Dump| !is_right(dump, read_dump(dump));
+    DUMPS.iter().find(is_wrong).map(|dump| dump.name)
 }
 
 /// Makes a [`Dump`]; `last` are the highest basic and extended leaves. A subleaf other than 0 is behind a slash.

@@ -113,9 +113,9 @@ mod tests {
     #[test]
     fn amd_has_energy_by_cpuid() {
         // The bits of Intel's thermal sensors are reserved on AMD.
-        let zen = processor(AMD, 0x00a1_0f11, (0x41, 1), 1 << 14);
-        assert_eq!(zen.values(), sets::CLOCKS | sets::AMD_ENERGY);
-        let old = processor(AMD, 0x0010_0f23, (0, 0), 1 << 8);
-        assert_eq!(old.values(), 0);
+        let zen_4 = processor(AMD, 0x00a1_0f11, (0x41, 1), 1 << 14);
+        assert_eq!(zen_4.values(), sets::CLOCKS | sets::AMD_ENERGY);
+        let before_zen = processor(AMD, 0x0010_0f23, (0, 0), 1 << 8);
+        assert_eq!(before_zen.values(), 0);
     }
 }
