@@ -195,7 +195,7 @@ fn check(args: &Bench, (name, advice): (&str, &Advice), once: &SingleRun) -> Res
             advice.typed
         );
     }
-    if once.has_left {
+    if once.has_left_program {
         bail!("`{name}` was not counted: {LEFT_PROGRAM_REASON}");
     }
     if once.counts.contains(&None) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Limits of a CPU's branch records.
+//! Checks that the CPU can record the branches that the command line asks for.
 
 use perfmon::Pmu;
 use perfmon::pmu::BranchRecords;
@@ -9,14 +9,14 @@ use crate::system::exit::Usage;
 /// Branches that the command line asks for.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct WantedBranches {
-    /// The branches are the calls that a program is in.
-    pub(super) calls: bool,
-    /// The kernel's are among them.
-    pub(super) kernel: bool,
+    /// Only calls are recorded, as a call stack (--call-graph=lbr).
+    pub(super) is_call_stack: bool,
+    /// The kernel's branches are recorded, too.
+    pub(super) has_kernel: bool,
 }
 
 impl WantedBranches {
-    /// Refuses what the CPU does not record. `are_recorded`: the driver has branch records.
+    /// Refuses branches that the CPU can't record. `are_recorded` is whether the driver has branch records at all.
     pub(super) fn check(self, pmu: &Pmu, are_recorded: bool) -> Result<(), Usage> {
         let records = pmu.capabilities().ok().and_then(|found| found.last_branch);
         match self.refusal(records, are_recorded) {
@@ -25,23 +25,24 @@ impl WantedBranches {
         }
     }
 
-    /// Returns why they are refused, and what to do. CPUID does not tell of Intel's first kind of records.
+    /// Returns the reason for a refusal, and what to do. `records` are those that CPUID describes; it does not describe
+    /// Intel's first kind of records.
     const fn refusal(
         self,
         records: Option<BranchRecords>,
         are_recorded: bool,
     ) -> Option<&'static str> {
         match (are_recorded, records) {
-            (false, _) if self.calls => Some(
+            (false, _) if self.is_call_stack => Some(
                 "--call-graph=lbr: this CPU does not record branches (LBR). --call-graph=dwarf copies the stack, -g \
                  follows frame pointers.",
             ),
             (false, _) => Some("-b: this CPU does not record branches (LBR). Leave -b out."),
-            (true, Some(BranchRecords::Amd { .. })) if self.calls => Some(
+            (true, Some(BranchRecords::Amd { .. })) if self.is_call_stack => Some(
                 "--call-graph=lbr: CPUs of AMD record branches, and no call stack. --call-graph=dwarf copies the \
                  stack, -g follows frame pointers.",
             ),
-            (true, Some(records)) if self.kernel && !records.has_kernel() => Some(
+            (true, Some(records)) if self.has_kernel && !records.has_kernel() => Some(
                 "-b: this CPU can't keep the kernel's branches until they are read. Give all events `:u`, or take -j \
                  any,u.",
             ),
@@ -56,8 +57,12 @@ mod tests {
 
     #[test]
     fn each_kind_of_records_lacks_something() {
-        let refusal = |records, are_recorded, calls, kernel| {
-            WantedBranches { calls, kernel }.refusal(records, are_recorded)
+        let refusal = |records, are_recorded, is_call_stack, has_kernel| {
+            WantedBranches {
+                is_call_stack,
+                has_kernel,
+            }
+            .refusal(records, are_recorded)
         };
         let amd = |freezes| BranchRecords::Amd {
             depth: 16,

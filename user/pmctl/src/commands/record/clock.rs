@@ -14,7 +14,7 @@ use perfmon::Device;
 /// `CLOCK_MONOTONIC_RAW`, which can be read where perf's own clock can't.
 pub(super) const FALLBACK_CLOCK: ClockId = ClockId::CLOCK_MONOTONIC_RAW;
 
-/// The factor of perf's own clock.
+/// The conversion from the time-stamp counter to perf's own clock, as `struct perf_event_mmap_page` has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Scale {
     pub(super) shift: u16,
@@ -23,11 +23,14 @@ pub(super) struct Scale {
 }
 
 impl Scale {
-    /// Returns the time when the counter was `ticks`.
+    /// Returns the time in nanoseconds when the counter was at `ticks`.
     fn nanoseconds(self, ticks: u64) -> u64 {
         let scaled = u128::from(ticks) * u128::from(self.mult) >> self.shift.min(127);
-        // The beginning of the counter may have been before the clock's: then `zero` is negative.
-        #[expect(clippy::cast_possible_truncation, reason = "it counts modulo 2^64")]
+        // `zero` is negative if the counter began before the clock.
+        #[expect(
+            clippy::cast_possible_truncation,
+            reason = "the clock counts modulo 2^64"
+        )]
         self.zero.wrapping_add(scaled as u64)
     }
 }
@@ -46,11 +49,11 @@ impl Clock {
     pub(super) fn read(&mut self, device: &Device) {
         if let Self::Pairs(pairs) = self {
             // Without a counter that can be read there are no times in the records either.
-            pairs.extend(pair(device));
+            pairs.extend(read_pair(device));
         }
     }
 
-    /// Returns the time when the counter was `ticks`.
+    /// Returns the time in nanoseconds when the counter was at `ticks`.
     pub(super) fn nanoseconds(&self, ticks: u64) -> u64 {
         match self {
             Self::Perf(scale) => scale.nanoseconds(ticks),
@@ -60,22 +63,22 @@ impl Clock {
 }
 
 /// Reads the counter and the clock at nearly the same time.
-fn pair(device: &Device) -> Option<(u64, u64)> {
+fn read_pair(device: &Device) -> Option<(u64, u64)> {
     const READ_TRIES: u32 = 5;
-    let once = || {
-        let before = now()?;
+    let read_once = || {
+        let before = now_ns()?;
         let ticks = device.timestamp().ok()?.ticks;
-        let after = now()?;
+        let after = now_ns()?;
         Some((after - before, (ticks, before + (after - before) / 2)))
     };
     // The shortest try was disturbed least.
-    let tries = (0..READ_TRIES).filter_map(|_| once());
+    let tries = (0..READ_TRIES).filter_map(|_| read_once());
     tries
         .min_by_key(|(length, _)| *length)
         .map(|(_, pair)| pair)
 }
 
-fn now() -> Option<u64> {
+fn now_ns() -> Option<u64> {
     let time = Duration::from(clock_gettime(FALLBACK_CLOCK).ok()?);
     u64::try_from(time.as_nanos()).ok()
 }
@@ -88,7 +91,7 @@ fn interpolate(pairs: &[(u64, u64)], ticks: u64) -> u64 {
     let behind = pairs.partition_point(|pair| pair.0 <= ticks);
     let ((t0, ns0), (t1, ns1)) = match pairs.get(behind.wrapping_sub(1)..=behind) {
         Some(&[before, after]) => (before, after),
-        // Outside: the long line is the best one.
+        // Before the first or after the last pair: the line through these two is the most exact one.
         _ => ((first, begin), (last, end)),
     };
     let slope = |number: i128| {
@@ -120,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn between_two_readings_the_clock_goes_evenly() {
+    fn times_between_two_readings_are_interpolated() {
         let pairs = [(1000, 10), (2000, 20), (3000, 40)];
         for (ticks, time) in [
             (1000, 10),

@@ -17,7 +17,7 @@ use crate::system::stdio;
 
 /// Destination of a recording.
 pub(super) enum Destination {
-    /// This file; what is in it goes to a file of the same name with `.old`.
+    /// This file. A recording that it holds already is renamed to `.old`.
     File(NewFile),
     /// Standard output, as a stream.
     Output,
@@ -33,19 +33,20 @@ impl Sink {
     /// Appends a record.
     ///
     /// # Errors
-    /// Those of the output. What is not written yet is gone then.
-    pub(super) fn record(&mut self, record: &Record) -> io::Result<()> {
+    /// Those of writing the output. Records that were not written yet are lost then.
+    pub(super) fn append(&mut self, record: &Record) -> io::Result<()> {
         match self {
             Self::File(writer) => writer.record(record),
             Self::Output(pipe) => pipe.record(record),
         }
     }
 
-    /// Appends a record as the kernel has written it, with the event's identifier in it. Of a sample, `time` is known.
+    /// Appends a record as the kernel has written it, with the event's identifier in it. `time` is that of a sample, and
+    /// `None` for other records.
     ///
     /// # Errors
-    /// As [`record`](Self::record).
-    pub(super) fn bytes(&mut self, bytes: &[u8], time: Option<u64>) -> io::Result<()> {
+    /// As [`append`](Self::append).
+    pub(super) fn append_raw(&mut self, bytes: &[u8], time: Option<u64>) -> io::Result<()> {
         match self {
             Self::File(writer) => writer.bytes(bytes, time),
             Self::Output(pipe) => pipe.bytes(bytes, time),
@@ -63,7 +64,7 @@ impl Sink {
     /// Writes all records, so that a reader finds them.
     ///
     /// # Errors
-    /// As [`record`](Self::record).
+    /// As [`append`](Self::append).
     pub(super) fn save(&mut self) -> io::Result<()> {
         match self {
             Self::File(writer) => writer.save(),
@@ -81,10 +82,10 @@ impl Sink {
         }
     }
 
-    /// Writes the end.
+    /// Writes the parts that follow the records: the host, the build IDs and the notes.
     ///
     /// # Errors
-    /// As [`record`](Self::record).
+    /// As [`append`](Self::append).
     pub(super) fn finish(
         self,
         host: &Host,
@@ -103,7 +104,7 @@ impl Sink {
 }
 
 impl Destination {
-    /// Opens the destination of `-o`; what is in it stays until the recording begins.
+    /// Opens the destination of `-o`. An existing file keeps its content until the recording begins.
     pub(super) fn open(path: &Path) -> Result<Self> {
         if path.as_os_str() == "-" {
             stdio::require_output()?;
@@ -156,18 +157,18 @@ impl Destination {
 
 /// Renames an existing file to `.old`, unless it is empty.
 pub(crate) fn keep_old(path: &Path) -> io::Result<()> {
-    if !fs::metadata(path).is_ok_and(|there| there.is_file() && there.len() > 0) {
+    if !fs::metadata(path).is_ok_and(|metadata| metadata.is_file() && metadata.len() > 0) {
         return Ok(());
     }
-    match fs::rename(path, old(path)) {
+    match fs::rename(path, old_path(path)) {
         // Another recording has moved it away in between.
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        moved => moved,
+        result => result,
     }
 }
 
-/// Returns the name for what was there before.
-pub(super) fn old(path: &Path) -> PathBuf {
+/// Returns the path that an earlier recording is renamed to.
+pub(super) fn old_path(path: &Path) -> PathBuf {
     let mut name = OsString::from(path);
     name.push(".old");
     name.into()
@@ -180,7 +181,7 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
 
     #[test]
-    fn what_was_there_before_is_kept() {
+    fn an_earlier_recording_is_kept() {
         let folder = tempfile::tempdir().expect("a folder can be made");
         let path = folder.path().join("perf.data");
         for content in ["first", "second"] {
@@ -204,14 +205,14 @@ mod tests {
         };
         let destination = Destination::open(&path).expect("it can be written");
         assert_eq!(mode(&path), 0o600);
-        // The file before stays as its owner has made it, the new one has a mode of its own.
+        // The earlier file keeps the mode that its owner gave it, the new one is private.
         fs::write(&path, "before").expect("there is room");
         let readable = Permissions::from_mode(0o644);
         fs::set_permissions(&path, readable.clone()).expect("it is ours");
         let begin = || drop(destination.begin(Vec::new(), &Host::default()));
         begin();
-        assert_eq!((mode(&path), mode(&old(&path))), (0o600, 0o644));
-        // An empty file was made to be written.
+        assert_eq!((mode(&path), mode(&old_path(&path))), (0o600, 0o644));
+        // An empty file is no earlier recording: it is written to, and keeps its mode.
         fs::write(&path, "").expect("there is room");
         fs::set_permissions(&path, readable).expect("it is ours");
         begin();
@@ -219,12 +220,12 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_file_is_told_by_its_name() {
-        let told = |path: &str| match Destination::open(Path::new(path)) {
+    fn errors_name_the_path() {
+        let message = |path: &str| match Destination::open(Path::new(path)) {
             Ok(_) => panic!("{path} was taken"),
             Err(error) => format!("{error:#}"),
         };
-        assert!(told("/dev/null").starts_with("can't write /dev/null: it is no file"));
-        assert!(told("/nonexistent/x").starts_with("can't write /nonexistent/x: No such file"));
+        assert!(message("/dev/null").starts_with("can't write /dev/null: it is no file"));
+        assert!(message("/nonexistent/x").starts_with("can't write /nonexistent/x: No such file"));
     }
 }

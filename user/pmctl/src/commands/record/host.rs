@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The machine of a recording, as its file describes it.
+//! The description of the machine in a recording.
 
 use std::{env, fs};
 
@@ -11,9 +11,9 @@ use raw_cpuid::{CpuId, CpuIdReaderNative};
 
 use crate::recording::perfdata::Host;
 
-/// Returns what a recording says of the machine, which has this number of CPUs online.
+/// Returns the description of the machine for a recording. `online` is the number of online CPUs.
 pub(super) fn host(online: usize) -> Result<Host> {
-    let names = uname().context("can't ask for the kernel's release")?;
+    let names = uname().context("can't read the kernel's release (uname)")?;
     let text = |text: &std::ffi::OsStr| text.to_string_lossy().into_owned();
     let possible = fs::read_to_string("/sys/devices/system/cpu/possible").ok();
     let possible = possible.and_then(|list| crate::system::machine::parse_cpus(list.trim()));
@@ -28,7 +28,7 @@ pub(super) fn host(online: usize) -> Result<Host> {
         processor: document::brand(&cpuid),
         cpuid: vendor_and_model(&cpuid),
         memory: sysinfo()
-            .context("can't ask for the size of memory")?
+            .context("can't read the size of memory (sysinfo)")?
             .ram_total()
             / 1024,
         command_line: env::args_os().map(|word| text(&word)).collect(),

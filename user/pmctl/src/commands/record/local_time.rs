@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The time of the day, for names of files.
+//! The local time, for names of files.
 
 use std::fmt;
 use std::mem::MaybeUninit;
@@ -7,7 +7,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use nix::libc;
 
-/// A local time.
+/// A local time, to a hundredth of a second.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct LocalTime {
     year: i32,
@@ -20,15 +20,15 @@ pub(super) struct LocalTime {
 }
 
 impl LocalTime {
-    /// Returns the time.
+    /// Returns the current local time.
     pub(super) fn now() -> Self {
         let now = SystemTime::now().duration_since(UNIX_EPOCH);
         let now = now.unwrap_or_default();
         let seconds = libc::time_t::try_from(now.as_secs()).unwrap_or(0);
         let mut parts = MaybeUninit::<libc::tm>::zeroed();
-        // SAFETY: Both pointers are valid for the call, which writes all of `parts` if it succeeds.
+        // SAFETY: localtime_r needs a readable `time_t` and a writable `tm`: both point to local variables.
         unsafe { libc::localtime_r(&raw const seconds, parts.as_mut_ptr()) };
-        // SAFETY: Zero is a value of each member, and of the pointer among them, too.
+        // SAFETY: All bytes of `parts` are initialized, at least to 0, and 0 is valid for its integers and its raw pointer.
         let parts = unsafe { parts.assume_init() };
         Self {
             year: parts.tm_year + 1900,
@@ -42,7 +42,7 @@ impl LocalTime {
     }
 }
 
-/// As perf has it in names: 2026112214301542.
+/// The form that perf has in names of files: 2026112214301542.
 impl fmt::Display for LocalTime {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self {

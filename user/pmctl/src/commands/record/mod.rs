@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `pmctl record`: samples while a command runs.
 //!
-//! [`events`] is the usual way, by an event of each task or CPU. [`trace`] is that of `--timebase` and `--rotate`, by a
-//! trace of the whole machine.
+//! [`events`] is the usual recorder, which opens an event for each task or CPU. [`trace`] is the recorder of `--timebase`
+//! and `--rotate`, which takes a trace of the whole machine.
 
 mod branches;
 mod clock;

@@ -14,12 +14,12 @@ pub(super) struct Opening {
     pub(super) pmu: Pmu,
     /// CPUs that are online, by number.
     pub(super) online: Vec<u32>,
-    /// `None` if none was given.
+    /// The command of the command line, if there is one.
     pub(super) command: Option<Command>,
 }
 
 impl Opening {
-    /// Finds out what the options need.
+    /// Looks up the PMU, the online CPUs and the command.
     ///
     /// # Errors
     /// A CPU of -C is not online, or the command can't be run.

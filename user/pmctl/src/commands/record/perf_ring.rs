@@ -42,30 +42,30 @@ const _: () = {
 };
 
 /// `cap_user_time_zero`: the time-stamp counter can be converted to the event's clock.
-const TIME_ZERO: u64 = 1 << 4;
+const CAP_USER_TIME_ZERO: u64 = 1 << 4;
 
 const PAGE_SIZE: usize = 4096;
 
 /// The most pages of a ring: as many as a process may lock per CPU without a privilege (`kernel.perf_event_mlock_kb`).
 pub(super) const MAX_PAGES: usize = 128;
 
-/// The tasks of [`PerfRing::open`].
+/// The `task` of [`PerfRing::open`] for all tasks of a CPU.
 pub(super) const ALL_TASKS: i32 = -1;
 
 /// Events on one CPU, and their ring.
 ///
 /// # Invariants
-/// `start` is a mapping of `1 + pages` pages that only the drop unmaps: the control page, then the ring.
+/// `start` is a mapping of `1 + pages` pages, the control page and then the ring, which only `drop` unmaps.
 #[derive(Debug)]
 pub(super) struct PerfRing {
     start: NonNull<Control>,
     pages: usize,
-    /// Closing them would end the events. The first has the ring.
+    /// The open events. The first one owns the ring.
     events: Vec<OwnedFd>,
 }
 
-/// Returns the bytes of a mapping with so many pages of records.
-const fn length(pages: usize) -> NonZeroUsize {
+/// Returns the size in bytes of a mapping with `pages` pages of records.
+const fn mapping_size(pages: usize) -> NonZeroUsize {
     match NonZeroUsize::new((1 + pages) * PAGE_SIZE) {
         Some(length) => length,
         None => panic!("it is no zero"),
@@ -80,18 +80,18 @@ impl PerfRing {
     pub(super) fn open(attr: &Attr, task: i32, cpu: u32, pages: usize) -> Result<Self, Errno> {
         let event = open(attr, task, cpu)?;
         let protection = ProtFlags::PROT_READ | ProtFlags::PROT_WRITE;
-        // SAFETY: The kernel chooses an address where nothing is, so that no memory of Rust's changes.
+        // SAFETY: Without an address and MAP_FIXED the kernel chooses a free range, so no memory in use is replaced.
         let start = unsafe {
             mmap(
                 None,
-                length(pages),
+                mapping_size(pages),
                 protection,
                 MapFlags::MAP_SHARED,
                 event.as_fd(),
                 0,
             )
         }?;
-        // INVARIANT: Just mapped.
+        // INVARIANT: `mmap` has just mapped `1 + pages` pages at `start`, and nothing but `drop` unmaps them.
         Ok(Self {
             start: start.cast(),
             pages,
@@ -99,28 +99,28 @@ impl PerfRing {
         })
     }
 
-    /// Lets an event of another task on the same CPU write here, too.
+    /// Opens an event of another task on the same CPU, which writes to this ring, too.
     ///
     /// # Errors
     /// Those of `perf_event_open(2)` and of `PERF_EVENT_IOC_SET_OUTPUT`.
     pub(super) fn add(&mut self, attr: &Attr, task: i32, cpu: u32) -> Result<(), Errno> {
         let event = open(attr, task, cpu)?;
-        // SAFETY: It takes two descriptors, which are open, and no memory.
+        // SAFETY: PERF_EVENT_IOC_SET_OUTPUT accesses no memory of the caller, and both descriptors are open.
         unsafe { ioctl::set_output(event.as_raw_fd(), self.events[0].as_raw_fd()) }?;
         self.events.push(event);
         Ok(())
     }
 
     fn control(&self) -> &Control {
-        // SAFETY: By the invariant the page is there as long as `self`, and aligned as a page is. What the
-        // kernel writes are the atomics among the members; the others are not read.
+        // SAFETY: By the type invariant `start` is the mapped control page for as long as `self` lives, aligned to a
+        // page. All members that are read are atomics, since the kernel may write to them at any time.
         unsafe { self.start.as_ref() }
     }
 
-    /// The ring, in words of 8 bytes: all records are multiples of that.
+    /// Returns the ring in words of 8 bytes: the size of each record is a multiple of 8.
     fn words(&self) -> &[AtomicU64] {
-        // SAFETY: By the invariant `pages` pages follow the control page. The kernel writes to them, and to
-        // us they are atomics.
+        // SAFETY: By the type invariant `pages` mapped pages follow the control page for as long as `self` lives, so
+        // the slice is in bounds and aligned. The words are atomics, since the kernel writes to them meanwhile.
         unsafe {
             let first = self.start.byte_add(PAGE_SIZE).cast::<AtomicU64>();
             std::slice::from_raw_parts(
@@ -130,13 +130,13 @@ impl PerfRing {
         }
     }
 
-    /// Calls `each` for the records since the last call. Returns how many more the kernel has dropped because the ring was
-    /// full.
-    pub(super) fn drain(&mut self, mut each: impl FnMut(Record)) -> u64 {
-        let bytes = self.take();
+    /// Calls `handle` for the records since the last call. Returns the number of records that the kernel has dropped
+    /// because the ring was full.
+    pub(super) fn drain(&mut self, mut handle: impl FnMut(Record)) -> u64 {
+        let bytes = self.take_bytes();
         let mut rest = &bytes[..];
         let mut lost = 0;
-        // The kernel writes whole records.
+        // Nothing is left over at the end: the kernel writes whole records.
         while let Some((record, size)) = decode(rest, Parts::default()) {
             rest = &rest[size..];
             match record {
@@ -144,29 +144,29 @@ impl PerfRing {
                     body: Body::Lost(number),
                     ..
                 }) => lost += number,
-                Some(record) => each(record),
+                Some(record) => handle(record),
                 None => {}
             }
         }
         lost
     }
 
-    fn take(&mut self) -> Vec<u8> {
+    fn take_bytes(&mut self) -> Vec<u8> {
         let control = self.control();
         let words = self.words();
-        // With what the kernel wrote before it set this.
+        // Acquire: the kernel has written the records before it set `data_head`.
         let head = control.data_head.load(Ordering::Acquire);
         let tail = control.data_tail.load(Ordering::Relaxed);
         let mut bytes = Vec::new();
-        for place in tail / 8..head / 8 {
+        for index in tail / 8..head / 8 {
             #[expect(
                 clippy::cast_possible_truncation,
                 reason = "the ring is far smaller than the address space"
             )]
-            let word = &words[place as usize % words.len()];
+            let word = &words[index as usize % words.len()];
             bytes.extend(word.load(Ordering::Relaxed).to_le_bytes());
         }
-        // Only then may the kernel write there again.
+        // Release: the kernel overwrites the records only after they have been read.
         control.data_tail.store(head, Ordering::Release);
         bytes
     }
@@ -176,7 +176,7 @@ impl PerfRing {
         let control = self.control();
         loop {
             let before = control.lock.load(Ordering::Acquire);
-            let known = control.capabilities.load(Ordering::Relaxed) & TIME_ZERO != 0;
+            let has_scale = control.capabilities.load(Ordering::Relaxed) & CAP_USER_TIME_ZERO != 0;
             let scale = Scale {
                 shift: control.time_shift.load(Ordering::Relaxed),
                 mult: control.time_mult.load(Ordering::Relaxed),
@@ -184,7 +184,7 @@ impl PerfRing {
             };
             fence(Ordering::Acquire);
             if before & 1 == 0 && control.lock.load(Ordering::Relaxed) == before {
-                return known.then_some(scale);
+                return has_scale.then_some(scale);
             }
         }
     }
@@ -192,8 +192,9 @@ impl PerfRing {
 
 impl Drop for PerfRing {
     fn drop(&mut self) {
-        // SAFETY: By the invariant it is a mapping of this length, and no reference to it is left: `self` is borrowed for as long as each lives.
-        let result = unsafe { munmap(self.start.cast(), length(self.pages).get()) };
+        // SAFETY: By the type invariant `start` is a mapping of this size. References into it borrow `self`, so that none
+        // is left when `self` is dropped.
+        let result = unsafe { munmap(self.start.cast(), mapping_size(self.pages).get()) };
         debug_assert!(result.is_ok(), "munmap of what mmap gave");
     }
 }
@@ -215,7 +216,7 @@ mod ioctl {
 pub(super) fn refusal_reason(errno: Errno) -> &'static str {
     match errno {
         Errno::EACCES => "the kernel's policy forbids it (kernel.perf_event_paranoid)",
-        // What mmap(2) says of a ring.
+        // mmap(2) of the ring returns this.
         Errno::EPERM => {
             "this user may not lock that much memory (ulimit -l, kernel.perf_event_mlock_kb)"
         }

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The line on a terminal that says how far a recording is.
+//! The line of progress that a recording shows on a terminal.
 
 use std::io::{IsTerminal, Write, stderr};
 use std::time::{Duration, Instant};
 
-/// Line of progress on a terminal, once a second.
+/// Line of progress on a terminal, updated once a second.
 pub(super) struct Progress {
     begin: Instant,
     next: Instant,
-    shown: bool,
+    is_shown: bool,
     is_off: bool,
 }
 
@@ -19,7 +19,7 @@ impl Progress {
         Self {
             begin,
             next: begin + Self::INTERVAL,
-            shown: false,
+            is_shown: false,
             is_off,
         }
     }
@@ -30,10 +30,10 @@ impl Progress {
             return;
         }
         self.next += Self::INTERVAL;
-        self.shown = true;
+        self.is_shown = true;
         let seconds = self.begin.elapsed().as_secs();
         let size = bytes.map(|bytes| format!(", {} KiB of records", bytes / 1024));
-        // It is no loss if it can't be shown.
+        // Progress that can't be shown is no reason to fail.
         let _ = write!(
             stderr(),
             "\rpmctl: {seconds} s{} ",
@@ -43,9 +43,9 @@ impl Progress {
 
     /// Removes the line.
     pub(super) fn remove(&mut self) {
-        if self.shown {
+        if self.is_shown {
             let _ = write!(stderr(), "\r{:40}\r", "");
-            self.shown = false;
+            self.is_shown = false;
         }
     }
 }

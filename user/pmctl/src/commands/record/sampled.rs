@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Events that samples are taken of: which there may be, and how perf's file describes them.
+//! Events that can be sampled, and their description in perf's file.
 
 use perfmon::spec::{EventSpec, Meaning};
 use perfmon::{EventSelect, Modes};
@@ -9,14 +9,14 @@ use crate::events::values::is_value;
 use crate::recording::perfdata::EventKind;
 use crate::system::exit::Usage;
 
-/// Default event.
+/// The event without -e.
 pub(super) const DEFAULT_EVENT: &str = "cycles";
 
-/// Why events of different modes have no branches.
+/// The message for branches of events with different modes.
 pub(super) const MIXED_BRANCHES: &str =
     "-b: a CPU records branches of the same modes for all events. Give all of them `:u`, or none.";
 
-/// Refuses groups, and what no counter counts.
+/// Refuses groups, and events that no counter counts.
 pub(super) fn refuse_unsampled(text: &str) -> Result<(), Usage> {
     if text.contains('{') {
         return Err(Usage(format!(
@@ -27,8 +27,8 @@ pub(super) fn refuse_unsampled(text: &str) -> Result<(), Usage> {
     let mut words = text.split(',');
     if let Some(event) = words.clone().find(|word| is_software(word)) {
         return Err(Usage(format!(
-            "{event}: the kernel counts it, and no counter of the CPU, which samples need. `perf record -e {event} -- \
-             COMMAND` samples by it, `pmctl stat -e {event} -- COMMAND` counts it."
+            "{event}: the kernel counts this event, and samples need a counter of the CPU. `perf record -e {event} -- \
+             COMMAND` samples it, `pmctl stat -e {event} -- COMMAND` counts it."
         )));
     }
     match words.find(|word| is_value(word)) {
@@ -40,12 +40,12 @@ pub(super) fn refuse_unsampled(text: &str) -> Result<(), Usage> {
     }
 }
 
-/// Returns perf's number of an event, or its event select.
-pub(super) fn kind(event: &EventSpec) -> EventKind {
+/// Returns the event as perf's file has it: perf's number, or the bits of its event select register.
+pub(super) fn event_kind(event: &EventSpec) -> EventKind {
     if let Some(number) = event.meaning.and_then(Meaning::number) {
         return EventKind::Hardware(number.into());
     }
-    // perf has the modes elsewhere. It writes what only fixed counter n counts as event 0, unit mask n + 1.
+    // perf has the modes in other fields. An event of fixed counter n alone is event 0 with the unit mask n + 1 to perf.
     let modes = EventSelect::fixed().modes(Modes::Both).bits();
     let general = event.general.map(|select| select.bits() & !modes);
     let fixed = event.fixed.map_or(0, |number| u64::from(number) + 1 << 8);
@@ -73,7 +73,7 @@ mod tests {
             ("cpu/event=0xc0,cmask=2/", EventKind::Raw(0x200_00c0)),
             ("fixed1", EventKind::Raw(0x200)),
         ] {
-            assert_eq!(super::kind(&event(text)), kind, "{text}");
+            assert_eq!(super::event_kind(&event(text)), kind, "{text}");
         }
     }
 }

@@ -10,27 +10,27 @@ use crate::recording::unwind::Cuts;
 use crate::system::screen::Colors;
 use crate::system::text::{count, thousands};
 
-/// Facts about the recording for its user.
+/// The numbers of a recording that are shown at its end.
 pub(super) struct RecordingSummary {
-    /// Name of the file.
+    /// Name of the file, or of standard output.
     pub(super) name: String,
     pub(super) samples: u64,
     /// Size in bytes.
     pub(super) size: u64,
-    /// Samples that were left out because they are of other programs, or with -C of other CPUs.
+    /// Number of samples that were left out because they are of other programs, or with -C of other CPUs.
     pub(super) others: u64,
-    /// Tasks went on that were not sampled any more.
-    pub(super) has_left: bool,
+    /// A task executed a program that must not be sampled.
+    pub(super) has_left_program: bool,
     pub(super) elapsed: Duration,
     /// The delay, if it was not over when the recording ended.
     pub(super) delay: Option<Duration>,
-    /// CPUs of the machine.
+    /// Number of online CPUs.
     pub(super) cpus: u32,
     /// The smallest period; `None` with frequencies.
     pub(super) period: Option<u32>,
     /// This is the only file of the recording.
-    pub(super) is_all: bool,
-    /// Call chains that could not be found out.
+    pub(super) is_only_file: bool,
+    /// Call chains that end early, and why.
     pub(super) cuts: Cuts,
 }
 
@@ -38,7 +38,7 @@ pub(super) struct RecordingSummary {
 pub(super) fn summarize(
     options: &CommonOptions,
     notes: &Notes,
-    written: &RecordingSummary,
+    summary: &RecordingSummary,
 ) -> io::Result<()> {
     let mut output = anstream::stderr().lock();
     if options.quiet {
@@ -47,20 +47,20 @@ pub(super) fn summarize(
     write!(
         output,
         "pmctl: wrote {} to {} in {:.2} s on {}, {} KiB",
-        count(written.samples, "sample"),
-        written.name,
-        written.elapsed.as_secs_f64(),
-        count(written.cpus, "CPU"),
-        thousands(written.size.div_ceil(1024)),
+        count(summary.samples, "sample"),
+        summary.name,
+        summary.elapsed.as_secs_f64(),
+        count(summary.cpus, "CPU"),
+        thousands(summary.size.div_ceil(1024)),
     )?;
-    let known: u64 = notes.losses.iter().map(|loss| loss.samples).sum();
+    let lost: u64 = notes.losses.iter().map(|loss| loss.samples).sum();
     if !notes.counted_all() || notes.cut.is_some() {
         write!(output, "; an unknown number lost")?;
     } else if !notes.is_whole() {
-        write!(output, "; {} lost", thousands(known))?;
+        write!(output, "; {} lost", thousands(lost))?;
     }
-    if written.others > 0 {
-        let others = thousands(written.others);
+    if summary.others > 0 {
+        let others = thousands(summary.others);
         match options.target {
             RecordTarget::Cpus(_) => write!(output, "; {others} of other CPUs left out")?,
             _ => write!(
@@ -71,8 +71,8 @@ pub(super) fn summarize(
     }
     writeln!(output)?;
     perfdata::warn(notes, Colors::new(true), &mut output)?;
-    written.cuts.write(Colors::new(true), &mut output)?;
-    if let Some(delay) = written.delay {
+    summary.cuts.write(Colors::new(true), &mut output)?;
+    if let Some(delay) = summary.delay {
         writeln!(
             output,
             "No sample: the recording ended before the delay of {} ms (-D) was over.",
@@ -80,14 +80,14 @@ pub(super) fn summarize(
         )?;
     }
     let counted = notes.totals.iter().max().filter(|_| notes.tasks_only);
-    let smaller = match (written.period, written.samples, counted) {
-        (Some(period), 0, Some(counted)) => period_for(*counted).filter(|new| *new < period),
+    let smaller = match (summary.period, summary.samples, counted) {
+        (Some(period), 0, Some(counted)) => suggest_period(*counted).filter(|new| *new < period),
         (Some(period), samples, _) => smaller_period(period, samples),
         (None, ..) => None,
     };
     let smaller = smaller.filter(|_| notes.is_whole());
-    match (smaller, written.samples) {
-        _ if !written.is_all || written.delay.is_some() || written.has_left => Ok(()),
+    match (smaller, summary.samples) {
+        _ if !summary.is_only_file || summary.delay.is_some() || summary.has_left_program => Ok(()),
         (Some(period), 0) => writeln!(output, "No sample: give a smaller period, as -c {period}."),
         (Some(period), _) => writeln!(
             output,
@@ -98,8 +98,8 @@ pub(super) fn summarize(
         }
         _ => Ok(()),
     }?;
-    if written.samples > 0 && !options.is_to_standard_output() {
-        let input = match &written.name[..] {
+    if summary.samples > 0 && !options.is_to_standard_output() {
+        let input = match &summary.name[..] {
             DEFAULT_FILE => String::new(),
             name => format!(" -i {name}"),
         };
@@ -108,19 +108,19 @@ pub(super) fn summarize(
     Ok(())
 }
 
-/// Returns a period that makes some samples of so many events; `None` if they are too few.
-fn period_for(events: u64) -> Option<u32> {
+/// Returns a period with which `events` events make some samples; `None` for too few events.
+fn suggest_period(events: u64) -> Option<u32> {
     const GOOD_SAMPLES: u64 = 100;
     let period = u32::try_from(events / GOOD_SAMPLES).unwrap_or(u32::MAX);
-    // Odd: few loops are in step with it.
+    // An odd period: few loops are in step with it.
     (period > 0).then_some(period | 1)
 }
 
 /// Returns a smaller period if this one made few samples, and a smaller one is of use.
 fn smaller_period(period: u32, samples: u64) -> Option<u32> {
     const FEW_SAMPLES: u64 = 50;
-    /// Prime numbers, each a step of ten: more at once could fill the buffers. With a period below the least one, most
-    /// of the time may go into the samples.
+    /// Prime numbers, a factor of ten apart: a larger step could fill the buffers. With a still smaller period most of
+    /// the time may go into the samples.
     const SMALLER_PERIODS: [u32; 2] = [100_003, 10_007];
     if samples >= FEW_SAMPLES {
         return None;
@@ -145,9 +145,9 @@ mod tests {
     }
 
     #[test]
-    fn what_was_counted_tells_the_period() {
-        assert_eq!(period_for(4595), Some(45));
-        assert_eq!(period_for(990_000), Some(9901));
-        assert_eq!(period_for(99), None);
+    fn the_count_suggests_a_period() {
+        assert_eq!(suggest_period(4595), Some(45));
+        assert_eq!(suggest_period(990_000), Some(9901));
+        assert_eq!(suggest_period(99), None);
     }
 }

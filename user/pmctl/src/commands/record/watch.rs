@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The end of a recording: by the clock, by a signal, or by the command's end.
+//! Waits for the end of a recording: the time limit, a signal, or the command's end.
 
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
@@ -13,10 +13,10 @@ use crate::system::exit;
 use crate::system::signals::{Event, Signals};
 use crate::system::stdio::complain;
 
-/// Length of a round: perf's rings, which hold some thousand switches, must not get full.
+/// Length of a round, so short that perf's rings, which hold some thousand switches, don't get full.
 const ROUND_INTERVAL: Duration = Duration::from_millis(100);
 
-/// The watch over a recording that runs.
+/// A running recording: its command, its time limit and its line of progress.
 pub(super) struct Watch<'a> {
     options: &'a CommonOptions,
     signals: &'a Signals,
@@ -28,7 +28,7 @@ pub(super) struct Watch<'a> {
 }
 
 impl<'a> Watch<'a> {
-    /// Lets the command run, in a recording that has begun at `begin`.
+    /// Lets the command execute. The recording has begun at `begin`.
     pub(super) fn new(
         options: &'a CommonOptions,
         begin: Instant,
@@ -56,25 +56,32 @@ impl<'a> Watch<'a> {
         self.running.is_some()
     }
 
-    /// Returns how long the next round may last, which may be less than what is `left` until something else; `None` if
-    /// the time of the recording is over.
-    pub(super) fn round(&self, left: impl IntoIterator<Item = Duration>) -> Option<Duration> {
+    /// Returns how long the next round may last: no longer than any of `limits`, and than the time that is left for the
+    /// recording. `None` if the recording's time is over.
+    pub(super) fn next_round(
+        &self,
+        limits: impl IntoIterator<Item = Duration>,
+    ) -> Option<Duration> {
         let limit = self.options.duration;
-        let own = limit.map(|limit| limit.saturating_sub(self.elapsed()));
-        if own.is_some_and(|own| own.is_zero()) {
+        let time_left = limit.map(|limit| limit.saturating_sub(self.elapsed()));
+        if time_left.is_some_and(|time| time.is_zero()) {
             return None;
         }
-        left.into_iter().chain(own).chain([ROUND_INTERVAL]).min()
+        limits
+            .into_iter()
+            .chain(time_left)
+            .chain([ROUND_INTERVAL])
+            .min()
     }
 
     /// Waits until the end of a round, or for a signal; breaks at the end of the recording.
     pub(super) fn wait(&mut self, round: Duration) -> Result<ControlFlow<()>> {
         let event = self.signals.wait(Some(round), None)?;
-        self.react(event)
+        self.handle_event(event)
     }
 
-    /// Reacts to what has ended a wait: breaks at the end of the recording.
-    pub(super) fn react(&mut self, event: Event) -> Result<ControlFlow<()>> {
+    /// Handles the event that has ended a wait. Breaks at the end of the recording.
+    pub(super) fn handle_event(&mut self, event: Event) -> Result<ControlFlow<()>> {
         match (event, &self.running) {
             (Event::Child, Some(running)) => {
                 self.ending = running.ending()?;
@@ -82,7 +89,7 @@ impl<'a> Watch<'a> {
                     return Ok(ControlFlow::Break(()));
                 }
             }
-            // There is no command that decides.
+            // Without a command the signal ends the recording.
             (Event::End { .. }, None) => return Ok(ControlFlow::Break(())),
             (
                 Event::End {
@@ -91,7 +98,7 @@ impl<'a> Watch<'a> {
                 },
                 Some(running),
             ) => {
-                // The command decides when it ends. The terminal sends its signals to the command, too.
+                // The recording ends when the command does. The terminal sends its signals to the command, too.
                 if !by_terminal {
                     running.signal(signal);
                 }
@@ -102,7 +109,7 @@ impl<'a> Watch<'a> {
     }
 
     /// Shows how many bytes of records there are, if that is known before the end.
-    pub(super) fn show(&mut self, bytes: Option<u64>) {
+    pub(super) fn show_progress(&mut self, bytes: Option<u64>) {
         self.progress.show(bytes);
     }
 
@@ -118,19 +125,19 @@ impl<'a> Watch<'a> {
         }
     }
 
-    /// Waits for the end of a command that goes on after the recording, and returns it; `None` without a command.
-    pub(super) fn end(mut self) -> Result<Option<Ending>> {
+    /// Waits until the command has ended, and returns its ending; `None` without a command.
+    pub(super) fn wait_for_command(mut self) -> Result<Option<Ending>> {
         self.progress.remove();
         while self.running.is_some() && self.ending.is_none() {
             let event = self.signals.wait(None, None)?;
-            let _ = self.react(event)?;
+            let _ = self.handle_event(event)?;
         }
         Ok(self.ending)
     }
 }
 
 /// Reports a signal that killed the command, and returns the exit code of a recording.
-pub(super) fn conclude(ending: Option<Ending>, is_whole: bool) -> u8 {
+pub(super) fn report_ending(ending: Option<Ending>, is_whole: bool) -> u8 {
     if let Some(words) = ending.and_then(Ending::in_words) {
         complain(words);
     }

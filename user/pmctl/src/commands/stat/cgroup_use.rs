@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The cgroups that the command line asks for, and which events are counted in which.
+//! The cgroups of -G and --for-each-cgroup, and the events that are counted in each.
 
 use std::path::{Path, PathBuf};
 
@@ -14,7 +14,7 @@ use crate::events::software::Software;
 use crate::events::values::Value;
 use crate::system::exit::{self, Usage};
 
-/// A cgroup, and what it is called in the report.
+/// A cgroup, and its name in the report.
 #[derive(Clone, Debug)]
 pub(super) struct NamedCgroup {
     pub(super) name: String,
@@ -24,22 +24,23 @@ pub(super) struct NamedCgroup {
 /// Cgroups and their events.
 #[derive(Clone, Debug)]
 pub(super) enum CgroupUse {
-    /// Each event is counted in each of them.
+    /// Each event is counted in each cgroup.
     Each(Vec<NamedCgroup>),
-    /// The first is the first event's, and so on; events behind the last are the root's, which has no name here.
+    /// The first event is counted in the first cgroup, and so on. Further events are counted in the root cgroup, whose
+    /// name is empty.
     ByEvent {
-        of_events: Vec<NamedCgroup>,
+        event_cgroups: Vec<NamedCgroup>,
         root: NamedCgroup,
     },
 }
 
-/// Refuses what has no meaning for cgroups, or no cgroup.
+/// Refuses software events and values in cgroups, and -G with several cgroups but without -e.
 pub(super) fn refuse_the_impossible(
     args: &Stat,
     software: &[Software],
     values: &[Value],
 ) -> Result<(), Usage> {
-    let Some(option) = option(args) else {
+    let Some(option) = cgroup_option(args) else {
         return Ok(());
     };
     let event = software.first().map(|event| event.name);
@@ -61,8 +62,8 @@ pub(super) fn refuse_the_impossible(
     Ok(())
 }
 
-/// Returns the option that asks for cgroups.
-fn option(args: &Stat) -> Option<&'static str> {
+/// Returns the option that names cgroups; `None` if there is none.
+fn cgroup_option(args: &Stat) -> Option<&'static str> {
     match (args.cgroup.is_empty(), args.for_each_cgroup.is_empty()) {
         (false, _) => Some("-G"),
         (true, false) => Some("--for-each-cgroup"),
@@ -72,7 +73,7 @@ fn option(args: &Stat) -> Option<&'static str> {
 
 /// Returns the cgroups that -G or --for-each-cgroup asks for; `None` without them.
 pub(super) fn wanted_cgroups(args: &Stat) -> Result<Option<CgroupUse>> {
-    let Some(option) = option(args) else {
+    let Some(option) = cgroup_option(args) else {
         return Ok(None);
     };
     let mount = Cgroup::mount_point().map_err(|error| with_option(option, &error))?;
@@ -87,7 +88,7 @@ pub(super) fn wanted_cgroups(args: &Stat) -> Result<Option<CgroupUse>> {
         return Ok(Some(match names[..] {
             [name] => CgroupUse::Each(vec![named(name)?]),
             _ => CgroupUse::ByEvent {
-                of_events: names
+                event_cgroups: names
                     .iter()
                     .map(|name| named(name))
                     .collect::<Result<_>>()?,
@@ -95,7 +96,7 @@ pub(super) fn wanted_cgroups(args: &Stat) -> Result<Option<CgroupUse>> {
             },
         }));
     }
-    let mut found: Vec<NamedCgroup> = Vec::new();
+    let mut listed: Vec<NamedCgroup> = Vec::new();
     for text in args.for_each_cgroup.iter().flat_map(|text| text.split(',')) {
         let pattern = Pattern::new(text);
         let cgroups = if pattern.is_name() {
@@ -104,15 +105,15 @@ pub(super) fn wanted_cgroups(args: &Stat) -> Result<Option<CgroupUse>> {
             matching_cgroups(&mount, &pattern)?
         };
         for cgroup in cgroups {
-            if found.iter().all(|known| known.name != cgroup.name) {
-                found.push(cgroup);
+            if listed.iter().all(|known| known.name != cgroup.name) {
+                listed.push(cgroup);
             }
         }
     }
-    Ok(Some(CgroupUse::Each(found)))
+    Ok(Some(CgroupUse::Each(listed)))
 }
 
-/// Returns the cgroup of a name; an empty one, as perf has it, is that of the root and called so.
+/// Returns the cgroup of a name. An empty name means the root cgroup, as in perf, and stays empty in the report.
 fn named_cgroup(mount: &Path, name: &str) -> Result<NamedCgroup, Error> {
     let cgroup = Cgroup::named(name)?;
     let below = cgroup.path().strip_prefix(mount).unwrap_or(cgroup.path());
@@ -126,11 +127,11 @@ fn named_cgroup(mount: &Path, name: &str) -> Result<NamedCgroup, Error> {
     })
 }
 
-/// Returns the cgroups whose names have this form.
+/// Returns the cgroups whose names match the pattern.
 fn matching_cgroups(mount: &Path, pattern: &Pattern) -> Result<Vec<NamedCgroup>> {
     let found = search(mount, std::slice::from_ref(pattern), usize::MAX)?;
     let open = |name: PathBuf| match Cgroup::open(mount.join(&name)) {
-        // It has been removed since it was found.
+        // The cgroup has been removed since the search.
         Err(error) if error.cause == Cause::NoSuchCgroup => None,
         result => Some(result.map(|cgroup| NamedCgroup {
             name: display_name(&name),
@@ -153,18 +154,19 @@ fn matching_cgroups(mount: &Path, pattern: &Pattern) -> Result<Vec<NamedCgroup>>
     Ok(opened)
 }
 
-/// Returns an error with the option in front.
+/// Returns the error with the option in front.
 fn with_option(option: &str, error: &Error) -> anyhow::Error {
     exit::with_help_to(&format!("{option}: {}", error.attempt), error)
 }
 
 impl CgroupUse {
-    /// Returns how many cgroups are counted.
-    pub(super) fn number(&self) -> usize {
+    /// Returns the number of different cgroups.
+    pub(super) fn cgroup_count(&self) -> usize {
         match self {
             Self::Each(cgroups) => cgroups.len(),
-            Self::ByEvent { of_events, .. } => {
-                let mut names: Vec<&str> = of_events.iter().map(|cgroup| &*cgroup.name).collect();
+            Self::ByEvent { event_cgroups, .. } => {
+                let mut names: Vec<&str> =
+                    event_cgroups.iter().map(|cgroup| &*cgroup.name).collect();
                 names.sort_unstable();
                 names.dedup();
                 names.len()
@@ -172,35 +174,39 @@ impl CgroupUse {
         }
     }
 
-    /// Returns the cgroups with the indices of their events. `events` stand behind `before` others in the command line.
-    pub(super) fn of_events(
+    /// Returns each cgroup with the indices of its events. `preceding` other events come before `events` on the command
+    /// line.
+    pub(super) fn with_event_indices(
         &self,
         events: &[EventSpec],
-        before: usize,
+        preceding: usize,
     ) -> Result<Vec<(&NamedCgroup, Vec<usize>)>, Usage> {
-        let (of_events, root) = match self {
+        let (event_cgroups, root) = match self {
             Self::Each(cgroups) => {
                 let all = || (0..events.len()).collect();
                 return Ok(cgroups.iter().map(|cgroup| (cgroup, all())).collect());
             }
-            Self::ByEvent { of_events, root } => (of_events, root),
+            Self::ByEvent {
+                event_cgroups,
+                root,
+            } => (event_cgroups, root),
         };
-        let cgroup = |index: usize| of_events.get(before + index).unwrap_or(root);
+        let cgroup = |index: usize| event_cgroups.get(preceding + index).unwrap_or(root);
         let mut found: Vec<(&NamedCgroup, Vec<usize>)> = Vec::new();
         for (index, event) in events.iter().enumerate() {
             let same_group =
                 |other: &EventSpec| event.group.is_some() && other.group == event.group;
-            let apart = (0..index)
+            let is_split = (0..index)
                 .filter(|other| same_group(&events[*other]))
                 .any(|other| cgroup(other).name != cgroup(index).name);
-            if apart {
+            if is_split {
                 return Err(Usage(format!(
                     "-G: {} is in a group with events of another cgroup, and a group is counted in one. Write the events \
                      without the braces.",
                     event.label
                 )));
             }
-            // As perf, in the order of the events: a cgroup that comes again has further rows.
+            // In the order of the events, as in perf: a cgroup that is named again gets further rows.
             match found.last_mut() {
                 Some((known, events)) if known.name == cgroup(index).name => events.push(index),
                 _ => found.push((cgroup(index), vec![index])),

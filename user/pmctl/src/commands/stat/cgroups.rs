@@ -27,7 +27,7 @@ pub(super) struct CgroupCounts {
     /// The names that the events were asked for by.
     names: Vec<String>,
     cgroups: Vec<CountedCgroup>,
-    /// The CPUs that are counted on, each by itself; one `None` for all together.
+    /// The CPUs of -C, each with descriptors of its own; a single `None` counts all CPUs together.
     cpus: Vec<Option<u32>>,
     /// The open groups of each cgroup on each CPU. Empty before the first run.
     open: Vec<OpenGroup>,
@@ -48,8 +48,8 @@ struct OpenGroup {
     events: Vec<usize>,
 }
 
-/// Why a group could not be opened.
-struct Refused {
+/// A group that could not be opened, and the reason.
+struct RefusedGroup {
     error: Error,
     cgroup: usize,
     cpu: Option<u32>,
@@ -58,20 +58,23 @@ struct Refused {
 }
 
 impl CgroupCounts {
-    /// Takes the events that stand behind `before` others in the command line.
+    /// Prepares `events`, which come after `preceding` others on the command line. Opens none of them yet.
     pub(super) fn new(
         events: Vec<EventSpec>,
         cgroups: &CgroupUse,
-        before: usize,
+        preceding: usize,
         cpus: Option<&Cpus>,
     ) -> Result<Self> {
-        refuse_chosen(&events)?;
+        refuse_chosen_counters(&events)?;
         let counted = |(cgroup, events): (&NamedCgroup, Vec<usize>)| CountedCgroup {
             name: cgroup.name.clone(),
             cgroup: cgroup.cgroup.clone(),
             events,
         };
-        let cgroups = cgroups.of_events(&events, before)?.into_iter().map(counted);
+        let cgroups = cgroups
+            .with_event_indices(&events, preceding)?
+            .into_iter()
+            .map(counted);
         Ok(Self {
             device: Device::open().map_err(exit::with_help)?,
             names: events.iter().map(|event| event.label.clone()).collect(),
@@ -82,9 +85,9 @@ impl CgroupCounts {
         })
     }
 
-    /// Opens all events, without what is refused.
+    /// Opens all events but those that the driver can't count.
     fn open(&mut self) -> Result<()> {
-        // Each event takes one for each cgroup.
+        // Each event takes a descriptor for each cgroup.
         allow_many_files();
         loop {
             match self.open_all() {
@@ -97,7 +100,7 @@ impl CgroupCounts {
         }
     }
 
-    fn open_all(&self) -> Result<Vec<OpenGroup>, Refused> {
+    fn open_all(&self) -> Result<Vec<OpenGroup>, RefusedGroup> {
         let mut open = Vec::new();
         for (index, cgroup) in self.cgroups.iter().enumerate() {
             for members in self.groups(cgroup) {
@@ -116,13 +119,16 @@ impl CgroupCounts {
             .iter()
             .map(|index| self.events[*index].clone())
             .collect();
-        let number = |members: Vec<usize>| {
+        let to_event_indices = |members: Vec<usize>| {
             members
                 .iter()
                 .map(|member| cgroup.events[*member])
                 .collect()
         };
-        groups(&events, true).into_iter().map(number).collect()
+        groups(&events, true)
+            .into_iter()
+            .map(to_event_indices)
+            .collect()
     }
 
     /// Opens some events as a group; `None` if there is nothing to open.
@@ -131,7 +137,7 @@ impl CgroupCounts {
         cgroup: usize,
         cpu: Option<u32>,
         members: &[usize],
-    ) -> Result<Option<OpenGroup>, Refused> {
+    ) -> Result<Option<OpenGroup>, RefusedGroup> {
         let mut builders = members.iter().filter_map(|index| self.builder(*index));
         let Some(leader) = builders.next() else {
             return Ok(None);
@@ -144,7 +150,7 @@ impl CgroupCounts {
                 cgroup,
                 events: members.to_vec(),
             })),
-            Err(error) => Err(Refused {
+            Err(error) => Err(RefusedGroup {
                 error,
                 cgroup,
                 cpu,
@@ -153,7 +159,7 @@ impl CgroupCounts {
         }
     }
 
-    /// Returns the event to open; `None` if it is absent. Errors call it what it was asked for.
+    /// Returns the event to open; `None` if the CPU lacks it. Error messages have the name that the user gave.
     fn builder(&self, index: usize) -> Option<Builder> {
         let event = self.events[index].builder()?;
         Some(event.label(&self.names[index]))
@@ -168,12 +174,13 @@ impl CgroupCounts {
         }
     }
 
-    /// Does without an event that the driver can't count, as perf does.
+    /// Marks the events of a refused group that the driver can't count as unsupported, as perf does, so that the others
+    /// can be opened.
     ///
     /// # Errors
-    /// The reason, if there is nothing to do without.
-    fn drop_refused(&mut self, refused: Refused) -> Result<()> {
-        let Refused {
+    /// The reason for the refusal, if it is not that of single events.
+    fn drop_refused(&mut self, refused: RefusedGroup) -> Result<()> {
+        let RefusedGroup {
             error,
             cgroup,
             cpu,
@@ -181,15 +188,15 @@ impl CgroupCounts {
         } = refused;
         match &error.cause {
             Cause::NoSuchEvent | Cause::NotSupported => {
-                let alone = |index: usize| {
+                let error_by_itself = |index: usize| {
                     let builder = self.leader(self.builder(index)?, cgroup, cpu);
                     builder.open_on(&self.device).err()
                 };
-                let lost: Vec<(usize, Error)> = members
+                let unsupported: Vec<(usize, Error)> = members
                     .into_iter()
-                    .filter_map(|index| Some((index, alone(index)?)))
+                    .filter_map(|index| Some((index, error_by_itself(index)?)))
                     .collect();
-                if mark_unsupported(&mut self.events, lost) {
+                if mark_unsupported(&mut self.events, unsupported) {
                     return Ok(());
                 }
             }
@@ -205,7 +212,7 @@ impl CgroupCounts {
         Err(exit::with_help(error))
     }
 
-    /// Makes one call for each group.
+    /// Calls `call` for each open group.
     fn for_each_group(&self, call: impl Fn(&Group) -> Result<(), Error>) -> Result<()> {
         let mut groups = self.open.iter();
         groups
@@ -214,7 +221,7 @@ impl CgroupCounts {
     }
 
     /// Returns the index of each cgroup's first count in the list of all counts.
-    fn starts(&self) -> Vec<usize> {
+    fn first_columns(&self) -> Vec<usize> {
         let mut next = 0;
         let start = |cgroup: &CountedCgroup| {
             let start = next;
@@ -244,10 +251,10 @@ impl CountSource for CgroupCounts {
             counter: None,
             unit: None,
         };
-        let of = |cgroup| std::iter::repeat(cgroup);
+        let repeated = |cgroup| std::iter::repeat(cgroup);
         self.cgroups
             .iter()
-            .flat_map(|cgroup| of(cgroup).zip(cgroup.events.iter().copied()))
+            .flat_map(|cgroup| repeated(cgroup).zip(cgroup.events.iter().copied()))
             .map(column)
             .collect()
     }
@@ -261,7 +268,7 @@ impl CountSource for CgroupCounts {
     }
 
     fn read(&self, _: Duration) -> Result<Counts> {
-        let starts = self.starts();
+        let first_columns = self.first_columns();
         let columns = self.cgroups.iter().map(|cgroup| cgroup.events.len()).sum();
         let mut sums = vec![Sum::Nothing; columns];
         for opened in &self.open {
@@ -270,9 +277,9 @@ impl CountSource for CgroupCounts {
                 Err(error) if error.cause == Cause::Missed => None,
                 Err(error) => return Err(exit::with_help(error)),
             };
-            let of_cgroup = &self.cgroups[opened.cgroup].events;
+            let cgroup_events = &self.cgroups[opened.cgroup].events;
             for (place, event) in opened.events.iter().enumerate() {
-                let Some(behind) = of_cgroup.iter().position(|index| index == event) else {
+                let Some(offset) = cgroup_events.iter().position(|index| index == event) else {
                     continue;
                 };
                 let count = read.as_ref().map(|read| ColumnCount {
@@ -280,7 +287,7 @@ impl CountSource for CgroupCounts {
                     ran: read.running,
                     enabled: read.enabled,
                 });
-                sums[starts[opened.cgroup] + behind].add(count);
+                sums[first_columns[opened.cgroup] + offset].add(count);
             }
         }
         Ok(sums.into_iter().map(Sum::count).collect())
@@ -288,7 +295,7 @@ impl CountSource for CgroupCounts {
 }
 
 /// Refuses events that need a counter of the user's choice.
-fn refuse_chosen(events: &[EventSpec]) -> Result<(), Usage> {
+fn refuse_chosen_counters(events: &[EventSpec]) -> Result<(), Usage> {
     for event in events {
         if event.pinned.is_some() {
             let label = &event.label;
@@ -306,7 +313,7 @@ fn refuse_chosen(events: &[EventSpec]) -> Result<(), Usage> {
     Ok(())
 }
 
-/// The sum of counts of several CPUs, which is none if one of them is none.
+/// The sum of counts of several CPUs. There is no sum if a CPU has no count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Sum {
     Nothing,

@@ -4,13 +4,13 @@
 use crate::args::{Json, Stat};
 use crate::system::exit::Usage;
 
-/// Refuses what the driver can't do, and what has no meaning, with the reason.
+/// Refuses options that the driver can't serve, and combinations that have no meaning, each with its reason.
 pub(super) fn refuse_the_impossible(args: &Stat) -> Result<(), Usage> {
-    let of_cpus = args.all_cpus || args.cpu.is_some() || args.has_cgroups();
-    let of_tasks = !args.pid.is_empty() || !args.tid.is_empty();
+    let has_cpus = args.all_cpus || args.cpu.is_some() || args.has_cgroups();
+    let has_tasks = !args.pid.is_empty() || !args.tid.is_empty();
     let refused = [
         (
-            args.command.is_empty() && !of_cpus && !of_tasks,
+            args.command.is_empty() && !has_cpus && !has_tasks,
             "there is nothing to run.\n\
              Give a command (`pmctl stat -- make`), or count a process (`pmctl stat -p PID`), or the whole system until \
              Ctrl-C: `pmctl stat -a`.",
@@ -20,19 +20,19 @@ pub(super) fn refuse_the_impossible(args: &Stat) -> Result<(), Usage> {
             "-r: there is nothing to run more than once. Give a command: `pmctl stat -r 5 -- make`.",
         ),
         (
-            args.per_core && !of_cpus,
+            args.per_core && !has_cpus,
             "--per-core: a task has no core of its own. Count the whole system: `pmctl stat -a --per-core`.",
         ),
         (
-            args.per_socket && !of_cpus,
+            args.per_socket && !has_cpus,
             "--per-socket: a task has no socket of its own. Count the whole system: `pmctl stat -a --per-socket`.",
         ),
         (
-            args.no_aggr && !of_cpus,
+            args.no_aggr && !has_cpus,
             "-A: a task has no CPU of its own. Count the whole system: `pmctl stat -a -A`.",
         ),
         (
-            args.per_thread && !of_tasks,
+            args.per_thread && !has_tasks,
             "--per-thread: the threads of a command are not known before it runs. Give a process that runs: `pmctl \
              stat -p PID --per-thread`.",
         ),
@@ -54,12 +54,12 @@ pub(super) fn refuse_the_impossible(args: &Stat) -> Result<(), Usage> {
             "--multiplex: the events of cgroups can't take turns. Choose fewer events, or count some in another run.",
         ),
         (
-            args.multiplex && of_cpus,
+            args.multiplex && has_cpus,
             "--multiplex: with -a and -C the driver gives pmctl counters, and not events that could take turns. Count a \
              command or processes, or choose fewer events.",
         ),
         (
-            args.explain && !of_cpus,
+            args.explain && !has_cpus,
             "--explain: the driver chooses the counters of a task, and switches them with it. With -a they are yours: \
              `pmctl stat -a --explain`.",
         ),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The counters of all CPUs, which count whatever runs there.
+//! Counts with the counters of all CPUs: every task that runs there is counted.
 
 use std::io;
 use std::time::Duration;
@@ -20,8 +20,8 @@ use crate::events::schedule::{CounterSupply, schedule};
 use crate::system::exit::{self, Usage};
 use crate::system::machine::Machine;
 
-/// The counters of all CPUs.
-pub(super) fn of_cpus(
+/// Opens a counter of all CPUs for each event, and sets up the columns of the report.
+pub(super) fn open_counters(
     args: &Stat,
     (session, events): (&Session, Vec<EventSpec>),
     online: &[usize],
@@ -36,7 +36,7 @@ pub(super) fn of_cpus(
         .into());
     }
     let supply = CounterSupply::free(session.device(), pmu);
-    let columns = columns_on(events, supply)?;
+    let columns = assign_counters(events, supply)?;
     let counter = |Column { event, counter, .. }: &Column| {
         let counter = counter.map(|id| session.counter(id, event.select_on(id)));
         let counter = counter.transpose();
@@ -47,7 +47,7 @@ pub(super) fn of_cpus(
         .map(counter)
         .collect::<Result<Vec<Option<Counter>>>>()?;
     if args.explain {
-        // Apart from the figures: those may be for a program to read.
+        // To standard error: a program may read the counts from standard output.
         explain(&mut io::stderr(), &columns, &counters, (machine, pmu))?;
     }
     let all: Vec<usize> = match &args.cpu {
@@ -62,7 +62,7 @@ pub(super) fn of_cpus(
     };
     let places: Vec<(Option<CountedPlace>, Option<Cpus>, usize)> = match split {
         Some(split) => {
-            let parts = scope::parts(&all, split).into_iter();
+            let parts = scope::split_cpus(&all, split).into_iter();
             parts
                 .map(|(place, cpus)| (Some(place), Some(cpus.clone()), cpus.len()))
                 .collect()
@@ -90,8 +90,11 @@ pub(super) fn of_cpus(
     Ok(source)
 }
 
-/// A counter for each event that the CPU has.
-pub(super) fn columns_on(events: Vec<EventSpec>, supply: CounterSupply) -> Result<Vec<Column>> {
+/// Returns a column for each event, with a counter if the CPU has the event.
+pub(super) fn assign_counters(
+    events: Vec<EventSpec>,
+    supply: CounterSupply,
+) -> Result<Vec<Column>> {
     let present: Vec<EventSpec> = events.iter().filter(|e| !e.is_absent()).cloned().collect();
     let places = schedule(&present, supply).map_err(|error| TooMany::of_cpus(&error))?;
     let mut places = places.into_iter();
@@ -109,16 +112,16 @@ pub(super) fn columns_on(events: Vec<EventSpec>, supply: CounterSupply) -> Resul
     Ok(events.into_iter().enumerate().map(column).collect())
 }
 
-/// The counters of all CPUs, which count whatever runs there.
+/// The counters of all CPUs, with the columns that are shown of them.
 pub(super) struct AllCpus {
     counters: Vec<Option<Counter>>,
-    /// The counter of each column, and the CPUs that are summed up, if not all, and their number.
+    /// For each column the index of its counter, the CPUs that are summed up (`None` for all), and their number.
     parts: Vec<(usize, Option<Cpus>, u32)>,
     columns: Vec<Column>,
 }
 
 impl AllCpus {
-    /// Makes one call for each counter, in their order.
+    /// Calls `call` for each counter, in their order.
     fn for_each_counter(&self, call: impl Fn(&Counter) -> Result<(), Error>) -> Result<()> {
         let mut counters = self.counters.iter().flatten();
         counters.try_for_each(call).map_err(exit::with_help)
@@ -140,30 +143,30 @@ impl CountSource for AllCpus {
 
     fn stop(&mut self) -> Result<()> {
         self.for_each_counter(|counter| match counter.stop() {
-            // The counter is stopped; that it has no count is what reading it tells.
+            // The counter is stopped all the same, and `read` leaves out its count.
             Err(error) if error.cause == Cause::Untrusted => Ok(()),
             result => result,
         })
     }
 
     fn read(&self, elapsed: Duration) -> Result<Counts> {
-        let one = |(index, cpus, number): &(usize, Option<Cpus>, u32)| {
+        let column_count = |(index, cpus, number): &(usize, Option<Cpus>, u32)| {
             let Some(counter) = &self.counters[*index] else {
                 return Ok(None);
             };
             let ran = elapsed * *number;
-            match value(counter, cpus.as_ref()) {
+            match sum_counts(counter, cpus.as_ref()) {
                 Ok(value) => Ok(Some(ColumnCount::whole(value, ran))),
                 Err(error) if error.cause == Cause::Untrusted => Ok(None),
                 Err(error) => Err(exit::with_help(error)),
             }
         };
-        self.parts.iter().map(one).collect()
+        self.parts.iter().map(column_count).collect()
     }
 }
 
-/// The count on all CPUs, or on some.
-fn value(counter: &Counter, cpus: Option<&Cpus>) -> Result<u64, Error> {
+/// Returns the sum of a counter's counts on `cpus`, or on all CPUs.
+fn sum_counts(counter: &Counter, cpus: Option<&Cpus>) -> Result<u64, Error> {
     let Some(cpus) = cpus else {
         return counter.read();
     };

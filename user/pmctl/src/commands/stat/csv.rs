@@ -9,8 +9,8 @@
 //! 6. how long the counter ran in ns, and the percentage of the time in which it ran;
 //! 7. the value and the unit of a ratio.
 //!
-//! A metric of -M has a line of its own behind them, whose fields are empty but for the part, the value and the unit with
-//! the metric's name.
+//! The lines of the metrics of -M follow. Their fields are empty but for the core or thread, the cgroup, the value, and the
+//! unit with the metric's name.
 //!
 //! Fields with the separator in them are quoted.
 
@@ -38,13 +38,13 @@ impl<'a, W: Write> Csv<'a, W> {
         }
     }
 
-    /// The first fields of a line: the time of an interval, and the part.
-    fn start(&mut self, at: Option<Duration>, place: Option<&CountedPlace>) -> Result<()> {
+    /// Writes the first fields of a line: the time of an interval, and the core or thread.
+    fn write_start(&mut self, at: Option<Duration>, place: Option<&CountedPlace>) -> Result<()> {
         if let Some(at) = at {
             self.writer
                 .write_field(format!("{:.9}", at.as_secs_f64()))?;
         }
-        // A cgroup stands behind the event.
+        // A cgroup has a field after the event instead.
         if let Some(place) = place.filter(|place| place.cgroup().is_none()) {
             self.writer.write_field(&place.name)?;
             if let PlaceKind::Core(cpus) | PlaceKind::Socket(cpus) = place.kind {
@@ -60,14 +60,17 @@ impl<W: Write> LineFormat for Csv<'_, W> {
         let figures = Figures::of(runs);
         let columns = self.subject.columns.iter().enumerate();
         for (index, column) in columns.filter(|(index, _)| self.subject.shows(&figures, *index)) {
-            self.start(at, column.place.as_ref())?;
+            self.write_start(at, column.place.as_ref())?;
             let number = |count: u64| match column.unit {
                 Some(unit) => unit.number(count),
                 None => count.to_string(),
             };
             let value = figures.counts[index].map(number);
-            self.writer
-                .write_field(value.as_deref().unwrap_or(column.missing("<not counted>")))?;
+            self.writer.write_field(
+                value
+                    .as_deref()
+                    .unwrap_or(column.text_if_missing("<not counted>")),
+            )?;
             let unit = column.unit.map_or("", crate::events::values::Unit::name);
             self.writer.write_field(unit)?;
             self.writer.write_field(&column.event.label)?;
@@ -96,15 +99,15 @@ impl<W: Write> LineFormat for Csv<'_, W> {
             self.writer.write_record(None::<&[u8]>)?;
         }
         for metric in self.subject.metrics.values(&self.subject.columns, runs) {
-            self.start(at, metric.place)?;
-            // No value, unit nor event.
+            self.write_start(at, metric.place)?;
+            // The value, the unit and the event are empty.
             for _ in 0..3 {
                 self.writer.write_field("")?;
             }
             if let Some(name) = metric.place.and_then(CountedPlace::cgroup) {
                 self.writer.write_field(name)?;
             }
-            // No time nor share of it; no variation, as perf.
+            // The running time and its percentage are empty, and the variation, too, as in perf.
             let empty = if runs.len() > 1 { 3 } else { 2 };
             for _ in 0..empty {
                 self.writer.write_field("")?;
@@ -124,7 +127,9 @@ impl<W: Write> LineFormat for Csv<'_, W> {
 mod tests {
     use super::super::NumberFormat;
     use super::super::lines::WithTotals;
-    use super::super::testing::{of_cgroups, run, subject, subject_with, waiting, written};
+    use super::super::testing::{
+        run, subject, subject_of_cgroups, subject_with, with_waits, written,
+    };
     use super::*;
 
     #[test]
@@ -150,7 +155,7 @@ mod tests {
         let subject = subject("r1c0");
         let text = written(|out| {
             WithTotals::new(Csv::new(&subject, out, b','), false)
-                .end(&[waiting(run(&[Some(9)]))])
+                .end(&[with_waits(run(&[Some(9)]))])
                 .expect("a vector takes all");
         });
         assert_eq!(text, "9,,r1c0,1026000000,34.20,,\n");
@@ -189,7 +194,7 @@ mod tests {
 
     #[test]
     fn a_cgroup_stands_behind_the_event() {
-        let subject = of_cgroups("instructions,cycles", &["a", "b/c"]);
+        let subject = subject_of_cgroups("instructions,cycles", &["a", "b/c"]);
         let text = written(|out| {
             let run = run(&[Some(6), Some(3), Some(1), Some(4)]);
             let mut csv = WithTotals::new(Csv::new(&subject, out, b','), false);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `stat --explain`: what each counter is told, and what it holds then.
+//! `stat --explain`: the encoding that each counter gets, and what its registers hold then.
 
 use std::io::Write;
 
@@ -12,8 +12,8 @@ use crate::events::decode;
 use crate::system::machine::Machine;
 use crate::system::msr::Msrs;
 
-/// Starts the counters for a moment, and writes what was asked for, what the driver says, and what the
-/// registers of each CPU hold.
+/// Starts each counter for a moment, and writes the encoding that was asked for, the one that the driver reports, and
+/// the registers of each CPU.
 pub(crate) fn explain(
     output: &mut dyn Write,
     columns: &[Column],
@@ -26,11 +26,11 @@ pub(crate) fn explain(
             continue;
         };
         writeln!(output, "{} on {id}", column.event.label)?;
-        let asked = counter.select().bits();
+        let requested = counter.select().bits();
         writeln!(
             output,
-            "  asked for   {asked:#012x}  {}",
-            describe_select(id, asked)
+            "  asked for   {requested:#012x}  {}",
+            describe_select(id, requested)
         )?;
         counter.start()?;
         let configuration = counter.configuration()?;
@@ -39,10 +39,10 @@ pub(crate) fn explain(
         } else {
             "stopped"
         };
-        let has = configuration.select.bits();
-        writeln!(output, "  driver has  {has:#012x}  {state}")?;
+        let actual = configuration.select.bits();
+        writeln!(output, "  driver has  {actual:#012x}  {state}")?;
         for cpu in machine.online_cpus()? {
-            match hardware(id, cpu, pmu) {
+            match describe_register(id, cpu, pmu) {
                 Ok(text) => writeln!(output, "  CPU {cpu:<3}     {text}")?,
                 Err(error) => writeln!(output, "  CPU {cpu:<3}     {error:#}")?,
             }
@@ -52,7 +52,7 @@ pub(crate) fn explain(
     Ok(())
 }
 
-/// Describes what is asked of a counter; a fixed one has no event.
+/// Describes the control bits of a counter. A fixed counter has no event to choose, only modes.
 fn describe_select(id: CounterId, bits: u64) -> String {
     match id {
         CounterId::General(_) => decode::select(bits),
@@ -60,10 +60,10 @@ fn describe_select(id: CounterId, bits: u64) -> String {
     }
 }
 
-/// Describes what a CPU's register for this counter holds.
-fn hardware(id: CounterId, cpu: usize, pmu: &Pmu) -> Result<String> {
+/// Describes the content of a CPU's control register for this counter.
+fn describe_register(id: CounterId, cpu: usize, pmu: &Pmu) -> Result<String> {
     let Ok(capabilities) = pmu.capabilities() else {
-        anyhow::bail!("its registers are not known")
+        anyhow::bail!("the registers of this CPU's counters are not known")
     };
     let registers = Registers::new(&capabilities);
     let msrs = Msrs::open(cpu)?;

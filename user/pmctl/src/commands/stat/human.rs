@@ -20,8 +20,9 @@ use crate::events::values::Unit;
 use crate::system::screen::Colors;
 use crate::system::text::{self, thousands};
 
-/// In place of a number that can't be trusted, or that there is not.
+/// Shown in place of a count that can't be trusted.
 const UNTRUSTED: &str = "<not trusted>";
+/// Shown in place of a count of an event that was not counted.
 const UNCOUNTED: &str = "<not counted>";
 
 /// Width of the notes, and of the table of metrics.
@@ -36,11 +37,11 @@ const BAR_WIDTH: usize = 20;
 /// Width of the column of numbers.
 const NUMBER_WIDTH: usize = 20;
 
-/// The form of the numbers that people read.
+/// Options of the output for people.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Look {
     pub(super) colors: Colors,
-    /// Commas part the thousands.
+    /// Commas separate the thousands.
     pub(super) has_commas: bool,
     /// The screen is cleared before each interval.
     pub(super) clears: bool,
@@ -50,10 +51,11 @@ pub(super) struct Human<'a, W> {
     subject: &'a Subject,
     output: W,
     /// Width of the column of names.
-    name: usize,
+    name_width: usize,
     /// Width of the column of cores or threads.
-    place: usize,
-    headed: bool,
+    place_width: usize,
+    /// The heading of the intervals has been written.
+    has_heading: bool,
     look: Look,
 }
 
@@ -63,19 +65,22 @@ impl<'a, W: Write> Human<'a, W> {
             .columns
             .iter()
             .map(|column| column.event.label.chars().count());
-        let places = subject.columns.iter().map(|column| place(column).len());
+        let places = subject
+            .columns
+            .iter()
+            .map(|column| column_place(column).len());
         Self {
             subject,
             output,
-            place: places.max().unwrap_or(0),
-            name: names.max().unwrap_or(0).max(16),
-            headed: false,
+            place_width: places.max().unwrap_or(0),
+            name_width: names.max().unwrap_or(0).max(16),
+            has_heading: false,
             look,
         }
     }
 
-    /// One event: its number and its name.
-    fn line(&self, figures: &Figures, index: usize) -> String {
+    /// Returns the line of an event: its number and its name.
+    fn event_line(&self, figures: &Figures, index: usize) -> String {
         let label = &self.subject.columns[index].event.label;
         let unit = self.subject.columns[index].unit;
         let number = match figures.counts[index] {
@@ -85,19 +90,21 @@ impl<'a, W: Write> Human<'a, W> {
             Some(count) if self.look.has_commas => thousands(count),
             Some(count) => count.to_string(),
             None => {
-                let spoiled = if figures.has_uncounted {
+                let if_present = if figures.has_uncounted {
                     UNCOUNTED
                 } else {
                     UNTRUSTED
                 };
-                self.subject.columns[index].missing(spoiled).to_owned()
+                self.subject.columns[index]
+                    .text_if_missing(if_present)
+                    .to_owned()
             }
         };
-        let place = place(&self.subject.columns[index]);
-        let width = self.place;
+        let place = column_place(&self.subject.columns[index]);
+        let width = self.place_width;
         match unit.map_or("", Unit::name) {
             "" => format!("{place:<width$}{number:>NUMBER_WIDTH$}      {label}"),
-            // The names stay in their column.
+            // The narrower number makes room for the unit, so that names stay in their column.
             unit => format!(
                 "{place:<width$}{number:>before$} {unit:<6} {label}",
                 before = NUMBER_WIDTH - 2
@@ -105,14 +112,14 @@ impl<'a, W: Write> Human<'a, W> {
         }
     }
 
-    /// The same, and what it tells with another; with several runs, how much they differ.
-    fn line_of_total(&self, (figures, runs): (&Figures, &[Run]), index: usize) -> String {
+    /// Returns the line of an event for all runs: number, name, ratio to another event, and the error of several runs.
+    fn total_line(&self, (figures, runs): (&Figures, &[Run]), index: usize) -> String {
         let label = &self.subject.columns[index].event.label;
-        let mut line = self.line(figures, index);
+        let mut line = self.event_line(figures, index);
         let share = counted_share(runs, index);
         if let Some(ratio) = ratio(&self.subject.columns, &figures.means(), index) {
             // Names may be longer than format!() can pad.
-            let pad = " ".repeat(self.name - label.chars().count());
+            let pad = " ".repeat(self.name_width - label.chars().count());
             let style = self.look.colors.ratio(ratio.value, ratio.limits);
             let _ = write!(
                 line,
@@ -130,32 +137,32 @@ impl<'a, W: Write> Human<'a, W> {
         }
     }
 
-    /// A line with the error of its number, all errors in one column.
+    /// Appends the error of the number to a line, so that all errors are in one column.
     fn with_error(&self, line: &str, summary: Summary) -> String {
-        let line = self.padded(line);
+        let line = self.pad_to_error(line);
         format!("{line}( +-{:6.2}% )", summary.error_percent)
     }
 
-    /// A line with the share of the time that its number was counted, in the column of the errors or behind it.
+    /// Appends the percentage of the time in which the event was counted, in the column of the errors or after the error.
     fn with_share(&self, line: &str, share: f64) -> String {
-        let line = self.padded(line);
+        let line = self.pad_to_error(line);
         format!("{line}  ({share:.2}%)")
     }
 
-    /// A line with blanks up to what is behind the number, the name, and a ratio.
-    fn padded(&self, line: &str) -> String {
-        let width = self.place + NUMBER_WIDTH + 6 + self.name + 32;
+    /// Pads a line with blanks to the width of a number, a name and a ratio.
+    fn pad_to_error(&self, line: &str) -> String {
+        let width = self.place_width + NUMBER_WIDTH + 6 + self.name_width + 32;
         let shown = strip_str(line).to_string().chars().count();
         let pad = " ".repeat(width.saturating_sub(shown));
         format!("{line}{pad}")
     }
 
-    /// A metric: its value and its name, and a bar on a terminal.
-    fn metric(&self, value: &MetricValue<'_>) -> String {
-        let place = value.place.map_or_else(String::new, place_of);
+    /// Returns the line of a metric: its value and its name, and a bar on a terminal.
+    fn metric_line(&self, value: &MetricValue<'_>) -> String {
+        let place = value.place.map_or_else(String::new, place_text);
         let number = value.text();
         let style = value.style(&self.look.colors);
-        let width = self.place;
+        let width = self.place_width;
         let (before, unit, behind) = match value.unit {
             "" => (NUMBER_WIDTH, String::new(), String::new()),
             unit if unit.chars().count() <= UNIT_WIDTH => (
@@ -170,26 +177,28 @@ impl<'a, W: Write> Human<'a, W> {
         let mut line =
             format!("{place:<width$}{style}{number:>before$}{style:#}{unit}{gap}{name}{behind}");
         if let (true, "%", Some(percent)) = (self.look.colors.are_on(), value.unit, value.number) {
-            let pad = self.metric_name().saturating_sub(name.chars().count());
+            let pad = self
+                .metric_name_width()
+                .saturating_sub(name.chars().count());
             let bar = text::bar(percent / 100.0, BAR_WIDTH);
             let _ = write!(line, "{:pad$}  {style}{bar}{style:#}", "");
         }
         line
     }
 
-    /// Width of the column of metrics' names.
-    fn metric_name(&self) -> usize {
+    /// Returns the width of the column of metrics' names.
+    fn metric_name_width(&self) -> usize {
         let names = self.subject.metrics.names();
         names.map(|name| name.chars().count()).max().unwrap_or(0)
     }
 
-    /// The metrics, and from which runs they are.
+    /// Writes the metrics, and a note if several runs were needed to count their events.
     fn write_metrics(&mut self, runs: &[Run]) -> Result<()> {
         let values = self.subject.metrics.values(&self.subject.columns, runs);
         let lines: Vec<String> = if values.iter().any(|value| value.place.is_some()) {
             side_by_side::lines(&values, NOTE_WIDTH, &self.look.colors)
         } else {
-            values.iter().map(|value| self.metric(value)).collect()
+            values.iter().map(|value| self.metric_line(value)).collect()
         };
         for line in &lines {
             writeln!(self.output, "{line}")?;
@@ -204,10 +213,10 @@ impl<'a, W: Write> Human<'a, W> {
             );
             self.write_note(&note)?;
         }
-        if !self.subject.metrics.split.is_empty() {
+        if !self.subject.metrics.split_metrics.is_empty() {
             let note = format!(
-                "Of several runs, since the events of one have no counters at the same time: {}.",
-                self.subject.metrics.split.join(", ")
+                "Counted in several runs, since the counters are too few for the events of one metric: {}.",
+                self.subject.metrics.split_metrics.join(", ")
             );
             self.write_note(&note)?;
         }
@@ -222,26 +231,26 @@ impl<'a, W: Write> Human<'a, W> {
         Ok(())
     }
 
-    /// Why the CPU lacks events.
+    /// Writes the reasons why the CPU lacks events.
     fn write_missing(&mut self) -> Result<()> {
         let events = self.subject.columns.iter().map(|column| &column.event);
-        let mut told: Vec<&str> = Vec::new();
+        let mut written_labels: Vec<&str> = Vec::new();
         for event in events {
             let Some(reason) = event.missing.as_deref() else {
                 continue;
             };
-            // An event of several cores or threads is told once.
-            if told.contains(&event.label.as_str()) {
+            // An event that is counted on several cores or threads has one reason.
+            if written_labels.contains(&event.label.as_str()) {
                 continue;
             }
             writeln!(self.output)?;
-            told.push(&event.label);
+            written_labels.push(&event.label);
             let note = format!("<not supported> {}: {reason}", event.label);
             for line in text::wrap(&note, NOTE_WIDTH) {
                 writeln!(self.output, " {line}")?;
             }
         }
-        if !told.is_empty() {
+        if !written_labels.is_empty() {
             writeln!(
                 self.output,
                 " `pmctl info` lists the events that this CPU has."
@@ -250,7 +259,7 @@ impl<'a, W: Write> Human<'a, W> {
         Ok(())
     }
 
-    /// The line above the numbers: what was counted, and where.
+    /// Returns the line above the numbers: what was counted, and where.
     fn title(&self, runs: &[Run]) -> String {
         let Subject { command, scope, .. } = self.subject;
         let command = &text::printable(command);
@@ -266,21 +275,21 @@ impl<'a, W: Write> Human<'a, W> {
 impl<W: Write> NumberFormat for Human<'_, W> {
     fn interval(&mut self, at: Duration, run: &Run) -> Result<()> {
         if self.look.clears {
-            // Where the terminal is not one, they are nothing.
+            // Without colors the output may be no terminal, so it gets no escape sequences.
             if self.look.colors.are_on() {
                 write!(self.output, "\x1b[H\x1b[2J")?;
             }
-            self.headed = false;
+            self.has_heading = false;
         }
-        if !self.headed {
+        if !self.has_heading {
             writeln!(
                 self.output,
                 "#{:>15}{:>width$}      event",
                 "time",
                 "count",
-                width = NUMBER_WIDTH + self.place + usize::from(self.place > 0)
+                width = NUMBER_WIDTH + self.place_width + usize::from(self.place_width > 0)
             )?;
-            self.headed = true;
+            self.has_heading = true;
         }
         let runs = std::slice::from_ref(run);
         let figures = Figures::of(runs);
@@ -288,17 +297,17 @@ impl<W: Write> NumberFormat for Human<'_, W> {
         let shown =
             (0..self.subject.columns.len()).filter(|index| self.subject.shows(&figures, *index));
         lines.extend(shown.map(|index| {
-            let line = self.line(&figures, index);
+            let line = self.event_line(&figures, index);
             match counted_share(runs, index) {
                 Some(share) => self.with_share(&line, share),
                 None => line,
             }
         }));
         let metrics = self.subject.metrics.values(&self.subject.columns, runs);
-        lines.extend(metrics.iter().map(|value| self.metric(value)));
+        lines.extend(metrics.iter().map(|value| self.metric_line(value)));
         for line in lines {
-            // A core or a thread begins at the left of its column; a number keeps its blanks.
-            let gap = if self.place > 0 { " " } else { "" };
+            // Separates a core or a thread from the time; a number has blanks in front already.
+            let gap = if self.place_width > 0 { " " } else { "" };
             writeln!(self.output, "{:>16.9}{gap}{line}", at.as_secs_f64())?;
         }
         Ok(())
@@ -312,11 +321,7 @@ impl<W: Write> NumberFormat for Human<'_, W> {
             .filter(|index| self.subject.shows(&figures, *index))
             .collect();
         for index in &shown {
-            writeln!(
-                self.output,
-                "{}",
-                self.line_of_total((&figures, runs), *index)
-            )?;
+            writeln!(self.output, "{}", self.total_line((&figures, runs), *index))?;
         }
         if !shown.is_empty() {
             writeln!(self.output)?;
@@ -326,7 +331,7 @@ impl<W: Write> NumberFormat for Human<'_, W> {
             "seconds time elapsed",
             (|run| run.elapsed) as fn(&Run) -> Duration,
         )];
-        // Without a command there is no CPU time of its own.
+        // Without a command there is no CPU time to report.
         if !self.subject.command.is_empty() {
             times.push(("seconds user", |run| run.user));
             times.push(("seconds sys", |run| run.system));
@@ -348,12 +353,12 @@ impl<W: Write> NumberFormat for Human<'_, W> {
 }
 
 /// Returns the core or the thread of a column, with a blank behind it.
-fn place(column: &Column) -> String {
-    column.place.as_ref().map_or_else(String::new, place_of)
+fn column_place(column: &Column) -> String {
+    column.place.as_ref().map_or_else(String::new, place_text)
 }
 
 /// Returns a core or a thread, with a blank behind it.
-fn place_of(place: &CountedPlace) -> String {
+fn place_text(place: &CountedPlace) -> String {
     match place.kind {
         PlaceKind::Thread | PlaceKind::Cpu | PlaceKind::Cgroup => format!("{} ", place.name),
         PlaceKind::Core(cpus) | PlaceKind::Socket(cpus) => format!("{} {cpus:>4} ", place.name),
@@ -455,7 +460,7 @@ mod tests {
             .lines()
             .find(|line| line.contains("branch_miss_rate"))
             .expect("it is there");
-        // Red from 5 % on, and three of twenty.
+        // 15 % is red, since the limit is 5 %, and fills three of the bar's twenty characters.
         assert!(
             rate.starts_with("\x1b[31m")
                 && rate.ends_with("\x1b[31m\u{2588}\u{2588}\u{2588}\x1b[0m"),
@@ -493,7 +498,7 @@ mod tests {
     }
 
     #[test]
-    fn what_took_several_runs_is_told() {
+    fn a_note_says_that_the_command_ran_several_times() {
         let mut subject = subject_with("instructions,cycles", &METRICS[..1]);
         subject.parts = 2;
         let text = written(|out| {
@@ -593,9 +598,9 @@ mod tests {
         let runs = [run(&[Some(5), Some(4)])];
         let figures = Figures::of(&runs);
         let expected = "S0-D0-C1    1                    5      instructions";
-        assert_eq!(human.line(&figures, 0), expected);
+        assert_eq!(human.event_line(&figures, 0), expected);
         assert_eq!(
-            human.line(&figures, 1).find("4      cycles"),
+            human.event_line(&figures, 1).find("4      cycles"),
             expected.find('5')
         );
     }

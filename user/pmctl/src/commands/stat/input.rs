@@ -15,7 +15,7 @@ use crate::system::stdio::complain;
 enum InputPosition {
     /// A file, up to this byte.
     File(i64),
-    /// A pipe or a socket, to its end or not.
+    /// A pipe or a socket, whose end has been reached or not.
     Stream { is_over: bool },
 }
 
@@ -24,15 +24,15 @@ enum InputPosition {
 pub(super) struct RepeatedInput(Option<InputPosition>);
 
 impl RepeatedInput {
-    /// Looks before the first run.
+    /// Takes note of the position before the first run.
     pub(super) fn before_runs() -> Self {
-        Self(progress(io::stdin()))
+        Self(input_position(io::stdin()))
     }
 
-    /// Checks before a later run, and warns once if it gets other input than the first one.
-    pub(super) fn before_next_run(&mut self) {
+    /// Warns before a later run, once, if the earlier runs have consumed input.
+    pub(super) fn warn_if_consumed(&mut self) {
         let before = self.0;
-        if before.is_some() && progress(io::stdin()) != before {
+        if before.is_some() && input_position(io::stdin()) != before {
             self.0 = None;
             complain(
                 "the first run has read standard input, so the later runs get other input or none, and their counts \
@@ -43,8 +43,8 @@ impl RepeatedInput {
     }
 }
 
-/// Returns how far a descriptor has been read; `None` of a terminal, /dev/null, and what can't be asked.
-fn progress(input: impl AsFd) -> Option<InputPosition> {
+/// Returns how far a descriptor has been read; `None` for terminals, devices, and descriptors that don't say it.
+fn input_position(input: impl AsFd) -> Option<InputPosition> {
     let kind = SFlag::from_bits_truncate(fstat(&input).ok()?.st_mode) & SFlag::S_IFMT;
     if kind == SFlag::S_IFREG {
         return Some(InputPosition::File(lseek(&input, 0, Whence::SeekCur).ok()?));
@@ -66,23 +66,23 @@ mod tests {
     use std::io::{Read, Write};
 
     #[test]
-    fn what_is_read_is_seen() {
+    fn the_position_follows_reads() {
         let mut file = tempfile::tempfile().expect("a file can be made");
         file.write_all(b"input").expect("there is room");
-        assert_eq!(progress(&file), Some(InputPosition::File(5)));
+        assert_eq!(input_position(&file), Some(InputPosition::File(5)));
 
         let (read, write) = nix::unistd::pipe().expect("a pipe can be made");
         let (mut read, mut write) = (File::from(read), File::from(write));
         let is_over = |over| Some(InputPosition::Stream { is_over: over });
-        assert_eq!(progress(&read), is_over(false));
+        assert_eq!(input_position(&read), is_over(false));
         write.write_all(b"x").expect("there is room");
         drop(write);
-        assert_eq!(progress(&read), is_over(false));
+        assert_eq!(input_position(&read), is_over(false));
         read.read_exact(&mut [0]).expect("it is there");
-        assert_eq!(progress(&read), is_over(true));
+        assert_eq!(input_position(&read), is_over(true));
 
         assert_eq!(
-            progress(File::open("/dev/null").expect("it is there")),
+            input_position(File::open("/dev/null").expect("it is there")),
             None
         );
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Numbers for programs: perf's lines.
+//! Numbers for programs, as JSON in perf's form.
 
 use std::io::Write;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use super::{CountedPlace, Figures, PlaceKind, Run, Subject, counted_share, runni
 use crate::events::values::Unit;
 
 /// `perf stat --json`: an object a line for each event, numbers partly as strings.
-pub(super) struct Perf<'a, W> {
+pub(super) struct PerfJson<'a, W> {
     subject: &'a Subject,
     output: W,
 }
@@ -52,7 +52,7 @@ struct PerfMetric<'a> {
     metric_threshold: Option<&'static str>,
 }
 
-/// When and of which part a count is.
+/// The time of a count, and the core, socket, CPU or thread that it is of.
 #[derive(Serialize)]
 struct PerfPlace<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -71,8 +71,8 @@ struct PerfPlace<'a> {
 
 impl<'a> PerfPlace<'a> {
     fn new(at: Option<Duration>, place: Option<&'a CountedPlace>) -> Self {
-        let name = |is: fn(PlaceKind) -> bool| {
-            let place = place.filter(|place| is(place.kind));
+        let name = |is_kind: fn(PlaceKind) -> bool| {
+            let place = place.filter(|place| is_kind(place.kind));
             place.map(|place| place.name.as_str())
         };
         Self {
@@ -90,13 +90,13 @@ impl<'a> PerfPlace<'a> {
     }
 }
 
-impl<'a, W: Write> Perf<'a, W> {
+impl<'a, W: Write> PerfJson<'a, W> {
     pub(super) fn new(subject: &'a Subject, output: W) -> Self {
         Self { subject, output }
     }
 }
 
-impl<W: Write> LineFormat for Perf<'_, W> {
+impl<W: Write> LineFormat for PerfJson<'_, W> {
     fn lines(&mut self, at: Option<Duration>, runs: &[Run]) -> Result<()> {
         let figures = Figures::of(runs);
         let columns = self.subject.columns.iter().enumerate();
@@ -107,7 +107,7 @@ impl<W: Write> LineFormat for Perf<'_, W> {
             let line = PerfLine {
                 place: PerfPlace::new(at, column.place.as_ref()),
                 counter_value: figures.counts[index].map_or_else(
-                    || column.missing("<not counted>").to_owned(),
+                    || column.text_if_missing("<not counted>").to_owned(),
                     // Cycles are counts: their unit has no name.
                     |count| match column.unit.filter(|unit| !unit.name().is_empty()) {
                         Some(unit) => unit.number(count),
@@ -119,7 +119,7 @@ impl<W: Write> LineFormat for Perf<'_, W> {
                 cgroup: column.place.as_ref().and_then(CountedPlace::cgroup),
                 variance: error.filter(|_| runs.len() > 1),
                 event_runtime: running_time(runs, index),
-                // perf's digits.
+                // Two digits, as in perf.
                 pcnt_running: counted_share(runs, index)
                     .map_or(100.0, |share| (share * 100.0).round() / 100.0),
                 metric_value: ratio.as_ref().map(|ratio| format!("{:.6}", ratio.value)),
@@ -149,7 +149,9 @@ impl<W: Write> LineFormat for Perf<'_, W> {
 mod tests {
     use super::super::NumberFormat;
     use super::super::lines::WithTotals;
-    use super::super::testing::{lines, of_cgroups, run, subject, subject_with, waiting, written};
+    use super::super::testing::{
+        lines, run, subject, subject_of_cgroups, subject_with, with_waits, written,
+    };
     use super::*;
     use serde_json::json;
 
@@ -158,7 +160,7 @@ mod tests {
         let subject = subject("instructions:u,cycles:u");
         let text = written(|out| {
             let run = run(&[Some(3_000_000), Some(1_500_000)]);
-            WithTotals::new(Perf::new(&subject, out), false)
+            WithTotals::new(PerfJson::new(&subject, out), false)
                 .end(&[run])
                 .expect("a vector takes all");
         });
@@ -180,8 +182,8 @@ mod tests {
     fn an_estimate_comes_with_its_share_of_the_time() {
         let subject = subject("r1c0");
         let text = written(|out| {
-            WithTotals::new(Perf::new(&subject, out), false)
-                .end(&[waiting(run(&[Some(9)]))])
+            WithTotals::new(PerfJson::new(&subject, out), false)
+                .end(&[with_waits(run(&[Some(9)]))])
                 .expect("a vector takes all");
         });
         assert_eq!(lines(&text)[0]["pcnt-running"], 34.2);
@@ -190,9 +192,9 @@ mod tests {
 
     #[test]
     fn a_cgroup_has_its_key() {
-        let subject = of_cgroups("instructions", &["a", "b/c"]);
+        let subject = subject_of_cgroups("instructions", &["a", "b/c"]);
         let text = written(|out| {
-            let mut perf = WithTotals::new(Perf::new(&subject, out), false);
+            let mut perf = WithTotals::new(PerfJson::new(&subject, out), false);
             perf.end(&[run(&[Some(7), Some(8)])]).expect("room");
         });
         let cgroups = lines(&text).into_iter().map(|line| line["cgroup"].clone());
@@ -210,7 +212,7 @@ mod tests {
             let mut subject = subject("instructions");
             subject.columns[0].unit = unit;
             let text = written(|out| {
-                let mut perf = WithTotals::new(Perf::new(&subject, out), false);
+                let mut perf = WithTotals::new(PerfJson::new(&subject, out), false);
                 perf.end(&[run(&[Some(7)])]).expect("room");
             });
             assert_eq!(lines(&text)[0]["counter-value"], number, "{unit:?}");
@@ -221,7 +223,7 @@ mod tests {
     fn intervals_and_variations_have_their_keys() {
         let subject = subject("instructions");
         let text = written(|out| {
-            let mut perf = WithTotals::new(Perf::new(&subject, out), false);
+            let mut perf = WithTotals::new(PerfJson::new(&subject, out), false);
             perf.interval(Duration::from_millis(500), &run(&[None]))
                 .expect("room");
             perf.end(&[run(&[None])]).expect("room");
@@ -233,7 +235,7 @@ mod tests {
 
         let text = written(|out| {
             let runs = [run(&[Some(90)]), run(&[Some(110)])];
-            WithTotals::new(Perf::new(&subject, out), false)
+            WithTotals::new(PerfJson::new(&subject, out), false)
                 .end(&runs)
                 .expect("room");
         });
@@ -245,7 +247,7 @@ mod tests {
         let subject = subject_with("instructions,cycles", &["insn_per_cycle"]);
         let runs = || [run(&[Some(2), Some(4)])];
         let text = written(|out| {
-            WithTotals::new(Perf::new(&subject, out), false)
+            WithTotals::new(PerfJson::new(&subject, out), false)
                 .end(&runs())
                 .expect("room");
         });

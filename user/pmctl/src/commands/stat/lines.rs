@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Formats of perf's that have a line for each count: of each interval, or of the whole.
+//! perf's formats that have a line for each count, of each interval or of all runs.
 
 use std::slice;
 use std::time::Duration;
@@ -8,40 +8,40 @@ use anyhow::Result;
 
 use super::{NumberFormat, Run};
 
-/// A format with lines.
+/// A format with a line for each count.
 pub(super) trait LineFormat {
-    /// Writes those of the runs; `at` is the end of an interval.
+    /// Writes the lines of `runs`. `at` is the end of an interval, since the start; `None` for the totals.
     fn lines(&mut self, at: Option<Duration>, runs: &[Run]) -> Result<()>;
 }
 
-/// A format, with the totals where perf has them.
+/// A format that has totals where perf has them.
 pub(super) struct WithTotals<F> {
     format: F,
-    /// There were intervals.
-    intervals: bool,
-    /// Totals stand behind intervals, too.
-    summary: bool,
+    /// An interval has been written.
+    has_intervals: bool,
+    /// Totals follow intervals, too (--summary).
+    has_summary: bool,
 }
 
 impl<F: LineFormat> WithTotals<F> {
-    pub(super) fn new(format: F, summary: bool) -> Self {
+    pub(super) fn new(format: F, has_summary: bool) -> Self {
         Self {
             format,
-            intervals: false,
-            summary,
+            has_intervals: false,
+            has_summary,
         }
     }
 }
 
 impl<F: LineFormat> NumberFormat for WithTotals<F> {
     fn interval(&mut self, at: Duration, run: &Run) -> Result<()> {
-        self.intervals = true;
+        self.has_intervals = true;
         self.format.lines(Some(at), slice::from_ref(run))
     }
 
     fn end(&mut self, runs: &[Run]) -> Result<()> {
-        // As perf: a reader of intervals adds them up.
-        if self.intervals && !self.summary {
+        // As in perf: a reader of intervals adds them up.
+        if self.has_intervals && !self.has_summary {
             Ok(())
         } else {
             self.format.lines(None, runs)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! One run: from the start to the stop.
+//! One run of the command, from the start of the counters to their stop.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
@@ -16,22 +16,22 @@ use crate::system::processes;
 use crate::system::signals::{Event, Signals};
 use crate::system::stdio::complain;
 
-/// What is done in a run.
+/// Options of a run.
 #[derive(Default)]
 pub(super) struct RunPlan {
     /// The command, if there is one.
     pub(super) command: Option<Command>,
-    /// Processes and threads whose end is that of a run without a command.
+    /// Processes and threads to watch: a run without a command ends when all of them have ended.
     pub(super) watched: Vec<u32>,
-    /// Shows the counts each time that this is over.
+    /// Time between two reports of the counts.
     pub(super) interval: Option<Duration>,
-    /// Counts once this is over.
+    /// Time from the begin of the run to the start of the counters.
     pub(super) delay: Option<Duration>,
-    /// Ends the run once this is over.
+    /// Time from the start of the counters to the end of the run.
     pub(super) timeout: Option<Duration>,
-    /// Ends the run after so many intervals.
+    /// Number of intervals after which the run ends.
     pub(super) intervals: Option<u32>,
-    /// Writes what is in memory to the disks before.
+    /// Writes modified pages to the disks before the run, with sync(2).
     pub(super) sync: bool,
 }
 
@@ -42,7 +42,7 @@ pub(super) struct PreparedRun<'a> {
 }
 
 /// Forks the command, and makes the counters ready for it.
-pub(super) fn begin<'a>(
+pub(super) fn prepare_run<'a>(
     plan: &'a RunPlan,
     signals: &Signals,
     source: &mut dyn CountSource,
@@ -60,8 +60,8 @@ pub(super) fn begin<'a>(
     Ok(PreparedRun { before, waiting })
 }
 
-/// Runs the command, or waits for Ctrl-C or the end of what is watched without one.
-pub(super) fn measure(
+/// Runs the command and returns its counts. Without a command it waits for Ctrl-C or the end of the watched tasks.
+pub(super) fn measure_run(
     PreparedRun { before, waiting }: PreparedRun<'_>,
     (plan, signals): (&RunPlan, &Signals),
     source: &mut dyn CountSource,
@@ -70,7 +70,7 @@ pub(super) fn measure(
     let watched = plan.watched.iter().map(|pid| processes::open_pidfd(*pid));
     let mut watched: Vec<OwnedFd> = watched.flatten().collect();
 
-    // Reading the clock may take a system call or not; outside of the counters it changes no count.
+    // Read before the counters start, since a clock that takes a system call would change the counts.
     let begin = Instant::now();
     let ticker = plan
         .interval
@@ -78,13 +78,13 @@ pub(super) fn measure(
     let mut timers = Timers {
         start: plan.delay.map(|delay| begin + delay),
         end: None,
-        started: plan.delay.is_none(),
+        has_started: plan.delay.is_none(),
         ticker,
     };
     if timers.start.is_none() {
         source.start()?;
     }
-    // Each counter runs for the whole of it, however long it took to start them.
+    // The timeout begins once all counters have started, so that each of them runs for all of it.
     timers.end = plan.timeout.map(|timeout| Instant::now() + timeout);
     let running = waiting.map(Waiting::release).transpose()?;
     let RunEnd { ending, stopped_by } = wait_for_end(
@@ -94,12 +94,12 @@ pub(super) fn measure(
         (&mut timers, source),
     )?;
     let elapsed = match &mut timers.ticker {
-        // It has stopped the counters.
-        Some(ticker) if ticker.left == Some(0) => ticker.since,
+        // The last interval has stopped the counters.
+        Some(ticker) if ticker.remaining == Some(0) => ticker.since,
         ticker => {
             source.stop()?;
             let elapsed = begin.elapsed();
-            // What is left after the last whole interval.
+            // Shows the rest after the last whole interval.
             if let Some(ticker) = ticker {
                 ticker.show(source)?;
             }
@@ -107,9 +107,9 @@ pub(super) fn measure(
         }
     };
     let mut counts = source.read(elapsed)?;
-    let waited = source::estimate(&mut counts).then_some(Uncounted::Waited);
-    let mut uncounted = source.uncounted()?.or(waited);
-    if let Some(delay) = plan.delay.filter(|_| !timers.started) {
+    let no_turn = source::estimate_counts(&mut counts).then_some(Uncounted::NoTurn);
+    let mut uncounted = source.uncounted()?.or(no_turn);
+    if let Some(delay) = plan.delay.filter(|_| !timers.has_started) {
         counts.fill(None);
         uncounted = Some(Uncounted::NotStarted);
         complain(format_args!(
@@ -133,11 +133,12 @@ pub(super) fn measure(
 struct RunEnd {
     /// End of the command; `None` without one.
     ending: Option<Ending>,
-    /// The signal that asked for it.
+    /// The signal that asked for the end.
     stopped_by: Option<Signal>,
 }
 
-/// Waits until the command has ended, or without one until what is watched has, or a signal asks for the end.
+/// Waits until the command has ended. Without a command it waits until all watched tasks have ended, or until a signal
+/// asks for the end.
 fn wait_for_end(
     signals: &Signals,
     running: Option<&Running>,
@@ -146,7 +147,7 @@ fn wait_for_end(
 ) -> Result<RunEnd> {
     let mut stopped_by = None;
     loop {
-        let limit = timers.remaining();
+        let limit = timers.time_to_next();
         let other = watched.last().filter(|_| running.is_none());
         match (signals.wait(limit, other.map(AsFd::as_fd))?, running) {
             (Event::Child, Some(running)) => {
@@ -163,7 +164,7 @@ fn wait_for_end(
                     stopped_by: Some(signal),
                 });
             }
-            // The command decides when it ends: it may have something to tidy up.
+            // Waits for the command to end by itself: it may have to clean up.
             (
                 Event::End {
                     signal,
@@ -193,7 +194,7 @@ fn wait_for_end(
             let signal = Signal::SIGTERM;
             stopped_by = Some(signal);
             match running {
-                // It ends by it, or decides what to do.
+                // The command may handle the signal, so its end is waited for.
                 Some(running) => running.signal(signal),
                 None => {
                     return Ok(RunEnd {
@@ -206,51 +207,53 @@ fn wait_for_end(
     }
 }
 
-/// What is due at some time.
+/// The times at which the counters start, an interval is shown, and the run ends.
 struct Timers<'a> {
     /// The time when the counters start; `None` after the start.
     start: Option<Instant>,
     /// The counters have started.
-    started: bool,
+    has_started: bool,
     /// The time when the run ends; `None` without a limit or after the end.
     end: Option<Instant>,
     ticker: Option<Ticker<'a>>,
 }
 
 impl Timers<'_> {
-    /// Returns how long nothing is due.
-    fn remaining(&self) -> Option<Duration> {
+    /// Returns the time until the next timer expires; `None` if none is set.
+    fn time_to_next(&self) -> Option<Duration> {
         let ticker = self.ticker.as_ref();
-        // Behind the last interval nothing is due any more.
+        // After the last interval there is no further one to wait for.
         let tick = ticker
-            .filter(|ticker| ticker.left != Some(0))
+            .filter(|ticker| ticker.remaining != Some(0))
             .map(|ticker| ticker.next);
         let next = [self.start, self.end, tick].into_iter().flatten().min()?;
         Some(next.saturating_duration_since(Instant::now()))
     }
 
-    /// Returns whether the run is to end, once.
+    /// Returns whether the run has to end. Returns true once only, so that the command gets one signal.
     fn is_over(&mut self) -> bool {
         let ticker = self.ticker.as_mut();
-        if let Some(ticker) = ticker.filter(|ticker| ticker.left == Some(0) && !ticker.is_done) {
-            ticker.is_done = true;
+        if let Some(ticker) =
+            ticker.filter(|ticker| ticker.remaining == Some(0) && !ticker.is_end_reported)
+        {
+            ticker.is_end_reported = true;
             return true;
         }
         self.end.take_if(|end| *end <= Instant::now()).is_some()
     }
 
-    /// Does what is due.
+    /// Starts the counters and shows an interval, if their time has come.
     fn run_due(&mut self, source: &mut dyn CountSource) -> Result<()> {
         if self.start.is_some_and(|start| start <= Instant::now()) {
             self.start = None;
-            self.started = true;
+            self.has_started = true;
             source.start()?;
         }
         match &mut self.ticker {
             Some(ticker) => {
                 ticker.show_if_due(source)?;
-                // Nothing starts behind the last interval.
-                self.start.take_if(|_| ticker.left == Some(0));
+                // The counters don't start any more after the last interval.
+                self.start.take_if(|_| ticker.remaining == Some(0));
                 Ok(())
             }
             None => Ok(()),
@@ -258,19 +261,19 @@ impl Timers<'_> {
     }
 }
 
-/// Shows at equal intervals what was counted in each.
+/// Shows the counts of each interval.
 struct Ticker<'a> {
     length: Duration,
     begin: Instant,
     next: Instant,
-    /// The counts at the end of the interval before; none before the first.
+    /// The counts at the end of the previous interval; empty before the first.
     before: Counts,
-    /// The time of that.
+    /// The end of the previous interval, since `begin`.
     since: Duration,
-    /// Number of intervals that are left; `None` without a limit.
-    left: Option<u32>,
-    /// The end was told.
-    is_done: bool,
+    /// Number of intervals still to be shown; `None` without a limit.
+    remaining: Option<u32>,
+    /// `Timers::is_over` has reported the end.
+    is_end_reported: bool,
     report: &'a mut dyn NumberFormat,
 }
 
@@ -287,8 +290,8 @@ impl<'a> Ticker<'a> {
             next: begin + length,
             before: Vec::new(),
             since: Duration::ZERO,
-            left: intervals,
-            is_done: false,
+            remaining: intervals,
+            is_end_reported: false,
             report,
         }
     }
@@ -297,14 +300,14 @@ impl<'a> Ticker<'a> {
     /// all that is counted.
     fn show_if_due(&mut self, source: &mut dyn CountSource) -> Result<()> {
         let now = Instant::now();
-        if now < self.next || self.left == Some(0) {
+        if now < self.next || self.remaining == Some(0) {
             return Ok(());
         }
         // If pmctl was held up for several intervals, they become one: no burst follows.
         while self.next <= now {
             self.next += self.length;
         }
-        if self.left == Some(1) {
+        if self.remaining == Some(1) {
             source.stop()?;
         }
         self.show(source)
@@ -321,19 +324,19 @@ impl<'a> Ticker<'a> {
             Some((*now)?.since(before?))
         };
         let mut counts = now.iter().enumerate().map(difference).collect();
-        let waited = source::estimate(&mut counts).then_some(Uncounted::Waited);
+        let no_turn = source::estimate_counts(&mut counts).then_some(Uncounted::NoTurn);
         let run = Run {
             elapsed: at - self.since,
             user: Duration::ZERO,
             system: Duration::ZERO,
             stopped_by: None,
             counts,
-            uncounted: source.uncounted()?.or(waited),
+            uncounted: source.uncounted()?.or(no_turn),
             ending: None,
         };
         self.before = now;
         self.since = at;
-        self.left = self.left.map(|left| left.saturating_sub(1));
+        self.remaining = self.remaining.map(|remaining| remaining.saturating_sub(1));
         self.report.interval(at, &run)
     }
 }
@@ -346,7 +349,8 @@ struct Times {
 
 impl Times {
     fn of_children() -> Result<Self> {
-        let usage = getrusage(UsageWho::RUSAGE_CHILDREN).context("can't ask for CPU times")?;
+        let usage = getrusage(UsageWho::RUSAGE_CHILDREN)
+            .context("can't read the CPU times of child processes (getrusage)")?;
         Ok(Self {
             user: duration(usage.user_time()),
             system: duration(usage.system_time()),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Metrics of -M: the events that they need, in as many runs as these take, and the values.
+//! Metrics of -M: the events that they need, the runs that count these events, and the values.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -21,26 +21,26 @@ use crate::system::machine::Machine;
 use crate::system::screen::Colors;
 use crate::system::stdio::complain;
 
-/// What is counted for -e and -M.
+/// The events of -e and -M, and the metrics.
 pub(super) struct CountedEvents {
     /// The events of each run.
     pub(super) runs: Vec<Vec<EventSpec>>,
     pub(super) metrics: Metrics,
 }
 
-/// The metrics that are wanted.
+/// The metrics of -M, or of a file of --record.
 pub(super) struct Metrics {
     formulas: Formulas,
     model: Option<&'static Model>,
-    list: Vec<OfEvents>,
-    /// The numbers of the events by their names in formulas.
+    list: Vec<MetricWithEvents>,
+    /// The numbers of all metrics' events by their names in formulas.
     events: HashMap<String, usize>,
-    /// The names of metrics whose events are of several runs.
-    pub(super) split: Vec<String>,
+    /// The names of metrics whose events are counted in several runs.
+    pub(super) split_metrics: Vec<String>,
 }
 
-/// A metric and the numbers of its events.
-struct OfEvents {
+/// A metric, and the numbers of its events by their names in formulas.
+struct MetricWithEvents {
     metric: Metric,
     events: HashMap<String, usize>,
 }
@@ -53,7 +53,7 @@ pub(super) struct MetricValue<'a> {
     pub(super) unit: &'static str,
     /// The number; `None` if a count is missing, or if it is divided by 0.
     pub(super) number: Option<f64>,
-    /// The value is worth a look; `None` if that is not known.
+    /// The value has reached the metric's threshold; `None` if the metric has none, or if it can't be computed.
     pub(super) is_notable: Option<bool>,
 }
 
@@ -66,7 +66,7 @@ impl MetricValue<'_> {
         }
     }
 
-    /// Returns the style of the number, which is red if it is worth a look.
+    /// Returns the style of the number: red if the value has reached the metric's threshold.
     pub(super) fn style(&self, colors: &Colors) -> Style {
         match self.is_notable {
             Some(true) => colors.notable(),
@@ -83,7 +83,7 @@ impl MetricValue<'_> {
     }
 }
 
-/// Returns what to count for -M, and `events` of -e beside it.
+/// Returns `events` of -e and the events of -M by run, and the metrics of -M.
 pub(super) fn counted_events(
     args: &Stat,
     events: Vec<EventSpec>,
@@ -92,16 +92,16 @@ pub(super) fn counted_events(
     let words = wanted::metrics(args, pmu);
     if words.is_empty() {
         return Ok(CountedEvents {
-            runs: turns::of(args, events, pmu)?,
+            runs: turns::events_by_run(args, events, pmu)?,
             metrics: Metrics::none(),
         });
     }
     let mut formulas = Formulas::new(MachineFacts::of(machine));
     let of_tasks = !args.has_cpus();
-    let mut found = countable_metrics(&words, &mut formulas, pmu, of_tasks)?;
-    for (_, events) in &mut found {
+    let mut countable = countable_metrics(&words, &mut formulas, pmu, of_tasks)?;
+    for (_, events) in &mut countable {
         for (_, event) in events {
-            wanted::in_wanted_modes(args, std::slice::from_mut(event));
+            wanted::limit_modes(args, std::slice::from_mut(event));
         }
     }
     let device = Device::open().map_err(exit::with_help)?;
@@ -110,7 +110,7 @@ pub(super) fn counted_events(
         name: "-e".to_owned(),
         events,
     }];
-    items.extend(found.iter().map(|(metric, events)| MetricEvents {
+    items.extend(countable.iter().map(|(metric, events)| MetricEvents {
         name: metric.name.to_owned(),
         events: events.iter().map(|(_, event)| event.clone()).collect(),
     }));
@@ -118,7 +118,7 @@ pub(super) fn counted_events(
     packed.runs.retain(|run| !run.is_empty());
     turns::require_one_run(args, "-M", &packed.runs, supply)?;
 
-    let starts: Vec<usize> = packed
+    let first_numbers: Vec<usize> = packed
         .runs
         .iter()
         .scan(0, |next, run| {
@@ -130,13 +130,13 @@ pub(super) fn counted_events(
     let numbers = |places: &Vec<(usize, usize)>| -> Vec<usize> {
         places
             .iter()
-            .map(|(run, event)| starts[*run] + event)
+            .map(|(run, event)| first_numbers[*run] + event)
             .collect()
     };
-    let list: Vec<OfEvents> = found
+    let list: Vec<MetricWithEvents> = countable
         .iter()
         .zip(&packed.places[1..])
-        .map(|((metric, events), places)| OfEvents {
+        .map(|((metric, events), places)| MetricWithEvents {
             metric: *metric,
             events: events
                 .iter()
@@ -146,10 +146,10 @@ pub(super) fn counted_events(
         })
         .collect();
     if of_tasks {
-        // So that they are read at one moment.
+        // One group, so that the events are read at the same moment.
         for (number, run) in packed.runs.iter_mut().enumerate() {
-            let alone = run.iter_mut().filter(|event| event.group.is_none());
-            alone.for_each(|event| event.group = Some(usize::MAX - number));
+            let ungrouped = run.iter_mut().filter(|event| event.group.is_none());
+            ungrouped.for_each(|event| event.group = Some(usize::MAX - number));
         }
     }
     let events = list.iter().flat_map(|metric| metric.events.clone());
@@ -159,7 +159,7 @@ pub(super) fn counted_events(
             model: pmu.model(),
             events: events.collect(),
             list,
-            split: packed.split,
+            split_metrics: packed.split,
         },
         runs: packed.runs,
     })
@@ -168,7 +168,7 @@ pub(super) fn counted_events(
 /// A metric and its events by their names in formulas.
 type FoundMetric = (Metric, Vec<(String, EventSpec)>);
 
-/// Returns the metrics that can be counted. Says which of a group can't be.
+/// Returns the metrics that can be counted. Warns of the others, if a group of metrics was named.
 fn countable_metrics(
     words: &[String],
     formulas: &mut Formulas,
@@ -176,7 +176,7 @@ fn countable_metrics(
     of_tasks: bool,
 ) -> Result<Vec<FoundMetric>> {
     let all = metrics::all(pmu);
-    let mut found: Vec<FoundMetric> = Vec::new();
+    let mut countable: Vec<FoundMetric> = Vec::new();
     for word in words {
         let wanted = metrics::find(word, &all, pmu)?;
         let mut left_out: Vec<(&str, String)> = Vec::new();
@@ -187,8 +187,8 @@ fn countable_metrics(
                 Err(reason) => left_out.push((metric.name, reason)),
                 Ok(events) => {
                     is_counted = true;
-                    if found.iter().all(|(known, _)| known.name != metric.name) {
-                        found.push((*metric, events));
+                    if countable.iter().all(|(known, _)| known.name != metric.name) {
+                        countable.push((*metric, events));
                     }
                 }
             }
@@ -207,7 +207,7 @@ fn countable_metrics(
             ));
         }
     }
-    Ok(found)
+    Ok(countable)
 }
 
 impl Metrics {
@@ -221,7 +221,7 @@ impl Metrics {
             model: None,
             list: Vec::new(),
             events: HashMap::new(),
-            split: Vec::new(),
+            split_metrics: Vec::new(),
         }
     }
 
@@ -229,43 +229,43 @@ impl Metrics {
         self.list.is_empty()
     }
 
-    /// The metrics of a file, with the numbers of their events.
+    /// Returns the metrics of a file of --record, with the numbers of their events.
     ///
-    /// Those that this version's tables lack are left out.
-    pub(super) fn recorded<'a>(
+    /// Metrics that this version's tables lack are left out.
+    pub(super) fn from_file<'a>(
         wanted: impl Iterator<Item = (&'a str, &'a BTreeMap<String, usize>)>,
         model: Option<&'static Model>,
         facts: MachineFacts,
     ) -> Result<Self> {
-        let mut made = Self {
+        let mut result = Self {
             formulas: Formulas::new(facts),
             model,
             ..Self::none()
         };
         let all = metrics::of_model(model);
         for (name, numbers) in wanted {
-            let is_there = |known: &OfEvents| known.metric.name == name;
+            let is_there = |known: &MetricWithEvents| known.metric.name == name;
             let found = all.iter().find(|metric| metric.name == name);
-            let Some(metric) = found.filter(|_| !made.list.iter().any(is_there)) else {
+            let Some(metric) = found.filter(|_| !result.list.iter().any(is_there)) else {
                 continue;
             };
-            made.formulas.add(metric, model)?;
+            result.formulas.add(metric, model)?;
             let events: HashMap<String, usize> = numbers.clone().into_iter().collect();
-            made.events.extend(events.clone());
-            made.list.push(OfEvents {
+            result.events.extend(events.clone());
+            result.list.push(MetricWithEvents {
                 metric: *metric,
                 events,
             });
         }
-        Ok(made)
+        Ok(result)
     }
 
-    /// Returns the model whose metrics they are, if there are any.
+    /// Returns the name of the CPU model that the metrics are for; `None` without metrics.
     pub(super) fn model(&self) -> Option<&'static str> {
         self.model.filter(|_| !self.is_empty()).map(Model::name)
     }
 
-    /// Returns the facts that the formulas use, if there are any.
+    /// Returns the facts about the machine that the formulas use; `None` without metrics.
     pub(super) fn machine_facts(&self) -> Option<MachineFacts> {
         (!self.is_empty()).then_some(self.formulas.machine_facts())
     }
@@ -278,10 +278,10 @@ impl Metrics {
         })
     }
 
-    /// The metrics of these names, of the columns of a test.
+    /// Returns the metrics of these names, whose events are counted in `columns`.
     #[cfg(test)]
     pub(super) fn of(names: &[&str], columns: &[Column], pmu: &Pmu) -> Self {
-        let mut made = Self::none();
+        let mut result = Self::none();
         let all = metrics::all(pmu);
         let number = |name: &str| {
             let found = columns.iter().find(|column| column.event.label == name);
@@ -292,17 +292,17 @@ impl Metrics {
                 .iter()
                 .find(|metric| metric.name == *name)
                 .expect("it is there");
-            let events = made
+            let events = result
                 .formulas
                 .add(&metric, pmu.model())
                 .expect("it is well formed");
             let events = events.into_iter().map(|name| (name.clone(), number(&name)));
-            made.list.push(OfEvents {
+            result.list.push(MetricWithEvents {
                 metric,
                 events: events.collect(),
             });
         }
-        made
+        result
     }
 
     /// Returns the names of the metrics.
@@ -310,7 +310,7 @@ impl Metrics {
         self.list.iter().map(|metric| metric.metric.name)
     }
 
-    /// Returns the values, for each part that has counts of its own.
+    /// Returns the value of each metric for each place that has counts of its own.
     pub(super) fn values<'a>(&self, columns: &'a [Column], runs: &[Run]) -> Vec<MetricValue<'a>> {
         if self.is_empty() {
             return Vec::new();
@@ -327,33 +327,33 @@ impl Metrics {
         }
         let mut values = Vec::new();
         for place in places {
-            let of_number: HashMap<usize, usize> = columns
+            let column_of_number: HashMap<usize, usize> = columns
                 .iter()
                 .enumerate()
                 .filter(|(_, column)| column.place.as_ref() == place)
                 .map(|(index, column)| (column.number, index))
                 .collect();
-            for OfEvents { metric, events } in &self.list {
+            for MetricWithEvents { metric, events } in &self.list {
                 let column = |name: &str| {
                     let number = events.get(name).or_else(|| self.events.get(name))?;
-                    of_number.get(number).copied()
+                    column_of_number.get(number).copied()
                 };
-                let ran = || {
+                let running_seconds = || {
                     let first = events.values().min()?;
-                    let ns = running_time(runs, *of_number.get(first)?);
+                    let ns = running_time(runs, *column_of_number.get(first)?);
                     Some(ns as f64 / 1e9)
                 };
-                let of = |name: &str| match name {
+                let count_of = |name: &str| match name {
                     "duration_time" => Some(elapsed),
-                    "running_time" => ran(),
+                    "running_time" => running_seconds(),
                     _ => means[column(name)?],
                 };
                 values.push(MetricValue {
                     place,
                     name: metric.name,
                     unit: metric.unit,
-                    number: self.formulas.value(metric, &of),
-                    is_notable: self.formulas.is_notable(metric, &of),
+                    number: self.formulas.value(metric, &count_of),
+                    is_notable: self.formulas.is_notable(metric, &count_of),
                 });
             }
         }

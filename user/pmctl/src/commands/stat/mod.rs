@@ -5,11 +5,11 @@
 //! counts.
 //!
 //! With `-a` and `-C` the counters count whatever runs on the CPUs. The command is forked and waits, the counters
-//! start, the command executes, and when it has ended they stop. So beside all that runs, the counts hold: the child's
-//! last steps before exec and exec itself, and what pmctl executes from the first start to the last stop. In user mode
-//! that is about 620 instructions with one counter and 56 more for each further one, the same for every command and for
-//! every counter: they start in one order and stop in the same one, so that each counts the starting and stopping of
-//! all the others, no more and no less. `selftests/pmctl/` holds it to that.
+//! start, the command executes, and when it has ended they stop. So the counts also hold the child's last steps before
+//! exec, exec itself, and what pmctl executes from the first start to the last stop. In user mode that is about 620
+//! instructions with one counter and 56 more for each further one, the same for every command and for every counter:
+//! counters start and stop in the same order, so that each one counts either the start or the stop of every other
+//! one. `selftests/pmctl/` tests these numbers.
 
 mod cgroup_use;
 mod cgroups;
@@ -53,7 +53,7 @@ use cgroup_use::CgroupUse;
 use input::RepeatedInput;
 use measure::{PreparedRun, RunPlan};
 use metrics::{CountedEvents, Metrics};
-use run::{Figures, Run, Stopped, counted_share, running_time};
+use run::{Figures, Run, StoppedRun, counted_share, running_time};
 use scope::{CountedPlace, PlaceKind, Scope};
 use source::{ColumnCount, CountSource, Uncounted};
 use sources::Sources;
@@ -77,9 +77,9 @@ pub(crate) struct Subject {
     metrics: Metrics,
     /// Number of runs that it takes to count all events once.
     parts: usize,
-    /// The counts of events are wanted, and not the metrics alone.
+    /// Counts of events are shown, and not only metrics.
     has_counts: bool,
-    /// Events whose count is 0 are not wanted.
+    /// Events whose count is 0 are left out.
     hides_zeros: bool,
 }
 
@@ -90,12 +90,12 @@ impl Subject {
     }
 }
 
-/// An event, of a part of what is counted.
+/// An event in one place: a thread, CPU, core, socket or cgroup, or all that is counted.
 #[derive(Clone)]
 pub(crate) struct Column {
-    /// The part, if each has a count of its own.
+    /// The place; `None` for all that is counted.
     place: Option<CountedPlace>,
-    /// The number of the event among all that are counted.
+    /// The index of the event among all that are counted.
     number: usize,
     pub(crate) event: EventSpec,
     /// The counter, unless the driver chooses it.
@@ -105,25 +105,25 @@ pub(crate) struct Column {
 }
 
 impl Column {
-    /// Returns the word for a missing count; `spoiled` is the one for a count that can't be trusted.
-    fn missing(&self, spoiled: &'static str) -> &'static str {
+    /// Returns the text for a missing count: `if_present` if the CPU has the event.
+    fn text_if_missing(&self, if_present: &'static str) -> &'static str {
         if self.event.is_absent() {
             "<not supported>"
         } else {
-            spoiled
+            if_present
         }
     }
 }
 
-/// A way to show numbers.
+/// A form of the output.
 trait NumberFormat {
     /// Prints the counts of an interval, which ended `at` after the start.
     fn interval(&mut self, at: Duration, run: &Run) -> Result<()>;
-    /// Everything that was counted.
+    /// Prints the counts of all runs.
     fn end(&mut self, runs: &[Run]) -> Result<()>;
 }
 
-/// Counts, and gives the exit code.
+/// Runs `pmctl stat`, and returns the exit code.
 pub(crate) fn stat(args: &Stat) -> Result<u8> {
     if let Some(path) = &args.report {
         return recorded::report(args, path);
@@ -133,10 +133,10 @@ pub(crate) fn stat(args: &Stat) -> Result<u8> {
     let pmu = pmu::of(&machine);
     let (texts, values) = values::split(&args.events);
     let (texts, software) = software::split(&texts);
-    let asks =
+    let has_other_counts =
         !values.is_empty() || !software.is_empty() || !args.metrics.is_empty() || args.topdown;
-    let events = wanted::wanted_events(args, (&texts, asks), &pmu)?;
-    // Tasks are counted wherever they run.
+    let events = wanted::wanted_events(args, (&texts, has_other_counts), &pmu)?;
+    // Counting tasks needs no list of CPUs: tasks are counted on all of them.
     let online = if args.all_cpus || args.cpu.is_some() {
         machine.online_cpus()?
     } else {
@@ -144,14 +144,14 @@ pub(crate) fn stat(args: &Stat) -> Result<u8> {
     };
     cgroup_use::refuse_the_impossible(args, &software, &values)?;
     let cgroups = cgroup_use::wanted_cgroups(args)?;
-    let scope = Scope::of(args, &online, cgroups.as_ref().map(CgroupUse::number))?;
+    let scope = Scope::of(args, &online, cgroups.as_ref().map(CgroupUse::cgroup_count))?;
     let CountedEvents {
         runs: parts,
         metrics,
     } = metrics::counted_events(args, events, (&machine, &pmu))?;
     with_values::refuse_the_impossible(args, &values, parts.len())?;
     with_software::refuse_the_impossible(args, &software, parts.len())?;
-    let plan = plan(args)?;
+    let plan = run_plan(args)?;
 
     // From here on Ctrl-C asks for the counts.
     let signals = Signals::hold()?;
@@ -161,11 +161,11 @@ pub(crate) fn stat(args: &Stat) -> Result<u8> {
         (&scope, online, cgroups),
         (software, values),
     )?;
-    let advised = |error| turns::with_advice(error, args, (&parts[0], &pmu));
-    let mut first = sources.of_part(&parts, 0).map_err(advised)?;
-    let begun = measure::begin(&plan, &signals, first.as_mut()).map_err(advised)?;
-    let output = output::output(args)?;
-    let record = output::record(args)?;
+    let with_advice = |error| turns::with_advice(error, args, (&parts[0], &pmu));
+    let mut first = sources.open_part(&parts, 0).map_err(with_advice)?;
+    let prepared = measure::prepare_run(&plan, &signals, first.as_mut()).map_err(with_advice)?;
+    let output = output::open_output(args)?;
+    let record = output::open_recording(args)?;
     let subject = |columns| Subject {
         command: output::command_line(args),
         scope: scope.clone(),
@@ -175,30 +175,33 @@ pub(crate) fn stat(args: &Stat) -> Result<u8> {
         has_counts: !args.metric_only,
         hides_zeros: args.hide_zero_events,
     };
-    let show = ShownRuns::of(args);
+    let repeats = Repeats::of(args);
     if parts.len() > 1 {
-        let mut begun = Some((first, begun));
+        let mut prepared = Some((first, prepared));
         let mut input = RepeatedInput::before_runs();
-        let (columns, runs, stopped) = run_parts((show, &parts), (&plan, &signals), |part| {
-            match begun.take() {
-                Some(first) => Ok(first),
-                None => {
-                    input.before_next_run();
-                    let mut source = sources.of_part(&parts, part)?;
-                    let begun = measure::begin(&plan, &signals, source.as_mut())?;
-                    Ok((source, begun))
-                }
-            }
-        })?;
+        let (columns, runs, stopped) =
+            run_parts(
+                (repeats, &parts),
+                (&plan, &signals),
+                |part| match prepared.take() {
+                    Some(first) => Ok(first),
+                    None => {
+                        input.warn_if_consumed();
+                        let mut source = sources.open_part(&parts, part)?;
+                        let prepared = measure::prepare_run(&plan, &signals, source.as_mut())?;
+                        Ok((source, prepared))
+                    }
+                },
+            )?;
         let subject = subject(columns);
         output::with_recording(args, &subject, output, record).end(&runs)?;
         return Ok(report_problems(&subject, &runs, stopped));
     }
     let subject = subject(first.columns());
     let mut report = output::with_recording(args, &subject, output, record);
-    count(
-        show,
-        begun,
+    count_runs(
+        repeats,
+        prepared,
         (&plan, &subject, &signals),
         first.as_mut(),
         report.as_mut(),
@@ -221,8 +224,8 @@ fn with_hint(error: anyhow::Error, args: &Stat) -> anyhow::Error {
     Failed::new(missing.exit_code(), &format!("{missing}\n{hint}")).into()
 }
 
-/// Returns what is done in a run.
-fn plan(args: &Stat) -> Result<RunPlan> {
+/// Returns the options of a run.
+fn run_plan(args: &Stat) -> Result<RunPlan> {
     let command = match &args.command[..] {
         [] => None,
         words => Some(Command::find(words).map_err(|error| with_hint(error, args))?),
@@ -238,71 +241,71 @@ fn plan(args: &Stat) -> Result<RunPlan> {
     })
 }
 
-/// The number of runs, and what is shown of them.
+/// The number of runs, and whether each is shown by itself.
 #[derive(Clone, Copy)]
-struct ShownRuns {
-    repeat: u32,
-    /// Each run is shown, and not all of them together.
-    each: bool,
+struct Repeats {
+    number: u32,
+    /// Each run is shown by itself, instead of the mean of all.
+    shows_each: bool,
 }
 
-impl ShownRuns {
+impl Repeats {
     fn of(args: &Stat) -> Self {
         match args.repeat {
             Some(0) => Self {
-                repeat: u32::MAX,
-                each: true,
+                number: u32::MAX,
+                shows_each: true,
             },
             repeat => Self {
-                repeat: repeat.unwrap_or(1),
-                each: false,
+                number: repeat.unwrap_or(1),
+                shows_each: false,
             },
         }
     }
 
-    /// Returns the number of runs, if there is an end to them.
-    fn number(self) -> Option<u32> {
-        (!self.each).then_some(self.repeat)
+    /// Returns the number of runs; `None` if they go on until Ctrl-C.
+    fn limit(self) -> Option<u32> {
+        (!self.shows_each).then_some(self.number)
     }
 }
 
-/// Runs as often as it is wanted; the exit code.
-fn count<'a>(
-    show: ShownRuns,
+/// Counts as many runs as the options ask for, shows them, and returns the exit code.
+fn count_runs<'a>(
+    repeats: Repeats,
     first: PreparedRun<'a>,
     (plan, subject, signals): (&'a RunPlan, &Subject, &Signals),
     source: &mut dyn CountSource,
     report: &mut dyn NumberFormat,
 ) -> Result<u8> {
     let mut runs = Vec::new();
-    // Of those that have been shown.
+    // The exit code of the runs that have been shown already.
     let mut earlier = 0;
-    let mut begun = Some(first);
+    let mut prepared = Some(first);
     let mut input = RepeatedInput::before_runs();
-    for _ in 0..show.repeat {
-        let next = match begun.take() {
-            Some(begun) => begun,
+    for _ in 0..repeats.number {
+        let next = match prepared.take() {
+            Some(prepared) => prepared,
             None => {
-                input.before_next_run();
-                measure::begin(plan, signals, source)?
+                input.warn_if_consumed();
+                measure::prepare_run(plan, signals, source)?
             }
         };
-        let run = measure::measure(next, (plan, signals), source, report)?;
+        let run = measure::measure_run(next, (plan, signals), source, report)?;
         let last = run.is_last();
         runs.push(run);
-        if show.each {
+        if repeats.shows_each {
             report.end(&runs)?;
         }
         if last {
             break;
         }
-        if show.each {
+        if repeats.shows_each {
             earlier = worse_exit_code(earlier, exit_code(subject, &runs));
             runs.clear();
         }
     }
-    let stopped = Stopped::take(&mut runs, show.number());
-    if !show.each {
+    let stopped = StoppedRun::remove_from(&mut runs, repeats.limit());
+    if !repeats.shows_each {
         report.end(&runs)?;
     }
     Ok(worse_exit_code(
@@ -316,27 +319,31 @@ fn events_before(parts: &[Vec<EventSpec>], part: usize) -> usize {
     parts[..part].iter().map(Vec::len).sum()
 }
 
-/// Runs the command for each part of the events, as often as it is wanted. Returns the columns of all parts, the runs
-/// with all counts, and the one that was left out: the last, if it was stopped and is not the only one.
+/// Runs the command for each part of the events, as often as the options ask for. Returns the columns of all parts, the
+/// runs with all counts, and the last run if it was stopped and is therefore not among them.
 fn run_parts<'a>(
-    (show, parts): (ShownRuns, &[Vec<EventSpec>]),
+    (repeats, parts): (Repeats, &[Vec<EventSpec>]),
     (plan, signals): (&'a RunPlan, &Signals),
-    mut begin: impl FnMut(usize) -> Result<(Box<dyn CountSource>, PreparedRun<'a>)>,
-) -> Result<(Vec<Column>, Vec<Run>, Option<Stopped>)> {
+    mut prepare_part: impl FnMut(usize) -> Result<(Box<dyn CountSource>, PreparedRun<'a>)>,
+) -> Result<(Vec<Column>, Vec<Run>, Option<StoppedRun>)> {
     let (mut columns, mut runs, mut stopped) = (Vec::new(), Vec::new(), None);
-    'runs: for number in 0..show.repeat {
-        let mut done: Vec<Run> = Vec::new();
+    'runs: for number in 0..repeats.number {
+        let mut part_runs: Vec<Run> = Vec::new();
         for index in 0..parts.len() {
             let start = events_before(parts, index);
-            let (mut source, begun) = begin(index)?;
+            let (mut source, prepared) = prepare_part(index)?;
             if number == 0 {
                 columns.extend(source.columns().into_iter().map(|column| Column {
                     number: start + column.number,
                     ..column
                 }));
             }
-            let run =
-                measure::measure(begun, (plan, signals), source.as_mut(), &mut output::Quiet)?;
+            let run = measure::measure_run(
+                prepared,
+                (plan, signals),
+                source.as_mut(),
+                &mut output::Quiet,
+            )?;
             if run.is_last() && index + 1 < parts.len() {
                 anyhow::ensure!(
                     !runs.is_empty(),
@@ -344,24 +351,24 @@ fn run_parts<'a>(
                     index + 1,
                     parts.len()
                 );
-                stopped = Some(Stopped::after_runs(runs.len(), show.number(), &run));
+                stopped = Some(StoppedRun::after_runs(runs.len(), repeats.limit(), &run));
                 break 'runs;
             }
-            done.push(run);
+            part_runs.push(run);
         }
-        let run = Run::of_parts(&done);
+        let run = Run::of_parts(&part_runs);
         let last = run.is_last();
         runs.push(run);
         if last {
             break;
         }
     }
-    let stopped = stopped.or_else(|| Stopped::take(&mut runs, show.number()));
+    let stopped = stopped.or_else(|| StoppedRun::remove_from(&mut runs, repeats.limit()));
     Ok((columns, runs, stopped))
 }
 
 /// Reports problems of the counts or of the command, and returns the exit code.
-fn report_problems(subject: &Subject, runs: &[Run], stopped: Option<Stopped>) -> u8 {
+fn report_problems(subject: &Subject, runs: &[Run], stopped: Option<StoppedRun>) -> u8 {
     if let Some(stopped) = &stopped {
         complain(stopped);
     }
@@ -373,11 +380,11 @@ fn report_problems(subject: &Subject, runs: &[Run], stopped: Option<Stopped>) ->
         complain(words);
     }
     let uncounted = runs.iter().find_map(|run| run.uncounted);
-    if uncounted == Some(Uncounted::Left) {
+    if uncounted == Some(Uncounted::LeftProgram) {
         complain(LEFT_PROGRAM_REASON);
-    } else if uncounted == Some(Uncounted::Waited) {
+    } else if uncounted == Some(Uncounted::NoTurn) {
         complain(NO_TURN_REASON);
-    } else if uncounted.is_none() && has_spoiled(subject, runs) {
+    } else if uncounted.is_none() && lacks_count(subject, runs) {
         let message = match subject.scope {
             Scope::Cpus { .. } => perfmon::Cause::Untrusted,
             _ => perfmon::Cause::Missed,
@@ -387,35 +394,35 @@ fn report_problems(subject: &Subject, runs: &[Run], stopped: Option<Stopped>) ->
             message.help().unwrap_or_default()
         ));
     }
-    let of_stopped = stopped.map_or(0, |stopped| stopped.exit_code());
-    worse_exit_code(exit_code(subject, runs), of_stopped)
+    let stopped_code = stopped.map_or(0, |stopped| stopped.exit_code());
+    worse_exit_code(exit_code(subject, runs), stopped_code)
 }
 
-/// Why there is no count of a program that the events have left.
+/// The message for a program that must not be counted, so that the events stopped at its exec.
 pub(crate) const LEFT_PROGRAM_REASON: &str = "\
 the command executed a program that has more rights than its caller (setuid, setgid, capabilities of its file), or \
 that the caller may not read: this program is not counted.\n\
-Start pmctl with the rights of the program, as root for one of root's, or count all that runs with -a.";
+Start pmctl with the rights of the program (as root for a program of root's), or count whole CPUs with -a.";
 
-/// Why there is no count of an event that had no turn.
+/// The message for an event that never had a counter.
 const NO_TURN_REASON: &str = "\
 the run ended before each event had its turn (--multiplex): turns change at each tick of the kernel, mostly every 4 \
 ms.\n\
 Count something that takes longer, or fewer events; `-r 1` without --multiplex counts them in several runs.";
 
-/// Returns whether a count can't be trusted, or is absent.
-fn has_spoiled(subject: &Subject, runs: &[Run]) -> bool {
-    let is_spoiled = |(column, count): (&Column, &Option<ColumnCount>)| {
+/// Returns whether a run lacks the count of an event that the CPU has.
+fn lacks_count(subject: &Subject, runs: &[Run]) -> bool {
+    let is_missing = |(column, count): (&Column, &Option<ColumnCount>)| {
         !column.event.is_absent() && count.is_none()
     };
-    let of_run = |run: &Run| subject.columns.iter().zip(&run.counts).any(is_spoiled);
-    runs.iter().any(of_run)
+    let has_missing = |run: &Run| subject.columns.iter().zip(&run.counts).any(is_missing);
+    runs.iter().any(has_missing)
 }
 
-/// Returns the exit code of runs.
+/// Returns the exit code of runs: `NO_COUNT` if a count is missing, otherwise that of the last run that failed.
 fn exit_code(subject: &Subject, runs: &[Run]) -> u8 {
     let is_absent = |column: &Column| column.event.is_absent();
-    if has_spoiled(subject, runs) || subject.columns.iter().any(is_absent) {
+    if lacks_count(subject, runs) || subject.columns.iter().any(is_absent) {
         return exit::NO_COUNT;
     }
     let mut codes = runs
@@ -425,8 +432,8 @@ fn exit_code(subject: &Subject, runs: &[Run]) -> u8 {
     codes.rfind(|code| *code != 0).unwrap_or(0)
 }
 
-/// Returns the exit code of runs and of later ones: the last that is not 0, but that of a count which can't be trusted
-/// stays.
+/// Combines the exit codes of earlier and later runs: the later one counts unless it is 0, but `NO_COUNT` of the
+/// earlier runs stays.
 const fn worse_exit_code(earlier: u8, later: u8) -> u8 {
     match (earlier, later) {
         (exit::NO_COUNT, _) | (_, 0) => earlier,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The order of the columns: that of -e, whatever counts them.
+//! Sorts the columns into the order of -e, whether the driver or the kernel counts them.
 
 use std::time::Duration;
 
@@ -11,11 +11,11 @@ use crate::args::Stat;
 use crate::events::software::{self, Software};
 use crate::events::values::{self, Value};
 
-/// A place among the columns: how many events are in front, and how many words are.
+/// A position in -e: the number of the driver's events before it, and the number of all words before it.
 type ColumnPosition = (usize, usize);
 
-/// Returns the place of a value or of an event of the kernel's in what -e asks for. Events have none of their own: they
-/// are where their number says.
+/// Returns the position of the value or software event that `is_it` recognizes. `texts` are the arguments of -e. The
+/// driver's events need no search: their index is their position.
 fn column_position(texts: &[String], is_it: impl Fn(&str) -> bool) -> ColumnPosition {
     let (mut events, mut words) = (0, 0);
     for text in texts {
@@ -35,7 +35,7 @@ fn column_position(texts: &[String], is_it: impl Fn(&str) -> bool) -> ColumnPosi
     (events, words)
 }
 
-/// Returns the places of the kernel's events and the values.
+/// Returns the positions of the software events, and then of the values.
 fn column_positions(
     texts: &[String],
     software: &[Software],
@@ -51,30 +51,32 @@ fn column_positions(
     events.chain(values).collect()
 }
 
-/// Returns a source with its columns in the order of -e. `source` has those of the kernel's events and the values last.
+/// Returns `source` with its columns in the order of -e. The last columns of `source` must be those of the software
+/// events and of the values.
 pub(super) fn in_event_order(
     args: &Stat,
     (software, values): (&[Software], &[Value]),
     source: Box<dyn CountSource>,
 ) -> Box<dyn CountSource> {
-    let places = column_positions(&args.events, software, values);
-    Box::new(Ordered { source, places })
+    let positions = column_positions(&args.events, software, values);
+    Box::new(Ordered { source, positions })
 }
 
-/// A source whose last columns have places of their own.
+/// A source whose columns are sorted into the order of -e.
 struct Ordered {
     source: Box<dyn CountSource>,
-    places: Vec<ColumnPosition>,
+    /// The positions of the last columns: software events and values.
+    positions: Vec<ColumnPosition>,
 }
 
 impl Ordered {
-    /// Sorts what there is one of for each column.
+    /// Sorts `items`, one for each column of `source`, into the order of -e.
     fn sort<T>(&self, items: Vec<T>) -> Vec<T> {
-        let events = items.len().saturating_sub(self.places.len());
-        let of_events = (0..events).map(|number| (number, usize::MAX));
-        let places = of_events.chain(self.places.iter().copied());
-        let mut all: Vec<(ColumnPosition, T)> = places.zip(items).collect();
-        all.sort_by_key(|(place, _)| *place);
+        let events = items.len().saturating_sub(self.positions.len());
+        let event_positions = (0..events).map(|number| (number, usize::MAX));
+        let positions = event_positions.chain(self.positions.iter().copied());
+        let mut all: Vec<(ColumnPosition, T)> = positions.zip(items).collect();
+        all.sort_by_key(|(position, _)| *position);
         all.into_iter().map(|(_, item)| item).collect()
     }
 }
@@ -111,7 +113,7 @@ mod tests {
     use super::super::testing::columns;
     use super::*;
 
-    /// Has these columns, and as a count the number of each.
+    /// A source with these columns; the count of a column is its index.
     struct Fixed(Vec<Column>);
 
     impl CountSource for Fixed {
@@ -147,7 +149,7 @@ mod tests {
         ]
         .map(str::to_owned);
         let events = "cpu/event=0xc0,umask=0/,instructions,branches,cycles";
-        // As the sources append them: the kernel's, then values. The cycles are of another option.
+        // Sources append software events and then values. `cycles` stands for an event of another option.
         let (rest, values) = values::split(&texts);
         let (_, software) = software::split(&rest);
         let appended = ["task-clock", "cs:u", "page-faults", "energy-pkg"];
@@ -157,10 +159,10 @@ mod tests {
             column.event.label = (*name).to_owned();
             column
         }));
-        let places = column_positions(&texts, &software, &values);
+        let positions = column_positions(&texts, &software, &values);
         let source = Ordered {
             source: Box::new(Fixed(all)),
-            places,
+            positions,
         };
         let labels: Vec<String> = source
             .columns()

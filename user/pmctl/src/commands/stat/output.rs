@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Where the counts go, and in which form.
+//! The destination of the counts, and the form of the output.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -18,7 +18,7 @@ use crate::system::screen::Colors;
 use crate::system::stdio;
 use crate::system::whole_file::WholeFile;
 
-/// Shows nothing.
+/// A form that shows nothing.
 pub(super) struct Quiet;
 
 impl NumberFormat for Quiet {
@@ -31,8 +31,8 @@ impl NumberFormat for Quiet {
     }
 }
 
-/// Returns the form that the options ask for.
-pub(super) fn report<'a>(
+/// Returns the form of the output that the options ask for.
+pub(super) fn number_format<'a>(
     args: &Stat,
     subject: &'a Subject,
     output: Box<dyn Write>,
@@ -46,7 +46,7 @@ pub(super) fn report<'a>(
             args.summary,
         )),
         (None, Some(Json::Perf)) => Box::new(WithTotals::new(
-            json::Perf::new(subject, output),
+            json::PerfJson::new(subject, output),
             args.summary,
         )),
         (None, Some(Json::V1)) => Box::new(V1::new(subject, output)),
@@ -75,7 +75,7 @@ impl NumberFormat for ShownAndRecorded<'_> {
 
     fn end(&mut self, runs: &[Run]) -> Result<()> {
         let recorded = self.recorded.end(runs);
-        // The counts that are there are shown, too.
+        // Shows the counts even if they could not be recorded.
         self.shown.end(runs)?;
         recorded?;
         Ok(self.recorded.output.finish()?)
@@ -83,19 +83,19 @@ impl NumberFormat for ShownAndRecorded<'_> {
 }
 
 /// Opens the file of --record, if there is one.
-pub(super) fn record(args: &Stat) -> Result<Option<WholeFile>> {
+pub(super) fn open_recording(args: &Stat) -> Result<Option<WholeFile>> {
     let path = args.record.as_deref();
     path.map(WholeFile::create_private).transpose()
 }
 
-/// Returns the form that the options ask for, and with it the one of the file of --record.
+/// Returns the form of the output that the options ask for. It also writes the file of --record, if there is one.
 pub(super) fn with_recording<'a>(
     args: &Stat,
     subject: &'a Subject,
     output: Box<dyn Write>,
     record: Option<WholeFile>,
 ) -> Box<dyn NumberFormat + 'a> {
-    let shown = report(args, subject, output);
+    let shown = number_format(args, subject, output);
     match record {
         None => shown,
         Some(record) => Box::new(ShownAndRecorded {
@@ -105,7 +105,7 @@ pub(super) fn with_recording<'a>(
     }
 }
 
-/// Returns the colours: some if the counts go to a terminal, unless `NO_COLOR` or `CLICOLOR` says otherwise.
+/// Returns the colours: on if the counts go to a terminal, unless `NO_COLOR` or `CLICOLOR` turns them off.
 fn colors(args: &Stat) -> Colors {
     let choice = match &args.output {
         None if args.log_fd.is_some() => ColorChoice::Never,
@@ -119,7 +119,7 @@ fn colors(args: &Stat) -> Colors {
 /// A file that the counts are written to.
 struct CountsFile {
     file: File,
-    /// Without counts there is no file.
+    /// Removes a new file if no counts are written to it.
     _new: NewFile,
 }
 
@@ -133,8 +133,8 @@ impl Write for CountsFile {
     }
 }
 
-/// Opens what the counts are written to.
-pub(super) fn output(args: &Stat) -> Result<Box<dyn Write>> {
+/// Opens the destination of the counts: standard error, or what -o or --log-fd names.
+pub(super) fn open_output(args: &Stat) -> Result<Box<dyn Write>> {
     let (output, name): (Box<dyn Write>, _) = match (&args.output, args.log_fd) {
         (None, Some(number)) => {
             let file = stdio::inherited(number)
@@ -162,7 +162,7 @@ pub(super) fn output(args: &Stat) -> Result<Box<dyn Write>> {
     Ok(Box::new(stdio::NamedOutput { output, name }))
 }
 
-/// The command as one line.
+/// Returns the command as one line.
 pub(super) fn command_line(args: &Stat) -> String {
     args.command
         .iter()

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Ratios of two counts, of a whole run only: all counters have stopped then, and each has run as long as the others.
-//! While they run they are read one after the other, so that a ratio of intervals would be of two times.
+//! Ratios of two counts, for whole runs only: all counters have stopped then, and each has run as long as the others.
+//! During a run they are read one after the other, so that the two counts of an interval are of different times.
 
 use perfmon::spec::Meaning;
 
@@ -8,8 +8,8 @@ use super::Column;
 
 /// A ratio that is shown beside its first event.
 struct Formula {
-    of: Meaning,
-    per: Meaning,
+    numerator: Meaning,
+    denominator: Meaning,
     unit: &'static str,
     is_percent: bool,
     /// The limits for high and very high values, as in perf.
@@ -18,33 +18,33 @@ struct Formula {
 
 const FORMULAS: &[Formula] = &[
     Formula {
-        of: Meaning::Instructions,
-        per: Meaning::Cycles,
+        numerator: Meaning::Instructions,
+        denominator: Meaning::Cycles,
         unit: "insn per cycle",
         is_percent: false,
         limits: None,
     },
     Formula {
-        of: Meaning::BranchMisses,
-        per: Meaning::Branches,
+        numerator: Meaning::BranchMisses,
+        denominator: Meaning::Branches,
         unit: "of all branches",
         is_percent: true,
         limits: Some((5.0, 20.0)),
     },
     Formula {
-        of: Meaning::CacheMisses,
-        per: Meaning::CacheReferences,
+        numerator: Meaning::CacheMisses,
+        denominator: Meaning::CacheReferences,
         unit: "of all cache refs",
         is_percent: true,
         limits: Some((5.0, 20.0)),
     },
 ];
 
-/// A number and what it is.
+/// A ratio, with its unit and limits.
 #[derive(Debug, PartialEq)]
 pub(super) struct Ratio {
     pub(super) value: f64,
-    /// In perf's words, with a `%` in front for a percentage.
+    /// The unit in perf's words, with a `%` in front for a percentage.
     pub(super) unit: String,
     /// The limits for high and very high values.
     pub(super) limits: Option<(f64, f64)>,
@@ -55,17 +55,17 @@ pub(super) fn ratio(columns: &[Column], counts: &[Option<f64>], index: usize) ->
     let event = &columns[index].event;
     let formula = FORMULAS
         .iter()
-        .find(|formula| Some(formula.of) == event.meaning)?;
+        .find(|formula| Some(formula.numerator) == event.meaning)?;
     let other = columns.iter().position(|column| {
-        column.event.meaning == Some(formula.per)
+        column.event.meaning == Some(formula.denominator)
             && column.event.modes == event.modes
             && column.place == columns[index].place
     })?;
-    let (of, per) = (counts[index]?, counts[other]?);
-    if per == 0.0 {
+    let (numerator, denominator) = (counts[index]?, counts[other]?);
+    if denominator == 0.0 {
         return None;
     }
-    let value = of / per;
+    let value = numerator / denominator;
     Some(if formula.is_percent {
         Ratio {
             value: 100.0 * value,
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn shares_are_in_is_percent() {
+    fn shares_are_in_percent() {
         let columns = columns("branches,branch-misses");
         let found = ratio(&columns, &[Some(200.0), Some(5.0)], 1).expect("there are branches");
         assert_eq!(
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_divided_by_nothing() {
+    fn zero_and_missing_counts_have_no_ratio() {
         let columns = columns("instructions,cycles");
         assert_eq!(ratio(&columns, &[Some(1.0), Some(0.0)], 0), None);
         assert_eq!(ratio(&columns, &[Some(1.0), None], 0), None);

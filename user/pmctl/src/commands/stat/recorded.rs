@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `stat --report`: what `--record` or `--json=v1` wrote, in any form.
+//! `stat --report`: shows a file of `--record` or `--json=v1` in any form.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -22,7 +22,7 @@ use crate::events::metrics::MachineFacts;
 use crate::events::threads::TaskList;
 use crate::system::text::json_of;
 
-/// Shows a file.
+/// Shows the counts of a file.
 pub(super) fn report(args: &Stat, path: &Path) -> Result<u8> {
     let name = path.display();
     let text = read(path).with_context(|| format!("can't read {name}"))?;
@@ -31,7 +31,7 @@ pub(super) fn report(args: &Stat, path: &Path) -> Result<u8> {
     })?;
     if document.schema != SCHEMA {
         bail!(
-            "{name} has the form `{}`; this pmctl reads `{SCHEMA}`.",
+            "{name} has the form `{}`; this pmctl reads `{SCHEMA}`. Show it with the version of pmctl that wrote it.",
             document.schema
         );
     }
@@ -39,15 +39,17 @@ pub(super) fn report(args: &Stat, path: &Path) -> Result<u8> {
     let counts = document.runs.iter().map(|run| &run.counts);
     let mut counts = counts.chain(document.intervals.iter().map(|interval| &interval.counts));
     if document.runs.is_empty() || !counts.all(|counts| counts.len() == columns) {
-        bail!("{name} is damaged: it has other counts than events.");
+        bail!(
+            "{name} is damaged: a run or an interval has another number of counts than there are events. Count again."
+        );
     }
-    let mut output = output::output(args)?;
+    let mut output = output::open_output(args)?;
     if args.json == Some(Json::V1) {
         std::io::Write::write_all(&mut output, &text)?;
         return Ok(0);
     }
     let subject = subject(&document, args)?;
-    let mut report = output::report(args, &subject, output);
+    let mut report = output::number_format(args, &subject, output);
     let mut before = Duration::ZERO;
     for interval in &document.intervals {
         let at = duration(interval.seconds);
@@ -76,7 +78,7 @@ pub(super) fn report(args: &Stat, path: &Path) -> Result<u8> {
     Ok(0)
 }
 
-/// Returns the content of a file, of one without an end what is a file's size at most.
+/// Reads a file, but no more than `MAX_FILE_SIZE`: a file such as /dev/zero has no end.
 fn read(path: &Path) -> io::Result<Vec<u8>> {
     const MAX_FILE_SIZE: u64 = 1 << 28;
     let mut text = Vec::new();
@@ -109,7 +111,7 @@ fn subject(document: &V1Document, args: &Stat) -> Result<Subject> {
         command: crate::system::text::printable(&document.command),
         scope,
         columns: document.events.iter().map(column).collect(),
-        metrics: Metrics::recorded(metrics, document.model.as_deref().and_then(model), facts)?,
+        metrics: Metrics::from_file(metrics, document.model.as_deref().and_then(model), facts)?,
         parts: document.parts.unwrap_or(1),
         has_counts: !args.metric_only,
         hides_zeros: args.hide_zero_events,
@@ -143,7 +145,7 @@ fn column(event: &V1Event) -> Column {
                 Some("k") => Modes::Kernel,
                 _ => Modes::Both,
             },
-            // Nothing is counted: only that there is one is looked at.
+            // Any encoding marks the event as present: nothing is counted with it.
             encoding: match event.missing {
                 Some(_) => None,
                 None => Some(Encoding::Raw(EventSelect::fixed())),
@@ -156,7 +158,7 @@ fn column(event: &V1Event) -> Column {
     }
 }
 
-/// Returns the common event of this name.
+/// Returns the meaning that has this name.
 fn meaning(name: &str) -> Option<Meaning> {
     let mut all = [Vendor::Intel, Vendor::Amd]
         .into_iter()
@@ -193,7 +195,7 @@ fn run(
     }
 }
 
-/// Returns a number of seconds, none if it is no time.
+/// Converts seconds to a duration; 0 for a number that is no duration, such as a negative one.
 fn duration(seconds: f64) -> Duration {
     Duration::try_from_secs_f64(seconds).unwrap_or_default()
 }
@@ -219,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_written_is_shown_again() {
+    fn a_file_is_shown_as_the_run_was() {
         let events = "instructions,cycles,branch-misses,cache-misses";
         let subject = subject_with(events, &["insn_per_cycle"]);
         let runs = [testing::run(&[Some(6), Some(3), Some(1), None])];
@@ -258,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_damaged_is_refused() {
+    fn damaged_files_are_refused() {
         let folder = tempfile::tempdir().expect("a folder can be made");
         let path = folder.path().join("x");
         let args = args(&["-q", "true"]);

@@ -34,8 +34,8 @@ impl Run {
         self.stopped_by.is_some() || matches!(self.ending, Some(Ending::Killed(_)))
     }
 
-    /// Returns the run that has the counts of several, each of which counted a part of the events. The times are their
-    /// means, and the end is that of the last, or of the last that failed.
+    /// Combines runs that each counted a part of the events into one run with all counts. Its times are means, and its
+    /// ending is that of the last run that failed, or else of the last run.
     pub(super) fn of_parts(parts: &[Self]) -> Self {
         let number = u32::try_from(parts.len()).unwrap_or(u32::MAX).max(1);
         let mean = |time: fn(&Self) -> Duration| parts.iter().map(time).sum::<Duration>() / number;
@@ -59,41 +59,41 @@ impl Run {
 
 /// A run that was cut short. It is left out of the mean, since it has counted a part of the command only.
 #[derive(Debug)]
-pub(super) struct Stopped {
-    /// The whole runs before it.
-    before: usize,
-    /// The number of runs that were asked for; `None` for runs until Ctrl-C.
-    wanted: Option<u32>,
+pub(super) struct StoppedRun {
+    /// Number of whole runs before it.
+    whole_runs: usize,
+    /// Number of runs that the user asked for; `None` for runs until Ctrl-C.
+    requested: Option<u32>,
     pub(super) ending: Option<Ending>,
-    by: Option<Signal>,
+    signal: Option<Signal>,
 }
 
-impl Stopped {
+impl StoppedRun {
     /// Describes the stop of the last run.
-    pub(super) fn after_runs(before: usize, wanted: Option<u32>, run: &Run) -> Self {
+    pub(super) fn after_runs(whole_runs: usize, requested: Option<u32>, run: &Run) -> Self {
         Self {
-            before,
-            wanted,
+            whole_runs,
+            requested,
             ending: run.ending,
-            by: run.stopped_by,
+            signal: run.stopped_by,
         }
     }
 
-    /// Takes the last run out if a signal asked for its end and others are before it.
-    pub(super) fn take(runs: &mut Vec<Run>, wanted: Option<u32>) -> Option<Self> {
+    /// Removes the last run if a signal asked for its end and there are runs before it.
+    pub(super) fn remove_from(runs: &mut Vec<Run>, requested: Option<u32>) -> Option<Self> {
         if runs.len() < 2 || runs.last()?.stopped_by.is_none() {
             return None;
         }
         let run = runs.pop()?;
-        Some(Self::after_runs(runs.len(), wanted, &run))
+        Some(Self::after_runs(runs.len(), requested, &run))
     }
 
-    /// Returns the exit code: the command's; that of the signal if the command succeeded, but a number of runs was asked
-    /// for. A script must not take a part of them for all.
+    /// Returns the command's exit code. If the command succeeded but the user asked for more runs, returns the exit code of
+    /// the signal, so that a script does not take a part of the runs for all.
     pub(super) fn exit_code(&self) -> u8 {
         let code = self.ending.map_or(0, Ending::exit_code);
-        match self.by {
-            Some(signal) if code == 0 && self.wanted.is_some() => {
+        match self.signal {
+            Some(signal) if code == 0 && self.requested.is_some() => {
                 Ending::Killed(signal as i32).exit_code()
             }
             _ => code,
@@ -101,18 +101,18 @@ impl Stopped {
     }
 }
 
-impl fmt::Display for Stopped {
+impl fmt::Display for StoppedRun {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "stopped in run {}", self.before + 1)?;
-        if let Some(wanted) = self.wanted {
-            write!(f, " of {wanted}")?;
+        write!(f, "stopped in run {}", self.whole_runs + 1)?;
+        if let Some(requested) = self.requested {
+            write!(f, " of {requested}")?;
         }
-        match self.before {
+        match self.whole_runs {
             1 => f.write_str(": the numbers are those of the run before"),
-            before => write!(
+            whole_runs => write!(
                 f,
                 ": the mean is of the {} before",
-                count(before as u64, "run")
+                count(whole_runs as u64, "run")
             ),
         }
     }
@@ -121,9 +121,9 @@ impl fmt::Display for Stopped {
 /// The figures of several runs: for each column the mean of its counts, `None` if one of them can't be trusted.
 pub(super) struct Figures {
     pub(super) runs: usize,
-    /// Events were not counted, in a run at least.
+    /// Events were not counted in at least one run.
     pub(super) has_uncounted: bool,
-    /// Rounded, and exact for a single run.
+    /// The means, rounded; exact for a single run.
     pub(super) counts: Vec<Option<u64>>,
     pub(super) summaries: Vec<Option<Summary>>,
 }
@@ -160,8 +160,8 @@ pub(super) fn running_time(runs: &[Run], column: usize) -> u64 {
     u64::try_from(ran / runs.len().max(1) as u128).unwrap_or(u64::MAX)
 }
 
-/// Returns the share of the time in which the event of a column was counted, in percent; `None` if it never waited. Of
-/// several runs that of all together.
+/// Returns the share of the time in which the event of a column was counted, in percent; `None` if it never waited. With
+/// several runs it is the share of their total time.
 pub(super) fn counted_share(runs: &[Run], column: usize) -> Option<f64> {
     let time = |time: fn(&ColumnCount) -> Duration| -> f64 {
         let counts = runs.iter().filter_map(|run| run.counts[column].as_ref());
@@ -184,7 +184,7 @@ mod tests {
             ..run(&[Some(7)])
         };
         let words = |mut runs: Vec<Run>, wanted| {
-            let stopped = Stopped::take(&mut runs, wanted);
+            let stopped = StoppedRun::remove_from(&mut runs, wanted);
             (runs.len(), stopped.map(|stopped| stopped.to_string()))
         };
         assert_eq!(
@@ -213,7 +213,7 @@ mod tests {
                 ending: Some(ending),
                 ..run(&[Some(7)])
             };
-            Stopped::after_runs(1, wanted, &run).exit_code()
+            StoppedRun::after_runs(1, wanted, &run).exit_code()
         };
         assert_eq!(code(Ending::Exit(0), Some(100)), 143);
         assert_eq!(code(Ending::Exit(3), Some(100)), 3);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What is counted: a command and its children, tasks, or all that runs on CPUs; and in which parts.
+//! The scope of a count (a command and its children, tasks, CPUs, cgroups), and the places that have counts of their own.
 
 use std::fmt;
 use std::fs;
@@ -14,21 +14,24 @@ use crate::events::threads::{TaskList, Thread};
 /// What is counted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Scope {
-    /// The command, and what it creates unless that is not wanted.
+    /// The command, and the tasks that it creates unless --no-inherit.
     Command,
-    /// Threads of these processes, or these threads, in words; and those that there are.
+    /// Processes or threads.
     Tasks {
+        /// The PIDs and TIDs of the command line.
         asked: TaskList,
+        /// Their threads.
         threads: Vec<Thread>,
+        /// Their description in the title.
         words: String,
     },
-    /// All that runs on this many CPUs, and which CPUs these are, if not all.
+    /// Every task that runs on `number` CPUs; `only` has these CPUs if they are not all.
     Cpus { number: usize, only: Option<Cpus> },
-    /// So many cgroups, and on which CPUs, if not on all.
+    /// `number` cgroups; `only` has the CPUs if they are not all.
     Cgroups { number: usize, only: Option<Cpus> },
 }
 
-/// A part of what is counted, that has counts of its own.
+/// A thread, CPU, core, socket or cgroup that has counts of its own.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct CountedPlace {
     pub(super) name: String,
@@ -36,25 +39,25 @@ pub(super) struct CountedPlace {
 }
 
 impl CountedPlace {
-    /// Returns the name, if it is a cgroup.
+    /// Returns the name of a cgroup; `None` for other places.
     pub(super) fn cgroup(&self) -> Option<&str> {
         (self.kind == PlaceKind::Cgroup).then_some(&*self.name)
     }
 }
 
-/// A kind of part.
+/// The kind of a place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum PlaceKind {
     Thread,
     Cpu,
     /// A core, and how many of its CPUs are counted.
     Core(usize),
-    /// The same of a socket.
+    /// A socket, and how many of its CPUs are counted.
     Socket(usize),
     Cgroup,
 }
 
-/// The parts into which CPUs are divided.
+/// The places that the counted CPUs are divided into.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum CpuSplit {
     Cpu,
@@ -63,7 +66,7 @@ pub(super) enum CpuSplit {
 }
 
 impl Scope {
-    /// Returns what the options ask for, of which `cgroups` are so many cgroups.
+    /// Returns the scope that the options ask for. `cgroups` is the number of cgroups, if these are counted.
     pub(super) fn of(args: &Stat, online: &[usize], cgroups: Option<usize>) -> Result<Self, Usage> {
         if let Some(cpus) = &args.cpu {
             cpus.require_online(online)?;
@@ -104,15 +107,15 @@ impl Scope {
     }
 }
 
-/// Returns the parts that have one of these CPUs, with the CPUs.
-pub(super) fn parts(cpus: &[usize], split: CpuSplit) -> Vec<(CountedPlace, Cpus)> {
+/// Divides CPUs into places, and returns each place with its CPUs.
+pub(super) fn split_cpus(cpus: &[usize], split: CpuSplit) -> Vec<(CountedPlace, Cpus)> {
     let mut parts: Vec<(Vec<u32>, Vec<u32>)> = Vec::new();
     for cpu in cpus {
         let number = u32::try_from(*cpu).unwrap_or(u32::MAX);
         let part = match split {
             CpuSplit::Cpu => vec![number],
-            CpuSplit::Core => topology(*cpu, &["physical_package_id", "die_id", "core_id"]),
-            CpuSplit::Socket => topology(*cpu, &["physical_package_id"]),
+            CpuSplit::Core => topology_ids(*cpu, &["physical_package_id", "die_id", "core_id"]),
+            CpuSplit::Socket => topology_ids(*cpu, &["physical_package_id"]),
         };
         match parts.iter_mut().find(|(known, _)| *known == part) {
             Some((_, cpus)) => cpus.push(number),
@@ -136,18 +139,18 @@ pub(super) fn parts(cpus: &[usize], split: CpuSplit) -> Vec<(CountedPlace, Cpus)
     parts.into_iter().map(place).collect()
 }
 
-/// Returns the numbers of the parts that a CPU belongs to.
-fn topology(cpu: usize, names: &[&str]) -> Vec<u32> {
+/// Returns the numbers of the core, die or package that a CPU belongs to. `names` are files in its topology folder.
+fn topology_ids(cpu: usize, names: &[&str]) -> Vec<u32> {
     let number = |name: &&str| {
         let file = format!("/sys/devices/system/cpu/cpu{cpu}/topology/{name}");
         let text = fs::read_to_string(file).unwrap_or_default();
-        // A kernel without it tells no dies; -1 is none, too.
+        // Older kernels have no die_id, and -1 means that there is none.
         text.trim().parse().unwrap_or(0)
     };
     names.iter().map(number).collect()
 }
 
-/// What stands behind "Performance counter stats for".
+/// The title, without "Performance counter stats for".
 pub(super) struct Title<'a> {
     pub(super) command: &'a str,
     pub(super) scope: &'a Scope,
@@ -208,20 +211,20 @@ mod tests {
     }
 
     #[test]
-    fn cpus_are_parted_as_perf_names_them() {
+    fn places_of_cpus_have_perfs_names() {
         let names = |split| -> Vec<(String, String)> {
-            let parts = parts(&[0, 4095], split).into_iter();
+            let parts = split_cpus(&[0, 4095], split).into_iter();
             parts
                 .map(|(place, cpus)| (place.name, cpus.to_string()))
                 .collect()
         };
-        let one = |name: &str, cpus: &str| (name.to_owned(), cpus.to_owned());
+        let owned_pair = |name: &str, cpus: &str| (name.to_owned(), cpus.to_owned());
         assert_eq!(
             names(CpuSplit::Cpu),
-            [one("CPU0", "0"), one("CPU4095", "4095")]
+            [owned_pair("CPU0", "0"), owned_pair("CPU4095", "4095")]
         );
-        // CPU 4095 has no topology, and counts as that of CPU 0 here.
-        assert_eq!(names(CpuSplit::Socket), [one("S0", "0,4095")]);
-        assert_eq!(names(CpuSplit::Core), [one("S0-D0-C0", "0,4095")]);
+        // CPU 4095 has no topology files, so it counts as part of core 0 of socket 0.
+        assert_eq!(names(CpuSplit::Socket), [owned_pair("S0", "0,4095")]);
+        assert_eq!(names(CpuSplit::Core), [owned_pair("S0-D0-C0", "0,4095")]);
     }
 }

@@ -27,21 +27,21 @@ pub(crate) struct SingleRun {
     pub(crate) elapsed: Duration,
     /// A count for each event; `None` if it can't be trusted.
     pub(crate) counts: Vec<Option<u64>>,
-    /// A task was counted no more: [`LEFT_PROGRAM_REASON`](super::LEFT_PROGRAM_REASON) says why.
-    pub(crate) has_left: bool,
+    /// A task executed a program that must not be counted: [`LEFT_PROGRAM_REASON`](super::LEFT_PROGRAM_REASON).
+    pub(crate) has_left_program: bool,
     pub(crate) ending: Option<Ending>,
     /// A signal asked for the end.
     pub(crate) is_stopped: bool,
 }
 
 impl Series {
-    /// Counts the events from the command's exec on, with what it creates.
+    /// Prepares to count `events` from the command's exec on, in the command and the tasks that it creates.
     pub(crate) fn new(command: Command, events: Vec<EventSpec>) -> Result<Self> {
         let manner = CountingManner {
             inherit: true,
             from_exec: true,
             per_thread: false,
-            together: false,
+            one_group: false,
             multiplex: false,
         };
         Ok(Self {
@@ -55,21 +55,26 @@ impl Series {
 
     /// Runs the command once.
     pub(crate) fn run(&mut self, signals: &Signals) -> Result<SingleRun> {
-        let begun = measure::begin(&self.plan, signals, &mut self.source);
-        let begun = begun.map_err(turns::plain)?;
-        let run = measure::measure(begun, (&self.plan, signals), &mut self.source, &mut Quiet)?;
+        let prepared = measure::prepare_run(&self.plan, signals, &mut self.source);
+        let prepared = prepared.map_err(turns::plain)?;
+        let run = measure::measure_run(
+            prepared,
+            (&self.plan, signals),
+            &mut self.source,
+            &mut Quiet,
+        )?;
         let counts = run.counts.iter();
         Ok(SingleRun {
             elapsed: run.elapsed,
             counts: counts.map(|count| count.map(|count| count.value)).collect(),
-            has_left: run.uncounted == Some(Uncounted::Left),
+            has_left_program: run.uncounted == Some(Uncounted::LeftProgram),
             ending: run.ending,
             is_stopped: run.stopped_by.is_some(),
         })
     }
 
-    /// Returns the events as they were counted in the last run: those of user mode, with `u` behind their names, where
-    /// this user may not count the kernel.
+    /// Returns the events as they were counted in the last run. If this user may not count the kernel, they have been
+    /// limited to user mode, and their names end with `:u`.
     pub(crate) fn events(&self) -> Vec<EventSpec> {
         let columns = self.source.columns().into_iter();
         columns.map(|column| column.event).collect()

@@ -7,58 +7,64 @@ use crate::system::screen::Colors;
 /// Least width of a column.
 const MIN_COLUMN_WIDTH: usize = 12;
 
-/// Returns the lines of the table, of at most `width` characters. What does not fit beside is below, with an empty line
-/// between.
+/// Returns the lines of the table, of at most `width` characters. Columns that don't fit follow in further tables, after
+/// an empty line.
 pub(super) fn lines(values: &[MetricValue<'_>], width: usize, colors: &Colors) -> Vec<String> {
-    let parts = parts(values);
+    let parts = values_by_place(values);
     let Some(first) = parts.first() else {
         return Vec::new();
     };
-    let titles: Vec<String> = first.iter().map(title).collect();
-    let title = titles.iter().map(|title| title.chars().count()).max();
-    let title = title.unwrap_or(0);
-    let columns = parts.iter().map(|part| name(part).chars().count() + 2);
-    let column = columns.fold(MIN_COLUMN_WIDTH, usize::max);
-    let beside = (width.saturating_sub(title) / column).max(1);
+    let titles: Vec<String> = first.iter().map(metric_title).collect();
+    let title_width = titles.iter().map(|title| title.chars().count()).max();
+    let title_width = title_width.unwrap_or(0);
+    let widths = parts
+        .iter()
+        .map(|part| place_name(part).chars().count() + 2);
+    let column_width = widths.fold(MIN_COLUMN_WIDTH, usize::max);
+    let columns_per_table = (width.saturating_sub(title_width) / column_width).max(1);
 
     let mut lines = Vec::new();
-    for parts in parts.chunks(beside) {
+    for parts in parts.chunks(columns_per_table) {
         if !lines.is_empty() {
             lines.push(String::new());
         }
-        let names = parts.iter().map(|part| format!("{:>column$}", name(part)));
-        lines.push(format!("{:title$}{}", "", names.collect::<String>()));
+        let names = parts
+            .iter()
+            .map(|part| format!("{:>column_width$}", place_name(part)));
+        lines.push(format!("{:title_width$}{}", "", names.collect::<String>()));
         for (row, text) in titles.iter().enumerate() {
-            let cells = parts.iter().map(|part| cell(&part[row], column, colors));
-            lines.push(format!("{text:title$}{}", cells.collect::<String>()));
+            let cells = parts
+                .iter()
+                .map(|part| cell(&part[row], column_width, colors));
+            lines.push(format!("{text:title_width$}{}", cells.collect::<String>()));
         }
     }
     lines
 }
 
-/// Returns the values of each part of what is counted: all metrics of the first one come first.
-fn parts<'v, 'a>(values: &'v [MetricValue<'a>]) -> Vec<&'v [MetricValue<'a>]> {
+/// Splits the values by place. Values of one place follow each other.
+fn values_by_place<'v, 'a>(values: &'v [MetricValue<'a>]) -> Vec<&'v [MetricValue<'a>]> {
     values.chunk_by(|a, b| a.place == b.place).collect()
 }
 
-/// Returns the name of a part.
-fn name<'a>(part: &[MetricValue<'a>]) -> &'a str {
+/// Returns the name of the place that these values are of.
+fn place_name<'a>(part: &[MetricValue<'a>]) -> &'a str {
     let place = part.first().and_then(|value| value.place);
     place.map_or("", |place| &place.name)
 }
 
 /// Returns the name of a metric and its unit.
-fn title(value: &MetricValue<'_>) -> String {
+fn metric_title(value: &MetricValue<'_>) -> String {
     match value.unit {
         "" => value.name.to_owned(),
         unit => format!("{} [{unit}]", value.name),
     }
 }
 
-/// Returns a number, red if it is worth a look.
-fn cell(value: &MetricValue<'_>, column: usize, colors: &Colors) -> String {
+/// Returns the number of a metric, in red if it has reached the metric's threshold.
+fn cell(value: &MetricValue<'_>, column_width: usize, colors: &Colors) -> String {
     let (text, style) = (value.text(), value.style(colors));
-    format!("{style}{text:>column$}{style:#}")
+    format!("{style}{text:>column_width$}{style:#}")
 }
 
 #[cfg(test)]
@@ -96,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn each_has_a_column() {
+    fn each_cpu_has_a_column() {
         let expected = "                         CPU0        CPU1
 insn_per_cycle           0.50        0.50
 tma_retiring [%]        62.50       62.50
@@ -106,7 +112,7 @@ l1d_miss_rate [%]  <no value>  <no value>";
     }
 
     #[test]
-    fn many_are_in_several_tables() {
+    fn many_cpus_are_in_several_tables() {
         let text = shown(&cpus(7), &Colors::NONE);
         let tables: Vec<&str> = text.split("\n\n").collect();
         assert_eq!(tables.len(), 2, "{text}");
@@ -115,7 +121,7 @@ l1d_miss_rate [%]  <no value>  <no value>";
     }
 
     #[test]
-    fn what_is_worth_a_look_is_red() {
+    fn notable_values_are_red() {
         let text = shown(&cpus(1), &Colors::new(true));
         assert!(text.contains("\x1b[31m       62.50\x1b[0m"), "{text:?}");
         assert_eq!(text.matches("\x1b[31m").count(), 1, "{text:?}");

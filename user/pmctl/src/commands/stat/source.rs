@@ -7,13 +7,13 @@ use anyhow::Result;
 
 use super::Column;
 
-/// What a column counted, and how long.
+/// The count of a column, and the times for which its event was counted and enabled.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct ColumnCount {
     pub(super) value: u64,
-    /// The time in which it was counted.
+    /// The time in which the event was counted.
     pub(super) ran: Duration,
-    /// The time in which it was to be counted: longer if it waited for its turn.
+    /// The time in which the event was enabled: longer than `ran` if it had to wait for a counter.
     pub(super) enabled: Duration,
 }
 
@@ -27,7 +27,7 @@ impl ColumnCount {
         }
     }
 
-    /// Returns the sum of two parts of what is counted.
+    /// Returns the sum of this count and that of another place.
     pub(super) fn plus(self, other: Self) -> Self {
         Self {
             value: self.value + other.value,
@@ -36,7 +36,7 @@ impl ColumnCount {
         }
     }
 
-    /// Returns what was counted since.
+    /// Returns the count since an earlier one, `before`.
     pub(super) fn since(self, before: Self) -> Self {
         Self {
             value: self.value - before.value,
@@ -45,7 +45,7 @@ impl ColumnCount {
         }
     }
 
-    /// Returns what it would have been without waits, as perf estimates it; `None` if it had no turn.
+    /// Returns the count scaled to the whole enabled time, as perf estimates it; `None` if the event never had a counter.
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
@@ -64,26 +64,26 @@ impl ColumnCount {
     }
 }
 
-/// Makes estimates of counts. Returns whether there is an event that had no turn.
-pub(super) fn estimate(counts: &mut Counts) -> bool {
-    let mut waited = false;
+/// Replaces counts by estimates for the whole enabled time. Returns whether an event never had a counter.
+pub(super) fn estimate_counts(counts: &mut Counts) -> bool {
+    let mut no_turn = false;
     for count in counts.iter_mut() {
         let estimated = count.and_then(ColumnCount::estimated);
-        waited |= estimated.is_none() && count.is_some();
+        no_turn |= estimated.is_none() && count.is_some();
         *count = estimated;
     }
-    waited
+    no_turn
 }
 
-/// Why events that the CPU has were not counted.
+/// The reason why events that the CPU has were not counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Uncounted {
     /// A task has executed a program that must not be counted.
-    Left,
+    LeftProgram,
     /// The run ended before the counters were to start.
     NotStarted,
-    /// The run ended before each event had its turn.
-    Waited,
+    /// The run ended before each event had a counter (--multiplex).
+    NoTurn,
 }
 
 /// Counts for each column; `None` for one that can't be trusted or that no counter has.
@@ -91,16 +91,16 @@ pub(super) type Counts = Vec<Option<ColumnCount>>;
 
 /// A source of counts.
 pub(super) trait CountSource {
-    /// Makes it ready for a run: stopped, and zero. `command` is the process that waits to become the command.
+    /// Prepares a run: the counters are stopped and at 0. `command` is the PID of the process that will execute the command.
     fn prepare(&mut self, command: Option<u32>) -> Result<()>;
 
-    /// Returns what is counted, once it is [prepared](Self::prepare).
+    /// Returns the columns, once the source is [prepared](Self::prepare).
     fn columns(&self) -> Vec<Column>;
 
-    /// Counts from now on.
+    /// Starts all counters.
     fn start(&mut self) -> Result<()>;
 
-    /// Counts no more.
+    /// Stops all counters.
     fn stop(&mut self) -> Result<()>;
 
     /// Returns the counts. `elapsed` is the time since the start.
@@ -132,13 +132,13 @@ mod tests {
             count(1_000_000_007, ran),
             None,
         ];
-        assert!(!estimate(&mut counts));
+        assert!(!estimate_counts(&mut counts));
         let values = counts.iter().map(|count| count.map(|count| count.value));
         let expected = [Some(1000), Some(7), Some(2_923_976_628), None];
         assert_eq!(values.collect::<Vec<_>>(), expected);
 
         let mut counts = vec![count(0, Duration::ZERO), count(1, ran)];
-        assert!(estimate(&mut counts));
+        assert!(estimate_counts(&mut counts));
         assert_eq!(counts[0], None);
     }
 }

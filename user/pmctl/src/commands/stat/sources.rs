@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The counts of each run: of CPUs, of cgroups or of tasks, with the kernel's events and machine values beside them.
+//! The counts of each run: of CPUs, of cgroups or of tasks, with software events and machine values beside them.
 
 use anyhow::Result;
 use perfmon::spec::EventSpec;
@@ -19,7 +19,7 @@ use crate::events::values::Value;
 use crate::system::exit;
 use crate::system::machine::Machine;
 
-/// What opens the counts of each run.
+/// The options, devices and events that the source of each run is opened with.
 pub(super) struct Sources<'a> {
     args: &'a Stat,
     machine: &'a Machine,
@@ -56,8 +56,8 @@ impl<'a> Sources<'a> {
         })
     }
 
-    /// Opens the counts of one of the runs that it takes to count all events.
-    pub(super) fn of_part(
+    /// Opens the source for one part of the events.
+    pub(super) fn open_part(
         &self,
         parts: &[Vec<EventSpec>],
         part: usize,
@@ -70,7 +70,7 @@ impl<'a> Sources<'a> {
                 events_before(parts, part),
                 self.args.cpu.as_ref(),
             )?),
-            (None, Some(session), Scope::Cpus { .. }) => Box::new(cpus::of_cpus(
+            (None, Some(session), Scope::Cpus { .. }) => Box::new(cpus::open_counters(
                 self.args,
                 (session, events),
                 &self.online,
@@ -84,7 +84,7 @@ impl<'a> Sources<'a> {
         self.with_others(counts)
     }
 
-    /// Returns a source with the kernel's events and the values beside `counts`, in the order of -e.
+    /// Adds the software events and the values to `counts`, in the order of -e.
     fn with_others(&self, counts: Box<dyn CountSource>) -> Result<Box<dyn CountSource>> {
         let counts = if self.software.is_empty() {
             counts

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Several runs in two numbers.
+//! Mean and standard error of several runs.
 
-/// The mean of some values and how far it can be trusted.
+/// The mean of some values, and its standard error.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Summary {
     pub(super) mean: f64,
@@ -42,7 +42,7 @@ mod tests {
 
     #[test]
     fn the_error_is_that_of_the_mean() {
-        // Their variance is 16 / 3, the square of the error a quarter of that, and the mean 10.
+        // The mean is 10, the variance 16 / 3, and the square of the standard error a quarter of the variance.
         let values = [8.0, 8.0, 12.0, 12.0].map(Some);
         let summary = Summary::of(values).expect("there are values");
         assert!((summary.mean - 10.0).abs() < 1e-12);

@@ -18,31 +18,31 @@ use crate::events::threads::{TaskList, Thread};
 use crate::system::exit::{self, Usage};
 use crate::{events::modes, events::rights};
 
-/// The manner in which events of tasks count.
+/// The way in which events of tasks count.
 #[derive(Clone, Copy, Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "each is an option")]
 pub(super) struct CountingManner {
     /// Tasks that the counted tasks create are counted, too.
     pub(super) inherit: bool,
-    /// A command is counted from its exec on; else from the start.
+    /// Counting begins with the command's exec, and not when the counters are started.
     pub(super) from_exec: bool,
     /// Each thread has columns of its own.
     pub(super) per_thread: bool,
-    /// Events without a group make one: intervals are read while they count, and so at one moment.
-    pub(super) together: bool,
+    /// Events without a group become one group, so that an interval reads all of them at the same moment.
+    pub(super) one_group: bool,
     /// Events take turns if the counters are too few.
     pub(super) multiplex: bool,
 }
 
 impl CountingManner {
-    /// Returns what the options ask for.
+    /// Returns the way that the options ask for.
     pub(super) fn of(args: &Stat, scope: &Scope) -> Self {
         Self {
             inherit: !args.no_inherit,
             from_exec: matches!(scope, Scope::Command) && args.delay().is_none(),
             per_thread: args.per_thread,
-            // A group takes its turn as a whole.
-            together: args.interval.is_some() && !args.multiplex,
+            // A single group would get its counters as a whole, or not at all.
+            one_group: args.interval.is_some() && !args.multiplex,
             multiplex: args.multiplex,
         }
     }
@@ -52,25 +52,25 @@ impl CountingManner {
 pub(super) struct TaskCounts {
     device: Device,
     events: Vec<EventSpec>,
-    /// The names that the events were asked for by.
+    /// The names that the user gave to the events.
     names: Vec<String>,
     manner: CountingManner,
-    /// What is counted, if not the command.
+    /// The processes and threads of -p and -t; `None` for a command.
     asked: Option<TaskList>,
-    /// The threads of it.
+    /// The threads of `asked`.
     threads: Vec<Thread>,
-    /// What is open: for each thread the groups of events.
+    /// The open groups of each thread.
     open: Vec<Vec<TaskGroup>>,
 }
 
-/// A group, or an event alone, and which events these are.
+/// An open group, or a single event, and the indices of its events.
 struct TaskGroup {
     group: Group,
     events: Vec<usize>,
 }
 
-/// Why a group could not be opened.
-struct Refused {
+/// A group that could not be opened, and the reason.
+struct RefusedGroup {
     error: Error,
     tid: u32,
     /// The events of the group.
@@ -78,18 +78,21 @@ struct Refused {
 }
 
 impl TaskCounts {
-    /// Takes the events that the CPUs have.
+    /// Prepares `events` without opening them yet.
+    ///
+    /// # Errors
+    /// A usage error if an event needs a certain counter: the driver chooses those of tasks.
     pub(super) fn new(
         events: Vec<EventSpec>,
         scope: &Scope,
         manner: CountingManner,
     ) -> Result<Self> {
-        let chosen = |event: &&EventSpec| event.pinned.is_some();
+        let is_pinned = |event: &&EventSpec| event.pinned.is_some();
         if let Some(EventSpec {
             label,
             pinned: Some(counter),
             ..
-        }) = events.iter().find(chosen)
+        }) = events.iter().find(is_pinned)
         {
             return Err(Usage(format!(
                 "{label}: {counter} can be chosen with -a or -C only; for a command, a process or a thread the driver \
@@ -120,9 +123,9 @@ impl TaskCounts {
         })
     }
 
-    /// Opens all events for these threads, without what is refused. What was open before is closed first: its counters
-    /// are needed again.
-    fn open_anew(&mut self, tids: &[u32]) -> Result<()> {
+    /// Opens all events for these threads, but those that the driver can't count. Closes earlier ones first, since their
+    /// counters are needed again.
+    fn reopen(&mut self, tids: &[u32]) -> Result<()> {
         self.open.clear();
         loop {
             let refused = match self.open_all(tids) {
@@ -136,7 +139,7 @@ impl TaskCounts {
                 if let Some(conflict) = conflict(&self.device, &self.events) {
                     return Err(TooMany::of_cpus(&conflict).into());
                 }
-                let Refused { error, tid, .. } = refused;
+                let RefusedGroup { error, tid, .. } = refused;
                 if matches!(error.cause, Cause::NoFreeCounter(_)) {
                     return Err(TooMany::of_tasks(&exit::with_help(error)).into());
                 }
@@ -149,12 +152,12 @@ impl TaskCounts {
     }
 
     /// Opens all events for these threads.
-    fn open_all(&self, tids: &[u32]) -> Result<Vec<Vec<TaskGroup>>, Refused> {
+    fn open_all(&self, tids: &[u32]) -> Result<Vec<Vec<TaskGroup>>, RefusedGroup> {
         let mut open = Vec::new();
         for tid in tids {
-            match self.open(*tid) {
+            match self.open_thread(*tid) {
                 Ok(opened) => open.push(opened),
-                // The task has ended, so its columns have no count.
+                // The thread has ended, so its columns have no count.
                 Err(refused) if refused.error.cause == Cause::NoSuchTask && tids.len() > 1 => {
                     open.push(Vec::new());
                 }
@@ -165,9 +168,9 @@ impl TaskCounts {
     }
 
     /// Opens all events for a thread.
-    fn open(&self, tid: u32) -> Result<Vec<TaskGroup>, Refused> {
+    fn open_thread(&self, tid: u32) -> Result<Vec<TaskGroup>, RefusedGroup> {
         let mut opened = Vec::new();
-        for members in groups(&self.events, self.manner.together) {
+        for members in groups(&self.events, self.manner.one_group) {
             let mut builders = members.iter().filter_map(|index| self.builder(*index));
             let Some(leader) = builders.next() else {
                 continue;
@@ -180,7 +183,7 @@ impl TaskCounts {
                     events: members,
                 }),
                 Err(error) => {
-                    return Err(Refused {
+                    return Err(RefusedGroup {
                         error,
                         tid,
                         members,
@@ -191,10 +194,10 @@ impl TaskCounts {
         Ok(opened)
     }
 
-    /// Forgets the threads that had ended before they could be counted, if each is shown.
-    fn forget_ended(&mut self) {
+    /// With --per-thread, removes the threads that ended before they could be counted.
+    fn remove_ended(&mut self) {
         let is_counted: Vec<bool> = self.open.iter().map(|opened| !opened.is_empty()).collect();
-        // Without an event nothing is open for any.
+        // If no thread has an open event, there are no events, and no thread is known to have ended.
         if !self.manner.per_thread || !is_counted.contains(&true) {
             return;
         }
@@ -203,17 +206,17 @@ impl TaskCounts {
         self.open.retain(|opened| !opened.is_empty());
     }
 
-    /// Returns the event to open; `None` if it is absent. Errors call it what it was asked for.
+    /// Returns the event to open; `None` if the CPU lacks it. Error messages have the name that the user gave.
     fn builder(&self, index: usize) -> Option<Builder> {
         let event = self.events[index].builder()?;
         Some(event.label(&self.names[index]))
     }
 
-    /// Does without what was refused, as perf does; returns whether there was something.
+    /// Reduces the events to what the driver accepts, as perf does. Returns whether an event was changed.
     ///
     /// An event that the driver does not have becomes absent. If this user may not count the kernel, events without a
-    /// mode are counted in user mode.
-    fn drop_refused(&mut self, refused: &Refused) -> bool {
+    /// mode are limited to user mode.
+    fn drop_refused(&mut self, refused: &RefusedGroup) -> bool {
         let mut changed = false;
         match refused.error.cause {
             Cause::Forbidden => {
@@ -224,24 +227,24 @@ impl TaskCounts {
                 }
             }
             Cause::NoSuchEvent | Cause::NotSupported => {
-                let alone = |index: usize| {
+                let error_by_itself = |index: usize| {
                     let builder = self.builder(index)?;
                     self.leader(builder, refused.tid)
                         .open_on(&self.device)
                         .err()
                 };
                 let members = refused.members.iter().copied();
-                let lost: Vec<(usize, Error)> = members
-                    .filter_map(|index| Some((index, alone(index)?)))
+                let unsupported: Vec<(usize, Error)> = members
+                    .filter_map(|index| Some((index, error_by_itself(index)?)))
                     .collect();
-                changed = mark_unsupported(&mut self.events, lost);
+                changed = mark_unsupported(&mut self.events, unsupported);
             }
             _ => {}
         }
         changed
     }
 
-    /// Returns the event with the thread and the manner of this measurement.
+    /// Returns the event with the thread and the options of this measurement.
     fn leader(&self, event: Builder, tid: u32) -> Builder {
         let event = event.pid(tid).disabled();
         let event = if self.manner.inherit {
@@ -261,7 +264,7 @@ impl TaskCounts {
         }
     }
 
-    /// Makes one call for each group.
+    /// Calls `call` for each open group.
     fn for_each_group(&self, call: impl Fn(&Group) -> Result<(), Error>) -> Result<()> {
         let mut groups = self.open.iter().flatten();
         groups
@@ -269,14 +272,14 @@ impl TaskCounts {
             .map_err(exit::with_help)
     }
 
-    /// Returns the counts of one thread, for each event; none if nothing is open.
+    /// Returns the counts of one thread, one for each event; empty if no event is open for the thread.
     fn counts(&self, opened: &[TaskGroup]) -> Result<Counts> {
         if opened.is_empty() {
             return Ok(Vec::new());
         }
         let mut counts = vec![None; self.events.len()];
         for TaskGroup { group, events } in opened {
-            if has_left(group)? {
+            if has_left_program(group)? {
                 continue;
             }
             let read: Option<GroupCounts> = match group.read() {
@@ -284,9 +287,9 @@ impl TaskCounts {
                 Err(error) if error.cause == Cause::Missed => None,
                 Err(error) => return Err(exit::with_help(error)),
             };
-            for (place, index) in events.iter().enumerate() {
+            for (position, index) in events.iter().enumerate() {
                 counts[*index] = read.as_ref().map(|read| ColumnCount {
-                    value: read[place],
+                    value: read[position],
                     ran: read.running,
                     enabled: read.enabled,
                 });
@@ -300,14 +303,14 @@ impl CountSource for TaskCounts {
     fn prepare(&mut self, command: Option<u32>) -> Result<()> {
         let Some(asked) = self.asked.clone() else {
             let command = command.context("there is no task to count")?;
-            return self.open_anew(&[command]);
+            return self.reopen(&[command]);
         };
         asked.open_for_all(|threads| {
             let tids: Vec<u32> = threads.iter().map(|thread| thread.tid).collect();
             self.threads = threads;
-            self.open_anew(&tids)
+            self.reopen(&tids)
         })?;
-        self.forget_ended();
+        self.remove_ended();
         Ok(())
     }
 
@@ -358,20 +361,20 @@ impl CountSource for TaskCounts {
             });
             return Ok(places.collect());
         }
-        Ok(sums(&threads, self.events.len()))
+        Ok(sum_threads(&threads, self.events.len()))
     }
 
     fn uncounted(&self) -> Result<Option<Uncounted>> {
         for opened in self.open.iter().flatten() {
-            if has_left(&opened.group)? {
-                return Ok(Some(Uncounted::Left));
+            if has_left_program(&opened.group)? {
+                return Ok(Some(Uncounted::LeftProgram));
             }
         }
         Ok(None)
     }
 }
 
-/// Returns which events want the same counters, if that is why they do not go together.
+/// Returns the message that names the events which need the same counters; `None` if there is no such conflict.
 pub(super) fn conflict(device: &Device, events: &[EventSpec]) -> Option<String> {
     let supply = CounterSupply::of(device, &Pmu::here());
     let present = events.iter().filter(|event| !event.is_absent());
@@ -381,8 +384,8 @@ pub(super) fn conflict(device: &Device, events: &[EventSpec]) -> Option<String> 
     }
 }
 
-/// Marks the events of a refused group that the driver does not have as absent. `failed` has the error of opening each
-/// event alone, since members may also merely not fit together. Returns whether there was one.
+/// Marks the events of a refused group that the driver does not have as absent. `failed` has the errors of opening each
+/// event by itself, since the group may also be refused for its size. Returns whether an event was marked.
 pub(super) fn mark_unsupported(events: &mut [EventSpec], failed: Vec<(usize, Error)>) -> bool {
     let mut changed = false;
     for (index, error) in failed {
@@ -399,14 +402,14 @@ pub(super) fn mark_unsupported(events: &mut [EventSpec], failed: Vec<(usize, Err
     changed
 }
 
-/// Returns whether a task goes on that a group does not count any more.
-fn has_left(group: &Group) -> Result<bool> {
+/// Returns whether a counted task has executed a program that the group must not count.
+fn has_left_program(group: &Group) -> Result<bool> {
     Ok(group.left().map_err(exit::with_help)? > 0)
 }
 
-/// Returns the sum over the threads for each event. A thread that had ended before it could be counted is left out: it
-/// has no counts.
-fn sums(threads: &[Counts], events: usize) -> Counts {
+/// Returns the sum over the threads for each event. A thread without counts is left out: it ended before it could be
+/// counted.
+fn sum_threads(threads: &[Counts], events: usize) -> Counts {
     let counted: Vec<&Counts> = threads.iter().filter(|counts| !counts.is_empty()).collect();
     let sum = |index: usize| {
         let first = counted.first()?[index]?;
@@ -417,18 +420,18 @@ fn sums(threads: &[Counts], events: usize) -> Counts {
     (0..events).map(sum).collect()
 }
 
-/// Returns the events of each group, in their order; one without a group is alone, or they are one `together`. Absent ones
-/// are left out.
-pub(super) fn groups(events: &[EventSpec], together: bool) -> Vec<Vec<usize>> {
+/// Returns the indices of the events of each group, in their order. Each event without a group is a group by itself; with
+/// `one_group` they are one group. Absent events are left out.
+pub(super) fn groups(events: &[EventSpec], one_group: bool) -> Vec<Vec<usize>> {
     let mut groups: Vec<(Option<usize>, Vec<usize>)> = Vec::new();
     for (index, event) in events.iter().enumerate() {
         if event.is_absent() {
             continue;
         }
-        let same = |known: &&mut (Option<usize>, Vec<usize>)| {
-            (together || event.group.is_some()) && known.0 == event.group
+        let same_group = |known: &&mut (Option<usize>, Vec<usize>)| {
+            (one_group || event.group.is_some()) && known.0 == event.group
         };
-        match groups.iter_mut().find(same) {
+        match groups.iter_mut().find(same_group) {
             Some((_, members)) => members.push(index),
             None => groups.push((event.group, vec![index])),
         }
@@ -456,10 +459,10 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_that_had_ended_leaves_the_sum_alone() {
+    fn a_thread_that_had_ended_does_not_change_the_sum() {
         let count = |value| Some(ColumnCount::whole(value, Duration::from_millis(value)));
         let threads = [vec![count(3), None], vec![], vec![count(4), count(1)]];
-        assert_eq!(sums(&threads, 2), [count(7), None]);
-        assert_eq!(sums(&[vec![]], 2), [None, None]);
+        assert_eq!(sum_threads(&threads, 2), [count(7), None]);
+        assert_eq!(sum_threads(&[vec![]], 2), [None, None]);
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use perfmon::spec;
 
-use super::cpus::columns_on;
+use super::cpus::assign_counters;
 use super::metrics::Metrics;
 use super::run::Run;
 use super::source::ColumnCount;
@@ -14,7 +14,7 @@ use crate::events::schedule::CounterSupply;
 use crate::system::child::Ending;
 use crate::system::pmu::testing;
 
-/// Columns for these events on an Intel PMU with 8 general and 3 fixed counters.
+/// Returns columns for these events on an Intel PMU with 8 general and 3 fixed counters.
 pub(super) fn columns(text: &str) -> Vec<Column> {
     let events = spec::parse_or_absent(text, &testing::intel()).expect("they exist");
     let supply = CounterSupply {
@@ -22,7 +22,7 @@ pub(super) fn columns(text: &str) -> Vec<Column> {
         fixed: 0b111,
         busy: 0,
     };
-    columns_on(events, supply).expect("there is room")
+    assign_counters(events, supply).expect("there is room")
 }
 
 pub(super) fn subject(events: &str) -> Subject {
@@ -40,10 +40,10 @@ pub(super) fn subject(events: &str) -> Subject {
     }
 }
 
-/// The same events in each of these cgroups.
-pub(super) fn of_cgroups(events: &str, names: &[&str]) -> Subject {
+/// Returns a subject that counts the same events in each of these cgroups.
+pub(super) fn subject_of_cgroups(events: &str, names: &[&str]) -> Subject {
     let subject = subject(events);
-    let of = |name: &&str| {
+    let cgroup_columns = |name: &&str| {
         let place = CountedPlace {
             name: (*name).to_owned(),
             kind: PlaceKind::Cgroup,
@@ -59,12 +59,12 @@ pub(super) fn of_cgroups(events: &str, names: &[&str]) -> Subject {
             number: names.len(),
             only: None,
         },
-        columns: names.iter().flat_map(of).collect(),
+        columns: names.iter().flat_map(cgroup_columns).collect(),
         ..subject
     }
 }
 
-/// The same with metrics.
+/// Returns a subject with metrics.
 pub(super) fn subject_with(events: &str, metrics: &[&str]) -> Subject {
     let subject = subject(events);
     Subject {
@@ -87,22 +87,22 @@ pub(super) fn run(counts: &[Option<u64>]) -> Run {
     }
 }
 
-/// The same run, of whose time each event was counted for 34.2 %.
-pub(super) fn waiting(mut run: Run) -> Run {
+/// Returns the run with each event counted for 34.2 % of the time.
+pub(super) fn with_waits(mut run: Run) -> Run {
     for count in run.counts.iter_mut().flatten() {
         count.ran = Duration::from_millis(1026);
     }
     run
 }
 
-/// What a report made by `make` writes.
+/// Returns the text that `make` writes.
 pub(super) fn written(make: impl FnOnce(&mut Vec<u8>)) -> String {
     let mut bytes = Vec::new();
     make(&mut bytes);
     String::from_utf8(bytes).expect("it is text")
 }
 
-/// The values of JSON lines.
+/// Returns the values of JSON lines.
 pub(super) fn lines(text: &str) -> Vec<serde_json::Value> {
     text.lines()
         .map(|line| serde_json::from_str(line).expect("each line is JSON"))

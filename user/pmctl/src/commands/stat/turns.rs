@@ -15,12 +15,12 @@ use crate::system::exit::{self, Usage};
 #[derive(Debug)]
 pub(super) struct TooMany {
     text: String,
-    /// The command line has a mistake: no machine state could change it.
+    /// The command line is wrong: the counters are too few even if no other program uses any.
     is_usage: bool,
 }
 
 impl TooMany {
-    /// Wraps the driver's error where tasks are counted. No usage error: other programs may hold the counters.
+    /// Wraps the driver's error for events of tasks. It is no usage error: other programs may hold the counters.
     pub(super) fn of_tasks(error: &anyhow::Error) -> Self {
         Self {
             text: error.to_string(),
@@ -28,7 +28,7 @@ impl TooMany {
         }
     }
 
-    /// A conflict that no other program has a part in.
+    /// Wraps a conflict between the events themselves, which no other program has a part in.
     pub(super) fn of_cpus(error: &impl ToString) -> Self {
         Self {
             text: error.to_string(),
@@ -53,23 +53,27 @@ impl fmt::Display for TooMany {
 
 impl std::error::Error for TooMany {}
 
-/// Returns the events of -e for each run: all in one, unless the user allows several and all take them.
-pub(super) fn of(args: &Stat, events: Vec<EventSpec>, pmu: &Pmu) -> Result<Vec<Vec<EventSpec>>> {
+/// Returns the events of -e for each run: all in one run, unless -r allows several and the counters are too few.
+pub(super) fn events_by_run(
+    args: &Stat,
+    events: Vec<EventSpec>,
+    pmu: &Pmu,
+) -> Result<Vec<Vec<EventSpec>>> {
     if args.multiplex || !matches!(args.repeat, Some(1..)) {
         return Ok(vec![events]);
     }
     let supply = supply(args, pmu)?;
-    match turns(&events, supply) {
-        Some(turns) => {
-            require_one_run(args, "-e", &turns, supply)?;
-            Ok(turns)
+    match split_into_runs(&events, supply) {
+        Some(runs) => {
+            require_one_run(args, "-e", &runs, supply)?;
+            Ok(runs)
         }
-        // The driver says what is wrong.
+        // The driver's error will say what is wrong.
         None => Ok(vec![events]),
     }
 }
 
-/// Names the ways to count all `events` first, if `error` is that they are too many and there are such ways.
+/// Adds advice to an error [`TooMany`]: the options that count all `events`, if there are any.
 pub(super) fn with_advice(
     error: anyhow::Error,
     args: &Stat,
@@ -79,17 +83,18 @@ pub(super) fn with_advice(
         Ok(too_many) => too_many,
         Err(error) => return error,
     };
-    let once = args.repeat.is_some() || args.interval.is_some() || args.command.is_empty();
+    let excludes_repeat =
+        args.repeat.is_some() || args.interval.is_some() || args.command.is_empty();
     let supply = supply(args, pmu).ok();
-    let runs = supply.and_then(|supply| turns(events, supply));
-    // If an event gets no counter even alone, neither way counts all.
+    let runs = supply.and_then(|supply| split_into_runs(events, supply));
+    // If an event gets no counter even by itself, neither -r nor --multiplex helps.
     let Some(runs) = runs.filter(|runs| runs.len() > 1) else {
         return TooMany { text, is_usage }.plain();
     };
-    let again = (!once).then(|| repeated(runs.len()));
-    let ways: Vec<String> = again
+    let repeat = (!excludes_repeat).then(|| repeat_advice(runs.len()));
+    let ways: Vec<String> = repeat
         .into_iter()
-        .chain(multiplexed(args).map(str::to_owned))
+        .chain(multiplex_advice(args).map(str::to_owned))
         .collect();
     let text = match text.split_once('\n') {
         Some((what, advice)) if !ways.is_empty() => {
@@ -100,7 +105,7 @@ pub(super) fn with_advice(
     TooMany { text, is_usage }.plain()
 }
 
-/// Returns an error as it is told where a command has to run as it is.
+/// Returns the error without advice, for commands that don't have the options of `stat`.
 pub(super) fn plain(error: anyhow::Error) -> anyhow::Error {
     match error.downcast() {
         Ok(too_many) => TooMany::plain(too_many),
@@ -108,21 +113,22 @@ pub(super) fn plain(error: anyhow::Error) -> anyhow::Error {
     }
 }
 
-/// Returns the advice to let a command run so often.
-pub(super) fn repeated(runs: usize) -> String {
+/// Returns the advice to run the command `runs` times.
+pub(super) fn repeat_advice(runs: usize) -> String {
     format!(
         "If the command can be run again and does the same each time, `-r 1` runs it {runs} times, each time for a \
          part of the events."
     )
 }
 
-/// Returns the advice to let events take turns, if they are of tasks and do not yet.
-fn multiplexed(args: &Stat) -> Option<&'static str> {
-    let may = !args.multiplex && !args.all_cpus && args.cpu.is_none() && !args.has_cgroups();
-    may.then_some("`--multiplex` lets the events take turns, and estimates their counts.")
+/// Returns the advice to multiplex events; `None` if they are multiplexed already, or are not of tasks.
+fn multiplex_advice(args: &Stat) -> Option<&'static str> {
+    let can_multiplex =
+        !args.multiplex && !args.all_cpus && args.cpu.is_none() && !args.has_cgroups();
+    can_multiplex.then_some("`--multiplex` lets the events take turns, and estimates their counts.")
 }
 
-/// Fails if the events take several runs, and what is counted runs once.
+/// Refuses events that need several runs, if the options allow only one.
 pub(super) fn require_one_run(
     args: &Stat,
     option: &str,
@@ -132,7 +138,8 @@ pub(super) fn require_one_run(
     if runs.len() < 2 || args.multiplex {
         return Ok(());
     }
-    let multiplexed = multiplexed(args).map_or_else(String::new, |advice| format!(" {advice}"));
+    let multiplexed =
+        multiplex_advice(args).map_or_else(String::new, |advice| format!(" {advice}"));
     let needed = format!(
         "{option}: {} events need {} runs, for {} general and {} fixed counters are free, and pmctl shares none of them",
         runs.iter().map(Vec::len).sum::<usize>(),
@@ -154,13 +161,13 @@ pub(super) fn require_one_run(
     match args.repeat {
         None => Err(Usage(format!(
             "{needed}.\n{}{multiplexed} Or choose fewer of them.",
-            repeated(runs.len())
+            repeat_advice(runs.len())
         ))),
         Some(_) => Ok(()),
     }
 }
 
-/// Returns the counters that can be had.
+/// Returns the free counters.
 fn supply(args: &Stat, pmu: &Pmu) -> Result<CounterSupply> {
     let device = Device::open().map_err(exit::with_help)?;
     Ok(if args.has_cpus() {
@@ -170,34 +177,34 @@ fn supply(args: &Stat, pmu: &Pmu) -> Result<CounterSupply> {
     })
 }
 
-/// Returns the events of each run, in their order. `None` if an event, or a group, has no counters even alone.
-fn turns(events: &[EventSpec], supply: CounterSupply) -> Option<Vec<Vec<EventSpec>>> {
-    let fit = |events: &[EventSpec]| {
+/// Splits the events into runs, in their order. `None` if an event or a group does not fit even by itself.
+fn split_into_runs(events: &[EventSpec], supply: CounterSupply) -> Option<Vec<Vec<EventSpec>>> {
+    let fits = |events: &[EventSpec]| {
         let present = events.iter().filter(|event| !event.is_absent());
         schedule(&present.cloned().collect::<Vec<_>>(), supply).is_ok()
     };
-    let mut turns: Vec<Vec<EventSpec>> = vec![Vec::new()];
-    // Those of a group are counted together.
+    let mut runs: Vec<Vec<EventSpec>> = vec![Vec::new()];
+    // The events of a group are counted in the same run.
     let together =
         |one: &EventSpec, next: &EventSpec| one.group.is_some() && one.group == next.group;
     for events in events.chunk_by(together) {
-        let last = turns.last_mut()?;
-        let known = last.len();
+        let last = runs.last_mut()?;
+        let before = last.len();
         last.extend_from_slice(events);
-        if fit(last) {
+        if fits(last) {
             continue;
         }
-        last.truncate(known);
-        if !fit(events) {
+        last.truncate(before);
+        if !fits(events) {
             return None;
         }
-        turns.push(events.to_vec());
+        runs.push(events.to_vec());
     }
-    // The first part has no event if all are counted without a counter. That is a run, too, if there is no other.
-    if turns.len() > 1 {
-        turns.retain(|events| !events.is_empty());
+    // The first part is empty if no event needs a counter. It is kept if there is no other part.
+    if runs.len() > 1 {
+        runs.retain(|events| !events.is_empty());
     }
-    Some(turns)
+    Some(runs)
 }
 
 #[cfg(test)]
@@ -206,27 +213,27 @@ mod tests {
     use crate::system::pmu::testing;
     use perfmon::spec;
 
-    /// The names of the events in each run, with so many general counters.
-    fn split(text: &str, general: u8) -> Option<Vec<String>> {
+    /// Returns the names of the events in each run, with `general` general counters.
+    fn run_labels(text: &str, general: u8) -> Option<Vec<String>> {
         let events = spec::parse_or_absent(text, &testing::intel()).expect("it is well formed");
         let supply = CounterSupply {
             general,
             fixed: 0b111,
             busy: 0,
         };
-        let turns = turns(&events, supply)?.into_iter().map(|events| {
+        let runs = split_into_runs(&events, supply)?.into_iter().map(|events| {
             let labels: Vec<&str> = events.iter().map(|event| &event.label[..]).collect();
             labels.join(",")
         });
-        Some(turns.collect())
+        Some(runs.collect())
     }
 
     #[test]
     fn events_keep_their_order_and_groups_stay_whole() {
-        let runs = |text, general| split(text, general).expect("each has a counter");
+        let runs = |text, general| run_labels(text, general).expect("each has a counter");
         assert_eq!(runs("r1,r2,r3,r4", 4), ["r1,r2,r3,r4"]);
         assert_eq!(runs("r1,r2,r3,r4,r5", 2), ["r1,r2", "r3,r4", "r5"]);
-        // A fixed counter is for one of these only.
+        // Only `instructions` has a fixed counter.
         assert_eq!(
             runs("r1,r2,instructions,r3", 2),
             ["r1,r2,instructions", "r3"]
@@ -236,8 +243,8 @@ mod tests {
             ["r1", "r2,r3", "r4,r5", "r6"]
         );
         assert_eq!(runs("r1,cache-misses,r2", 1), ["r1,cache-misses", "r2"]);
-        assert_eq!(split("{r1,r2,r3}", 2), None);
-        assert_eq!(split("r1,r2", 0), None);
+        assert_eq!(run_labels("{r1,r2,r3}", 2), None);
+        assert_eq!(run_labels("r1,r2", 0), None);
     }
 
     #[test]
@@ -247,6 +254,6 @@ mod tests {
             fixed: 0,
             busy: 0,
         };
-        assert_eq!(turns(&[], supply).map(|turns| turns.len()), Some(1));
+        assert_eq!(split_into_runs(&[], supply).map(|runs| runs.len()), Some(1));
     }
 }

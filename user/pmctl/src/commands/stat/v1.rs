@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Numbers for programs: one object, numbers as numbers. Nothing is rounded, and each run is there; `stat --report` shows
-//! it again.
+//! Numbers for programs: one JSON object with all runs, numbers as numbers, nothing rounded. `stat --report` shows it.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -22,35 +21,36 @@ pub(super) const SCHEMA: &str = "pmctl-stat-v1";
 pub(super) struct V1Document {
     pub(super) schema: String,
     pub(super) command: String,
-    /// CPUs whose counters counted; null if tasks were counted.
+    /// Number of CPUs that were counted; null if tasks were counted.
     pub(super) cpus: Option<usize>,
-    /// Their numbers, if they are not all.
+    /// List of these CPUs, if they are not all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) only: Option<String>,
     /// Number of cgroups that were counted, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) cgroups: Option<usize>,
-    /// The tasks in words, if they are not the command.
+    /// The processes or threads of -p or -t, in words.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) tasks: Option<String>,
-    /// The processor's model, if -M asked for something.
+    /// The CPU model whose metrics were asked for with -M.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) model: Option<String>,
-    /// Two threads of a core were in use, and this many CPUs.
+    /// Two hardware threads of a core were in use.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) smt: Option<bool>,
+    /// Number of online CPUs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) online: Option<usize>,
-    /// Number of times that the command ran for a run, if more than once.
+    /// Number of times that the command ran to count all events once, if more than 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) parts: Option<usize>,
     pub(super) events: Vec<V1Event>,
-    /// What -M asked for, of all runs together.
+    /// The metrics of -M, from the means of all runs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) metrics: Vec<V1Metric>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) intervals: Vec<V1Interval>,
-    pub(super) runs: Vec<OneRun>,
+    pub(super) runs: Vec<V1Run>,
 }
 
 #[derive(Clone, Debug, Deserialize, Serialize)]
@@ -58,10 +58,10 @@ pub(super) struct V1Metric {
     pub(super) metric: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     place: Option<String>,
-    /// Null if it has none.
+    /// Null if a count is missing, or if it is divided by 0.
     value: Option<f64>,
     unit: String,
-    /// The value is worth a look; null if that is not known.
+    /// The value has reached the metric's threshold; null if that is not known.
     notable: Option<bool>,
     /// The numbers of the events by their names in the formula.
     #[serde(default)]
@@ -71,55 +71,57 @@ pub(super) struct V1Metric {
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 pub(super) struct V1Event {
     pub(super) event: String,
-    /// The core, thread or cgroup that is counted.
+    /// The thread, CPU, core, socket or cgroup that is counted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) place: Option<String>,
-    /// What it is: thread, cpu, core, socket or cgroup; and of how many CPUs.
+    /// The kind of the place: thread, cpu, core, socket or cgroup.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) kind: Option<String>,
+    /// Number of counted CPUs of a core or socket.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) kind_cpus: Option<usize>,
-    /// Null if the CPU does not have the event, or if the driver chose.
+    /// The counter; null if the CPU does not have the event, or if the driver chose the counter.
     pub(super) counter: Option<String>,
+    /// The event's bits in the select register of `counter`.
     pub(super) select: Option<u64>,
-    /// What the number is, if it is no count.
+    /// The unit of the number, if it is no count.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) unit: Option<String>,
-    /// Which of the common events it is.
+    /// The name of the common event that it is, such as `instructions`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) meaning: Option<String>,
-    /// `u` or `k`, if it is of one mode.
+    /// `u` or `k`, if the event is counted in one mode only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) mode: Option<String>,
-    /// Why the CPU lacks it.
+    /// The reason why the CPU lacks the event.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) missing: Option<String>,
-    /// Its number among all events that are counted.
+    /// Index among all events that are counted.
     #[serde(default)]
     pub(super) number: usize,
 }
 
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub(super) struct V1Interval {
-    /// Seconds from the start to its end.
+    /// Seconds from the start of the run to the end of the interval.
     pub(super) seconds: f64,
     pub(super) counts: Vec<Option<u64>>,
     /// Time that each event counted, in nanoseconds.
     #[serde(default)]
     pub(super) running_ns: Vec<Option<u64>>,
-    /// Time that each was to be counted, if some had to wait: the counts are estimates then.
+    /// Time that each event was enabled, in nanoseconds, if one had to wait for a counter. The counts are estimates then.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) enabled_ns: Vec<Option<u64>>,
 }
 
 #[derive(Clone, Debug, Deserialize, Serialize)]
-pub(super) struct OneRun {
+pub(super) struct V1Run {
     pub(super) elapsed_seconds: f64,
     pub(super) user_seconds: f64,
     pub(super) system_seconds: f64,
     /// Exit code as in a shell; null without a command.
     pub(super) exit_code: Option<u8>,
-    /// In the order of the events; null for one that can't be trusted.
+    /// Counts in the order of the events; null for a count that can't be trusted.
     pub(super) counts: Vec<Option<u64>>,
     #[serde(default)]
     pub(super) running_ns: Vec<Option<u64>>,
@@ -127,7 +129,7 @@ pub(super) struct OneRun {
     pub(super) enabled_ns: Vec<Option<u64>>,
 }
 
-/// The names of units in the object.
+/// Units and their names in the object.
 pub(super) const UNITS: [(Unit, &str); 4] = [
     (Unit::Milliseconds, "ns"),
     (Unit::Joules, "2^-32 Joules"),
@@ -135,7 +137,7 @@ pub(super) const UNITS: [(Unit, &str); 4] = [
     (Unit::Cycles, "cycles"),
 ];
 
-/// Writes the object at the end.
+/// The form `--json=v1`, which writes the object at the end.
 pub(super) struct V1<'a, W> {
     subject: &'a Subject,
     pub(super) output: W,
@@ -157,8 +159,8 @@ impl<W: Write> NumberFormat for V1<'_, W> {
         self.intervals.push(V1Interval {
             seconds: at.as_secs_f64(),
             counts: values(run),
-            running_ns: running(run),
-            enabled_ns: enabled(run),
+            running_ns: running_ns(run),
+            enabled_ns: enabled_ns(run),
         });
         Ok(())
     }
@@ -188,7 +190,7 @@ impl<W: Write> NumberFormat for V1<'_, W> {
             events: subject.columns.iter().map(event).collect(),
             metrics: metrics(subject, runs),
             intervals: std::mem::take(&mut self.intervals),
-            runs: runs.iter().map(one_run).collect(),
+            runs: runs.iter().map(v1_run).collect(),
             ..document
         };
         Ok(writeln!(
@@ -245,15 +247,15 @@ fn metrics(subject: &Subject, runs: &[Run]) -> Vec<V1Metric> {
     values.into_iter().map(metric).collect()
 }
 
-fn one_run(run: &Run) -> OneRun {
-    OneRun {
+fn v1_run(run: &Run) -> V1Run {
+    V1Run {
         elapsed_seconds: run.elapsed.as_secs_f64(),
         user_seconds: run.user.as_secs_f64(),
         system_seconds: run.system.as_secs_f64(),
         exit_code: run.ending.map(Ending::exit_code),
         counts: values(run),
-        running_ns: running(run),
-        enabled_ns: enabled(run),
+        running_ns: running_ns(run),
+        enabled_ns: enabled_ns(run),
     }
 }
 
@@ -264,21 +266,21 @@ fn values(run: &Run) -> Vec<Option<u64>> {
         .collect()
 }
 
-/// Returns how long each counted.
-fn running(run: &Run) -> Vec<Option<u64>> {
-    times(run, |count| count.ran)
+/// Returns how long each event was counted, in nanoseconds.
+fn running_ns(run: &Run) -> Vec<Option<u64>> {
+    times_ns(run, |count| count.ran)
 }
 
-/// Returns how long each was to be counted; nothing if none had to wait.
-fn enabled(run: &Run) -> Vec<Option<u64>> {
+/// Returns how long each event was enabled, in nanoseconds; empty if no event had to wait for a counter.
+fn enabled_ns(run: &Run) -> Vec<Option<u64>> {
     let mut counts = run.counts.iter().flatten();
     if counts.all(|count| count.ran >= count.enabled) {
         return Vec::new();
     }
-    times(run, |count| count.enabled)
+    times_ns(run, |count| count.enabled)
 }
 
-fn times(run: &Run, time: fn(&ColumnCount) -> Duration) -> Vec<Option<u64>> {
+fn times_ns(run: &Run, time: fn(&ColumnCount) -> Duration) -> Vec<Option<u64>> {
     let ns = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
     let counts = run.counts.iter().map(Option::as_ref);
     counts.map(|count| Some(ns(time(count?)))).collect()
@@ -303,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn our_object_loses_nothing() {
+    fn the_object_has_all_counts_unrounded() {
         let subject = subject("instructions:u,fixed1:k,cache-misses");
         let text = written(|out| {
             let mut v1 = V1::new(&subject, out);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The events that the command line asks for.
+//! The events and metrics that the command line asks for.
 
 use anyhow::Result;
 use perfmon::Pmu;
@@ -13,15 +13,15 @@ use crate::system::exit::Usage;
 use crate::system::pmu::uncounted_by_emulation;
 use crate::system::stdio::complain;
 
-/// Returns the events that `texts`, what -e has of events, ask for; or the usual ones, if it has no values either.
+/// Returns the events of `texts`, the driver's events in -e. Without any the default events, unless `has_other_counts`.
 pub(super) fn wanted_events(
     args: &Stat,
-    (texts, has_values): (&[String], bool),
+    (texts, has_other_counts): (&[String], bool),
     pmu: &Pmu,
 ) -> Result<Vec<EventSpec>> {
     let mut events = Vec::new();
     for text in texts {
-        // The groups of each text have numbers of their own.
+        // Groups are numbered from 0 in each text.
         let first = events.len();
         let found = spec::parse_or_absent(text, pmu);
         for event in found.map_err(|error| Usage(error.to_string()))? {
@@ -29,11 +29,11 @@ pub(super) fn wanted_events(
             events.push(EventSpec { group, ..event });
         }
     }
-    if texts.is_empty() && !has_values && !args.null {
+    if texts.is_empty() && !has_other_counts && !args.null {
         events = spec::default_events(pmu);
     }
     if args.detailed {
-        let (details, missing) = details(pmu);
+        let (details, missing) = detailed_events(pmu);
         if !missing.is_empty() {
             complain(format_args!("-d: this CPU has no {}", missing.join(", ")));
         }
@@ -42,12 +42,12 @@ pub(super) fn wanted_events(
     if let Some(words) = uncounted_by_emulation(events.iter(), pmu) {
         complain(words);
     }
-    in_wanted_modes(args, &mut events);
+    limit_modes(args, &mut events);
     Ok(events)
 }
 
-/// Returns the events of -d that the CPU has, and the names of those that it lacks: none is asked for by its name.
-fn details(pmu: &Pmu) -> (Vec<EventSpec>, Vec<&'static str>) {
+/// Returns the events of -d that the CPU has, and the names of those that it lacks.
+fn detailed_events(pmu: &Pmu) -> (Vec<EventSpec>, Vec<&'static str>) {
     let mut events = Vec::new();
     let mut missing = Vec::new();
     for name in DETAILED_EVENTS {
@@ -59,8 +59,8 @@ fn details(pmu: &Pmu) -> (Vec<EventSpec>, Vec<&'static str>) {
     (events, missing)
 }
 
-/// Limits events without a modifier to what --all-user and --all-kernel ask for.
-pub(super) fn in_wanted_modes(args: &Stat, events: &mut [EventSpec]) {
+/// Limits events without a modifier to the mode of --all-user or --all-kernel.
+pub(super) fn limit_modes(args: &Stat, events: &mut [EventSpec]) {
     let wanted = modes::from_options(args.all_user, args.all_kernel);
     for event in events {
         modes::limit_unmodified(event, wanted);
@@ -95,11 +95,11 @@ mod tests {
 
     #[test]
     fn details_that_the_cpu_lacks_are_named() {
-        let (events, missing) = details(&testing::amd());
+        let (events, missing) = detailed_events(&testing::amd());
         let found: Vec<&str> = events.iter().map(|event| &event.label[..]).collect();
         assert_eq!(found, ["L1-dcache-loads", "L1-dcache-load-misses"]);
         assert_eq!(missing, ["LLC-loads", "LLC-load-misses"]);
-        let (events, missing) = details(&testing::intel());
+        let (events, missing) = detailed_events(&testing::intel());
         assert_eq!((events.len(), missing), (0, DETAILED_EVENTS.to_vec()));
     }
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Counts with [the kernel's own events](crate::events::software) beside them.
+//! Adds [software events](crate::events::software), which the kernel counts itself, to a source of counts.
 
 use std::fs::File;
 use std::io::Read;
@@ -23,7 +23,7 @@ use crate::events::software::Software;
 use crate::events::threads::TaskList;
 use crate::system::exit::Usage;
 
-/// Refuses what is of a part of the machine, or of several runs.
+/// Refuses options that split the counts by place, or that need several runs.
 pub(super) fn refuse_the_impossible(
     args: &Stat,
     events: &[Software],
@@ -52,13 +52,13 @@ fn signed(number: u32) -> i32 {
     i32::try_from(number).unwrap_or(i32::MAX)
 }
 
-/// The kernel's events beside what counts otherwise.
+/// Software events, and the source that counts the other events.
 pub(super) struct WithSoftware {
     counts: Box<dyn CountSource>,
     events: Vec<Software>,
-    /// The tasks and the CPUs to count, -1 for all; the command, if there are none.
+    /// Pairs of a task and a CPU to count, -1 for all. Empty for a command, or for `asked`.
     targets: Vec<(i32, i32)>,
-    /// The threads that are counted, if they are asked for.
+    /// The processes and threads of -p and -t.
     asked: Option<TaskList>,
     inherit: bool,
     from_exec: bool,
@@ -75,7 +75,7 @@ impl WithSoftware {
     ) -> Self {
         let number = |number: usize| i32::try_from(number).unwrap_or(i32::MAX);
         let targets: Vec<(i32, i32)> = match scope {
-            // Which threads there are is seen when they are opened; beside cgroups there are none.
+            // Threads are looked up when the events are opened. Cgroups can't be counted with software events.
             Scope::Command | Scope::Tasks { .. } | Scope::Cgroups { .. } => Vec::new(),
             Scope::Cpus { only, .. } => match only {
                 Some(cpus) => cpus.iter().map(|cpu| (-1, signed(cpu))).collect(),
@@ -99,22 +99,22 @@ impl WithSoftware {
         }
     }
 
-    /// Opens all events for these targets. What was open before is closed.
-    fn open_anew(&mut self, targets: &[(i32, i32)]) -> Result<()> {
+    /// Closes the open events, and opens all events for these targets.
+    fn reopen(&mut self, targets: &[(i32, i32)]) -> Result<()> {
         self.open.clear();
         for index in 0..self.events.len() {
-            let mut opened = self.open(self.events[index], targets);
+            let mut opened = self.open_event(self.events[index], targets);
             let is_forbidden = matches!(opened, Err(Errno::EACCES | Errno::EPERM));
             if is_forbidden && self.events[index].modes == Modes::Both {
-                // As perf: what the kernel does for a task is not for everyone.
+                // Counts user mode only, as perf does for users that may not count the kernel.
                 for event in &mut self.events {
                     *event = event.in_modes(Modes::User);
                 }
-                opened = self.open(self.events[index], targets);
+                opened = self.open_event(self.events[index], targets);
             }
             let opened = opened.with_context(|| {
                 format!(
-                    "the kernel does not count {} here. Count it as root, or leave it out",
+                    "the kernel refuses to count {}. Count it as root, or leave it out",
                     self.events[index].label()
                 )
             })?;
@@ -124,17 +124,17 @@ impl WithSoftware {
     }
 
     /// Opens an event for each target.
-    fn open(&self, event: Software, targets: &[(i32, i32)]) -> Result<Vec<File>, Errno> {
+    fn open_event(&self, event: Software, targets: &[(i32, i32)]) -> Result<Vec<File>, Errno> {
         let attr = self.attr(event);
         let files = targets
             .iter()
             .map(|(task, cpu)| open(&attr, *task, *cpu).map(File::from))
-            // A thread that ended meanwhile has nothing to count.
+            // Leaves out a thread that has ended meanwhile.
             .filter(|file| !(targets.len() > 1 && matches!(file, Err(Errno::ESRCH))));
         files.collect()
     }
 
-    /// Returns a `struct perf_event_attr` of the first size.
+    /// Returns a `struct perf_event_attr` of its first size, PERF_ATTR_SIZE_VER0.
     fn attr(&self, event: Software) -> Vec<u8> {
         let modes = event.modes;
         let flags = [
@@ -159,7 +159,7 @@ impl WithSoftware {
 
     fn for_each_file(&self, call: impl Fn(&File) -> nix::Result<i32>) -> Result<()> {
         for file in self.open.iter().flatten() {
-            call(file).context("can't start or stop an event of the kernel's")?;
+            call(file).context("can't start or stop a software event")?;
         }
         Ok(())
     }
@@ -172,10 +172,10 @@ impl CountSource for WithSoftware {
         match (self.asked.clone(), command) {
             (Some(asked), _) => asked.open_for_all(|threads| {
                 let targets = threads.iter().map(|thread| task(thread.tid));
-                self.open_anew(&targets.collect::<Vec<_>>())
+                self.reopen(&targets.collect::<Vec<_>>())
             }),
-            (None, Some(command)) if self.targets.is_empty() => self.open_anew(&[task(command)]),
-            (None, _) => self.open_anew(&self.targets.clone()),
+            (None, Some(command)) if self.targets.is_empty() => self.reopen(&[task(command)]),
+            (None, _) => self.reopen(&self.targets.clone()),
         }
     }
 
@@ -186,7 +186,7 @@ impl CountSource for WithSoftware {
         columns.extend(events.map(|(event, number)| Column {
             place: None,
             number,
-            // No counter counts it: only the name is used.
+            // The encoding only marks the event as present: no counter counts it.
             event: EventSpec {
                 encoding: Some(Encoding::Raw(EventSelect::fixed())),
                 missing: None,
@@ -200,7 +200,7 @@ impl CountSource for WithSoftware {
 
     fn start(&mut self) -> Result<()> {
         if !self.from_exec {
-            // SAFETY: It takes a descriptor, which is open, and no memory.
+            // SAFETY: PERF_EVENT_IOC_ENABLE accesses no memory of the caller, and `file` keeps the descriptor open.
             self.for_each_file(|file| unsafe { ioctl::enable(file.as_raw_fd(), 0) })?;
         }
         self.counts.start()
@@ -208,14 +208,14 @@ impl CountSource for WithSoftware {
 
     fn stop(&mut self) -> Result<()> {
         self.counts.stop()?;
-        // SAFETY: It takes a descriptor, which is open, and no memory.
+        // SAFETY: PERF_EVENT_IOC_DISABLE accesses no memory of the caller, and `file` keeps the descriptor open.
         self.for_each_file(|file| unsafe { ioctl::disable(file.as_raw_fd(), 0) })
     }
 
     fn read(&self, elapsed: Duration) -> Result<Counts> {
         let mut counts = self.counts.read(elapsed)?;
         if self.uncounted()?.is_some() {
-            // The kernel's events leave a task where the driver's do.
+            // A task that the driver's events no longer count has no software events either.
             counts.extend(self.open.iter().map(|_| None));
             return Ok(counts);
         }
@@ -224,13 +224,13 @@ impl CountSource for WithSoftware {
             for mut file in files {
                 let mut bytes = [0; 24];
                 file.read_exact(&mut bytes)
-                    .context("can't read an event of the kernel's")?;
+                    .context("can't read a software event")?;
                 let word = |index: usize| {
                     let mut word = [0; 8];
                     word.copy_from_slice(&bytes[index * 8..][..8]);
                     u64::from_ne_bytes(word)
                 };
-                // Word 1 is how long it was enabled, which is the same: it never waits for a counter.
+                // Word 1 is the enabled time. It equals the running time: a software event never waits for a counter.
                 let ran = Duration::from_nanos(word(2));
                 sum = sum.plus(ColumnCount::whole(word(0), ran));
             }

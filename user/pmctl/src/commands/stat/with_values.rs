@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Counts with [values that no counter counts](crate::events::values) beside them: a trace without buffers to speak of records
-//! these from the start to the stop.
+//! Adds [values that no counter counts](crate::events::values), such as energy, to a source of counts. A trace with
+//! buffers of the smallest size records them from the start to the stop.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use crate::args::Stat;
 use crate::events::values::{Value, Whole, require};
 use crate::system::exit::{self, Usage};
 
-/// Refuses what has no meaning for values.
+/// Refuses options that have no meaning for values.
 pub(super) fn refuse_the_impossible(
     args: &Stat,
     values: &[Value],
@@ -44,24 +44,26 @@ pub(super) fn refuse_the_impossible(
     }
 }
 
-/// The trace, which has a config all the time. Between two states there is none for a moment.
+/// The trace of the values, in one of its states.
 enum ValueTrace {
     Staged(Trace<Staged>),
     Running(Trace<Running>),
+    /// A change of state failed, or is under way.
     Failed,
 }
 
-/// Counts, and values beside them.
+/// Values, and the source that counts the other events.
 pub(super) struct WithValues {
     counts: Box<dyn CountSource>,
     values: Vec<Value>,
-    recording: ValueTrace,
+    trace: ValueTrace,
     buffers: Vec<Buffer>,
-    read: Vec<Option<u64>>,
+    /// The values of the last run.
+    recorded: Vec<Option<u64>>,
 }
 
 impl WithValues {
-    /// Reads these values beside what `counts` counts.
+    /// Allocates a trace of `values`. `counts` counts the other events.
     pub(super) fn new(
         session: &Session,
         values: Vec<Value>,
@@ -75,7 +77,7 @@ impl WithValues {
                 config.event(Event::value(value.event))
             })
             .build()
-            .context("the driver has these values")?;
+            .context("can't configure a trace of these values")?;
         let trace = session
             .allocate(Alloc::new(&info, 1))
             .map_err(exit::with_help)?;
@@ -85,55 +87,54 @@ impl WithValues {
         let buffers = trace.buffers().map_err(exit::with_help)?;
         Ok(Self {
             counts,
-            read: vec![None; values.len()],
+            recorded: vec![None; values.len()],
             values,
-            recording: ValueTrace::Staged(trace),
+            trace: ValueTrace::Staged(trace),
             buffers,
         })
     }
 
     /// Starts the trace.
-    fn record(&mut self) -> Result<()> {
-        if let ValueTrace::Staged(trace) =
-            std::mem::replace(&mut self.recording, ValueTrace::Failed)
-        {
+    fn start_trace(&mut self) -> Result<()> {
+        if let ValueTrace::Staged(trace) = std::mem::replace(&mut self.trace, ValueTrace::Failed) {
             let trace = trace
                 .start()
                 .map_err(|refused| exit::with_help(refused.error))?;
-            self.recording = ValueTrace::Running(trace);
+            self.trace = ValueTrace::Running(trace);
         }
         Ok(())
     }
 
-    /// Stops the trace, and takes what it has recorded.
-    fn take(&mut self) -> Result<()> {
-        if let ValueTrace::Running(trace) =
-            std::mem::replace(&mut self.recording, ValueTrace::Failed)
-        {
+    /// Stops the trace, and reads the values that it has recorded.
+    fn stop_trace(&mut self) -> Result<()> {
+        if let ValueTrace::Running(trace) = std::mem::replace(&mut self.trace, ValueTrace::Failed) {
             let trace = trace
                 .stop()
                 .map_err(|refused| exit::with_help(refused.error))?;
-            self.recording = ValueTrace::Staged(trace);
+            self.trace = ValueTrace::Staged(trace);
         }
-        let mut found: BTreeMap<EventId, Vec<u64>> = BTreeMap::new();
+        let mut parts_by_event: BTreeMap<EventId, Vec<u64>> = BTreeMap::new();
         for buffer in &mut self.buffers {
             let chunk = buffer.records().map_err(exit::with_help)?;
             for timed in chunk.records() {
                 if let Record::Value { event, value } = timed?.record {
-                    found.entry(event).or_default().push(value);
+                    parts_by_event.entry(event).or_default().push(value);
                 }
             }
             buffer.rewind();
         }
         let whole = |value: &Value| {
-            let parts = found.get(&EventId::from(value.event))?.iter().copied();
+            let parts = parts_by_event
+                .get(&EventId::from(value.event))?
+                .iter()
+                .copied();
             match value.whole {
                 Whole::Sum => Some(parts.fold(0, u64::saturating_add)),
                 Whole::Hottest => parts.max(),
                 Whole::LeastMargin => parts.min(),
             }
         };
-        self.read = self.values.iter().map(whole).collect();
+        self.recorded = self.values.iter().map(whole).collect();
         Ok(())
     }
 }
@@ -150,7 +151,7 @@ impl CountSource for WithValues {
         columns.extend(values.map(|(value, number)| Column {
             place: None,
             number,
-            // No counter counts it: only the name is used.
+            // The encoding only marks the event as present: no counter counts it.
             event: EventSpec {
                 encoding: Some(Encoding::Raw(EventSelect::fixed())),
                 missing: None,
@@ -163,19 +164,19 @@ impl CountSource for WithValues {
     }
 
     fn start(&mut self) -> Result<()> {
-        self.record()?;
+        self.start_trace()?;
         self.counts.start()
     }
 
     fn stop(&mut self) -> Result<()> {
         self.counts.stop()?;
-        self.take()
+        self.stop_trace()
     }
 
     fn read(&self, elapsed: Duration) -> Result<Counts> {
         let mut counts = self.counts.read(elapsed)?;
         let count = |value: &Option<u64>| value.map(|value| ColumnCount::whole(value, elapsed));
-        counts.extend(self.read.iter().map(count));
+        counts.extend(self.recorded.iter().map(count));
         Ok(counts)
     }
 

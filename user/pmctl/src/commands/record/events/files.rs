@@ -17,7 +17,7 @@ use super::plan::{SampledTasks, SamplingPlan};
 use super::samplers::Samplers;
 use super::stream::RingStream;
 use crate::args::{EventOptions, SwitchOutput};
-use crate::commands::record::destination::{Destination, old};
+use crate::commands::record::destination::{Destination, old_path};
 use crate::commands::record::local_time::LocalTime;
 use crate::commands::record::summary::{RecordingSummary, summarize};
 use crate::recording::perfdata::{Event, Finished, Host, Loss, Notes};
@@ -25,7 +25,7 @@ use crate::system::files::private;
 use crate::system::stdio::complain;
 use crate::system::text::count;
 
-/// Why there are no samples of a program that the events have left.
+/// The message for a program that must not be sampled, so that the events stopped at its exec.
 const LEFT_PROGRAM_REASON: &str = "the command executed a program that has more rights than its caller (setuid, setgid, capabilities \
                     of its file), or that the caller may not read: this program is not sampled; start pmctl with its \
                     rights, or sample all that runs with -a";
@@ -41,14 +41,15 @@ pub(super) struct Files<'a> {
     degraded: Vec<String>,
     smallest_period: Option<u32>,
     tasks_only: bool,
-    /// When the file was begun, and when the recording was.
-    since: Instant,
+    /// The time when the current file was begun.
+    file_begin: Instant,
     /// The time when sampling stopped.
-    stopped: Option<Instant>,
+    stopped_at: Option<Instant>,
     /// The delay, if the end came first.
     delay: Option<Duration>,
-    /// The counts and the lost samples that were told in the files before.
+    /// The count of each event at the end of the previous file.
     totals: Vec<u64>,
+    /// The number of lost samples of each CPU at the end of the previous file.
     lost: BTreeMap<u32, u64>,
     /// The files that are finished, the oldest first.
     finished: VecDeque<PathBuf>,
@@ -71,8 +72,8 @@ impl<'a> Files<'a> {
             degraded: plan.degraded.clone(),
             smallest_period: plan.smallest_period(),
             tasks_only: tasks.are_some(),
-            since: Instant::now(),
-            stopped: None,
+            file_begin: Instant::now(),
+            stopped_at: None,
             delay: None,
             totals: vec![0; plan.events.len()],
             lost: BTreeMap::new(),
@@ -80,14 +81,16 @@ impl<'a> Files<'a> {
         }
     }
 
-    fn cannot_write(&self) -> String {
+    fn write_error(&self) -> String {
         format!("can't write {}", self.destination.name())
     }
 
-    /// Returns how long the file may get by the clock: until the next one begins.
+    /// Returns the time until the next file begins; `None` if time does not decide.
     pub(super) fn time_left(&self) -> Option<Duration> {
         match self.options.switch_output {
-            Some(SwitchOutput::Time(limit)) => Some(limit.saturating_sub(self.since.elapsed())),
+            Some(SwitchOutput::Time(limit)) => {
+                Some(limit.saturating_sub(self.file_begin.elapsed()))
+            }
             _ => None,
         }
     }
@@ -95,25 +98,25 @@ impl<'a> Files<'a> {
     /// Returns whether a new file is due.
     pub(super) fn is_due(&self, stream: &RingStream) -> bool {
         match self.options.switch_output {
-            Some(SwitchOutput::Time(limit)) => self.since.elapsed() >= limit,
+            Some(SwitchOutput::Time(limit)) => self.file_begin.elapsed() >= limit,
             Some(SwitchOutput::Size(limit)) => stream.size() >= limit,
             Some(SwitchOutput::Signal) | None => false,
         }
     }
 
-    /// Begins the first file, unless it is written at the end only.
+    /// Begins the first file, unless --overwrite writes it at the end only.
     pub(super) fn begin(&mut self, stream: &mut RingStream) -> Result<()> {
-        self.since = Instant::now();
+        self.file_begin = Instant::now();
         if self.options.overwrite {
             return Ok(());
         }
-        self.open(stream)
+        self.open_file(stream)
     }
 
-    fn open(&self, stream: &mut RingStream) -> Result<()> {
+    fn open_file(&self, stream: &mut RingStream) -> Result<()> {
         let sink = self.destination.begin(self.events.clone(), &self.host);
         sink.and_then(|sink| stream.begin(sink))
-            .with_context(|| self.cannot_write())
+            .with_context(|| self.write_error())
     }
 
     /// Ends the file, and begins the next one.
@@ -123,7 +126,7 @@ impl<'a> Files<'a> {
         samplers: &mut Samplers,
         maps: &mut Maps,
     ) -> Result<()> {
-        let (_, written) = self.close(stream, samplers, maps)?;
+        let (_, written) = self.close_file(stream, samplers, maps)?;
         complain(format_args!(
             "wrote {} to {}",
             count(written.samples, "sample"),
@@ -132,41 +135,41 @@ impl<'a> Files<'a> {
         if self.options.overwrite {
             Ok(())
         } else {
-            self.open(stream)
+            self.open_file(stream)
         }
     }
 
-    /// The samples have ended: what comes until [`Self::end`] is no time of the recording. Had they not begun, `delay`
-    /// is why.
+    /// Takes note that sampling has stopped: the time until [`Self::end`] is not part of the recording. `delay` is the
+    /// delay of -D, if the end came before sampling began.
     pub(super) fn stop(&mut self, delay: Option<Duration>) {
-        self.stopped = Some(Instant::now());
+        self.stopped_at = Some(Instant::now());
         self.delay = delay;
     }
 
-    /// Ends the last file, and tells the user about it. Returns whether it has all samples.
+    /// Ends the last file, and prints the summary. Returns whether it has all samples.
     pub(super) fn end(
         &mut self,
         stream: &mut RingStream,
         samplers: &mut Samplers,
         maps: &mut Maps,
     ) -> Result<bool> {
-        let (notes, written) = self.close(stream, samplers, maps)?;
-        // The recording is whole without it.
+        let (notes, written) = self.close_file(stream, samplers, maps)?;
+        // A summary that can't be printed is no reason to fail: the recording is complete.
         let _ = summarize(&self.options.common, &notes, &written);
-        Ok(notes.is_whole() && !written.has_left)
+        Ok(notes.is_whole() && !written.has_left_program)
     }
 
-    fn close(
+    fn close_file(
         &mut self,
         stream: &mut RingStream,
         samplers: &mut Samplers,
         maps: &mut Maps,
     ) -> Result<(Notes, RecordingSummary)> {
-        let now = self.stopped.unwrap_or_else(Instant::now);
-        let elapsed = now.saturating_duration_since(self.since);
-        self.since = now;
+        let now = self.stopped_at.unwrap_or_else(Instant::now);
+        let elapsed = now.saturating_duration_since(self.file_begin);
+        self.file_begin = now;
         if self.options.overwrite {
-            self.open(stream)?;
+            self.open_file(stream)?;
             stream.dump(samplers, maps)?;
         }
         let name = self.destination.name();
@@ -174,8 +177,8 @@ impl<'a> Files<'a> {
         let (symbols, build_ids) = stream.end().with_context(cannot_write)?;
         let totals = samplers.totals()?;
         let before = mem::replace(&mut self.totals, totals.clone());
-        let has_left = samplers.have_left()?;
-        let left = has_left.then(|| LEFT_PROGRAM_REASON.to_owned());
+        let has_left_program = samplers.have_left_program()?;
+        let left_program = has_left_program.then(|| LEFT_PROGRAM_REASON.to_owned());
         let mut notes = Notes {
             version: Notes::VERSION,
             scope: self.scope.clone(),
@@ -186,8 +189,8 @@ impl<'a> Files<'a> {
                 .collect(),
             degraded: [
                 self.degraded.clone(),
-                maps.degraded(samplers.lost_records()?),
-                Vec::from_iter(left),
+                maps.degraded_reasons(samplers.lost_records()?),
+                Vec::from_iter(left_program),
             ]
             .concat(),
             losses: self.losses(samplers, &stream.take_throttled())?,
@@ -205,7 +208,7 @@ impl<'a> Files<'a> {
             .with_context(cannot_write)?;
         let renamed = match (self.options.switch_output, &self.destination) {
             (Some(_), Destination::File(file)) => {
-                Some(rename(file.path(), &output).with_context(cannot_write)?)
+                Some(add_time_to_name(file.path(), &output).with_context(cannot_write)?)
             }
             _ => None,
         };
@@ -218,17 +221,17 @@ impl<'a> Files<'a> {
             samples,
             size,
             others: 0,
-            has_left,
+            has_left_program,
             elapsed,
             delay: self.delay,
             cpus: self.host.cpus_online,
             period: self.smallest_period,
-            is_all: self.finished.len() <= 1,
+            is_only_file: self.finished.len() <= 1,
         };
         Ok((notes, written))
     }
 
-    /// Returns the losses since the file before. On some CPUs samples have ceased for a while, which explains theirs.
+    /// Returns the losses since the previous file. On the CPUs of `throttled`, throttling was their reason.
     fn losses(&mut self, samplers: &Samplers, throttled: &BTreeSet<u32>) -> Result<Vec<Loss>> {
         let mut losses = Vec::new();
         for (cpu, lost) in samplers.lost()? {
@@ -237,7 +240,7 @@ impl<'a> Files<'a> {
             if samples > 0 {
                 losses.push(Loss {
                     cpu,
-                    // Nothing is ever too much for a ring that is overwritten.
+                    // A ring that is overwritten always has room, so only throttling loses samples.
                     reason: if self.options.overwrite || throttled.contains(&cpu) {
                         "throttled"
                     } else {
@@ -249,18 +252,23 @@ impl<'a> Files<'a> {
                 });
             }
         }
-        losses.extend(samplers.missed().into_iter().map(|cpu| Loss {
-            cpu,
-            reason: "lost".to_owned(),
-            ..Loss::default()
-        }));
+        losses.extend(
+            samplers
+                .cpus_with_missed_events()
+                .into_iter()
+                .map(|cpu| Loss {
+                    cpu,
+                    reason: "lost".to_owned(),
+                    ..Loss::default()
+                }),
+        );
         Ok(losses)
     }
 
     /// Removes the files beyond `--switch-max-files`.
     fn remove_oldest(&mut self) {
-        let most = self.options.max_files.unwrap_or(u32::MAX) as usize;
-        while self.finished.len() > most {
+        let max_files = self.options.max_files.unwrap_or(u32::MAX) as usize;
+        while self.finished.len() > max_files {
             if let Some(path) = self.finished.pop_front() {
                 if let Err(error) = fs::remove_file(&path) {
                     complain(format_args!("can't remove {}: {error}", path.display()));
@@ -270,17 +278,17 @@ impl<'a> Files<'a> {
     }
 }
 
-/// Adds the time to the name of this file, as perf does, and returns the new name.
+/// Renames a file to `path` with the time appended, as perf does, and returns the new path. `file` is the open file.
 ///
-/// It can have the name with `.old`: another recording to the same name moves away what is there.
-fn rename(path: &Path, file: &File) -> io::Result<PathBuf> {
+/// The file is at `path`, or at that path with `.old` if another recording to the same path has moved it.
+fn add_time_to_name(path: &Path, file: &File) -> io::Result<PathBuf> {
     let own = file.metadata()?;
     let is_own = |path: &PathBuf| {
         let there = fs::metadata(path);
         there.is_ok_and(|there| (there.dev(), there.ino()) == (own.dev(), own.ino()))
     };
-    let now = [path.to_owned(), old(path)].into_iter().find(is_own);
-    let now = now.ok_or_else(|| {
+    let current = [path.to_owned(), old_path(path)].into_iter().find(is_own);
+    let current = current.ok_or_else(|| {
         io::Error::new(
             io::ErrorKind::NotFound,
             "the file was removed, or another recording has replaced it. Give each recording a name of its own with -o",
@@ -291,14 +299,14 @@ fn rename(path: &Path, file: &File) -> io::Result<PathBuf> {
         name.push(format!(".{}", LocalTime::now()));
         let name = PathBuf::from(name);
         match private().create_new(true).open(&name) {
-            // Two within a hundredth of a second.
+            // Another file got this name within the same hundredth of a second.
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
                 thread::sleep(Duration::from_millis(2));
             }
             Err(error) => return Err(error),
-            // The name is this recording's.
+            // The new empty file reserves the name, and is replaced by the recording.
             Ok(_) => {
-                fs::rename(&now, &name)?;
+                fs::rename(&current, &name)?;
                 return Ok(name);
             }
         }
@@ -324,18 +332,18 @@ mod tests {
         };
         let read = |path: &Path| fs::read_to_string(path).expect("it is there");
         let (first, second) = (begin("first"), begin("second"));
-        let moved = rename(&path, &first).expect("it was moved to another name");
+        let moved = add_time_to_name(&path, &first).expect("it was moved to another name");
         assert_eq!(read(&moved), "first");
-        let moved = rename(&path, &second).expect("it has its name");
+        let moved = add_time_to_name(&path, &second).expect("it has its name");
         assert_eq!(read(&moved), "second");
         assert_eq!(folder.path().read_dir().expect("it is ours").count(), 2);
 
         // With a third, there are more files than names.
         let files = ["third", "fourth", "fifth"].map(begin);
-        let error = rename(&path, &files[0]).expect_err("it is gone");
+        let error = add_time_to_name(&path, &files[0]).expect_err("it is gone");
         assert!(error.to_string().contains("name of its own with -o"));
         for file in &files[1..] {
-            rename(&path, file).expect("it is there");
+            add_time_to_name(&path, file).expect("it is there");
         }
     }
 }

@@ -5,10 +5,10 @@ use std::collections::{BTreeMap, VecDeque};
 
 use crate::recording::perfdata::{Body, Map, Record, Stamp, Task};
 
-/// The most records that [`History::keep`] keeps by their times: some MB.
+/// The most records that [`History::keep`] keeps with their times. They take a few MB.
 const MAX_RECENT_RECORDS: usize = 1 << 16;
 
-/// The tasks that live, and what they have mapped.
+/// The living tasks, and their mappings.
 #[derive(Debug, Default)]
 pub(super) struct History {
     processes: BTreeMap<u32, ProcessHistory>,
@@ -31,22 +31,22 @@ impl History {
         self.recent.push_back(record);
         if self.recent.len() > MAX_RECENT_RECORDS {
             if let Some(oldest) = self.recent.pop_front() {
-                self.fold(&oldest);
+                self.apply(&oldest);
             }
         }
     }
 
-    /// Returns the records that were kept, which now belong to what was before.
+    /// Removes and returns the records that were kept, and adds them to the state.
     pub(super) fn take_recent(&mut self) -> Vec<Record> {
         let recent: Vec<Record> = self.recent.drain(..).collect();
         for record in &recent {
-            self.fold(record);
+            self.apply(record);
         }
         recent
     }
 
-    /// Adds a record to the state before the file.
-    pub(super) fn fold(&mut self, record: &Record) {
+    /// Changes the state as the record says.
+    pub(super) fn apply(&mut self, record: &Record) {
         match &record.body {
             Body::Map(map) if map.kernel => {
                 self.kernel_maps.insert(map.start, record.clone());
@@ -105,7 +105,7 @@ impl History {
         process.maps.extend(maps);
     }
 
-    /// Returns records of what was before, at the time 0.
+    /// Returns records that describe the state. Their time is 0.
     pub(super) fn initial_records(&self) -> Vec<Record> {
         let record = |task, body| Record {
             stamp: Stamp {
@@ -182,8 +182,8 @@ mod tests {
         })
     }
 
-    /// Names as `pid/tid name`, memory as `pid file`.
-    fn before(history: &History) -> Vec<String> {
+    /// Returns the state as lines: names as `pid/tid name`, memory as `pid file`.
+    fn state_lines(history: &History) -> Vec<String> {
         let text = |record: Record| match record.body {
             Body::Comm { task, name, .. } => format!("{}/{} {name}", task.pid, task.tid),
             Body::Map(map) => format!("{} {}", map.task.pid, map.file.display()),
@@ -196,14 +196,14 @@ mod tests {
             .collect()
     }
 
-    fn folded(records: &[Record]) -> Vec<String> {
+    fn state_after(records: &[Record]) -> Vec<String> {
         let mut history = History::default();
-        records.iter().for_each(|record| history.fold(record));
-        before(&history)
+        records.iter().for_each(|record| history.apply(record));
+        state_lines(&history)
     }
 
     #[test]
-    fn what_lives_is_told_again() {
+    fn living_tasks_and_their_memory_are_the_state() {
         let mut records = vec![
             comm(7, 7, "sh", true),
             map(7, 0x1000, 0x1000, "sh"),
@@ -213,19 +213,19 @@ mod tests {
         ];
         let sh = ["7/7 sh", "7/9 sh", "7 sh", "7 libc"];
         let child = ["8/8 sh", "8 sh", "8 libc"];
-        assert_eq!(folded(&records), [&sh[..], &child[..]].concat());
+        assert_eq!(state_after(&records), [&sh[..], &child[..]].concat());
         records.push(comm(8, 8, "ls", true));
         records.push(map(8, 0x1000, 0x1000, "ls"));
         let child = ["8/8 ls", "8 ls"];
-        assert_eq!(folded(&records), [&sh[..], &child[..]].concat());
+        assert_eq!(state_after(&records), [&sh[..], &child[..]].concat());
         records.extend([exit(7, 7), exit(8, 8)]);
-        assert_eq!(folded(&records), ["7/9 sh", "7 sh", "7 libc"]);
+        assert_eq!(state_after(&records), ["7/9 sh", "7 sh", "7 libc"]);
         records.push(exit(7, 9));
-        assert!(folded(&records).is_empty());
+        assert!(state_after(&records).is_empty());
     }
 
     #[test]
-    fn memory_takes_the_place_of_what_was_there() {
+    fn a_new_mapping_replaces_those_that_it_overlaps() {
         let records = [
             comm(7, 7, "x", true),
             map(7, 0x1000, 0x1000, "below"),
@@ -233,20 +233,23 @@ mod tests {
             map(7, 0x3000, 0x1000, "above"),
             map(7, 0x2800, 0x100, "new"),
         ];
-        assert_eq!(folded(&records), ["7/7 x", "7 below", "7 above", "7 new"]);
+        assert_eq!(
+            state_after(&records),
+            ["7/7 x", "7 below", "7 above", "7 new"]
+        );
     }
 
     #[test]
     fn recent_records_keep_their_times_as_long_as_they_are_few() {
         let mut history = History::default();
         history.keep(comm(7, 7, "x", true));
-        assert!(before(&history).is_empty());
+        assert!(state_lines(&history).is_empty());
         assert_eq!(history.take_recent(), [comm(7, 7, "x", true)]);
-        assert_eq!(before(&history), ["7/7 x"]);
+        assert_eq!(state_lines(&history), ["7/7 x"]);
         for pid in 0..u32::try_from(MAX_RECENT_RECORDS).expect("it is small") + 2 {
             history.keep(comm(pid, pid, "y", true));
         }
-        assert_eq!(before(&history), ["0/0 y", "1/1 y", "7/7 x"]);
+        assert_eq!(state_lines(&history), ["0/0 y", "1/1 y", "7/7 x"]);
         assert_eq!(history.take_recent().len(), MAX_RECENT_RECORDS);
     }
 }

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The most samples in a second that an event may ask for.
+//! The highest frequency that the driver accepts, in samples a second.
 //!
-//! The kernel shows the parameters of no module in Rust, so the driver is asked: it refuses an event with a higher
-//! frequency.
+//! The kernel does not show the parameters of modules in Rust, so the limit is found by trial: the driver refuses to open
+//! an event with a higher frequency.
 
 use perfmon::event::Builder;
 use perfmon::{Cause, Device};
 
-/// The parameter of the module.
+/// The parameter of the module that sets the limit.
 const RATE_PARAMETER: &str = "perf_event_max_sample_rate";
 
 /// Returns whether the driver accepts the frequency. Its other errors do not matter here: opening the event reports
@@ -18,34 +18,34 @@ pub(super) fn accepts_frequency(event: &Builder, device: &Device, hertz: u64) ->
 }
 
 /// Returns the highest accepted frequency, by bisection; `None` without a limit. 1 must be accepted.
-pub(super) fn highest_accepted(takes: impl Fn(u64) -> bool) -> Option<u64> {
+pub(super) fn highest_accepted(accepts: impl Fn(u64) -> bool) -> Option<u64> {
     /// Above every limit.
     const ABOVE_ANY_LIMIT: u64 = 1 << 32;
-    let (mut taken, mut refused) = (1, ABOVE_ANY_LIMIT);
-    if takes(refused) {
+    let (mut accepted, mut refused) = (1, ABOVE_ANY_LIMIT);
+    if accepts(refused) {
         return None;
     }
-    while taken + 1 < refused {
-        let middle = u64::midpoint(taken, refused);
-        if takes(middle) {
-            taken = middle;
+    while accepted + 1 < refused {
+        let middle = u64::midpoint(accepted, refused);
+        if accepts(middle) {
+            accepted = middle;
         } else {
             refused = middle;
         }
     }
-    Some(taken)
+    Some(accepted)
 }
 
-/// Returns what to say of a frequency above the limit.
-pub(super) fn too_often(hertz: u64, limit: u64) -> String {
+/// Returns the message for a frequency above the limit.
+pub(super) fn above_limit_message(hertz: u64, limit: u64) -> String {
     format!(
-        "-F {hertz}: the module takes at most {limit} samples a second, as -F max does. Load it with \
-         {RATE_PARAMETER}=, which is that limit, for more (0: no limit)."
+        "-F {hertz}: the module takes at most {limit} samples a second, which `-F max` asks for. For more, load the \
+         module with {RATE_PARAMETER}={hertz} (0: no limit)."
     )
 }
 
-/// Returns what to say of `-F max` where there is no limit.
-pub(super) fn no_limit() -> String {
+/// Returns the message for `-F max` if the module has no limit.
+pub(super) fn no_limit_message() -> String {
     format!(
         "-F max: the module has no limit (it was loaded with {RATE_PARAMETER}=0). Give a number, as -F 9999."
     )
@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_limit_is_found_by_asking() {
+    fn a_limit_is_found_by_trial() {
         for most in [1, 2, 99_999, 100_000, u64::from(u32::MAX)] {
             assert_eq!(highest_accepted(|hertz| hertz <= most), Some(most));
         }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Collects mappings and the names of tasks from the driver's records, which are in the rings beside the samples. Where
-//! the kernel does not tell the driver what programs map, from an event of perf's that needs no counter, or else from
-//! `/proc`.
+//! Collects mappings and the names of tasks. They come from the driver's records, which are in the rings beside the
+//! samples. Where the kernel does not tell the driver about mappings, they come from an event of perf's that needs no
+//! counter, or else from `/proc`.
 
 use std::mem;
 
@@ -16,7 +16,7 @@ use crate::recording::perfdata::{Attr, Body, Record, Stamp};
 use crate::recording::procfs;
 use crate::system::text::count;
 
-/// Pages of a ring of perf's: a user may have 129 for each CPU, and the samples need some, too.
+/// Pages of a ring of perf's. A user may pin 129 pages for each CPU, and the rings of samples need some of them.
 const RING_PAGES: usize = 32;
 
 /// The origin of mappings.
@@ -32,37 +32,38 @@ enum Origin {
 /// The source of mappings.
 pub(super) struct Maps {
     origin: Origin,
-    /// Records that were not taken yet.
-    news: Vec<Record>,
-    /// Processes whose memory has to be read, with the time from which on it holds.
-    changed: Vec<(u32, u64)>,
-    /// The processes that are watched, without perf.
+    /// Records that [`Self::take_records`] has not returned yet.
+    new_records: Vec<Record>,
+    /// Processes whose memory has to be read again, with the time of their exec.
+    executed: Vec<(u32, u64)>,
+    /// The processes whose memory is read from `/proc`.
     watched: AHashSet<u32>,
-    /// Memory of each watched process when it was read last.
-    before: Vec<Record>,
-    /// Records that perf has lost.
+    /// Memory of the watched processes when it was read last.
+    last_memory: Vec<Record>,
+    /// Number of records that perf has lost.
     lost: u64,
+    /// Reasons why samples may have no name.
     degraded: Vec<String>,
 }
 
 impl Maps {
-    /// Finds the source, and opens perf's events of these tasks, if it is them, on all CPUs that are online.
+    /// Chooses the source. If it is perf, opens its events of these tasks on all online CPUs.
     pub(super) fn open(tasks: &SampledTasks, online: &[u32], device: &Device) -> Self {
-        let is_told = device.info().is_ok_and(|info| info.mappings);
-        let (origin, degraded) = if is_told {
+        let driver_has_mappings = device.info().is_ok_and(|info| info.mappings);
+        let (origin, degraded) = if driver_has_mappings {
             (Origin::Driver, Vec::new())
         } else {
-            match rings(tasks, online) {
+            match open_rings(tasks, online) {
                 Ok(rings) => (Origin::Perf(rings), Vec::new()),
                 Err(errno) => (Origin::Processes, vec![refusal(errno)]),
             }
         };
         Self {
             origin,
-            news: Vec::new(),
-            changed: Vec::new(),
+            new_records: Vec::new(),
+            executed: Vec::new(),
             watched: AHashSet::new(),
-            before: Vec::new(),
+            last_memory: Vec::new(),
             lost: 0,
             degraded,
         }
@@ -77,64 +78,64 @@ impl Maps {
         }
     }
 
-    /// Returns whether mappings are read from `/proc`, after what [`Self::note`] is given.
-    pub(super) const fn are_read(&self) -> bool {
+    /// Returns whether mappings are read from `/proc`, so that [`Self::note_exec`] has to be called.
+    pub(super) const fn reads_procfs(&self) -> bool {
         matches!(self.origin, Origin::Processes)
     }
 
-    /// Reads the state before the recording, which has samples `of_kernel` or not.
-    pub(super) fn begin(&mut self, tasks: &SampledTasks, of_kernel: bool) {
+    /// Reads the state before the recording. `samples_kernel` is whether the kernel is sampled.
+    pub(super) fn begin(&mut self, tasks: &SampledTasks, samples_kernel: bool) {
         let kernel = procfs::kernel();
-        if kernel.is_empty() && of_kernel {
+        if kernel.is_empty() && samples_kernel {
             self.degraded.push(
                 "the kernel's addresses are hidden from this user (kernel.kptr_restrict): its functions have no \
                  names"
                     .to_owned(),
             );
         }
-        self.news.extend(kernel);
+        self.new_records.extend(kernel);
         if tasks.are_some() {
             let processes = tasks.tids().iter().map(|tid| procfs::process_of(*tid));
             let processes: AHashSet<u32> = processes.collect();
             for pid in processes {
-                // The command's is pmctl's own until the exec: names from there would be wrong ones.
+                // Until the exec, the command's memory is a copy of pmctl's: its names would be wrong.
                 if !matches!(tasks, SampledTasks::Command { .. }) {
-                    self.news.extend(procfs::process(pid));
+                    self.new_records.extend(procfs::process(pid));
                 }
                 self.watched.insert(pid);
             }
         } else {
-            self.news.extend(procfs::process_records());
+            self.new_records.extend(procfs::process_records());
         }
     }
 
-    /// Notes a record of the driver's about tasks: a program that has been executed has a new memory.
-    pub(super) fn note(&mut self, record: &Record) {
+    /// Takes note of a record of the driver's if it is an exec: the process has new memory, which has to be read.
+    pub(super) fn note_exec(&mut self, record: &Record) {
         if let Body::Comm {
             task, exec: true, ..
         } = &record.body
         {
-            self.changed.push((task.pid, record.stamp.time));
+            self.executed.push((task.pid, record.stamp.time));
         }
     }
 
     /// Returns the records since the last call. Must be called often, and before the samples are read.
-    pub(super) fn take(&mut self) -> Vec<Record> {
+    pub(super) fn take_records(&mut self) -> Vec<Record> {
         match &mut self.origin {
             Origin::Driver => {}
             Origin::Perf(rings) => {
                 for ring in rings {
-                    self.lost += ring.drain(|record| self.news.push(record));
+                    self.lost += ring.drain(|record| self.new_records.push(record));
                 }
             }
             Origin::Processes => self.read_memory(),
         }
-        mem::take(&mut self.news)
+        mem::take(&mut self.new_records)
     }
 
     /// Reads the memory of processes.
     fn read_memory(&mut self) {
-        for (pid, time) in mem::take(&mut self.changed) {
+        for (pid, time) in mem::take(&mut self.executed) {
             let at = |record: Record| Record {
                 stamp: Stamp {
                     time,
@@ -142,21 +143,22 @@ impl Maps {
                 },
                 ..record
             };
-            self.news.extend(procfs::process(pid).into_iter().map(at));
+            self.new_records
+                .extend(procfs::process(pid).into_iter().map(at));
         }
         let now: Vec<Record> = self
             .watched
             .iter()
             .flat_map(|pid| procfs::process(*pid))
             .collect();
-        if now.len() > self.watched.len() && now != self.before {
-            self.news.extend(now.iter().cloned());
-            self.before = now;
+        if now.len() > self.watched.len() && now != self.last_memory {
+            self.new_records.extend(now.iter().cloned());
+            self.last_memory = now;
         }
     }
 
-    /// Reasons why samples may have no name, where so many of the driver's records were lost.
-    pub(super) fn degraded(&self, lost: u64) -> Vec<String> {
+    /// Returns the reasons why samples may have no name. `lost` is the number of the driver's records that were lost.
+    pub(super) fn degraded_reasons(&self, lost: u64) -> Vec<String> {
         let mut degraded = self.degraded.clone();
         let lost = self.lost + lost;
         if lost > 0 {
@@ -170,7 +172,7 @@ impl Maps {
 }
 
 /// Opens perf's events, with a ring for each CPU.
-fn rings(tasks: &SampledTasks, online: &[u32]) -> Result<Vec<PerfRing>, Errno> {
+fn open_rings(tasks: &SampledTasks, online: &[u32]) -> Result<Vec<PerfRing>, Errno> {
     let attr = Attr::tasks(true, !tasks.are_some());
     let number = |tid: &u32| i32::try_from(*tid).unwrap_or(i32::MAX);
     let tids: Vec<i32> = match tasks.tids() {
@@ -186,7 +188,7 @@ fn rings(tasks: &SampledTasks, online: &[u32]) -> Result<Vec<PerfRing>, Errno> {
                 Some(ring) => ring.add(&attr, *tid, *cpu),
             };
             match opened {
-                // A thread of several that has ended meanwhile.
+                // One of several threads has ended meanwhile.
                 Err(Errno::ESRCH) if tids.len() > 1 => {}
                 result => result?,
             }
@@ -196,7 +198,7 @@ fn rings(tasks: &SampledTasks, online: &[u32]) -> Result<Vec<PerfRing>, Errno> {
     Ok(rings)
 }
 
-/// Returns why perf can't be used, and what that means.
+/// Returns the reason why perf can't be used, and the consequence.
 fn refusal(errno: Errno) -> String {
     let reason = refusal_reason(errno);
     format!(

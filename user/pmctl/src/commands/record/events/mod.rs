@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Recording by rings: each CPU has one, which the kernel writes samples to while pmctl streams them to the file.
 //!
-//! Samples name their task. What is mapped where is in the same rings, or else [`maps`] finds it out. [`stream`] puts all in
-//! the order of time, and [`files`] begins and ends what it is written to.
+//! Samples have the IDs of their task. Mappings are recorded in the same rings, or else collected by [`maps`]. [`stream`]
+//! sorts all records by time and writes them, and [`files`] begins and ends the files.
 
 mod files;
 mod history;
@@ -26,7 +26,7 @@ use self::stream::RingStream;
 use super::destination::Destination;
 use super::host::host;
 use super::opening::Opening;
-use super::watch::conclude;
+use super::watch::report_ending;
 use crate::args::{EventOptions, RecordTarget};
 use crate::events::threads::TaskList;
 use crate::system::child::Waiting;
@@ -41,7 +41,7 @@ pub(super) fn record(options: &EventOptions) -> Result<u8> {
         online,
         command,
     } = Opening::new(common)?;
-    // Before the events: what there is not can't be sampled.
+    // Fails before any event is opened if there is no such task.
     let asked = match &common.target {
         RecordTarget::Tasks(asked) => asked.clone(),
         _ => TaskList::default(),
@@ -54,7 +54,7 @@ pub(super) fn record(options: &EventOptions) -> Result<u8> {
     if let Some(wanted) = plan.branches() {
         wanted.check(&pmu, properties.last_branch)?;
     }
-    // Before the work: a user that can't write the file learns it now.
+    // Opened before the recording, so that a file that can't be written is reported now.
     let destination = Destination::open(&common.output)?;
     let signals = match options.switch_output {
         Some(_) => Signals::hold_with(Signal::SIGUSR2)?,
@@ -67,18 +67,18 @@ pub(super) fn record(options: &EventOptions) -> Result<u8> {
     let pid = waiting.as_ref().map(Waiting::pid);
     let (tasks, mut maps, mut samplers) = asked.open_for_all(|threads| {
         let tasks = SampledTasks::new(&common.target, (pid, &threads), &online);
-        // Before the samples: what they need to be understood comes first.
+        // Opened before the samplers: samples need the mappings that were made before them.
         let maps = Maps::open(&tasks, &online, &device);
         let wanted = (common.pages, maps.wanted_records());
         let samplers = Samplers::open(&mut plan, &tasks, &device, wanted)?;
         Ok((tasks, maps, samplers))
     })?;
-    maps.begin(&tasks, plan.has_kernel());
+    maps.begin(&tasks, plan.samples_kernel());
     let mut files = Files::new(options, destination, (&plan, &tasks), host(online.len())?);
     let has_history = options.overwrite || options.switch_output.is_some();
     let mut stream = RingStream::new(&plan, has_history, options.max_size);
     files.begin(&mut stream)?;
-    let ending = run::run(
+    let ending = run::record_until_end(
         options,
         (&mut samplers, &tasks),
         (&signals, waiting),
@@ -87,5 +87,5 @@ pub(super) fn record(options: &EventOptions) -> Result<u8> {
     )?;
     let is_whole = files.end(&mut stream, &mut samplers, &mut maps)?;
 
-    Ok(conclude(ending, is_whole))
+    Ok(report_ending(ending, is_whole))
 }

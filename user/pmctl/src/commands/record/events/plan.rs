@@ -6,11 +6,13 @@ use perfmon::event::Builder;
 use perfmon::spec::{self, EventSpec, Precision, SampleRate};
 use perfmon::{Device, Modes, Pmu};
 
-use super::limit::{accepts_frequency, highest_accepted, no_limit, too_often};
+use super::limit::{above_limit_message, accepts_frequency, highest_accepted, no_limit_message};
 use super::precision;
 use crate::args::{CallGraph, Callers, EventOptions, Frequency, KernelCallers, Rate, RecordTarget};
 use crate::commands::record::branches::WantedBranches;
-use crate::commands::record::sampled::{DEFAULT_EVENT, MIXED_BRANCHES, kind, refuse_unsampled};
+use crate::commands::record::sampled::{
+    DEFAULT_EVENT, MIXED_BRANCHES, event_kind, refuse_unsampled,
+};
 use crate::events::modes;
 use crate::events::schedule;
 use crate::events::threads::Thread;
@@ -18,7 +20,7 @@ use crate::recording::perfdata::{self, Attr, BranchKinds, Parts, UserStack};
 use crate::system::exit::Usage;
 use crate::system::pmu::uncounted_by_emulation;
 
-/// The frequency of `-F max`, until [`SamplingPlan::resolve_max_frequency`] has asked for it. No driver takes it.
+/// Stands for the frequency of `-F max` until [`SamplingPlan::resolve_max_frequency`] replaces it. No driver accepts it.
 const MAX_FREQUENCY: SampleRate = SampleRate::Frequency(u64::MAX);
 
 /// An event of a recording.
@@ -29,7 +31,7 @@ pub(super) struct SampledEvent {
 }
 
 impl SampledEvent {
-    /// Returns its `precise_ip`.
+    /// Returns the value of `precise_ip`.
     fn precision(&self) -> u8 {
         match self.spec.precision {
             None => 0,
@@ -38,21 +40,22 @@ impl SampledEvent {
         }
     }
 
-    /// Returns a function that tells whether the driver takes a frequency; `None` if it refuses the event at any frequency.
+    /// Returns a function that says whether the driver accepts a frequency; `None` if it refuses the event at any
+    /// frequency.
     fn frequency_check<'a>(&self, device: &'a Device) -> Option<impl Fn(u64) -> bool + use<'a>> {
-        // In user mode, which everybody may sample. No precise samples have a frequency.
+        // In user mode, which all users may sample, and not precise, since precise samples have no frequency.
         let event = self.spec.builder()?.disabled().user().precise(0);
-        let taken = move |hertz| accepts_frequency(&event, device, hertz);
-        taken(1).then_some(taken)
+        let accepts = move |hertz| accepts_frequency(&event, device, hertz);
+        accepts(1).then_some(accepts)
     }
 }
 
-/// The manner in which tasks are sampled.
+/// The way in which tasks are sampled.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SamplingManner {
     /// Tasks that the sampled tasks create are sampled, too.
     pub(super) inherit: bool,
-    /// A command is sampled from its exec on; else from the start.
+    /// Sampling begins with the command's exec, and not when the events are enabled.
     pub(super) from_exec: bool,
 }
 
@@ -64,21 +67,21 @@ pub(super) struct SamplingPlan {
     call_graph: Option<CallGraph>,
     /// The kinds of branches.
     branches: Option<BranchKinds>,
-    /// The rings keep the newest samples.
+    /// The rings overwrite the oldest samples, and keep the newest.
     overwrite: bool,
     pub(super) manner: SamplingManner,
-    /// Notes on what differs from the request.
+    /// Notes on differences to what the user asked for.
     pub(super) degraded: Vec<String>,
 }
 
 impl SamplingPlan {
-    /// Makes the plan of the command line.
+    /// Makes a plan from the options.
     pub(super) fn new(options: &EventOptions, pmu: &Pmu) -> Result<Self, Usage> {
         let texts = match &options.events[..] {
             [] => &[DEFAULT_EVENT.to_owned()],
             texts => texts,
         };
-        let general = match options.rate {
+        let default_rate = match options.rate {
             Rate::Period(period) => SampleRate::Period(period.into()),
             Rate::Frequency(Frequency::Hertz(hertz)) => SampleRate::Frequency(hertz.into()),
             Rate::Frequency(Frequency::Max) => MAX_FREQUENCY,
@@ -100,15 +103,15 @@ impl SamplingPlan {
                 if let Some(reason) = &spec.missing {
                     return Err(Usage(format!("{label}: this CPU lacks it. {reason}")));
                 }
-                let rate = spec.rate.unwrap_or(general);
+                let rate = spec.rate.unwrap_or(default_rate);
                 modes::limit_unmodified(&mut spec, options.modes);
                 events.push(SampledEvent { spec, rate });
             }
         }
-        precision::check(options, events.iter().map(|event| &event.spec))?;
+        precision::check_options(options, events.iter().map(|event| &event.spec))?;
         let branches = options.branch_kinds();
-        let mixed = |event: &SampledEvent| event.spec.modes != events[0].spec.modes;
-        if branches.is_some() && events.iter().any(mixed) {
+        let differs_in_modes = |event: &SampledEvent| event.spec.modes != events[0].spec.modes;
+        if branches.is_some() && events.iter().any(differs_in_modes) {
             return Err(Usage(MIXED_BRANCHES.to_owned()));
         }
         Ok(Self {
@@ -134,10 +137,10 @@ impl SamplingPlan {
     /// Replaces `-F max` by the module's limit.
     pub(super) fn resolve_max_frequency(&mut self, device: &Device) -> Result<(), Usage> {
         let is_highest = |planned: &&mut SampledEvent| planned.rate == MAX_FREQUENCY;
-        let mut asked = self.events.iter_mut().filter(is_highest);
-        // It is the same for all events.
-        if let Some(taken) = asked.find_map(|planned| planned.frequency_check(device)) {
-            let limit = highest_accepted(taken).ok_or_else(|| Usage(no_limit()))?;
+        let mut unresolved = self.events.iter_mut().filter(is_highest);
+        // The limit is the same for all events.
+        if let Some(accepts) = unresolved.find_map(|planned| planned.frequency_check(device)) {
+            let limit = highest_accepted(accepts).ok_or_else(|| Usage(no_limit_message()))?;
             for planned in self.events.iter_mut().filter(is_highest) {
                 planned.rate = SampleRate::Frequency(limit);
             }
@@ -145,14 +148,14 @@ impl SamplingPlan {
         Ok(())
     }
 
-    /// Returns what to say if the driver has refused an event because of a frequency above the module's limit.
-    pub(super) fn above_limit(&self, device: &Device) -> Option<Usage> {
+    /// Returns the message for a frequency above the module's limit; `None` if no event has one.
+    pub(super) fn above_limit_error(&self, device: &Device) -> Option<Usage> {
         self.events.iter().find_map(|planned| {
             let SampleRate::Frequency(hertz) = planned.rate else {
                 return None;
             };
             let limit = highest_accepted(planned.frequency_check(device)?)?;
-            (hertz > limit).then(|| Usage(too_often(hertz, limit)))
+            (hertz > limit).then(|| Usage(above_limit_message(hertz, limit)))
         })
     }
 
@@ -161,8 +164,8 @@ impl SamplingPlan {
         let describe = |event: &SampledEvent| {
             let SampledEvent { spec, rate } = event;
             let attr = |number| {
-                let attr = Attr::sampled(kind(spec), number, spec.modes, self.parts)
-                    .with_stack(self.stack().unwrap_or(0))
+                let attr = Attr::sampled(event_kind(spec), number, spec.modes, self.parts)
+                    .with_stack(self.stack_bytes().unwrap_or(0))
                     .with_precision(event.precision());
                 self.branches
                     .map_or(attr, |kinds| attr.with_branches(kinds))
@@ -178,15 +181,15 @@ impl SamplingPlan {
         self.events.iter().map(describe).collect()
     }
 
-    /// Returns how many bytes of the program's stack samples have.
-    const fn stack(&self) -> Option<u32> {
+    /// Returns how many bytes of the program's stack samples have; `None` without stacks.
+    const fn stack_bytes(&self) -> Option<u32> {
         match self.call_graph {
             Some(CallGraph::Dwarf { stack, .. }) => Some(stack),
             _ => None,
         }
     }
 
-    /// Returns whether the rings keep the newest samples.
+    /// Returns whether the rings overwrite the oldest samples, and keep the newest.
     pub(super) const fn overwrites(&self) -> bool {
         self.overwrite
     }
@@ -196,17 +199,17 @@ impl SamplingPlan {
         self.parts
     }
 
-    /// Returns the branches that samples are to have.
+    /// Returns the branches that samples have; `None` without branches.
     pub(super) fn branches(&self) -> Option<WantedBranches> {
         let described = self.describe();
         let mut attrs = described.iter().map(|event| &event.attr);
         self.branches.map(|_| WantedBranches {
-            calls: matches!(self.call_graph, Some(CallGraph::LastBranches(_))),
-            kernel: attrs.any(Attr::has_kernel_branches),
+            is_call_stack: matches!(self.call_graph, Some(CallGraph::LastBranches(_))),
+            has_kernel: attrs.any(Attr::has_kernel_branches),
         })
     }
 
-    /// Returns an event to open; `None` if it has no encoding.
+    /// Returns the event with this index, ready to open; `None` if it has no encoding.
     pub(super) fn builder(&self, index: usize) -> Option<Builder> {
         let SampledEvent { spec, rate } = &self.events[index];
         let builder = spec.builder()?.disabled();
@@ -221,7 +224,7 @@ impl SamplingPlan {
         };
         let builder = match self.branches {
             Some(kinds) => {
-                let attr = Attr::sampled(kind(spec), 0, spec.modes, self.parts);
+                let attr = Attr::sampled(event_kind(spec), 0, spec.modes, self.parts);
                 builder.branches(attr.with_branches(kinds).branches())
             }
             None => builder,
@@ -233,9 +236,9 @@ impl SamplingPlan {
         })
     }
 
-    /// Samples user mode only where no mode was asked for, since this user may not sample the kernel. Returns whether
-    /// there was such an event.
-    pub(super) fn without_kernel(&mut self) -> bool {
+    /// Limits events without a mode to user mode, since this user may not sample the kernel. Returns whether there was
+    /// such an event.
+    pub(super) fn limit_to_user_mode(&mut self) -> bool {
         let mut changed = false;
         for SampledEvent { spec, .. } in &mut self.events {
             changed |= modes::limit_unmodified(spec, Modes::User);
@@ -249,8 +252,9 @@ impl SamplingPlan {
         changed
     }
 
-    /// Samples by interrupts where the precision was left to the CPU. Returns whether there was such an event.
-    pub(super) fn without_precision(&mut self) -> bool {
+    /// Turns precise samples off for events with `:P`, which are then sampled by interrupts. Returns whether there was
+    /// such an event.
+    pub(super) fn turn_off_precision(&mut self) -> bool {
         let mut changed = false;
         for SampledEvent { spec, .. } in &mut self.events {
             if spec.precision == Some(Precision::Highest) {
@@ -264,18 +268,18 @@ impl SamplingPlan {
         changed
     }
 
-    /// Returns whether the processor takes samples itself.
+    /// Returns whether an event has precise samples, which the processor takes itself.
     pub(super) fn is_precise(&self) -> bool {
         self.events.iter().any(|event| event.precision() != 0)
     }
 
     /// Returns whether there may be samples of the kernel.
-    pub(super) fn has_kernel(&self) -> bool {
+    pub(super) fn samples_kernel(&self) -> bool {
         let mut events = self.events.iter();
         events.any(|event| event.spec.modes != Modes::User)
     }
 
-    /// Returns the smallest period; `None` with frequencies.
+    /// Returns the smallest period; `None` if an event has a frequency.
     pub(super) fn smallest_period(&self) -> Option<u32> {
         let periods = self.events.iter().map(|event| match event.rate {
             SampleRate::Period(period) => u32::try_from(period).ok(),
@@ -285,10 +289,10 @@ impl SamplingPlan {
     }
 }
 
-/// Returns an event whose samples have what call chains are found out from.
+/// Returns the event with the parts of samples that its call graph needs.
 fn with_callers(builder: Builder, graph: CallGraph) -> Builder {
     let builder = builder.callchain();
-    let of_kernel = |builder: Builder, kernel| match kernel {
+    let with_kernel_part = |builder: Builder, kernel| match kernel {
         KernelCallers::Recorded => builder,
         KernelCallers::LeftOut => builder.no_kernel_callchain(),
     };
@@ -296,22 +300,22 @@ fn with_callers(builder: Builder, graph: CallGraph) -> Builder {
         CallGraph::FramePointers(Callers::All) => builder,
         CallGraph::FramePointers(Callers::Programs) => builder.no_kernel_callchain(),
         CallGraph::FramePointers(Callers::Kernel) => builder.no_user_callchain(),
-        // The program's part is in its stack.
-        CallGraph::Dwarf { stack, kernel } => of_kernel(builder, kernel)
+        // The program's part of the chain is unwound from its stack.
+        CallGraph::Dwarf { stack, kernel } => with_kernel_part(builder, kernel)
             .user_stack(stack, UserStack::MASK)
             .no_user_callchain(),
-        CallGraph::LastBranches(kernel) => of_kernel(builder, kernel),
+        CallGraph::LastBranches(kernel) => with_kernel_part(builder, kernel),
     }
 }
 
 /// The tasks of a recording.
 #[derive(Clone, Debug)]
 pub(super) enum SampledTasks {
-    /// The command and what it creates, from its exec on; on each of these CPUs.
+    /// The command and the tasks that it creates, on each of these CPUs.
     Command { pid: u32, cpus: Vec<u32> },
-    /// Threads and what they create, on each of these CPUs.
+    /// Threads and the tasks that they create, on each of these CPUs.
     Threads { tids: Vec<u32>, cpus: Vec<u32> },
-    /// All tasks of the CPUs `sampled`. They may have mapped something on the `others`.
+    /// All tasks of the CPUs `sampled`. On the CPUs `others` the tasks may make mappings.
     Cpus { sampled: Vec<u32>, others: Vec<u32> },
 }
 
@@ -354,7 +358,7 @@ impl SampledTasks {
         }
     }
 
-    /// Returns the other CPUs, on which the tasks may have mapped something.
+    /// Returns the CPUs that are not sampled, but on which the tasks may make mappings.
     pub(super) fn other_cpus(&self) -> &[u32] {
         match self {
             Self::Command { .. } | Self::Threads { .. } => &[],
@@ -362,7 +366,7 @@ impl SampledTasks {
         }
     }
 
-    /// Returns the threads; none for all tasks.
+    /// Returns the TIDs of the threads; empty for all tasks.
     pub(super) fn tids(&self) -> &[u32] {
         match self {
             Self::Command { pid, .. } => std::slice::from_ref(pid),
@@ -371,7 +375,7 @@ impl SampledTasks {
         }
     }
 
-    /// Returns whether these are some tasks and not all.
+    /// Returns whether these are only some tasks of the machine.
     pub(super) const fn are_some(&self) -> bool {
         !matches!(self, Self::Cpus { .. })
     }

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Events whose samples the processor takes itself, `:p` to `:ppp` and `:P`: what they can't be asked for with.
+//! Precise samples, which the processor takes itself (`:p` to `:ppp`, `:P`): the options that they don't go with.
 
 use perfmon::spec::{EventSpec, Precision};
 
 use crate::args::{EventOptions, Rate, RecordTarget};
 use crate::system::exit::Usage;
 
-/// The `precise_ip` that `:P` asks for first. 3 is for instructions alone.
+/// The `precise_ip` of `:P`. Level 3 exists for instructions only.
 pub(super) const HIGHEST_LEVEL: u8 = 2;
 
-/// The remark on a recording in which `:P` has to do without.
+/// The note on a recording with `:P` whose samples are not precise.
 pub(super) const NOT_PRECISE_NOTE: &str = "`:P`: precise samples can't be had with these options, or on this CPU; they are taken \
                                   by interrupts, some instructions behind the event";
 
-/// Options that need a sample at each interrupt, and what to do.
+/// A test for options that don't go with precise samples, and the message's part that says so.
 type Conflict = (fn(&EventOptions) -> bool, &'static str);
 const CONFLICTS: &[Conflict] = &[
     (
@@ -43,8 +43,8 @@ const CONFLICTS: &[Conflict] = &[
     ),
 ];
 
-/// Refuses what precise samples can't be had with, if an event asks for them by their level.
-pub(super) fn check<'a>(
+/// Refuses options that precise samples don't go with, if an event asks for these by their level.
+pub(super) fn check_options<'a>(
     options: &EventOptions,
     mut events: impl Iterator<Item = &'a EventSpec>,
 ) -> Result<(), Usage> {
@@ -61,8 +61,10 @@ pub(super) fn check<'a>(
     }
 }
 
-/// Returns what to say if the driver has refused the precise samples of an event.
-pub(super) fn refused<'a>(mut events: impl Iterator<Item = &'a EventSpec>) -> Option<String> {
+/// Returns the message for precise samples that the driver has refused; `None` if no event asks for them.
+pub(super) fn refusal_message<'a>(
+    mut events: impl Iterator<Item = &'a EventSpec>,
+) -> Option<String> {
     let event = events.find(|event| event.precision.is_some())?;
     Some(format!(
         "{}: this CPU has no precise samples of it (PEBS, on Intel's from Skylake on; not of all events), the period is \

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A recording by events from its start to its end, by the command, by the clock or by the user.
+//! The main loop of a recording by events, until the command, a time limit or the user ends it.
 
 use std::time::Instant;
 
@@ -16,9 +16,9 @@ use crate::recording::procfs;
 use crate::system::child::{Ending, Waiting};
 use crate::system::signals::{Event, Signals};
 
-/// Records until the end. A round is made when a ring is half full, and ten times a second: so much at most is missing
-/// from the file of a pmctl that is killed.
-pub(super) fn run(
+/// Records until the end. The rings are read when one is half full, and ten times a second, so that a pmctl that is killed
+/// loses a tenth of a second at most.
+pub(super) fn record_until_end(
     options: &EventOptions,
     (samplers, tasks): (&mut Samplers, &SampledTasks),
     (signals, waiting): (&Signals, Option<Waiting<'_>>),
@@ -29,62 +29,62 @@ pub(super) fn run(
     if options.delay.is_none() {
         samplers.start()?;
     }
-    let mut to_start = options.delay;
+    let mut delay_to_start = options.delay;
     let mut watch = Watch::new(&options.common, begin, (signals, waiting))?;
-    // How many of the rings still have tasks.
-    let mut ended = 0;
+    // Number of rings if all of their tasks have ended, otherwise 0.
+    let mut ended_rings = 0;
     loop {
-        let wait = to_start.map(|delay| delay.saturating_sub(watch.elapsed()));
-        let Some(limit) = watch.round([wait, files.time_left()].into_iter().flatten()) else {
+        let wait = delay_to_start.map(|delay| delay.saturating_sub(watch.elapsed()));
+        let Some(limit) = watch.next_round([wait, files.time_left()].into_iter().flatten()) else {
             break;
         };
         if wait.is_some_and(|wait| wait.is_zero()) {
-            to_start = None;
+            delay_to_start = None;
             samplers.start()?;
         }
         let event = {
             let mut descriptors = samplers.descriptors();
-            // Of those that have ended, poll(2) would say so each time.
+            // Rings whose tasks have ended are left out: poll(2) would return at once for them.
             let all = descriptors.len();
-            if ended == all {
+            if ended_rings == all {
                 descriptors.clear();
             }
             let event = signals.wait_for_any(limit, &mut descriptors)?;
-            if ended < all && descriptors.is_empty() {
-                ended = all;
+            if ended_rings < all && descriptors.is_empty() {
+                ended_rings = all;
             }
             event
         };
-        let mut switch = event == Event::Switch;
-        if watch.react(event)?.is_break() {
+        let mut switches_file = event == Event::Switch;
+        if watch.handle_event(event)?.is_break() {
             break;
         }
         if options.overwrite {
-            stream.keep(samplers, maps)?;
-        } else if stream.round(samplers, maps)?.is_break() {
-            if !stream.is_at_limit() {
+            stream.keep_task_records(samplers, maps)?;
+        } else if stream.write_round(samplers, maps)?.is_break() {
+            if !stream.check_size() {
                 watch.complain_of_full_output();
             }
             break;
         }
-        switch |= files.is_due(stream);
-        if switch {
+        switches_file |= files.is_due(stream);
+        if switches_file {
             files.switch(stream, samplers, maps)?;
         }
-        if options.overwrite && stream.is_at_limit() {
+        if options.overwrite && stream.check_size() {
             break;
         }
         if !watch.has_command() && tasks.are_some() && !procfs::is_one_alive(tasks.tids()) {
             break;
         }
-        // What is overwritten gets no larger.
-        watch.show((!options.overwrite).then(|| stream.total()));
+        // The size of a ring that is overwritten shows no progress.
+        watch.show_progress((!options.overwrite).then(|| stream.total_size()));
     }
     samplers.stop()?;
-    files.stop(to_start);
+    files.stop(delay_to_start);
     if !options.overwrite {
-        // What it says is of no use any more.
-        let _ = stream.round(samplers, maps)?;
+        // The recording ends here whether the output is full or not.
+        let _ = stream.write_round(samplers, maps)?;
     }
-    watch.end()
+    watch.wait_for_command()
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The events with their rings, one ring for each CPU.
 //!
-//! A dummy writes to the same ring what tasks are called and what they map. Where that is overwritten, or there is none,
-//! it has a ring of its own.
+//! A dummy event, which counts nothing, writes the names and mappings of tasks to the same ring. It has a ring of its own
+//! if that ring is overwritten, or if the CPU is not sampled.
 
 use std::os::fd::{AsFd, BorrowedFd};
 
@@ -17,21 +17,21 @@ use super::precision;
 use crate::events::rights::{explained_of_samples, of_all_programs};
 use crate::system::exit::{self, Usage};
 
-/// The pages of a ring, if the user does not say, and the fewest that are taken instead where that is more than they may
-/// pin.
+/// The pages of a ring without -m.
 const DEFAULT_PAGES: usize = 64;
 /// The pages of a ring for samples with stacks, which need two pages each, and for precise samples, which come fast.
 const LARGE_RECORD_PAGES: usize = 512;
+/// The fewest pages that are tried instead, if the user may not pin that many.
 const MIN_PAGES: usize = 4;
 
-/// The pages of a dummy's ring.
+/// The most pages of a dummy's ring.
 const DUMMY_PAGES: usize = 32;
 
-/// The records of tasks beside their samples.
+/// The kinds of records of tasks that are written beside the samples.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum TaskRecords {
     None,
-    /// Names, beginnings and ends.
+    /// Names, forks and exits.
     Names,
     /// Names and mappings.
     Mappings,
@@ -40,19 +40,19 @@ pub(super) enum TaskRecords {
 /// The rings of all CPUs.
 pub(super) struct Samplers {
     rings: Vec<SampleRing>,
-    /// The rings of dummies.
+    /// Rings of the dummies that have their own.
     dummies: Vec<Ring>,
     /// The rings of samples are overwritten.
     overwrite: bool,
     /// Number of events in the plan.
     events: usize,
-    /// The samples begin with the command's exec.
+    /// Sampling begins with the command's exec.
     from_exec: bool,
-    /// The processor takes samples itself, and keeps them until they are asked for.
-    precise: bool,
+    /// Samples are precise: the processor buffers them until they are fetched.
+    is_precise: bool,
 }
 
-/// A ring, and how many records the driver has told to be lost there.
+/// A ring, and the number of records that the driver has reported as lost there.
 struct Ring {
     sampler: Sampler,
     lost: u64,
@@ -63,9 +63,9 @@ impl Ring {
         Self { sampler, lost: 0 }
     }
 
-    /// Calls `take` for each record since the last call.
-    fn drain(&mut self, mut take: impl FnMut(RawRecord<'_>)) -> Result<()> {
-        /// `PERF_RECORD_LOST`: the event, and how many.
+    /// Calls `handle` for each record since the last call.
+    fn drain(&mut self, mut handle: impl FnMut(RawRecord<'_>)) -> Result<()> {
+        /// `PERF_RECORD_LOST`: word 2 is the number of lost records.
         const LOST: u32 = 2;
         let records = self.sampler.records();
         for record in records.raw() {
@@ -73,7 +73,7 @@ impl Ring {
             if record.kind() == LOST && record.size() > 2 {
                 self.lost = self.lost.saturating_add(record.word(2));
             }
-            take(record);
+            handle(record);
         }
         Ok(())
     }
@@ -84,9 +84,9 @@ struct SampleRing {
     cpu: u32,
     /// The ring of the sampled events and then the dummies.
     ring: Ring,
-    /// The event of the plan by the kernel's number, of each sampled event.
+    /// The index in the plan of each sampled event, by the kernel's ID of the event.
     numbers: AHashMap<u64, usize>,
-    /// Samples that were lost while it was paused to be read.
+    /// Number of samples that were lost while the ring was paused to be read.
     paused: u64,
 }
 
@@ -96,15 +96,15 @@ impl SampleRing {
         self.ring.sampler.events().take(self.numbers.len())
     }
 
-    /// Moves the processor's buffered samples to the ring, so that samples of a later round are later.
+    /// Moves the processor's buffered samples to the ring, so that no sample of a later round is older.
     fn fetch_hardware_samples(&self) {
         for event in self.sampled() {
-            // Missed events are reported at the end.
+            // Only the side effect of reading is needed. Missed events are reported at the end.
             let _ = event.read();
         }
     }
 
-    /// Returns how many samples were lost; `None` if events were missed, so that there is no number.
+    /// Returns the number of lost samples; `None` if events were missed, so that it is not known.
     fn lost_samples(&self) -> Result<Option<u64>> {
         match self.sampled().map(Event::lost).sum() {
             Err(Error {
@@ -118,8 +118,8 @@ impl SampleRing {
 }
 
 impl Samplers {
-    /// Opens all events. If the user may not sample the kernel, those without a mode are of user mode. The dummies are
-    /// enabled: what samples need to be understood comes before them.
+    /// Opens all events. If the user may not sample the kernel, events without a mode are limited to user mode. Dummies are
+    /// enabled at once: their records have to precede the samples.
     pub(super) fn open(
         plan: &mut SamplingPlan,
         tasks: &SampledTasks,
@@ -132,9 +132,9 @@ impl Samplers {
         } else {
             DEFAULT_PAGES
         };
-        let mut size = wanted.unwrap_or(default);
+        let mut ring_pages = wanted.unwrap_or(default);
         loop {
-            let error = match Self::try_open(plan, tasks, device, (size, records)) {
+            let error = match Self::try_open(plan, tasks, device, (ring_pages, records)) {
                 Ok((rings, dummies)) => {
                     return Ok(Self {
                         rings,
@@ -143,14 +143,14 @@ impl Samplers {
                         events: plan.events.len(),
                         from_exec: matches!(tasks, SampledTasks::Command { .. })
                             && plan.manner.from_exec,
-                        precise: plan.is_precise(),
+                        is_precise: plan.is_precise(),
                     });
                 }
                 Err(error) => error,
             };
             match &error.cause {
-                Cause::MemoryLimit if wanted.is_none() && size > MIN_PAGES => size /= 2,
-                Cause::Forbidden if tasks.are_some() && plan.without_kernel() => {}
+                Cause::MemoryLimit if wanted.is_none() && ring_pages > MIN_PAGES => ring_pages /= 2,
+                Cause::Forbidden if tasks.are_some() && plan.limit_to_user_mode() => {}
                 Cause::Forbidden if !tasks.are_some() => {
                     return Err(anyhow!("{}", of_all_programs("sample")));
                 }
@@ -159,15 +159,16 @@ impl Samplers {
                     let tid = tasks.tids().first().filter(|_| !is_own);
                     return Err(explained_of_samples(error, tid.copied()));
                 }
-                Cause::NotSupported if plan.without_precision() => {}
+                Cause::NotSupported if plan.turn_off_precision() => {}
                 Cause::NotSupported => {
-                    let refused = precision::refused(plan.events.iter().map(|event| &event.spec));
+                    let refused =
+                        precision::refusal_message(plan.events.iter().map(|event| &event.spec));
                     return Err(
                         refused.map_or_else(|| exit::with_help(error), |text| anyhow!(text))
                     );
                 }
                 Cause::NoSuchEvent => {
-                    let refused = plan.above_limit(device);
+                    let refused = plan.above_limit_error(device);
                     return Err(refused.map_or_else(|| exit::with_help(error), Into::into));
                 }
                 _ => return Err(exit::with_help(error)),
@@ -187,23 +188,23 @@ impl Samplers {
                 Some(ring) => ring.add_on(builder, device).map(drop),
             };
             match opened {
-                // A thread of several that has ended meanwhile.
+                // One of several threads has ended meanwhile.
                 Err(error) if error.cause == Cause::NoSuchTask && tasks.tids().len() > 1 => {
                     Ok(false)
                 }
                 result => result.map(|()| true),
             }
         };
-        let (mut rings, mut of_dummies) = (Vec::new(), Vec::new());
+        let (mut rings, mut dummy_rings) = (Vec::new(), Vec::new());
         for cpu in tasks.cpus() {
             let mut ring: Option<Sampler> = None;
             let mut numbers = Vec::new();
-            for task in targets(tasks, plan.manner) {
+            for set_target in target_setters(tasks, plan.manner) {
                 for index in 0..plan.events.len() {
                     let Some(builder) = plan.builder(index) else {
                         continue;
                     };
-                    if open(&mut ring, &task(builder).cpu(*cpu).pages(pages))? {
+                    if open(&mut ring, &set_target(builder).cpu(*cpu).pages(pages))? {
                         numbers.push(index);
                     }
                 }
@@ -217,7 +218,7 @@ impl Samplers {
                 };
                 open(ring, &dummy.cpu(*cpu).pages(pages.min(DUMMY_PAGES)))?;
             }
-            of_dummies.extend(own_ring.map(Ring::new));
+            dummy_rings.extend(own_ring.map(Ring::new));
             let Some(sampler) = ring else {
                 continue;
             };
@@ -237,12 +238,12 @@ impl Samplers {
             for dummy in dummies(tasks, records) {
                 open(&mut ring, &dummy.cpu(*cpu).pages(pages.min(DUMMY_PAGES)))?;
             }
-            of_dummies.extend(ring.map(Ring::new));
+            dummy_rings.extend(ring.map(Ring::new));
         }
-        Ok((rings, of_dummies))
+        Ok((rings, dummy_rings))
     }
 
-    /// Begins, unless the command's exec does.
+    /// Enables the events, unless the command's exec does.
     pub(super) fn start(&self) -> Result<()> {
         if self.rings.is_empty() {
             return Err(Usage("all tasks to sample have ended already. Give a process or a thread that still runs.".to_owned()).into());
@@ -253,7 +254,7 @@ impl Samplers {
         self.for_each_sampler(Sampler::enable)
     }
 
-    /// Ends.
+    /// Disables the events.
     pub(super) fn stop(&self) -> Result<()> {
         self.for_each_sampler(Sampler::disable)
     }
@@ -263,55 +264,56 @@ impl Samplers {
         samplers.try_for_each(call).map_err(exit::with_help)
     }
 
-    /// Returns what becomes readable when a ring fills that has to be read.
+    /// Returns the descriptors of the rings that have to be read before they are full.
     pub(super) fn descriptors(&self) -> Vec<BorrowedFd<'_>> {
         let rings = self.rings.iter().map(|ring| &ring.ring);
         let rings = rings.filter(|_| !self.overwrite).chain(&self.dummies);
         rings.map(|ring| ring.sampler.as_fd()).collect()
     }
 
-    /// Calls `take` for each record since the last call, with a function that gives the event of a kernel's number.
+    /// Calls `handle` for each record since the last call, with the indices of events in the plan by the kernel's IDs.
     pub(super) fn drain(
         &mut self,
-        mut take: impl FnMut(RawRecord<'_>, &AHashMap<u64, usize>),
+        mut handle: impl FnMut(RawRecord<'_>, &AHashMap<u64, usize>),
     ) -> Result<()> {
         let none = AHashMap::new();
-        self.drain_dummies(|record| take(record, &none))?;
-        self.drain_samples(take)
+        self.drain_dummies(|record| handle(record, &none))?;
+        self.drain_samples(handle)
     }
 
     fn drain_samples(
         &mut self,
-        mut take: impl FnMut(RawRecord<'_>, &AHashMap<u64, usize>),
+        mut handle: impl FnMut(RawRecord<'_>, &AHashMap<u64, usize>),
     ) -> Result<()> {
         for sample_ring in &mut self.rings {
-            if self.precise {
+            if self.is_precise {
                 sample_ring.fetch_hardware_samples();
             }
             let SampleRing { ring, numbers, .. } = sample_ring;
-            ring.drain(|record| take(record, numbers))?;
+            ring.drain(|record| handle(record, numbers))?;
         }
         Ok(())
     }
 
-    /// Calls `take` for each record in the rings of dummies.
-    pub(super) fn drain_dummies(&mut self, mut take: impl FnMut(RawRecord<'_>)) -> Result<()> {
+    /// Calls `handle` for each record in the rings of dummies.
+    pub(super) fn drain_dummies(&mut self, mut handle: impl FnMut(RawRecord<'_>)) -> Result<()> {
         let mut dummies = self.dummies.iter_mut();
-        dummies.try_for_each(|ring| ring.drain(&mut take))
+        dummies.try_for_each(|ring| ring.drain(&mut handle))
     }
 
-    /// Calls `take` for each record of rings that are overwritten, since the last call: of each ring the newest first.
+    /// Calls `handle` for each record since the last call, for rings that are overwritten. The newest record of a ring comes
+    /// first.
     pub(super) fn drain_newest(
         &mut self,
-        take: impl FnMut(RawRecord<'_>, &AHashMap<u64, usize>),
+        handle: impl FnMut(RawRecord<'_>, &AHashMap<u64, usize>),
     ) -> Result<()> {
-        let before = self.lost_of_all()?;
+        let before = self.lost_by_ring()?;
         let samplers = self.rings.iter().map(|ring| &ring.ring.sampler);
         Sampler::pause_all(samplers).map_err(exit::with_help)?;
-        let drained = self.drain_samples(take);
+        let drained = self.drain_samples(handle);
         self.for_each_sampler(Sampler::resume)?;
-        // Those of the meantime are what the user has asked for.
-        let now = self.lost_of_all()?;
+        // Samples that were lost in the pause are not reported: the pause is part of what --overwrite does.
+        let now = self.lost_by_ring()?;
         let paused = now
             .iter()
             .zip(before)
@@ -324,14 +326,15 @@ impl Samplers {
 
     /// Returns how many samples each CPU has lost, for those that have lost some.
     pub(super) fn lost(&self) -> Result<Vec<(u32, u64)>> {
-        let lost = self.lost_of_all()?;
-        let of = |(ring, lost): (&SampleRing, u64)| (ring.cpu, lost.saturating_sub(ring.paused));
-        let all = self.rings.iter().zip(lost).map(of);
+        let lost = self.lost_by_ring()?;
+        let lost_by_cpu =
+            |(ring, lost): (&SampleRing, u64)| (ring.cpu, lost.saturating_sub(ring.paused));
+        let all = self.rings.iter().zip(lost).map(lost_by_cpu);
         Ok(all.filter(|(_, lost)| *lost > 0).collect())
     }
 
     /// Returns the CPUs on which events were missed, so that there is no count.
-    pub(super) fn missed(&self) -> Vec<u32> {
+    pub(super) fn cpus_with_missed_events(&self) -> Vec<u32> {
         let is_missed = |event: &Event| {
             event
                 .read()
@@ -342,8 +345,8 @@ impl Samplers {
         rings.map(|ring| ring.cpu).collect()
     }
 
-    /// Returns whether tasks go on that are not sampled any more.
-    pub(super) fn have_left(&self) -> Result<bool> {
+    /// Returns whether a task has executed a program that must not be sampled.
+    pub(super) fn have_left_program(&self) -> Result<bool> {
         for event in self.rings.iter().flat_map(SampleRing::sampled) {
             if event.left().map_err(exit::with_help)? > 0 {
                 return Ok(true);
@@ -352,7 +355,7 @@ impl Samplers {
         Ok(false)
     }
 
-    fn lost_of_all(&self) -> Result<Vec<u64>> {
+    fn lost_by_ring(&self) -> Result<Vec<u64>> {
         let lost = |ring: &SampleRing| Ok(ring.lost_samples()?.unwrap_or(0));
         self.rings.iter().map(lost).collect()
     }
@@ -368,7 +371,7 @@ impl Samplers {
         Ok(lost)
     }
 
-    /// Returns the count of each event of the plan, without those that [`Self::missed`] tells of.
+    /// Returns the count of each event of the plan. Events that were missed on a CPU count as 0 there.
     pub(super) fn totals(&self) -> Result<Vec<u64>> {
         let mut totals = vec![0_u64; self.events];
         for ring in &self.rings {
@@ -387,11 +390,11 @@ impl Samplers {
     }
 }
 
-/// Returns a dummy for each of the tasks, and for what it creates, whether or not that is sampled: threads share their
-/// memory. None without records.
+/// Returns a dummy for each of the tasks. It covers the tasks that it creates, too, even if these are not sampled, since
+/// threads share their memory. Returns no dummy if no records are wanted.
 fn dummies(tasks: &SampledTasks, records: TaskRecords) -> Vec<Builder> {
     let dummy = || {
-        // Users may have one of their own tasks.
+        // In user mode, since users may open it for their own tasks.
         let dummy = Event::dummy().user().tasks();
         if records == TaskRecords::Mappings {
             dummy.mappings()
@@ -406,8 +409,11 @@ fn dummies(tasks: &SampledTasks, records: TaskRecords) -> Vec<Builder> {
     }
 }
 
-/// Returns how events are directed to each of the tasks.
-fn targets(tasks: &SampledTasks, manner: SamplingManner) -> Vec<Box<dyn Fn(Builder) -> Builder>> {
+/// Returns a function for each of the tasks that sets an event's target.
+fn target_setters(
+    tasks: &SampledTasks,
+    manner: SamplingManner,
+) -> Vec<Box<dyn Fn(Builder) -> Builder>> {
     let SamplingManner { inherit, from_exec } = manner;
     let task = move |event: Builder, tid| {
         let event = event.pid(tid);

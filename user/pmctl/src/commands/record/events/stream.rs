@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Copies records from the rings to the file while the rings fill. Memory holds what the rings held, twice.
+//! Copies records from the rings to the file while the rings fill. At most twice the size of the rings is kept in memory.
 //!
 //! Records are taken out in rounds. A record is visible as soon as it is written. So after a round, no record can come
 //! that is older than the latest one of the round before: all records up to that time are written, by time. Samples go
@@ -30,45 +30,45 @@ use crate::system::stdio::complain;
 
 /// A file that is being recorded.
 pub(super) struct RingStream {
-    /// The file that is being written; `None` while a flight recorder only keeps what may be written.
+    /// The file that is being written; `None` with --overwrite until the end.
     sink: Option<Sink>,
     parts: Parts,
-    /// Records that are not written yet: their time, and what they are.
+    /// Records that are not written yet, with their times.
     pending: Vec<(u64, Pending)>,
-    /// The bytes of those from rings.
+    /// The bytes of pending records from rings.
     bytes: Vec<u8>,
-    /// Latest time in the round before.
+    /// The latest time in the previous round. No record can come any more that is older.
     limit: u64,
-    /// The CPUs whose samples ceased for a while since the file before.
+    /// The CPUs on which samples were throttled since the previous file.
     throttled: BTreeSet<u32>,
     /// Places of the samples that were written.
     places: Places,
     /// The state that the next file begins with, if there are several.
     history: Option<History>,
     /// The output is full: nothing more is written.
-    full: bool,
-    /// The most bytes of records that the file may have.
-    most: Option<u64>,
-    /// The file has `most` bytes: nothing more is written.
-    at_limit: bool,
+    is_full: bool,
+    /// The size in bytes at which the file ends (--max-size).
+    max_size: Option<u64>,
+    /// The file has reached `max_size`: nothing more is written.
+    has_max_size: bool,
     /// Size of the records of the file so far in bytes.
     size: u64,
-    /// Size of the records of the files before, in bytes.
-    before: u64,
+    /// Size of the records of earlier files in bytes.
+    earlier_size: u64,
 }
 
 /// A record that is not written yet.
 enum Pending {
-    /// From a ring: a range of the bytes.
+    /// A record from a ring, as its range in [`RingStream::bytes`].
     Ring(Range<usize>),
-    /// A record of a task, or of what is mapped.
+    /// A record of a task or a mapping.
     Task(Box<Record>),
 }
 
 impl RingStream {
-    /// Returns a stream without a file. Is `has_history` set, there may be more than one. A file has `most` bytes of
-    /// records, and one more record, if it is limited.
-    pub(super) fn new(plan: &SamplingPlan, has_history: bool, most: Option<u64>) -> Self {
+    /// Returns a stream without a file. `has_history` is needed if there may be more than one file. A file ends with the first
+    /// record that reaches `max_size` bytes, if it is limited.
+    pub(super) fn new(plan: &SamplingPlan, has_history: bool, max_size: Option<u64>) -> Self {
         Self {
             sink: None,
             parts: plan.parts(),
@@ -78,11 +78,11 @@ impl RingStream {
             throttled: BTreeSet::new(),
             places: Places::default(),
             history: has_history.then(History::default),
-            full: false,
-            most,
-            at_limit: false,
+            is_full: false,
+            max_size,
+            has_max_size: false,
             size: 0,
-            before: 0,
+            earlier_size: 0,
         }
     }
 
@@ -92,36 +92,40 @@ impl RingStream {
     /// Those of the file.
     pub(super) fn begin(&mut self, mut sink: Sink) -> io::Result<()> {
         self.places = Places::default();
-        self.full = false;
-        self.at_limit = false;
-        self.before += self.size;
+        self.is_full = false;
+        self.has_max_size = false;
+        self.earlier_size += self.size;
         self.size = 0;
         for record in self.history.iter().flat_map(History::initial_records) {
             self.places.take(&record);
-            sink.record(&record)?;
+            sink.append(&record)?;
         }
         self.sink = Some(sink);
         Ok(())
     }
 
-    /// Keeps what is told of tasks, while the rings of samples are overwritten.
+    /// Keeps the records of tasks, while the rings of samples are overwritten.
     ///
     /// # Errors
     /// Those of the rings.
-    pub(super) fn keep(&mut self, samplers: &mut Samplers, maps: &mut Maps) -> Result<()> {
-        let mut records = maps.take();
+    pub(super) fn keep_task_records(
+        &mut self,
+        samplers: &mut Samplers,
+        maps: &mut Maps,
+    ) -> Result<()> {
+        let mut records = maps.take_records();
         let mut bytes = Vec::new();
         samplers.drain_dummies(|record| {
             bytes.clear();
             record.copy_to(&mut bytes);
             if let Some((Some(record), _)) = decode(&bytes, Parts::default()) {
-                if maps.are_read() {
-                    maps.note(&record);
+                if maps.reads_procfs() {
+                    maps.note_exec(&record);
                 }
                 records.push(record);
             }
         })?;
-        // Each CPU has a ring.
+        // The records of each CPU come from another ring.
         records.sort_by_key(|record| record.stamp.time);
         if let Some(history) = &mut self.history {
             records.into_iter().for_each(|record| history.keep(record));
@@ -129,19 +133,19 @@ impl RingStream {
         Ok(())
     }
 
-    /// Writes what is in rings that are overwritten.
+    /// Writes the records that the overwritten rings hold.
     ///
     /// # Errors
     /// Those of the file and of the rings.
     pub(super) fn dump(&mut self, samplers: &mut Samplers, maps: &mut Maps) -> Result<()> {
-        samplers.drain_newest(|record, numbers| self.take(record, numbers, maps))?;
-        // All that was told before the newest sample.
-        self.keep(samplers, maps)?;
-        if let (true, Some(history)) = (maps.are_read(), &mut self.history) {
+        samplers.drain_newest(|record, numbers| self.add(record, numbers, maps))?;
+        // Read after the samples, so that no record of a task is missing that precedes the newest sample.
+        self.keep_task_records(samplers, maps)?;
+        if let (true, Some(history)) = (maps.reads_procfs(), &mut self.history) {
             let all = procfs::process_records();
-            all.iter().for_each(|record| history.fold(record));
+            all.iter().for_each(|record| history.apply(record));
         }
-        // The oldest first.
+        // Puts the oldest records first: the rings were read from the newest on.
         self.pending.reverse();
         let recent = self.history.as_mut().map(History::take_recent);
         let tasks = recent
@@ -154,79 +158,79 @@ impl RingStream {
         Ok(self.write_or_drop(u64::MAX)?)
     }
 
-    /// Takes the records since the last round, and writes those that no later one can precede. Breaks if there is no
-    /// room.
+    /// Takes the records since the last round, and writes those that no later record can precede. Breaks if the output is
+    /// full, or the file as large as it may be.
     ///
     /// # Errors
     /// Those of the file and of the rings.
-    pub(super) fn round(
+    pub(super) fn write_round(
         &mut self,
         samplers: &mut Samplers,
         maps: &mut Maps,
     ) -> Result<ControlFlow<()>> {
         // Task records go first: the sort is stable, so they stand before a sample of the same time.
-        for record in maps.take() {
+        for record in maps.take_records() {
             let time = record.stamp.time;
             self.pending.push((time, Pending::Task(Box::new(record))));
         }
-        samplers.drain(|record, numbers| self.take(record, numbers, maps))?;
+        samplers.drain(|record, numbers| self.add(record, numbers, maps))?;
         self.pending.sort_by_key(|(time, _)| *time);
         let latest = self.pending.last().map_or(0, |(time, _)| *time);
         self.write_or_drop(self.limit)?;
         self.limit = latest.max(self.limit);
-        Ok(if self.full || self.at_limit {
+        Ok(if self.is_full || self.has_max_size {
             ControlFlow::Break(())
         } else {
             ControlFlow::Continue(())
         })
     }
 
-    /// Takes a record of a ring.
-    fn take(&mut self, record: RawRecord<'_>, numbers: &AHashMap<u64, usize>, maps: &mut Maps) {
+    /// Adds a record of a ring to the pending records.
+    fn add(&mut self, record: RawRecord<'_>, numbers: &AHashMap<u64, usize>, maps: &mut Maps) {
         let start = self.bytes.len();
         record.copy_to(&mut self.bytes);
-        let Some(places) = RecordFields::of(&record) else {
+        let Some(fields) = RecordFields::of(&record) else {
             self.bytes.truncate(start);
             return;
         };
         let bytes = &mut self.bytes[start..];
         let id = |word: u64| identifier(numbers.get(&word).copied().unwrap_or(0));
-        for place in places.ids.into_iter().flatten() {
-            let word = id(record.word(place)).to_le_bytes();
-            bytes[place * 8..][..8].copy_from_slice(&word);
+        for index in fields.ids.into_iter().flatten() {
+            let word = id(record.word(index)).to_le_bytes();
+            bytes[index * 8..][..8].copy_from_slice(&word);
         }
-        if let Some(cpu) = places.throttled {
-            // The number is the lower half of the word.
+        if let Some(cpu) = fields.throttled {
+            // The CPU's number is the lower half of the word.
             let [number @ .., _, _, _, _] = record.word(cpu).to_le_bytes();
             self.throttled.insert(u32::from_le_bytes(number));
         }
-        if !places.is_sample && maps.are_read() {
+        if !fields.is_sample && maps.reads_procfs() {
             if let Some((Some(record), _)) = decode(bytes, self.parts) {
-                maps.note(&record);
+                maps.note_exec(&record);
             }
         }
         self.size += (self.bytes.len() - start) as u64;
-        let time = record.word(places.time);
+        let time = record.word(fields.time);
         let range = start..self.bytes.len();
         self.pending.push((time, Pending::Ring(range)));
     }
 
-    /// Writes the pending records up to a time, as far as there is room.
+    /// Writes the pending records up to a time. If the output is full, drops them.
     fn write_or_drop(&mut self, limit: u64) -> io::Result<()> {
         let ready = self.pending.partition_point(|(time, _)| *time <= limit);
         let later = self.pending.split_off(ready);
         let now = mem::replace(&mut self.pending, later);
-        if !self.full {
+        if !self.is_full {
             let written = now.iter().try_for_each(|(time, what)| {
-                if self.is_at_limit() {
+                if self.check_size() {
                     return Ok(());
                 }
-                self.write(*time, what)
+                self.write_record(*time, what)
             });
             let written = written.and_then(|()| self.sink.as_mut().map_or(Ok(()), Sink::save));
             match written {
                 Err(error) if self.sink.as_ref().is_some_and(|s| s.is_full(&error)) => {
-                    self.full = true;
+                    self.is_full = true;
                 }
                 result => result?,
             }
@@ -244,25 +248,27 @@ impl RingStream {
         Ok(())
     }
 
-    /// Returns whether the file has all that it may have, and tells the user so when it has come to that.
-    pub(super) fn is_at_limit(&mut self) -> bool {
+    /// Returns whether the file has reached its size limit. Reports that to the user once.
+    pub(super) fn check_size(&mut self) -> bool {
         let size = self.sink.as_ref().map_or(0, Sink::size);
-        if !self.at_limit && self.most.is_some_and(|most| size >= most) {
-            self.at_limit = true;
+        if !self.has_max_size && self.max_size.is_some_and(|max_size| size >= max_size) {
+            self.has_max_size = true;
             complain("--max-size: the recording ends here");
         }
-        self.at_limit
+        self.has_max_size
     }
 
-    fn write(&mut self, time: u64, what: &Pending) -> io::Result<()> {
+    fn write_record(&mut self, time: u64, what: &Pending) -> io::Result<()> {
         let Some(sink) = &mut self.sink else {
             return Ok(());
         };
         let range = match what {
             Pending::Task(record) => {
                 self.places.take(record);
-                self.history.iter_mut().for_each(|h| h.fold(record));
-                return sink.record(record);
+                self.history
+                    .iter_mut()
+                    .for_each(|history| history.apply(record));
+                return sink.append(record);
             }
             Pending::Ring(range) => range.clone(),
         };
@@ -277,19 +283,21 @@ impl RingStream {
                 Body::Lost(_) => {}
                 _ => {
                     self.places.take(record);
-                    self.history.iter_mut().for_each(|h| h.fold(record));
+                    self.history
+                        .iter_mut()
+                        .for_each(|history| history.apply(record));
                 }
             }
         }
-        sink.bytes(bytes, is_sample.then_some(time))
+        sink.append_raw(bytes, is_sample.then_some(time))
     }
 
-    /// Returns which call chains of the file could not be found out, as far as it is written.
+    /// Returns the call chains that end early and their reasons, for the part of the file that is written.
     pub(super) fn take_cuts(&mut self) -> Cuts {
         self.places.take_cuts()
     }
 
-    /// Returns the CPUs whose samples ceased for a while: there were too many, or they took too much time.
+    /// Returns the CPUs on which samples were throttled: there were too many, or they took too much time.
     pub(super) fn take_throttled(&mut self) -> BTreeSet<u32> {
         mem::take(&mut self.throttled)
     }
@@ -299,9 +307,9 @@ impl RingStream {
         self.size
     }
 
-    /// Returns the same of all files together.
-    pub(super) const fn total(&self) -> u64 {
-        self.before + self.size
+    /// Returns the size of the records of all files so far in bytes.
+    pub(super) const fn total_size(&self) -> u64 {
+        self.earlier_size + self.size
     }
 
     /// Writes all remaining records of the file, and looks the symbols up.
@@ -313,7 +321,7 @@ impl RingStream {
         Ok(self.places.look_up())
     }
 
-    /// Writes the end of the file.
+    /// Writes the parts that follow the records.
     ///
     /// # Errors
     /// Those of the file.
@@ -328,19 +336,20 @@ impl RingStream {
     }
 }
 
-/// Where in a record of a ring the time and the kernel's numbers of the event are, in words.
+/// The positions of fields in a record of a ring, as indices of its words.
 struct RecordFields {
     time: usize,
+    /// The kernel's IDs of the event.
     ids: [Option<usize>; 3],
-    /// The word that holds the throttled CPU.
+    /// The throttled CPU; `None` unless the record is of throttling.
     throttled: Option<usize>,
     is_sample: bool,
 }
 
 impl RecordFields {
-    /// Returns the places; `None` if the record is too short to have them.
+    /// Returns the positions of the fields; `None` if the record is too short.
     fn of(record: &RawRecord<'_>) -> Option<Self> {
-        /// `PERF_RECORD_*`
+        /// Types of records, `PERF_RECORD_*`.
         const LOST: u32 = 2;
         const THROTTLE: u32 = 5;
         const UNTHROTTLE: u32 = 6;
@@ -348,7 +357,7 @@ impl RecordFields {
         let size = record.size();
         let last = size.checked_sub(1)?;
         if record.kind() == SAMPLE {
-            // Identifier, address, task, time.
+            // Words of a sample: header, identifier, address, task, time.
             return (size > 4).then_some(Self {
                 time: 4,
                 ids: [Some(1), None, None],
@@ -356,7 +365,7 @@ impl RecordFields {
                 is_sample: true,
             });
         }
-        // At the end: task, time, CPU, identifier.
+        // The last words of other records: task, time, CPU, identifier.
         let time = last.checked_sub(2).filter(|time| *time >= 2)?;
         let ids = match record.kind() {
             LOST if size >= 7 => [Some(1), None, Some(last)],

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The trace while it runs: takes the records out, and changes buffers that are nearly full.
+//! A running trace: takes the records out of its buffers, and replaces buffers that are nearly full.
 
 use std::collections::BTreeMap;
 use std::mem;
@@ -12,12 +12,12 @@ use perfmon::{Cause, Session};
 use crate::recording::perfdata::BufferGaps;
 use crate::system::exit::with_help;
 
-/// The size of a page of a buffer.
+/// The size of a page of a buffer in bytes.
 const PAGE_SIZE: u64 = 4096;
 
-/// The pages of a buffer if the user does not say, and the fewest that are taken instead where that is more than
-/// they may pin.
+/// The pages of a buffer without -m.
 const DEFAULT_PAGES: u32 = 1024;
+/// The fewest pages that are tried instead, if the user may not pin that many.
 const MIN_PAGES: u32 = 16;
 
 /// A trace that is ready to start.
@@ -42,12 +42,13 @@ pub(super) struct Collector<'a> {
 /// Records of a trace.
 #[derive(Default)]
 pub(super) struct Collected {
-    /// Records that were taken out of the buffers, and not taken from here yet.
+    /// Records that [`Self::take_chunks`] has not returned yet.
     chunks: Vec<Chunk>,
     /// Size of all records in bytes.
     pub(super) size: u64,
-    /// Flags of each CPU's buffers.
+    /// Flags of the buffers of each CPU.
     pub(super) flags: BTreeMap<u32, Flags>,
+    /// The time without a trace while buffers were replaced.
     pub(super) gaps: BufferGaps,
 }
 
@@ -72,7 +73,7 @@ impl<'a> ReadyTrace<'a> {
                 result => break result.map_err(with_help)?,
             }
         };
-        let (trace, buffers) = stage(trace, config)?;
+        let (trace, buffers) = stage_trace(trace, config)?;
         Ok(Self {
             session,
             config,
@@ -88,28 +89,28 @@ impl<'a> ReadyTrace<'a> {
             session: self.session,
             config: self.config,
             alloc: self.alloc,
-            trace: start(self.trace)?,
+            trace: start_trace(self.trace)?,
             buffers: self.buffers,
             collected: Collected::default(),
         })
     }
 }
 
-fn stage(trace: Trace<Allocated>, config: &Config) -> Result<(Trace<Staged>, Vec<Buffer>)> {
+fn stage_trace(trace: Trace<Allocated>, config: &Config) -> Result<(Trace<Staged>, Vec<Buffer>)> {
     let trace = trace.stage(config).map_err(|e| with_help(e.error))?;
     let buffers = trace.buffers().map_err(with_help)?;
     Ok((trace, buffers))
 }
 
-fn start(trace: Trace<Staged>) -> Result<Trace<Running>> {
+fn start_trace(trace: Trace<Staged>) -> Result<Trace<Running>> {
     trace.start().map_err(|refused| with_help(refused.error))
 }
 
 impl Collector<'_> {
-    /// Takes out the records since the last call.
+    /// Returns the records since the last call.
     pub(super) fn poll(&mut self) -> Result<Vec<Chunk>> {
         self.collected.drain(&mut self.buffers)?;
-        Ok(self.collected.take())
+        Ok(self.collected.take_chunks())
     }
 
     /// Returns whether a buffer is nearly full.
@@ -119,13 +120,13 @@ impl Collector<'_> {
         self.buffers.iter().any(|buffer| end(buffer) > limit)
     }
 
-    /// Continues with new buffers. Nothing is recorded in between.
-    pub(super) fn rotate(self) -> Result<Self> {
+    /// Continues the trace with new buffers. Nothing is recorded while they are replaced.
+    pub(super) fn replace_buffers(self) -> Result<Self> {
         let begin = Instant::now();
         let trace = self.trace.stop().map_err(|e| with_help(e.error))?;
         trace.free().map_err(|e| with_help(e.error))?;
         let mut collected = self.collected;
-        // The old ones stay until they are dropped, and are paid for so long.
+        // The old buffers stay until they are dropped, and count against the memory limit until then.
         let mut old = self.buffers;
         let trace = match self.session.allocate(self.alloc) {
             Err(error) if error.cause == Cause::MemoryLimit => {
@@ -134,8 +135,8 @@ impl Collector<'_> {
             }
             result => result,
         };
-        let (trace, buffers) = stage(trace.map_err(with_help)?, self.config)?;
-        let trace = start(trace)?;
+        let (trace, buffers) = stage_trace(trace.map_err(with_help)?, self.config)?;
+        let trace = start_trace(trace)?;
         let gap = begin.elapsed();
 
         collected.gaps.number += 1;
@@ -149,7 +150,7 @@ impl Collector<'_> {
         })
     }
 
-    /// Stops the trace.
+    /// Stops the trace, and returns all that it has recorded.
     pub(super) fn stop(mut self) -> Result<Collected> {
         self.trace.stop().map_err(|e| with_help(e.error))?;
         self.collected.drain_and_drop(&mut self.buffers)?;
@@ -163,8 +164,8 @@ impl Collector<'_> {
 }
 
 impl Collected {
-    /// Takes out the records.
-    pub(super) fn take(&mut self) -> Vec<Chunk> {
+    /// Removes and returns the records.
+    pub(super) fn take_chunks(&mut self) -> Vec<Chunk> {
         mem::take(&mut self.chunks)
     }
 
@@ -179,7 +180,7 @@ impl Collected {
         Ok(())
     }
 
-    /// Takes the records out of buffers of a stopped trace, and drops the buffers.
+    /// Reads the records and flags of a stopped trace's buffers, and drops the buffers.
     fn drain_and_drop(&mut self, buffers: &mut Vec<Buffer>) -> Result<()> {
         self.drain(buffers)?;
         for buffer in buffers.drain(..) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Conversion of the driver's records to samples.
+//! Conversion of the driver's trace records to samples.
 
 use std::collections::BTreeMap;
 
@@ -11,10 +11,10 @@ use super::plan::TracePlan;
 use crate::commands::record::clock::Clock;
 use crate::recording::perfdata::{Body, Branch, Record, Sample, Stamp, Task};
 
-/// Converts the driver's records to samples, the tasks of which are not known yet.
+/// Converts a chunk of the driver's records, and appends it to `samples`. The tasks of the samples are not known yet.
 ///
 /// # Errors
-/// If the bytes are no records of this plan: a fault of the driver.
+/// If the bytes are not records of this plan, which is a fault of the driver.
 pub(super) fn convert(
     chunk: &Chunk,
     plan: &TracePlan,
@@ -23,33 +23,38 @@ pub(super) fn convert(
     samples: &mut Vec<Record>,
 ) -> Result<()> {
     let before = samples.len();
-    // All records of one interrupt have one time.
-    let mut set: Vec<Timed<'_>> = Vec::new();
+    // All records of an interrupt have the same time.
+    let mut records: Vec<Timed<'_>> = Vec::new();
     for record in chunk.records() {
         let record = record?;
         counted.totals.add(&record)?;
-        if set.first().is_some_and(|first| first.time != record.time) {
-            let beside = (&mut counted.unsampled, &mut counted.values);
-            Set::new(&set, plan).convert(clock, beside, samples);
-            set.clear();
+        if records
+            .first()
+            .is_some_and(|first| first.time != record.time)
+        {
+            let sums = (&mut counted.unsampled, &mut counted.values);
+            InterruptRecords::new(&records, plan).convert(clock, sums, samples);
+            records.clear();
         }
-        set.push(record);
+        records.push(record);
     }
-    let beside = (&mut counted.unsampled, &mut counted.values);
-    Set::new(&set, plan).convert(clock, beside, samples);
+    let sums = (&mut counted.unsampled, &mut counted.values);
+    InterruptRecords::new(&records, plan).convert(clock, sums, samples);
     if let Some(last) = samples[before..].last() {
-        counted.last.insert(last.stamp.cpu, last.stamp.time);
+        counted
+            .last_sample_times
+            .insert(last.stamp.cpu, last.stamp.time);
     }
     Ok(())
 }
 
 /// The records of one interrupt, or of the end of the trace.
-struct Set<'a> {
+struct InterruptRecords<'a> {
     records: &'a [Timed<'a>],
     plan: &'a TracePlan,
 }
 
-impl<'a> Set<'a> {
+impl<'a> InterruptRecords<'a> {
     fn new(records: &'a [Timed<'a>], plan: &'a TracePlan) -> Self {
         Self { records, plan }
     }
@@ -63,33 +68,34 @@ impl<'a> Set<'a> {
         let Some(Timed { time, cpu, .. }) = self.records.first().copied() else {
             return;
         };
-        // The counter never is negative; FreeBSD's interface has it signed.
+        // The counter is never negative, but FreeBSD's interface has it signed.
         let ticks = u64::try_from(time).unwrap_or(0);
         let timebase = self.plan.events.first().and_then(|first| self.pc(first.id));
         for Timed { record, .. } in self.records {
-            let Some(index) = self.index(record.event()) else {
+            let Some(index) = self.event_index(record.event()) else {
                 continue;
             };
             let period = self.plan.events[index].period;
             let (ip, count) = match (*record, period) {
-                // The event may have happened more often than the period before the interrupt came.
+                // Events between the overflow and the interrupt are part of the sample, beyond the period.
                 (trace::Record::Pc { event, pc, .. }, Some(period)) => {
                     (pc, u64::from(period).saturating_add(self.count(event)))
                 }
-                // The count since the last sample, shown at the timebase's address. Without a timebase it is the rest
-                // at the end, and no sample.
+                // The count since the last sample, at the address of the timebase's sample. Without such a sample it is the
+                // rest at the end of the trace, which makes no sample.
                 (trace::Record::Count { count, .. }, None) => match timebase {
                     Some(pc) => (pc, count),
                     None => continue,
                 },
                 (trace::Record::Value { value, .. }, None) => {
-                    let grown = values.take((cpu, index), self.plan.events[index].unit, value);
+                    let growth = values.add((cpu, index), self.plan.events[index].unit, value);
                     match timebase {
-                        Some(pc) => (pc, grown),
+                        Some(pc) => (pc, growth),
                         None => continue,
                     }
                 }
-                // Counts without a sample: the rest at the end, which is less than a period, and lost samples.
+                // Counts without a sample: the rest at the end of the trace, which is less than a period, and lost
+                // samples.
                 (trace::Record::Count { event, count }, Some(_)) => {
                     if self.pc(event).is_none() {
                         let events = unsampled.entry((cpu, index)).or_default();
@@ -115,11 +121,11 @@ impl<'a> Set<'a> {
         }
     }
 
-    fn index(&self, id: EventId) -> Option<usize> {
+    fn event_index(&self, id: EventId) -> Option<usize> {
         self.plan.events.iter().position(|event| event.id == id)
     }
 
-    /// Returns the address at the tick of an event.
+    /// Returns the address of an event's sample; `None` if the event has no sample here.
     fn pc(&self, id: EventId) -> Option<u64> {
         self.records.iter().find_map(|timed| match timed.record {
             trace::Record::Pc { event, pc, .. } if event == id => Some(pc),
@@ -127,7 +133,7 @@ impl<'a> Set<'a> {
         })
     }
 
-    /// Returns the count of an event besides its tick.
+    /// Returns the events that were counted beyond the period of a sample.
     fn count(&self, id: EventId) -> u64 {
         let counts = self.records.iter().map(|timed| match timed.record {
             trace::Record::Count { event, count } if event == id => count,
@@ -136,7 +142,7 @@ impl<'a> Set<'a> {
         counts.fold(0, u64::saturating_add)
     }
 
-    /// Returns the branches of an event; when several tick at once, the first has them.
+    /// Returns the branches of an event's sample. If several events overflow at once, the first one has them.
     fn branches(&self, id: EventId) -> Vec<Branch> {
         let branches = self.records.iter().find_map(|timed| match timed.record {
             trace::Record::LastBranch {
@@ -174,7 +180,7 @@ mod tests {
         EventId::model(index)
     }
 
-    /// Event 0 makes a sample every 100 times, and event 1 is counted with it.
+    /// Returns a plan in which event 0 makes a sample every 100 events, and event 1 is counted at these samples.
     fn plan() -> TracePlan {
         let events = spec::parse("cycles,instructions", &testing::intel());
         let events = events.expect("they exist").into_iter();
@@ -200,7 +206,7 @@ mod tests {
         Chunk::new(cpu, bytes)
     }
 
-    /// What becomes of some chunks.
+    /// The result of converting some chunks.
     #[derive(Debug, PartialEq)]
     struct Converted {
         samples: Vec<Record>,
@@ -211,7 +217,7 @@ mod tests {
     fn try_convert(chunks: &[Chunk]) -> Result<Converted> {
         let clock = Clock::Pairs(vec![(0, 0), (1000, 1000)]);
         let plan = plan();
-        let mut counted = TraceCounts::nothing(&plan);
+        let mut counted = TraceCounts::zero(&plan);
         let mut samples = Vec::new();
         for chunk in chunks {
             convert(chunk, &plan, &clock, &mut counted, &mut samples)?;
@@ -227,7 +233,7 @@ mod tests {
         try_convert(chunks).expect("it is well formed")
     }
 
-    fn tick() -> Raw<'static> {
+    fn sample_record() -> Raw<'static> {
         Raw::Pc {
             event: id(0),
             aspace: 0,
@@ -251,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tick_is_a_sample_and_so_are_the_counts_with_it() {
+    fn a_sample_record_and_the_counts_beside_it_become_samples() {
         let raw = [perfmon_last_branch {
             from: 1,
             to: 2,
@@ -266,7 +272,7 @@ mod tests {
             3,
             &[
                 Raw::Time { time: 500 },
-                tick(),
+                sample_record(),
                 count(1, 42),
                 last_branch,
                 Raw::Time { time: 900 },
@@ -299,11 +305,11 @@ mod tests {
     }
 
     #[test]
-    fn energy_is_what_has_grown_since_the_sample_before() {
+    fn energy_is_the_growth_since_the_last_sample() {
         let names = ["energy-pkg,temperature".to_owned()];
         let (_, values) = values::split(&names);
         let mut plan = plan();
-        plan.events.extend(values.iter().map(TracedEvent::read));
+        plan.events.extend(values.iter().map(TracedEvent::of_value));
         let (energy, temperature) = (plan.events[2].id, plan.events[3].id);
         plan.config = Config::builder()
             .event(Event::sampling(id(0), 100).pc())
@@ -315,15 +321,15 @@ mod tests {
         let mut records = Vec::new();
         for (time, joules) in [(1_u32, 30), (2, 70), (3, 5)] {
             let at = time.into();
-            records.extend([Raw::Time { time: at }, tick()]);
+            records.extend([Raw::Time { time: at }, sample_record()]);
             records.extend([
                 value(energy, joules),
                 value(temperature, 60 + u64::from(time)),
             ]);
         }
-        // At the end there is no place for a sample.
+        // At the end of the trace there is no sample to read the value at.
         records.extend([Raw::Time { time: 4 }, value(energy, 9)]);
-        let mut counted = TraceCounts::nothing(&plan);
+        let mut counted = TraceCounts::zero(&plan);
         let mut samples = Vec::new();
         let clock = Clock::Pairs(vec![(0, 0), (1000, 1000)]);
         let all = convert(
@@ -334,7 +340,7 @@ mod tests {
             &mut samples,
         );
         all.expect("it is well formed");
-        let of = |index| {
+        let periods_of = |index| {
             let found = samples.iter().filter_map(move |record| match &record.body {
                 Body::Sample(sample) if sample.event == index => Some(sample.period),
                 _ => None,
@@ -342,16 +348,16 @@ mod tests {
             found.collect::<Vec<_>>()
         };
         assert_eq!(
-            of(2),
+            periods_of(2),
             [30, 40, 5],
             "the third is of a trace that began again"
         );
-        assert_eq!(of(3), [61, 62, 63]);
+        assert_eq!(periods_of(3), [61, 62, 63]);
         assert_eq!((counted.values.sum(2), counted.values.sum(3)), (79, 0));
     }
 
     #[test]
-    fn what_was_counted_and_not_sampled_is_lost() {
+    fn events_that_were_counted_but_not_sampled_are_lost_samples() {
         let throttled = [
             Raw::Time { time: 1 },
             count(0, 350),
@@ -360,7 +366,7 @@ mod tests {
         ];
         let converted = converted(&[
             chunk(0, &throttled),
-            chunk(1, &[Raw::Time { time: 3 }, tick()]),
+            chunk(1, &[Raw::Time { time: 3 }, sample_record()]),
         ]);
         assert_eq!(converted.lost, BTreeMap::from([(0, 7)]));
         assert_eq!(converted.totals, [870, 0]);
@@ -386,7 +392,12 @@ mod tests {
 
     #[test]
     fn a_late_interrupt_makes_one_sample_of_several_periods() {
-        let late = [Raw::Time { time: 5 }, tick(), count(0, 200), count(1, 30)];
+        let late = [
+            Raw::Time { time: 5 },
+            sample_record(),
+            count(0, 200),
+            count(1, 30),
+        ];
         let converted = converted(&[chunk(0, &late)]);
         assert_eq!(samples(&converted), [(5, 0, 0, IP, 300), (5, 0, 1, IP, 30)]);
         assert_eq!(converted.lost, BTreeMap::new());
@@ -394,7 +405,7 @@ mod tests {
     }
 
     #[test]
-    fn other_bytes_are_told() {
+    fn bytes_that_are_no_records_are_an_error() {
         let foreign = chunk(0, &[Raw::Time { time: 1 }, count(9, 1)]);
         for chunk in [foreign, Chunk::new(0, vec![0xff; 8])] {
             assert!(try_convert(&[chunk]).is_err());

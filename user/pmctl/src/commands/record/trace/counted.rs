@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The counts of a trace beside its samples.
+//! The counts of a trace, beside its samples.
 
 use std::collections::BTreeMap;
 
@@ -14,27 +14,27 @@ pub(super) struct TraceCounts {
     pub(super) totals: Totals,
     /// Events that were counted but made no sample, by CPU and index of the event.
     pub(super) unsampled: BTreeMap<(u32, usize), u64>,
-    /// The time of the last sample that each CPU made.
-    pub(super) last: BTreeMap<u32, u64>,
-    /// Samples that were left out because they are of other programs, or with -C of other CPUs.
+    /// The time of the last sample of each CPU, in nanoseconds.
+    pub(super) last_sample_times: BTreeMap<u32, u64>,
+    /// Number of samples that were left out because they are of other programs, or with -C of other CPUs.
     pub(super) others: u64,
     /// The values of other registers than counters.
     pub(super) values: ValueSums,
 }
 
 impl TraceCounts {
-    /// Returns that nothing was counted yet.
-    pub(super) fn nothing(plan: &TracePlan) -> Self {
+    /// Returns counts of 0.
+    pub(super) fn zero(plan: &TracePlan) -> Self {
         Self {
             totals: Totals::new(&plan.config),
             unsampled: BTreeMap::new(),
-            last: BTreeMap::new(),
+            last_sample_times: BTreeMap::new(),
             others: 0,
             values: ValueSums::default(),
         }
     }
 
-    /// Returns the lost samples of each CPU, the events of which were counted.
+    /// Returns the number of samples of each CPU that were lost although their events were counted.
     pub(super) fn lost(&self, plan: &TracePlan) -> BTreeMap<u32, u64> {
         let mut lost = BTreeMap::new();
         for ((cpu, index), events) in &self.unsampled {
@@ -45,18 +45,18 @@ impl TraceCounts {
     }
 }
 
-/// The values so far.
+/// Sums of values that grow, such as energy.
 #[derive(Debug, Default)]
 pub(super) struct ValueSums {
-    /// The last one of each CPU and index of the event.
+    /// The last value, by CPU and index of the event.
     last: BTreeMap<(u32, usize), u64>,
-    /// The growth of each event.
+    /// The growth, by index of the event.
     sums: BTreeMap<usize, u64>,
 }
 
 impl ValueSums {
-    /// Adds a value, and returns its growth. A level is returned unchanged.
-    pub(super) fn take(
+    /// Adds a value, and returns its growth. A value that is a level, such as a temperature, is returned unchanged.
+    pub(super) fn add(
         &mut self,
         (cpu, index): (u32, usize),
         unit: Option<Unit>,
@@ -67,13 +67,13 @@ impl ValueSums {
         }
         let last = self.last.insert((cpu, index), value).unwrap_or(0);
         // A trace that is started again begins from 0.
-        let grown = value.checked_sub(last).unwrap_or(value);
+        let growth = value.checked_sub(last).unwrap_or(value);
         let sum = self.sums.entry(index).or_default();
-        *sum = sum.saturating_add(grown);
-        grown
+        *sum = sum.saturating_add(growth);
+        growth
     }
 
-    /// Returns what an event has grown by on all CPUs.
+    /// Returns the growth of an event's value on all CPUs.
     pub(super) fn sum(&self, index: usize) -> u64 {
         self.sums.get(&index).copied().unwrap_or(0)
     }

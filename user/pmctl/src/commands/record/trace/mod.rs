@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Recording by a trace of the whole machine, for `--timebase` and `--rotate`.
 //!
-//! A trace says where the CPUs are, and knows nothing of tasks. [`task_log`] finds out what the tasks did meanwhile;
-//! [`stream`] puts both together and writes [perf's file](crate::recording::perfdata) while it is recorded.
+//! A trace has the addresses that the CPUs execute, but no tasks. [`task_log`] records which task runs where;
+//! [`stream`] adds the tasks to the samples, and writes [perf's file](crate::recording::perfdata) meanwhile.
 
 mod collect;
 mod convert;
@@ -33,7 +33,7 @@ use super::destination::Destination;
 use super::host::host;
 use super::opening::Opening;
 use super::summary::{RecordingSummary, summarize};
-use super::watch::conclude;
+use super::watch::report_ending;
 use crate::args::{RecordTarget, TraceOptions};
 use crate::recording::perfdata::{Body, Finished, Loss, Notes, Record, Stamp};
 use crate::recording::procfs;
@@ -56,7 +56,7 @@ pub(super) fn record(options: &TraceOptions) -> Result<u8> {
     }
     let session = Session::open().map_err(exit::with_help)?;
     let plan = TracePlan::new(options, &pmu, &session)?;
-    // Before the work: a user that can't write the file learns it now.
+    // Opened before the recording, so that a file that can't be written is reported now.
     let destination = Destination::open(&common.output)?;
     let cannot_write = || format!("can't write {}", destination.name());
 
@@ -65,10 +65,10 @@ pub(super) fn record(options: &TraceOptions) -> Result<u8> {
         .as_ref()
         .map(|command| Waiting::fork(command, signals.mask_before()))
         .transpose()?;
-    // A command beside them only says how long.
+    // With -p, a command only determines how long the recording lasts.
     let process = watched.or(waiting.as_ref().map(Waiting::pid));
     let device = session.device();
-    // Before the buffers, whose size can be less: perf's rings count against the same limit.
+    // Opened before the buffers: perf's rings count against the same memory limit, and buffers may become smaller.
     let mut log = TaskLog::begin(&online, process, device);
     let ready = ReadyTrace::new(&session, &plan.config, common.pages)?;
     sideband::visit_cpus(&online)?;
@@ -76,40 +76,46 @@ pub(super) fn record(options: &TraceOptions) -> Result<u8> {
     let host = host(online.len())?;
     let sink = destination.begin(plan.describe(options.branches), &host);
     let mut stream = TraceStream::new(&plan, scope, sink.with_context(cannot_write)?);
-    let run = run::run(options, ready, (&signals, waiting), |chunks| {
-        // The driver's records first: so all that happened before them is told.
-        log.watch(device);
-        stream.take(&chunks, &mut log)?;
-        stream.write(&mut log).with_context(cannot_write)
+    let run = run::record_until_end(options, ready, (&signals, waiting), |chunks| {
+        // The driver's records have been read already, so the log has all that happened before them.
+        log.update(device);
+        stream.add(&chunks, &mut log)?;
+        stream.write_round(&mut log).with_context(cannot_write)
     })?;
 
     let mut ended = stream.end(&mut log).with_context(cannot_write)?;
-    let mut notes = notes(options, &plan, &mut ended, &run.collected, log.degraded());
-    let last = mem::take(&mut ended.counted.last);
-    let lost = |loss| lost_record(loss, &last);
+    let mut notes = notes(
+        options,
+        &plan,
+        &mut ended,
+        &run.collected,
+        log.into_degraded_reasons(),
+    );
+    let last_times = mem::take(&mut ended.counted.last_sample_times);
+    let lost = |loss| lost_record(loss, &last_times);
     ended
         .append(notes.losses.iter().map(lost))
         .with_context(cannot_write)?;
     let others = ended.counted.others;
     let Finished { samples, size, .. } =
         ended.finish(&host, &mut notes).with_context(cannot_write)?;
-    let written = RecordingSummary {
+    let summary = RecordingSummary {
         name: destination.name(),
         samples,
         size,
         others,
-        has_left: false,
+        has_left_program: false,
         elapsed: run.elapsed,
         delay: None,
         cpus: host.cpus_online,
         period: Some(options.period),
-        is_all: true,
+        is_only_file: true,
         cuts: Cuts::default(),
     };
-    // The recording is whole without it.
-    let _ = summarize(common, &notes, &written);
+    // A summary that can't be printed is no reason to fail: the recording is complete.
+    let _ = summarize(common, &notes, &summary);
 
-    Ok(conclude(run.ending, notes.is_whole()))
+    Ok(report_ending(run.ending, notes.is_whole()))
 }
 
 /// Returns the notes of a recording that has ended.
@@ -142,7 +148,7 @@ fn notes(
         overwritten: false,
         rotate: options.rotate,
         gaps: collected.gaps,
-        // It is known when the file is finished.
+        // Set when the file is finished.
         cut: None,
         symbols: mem::take(&mut ended.symbols),
     }
@@ -150,9 +156,9 @@ fn notes(
 
 /// Returns the losses by CPU.
 fn losses(flags: &BTreeMap<u32, Flags>, lost: &BTreeMap<u32, u64>) -> Vec<Loss> {
-    /// A CPU that was never online has nothing to lose.
+    /// The flag of a CPU that was never online, and so has lost nothing.
     const NEVER_ONLINE: u32 = abi::PERFMON_BUFFER_FLAG_NOT_TRACED;
-    /// Events are counted meanwhile.
+    /// The flag of a CPU whose samples were throttled, while its events were counted all the same.
     const STILL_COUNTED: u32 = abi::PERFMON_BUFFER_FLAG_THROTTLED;
     let loss = |(cpu, flags): (&u32, &Flags)| {
         let bits = flags.bits() & !NEVER_ONLINE;
@@ -169,11 +175,11 @@ fn losses(flags: &BTreeMap<u32, Flags>, lost: &BTreeMap<u32, u64>) -> Vec<Loss> 
     flags.iter().filter_map(loss).collect()
 }
 
-/// Returns the record that perf shows as LOST, behind the CPU's last sample.
-fn lost_record(loss: &Loss, last: &BTreeMap<u32, u64>) -> Record {
+/// Returns a LOST record, with the time of the CPU's last sample. `last_times` has these by CPU.
+fn lost_record(loss: &Loss, last_times: &BTreeMap<u32, u64>) -> Record {
     Record {
         stamp: Stamp {
-            time: last.get(&loss.cpu).copied().unwrap_or(0),
+            time: last_times.get(&loss.cpu).copied().unwrap_or(0),
             cpu: loss.cpu,
             ..Stamp::default()
         },
@@ -186,7 +192,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_was_throttled_is_counted() {
+    fn only_losses_by_throttling_are_counted() {
         let losses = |bits: u32, samples| {
             let flags = BTreeMap::from([(3, Flags::from_bits(bits))]);
             losses(&flags, &BTreeMap::from([(3, samples)]))
@@ -215,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_lost_is_behind_the_cpus_last_sample() {
+    fn a_lost_record_has_the_time_of_the_cpus_last_sample() {
         let loss = Loss {
             cpu: 1,
             ..Loss::default()

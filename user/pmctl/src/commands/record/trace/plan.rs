@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Events of a recording: from the command line to the driver's config and to perf's description.
+//! The events of a trace: the driver's config, and their description in perf's file.
 
 use anyhow::{Result, anyhow};
 use perfmon::spec::{self, EventSpec, Precision, SampleRate};
@@ -8,7 +8,9 @@ use perfmon::{CounterId, Modes, Pmu, Session};
 
 use crate::args::{TraceEvents, TraceOptions};
 use crate::commands::record::branches::WantedBranches;
-use crate::commands::record::sampled::{DEFAULT_EVENT, MIXED_BRANCHES, kind, refuse_unsampled};
+use crate::commands::record::sampled::{
+    DEFAULT_EVENT, MIXED_BRANCHES, event_kind, refuse_unsampled,
+};
 use crate::events::schedule::{CounterSupply, schedule};
 use crate::events::values::{self, Unit, Value};
 use crate::recording::perfdata::{self, Attr, EventKind, Parts};
@@ -22,15 +24,15 @@ const FIXED: [FixedEvent; 4] = [
     FixedEvent::TopdownSlots,
 ];
 
-/// The events of a recording.
+/// The events of a trace.
 #[derive(Debug)]
 pub(super) struct TracePlan {
     pub(super) config: Config,
-    /// In the order of the config.
+    /// The events in the order of the config.
     pub(super) events: Vec<TracedEvent>,
 }
 
-/// An event of a recording.
+/// An event of a trace.
 #[derive(Debug)]
 pub(super) struct TracedEvent {
     pub(super) label: String,
@@ -39,7 +41,7 @@ pub(super) struct TracedEvent {
     /// Unit of a value; `None` for a count.
     pub(super) unit: Option<Unit>,
     pub(super) id: EventId,
-    /// Period; `None` if it is counted at the samples of the first event.
+    /// Period in events; `None` for an event that is counted at the samples of the first one.
     pub(super) period: Option<u32>,
 }
 
@@ -55,7 +57,7 @@ struct WantedEvents {
 }
 
 impl TracePlan {
-    /// Makes the plan of the command line, and defines the events that have no id of their own.
+    /// Makes a plan from the options. Defines those events that have no ID in the driver.
     pub(super) fn new(options: &TraceOptions, pmu: &Pmu, session: &Session) -> Result<Self> {
         let WantedEvents {
             sampled,
@@ -82,22 +84,22 @@ impl TracePlan {
 
         if options.branches {
             let wanted = WantedBranches {
-                calls: false,
-                kernel: sampled.iter().any(|event| event.modes != Modes::User),
+                is_call_stack: false,
+                has_kernel: sampled.iter().any(|event| event.modes != Modes::User),
             };
             wanted.check(pmu, session.device().properties().last_branch)?;
         }
         let supply = CounterSupply::of(session.device(), pmu);
-        let places = schedule(&events, supply).map_err(|error| Usage(error.to_string()))?;
+        let counters = schedule(&events, supply).map_err(|error| Usage(error.to_string()))?;
 
         let mut planned = Vec::new();
-        for (index, (event, counter)) in events.into_iter().zip(places).enumerate() {
-            let id = id(session, &event, counter, planned.len())?;
+        for (index, (event, counter)) in events.into_iter().zip(counters).enumerate() {
+            let id = event_id(session, &event, counter, planned.len())?;
             planned.push(TracedEvent::counted(&event, id, period(index, &event)?));
         }
         if !values.is_empty() {
             values::require(&session.device().info().map_err(exit::with_help)?, &values)?;
-            planned.extend(values.iter().map(TracedEvent::read));
+            planned.extend(values.iter().map(TracedEvent::of_value));
         }
         let mut config = Config::builder();
         for event in &planned {
@@ -134,18 +136,18 @@ impl TracedEvent {
         Self {
             label: event.label.clone(),
             modes: event.modes,
-            kind: kind(event),
+            kind: event_kind(event),
             unit: None,
             id,
             period,
         }
     }
 
-    /// Returns a value, which is read with the others.
-    pub(super) fn read(value: &Value) -> Self {
+    /// Returns the event of a value, which is read at each sample.
+    pub(super) fn of_value(value: &Value) -> Self {
         Self {
             label: value.name.to_owned(),
-            // Of the machine, whatever it executes.
+            // The value is of the machine, in whatever mode it executes.
             modes: Modes::Both,
             kind: EventKind::Value(u64::from(value.event as u32)),
             unit: Some(value.unit),
@@ -159,7 +161,7 @@ impl TracedEvent {
             Some(period) => TraceEvent::sampling(self.id, period).pc(),
             None => TraceEvent::with_timebase(self.id),
         };
-        // A value has no modes; but without one there is no event.
+        // A value has no modes, but the driver takes no event without one.
         let modes = if self.unit.is_some() {
             Modes::User
         } else {
@@ -239,8 +241,13 @@ fn refuse_the_impossible(options: &TraceOptions, events: &[EventSpec]) -> Result
     }
 }
 
-/// Returns the id of an event on a counter: fixed counters have ids, others are defined.
-fn id(session: &Session, event: &EventSpec, counter: CounterId, index: usize) -> Result<EventId> {
+/// Returns the ID of an event on a counter. Events of fixed counters have IDs; others are defined.
+fn event_id(
+    session: &Session,
+    event: &EventSpec,
+    counter: CounterId,
+    index: usize,
+) -> Result<EventId> {
     match counter {
         CounterId::Fixed(number) => FIXED
             .get(usize::from(number))

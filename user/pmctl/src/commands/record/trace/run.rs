@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A recording by a trace from its start to its end, by the command, by the clock or by the user.
+//! The main loop of a recording by a trace, until the command, a time limit or the user ends it.
 
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
@@ -22,9 +22,9 @@ pub(super) struct TracedRun {
     pub(super) ending: Option<Ending>,
 }
 
-/// Records until the end. `round` is called now and then with what was recorded since, and a last time after the end;
-/// it may break the recording off.
-pub(super) fn run(
+/// Records until the end. Calls `round` in each round with the records since the last one, and once after the end. It may
+/// break to end the recording.
+pub(super) fn record_until_end(
     options: &TraceOptions,
     ready: ReadyTrace<'_>,
     command: (&Signals, Option<Waiting<'_>>),
@@ -34,7 +34,7 @@ pub(super) fn run(
     let begin = Instant::now();
     let mut collector = ready.start()?;
     let mut watch = Watch::new(&options.common, begin, command)?;
-    while let Some(limit) = watch.round([]) {
+    while let Some(limit) = watch.next_round([]) {
         if watch.wait(limit)?.is_break() {
             break;
         }
@@ -46,15 +46,15 @@ pub(super) fn run(
             break;
         }
         if options.rotate && collector.is_nearly_full() {
-            collector = collector.rotate()?;
+            collector = collector.replace_buffers()?;
         }
-        watch.show(Some(collector.size()));
+        watch.show_progress(Some(collector.size()));
     }
     let elapsed = watch.elapsed();
     let mut collected = collector.stop()?;
-    // What it says is of no use any more.
-    let _ = round(collected.take())?;
-    let ending = watch.end()?;
+    // The recording ends here whether the output is full or not.
+    let _ = round(collected.take_chunks())?;
+    let ending = watch.wait_for_command()?;
     Ok(TracedRun {
         collected,
         elapsed,

@@ -11,14 +11,14 @@ use crate::recording::perfdata::{Body, Record};
 #[derive(Debug)]
 pub(super) enum KeptRecords<'a> {
     All,
-    /// Samples of these CPUs, of all programs.
+    /// Samples of all programs on these CPUs.
     Cpus(&'a Cpus),
     /// Records of these processes and of their descendants.
     Family(HashSet<u32>),
 }
 
 impl<'a> KeptRecords<'a> {
-    /// Returns the scope of the command line: `process` is the command's, or that of -p.
+    /// Returns the selection of the options. `process` is the PID of the command or of -p.
     pub(super) fn new(options: &'a CommonOptions, process: Option<u32>, knows_tasks: bool) -> Self {
         match (&options.target, process) {
             (RecordTarget::Cpus(cpus), _) => Self::Cpus(cpus),
@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn children_and_theirs_are_of_the_family() {
+    fn descendants_belong_to_the_family() {
         let mut scope = KeptRecords::Family(HashSet::from([5]));
         let mut fork = |parent, child| {
             let (child, parent) = (Task::leader(child), Task::leader(parent));

@@ -12,15 +12,17 @@ use crate::commands::record::clock::{Clock, FALLBACK_CLOCK};
 use crate::commands::record::perf_ring::{ALL_TASKS, MAX_PAGES, PerfRing};
 use crate::recording::perfdata::{Attr, Body, Record};
 
-/// The events and their records.
+/// perf's events on all CPUs, and their records.
 #[derive(Debug)]
 pub(super) struct Sideband {
     rings: Vec<PerfRing>,
-    /// Names, memory, beginnings and ends of tasks, until they are taken.
+    /// Names, mappings, forks and exits of tasks, until the task log takes them.
     pub(super) records: Vec<Record>,
+    /// The task switches.
     pub(super) tasks: CpuTasks,
-    /// Records that the kernel dropped because its ring was full.
+    /// Number of records that the kernel dropped because a ring was full.
     pub(super) lost: u64,
+    /// The clock of the records' times.
     pub(super) clock: Clock,
 }
 
@@ -64,14 +66,14 @@ impl Sideband {
                 Record {
                     stamp,
                     body: Body::Switch { out, other },
-                } => self.tasks.switch(stamp, out, other),
+                } => self.tasks.add_switch(stamp, out, other),
                 other => self.records.push(other),
             });
         }
     }
 
     /// Returns whether the conversion to perf's clock is still the same.
-    pub(super) fn is_steady(&self) -> bool {
+    pub(super) fn is_clock_unchanged(&self) -> bool {
         match self.clock {
             Clock::Perf(scale) => self.rings.iter().all(|ring| ring.scale() == Some(scale)),
             Clock::Pairs(_) => true,
@@ -79,16 +81,18 @@ impl Sideband {
     }
 }
 
-/// Runs on each of these CPUs for a moment, to cause a task switch at the beginning. The switch tells which task runs
-/// there. A program that never waits would cause none.
+/// Runs on each of these CPUs for a moment, to cause a task switch at the beginning of the recording: its record says which
+/// task runs there. A program that never waits would cause no switch.
 pub(super) fn visit_cpus(cpus: &[u32]) -> Result<()> {
     const THIS_THREAD: Pid = Pid::from_raw(0);
-    let home = sched_getaffinity(THIS_THREAD).context("can't ask on which CPUs pmctl may run")?;
+    let home = sched_getaffinity(THIS_THREAD)
+        .context("can't read the CPU affinity of pmctl (sched_getaffinity)")?;
     for cpu in cpus {
         let mut one = CpuSet::new();
         one.set(*cpu as usize)?;
-        // It may be forbidden, or the CPU has gone: then the first switch comes when it comes.
+        // May be forbidden, or the CPU may be offline by now. The task is then unknown until its first switch.
         let _ = sched_setaffinity(THIS_THREAD, &one);
     }
-    sched_setaffinity(THIS_THREAD, &home).context("pmctl can't go back to its CPUs")
+    sched_setaffinity(THIS_THREAD, &home)
+        .context("can't restore the CPU affinity of pmctl (sched_setaffinity)")
 }

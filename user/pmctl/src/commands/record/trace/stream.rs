@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Copies the records of the driver and of perf to the file while they come. Memory does not grow with the recording:
-//! it holds at most what the buffers hold, twice.
+//! Copies the records of the driver and of perf to the file while they come. Memory does not grow with the recording: at
+//! most twice the size of the buffers is kept in memory.
 //!
 //! Records are taken out in rounds. A record is visible as soon as it is made. So after a round, no record can come
 //! that is older than the latest one of the round before: all records up to that time are written, by time, as in perf.
-//! A record that comes late all the same is written late, and readers sort it.
+//! A record that comes late nevertheless is written late, and readers sort it.
 
 use std::fs::File;
 use std::io;
@@ -26,15 +26,15 @@ use crate::recording::places::Places;
 pub(super) struct TraceStream<'a> {
     plan: &'a TracePlan,
     scope: KeptRecords<'a>,
-    writer: Sink,
+    sink: Sink,
     /// Records that are not written yet.
     pending: Vec<Record>,
-    /// Latest time in the round before.
+    /// The latest time in the previous round. No record can come any more that is older.
     limit: u64,
     /// Places of the samples that were written.
     places: Places,
     /// The output is full: nothing more is written.
-    full: bool,
+    is_full: bool,
     counted: TraceCounts,
 }
 
@@ -44,22 +44,22 @@ impl<'a> TraceStream<'a> {
         Self {
             plan,
             scope,
-            writer: sink,
+            sink,
             pending: Vec::new(),
             limit: 0,
             places: Places::default(),
-            full: false,
-            counted: TraceCounts::nothing(plan),
+            is_full: false,
+            counted: TraceCounts::zero(plan),
         }
     }
 
-    /// Adds the records since the last round.
+    /// Adds the records since the last round to the pending records.
     ///
     /// # Errors
-    /// If the bytes are no records of this plan: a fault of the driver.
-    pub(super) fn take(&mut self, chunks: &[Chunk], log: &mut TaskLog) -> Result<()> {
+    /// If the bytes are not records of this plan, which is a fault of the driver.
+    pub(super) fn add(&mut self, chunks: &[Chunk], log: &mut TaskLog) -> Result<()> {
         // Task records go first: the sort is stable, so they stand before a sample of the same time.
-        self.pending.append(&mut log.take());
+        self.pending.append(&mut log.take_records());
         for chunk in chunks {
             let clock = log.clock();
             convert(
@@ -74,27 +74,27 @@ impl<'a> TraceStream<'a> {
         Ok(())
     }
 
-    /// Ends a round: writes the records that no later one can precede. Breaks if there is no room.
+    /// Ends a round: writes the records that no later record can precede. Breaks if the output is full.
     ///
     /// # Errors
     /// Those of the file.
-    pub(super) fn write(&mut self, log: &mut TaskLog) -> io::Result<ControlFlow<()>> {
+    pub(super) fn write_round(&mut self, log: &mut TaskLog) -> io::Result<ControlFlow<()>> {
         let latest = self.pending.last().map_or(0, |record| record.stamp.time);
         self.write_or_drop(self.limit, log)?;
         self.limit = latest.max(self.limit);
-        Ok(if self.full {
+        Ok(if self.is_full {
             ControlFlow::Break(())
         } else {
             ControlFlow::Continue(())
         })
     }
 
-    /// Writes the pending records up to a time, as far as there is room.
+    /// Writes the pending records up to a time. If the output is full, drops them.
     fn write_or_drop(&mut self, limit: u64, log: &mut TaskLog) -> io::Result<()> {
-        if !self.full {
+        if !self.is_full {
             let written = self.write_until(limit, log);
-            match written.and_then(|()| self.writer.save()) {
-                Err(error) if self.writer.is_full(&error) => self.full = true,
+            match written.and_then(|()| self.sink.save()) {
+                Err(error) if self.sink.is_full(&error) => self.is_full = true,
                 result => return result,
             }
         }
@@ -109,16 +109,16 @@ impl<'a> TraceStream<'a> {
             .partition_point(|record| record.stamp.time <= limit);
         for mut record in self.pending.drain(..ready) {
             if let Body::Sample(sample) = &record.body {
-                record.stamp.task = log.task(&record.stamp, sample.ip);
+                record.stamp.task = log.task_of_sample(&record.stamp, sample.ip);
             }
             if self.scope.keeps(&record) {
                 self.places.take(&record);
-                self.writer.record(&record)?;
+                self.sink.append(&record)?;
             } else if record.is_sample() {
                 self.counted.others += 1;
             }
         }
-        log.forget(limit);
+        log.forget_switches_before(limit);
         Ok(())
     }
 
@@ -130,7 +130,7 @@ impl<'a> TraceStream<'a> {
         self.write_or_drop(u64::MAX, log)?;
         let (symbols, build_ids) = self.places.look_up();
         Ok(EndedTrace {
-            writer: self.writer,
+            sink: self.sink,
             scope: self.scope,
             counted: self.counted,
             symbols,
@@ -139,9 +139,9 @@ impl<'a> TraceStream<'a> {
     }
 }
 
-/// A file with all of its records but without its end.
+/// A file that has all of its records, but not the parts that follow them.
 pub(super) struct EndedTrace<'a> {
-    writer: Sink,
+    sink: Sink,
     pub(super) scope: KeptRecords<'a>,
     pub(super) counted: TraceCounts,
     pub(super) symbols: Vec<SymbolTable>,
@@ -149,25 +149,25 @@ pub(super) struct EndedTrace<'a> {
 }
 
 impl EndedTrace<'_> {
-    /// Appends records, if there is room.
+    /// Appends records, unless the output is full.
     ///
     /// # Errors
     /// Those of the file.
     pub(super) fn append(&mut self, records: impl Iterator<Item = Record>) -> io::Result<()> {
         for record in records {
-            match self.writer.record(&record) {
-                Err(error) if self.writer.is_full(&error) => return Ok(()),
+            match self.sink.append(&record) {
+                Err(error) if self.sink.is_full(&error) => return Ok(()),
                 result => result?,
             }
         }
         Ok(())
     }
 
-    /// Writes the end of the file.
+    /// Writes the parts that follow the records.
     ///
     /// # Errors
     /// Those of the file.
     pub(super) fn finish(self, host: &Host, notes: &mut Notes) -> io::Result<Finished<File>> {
-        self.writer.finish(host, &self.build_ids, notes)
+        self.sink.finish(host, &self.build_ids, notes)
     }
 }

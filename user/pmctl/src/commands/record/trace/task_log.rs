@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Log of the tasks during a recording: from perf, or else from `/proc`.
+//! Log of the tasks during a recording, from perf or else from `/proc`.
 
 use std::mem;
 
@@ -16,9 +16,9 @@ use crate::recording::procfs;
 /// Names, memory, and switches of tasks.
 pub(super) struct TaskLog {
     source: TaskSource,
-    /// Records that were not taken yet.
-    news: Vec<Record>,
-    /// The command, or the process that is watched.
+    /// Records that [`Self::take_records`] has not returned yet.
+    new_records: Vec<Record>,
+    /// The PID of the command or of -p.
     process: Option<u32>,
     /// Reasons why samples may have the wrong task or name.
     degraded: Vec<String>,
@@ -26,21 +26,21 @@ pub(super) struct TaskLog {
 
 enum TaskSource {
     Perf(Sideband),
-    /// perf is not allowed.
+    /// `/proc`, where this user may not use perf.
     Proc(Box<ProcSnapshot>),
 }
 
-/// State that is read from `/proc` where perf is not allowed.
+/// State that is read from `/proc` where this user may not use perf.
 struct ProcSnapshot {
     clock: Clock,
-    /// Memory of the process when it was read last.
+    /// Mappings of the process when they were read last.
     memory: Vec<Record>,
-    /// Memory of each process so far.
+    /// Mappings of all processes, by the records so far.
     spaces: AddressSpaces,
 }
 
 impl TaskLog {
-    /// Opens perf's events on these CPUs.
+    /// Opens perf's events on these CPUs, and reads the state before the recording from `/proc`.
     pub(super) fn begin(cpus: &[u32], process: Option<u32>, device: &Device) -> Self {
         let mut degraded = Vec::new();
         let source = match Sideband::open(cpus, device) {
@@ -64,42 +64,42 @@ impl TaskLog {
         }
         let mut log = Self {
             source,
-            // Reads /proc after perf has begun, so that nothing is missed.
-            news: [kernel, procfs::process_records()].concat(),
+            // Reads /proc after perf's events have been opened, so that no task is missed.
+            new_records: [kernel, procfs::process_records()].concat(),
             process,
             degraded,
         };
-        log.watch(device);
+        log.update(device);
         log
     }
 
-    /// Reads what happened since the last call. Must be called often, and once more at the end.
-    pub(super) fn watch(&mut self, device: &Device) {
+    /// Reads the records since the last call. Must be called often, and once more at the end.
+    pub(super) fn update(&mut self, device: &Device) {
         match &mut self.source {
             TaskSource::Perf(sideband) => {
                 sideband.poll(device);
-                self.news.append(&mut sideband.records);
+                self.new_records.append(&mut sideband.records);
             }
-            TaskSource::Proc(seen) => {
-                seen.clock.read(device);
+            TaskSource::Proc(snapshot) => {
+                snapshot.clock.read(device);
                 let now = self.process.map(procfs::process).unwrap_or_default();
-                // A process that has ended has no memory.
-                if now.len() > 1 && now != seen.memory {
-                    self.news.extend(now.iter().cloned());
-                    seen.memory = now;
+                // A process that has ended has no mappings any more.
+                if now.len() > 1 && now != snapshot.memory {
+                    self.new_records.extend(now.iter().cloned());
+                    snapshot.memory = now;
                 }
             }
         }
     }
 
-    /// Takes out the records since the last call: names, memory, beginnings and ends of tasks.
-    pub(super) fn take(&mut self) -> Vec<Record> {
-        if let TaskSource::Proc(seen) = &mut self.source {
-            for record in &self.news {
-                seen.spaces.apply(record);
+    /// Returns the records since the last call: names, mappings, forks and exits of tasks.
+    pub(super) fn take_records(&mut self) -> Vec<Record> {
+        if let TaskSource::Proc(snapshot) = &mut self.source {
+            for record in &self.new_records {
+                snapshot.spaces.apply(record);
             }
         }
-        mem::take(&mut self.news)
+        mem::take(&mut self.new_records)
     }
 
     /// Returns whether the task of each sample is known.
@@ -107,13 +107,13 @@ impl TaskLog {
         matches!(self.source, TaskSource::Perf(_))
     }
 
-    /// The task of a sample: from the switches of tasks; or from what is at its address, as long as only one process
-    /// has something there.
-    pub(super) fn task(&self, stamp: &Stamp, ip: u64) -> Task {
+    /// Returns the task of a sample. Without perf's task switches it is the only process that has a mapping at the sample's
+    /// address, or else unknown.
+    pub(super) fn task_of_sample(&self, stamp: &Stamp, ip: u64) -> Task {
         let task = match &self.source {
-            TaskSource::Perf(sideband) => sideband.tasks.at(stamp.cpu, stamp.time),
+            TaskSource::Perf(sideband) => sideband.tasks.task_at(stamp.cpu, stamp.time),
             TaskSource::Proc(_) if is_kernel(ip) => None,
-            TaskSource::Proc(seen) => seen.spaces.only_owner(ip).map(Task::leader),
+            TaskSource::Proc(snapshot) => snapshot.spaces.only_owner(ip).map(Task::leader),
         };
         task.unwrap_or(Task::UNKNOWN)
     }
@@ -122,27 +122,27 @@ impl TaskLog {
     pub(super) const fn clock(&self) -> &Clock {
         match &self.source {
             TaskSource::Perf(sideband) => &sideband.clock,
-            TaskSource::Proc(seen) => &seen.clock,
+            TaskSource::Proc(snapshot) => &snapshot.clock,
         }
     }
 
     /// Forgets the switches before a time.
-    pub(super) fn forget(&mut self, time: u64) {
+    pub(super) fn forget_switches_before(&mut self, time: u64) {
         if let TaskSource::Perf(sideband) = &mut self.source {
-            sideband.tasks.forget(time);
+            sideband.tasks.forget_before(time);
         }
     }
 
-    /// Reasons why samples may have the wrong task or name.
-    pub(super) fn degraded(mut self) -> Vec<String> {
+    /// Returns the reasons why samples may have the wrong task or name.
+    pub(super) fn into_degraded_reasons(mut self) -> Vec<String> {
         if let TaskSource::Perf(sideband) = &self.source {
-            self.degraded.extend(doubts(sideband));
+            self.degraded.extend(perf_problems(sideband));
         }
         self.degraded
     }
 }
 
-/// Returns why perf can't be used, and what that means.
+/// Returns the reason why perf can't be used, and the consequence.
 fn refusal(errno: Errno) -> String {
     let reason = refusal_reason(errno);
     format!(
@@ -151,16 +151,16 @@ fn refusal(errno: Errno) -> String {
     )
 }
 
-/// Returns what perf did not report.
-fn doubts(sideband: &Sideband) -> Vec<String> {
+/// Returns the reasons to doubt the task switches that perf has recorded.
+fn perf_problems(sideband: &Sideband) -> Vec<String> {
     let lost = sideband.lost;
     let missing = (lost > 0).then(|| {
         format!("perf lost {lost} records of task switches: some samples may be attributed to another task")
     });
-    let unsteady = (!sideband.is_steady()).then(|| {
+    let clock_changed = (!sideband.is_clock_unchanged()).then(|| {
         "the frequency of the time-stamp counter changed: some samples may be attributed to the task before or after".to_owned()
     });
-    missing.into_iter().chain(unsteady).collect()
+    missing.into_iter().chain(clock_changed).collect()
 }
 
 #[cfg(test)]
@@ -185,15 +185,15 @@ mod tests {
                 memory: Vec::new(),
                 spaces: AddressSpaces::default(),
             })),
-            news: vec![Record { stamp, body }],
+            new_records: vec![Record { stamp, body }],
             process: None,
             degraded: Vec::new(),
         };
-        assert_eq!(log.task(&stamp, start), Task::UNKNOWN);
-        assert_eq!(log.take().len(), 1);
-        assert_eq!(log.take().len(), 0);
-        assert_eq!(log.task(&stamp, start), task);
-        assert_eq!(log.task(&stamp, 1), Task::UNKNOWN);
-        assert_eq!(log.task(&stamp, u64::MAX), Task::UNKNOWN);
+        assert_eq!(log.task_of_sample(&stamp, start), Task::UNKNOWN);
+        assert_eq!(log.take_records().len(), 1);
+        assert_eq!(log.take_records().len(), 0);
+        assert_eq!(log.task_of_sample(&stamp, start), task);
+        assert_eq!(log.task_of_sample(&stamp, 1), Task::UNKNOWN);
+        assert_eq!(log.task_of_sample(&stamp, u64::MAX), Task::UNKNOWN);
     }
 }
