@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Functions for `fuzz-targets`: each reads any bytes or text, and panics if what must hold of the result does not.
+//! Functions for `fuzz-targets`: each reads any bytes or text, and panics if the result lacks a property that it must have.
 #![doc(hidden)]
 
 use std::io::Cursor;
@@ -12,13 +12,12 @@ use crate::recording::profile;
 use crate::system::pmu::testing;
 
 /// Bits of an event select that no text may set: pins, interrupt, any thread, enable.
-const DRIVERS: u64 = 0xf << 19 & !(1 << 23);
+const DRIVER_BITS: u64 = 0xf << 19 & !(1 << 23);
 
-/// Reads a `perf.data` file. If it can be read, its samples get their names, and what is written of it is read as the
-/// same, as pmctl's own.
+/// Reads a `perf.data` file. If it can be read, looks up the names of its samples, writes it, and reads it again.
 ///
 /// # Panics
-/// If that is not so.
+/// If a sample is missing, or if the recording is another one after it was written.
 pub fn recording(file: &[u8]) {
     let recording = match perfdata::read(file) {
         Ok(recording) => recording,
@@ -43,7 +42,7 @@ pub fn recording(file: &[u8]) {
     assert_eq!(perfdata::read(again), Ok(ours));
 }
 
-/// A small `perf.data` file, with or without branches.
+/// Returns a small `perf.data` file, with or without branches.
 ///
 /// # Panics
 /// Never: memory takes everything.
@@ -57,11 +56,10 @@ fn written(recording: &Recording) -> Vec<u8> {
     file.expect("a vector takes everything").into_inner()
 }
 
-/// Reads the text after `-e`, for Intel's CPUs and for AMD's. What it asks for can be told the driver, and what it
-/// can't ask for is shown in the text.
+/// Reads the text after `-e`, for Intel's CPUs and for AMD's, and assigns counters to the events.
 ///
 /// # Panics
-/// If that is not so.
+/// If an event can't be passed to the driver, if the counters are wrong, or if an error does not point into the text.
 pub fn events(text: &str) {
     for pmu in [testing::intel(), testing::amd()] {
         let events = match spec::parse_without_groups(text, &pmu) {
@@ -76,7 +74,7 @@ pub fn events(text: &str) {
             assert!(!event.label.is_empty());
             assert!(event.general.is_some() || event.fixed.is_some());
             let bits = event.select_on(CounterId::General(0)).bits();
-            assert_eq!(bits & DRIVERS, 0, "{event:?}");
+            assert_eq!(bits & DRIVER_BITS, 0, "{event:?}");
             assert_ne!(bits & EventSelect::fixed().modes(Modes::Both).bits(), 0);
         }
         let supply = CounterSupply {

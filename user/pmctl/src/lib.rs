@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `pmctl`: counts what x86 CPUs do, through `/dev/perfmon`.
 //!
-//! A library only for [`fuzz`] and [`command`].
+//! It is a library only so that `fuzz-targets` can use [`fuzz`], and `cargo xtask` [`command`].
 
 mod args;
 mod commands;
@@ -45,8 +45,8 @@ pub fn main() -> ExitCode {
         Some(command) => command,
         None => match Cli::parse_words(&words) {
             Ok(cli) => cli.command,
-            // Help and the version, too, which are no fault.
-            Err(answer) => return print(answer, words.get(1..).unwrap_or_default()),
+            // clap returns help and the version as errors, too.
+            Err(answer) => return print_answer(answer, words.get(1..).unwrap_or_default()),
         },
     };
     let failure = match command {
@@ -57,19 +57,19 @@ pub fn main() -> ExitCode {
         | Command::Vm(_) => exit::NO_COUNT,
         _ => exit::FAILURE,
     };
-    // What a recording is cut off by is always said.
+    // A recording reports a closed pipe as an error, since it is cut off then.
     let is_record = matches!(command, Command::Record(_));
     match run(&command) {
         Ok(code) => ExitCode::from(code),
         Err(error) if is_broken_pipe(&error) && !is_record => signals::end_by(Signal::SIGPIPE),
         Err(error) => match error.downcast() {
-            // Of the command that `pmctl vm` is to run.
+            // An error of the command line that `pmctl vm` runs in the machine.
             Ok(answer) => {
                 let inner: &[OsString] = match &command {
                     Command::Vm(args) => &args.words,
                     _ => &[],
                 };
-                print(answer, inner)
+                print_answer(answer, inner)
             }
             Err(error) => {
                 complain(format_args!("{error:#}"));
@@ -79,8 +79,8 @@ pub fn main() -> ExitCode {
     }
 }
 
-/// Prints clap's message about these words behind the program's name, and returns the exit code.
-fn print(mut answer: clap::Error, words: &[OsString]) -> ExitCode {
+/// Prints clap's message about `words`, the arguments of the program, and returns the exit code.
+fn print_answer(mut answer: clap::Error, words: &[OsString]) -> ExitCode {
     let pmctl = Cli::command();
     let command = words.first().and_then(|word| word.to_str());
     let definition = command.and_then(|command| pmctl.find_subcommand(command));
@@ -111,7 +111,7 @@ fn print(mut answer: clap::Error, words: &[OsString]) -> ExitCode {
 
 pub use args::hints::page as perfs_options;
 
-/// Returns the definition of the command line, of which `cargo xtask pmctl` makes the manual page.
+/// Returns the definition of the command line, from which `cargo xtask pmctl` makes the manual page.
 #[must_use]
 pub fn command() -> clap::Command {
     Cli::command()
@@ -140,7 +140,7 @@ fn run(command: &Command) -> Result<u8> {
         _ => false,
     };
     let mut output = Screen::open(paged)?;
-    let shown = show(command, &mut output).and_then(|code| {
+    let shown = run_printing(command, &mut output).and_then(|code| {
         output.flush()?;
         Ok(code)
     });
@@ -152,7 +152,7 @@ fn run(command: &Command) -> Result<u8> {
 }
 
 /// Runs a command that prints to standard output.
-fn show(command: &Command, output: &mut Screen) -> Result<u8> {
+fn run_printing(command: &Command, output: &mut Screen) -> Result<u8> {
     match command {
         Command::Stat(_)
         | Command::Record(_)
@@ -191,7 +191,7 @@ fn exit_code(error: &anyhow::Error) -> Option<u8> {
     error.downcast_ref::<CannotRun>().map(CannotRun::exit_code)
 }
 
-/// Returns the machine to look at.
+/// Returns this machine, or with --replay the recorded one.
 fn machine(replay: Option<&Path>) -> Result<Machine> {
     replay.map_or_else(|| Ok(Machine::here()), Machine::recorded)
 }
@@ -199,7 +199,7 @@ fn machine(replay: Option<&Path>) -> Result<Machine> {
 /// Returns whether the reader of the output has closed it, as `head` does.
 fn is_broken_pipe(error: &anyhow::Error) -> bool {
     let kind = |cause: &(dyn Error + 'static)| {
-        // This one hides what it is from.
+        // An error of serde_json does not return the I/O error as its source.
         let of_json = cause
             .downcast_ref()
             .and_then(serde_json::Error::io_error_kind);

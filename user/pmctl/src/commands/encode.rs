@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `pmctl encode`: what an event is for the hardware.
+//! `pmctl encode`: shows the encoding of events in the PMU's registers.
 
 use std::io::Write;
 
@@ -25,14 +25,14 @@ pub(crate) fn encode(args: &Encode, machine: &Machine, output: &mut dyn Write) -
         .try_for_each(|text| encode_text(text, &pmu, output))
 }
 
-/// Writes the events of one word.
+/// Writes the events of one argument.
 fn encode_text(text: &str, pmu: &Pmu, output: &mut dyn Write) -> Result<()> {
     let events = match spec::parse_without_groups(text, pmu) {
         Ok(events) => events,
         Err(error) => {
             let known = model_event(text, pmu).filter(|_| error.is_absent());
             let event = known.ok_or_else(|| Usage(error.to_string()))?;
-            return uncountable(&event, pmu, output);
+            return write_uncountable(&event, pmu, output);
         }
     };
     for event in events {
@@ -66,7 +66,7 @@ fn encode_text(text: &str, pmu: &Pmu, output: &mut dyn Write) -> Result<()> {
         {
             let counter = CounterId::Fixed(number);
             let bits = event.select_on(counter).bits();
-            // Of bits 17:16, the kernel is bit 0 and the user bit 1 there.
+            // In the field the kernel is bit 0 and the user bit 1; in the select they are bits 17 and 16.
             let field = bits >> 17 & 1 | bits >> 15 & 2;
             writeln!(
                 output,
@@ -78,14 +78,14 @@ fn encode_text(text: &str, pmu: &Pmu, output: &mut dyn Write) -> Result<()> {
     Ok(())
 }
 
-/// Returns the event of the CPU's model that a text with one name asks for.
+/// Returns the event of the CPU's model whose name is in `text`, before the modifiers.
 fn model_event(text: &str, pmu: &Pmu) -> Option<Event> {
     let name = text.split(':').next().unwrap_or_default().trim();
     pmu.model()?.event(name)
 }
 
-/// Writes an event that the driver can't count here: its registers, and why.
-fn uncountable(event: &Event, pmu: &Pmu, output: &mut dyn Write) -> Result<()> {
+/// Writes the registers of an event that the driver can't count here, and the reason.
+fn write_uncountable(event: &Event, pmu: &Pmu, output: &mut dyn Write) -> Result<()> {
     writeln!(output, "{}", event.name)?;
     if let Some(select) = spec::select_of(event).filter(|_| event.fixed.is_none()) {
         let bits = select.bits();

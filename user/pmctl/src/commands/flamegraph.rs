@@ -60,11 +60,11 @@ fn draw(
     stacks: &BTreeMap<String, u64>,
     output: impl Write,
 ) -> io::Result<()> {
-    // Stacks have a box together where they are neighbours: by their levels, for as text, `main;foo.part.0` is between
-    // `main;foo` and `main;foo;bar`.
+    // inferno draws one box for neighbouring stacks with a common level, so stacks are sorted by levels. Sorted as text,
+    // `main;foo.part.0` would be between `main;foo` and `main;foo;bar`.
     let mut stacks: Vec<_> = stacks.iter().collect();
     stacks.sort_unstable_by(|(a, _), (b, _)| a.split(';').cmp(b.split(';')));
-    // inferno keeps an order other than the text's only for a chart over time, of which it takes the last line first.
+    // inferno keeps the order of lines only for a chart over time, which it reads from the last line on.
     options.flame_chart = true;
     let lines = stacks.iter().rev();
     let lines: Vec<String> = lines
@@ -123,12 +123,12 @@ pub(crate) fn stacks(
     Ok((stacks, cuts))
 }
 
-/// Returns a name as it stands in a line: the semicolon stands between two levels, and a line has one end.
+/// Returns a name without semicolons and line ends, which separate levels and stacks.
 fn escaped_part(name: &str) -> String {
     printable(&name.replace(';', ":"))
 }
 
-/// Returns the name of a function in a stack; that of its file if the function is not known.
+/// Returns the name of a function in a stack, or that of its file in brackets if the function is not known.
 pub(crate) fn label(frame: &Frame<'_>) -> String {
     if frame.inlined.is_some() || frame.site.has_symbol() {
         frame.label()
@@ -137,7 +137,7 @@ pub(crate) fn label(frame: &Frame<'_>) -> String {
     }
 }
 
-/// Returns the name of a file in the place of a function's; those of the kernel and of code without a file have brackets.
+/// Returns the name of a file in brackets. The names of the kernel and of code without a file have brackets already.
 fn in_brackets(dso: &str) -> String {
     if dso.starts_with('[') {
         dso.to_owned()
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn what_stands_on_each_other_is_one_events() {
+    fn stacks_are_of_one_event() {
         let bytes = include_bytes!("../../tests/recordings/timebase.data");
         let recording = perfdata::read(&bytes[..]).expect("it is whole");
         for index in 0..recording.events.len() {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `pmctl info`: what this machine can count with.
+//! `pmctl info`: shows the processor, its counters, and the driver.
 
 use std::io::Write;
 
@@ -40,7 +40,7 @@ pub(crate) fn info(machine: &Machine, output: &mut dyn Write) -> Result<()> {
 
 type Fact = (&'static str, String);
 
-/// Returns what the processor calls itself.
+/// Returns the processor's brand string.
 pub(crate) fn brand(machine: &Machine) -> String {
     document::brand(&CpuId::with_cpuid_reader(machine.cpuid().clone()))
 }
@@ -86,10 +86,10 @@ fn facts(
         Some(Err(error)) => {
             rows.push(("driver", format!("{error}; `pmctl doctor` says what to do")));
         }
-        Some(Ok(device)) => rows.extend(driver(device)),
+        Some(Ok(device)) => rows.extend(driver_facts(device)),
     }
     let users = processes::holding(machine, |target| target == perfmon::PATH);
-    // This process has it open to look.
+    // This process has the driver open, too.
     let users: Vec<String> = users
         .into_iter()
         .filter(|user| user.pid != std::process::id())
@@ -101,8 +101,8 @@ fn facts(
     rows
 }
 
-/// Prints what the driver reports.
-fn driver(device: &Device) -> Vec<Fact> {
+/// Returns the facts that the driver reports.
+fn driver_facts(device: &Device) -> Vec<Fact> {
     let properties = device.properties();
     let kinds = [(properties.general, "general"), (properties.fixed, "fixed")];
     let kinds = kinds.map(|(kind, name)| format!("{} {name} of {} bits", kind.number, kind.width));
@@ -131,7 +131,7 @@ fn driver(device: &Device) -> Vec<Fact> {
     rows
 }
 
-/// Describes the branch records that CPUID tells of: Intel's first kind is not among them.
+/// Describes the branch records that CPUID reports. It does not report Intel's first kind.
 fn branch_records(records: BranchRecords) -> String {
     let kind = match records {
         BranchRecords::OldStack(_) | BranchRecords::Stack => "stack",
@@ -142,8 +142,8 @@ fn branch_records(records: BranchRecords) -> String {
     format!("{} entries ({kind})", records.depth())
 }
 
-/// Events that have the same names on all CPUs: their encodings, and the counters that count them here. Of events of
-/// caches, those that the CPU has.
+/// Writes the events that have the same names on all CPUs, with their encodings and the counters that count them here.
+/// Cache events are left out if the CPU lacks them.
 fn write_events(pmu: &Pmu, output: &mut dyn Write) -> Result<()> {
     let named = spec::named_events(pmu.vendor()).map(|event| {
         let mut names = event.names();
@@ -157,14 +157,14 @@ fn write_events(pmu: &Pmu, output: &mut dyn Write) -> Result<()> {
     let mut table = Table::new(&headings.map(|text| (text, Align::Left))).without_margin();
     for (name, found, others) in rows {
         let (raw, counters) = found.map_or((String::new(), "not here".to_owned()), |found| {
-            encoding(&found, pmu)
+            encoding_cells(&found, pmu)
         });
         table.row(&[name, raw, counters, others], Style::new());
     }
     Ok(table.write(None, Style::new(), output)?)
 }
 
-fn encoding(found: &OnCounters, pmu: &Pmu) -> (String, String) {
+fn encoding_cells(found: &OnCounters, pmu: &Pmu) -> (String, String) {
     let raw = found.select.map(|select| Encoding::Raw(select).to_string());
     (raw.unwrap_or_default(), counters(found, pmu))
 }

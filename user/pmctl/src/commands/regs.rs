@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `pmctl regs`: what the registers of the PMU hold.
+//! `pmctl regs`: shows the registers of the PMU.
 
 use std::io::Write;
 
@@ -22,12 +22,13 @@ const GENERAL_ENABLE_BITS: u64 = u32::MAX as u64;
 struct RegisterNames {
     control: &'static str,
     status: &'static str,
-    /// To be followed by the number of the counter, as the next.
+    /// Name of the event select registers, without the counter's number.
     select: &'static str,
+    /// Name of the counters' registers, without the counter's number.
     counter: &'static str,
 }
 
-/// Intel SDM, volume 4.
+/// Names of the Intel SDM, volume 4.
 const INTEL_REGISTERS: RegisterNames = RegisterNames {
     control: "IA32_PERF_GLOBAL_CTRL",
     status: "IA32_PERF_GLOBAL_STATUS",
@@ -35,7 +36,7 @@ const INTEL_REGISTERS: RegisterNames = RegisterNames {
     counter: "IA32_PMC",
 };
 
-/// AMD APM, volume 2, appendix A.
+/// Names of the AMD APM, volume 2, appendix A.
 const AMD_REGISTERS: RegisterNames = RegisterNames {
     control: "PerfCntrGlobalCtl",
     status: "PerfCntrGlobalStatus",
@@ -78,7 +79,7 @@ pub(crate) fn regs(args: &Regs, machine: &Machine, output: &mut dyn Write) -> Re
         };
         let plain = |_| String::new();
         if let Some(global) = registers.global {
-            row(names.control, global.control.number(), &enabled)?;
+            row(names.control, global.control.number(), &enabled_counters)?;
             row(names.status, global.status.number(), &plain)?;
         }
         for number in 0..capabilities.general {
@@ -117,8 +118,8 @@ pub(crate) fn regs(args: &Regs, machine: &Machine, output: &mut dyn Write) -> Re
     Ok(())
 }
 
-/// The counters that the global control lets count.
-fn enabled(control: u64) -> String {
+/// Returns the names of the counters that the global control register enables.
+fn enabled_counters(control: u64) -> String {
     let names = each(control).map(|counter| {
         let index = counter.index();
         if counter.bit() & GENERAL_ENABLE_BITS != 0 {

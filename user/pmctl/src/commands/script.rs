@@ -21,7 +21,7 @@ pub(crate) fn script(args: &Script, output: &mut Screen) -> Result<()> {
         .into_iter()
         .filter(|field| *field != Field::Brstack || recording.parts().branches)
         .collect();
-    // As perf: without addresses and names, the callers' have no use.
+    // As in perf, callers are shown only if a field has addresses or names.
     let is_place = |field: &Field| matches!(field, Field::Ip | Field::Sym | Field::Srcline);
     let has_chains = recording.parts().chain && fields.iter().any(is_place);
     let has_lines = fields.contains(&Field::Srcline);
@@ -47,7 +47,7 @@ pub(crate) fn script(args: &Script, output: &mut Screen) -> Result<()> {
             }
             push_field(&mut line, *field, named, names, &recording.events);
             line.push(' ');
-            // Without it the sample would tell nothing.
+            // Without the field `period`, the value follows its name.
             let unit = recording.events[named.sample.event].attr.unit();
             if let (Field::Event, Some(unit), false) = (field, unit, has_period) {
                 line.push_str(&unit.in_words(named.sample.period));
@@ -78,7 +78,7 @@ pub(crate) fn script(args: &Script, output: &mut Screen) -> Result<()> {
         cuts.write(output.colors, output)?;
         return Ok(perfdata::warn(&recording.notes, output.colors, output)?);
     }
-    // Not among the lines, which are for other programs.
+    // Warnings go to standard error, since other programs read the lines.
     output.flush()?;
     if let Some(source_lines) = &source_lines {
         source_lines.write_warnings(Colors::new(true), &mut anstream::stderr().lock())?;
@@ -88,14 +88,14 @@ pub(crate) fn script(args: &Script, output: &mut Screen) -> Result<()> {
     Ok(perfdata::warn(&recording.notes, colors, &mut io::stderr())?)
 }
 
-/// Returns whether all samples of these events have the same period: then it tells nothing.
+/// Returns whether all samples of these events have the same period, so that the field is of no use.
 fn have_one_period(events: &[Event]) -> bool {
     let mut periods = events.iter().map(|event| event.attr.fixed_period());
     let first = periods.next().flatten();
     first.is_some() && periods.all(|period| period == first)
 }
 
-/// Appends a field of a sample, as wide as it commonly is.
+/// Appends a field of a sample, padded to its usual width.
 fn push_field(
     line: &mut String,
     field: Field,
@@ -136,12 +136,12 @@ fn push_field(
             line.push(')');
         }
         Field::Brstack => push_branches(line, named, names),
-        // It takes more than the sample.
+        // The caller appends the source line, which needs more than the sample.
         Field::Srcline => {}
     }
 }
 
-/// Appends the number of a process or of a thread; -1 if it is not known, as perf does.
+/// Appends a PID or TID; -1 if it is not known, as perf does.
 fn push_id(line: &mut String, id: u32) {
     match id {
         u32::MAX => push_decimal(line, -1, 7),
@@ -178,7 +178,7 @@ fn push_branches(line: &mut String, named: &NamedSample<'_>, names: &SampleNames
     }
 }
 
-/// Appends the call chain, an address a line and below it the source line, and an empty line: as perf does it.
+/// Appends the call chain and an empty line, as perf does: a line for each address, and below it the source line.
 fn push_chain<'a>(line: &mut String, frames: impl Iterator<Item = Frame<'a>>, has_lines: bool) {
     for frame in frames {
         line.push('\t');
@@ -207,9 +207,9 @@ fn push_chain<'a>(line: &mut String, frames: impl Iterator<Item = Frame<'a>>, ha
     line.push('\n');
 }
 
-/// Replaces what is not printable in the text from `start` on.
+/// Replaces unprintable characters in the text from `start` on.
 fn make_printable(text: &mut String, start: usize) {
-    // Without a branch for each byte: nearly all texts are printable.
+    // Has no branch for each byte, since nearly all texts are printable.
     let is_printable = |all, byte| all & matches!(byte, b' '..=b'~');
     if !text[start..].bytes().fold(true, is_printable) {
         let rest = printable(&text[start..]);

@@ -12,7 +12,7 @@ pub(super) struct Instruction {
     pub(super) address: u64,
     pub(super) length: u64,
     pub(super) text: String,
-    /// The address of the instruction that it jumps to or calls.
+    /// The address that the instruction jumps to or calls.
     pub(super) target: Option<u64>,
 }
 
@@ -67,7 +67,7 @@ pub(super) fn disassemble<'a>(
 mod tests {
     use super::*;
 
-    /// What gas and objdump make of this: `f: dec %rax; jnz f; call g; mov 0x10(%rip),%edx; ret`, and a prefix alone.
+    /// The code of `f: dec %rax; jnz f; call g; mov 0x10(%rip),%edx; ret`, assembled by gas, and a prefix by itself.
     const CODE: [u8; 18] = [
         0x48, 0xff, 0xc8, 0x75, 0xfb, 0xe8, 0xf6, 0x0f, 0x00, 0x00, 0x8b, 0x15, 0x10, 0x00, 0x00,
         0x00, 0xc3, 0x48,

@@ -25,7 +25,7 @@ pub(super) struct Code {
     pub(super) bytes: Vec<u8>,
     /// The address of the first byte, as the file or the kernel has it.
     pub(super) address: u64,
-    /// The file that they are from; `None` if it is the kernel.
+    /// The file that the bytes are from; `None` for the kernel's memory.
     pub(super) path: Option<PathBuf>,
 }
 
@@ -33,7 +33,7 @@ impl Code {
     /// Reads the code of a function from the file that ran.
     ///
     /// # Errors
-    /// Why it can't be had, and what to do, in words.
+    /// A message with the reason why the code can't be read, and what to do.
     pub(super) fn of(recording: &Recording, function: &SampledFunction) -> Result<Self, String> {
         let path = Path::new(&function.path);
         let size = usize::try_from(function.length.min(MAX_FUNCTION_SIZE)).unwrap_or(0);
@@ -47,7 +47,7 @@ impl Code {
                         .to_owned(),
                 );
             }
-            kernel_memory(function.start, &mut bytes)?;
+            read_kernel_memory(function.start, &mut bytes)?;
             return Ok(Self {
                 bytes,
                 address: function.start,
@@ -79,7 +79,7 @@ impl Code {
 }
 
 /// Reads memory of the running kernel.
-fn kernel_memory(start: u64, bytes: &mut [u8]) -> Result<(), String> {
+fn read_kernel_memory(start: u64, bytes: &mut [u8]) -> Result<(), String> {
     let cannot = |reason: String| {
         format!(
             "can't read the kernel's instructions from {KCORE}: {reason}. Try as root (CAP_SYS_RAWIO)"
@@ -94,11 +94,11 @@ fn kernel_memory(start: u64, bytes: &mut [u8]) -> Result<(), String> {
     })?;
     let cache = ReadCache::new(&file);
     let core = object::File::parse(&cache).map_err(|error| cannot(error.to_string()))?;
-    let place = core.segments().find_map(|segment| {
+    let offset = core.segments().find_map(|segment| {
         let inside = start.checked_sub(segment.address())?;
         (inside < segment.size()).then(|| segment.file_range().0 + inside)
     });
-    let place = place.ok_or_else(|| cannot("the file has no code at this address".to_owned()))?;
-    let read = file.read_exact_at(bytes, place);
+    let offset = offset.ok_or_else(|| cannot("the file has no code at this address".to_owned()))?;
+    let read = file.read_exact_at(bytes, offset);
     read.map_err(|error| cannot(error.to_string()))
 }

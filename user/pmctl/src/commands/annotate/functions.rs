@@ -17,8 +17,9 @@ use crate::system::text::printable;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct SampledFunction {
     pub(crate) name: String,
-    /// The program or library, without and with its folder.
+    /// The file name of the program or library, without its folder.
     pub(crate) dso: String,
+    /// The path of the program or library.
     pub(crate) path: String,
     pub(super) number: Option<FileNumber>,
     /// Offset in the file; for the kernel, the address.
@@ -26,29 +27,29 @@ pub(crate) struct SampledFunction {
     pub(super) length: u64,
     pub(crate) events: u64,
     pub(crate) samples: u64,
-    /// Event count at each offset.
-    pub(super) places: BTreeMap<u64, u64>,
+    /// Event count at each offset in the file.
+    pub(super) events_by_offset: BTreeMap<u64, u64>,
 }
 
 /// The functions of an event, the largest first.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct SampledFunctions {
     pub(crate) list: Vec<SampledFunction>,
-    /// Event count of all samples, those without a function too.
-    all: u64,
+    /// Event count of all samples, including those without a function.
+    total_events: u64,
 }
 
 impl SampledFunctions {
     /// Collects the sampled functions of a recording.
     pub(crate) fn of(recording: &Recording, event: usize) -> Result<Self> {
         let mut found: AHashMap<(Option<FileNumber>, u64), SampledFunction> = AHashMap::new();
-        let mut all: u64 = 0;
+        let mut total_events: u64 = 0;
         profile::each_sample_alone(recording, |named, _| {
             if named.sample.event != event {
                 return Ok(());
             }
             let period = named.sample.period;
-            all = all.saturating_add(period);
+            total_events = total_events.saturating_add(period);
             let site = &named.site;
             let Some((start, length)) = site.range() else {
                 return Ok(());
@@ -65,8 +66,8 @@ impl SampledFunctions {
             });
             function.events = function.events.saturating_add(period);
             function.samples += 1;
-            let place = function.places.entry(site.place()).or_default();
-            *place = place.saturating_add(period);
+            let events = function.events_by_offset.entry(site.place()).or_default();
+            *events = events.saturating_add(period);
             Ok(())
         })?;
         let mut list: Vec<SampledFunction> = found.into_values().collect();
@@ -74,18 +75,18 @@ impl SampledFunctions {
             let order = b.events.cmp(&a.events);
             order.then_with(|| (&a.name, &a.path, a.start).cmp(&(&b.name, &b.path, b.start)))
         });
-        Ok(Self { list, all })
+        Ok(Self { list, total_events })
     }
 
     /// Returns the share of a function in the event count of all samples.
     pub(crate) fn share(&self, function: &SampledFunction) -> f64 {
-        function.events as f64 / self.all.max(1) as f64
+        function.events as f64 / self.total_events.max(1) as f64
     }
 
-    /// Returns the functions with a name, or the largest one.
+    /// Returns the functions with this name; without a name the one with the most events.
     ///
     /// # Errors
-    /// In words, if there is none: with the names that are similar.
+    /// A message with similar names, if there is no such function.
     pub(crate) fn named(&self, name: Option<&str>) -> Result<Vec<&SampledFunction>, String> {
         let Some(name) = name else {
             let first = self.list.first();
@@ -100,19 +101,19 @@ impl SampledFunctions {
         Err(format!(
             "no sample of this event is in a function `{}`.{}",
             printable(name),
-            self.similar(name)
+            self.similar_names(name)
         ))
     }
 
-    /// Returns the functions that have samples in a part which the compiler made of a function with this name.
+    /// Returns the functions that have samples in code of a function with this name, which was inlined into them.
     pub(super) fn with_inlined(&self, recording: &Recording, name: &str) -> Vec<&SampledFunction> {
         let lines = Lines::new(DebugFiles::of_user());
         let is_part = |function: &&SampledFunction| {
             let path = Path::new(&function.path);
             let key = function.number.map_or(u32::MAX, FileNumber::number);
             let version = recording.version(path);
-            function.places.keys().any(|place| {
-                let levels = lines.at((key, path), version, *place);
+            function.events_by_offset.keys().any(|offset| {
+                let levels = lines.at((key, path), version, *offset);
                 let mut inlined = levels.iter().filter_map(|level| level.inlined.as_ref());
                 inlined.any(|inlined| *inlined.text == *name)
             })
@@ -124,8 +125,8 @@ impl SampledFunctions {
         user.filter(is_part).collect()
     }
 
-    /// Returns a sentence with names that are like this one.
-    fn similar(&self, name: &str) -> String {
+    /// Returns a sentence with names that are similar to this one.
+    fn similar_names(&self, name: &str) -> String {
         const MAX_SUGGESTIONS: usize = 5;
         const MIN_LIKENESS: f64 = 0.7;
         let likeness = |function: &&SampledFunction| {
@@ -168,7 +169,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn similar_is_what_a_function_is_called_and_not_its_crate() {
+    fn names_are_similar_by_the_function_and_not_the_crate() {
         let function = |name: &str| SampledFunction {
             name: name.to_owned(),
             ..SampledFunction::default()
@@ -179,9 +180,12 @@ mod tests {
         ];
         let functions = SampledFunctions {
             list: names.map(function).to_vec(),
-            all: 0,
+            total_events: 0,
         };
-        assert_eq!(functions.similar("main"), "\nThere is `main_loop(int)`.");
+        assert_eq!(
+            functions.similar_names("main"),
+            "\nThere is `main_loop(int)`."
+        );
         assert_eq!(last_part("(anonymous namespace)::f"), "f");
         assert_eq!(last_part("std::sort(std::less)"), "sort");
     }

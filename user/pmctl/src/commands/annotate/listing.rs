@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The lines of an annotated function: instructions, and the source lines that they were made of.
+//! The lines of an annotated function: instructions, and the source lines that they were compiled from.
 
 use std::cell::OnceCell;
 use std::collections::BTreeSet;
@@ -26,14 +26,14 @@ pub(crate) struct Listing {
     pub(crate) lines: Vec<ListingLine>,
     /// Notes on missing parts, with the reasons.
     pub(crate) notes: Vec<String>,
-    /// Event count at the instructions.
-    pub(super) shown: u64,
+    /// Event count of all instructions.
+    pub(super) shown_events: u64,
 }
 
-/// A line.
+/// A line of a listing.
 #[derive(Clone, Debug)]
 pub(crate) struct ListingLine {
-    /// Part of the function's event count; 0 of a source line.
+    /// Share of the function's event count, from 0 to 1; 0 for a source line.
     pub(crate) share: f64,
     pub(crate) content: LineContent,
 }
@@ -63,7 +63,7 @@ impl ListingLine {
         }
     }
 
-    /// Returns the rest of the line.
+    /// Returns the text of the line, without the share.
     pub(crate) fn text(&self) -> String {
         match &self.content {
             LineContent::File(name) => printable(name),
@@ -84,10 +84,10 @@ impl Listing {
         self.lines.push(ListingLine { share, content });
     }
 
-    /// Reads a function's instructions, and its source if that is wanted.
+    /// Reads a function's instructions, and its source if `with_source`.
     ///
     /// # Errors
-    /// Why there are no instructions, in words.
+    /// A message with the reason why there are no instructions.
     pub(super) fn new(
         recording: &Recording,
         function: &SampledFunction,
@@ -121,10 +121,12 @@ impl Listing {
             if let Some(source) = &mut source {
                 listing.lines.extend(source.lines_before(offset));
             }
-            // A sample within an instruction is one of it.
-            let places = function.places.range(offset..offset + instruction.length);
-            let events = places.fold(0, |sum: u64, (_, events)| sum.saturating_add(*events));
-            listing.shown = listing.shown.saturating_add(events);
+            // A sample in the middle of an instruction belongs to that instruction.
+            let counts = function
+                .events_by_offset
+                .range(offset..offset + instruction.length);
+            let events = counts.fold(0, |sum: u64, (_, events)| sum.saturating_add(*events));
+            listing.shown_events = listing.shown_events.saturating_add(events);
             listing.push(
                 events as f64 / function.events.max(1) as f64,
                 LineContent::Instruction {
@@ -145,8 +147,9 @@ struct SourceLines<'a> {
     function: &'a SampledFunction,
     /// The lines of each file; `None` if it can't be read.
     files: AHashMap<String, Option<Vec<String>>>,
-    /// The line that was shown last.
+    /// The number of the file, and the line in it, that was shown last.
     last: Option<(u32, u32)>,
+    /// Paths of the files that can't be read.
     missing: BTreeSet<String>,
 }
 
@@ -162,7 +165,7 @@ impl<'a> SourceLines<'a> {
         }
     }
 
-    /// Returns the lines to show before the instruction at an offset: none if it is of the same line as the one before.
+    /// Returns the lines to show before the instruction at an offset: none if it has the same line as the previous one.
     fn lines_before(&mut self, offset: u64) -> Vec<ListingLine> {
         let path = Path::new(&self.function.path);
         let version = self.recording.version(path);
@@ -186,17 +189,18 @@ impl<'a> SourceLines<'a> {
         if is_new_file {
             lines.push(line(LineContent::File(path.text.to_string())));
         }
-        let text = self.text(&path.text, number).unwrap_or_default();
+        let text = self.source_text(&path.text, number).unwrap_or_default();
         lines.push(line(LineContent::Source { number, text }));
         lines
     }
 
     /// Returns a line of a source file.
-    fn text(&mut self, path: &str, number: u32) -> Option<String> {
+    fn source_text(&mut self, path: &str, number: u32) -> Option<String> {
         let lines = self.files.entry(path.to_owned()).or_insert_with(|| {
             let text = files::read(Path::new(path), MAX_SOURCE_SIZE);
-            let elsewhere = || files::read(&rust_sources::find(path)?, MAX_SOURCE_SIZE).ok();
-            let text = text.ok().or_else(elsewhere)?;
+            let library_source =
+                || files::read(&rust_sources::find_source(path)?, MAX_SOURCE_SIZE).ok();
+            let text = text.ok().or_else(library_source)?;
             let text = String::from_utf8_lossy(&text);
             Some(text.lines().map(str::to_owned).collect())
         });
@@ -209,7 +213,7 @@ impl<'a> SourceLines<'a> {
         }
     }
 
-    /// Returns what could not be read.
+    /// Returns notes on the sources that could not be read.
     fn notes(self) -> Vec<String> {
         let files = missing_in_words(&self.missing);
         self.lines.warnings().into_iter().chain(files).collect()
@@ -244,7 +248,7 @@ mod tests {
     use crate::recording::perfdata::{Sample, Symbol, SymbolTable};
     use crate::recording::symbols::testing::Inlined;
 
-    /// A recording with samples at a place of a program, in a function around it.
+    /// Returns a recording with two samples at an address of a program, and a symbol for the function around it.
     fn recorded(program: &Inlined) -> Recording {
         let sample = Sample {
             ip: Inlined::START + program.here,
@@ -275,7 +279,7 @@ mod tests {
     fn an_instruction_has_its_share_and_its_line() {
         let program = Inlined::new(&["-g"]);
         let listing = listing(&recorded(&program)).expect("all is there");
-        assert_eq!(listing.shown, 10);
+        assert_eq!(listing.shown_events, 10);
         let [file, source, first, ..] = &listing.lines[..] else {
             panic!("{listing:?}")
         };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `pmctl annotate`: instructions and source lines of a function, with their parts of its samples.
+//! `pmctl annotate`: instructions and source lines of a function, with their shares of its samples.
 
 mod assembly;
 mod code;
@@ -31,9 +31,9 @@ pub(crate) fn annotate(args: &Annotate, output: &mut Screen) -> Result<()> {
     let (chosen, inlined) = match functions.named(name) {
         Ok(chosen) => (chosen, None),
         Err(reason) => {
-            let around = name.map(|name| functions.with_inlined(&recording, name));
-            let around = around.filter(|around| !around.is_empty());
-            let reason = || match name.filter(|name| is_seen(&recording, name)) {
+            let containing = name.map(|name| functions.with_inlined(&recording, name));
+            let containing = containing.filter(|functions| !functions.is_empty());
+            let reason = || match name.filter(|name| is_recorded(&recording, name)) {
                 Some(name) => format!(
                     "no sample of this event is in `{}` itself: it is a caller or a branch of others. \
                      `pmctl report --children -g caller` shows what it calls.",
@@ -41,7 +41,7 @@ pub(crate) fn annotate(args: &Annotate, output: &mut Screen) -> Result<()> {
                 ),
                 None => reason,
             };
-            (around.ok_or_else(|| Usage(reason()))?, name)
+            (containing.ok_or_else(|| Usage(reason()))?, name)
         }
     };
     perfdata::warn(&recording.notes, output.colors, output)?;
@@ -59,7 +59,7 @@ pub(crate) fn annotate(args: &Annotate, output: &mut Screen) -> Result<()> {
         let listing = Listing::new(&recording, function, (args.syntax, !args.no_source));
         listings.push((function, listing));
     }
-    // One of several with the same name may be without code.
+    // Fails only if no function with this name has code that can be shown.
     if let [(_, Err(reason)), rest @ ..] = &listings[..] {
         if rest.iter().all(|(_, listing)| listing.is_err()) {
             return Err(anyhow!("{reason}"));
@@ -96,7 +96,7 @@ pub(crate) fn annotate(args: &Annotate, output: &mut Screen) -> Result<()> {
 }
 
 /// Returns whether an address of the recording is in a function of this name.
-fn is_seen(recording: &Recording, name: &str) -> bool {
+fn is_recorded(recording: &Recording, name: &str) -> bool {
     let tables = recording.notes.symbols.iter();
     let mut symbols = tables.flat_map(|table| &table.symbols);
     recording.parts().chain && symbols.any(|symbol| symbol.name == name)
@@ -121,7 +121,7 @@ fn write(function: &SampledFunction, listing: &Listing, output: &mut Screen) -> 
             "{style}{percent:>8}{style:#} : {mark}{text}{mark:#}"
         )?;
     }
-    let outside = function.events.saturating_sub(listing.shown);
+    let outside = function.events.saturating_sub(listing.shown_events);
     if outside > 0 {
         writeln!(
             output,

@@ -7,19 +7,20 @@ use std::path::{Path, PathBuf};
 
 use crate::system::files;
 
-/// Where such paths begin.
+/// The beginning of such paths.
 const RUSTC_PREFIX: &str = "/rustc/";
 
-/// The largest list of a toolchain's parts that is read, in bytes.
-const MAX_COMPONENTS_SIZE: u64 = 1 << 24;
+/// The largest manifest of a toolchain that is read, in bytes.
+const MAX_MANIFEST_SIZE: u64 = 1 << 24;
 
 /// Returns whether this is a source file of Rust's library.
 pub(super) fn is_of_library(path: &str) -> bool {
     path.starts_with(RUSTC_PREFIX)
 }
 
-/// Returns where rustup has put a source file of the library, of the same commit (component `rust-src`).
-pub(super) fn find(path: &str) -> Option<PathBuf> {
+/// Returns the path at which rustup has installed a source file of the library, of the same commit (component
+/// `rust-src`).
+pub(super) fn find_source(path: &str) -> Option<PathBuf> {
     let home = env::var_os("HOME").map(|home| PathBuf::from(home).join(".rustup"));
     let rustup = env::var_os("RUSTUP_HOME").map(PathBuf::from).or(home)?;
     find_in(&rustup, path)
@@ -31,7 +32,7 @@ fn find_in(rustup: &Path, path: &str) -> Option<PathBuf> {
     toolchains.find_map(|toolchain| {
         let library = toolchain.path().join("lib/rustlib");
         let manifest = library.join("multirust-channel-manifest.toml");
-        let parts = String::from_utf8(files::read(&manifest, MAX_COMPONENTS_SIZE).ok()?).ok()?;
+        let parts = String::from_utf8(files::read(&manifest, MAX_MANIFEST_SIZE).ok()?).ok()?;
         let is_same = parts.contains(&format!("git_commit_hash = \"{commit}\""));
         let source = library.join("src/rust").join(file);
         (is_same && source.is_file()).then_some(source)

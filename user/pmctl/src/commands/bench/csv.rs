@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The numbers as CSV: a line for each command and event. Times are in seconds, changes are parts: 0.01 is 1 %.
+//! The numbers as CSV: a line for each command and event. Times are in seconds, and a change of 0.01 is 1 %.
 
 use std::io::Write;
 

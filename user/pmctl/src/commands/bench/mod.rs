@@ -30,27 +30,27 @@ use crate::system::stdio::{complain, require_output};
 use crate::system::text::json_of;
 use crate::system::whole_file::WholeFile;
 
-/// Runs the commands, shows what they gave, and returns the exit code.
+/// Runs the commands, shows their numbers, and returns the exit code.
 pub(crate) fn bench(args: &Bench) -> Result<u8> {
     require_output()?;
     let machine = Machine::here();
     let pmu = pmu::of(&machine);
     let events = if args.events.is_empty() {
-        // None of them is asked for by its name: those that the CPU lacks are left out.
-        let usual = DEFAULT_EVENTS.iter();
-        usual
+        // The user has not named these events, so those that the CPU lacks are left out.
+        let names = DEFAULT_EVENTS.iter();
+        names
             .filter_map(|name| spec::parse(name, &pmu).ok())
             .flatten()
             .collect()
     } else {
         spec::parse(&args.events.join(","), &pmu).map_err(|error| Usage(error.to_string()))?
     };
-    let commands = runs::commands(args)?;
+    let commands = runs::find_commands(args)?;
     let names: Vec<&str> = commands.iter().map(|command| &command.name[..]).collect();
     let baseline = args.baseline.as_deref();
     let baseline = baseline
         .map(|file| {
-            let baseline = Baseline::of_commands((file, read(file)?), &names);
+            let baseline = Baseline::of_commands((file, read_baseline(file)?), &names);
             baseline.map_err(|error| anyhow::Error::from(Usage(error.to_string())))
         })
         .transpose()?;
@@ -63,24 +63,24 @@ pub(crate) fn bench(args: &Bench) -> Result<u8> {
         ))
         .into());
     }
-    check(args, &events)?;
+    check_conditions_are_counted(args, &events)?;
     let save = args.save.as_deref().map(WholeFile::create).transpose()?;
 
-    // Until all is saved: a user that asks for the end twice gets the numbers, too.
+    // Signals are held until the numbers are saved, so that a second Ctrl-C does not lose them.
     let signals = Signals::hold()?;
-    let ran = runs::run(args, &events, commands, &signals);
-    let code = ran.and_then(|(events, entries)| {
+    let measured = runs::run_all(args, &events, commands, &signals);
+    let code = measured.and_then(|(events, entries)| {
         let labels = events.iter().map(|event| event.label.clone());
         let names = [TIME.to_owned()].into_iter().chain(labels).collect();
-        let measured = BenchDocument::new(info::brand(&machine), names, entries);
-        finish(args, (&measured, &events), baseline.as_ref(), save)
+        let document = BenchDocument::new(info::brand(&machine), names, entries);
+        show_and_save(args, (&document, &events), baseline.as_ref(), save)
     });
     signals.forget();
     code
 }
 
 /// Shows and saves the numbers, and returns the exit code.
-fn finish(
+fn show_and_save(
     args: &Bench,
     (measured, events): (&BenchDocument, &[EventSpec]),
     baseline: Option<&Baseline>,
@@ -89,11 +89,11 @@ fn finish(
     let compared = Compared { measured, baseline };
     let shown = show(args, &compared);
     let code = check_conditions(args, &compared, events);
-    // A pipe that has no reader any more costs the table alone, not the numbers.
+    // Saves the numbers even if the table could not be written, as to a pipe without a reader.
     if let Some(mut file) = save {
         if code != 0 && is_own_baseline(args) {
             complain(
-                "--save: nothing is written, since the file is the baseline and --fail-if holds",
+                "--save: nothing is written, since the file is the baseline and a condition of --fail-if holds",
             );
         } else {
             document::write(measured, &mut file)?;
@@ -116,19 +116,20 @@ fn show(args: &Bench, compared: &Compared<'_>) -> Result<()> {
     Ok(output.flush()?)
 }
 
-/// Returns whether --save and --baseline name one file. A change that fails a condition must not become what the next
-/// one is compared with.
+/// Returns whether --save and --baseline name the same file. A change for which a condition holds must not become the
+/// baseline of the next one.
 fn is_own_baseline(args: &Bench) -> bool {
-    let place = |path: &Option<PathBuf>| path.as_ref().and_then(|path| fs::canonicalize(path).ok());
-    let saved = place(&args.save);
-    saved.is_some() && saved == place(&args.baseline)
+    let canonical =
+        |path: &Option<PathBuf>| path.as_ref().and_then(|path| fs::canonicalize(path).ok());
+    let saved = canonical(&args.save);
+    saved.is_some() && saved == canonical(&args.baseline)
 }
 
-/// Events that are counted unless others are wanted. The first is exact for a program that does the same each time.
+/// Events without -e. The first one is exact for a program that does the same each time.
 const DEFAULT_EVENTS: [&str; 4] = ["instructions:u", "cycles", "branches", "branch-misses"];
 
 /// Reads a file of --save.
-fn read(path: &Path) -> Result<BenchDocument> {
+fn read_baseline(path: &Path) -> Result<BenchDocument> {
     let name = path.display();
     let text = match fs::read_to_string(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => bail!(
@@ -144,8 +145,8 @@ fn read(path: &Path) -> Result<BenchDocument> {
         .with_context(|| format!("--baseline: {name} can't be used"))
 }
 
-/// Fails if a condition is about something that is not counted.
-fn check(args: &Bench, events: &[EventSpec]) -> Result<(), Usage> {
+/// Fails if a condition of --fail-if is about an event that is not counted.
+fn check_conditions_are_counted(args: &Bench, events: &[EventSpec]) -> Result<(), Usage> {
     let labels = events.iter().map(|event| &event.label[..]);
     let counted: Vec<&str> = [TIME].into_iter().chain(labels).collect();
     let is_other = |condition: &&Condition| !counted.contains(&&condition.event[..]);
@@ -158,8 +159,8 @@ fn check(args: &Bench, events: &[EventSpec]) -> Result<(), Usage> {
     }
 }
 
-/// Returns whether an event of this name counts user mode only, where processors count the same. Its name may not tell:
-/// `cpu/event=0xc0,name=mine/u` is `mine`.
+/// Returns whether the event with this name counts user mode only, where processors count the same. The name need not
+/// show it: that of `cpu/event=0xc0,name=mine/u` is `mine`.
 fn is_of_user_mode(label: &str, events: &[EventSpec]) -> bool {
     let mut events = events.iter();
     events.any(|event| event.label == label && event.modes == Modes::User)
@@ -185,7 +186,7 @@ fn check_conditions(args: &Bench, compared: &Compared<'_>, events: &[EventSpec])
     if let Some(warning) = compared.machine_warning() {
         complain(warning);
     }
-    // Where this user may not count the kernel, it is that of user mode.
+    // If this user may not count the kernel, the event has been limited to user mode, and its name says so.
     let index = |name: &str| {
         let event = measured.index(name);
         event.or_else(|| measured.index(&modes::label(name, Modes::User)))

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The runs: the commands in turns.
+//! Runs the commands in turns, and collects their numbers.
 
 use std::ffi::OsString;
 use std::io::{self, IsTerminal, Write};
@@ -15,11 +15,11 @@ use crate::system::child::{self, CannotRun, Command, Ending, Streams, Waiting};
 use crate::system::exit::{Failed, Usage};
 use crate::system::signals::{Event, Signals};
 
-/// Advice where one of several commands is not found: it may be an argument of the first.
+/// Advice if one of several commands is not found: it may be an argument of the first one.
 const QUOTING_ADVICE: &str = "Each COMMAND is one argument, with its own in quotes: `pmctl bench './program input' './other input'`. \
                         Behind -- stands one command: `pmctl bench -- ./program input`.";
 
-/// A command that was found, and how it was written.
+/// A command that was found, and its name in the output.
 pub(super) struct NamedCommand {
     pub(super) name: String,
     advice: Advice,
@@ -28,35 +28,35 @@ pub(super) struct NamedCommand {
 
 /// Advice for the message about a command that fails.
 struct Advice {
-    /// The command for a shell.
-    typed: String,
-    /// A word of it that only a shell understands.
-    for_shell: Option<String>,
+    /// The command line, quoted for a shell.
+    quoted: String,
+    /// A word of the command that only a shell understands.
+    shell_word: Option<String>,
 }
 
 impl Advice {
-    /// Returns that on a command of these words. If it `is_split`, no shell has looked at them.
+    /// Returns the advice on a command of these words. `is_split` is whether pmctl has split it into words, and no shell.
     fn new(words: &[OsString], is_split: bool) -> Self {
         let words: Vec<_> = words.iter().map(|word| word.to_string_lossy()).collect();
         let all = words.iter().map(|word| &**word);
-        let for_shell = all.clone().find(|word| is_split && is_for_shell(word));
+        let shell_word = all.clone().find(|word| is_split && is_for_shell(word));
         Self {
-            for_shell: for_shell.map(str::to_owned),
-            // It fails for a NUL, which no command can have.
-            typed: shlex::try_join(all).unwrap_or_else(|_| words.join(" ")),
+            shell_word: shell_word.map(str::to_owned),
+            // Quoting fails only for a NUL, which no command can have.
+            quoted: shlex::try_join(all).unwrap_or_else(|_| words.join(" ")),
         }
     }
 }
 
-/// Returns whether a shell would not give this word to a program.
+/// Returns whether a shell would interpret this word, and not pass it to a program.
 fn is_for_shell(word: &str) -> bool {
     const SHELL_OPERATORS: [&str; 9] = ["|", "||", "&&", "&", ";", "<", ">", ">>", "2>&1"];
-    // With a blank in it, it was in quotes.
+    // A word with a blank was in quotes.
     SHELL_OPERATORS.contains(&word) || word.contains('$') && !word.contains(char::is_whitespace)
 }
 
-/// Returns the commands.
-pub(super) fn commands(args: &Bench) -> Result<Vec<NamedCommand>> {
+/// Finds the commands of the command line.
+pub(super) fn find_commands(args: &Bench) -> Result<Vec<NamedCommand>> {
     let named = |name, words: &[OsString], is_split| {
         Ok(NamedCommand {
             name,
@@ -74,7 +74,7 @@ pub(super) fn commands(args: &Bench) -> Result<Vec<NamedCommand>> {
         let words = if args.shell {
             vec!["sh".into(), "-c".into(), command.clone()]
         } else {
-            split(command)?
+            split_words(command)?
         };
         named(name, &words, !args.shell)
     });
@@ -90,7 +90,7 @@ pub(super) fn commands(args: &Bench) -> Result<Vec<NamedCommand>> {
 }
 
 /// Returns the words of a command, as a shell splits them.
-fn split(command: &OsString) -> Result<Vec<OsString>> {
+fn split_words(command: &OsString) -> Result<Vec<OsString>> {
     let text = command.to_string_lossy();
     let words = command.to_str().and_then(shlex::split);
     match words {
@@ -103,9 +103,9 @@ fn split(command: &OsString) -> Result<Vec<OsString>> {
     }
 }
 
-/// Runs all commands as often as it is wanted. Returns the events that were counted, and the numbers: first how
-/// long it took, then theirs.
-pub(super) fn run(
+/// Runs all commands as often as the options ask for. Returns the counted events, and for each command the values of its
+/// runs: first the elapsed time in nanoseconds, then the count of each event.
+pub(super) fn run_all(
     args: &Bench,
     events: &[EventSpec],
     commands: Vec<NamedCommand>,
@@ -129,8 +129,8 @@ pub(super) fn run(
     let rounds = args.warmup.saturating_add(args.repeat);
     let progress = BenchProgress::new(rounds);
     'rounds: for round in 0..rounds {
-        let mut done: Vec<Option<SingleRun>> = vec![None; series.len()];
-        // Another one begins each time.
+        let mut runs: Vec<Option<SingleRun>> = vec![None; series.len()];
+        // Each round begins with another command.
         for turn in 0..series.len() {
             let index = (turn + round as usize) % series.len();
             progress.show(round);
@@ -139,22 +139,22 @@ pub(super) fn run(
                     break 'rounds;
                 }
             }
-            let once = series[index].run(signals)?;
-            if once.is_stopped {
+            let run = series[index].run(signals)?;
+            if run.is_stopped {
                 break 'rounds;
             }
-            check(args, (&entries[index].command, &advice[index]), &once)?;
-            done[index] = Some(once);
+            check_run(args, (&entries[index].command, &advice[index]), &run)?;
+            runs[index] = Some(run);
         }
         if round < args.warmup {
             continue;
         }
-        for (entry, once) in entries.iter_mut().zip(done.into_iter().flatten()) {
-            let elapsed = u64::try_from(once.elapsed.as_nanos()).unwrap_or(u64::MAX);
-            let values = [Some(elapsed)].into_iter().chain(once.counts);
-            for (runs, value) in entry.values.iter_mut().zip(values) {
-                // It is there: it was checked.
-                runs.extend(value);
+        for (entry, run) in entries.iter_mut().zip(runs.into_iter().flatten()) {
+            let elapsed = u64::try_from(run.elapsed.as_nanos()).unwrap_or(u64::MAX);
+            let values = [Some(elapsed)].into_iter().chain(run.counts);
+            for (column, value) in entry.values.iter_mut().zip(values) {
+                // `check_run` has made sure that there is a value.
+                column.extend(value);
             }
         }
     }
@@ -179,26 +179,26 @@ fn ending_in_words(ending: Ending) -> String {
     }
 }
 
-/// Fails if the run is not one to compare.
-fn check(args: &Bench, (name, advice): (&str, &Advice), once: &SingleRun) -> Result<()> {
-    if let Some(ending) = once
+/// Fails if the numbers of the run can't be compared: it failed, or lacks a count.
+fn check_run(args: &Bench, (name, advice): (&str, &Advice), run: &SingleRun) -> Result<()> {
+    if let Some(ending) = run
         .ending
         .filter(|ending| has_failed(*ending) && !args.ignore_failure)
     {
-        let for_shell = advice.for_shell.as_ref().map_or_else(String::new, |word| {
+        let shell_advice = advice.shell_word.as_ref().map_or_else(String::new, |word| {
             format!("`{word}` is an argument here: --shell runs it in a shell.\n")
         });
         bail!(
-            "`{name}` {}. Its numbers may be those of a failure.\n{for_shell}`pmctl stat -- {}` shows what it prints; \
+            "`{name}` {}. Its numbers may be those of a failure.\n{shell_advice}`pmctl stat -- {}` shows what it prints; \
              --ignore-failure goes on.",
             ending_in_words(ending),
-            advice.typed
+            advice.quoted
         );
     }
-    if once.has_left_program {
+    if run.has_left_program {
         bail!("`{name}` was not counted: {LEFT_PROGRAM_REASON}");
     }
-    if once.counts.contains(&None) {
+    if run.counts.contains(&None) {
         bail!(
             "an event could not be counted while `{name}` ran: the CPU lacks it, or perf took its counter.\n\
              `pmctl stat` with the same events says which."
@@ -222,7 +222,7 @@ impl PrepareCommand {
         })
     }
 
-    /// Runs it; returns whether a signal asks for the end.
+    /// Runs the command. Returns whether a signal has asked for the end.
     fn run(&self, signals: &Signals) -> Result<bool> {
         let running = Waiting::fork(&self.command, signals.mask_before())?.release()?;
         let mut is_stopped = false;
@@ -253,7 +253,7 @@ impl PrepareCommand {
     }
 }
 
-/// A line that says how far it is, on a terminal.
+/// The line of progress on a terminal.
 struct BenchProgress {
     rounds: u32,
     is_shown: bool,
@@ -287,8 +287,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_are_a_shells() {
-        let words = |text: &str| split(&text.into());
+    fn words_are_split_as_by_a_shell() {
+        let words = |text: &str| split_words(&text.into());
         let expected: Vec<OsString> = ["a", "b c", "d"].map(OsString::from).to_vec();
         assert_eq!(words("a 'b c' \"d\"").expect("it is well formed"), expected);
         assert!(words("a 'b").is_err());
@@ -298,9 +298,9 @@ mod tests {
     #[test]
     fn advice_is_for_a_shell() {
         let advice = |text: &str, is_split| {
-            let words = split(&text.into()).expect("it is well formed");
-            let Advice { typed, for_shell } = Advice::new(&words, is_split);
-            (typed, for_shell)
+            let words = split_words(&text.into()).expect("it is well formed");
+            let Advice { quoted, shell_word } = Advice::new(&words, is_split);
+            (quoted, shell_word)
         };
         let piped = advice("ls / | wc", true);
         assert_eq!(piped, ("ls / '|' wc".to_owned(), Some("|".to_owned())));

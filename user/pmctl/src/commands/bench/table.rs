@@ -22,7 +22,7 @@ pub(super) fn write(compared: &Compared<'_>, output: &mut Screen) -> Result<()> 
     Ok(())
 }
 
-/// Returns what ran.
+/// Returns the lines above the table: the commands, and the number of their runs.
 fn command_list(compared: &Compared<'_>) -> Vec<String> {
     let measured = compared.measured;
     let runs = measured.commands[0].values[0].len() as u64;
@@ -62,7 +62,7 @@ fn table(compared: &Compared<'_>) -> Table {
     ];
     let mut table = Table::new(&headings);
     for row in compared.rows() {
-        // The event's name stands beside its first command only.
+        // Only the first command's row has the event's name.
         let name = if row.index == 0 { row.event } else { "" };
         let [mean, spread, change, interval] = row.cells();
         let number = (row.index + 1).to_string();

@@ -20,35 +20,41 @@ fn ln_choose(n: u64, k: u64) -> f64 {
     ln_factorial(n) - ln_factorial(k) - ln_factorial(n - k)
 }
 
-/// Returns the two-sided p-value of Fisher's exact test: of `a.1` samples `a.0` are in a row, and of `b.1` samples `b.0`.
+/// Returns the two-sided p-value of Fisher's exact test. Recording A has `a.0` of its `a.1` samples in a row, and B has
+/// `b.0` of `b.1`.
 pub(super) fn p_value(a: (u64, u64), b: (u64, u64)) -> f64 {
     let inside = a.0 + b.0;
     let whole = a.1 + b.1;
     if inside == 0 || inside == whole || a.1 == 0 || b.1 == 0 {
         return 1.0;
     }
-    // Of all tables with these sums, the one with k samples of A in the row.
-    let ln = |k: u64| ln_choose(a.1, k) + ln_choose(b.1, inside - k) - ln_choose(whole, inside);
+    // The probability of the table with k samples of A in the row, among all tables with these sums.
+    let ln_probability =
+        |k: u64| ln_choose(a.1, k) + ln_choose(b.1, inside - k) - ln_choose(whole, inside);
     let least = inside.saturating_sub(b.1);
     let most = inside.min(a.1);
     let expected = u128::from(inside) * u128::from(a.1) / u128::from(whole);
     let mode = u64::try_from(expected).map_or(most, |expected| expected.clamp(least, most));
-    two_sided(ln, (least, mode, most), a.0)
+    two_sided(ln_probability, (least, mode, most), a.0)
 }
 
-/// Returns the two-sided p-value of the exact test of two counts: `a.0` samples, one for each `a.1` events, and `b.0`, one
-/// for each `b.1`. If there were as many events, each sample is one of A with the same probability.
+/// Returns the two-sided p-value of the exact binomial test of two counts. A has `a.0` samples with a period of `a.1`
+/// events, and B has `b.0` with a period of `b.1`. If both have the same number of events, the periods determine the
+/// probability that a sample is of A.
 pub(super) fn p_value_of_counts(a: (u64, u64), b: (u64, u64)) -> f64 {
     let all = a.0 + b.0;
     if all == 0 || a.1 == 0 || b.1 == 0 {
         return 1.0;
     }
-    let of_a = b.1 as f64 / (a.1 as f64 + b.1 as f64);
-    let ln =
-        |k: u64| ln_choose(all, k) + k as f64 * of_a.ln() + (all - k) as f64 * (1.0 - of_a).ln();
+    let probability_of_a = b.1 as f64 / (a.1 as f64 + b.1 as f64);
+    let ln_probability = |k: u64| {
+        ln_choose(all, k)
+            + k as f64 * probability_of_a.ln()
+            + (all - k) as f64 * (1.0 - probability_of_a).ln()
+    };
     let expected = u128::from(all) * u128::from(b.1) / (u128::from(a.1) + u128::from(b.1));
     let mode = u64::try_from(expected).map_or(all, |expected| expected.min(all));
-    two_sided(ln, (0, mode, all), a.0)
+    two_sided(ln_probability, (0, mode, all), a.0)
 }
 
 /// Returns the probability of all outcomes that are at most as probable as the observed one. Outcomes are numbers from
@@ -56,9 +62,9 @@ pub(super) fn p_value_of_counts(a: (u64, u64), b: (u64, u64)) -> f64 {
 fn two_sided(ln: impl Fn(u64) -> f64, (least, mode, most): (u64, u64, u64), observed: u64) -> f64 {
     // The margin keeps tables that are as probable as the observed one, in spite of rounding.
     let limit = ln(observed) + 1e-9;
-    // What is at most as probable is behind a bound on each side.
-    let left = partition(least, mode + 1, |k| ln(k) <= limit);
-    let right = partition(mode + 1, most + 1, |k| ln(k) > limit);
+    // On each side of the mode there is a bound beyond which outcomes are at most as probable.
+    let left = partition_point(least, mode + 1, |k| ln(k) <= limit);
+    let right = partition_point(mode + 1, most + 1, |k| ln(k) > limit);
     // Terms that are smaller by this factor change no digit.
     let terms = |ks: &mut dyn Iterator<Item = u64>| -> f64 {
         let logarithms = ks.map(&ln).take_while(|ln| *ln > limit - 40.0);
@@ -69,8 +75,8 @@ fn two_sided(ln: impl Fn(u64) -> f64, (least, mode, most): (u64, u64, u64), obse
 }
 
 /// Returns the first number from `start` on, and before `end`, for which the condition does not hold; `end` if it holds
-/// for all. It must not hold again behind that.
-fn partition(mut start: u64, mut end: u64, holds: impl Fn(u64) -> bool) -> u64 {
+/// for all. The condition must not hold for any later number.
+fn partition_point(mut start: u64, mut end: u64, holds: impl Fn(u64) -> bool) -> u64 {
     while start < end {
         let middle = start + (end - start) / 2;
         if holds(middle) {
@@ -83,7 +89,7 @@ fn partition(mut start: u64, mut end: u64, holds: impl Fn(u64) -> bool) -> u64 {
 }
 
 /// Returns which p-values are significant, all together at [`SIGNIFICANCE_LEVEL`], by Holm's method.
-pub(super) fn significant(values: &[f64]) -> Vec<bool> {
+pub(super) fn are_significant(values: &[f64]) -> Vec<bool> {
     let mut order: Vec<usize> = (0..values.len()).collect();
     order.sort_by(|a, b| values[*a].total_cmp(&values[*b]));
     let mut result = vec![false; values.len()];
@@ -106,7 +112,7 @@ mod tests {
 
     /// Values of R's `fisher.test`.
     #[test]
-    fn values_are_known_ones() {
+    fn p_values_are_those_of_r() {
         assert!(near(p_value((1, 10), (11, 14)), 0.002_759_456_185));
         assert!(near(p_value((3, 4), (1, 4)), 0.485_714_285_7));
         assert!(near(p_value((0, 5), (5, 5)), 0.007_936_507_937));
@@ -116,9 +122,9 @@ mod tests {
 
     /// Values of R's `binom.test`.
     #[test]
-    fn values_of_counts_are_known_ones() {
+    fn p_values_of_counts_are_those_of_r() {
         assert!(near(p_value_of_counts((10, 1), (2, 1)), 0.038_574_218_75));
-        // As many events in both, by samples that are twice as far apart in the second one.
+        // The same number of events in both: B has half the samples, with twice the period.
         assert!((p_value_of_counts((100, 1000), (50, 2000)) - 1.0).abs() < 1e-9);
         assert!(near(p_value_of_counts((0, 1), (5, 1)), 0.0625));
         assert!((p_value_of_counts((0, 1), (0, 1)) - 1.0).abs() < 1e-9);
@@ -148,11 +154,11 @@ mod tests {
     }
 
     #[test]
-    fn more_rows_ask_for_more() {
-        assert_eq!(significant(&[0.04]), [true]);
-        assert_eq!(significant(&[0.04, 0.5]), [false, false]);
-        assert_eq!(significant(&[0.04, 0.02]), [true, true]);
-        assert_eq!(significant(&[0.03, 0.9, 0.001]), [false, false, true]);
-        assert_eq!(significant(&[]), [false; 0]);
+    fn more_rows_need_smaller_p_values() {
+        assert_eq!(are_significant(&[0.04]), [true]);
+        assert_eq!(are_significant(&[0.04, 0.5]), [false, false]);
+        assert_eq!(are_significant(&[0.04, 0.02]), [true, true]);
+        assert_eq!(are_significant(&[0.03, 0.9, 0.001]), [false, false, true]);
+        assert_eq!(are_significant(&[]), [false; 0]);
     }
 }

@@ -33,7 +33,7 @@ pub(super) fn write(compared: &ComparedRecordings<'_>, output: &mut Screen) -> R
             "event": comparison.event,
             "tested": if comparison.periods.is_some() { "counts" } else { "shares" },
             "recordings": sides.collect::<Vec<_>>(),
-            "rows": rows.map(|row| line(comparison, row, args)).collect::<Vec<_>>(),
+            "rows": rows.map(|row| row_object(comparison, row, args)).collect::<Vec<_>>(),
         })
     };
     let tables: Vec<Value> = compared.comparisons.iter().map(table).collect();
@@ -41,18 +41,18 @@ pub(super) fn write(compared: &ComparedRecordings<'_>, output: &mut Screen) -> R
     Ok(writeln!(output)?)
 }
 
-/// Returns a row: its keys, what each recording has, and how each but the first differs.
-fn line(comparison: &Comparison, row: &DiffRow, args: &Diff) -> Value {
+/// Returns a row as an object: its keys, its part of each recording, and the differences from the first recording.
+fn row_object(comparison: &Comparison, row: &DiffRow, args: &Diff) -> Value {
     let keys = args.sort.iter().zip(&row.cells);
     let keys = keys.map(|(key, cell)| (heading(*key).to_owned(), Value::from(cell.as_str())));
     let mut object: Map<String, Value> = keys.collect();
     let parts = row.parts.iter().zip(&comparison.wholes);
     let parts = parts.map(|(part, whole)| {
-        json!({ "share": part.of(*whole), "events": part.events, "samples": part.samples })
+        json!({ "share": part.share_of(*whole), "events": part.events, "samples": part.samples })
     });
     object.insert("recordings".to_owned(), parts.collect());
-    let chances = row.chances.iter().zip(1..);
-    let differences = chances.map(|((p, significant), side)| {
+    let results = row.test_results.iter().zip(1..);
+    let differences = results.map(|((p, significant), side)| {
         json!({ "delta": comparison.delta(row, side), "p": p, "significant": significant })
     });
     object.insert("differences".to_owned(), differences.collect());

@@ -25,10 +25,10 @@ pub(crate) fn diff(args: &Diff, output: &mut Screen) -> Result<()> {
     let files = args.files();
     let mut recordings = Vec::new();
     for file in files {
-        let recording = profile::open_or(&file, advice(args))?;
+        let recording = profile::open_or(&file, missing_file_advice(args))?;
         recordings.push((file, recording));
     }
-    let names = events(&recordings, args.event.as_deref())?;
+    let names = common_events(&recordings, args.event.as_deref())?;
     let grouping = Grouping {
         keys: args.sort.clone(),
         children: false,
@@ -57,10 +57,10 @@ pub(crate) fn diff(args: &Diff, output: &mut Screen) -> Result<()> {
                 let event = recording.events.iter().position(|event| event.name == name);
                 event.map(|event| Side {
                     shares: &tables[event],
-                    period: period(recording, event),
+                    period: count_period(recording, event),
                 })
             });
-        // The event is in each.
+        // All recordings have the event.
         let sides: Vec<Side<'_>> = sides.flatten().collect();
         comparisons.push(Comparison::new(name, &sides, (&args.sort, &pairs)));
     }
@@ -77,8 +77,8 @@ pub(crate) fn diff(args: &Diff, output: &mut Screen) -> Result<()> {
     }
 }
 
-/// Returns what to do if there is no such file.
-fn advice(args: &Diff) -> &'static str {
+/// Returns the advice for a file that does not exist.
+fn missing_file_advice(args: &Diff) -> &'static str {
     if args.files.is_empty() {
         "The second `pmctl record` keeps the recording before it as perf.data.old. Or name two recordings: \
          `pmctl diff BEFORE AFTER`."
@@ -87,9 +87,9 @@ fn advice(args: &Diff) -> &'static str {
     }
 }
 
-/// Returns how many events each sample stands for, if it is the same number for all and no sample is missing: then samples
-/// can be compared as counts.
-fn period(recording: &Recording, event: usize) -> Option<u64> {
+/// Returns the period of an event, if all samples have the same one and none is missing. Only then can samples be compared
+/// as counts.
+fn count_period(recording: &Recording, event: usize) -> Option<u64> {
     let period = recording.events[event].attr.fixed_period();
     let is_whole = recording.notes.is_whole() && !recording.notes.overwritten;
     period.filter(|_| is_whole && !recording.unfinished)
@@ -99,7 +99,7 @@ fn period(recording: &Recording, event: usize) -> Option<u64> {
 struct ComparedRecordings<'a> {
     /// The recordings, each with its file.
     recordings: Vec<(PathBuf, Recording)>,
-    /// The pairs of each recording but the first.
+    /// The pairs of programs of each recording but the first.
     pairs: Vec<Pairs>,
     /// The comparisons, one for each event.
     comparisons: Vec<Comparison>,
@@ -107,7 +107,7 @@ struct ComparedRecordings<'a> {
 }
 
 /// Returns the names of the events that all recordings have, or the one that is asked for.
-fn events(recordings: &[(PathBuf, Recording)], wanted: Option<&str>) -> Result<Vec<String>> {
+fn common_events(recordings: &[(PathBuf, Recording)], wanted: Option<&str>) -> Result<Vec<String>> {
     let names = |recording: &Recording| -> Vec<String> {
         let names = recording.events.iter().map(|event| event.name.clone());
         names.collect()
@@ -140,7 +140,7 @@ fn events(recordings: &[(PathBuf, Recording)], wanted: Option<&str>) -> Result<V
     .into())
 }
 
-/// A part of a recording.
+/// The events and samples of a row in a recording, or of a whole recording.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct RecordingShare {
     events: u64,
@@ -148,25 +148,29 @@ struct RecordingShare {
 }
 
 impl RecordingShare {
-    /// Returns the share of a whole.
-    fn of(self, whole: Self) -> f64 {
+    /// Returns the share in a whole, from 0 to 1.
+    fn share_of(self, whole: Self) -> f64 {
         self.events as f64 / whole.events.max(1) as f64
     }
 }
 
-/// A row of the comparison: what it has of each recording.
+/// A row of the comparison.
 #[derive(Clone, Debug)]
 struct DiffRow {
+    /// The text of each key.
     cells: Vec<String>,
+    /// The row's part of each recording.
     parts: Vec<RecordingShare>,
     /// For each recording but the first, the p-value of the difference from the first, and whether it is significant
     /// among those of all rows.
-    chances: Vec<(f64, bool)>,
+    test_results: Vec<(f64, bool)>,
 }
 
 impl DiffRow {
     fn is_significant(&self) -> bool {
-        self.chances.iter().any(|(_, significant)| *significant)
+        self.test_results
+            .iter()
+            .any(|(_, significant)| *significant)
     }
 }
 
@@ -182,6 +186,7 @@ struct Side<'a> {
 #[derive(Clone, Debug)]
 struct Comparison {
     event: String,
+    /// The events and samples of each recording.
     wholes: Vec<RecordingShare>,
     rows: Vec<DiffRow>,
     /// The periods of the recordings, if counts are tested and not shares.
@@ -189,7 +194,7 @@ struct Comparison {
 }
 
 impl Comparison {
-    /// Compares rows with these keys. `pairs` are those of the recordings behind the first.
+    /// Compares rows with these keys. `pairs` has the pairs of programs of each recording but the first.
     fn new(event: String, sides: &[Side<'_>], (keys, pairs): (&[Key], &[Pairs])) -> Self {
         let mut parts: BTreeMap<Vec<String>, Vec<RecordingShare>> = BTreeMap::new();
         let mut wholes = vec![RecordingShare::default(); sides.len()];
@@ -199,8 +204,8 @@ impl Comparison {
                 let cells = keys.iter().zip(cells).map(|(key, cell)| {
                     let cell = without_pid(cell);
                     match (key, pairs) {
-                        (Key::Dso, Some(pairs)) => pairs.file(cell).to_owned(),
-                        (Key::Comm, Some(pairs)) => pairs.comm(cell).to_owned(),
+                        (Key::Dso, Some(pairs)) => pairs.first_file(cell).to_owned(),
+                        (Key::Comm, Some(pairs)) => pairs.first_comm(cell).to_owned(),
                         _ => cell.to_owned(),
                     }
                 });
@@ -215,7 +220,7 @@ impl Comparison {
         let rows = parts.into_iter().map(|(cells, parts)| DiffRow {
             cells,
             parts,
-            chances: Vec::new(),
+            test_results: Vec::new(),
         });
         let mut comparison = Self {
             event,
@@ -224,14 +229,14 @@ impl Comparison {
             periods: sides.iter().map(|side| side.period).collect(),
         };
         for side in 1..sides.len() {
-            comparison.test(side);
+            comparison.test_differences(side);
         }
-        comparison.sort();
+        comparison.sort_rows();
         comparison
     }
 
     /// Tests the differences between the first recording and another.
-    fn test(&mut self, side: usize) {
+    fn test_differences(&mut self, side: usize) {
         let wholes = &self.wholes;
         let count = |row: &DiffRow, side: usize| (row.parts[side].samples, wholes[side].samples);
         let rows = self.rows.iter();
@@ -244,19 +249,19 @@ impl Comparison {
                 None => fisher::p_value(count(row, 0), count(row, side)),
             })
             .collect();
-        let significant = fisher::significant(&values);
+        let significant = fisher::are_significant(&values);
         for ((row, value), significant) in self.rows.iter_mut().zip(values).zip(significant) {
-            row.chances.push((value, significant));
+            row.test_results.push((value, significant));
         }
     }
 
     /// Returns the difference of a row's share in a recording from that in the first.
     fn delta(&self, row: &DiffRow, side: usize) -> f64 {
-        row.parts[side].of(self.wholes[side]) - row.parts[0].of(self.wholes[0])
+        row.parts[side].share_of(self.wholes[side]) - row.parts[0].share_of(self.wholes[0])
     }
 
-    /// Returns the difference of a row from the first recording's, in the quantity that is tested, as a part of the
-    /// whole.
+    /// Returns the size of a row's difference from the first recording, as a part of the whole. It is of counts if
+    /// counts are tested, and else of shares.
     fn distance(&self, row: &DiffRow, side: usize) -> f64 {
         if self.periods.is_none() {
             return self.delta(row, side).abs();
@@ -266,7 +271,7 @@ impl Comparison {
     }
 
     /// Sorts the rows: significant differences first, then the largest differences, then the largest rows.
-    fn sort(&mut self) {
+    fn sort_rows(&mut self) {
         let mut rows = std::mem::take(&mut self.rows);
         let largest = |row: &DiffRow| {
             let deltas = (1..row.parts.len()).map(|side| self.distance(row, side));
@@ -318,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn what_did_not_change_has_no_star() {
+    fn unchanged_rows_have_no_star() {
         let before = shares(&[("slow", 5000), ("same", 5000), ("other", 2000)]);
         let after = shares(&[("slow", 3000), ("same", 5020), ("other", 2000)]);
         let stars = |period| {
@@ -337,7 +342,7 @@ mod tests {
             .concat()
         };
         assert_eq!(stars(Some(1000)), expected(false));
-        // By their shares they did.
+        // Their shares have changed.
         assert_eq!(stars(None), expected(true));
     }
 
@@ -374,7 +379,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_certain_comes_before_what_is_large() {
+    fn significant_differences_come_before_large_ones() {
         let before = shares(&[("slow", 5000), ("same", 5000), ("rare", 1)]);
         let after = shares(&[("slow", 3000), ("same", 5020), ("new", 400)]);
         let comparison = compared(&[&before, &after], None);
@@ -390,7 +395,7 @@ mod tests {
     }
 
     #[test]
-    fn code_that_was_made_is_the_same_in_another_process() {
+    fn jit_code_is_compared_with_that_of_another_process() {
         let before = shares(&[("[JIT] tid 7", 50), ("[JIT] tid 8", 10), ("b", 50)]);
         let after = shares(&[("[JIT] tid 9", 60), ("b", 50)]);
         let comparison = compared(&[&before, &after], None);
@@ -409,6 +414,11 @@ mod tests {
         let after = shares(&[("a", 55), ("b", 45)]);
         let comparison = compared(&[&before, &after, &before], None);
         assert!(comparison.rows.iter().all(|row| !row.is_significant()));
-        assert!(comparison.rows.iter().all(|row| row.chances[1].0 > 0.999));
+        assert!(
+            comparison
+                .rows
+                .iter()
+                .all(|row| row.test_results[1].0 > 0.999)
+        );
     }
 }

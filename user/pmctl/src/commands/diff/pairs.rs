@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Programs that have another name in each recording: they are one row, for a program is often compared with its next
-//! version.
+//! Pairs of programs that have different names in two recordings. They are compared as one row, since a program is often
+//! compared with its next version.
 
 use std::path::Path;
 
@@ -12,13 +12,13 @@ use crate::system::text::printable;
 /// The most bytes of a task's name.
 const MAX_COMM_LENGTH: usize = 15;
 
-/// The programs of a recording that are called as in the first one.
+/// Programs of a recording that have another name in the first recording.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Pairs {
-    /// The name in the first recording, by the name in this one.
+    /// Pairs of a name in this recording and the name in the first one.
     names: Vec<(String, String)>,
-    /// Names of programs that only the first has, and of those that only this one has.
-    alone: (Vec<String>, Vec<String>),
+    /// Unpaired names that only the first recording has, and those that only this one has.
+    unpaired: (Vec<String>, Vec<String>),
 }
 
 impl Pairs {
@@ -32,17 +32,17 @@ impl Pairs {
             names.sort_unstable();
             names
         };
-        let mut alone = (
+        let mut unpaired = (
             only(&first_files, &other_files),
             only(&other_files, &first_files),
         );
         let mut names = Vec::new();
-        let commands = (command(first), command(other));
+        let commands = (recorded_program(first), recorded_program(other));
         loop {
-            let all = alone
+            let all = unpaired
                 .0
                 .iter()
-                .flat_map(|a| alone.1.iter().map(move |b| (a, b)));
+                .flat_map(|a| unpaired.1.iter().map(move |b| (a, b)));
             let common = |(a, b): (&String, &String)| {
                 let functions = first_files[a].intersection(&other_files[b]).count();
                 let are_commands = commands == (Some(&a[..]), Some(&b[..]));
@@ -55,35 +55,35 @@ impl Pairs {
             else {
                 break;
             };
-            alone.0.retain(|name| *name != a);
-            alone.1.retain(|name| *name != b);
+            unpaired.0.retain(|name| *name != a);
+            unpaired.1.retain(|name| *name != b);
             names.push((b, a));
         }
-        Self { names, alone }
+        Self { names, unpaired }
     }
 
-    /// Returns what a file is called in the first recording.
-    pub(super) fn file<'a>(&'a self, name: &'a str) -> &'a str {
+    /// Returns the name that the file has in the first recording.
+    pub(super) fn first_file<'a>(&'a self, name: &'a str) -> &'a str {
         let mut names = self.names.iter();
         let found = names.find(|(here, _)| here == name);
         found.map_or(name, |(_, first)| first)
     }
 
-    /// Returns what a task is called in the first recording, if it has the name of its program.
-    pub(super) fn comm<'a>(&'a self, name: &'a str) -> &'a str {
+    /// Returns the name that the task has in the first recording, if it has the name of its program.
+    pub(super) fn first_comm<'a>(&'a self, name: &'a str) -> &'a str {
         let mut names = self.names.iter();
         let found = names.find(|(here, _)| truncated_comm(here) == name);
         found.map_or(name, |(_, first)| truncated_comm(first))
     }
 
-    /// Returns what is compared with what, in lines; the recordings have these names.
+    /// Returns lines that say which programs are compared. `first` and `other` are the names of the recordings.
     pub(super) fn in_words(&self, first: &str, other: &str) -> Vec<String> {
         let pairs = self.names.iter().map(|(here, before)| {
             let (here, before) = (printable(here), printable(before));
             format!("`{here}` of {other} is compared with `{before}` of {first}.")
         });
-        let (before, here) = &self.alone;
-        let alone = (!before.is_empty() && !here.is_empty()).then(|| {
+        let (before, here) = &self.unpaired;
+        let unpaired = (!before.is_empty() && !here.is_empty()).then(|| {
             let list = |names: &[String]| printable(&names.join("`, `"));
             format!(
                 "`{}` is in {first} only, and `{}` in {other} only: `--sort symbol` compares functions, whatever their \
@@ -92,7 +92,7 @@ impl Pairs {
                 list(here)
             )
         });
-        pairs.chain(alone).collect()
+        pairs.chain(unpaired).collect()
     }
 }
 
@@ -104,7 +104,7 @@ fn files(recording: &Recording) -> AHashMap<String, AHashSet<&str>> {
         let Some(name) = path.file_name().filter(|_| path.is_absolute()) else {
             continue;
         };
-        // What a program made at run time is called by the process.
+        // The name of JIT code has the PID, which differs in each recording.
         if crate::recording::symbols::jit::process_of(path).is_some() {
             continue;
         }
@@ -116,12 +116,12 @@ fn files(recording: &Recording) -> AHashMap<String, AHashSet<&str>> {
 }
 
 /// Returns the name of the program that a recording is of.
-fn command(recording: &Recording) -> Option<&str> {
+fn recorded_program(recording: &Recording) -> Option<&str> {
     let word = recording.notes.scope.split_whitespace().next()?;
     Path::new(word).file_name()?.to_str()
 }
 
-/// Returns a task's name of the program with this one.
+/// Returns the name that the kernel gives to a task of the program `name`: it keeps the first 15 bytes.
 fn truncated_comm(name: &str) -> &str {
     let mut length = MAX_COMM_LENGTH.min(name.len());
     while !name.is_char_boundary(length) {
@@ -160,10 +160,13 @@ mod tests {
         let other = recording("./new 1", &[("/x/new", &["main", "sort2"]), libc]);
         let pairs = Pairs::of(&first, &other);
         assert_eq!(
-            (pairs.file("new"), pairs.file("libc.so.6")),
+            (pairs.first_file("new"), pairs.first_file("libc.so.6")),
             ("old", "libc.so.6")
         );
-        assert_eq!((pairs.comm("new"), pairs.comm("sh")), ("old", "sh"));
+        assert_eq!(
+            (pairs.first_comm("new"), pairs.first_comm("sh")),
+            ("old", "sh")
+        );
         let words = ["`new` of B is compared with `old` of A."];
         assert_eq!(pairs.in_words("A", "B"), words);
     }
@@ -172,10 +175,10 @@ mod tests {
     fn programs_without_names_are_a_pair_if_they_are_the_commands() {
         let first = recording("./old", &[("/x/old", &[])]);
         let other = recording("./new", &[("/x/new", &[])]);
-        assert_eq!(Pairs::of(&first, &other).file("new"), "old");
+        assert_eq!(Pairs::of(&first, &other).first_file("new"), "old");
         let other = recording("sh -c ./new", &[("/x/new", &[])]);
         let pairs = Pairs::of(&first, &other);
-        assert_eq!(pairs.file("new"), "new");
+        assert_eq!(pairs.first_file("new"), "new");
         let words = pairs.in_words("A", "B");
         assert!(words[0].contains("--sort symbol"), "{words:?}");
     }
@@ -195,6 +198,6 @@ mod tests {
         let first = recording("", &[("/x/a_program_with_a_name", &["main"])]);
         let other = recording("", &[("/x/another_program_of_it", &["main"])]);
         let pairs = Pairs::of(&first, &other);
-        assert_eq!(pairs.comm("another_program"), "a_program_with_");
+        assert_eq!(pairs.first_comm("another_program"), "a_program_with_");
     }
 }

@@ -83,23 +83,23 @@ fn write_event(comparison: &Comparison, args: &Diff, output: &mut Screen) -> Res
     if rest > 0 {
         writeln!(output, "  ({} not shown)", count(rest as u64, "row"))?;
     }
-    let certain = comparison.rows.iter().filter(|row| row.is_significant());
-    let certain = count(certain.count() as u64, "significant difference");
+    let significant = comparison.rows.iter().filter(|row| row.is_significant());
+    let differences = count(significant.count() as u64, "significant difference");
     let tested = match comparison.periods {
         Some(_) => "counts",
         None => "shares",
     };
-    Ok(writeln!(output, "  * {certain} of {tested}")?)
+    Ok(writeln!(output, "  * {differences} of {tested}")?)
 }
 
 /// Returns the cells of a row.
 fn cells(comparison: &Comparison, row: &DiffRow) -> Vec<String> {
     let share = |side: usize| {
-        let share = row.parts[side].of(comparison.wholes[side]);
+        let share = row.parts[side].share_of(comparison.wholes[side]);
         format!("{:.2}%", share * 100.0)
     };
     let mut cells = vec![share(0)];
-    for (side, (p, significant)) in (1..).zip(&row.chances) {
+    for (side, (p, significant)) in (1..).zip(&row.test_results) {
         let mark = if *significant { "*" } else { " " };
         let p = if *p < 0.001 {
             "<0.001".to_owned()
@@ -117,7 +117,7 @@ fn cells(comparison: &Comparison, row: &DiffRow) -> Vec<String> {
     cells
 }
 
-/// Returns how much larger a count is than another.
+/// Returns the change from one count to another as text.
 fn change(before: u64, after: u64) -> String {
     match (before, after) {
         (0, 0) => "0.0%".to_owned(),

@@ -7,7 +7,7 @@ use std::io::Write;
 use anyhow::Result;
 
 use super::fused::FusedBranches;
-use super::{percent, within_limits, write_none_left, write_rest};
+use super::{percent, within_limits, write_hidden_rows, write_no_sample};
 use crate::args::Report;
 use crate::recording::perfdata::Recording;
 use crate::recording::profile::{self, Site};
@@ -15,10 +15,10 @@ use crate::system::screen::Screen;
 use crate::system::table::{Align, Table};
 use crate::system::text::thousands;
 
-/// Numbers of times that a branch was taken and mispredicted.
+/// Number of times that a branch was taken, and that it was mispredicted.
 #[derive(Clone, Copy, Debug, Default)]
 struct BranchTotals {
-    times: u64,
+    taken: u64,
     mispredicted: u64,
 }
 
@@ -32,21 +32,21 @@ pub(super) fn write(recording: &Recording, args: &Report, output: &mut Screen) -
             return Ok(());
         }
         for branch in &named.sample.branches {
-            let branch = fused.own(names, named.stamp.task.pid, branch);
+            let branch = fused.with_branch_address(names, named.stamp.task.pid, branch);
             let (from, to) = names.ends(named.stamp.task.pid, &branch);
-            let taken = pairs
+            let totals = pairs
                 .entry((branch_end(&from, branch.from), branch_end(&to, branch.to)))
                 .or_default();
-            taken.times += 1;
-            taken.mispredicted += u64::from(branch.mispredicted);
+            totals.taken += 1;
+            totals.mispredicted += u64::from(branch.mispredicted);
         }
         Ok(())
     })?;
-    let all: u64 = pairs.values().map(|taken| taken.times).sum();
+    let all: u64 = pairs.values().map(|totals| totals.taken).sum();
     if all == 0 && !filter.is_empty() {
-        return Ok(write_none_left(output)?);
+        return Ok(write_no_sample(output)?);
     }
-    let mispredicted: u64 = pairs.values().map(|taken| taken.mispredicted).sum();
+    let mispredicted: u64 = pairs.values().map(|totals| totals.mispredicted).sum();
     writeln!(
         output,
         "\n{} branches, {} mispredicted",
@@ -54,7 +54,7 @@ pub(super) fn write(recording: &Recording, args: &Report, output: &mut Screen) -
         percent(mispredicted, all)
     )?;
     let mut rows: Vec<_> = pairs.into_iter().collect();
-    rows.sort_by(|a, b| b.1.times.cmp(&a.1.times).then_with(|| a.0.cmp(&b.0)));
+    rows.sort_by(|a, b| b.1.taken.cmp(&a.1.taken).then_with(|| a.0.cmp(&b.0)));
     let mut table = Table::new(&[
         ("overhead", Align::Right),
         ("taken", Align::Right),
@@ -62,21 +62,21 @@ pub(super) fn write(recording: &Recording, args: &Report, output: &mut Screen) -
         ("from", Align::Left),
         ("to", Align::Left),
     ]);
-    for ((from, to), taken) in
-        within_limits(&rows, args, |(_, taken)| taken.times as f64 / all as f64)
+    for ((from, to), totals) in
+        within_limits(&rows, args, |(_, totals)| totals.taken as f64 / all as f64)
     {
-        let style = output.colors.share(taken.times as f64 / all as f64);
+        let style = output.colors.share(totals.taken as f64 / all as f64);
         let cells = [
-            percent(taken.times, all),
-            thousands(taken.times),
-            percent(taken.mispredicted, taken.times),
+            percent(totals.taken, all),
+            thousands(totals.taken),
+            percent(totals.mispredicted, totals.taken),
             from.clone(),
             to.clone(),
         ];
         table.row(&cells, style);
     }
     table.write(args.width, output.colors.heading, output)?;
-    Ok(write_rest(rows.len() - table.len(), output)?)
+    Ok(write_hidden_rows(rows.len() - table.len(), output)?)
 }
 
 /// Returns one end of a branch as text.

@@ -6,13 +6,13 @@ use std::collections::BTreeMap;
 use crate::args::Order;
 use crate::recording::profile::Frame;
 
-/// Functions that are called by one, or that call one, with the events of each.
+/// A tree of call chains: the functions of a level by their names, with their events and the level below.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Tree(BTreeMap<String, (u64, Tree)>);
 
 impl Tree {
     /// Adds the events of a path of functions.
-    pub(super) fn take(&mut self, path: impl Iterator<Item = String>, events: u64) {
+    pub(super) fn add_path(&mut self, path: impl Iterator<Item = String>, events: u64) {
         let mut tree = self;
         for name in path {
             let node = tree.0.entry(name).or_default();
@@ -30,18 +30,18 @@ impl Tree {
         }
     }
 
-    /// Returns whether there is nothing in it.
+    /// Returns whether the tree has no function.
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Returns whether a function of the first level has as many events, or more.
+    /// Returns whether a function of the first level has `least` events or more.
     pub(crate) fn has(&self, least: u64) -> bool {
         self.0.values().any(|(events, _)| *events >= least)
     }
 
-    /// Returns the functions of the first level with as many events, or more, the largest first: the name, the events,
-    /// and the levels below.
+    /// Returns the functions of the first level with `least` events or more, the largest first: the name, the events, and
+    /// the levels below.
     pub(crate) fn sorted(&self, least: u64) -> Vec<(&str, u64, &Self)> {
         let nodes = self.0.iter().filter(|(_, (events, _))| *events >= least);
         let mut nodes: Vec<_> = nodes
@@ -54,22 +54,23 @@ impl Tree {
     /// Returns a line for each function with `least` events or more, the largest first, with its part of `whole`.
     pub(super) fn lines(&self, whole: u64, least: u64) -> Vec<String> {
         let mut lines = Vec::new();
-        self.push((whole, least), 0, &mut lines);
+        self.push_lines((whole, least), 0, &mut lines);
         lines
     }
 
-    fn push(&self, (whole, least): (u64, u64), level: usize, lines: &mut Vec<String>) {
+    fn push_lines(&self, (whole, least): (u64, u64), level: usize, lines: &mut Vec<String>) {
         for (name, events, below) in self.sorted(least) {
             let indent = 12 + 2 * level;
             let percent = super::percent(events, whole);
             lines.push(format!("{:indent$}{percent:>7}  {name}", ""));
-            below.push((whole, least), level + 1, lines);
+            below.push_lines((whole, least), level + 1, lines);
         }
     }
 }
 
-/// Returns what is shown under the function at `index` of a call chain, which goes from inside outward: its callers, or
-/// with [`Order::Caller`] the functions from outside down to it; what it calls, if rows have all functions of a chain.
+/// Returns the functions that are shown under the one at `index` of a call chain, which begins with the innermost function:
+/// its callers; with [`Order::Caller`] the functions that it calls if rows have `has_children`, or else the whole chain
+/// from the outermost function on.
 pub(super) fn shown_path<'a>(
     order: Order,
     chain: &'a [Frame<'a>],
@@ -93,11 +94,11 @@ mod tests {
     #[test]
     fn the_largest_comes_first_and_the_smallest_not_at_all() {
         let mut tree = Tree::default();
-        tree.take(path("main small"), 4);
-        tree.take(path("main large"), 600);
+        tree.add_path(path("main small"), 4);
+        tree.add_path(path("main large"), 600);
         let mut other = Tree::default();
-        other.take(path("main medium"), 300);
-        other.take(path("start"), 96);
+        other.add_path(path("main medium"), 300);
+        other.add_path(path("start"), 96);
         tree.add(other);
         let expected = [
             "             90.40%  main",
@@ -111,7 +112,7 @@ mod tests {
     #[test]
     fn a_deep_recursion_is_shown_to_its_end() {
         let mut tree = Tree::default();
-        tree.take((0..100).map(|level| format!("f{level}")), 1);
+        tree.add_path((0..100).map(|level| format!("f{level}")), 1);
         let lines = tree.lines(1, 1);
         assert_eq!(lines.len(), 100);
         assert!(lines[99].ends_with("100.00%  f99"));

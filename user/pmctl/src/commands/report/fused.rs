@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Branches that a CPU has executed as one with the instruction before them, a comparison: AMD's records have the address
-//! of that. perf's kernel part reads the code and records the branch; the driver records what the CPU tells.
+//! Fused branches: AMD's CPUs execute a comparison and the conditional branch after it as one, and their branch records
+//! have the address of the comparison. perf corrects the address in the kernel. The driver records it unchanged, so the
+//! report corrects it.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -15,8 +16,8 @@ use crate::recording::profile::{SampleNames, Site};
 use crate::recording::symbols::DebugFiles;
 use crate::system::files;
 
-/// Instructions that AMD's processors execute as one with a conditional branch behind them (Software Optimization Guide
-/// for Zen 4, "Branch fusion").
+/// Instructions that AMD's processors fuse with a conditional branch after them (Software Optimization Guide for Zen 4,
+/// "Branch fusion").
 const FUSED: [Mnemonic; 9] = [
     Mnemonic::Cmp,
     Mnemonic::Test,
@@ -29,7 +30,7 @@ const FUSED: [Mnemonic; 9] = [
     Mnemonic::Xor,
 ];
 
-/// Near branches that depend on no flags, so that no comparison is executed as one with them.
+/// Near branches that don't depend on flags, so that no instruction is fused with them.
 const UNFUSED: [Mnemonic; 9] = [
     Mnemonic::Jmp,
     Mnemonic::Call,
@@ -45,17 +46,17 @@ const UNFUSED: [Mnemonic; 9] = [
 /// The most bytes of a pair of instructions.
 const MAX_PAIR_BYTES: usize = 2 * 15;
 
-/// An instruction, and a conditional branch behind it.
+/// An instruction and the conditional branch after it, which can be fused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Pair {
-    /// The length of the first.
+struct FusedPair {
+    /// Length of the first instruction in bytes.
     length: u64,
-    /// The distance from the first to where the branch leads.
+    /// Distance in bytes from the first instruction to the target of the branch.
     distance: u64,
 }
 
-impl Pair {
-    /// Returns the pair that code begins with, if it does.
+impl FusedPair {
+    /// Returns the pair at the beginning of `code`; `None` if there is none.
     fn of(code: &[u8]) -> Option<Self> {
         let mut decoder = Decoder::with_ip(64, code, 0, DecoderOptions::NONE);
         let (first, second) = (decoder.decode(), decoder.decode());
@@ -69,45 +70,50 @@ impl Pair {
     }
 }
 
-/// Finds such branches.
+/// Finds the addresses of fused branches in a recording.
 pub(super) struct FusedBranches<'a> {
     recording: &'a Recording,
     /// The recording is of a processor whose records have the address of the branch itself.
-    has_own: bool,
-    /// The programs and libraries, while they are those that ran.
+    has_branch_addresses: bool,
+    /// The opened programs and libraries; `None` for a file that is not the one that ran.
     files: AHashMap<FileNumber, Option<File>>,
-    /// The pair at an offset of a file, if there is one.
-    pairs: AHashMap<(FileNumber, u64), Option<Pair>>,
+    /// The pairs that were looked up, by file and offset.
+    pairs: AHashMap<(FileNumber, u64), Option<FusedPair>>,
 }
 
 impl<'a> FusedBranches<'a> {
-    /// Creates one that has read nothing.
+    /// Prepares the search. Reads no file yet.
     pub(super) fn new(recording: &'a Recording) -> Self {
         Self {
             recording,
-            has_own: recording.host.cpuid.starts_with("GenuineIntel"),
+            has_branch_addresses: recording.host.cpuid.starts_with("GenuineIntel"),
             files: AHashMap::new(),
             pairs: AHashMap::new(),
         }
     }
 
-    /// Returns a branch of a process with its own address: that of the record, or if a branch behind the instruction there
-    /// leads to where the record's does, of that one.
-    pub(super) fn own(&mut self, names: &SampleNames<'_>, pid: u32, branch: &Branch) -> Branch {
-        let mut own = *branch;
-        if self.has_own || is_kernel(branch.from) {
-            return own;
+    /// Returns `branch` of a process with the address of the branch itself. If the record's address is that of a fused
+    /// pair whose branch has the recorded target, it becomes the address of the pair's branch.
+    pub(super) fn with_branch_address(
+        &mut self,
+        names: &SampleNames<'_>,
+        pid: u32,
+        branch: &Branch,
+    ) -> Branch {
+        let mut corrected = *branch;
+        if self.has_branch_addresses || is_kernel(branch.from) {
+            return corrected;
         }
-        let pair = self.pair(&names.site(pid, branch.from));
+        let pair = self.pair_at(&names.site(pid, branch.from));
         if let Some(pair) = pair.filter(|pair| branch.from.wrapping_add(pair.distance) == branch.to)
         {
-            own.from += pair.length;
+            corrected.from += pair.length;
         }
-        own
+        corrected
     }
 
     /// Returns the pair at a place in a file, if there is one.
-    fn pair(&mut self, site: &Site<'_>) -> Option<Pair> {
+    fn pair_at(&mut self, site: &Site<'_>) -> Option<FusedPair> {
         let (file, offset) = (site.number()?, site.place());
         if let Some(known) = self.pairs.get(&(file, offset)) {
             return *known;
@@ -122,7 +128,7 @@ impl<'a> FusedBranches<'a> {
         let mut code = [0; MAX_PAIR_BYTES];
         let opened = self.files.entry(file).or_insert_with(open).as_ref();
         let read = opened.and_then(|opened| opened.read_at(&mut code, offset).ok());
-        let pair = read.and_then(|length| Pair::of(&code[..length]));
+        let pair = read.and_then(|length| FusedPair::of(&code[..length]));
         self.pairs.insert((file, offset), pair);
         pair
     }
@@ -135,28 +141,28 @@ mod tests {
     #[test]
     fn a_conditional_branch_behind_an_instruction_is_a_pair() {
         // cmp eax, ebx; jne .+5
-        let pair = Pair::of(&[0x39, 0xd8, 0x75, 0x03, 0x90]);
+        let pair = FusedPair::of(&[0x39, 0xd8, 0x75, 0x03, 0x90]);
         assert_eq!(
             pair,
-            Some(Pair {
+            Some(FusedPair {
                 length: 2,
                 distance: 7
             })
         );
         // test al, al; je .-10
-        let pair = Pair::of(&[0x84, 0xc0, 0x74, 0xf4]);
+        let pair = FusedPair::of(&[0x84, 0xc0, 0x74, 0xf4]);
         let distance = 0_u64.wrapping_sub(8);
         assert_eq!(
             pair,
-            Some(Pair {
+            Some(FusedPair {
                 length: 2,
                 distance
             })
         );
         // A branch by itself, a call behind a comparison, and half an instruction.
-        assert_eq!(Pair::of(&[0x75, 0x03, 0x75, 0x03]), None);
-        assert_eq!(Pair::of(&[0x39, 0xd8, 0xe8, 0, 0, 0, 0]), None);
-        assert_eq!(Pair::of(&[0x39, 0xd8, 0x75]), None);
-        assert_eq!(Pair::of(&[]), None);
+        assert_eq!(FusedPair::of(&[0x75, 0x03, 0x75, 0x03]), None);
+        assert_eq!(FusedPair::of(&[0x39, 0xd8, 0xe8, 0, 0, 0, 0]), None);
+        assert_eq!(FusedPair::of(&[0x39, 0xd8, 0x75]), None);
+        assert_eq!(FusedPair::of(&[]), None);
     }
 }

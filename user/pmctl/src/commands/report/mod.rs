@@ -67,7 +67,7 @@ fn write(args: &Report, recording: &Recording, output: &mut Screen) -> Result<()
         "Recorded: {}{name}",
         printable(&recording.notes.scope)
     )?;
-    // The end of the file has it.
+    // An unfinished file lacks its end, which has the release and the number of CPUs.
     if !recording.unfinished {
         let cpus = count(host.cpus_online, "CPU");
         write!(output, " (Linux {}, {cpus})", printable(&host.release))?;
@@ -84,7 +84,7 @@ fn write(args: &Report, recording: &Recording, output: &mut Screen) -> Result<()
     let asked = (&grouping, source_lines.as_ref());
     gaps.write(recording, asked, output.colors, output)?;
     if !grouping.filter.is_empty() && tables.iter().all(|shares| shares.is_empty()) {
-        return Ok(write_none_left(output)?);
+        return Ok(write_no_sample(output)?);
     }
     for (index, shares) in tables.iter().enumerate() {
         writeln!(output)?;
@@ -111,7 +111,7 @@ fn write_event(
         thousands(samples),
         printable(&recording.events[index].name),
     )?;
-    // Degrees are not shared by functions.
+    // A level such as a temperature can't be divided among functions.
     if let Some(unit) = unit.filter(|unit| !unit.grows()) {
         if let Some(range) = range(recording, &grouping.filter, (index, unit))? {
             writeln!(output, "{range}")?;
@@ -168,10 +168,10 @@ fn write_event(
         table.under(share.callers.lines(events, least));
     }
     table.write(args.width, output.colors.heading, output)?;
-    Ok(write_rest(rows.len() - table.len(), output)?)
+    Ok(write_hidden_rows(rows.len() - table.len(), output)?)
 }
 
-/// Returns how often the event was counted, samples or not.
+/// Returns the text of the event's total count, which includes events without a sample.
 fn counted_text(recording: &Recording, index: usize) -> String {
     let notes = &recording.notes;
     let cpus = notes.scope.strip_prefix("CPU ");
@@ -200,20 +200,20 @@ fn within_limits<'a, T>(rows: &'a [T], args: &Report, share: impl Fn(&T) -> f64)
 }
 
 /// Prints that no sample passes the filter.
-fn write_none_left(output: &mut Screen) -> std::io::Result<()> {
+fn write_no_sample(output: &mut Screen) -> std::io::Result<()> {
     let mark = output.colors.warning;
     writeln!(output, "{mark}NO SAMPLE{mark:#}: {NO_SAMPLE_PASSES}.")
 }
 
 /// Prints how many rows are not shown.
-fn write_rest(rows: usize, output: &mut impl Write) -> std::io::Result<()> {
+fn write_hidden_rows(rows: usize, output: &mut impl Write) -> std::io::Result<()> {
     if rows == 0 {
         return Ok(());
     }
     writeln!(output, "  ({} not shown)", count(rows as u64, "row"))
 }
 
-/// Returns the fewest events that are `percent` of a whole.
+/// Returns the smallest number of events that is at least `percent` percent of `whole`.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
@@ -225,7 +225,7 @@ pub(crate) fn at_least(percent: f64, whole: u64) -> u64 {
 
 /// Returns a part of a whole in percent.
 fn percent(part: u64, whole: u64) -> String {
-    // Of nothing, nothing.
+    // Avoids a division by 0: without events the share is 0 %.
     format!("{:.2}%", part as f64 / whole.max(1) as f64 * 100.0)
 }
 
@@ -235,16 +235,22 @@ mod tests {
     use crate::recording::perfdata::example::example;
 
     #[test]
-    fn a_count_says_of_what_it_is() {
+    fn counts_name_their_scope() {
         let mut recording = example(false);
-        let mut of = |tasks_only, scope: &str| {
+        let mut text = |tasks_only, scope: &str| {
             recording.notes.tasks_only = tasks_only;
             scope.clone_into(&mut recording.notes.scope);
             recording.notes.totals[0] = 7;
             counted_text(&recording, 0)
         };
-        assert_eq!(of(true, "make"), "; counted: 7");
-        assert_eq!(of(false, "the machine"), "; of all programs on all CPUs: 7");
-        assert_eq!(of(false, "CPU 0-1,3"), "; of all programs on CPU 0-1,3: 7");
+        assert_eq!(text(true, "make"), "; counted: 7");
+        assert_eq!(
+            text(false, "the machine"),
+            "; of all programs on all CPUs: 7"
+        );
+        assert_eq!(
+            text(false, "CPU 0-1,3"),
+            "; of all programs on CPU 0-1,3: 7"
+        );
     }
 }

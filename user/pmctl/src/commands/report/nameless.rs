@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Files whose functions have no names in the report, and what gives them names.
+//! Warnings about files whose functions have no names in the report, with advice.
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -14,22 +14,23 @@ use crate::recording::symbols::{Elf, jit};
 use crate::system::screen::Colors;
 use crate::system::text::printable;
 
-/// Parts of all samples below this one, in percent, are not worth a word.
+/// The smallest share of all samples, in percent, for which a file is reported.
 const MIN_PERCENT: u64 = 1;
-/// The most files that are named.
+/// The most files that are reported.
 const MAX_FILES: usize = 5;
 
 /// Samples without the name of a function, by file.
 #[derive(Debug, Default)]
 pub(crate) struct Nameless {
+    /// Path and number of samples of each file.
     files: AHashMap<FileNumber, (String, u64)>,
-    /// All samples, with a name or without.
+    /// Number of all samples, with a name or without.
     samples: u64,
 }
 
 impl Nameless {
-    /// Takes a sample.
-    pub(super) fn take(&mut self, named: &NamedSample<'_>) {
+    /// Adds a sample.
+    pub(super) fn add_sample(&mut self, named: &NamedSample<'_>) {
         self.samples += 1;
         if named.site.has_symbol() || named.sample.in_kernel() {
             return;
@@ -68,14 +69,14 @@ impl Nameless {
                 "{mark}NO SYMBOLS{mark:#}: {}: not on this machine, and files of perf have no names.\n  \
                  Read it on the machine where it was recorded. `pmctl export --to perf-data` there makes\n  \
                  a recording with the names.",
-                self.list(&absent)
+                self.file_list(&absent)
             )?;
         }
         if !files.is_empty() {
             writeln!(
                 output,
                 "{mark}NO SYMBOLS{mark:#}: {}: without a symbol table, functions are [unknown].",
-                self.list(&files)
+                self.file_list(&files)
             )?;
             write_advice(recording, &files, output)?;
         }
@@ -85,14 +86,14 @@ impl Nameless {
                 "{mark}NO SYMBOLS{mark:#}: code that was made at run time, without {}.\n  \
                  Many programs write this file if they are told: node --perf-basic-prof,\n  \
                  python3 -X perf, java -XX:+UnlockDiagnosticVMOptions -XX:+DumpPerfMapAtExit.",
-                self.list(&generated)
+                self.file_list(&generated)
             )?;
         }
         Ok(())
     }
 
-    /// Returns the first of these files with their parts of all samples.
-    fn list(&self, files: &[&(String, u64)]) -> String {
+    /// Returns the first [`MAX_FILES`] of these files, with their shares of all samples.
+    fn file_list(&self, files: &[&(String, u64)]) -> String {
         let names = files.iter().take(MAX_FILES).map(|(path, samples)| {
             format!("{} ({})", printable(path), percent(*samples, self.samples))
         });
@@ -105,7 +106,7 @@ impl Nameless {
     }
 }
 
-/// Prints what gives these files names.
+/// Prints how to get debug symbols for these files.
 fn write_advice(
     recording: &Recording,
     files: &[&(String, u64)],

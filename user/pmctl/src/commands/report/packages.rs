@@ -6,7 +6,8 @@ use std::process::{Command, Stdio};
 
 /// Returns the command that installs the debug symbols of these files; `None` if no package manager knows them.
 pub(super) fn install_command(files: &[&Path]) -> Option<String> {
-    command(files, debian, "apt install").or_else(|| command(files, rpm, "dnf debuginfo-install"))
+    command(files, debian_package, "apt install")
+        .or_else(|| command(files, rpm_package, "dnf debuginfo-install"))
 }
 
 fn command(
@@ -21,9 +22,9 @@ fn command(
 }
 
 /// Returns the package with the debug symbols of a file of Debian's or Ubuntu's.
-fn debian(file: &Path) -> Option<String> {
+fn debian_package(file: &Path) -> Option<String> {
     let owner = |file: &Path| {
-        let answer = output(Command::new("dpkg-query").arg("--search").arg(file))?;
+        let answer = output_of(Command::new("dpkg-query").arg("--search").arg(file))?;
         // `libc6:amd64: /lib/x86_64-linux-gnu/libc.so.6`
         let line = answer
             .lines()
@@ -31,7 +32,7 @@ fn debian(file: &Path) -> Option<String> {
         let owner = line.split([':', ',']).next()?;
         Some(owner.to_owned())
     };
-    // A package has its files where they are, or where they were before /bin and /lib moved into /usr.
+    // A package lists its files where they are, or where they were before /bin and /lib moved into /usr.
     let other = match file.strip_prefix("/usr") {
         Ok(inside) => Path::new("/").join(inside),
         Err(_) => PathBuf::from("/usr").join(file.strip_prefix("/").unwrap_or(file)),
@@ -45,13 +46,13 @@ fn debian(file: &Path) -> Option<String> {
 }
 
 /// Returns the package of a file of Fedora's, SUSE's or their relatives.
-fn rpm(file: &Path) -> Option<String> {
+fn rpm_package(file: &Path) -> Option<String> {
     let query = ["--query", "--queryformat", "%{NAME}", "--file"];
-    output(Command::new("rpm").args(query).arg(file))
+    output_of(Command::new("rpm").args(query).arg(file))
 }
 
 /// Returns what a command prints if it succeeds.
-fn output(command: &mut Command) -> Option<String> {
+fn output_of(command: &mut Command) -> Option<String> {
     let output = command
         .stdin(Stdio::null())
         .stderr(Stdio::null())

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The rows of a report: samples that have the same keys, added up.
+//! The rows of a report: the sums of samples that have the same keys.
 
 use std::io::{self, Write};
 use std::slice;
@@ -46,7 +46,7 @@ pub(crate) struct ReportGaps {
 }
 
 impl ReportGaps {
-    /// Writes what is missing, lines of `source_lines` too, and what to do about it.
+    /// Writes warnings about missing callers, source lines and names, with advice.
     pub(crate) fn write(
         &self,
         recording: &Recording,
@@ -74,11 +74,11 @@ pub(crate) type Shares = AHashMap<Vec<String>, Share>;
 struct RowId {
     event: usize,
     comm: Option<NameNumber>,
-    idle: bool,
+    is_idle: bool,
     pid: u32,
     tid: u32,
     function: (Option<FileNumber>, Option<u64>),
-    kernel: bool,
+    is_kernel: bool,
     cpu: u32,
     inlined: Option<u32>,
     line: Option<u32>,
@@ -100,15 +100,15 @@ impl RowId {
             match key {
                 Key::Comm => {
                     id.comm = names.name(named.stamp.task);
-                    // It has a name without being told one.
-                    id.idle = named.stamp.task.pid == 0;
+                    // PID 0 has a name without a record of it, so `name` finds none.
+                    id.is_idle = named.stamp.task.pid == 0;
                 }
                 Key::Pid => id.pid = named.stamp.task.pid,
                 Key::Tid => id.tid = named.stamp.task.tid,
                 Key::Dso => id.function.0 = frame.site.number(),
                 Key::Symbol => {
                     id.function = frame.site.function();
-                    id.kernel = is_kernel(frame.address);
+                    id.is_kernel = is_kernel(frame.address);
                     id.inlined = frame.inlined.as_ref().map(|name| name.number);
                 }
                 Key::Srcline => id.line = frame.line.as_ref().map(|line| line.number),
@@ -119,24 +119,24 @@ impl RowId {
     }
 }
 
-/// What the rows of a report are.
+/// The options that determine the rows of a report.
 #[derive(Clone, Debug)]
 pub(crate) struct Grouping {
     pub(crate) keys: Vec<Key>,
-    /// Rows have the samples of what they call.
+    /// Rows also have the samples of the functions that they call.
     pub(crate) children: bool,
-    /// Rows have their callers, in this order.
+    /// Rows have their call chains below them, in this order.
     pub(crate) graph: Option<Order>,
-    /// Functions that were inlined are functions of call chains.
+    /// Inlined functions are part of call chains.
     pub(crate) inline: bool,
     /// The most functions of a call chain.
     pub(crate) max_stack: usize,
-    /// The samples that count.
+    /// The samples that are reported.
     pub(crate) filter: Filter,
 }
 
 impl Grouping {
-    /// Returns what is asked for.
+    /// Returns the grouping that the options ask for.
     pub(crate) fn of(args: &Report) -> Self {
         Self {
             keys: args.rows.sort.clone(),
@@ -166,17 +166,17 @@ pub(crate) fn shares(
     } else {
         1
     };
-    let mut taken = Vec::new();
+    let mut counted_rows = Vec::new();
     let is_filtered = !args.filter.is_empty();
-    let take = |named: &NamedSample<'_>, names: &SampleNames<'_>| {
+    let add_sample = |named: &NamedSample<'_>, names: &SampleNames<'_>| {
         if is_filtered && !args.filter.keeps(named, names) {
             return Ok(());
         }
         let events = named.sample.period;
-        nameless.take(named);
+        nameless.add_sample(named);
         let own_function = is_above_its_chain(named.sample).then(|| Frame::of_sample(named));
         let callers = limit - usize::from(own_function.is_some());
-        let (alone, all): (_, Vec<_>);
+        let (single, all): (_, Vec<_>);
         let chain = match source_lines {
             Some(_) if own_function.is_some() && !wants_chain => own_function.as_slice(),
             Some(source_lines) => {
@@ -190,16 +190,16 @@ pub(crate) fn shares(
                 &all[..]
             }
             None => {
-                alone = Frame::of_sample(named);
-                slice::from_ref(&alone)
+                single = Frame::of_sample(named);
+                slice::from_ref(&single)
             }
         };
-        // A function has the samples of what was inlined into it, as with perf; but not their lines.
+        // As in perf, a function has the samples of functions that were inlined into it. A line has only its own samples.
         let own = chain
             .iter()
             .position(|frame| has_lines || frame.inlined.is_none());
         let own = own.unwrap_or(0);
-        taken.clear();
+        counted_rows.clear();
         let first = if args.children { 0 } else { own };
         let last = if args.children { chain.len() } else { own + 1 };
         for (index, frame) in chain[..last].iter().enumerate().skip(first) {
@@ -212,23 +212,23 @@ pub(crate) fn shares(
                 share.events = share.events.saturating_add(events);
                 share.samples += 1;
             }
-            // A function that calls itself has the sample once.
-            if taken.contains(&id) {
+            // Counts the sample only once for a function that calls itself.
+            if counted_rows.contains(&id) {
                 continue;
             }
-            taken.push(id);
+            counted_rows.push(id);
             share.children = share.children.saturating_add(events);
             if let Some(order) = graph {
                 let path = callers::shown_path(order, chain, (index, args.children));
-                share.callers.take(path, events);
+                share.callers.add_path(path, events);
             }
         }
         Ok(())
     };
     let cuts = if wants_chain {
-        profile::each_sample(recording, take)?
+        profile::each_sample(recording, add_sample)?
     } else {
-        profile::each_sample_alone(recording, take)?
+        profile::each_sample_alone(recording, add_sample)?
     };
     let mut tables = vec![Shares::new(); recording.events.len()];
     for (id, (cells, share)) in rows {
@@ -250,7 +250,7 @@ fn key_text(
         Key::Tid => number(named.stamp.task.tid),
         Key::Dso => frame.site.dso().into_owned(),
         Key::Symbol => {
-            // As perf has it: which functions are the kernel's is seen at a glance.
+            // perf's marks for functions of the kernel and of programs.
             let mode = if is_kernel(frame.address) {
                 "[k]"
             } else {
@@ -285,7 +285,7 @@ mod tests {
     /// A mark in a call chain: the program's addresses follow.
     const USER: u64 = 512_u64.wrapping_neg();
 
-    /// The example, its sample of the kernel with the program's part of its call chain alone.
+    /// Returns the example, in which the call chain of the kernel's sample has only the program's part.
     fn without_kernel_callers() -> Recording {
         let mut recording = example(true);
         let mut records: Vec<Record> = recording.records.iter().flatten().collect();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Values of other registers than counters: energy is added up, a temperature has a range.
+//! Values of registers that are no counters: energy is added up, a temperature has a range.
 
 use anyhow::Result;
 
@@ -9,7 +9,7 @@ use crate::recording::profile;
 use crate::recording::profile::Filter;
 use crate::system::text::{count, thousands};
 
-/// Returns a number of events, or of what a value has grown by.
+/// Returns a number of events, or the growth of a value with its unit, as text.
 pub(super) fn amount(unit: Option<Unit>, number: u64) -> String {
     match unit {
         None | Some(Unit::Cycles) => thousands(number),
@@ -17,13 +17,13 @@ pub(super) fn amount(unit: Option<Unit>, number: u64) -> String {
     }
 }
 
-/// Returns what all samples of an event or a value are together, as a heading has it.
+/// Returns the total of an event or a value as text for a heading.
 pub(crate) fn total(unit: Option<Unit>, events: u64) -> String {
     let what = if unit.is_some() { "sum" } else { "event count" };
     format!("{what} {}", amount(unit, events))
 }
 
-/// Returns the range and the mean of a level, as of the samples that are kept; `None` if there are none.
+/// Returns the range and the median of a level, for the samples that pass the filter; `None` without samples.
 pub(crate) fn range(
     recording: &Recording,
     filter: &Filter,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `pmctl top`: a live view of `pmctl record`, which runs beside it.
+//! `pmctl top`: a live view of the samples of `pmctl record`, which runs as a child process.
 
 mod recorder;
 mod stream;
@@ -18,8 +18,7 @@ use crate::system::screen::Screen;
 use recorder::{RecorderOutput, RecorderProcess};
 use stream::PipeStream;
 
-/// Time that the recorder may take to its first bytes before there is a screen with keys. It takes some tenths of a
-/// second.
+/// Time to wait for the recorder's first bytes before the screen is set up. They usually take some tenths of a second.
 const FIRST_BYTES_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Shows tables until the user ends it, and returns the exit code.
@@ -34,9 +33,9 @@ pub(crate) fn top(args: &Top) -> Result<u8> {
     };
     let mut recorder = RecorderProcess::start(args)?;
     let is_text = args.stdio || !tui::has_terminal();
-    // What is refused is told before the screen changes, unless the recorder takes so long that keys would have to wait.
+    // An error of the recorder is reported before the screen changes, unless it takes so long that keys would have to wait.
     let limit = (!is_text).then(|| Instant::now() + FIRST_BYTES_TIMEOUT);
-    let first = recorder.begin(limit)?;
+    let first = recorder.wait_for_first_bytes(limit)?;
     let mut live = LiveView {
         stream: PipeStream::new(),
         tables: 0,
@@ -45,7 +44,7 @@ pub(crate) fn top(args: &Top) -> Result<u8> {
     };
     live.stream.push(&first)?;
     if is_text {
-        return live.print(args, &grouping, &mut recorder);
+        return live.print_tables(args, &grouping, &mut recorder);
     }
     let mut show = Show::new(&grouping, String::new());
     let code = show.run(|show| live.refresh(args, show, &mut recorder))?;
@@ -55,22 +54,23 @@ pub(crate) fn top(args: &Top) -> Result<u8> {
 /// The state of a live view.
 struct LiveView {
     stream: PipeStream,
-    /// Tables so far.
+    /// Number of tables that have been shown.
     tables: u64,
-    /// When the next one is due.
+    /// Time of the next table.
     next: Instant,
-    /// Why the recorder has ended, if it has failed.
+    /// The error of the recorder, if it has failed.
     failure: Option<Error>,
 }
 
 impl LiveView {
-    /// Returns whether all tables were shown.
+    /// Returns whether all tables of --iterations have been shown.
     fn is_done(&self, args: &Top) -> bool {
-        args.iterations.is_some_and(|most| self.tables >= most)
+        args.iterations
+            .is_some_and(|iterations| self.tables >= iterations)
     }
 
     /// Prints tables as text.
-    fn print(
+    fn print_tables(
         &mut self,
         args: &Top,
         grouping: &Grouping,
@@ -87,14 +87,14 @@ impl LiveView {
                 RecorderOutput::End => true,
             };
             self.next += args.delay;
-            if let Some(recording) = self.stream.take() {
+            if let Some(recording) = self.stream.take_recording() {
                 let colors = output.colors;
                 text::write(&recording, grouping, args.entries, (colors, &mut output))?;
                 output.flush()?;
                 self.tables += 1;
             }
             if has_ended {
-                return recorder.end();
+                return recorder.wait_for_end();
             }
             if self.is_done(args) {
                 return Ok(0);
@@ -102,7 +102,7 @@ impl LiveView {
         }
     }
 
-    /// Takes what has come, and shows a table if one is due; returns whether that was the last.
+    /// Reads the stream, and shows a table if one is due. Returns whether that was the last one.
     fn refresh(
         &mut self,
         args: &Top,
@@ -114,10 +114,10 @@ impl LiveView {
                 RecorderOutput::Bytes(bytes) => self.stream.push(&bytes)?,
                 RecorderOutput::Nothing => break,
                 RecorderOutput::End => {
-                    let end = recorder.end();
-                    // What has come since the last table. That one stays if nothing has, for it may be of use.
+                    let end = recorder.wait_for_end();
+                    // Without new samples the last table stays on the screen.
                     if self.stream.has_samples() || (self.tables == 0 && end.is_ok()) {
-                        self.show(show)?;
+                        self.show_table(show)?;
                     }
                     if self.tables == 0 {
                         return end.map(|_| true);
@@ -137,13 +137,13 @@ impl LiveView {
             return Ok(false);
         }
         self.next = Instant::now() + args.delay;
-        self.show(show)?;
+        self.show_table(show)?;
         Ok(self.is_done(args))
     }
 
-    /// Shows a table of what has come since the one before.
-    fn show(&mut self, show: &mut Show) -> Result<()> {
-        if let Some(recording) = self.stream.take() {
+    /// Shows a table of the samples since the last one.
+    fn show_table(&mut self, show: &mut Show) -> Result<()> {
+        if let Some(recording) = self.stream.take_recording() {
             show.take(recording)?;
             self.tables += 1;
         }

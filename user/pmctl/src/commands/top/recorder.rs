@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The recorder beside `pmctl top`: `pmctl record -o -`.
+//! The recorder of `pmctl top`, which is a child process: `pmctl record -o -`.
 
 use std::ffi::OsString;
 use std::io::Read;
@@ -19,19 +19,21 @@ use crate::events::rights::OWN_COMMAND;
 use crate::system::child::own_program;
 use crate::system::exit::Failed;
 
-/// Bytes that are read at once, and how many of these may wait.
+/// The most bytes of a block, which is the result of one read.
 const READ_SIZE: usize = 1 << 16;
+/// The most blocks that may wait to be taken.
 const MAX_WAITING_BLOCKS: usize = 1 << 10;
 
-/// What the recorder has written.
+/// The result of a wait for the recorder's output.
 pub(super) enum RecorderOutput {
     Bytes(Vec<u8>),
-    /// The time is over.
+    /// There was no output in time.
     Nothing,
+    /// The recorder has closed its output.
     End,
 }
 
-/// The process.
+/// The recorder's process and its output.
 pub(super) struct RecorderProcess {
     child: Child,
     blocks: Receiver<Vec<u8>>,
@@ -39,20 +41,21 @@ pub(super) struct RecorderProcess {
 }
 
 impl RecorderProcess {
-    /// Starts it.
+    /// Starts the recorder with the options of `pmctl top`.
     pub(super) fn start(args: &Top) -> Result<Self> {
         let mut command = Command::new(own_program());
         command.args(arguments(args));
-        Self::run(command)
+        Self::spawn(command)
     }
 
-    fn run(mut command: Command) -> Result<Self> {
+    fn spawn(mut command: Command) -> Result<Self> {
         command
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
-        // Without samples it writes nothing, and does not learn that it has no reader any more.
-        // SAFETY: Between fork and exec there is but one system call.
+        // Ends the recorder with pmctl. Without samples it writes nothing, and would not notice that its reader has gone.
+        // SAFETY: Between fork and exec only async-signal-safe code may run: the closure makes one system call, and
+        // allocates nothing.
         unsafe { command.pre_exec(|| Ok(set_pdeathsig(Signal::SIGTERM)?)) };
         let mut child = command
             .spawn()
@@ -64,7 +67,7 @@ impl RecorderProcess {
             blocks,
             has_ended: false,
         };
-        // Signals are the main thread's, which may have to give a terminal back.
+        // Blocks signals in the new thread: the main thread handles them, since it may have to restore the terminal.
         let before = SigSet::all().thread_swap_mask(SigmaskHow::SIG_BLOCK);
         let before = before.context("can't block signals")?;
         thread::spawn(move || {
@@ -79,11 +82,11 @@ impl RecorderProcess {
         Ok(recorder)
     }
 
-    /// Waits for the first bytes that it writes, until a time if there is one; returns none if it needs longer.
+    /// Waits for the recorder's first bytes, until a time if there is one. Returns no bytes if the recorder needs longer.
     ///
     /// # Errors
-    /// Its own message and exit code, if it refuses to record.
-    pub(super) fn begin(&mut self, until: Option<Instant>) -> Result<Vec<u8>> {
+    /// The recorder's message and exit code, if it refuses to record.
+    pub(super) fn wait_for_first_bytes(&mut self, until: Option<Instant>) -> Result<Vec<u8>> {
         let first = match until {
             Some(until) => self.wait(until),
             None => self
@@ -96,13 +99,13 @@ impl RecorderProcess {
             RecorderOutput::Nothing => Ok(Vec::new()),
             RecorderOutput::End => {
                 self.has_ended = true;
-                let code = self.end()?;
+                let code = self.wait_for_end()?;
                 Err(Failed::new(code, "the recorder ended before it wrote anything").into())
             }
         }
     }
 
-    /// Waits for something until a time.
+    /// Waits for output until a time.
     pub(super) fn wait(&mut self, until: Instant) -> RecorderOutput {
         if self.has_ended {
             return RecorderOutput::Nothing;
@@ -118,11 +121,11 @@ impl RecorderProcess {
         }
     }
 
-    /// Waits for its end, and returns its exit code.
+    /// Waits for the recorder's end, and returns its exit code.
     ///
     /// # Errors
-    /// Its message, if it has failed.
-    pub(super) fn end(&mut self) -> Result<u8> {
+    /// The recorder's message, if it has failed.
+    pub(super) fn wait_for_end(&mut self) -> Result<u8> {
         let mut words = String::new();
         if let Some(errors) = &mut self.child.stderr {
             errors
@@ -136,7 +139,7 @@ impl RecorderProcess {
             Some(code) => {
                 let words = words.trim_end();
                 let words = words.strip_prefix("pmctl: ").unwrap_or(words);
-                Err(Failed::new(code, &of_top(words)).into())
+                Err(Failed::new(code, &with_advice_for_top(words)).into())
             }
             None => Err(anyhow!("the recorder was killed: {status}")),
         }
@@ -145,7 +148,7 @@ impl RecorderProcess {
 
 impl Drop for RecorderProcess {
     fn drop(&mut self) {
-        // It has no more readers, and counts no longer.
+        // Ends a recorder that still runs, since nothing reads its output any more.
         if let Ok(pid) = i32::try_from(self.child.id()) {
             if let Ok(None) = self.child.try_wait() {
                 let _ = kill(Pid::from_raw(pid), Signal::SIGTERM);
@@ -156,7 +159,7 @@ impl Drop for RecorderProcess {
 }
 
 /// Returns the recorder's message with advice for `pmctl top`, which samples all programs without any option.
-fn of_top(words: &str) -> String {
+fn with_advice_for_top(words: &str) -> String {
     words.replace(OWN_COMMAND, "One process of your own: `pmctl top -p PID`.")
 }
 
@@ -192,15 +195,15 @@ mod tests {
     fn recorder(script: &str) -> RecorderProcess {
         let mut command = Command::new("sh");
         command.args(["-c", script]);
-        RecorderProcess::run(command).expect("there is a shell")
+        RecorderProcess::spawn(command).expect("there is a shell")
     }
 
     #[test]
-    fn one_that_needs_long_is_not_waited_for() {
+    fn a_slow_recorder_is_not_waited_for() {
         let mut slow = recorder("exec sleep 1000");
         let until = Instant::now() + Duration::from_millis(50);
         assert!(
-            slow.begin(Some(until))
+            slow.wait_for_first_bytes(Some(until))
                 .expect("it has not failed")
                 .is_empty()
         );
@@ -210,19 +213,22 @@ mod tests {
     }
 
     #[test]
-    fn its_message_and_its_first_bytes_are_taken() {
+    fn the_recorders_message_and_first_bytes_are_returned() {
         let mut quick = recorder("printf first; exec sleep 1000");
-        assert_eq!(quick.begin(None).expect("it records"), b"first");
+        assert_eq!(
+            quick.wait_for_first_bytes(None).expect("it records"),
+            b"first"
+        );
         for limit in [None, Some(Instant::now() + Duration::from_secs(100))] {
             let mut refused = recorder("echo pmctl: no counter >&2; exit 3");
-            let error = refused.begin(limit).expect_err("it refuses");
+            let error = refused.wait_for_first_bytes(limit).expect_err("it refuses");
             assert_eq!(error.to_string(), "no counter");
         }
     }
 
     #[test]
     fn advice_is_for_top() {
-        let words = of_top(&format!("It needs root.\n{OWN_COMMAND}"));
+        let words = with_advice_for_top(&format!("It needs root.\n{OWN_COMMAND}"));
         assert!(words.starts_with("It needs root.\n"), "{words}");
         assert!(words.ends_with("`pmctl top -p PID`."), "{words}");
     }

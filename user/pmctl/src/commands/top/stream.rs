@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A stream of `pmctl record -o -`, cut into recordings that can be shown while it goes on.
+//! A stream of `pmctl record -o -`, cut into recordings that can be shown while it is written.
 
 use std::path::{Path, PathBuf};
 
@@ -13,34 +13,36 @@ use crate::recording::perfdata::{
 use crate::recording::places::build_id;
 use crate::recording::symbols::{DebugFiles, SymbolFinder, jit};
 
-/// Size of the stream's header, and of that of a record.
+/// Size of the stream's header in bytes.
 const STREAM_HEADER_SIZE: usize = 16;
+/// Size of a record's header in bytes.
 const RECORD_HEADER_SIZE: usize = 8;
-/// The first type of records that perf makes and not the kernel.
+/// The first type of records that perf writes, and not the kernel.
 const FIRST_PERF_TYPE: u32 = 64;
 
-/// A stream.
+/// A stream of records, as far as it has been received.
 pub(super) struct PipeStream {
     /// Bytes that are not decoded yet.
     bytes: Vec<u8>,
     /// The events and the machine, once they have come.
     head: Option<Recording>,
-    /// Tasks and their memory before the records in `window`.
+    /// Tasks and their mappings before the records in `window`.
     spaces: AddressSpaces,
+    /// The records since the last recording.
     window: Vec<Record>,
     names: SymbolFinder,
     tables: AHashMap<PathBuf, SymbolTable>,
     /// Processes that have ended, whose code has names in `tables` until the next recording.
     ended: AHashSet<u32>,
-    /// Places that have no name.
+    /// Files and offsets that have no symbol.
     nameless: AHashSet<(PathBuf, u64)>,
-    /// Build-ids of the files in `tables`, from when each was first looked up: the instructions of another version are
-    /// not shown.
+    /// Build-ids that the files in `tables` had when they were first looked up. If a file changes, its instructions are not
+    /// shown.
     build_ids: Vec<BuildId>,
 }
 
 impl PipeStream {
-    /// Creates one of which nothing has come.
+    /// Creates a stream without any bytes.
     pub(super) fn new() -> Self {
         Self {
             bytes: Vec::new(),
@@ -67,49 +69,49 @@ impl PipeStream {
             self.head = Some(head);
         }
         let parts = self.head.as_ref().map(Recording::parts).unwrap_or_default();
-        let mut place = 0;
-        while let Some(size) = size(&self.bytes[place..]) {
-            let record = perfdata::decode(&self.bytes[place..], parts);
+        let mut offset = 0;
+        while let Some(size) = record_size(&self.bytes[offset..]) {
+            let record = perfdata::decode(&self.bytes[offset..], parts);
             let (record, _) = record.context("the stream can't be read: a record is broken")?;
             self.window.extend(record);
-            place += size;
+            offset += size;
         }
-        self.bytes.drain(..place);
+        self.bytes.drain(..offset);
         Ok(())
     }
 
-    /// Returns where the records of the kernel begin, if they have come.
+    /// Returns the offset of the kernel's first record; `None` if it has not been received.
     fn end_of_head(&self) -> Option<usize> {
-        let mut place = STREAM_HEADER_SIZE;
+        let mut offset = STREAM_HEADER_SIZE;
         loop {
-            let rest = self.bytes.get(place..)?;
-            let size = size(rest)?;
+            let rest = self.bytes.get(offset..)?;
+            let size = record_size(rest)?;
             if u32::from_le_bytes(rest[..4].try_into().ok()?) < FIRST_PERF_TYPE {
-                return Some(place);
+                return Some(offset);
             }
-            place += size;
+            offset += size;
         }
     }
 
-    /// Returns whether samples have come since the last [`take`](Self::take).
+    /// Returns whether samples have come since the last [`take_recording`](Self::take_recording).
     pub(super) fn has_samples(&self) -> bool {
         self.window.iter().any(Record::is_sample)
     }
 
-    /// Returns what has come since the last call as a recording with names; `None` before anything came.
-    pub(super) fn take(&mut self) -> Option<Recording> {
+    /// Returns the records since the last call as a recording with symbols; `None` if not even the events have come.
+    pub(super) fn take_recording(&mut self) -> Option<Recording> {
         self.drop_jit_names();
         let head = self.head.as_ref()?;
         let mut records = self.spaces.records();
         let mut window = std::mem::take(&mut self.window);
         window.sort_by_key(|record| record.stamp.time);
-        let mut wanted: AHashMap<PathBuf, AHashSet<u64>> = AHashMap::new();
+        let mut unknown: AHashMap<PathBuf, AHashSet<u64>> = AHashMap::new();
         for record in &window {
             match &record.body {
                 Body::Sample(sample) => {
                     let chain = sample.chain.iter().copied();
                     for address in chain.chain([sample.ip]) {
-                        self.note_unknown_address(record.stamp.task, address, &mut wanted);
+                        self.note_unknown_address(record.stamp.task, address, &mut unknown);
                     }
                 }
                 Body::Exit { task, .. } => self.spaces.end(*task),
@@ -121,8 +123,8 @@ impl PipeStream {
             records: Records::from(&records[..]),
             ..head.clone()
         };
-        for (file, places) in wanted {
-            self.look_up(&file, &places);
+        for (file, offsets) in unknown {
+            self.look_up_symbols(&file, &offsets);
         }
         recording.notes.symbols = self.tables.values().cloned().collect();
         recording.build_ids.clone_from(&self.build_ids);
@@ -144,12 +146,12 @@ impl PipeStream {
             .retain(|(file, _)| jit::process_of(file).is_none());
     }
 
-    /// Notes an address of which the function is not known.
+    /// Adds an address to `unknown`, unless its function is known or known to have no name.
     fn note_unknown_address(
         &self,
         task: Task,
         address: u64,
-        wanted: &mut AHashMap<PathBuf, AHashSet<u64>>,
+        unknown: &mut AHashMap<PathBuf, AHashSet<u64>>,
     ) {
         let Some(place) = self.spaces.find(task.pid, address) else {
             return;
@@ -160,15 +162,15 @@ impl PipeStream {
         if is_known || self.nameless.contains(&(path.to_owned(), place.offset)) {
             return;
         }
-        let places = wanted.entry(path.to_owned()).or_default();
-        places.insert(place.offset);
+        let offsets = unknown.entry(path.to_owned()).or_default();
+        offsets.insert(place.offset);
     }
 
-    /// Adds the functions at some places of a file.
-    fn look_up(&mut self, file: &Path, places: &AHashSet<u64>) {
-        let found = self.names.look_up(file, places);
-        for place in places.iter().filter(|place| found.at(**place).is_none()) {
-            self.nameless.insert((file.to_owned(), *place));
+    /// Looks up the functions at some offsets of a file, and adds them to `tables`.
+    fn look_up_symbols(&mut self, file: &Path, offsets: &AHashSet<u64>) {
+        let found = self.names.look_up(file, offsets);
+        for offset in offsets.iter().filter(|offset| found.at(**offset).is_none()) {
+            self.nameless.insert((file.to_owned(), *offset));
         }
         let table = self.tables.entry(file.to_owned());
         let table = table.or_insert_with(|| {
@@ -190,8 +192,8 @@ impl PipeStream {
     }
 }
 
-/// Returns the size of the first record, if all of it has come.
-fn size(bytes: &[u8]) -> Option<usize> {
+/// Returns the size of the first record in bytes; `None` if not all of it has come.
+fn record_size(bytes: &[u8]) -> Option<usize> {
     let header = bytes.get(..RECORD_HEADER_SIZE)?;
     let size = usize::from(u16::from_le_bytes([header[6], header[7]]));
     (size >= RECORD_HEADER_SIZE && size <= bytes.len()).then_some(size)
@@ -205,7 +207,7 @@ mod tests {
 
     const RECORDING: &[u8] = include_bytes!("../../../tests/recordings/callers.data");
 
-    /// The recording as a stream.
+    /// Returns the recording as a stream.
     fn written(recording: &Recording) -> Vec<u8> {
         let pipe = Pipe::new(Vec::new(), &recording.events, &recording.host);
         let mut pipe = pipe.expect("a vector takes everything");
@@ -218,7 +220,7 @@ mod tests {
         end.expect("a vector takes everything").output
     }
 
-    /// The tasks and files of the samples.
+    /// Returns the task, the file and the address of each sample.
     fn samples(recording: &Recording) -> Vec<(String, String, u64)> {
         let mut all = Vec::new();
         let walked = profile::each_sample(recording, |named, names| {
@@ -240,10 +242,10 @@ mod tests {
         let mut found = Vec::new();
         let mut windows = 0;
         let mut stream = PipeStream::new();
-        assert!(stream.take().is_none());
+        assert!(stream.take_recording().is_none());
         for chunk in bytes.chunks(100) {
             stream.push(chunk).expect("it is well formed");
-            if let Some(window) = stream.take() {
+            if let Some(window) = stream.take_recording() {
                 let all = samples(&window);
                 windows += usize::from(!all.is_empty());
                 found.extend(all);
@@ -258,7 +260,7 @@ mod tests {
         let program = std::env::current_exe().expect("it is known");
         let mut stream = PipeStream::new();
         for _ in 0..2 {
-            stream.look_up(&program, &AHashSet::from_iter([0]));
+            stream.look_up_symbols(&program, &AHashSet::from_iter([0]));
         }
         assert_eq!(
             stream.build_ids,
@@ -266,7 +268,7 @@ mod tests {
         );
     }
 
-    /// The functions of a process, until the file is removed.
+    /// The file with the names of a process's JIT code, which is removed on drop.
     struct Functions(PathBuf);
 
     impl Drop for Functions {
@@ -275,7 +277,7 @@ mod tests {
         }
     }
 
-    /// Returns a stream in which a process has made code at an address, and a sample there.
+    /// Returns a stream in which a process has JIT code at an address, and a sample there.
     fn with_code(pid: u32, address: u64) -> (PipeStream, Record) {
         let body = Body::Map(Map {
             task: Task::leader(pid),
@@ -307,13 +309,13 @@ mod tests {
     /// Returns the name that a sample has in the next recording.
     fn name(stream: &mut PipeStream, sample: &Record) -> Option<String> {
         stream.window = vec![sample.clone()];
-        let notes = stream.take().expect("the head has come").notes;
+        let notes = stream.take_recording().expect("the head has come").notes;
         let mut symbols = notes.symbols.into_iter().flat_map(|table| table.symbols);
         symbols.next().map(|symbol| symbol.name)
     }
 
     #[test]
-    fn names_of_code_that_a_program_makes_are_those_of_now() {
+    fn names_of_jit_code_are_read_anew_for_each_recording() {
         let pid = std::process::id();
         let functions = Functions(jit::map_of(pid));
         let (mut stream, sample) = with_code(pid, 0x1000);
@@ -326,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn names_of_code_of_a_process_that_has_ended_stay_once() {
+    fn names_of_jit_code_of_an_ended_process_stay_for_one_recording() {
         let mut child = std::process::Command::new("cat")
             .stdin(std::process::Stdio::piped())
             .spawn()
@@ -344,8 +346,8 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_stream_is_told() {
+    fn bytes_that_are_no_stream_are_an_error() {
         let mut stream = PipeStream::new();
-        assert!(stream.push(&[1; 200]).is_err() || stream.take().is_none());
+        assert!(stream.push(&[1; 200]).is_err() || stream.take_recording().is_none());
     }
 }

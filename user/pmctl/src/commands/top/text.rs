@@ -31,7 +31,7 @@ pub(super) fn write(
             printable(&event.name),
         )?;
         let unit = event.attr.unit();
-        // Degrees are not shared by functions.
+        // A level such as a temperature can't be divided among functions.
         if let Some(unit) = unit.filter(|unit| !unit.grows()) {
             writeln!(output)?;
             if let Some(range) = report::range(recording, &grouping.filter, (index, unit))? {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The answer to a call of `perf_event_open(2)`: a descriptor of ours, an error, or the kernel's own.
+//! The answer to a call of `perf_event_open(2)`: a descriptor of the driver's, an error, or the kernel's own answer.
 
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
@@ -14,26 +14,26 @@ use perfmon_core::logic::event_attr::{
 use zerocopy::IntoBytes;
 
 use super::listener::{Listener, Request};
-use super::target::{Tid, is_kernels};
+use super::target::{Tid, is_kernel_event};
 
-/// An answer.
+/// The answer to a call of `perf_event_open(2)`.
 #[derive(Debug)]
 pub(super) enum CallAnswer {
     /// An event of the driver's.
     Event {
         event: OwnedFd,
         close_on_exec: bool,
-        /// The event is sampled, and is to tell what programs map.
+        /// The event is sampled, and asks for records of mappings.
         wants_maps: bool,
         /// No counter of this PMU counts it: it stays at 0.
         is_idle: bool,
     },
     /// The kernel's perf handles the call, for this reason.
     Kernel(&'static str),
-    /// The call fails: `cause` is the driver's error, and `told` the caller's.
-    Error { told: Errno, cause: Errno },
+    /// The call fails with `errno`. `cause` is the driver's error, which may be another one.
+    Error { errno: Errno, cause: Errno },
     /// The caller has died.
-    Gone,
+    CallerDied,
 }
 
 /// Types of events that the driver has.
@@ -44,14 +44,14 @@ const FD_NO_GROUP: u64 = 1 << 0;
 const PID_CGROUP: u64 = 1 << 2;
 const FD_CLOEXEC: u64 = 1 << 3;
 
-/// `PERF_ATTR_SIZE_VER0`, and a page, which is the most that the kernel takes.
+/// From `PERF_ATTR_SIZE_VER0` to a page, which is the most that the kernel accepts.
 const ATTR_SIZES: std::ops::RangeInclusive<usize> = 64..=4096;
 
-/// The attributes that a program gives.
+/// The `struct perf_event_attr` of a call.
 struct Attributes {
     /// The bytes of the program's structure.
     bytes: Vec<u8>,
-    /// The bytes whose meaning is known, with zeros for what the program does not have.
+    /// The members that pmctl knows, with 0 for those that the program's structure does not have.
     attr: PerfEventAttr,
 }
 
@@ -62,29 +62,34 @@ pub(super) struct AnswerContext<'a> {
     pub(super) pmu: &'a Pmu,
     /// The program has events of the driver's already.
     pub(super) has_events: bool,
-    /// Its events may take turns.
-    pub(super) turns: bool,
+    /// The program's events may take turns on the counters.
+    pub(super) allows_turns: bool,
 }
 
-/// Asks the driver for what `request` asks the kernel for.
-pub(super) fn answer(by: AnswerContext<'_>, listener: &Listener, request: &Request) -> CallAnswer {
+/// Opens the event of `request` with the driver, unless the call is the kernel's.
+pub(super) fn answer_open_call(
+    context: AnswerContext<'_>,
+    listener: &Listener,
+    request: &Request,
+) -> CallAnswer {
     let mut call = match OpenCall::read(request) {
         Ok(call) => call,
         Err(reason) => return CallAnswer::Kernel(reason),
     };
     let foreign = call.foreign_reason();
-    // What has been looked up by numbers of the caller was the caller's, if it still waits.
+    // If the caller still waits, the IDs that were looked up were the caller's all the time.
     if !listener.is_waiting(request) {
-        return CallAnswer::Gone;
+        return CallAnswer::CallerDied;
     }
-    call.refusal(by, foreign).unwrap_or_else(|| call.open(by))
+    call.refusal(context, foreign)
+        .unwrap_or_else(|| call.open_event(context))
 }
 
-/// A call of `perf_event_open(2)`, with what its arguments stand for.
+/// A call of `perf_event_open(2)`, with its arguments looked up.
 struct OpenCall {
     attributes: Attributes,
     caller: Tid,
-    /// The task, or the number of the descriptor of the cgroup.
+    /// The TID, or the descriptor of the cgroup.
     pid: i32,
     cpu: i32,
     group: Option<Result<OwnedFd, Errno>>,
@@ -93,7 +98,7 @@ struct OpenCall {
 }
 
 impl OpenCall {
-    /// Reads the arguments. Fails with why the kernel has to do it: it finds out itself what is wrong with them.
+    /// Reads the arguments. The error is the reason to leave the call to the kernel, which then reports what is wrong.
     fn read(request: &Request) -> Result<Self, &'static str> {
         let caller = Tid(request.thread);
         if caller.0 == 0 {
@@ -102,15 +107,15 @@ impl OpenCall {
         let [attributes, pid, cpu, group, flags, _] = request.arguments;
         let attributes =
             Attributes::read(caller, attributes).or(Err("the attributes can't be read"))?;
-        let group = match number(group) {
+        let group = match int_argument(group) {
             -1 => None,
-            leader => Some(caller.descriptor(leader)),
+            leader => Some(caller.copy_descriptor(leader)),
         };
-        let cgroup = (flags & PID_CGROUP != 0).then(|| caller.descriptor(number(pid)));
+        let cgroup = (flags & PID_CGROUP != 0).then(|| caller.copy_descriptor(int_argument(pid)));
         let cgroup = cgroup.transpose().or(Err("the cgroup can't be read"))?;
-        let pid = match (&cgroup, number(pid)) {
+        let pid = match (&cgroup, int_argument(pid)) {
             (Some(cgroup), _) => cgroup.as_raw_fd(),
-            // "The calling thread" would be pmctl.
+            // 0 is the calling thread, which would be pmctl's.
             (None, 0) => caller.0,
             (None, pid) => pid,
         };
@@ -118,14 +123,14 @@ impl OpenCall {
             attributes,
             caller,
             pid,
-            cpu: number(cpu),
+            cpu: int_argument(cpu),
             group,
             cgroup,
             flags,
         })
     }
 
-    /// Returns why the event is not for pmctl to open, whose rights are not the caller's.
+    /// Returns the reason why pmctl must not open the event: its rights are others than the caller's.
     fn foreign_reason(&self) -> Option<&'static str> {
         if !self.caller.has_our_rights() {
             Some("the caller has other rights than pmctl")
@@ -136,29 +141,33 @@ impl OpenCall {
         }
     }
 
-    /// Returns whether it is for a dummy of the driver's. The kernel's can't write to the ring of an event of the
-    /// driver's.
-    fn is_dummy(&self, by: AnswerContext<'_>) -> bool {
-        self.attributes.is_dummy_of_records() && by.has_events && self.group.is_none()
+    /// Returns whether the driver has to open a dummy event: one of the kernel's can't write to the ring of an event of
+    /// the driver's.
+    fn is_dummy(&self, context: AnswerContext<'_>) -> bool {
+        self.attributes.is_dummy_of_records() && context.has_events && self.group.is_none()
     }
 
-    /// Returns the answer, if the driver is not to be asked.
-    fn refusal(&self, by: AnswerContext<'_>, foreign: Option<&'static str>) -> Option<CallAnswer> {
+    /// Returns the answer of a call that is not passed to the driver; `None` for other calls.
+    fn refusal(
+        &self,
+        context: AnswerContext<'_>,
+        foreign: Option<&'static str>,
+    ) -> Option<CallAnswer> {
         let kernel = |reason| Some(CallAnswer::Kernel(reason));
         match &self.group {
             Some(Err(_)) => return kernel("the group's leader can't be read"),
-            Some(Ok(leader)) if is_kernels(leader) => {
+            Some(Ok(leader)) if is_kernel_event(leader) => {
                 return kernel("the group's leader is an event of the kernel's");
             }
             _ => (),
         }
-        let is_dummy = self.is_dummy(by) && foreign.is_none();
+        let is_dummy = self.is_dummy(context) && foreign.is_none();
         if !DRIVER_TYPES.contains(&self.attributes.attr.type_) && !is_dummy {
             return match self.group {
                 None => kernel("the type of the event is the kernel's"),
-                // The kernel does not know the leader. perf takes this for an event that can't be counted so.
+                // The kernel does not know the driver's leader. perf treats this error like an event that can't be counted.
                 Some(_) => Some(CallAnswer::Error {
-                    told: Errno::EINVAL,
+                    errno: Errno::EINVAL,
                     cause: Errno::EOPNOTSUPP,
                 }),
             };
@@ -167,13 +176,15 @@ impl OpenCall {
     }
 
     /// Returns the flags for the driver; `None` if some are unknown.
-    fn driver_flags(&self, by: AnswerContext<'_>) -> Option<u32> {
-        // What is the driver's alone is none of the program's.
+    fn driver_flags(&self, context: AnswerContext<'_>) -> Option<u32> {
+        // A program can't use the driver's own flag.
         let known = u32::try_from(self.flags | FD_CLOEXEC)
             .ok()
             .filter(|known| known & PERFMON_EVENT_ROTATE == 0)?;
         let in_group = self.group.is_some() && self.flags & FD_NO_GROUP == 0;
-        let turns = by.turns && self.cgroup.is_none() && self.attributes.may_take_turns(in_group);
+        let turns = context.allows_turns
+            && self.cgroup.is_none()
+            && self.attributes.may_take_turns(in_group);
         Some(if turns {
             known | PERFMON_EVENT_ROTATE
         } else {
@@ -181,14 +192,14 @@ impl OpenCall {
         })
     }
 
-    /// Opens the event by the driver.
-    fn open(&mut self, by: AnswerContext<'_>) -> CallAnswer {
-        let Some(flags) = self.driver_flags(by) else {
+    /// Opens the event with the driver.
+    fn open_event(&mut self, context: AnswerContext<'_>) -> CallAnswer {
+        let Some(flags) = self.driver_flags(context) else {
             return CallAnswer::Kernel("the flags are unknown");
         };
-        let is_dummy = self.is_dummy(by);
+        let is_dummy = self.is_dummy(context);
         let group = self.group.as_ref().and_then(|leader| leader.as_ref().ok());
-        let opened = by.driver.open_event(&mut EventOpen {
+        let opened = context.driver.open_event(&mut EventOpen {
             attr: &mut self.attributes.bytes,
             pid: self.pid,
             cpu: self.cpu,
@@ -200,41 +211,41 @@ impl OpenCall {
                 event,
                 close_on_exec: self.flags & FD_CLOEXEC != 0,
                 wants_maps: !is_dummy && self.attributes.wants_maps(),
-                is_idle: self.attributes.is_idle_on(by.pmu),
+                is_idle: self.attributes.is_idle_on(context.pmu),
             },
             Err(_) if is_dummy => {
                 CallAnswer::Kernel("the driver does not open this dummy event of records")
             }
-            // perf asks once more for a lower precision where that was left to it (`:P`).
+            // At this error perf tries again with a lower precision, if the event has `:P`.
             Err(Errno::EOPNOTSUPP) if self.attributes.is_precise() => CallAnswer::Error {
-                told: Errno::EOPNOTSUPP,
+                errno: Errno::EOPNOTSUPP,
                 cause: Errno::EOPNOTSUPP,
             },
             Err(Errno::EOPNOTSUPP | Errno::E2BIG) if group.is_none() => {
                 CallAnswer::Kernel("the driver does not support such an event")
             }
             Err(cause) => CallAnswer::Error {
-                told: errno_for_caller(cause, group.is_some(), by.has_events),
+                errno: errno_for_caller(cause, group.is_some(), context.has_events),
                 cause,
             },
         }
     }
 }
 
-/// Returns the caller's error for an error of the driver: the one that serves programs best which were written for the
-/// kernel's perf, where events share counters in time.
+/// Translates an error of the driver for the caller: programs are written for the kernel's perf, where events share
+/// counters in time, and handle the translated errors best.
 fn errno_for_caller(cause: Errno, in_group: bool, has_events: bool) -> Errno {
     match cause {
-        // The kernel says so of a group that does not fit, and `perf stat` then counts its events one by one.
+        // The kernel returns EINVAL for a group that does not fit, and `perf stat` then counts its events one by one.
         Errno::EBUSY | Errno::EOPNOTSUPP | Errno::E2BIG if in_group => Errno::EINVAL,
-        // The kernel says EBUSY if it has no counters at all, and perf ends with a message. At ENOENT it writes
-        // <not supported> and counts the other events.
+        // At EBUSY, which means to perf that there are no counters at all, perf ends with a message. At ENOENT it
+        // writes <not supported> and counts the other events.
         Errno::EBUSY if has_events => Errno::ENOENT,
         cause => cause,
     }
 }
 
-/// Returns the event that the attributes at `address` ask for, for people.
+/// Returns the name of the event that the attributes at `address` describe, for messages.
 pub(super) fn event_in_words(target: Tid, address: u64) -> String {
     let Ok(attributes) = Attributes::read(target, address) else {
         return "attributes that can't be read".to_owned();
@@ -263,7 +274,7 @@ fn event_name(kind: u32, config: u64) -> String {
 }
 
 impl Attributes {
-    /// Takes the bytes of a structure, of which the first 8 are there.
+    /// Decodes the bytes of a structure, which are at least 8.
     fn new(bytes: Vec<u8>) -> Self {
         let mut attr = PerfEventAttr::ZERO;
         let known = bytes.len().min(size_of::<PerfEventAttr>());
@@ -271,12 +282,12 @@ impl Attributes {
         Self { bytes, attr }
     }
 
-    /// Returns whether the processor is to take its samples itself.
+    /// Returns whether precise samples are asked for, which the processor takes itself.
     fn is_precise(&self) -> bool {
         self.attr.flags & PerfEventAttr::PRECISE_IP != 0
     }
 
-    /// Returns whether it is a dummy, of which a program wants the records of tasks or of what they map.
+    /// Returns whether it is a dummy event that asks for records of tasks or mappings.
     fn is_dummy_of_records(&self) -> bool {
         const RECORD_FLAGS: u64 = PerfEventAttr::TASK
             | PerfEventAttr::MMAP
@@ -288,8 +299,8 @@ impl Attributes {
             && attr.flags & RECORD_FLAGS != 0
     }
 
-    /// Returns whether it is an event that the driver lets take turns: the program reads how long it, or the leader of its
-    /// group, has waited.
+    /// Returns whether the driver may let the event take turns. The program must read the times of the event, or of its
+    /// group's leader, so that it can scale the count.
     fn may_take_turns(&self, in_group: bool) -> bool {
         const TIME_FORMATS: u64 = PERF_FORMAT_TOTAL_TIME_ENABLED | PERF_FORMAT_TOTAL_TIME_RUNNING;
         let is_dummy = self.attr.type_ == PERF_TYPE_SOFTWARE;
@@ -298,20 +309,20 @@ impl Attributes {
         may_wait && (in_group || self.attr.read_format & TIME_FORMATS == TIME_FORMATS)
     }
 
-    /// Returns whether it is a raw event that an emulated PMU has no counts of.
+    /// Returns whether it is a raw event that an emulated PMU does not count.
     fn is_idle_on(&self, pmu: &Pmu) -> bool {
         self.attr.type_ == PERF_TYPE_RAW && !pmu.counts(self.attr.config)
     }
 
-    /// Returns whether its samples are to come with records of what programs map.
+    /// Returns whether samples are asked for, and records of mappings with them.
     fn wants_maps(&self) -> bool {
         const MAP_FLAGS: u64 = PerfEventAttr::MMAP | PerfEventAttr::MMAP2;
         self.attr.sample_period != 0 && self.attr.flags & MAP_FLAGS != 0
     }
 
-    /// Reads `struct perf_event_attr` of its own size.
+    /// Reads a `struct perf_event_attr`. Its size is in the structure.
     fn read(target: Tid, address: u64) -> Result<Self, Errno> {
-        let head = target.read(address, 8)?;
+        let head = target.read_memory(address, 8)?;
         let word = |bytes: &[u8]| bytes.try_into().map(u32::from_ne_bytes);
         let size = word(&head[4..]).or(Err(Errno::EINVAL))?;
         let size = match size {
@@ -321,16 +332,16 @@ impl Attributes {
         if !ATTR_SIZES.contains(&size) {
             return Err(Errno::E2BIG);
         }
-        let mut bytes = target.read(address, size)?;
-        // Between the two readings another thread may have changed it: the first counts.
+        let mut bytes = target.read_memory(address, size)?;
+        // Another thread may have changed the structure between the two reads: the first read counts.
         bytes[..8].copy_from_slice(&head);
         Ok(Self::new(bytes))
     }
 }
 
-/// Returns an argument that is an `int`: its upper half says nothing.
+/// Returns an argument of the type `int`, whose upper half is ignored.
 #[expect(clippy::cast_possible_truncation, reason = "the kernel does the same")]
-pub(super) const fn number(argument: u64) -> i32 {
+pub(super) const fn int_argument(argument: u64) -> i32 {
     argument as i32
 }
 
@@ -348,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn a_dummy_is_asked_for_its_records() {
+    fn a_dummy_of_records_is_known_by_its_flags() {
         let attributes = |flags| {
             let attr = PerfEventAttr {
                 type_: PERF_TYPE_SOFTWARE,
@@ -367,7 +378,7 @@ mod tests {
     }
 
     #[test]
-    fn what_counts_may_take_turns() {
+    fn counted_events_may_take_turns() {
         let may = |type_, sample_period, flags, read_format, in_group| {
             let attr = PerfEventAttr {
                 type_,
@@ -389,13 +400,13 @@ mod tests {
             3,
             false
         ));
-        // Without both times a part of a count would be taken for a whole one.
+        // Without both times the program would take a part of a count for the whole.
         assert!(!may(PERF_TYPE_HARDWARE, 0, 0, 1, false));
         assert!(may(PERF_TYPE_HARDWARE, 0, 0, 0, true));
     }
 
     #[test]
-    fn a_program_is_told_what_it_knows_from_the_kernel() {
+    fn errors_are_translated_to_those_of_the_kernel() {
         use Errno as E;
         assert_eq!(errno_for_caller(E::EBUSY, false, false), E::EBUSY);
         assert_eq!(errno_for_caller(E::EBUSY, false, true), E::ENOENT);

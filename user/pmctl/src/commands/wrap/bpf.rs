@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! BPF programs, which the kernel attaches to its own events only.
 
-use super::answer::number;
+use super::answer::int_argument;
 use super::filter::Call;
 use super::listener::Request;
 use super::target::Tid;
@@ -11,16 +11,16 @@ pub(super) fn is_for_event(request: &Request) -> bool {
     let caller = Tid(request.thread);
     let [first, second, ..] = request.arguments;
     let event = match request.call {
-        Call::SetBpf => Some(number(first)),
-        Call::LinkBpf => target_of_link(caller, second),
+        Call::SetBpf => Some(int_argument(first)),
+        Call::LinkBpf => link_target(caller, second),
         Call::Open | Call::SetAll { .. } => None,
     };
-    event.is_some_and(|event| caller.has_event(event))
+    event.is_some_and(|event| caller.has_driver_event(event))
 }
 
 /// Returns the descriptor that `BPF_LINK_CREATE` links a program to: the second member of its attributes.
-fn target_of_link(caller: Tid, attributes: u64) -> Option<i32> {
-    let bytes = caller.read(attributes, 8).ok()?;
+fn link_target(caller: Tid, attributes: u64) -> Option<i32> {
+    let bytes = caller.read_memory(attributes, 8).ok()?;
     let target = bytes.get(4..)?.try_into().ok()?;
     Some(i32::from_ne_bytes(target))
 }

@@ -20,29 +20,30 @@ pub(super) enum Call {
     LinkBpf,
 }
 
-/// `AUDIT_ARCH_*` of `<linux/audit.h>`.
+/// The architectures `AUDIT_ARCH_*` of `<linux/audit.h>`.
 const X86_64: u32 = 0xc000_003e;
 const I386: u32 = 0x4000_0003;
 
 /// The x32 ABI is x86-64 with this bit in the numbers of calls.
 const X32_BIT: u32 = 0x4000_0000;
 
-/// The marks of a call.
+/// The conditions under which the filter hands a call over.
 struct Rule {
     call: Call,
-    /// Its numbers for programs of x86-64, of x32 and of 32 bits.
+    /// Numbers of the call for each of [`ARCHITECTURES`]: programs of x86-64, of x32 and of 32 bits.
     numbers: [u32; 3],
-    /// The argument, by its place, whose lower half has this value.
+    /// Index of an argument, and the value that its lower half must have.
     argument: Option<(usize, u32)>,
 }
 
 const ARCHITECTURES: [u32; 3] = [X86_64, X86_64, I386];
+/// Numbers of calls for each of [`ARCHITECTURES`].
 const OPEN: [u32; 3] = [298, X32_BIT | 298, 336];
 const PRCTL: [u32; 3] = [157, X32_BIT | 157, 172];
 const IOCTL: [u32; 3] = [16, X32_BIT | 514, 54];
 const BPF: [u32; 3] = [321, X32_BIT | 321, 357];
 
-/// `PR_TASK_PERF_EVENTS_*`, `PERF_EVENT_IOC_SET_BPF` and `BPF_LINK_CREATE`.
+/// Values of arguments: `PR_TASK_PERF_EVENTS_*`, `PERF_EVENT_IOC_SET_BPF` and `BPF_LINK_CREATE`.
 const DISABLE: u32 = 31;
 const ENABLE: u32 = 32;
 const SET_BPF: u32 = 0x4004_2408;
@@ -65,11 +66,11 @@ impl Rule {
         }
     }
 
-    /// Returns whether a call is this one.
+    /// Returns whether the rule applies to a call.
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
-        reason = "it is about the lower half, and numbers have no sign"
+        reason = "only the lower half counts, and numbers have no sign"
     )]
     fn applies(&self, data: &libc::seccomp_data) -> bool {
         let number = data.nr as u32;
@@ -80,20 +81,20 @@ impl Rule {
 }
 
 impl Call {
-    /// Returns which one the filter has handed over.
+    /// Returns the call that the filter has handed over; `None` for a call without a rule.
     pub(super) fn of(data: &libc::seccomp_data) -> Option<Self> {
         let rule = RULES.iter().find(|rule| rule.applies(data))?;
         Some(rule.call)
     }
 }
 
-/// Installs the filter in this process, for good, and returns the descriptor where the calls arrive. The filter is
-/// handed down to children and stays at exec.
+/// Installs the filter in this process, for good, and returns the descriptor of its listener. Children inherit the
+/// filter, and it stays at exec.
 ///
-/// Once they are taken, the calls wait until they are answered, and of the signals only SIGKILL ends the wait: a call that
-/// was made twice would open two events. Until then every signal with a handler ends it.
+/// A call that the listener has received waits for its answer, and only SIGKILL ends this wait: a call that was restarted
+/// would open two events. Before it is received, every signal with a handler ends the wait.
 pub(super) fn install() -> Result<i32, Errno> {
-    // The kernel asks for it: without it, the filter would also be that of a setuid program.
+    // The kernel requires this, since a setuid program would otherwise run with the filter, too.
     prctl::set_no_new_privs()?;
     let mut program = program();
     let program = libc::sock_fprog {
@@ -102,8 +103,8 @@ pub(super) fn install() -> Result<i32, Errno> {
     };
     let flags =
         libc::SECCOMP_FILTER_FLAG_NEW_LISTENER | libc::SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV;
-    // SAFETY: The kernel copies the program, whose length and address `program` has: the array lives until the end
-    // of this function.
+    // SAFETY: seccomp(2) reads `program`, and as many instructions as it says from the array that it points to. Both
+    // live until the end of this function.
     let result = unsafe {
         libc::syscall(
             libc::SYS_seccomp,
@@ -133,7 +134,7 @@ fn program() -> Vec<sock_filter> {
             let mut words = vec![(ARCH, architecture), (NR, number)];
             let offset = |place: usize| u32::try_from(ARGUMENTS + 8 * place).unwrap_or(u32::MAX);
             words.extend(rule.argument.map(|(place, value)| (offset(place), value)));
-            // What is left of this rule behind each comparison: the rest of them, and the answer.
+            // If a comparison fails, the rest of the rule is skipped: the further comparisons, and the action.
             for (index, (offset, value)) in words.iter().enumerate() {
                 let rest = u8::try_from(2 * (words.len() - 1 - index) + 1).unwrap_or(u8::MAX);
                 program.extend([load(*offset), compare(*value, 0, rest)]);
@@ -156,7 +157,7 @@ const fn compare(value: u32, same: u8, other: u8) -> sock_filter {
     instruction(code, value, same, other)
 }
 
-/// Ends the filter.
+/// Ends the filter with an action.
 const fn return_action(action: u32) -> sock_filter {
     instruction(libc::BPF_RET | libc::BPF_K, action, 0, 0)
 }
@@ -171,8 +172,8 @@ const fn instruction(code: u32, k: u32, jt: u8, jf: u8) -> sock_filter {
 mod tests {
     use super::*;
 
-    /// What the kernel's interpreter makes of the filter.
-    fn run(data: &libc::seccomp_data) -> u32 {
+    /// Runs the filter as the kernel's interpreter does, and returns its action.
+    fn run_filter(data: &libc::seccomp_data) -> u32 {
         let program = program();
         let (mut word, mut at) = (0, 0);
         loop {
@@ -195,7 +196,7 @@ mod tests {
         }
     }
 
-    /// A call with two arguments.
+    /// Returns a call with two arguments.
     fn call(arch: u32, nr: u32, first: u64, second: u64) -> libc::seccomp_data {
         libc::seccomp_data {
             nr: i32::try_from(nr).expect("it has no sign"),
@@ -216,7 +217,7 @@ mod tests {
             (call(X86_64, 298, 0, 0), Some(Call::Open)),
             (call(X86_64, X32_BIT | 298, 0, 0), Some(Call::Open)),
             (call(I386, 336, 0, 0), Some(Call::Open)),
-            // These numbers are other calls there.
+            // These numbers are other calls on these architectures.
             (call(X86_64, 336, 0, 0), None),
             (call(I386, 298, 0, 0), None),
             (call(I386, X32_BIT | 298, 0, 0), None),
@@ -225,7 +226,7 @@ mod tests {
             (call(X86_64, 157, 32, 0), Some(enable)),
             (call(X86_64, X32_BIT | 157, 31, 0), Some(disable)),
             (call(I386, 172, 31, 0), Some(disable)),
-            // The option is an int: what its register has above that is nothing.
+            // The option is an int, so the upper half of its register is ignored.
             (call(X86_64, 157, 1 << 32 | 31, 0), Some(disable)),
             (call(X86_64, 157, 15, 31), None),
             (call(X86_64, 172, 31, 0), None),
@@ -246,7 +247,7 @@ mod tests {
                 libc::SECCOMP_RET_ALLOW
             };
             let words = (data.arch, data.nr, data.args);
-            assert_eq!(run(&data), answer, "{words:?}");
+            assert_eq!(run_filter(&data), answer, "{words:?}");
             assert_eq!(Call::of(&data), expected, "{words:?}");
         }
     }

@@ -13,7 +13,7 @@ use super::filter::Call;
 pub(super) struct Request {
     id: u64,
     pub(super) call: Call,
-    /// The calling thread, as this process numbers it; 0 if it can't see it.
+    /// The TID of the caller in pmctl's PID namespace; 0 if the caller is not visible there.
     pub(super) thread: i32,
     pub(super) arguments: [u64; 6],
 }
@@ -33,7 +33,7 @@ impl Listener {
             seccomp_notif_resp: 0,
             seccomp_data: 0,
         };
-        // SAFETY: The kernel writes to `sizes`, which has the type that the call is for and is borrowed for writing.
+        // SAFETY: SECCOMP_GET_NOTIF_SIZES writes a `struct seccomp_notif_sizes`, which `sizes` is, to a valid pointer.
         let result = unsafe {
             libc::syscall(
                 libc::SYS_seccomp,
@@ -65,8 +65,8 @@ impl Listener {
                 args: [0; 6],
             },
         };
-        // SAFETY: The kernel writes as many bytes as `new` compared with those of `raw`, which is zero as the call
-        // demands.
+        // SAFETY: SECCOMP_IOCTL_NOTIF_RECV needs zeroed memory, which `raw` is, and writes no more bytes to it than it
+        // has: `new` has compared the kernel's size with that of the type.
         match unsafe { ioctl::receive(self.0.as_raw_fd(), &raw mut raw) } {
             Ok(_) => Ok(Some(Request {
                 id: raw.id,
@@ -79,10 +79,10 @@ impl Listener {
         }
     }
 
-    /// Returns whether the caller still waits: then what was read of it by its number was read of it, and of no later
-    /// process with the same number.
+    /// Returns whether the caller still waits. If so, what was read by its TID is the caller's, and not that of a later
+    /// thread with the same TID.
     pub(super) fn is_waiting(&self, request: &Request) -> bool {
-        // SAFETY: The kernel reads the number that the reference stands for.
+        // SAFETY: SECCOMP_IOCTL_NOTIF_ID_VALID reads a `u64` from its argument, which points to `request.id`.
         unsafe { ioctl::id_valid(self.0.as_raw_fd(), &raw const request.id) }.is_ok()
     }
 
@@ -103,7 +103,8 @@ impl Listener {
             error: -errno,
             flags: u32::try_from(flags).or(Err(Errno::EINVAL))?,
         };
-        // SAFETY: The kernel reads as many bytes as `new` compared with those of `raw`.
+        // SAFETY: SECCOMP_IOCTL_NOTIF_SEND reads no more bytes from `raw` than it has: `new` has compared the kernel's
+        // size with that of the type.
         let result = unsafe { ioctl::send(self.0.as_raw_fd(), &raw mut raw) };
         ignore_dead_caller(result.map(drop))
     }
@@ -127,10 +128,10 @@ impl Listener {
                 0
             },
         };
-        // SAFETY: The kernel reads `raw`, whose size is in the number of the call.
+        // SAFETY: SECCOMP_IOCTL_NOTIF_ADDFD reads as many bytes as the ioctl's number says, the size of `raw`'s type.
         let result = unsafe { ioctl::add_fd(self.0.as_raw_fd(), &raw const raw) };
         match ignore_dead_caller(result.map(drop)) {
-            // Not sent then: the caller has no place for another descriptor.
+            // The descriptor was not sent: the caller can't have another one.
             Err(errno @ (Errno::EMFILE | Errno::ENOMEM)) => self.fail(request, errno),
             result => result,
         }

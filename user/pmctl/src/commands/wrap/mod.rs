@@ -4,12 +4,12 @@
 //! A seccomp filter hands the calls of the program, its threads and children to pmctl, which makes the same call to
 //! the module and puts the descriptor into the program. What the driver does not count goes on to the kernel.
 //!
-//! pmctl opens the events with its own rights. So it takes part only if they are the program's: it refuses to run
-//! with rights that its caller does not have, and leaves the calls of a task whose rights have changed to the kernel,
-//! which judges by those of the task. A Landlock domain, which takes the events of tasks outside of it, can't be seen:
-//! so events of tasks that are not the caller's are left to the kernel, too, unless the caller has `CAP_PERFMON`,
-//! with which the kernel asks for no more. It is no sandbox: the memory that a call refers to can change between pmctl's
-//! reading and the kernel's.
+//! pmctl opens the events with its own rights, so these must be the program's. It refuses to run with rights that its
+//! caller does not have. Calls of a task whose rights have changed are left to the kernel, which checks the rights of the
+//! task. pmctl can't see whether a task is in a Landlock domain, which forbids events of tasks outside of it. So events of
+//! tasks that are not the caller's are left to the kernel, too, unless the caller has `CAP_PERFMON`, with which the kernel
+//! checks nothing else. The filter is no sandbox: the memory that a call refers to can change between pmctl's read and the
+//! kernel's.
 
 mod answer;
 mod bpf;
@@ -37,39 +37,39 @@ use crate::system::exit;
 use crate::system::signals::{Event, Signals};
 use crate::system::stdio::complain;
 
-use answer::{AnswerContext, CallAnswer, answer};
+use answer::{AnswerContext, CallAnswer, answer_open_call};
 use filter::Call;
 use listener::{Listener, Request};
 use opened::OpenedEvents;
 use receiver::CallQueue;
 use target::Tid;
 
-/// Runs the program, and gives its exit code.
+/// Runs the program, and returns its exit code.
 pub(crate) fn wrap(args: &Wrap) -> Result<u8> {
     refuse_more_rights()?;
     let command = Command::find(&args.command)?.prepared(filter::install);
-    // It knows whether the driver is there and of this version, and says what to do.
+    // Fails with advice if the driver is missing or of another version.
     let device = Device::open().map_err(exit::with_help)?;
     let node = Node::open(Path::new(perfmon::PATH), Access::Read).context(perfmon::PATH)?;
 
     let signals = Signals::hold()?;
     let mut waiting = Waiting::fork(&command, signals.mask_before())?;
-    let listener = Arc::new(listener(&mut waiting)?);
-    let mut calls = CallQueue::of(&listener)?;
+    let listener = Arc::new(take_listener(&mut waiting)?);
+    let mut calls = CallQueue::start(&listener)?;
     let running = waiting.release()?;
     let mut server = CallServer {
         driver: &node,
         listener,
         verbose: args.verbose,
-        turns: !args.exact,
+        allows_turns: !args.exact,
         opened: OpenedEvents::default(),
         has_events: false,
         pmu: Pmu::here().with_counters_of(&device),
         device,
         with_maps: None,
-        idle: BTreeSet::new(),
+        idle_events: BTreeSet::new(),
         has_bpf: false,
-        refused: 0,
+        refused_events: 0,
         owners: None,
     };
     let ending = server.serve_until_exit(&mut calls, &signals, &running)?;
@@ -80,9 +80,9 @@ pub(crate) fn wrap(args: &Wrap) -> Result<u8> {
     Ok(ending.exit_code())
 }
 
-/// Fails if pmctl has rights from its file, that the program would then use.
+/// Fails if pmctl has rights from its file, since the program would use them, too.
 fn refuse_more_rights() -> Result<()> {
-    // SAFETY: The call takes a number and no memory.
+    // SAFETY: getauxval(3) takes a number, and accesses no memory of the caller.
     if unsafe { libc::getauxval(libc::AT_SECURE) } == 0 {
         return Ok(());
     }
@@ -94,7 +94,7 @@ fn refuse_more_rights() -> Result<()> {
 }
 
 /// Takes the listener of the filter out of the forked process.
-fn listener(waiting: &mut Waiting<'_>) -> Result<Listener> {
+fn take_listener(waiting: &mut Waiting<'_>) -> Result<Listener> {
     let number = waiting.prepared().map_err(|errno| match errno {
         Errno::EBUSY => anyhow::anyhow!(
             "another process intercepts the system calls of this program already: another `pmctl wrap`, or a \
@@ -106,8 +106,8 @@ fn listener(waiting: &mut Waiting<'_>) -> Result<Listener> {
         ),
         errno => anyhow::Error::from(errno).context("can't filter the system calls of the command"),
     })?;
-    let pid = i32::try_from(waiting.pid()).context("no number of a process")?;
-    let descriptor = Tid(pid).descriptor(number).context(
+    let pid = i32::try_from(waiting.pid()).context("the command's PID is out of range")?;
+    let descriptor = Tid(pid).copy_descriptor(number).context(
         "can't take a descriptor of the command: does /proc/sys/kernel/yama/ptrace_scope forbid it?",
     )?;
     Listener::new(descriptor).context(
@@ -116,30 +116,27 @@ fn listener(waiting: &mut Waiting<'_>) -> Result<Listener> {
 }
 
 /// The server that answers the calls.
-#[expect(
-    clippy::struct_excessive_bools,
-    reason = "each is about something else"
-)]
+#[expect(clippy::struct_excessive_bools, reason = "the states are independent")]
 struct CallServer<'a> {
     driver: &'a dyn Driver,
     listener: Arc<Listener>,
     verbose: bool,
-    /// Events may take turns.
-    turns: bool,
+    /// The program's events may take turns on the counters.
+    allows_turns: bool,
     opened: OpenedEvents,
     /// The program has events of the driver's.
     has_events: bool,
     device: Device,
     pmu: Pmu,
-    /// The first event whose samples are to come with records of what programs map.
+    /// Name of the first sampled event that asks for records of mappings.
     with_maps: Option<String>,
-    /// Events that this PMU has no counts of.
-    idle: BTreeSet<String>,
-    /// A BPF program was to be attached to an event of the driver's.
+    /// Names of the events that this PMU does not count.
+    idle_events: BTreeSet<String>,
+    /// A call has tried to attach a BPF program to an event of the driver's.
     has_bpf: bool,
     /// Number of events that the driver had no counter for.
-    refused: u64,
-    /// The programs that had the counters when the first of them was refused.
+    refused_events: u64,
+    /// The programs that had the counters when the first event was refused.
     owners: Option<Owners>,
 }
 
@@ -151,9 +148,9 @@ impl CallServer<'_> {
         signals: &Signals,
         running: &Running,
     ) -> Result<Ending> {
-        let mut are_over = false;
+        let mut calls_are_over = false;
         loop {
-            let other = (!are_over).then(|| calls.as_fd());
+            let other = (!calls_are_over).then(|| calls.as_fd());
             match signals.wait(None, other)? {
                 Event::Other => match calls.next()? {
                     Some(request) => {
@@ -161,7 +158,7 @@ impl CallServer<'_> {
                             .context("can't answer a system call")?;
                         calls.stay_with_caller(Tid(request.thread));
                     }
-                    None => are_over = true,
+                    None => calls_are_over = true,
                 },
                 Event::Child => {
                     if let Some(ending) = running.ending()? {
@@ -185,31 +182,31 @@ impl CallServer<'_> {
     /// Answers one call.
     fn answer_call(&mut self, request: &Request) -> Result<(), Errno> {
         match request.call {
-            Call::Open => self.open(request),
+            Call::Open => self.open_event(request),
             Call::SetAll { enabled } => {
-                self.set_all(request, enabled);
+                self.set_all_events(request, enabled);
                 // The thread may have events of the kernel's, too.
                 self.listener.leave_to_kernel(request)
             }
             Call::SetBpf | Call::LinkBpf => {
                 self.has_bpf |= bpf::is_for_event(request);
-                // The driver, or the kernel, says that the event can't have it.
+                // The driver or the kernel fails the call: an event of the driver's can't have a BPF program.
                 self.listener.leave_to_kernel(request)
             }
         }
     }
 
-    /// Opens an event.
-    fn open(&mut self, request: &Request) -> Result<(), Errno> {
-        let by = AnswerContext {
+    /// Answers a call of `perf_event_open(2)`.
+    fn open_event(&mut self, request: &Request) -> Result<(), Errno> {
+        let context = AnswerContext {
             driver: self.driver,
             pmu: &self.pmu,
             has_events: self.has_events,
-            turns: self.turns,
+            allows_turns: self.allows_turns,
         };
-        let answer = answer(by, &self.listener, request);
+        let answer = answer_open_call(context, &self.listener, request);
         if self.verbose {
-            report(request, &answer);
+            report_call(request, &answer);
         }
         match answer {
             CallAnswer::Event {
@@ -225,29 +222,29 @@ impl CallServer<'_> {
                     self.with_maps = Some(name());
                 }
                 if is_idle {
-                    self.idle.insert(name());
+                    self.idle_events.insert(name());
                 }
-                self.opened.note(self.driver, caller, &event);
+                self.opened.add(self.driver, caller, &event);
                 self.listener
                     .send_descriptor(request, event.as_fd(), close_on_exec)
             }
             CallAnswer::Kernel(_) => self.listener.leave_to_kernel(request),
-            CallAnswer::Error { told, cause } => {
+            CallAnswer::Error { errno, cause } => {
                 if cause == Errno::EBUSY {
-                    self.refused += 1;
+                    self.refused_events += 1;
                     self.owners.get_or_insert_with(|| self.device.owners());
                 }
-                self.listener.fail(request, told)
+                self.listener.fail(request, errno)
             }
-            CallAnswer::Gone => Ok(()),
+            CallAnswer::CallerDied => Ok(()),
         }
     }
 
     /// Enables or disables all events of the driver's that the calling thread has opened.
-    fn set_all(&self, request: &Request, enabled: bool) {
+    fn set_all_events(&self, request: &Request, enabled: bool) {
         let caller = Tid(request.thread);
-        let events = self.opened.of(self.driver, caller);
-        // Else the descriptors may be those of a later thread with its number.
+        let events = self.opened.events_of(self.driver, caller);
+        // If the caller has died, the descriptors may be those of a later thread with its TID.
         if !self.listener.is_waiting(request) {
             return;
         }
@@ -263,26 +260,26 @@ impl CallServer<'_> {
         if self.verbose {
             complain(format_args!(
                 "{}: prctl(PR_TASK_PERF_EVENTS_{}): {} of the driver's",
-                in_words(caller),
+                thread_in_words(caller),
                 if enabled { "ENABLE" } else { "DISABLE" },
                 crate::system::text::count(events.len() as u64, "event"),
             ));
         }
     }
 
-    /// Reports at the end what the program could not notice.
+    /// Reports, at the end, limitations that the program could not notice.
     fn report_at_end(&self, interrupted: u64) {
-        let tells_maps = || self.device.info().is_ok_and(|info| info.mappings);
-        if let Some(event) = self.with_maps.as_ref().filter(|_| !tells_maps()) {
+        let records_mappings = || self.device.info().is_ok_and(|info| info.mappings);
+        if let Some(event) = self.with_maps.as_ref().filter(|_| !records_mappings()) {
             complain(format_args!(
-                "this kernel has no kprobes, so the driver's events don't tell what programs map: functions of programs \
+                "this kernel has no kprobes, so the driver can't record mappings with its samples: functions of programs \
                  that were executed meanwhile have no names.\n\
                  `pmctl record -e {event} -- COMMAND` has the same samples with names, in a file that `perf report` reads."
             ));
         }
         if let Some(owners) = &self.owners {
-            let events = crate::system::text::count(self.refused, "event");
-            let advice = if self.turns {
+            let events = crate::system::text::count(self.refused_events, "event");
+            let advice = if self.allows_turns {
                 "Events that are sampled or of control groups have a counter of their own all the time, and others take \
                  turns on those of their task or CPU. Count fewer events at once, or end what has the other counters."
             } else {
@@ -293,8 +290,8 @@ impl CallServer<'_> {
                 "no counter was free for {events}, so the program took them for missing: {owners}.\n{advice}"
             ));
         }
-        if !self.idle.is_empty() {
-            let events: Vec<&str> = self.idle.iter().map(String::as_str).collect();
+        if !self.idle_events.is_empty() {
+            let events: Vec<&str> = self.idle_events.iter().map(String::as_str).collect();
             complain(format_args!(
                 "QEMU's emulation counts instructions, clocks and branches only: {} stayed at 0.\n\
                  What needs other events, as rr needs conditional branches, does not run in this machine.",
@@ -319,29 +316,29 @@ impl CallServer<'_> {
     }
 }
 
-/// Returns a thread by its name and number.
-fn in_words(thread: Tid) -> String {
+/// Returns the name and the TID of a thread, for messages.
+fn thread_in_words(thread: Tid) -> String {
     let name = thread.name();
     format!("{} ({})", crate::system::text::printable(&name), thread.0)
 }
 
-/// Shows a call and its answer.
-fn report(request: &Request, answer: &CallAnswer) {
+/// Prints a call and its answer, for --verbose.
+fn report_call(request: &Request, answer: &CallAnswer) {
     let [_, pid, cpu, group, flags, _] = request.arguments;
     let caller = Tid(request.thread);
     let event = answer::event_in_words(caller, request.arguments[0]);
     let answer = match answer {
         CallAnswer::Event { .. } => "an event of the driver's".to_owned(),
         CallAnswer::Kernel(reason) => format!("left to the kernel: {reason}"),
-        CallAnswer::Error { told, cause } if told == cause => told.to_string(),
-        CallAnswer::Error { told, cause } => format!("{told} (the driver: {cause})"),
-        CallAnswer::Gone => "the caller has died".to_owned(),
+        CallAnswer::Error { errno, cause } if errno == cause => errno.to_string(),
+        CallAnswer::Error { errno, cause } => format!("{errno} (the driver: {cause})"),
+        CallAnswer::CallerDied => "the caller has died".to_owned(),
     };
     complain(format_args!(
         "{}: perf_event_open({event}, pid {}, cpu {}, group {}, flags {flags:#x}): {answer}",
-        in_words(caller),
-        answer::number(pid),
-        answer::number(cpu),
-        answer::number(group),
+        thread_in_words(caller),
+        answer::int_argument(pid),
+        answer::int_argument(cpu),
+        answer::int_argument(group),
     ));
 }

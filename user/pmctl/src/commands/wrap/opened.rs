@@ -9,53 +9,53 @@ use perfmon::sys::{Driver, EventCall};
 
 use super::target::{ThreadId, Tid};
 
-/// Events by their ids, and the threads that have opened them.
+/// The thread that has opened each event, by the event's ID.
 #[derive(Debug, Default)]
 pub(super) struct OpenedEvents {
     threads: HashMap<u64, ThreadId>,
-    /// With more events than this, those of threads that have ended are forgotten.
+    /// The number of events above which those of ended threads are removed.
     limit: usize,
 }
 
-/// Up to this number of events, ended threads are not searched for.
+/// The smallest [`OpenedEvents::limit`] that is used.
 const MIN_LIMIT: usize = 1024;
 
 impl OpenedEvents {
-    /// Notes that a thread gets an event.
-    pub(super) fn note(&mut self, driver: &dyn Driver, thread: Tid, event: impl AsFd) {
-        let (Some(thread), Ok(id)) = (thread.id(), id(driver, event)) else {
+    /// Adds an event that a thread has opened.
+    pub(super) fn add(&mut self, driver: &dyn Driver, thread: Tid, event: impl AsFd) {
+        let (Some(thread), Ok(id)) = (thread.id(), event_id(driver, event)) else {
             return;
         };
         self.threads.insert(id, thread);
         if self.threads.len() > self.limit.max(MIN_LIMIT) {
-            self.forget_ended();
+            self.remove_ended();
             self.limit = 2 * self.threads.len();
         }
     }
 
-    fn forget_ended(&mut self) {
+    fn remove_ended(&mut self) {
         let mut alive = HashMap::new();
         self.threads.retain(|_, thread| {
-            let lives = || thread.target().id() == Some(*thread);
-            *alive.entry(*thread).or_insert_with(lives)
+            let is_alive = || thread.tid().id() == Some(*thread);
+            *alive.entry(*thread).or_insert_with(is_alive)
         });
     }
 
     /// Returns copies of the descriptors of events that a thread has opened, and still has.
-    pub(super) fn of(&self, driver: &dyn Driver, thread: Tid) -> Vec<OwnedFd> {
+    pub(super) fn events_of(&self, driver: &dyn Driver, thread: Tid) -> Vec<OwnedFd> {
         let Some(caller) = thread.id() else {
             return Vec::new();
         };
-        let is_its = |event: &OwnedFd| {
-            id(driver, event).is_ok_and(|id| self.threads.get(&id) == Some(&caller))
+        let is_own = |event: &OwnedFd| {
+            event_id(driver, event).is_ok_and(|id| self.threads.get(&id) == Some(&caller))
         };
-        let events = thread.events().into_iter();
-        events.filter(is_its).collect()
+        let events = thread.driver_events().into_iter();
+        events.filter(is_own).collect()
     }
 }
 
-/// Returns the number that the driver gives an event.
-fn id(driver: &dyn Driver, event: impl AsFd) -> Result<u64, Errno> {
+/// Returns the ID that the driver has given to an event.
+fn event_id(driver: &dyn Driver, event: impl AsFd) -> Result<u64, Errno> {
     let mut id = 0;
     driver.call_event(event.as_fd(), EventCall::Id(&mut id))?;
     Ok(id)

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The thread that takes filtered calls.
+//! The thread that receives filtered calls.
 //!
-//! The kernel lets a signal with a handler end the wait of a caller until its call is taken: the call fails with EINTR, or
-//! with `SA_RESTART` begins anew, for ever if the next signal always comes before. So calls are taken at once, by a thread
-//! that does nothing else and runs before programs do, whatever the answer to another call takes.
+//! Until a call is received, a signal with a handler ends the wait of its caller: the call fails with EINTR, or is
+//! restarted with `SA_RESTART`, endlessly if a signal always comes first. So calls are received at once, by a thread that
+//! does nothing else and runs before programs do, however long the answer to another call takes.
 //!
-//! It stays on the CPU of the last caller. A call from there is safe: the thread runs in the caller's place, and has taken
-//! the call before the caller can see a signal. Between two CPUs a signal may come first.
+//! The thread stays on the CPU of the last caller. A call from that CPU is safe: the thread runs in the caller's place, and
+//! has received the call before the caller can handle a signal. If the caller is on another CPU, a signal may come first.
 
 use std::io::{Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -26,65 +26,75 @@ use nix::unistd::{Pid, gettid};
 use super::listener::{Listener, Request};
 use super::target::Tid;
 
-/// Calls that have been taken.
+/// The queue of received calls.
 pub(super) struct CallQueue {
     queue: mpsc::Receiver<Result<Request, Errno>>,
     /// Holds a byte for each queued call.
     bell: UnixStream,
-    /// ATOMICS: relaxed. A number that is read for a message.
+    /// Number of calls that a signal has ended before they were received.
+    ///
+    /// ATOMICS: relaxed, since it is only read for a message.
     interrupted: Arc<AtomicU64>,
-    /// The thread that takes them, and the CPU that it is to stay on.
+    /// The thread that receives calls.
     thread: Pid,
-    place: Option<usize>,
+    /// The CPU that the thread is pinned to, if it is.
+    cpu: Option<usize>,
 }
 
 impl CallQueue {
-    /// Takes calls from now on, in a thread of its own.
-    pub(super) fn of(listener: &Arc<Listener>) -> Result<Self> {
+    /// Starts a thread that receives calls.
+    pub(super) fn start(listener: &Arc<Listener>) -> Result<Self> {
         let (bell, ringer) = UnixStream::pair().context("can't make a pair of sockets")?;
         let (sender, queue) = mpsc::channel();
         let interrupted = Arc::new(AtomicU64::new(0));
         let (listener, counter) = (Arc::clone(listener), Arc::clone(&interrupted));
-        let (teller, told) = mpsc::channel();
-        let take = move || {
-            // It fails only if the thread that waits for it has gone.
-            let _ = teller.send(gettid());
+        let (id_sender, thread_id) = mpsc::channel();
+        let receive = move || {
+            // Fails only if the thread that waits for the ID has gone.
+            let _ = id_sender.send(gettid());
             // On failure a call is merely more likely to be interrupted, which is reported.
             let _ = raise_priority();
             receive_calls(&listener, (&sender, &ringer), &counter);
         };
-        let started = thread::Builder::new().spawn(take);
-        started.context("can't start a thread")?;
+        let started = thread::Builder::new().spawn(receive);
+        started.context("can't start the thread that receives system calls")?;
         Ok(Self {
             queue,
             bell,
             interrupted,
-            thread: told.recv().context("a thread has ended at once")?,
-            place: None,
+            thread: thread_id
+                .recv()
+                .context("the thread that receives system calls has ended at once")?,
+            cpu: None,
         })
     }
 
     /// Returns the next call, once there is [something to read](AsFd); `None` if none will come any more.
     pub(super) fn next(&mut self) -> Result<Option<Request>> {
-        let rung = self.bell.read(&mut [0]);
-        if rung.context("can't read from a socket")? == 0 {
+        let read = self.bell.read(&mut [0]);
+        if read.context("can't read from the socket of received system calls")? == 0 {
             return Ok(None);
         }
-        let taken = self.queue.recv().context("a byte without a system call")?;
-        taken.map(Some).context("can't take system calls")
+        let received = self
+            .queue
+            .recv()
+            .context("no system call was queued (a fault of pmctl)")?;
+        received
+            .map(Some)
+            .context("can't receive system calls (seccomp_unotify)")
     }
 
-    /// Lets calls be taken on the CPU of a caller that has its answer. Not before that: the caller would be woken elsewhere
-    /// if its CPU were busy.
+    /// Pins the receiving thread to the CPU of a caller that has its answer. Before the answer its CPU must not become busy:
+    /// the caller would be woken on another one.
     pub(super) fn stay_with_caller(&mut self, caller: Tid) {
         let cpu = caller.cpu();
-        if cpu.is_some() && cpu != self.place {
-            // It may be one that this process must not run on.
-            self.place = cpu.filter(|cpu| pin_to_cpu(self.thread, *cpu).is_ok());
+        if cpu.is_some() && cpu != self.cpu {
+            // Fails on a CPU that this process must not run on.
+            self.cpu = cpu.filter(|cpu| pin_to_cpu(self.thread, *cpu).is_ok());
         }
     }
 
-    /// Returns how many calls a signal has ended before they were taken.
+    /// Returns the number of calls that a signal has ended before they were received.
     pub(super) fn interrupted(&self) -> u64 {
         self.interrupted.load(Ordering::Relaxed)
     }
@@ -96,14 +106,14 @@ impl AsFd for CallQueue {
     }
 }
 
-/// Takes calls until no process is left that the filter is for.
+/// Receives calls until no process with the filter is left.
 fn receive_calls(
     listener: &Listener,
     (sender, mut ringer): (&mpsc::Sender<Result<Request, Errno>>, &UnixStream),
     interrupted: &AtomicU64,
 ) {
     loop {
-        let taken = match listener.receive() {
+        let received = match listener.receive() {
             Ok(Some(request)) => Ok(request),
             Ok(None) if has_ended(listener) => return,
             Ok(None) => {
@@ -114,15 +124,15 @@ fn receive_calls(
             Err(Errno::EINTR) => continue,
             Err(errno) => Err(errno),
         };
-        let is_over = taken.is_err();
-        let sent = sender.send(taken).is_ok() && ringer.write_all(&[0]).is_ok();
+        let is_over = received.is_err();
+        let sent = sender.send(received).is_ok() && ringer.write_all(&[0]).is_ok();
         if is_over || !sent {
             return;
         }
     }
 }
 
-/// Returns whether no process is left.
+/// Returns whether no process with the filter is left.
 fn has_ended(listener: &Listener) -> bool {
     let mut polled = [PollFd::new(listener.as_fd(), PollFlags::POLLIN)];
     let polled_now = poll(&mut polled, PollTimeout::ZERO);
@@ -132,25 +142,26 @@ fn has_ended(listener: &Listener) -> bool {
             .is_some_and(|events| events.contains(PollFlags::POLLHUP))
 }
 
-/// Lets a thread run on a CPU only.
+/// Lets a thread run on one CPU only.
 fn pin_to_cpu(thread: Pid, cpu: usize) -> Result<(), Errno> {
     let mut only = CpuSet::new();
     only.set(cpu)?;
     sched_setaffinity(thread, &only)
 }
 
-/// Lets the calling thread run as soon as it has something to do: before all programs, or without the right to that by a
-/// time slice that is shorter than theirs.
+/// Lets the calling thread run as soon as a call arrives: with a real-time priority, or without the right to that with a
+/// short time slice.
 fn raise_priority() -> Result<(), Errno> {
     become_real_time().or_else(|_| shorten_slice())
 }
 
 fn become_real_time() -> Result<(), Errno> {
-    /// The highest one: a real-time program that has the CPU must not hold up a caller on another. The thread runs for
-    /// moments only, and what it creates does not inherit the priority.
+    /// The highest priority, so that a real-time program on this CPU does not delay callers on other CPUs. The thread runs
+    /// for moments only, and its children do not inherit the priority.
     static PRIORITY: libc::c_int = 99;
     const POLICY: libc::c_int = libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK;
-    // SAFETY: The kernel reads a number, which is never freed, and changes the calling thread only.
+    // SAFETY: sched_setscheduler(2) reads a `struct sched_param`, which is an `int`, from a pointer to a static. With
+    // PID 0 it changes the calling thread only.
     let set =
         unsafe { libc::syscall(libc::SYS_sched_setscheduler, 0, POLICY, &raw const PRIORITY) };
     Errno::result(set).map(drop)
@@ -172,15 +183,16 @@ struct SchedulingAttributes {
 }
 
 fn shorten_slice() -> Result<(), Errno> {
-    /// The shortest one that the kernel takes.
+    /// The shortest slice that the kernel accepts, in nanoseconds.
     const MIN_SLICE: u64 = 100_000;
     let mut attributes = SchedulingAttributes::default();
     let (size, address) = (size_of::<SchedulingAttributes>(), &raw mut attributes);
-    // SAFETY: The kernel writes as many bytes as `size` says, which are those of `attributes`: it is borrowed for writing.
+    // SAFETY: sched_getattr(2) writes at most `size` bytes, the size of `attributes`, which `address` points to.
     let got = unsafe { libc::syscall(libc::SYS_sched_getattr, 0, address, size, 0) };
     Errno::result(got)?;
     attributes.runtime = MIN_SLICE;
-    // SAFETY: The kernel reads as many bytes as the member `size` says, which it has set to no more than there are.
+    // SAFETY: sched_setattr(2) reads as many bytes as the member `size` says, which sched_getattr(2) has set to no more
+    // than the size of `attributes`.
     let set = unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const attributes, 0) };
     Errno::result(set).map(drop)
 }
@@ -203,7 +215,7 @@ mod tests {
 
     #[test]
     fn a_thread_can_run_first() {
-        // With rights or without: the thread is one of the test's own.
+        // Succeeds with rights or without. The thread is the test's own.
         thread::spawn(raise_priority)
             .join()
             .expect("it does not panic")

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The thread whose call is answered: its memory, its descriptors, its rights.
 //!
-//! All of it is by the thread's number. Ask [`Listener::is_waiting`](super::listener::Listener::is_waiting)
-//! afterwards: if the thread still waits, the number was its own all the time.
+//! All of it is looked up by TID. Call [`Listener::is_waiting`](super::listener::Listener::is_waiting) afterwards: if the
+//! thread still waits, the TID was its own all the time.
 
 use std::fs;
 use std::io::IoSliceMut;
@@ -18,43 +18,43 @@ use nix::unistd::Pid;
 
 use crate::system::files::read_lossy;
 
-/// A thread by its number.
+/// The TID of a thread, in pmctl's PID namespace.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Tid(pub(super) i32);
 
-/// A thread, whatever has its number later.
+/// The identity of a thread, also after its TID is reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct ThreadId {
-    number: i32,
-    /// When it began, in ticks of the kernel's clock.
+    tid: i32,
+    /// Start time of the thread in clock ticks since boot.
     start: u64,
 }
 
 impl ThreadId {
-    /// Returns the thread that has the number now.
-    pub(super) fn target(self) -> Tid {
-        Tid(self.number)
+    /// Returns the thread's TID.
+    pub(super) fn tid(self) -> Tid {
+        Tid(self.tid)
     }
 }
 
 impl Tid {
-    /// Returns which thread has the number now; `None` if none has.
+    /// Returns the identity of the thread that has this TID now; `None` if there is none.
     pub(super) fn id(self) -> Option<ThreadId> {
         let stat = read_lossy(self.folder().join("stat")).ok()?;
         Some(ThreadId {
-            number: self.0,
+            tid: self.0,
             start: field_of_stat(&stat, START_FIELD)?,
         })
     }
 
-    /// Returns the CPU that it has run on last.
+    /// Returns the CPU that the thread has run on last.
     pub(super) fn cpu(self) -> Option<usize> {
         let stat = read_lossy(self.folder().join("stat")).ok()?;
-        field_of_stat(&stat, CPU)
+        field_of_stat(&stat, CPU_FIELD)
     }
 
-    /// Returns copies of its descriptors of events of the driver's; without those that can't be looked at.
-    pub(super) fn events(self) -> Vec<OwnedFd> {
+    /// Returns copies of the thread's descriptors of driver events. Leaves out descriptors that can't be copied.
+    pub(super) fn driver_events(self) -> Vec<OwnedFd> {
         let Ok(folder) = fs::read_dir(self.folder().join("fd")) else {
             return Vec::new();
         };
@@ -63,18 +63,19 @@ impl Tid {
             let number = entry.file_name().to_str()?.parse().ok()?;
             (file.as_os_str() == DRIVER_EVENT_LINK).then_some(number)
         });
-        let copies = numbers.map(|number| self.descriptor(number));
-        // Another thread may have closed it meanwhile, and opened something else.
-        copies.flatten().filter(is_event).collect()
+        let copies = numbers.map(|number| self.copy_descriptor(number));
+        // Another thread may have closed a descriptor meanwhile, and opened another file with its number.
+        copies.flatten().filter(is_driver_event).collect()
     }
 
-    /// Returns whether one of its descriptors is an event of the driver's.
-    pub(super) fn has_event(self, number: i32) -> bool {
-        self.descriptor(number).is_ok_and(|copy| is_event(&copy))
+    /// Returns whether the thread's descriptor `number` is an event of the driver's.
+    pub(super) fn has_driver_event(self, number: i32) -> bool {
+        self.copy_descriptor(number)
+            .is_ok_and(|copy| is_driver_event(&copy))
     }
 
-    /// Returns `length` bytes of its memory.
-    pub(super) fn read(self, address: u64, length: usize) -> Result<Vec<u8>, Errno> {
+    /// Returns `length` bytes of the thread's memory.
+    pub(super) fn read_memory(self, address: u64, length: usize) -> Result<Vec<u8>, Errno> {
         let mut bytes = vec![0; length];
         let remote = RemoteIoVec {
             base: usize::try_from(address).or(Err(Errno::EFAULT))?,
@@ -91,44 +92,46 @@ impl Tid {
         Ok(bytes)
     }
 
-    /// Returns a copy of one of its descriptors.
-    pub(super) fn descriptor(self, number: i32) -> Result<OwnedFd, Errno> {
+    /// Returns a copy of the thread's descriptor `number`.
+    pub(super) fn copy_descriptor(self, number: i32) -> Result<OwnedFd, Errno> {
         /// `PIDFD_THREAD` of `<linux/pidfd.h>`: the thread need not be the first one of its process, and may have
         /// descriptors of its own.
         const PIDFD_THREAD: i32 = libc::O_EXCL;
-        // SAFETY: The call takes two numbers and no memory.
+        // SAFETY: pidfd_open(2) takes two numbers, and accesses no memory of the caller.
         let pidfd = unsafe { libc::syscall(libc::SYS_pidfd_open, self.0, PIDFD_THREAD) };
-        let pidfd = owned(pidfd)?;
-        // SAFETY: The call takes three numbers and no memory.
-        owned(unsafe { libc::syscall(libc::SYS_pidfd_getfd, pidfd.as_raw_fd(), number, 0) })
+        let pidfd = owned_descriptor(pidfd)?;
+        // SAFETY: pidfd_getfd(2) takes three numbers, and accesses no memory of the caller.
+        owned_descriptor(unsafe {
+            libc::syscall(libc::SYS_pidfd_getfd, pidfd.as_raw_fd(), number, 0)
+        })
     }
 
-    /// Returns whether it may do what this process may, no more and no less, and calls tasks by the same numbers.
+    /// Returns whether the thread has exactly the rights of this process, in the same user and PID namespaces.
     pub(super) fn has_our_rights(self) -> bool {
         let theirs = self.folder();
         let ours = Path::new("/proc/thread-self");
         let links = ["ns/user", "ns/pid"];
-        rights(&theirs).is_some_and(|rights| Some(rights) == self::rights(ours))
+        read_rights(&theirs).is_some_and(|rights| Some(rights) == read_rights(ours))
             && links.iter().all(|name| {
                 let link = |folder: &Path| fs::read_link(folder.join(name)).ok();
                 link(&theirs).is_some_and(|theirs| Some(theirs) == link(ours))
             })
     }
 
-    /// Returns whether the kernel would let it have events of task `other`, as far as /proc tells; it has this process's
-    /// rights.
+    /// Returns whether the kernel would let the thread count task `other`, as far as /proc shows. The thread must have this
+    /// process's rights.
     ///
-    /// A task may have taken rights from itself that /proc does not show, by Landlock. Then the kernel gives it events
-    /// of its own process, and of children that it has confined with it. With `CAP_PERFMON` it has those of all.
+    /// A Landlock domain restricts a thread, and does not show in /proc. In it the kernel allows events of the thread's
+    /// process, and of its children in the domain; with `CAP_PERFMON` of all tasks.
     pub(super) fn may_count(self, other: i32) -> bool {
         self.is_ancestor_of(other) || self.may_count_all()
     }
 
-    /// Returns whether a task is one of its process, or one of a descendant.
+    /// Returns whether task `other` belongs to the thread's process, or to a descendant.
     fn is_ancestor_of(self, other: i32) -> bool {
         /// No process tree is this deep. A process ID that is reused meanwhile can make a cycle.
         const MAX_DEPTH: usize = 1000;
-        let number = |task: Self, name| field(&task.status()?, name)?.parse::<i32>().ok();
+        let number = |task: Self, name| status_field(&task.status()?, name)?.parse::<i32>().ok();
         let Some(own) = number(self, "Tgid:") else {
             return false;
         };
@@ -143,14 +146,16 @@ impl Tid {
         const INITIAL_USER_NAMESPACE: &str = "user:[4026531837]";
         let namespace = fs::read_link(self.folder().join("ns/user"));
         namespace.is_ok_and(|name| name.as_os_str() == INITIAL_USER_NAMESPACE)
-            && self.status().is_some_and(|status| can_see_all(&status))
+            && self
+                .status()
+                .is_some_and(|status| has_perfmon_capability(&status))
     }
 
     fn status(self) -> Option<String> {
         read_lossy(self.folder().join("status")).ok()
     }
 
-    /// Returns its name.
+    /// Returns the thread's name; `?` if it can't be read.
     pub(super) fn name(self) -> String {
         let name = read_lossy(self.folder().join("comm"));
         name.map_or_else(|_| "?".to_owned(), |name| name.trim_end().to_owned())
@@ -161,40 +166,42 @@ impl Tid {
     }
 }
 
-/// What a descriptor of the driver's events, and one of the kernel's, is called.
+/// The link in /proc/PID/fd for an event of the driver's.
 const DRIVER_EVENT_LINK: &str = "anon_inode:[perfmon_event]";
+/// The link in /proc/PID/fd for an event of the kernel's perf.
 const KERNEL_EVENT_LINK: &str = "anon_inode:[perf_event]";
 
 /// Returns whether a descriptor is an event of the driver's.
-fn is_event(descriptor: &OwnedFd) -> bool {
-    is_file(descriptor, DRIVER_EVENT_LINK)
+fn is_driver_event(descriptor: &OwnedFd) -> bool {
+    has_link(descriptor, DRIVER_EVENT_LINK)
 }
 
 /// Returns whether a descriptor is an event of the kernel's perf.
-pub(super) fn is_kernels(descriptor: &OwnedFd) -> bool {
-    is_file(descriptor, KERNEL_EVENT_LINK)
+pub(super) fn is_kernel_event(descriptor: &OwnedFd) -> bool {
+    has_link(descriptor, KERNEL_EVENT_LINK)
 }
 
-fn is_file(descriptor: &OwnedFd, name: &str) -> bool {
+fn has_link(descriptor: &OwnedFd, name: &str) -> bool {
     let link = format!("/proc/thread-self/fd/{}", descriptor.as_raw_fd());
     fs::read_link(link).is_ok_and(|target| target.as_os_str() == name)
 }
 
-/// Fields of /proc/PID/stat, numbered as in `proc_pid_stat(5)`: when the task began, and its last CPU.
+/// The start time in /proc/PID/stat, as a field number of `proc_pid_stat(5)`.
 const START_FIELD: usize = 22;
-const CPU: usize = 39;
+/// The last CPU in /proc/PID/stat, as a field number of `proc_pid_stat(5)`.
+const CPU_FIELD: usize = 39;
 
 /// Returns a field of a task's line in /proc/PID/stat.
 fn field_of_stat<T: FromStr>(stat: &str, field: usize) -> Option<T> {
-    /// The first one behind the name, which stands in parentheses and may have some itself.
+    /// The number of the first field after the name, which is in parentheses and may contain parentheses itself.
     const FIRST_FIELD: usize = 3;
     let (_, fields) = stat.rsplit_once(')')?;
     let mut fields = fields.split_whitespace();
     fields.nth(field - FIRST_FIELD)?.parse().ok()
 }
 
-/// Returns what the kernel and its security modules judge a task by; `None` if it is not shown.
-fn rights(folder: &Path) -> Option<(Vec<String>, Option<String>)> {
+/// Returns the IDs, capabilities and security label that a task's rights depend on; `None` if /proc does not show them.
+fn read_rights(folder: &Path) -> Option<(Vec<String>, Option<String>)> {
     const RIGHTS_LINES: [&str; 5] = ["Uid:", "Gid:", "Groups:", "CapPrm:", "CapEff:"];
     let status = read_lossy(folder.join("status")).ok()?;
     let lines = status
@@ -205,8 +212,8 @@ fn rights(folder: &Path) -> Option<(Vec<String>, Option<String>)> {
     (lines.len() == RIGHTS_LINES.len()).then_some((lines, label))
 }
 
-/// Returns what a line of /proc/PID/status says.
-fn field<'a>(status: &'a str, name: &str) -> Option<&'a str> {
+/// Returns the value of a line of /proc/PID/status.
+fn status_field<'a>(status: &'a str, name: &str) -> Option<&'a str> {
     let mut lines = status.lines();
     lines
         .find_map(|line| line.strip_prefix(name))
@@ -214,17 +221,18 @@ fn field<'a>(status: &'a str, name: &str) -> Option<&'a str> {
 }
 
 /// Returns whether a task has `CAP_PERFMON` or `CAP_SYS_ADMIN`, by its status.
-fn can_see_all(status: &str) -> bool {
+fn has_perfmon_capability(status: &str) -> bool {
     const PERFMON: u64 = 1 << 38;
     const SYS_ADMIN: u64 = 1 << 21;
-    let capabilities = field(status, "CapEff:").and_then(|mask| u64::from_str_radix(mask, 16).ok());
+    let capabilities =
+        status_field(status, "CapEff:").and_then(|mask| u64::from_str_radix(mask, 16).ok());
     capabilities.is_some_and(|mask| mask & (PERFMON | SYS_ADMIN) != 0)
 }
 
-/// Returns what a system call made.
-fn owned(result: libc::c_long) -> Result<OwnedFd, Errno> {
+/// Returns the descriptor that a system call has created.
+fn owned_descriptor(result: libc::c_long) -> Result<OwnedFd, Errno> {
     let number = i32::try_from(Errno::result(result)?).or(Err(Errno::EBADF))?;
-    // SAFETY: The kernel has just made the descriptor for the caller of this function: nothing else owns it.
+    // SAFETY: `number` is open and owned by nothing else: the system call has just created it.
     Ok(unsafe { OwnedFd::from_raw_fd(number) })
 }
 
@@ -234,7 +242,7 @@ mod tests {
     use std::io::{BufRead, BufReader, Read, Write};
     use std::os::unix::net::UnixStream;
 
-    fn this() -> Tid {
+    fn current_thread() -> Tid {
         Tid(nix::unistd::gettid().as_raw())
     }
 
@@ -242,8 +250,11 @@ mod tests {
     fn memory_is_read_or_the_address_is_wrong() {
         let bytes = *b"some bytes";
         let address = bytes.as_ptr() as u64;
-        assert_eq!(this().read(address, bytes.len()), Ok(bytes.to_vec()));
-        assert_eq!(this().read(8, 8), Err(Errno::EFAULT));
+        assert_eq!(
+            current_thread().read_memory(address, bytes.len()),
+            Ok(bytes.to_vec())
+        );
+        assert_eq!(current_thread().read_memory(8, 8), Err(Errno::EFAULT));
     }
 
     #[test]
@@ -251,24 +262,26 @@ mod tests {
         let fields: Vec<String> = (3..=52).map(|field: u32| field.to_string()).collect();
         let stat = format!("7 (a) name) {}\n", fields.join(" "));
         assert_eq!(field_of_stat(&stat, START_FIELD), Some(22));
-        assert_eq!(field_of_stat(&stat, CPU), Some(39));
+        assert_eq!(field_of_stat(&stat, CPU_FIELD), Some(39));
         assert_eq!(field_of_stat::<u64>("", START_FIELD), None);
-        assert_eq!(this().id(), this().id());
-        assert!(this().id().is_some());
+        assert_eq!(current_thread().id(), current_thread().id());
+        assert!(current_thread().id().is_some());
         assert_eq!(Tid(0).id(), None);
     }
 
     #[test]
     fn a_socket_is_no_event() {
         let (read, _write) = UnixStream::pair().expect("a pair can be made");
-        assert!(!this().has_event(read.as_raw_fd()));
-        assert!(!this().has_event(-1));
+        assert!(!current_thread().has_driver_event(read.as_raw_fd()));
+        assert!(!current_thread().has_driver_event(-1));
     }
 
     #[test]
     fn a_descriptor_is_copied() {
         let (mut read, mut write) = UnixStream::pair().expect("a pair can be made");
-        let copy = this().descriptor(read.as_raw_fd()).expect("it is open");
+        let copy = current_thread()
+            .copy_descriptor(read.as_raw_fd())
+            .expect("it is open");
         assert_ne!(copy.as_raw_fd(), read.as_raw_fd());
         write.write_all(b"x").expect("it is open");
         let mut byte = [0];
@@ -277,27 +290,30 @@ mod tests {
         drop(write);
         let left = read.read(&mut byte).expect("it is open");
         assert_eq!(left, 0, "the byte was there once");
-        assert_eq!(this().descriptor(-1).err(), Some(Errno::EBADF));
+        assert_eq!(
+            current_thread().copy_descriptor(-1).err(),
+            Some(Errno::EBADF)
+        );
     }
 
     #[test]
     fn a_task_has_its_own_rights_and_init_has_others() {
-        assert!(this().has_our_rights());
+        assert!(current_thread().has_our_rights());
         assert!(!Tid(0).has_our_rights(), "no task has this number");
     }
 
     #[test]
     fn another_group_is_another_right() {
-        let of = |groups: &str| {
+        let rights_with = |groups: &str| {
             let folder = tempfile::tempdir().expect("a folder can be made");
             let status = format!(
                 "Uid:\t1 1 1 1\nGid:\t1 1 1 1\nGroups:\t{groups}\nCapPrm:\t0\nCapEff:\t0\n"
             );
             fs::write(folder.path().join("status"), status).expect("it can be written");
-            rights(folder.path()).expect("all lines are there")
+            read_rights(folder.path()).expect("all lines are there")
         };
-        assert_eq!(of("1 27"), of("1 27"));
-        assert_ne!(of("1 27"), of("1"));
+        assert_eq!(rights_with("1 27"), rights_with("1 27"));
+        assert_ne!(rights_with("1 27"), rights_with("1"));
     }
 
     #[test]
@@ -317,9 +333,12 @@ mod tests {
         };
         let ((shell, sleep), (other, other_sleep)) = (start(), start());
         let process = Tid(nix::unistd::getpid().as_raw());
-        assert!(this().is_ancestor_of(process.0), "it is a thread of it");
+        assert!(
+            current_thread().is_ancestor_of(process.0),
+            "it is a thread of it"
+        );
         for task in [shell, sleep, other] {
-            assert!(this().is_ancestor_of(task), "{task}");
+            assert!(current_thread().is_ancestor_of(task), "{task}");
         }
         assert!(Tid(shell).is_ancestor_of(sleep));
         for task in [other, other_sleep, process.0, 1, 0] {
@@ -340,7 +359,10 @@ mod tests {
             ("0000000000200000", true),
             ("000001bfffdfffff", false),
         ] {
-            assert_eq!(can_see_all(&format!("Name:\tx\nCapEff:\t{mask}\n")), all);
+            assert_eq!(
+                has_perfmon_capability(&format!("Name:\tx\nCapEff:\t{mask}\n")),
+                all
+            );
         }
     }
 }
