@@ -52,7 +52,7 @@ bench -e instructions:u -r 1 -w 0 'ls / | wc'
 says "the advice on what failed is for a shell" "$errors" "\`pmctl stat -- ls / '\|' wc\` shows"
 # The backquotes are of the message.
 # shellcheck disable=SC2016
-says "and --shell is told" "$errors" '^`\|` is an argument here: --shell runs it in a shell\.$'
+says "and --shell is told" "$errors" '^`\|` was passed as an argument: --shell runs the command in a shell\.$'
 
 # Conditions.
 bench -e instructions:u -r 3 --fail-if 'instructions:u>+1.9%' "$loop 1000000" "$loop 1020000"

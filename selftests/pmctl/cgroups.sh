@@ -58,7 +58,7 @@ mkdir -p "$root/a/b" "$root/c" "$root/other"
 refused "a cgroup that does not exist" 125 "can.t open cgroup $root/none: there is no such cgroup" -G none
 refused "a file" 125 'no directory of a cgroup' -G cgroup.procs
 refused "a form that no name has" 2 'no cgroup below .* has a name of this form' --for-each-cgroup 'n*'
-refused "a group of two cgroups" 2 'a group is counted in one' -e '{instructions,cycles}' -G a,c
+refused "a group of two cgroups" 2 'a group is counted in a single cgroup' -e '{instructions,cycles}' -G a,c
 
 # A loop of 2 instructions, and a few from the move to its begin.
 stat --for-each-cgroup a,a/b,c -- "$inside" "$root/a/b/cgroup.procs" "$loop" 1000000

@@ -98,7 +98,7 @@ calls() {
 }
 
 if [ $lbr = 1 ]; then
-	says "a CPU that records no calls is told of" "$(calls)" 'CPUs of AMD record branches, and no call stack|this CPU does not record branches'
+	says "a CPU that records no calls is told of" "$(calls)" 'CPUs of AMD record branches, but no call stack|this CPU does not record branches'
 else
 	output=$(calls)
 	is "calls are recorded" 0 $?

@@ -124,9 +124,9 @@ runs=$!
 	wait_until "[ \$(ticks $runs) -ge $end ]"
 	kill $runs
 ) &
-output=$(pmctl_terminal 24 80 -w 'what is sampled has ended' -o screen -k q -- pmctl top -d 300 -F 499 -e $event -p $runs 2>&1)
+output=$(pmctl_terminal 24 80 -w 'the sampled programs have ended' -o screen -k q -- pmctl top -d 300 -F 499 -e $event -p $runs 2>&1)
 is "top on a terminal stays when what it samples has ended" 0 $?
 echo "$output" | sed 's/^/# /'
-says "it has the samples until then" "$(cat screen)" 'outer.*what is sampled has ended'
+says "it has the samples until then" "$(cat screen)" 'outer.*the sampled programs have ended'
 
 finish

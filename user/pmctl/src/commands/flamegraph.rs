@@ -27,7 +27,11 @@ pub(crate) fn flamegraph(args: &Flamegraph, output: &mut impl Write) -> Result<(
         source_lines.write_warnings(Colors::new(true), &mut anstream::stderr().lock())?;
     }
     if stacks.is_empty() {
-        return Err(Usage("there is no sample of this event to draw.".to_owned()).into());
+        return Err(Usage(
+            "this event has no samples to draw. Choose another event with -e, or record again."
+                .to_owned(),
+        )
+        .into());
     }
     if args.folded {
         return Ok(stacks

@@ -87,7 +87,7 @@ impl SampledFunctions {
     ///
     /// # Errors
     /// A message with similar names, if there is no such function.
-    pub(crate) fn named(&self, name: Option<&str>) -> Result<Vec<&SampledFunction>, String> {
+    pub(crate) fn find(&self, name: Option<&str>) -> Result<Vec<&SampledFunction>, String> {
         let Some(name) = name else {
             let first = self.list.first();
             let none = "no sample of this event is in a function with a name.";

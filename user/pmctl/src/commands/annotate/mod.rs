@@ -28,7 +28,7 @@ pub(crate) fn annotate(args: &Annotate, output: &mut Screen) -> Result<()> {
     let event = flamegraph::event(&recording, args.event.as_deref())?;
     let functions = SampledFunctions::of(&recording, event)?;
     let name = args.symbol.as_deref();
-    let (chosen, inlined) = match functions.named(name) {
+    let (chosen, inlined) = match functions.find(name) {
         Ok(chosen) => (chosen, None),
         Err(reason) => {
             let containing = name.map(|name| functions.with_inlined(&recording, name));
@@ -125,7 +125,7 @@ fn write(function: &SampledFunction, listing: &Listing, output: &mut Screen) -> 
     if outside > 0 {
         writeln!(
             output,
-            "Event count of {} is at no instruction of these.",
+            "An event count of {} is at none of these instructions.",
             thousands(outside)
         )?;
     }

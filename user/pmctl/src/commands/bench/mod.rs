@@ -57,8 +57,7 @@ pub(crate) fn bench(args: &Bench) -> Result<u8> {
     let is_alone = baseline.is_none() && names.len() == 1;
     if let Some(condition) = args.fail_if.iter().find(|c| c.is_relative() && is_alone) {
         return Err(Usage(format!(
-            "--fail-if '{}': there is nothing that {} could have changed from.\nGive another COMMAND in front of it, or \
-             --baseline FILE.",
+            "--fail-if '{}': there is nothing to compare {} with.\nGive another COMMAND before it, or --baseline FILE.",
             condition.text, names[0]
         ))
         .into());
@@ -93,7 +92,8 @@ fn show_and_save(
     if let Some(mut file) = save {
         if code != 0 && is_own_baseline(args) {
             complain(
-                "--save: nothing is written, since the file is the baseline and a condition of --fail-if holds",
+                "--save: nothing is written, since the file is the baseline and a condition of --fail-if holds. Leave \
+                 out --fail-if to make these numbers the baseline",
             );
         } else {
             document::write(measured, &mut file)?;
@@ -170,7 +170,8 @@ fn is_of_user_mode(label: &str, events: &[EventSpec]) -> bool {
 fn warn_of_other_command(baseline: &Baseline, measured: &BenchDocument) {
     if let Some(old) = baseline.other_command(measured) {
         complain(format_args!(
-            "the baseline {} is of another command, `{old}`; this is `{}`.",
+            "the baseline {} is of another command, `{old}`; this is `{}`. If these can't be compared, make a baseline \
+             of this command with --save.",
             baseline.file.display(),
             measured.commands[0].command
         ));

@@ -17,7 +17,7 @@ use crate::system::signals::{Event, Signals};
 
 /// Advice if one of several commands is not found: it may be an argument of the first one.
 const QUOTING_ADVICE: &str = "Each COMMAND is one argument, with its own in quotes: `pmctl bench './program input' './other input'`. \
-                        Behind -- stands one command: `pmctl bench -- ./program input`.";
+                        After -- write one command: `pmctl bench -- ./program input`.";
 
 /// A command that was found, and its name in the output.
 pub(super) struct NamedCommand {
@@ -96,7 +96,7 @@ fn split_words(command: &OsString) -> Result<Vec<OsString>> {
     match words {
         Some(words) if !words.is_empty() => Ok(words.into_iter().map(OsString::from).collect()),
         _ => Err(Usage(format!(
-            "`{text}` can't be split into words: a quotation mark is open, or it has none.\nGive one command with its \
+            "`{text}` can't be split into words: a quotation mark is not closed, or there is no word.\nGive one command with its \
              arguments behind --, or let a shell run it with --shell."
         ))
         .into()),
@@ -186,7 +186,7 @@ fn check_run(args: &Bench, (name, advice): (&str, &Advice), run: &SingleRun) -> 
         .filter(|ending| has_failed(*ending) && !args.ignore_failure)
     {
         let shell_advice = advice.shell_word.as_ref().map_or_else(String::new, |word| {
-            format!("`{word}` is an argument here: --shell runs it in a shell.\n")
+            format!("`{word}` was passed as an argument: --shell runs the command in a shell.\n")
         });
         bail!(
             "`{name}` {}. Its numbers may be those of a failure.\n{shell_advice}`pmctl stat -- {}` shows what it prints; \

@@ -39,7 +39,7 @@ impl WantedBranches {
             ),
             (false, _) => Some("-b: this CPU does not record branches (LBR). Leave -b out."),
             (true, Some(BranchRecords::Amd { .. })) if self.is_call_stack => Some(
-                "--call-graph=lbr: CPUs of AMD record branches, and no call stack. --call-graph=dwarf copies the \
+                "--call-graph=lbr: CPUs of AMD record branches, but no call stack. --call-graph=dwarf copies the \
                  stack, -g follows frame pointers.",
             ),
             (true, Some(records)) if self.has_kernel && !records.has_kernel() => Some(

@@ -110,7 +110,7 @@ impl Destination {
             stdio::require_output()?;
             if io::stdout().is_terminal() {
                 bail!(
-                    "-o -: standard output is a terminal, and a recording is no text. Give a file or a pipe."
+                    "-o -: standard output is a terminal, and a recording is binary data. Give a file or a pipe."
                 );
             }
             return Ok(Self::Output);

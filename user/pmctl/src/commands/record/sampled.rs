@@ -33,8 +33,9 @@ pub(super) fn refuse_unsampled(text: &str) -> Result<(), Usage> {
     }
     match words.find(|word| is_value(word)) {
         Some(value) => Err(Usage(format!(
-            "{value}: no counter counts it, so it makes no samples. `pmctl record --timebase cycles --count {value} -- \
-             COMMAND` reads it at those of another event, `pmctl stat -a -e {value} -- COMMAND` has it of the whole run."
+            "{value}: no counter counts this value, so it can't be sampled. `pmctl record --timebase cycles --count \
+             {value} -- COMMAND` reads it at each sample of cycles, `pmctl stat -a -e {value} -- COMMAND` reads it for \
+             the whole run."
         ))),
         None => Ok(()),
     }

@@ -75,7 +75,7 @@ pub(super) fn summarize(
     if let Some(delay) = summary.delay {
         writeln!(
             output,
-            "No sample: the recording ended before the delay of {} ms (-D) was over.",
+            "No sample: the recording ended before the delay of {} ms (-D) was over. Choose a shorter delay.",
             delay.as_millis()
         )?;
     }
@@ -94,7 +94,10 @@ pub(super) fn summarize(
             "Few samples: for more, give a smaller period, as -c {period}."
         ),
         (None, 0) if notes.is_whole() => {
-            writeln!(output, "No sample: the event hardly happened.")
+            writeln!(
+                output,
+                "No sample: the event hardly happened. Choose another event, or record for longer."
+            )
         }
         _ => Ok(()),
     }?;

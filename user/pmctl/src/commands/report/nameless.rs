@@ -83,8 +83,8 @@ impl Nameless {
         if !generated.is_empty() {
             writeln!(
                 output,
-                "{mark}NO SYMBOLS{mark:#}: code that was made at run time, without {}.\n  \
-                 Many programs write this file if they are told: node --perf-basic-prof,\n  \
+                "{mark}NO SYMBOLS{mark:#}: code that was compiled at run time (JIT), without its names in {}.\n  \
+                 Many programs write this file on request: node --perf-basic-prof,\n  \
                  python3 -X perf, java -XX:+UnlockDiagnosticVMOptions -XX:+DumpPerfMapAtExit.",
                 self.file_list(&generated)
             )?;

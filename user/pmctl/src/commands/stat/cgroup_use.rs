@@ -47,7 +47,7 @@ pub(super) fn refuse_the_impossible(
     let event = event.or(values.first().map(|value| value.name));
     if let Some(event) = event {
         return Err(Usage(format!(
-            "{option}: {event} is none of the driver's events, and can't be counted in a cgroup. Leave it out, or count it \
+            "{option}: the driver does not count {event}, so it can't be counted in a cgroup. Leave it out, or count it \
              in another run."
         )));
     }
@@ -201,7 +201,7 @@ impl CgroupUse {
                 .any(|other| cgroup(other).name != cgroup(index).name);
             if is_split {
                 return Err(Usage(format!(
-                    "-G: {} is in a group with events of another cgroup, and a group is counted in one. Write the events \
+                    "-G: {} is in a group with events of another cgroup, and a group is counted in a single cgroup. Write the events \
                      without the braces.",
                     event.label
                 )));

@@ -55,13 +55,13 @@ pub(super) fn refuse_the_impossible(args: &Stat) -> Result<(), Usage> {
         ),
         (
             args.multiplex && has_cpus,
-            "--multiplex: with -a and -C the driver gives pmctl counters, and not events that could take turns. Count a \
+            "--multiplex: only events of tasks can take turns, and -a and -C use the counters of whole CPUs. Count a \
              command or processes, or choose fewer events.",
         ),
         (
             args.explain && !has_cpus,
-            "--explain: the driver chooses the counters of a task, and switches them with it. With -a they are yours: \
-             `pmctl stat -a --explain`.",
+            "--explain: the counters of a task can be others after each switch, so there are none to explain. Count \
+             the whole system: `pmctl stat -a --explain`.",
         ),
     ];
     match refused.into_iter().find(|(applies, _)| *applies) {

@@ -22,7 +22,11 @@ pub(crate) fn explain(
 ) -> Result<()> {
     for (column, counter) in columns.iter().zip(counters) {
         let (Some(id), Some(counter)) = (column.counter, counter) else {
-            writeln!(output, "{}: this CPU does not have it", column.event.label)?;
+            writeln!(
+                output,
+                "{}: this CPU does not have the event",
+                column.event.label
+            )?;
             continue;
         };
         writeln!(output, "{} on {id}", column.event.label)?;

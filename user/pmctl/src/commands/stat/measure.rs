@@ -113,7 +113,7 @@ pub(super) fn measure_run(
         counts.fill(None);
         uncounted = Some(Uncounted::NotStarted);
         complain(format_args!(
-            "the run ended before the delay of {} ms (-D) was over: nothing was counted",
+            "the run ended before the delay of {} ms (-D) was over: nothing was counted. Choose a shorter delay",
             delay.as_millis()
         ));
     }

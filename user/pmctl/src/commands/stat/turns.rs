@@ -141,7 +141,7 @@ pub(super) fn require_one_run(
     let multiplexed =
         multiplex_advice(args).map_or_else(String::new, |advice| format!(" {advice}"));
     let needed = format!(
-        "{option}: {} events need {} runs, for {} general and {} fixed counters are free, and pmctl shares none of them",
+        "{option}: {} events need {} runs, since only {} general and {} fixed counters are free",
         runs.iter().map(Vec::len).sum::<usize>(),
         runs.len(),
         supply.general_free(),

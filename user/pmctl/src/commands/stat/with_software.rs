@@ -41,7 +41,8 @@ pub(super) fn refuse_the_impossible(
     ];
     match refused.iter().find(|(given, _)| *given) {
         Some((_, option)) => Err(Usage(format!(
-            "{option}: {} is counted by the kernel, as one number. Leave out one of the two, or count them in another run.",
+            "{option}: the kernel counts {} as a single number. Leave out the option or the event, or count them in \
+             two runs.",
             event.name
         ))),
         None => Ok(()),

@@ -122,7 +122,7 @@ impl LiveView {
                     if self.tables == 0 {
                         return end.map(|_| true);
                     }
-                    show.show_status("what is sampled has ended: q quits".to_owned());
+                    show.show_status("the sampled programs have ended: q quits".to_owned());
                     if let Err(failure) = end {
                         show.show_status(
                             "the recorder has failed: q quits and shows why".to_owned(),

@@ -111,7 +111,7 @@ fn take_listener(waiting: &mut Waiting<'_>) -> Result<Listener> {
         "can't take a descriptor of the command: does /proc/sys/kernel/yama/ptrace_scope forbid it?",
     )?;
     Listener::new(descriptor).context(
-        "the kernel's seccomp notifications are newer than this pmctl: install a newer one",
+        "the kernel's seccomp notifications are newer than this pmctl: install a newer pmctl",
     )
 }
 
@@ -281,10 +281,11 @@ impl CallServer<'_> {
             let events = crate::system::text::count(self.refused_events, "event");
             let advice = if self.allows_turns {
                 "Events that are sampled or of control groups have a counter of their own all the time, and others take \
-                 turns on those of their task or CPU. Count fewer events at once, or end what has the other counters."
+                 turns on those of their task or CPU. Count fewer events at once, or end the programs that have the \
+                 other counters."
             } else {
-                "With --exact each event has a counter of its own all the time. Count fewer events at once, end what has \
-                 the other counters, or leave --exact out: then events take turns."
+                "With --exact each event has a counter of its own all the time. Count fewer events at once, end the \
+                 programs that have the other counters, or leave --exact out: then events take turns."
             };
             complain(format_args!(
                 "no counter was free for {events}, so the program took them for missing: {owners}.\n{advice}"
@@ -300,8 +301,8 @@ impl CallServer<'_> {
         }
         if self.has_bpf {
             complain(
-                "a BPF program was to be attached to an event of the driver's, which fails: the kernel runs BPF programs at \
-                 its own events only.\n\
+                "the program could not attach a BPF program to an event of the driver's: the kernel runs BPF programs \
+                 at its own events only.\n\
                  Run BPF tools without `pmctl wrap`.",
             );
         }
@@ -310,7 +311,7 @@ impl CallServer<'_> {
             complain(format_args!(
                 "signals interrupted {calls} about events before pmctl could take them: such a call fails with EINTR \
                  if the signal's handler has no SA_RESTART.\n\
-                 Let the program call again at EINTR, or block signals meanwhile; as root, pmctl is faster."
+                 Let the program call again at EINTR, or block signals meanwhile; as root, pmctl answers faster."
             ));
         }
     }

@@ -44,7 +44,8 @@ pub(super) struct CallQueue {
 impl CallQueue {
     /// Starts a thread that receives calls.
     pub(super) fn start(listener: &Arc<Listener>) -> Result<Self> {
-        let (bell, ringer) = UnixStream::pair().context("can't make a pair of sockets")?;
+        let (bell, ringer) =
+            UnixStream::pair().context("can't create the sockets that announce system calls")?;
         let (sender, queue) = mpsc::channel();
         let interrupted = Arc::new(AtomicU64::new(0));
         let (listener, counter) = (Arc::clone(listener), Arc::clone(&interrupted));

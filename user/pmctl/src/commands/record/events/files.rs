@@ -27,8 +27,8 @@ use crate::system::text::count;
 
 /// The message for a program that must not be sampled, so that the events stopped at its exec.
 const LEFT_PROGRAM_REASON: &str = "the command executed a program that has more rights than its caller (setuid, setgid, capabilities \
-                    of its file), or that the caller may not read: this program is not sampled; start pmctl with its \
-                    rights, or sample all that runs with -a";
+                    of its file), or that the caller may not read: this program is not sampled; start pmctl with the \
+                    program's rights, or sample whole CPUs with -a";
 
 /// The files of a recording.
 pub(super) struct Files<'a> {

@@ -11,14 +11,14 @@ pub(super) const HIGHEST_LEVEL: u8 = 2;
 
 /// The note on a recording with `:P` whose samples are not precise.
 pub(super) const NOT_PRECISE_NOTE: &str = "`:P`: precise samples can't be had with these options, or on this CPU; they are taken \
-                                  by interrupts, some instructions behind the event";
+                                  by interrupts, some instructions after the event";
 
 /// A test for options that don't go with precise samples, and the message's part that says so.
 type Conflict = (fn(&EventOptions) -> bool, &'static str);
 const CONFLICTS: &[Conflict] = &[
     (
         |options| matches!(options.rate, Rate::Frequency(_)),
-        "come each so many events. Give -c N in place of -F",
+        "need a period. Give -c N in place of -F",
     ),
     (
         |options| options.call_graph.is_some(),
@@ -30,7 +30,7 @@ const CONFLICTS: &[Conflict] = &[
     ),
     (
         |options| options.overwrite,
-        "are read in the order in which they came. Leave --overwrite out",
+        "can't be taken into a ring that is overwritten. Leave --overwrite out",
     ),
     (
         |options| {
@@ -39,7 +39,7 @@ const CONFLICTS: &[Conflict] = &[
                 RecordTarget::Cpus(_) | RecordTarget::Machine
             )
         },
-        "are of tasks. Give a command, -p or -t in place of -a and -C",
+        "can be taken of tasks only. Give a command, -p or -t in place of -a and -C",
     ),
 ];
 
@@ -54,7 +54,7 @@ pub(super) fn check_options<'a>(
     };
     match CONFLICTS.iter().find(|(conflicts, _)| conflicts(options)) {
         Some((_, advice)) => Err(Usage(format!(
-            "{}: precise samples {advice}, or write `:P`: precise where it can be had.",
+            "{}: precise samples {advice}, or write `:P`, which is precise where that is possible.",
             event.label
         ))),
         None => Ok(()),
@@ -67,8 +67,9 @@ pub(super) fn refusal_message<'a>(
 ) -> Option<String> {
     let event = events.find(|event| event.precision.is_some())?;
     Some(format!(
-        "{}: this CPU has no precise samples of it (PEBS, on Intel's from Skylake on; not of all events), the period is \
-         below 2, or below 256 where the kernel is sampled, or above 2147483647, or KVM is in use. Leave the `p` out, or write `:P`: precise where it can be had.",
+        "{}: precise samples were refused. Either this CPU has none of this event (PEBS: Intel from Skylake on, not \
+         all events), or the period is below 2, below 256 where the kernel is sampled, or above 2147483647, or KVM is \
+         in use. Leave the `p` out, or write `:P`, which is precise where that is possible.",
         event.label
     ))
 }

@@ -253,7 +253,7 @@ impl RingStream {
         let size = self.sink.as_ref().map_or(0, Sink::size);
         if !self.has_max_size && self.max_size.is_some_and(|max_size| size >= max_size) {
             self.has_max_size = true;
-            complain("--max-size: the recording ends here");
+            complain("--max-size: the recording ends here, as the file has reached this size");
         }
         self.has_max_size
     }
