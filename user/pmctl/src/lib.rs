@@ -59,7 +59,7 @@ pub fn main() -> ExitCode {
     };
     // A recording reports a closed pipe as an error, since it is cut off then.
     let is_record = matches!(command, Command::Record(_));
-    match run(&command) {
+    match run_command(&command) {
         Ok(code) => ExitCode::from(code),
         Err(error) if is_broken_pipe(&error) && !is_record => signals::end_by(Signal::SIGPIPE),
         Err(error) => match error.downcast() {
@@ -117,7 +117,7 @@ pub fn command() -> clap::Command {
     Cli::command()
 }
 
-fn run(command: &Command) -> Result<u8> {
+fn run_command(command: &Command) -> Result<u8> {
     match command {
         Command::Stat(args) => return stat::stat(args),
         Command::Record(args) => return record::record(args),

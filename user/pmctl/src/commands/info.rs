@@ -28,7 +28,7 @@ pub(crate) fn info(machine: &Machine, output: &mut dyn Write) -> Result<()> {
     } else {
         None
     };
-    for (name, value) in facts(machine, &pmu, device.as_ref()) {
+    for (name, value) in machine_facts(machine, &pmu, device.as_ref()) {
         writeln!(output, "{name:<12} {value}")?;
     }
     if pmu.capabilities().is_ok() {
@@ -45,7 +45,7 @@ pub(crate) fn brand(machine: &Machine) -> String {
     document::brand(&CpuId::with_cpuid_reader(machine.cpuid().clone()))
 }
 
-fn facts(
+fn machine_facts(
     machine: &Machine,
     pmu: &Pmu,
     device: Option<&Result<Device, perfmon::Error>>,

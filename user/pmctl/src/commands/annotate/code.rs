@@ -34,7 +34,7 @@ impl Code {
     ///
     /// # Errors
     /// A message with the reason why the code can't be read, and what to do.
-    pub(super) fn of(recording: &Recording, function: &SampledFunction) -> Result<Self, String> {
+    pub(super) fn read(recording: &Recording, function: &SampledFunction) -> Result<Self, String> {
         let path = Path::new(&function.path);
         let size = usize::try_from(function.length.min(MAX_FUNCTION_SIZE)).unwrap_or(0);
         let mut bytes = vec![0; size];

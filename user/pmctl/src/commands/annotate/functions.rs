@@ -42,7 +42,7 @@ pub(crate) struct SampledFunctions {
 impl SampledFunctions {
     /// Collects the sampled functions of a recording.
     pub(crate) fn of(recording: &Recording, event: usize) -> Result<Self> {
-        let mut found: AHashMap<(Option<FileNumber>, u64), SampledFunction> = AHashMap::new();
+        let mut functions: AHashMap<(Option<FileNumber>, u64), SampledFunction> = AHashMap::new();
         let mut total_events: u64 = 0;
         profile::each_sample_alone(recording, |named, _| {
             if named.sample.event != event {
@@ -54,7 +54,7 @@ impl SampledFunctions {
             let Some((start, length)) = site.range() else {
                 return Ok(());
             };
-            let function = found.entry((site.number(), start));
+            let function = functions.entry((site.number(), start));
             let function = function.or_insert_with(|| SampledFunction {
                 name: site.symbol().to_owned(),
                 dso: site.dso().into_owned(),
@@ -70,7 +70,7 @@ impl SampledFunctions {
             *events = events.saturating_add(period);
             Ok(())
         })?;
-        let mut list: Vec<SampledFunction> = found.into_values().collect();
+        let mut list: Vec<SampledFunction> = functions.into_values().collect();
         list.sort_by(|a, b| {
             let order = b.events.cmp(&a.events);
             order.then_with(|| (&a.name, &a.path, a.start).cmp(&(&b.name, &b.path, b.start)))
@@ -93,10 +93,11 @@ impl SampledFunctions {
             let none = "no sample of this event is in a function with a name.";
             return first.map(|first| vec![first]).ok_or(none.to_owned());
         };
-        let all = self.list.iter();
-        let found: Vec<&SampledFunction> = all.filter(|function| function.name == name).collect();
-        if !found.is_empty() {
-            return Ok(found);
+        let functions = self.list.iter();
+        let matches: Vec<&SampledFunction> =
+            functions.filter(|function| function.name == name).collect();
+        if !matches.is_empty() {
+            return Ok(matches);
         }
         Err(format!(
             "no sample of this event is in a function `{}`.{}",

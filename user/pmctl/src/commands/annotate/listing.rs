@@ -93,7 +93,7 @@ impl Listing {
         function: &SampledFunction,
         (syntax, with_source): (Syntax, bool),
     ) -> Result<Self, String> {
-        let code = Code::of(recording, function)?;
+        let code = Code::read(recording, function)?;
         let delta = code.address.wrapping_sub(function.start);
         let end = code.address.wrapping_add(code.bytes.len() as u64);
         let mut tables = recording.notes.symbols.iter();
@@ -223,7 +223,7 @@ impl<'a> SourceLines<'a> {
 /// Returns a sentence on source files that can't be read.
 fn missing_in_words(files: &BTreeSet<String>) -> Option<String> {
     let first = files.first()?;
-    let what = match files.len() {
+    let sentence = match files.len() {
         1 => format!("{first} can't be read, so its lines have their numbers and no text"),
         all => format!(
             "{} can't be read, so their lines have their numbers and no text: {first} and {} more",
@@ -233,9 +233,9 @@ fn missing_in_words(files: &BTreeSet<String>) -> Option<String> {
     };
     let is_of_library = files.iter().any(|file| rust_sources::is_of_library(file));
     Some(if is_of_library {
-        format!("{what}. `rustup component add rust-src` has those of Rust's library")
+        format!("{sentence}. `rustup component add rust-src` has those of Rust's library")
     } else {
-        what
+        sentence
     })
 }
 

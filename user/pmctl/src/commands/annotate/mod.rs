@@ -81,7 +81,7 @@ pub(crate) fn annotate(args: &Annotate, output: &mut Screen) -> Result<()> {
             count(function.samples, "sample"),
         )?;
         match listing {
-            Ok(listing) => write(function, listing, output)?,
+            Ok(listing) => write_listing(function, listing, output)?,
             Err(reason) => writeln!(output, "{}", printable(reason))?,
         }
     }
@@ -103,7 +103,7 @@ fn is_recorded(recording: &Recording, name: &str) -> bool {
 }
 
 /// Prints a function, as perf does it: `PERCENT : ADDRESS: INSTRUCTION`, and source lines between.
-fn write(function: &SampledFunction, listing: &Listing, output: &mut Screen) -> Result<()> {
+fn write_listing(function: &SampledFunction, listing: &Listing, output: &mut Screen) -> Result<()> {
     for note in &listing.notes {
         let mark = output.colors.warning;
         writeln!(output, "{mark}NOTE{mark:#}: {}.", printable(note))?;

@@ -86,7 +86,7 @@ fn show_and_save(
     save: Option<WholeFile>,
 ) -> Result<u8> {
     let compared = Compared { measured, baseline };
-    let shown = show(args, &compared);
+    let printed = print_numbers(args, &compared);
     let code = check_conditions(args, &compared, events);
     // Saves the numbers even if the table could not be written, as to a pipe without a reader.
     if let Some(mut file) = save {
@@ -100,12 +100,12 @@ fn show_and_save(
             file.finish()?;
         }
     }
-    shown?;
+    printed?;
     Ok(code)
 }
 
 /// Prints the numbers in the form that is asked for.
-fn show(args: &Bench, compared: &Compared<'_>) -> Result<()> {
+fn print_numbers(args: &Bench, compared: &Compared<'_>) -> Result<()> {
     let mut output = Screen::open(false)?;
     match args.export {
         None => table::write(compared, &mut output)?,

@@ -38,12 +38,12 @@ impl Advice {
     /// Returns the advice on a command of these words. `is_split` is whether pmctl has split it into words, and no shell.
     fn new(words: &[OsString], is_split: bool) -> Self {
         let words: Vec<_> = words.iter().map(|word| word.to_string_lossy()).collect();
-        let all = words.iter().map(|word| &**word);
-        let shell_word = all.clone().find(|word| is_split && is_for_shell(word));
+        let texts = words.iter().map(|word| &**word);
+        let shell_word = texts.clone().find(|word| is_split && is_for_shell(word));
         Self {
             shell_word: shell_word.map(str::to_owned),
             // Quoting fails only for a NUL, which no command can have.
-            quoted: shlex::try_join(all).unwrap_or_else(|_| words.join(" ")),
+            quoted: shlex::try_join(texts).unwrap_or_else(|_| words.join(" ")),
         }
     }
 }

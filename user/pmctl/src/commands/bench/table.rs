@@ -18,7 +18,7 @@ pub(super) fn write(compared: &Compared<'_>, output: &mut Screen) -> Result<()> 
         writeln!(output, "{line}")?;
     }
     writeln!(output)?;
-    table(compared).write(None, heading, output)?;
+    build_table(compared).write(None, heading, output)?;
     Ok(())
 }
 
@@ -51,7 +51,7 @@ fn command_list(compared: &Compared<'_>) -> Vec<String> {
     lines
 }
 
-fn table(compared: &Compared<'_>) -> Table {
+fn build_table(compared: &Compared<'_>) -> Table {
     let headings = [
         ("event", Align::Left),
         ("", Align::Left),
@@ -116,7 +116,7 @@ mod tests {
                 "3 runs of each, in turns; changes are from 1",
             ];
             assert_eq!(command_list(compared), expected);
-            table(compared).write(None, Style::new(), text)
+            build_table(compared).write(None, Style::new(), text)
         });
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines.len(), 5);

@@ -42,19 +42,19 @@ pub(super) fn p_value(a: (u64, u64), b: (u64, u64)) -> f64 {
 /// events, and B has `b.0` with a period of `b.1`. If both have the same number of events, the periods determine the
 /// probability that a sample is of A.
 pub(super) fn p_value_of_counts(a: (u64, u64), b: (u64, u64)) -> f64 {
-    let all = a.0 + b.0;
-    if all == 0 || a.1 == 0 || b.1 == 0 {
+    let samples = a.0 + b.0;
+    if samples == 0 || a.1 == 0 || b.1 == 0 {
         return 1.0;
     }
     let probability_of_a = b.1 as f64 / (a.1 as f64 + b.1 as f64);
     let ln_probability = |k: u64| {
-        ln_choose(all, k)
+        ln_choose(samples, k)
             + k as f64 * probability_of_a.ln()
-            + (all - k) as f64 * (1.0 - probability_of_a).ln()
+            + (samples - k) as f64 * (1.0 - probability_of_a).ln()
     };
-    let expected = u128::from(all) * u128::from(b.1) / (u128::from(a.1) + u128::from(b.1));
-    let mode = u64::try_from(expected).map_or(all, |expected| expected.min(all));
-    two_sided(ln_probability, (0, mode, all), a.0)
+    let expected = u128::from(samples) * u128::from(b.1) / (u128::from(a.1) + u128::from(b.1));
+    let mode = u64::try_from(expected).map_or(samples, |expected| expected.min(samples));
+    two_sided(ln_probability, (0, mode, samples), a.0)
 }
 
 /// Returns the probability of all outcomes that are at most as probable as the observed one. Outcomes are numbers from

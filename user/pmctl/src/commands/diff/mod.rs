@@ -46,7 +46,7 @@ pub(crate) fn diff(args: &Diff, output: &mut Screen) -> Result<()> {
     let first = &recordings[0].1;
     let pairs: Vec<Pairs> = recordings[1..]
         .iter()
-        .map(|(_, other)| Pairs::of(first, other))
+        .map(|(_, other)| Pairs::find(first, other))
         .collect();
     let mut comparisons = Vec::new();
     for name in names {
@@ -126,7 +126,7 @@ fn common_events(recordings: &[(PathBuf, Recording)], wanted: Option<&str>) -> R
         format!("{} has `{}`", file.display(), printable(&names))
     });
     let lists: Vec<String> = lists.collect();
-    let what = match wanted {
+    let problem = match wanted {
         Some(name) => format!(
             "-e: the event `{}` is not in all recordings",
             printable(name)
@@ -134,7 +134,7 @@ fn common_events(recordings: &[(PathBuf, Recording)], wanted: Option<&str>) -> R
         None => "no event is in all recordings".to_owned(),
     };
     Err(Usage(format!(
-        "{what}: {}.\nRecord the same event each time, as with `pmctl record -e cycles`.",
+        "{problem}: {}.\nRecord the same event each time, as with `pmctl record -e cycles`.",
         lists.join("; ")
     ))
     .into())
@@ -364,7 +364,7 @@ mod tests {
             }];
             recording
         };
-        let pairs = [Pairs::of(&recording("old"), &recording("new"))];
+        let pairs = [Pairs::find(&recording("old"), &recording("new"))];
         let (before, after) = (program("old", 10), program("new", 20));
         let side = |shares| Side {
             shares,

@@ -24,7 +24,7 @@ pub(super) struct Pairs {
 impl Pairs {
     /// Pairs the programs of two recordings: those with the most functions in common, or else the two that were
     /// recorded.
-    pub(super) fn of(first: &Recording, other: &Recording) -> Self {
+    pub(super) fn find(first: &Recording, other: &Recording) -> Self {
         let (first_files, other_files) = (files(first), files(other));
         let only = |files: &AHashMap<String, AHashSet<&str>>, others: &AHashMap<_, _>| {
             let names = files.keys().filter(|name| !others.contains_key(*name));
@@ -39,7 +39,7 @@ impl Pairs {
         let mut names = Vec::new();
         let commands = (recorded_program(first), recorded_program(other));
         loop {
-            let all = unpaired
+            let combinations = unpaired
                 .0
                 .iter()
                 .flat_map(|a| unpaired.1.iter().map(move |b| (a, b)));
@@ -48,7 +48,7 @@ impl Pairs {
                 let are_commands = commands == (Some(&a[..]), Some(&b[..]));
                 ((functions, are_commands), (a.clone(), b.clone()))
             };
-            let Some((_, (a, b))) = all
+            let Some((_, (a, b))) = combinations
                 .map(common)
                 .filter(|(rank, _)| *rank > (0, false))
                 .max_by(|one, two| one.0.cmp(&two.0).then_with(|| two.1.cmp(&one.1)))
@@ -65,15 +65,15 @@ impl Pairs {
     /// Returns the name that the file has in the first recording.
     pub(super) fn first_file<'a>(&'a self, name: &'a str) -> &'a str {
         let mut names = self.names.iter();
-        let found = names.find(|(here, _)| here == name);
-        found.map_or(name, |(_, first)| first)
+        let pair = names.find(|(here, _)| here == name);
+        pair.map_or(name, |(_, first)| first)
     }
 
     /// Returns the name that the task has in the first recording, if it has the name of its program.
     pub(super) fn first_comm<'a>(&'a self, name: &'a str) -> &'a str {
         let mut names = self.names.iter();
-        let found = names.find(|(here, _)| truncated_comm(here) == name);
-        found.map_or(name, |(_, first)| truncated_comm(first))
+        let pair = names.find(|(here, _)| truncated_comm(here) == name);
+        pair.map_or(name, |(_, first)| truncated_comm(first))
     }
 
     /// Returns lines that say which programs are compared. `first` and `other` are the names of the recordings.
@@ -158,7 +158,7 @@ mod tests {
         let libc: (&str, &[&str]) = ("/lib/libc.so.6", &["memcpy"]);
         let first = recording("./old", &[("/x/old", &["main", "sort"]), libc]);
         let other = recording("./new 1", &[("/x/new", &["main", "sort2"]), libc]);
-        let pairs = Pairs::of(&first, &other);
+        let pairs = Pairs::find(&first, &other);
         assert_eq!(
             (pairs.first_file("new"), pairs.first_file("libc.so.6")),
             ("old", "libc.so.6")
@@ -175,9 +175,9 @@ mod tests {
     fn programs_without_names_are_a_pair_if_they_are_the_commands() {
         let first = recording("./old", &[("/x/old", &[])]);
         let other = recording("./new", &[("/x/new", &[])]);
-        assert_eq!(Pairs::of(&first, &other).first_file("new"), "old");
+        assert_eq!(Pairs::find(&first, &other).first_file("new"), "old");
         let other = recording("sh -c ./new", &[("/x/new", &[])]);
-        let pairs = Pairs::of(&first, &other);
+        let pairs = Pairs::find(&first, &other);
         assert_eq!(pairs.first_file("new"), "new");
         let words = pairs.in_words("A", "B");
         assert!(words[0].contains("--sort symbol"), "{words:?}");
@@ -186,18 +186,18 @@ mod tests {
     #[test]
     fn the_same_programs_need_no_pairs() {
         let same = recording("./x", &[("/x/x", &["main"]), ("/x/y", &["main"])]);
-        let pairs = Pairs::of(&same, &same);
+        let pairs = Pairs::find(&same, &same);
         assert_eq!(pairs, Pairs::default());
         assert_eq!(pairs.in_words("A", "B"), [""; 0]);
         let with_one = recording("./x", &[("/x/x", &["main"])]);
-        assert_eq!(Pairs::of(&same, &with_one).in_words("A", "B"), [""; 0]);
+        assert_eq!(Pairs::find(&same, &with_one).in_words("A", "B"), [""; 0]);
     }
 
     #[test]
     fn long_names_are_cut_as_the_kernel_does_it() {
         let first = recording("", &[("/x/a_program_with_a_name", &["main"])]);
         let other = recording("", &[("/x/another_program_of_it", &["main"])]);
-        let pairs = Pairs::of(&first, &other);
+        let pairs = Pairs::find(&first, &other);
         assert_eq!(pairs.first_comm("another_program"), "a_program_with_");
     }
 }

@@ -76,7 +76,7 @@ fn write_event(comparison: &Comparison, args: &Diff, output: &mut Screen) -> Res
         } else {
             Style::new()
         };
-        table.row(&cells(comparison, row), style);
+        table.row(&row_cells(comparison, row), style);
     }
     table.write(None, output.colors.heading, output)?;
     let rest = comparison.rows.len().saturating_sub(limit);
@@ -93,7 +93,7 @@ fn write_event(comparison: &Comparison, args: &Diff, output: &mut Screen) -> Res
 }
 
 /// Returns the cells of a row.
-fn cells(comparison: &Comparison, row: &DiffRow) -> Vec<String> {
+fn row_cells(comparison: &Comparison, row: &DiffRow) -> Vec<String> {
     let share = |side: usize| {
         let share = row.parts[side].share_of(comparison.wholes[side]);
         format!("{:.2}%", share * 100.0)

@@ -17,9 +17,9 @@ pub(super) struct WantedBranches {
 
 impl WantedBranches {
     /// Refuses branches that the CPU can't record. `are_recorded` is whether the driver has branch records at all.
-    pub(super) fn check(self, pmu: &Pmu, are_recorded: bool) -> Result<(), Usage> {
+    pub(super) fn check_support(self, pmu: &Pmu, are_recorded: bool) -> Result<(), Usage> {
         let records = pmu.capabilities().ok().and_then(|found| found.last_branch);
-        match self.refusal(records, are_recorded) {
+        match self.refusal_reason(records, are_recorded) {
             Some(reason) => Err(Usage(reason.to_owned())),
             None => Ok(()),
         }
@@ -27,7 +27,7 @@ impl WantedBranches {
 
     /// Returns the reason for a refusal, and what to do. `records` are those that CPUID describes; it does not describe
     /// Intel's first kind of records.
-    const fn refusal(
+    const fn refusal_reason(
         self,
         records: Option<BranchRecords>,
         are_recorded: bool,
@@ -62,7 +62,7 @@ mod tests {
                 is_call_stack,
                 has_kernel,
             }
-            .refusal(records, are_recorded)
+            .refusal_reason(records, are_recorded)
         };
         let amd = |freezes| BranchRecords::Amd {
             depth: 16,

@@ -12,7 +12,7 @@ use raw_cpuid::{CpuId, CpuIdReaderNative};
 use crate::recording::perfdata::Host;
 
 /// Returns the description of the machine for a recording. `online` is the number of online CPUs.
-pub(super) fn host(online: usize) -> Result<Host> {
+pub(super) fn describe_host(online: usize) -> Result<Host> {
     let names = uname().context("can't read the kernel's release (uname)")?;
     let text = |text: &std::ffi::OsStr| text.to_string_lossy().into_owned();
     let possible = fs::read_to_string("/sys/devices/system/cpu/possible").ok();

@@ -78,7 +78,7 @@ impl PerfRing {
     /// # Errors
     /// Those of `perf_event_open(2)` and `mmap(2)`.
     pub(super) fn open(attr: &Attr, task: i32, cpu: u32, pages: usize) -> Result<Self, Errno> {
-        let event = open(attr, task, cpu)?;
+        let event = open_event(attr, task, cpu)?;
         let protection = ProtFlags::PROT_READ | ProtFlags::PROT_WRITE;
         // SAFETY: Without an address and MAP_FIXED the kernel chooses a free range, so no memory in use is replaced.
         let start = unsafe {
@@ -104,7 +104,7 @@ impl PerfRing {
     /// # Errors
     /// Those of `perf_event_open(2)` and of `PERF_EVENT_IOC_SET_OUTPUT`.
     pub(super) fn add(&mut self, attr: &Attr, task: i32, cpu: u32) -> Result<(), Errno> {
-        let event = open(attr, task, cpu)?;
+        let event = open_event(attr, task, cpu)?;
         // SAFETY: PERF_EVENT_IOC_SET_OUTPUT accesses no memory of the caller, and both descriptors are open.
         unsafe { ioctl::set_output(event.as_raw_fd(), self.events[0].as_raw_fd()) }?;
         self.events.push(event);
@@ -200,7 +200,7 @@ impl Drop for PerfRing {
 }
 
 /// Opens an event of a task, or of [`ALL_TASKS`], on a CPU.
-fn open(attr: &Attr, task: i32, cpu: u32) -> Result<OwnedFd, Errno> {
+fn open_event(attr: &Attr, task: i32, cpu: u32) -> Result<OwnedFd, Errno> {
     let cpu = libc::c_int::try_from(cpu).map_err(|_| Errno::EINVAL)?;
     perf_event::open(&attr.encode(), task, cpu)
 }

@@ -7,7 +7,7 @@ use std::io::Write;
 use anyhow::Result;
 
 use super::fused::FusedBranches;
-use super::{percent, within_limits, write_hidden_rows, write_no_sample};
+use super::{percent_text, within_limits, write_hidden_rows, write_no_sample};
 use crate::args::Report;
 use crate::recording::perfdata::Recording;
 use crate::recording::profile::{self, Site};
@@ -23,7 +23,7 @@ struct BranchTotals {
 }
 
 /// Prints the table.
-pub(super) fn write(recording: &Recording, args: &Report, output: &mut Screen) -> Result<()> {
+pub(super) fn write_table(recording: &Recording, args: &Report, output: &mut Screen) -> Result<()> {
     let filter = args.choice.filter();
     let mut fused = FusedBranches::new(recording);
     let mut pairs: HashMap<(String, String), BranchTotals> = HashMap::new();
@@ -42,16 +42,16 @@ pub(super) fn write(recording: &Recording, args: &Report, output: &mut Screen) -
         }
         Ok(())
     })?;
-    let all: u64 = pairs.values().map(|totals| totals.taken).sum();
-    if all == 0 && !filter.is_empty() {
+    let total: u64 = pairs.values().map(|totals| totals.taken).sum();
+    if total == 0 && !filter.is_empty() {
         return Ok(write_no_sample(output)?);
     }
     let mispredicted: u64 = pairs.values().map(|totals| totals.mispredicted).sum();
     writeln!(
         output,
         "\n{} branches, {} mispredicted",
-        thousands(all),
-        percent(mispredicted, all)
+        thousands(total),
+        percent_text(mispredicted, total)
     )?;
     let mut rows: Vec<_> = pairs.into_iter().collect();
     rows.sort_by(|a, b| b.1.taken.cmp(&a.1.taken).then_with(|| a.0.cmp(&b.0)));
@@ -62,14 +62,14 @@ pub(super) fn write(recording: &Recording, args: &Report, output: &mut Screen) -
         ("from", Align::Left),
         ("to", Align::Left),
     ]);
-    for ((from, to), totals) in
-        within_limits(&rows, args, |(_, totals)| totals.taken as f64 / all as f64)
-    {
-        let style = output.colors.share(totals.taken as f64 / all as f64);
+    for ((from, to), totals) in within_limits(&rows, args, |(_, totals)| {
+        totals.taken as f64 / total as f64
+    }) {
+        let style = output.colors.share(totals.taken as f64 / total as f64);
         let cells = [
-            percent(totals.taken, all),
+            percent_text(totals.taken, total),
             thousands(totals.taken),
-            percent(totals.mispredicted, totals.taken),
+            percent_text(totals.mispredicted, totals.taken),
             from.clone(),
             to.clone(),
         ];

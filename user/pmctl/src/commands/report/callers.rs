@@ -52,7 +52,7 @@ impl Tree {
     }
 
     /// Returns a line for each function with `least` events or more, the largest first, with its part of `whole`.
-    pub(super) fn lines(&self, whole: u64, least: u64) -> Vec<String> {
+    pub(super) fn text_lines(&self, whole: u64, least: u64) -> Vec<String> {
         let mut lines = Vec::new();
         self.push_lines((whole, least), 0, &mut lines);
         lines
@@ -61,7 +61,7 @@ impl Tree {
     fn push_lines(&self, (whole, least): (u64, u64), level: usize, lines: &mut Vec<String>) {
         for (name, events, below) in self.sorted(least) {
             let indent = 12 + 2 * level;
-            let percent = super::percent(events, whole);
+            let percent = super::percent_text(events, whole);
             lines.push(format!("{:indent$}{percent:>7}  {name}", ""));
             below.push_lines((whole, least), level + 1, lines);
         }
@@ -106,14 +106,14 @@ mod tests {
             "               30.00%  medium",
             "              9.60%  start",
         ];
-        assert_eq!(tree.lines(1000, 5), expected);
+        assert_eq!(tree.text_lines(1000, 5), expected);
     }
 
     #[test]
     fn a_deep_recursion_is_shown_to_its_end() {
         let mut tree = Tree::default();
         tree.add_path((0..100).map(|level| format!("f{level}")), 1);
-        let lines = tree.lines(1, 1);
+        let lines = tree.text_lines(1, 1);
         assert_eq!(lines.len(), 100);
         assert!(lines[99].ends_with("100.00%  f99"));
     }

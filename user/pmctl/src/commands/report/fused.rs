@@ -57,7 +57,7 @@ struct FusedPair {
 
 impl FusedPair {
     /// Returns the pair at the beginning of `code`; `None` if there is none.
-    fn of(code: &[u8]) -> Option<Self> {
+    fn decode(code: &[u8]) -> Option<Self> {
         let mut decoder = Decoder::with_ip(64, code, 0, DecoderOptions::NONE);
         let (first, second) = (decoder.decode(), decoder.decode());
         let is_pair = FUSED.contains(&first.mnemonic())
@@ -128,7 +128,7 @@ impl<'a> FusedBranches<'a> {
         let mut code = [0; MAX_PAIR_BYTES];
         let opened = self.files.entry(file).or_insert_with(open).as_ref();
         let read = opened.and_then(|opened| opened.read_at(&mut code, offset).ok());
-        let pair = read.and_then(|length| FusedPair::of(&code[..length]));
+        let pair = read.and_then(|length| FusedPair::decode(&code[..length]));
         self.pairs.insert((file, offset), pair);
         pair
     }
@@ -141,7 +141,7 @@ mod tests {
     #[test]
     fn a_conditional_branch_behind_an_instruction_is_a_pair() {
         // cmp eax, ebx; jne .+5
-        let pair = FusedPair::of(&[0x39, 0xd8, 0x75, 0x03, 0x90]);
+        let pair = FusedPair::decode(&[0x39, 0xd8, 0x75, 0x03, 0x90]);
         assert_eq!(
             pair,
             Some(FusedPair {
@@ -150,7 +150,7 @@ mod tests {
             })
         );
         // test al, al; je .-10
-        let pair = FusedPair::of(&[0x84, 0xc0, 0x74, 0xf4]);
+        let pair = FusedPair::decode(&[0x84, 0xc0, 0x74, 0xf4]);
         let distance = 0_u64.wrapping_sub(8);
         assert_eq!(
             pair,
@@ -160,9 +160,9 @@ mod tests {
             })
         );
         // A branch by itself, a call behind a comparison, and half an instruction.
-        assert_eq!(FusedPair::of(&[0x75, 0x03, 0x75, 0x03]), None);
-        assert_eq!(FusedPair::of(&[0x39, 0xd8, 0xe8, 0, 0, 0, 0]), None);
-        assert_eq!(FusedPair::of(&[0x39, 0xd8, 0x75]), None);
-        assert_eq!(FusedPair::of(&[]), None);
+        assert_eq!(FusedPair::decode(&[0x75, 0x03, 0x75, 0x03]), None);
+        assert_eq!(FusedPair::decode(&[0x39, 0xd8, 0xe8, 0, 0, 0, 0]), None);
+        assert_eq!(FusedPair::decode(&[0x39, 0xd8, 0x75]), None);
+        assert_eq!(FusedPair::decode(&[]), None);
     }
 }

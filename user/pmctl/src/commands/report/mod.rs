@@ -23,7 +23,7 @@ use crate::system::table::{Align, Table};
 use crate::system::text::{count, printable, thousands};
 pub(crate) use callers::Tree;
 pub(crate) use rows::{Grouping, Share, Shares, heading, shares};
-use values::amount;
+use values::amount_text;
 pub(crate) use values::{range, total};
 
 /// The message about a filter that no sample passes.
@@ -34,7 +34,7 @@ pub(crate) const NO_SAMPLE_PASSES: &str =
 pub(crate) fn report(args: &Report, output: &mut Screen) -> Result<()> {
     let recording = profile::open(&args.input.input)?;
     check(args, &recording)?;
-    write(args, &recording, output)
+    write_report(args, &recording, output)
 }
 
 /// Fails if an option needs data that the recording lacks.
@@ -55,7 +55,7 @@ pub(crate) fn check(args: &Report, recording: &Recording) -> Result<()> {
 }
 
 /// Prints the tables.
-fn write(args: &Report, recording: &Recording, output: &mut Screen) -> Result<()> {
+fn write_report(args: &Report, recording: &Recording, output: &mut Screen) -> Result<()> {
     let host = &recording.host;
     let name = match &host.name[..] {
         // The kernel's word for a host without a name.
@@ -75,7 +75,7 @@ fn write(args: &Report, recording: &Recording, output: &mut Screen) -> Result<()
     writeln!(output)?;
     perfdata::warn(&recording.notes, output.colors, output)?;
     if args.branches {
-        return branches::write(recording, args, output);
+        return branches::write_table(recording, args, output);
     }
     let wants_lines = args.inlined.inline || args.rows.sort.contains(&Key::Srcline);
     let source_lines = wants_lines.then(|| SourceLines::new(recording));
@@ -122,7 +122,7 @@ fn write_event(
         output,
         "{}: {}{}{}",
         if unit.is_some() { "Sum" } else { "Event count" },
-        amount(unit, events),
+        amount_text(unit, events),
         if grouping.filter.is_empty() {
             ""
         } else {
@@ -159,13 +159,13 @@ fn write_event(
         .map_or(0, |graph| at_least(graph.least, events));
     let part = |share: &Share| size(share) as f64 / events as f64;
     for (row, share) in within_limits(&rows, args, |(_, share)| part(share)) {
-        let mut cells = vec![percent(share.events, events), thousands(share.samples)];
+        let mut cells = vec![percent_text(share.events, events), thousands(share.samples)];
         if args.children {
-            cells.insert(0, percent(share.children, events));
+            cells.insert(0, percent_text(share.children, events));
         }
         cells.extend(row.iter().cloned());
         table.row(&cells, output.colors.share(part(share)));
-        table.under(share.callers.lines(events, least));
+        table.under(share.callers.text_lines(events, least));
     }
     table.write(args.width, output.colors.heading, output)?;
     Ok(write_hidden_rows(rows.len() - table.len(), output)?)
@@ -175,7 +175,7 @@ fn write_event(
 fn counted_text(recording: &Recording, index: usize) -> String {
     let notes = &recording.notes;
     let cpus = notes.scope.strip_prefix("CPU ");
-    let what = match cpus.filter(|cpus| Cpus::parse(cpus).is_ok()) {
+    let scope = match cpus.filter(|cpus| Cpus::parse(cpus).is_ok()) {
         _ if notes.tasks_only => "counted".to_owned(),
         Some(cpus) => format!("of all programs on CPU {cpus}"),
         None => "of all programs on all CPUs".to_owned(),
@@ -189,8 +189,8 @@ fn counted_text(recording: &Recording, index: usize) -> String {
         return String::new();
     };
     let unit = recording.events[index].attr.unit();
-    let total = amount(unit, total);
-    format!("; {what}: {total}{or_more}")
+    let total = amount_text(unit, total);
+    format!("; {scope}: {total}{or_more}")
 }
 
 /// Returns the rows within the limits; they must be sorted by share.
@@ -224,7 +224,7 @@ pub(crate) fn at_least(percent: f64, whole: u64) -> u64 {
 }
 
 /// Returns a part of a whole in percent.
-fn percent(part: u64, whole: u64) -> String {
+fn percent_text(part: u64, whole: u64) -> String {
     // Avoids a division by 0: without events the share is 0 %.
     format!("{:.2}%", part as f64 / whole.max(1) as f64 * 100.0)
 }

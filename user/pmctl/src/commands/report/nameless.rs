@@ -6,7 +6,7 @@ use std::path::Path;
 
 use ahash::AHashMap;
 
-use super::{packages, percent};
+use super::{packages, percent_text};
 use crate::recording::address_spaces::FileNumber;
 use crate::recording::perfdata::{Recording, SymbolTable};
 use crate::recording::profile::NamedSample;
@@ -44,7 +44,7 @@ impl Nameless {
     }
 
     /// Prints the files with many such samples, and what to do.
-    pub(super) fn write(
+    pub(super) fn write_warnings(
         &self,
         recording: &Recording,
         colors: Colors,
@@ -95,7 +95,11 @@ impl Nameless {
     /// Returns the first [`MAX_FILES`] of these files, with their shares of all samples.
     fn file_list(&self, files: &[&(String, u64)]) -> String {
         let names = files.iter().take(MAX_FILES).map(|(path, samples)| {
-            format!("{} ({})", printable(path), percent(*samples, self.samples))
+            format!(
+                "{} ({})",
+                printable(path),
+                percent_text(*samples, self.samples)
+            )
         });
         let names: Vec<String> = names.collect();
         let more = match files.len().saturating_sub(MAX_FILES) {

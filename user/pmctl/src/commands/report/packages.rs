@@ -6,11 +6,11 @@ use std::process::{Command, Stdio};
 
 /// Returns the command that installs the debug symbols of these files; `None` if no package manager knows them.
 pub(super) fn install_command(files: &[&Path]) -> Option<String> {
-    command(files, debian_package, "apt install")
-        .or_else(|| command(files, rpm_package, "dnf debuginfo-install"))
+    install_command_for(files, debian_package, "apt install")
+        .or_else(|| install_command_for(files, rpm_package, "dnf debuginfo-install"))
 }
 
-fn command(
+fn install_command_for(
     files: &[&Path],
     package: impl Fn(&Path) -> Option<String>,
     install: &str,
@@ -33,12 +33,12 @@ fn debian_package(file: &Path) -> Option<String> {
         Some(owner.to_owned())
     };
     // A package lists its files where they are, or where they were before /bin and /lib moved into /usr.
-    let other = match file.strip_prefix("/usr") {
+    let other_path = match file.strip_prefix("/usr") {
         Ok(inside) => Path::new("/").join(inside),
         Err(_) => PathBuf::from("/usr").join(file.strip_prefix("/").unwrap_or(file)),
     };
     owner(file)
-        .or_else(|| owner(&other))
+        .or_else(|| owner(&other_path))
         .map(|owner| match &owner[..] {
             "libc6" => "libc6-dbg".to_owned(),
             owner => format!("{owner}-dbgsym"),

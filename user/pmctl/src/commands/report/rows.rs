@@ -59,7 +59,7 @@ impl ReportGaps {
             source_lines.write_warnings(colors, output)?;
         }
         if grouping.keys.contains(&Key::Symbol) || grouping.graph.is_some() {
-            self.nameless.write(recording, colors, output)?;
+            self.nameless.write_warnings(recording, colors, output)?;
         }
         Ok(())
     }
@@ -316,7 +316,7 @@ mod tests {
                 };
                 let (tables, _) = shares(&recording, &grouping, source_lines).expect("it is whole");
                 let share = tables[1].values().next().expect("it has a sample");
-                assert_eq!(share.callers.lines(1, 0).len() + 1, functions);
+                assert_eq!(share.callers.text_lines(1, 0).len() + 1, functions);
             }
         }
     }

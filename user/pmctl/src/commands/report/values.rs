@@ -10,7 +10,7 @@ use crate::recording::profile::Filter;
 use crate::system::text::{count, thousands};
 
 /// Returns a number of events, or the growth of a value with its unit, as text.
-pub(super) fn amount(unit: Option<Unit>, number: u64) -> String {
+pub(super) fn amount_text(unit: Option<Unit>, number: u64) -> String {
     match unit {
         None | Some(Unit::Cycles) => thousands(number),
         Some(unit) => unit.in_words(number),
@@ -19,8 +19,8 @@ pub(super) fn amount(unit: Option<Unit>, number: u64) -> String {
 
 /// Returns the total of an event or a value as text for a heading.
 pub(crate) fn total(unit: Option<Unit>, events: u64) -> String {
-    let what = if unit.is_some() { "sum" } else { "event count" };
-    format!("{what} {}", amount(unit, events))
+    let noun = if unit.is_some() { "sum" } else { "event count" };
+    format!("{noun} {}", amount_text(unit, events))
 }
 
 /// Returns the range and the median of a level, for the samples that pass the filter; `None` without samples.

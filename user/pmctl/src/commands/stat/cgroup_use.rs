@@ -129,7 +129,7 @@ fn named_cgroup(mount: &Path, name: &str) -> Result<NamedCgroup, Error> {
 
 /// Returns the cgroups whose names match the pattern.
 fn matching_cgroups(mount: &Path, pattern: &Pattern) -> Result<Vec<NamedCgroup>> {
-    let found = search(mount, std::slice::from_ref(pattern), usize::MAX)?;
+    let search_result = search(mount, std::slice::from_ref(pattern), usize::MAX)?;
     let open = |name: PathBuf| match Cgroup::open(mount.join(&name)) {
         // The cgroup has been removed since the search.
         Err(error) if error.cause == Cause::NoSuchCgroup => None,
@@ -138,7 +138,7 @@ fn matching_cgroups(mount: &Path, pattern: &Pattern) -> Result<Vec<NamedCgroup>>
             cgroup,
         })),
     };
-    let cgroups = found.cgroups.into_iter();
+    let cgroups = search_result.cgroups.into_iter();
     let opened: Result<Vec<NamedCgroup>, Error> =
         cgroups.filter_map(|cgroup| open(cgroup.name)).collect();
     let opened = opened.map_err(|error| with_option("--for-each-cgroup", &error))?;
@@ -192,7 +192,7 @@ impl CgroupUse {
             } => (event_cgroups, root),
         };
         let cgroup = |index: usize| event_cgroups.get(preceding + index).unwrap_or(root);
-        let mut found: Vec<(&NamedCgroup, Vec<usize>)> = Vec::new();
+        let mut by_cgroup: Vec<(&NamedCgroup, Vec<usize>)> = Vec::new();
         for (index, event) in events.iter().enumerate() {
             let same_group =
                 |other: &EventSpec| event.group.is_some() && other.group == event.group;
@@ -207,11 +207,11 @@ impl CgroupUse {
                 )));
             }
             // In the order of the events, as in perf: a cgroup that is named again gets further rows.
-            match found.last_mut() {
+            match by_cgroup.last_mut() {
                 Some((known, events)) if known.name == cgroup(index).name => events.push(index),
-                _ => found.push((cgroup(index), vec![index])),
+                _ => by_cgroup.push((cgroup(index), vec![index])),
             }
         }
-        Ok(found)
+        Ok(by_cgroup)
     }
 }

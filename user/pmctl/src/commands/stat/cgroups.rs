@@ -86,7 +86,7 @@ impl CgroupCounts {
     }
 
     /// Opens all events but those that the driver can't count.
-    fn open(&mut self) -> Result<()> {
+    fn open_events(&mut self) -> Result<()> {
         // Each event takes a descriptor for each cgroup.
         allow_many_files();
         loop {
@@ -103,7 +103,7 @@ impl CgroupCounts {
     fn open_all(&self) -> Result<Vec<OpenGroup>, RefusedGroup> {
         let mut open = Vec::new();
         for (index, cgroup) in self.cgroups.iter().enumerate() {
-            for members in self.groups(cgroup) {
+            for members in self.groups_of(cgroup) {
                 for cpu in &self.cpus {
                     open.extend(self.open_group(index, *cpu, &members)?);
                 }
@@ -113,7 +113,7 @@ impl CgroupCounts {
     }
 
     /// Returns the groups of a cgroup: those in braces, and all other events as one, to be read at one moment.
-    fn groups(&self, cgroup: &CountedCgroup) -> Vec<Vec<usize>> {
+    fn groups_of(&self, cgroup: &CountedCgroup) -> Vec<Vec<usize>> {
         let events: Vec<EventSpec> = cgroup
             .events
             .iter()
@@ -235,7 +235,7 @@ impl CgroupCounts {
 impl CountSource for CgroupCounts {
     fn prepare(&mut self, _: Option<u32>) -> Result<()> {
         if self.open.is_empty() {
-            return self.open();
+            return self.open_events();
         }
         self.for_each_group(Group::reset)
     }
@@ -290,7 +290,7 @@ impl CountSource for CgroupCounts {
                 sums[first_columns[opened.cgroup] + offset].add(count);
             }
         }
-        Ok(sums.into_iter().map(Sum::count).collect())
+        Ok(sums.into_iter().map(Sum::total).collect())
     }
 }
 
@@ -334,7 +334,7 @@ impl Sum {
         }
     }
 
-    fn count(self) -> Option<ColumnCount> {
+    fn total(self) -> Option<ColumnCount> {
         match self {
             Self::Known(count) => Some(count),
             Self::Nothing | Self::Missed => None,
@@ -358,7 +358,7 @@ mod tests {
         let sum = |counts: &[Option<ColumnCount>]| {
             let mut sum = Sum::Nothing;
             counts.iter().for_each(|count| sum.add(*count));
-            sum.count()
+            sum.total()
         };
         assert_eq!(sum(&[count(3), count(4)]), count(7));
         assert_eq!(sum(&[count(3), None, count(4)]), None);

@@ -50,7 +50,7 @@ pub(super) fn open_counters(
         // To standard error: a program may read the counts from standard output.
         explain(&mut io::stderr(), &columns, &counters, (machine, pmu))?;
     }
-    let all: Vec<usize> = match &args.cpu {
+    let all_cpus: Vec<usize> = match &args.cpu {
         Some(cpus) => cpus.iter().map(|cpu| cpu as usize).collect(),
         None => online.to_vec(),
     };
@@ -62,12 +62,12 @@ pub(super) fn open_counters(
     };
     let places: Vec<(Option<CountedPlace>, Option<Cpus>, usize)> = match split {
         Some(split) => {
-            let parts = scope::split_cpus(&all, split).into_iter();
+            let parts = scope::split_cpus(&all_cpus, split).into_iter();
             parts
                 .map(|(place, cpus)| (Some(place), Some(cpus.clone()), cpus.len()))
                 .collect()
         }
-        None => vec![(None, args.cpu.clone(), all.len())],
+        None => vec![(None, args.cpu.clone(), all_cpus.len())],
     };
     let mut source = AllCpus {
         counters,

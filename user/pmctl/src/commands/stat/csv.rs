@@ -56,8 +56,8 @@ impl<'a, W: Write> Csv<'a, W> {
 }
 
 impl<W: Write> LineFormat for Csv<'_, W> {
-    fn lines(&mut self, at: Option<Duration>, runs: &[Run]) -> Result<()> {
-        let figures = Figures::of(runs);
+    fn write_lines(&mut self, at: Option<Duration>, runs: &[Run]) -> Result<()> {
+        let figures = Figures::from_runs(runs);
         let columns = self.subject.columns.iter().enumerate();
         for (index, column) in columns.filter(|(index, _)| self.subject.shows(&figures, *index)) {
             self.write_start(at, column.place.as_ref())?;

@@ -152,8 +152,8 @@ impl<'a, W: Write> Human<'a, W> {
     /// Pads a line with blanks to the width of a number, a name and a ratio.
     fn pad_to_error(&self, line: &str) -> String {
         let width = self.place_width + NUMBER_WIDTH + 6 + self.name_width + 32;
-        let shown = strip_str(line).to_string().chars().count();
-        let pad = " ".repeat(width.saturating_sub(shown));
+        let shown_width = strip_str(line).to_string().chars().count();
+        let pad = " ".repeat(width.saturating_sub(shown_width));
         format!("{line}{pad}")
     }
 
@@ -196,7 +196,7 @@ impl<'a, W: Write> Human<'a, W> {
     fn write_metrics(&mut self, runs: &[Run]) -> Result<()> {
         let values = self.subject.metrics.values(&self.subject.columns, runs);
         let lines: Vec<String> = if values.iter().any(|value| value.place.is_some()) {
-            side_by_side::lines(&values, NOTE_WIDTH, &self.look.colors)
+            side_by_side::table_lines(&values, NOTE_WIDTH, &self.look.colors)
         } else {
             values.iter().map(|value| self.metric_line(value)).collect()
         };
@@ -260,7 +260,7 @@ impl<'a, W: Write> Human<'a, W> {
     }
 
     /// Returns the line above the numbers: what was counted, and where.
-    fn title(&self, runs: &[Run]) -> String {
+    fn title_line(&self, runs: &[Run]) -> String {
         let Subject { command, scope, .. } = self.subject;
         let command = &text::printable(command);
         let title = Title { command, scope };
@@ -292,7 +292,7 @@ impl<W: Write> NumberFormat for Human<'_, W> {
             self.has_heading = true;
         }
         let runs = std::slice::from_ref(run);
-        let figures = Figures::of(runs);
+        let figures = Figures::from_runs(runs);
         let mut lines = Vec::new();
         let shown =
             (0..self.subject.columns.len()).filter(|index| self.subject.shows(&figures, *index));
@@ -314,16 +314,16 @@ impl<W: Write> NumberFormat for Human<'_, W> {
     }
 
     fn end(&mut self, runs: &[Run]) -> Result<()> {
-        writeln!(self.output, "\n{}\n", self.title(runs))?;
-        let figures = Figures::of(runs);
-        let all = 0..self.subject.columns.len();
-        let shown: Vec<usize> = all
+        writeln!(self.output, "\n{}\n", self.title_line(runs))?;
+        let figures = Figures::from_runs(runs);
+        let columns = 0..self.subject.columns.len();
+        let shown_columns: Vec<usize> = columns
             .filter(|index| self.subject.shows(&figures, *index))
             .collect();
-        for index in &shown {
+        for index in &shown_columns {
             writeln!(self.output, "{}", self.total_line((&figures, runs), *index))?;
         }
-        if !shown.is_empty() {
+        if !shown_columns.is_empty() {
             writeln!(self.output)?;
         }
         self.write_metrics(runs)?;
@@ -338,7 +338,7 @@ impl<W: Write> NumberFormat for Human<'_, W> {
         }
         for (label, time) in times {
             let seconds = runs.iter().map(|run| Some(time(run).as_secs_f64()));
-            if let Some(summary) = Summary::of(seconds) {
+            if let Some(summary) = Summary::from_values(seconds) {
                 let mut line = format!("{:>NUMBER_WIDTH$.9} {label}", summary.mean);
                 if runs.len() > 1 {
                     line = self.with_error(&line, summary);
@@ -596,7 +596,7 @@ mod tests {
         }
         let human = Human::new(&subject, Vec::new(), PLAIN);
         let runs = [run(&[Some(5), Some(4)])];
-        let figures = Figures::of(&runs);
+        let figures = Figures::from_runs(&runs);
         let expected = "S0-D0-C1    1                    5      instructions";
         assert_eq!(human.event_line(&figures, 0), expected);
         assert_eq!(

@@ -97,8 +97,8 @@ impl<'a, W: Write> PerfJson<'a, W> {
 }
 
 impl<W: Write> LineFormat for PerfJson<'_, W> {
-    fn lines(&mut self, at: Option<Duration>, runs: &[Run]) -> Result<()> {
-        let figures = Figures::of(runs);
+    fn write_lines(&mut self, at: Option<Duration>, runs: &[Run]) -> Result<()> {
+        let figures = Figures::from_runs(runs);
         let columns = self.subject.columns.iter().enumerate();
         for (index, column) in columns.filter(|(index, _)| self.subject.shows(&figures, *index)) {
             let ratio = ratio(&self.subject.columns, &figures.means(), index);

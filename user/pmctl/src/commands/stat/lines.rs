@@ -11,7 +11,7 @@ use super::{NumberFormat, Run};
 /// A format with a line for each count.
 pub(super) trait LineFormat {
     /// Writes the lines of `runs`. `at` is the end of an interval, since the start; `None` for the totals.
-    fn lines(&mut self, at: Option<Duration>, runs: &[Run]) -> Result<()>;
+    fn write_lines(&mut self, at: Option<Duration>, runs: &[Run]) -> Result<()>;
 }
 
 /// A format that has totals where perf has them.
@@ -36,7 +36,7 @@ impl<F: LineFormat> WithTotals<F> {
 impl<F: LineFormat> NumberFormat for WithTotals<F> {
     fn interval(&mut self, at: Duration, run: &Run) -> Result<()> {
         self.has_intervals = true;
-        self.format.lines(Some(at), slice::from_ref(run))
+        self.format.write_lines(Some(at), slice::from_ref(run))
     }
 
     fn end(&mut self, runs: &[Run]) -> Result<()> {
@@ -44,7 +44,7 @@ impl<F: LineFormat> NumberFormat for WithTotals<F> {
         if self.has_intervals && !self.has_summary {
             Ok(())
         } else {
-            self.format.lines(None, runs)
+            self.format.write_lines(None, runs)
         }
     }
 }

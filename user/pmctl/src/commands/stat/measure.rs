@@ -101,7 +101,7 @@ pub(super) fn measure_run(
             let elapsed = begin.elapsed();
             // Shows the rest after the last whole interval.
             if let Some(ticker) = ticker {
-                ticker.show(source)?;
+                ticker.report_interval(source)?;
             }
             elapsed
         }
@@ -251,7 +251,7 @@ impl Timers<'_> {
         }
         match &mut self.ticker {
             Some(ticker) => {
-                ticker.show_if_due(source)?;
+                ticker.report_if_due(source)?;
                 // The counters don't start any more after the last interval.
                 self.start.take_if(|_| ticker.remaining == Some(0));
                 Ok(())
@@ -298,7 +298,7 @@ impl<'a> Ticker<'a> {
 
     /// Shows an interval that is over. The last one of a limited number stops the counters, so that the intervals are
     /// all that is counted.
-    fn show_if_due(&mut self, source: &mut dyn CountSource) -> Result<()> {
+    fn report_if_due(&mut self, source: &mut dyn CountSource) -> Result<()> {
         let now = Instant::now();
         if now < self.next || self.remaining == Some(0) {
             return Ok(());
@@ -310,10 +310,10 @@ impl<'a> Ticker<'a> {
         if self.remaining == Some(1) {
             source.stop()?;
         }
-        self.show(source)
+        self.report_interval(source)
     }
 
-    fn show(&mut self, source: &dyn CountSource) -> Result<()> {
+    fn report_interval(&mut self, source: &dyn CountSource) -> Result<()> {
         let at = self.begin.elapsed();
         let now = source.read(at)?;
         let difference = |(index, now): (usize, &Option<ColumnCount>)| {
@@ -352,13 +352,13 @@ impl Times {
         let usage = getrusage(UsageWho::RUSAGE_CHILDREN)
             .context("can't read the CPU times of child processes (getrusage)")?;
         Ok(Self {
-            user: duration(usage.user_time()),
-            system: duration(usage.system_time()),
+            user: to_duration(usage.user_time()),
+            system: to_duration(usage.system_time()),
         })
     }
 }
 
-fn duration(time: TimeVal) -> Duration {
+fn to_duration(time: TimeVal) -> Duration {
     let part = |value: i64| u64::try_from(value).unwrap_or(0);
     Duration::from_secs(part(time.tv_sec())) + Duration::from_micros(part(time.tv_usec()))
 }

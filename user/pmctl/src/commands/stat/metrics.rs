@@ -89,7 +89,7 @@ pub(super) fn counted_events(
     events: Vec<EventSpec>,
     (machine, pmu): (&Machine, &Pmu),
 ) -> Result<CountedEvents> {
-    let words = wanted::metrics(args, pmu);
+    let words = wanted::metric_names(args, pmu);
     if words.is_empty() {
         return Ok(CountedEvents {
             runs: turns::events_by_run(args, events, pmu)?,
@@ -245,8 +245,8 @@ impl Metrics {
         let all = metrics::of_model(model);
         for (name, numbers) in wanted {
             let is_there = |known: &MetricWithEvents| known.metric.name == name;
-            let found = all.iter().find(|metric| metric.name == name);
-            let Some(metric) = found.filter(|_| !result.list.iter().any(is_there)) else {
+            let candidate = all.iter().find(|metric| metric.name == name);
+            let Some(metric) = candidate.filter(|_| !result.list.iter().any(is_there)) else {
                 continue;
             };
             result.formulas.add(metric, model)?;
@@ -272,15 +272,15 @@ impl Metrics {
 
     /// Returns the numbers of a metric's events by their names.
     pub(super) fn numbers(&self, name: &str) -> BTreeMap<String, usize> {
-        let found = self.list.iter().find(|known| known.metric.name == name);
-        found.map_or_else(BTreeMap::new, |found| {
-            found.events.clone().into_iter().collect()
+        let entry = self.list.iter().find(|known| known.metric.name == name);
+        entry.map_or_else(BTreeMap::new, |entry| {
+            entry.events.clone().into_iter().collect()
         })
     }
 
     /// Returns the metrics of these names, whose events are counted in `columns`.
     #[cfg(test)]
-    pub(super) fn of(names: &[&str], columns: &[Column], pmu: &Pmu) -> Self {
+    pub(super) fn named(names: &[&str], columns: &[Column], pmu: &Pmu) -> Self {
         let mut result = Self::none();
         let all = metrics::all(pmu);
         let number = |name: &str| {
@@ -315,7 +315,7 @@ impl Metrics {
         if self.is_empty() {
             return Vec::new();
         }
-        let means = Figures::of(runs).means();
+        let means = Figures::from_runs(runs).means();
         let elapsed: f64 = runs.iter().map(|run| run.elapsed.as_secs_f64()).sum();
         let elapsed = elapsed / runs.len().max(1) as f64;
         let mut places: Vec<Option<&CountedPlace>> = Vec::new();

@@ -144,7 +144,7 @@ pub(crate) fn stat(args: &Stat) -> Result<u8> {
     };
     cgroup_use::refuse_the_impossible(args, &software, &values)?;
     let cgroups = cgroup_use::wanted_cgroups(args)?;
-    let scope = Scope::of(args, &online, cgroups.as_ref().map(CgroupUse::cgroup_count))?;
+    let scope = Scope::from_args(args, &online, cgroups.as_ref().map(CgroupUse::cgroup_count))?;
     let CountedEvents {
         runs: parts,
         metrics,
@@ -175,7 +175,7 @@ pub(crate) fn stat(args: &Stat) -> Result<u8> {
         has_counts: !args.metric_only,
         hides_zeros: args.hide_zero_events,
     };
-    let repeats = Repeats::of(args);
+    let repeats = Repeats::from_args(args);
     if parts.len() > 1 {
         let mut prepared = Some((first, prepared));
         let mut input = RepeatedInput::before_runs();
@@ -250,7 +250,7 @@ struct Repeats {
 }
 
 impl Repeats {
-    fn of(args: &Stat) -> Self {
+    fn from_args(args: &Stat) -> Self {
         match args.repeat {
             Some(0) => Self {
                 number: u32::MAX,
@@ -291,12 +291,12 @@ fn count_runs<'a>(
             }
         };
         let run = measure::measure_run(next, (plan, signals), source, report)?;
-        let last = run.is_last();
+        let is_last = run.is_last();
         runs.push(run);
         if repeats.shows_each {
             report.end(&runs)?;
         }
-        if last {
+        if is_last {
             break;
         }
         if repeats.shows_each {
@@ -356,10 +356,10 @@ fn run_parts<'a>(
             }
             part_runs.push(run);
         }
-        let run = Run::of_parts(&part_runs);
-        let last = run.is_last();
+        let run = Run::from_parts(&part_runs);
+        let is_last = run.is_last();
         runs.push(run);
-        if last {
+        if is_last {
             break;
         }
     }
@@ -372,11 +372,11 @@ fn report_problems(subject: &Subject, runs: &[Run], stopped: Option<StoppedRun>)
     if let Some(stopped) = &stopped {
         complain(stopped);
     }
-    let last = match &stopped {
+    let ending = match &stopped {
         Some(stopped) => stopped.ending,
         None => runs.last().and_then(|run| run.ending),
     };
-    if let Some(words) = last.and_then(Ending::in_words) {
+    if let Some(words) = ending.and_then(Ending::in_words) {
         complain(words);
     }
     let uncounted = runs.iter().find_map(|run| run.uncounted);

@@ -44,10 +44,11 @@ fn column_positions(
     let events = software
         .iter()
         .map(|event| column_position(texts, |word| software::find(word) == Some(*event)));
-    let is = |value: &Value, word: &str| values::find(word).is_some_and(|v| v.name == value.name);
+    let is_same_value =
+        |value: &Value, word: &str| values::find(word).is_some_and(|v| v.name == value.name);
     let values = values
         .iter()
-        .map(|value| column_position(texts, |word| is(value, word)));
+        .map(|value| column_position(texts, |word| is_same_value(value, word)));
     events.chain(values).collect()
 }
 
@@ -75,9 +76,9 @@ impl Ordered {
         let events = items.len().saturating_sub(self.positions.len());
         let event_positions = (0..events).map(|number| (number, usize::MAX));
         let positions = event_positions.chain(self.positions.iter().copied());
-        let mut all: Vec<(ColumnPosition, T)> = positions.zip(items).collect();
-        all.sort_by_key(|(position, _)| *position);
-        all.into_iter().map(|(_, item)| item).collect()
+        let mut positioned: Vec<(ColumnPosition, T)> = positions.zip(items).collect();
+        positioned.sort_by_key(|(position, _)| *position);
+        positioned.into_iter().map(|(_, item)| item).collect()
     }
 }
 

@@ -25,7 +25,7 @@ use crate::system::text::json_of;
 /// Shows the counts of a file.
 pub(super) fn report(args: &Stat, path: &Path) -> Result<u8> {
     let name = path.display();
-    let text = read(path).with_context(|| format!("can't read {name}"))?;
+    let text = read_limited(path).with_context(|| format!("can't read {name}"))?;
     let document: V1Document = json_of(&text, || {
         format!("{name} is no file of `pmctl stat --record` or `--json=v1`")
     })?;
@@ -48,12 +48,12 @@ pub(super) fn report(args: &Stat, path: &Path) -> Result<u8> {
         std::io::Write::write_all(&mut output, &text)?;
         return Ok(0);
     }
-    let subject = subject(&document, args)?;
+    let subject = to_subject(&document, args)?;
     let mut report = output::number_format(args, &subject, output);
     let mut before = Duration::ZERO;
     for interval in &document.intervals {
-        let at = duration(interval.seconds);
-        let run = run(
+        let at = to_duration(interval.seconds);
+        let run = to_run(
             at.saturating_sub(before),
             &interval.counts,
             (&interval.running_ns, &interval.enabled_ns),
@@ -65,10 +65,10 @@ pub(super) fn report(args: &Stat, path: &Path) -> Result<u8> {
         .runs
         .iter()
         .map(|one| Run {
-            user: duration(one.user_seconds),
-            system: duration(one.system_seconds),
-            ..run(
-                duration(one.elapsed_seconds),
+            user: to_duration(one.user_seconds),
+            system: to_duration(one.system_seconds),
+            ..to_run(
+                to_duration(one.elapsed_seconds),
                 &one.counts,
                 (&one.running_ns, &one.enabled_ns),
             )
@@ -79,7 +79,7 @@ pub(super) fn report(args: &Stat, path: &Path) -> Result<u8> {
 }
 
 /// Reads a file, but no more than `MAX_FILE_SIZE`: a file such as /dev/zero has no end.
-fn read(path: &Path) -> io::Result<Vec<u8>> {
+fn read_limited(path: &Path) -> io::Result<Vec<u8>> {
     const MAX_FILE_SIZE: u64 = 1 << 28;
     let mut text = Vec::new();
     File::open(path)?
@@ -88,7 +88,7 @@ fn read(path: &Path) -> io::Result<Vec<u8>> {
     Ok(text)
 }
 
-fn subject(document: &V1Document, args: &Stat) -> Result<Subject> {
+fn to_subject(document: &V1Document, args: &Stat) -> Result<Subject> {
     let only = document.only.as_deref();
     let only = only.and_then(|text| Cpus::parse(text).ok());
     let scope = match (document.cpus, document.cgroups, &document.tasks) {
@@ -110,7 +110,7 @@ fn subject(document: &V1Document, args: &Stat) -> Result<Subject> {
     Ok(Subject {
         command: crate::system::text::printable(&document.command),
         scope,
-        columns: document.events.iter().map(column).collect(),
+        columns: document.events.iter().map(to_column).collect(),
         metrics: Metrics::from_file(metrics, document.model.as_deref().and_then(model), facts)?,
         parts: document.parts.unwrap_or(1),
         has_counts: !args.metric_only,
@@ -118,7 +118,7 @@ fn subject(document: &V1Document, args: &Stat) -> Result<Subject> {
     })
 }
 
-fn column(event: &V1Event) -> Column {
+fn to_column(event: &V1Event) -> Column {
     let kind = |cpus: usize| match event.kind.as_deref() {
         Some("cpu") => PlaceKind::Cpu,
         Some("core") => PlaceKind::Core(cpus),
@@ -139,7 +139,7 @@ fn column(event: &V1Event) -> Column {
         place,
         number: event.number,
         event: EventSpec {
-            meaning: event.meaning.as_deref().and_then(meaning),
+            meaning: event.meaning.as_deref().and_then(find_meaning),
             modes: match event.mode.as_deref() {
                 Some("u") => Modes::User,
                 Some("k") => Modes::Kernel,
@@ -159,15 +159,15 @@ fn column(event: &V1Event) -> Column {
 }
 
 /// Returns the meaning that has this name.
-fn meaning(name: &str) -> Option<Meaning> {
-    let mut all = [Vendor::Intel, Vendor::Amd]
+fn find_meaning(name: &str) -> Option<Meaning> {
+    let mut common_events = [Vendor::Intel, Vendor::Amd]
         .into_iter()
         .flat_map(spec::named_events);
-    let found = all.find(|event| event.meaning().names().contains(&name));
-    found.map(NamedEvent::meaning)
+    let event = common_events.find(|event| event.meaning().names().contains(&name));
+    event.map(NamedEvent::meaning)
 }
 
-fn run(
+fn to_run(
     elapsed: Duration,
     counts: &[Option<u64>],
     (running, enabled): (&[Option<u64>], &[Option<u64>]),
@@ -196,7 +196,7 @@ fn run(
 }
 
 /// Converts seconds to a duration; 0 for a number that is no duration, such as a negative one.
-fn duration(seconds: f64) -> Duration {
+fn to_duration(seconds: f64) -> Duration {
     Duration::try_from_secs_f64(seconds).unwrap_or_default()
 }
 
@@ -233,10 +233,10 @@ mod tests {
         };
         let text = written(|out| V1::new(&subject, out).end(&runs).expect("room"));
         let document: V1Document = serde_json::from_str(&text).expect("it was written");
-        let again = super::subject(&document, &args(&["true"])).expect("it is well formed");
+        let again = super::to_subject(&document, &args(&["true"])).expect("it is well formed");
         assert_eq!(shown(&again), shown(&subject));
         let one = &document.runs[0];
-        let run = run(
+        let run = to_run(
             runs[0].elapsed,
             &one.counts,
             (&one.running_ns, &one.enabled_ns),

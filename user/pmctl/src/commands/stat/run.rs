@@ -36,7 +36,7 @@ impl Run {
 
     /// Combines runs that each counted a part of the events into one run with all counts. Its times are means, and its
     /// ending is that of the last run that failed, or else of the last run.
-    pub(super) fn of_parts(parts: &[Self]) -> Self {
+    pub(super) fn from_parts(parts: &[Self]) -> Self {
         let number = u32::try_from(parts.len()).unwrap_or(u32::MAX).max(1);
         let mean = |time: fn(&Self) -> Duration| parts.iter().map(time).sum::<Duration>() / number;
         let failed = |run: &&Self| run.ending.is_some_and(|ending| ending.exit_code() != 0);
@@ -129,7 +129,7 @@ pub(super) struct Figures {
 }
 
 impl Figures {
-    pub(super) fn of(runs: &[Run]) -> Self {
+    pub(super) fn from_runs(runs: &[Run]) -> Self {
         let columns = runs.first().map_or(0, |run| run.counts.len());
         let column = |index: usize| runs.iter().map(move |run| run.value(index));
         let floats = |index| column(index).map(|count| count.map(|count| count as f64));
@@ -140,7 +140,7 @@ impl Figures {
                 .map(|index| mean_count(column(index)))
                 .collect(),
             summaries: (0..columns)
-                .map(|index| Summary::of(floats(index)))
+                .map(|index| Summary::from_values(floats(index)))
                 .collect(),
         }
     }

@@ -67,7 +67,11 @@ pub(super) enum CpuSplit {
 
 impl Scope {
     /// Returns the scope that the options ask for. `cgroups` is the number of cgroups, if these are counted.
-    pub(super) fn of(args: &Stat, online: &[usize], cgroups: Option<usize>) -> Result<Self, Usage> {
+    pub(super) fn from_args(
+        args: &Stat,
+        online: &[usize],
+        cgroups: Option<usize>,
+    ) -> Result<Self, Usage> {
         if let Some(cpus) = &args.cpu {
             cpus.require_online(online)?;
         }

@@ -9,7 +9,11 @@ const MIN_COLUMN_WIDTH: usize = 12;
 
 /// Returns the lines of the table, of at most `width` characters. Columns that don't fit follow in further tables, after
 /// an empty line.
-pub(super) fn lines(values: &[MetricValue<'_>], width: usize, colors: &Colors) -> Vec<String> {
+pub(super) fn table_lines(
+    values: &[MetricValue<'_>],
+    width: usize,
+    colors: &Colors,
+) -> Vec<String> {
     let parts = values_by_place(values);
     let Some(first) = parts.first() else {
         return Vec::new();
@@ -35,7 +39,7 @@ pub(super) fn lines(values: &[MetricValue<'_>], width: usize, colors: &Colors) -
         for (row, text) in titles.iter().enumerate() {
             let cells = parts
                 .iter()
-                .map(|part| cell(&part[row], column_width, colors));
+                .map(|part| metric_cell(&part[row], column_width, colors));
             lines.push(format!("{text:title_width$}{}", cells.collect::<String>()));
         }
     }
@@ -62,7 +66,7 @@ fn metric_title(value: &MetricValue<'_>) -> String {
 }
 
 /// Returns the number of a metric, in red if it has reached the metric's threshold.
-fn cell(value: &MetricValue<'_>, column_width: usize, colors: &Colors) -> String {
+fn metric_cell(value: &MetricValue<'_>, column_width: usize, colors: &Colors) -> String {
     let (text, style) = (value.text(), value.style(colors));
     format!("{style}{text:>column_width$}{style:#}")
 }
@@ -90,7 +94,7 @@ mod tests {
                 ]
             })
             .collect();
-        lines(&values, 78, colors).join("\n")
+        table_lines(&values, 78, colors).join("\n")
     }
 
     fn cpus(number: usize) -> Vec<CountedPlace> {

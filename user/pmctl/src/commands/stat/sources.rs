@@ -77,7 +77,7 @@ impl<'a> Sources<'a> {
                 (self.machine, self.pmu),
             )?),
             (None, _, scope) => {
-                let manner = CountingManner::of(self.args, scope);
+                let manner = CountingManner::from_args(self.args, scope);
                 Box::new(TaskCounts::new(events, scope, manner)?)
             }
         };

@@ -11,7 +11,7 @@ pub(super) struct Summary {
 
 impl Summary {
     /// Returns the summary of all runs; `None` if there is no run or one of them has no value.
-    pub(super) fn of(values: impl IntoIterator<Item = Option<f64>>) -> Option<Self> {
+    pub(super) fn from_values(values: impl IntoIterator<Item = Option<f64>>) -> Option<Self> {
         let values: Vec<f64> = values.into_iter().collect::<Option<_>>()?;
         if values.is_empty() {
             return None;
@@ -44,7 +44,7 @@ mod tests {
     fn the_error_is_that_of_the_mean() {
         // The mean is 10, the variance 16 / 3, and the square of the standard error a quarter of the variance.
         let values = [8.0, 8.0, 12.0, 12.0].map(Some);
-        let summary = Summary::of(values).expect("there are values");
+        let summary = Summary::from_values(values).expect("there are values");
         assert!((summary.mean - 10.0).abs() < 1e-12);
         assert!((summary.error_percent - 10.0 * (4.0f64 / 3.0).sqrt()).abs() < 1e-9);
     }
@@ -52,14 +52,14 @@ mod tests {
     #[test]
     fn a_single_value_and_zeros_have_no_error() {
         assert_eq!(
-            Summary::of([Some(7.0)]),
+            Summary::from_values([Some(7.0)]),
             Some(Summary {
                 mean: 7.0,
                 error_percent: 0.0
             })
         );
         assert_eq!(
-            Summary::of([Some(0.0); 3]),
+            Summary::from_values([Some(0.0); 3]),
             Some(Summary {
                 mean: 0.0,
                 error_percent: 0.0
@@ -69,7 +69,7 @@ mod tests {
 
     #[test]
     fn a_run_without_a_value_spoils_the_mean() {
-        assert_eq!(Summary::of([Some(1.0), None]), None);
-        assert_eq!(Summary::of([]), None);
+        assert_eq!(Summary::from_values([Some(1.0), None]), None);
+        assert_eq!(Summary::from_values([]), None);
     }
 }

@@ -36,7 +36,7 @@ pub(super) struct CountingManner {
 
 impl CountingManner {
     /// Returns the way that the options ask for.
-    pub(super) fn of(args: &Stat, scope: &Scope) -> Self {
+    pub(super) fn from_args(args: &Stat, scope: &Scope) -> Self {
         Self {
             inherit: !args.no_inherit,
             from_exec: matches!(scope, Scope::Command) && args.delay().is_none(),

@@ -68,7 +68,7 @@ pub(super) fn subject_of_cgroups(events: &str, names: &[&str]) -> Subject {
 pub(super) fn subject_with(events: &str, metrics: &[&str]) -> Subject {
     let subject = subject(events);
     Subject {
-        metrics: Metrics::of(metrics, &subject.columns, &testing::intel()),
+        metrics: Metrics::named(metrics, &subject.columns, &testing::intel()),
         ..subject
     }
 }

@@ -62,7 +62,7 @@ pub(super) fn events_by_run(
     if args.multiplex || !matches!(args.repeat, Some(1..)) {
         return Ok(vec![events]);
     }
-    let supply = supply(args, pmu)?;
+    let supply = free_supply(args, pmu)?;
     match split_into_runs(&events, supply) {
         Some(runs) => {
             require_one_run(args, "-e", &runs, supply)?;
@@ -85,7 +85,7 @@ pub(super) fn with_advice(
     };
     let excludes_repeat =
         args.repeat.is_some() || args.interval.is_some() || args.command.is_empty();
-    let supply = supply(args, pmu).ok();
+    let supply = free_supply(args, pmu).ok();
     let runs = supply.and_then(|supply| split_into_runs(events, supply));
     // If an event gets no counter even by itself, neither -r nor --multiplex helps.
     let Some(runs) = runs.filter(|runs| runs.len() > 1) else {
@@ -148,13 +148,13 @@ pub(super) fn require_one_run(
         supply.fixed.count_ones()
     );
     if args.interval.is_some() || args.command.is_empty() {
-        let what = if args.interval.is_some() {
+        let reason = if args.interval.is_some() {
             "an interval can't be counted again"
         } else {
             "a process that runs already can't be run again"
         };
         return Err(Usage(format!(
-            "{needed}; {what}.\nChoose fewer of them, or give a command that can be run {} times.{multiplexed}",
+            "{needed}; {reason}.\nChoose fewer of them, or give a command that can be run {} times.{multiplexed}",
             runs.len()
         )));
     }
@@ -168,7 +168,7 @@ pub(super) fn require_one_run(
 }
 
 /// Returns the free counters.
-fn supply(args: &Stat, pmu: &Pmu) -> Result<CounterSupply> {
+fn free_supply(args: &Stat, pmu: &Pmu) -> Result<CounterSupply> {
     let device = Device::open().map_err(exit::with_help)?;
     Ok(if args.has_cpus() {
         CounterSupply::free(&device, pmu)

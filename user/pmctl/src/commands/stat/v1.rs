@@ -158,7 +158,7 @@ impl<W: Write> NumberFormat for V1<'_, W> {
     fn interval(&mut self, at: Duration, run: &Run) -> Result<()> {
         self.intervals.push(V1Interval {
             seconds: at.as_secs_f64(),
-            counts: values(run),
+            counts: counts_of(run),
             running_ns: running_ns(run),
             enabled_ns: enabled_ns(run),
         });
@@ -187,8 +187,8 @@ impl<W: Write> NumberFormat for V1<'_, W> {
             smt: facts.map(|facts| facts.is_smt),
             online: facts.map(|facts| facts.online),
             parts: (subject.parts > 1).then_some(subject.parts),
-            events: subject.columns.iter().map(event).collect(),
-            metrics: metrics(subject, runs),
+            events: subject.columns.iter().map(v1_event).collect(),
+            metrics: v1_metrics(subject, runs),
             intervals: std::mem::take(&mut self.intervals),
             runs: runs.iter().map(v1_run).collect(),
             ..document
@@ -201,7 +201,7 @@ impl<W: Write> NumberFormat for V1<'_, W> {
     }
 }
 
-fn event(column: &Column) -> V1Event {
+fn v1_event(column: &Column) -> V1Event {
     let kind = column.place.as_ref().map(|place| match place.kind {
         PlaceKind::Thread => ("thread", None),
         PlaceKind::Cpu => ("cpu", None),
@@ -234,7 +234,7 @@ fn event(column: &Column) -> V1Event {
     }
 }
 
-fn metrics(subject: &Subject, runs: &[Run]) -> Vec<V1Metric> {
+fn v1_metrics(subject: &Subject, runs: &[Run]) -> Vec<V1Metric> {
     let values = subject.metrics.values(&subject.columns, runs);
     let metric = |value: super::metrics::MetricValue<'_>| V1Metric {
         metric: value.name.to_owned(),
@@ -253,14 +253,14 @@ fn v1_run(run: &Run) -> V1Run {
         user_seconds: run.user.as_secs_f64(),
         system_seconds: run.system.as_secs_f64(),
         exit_code: run.ending.map(Ending::exit_code),
-        counts: values(run),
+        counts: counts_of(run),
         running_ns: running_ns(run),
         enabled_ns: enabled_ns(run),
     }
 }
 
 /// Returns the counts of a run.
-fn values(run: &Run) -> Vec<Option<u64>> {
+fn counts_of(run: &Run) -> Vec<Option<u64>> {
     (0..run.counts.len())
         .map(|column| run.value(column))
         .collect()

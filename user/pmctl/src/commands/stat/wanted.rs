@@ -23,8 +23,8 @@ pub(super) fn wanted_events(
     for text in texts {
         // Groups are numbered from 0 in each text.
         let first = events.len();
-        let found = spec::parse_or_absent(text, pmu);
-        for event in found.map_err(|error| Usage(error.to_string()))? {
+        let parsed = spec::parse_or_absent(text, pmu);
+        for event in parsed.map_err(|error| Usage(error.to_string()))? {
             let group = event.group.map(|group| first + group);
             events.push(EventSpec { group, ..event });
         }
@@ -68,7 +68,7 @@ pub(super) fn limit_modes(args: &Stat, events: &mut [EventSpec]) {
 }
 
 /// Returns the metrics that -M and --topdown ask for.
-pub(super) fn metrics(args: &Stat, pmu: &Pmu) -> Vec<String> {
+pub(super) fn metric_names(args: &Stat, pmu: &Pmu) -> Vec<String> {
     let mut words = args.metrics.clone();
     if args.topdown {
         let name = match pmu.vendor() {

@@ -49,7 +49,7 @@ pub(super) fn refuse_the_impossible(
     }
 }
 
-fn signed(number: u32) -> i32 {
+fn to_i32(number: u32) -> i32 {
     i32::try_from(number).unwrap_or(i32::MAX)
 }
 
@@ -79,7 +79,7 @@ impl WithSoftware {
             // Threads are looked up when the events are opened. Cgroups can't be counted with software events.
             Scope::Command | Scope::Tasks { .. } | Scope::Cgroups { .. } => Vec::new(),
             Scope::Cpus { only, .. } => match only {
-                Some(cpus) => cpus.iter().map(|cpu| (-1, signed(cpu))).collect(),
+                Some(cpus) => cpus.iter().map(|cpu| (-1, to_i32(cpu))).collect(),
                 None => online.iter().map(|cpu| (-1, number(*cpu))).collect(),
             },
         };
@@ -169,7 +169,7 @@ impl WithSoftware {
 impl CountSource for WithSoftware {
     fn prepare(&mut self, command: Option<u32>) -> Result<()> {
         self.counts.prepare(command)?;
-        let task = |tid| (signed(tid), -1);
+        let task = |tid| (to_i32(tid), -1);
         match (self.asked.clone(), command) {
             (Some(asked), _) => asked.open_for_all(|threads| {
                 let targets = threads.iter().map(|thread| task(thread.tid));

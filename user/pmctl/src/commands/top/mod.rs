@@ -89,7 +89,7 @@ impl LiveView {
             self.next += args.delay;
             if let Some(recording) = self.stream.take_recording() {
                 let colors = output.colors;
-                text::write(&recording, grouping, args.entries, (colors, &mut output))?;
+                text::write_tables(&recording, grouping, args.entries, (colors, &mut output))?;
                 output.flush()?;
                 self.tables += 1;
             }

@@ -168,8 +168,11 @@ impl PipeStream {
 
     /// Looks up the functions at some offsets of a file, and adds them to `tables`.
     fn look_up_symbols(&mut self, file: &Path, offsets: &AHashSet<u64>) {
-        let found = self.names.look_up(file, offsets);
-        for offset in offsets.iter().filter(|offset| found.at(**offset).is_none()) {
+        let found_table = self.names.look_up(file, offsets);
+        for offset in offsets
+            .iter()
+            .filter(|offset| found_table.at(**offset).is_none())
+        {
             self.nameless.insert((file.to_owned(), *offset));
         }
         let table = self.tables.entry(file.to_owned());
@@ -177,10 +180,10 @@ impl PipeStream {
             self.build_ids.extend(build_id(file, file));
             SymbolTable {
                 symbols: Vec::new(),
-                ..found.clone()
+                ..found_table.clone()
             }
         });
-        for symbol in found.symbols {
+        for symbol in found_table.symbols {
             match table
                 .symbols
                 .binary_search_by_key(&symbol.start, |known| known.start)

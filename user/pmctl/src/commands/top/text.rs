@@ -12,7 +12,7 @@ use crate::system::table::{Align, Table};
 use crate::system::text::{count, printable, thousands};
 
 /// Prints the first rows of each event.
-pub(super) fn write(
+pub(super) fn write_tables(
     recording: &Recording,
     grouping: &Grouping,
     entries: usize,
@@ -91,7 +91,7 @@ mod tests {
             filter: Filter::default(),
         };
         let mut text = Vec::new();
-        let written = write(&recording, &grouping, 9, (Colors::default(), &mut text));
+        let written = write_tables(&recording, &grouping, 9, (Colors::default(), &mut text));
         written.expect("a vector takes everything");
         String::from_utf8(text).expect("it is text")
     }

@@ -81,7 +81,7 @@ pub(super) fn answer_open_call(
     if !listener.is_waiting(request) {
         return CallAnswer::CallerDied;
     }
-    call.refusal(context, foreign)
+    call.early_answer(context, foreign)
         .unwrap_or_else(|| call.open_event(context))
 }
 
@@ -148,7 +148,7 @@ impl OpenCall {
     }
 
     /// Returns the answer of a call that is not passed to the driver; `None` for other calls.
-    fn refusal(
+    fn early_answer(
         &self,
         context: AnswerContext<'_>,
         foreign: Option<&'static str>,

@@ -82,7 +82,7 @@ impl Rule {
 
 impl Call {
     /// Returns the call that the filter has handed over; `None` for a call without a rule.
-    pub(super) fn of(data: &libc::seccomp_data) -> Option<Self> {
+    pub(super) fn from_data(data: &libc::seccomp_data) -> Option<Self> {
         let rule = RULES.iter().find(|rule| rule.applies(data))?;
         Some(rule.call)
     }
@@ -248,7 +248,7 @@ mod tests {
             };
             let words = (data.arch, data.nr, data.args);
             assert_eq!(run_filter(&data), answer, "{words:?}");
-            assert_eq!(Call::of(&data), expected, "{words:?}");
+            assert_eq!(Call::from_data(&data), expected, "{words:?}");
         }
     }
 }

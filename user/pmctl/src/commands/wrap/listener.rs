@@ -70,7 +70,7 @@ impl Listener {
         match unsafe { ioctl::receive(self.0.as_raw_fd(), &raw mut raw) } {
             Ok(_) => Ok(Some(Request {
                 id: raw.id,
-                call: Call::of(&raw.data).ok_or(Errno::ENOSYS)?,
+                call: Call::from_data(&raw.data).ok_or(Errno::ENOSYS)?,
                 thread: raw.pid.try_into().unwrap_or(0),
                 arguments: raw.data.args,
             })),

@@ -23,7 +23,7 @@ const MIN_LIMIT: usize = 1024;
 impl OpenedEvents {
     /// Adds an event that a thread has opened.
     pub(super) fn add(&mut self, driver: &dyn Driver, thread: Tid, event: impl AsFd) {
-        let (Some(thread), Ok(id)) = (thread.id(), event_id(driver, event)) else {
+        let (Some(thread), Ok(id)) = (thread.identity(), event_id(driver, event)) else {
             return;
         };
         self.threads.insert(id, thread);
@@ -36,14 +36,14 @@ impl OpenedEvents {
     fn remove_ended(&mut self) {
         let mut alive = HashMap::new();
         self.threads.retain(|_, thread| {
-            let is_alive = || thread.tid().id() == Some(*thread);
+            let is_alive = || thread.tid().identity() == Some(*thread);
             *alive.entry(*thread).or_insert_with(is_alive)
         });
     }
 
     /// Returns copies of the descriptors of events that a thread has opened, and still has.
     pub(super) fn events_of(&self, driver: &dyn Driver, thread: Tid) -> Vec<OwnedFd> {
-        let Some(caller) = thread.id() else {
+        let Some(caller) = thread.identity() else {
             return Vec::new();
         };
         let is_own = |event: &OwnedFd| {

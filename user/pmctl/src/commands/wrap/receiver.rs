@@ -163,9 +163,9 @@ fn become_real_time() -> Result<(), Errno> {
     const POLICY: libc::c_int = libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK;
     // SAFETY: sched_setscheduler(2) reads a `struct sched_param`, which is an `int`, from a pointer to a static. With
     // PID 0 it changes the calling thread only.
-    let set =
+    let result =
         unsafe { libc::syscall(libc::SYS_sched_setscheduler, 0, POLICY, &raw const PRIORITY) };
-    Errno::result(set).map(drop)
+    Errno::result(result).map(drop)
 }
 
 /// `struct sched_attr` of the first version.

@@ -39,7 +39,7 @@ impl ThreadId {
 
 impl Tid {
     /// Returns the identity of the thread that has this TID now; `None` if there is none.
-    pub(super) fn id(self) -> Option<ThreadId> {
+    pub(super) fn identity(self) -> Option<ThreadId> {
         let stat = read_lossy(self.folder().join("stat")).ok()?;
         Some(ThreadId {
             tid: self.0,
@@ -264,9 +264,9 @@ mod tests {
         assert_eq!(field_of_stat(&stat, START_FIELD), Some(22));
         assert_eq!(field_of_stat(&stat, CPU_FIELD), Some(39));
         assert_eq!(field_of_stat::<u64>("", START_FIELD), None);
-        assert_eq!(current_thread().id(), current_thread().id());
-        assert!(current_thread().id().is_some());
-        assert_eq!(Tid(0).id(), None);
+        assert_eq!(current_thread().identity(), current_thread().identity());
+        assert!(current_thread().identity().is_some());
+        assert_eq!(Tid(0).identity(), None);
     }
 
     #[test]

@@ -105,7 +105,7 @@ impl<'a> Files<'a> {
     }
 
     /// Begins the first file, unless --overwrite writes it at the end only.
-    pub(super) fn begin(&mut self, stream: &mut RingStream) -> Result<()> {
+    pub(super) fn begin_first_file(&mut self, stream: &mut RingStream) -> Result<()> {
         self.file_begin = Instant::now();
         if self.options.overwrite {
             return Ok(());
@@ -115,12 +115,12 @@ impl<'a> Files<'a> {
 
     fn open_file(&self, stream: &mut RingStream) -> Result<()> {
         let sink = self.destination.begin(self.events.clone(), &self.host);
-        sink.and_then(|sink| stream.begin(sink))
+        sink.and_then(|sink| stream.begin_file(sink))
             .with_context(|| self.write_error())
     }
 
     /// Ends the file, and begins the next one.
-    pub(super) fn switch(
+    pub(super) fn switch_file(
         &mut self,
         stream: &mut RingStream,
         samplers: &mut Samplers,
@@ -139,15 +139,15 @@ impl<'a> Files<'a> {
         }
     }
 
-    /// Takes note that sampling has stopped: the time until [`Self::end`] is not part of the recording. `delay` is the
-    /// delay of -D, if the end came before sampling began.
-    pub(super) fn stop(&mut self, delay: Option<Duration>) {
+    /// Takes note that sampling has stopped: the time until [`Self::end_last_file`] is not part of the recording. `delay`
+    /// is the delay of -D, if the end came before sampling began.
+    pub(super) fn note_stop(&mut self, delay: Option<Duration>) {
         self.stopped_at = Some(Instant::now());
         self.delay = delay;
     }
 
     /// Ends the last file, and prints the summary. Returns whether it has all samples.
-    pub(super) fn end(
+    pub(super) fn end_last_file(
         &mut self,
         stream: &mut RingStream,
         samplers: &mut Samplers,
@@ -174,7 +174,7 @@ impl<'a> Files<'a> {
         }
         let name = self.destination.name();
         let cannot_write = || format!("can't write {name}");
-        let (symbols, build_ids) = stream.end().with_context(cannot_write)?;
+        let (symbols, build_ids) = stream.write_rest().with_context(cannot_write)?;
         let totals = samplers.totals()?;
         let before = mem::replace(&mut self.totals, totals.clone());
         let has_left_program = samplers.have_left_program()?;
@@ -234,7 +234,7 @@ impl<'a> Files<'a> {
     /// Returns the losses since the previous file. On the CPUs of `throttled`, throttling was their reason.
     fn losses(&mut self, samplers: &Samplers, throttled: &BTreeSet<u32>) -> Result<Vec<Loss>> {
         let mut losses = Vec::new();
-        for (cpu, lost) in samplers.lost()? {
+        for (cpu, lost) in samplers.lost_by_cpu()? {
             let before = self.lost.insert(cpu, lost).unwrap_or(0);
             let samples = lost.saturating_sub(before);
             if samples > 0 {
@@ -282,10 +282,12 @@ impl<'a> Files<'a> {
 ///
 /// The file is at `path`, or at that path with `.old` if another recording to the same path has moved it.
 fn add_time_to_name(path: &Path, file: &File) -> io::Result<PathBuf> {
-    let own = file.metadata()?;
+    let own_metadata = file.metadata()?;
     let is_own = |path: &PathBuf| {
-        let there = fs::metadata(path);
-        there.is_ok_and(|there| (there.dev(), there.ino()) == (own.dev(), own.ino()))
+        let metadata = fs::metadata(path);
+        metadata.is_ok_and(|metadata| {
+            (metadata.dev(), metadata.ino()) == (own_metadata.dev(), own_metadata.ino())
+        })
     };
     let current = [path.to_owned(), old_path(path)].into_iter().find(is_own);
     let current = current.ok_or_else(|| {

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use crate::recording::perfdata::{Body, Map, Record, Stamp, Task};
 
-/// The most records that [`History::keep`] keeps with their times. They take a few MB.
+/// The most records that [`History::keep_recent`] keeps with their times. They take a few MB.
 const MAX_RECENT_RECORDS: usize = 1 << 16;
 
 /// The living tasks, and their mappings.
@@ -27,7 +27,7 @@ struct ProcessHistory {
 
 impl History {
     /// Keeps a record with its time, since older samples may follow.
-    pub(super) fn keep(&mut self, record: Record) {
+    pub(super) fn keep_recent(&mut self, record: Record) {
         self.recent.push_back(record);
         if self.recent.len() > MAX_RECENT_RECORDS {
             if let Some(oldest) = self.recent.pop_front() {
@@ -242,12 +242,12 @@ mod tests {
     #[test]
     fn recent_records_keep_their_times_as_long_as_they_are_few() {
         let mut history = History::default();
-        history.keep(comm(7, 7, "x", true));
+        history.keep_recent(comm(7, 7, "x", true));
         assert!(state_lines(&history).is_empty());
         assert_eq!(history.take_recent(), [comm(7, 7, "x", true)]);
         assert_eq!(state_lines(&history), ["7/7 x"]);
         for pid in 0..u32::try_from(MAX_RECENT_RECORDS).expect("it is small") + 2 {
-            history.keep(comm(pid, pid, "y", true));
+            history.keep_recent(comm(pid, pid, "y", true));
         }
         assert_eq!(state_lines(&history), ["0/0 y", "1/1 y", "7/7 x"]);
         assert_eq!(history.take_recent().len(), MAX_RECENT_RECORDS);

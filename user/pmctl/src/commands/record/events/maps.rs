@@ -55,7 +55,7 @@ impl Maps {
         } else {
             match open_rings(tasks, online) {
                 Ok(rings) => (Origin::Perf(rings), Vec::new()),
-                Err(errno) => (Origin::Processes, vec![refusal(errno)]),
+                Err(errno) => (Origin::Processes, vec![no_perf_message(errno)]),
             }
         };
         Self {
@@ -84,7 +84,7 @@ impl Maps {
     }
 
     /// Reads the state before the recording. `samples_kernel` is whether the kernel is sampled.
-    pub(super) fn begin(&mut self, tasks: &SampledTasks, samples_kernel: bool) {
+    pub(super) fn read_initial_state(&mut self, tasks: &SampledTasks, samples_kernel: bool) {
         let kernel = procfs::kernel();
         if kernel.is_empty() && samples_kernel {
             self.degraded.push(
@@ -199,7 +199,7 @@ fn open_rings(tasks: &SampledTasks, online: &[u32]) -> Result<Vec<PerfRing>, Err
 }
 
 /// Returns the reason why perf can't be used, and the consequence.
-fn refusal(errno: Errno) -> String {
+fn no_perf_message(errno: Errno) -> String {
     let reason = refusal_reason(errno);
     format!(
         "this kernel has no kprobes, so the driver can't record mappings, and neither can perf: {reason}. Libraries \

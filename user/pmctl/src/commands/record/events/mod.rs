@@ -24,7 +24,7 @@ use self::plan::{SampledTasks, SamplingPlan};
 use self::samplers::Samplers;
 use self::stream::RingStream;
 use super::destination::Destination;
-use super::host::host;
+use super::host::describe_host;
 use super::opening::Opening;
 use super::watch::report_ending;
 use crate::args::{EventOptions, RecordTarget};
@@ -52,7 +52,7 @@ pub(super) fn record(options: &EventOptions) -> Result<u8> {
     plan.resolve_max_frequency(&device)?;
     let properties = device.properties();
     if let Some(wanted) = plan.branches() {
-        wanted.check(&pmu, properties.last_branch)?;
+        wanted.check_support(&pmu, properties.last_branch)?;
     }
     // Opened before the recording, so that a file that can't be written is reported now.
     let destination = Destination::open(&common.output)?;
@@ -73,11 +73,16 @@ pub(super) fn record(options: &EventOptions) -> Result<u8> {
         let samplers = Samplers::open(&mut plan, &tasks, &device, wanted)?;
         Ok((tasks, maps, samplers))
     })?;
-    maps.begin(&tasks, plan.samples_kernel());
-    let mut files = Files::new(options, destination, (&plan, &tasks), host(online.len())?);
+    maps.read_initial_state(&tasks, plan.samples_kernel());
+    let mut files = Files::new(
+        options,
+        destination,
+        (&plan, &tasks),
+        describe_host(online.len())?,
+    );
     let has_history = options.overwrite || options.switch_output.is_some();
     let mut stream = RingStream::new(&plan, has_history, options.max_size);
-    files.begin(&mut stream)?;
+    files.begin_first_file(&mut stream)?;
     let ending = run::record_until_end(
         options,
         (&mut samplers, &tasks),
@@ -85,7 +90,7 @@ pub(super) fn record(options: &EventOptions) -> Result<u8> {
         (&mut stream, &mut files),
         &mut maps,
     )?;
-    let is_whole = files.end(&mut stream, &mut samplers, &mut maps)?;
+    let is_whole = files.end_last_file(&mut stream, &mut samplers, &mut maps)?;
 
     Ok(report_ending(ending, is_whole))
 }

@@ -89,8 +89,8 @@ impl SamplingPlan {
         let mut events = Vec::new();
         for text in texts {
             refuse_unsampled(text)?;
-            let found = spec::parse_without_groups(text, pmu);
-            for mut spec in found.map_err(|error| Usage(error.to_string()))? {
+            let parsed = spec::parse_without_groups(text, pmu);
+            for mut spec in parsed.map_err(|error| Usage(error.to_string()))? {
                 let label = &spec.label;
                 if let Some(counter) = spec.pinned {
                     return Err(Usage(format!(

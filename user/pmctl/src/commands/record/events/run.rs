@@ -45,13 +45,13 @@ pub(super) fn record_until_end(
         let event = {
             let mut descriptors = samplers.descriptors();
             // Rings whose tasks have ended are left out: poll(2) would return at once for them.
-            let all = descriptors.len();
-            if ended_rings == all {
+            let ring_count = descriptors.len();
+            if ended_rings == ring_count {
                 descriptors.clear();
             }
             let event = signals.wait_for_any(limit, &mut descriptors)?;
-            if ended_rings < all && descriptors.is_empty() {
-                ended_rings = all;
+            if ended_rings < ring_count && descriptors.is_empty() {
+                ended_rings = ring_count;
             }
             event
         };
@@ -69,7 +69,7 @@ pub(super) fn record_until_end(
         }
         switches_file |= files.is_due(stream);
         if switches_file {
-            files.switch(stream, samplers, maps)?;
+            files.switch_file(stream, samplers, maps)?;
         }
         if options.overwrite && stream.check_size() {
             break;
@@ -81,7 +81,7 @@ pub(super) fn record_until_end(
         watch.show_progress((!options.overwrite).then(|| stream.total_size()));
     }
     samplers.stop()?;
-    files.stop(delay_to_start);
+    files.note_stop(delay_to_start);
     if !options.overwrite {
         // The recording ends here whether the output is full or not.
         let _ = stream.write_round(samplers, maps)?;

@@ -325,12 +325,12 @@ impl Samplers {
     }
 
     /// Returns how many samples each CPU has lost, for those that have lost some.
-    pub(super) fn lost(&self) -> Result<Vec<(u32, u64)>> {
+    pub(super) fn lost_by_cpu(&self) -> Result<Vec<(u32, u64)>> {
         let lost = self.lost_by_ring()?;
-        let lost_by_cpu =
+        let cpu_and_lost =
             |(ring, lost): (&SampleRing, u64)| (ring.cpu, lost.saturating_sub(ring.paused));
-        let all = self.rings.iter().zip(lost).map(lost_by_cpu);
-        Ok(all.filter(|(_, lost)| *lost > 0).collect())
+        let lost_samples = self.rings.iter().zip(lost).map(cpu_and_lost);
+        Ok(lost_samples.filter(|(_, lost)| *lost > 0).collect())
     }
 
     /// Returns the CPUs on which events were missed, so that there is no count.

@@ -90,7 +90,7 @@ impl RingStream {
     ///
     /// # Errors
     /// Those of the file.
-    pub(super) fn begin(&mut self, mut sink: Sink) -> io::Result<()> {
+    pub(super) fn begin_file(&mut self, mut sink: Sink) -> io::Result<()> {
         self.places = Places::default();
         self.is_full = false;
         self.has_max_size = false;
@@ -128,7 +128,9 @@ impl RingStream {
         // The records of each CPU come from another ring.
         records.sort_by_key(|record| record.stamp.time);
         if let Some(history) = &mut self.history {
-            records.into_iter().for_each(|record| history.keep(record));
+            records
+                .into_iter()
+                .for_each(|record| history.keep_recent(record));
         }
         Ok(())
     }
@@ -142,8 +144,10 @@ impl RingStream {
         // Read after the samples, so that no record of a task is missing that precedes the newest sample.
         self.keep_task_records(samplers, maps)?;
         if let (true, Some(history)) = (maps.reads_procfs(), &mut self.history) {
-            let all = procfs::process_records();
-            all.iter().for_each(|record| history.apply(record));
+            let state_records = procfs::process_records();
+            state_records
+                .iter()
+                .for_each(|record| history.apply(record));
         }
         // Puts the oldest records first: the rings were read from the newest on.
         self.pending.reverse();
@@ -189,7 +193,7 @@ impl RingStream {
     fn add(&mut self, record: RawRecord<'_>, numbers: &AHashMap<u64, usize>, maps: &mut Maps) {
         let start = self.bytes.len();
         record.copy_to(&mut self.bytes);
-        let Some(fields) = RecordFields::of(&record) else {
+        let Some(fields) = RecordFields::locate(&record) else {
             self.bytes.truncate(start);
             return;
         };
@@ -316,7 +320,7 @@ impl RingStream {
     ///
     /// # Errors
     /// Those of the file.
-    pub(super) fn end(&mut self) -> io::Result<(Vec<SymbolTable>, Vec<BuildId>)> {
+    pub(super) fn write_rest(&mut self) -> io::Result<(Vec<SymbolTable>, Vec<BuildId>)> {
         self.write_or_drop(u64::MAX)?;
         Ok(self.places.look_up())
     }
@@ -348,7 +352,7 @@ struct RecordFields {
 
 impl RecordFields {
     /// Returns the positions of the fields; `None` if the record is too short.
-    fn of(record: &RawRecord<'_>) -> Option<Self> {
+    fn locate(record: &RawRecord<'_>) -> Option<Self> {
         /// Types of records, `PERF_RECORD_*`.
         const LOST: u32 = 2;
         const THROTTLE: u32 = 5;

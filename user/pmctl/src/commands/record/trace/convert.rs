@@ -70,7 +70,11 @@ impl<'a> InterruptRecords<'a> {
         };
         // The counter is never negative, but FreeBSD's interface has it signed.
         let ticks = u64::try_from(time).unwrap_or(0);
-        let timebase = self.plan.events.first().and_then(|first| self.pc(first.id));
+        let timebase = self
+            .plan
+            .events
+            .first()
+            .and_then(|first| self.sample_address(first.id));
         for Timed { record, .. } in self.records {
             let Some(index) = self.event_index(record.event()) else {
                 continue;
@@ -78,9 +82,10 @@ impl<'a> InterruptRecords<'a> {
             let period = self.plan.events[index].period;
             let (ip, count) = match (*record, period) {
                 // Events between the overflow and the interrupt are part of the sample, beyond the period.
-                (trace::Record::Pc { event, pc, .. }, Some(period)) => {
-                    (pc, u64::from(period).saturating_add(self.count(event)))
-                }
+                (trace::Record::Pc { event, pc, .. }, Some(period)) => (
+                    pc,
+                    u64::from(period).saturating_add(self.events_beyond_period(event)),
+                ),
                 // The count since the last sample, at the address of the timebase's sample. Without such a sample it is the
                 // rest at the end of the trace, which makes no sample.
                 (trace::Record::Count { count, .. }, None) => match timebase {
@@ -97,7 +102,7 @@ impl<'a> InterruptRecords<'a> {
                 // Counts without a sample: the rest at the end of the trace, which is less than a period, and lost
                 // samples.
                 (trace::Record::Count { event, count }, Some(_)) => {
-                    if self.pc(event).is_none() {
+                    if self.sample_address(event).is_none() {
                         let events = unsampled.entry((cpu, index)).or_default();
                         *events = events.saturating_add(count);
                     }
@@ -114,7 +119,7 @@ impl<'a> InterruptRecords<'a> {
                     ip,
                     period: count,
                     chain: Vec::new(),
-                    branches: self.branches(record.event()),
+                    branches: self.sample_branches(record.event()),
                     user: None,
                 }),
             });
@@ -126,7 +131,7 @@ impl<'a> InterruptRecords<'a> {
     }
 
     /// Returns the address of an event's sample; `None` if the event has no sample here.
-    fn pc(&self, id: EventId) -> Option<u64> {
+    fn sample_address(&self, id: EventId) -> Option<u64> {
         self.records.iter().find_map(|timed| match timed.record {
             trace::Record::Pc { event, pc, .. } if event == id => Some(pc),
             _ => None,
@@ -134,7 +139,7 @@ impl<'a> InterruptRecords<'a> {
     }
 
     /// Returns the events that were counted beyond the period of a sample.
-    fn count(&self, id: EventId) -> u64 {
+    fn events_beyond_period(&self, id: EventId) -> u64 {
         let counts = self.records.iter().map(|timed| match timed.record {
             trace::Record::Count { event, count } if event == id => count,
             _ => 0,
@@ -143,7 +148,7 @@ impl<'a> InterruptRecords<'a> {
     }
 
     /// Returns the branches of an event's sample. If several events overflow at once, the first one has them.
-    fn branches(&self, id: EventId) -> Vec<Branch> {
+    fn sample_branches(&self, id: EventId) -> Vec<Branch> {
         let branches = self.records.iter().find_map(|timed| match timed.record {
             trace::Record::LastBranch {
                 event, branches, ..
@@ -225,7 +230,7 @@ mod tests {
         Ok(Converted {
             samples,
             totals: [0, 1].map(|n| counted.totals.on_all(id(n))),
-            lost: counted.lost(&plan),
+            lost: counted.lost_samples(&plan),
         })
     }
 

@@ -35,7 +35,7 @@ impl TraceCounts {
     }
 
     /// Returns the number of samples of each CPU that were lost although their events were counted.
-    pub(super) fn lost(&self, plan: &TracePlan) -> BTreeMap<u32, u64> {
+    pub(super) fn lost_samples(&self, plan: &TracePlan) -> BTreeMap<u32, u64> {
         let mut lost = BTreeMap::new();
         for ((cpu, index), events) in &self.unsampled {
             let period = plan.events[*index].period.map_or(u64::MAX, u64::from);

@@ -30,7 +30,7 @@ use stream::{EndedTrace, TraceStream};
 use task_log::TaskLog;
 
 use super::destination::Destination;
-use super::host::host;
+use super::host::describe_host;
 use super::opening::Opening;
 use super::summary::{RecordingSummary, summarize};
 use super::watch::report_ending;
@@ -73,7 +73,7 @@ pub(super) fn record(options: &TraceOptions) -> Result<u8> {
     let ready = ReadyTrace::new(&session, &plan.config, common.pages)?;
     sideband::visit_cpus(&online)?;
     let scope = KeptRecords::new(common, process, log.knows_tasks());
-    let host = host(online.len())?;
+    let host = describe_host(online.len())?;
     let sink = destination.begin(plan.describe(options.branches), &host);
     let mut stream = TraceStream::new(&plan, scope, sink.with_context(cannot_write)?);
     let run = run::record_until_end(options, ready, (&signals, waiting), |chunks| {
@@ -83,7 +83,7 @@ pub(super) fn record(options: &TraceOptions) -> Result<u8> {
         stream.write_round(&mut log).with_context(cannot_write)
     })?;
 
-    let mut ended = stream.end(&mut log).with_context(cannot_write)?;
+    let mut ended = stream.write_rest(&mut log).with_context(cannot_write)?;
     let mut notes = notes(
         options,
         &plan,
@@ -144,7 +144,7 @@ fn notes(
         tasks_only: false,
         totals,
         degraded,
-        losses: losses(&collected.flags, &ended.counted.lost(plan)),
+        losses: losses(&collected.flags, &ended.counted.lost_samples(plan)),
         overwritten: false,
         rotate: options.rotate,
         gaps: collected.gaps,

@@ -87,7 +87,7 @@ impl TracePlan {
                 is_call_stack: false,
                 has_kernel: sampled.iter().any(|event| event.modes != Modes::User),
             };
-            wanted.check(pmu, session.device().properties().last_branch)?;
+            wanted.check_support(pmu, session.device().properties().last_branch)?;
         }
         let supply = CounterSupply::of(session.device(), pmu);
         let counters = schedule(&events, supply).map_err(|error| Usage(error.to_string()))?;

@@ -126,7 +126,7 @@ impl<'a> TraceStream<'a> {
     ///
     /// # Errors
     /// Those of the file.
-    pub(super) fn end(mut self, log: &mut TaskLog) -> io::Result<EndedTrace<'a>> {
+    pub(super) fn write_rest(mut self, log: &mut TaskLog) -> io::Result<EndedTrace<'a>> {
         self.write_or_drop(u64::MAX, log)?;
         let (symbols, build_ids) = self.places.look_up();
         Ok(EndedTrace {

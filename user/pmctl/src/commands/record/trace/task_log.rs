@@ -46,7 +46,7 @@ impl TaskLog {
         let source = match Sideband::open(cpus, device) {
             Ok(sideband) => TaskSource::Perf(sideband),
             Err(errno) => {
-                degraded.push(refusal(errno));
+                degraded.push(no_perf_message(errno));
                 TaskSource::Proc(Box::new(ProcSnapshot {
                     clock: Clock::Pairs(Vec::new()),
                     memory: Vec::new(),
@@ -143,7 +143,7 @@ impl TaskLog {
 }
 
 /// Returns the reason why perf can't be used, and the consequence.
-fn refusal(errno: Errno) -> String {
+fn no_perf_message(errno: Errno) -> String {
     let reason = refusal_reason(errno);
     format!(
         "perf does not record task switches: {reason}. A sample is attributed to a process only if no other has code \
