@@ -16,8 +16,8 @@ use crate::system::text::{printable, push_decimal, push_hexadecimal, push_left};
 /// Prints the samples.
 pub(crate) fn script(args: &Script, output: &mut Screen) -> Result<()> {
     let recording = profile::open(&args.input.input)?;
-    let wanted = args.fields.of_samples(have_one_period(&recording.events));
-    let fields: Vec<Field> = wanted
+    let sample_fields = args.fields.of_samples(have_one_period(&recording.events));
+    let fields: Vec<Field> = sample_fields
         .into_iter()
         .filter(|field| *field != Field::Brstack || recording.parts().branches)
         .collect();
@@ -47,7 +47,7 @@ pub(crate) fn script(args: &Script, output: &mut Screen) -> Result<()> {
             }
             push_field(&mut line, *field, named, names, &recording.events);
             line.push(' ');
-            // Without the field `period`, the value follows its name.
+            // If the fields lack the period, the number of a value follows the value's name.
             let unit = recording.events[named.sample.event].attr.unit();
             if let (Field::Event, Some(unit), false) = (field, unit, has_period) {
                 line.push_str(&unit.in_words(named.sample.period));

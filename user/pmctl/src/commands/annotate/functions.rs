@@ -90,8 +90,8 @@ impl SampledFunctions {
     pub(crate) fn find(&self, name: Option<&str>) -> Result<Vec<&SampledFunction>, String> {
         let Some(name) = name else {
             let first = self.list.first();
-            let none = "no sample of this event is in a function with a name.";
-            return first.map(|first| vec![first]).ok_or(none.to_owned());
+            let not_found = "no sample of this event is in a function with a name.";
+            return first.map(|first| vec![first]).ok_or(not_found.to_owned());
         };
         let functions = self.list.iter();
         let matches: Vec<&SampledFunction> =

@@ -46,7 +46,10 @@ pub(crate) fn annotate(args: &Annotate, output: &mut Screen) -> Result<()> {
     };
     perfdata::warn(&recording.notes, output.colors, output)?;
     if let Some(name) = inlined {
-        let names: Vec<String> = chosen.iter().map(|f| printable(&f.name)).collect();
+        let names: Vec<String> = chosen
+            .iter()
+            .map(|function| printable(&function.name))
+            .collect();
         let (mark, name) = (output.colors.warning, printable(name));
         let names = names.join("` and `");
         writeln!(

@@ -16,7 +16,8 @@ use crate::system::exit::{Failed, Usage};
 use crate::system::signals::{Event, Signals};
 
 /// Advice if one of several commands is not found: it may be an argument of the first one.
-const QUOTING_ADVICE: &str = "Each COMMAND is one argument, with its own in quotes: `pmctl bench './program input' './other input'`. \
+const QUOTING_ADVICE: &str = "Each COMMAND is one argument, with its own in quotes: \
+                              `pmctl bench './program input' './other input'`. \
                         After -- write one command: `pmctl bench -- ./program input`.";
 
 /// A command that was found, and its name in the output.
@@ -35,7 +36,7 @@ struct Advice {
 }
 
 impl Advice {
-    /// Returns the advice on a command of these words. `is_split` is whether pmctl has split it into words, and no shell.
+    /// Returns the advice on a command of these words. `is_split` is whether pmctl, and not a shell, has split the command.
     fn new(words: &[OsString], is_split: bool) -> Self {
         let words: Vec<_> = words.iter().map(|word| word.to_string_lossy()).collect();
         let texts = words.iter().map(|word| &**word);
@@ -96,8 +97,8 @@ fn split_words(command: &OsString) -> Result<Vec<OsString>> {
     match words {
         Some(words) if !words.is_empty() => Ok(words.into_iter().map(OsString::from).collect()),
         _ => Err(Usage(format!(
-            "`{text}` can't be split into words: a quotation mark is not closed, or there is no word.\nGive one command with its \
-             arguments behind --, or let a shell run it with --shell."
+            "`{text}` can't be split into words: a quotation mark is not closed, or there is no word.\n\
+             Give one command with its arguments behind --, or let a shell run it with --shell."
         ))
         .into()),
     }

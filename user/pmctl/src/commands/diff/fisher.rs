@@ -10,7 +10,7 @@ fn ln_factorial(n: u64) -> f64 {
     if n < MAX_SUMMED_FACTORIAL {
         return (2..=n).map(|k| (k as f64).ln()).sum();
     }
-    // Stirling's series; what is left out is below 1e-11 from 16 on.
+    // Stirling's series. The omitted terms are below 1e-11 for n >= 16.
     let x = n as f64;
     let tail = 1.0 / (12.0 * x) - 1.0 / (360.0 * x.powi(3)) + 1.0 / (1260.0 * x.powi(5));
     x * x.ln() - x + 0.5 * (std::f64::consts::TAU * x).ln() + tail
@@ -88,7 +88,7 @@ fn partition_point(mut start: u64, mut end: u64, holds: impl Fn(u64) -> bool) ->
     start
 }
 
-/// Returns which p-values are significant, all together at [`SIGNIFICANCE_LEVEL`], by Holm's method.
+/// Returns which p-values are significant by Holm's method, at [`SIGNIFICANCE_LEVEL`] for all of them together.
 pub(super) fn are_significant(values: &[f64]) -> Vec<bool> {
     let mut order: Vec<usize> = (0..values.len()).collect();
     order.sort_by(|a, b| values[*a].total_cmp(&values[*b]));

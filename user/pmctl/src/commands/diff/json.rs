@@ -16,12 +16,12 @@ pub(super) fn write(compared: &ComparedRecordings<'_>, output: &mut Screen) -> R
     let (recordings, args) = (&compared.recordings, compared.args);
     let side = |index: usize, comparison: &Comparison| {
         let (file, recording) = &recordings[index];
-        let whole = comparison.wholes[index];
+        let total = comparison.recording_totals[index];
         json!({
             "file": file.to_string_lossy(),
             "recorded": recording.notes.scope,
-            "events": whole.events,
-            "samples": whole.samples,
+            "events": total.events,
+            "samples": total.samples,
             "complete": recording.notes.is_whole(),
         })
     };
@@ -46,9 +46,9 @@ fn row_object(comparison: &Comparison, row: &DiffRow, args: &Diff) -> Value {
     let keys = args.sort.iter().zip(&row.cells);
     let keys = keys.map(|(key, cell)| (heading(*key).to_owned(), Value::from(cell.as_str())));
     let mut object: Map<String, Value> = keys.collect();
-    let parts = row.parts.iter().zip(&comparison.wholes);
-    let parts = parts.map(|(part, whole)| {
-        json!({ "share": part.share_of(*whole), "events": part.events, "samples": part.samples })
+    let parts = row.parts.iter().zip(&comparison.recording_totals);
+    let parts = parts.map(|(part, total)| {
+        json!({ "share": part.share_of(*total), "events": part.events, "samples": part.samples })
     });
     object.insert("recordings".to_owned(), parts.collect());
     let results = row.test_results.iter().zip(1..);

@@ -187,7 +187,7 @@ struct Side<'a> {
 struct Comparison {
     event: String,
     /// The events and samples of each recording.
-    wholes: Vec<RecordingShare>,
+    recording_totals: Vec<RecordingShare>,
     rows: Vec<DiffRow>,
     /// The periods of the recordings, if counts are tested and not shares.
     periods: Option<Vec<u64>>,
@@ -197,7 +197,7 @@ impl Comparison {
     /// Compares rows with these keys. `pairs` has the pairs of programs of each recording but the first.
     fn new(event: String, sides: &[Side<'_>], (keys, pairs): (&[Key], &[Pairs])) -> Self {
         let mut parts: BTreeMap<Vec<String>, Vec<RecordingShare>> = BTreeMap::new();
-        let mut wholes = vec![RecordingShare::default(); sides.len()];
+        let mut recording_totals = vec![RecordingShare::default(); sides.len()];
         for (index, side) in sides.iter().enumerate() {
             let pairs = index.checked_sub(1).and_then(|index| pairs.get(index));
             for (cells, share) in side.shares {
@@ -211,7 +211,7 @@ impl Comparison {
                 });
                 let row = parts.entry(cells.collect());
                 let row = row.or_insert_with(|| vec![RecordingShare::default(); sides.len()]);
-                for part in [&mut row[index], &mut wholes[index]] {
+                for part in [&mut row[index], &mut recording_totals[index]] {
                     part.events = part.events.saturating_add(share.events);
                     part.samples += share.samples;
                 }
@@ -224,7 +224,7 @@ impl Comparison {
         });
         let mut comparison = Self {
             event,
-            wholes,
+            recording_totals,
             rows: rows.collect(),
             periods: sides.iter().map(|side| side.period).collect(),
         };
@@ -237,8 +237,9 @@ impl Comparison {
 
     /// Tests the differences between the first recording and another.
     fn test_differences(&mut self, side: usize) {
-        let wholes = &self.wholes;
-        let count = |row: &DiffRow, side: usize| (row.parts[side].samples, wholes[side].samples);
+        let recording_totals = &self.recording_totals;
+        let count =
+            |row: &DiffRow, side: usize| (row.parts[side].samples, recording_totals[side].samples);
         let rows = self.rows.iter();
         let values: Vec<f64> = rows
             .map(|row| match &self.periods {
@@ -257,27 +258,28 @@ impl Comparison {
 
     /// Returns the difference of a row's share in a recording from that in the first.
     fn delta(&self, row: &DiffRow, side: usize) -> f64 {
-        row.parts[side].share_of(self.wholes[side]) - row.parts[0].share_of(self.wholes[0])
+        row.parts[side].share_of(self.recording_totals[side])
+            - row.parts[0].share_of(self.recording_totals[0])
     }
 
-    /// Returns the size of a row's difference from the first recording, as a part of the whole. It is of counts if
-    /// counts are tested, and else of shares.
+    /// Returns how far a row differs from the first recording: the difference of the counts, as a part of the first
+    /// recording's total, if counts are tested, and else the difference of the shares.
     fn distance(&self, row: &DiffRow, side: usize) -> f64 {
         if self.periods.is_none() {
             return self.delta(row, side).abs();
         }
-        let whole = self.wholes[0].events.max(1) as f64;
-        row.parts[side].events.abs_diff(row.parts[0].events) as f64 / whole
+        let base_events = self.recording_totals[0].events.max(1) as f64;
+        row.parts[side].events.abs_diff(row.parts[0].events) as f64 / base_events
     }
 
     /// Sorts the rows: significant differences first, then the largest differences, then the largest rows.
     fn sort_rows(&mut self) {
         let mut rows = std::mem::take(&mut self.rows);
-        let largest = |row: &DiffRow| {
+        let largest_difference = |row: &DiffRow| {
             let deltas = (1..row.parts.len()).map(|side| self.distance(row, side));
             deltas.fold(0.0, f64::max)
         };
-        let rank = |row: &DiffRow| (row.is_significant(), largest(row));
+        let rank = |row: &DiffRow| (row.is_significant(), largest_difference(row));
         rows.sort_by(|a, b| {
             let (a_rank, b_rank) = (rank(a), rank(b));
             let order = b_rank.0.cmp(&a_rank.0);
@@ -315,7 +317,7 @@ mod tests {
         rows.iter().map(share).collect()
     }
 
-    /// Compares recordings of a program, with samples of 1000 events or of no fixed number.
+    /// Compares recordings of a program. `period` is that of all samples, if it is fixed.
     fn compared(sides: &[&Shares], period: Option<u64>) -> Comparison {
         let sides = sides.iter().map(|shares| Side { shares, period });
         let sides: Vec<_> = sides.collect();

@@ -44,27 +44,32 @@ fn write_event(comparison: &Comparison, args: &Diff, output: &mut Screen) -> Res
     let style = output.colors.heading;
     let event = printable(&comparison.event);
     writeln!(output, "\n{style}Event '{event}'{style:#}")?;
-    let base = comparison.wholes[0];
-    for (index, (whole, name)) in comparison.wholes.iter().zip(RECORDING_NAMES).enumerate() {
-        let samples = count(whole.samples, "sample");
-        let events = thousands(whole.events);
+    let base = comparison.recording_totals[0];
+    for (index, (total, name)) in comparison
+        .recording_totals
+        .iter()
+        .zip(RECORDING_NAMES)
+        .enumerate()
+    {
+        let samples = count(total.samples, "sample");
+        let events = thousands(total.events);
         let change = match index {
             0 => String::new(),
-            _ => format!(" ({})", change(base.events, whole.events)),
+            _ => format!(" ({})", change(base.events, total.events)),
         };
         writeln!(output, "{name}: {samples}, event count {events}{change}")?;
     }
     let mut headings: Vec<(&str, Align)> = vec![("A", Align::Right)];
-    for name in &RECORDING_NAMES[1..comparison.wholes.len()] {
+    for name in &RECORDING_NAMES[1..comparison.recording_totals.len()] {
         headings.extend([*name, "delta", "p"].map(|name| (name, Align::Right)));
     }
     for name in ["count A", "count B", "count C"]
         .iter()
-        .take(comparison.wholes.len())
+        .take(comparison.recording_totals.len())
     {
         headings.push((name, Align::Right));
     }
-    if comparison.wholes.len() == 2 {
+    if comparison.recording_totals.len() == 2 {
         headings.push(("change", Align::Right));
     }
     headings.extend(args.sort.iter().map(|key| (heading(*key), Align::Left)));
@@ -95,7 +100,7 @@ fn write_event(comparison: &Comparison, args: &Diff, output: &mut Screen) -> Res
 /// Returns the cells of a row.
 fn row_cells(comparison: &Comparison, row: &DiffRow) -> Vec<String> {
     let share = |side: usize| {
-        let share = row.parts[side].share_of(comparison.wholes[side]);
+        let share = row.parts[side].share_of(comparison.recording_totals[side]);
         format!("{:.2}%", share * 100.0)
     };
     let mut cells = vec![share(0)];

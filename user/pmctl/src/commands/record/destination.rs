@@ -33,7 +33,7 @@ impl Sink {
     /// Appends a record.
     ///
     /// # Errors
-    /// Those of writing the output. Records that were not written yet are lost then.
+    /// An error if the output can't be written. Records that were not written yet are lost then.
     pub(super) fn append(&mut self, record: &Record) -> io::Result<()> {
         match self {
             Self::File(writer) => writer.record(record),
@@ -72,7 +72,7 @@ impl Sink {
         }
     }
 
-    /// Returns whether an error means that nothing more can be written, and that what there is can be kept.
+    /// Returns whether an error means that nothing more can be written, while the records so far can be kept.
     pub(super) fn is_full(&self, error: &io::Error) -> bool {
         match self {
             Self::File(_) => perfdata::is_full(error),

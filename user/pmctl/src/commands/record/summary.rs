@@ -22,7 +22,7 @@ pub(super) struct RecordingSummary {
     /// A task executed a program that must not be sampled.
     pub(super) has_left_program: bool,
     pub(super) elapsed: Duration,
-    /// The delay, if it was not over when the recording ended.
+    /// The delay of -D, if the recording ended before the delay was over.
     pub(super) delay: Option<Duration>,
     /// Number of online CPUs.
     pub(super) cpus: u32,
@@ -80,13 +80,13 @@ pub(super) fn summarize(
         )?;
     }
     let counted = notes.totals.iter().max().filter(|_| notes.tasks_only);
-    let smaller = match (summary.period, summary.samples, counted) {
+    let advised_period = match (summary.period, summary.samples, counted) {
         (Some(period), 0, Some(counted)) => suggest_period(*counted).filter(|new| *new < period),
         (Some(period), samples, _) => smaller_period(period, samples),
         (None, ..) => None,
     };
-    let smaller = smaller.filter(|_| notes.is_whole());
-    match (smaller, summary.samples) {
+    let advised_period = advised_period.filter(|_| notes.is_whole());
+    match (advised_period, summary.samples) {
         _ if !summary.is_only_file || summary.delay.is_some() || summary.has_left_program => Ok(()),
         (Some(period), 0) => writeln!(output, "No sample: give a smaller period, as -c {period}."),
         (Some(period), _) => writeln!(

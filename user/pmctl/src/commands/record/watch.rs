@@ -56,8 +56,8 @@ impl<'a> Watch<'a> {
         self.running.is_some()
     }
 
-    /// Returns how long the next round may last: no longer than any of `limits`, and than the time that is left for the
-    /// recording. `None` if the recording's time is over.
+    /// Returns how long the next round may last: [`ROUND_INTERVAL`], the shortest of `limits`, or the time that is left for
+    /// the recording, whichever is the shortest. `None` if the recording's time is over.
     pub(super) fn next_round(
         &self,
         limits: impl IntoIterator<Item = Duration>,

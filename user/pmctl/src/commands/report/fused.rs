@@ -18,7 +18,7 @@ use crate::system::files;
 
 /// Instructions that AMD's processors fuse with a conditional branch after them (Software Optimization Guide for Zen 4,
 /// "Branch fusion").
-const FUSED: [Mnemonic; 9] = [
+const FUSIBLE_INSTRUCTIONS: [Mnemonic; 9] = [
     Mnemonic::Cmp,
     Mnemonic::Test,
     Mnemonic::Add,
@@ -31,7 +31,7 @@ const FUSED: [Mnemonic; 9] = [
 ];
 
 /// Near branches that don't depend on flags, so that no instruction is fused with them.
-const UNFUSED: [Mnemonic; 9] = [
+const UNFUSED_BRANCHES: [Mnemonic; 9] = [
     Mnemonic::Jmp,
     Mnemonic::Call,
     Mnemonic::Loop,
@@ -60,9 +60,9 @@ impl FusedPair {
     fn decode(code: &[u8]) -> Option<Self> {
         let mut decoder = Decoder::with_ip(64, code, 0, DecoderOptions::NONE);
         let (first, second) = (decoder.decode(), decoder.decode());
-        let is_pair = FUSED.contains(&first.mnemonic())
+        let is_pair = FUSIBLE_INSTRUCTIONS.contains(&first.mnemonic())
             && second.op0_kind() == OpKind::NearBranch64
-            && !UNFUSED.contains(&second.mnemonic());
+            && !UNFUSED_BRANCHES.contains(&second.mnemonic());
         is_pair.then(|| Self {
             length: second.ip(),
             distance: second.near_branch_target(),

@@ -154,7 +154,7 @@ fn write_event(
             .map(|key| (heading(*key), Align::Left)),
     );
     let mut table = Table::new(&headings);
-    let least = args
+    let min_events = args
         .graph()
         .map_or(0, |graph| at_least(graph.least, events));
     let part = |share: &Share| size(share) as f64 / events as f64;
@@ -165,7 +165,7 @@ fn write_event(
         }
         cells.extend(row.iter().cloned());
         table.row(&cells, output.colors.share(part(share)));
-        table.under(share.callers.text_lines(events, least));
+        table.under(share.callers.text_lines(events, min_events));
     }
     table.write(args.width, output.colors.heading, output)?;
     Ok(write_hidden_rows(rows.len() - table.len(), output)?)

@@ -35,7 +35,7 @@ pub(super) enum CgroupUse {
 }
 
 /// Refuses software events and values in cgroups, and -G with several cgroups but without -e.
-pub(super) fn refuse_the_impossible(
+pub(super) fn refuse_impossible_options(
     args: &Stat,
     software: &[Software],
     values: &[Value],
@@ -145,8 +145,8 @@ fn matching_cgroups(mount: &Path, pattern: &Pattern) -> Result<Vec<NamedCgroup>>
     if opened.is_empty() {
         let text = pattern.text();
         return Err(Usage(format!(
-            "--for-each-cgroup {text}: no cgroup below {} has a name of this form. `*` stays within a level, `**` is any number \
-             of levels: `find {0} -type d` lists all.",
+            "--for-each-cgroup {text}: no cgroup below {} has a name of this form. `*` stays within a level, `**` is any \
+             number of levels: `find {0} -type d` lists all.",
             mount.display()
         ))
         .into());
@@ -201,8 +201,8 @@ impl CgroupUse {
                 .any(|other| cgroup(other).name != cgroup(index).name);
             if is_split {
                 return Err(Usage(format!(
-                    "-G: {} is in a group with events of another cgroup, and a group is counted in a single cgroup. Write the events \
-                     without the braces.",
+                    "-G: {} is in a group with events of another cgroup, and a group is counted in a single cgroup. Write \
+                     the events without the braces.",
                     event.label
                 )));
             }

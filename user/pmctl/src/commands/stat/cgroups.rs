@@ -24,7 +24,7 @@ use crate::system::files::allow_many_files;
 pub(super) struct CgroupCounts {
     device: Device,
     events: Vec<EventSpec>,
-    /// The names that the events were asked for by.
+    /// The names that the user gave to the events.
     names: Vec<String>,
     cgroups: Vec<CountedCgroup>,
     /// The CPUs of -C, each with descriptors of its own; a single `None` counts all CPUs together.
@@ -112,7 +112,7 @@ impl CgroupCounts {
         Ok(open)
     }
 
-    /// Returns the groups of a cgroup: those in braces, and all other events as one, to be read at one moment.
+    /// Returns the groups of a cgroup: those in braces, and all other events as one group, which is read at one moment.
     fn groups_of(&self, cgroup: &CountedCgroup) -> Vec<Vec<usize>> {
         let events: Vec<EventSpec> = cgroup
             .events
@@ -178,7 +178,7 @@ impl CgroupCounts {
     /// can be opened.
     ///
     /// # Errors
-    /// The reason for the refusal, if it is not that of single events.
+    /// The reason for the refusal, if no single event is its cause.
     fn drop_refused(&mut self, refused: RefusedGroup) -> Result<()> {
         let RefusedGroup {
             error,
@@ -246,7 +246,7 @@ impl CountSource for CgroupCounts {
                 name: cgroup.name.clone(),
                 kind: PlaceKind::Cgroup,
             }),
-            number: index,
+            event_index: index,
             event: self.events[index].clone(),
             counter: None,
             unit: None,

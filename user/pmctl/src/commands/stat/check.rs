@@ -5,7 +5,7 @@ use crate::args::{Json, Stat};
 use crate::system::exit::Usage;
 
 /// Refuses options that the driver can't serve, and combinations that have no meaning, each with its reason.
-pub(super) fn refuse_the_impossible(args: &Stat) -> Result<(), Usage> {
+pub(super) fn refuse_impossible_options(args: &Stat) -> Result<(), Usage> {
     let has_cpus = args.all_cpus || args.cpu.is_some() || args.has_cgroups();
     let has_tasks = !args.pid.is_empty() || !args.tid.is_empty();
     let refused = [

@@ -74,13 +74,13 @@ pub(super) fn open_counters(
         parts: Vec::new(),
         columns: Vec::new(),
     };
-    for (place, cpus, number) in places {
+    for (place, cpus, cpu_count) in places {
         for (index, column) in columns.iter().enumerate() {
-            let number = u32::try_from(number).unwrap_or(u32::MAX);
-            source.parts.push((index, cpus.clone(), number));
+            let cpu_count = u32::try_from(cpu_count).unwrap_or(u32::MAX);
+            source.parts.push((index, cpus.clone(), cpu_count));
             source.columns.push(Column {
                 place: place.clone(),
-                number: index,
+                event_index: index,
                 event: column.event.clone(),
                 counter: column.counter,
                 unit: None,
@@ -95,12 +95,13 @@ pub(super) fn assign_counters(
     events: Vec<EventSpec>,
     supply: CounterSupply,
 ) -> Result<Vec<Column>> {
-    let present: Vec<EventSpec> = events.iter().filter(|e| !e.is_absent()).cloned().collect();
-    let places = schedule(&present, supply).map_err(|error| TooMany::of_cpus(&error))?;
+    let present_events: Vec<EventSpec> =
+        events.iter().filter(|e| !e.is_absent()).cloned().collect();
+    let places = schedule(&present_events, supply).map_err(|error| TooMany::of_cpus(&error))?;
     let mut places = places.into_iter();
-    let column = |(number, event): (usize, EventSpec)| Column {
+    let column = |(event_index, event): (usize, EventSpec)| Column {
         place: None,
-        number,
+        event_index,
         counter: if event.is_absent() {
             None
         } else {
@@ -112,7 +113,7 @@ pub(super) fn assign_counters(
     Ok(events.into_iter().enumerate().map(column).collect())
 }
 
-/// The counters of all CPUs, with the columns that are shown of them.
+/// The counters of all CPUs, and the columns of the report.
 pub(super) struct AllCpus {
     counters: Vec<Option<Counter>>,
     /// For each column the index of its counter, the CPUs that are summed up (`None` for all), and their number.
@@ -150,11 +151,11 @@ impl CountSource for AllCpus {
     }
 
     fn read(&self, elapsed: Duration) -> Result<Counts> {
-        let column_count = |(index, cpus, number): &(usize, Option<Cpus>, u32)| {
+        let column_count = |(index, cpus, cpu_count): &(usize, Option<Cpus>, u32)| {
             let Some(counter) = &self.counters[*index] else {
                 return Ok(None);
             };
-            let ran = elapsed * *number;
+            let ran = elapsed * *cpu_count;
             match sum_counts(counter, cpus.as_ref()) {
                 Ok(value) => Ok(Some(ColumnCount::whole(value, ran))),
                 Err(error) if error.cause == Cause::Untrusted => Ok(None),

@@ -206,10 +206,10 @@ impl<'a, W: Write> Human<'a, W> {
         if !lines.is_empty() {
             writeln!(self.output)?;
         }
-        if self.subject.parts > 1 {
+        if self.subject.runs_per_count > 1 {
             let note = format!(
                 "The command ran {} times, once for each part of the events: the counters are too few for all.",
-                self.subject.parts.saturating_mul(runs.len())
+                self.subject.runs_per_count.saturating_mul(runs.len())
             );
             self.write_note(&note)?;
         }
@@ -239,7 +239,7 @@ impl<'a, W: Write> Human<'a, W> {
             let Some(reason) = event.missing.as_deref() else {
                 continue;
             };
-            // An event that is counted on several cores or threads has one reason.
+            // Writes the reason once for an event that is counted on several cores or threads.
             if written_labels.contains(&event.label.as_str()) {
                 continue;
             }
@@ -352,12 +352,12 @@ impl<W: Write> NumberFormat for Human<'_, W> {
     }
 }
 
-/// Returns the core or the thread of a column, with a blank behind it.
+/// Returns the core or the thread of a column, followed by a blank.
 fn column_place(column: &Column) -> String {
     column.place.as_ref().map_or_else(String::new, place_text)
 }
 
-/// Returns a core or a thread, with a blank behind it.
+/// Returns a core or a thread, followed by a blank.
 fn place_text(place: &CountedPlace) -> String {
     match place.kind {
         PlaceKind::Thread | PlaceKind::Cpu | PlaceKind::Cgroup => format!("{} ", place.name),
@@ -500,7 +500,7 @@ mod tests {
     #[test]
     fn a_note_says_that_the_command_ran_several_times() {
         let mut subject = subject_with("instructions,cycles", &METRICS[..1]);
-        subject.parts = 2;
+        subject.runs_per_count = 2;
         let text = written(|out| {
             let runs = [run(&[Some(5), Some(4)]), run(&[Some(5), Some(4)])];
             Human::new(&subject, out, PLAIN).end(&runs).expect("room");
@@ -569,7 +569,7 @@ mod tests {
         };
         let all = Scope::Cpus {
             number: 2,
-            only: None,
+            chosen_cpus: None,
         };
         assert_eq!(
             title("", all.clone()),
@@ -578,7 +578,7 @@ mod tests {
         assert_eq!(title("ls", all), "'ls', every task on all 2 CPUs");
         assert_eq!(title("ls -l", Scope::Command), "'ls -l'");
         let tasks = Scope::Tasks {
-            asked: crate::events::threads::TaskList::default(),
+            task_list: crate::events::threads::TaskList::default(),
             threads: Vec::new(),
             words: "process id '1'".to_owned(),
         };

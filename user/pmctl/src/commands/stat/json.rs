@@ -52,7 +52,7 @@ struct PerfMetric<'a> {
     metric_threshold: Option<&'static str>,
 }
 
-/// The time of a count, and the core, socket, CPU or thread that it is of.
+/// The time of an interval, and the counted core, socket, CPU or thread.
 #[derive(Serialize)]
 struct PerfPlace<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -40,7 +40,7 @@ impl<F: LineFormat> NumberFormat for WithTotals<F> {
     }
 
     fn end(&mut self, runs: &[Run]) -> Result<()> {
-        // As in perf: a reader of intervals adds them up.
+        // No totals after intervals, as in perf: a reader can add the intervals up.
         if self.has_intervals && !self.has_summary {
             Ok(())
         } else {

@@ -95,7 +95,7 @@ pub(super) fn measure_run(
     )?;
     let elapsed = match &mut timers.ticker {
         // The last interval has stopped the counters.
-        Some(ticker) if ticker.remaining == Some(0) => ticker.since,
+        Some(ticker) if ticker.remaining == Some(0) => ticker.previous_end,
         ticker => {
             source.stop()?;
             let elapsed = begin.elapsed();
@@ -269,7 +269,7 @@ struct Ticker<'a> {
     /// The counts at the end of the previous interval; empty before the first.
     before: Counts,
     /// The end of the previous interval, since `begin`.
-    since: Duration,
+    previous_end: Duration,
     /// Number of intervals still to be shown; `None` without a limit.
     remaining: Option<u32>,
     /// `Timers::is_over` has reported the end.
@@ -289,7 +289,7 @@ impl<'a> Ticker<'a> {
             begin,
             next: begin + length,
             before: Vec::new(),
-            since: Duration::ZERO,
+            previous_end: Duration::ZERO,
             remaining: intervals,
             is_end_reported: false,
             report,
@@ -326,7 +326,7 @@ impl<'a> Ticker<'a> {
         let mut counts = now.iter().enumerate().map(difference).collect();
         let no_turn = source::estimate_counts(&mut counts).then_some(Uncounted::NoTurn);
         let run = Run {
-            elapsed: at - self.since,
+            elapsed: at - self.previous_end,
             user: Duration::ZERO,
             system: Duration::ZERO,
             stopped_by: None,
@@ -335,7 +335,7 @@ impl<'a> Ticker<'a> {
             ending: None,
         };
         self.before = now;
-        self.since = at;
+        self.previous_end = at;
         self.remaining = self.remaining.map(|remaining| remaining.saturating_sub(1));
         self.report.interval(at, &run)
     }

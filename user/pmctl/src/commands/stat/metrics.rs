@@ -33,13 +33,13 @@ pub(super) struct Metrics {
     formulas: Formulas,
     model: Option<&'static Model>,
     list: Vec<MetricWithEvents>,
-    /// The numbers of all metrics' events by their names in formulas.
+    /// The indices of all metrics' events, by their names in formulas.
     events: HashMap<String, usize>,
     /// The names of metrics whose events are counted in several runs.
     pub(super) split_metrics: Vec<String>,
 }
 
-/// A metric, and the numbers of its events by their names in formulas.
+/// A metric, and the indices of its events by their names in formulas.
 struct MetricWithEvents {
     metric: Metric,
     events: HashMap<String, usize>,
@@ -229,7 +229,7 @@ impl Metrics {
         self.list.is_empty()
     }
 
-    /// Returns the metrics of a file of --record, with the numbers of their events.
+    /// Returns the metrics of a file of --record, with the indices of their events.
     ///
     /// Metrics that this version's tables lack are left out.
     pub(super) fn from_file<'a>(
@@ -270,7 +270,7 @@ impl Metrics {
         (!self.is_empty()).then_some(self.formulas.machine_facts())
     }
 
-    /// Returns the numbers of a metric's events by their names.
+    /// Returns the indices of a metric's events, by their names in formulas.
     pub(super) fn numbers(&self, name: &str) -> BTreeMap<String, usize> {
         let entry = self.list.iter().find(|known| known.metric.name == name);
         entry.map_or_else(BTreeMap::new, |entry| {
@@ -283,9 +283,9 @@ impl Metrics {
     pub(super) fn named(names: &[&str], columns: &[Column], pmu: &Pmu) -> Self {
         let mut result = Self::none();
         let all = metrics::all(pmu);
-        let number = |name: &str| {
+        let event_index = |name: &str| {
             let found = columns.iter().find(|column| column.event.label == name);
-            found.expect("it is counted").number
+            found.expect("it is counted").event_index
         };
         for name in names {
             let metric = *all
@@ -296,7 +296,9 @@ impl Metrics {
                 .formulas
                 .add(&metric, pmu.model())
                 .expect("it is well formed");
-            let events = events.into_iter().map(|name| (name.clone(), number(&name)));
+            let events = events
+                .into_iter()
+                .map(|name| (name.clone(), event_index(&name)));
             result.list.push(MetricWithEvents {
                 metric,
                 events: events.collect(),
@@ -327,20 +329,20 @@ impl Metrics {
         }
         let mut values = Vec::new();
         for place in places {
-            let column_of_number: HashMap<usize, usize> = columns
+            let column_of_event: HashMap<usize, usize> = columns
                 .iter()
                 .enumerate()
                 .filter(|(_, column)| column.place.as_ref() == place)
-                .map(|(index, column)| (column.number, index))
+                .map(|(index, column)| (column.event_index, index))
                 .collect();
             for MetricWithEvents { metric, events } in &self.list {
                 let column = |name: &str| {
-                    let number = events.get(name).or_else(|| self.events.get(name))?;
-                    column_of_number.get(number).copied()
+                    let event_index = events.get(name).or_else(|| self.events.get(name))?;
+                    column_of_event.get(event_index).copied()
                 };
                 let running_seconds = || {
                     let first = events.values().min()?;
-                    let ns = running_time(runs, *column_of_number.get(first)?);
+                    let ns = running_time(runs, *column_of_event.get(first)?);
                     Some(ns as f64 / 1e9)
                 };
                 let count_of = |name: &str| match name {

@@ -76,7 +76,7 @@ pub(crate) struct Subject {
     pub(crate) columns: Vec<Column>,
     metrics: Metrics,
     /// Number of runs that it takes to count all events once.
-    parts: usize,
+    runs_per_count: usize,
     /// Counts of events are shown, and not only metrics.
     has_counts: bool,
     /// Events whose count is 0 are left out.
@@ -96,7 +96,7 @@ pub(crate) struct Column {
     /// The place; `None` for all that is counted.
     place: Option<CountedPlace>,
     /// The index of the event among all that are counted.
-    number: usize,
+    event_index: usize,
     pub(crate) event: EventSpec,
     /// The counter, unless the driver chooses it.
     pub(crate) counter: Option<CounterId>,
@@ -128,7 +128,7 @@ pub(crate) fn stat(args: &Stat) -> Result<u8> {
     if let Some(path) = &args.report {
         return recorded::report(args, path);
     }
-    check::refuse_the_impossible(args)?;
+    check::refuse_impossible_options(args)?;
     let machine = Machine::here();
     let pmu = pmu::of(&machine);
     let (texts, values) = values::split(&args.events);
@@ -142,15 +142,15 @@ pub(crate) fn stat(args: &Stat) -> Result<u8> {
     } else {
         Vec::new()
     };
-    cgroup_use::refuse_the_impossible(args, &software, &values)?;
+    cgroup_use::refuse_impossible_options(args, &software, &values)?;
     let cgroups = cgroup_use::wanted_cgroups(args)?;
     let scope = Scope::from_args(args, &online, cgroups.as_ref().map(CgroupUse::cgroup_count))?;
     let CountedEvents {
         runs: parts,
         metrics,
     } = metrics::counted_events(args, events, (&machine, &pmu))?;
-    with_values::refuse_the_impossible(args, &values, parts.len())?;
-    with_software::refuse_the_impossible(args, &software, parts.len())?;
+    with_values::refuse_impossible_options(args, &values, parts.len())?;
+    with_software::refuse_impossible_options(args, &software, parts.len())?;
     let plan = run_plan(args)?;
 
     // From here on Ctrl-C asks for the counts.
@@ -171,7 +171,7 @@ pub(crate) fn stat(args: &Stat) -> Result<u8> {
         scope: scope.clone(),
         columns,
         metrics,
-        parts: parts.len(),
+        runs_per_count: parts.len(),
         has_counts: !args.metric_only,
         hides_zeros: args.hide_zero_events,
     };
@@ -327,14 +327,14 @@ fn run_parts<'a>(
     mut prepare_part: impl FnMut(usize) -> Result<(Box<dyn CountSource>, PreparedRun<'a>)>,
 ) -> Result<(Vec<Column>, Vec<Run>, Option<StoppedRun>)> {
     let (mut columns, mut runs, mut stopped) = (Vec::new(), Vec::new(), None);
-    'runs: for number in 0..repeats.number {
+    'runs: for repetition in 0..repeats.number {
         let mut part_runs: Vec<Run> = Vec::new();
         for index in 0..parts.len() {
             let start = events_before(parts, index);
             let (mut source, prepared) = prepare_part(index)?;
-            if number == 0 {
+            if repetition == 0 {
                 columns.extend(source.columns().into_iter().map(|column| Column {
-                    number: start + column.number,
+                    event_index: start + column.event_index,
                     ..column
                 }));
             }
@@ -342,7 +342,7 @@ fn run_parts<'a>(
                 prepared,
                 (plan, signals),
                 source.as_mut(),
-                &mut output::Quiet,
+                &mut output::NoOutput,
             )?;
             if run.is_last() && index + 1 < parts.len() {
                 anyhow::ensure!(

@@ -19,9 +19,9 @@ use crate::system::stdio;
 use crate::system::whole_file::WholeFile;
 
 /// A form that shows nothing.
-pub(super) struct Quiet;
+pub(super) struct NoOutput;
 
-impl NumberFormat for Quiet {
+impl NumberFormat for NoOutput {
     fn interval(&mut self, _: Duration, _: &Run) -> Result<()> {
         Ok(())
     }
@@ -38,7 +38,7 @@ pub(super) fn number_format<'a>(
     output: Box<dyn Write>,
 ) -> Box<dyn NumberFormat + 'a> {
     if args.quiet {
-        return Box::new(Quiet);
+        return Box::new(NoOutput);
     }
     match (args.field_separator, args.json) {
         (Some(separator), _) => Box::new(WithTotals::new(

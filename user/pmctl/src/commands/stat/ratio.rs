@@ -56,12 +56,12 @@ pub(super) fn ratio(columns: &[Column], counts: &[Option<f64>], index: usize) ->
     let formula = FORMULAS
         .iter()
         .find(|formula| Some(formula.numerator) == event.meaning)?;
-    let other = columns.iter().position(|column| {
+    let denominator_index = columns.iter().position(|column| {
         column.event.meaning == Some(formula.denominator)
             && column.event.modes == event.modes
             && column.place == columns[index].place
     })?;
-    let (numerator, denominator) = (counts[index]?, counts[other]?);
+    let (numerator, denominator) = (counts[index]?, counts[denominator_index]?);
     if denominator == 0.0 {
         return None;
     }

@@ -64,13 +64,13 @@ pub(super) fn report(args: &Stat, path: &Path) -> Result<u8> {
     let runs: Vec<Run> = document
         .runs
         .iter()
-        .map(|one| Run {
-            user: to_duration(one.user_seconds),
-            system: to_duration(one.system_seconds),
+        .map(|v1_run| Run {
+            user: to_duration(v1_run.user_seconds),
+            system: to_duration(v1_run.system_seconds),
             ..to_run(
-                to_duration(one.elapsed_seconds),
-                &one.counts,
-                (&one.running_ns, &one.enabled_ns),
+                to_duration(v1_run.elapsed_seconds),
+                &v1_run.counts,
+                (&v1_run.running_ns, &v1_run.enabled_ns),
             )
         })
         .collect();
@@ -89,13 +89,19 @@ fn read_limited(path: &Path) -> io::Result<Vec<u8>> {
 }
 
 fn to_subject(document: &V1Document, args: &Stat) -> Result<Subject> {
-    let only = document.only.as_deref();
-    let only = only.and_then(|text| Cpus::parse(text).ok());
+    let chosen_cpus = document.only.as_deref();
+    let chosen_cpus = chosen_cpus.and_then(|text| Cpus::parse(text).ok());
     let scope = match (document.cpus, document.cgroups, &document.tasks) {
-        (Some(number), ..) => Scope::Cpus { number, only },
-        (None, Some(number), _) => Scope::Cgroups { number, only },
+        (Some(number), ..) => Scope::Cpus {
+            number,
+            chosen_cpus,
+        },
+        (None, Some(number), _) => Scope::Cgroups {
+            number,
+            chosen_cpus,
+        },
         (None, None, Some(words)) => Scope::Tasks {
-            asked: TaskList::default(),
+            task_list: TaskList::default(),
             threads: Vec::new(),
             words: crate::system::text::printable(words),
         },
@@ -112,7 +118,7 @@ fn to_subject(document: &V1Document, args: &Stat) -> Result<Subject> {
         scope,
         columns: document.events.iter().map(to_column).collect(),
         metrics: Metrics::from_file(metrics, document.model.as_deref().and_then(model), facts)?,
-        parts: document.parts.unwrap_or(1),
+        runs_per_count: document.parts.unwrap_or(1),
         has_counts: !args.metric_only,
         hides_zeros: args.hide_zero_events,
     })
@@ -137,7 +143,7 @@ fn to_column(event: &V1Event) -> Column {
     );
     Column {
         place,
-        number: event.number,
+        event_index: event.number,
         event: EventSpec {
             meaning: event.meaning.as_deref().and_then(find_meaning),
             modes: match event.mode.as_deref() {

@@ -19,16 +19,22 @@ pub(super) enum Scope {
     /// Processes or threads.
     Tasks {
         /// The PIDs and TIDs of the command line.
-        asked: TaskList,
+        task_list: TaskList,
         /// Their threads.
         threads: Vec<Thread>,
         /// Their description in the title.
         words: String,
     },
-    /// Every task that runs on `number` CPUs; `only` has these CPUs if they are not all.
-    Cpus { number: usize, only: Option<Cpus> },
-    /// `number` cgroups; `only` has the CPUs if they are not all.
-    Cgroups { number: usize, only: Option<Cpus> },
+    /// Every task that runs on `number` CPUs; `chosen_cpus` is `None` for all online CPUs.
+    Cpus {
+        number: usize,
+        chosen_cpus: Option<Cpus>,
+    },
+    /// `number` cgroups; `chosen_cpus` is `None` for all online CPUs.
+    Cgroups {
+        number: usize,
+        chosen_cpus: Option<Cpus>,
+    },
 }
 
 /// A thread, CPU, core, socket or cgroup that has counts of its own.
@@ -78,13 +84,13 @@ impl Scope {
         if let Some(number) = cgroups {
             return Ok(Self::Cgroups {
                 number,
-                only: args.cpu.clone(),
+                chosen_cpus: args.cpu.clone(),
             });
         }
         if args.all_cpus || args.cpu.is_some() {
             return Ok(Self::Cpus {
                 number: args.cpu.as_ref().map_or(online.len(), Cpus::len),
-                only: args.cpu.clone(),
+                chosen_cpus: args.cpu.clone(),
             });
         }
         if args.pid.is_empty() && args.tid.is_empty() {
@@ -99,13 +105,13 @@ impl Scope {
         } else {
             format!("thread id '{}'", list(&args.tid))
         };
-        let asked = TaskList {
+        let task_list = TaskList {
             pids: args.pid.clone(),
             tids: args.tid.clone(),
         };
         Ok(Self::Tasks {
-            threads: asked.threads()?,
-            asked,
+            threads: task_list.threads()?,
+            task_list,
             words,
         })
     }
@@ -162,29 +168,35 @@ pub(super) struct Title<'a> {
 
 impl fmt::Display for Title<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (number, only) = match self.scope {
+        let (number, chosen_cpus) = match self.scope {
             Scope::Command => return write!(f, "'{}'", self.command),
             Scope::Tasks { words, .. } => return f.write_str(words),
-            Scope::Cgroups { number, only } => {
+            Scope::Cgroups {
+                number,
+                chosen_cpus,
+            } => {
                 if !self.command.is_empty() {
                     write!(f, "'{}', ", self.command)?;
                 }
                 f.write_str(&count(*number as u64, "cgroup"))?;
-                return match only {
-                    Some(only) if only.len() == 1 => write!(f, " on CPU {only}"),
-                    Some(only) => write!(f, " on CPUs {only}"),
+                return match chosen_cpus {
+                    Some(cpus) if cpus.len() == 1 => write!(f, " on CPU {cpus}"),
+                    Some(cpus) => write!(f, " on CPUs {cpus}"),
                     None => f.write_str(" on all CPUs"),
                 };
             }
-            Scope::Cpus { number, only } => (number, only),
+            Scope::Cpus {
+                number,
+                chosen_cpus,
+            } => (number, chosen_cpus),
         };
         match self.command {
             "" => f.write_str("the machine")?,
             command => write!(f, "'{command}'")?,
         }
-        match (only, number) {
-            (Some(only), 1) => write!(f, ", every task on CPU {only}"),
-            (Some(only), _) => write!(f, ", every task on CPUs {only}"),
+        match (chosen_cpus, number) {
+            (Some(cpus), 1) => write!(f, ", every task on CPU {cpus}"),
+            (Some(cpus), _) => write!(f, ", every task on CPUs {cpus}"),
             (None, 1) => f.write_str(", every task on 1 CPU"),
             (None, _) => write!(f, ", every task on all {number} CPUs"),
         }
@@ -198,9 +210,9 @@ mod tests {
     #[test]
     fn titles_say_what_is_counted() {
         let title = |command: &str, scope: &Scope| Title { command, scope }.to_string();
-        let of_cgroups = |number, only: Option<&str>| Scope::Cgroups {
+        let of_cgroups = |number, cpus: Option<&str>| Scope::Cgroups {
             number,
-            only: only.map(|text| Cpus::parse(text).expect("they are CPUs")),
+            chosen_cpus: cpus.map(|text| Cpus::parse(text).expect("they are CPUs")),
         };
         assert_eq!(title("", &of_cgroups(1, None)), "1 cgroup on all CPUs");
         assert_eq!(

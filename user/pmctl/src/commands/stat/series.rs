@@ -7,7 +7,7 @@ use anyhow::Result;
 use perfmon::spec::EventSpec;
 
 use super::measure::{self, RunPlan};
-use super::output::Quiet;
+use super::output::NoOutput;
 use super::scope::Scope;
 use super::source::{CountSource, Uncounted};
 use super::tasks::{CountingManner, TaskCounts};
@@ -61,7 +61,7 @@ impl Series {
             prepared,
             (&self.plan, signals),
             &mut self.source,
-            &mut Quiet,
+            &mut NoOutput,
         )?;
         let counts = run.counts.iter();
         Ok(SingleRun {

@@ -56,11 +56,11 @@ pub(super) struct TaskCounts {
     names: Vec<String>,
     manner: CountingManner,
     /// The processes and threads of -p and -t; `None` for a command.
-    asked: Option<TaskList>,
-    /// The threads of `asked`.
+    task_list: Option<TaskList>,
+    /// The threads of `task_list`.
     threads: Vec<Thread>,
     /// The open groups of each thread.
-    open: Vec<Vec<TaskGroup>>,
+    open_groups: Vec<Vec<TaskGroup>>,
 }
 
 /// An open group, or a single event, and the indices of its events.
@@ -108,8 +108,10 @@ impl TaskCounts {
             .into());
         }
         let device = Device::open().map_err(exit::with_help)?;
-        let (asked, threads) = match scope {
-            Scope::Tasks { asked, threads, .. } => (Some(asked.clone()), threads.clone()),
+        let (task_list, threads) = match scope {
+            Scope::Tasks {
+                task_list, threads, ..
+            } => (Some(task_list.clone()), threads.clone()),
             _ => (None, Vec::new()),
         };
         Ok(Self {
@@ -117,20 +119,20 @@ impl TaskCounts {
             names: events.iter().map(|event| event.label.clone()).collect(),
             events,
             manner,
-            asked,
+            task_list,
             threads,
-            open: Vec::new(),
+            open_groups: Vec::new(),
         })
     }
 
     /// Opens all events for these threads, but those that the driver can't count. Closes earlier ones first, since their
     /// counters are needed again.
     fn reopen(&mut self, tids: &[u32]) -> Result<()> {
-        self.open.clear();
+        self.open_groups.clear();
         loop {
             let refused = match self.open_all(tids) {
-                Ok(open) => {
-                    self.open = open;
+                Ok(groups) => {
+                    self.open_groups = groups;
                     return Ok(());
                 }
                 Err(refused) => refused,
@@ -145,7 +147,7 @@ impl TaskCounts {
                 }
                 return Err(rights::explained(
                     error,
-                    self.asked.is_some().then_some(tid),
+                    self.task_list.is_some().then_some(tid),
                 ));
             }
         }
@@ -153,18 +155,18 @@ impl TaskCounts {
 
     /// Opens all events for these threads.
     fn open_all(&self, tids: &[u32]) -> Result<Vec<Vec<TaskGroup>>, RefusedGroup> {
-        let mut open = Vec::new();
+        let mut groups = Vec::new();
         for tid in tids {
             match self.open_thread(*tid) {
-                Ok(opened) => open.push(opened),
+                Ok(opened) => groups.push(opened),
                 // The thread has ended, so its columns have no count.
                 Err(refused) if refused.error.cause == Cause::NoSuchTask && tids.len() > 1 => {
-                    open.push(Vec::new());
+                    groups.push(Vec::new());
                 }
                 Err(refused) => return Err(refused),
             }
         }
-        Ok(open)
+        Ok(groups)
     }
 
     /// Opens all events for a thread.
@@ -196,14 +198,18 @@ impl TaskCounts {
 
     /// With --per-thread, removes the threads that ended before they could be counted.
     fn remove_ended(&mut self) {
-        let is_counted: Vec<bool> = self.open.iter().map(|opened| !opened.is_empty()).collect();
+        let is_counted: Vec<bool> = self
+            .open_groups
+            .iter()
+            .map(|opened| !opened.is_empty())
+            .collect();
         // If no thread has an open event, there are no events, and no thread is known to have ended.
         if !self.manner.per_thread || !is_counted.contains(&true) {
             return;
         }
         let mut counted = is_counted.iter();
         self.threads.retain(|_| counted.next() == Some(&true));
-        self.open.retain(|opened| !opened.is_empty());
+        self.open_groups.retain(|opened| !opened.is_empty());
     }
 
     /// Returns the event to open; `None` if the CPU lacks it. Error messages have the name that the user gave.
@@ -266,7 +272,7 @@ impl TaskCounts {
 
     /// Calls `call` for each open group.
     fn for_each_group(&self, call: impl Fn(&Group) -> Result<(), Error>) -> Result<()> {
-        let mut groups = self.open.iter().flatten();
+        let mut groups = self.open_groups.iter().flatten();
         groups
             .try_for_each(|opened| call(&opened.group))
             .map_err(exit::with_help)
@@ -301,11 +307,11 @@ impl TaskCounts {
 
 impl CountSource for TaskCounts {
     fn prepare(&mut self, command: Option<u32>) -> Result<()> {
-        let Some(asked) = self.asked.clone() else {
+        let Some(task_list) = self.task_list.clone() else {
             let command = command.context("there is no task to count")?;
             return self.reopen(&[command]);
         };
-        asked.open_for_all(|threads| {
+        task_list.open_for_all(|threads| {
             let tids: Vec<u32> = threads.iter().map(|thread| thread.tid).collect();
             self.threads = threads;
             self.reopen(&tids)
@@ -326,13 +332,14 @@ impl CountSource for TaskCounts {
         } else {
             vec![None]
         };
-        let column = |place: &Option<CountedPlace>, (number, event): (usize, &EventSpec)| Column {
-            place: place.clone(),
-            number,
-            event: event.clone(),
-            counter: None,
-            unit: None,
-        };
+        let column =
+            |place: &Option<CountedPlace>, (event_index, event): (usize, &EventSpec)| Column {
+                place: place.clone(),
+                event_index,
+                event: event.clone(),
+                counter: None,
+                unit: None,
+            };
         let columns = places.iter().flat_map(|place| {
             let events = self.events.iter().enumerate();
             events.map(move |event| column(place, event))
@@ -352,7 +359,7 @@ impl CountSource for TaskCounts {
     }
 
     fn read(&self, _: Duration) -> Result<Counts> {
-        let threads = self.open.iter().map(|opened| self.counts(opened));
+        let threads = self.open_groups.iter().map(|opened| self.counts(opened));
         let threads: Vec<Counts> = threads.collect::<Result<_>>()?;
         if self.manner.per_thread {
             let places = threads.into_iter().flat_map(|mut counts| {
@@ -365,7 +372,7 @@ impl CountSource for TaskCounts {
     }
 
     fn uncounted(&self) -> Result<Option<Uncounted>> {
-        for opened in self.open.iter().flatten() {
+        for opened in self.open_groups.iter().flatten() {
             if has_left_program(&opened.group)? {
                 return Ok(Some(Uncounted::LeftProgram));
             }

@@ -30,11 +30,11 @@ pub(super) fn subject(events: &str) -> Subject {
         command: "ls -l".to_owned(),
         scope: Scope::Cpus {
             number: 2,
-            only: None,
+            chosen_cpus: None,
         },
         columns: columns(events),
         metrics: Metrics::none(),
-        parts: 1,
+        runs_per_count: 1,
         has_counts: true,
         hides_zeros: false,
     }
@@ -57,7 +57,7 @@ pub(super) fn subject_of_cgroups(events: &str, names: &[&str]) -> Subject {
     Subject {
         scope: Scope::Cgroups {
             number: names.len(),
-            only: None,
+            chosen_cpus: None,
         },
         columns: names.iter().flat_map(cgroup_columns).collect(),
         ..subject

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Events that have no counters at the same time: with `-r` the command runs once for each part of them.
+//! Splits events that are too many for the counters: with `-r` the command runs once for each part of them.
 
 use std::fmt;
 

@@ -63,7 +63,7 @@ pub(super) struct V1Metric {
     unit: String,
     /// The value has reached the metric's threshold; null if that is not known.
     notable: Option<bool>,
-    /// The numbers of the events by their names in the formula.
+    /// The indices of the events, by their names in the formula.
     #[serde(default)]
     pub(super) numbers: BTreeMap<String, usize>,
 }
@@ -109,7 +109,8 @@ pub(super) struct V1Interval {
     /// Time that each event counted, in nanoseconds.
     #[serde(default)]
     pub(super) running_ns: Vec<Option<u64>>,
-    /// Time that each event was enabled, in nanoseconds, if one had to wait for a counter. The counts are estimates then.
+    /// Time that each event was enabled, in nanoseconds. Empty unless an event had to wait for a counter, so that counts are
+    /// estimates.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) enabled_ns: Vec<Option<u64>>,
 }
@@ -167,16 +168,22 @@ impl<W: Write> NumberFormat for V1<'_, W> {
 
     fn end(&mut self, runs: &[Run]) -> Result<()> {
         let subject = self.subject;
-        let text = |only: &Option<Cpus>| only.as_ref().map(ToString::to_string);
+        let text = |cpus: &Option<Cpus>| cpus.as_ref().map(ToString::to_string);
         let mut document = V1Document::default();
         match &subject.scope {
             Scope::Command => {}
             Scope::Tasks { words, .. } => document.tasks = Some(words.clone()),
-            Scope::Cpus { number, only } => {
-                (document.cpus, document.only) = (Some(*number), text(only));
+            Scope::Cpus {
+                number,
+                chosen_cpus,
+            } => {
+                (document.cpus, document.only) = (Some(*number), text(chosen_cpus));
             }
-            Scope::Cgroups { number, only } => {
-                (document.cgroups, document.only) = (Some(*number), text(only));
+            Scope::Cgroups {
+                number,
+                chosen_cpus,
+            } => {
+                (document.cgroups, document.only) = (Some(*number), text(chosen_cpus));
             }
         }
         let facts = subject.metrics.machine_facts();
@@ -186,7 +193,7 @@ impl<W: Write> NumberFormat for V1<'_, W> {
             model: subject.metrics.model().map(str::to_owned),
             smt: facts.map(|facts| facts.is_smt),
             online: facts.map(|facts| facts.online),
-            parts: (subject.parts > 1).then_some(subject.parts),
+            parts: (subject.runs_per_count > 1).then_some(subject.runs_per_count),
             events: subject.columns.iter().map(v1_event).collect(),
             metrics: v1_metrics(subject, runs),
             intervals: std::mem::take(&mut self.intervals),
@@ -230,7 +237,7 @@ fn v1_event(column: &Column) -> V1Event {
             Modes::Both => None,
         },
         missing: column.event.missing.clone(),
-        number: column.number,
+        number: column.event_index,
     }
 }
 

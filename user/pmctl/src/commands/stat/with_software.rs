@@ -24,7 +24,7 @@ use crate::events::threads::TaskList;
 use crate::system::exit::Usage;
 
 /// Refuses options that split the counts by place, or that need several runs.
-pub(super) fn refuse_the_impossible(
+pub(super) fn refuse_impossible_options(
     args: &Stat,
     events: &[Software],
     parts: usize,
@@ -57,10 +57,10 @@ fn to_i32(number: u32) -> i32 {
 pub(super) struct WithSoftware {
     counts: Box<dyn CountSource>,
     events: Vec<Software>,
-    /// Pairs of a task and a CPU to count, -1 for all. Empty for a command, or for `asked`.
+    /// Pairs of a task and a CPU to count, -1 for all. Empty for a command, or for `task_list`.
     targets: Vec<(i32, i32)>,
     /// The processes and threads of -p and -t.
-    asked: Option<TaskList>,
+    task_list: Option<TaskList>,
     inherit: bool,
     from_exec: bool,
     /// The descriptors of each event, one for each of its targets.
@@ -78,13 +78,13 @@ impl WithSoftware {
         let targets: Vec<(i32, i32)> = match scope {
             // Threads are looked up when the events are opened. Cgroups can't be counted with software events.
             Scope::Command | Scope::Tasks { .. } | Scope::Cgroups { .. } => Vec::new(),
-            Scope::Cpus { only, .. } => match only {
+            Scope::Cpus { chosen_cpus, .. } => match chosen_cpus {
                 Some(cpus) => cpus.iter().map(|cpu| (-1, to_i32(cpu))).collect(),
                 None => online.iter().map(|cpu| (-1, number(*cpu))).collect(),
             },
         };
-        let asked = match scope {
-            Scope::Tasks { asked, .. } => Some(asked.clone()),
+        let task_list = match scope {
+            Scope::Tasks { task_list, .. } => Some(task_list.clone()),
             Scope::Command | Scope::Cpus { .. } | Scope::Cgroups { .. } => None,
         };
         let wanted = modes::from_options(args.all_user, args.all_kernel);
@@ -95,7 +95,7 @@ impl WithSoftware {
             from_exec: matches!(scope, Scope::Command) && args.delay().is_none(),
             inherit: !args.no_inherit && !matches!(scope, Scope::Cpus { .. }),
             targets,
-            asked,
+            task_list,
             open: Vec::new(),
         }
     }
@@ -170,8 +170,8 @@ impl CountSource for WithSoftware {
     fn prepare(&mut self, command: Option<u32>) -> Result<()> {
         self.counts.prepare(command)?;
         let task = |tid| (to_i32(tid), -1);
-        match (self.asked.clone(), command) {
-            (Some(asked), _) => asked.open_for_all(|threads| {
+        match (self.task_list.clone(), command) {
+            (Some(task_list), _) => task_list.open_for_all(|threads| {
                 let targets = threads.iter().map(|thread| task(thread.tid));
                 self.reopen(&targets.collect::<Vec<_>>())
             }),
@@ -184,9 +184,9 @@ impl CountSource for WithSoftware {
         let mut columns = self.counts.columns();
         let first = columns.len();
         let events = self.events.iter().zip(first..);
-        columns.extend(events.map(|(event, number)| Column {
+        columns.extend(events.map(|(event, event_index)| Column {
             place: None,
-            number,
+            event_index,
             // The encoding only marks the event as present: no counter counts it.
             event: EventSpec {
                 encoding: Some(Encoding::Raw(EventSelect::fixed())),
@@ -216,7 +216,7 @@ impl CountSource for WithSoftware {
     fn read(&self, elapsed: Duration) -> Result<Counts> {
         let mut counts = self.counts.read(elapsed)?;
         if self.uncounted()?.is_some() {
-            // A task that the driver's events no longer count has no software events either.
+            // Software events stop counting a task at the same exec as the driver's events, so their counts are missing, too.
             counts.extend(self.open.iter().map(|_| None));
             return Ok(counts);
         }

@@ -17,7 +17,7 @@ use crate::events::values::{Value, Whole, require};
 use crate::system::exit::{self, Usage};
 
 /// Refuses options that have no meaning for values.
-pub(super) fn refuse_the_impossible(
+pub(super) fn refuse_impossible_options(
     args: &Stat,
     values: &[Value],
     parts: usize,
@@ -123,7 +123,7 @@ impl WithValues {
             }
             buffer.rewind();
         }
-        let whole = |value: &Value| {
+        let combined = |value: &Value| {
             let parts = parts_by_event
                 .get(&EventId::from(value.event))?
                 .iter()
@@ -134,7 +134,7 @@ impl WithValues {
                 Whole::LeastMargin => parts.min(),
             }
         };
-        self.recorded = self.values.iter().map(whole).collect();
+        self.recorded = self.values.iter().map(combined).collect();
         Ok(())
     }
 }
@@ -148,9 +148,9 @@ impl CountSource for WithValues {
         let mut columns = self.counts.columns();
         let first = columns.len();
         let values = self.values.iter().zip(first..);
-        columns.extend(values.map(|(value, number)| Column {
+        columns.extend(values.map(|(value, event_index)| Column {
             place: None,
-            number,
+            event_index,
             // The encoding only marks the event as present: no counter counts it.
             event: EventSpec {
                 encoding: Some(Encoding::Raw(EventSelect::fixed())),

@@ -226,7 +226,7 @@ mod tests {
     /// Returns the task, the file and the address of each sample.
     fn samples(recording: &Recording) -> Vec<(String, String, u64)> {
         let mut all = Vec::new();
-        let walked = profile::each_sample(recording, |named, names| {
+        let result = profile::each_sample(recording, |named, names| {
             all.push((
                 names.comm(named.stamp.task).to_owned(),
                 named.site.path().into_owned(),
@@ -234,7 +234,7 @@ mod tests {
             ));
             Ok(())
         });
-        walked.expect("nothing fails");
+        result.expect("nothing fails");
         all
     }
 

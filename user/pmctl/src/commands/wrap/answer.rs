@@ -115,7 +115,7 @@ impl OpenCall {
         let cgroup = cgroup.transpose().or(Err("the cgroup can't be read"))?;
         let pid = match (&cgroup, int_argument(pid)) {
             (Some(cgroup), _) => cgroup.as_raw_fd(),
-            // 0 is the calling thread, which would be pmctl's.
+            // 0 means the calling thread. In pmctl's own call that would be a thread of pmctl.
             (None, 0) => caller.0,
             (None, pid) => pid,
         };
@@ -130,7 +130,7 @@ impl OpenCall {
         })
     }
 
-    /// Returns the reason why pmctl must not open the event: its rights are others than the caller's.
+    /// Returns the reason why pmctl must not open the event for the caller, whose rights may be smaller than pmctl's.
     fn foreign_reason(&self) -> Option<&'static str> {
         if !self.caller.has_our_rights() {
             Some("the caller has other rights than pmctl")

@@ -38,10 +38,10 @@ struct Rule {
 
 const ARCHITECTURES: [u32; 3] = [X86_64, X86_64, I386];
 /// Numbers of calls for each of [`ARCHITECTURES`].
-const OPEN: [u32; 3] = [298, X32_BIT | 298, 336];
-const PRCTL: [u32; 3] = [157, X32_BIT | 157, 172];
-const IOCTL: [u32; 3] = [16, X32_BIT | 514, 54];
-const BPF: [u32; 3] = [321, X32_BIT | 321, 357];
+const OPEN_NUMBERS: [u32; 3] = [298, X32_BIT | 298, 336];
+const PRCTL_NUMBERS: [u32; 3] = [157, X32_BIT | 157, 172];
+const IOCTL_NUMBERS: [u32; 3] = [16, X32_BIT | 514, 54];
+const BPF_NUMBERS: [u32; 3] = [321, X32_BIT | 321, 357];
 
 /// Values of arguments: `PR_TASK_PERF_EVENTS_*`, `PERF_EVENT_IOC_SET_BPF` and `BPF_LINK_CREATE`.
 const DISABLE: u32 = 31;
@@ -50,11 +50,19 @@ const SET_BPF: u32 = 0x4004_2408;
 const LINK_CREATE: u32 = 28;
 
 const RULES: [Rule; 5] = [
-    Rule::new(Call::Open, OPEN, None),
-    Rule::new(Call::SetAll { enabled: true }, PRCTL, Some((0, ENABLE))),
-    Rule::new(Call::SetAll { enabled: false }, PRCTL, Some((0, DISABLE))),
-    Rule::new(Call::SetBpf, IOCTL, Some((1, SET_BPF))),
-    Rule::new(Call::LinkBpf, BPF, Some((0, LINK_CREATE))),
+    Rule::new(Call::Open, OPEN_NUMBERS, None),
+    Rule::new(
+        Call::SetAll { enabled: true },
+        PRCTL_NUMBERS,
+        Some((0, ENABLE)),
+    ),
+    Rule::new(
+        Call::SetAll { enabled: false },
+        PRCTL_NUMBERS,
+        Some((0, DISABLE)),
+    ),
+    Rule::new(Call::SetBpf, IOCTL_NUMBERS, Some((1, SET_BPF))),
+    Rule::new(Call::LinkBpf, BPF_NUMBERS, Some((0, LINK_CREATE))),
 ];
 
 impl Rule {

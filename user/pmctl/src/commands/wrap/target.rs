@@ -121,8 +121,8 @@ impl Tid {
     /// Returns whether the kernel would let the thread count task `other`, as far as /proc shows. The thread must have this
     /// process's rights.
     ///
-    /// A Landlock domain restricts a thread, and does not show in /proc. In it the kernel allows events of the thread's
-    /// process, and of its children in the domain; with `CAP_PERFMON` of all tasks.
+    /// A thread may be in a Landlock domain, which /proc does not show. The kernel then allows it events of its own process
+    /// and of children in the domain, and with `CAP_PERFMON` events of all tasks.
     pub(super) fn may_count(self, other: i32) -> bool {
         self.is_ancestor_of(other) || self.may_count_all()
     }

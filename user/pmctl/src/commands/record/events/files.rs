@@ -26,8 +26,8 @@ use crate::system::stdio::complain;
 use crate::system::text::count;
 
 /// The message for a program that must not be sampled, so that the events stopped at its exec.
-const LEFT_PROGRAM_REASON: &str = "the command executed a program that has more rights than its caller (setuid, setgid, capabilities \
-                    of its file), or that the caller may not read: this program is not sampled; start pmctl with the \
+const LEFT_PROGRAM_REASON: &str = "the command executed a program that has more rights than its caller (setuid, setgid, \
+                                   capabilities of its file), or that the caller may not read: this program is not sampled; start pmctl with the \
                     program's rights, or sample whole CPUs with -a";
 
 /// The files of a recording.
@@ -45,7 +45,7 @@ pub(super) struct Files<'a> {
     file_begin: Instant,
     /// The time when sampling stopped.
     stopped_at: Option<Instant>,
-    /// The delay, if the end came first.
+    /// The delay of -D, if the recording ended before the delay was over.
     delay: Option<Duration>,
     /// The count of each event at the end of the previous file.
     totals: Vec<u64>,

@@ -35,7 +35,7 @@ pub(super) struct Maps {
     /// Records that [`Self::take_records`] has not returned yet.
     new_records: Vec<Record>,
     /// Processes whose memory has to be read again, with the time of their exec.
-    executed: Vec<(u32, u64)>,
+    executed_pids: Vec<(u32, u64)>,
     /// The processes whose memory is read from `/proc`.
     watched: AHashSet<u32>,
     /// Memory of the watched processes when it was read last.
@@ -61,7 +61,7 @@ impl Maps {
         Self {
             origin,
             new_records: Vec::new(),
-            executed: Vec::new(),
+            executed_pids: Vec::new(),
             watched: AHashSet::new(),
             last_memory: Vec::new(),
             lost: 0,
@@ -115,7 +115,7 @@ impl Maps {
             task, exec: true, ..
         } = &record.body
         {
-            self.executed.push((task.pid, record.stamp.time));
+            self.executed_pids.push((task.pid, record.stamp.time));
         }
     }
 
@@ -135,7 +135,7 @@ impl Maps {
 
     /// Reads the memory of processes.
     fn read_memory(&mut self) {
-        for (pid, time) in mem::take(&mut self.executed) {
+        for (pid, time) in mem::take(&mut self.executed_pids) {
             let at = |record: Record| Record {
                 stamp: Stamp {
                     time,

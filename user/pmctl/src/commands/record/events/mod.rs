@@ -42,17 +42,17 @@ pub(super) fn record(options: &EventOptions) -> Result<u8> {
         command,
     } = Opening::new(common)?;
     // Fails before any event is opened if there is no such task.
-    let asked = match &common.target {
-        RecordTarget::Tasks(asked) => asked.clone(),
+    let task_list = match &common.target {
+        RecordTarget::Tasks(task_list) => task_list.clone(),
         _ => TaskList::default(),
     };
-    asked.threads()?;
+    task_list.threads()?;
     let mut plan = SamplingPlan::new(options, &pmu)?;
     let device = Device::open().map_err(exit::with_help)?;
     plan.resolve_max_frequency(&device)?;
     let properties = device.properties();
-    if let Some(wanted) = plan.branches() {
-        wanted.check_support(&pmu, properties.last_branch)?;
+    if let Some(branches) = plan.branches() {
+        branches.check_support(&pmu, properties.last_branch)?;
     }
     // Opened before the recording, so that a file that can't be written is reported now.
     let destination = Destination::open(&common.output)?;
@@ -65,12 +65,12 @@ pub(super) fn record(options: &EventOptions) -> Result<u8> {
         .map(|command| Waiting::fork(command, signals.mask_before()))
         .transpose()?;
     let pid = waiting.as_ref().map(Waiting::pid);
-    let (tasks, mut maps, mut samplers) = asked.open_for_all(|threads| {
+    let (tasks, mut maps, mut samplers) = task_list.open_for_all(|threads| {
         let tasks = SampledTasks::new(&common.target, (pid, &threads), &online);
         // Opened before the samplers: samples need the mappings that were made before them.
         let maps = Maps::open(&tasks, &online, &device);
-        let wanted = (common.pages, maps.wanted_records());
-        let samplers = Samplers::open(&mut plan, &tasks, &device, wanted)?;
+        let ring_options = (common.pages, maps.wanted_records());
+        let samplers = Samplers::open(&mut plan, &tasks, &device, ring_options)?;
         Ok((tasks, maps, samplers))
     })?;
     maps.read_initial_state(&tasks, plan.samples_kernel());

@@ -126,13 +126,13 @@ impl Samplers {
         device: &Device,
         (pages, records): (Option<u32>, TaskRecords),
     ) -> Result<Self> {
-        let wanted = pages.map(|pages| (pages as usize).next_power_of_two());
-        let default = if plan.parts().user || plan.is_precise() {
+        let requested_pages = pages.map(|pages| (pages as usize).next_power_of_two());
+        let default_pages = if plan.parts().user || plan.is_precise() {
             LARGE_RECORD_PAGES
         } else {
             DEFAULT_PAGES
         };
-        let mut ring_pages = wanted.unwrap_or(default);
+        let mut ring_pages = requested_pages.unwrap_or(default_pages);
         loop {
             let error = match Self::try_open(plan, tasks, device, (ring_pages, records)) {
                 Ok((rings, dummies)) => {
@@ -149,7 +149,9 @@ impl Samplers {
                 Err(error) => error,
             };
             match &error.cause {
-                Cause::MemoryLimit if wanted.is_none() && ring_pages > MIN_PAGES => ring_pages /= 2,
+                Cause::MemoryLimit if requested_pages.is_none() && ring_pages > MIN_PAGES => {
+                    ring_pages /= 2;
+                }
                 Cause::Forbidden if tasks.are_some() && plan.limit_to_user_mode() => {}
                 Cause::Forbidden if !tasks.are_some() => {
                     return Err(anyhow!("{}", of_all_programs("sample")));
@@ -246,7 +248,8 @@ impl Samplers {
     /// Enables the events, unless the command's exec does.
     pub(super) fn start(&self) -> Result<()> {
         if self.rings.is_empty() {
-            return Err(Usage("all tasks to sample have ended already. Give a process or a thread that still runs.".to_owned()).into());
+            let message = "all tasks to sample have ended already. Give a process or a thread that still runs.";
+            return Err(Usage(message.to_owned()).into());
         }
         if self.from_exec {
             return Ok(());
@@ -394,7 +397,7 @@ impl Samplers {
 /// threads share their memory. Returns no dummy if no records are wanted.
 fn dummies(tasks: &SampledTasks, records: TaskRecords) -> Vec<Builder> {
     let dummy = || {
-        // In user mode, since users may open it for their own tasks.
+        // In user mode: without privileges a user may open such an event for own tasks.
         let dummy = Event::dummy().user().tasks();
         if records == TaskRecords::Mappings {
             dummy.mappings()

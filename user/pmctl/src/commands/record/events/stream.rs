@@ -66,8 +66,8 @@ enum Pending {
 }
 
 impl RingStream {
-    /// Returns a stream without a file. `has_history` is needed if there may be more than one file. A file ends with the first
-    /// record that reaches `max_size` bytes, if it is limited.
+    /// Returns a stream without a file. `has_history` is needed if there may be more than one file. If `max_size` is given, a
+    /// file ends with the first record that reaches this number of bytes.
     pub(super) fn new(plan: &SamplingPlan, has_history: bool, max_size: Option<u64>) -> Self {
         Self {
             sink: None,
@@ -125,7 +125,7 @@ impl RingStream {
                 records.push(record);
             }
         })?;
-        // The records of each CPU come from another ring.
+        // Sorts all records, since those of each CPU come from a ring of its own.
         records.sort_by_key(|record| record.stamp.time);
         if let Some(history) = &mut self.history {
             records
@@ -225,11 +225,11 @@ impl RingStream {
         let later = self.pending.split_off(ready);
         let now = mem::replace(&mut self.pending, later);
         if !self.is_full {
-            let written = now.iter().try_for_each(|(time, what)| {
+            let written = now.iter().try_for_each(|(time, pending)| {
                 if self.check_size() {
                     return Ok(());
                 }
-                self.write_record(*time, what)
+                self.write_record(*time, pending)
             });
             let written = written.and_then(|()| self.sink.as_mut().map_or(Ok(()), Sink::save));
             match written {
@@ -241,8 +241,8 @@ impl RingStream {
         }
         // Moves the remaining records to the front.
         let mut rest = Vec::new();
-        for (_, what) in &mut self.pending {
-            if let Pending::Ring(range) = what {
+        for (_, pending) in &mut self.pending {
+            if let Pending::Ring(range) = pending {
                 let start = rest.len();
                 rest.extend_from_slice(&self.bytes[range.clone()]);
                 *range = start..rest.len();
@@ -262,11 +262,11 @@ impl RingStream {
         self.has_max_size
     }
 
-    fn write_record(&mut self, time: u64, what: &Pending) -> io::Result<()> {
+    fn write_record(&mut self, time: u64, pending: &Pending) -> io::Result<()> {
         let Some(sink) = &mut self.sink else {
             return Ok(());
         };
-        let range = match what {
+        let range = match pending {
             Pending::Task(record) => {
                 self.places.take(record);
                 self.history

@@ -50,7 +50,7 @@ impl TraceCounts {
 pub(super) struct ValueSums {
     /// The last value, by CPU and index of the event.
     last: BTreeMap<(u32, usize), u64>,
-    /// The growth, by index of the event.
+    /// The sum of the growth of an event's values on all CPUs, by index of the event.
     sums: BTreeMap<usize, u64>,
 }
 

@@ -17,7 +17,7 @@ use crate::recording::perfdata::{self, Attr, EventKind, Parts};
 use crate::system::exit::{self, Usage};
 
 /// Events of the fixed counters, by number.
-const FIXED: [FixedEvent; 4] = [
+const FIXED_EVENTS: [FixedEvent; 4] = [
     FixedEvent::Instructions,
     FixedEvent::CoreCycles,
     FixedEvent::ReferenceCycles,
@@ -80,7 +80,7 @@ impl TracePlan {
             }
         };
         let events: Vec<EventSpec> = [&sampled[..], &counted[..]].concat();
-        refuse_the_impossible(options, &events)?;
+        refuse_impossible_options(options, &events)?;
 
         if options.branches {
             let wanted = WantedBranches {
@@ -213,7 +213,7 @@ impl WantedEvents {
     }
 }
 
-fn refuse_the_impossible(options: &TraceOptions, events: &[EventSpec]) -> Result<(), Usage> {
+fn refuse_impossible_options(options: &TraceOptions, events: &[EventSpec]) -> Result<(), Usage> {
     let pinned = events
         .iter()
         .any(|event| matches!(event.pinned, Some(CounterId::General(_))));
@@ -249,7 +249,7 @@ fn event_id(
     index: usize,
 ) -> Result<EventId> {
     match counter {
-        CounterId::Fixed(number) => FIXED
+        CounterId::Fixed(number) => FIXED_EVENTS
             .get(usize::from(number))
             .map(|event| EventId::fixed(*event))
             .ok_or_else(|| anyhow!("{}: {counter} makes no samples", event.label)),

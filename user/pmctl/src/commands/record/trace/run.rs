@@ -22,8 +22,8 @@ pub(super) struct TracedRun {
     pub(super) ending: Option<Ending>,
 }
 
-/// Records until the end. Calls `round` in each round with the records since the last one, and once after the end. It may
-/// break to end the recording.
+/// Records until the end. Calls `round` in each round with the records since the last one, and once after the end. The
+/// recording ends if `round` breaks.
 pub(super) fn record_until_end(
     options: &TraceOptions,
     ready: ReadyTrace<'_>,

@@ -15,7 +15,7 @@ pub(super) struct CpuTasks {
 #[derive(Debug)]
 struct CpuSwitches {
     /// The task that ran before the first switch.
-    first: Task,
+    initial_task: Task,
     /// Time and next task of each switch, in the order of time.
     switches: Vec<(u64, Task)>,
 }
@@ -26,7 +26,7 @@ impl CpuTasks {
     pub(super) fn add_switch(&mut self, stamp: Stamp, out: bool, other: Task) {
         let before = if out { stamp.task } else { other };
         let cpu = self.cpus.entry(stamp.cpu).or_insert_with(|| CpuSwitches {
-            first: before,
+            initial_task: before,
             switches: Vec::new(),
         });
         // The kernel writes two records for each switch. The record of the old task comes before the scheduler's work,
@@ -38,17 +38,28 @@ impl CpuTasks {
 
     /// Returns the task of a CPU at a time; `None` if nothing is known about the CPU.
     pub(super) fn task_at(&self, cpu: u32, time: u64) -> Option<Task> {
-        let CpuSwitches { first, switches } = self.cpus.get(&cpu)?;
+        let CpuSwitches {
+            initial_task,
+            switches,
+        } = self.cpus.get(&cpu)?;
         let past = switches.partition_point(|switch| switch.0 <= time);
-        Some(switches[..past].last().map_or(*first, |switch| switch.1))
+        Some(
+            switches[..past]
+                .last()
+                .map_or(*initial_task, |switch| switch.1),
+        )
     }
 
     /// Removes switches that don't matter at `time` and later.
     pub(super) fn forget_before(&mut self, time: u64) {
-        for CpuSwitches { first, switches } in self.cpus.values_mut() {
+        for CpuSwitches {
+            initial_task,
+            switches,
+        } in self.cpus.values_mut()
+        {
             let past = switches.partition_point(|switch| switch.0 <= time);
             if let Some((_, last)) = switches.drain(..past).next_back() {
-                *first = last;
+                *initial_task = last;
             }
         }
     }
