@@ -19,7 +19,7 @@ const KCORE: &str = "/proc/kcore";
 /// The largest function that is shown, in bytes.
 const MAX_FUNCTION_SIZE: u64 = 1 << 20;
 
-/// Machine code.
+/// The machine code of a function.
 #[derive(Debug)]
 pub(super) struct Code {
     pub(super) bytes: Vec<u8>,

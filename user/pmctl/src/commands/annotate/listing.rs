@@ -148,9 +148,9 @@ struct SourceLines<'a> {
     /// The lines of each file; `None` if it can't be read.
     files: AHashMap<String, Option<Vec<String>>>,
     /// The number of the file, and the line in it, that was shown last.
-    last: Option<(u32, u32)>,
+    last_shown: Option<(u32, u32)>,
     /// Paths of the files that can't be read.
-    missing: BTreeSet<String>,
+    missing_files: BTreeSet<String>,
 }
 
 impl<'a> SourceLines<'a> {
@@ -160,8 +160,8 @@ impl<'a> SourceLines<'a> {
             recording,
             function,
             files: AHashMap::new(),
-            last: None,
-            missing: BTreeSet::new(),
+            last_shown: None,
+            missing_files: BTreeSet::new(),
         }
     }
 
@@ -176,11 +176,11 @@ impl<'a> SourceLines<'a> {
             return Vec::new();
         };
         let here = Some((path.number, number));
-        let is_new_file = self.last.is_none_or(|(file, _)| file != path.number);
-        if self.last == here || number == 0 {
+        let is_new_file = self.last_shown.is_none_or(|(file, _)| file != path.number);
+        if self.last_shown == here || number == 0 {
             return Vec::new();
         }
-        self.last = here;
+        self.last_shown = here;
         let line = |content| ListingLine {
             share: 0.0,
             content,
@@ -207,7 +207,7 @@ impl<'a> SourceLines<'a> {
         match lines {
             Some(lines) => lines.get(number as usize - 1).cloned(),
             None => {
-                self.missing.insert(path.to_owned());
+                self.missing_files.insert(path.to_owned());
                 None
             }
         }
@@ -215,7 +215,7 @@ impl<'a> SourceLines<'a> {
 
     /// Returns notes on the sources that could not be read.
     fn notes(self) -> Vec<String> {
-        let files = missing_in_words(&self.missing);
+        let files = missing_in_words(&self.missing_files);
         self.lines.warnings().into_iter().chain(files).collect()
     }
 }

@@ -46,11 +46,11 @@ fn row_object(comparison: &Comparison, row: &DiffRow, args: &Diff) -> Value {
     let keys = args.sort.iter().zip(&row.cells);
     let keys = keys.map(|(key, cell)| (heading(*key).to_owned(), Value::from(cell.as_str())));
     let mut object: Map<String, Value> = keys.collect();
-    let parts = row.parts.iter().zip(&comparison.recording_totals);
-    let parts = parts.map(|(part, total)| {
-        json!({ "share": part.share_of(*total), "events": part.events, "samples": part.samples })
+    let shares = row.shares.iter().zip(&comparison.recording_totals);
+    let shares = shares.map(|(share, total)| {
+        json!({ "share": share.share_of(*total), "events": share.events, "samples": share.samples })
     });
-    object.insert("recordings".to_owned(), parts.collect());
+    object.insert("recordings".to_owned(), shares.collect());
     let results = row.test_results.iter().zip(1..);
     let differences = results.map(|((p, significant), side)| {
         json!({ "delta": comparison.delta(row, side), "p": p, "significant": significant })

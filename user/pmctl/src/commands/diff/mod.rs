@@ -160,7 +160,7 @@ struct DiffRow {
     /// The text of each key.
     cells: Vec<String>,
     /// The row's part of each recording.
-    parts: Vec<RecordingShare>,
+    shares: Vec<RecordingShare>,
     /// For each recording but the first, the p-value of the difference from the first, and whether it is significant
     /// among those of all rows.
     test_results: Vec<(f64, bool)>,
@@ -196,7 +196,7 @@ struct Comparison {
 impl Comparison {
     /// Compares rows with these keys. `pairs` has the pairs of programs of each recording but the first.
     fn new(event: String, sides: &[Side<'_>], (keys, pairs): (&[Key], &[Pairs])) -> Self {
-        let mut parts: BTreeMap<Vec<String>, Vec<RecordingShare>> = BTreeMap::new();
+        let mut shares_by_cells: BTreeMap<Vec<String>, Vec<RecordingShare>> = BTreeMap::new();
         let mut recording_totals = vec![RecordingShare::default(); sides.len()];
         for (index, side) in sides.iter().enumerate() {
             let pairs = index.checked_sub(1).and_then(|index| pairs.get(index));
@@ -209,7 +209,7 @@ impl Comparison {
                         _ => cell.to_owned(),
                     }
                 });
-                let row = parts.entry(cells.collect());
+                let row = shares_by_cells.entry(cells.collect());
                 let row = row.or_insert_with(|| vec![RecordingShare::default(); sides.len()]);
                 for part in [&mut row[index], &mut recording_totals[index]] {
                     part.events = part.events.saturating_add(share.events);
@@ -217,9 +217,9 @@ impl Comparison {
                 }
             }
         }
-        let rows = parts.into_iter().map(|(cells, parts)| DiffRow {
+        let rows = shares_by_cells.into_iter().map(|(cells, shares)| DiffRow {
             cells,
-            parts,
+            shares,
             test_results: Vec::new(),
         });
         let mut comparison = Self {
@@ -239,13 +239,13 @@ impl Comparison {
     fn test_differences(&mut self, side: usize) {
         let recording_totals = &self.recording_totals;
         let count =
-            |row: &DiffRow, side: usize| (row.parts[side].samples, recording_totals[side].samples);
+            |row: &DiffRow, side: usize| (row.shares[side].samples, recording_totals[side].samples);
         let rows = self.rows.iter();
         let values: Vec<f64> = rows
             .map(|row| match &self.periods {
                 Some(periods) => fisher::p_value_of_counts(
-                    (row.parts[0].samples, periods[0]),
-                    (row.parts[side].samples, periods[side]),
+                    (row.shares[0].samples, periods[0]),
+                    (row.shares[side].samples, periods[side]),
                 ),
                 None => fisher::p_value(count(row, 0), count(row, side)),
             })
@@ -258,8 +258,8 @@ impl Comparison {
 
     /// Returns the difference of a row's share in a recording from that in the first.
     fn delta(&self, row: &DiffRow, side: usize) -> f64 {
-        row.parts[side].share_of(self.recording_totals[side])
-            - row.parts[0].share_of(self.recording_totals[0])
+        row.shares[side].share_of(self.recording_totals[side])
+            - row.shares[0].share_of(self.recording_totals[0])
     }
 
     /// Returns how far a row differs from the first recording: the difference of the counts, as a part of the first
@@ -269,14 +269,14 @@ impl Comparison {
             return self.delta(row, side).abs();
         }
         let base_events = self.recording_totals[0].events.max(1) as f64;
-        row.parts[side].events.abs_diff(row.parts[0].events) as f64 / base_events
+        row.shares[side].events.abs_diff(row.shares[0].events) as f64 / base_events
     }
 
     /// Sorts the rows: significant differences first, then the largest differences, then the largest rows.
     fn sort_rows(&mut self) {
         let mut rows = std::mem::take(&mut self.rows);
         let largest_difference = |row: &DiffRow| {
-            let deltas = (1..row.parts.len()).map(|side| self.distance(row, side));
+            let deltas = (1..row.shares.len()).map(|side| self.distance(row, side));
             deltas.fold(0.0, f64::max)
         };
         let rank = |row: &DiffRow| (row.is_significant(), largest_difference(row));
@@ -284,7 +284,7 @@ impl Comparison {
             let (a_rank, b_rank) = (rank(a), rank(b));
             let order = b_rank.0.cmp(&a_rank.0);
             let order = order.then(b_rank.1.total_cmp(&a_rank.1));
-            let order = order.then(b.parts[0].events.cmp(&a.parts[0].events));
+            let order = order.then(b.shares[0].events.cmp(&a.shares[0].events));
             order.then_with(|| a.cells.cmp(&b.cells))
         });
         self.rows = rows;
@@ -376,7 +376,7 @@ mod tests {
         let keys = [Key::Dso, Key::Symbol];
         let comparison = Comparison::new("cycles".to_owned(), &sides, (&keys, &pairs));
         assert_eq!(comparison.rows.len(), 1);
-        let samples = comparison.rows[0].parts.iter().map(|part| part.samples);
+        let samples = comparison.rows[0].shares.iter().map(|share| share.samples);
         assert_eq!(samples.collect::<Vec<_>>(), [10, 20]);
     }
 
@@ -406,7 +406,7 @@ mod tests {
             comparison
                 .rows
                 .iter()
-                .all(|row| row.parts[0] == row.parts[1])
+                .all(|row| row.shares[0] == row.shares[1])
         );
     }
 

@@ -100,7 +100,7 @@ fn write_event(comparison: &Comparison, args: &Diff, output: &mut Screen) -> Res
 /// Returns the cells of a row.
 fn row_cells(comparison: &Comparison, row: &DiffRow) -> Vec<String> {
     let share = |side: usize| {
-        let share = row.parts[side].share_of(comparison.recording_totals[side]);
+        let share = row.shares[side].share_of(comparison.recording_totals[side]);
         format!("{:.2}%", share * 100.0)
     };
     let mut cells = vec![share(0)];
@@ -114,8 +114,8 @@ fn row_cells(comparison: &Comparison, row: &DiffRow) -> Vec<String> {
         let delta = comparison.delta(row, side) * 100.0;
         cells.extend([share(side), format!("{delta:+.2}%"), format!("{p}{mark}")]);
     }
-    cells.extend(row.parts.iter().map(|part| thousands(part.events)));
-    if let [before, after] = row.parts[..] {
+    cells.extend(row.shares.iter().map(|share| thousands(share.events)));
+    if let [before, after] = row.shares[..] {
         cells.push(change(before.events, after.events));
     }
     cells.extend(row.cells.iter().cloned());

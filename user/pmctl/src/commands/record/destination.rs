@@ -45,7 +45,7 @@ impl Sink {
     /// `None` for other records.
     ///
     /// # Errors
-    /// As [`append`](Self::append).
+    /// The errors of [`append`](Self::append).
     pub(super) fn append_raw(&mut self, bytes: &[u8], time: Option<u64>) -> io::Result<()> {
         match self {
             Self::File(writer) => writer.bytes(bytes, time),
@@ -64,7 +64,7 @@ impl Sink {
     /// Writes all records, so that a reader finds them.
     ///
     /// # Errors
-    /// As [`append`](Self::append).
+    /// The errors of [`append`](Self::append).
     pub(super) fn save(&mut self) -> io::Result<()> {
         match self {
             Self::File(writer) => writer.save(),
@@ -85,7 +85,7 @@ impl Sink {
     /// Writes the parts that follow the records: the host, the build IDs and the notes.
     ///
     /// # Errors
-    /// As [`append`](Self::append).
+    /// The errors of [`append`](Self::append).
     pub(super) fn finish(
         self,
         host: &Host,
@@ -139,7 +139,7 @@ impl Destination {
     /// Begins to write a recording of these events.
     ///
     /// # Errors
-    /// Those of the file system.
+    /// An error if the file can't be created or written.
     pub(super) fn begin(&self, events: Vec<Event>, host: &Host) -> io::Result<Sink> {
         match self {
             Self::File(file) => {

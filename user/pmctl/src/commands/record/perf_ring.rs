@@ -76,7 +76,7 @@ impl PerfRing {
     /// Opens an event of a task, or of [`ALL_TASKS`], on a CPU, with `pages` pages for records.
     ///
     /// # Errors
-    /// Those of `perf_event_open(2)` and `mmap(2)`.
+    /// The error of `perf_event_open(2)` or `mmap(2)`.
     pub(super) fn open(attr: &Attr, task: i32, cpu: u32, pages: usize) -> Result<Self, Errno> {
         let event = open_event(attr, task, cpu)?;
         let protection = ProtFlags::PROT_READ | ProtFlags::PROT_WRITE;
@@ -102,7 +102,7 @@ impl PerfRing {
     /// Opens an event of another task on the same CPU, which writes to this ring, too.
     ///
     /// # Errors
-    /// Those of `perf_event_open(2)` and of `PERF_EVENT_IOC_SET_OUTPUT`.
+    /// The error of `perf_event_open(2)` or of `PERF_EVENT_IOC_SET_OUTPUT`.
     pub(super) fn add(&mut self, attr: &Attr, task: i32, cpu: u32) -> Result<(), Errno> {
         let event = open_event(attr, task, cpu)?;
         // SAFETY: PERF_EVENT_IOC_SET_OUTPUT accesses no memory of the caller, and both descriptors are open.

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 /// Line of progress on a terminal, updated once a second.
 pub(super) struct Progress {
     begin: Instant,
-    next: Instant,
+    next_update: Instant,
     is_shown: bool,
     is_off: bool,
 }
@@ -18,7 +18,7 @@ impl Progress {
     pub(super) fn new(begin: Instant, is_off: bool) -> Self {
         Self {
             begin,
-            next: begin + Self::INTERVAL,
+            next_update: begin + Self::INTERVAL,
             is_shown: false,
             is_off,
         }
@@ -26,10 +26,10 @@ impl Progress {
 
     /// Shows how many bytes of records there are, if that is known before the end.
     pub(super) fn show(&mut self, bytes: Option<u64>) {
-        if self.is_off || Instant::now() < self.next || !stderr().is_terminal() {
+        if self.is_off || Instant::now() < self.next_update || !stderr().is_terminal() {
             return;
         }
-        self.next += Self::INTERVAL;
+        self.next_update += Self::INTERVAL;
         self.is_shown = true;
         let seconds = self.begin.elapsed().as_secs();
         let size = bytes.map(|bytes| format!(", {} KiB of records", bytes / 1024));

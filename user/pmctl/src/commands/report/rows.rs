@@ -195,20 +195,24 @@ pub(crate) fn shares(
             }
         };
         // As in perf, a function has the samples of functions that were inlined into it. A line has only its own samples.
-        let own = chain
+        let own_index = chain
             .iter()
             .position(|frame| has_lines || frame.inlined.is_none());
-        let own = own.unwrap_or(0);
+        let own_index = own_index.unwrap_or(0);
         counted_rows.clear();
-        let first = if args.children { 0 } else { own };
-        let last = if args.children { chain.len() } else { own + 1 };
+        let first = if args.children { 0 } else { own_index };
+        let last = if args.children {
+            chain.len()
+        } else {
+            own_index + 1
+        };
         for (index, frame) in chain[..last].iter().enumerate().skip(first) {
             let id = RowId::new(keys, named, frame, names);
             let (_, share) = rows.entry(id).or_insert_with(|| {
                 let text = |key: &Key| key_text(*key, named, frame, names);
                 (keys.iter().map(text).collect(), Share::default())
             });
-            if index == own {
+            if index == own_index {
                 share.events = share.events.saturating_add(events);
                 share.samples += 1;
             }

@@ -20,7 +20,7 @@ use crate::events::schedule;
 use crate::system::exit::{self, Usage};
 use crate::system::files::allow_many_files;
 
-/// Events of cgroups.
+/// The counts of events in cgroups.
 pub(super) struct CgroupCounts {
     device: Device,
     events: Vec<EventSpec>,
@@ -30,7 +30,7 @@ pub(super) struct CgroupCounts {
     /// The CPUs of -C, each with descriptors of its own; a single `None` counts all CPUs together.
     cpus: Vec<Option<u32>>,
     /// The open groups of each cgroup on each CPU. Empty before the first run.
-    open: Vec<OpenGroup>,
+    open_groups: Vec<OpenGroup>,
 }
 
 /// A cgroup and its events.
@@ -81,7 +81,7 @@ impl CgroupCounts {
             cgroups: cgroups.collect(),
             events,
             cpus: cpus.map_or_else(|| vec![None], |cpus| cpus.iter().map(Some).collect()),
-            open: Vec::new(),
+            open_groups: Vec::new(),
         })
     }
 
@@ -91,8 +91,8 @@ impl CgroupCounts {
         allow_many_files();
         loop {
             match self.open_all() {
-                Ok(open) => {
-                    self.open = open;
+                Ok(groups) => {
+                    self.open_groups = groups;
                     return Ok(());
                 }
                 Err(refused) => self.drop_refused(refused)?,
@@ -214,7 +214,7 @@ impl CgroupCounts {
 
     /// Calls `call` for each open group.
     fn for_each_group(&self, call: impl Fn(&Group) -> Result<(), Error>) -> Result<()> {
-        let mut groups = self.open.iter();
+        let mut groups = self.open_groups.iter();
         groups
             .try_for_each(|opened| call(&opened.group))
             .map_err(exit::with_help)
@@ -234,7 +234,7 @@ impl CgroupCounts {
 
 impl CountSource for CgroupCounts {
     fn prepare(&mut self, _: Option<u32>) -> Result<()> {
-        if self.open.is_empty() {
+        if self.open_groups.is_empty() {
             return self.open_events();
         }
         self.for_each_group(Group::reset)
@@ -271,7 +271,7 @@ impl CountSource for CgroupCounts {
         let first_columns = self.first_columns();
         let columns = self.cgroups.iter().map(|cgroup| cgroup.events.len()).sum();
         let mut sums = vec![Sum::Nothing; columns];
-        for opened in &self.open {
+        for opened in &self.open_groups {
             let read = match opened.group.read() {
                 Ok(read) => Some(read),
                 Err(error) if error.cause == Cause::Missed => None,

@@ -71,13 +71,13 @@ pub(super) fn open_counters(
     };
     let mut source = AllCpus {
         counters,
-        parts: Vec::new(),
+        column_sources: Vec::new(),
         columns: Vec::new(),
     };
     for (place, cpus, cpu_count) in places {
         for (index, column) in columns.iter().enumerate() {
             let cpu_count = u32::try_from(cpu_count).unwrap_or(u32::MAX);
-            source.parts.push((index, cpus.clone(), cpu_count));
+            source.column_sources.push((index, cpus.clone(), cpu_count));
             source.columns.push(Column {
                 place: place.clone(),
                 event_index: index,
@@ -117,7 +117,7 @@ pub(super) fn assign_counters(
 pub(super) struct AllCpus {
     counters: Vec<Option<Counter>>,
     /// For each column the index of its counter, the CPUs that are summed up (`None` for all), and their number.
-    parts: Vec<(usize, Option<Cpus>, u32)>,
+    column_sources: Vec<(usize, Option<Cpus>, u32)>,
     columns: Vec<Column>,
 }
 
@@ -162,7 +162,7 @@ impl CountSource for AllCpus {
                 Err(error) => Err(exit::with_help(error)),
             }
         };
-        self.parts.iter().map(column_count).collect()
+        self.column_sources.iter().map(column_count).collect()
     }
 }
 

@@ -37,7 +37,7 @@ pub(super) struct RunPlan {
 
 /// A run whose command waits, and whose counters are ready.
 pub(super) struct PreparedRun<'a> {
-    before: Times,
+    times_before: Times,
     waiting: Option<Waiting<'a>>,
 }
 
@@ -50,19 +50,25 @@ pub(super) fn prepare_run<'a>(
     if plan.sync {
         nix::unistd::sync();
     }
-    let before = Times::of_children()?;
+    let times_before = Times::of_children()?;
     let waiting = plan
         .command
         .as_ref()
         .map(|command| Waiting::fork(command, signals.mask_before()))
         .transpose()?;
     source.prepare(waiting.as_ref().map(Waiting::pid))?;
-    Ok(PreparedRun { before, waiting })
+    Ok(PreparedRun {
+        times_before,
+        waiting,
+    })
 }
 
 /// Runs the command and returns its counts. Without a command it waits for Ctrl-C or the end of the watched tasks.
 pub(super) fn measure_run(
-    PreparedRun { before, waiting }: PreparedRun<'_>,
+    PreparedRun {
+        times_before,
+        waiting,
+    }: PreparedRun<'_>,
     (plan, signals): (&RunPlan, &Signals),
     source: &mut dyn CountSource,
     report: &mut dyn NumberFormat,
@@ -117,11 +123,11 @@ pub(super) fn measure_run(
             delay.as_millis()
         ));
     }
-    let after = Times::of_children()?;
+    let times_after = Times::of_children()?;
     Ok(Run {
         elapsed,
-        user: after.user.saturating_sub(before.user),
-        system: after.system.saturating_sub(before.system),
+        user: times_after.user.saturating_sub(times_before.user),
+        system: times_after.system.saturating_sub(times_before.system),
         counts,
         uncounted,
         ending,
@@ -225,7 +231,7 @@ impl Timers<'_> {
         // After the last interval there is no further one to wait for.
         let tick = ticker
             .filter(|ticker| ticker.remaining != Some(0))
-            .map(|ticker| ticker.next);
+            .map(|ticker| ticker.next_end);
         let next = [self.start, self.end, tick].into_iter().flatten().min()?;
         Some(next.saturating_duration_since(Instant::now()))
     }
@@ -265,9 +271,9 @@ impl Timers<'_> {
 struct Ticker<'a> {
     length: Duration,
     begin: Instant,
-    next: Instant,
+    next_end: Instant,
     /// The counts at the end of the previous interval; empty before the first.
-    before: Counts,
+    previous_counts: Counts,
     /// The end of the previous interval, since `begin`.
     previous_end: Duration,
     /// Number of intervals still to be shown; `None` without a limit.
@@ -287,8 +293,8 @@ impl<'a> Ticker<'a> {
         Self {
             length,
             begin,
-            next: begin + length,
-            before: Vec::new(),
+            next_end: begin + length,
+            previous_counts: Vec::new(),
             previous_end: Duration::ZERO,
             remaining: intervals,
             is_end_reported: false,
@@ -300,12 +306,12 @@ impl<'a> Ticker<'a> {
     /// all that is counted.
     fn report_if_due(&mut self, source: &mut dyn CountSource) -> Result<()> {
         let now = Instant::now();
-        if now < self.next || self.remaining == Some(0) {
+        if now < self.next_end || self.remaining == Some(0) {
             return Ok(());
         }
         // If pmctl was held up for several intervals, they become one: no burst follows.
-        while self.next <= now {
-            self.next += self.length;
+        while self.next_end <= now {
+            self.next_end += self.length;
         }
         if self.remaining == Some(1) {
             source.stop()?;
@@ -318,7 +324,7 @@ impl<'a> Ticker<'a> {
         let now = source.read(at)?;
         let difference = |(index, now): (usize, &Option<ColumnCount>)| {
             let before = self
-                .before
+                .previous_counts
                 .get(index)
                 .map_or(Some(ColumnCount::default()), |before| *before);
             Some((*now)?.since(before?))
@@ -334,7 +340,7 @@ impl<'a> Ticker<'a> {
             uncounted: source.uncounted()?.or(no_turn),
             ending: None,
         };
-        self.before = now;
+        self.previous_counts = now;
         self.previous_end = at;
         self.remaining = self.remaining.map(|remaining| remaining.saturating_sub(1));
         self.report.interval(at, &run)

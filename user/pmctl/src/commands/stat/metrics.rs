@@ -32,7 +32,7 @@ pub(super) struct CountedEvents {
 pub(super) struct Metrics {
     formulas: Formulas,
     model: Option<&'static Model>,
-    list: Vec<MetricWithEvents>,
+    metrics: Vec<MetricWithEvents>,
     /// The indices of all metrics' events, by their names in formulas.
     events: HashMap<String, usize>,
     /// The names of metrics whose events are counted in several runs.
@@ -133,7 +133,7 @@ pub(super) fn counted_events(
             .map(|(run, event)| first_numbers[*run] + event)
             .collect()
     };
-    let list: Vec<MetricWithEvents> = countable
+    let metrics: Vec<MetricWithEvents> = countable
         .iter()
         .zip(&packed.places[1..])
         .map(|((metric, events), places)| MetricWithEvents {
@@ -152,13 +152,13 @@ pub(super) fn counted_events(
             ungrouped.for_each(|event| event.group = Some(usize::MAX - number));
         }
     }
-    let events = list.iter().flat_map(|metric| metric.events.clone());
+    let events = metrics.iter().flat_map(|metric| metric.events.clone());
     Ok(CountedEvents {
         metrics: Metrics {
             formulas,
             model: pmu.model(),
             events: events.collect(),
-            list,
+            metrics,
             split_metrics: packed.split,
         },
         runs: packed.runs,
@@ -219,14 +219,14 @@ impl Metrics {
         Self {
             formulas: Formulas::new(facts),
             model: None,
-            list: Vec::new(),
+            metrics: Vec::new(),
             events: HashMap::new(),
             split_metrics: Vec::new(),
         }
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.list.is_empty()
+        self.metrics.is_empty()
     }
 
     /// Returns the metrics of a file of --record, with the indices of their events.
@@ -246,13 +246,13 @@ impl Metrics {
         for (name, numbers) in wanted {
             let is_there = |known: &MetricWithEvents| known.metric.name == name;
             let candidate = all.iter().find(|metric| metric.name == name);
-            let Some(metric) = candidate.filter(|_| !result.list.iter().any(is_there)) else {
+            let Some(metric) = candidate.filter(|_| !result.metrics.iter().any(is_there)) else {
                 continue;
             };
             result.formulas.add(metric, model)?;
             let events: HashMap<String, usize> = numbers.clone().into_iter().collect();
             result.events.extend(events.clone());
-            result.list.push(MetricWithEvents {
+            result.metrics.push(MetricWithEvents {
                 metric: *metric,
                 events,
             });
@@ -272,7 +272,7 @@ impl Metrics {
 
     /// Returns the indices of a metric's events, by their names in formulas.
     pub(super) fn numbers(&self, name: &str) -> BTreeMap<String, usize> {
-        let entry = self.list.iter().find(|known| known.metric.name == name);
+        let entry = self.metrics.iter().find(|known| known.metric.name == name);
         entry.map_or_else(BTreeMap::new, |entry| {
             entry.events.clone().into_iter().collect()
         })
@@ -299,7 +299,7 @@ impl Metrics {
             let events = events
                 .into_iter()
                 .map(|name| (name.clone(), event_index(&name)));
-            result.list.push(MetricWithEvents {
+            result.metrics.push(MetricWithEvents {
                 metric,
                 events: events.collect(),
             });
@@ -309,7 +309,7 @@ impl Metrics {
 
     /// Returns the names of the metrics.
     pub(super) fn names(&self) -> impl Iterator<Item = &'static str> + '_ {
-        self.list.iter().map(|metric| metric.metric.name)
+        self.metrics.iter().map(|metric| metric.metric.name)
     }
 
     /// Returns the value of each metric for each place that has counts of its own.
@@ -335,7 +335,7 @@ impl Metrics {
                 .filter(|(_, column)| column.place.as_ref() == place)
                 .map(|(index, column)| (column.event_index, index))
                 .collect();
-            for MetricWithEvents { metric, events } in &self.list {
+            for MetricWithEvents { metric, events } in &self.metrics {
                 let column = |name: &str| {
                     let event_index = events.get(name).or_else(|| self.events.get(name))?;
                     column_of_event.get(event_index).copied()

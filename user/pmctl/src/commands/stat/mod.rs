@@ -162,8 +162,9 @@ pub(crate) fn stat(args: &Stat) -> Result<u8> {
         (software, values),
     )?;
     let with_advice = |error| turns::with_advice(error, args, (&parts[0], &pmu));
-    let mut first = sources.open_part(&parts, 0).map_err(with_advice)?;
-    let prepared = measure::prepare_run(&plan, &signals, first.as_mut()).map_err(with_advice)?;
+    let mut first_source = sources.open_part(&parts, 0).map_err(with_advice)?;
+    let prepared =
+        measure::prepare_run(&plan, &signals, first_source.as_mut()).map_err(with_advice)?;
     let output = output::open_output(args)?;
     let record = output::open_recording(args)?;
     let subject = |columns| Subject {
@@ -177,7 +178,7 @@ pub(crate) fn stat(args: &Stat) -> Result<u8> {
     };
     let repeats = Repeats::from_args(args);
     if parts.len() > 1 {
-        let mut prepared = Some((first, prepared));
+        let mut prepared = Some((first_source, prepared));
         let mut input = RepeatedInput::before_runs();
         let (columns, runs, stopped) =
             run_parts(
@@ -197,13 +198,13 @@ pub(crate) fn stat(args: &Stat) -> Result<u8> {
         output::with_recording(args, &subject, output, record).end(&runs)?;
         return Ok(report_problems(&subject, &runs, stopped));
     }
-    let subject = subject(first.columns());
+    let subject = subject(first_source.columns());
     let mut report = output::with_recording(args, &subject, output, record);
     count_runs(
         repeats,
         prepared,
         (&plan, &subject, &signals),
-        first.as_mut(),
+        first_source.as_mut(),
         report.as_mut(),
     )
 }
@@ -244,7 +245,7 @@ fn run_plan(args: &Stat) -> Result<RunPlan> {
 /// The number of runs, and whether each is shown by itself.
 #[derive(Clone, Copy)]
 struct Repeats {
-    number: u32,
+    count: u32,
     /// Each run is shown by itself, instead of the mean of all.
     shows_each: bool,
 }
@@ -253,11 +254,11 @@ impl Repeats {
     fn from_args(args: &Stat) -> Self {
         match args.repeat {
             Some(0) => Self {
-                number: u32::MAX,
+                count: u32::MAX,
                 shows_each: true,
             },
             repeat => Self {
-                number: repeat.unwrap_or(1),
+                count: repeat.unwrap_or(1),
                 shows_each: false,
             },
         }
@@ -265,14 +266,14 @@ impl Repeats {
 
     /// Returns the number of runs; `None` if they go on until Ctrl-C.
     fn limit(self) -> Option<u32> {
-        (!self.shows_each).then_some(self.number)
+        (!self.shows_each).then_some(self.count)
     }
 }
 
 /// Counts as many runs as the options ask for, shows them, and returns the exit code.
 fn count_runs<'a>(
     repeats: Repeats,
-    first: PreparedRun<'a>,
+    first_run: PreparedRun<'a>,
     (plan, subject, signals): (&'a RunPlan, &Subject, &Signals),
     source: &mut dyn CountSource,
     report: &mut dyn NumberFormat,
@@ -280,9 +281,9 @@ fn count_runs<'a>(
     let mut runs = Vec::new();
     // The exit code of the runs that have been shown already.
     let mut earlier = 0;
-    let mut prepared = Some(first);
+    let mut prepared = Some(first_run);
     let mut input = RepeatedInput::before_runs();
-    for _ in 0..repeats.number {
+    for _ in 0..repeats.count {
         let next = match prepared.take() {
             Some(prepared) => prepared,
             None => {
@@ -327,7 +328,7 @@ fn run_parts<'a>(
     mut prepare_part: impl FnMut(usize) -> Result<(Box<dyn CountSource>, PreparedRun<'a>)>,
 ) -> Result<(Vec<Column>, Vec<Run>, Option<StoppedRun>)> {
     let (mut columns, mut runs, mut stopped) = (Vec::new(), Vec::new(), None);
-    'runs: for repetition in 0..repeats.number {
+    'runs: for repetition in 0..repeats.count {
         let mut part_runs: Vec<Run> = Vec::new();
         for index in 0..parts.len() {
             let start = events_before(parts, index);

@@ -27,7 +27,7 @@ use crate::system::exit::Usage;
 pub(super) fn refuse_impossible_options(
     args: &Stat,
     events: &[Software],
-    parts: usize,
+    runs_per_count: usize,
 ) -> Result<(), Usage> {
     let Some(event) = events.first() else {
         return Ok(());
@@ -37,7 +37,7 @@ pub(super) fn refuse_impossible_options(
         (args.per_core, "--per-core"),
         (args.per_socket, "--per-socket"),
         (args.per_thread, "--per-thread"),
-        (parts > 1, "-M"),
+        (runs_per_count > 1, "-M"),
     ];
     match refused.iter().find(|(given, _)| *given) {
         Some((_, option)) => Err(Usage(format!(
@@ -64,7 +64,7 @@ pub(super) struct WithSoftware {
     inherit: bool,
     from_exec: bool,
     /// The descriptors of each event, one for each of its targets.
-    open: Vec<Vec<File>>,
+    open_files: Vec<Vec<File>>,
 }
 
 impl WithSoftware {
@@ -96,13 +96,13 @@ impl WithSoftware {
             inherit: !args.no_inherit && !matches!(scope, Scope::Cpus { .. }),
             targets,
             task_list,
-            open: Vec::new(),
+            open_files: Vec::new(),
         }
     }
 
     /// Closes the open events, and opens all events for these targets.
     fn reopen(&mut self, targets: &[(i32, i32)]) -> Result<()> {
-        self.open.clear();
+        self.open_files.clear();
         for index in 0..self.events.len() {
             let mut opened = self.open_event(self.events[index], targets);
             let is_forbidden = matches!(opened, Err(Errno::EACCES | Errno::EPERM));
@@ -119,7 +119,7 @@ impl WithSoftware {
                     self.events[index].label()
                 )
             })?;
-            self.open.push(opened);
+            self.open_files.push(opened);
         }
         Ok(())
     }
@@ -159,7 +159,7 @@ impl WithSoftware {
     }
 
     fn for_each_file(&self, call: impl Fn(&File) -> nix::Result<i32>) -> Result<()> {
-        for file in self.open.iter().flatten() {
+        for file in self.open_files.iter().flatten() {
             call(file).context("can't start or stop a software event")?;
         }
         Ok(())
@@ -217,10 +217,10 @@ impl CountSource for WithSoftware {
         let mut counts = self.counts.read(elapsed)?;
         if self.uncounted()?.is_some() {
             // Software events stop counting a task at the same exec as the driver's events, so their counts are missing, too.
-            counts.extend(self.open.iter().map(|_| None));
+            counts.extend(self.open_files.iter().map(|_| None));
             return Ok(counts);
         }
-        for files in &self.open {
+        for files in &self.open_files {
             let mut sum = ColumnCount::default();
             for mut file in files {
                 let mut bytes = [0; 24];

@@ -20,21 +20,21 @@ use crate::system::exit::{self, Usage};
 pub(super) fn refuse_impossible_options(
     args: &Stat,
     values: &[Value],
-    parts: usize,
+    runs_per_count: usize,
 ) -> Result<(), Usage> {
     let Some(value) = values.first() else {
         return Ok(());
     };
-    let parts = [
+    let refused_options = [
         (args.interval.is_some(), "-I"),
         (args.cpu.is_some(), "-C"),
         (args.no_aggr, "-A"),
         (args.per_core, "--per-core"),
         (args.per_socket, "--per-socket"),
         (args.per_thread, "--per-thread"),
-        (parts > 1, "-M"),
+        (runs_per_count > 1, "-M"),
     ];
-    match parts.iter().find(|(given, _)| *given) {
+    match refused_options.iter().find(|(given, _)| *given) {
         Some((_, option)) => Err(Usage(format!(
             "{option}: {0} is read once, at the end, and is of the whole machine. Leave out {option}, or record it: \
              `pmctl record -a --timebase cycles --count {0}`.",

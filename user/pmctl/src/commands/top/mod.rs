@@ -39,7 +39,7 @@ pub(crate) fn top(args: &Top) -> Result<u8> {
     let mut live = LiveView {
         stream: PipeStream::new(),
         tables: 0,
-        next: Instant::now() + args.delay,
+        next_table: Instant::now() + args.delay,
         failure: None,
     };
     live.stream.push(&first)?;
@@ -57,7 +57,7 @@ struct LiveView {
     /// Number of tables that have been shown.
     tables: u64,
     /// Time of the next table.
-    next: Instant,
+    next_table: Instant,
     /// The error of the recorder, if it has failed.
     failure: Option<Error>,
 }
@@ -78,7 +78,7 @@ impl LiveView {
     ) -> Result<u8> {
         let mut output = Screen::open(false)?;
         loop {
-            let has_ended = match recorder.wait(self.next) {
+            let has_ended = match recorder.wait(self.next_table) {
                 RecorderOutput::Bytes(bytes) => {
                     self.stream.push(&bytes)?;
                     continue;
@@ -86,7 +86,7 @@ impl LiveView {
                 RecorderOutput::Nothing => false,
                 RecorderOutput::End => true,
             };
-            self.next += args.delay;
+            self.next_table += args.delay;
             if let Some(recording) = self.stream.take_recording() {
                 let colors = output.colors;
                 text::write_tables(&recording, grouping, args.entries, (colors, &mut output))?;
@@ -133,10 +133,10 @@ impl LiveView {
                 }
             }
         }
-        if Instant::now() < self.next {
+        if Instant::now() < self.next_table {
             return Ok(false);
         }
-        self.next = Instant::now() + args.delay;
+        self.next_table = Instant::now() + args.delay;
         self.show_table(show)?;
         Ok(self.is_done(args))
     }

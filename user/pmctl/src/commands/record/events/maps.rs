@@ -29,7 +29,7 @@ enum Origin {
     Processes,
 }
 
-/// The source of mappings.
+/// The mappings of the recorded processes, from perf, the driver or `/proc`.
 pub(super) struct Maps {
     origin: Origin,
     /// Records that [`Self::take_records`] has not returned yet.

@@ -85,7 +85,7 @@ struct SampleRing {
     /// The ring of the sampled events and then the dummies.
     ring: Ring,
     /// The index in the plan of each sampled event, by the kernel's ID of the event.
-    numbers: AHashMap<u64, usize>,
+    event_indices: AHashMap<u64, usize>,
     /// Number of samples that were lost while the ring was paused to be read.
     paused: u64,
 }
@@ -93,7 +93,7 @@ struct SampleRing {
 impl SampleRing {
     /// Returns the sampled events.
     fn sampled(&self) -> impl Iterator<Item = &Event> {
-        self.ring.sampler.events().take(self.numbers.len())
+        self.ring.sampler.events().take(self.event_indices.len())
     }
 
     /// Moves the processor's buffered samples to the ring, so that no sample of a later round is older.
@@ -231,7 +231,7 @@ impl Samplers {
             rings.push(SampleRing {
                 cpu: *cpu,
                 ring: Ring::new(sampler),
-                numbers: ids,
+                event_indices: ids,
                 paused: 0,
             });
         }
@@ -292,8 +292,12 @@ impl Samplers {
             if self.is_precise {
                 sample_ring.fetch_hardware_samples();
             }
-            let SampleRing { ring, numbers, .. } = sample_ring;
-            ring.drain(|record| handle(record, numbers))?;
+            let SampleRing {
+                ring,
+                event_indices,
+                ..
+            } = sample_ring;
+            ring.drain(|record| handle(record, event_indices))?;
         }
         Ok(())
     }
@@ -384,7 +388,7 @@ impl Samplers {
                     result => result.map_err(exit::with_help)?,
                 };
                 let number = event.id().map_err(exit::with_help)?;
-                if let Some(index) = ring.numbers.get(&number) {
+                if let Some(index) = ring.event_indices.get(&number) {
                     totals[*index] = totals[*index].saturating_add(count);
                 }
             }

@@ -89,7 +89,7 @@ impl RingStream {
     /// Begins to write to `sink`, with the known state of tasks first.
     ///
     /// # Errors
-    /// Those of the file.
+    /// An error if the file can't be written.
     pub(super) fn begin_file(&mut self, mut sink: Sink) -> io::Result<()> {
         self.places = Places::default();
         self.is_full = false;
@@ -107,7 +107,7 @@ impl RingStream {
     /// Keeps the records of tasks, while the rings of samples are overwritten.
     ///
     /// # Errors
-    /// Those of the rings.
+    /// An error if a ring can't be read.
     pub(super) fn keep_task_records(
         &mut self,
         samplers: &mut Samplers,
@@ -138,7 +138,7 @@ impl RingStream {
     /// Writes the records that the overwritten rings hold.
     ///
     /// # Errors
-    /// Those of the file and of the rings.
+    /// An error if the file can't be written, or if a ring can't be read.
     pub(super) fn dump(&mut self, samplers: &mut Samplers, maps: &mut Maps) -> Result<()> {
         samplers.drain_newest(|record, numbers| self.add(record, numbers, maps))?;
         // Read after the samples, so that no record of a task is missing that precedes the newest sample.
@@ -166,7 +166,7 @@ impl RingStream {
     /// full, or the file as large as it may be.
     ///
     /// # Errors
-    /// Those of the file and of the rings.
+    /// An error if the file can't be written, or if a ring can't be read.
     pub(super) fn write_round(
         &mut self,
         samplers: &mut Samplers,
@@ -221,8 +221,8 @@ impl RingStream {
 
     /// Writes the pending records up to a time. If the output is full, drops them.
     fn write_or_drop(&mut self, limit: u64) -> io::Result<()> {
-        let ready = self.pending.partition_point(|(time, _)| *time <= limit);
-        let later = self.pending.split_off(ready);
+        let ready_count = self.pending.partition_point(|(time, _)| *time <= limit);
+        let later = self.pending.split_off(ready_count);
         let now = mem::replace(&mut self.pending, later);
         if !self.is_full {
             let written = now.iter().try_for_each(|(time, pending)| {
@@ -319,7 +319,7 @@ impl RingStream {
     /// Writes all remaining records of the file, and looks the symbols up.
     ///
     /// # Errors
-    /// Those of the file.
+    /// An error if the file can't be written.
     pub(super) fn write_rest(&mut self) -> io::Result<(Vec<SymbolTable>, Vec<BuildId>)> {
         self.write_or_drop(u64::MAX)?;
         Ok(self.places.look_up())
@@ -328,7 +328,7 @@ impl RingStream {
     /// Writes the parts that follow the records.
     ///
     /// # Errors
-    /// Those of the file.
+    /// An error if the file can't be written.
     pub(super) fn finish(
         &mut self,
         host: &Host,

@@ -222,7 +222,7 @@ mod tests {
     fn try_convert(chunks: &[Chunk]) -> Result<Converted> {
         let clock = Clock::Pairs(vec![(0, 0), (1000, 1000)]);
         let plan = plan();
-        let mut counted = TraceCounts::zero(&plan);
+        let mut counted = TraceCounts::zeros(&plan);
         let mut samples = Vec::new();
         for chunk in chunks {
             convert(chunk, &plan, &clock, &mut counted, &mut samples)?;
@@ -334,7 +334,7 @@ mod tests {
         }
         // At the end of the trace there is no sample to read the value at.
         records.extend([Raw::Time { time: 4 }, value(energy, 9)]);
-        let mut counted = TraceCounts::zero(&plan);
+        let mut counted = TraceCounts::zeros(&plan);
         let mut samples = Vec::new();
         let clock = Clock::Pairs(vec![(0, 0), (1000, 1000)]);
         let all = convert(

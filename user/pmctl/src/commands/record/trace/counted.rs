@@ -24,7 +24,7 @@ pub(super) struct TraceCounts {
 
 impl TraceCounts {
     /// Returns counts of 0.
-    pub(super) fn zero(plan: &TracePlan) -> Self {
+    pub(super) fn zeros(plan: &TracePlan) -> Self {
         Self {
             totals: Totals::new(&plan.config),
             unsampled: BTreeMap::new(),
@@ -49,7 +49,7 @@ impl TraceCounts {
 #[derive(Debug, Default)]
 pub(super) struct ValueSums {
     /// The last value, by CPU and index of the event.
-    last: BTreeMap<(u32, usize), u64>,
+    last_values: BTreeMap<(u32, usize), u64>,
     /// The sum of the growth of an event's values on all CPUs, by index of the event.
     sums: BTreeMap<usize, u64>,
 }
@@ -65,7 +65,7 @@ impl ValueSums {
         if !unit.is_some_and(Unit::grows) {
             return value;
         }
-        let last = self.last.insert((cpu, index), value).unwrap_or(0);
+        let last = self.last_values.insert((cpu, index), value).unwrap_or(0);
         // A trace that is started again begins from 0.
         let growth = value.checked_sub(last).unwrap_or(value);
         let sum = self.sums.entry(index).or_default();

@@ -30,7 +30,7 @@ impl Sideband {
     /// Opens an event on each of these CPUs.
     ///
     /// # Errors
-    /// Those of `perf_event_open(2)`.
+    /// The error of `perf_event_open(2)`.
     pub(super) fn open(cpus: &[u32], device: &Device) -> Result<Self, Errno> {
         let open = |clock| {
             let attr = Attr::sideband(clock);

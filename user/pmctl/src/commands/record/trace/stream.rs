@@ -49,7 +49,7 @@ impl<'a> TraceStream<'a> {
             limit: 0,
             places: Places::default(),
             is_full: false,
-            counted: TraceCounts::zero(plan),
+            counted: TraceCounts::zeros(plan),
         }
     }
 
@@ -77,7 +77,7 @@ impl<'a> TraceStream<'a> {
     /// Ends a round: writes the records that no later record can precede. Breaks if the output is full.
     ///
     /// # Errors
-    /// Those of the file.
+    /// An error if the file can't be written.
     pub(super) fn write_round(&mut self, log: &mut TaskLog) -> io::Result<ControlFlow<()>> {
         let latest = self.pending.last().map_or(0, |record| record.stamp.time);
         self.write_or_drop(self.limit, log)?;
@@ -125,7 +125,7 @@ impl<'a> TraceStream<'a> {
     /// Writes all remaining records.
     ///
     /// # Errors
-    /// Those of the file.
+    /// An error if the file can't be written.
     pub(super) fn write_rest(mut self, log: &mut TaskLog) -> io::Result<EndedTrace<'a>> {
         self.write_or_drop(u64::MAX, log)?;
         let (symbols, build_ids) = self.places.look_up();
@@ -152,7 +152,7 @@ impl EndedTrace<'_> {
     /// Appends records, unless the output is full.
     ///
     /// # Errors
-    /// Those of the file.
+    /// An error if the file can't be written.
     pub(super) fn append(&mut self, records: impl Iterator<Item = Record>) -> io::Result<()> {
         for record in records {
             match self.sink.append(&record) {
@@ -166,7 +166,7 @@ impl EndedTrace<'_> {
     /// Writes the parts that follow the records.
     ///
     /// # Errors
-    /// Those of the file.
+    /// An error if the file can't be written.
     pub(super) fn finish(self, host: &Host, notes: &mut Notes) -> io::Result<Finished<File>> {
         self.sink.finish(host, &self.build_ids, notes)
     }
