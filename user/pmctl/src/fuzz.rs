@@ -12,7 +12,7 @@ use crate::recording::profile;
 use crate::system::pmu::testing;
 
 /// Bits of an event select that no text may set: pins, interrupt, any thread, enable.
-const DRIVER_BITS: u64 = 0xf << 19 & !(1 << 23);
+const DRIVER_BITS: u64 = 0xf << 19;
 
 /// Reads a `perf.data` file. If it can be read, looks up the names of its samples, writes it, and reads it again.
 ///

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! An event of perf and the ring that the kernel writes its records to: `perf_event_open(2)`, `mmap(2)`.
 
+use std::cell::UnsafeCell;
 use std::mem::offset_of;
 use std::num::NonZeroUsize;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -15,22 +16,23 @@ use super::clock::Scale;
 use crate::events::perf_event;
 use crate::recording::perfdata::{Attr, Body, Parts, Record, decode};
 
-/// `struct perf_event_mmap_page`, as far as it is used.
+/// `struct perf_event_mmap_page`, as far as it is used. The kernel writes to it at any time, also to what is not read here:
+/// that is in an [`UnsafeCell`].
 #[repr(C)]
 struct Control {
     versions: [u32; 2],
     /// Odd while the kernel changes what follows.
     lock: AtomicU32,
-    index: u32,
-    offset: i64,
-    times: [u64; 2],
+    index: UnsafeCell<u32>,
+    offset: UnsafeCell<i64>,
+    times: UnsafeCell<[u64; 2]>,
     capabilities: AtomicU64,
-    pmc_width: u16,
+    pmc_width: UnsafeCell<u16>,
     time_shift: AtomicU16,
     time_mult: AtomicU32,
-    time_offset: u64,
+    time_offset: UnsafeCell<u64>,
     time_zero: AtomicU64,
-    reserved: [u64; 119],
+    reserved: UnsafeCell<[u64; 119]>,
     data_head: AtomicU64,
     data_tail: AtomicU64,
 }
@@ -113,7 +115,7 @@ impl PerfRing {
 
     fn control(&self) -> &Control {
         // SAFETY: By the type invariant `start` is the mapped control page for as long as `self` lives, aligned to a
-        // page. All members that are read are atomics, since the kernel may write to them at any time.
+        // page. All members that the kernel may write to are atomics or in an `UnsafeCell`.
         unsafe { self.start.as_ref() }
     }
 
