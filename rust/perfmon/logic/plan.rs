@@ -364,7 +364,7 @@ mod tests {
         ));
         let r = Registers::new(&Capabilities {
             architecture: Architecture::AmdV2,
-            ..amd
+            ..amd_cpu
         });
         assert!(has_steps(
             start(&r, general(1), select),

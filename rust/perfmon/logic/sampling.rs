@@ -319,7 +319,7 @@ mod tests {
         assert!(trigger_of(deep_chain).is_ok());
         let deep_chain = PerfEventAttr {
             sample_type: PERF_SAMPLE_CALLCHAIN,
-            ..deep
+            ..deep_chain
         };
         assert_eq!(trigger_of(deep_chain), Err(InvalidAttr::TooDeep));
         let wall_clock = PerfEventAttr {
