@@ -107,7 +107,7 @@ static unsigned long long least(void (*operation)(void))
 }
 
 /* Opens @n events of a task, in one group if @read_format says so. */
-static void add(const struct event_maker *by, pid_t tid, int n, __u64 read_format,
+static void add(const struct event_maker *maker, pid_t tid, int n, __u64 read_format,
 		bool records)
 {
 	int i, first = count;
@@ -121,9 +121,9 @@ static void add(const struct event_maker *by, pid_t tid, int n, __u64 read_forma
 		attr.read_format = read_format;
 		attr.mmap = records;
 		attr.mmap2 = records;
-		fds[count] = by->open(&attr, tid, -1, grouped ? fds[first] : -1, 0);
+		fds[count] = maker->open(&attr, tid, -1, grouped ? fds[first] : -1, 0);
 		if (fds[count] < 0) {
-			fprintf(stderr, "%s: open: %s\n", by->name, strerror(-fds[count]));
+			fprintf(stderr, "%s: open: %s\n", maker->name, strerror(-fds[count]));
 			exit(EXIT_FAILURE);
 		}
 		count++;
@@ -178,7 +178,7 @@ static unsigned long long measure_beside(void (*operation)(void))
 	return cost;
 }
 
-static unsigned long long measure(const struct event_maker *by, const struct row *row,
+static unsigned long long measure(const struct event_maker *maker, const struct row *row,
 				  bool marked)
 {
 	bool is_compared = row->operation == yield || row->operation == map_unmap;
@@ -189,9 +189,9 @@ static unsigned long long measure(const struct event_maker *by, const struct row
 	sleep(2);
 	without = measure_beside(is_compared ? row->operation : nothing);
 	/* Its own first: that is what it reads. */
-	add(by, 0, row->own, row->read_format, row->records);
-	add(by, partner, row->others, 0, false);
-	add(by, sleeper, row->asleep, 0, false);
+	add(maker, 0, row->own, row->read_format, row->records);
+	add(maker, partner, row->others, 0, false);
+	add(maker, sleeper, row->asleep, 0, false);
 	/* The kernel soon makes a jump of a probe's breakpoint, in a thread of its own. */
 	if (row->records)
 		sleep(1);

@@ -67,12 +67,12 @@ static int run_once(int fd, struct event_ring *ring, bool marking, struct run *r
 }
 
 /* Finds the run with the fewest instructions, and makes one more with marks if @marking. */
-static int least(const struct event_maker *by, struct perf_event_attr attr, bool marking,
+static int least(const struct event_maker *maker, struct perf_event_attr attr, bool marking,
 		 struct run *best)
 {
 	struct event_ring ring;
 	struct run run;
-	int i, err, fd = by->open(&attr, 0, -1, -1, 0);
+	int i, err, fd = maker->open(&attr, 0, -1, -1, 0);
 
 	if (fd < 0)
 		return fd;
@@ -93,7 +93,7 @@ static int least(const struct event_maker *by, struct perf_event_attr attr, bool
 }
 
 /* A row of the table: name, instructions, bytes, samples that were marked. */
-static void print_row(const char *title, const char *format, const struct event_maker *by,
+static void print_row(const char *title, const char *format, const struct event_maker *maker,
 		      __u64 parts)
 {
 	struct perf_event_attr attr = event_instructions();
@@ -105,10 +105,10 @@ static void print_row(const char *title, const char *format, const struct event_
 	attr.watermark = 1;
 	attr.wakeup_watermark = NEVER;
 	attr.sample_period = NEVER;
-	err = least(by, attr, false, &none);
+	err = least(maker, attr, false, &none);
 	attr.sample_period = PERIOD;
 	if (!err)
-		err = least(by, attr, true, &best);
+		err = least(maker, attr, true, &best);
 	if (!err && !best.samples)
 		err = -ENODATA;
 	if (err) {

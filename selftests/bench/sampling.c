@@ -61,7 +61,7 @@ struct row {
 	int (*run)(struct run *run);
 	void (*close)(void);
 	__u32 flags;		/* of a trace's event */
-	const struct event_maker *by;
+	const struct event_maker *maker;
 	__u64 parts;		/* of a ring's samples */
 	int members, calls;
 };
@@ -174,7 +174,7 @@ static int open_ring(const struct row *row)
 	for (fd_count = 0; fd_count <= row->members; fd_count++) {
 		int leader = fd_count ? fds[0] : -1;
 
-		fds[fd_count] = row->by->open(&attr, -1, 0, leader, 0);
+		fds[fd_count] = row->maker->open(&attr, -1, 0, leader, 0);
 		if (fds[fd_count] < 0)
 			return fds[fd_count];
 
@@ -248,10 +248,10 @@ static void close_ring(void)
 		.name = (title), .open = open_trace, .run = run_trace,		\
 		.close = close_trace, __VA_ARGS__				\
 	}
-#define RING(title, maker, sample_type, ...)					\
+#define RING(title, maker_name, sample_type, ...)					\
 	{									\
 		.name = (title), .open = open_ring, .run = run_ring,		\
-		.close = close_ring, .by = &event_maker_##maker,		\
+		.close = close_ring, .maker = &event_maker_##maker_name,		\
 		.parts = (sample_type), __VA_ARGS__				\
 	}
 

@@ -112,12 +112,12 @@ TEST_F(coexist, perf_is_refused_while_a_counter_is_set_up)
 
 	ASSERT_LE(0, fd);
 	ASSERT_EQ(0, pmc_setup(fd, 0, EVENT_INSTRUCTIONS, PMCF_USR));
-	EXPECT_EQ(-EBUSY, perf_try());
+	EXPECT_EQ(-EBUSY, perf_count_short_loop());
 	ASSERT_EQ(0, pmc_start(fd, 0));
-	EXPECT_EQ(-EBUSY, perf_try());
+	EXPECT_EQ(-EBUSY, perf_count_short_loop());
 	loop(N);
 	ASSERT_EQ(0, pmc_stop(fd, 0));
-	EXPECT_EQ(-EBUSY, perf_try());
+	EXPECT_EQ(-EBUSY, perf_count_short_loop());
 	EXPECT_LE((__s64)(LOOP_INSNS * N), pmc_value(fd, 0));
 
 	/* Events that need no hardware counter are not concerned. */

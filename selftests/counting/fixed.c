@@ -201,7 +201,7 @@ TEST_F(fixed, fixed_counter_and_perf_exclude_each_other)
 	int perf;
 
 	ASSERT_EQ(0, pmc_setup(self->fd, PMC_FIXED(0), 0, PMCF_USR));
-	EXPECT_EQ(-EBUSY, perf_try());
+	EXPECT_EQ(-EBUSY, perf_count_short_loop());
 	close(self->fd);
 	self->fd = open_device(_metadata, O_RDWR);
 

@@ -51,7 +51,7 @@ FIXTURE_SETUP(hotplug)
 FIXTURE_TEARDOWN(hotplug)
 {
 	/* Fails if it is online, as it should be. */
-	cpu_switch(self->online, "1");
+	cpu_set_online(self->online, "1");
 	close(self->online);
 	close(self->fd);
 }
@@ -66,9 +66,9 @@ TEST_F(hotplug, value_stays_when_its_cpu_goes_offline)
 	value = pmc_value(self->fd, 0);
 	EXPECT_LE((__s64)(LOOP_INSNS * N), value);
 	ASSERT_EQ(0, pin_to_cpu(self->home));
-	ASSERT_EQ(0, cpu_switch(self->online, "0"));
+	ASSERT_EQ(0, cpu_set_online(self->online, "0"));
 	EXPECT_EQ(value, pmc_value(self->fd, 0));
-	ASSERT_EQ(0, cpu_switch(self->online, "1"));
+	ASSERT_EQ(0, cpu_set_online(self->online, "1"));
 	EXPECT_EQ(value, pmc_value(self->fd, 0));
 	ASSERT_EQ(0, pmc_reset(self->fd, 0));
 	EXPECT_EQ(0, pmc_value(self->fd, 0));
@@ -85,7 +85,7 @@ TEST_F(hotplug, offline_cpu_keeps_its_total)
 	ASSERT_EQ(0, pin_to_cpu(self->home));
 	there = pmc_value_on(self->fd, 0, self->cpu);
 	EXPECT_LE((__s64)(LOOP_INSNS * N), there);
-	ASSERT_EQ(0, cpu_switch(self->online, "0"));
+	ASSERT_EQ(0, cpu_set_online(self->online, "0"));
 	EXPECT_EQ(there, pmc_value_on(self->fd, 0, self->cpu));
 
 	/* Counts of other CPUs do not change it. */
@@ -96,7 +96,7 @@ TEST_F(hotplug, offline_cpu_keeps_its_total)
 	EXPECT_EQ(there, pmc_value_on(self->fd, 0, self->cpu));
 
 	/* It goes on from there. */
-	ASSERT_EQ(0, cpu_switch(self->online, "1"));
+	ASSERT_EQ(0, cpu_set_online(self->online, "1"));
 	EXPECT_EQ(there, pmc_value_on(self->fd, 0, self->cpu));
 	ASSERT_EQ(0, pin_to_cpu(self->cpu));
 	loop(N);
@@ -104,7 +104,7 @@ TEST_F(hotplug, offline_cpu_keeps_its_total)
 		  pmc_value_on(self->fd, 0, self->cpu));
 
 	ASSERT_EQ(0, pin_to_cpu(self->home));
-	ASSERT_EQ(0, cpu_switch(self->online, "0"));
+	ASSERT_EQ(0, cpu_set_online(self->online, "0"));
 	ASSERT_EQ(0, pmc_reset(self->fd, 0));
 	EXPECT_EQ(0, pmc_value_on(self->fd, 0, self->cpu));
 }
@@ -114,13 +114,13 @@ TEST_F(hotplug, cpu_that_comes_online_later_is_counted)
 	__s64 value, here;
 
 	ASSERT_EQ(0, pin_to_cpu(self->home));
-	ASSERT_EQ(0, cpu_switch(self->online, "0"));
+	ASSERT_EQ(0, cpu_set_online(self->online, "0"));
 	ASSERT_EQ(0, pmc_setup(self->fd, 0, EVENT_INSTRUCTIONS, PMCF_USR));
 	here = pmc_loop_count(self->fd, 0, N);
 
 	ASSERT_EQ(0, pmc_reset(self->fd, 0));
 	ASSERT_EQ(0, pmc_start(self->fd, 0));
-	ASSERT_EQ(0, cpu_switch(self->online, "1"));
+	ASSERT_EQ(0, cpu_set_online(self->online, "1"));
 	ASSERT_EQ(0, pin_to_cpu(self->cpu));
 	loop(N);
 	ASSERT_EQ(0, pmc_stop(self->fd, 0));
@@ -146,10 +146,10 @@ static __s64 count_and_flee(FIXTURE_DATA(hotplug) *self, int rounds,
 		if (!err)
 			err = pin_to_cpu(self->home);
 		if (!err)
-			err = cpu_switch(self->online, "0");
+			err = cpu_set_online(self->online, "0");
 		loop(n);
 		if (!err)
-			err = cpu_switch(self->online, "1");
+			err = cpu_set_online(self->online, "1");
 	}
 	if (!err)
 		err = pmc_stop(self->fd, 0);
@@ -177,8 +177,8 @@ static void switch_all_the_while(int online, struct shared *s, long least,
 	int stop;
 
 	do {
-		s->failed |= cpu_switch(online, "0");
-		s->failed |= cpu_switch(online, "1");
+		s->failed |= cpu_set_online(online, "0");
+		s->failed |= cpu_set_online(online, "1");
 		s->rounds++;
 		stop = __atomic_load_n(&s->stop, __ATOMIC_RELAXED);
 	} while (!((stop & (s->rounds >= least)) | (s->rounds >= most)));
@@ -280,10 +280,10 @@ TEST_F(hotplug, cpu_offline_at_close_reads_as_before)
 	ASSERT_EQ(0, pmc_start(self->fd, 0));
 	ASSERT_EQ(0, msr_read(self->cpu, select0, &select));
 	EXPECT_NE(left, select);
-	ASSERT_EQ(0, cpu_switch(self->online, "0"));
+	ASSERT_EQ(0, cpu_set_online(self->online, "0"));
 	close(self->fd);
 	self->fd = -1;
-	ASSERT_EQ(0, cpu_switch(self->online, "1"));
+	ASSERT_EQ(0, cpu_set_online(self->online, "1"));
 
 	EXPECT_EQ(0, msr_read(self->cpu, select0, &select));
 	EXPECT_EQ(left, select);

@@ -26,7 +26,7 @@ FIXTURE(restore)
 
 FIXTURE_VARIANT(restore)
 {
-	enum end end;
+	enum restore_end end;
 };
 
 FIXTURE_VARIANT_ADD(restore, close) { .end = CLOSE };
@@ -35,7 +35,7 @@ FIXTURE_VARIANT_ADD(restore, sigkill) { .end = KILL };
 
 /* Runs in the child: counts with every counter until the parent asks to end. */
 static void count_with_everything(const struct perfmon_properties *p,
-				  enum end end,
+				  enum restore_end end,
 				  const struct restore_pipes *pipes)
 {
 	int fd = device_open(O_RDWR);
@@ -51,11 +51,11 @@ static void count_with_everything(const struct perfmon_properties *p,
 	loop(N);
 	if (pmc_value(fd, 0) < (__s64)(LOOP_INSNS * N))
 		_exit(1);
-	if (restore_tell(pipes))
+	if (restore_report_step(pipes))
 		_exit(1);
 	if (end == CLOSE) {
 		close(fd);
-		if (restore_tell(pipes))
+		if (restore_report_step(pipes))
 			_exit(1);
 	}
 	_exit(0);
@@ -84,7 +84,7 @@ TEST_F(restore, every_register_reads_as_before)
 	int cpu, i;
 
 	/* While it counts, the registers are the module's, on every CPU. */
-	ASSERT_EQ(0, restore_wait(r));
+	ASSERT_EQ(0, restore_wait_until_used(r));
 	for_each_cpu_in(cpu, &r->cpus) {
 		ASSERT_EQ(0, snapshot_read(&r->p, cpu, &pmu));
 		for (i = 0; i < r->p.max_num_programmable_events; i++) {

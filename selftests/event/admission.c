@@ -50,7 +50,7 @@ FIXTURE_TEARDOWN(admission)
 {
 	while (self->opened)
 		close(self->fd[--self->opened]);
-	target_end(&self->target);
+	target_kill(&self->target);
 	close(self->device);
 }
 
@@ -326,7 +326,7 @@ TEST_F(admission, each_counter_has_one_owner)
 
 	/* All are taken: what else is refused. */
 	EXPECT_EQ(-EBUSY, pmc_setup(self->device, 2, EVENT_INSTRUCTIONS, PMCF_USR));
-	EXPECT_EQ(-EBUSY, perf_try());
+	EXPECT_EQ(-EBUSY, perf_count_short_loop());
 	ASSERT_EQ(0, trace_stop(&self->trace));
 	expect_owner(_metadata, 1, PERFMON_OWNER_NONE, 0, 0);
 	self->fd[self->opened] = open_event(BRANCHES, 0, -1);
@@ -373,9 +373,9 @@ TEST_F(admission, perf_has_all_or_nothing)
 	self->fd[0] = open_event(BRANCHES, 0, -1);
 	ASSERT_LE(0, self->fd[0]);
 	self->opened = 1;
-	EXPECT_EQ(-EBUSY, perf_try());
+	EXPECT_EQ(-EBUSY, perf_count_short_loop());
 	close_all(self);
-	EXPECT_EQ(0, perf_try());
+	EXPECT_EQ(0, perf_count_short_loop());
 }
 
 /* The loop in the middle of all three; each counts the calls that are within it. */

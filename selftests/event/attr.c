@@ -40,23 +40,23 @@ FIXTURE_SETUP(event)
 
 FIXTURE_TEARDOWN(event)
 {
-	target_end(&self->target);
+	target_kill(&self->target);
 	restore_maker(_metadata, variant);
 }
 
 /* Opens an event and closes it: 0 or a negative errno. */
-static int try_open(const struct event_maker *by, const struct perf_event_attr *attr,
+static int try_open(const struct event_maker *maker, const struct perf_event_attr *attr,
 		    pid_t pid, int cpu, int group, unsigned long flags)
 {
-	int fd = by->open((struct perf_event_attr *)attr, pid, cpu, group, flags);
+	int fd = maker->open((struct perf_event_attr *)attr, pid, cpu, group, flags);
 
 	return fd < 0 ? fd : close(fd);
 }
 
 /* The same of this task on any CPU, and @attr as it was given is left alone. */
-static int try_attr(const struct event_maker *by, struct perf_event_attr attr)
+static int try_attr(const struct event_maker *maker, struct perf_event_attr attr)
 {
-	return try_open(by, &attr, 0, -1, -1, 0);
+	return try_open(maker, &attr, 0, -1, -1, 0);
 }
 
 TEST_F(event, sizes_from_the_first_on_are_taken)
@@ -65,7 +65,7 @@ TEST_F(event, sizes_from_the_first_on_are_taken)
 
 	for (size = FIRST; size <= sizeof(self->at.attr); size += 8) {
 		self->at.attr.size = size;
-		EXPECT_EQ(0, try_open(variant->by, &self->at.attr, 0, -1, -1, 0)) {
+		EXPECT_EQ(0, try_open(variant->maker, &self->at.attr, 0, -1, -1, 0)) {
 			TH_LOG("size %u", size);
 		}
 		EXPECT_EQ(size, self->at.attr.size);
@@ -73,9 +73,9 @@ TEST_F(event, sizes_from_the_first_on_are_taken)
 	/* 0 is the first one, and what follows is not looked at. */
 	memset(self->at.bytes + FIRST, 0xff, PAGE);
 	self->at.attr.size = 0;
-	EXPECT_EQ(0, try_open(variant->by, &self->at.attr, 0, -1, -1, 0));
+	EXPECT_EQ(0, try_open(variant->maker, &self->at.attr, 0, -1, -1, 0));
 	self->at.attr.size = FIRST;
-	EXPECT_EQ(0, try_open(variant->by, &self->at.attr, 0, -1, -1, 0));
+	EXPECT_EQ(0, try_open(variant->maker, &self->at.attr, 0, -1, -1, 0));
 }
 
 TEST_F(event, larger_size_is_taken_with_zeros_behind)
@@ -84,7 +84,7 @@ TEST_F(event, larger_size_is_taken_with_zeros_behind)
 
 	for (size = sizeof(self->at.attr); size <= PAGE; size += size < 256 ? 8 : 256) {
 		self->at.attr.size = size;
-		ASSERT_EQ(0, try_open(variant->by, &self->at.attr, 0, -1, -1, 0)) {
+		ASSERT_EQ(0, try_open(variant->maker, &self->at.attr, 0, -1, -1, 0)) {
 			TH_LOG("size %u", size);
 		}
 		EXPECT_EQ(size, self->at.attr.size);
@@ -93,12 +93,12 @@ TEST_F(event, larger_size_is_taken_with_zeros_behind)
 
 /* The size that it becomes is one that is taken. */
 static void expect_too_big(struct __test_metadata *_metadata, FIXTURE_DATA(event) *self,
-			   const struct event_maker *by, unsigned int size)
+			   const struct event_maker *maker, unsigned int size)
 {
 	unsigned int told;
 
 	self->at.attr.size = size;
-	EXPECT_EQ(-E2BIG, try_open(by, &self->at.attr, 0, -1, -1, 0)) {
+	EXPECT_EQ(-E2BIG, try_open(maker, &self->at.attr, 0, -1, -1, 0)) {
 		TH_LOG("size %u", size);
 	}
 	told = self->at.attr.size;
@@ -106,20 +106,20 @@ static void expect_too_big(struct __test_metadata *_metadata, FIXTURE_DATA(event
 	EXPECT_GE(PAGE, told);
 	EXPECT_EQ(0U, told % 8);
 	memset(self->at.bytes + told, 0, sizeof(self->at) - told);
-	EXPECT_EQ(0, try_open(by, &self->at.attr, 0, -1, -1, 0));
+	EXPECT_EQ(0, try_open(maker, &self->at.attr, 0, -1, -1, 0));
 }
 
 TEST_F(event, other_sizes_are_too_big_and_told)
 {
-	expect_too_big(_metadata, self, variant->by, 1);
-	expect_too_big(_metadata, self, variant->by, FIRST - 1);
-	expect_too_big(_metadata, self, variant->by, PAGE + 1);
-	expect_too_big(_metadata, self, variant->by, ~0U);
+	expect_too_big(_metadata, self, variant->maker, 1);
+	expect_too_big(_metadata, self, variant->maker, FIRST - 1);
+	expect_too_big(_metadata, self, variant->maker, PAGE + 1);
+	expect_too_big(_metadata, self, variant->maker, ~0U);
 	/* A byte behind what is known. */
 	self->at.bytes[1000] = 1;
-	expect_too_big(_metadata, self, variant->by, 1008);
+	expect_too_big(_metadata, self, variant->maker, 1008);
 	self->at.bytes[PAGE - 1] = 1;
-	expect_too_big(_metadata, self, variant->by, PAGE);
+	expect_too_big(_metadata, self, variant->maker, PAGE);
 }
 
 TEST_F(event, unreadable_attr_is_efault)
@@ -129,11 +129,11 @@ TEST_F(event, unreadable_attr_is_efault)
 
 	ASSERT_NE(MAP_FAILED, page);
 	ASSERT_EQ(0, munmap(page + PAGE, PAGE));
-	EXPECT_EQ(-EFAULT, try_open(variant->by, (void *)(page + PAGE), 0, -1, -1, 0));
-	EXPECT_EQ(-EFAULT, try_open(variant->by, NULL, 0, -1, -1, 0));
+	EXPECT_EQ(-EFAULT, try_open(variant->maker, (void *)(page + PAGE), 0, -1, -1, 0));
+	EXPECT_EQ(-EFAULT, try_open(variant->maker, NULL, 0, -1, -1, 0));
 	/* All but the last 8 bytes. */
 	memcpy(page + PAGE - FIRST + 8, &self->at.attr, FIRST - 8);
-	EXPECT_EQ(-EFAULT, try_open(variant->by, (void *)(page + PAGE - FIRST + 8), 0, -1, -1,
+	EXPECT_EQ(-EFAULT, try_open(variant->maker, (void *)(page + PAGE - FIRST + 8), 0, -1, -1,
 				    0));
 	munmap(page, PAGE);
 }
@@ -192,9 +192,9 @@ static const struct change changes[] = {
 	{ "sample_type", AT(sample_type), PERF_SAMPLE_IP | PERF_SAMPLE_TID, 0, 0 },
 };
 
-static int errno_of(const struct event_maker *by, const struct change *c)
+static int errno_of(const struct event_maker *maker, const struct change *c)
 {
-	return by == &event_maker_perf ? c->perf : c->perfmon;
+	return maker == &event_maker_perf ? c->perf : c->perfmon;
 }
 
 TEST_F(event, changes_are_answered_as_the_table_says)
@@ -205,8 +205,8 @@ TEST_F(event, changes_are_answered_as_the_table_says)
 	for (i = 0; i < sizeof(changes) / sizeof(*changes); i++) {
 		attr = event_instructions();
 		*(__u64 *)((char *)&attr + changes[i].offset) += changes[i].bits;
-		EXPECT_EQ(-errno_of(variant->by, &changes[i]), try_attr(variant->by, attr)) {
-			TH_LOG("%s: %s", variant->by->name, changes[i].what);
+		EXPECT_EQ(-errno_of(variant->maker, &changes[i]), try_attr(variant->maker, attr)) {
+			TH_LOG("%s: %s", variant->maker->name, changes[i].what);
 		}
 	}
 }
@@ -220,7 +220,7 @@ TEST_F(event, raw_and_generic_events_count)
 	/* The same event select on Intel and AMD. */
 	attr.type = PERF_TYPE_RAW;
 	attr.config = EVENT_INSTRUCTIONS;
-	fd = variant->by->open(&attr, 0, -1, -1, 0);
+	fd = variant->maker->open(&attr, 0, -1, -1, 0);
 	ASSERT_LE(0, fd);
 	value = event_loop_count(fd, 1000);
 	EXPECT_EQ(LOOP_INSNS * 999, value - event_loop_count(fd, 1));
@@ -228,34 +228,34 @@ TEST_F(event, raw_and_generic_events_count)
 
 	attr.type = PERF_TYPE_HARDWARE;
 	attr.config = PERF_COUNT_HW_BRANCH_INSTRUCTIONS;
-	fd = variant->by->open(&attr, 0, -1, -1, 0);
+	fd = variant->maker->open(&attr, 0, -1, -1, 0);
 	ASSERT_LE(0, fd);
 	value = event_loop_count(fd, 1000);
 	EXPECT_EQ(999, value - event_loop_count(fd, 1));
 	close(fd);
 
 	attr.config = PERF_COUNT_HW_CPU_CYCLES;
-	fd = variant->by->open(&attr, 0, -1, -1, 0);
+	fd = variant->maker->open(&attr, 0, -1, -1, 0);
 	ASSERT_LE(0, fd);
 	EXPECT_LT(0, event_loop_count(fd, 1000));
 	close(fd);
 
 	attr.type = PERF_TYPE_HW_CACHE;
 	attr.config = PERF_COUNT_HW_CACHE_L1D;
-	EXPECT_EQ(0, try_attr(variant->by, attr));
+	EXPECT_EQ(0, try_attr(variant->maker, attr));
 	/* No such cache, operation or result. */
 	attr.config = PERF_COUNT_HW_CACHE_MAX;
-	EXPECT_EQ(-EINVAL, try_attr(variant->by, attr));
+	EXPECT_EQ(-EINVAL, try_attr(variant->maker, attr));
 	attr.config = PERF_COUNT_HW_CACHE_OP_MAX << 8;
-	EXPECT_EQ(-EINVAL, try_attr(variant->by, attr));
+	EXPECT_EQ(-EINVAL, try_attr(variant->maker, attr));
 	attr.config = PERF_COUNT_HW_CACHE_RESULT_MAX << 16;
-	EXPECT_EQ(-EINVAL, try_attr(variant->by, attr));
+	EXPECT_EQ(-EINVAL, try_attr(variant->maker, attr));
 	/* One that makes no sense, and one that these CPUs do not count. */
 	attr.config = PERF_COUNT_HW_CACHE_BPU | PERF_COUNT_HW_CACHE_OP_WRITE << 8;
-	EXPECT_EQ(-EINVAL, try_attr(variant->by, attr));
+	EXPECT_EQ(-EINVAL, try_attr(variant->maker, attr));
 	attr.config = PERF_COUNT_HW_CACHE_L1D | PERF_COUNT_HW_CACHE_OP_PREFETCH << 8 |
 		      PERF_COUNT_HW_CACHE_RESULT_MISS << 16;
-	EXPECT_EQ(-ENOENT, try_attr(variant->by, attr));
+	EXPECT_EQ(-ENOENT, try_attr(variant->maker, attr));
 }
 
 /* Bits of a RAW event select that are the maker's: modes, interrupt, enable. */
@@ -269,7 +269,7 @@ TEST_F(event, raw_event_has_the_modes_of_the_attr)
 	attr.config = EVENT_INSTRUCTIONS;
 	attr.exclude_user = 1;
 	attr.exclude_kernel = 0;
-	fd = variant->by->open(&attr, 0, -1, -1, 0);
+	fd = variant->maker->open(&attr, 0, -1, -1, 0);
 	ASSERT_LE(0, fd);
 	value = event_loop_count(fd, 1000000);
 	EXPECT_LT(0, value);
@@ -280,15 +280,15 @@ TEST_F(event, raw_event_has_the_modes_of_the_attr)
 TEST_F(event, types_that_are_not_ours)
 {
 	struct perf_event_attr attr = event_instructions();
-	bool perf = variant->by == &event_maker_perf;
+	bool perf = variant->maker == &event_maker_perf;
 
 	attr.type = PERF_TYPE_SOFTWARE;
 	attr.config = PERF_COUNT_SW_TASK_CLOCK;
-	EXPECT_EQ(perf ? 0 : -EOPNOTSUPP, try_attr(variant->by, attr));
+	EXPECT_EQ(perf ? 0 : -EOPNOTSUPP, try_attr(variant->maker, attr));
 	attr.config = PERF_COUNT_SW_DUMMY;
-	EXPECT_EQ(0, try_attr(variant->by, attr));
+	EXPECT_EQ(0, try_attr(variant->maker, attr));
 	attr.type = 12345;
-	EXPECT_EQ(perf ? -ENOENT : -EOPNOTSUPP, try_attr(variant->by, attr));
+	EXPECT_EQ(perf ? -ENOENT : -EOPNOTSUPP, try_attr(variant->maker, attr));
 }
 
 static pid_t pid_of_nobody(void)
@@ -304,49 +304,49 @@ static pid_t pid_of_nobody(void)
 TEST_F(event, tasks_and_cpus)
 {
 	const struct perf_event_attr *attr = &self->at.attr;
-	const struct event_maker *by = variant->by;
+	const struct event_maker *maker = variant->maker;
 	int cpu = pin_to_first_cpu(), beyond = cpu_ids();
 	pid_t zombie;
 
 	ASSERT_LE(0, cpu);
-	EXPECT_EQ(0, try_open(by, attr, 0, -1, -1, 0));
-	EXPECT_EQ(0, try_open(by, attr, 0, cpu, -1, 0));
-	EXPECT_EQ(0, try_open(by, attr, getpid(), -1, -1, 0));
-	EXPECT_EQ(0, try_open(by, attr, -1, cpu, -1, 0));
+	EXPECT_EQ(0, try_open(maker, attr, 0, -1, -1, 0));
+	EXPECT_EQ(0, try_open(maker, attr, 0, cpu, -1, 0));
+	EXPECT_EQ(0, try_open(maker, attr, getpid(), -1, -1, 0));
+	EXPECT_EQ(0, try_open(maker, attr, -1, cpu, -1, 0));
 	/* No task and no CPU. */
-	EXPECT_EQ(-EINVAL, try_open(by, attr, -1, -1, -1, 0));
+	EXPECT_EQ(-EINVAL, try_open(maker, attr, -1, -1, -1, 0));
 	/* No such CPU. */
-	EXPECT_EQ(-EINVAL, try_open(by, attr, 0, beyond, -1, 0));
-	EXPECT_EQ(-EINVAL, try_open(by, attr, -1, beyond, -1, 0));
-	EXPECT_EQ(-EINVAL, try_open(by, attr, 0, -2, -1, 0));
-	EXPECT_EQ(-EINVAL, try_open(by, attr, 0, 0x7fffffff, -1, 0));
+	EXPECT_EQ(-EINVAL, try_open(maker, attr, 0, beyond, -1, 0));
+	EXPECT_EQ(-EINVAL, try_open(maker, attr, -1, beyond, -1, 0));
+	EXPECT_EQ(-EINVAL, try_open(maker, attr, 0, -2, -1, 0));
+	EXPECT_EQ(-EINVAL, try_open(maker, attr, 0, 0x7fffffff, -1, 0));
 	/* No such task. */
-	EXPECT_EQ(-ESRCH, try_open(by, attr, pid_of_nobody(), -1, -1, 0));
-	EXPECT_EQ(-ESRCH, try_open(by, attr, 0x7fffffff, -1, -1, 0));
-	EXPECT_EQ(-ESRCH, try_open(by, attr, -2, -1, -1, 0));
+	EXPECT_EQ(-ESRCH, try_open(maker, attr, pid_of_nobody(), -1, -1, 0));
+	EXPECT_EQ(-ESRCH, try_open(maker, attr, 0x7fffffff, -1, -1, 0));
+	EXPECT_EQ(-ESRCH, try_open(maker, attr, -2, -1, -1, 0));
 	/* One that is dead and has not been waited for. */
 	zombie = fork();
 	if (!zombie)
 		_exit(0);
 	ASSERT_EQ(0, wait_until_asleep(zombie));
-	EXPECT_EQ(-ESRCH, try_open(by, attr, zombie, -1, -1, 0));
+	EXPECT_EQ(-ESRCH, try_open(maker, attr, zombie, -1, -1, 0));
 	waitpid(zombie, NULL, 0);
 }
 
 /* It is refused until the CPU is online. */
 TEST_F(event, event_of_an_offline_cpu)
 {
-	int home, cpu, online, missing = cpu_open_second(&home, &cpu, &online), fd;
+	int home, cpu, online, missing = cpu_find_hotpluggable(&home, &cpu, &online), fd;
 
 	if (missing)
 		return;		/* there is one CPU: nothing to be offline */
 	ASSERT_EQ(0, pin_to_cpu(home));
-	ASSERT_EQ(0, cpu_switch(online, "0"));
+	ASSERT_EQ(0, cpu_set_online(online, "0"));
 	self->at.attr.disabled = 0;
-	fd = variant->by->open(&self->at.attr, -1, cpu, -1, 0);
-	ASSERT_EQ(0, cpu_switch(online, "1"));
+	fd = variant->maker->open(&self->at.attr, -1, cpu, -1, 0);
+	ASSERT_EQ(0, cpu_set_online(online, "1"));
 	EXPECT_EQ(-ENODEV, fd);
-	fd = variant->by->open(&self->at.attr, -1, cpu, -1, 0);
+	fd = variant->maker->open(&self->at.attr, -1, cpu, -1, 0);
 	ASSERT_LE(0, fd);
 	ASSERT_EQ(0, pin_to_cpu(cpu));
 	loop(1000000);
@@ -358,21 +358,21 @@ TEST_F(event, event_of_an_offline_cpu)
 TEST_F(event, flags_of_the_call)
 {
 	const struct perf_event_attr *attr = &self->at.attr;
-	const struct event_maker *by = variant->by;
+	const struct event_maker *maker = variant->maker;
 	int fd, bit;
 
 	for (bit = 4; bit < 32; bit++)
-		EXPECT_EQ(-EINVAL, try_open(by, attr, 0, -1, -1, 1UL << bit)) {
+		EXPECT_EQ(-EINVAL, try_open(maker, attr, 0, -1, -1, 1UL << bit)) {
 			TH_LOG("bit %d", bit);
 		}
-	EXPECT_GT(0, try_open(by, attr, -1, -1, -1, PERF_FLAG_PID_CGROUP));
-	EXPECT_EQ(0, try_open(by, attr, 0, -1, -1, PERF_FLAG_FD_NO_GROUP));
+	EXPECT_GT(0, try_open(maker, attr, -1, -1, -1, PERF_FLAG_PID_CGROUP));
+	EXPECT_EQ(0, try_open(maker, attr, 0, -1, -1, PERF_FLAG_FD_NO_GROUP));
 
-	fd = by->open(&self->at.attr, 0, -1, -1, 0);
+	fd = maker->open(&self->at.attr, 0, -1, -1, 0);
 	ASSERT_LE(0, fd);
 	EXPECT_EQ(0, fcntl(fd, F_GETFD));
 	close(fd);
-	fd = by->open(&self->at.attr, 0, -1, -1, PERF_FLAG_FD_CLOEXEC);
+	fd = maker->open(&self->at.attr, 0, -1, -1, PERF_FLAG_FD_CLOEXEC);
 	ASSERT_LE(0, fd);
 	EXPECT_EQ(FD_CLOEXEC, fcntl(fd, F_GETFD));
 	EXPECT_EQ(O_RDWR, fcntl(fd, F_GETFL) & O_ACCMODE);
@@ -381,7 +381,7 @@ TEST_F(event, flags_of_the_call)
 
 TEST_F(event, ioctls_that_are_refused)
 {
-	int fd = open_instructions(_metadata, variant->by, 0);
+	int fd = open_instructions(_metadata, variant->maker, 0);
 	__u64 period = 1000;
 
 	EXPECT_EQ(-ENOTTY, event_ioctl(fd, _IO('$', 100), 0));

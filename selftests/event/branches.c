@@ -118,15 +118,15 @@ static void see(const struct sample *sample, void *data)
 static void sample_branches(struct __test_metadata *_metadata, struct sampler *s,
 			    struct told *told)
 {
-	struct seen seen = SEEN_NOTHING;
+	struct sample_sums sums = SAMPLE_SUMS_INIT;
 
 	told->records = branch_records();
 	ASSERT_EQ(0, event_enable(s->fd));
-	branches(&told->sites, ROUNDS);
+	run_branches(&told->sites, ROUNDS);
 	ASSERT_EQ(0, event_disable(s->fd));
-	sampler_read(s, &seen, see, told);
-	EXPECT_FALSE(seen.malformed);
-	EXPECT_EQ(0UL, seen.lost);
+	sampler_read(s, &sums, see, told);
+	EXPECT_FALSE(sums.malformed);
+	EXPECT_EQ(0UL, sums.lost);
 	EXPECT_LE(ROUND_INSNS * ROUNDS / PERIOD - 1, told->samples);
 	EXPECT_EQ(0UL, told->wrong);
 	/* Those of the first rounds, also after another task. */
@@ -166,15 +166,15 @@ TEST_F(event, samples_have_the_branches_of_their_kind)
 		struct perf_event_attr attr;
 
 		kind = &kinds[i];
-		TH_LOG("%s: %s", variant->by->name, kind->name);
+		TH_LOG("%s: %s", variant->maker->name, kind->name);
 		memcpy(told.places, kind->places, sizeof(told.places));
 		attr = with_branches(kind->type);
 		if (getenv("NEHALEM") && kind->type & NOT_ON_NEHALEM) {
-			if (variant->by == &event_maker_perfmon)
-				EXPECT_EQ(-EOPNOTSUPP, variant->by->open(&attr, 0, -1, -1, 0));
+			if (variant->maker == &event_maker_perfmon)
+				EXPECT_EQ(-EOPNOTSUPP, variant->maker->open(&attr, 0, -1, -1, 0));
 			continue;
 		}
-		ASSERT_EQ(0, sampler_open(&self->sampler, variant->by, &attr, 0, -1, 6));
+		ASSERT_EQ(0, sampler_open(&self->sampler, variant->maker, &attr, 0, -1, 6));
 		sample_branches(_metadata, &self->sampler, &told);
 		EXPECT_NE(0UL, told.flags);
 		EXPECT_EQ(branch_records()->spec, told.spec != 0);
@@ -192,14 +192,14 @@ TEST_F(event, parts_of_a_branch)
 						    PERF_SAMPLE_BRANCH_HW_INDEX);
 
 	/* perf has no samples without flags on AMD. */
-	if (branch_records()->spec && variant->by == &event_maker_perf) {
-		EXPECT_EQ(-EOPNOTSUPP, variant->by->open(&attr, 0, -1, -1, 0));
+	if (branch_records()->spec && variant->maker == &event_maker_perf) {
+		EXPECT_EQ(-EOPNOTSUPP, variant->maker->open(&attr, 0, -1, -1, 0));
 		return;
 	}
-	ASSERT_EQ(0, sampler_open(&self->sampler, variant->by, &attr, 0, -1, 6));
+	ASSERT_EQ(0, sampler_open(&self->sampler, variant->maker, &attr, 0, -1, 6));
 	sample_branches(_metadata, &self->sampler, &told);
 	/* perf leaves out what it has to read separately. */
-	if (variant->by != &event_maker_perf ||
+	if (variant->maker != &event_maker_perf ||
 	    (branch_records()->info && !branch_records()->types))
 		EXPECT_EQ(0UL, told.flags);
 	EXPECT_EQ(0UL, told.spec);
@@ -211,17 +211,17 @@ TEST_F(event, parts_of_a_branch)
 /* With the type of each, where the processor tells it. */
 TEST_F(event, types_of_branches)
 {
-	const bool is_perf = variant->by == &event_maker_perf;
+	const bool is_perf = variant->maker == &event_maker_perf;
 	struct told told = { .places = { RETURN, CALL, JUMP }, .kinds = ELSEWHERE };
 	struct perf_event_attr attr = with_branches(PERF_SAMPLE_BRANCH_ANY |
 						    PERF_SAMPLE_BRANCH_TYPE_SAVE);
 
 	/* perf reads the code elsewhere. */
 	if (!is_perf && !branch_records()->types) {
-		EXPECT_EQ(-EOPNOTSUPP, variant->by->open(&attr, 0, -1, -1, 0));
+		EXPECT_EQ(-EOPNOTSUPP, variant->maker->open(&attr, 0, -1, -1, 0));
 		return;
 	}
-	ASSERT_EQ(0, sampler_open(&self->sampler, variant->by, &attr, 0, -1, 6));
+	ASSERT_EQ(0, sampler_open(&self->sampler, variant->maker, &attr, 0, -1, 6));
 	sample_branches(_metadata, &self->sampler, &told);
 	EXPECT_NE(0UL, told.flags);
 	EXPECT_EQ(told.branches, told.types);
@@ -270,16 +270,16 @@ static void see_pair(const struct sample *sample, void *data)
  */
 TEST_F(event, branch_that_is_one_with_a_comparison)
 {
-	const bool fuses = branch_records()->spec && variant->by == &event_maker_perfmon;
+	const bool fuses = branch_records()->spec && variant->maker == &event_maker_perfmon;
 	struct perf_event_attr attr = with_branches(PERF_SAMPLE_BRANCH_ANY);
-	struct seen seen = SEEN_NOTHING;
+	struct sample_sums sums = SAMPLE_SUMS_INIT;
 	struct pair pair = { .fused = 0 };
 
-	ASSERT_EQ(0, sampler_open(&self->sampler, variant->by, &attr, 0, -1, 6));
+	ASSERT_EQ(0, sampler_open(&self->sampler, variant->maker, &attr, 0, -1, 6));
 	ASSERT_EQ(0, event_enable(self->sampler.fd));
 	compare_and_jump(&pair, ROUNDS);
 	ASSERT_EQ(0, event_disable(self->sampler.fd));
-	sampler_read(&self->sampler, &seen, see_pair, &pair);
+	sampler_read(&self->sampler, &sums, see_pair, &pair);
 	EXPECT_EQ(0UL, pair.others);
 	EXPECT_EQ(fuses, pair.fused != 0);
 	if (fuses)
@@ -305,26 +305,26 @@ TEST_F(event, branches_of_the_kernel_are_those_that_were_asked_for)
 	for (kernel = 0; kernel < 2; kernel++) {
 		struct perf_event_attr attr = with_branches(PERF_SAMPLE_BRANCH_ANY);
 		const bool is_refused = kernel && !branch_records()->freeze;
-		struct seen seen = SEEN_NOTHING;
+		struct sample_sums sums = SAMPLE_SUMS_INIT;
 		unsigned long found = 0;
 		struct sites sites;
 
 		attr.sample_period = 10007;
 		attr.exclude_kernel = !kernel;
 		/* The handler's would be all that there is; perf shows them. */
-		if (is_refused && variant->by == &event_maker_perfmon) {
-			EXPECT_EQ(-EOPNOTSUPP, variant->by->open(&attr, 0, -1, -1, 0));
+		if (is_refused && variant->maker == &event_maker_perfmon) {
+			EXPECT_EQ(-EOPNOTSUPP, variant->maker->open(&attr, 0, -1, -1, 0));
 			break;
 		}
-		ASSERT_EQ(0, sampler_open(&self->sampler, variant->by, &attr, 0, -1, 6));
+		ASSERT_EQ(0, sampler_open(&self->sampler, variant->maker, &attr, 0, -1, 6));
 		ASSERT_EQ(0, event_enable(self->sampler.fd));
 		for (i = 0; i < 500; i++) {
-			branches(&sites, 100);
+			run_branches(&sites, 100);
 			getppid();
 		}
 		ASSERT_EQ(0, event_disable(self->sampler.fd));
-		sampler_read(&self->sampler, &seen, see_kernel, &found);
-		EXPECT_LT(10UL, seen.samples);
+		sampler_read(&self->sampler, &sums, see_kernel, &found);
+		EXPECT_LT(10UL, sums.samples);
 		EXPECT_EQ(kernel, found != 0);
 		sampler_close(&self->sampler);
 	}
@@ -347,24 +347,24 @@ static void see_foreign(const struct sample *sample, void *data)
 }
 
 static void expect_own_branches(struct __test_metadata *_metadata, FIXTURE_DATA(event) *self,
-				const struct event_maker *by)
+				const struct event_maker *maker)
 {
 	struct perf_event_attr attr = with_branches(PERF_SAMPLE_BRANCH_ANY);
-	struct seen seen = SEEN_NOTHING;
+	struct sample_sums sums = SAMPLE_SUMS_INIT;
 	struct neighbours pair = { .samples = 0 };
 	int i, status;
 	pid_t pid;
 
 	/* Where the other task is. */
-	branches(&pair.sites, 1);
-	ASSERT_EQ(0, sampler_open(&self->sampler, by, &attr, 0, -1, 7));
+	run_branches(&pair.sites, 1);
+	ASSERT_EQ(0, sampler_open(&self->sampler, maker, &attr, 0, -1, 7));
 	pid = fork();
 	ASSERT_LE(0, pid);
 	if (!pid) {
 		struct sites sites;
 
 		for (;;) {
-			branches(&sites, 1000);
+			run_branches(&sites, 1000);
 			sched_yield();
 		}
 	}
@@ -376,14 +376,14 @@ static void expect_own_branches(struct __test_metadata *_metadata, FIXTURE_DATA(
 	ASSERT_EQ(0, event_disable(self->sampler.fd));
 	ASSERT_EQ(0, kill(pid, SIGKILL));
 	ASSERT_EQ(pid, waitpid(pid, &status, 0));
-	sampler_read(&self->sampler, &seen, see_foreign, &pair);
+	sampler_read(&self->sampler, &sums, see_foreign, &pair);
 	EXPECT_LE(600UL, pair.samples);
 	EXPECT_EQ(0UL, pair.foreign);
 }
 
 TEST_F(event, branches_are_those_of_the_task)
 {
-	expect_own_branches(_metadata, self, variant->by);
+	expect_own_branches(_metadata, self, variant->maker);
 }
 
 /* While another event records the branches of all tasks. */
@@ -393,9 +393,9 @@ TEST_F(event, branches_are_those_of_the_task_beside_an_event_of_the_cpu)
 	cpu_set_t cpus;
 
 	ASSERT_EQ(0, cpus_online(&cpus));
-	ASSERT_EQ(0, sampler_open(&self->other, variant->by, &attr, -1, cpu_next(&cpus, -1), 7));
+	ASSERT_EQ(0, sampler_open(&self->other, variant->maker, &attr, -1, cpu_next(&cpus, -1), 7));
 	ASSERT_EQ(0, event_enable(self->other.fd));
-	expect_own_branches(_metadata, self, variant->by);
+	expect_own_branches(_metadata, self, variant->maker);
 }
 
 /* Two events with the same filter, of the task and of its CPU. */
@@ -407,22 +407,22 @@ TEST_F(event, events_share_the_branches)
 	};
 	struct perf_event_attr attr = with_branches(PERF_SAMPLE_BRANCH_ANY);
 	struct perf_event_attr jumps = with_branches(PERF_SAMPLE_BRANCH_IND_JUMP);
-	struct seen seen = SEEN_NOTHING;
+	struct sample_sums sums = SAMPLE_SUMS_INIT;
 	int fd;
 
-	ASSERT_EQ(0, sampler_open(&self->sampler, variant->by, &attr, 0, -1, 6));
+	ASSERT_EQ(0, sampler_open(&self->sampler, variant->maker, &attr, 0, -1, 6));
 	attr.sample_period = 2003;
-	ASSERT_EQ(0, sampler_open(&self->other, variant->by, &attr, 0, -1, 6));
+	ASSERT_EQ(0, sampler_open(&self->other, variant->maker, &attr, 0, -1, 6));
 	ASSERT_EQ(0, event_enable(self->other.fd));
 	sample_branches(_metadata, &self->sampler, &told[0]);
 	told[1].sites = told[0].sites;
 	told[1].records = told[0].records;
-	sampler_read(&self->other, &seen, see, &told[1]);
+	sampler_read(&self->other, &sums, see, &told[1]);
 	EXPECT_LE(ROUND_INSNS * ROUNDS / 2003 - 1, told[1].samples);
 	EXPECT_EQ(0UL, told[1].wrong);
 	/* perf lets filters take turns. */
-	fd = variant->by->open(&jumps, 0, -1, -1, 0);
-	EXPECT_EQ(variant->by->takes_turns, fd >= 0);
+	fd = variant->maker->open(&jumps, 0, -1, -1, 0);
+	EXPECT_EQ(variant->maker->takes_turns, fd >= 0);
 	if (fd >= 0)
 		close(fd);
 	else

@@ -69,12 +69,12 @@ static struct perf_event_attr with_chains(void)
 }
 
 static void sample_recursion(struct __test_metadata *_metadata, FIXTURE_DATA(event) *self,
-			     const struct event_maker *by, struct perf_event_attr attr, int depth,
+			     const struct event_maker *maker, struct perf_event_attr attr, int depth,
 			     bool calls)
 {
 	struct sampler *s = &self->sampler;
 
-	ASSERT_EQ(0, sampler_open(s, by, &attr, 0, -1, ORDER));
+	ASSERT_EQ(0, sampler_open(s, maker, &attr, 0, -1, ORDER));
 	ASSERT_EQ(0, event_enable(s->fd));
 	recurse(depth, calls ? N / 20 : N, calls);
 	ASSERT_EQ(0, event_disable(s->fd));
@@ -92,7 +92,7 @@ static unsigned int callers(const struct sample *s, unsigned int at)
 
 struct chains {
 	unsigned int depth, longest;	/* that are expected, without marks */
-	unsigned long seen, wrong;
+	unsigned long chain_count, wrong;
 };
 
 static void see_recursion(const struct sample *s, void *data)
@@ -105,7 +105,7 @@ static void see_recursion(const struct sample *s, void *data)
 		return;
 	if (expected > c->longest)
 		expected = c->longest;
-	c->seen++;
+	c->chain_count++;
 	c->wrong += s->chain[0] != PERF_CONTEXT_USER || s->chain[1] != s->ip ||
 		    callers(s, 1) != expected || all > c->longest ||
 		    (all == expected && expected < c->longest);
@@ -114,12 +114,12 @@ static void see_recursion(const struct sample *s, void *data)
 static void expect_chains(struct __test_metadata *_metadata, FIXTURE_DATA(event) *self,
 			  struct chains *c)
 {
-	struct seen seen = SEEN_NOTHING;
+	struct sample_sums sums = SAMPLE_SUMS_INIT;
 
-	sampler_read(&self->sampler, &seen, see_recursion, c);
-	EXPECT_FALSE(seen.malformed);
-	EXPECT_EQ(event_count(self->sampler.fd) / PERIOD, seen.samples);
-	EXPECT_LE(LOOP_INSNS * N / PERIOD - 2, c->seen);
+	sampler_read(&self->sampler, &sums, see_recursion, c);
+	EXPECT_FALSE(sums.malformed);
+	EXPECT_EQ(event_count(self->sampler.fd) / PERIOD, sums.samples);
+	EXPECT_LE(LOOP_INSNS * N / PERIOD - 2, c->chain_count);
 	EXPECT_EQ(0UL, c->wrong);
 	sampler_close(&self->sampler);
 }
@@ -132,7 +132,7 @@ TEST_F(event, chain_has_each_caller)
 	for (i = 0; i < ARRAY_SIZE(depths); i++) {
 		struct chains c = { .depth = depths[i], .longest = 127 };
 
-		sample_recursion(_metadata, self, variant->by, with_chains(), depths[i], false);
+		sample_recursion(_metadata, self, variant->maker, with_chains(), depths[i], false);
 		expect_chains(_metadata, self, &c);
 	}
 }
@@ -147,21 +147,21 @@ TEST_F(event, chain_ends_where_it_is_to)
 
 	for (i = 0; i < ARRAY_SIZE(limits); i++) {
 		struct chains c = { .depth = 200, .longest = limits[i] ? limits[i] : 127 };
-		struct seen seen = SEEN_NOTHING;
+		struct sample_sums sums = SAMPLE_SUMS_INIT;
 
 		attr.sample_max_stack = limits[i];
-		sample_recursion(_metadata, self, variant->by, attr, 200, false);
+		sample_recursion(_metadata, self, variant->maker, attr, 200, false);
 		if (limits[i] == 0 || limits[i] > 100) {
 			expect_chains(_metadata, self, &c);
 			continue;
 		}
 		/* Too few to tell whose they are: the last one. */
-		sampler_read(&self->sampler, &seen, NULL, NULL);
+		sampler_read(&self->sampler, &sums, NULL, NULL);
 		EXPECT_EQ((size_t)(6 + 2 + limits[i]) * 8, self->sampler.record.header.size);
 		sampler_close(&self->sampler);
 	}
 	attr.sample_max_stack = 128;
-	fd = variant->by->open(&attr, 0, -1, -1, 0);
+	fd = variant->maker->open(&attr, 0, -1, -1, 0);
 	EXPECT_EQ(-EOVERFLOW, fd);
 	close(fd);
 }
@@ -174,15 +174,15 @@ static void see_length(const struct sample *s, void *data)
 TEST_F(event, excluded_chain_of_the_program_is_empty)
 {
 	struct perf_event_attr attr = with_chains();
-	struct seen seen = SEEN_NOTHING;
+	struct sample_sums sums = SAMPLE_SUMS_INIT;
 	unsigned long lengths = 0;
 
 	attr.exclude_callchain_user = 1;
-	sample_recursion(_metadata, self, variant->by, attr, 10, false);
-	sampler_read(&self->sampler, &seen, see_length, &lengths);
-	EXPECT_FALSE(seen.malformed);
-	EXPECT_LT(10UL, seen.samples);
-	if (shows_places(variant))
+	sample_recursion(_metadata, self, variant->maker, attr, 10, false);
+	sampler_read(&self->sampler, &sums, see_length, &lengths);
+	EXPECT_FALSE(sums.malformed);
+	EXPECT_LT(10UL, sums.samples);
+	if (samples_are_exact(variant))
 		EXPECT_EQ(0UL, lengths);
 }
 
@@ -194,7 +194,7 @@ static const char *const calls[] = { "do_syscall_64", "do_int80_emulation", "do_
 struct kernel_chains {
 	unsigned int depth;
 	struct kernel_function text, entry, module, interrupts, calls[CALLS];
-	unsigned long seen, kernel_marks, user_marks, wrong;
+	unsigned long chain_count, kernel_marks, user_marks, wrong;
 	/* Not in the assembly of calls and interrupts, and those with the program's chain. */
 	unsigned long inside, with_program;
 	unsigned long nowhere;		/* addresses of no function */
@@ -226,7 +226,7 @@ static void see_kernel(const struct sample *s, void *data)
 
 	if (!KERNEL(s->ip))
 		return;
-	c->seen++;
+	c->chain_count++;
 	inside = !kernel_function_has(&c->entry, s->ip);
 	c->inside += inside;
 	c->nowhere += !in_kernel_text(c, s->ip);
@@ -252,38 +252,38 @@ static void see_kernel(const struct sample *s, void *data)
 
 static struct kernel_chains kernel_chains(struct __test_metadata *_metadata,
 					  FIXTURE_DATA(event) *self,
-					  const struct event_maker *by,
+					  const struct event_maker *maker,
 					  struct perf_event_attr attr)
 {
 	struct kernel_chains c = { .depth = 12 };
-	struct seen seen = SEEN_NOTHING;
+	struct sample_sums sums = SAMPLE_SUMS_INIT;
 	unsigned int i;
 
-	ASSERT_EQ(0, kernel_text("_stext", "_etext", &c.text));
-	ASSERT_EQ(0, kernel_text("__entry_text_start", "__entry_text_end", &c.entry));
-	ASSERT_EQ(0, kernel_module("perfmon", &c.module));
-	ASSERT_EQ(0, kernel_text("__irqentry_text_start", "__irqentry_text_end", &c.interrupts));
+	ASSERT_EQ(0, find_kernel_text("_stext", "_etext", &c.text));
+	ASSERT_EQ(0, find_kernel_text("__entry_text_start", "__entry_text_end", &c.entry));
+	ASSERT_EQ(0, find_kernel_module("perfmon", &c.module));
+	ASSERT_EQ(0, find_kernel_text("__irqentry_text_start", "__irqentry_text_end", &c.interrupts));
 	for (i = 0; i < CALLS; i++)
-		ASSERT_EQ(0, kernel_function(calls[i], &c.calls[i]));
+		ASSERT_EQ(0, find_kernel_function(calls[i], &c.calls[i]));
 	attr.exclude_kernel = 0;
 	attr.exclude_user = 1;
-	sample_recursion(_metadata, self, by, attr, c.depth, true);
-	sampler_read(&self->sampler, &seen, see_kernel, &c);
+	sample_recursion(_metadata, self, maker, attr, c.depth, true);
+	sampler_read(&self->sampler, &sums, see_kernel, &c);
 	sampler_close(&self->sampler);
-	EXPECT_FALSE(seen.malformed);
+	EXPECT_FALSE(sums.malformed);
 	EXPECT_LE(20UL, c.inside);
 	EXPECT_EQ(0UL, c.wrong);
 	EXPECT_EQ(0UL, c.nowhere);
 	TH_LOG("%s: %lu samples, %lu inside, of these %lu alone, %lu without an entry",
-	       by->name, c.seen, c.inside, c.alone, c.without_entry);
+	       maker->name, c.chain_count, c.inside, c.alone, c.without_entry);
 	return c;
 }
 
 TEST_F(event, chain_of_the_kernel_is_above_that_of_the_program)
 {
-	struct kernel_chains c = kernel_chains(_metadata, self, variant->by, with_chains());
+	struct kernel_chains c = kernel_chains(_metadata, self, variant->maker, with_chains());
 
-	EXPECT_EQ(c.seen, c.kernel_marks);
+	EXPECT_EQ(c.chain_count, c.kernel_marks);
 	EXPECT_EQ(0UL, c.without_entry);
 	/*
 	 * Others are of the calls before and after, and of interrupts there. In a context
@@ -299,13 +299,13 @@ TEST_F(event, excluded_chain_of_the_kernel_is_not_there)
 	struct kernel_chains c;
 
 	attr.exclude_callchain_kernel = 1;
-	c = kernel_chains(_metadata, self, variant->by, attr);
+	c = kernel_chains(_metadata, self, variant->maker, attr);
 	EXPECT_EQ(0UL, c.kernel_marks);
 	EXPECT_LE(c.inside * 4 / 5, c.with_program);
 	attr.exclude_callchain_kernel = 0;
 	attr.exclude_callchain_user = 1;
-	c = kernel_chains(_metadata, self, variant->by, attr);
-	EXPECT_EQ(c.seen, c.kernel_marks);
+	c = kernel_chains(_metadata, self, variant->maker, attr);
+	EXPECT_EQ(c.chain_count, c.kernel_marks);
 	EXPECT_EQ(0UL, c.without_entry);
 	EXPECT_EQ(0UL, c.user_marks);
 }
@@ -327,17 +327,17 @@ static void see_no_kernel(const struct sample *s, void *data)
 TEST_F(event, event_of_the_program_shows_nothing_of_the_kernel)
 {
 	struct perf_event_attr attr = with_chains();
-	struct seen seen = SEEN_NOTHING;
+	struct sample_sums sums = SAMPLE_SUMS_INIT;
 	unsigned long wrong = 0;
 
 	attr.sample_period = 97;
 	attr.sample_type |= PERF_SAMPLE_REGS_INTR;
 	attr.sample_regs_intr = 1 << 7 | 1 << 8;	/* RSP, RIP */
-	sample_recursion(_metadata, self, variant->by, attr, 1, true);
-	sampler_read(&self->sampler, &seen, see_no_kernel, &wrong);
-	EXPECT_LT(100UL, seen.samples);
-	EXPECT_FALSE(seen.malformed);
-	if (variant->by == &event_maker_perfmon)
+	sample_recursion(_metadata, self, variant->maker, attr, 1, true);
+	sampler_read(&self->sampler, &sums, see_no_kernel, &wrong);
+	EXPECT_LT(100UL, sums.samples);
+	EXPECT_FALSE(sums.malformed);
+	if (variant->maker == &event_maker_perfmon)
 		EXPECT_EQ(0UL, wrong);
 }
 

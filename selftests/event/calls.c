@@ -45,7 +45,7 @@ FIXTURE_SETUP(event)
 	self->sampler.fd = -1;
 	prepare_maker(_metadata, variant);
 	ASSERT_EQ(0, pin_to_first_cpu());
-	ASSERT_EQ(0, sampler_open(&self->sampler, variant->by, &attr, 0, -1, 7));
+	ASSERT_EQ(0, sampler_open(&self->sampler, variant->maker, &attr, 0, -1, 7));
 }
 
 FIXTURE_TEARDOWN(event)
@@ -109,11 +109,11 @@ static void expect_depth(struct __test_metadata *_metadata, struct sampler *s, u
 			 unsigned long samples)
 {
 	struct told told = { .depth = depth };
-	struct seen seen = SEEN_NOTHING;
+	struct sample_sums sums = SAMPLE_SUMS_INIT;
 
-	sampler_read(s, &seen, see, &told);
-	EXPECT_FALSE(seen.malformed);
-	EXPECT_EQ(0UL, seen.lost);
+	sampler_read(s, &sums, see, &told);
+	EXPECT_FALSE(sums.malformed);
+	EXPECT_EQ(0UL, sums.lost);
 	EXPECT_LE(samples, told.samples);
 	EXPECT_EQ(0UL, told.wrong) {
 		TH_LOG("of %lu samples", told.samples);
@@ -156,7 +156,7 @@ TEST_F(event, calls_outlast_a_switch)
 	pid_t pid;
 
 	sampler_close(&self->sampler);
-	ASSERT_EQ(0, sampler_open(&self->sampler, variant->by, &attr, 0, -1, 7));
+	ASSERT_EQ(0, sampler_open(&self->sampler, variant->maker, &attr, 0, -1, 7));
 	pid = fork();
 	ASSERT_LE(0, pid);
 	if (!pid) {
@@ -185,7 +185,7 @@ TEST_F(event, calls_that_returned_unseen_are_not_told)
 	const struct leaf leaf = { .call = disable_there, .fd = self->sampler.fd };
 
 	/* perf has them. */
-	if (variant->by == &event_maker_perf)
+	if (variant->maker == &event_maker_perf)
 		return;
 	ASSERT_EQ(0, event_enable(self->sampler.fd));
 	nest(12, &leaf);
@@ -215,14 +215,14 @@ TEST_F(event, another_program_begins_without_calls)
 {
 	struct perf_event_attr attr = with_calls(PERIOD, PERF_SAMPLE_BRANCH_USER);
 	struct told told = { .depth = 0 };
-	struct seen seen = SEEN_NOTHING;
+	struct sample_sums sums = SAMPLE_SUMS_INIT;
 	const struct leaf leaf = { .call = execute };
 	int status, pipes[2];
 	char byte;
 	pid_t pid;
 
 	/* perf keeps those of the program before. */
-	if (variant->by == &event_maker_perf)
+	if (variant->maker == &event_maker_perf)
 		return;
 	sampler_close(&self->sampler);
 	ASSERT_EQ(0, pipe(pipes));
@@ -234,12 +234,12 @@ TEST_F(event, another_program_begins_without_calls)
 			nest(11, &leaf);
 		_exit(127);
 	}
-	ASSERT_EQ(0, sampler_open(&self->sampler, variant->by, &attr, pid, -1, 7));
+	ASSERT_EQ(0, sampler_open(&self->sampler, variant->maker, &attr, pid, -1, 7));
 	ASSERT_EQ(0, event_enable(self->sampler.fd));
 	ASSERT_EQ(1, write(pipes[1], "", 1));
 	ASSERT_EQ(pid, waitpid(pid, &status, 0));
 	EXPECT_EQ(0, status);
-	sampler_read(&self->sampler, &seen, see_other_program, &told);
+	sampler_read(&self->sampler, &sums, see_other_program, &told);
 	EXPECT_LE(2000000 / PERIOD, told.samples);
 	EXPECT_EQ(0UL, told.wrong);
 	close(pipes[0]);
@@ -264,7 +264,7 @@ static const struct refusal {
 
 TEST_F(event, a_call_stack_is_of_a_task_in_user_mode)
 {
-	const bool is_perf = variant->by == &event_maker_perf;
+	const bool is_perf = variant->maker == &event_maker_perf;
 	const struct refusal *r;
 	unsigned int i;
 
@@ -275,9 +275,9 @@ TEST_F(event, a_call_stack_is_of_a_task_in_user_mode)
 		r = &refusals[i];
 		attr = with_calls(PERIOD, r->kinds);
 		attr.exclude_kernel = !r->kernel;
-		fd = variant->by->open(&attr, r->of_cpu ? -1 : 0, r->of_cpu ? 0 : -1, -1, 0);
+		fd = variant->maker->open(&attr, r->of_cpu ? -1 : 0, r->of_cpu ? 0 : -1, -1, 0);
 		EXPECT_EQ(is_perf ? r->perf : r->perfmon, fd < 0 ? fd : 0) {
-			TH_LOG("%s: %s", variant->by->name, r->what);
+			TH_LOG("%s: %s", variant->maker->name, r->what);
 		}
 		if (fd >= 0)
 			close(fd);

@@ -88,7 +88,7 @@ FIXTURE_TEARDOWN(cgroup)
 
 	sampler_close(&self->sampler);
 	for (i = 0; i < TARGETS; i++)
-		target_end(&self->target[i]);
+		target_kill(&self->target[i]);
 	for (i = 0; i < MANY; i++) {
 		rmdir(inner(i, 0));
 		rmdir(outer(i));
@@ -147,7 +147,7 @@ TEST_F(cgroup, tasks_of_a_cgroup_are_counted)
 	fd = open_cgroup(_metadata, outer(0), -1);
 	task = open_task(_metadata, &self->target[0]);
 	EXPECT_EQ(0, event_count(fd));
-	ASSERT_EQ(0, target_run(&self->target[0], (struct job) { .n = 1, .pieces = 1 }));
+	ASSERT_EQ(0, target_run_job(&self->target[0], (struct job) { .n = 1, .pieces = 1 }));
 	least = event_count(fd);
 	EXPECT_EQ(event_count(task), least);
 	for (k = 1; k <= 10; k++) {
@@ -157,7 +157,7 @@ TEST_F(cgroup, tasks_of_a_cgroup_are_counted)
 		/* This task is in another cgroup. */
 		loop(N);
 		ASSERT_EQ(before, event_count(fd));
-		ASSERT_EQ(0, target_run(&self->target[0],
+		ASSERT_EQ(0, target_run_job(&self->target[0],
 					(struct job) { .n = k * N, .pieces = 1, .step = step }));
 		count = event_count(fd) - before;
 		if (step == STEP_NONE)
@@ -181,7 +181,7 @@ TEST_F(cgroup, cpus_add_up)
 	for (k = 0; k < 10; k++) {
 		const struct job job = { .n = N, .pieces = 3, .step = STEP_MOVE };
 
-		ASSERT_EQ(0, target_run(&self->target[0], job));
+		ASSERT_EQ(0, target_run_job(&self->target[0], job));
 		for (sum = 0, cpu = 0; cpu < cpus; cpu++)
 			sum += event_count(of[cpu]);
 		EXPECT_EQ(event_count(all), sum);
@@ -209,9 +209,9 @@ TEST_F(cgroup, cgroup_counts_those_in_it)
 	for (i = 0; i < 10; i++) {
 		const struct job job = { .n = N + 1000 * i, .pieces = 1 };
 
-		ASSERT_EQ(0, target_go(&self->target[0], job));
-		ASSERT_EQ(0, target_run(&self->target[1], job));
-		ASSERT_EQ(0, target_wait(&self->target[0]));
+		ASSERT_EQ(0, target_start_job(&self->target[0], job));
+		ASSERT_EQ(0, target_run_job(&self->target[1], job));
+		ASSERT_EQ(0, target_wait_job(&self->target[0]));
 		EXPECT_EQ(event_count(task[1]), event_count(fd[2]));
 		EXPECT_EQ(event_count(task[0]) + event_count(task[1]), event_count(fd[1]));
 		EXPECT_LT(event_count(fd[1]), event_count(fd[0]));
@@ -239,9 +239,9 @@ TEST_F(cgroup, each_switch_belongs_to_one)
 		before[i] = event_count(cgroup[i]);
 	}
 	for (i = 0; i < 2; i++)
-		ASSERT_EQ(0, target_go(&self->target[i], job));
+		ASSERT_EQ(0, target_start_job(&self->target[i], job));
 	for (i = 0; i < 2; i++)
-		ASSERT_EQ(0, target_wait(&self->target[i]));
+		ASSERT_EQ(0, target_wait_job(&self->target[i]));
 	EXPECT_LE(3000, target_switches(&self->target[0]));
 	for (i = 0; i < 2; i++) {
 		EXPECT_EQ(0, before[i]);
@@ -267,10 +267,10 @@ TEST_F(cgroup, task_that_moves_while_it_runs_is_counted_once)
 	}
 	move_to(_metadata, inner(0, 0), self->target[0].pid);
 	task = open_task(_metadata, &self->target[0]);
-	ASSERT_EQ(0, target_go(&self->target[0], job));
-	while (!target_done(&self->target[0]))
+	ASSERT_EQ(0, target_start_job(&self->target[0], job));
+	while (!target_is_done(&self->target[0]))
 		move_to(_metadata, inner(0, ++moves % 2), self->target[0].pid);
-	ASSERT_EQ(0, target_wait(&self->target[0]));
+	ASSERT_EQ(0, target_wait_job(&self->target[0]));
 	sum = event_count(fd[0]) + event_count(fd[1]);
 	EXPECT_EQ(event_count(task), sum);
 	EXPECT_EQ(event_count(task), event_count(both));
@@ -315,10 +315,10 @@ TEST_F(cgroup, cgroup_that_is_removed_keeps_its_count)
 
 	start_in(_metadata, self, 0);
 	fd = open_cgroup(_metadata, outer(0), -1);
-	ASSERT_EQ(0, target_run(&self->target[0], (struct job) { .n = N, .pieces = 1 }));
+	ASSERT_EQ(0, target_run_job(&self->target[0], (struct job) { .n = N, .pieces = 1 }));
 	count = event_count(fd);
 	EXPECT_LE((__s64)(LOOP_INSNS * N), count);
-	target_end(&self->target[0]);
+	target_kill(&self->target[0]);
 	count = event_count(fd);
 	ASSERT_EQ(0, rmdir(outer(0)));
 	EXPECT_EQ(count, event_count(fd));
@@ -330,7 +330,7 @@ TEST_F(cgroup, cgroup_that_is_removed_keeps_its_count)
 	/* One of the same name is another one. */
 	start_in(_metadata, self, 0);
 	fd = open_cgroup(_metadata, outer(0), -1);
-	ASSERT_EQ(0, target_run(&self->target[0], (struct job) { .n = N, .pieces = 1 }));
+	ASSERT_EQ(0, target_run_job(&self->target[0], (struct job) { .n = N, .pieces = 1 }));
 	EXPECT_LE((__s64)(LOOP_INSNS * N), event_count(fd));
 	close(fd);
 }
@@ -343,13 +343,13 @@ TEST_F(cgroup, disabled_event_counts_nothing)
 
 	start_in(_metadata, self, 0);
 	fd = open_cgroup(_metadata, outer(0), -1);
-	ASSERT_EQ(0, target_run(&self->target[0], job));
+	ASSERT_EQ(0, target_run_job(&self->target[0], job));
 	ASSERT_EQ(0, event_disable(fd));
 	count = event_count(fd);
-	ASSERT_EQ(0, target_run(&self->target[0], job));
+	ASSERT_EQ(0, target_run_job(&self->target[0], job));
 	EXPECT_EQ(count, event_count(fd));
 	ASSERT_EQ(0, event_enable(fd));
-	ASSERT_EQ(0, target_run(&self->target[0], job));
+	ASSERT_EQ(0, target_run_job(&self->target[0], job));
 	EXPECT_EQ(2 * count, event_count(fd));
 	close(fd);
 }
@@ -371,12 +371,12 @@ TEST_F(cgroup, hundred_cgroups_are_exact)
 		fd[i][1] = open_event(branches, outer(i), -1);
 		ASSERT_LE(0, fd[i][1]);
 		if (!i)
-			counter = event_described(fd[i][1], "counter");
-		EXPECT_EQ(counter, event_described(fd[i][1], "counter"));
+			counter = event_fdinfo_number(fd[i][1], "counter");
+		EXPECT_EQ(counter, event_fdinfo_number(fd[i][1], "counter"));
 	}
 	for (i = 0; i < MANY; i++) {
 		move_to(_metadata, outer(i), self->target[0].pid);
-		ASSERT_EQ(0, target_run(&self->target[0],
+		ASSERT_EQ(0, target_run_job(&self->target[0],
 					(struct job) { .n = 1 + 100 * i, .pieces = 1 }));
 		for (k = 0; k < 2; k++)
 			least[k] = i ? least[k] : event_count(fd[i][k]);
@@ -400,7 +400,7 @@ static void see(const struct sample *s, void *data)
 TEST_F(cgroup, samples_are_of_its_tasks)
 {
 	struct perf_event_attr attr = event_every(PERIOD);
-	struct seen seen = SEEN_NOTHING;
+	struct sample_sums sums = SAMPLE_SUMS_INIT;
 	pid_t pid;
 	__s64 count;
 
@@ -413,17 +413,17 @@ TEST_F(cgroup, samples_are_of_its_tasks)
 	self->sampler.parts = (struct sample_parts) { .type = attr.sample_type };
 	ASSERT_EQ(0, event_ring_map(&self->sampler.ring, self->sampler.fd, 4, false));
 	loop(10 * PERIOD);
-	ASSERT_EQ(0, target_run(&self->target[0], (struct job) { .n = 100 * PERIOD / LOOP_INSNS,
+	ASSERT_EQ(0, target_run_job(&self->target[0], (struct job) { .n = 100 * PERIOD / LOOP_INSNS,
 								  .pieces = 1 }));
 	loop(10 * PERIOD);
 	ASSERT_EQ(0, event_disable(self->sampler.fd));
 	count = event_count(self->sampler.fd);
 	pid = self->target[0].pid;
-	sampler_read(&self->sampler, &seen, see, &pid);
-	EXPECT_FALSE(seen.malformed);
+	sampler_read(&self->sampler, &sums, see, &pid);
+	EXPECT_FALSE(sums.malformed);
 	EXPECT_EQ(self->target[0].pid, pid);
-	EXPECT_EQ((unsigned long)count / PERIOD, seen.samples + seen.lost);
-	EXPECT_LE(100UL, seen.samples);
+	EXPECT_EQ((unsigned long)count / PERIOD, sums.samples + sums.lost);
+	EXPECT_LE(100UL, sums.samples);
 }
 
 TEST_F(cgroup, what_is_refused)
@@ -481,7 +481,7 @@ TEST_F(cgroup, random_moves_lose_nothing)
 		move_to(_metadata, outer(cgroup), self->target[t].pid);
 		if (is_open[cgroup])
 			counted = event_count(fd[cgroup]);
-		ASSERT_EQ(0, target_run(&self->target[t], (struct job) {
+		ASSERT_EQ(0, target_run_job(&self->target[t], (struct job) {
 			.n = 1 + rng_below(&rng, N), .pieces = 2, .step = STEP_MOVE }));
 		if (is_open[cgroup])
 			ASSERT_EQ(event_count(task[t]) - before,
@@ -501,7 +501,7 @@ TEST_F(cgroup, random_moves_lose_nothing)
 			close(fd[i]);
 	close(all);
 	for (i = 0; i < TARGETS; i++)
-		target_end(&self->target[i]);
+		target_kill(&self->target[i]);
 }
 
 TEST_HARNESS_MAIN

@@ -28,7 +28,7 @@ static struct perf_event_attr with_chains(void)
 
 /* The chain of a sample in frame_loop(): the longest and the shortest. */
 struct fake {
-	unsigned long seen, wrong;
+	unsigned long chain_count, wrong;
 	unsigned int shortest, longest;		/* without mark and ip */
 	bool changes;
 };
@@ -41,37 +41,37 @@ static void see_fake(const struct sample *s, void *data)
 	if (s->ip < (uintptr_t)frame_loop_begin || s->ip >= (uintptr_t)frame_loop_end)
 		return;
 	n = s->length - 2;
-	f->seen++;
+	f->chain_count++;
 	f->wrong += s->length < 2 || s->length > 128 || s->chain[0] != PERF_CONTEXT_USER ||
 		    s->chain[1] != s->ip;
 	for (i = 0; i < n && !f->changes; i++)
 		f->wrong += s->chain[2 + i] != FRAME_ADDRESS(i);
-	if (f->seen == 1 || n < f->shortest)
+	if (f->chain_count == 1 || n < f->shortest)
 		f->shortest = n;
 	if (n > f->longest)
 		f->longest = n;
 }
 
 static struct fake sample_frame(struct __test_metadata *_metadata, FIXTURE_DATA(event) *self,
-				const struct event_maker *by, const void *frame, bool changes)
+				const struct event_maker *maker, const void *frame, bool changes)
 {
 	struct perf_event_attr attr = with_chains();
 	struct fake f = { .changes = changes };
-	struct seen seen = SEEN_NOTHING;
+	struct sample_sums sums = SAMPLE_SUMS_INIT;
 	struct sampler *s = &self->sampler;
 
 	if (changes)
 		attr.sample_period = 997;
-	ASSERT_EQ(0, sampler_open(s, by, &attr, 0, -1, ORDER + 2 * changes));
+	ASSERT_EQ(0, sampler_open(s, maker, &attr, 0, -1, ORDER + 2 * changes));
 	ASSERT_EQ(0, event_enable(s->fd));
 	frame_loop(frame, N);
 	ASSERT_EQ(0, event_disable(s->fd));
-	sampler_read(s, &seen, see_fake, &f);
+	sampler_read(s, &sums, see_fake, &f);
 	sampler_close(s);
-	EXPECT_FALSE(seen.malformed);
-	EXPECT_LE(10UL, f.seen);
+	EXPECT_FALSE(sums.malformed);
+	EXPECT_LE(10UL, f.chain_count);
 	EXPECT_EQ(0UL, f.wrong) {
-		TH_LOG("%s: frame %p", by->name, frame);
+		TH_LOG("%s: frame %p", maker->name, frame);
 	}
 	return f;
 }
@@ -81,8 +81,8 @@ TEST_F(event, frame_pointer_to_nowhere_ends_the_chain)
 	unsigned int i;
 
 	for (i = 0; i < FRAMES_NOWHERE; i++) {
-		struct fake f = sample_frame(_metadata, self, variant->by,
-					     (void *)(uintptr_t)frames_nowhere[i], false);
+		struct fake f = sample_frame(_metadata, self, variant->maker,
+					     (void *)(uintptr_t)frames_without_memory[i], false);
 
 		EXPECT_EQ(0U, f.longest);
 	}
@@ -106,20 +106,20 @@ TEST_F(event, chain_ends_with_the_memory)
 	/* The next frame of the last one is where no memory is. */
 	for (i = 0; i < 5; i++)
 		frames[FRAMES - 5 + i].address = FRAME_ADDRESS(i);
-	f = sample_frame(_metadata, self, variant->by, frames + FRAMES - 5, false);
+	f = sample_frame(_metadata, self, variant->maker, frames + FRAMES - 5, false);
 	EXPECT_EQ(5U, f.longest);
 	EXPECT_EQ(5U, f.shortest);
 	/* The frame itself is there in part. */
-	f = sample_frame(_metadata, self, variant->by, end - 8, false);
+	f = sample_frame(_metadata, self, variant->maker, end - 8, false);
 	EXPECT_EQ(0U, f.longest);
 	/* More than a chain has. */
 	for (i = 0; i < FRAMES; i++)
 		frames[i].address = FRAME_ADDRESS(i);
-	f = sample_frame(_metadata, self, variant->by, frames, false);
+	f = sample_frame(_metadata, self, variant->maker, frames, false);
 	EXPECT_EQ(126U, f.longest);
 	/* Memory that may not be read. */
 	ASSERT_EQ(0, mprotect(frames, 4096, PROT_NONE));
-	f = sample_frame(_metadata, self, variant->by, frames, false);
+	f = sample_frame(_metadata, self, variant->maker, frames, false);
 	EXPECT_EQ(0U, f.longest);
 	frames_unmap(frames);
 }
@@ -131,13 +131,13 @@ TEST_F(event, stack_that_is_a_circle_ends)
 	struct fake f;
 
 	frames[0].next = frames;
-	f = sample_frame(_metadata, self, variant->by, frames, variant->by == &event_maker_perf);
-	if (variant->by == &event_maker_perfmon)
+	f = sample_frame(_metadata, self, variant->maker, frames, variant->maker == &event_maker_perf);
+	if (variant->maker == &event_maker_perfmon)
 		EXPECT_EQ(1U, f.longest);
 	frames[0].next = frames + 1;
 	frames[1].next = frames;
-	f = sample_frame(_metadata, self, variant->by, frames, variant->by == &event_maker_perf);
-	if (variant->by == &event_maker_perfmon)
+	f = sample_frame(_metadata, self, variant->maker, frames, variant->maker == &event_maker_perf);
+	if (variant->maker == &event_maker_perfmon)
 		EXPECT_EQ(2U, f.longest);
 	frames_unmap(frames);
 }
@@ -149,7 +149,7 @@ TEST_F(event, stack_that_changes_harms_nobody)
 
 	ASSERT_EQ(0, frames_changer_begin(&changer, map_frames(_metadata)));
 	for (i = 0; i < 3; i++)
-		sample_frame(_metadata, self, variant->by, changer.frames, true);
+		sample_frame(_metadata, self, variant->maker, changer.frames, true);
 	ASSERT_EQ(0, frames_changer_end(&changer));
 	frames_unmap(changer.frames);
 }

@@ -115,14 +115,14 @@ static void see(const struct sample *s, void *data)
 /* Samples a loop of this task. Expects so many samples, all of which are right. */
 static void sample_loop(struct __test_metadata *_metadata, struct sampler *s, struct told *told)
 {
-	struct seen seen = SEEN_NOTHING;
+	struct sample_sums sums = SAMPLE_SUMS_INIT;
 
 	told->id = event_id(s->fd);
 	ASSERT_EQ(0, event_enable(s->fd));
 	labelled_loop((PERIODS * PERIOD + PERIOD / 2) / LOOP_INSNS);
 	ASSERT_EQ(0, event_disable(s->fd));
-	sampler_read(s, &seen, see, told);
-	EXPECT_FALSE(seen.malformed);
+	sampler_read(s, &sums, see, told);
+	EXPECT_FALSE(sums.malformed);
 	EXPECT_EQ((unsigned long)PERIODS, told->samples);
 	EXPECT_EQ(0UL, told->wrong) {
 		TH_LOG("read_format %#llx, the last count %llu", told->read_format, told->count);
@@ -139,7 +139,7 @@ TEST_F(event, samples_tell_the_count)
 		struct perf_event_attr attr = telling(format);
 		struct told told = { .read_format = format };
 
-		ASSERT_EQ(0, sampler_open(&self->sampler, variant->by, &attr, 0, -1, 5));
+		ASSERT_EQ(0, sampler_open(&self->sampler, variant->maker, &attr, 0, -1, 5));
 		sample_loop(_metadata, &self->sampler, &told);
 		sampler_close(&self->sampler);
 	}
@@ -155,8 +155,8 @@ TEST_F(event, samples_tell_the_counts_of_a_group)
 
 	branches.config = PERF_COUNT_HW_BRANCH_INSTRUCTIONS;
 	branches.disabled = 0;
-	ASSERT_EQ(0, sampler_open(&self->sampler, variant->by, &attr, 0, -1, 6));
-	self->sibling = variant->by->open(&branches, 0, -1, self->sampler.fd, 0);
+	ASSERT_EQ(0, sampler_open(&self->sampler, variant->maker, &attr, 0, -1, 6));
+	self->sibling = variant->maker->open(&branches, 0, -1, self->sampler.fd, 0);
 	ASSERT_LE(0, self->sibling);
 	told.sibling_id = event_id(self->sibling);
 	sample_loop(_metadata, &self->sampler, &told);
@@ -176,22 +176,22 @@ TEST_F(event, group_is_whole_beside_a_sibling_that_tells_its_count)
 	struct perf_event_attr attr = telling(PERF_FORMAT_GROUP);
 	struct perf_event_attr sampled = telling(0);
 	struct perf_event_attr counted = event_instructions();
-	struct seen seen = SEEN_NOTHING;
+	struct sample_sums sums = SAMPLE_SUMS_INIT;
 	__u64 wrong = 0;
 	int last;
 
 	sampled.sample_period = 20011;
 	sampled.disabled = counted.disabled = 0;
-	ASSERT_EQ(0, sampler_open(&self->sampler, variant->by, &attr, 0, -1, 6));
-	self->sibling = variant->by->open(&sampled, 0, -1, self->sampler.fd, 0);
+	ASSERT_EQ(0, sampler_open(&self->sampler, variant->maker, &attr, 0, -1, 6));
+	self->sibling = variant->maker->open(&sampled, 0, -1, self->sampler.fd, 0);
 	ASSERT_LE(0, self->sibling);
-	last = variant->by->open(&counted, 0, -1, self->sampler.fd, 0);
+	last = variant->maker->open(&counted, 0, -1, self->sampler.fd, 0);
 	ASSERT_LE(0, last);
 	ASSERT_EQ(0, event_enable(self->sampler.fd));
 	labelled_loop(PERIODS * PERIOD / LOOP_INSNS);
 	ASSERT_EQ(0, event_disable(self->sampler.fd));
-	sampler_read(&self->sampler, &seen, see_members, &wrong);
-	EXPECT_LE((unsigned long)PERIODS, seen.samples);
+	sampler_read(&self->sampler, &sums, see_members, &wrong);
+	EXPECT_LE((unsigned long)PERIODS, sums.samples);
 	EXPECT_EQ(0ULL, wrong);
 	close(last);
 }
@@ -234,7 +234,7 @@ TEST_F(event, samples_of_tasks_that_inherit_tell_their_own_counts)
 
 	attr.inherit = 1;
 	ASSERT_EQ(0, pin_to_cpu(self->cpu));
-	ASSERT_EQ(0, sampler_open(&self->sampler, variant->by, &attr, 0, self->cpu, 7));
+	ASSERT_EQ(0, sampler_open(&self->sampler, variant->maker, &attr, 0, self->cpu, 7));
 	ASSERT_EQ(0, event_enable(self->sampler.fd));
 	labelled_loop(20 * PERIOD / LOOP_INSNS);
 	pid = fork();
@@ -286,7 +286,7 @@ TEST_F(event, task_that_ends_tells_its_count)
 	attr.sample_type = PERF_SAMPLE_TID | PERF_SAMPLE_IDENTIFIER;
 	attr.read_format = PERF_FORMAT_TOTAL_TIME_ENABLED | PERF_FORMAT_ID;
 	ASSERT_EQ(0, pin_to_cpu(self->cpu));
-	ASSERT_EQ(0, sampler_open(s, variant->by, &attr, 0, self->cpu, 3));
+	ASSERT_EQ(0, sampler_open(s, variant->maker, &attr, 0, self->cpu, 3));
 	ASSERT_EQ(0, event_enable(s->fd));
 	for (i = 0; i < CHILDREN; i++) {
 		pid[i] = fork();
@@ -320,7 +320,7 @@ TEST_F(event, task_that_ends_tells_its_count)
 		const struct ended *last = &ended[CHILDREN - 1];
 
 		/* The parent's, which tells nothing. */
-		if (variant->by->children_swap_periods && !ended[i].records)
+		if (variant->maker->children_swap_periods && !ended[i].records)
 			continue;
 		EXPECT_EQ(1U, ended[i].records);
 		EXPECT_NE(0ULL, ended[i].enabled);
@@ -342,12 +342,12 @@ TEST_F(event, task_that_moved_tells_its_count_of_each_cpu)
 	ASSERT_EQ(0, cpus_online(&cpus));
 	other = cpu_next(&cpus, self->cpu);
 	/* There is none; or the child may have the parent's event, which tells nothing. */
-	if (other < 0 || variant->by->children_swap_periods)
+	if (other < 0 || variant->maker->children_swap_periods)
 		return;
 	attr.inherit = 1;
 	attr.inherit_stat = 1;
 	ASSERT_EQ(0, pin_to_cpu(other));
-	ASSERT_EQ(0, sampler_open(s, variant->by, &attr, 0, self->cpu, 3));
+	ASSERT_EQ(0, sampler_open(s, variant->maker, &attr, 0, self->cpu, 3));
 	ASSERT_EQ(0, event_enable(s->fd));
 	pid = fork();
 	ASSERT_LE(0, pid);
@@ -379,14 +379,14 @@ TEST_F(event, sibling_tells_its_own_time)
 	pid_t pid;
 
 	/* The child may have the parent's event, which tells nothing. */
-	if (variant->by->children_swap_periods)
+	if (variant->maker->children_swap_periods)
 		return;
 	attr.inherit = 1;
 	attr.inherit_stat = 1;
 	attr.read_format = PERF_FORMAT_TOTAL_TIME_ENABLED | PERF_FORMAT_ID;
 	ASSERT_EQ(0, pin_to_cpu(self->cpu));
-	ASSERT_EQ(0, sampler_open(s, variant->by, &attr, 0, self->cpu, 3));
-	self->sibling = variant->by->open(&attr, 0, self->cpu, s->fd, 0);
+	ASSERT_EQ(0, sampler_open(s, variant->maker, &attr, 0, self->cpu, 3));
+	self->sibling = variant->maker->open(&attr, 0, self->cpu, s->fd, 0);
 	ASSERT_LE(0, self->sibling);
 	ASSERT_EQ(0, event_ioctl(self->sibling, PERF_EVENT_IOC_SET_OUTPUT, s->fd));
 	ASSERT_EQ(0, event_enable(s->fd));

@@ -278,7 +278,7 @@ FIXTURE_TEARDOWN(event)
 static void make_calls(struct __test_metadata *_metadata, const FIXTURE_VARIANT(event) *variant,
 		       int fd, bool has_ring)
 {
-	bool is_perf = variant->by == &event_maker_perf;
+	bool is_perf = variant->maker == &event_maker_perf;
 	int result, expected;
 	__s64 before;
 	size_t i;
@@ -309,9 +309,9 @@ static void make_calls(struct __test_metadata *_metadata, const FIXTURE_VARIANT(
  * io_uring gives up what it has read from a while after the program's end. Until then the
  * other maker's events are there.
  */
-static bool wait_for_io_uring(const struct event_maker *by)
+static bool wait_for_io_uring(const struct event_maker *maker)
 {
-	return event_wait_until_possible(by, NULL);
+	return event_wait_until_possible(maker, NULL);
 }
 
 TEST_F(event, calls_without_a_ring)
@@ -319,8 +319,8 @@ TEST_F(event, calls_without_a_ring)
 	struct perf_event_attr attr = event_instructions();
 
 	attr.disabled = 0;
-	ASSERT_TRUE(wait_for_io_uring(variant->by));
-	self->sampler.fd = variant->by->open(&attr, 0, -1, -1, PERF_FLAG_FD_CLOEXEC);
+	ASSERT_TRUE(wait_for_io_uring(variant->maker));
+	self->sampler.fd = variant->maker->open(&attr, 0, -1, -1, PERF_FLAG_FD_CLOEXEC);
 	ASSERT_LE(0, self->sampler.fd);
 	make_calls(_metadata, variant, self->sampler.fd, false);
 }
@@ -330,8 +330,8 @@ TEST_F(event, calls_with_a_ring)
 	/* No sample comes. */
 	struct perf_event_attr attr = event_every(1ULL << 40);
 
-	ASSERT_TRUE(wait_for_io_uring(variant->by));
-	ASSERT_EQ(0, sampler_open(&self->sampler, variant->by, &attr, 0, -1, ORDER));
+	ASSERT_TRUE(wait_for_io_uring(variant->maker));
+	ASSERT_EQ(0, sampler_open(&self->sampler, variant->maker, &attr, 0, -1, ORDER));
 	ASSERT_EQ(0, event_enable(self->sampler.fd));
 	make_calls(_metadata, variant, self->sampler.fd, true);
 }
@@ -343,7 +343,7 @@ TEST_F(event, calls_of_an_inherited_event)
 
 	attr.disabled = 0;
 	attr.inherit = 1;
-	self->sampler.fd = variant->by->open(&attr, 0, -1, -1, PERF_FLAG_FD_CLOEXEC);
+	self->sampler.fd = variant->maker->open(&attr, 0, -1, -1, PERF_FLAG_FD_CLOEXEC);
 	ASSERT_LE(0, self->sampler.fd);
 	make_calls(_metadata, variant, self->sampler.fd, false);
 }

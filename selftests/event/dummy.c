@@ -64,7 +64,7 @@ TEST_F(event, dummy_counts_nothing)
 
 	attr.read_format = PERF_FORMAT_TOTAL_TIME_ENABLED;
 	attr.sample_period = 1;
-	self->fd[0] = variant->by->open(&attr, 0, -1, -1, 0);
+	self->fd[0] = variant->maker->open(&attr, 0, -1, -1, 0);
 	ASSERT_LE(0, self->fd[0]);
 	EXPECT_EQ(0, event_loop_count(self->fd[0], N));
 	EXPECT_EQ(0, event_reset(self->fd[0]));
@@ -78,10 +78,10 @@ TEST_F(event, dummies_of_children_and_cpus_count_nothing)
 
 	attr.inherit = 1;
 	attr.disabled = 0;
-	self->fd[0] = variant->by->open(&attr, 0, -1, -1, 0);
+	self->fd[0] = variant->maker->open(&attr, 0, -1, -1, 0);
 	ASSERT_LE(0, self->fd[0]);
 	attr.inherit = 0;
-	self->fd[1] = variant->by->open(&attr, -1, 0, -1, 0);
+	self->fd[1] = variant->maker->open(&attr, -1, 0, -1, 0);
 	ASSERT_LE(0, self->fd[1]);
 	pid = fork();
 	ASSERT_LE(0, pid);
@@ -101,7 +101,7 @@ TEST_F(event, dummy_has_records)
 	struct sampler *s = &self->sampler;
 
 	attr.comm = 1;
-	ASSERT_EQ(0, sampler_open(s, variant->by, &attr, 0, -1, ORDER));
+	ASSERT_EQ(0, sampler_open(s, variant->maker, &attr, 0, -1, ORDER));
 	ASSERT_EQ(0, event_enable(s->fd));
 	ASSERT_EQ(0, prctl(PR_SET_NAME, "renamed"));
 	ASSERT_TRUE(event_ring_next(&s->ring, &s->record));
@@ -126,7 +126,7 @@ TEST_F(event, dummies_are_members_of_groups)
 			attr = i == which ? dummy() : event_instructions();
 			attr.read_format = PERF_FORMAT_GROUP;
 			attr.disabled = !i;
-			self->fd[i] = variant->by->open(&attr, 0, -1, i ? self->fd[0] : -1, 0);
+			self->fd[i] = variant->maker->open(&attr, 0, -1, i ? self->fd[0] : -1, 0);
 			ASSERT_LE(0, self->fd[i]);
 		}
 		ASSERT_EQ(0, event_enable(self->fd[0]));
@@ -156,23 +156,23 @@ TEST_F(event, dummies_have_counts_in_samples)
 {
 	struct perf_event_attr attr = event_every(PERIOD), member = dummy();
 	struct sampler *s = &self->sampler;
-	struct seen seen = SEEN_NOTHING;
+	struct sample_sums sums = SAMPLE_SUMS_INIT;
 	unsigned long wrong = 0;
 
 	attr.sample_type |= PERF_SAMPLE_READ;
 	attr.read_format = PERF_FORMAT_GROUP;
 	member.disabled = 0;
-	ASSERT_EQ(0, sampler_open(s, variant->by, &attr, 0, -1, ORDER));
-	self->fd[0] = variant->by->open(&member, 0, -1, s->fd, 0);
+	ASSERT_EQ(0, sampler_open(s, variant->maker, &attr, 0, -1, ORDER));
+	self->fd[0] = variant->maker->open(&member, 0, -1, s->fd, 0);
 	ASSERT_LE(0, self->fd[0]);
-	self->fd[1] = variant->by->open(&member, 0, -1, s->fd, 0);
+	self->fd[1] = variant->maker->open(&member, 0, -1, s->fd, 0);
 	ASSERT_LE(0, self->fd[1]);
 	ASSERT_EQ(0, event_enable(s->fd));
 	labelled_loop(10 * PERIOD);
 	ASSERT_EQ(0, event_disable(s->fd));
-	sampler_read(s, &seen, see_counts, &wrong);
-	EXPECT_LE(10UL, seen.samples);
-	EXPECT_FALSE(seen.malformed);
+	sampler_read(s, &sums, see_counts, &wrong);
+	EXPECT_LE(10UL, sums.samples);
+	EXPECT_FALSE(sums.malformed);
 	EXPECT_EQ(0UL, wrong);
 }
 
@@ -182,12 +182,12 @@ TEST_F(event, dummies_take_no_counter)
 	struct perf_event_attr attr = event_instructions(), none = dummy();
 	int i, counters, fd;
 
-	if (variant->by == &event_maker_perf)
+	if (variant->maker == &event_maker_perf)
 		return;
 	/* What is sampled has a counter of its own. */
 	attr.sample_period = 1ULL << 40;
 	for (counters = 0; counters < MANY; counters++) {
-		fd = variant->by->open(&attr, 0, -1, -1, 0);
+		fd = variant->maker->open(&attr, 0, -1, -1, 0);
 		if (fd < 0)
 			break;
 		self->fd[counters] = fd;
@@ -195,9 +195,9 @@ TEST_F(event, dummies_take_no_counter)
 	EXPECT_EQ(-EBUSY, fd);
 	ASSERT_GT(MANY, counters);
 	for (i = counters; i < MANY; i++) {
-		self->fd[i] = variant->by->open(&none, 0, -1, -1, 0);
+		self->fd[i] = variant->maker->open(&none, 0, -1, -1, 0);
 		ASSERT_LE(0, self->fd[i]);
-		EXPECT_EQ(-1, event_described(self->fd[i], "counter"));
+		EXPECT_EQ(-1, event_fdinfo_number(self->fd[i], "counter"));
 	}
 	EXPECT_LT(LOOP_INSNS * (__s64)N, event_loop_count(self->fd[0], N));
 }
@@ -207,7 +207,7 @@ TEST_F(event, dummy_leaves_the_counters_to_perf)
 {
 	struct perf_event_attr attr = dummy();
 
-	self->fd[0] = variant->by->open(&attr, 0, -1, -1, 0);
+	self->fd[0] = variant->maker->open(&attr, 0, -1, -1, 0);
 	ASSERT_LE(0, self->fd[0]);
 	self->fd[1] = open_instructions(_metadata, &event_maker_perf, 0);
 	EXPECT_LT(LOOP_INSNS * (__s64)N, event_loop_count(self->fd[1], N));
@@ -219,11 +219,11 @@ TEST_F(event, dummy_is_not_excluded)
 	struct perf_event_attr attr = event_instructions(), none = dummy();
 
 	attr.exclusive = 1;
-	self->fd[0] = variant->by->open(&none, 0, -1, -1, 0);
+	self->fd[0] = variant->maker->open(&none, 0, -1, -1, 0);
 	ASSERT_LE(0, self->fd[0]);
-	self->fd[1] = variant->by->open(&attr, 0, -1, -1, 0);
+	self->fd[1] = variant->maker->open(&attr, 0, -1, -1, 0);
 	ASSERT_LE(0, self->fd[1]);
-	self->fd[2] = variant->by->open(&none, 0, -1, -1, 0);
+	self->fd[2] = variant->maker->open(&none, 0, -1, -1, 0);
 	EXPECT_LE(0, self->fd[2]);
 }
 

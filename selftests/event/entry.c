@@ -109,11 +109,11 @@ static const __u64 periods[] = { 6007, 8009, 10007 };
 TEST_F(event, samples_in_the_entry_have_no_registers_of_another_call)
 {
 	struct perf_event_attr attr = event_every(0);
-	struct seen seen = SEEN_NOTHING;
+	struct sample_sums sums = SAMPLE_SUMS_INIT;
 	struct found found = { };
 	unsigned int i;
 
-	ASSERT_EQ(0, kernel_function("entry_SYSCALL_64", &found.entry));
+	ASSERT_EQ(0, find_kernel_function("entry_SYSCALL_64", &found.entry));
 	attr.exclude_kernel = 0;
 	attr.sample_type = PERF_SAMPLE_IP | PERF_SAMPLE_CALLCHAIN | PERF_SAMPLE_REGS_USER |
 			   PERF_SAMPLE_REGS_INTR;
@@ -121,20 +121,20 @@ TEST_F(event, samples_in_the_entry_have_no_registers_of_another_call)
 	attr.sample_regs_intr = REGISTER_CX;
 	for (i = 0; i < ARRAY_SIZE(periods); i++) {
 		attr.sample_period = periods[i];
-		ASSERT_EQ(0, sampler_open(&self->sampler, variant->by, &attr, 0, -1, 8));
+		ASSERT_EQ(0, sampler_open(&self->sampler, variant->maker, &attr, 0, -1, 8));
 		ASSERT_EQ(0, event_enable(self->sampler.fd));
 		system_calls(0, 40000);
 		ASSERT_EQ(0, event_disable(self->sampler.fd));
-		sampler_read(&self->sampler, &seen, compare, &found);
+		sampler_read(&self->sampler, &sums, compare, &found);
 		sampler_close(&self->sampler);
 		self->sampler.fd = -1;
 		TH_LOG("%s, period %llu: so far %lu samples, %lu in the entry, %lu wrong",
-		       variant->by->name, periods[i], seen.samples, found.in_entry,
+		       variant->maker->name, periods[i], sums.samples, found.in_entry,
 		       found.wrong);
 	}
 	EXPECT_LT(0UL, found.in_entry);
 	/* Some of perf's are. */
-	if (variant->by == &event_maker_perfmon)
+	if (variant->maker == &event_maker_perfmon)
 		EXPECT_EQ(0UL, found.wrong);
 }
 
@@ -160,21 +160,21 @@ static void note_third(const struct sample *sample, void *data)
 
 /* Returns where the third sample of the calls is. */
 static struct place place_of_third(struct __test_metadata *_metadata, struct sampler *sampler,
-				   const struct event_maker *by, struct perf_event_attr *attr,
+				   const struct event_maker *maker, struct perf_event_attr *attr,
 				   unsigned long delay)
 {
-	struct seen seen = SEEN_NOTHING;
+	struct sample_sums sums = SAMPLE_SUMS_INIT;
 	struct place place = { };
 	long long before;
 
-	ASSERT_EQ(0, sampler_open(sampler, by, attr, 0, -1, 4));
+	ASSERT_EQ(0, sampler_open(sampler, maker, attr, 0, -1, 4));
 	before = cpu_interrupts();
 	ASSERT_LT(0, before);
 	ASSERT_EQ(0, event_enable(sampler->fd));
 	system_calls(delay, CALLS);
 	ASSERT_EQ(0, event_disable(sampler->fd));
 	place.interrupted = cpu_interrupts() > before;
-	sampler_read(sampler, &seen, note_third, &place);
+	sampler_read(sampler, &sums, note_third, &place);
 	sampler_close(sampler);
 	sampler->fd = -1;
 	ASSERT_LE(THIRD, place.samples);
@@ -197,12 +197,12 @@ TEST_F(event, late_samples_are_behind_their_own_call)
 	__u64 last_ip = -1ULL;
 
 	/* perf leaves such samples out. */
-	if (variant->by == &event_maker_perf)
+	if (variant->maker == &event_maker_perf)
 		return;
 	attr.sample_type = PERF_SAMPLE_IP | PERF_SAMPLE_REGS_USER;
 	attr.sample_regs_user = REGISTER_R12;
 	for (delay = 0; delay < LOOP_INSTRUCTIONS; delay++) {
-		struct place place = place_of_third(_metadata, &self->sampler, variant->by, &attr,
+		struct place place = place_of_third(_metadata, &self->sampler, variant->maker, &attr,
 						    delay);
 
 		if (place.left)

@@ -29,12 +29,12 @@ FIXTURE_SETUP(event)
 {
 	SKIP_WITHOUT_PMU();
 	prepare_maker(_metadata, variant);
-	self->fd = open_instructions(_metadata, variant->by, 0);
+	self->fd = open_instructions(_metadata, variant->maker, 0);
 }
 
 FIXTURE_TEARDOWN(event)
 {
-	target_end(&self->target);
+	target_kill(&self->target);
 	close(self->fd);
 	restore_maker(_metadata, variant);
 }
@@ -135,7 +135,7 @@ TEST_F(event, reset_zeroes_and_goes_on)
 
 TEST_F(event, two_events_count_the_same)
 {
-	int other = open_instructions(_metadata, variant->by, 0);
+	int other = open_instructions(_metadata, variant->maker, 0);
 	__s64 value[2], other_value[2];
 	int i;
 
@@ -159,10 +159,10 @@ TEST_F(event, modes_are_counted_apart)
 
 	attr.exclude_user = 1;
 	attr.exclude_kernel = 0;
-	fd[0] = variant->by->open(&attr, 0, -1, -1, 0);
+	fd[0] = variant->maker->open(&attr, 0, -1, -1, 0);
 	ASSERT_LE(0, fd[0]);
 	attr.exclude_user = 0;
-	fd[1] = variant->by->open(&attr, 0, -1, -1, 0);
+	fd[1] = variant->maker->open(&attr, 0, -1, -1, 0);
 	ASSERT_LE(0, fd[1]);
 
 	user = event_loop_count(self->fd, 20 * N);
@@ -186,9 +186,9 @@ static void expect_exact(struct __test_metadata *_metadata, int fd, struct targe
 
 	least.n = 1;
 	value[0] = event_count(fd);
-	ASSERT_EQ(0, target_run(t, least));
+	ASSERT_EQ(0, target_run_job(t, least));
 	value[1] = event_count(fd);
-	ASSERT_EQ(0, target_run(t, job));
+	ASSERT_EQ(0, target_run_job(t, job));
 	value[2] = event_count(fd);
 	EXPECT_EQ(value[1] - value[0] + (__s64)(LOOP_INSNS * (job.n - 1) * job.pieces),
 		  value[2] - value[1]);
@@ -201,8 +201,8 @@ static void expect_target_exact(struct __test_metadata *_metadata,
 	int fd;
 
 	ASSERT_EQ(0, target_start(target, -1, threaded));
-	fd = open_instructions(_metadata, variant->by, target->tid);
-	ASSERT_EQ(0, target_run(target, (struct job) { N, 1, STEP_NONE }));
+	fd = open_instructions(_metadata, variant->maker, target->tid);
+	ASSERT_EQ(0, target_run_job(target, (struct job) { N, 1, STEP_NONE }));
 	EXPECT_EQ(0, event_count(fd));
 	ASSERT_EQ(0, event_enable(fd));
 	expect_exact(_metadata, fd, target, (struct job) { N, 1, STEP_NONE });
@@ -230,9 +230,9 @@ TEST_F(event, other_threads_are_not_counted)
 	ASSERT_EQ(0, target_start(&self->target, -1, true));
 	/* The first thread waits for the other. */
 	ASSERT_EQ(0, wait_until_asleep(self->target.pid));
-	fd = open_instructions(_metadata, variant->by, self->target.pid);
+	fd = open_instructions(_metadata, variant->maker, self->target.pid);
 	ASSERT_EQ(0, event_enable(fd));
-	ASSERT_EQ(0, target_run(&self->target, (struct job) { N, 1, STEP_NONE }));
+	ASSERT_EQ(0, target_run_job(&self->target, (struct job) { N, 1, STEP_NONE }));
 	EXPECT_EQ(0, event_count(fd));
 	close(fd);
 }
@@ -248,10 +248,10 @@ TEST_F(event, enable_and_disable_while_another_cpu_executes)
 	ASSERT_EQ(0, pin_to_first_cpu() < 0);
 	ASSERT_EQ(0, target_start(&self->target, -1, false));
 	for (i = 0; i < 2; i++)
-		fd[i] = open_instructions(_metadata, variant->by, self->target.tid);
+		fd[i] = open_instructions(_metadata, variant->maker, self->target.tid);
 	ASSERT_EQ(0, event_enable(fd[0]));
-	ASSERT_EQ(0, target_go(&self->target, (struct job) { N, 40, STEP_MOVE }));
-	while (!target_done(&self->target)) {
+	ASSERT_EQ(0, target_start_job(&self->target, (struct job) { N, 40, STEP_MOVE }));
+	while (!target_is_done(&self->target)) {
 		ASSERT_EQ(0, event_enable(fd[1]));
 		ASSERT_EQ(0, event_disable(fd[1]));
 		part = event_count(fd[1]);
@@ -259,7 +259,7 @@ TEST_F(event, enable_and_disable_while_another_cpu_executes)
 		parts = part;
 		times++;
 	}
-	ASSERT_EQ(0, target_wait(&self->target));
+	ASSERT_EQ(0, target_wait_job(&self->target));
 	whole = event_count(fd[0]);
 	EXPECT_LE((__s64)(40 * LOOP_INSNS * N), whole);
 	EXPECT_LE(parts, whole);
@@ -290,7 +290,7 @@ TEST_F(event, enable_on_exec_counts_the_new_program)
 			execlp("pmctl_loop", "pmctl_loop", argument[i], NULL);
 			_exit(127);
 		}
-		fd = variant->by->open(&attr, pid, -1, -1, PERF_FLAG_FD_CLOEXEC);
+		fd = variant->maker->open(&attr, pid, -1, -1, PERF_FLAG_FD_CLOEXEC);
 		ASSERT_LE(0, fd);
 		ASSERT_EQ(1, write(go[1], "", 1));
 		ASSERT_EQ(pid, waitpid(pid, &status, 0));

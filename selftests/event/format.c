@@ -38,7 +38,7 @@ static void take_times(struct result *r, __u64 format, const __u64 **word)
 		r->running = *(*word)++;
 }
 
-static struct result take_apart(__u64 format, const __u64 *word)
+static struct result split_row(__u64 format, const __u64 *word)
 {
 	struct result r = { .nr = 1 };
 	unsigned int i;
@@ -77,13 +77,13 @@ static struct result read_and_check(struct __test_metadata *_metadata, int fd, _
 	errno = 0;
 	EXPECT_EQ(-1, read(fd, word, size - 1));
 	EXPECT_EQ(ENOSPC, errno);
-	r = take_apart(format, word);
+	r = split_row(format, word);
 	EXPECT_EQ((format & PERF_FORMAT_GROUP) ? (__u64)members : 1, r.nr);
 	return r;
 }
 
 static void open_members(struct __test_metadata *_metadata, FIXTURE_DATA(event) *self,
-			 const struct event_maker *by, __u64 format, bool inherit, int members)
+			 const struct event_maker *maker, __u64 format, bool inherit, int members)
 {
 	struct perf_event_attr attr = event_instructions();
 	int i;
@@ -92,9 +92,9 @@ static void open_members(struct __test_metadata *_metadata, FIXTURE_DATA(event) 
 	attr.inherit = inherit;
 	for (i = 0; i < members; i++) {
 		attr.disabled = !i;
-		self->fd[i] = by->open(&attr, self->target.tid, -1, i ? self->fd[0] : -1, 0);
+		self->fd[i] = maker->open(&attr, self->target.tid, -1, i ? self->fd[0] : -1, 0);
 		ASSERT_LE(0, self->fd[i]) {
-			TH_LOG("%s: read_format %#llx, member %d: %s", by->name, format, i,
+			TH_LOG("%s: read_format %#llx, member %d: %s", maker->name, format, i,
 			       strerror(-self->fd[i]));
 		}
 	}
@@ -111,15 +111,15 @@ static void close_members(FIXTURE_DATA(event) *self, int members)
 }
 
 static void check_format(struct __test_metadata *_metadata, FIXTURE_DATA(event) *self,
-			 const struct event_maker *by, __u64 format, bool inherit, int members)
+			 const struct event_maker *maker, __u64 format, bool inherit, int members)
 {
 	const __u64 loops = LOOP_INSNS * N * 5;
 	struct result r;
 	int at, i;
 
-	open_members(_metadata, self, by, format, inherit, members);
+	open_members(_metadata, self, maker, format, inherit, members);
 	ASSERT_EQ(0, event_enable(self->fd[0]));
-	ASSERT_EQ(0, target_run(&self->target, (struct job) { N, 5, STEP_MOVE }));
+	ASSERT_EQ(0, target_run_job(&self->target, (struct job) { N, 5, STEP_MOVE }));
 	for (at = 0; at < members; at++) {
 		r = read_and_check(_metadata, self->fd[at], format, members);
 		for (i = 0; i < (int)r.nr; i++) {
@@ -148,7 +148,7 @@ TEST_F(event, every_read_format_has_its_members)
 	for (format = 0; format < PERF_FORMAT_MAX; format++)
 		for (members = 1; members <= MEMBERS; members += MEMBERS - 1)
 			for (inherit = 0; inherit < 2; inherit++)
-				check_format(_metadata, self, variant->by, format, inherit,
+				check_format(_metadata, self, variant->maker, format, inherit,
 					     members);
 }
 
@@ -160,7 +160,7 @@ TEST_F(event, inherited_group_is_read_as_one)
 	pid_t child;
 	int i;
 
-	open_members(_metadata, self, variant->by, format, true, MEMBERS);
+	open_members(_metadata, self, variant->maker, format, true, MEMBERS);
 	ASSERT_EQ(0, event_enable(self->fd[0]));
 	for (i = 0; i < 3; i++) {
 		child = fork();
@@ -187,7 +187,7 @@ TEST_F(event, identifiers_differ_and_stay)
 	__u64 id[MEMBERS], old;
 	int i, k;
 
-	open_members(_metadata, self, variant->by, 0, false, MEMBERS);
+	open_members(_metadata, self, variant->maker, 0, false, MEMBERS);
 	for (i = 0; i < MEMBERS; i++) {
 		id[i] = event_id(self->fd[i]);
 		EXPECT_NE(0ULL, id[i]);
@@ -198,7 +198,7 @@ TEST_F(event, identifiers_differ_and_stay)
 	/* None is given twice. */
 	old = id[MEMBERS - 1];
 	close(self->fd[MEMBERS - 1]);
-	self->fd[MEMBERS - 1] = open_instructions(_metadata, variant->by, 0);
+	self->fd[MEMBERS - 1] = open_instructions(_metadata, variant->maker, 0);
 	EXPECT_NE(old, event_id(self->fd[MEMBERS - 1]));
 }
 
@@ -209,9 +209,9 @@ TEST_F(event, times_grow_while_the_task_runs)
 	int i;
 
 	ASSERT_EQ(0, target_start(&self->target, -1, false));
-	open_members(_metadata, self, variant->by, TIMES, false, 1);
+	open_members(_metadata, self, variant->maker, TIMES, false, 1);
 	ASSERT_EQ(0, event_enable(self->fd[0]));
-	ASSERT_EQ(0, target_run(&self->target, (struct job) { N, 1, STEP_NONE }));
+	ASSERT_EQ(0, target_run_job(&self->target, (struct job) { N, 1, STEP_NONE }));
 	r[0] = read_and_check(_metadata, self->fd[0], TIMES, 1);
 	EXPECT_LT(0ULL, r[0].running);
 	usleep(20000);
@@ -221,11 +221,11 @@ TEST_F(event, times_grow_while_the_task_runs)
 	for (i = 0; i < 2; i++)
 		EXPECT_EQ(r[i].enabled, r[i].running);
 	ASSERT_EQ(0, event_disable(self->fd[0]));
-	ASSERT_EQ(0, target_run(&self->target, (struct job) { N, 1, STEP_NONE }));
+	ASSERT_EQ(0, target_run_job(&self->target, (struct job) { N, 1, STEP_NONE }));
 	r[1] = read_and_check(_metadata, self->fd[0], TIMES, 1);
 	EXPECT_EQ(r[0].running, r[1].running);
 	ASSERT_EQ(0, event_enable(self->fd[0]));
-	ASSERT_EQ(0, target_run(&self->target, (struct job) { N, 1, STEP_NONE }));
+	ASSERT_EQ(0, target_run_job(&self->target, (struct job) { N, 1, STEP_NONE }));
 	r[1] = read_and_check(_metadata, self->fd[0], TIMES, 1);
 	EXPECT_LT(r[0].running, r[1].running);
 
@@ -240,7 +240,7 @@ TEST_F(event, unreadable_buffer_is_efault)
 {
 	void *nothing = mmap(NULL, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
-	self->fd[0] = open_instructions(_metadata, variant->by, 0);
+	self->fd[0] = open_instructions(_metadata, variant->maker, 0);
 	errno = 0;
 	EXPECT_EQ(-1, read(self->fd[0], nothing, 64));
 	EXPECT_EQ(EFAULT, errno);
@@ -254,7 +254,7 @@ TEST_F(event, reset_of_an_inherited_event)
 {
 	pid_t child;
 
-	open_members(_metadata, self, variant->by, 0, true, 1);
+	open_members(_metadata, self, variant->maker, 0, true, 1);
 	ASSERT_EQ(0, event_enable(self->fd[0]));
 	child = fork();
 	ASSERT_LE(0, child);
@@ -266,7 +266,7 @@ TEST_F(event, reset_of_an_inherited_event)
 	ASSERT_EQ(0, event_disable(self->fd[0]));
 	EXPECT_LE((__s64)(LOOP_INSNS * N), event_count(self->fd[0]));
 	ASSERT_EQ(0, event_reset(self->fd[0]));
-	EXPECT_TRUE(variant->by->reset_may_keep_the_gone || !event_count(self->fd[0]));
+	EXPECT_TRUE(variant->maker->reset_may_keep_exited || !event_count(self->fd[0]));
 }
 
 TEST_HARNESS_MAIN

@@ -16,16 +16,16 @@
 
 /* A group of instructions of a thread: only the leader is disabled. */
 static void open_group(struct __test_metadata *_metadata, FIXTURE_DATA(event) *self,
-		       const struct event_maker *by, pid_t tid)
+		       const struct event_maker *maker, pid_t tid)
 {
 	struct perf_event_attr attr = event_instructions();
 	int i;
 
 	for (i = 0; i < MEMBERS; i++) {
 		attr.disabled = !i;
-		self->fd[i] = by->open(&attr, tid, -1, i ? self->fd[0] : -1, 0);
+		self->fd[i] = maker->open(&attr, tid, -1, i ? self->fd[0] : -1, 0);
 		ASSERT_LE(0, self->fd[i]) {
-			TH_LOG("%s: member %d: %s", by->name, i, strerror(-self->fd[i]));
+			TH_LOG("%s: member %d: %s", maker->name, i, strerror(-self->fd[i]));
 		}
 	}
 }
@@ -35,7 +35,7 @@ TEST_F(event, siblings_count_while_the_leader_does)
 	__s64 first[MEMBERS], second[MEMBERS];
 	int i;
 
-	open_group(_metadata, self, variant->by, 0);
+	open_group(_metadata, self, variant->maker, 0);
 	loop(N);
 	for (i = 0; i < MEMBERS; i++)
 		EXPECT_EQ(0, event_count(self->fd[i]));
@@ -59,7 +59,7 @@ TEST_F(event, disabled_sibling_keeps_its_count)
 {
 	__s64 value;
 
-	open_group(_metadata, self, variant->by, 0);
+	open_group(_metadata, self, variant->maker, 0);
 	ASSERT_EQ(0, event_enable(self->fd[0]));
 	loop(N);
 	ASSERT_EQ(0, event_disable(self->fd[1]));
@@ -80,7 +80,7 @@ TEST_F(event, disabled_sibling_keeps_its_count)
 /* Enabling a sibling does not start it. */
 TEST_F(event, enabled_sibling_waits_for_the_leader)
 {
-	open_group(_metadata, self, variant->by, 0);
+	open_group(_metadata, self, variant->maker, 0);
 	ASSERT_EQ(0, event_disable(self->fd[1]));
 	ASSERT_EQ(0, event_enable(self->fd[1]));
 	loop(N);
@@ -94,7 +94,7 @@ TEST_F(event, flag_group_means_all_members)
 {
 	int i, from;
 
-	open_group(_metadata, self, variant->by, 0);
+	open_group(_metadata, self, variant->maker, 0);
 	for (from = 0; from < MEMBERS; from++) {
 		for (i = 0; i < MEMBERS; i++)
 			ASSERT_EQ(0, event_disable(self->fd[i]));
@@ -122,7 +122,7 @@ TEST_F(event, flag_group_means_all_members)
 
 TEST_F(event, other_flags_of_the_ioctls_are_ignored)
 {
-	open_group(_metadata, self, variant->by, 0);
+	open_group(_metadata, self, variant->maker, 0);
 	ASSERT_EQ(0, event_ioctl(self->fd[0], PERF_EVENT_IOC_ENABLE, 2));
 	loop(N);
 	ASSERT_EQ(0, event_ioctl(self->fd[0], PERF_EVENT_IOC_DISABLE, 0xf0));
@@ -136,11 +136,11 @@ TEST_F(event, group_of_another_task_is_exact)
 	int i;
 
 	ASSERT_EQ(0, target_start(&self->target, -1, true));
-	open_group(_metadata, self, variant->by, self->target.tid);
+	open_group(_metadata, self, variant->maker, self->target.tid);
 	ASSERT_EQ(0, event_enable(self->fd[0]));
-	ASSERT_EQ(0, target_run(&self->target, least));
+	ASSERT_EQ(0, target_run_job(&self->target, least));
 	before = event_count(self->fd[0]);
-	ASSERT_EQ(0, target_run(&self->target, job));
+	ASSERT_EQ(0, target_run_job(&self->target, job));
 	for (i = 0; i < MEMBERS; i++) {
 		value[i] = event_count(self->fd[i]);
 		EXPECT_EQ(2 * before + (__s64)(LOOP_INSNS * (N - 1) * 20), value[i]);
@@ -153,11 +153,11 @@ TEST_F(event, member_joins_a_running_group)
 	struct perf_event_attr attr = event_instructions();
 	__s64 value;
 
-	self->fd[0] = open_instructions(_metadata, variant->by, 0);
+	self->fd[0] = open_instructions(_metadata, variant->maker, 0);
 	ASSERT_EQ(0, event_enable(self->fd[0]));
 	loop(N);
 	attr.disabled = 0;
-	self->fd[1] = variant->by->open(&attr, 0, -1, self->fd[0], 0);
+	self->fd[1] = variant->maker->open(&attr, 0, -1, self->fd[0], 0);
 	ASSERT_LE(0, self->fd[1]);
 	loop(N);
 	ASSERT_EQ(0, event_disable(self->fd[0]));
@@ -172,7 +172,7 @@ TEST_F(event, siblings_outlive_a_closed_leader)
 {
 	__s64 value;
 
-	open_group(_metadata, self, variant->by, 0);
+	open_group(_metadata, self, variant->maker, 0);
 	ASSERT_EQ(0, event_enable(self->fd[0]));
 	loop(N);
 	close(self->fd[0]);
@@ -207,7 +207,7 @@ static void switch_out(void)
  */
 TEST_F(event, disabled_leader_that_is_closed_sets_siblings_free)
 {
-	open_group(_metadata, self, variant->by, 0);
+	open_group(_metadata, self, variant->maker, 0);
 	close(self->fd[0]);
 	self->fd[0] = -1;
 	switch_out();
@@ -228,28 +228,28 @@ TEST_F(event, members_may_be_closed_in_every_order)
 	ASSERT_EQ(0, target_start(&self->target, -1, false));
 	for (enabled = 0; enabled < 2; enabled++) {
 		for (i = 0; i < sizeof(orders) / sizeof(*orders); i++) {
-			open_group(_metadata, self, variant->by, self->target.tid);
+			open_group(_metadata, self, variant->maker, self->target.tid);
 			if (enabled)
 				ASSERT_EQ(0, event_enable(self->fd[0]));
 			/* The task executes meanwhile. */
-			ASSERT_EQ(0, target_go(&self->target, job));
+			ASSERT_EQ(0, target_start_job(&self->target, job));
 			for (k = 0; k < MEMBERS; k++) {
 				usleep(100);
 				EXPECT_EQ(0, close(self->fd[orders[i][k]]));
 				self->fd[orders[i][k]] = -1;
 			}
-			ASSERT_EQ(0, target_wait(&self->target));
+			ASSERT_EQ(0, target_wait_job(&self->target));
 		}
 	}
 	/* All is free again. */
-	self->fd[0] = open_instructions(_metadata, variant->by, 0);
+	self->fd[0] = open_instructions(_metadata, variant->maker, 0);
 	EXPECT_LT(0, event_loop_count(self->fd[0], N));
 }
 
-static int open_member(const struct event_maker *by, struct perf_event_attr attr, pid_t pid,
+static int open_member(const struct event_maker *maker, struct perf_event_attr attr, pid_t pid,
 		       int cpu, int group, unsigned long flags)
 {
-	int fd = by->open(&attr, pid, cpu, group, flags);
+	int fd = maker->open(&attr, pid, cpu, group, flags);
 
 	return fd < 0 ? fd : close(fd);
 }
@@ -262,13 +262,13 @@ TEST_F(event, groups_that_cannot_be_are_refused)
 
 	ASSERT_LE(0, cpu);
 	ASSERT_EQ(0, target_start(&self->target, -1, false));
-	self->fd[0] = open_instructions(_metadata, variant->by, 0);
+	self->fd[0] = open_instructions(_metadata, variant->maker, 0);
 	attr = plain;
 	attr.disabled = 0;
-	self->fd[1] = variant->by->open(&attr, 0, -1, self->fd[0], 0);
+	self->fd[1] = variant->maker->open(&attr, 0, -1, self->fd[0], 0);
 	ASSERT_LE(0, self->fd[1]);
 
-#define REFUSED(attr, ...) open_member(variant->by, attr, __VA_ARGS__)
+#define REFUSED(attr, ...) open_member(variant->maker, attr, __VA_ARGS__)
 	/* The leader is of another task, on another CPU, or of all tasks of one. */
 	EXPECT_EQ(-EINVAL, REFUSED(plain, self->target.tid, -1, self->fd[0], 0));
 	EXPECT_EQ(-EINVAL, REFUSED(plain, 0, cpu, self->fd[0], 0));
@@ -306,15 +306,15 @@ TEST_F(event, leader_of_a_task_that_is_gone_is_refused)
 	struct perf_event_attr attr = event_instructions();
 
 	ASSERT_EQ(0, target_start(&self->target, -1, false));
-	open_group(_metadata, self, variant->by, self->target.tid);
-	target_end(&self->target);
-	EXPECT_EQ(-ENODEV, open_member(variant->by, attr, 0, -1, self->fd[0], 0));
+	open_group(_metadata, self, variant->maker, self->target.tid);
+	target_kill(&self->target);
+	EXPECT_EQ(-ENODEV, open_member(variant->maker, attr, 0, -1, self->fd[0], 0));
 }
 
 /* A leader of the other maker, and the device itself: no event of ours, or of perf's. */
 TEST(leader_of_another_maker_is_refused)
 {
-	const struct event_maker *perf = &event_maker_perf, *by = &event_maker_perfmon;
+	const struct event_maker *perf = &event_maker_perf, *maker = &event_maker_perfmon;
 	const struct perf_event_attr attr = event_instructions();
 	const struct perf_event_attr dummy = {
 		.type = PERF_TYPE_SOFTWARE,
@@ -329,11 +329,11 @@ TEST(leader_of_another_maker_is_refused)
 	/* This one needs no counter, so both can be there. */
 	fd[0] = perf->open(&arguments, 0, -1, -1, 0);
 	ASSERT_LE(0, fd[0]);
-	EXPECT_EQ(-EBADF, open_member(by, attr, 0, -1, fd[0], 0));
-	fd[1] = open_instructions(_metadata, by, 0);
+	EXPECT_EQ(-EBADF, open_member(maker, attr, 0, -1, fd[0], 0));
+	fd[1] = open_instructions(_metadata, maker, 0);
 	EXPECT_EQ(-EBADF, open_member(perf, dummy, 0, -1, fd[1], 0));
 	fd[2] = open_device(_metadata, O_RDONLY);
-	EXPECT_EQ(-EBADF, open_member(by, attr, 0, -1, fd[2], 0));
+	EXPECT_EQ(-EBADF, open_member(maker, attr, 0, -1, fd[2], 0));
 	close(fd[0]);
 	close(fd[1]);
 	close(fd[2]);

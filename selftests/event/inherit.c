@@ -66,14 +66,14 @@ FIXTURE_TEARDOWN(event)
 }
 
 static void open_on_each_cpu(struct __test_metadata *_metadata, FIXTURE_DATA(event) *self,
-			     const struct event_maker *by, struct perf_event_attr attr,
+			     const struct event_maker *maker, struct perf_event_attr attr,
 			     unsigned int order)
 {
 	int i, err;
 
 	attr.inherit = 1;
 	for (i = 0; i < self->cpus; i++) {
-		err = sampler_open(&self->sampler[i], by, &attr, 0, self->cpu[i], order);
+		err = sampler_open(&self->sampler[i], maker, &attr, 0, self->cpu[i], order);
 		ASSERT_EQ(0, err) {
 			TH_LOG("CPU %d: %s", self->cpu[i], strerror(-err));
 		}
@@ -130,7 +130,7 @@ TEST_F(event, each_task_has_as_many_samples_as_periods)
 		self->task[i].cpu = self->cpu[i % self->cpus];
 		self->task[i].periods = 2 + i;
 	}
-	open_on_each_cpu(_metadata, self, variant->by, event_every(PERIOD), ORDER);
+	open_on_each_cpu(_metadata, self, variant->maker, event_every(PERIOD), ORDER);
 	/* What is left of the parent's period is not the child's. */
 	loop(PERIOD * 7 / 10 / LOOP_INSNS);
 	for (i = 0; i < CHILDREN; i++) {
@@ -144,17 +144,17 @@ TEST_F(event, each_task_has_as_many_samples_as_periods)
 		EXPECT_EQ(0, status);
 	}
 	for (i = 0; i < self->cpus; i++) {
-		struct seen seen = SEEN_NOTHING;
+		struct sample_sums sums = SAMPLE_SUMS_INIT;
 
 		ASSERT_EQ(0, event_disable(self->sampler[i].fd));
-		sampler_read(&self->sampler[i], &seen, see_task, self);
-		EXPECT_FALSE(seen.malformed);
-		EXPECT_EQ(0UL, seen.lost);
-		EXPECT_TRUE(seen.ordered);
+		sampler_read(&self->sampler[i], &sums, see_task, self);
+		EXPECT_FALSE(sums.malformed);
+		EXPECT_EQ(0UL, sums.lost);
+		EXPECT_TRUE(sums.ordered);
 	}
 	EXPECT_EQ(0UL, self->elsewhere);
 	for (i = 0; i < 2 * CHILDREN; i++) {
-		if (!variant->by->children_swap_periods) {
+		if (!variant->maker->children_swap_periods) {
 			EXPECT_EQ(self->task[i].periods, self->task[i].samples);
 			EXPECT_EQ(0UL, self->task[i].outside);
 		}
@@ -233,28 +233,28 @@ TEST_F(event, tasks_that_move_have_all_samples_but_the_last)
 		__s64 count, between = -(__s64)(CHILDREN * MOVES * LOOP_INSNS * n);
 		__u64 outside = 0;
 
-		open_on_each_cpu(_metadata, self, variant->by, event_every(period), ORDER);
+		open_on_each_cpu(_metadata, self, variant->maker, event_every(period), ORDER);
 		run_children(_metadata, self, n);
 		for (i = 0; i < self->cpus; i++) {
 			struct on_cpu c = { .cpu = self->cpu[i] };
-			struct seen seen = SEEN_NOTHING;
+			struct sample_sums sums = SAMPLE_SUMS_INIT;
 
 			ASSERT_EQ(0, event_disable(self->sampler[i].fd));
 			count = event_count(self->sampler[i].fd);
 			between += count;
-			sampler_read(&self->sampler[i], &seen, see_cpu, &c);
-			EXPECT_FALSE(seen.malformed);
-			EXPECT_EQ(0UL, seen.lost);
+			sampler_read(&self->sampler[i], &sums, see_cpu, &c);
+			EXPECT_FALSE(sums.malformed);
+			EXPECT_EQ(0UL, sums.lost);
 			EXPECT_EQ(0UL, c.elsewhere);
-			EXPECT_GE(count / period, seen.samples);
-			EXPECT_LE(count / period - tasks, seen.samples);
-			EXPECT_LE(tasks, seen.samples);
+			EXPECT_GE(count / period, sums.samples);
+			EXPECT_LE(count / period - tasks, sums.samples);
+			EXPECT_LE(tasks, sums.samples);
 			outside += c.outside;
 			sampler_close(&self->sampler[i]);
 		}
 		/* At most one sample before and one behind a move, and one for each period. */
 		EXPECT_LE(0, between);
-		if (!variant->by->children_swap_periods)
+		if (!variant->maker->children_swap_periods)
 			EXPECT_GE(between / period + 2 * CHILDREN * (MOVES + 1), outside) {
 				TH_LOG("period %llu, %lld instructions between the loops", period,
 				       between);
@@ -273,33 +273,33 @@ TEST_F(event, periods_of_a_frequency_add_up)
 	int i;
 
 	attr.freq = 1;
-	open_on_each_cpu(_metadata, self, variant->by, attr, ORDER);
+	open_on_each_cpu(_metadata, self, variant->maker, attr, ORDER);
 	run_children(_metadata, self, 500000);
 	for (i = 0; i < self->cpus; i++) {
 		struct on_cpu c = { .cpu = self->cpu[i] };
-		struct seen seen = SEEN_NOTHING;
+		struct sample_sums sums = SAMPLE_SUMS_INIT;
 		__u64 count;
 
 		ASSERT_EQ(0, event_disable(self->sampler[i].fd));
 		count = event_count(self->sampler[i].fd);
-		sampler_read(&self->sampler[i], &seen, see_cpu, &c);
-		TH_LOG("%s: CPU %d: %lu samples, %llu of %llu", variant->by->name,
-		       self->cpu[i], seen.samples, seen.periods, count);
-		EXPECT_FALSE(seen.malformed);
-		EXPECT_EQ(0UL, seen.lost);
+		sampler_read(&self->sampler[i], &sums, see_cpu, &c);
+		TH_LOG("%s: CPU %d: %lu samples, %llu of %llu", variant->maker->name,
+		       self->cpu[i], sums.samples, sums.periods, count);
+		EXPECT_FALSE(sums.malformed);
+		EXPECT_EQ(0UL, sums.lost);
 		EXPECT_EQ(0UL, c.elsewhere);
-		EXPECT_GE(count, seen.periods);
+		EXPECT_GE(count, sums.periods);
 		/* Of each task less than a period was left: the first is the longest. */
-		if (!variant->by->children_swap_periods)
-			EXPECT_GE((CHILDREN + 1) * FIRST_PERIOD, count - seen.periods);
-		samples += seen.samples;
+		if (!variant->maker->children_swap_periods)
+			EXPECT_GE((CHILDREN + 1) * FIRST_PERIOD, count - sums.periods);
+		samples += sums.samples;
 	}
 	EXPECT_LE(10UL, samples);
 }
 
 /* What a slow reader has read on a CPU, and how many it did not find. */
 struct slowly {
-	struct seen seen;
+	struct sample_sums sums;
 	__u64 lost;
 	unsigned int times;
 };
@@ -314,7 +314,7 @@ static void read_if_lost(struct __test_metadata *_metadata, struct sampler *s,
 	if (count[1] == slowly->lost)
 		return;
 	slowly->lost = count[1];
-	sampler_read(s, &slowly->seen, NULL, NULL);
+	sampler_read(s, &slowly->sums, NULL, NULL);
 	slowly->times++;
 }
 
@@ -358,9 +358,9 @@ TEST_F(event, slow_reader_is_told_how_many_are_lost)
 	int i;
 
 	attr.read_format = PERF_FORMAT_LOST;
-	open_on_each_cpu(_metadata, self, variant->by, attr, 0);
+	open_on_each_cpu(_metadata, self, variant->maker, attr, 0);
 	for (i = 0; i < self->cpus; i++)
-		slowly[i].seen = SEEN_NOTHING;
+		slowly[i].sums = SAMPLE_SUMS_INIT;
 	/* The reader may have few turns while the children run. */
 	for (i = 0; i < 20 && !all_were_read(self, slowly); i++) {
 		start_children(_metadata, self, 50000);
@@ -369,28 +369,28 @@ TEST_F(event, slow_reader_is_told_how_many_are_lost)
 	}
 	for (i = 0; i < self->cpus; i++) {
 		struct sampler *s = &self->sampler[i];
-		struct seen *seen = &slowly[i].seen;
+		struct sample_sums *sums = &slowly[i].sums;
 		__u64 count[2];
 
 		/* The last are told with the next sample there. */
 		ASSERT_EQ(0, pin_to_cpu(self->cpu[i]));
-		sampler_read(s, seen, NULL, NULL);
+		sampler_read(s, sums, NULL, NULL);
 		labelled_loop(2 * period);
 		ASSERT_EQ(0, event_disable(s->fd));
-		sampler_read(s, seen, NULL, NULL);
+		sampler_read(s, sums, NULL, NULL);
 		ASSERT_EQ((ssize_t)sizeof(count), read(s->fd, count, sizeof(count)));
-		TH_LOG("%s: CPU %d: %lu samples, %lu lost", variant->by->name, self->cpu[i],
-		       seen->samples, seen->lost);
-		EXPECT_FALSE(seen->malformed);
-		EXPECT_EQ(0UL, seen->others);
-		EXPECT_EQ(seen->samples * period, seen->periods);
-		EXPECT_LT(2 * 85UL, seen->samples);
-		EXPECT_LT(0UL, seen->lost);
-		EXPECT_EQ(count[1], seen->lost);
-		EXPECT_GE(count[0] / period, seen->samples + seen->lost);
+		TH_LOG("%s: CPU %d: %lu samples, %lu lost", variant->maker->name, self->cpu[i],
+		       sums->samples, sums->lost);
+		EXPECT_FALSE(sums->malformed);
+		EXPECT_EQ(0UL, sums->others);
+		EXPECT_EQ(sums->samples * period, sums->periods);
+		EXPECT_LT(2 * 85UL, sums->samples);
+		EXPECT_LT(0UL, sums->lost);
+		EXPECT_EQ(count[1], sums->lost);
+		EXPECT_GE(count[0] / period, sums->samples + sums->lost);
 		/* Some of perf's are in neither, in one of eighty runs. */
-		if (!variant->by->children_swap_periods)
-			EXPECT_LE(count[0] / period - tasks, seen->samples + seen->lost);
+		if (!variant->maker->children_swap_periods)
+			EXPECT_LE(count[0] / period - tasks, sums->samples + sums->lost);
 	}
 }
 
@@ -400,7 +400,7 @@ TEST_F(event, inherited_event_on_any_cpu_has_no_ring)
 	struct perf_event_attr attr = event_every(PERIOD);
 
 	attr.inherit = 1;
-	EXPECT_EQ(-EINVAL, sampler_open(&self->sampler[0], variant->by, &attr, 0, -1, 1));
+	EXPECT_EQ(-EINVAL, sampler_open(&self->sampler[0], variant->maker, &attr, 0, -1, 1));
 }
 
 TEST_HARNESS_MAIN

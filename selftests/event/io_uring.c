@@ -127,7 +127,7 @@ static int count_workers(void)
 	return count;
 }
 
-static int open_event(struct __test_metadata *_metadata, const struct event_maker *by,
+static int open_event(struct __test_metadata *_metadata, const struct event_maker *maker,
 		      bool kernel, bool inherit)
 {
 	struct perf_event_attr attr = event_instructions();
@@ -136,7 +136,7 @@ static int open_event(struct __test_metadata *_metadata, const struct event_make
 	attr.exclude_kernel = !kernel;
 	attr.exclude_user = kernel;
 	attr.inherit = inherit;
-	fd = by->open(&attr, 0, -1, -1, PERF_FLAG_FD_CLOEXEC);
+	fd = maker->open(&attr, 0, -1, -1, PERF_FLAG_FD_CLOEXEC);
 	ASSERT_LE(0, fd);
 	return fd;
 }
@@ -148,10 +148,10 @@ struct counts {
 
 /* Counts reads by workers that are begun meanwhile, in kernel or in user mode. */
 static struct counts count_reads(struct __test_metadata *_metadata,
-				 const struct event_maker *by, bool kernel)
+				 const struct event_maker *maker, bool kernel)
 {
-	int whole = open_event(_metadata, by, kernel, true);
-	int single = open_event(_metadata, by, kernel, false);
+	int whole = open_event(_metadata, maker, kernel, true);
+	int single = open_event(_metadata, maker, kernel, false);
 	struct counts counts;
 	struct ring ring;
 	int read, workers;
@@ -170,7 +170,7 @@ static struct counts count_reads(struct __test_metadata *_metadata,
 	ring_close(&ring);
 	/* Disabled: the end of the workers changes nothing. */
 	EXPECT_EQ(counts.whole, event_count(whole));
-	TH_LOG("%s: %lld instructions in %s mode, %lld of this thread, %d workers", by->name,
+	TH_LOG("%s: %lld instructions in %s mode, %lld of this thread, %d workers", maker->name,
 	       counts.whole, kernel ? "kernel" : "user", counts.single, workers);
 	close(whole);
 	close(single);
@@ -179,7 +179,7 @@ static struct counts count_reads(struct __test_metadata *_metadata,
 
 TEST_F(event, inherited_event_counts_workers)
 {
-	struct counts c = count_reads(_metadata, variant->by, true);
+	struct counts c = count_reads(_metadata, variant->maker, true);
 
 	EXPECT_LT(0, c.single);
 	EXPECT_LT(c.single + c.single / 4, c.whole);
@@ -187,7 +187,7 @@ TEST_F(event, inherited_event_counts_workers)
 
 TEST_F(event, workers_execute_nothing_in_user_mode)
 {
-	struct counts c = count_reads(_metadata, variant->by, false);
+	struct counts c = count_reads(_metadata, variant->maker, false);
 
 	/* The two calls that are between. */
 	EXPECT_LE(c.single, c.whole);
@@ -195,7 +195,7 @@ TEST_F(event, workers_execute_nothing_in_user_mode)
 }
 
 /* In a process of its own: a task's workers serve all its rings. */
-static __s64 count_in_child(struct __test_metadata *_metadata, const struct event_maker *by)
+static __s64 count_in_child(struct __test_metadata *_metadata, const struct event_maker *maker)
 {
 	__s64 *count = map_shared(_metadata, sizeof(*count));
 	int status;
@@ -203,7 +203,7 @@ static __s64 count_in_child(struct __test_metadata *_metadata, const struct even
 
 	ASSERT_LE(0, pid);
 	if (!pid) {
-		*count = count_reads(_metadata, by, true).whole;
+		*count = count_reads(_metadata, maker, true).whole;
 		_exit(_metadata->exit_code != KSFT_PASS);
 	}
 	ASSERT_EQ(pid, waitpid(pid, &status, 0));

@@ -99,15 +99,15 @@ FIXTURE_TEARDOWN(event)
 	restore_rights(_metadata, self->paranoid);
 }
 
-static int try_open(const struct event_maker *by, pid_t pid)
+static int try_open(const struct event_maker *maker, pid_t pid)
 {
-	int fd = event_open_instructions(by, pid);
+	int fd = event_open_instructions(maker, pid);
 
 	return fd < 0 ? fd : close(fd);
 }
 
 /* A process in the same domain, or in a narrower one, which looks at its parent. */
-static pid_t start_child(const struct event_maker *by, const struct rules *more,
+static pid_t start_child(const struct event_maker *maker, const struct rules *more,
 			 struct answers *a)
 {
 	pid_t pid = fork();
@@ -118,7 +118,7 @@ static pid_t start_child(const struct event_maker *by, const struct rules *more,
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (more) {
 		err = restrict_self(more);
-		a->wider = err ? err : try_open(by, getppid());
+		a->wider = err ? err : try_open(maker, getppid());
 		__atomic_store_n(&a->done, true, __ATOMIC_RELEASE);
 	}
 	for (;;)
@@ -126,21 +126,21 @@ static pid_t start_child(const struct event_maker *by, const struct rules *more,
 }
 
 /* Becomes a user in a domain, and fills the answers in. */
-static int ask_all(const struct event_maker *by, const struct rules *r,
+static int ask_all(const struct event_maker *maker, const struct rules *r,
 		   unsigned long long capabilities, pid_t outside, struct answers *a)
 {
 	pid_t child, narrower;
 
 	if (become_user(USER, capabilities) || prctl(PR_SET_DUMPABLE, 1) || restrict_self(r))
 		return 1;
-	child = start_child(by, NULL, a);
-	narrower = start_child(by, r, a);
+	child = start_child(maker, NULL, a);
+	narrower = start_child(maker, r, a);
 	while (!__atomic_load_n(&a->done, __ATOMIC_ACQUIRE))
 		usleep(1000);
-	a->itself = try_open(by, 0);
-	a->same_domain = try_open(by, child);
-	a->narrower = try_open(by, narrower);
-	a->outside = try_open(by, outside);
+	a->itself = try_open(maker, 0);
+	a->same_domain = try_open(maker, child);
+	a->narrower = try_open(maker, narrower);
+	a->outside = try_open(maker, outside);
 	kill(child, SIGKILL);
 	kill(narrower, SIGKILL);
 	while (wait(NULL) > 0)
@@ -149,7 +149,7 @@ static int ask_all(const struct event_maker *by, const struct rules *r,
 }
 
 static void ask_in_domain(struct __test_metadata *_metadata, FIXTURE_DATA(event) *self,
-			  const struct event_maker *by, const struct rules *r,
+			  const struct event_maker *maker, const struct rules *r,
 			  unsigned long long capabilities)
 {
 	int status;
@@ -159,7 +159,7 @@ static void ask_in_domain(struct __test_metadata *_metadata, FIXTURE_DATA(event)
 	pid = fork();
 	ASSERT_LE(0, pid);
 	if (!pid)
-		_exit(ask_all(by, r, capabilities, self->outside, self->answers));
+		_exit(ask_all(maker, r, capabilities, self->outside, self->answers));
 	ASSERT_EQ(pid, waitpid(pid, &status, 0));
 	ASSERT_EQ(0, status);
 }
@@ -170,7 +170,7 @@ TEST_F(event, domain_may_count_what_is_in_it)
 	unsigned int i;
 
 	for (i = 0; i < ARRAY_SIZE(rules); i++) {
-		ask_in_domain(_metadata, self, variant->by, &rules[i], 0);
+		ask_in_domain(_metadata, self, variant->maker, &rules[i], 0);
 		EXPECT_EQ(0, a->itself);
 		EXPECT_EQ(0, a->same_domain);
 		EXPECT_EQ(0, a->narrower);
@@ -188,7 +188,7 @@ TEST_F(event, capability_counts_more_than_a_domain)
 	unsigned int i;
 
 	for (i = 0; i < ARRAY_SIZE(rules); i++) {
-		ask_in_domain(_metadata, self, variant->by, &rules[i], MAY_COUNT);
+		ask_in_domain(_metadata, self, variant->maker, &rules[i], MAY_COUNT);
 		EXPECT_EQ(0, a->itself);
 		EXPECT_EQ(0, a->same_domain);
 		EXPECT_EQ(0, a->narrower);

@@ -48,7 +48,7 @@ FIXTURE_SETUP(event)
 
 FIXTURE_TEARDOWN(event)
 {
-	target_end(&self->target);
+	target_kill(&self->target);
 	close(self->fd);
 	unlink(SETUID_PROGRAM);
 	restore_maker(_metadata, variant);
@@ -56,16 +56,16 @@ FIXTURE_TEARDOWN(event)
 
 /* The count of a job after which the target exits. */
 static __s64 count_until_exit(struct __test_metadata *_metadata, FIXTURE_DATA(event) *self,
-			      const struct event_maker *by, unsigned long n, bool threaded)
+			      const struct event_maker *maker, unsigned long n, bool threaded)
 {
 	__s64 value;
 
 	ASSERT_EQ(0, target_start(&self->target, -1, threaded));
-	self->fd = open_instructions(_metadata, by, self->target.tid);
+	self->fd = open_instructions(_metadata, maker, self->target.tid);
 	ASSERT_EQ(0, event_enable(self->fd));
-	ASSERT_EQ(0, target_run(&self->target, (struct job) { n, 1, STEP_EXIT }));
+	ASSERT_EQ(0, target_run_job(&self->target, (struct job) { n, 1, STEP_EXIT }));
 	value = event_count(self->fd);
-	target_end(&self->target);
+	target_kill(&self->target);
 	EXPECT_EQ(value, event_count(self->fd));
 	return value;
 }
@@ -77,9 +77,9 @@ TEST_F(event, count_is_whole_when_the_task_has_exited)
 	int threaded;
 
 	for (threaded = 0; threaded < 2; threaded++) {
-		value[0] = count_until_exit(_metadata, self, variant->by, 1, threaded);
+		value[0] = count_until_exit(_metadata, self, variant->maker, 1, threaded);
 		close(self->fd);
-		value[1] = count_until_exit(_metadata, self, variant->by, N, threaded);
+		value[1] = count_until_exit(_metadata, self, variant->maker, N, threaded);
 		EXPECT_EQ(value[0] + (__s64)(LOOP_INSNS * (N - 1)), value[1]);
 		close(self->fd);
 	}
@@ -88,7 +88,7 @@ TEST_F(event, count_is_whole_when_the_task_has_exited)
 
 TEST_F(event, calls_of_an_event_whose_task_is_gone)
 {
-	EXPECT_LT(0, count_until_exit(_metadata, self, variant->by, N, false));
+	EXPECT_LT(0, count_until_exit(_metadata, self, variant->maker, N, false));
 	EXPECT_EQ(0, event_disable(self->fd));
 	EXPECT_EQ(0, event_enable(self->fd));
 	EXPECT_NE(0ULL, event_id(self->fd));
@@ -116,7 +116,7 @@ TEST_F(event, inherited_count_is_whole_after_wait)
 	int i, k;
 
 	attr.inherit = 1;
-	self->fd = variant->by->open(&attr, 0, -1, -1, PERF_FLAG_FD_CLOEXEC);
+	self->fd = variant->maker->open(&attr, 0, -1, -1, PERF_FLAG_FD_CLOEXEC);
 	ASSERT_LE(0, self->fd);
 	for (i = 0; i < 2; i++) {
 		before = event_count(self->fd);
@@ -171,10 +171,10 @@ TEST_F(event, reads_disturb_no_sum_of_children)
 	if (!pid)
 		begin_and_end_children(go[0]);
 	attr.inherit = 1;
-	self->fd = variant->by->open(&attr, pid, -1, -1, PERF_FLAG_FD_CLOEXEC);
+	self->fd = variant->maker->open(&attr, pid, -1, -1, PERF_FLAG_FD_CLOEXEC);
 	ASSERT_LE(0, self->fd);
 	attr.disabled = 0;
-	fd = variant->by->open(&attr, pid, -1, self->fd, PERF_FLAG_FD_CLOEXEC);
+	fd = variant->maker->open(&attr, pid, -1, self->fd, PERF_FLAG_FD_CLOEXEC);
 	ASSERT_LE(0, fd);
 	ASSERT_EQ(0, event_enable(self->fd));
 	ASSERT_EQ(1, write(go[1], &c, 1));
@@ -201,7 +201,7 @@ TEST_F(event, children_are_not_counted_without_inherit)
 	int status;
 	pid_t pid;
 
-	self->fd = open_instructions(_metadata, variant->by, 0);
+	self->fd = open_instructions(_metadata, variant->maker, 0);
 	ASSERT_EQ(0, event_enable(self->fd));
 	pid = fork();
 	ASSERT_LE(0, pid);
@@ -230,7 +230,7 @@ TEST_F(event, exec_goes_on)
 			_exit(127);
 		}
 		ASSERT_EQ(0, wait_until_asleep(pid));
-		self->fd = open_instructions(_metadata, variant->by, pid);
+		self->fd = open_instructions(_metadata, variant->maker, pid);
 		ASSERT_EQ(0, event_enable(self->fd));
 		ASSERT_EQ(1, write(go, "", 1));
 		close(go);
@@ -271,7 +271,7 @@ TEST_F(event, exec_removes_the_event)
 		}
 		ASSERT_EQ(0, wait_until_asleep(pid));
 		attr.inherit = inherited;
-		self->fd = variant->by->open(&attr, pid, -1, -1, PERF_FLAG_FD_CLOEXEC);
+		self->fd = variant->maker->open(&attr, pid, -1, -1, PERF_FLAG_FD_CLOEXEC);
 		ASSERT_LE(0, self->fd);
 		ASSERT_EQ(1, write(go, "", 1));
 		close(go);
@@ -339,8 +339,8 @@ TEST_F(event, exec_by_another_thread_than_the_leader)
 
 	for (i = 0; i < 2; i++) {
 		start_threads(_metadata, argument[i], &pid, &tid);
-		leader = open_instructions(_metadata, variant->by, pid);
-		self->fd = open_instructions(_metadata, variant->by, tid);
+		leader = open_instructions(_metadata, variant->maker, pid);
+		self->fd = open_instructions(_metadata, variant->maker, tid);
 		ASSERT_EQ(0, event_enable(leader));
 		ASSERT_EQ(0, event_enable(self->fd));
 		ASSERT_EQ(1, write(threads.go[1], "", 1));
@@ -365,7 +365,7 @@ TEST_F(event, exec_by_another_thread_than_the_leader)
  * Of user @uid without rights: what its child counts that executes @program. @left: how many
  * tasks the event has left, as it tells.
  */
-static __s64 count_program(const struct event_maker *by, const char *program, unsigned int uid,
+static __s64 count_program(const struct event_maker *maker, const char *program, unsigned int uid,
 			   __s64 *left)
 {
 	struct perf_event_attr attr = event_instructions();
@@ -380,16 +380,16 @@ static __s64 count_program(const struct event_maker *by, const char *program, un
 		execl(program, program, argument[1], NULL);
 		_exit(127);
 	}
-	fd = by->open(&attr, pid, -1, -1, PERF_FLAG_FD_CLOEXEC);
+	fd = maker->open(&attr, pid, -1, -1, PERF_FLAG_FD_CLOEXEC);
 	if (fd < 0)
 		return fd;
 	if (write(go, "", 1) != 1 || waitpid(pid, NULL, 0) != pid)
 		return -errno;
-	*left = event_described(fd, "left");
+	*left = event_fdinfo_number(fd, "left");
 	return event_count(fd);
 }
 
-static __s64 count_program_as(struct __test_metadata *_metadata, const struct event_maker *by,
+static __s64 count_program_as(struct __test_metadata *_metadata, const struct event_maker *maker,
 			      const char *program, unsigned int uid, __s64 left)
 {
 	__s64 *result = map_shared(_metadata, 2 * sizeof(*result)), value;
@@ -401,13 +401,13 @@ static __s64 count_program_as(struct __test_metadata *_metadata, const struct ev
 	ASSERT_EQ(0, chmod(_PATH_PERFMON, 0666));
 	pid = fork();
 	if (!pid) {
-		result[0] = count_program(by, program, uid, &result[1]);
+		result[0] = count_program(maker, program, uid, &result[1]);
 		_exit(0);
 	}
 	waitpid(pid, NULL, 0);
 	value = result[0];
 	/* perf does not tell. */
-	if (by != &event_maker_perf)
+	if (maker != &event_maker_perf)
 		EXPECT_EQ(left, result[1]);
 	munmap(result, 2 * sizeof(*result));
 	EXPECT_EQ(0, paranoid_write(paranoid));
@@ -430,15 +430,15 @@ TEST_F(event, exec_of_a_setuid_program_ends_the_event)
 	__s64 value;
 
 	copy_program(_metadata, 0755);
-	value = count_program_as(_metadata, variant->by, SETUID_PROGRAM, NOBODY, 0);
+	value = count_program_as(_metadata, variant->maker, SETUID_PROGRAM, NOBODY, 0);
 	EXPECT_LE((__s64)(LOOP_INSNS * N), value);
 	copy_program(_metadata, 04755);
-	value = count_program_as(_metadata, variant->by, SETUID_PROGRAM, NOBODY, 1);
+	value = count_program_as(_metadata, variant->maker, SETUID_PROGRAM, NOBODY, 1);
 	EXPECT_LT(0, value);
 	EXPECT_GT((__s64)(LOOP_INSNS * N), value);
 	/* Nor is one that it may not read. */
 	copy_program(_metadata, 0711);
-	value = count_program_as(_metadata, variant->by, SETUID_PROGRAM, NOBODY, 1);
+	value = count_program_as(_metadata, variant->maker, SETUID_PROGRAM, NOBODY, 1);
 	EXPECT_LT(0, value);
 	EXPECT_GT((__s64)(LOOP_INSNS * N), value);
 }
@@ -446,16 +446,16 @@ TEST_F(event, exec_of_a_setuid_program_ends_the_event)
 /* Root that has given up its capabilities gets them back with any program. */
 TEST_F(event, exec_that_gives_capabilities_ends_the_event)
 {
-	__s64 value = count_program_as(_metadata, variant->by, PROGRAM, 0, 1);
+	__s64 value = count_program_as(_metadata, variant->maker, PROGRAM, 0, 1);
 
 	EXPECT_LT(0, value);
 	EXPECT_GT((__s64)(LOOP_INSNS * N), value);
 }
 
 /* Makes poll(2) of the event wait. */
-static void map_page(struct __test_metadata *_metadata, const struct event_maker *by, int fd)
+static void map_page(struct __test_metadata *_metadata, const struct event_maker *maker, int fd)
 {
-	if (!by->polls_pages_only)
+	if (!maker->polls_pages_only)
 		return;
 	ASSERT_NE(MAP_FAILED, mmap(NULL, getpagesize(), PROT_READ, MAP_SHARED, fd, 0));
 }
@@ -474,8 +474,8 @@ TEST_F(event, poll_tells_that_the_task_is_gone)
 	pid_t pid;
 
 	ASSERT_EQ(0, target_start(&self->target, -1, false));
-	self->fd = open_instructions(_metadata, variant->by, self->target.tid);
-	map_page(_metadata, variant->by, self->fd);
+	self->fd = open_instructions(_metadata, variant->maker, self->target.tid);
+	map_page(_metadata, variant->maker, self->fd);
 	EXPECT_EQ(0, poll_event(self->fd, 0));
 	ASSERT_EQ(0, event_enable(self->fd));
 	EXPECT_EQ(0, poll_event(self->fd, 20));
@@ -515,9 +515,9 @@ TEST_F(event, poll_waits_for_heirs)
 			_exit(read(hold[0], &byte, 1));
 		_exit(0);
 	}
-	self->fd = variant->by->open(&attr, parent, cpu, -1, PERF_FLAG_FD_CLOEXEC);
+	self->fd = variant->maker->open(&attr, parent, cpu, -1, PERF_FLAG_FD_CLOEXEC);
 	ASSERT_LE(0, self->fd);
-	map_page(_metadata, variant->by, self->fd);
+	map_page(_metadata, variant->maker, self->fd);
 	ASSERT_EQ(1, write(go, "", 1));
 	close(go);
 	ASSERT_EQ(parent, waitpid(parent, &status, 0));
@@ -537,7 +537,7 @@ TEST_F(event, event_outlives_its_opener)
 
 	/* A child that shares the table of descriptors opens it. */
 	ASSERT_EQ(0, target_start(&self->target, -1, false));
-	self->fd = open_instructions(_metadata, variant->by, self->target.tid);
+	self->fd = open_instructions(_metadata, variant->maker, self->target.tid);
 	pid = fork_waiting(&go);
 	ASSERT_LE(0, pid);
 	if (!pid)
@@ -549,7 +549,7 @@ TEST_F(event, event_outlives_its_opener)
 	close(go);
 
 	/* And a child that is the last to have it counts for its parent. */
-	self->fd = open_instructions(_metadata, variant->by, self->target.tid);
+	self->fd = open_instructions(_metadata, variant->maker, self->target.tid);
 	pid = fork_waiting(&go);
 	ASSERT_LE(0, pid);
 	if (!pid) {
@@ -559,7 +559,7 @@ TEST_F(event, event_outlives_its_opener)
 	ASSERT_EQ(0, event_enable(self->fd));
 	close(self->fd);
 	self->fd = -1;
-	ASSERT_EQ(0, target_run(&self->target, (struct job) { N, 1, STEP_NONE }));
+	ASSERT_EQ(0, target_run_job(&self->target, (struct job) { N, 1, STEP_NONE }));
 	ASSERT_EQ(1, write(go, &byte, 1));
 	ASSERT_EQ(pid, waitpid(pid, &i, 0));
 	EXPECT_EQ(0, i);
@@ -569,22 +569,22 @@ TEST_F(event, event_outlives_its_opener)
 /* Of perf the type and the config, of the module what it made of them. */
 TEST_F(event, fdinfo_describes_the_event)
 {
-	self->fd = open_instructions(_metadata, variant->by, 0);
-	if (variant->by == &event_maker_perf) {
-		EXPECT_EQ(PERF_TYPE_HARDWARE, event_described(self->fd, "perf_event_attr.type"));
+	self->fd = open_instructions(_metadata, variant->maker, 0);
+	if (variant->maker == &event_maker_perf) {
+		EXPECT_EQ(PERF_TYPE_HARDWARE, event_fdinfo_number(self->fd, "perf_event_attr.type"));
 		EXPECT_EQ(PERF_COUNT_HW_INSTRUCTIONS,
-			  event_described(self->fd, "perf_event_attr.config"));
+			  event_fdinfo_number(self->fd, "perf_event_attr.config"));
 	} else {
 		EXPECT_EQ((long long)event_id(self->fd),
-			  event_described(self->fd, "perfmon-event"));
-		EXPECT_EQ(getpid(), event_described(self->fd, "pid"));
-		EXPECT_EQ(-1, event_described(self->fd, "cpu"));
-		EXPECT_EQ(0, event_described(self->fd, "inherit"));
-		EXPECT_EQ(0, event_described(self->fd, "enabled"));
+			  event_fdinfo_number(self->fd, "perfmon-event"));
+		EXPECT_EQ(getpid(), event_fdinfo_number(self->fd, "pid"));
+		EXPECT_EQ(-1, event_fdinfo_number(self->fd, "cpu"));
+		EXPECT_EQ(0, event_fdinfo_number(self->fd, "inherit"));
+		EXPECT_EQ(0, event_fdinfo_number(self->fd, "enabled"));
 		ASSERT_EQ(0, event_enable(self->fd));
-		EXPECT_EQ(1, event_described(self->fd, "enabled"));
-		EXPECT_LE(0, event_described(self->fd, "counter"));
-		EXPECT_LE(0, event_described(self->fd, "select"));
+		EXPECT_EQ(1, event_fdinfo_number(self->fd, "enabled"));
+		EXPECT_LE(0, event_fdinfo_number(self->fd, "counter"));
+		EXPECT_LE(0, event_fdinfo_number(self->fd, "select"));
 	}
 }
 

@@ -18,7 +18,7 @@
 #include "idle.h"
 #include "options.h"
 
-#define TASKS	environment("TASKS", 12000)
+#define TASKS	env_number("TASKS", 12000)
 
 #define THREADS_MAX	"/proc/sys/kernel/threads-max"
 #define PID_MAX		"/proc/sys/kernel/pid_max"
@@ -75,7 +75,7 @@ FIXTURE_SETUP(event)
 	attr.disabled = 0;
 	attr.exclude_user = 1;
 	attr.exclude_kernel = 0;
-	self->kernel = variant->by->open(&attr, -1, cpu, -1, PERF_FLAG_FD_CLOEXEC);
+	self->kernel = variant->maker->open(&attr, -1, cpu, -1, PERF_FLAG_FD_CLOEXEC);
 	ASSERT_LE(0, self->kernel);
 }
 
@@ -130,7 +130,7 @@ static void start_sleepers(struct __test_metadata *_metadata, FIXTURE_DATA(event
 	ASSERT_LE(0, self->sleepers);
 	if (!self->sleepers) {
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		if (variant->by->open(&attr, 0, -1, -1, 0) < 0)
+		if (variant->maker->open(&attr, 0, -1, -1, 0) < 0)
 			_exit(1);
 		for (i = 0; i < TASKS && start_sleeper(); i++)
 			++*begun;
@@ -161,7 +161,7 @@ static __s64 closing(struct __test_metadata *_metadata, FIXTURE_DATA(event) *sel
 
 	attr.inherit = 1;
 	for (run = 0; run < RUNS; run++) {
-		fd = variant->by->open(&attr, 0, -1, -1, 0);
+		fd = variant->maker->open(&attr, 0, -1, -1, 0);
 		ASSERT_LE(0, fd);
 		before = event_count(self->kernel);
 		close(fd);
@@ -254,7 +254,7 @@ TEST_F(event, others_do_not_pay_for_tasks_with_events)
 	int fd;
 
 	/* Tasks are followed, also without the many. */
-	fd = variant->by->open(&attr, 0, -1, -1, PERF_FLAG_FD_CLOEXEC);
+	fd = variant->maker->open(&attr, 0, -1, -1, PERF_FLAG_FD_CLOEXEC);
 	ASSERT_LE(0, fd);
 	alone_close = closing(_metadata, self, variant);
 	alone_switch = switching(_metadata, self);
@@ -262,7 +262,7 @@ TEST_F(event, others_do_not_pay_for_tasks_with_events)
 	close_cost = closing(_metadata, self, variant);
 	switch_cost = switching(_metadata, self);
 	TH_LOG("%s: a close %lld, beside %llu tasks %lld; a switch %lld, beside them %lld",
-	       variant->by->name, alone_close, TASKS, close_cost, alone_switch, switch_cost);
+	       variant->maker->name, alone_close, TASKS, close_cost, alone_switch, switch_cost);
 	EXPECT_GT(alone_close + alone_close / 4, close_cost);
 	EXPECT_GT(alone_switch + SWITCH_SLACK, switch_cost);
 	close(fd);

@@ -444,7 +444,7 @@ TEST_F(mmap, full_ring_tells_how_many_mappings_are_lost)
 	count_records(s, &seen, &lost);
 	EXPECT_LT(0UL, lost);
 	EXPECT_EQ(mappings + 1UL, seen + lost);
-	EXPECT_EQ(1, event_described(s->fd, "mmap"));
+	EXPECT_EQ(1, event_fdinfo_number(s->fd, "mmap"));
 }
 
 /* Each sample of a program that is executed later lies in what it was told to map. */
@@ -503,7 +503,7 @@ TEST_F(mmap, nothing_is_recorded_that_is_not_wanted)
 	ASSERT_EQ(0, event_enable(s->fd));
 	map(-1, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS);
 	EXPECT_FALSE(next(s, 0));
-	EXPECT_EQ(0, event_described(s->fd, "mmap"));
+	EXPECT_EQ(0, event_fdinfo_number(s->fd, "mmap"));
 }
 
 /* A user without rights, kept from perf by Linux's policy, has the records of its own. */

@@ -51,20 +51,20 @@ TEST_F(event, fdinfo_has_the_number_of_the_opener)
 	pid_t pid;
 	int go;
 
-	if (variant->by == &event_maker_perf)
+	if (variant->maker == &event_maker_perf)
 		return;
 	pid = fork_first(_metadata, &go);
 	if (!pid) {
-		int fd = event_open_instructions(variant->by, 0);
+		int fd = event_open_instructions(variant->maker, 0);
 		pid_t child;
 
-		if (getpid() != 1 || event_described(fd, "pid") != 1)
+		if (getpid() != 1 || event_fdinfo_number(fd, "pid") != 1)
 			_exit(1);
 		/* Also when that has no number any more. */
 		child = fork_waiting(&go);
-		fd = event_open_instructions(variant->by, child);
+		fd = event_open_instructions(variant->maker, child);
 		close(go);
-		_exit(waitpid(child, NULL, 0) != child || event_described(fd, "pid") != child);
+		_exit(waitpid(child, NULL, 0) != child || event_fdinfo_number(fd, "pid") != child);
 	}
 	expect_success(_metadata, pid, go);
 }
@@ -137,7 +137,7 @@ TEST_F(event, task_that_samples_itself_has_its_own_number)
 
 	pid = fork_first(_metadata, &go);
 	if (!pid) {
-		if (getpid() != 1 || sampler_open(s, variant->by, &attr, 0, -1, ORDER) ||
+		if (getpid() != 1 || sampler_open(s, variant->maker, &attr, 0, -1, ORDER) ||
 		    event_enable(s->fd))
 			_exit(1);
 		make_records();
@@ -159,7 +159,7 @@ TEST_F(event, opener_outside_sees_its_own_numbers)
 		make_records();
 		_exit(getpid() != 1);
 	}
-	ASSERT_EQ(0, sampler_open(s, variant->by, &attr, pid, -1, ORDER));
+	ASSERT_EQ(0, sampler_open(s, variant->maker, &attr, pid, -1, ORDER));
 	ASSERT_EQ(0, event_enable(s->fd));
 	expect_success(_metadata, pid, go);
 	EXPECT_TRUE(have_numbers(s, pid, pid));
@@ -172,7 +172,7 @@ TEST_F(event, tasks_outside_have_the_number_zero)
 	struct target *t = &self->target;
 	struct sampler *s = &self->sampler;
 	struct numbers n = { .pid = 0, .tid = 0 };
-	struct seen seen = SEEN_NOTHING;
+	struct sample_sums sums = SAMPLE_SUMS_INIT;
 	int go, cpu;
 	pid_t pid;
 
@@ -181,12 +181,12 @@ TEST_F(event, tasks_outside_have_the_number_zero)
 	ASSERT_EQ(0, target_start(t, cpu, false));
 	pid = fork_first(_metadata, &go);
 	if (!pid) {
-		if (sampler_open(s, variant->by, &attr, -1, cpu, ORDER) || event_enable(s->fd) ||
-		    target_run(t, (struct job) { LOOPS, 1, STEP_NONE }) || event_disable(s->fd))
+		if (sampler_open(s, variant->maker, &attr, -1, cpu, ORDER) || event_enable(s->fd) ||
+		    target_run_job(t, (struct job) { LOOPS, 1, STEP_NONE }) || event_disable(s->fd))
 			_exit(1);
-		sampler_read(s, &seen, see_numbers, &n);
+		sampler_read(s, &sums, see_numbers, &n);
 		/* The others are of this process, or of one that ends. */
-		_exit(n.right >= PERIODS && n.right > n.wrong && !seen.malformed ? 0 : 2);
+		_exit(n.right >= PERIODS && n.right > n.wrong && !sums.malformed ? 0 : 2);
 	}
 	expect_success(_metadata, pid, go);
 }

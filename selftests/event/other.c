@@ -57,7 +57,7 @@ FIXTURE_TEARDOWN(event)
 
 static __u64 period(void)
 {
-	return environment("PERIOD", PERIOD);
+	return env_number("PERIOD", PERIOD);
 }
 
 /* Yields for ever, with a secret in a register. */
@@ -87,7 +87,7 @@ TEST_F_TIMEOUT(event, samples_in_the_context_switch_show_no_other_task, 300)
 	attr.sample_period = period();
 	attr.sample_type = PERF_SAMPLE_TID | PERF_SAMPLE_REGS_USER;
 	attr.sample_regs_user = REGISTER_R12;
-	self->fd = variant->by->open(&attr, 0, -1, -1, 0);
+	self->fd = variant->maker->open(&attr, 0, -1, -1, 0);
 	ASSERT_LE(0, self->fd);
 	ASSERT_EQ(0, event_ring_map(&self->ring, self->fd, 6, false));
 	ASSERT_EQ(0, event_enable(self->fd));
@@ -106,7 +106,7 @@ TEST_F_TIMEOUT(event, samples_in_the_context_switch_show_no_other_task, 300)
 		}
 	}
 	ASSERT_EQ(0, event_disable(self->fd));
-	TH_LOG("%s: %lu samples", variant->by->name, samples);
+	TH_LOG("%s: %lu samples", variant->maker->name, samples);
 	EXPECT_LT(100UL, samples);
 	EXPECT_EQ(0UL, of_others);
 	EXPECT_EQ(0UL, secrets);
@@ -139,11 +139,11 @@ TEST_F(event, samples_in_the_context_switch_have_no_callers_of_another_task)
 {
 	struct perf_event_attr attr = event_instructions();
 	struct sampler sampler = { .fd = -1 };
-	struct seen seen = SEEN_NOTHING;
+	struct sample_sums sums = SAMPLE_SUMS_INIT;
 	struct shown shown = { };
 	int i;
 
-	ASSERT_EQ(0, kernel_function("hrtimer_nanosleep", &shown.function));
+	ASSERT_EQ(0, find_kernel_function("hrtimer_nanosleep", &shown.function));
 	self->other = fork();
 	ASSERT_LE(0, self->other);
 	if (!self->other)
@@ -156,13 +156,13 @@ TEST_F(event, samples_in_the_context_switch_have_no_callers_of_another_task)
 	 * perf walks the stack in the context switch, too, and the kernel may complain of
 	 * that: "WARNING: can't access registers".
 	 */
-	attr.exclude_callchain_kernel = variant->by == &event_maker_perf;
-	ASSERT_EQ(0, sampler_open(&sampler, variant->by, &attr, 0, -1, 8));
+	attr.exclude_callchain_kernel = variant->maker == &event_maker_perf;
+	ASSERT_EQ(0, sampler_open(&sampler, variant->maker, &attr, 0, -1, 8));
 	ASSERT_EQ(0, event_enable(sampler.fd));
 	for (i = 0; i < 2 * YIELDS; i++) {
 		sched_yield();
 		if (!(i % 100))
-			sampler_read(&sampler, &seen, look_for_others, &shown);
+			sampler_read(&sampler, &sums, look_for_others, &shown);
 	}
 	ASSERT_EQ(0, event_disable(sampler.fd));
 	sampler_close(&sampler);
@@ -187,20 +187,20 @@ static void look_for_registers(const struct sample *sample, void *data)
  */
 TEST_F(event, samples_of_an_exec_have_no_registers)
 {
-	const bool is_perf = variant->by == &event_maker_perf;
+	const bool is_perf = variant->maker == &event_maker_perf;
 	struct perf_event_attr attr = event_instructions();
 	struct shown shown = { };
 	int i, go[2];
 	char byte;
 
-	ASSERT_EQ(0, kernel_function("load_elf_binary", &shown.function));
+	ASSERT_EQ(0, find_kernel_function("load_elf_binary", &shown.function));
 	attr.exclude_kernel = 0;
 	attr.exclude_user = 1;
 	attr.sample_type = PERF_SAMPLE_IP | PERF_SAMPLE_REGS_INTR;
 	attr.sample_regs_intr = REGISTER_R12;
 	for (i = 0; i < EXECS; i++) {
 		struct sampler sampler = { .fd = -1 };
-		struct seen seen = SEEN_NOTHING;
+		struct sample_sums sums = SAMPLE_SUMS_INIT;
 
 		attr.sample_period = period() / 2 + i;
 		ASSERT_EQ(0, pipe(go));
@@ -215,17 +215,17 @@ TEST_F(event, samples_of_an_exec_have_no_registers)
 				execl("/proc/self/exe", "event_other", "-h", NULL);
 			_exit(1);
 		}
-		ASSERT_EQ(0, sampler_open(&sampler, variant->by, &attr, self->other, -1, 8));
+		ASSERT_EQ(0, sampler_open(&sampler, variant->maker, &attr, self->other, -1, 8));
 		ASSERT_EQ(0, event_enable(sampler.fd));
 		ASSERT_EQ(1, write(go[1], "", 1));
 		close(go[0]);
 		close(go[1]);
 		ASSERT_EQ(self->other, waitpid(self->other, NULL, 0));
 		self->other = 0;
-		sampler_read(&sampler, &seen, look_for_registers, &shown);
+		sampler_read(&sampler, &sums, look_for_registers, &shown);
 		sampler_close(&sampler);
 	}
-	TH_LOG("%s: %lu samples, %lu in load_elf_binary()", variant->by->name, shown.samples,
+	TH_LOG("%s: %lu samples, %lu in load_elf_binary()", variant->maker->name, shown.samples,
 	       shown.in_function);
 	if (!is_perf)
 		EXPECT_EQ(0UL, shown.registers);

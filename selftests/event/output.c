@@ -52,7 +52,7 @@ FIXTURE_TEARDOWN(event)
 {
 	int i;
 
-	target_end(&self->target);
+	target_kill(&self->target);
 	event_ring_unmap(&self->ring);
 	for (i = 0; i < EVENTS; i++)
 		close(self->fd[i]);
@@ -77,14 +77,14 @@ static int set_output(int fd, int other)
 
 /* Opens all, and lets them write to the ring of the first. */
 static void open_all(struct __test_metadata *_metadata, FIXTURE_DATA(event) *self,
-		     const struct event_maker *by, pid_t tid)
+		     const struct event_maker *maker, pid_t tid)
 {
 	int i;
 
 	for (i = 0; i < EVENTS; i++) {
 		struct perf_event_attr attr = attr_of(i);
 
-		self->fd[i] = by->open(&attr, tid, -1, -1, PERF_FLAG_FD_CLOEXEC);
+		self->fd[i] = maker->open(&attr, tid, -1, -1, PERF_FLAG_FD_CLOEXEC);
 		ASSERT_LE(0, self->fd[i]);
 		self->ids[i] = event_id(self->fd[i]);
 	}
@@ -138,7 +138,7 @@ TEST_F(event, ring_of_several_events_has_the_samples_of_each)
 	struct told told;
 	int i;
 
-	open_all(_metadata, self, variant->by, 0);
+	open_all(_metadata, self, variant->maker, 0);
 	run_all(_metadata, self);
 	told = read_ring(&self->ring, self->ids);
 	EXPECT_EQ(0UL, told.unknown);
@@ -150,7 +150,7 @@ TEST_F(event, event_that_leaves_a_ring_writes_no_more)
 {
 	struct told told;
 
-	open_all(_metadata, self, variant->by, 0);
+	open_all(_metadata, self, variant->maker, 0);
 	EXPECT_EQ(0, set_output(self->fd[1], -1));
 	run_all(_metadata, self);
 	told = read_ring(&self->ring, self->ids);
@@ -174,17 +174,17 @@ TEST_F(event, events_of_a_ring_are_closed_in_any_order)
 
 	for (i = 0; i < ARRAY_SIZE(orders); i++) {
 		ASSERT_EQ(0, target_start(&self->target, -1, false));
-		open_all(_metadata, self, variant->by, self->target.tid);
+		open_all(_metadata, self, variant->maker, self->target.tid);
 		for (k = 0; k < EVENTS; k++)
 			ASSERT_EQ(0, event_enable(self->fd[k]));
 		for (k = 0; k < EVENTS; k++) {
-			ASSERT_EQ(0, target_go(&self->target, (struct job) { N, 1, STEP_NONE }));
+			ASSERT_EQ(0, target_start_job(&self->target, (struct job) { N, 1, STEP_NONE }));
 			which = orders[i][k];
 			close(self->fd[which]);
 			self->fd[which] = -1;
-			ASSERT_EQ(0, target_wait(&self->target));
+			ASSERT_EQ(0, target_wait_job(&self->target));
 			read_ring(&self->ring, self->ids);
-			ASSERT_EQ(0, target_run(&self->target, (struct job) { N, 1, STEP_NONE }));
+			ASSERT_EQ(0, target_run_job(&self->target, (struct job) { N, 1, STEP_NONE }));
 			told = read_ring(&self->ring, self->ids);
 			EXPECT_EQ(0UL, told.unknown);
 			/* A mapping keeps the event of which the ring is. */
@@ -195,7 +195,7 @@ TEST_F(event, events_of_a_ring_are_closed_in_any_order)
 					EXPECT_LT(0UL, told.samples[which]);
 		}
 		event_ring_unmap(&self->ring);
-		target_end(&self->target);
+		target_kill(&self->target);
 	}
 }
 
@@ -204,7 +204,7 @@ TEST_F(event, events_outlive_the_mapping_of_their_ring)
 {
 	int i;
 
-	open_all(_metadata, self, variant->by, 0);
+	open_all(_metadata, self, variant->maker, 0);
 	event_ring_unmap(&self->ring);
 	run_all(_metadata, self);
 	for (i = 0; i < EVENTS; i++)
@@ -224,7 +224,7 @@ TEST_F(event, ring_that_has_ended_is_no_ring)
 {
 	struct told told;
 
-	open_all(_metadata, self, variant->by, 0);
+	open_all(_metadata, self, variant->maker, 0);
 	event_ring_unmap(&self->ring);
 	EXPECT_EQ(-EINVAL, event_ioctl(self->fd[1], PERF_EVENT_IOC_PAUSE_OUTPUT, 1));
 	EXPECT_EQ(-EINVAL, set_output(self->fd[2], self->fd[1]));
@@ -244,7 +244,7 @@ TEST_F(event, next_ring_is_not_that_of_the_events_of_the_last)
 {
 	int i;
 
-	open_all(_metadata, self, variant->by, 0);
+	open_all(_metadata, self, variant->maker, 0);
 	event_ring_unmap(&self->ring);
 	ASSERT_EQ(0, event_ring_map(&self->ring, self->fd[0], 6, false));
 	self->ring.page->data_head = 4096;
@@ -256,17 +256,17 @@ TEST_F(event, next_ring_is_not_that_of_the_events_of_the_last)
 	EXPECT_EQ(4096ULL, self->ring.page->data_head);
 }
 
-static int open_as(const struct event_maker *by, struct perf_event_attr attr, pid_t pid, int cpu)
+static int open_as(const struct event_maker *maker, struct perf_event_attr attr, pid_t pid, int cpu)
 {
-	return by->open(&attr, pid, cpu, -1, PERF_FLAG_FD_CLOEXEC);
+	return maker->open(&attr, pid, cpu, -1, PERF_FLAG_FD_CLOEXEC);
 }
 
 /* What an event with these differences to the one that has the ring gets. */
 static void expect_output(struct __test_metadata *_metadata, FIXTURE_DATA(event) *self,
-			  const struct event_maker *by, int result, struct perf_event_attr attr,
+			  const struct event_maker *maker, int result, struct perf_event_attr attr,
 			  pid_t pid, int cpu)
 {
-	int fd = open_as(by, attr, pid, cpu);
+	int fd = open_as(maker, attr, pid, cpu);
 
 	ASSERT_LE(0, fd);
 	EXPECT_EQ(result, set_output(fd, self->fd[0]));
@@ -276,24 +276,24 @@ static void expect_output(struct __test_metadata *_metadata, FIXTURE_DATA(event)
 TEST_F(event, ring_is_refused_to_who_may_not_share_it)
 {
 	struct perf_event_attr attr = attr_of(0), other = attr_of(1);
-	const struct event_maker *by = variant->by;
+	const struct event_maker *maker = variant->maker;
 
 	ASSERT_EQ(0, target_start(&self->target, -1, false));
-	self->fd[0] = open_as(by, attr, 0, -1);
+	self->fd[0] = open_as(maker, attr, 0, -1);
 	ASSERT_LE(0, self->fd[0]);
 	/* There is no ring yet. */
-	expect_output(_metadata, self, by, -EINVAL, other, 0, -1);
+	expect_output(_metadata, self, maker, -EINVAL, other, 0, -1);
 	ASSERT_EQ(0, event_ring_map(&self->ring, self->fd[0], 1, false));
-	expect_output(_metadata, self, by, 0, other, 0, -1);
-	expect_output(_metadata, self, by, -EINVAL, other, self->target.tid, -1);
-	expect_output(_metadata, self, by, -EINVAL, other, 0, self->cpu);
-	expect_output(_metadata, self, by, -EINVAL, other, -1, self->cpu);
+	expect_output(_metadata, self, maker, 0, other, 0, -1);
+	expect_output(_metadata, self, maker, -EINVAL, other, self->target.tid, -1);
+	expect_output(_metadata, self, maker, -EINVAL, other, 0, self->cpu);
+	expect_output(_metadata, self, maker, -EINVAL, other, -1, self->cpu);
 	other.use_clockid = 1;
 	other.clockid = CLOCK_MONOTONIC;
-	expect_output(_metadata, self, by, -EINVAL, other, 0, -1);
+	expect_output(_metadata, self, maker, -EINVAL, other, 0, -1);
 	other = attr_of(1);
 	other.write_backward = 1;
-	expect_output(_metadata, self, by, -EINVAL, other, 0, -1);
+	expect_output(_metadata, self, maker, -EINVAL, other, 0, -1);
 	EXPECT_EQ(-EINVAL, set_output(self->fd[0], self->fd[0]));
 	EXPECT_EQ(-EBADF, set_output(self->fd[0], 12345));
 	EXPECT_EQ(-EBADF, set_output(self->fd[0], -2));
@@ -303,15 +303,15 @@ TEST_F(event, ring_is_refused_to_who_may_not_share_it)
 /* On one CPU, all events may share a ring. */
 TEST_F(event, events_of_a_cpu_share_its_ring)
 {
-	const struct event_maker *by = variant->by;
+	const struct event_maker *maker = variant->maker;
 
 	ASSERT_EQ(0, target_start(&self->target, -1, false));
-	self->fd[0] = open_as(by, attr_of(0), -1, self->cpu);
+	self->fd[0] = open_as(maker, attr_of(0), -1, self->cpu);
 	ASSERT_LE(0, self->fd[0]);
 	ASSERT_EQ(0, event_ring_map(&self->ring, self->fd[0], 1, false));
-	expect_output(_metadata, self, by, 0, attr_of(1), self->target.tid, self->cpu);
-	expect_output(_metadata, self, by, 0, attr_of(1), -1, self->cpu);
-	expect_output(_metadata, self, by, -EINVAL, attr_of(1), self->target.tid, -1);
+	expect_output(_metadata, self, maker, 0, attr_of(1), self->target.tid, self->cpu);
+	expect_output(_metadata, self, maker, 0, attr_of(1), -1, self->cpu);
+	expect_output(_metadata, self, maker, -EINVAL, attr_of(1), self->target.tid, -1);
 }
 
 TEST_F(event, event_that_is_mapped_has_its_own_ring)
@@ -322,7 +322,7 @@ TEST_F(event, event_that_is_mapped_has_its_own_ring)
 
 	for (i = 0; i < 2; i++) {
 		attr = attr_of(i);
-		self->fd[i] = open_as(variant->by, attr, 0, -1);
+		self->fd[i] = open_as(variant->maker, attr, 0, -1);
 		ASSERT_LE(0, self->fd[i]);
 	}
 	ASSERT_EQ(0, event_ring_map(&self->ring, self->fd[0], 1, false));
@@ -355,7 +355,7 @@ TEST_F(event, rings_have_a_power_of_two_of_pages)
 	size_t pages;
 	int fd, i;
 
-	self->fd[0] = open_as(variant->by, attr_of(0), 0, -1);
+	self->fd[0] = open_as(variant->maker, attr_of(0), 0, -1);
 	fd = self->fd[0];
 	ASSERT_LE(0, fd);
 	for (pages = 1; pages < 40; pages++) {
@@ -379,7 +379,7 @@ TEST_F(event, rings_have_a_power_of_two_of_pages)
 }
 
 /* The largest order of a ring, up to LARGEST, that USER may map with RLIMIT_MEMLOCK 0. */
-static int largest_order(const struct event_maker *by, unsigned long long capabilities)
+static int largest_order(const struct event_maker *maker, unsigned long long capabilities)
 {
 	const struct rlimit none = { 0, 0 };
 	struct event_ring ring;
@@ -387,7 +387,7 @@ static int largest_order(const struct event_maker *by, unsigned long long capabi
 	pid_t pid = fork();
 
 	if (!pid) {
-		fd = open_as(by, attr_of(0), 0, -1);
+		fd = open_as(maker, attr_of(0), 0, -1);
 		if (fd < 0 || setrlimit(RLIMIT_MEMLOCK, &none) ||
 		    become_user(USER, MAY_COUNT | capabilities))
 			_exit(100);
@@ -412,10 +412,10 @@ TEST_F(event, memory_of_rings_is_accounted)
 	ASSERT_EQ(0, cpus_online(&cpus));
 	while ((2 << order) + 1 <= 129 * CPU_COUNT(&cpus))
 		order++;
-	EXPECT_EQ(order, largest_order(variant->by, 0));
+	EXPECT_EQ(order, largest_order(variant->maker, 0));
 	/* Once more: the first one has given all back. */
-	EXPECT_EQ(order, largest_order(variant->by, 0));
-	EXPECT_EQ(LARGEST, largest_order(variant->by, MAY_LOCK));
+	EXPECT_EQ(order, largest_order(variant->maker, 0));
+	EXPECT_EQ(LARGEST, largest_order(variant->maker, MAY_LOCK));
 }
 
 TEST_HARNESS_MAIN

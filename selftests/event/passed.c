@@ -99,14 +99,14 @@ static int receive_descriptor(int socket)
 
 /* An event of this process, opened and sent by a child, which has ended since. */
 static void receive_event_of_child(struct __test_metadata *_metadata, FIXTURE_DATA(event) *self,
-				   const struct event_maker *by, struct perf_event_attr *attr)
+				   const struct event_maker *maker, struct perf_event_attr *attr)
 {
 	pid_t parent = getpid(), child = fork();
 	int status;
 
 	ASSERT_LE(0, child);
 	if (!child) {
-		int fd = by->open(attr, parent, -1, -1, 0);
+		int fd = maker->open(attr, parent, -1, -1, 0);
 
 		_exit(fd < 0 ? -fd : -send_descriptor(self->sockets[1], fd));
 	}
@@ -121,7 +121,7 @@ TEST_F(event, count_is_exact_when_the_process_that_opened_it_is_gone)
 	struct perf_event_attr attr = event_instructions();
 	__s64 least;
 
-	receive_event_of_child(_metadata, self, variant->by, &attr);
+	receive_event_of_child(_metadata, self, variant->maker, &attr);
 	least = event_loop_count(self->fd, 1);
 	EXPECT_LT(0, least);
 	EXPECT_EQ(least + (__s64)(LOOP_INSNS * (N - 1)), event_loop_count(self->fd, N));
@@ -138,7 +138,7 @@ TEST_F(event, receiver_controls_the_event_of_the_sender)
 
 		_exit(fd < 0 || event_count(fd) < (__s64)(LOOP_INSNS * N) || event_disable(fd));
 	}
-	self->fd = open_instructions(_metadata, variant->by, 0);
+	self->fd = open_instructions(_metadata, variant->maker, 0);
 	ASSERT_EQ(0, event_enable(self->fd));
 	loop(N);
 	ASSERT_EQ(0, send_descriptor(self->sockets[0], self->fd));
@@ -154,7 +154,7 @@ TEST_F(event, ring_that_the_receiver_maps_has_every_sample)
 	unsigned long samples = 0, others = 0;
 	long pinned = memory_pinned_kb();
 
-	receive_event_of_child(_metadata, self, variant->by, &attr);
+	receive_event_of_child(_metadata, self, variant->maker, &attr);
 	ASSERT_EQ(0, event_ring_map(&self->ring, self->fd, ORDER, false));
 	ASSERT_LT(0, event_loop_count(self->fd, N));
 	while (event_ring_next(&self->ring, &self->record)) {
@@ -170,14 +170,14 @@ TEST_F(event, ring_that_the_receiver_maps_has_every_sample)
 }
 
 /* Sends a socket into itself, with an event: nothing but the two has them. */
-static int leave_in_cycle(const struct event_maker *by, int round)
+static int leave_in_cycle(const struct event_maker *maker, int round)
 {
 	struct perf_event_attr attr = event_every(PERIOD);
 	int sockets[2], fd, err;
 
 	/* The event of a CPU in every other round: it counts until it is closed. */
 	attr.disabled = 0;
-	fd = by->open(&attr, round % 2 ? -1 : 0, round % 2 ? 0 : -1, -1, 0);
+	fd = maker->open(&attr, round % 2 ? -1 : 0, round % 2 ? 0 : -1, -1, 0);
 	if (fd < 0)
 		return fd;
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sockets)) {
@@ -194,9 +194,9 @@ static int leave_in_cycle(const struct event_maker *by, int round)
 }
 
 /* The maker whose events are refused while one of this maker's is there. */
-static const struct event_maker *other(const struct event_maker *by)
+static const struct event_maker *other(const struct event_maker *maker)
 {
-	return by == &event_maker_perf ? &event_maker_perfmon : &event_maker_perf;
+	return maker == &event_maker_perf ? &event_maker_perfmon : &event_maker_perf;
 }
 
 /* The end of a socket starts the collector. */
@@ -212,13 +212,13 @@ TEST_F(event, event_in_a_cycle_of_sockets_is_closed_by_the_collector)
 	/* An event of either maker refuses none of the other's there: nothing shows it. */
 	if (module_has_place_holder())
 		return;
-	self->fd = open_instructions(_metadata, variant->by, 0);
-	EXPECT_GT(0, event_open_instructions(other(variant->by), 0));
+	self->fd = open_instructions(_metadata, variant->maker, 0);
+	EXPECT_GT(0, event_open_instructions(other(variant->maker), 0));
 	close(self->fd);
 	self->fd = -1;
 	for (i = 0; i < CYCLES; i++) {
-		ASSERT_EQ(0, leave_in_cycle(variant->by, i));
-		ASSERT_TRUE(event_wait_until_possible(other(variant->by), start_collector));
+		ASSERT_EQ(0, leave_in_cycle(variant->maker, i));
+		ASSERT_TRUE(event_wait_until_possible(other(variant->maker), start_collector));
 	}
 }
 

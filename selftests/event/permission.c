@@ -68,7 +68,7 @@ enum target { OWN, SAME_USER, OTHER, HIDDEN, SETUID, NAMESPACED, KERNEL_THREAD, 
 
 static const struct {
 	const char *name;
-	const struct event_maker *by;
+	const struct event_maker *maker;
 	bool kernel;
 } columns[] = {
 	{ "perf user", &event_maker_perf, false },
@@ -169,7 +169,7 @@ static int try_open(unsigned int target, unsigned int column)
 	int fd;
 
 	attr.exclude_kernel = !columns[column].kernel;
-	fd = columns[column].by->open(&attr, targets[target].pid, targets[target].cpu, -1, 0);
+	fd = columns[column].maker->open(&attr, targets[target].pid, targets[target].cpu, -1, 0);
 	return fd < 0 ? fd : close(fd);
 }
 

@@ -44,10 +44,10 @@ static struct perf_event_attr precise_every(__u64 period)
 	return attr;
 }
 
-static bool has_precise(const struct event_maker *by)
+static bool has_precise(const struct event_maker *maker)
 {
 	struct perf_event_attr attr = precise_every(PERIOD);
-	int fd = by->open(&attr, 0, -1, -1, 0);
+	int fd = maker->open(&attr, 0, -1, -1, 0);
 
 	close(fd);
 	return fd >= 0;
@@ -59,7 +59,7 @@ FIXTURE_SETUP(event)
 	self->samplers[0].fd = -1;
 	self->samplers[1].fd = -1;
 	prepare_maker(_metadata, variant);
-	if (!has_precise(variant->by))
+	if (!has_precise(variant->maker))
 		SKIP(return, "this CPU takes no samples");
 	self->cpu = cpu_first();
 	ASSERT_LE(0, self->cpu);
@@ -67,8 +67,8 @@ FIXTURE_SETUP(event)
 
 FIXTURE_TEARDOWN(event)
 {
-	target_end(&self->targets[0]);
-	target_end(&self->targets[1]);
+	target_kill(&self->targets[0]);
+	target_kill(&self->targets[1]);
 	sampler_close(&self->samplers[0]);
 	sampler_close(&self->samplers[1]);
 	restore_maker(_metadata, variant);
@@ -160,7 +160,7 @@ TEST_F(event, samples_have_all_parts)
 {
 	struct perf_event_attr attr = precise_every(PERIOD);
 	struct sampler *s = &self->samplers[0];
-	struct seen seen = SEEN_NOTHING;
+	struct sample_sums sums = SAMPLE_SUMS_INIT;
 	struct sample sample;
 
 	ASSERT_EQ(0, pin_to_cpu(self->cpu));
@@ -169,10 +169,10 @@ TEST_F(event, samples_have_all_parts)
 	ASSERT_EQ(0, event_enable(s->fd));
 	labelled_loop(N);
 	ASSERT_EQ(0, event_disable(s->fd));
-	sampler_read(s, &seen, NULL, NULL);
-	EXPECT_EQ((unsigned long)event_count(s->fd) / PERIOD, seen.samples);
-	EXPECT_TRUE(seen.ordered);
-	EXPECT_FALSE(seen.malformed);
+	sampler_read(s, &sums, NULL, NULL);
+	EXPECT_EQ((unsigned long)event_count(s->fd) / PERIOD, sums.samples);
+	EXPECT_TRUE(sums.ordered);
+	EXPECT_FALSE(sums.malformed);
 	ASSERT_TRUE(sample_parse(&s->record, &s->parts, &sample));
 	EXPECT_EQ(event_id(s->fd), sample.identifier);
 	EXPECT_EQ(sample.identifier, sample.id);
@@ -205,28 +205,28 @@ TEST_F(event, samples_without_room_are_told)
 {
 	struct perf_event_attr attr = precise_every(101);
 	struct sampler *s = &self->samplers[0];
-	struct seen seen = SEEN_NOTHING;
+	struct sample_sums sums = SAMPLE_SUMS_INIT;
 	__u64 values[2];
 	int i;
 
 	attr.read_format = PERF_FORMAT_LOST;
-	ASSERT_EQ(0, sampler_open(s, variant->by, &attr, 0, -1, 0));
+	ASSERT_EQ(0, sampler_open(s, variant->maker, &attr, 0, -1, 0));
 	for (i = 0; i < 3; i++) {
 		ASSERT_EQ(0, event_enable(s->fd));
 		labelled_loop(N);
 		ASSERT_EQ(0, event_disable(s->fd));
-		sampler_read(s, &seen, NULL, NULL);
+		sampler_read(s, &sums, NULL, NULL);
 	}
 	/* One more, which comes behind a LOST record. */
 	ASSERT_EQ(0, event_enable(s->fd));
 	labelled_loop(101);
 	ASSERT_EQ(0, event_disable(s->fd));
-	sampler_read(s, &seen, NULL, NULL);
+	sampler_read(s, &sums, NULL, NULL);
 	ASSERT_EQ((ssize_t)sizeof(values), read(s->fd, values, sizeof(values)));
-	EXPECT_LT(0UL, seen.lost);
-	EXPECT_EQ(values[1], seen.lost);
-	EXPECT_EQ((unsigned long)values[0] / 101, seen.samples + seen.lost);
-	EXPECT_FALSE(seen.malformed);
+	EXPECT_LT(0UL, sums.lost);
+	EXPECT_EQ(values[1], sums.lost);
+	EXPECT_EQ((unsigned long)values[0] / 101, sums.samples + sums.lost);
+	EXPECT_FALSE(sums.malformed);
 }
 
 /* A task's own loops: not that of another program. */
@@ -320,19 +320,19 @@ TEST_F(event, programs_on_one_cpu_see_their_own_addresses_alone)
 TEST_F(event, a_task_that_moves_takes_its_samples_along)
 {
 	struct job job = { .n = 1000, .pieces = 500, .step = STEP_MOVE };
-	struct seen seen = SEEN_NOTHING;
+	struct sample_sums sums = SAMPLE_SUMS_INIT;
 	struct sampler *s = &self->samplers[0];
 	struct target *t = &self->targets[0];
 
 	ASSERT_EQ(0, target_start(t, -1, false));
 	open_sampler(_metadata, variant, s, precise_every(211), t->tid);
 	ASSERT_EQ(0, event_enable(s->fd));
-	ASSERT_EQ(0, target_run(t, job));
+	ASSERT_EQ(0, target_run_job(t, job));
 	ASSERT_EQ(0, event_disable(s->fd));
-	if (variant->by == &event_maker_perf) {
+	if (variant->maker == &event_maker_perf) {
 		/* Where one of perf's is late, so are those behind it. */
-		sampler_read(s, &seen, NULL, NULL);
-		EXPECT_GE((unsigned long)event_count(s->fd) / 211, seen.samples);
+		sampler_read(s, &sums, NULL, NULL);
+		EXPECT_GE((unsigned long)event_count(s->fd) / 211, sums.samples);
 		return;
 	}
 	expect_samples(_metadata, variant, s, 211, NULL, NULL);
@@ -347,10 +347,10 @@ TEST_F(event, a_task_that_is_killed_leaves_all_its_samples)
 	ASSERT_EQ(0, target_start(t, self->cpu, false));
 	open_sampler(_metadata, variant, s, precise_every(100003), t->tid);
 	ASSERT_EQ(0, event_enable(s->fd));
-	ASSERT_EQ(0, target_go(t, job));
+	ASSERT_EQ(0, target_start_job(t, job));
 	while (event_count(s->fd) < 10 * 100003)
 		usleep(1000);
-	target_end(t);
+	target_kill(t);
 	EXPECT_LT(0, expect_samples(_metadata, variant, s, 100003, NULL, NULL));
 }
 
@@ -379,15 +379,15 @@ TEST_F(event, children_that_inherit_it_have_samples_of_their_own)
 {
 	struct perf_event_attr attr = precise_every(PERIOD);
 	struct sampler *s = &self->samplers[0];
-	struct seen seen = SEEN_NOTHING;
+	struct sample_sums sums = SAMPLE_SUMS_INIT;
 	struct tasks tasks = { .tid = { gettid() } };
 	/* Where tasks go on with what is left of another's period. */
-	unsigned long swapped = variant->by->children_swap_periods ? 1 : 0;
+	unsigned long swapped = variant->maker->children_swap_periods ? 1 : 0;
 	int i;
 
 	attr.inherit = 1;
 	ASSERT_EQ(0, pin_to_cpu(self->cpu));
-	ASSERT_EQ(0, sampler_open(s, variant->by, &attr, 0, self->cpu, ORDER));
+	ASSERT_EQ(0, sampler_open(s, variant->maker, &attr, 0, self->cpu, ORDER));
 	ASSERT_EQ(0, event_enable(s->fd));
 	for (i = 1; i < 4; i++) {
 		pid_t pid = fork();
@@ -403,16 +403,16 @@ TEST_F(event, children_that_inherit_it_have_samples_of_their_own)
 	while (wait(NULL) > 0)
 		;
 	ASSERT_EQ(0, event_disable(s->fd));
-	sampler_read(s, &seen, see_task, &tasks);
+	sampler_read(s, &sums, see_task, &tasks);
 	EXPECT_EQ(0UL, tasks.others);
-	EXPECT_EQ(0UL, seen.lost);
-	EXPECT_FALSE(seen.malformed);
+	EXPECT_EQ(0UL, sums.lost);
+	EXPECT_FALSE(sums.malformed);
 	EXPECT_LE(LOOP_INSNS * N / PERIOD, tasks.samples[0] + swapped);
 	for (i = 1; i < 4; i++)
 		EXPECT_LE(i * LOOP_INSNS * N / PERIOD, tasks.samples[i] + swapped);
 	/* Each task has a rest of less than a period. */
-	EXPECT_GE(event_count(s->fd), (__s64)(seen.samples * PERIOD));
-	EXPECT_LE(event_count(s->fd), (__s64)((seen.samples + 4) * PERIOD));
+	EXPECT_GE(event_count(s->fd), (__s64)(sums.samples * PERIOD));
+	EXPECT_LE(event_count(s->fd), (__s64)((sums.samples + 4) * PERIOD));
 }
 
 /* Counts in the samples of another event: as of the moment of that sample. */
@@ -440,27 +440,27 @@ TEST_F(event, samples_of_its_group_show_its_count)
 {
 	struct perf_event_attr leader = event_every(10007), member = precise_every(101);
 	struct sampler *s = &self->samplers[0];
-	struct seen seen = SEEN_NOTHING;
+	struct sample_sums sums = SAMPLE_SUMS_INIT;
 	struct counts counts = { .samples = 0 };
 	int fd;
 
 	/* The large buffers of perf are not for groups. */
-	if (variant->by == &event_maker_perf)
+	if (variant->maker == &event_maker_perf)
 		return;
 	leader.sample_type |= PERF_SAMPLE_READ;
 	leader.read_format = PERF_FORMAT_GROUP;
 	member.read_format = PERF_FORMAT_GROUP;
 	member.disabled = 0;
 	open_sampler(_metadata, variant, s, leader, 0);
-	fd = variant->by->open(&member, 0, -1, s->fd, 0);
+	fd = variant->maker->open(&member, 0, -1, s->fd, 0);
 	ASSERT_LE(0, fd);
 	ASSERT_EQ(0, event_enable(s->fd));
 	labelled_loop(10 * N);
 	ASSERT_EQ(0, event_disable(s->fd));
-	sampler_read(s, &seen, see_counts, &counts);
+	sampler_read(s, &sums, see_counts, &counts);
 	EXPECT_LE(10 * LOOP_INSNS * N / 10007, counts.samples);
 	EXPECT_EQ(0ULL, counts.most_apart);
-	EXPECT_EQ(0UL, seen.lost);
+	EXPECT_EQ(0UL, sums.lost);
 	close(fd);
 }
 
@@ -474,11 +474,11 @@ TEST_F(event, samples_are_throttled_only_where_that_is_told)
 {
 	struct throttling t = { .throttled = false };
 	struct sampler *s = &self->samplers[0];
-	struct seen seen = SEEN_NOTHING;
+	struct sample_sums sums = SAMPLE_SUMS_INIT;
 	int i;
 
 	/* Those of perf are lifted. */
-	if (variant->by == &event_maker_perf)
+	if (variant->maker == &event_maker_perf)
 		return;
 	open_sampler(_metadata, variant, s, precise_every(2), 0);
 	for (i = 0; i < 200; i++) {
@@ -490,10 +490,10 @@ TEST_F(event, samples_are_throttled_only_where_that_is_told)
 			switch (s->record.header.type) {
 			case PERF_RECORD_SAMPLE:
 				t.wrong += t.throttled;
-				seen.samples++;
+				sums.samples++;
 				break;
 			case PERF_RECORD_LOST:
-				seen.lost += s->record.words[1];
+				sums.lost += s->record.words[1];
 				break;
 			case PERF_RECORD_THROTTLE:
 				t.wrong += t.throttled;
@@ -510,12 +510,12 @@ TEST_F(event, samples_are_throttled_only_where_that_is_told)
 	ASSERT_EQ(0, event_enable(s->fd));
 	labelled_loop(N);
 	ASSERT_EQ(0, event_disable(s->fd));
-	sampler_read(s, &seen, NULL, NULL);
+	sampler_read(s, &sums, NULL, NULL);
 	EXPECT_EQ(0UL, t.wrong) {
 		TH_LOG("throttled %lu times", t.times);
 	}
 	/* The last ones may not have been told as lost yet. */
-	EXPECT_GE((unsigned long)event_count(s->fd) / 2, seen.samples + seen.lost);
+	EXPECT_GE((unsigned long)event_count(s->fd) / 2, sums.samples + sums.lost);
 }
 
 /* Samples of both modes: those of the kernel say so. */
@@ -559,7 +559,7 @@ TEST_F(event, the_kernel_is_sampled_for_who_may)
 TEST_F(event, a_new_period_is_that_of_the_next_samples)
 {
 	struct sampler *s = &self->samplers[0];
-	struct seen seen = SEEN_NOTHING;
+	struct sample_sums sums = SAMPLE_SUMS_INIT;
 	__u64 period = 10007;
 
 	open_sampler(_metadata, variant, s, precise_every(PERIOD), 0);
@@ -567,15 +567,15 @@ TEST_F(event, a_new_period_is_that_of_the_next_samples)
 	labelled_loop(N);
 	ASSERT_EQ(0, event_ioctl(s->fd, PERF_EVENT_IOC_PERIOD, (uintptr_t)&period));
 	ASSERT_EQ(0, event_disable(s->fd));
-	sampler_read(s, &seen, NULL, NULL);
-	EXPECT_EQ(seen.samples * PERIOD, seen.periods);
-	seen = SEEN_NOTHING;
+	sampler_read(s, &sums, NULL, NULL);
+	EXPECT_EQ(sums.samples * PERIOD, sums.periods);
+	sums = SAMPLE_SUMS_INIT;
 	ASSERT_EQ(0, event_enable(s->fd));
 	labelled_loop(N);
 	ASSERT_EQ(0, event_disable(s->fd));
-	sampler_read(s, &seen, NULL, NULL);
-	EXPECT_EQ(LOOP_INSNS * N / period, seen.samples);
-	EXPECT_EQ(seen.samples * period, seen.periods);
+	sampler_read(s, &sums, NULL, NULL);
+	EXPECT_EQ(LOOP_INSNS * N / period, sums.samples);
+	EXPECT_EQ(sums.samples * period, sums.periods);
 }
 
 /* A CPU that goes leaves nothing behind, and comes back as it was. */
@@ -594,12 +594,12 @@ TEST_F(event, samples_survive_that_their_cpu_goes)
 	p.tid = t->tid;
 	open_sampler(_metadata, variant, s, precise_every(p.period), t->tid);
 	ASSERT_EQ(0, event_enable(s->fd));
-	ASSERT_EQ(0, target_go(t, job));
+	ASSERT_EQ(0, target_start_job(t, job));
 	for (i = 0; i < 3; i++) {
-		EXPECT_EQ(0, cpu_switch(c->online, "0"));
-		EXPECT_EQ(0, cpu_switch(c->online, "1"));
+		EXPECT_EQ(0, cpu_set_online(c->online, "0"));
+		EXPECT_EQ(0, cpu_set_online(c->online, "1"));
 	}
-	ASSERT_EQ(0, target_wait(t));
+	ASSERT_EQ(0, target_wait_job(t));
 	ASSERT_EQ(0, event_disable(s->fd));
 	expect_samples(_metadata, variant, s, p.period, see_place, &p);
 	EXPECT_EQ(0UL, p.wrong);
@@ -627,7 +627,7 @@ TEST_F(event, registers_are_left_as_they_were)
 	ASSERT_EQ(0, wait_until_idle());
 	for (i = 0; i < 2; i++) {
 		ASSERT_EQ(0, msr_read(self->cpu, msrs[i], &after));
-		if (variant->by != &event_maker_perf)
+		if (variant->maker != &event_maker_perf)
 			EXPECT_EQ(before[i], after);
 	}
 }
@@ -683,13 +683,13 @@ TEST_F(event, what_the_processor_cannot_do_is_refused)
 	unsigned int i;
 
 	/* For these perf takes an interrupt for each sample. */
-	if (variant->by == &event_maker_perf)
+	if (variant->maker == &event_maker_perf)
 		return;
 	for (i = 0; i < ARRAY_SIZE(impossible); i++) {
 		struct perf_event_attr attr = precise_every(PERIOD);
 
 		impossible[i](&attr);
-		EXPECT_EQ(-EOPNOTSUPP, variant->by->open(&attr, 0, -1, -1, 0)) {
+		EXPECT_EQ(-EOPNOTSUPP, variant->maker->open(&attr, 0, -1, -1, 0)) {
 			TH_LOG("case %u", i);
 		}
 	}
@@ -700,9 +700,9 @@ TEST_F(event, an_event_of_a_cpu_is_refused)
 	struct perf_event_attr attr = precise_every(PERIOD);
 
 	/* Of CPUs only perf has them. */
-	if (variant->by == &event_maker_perf)
+	if (variant->maker == &event_maker_perf)
 		return;
-	EXPECT_EQ(-EOPNOTSUPP, variant->by->open(&attr, -1, self->cpu, -1, 0));
+	EXPECT_EQ(-EOPNOTSUPP, variant->maker->open(&attr, -1, self->cpu, -1, 0));
 }
 
 /* A failed call changes nothing. */
@@ -712,7 +712,7 @@ TEST_F(event, what_each_overflow_would_do_is_refused)
 	__u64 period = 1;
 
 	/* For these perf takes an interrupt for each sample. */
-	if (variant->by == &event_maker_perf)
+	if (variant->maker == &event_maker_perf)
 		return;
 	open_sampler(_metadata, variant, s, precise_every(PERIOD), 0);
 	EXPECT_EQ(-EOPNOTSUPP, event_ioctl(s->fd, PERF_EVENT_IOC_REFRESH, 1));

@@ -34,7 +34,7 @@
 #define LOOPS	4
 
 /* How long others are measured. */
-#define SECONDS	environment("SECONDS", 8)
+#define SECONDS	env_number("SECONDS", 8)
 
 /*
  * The longest time of ours is compared with the longest of perf's, by this factor. On a
@@ -137,7 +137,7 @@ FIXTURE_TEARDOWN(priority)
 	end_children(&self->group);
 	restore_limits(self);
 	/* Fails if it is online, as it should be. */
-	cpu_switch(self->online, "1");
+	cpu_set_online(self->online, "1");
 	close(self->online);
 }
 
@@ -163,7 +163,7 @@ static pid_t fork_on(pid_t *group, int cpu)
 #define READS	100
 
 /* Reads its own inherited event for ever, and now and then opens one that is sampled. */
-static void read_for_ever(const struct event_maker *by, bool *reads, int policy)
+static void read_for_ever(const struct event_maker *maker, bool *reads, int policy)
 {
 	struct perf_event_attr sampled = event_every(SAMPLED), attr = event_instructions();
 	const struct sched_param none = { 0 };
@@ -171,7 +171,7 @@ static void read_for_ever(const struct event_maker *by, bool *reads, int policy)
 
 	attr.disabled = 0;
 	attr.inherit = 1;
-	fd = by->open(&attr, 0, -1, -1, 0);
+	fd = maker->open(&attr, 0, -1, -1, 0);
 	if (event_count(fd) < 0)
 		_exit(1);
 	__atomic_store_n(reads, true, __ATOMIC_RELAXED);
@@ -181,7 +181,7 @@ static void read_for_ever(const struct event_maker *by, bool *reads, int policy)
 		for (i = 0; i < READS; i++)
 			if (event_count(fd) < 0)
 				_exit(1);
-		close(by->open(&sampled, 0, -1, -1, 0));
+		close(maker->open(&sampled, 0, -1, -1, 0));
 	}
 }
 
@@ -190,7 +190,7 @@ static void read_for_ever(const struct event_maker *by, bool *reads, int policy)
  * priority on the other.
  */
 static void start_readers(struct __test_metadata *_metadata,
-			  FIXTURE_DATA(priority) *self, const struct event_maker *by)
+			  FIXTURE_DATA(priority) *self, const struct event_maker *maker)
 {
 	bool unused;
 	pid_t pid;
@@ -207,11 +207,11 @@ static void start_readers(struct __test_metadata *_metadata,
 	pid = fork_on(&self->group, self->home);
 	ASSERT_LE(0, pid);
 	if (!pid)
-		read_for_ever(by, &self->shared->reads, SCHED_IDLE);
+		read_for_ever(maker, &self->shared->reads, SCHED_IDLE);
 	pid = fork_on(&self->group, self->cpu);
 	ASSERT_LE(0, pid);
 	if (!pid)
-		read_for_ever(by, &unused, SCHED_OTHER);
+		read_for_ever(maker, &unused, SCHED_OTHER);
 	while (!__atomic_load_n(&self->shared->reads, __ATOMIC_RELAXED)) {
 		ASSERT_EQ(0, waitpid(-self->group, NULL, WNOHANG));
 		usleep(1000);
@@ -228,7 +228,7 @@ static void note(double *longest, double *since)
 }
 
 /* Opens, reads and closes inherited events that are sampled for some time. */
-static void measure(struct __test_metadata *_metadata, const struct event_maker *by,
+static void measure(struct __test_metadata *_metadata, const struct event_maker *maker,
 		    struct longest *longest)
 {
 	struct perf_event_attr attr = event_every(SAMPLED);
@@ -239,7 +239,7 @@ static void measure(struct __test_metadata *_metadata, const struct event_maker 
 	attr.inherit = 1;
 	do {
 		t = now();
-		fd = by->open(&attr, 0, -1, -1, 0);
+		fd = maker->open(&attr, 0, -1, -1, 0);
 		note(&longest->open, &t);
 		ASSERT_LE(0, fd);
 		ASSERT_LE(0, event_count(fd));
@@ -248,7 +248,7 @@ static void measure(struct __test_metadata *_metadata, const struct event_maker 
 		note(&longest->close, &t);
 		usleep(1000);
 	} while (now() < end);
-	TH_LOG("%s: open %.0f ms, read %.0f ms, close %.0f ms at most", by->name,
+	TH_LOG("%s: open %.0f ms, read %.0f ms, close %.0f ms at most", maker->name,
 	       longest->open * 1e3, longest->read * 1e3, longest->close * 1e3);
 }
 
@@ -288,9 +288,9 @@ static double switch_cpu(struct __test_metadata *_metadata, int online)
 
 	for (i = 0; i < 6; i++) {
 		t = now();
-		ASSERT_EQ(0, cpu_switch(online, "0"));
+		ASSERT_EQ(0, cpu_set_online(online, "0"));
 		note(&longest, &t);
-		ASSERT_EQ(0, cpu_switch(online, "1"));
+		ASSERT_EQ(0, cpu_set_online(online, "1"));
 		note(&longest, &t);
 	}
 	return longest;

@@ -133,7 +133,7 @@ TEST(new_task_has_one_event_on_a_counter)
 	ASSERT_LE(0, fd);
 	last = fork_prey(_metadata, 0);
 	/* The first event of a task takes a while to open. */
-	end = now() + environment("SECONDS", 1);
+	end = now() + env_number("SECONDS", 1);
 	for (; now() < end; forks++) {
 		before = event_count(fd);
 		ASSERT_LE(0, before);
@@ -167,7 +167,7 @@ TEST(new_task_has_one_event_on_a_counter)
 /* A caller that may not count CPUs can't keep perf from the counters by asking. */
 TEST(asking_for_owners_takes_no_counter)
 {
-	const double end = now() + environment("SECONDS", 1);
+	const double end = now() + env_number("SECONDS", 1);
 	struct perfmon_counter_owner owner = {};
 	struct perf_event_attr attr = event_instructions();
 	int device, fd, opened = 0;

@@ -43,8 +43,8 @@ FIXTURE_SETUP(event)
 
 FIXTURE_TEARDOWN(event)
 {
-	target_end(&self->target[0]);
-	target_end(&self->target[1]);
+	target_kill(&self->target[0]);
+	target_kill(&self->target[1]);
 	sampler_close(&self->sampler);
 	restore_maker(_metadata, variant);
 }
@@ -123,7 +123,7 @@ TEST_F(event, new_name_is_recorded)
 	unsigned int i;
 
 	attr.comm = 1;
-	ASSERT_EQ(0, sampler_open(s, variant->by, &attr, 0, -1, ORDER));
+	ASSERT_EQ(0, sampler_open(s, variant->maker, &attr, 0, -1, ORDER));
 	ASSERT_EQ(0, event_enable(s->fd));
 	for (i = 0; i < ARRAY_SIZE(names); i++) {
 		ASSERT_EQ(0, prctl(PR_SET_NAME, names[i]));
@@ -141,7 +141,7 @@ TEST_F(event, records_have_no_end_without_sample_id_all)
 
 	attr.comm = 1;
 	attr.sample_id_all = 0;
-	ASSERT_EQ(0, sampler_open(s, variant->by, &attr, 0, -1, ORDER));
+	ASSERT_EQ(0, sampler_open(s, variant->maker, &attr, 0, -1, ORDER));
 	ASSERT_EQ(0, event_enable(s->fd));
 	ASSERT_EQ(0, prctl(PR_SET_NAME, "short"));
 	ASSERT_TRUE(event_ring_next(&s->ring, &s->record));
@@ -170,7 +170,7 @@ TEST_F(event, name_of_an_executed_program_is_recorded)
 		execl(PROGRAM, PROGRAM, "1000", NULL);
 		_exit(127);
 	}
-	ASSERT_EQ(0, sampler_open(s, variant->by, &attr, pid, -1, ORDER));
+	ASSERT_EQ(0, sampler_open(s, variant->maker, &attr, pid, -1, ORDER));
 	ASSERT_EQ(1, write(go, "", 1));
 	close(go);
 	ASSERT_EQ(pid, waitpid(pid, &status, 0));
@@ -203,7 +203,7 @@ TEST_F(event, new_tasks_are_recorded)
 	pid_t tid;
 
 	attr.task = 1;
-	ASSERT_EQ(0, sampler_open(s, variant->by, &attr, 0, -1, ORDER));
+	ASSERT_EQ(0, sampler_open(s, variant->maker, &attr, 0, -1, ORDER));
 	ASSERT_EQ(0, event_enable(s->fd));
 	ASSERT_EQ(0, pthread_create(&thread, NULL, own_number, &tid));
 	ASSERT_EQ(0, pthread_join(thread, NULL));
@@ -240,7 +240,7 @@ TEST_F(event, ends_of_inherited_tasks_are_recorded)
 	attr.task = 1;
 	attr.inherit = 1;
 	ASSERT_EQ(0, pin_to_cpu(self->cpu));
-	ASSERT_EQ(0, sampler_open(s, variant->by, &attr, 0, self->cpu, ORDER));
+	ASSERT_EQ(0, sampler_open(s, variant->maker, &attr, 0, self->cpu, ORDER));
 	ASSERT_EQ(0, event_enable(s->fd));
 	for (i = 0; i < 5; i++) {
 		pid = fork();
@@ -268,13 +268,13 @@ TEST_F(event, switches_of_a_task_are_recorded)
 
 	attr.context_switch = 1;
 	ASSERT_EQ(0, target_start_ring(self->target, 2, self->cpu));
-	ASSERT_EQ(0, sampler_open(s, variant->by, &attr, self->target[0].tid, -1, ORDER));
+	ASSERT_EQ(0, sampler_open(s, variant->maker, &attr, self->target[0].tid, -1, ORDER));
 	ASSERT_EQ(0, event_enable(s->fd));
 	before = target_switches(&self->target[0]);
 	for (i = 0; i < 2; i++)
-		ASSERT_EQ(0, target_go(&self->target[i], (struct job) { 1000, 50, STEP_PASS }));
+		ASSERT_EQ(0, target_start_job(&self->target[i], (struct job) { 1000, 50, STEP_PASS }));
 	for (i = 0; i < 2; i++)
-		ASSERT_EQ(0, target_wait(&self->target[i]));
+		ASSERT_EQ(0, target_wait_job(&self->target[i]));
 	ASSERT_EQ(0, event_disable(s->fd));
 	after = target_switches(&self->target[0]);
 	while (event_ring_next(&s->ring, &s->record)) {
@@ -310,12 +310,12 @@ TEST_F(event, switches_of_a_cpu_are_recorded)
 
 	attr.context_switch = 1;
 	ASSERT_EQ(0, target_start_ring(self->target, 2, self->cpu));
-	ASSERT_EQ(0, sampler_open(s, variant->by, &attr, -1, self->cpu, ORDER));
+	ASSERT_EQ(0, sampler_open(s, variant->maker, &attr, -1, self->cpu, ORDER));
 	ASSERT_EQ(0, event_enable(s->fd));
 	for (i = 0; i < 2; i++)
-		ASSERT_EQ(0, target_go(&self->target[i], (struct job) { 1000, 50, STEP_PASS }));
+		ASSERT_EQ(0, target_start_job(&self->target[i], (struct job) { 1000, 50, STEP_PASS }));
 	for (i = 0; i < 2; i++)
-		ASSERT_EQ(0, target_wait(&self->target[i]));
+		ASSERT_EQ(0, target_wait_job(&self->target[i]));
 	ASSERT_EQ(0, event_disable(s->fd));
 	while (event_ring_next(&s->ring, &s->record)) {
 		struct sample end;

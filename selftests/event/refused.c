@@ -32,9 +32,9 @@ FIXTURE_SETUP(refused)
 	self->online = -1;
 	self->fd = -1;
 	FIND_CPU_TO_SWITCH(self);
-	ASSERT_EQ(0, cpu_switch(self->online, "0"));
+	ASSERT_EQ(0, cpu_set_online(self->online, "0"));
 	ASSERT_EQ(0, module_reload(""));
-	ASSERT_EQ(0, cpu_switch(self->online, "1"));
+	ASSERT_EQ(0, cpu_set_online(self->online, "1"));
 	ASSERT_EQ(0, pin_to_cpu(self->home));
 }
 

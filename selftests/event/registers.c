@@ -103,14 +103,14 @@ TEST_F(event, each_register_of_a_loop_is_in_its_place)
 	struct perf_event_attr attr = with_registers();
 	struct told t = { .mask = REGISTERS & ~(1ULL << CX), .rounds = N };
 	struct sampler *s = &self->sampler;
-	struct seen seen = SEEN_NOTHING;
+	struct sample_sums sums = SAMPLE_SUMS_INIT;
 
-	ASSERT_EQ(0, sampler_open(s, variant->by, &attr, 0, -1, ORDER));
+	ASSERT_EQ(0, sampler_open(s, variant->maker, &attr, 0, -1, ORDER));
 	ASSERT_EQ(0, event_enable(s->fd));
 	register_loop(N);
 	ASSERT_EQ(0, event_disable(s->fd));
-	sampler_read(s, &seen, see_loop, &t);
-	EXPECT_FALSE(seen.malformed);
+	sampler_read(s, &sums, see_loop, &t);
+	EXPECT_FALSE(sums.malformed);
 	EXPECT_LE(2 * N / PERIOD - 1, t.samples);
 	EXPECT_FALSE(t.other_abi);
 	EXPECT_EQ(0ULL, t.wrong);
@@ -138,19 +138,19 @@ TEST_F(event, registers_of_the_program_are_there_in_a_system_call)
 	struct perf_event_attr attr = with_registers();
 	struct told t = { .mask = IN_CALLS };
 	struct sampler *s = &self->sampler;
-	struct seen seen = SEEN_NOTHING;
+	struct sample_sums sums = SAMPLE_SUMS_INIT;
 
-	if (variant->by == &event_maker_perf)
+	if (variant->maker == &event_maker_perf)
 		return;
 	attr.exclude_kernel = 0;
 	attr.exclude_user = 1;
-	ASSERT_EQ(0, sampler_open(s, variant->by, &attr, 0, -1, ORDER));
+	ASSERT_EQ(0, sampler_open(s, variant->maker, &attr, 0, -1, ORDER));
 	ASSERT_EQ(0, event_enable(s->fd));
 	register_calls(CALLS);
 	ASSERT_EQ(0, event_disable(s->fd));
-	sampler_read(s, &seen, see_call, &t);
-	TH_LOG("%lu samples, %lu in the calls", seen.samples, t.samples);
-	EXPECT_FALSE(seen.malformed);
+	sampler_read(s, &sums, see_call, &t);
+	TH_LOG("%lu samples, %lu in the calls", sums.samples, t.samples);
+	EXPECT_FALSE(sums.malformed);
 	EXPECT_LE(20UL, t.samples);
 	EXPECT_FALSE(t.other_abi);
 	EXPECT_EQ(0ULL, t.wrong);

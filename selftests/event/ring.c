@@ -28,7 +28,7 @@ FIXTURE(event)
 {
 	struct target target;
 	struct sampler sampler;
-	struct seen seen;
+	struct sample_sums sums;
 };
 
 #include "event_fixture.h"
@@ -37,13 +37,13 @@ FIXTURE_SETUP(event)
 {
 	SKIP_WITHOUT_PMU();
 	self->sampler.fd = -1;
-	self->seen = SEEN_NOTHING;
+	self->sums = SAMPLE_SUMS_INIT;
 	prepare_maker(_metadata, variant);
 }
 
 FIXTURE_TEARDOWN(event)
 {
-	target_end(&self->target);
+	target_kill(&self->target);
 	sampler_close(&self->sampler);
 	restore_maker(_metadata, variant);
 }
@@ -75,7 +75,7 @@ static void run(struct __test_metadata *_metadata, struct sampler *s, unsigned l
 static void run_a_little(struct __test_metadata *_metadata, FIXTURE_DATA(event) *self)
 {
 	run(_metadata, &self->sampler, 2 * PERIOD);
-	sampler_read(&self->sampler, &self->seen, NULL, NULL);
+	sampler_read(&self->sampler, &self->sums, NULL, NULL);
 }
 
 /* All samples were read, or there is a record that they are lost. */
@@ -83,11 +83,11 @@ static void expect_all(struct __test_metadata *_metadata, FIXTURE_DATA(event) *s
 {
 	struct count_and_lost c = counted(_metadata, self->sampler.fd);
 
-	EXPECT_EQ(c.count / PERIOD, self->seen.samples + self->seen.lost);
-	EXPECT_EQ(c.lost, self->seen.lost);
-	EXPECT_EQ(0UL, self->seen.others);
-	EXPECT_FALSE(self->seen.malformed);
-	EXPECT_TRUE(self->seen.ordered);
+	EXPECT_EQ(c.count / PERIOD, self->sums.samples + self->sums.lost);
+	EXPECT_EQ(c.lost, self->sums.lost);
+	EXPECT_EQ(0UL, self->sums.others);
+	EXPECT_FALSE(self->sums.malformed);
+	EXPECT_TRUE(self->sums.ordered);
 }
 
 TEST_F(event, full_ring_loses_samples_and_tells_how_many)
@@ -96,15 +96,15 @@ TEST_F(event, full_ring_loses_samples_and_tells_how_many)
 	struct sampler *s = &self->sampler;
 	int i;
 
-	ASSERT_EQ(0, sampler_open(s, variant->by, &attr, 0, -1, 0));
+	ASSERT_EQ(0, sampler_open(s, variant->maker, &attr, 0, -1, 0));
 	for (i = 0; i < 4; i++) {
 		run(_metadata, s, N);
 		EXPECT_LT(0ULL, counted(_metadata, s->fd).lost);
-		sampler_read(s, &self->seen, NULL, NULL);
+		sampler_read(s, &self->sums, NULL, NULL);
 	}
 	/* A page has room for 85 samples of 48 bytes, a record of lost ones for 24. */
-	EXPECT_LE(4 * 84UL, self->seen.samples);
-	EXPECT_GE(4 * 85UL, self->seen.samples);
+	EXPECT_LE(4 * 84UL, self->sums.samples);
+	EXPECT_GE(4 * 85UL, self->sums.samples);
 	run_a_little(_metadata, self);
 	expect_all(_metadata, self);
 }
@@ -116,7 +116,7 @@ TEST_F(event, full_ring_counts_on)
 	__u64 count[2];
 	int i;
 
-	ASSERT_EQ(0, sampler_open(s, variant->by, &attr, 0, -1, 0));
+	ASSERT_EQ(0, sampler_open(s, variant->maker, &attr, 0, -1, 0));
 	for (i = 0; i < 2; i++) {
 		ASSERT_EQ(0, event_reset(s->fd));
 		run(_metadata, s, i ? 2 * N : N);
@@ -138,26 +138,26 @@ TEST_F(event, slow_reader_is_told_how_many_are_lost)
 	int i;
 
 	ASSERT_EQ(0, target_start(t, -1, false));
-	ASSERT_EQ(0, sampler_open(s, variant->by, &attr, t->tid, -1, 0));
+	ASSERT_EQ(0, sampler_open(s, variant->maker, &attr, t->tid, -1, 0));
 	ASSERT_EQ(0, event_enable(s->fd));
 	for (i = 0; i < 3; i++) {
-		ASSERT_EQ(0, target_go(t, (struct job) { 3 * N, 10, STEP_MOVE }));
-		while (!target_done(t)) {
+		ASSERT_EQ(0, target_start_job(t, (struct job) { 3 * N, 10, STEP_MOVE }));
+		while (!target_is_done(t)) {
 			lost = counted(_metadata, s->fd).lost;
-			sampler_read(s, &self->seen, NULL, NULL);
-			while (!target_done(t) && counted(_metadata, s->fd).lost == lost)
+			sampler_read(s, &self->sums, NULL, NULL);
+			while (!target_is_done(t) && counted(_metadata, s->fd).lost == lost)
 				usleep(100);
 		}
-		ASSERT_EQ(0, target_wait(t));
-		sampler_read(s, &self->seen, NULL, NULL);
+		ASSERT_EQ(0, target_wait_job(t));
+		sampler_read(s, &self->sums, NULL, NULL);
 	}
 	/* The last are told with the next sample. */
-	ASSERT_EQ(0, target_run(t, (struct job) { PERIOD, 1, STEP_NONE }));
+	ASSERT_EQ(0, target_run_job(t, (struct job) { PERIOD, 1, STEP_NONE }));
 	ASSERT_EQ(0, event_disable(s->fd));
-	sampler_read(s, &self->seen, NULL, NULL);
+	sampler_read(s, &self->sums, NULL, NULL);
 	/* More than the ring has room for, and still not all. */
-	EXPECT_LT(2 * 85UL, self->seen.samples);
-	EXPECT_LT(0UL, self->seen.lost);
+	EXPECT_LT(2 * 85UL, self->sums.samples);
+	EXPECT_LT(0UL, self->sums.lost);
 	expect_all(_metadata, self);
 }
 
@@ -169,10 +169,10 @@ TEST_F(event, record_of_lost_samples_tells_whose_they_are)
 
 	attr.sample_type |= SAMPLE_END;
 	attr.sample_id_all = 1;
-	ASSERT_EQ(0, sampler_open(s, variant->by, &attr, 0, -1, 0));
+	ASSERT_EQ(0, sampler_open(s, variant->maker, &attr, 0, -1, 0));
 	run(_metadata, s, N);
-	sampler_read(s, &self->seen, NULL, NULL);
-	EXPECT_EQ(0UL, self->seen.lost);
+	sampler_read(s, &self->sums, NULL, NULL);
+	EXPECT_EQ(0UL, self->sums.lost);
 	run(_metadata, s, 2 * PERIOD);
 	while (event_ring_next(&s->ring, &s->record)) {
 		if (s->record.header.type != PERF_RECORD_LOST)
@@ -199,7 +199,7 @@ TEST_F(event, nothing_comes_before_the_record_of_the_loss)
 	do {
 		ASSERT_GT(10, attempts++);
 		sampler_close(s);
-		ASSERT_EQ(0, sampler_open(s, variant->by, &attr, 0, -1, 0));
+		ASSERT_EQ(0, sampler_open(s, variant->maker, &attr, 0, -1, 0));
 		ASSERT_EQ(0, event_enable(s->fd));
 		labelled_loop(N);
 		ASSERT_LT(0ULL, counted(_metadata, s->fd).lost);
@@ -217,26 +217,26 @@ TEST_F(event, lost_names_are_told_and_are_no_samples)
 	const unsigned long names = 200;
 	struct perf_event_attr attr = with_lost();
 	struct sampler *s = &self->sampler;
-	struct seen *seen = &self->seen;
+	struct sample_sums *sums = &self->sums;
 	unsigned long lost_names, i;
 	struct count_and_lost c;
 
 	attr.comm = 1;
-	ASSERT_EQ(0, sampler_open(s, variant->by, &attr, 0, -1, 0));
+	ASSERT_EQ(0, sampler_open(s, variant->maker, &attr, 0, -1, 0));
 	ASSERT_EQ(0, event_enable(s->fd));
 	for (i = 0; i < names; i++) {
 		ASSERT_EQ(0, prctl(PR_SET_NAME, "renamed"));
 		labelled_loop(PERIOD);
 	}
 	ASSERT_EQ(0, event_disable(s->fd));
-	sampler_read(s, seen, NULL, NULL);
+	sampler_read(s, sums, NULL, NULL);
 	run_a_little(_metadata, self);
 	c = counted(_metadata, s->fd);
-	EXPECT_LT(0UL, seen->others);
-	lost_names = names - seen->others;
+	EXPECT_LT(0UL, sums->others);
+	lost_names = names - sums->others;
 	EXPECT_LT(0UL, lost_names);
-	EXPECT_EQ(c.count / PERIOD + lost_names, seen->samples + seen->lost);
-	EXPECT_EQ(seen->lost, c.lost + (variant->by->counts_lost_records ? 0 : lost_names));
+	EXPECT_EQ(c.count / PERIOD + lost_names, sums->samples + sums->lost);
+	EXPECT_EQ(sums->lost, c.lost + (variant->maker->counts_lost_records ? 0 : lost_names));
 }
 
 /* perf takes it modulo the size: it may write over what was not read. */
@@ -248,7 +248,7 @@ TEST_F(event, tail_that_makes_no_sense_harms_nobody)
 	struct perf_event_mmap_page *page;
 	unsigned int i;
 
-	ASSERT_EQ(0, sampler_open(s, variant->by, &attr, 0, -1, 0));
+	ASSERT_EQ(0, sampler_open(s, variant->maker, &attr, 0, -1, 0));
 	page = s->ring.page;
 	run_a_little(_metadata, self);
 	for (i = 0; i < ARRAY_SIZE(tails); i++) {
@@ -257,7 +257,7 @@ TEST_F(event, tail_that_makes_no_sense_harms_nobody)
 		page->data_tail = page->data_head;
 	}
 	run_a_little(_metadata, self);
-	if (variant->by == &event_maker_perfmon)
+	if (variant->maker == &event_maker_perfmon)
 		expect_all(_metadata, self);
 }
 
@@ -267,7 +267,7 @@ TEST_F(event, page_that_is_overwritten_harms_nobody)
 	struct perf_event_attr attr = with_lost();
 	struct sampler *s = &self->sampler;
 
-	ASSERT_EQ(0, sampler_open(s, variant->by, &attr, 0, -1, 0));
+	ASSERT_EQ(0, sampler_open(s, variant->maker, &attr, 0, -1, 0));
 	memset(s->ring.page, 0xff, getpagesize());
 	run(_metadata, s, N);
 	memset(s->ring.page, 0, getpagesize());
@@ -280,14 +280,14 @@ TEST_F(event, paused_ring_gets_nothing)
 	struct perf_event_attr attr = with_lost();
 	struct sampler *s = &self->sampler;
 
-	ASSERT_EQ(0, sampler_open(s, variant->by, &attr, 0, -1, 4));
+	ASSERT_EQ(0, sampler_open(s, variant->maker, &attr, 0, -1, 4));
 	run_a_little(_metadata, self);
 	ASSERT_EQ(0, event_ioctl(s->fd, PERF_EVENT_IOC_PAUSE_OUTPUT, 1));
 	run(_metadata, s, N);
 	EXPECT_EQ(s->ring.page->data_tail, s->ring.page->data_head);
 	ASSERT_EQ(0, event_ioctl(s->fd, PERF_EVENT_IOC_PAUSE_OUTPUT, 0));
 	run_a_little(_metadata, self);
-	EXPECT_LE(LOOP_INSNS * N / PERIOD, self->seen.lost);
+	EXPECT_LE(LOOP_INSNS * N / PERIOD, self->sums.lost);
 	expect_all(_metadata, self);
 }
 
@@ -300,7 +300,7 @@ TEST_F(event, event_without_a_ring_is_not_paused_and_loses_nothing)
 
 	for (i = 0; i < ARRAY_SIZE(periods); i++) {
 		attr.sample_period = periods[i];
-		self->sampler.fd = variant->by->open(&attr, 0, -1, -1, 0);
+		self->sampler.fd = variant->maker->open(&attr, 0, -1, -1, 0);
 		ASSERT_LE(0, self->sampler.fd);
 		EXPECT_EQ(-EINVAL,
 			  event_ioctl(self->sampler.fd, PERF_EVENT_IOC_PAUSE_OUTPUT, 1));
@@ -313,14 +313,14 @@ TEST_F(event, event_without_a_ring_is_not_paused_and_loses_nothing)
 
 /* Opens an event of which all records are 48 bytes, with a page that is overwritten. */
 static void open_overwritten(struct __test_metadata *_metadata, FIXTURE_DATA(event) *self,
-			     const struct event_maker *by, bool backward)
+			     const struct event_maker *maker, bool backward)
 {
 	struct perf_event_attr attr = with_lost();
 	struct sampler *s = &self->sampler;
 
 	attr.write_backward = backward;
 	s->parts = (struct sample_parts) { .type = attr.sample_type };
-	s->fd = by->open(&attr, 0, -1, -1, 0);
+	s->fd = maker->open(&attr, 0, -1, -1, 0);
 	ASSERT_LE(0, s->fd);
 	ASSERT_EQ(0, event_ring_map(&s->ring, s->fd, 0, true));
 }
@@ -353,7 +353,7 @@ TEST_F(event, newest_samples_overwrite_the_oldest)
 	struct count_and_lost c;
 	__u64 head;
 
-	open_overwritten(_metadata, self, variant->by, false);
+	open_overwritten(_metadata, self, variant->maker, false);
 	run(_metadata, &self->sampler, N);
 	c = counted(_metadata, self->sampler.fd);
 	head = self->sampler.ring.page->data_head;
@@ -367,7 +367,7 @@ TEST_F(event, newest_sample_is_the_first_of_a_ring_that_is_written_backward)
 	struct count_and_lost c;
 	__u64 head;
 
-	open_overwritten(_metadata, self, variant->by, true);
+	open_overwritten(_metadata, self, variant->maker, true);
 	run(_metadata, &self->sampler, N);
 	c = counted(_metadata, self->sampler.fd);
 	head = self->sampler.ring.page->data_head;
@@ -384,7 +384,7 @@ TEST_F(event, ring_that_is_written_backward_may_have_a_tail)
 	struct count_and_lost c;
 
 	attr.write_backward = 1;
-	ASSERT_EQ(0, sampler_open(s, variant->by, &attr, 0, -1, 0));
+	ASSERT_EQ(0, sampler_open(s, variant->maker, &attr, 0, -1, 0));
 	run(_metadata, s, N);
 	c = counted(_metadata, s->fd);
 	EXPECT_EQ(4096 / SAMPLE_SIZE * SAMPLE_SIZE + 0ULL, -s->ring.page->data_head);
@@ -392,12 +392,12 @@ TEST_F(event, ring_that_is_written_backward_may_have_a_tail)
 }
 
 static void start_target(struct __test_metadata *_metadata, FIXTURE_DATA(event) *self,
-			 const struct event_maker *by)
+			 const struct event_maker *maker)
 {
 	struct perf_event_attr attr = with_lost();
 
 	ASSERT_EQ(0, target_start(&self->target, -1, false));
-	ASSERT_EQ(0, sampler_open(&self->sampler, by, &attr, self->target.tid, -1, 2));
+	ASSERT_EQ(0, sampler_open(&self->sampler, maker, &attr, self->target.tid, -1, 2));
 	ASSERT_EQ(0, event_enable(self->sampler.fd));
 }
 
@@ -406,13 +406,13 @@ TEST_F(event, ring_is_unmapped_while_it_is_written)
 	struct sampler *s = &self->sampler;
 	unsigned int order;
 
-	start_target(_metadata, self, variant->by);
+	start_target(_metadata, self, variant->maker);
 	for (order = 0; order < 5; order++) {
-		ASSERT_EQ(0, target_go(&self->target, (struct job) { 4 * N, 1, STEP_NONE }));
+		ASSERT_EQ(0, target_start_job(&self->target, (struct job) { 4 * N, 1, STEP_NONE }));
 		event_ring_unmap(&s->ring);
 		ASSERT_EQ(0, event_ring_map(&s->ring, s->fd, order, order % 2));
 		EXPECT_EQ(4096ULL << order, s->ring.page->data_size);
-		ASSERT_EQ(0, target_wait(&self->target));
+		ASSERT_EQ(0, target_wait_job(&self->target));
 		EXPECT_LE(8 * N * (order + 1), counted(_metadata, s->fd).count);
 	}
 	ASSERT_EQ(0, event_disable(s->fd));
@@ -421,12 +421,12 @@ TEST_F(event, ring_is_unmapped_while_it_is_written)
 	ASSERT_EQ(0, event_ring_map(&s->ring, s->fd, 5, false));
 	EXPECT_EQ(0ULL, s->ring.page->data_head);
 	ASSERT_EQ(0, event_enable(s->fd));
-	ASSERT_EQ(0, target_run(&self->target, (struct job) { N, 1, STEP_NONE }));
+	ASSERT_EQ(0, target_run_job(&self->target, (struct job) { N, 1, STEP_NONE }));
 	ASSERT_EQ(0, event_disable(s->fd));
-	sampler_read(s, &self->seen, NULL, NULL);
-	EXPECT_LE(LOOP_INSNS * N / PERIOD, self->seen.samples);
-	EXPECT_GE(LOOP_INSNS * N / PERIOD + 10, self->seen.samples);
-	EXPECT_FALSE(self->seen.malformed);
+	sampler_read(s, &self->sums, NULL, NULL);
+	EXPECT_LE(LOOP_INSNS * N / PERIOD, self->sums.samples);
+	EXPECT_GE(LOOP_INSNS * N / PERIOD + 10, self->sums.samples);
+	EXPECT_FALSE(self->sums.malformed);
 }
 
 TEST_F(event, reader_dies_while_the_ring_is_written)
@@ -443,24 +443,24 @@ TEST_F(event, reader_dies_while_the_ring_is_written)
 	if (!pid) {
 		struct perf_event_attr attr = with_lost();
 
-		if (!sampler_open(s, variant->by, &attr, self->target.tid, -1, 0) &&
+		if (!sampler_open(s, variant->maker, &attr, self->target.tid, -1, 0) &&
 		    !event_enable(s->fd) && write(ready[1], "", 1) == 1)
 			pause();
 		_exit(1);
 	}
 	ASSERT_EQ(1, read(ready[0], &byte, 1));
-	ASSERT_EQ(0, target_go(&self->target, (struct job) { 10 * N, 1, STEP_NONE }));
+	ASSERT_EQ(0, target_start_job(&self->target, (struct job) { 10 * N, 1, STEP_NONE }));
 	ASSERT_EQ(0, kill(pid, SIGKILL));
 	ASSERT_EQ(pid, waitpid(pid, &status, 0));
-	ASSERT_EQ(0, target_wait(&self->target));
-	target_end(&self->target);
+	ASSERT_EQ(0, target_wait_job(&self->target));
+	target_kill(&self->target);
 	/* Another one is as if nothing had been. */
-	start_target(_metadata, self, variant->by);
-	ASSERT_EQ(0, target_run(&self->target, (struct job) { N, 1, STEP_NONE }));
+	start_target(_metadata, self, variant->maker);
+	ASSERT_EQ(0, target_run_job(&self->target, (struct job) { N, 1, STEP_NONE }));
 	ASSERT_EQ(0, event_disable(s->fd));
-	sampler_read(s, &self->seen, NULL, NULL);
-	EXPECT_LE(80UL, self->seen.samples);
-	EXPECT_FALSE(self->seen.malformed);
+	sampler_read(s, &self->sums, NULL, NULL);
+	EXPECT_LE(80UL, self->sums.samples);
+	EXPECT_FALSE(self->sums.malformed);
 }
 
 TEST_HARNESS_MAIN

@@ -86,8 +86,8 @@ TEST_F(event, there_are_as_many_samples_as_the_count_has_periods)
 		count = expect_samples(_metadata, variant, s, period, is_here, &e);
 		EXPECT_EQ(0UL, e.wrong);
 		/* An overflow outside may be shown later. */
-		count += environment("SKID", 0) - LOOP_INSNS * cases[i].n;
-		if (shows_places(variant))
+		count += env_number("SKID", 0) - LOOP_INSNS * cases[i].n;
+		if (samples_are_exact(variant))
 			EXPECT_GE((unsigned long)count / period + 1, e.elsewhere);
 		sampler_close(s);
 	}
@@ -133,9 +133,9 @@ TEST_F(event, samples_are_a_period_apart)
 	labelled_loop(N);
 	ASSERT_EQ(0, event_disable(s->fd));
 	expect_samples(_metadata, variant, s, p.period, see_position, &p);
-	if (shows_places(variant)) {
+	if (samples_are_exact(variant)) {
 		EXPECT_LE(N * LOOP_INSNS / p.period, p.samples);
-		EXPECT_GE(environment("SKID", 1), p.most_off);
+		EXPECT_GE(env_number("SKID", 1), p.most_off);
 	}
 }
 
@@ -146,7 +146,7 @@ TEST_F(event, time_is_that_of_the_clock)
 	struct perf_event_attr attr = event_every(N);
 	struct sampler *s = &self->sampler;
 	struct timespec begin, end;
-	struct seen seen;
+	struct sample_sums sums;
 	unsigned int i;
 
 	attr.use_clockid = 1;
@@ -158,11 +158,11 @@ TEST_F(event, time_is_that_of_the_clock)
 		labelled_loop(N);
 		clock_gettime(clocks[i], &end);
 		ASSERT_EQ(0, event_disable(s->fd));
-		seen = SEEN_NOTHING;
-		sampler_read(s, &seen, NULL, NULL);
-		EXPECT_LE(2UL, seen.samples);
-		EXPECT_LE(begin.tv_sec * 1000000000ULL + begin.tv_nsec, seen.last_time);
-		EXPECT_GE(end.tv_sec * 1000000000ULL + end.tv_nsec, seen.last_time);
+		sums = SAMPLE_SUMS_INIT;
+		sampler_read(s, &sums, NULL, NULL);
+		EXPECT_LE(2UL, sums.samples);
+		EXPECT_LE(begin.tv_sec * 1000000000ULL + begin.tv_nsec, sums.last_time);
+		EXPECT_GE(end.tv_sec * 1000000000ULL + end.tv_nsec, sums.last_time);
 		sampler_close(s);
 	}
 }
@@ -207,7 +207,7 @@ TEST_F(event, new_period_begins_at_once)
 TEST_F(event, new_period_begins_while_the_event_counts)
 {
 	struct sampler *s = &self->sampler;
-	struct seen seen = SEEN_NOTHING;
+	struct sample_sums sums = SAMPLE_SUMS_INIT;
 	__u64 period = 997;
 	__s64 count;
 
@@ -218,10 +218,10 @@ TEST_F(event, new_period_begins_while_the_event_counts)
 	labelled_loop(N);
 	ASSERT_EQ(0, event_disable(s->fd));
 	count = event_count(s->fd);
-	sampler_read(s, &seen, NULL, NULL);
-	EXPECT_LE(N * LOOP_INSNS / period, seen.samples);
-	EXPECT_GE((count - N * LOOP_INSNS) / period, seen.samples);
-	EXPECT_EQ(seen.samples * period, seen.periods);
+	sampler_read(s, &sums, NULL, NULL);
+	EXPECT_LE(N * LOOP_INSNS / period, sums.samples);
+	EXPECT_GE((count - N * LOOP_INSNS) / period, sums.samples);
+	EXPECT_EQ(sums.samples * period, sums.periods);
 }
 
 /* Those that are due when the period changes, and come no more, are lost. */
@@ -230,12 +230,12 @@ TEST_F(event, new_periods_lose_nothing_untold)
 	const __u64 periods[] = { 1, 2 }, last = 1ULL << 40;
 	struct perf_event_attr attr = event_every(1);
 	struct sampler *s = &self->sampler;
-	struct seen seen = SEEN_NOTHING;
+	struct sample_sums sums = SAMPLE_SUMS_INIT;
 	__u64 count[2], expected = 0;
 	int i;
 
 	/* perf's are untold. */
-	if (variant->by == &event_maker_perf)
+	if (variant->maker == &event_maker_perf)
 		return;
 	attr.read_format = PERF_FORMAT_LOST;
 	open_sampler(_metadata, variant, s, attr, 0);
@@ -253,9 +253,9 @@ TEST_F(event, new_periods_lose_nothing_untold)
 	ASSERT_EQ(0, event_ioctl(s->fd, PERF_EVENT_IOC_PERIOD, (uintptr_t)&last));
 	ASSERT_EQ(0, event_enable(s->fd));
 	ASSERT_EQ(0, event_disable(s->fd));
-	sampler_read(s, &seen, NULL, NULL);
+	sampler_read(s, &sums, NULL, NULL);
 	ASSERT_EQ((ssize_t)sizeof(count), read(s->fd, count, sizeof(count)));
-	EXPECT_EQ(expected, seen.samples + count[1]);
+	EXPECT_EQ(expected, sums.samples + count[1]);
 }
 
 /* What a sample tells of the count. */
@@ -269,12 +269,12 @@ TEST_F(event, new_frequencies_leave_nothing_out)
 	const __u64 frequencies[] = { 1000, 100, 3000 };
 	struct perf_event_attr attr = event_every(1000);
 	struct sampler *s = &self->sampler;
-	struct seen seen = SEEN_NOTHING;
+	struct sample_sums sums = SAMPLE_SUMS_INIT;
 	__u64 count = 0;
 	unsigned int i;
 
 	/* perf begins anew. */
-	if (variant->by == &event_maker_perf)
+	if (variant->maker == &event_maker_perf)
 		return;
 	attr.freq = 1;
 	attr.sample_type |= PERF_SAMPLE_READ;
@@ -287,10 +287,10 @@ TEST_F(event, new_frequencies_leave_nothing_out)
 		labelled_loop(10 * N);
 		ASSERT_EQ(0, event_disable(s->fd));
 	}
-	sampler_read(s, &seen, see_count, &count);
-	EXPECT_LT(30UL, seen.samples);
-	EXPECT_EQ(0UL, seen.lost);
-	EXPECT_EQ(count, seen.periods);
+	sampler_read(s, &sums, see_count, &count);
+	EXPECT_LT(30UL, sums.samples);
+	EXPECT_EQ(0UL, sums.lost);
+	EXPECT_EQ(count, sums.periods);
 }
 
 TEST_F(event, period_that_is_none_is_refused)
@@ -307,7 +307,7 @@ TEST_F(event, period_that_is_none_is_refused)
 			  event_ioctl(s->fd, PERF_EVENT_IOC_PERIOD, (uintptr_t)&wrong[i]));
 	}
 	EXPECT_EQ(-EFAULT, event_ioctl(s->fd, PERF_EVENT_IOC_PERIOD, 8));
-	fd = open_instructions(_metadata, variant->by, 0);
+	fd = open_instructions(_metadata, variant->maker, 0);
 	EXPECT_EQ(-EINVAL, event_ioctl(fd, PERF_EVENT_IOC_PERIOD, (uintptr_t)&period));
 	close(fd);
 }
@@ -337,7 +337,7 @@ static void see_frequency(const struct sample *s, void *data)
  */
 static void expect_rate(struct __test_metadata *_metadata, __u64 wanted, unsigned long samples)
 {
-	const bool even = environment("EVEN", 0);
+	const bool even = env_number("EVEN", 0);
 
 	EXPECT_LE(even ? wanted - wanted / 8 : wanted / 8, samples);
 	EXPECT_GE(even ? wanted + wanted / 8 : wanted * 2, samples);
@@ -349,7 +349,7 @@ TEST_F(event, frequency_makes_so_many_samples)
 	struct frequency f = { .p = { .n = 500 * N } };
 	struct perf_event_attr attr = event_every(frequency);
 	struct sampler *s = &self->sampler;
-	struct seen seen = SEEN_NOTHING;
+	struct sample_sums sums = SAMPLE_SUMS_INIT;
 	__u64 read_out[3], wanted;
 
 	attr.freq = 1;
@@ -361,15 +361,15 @@ TEST_F(event, frequency_makes_so_many_samples)
 	labelled_loop(f.p.n);
 	ASSERT_EQ(0, event_disable(s->fd));
 	ASSERT_EQ((ssize_t)sizeof(read_out), read(s->fd, read_out, sizeof(read_out)));
-	sampler_read(s, &seen, see_frequency, &f);
+	sampler_read(s, &sums, see_frequency, &f);
 	wanted = read_out[2] * frequency / 1000000000;
-	TH_LOG("%s: %lu samples, %llu wanted, longest %llu, most off %llu", variant->by->name,
-	       seen.samples, wanted, f.longest, f.p.most_off);
-	expect_rate(_metadata, wanted, seen.samples);
-	EXPECT_EQ(0UL, seen.lost);
-	EXPECT_GE(read_out[0], seen.periods);
-	if (shows_places(variant))
-		EXPECT_GE(environment("SKID", 1), f.p.most_off);
+	TH_LOG("%s: %lu samples, %llu wanted, longest %llu, most off %llu", variant->maker->name,
+	       sums.samples, wanted, f.longest, f.p.most_off);
+	expect_rate(_metadata, wanted, sums.samples);
+	EXPECT_EQ(0UL, sums.lost);
+	EXPECT_GE(read_out[0], sums.periods);
+	if (samples_are_exact(variant))
+		EXPECT_GE(env_number("SKID", 1), f.p.most_off);
 }
 
 /*
@@ -381,7 +381,7 @@ TEST_F(event, frequency_follows_the_rate_of_the_event)
 	const __u64 frequency = 1000;
 	struct perf_event_attr attr = event_every(frequency);
 	struct sampler *s = &self->sampler;
-	struct seen seen = SEEN_NOTHING;
+	struct sample_sums sums = SAMPLE_SUMS_INIT;
 	__u64 read_out[3], wanted;
 
 	attr.config = PERF_COUNT_HW_BRANCH_INSTRUCTIONS;
@@ -392,12 +392,12 @@ TEST_F(event, frequency_follows_the_rate_of_the_event)
 	labelled_loop(500 * N);
 	ASSERT_EQ(0, event_disable(s->fd));
 	ASSERT_EQ((ssize_t)sizeof(read_out), read(s->fd, read_out, sizeof(read_out)));
-	sampler_read(s, &seen, NULL, NULL);
+	sampler_read(s, &sums, NULL, NULL);
 	wanted = read_out[2] * frequency / 1000000000;
-	TH_LOG("%s: %lu samples, %llu wanted", variant->by->name, seen.samples, wanted);
-	expect_rate(_metadata, wanted, seen.samples);
-	EXPECT_EQ(0UL, seen.lost);
-	EXPECT_GE(read_out[0], seen.periods);
+	TH_LOG("%s: %lu samples, %llu wanted", variant->maker->name, sums.samples, wanted);
+	expect_rate(_metadata, wanted, sums.samples);
+	EXPECT_EQ(0UL, sums.lost);
+	EXPECT_GE(read_out[0], sums.periods);
 }
 
 struct places {
@@ -420,23 +420,23 @@ TEST_F(event, late_samples_with_a_frequency_are_not_the_drivers)
 {
 	struct perf_event_attr attr = event_every(999);
 	struct sampler *s = &self->sampler;
-	struct seen seen = SEEN_NOTHING;
+	struct sample_sums sums = SAMPLE_SUMS_INIT;
 	struct places p = {};
 
 	attr.freq = 1;
 	attr.exclude_kernel = 0;
-	ASSERT_EQ(0, kernel_module("perfmon", &p.driver));
-	ASSERT_EQ(0, sampler_open(s, variant->by, &attr, -1, self->cpu, ORDER));
+	ASSERT_EQ(0, find_kernel_module("perfmon", &p.driver));
+	ASSERT_EQ(0, sampler_open(s, variant->maker, &attr, -1, self->cpu, ORDER));
 	ASSERT_EQ(0, event_enable(s->fd));
 	sleep(1);
 	ASSERT_EQ(0, event_disable(s->fd));
-	sampler_read(s, &seen, see_place, &p);
-	TH_LOG("%s: %lu samples, %lu in the driver", variant->by->name, seen.samples, p.inside);
-	if (variant->by != &event_maker_perf)
-		EXPECT_LE(10UL, seen.samples);
+	sampler_read(s, &sums, see_place, &p);
+	TH_LOG("%s: %lu samples, %lu in the driver", variant->maker->name, sums.samples, p.inside);
+	if (variant->maker != &event_maker_perf)
+		EXPECT_LE(10UL, sums.samples);
 	/* The timer's work takes its part. */
-	EXPECT_GE(seen.samples / 4, p.inside);
-	EXPECT_LE((__s64)seen.periods, event_count(s->fd));
+	EXPECT_GE(sums.samples / 4, p.inside);
+	EXPECT_LE((__s64)sums.periods, event_count(s->fd));
 }
 
 TEST_HARNESS_MAIN

@@ -34,7 +34,7 @@
 #define TURNS	10
 #define SAMPLES	(LOOP_INSNS * N / PERIOD)	/* in a turn */
 
-#define PROGRAMS	environment("PROGRAMS", 150)
+#define PROGRAMS	env_number("PROGRAMS", 150)
 #define PROGRAMS_MAX	(5 * PROGRAMS)
 
 struct shared {

@@ -67,7 +67,7 @@ FIXTURE_TEARDOWN(sharing)
 	close_all(self);
 	sampler_close(&self->sampler);
 	sampler_close(&self->other);
-	target_end(&self->target);
+	target_kill(&self->target);
 }
 
 /* Opens one more event: its descriptor or a negative errno. */
@@ -92,7 +92,7 @@ static struct perf_event_attr counting(__u64 config)
 /* The owner of the counter that an event has. */
 static struct perfmon_counter_owner owner_of(struct __test_metadata *_metadata, int fd)
 {
-	struct perfmon_counter_owner owner = { .num = event_described(fd, "counter") };
+	struct perfmon_counter_owner owner = { .num = event_fdinfo_number(fd, "counter") };
 	int device = open_device(_metadata, O_RDONLY);
 
 	ASSERT_EQ(0, device_ioctl(device, PERFMON_GET_OWNER, &owner));
@@ -110,7 +110,7 @@ static void expect_one_counter(struct __test_metadata *_metadata, FIXTURE_DATA(s
 	EXPECT_EQ(kind, owner.kind);
 	EXPECT_EQ((__u32)self->opened, owner.users);
 	for (i = 1; i < self->opened; i++)
-		ASSERT_EQ(owner.num, event_described(self->fd[i], "counter"));
+		ASSERT_EQ(owner.num, event_fdinfo_number(self->fd[i], "counter"));
 }
 
 TEST_F(sharing, hundred_events_of_a_task_have_one_counter)
@@ -161,17 +161,17 @@ TEST_F(sharing, hundred_events_of_another_process_are_exact)
 	for (i = 0; i < MANY; i++)
 		before[i] = event_count(self->fd[i]);
 	least = before[0];
-	ASSERT_EQ(0, target_run(&self->target, (struct job) { .n = 1, .pieces = 1 }));
+	ASSERT_EQ(0, target_run_job(&self->target, (struct job) { .n = 1, .pieces = 1 }));
 	least = event_count(self->fd[0]) - least;
 	expect_equal_growth(_metadata, self, before, least);
 	for (i = 1; i <= 10; i++) {
 		const enum step step = i % 2 ? STEP_NONE : STEP_MOVE;
 
-		ASSERT_EQ(0, target_run(&self->target, (struct job) { .n = i * N, .pieces = 1 }));
+		ASSERT_EQ(0, target_run_job(&self->target, (struct job) { .n = i * N, .pieces = 1 }));
 		expect_equal_growth(_metadata, self, before,
 				    least + (__s64)(LOOP_INSNS * (i * N - 1)));
 		/* Elsewhere the counter goes on from another number. */
-		ASSERT_EQ(0, target_run(&self->target,
+		ASSERT_EQ(0, target_run_job(&self->target,
 					(struct job) { .n = N, .pieces = 1, .step = step }));
 		expect_equal_growth(_metadata, self, before, event_count(self->fd[0]) - before[0]);
 	}
@@ -198,7 +198,7 @@ TEST_F(sharing, events_of_tasks_and_cpus_have_one_counter)
 		of_task = event_count(self->fd[i + 1]);
 		of_other = event_count(self->fd[i + 2]);
 		loop(N);
-		ASSERT_EQ(0, target_run(&self->target, job));
+		ASSERT_EQ(0, target_run_job(&self->target, job));
 		of_other = event_count(self->fd[i + 2]) - of_other;
 		of_task = event_count(self->fd[i + 1]) - of_task;
 		of_cpu = event_count(self->fd[i]) - of_cpu;
@@ -227,8 +227,8 @@ TEST_F(sharing, different_events_do_not_share)
 	kernel.exclude_kernel = 0;
 	ASSERT_LE(0, open_one(self, user, 0, -1));
 	ASSERT_LE(0, open_one(self, kernel, 0, -1));
-	EXPECT_NE(event_described(self->fd[0], "counter"),
-		  event_described(self->fd[1], "counter"));
+	EXPECT_NE(event_fdinfo_number(self->fd[0], "counter"),
+		  event_fdinfo_number(self->fd[1], "counter"));
 	EXPECT_EQ(1U, owner_of(_metadata, self->fd[0]).users);
 }
 
@@ -237,7 +237,7 @@ TEST_F(sharing, sampled_event_shares_with_those_that_count)
 {
 	struct perf_event_attr attr = event_every(PERIOD), second = attr;
 	struct sampler *s = &self->sampler;
-	struct seen seen = SEEN_NOTHING;
+	struct sample_sums sums = SAMPLE_SUMS_INIT;
 	const unsigned long n = (100 * PERIOD + PERIOD / 2) / LOOP_INSNS;
 	__s64 least = 0, count;
 	int i;
@@ -249,13 +249,13 @@ TEST_F(sharing, sampled_event_shares_with_those_that_count)
 	for (i = 0; i < 10; i++)
 		ASSERT_LE(0, open_one(self, counting(PERF_COUNT_HW_INSTRUCTIONS), 0, -1));
 	for (i = 1; i < self->opened; i++)
-		ASSERT_EQ(event_described(self->fd[0], "counter"),
-			  event_described(self->fd[i], "counter"));
+		ASSERT_EQ(event_fdinfo_number(self->fd[0], "counter"),
+			  event_fdinfo_number(self->fd[i], "counter"));
 	/* Two that are sampled have two. */
 	second.sample_period = 2003;
 	ASSERT_EQ(0, sampler_open(&self->other, &event_maker_perfmon, &second, 0, -1, 4));
-	EXPECT_NE(event_described(self->fd[0], "counter"),
-		  event_described(self->other.fd, "counter"));
+	EXPECT_NE(event_fdinfo_number(self->fd[0], "counter"),
+		  event_fdinfo_number(self->other.fd, "counter"));
 
 	ASSERT_EQ(0, event_enable(s->fd));
 	for (i = 1; i <= 5; i++) {
@@ -265,14 +265,14 @@ TEST_F(sharing, sampled_event_shares_with_those_that_count)
 		EXPECT_EQ(least + (__s64)(LOOP_INSNS * (i - 1) * n), count);
 		count = event_count(self->fd[self->opened - 1]);
 		EXPECT_LE((__s64)(LOOP_INSNS * n), count);
-		sampler_read(s, &seen, NULL, NULL);
+		sampler_read(s, &sums, NULL, NULL);
 	}
 	ASSERT_EQ(0, event_disable(s->fd));
-	sampler_read(s, &seen, NULL, NULL);
+	sampler_read(s, &sums, NULL, NULL);
 	count = event_count(s->fd);
-	EXPECT_FALSE(seen.malformed);
-	EXPECT_EQ(0UL, seen.lost);
-	EXPECT_EQ((unsigned long)count / PERIOD, seen.samples);
+	EXPECT_FALSE(sums.malformed);
+	EXPECT_EQ(0UL, sums.lost);
+	EXPECT_EQ((unsigned long)count / PERIOD, sums.samples);
 }
 
 /* In kernel mode the sampled one stops the counter for moments, in which others would miss something. */
@@ -342,11 +342,11 @@ TEST_F(sharing, samples_of_groups_show_their_own_members)
 	}
 	expect_one_counter(_metadata, self, PERFMON_OWNER_TASKS);
 	for (i = 0; i < 2; i++) {
-		struct seen seen = SEEN_NOTHING;
+		struct sample_sums sums = SAMPLE_SUMS_INIT;
 
 		ASSERT_EQ(0, event_disable(samplers[i]->fd));
-		sampler_read(samplers[i], &seen, see, &told[i]);
-		EXPECT_FALSE(seen.malformed);
+		sampler_read(samplers[i], &sums, see, &told[i]);
+		EXPECT_FALSE(sums.malformed);
 		EXPECT_LE(9UL, told[i].samples);
 		EXPECT_EQ(0UL, told[i].wrong);
 	}
@@ -393,13 +393,13 @@ TEST_F(sharing, samples_of_a_cpu_come_beside_a_page)
 {
 	struct perf_event_attr attr = event_every(10 * N);
 	struct sampler *s = &self->sampler;
-	struct seen seen = SEEN_NOTHING;
+	struct sample_sums sums = SAMPLE_SUMS_INIT;
 	void *page;
 	int i;
 
 	ASSERT_EQ(0, sampler_open(s, &event_maker_perfmon, &attr, -1, self->cpu, 6));
 	ASSERT_LE(0, open_one(self, counting(PERF_COUNT_HW_INSTRUCTIONS), 0, -1));
-	EXPECT_EQ(event_described(s->fd, "counter"), event_described(self->fd[0], "counter"));
+	EXPECT_EQ(event_fdinfo_number(s->fd, "counter"), event_fdinfo_number(self->fd[0], "counter"));
 	page = mmap(NULL, sysconf(_SC_PAGESIZE), PROT_READ, MAP_SHARED, self->fd[0], 0);
 	ASSERT_NE(MAP_FAILED, page);
 	ASSERT_EQ(0, event_enable(s->fd));
@@ -409,10 +409,10 @@ TEST_F(sharing, samples_of_a_cpu_come_beside_a_page)
 		usleep(100);
 	}
 	ASSERT_EQ(0, event_disable(s->fd));
-	sampler_read(s, &seen, NULL, NULL);
-	EXPECT_FALSE(seen.malformed);
-	EXPECT_LE(100UL * LOOP_INSNS * N / (10 * N), seen.samples);
-	EXPECT_EQ((__u64)event_count(s->fd) / (10 * N), seen.samples + seen.lost);
+	sampler_read(s, &sums, NULL, NULL);
+	EXPECT_FALSE(sums.malformed);
+	EXPECT_LE(100UL * LOOP_INSNS * N / (10 * N), sums.samples);
+	EXPECT_EQ((__u64)event_count(s->fd) / (10 * N), sums.samples + sums.lost);
 }
 
 /* A page is right while the samples of the CPU begin and end, for which the counter is loaded. */
@@ -459,7 +459,7 @@ TEST_F(sharing, samples_of_a_cpu_have_counts_beside_a_large_group)
 	struct perf_event_attr leader = event_every(1UL << 30), member = counting(BRANCHES);
 	struct perf_event_attr attr = event_every(10 * N);
 	struct sampler *s = &self->sampler;
-	struct seen seen = SEEN_NOTHING;
+	struct sample_sums sums = SAMPLE_SUMS_INIT;
 	int ready[2], i;
 	pid_t pid;
 	char c;
@@ -493,14 +493,14 @@ TEST_F(sharing, samples_of_a_cpu_have_counts_beside_a_large_group)
 	close(ready[0]);
 	ASSERT_EQ(0, sampler_open(s, &event_maker_perfmon, &attr, -1, self->cpu, 6));
 	ASSERT_EQ(0, event_enable(s->fd));
-	for (i = 0; i < 1000 && seen.samples < 10; i++) {
+	for (i = 0; i < 1000 && sums.samples < 10; i++) {
 		usleep(10000);
-		sampler_read(s, &seen, NULL, NULL);
+		sampler_read(s, &sums, NULL, NULL);
 	}
 	kill(pid, SIGKILL);
 	waitpid(pid, NULL, 0);
-	EXPECT_LE(10UL, seen.samples);
-	EXPECT_FALSE(seen.malformed);
+	EXPECT_LE(10UL, sums.samples);
+	EXPECT_FALSE(sums.malformed);
 }
 
 /* A task's children have all of its events. */
@@ -577,7 +577,7 @@ TEST_F(sharing, events_that_come_and_go_are_exact)
 	ASSERT_LE(0, open_one(self, counting(BRANCHES), self->target.tid, -1));
 	for (i = 0; i < 2; i++)
 		least[i] = event_count(self->fd[i]);
-	ASSERT_EQ(0, target_run(&self->target, one));
+	ASSERT_EQ(0, target_run_job(&self->target, one));
 	for (i = 0; i < 2; i++)
 		least[i] = event_count(self->fd[i]) - least[i];
 	for (round = 0; round < ROUNDS; round++) {
@@ -608,7 +608,7 @@ TEST_F(sharing, events_that_come_and_go_are_exact)
 		for (i = 0; i < EVENTS; i++)
 			if (event[i].fd >= 0)
 				before[i] = event_count(event[i].fd);
-		ASSERT_EQ(0, target_run(&self->target, job));
+		ASSERT_EQ(0, target_run_job(&self->target, job));
 		for (i = 0; i < EVENTS; i++) {
 			const __s64 count = event[i].fd < 0 ? 0 : event_count(event[i].fd);
 			const __s64 grown = count - before[i];

@@ -81,23 +81,23 @@ static void see(const struct sample *s, void *data)
 
 /* Expects in each sample @readable bytes of the @size that are wanted. */
 static void expect_stack(struct __test_metadata *_metadata, FIXTURE_DATA(event) *self,
-			 const struct event_maker *by, __u32 wanted, struct told told)
+			 const struct event_maker *maker, __u32 wanted, struct told told)
 {
 	struct perf_event_attr attr = event_every(PERIOD);
-	struct seen seen = SEEN_NOTHING;
+	struct sample_sums sums = SAMPLE_SUMS_INIT;
 
 	attr.sample_type |= PERF_SAMPLE_REGS_USER | PERF_SAMPLE_STACK_USER |
 			    PERF_SAMPLE_REGS_INTR;
 	attr.sample_regs_user = REGISTER_SP;
 	attr.sample_regs_intr = REGISTER_SP | REGISTER_CX;
 	attr.sample_stack_user = wanted;
-	ASSERT_EQ(0, sampler_open(&self->sampler, by, &attr, 0, -1, 9));
+	ASSERT_EQ(0, sampler_open(&self->sampler, maker, &attr, 0, -1, 9));
 	ASSERT_EQ(0, event_enable(self->sampler.fd));
 	loop_at(PERIODS * PERIOD / 2, (void *)told.sp);
 	ASSERT_EQ(0, event_disable(self->sampler.fd));
-	sampler_read(&self->sampler, &seen, see, &told);
-	EXPECT_FALSE(seen.malformed);
-	EXPECT_EQ(0UL, seen.lost);
+	sampler_read(&self->sampler, &sums, see, &told);
+	EXPECT_FALSE(sums.malformed);
+	EXPECT_EQ(0UL, sums.lost);
 	EXPECT_LE(PERIODS - 1UL, told.samples);
 	EXPECT_EQ(0UL, told.wrong) {
 		TH_LOG("%u bytes wanted, %zu readable, %zu there", wanted, told.readable,
@@ -117,7 +117,7 @@ TEST_F(event, samples_have_the_stack)
 		self->stack[n] = n * 7 + n / self->page;
 	for (i = 0; i < ARRAY_SIZE(sizes); i++) {
 		told.size = told.readable = sizes[i];
-		expect_stack(_metadata, self, variant->by, sizes[i], told);
+		expect_stack(_metadata, self, variant->maker, sizes[i], told);
 	}
 }
 
@@ -128,11 +128,11 @@ TEST_F(event, longest_stack_fills_the_record)
 	const size_t rest = 6 * 8 + 2 * 8 + 2 * 8 + 3 * 8;
 	struct told told = { .sp = self->stack, .size = LONGEST - rest };
 
-	if (variant->by->breaks_stacks)
+	if (variant->maker->has_wrong_stack_sizes)
 		return;
 	memset(self->stack, 0x5a, self->size);
 	told.readable = told.size;
-	expect_stack(_metadata, self, variant->by, LONGEST, told);
+	expect_stack(_metadata, self, variant->maker, LONGEST, told);
 }
 
 /* At the end of the mapping the stack is cut, and says how much of it there is. */
@@ -146,7 +146,7 @@ TEST_F(event, stack_that_ends_is_cut)
 	for (i = 0; i < ARRAY_SIZE(left); i++) {
 		told.sp = self->stack + self->size - left[i];
 		told.readable = left[i];
-		expect_stack(_metadata, self, variant->by, 8192, told);
+		expect_stack(_metadata, self, variant->maker, 8192, told);
 	}
 }
 
@@ -155,12 +155,12 @@ TEST_F(event, stack_that_is_none_is_empty)
 {
 	struct told told = { .sp = self->stack + self->size + 64, .size = 1024 };
 
-	expect_stack(_metadata, self, variant->by, 1024, told);
-	if (variant->by->breaks_stacks)
+	expect_stack(_metadata, self, variant->maker, 1024, told);
+	if (variant->maker->has_wrong_stack_sizes)
 		return;
 	told.sp = (void *)0xffffffff80000000ULL;
 	told.size = 0;
-	expect_stack(_metadata, self, variant->by, 1024, told);
+	expect_stack(_metadata, self, variant->maker, 1024, told);
 }
 
 /* What is not resident can't be read in an NMI, and is not made so. */
@@ -171,7 +171,7 @@ TEST_F(event, stack_that_is_not_resident_is_cut)
 	unsigned char resident;
 
 	memset(self->stack, 0x5a, 2 * self->page);
-	expect_stack(_metadata, self, variant->by, 4096, told);
+	expect_stack(_metadata, self, variant->maker, 4096, told);
 	ASSERT_EQ(0, mincore(self->stack + 2 * self->page, self->page, &resident));
 	EXPECT_EQ(0, resident & 1);
 }

@@ -44,7 +44,7 @@ FIXTURE_SETUP(event)
 	self->first = cpu_next(&self->cpus, -1);
 	for_each_cpu_in(cpu, &self->cpus)
 		self->last = cpu;
-	self->rounds = environment("ROUNDS", 10000);
+	self->rounds = env_number("ROUNDS", 10000);
 }
 
 FIXTURE_TEARDOWN(event)
@@ -52,7 +52,7 @@ FIXTURE_TEARDOWN(event)
 	int i;
 
 	for (i = 0; i < TARGETS; i++) {
-		target_end(&self->target[i]);
+		target_kill(&self->target[i]);
 		close(self->fd[i]);
 	}
 	restore_maker(_metadata, variant);
@@ -60,13 +60,13 @@ FIXTURE_TEARDOWN(event)
 
 /* Starts targets with an enabled event each. */
 static void start_targets(struct __test_metadata *_metadata, FIXTURE_DATA(event) *self,
-			  const struct event_maker *by, int count, int cpu)
+			  const struct event_maker *maker, int count, int cpu)
 {
 	int i;
 
 	for (i = 0; i < count; i++) {
 		ASSERT_EQ(0, target_start(&self->target[i], cpu, i % 2));
-		self->fd[i] = open_instructions(_metadata, by, self->target[i].tid);
+		self->fd[i] = open_instructions(_metadata, maker, self->target[i].tid);
 		ASSERT_EQ(0, event_enable(self->fd[i]));
 	}
 }
@@ -80,9 +80,9 @@ static void run_together(struct __test_metadata *_metadata, FIXTURE_DATA(event) 
 	for (i = 0; i < count; i++)
 		value[i] = event_count(self->fd[i]);
 	for (i = 0; i < count; i++)
-		ASSERT_EQ(0, target_go(&self->target[i], jobs[i]));
+		ASSERT_EQ(0, target_start_job(&self->target[i], jobs[i]));
 	for (i = 0; i < count; i++)
-		ASSERT_EQ(0, target_wait(&self->target[i]));
+		ASSERT_EQ(0, target_wait_job(&self->target[i]));
 	for (i = 0; i < count; i++)
 		value[i] = event_count(self->fd[i]) - value[i];
 }
@@ -100,7 +100,7 @@ static void expect_exact_together(struct __test_metadata *_metadata,
 		small = jobs[i];
 		small.n = 1;
 		least[i] = event_count(self->fd[i]);
-		ASSERT_EQ(0, target_run(&self->target[i], small));
+		ASSERT_EQ(0, target_run_job(&self->target[i], small));
 		least[i] = event_count(self->fd[i]) - least[i];
 		ASSERT_LE((__s64)(LOOP_INSNS * small.pieces), least[i]);
 	}
@@ -119,7 +119,7 @@ TEST_F(event, two_tasks_on_one_cpu)
 	const struct job yield[] = { { N, 20, STEP_YIELD }, { N, 20, STEP_YIELD } };
 	const struct job mixed[] = { { 1000, 3000, STEP_YIELD }, { 20 * N, 1, STEP_NONE } };
 
-	start_targets(_metadata, self, variant->by, 2, self->first);
+	start_targets(_metadata, self, variant->maker, 2, self->first);
 	expect_exact_together(_metadata, self, busy, 2);
 	expect_exact_together(_metadata, self, yield, 2);
 	expect_exact_together(_metadata, self, mixed, 2);
@@ -130,11 +130,11 @@ TEST_F(event, uncounted_task_beside_two)
 {
 	const struct job yield[] = { { 1000, 2000, STEP_YIELD }, { 2000, 2000, STEP_YIELD } };
 
-	start_targets(_metadata, self, variant->by, 2, self->first);
+	start_targets(_metadata, self, variant->maker, 2, self->first);
 	ASSERT_EQ(0, target_start(&self->target[2], self->first, false));
-	ASSERT_EQ(0, target_go(&self->target[2], (struct job) { 1000, 4000, STEP_YIELD }));
+	ASSERT_EQ(0, target_start_job(&self->target[2], (struct job) { 1000, 4000, STEP_YIELD }));
 	expect_exact_together(_metadata, self, yield, 2);
-	ASSERT_EQ(0, target_wait(&self->target[2]));
+	ASSERT_EQ(0, target_wait_job(&self->target[2]));
 }
 
 TEST_F(event, four_tasks_that_move)
@@ -146,7 +146,7 @@ TEST_F(event, four_tasks_that_move)
 		{ 7000, 1000, STEP_MOVE },
 	};
 
-	start_targets(_metadata, self, variant->by, 4, -1);
+	start_targets(_metadata, self, variant->maker, 4, -1);
 	expect_exact_together(_metadata, self, jobs, 4);
 }
 
@@ -159,14 +159,14 @@ TEST_F(event, four_tasks_that_are_moved)
 	cpu_set_t set;
 	int i, cpu;
 
-	start_targets(_metadata, self, variant->by, 4, -1);
+	start_targets(_metadata, self, variant->maker, 4, -1);
 	for (i = 0; i < 4; i++) {
-		ASSERT_EQ(0, target_run(&self->target[i], (struct job) { 1, 4, STEP_YIELD }));
+		ASSERT_EQ(0, target_run_job(&self->target[i], (struct job) { 1, 4, STEP_YIELD }));
 		least[i] = event_count(self->fd[i]);
 	}
 	for (i = 0; i < 4; i++)
-		ASSERT_EQ(0, target_go(&self->target[i], job));
-	for (cpu = -1; !target_done(&self->target[moves % 4]); moves++) {
+		ASSERT_EQ(0, target_start_job(&self->target[i], job));
+	for (cpu = -1; !target_is_done(&self->target[moves % 4]); moves++) {
 		cpu = cpu_next(&self->cpus, cpu);
 		if (cpu < 0)
 			cpu = cpu_next(&self->cpus, -1);
@@ -178,7 +178,7 @@ TEST_F(event, four_tasks_that_are_moved)
 		usleep(moves % 3 * 200);
 	}
 	for (i = 0; i < 4; i++) {
-		ASSERT_EQ(0, target_wait(&self->target[i]));
+		ASSERT_EQ(0, target_wait_job(&self->target[i]));
 		EXPECT_EQ(2 * least[i] + (__s64)(LOOP_INSNS * (job.n - 1) * job.pieces),
 			  event_count(self->fd[i]));
 	}
@@ -186,7 +186,7 @@ TEST_F(event, four_tasks_that_are_moved)
 }
 
 /* Opens an event of a target on CPU @cpu, enabled. */
-static int open_on(struct __test_metadata *_metadata, const struct event_maker *by,
+static int open_on(struct __test_metadata *_metadata, const struct event_maker *maker,
 		   pid_t tid, int cpu)
 {
 	struct perf_event_attr attr = event_instructions();
@@ -194,22 +194,22 @@ static int open_on(struct __test_metadata *_metadata, const struct event_maker *
 
 	attr.disabled = 0;
 	attr.read_format = PERF_FORMAT_TOTAL_TIME_ENABLED | PERF_FORMAT_TOTAL_TIME_RUNNING;
-	fd = by->open(&attr, tid, cpu, -1, PERF_FLAG_FD_CLOEXEC);
+	fd = maker->open(&attr, tid, cpu, -1, PERF_FLAG_FD_CLOEXEC);
 	ASSERT_LE(0, fd) {
-		TH_LOG("%s: CPU %d: %s", by->name, cpu, strerror(-fd));
+		TH_LOG("%s: CPU %d: %s", maker->name, cpu, strerror(-fd));
 	}
 	return fd;
 }
 
 /* The count, if the times are right: of an event that may have been off its CPU. */
-static __s64 timed_count(struct __test_metadata *_metadata, const struct event_maker *by,
+static __s64 timed_count(struct __test_metadata *_metadata, const struct event_maker *maker,
 			 int fd)
 {
 	__u64 words[3];
 
 	EXPECT_EQ((ssize_t)sizeof(words), read(fd, words, sizeof(words)));
 	EXPECT_LE(words[2], words[1]);
-	EXPECT_TRUE(by->time_on_other_cpus || words[2] == words[1]);
+	EXPECT_TRUE(maker->time_on_other_cpus || words[2] == words[1]);
 	EXPECT_EQ(!words[0], !words[2]);
 	return words[0];
 }
@@ -222,18 +222,18 @@ TEST_F(event, task_on_one_cpu_counts_there)
 	__s64 sum = 0, on_last = 0, value;
 
 	ASSERT_EQ(0, target_start(&self->target[0], -1, false));
-	whole = open_on(_metadata, variant->by, self->target[0].tid, -1);
+	whole = open_on(_metadata, variant->maker, self->target[0].tid, -1);
 	for_each_cpu_in(cpu, &self->cpus)
-		part[cpu] = open_on(_metadata, variant->by, self->target[0].tid, cpu);
-	ASSERT_EQ(0, target_run(&self->target[0], job));
+		part[cpu] = open_on(_metadata, variant->maker, self->target[0].tid, cpu);
+	ASSERT_EQ(0, target_run_job(&self->target[0], job));
 	for_each_cpu_in(cpu, &self->cpus) {
-		on_last = timed_count(_metadata, variant->by, part[cpu]);
+		on_last = timed_count(_metadata, variant->maker, part[cpu]);
 		/* Each CPU has its part, as the target goes from one to the next. */
 		EXPECT_LE((__s64)(LOOP_INSNS * job.n * (job.pieces / CPU_COUNT(&self->cpus) - 1)),
 			  on_last);
 		sum += on_last;
 	}
-	value = timed_count(_metadata, variant->by, whole);
+	value = timed_count(_metadata, variant->maker, whole);
 	EXPECT_LE((__s64)(LOOP_INSNS * job.n * job.pieces), value);
 	EXPECT_EQ(value, sum);
 	if (CPU_COUNT(&self->cpus) > 1)
@@ -254,15 +254,15 @@ TEST_F(event, all_tasks_of_a_cpu_are_counted)
 
 	/* This process stays off the CPU that it counts, if there is another. */
 	ASSERT_EQ(0, pin_to_cpu(self->first));
-	cpu[0] = open_on(_metadata, variant->by, -1, self->last);
-	cpu[1] = open_on(_metadata, variant->by, -1, self->first);
-	start_targets(_metadata, self, variant->by, 2, self->last);
+	cpu[0] = open_on(_metadata, variant->maker, -1, self->last);
+	cpu[1] = open_on(_metadata, variant->maker, -1, self->first);
+	start_targets(_metadata, self, variant->maker, 2, self->last);
 	ASSERT_EQ(0, target_start(&self->target[2], self->last, false));
 	value = event_count(cpu[0]);
 	other = event_count(cpu[1]);
-	ASSERT_EQ(0, target_go(&self->target[2], job));
+	ASSERT_EQ(0, target_start_job(&self->target[2], job));
 	expect_exact_together(_metadata, self, jobs, 2);
-	ASSERT_EQ(0, target_wait(&self->target[2]));
+	ASSERT_EQ(0, target_wait_job(&self->target[2]));
 	value = event_count(cpu[0]) - value;
 	other = event_count(cpu[1]) - other;
 	EXPECT_LE(loops, value);
@@ -285,7 +285,7 @@ TEST_F(event, inherited_event_of_a_cpu_ends_with_close)
 	ASSERT_EQ(0, pin_to_cpu(self->first));
 	attr.inherit = 1;
 	for (i = 0; i < 20; i++) {
-		fd = variant->by->open(&attr, -1, self->first, -1, PERF_FLAG_FD_CLOEXEC);
+		fd = variant->maker->open(&attr, -1, self->first, -1, PERF_FLAG_FD_CLOEXEC);
 		ASSERT_LE(0, fd) {
 			TH_LOG("event %d: %s", i, strerror(-fd));
 		}
@@ -314,7 +314,7 @@ static void expect_switches(struct __test_metadata *_metadata, FIXTURE_DATA(even
  * two short jobs follows what the long one has to count.
  */
 static void expect_exact_ring(struct __test_metadata *_metadata, FIXTURE_DATA(event) *self,
-			      const struct event_maker *by, int count)
+			      const struct event_maker *maker, int count)
 {
 	const unsigned long rounds[] = { 1000, 2000, self->rounds / count };
 	__s64 value[3][TARGETS];
@@ -323,7 +323,7 @@ static void expect_exact_ring(struct __test_metadata *_metadata, FIXTURE_DATA(ev
 
 	ASSERT_EQ(0, target_start_ring(self->target, count, self->first));
 	for (i = 0; i < count; i++) {
-		self->fd[i] = open_instructions(_metadata, by, self->target[i].tid);
+		self->fd[i] = open_instructions(_metadata, maker, self->target[i].tid);
 		ASSERT_EQ(0, event_enable(self->fd[i]));
 	}
 	for (k = 0; k < 3; k++) {
@@ -345,12 +345,12 @@ static void expect_exact_ring(struct __test_metadata *_metadata, FIXTURE_DATA(ev
 
 TEST_F_TIMEOUT(event, many_switches_of_two_tasks, 3600)
 {
-	expect_exact_ring(_metadata, self, variant->by, 2);
+	expect_exact_ring(_metadata, self, variant->maker, 2);
 }
 
 TEST_F_TIMEOUT(event, many_switches_of_four_tasks, 3600)
 {
-	expect_exact_ring(_metadata, self, variant->by, 4);
+	expect_exact_ring(_metadata, self, variant->maker, 4);
 }
 
 /* The same job of the same task, counted by the one and by the other. */
@@ -367,17 +367,17 @@ TEST(perf_and_perfmon_count_the_same)
 	SKIP_WITHOUT_PMU();
 	ASSERT_EQ(0, target_start(&target, -1, false));
 	/* The first time the target starts on another CPU than the following ones. */
-	ASSERT_EQ(0, target_run(&target, job));
+	ASSERT_EQ(0, target_run_job(&target, job));
 	for (i = 0; i < 3; i++) {
 		fd = open_instructions(_metadata, makers[i], target.tid);
 		ASSERT_EQ(0, event_enable(fd));
-		ASSERT_EQ(0, target_run(&target, job));
+		ASSERT_EQ(0, target_run_job(&target, job));
 		value[i] = event_count(fd);
 		close(fd);
 	}
 	EXPECT_EQ(value[0], value[1]);
 	EXPECT_EQ(value[0], value[2]);
-	target_end(&target);
+	target_kill(&target);
 }
 
 TEST_HARNESS_MAIN

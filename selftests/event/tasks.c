@@ -38,7 +38,7 @@ FIXTURE_TEARDOWN(event)
 	int i;
 
 	for (i = 0; i < 2; i++) {
-		target_end(&self->target[i]);
+		target_kill(&self->target[i]);
 		sampler_close(&self->sampler[i]);
 	}
 	restore_maker(_metadata, variant);
@@ -51,16 +51,16 @@ static void run(struct __test_metadata *_metadata, FIXTURE_DATA(event) *self, in
 	int i;
 
 	for (i = 0; i < targets; i++)
-		ASSERT_EQ(0, target_go(&self->target[i], job));
+		ASSERT_EQ(0, target_start_job(&self->target[i], job));
 	for (i = 0; i < targets; i++)
-		ASSERT_EQ(0, target_wait(&self->target[i]));
+		ASSERT_EQ(0, target_wait_job(&self->target[i]));
 }
 
 /* The instructions of a piece of this job, the loop and the step. */
 static __s64 piece_of(struct __test_metadata *_metadata, FIXTURE_DATA(event) *self,
-		      const struct event_maker *by, int targets, struct job job)
+		      const struct event_maker *maker, int targets, struct job job)
 {
-	int fd = open_instructions(_metadata, by, self->target[0].tid);
+	int fd = open_instructions(_metadata, maker, self->target[0].tid);
 	__s64 one, three;
 
 	ASSERT_EQ(0, event_enable(fd));
@@ -91,7 +91,7 @@ struct path {
  */
 static void see_place(const struct sample *s, void *data)
 {
-	const __s64 late = environment("SKID", 1);
+	const __s64 late = env_number("SKID", 1);
 	struct path *p = data;
 	__s64 total, at, off;
 
@@ -119,7 +119,7 @@ static void sample_job(struct __test_metadata *_metadata, FIXTURE_DATA(event) *s
 		       struct job job)
 {
 	struct perf_event_attr attr = event_every(period);
-	__s64 piece = piece_of(_metadata, self, variant->by, targets, job);
+	__s64 piece = piece_of(_metadata, self, variant->maker, targets, job);
 	int i;
 
 	attr.sample_type |= PERF_SAMPLE_REGS_INTR;
@@ -144,10 +144,10 @@ static void sample_job(struct __test_metadata *_metadata, FIXTURE_DATA(event) *s
 		EXPECT_LT(0ULL, p.inside);
 		EXPECT_GE(3ULL, p.around);
 		/* Lost ones are not known to the path. */
-		if (shows_places(variant) && environment("SKID", 0) < period)
+		if (samples_are_exact(variant) && env_number("SKID", 0) < period)
 			EXPECT_EQ(0UL, p.wrong) {
 				TH_LOG("%s: period %llu, piece %lld, %llu samples, %llu inside",
-				       variant->by->name, period, piece, p.samples, p.inside);
+				       variant->maker->name, period, piece, p.samples, p.inside);
 			}
 		sampler_close(s);
 	}

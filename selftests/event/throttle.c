@@ -31,7 +31,7 @@
 FIXTURE(throttle)
 {
 	struct sampler sampler;
-	struct seen seen;
+	struct sample_sums sums;
 };
 
 FIXTURE_VARIANT(throttle)
@@ -62,7 +62,7 @@ FIXTURE_SETUP(throttle)
 	attr.sample_type |= SAMPLE_END;
 	attr.sample_id_all = 1;
 	attr.exclude_kernel = !variant->kernel;
-	self->seen = SEEN_NOTHING;
+	self->sums = SAMPLE_SUMS_INIT;
 	ASSERT_EQ(0, sampler_open(&self->sampler, &event_maker_perfmon, &attr, 0, -1, 9));
 }
 
@@ -79,13 +79,13 @@ static void sample_loop(struct __test_metadata *_metadata, FIXTURE_DATA(throttle
 	ASSERT_EQ(0, event_enable(self->sampler.fd));
 	labelled_loop(n);
 	ASSERT_EQ(0, event_disable(self->sampler.fd));
-	sampler_read(&self->sampler, &self->seen, NULL, NULL);
+	sampler_read(&self->sampler, &self->sums, NULL, NULL);
 }
 
 TEST_F(throttle, samples_and_lost_ones_are_all)
 {
 	struct sampler *s = &self->sampler;
-	struct seen *seen = &self->seen;
+	struct sample_sums *sums = &self->sums;
 	__u64 period = variant->period, last, count[2];
 	int i;
 
@@ -93,29 +93,29 @@ TEST_F(throttle, samples_and_lost_ones_are_all)
 		sample_loop(_metadata, self, N / 5);
 	/* What was lost last is told when there is a record again. */
 	usleep(20000);
-	last = seen->samples;
-	for (i = 0; i < 100 && seen->samples == last; i++)
+	last = sums->samples;
+	for (i = 0; i < 100 && sums->samples == last; i++)
 		sample_loop(_metadata, self, period);
 	ASSERT_EQ((ssize_t)sizeof(count), read(s->fd, count, sizeof(count)));
 	/* One that was due when the event was disabled may still come. */
-	for (i = 0; i < 5 && count[0] / period != seen->samples + count[1]; i++) {
+	for (i = 0; i < 5 && count[0] / period != sums->samples + count[1]; i++) {
 		sample_loop(_metadata, self, period);
 		ASSERT_EQ((ssize_t)sizeof(count), read(s->fd, count, sizeof(count)));
 	}
 	TH_LOG("count %llu, %lu samples, %lu lost, throttled %lu times, %lu ended",
-	       count[0], seen->samples, seen->lost, seen->throttled, seen->unthrottled);
-	EXPECT_FALSE(seen->malformed);
-	EXPECT_EQ(0UL, seen->others);
-	EXPECT_TRUE(seen->ordered);
-	EXPECT_EQ(seen->samples * period, seen->periods);
-	EXPECT_EQ(count[0] / period, seen->samples + count[1]);
+	       count[0], sums->samples, sums->lost, sums->throttled, sums->unthrottled);
+	EXPECT_FALSE(sums->malformed);
+	EXPECT_EQ(0UL, sums->others);
+	EXPECT_TRUE(sums->ordered);
+	EXPECT_EQ(sums->samples * period, sums->periods);
+	EXPECT_EQ(count[0] / period, sums->samples + count[1]);
 	EXPECT_LE(LOOP_INSNS * N, count[0]);
 	if (variant->throttled) {
-		EXPECT_LT(0UL, seen->throttled);
-		EXPECT_LT(0UL, seen->lost);
+		EXPECT_LT(0UL, sums->throttled);
+		EXPECT_LT(0UL, sums->lost);
 	} else {
-		EXPECT_EQ(0UL, seen->throttled);
-		EXPECT_EQ(0UL, seen->lost);
+		EXPECT_EQ(0UL, sums->throttled);
+		EXPECT_EQ(0UL, sums->lost);
 	}
 }
 
@@ -132,7 +132,7 @@ TEST_F(throttle, suspension_ends_with_its_event)
 		return;
 	next.read_format = PERF_FORMAT_LOST;
 	for (i = 0; i < 20; i++) {
-		struct seen seen = SEEN_NOTHING;
+		struct sample_sums sums = SAMPLE_SUMS_INIT;
 
 		sample_loop(_metadata, self, N / 20);
 		sampler_close(s);
@@ -141,10 +141,10 @@ TEST_F(throttle, suspension_ends_with_its_event)
 		labelled_loop(N / 10);
 		ASSERT_EQ(0, event_disable(s->fd));
 		ASSERT_EQ((ssize_t)sizeof(count), read(s->fd, count, sizeof(count)));
-		sampler_read(s, &seen, NULL, NULL);
-		EXPECT_EQ(count[0] / 100003, seen.samples);
+		sampler_read(s, &sums, NULL, NULL);
+		EXPECT_EQ(count[0] / 100003, sums.samples);
 		EXPECT_EQ(0ULL, count[1]);
-		EXPECT_EQ(0UL, seen.unthrottled);
+		EXPECT_EQ(0UL, sums.unthrottled);
 		sampler_close(s);
 		ASSERT_EQ(0, sampler_open(s, &event_maker_perfmon, &busy, 0, -1, 9));
 	}
@@ -222,7 +222,7 @@ static pid_t start_listeners(struct __test_metadata *_metadata)
 TEST(signals_at_each_sample_are_charged)
 {
 	struct perf_event_attr attr = event_every(SELDOM);
-	struct seen seen = SEEN_NOTHING;
+	struct sample_sums sums = SAMPLE_SUMS_INIT;
 	struct sampler sampler;
 	pid_t group;
 	int i;
@@ -237,13 +237,13 @@ TEST(signals_at_each_sample_are_charged)
 	ASSERT_EQ(0, fcntl(sampler.fd, F_SETOWN, -group));
 	ASSERT_EQ(0, fcntl(sampler.fd, F_SETFL, O_ASYNC));
 	ASSERT_EQ(0, event_enable(sampler.fd));
-	for (i = 0; i < 20 && !seen.throttled; i++) {
+	for (i = 0; i < 20 && !sums.throttled; i++) {
 		labelled_loop(5 * N);
-		sampler_read(&sampler, &seen, NULL, NULL);
+		sampler_read(&sampler, &sums, NULL, NULL);
 	}
 	ASSERT_EQ(0, event_disable(sampler.fd));
-	TH_LOG("throttled %lu times in %d loops, %lu samples", seen.throttled, i, seen.samples);
-	EXPECT_LT(0UL, seen.throttled);
+	TH_LOG("throttled %lu times in %d loops, %lu samples", sums.throttled, i, sums.samples);
+	EXPECT_LT(0UL, sums.throttled);
 	sampler_close(&sampler);
 	kill(-group, SIGKILL);
 	while (waitpid(-group, NULL, 0) > 0)

@@ -26,8 +26,8 @@ FIXTURE_SETUP(event)
 {
 	SKIP_WITHOUT_PMU();
 	prepare_maker(_metadata, variant);
-	self->random = rng_seed(environment("SEED", 1));
-	self->rounds = environment("ROUNDS", 25);
+	self->random = rng_seed(env_number("SEED", 1));
+	self->rounds = env_number("ROUNDS", 25);
 	ASSERT_EQ(0, cpus_online(&self->cpus));
 }
 
@@ -42,11 +42,11 @@ TEST_F_TIMEOUT(event, sum_of_a_random_tree_is_exact, 36000)
 	__s64 least, value;
 
 	for (round = 0; round < self->rounds; round++) {
-		expected = tree_grow(&self->random, &self->cpus);
+		expected = tree_make(&self->random, &self->cpus);
 		tasks += tree_tasks();
-		least = tree_count(variant->by, true);
+		least = tree_run_and_count(variant->maker, true);
 		ASSERT_LE(0, least);
-		value = tree_count(variant->by, false);
+		value = tree_run_and_count(variant->maker, false);
 		EXPECT_EQ(least + (__s64)expected, value) {
 			TH_LOG("tree %llu", round);
 			tree_print();

@@ -80,7 +80,7 @@ static void close_all(FIXTURE_DATA(turns) *self)
 FIXTURE_TEARDOWN(turns)
 {
 	close_all(self);
-	target_end(&self->target);
+	target_kill(&self->target);
 }
 
 /* One of EVENTS events, none of which counts the same as another. It is enabled. */
@@ -98,11 +98,11 @@ static struct perf_event_attr nth_event(int n)
 }
 
 /* Opens one event more: its descriptor or a negative errno. */
-static int open_more(FIXTURE_DATA(turns) *self, const struct event_maker *by,
+static int open_more(FIXTURE_DATA(turns) *self, const struct event_maker *maker,
 		     struct perf_event_attr attr, pid_t tid, int cpu, int group,
 		     unsigned long flags)
 {
-	int fd = by->open(&attr, tid, cpu, group, flags);
+	int fd = maker->open(&attr, tid, cpu, group, flags);
 
 	if (fd >= 0)
 		self->fd[self->opened++] = fd;
@@ -171,7 +171,7 @@ static const int groups[] = { 1, 3, 2, 1, 3, 2, 0 };
 
 /* What share of the time each event counts, in thousandths. */
 static void find_shares(struct __test_metadata *_metadata, FIXTURE_DATA(turns) *self,
-			const struct event_maker *by, const int *sizes, pid_t tid, int cpu,
+			const struct event_maker *maker, const int *sizes, pid_t tid, int cpu,
 			int *shares)
 {
 	int leaders[EVENTS], count = 0, i, k;
@@ -181,9 +181,9 @@ static void find_shares(struct __test_metadata *_metadata, FIXTURE_DATA(turns) *
 			struct perf_event_attr attr = nth_event(self->opened);
 
 			attr.disabled = !k;
-			ASSERT_LE(0, open_more(self, by, attr, tid, cpu, k ? leaders[count - 1] : -1,
-					       by->turns)) {
-				TH_LOG("%s: event %d", by->name, self->opened);
+			ASSERT_LE(0, open_more(self, maker, attr, tid, cpu, k ? leaders[count - 1] : -1,
+					       maker->turns)) {
+				TH_LOG("%s: event %d", maker->name, self->opened);
 			}
 			if (!k)
 				leaders[count++] = self->fd[self->opened - 1];
@@ -229,7 +229,7 @@ static void expect_shares_of_perf(struct __test_metadata *_metadata, FIXTURE_DAT
 				  const int *sizes, pid_t tid, int cpu)
 {
 	/* On a busy host some turns are longer than others. */
-	const int most = environment("EVEN", 0) ? 10 : 200;
+	const int most = env_number("EVEN", 0) ? 10 : 200;
 	int ours[EVENTS], perfs[EVENTS], held[NPMC], count, i;
 
 	for (i = 0; i < EVENTS; i++)
@@ -363,12 +363,12 @@ TEST_F(turns, a_task_that_switches_often_has_its_turns)
 
 	ASSERT_EQ(0, target_start(&self->target, self->cpu, false));
 	open_two(_metadata, self, self->target.tid, -1, false);
-	ASSERT_EQ(0, target_go(&self->target, job));
-	while (!target_done(&self->target)) {
+	ASSERT_EQ(0, target_start_job(&self->target, job));
+	while (!target_is_done(&self->target)) {
 		loop(100);
 		sched_yield();
 	}
-	ASSERT_EQ(0, target_wait(&self->target));
+	ASSERT_EQ(0, target_wait_job(&self->target));
 	read_two(_metadata, self, &both, &kernel);
 	EXPECT_LE(job.n * job.pieces, both);
 	EXPECT_GE(job.n * job.pieces + kernel + 50 * job.pieces, both);

@@ -45,14 +45,14 @@ FIXTURE_SETUP(event)
 	SKIP_WITHOUT_PMU();
 	prepare_maker(_metadata, variant);
 	ASSERT_EQ(0, cpus_online(&self->cpus));
-	self->fd = open_instructions(_metadata, variant->by, 0);
+	self->fd = open_instructions(_metadata, variant->maker, 0);
 	self->page = map(self->fd);
 	ASSERT_NE(NULL, self->page);
 }
 
 FIXTURE_TEARDOWN(event)
 {
-	target_end(&self->target);
+	target_kill(&self->target);
 	if (self->page)
 		munmap(self->page, getpagesize());
 	close(self->fd);
@@ -208,32 +208,32 @@ TEST_F(event, count_is_exact_beside_another_task)
 
 	ASSERT_LE(0, cpu);
 	ASSERT_EQ(0, target_start(&self->target, cpu, false));
-	fd = open_instructions(_metadata, variant->by, self->target.tid);
+	fd = open_instructions(_metadata, variant->maker, self->target.tid);
 	ASSERT_EQ(0, event_enable(fd));
 	ASSERT_EQ(0, event_enable(self->fd));
 	least = count_by_page(self->page, 1);
-	ASSERT_EQ(0, target_go(&self->target, (struct job) { 100, 20000, STEP_YIELD }));
-	for (i = 0; i < 20000 && !target_done(&self->target); i++) {
+	ASSERT_EQ(0, target_start_job(&self->target, (struct job) { 100, 20000, STEP_YIELD }));
+	for (i = 0; i < 20000 && !target_is_done(&self->target); i++) {
 		ASSERT_EQ(least + (__s64)(LOOP_INSNS * 199), count_by_page(self->page, 200));
 		if (i % 4)
 			sched_yield();
 	}
 	TH_LOG("%d reads", i);
-	ASSERT_EQ(0, target_wait(&self->target));
+	ASSERT_EQ(0, target_wait_job(&self->target));
 	close(fd);
 }
 
 /* perf gives each event of one's own a counter; here those that count the same share one. */
 TEST_F(event, two_pages)
 {
-	int fd = open_instructions(_metadata, variant->by, 0);
+	int fd = open_instructions(_metadata, variant->maker, 0);
 	struct perf_event_mmap_page *page = map(fd);
 	__s64 first, second, least;
 
 	ASSERT_NE(NULL, page);
 	ASSERT_EQ(0, event_enable(self->fd));
 	ASSERT_EQ(0, event_enable(fd));
-	EXPECT_EQ(variant->by == &event_maker_perfmon,
+	EXPECT_EQ(variant->maker == &event_maker_perfmon,
 		  page_read(self->page).index == page_read(page).index);
 	least = count_by_page(page, 1);
 	first = count_by_page(self->page, N);
@@ -254,11 +254,11 @@ TEST_F(event, page_of_another_task)
 	int fd, i;
 
 	ASSERT_EQ(0, target_start(&self->target, -1, false));
-	fd = open_instructions(_metadata, variant->by, self->target.tid);
+	fd = open_instructions(_metadata, variant->maker, self->target.tid);
 	page = map(fd);
 	ASSERT_NE(NULL, page);
 	ASSERT_EQ(0, event_enable(fd));
-	ASSERT_EQ(0, target_run(&self->target, (struct job) { N, 10, STEP_MOVE }));
+	ASSERT_EQ(0, target_run_job(&self->target, (struct job) { N, 10, STEP_MOVE }));
 	/* When it has said that it is done, it goes on until it sleeps. */
 	for (i = 0; i < 60000; i++) {
 		v = page_read(page);
@@ -333,7 +333,7 @@ TEST_F(event, rdpmc_is_for_the_process_with_a_page)
 	ASSERT_EQ(0, pthread_join(thread, &failed));
 	EXPECT_EQ(NULL, failed);
 	/* A child has the memory's, but not its mappings. */
-	EXPECT_EQ(variant->by->children_keep_rdpmc ? 0 : SIGSEGV, rdpmc_in_child());
+	EXPECT_EQ(variant->maker->children_keep_rdpmc ? 0 : SIGSEGV, rdpmc_in_child());
 	EXPECT_EQ(0, rdpmc_here());
 }
 
@@ -374,7 +374,7 @@ TEST_F(event, child_has_no_rdpmc_whenever_it_is_forked)
 	int kept = 0, forks;
 	pthread_t thread;
 
-	if (variant->by->children_keep_rdpmc)
+	if (variant->maker->children_keep_rdpmc)
 		return;
 	munmap(self->page, getpagesize());
 	self->page = NULL;
@@ -399,7 +399,7 @@ TEST_F(event, page_that_others_have_mapped)
 	char c;
 
 	/* perf lets the other one execute RDPMC, on another CPU's counter. */
-	if (variant->by == &event_maker_perf)
+	if (variant->maker == &event_maker_perf)
 		return;
 	ASSERT_EQ(0, event_enable(self->fd));
 	ASSERT_EQ(0, pipe(ask));
@@ -441,7 +441,7 @@ TEST_F(event, page_that_others_have_mapped)
 }
 
 static struct {
-	const struct event_maker *by;
+	const struct event_maker *maker;
 	pid_t child;		/* 0: not yet */
 	unsigned int shared, after;	/* cap_user_rdpmc */
 	__u32 index;
@@ -459,7 +459,7 @@ static void *watch_child(void *unused)
 	(void)unused;
 	while (!(child = __atomic_load_n(&parent.child, __ATOMIC_ACQUIRE)))
 		usleep(1000);
-	fd = event_open_instructions(parent.by, child);
+	fd = event_open_instructions(parent.maker, child);
 	page = map(fd);
 	if (!page || event_enable(fd)) {
 		kill(child, SIGKILL);
@@ -491,10 +491,10 @@ TEST_F(event, page_of_a_child_of_vfork_that_executes_a_program)
 	pid_t pid;
 
 	/* perf's says that it can be read so, and gives the counter of another CPU. */
-	if (variant->by == &event_maker_perf)
+	if (variant->maker == &event_maker_perf)
 		return;
 	memset(&parent, 0, sizeof(parent));
-	parent.by = variant->by;
+	parent.maker = variant->maker;
 	ASSERT_EQ(0, pthread_create(&thread, NULL, watch_child, NULL));
 	pid = vfork();
 	if (!pid) {
@@ -558,7 +558,7 @@ TEST_F(event, tasks_are_followed_while_a_fork_is_under_way)
 	pthread_t thread;
 	void *failed;
 
-	if (variant->by->children_keep_rdpmc || variant->parameters)
+	if (variant->maker->children_keep_rdpmc || variant->parameters)
 		return;
 	/* The mapping holds the event, and the child does not have it. */
 	close(self->fd);
@@ -584,7 +584,7 @@ TEST_F(event, new_program_has_no_page)
 	ASSERT_LE(0, pid);
 	if (!pid) {
 		/* A page of its own, then a program that has none. */
-		self->fd = event_open_instructions(variant->by, 0);
+		self->fd = event_open_instructions(variant->maker, 0);
 		if (self->fd < 0 || !map(self->fd) || rdpmc_here())
 			_exit(1);
 		execl("/proc/self/exe", "rdpmc", "--rdpmc", NULL);
@@ -605,7 +605,7 @@ TEST_F(event, page_of_a_cpu)
 
 	ASSERT_LE(0, cpu);
 	attr.disabled = 0;
-	fd = variant->by->open(&attr, -1, cpu, -1, PERF_FLAG_FD_CLOEXEC);
+	fd = variant->maker->open(&attr, -1, cpu, -1, PERF_FLAG_FD_CLOEXEC);
 	ASSERT_LE(0, fd);
 	page = map(fd);
 	ASSERT_NE(NULL, page);
@@ -639,13 +639,13 @@ TEST_F(event, counter_does_not_tell_where_another_task_is)
 	int i;
 
 	/* perf's does. */
-	if (variant->by == &event_maker_perf)
+	if (variant->maker == &event_maker_perf)
 		return;
 	ASSERT_LE(0, pin_to_first_cpu());
 	pid = fork();
 	ASSERT_LE(0, pid);
 	if (!pid) {
-		if (sampler_open(&sampler, variant->by, &attr, 0, -1, 0) ||
+		if (sampler_open(&sampler, variant->maker, &attr, 0, -1, 0) ||
 		    event_enable(sampler.fd))
 			_exit(1);
 		for (;;)
@@ -706,7 +706,7 @@ TEST_F(event, counter_tells_nothing_to_a_child_of_perfs)
 	pid_t pid;
 
 	/* One variant suffices: the child is perf's in any case. */
-	if (variant->by == &event_maker_perf)
+	if (variant->maker == &event_maker_perf)
 		return;
 	ASSERT_LE(0, pin_to_first_cpu());
 	ASSERT_EQ(0, event_enable(self->fd));
@@ -719,7 +719,7 @@ TEST_F(event, counter_tells_nothing_to_a_child_of_perfs)
 	ASSERT_EQ(0, pipe(answer));
 	pid = child_that_perf_left_rdpmc(index, ask, answer);
 	ASSERT_LE(0, pid);
-	self->fd = open_instructions(_metadata, variant->by, 0);
+	self->fd = open_instructions(_metadata, variant->maker, 0);
 	ASSERT_EQ(0, event_enable(self->fd));
 	ASSERT_EQ(1, write(ask[1], "", 1));
 	ASSERT_EQ(8, read(answer[0], &before, sizeof(before)));
@@ -760,7 +760,7 @@ TEST_F(event, page_of_an_inherited_event_is_refused)
 	int fd;
 
 	attr.inherit = 1;
-	fd = variant->by->open(&attr, 0, -1, -1, PERF_FLAG_FD_CLOEXEC);
+	fd = variant->maker->open(&attr, 0, -1, -1, PERF_FLAG_FD_CLOEXEC);
 	ASSERT_LE(0, fd);
 	page = mmap(NULL, getpagesize(), PROT_READ, MAP_SHARED, fd, 0);
 	EXPECT_EQ(MAP_FAILED, page);

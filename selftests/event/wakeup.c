@@ -39,7 +39,7 @@ static void expect_wakeups(struct __test_metadata *_metadata, struct sampler *s,
 			   unsigned long interval, unsigned long samples)
 {
 	unsigned long before = 0, now, woken = 0;
-	struct seen seen = SEEN_NOTHING;
+	struct sample_sums sums = SAMPLE_SUMS_INIT;
 
 	EXPECT_EQ(0, ready(s->fd, 0));
 	while (before < samples) {
@@ -55,7 +55,7 @@ static void expect_wakeups(struct __test_metadata *_metadata, struct sampler *s,
 		EXPECT_EQ(0, ready(s->fd, 0));
 		woken = now / interval;
 		before = now;
-		sampler_read(s, &seen, NULL, NULL);
+		sampler_read(s, &sums, NULL, NULL);
 	}
 }
 
@@ -64,7 +64,7 @@ TEST_F(event, reader_is_woken_after_each_so_many_samples)
 	struct perf_event_attr attr = event_every(PERIOD);
 
 	attr.wakeup_events = 5;
-	ASSERT_EQ(0, sampler_open(&self->sampler, variant->by, &attr, 0, -1, 4));
+	ASSERT_EQ(0, sampler_open(&self->sampler, variant->maker, &attr, 0, -1, 4));
 	expect_wakeups(_metadata, &self->sampler, 5, 23);
 }
 
@@ -75,7 +75,7 @@ TEST_F(event, reader_is_woken_after_each_so_many_bytes)
 
 	attr.watermark = 1;
 	attr.wakeup_watermark = 1000;
-	ASSERT_EQ(0, sampler_open(&self->sampler, variant->by, &attr, 0, -1, 4));
+	ASSERT_EQ(0, sampler_open(&self->sampler, variant->maker, &attr, 0, -1, 4));
 	expect_wakeups(_metadata, &self->sampler, 21, 85);
 }
 
@@ -83,7 +83,7 @@ TEST_F(event, reader_is_woken_after_half_of_the_ring)
 {
 	struct perf_event_attr attr = event_every(PERIOD);
 
-	ASSERT_EQ(0, sampler_open(&self->sampler, variant->by, &attr, 0, -1, 0));
+	ASSERT_EQ(0, sampler_open(&self->sampler, variant->maker, &attr, 0, -1, 0));
 	expect_wakeups(_metadata, &self->sampler, 2048 / SAMPLE_SIZE + 1, 50);
 }
 
@@ -94,7 +94,7 @@ TEST_F(event, reader_is_woken_after_all_of_the_ring)
 
 	attr.watermark = 1;
 	attr.wakeup_watermark = 1 << 20;
-	ASSERT_EQ(0, sampler_open(&self->sampler, variant->by, &attr, 0, -1, 0));
+	ASSERT_EQ(0, sampler_open(&self->sampler, variant->maker, &attr, 0, -1, 0));
 	expect_wakeups(_metadata, &self->sampler, 4096 / SAMPLE_SIZE + 1, 90);
 }
 
@@ -103,15 +103,15 @@ TEST_F(event, reader_is_woken_when_the_ring_is_full)
 {
 	struct perf_event_attr attr = event_every(PERIOD);
 	struct sampler *s = &self->sampler;
-	struct seen seen = SEEN_NOTHING;
+	struct sample_sums sums = SAMPLE_SUMS_INIT;
 	int i;
 
 	/* perf's reader sleeps for ever. */
-	if (variant->by == &event_maker_perf)
+	if (variant->maker == &event_maker_perf)
 		return;
 	attr.watermark = 1;
 	attr.wakeup_watermark = 4096;
-	ASSERT_EQ(0, sampler_open(s, variant->by, &attr, 0, -1, 0));
+	ASSERT_EQ(0, sampler_open(s, variant->maker, &attr, 0, -1, 0));
 	for (i = 0; i < 3; i++) {
 		EXPECT_EQ(0, ready(s->fd, 0));
 		ASSERT_EQ(0, event_enable(s->fd));
@@ -123,9 +123,9 @@ TEST_F(event, reader_is_woken_when_the_ring_is_full)
 		labelled_loop(10 * PERIOD / LOOP_INSNS);
 		ASSERT_EQ(0, event_disable(s->fd));
 		EXPECT_EQ(0, ready(s->fd, 0));
-		sampler_read(s, &seen, NULL, NULL);
+		sampler_read(s, &sums, NULL, NULL);
 	}
-	EXPECT_LE(3 * 4000UL / SAMPLE_SIZE, seen.samples);
+	EXPECT_LE(3 * 4000UL / SAMPLE_SIZE, sums.samples);
 }
 
 static struct perf_event_attr waking(void)
@@ -142,25 +142,25 @@ TEST_F(event, sleeping_reader_sees_all_samples)
 {
 	struct perf_event_attr attr = waking();
 	struct sampler *s = &self->sampler;
-	struct seen seen = SEEN_NOTHING;
+	struct sample_sums sums = SAMPLE_SUMS_INIT;
 	unsigned int wakeups = 0;
 	__u64 count[2];
 	int events;
 
 	ASSERT_EQ(0, target_start(&self->target, -1, false));
-	ASSERT_EQ(0, sampler_open(s, variant->by, &attr, self->target.tid, -1, 5));
+	ASSERT_EQ(0, sampler_open(s, variant->maker, &attr, self->target.tid, -1, 5));
 	ASSERT_EQ(0, event_enable(s->fd));
-	ASSERT_EQ(0, target_go(&self->target, (struct job) { PERIOD, 500, STEP_EXIT }));
+	ASSERT_EQ(0, target_start_job(&self->target, (struct job) { PERIOD, 500, STEP_EXIT }));
 	do {
 		events = ready(s->fd, SOON);
 		ASSERT_NE(0, events);
 		wakeups += !!(events & POLLIN);
-		sampler_read(s, &seen, NULL, NULL);
+		sampler_read(s, &sums, NULL, NULL);
 	} while (!(events & POLLHUP));
-	sampler_read(s, &seen, NULL, NULL);
+	sampler_read(s, &sums, NULL, NULL);
 	ASSERT_EQ((ssize_t)sizeof(count), read(s->fd, count, sizeof(count)));
-	EXPECT_LE(1000UL, seen.samples + seen.lost);
-	EXPECT_EQ(count[0] / PERIOD, seen.samples + count[1]);
+	EXPECT_LE(1000UL, sums.samples + sums.lost);
+	EXPECT_EQ(count[0] / PERIOD, sums.samples + count[1]);
 	EXPECT_LE(1U, wakeups);
 	EXPECT_GE(1000 / 4 + 1U, wakeups);
 	EXPECT_EQ(POLLHUP, ready(s->fd, 0) & POLLHUP);
@@ -204,17 +204,17 @@ TEST_F(event, signal_comes_with_each_sample)
 	unsigned int i;
 
 	for (i = 0; i < 2 * ARRAY_SIZE(numbers); i++) {
-		struct seen seen = SEEN_NOTHING;
+		struct sample_sums sums = SAMPLE_SUMS_INIT;
 
 		attr.wakeup_events = i < ARRAY_SIZE(numbers) ? 1 : 7;
-		ASSERT_EQ(0, sampler_open(s, variant->by, &attr, 0, -1, 4));
+		ASSERT_EQ(0, sampler_open(s, variant->maker, &attr, 0, -1, 4));
 		send_signals(_metadata, s->fd, numbers[i % ARRAY_SIZE(numbers)]);
 		ASSERT_EQ(0, event_enable(s->fd));
 		labelled_loop(20 * 50002);
 		ASSERT_EQ(0, event_disable(s->fd));
-		sampler_read(s, &seen, NULL, NULL);
-		EXPECT_LE(20UL, seen.samples);
-		EXPECT_EQ(seen.samples, (unsigned long)__atomic_load_n(&signals, __ATOMIC_RELAXED));
+		sampler_read(s, &sums, NULL, NULL);
+		EXPECT_LE(20UL, sums.samples);
+		EXPECT_EQ(sums.samples, (unsigned long)__atomic_load_n(&signals, __ATOMIC_RELAXED));
 		EXPECT_EQ(0, __atomic_load_n(&wrong_signals, __ATOMIC_RELAXED));
 		EXPECT_EQ(0, __atomic_load_n(&last_signals, __ATOMIC_RELAXED));
 		/* None any more. */
@@ -233,7 +233,7 @@ TEST_F(event, signal_comes_without_a_ring)
 {
 	struct perf_event_attr attr = event_every(100003);
 
-	self->sampler.fd = variant->by->open(&attr, 0, -1, -1, 0);
+	self->sampler.fd = variant->maker->open(&attr, 0, -1, -1, 0);
 	ASSERT_LE(0, self->sampler.fd);
 	send_signals(_metadata, self->sampler.fd, SIGRTMIN);
 	ASSERT_EQ(0, event_enable(self->sampler.fd));
@@ -276,7 +276,7 @@ TEST_F(event, signals_come_from_several_cpus)
 	ASSERT_LE(0, pid);
 	if (!pid)
 		_exit(loop_twice(1000 * period));
-	self->sampler.fd = variant->by->open(&attr, pid, -1, -1, 0);
+	self->sampler.fd = variant->maker->open(&attr, pid, -1, -1, 0);
 	ASSERT_LE(0, self->sampler.fd);
 	send_signals(_metadata, self->sampler.fd, SIGRTMIN);
 	ASSERT_EQ(0, event_enable(self->sampler.fd));
@@ -291,7 +291,7 @@ TEST_F(event, signals_come_from_several_cpus)
 	/* Each task has a rest. */
 	EXPECT_LE(periods - 1, (unsigned long)samples);
 	/* perf was seen to send one more. */
-	EXPECT_GE(periods + (variant->by == &event_maker_perf), (unsigned long)samples);
+	EXPECT_GE(periods + (variant->maker == &event_maker_perf), (unsigned long)samples);
 	EXPECT_EQ(0, __atomic_load_n(&wrong_signals, __ATOMIC_RELAXED));
 }
 
@@ -299,13 +299,13 @@ TEST_F(event, signals_come_from_several_cpus)
 static unsigned long samples_of(struct __test_metadata *_metadata, struct sampler *s,
 				unsigned int periods)
 {
-	struct seen seen = SEEN_NOTHING;
+	struct sample_sums sums = SAMPLE_SUMS_INIT;
 
 	labelled_loop(periods * 50002);
-	sampler_read(s, &seen, NULL, NULL);
-	EXPECT_FALSE(seen.malformed);
-	EXPECT_EQ(0UL, seen.lost);
-	return seen.samples;
+	sampler_read(s, &sums, NULL, NULL);
+	EXPECT_FALSE(sums.malformed);
+	EXPECT_EQ(0UL, sums.lost);
+	return sums.samples;
 }
 
 TEST_F(event, refresh_allows_so_many_samples)
@@ -314,7 +314,7 @@ TEST_F(event, refresh_allows_so_many_samples)
 	struct sampler *s = &self->sampler;
 	__s64 before;
 
-	ASSERT_EQ(0, sampler_open(s, variant->by, &attr, 0, -1, 4));
+	ASSERT_EQ(0, sampler_open(s, variant->maker, &attr, 0, -1, 4));
 	send_signals(_metadata, s->fd, SIGRTMIN);
 	ASSERT_EQ(0, event_ioctl(s->fd, PERF_EVENT_IOC_REFRESH, 3));
 	EXPECT_EQ(3UL, samples_of(_metadata, s, 10));
@@ -342,22 +342,22 @@ TEST_F(event, refresh_of_other_targets)
 {
 	struct perf_event_attr attr = event_every(PERIOD);
 	struct sampler *s = &self->sampler;
-	struct seen seen = SEEN_NOTHING;
+	struct sample_sums sums = SAMPLE_SUMS_INIT;
 	cpu_set_t cpus;
 
 	ASSERT_EQ(0, cpus_online(&cpus));
 	ASSERT_EQ(0, pin_to_cpu(cpu_next(&cpus, -1)));
-	ASSERT_EQ(0, sampler_open(s, variant->by, &attr, -1, cpu_next(&cpus, -1), 4));
+	ASSERT_EQ(0, sampler_open(s, variant->maker, &attr, -1, cpu_next(&cpus, -1), 4));
 	ASSERT_EQ(0, event_ioctl(s->fd, PERF_EVENT_IOC_REFRESH, 5));
 	EXPECT_EQ(5UL, samples_of(_metadata, s, 10));
 	sampler_close(s);
 
 	ASSERT_EQ(0, target_start(&self->target, -1, false));
-	ASSERT_EQ(0, sampler_open(s, variant->by, &attr, self->target.tid, -1, 4));
+	ASSERT_EQ(0, sampler_open(s, variant->maker, &attr, self->target.tid, -1, 4));
 	ASSERT_EQ(0, event_ioctl(s->fd, PERF_EVENT_IOC_REFRESH, 50));
-	ASSERT_EQ(0, target_run(&self->target, (struct job) { PERIOD, 100, STEP_MOVE }));
-	sampler_read(s, &seen, NULL, NULL);
-	EXPECT_EQ(50UL, seen.samples);
+	ASSERT_EQ(0, target_run_job(&self->target, (struct job) { PERIOD, 100, STEP_MOVE }));
+	sampler_read(s, &sums, NULL, NULL);
+	EXPECT_EQ(50UL, sums.samples);
 }
 
 TEST_F(event, refresh_is_for_samples_of_one_task)
@@ -365,7 +365,7 @@ TEST_F(event, refresh_is_for_samples_of_one_task)
 	struct perf_event_attr attr = event_every(PERIOD);
 
 	attr.inherit = 1;
-	self->sampler.fd = variant->by->open(&attr, 0, -1, -1, 0);
+	self->sampler.fd = variant->maker->open(&attr, 0, -1, -1, 0);
 	ASSERT_LE(0, self->sampler.fd);
 	EXPECT_EQ(-EINVAL, event_ioctl(self->sampler.fd, PERF_EVENT_IOC_REFRESH, 1));
 }
@@ -379,12 +379,12 @@ TEST_F(event, descriptor_that_signals_is_closed)
 
 	ASSERT_EQ(0, target_start(&self->target, -1, false));
 	for (i = 0; i < 20; i++) {
-		ASSERT_EQ(0, sampler_open(s, variant->by, &attr, self->target.tid, -1, 1));
+		ASSERT_EQ(0, sampler_open(s, variant->maker, &attr, self->target.tid, -1, 1));
 		send_signals(_metadata, s->fd, SIGIO);
 		ASSERT_EQ(0, event_enable(s->fd));
-		ASSERT_EQ(0, target_go(&self->target, (struct job) { PERIOD, 20, STEP_NONE }));
+		ASSERT_EQ(0, target_start_job(&self->target, (struct job) { PERIOD, 20, STEP_NONE }));
 		sampler_close(s);
-		ASSERT_EQ(0, target_wait(&self->target));
+		ASSERT_EQ(0, target_wait_job(&self->target));
 	}
 }
 

@@ -154,7 +154,7 @@ static int make(struct subject *s, const FIXTURE_VARIANT(fault) *variant)
 
 	if (variant->make)
 		return variant->make(s);
-	ret = call_make(s->self->fd, variant->cmd, &s->arg);
+	ret = call_ioctl(s->self->fd, variant->cmd, &s->arg);
 	if (variant->cmd == IOCTL_PERFMON_GET_BUFFER_HANDLE)
 		s->opened = ret;
 	return ret;

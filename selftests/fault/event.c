@@ -115,7 +115,7 @@ FIXTURE_SETUP(event_open)
 
 FIXTURE_TEARDOWN(event_open)
 {
-	target_end(&self->target);
+	target_kill(&self->target);
 	close(self->other);
 	close(self->beside);
 	close(self->device);

@@ -7,17 +7,17 @@
 
 #include <linux/types.h>
 
-/* Instructions of one round of branches(): CALL, NOP, RET, DEC, JNZ */
+/* Instructions of one round of run_branches(): CALL, NOP, RET, DEC, JNZ */
 #define ROUND_INSNS	5
 #define ROUND_BRANCHES	3
 
-/* Where they are: a call, a return, a jump back. */
+/* Addresses of the three branches and of their targets. */
 struct sites {
 	__u64 call, target, ret, next, jump;
 };
 
-/* Executes @n rounds, and tells where their branches are. */
-static void branches(struct sites *s, unsigned long n)
+/* Executes @n rounds, and fills @s. */
+static void run_branches(struct sites *s, unsigned long n)
 {
 	__asm__ volatile("	lea	1f(%%rip), %[call]\n"
 			 "	lea	2f(%%rip), %[target]\n"

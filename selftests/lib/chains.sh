@@ -3,13 +3,13 @@
 #
 # Call chains beside perf's, for test scripts.
 
-# perf_unwinds: whether perf finds callers from stacks
+# perf_unwinds: succeeds if this perf can unwind copied stacks (DWARF)
 perf_unwinds() {
 	perf version --build-options 2>/dev/null | grep -qE 'dwarf-unwind: .*on|libunwind: .*on'
 }
 
-# chains COMMAND...: the addresses of the call chains that it prints. A place in the
-# program without a caller is left out: perf shows none where the stack was not in memory.
+# chains COMMAND...: prints the addresses of the call chains that COMMAND prints. A chain
+# of one address in the program is left out: perf prints none where the stack was not in memory.
 chains() {
 	"$@" 2>/dev/null | awk '
 		function end() { if (n > 1) printf "%s", program; n = 0; program = "" }
@@ -19,8 +19,8 @@ chains() {
 		END { end() }'
 }
 
-# same_chains FILE: whether pmctl script and perf script show the same addresses, of a
-# hundred callers and more
+# same_chains FILE: succeeds if pmctl script and perf script print the same addresses, a
+# hundred or more
 same_chains() {
 	chains perf script -F ip,sym -i "$1" >theirs
 	chains pmctl script -F ip,sym -i "$1" >ours

@@ -3,12 +3,12 @@
 #
 # Counts by pmctl and perf, for test scripts.
 #
-# Both write into a file: a reader at the other end of a pipe would execute
-# instructions while pmctl counts those of the whole machine.
+# Both print to a file: a reader at the other end of a pipe would execute instructions
+# while pmctl counts those of the whole machine.
 
 counts=$(mktemp)
 
-# pmctl_count EVENT COMMAND...: what pmctl counts, digits only
+# pmctl_count EVENT COMMAND...: prints what pmctl counts, digits only
 pmctl_count() {
 	count_event=$1
 	shift
@@ -18,7 +18,7 @@ pmctl_count() {
 	' "$counts"
 }
 
-# perf_count EVENT COMMAND...: what perf counts for the command's tasks
+# perf_count EVENT COMMAND...: prints what perf counts for the command's tasks
 perf_count() {
 	count_event=$1
 	shift

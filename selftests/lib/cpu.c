@@ -63,7 +63,7 @@ int cpu_next(const cpu_set_t *set, int cpu)
 	return -1;
 }
 
-int cpu_open_switch(int cpu)
+int cpu_open_online(int cpu)
 {
 	char path[64];
 	int fd;
@@ -73,12 +73,12 @@ int cpu_open_switch(int cpu)
 	return fd < 0 ? -errno : fd;
 }
 
-int cpu_switch(int fd, const char *value)
+int cpu_set_online(int fd, const char *value)
 {
 	return pwrite(fd, value, 1, 0) == 1 ? 0 : -errno;
 }
 
-int cpu_open_second(int *home, int *cpu, int *online)
+int cpu_find_hotpluggable(int *home, int *cpu, int *online)
 {
 	cpu_set_t cpus;
 	int err = cpus_online(&cpus);
@@ -89,7 +89,7 @@ int cpu_open_second(int *home, int *cpu, int *online)
 	*cpu = cpu_next(&cpus, *home);
 	if (*cpu < 0)
 		return -ENODEV;
-	*online = cpu_open_switch(*cpu);
+	*online = cpu_open_online(*cpu);
 	return *online < 0 ? *online : 0;
 }
 

@@ -13,19 +13,19 @@
  */
 int cpus_online(cpu_set_t *cpus);
 
-/* The first of them, or a negative errno. */
+/* Returns the first CPU of cpus_online(), or a negative errno. */
 int cpu_first(void);
 
-/* Lets the calling thread run on CPU @cpu only: 0 or a negative errno. */
+/* Lets the calling thread run on CPU @cpu only. Returns 0 or a negative errno. */
 int pin_to_cpu(int cpu);
 
-/* The same with the first of cpus_online(): its number, or a negative errno. */
+/* Pins the thread to the first CPU of cpus_online(). Returns it, or a negative errno. */
 int pin_to_first_cpu(void);
 
-/* The number of possible CPU numbers, from 0 on; 0 if it is not known. */
+/* Returns one more than the highest possible CPU number; 0 if it is not known. */
 int cpu_ids(void);
 
-/* The first member of @set above @cpu, or -1. */
+/* Returns the first member of @set above @cpu, or -1. */
 int cpu_next(const cpu_set_t *set, int cpu);
 
 #define for_each_cpu_in(cpu, set)				\
@@ -33,21 +33,21 @@ int cpu_next(const cpu_set_t *set, int cpu);
 	     (cpu) = cpu_next((set), (cpu)))
 
 /*
- * Opens the switch of CPU @cpu: a descriptor for cpu_switch(), or a negative errno.
- * The boot CPU may have none.
+ * Opens the file "online" of CPU @cpu for cpu_set_online(). Returns a descriptor or a negative
+ * errno: the boot CPU may have no such file.
  */
-int cpu_open_switch(int cpu);
+int cpu_open_online(int cpu);
 
-/* Switches a CPU off ("0") or on ("1"): 0 or a negative errno. */
-int cpu_switch(int fd, const char *value);
+/* Takes a CPU offline ("0") or brings it online ("1"). Returns 0 or a negative errno. */
+int cpu_set_online(int fd, const char *value);
 
 /*
- * Finds a CPU that can be switched, its switch, and a CPU before it that stays.
+ * Finds a CPU that can go offline, opens its file "online", and finds a CPU before it that stays.
  * Returns 0, -ENODEV on a machine with one CPU, or another negative errno.
  */
-int cpu_open_second(int *home, int *cpu, int *online);
+int cpu_find_hotpluggable(int *home, int *cpu, int *online);
 
-/* The interrupts that the first CPU has had, without NMIs and PMIs; -1 if that is not known. */
+/* Returns the interrupts of the first CPU so far, without NMIs and PMIs; -1 if not known. */
 long long cpu_interrupts(void);
 
 #endif

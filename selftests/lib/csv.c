@@ -9,7 +9,7 @@
 #include "csv.h"
 #include "kselftest.h"
 
-static void take_apart(const char *path, const char *line, int columns, char **cell)
+static void split_row(const char *path, const char *line, int columns, char **cell)
 {
 	char *rest = strdup(line);
 	int i;
@@ -34,15 +34,15 @@ void csv_read(struct csv *t, const char *program, const char *file, int columns)
 		ksft_exit_fail_msg("%s: %s\n", path, strerror(errno));
 	for (; fgets(line, sizeof(line), f) && t->rows < CSV_MAX_ROWS; t->rows++) {
 		line[strcspn(line, "\n")] = '\0';
-		take_apart(path, line, columns, t->rows < 0 ? t->name : t->cell[t->rows]);
+		split_row(path, line, columns, t->rows < 0 ? t->name : t->cell[t->rows]);
 	}
 	if (!feof(f))
 		ksft_exit_fail_msg("%s: more than %d rows\n", path, CSV_MAX_ROWS);
 	fclose(f);
 }
 
-/* Is the word one of those in the list, which have blanks between them? */
-static bool is_in(const char *word, const char *list)
+/* Returns whether @list, words that are separated by blanks, has @word. */
+static bool list_has_word(const char *word, const char *list)
 {
 	size_t length = strlen(word);
 	const char *at = list;
@@ -61,7 +61,7 @@ static bool has_words(char **row, const char *const *words, int keys)
 	int i;
 
 	for (i = 0; i < keys; i++)
-		if (!is_in(words[i], row[i]))
+		if (!list_has_word(words[i], row[i]))
 			return false;
 	return true;
 }

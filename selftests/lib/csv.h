@@ -22,8 +22,8 @@ struct csv {
 void csv_read(struct csv *t, const char *program, const char *file, int columns);
 
 /*
- * The row whose first @keys columns have these words among theirs; NULL if there is
- * not exactly one. Words that are separated by a blank are two.
+ * Returns the row whose first @keys columns have the words of @words, one in each; NULL if
+ * not exactly one row has. A cell may list several words, separated by blanks.
  */
 char **csv_find(struct csv *t, const char *const *words, int keys);
 

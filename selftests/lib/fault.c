@@ -10,10 +10,10 @@
 
 #define DEBUGFS	"/sys/kernel/debug/"
 
-/* Open all the time, so that what is done between the two has no faults. */
-static int nth = -1;
+/* fail-nth of this thread. Stays open: opening it would be a call that can fail, too. */
+static int fail_nth = -1;
 
-static int set(const char *path, const char *value)
+static int write_setting(const char *path, const char *value)
 {
 	int fd = open(path, O_WRONLY | O_CLOEXEC);
 	int err = 0;
@@ -44,13 +44,13 @@ int fault_enable(void)
 	int err;
 
 	for (s = settings; s->path; s++) {
-		err = set(s->path, s->value);
+		err = write_setting(s->path, s->value);
 		if (err)
 			return err;
 	}
-	if (nth < 0)
-		nth = open("/proc/thread-self/fail-nth", O_RDWR | O_CLOEXEC);
-	return nth < 0 ? -errno : 0;
+	if (fail_nth < 0)
+		fail_nth = open("/proc/thread-self/fail-nth", O_RDWR | O_CLOEXEC);
+	return fail_nth < 0 ? -errno : 0;
 }
 
 int fault_arm(unsigned int n)
@@ -58,7 +58,7 @@ int fault_arm(unsigned int n)
 	char number[16];
 	int length = snprintf(number, sizeof(number), "%u", n);
 
-	return pwrite(nth, number, length, 0) == length ? 0 : -errno;
+	return pwrite(fail_nth, number, length, 0) == length ? 0 : -errno;
 }
 
 int fault_disarm(void)
@@ -66,13 +66,13 @@ int fault_disarm(void)
 	char number[16] = "";
 
 	/*
-	 * Reading tells how many are still to come before the one that fails.
-	 * If that is the next, it is this read's own copy: then there was none.
+	 * Reads the number of calls until the one that fails. If that is the next call, it is the
+	 * copy of this read: no fault was made before.
 	 */
-	if (pread(nth, number, sizeof(number) - 1, 0) < 0)
+	if (pread(fail_nth, number, sizeof(number) - 1, 0) < 0)
 		return errno == EFAULT ? 0 : -errno;
-	/* Or it is the copy of this write, which ends it as well. */
-	if (pwrite(nth, "0", 1, 0) != 1 && errno != EFAULT)
+	/* The write copies as well, so it may be the call that fails. It disarms all the same. */
+	if (pwrite(fail_nth, "0", 1, 0) != 1 && errno != EFAULT)
 		return -errno;
 	return atoi(number) == 0;
 }

@@ -9,20 +9,20 @@
 #include <stdbool.h>
 
 /*
- * Has the kernel consider all allocations, also those that may wait, and not
- * write about it. Returns 0, or -ENOENT if this kernel has no such faults.
+ * Lets faults hit all allocations, also those that may wait, without a message in the log.
+ * Returns 0, or -ENOENT if this kernel has no fault injection.
  */
 int fault_enable(void);
 
 /**
- * fault_arm() - have the @n-th allocation or copy fail that this thread asks for
+ * fault_arm() - make the @n-th allocation or copy of this thread fail
  * @n: from 1 on
  *
  * Return: 0 or a negative errno.
  */
 int fault_arm(unsigned int n);
 
-/* Stops making faults. Returns 1 if there was one, else 0, or a negative errno. */
+/* Disarms. Returns 1 if a fault was made, else 0, or a negative errno. */
 int fault_disarm(void);
 
 #endif

@@ -3,7 +3,7 @@
 #ifndef SELFTESTS_FILE_H
 #define SELFTESTS_FILE_H
 
-/* Replaces what is in a file: 0 or a negative errno. */
+/* Replaces the content of a file. Returns 0 or a negative errno. */
 int write_file(const char *path, const char *text);
 
 #endif

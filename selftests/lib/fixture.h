@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Steps that many fixtures and tests begin with. Each fails the test, or skips it,
- * if it can't be done.
+ * Steps that many fixtures and tests begin with. A step that fails makes the test fail, or
+ * skips it.
  *
- * Functions take the harness's _metadata, as ASSERT_EQ() and the like need it.
- * Macros are those that end the function which uses them.
+ * The functions take the harness's _metadata, which ASSERT_EQ() and the like need. A step
+ * that returns from the calling function is a macro.
  */
 #ifndef SELFTESTS_FIXTURE_H
 #define SELFTESTS_FIXTURE_H
@@ -24,8 +24,8 @@
 #include "rights.h"
 
 /*
- * The harness gives a test 30 seconds, which are too few for some on the debug kernel
- * while the host is busy. A machine that hangs is ended by `run --timeout`.
+ * The default of 30 seconds is too short for some tests on the debug kernel of a busy
+ * host. `run --timeout` ends a machine that hangs.
  */
 #undef TEST_TIMEOUT_DEFAULT
 #define TEST_TIMEOUT_DEFAULT	180
@@ -36,7 +36,7 @@
 		SKIP(return, "this CPU has no PMU");			\
 } while (0)
 
-/* Skips the test on a PMU without a register that enables all counters. */
+/* Skips the test on a PMU without a global control register. */
 #define SKIP_WITHOUT_GLOBAL_CTRL() do {					\
 	if (!pmu_registers()->global_ctrl)				\
 		SKIP(return, "this PMU has no global control");		\
@@ -49,11 +49,11 @@
 } while (0)
 
 /*
- * Finds a CPU that can be switched off, @self->cpu, with its switch @self->online,
- * and one that stays, @self->home. Skips the test on a machine with one CPU.
+ * Finds a CPU that can go offline, @self->cpu, with its file @self->online, and one that
+ * stays, @self->home. Skips the test on a machine with one CPU.
  */
 #define FIND_CPU_TO_SWITCH(self) do {					\
-	int missing = cpu_open_second(&(self)->home, &(self)->cpu,	\
+	int missing = cpu_find_hotpluggable(&(self)->home, &(self)->cpu,	\
 				      &(self)->online);			\
 									\
 	if (missing == -ENODEV)						\
@@ -61,7 +61,7 @@
 	ASSERT_EQ(0, missing);						\
 } while (0)
 
-/* Opens the device: a descriptor. */
+/* Opens the device. Returns a descriptor. */
 static inline int open_device(struct __test_metadata *_metadata, int flags)
 {
 	int fd = device_open(flags);
@@ -73,7 +73,7 @@ static inline int open_device(struct __test_metadata *_metadata, int flags)
 }
 
 /*
- * Loads the module anew, so that it says again what it says once. Returns a
+ * Loads the module anew, so that messages which it prints once come again. Returns a
  * descriptor of the kernel log that reads from there on.
  */
 static inline int load_fresh_module(struct __test_metadata *_metadata)
@@ -93,7 +93,7 @@ static inline void ensure_module(struct __test_metadata *_metadata)
 		TH_LOG("the module can't be loaded again");
 }
 
-/* For teardown: root's rights and perf_event_paranoid as before. */
+/* For teardown: regains root's rights, and sets perf_event_paranoid back to @paranoid. */
 static inline void restore_rights(struct __test_metadata *_metadata,
 				  int paranoid)
 {
@@ -101,7 +101,7 @@ static inline void restore_rights(struct __test_metadata *_metadata,
 		TH_LOG("can't put %s back", PARANOID);
 }
 
-/* Maps memory that is shared with children: zeros. */
+/* Maps zeroed memory that is shared with children. */
 static inline void *map_shared(struct __test_metadata *_metadata, size_t size)
 {
 	void *p = mmap(NULL, size, PROT_READ | PROT_WRITE,

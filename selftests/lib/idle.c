@@ -10,14 +10,14 @@
 
 #include "idle.h"
 
-/* A minute at least: it is spent only if something is wrong. */
+/* A minute at least. It passes only if something is wrong. */
 #define TRIES		60000
 #define TRY_US		1000
 
 /* Bit of the field "flags" in /proc/PID/stat: a kernel thread */
 #define PF_KTHREAD	0x00200000
 
-/* Returns true if a process is there and neither asleep nor dead. */
+/* Returns true if a user process exists, and is neither asleep nor dead. */
 static bool is_awake(int pid)
 {
 	char path[32], line[512], state;

@@ -16,7 +16,7 @@
  */
 int wait_until_idle(void);
 
-/* The same for one thread: until it sleeps, or is gone. */
+/* Waits until one thread sleeps or is gone. Returns as wait_until_idle(). */
 int wait_until_asleep(int tid);
 
 #endif

@@ -5,14 +5,14 @@
 
 #include "kallsyms.h"
 
-int kernel_function(const char *name, struct kernel_function *f)
+int find_kernel_function(const char *name, struct kernel_function *f)
 {
 	FILE *symbols = fopen("/proc/kallsyms", "r");
 	unsigned long long address;
 	char line[512], found[256];
 
 	memset(f, 0, sizeof(*f));
-	/* By address: it ends where the next one begins. */
+	/* The file is sorted by address: a function ends where the next symbol begins. */
 	while (symbols && !f->end && fgets(line, sizeof(line), symbols)) {
 		if (sscanf(line, "%llx %*c %255s", &address, found) != 2)
 			continue;
@@ -26,18 +26,18 @@ int kernel_function(const char *name, struct kernel_function *f)
 	return f->end ? 0 : -ENOENT;
 }
 
-int kernel_text(const char *first, const char *end, struct kernel_function *f)
+int find_kernel_text(const char *first, const char *end, struct kernel_function *f)
 {
 	struct kernel_function behind;
-	int err = kernel_function(first, f);
+	int err = find_kernel_function(first, f);
 
 	if (!err)
-		err = kernel_function(end, &behind);
+		err = find_kernel_function(end, &behind);
 	f->end = err ? 0 : behind.start;
 	return err;
 }
 
-int kernel_module(const char *name, struct kernel_function *f)
+int find_kernel_module(const char *name, struct kernel_function *f)
 {
 	FILE *modules = fopen("/proc/modules", "r");
 	unsigned long long address;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Functions of the kernel.
+ * Addresses of kernel functions.
  */
 #ifndef SELFTESTS_KALLSYMS_H
 #define SELFTESTS_KALLSYMS_H
@@ -13,14 +13,14 @@ struct kernel_function {
 	__u64 start, end;
 };
 
-/* From its name: 0 or -ENOENT. */
-int kernel_function(const char *name, struct kernel_function *f);
+/* Finds a function by its name. Returns 0 or -ENOENT. */
+int find_kernel_function(const char *name, struct kernel_function *f);
 
-/* All functions from one symbol on to another: 0 or -ENOENT. */
-int kernel_text(const char *first, const char *end, struct kernel_function *f);
+/* Finds the range from symbol @first to symbol @end. Returns 0 or -ENOENT. */
+int find_kernel_text(const char *first, const char *end, struct kernel_function *f);
 
-/* All functions of a module: 0 or -ENOENT. */
-int kernel_module(const char *name, struct kernel_function *f);
+/* Finds the text of a module. Returns 0 or -ENOENT. */
+int find_kernel_module(const char *name, struct kernel_function *f);
 
 static inline bool kernel_function_has(const struct kernel_function *f, __u64 address)
 {

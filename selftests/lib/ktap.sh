@@ -8,21 +8,21 @@ ktap_count=0
 ktap_failed=0
 at_end=
 
-# plan N: there will be N test cases
+# plan N: announces N test cases
 plan() {
 	echo "TAP version 13"
 	echo "1..$1"
 }
 
-# skip_all REASON: there will be none
+# skip_all REASON: reports that no case can run, and ends the script
 skip_all() {
 	echo "TAP version 13"
 	echo "1..0 # SKIP $*"
 	exit 4
 }
 
-# in_own_dir: goes to an empty folder, if there is a device. At the end the folder is
-# removed, and what $at_end has is executed.
+# in_own_dir: goes to an empty folder; skips all if there is no device. At the end, removes
+# the folder and evaluates $at_end.
 in_own_dir() {
 	[ -e /dev/perfmon ] || skip_all "there is no /dev/perfmon"
 	dir=$(mktemp -d)
@@ -57,8 +57,8 @@ is() {
 	fi
 }
 
-# try COMMAND... : runs it and returns its exit code; what it wrote to standard error is in
-# $errors. Neither in a pipe nor in a substitution, which has variables of its own.
+# try COMMAND... : runs it and returns its exit code; its standard error is in $errors. Not
+# for a pipe or a substitution, where $errors would be set in a subshell.
 try() {
 	# shellcheck disable=SC2034 # for the scripts that source this
 	{ errors=$("$@" 2>&1 >&3 3>&-); } 3>&1
@@ -87,9 +87,8 @@ says() {
 	fi
 }
 
-# comes_true COMMAND: waits until COMMAND, a word that the shell evaluates, succeeds. Fails
-# after LIMIT seconds (60), which are for a host that is busy: none of them is spent
-# otherwise.
+# comes_true COMMAND: waits until COMMAND, one word that is evaluated, succeeds. Fails after
+# LIMIT seconds (60), which is long because the host may be busy.
 comes_true() {
 	read -r ktap_end _ </proc/uptime
 	ktap_end=$((${ktap_end%.*} + ${LIMIT:-60}))
@@ -100,9 +99,9 @@ comes_true() {
 	done
 }
 
-# wait_until COMMAND: as comes_true, but if COMMAND does not succeed in time that is a
-# failed test case, and the script ends: what follows would be judged too early. Prints to
-# standard error, for standard output may be a pipe or a substitution.
+# wait_until COMMAND: as comes_true, but after LIMIT seconds it reports a failed test case
+# and ends the script, since what follows would be judged too early. Prints to standard
+# error, because standard output may be a pipe or a substitution.
 wait_until() {
 	if ! comes_true "$1"; then
 		echo "not ok $((ktap_count + 1)) wait for: $1 # not so within ${LIMIT:-60} s" >&2
@@ -110,17 +109,17 @@ wait_until() {
 	fi
 }
 
-# has_lines N FILE [REGEX]: the file is there, and N lines or more match
+# has_lines N FILE [REGEX]: succeeds if the file exists, and N or more lines match
 has_lines() {
 	[ -e "$2" ] && [ "$(grep -cE "${3-}" "$2")" -ge "$1" ]
 }
 
-# has_ended PID: a child is no more, or has not been waited for yet
+# has_ended PID: succeeds if a child is gone, or a zombie
 has_ended() {
 	! grep -qs '^State:.[^ZX]' "/proc/$1/status"
 }
 
-# has_open PID PATTERN: the process has a file open whose name matches
+# has_open PID PATTERN: succeeds if the process has a file open whose name matches
 has_open() {
 	for ktap_file in "/proc/$1/fd/"*; do
 		# shellcheck disable=SC2254 # it is a pattern
@@ -129,16 +128,16 @@ has_open() {
 	return 1
 }
 
-# has_events PID: the process has an event of the module's that is enabled and counts; a
-# dummy does not
+# has_events PID: succeeds if the process has an enabled event of the module's that counts,
+# unlike a dummy event
 has_events() {
 	awk '/^counter:/ { counter = $2 } /^enabled:/ { counts += $2 && counter >= 0 }
 		END { exit !counts }' "/proc/$1/fdinfo/"* 2>/dev/null
 }
 
-# interrupt_when CONDITION COMMAND...: executes COMMAND, which gets SIGINT when CONDITION
-# comes true, where $pid is its PID. Returns its exit code; 124 if CONDITION does not come
-# true. COMMAND is in the foreground, for a shell's background ignores the signal.
+# interrupt_when CONDITION COMMAND...: executes COMMAND, and sends it SIGINT when CONDITION
+# (in which $pid is its PID) comes true. Returns its exit code; 124 if CONDITION does not
+# come true. COMMAND is in the foreground, because background jobs of a shell ignore SIGINT.
 interrupt_when() {
 	ktap_condition=$1
 	ktap_pid=$(mktemp)
@@ -157,24 +156,24 @@ interrupt_when() {
 	return $ktap_status
 }
 
-# load_module: loads the module as the machine did, with no limit of what samples take, and
-# with the parameters on the kernel's command line
+# load_module: loads the module as the machine's init did: without limits of the sample
+# rate, and with the parameters on the kernel's command line
 load_module() {
 	# shellcheck disable=SC2046 # words
 	insmod /lib/modules/perfmon.ko perf_event_max_sample_rate=0 perf_cpu_time_max_percent=0 \
 		$(tr ' ' '\n' </proc/cmdline | sed -n 's/^perfmon\.//p')
 }
 
-# lift_perf_limits: Linux's perf has no limit of samples: an emulated CPU may take long for
-# one, and the time that one took lowers the limit of all that follow.
+# lift_perf_limits: lifts perf's limits of the sample rate. An emulated CPU may take long
+# for one sample, and that would lower the limit of all that follow.
 lift_perf_limits() {
-	# The rate can't be changed while there is no limit to the time.
+	# perf refuses to change the rate while there is no limit of the time.
 	echo 25 >/proc/sys/kernel/perf_cpu_time_max_percent
 	echo 100000000 >/proc/sys/kernel/perf_event_max_sample_rate
 	echo 0 >/proc/sys/kernel/perf_cpu_time_max_percent
 }
 
-# finish: the script's exit code
+# finish: ends the script with its exit code
 finish() {
 	[ "$ktap_failed" = 0 ]
 	exit

@@ -8,7 +8,7 @@
 
 #define MAX_THREADS	64
 
-/* Not KSFT_FAIL, with which a test ends that has printed its results. */
+/* Not KSFT_FAIL, with which a test ends that has printed results. */
 #define EXIT_USAGE	2
 
 static time_t started;
@@ -21,7 +21,7 @@ static time_t now(void)
 	return t.tv_sec;
 }
 
-static unsigned long long parse(const char *text, unsigned long long max)
+static unsigned long long parse_number(const char *text, unsigned long long max)
 {
 	char *end;
 	unsigned long long n = strtoull(text, &end, 0);
@@ -35,7 +35,7 @@ static unsigned long long parse(const char *text, unsigned long long max)
 
 void options_parse(struct options *o, int argc, char **argv)
 {
-	static const struct option known[] = {
+	static const struct option long_options[] = {
 		{ "seed", required_argument, NULL, 's' },
 		{ "calls", required_argument, NULL, 'c' },
 		{ "seconds", required_argument, NULL, 'e' },
@@ -45,21 +45,21 @@ void options_parse(struct options *o, int argc, char **argv)
 	};
 	int c;
 
-	/* Runs are long: what they print is seen at once. */
+	/* Line-buffered: runs are long, and their output is watched. */
 	setlinebuf(stdout);
-	while ((c = getopt_long(argc, argv, "", known, NULL)) != -1) {
+	while ((c = getopt_long(argc, argv, "", long_options, NULL)) != -1) {
 		switch (c) {
 		case 's':
-			o->seed = parse(optarg, -1ULL);
+			o->seed = parse_number(optarg, -1ULL);
 			break;
 		case 'c':
-			o->calls = parse(optarg, -1ULL);
+			o->calls = parse_number(optarg, -1ULL);
 			break;
 		case 'e':
-			o->seconds = parse(optarg, -1U);
+			o->seconds = parse_number(optarg, -1U);
 			break;
 		case 't':
-			o->threads = parse(optarg, MAX_THREADS);
+			o->threads = parse_number(optarg, MAX_THREADS);
 			break;
 		case 'b':
 			o->blind = true;
@@ -85,9 +85,9 @@ bool options_time_is_over(const struct options *o)
 	return o->seconds && options_elapsed() >= o->seconds;
 }
 
-__u64 environment(const char *name, __u64 otherwise)
+__u64 env_number(const char *name, __u64 otherwise)
 {
 	const char *value = getenv(name);
 
-	return value ? parse(value, -1ULL) : otherwise;
+	return value ? parse_number(value, -1ULL) : otherwise;
 }

@@ -108,7 +108,7 @@ long long perf_count_loop_once(unsigned long n)
 	return value;
 }
 
-int perf_try(void)
+int perf_count_short_loop(void)
 {
 	long long count = perf_count_loop_once(1000);
 
@@ -117,7 +117,7 @@ int perf_try(void)
 
 int perf_lift_limits(void)
 {
-	/* The rate can't be changed while there is no limit to the time. */
+	/* perf refuses to change the rate while there is no limit of the time. */
 	int err = write_file("/proc/sys/kernel/perf_cpu_time_max_percent", "25");
 
 	if (!err)

@@ -6,7 +6,7 @@
 #define SELFTESTS_PERF_H
 
 /**
- * perf_open_instructions() - open a perf event: instructions in user mode
+ * perf_open_instructions() - open an event of Linux perf: instructions in user mode
  *
  * It belongs to the calling thread, on any CPU, and is disabled.
  *
@@ -15,26 +15,29 @@
 int perf_open_instructions(void);
 
 /*
- * The same, enabled: it counts while the thread runs, and so perf has the counters. A
- * place-holder takes them from an event that does not count.
+ * Opens the event of perf_open_instructions() enabled, so that perf holds the counters while
+ * the thread runs. perf loses them to a place-holder only while its event does not count.
  */
 int perf_hold_counters(void);
 
 /*
- * Lets perf count a short loop: 0, or a negative errno; -EBUSY if it is refused, or if
- * its event waits for a place-holder.
+ * Counts a short loop by perf. Returns 0 or a negative errno; -EBUSY if perf is refused, or
+ * if its event has to wait for the end of a place-holder.
  */
-int perf_try(void);
+int perf_count_short_loop(void);
 
-/* The same for all that runs on CPU @cpu, with an interrupt each @period. */
+/*
+ * Opens a disabled event: instructions in user mode of all that runs on CPU @cpu, with a PMI
+ * each @period.
+ */
 int perf_open_sampling(int cpu, unsigned int period);
 
-/* As the first for the kernel's task clock, which needs no hardware counter. */
+/* Opens the task clock of the thread, disabled, which needs no hardware counter. */
 int perf_open_task_clock(void);
 
 /*
- * Samples of all that runs on a CPU, the kernel included, by its clock: it needs
- * no hardware counter, and the same rights.
+ * Opens an event that samples all of a CPU by its clock, the kernel included. It needs no
+ * hardware counter, but the rights of one that does.
  */
 int perf_open_cpu_samples(int cpu);
 
@@ -46,12 +49,12 @@ int perf_open_cpu_samples(int cpu);
  */
 long long perf_count_loop(int fd, unsigned long n);
 
-/* The same with an event of its own, perf_open_instructions(). */
+/* Opens an event as perf_open_instructions(), and returns as perf_count_loop(). */
 long long perf_count_loop_once(unsigned long n);
 
 /*
- * Lifts perf's limits to the time of interrupts, which depends on the host: 0 or a
- * negative errno.
+ * Lifts perf's limits of the sample rate and of the time of PMIs, since times depend on the
+ * host. Returns 0 or a negative errno.
  */
 int perf_lift_limits(void);
 

@@ -71,7 +71,7 @@ int become_user(unsigned int uid, unsigned long long capabilities)
 	struct __user_cap_data_struct caps[_LINUX_CAPABILITY_U32S_3] = {};
 	int i;
 
-	/* Keeps permitted capabilities when the ids change. */
+	/* Keeps the permitted capabilities when the user ids change. */
 	if (prctl(PR_SET_KEEPCAPS, 1) || setresuid(uid, uid, uid))
 		return -errno;
 	for (i = 0; i < _LINUX_CAPABILITY_U32S_3; i++) {

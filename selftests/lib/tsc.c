@@ -15,7 +15,7 @@ static void find_rate(const char *text, void *data)
 	int *mhz = data;
 	size_t i;
 
-	/* The later line is the better measurement. */
+	/* If both lines are there, the later one has the better measurement. */
 	for (i = 0; i < sizeof(before) / sizeof(*before); i++) {
 		if (!strncmp(text, before[i], strlen(before[i])))
 			*mhz = atoi(text + strlen(before[i]));

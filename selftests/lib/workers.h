@@ -9,8 +9,8 @@
 
 struct workers {
 	int count;
-	int go;		/* a byte that is written here starts one of them */
-	int wait;	/* where they wait for it */
+	int go;		/* write end of a pipe: each byte starts one process */
+	int wait;	/* read end of that pipe */
 };
 
 /**
@@ -22,10 +22,10 @@ struct workers {
  */
 int workers_start(struct workers *w, const cpu_set_t *cpus, unsigned long n);
 
-/* Lets them execute it, and waits until they are gone. */
+/* Lets the processes execute the loop, and waits until they are gone: 0 or a negative errno. */
 int workers_run(struct workers *w);
 
-/* The first half of workers_run(), and the second. */
+/* The two halves of workers_run(): start the processes, wait for their end. */
 int workers_go(struct workers *w);
 int workers_wait(struct workers *w);
 

@@ -49,7 +49,7 @@ FIXTURE_TEARDOWN(calls)
 
 TEST_F_TIMEOUT(calls, concurrent_calls_fail_only_as_allowed, 36000)
 {
-	__u64 seconds = environment("SECONDS", 5), seed = environment("SEED", 1);
+	__u64 seconds = env_number("SECONDS", 5), seed = env_number("SEED", 1);
 	struct call_stress_result result;
 
 	ASSERT_EQ(0, call_stress_start(&self->stress, variant->processes,

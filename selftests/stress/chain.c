@@ -48,8 +48,8 @@ FIXTURE(chain_stress)
 FIXTURE_SETUP(chain_stress)
 {
 	SKIP_WITHOUT_PMU();
-	self->random = rng_seed(environment("SEED", 1));
-	self->chains = environment("CHAINS", 4000);
+	self->random = rng_seed(env_number("SEED", 1));
+	self->chains = env_number("CHAINS", 4000);
 	ASSERT_EQ(0, module_reload(""));
 	ASSERT_EQ(0, leak_check_begin(&self->leaks));
 	ASSERT_EQ(0, wait_until_idle());
@@ -85,7 +85,7 @@ struct chains {
 	unsigned int shortest, longest;
 	bool changes;
 	/* What has been seen. */
-	unsigned long seen, at_entry, judged, wrong, in_part;
+	unsigned long chain_count, at_entry, judged, wrong, in_part;
 	char first[200];		/* that was wrong */
 };
 
@@ -126,7 +126,7 @@ static bool is_program(struct chains *c, const struct sample *s)
 {
 	unsigned int i;
 
-	c->seen++;
+	c->chain_count++;
 	if (is_at_entry(s)) {
 		c->at_entry++;
 		return false;
@@ -206,7 +206,7 @@ static void see_kernel(const struct sample *s, void *data)
 	struct chains *c = data;
 	unsigned int i, user, found;
 
-	c->seen++;
+	c->chain_count++;
 	if (!KERNEL(s->ip))
 		return;
 	if (s->length < 2 || s->length > MOST + 2 || s->chain[0] != PERF_CONTEXT_KERNEL ||
@@ -257,7 +257,7 @@ static void see_fake(const struct sample *s, void *data)
 
 struct instance {
 	struct sampler sampler;
-	struct seen all;
+	struct sample_sums all;
 	struct chains c;
 	struct rng *random;
 	struct frame *frames;
@@ -307,7 +307,7 @@ static void work_handler(struct instance *i)
 static void work_nowhere(struct instance *i)
 {
 	i->c.longest = 0;
-	frame_loop((void *)(uintptr_t)frames_nowhere[rng_below(i->random, FRAMES_NOWHERE)], 20000);
+	frame_loop((void *)(uintptr_t)frames_without_memory[rng_below(i->random, FRAMES_NOWHERE)], 20000);
 }
 
 #ifdef __x86_64__
@@ -334,7 +334,7 @@ static void work_nonsense(struct instance *i)
 	};
 	unsigned int n = rng_below(i->random, 20);
 	struct frame good = i->frames[n];
-	unsigned long nowhere = frames_nowhere[rng_below(i->random, FRAMES_NOWHERE)];
+	unsigned long nowhere = frames_without_memory[rng_below(i->random, FRAMES_NOWHERE)];
 	unsigned long at = (uintptr_t)&i->frames[n];
 
 	i->c.shortest = i->c.longest = n + 1;
@@ -389,7 +389,7 @@ static void sample(struct instance *i, const struct kind *kind, __u64 wanted)
 	attr.sample_type |= PERF_SAMPLE_CALLCHAIN;
 	attr.exclude_kernel = !kind->kernel;
 	attr.exclude_user = kind->kernel;
-	i->all = SEEN_NOTHING;
+	i->all = SAMPLE_SUMS_INIT;
 	s->fd = -1;
 	i->err = sampler_open(s, &event_maker_perfmon, &attr, 0, -1, ORDER);
 	while (!i->err && i->c.judged < wanted && !i->c.wrong) {
@@ -413,11 +413,11 @@ static void expect_right(struct __test_metadata *_metadata, const struct instanc
 			 const struct kind *kind, __u64 wanted)
 {
 	TH_LOG("%s: %lu chains, %lu at the kernel's entry, %lu known, %lu of these in part",
-	       kind->name, i->c.seen, i->c.at_entry, i->c.judged, i->c.in_part);
+	       kind->name, i->c.chain_count, i->c.at_entry, i->c.judged, i->c.in_part);
 	EXPECT_EQ(0, i->err);
 	EXPECT_FALSE(i->all.malformed);
 	EXPECT_LE(wanted, i->c.judged);
-	EXPECT_LE(i->c.at_entry * 100, i->c.seen);
+	EXPECT_LE(i->c.at_entry * 100, i->c.chain_count);
 	EXPECT_LE(i->c.in_part * 4, i->c.judged);
 	EXPECT_EQ(0UL, i->c.wrong) {
 		TH_LOG("%s", i->c.first);

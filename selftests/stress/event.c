@@ -55,8 +55,8 @@ FIXTURE(event_stress)
 FIXTURE_SETUP(event_stress)
 {
 	SKIP_WITHOUT_PMU();
-	self->random = rng_seed(environment("SEED", 1));
-	self->seconds = environment("SECONDS", 6);
+	self->random = rng_seed(env_number("SEED", 1));
+	self->seconds = env_number("SECONDS", 6);
 	self->shared = map_shared(_metadata, sizeof(*self->shared));
 	ASSERT_EQ(0, cpus_online(&self->cpus));
 }
@@ -345,10 +345,10 @@ TEST_F_TIMEOUT(event_stress, attach_and_detach_against_hotplug, 36000)
 
 	/* The kernel resets on AMD what perf has left. */
 	for_each_cpu_in(cpu, &self->cpus) {
-		online[cpu] = cpu == home ? -1 : cpu_open_switch(cpu);
+		online[cpu] = cpu == home ? -1 : cpu_open_online(cpu);
 		if (online[cpu] >= 0) {
-			ASSERT_EQ(0, cpu_switch(online[cpu], "0"));
-			ASSERT_EQ(0, cpu_switch(online[cpu], "1"));
+			ASSERT_EQ(0, cpu_set_online(online[cpu], "0"));
+			ASSERT_EQ(0, cpu_set_online(online[cpu], "1"));
 		}
 	}
 	start(_metadata, self);
@@ -356,9 +356,9 @@ TEST_F_TIMEOUT(event_stress, attach_and_detach_against_hotplug, 36000)
 		for_each_cpu_in(cpu, &self->cpus) {
 			if (online[cpu] < 0)
 				continue;
-			ASSERT_EQ(0, cpu_switch(online[cpu], "0"));
+			ASSERT_EQ(0, cpu_set_online(online[cpu], "0"));
 			usleep(rng_below(&self->random, 5000));
-			ASSERT_EQ(0, cpu_switch(online[cpu], "1"));
+			ASSERT_EQ(0, cpu_set_online(online[cpu], "1"));
 		}
 		replace_victim(self);
 	}

@@ -55,8 +55,8 @@ FIXTURE_SETUP(exec_stress)
 	int cpu;
 
 	SKIP_WITHOUT_PMU();
-	self->random = rng_seed(environment("SEED", 1));
-	self->rounds = environment("ROUNDS", 20);
+	self->random = rng_seed(env_number("SEED", 1));
+	self->rounds = env_number("ROUNDS", 20);
 	ASSERT_EQ(0, module_reload(""));
 	ASSERT_EQ(0, leak_check_begin(&self->leaks));
 	ASSERT_EQ(0, cpus_online(&online));
@@ -87,7 +87,7 @@ __attribute__((constructor)) static void execute(int argc, char **argv)
 struct chains {
 	pid_t pid;
 	unsigned int depth;
-	unsigned long seen, wrong;
+	unsigned long chain_count, wrong;
 };
 
 static void see_program(const struct sample *s, void *data)
@@ -97,7 +97,7 @@ static void see_program(const struct sample *s, void *data)
 
 	if (s->pid != (__u32)c->pid || !in_leaf(s->ip))
 		return;
-	c->seen++;
+	c->chain_count++;
 	while (1 + n < s->length && in_recursion(s->chain[1 + n]))
 		n++;
 	c->wrong += s->chain[0] != PERF_CONTEXT_USER || s->chain[1] != s->ip ||
@@ -132,9 +132,9 @@ static void copy_program(struct __test_metadata *_metadata, enum way way)
 
 TEST_F_TIMEOUT(exec_stress, chains_are_of_programs_with_the_same_rights, 36000)
 {
-	unsigned long seen[WAYS] = { 0 }, wrong = 0, malformed = 0;
+	unsigned long chain_counts[WAYS] = { 0 }, wrong = 0, malformed = 0;
 	const unsigned long most = LOOP_INSNS * LOOPS / PERIOD;
-	struct seen all;
+	struct sample_sums all;
 	__u64 round;
 	int i, status;
 
@@ -148,19 +148,19 @@ TEST_F_TIMEOUT(exec_stress, chains_are_of_programs_with_the_same_rights, 36000)
 		ASSERT_EQ(c.pid, waitpid(c.pid, &status, 0));
 		ASSERT_EQ(0, status);
 		for (i = 0; i < self->cpus; i++) {
-			all = SEEN_NOTHING;
+			all = SAMPLE_SUMS_INIT;
 			sampler_read(&self->sampler[i], &all, see_program, &c);
 			malformed += all.malformed;
 		}
 		wrong += c.wrong;
-		seen[way] += c.seen;
-		EXPECT_LE(way == PLAIN || way == USER ? most - 1 : 0, c.seen);
-		EXPECT_GE(way == PLAIN || way == USER ? most + 1 : 0, c.seen);
+		chain_counts[way] += c.chain_count;
+		EXPECT_LE(way == PLAIN || way == USER ? most - 1 : 0, c.chain_count);
+		EXPECT_GE(way == PLAIN || way == USER ? most + 1 : 0, c.chain_count);
 	}
-	TH_LOG("%lu chains of %llu programs", seen[PLAIN] + seen[USER], self->rounds);
+	TH_LOG("%lu chains of %llu programs", chain_counts[PLAIN] + chain_counts[USER], self->rounds);
 	EXPECT_EQ(0UL, wrong);
 	EXPECT_EQ(0UL, malformed);
-	EXPECT_LT(0UL, seen[PLAIN]);
+	EXPECT_LT(0UL, chain_counts[PLAIN]);
 	for (i = 0; i < self->cpus; i++)
 		sampler_close(&self->sampler[i]);
 	expect_no_leaks(_metadata, &self->leaks);

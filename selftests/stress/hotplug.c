@@ -46,20 +46,20 @@ FIXTURE_SETUP(hotplug)
 
 	SKIP_WITHOUT_PMU();
 	self->fd = -1;
-	self->random = rng_seed(environment("SEED", 1));
-	self->rounds = environment("ROUNDS", 20);
+	self->random = rng_seed(env_number("SEED", 1));
+	self->rounds = env_number("ROUNDS", 20);
 	ASSERT_EQ(0, cpus_online(&cpus));
 	self->home = cpu_next(&cpus, -1);
 	CPU_ZERO(&self->others);
 	for_each_cpu_in(cpu, &cpus) {
 		ASSERT_GT(TRACE_MAX_CPUS, cpu);
-		self->online[cpu] = cpu_open_switch(cpu);
+		self->online[cpu] = cpu_open_online(cpu);
 		if (cpu == self->home || self->online[cpu] < 0)
 			continue;
 		CPU_SET(cpu, &self->others);
 		/* The kernel resets on AMD what perf has left. */
-		ASSERT_EQ(0, cpu_switch(self->online[cpu], "0"));
-		ASSERT_EQ(0, cpu_switch(self->online[cpu], "1"));
+		ASSERT_EQ(0, cpu_set_online(self->online[cpu], "0"));
+		ASSERT_EQ(0, cpu_set_online(self->online[cpu], "1"));
 	}
 	ASSERT_EQ(0, leak_check_begin(&self->leaks));
 	if (!CPU_COUNT(&self->others))
@@ -76,7 +76,7 @@ FIXTURE_TEARDOWN(hotplug)
 	call_stress_kill(&self->stress, &result);
 	for_each_cpu_in(cpu, &self->others) {
 		/* Fails if it is online, as it should be. */
-		cpu_switch(self->online[cpu], "1");
+		cpu_set_online(self->online[cpu], "1");
 		close(self->online[cpu]);
 	}
 	if (self->fd >= 0)
@@ -108,10 +108,10 @@ static const char *one_round(FIXTURE_DATA(hotplug) *self, int cpu,
 	const char *problem;
 
 	if (trace_start(&self->trace) || loop_there(self, cpu, n) ||
-	    cpu_switch(self->online[cpu], "0"))
+	    cpu_set_online(self->online[cpu], "0"))
 		return "going offline";
 	loop(n);
-	if (cpu_switch(self->online[cpu], "1") || trace_stop(&self->trace))
+	if (cpu_set_online(self->online[cpu], "1") || trace_stop(&self->trace))
 		return "coming online";
 
 	there = pmc_value_on(self->fd, 0, cpu) - there;
@@ -176,12 +176,12 @@ TEST_F_TIMEOUT(hotplug, switched_cpus_survive_random_calls, 36000)
 	int cpu;
 	__u64 i;
 
-	ASSERT_EQ(0, call_stress_start(&self->stress, 2, 2, environment("SEED", 1)));
+	ASSERT_EQ(0, call_stress_start(&self->stress, 2, 2, env_number("SEED", 1)));
 	for (i = 0; i < self->rounds;) {
 		for_each_cpu_in(cpu, &self->others)
-			ASSERT_EQ(0, cpu_switch(self->online[cpu], "0"));
+			ASSERT_EQ(0, cpu_set_online(self->online[cpu], "0"));
 		for_each_cpu_in(cpu, &self->others) {
-			ASSERT_EQ(0, cpu_switch(self->online[cpu], "1"));
+			ASSERT_EQ(0, cpu_set_online(self->online[cpu], "1"));
 			i++;
 		}
 	}

@@ -35,8 +35,8 @@ FIXTURE(killed)
 FIXTURE_SETUP(killed)
 {
 	SKIP_WITHOUT_PMU();
-	self->random = rng_seed(environment("SEED", 1));
-	self->rounds = environment("ROUNDS", 50);
+	self->random = rng_seed(env_number("SEED", 1));
+	self->rounds = env_number("ROUNDS", 50);
 	ASSERT_EQ(0, leak_check_begin(&self->leaks));
 	ASSERT_EQ(0, leak_check_disturb(&self->leaks));
 }

@@ -36,7 +36,7 @@ FIXTURE(module)
 FIXTURE_SETUP(module)
 {
 	SKIP_WITHOUT_PMU();
-	self->rounds = environment("ROUNDS", 20);
+	self->rounds = env_number("ROUNDS", 20);
 	ASSERT_EQ(0, module_loaded() ? 0 : module_load());
 	ASSERT_EQ(0, leak_check_begin(&self->leaks));
 }

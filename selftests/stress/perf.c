@@ -127,7 +127,7 @@ FIXTURE_SETUP(perf)
 
 	SKIP_WITHOUT_PMU();
 	self->fd = -1;
-	self->random = rng_seed(environment("SEED", 1));
+	self->random = rng_seed(env_number("SEED", 1));
 	self->other = map_shared(_metadata, sizeof(*self->other));
 	ASSERT_EQ(0, leak_check_begin(&self->leaks));
 	ASSERT_EQ(0, cpus_online(&cpus));
@@ -139,7 +139,7 @@ FIXTURE_SETUP(perf)
 		if (pin_to_cpu(there < 0 ? self->cpu : there))
 			_exit(1);
 		other_run(self->other, variant->once,
-			  rng_seed(environment("SEED", 1) + 1));
+			  rng_seed(env_number("SEED", 1) + 1));
 	}
 	ASSERT_EQ(0, pin_to_cpu(self->cpu));
 }
@@ -218,7 +218,7 @@ static bool all_happened(FIXTURE_DATA(perf) *self)
 
 TEST_F_TIMEOUT(perf, either_side_counts_right_or_is_refused, 36000)
 {
-	time_t until = time(NULL) + environment("SECONDS", 5);
+	time_t until = time(NULL) + env_number("SECONDS", 5);
 	int result, status;
 	unsigned long n;
 

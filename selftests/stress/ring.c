@@ -61,8 +61,8 @@ FIXTURE(ring_stress)
 FIXTURE_SETUP(ring_stress)
 {
 	SKIP_WITHOUT_PMU();
-	self->random = rng_seed(environment("SEED", 1));
-	self->seconds = environment("SECONDS", 6);
+	self->random = rng_seed(env_number("SEED", 1));
+	self->seconds = env_number("SECONDS", 6);
 	self->shared = map_shared(_metadata, sizeof(*self->shared));
 	ASSERT_EQ(0, cpus_online(&self->cpus));
 	ASSERT_EQ(0, module_reload(LIMITS));
@@ -429,14 +429,14 @@ TEST_F_TIMEOUT(ring_stress, rings_are_made_and_left_at_every_moment, 36000)
 }
 
 struct chains {
-	unsigned long seen, wrong, longest;
+	unsigned long chain_count, wrong, longest;
 };
 
 static void see_chain(const struct sample *s, void *data)
 {
 	struct chains *c = data;
 
-	c->seen++;
+	c->chain_count++;
 	c->wrong += s->length > 127 + 2;
 	if (s->length > c->longest)
 		c->longest = s->length;
@@ -449,8 +449,8 @@ TEST_F_TIMEOUT(ring_stress, stack_changes_while_it_is_read, 36000)
 	struct frames_changer changer;
 	struct perf_event_attr attr = event_every(997);
 	static struct sampler samplers[2];
-	struct chains chains = { .seen = 0 };
-	struct seen seen = SEEN_NOTHING;
+	struct chains chains = { .chain_count = 0 };
+	struct sample_sums sums = SAMPLE_SUMS_INIT;
 	time_t end = now() + self->seconds;
 	__u64 nowhere;
 	int i, k;
@@ -472,19 +472,19 @@ TEST_F_TIMEOUT(ring_stress, stack_changes_while_it_is_read, 36000)
 	ASSERT_EQ(0, frames_changer_begin(&changer, frames));
 	while (now() < end) {
 		for (k = 0; k < 20; k++) {
-			nowhere = frames_nowhere[rng_below(&self->random, FRAMES_NOWHERE)];
+			nowhere = frames_without_memory[rng_below(&self->random, FRAMES_NOWHERE)];
 			frame_loop(k % 4 ? frames + k % 8 : (void *)(uintptr_t)nowhere, 20000);
 			syscall(SYS_getppid);
 		}
 		for (i = 0; i < 2; i++)
-			sampler_read(&samplers[i], &seen, see_chain, &chains);
+			sampler_read(&samplers[i], &sums, see_chain, &chains);
 	}
 	ASSERT_EQ(0, frames_changer_end(&changer));
 	for (i = 0; i < 2; i++)
 		sampler_close(&samplers[i]);
 	frames_unmap(frames);
-	TH_LOG("%lu chains, longest %lu", chains.seen, chains.longest);
-	EXPECT_LT(100UL, chains.seen);
+	TH_LOG("%lu chains, longest %lu", chains.chain_count, chains.longest);
+	EXPECT_LT(100UL, chains.chain_count);
 	EXPECT_EQ(0UL, chains.wrong);
 	EXPECT_LT(2UL, chains.longest);
 	expect_as_before(_metadata, self);

@@ -100,7 +100,7 @@ FIXTURE_SETUP(suspend)
 {
 	SKIP_WITHOUT_PMU();
 	self->fd = -1;
-	self->rounds = environment("ROUNDS", 2);
+	self->rounds = env_number("ROUNDS", 2);
 
 	/* The kernel changes registers on sleep: begin with its values. */
 	ASSERT_EQ(0, write_file(TEST_DELAY, "0"));
@@ -238,7 +238,7 @@ TEST_F_TIMEOUT(suspend, ring_has_every_sample_of_a_task_over_sleep, 36000)
 {
 	struct perf_event_attr attr = event_every(RATE);
 	struct sampler sampler = { .fd = -1 };
-	struct seen seen = SEEN_NOTHING;
+	struct sample_sums seen = SAMPLE_SUMS_INIT;
 	__s64 before, count;
 	__u64 i;
 

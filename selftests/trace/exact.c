@@ -96,7 +96,7 @@ TEST_F(exact, samples_are_at_their_instructions)
 		EXPECT_EQ(total, sums.event[0].total);
 		EXPECT_EQ(total / variant->rate, sums.event[0].ticks);
 		EXPECT_EQ(total % variant->rate, sums.event[0].counted);
-		EXPECT_EQ(0ULL, trace_misplaced(&self->trace, cpu, variant->n,
+		EXPECT_EQ(0ULL, trace_count_misplaced(&self->trace, cpu, variant->n,
 						 0, 0));
 		EXPECT_LE(begin, sums.first);
 		EXPECT_GE(end, sums.last);
@@ -129,7 +129,7 @@ TEST_F(exact, samples_of_cycles_are_at_their_instructions)
 	EXPECT_EQ(0U, self->trace.buffer[cpu]->flags);
 	EXPECT_EQ(total, sums.event[0].total);
 	EXPECT_EQ(total / variant->rate, sums.event[0].ticks);
-	EXPECT_EQ(0ULL, trace_misplaced(&self->trace, cpu, variant->n, 0, 0));
+	EXPECT_EQ(0ULL, trace_count_misplaced(&self->trace, cpu, variant->n, 0, 0));
 }
 
 TEST_F(exact, tick_records_add_up_as_pc_records_do)
@@ -165,7 +165,7 @@ TEST_F(exact, second_run_starts_anew)
 		ASSERT_EQ(0, trace_loop(&self->trace, n));
 		ASSERT_STREQ("", trace_sum(&self->trace, cpu, &sums));
 		EXPECT_EQ(TRACE_LOOP_INSNS(n), sums.event[0].total);
-		EXPECT_EQ(0ULL, trace_misplaced(&self->trace, cpu, n, 0, 0));
+		EXPECT_EQ(0ULL, trace_count_misplaced(&self->trace, cpu, n, 0, 0));
 	}
 }
 

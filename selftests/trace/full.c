@@ -61,7 +61,7 @@ TEST_F(full, full_buffer_has_whole_records)
 		ASSERT_EQ(0, trace_loop(&self->trace, N));
 		ASSERT_STREQ("", trace_sum(&self->trace, self->cpu, &sums));
 		EXPECT_EQ(PERFMON_BUFFER_FLAG_FULL, header->flags);
-		EXPECT_EQ(0ULL, trace_misplaced(&self->trace, self->cpu, N, 0, 0));
+		EXPECT_EQ(0ULL, trace_count_misplaced(&self->trace, self->cpu, N, 0, 0));
 
 		/* The one that did not fit was counted. */
 		EXPECT_EQ(RATE, sums.event[0].counted);

@@ -48,7 +48,7 @@ FIXTURE_SETUP(hotplug)
 FIXTURE_TEARDOWN(hotplug)
 {
 	/* Fails if it is online, as it should be. */
-	cpu_switch(self->online, "1");
+	cpu_set_online(self->online, "1");
 	close(self->online);
 	trace_free(&self->trace);
 	close(self->fd);
@@ -78,7 +78,7 @@ TEST_F(hotplug, offline_cpu_leaves_its_records)
 	ASSERT_EQ(0, trace_start(&self->trace));
 	ASSERT_EQ(0, loop_there(self, N));
 	EXPECT_EQ(0U, there->flags);
-	ASSERT_EQ(0, cpu_switch(self->online, "0"));
+	ASSERT_EQ(0, cpu_set_online(self->online, "0"));
 
 	/* All that STOP writes is there. */
 	EXPECT_EQ(PERFMON_BUFFER_FLAG_OFFLINE, there->flags);
@@ -91,7 +91,7 @@ TEST_F(hotplug, offline_cpu_leaves_its_records)
 	end = there->capture_end;
 
 	/* It does not go on when it is back. The others do. */
-	ASSERT_EQ(0, cpu_switch(self->online, "1"));
+	ASSERT_EQ(0, cpu_set_online(self->online, "1"));
 	ASSERT_EQ(0, loop_there(self, N));
 	loop(N);
 	ASSERT_EQ(0, trace_stop(&self->trace));
@@ -116,7 +116,7 @@ TEST_F(hotplug, cpu_that_comes_online_later_is_not_traced)
 	const struct perfmon_buffer_header *there;
 	struct trace_sums sums;
 
-	ASSERT_EQ(0, cpu_switch(self->online, "0"));
+	ASSERT_EQ(0, cpu_set_online(self->online, "0"));
 	ASSERT_EQ(0, trace_alloc(&self->trace, self->fd, PAGES));
 	ASSERT_EQ(0, trace_stage(&self->trace, &config));
 	there = self->trace.buffer[self->cpu];
@@ -125,7 +125,7 @@ TEST_F(hotplug, cpu_that_comes_online_later_is_not_traced)
 
 	/* While it runs, and before it runs again. */
 	ASSERT_EQ(0, trace_start(&self->trace));
-	ASSERT_EQ(0, cpu_switch(self->online, "1"));
+	ASSERT_EQ(0, cpu_set_online(self->online, "1"));
 	ASSERT_EQ(0, loop_there(self, N));
 	loop(N);
 	ASSERT_EQ(0, trace_stop(&self->trace));
@@ -162,7 +162,7 @@ TEST_F(hotplug, cpu_offline_at_start_has_no_records)
 	ASSERT_EQ(0, trace_alloc(&self->trace, self->fd, PAGES));
 	ASSERT_EQ(0, trace_stage(&self->trace, &config));
 	there = self->trace.buffer[self->cpu];
-	ASSERT_EQ(0, cpu_switch(self->online, "0"));
+	ASSERT_EQ(0, cpu_set_online(self->online, "0"));
 	ASSERT_EQ(0, trace_loop(&self->trace, N));
 	EXPECT_EQ(PERFMON_BUFFER_FLAG_OFFLINE, there->flags);
 	EXPECT_EQ(HEADER, there->capture_end);
@@ -182,11 +182,11 @@ TEST_F_TIMEOUT(hotplug, repeated_switching_loses_no_sample, 120)
 		ASSERT_EQ(0, trace_start(&self->trace));
 		ASSERT_EQ(0, loop_there(self, 1000 * i + 1));
 		loop(1000);
-		ASSERT_EQ(0, cpu_switch(self->online, "0"));
+		ASSERT_EQ(0, cpu_set_online(self->online, "0"));
 		loop(1000);
 		if (i % 2)
 			ASSERT_EQ(0, trace_stop(&self->trace));
-		ASSERT_EQ(0, cpu_switch(self->online, "1"));
+		ASSERT_EQ(0, cpu_set_online(self->online, "1"));
 		ASSERT_EQ(0, trace_stop(&self->trace));
 		ASSERT_STREQ("", trace_sum(&self->trace, self->cpu, &sums));
 		EXPECT_LE(LOOP_INSNS * (1000ULL * i + 1), sums.event[0].total);

@@ -77,7 +77,7 @@ static int trace_branches(struct trace *t, const struct perfmon_config *config,
 		err = trace_start(t);
 	if (err)
 		return err;
-	branches(sites, ROUNDS);
+	run_branches(sites, ROUNDS);
 	return trace_stop(t);
 }
 
@@ -195,7 +195,7 @@ static int trace_calls(struct trace *t, __u32 flags, __u32 rate, int calls)
 	if (err)
 		return err;
 	for (i = 0; i < calls; i++) {
-		branches(&sites, 100);
+		run_branches(&sites, 100);
 		getppid();
 	}
 	return trace_stop(t);

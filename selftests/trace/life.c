@@ -321,10 +321,10 @@ TEST_F(life, alloc_is_refused_without_enough_memory)
 TEST_F(life, close_stops_the_trace)
 {
 	ASSERT_EQ(0, trace_start(&self->trace));
-	EXPECT_EQ(-EBUSY, perf_try());
+	EXPECT_EQ(-EBUSY, perf_count_short_loop());
 	close(self->fd);
 	self->fd = -1;
-	EXPECT_EQ(0, perf_try());
+	EXPECT_EQ(0, perf_count_short_loop());
 
 	/* The mapping is still there, and is not written any more. */
 	memcpy(self->copy, self->trace.buffer[self->cpu], self->trace.size);

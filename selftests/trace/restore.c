@@ -26,7 +26,7 @@ FIXTURE(restore)
 
 FIXTURE_VARIANT(restore)
 {
-	enum end end;
+	enum restore_end end;
 	__u32 rate;	/* a small one: interrupts are under way */
 	unsigned int pages;
 };
@@ -57,7 +57,7 @@ static struct perfmon_config everything(const struct perfmon_properties *p,
 }
 
 /* Runs in the child: traces with every counter until the parent asks to end. */
-static void trace_everything(const struct perfmon_properties *p, enum end end,
+static void trace_everything(const struct perfmon_properties *p, enum restore_end end,
 			     __u32 rate, unsigned int pages,
 			     const struct restore_pipes *pipes)
 {
@@ -75,7 +75,7 @@ static void trace_everything(const struct perfmon_properties *p, enum end end,
 	    trace_start(&t))
 		_exit(1);
 	loop(N);
-	if (restore_tell(pipes))
+	if (restore_report_step(pipes))
 		_exit(1);
 	loop(N);
 	if (end == EXIT)
@@ -84,7 +84,7 @@ static void trace_everything(const struct perfmon_properties *p, enum end end,
 		close(fd);
 	else if (trace_stop(&t))
 		_exit(1);
-	if (restore_tell(pipes))
+	if (restore_report_step(pipes))
 		_exit(1);
 	_exit(0);
 }
@@ -113,7 +113,7 @@ TEST_F(restore, every_register_reads_as_before)
 	int cpu;
 
 	/* While it runs, the registers are the module's, on every CPU. */
-	ASSERT_EQ(0, restore_wait(r));
+	ASSERT_EQ(0, restore_wait_until_used(r));
 	for_each_cpu_in(cpu, &r->cpus) {
 		ASSERT_EQ(0, snapshot_read(&r->p, cpu, &pmu));
 		EXPECT_STRNE("", snapshot_difference(&r->before[cpu], &pmu));

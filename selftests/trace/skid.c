@@ -79,7 +79,7 @@ TEST_F(skid, late_interrupts_lose_nothing)
 
 	/* The last one may be on its way when the trace is stopped. */
 	EXPECT_LE(ticks - 1, sums.event[0].ticks);
-	EXPECT_EQ(0ULL, trace_misplaced(&self->trace, self->cpu, N,
+	EXPECT_EQ(0ULL, trace_count_misplaced(&self->trace, self->cpu, N,
 					self->skid, interrupts));
 }
 

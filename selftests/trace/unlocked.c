@@ -56,7 +56,7 @@ FIXTURE_SETUP(unlocked)
 FIXTURE_TEARDOWN(unlocked)
 {
 	/* Fails if it is online, as it should be. */
-	cpu_switch(self->online, "1");
+	cpu_set_online(self->online, "1");
 	close(self->online);
 	close(self->reader);
 	close(self->fd);
@@ -158,7 +158,7 @@ TEST_F(unlocked, call_does_not_wait_for_alloc)
 
 static void probe_offline(FIXTURE_DATA(unlocked) *self)
 {
-	cpu_switch(self->online, "0");
+	cpu_set_online(self->online, "0");
 }
 
 TEST_F_TIMEOUT(unlocked, cpu_goes_offline_during_alloc, 300)
@@ -171,7 +171,7 @@ TEST_F_TIMEOUT(unlocked, cpu_goes_offline_during_alloc, 300)
 		ASSERT_EQ(0, self->err);
 		ASSERT_EQ(0, device_ioctl(self->fd, IOCTL_PERFMON_FREE_TRACE,
 					  NULL));
-		ASSERT_EQ(0, cpu_switch(self->online, "1"));
+		ASSERT_EQ(0, cpu_set_online(self->online, "1"));
 	}
 	EXPECT_TRUE(seen);
 }

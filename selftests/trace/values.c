@@ -54,7 +54,7 @@ FIXTURE(values)
 FIXTURE_SETUP(values)
 {
 	SKIP_WITHOUT_PMU();
-	self->present = environment("VALUES", 0);
+	self->present = env_number("VALUES", 0);
 	self->fd = open_device(_metadata, O_RDWR);
 	self->cpu = trace_on_first_cpu(_metadata, &self->trace, self->fd,
 				       PAGES);
@@ -193,7 +193,7 @@ static __u64 off_by(__u64 a, __u64 b)
 TEST_F(values, values_follow_the_timebase)
 {
 	/* In the records' unit; with 22, and no others, all is exact. */
-	const __u64 unit = 1ULL << (32 - environment("UNIT", 22));
+	const __u64 unit = 1ULL << (32 - env_number("UNIT", 22));
 	const bool others = self->trace.cpus > 1;
 	static struct sample s[SAMPLES];
 	struct perfmon_config c = one_event(INSTRUCTIONS, 10007, FLAG_USER);
@@ -396,19 +396,19 @@ TEST_F(values, offline_cpu_leaves_its_values)
 		return;
 	memset(&all, 0xff, sizeof(all));
 	ASSERT_EQ(0, sched_setaffinity(0, sizeof(all), &all));
-	if (cpu_open_second(&home, &cpu, &online) == -ENODEV)
+	if (cpu_find_hotpluggable(&home, &cpu, &online) == -ENODEV)
 		return;
 	ASSERT_EQ(self->cpu, home);
 	ASSERT_EQ(0, pin_to_cpu(home));
 	add_values(self, &c, 0, 0);
 	ASSERT_EQ(0, trace_stage(&self->trace, &c));
 	ASSERT_EQ(0, trace_start(&self->trace));
-	ASSERT_EQ(0, cpu_switch(online, "0"));
+	ASSERT_EQ(0, cpu_set_online(online, "0"));
 	EXPECT_EQ(PERFMON_BUFFER_FLAG_OFFLINE, self->trace.buffer[cpu]->flags);
 	ASSERT_STREQ("", trace_sum(&self->trace, cpu, &sums));
 	EXPECT_EQ(1ULL, sums.times);
 	EXPECT_LT(0LL, last_value(&c, &sums, PERFMON_MISC_EVENT_APERF));
-	ASSERT_EQ(0, cpu_switch(online, "1"));
+	ASSERT_EQ(0, cpu_set_online(online, "1"));
 	ASSERT_EQ(0, trace_stop(&self->trace));
 	ASSERT_STREQ("", trace_sum(&self->trace, self->cpu, &sums));
 	EXPECT_EQ(0U, self->trace.buffer[self->cpu]->flags);

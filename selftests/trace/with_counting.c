@@ -262,10 +262,10 @@ TEST_F(with_counting, perf_is_refused_while_a_trace_runs)
 
 	/* A trace that does not run has no counters. */
 	ASSERT_EQ(0, trace_stage(&self->trace, &c));
-	EXPECT_EQ(0, perf_try());
+	EXPECT_EQ(0, perf_count_short_loop());
 
 	ASSERT_EQ(0, trace_start(&self->trace));
-	EXPECT_EQ(-EBUSY, perf_try());
+	EXPECT_EQ(-EBUSY, perf_count_short_loop());
 	ASSERT_EQ(0, trace_stop(&self->trace));
 	perf = perf_open_instructions();
 	EXPECT_LE(0, perf);
@@ -276,7 +276,7 @@ TEST_F(with_counting, perf_is_refused_while_a_trace_runs)
 	ASSERT_EQ(0, pmc_setup(self->fd, 0, EVENT_INSTRUCTIONS, PMCF_USR));
 	ASSERT_EQ(0, trace_start(&self->trace));
 	ASSERT_EQ(0, trace_stop(&self->trace));
-	EXPECT_EQ(-EBUSY, perf_try());
+	EXPECT_EQ(-EBUSY, perf_count_short_loop());
 }
 
 TEST_HARNESS_MAIN

@@ -60,7 +60,7 @@ static bool record(FIXTURE_DATA(lbr) *self, unsigned int left_out)
 	fd = open("/dev/cpu/0/msr", O_WRONLY | O_CLOEXEC);
 	if (fd < 0 || enable(b, true))
 		return false;
-	branches(&self->sites, 1000);
+	run_branches(&self->sites, 1000);
 	if (pwrite(fd, &off, sizeof(off), b->enable) != sizeof(off) || close(fd) ||
 	    branch_records_read(0, self->records))
 		return false;

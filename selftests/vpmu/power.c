@@ -37,7 +37,7 @@ TEST_F(power, unit_is_the_configured_one)
 
 	ASSERT_EQ(0, msr_read(0, self->p.intel ? MSR_POWER_UNIT :
 						 MSR_AMD_POWER_UNIT, &unit));
-	EXPECT_EQ(environment("UNIT", 14), (unit >> 8) & 0x1f);
+	EXPECT_EQ(env_number("UNIT", 14), (unit >> 8) & 0x1f);
 }
 
 TEST_F(power, energy_is_a_multiple_of_instructions)

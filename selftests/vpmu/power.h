@@ -38,7 +38,7 @@ struct energy {
 /* Stores what energies there are, and returns how many. */
 static inline int energies(const struct pmu *p, struct energy all[3])
 {
-	unsigned int unit = environment("UNIT", 14);
+	unsigned int unit = env_number("UNIT", 14);
 	int n = 0;
 
 	if (p->energy & ENERGY_PACKAGE)
@@ -56,7 +56,7 @@ static inline int energies(const struct pmu *p, struct energy all[3])
 	if (p->energy & ENERGY_MEMORY)
 		all[n++] = (struct energy) {
 			"memory", MSR_MEMORY_ENERGY, 1,
-			environment("MEMORY_UNIT", unit),
+			env_number("MEMORY_UNIT", unit),
 		};
 	return n;
 }

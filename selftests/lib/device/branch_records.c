@@ -22,7 +22,7 @@
 #define MSR_AMD_LBR_FROM	0xc0010300
 #define MSR_AMD_LBR_TO		0xc0010301
 
-static const struct branch_records none;
+static const struct branch_records no_records;
 
 #define STACK(n)				\
 	.depth = (n),				\
@@ -35,7 +35,7 @@ static const struct branch_records none;
 	.to = MSR_LBR_TO,			\
 	.step = 1
 
-/* From Skylake on */
+/* Skylake and later */
 static const struct branch_records stack = { STACK(32), .call_stack = true, .info = MSR_LBR_INFO };
 
 /* Nehalem to Ivy Bridge */
@@ -74,15 +74,15 @@ static const struct branch_records architectural = {
 static const struct branch_records amd = { AMD, .freeze = true };
 static const struct branch_records amd_unfrozen = { AMD };
 
-/* Returns the stack that IA32_PERF_CAPABILITIES tells of. */
-static const struct branch_records *find_stack(void)
+/* Returns the format that IA32_PERF_CAPABILITIES reports. */
+static const struct branch_records *find_lbr_stack(void)
 {
 	unsigned int eax, ebx, ecx, edx;
 	__u64 capabilities;
 
 	if (!__get_cpuid(1, &eax, &ebx, &ecx, &edx) || !(ecx & (1U << 15)) ||
 	    msr_read(0, MSR_IA32_PERF_CAPABILITIES, &capabilities))
-		return &none;
+		return &no_records;
 	switch (capabilities & PERF_CAP_LBR_FMT) {
 	case LBR_FMT_EIP_FLAGS:
 		return &stack_of_16;
@@ -91,7 +91,7 @@ static const struct branch_records *find_stack(void)
 	case LBR_FMT_INFO:
 		return &stack;
 	default:
-		return &none;
+		return &no_records;
 	}
 }
 
@@ -105,10 +105,10 @@ const struct branch_records *branch_records(void)
 	/* CPUID.7.0:EDX[19] */
 	if (__get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) && (edx & (1U << 19)))
 		return &architectural;
-	return find_stack();
+	return find_lbr_stack();
 }
 
-/* Bits of IA32_LBR_CTL, which let branches in, in LBR_SELECT's order. */
+/* Bits of IA32_LBR_CTL in the order of LBR_SELECT's. A set bit records such branches. */
 static const unsigned char ctl_bits[] = { 1, 2, 16, 19, 20, 21, 18, 17, 22 };
 
 __u64 branch_selection(unsigned int left_out)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The last branch records of this CPU, and their registers: Intel's stack of 16 before
- * Skylake and of 32 from there on, Intel's architectural ones, or AMD's.
+ * The last branch records of the current CPU, and their registers: Intel's LBR stack (16
+ * entries before Skylake, then 32), Intel's architectural LBR, or AMD's LBR stack.
  */
 #ifndef SELFTESTS_BRANCH_RECORDS_H
 #define SELFTESTS_BRANCH_RECORDS_H
@@ -11,7 +11,7 @@
 #include <linux/types.h>
 
 /*
- * Branches that are left out, as in MSR_LBR_SELECT (Intel SDM, volume 4, table 2-39; AMD
+ * Branches to leave out, as bits of MSR_LBR_SELECT (Intel SDM, volume 4, table 2-39; AMD
  * APM, volume 2, "Last Branch Stack Registers").
  */
 #define LBR_CPL_EQ_0		(1U << 0)	/* those that end in CPL 0... */
@@ -28,19 +28,19 @@
 
 struct branch_records {
 	unsigned int depth;	/* 0: there are none */
-	bool call_stack;	/* a return can take the last call back */
-	bool types;		/* each tells its type */
-	bool freeze;		/* an overflow interrupt can freeze them */
-	bool spec;		/* each tells whether it was speculative */
-	__u32 select;		/* the register that chooses branches... */
-	__u64 select_enable;	/* ...and its bit that enables them, or 0 */
+	bool call_stack;	/* call stack mode exists: a return removes its call */
+	bool types;		/* a record has the branch type */
+	bool freeze;		/* a PMI can freeze the records */
+	bool spec;		/* a record says whether it was speculative */
+	__u32 select;		/* the register that selects branches */
+	__u64 select_enable;	/* the enable bit in `select`, or 0 */
 	__u32 enable;		/* the register with the enable bit */
 	__u64 enable_bit;
-	__u32 newest;		/* the register with the number of the newest; 0: it is 0 */
+	__u32 newest;		/* the register with the index of the newest record; 0: record 0 is the newest */
 	__u32 size;		/* the register with the number of records, or 0 */
-	__u32 from, to, info;	/* of record 0; no info: 0 */
-	__u32 step;		/* from one record to the next */
-	unsigned int flags;	/* bits above the address of a branch */
+	__u32 from, to, info;	/* registers of record 0; no info: 0 */
+	__u32 step;		/* from a register to that of the next record */
+	unsigned int flags;	/* number of flag bits above the address in `from` */
 };
 
 const struct branch_records *branch_records(void);
@@ -48,13 +48,13 @@ const struct branch_records *branch_records(void);
 /* Returns the value of ->select that leaves these branches out. */
 __u64 branch_selection(unsigned int left_out);
 
-/* A branch, with addresses as programs and the kernel have them. */
+/* A branch. Addresses are sign-extended, without flag bits. */
 struct branch_record {
 	__u64 from, to, info;
 };
 
 /*
- * Return 0 or a negative errno: empty the records of a CPU; read them, the newest first.
+ * Clear the records of a CPU; read them, the newest first. Return 0 or a negative errno.
  */
 int branch_records_clear(int cpu);
 int branch_records_read(int cpu, struct branch_record records[LBR_MAX_DEPTH]);

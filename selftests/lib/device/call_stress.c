@@ -25,11 +25,11 @@
 /* The interval of the signals that interrupt a process. */
 #define SIGNAL_US	9973
 
-/* A thread. */
+/* The state of one thread. */
 struct caller {
-	int fd;			/* the process's; it is never closed, but replaced */
-	int reader;		/* open for reading, to replace it with */
-	int pair[2];		/* of sockets, connected with each other */
+	int fd;			/* shared by the threads; replaced by dup2(2), never closed */
+	int reader;		/* another descriptor, for reading, that can replace `fd` */
+	int pair[2];		/* connected sockets */
 	unsigned int cpus;
 	struct perfmon_properties p;
 	struct rng random;
@@ -46,10 +46,10 @@ static int random_counter(struct caller *c)
 	return PMC_FIXED(n - c->p.max_num_programmable_events);
 }
 
-/* Of the events up to there, every CPU has those that are architectural. */
-#define EVENTS	0x80
+/* Events with a lower number include the architectural ones, which every CPU has. */
+#define EVENT_LIMIT	0x80
 
-/* Good values for all fields: instructions, often or not at all; modes at random. */
+/* Returns valid values for all fields: instructions at a random rate or none, in random modes. */
 static struct values random_values(struct caller *c,
 				   struct perfmon_config *config)
 {
@@ -62,7 +62,7 @@ static struct values random_values(struct caller *c,
 	return (struct values) {
 		.num = num,
 		.select = event | rng_below(&c->random, 4) << 16,
-		.definition = rng_below(&c->random, EVENTS),
+		.definition = rng_below(&c->random, EVENT_LIMIT),
 		.cpu = rng_below(&c->random, c->cpus),
 		.cpu_count = 1,
 		.buffers = c->cpus,
@@ -98,7 +98,7 @@ static int make_command(struct caller *c, const struct command *command)
 	struct perfmon_config config;
 	struct values values = random_values(c, &config);
 	union argument arg = command_argument(command, &values);
-	int ret = call_make(c->fd, command->cmd, &arg);
+	int ret = call_ioctl(c->fd, command->cmd, &arg);
 
 	if (ret < 0)
 		return ret;
@@ -109,7 +109,7 @@ static int make_command(struct caller *c, const struct command *command)
 	return 0;
 }
 
-/* The descriptor is closed while others use it, and the device opened again. */
+/* Closes the descriptor while others use it, and opens the device again. */
 static int call_close_and_open(struct caller *c)
 {
 	int fd;
@@ -125,7 +125,7 @@ static int call_close_and_open(struct caller *c)
 	return 0;
 }
 
-/* A copy of the descriptor, which may be the last to be closed. */
+/* Duplicates the descriptor: the copy may be the last to be closed. */
 static int call_dup(struct caller *c)
 {
 	int fd = dup(c->fd), err;
@@ -138,7 +138,7 @@ static int call_dup(struct caller *c)
 	return err;
 }
 
-/* The same through a socket. */
+/* Sends the descriptor through a socket, and closes the copy that arrives. */
 static int call_send(struct caller *c)
 {
 	char byte = 0, control[CMSG_SPACE(sizeof(int))] = { 0 };
@@ -169,7 +169,7 @@ static int call_send(struct caller *c)
 	return err;
 }
 
-/* A child that has the descriptor for a while, and the parent without it. */
+/* Forks a child that uses the descriptor, and waits for its end. */
 static int call_fork(struct caller *c)
 {
 	pid_t pid = fork();
@@ -190,8 +190,8 @@ static int call_fork(struct caller *c)
 }
 
 /*
- * Calls with descriptors, beside the commands. EBUSY is allowed where
- * another process may be the writer, or the counter not set up.
+ * Operations on the descriptor besides the commands. EBUSY is allowed where another
+ * process may be the writer, or the counter is not set up.
  */
 static const struct extra {
 	const char *name;
@@ -205,19 +205,19 @@ static const struct extra {
 	{ "fork", call_fork, 1, 0 },
 };
 
-/* Calls by number: first the commands, then the others. */
+/* Numbers of calls: first the commands, then the operations of `extras`. */
 #define CALLS	(COMMANDS + (int)(sizeof(extras) / sizeof(*extras)))
 
-static const char *name_of(int i)
+static const char *call_name(int i)
 {
 	return i < COMMANDS ? commands[i].name : extras[i - COMMANDS].name;
 }
 
 /*
- * The frequency of a call, relative to the others. FREE_TRACE is made seldom, so
- * that the other calls find a trace.
+ * Returns the frequency of a call, relative to the others. FREE_TRACE is rare, so that the
+ * other calls find a trace.
  */
-static int weight_of(int i)
+static int call_weight(int i)
 {
 	if (i >= COMMANDS)
 		return extras[i - COMMANDS].weight;
@@ -253,20 +253,20 @@ struct call_stress_shared {
 	__u64 succeeded[CALLS];
 };
 
-/* The number of a call, at random. */
+/* Returns the number of a random call. */
 static int random_call(struct rng *r)
 {
 	int all = 0, i, left;
 
 	for (i = 0; i < CALLS; i++)
-		all += weight_of(i);
+		all += call_weight(i);
 	left = rng_below(r, all);
-	for (i = 0; left >= weight_of(i); i++)
-		left -= weight_of(i);
+	for (i = 0; left >= call_weight(i); i++)
+		left -= call_weight(i);
 	return i;
 }
 
-static void count(__u64 *counter)
+static void count_up(__u64 *counter)
 {
 	__atomic_fetch_add(counter, 1, __ATOMIC_RELAXED);
 }
@@ -286,9 +286,9 @@ static void *thread_run(void *data)
 	while (!__atomic_load_n(&s->stop, __ATOMIC_RELAXED)) {
 		i = random_call(&thread->caller.random);
 		err = make_call(i, &thread->caller);
-		count(&s->made[i]);
+		count_up(&s->made[i]);
 		if (!err) {
-			count(&s->succeeded[i]);
+			count_up(&s->succeeded[i]);
 		} else if (!is_allowed(i, -err)) {
 			__atomic_store_n(&s->wrong_errno, -err,
 					 __ATOMIC_RELAXED);
@@ -303,7 +303,7 @@ static void on_signal(int signal)
 	(void)signal;
 }
 
-/* Signals that interrupt calls: none of ours ends with EINTR. */
+/* Starts a timer whose signals interrupt calls. No call may fail with EINTR. */
 static void ask_for_signals(void)
 {
 	struct sigaction action = { .sa_handler = on_signal };
@@ -370,7 +370,7 @@ int call_stress_start(struct call_stress *s, int processes, int threads, __u64 s
 		pid = fork();
 		if (pid < 0)
 			return -errno;
-		/* A group for each, with the children that it will have. */
+		/* A process group each, so that its children can be killed with it. */
 		setpgid(pid, 0);
 		if (!pid)
 			process_run(s->shared, threads,
@@ -389,10 +389,10 @@ static struct call_stress_result result_of(const struct call_stress_shared *s)
 		r.made += s->made[i];
 		r.refused += s->made[i] - s->succeeded[i];
 		if (!s->succeeded[i])
-			r.never = name_of(i);
+			r.never = call_name(i);
 	}
 	if (s->wrong) {
-		r.wrong = name_of(s->wrong - 1);
+		r.wrong = call_name(s->wrong - 1);
 		r.wrong_errno = s->wrong_errno;
 	}
 	return r;
@@ -403,8 +403,9 @@ __u64 call_stress_made(const struct call_stress *s)
 	return result_of(s->shared).made;
 }
 
-/* Waits until all have ended: with an exit code of 0, or by SIGKILL if @killed. */
-static int end(struct call_stress *s, bool killed, struct call_stress_result *result)
+/* Waits until all have ended: with exit code 0, or by SIGKILL if @killed. */
+static int wait_for_processes(struct call_stress *s, bool killed,
+			      struct call_stress_result *result)
 {
 	int err = 0, i, status;
 
@@ -429,7 +430,7 @@ int call_stress_stop(struct call_stress *s, struct call_stress_result *result)
 {
 	if (s->shared)
 		__atomic_store_n(&s->shared->stop, 1, __ATOMIC_RELAXED);
-	return end(s, false, result);
+	return wait_for_processes(s, false, result);
 }
 
 int call_stress_kill(struct call_stress *s, struct call_stress_result *result)
@@ -438,5 +439,5 @@ int call_stress_kill(struct call_stress *s, struct call_stress_result *result)
 
 	for (i = 0; i < s->processes; i++)
 		kill(-s->pid[i], SIGKILL);
-	return end(s, true, result);
+	return wait_for_processes(s, true, result);
 }

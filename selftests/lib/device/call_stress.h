@@ -23,16 +23,16 @@ struct call_stress {
 /* The results of all threads. */
 struct call_stress_result {
 	__u64 made;		/* calls */
-	__u64 refused;		/* those of them with an errno that is allowed */
+	__u64 refused;		/* calls that failed with an allowed errno */
 	const char *never;	/* a call that never succeeded, or "" */
-	const char *wrong;	/* a call with an errno that is not, or "" */
+	const char *wrong;	/* a call that failed with another errno, or "" */
 	int wrong_errno;
 };
 
 /**
- * call_stress_start() - begin
- * @processes: of which one at a time can have the device for writing
- * @threads: of each
+ * call_stress_start() - start processes that make calls
+ * @processes: how many; one of them at a time has the device open for writing
+ * @threads: threads of each process
  * @seed: of the random numbers
  *
  * Return: 0 or a negative errno; call_stress_stop() is to be called in both cases.
@@ -42,10 +42,10 @@ int call_stress_start(struct call_stress *s, int processes, int threads, __u64 s
 /* The number of calls made until now. */
 __u64 call_stress_made(const struct call_stress *s);
 
-/* Tells all of them to end, waits until they have: 0 or a negative errno. */
+/* Stops all processes, and waits until they have ended. Returns 0 or a negative errno. */
 int call_stress_stop(struct call_stress *s, struct call_stress_result *result);
 
-/* Ends them by SIGKILL, wherever they are. */
+/* Kills all processes by SIGKILL, in whatever call they are. Returns 0 or a negative errno. */
 int call_stress_kill(struct call_stress *s, struct call_stress_result *result);
 
 #endif

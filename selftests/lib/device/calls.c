@@ -17,8 +17,8 @@
 #define NEVER_BUSY	false
 #define BUSY		true
 
-/* The states of the trace. Calls that are not of the trace leave it as it is. */
-#define BAD		(-EBADFD)
+/* What trace commands do in each state. Other commands don't depend on the state. */
+#define BAD_STATE	(-EBADFD)
 #define ANY_STATE	{ IDLE, ALLOCATED, STAGED, RUNNING }
 
 const struct command commands[COMMANDS] = {
@@ -61,7 +61,7 @@ const struct command commands[COMMANDS] = {
 
 	/* The state before:   Idle, Allocated, Staged, Running */
 	{ "DEFINE_EVENT", PERFMON_DEFINE_EVENT, WRITER, NEVER_BUSY,
-	  { IDLE, ALLOCATED, BAD, BAD }, {
+	  { IDLE, ALLOCATED, BAD_STATE, BAD_STATE }, {
 		FIELD(MODEL_ID, perfmon_event_definition, id),
 		FIELD(ZERO, perfmon_event_definition, reserved),
 		FIELD(DEFINITION, perfmon_event_definition, select),
@@ -69,28 +69,28 @@ const struct command commands[COMMANDS] = {
 		FIELD(ZERO, perfmon_event_definition, reserved2),
 	} },
 	{ "ALLOC_TRACE", IOCTL_PERFMON_ALLOC_TRACE, WRITER, NEVER_BUSY,
-	  { ALLOCATED, BAD, BAD, BAD }, {
+	  { ALLOCATED, BAD_STATE, BAD_STATE, BAD_STATE }, {
 		FIELD(BUFFERS, perfmon_alloc, num_buffers),
 		FIELD(PAGES_EACH, perfmon_alloc, buffer_size_in_pages),
 	} },
 	{ "FREE_TRACE", IOCTL_PERFMON_FREE_TRACE, WRITER, NEVER_BUSY,
-	  { BAD, IDLE, IDLE, BAD }, { } },
+	  { BAD_STATE, IDLE, IDLE, BAD_STATE }, { } },
 	{ "GET_ALLOC", IOCTL_PERFMON_GET_ALLOC, WRITER, NEVER_BUSY,
-	  { BAD, ALLOCATED, STAGED, RUNNING }, { } },
+	  { BAD_STATE, ALLOCATED, STAGED, RUNNING }, { } },
 	{ "STAGE_CONFIG", IOCTL_PERFMON_STAGE_CONFIG, WRITER, NEVER_BUSY,
-	  { BAD, STAGED, STAGED, BAD }, {
+	  { BAD_STATE, STAGED, STAGED, BAD_STATE }, {
 		{ CONFIG, 0, sizeof(struct perfmon_config) },
 	} },
 	{ "GET_CONFIG", IOCTL_PERFMON_GET_CONFIG, WRITER, NEVER_BUSY,
-	  { BAD, BAD, STAGED, BAD }, { } },
+	  { BAD_STATE, BAD_STATE, STAGED, BAD_STATE }, { } },
 	{ "GET_BUFFER_HANDLE", IOCTL_PERFMON_GET_BUFFER_HANDLE, WRITER, NEVER_BUSY,
-	  { BAD, ALLOCATED, STAGED, BAD }, {
+	  { BAD_STATE, ALLOCATED, STAGED, BAD_STATE }, {
 		FIELD(CPU, perfmon_buffer_handle_req, descriptor),
 	} },
 	{ "START", IOCTL_PERFMON_START, WRITER, BUSY,
-	  { BAD, BAD, RUNNING, BAD }, { } },
+	  { BAD_STATE, BAD_STATE, RUNNING, BAD_STATE }, { } },
 	{ "STOP", IOCTL_PERFMON_STOP, WRITER, NEVER_BUSY,
-	  { BAD, ALLOCATED, STAGED, STAGED }, { } },
+	  { BAD_STATE, ALLOCATED, STAGED, STAGED }, { } },
 };
 
 const struct command *command_find(unsigned int cmd)
@@ -132,7 +132,7 @@ bool command_may_fail(const struct command *c, int err)
 
 void field_put(const struct field *f, union argument *arg, __u64 value)
 {
-	/* The machine is little-endian; of a longer field the rest stays 0. */
+	/* Little-endian: of a field that is longer than @value, the upper bytes stay 0. */
 	memcpy(arg->bytes + f->offset, &value,
 	       f->size < sizeof(value) ? f->size : sizeof(value));
 }
@@ -180,7 +180,7 @@ union argument command_argument(const struct command *c, const struct values *v)
 
 /* --- Calls --------------------------------------------------------------- */
 
-int call_make(int fd, unsigned int cmd, void *arg)
+int call_ioctl(int fd, unsigned int cmd, void *arg)
 {
 	int ret = ioctl(fd, cmd, arg);
 
@@ -189,7 +189,7 @@ int call_make(int fd, unsigned int cmd, void *arg)
 
 int call_try(int fd, unsigned int cmd, void *arg)
 {
-	int ret = call_make(fd, cmd, arg);
+	int ret = call_ioctl(fd, cmd, arg);
 
 	if (ret >= 0 && cmd == IOCTL_PERFMON_GET_BUFFER_HANDLE)
 		close(ret);
@@ -199,7 +199,7 @@ int call_try(int fd, unsigned int cmd, void *arg)
 int trace_enter(int fd, enum trace_state from, enum trace_state to,
 		const struct values *v)
 {
-	/* The command that leads to a state. */
+	/* The command that leads to each state. */
 	static const unsigned int path[] = {
 		[ALLOCATED] = IOCTL_PERFMON_ALLOC_TRACE,
 		[STAGED] = IOCTL_PERFMON_STAGE_CONFIG,

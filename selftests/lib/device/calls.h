@@ -13,7 +13,7 @@
 enum trace_state { IDLE, ALLOCATED, STAGED, RUNNING, TRACE_STATES };
 
 union argument {
-	int num;	/* all of the counting interface begin with it */
+	int num;	/* the first member of each counting argument */
 	struct pmc pmc;
 	struct pmc2 pmc2;
 	struct pmc_data data;
@@ -30,7 +30,7 @@ union argument {
 
 /* The meaning of a field of an argument. */
 enum field_kind {
-	NUMBER = 1,	/* of a counter */
+	NUMBER = 1,	/* the number of a counter */
 	SELECT,		/* an event select, as wide as the field */
 	DEFINITION,	/* the event select of a model-specific event */
 	ZERO,		/* must be 0 */
@@ -91,20 +91,20 @@ struct values {
 	const struct perfmon_config *config;
 };
 
-/* The argument of @c with the fields of @v. */
+/* Returns an argument of @c whose fields have the values of @v. */
 union argument command_argument(const struct command *c, const struct values *v);
 
-/* Puts the lower bits of @value into a field other than a CONFIG. */
+/* Puts the low bytes of @value into a field, which is not a CONFIG. */
 void field_put(const struct field *f, union argument *arg, __u64 value);
 
-/* ioctl(2): its result, or a negative errno. */
-int call_make(int fd, unsigned int cmd, void *arg);
+/* Calls ioctl(2). Returns its result, or a negative errno. */
+int call_ioctl(int fd, unsigned int cmd, void *arg);
 
-/* The same without the descriptor that it may return: 0 or a negative errno. */
+/* As call_ioctl(), but closes the descriptor if the command returns one. Returns 0 or -errno. */
 int call_try(int fd, unsigned int cmd, void *arg);
 
 /*
- * Brings the trace from one state to a later one, with buffers and a config of @v.
+ * Brings the trace from state @from to a later one, with buffers and a config of @v.
  * Returns 0 or a negative errno.
  */
 int trace_enter(int fd, enum trace_state from, enum trace_state to,

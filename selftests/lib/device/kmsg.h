@@ -12,20 +12,20 @@
 
 /* Lines of the module, without its prefix "perfmon: ". */
 struct kmsg_lines {
-	int count;	/* all of them; the first KMSG_MAX_LINES are kept */
+	int count;	/* lines seen; `line` keeps the first KMSG_MAX_LINES */
 	char line[KMSG_MAX_LINES][KMSG_MAX_LENGTH];
 };
 
 /*
- * Opens the kernel log: from here on, or from the start of what it still
- * holds. Return a descriptor or a negative errno.
+ * Open the kernel log at its end, or at its oldest record. Return a descriptor or a
+ * negative errno.
  */
 int kmsg_open_end(void);
 int kmsg_open_start(void);
 
 /*
- * Collects the module's lines since the log was opened or last read. What the
- * kernel itself says about loading a module that taints it is left out.
+ * Collects the module's lines since the log was opened or last read, without those that
+ * the kernel prints when a module taints it.
  * Returns 0 or a negative errno.
  */
 int kmsg_read_module(int fd, struct kmsg_lines *lines);

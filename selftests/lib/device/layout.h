@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Assertions about the layout of an ABI, which fail the build.
+ * Compile-time assertions about the layout of an ABI.
  */
 #ifndef SELFTESTS_LAYOUT_H
 #define SELFTESTS_LAYOUT_H

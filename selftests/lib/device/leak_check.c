@@ -16,10 +16,10 @@
 #define RATE	1009
 #define PAGES	16
 
-#define SOME_KB		32768
-#define SOME_SLAB_KB	1024
+#define TOLERATED_KB		32768
+#define TOLERATED_SLAB_KB	1024
 
-static int run_on(const cpu_set_t *cpus)
+static int set_affinity(const cpu_set_t *cpus)
 {
 	return sched_setaffinity(0, sizeof(*cpus), cpus) ? -errno : 0;
 }
@@ -42,11 +42,11 @@ int leak_check_begin(struct leak_check *l)
 		if (err)
 			return err;
 	}
-	/* Reading has pinned us. */
-	return run_on(&l->cpus);
+	/* snapshot_read() has pinned the thread. */
+	return set_affinity(&l->cpus);
 }
 
-/* The same without an event select that counts, which is not put back. */
+/* snapshot_disturb() without the event select that runs, which the module does not restore. */
 static int disturb(struct leak_check *l, int cpu)
 {
 	struct snapshot *before = &l->before[cpu];
@@ -73,7 +73,7 @@ int leak_check_disturb(struct leak_check *l)
 		if (err)
 			return err;
 	}
-	return run_on(&l->cpus);
+	return set_affinity(&l->cpus);
 }
 
 void leak_check_undisturb(const struct leak_check *l)
@@ -89,16 +89,16 @@ const char *leak_check_registers(const struct leak_check *l)
 	const char *difference = snapshot_difference_now(&l->properties,
 							 &l->cpus, l->before);
 
-	return run_on(&l->cpus) ? "the CPUs can't be had" : difference;
+	return set_affinity(&l->cpus) ? "the CPUs can't be had" : difference;
 }
 
 const char *leak_check_memory(const struct leak_check *l)
 {
 	if (memory_buffers())
 		return "a buffer";
-	if (memory_kb("MemFree") < l->free_kb - SOME_KB)
+	if (memory_kb("MemFree") < l->free_kb - TOLERATED_KB)
 		return "the free memory";
-	if (memory_slab_kb() > l->slab_kb + SOME_SLAB_KB)
+	if (memory_slab_kb() > l->slab_kb + TOLERATED_SLAB_KB)
 		return "the memory in slabs";
 	return "";
 }
@@ -109,13 +109,13 @@ const char *leak_check_log(const struct leak_check *l)
 
 	if (kmsg_read_module(l->kmsg, &lines))
 		return "the log can't be read";
-	/* It says once that a CPU has not got an architectural event. */
+	/* The module may report once that a CPU lacks an architectural event. */
 	if (lines.count == 1 && strstr(lines.line[0], "lacks"))
 		return "";
 	return lines.count ? lines.line[0] : "";
 }
 
-static const char *counts(int fd)
+static const char *check_counting(int fd)
 {
 	__s64 count;
 
@@ -128,7 +128,7 @@ static const char *counts(int fd)
 	return "";
 }
 
-static const char *traces(int fd)
+static const char *check_tracing(int fd)
 {
 	const struct perfmon_config config = one_event(INSTRUCTIONS, RATE,
 						       FLAG_USER | FLAG_PC);
@@ -161,9 +161,9 @@ const char *leak_check_counts(void)
 		return "open";
 	if (wait_until_idle())
 		return "some process never sleeps";
-	problem = counts(fd);
+	problem = check_counting(fd);
 	if (!*problem)
-		problem = traces(fd);
+		problem = check_tracing(fd);
 	close(fd);
 	return problem;
 }

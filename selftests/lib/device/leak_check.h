@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Leaks after the last close of the device: every register reads as
- * before, the memory is free again, the device counts and traces exactly, and the
- * module has written nothing into the kernel log.
+ * A check for leaks after the last close of the device: every register reads as before,
+ * the memory is free again, the device counts and traces exactly, and the module has
+ * written nothing into the kernel log.
  */
 #ifndef SELFTESTS_LEAK_CHECK_H
 #define SELFTESTS_LEAK_CHECK_H
@@ -26,20 +26,20 @@ struct leak_check {
 int leak_check_begin(struct leak_check *l);
 
 /*
- * Leaves the registers as another driver might (snapshot_disturb()), and expects
- * to find them so. Otherwise a register that the module does not restore would go
- * unnoticed where the module writes the kernel's own value. CPUs that go offline
- * lose it. Returns 0 or a negative errno.
+ * Leaves the registers as another driver might (snapshot_disturb()), and expects to find
+ * them so. Without this, a register that the module forgets to restore would go unnoticed
+ * where the module happens to write the value it had. CPUs that go offline lose the
+ * registers. Returns 0 or a negative errno.
  */
 int leak_check_disturb(struct leak_check *l);
 
-/* Writes back what leak_check_disturb() found. */
+/* Writes back the values from before leak_check_disturb(). */
 void leak_check_undisturb(const struct leak_check *l);
 
 /*
- * These return "", or what is wrong. The caller may run on any CPU afterwards. The
- * rest of the system may take 32 MB, 1 MB of it in slabs; the module's buffers must
- * all be gone.
+ * Return "", or what is wrong. The caller may run on any CPU afterwards. The rest of the
+ * system may have taken 32 MB since, 1 MB of it in slabs; of the module's buffers none may
+ * be left.
  */
 const char *leak_check_registers(const struct leak_check *l);
 const char *leak_check_memory(const struct leak_check *l);

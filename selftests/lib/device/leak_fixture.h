@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The end of a test that looks at what it leaves behind.
+ * The end of a test that checks for leaks.
  */
 #ifndef SELFTESTS_LEAK_FIXTURE_H
 #define SELFTESTS_LEAK_FIXTURE_H

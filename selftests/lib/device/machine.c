@@ -9,11 +9,10 @@
 #include "msr.h"
 
 /*
- * Intel SDM, volume 2A, "CPUID", leaf 0AH: EBX tells which architectural events
- * are missing, of as many as EAX[31:24] says. AMD has no such leaf: its core
- * counters count neither reference cycles nor slots (the processors' PPRs, "Core
- * Performance Monitor Counters"); for the last-level cache stands the core's own of
- * level 2.
+ * Intel SDM, volume 2A, "CPUID", leaf 0AH: EBX says which of the EAX[31:24] architectural
+ * events are missing. AMD has no such leaf: its core counters count neither reference
+ * cycles nor slots (the processors' PPRs, "Core Performance Monitor Counters"); the
+ * module counts the core's own level 2 cache in place of the last-level cache.
  */
 static void read_arch_events(struct machine *m)
 {
@@ -21,13 +20,13 @@ static void read_arch_events(struct machine *m)
 		1U << PERFMON_ARCH_EVENT_UNHALTED_REFERENCE_CYCLES |
 		1U << PERFMON_ARCH_EVENT_TOPDOWN_SLOTS;
 	unsigned int eax = 0, ebx = 0, ecx, edx;
-	__u32 told;
+	__u32 listed;
 
 	if (m->intel) {
 		__get_cpuid(0xa, &eax, &ebx, &ecx, &edx);
-		told = (1ULL << (eax >> 24)) - 1;
-		m->arch_missing = told & ebx;
-		m->arch_events = told & ~ebx;
+		listed = (1ULL << (eax >> 24)) - 1;
+		m->arch_missing = listed & ebx;
+		m->arch_events = listed & ~ebx;
 	} else {
 		m->arch_missing = 0;
 		m->arch_events = 0xff & ~missing_on_amd;

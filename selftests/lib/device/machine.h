@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The machine's counters and events, by the device and CPUID.
+ * The machine's counters and events, as the device and CPUID report them.
  */
 #ifndef SELFTESTS_MACHINE_H
 #define SELFTESTS_MACHINE_H
@@ -14,8 +14,8 @@ struct machine {
 	struct perfmon_info info;
 	bool intel;
 	bool tsc_freq_known;	/* the TSC's frequency is known */
-	__u32 arch_events;	/* a bit for each PERFMON_ARCH_EVENT_* there is */
-	__u32 arch_missing;	/* and for each that CPUID says is missing */
+	__u32 arch_events;	/* a bit for each PERFMON_ARCH_EVENT_* that CPUID lists */
+	__u32 arch_missing;	/* a bit for each that CPUID says is missing */
 };
 
 /* Asks the device and CPUID: 0 or a negative errno. */

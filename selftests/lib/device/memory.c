@@ -7,7 +7,7 @@
 
 #include "memory.h"
 
-/* A value of a file with a name and a number in each line. */
+/* Returns the value after @name in a file with a name and a number in each line, or -1. */
 static long read_kb(const char *path, const char *name)
 {
 	FILE *f = fopen(path, "r");
@@ -45,8 +45,8 @@ long memory_slab_kb(void)
 int memory_buffers(void)
 {
 	/*
-	 * Each area is listed with the function that allocated it. For a buffer it
-	 * is some function of the module, which one depends on the compiler.
+	 * vmallocinfo lists each area with the function that allocated it. For a buffer it is a
+	 * function of the module; which one depends on the compiler.
 	 */
 	FILE *f = fopen("/proc/vmallocinfo", "r");
 	char line[512];

@@ -77,7 +77,7 @@ int module_load_with(const char *parameters)
 {
 	char all[256];
 
-	/* A parameter of a Rust module can't be set twice. */
+	/* The kernel refuses a parameter of a Rust module that is given twice. */
 	snprintf(all, sizeof(all), "%s%s%s%s",
 		 strstr(parameters, "max_sample_rate") ? "" : MODULE_ANY_RATE,
 		 strstr(parameters, "max_percent") ? "" : MODULE_ANY_TIME,
@@ -100,7 +100,7 @@ int module_reload(const char *parameters)
 
 int module_unload(void)
 {
-	/* O_NONBLOCK, as rmmod(8): a module in use is refused at once. */
+	/* O_NONBLOCK, as rmmod(8): fails at once for a module in use. */
 	return syscall(SYS_delete_module, "perfmon", O_NONBLOCK) ? -errno : 0;
 }
 

@@ -10,22 +10,22 @@
 
 #define MODULE_PATH	"/lib/modules/perfmon.ko"
 
-/* Of the tests: see selftests/kmod. */
+/* A module of the tests: see selftests/kmod. */
 #define OOPS_PATH	"/lib/modules/oops.ko"
 
-/* The module's file, to be freed; NULL with errno. */
+/* Reads the module's file, to be freed by the caller. Returns NULL with errno set. */
 char *module_read(size_t *size);
 
 /*
- * Lifts the limits to the time of overflow interrupts for tests: it depends on the
+ * Parameters that lift the limits of the time of PMIs, for tests: the time depends on the
  * host.
  */
 #define MODULE_ANY_RATE		"perf_event_max_sample_rate=0 "
 #define MODULE_ANY_TIME		"perf_cpu_time_max_percent=0 "
 
 /*
- * Return 0 or a negative errno. All but module_load_file() and module_load_image()
- * load the module without limits, unless @parameters set them.
+ * Load or unload the module. Return 0 or a negative errno. All but module_load_file() and
+ * module_load_image() lift the limits, unless @parameters set them.
  */
 int module_load_image(const char *image, size_t size);
 int module_load(void);
@@ -39,8 +39,8 @@ int module_reload(const char *parameters);
 bool module_loaded(void);
 
 /*
- * Returns whether perf is kept off the counters by its own events, one on each CPU: then
- * it is not refused, and what it opens waits.
+ * Returns whether the module keeps perf off the counters by place-holders, one on each CPU:
+ * then perf's events are not refused but wait.
  */
 bool module_has_place_holder(void);
 

@@ -20,7 +20,7 @@
 #define APIC_ICR_HIGH		0x310
 #define APIC_LVTPC		0x340
 #define APIC_SIZE		0x1000
-/* Delivery as an NMI, asserted, to the APIC that is named. */
+/* Delivery mode NMI, level asserted, to the APIC in ICR_HIGH. */
 #define ICR_NMI			(4U << 8 | 1U << 14)
 
 /* CPUID.80000001H:ECX[23] and CPUID.80000022H:EAX[0] */
@@ -79,7 +79,7 @@ const struct pmu_registers *pmu_registers(void)
 
 /* AMD APM, volume 2, section 13.2.1: bits 11:8 of an event number */
 #define EVENT_HIGH		(0xfULL << 32)
-/* Intel SDM, volume 2A, "CPUID", leaf 23H: what EBX of its first subleaf tells of */
+/* Intel SDM, volume 2A, "CPUID", leaf 23H, subleaf 0: bits of EBX */
 #define HAS_UMASK2		(1U << 0)
 #define EVNTSEL_UMASK2		(0xffULL << 40)
 #define HAS_EQ			(1U << 1)
@@ -143,8 +143,8 @@ void msr_mark(void)
 }
 
 /*
- * Maps the local APIC of @cpu, on which the thread is left: its address, NULL if it
- * is in x2APIC mode, or MAP_FAILED with errno.
+ * Pins the thread to @cpu and maps its local APIC. Returns the address, NULL in x2APIC
+ * mode, or MAP_FAILED with errno.
  */
 static char *apic_map(int cpu)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The registers of the PMU, behind the module's back: /dev/cpu/N/msr, and
+ * Access to the registers of the PMU without the module: by /dev/cpu/N/msr, and by
  * /dev/mem for the local APIC in xAPIC mode.
  */
 #ifndef SELFTESTS_MSR_H
@@ -39,18 +39,18 @@
 #define PERFEVTSEL_INT			(1ULL << 20)
 #define PERFEVTSEL_EN			(1ULL << 22)
 
-/* Where this CPU has its registers; 0 for those it does not have. */
+/* Addresses of the PMU's registers on this CPU; 0 for those that it lacks. */
 struct pmu_registers {
 	__u32 select0;		/* event select of general counter 0 */
 	__u32 counter0;		/* general counter 0 */
-	__u32 step;		/* from one to the next, of both */
+	__u32 step;		/* from a register to that of the next counter */
 	__u32 global_ctrl;
 	__u32 global_status;
 };
 
 const struct pmu_registers *pmu_registers(void);
 
-/* The bits that the event selects of this CPU have. */
+/* Returns the bits that event selects of this CPU have. */
 __u64 pmu_select_bits(void);
 
 /* Return 0, or a negative errno: -EIO if the CPU raised #GP. */
@@ -58,8 +58,8 @@ int msr_read(int cpu, __u32 msr, __u64 *value);
 int msr_write(int cpu, __u32 msr, __u64 value);
 
 /*
- * Marks a place in the log of accesses to PMU registers (vm/run --trace) by a read of
- * IA32_PERF_GLOBAL_STATUS_SET, which nothing else reads.
+ * Marks a place in the log of register accesses (vm/run --trace) by a read of
+ * IA32_PERF_GLOBAL_STATUS_SET, which no other code reads.
  */
 void msr_mark(void);
 
@@ -67,10 +67,10 @@ void msr_mark(void);
 #define LVTPC_NMI		(4U << 8)
 
 /**
- * lvtpc_read() - the local APIC's entry for the PMU's interrupt
+ * lvtpc_read() - read the local APIC's entry for PMIs
  *
- * Pins the calling thread to @cpu and leaves it there, because in xAPIC mode
- * each CPU sees only its own APIC. So does lvtpc_write().
+ * Leaves the calling thread pinned to @cpu, because in xAPIC mode each CPU sees only its
+ * own APIC. lvtpc_write() does so, too.
  *
  * Return: 0, or a negative errno.
  */
@@ -78,8 +78,8 @@ int lvtpc_read(int cpu, __u32 *value);
 int lvtpc_write(int cpu, __u32 value);
 
 /*
- * Moves the thread to CPU @cpu and has that send itself an NMI that no handler
- * claims. Returns 0 or a negative errno.
+ * Pins the thread to CPU @cpu, which sends itself an NMI that no handler claims. Returns
+ * 0 or a negative errno.
  */
 int nmi_send(int cpu);
 

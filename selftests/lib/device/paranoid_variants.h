@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * The callers that Linux's policy for perf events distinguishes, as variants of the
- * fixture "policy": to be included behind FIXTURE(policy).
+ * fixture "policy". Include it after FIXTURE(policy).
  */
 #ifndef SELFTESTS_PARANOID_VARIANTS_H
 #define SELFTESTS_PARANOID_VARIANTS_H
@@ -9,8 +9,8 @@
 FIXTURE_VARIANT(policy)
 {
 	int paranoid;	/* perf_event_paranoid */
-	bool capable;	/* of CAP_PERFMON, and of nothing else */
-	int err;	/* of a call that the policy is asked for */
+	bool capable;	/* has CAP_PERFMON and no other capability */
+	int err;	/* expected errno of a call that the policy restricts; 0: none */
 };
 
 FIXTURE_VARIANT_ADD(policy, paranoid_3) { .paranoid = 3, .err = EACCES };

@@ -27,7 +27,7 @@ int restore_begin(struct restore *r)
 		if (err)
 			return err;
 	}
-	/* Reading has pinned the thread. */
+	/* snapshot_read() has pinned the thread. */
 	return sched_setaffinity(0, sizeof(r->cpus), &r->cpus) ? -errno : 0;
 }
 
@@ -48,7 +48,7 @@ int restore_fork(struct restore *r, struct restore_pipes *pipes)
 	return r->child;
 }
 
-int restore_tell(const struct restore_pipes *pipes)
+int restore_report_step(const struct restore_pipes *pipes)
 {
 	char byte;
 
@@ -56,21 +56,21 @@ int restore_tell(const struct restore_pipes *pipes)
 		0 : -EPIPE;
 }
 
-int restore_wait(const struct restore *r)
+int restore_wait_until_used(const struct restore *r)
 {
 	char byte;
 
 	return read(r->from_child, &byte, 1) == 1 ? 0 : -EPIPE;
 }
 
-int restore_end_child(const struct restore *r, enum end end)
+int restore_end_child(const struct restore *r, enum restore_end end)
 {
 	if (end == KILL)
 		kill(r->child, SIGKILL);
 	else if (write(r->to_child, "", 1) != 1)
 		return -EPIPE;
 	if (end == CLOSE || end == STOP)
-		return restore_wait(r);
+		return restore_wait_until_used(r);
 	return waitpid(r->child, NULL, 0) == r->child ? 0 : -ECHILD;
 }
 

@@ -89,7 +89,10 @@ int snapshot_disturb(const struct perfmon_properties *p, int cpu,
 		s.select[i] = i == 1 ? LEFT_RUNNING : LEFT_SELECT + i;
 	s.lbr_select = branch_selection(LBR_CPL_EQ_0 | LBR_CPL_NEQ_0);
 	if (module_has_place_holder()) {
-		/* A counter that runs is perf's then, and perf writes the others. */
+		/*
+		 * Then a counter that runs counts as perf's, and perf writes the global control
+		 * and the LVTPC.
+		 */
 		s.select[1] = LEFT_SELECT + 1;
 		return snapshot_write(p, cpu, &s);
 	}
@@ -114,7 +117,7 @@ const char *snapshot_difference(const struct snapshot *before,
 	}
 	if (after->fixed_ctrl != before->fixed_ctrl)
 		return "the control of the fixed-function counters";
-	/* With place-holders, perf writes all of it when one comes or goes. */
+	/* With place-holders, perf writes the whole register when one is added or removed. */
 	if (after->global_ctrl != before->global_ctrl && !module_has_place_holder())
 		return "the global control";
 	if (after->global_status != before->global_status)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * All registers of a CPU's PMU that the module may touch, read and written
- * behind its back.
+ * All registers of a CPU's PMU that the module may touch, read and written without the
+ * module.
  */
 #ifndef SELFTESTS_SNAPSHOT_H
 #define SELFTESTS_SNAPSHOT_H
@@ -28,15 +28,15 @@ struct snapshot {
 };
 
 /*
- * All three leave the calling thread on CPU @cpu (see lvtpc_read()), and return
- * 0 or a negative errno.
+ * snapshot_read(), snapshot_write() and snapshot_disturb() leave the calling thread on CPU
+ * @cpu (see lvtpc_read()), and return 0 or a negative errno.
  */
 int snapshot_read(const struct perfmon_properties *p, int cpu,
 		  struct snapshot *s);
 
 /*
- * Writes the registers that another driver may have left in any state: the event
- * selects, the global control, the choice of branches, the interrupt.
+ * Writes the registers that another driver may have left in any state: the event selects,
+ * the global control, the branch selection, the LVTPC.
  */
 int snapshot_write(const struct perfmon_properties *p, int cpu,
 		   const struct snapshot *s);
@@ -45,25 +45,24 @@ int snapshot_write(const struct perfmon_properties *p, int cpu,
  * snapshot_disturb() - leave the registers as another driver might
  * @found: what they hold
  *
- * The event selects hold values that the module must put back because they
- * count nothing, and one that it must not, because the counter would run
- * (IA32_PERFEVTSELx.EN). The others hold values with which it can't count:
- * counter 0 is disabled in the global control, the interrupt is masked, and
- * branches of no mode are recorded.
+ * The event selects get values that the module must restore, because they count nothing,
+ * and one that it must not restore, because its counter would run (IA32_PERFEVTSELx.EN).
+ * The other registers get values that prevent counting: counter 0 is disabled in the
+ * global control, the LVTPC is masked, and branches of no privilege level are recorded.
  */
 int snapshot_disturb(const struct perfmon_properties *p, int cpu,
 		     const struct snapshot *found);
 
 /*
- * Returns the name of the first register that does not read @after the module has
- * gone as it should for its value @before; or "".
+ * Returns the name of the first register whose value @after the end of the module is wrong
+ * for its value @before; or "".
  */
 const char *snapshot_difference(const struct snapshot *before,
 				const struct snapshot *after);
 
 /*
- * The same for what the registers of all @cpus read now. @before has an element
- * for each CPU number. Leaves the calling thread on one of them.
+ * Compares the registers of all @cpus as they are now with @before, which has an element
+ * for each CPU number. Returns as snapshot_difference(). Leaves the calling thread on one CPU.
  */
 const char *snapshot_difference_now(const struct perfmon_properties *p,
 				    const cpu_set_t *cpus,

@@ -5,10 +5,10 @@
 #ifndef SELFTESTS_WATCHDOG_H
 #define SELFTESTS_WATCHDOG_H
 
-/* The kernel's own, which no libc knows: there is no NMI watchdog. */
+/* An errno of the kernel that libc lacks. It says that there is no NMI watchdog. */
 #define ENOTSUPP	524
 
-/* Switches it on ('1') or off ('0'): 0 or a negative errno. */
+/* Switches the watchdog on ('1') or off ('0'). Returns 0 or a negative errno. */
 int watchdog_set(char value);
 
 #endif

@@ -13,10 +13,10 @@
 #include "event.h"
 #include "loop.h"
 
-/* The largest result of read(2) that a test asks for: a group. */
+/* Words for the largest result of read(2) that a test asks for: a group's. */
 #define MAX_WORDS	128
 
-/* Waits of 10 ms for another maker's events. */
+/* How many waits of 10 ms for the end of the other maker's events. */
 #define PATIENCE	6000
 
 static int open_perf(struct perf_event_attr *attr, pid_t pid, int cpu, int group_fd,
@@ -45,13 +45,13 @@ const struct event_maker event_maker_perf = {
 	.name = "perf",
 	.open = open_perf,
 	.takes_turns = true,
-	.reset_may_keep_the_gone = true,
+	.reset_may_keep_exited = true,
 	.time_on_other_cpus = true,
 	.polls_pages_only = true,
 	.children_keep_rdpmc = true,
 	.children_swap_periods = true,
 	.counts_lost_records = true,
-	.breaks_stacks = true,
+	.has_wrong_stack_sizes = true,
 };
 
 const struct event_maker event_maker_perfmon = {
@@ -85,19 +85,19 @@ struct perf_event_attr event_instructions(void)
 	};
 }
 
-int event_open_instructions(const struct event_maker *by, pid_t tid)
+int event_open_instructions(const struct event_maker *maker, pid_t tid)
 {
 	struct perf_event_attr attr = event_instructions();
 
-	return by->open(&attr, tid, -1, -1, PERF_FLAG_FD_CLOEXEC);
+	return maker->open(&attr, tid, -1, -1, PERF_FLAG_FD_CLOEXEC);
 }
 
-bool event_wait_until_possible(const struct event_maker *by, void (*meanwhile)(void))
+bool event_wait_until_possible(const struct event_maker *maker, void (*meanwhile)(void))
 {
 	int i, fd;
 
 	for (i = 0; i < PATIENCE; i++) {
-		fd = event_open_instructions(by, 0);
+		fd = event_open_instructions(maker, 0);
 		if (fd >= 0) {
 			close(fd);
 			return true;
@@ -138,7 +138,7 @@ __u64 event_id(int fd)
 	return ioctl(fd, PERF_EVENT_IOC_ID, &id) ? 0 : id;
 }
 
-long long event_described(int fd, const char *name)
+long long event_fdinfo_number(int fd, const char *name)
 {
 	long long value = -1;
 	char path[64], line[256];

@@ -22,12 +22,12 @@ static __always_inline __u64 rdpmc(__u32 counter)
 
 struct page_value {
 	__s64 count;
-	__u64 enabled, running;	/* up to the last update of the page */
-	__u32 index;		/* 0: the counter was not read, the count is the page's */
-	__u32 tries;		/* more than 1: the page changed meanwhile */
+	__u64 enabled, running;	/* as of the last update of the page */
+	__u32 index;		/* of RDPMC plus 1; 0: the count is the page's alone */
+	__u32 tries;		/* more than 1 if the page changed while it was read */
 };
 
-/* Not inlined: the instructions around it are the same at each call. */
+/* Not inlined, so that the instructions around it are the same at each call. */
 static __attribute__((noinline)) struct page_value
 page_read(const struct perf_event_mmap_page *page)
 {

@@ -15,7 +15,7 @@
 struct event_ring {
 	struct perf_event_mmap_page *page;
 	const unsigned char *data;
-	size_t size;		/* of the data */
+	size_t size;		/* of the data area in bytes */
 	bool overwrites;
 };
 
@@ -26,18 +26,18 @@ struct event_record {
 };
 
 /*
- * Maps the ring of @fd with 2^@order pages, so that the writer overwrites what is not
- * read if @overwrites: 0 or a negative errno.
+ * Maps the ring of @fd with 2^@order pages, read-only if @overwrites, so that the kernel
+ * overwrites old records. Returns 0 or a negative errno.
  */
 int event_ring_map(struct event_ring *ring, int fd, unsigned int order, bool overwrites);
 void event_ring_unmap(struct event_ring *ring);
 
 bool event_ring_is_empty(const struct event_ring *ring);
 
-/* Copies the next record and gives its room back. False if there is none. */
+/* Copies the next record and frees its space in the ring. Returns false if there is none. */
 bool event_ring_next(struct event_ring *ring, struct event_record *record);
 
-/* Copies the record at position @at; false if it can't be one. */
+/* Copies the record at position @at. Returns false if its header is not valid. */
 bool event_ring_at(const struct event_ring *ring, __u64 at, struct event_record *record);
 
 #endif

@@ -7,15 +7,15 @@
 
 #define PAGE	4096
 
-const __u64 frames_nowhere[FRAMES_NOWHERE] = {
+const __u64 frames_without_memory[FRAMES_NOWHERE] = {
 	0, 1, 7, 8, 0x1000, 0x7fffffffeff8, 0x7fffffffeff0, 0x7ffffffff000, 0x7fffffffffff,
 	0x800000000000, 0xffff800000000000, 0xffff888000000000, 0xffffffff81000000,
 	0xffffffffff5ff000, 0xfffffffffffffff8, ~0ULL,
 };
 
 /*
- * The pages around it are there but not accessible, so that while change() has
- * unmapped the frames no larger mapping can take their place.
+ * The neighbouring pages are mapped without access: while change() has unmapped the frames,
+ * the kernel can place no larger mapping there.
  */
 struct frame *frames_map(void)
 {
@@ -41,7 +41,7 @@ static void change(struct frame *frames, unsigned long n)
 {
 	struct frame *f = &frames[n % 8];
 
-	__atomic_store_n(&f->next, (struct frame *)(uintptr_t)frames_nowhere[n % FRAMES_NOWHERE],
+	__atomic_store_n(&f->next, (struct frame *)(uintptr_t)frames_without_memory[n % FRAMES_NOWHERE],
 			 __ATOMIC_RELAXED);
 	__atomic_store_n(&f->next, frames + n % FRAMES, __ATOMIC_RELAXED);
 	__atomic_store_n(&f->address, FRAME_ADDRESS(n % FRAMES), __ATOMIC_RELAXED);

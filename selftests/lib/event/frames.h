@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Stacks that are none, for call chains to be read from.
+ * Made-up stack frames, from which the kernel reads call chains.
  */
 #ifndef SELFTESTS_FRAMES_H
 #define SELFTESTS_FRAMES_H
@@ -10,27 +10,27 @@
 
 #include <linux/types.h>
 
-/* What a function with a frame pointer has on the stack. */
+/* A stack frame of a function with a frame pointer. */
 struct frame {
 	struct frame *next;
 	unsigned long address;
 };
 
-/* A page of them. */
+/* The number of frames in a page. */
 #define FRAMES		((int)(4096 / sizeof(struct frame)))
 
-/* The address in frame @i of a new stack. */
+/* The return address in frame @i of a new page of frames. */
 #ifdef __x86_64__
 #define FRAME_ADDRESS(i)	(0x123456780000UL + (i))
 #else
 #define FRAME_ADDRESS(i)	(0x12340000UL + (i))
 #endif
 
-/* Maps a page of frames, each of which is followed by the next, and no memory behind it. */
+/* Maps a page of frames, each linked to the next; no memory follows the page. */
 struct frame *frames_map(void);
 void frames_unmap(struct frame *frames);
 
-/* A thread that changes frames all the time: some pointers, and whether the page is there. */
+/* A thread that keeps changing frames: their pointers, and whether the page is mapped. */
 struct frames_changer {
 	struct frame *frames;
 	pthread_t thread;
@@ -41,12 +41,12 @@ struct frames_changer {
 int frames_changer_begin(struct frames_changer *c, struct frame *frames);
 int frames_changer_end(struct frames_changer *c);
 
-/* Addresses where no frame can be: no memory, the kernel's, or no address. */
+/* Frame pointers without a frame: unmapped, kernel and non-canonical addresses. */
 #define FRAMES_NOWHERE	16
-extern const __u64 frames_nowhere[FRAMES_NOWHERE];
+extern const __u64 frames_without_memory[FRAMES_NOWHERE];
 
 /*
- * loop(@n) with frame pointer @frame: from frame_loop_begin on to before
+ * Executes loop(@n) with @frame as frame pointer, between frame_loop_begin and
  * frame_loop_end.
  */
 void frame_loop(const struct frame *frame, unsigned long n);

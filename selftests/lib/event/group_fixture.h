@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The fixture of tests of a group of events, which may count a task: to be included in
- * place of event_fixture.h.
+ * The fixture of tests of a group of events, which may count a task. Include it in place of
+ * event_fixture.h.
  */
 #ifndef SELFTESTS_GROUP_FIXTURE_H
 #define SELFTESTS_GROUP_FIXTURE_H
@@ -38,7 +38,7 @@ FIXTURE_TEARDOWN(event)
 
 	for (i = 0; i < MEMBERS; i++)
 		close(self->fd[i]);
-	target_end(&self->target);
+	target_kill(&self->target);
 	restore_maker(_metadata, variant);
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * A recursion of known depth, for call chains. To be included by programs that are
- * compiled with frame pointers; its functions are in a section of their own.
+ * A recursion of known depth, for call chains. For programs that are compiled with frame
+ * pointers. Its functions are in a section of their own.
  */
 #ifndef SELFTESTS_RECURSION_H
 #define SELFTESTS_RECURSION_H
@@ -17,7 +17,7 @@
 #include <linux/types.h>
 
 #define IN_RECURSION __attribute__((section("recursion"), noinline, noclone))
-/* The linker tells where the section begins and ends. */
+/* The linker defines symbols at the begin and the end of the section. */
 extern const char __start_recursion[], __stop_recursion[];
 extern const char leaf_begin[], leaf_end[];
 
@@ -31,7 +31,7 @@ static bool in_leaf(__u64 address)
 	return address >= (uintptr_t)leaf_begin && address < (uintptr_t)leaf_end;
 }
 
-/* A call of the kernel without a function of the C library, which has no frame. */
+/* Makes a system call without a function of the C library, which would have no frame. */
 static __always_inline long call3(long number, long a, long b, long c)
 {
 	long result;
@@ -47,20 +47,20 @@ static __always_inline long call3(long number, long a, long b, long c)
 }
 
 enum leaf {
-	LOOP,		/* between leaf_begin and leaf_end */
-	CALLS,		/* of the kernel, and exceptions */
-	SIGNAL,		/* SIGUSR1, once */
-	CLOCK,		/* of the vDSO */
+	LOOP,		/* a loop between leaf_begin and leaf_end */
+	CALLS,		/* system calls and exceptions */
+	SIGNAL,		/* sends itself SIGUSR1 once */
+	CLOCK,		/* reads the clock by the vDSO */
 };
 
-/* What the deepest function uses. */
+/* Data of the deepest function. */
 static struct {
 	char *memory;			/* a page */
 	int (*clock)(clockid_t clock, struct timespec *t);
 	unsigned long sum;
 } use;
 
-/* Calls itself @depth times. The deepest does @leaf, @n times. */
+/* Calls itself @depth times. The deepest call executes @leaf @n times. */
 static IN_RECURSION void recurse(unsigned int depth, unsigned long n, enum leaf leaf)
 {
 	struct timespec t;
@@ -83,12 +83,12 @@ static IN_RECURSION void recurse(unsigned int depth, unsigned long n, enum leaf 
 		while (n--) {
 			call3(SYS_getppid, 0, 0, 0);
 			call3(SYS_madvise, (long)use.memory, 4096, MADV_DONTNEED);
-			/* An exception. */
+			/* Raises a page fault. */
 			__atomic_store_n(use.memory, 1, __ATOMIC_RELAXED);
 			call3(SYS_access, (long)"/proc/self/status", R_OK, 0);
 		}
 	}
-	/* No tail call. */
+	/* Keeps the compiler from making tail calls. */
 	use.sum++;
 	__asm__ volatile("");
 }

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Functions whose registers are known. To be included by one file of a program.
+ * Functions with known register contents. Include it in one file of a program.
  */
 #ifndef SELFTESTS_REGISTER_LOOP_H
 #define SELFTESTS_REGISTER_LOOP_H
 
-/* Load a register with a value of its own, by its number. */
+/* Loads register number @n with its own value: VALUE + @n. */
 #ifdef __x86_64__
 #define VALUE		0x1122334455667700
 #define LOAD(name, n)	"	movabs	$0x1122334455667700 + " #n ", %" #name "\n"
@@ -19,10 +19,10 @@
 #endif
 
 /*
- * Two functions whose argument is a number of rounds. register_loop() counts them in
- * RCX and has the carry flag set, which DEC leaves alone; register_calls() counts them
- * in R15, or EBP, and calls the kernel in each. The other registers are loaded before
- * the first round. RSP stays as it is: its value is in register_sp.
+ * Functions that execute @n rounds. register_loop() counts them in RCX and keeps the carry
+ * flag set, which DEC leaves alone. register_calls() counts them in R15 (or EBP), and makes a
+ * system call in each. The other registers are loaded before the first round, except RSP,
+ * whose value is in register_sp.
  */
 void register_loop(unsigned long n);
 void register_calls(unsigned long n);
@@ -60,7 +60,7 @@ unsigned long register_sp;
 	"	pop	%rbx\n"				\
 	"	ret\n"
 
-/* getppid(2) leaves the number of the call and what SYSCALL needs. */
+/* The registers that still have their value after getppid(2) by SYSCALL. */
 #define IN_CALLS	(REGISTERS & 0x770ffaULL)
 
 __asm__(".text\n"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The fixture of tests of one event with a ring, and of a task that it may sample: to be
- * included in place of event_fixture.h.
+ * The fixture of tests of one event with a ring, and of a task that it may sample. Include
+ * it in place of event_fixture.h.
  */
 #ifndef SELFTESTS_SAMPLER_FIXTURE_H
 #define SELFTESTS_SAMPLER_FIXTURE_H
@@ -27,7 +27,7 @@ FIXTURE_SETUP(event)
 
 FIXTURE_TEARDOWN(event)
 {
-	target_end(&self->target);
+	target_kill(&self->target);
 	sampler_close(&self->sampler);
 	restore_maker(_metadata, variant);
 }

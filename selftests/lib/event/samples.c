@@ -5,14 +5,14 @@
 
 #include "samples.h"
 
-/* The rest of a record. */
+/* The part of a record that is not parsed yet. */
 struct rest {
 	const __u64 *at;
 	size_t words;
 	bool too_short;
 };
 
-static __u64 take(struct rest *rest, __u64 type, __u64 part)
+static __u64 take_word(struct rest *rest, __u64 type, __u64 part)
 {
 	if (!(type & part))
 		return 0;
@@ -24,7 +24,7 @@ static __u64 take(struct rest *rest, __u64 type, __u64 part)
 	return *rest->at++;
 }
 
-/* A part of many words. */
+/* Takes a part of several words. */
 static const __u64 *take_many(struct rest *rest, __u64 words)
 {
 	const __u64 *at = rest->at;
@@ -40,14 +40,14 @@ static const __u64 *take_many(struct rest *rest, __u64 words)
 
 static void take_ids(struct rest *rest, __u64 type, struct sample *s)
 {
-	__u64 word = take(rest, type, PERF_SAMPLE_TID);
+	__u64 word = take_word(rest, type, PERF_SAMPLE_TID);
 
 	s->pid = word;
 	s->tid = word >> 32;
-	s->time = take(rest, type, PERF_SAMPLE_TIME);
+	s->time = take_word(rest, type, PERF_SAMPLE_TIME);
 }
 
-/* The words of a read(2) that begin at @at. */
+/* Returns the number of words of a read(2) result that begins at @at. */
 static __u64 words_of_read(const struct rest *rest, __u64 format)
 {
 	const __u64 times = __builtin_popcountll(format & (PERF_FORMAT_TOTAL_TIME_ENABLED |
@@ -69,30 +69,30 @@ bool sample_parse(const struct event_record *record, const struct sample_parts *
 		.words = (record->header.size - sizeof(record->header)) / sizeof(__u64),
 	};
 
-	*s = (struct sample) { .identifier = take(&rest, type, PERF_SAMPLE_IDENTIFIER) };
-	s->ip = take(&rest, type, PERF_SAMPLE_IP);
+	*s = (struct sample) { .identifier = take_word(&rest, type, PERF_SAMPLE_IDENTIFIER) };
+	s->ip = take_word(&rest, type, PERF_SAMPLE_IP);
 	take_ids(&rest, type, s);
-	s->addr = take(&rest, type, PERF_SAMPLE_ADDR);
-	s->id = take(&rest, type, PERF_SAMPLE_ID);
-	s->stream_id = take(&rest, type, PERF_SAMPLE_STREAM_ID);
-	s->cpu = take(&rest, type, PERF_SAMPLE_CPU);
-	s->period = take(&rest, type, PERF_SAMPLE_PERIOD);
+	s->addr = take_word(&rest, type, PERF_SAMPLE_ADDR);
+	s->id = take_word(&rest, type, PERF_SAMPLE_ID);
+	s->stream_id = take_word(&rest, type, PERF_SAMPLE_STREAM_ID);
+	s->cpu = take_word(&rest, type, PERF_SAMPLE_CPU);
+	s->period = take_word(&rest, type, PERF_SAMPLE_PERIOD);
 	if (type & PERF_SAMPLE_READ)
 		s->count_words = words_of_read(&rest, parts->read_format);
 	s->counts = take_many(&rest, s->count_words);
-	s->length = take(&rest, type, PERF_SAMPLE_CALLCHAIN);
+	s->length = take_word(&rest, type, PERF_SAMPLE_CALLCHAIN);
 	s->chain = take_many(&rest, s->length);
-	s->branch_count = take(&rest, type, PERF_SAMPLE_BRANCH_STACK);
-	s->branch_index = take(&rest, parts->branch_type, PERF_SAMPLE_BRANCH_HW_INDEX);
+	s->branch_count = take_word(&rest, type, PERF_SAMPLE_BRANCH_STACK);
+	s->branch_index = take_word(&rest, parts->branch_type, PERF_SAMPLE_BRANCH_HW_INDEX);
 	s->branches = (const struct perf_branch_entry *)
 		take_many(&rest, s->branch_count * sizeof(*s->branches) / sizeof(__u64));
-	s->user_abi = take(&rest, type, PERF_SAMPLE_REGS_USER);
+	s->user_abi = take_word(&rest, type, PERF_SAMPLE_REGS_USER);
 	s->user_registers = take_many(&rest, s->user_abi ?
 				      __builtin_popcountll(parts->user_registers) : 0);
-	s->stack_size = take(&rest, type, PERF_SAMPLE_STACK_USER);
+	s->stack_size = take_word(&rest, type, PERF_SAMPLE_STACK_USER);
 	s->stack = take_many(&rest, s->stack_size / sizeof(__u64));
-	s->stack_read = take(&rest, s->stack_size ? type : 0, PERF_SAMPLE_STACK_USER);
-	s->abi = take(&rest, type, PERF_SAMPLE_REGS_INTR);
+	s->stack_read = take_word(&rest, s->stack_size ? type : 0, PERF_SAMPLE_STACK_USER);
+	s->abi = take_word(&rest, type, PERF_SAMPLE_REGS_INTR);
 	s->registers = take_many(&rest, s->abi ? __builtin_popcountll(parts->registers) : 0);
 	return !rest.too_short && !rest.words;
 }
@@ -110,14 +110,14 @@ bool sample_parse_end(const struct event_record *record, __u64 type, struct samp
 	rest.at = record->words + words - rest.words;
 	*s = (struct sample) { .ip = 0 };
 	take_ids(&rest, parts, s);
-	s->id = take(&rest, parts, PERF_SAMPLE_ID);
-	s->stream_id = take(&rest, parts, PERF_SAMPLE_STREAM_ID);
-	s->cpu = take(&rest, parts, PERF_SAMPLE_CPU);
-	s->identifier = take(&rest, parts, PERF_SAMPLE_IDENTIFIER);
+	s->id = take_word(&rest, parts, PERF_SAMPLE_ID);
+	s->stream_id = take_word(&rest, parts, PERF_SAMPLE_STREAM_ID);
+	s->cpu = take_word(&rest, parts, PERF_SAMPLE_CPU);
+	s->identifier = take_word(&rest, parts, PERF_SAMPLE_IDENTIFIER);
 	return true;
 }
 
-int sampler_open(struct sampler *s, const struct event_maker *by, struct perf_event_attr *attr,
+int sampler_open(struct sampler *s, const struct event_maker *maker, struct perf_event_attr *attr,
 		 pid_t pid, int cpu, unsigned int order)
 {
 	int err;
@@ -130,7 +130,7 @@ int sampler_open(struct sampler *s, const struct event_maker *by, struct perf_ev
 		.branch_type = attr->branch_sample_type,
 	};
 	s->ring.page = NULL;
-	s->fd = by->open(attr, pid, cpu, -1, PERF_FLAG_FD_CLOEXEC);
+	s->fd = maker->open(attr, pid, cpu, -1, PERF_FLAG_FD_CLOEXEC);
 	if (s->fd < 0) {
 		err = s->fd;
 		s->fd = -1;
@@ -163,45 +163,45 @@ bool sampler_ends_well(const struct sampler *s, size_t words, pid_t tid)
 	       end.identifier == id;
 }
 
-static void add_sample(struct sampler *s, struct seen *seen, struct sample *sample)
+static void add_sample(struct sampler *s, struct sample_sums *sums, struct sample *sample)
 {
-	seen->samples++;
+	sums->samples++;
 	if (!sample_parse(&s->record, &s->parts, sample)) {
-		seen->malformed = true;
+		sums->malformed = true;
 		return;
 	}
-	seen->periods += sample->period;
-	seen->ordered &= sample->time >= seen->last_time;
-	seen->last_time = sample->time;
+	sums->periods += sample->period;
+	sums->ordered &= sample->time >= sums->last_time;
+	sums->last_time = sample->time;
 }
 
-void sampler_read(struct sampler *s, struct seen *seen,
+void sampler_read(struct sampler *s, struct sample_sums *sums,
 		  void (*each)(const struct sample *sample, void *data), void *data)
 {
 	struct sample sample;
 
 	while (!event_ring_is_empty(&s->ring)) {
 		if (!event_ring_next(&s->ring, &s->record)) {
-			seen->malformed = true;
+			sums->malformed = true;
 			break;
 		}
 		switch (s->record.header.type) {
 		case PERF_RECORD_SAMPLE:
-			add_sample(s, seen, &sample);
-			if (each && !seen->malformed)
+			add_sample(s, sums, &sample);
+			if (each && !sums->malformed)
 				each(&sample, data);
 			break;
 		case PERF_RECORD_LOST:
-			seen->lost += s->record.words[1];
+			sums->lost += s->record.words[1];
 			break;
 		case PERF_RECORD_THROTTLE:
-			seen->throttled++;
+			sums->throttled++;
 			break;
 		case PERF_RECORD_UNTHROTTLE:
-			seen->unthrottled++;
+			sums->unthrottled++;
 			break;
 		default:
-			seen->others++;
+			sums->others++;
 		}
 	}
 }
@@ -216,7 +216,7 @@ struct perf_event_attr event_every(__u64 period)
 	return attr;
 }
 
-/* The labels must be there once. */
+/* Not cloned or inlined: its labels may exist only once. */
 __attribute__((noinline, noclone)) void labelled_loop(unsigned long n)
 {
 	__asm__ volatile(".globl labelled_loop_begin, labelled_loop_end\n"

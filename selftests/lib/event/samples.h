@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Samples of an event, taken apart.
+ * Parsing samples of an event.
  */
 #ifndef SELFTESTS_SAMPLES_H
 #define SELFTESTS_SAMPLES_H
@@ -15,84 +15,84 @@
 #include "event.h"
 #include "event_ring.h"
 
-/* The parts of a sample, or of the end of another record. A part that is not there is 0. */
+/* The parts of a sample, or of the trailer of another record. A missing part is 0. */
 struct sample {
 	__u64 identifier, ip, time, addr, id, stream_id, period;
 	__u32 pid, tid, cpu;
 	__u64 count_words;
-	const __u64 *counts;	/* as from read(2) */
-	__u64 length;		/* of the call chain */
+	const __u64 *counts;	/* in the layout of read(2) */
+	__u64 length;		/* of the call chain in words */
 	const __u64 *chain;
 	__u64 branch_count, branch_index;
 	const struct perf_branch_entry *branches;
-	__u64 user_abi;		/* of the program's registers */
+	__u64 user_abi;		/* of `user_registers` */
 	const __u64 *user_registers;
-	__u64 stack_size, stack_read;	/* bytes: there, and of the stack */
+	__u64 stack_size, stack_read;	/* bytes in the record, and of those the valid ones */
 	const __u64 *stack;
-	__u64 abi;		/* of the registers at the interrupt */
+	__u64 abi;		/* of `registers`, which are those at the PMI */
 	const __u64 *registers;
 };
 
-/* The parts of samples: members of struct perf_event_attr. Registers are the last. */
+/* What samples consist of: members of struct perf_event_attr, of which each has a name here. */
 struct sample_parts {
 	__u64 type, registers, user_registers, read_format, branch_type;
 };
 
-/* Takes a sample apart. False if it is longer or shorter than its parts. */
+/* Parses a sample. Returns false if its size is not that of its parts. */
 bool sample_parse(const struct event_record *record, const struct sample_parts *parts,
 		  struct sample *sample);
 
-/* Takes the end apart that sample_id_all gives another record. */
+/* Parses the trailer (sample_id) that sample_id_all adds to another record. */
 bool sample_parse_end(const struct event_record *record, __u64 type, struct sample *sample);
 
-/* All parts that such an end can have. */
+/* All parts that such a trailer can have. */
 #define SAMPLE_END (PERF_SAMPLE_TID | PERF_SAMPLE_TIME | PERF_SAMPLE_ID | \
 		    PERF_SAMPLE_STREAM_ID | PERF_SAMPLE_CPU | PERF_SAMPLE_IDENTIFIER)
 
-/* An event with its ring. */
+/* A sampled event with its ring. */
 struct sampler {
-	int fd;			/* -1: it is not open */
+	int fd;			/* -1: not open */
 	struct event_ring ring;
 	struct sample_parts parts;
-	struct event_record record;	/* the last */
+	struct event_record record;	/* the last record read */
 };
 
-/* Opens an event and maps 2^@order pages for its records: 0 or a negative errno. */
-int sampler_open(struct sampler *s, const struct event_maker *by, struct perf_event_attr *attr,
+/* Opens an event and maps 2^@order pages for its records. Returns 0 or a negative errno. */
+int sampler_open(struct sampler *s, const struct event_maker *maker, struct perf_event_attr *attr,
 		 pid_t pid, int cpu, unsigned int order);
 
-/* Nothing if it is not open. */
+/* Closes the event, if it is open. */
 void sampler_close(struct sampler *s);
 
 /*
- * Has the last record @words of its own, and behind them an end with the numbers of the
- * event and of the thread @tid of this process? The event has sample_id_all and SAMPLE_END.
+ * Returns whether the last record has @words of its own and then a trailer with the ids of
+ * the event and of thread @tid of this process. The event has sample_id_all and SAMPLE_END.
  */
 bool sampler_ends_well(const struct sampler *s, size_t words, pid_t tid);
 
-/* The sums over the records of a ring. */
-struct seen {
+/* Sums over the records of a ring. */
+struct sample_sums {
 	unsigned long samples, lost, throttled, unthrottled, others;
-	__u64 periods;		/* the sum */
+	__u64 periods;		/* the sum of the samples' periods */
 	__u64 last_time;
-	bool ordered;		/* by time */
-	bool malformed;		/* there is a record that is not what it should be */
+	bool ordered;		/* times never decrease */
+	bool malformed;		/* a record has a wrong size */
 };
 
 /*
- * Reads all records that are there, and adds them to @seen, which begins as
- * SEEN_NOTHING. Calls @each with each sample, if it is not NULL.
+ * Reads all records of the ring, and adds them to @sums, which starts as SAMPLE_SUMS_INIT. Calls
+ * @each, if it is not NULL, with each sample.
  */
-#define SEEN_NOTHING ((struct seen) { .ordered = true })
-void sampler_read(struct sampler *s, struct seen *seen,
+#define SAMPLE_SUMS_INIT ((struct sample_sums) { .ordered = true })
+void sampler_read(struct sampler *s, struct sample_sums *sums,
 		  void (*each)(const struct sample *sample, void *data), void *data);
 
-/* Instructions in user mode, with a sample (ip, tid, time, cpu, period) after each @period. */
+/* Returns the attributes of an event with a sample (ip, tid, time, cpu, period) per @period. */
 struct perf_event_attr event_every(__u64 period);
 
 /*
- * loop(@n) at a place that is known: from labelled_loop_begin on to before
- * labelled_loop_end, with what is left of @n in RCX.
+ * Executes loop(@n) between labelled_loop_begin and labelled_loop_end, with the remaining
+ * rounds in RCX.
  */
 void labelled_loop(unsigned long n);
 extern const char labelled_loop_begin[], labelled_loop_end[];

@@ -17,22 +17,22 @@
 #include "samples.h"
 #include "target.h"
 
-/* What the task works with, in its own memory. */
+/* The state of the task, in its own memory. */
 struct work {
 	int jobs, done, from, to;
-	int count;		/* online CPUs */
+	int count;		/* number of online CPUs */
 	int at;
 	cpu_set_t cpu[CPU_SETSIZE];
 };
 
-/* Ends the task: it has no one to tell why. */
-static void must(bool ok)
+/* Ends the task if a step failed. The parent notices that the task is gone. */
+static void exit_unless(bool ok)
 {
 	if (!ok)
 		_exit(1);
 }
 
-static void step(struct work *w, enum step what)
+static void do_step(struct work *w, enum step what)
 {
 	char byte;
 
@@ -41,51 +41,51 @@ static void step(struct work *w, enum step what)
 		sched_yield();
 		break;
 	case STEP_MOVE:
-		must(!sched_setaffinity(0, sizeof(*w->cpu), &w->cpu[w->at]));
+		exit_unless(!sched_setaffinity(0, sizeof(*w->cpu), &w->cpu[w->at]));
 		w->at = (w->at + 1) % w->count;
 		break;
 	case STEP_PASS:
-		must(read(w->from, &byte, 1) == 1 && write(w->to, &byte, 1) == 1);
+		exit_unless(read(w->from, &byte, 1) == 1 && write(w->to, &byte, 1) == 1);
 		break;
 	default:
 		break;
 	}
 }
 
-static void *serve(void *data)
+static void *run_jobs(void *data)
 {
 	struct work *w = data;
 	struct job job;
 	unsigned long i;
 
 	for (;;) {
-		must(read(w->jobs, &job, sizeof(job)) == sizeof(job));
+		exit_unless(read(w->jobs, &job, sizeof(job)) == sizeof(job));
 		for (i = 0; i < job.pieces; i++) {
 			labelled_loop(job.n);
-			step(w, job.step);
+			do_step(w, job.step);
 		}
 		if (job.step == STEP_EXIT)
 			_exit(0);
-		must(write(w->done, "", 1) == 1);
+		exit_unless(write(w->done, "", 1) == 1);
 	}
 	return NULL;
 }
 
-/* Of the second thread: what it is to do, and where it tells its number. */
+/* Arguments of the second thread: its work, and the pipe to report its thread id to. */
 static struct {
 	struct work *work;
-	int tell;
-} second;
+	int tid_pipe;
+} second_thread;
 
-static void *serve_second(void *data)
+static void *run_jobs_in_thread(void *data)
 {
 	pid_t tid = gettid();
 
-	must(write(second.tell, &tid, sizeof(tid)) == sizeof(tid));
-	return serve(data);
+	exit_unless(write(second_thread.tid_pipe, &tid, sizeof(tid)) == sizeof(tid));
+	return run_jobs(data);
 }
 
-static void run_target(struct work *w, int cpu, bool threaded, int tell)
+static void run_target(struct work *w, int cpu, bool threaded, int tid_pipe)
 {
 	static pthread_t thread;
 	pid_t tid = getpid();
@@ -93,27 +93,27 @@ static void run_target(struct work *w, int cpu, bool threaded, int tell)
 	int i;
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	must(!cpus_online(&cpus));
+	exit_unless(!cpus_online(&cpus));
 	for_each_cpu_in(i, &cpus)
 		CPU_SET(i, &w->cpu[w->count++]);
-	must(cpu < 0 || !pin_to_cpu(cpu));
+	exit_unless(cpu < 0 || !pin_to_cpu(cpu));
 	if (!threaded) {
-		must(write(tell, &tid, sizeof(tid)) == sizeof(tid));
-		serve(w);
+		exit_unless(write(tid_pipe, &tid, sizeof(tid)) == sizeof(tid));
+		run_jobs(w);
 	}
-	second.tell = tell;
-	must(!pthread_create(&thread, NULL, serve_second, w));
+	second_thread.tid_pipe = tid_pipe;
+	exit_unless(!pthread_create(&thread, NULL, run_jobs_in_thread, w));
 	for (;;)
 		pause();
 }
 
-static int start(struct target *t, int cpu, bool threaded)
+static int start_target(struct target *t, int cpu, bool threaded)
 {
 	static struct work work;
-	int jobs[2], done[2], tell[2], err = 0;
+	int jobs[2], done[2], tid_pipe[2], err = 0;
 
 	*t = (struct target) { .jobs = -1, .done = -1, .from = t->from, .to = t->to };
-	if (pipe2(jobs, O_CLOEXEC) || pipe2(done, O_CLOEXEC) || pipe2(tell, O_CLOEXEC))
+	if (pipe2(jobs, O_CLOEXEC) || pipe2(done, O_CLOEXEC) || pipe2(tid_pipe, O_CLOEXEC))
 		return -errno;
 	t->pid = fork();
 	if (t->pid < 0)
@@ -125,16 +125,16 @@ static int start(struct target *t, int cpu, bool threaded)
 		work.done = done[1];
 		work.from = t->from;
 		work.to = t->to;
-		run_target(&work, cpu, threaded, tell[1]);
+		run_target(&work, cpu, threaded, tid_pipe[1]);
 	}
 	close(jobs[0]);
 	close(done[1]);
-	close(tell[1]);
+	close(tid_pipe[1]);
 	t->jobs = jobs[1];
 	t->done = done[0];
-	if (read(tell[0], &t->tid, sizeof(t->tid)) != sizeof(t->tid))
+	if (read(tid_pipe[0], &t->tid, sizeof(t->tid)) != sizeof(t->tid))
 		err = -ECHILD;
-	close(tell[0]);
+	close(tid_pipe[0]);
 	return err ? err : wait_until_asleep(t->tid);
 }
 
@@ -142,7 +142,7 @@ int target_start(struct target *t, int cpu, bool threaded)
 {
 	t->from = -1;
 	t->to = -1;
-	return start(t, cpu, threaded);
+	return start_target(t, cpu, threaded);
 }
 
 int target_start_ring(struct target *t, int count, int cpu)
@@ -156,7 +156,7 @@ int target_start_ring(struct target *t, int count, int cpu)
 		t[(i + count - 1) % count].to = ends[1];
 	}
 	for (i = 0; i < count && !err; i++)
-		err = start(&t[i], cpu, false);
+		err = start_target(&t[i], cpu, false);
 	if (!err && write(t[count - 1].to, "", 1) != 1)
 		err = -errno;
 	for (i = 0; i < count; i++) {
@@ -166,31 +166,31 @@ int target_start_ring(struct target *t, int count, int cpu)
 	return err;
 }
 
-int target_go(struct target *t, struct job job)
+int target_start_job(struct target *t, struct job job)
 {
 	return write(t->jobs, &job, sizeof(job)) == sizeof(job) ? 0 : -errno;
 }
 
-int target_wait(struct target *t)
+int target_wait_job(struct target *t)
 {
 	ssize_t size;
 	char byte;
 
-	/* A target that has exited writes nothing: the end of the file. */
+	/* read(2) returns 0 if the target has exited. */
 	size = read(t->done, &byte, 1);
 	if (size < 0)
 		return -errno;
 	return wait_until_asleep(t->tid);
 }
 
-int target_run(struct target *t, struct job job)
+int target_run_job(struct target *t, struct job job)
 {
-	int err = target_go(t, job);
+	int err = target_start_job(t, job);
 
-	return err ? err : target_wait(t);
+	return err ? err : target_wait_job(t);
 }
 
-bool target_done(const struct target *t)
+bool target_is_done(const struct target *t)
 {
 	struct pollfd fd = { .fd = t->done, .events = POLLIN };
 
@@ -215,7 +215,7 @@ long target_switches(const struct target *t)
 	return sum;
 }
 
-void target_end(struct target *t)
+void target_kill(struct target *t)
 {
 	if (t->pid <= 0)
 		return;

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Tasks to be counted: a process, or a thread of one, that executes known loops when
- * it is told to and sleeps in between. The instructions around the loops are the same
- * for the same steps, so two jobs that differ in @n alone differ by
- * LOOP_INSNS * @pieces for each of it.
+ * Tasks to be counted: a process, or a thread of it, executes jobs (known loops) on request
+ * and sleeps in between. The instructions around the loops are the same for the same steps,
+ * so if only @n of two jobs differs by 1, their counts differ by LOOP_INSNS * @pieces.
  */
 #ifndef SELFTESTS_TARGET_H
 #define SELFTESTS_TARGET_H
@@ -14,48 +13,48 @@
 #include <linux/types.h>
 
 struct job {
-	unsigned long n;	/* at least 1 */
-	unsigned long pieces;	/* each is labelled_loop(@n) and the step */
+	unsigned long n;	/* rounds of each loop, at least 1 */
+	unsigned long pieces;	/* how often labelled_loop(@n) and the step are executed */
 	enum step {
 		STEP_NONE,
 		STEP_YIELD,	/* sched_yield(2) */
-		STEP_MOVE,	/* to the next online CPU */
-		STEP_PASS,	/* the byte, to the next target of a ring */
-		STEP_EXIT,	/* of the process, after the last piece */
+		STEP_MOVE,	/* moves to the next online CPU */
+		STEP_PASS,	/* passes a byte to the next target of a ring */
+		STEP_EXIT,	/* ends the process after the last piece */
 	} step;
 };
 
 struct target {
 	pid_t pid;		/* the process */
 	pid_t tid;		/* the thread that executes the jobs */
-	int jobs;		/* are written here */
-	int done;		/* here is a byte after each */
-	int from, to;		/* STEP_PASS: pipes */
+	int jobs;		/* pipe to the task: jobs */
+	int done;		/* pipe from the task: a byte after each job */
+	int from, to;		/* pipes of STEP_PASS */
 };
 
 /*
- * Starts a target, which may run on CPU @cpu only, or on any (-1). @threaded: its jobs
- * are for a second thread. Returns when it sleeps: 0 or a negative errno.
+ * Starts a target, pinned to CPU @cpu, or on any CPU (-1). If @threaded, a second thread
+ * executes the jobs. Returns when the target sleeps: 0 or a negative errno.
  */
 int target_start(struct target *t, int cpu, bool threaded);
 
-/* The same for @count targets on CPU @cpu, which pass a byte around. */
+/* Starts @count targets on CPU @cpu, which pass a byte around. Returns 0 or a negative errno. */
 int target_start_ring(struct target *t, int count, int cpu);
 
-/* Lets it execute a job, and waits for the end, when it sleeps or is gone. */
-int target_run(struct target *t, struct job job);
+/* Starts a job, and waits until its end, when the target sleeps or has exited. */
+int target_run_job(struct target *t, struct job job);
 
-/* The two halves of target_run(). */
-int target_go(struct target *t, struct job job);
-int target_wait(struct target *t);
+/* The two halves of target_run_job(): start a job, wait for its end. */
+int target_start_job(struct target *t, struct job job);
+int target_wait_job(struct target *t);
 
-/* Is it done? */
-bool target_done(const struct target *t);
+/* Returns whether the last job has ended. */
+bool target_is_done(const struct target *t);
 
-/* The number of context switches of its thread so far, or a negative errno. */
+/* Returns the context switches of the target's thread so far, or a negative errno. */
 long target_switches(const struct target *t);
 
-/* Kills it, if it is there, and waits. */
-void target_end(struct target *t);
+/* Kills the target, if it exists, and waits for its end. */
+void target_kill(struct target *t);
 
 #endif

@@ -27,11 +27,11 @@ enum kind {
 	KIND_FORK,
 	KIND_VFORK,	/* its parent sleeps until it exits */
 	KIND_THREAD,
-	KIND_EXEC,	/* becomes a program that executes a loop */
+	KIND_EXEC,	/* executes a program with a loop */
 	KIND_VFORK_EXEC,
-	KIND_KILLED,	/* when it has executed its loops and its children */
-	KIND_SUICIDE,	/* by a signal of its own */
-	KIND_ORPHAN,	/* its parent does not wait */
+	KIND_KILLED,	/* by the test, after its loops and its children */
+	KIND_SUICIDE,	/* kills itself */
+	KIND_ORPHAN,	/* its parent exits first */
 	KINDS
 };
 
@@ -43,30 +43,30 @@ static const char *const kind_names[KINDS] = {
 struct task {
 	enum kind kind;
 	int parent;
-	int cpu;		/* where it goes first, or -1 */
-	unsigned long before;	/* a loop before its children, */
-	unsigned long after;	/* and one after them */
-	unsigned long loops[2];	/* `before` and `after` of this run */
-	char n[8];		/* of exec: the loop as an argument */
+	int cpu;		/* the CPU that it pins itself to first, or -1 */
+	unsigned long before;	/* rounds of the loop before its children */
+	unsigned long after;	/* rounds of the loop after its children */
+	unsigned long loops[2];	/* the same two of this run */
+	char n[8];		/* KIND_EXEC: the rounds as an argument */
 	char *argv[3];
 	pid_t pid;
-	pid_t alive;		/* a thread: @pid until the kernel has ended it */
+	pid_t alive;		/* KIND_THREAD: its id until the kernel has ended it */
 };
 
 static struct {
 	struct task task[MAX_TASKS];
 	int count;
 	cpu_set_t set[CPU_SETSIZE];
-	int victims[2];		/* pipe: what is to be killed */
+	int victims[2];		/* pipe: ids of tasks to be killed */
 	char stack[MAX_TASKS][STACK] __attribute__((aligned(16)));
 } tree;
 
 /*
- * System calls without anything of the library's around them, which would depend on
- * the result. Programs of 32 bits have no trees.
+ * Makes a system call without the C library, whose code could depend on the result.
+ * Programs of 32 bits have no trees.
  */
 #ifdef __x86_64__
-static __always_inline long call(long nr, long a, long b, long c, long d)
+static __always_inline long raw_syscall(long nr, long a, long b, long c, long d)
 {
 	register long r10 __asm__("r10") = d;
 	long result;
@@ -77,12 +77,12 @@ static __always_inline long call(long nr, long a, long b, long c, long d)
 	return result;
 }
 #else
-#define call	syscall
+#define raw_syscall	syscall
 #endif
 
 static void run_task(struct task *t);
 
-/* Starts to execute on a new stack. */
+/* The start of a new thread, on its own stack. */
 static int run_thread(void *task)
 {
 	run_task(task);
@@ -93,8 +93,8 @@ static void exec_loop(struct task *t)
 {
 	static char *const empty[] = { NULL };
 
-	call(SYS_execve, (long)PROGRAM, (long)t->argv, (long)empty, 0);
-	call(SYS_exit_group, 127, 0, 0, 0);
+	raw_syscall(SYS_execve, (long)PROGRAM, (long)t->argv, (long)empty, 0);
+	raw_syscall(SYS_exit_group, 127, 0, 0, 0);
 }
 
 static void start_task(struct task *t)
@@ -115,7 +115,7 @@ static void start_task(struct task *t)
 			       CLONE_VM | CLONE_VFORK | SIGCHLD, t);
 		return;
 	default:
-		pid = call(SYS_clone, SIGCHLD, 0, 0, 0);
+		pid = raw_syscall(SYS_clone, SIGCHLD, 0, 0, 0);
 		if (!pid) {
 			if (t->kind == KIND_EXEC)
 				exec_loop(t);
@@ -125,13 +125,13 @@ static void start_task(struct task *t)
 	}
 }
 
-/* One call, whether the task is still there or not. */
-static void wait_for(struct task *t)
+/* Waits for a task's end. Makes one system call, whether the task still exists or not. */
+static void wait_for_task(struct task *t)
 {
 	if (t->kind == KIND_THREAD)
-		call(SYS_futex, (long)&t->alive, FUTEX_WAIT, t->pid, 0);
+		raw_syscall(SYS_futex, (long)&t->alive, FUTEX_WAIT, t->pid, 0);
 	else if (t->kind != KIND_ORPHAN)
-		call(SYS_wait4, t->pid, 0, 0, 0);
+		raw_syscall(SYS_wait4, t->pid, 0, 0, 0);
 }
 
 static void end_task(struct task *t)
@@ -140,23 +140,23 @@ static void end_task(struct task *t)
 
 	switch (t->kind) {
 	case KIND_THREAD:
-		call(SYS_exit, 0, 0, 0, 0);
+		raw_syscall(SYS_exit, 0, 0, 0, 0);
 		break;
 	case KIND_KILLED:
-		pid = call(SYS_getpid, 0, 0, 0, 0);
-		call(SYS_write, tree.victims[1], (long)&pid, sizeof(pid), 0);
-		call(SYS_pause, 0, 0, 0, 0);
+		pid = raw_syscall(SYS_getpid, 0, 0, 0, 0);
+		raw_syscall(SYS_write, tree.victims[1], (long)&pid, sizeof(pid), 0);
+		raw_syscall(SYS_pause, 0, 0, 0, 0);
 		break;
 	case KIND_SUICIDE:
-		call(SYS_kill, call(SYS_getpid, 0, 0, 0, 0), SIGKILL, 0, 0);
+		raw_syscall(SYS_kill, raw_syscall(SYS_getpid, 0, 0, 0, 0), SIGKILL, 0, 0);
 		break;
 	default:
 		break;
 	}
-	call(SYS_exit_group, 0, 0, 0, 0);
+	raw_syscall(SYS_exit_group, 0, 0, 0, 0);
 }
 
-/* What each task does; it does not return. */
+/* Executes a task: its loops and its children. Does not return. */
 static void run_task(struct task *t)
 {
 	int self = t - tree.task, i;
@@ -164,7 +164,7 @@ static void run_task(struct task *t)
 	if (t->kind == KIND_VFORK_EXEC)
 		exec_loop(t);
 	if (t->cpu >= 0)
-		call(SYS_sched_setaffinity, 0, sizeof(cpu_set_t),
+		raw_syscall(SYS_sched_setaffinity, 0, sizeof(cpu_set_t),
 		     (long)&tree.set[t->cpu], 0);
 	loop(t->loops[0]);
 	for (i = self + 1; i < tree.count; i++)
@@ -173,7 +173,7 @@ static void run_task(struct task *t)
 	loop(t->loops[1]);
 	for (i = self + 1; i < tree.count; i++)
 		if (tree.task[i].parent == self)
-			wait_for(&tree.task[i]);
+			wait_for_task(&tree.task[i]);
 	end_task(t);
 }
 
@@ -182,7 +182,7 @@ static bool has_children(enum kind kind)
 	return kind != KIND_EXEC && kind != KIND_VFORK_EXEC;
 }
 
-__u64 tree_grow(struct rng *r, const cpu_set_t *cpus)
+__u64 tree_make(struct rng *r, const cpu_set_t *cpus)
 {
 	__u64 sum = 0;
 	struct task *t;
@@ -212,7 +212,7 @@ __u64 tree_grow(struct rng *r, const cpu_set_t *cpus)
 	return sum;
 }
 
-/* Kills what asks for it, until the tree is gone. */
+/* Kills the tasks that have written their id to the pipe, until the tree is gone. */
 static void kill_victims(int from)
 {
 	long pid;
@@ -223,7 +223,7 @@ static void kill_victims(int from)
 	}
 }
 
-__s64 tree_count(const struct event_maker *by, bool least)
+__s64 tree_run_and_count(const struct event_maker *maker, bool least)
 {
 	struct perf_event_attr attr = event_instructions();
 	int go[2], fd, i;
@@ -246,14 +246,14 @@ __s64 tree_count(const struct event_maker *by, bool least)
 	pid = fork();
 	if (!pid) {
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		call(SYS_read, go[0], (long)&byte, 1, 0);
+		raw_syscall(SYS_read, go[0], (long)&byte, 1, 0);
 		run_task(&tree.task[0]);
 	}
 	close(tree.victims[1]);
 	close(go[0]);
 	fd = wait_until_asleep(pid);
 	if (!fd)
-		fd = by->open(&attr, pid, -1, -1, PERF_FLAG_FD_CLOEXEC);
+		fd = maker->open(&attr, pid, -1, -1, PERF_FLAG_FD_CLOEXEC);
 	value = fd;
 	if (fd >= 0)
 		value = event_enable(fd);
@@ -261,7 +261,7 @@ __s64 tree_count(const struct event_maker *by, bool least)
 		kill_victims(tree.victims[0]);
 	close(go[1]);
 	close(tree.victims[0]);
-	/* The first task, and orphans: this process is their reaper. */
+	/* Waits for the first task, and for orphans, whose reaper this process is. */
 	while (wait(NULL) > 0)
 		;
 	if (!value)

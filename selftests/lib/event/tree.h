@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Random trees of tasks that execute known loops: processes, threads, programs, with
- * CPUs of their own; some are killed, some outlive their parents.
+ * Random trees of tasks that execute known loops: processes, threads and programs, pinned to
+ * different CPUs. Some are killed, some outlive their parents.
  *
- * A tree is executed twice, with the least loops and with longer ones. All else that
- * its tasks do in user mode is the same both times: they wait by calls that sleep
- * once, and those that are killed are killed by this process, which is not counted,
- * while they sleep.
+ * A tree is executed twice, with the shortest loops and with longer ones. Otherwise its tasks
+ * execute the same instructions in user mode both times: each wait is one sleeping system
+ * call, and the tasks that are killed sleep while this process, which is not counted, kills
+ * them.
  */
 #ifndef SELFTESTS_TREE_H
 #define SELFTESTS_TREE_H
@@ -21,20 +21,21 @@
 struct event_maker;
 
 /*
- * Makes a tree, the program's one. Returns by how many instructions its loops exceed
- * the least ones.
+ * Makes the program's only tree. Returns by how many instructions its loops exceed the
+ * shortest ones.
  */
-__u64 tree_grow(struct rng *r, const cpu_set_t *cpus);
+__u64 tree_make(struct rng *r, const cpu_set_t *cpus);
 
+/* Returns the number of tasks in the tree. */
 int tree_tasks(void);
 
 /*
- * Executes it, counted by one inherited event of the first task; with the @least
- * loops or its own. Returns the sum when all tasks are gone, or a negative errno.
+ * Executes the tree with the shortest loops (@least) or its own, counted by one inherited
+ * event of the first task. Returns the sum when all tasks are gone, or a negative errno.
  */
-__s64 tree_count(const struct event_maker *by, bool least);
+__s64 tree_run_and_count(const struct event_maker *maker, bool least);
 
-/* Describes it on the standard output. */
+/* Prints the tree to the standard output. */
 void tree_print(void);
 
 #endif

@@ -7,12 +7,12 @@
 
 #include "uring.h"
 
-/* As the kernel's struct __kernel_timespec, which is of 64 bits everywhere. */
+/* The kernel's struct __kernel_timespec, which has 64 bits in 32-bit programs, too. */
 struct wide_timespec {
 	long long seconds, nanoseconds;
 };
 
-static unsigned int *word(const struct uring *r, unsigned int offset)
+static unsigned int *queue_word(const struct uring *r, unsigned int offset)
 {
 	return (unsigned int *)(r->queues + offset);
 }
@@ -49,17 +49,17 @@ int uring_call(struct uring *r, const struct io_uring_sqe *request, int seconds)
 	struct wide_timespec limit = { .seconds = seconds };
 	struct io_uring_getevents_arg arg = { .ts = (uintptr_t)&limit };
 	const struct io_uring_cqe *answers = (void *)(r->queues + r->p.cq_off.cqes);
-	unsigned int *tail = word(r, r->p.sq_off.tail), *head = word(r, r->p.cq_off.head);
+	unsigned int *tail = queue_word(r, r->p.sq_off.tail), *head = queue_word(r, r->p.cq_off.head);
 	int answer;
 
 	*r->sqe = *request;
-	word(r, r->p.sq_off.array)[*tail & (r->p.sq_entries - 1)] = 0;
+	queue_word(r, r->p.sq_off.array)[*tail & (r->p.sq_entries - 1)] = 0;
 	__atomic_store_n(tail, *tail + 1, __ATOMIC_RELEASE);
 	if (syscall(SYS_io_uring_enter, r->fd, 1, 1, IORING_ENTER_GETEVENTS |
 		    IORING_ENTER_SQ_WAKEUP | IORING_ENTER_EXT_ARG, &arg, sizeof(arg)) < 0 &&
 	    errno != ETIME)
 		return -errno;
-	if (*head == __atomic_load_n(word(r, r->p.cq_off.tail), __ATOMIC_ACQUIRE))
+	if (*head == __atomic_load_n(queue_word(r, r->p.cq_off.tail), __ATOMIC_ACQUIRE))
 		return -ETIME;
 	answer = answers[*head & (r->p.cq_entries - 1)].res;
 	__atomic_store_n(head, *head + 1, __ATOMIC_RELEASE);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * io_uring, one request at a time.
+ * io_uring with one request at a time.
  */
 #ifndef SELFTESTS_URING_H
 #define SELFTESTS_URING_H
@@ -17,15 +17,15 @@ struct uring {
 	struct io_uring_params p;
 };
 
-/* Sets a ring up, with IORING_SETUP_*: 0 or a negative errno. */
+/* Sets up a ring with flags IORING_SETUP_*. Returns 0 or a negative errno. */
 int uring_open(struct uring *r, unsigned int flags);
 
-/* Requests that were not answered end with it. */
+/* Closes the ring, which cancels pending requests. */
 void uring_close(struct uring *r);
 
 /*
- * Makes a request and waits for the answer, which is returned: -ETIME if there is none
- * within @seconds, or another negative errno.
+ * Makes a request and waits for its result, which is returned: -ETIME if there is none within
+ * @seconds, or another negative errno.
  */
 int uring_call(struct uring *r, const struct io_uring_sqe *request, int seconds);
 

@@ -6,7 +6,7 @@
 
 #include "vdso.h"
 
-/* What the dynamic section points to, all relative to the first segment. */
+/* Tables of the dynamic section. Its addresses are relative to the first segment. */
 struct tables {
 	const ElfW(Sym) *symbols;
 	const char *strings;
@@ -30,7 +30,7 @@ static struct tables tables_of(const ElfW(Dyn) *dynamic, uintptr_t base)
 	return t;
 }
 
-/* The symbol @name, by way of all chains of the hash table. */
+/* Returns the address of symbol @name, found by all chains of the hash table; or 0. */
 static uintptr_t look_up(const struct tables *t, const char *name)
 {
 	const uint32_t buckets = t->hash[0], first = t->hash[1];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The code that the kernel maps into each program.
+ * The vDSO: code that the kernel maps into each program.
  */
 #ifndef SELFTESTS_VDSO_H
 #define SELFTESTS_VDSO_H
@@ -8,12 +8,11 @@
 #include <stdint.h>
 
 struct vdso {
-	uintptr_t begin, end;	/* of its memory */
+	uintptr_t begin, end;	/* of its mapping */
 };
 
 /*
- * Finds the function @name of the vDSO, and sets @vdso if that is not NULL. NULL if
- * there is none.
+ * Returns the function @name of the vDSO, or NULL. Sets @vdso if it is not NULL.
  */
 void *vdso_find(const char *name, struct vdso *vdso);
 

@@ -16,16 +16,16 @@
 #include "event_fuzz_parts.h"
 #include "loop.h"
 
-/* More than the instructions in user mode around a loop. */
+/* More than the instructions in user mode around a measured loop. */
 #define LOOP_OVERHEAD_INSNS	100000
 
-/* A descriptor that is none. */
+/* A descriptor that is not open. */
 #define NO_FD		9999
 
-/* The number of a thread that is none, and that none will have. */
+/* A thread id that does not exist, and that no thread will get. */
 #define NO_THREAD	0x3fffff
 
-bool fuzz_same(struct event_fuzz *f, enum action action, const char *what, int want, int got)
+bool fuzz_compare(struct event_fuzz *f, enum action action, const char *what, int want, int got)
 {
 	int err = got < 0 ? -got : 0;
 
@@ -39,8 +39,8 @@ bool fuzz_same(struct event_fuzz *f, enum action action, const char *what, int w
 	return false;
 }
 
-/* Takes an event that is not there any more out of what all processes have. */
-void fuzz_forget(struct event_fuzz *f, int i)
+/* Removes an event that no longer exists from the counts of all processes. */
+void fuzz_uncount(struct event_fuzz *f, int i)
 {
 	if (!f->counted[i] || model_is_there(&f->model.event[i]))
 		return;
@@ -59,8 +59,8 @@ static int bad_descriptor(const struct event_fuzz *f, unsigned int n)
 	return fds[n % 4];
 }
 
-/* Takes numbers from the random part of a step. */
-static unsigned int take(__u64 *value, unsigned int n)
+/* Returns a number below @n from the random part of a step, and removes it there. */
+static unsigned int take_random(__u64 *value, unsigned int n)
 {
 	unsigned int taken = *value % n;
 
@@ -81,9 +81,9 @@ static bool open_event(struct event_fuzz *f, const struct step *s)
 
 	if (model_is_there(&f->model.event[i]))
 		return true;
-	o.unreadable = !take(&value, 64);
+	o.unreadable = !take_random(&value, 64);
 	arguments.attr = o.unreadable ? (uintptr_t)f->unmapped : (uintptr_t)&attr;
-	switch (take(&value, 10)) {
+	switch (take_random(&value, 10)) {
 	case 0:
 		o.gone = !f->helper_lives;
 		arguments.pid = o.pid = o.gone ? NO_THREAD : f->helper;
@@ -94,15 +94,15 @@ static bool open_event(struct event_fuzz *f, const struct step *s)
 	case 2:
 		arguments.pid = f->self;
 	}
-	switch (take(&value, 8)) {
+	switch (take_random(&value, 8)) {
 	case 0 ... 2:
-		o.cpu = take(&value, f->model.cpus);
+		o.cpu = take_random(&value, f->model.cpus);
 		break;
 	case 3:
-		o.cpu = no_cpus[take(&value, 3)];
+		o.cpu = no_cpus[take_random(&value, 3)];
 	}
 	arguments.cpu = o.cpu;
-	switch (take(&value, 8)) {
+	switch (take_random(&value, 8)) {
 	case 0 ... 2:
 		if (f->fd[s->other] >= 0) {
 			arguments.group_fd = f->fd[s->other];
@@ -110,21 +110,21 @@ static bool open_event(struct event_fuzz *f, const struct step *s)
 		}
 		break;
 	case 3:
-		if (!take(&value, 4)) {
-			arguments.group_fd = bad_descriptor(f, take(&value, 4));
+		if (!take_random(&value, 4)) {
+			arguments.group_fd = bad_descriptor(f, take_random(&value, 4));
 			o.bad_group = true;
 		}
 	}
-	switch (take(&value, 8)) {
+	switch (take_random(&value, 8)) {
 	case 0:
 		arguments.flags |= PERF_FLAG_FD_OUTPUT;
 		break;
 	case 1:
-		arguments.flags |= PERF_FLAG_FD_NO_GROUP | (take(&value, 2) ? PERF_FLAG_FD_OUTPUT : 0);
+		arguments.flags |= PERF_FLAG_FD_NO_GROUP | (take_random(&value, 2) ? PERF_FLAG_FD_OUTPUT : 0);
 		break;
 	case 2:
-		if (!take(&value, 4))
-			arguments.flags |= 1U << take(&value, 32);
+		if (!take_random(&value, 4))
+			arguments.flags |= 1U << take_random(&value, 32);
 		break;
 	case 3:
 		arguments.flags |= PERFMON_EVENT_ROTATE;
@@ -139,7 +139,7 @@ static bool open_event(struct event_fuzz *f, const struct step *s)
 	got = ioctl(f->device, PERFMON_EVENT_OPEN, &arguments);
 	if (got < 0)
 		got = -errno;
-	/* Another process may have opened one since. */
+	/* Another process may have opened one since the model was asked. */
 	busy = model_may_be_busy(&o, there, exclusive) ||
 	       begun != __atomic_load_n(&f->counts->begun, __ATOMIC_SEQ_CST);
 	if (got >= 0) {
@@ -154,14 +154,14 @@ static bool open_event(struct event_fuzz *f, const struct step *s)
 	if (got != want) {
 		bool also = got == -EBUSY ? busy && (!want || o.flags & PERF_FLAG_FD_OUTPUT) :
 			    want == model_attr(&f->model, &o.a) &&
-			    model_attr_may(&f->model, &o.a, got);
+			    model_attr_may_be(&f->model, &o.a, got);
 
 		if (also) {
 			model_close(&f->model, i);
 			want = got;
 		}
 	}
-	return fuzz_same(f, OPEN, "open", want, got);
+	return fuzz_compare(f, OPEN, "open", want, got);
 }
 
 static bool close_event(struct event_fuzz *f, int i)
@@ -169,15 +169,15 @@ static bool close_event(struct event_fuzz *f, int i)
 	if (f->dup[i] >= 0) {
 		close(f->dup[i]);
 		f->dup[i] = -1;
-		return fuzz_same(f, CLOSE, "close", 0, 0);
+		return fuzz_compare(f, CLOSE, "close", 0, 0);
 	}
 	if (f->fd[i] < 0)
 		return true;
 	close(f->fd[i]);
 	f->fd[i] = -1;
 	model_close(&f->model, i);
-	fuzz_forget(f, i);
-	return fuzz_same(f, CLOSE, "close", 0, 0);
+	fuzz_uncount(f, i);
+	return fuzz_compare(f, CLOSE, "close", 0, 0);
 }
 
 static bool duplicate(struct event_fuzz *f, int i)
@@ -185,7 +185,7 @@ static bool duplicate(struct event_fuzz *f, int i)
 	if (f->dup[i] >= 0)
 		return true;
 	f->dup[i] = fcntl(f->fd[i], F_DUPFD_CLOEXEC, 0);
-	return fuzz_same(f, DUP, "dup", 0, f->dup[i] < 0 ? -errno : 0);
+	return fuzz_compare(f, DUP, "dup", 0, f->dup[i] < 0 ? -errno : 0);
 }
 
 /* --- Calls of the descriptor ------------------------------------------------ */
@@ -193,7 +193,7 @@ static bool duplicate(struct event_fuzz *f, int i)
 static bool enable(struct event_fuzz *f, const struct step *s, bool enabled)
 {
 	model_enable(&f->model, s->slot, s->value & PERF_IOC_FLAG_GROUP, enabled);
-	return fuzz_same(f, s->action, enabled ? "ENABLE" : "DISABLE", 0,
+	return fuzz_compare(f, s->action, enabled ? "ENABLE" : "DISABLE", 0,
 			 event_ioctl(f->fd[s->slot], enabled ? PERF_EVENT_IOC_ENABLE :
 							       PERF_EVENT_IOC_DISABLE, s->value));
 }
@@ -205,7 +205,7 @@ static bool ask_id(struct event_fuzz *f, const struct step *s)
 	int got = event_ioctl(f->fd[s->slot], PERF_EVENT_IOC_ID,
 			      bad ? (uintptr_t)f->unmapped : (uintptr_t)&id);
 
-	return fuzz_same(f, ID, "ID", bad ? -EFAULT : 0, got);
+	return fuzz_compare(f, ID, "ID", bad ? -EFAULT : 0, got);
 }
 
 static bool set_period(struct event_fuzz *f, const struct step *s)
@@ -216,7 +216,7 @@ static bool set_period(struct event_fuzz *f, const struct step *s)
 	int got = event_ioctl(f->fd[s->slot], PERF_EVENT_IOC_PERIOD,
 			      bad ? (uintptr_t)f->unmapped : (uintptr_t)&period);
 
-	return fuzz_same(f, PERIOD, "PERIOD", want, got);
+	return fuzz_compare(f, PERIOD, "PERIOD", want, got);
 }
 
 static bool set_output(struct event_fuzz *f, const struct step *s)
@@ -224,27 +224,27 @@ static bool set_output(struct event_fuzz *f, const struct step *s)
 	int i = s->slot, want, got, fd = f->fd[s->other];
 	__u64 value = s->value;
 
-	switch (take(&value, 12)) {
+	switch (take_random(&value, 12)) {
 	case 0 ... 1:
 		fd = -1;
 		want = model_set_output(&f->model, i, NO_EVENT);
 		break;
 	case 2:
-		fd = bad_descriptor(f, take(&value, 4));
+		fd = bad_descriptor(f, take_random(&value, 4));
 		want = -EBADF;
 		break;
 	default:
 		if (fd < 0)
 			return true;
-		if (f->dup[s->other] >= 0 && take(&value, 2))
+		if (f->dup[s->other] >= 0 && take_random(&value, 2))
 			fd = f->dup[s->other];
 		want = model_set_output(&f->model, i, s->other);
 	}
 	got = event_ioctl(f->fd[i], PERF_EVENT_IOC_SET_OUTPUT, fd);
-	return fuzz_same(f, OUTPUT, "SET_OUTPUT", want, got);
+	return fuzz_compare(f, OUTPUT, "SET_OUTPUT", want, got);
 }
 
-/* REFRESH, and commands that have no effect. */
+/* Tries REFRESH, and ioctl commands that don't exist. */
 static bool make_other_call(struct event_fuzz *f, const struct step *s)
 {
 	unsigned int number = 12 + s->value % 200, size = s->value / 200 % 64;
@@ -254,7 +254,7 @@ static bool make_other_call(struct event_fuzz *f, const struct step *s)
 	switch (s->value / 51200 % 8) {
 	case 0:
 		want = model_refresh(&f->model, s->slot);
-		return fuzz_same(f, OTHER, "REFRESH", want,
+		return fuzz_compare(f, OTHER, "REFRESH", want,
 				 event_ioctl(f->fd[s->slot], PERF_EVENT_IOC_REFRESH, s->value % 50));
 	case 1:
 		cmd = PERF_EVENT_IOC_MODIFY_ATTRIBUTES;
@@ -269,7 +269,7 @@ static bool make_other_call(struct event_fuzz *f, const struct step *s)
 	case 4:
 		cmd = PERF_EVENT_IOC_QUERY_BPF;
 	}
-	return fuzz_same(f, OTHER, "another ioctl", want,
+	return fuzz_compare(f, OTHER, "another ioctl", want,
 			 event_ioctl(f->fd[s->slot], cmd, (uintptr_t)f->unmapped));
 }
 
@@ -287,7 +287,7 @@ static bool read_event(struct event_fuzz *f, const struct step *s)
 	else if (bad)
 		want = -EFAULT;
 	got = read(f->fd[s->slot], bad ? (void *)f->unmapped : (void *)words, size);
-	return fuzz_same(f, READ, "read", want, got < 0 ? -errno : got);
+	return fuzz_compare(f, READ, "read", want, got < 0 ? -errno : got);
 }
 
 static bool write_event(struct event_fuzz *f, const struct step *s)
@@ -295,7 +295,7 @@ static bool write_event(struct event_fuzz *f, const struct step *s)
 	int got = s->value & 1 ? write(f->fd[s->slot], f, s->value / 2 % 64) :
 				 lseek(f->fd[s->slot], s->value, SEEK_SET);
 
-	return fuzz_same(f, WRITE, "write, lseek", s->value & 1 ? -EINVAL : -ESPIPE,
+	return fuzz_compare(f, WRITE, "write, lseek", s->value & 1 ? -EINVAL : -ESPIPE,
 			 got < 0 ? -errno : got);
 }
 
@@ -306,11 +306,11 @@ static bool poll_event(struct event_fuzz *f, int i)
 	int got = poll(&p, 1, 0), want = e->gone ? POLLHUP : 0;
 
 	if (got < 0)
-		return fuzz_same(f, POLL, "poll", 0, -errno);
-	/* It was woken or not. */
+		return fuzz_compare(f, POLL, "poll", 0, -errno);
+	/* The model does not know whether the ring has data. */
 	if (e->ring)
 		p.revents &= ~POLLIN;
-	return fuzz_same(f, POLL, "poll", want, p.revents);
+	return fuzz_compare(f, POLL, "poll", want, p.revents);
 }
 
 static bool set_async(struct event_fuzz *f, const struct step *s)
@@ -318,18 +318,18 @@ static bool set_async(struct event_fuzz *f, const struct step *s)
 	int fd = f->fd[s->slot];
 	int got = fcntl(fd, F_SETOWN, getpid()) || fcntl(fd, F_SETFL, s->value & 1 ? O_ASYNC : 0);
 
-	return fuzz_same(f, ASYNC, "F_SETFL", 0, got ? -errno : 0);
+	return fuzz_compare(f, ASYNC, "F_SETFL", 0, got ? -errno : 0);
 }
 
 /* --- Work ------------------------------------------------------------------- */
 
-/* Counts the instructions of this thread in user mode, and tells it as the first word. */
+/* Returns whether read(2) starts with a count of this thread's instructions in user mode. */
 static bool counts_loops(const struct event_fuzz *f, int i)
 {
 	const struct model_event *e = &f->model.event[i];
 	const struct perf_event_attr *a = &e->a.attr;
 
-	return f->fd[i] >= 0 && model_knows(&f->model, i) && !e->turns && e->pid == f->self && e->cpu == -1 &&
+	return f->fd[i] >= 0 && model_count_is_known(&f->model, i) && !e->turns && e->pid == f->self && e->cpu == -1 &&
 	       a->type == PERF_TYPE_HARDWARE && (__u32)a->config == PERF_COUNT_HW_INSTRUCTIONS &&
 	       !a->exclude_user && a->exclude_kernel && !(a->read_format & PERF_FORMAT_GROUP);
 }
@@ -348,7 +348,7 @@ static bool count_loop(struct event_fuzz *f, const struct step *s)
 			continue;
 		after = event_count(f->fd[i]);
 		if (before[i] < 0 || after < 0)
-			return fuzz_same(f, LOOP, "read of a count", 0, after < 0 ? after : before[i]);
+			return fuzz_compare(f, LOOP, "read of a count", 0, after < 0 ? after : before[i]);
 		after -= before[i];
 		__atomic_add_fetch(&f->counts->loops, 1, __ATOMIC_RELAXED);
 		if (!model_counts(&f->model, i) ? after :
@@ -358,12 +358,12 @@ static bool count_loop(struct event_fuzz *f, const struct step *s)
 				 model_counts(&f->model, i) ? "enabled" : "disabled");
 			return false;
 		}
-		fuzz_same(f, LOOP, "loop", 0, 0);
+		fuzz_compare(f, LOOP, "loop", 0, 0);
 	}
 	return true;
 }
 
-/* A child that uses the descriptors, and ends in one way or another. */
+/* Forks a child that uses the descriptors, and then exits or is killed. */
 static bool fork_child(struct event_fuzz *f, const struct step *s)
 {
 	pid_t pid = fork();
@@ -388,24 +388,24 @@ static bool fork_child(struct event_fuzz *f, const struct step *s)
 		_exit(0);
 	}
 	if (pid < 0 || waitpid(pid, &status, 0) != pid)
-		return fuzz_same(f, FORK, "fork", 0, -errno);
-	return fuzz_same(f, FORK, "a child", 0, WIFSIGNALED(status) || !status ? 0 : -status);
+		return fuzz_compare(f, FORK, "fork", 0, -errno);
+	return fuzz_compare(f, FORK, "a child", 0, WIFSIGNALED(status) || !status ? 0 : -status);
 }
 
-static void work(int signal)
+static void on_sigusr1(int signal)
 {
 	(void)signal;
 	loop(100000);
 }
 
-/* A process that sleeps and has no event: returns when it has closed all. */
+/* Starts a process that sleeps and has no event. Returns when it has closed its descriptors. */
 static pid_t start_helper(void)
 {
 	int ready[2];
 	pid_t pid;
 	char byte;
 
-	signal(SIGUSR1, work);
+	signal(SIGUSR1, on_sigusr1);
 	if (pipe2(ready, O_CLOEXEC))
 		return -1;
 	pid = fork();
@@ -439,7 +439,7 @@ static bool change_helper(struct event_fuzz *f, const struct step *s)
 		f->helper = start_helper();
 		f->helper_lives = f->helper > 0;
 	}
-	return fuzz_same(f, HELPER, "helper", 0, f->helper < 0 ? -errno : 0);
+	return fuzz_compare(f, HELPER, "helper", 0, f->helper < 0 ? -errno : 0);
 }
 
 /* --- All of it -------------------------------------------------------------- */
@@ -456,14 +456,14 @@ bool event_fuzz_step(struct event_fuzz *f, const struct step *s)
 	case HELPER:
 		return change_helper(f, s);
 	case MOVE:
-		return fuzz_same(f, MOVE, "affinity", 0, pin_to_cpu(s->value % f->model.cpus));
+		return fuzz_compare(f, MOVE, "affinity", 0, pin_to_cpu(s->value % f->model.cpus));
 	case UNMAP:
 	case REMAP:
 	case PROTECT:
 	case JUNK:
 	case TAIL:
 	case DRAIN:
-		return fuzz_use_piece(f, s);
+		return fuzz_use_mapping(f, s);
 	default:
 		break;
 	}
@@ -478,7 +478,7 @@ bool event_fuzz_step(struct event_fuzz *f, const struct step *s)
 	case DISABLE:
 		return enable(f, s, s->action == ENABLE);
 	case RESET:
-		return fuzz_same(f, RESET, "RESET", 0,
+		return fuzz_compare(f, RESET, "RESET", 0,
 				 event_ioctl(f->fd[s->slot], PERF_EVENT_IOC_RESET, s->value));
 	case ID:
 		return ask_id(f, s);
@@ -487,7 +487,7 @@ bool event_fuzz_step(struct event_fuzz *f, const struct step *s)
 	case OUTPUT:
 		return set_output(f, s);
 	case PAUSE:
-		return fuzz_same(f, PAUSE, "PAUSE_OUTPUT", model_pause(&f->model, s->slot),
+		return fuzz_compare(f, PAUSE, "PAUSE_OUTPUT", model_pause(&f->model, s->slot),
 				 event_ioctl(f->fd[s->slot], PERF_EVENT_IOC_PAUSE_OUTPUT, s->value % 3));
 	case READ:
 		return read_event(f, s);

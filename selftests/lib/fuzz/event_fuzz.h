@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The steps of fuzz_event: each makes calls, and compares their answers with the model.
+ * The steps of fuzz_event: each makes calls, and compares their results with the model's.
  */
 #ifndef SELFTESTS_EVENT_FUZZ_H
 #define SELFTESTS_EVENT_FUZZ_H
@@ -29,31 +29,31 @@ enum action {
 
 struct step {
 	enum action action;
-	unsigned int slot, other;	/* events */
-	__u64 value;			/* the random part */
+	unsigned int slot, other;	/* indexes of events */
+	__u64 value;			/* random number that the step's details are derived from */
 	union model_attr a;
 };
 
-/* A mapping, or what is left of it. */
+/* A mapping, or a part of one after munmap(2) or mprotect(2) of the rest. */
 struct piece {
-	char *at;		/* NULL: there is none */
+	char *at;		/* NULL: unused */
 	size_t pages;
 	int event;
 	bool readable, writable;
-	bool first;		/* it begins with the event's page */
+	bool first;		/* begins with the event's page */
 	bool whole;
 };
 
-/* What has been written to a ring: nothing, a position, or anything. */
+/* What this process has written to a ring: nothing, the tail, or anything. */
 enum spoiling { CLEAN, TAIL_MOVED, SPOILED };
 
-/* What all processes share. */
+/* Counts that all processes share. */
 struct event_fuzz_counts {
 	unsigned long long calls[FUZZ_PROCESSES];
 	unsigned long long answers[ACTIONS][MAX_ERRNO];
 	unsigned long long loops, records;
-	unsigned int there, exclusive;	/* events, or what may soon be ones */
-	unsigned int begun;		/* opens, ever */
+	unsigned int there, exclusive;	/* open events, including those that are being opened */
+	unsigned int begun;		/* how many opens have begun */
 };
 
 struct event_fuzz {
@@ -61,7 +61,7 @@ struct event_fuzz {
 	unsigned int process;
 	struct event_model model;
 	int device;
-	int self;			/* the thread */
+	int self;			/* thread id */
 	int fd[MODEL_EVENTS], dup[MODEL_EVENTS];
 	bool counted[MODEL_EVENTS];	/* in counts->there */
 	bool exclusive[MODEL_EVENTS];	/* in counts->exclusive */
@@ -70,7 +70,7 @@ struct event_fuzz {
 	struct piece piece[PIECES];
 	pid_t helper;			/* a process that can be sampled */
 	bool helper_lives;
-	char *unmapped;			/* an address */
+	char *unmapped;			/* an address without memory */
 	char difference[200];
 };
 
@@ -78,7 +78,7 @@ int event_fuzz_begin(struct event_fuzz *f, struct event_fuzz_counts *counts,
 		     unsigned int process, __u64 max_rate);
 void event_fuzz_end(struct event_fuzz *f);
 
-/* False if the device and the model differ: f->difference says how. */
+/* Executes a step. Returns false if the device and the model differ: see f->difference. */
 bool event_fuzz_step(struct event_fuzz *f, const struct step *s);
 
 /* Unmaps and closes all events. */

@@ -8,7 +8,7 @@
 
 #define PAGE	4096UL
 
-/* The first of @n that are free, or NULL. */
+/* Returns the first unused piece, or NULL if fewer than @n are unused. */
 static struct piece *free_piece(struct event_fuzz *f, int n)
 {
 	int i;
@@ -50,7 +50,7 @@ bool fuzz_map(struct event_fuzz *f, const struct step *s)
 		 first * PAGE);
 	if (p == MAP_FAILED)
 		got = -errno;
-	if (!fuzz_same(f, MAP, "mmap", want, got))
+	if (!fuzz_compare(f, MAP, "mmap", want, got))
 		return false;
 	if (got)
 		return true;
@@ -78,10 +78,10 @@ bool fuzz_map_once(struct event_fuzz *f, int i)
 
 	if (p == MAP_FAILED)
 		got = -errno;
-	return fuzz_same(f, MAP, "mmap", want, got);
+	return fuzz_compare(f, MAP, "mmap", want, got);
 }
 
-/* A part of a mapping becomes one of its own: NULL if there is no room to note that. */
+/* Splits the note of a mapping at a page. Returns NULL if there is no unused piece. */
 static struct piece *split(struct event_fuzz *f, struct piece *p, size_t at)
 {
 	struct piece *rest = free_piece(f, 1);
@@ -98,15 +98,15 @@ static struct piece *split(struct event_fuzz *f, struct piece *p, size_t at)
 	return rest;
 }
 
-/* Notes that a piece is gone: when it is, as others may open an event then. */
+/* Marks a piece as unused. Called at once, since others may open an event from then on. */
 static void drop(struct event_fuzz *f, struct piece *p)
 {
 	model_unmap(&f->model, p->event);
-	fuzz_forget(f, p->event);
+	fuzz_uncount(f, p->event);
 	p->at = NULL;
 }
 
-/* All of it, or a part at its beginning, in the middle or at its end. */
+/* Unmaps all of a piece, or a part at its beginning, in its middle or at its end. */
 static bool unmap(struct event_fuzz *f, struct piece *p, __u64 value)
 {
 	size_t from = 0, to = p->pages;
@@ -127,10 +127,10 @@ static bool unmap(struct event_fuzz *f, struct piece *p, __u64 value)
 		split(f, middle, to - from);
 	err = munmap(at, (to - from) * PAGE) ? -errno : 0;
 	drop(f, middle);
-	return fuzz_same(f, UNMAP, "munmap", 0, err);
+	return fuzz_compare(f, UNMAP, "munmap", 0, err);
 }
 
-/* Makes it smaller, moves it, or tries to make it larger. */
+/* Shrinks or moves a piece, or tries to enlarge it. */
 static bool remap(struct event_fuzz *f, struct piece *p, __u64 value)
 {
 	size_t size = p->pages * PAGE;
@@ -146,20 +146,20 @@ static bool remap(struct event_fuzz *f, struct piece *p, __u64 value)
 			return true;
 		at = mremap(p->at, size, p->pages * PAGE, 0);
 		drop(f, rest);
-		return fuzz_same(f, REMAP, "mremap, smaller", 0, at == p->at ? 0 : -errno);
+		return fuzz_compare(f, REMAP, "mremap, smaller", 0, at == p->at ? 0 : -errno);
 	case 1:
 		at = mremap(p->at, size, size + PAGE, MREMAP_MAYMOVE);
-		return fuzz_same(f, REMAP, "mremap, larger", -EFAULT, at == MAP_FAILED ? -errno : 0);
+		return fuzz_compare(f, REMAP, "mremap, larger", -EFAULT, at == MAP_FAILED ? -errno : 0);
 	default:
 		to = mmap(NULL, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 		at = mremap(p->at, size, size, MREMAP_MAYMOVE | MREMAP_FIXED, to);
 		if (at == to)
 			p->at = at;
-		return fuzz_same(f, REMAP, "mremap, to another place", 0, at == to ? 0 : -errno);
+		return fuzz_compare(f, REMAP, "mremap, to another place", 0, at == to ? 0 : -errno);
 	}
 }
 
-/* Of all of it, or of the pages up to a random one. */
+/* Changes the protection of a piece, or of its pages up to a random one. */
 static bool protect(struct event_fuzz *f, struct piece *p, __u64 value)
 {
 	static const int prots[] = { PROT_NONE, PROT_READ, PROT_WRITE, PROT_READ | PROT_WRITE };
@@ -167,13 +167,13 @@ static bool protect(struct event_fuzz *f, struct piece *p, __u64 value)
 	bool readable = prot & PROT_READ, writable = prot & PROT_WRITE;
 	size_t pages = value / 4 % 2 ? p->pages : 1 + value / 8 % p->pages;
 
-	/* Else it stays one. */
+	/* The kernel splits the mapping only if the protection differs. */
 	if ((readable != p->readable || writable != p->writable) && pages < p->pages &&
 	    !split(f, p, pages))
 		return true;
 	p->readable = readable;
 	p->writable = writable;
-	return fuzz_same(f, PROTECT, "mprotect", 0,
+	return fuzz_compare(f, PROTECT, "mprotect", 0,
 			 mprotect(p->at, pages * PAGE, prot) ? -errno : 0);
 }
 
@@ -193,10 +193,10 @@ static bool spoil(struct event_fuzz *f, struct piece *p, __u64 value)
 			words[rng_below(&r, count)] = rng_below(&r, ~0ULL);
 	}
 	f->spoiled[p->event] = SPOILED;
-	return fuzz_same(f, JUNK, "junk", 0, 0);
+	return fuzz_compare(f, JUNK, "junk", 0, 0);
 }
 
-/* Gives all room back, or says that it has read up to anywhere. */
+/* Sets the tail to the head, which frees all space, or to a random position. */
 static bool move_tail(struct event_fuzz *f, struct piece *p, __u64 value)
 {
 	struct perf_event_mmap_page *page = (void *)p->at;
@@ -213,7 +213,7 @@ static bool move_tail(struct event_fuzz *f, struct piece *p, __u64 value)
 		if (f->spoiled[p->event] == CLEAN)
 			f->spoiled[p->event] = TAIL_MOVED;
 	}
-	return fuzz_same(f, TAIL, "tail", 0, 0);
+	return fuzz_compare(f, TAIL, "tail", 0, 0);
 }
 
 static bool is_known(const struct event_record *record)
@@ -226,7 +226,7 @@ static bool is_known(const struct event_record *record)
 	return record->header.type < 64 && types >> record->header.type & 1;
 }
 
-/* Reads the records of a ring that nothing but the kernel has written to. */
+/* Reads the records of a ring that only the kernel has written to. */
 static bool drain(struct event_fuzz *f, struct piece *p)
 {
 	const struct model_event *e = &f->model.event[p->event];
@@ -246,7 +246,7 @@ static bool drain(struct event_fuzz *f, struct piece *p)
 		__u64 tail = ring.page->data_tail;
 
 		if (!event_ring_next(&ring, &record)) {
-			/* It is at the end, or there is none where one should be. */
+			/* Correct at the end of the data; otherwise a record is missing. */
 			if (__atomic_load_n(&ring.page->data_head, __ATOMIC_ACQUIRE) == tail)
 				break;
 			if (event_ring_next(&ring, &record))
@@ -262,15 +262,15 @@ static bool drain(struct event_fuzz *f, struct piece *p)
 			return false;
 		}
 	}
-	return fuzz_same(f, DRAIN, "drain", 0, 0);
+	return fuzz_compare(f, DRAIN, "drain", 0, 0);
 }
 
-bool fuzz_use_piece(struct event_fuzz *f, const struct step *s)
+bool fuzz_use_mapping(struct event_fuzz *f, const struct step *s)
 {
 	struct piece *p = NULL;
 	int i;
 
-	/* One that is there. */
+	/* Choose a piece that is in use. */
 	for (i = 0; i < PIECES && !p; i++) {
 		p = &f->piece[(s->value + i) % PIECES];
 		if (!p->at)

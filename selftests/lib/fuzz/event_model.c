@@ -7,18 +7,18 @@
 
 #include "event_model.h"
 
-/* The first struct perf_event_attr, which size 0 stands for. */
+/* The first published size of struct perf_event_attr, which size 0 stands for. */
 #define ATTR_SIZE_VER0	64
 
 /* --- Attributes ------------------------------------------------------------ */
 
-/* Registers that samples can have: the general ones without DS, ES, FS and GS. */
+/* Returns whether samples can have these registers: the general ones without DS, ES, FS, GS. */
 static bool are_registers(__u64 mask)
 {
 	return mask && !(mask & ~0xff0fffULL);
 }
 
-/* What perf refuses for events of all types. */
+/* Returns whether perf refuses the attributes for events of all types. */
 static bool is_invalid(const union model_attr *u)
 {
 	const struct perf_event_attr *a = &u->attr;
@@ -47,20 +47,23 @@ static bool is_invalid(const union model_attr *u)
 	return false;
 }
 
-/* A frequency that the administrator does not allow. */
+/* Returns whether the sample frequency is above the administrator's limit. */
 static bool is_too_often(const struct event_model *m, const struct perf_event_attr *a)
 {
 	return a->freq && m->max_rate && a->sample_freq > m->max_rate;
 }
 
-/* Clocks that can be read in an interrupt. */
+/* Returns whether the clock can be read in an NMI. */
 static bool is_clock(const struct perf_event_attr *a)
 {
 	return !a->use_clockid || a->clockid == CLOCK_MONOTONIC ||
 	       a->clockid == CLOCK_MONOTONIC_RAW;
 }
 
-/* What only perf has. Branch stacks are asked for with CALL_STACK, which is among it. */
+/*
+ * Returns whether only perf supports the attributes. Branch stacks belong here because the
+ * fuzzer asks for them with call stack mode only.
+ */
 static bool is_unsupported(const union model_attr *u)
 {
 	const struct perf_event_attr *a = &u->attr;
@@ -85,7 +88,7 @@ static bool is_unsupported(const union model_attr *u)
 	return a->sample_period && a->sample_type & ~parts;
 }
 
-/* There is no such event on any processor. Those that some lack are not asked for. */
+/* Returns whether no processor has the event. The fuzzer asks for none that only some have. */
 static bool is_no_event(const struct perf_event_attr *a)
 {
 	const __u32 config = a->config;
@@ -99,12 +102,12 @@ static bool is_no_event(const struct perf_event_attr *a)
 		       (config >> 16 & 0xff) >= PERF_COUNT_HW_CACHE_RESULT_MAX ||
 		       config >> 24;
 	default:
-		/* Pin control, and what no processor has. */
+		/* Pin control, and bits that no processor has. */
 		return a->config & (1 << 19 | 0xffULL << 56);
 	}
 }
 
-/* What the module makes of it: members that are not there are 0. */
+/* Returns the attributes as the module reads them: members beyond the size are 0. */
 static union model_attr as_read(const union model_attr *attr)
 {
 	size_t size = attr->attr.size ? attr->attr.size : ATTR_SIZE_VER0;
@@ -136,7 +139,7 @@ int model_attr(const struct event_model *m, const union model_attr *attr)
 	return is_no_event(&a.attr) || !is_clock(&a.attr) || is_too_often(m, &a.attr) ? -EINVAL : 0;
 }
 
-bool model_attr_may(const struct event_model *m, const union model_attr *attr, int answer)
+bool model_attr_may_be(const struct event_model *m, const union model_attr *attr, int answer)
 {
 	union model_attr a = as_read(attr);
 
@@ -159,7 +162,7 @@ static bool same_target(const struct model_event *a, int pid, int cpu)
 	return a->pid == pid && a->cpu == cpu;
 }
 
-/* Is the event to take turns? A dummy is neither pinned nor exclusive, and never sampled. */
+/* Returns whether the event takes turns. A dummy is not pinned, exclusive or sampled. */
 static bool takes_turns(const struct model_open *o)
 {
 	return o->flags & PERFMON_EVENT_ROTATE &&
@@ -206,7 +209,7 @@ int model_open(struct event_model *m, int i, const struct model_open *o)
 		return -EBADF;
 	if (o->cpu >= m->cpus || o->cpu < -1)
 		return -EINVAL;
-	/* Descriptors of cgroups are not among those that are tried. */
+	/* The fuzzer passes no descriptor of a cgroup. */
 	if (o->flags & PERF_FLAG_PID_CGROUP)
 		return -EBADF;
 	if (o->pid < 0 && o->cpu < 0)
@@ -277,7 +280,10 @@ int model_map(struct event_model *m, int i, size_t pages, size_t first, bool sha
 
 	if ((e->inherit && e->cpu < 0) || !shared || first || ring & (ring - 1))
 		return -EINVAL;
-	/* As large as the others; and it may write to the ring of another one. */
+	/*
+	 * All mappings have the size of the ring that the event writes to, which may be
+	 * another event's.
+	 */
 	if (ring != e->ring && (e->areas || e->ring))
 		return -EINVAL;
 	if (!e->areas && e->ring)
@@ -301,7 +307,7 @@ void model_unmap(struct event_model *m, int i)
 
 	if (--e->areas)
 		return;
-	/* It ends for all that write to it. */
+	/* All events that write to this ring stop. */
 	for (k = 0; k < MODEL_EVENTS; k++) {
 		if (m->event[k].ring_of == i)
 			m->event[k].ring = 0;
@@ -387,7 +393,7 @@ int model_refresh(struct event_model *m, int i)
 	return 0;
 }
 
-bool model_knows(const struct event_model *m, int i)
+bool model_count_is_known(const struct event_model *m, int i)
 {
 	const struct model_event *e = &m->event[i], *leader = &m->event[leader_of(m, i)];
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * A model of PERFMON_EVENT_OPEN and of the descriptors that it gives: what each call
- * answers. Written from Documentation/events.rst and rings.rst, not from the module.
+ * A model of PERFMON_EVENT_OPEN and of its descriptors: the result of each call. Written
+ * from Documentation/events.rst and rings.rst, not from the module.
  *
- * Answers are 0 or a negative errno.
+ * Results are 0 or a negative errno.
  */
 #ifndef SELFTESTS_EVENT_MODEL_H
 #define SELFTESTS_EVENT_MODEL_H
@@ -17,7 +17,7 @@
 #define MODEL_EVENTS	8
 #define NO_EVENT	(-1)
 
-/* As Linux 7.3 has it; the headers may be older. */
+/* The size in Linux 7.3. The headers may be older. */
 #define ATTR_SIZE	144
 
 union model_attr {
@@ -25,7 +25,7 @@ union model_attr {
 	__u64 words[ATTR_SIZE / 8];
 };
 
-/* Words of it: the flags, and those that the headers may lack. */
+/* Indexes of `words`: the flags, and members that the headers may lack. */
 enum {
 	ATTR_FLAGS = 5,
 	ATTR_CONFIG1 = 7,
@@ -37,75 +37,75 @@ enum {
 
 struct model_event {
 	bool open;
-	unsigned int areas;	/* mappings; the event is there as long as one is */
+	unsigned int areas;	/* number of mappings, which keep the event */
 	union model_attr a;
-	int pid, cpu;		/* of the thread, not 0; -1 */
-	bool inherit;		/* of a CPU there is nothing to inherit */
+	int pid, cpu;		/* the thread's id (not 0) or -1; the CPU or -1 */
+	bool inherit;		/* never for an event of a CPU */
 	int leader;		/* another event, or NO_EVENT */
-	bool turns;		/* it may have to wait for its turn */
+	bool turns;		/* it takes turns on the counters */
 	bool enabled;
-	bool limited;		/* by REFRESH: it may disable itself while it is enabled */
-	size_t ring;		/* the pages of the ring that it writes to; 0: none */
-	int ring_of;		/* the event with whose page that is mapped */
-	bool gone;		/* no task is left that it counts */
+	bool limited;		/* REFRESH was called: the event may disable itself */
+	size_t ring;		/* pages of the ring that the event writes to; 0: none */
+	int ring_of;		/* the event that owns this ring */
+	bool gone;		/* all tasks that it counts have exited */
 };
 
 struct event_model {
 	struct model_event event[MODEL_EVENTS];
-	int cpus;		/* numbers from 0 on */
+	int cpus;		/* one more than the highest CPU number */
 	__u64 max_rate;		/* perf_event_max_sample_rate; 0: no limit */
 };
 
 /* The arguments of an open. */
 struct model_open {
 	union model_attr a;
-	bool unreadable;	/* there is no memory where attr should be */
-	int pid;		/* of a thread, not 0; -1 */
-	bool gone;		/* there is no such thread any more */
+	bool unreadable;	/* the pointer to attr is bad */
+	int pid;		/* a thread's id (not 0) or -1 */
+	bool gone;		/* the thread has exited */
 	int cpu;
-	int group;		/* an event that is open, or NO_EVENT */
-	bool bad_group;		/* the descriptor is none of an event */
+	int group;		/* an open event, or NO_EVENT */
+	bool bad_group;		/* the group's descriptor is not one of an event */
 	__u32 flags;
 	__u32 reserved;
 };
 
-/* There is an event, open or mapped. */
+/* Returns whether the event exists: it is open or mapped. */
 static inline bool model_is_there(const struct model_event *e)
 {
 	return e->open || e->areas;
 }
 
-/* What @attr alone is answered: of its size, and of its members. */
+/* Returns the result that @attr alone decides: its size, and its members. */
 int model_attr(const struct event_model *m, const union model_attr *attr);
 
-/* It is wrong in several ways, and could be answered so as well. */
-bool model_attr_may(const struct event_model *m, const union model_attr *attr, int answer);
+/* Returns whether @answer is another correct result, of an @attr with several errors. */
+bool model_attr_may_be(const struct event_model *m, const union model_attr *attr, int answer);
 
 /*
- * Opens event @i, which is not there yet. EBUSY, for want of a counter, is not among the
- * answers; model_may_be_busy() says whether it is possible.
+ * Opens event @i, which does not exist yet. Never returns EBUSY for want of a counter: see
+ * model_may_be_busy().
  */
 int model_open(struct event_model *m, int i, const struct model_open *o);
 
-/* Whether an open that would succeed can find no counter, with so many events there. */
+/* Returns whether an otherwise valid open may be EBUSY, while so many events exist. */
 bool model_may_be_busy(const struct model_open *o, unsigned int there, unsigned int exclusive);
 
-/* Thread @pid is gone, and what inherits events from it. */
+/* Notes that thread @pid has exited, and those that inherit its events. */
 void model_task_ends(struct event_model *m, int pid);
 
-/* close(2) of the last descriptor. */
+/* Closes the last descriptor of the event. */
 void model_close(struct event_model *m, int i);
 
-/* mmap(2) of @pages from page @first on. */
+/* Maps @pages pages from page @first on. */
 int model_map(struct event_model *m, int i, size_t pages, size_t first, bool shared);
 
-/* A mapping has become two. */
+/* Notes that a mapping was split in two. */
 void model_split(struct event_model *m, int i);
 
-/* A mapping is gone. */
+/* Notes the end of a mapping. */
 void model_unmap(struct event_model *m, int i);
 
-/* @other: an event, or NO_EVENT for -1. */
+/* Calls PERF_EVENT_IOC_SET_OUTPUT with event @other, or with -1 for NO_EVENT. */
 int model_set_output(struct event_model *m, int i, int other);
 
 int model_pause(const struct event_model *m, int i);
@@ -113,11 +113,14 @@ int model_period(struct event_model *m, int i, __u64 period);
 void model_enable(struct event_model *m, int i, bool group, bool enabled);
 int model_refresh(struct event_model *m, int i);
 
-/* The size of what read(2) gives. */
+/* Returns the size of a result of read(2) in bytes. */
 size_t model_read_size(const struct event_model *m, int i);
 
-/* Whether it counts can be told, and if so: it counts now, if its task runs. */
-bool model_knows(const struct event_model *m, int i);
+/*
+ * model_count_is_known() returns whether the model knows if the event counts. If so, model_counts()
+ * returns whether it does, while its task runs.
+ */
+bool model_count_is_known(const struct event_model *m, int i);
 bool model_counts(const struct event_model *m, int i);
 
 #endif

@@ -14,7 +14,7 @@ __u64 random_period(struct rng *r)
 	return rng_once_in(r, 6) ? PICK(r, others) : PICK(r, usual);
 }
 
-/* An event that all processors have. */
+/* Chooses an event that all processors have. */
 static void set_event(struct perf_event_attr *a, struct rng *r)
 {
 	switch (rng_below(r, 8)) {
@@ -34,7 +34,7 @@ static void set_event(struct perf_event_attr *a, struct rng *r)
 	}
 }
 
-/* What a ring is to have. */
+/* Chooses the parts of samples, and the other records. */
 static void set_records(struct perf_event_attr *a, struct rng *r)
 {
 	const __u64 parts = PERF_SAMPLE_IP | PERF_SAMPLE_TID | PERF_SAMPLE_TIME |
@@ -65,10 +65,10 @@ static void set_records(struct perf_event_attr *a, struct rng *r)
 	a->context_switch = rng_once_in(r, 6);
 }
 
-/* Puts a member out of order; or not, where it has no effect. */
+/* Sets a random member to a wrong value, or to one without effect. */
 static void spoil(union model_attr *a, struct rng *r)
 {
-	/* The words in which any bit may be set: not the event. */
+	/* Indexes of words that may get any bit: all but the event's. */
 	static const int words[] = {
 		2, 3, 4, ATTR_FLAGS, ATTR_FLAGS, ATTR_FLAGS, 6, ATTR_CONFIG1, ATTR_CONFIG2, 9, 10,
 		11, 12, 13, ATTR_AUX, 15, ATTR_CONFIG3, ATTR_CONFIG4,
@@ -125,7 +125,7 @@ union model_attr random_attr(struct rng *r)
 		for (i = 1 + rng_below(r, 2); i; i--)
 			spoil(&a, r);
 	}
-	/* What other branches are answered depends on the processor and on other events. */
+	/* Whether other branch types are accepted depends on the processor and on other events. */
 	if (a.attr.sample_type & PERF_SAMPLE_BRANCH_STACK)
 		a.attr.branch_sample_type = PERF_SAMPLE_BRANCH_IN_TX;
 	return a;

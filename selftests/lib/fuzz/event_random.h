@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Random attributes of events: mostly right ones, and ones with a wrong member.
+ * Random attributes of events: mostly valid, some with one wrong member.
  */
 #ifndef SELFTESTS_EVENT_RANDOM_H
 #define SELFTESTS_EVENT_RANDOM_H
@@ -8,7 +8,7 @@
 #include "event_model.h"
 #include "rng.h"
 
-/* A period; short ones are rare. */
+/* Returns a period, rarely a short one. */
 __u64 random_period(struct rng *r);
 
 union model_attr random_attr(struct rng *r);

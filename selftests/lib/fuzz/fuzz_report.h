@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The test cases that a fuzzer ends with. In a header, as kselftest.h counts the
- * cases in each file that includes it.
+ * The test cases at the end of a fuzzer. In a header, because kselftest.h counts the cases
+ * separately in each file that includes it.
  */
 #ifndef SELFTESTS_FUZZ_REPORT_H
 #define SELFTESTS_FUZZ_REPORT_H
@@ -11,7 +11,7 @@
 
 #define FUZZ_LEAK_CASES	3
 
-/* Reports what is left behind, when the device is closed. */
+/* Reports leaks, after the device is closed. */
 static inline void fuzz_report_leaks(const struct leak_check *leaks)
 {
 	const char *problem = leak_check_registers(leaks);

@@ -8,11 +8,11 @@
 
 #include "kcov.h"
 
-/* So many addresses of one sequence of calls; the rest of them is lost. */
+/* The most addresses that are recorded of one sequence of calls. */
 #define AREA_WORDS	(1UL << 16)
 #define AREA_BYTES	(AREA_WORDS * sizeof(unsigned long))
 
-/* More than the module has places; a power of two. */
+/* More than the module has basic blocks; a power of two. */
 #define PLACES		(1U << 15)
 
 static unsigned long places[PLACES];	/* a hash table */
@@ -56,7 +56,7 @@ void kcov_reset(struct kcov *k)
 		__atomic_store_n(&k->area[0], 0, __ATOMIC_RELAXED);
 }
 
-/* Returns true if it was not known; the threads share the table. */
+/* Adds a place to the table, which the threads share. Returns true if it was new. */
 static bool add_place(unsigned long address)
 {
 	unsigned int i = address % PLACES, tries;

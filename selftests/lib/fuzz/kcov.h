@@ -1,31 +1,30 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The kernel code that a thread's calls execute: KCOV
- * (Documentation/dev-tools/kcov.rst in the kernel's tree). Without
- * CONFIG_KCOV_INSTRUMENT_ALL only the module is built for it.
+ * KCOV: the kernel code that a thread's calls execute (Documentation/dev-tools/kcov.rst in the
+ * kernel's tree). Without CONFIG_KCOV_INSTRUMENT_ALL only the module is instrumented.
  */
 #ifndef SELFTESTS_KCOV_H
 #define SELFTESTS_KCOV_H
 
 #include <stdbool.h>
 
-/* The code that one thread executes. */
+/* The record of one thread. */
 struct kcov {
 	int fd;			/* -1: this kernel has no KCOV */
-	unsigned long *area;	/* how many addresses there are, and they */
+	unsigned long *area;	/* the number of addresses, then the addresses */
 };
 
-/* Begins to record the calling thread: false if this kernel can't. */
+/* Starts to record the calling thread. Returns false if the kernel has no KCOV. */
 bool kcov_begin(struct kcov *k);
 void kcov_end(struct kcov *k);
 
-/* Forgets what has been recorded. */
+/* Empties the record. */
 void kcov_reset(struct kcov *k);
 
-/* The number of places reached now that no thread has reached before. */
+/* Adds the recorded places to those of all threads. Returns how many are new. */
 unsigned int kcov_new_places(const struct kcov *k);
 
-/* The number of places reached in all. */
+/* Returns the number of places that all threads have reached. */
 unsigned int kcov_places(void);
 
 #endif

@@ -30,14 +30,14 @@ __u64 model_select_of(const struct call *c)
 	return c->cmd == PMIOSETUP ? c->arg.pmc.pmc_val : c->arg.pmc2.pmc2_select;
 }
 
-/* Returns true if a counter counts instructions in user mode and nothing else. */
+/* Returns true if the select counts only instructions in user mode. */
 static bool counts_instructions(__u64 select, bool first_fixed)
 {
 	return select == ((__u64)PMCF_USR << 16 |
 			  (first_fixed ? 0 : EVENT_INSTRUCTIONS));
 }
 
-static void executed(struct model_counter *c, bool first_fixed, __u64 insns,
+static void count_executed(struct model_counter *c, bool first_fixed, __u64 insns,
 		     __u64 more)
 {
 	if (!c->running || !(c->select & SELECT_MODE))
@@ -55,17 +55,17 @@ void model_executed(struct model *m, __u64 insns, __u64 more)
 	int i;
 
 	for (i = 0; i < NPMC; i++)
-		executed(&m->general[i], false, insns, more);
+		count_executed(&m->general[i], false, insns, more);
 	for (i = 0; i < MODEL_MAX_FIXED; i++)
-		executed(&m->fixed[i], i == 0, insns, more);
+		count_executed(&m->fixed[i], i == 0, insns, more);
 }
 
 /* --- What a call does ---------------------------------------------------- */
 
-/* Changes the model as a call does that succeeds, but for the trace's state. */
+/* Updates the model for a call that succeeds, except for the trace's state. */
 typedef void effect(struct model *m, const struct call *c);
 
-static void set_up(struct model *m, const struct call *c)
+static void set_up_counter(struct model *m, const struct call *c)
 {
 	*model_counter(m, c->arg.num) = (struct model_counter) {
 		.set_up = true,
@@ -83,13 +83,13 @@ static void stop_counter(struct model *m, const struct call *c)
 	model_counter(m, c->arg.num)->running = false;
 }
 
-static void reset(struct model *m, const struct call *c)
+static void reset_counter(struct model *m, const struct call *c)
 {
 	model_counter(m, c->arg.num)->low = 0;
 	model_counter(m, c->arg.num)->high = 0;
 }
 
-static void define(struct model *m, const struct call *c)
+static void define_event(struct model *m, const struct call *c)
 {
 	const int n = PERFMON_EVENT_ID_EVENT(c->arg.definition.id);
 
@@ -97,12 +97,12 @@ static void define(struct model *m, const struct call *c)
 	m->select[n] = c->arg.definition.select;
 }
 
-static void alloc(struct model *m, const struct call *c)
+static void alloc_trace(struct model *m, const struct call *c)
 {
 	m->alloc = c->arg.alloc;
 }
 
-static void stage(struct model *m, const struct call *c)
+static void stage_config(struct model *m, const struct call *c)
 {
 	m->config = c->arg.config;
 }
@@ -132,8 +132,8 @@ static void stop_trace(struct model *m, const struct call *)
 /*
  * The checks are made in the order of the columns: reserved bits and numbers
  * (EINVAL), a counter that is not set up (EBUSY), values (EINVAL), the owner of the
- * hardware (EBUSY). The table of calls has write access (EPERM), which is checked
- * before all of them, and the trace's states (EBADFD), checked before the values.
+ * hardware (EBUSY). The table of calls adds two: write access (EPERM), checked first, and
+ * the trace's state (EBADFD), checked before the values.
  */
 static const struct rule {
 	unsigned int cmd;
@@ -146,15 +146,15 @@ static const struct rule {
 	answer *answer;
 } rules[] = {
 	{ PMIOSETUP, setup_reserved, no_such_counter, NULL,
-	  setup_value, of_trace, set_up, NULL },
+	  setup_value, of_trace, set_up_counter, NULL },
 	{ PMIOSETUP2, setup2_reserved, no_such_counter, NULL,
-	  setup_value, of_trace, set_up, NULL },
+	  setup_value, of_trace, set_up_counter, NULL },
 	{ PMIOSTART, NULL, no_such_counter, not_set_up,
 	  NULL, NULL, start_counter, NULL },
 	{ PMIOSTOP, NULL, no_such_counter, not_set_up,
 	  NULL, NULL, stop_counter, NULL },
 	{ PMIORESET, NULL, no_such_counter, not_set_up,
-	  NULL, NULL, reset, NULL },
+	  NULL, NULL, reset_counter, NULL },
 	{ PMIOREAD, NULL, no_such_counter, not_set_up,
 	  NULL, NULL, NULL, answer_value },
 	{ PMIOREADCPU, cpu_data_reserved, no_such_counter, not_set_up,
@@ -170,15 +170,15 @@ static const struct rule {
 	{ PERFMON_GET_INFO, NULL, NULL, NULL,
 	  NULL, NULL, NULL, answer_info },
 	{ PERFMON_DEFINE_EVENT, definition_reserved, no_model_event, NULL,
-	  definition_value, NULL, define, NULL },
+	  definition_value, NULL, define_event, NULL },
 	{ IOCTL_PERFMON_ALLOC_TRACE, NULL, NULL, NULL,
-	  alloc_value, NULL, alloc, NULL },
+	  alloc_value, NULL, alloc_trace, NULL },
 	{ IOCTL_PERFMON_FREE_TRACE, NULL, NULL, NULL,
 	  NULL, NULL, NULL, NULL },
 	{ IOCTL_PERFMON_GET_ALLOC, NULL, NULL, NULL,
 	  NULL, NULL, NULL, answer_allocated },
 	{ IOCTL_PERFMON_STAGE_CONFIG, NULL, NULL, NULL,
-	  config_value, NULL, stage, NULL },
+	  config_value, NULL, stage_config, NULL },
 	{ IOCTL_PERFMON_GET_CONFIG, NULL, NULL, NULL,
 	  NULL, NULL, NULL, answer_staged },
 	{ IOCTL_PERFMON_GET_BUFFER_HANDLE, NULL, no_such_buffer, NULL,
@@ -198,7 +198,7 @@ static const struct rule *rule_of(unsigned int cmd)
 	return rule;
 }
 
-/* NULL if there is no such command on this machine. */
+/* Returns NULL if this machine has no such command. */
 static const struct command *command_of(const struct model *m, unsigned int cmd)
 {
 	return cmd == PMIOTSTAMP && !m->machine->tsc_freq_known ? NULL :

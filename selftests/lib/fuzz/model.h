@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * A model of /dev/perfmon: each call's answer and its effect. Written from the rules
+ * A model of /dev/perfmon: the result of each call, and its effect. Written from the rules
  * of the interface, not from the module.
  */
 #ifndef SELFTESTS_MODEL_H
@@ -11,7 +11,7 @@
 #include "places.h"
 #include "random_call.h"
 
-/* A counter. Its value is known when it is stopped, and else lies between. */
+/* A counter. Its value is between low and high, which are equal while it is stopped. */
 struct model_counter {
 	bool set_up;
 	bool running;
@@ -38,11 +38,9 @@ struct model {
 void model_init(struct model *m, const struct machine *machine);
 
 /**
- * model_call() - what a call answers
+ * model_call() - predict a call's result, and apply its effect
  * @writer: the descriptor is open for writing
- * @p: what can be done with the argument's memory
- *
- * Takes note of what is different after it.
+ * @p: which access the argument's memory allows
  *
  * Return: 0 or a negative errno.
  */
@@ -50,11 +48,11 @@ int model_call(struct model *m, bool writer, const struct call *c,
 	       const struct placed *p);
 
 /**
- * model_check() - whether an answer is one that is possible
- * @c: the call, which succeeded
- * @answer: its argument afterwards
+ * model_check() - check the result of a call that has succeeded
+ * @c: the call
+ * @answer: the argument after the call
  *
- * Takes note of values that were not known before.
+ * Narrows the known range of counters by values in the answer.
  *
  * Return: "", or what is wrong.
  */
@@ -62,8 +60,8 @@ const char *model_check(struct model *m, const struct call *c,
 			const union argument *answer);
 
 /*
- * @insns instructions were executed in user mode, and up to @more. Counters of
- * something else may have counted anything.
+ * Notes that @insns to @insns + @more instructions were executed in user mode. Counters of
+ * other events may have any value.
  */
 void model_executed(struct model *m, __u64 insns, __u64 more);
 

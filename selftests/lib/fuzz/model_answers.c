@@ -51,7 +51,7 @@ const char *answer_values(struct model *m, const struct call *c,
 	return "";
 }
 
-/* The event select of PMIOGET2, of which PMIOGET gives the lower half. */
+/* Returns the event select of PMIOGET2. PMIOGET returns its lower half. */
 static __u64 select_now(struct model *m, int num)
 {
 	const struct model_counter *c = model_counter(m, num);

@@ -13,7 +13,7 @@ static bool has_unknown_bits(const struct model *m, __u64 select)
 }
 
 /*
- * Returns true for an architectural event which CPUID says is missing (Intel SDM,
+ * Returns true for an architectural event that CPUID reports as missing (Intel SDM,
  * volume 3B, table 21-1).
  */
 static bool is_missing(const struct model *m, __u64 select)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The parts of the model: the checks of an argument and the check of an answer, of
- * which model.c has a table.
+ * The parts of the model: checks of arguments and checks of results, which a table in
+ * model.c refers to.
  */
 #ifndef SELFTESTS_MODEL_PARTS_H
 #define SELFTESTS_MODEL_PARTS_H
@@ -22,15 +22,15 @@ static inline bool model_is_fixed(int num)
 	return num >= PMC_FIXED(0);
 }
 
-/* NULL if there is no such counter. */
+/* Returns NULL if there is no such counter. */
 struct model_counter *model_counter(struct model *m, int num);
 
-/* The event select in the argument of PMIOSETUP or PMIOSETUP2. */
+/* Returns the event select in the argument of PMIOSETUP or PMIOSETUP2. */
 __u64 model_select_of(const struct call *c);
 
 /* --- model_checks.c ------------------------------------------------------ */
 
-/* Returns true if a call is refused. */
+/* Returns true if this check refuses the call. */
 typedef bool check(struct model *m, const struct call *c);
 
 check setup_reserved, pmc2_reserved, setup2_reserved, cpu_data_reserved;
@@ -42,18 +42,18 @@ check of_trace;
 
 check config_value, too_few_counters;
 
-/* The number of events in a config. */
+/* Returns the number of events in a config. */
 int model_events(const struct perfmon_config *c);
 
 /*
- * The counter that the config's event @i gets: the lowest that is free, of those
- * that were not given to the events before it, which are up to @next.
+ * Returns the counter of the config's event @i: the lowest free one above those of the
+ * events before. @next is where to look from.
  */
 struct model_counter *model_counter_for(struct model *m, int i, int *next);
 
 /* --- model_answers.c ----------------------------------------------------- */
 
-/* "", or what is wrong with the answer @a to a call. */
+/* Checks the argument @a that a call has returned. Returns "", or what is wrong. */
 typedef const char *answer(struct model *m, const struct call *c,
 			   const union argument *a);
 

@@ -29,13 +29,13 @@ int places_map(struct places *p)
 	return 0;
 }
 
-/* The address that is so far before the end of page @page. */
+/* Returns the address @bytes before the end of page @page. */
 static long before_end(const struct places *places, int page, long bytes)
 {
 	return (page + 1) * places->page_size - bytes;
 }
 
-/* 32-bit programs can have all but the last page. */
+/* Addresses without memory. A 32-bit program may map every page but the last. */
 static const unsigned long nowhere[] = {
 	[UNMAPPED] = 0,
 	[KERNEL] = sizeof(long) == 8 ? -1UL << 40 : -4096UL,
@@ -45,7 +45,7 @@ static const unsigned long nowhere[] = {
 struct placed call_place(const struct places *places, const struct call *c)
 {
 	const long page = places->page_size, size = c->size;
-	/* Some bytes on this side of a border, and at least one beyond it. */
+	/* The bytes before the border: at least one, and at least one is beyond it. */
 	const long part = size > 1 ? 1 + c->offset % (size - 1) : 0;
 	struct placed placed = { .readable = true, .writable = true };
 	long at = 0;

@@ -9,31 +9,31 @@
 
 struct call;
 
-/* Where an argument lies. */
+/* How the memory of an argument can be accessed. */
 enum where {
 	GOOD,
-	CROSSING,	/* from a page to the next */
-	HALF_WRITABLE,	/* from a page to one that is read-only */
+	CROSSING,	/* spans two pages */
+	HALF_WRITABLE,	/* the second page is read-only */
 	READ_ONLY,
-	STRADDLING,	/* its end is not mapped */
+	STRADDLING,	/* the second page is not mapped */
 	UNMAPPED,
-	KERNEL,		/* an address of the kernel's */
-	NON_CANONICAL,	/* one that no program can have */
+	KERNEL,		/* a kernel address */
+	NON_CANONICAL,	/* not a valid address at all */
 };
 
 struct places {
-	char *pages;	/* two writable, a read-only one, one that is not mapped */
-	char *alias;	/* the first three again, writable */
+	char *pages;	/* two writable, one read-only, one unmapped */
+	char *alias;	/* a writable mapping of the first three */
 	long page_size;
 };
 
 /* Maps the pages: 0 or a negative errno. */
 int places_map(struct places *p);
 
-/* The place of a call's argument, and the access that is possible there. */
+/* An argument's address, and the access that is possible there. */
 struct placed {
 	void *p;
-	void *alias;	/* the same memory, or NULL if it is not all there */
+	void *alias;	/* the same memory, or NULL if a part is unmapped */
 	bool readable;
 	bool writable;
 };

@@ -10,10 +10,10 @@
 
 #define ARRAY_SIZE(a)	(sizeof(a) / sizeof(*(a)))
 
-/* Buffers stay small: many are allocated, and many are filled. */
+/* The largest buffers. They are small, so that many are allocated, and many get full. */
 #define MAX_PAGES	8
 
-/* Few model-specific events, so that those of a config have been defined. */
+/* Few model-specific events, so that a config's are likely to be defined. */
 #define MODEL_EVENTS	3
 
 #define PICK(rng, array)	((array)[rng_below((rng), ARRAY_SIZE(array))])
@@ -29,13 +29,13 @@ static __u64 random_number(struct rng *rng, const struct machine *m)
 
 	if (rng_once_in(rng, 12))
 		return PICK(rng, edges);
-	/* Few counters, so that a sequence of calls comes back to them. */
+	/* Few counters, so that later calls are likely to use the same one. */
 	if (fixed && rng_once_in(rng, 4))
 		return PMC_FIXED(rng_below(rng, fixed < 2 ? fixed : 2));
 	return rng_below(rng, general < 3 ? general : 3);
 }
 
-/* Events that the virtual PMU counts, and others. */
+/* Events that the virtual PMU counts, and some that it does not. */
 static const __u16 events[] = {
 	EVENT_INSTRUCTIONS, EVENT_INSTRUCTIONS, EVENT_INSTRUCTIONS,
 	0x003c, 0x013c, 0x00c4, 0x00c5, 0x4f2e, 0x412e, 0x01c0, 0x0000, 0xffff,
@@ -54,14 +54,14 @@ static __u64 random_select(struct rng *rng, int size)
 		select |= (__u64)PMCF_SYS_FLAGS << 16;
 		break;
 	case 2:
-		/* The select of a fixed counter. */
+		/* A valid select of a fixed counter. */
 		select &= 0xff0000;
 		break;
 	case 3:
 		select |= 1ULL << rng_below(rng, 8 * size);
 		break;
 	case 4:
-		/* Bits that only AMD has. */
+		/* The upper event bits, which only AMD has. */
 		select |= (size == 8 ? rng_below(rng, 16) : 0) << 32;
 		break;
 	}
@@ -142,7 +142,7 @@ static __u16 random_event_id(struct rng *rng)
 	}
 }
 
-/* Rates at which a machine gets something else done are the more frequent. */
+/* Returns a rate, mostly one that leaves the machine time for other work. */
 static __u32 random_rate(struct rng *rng)
 {
 	static const __u32 edges[] = {
@@ -173,7 +173,7 @@ static __u32 random_config_flags(struct rng *rng)
 	return flags;
 }
 
-/* A config that is right, if its model-specific events have been defined. */
+/* Makes a valid config, provided that its model-specific events are defined. */
 static void plain_config(struct perfmon_config *c, struct rng *rng,
 			 const struct machine *m)
 {
@@ -209,7 +209,7 @@ static void random_config(struct rng *rng, const struct machine *m,
 	plain_config(c, rng, m);
 	if (rng_below(rng, 3))
 		return;
-	/* Anything, up to more events than there are counters. */
+	/* Any events, also more than there are counters. */
 	n = rng_below(rng, rng_once_in(rng, 8) ? PERFMON_MAX_EVENTS + 1 : 4);
 	for (i = 0; i < n; i++) {
 		c->events[i] = random_event_id(rng);
@@ -261,7 +261,7 @@ static void random_place(struct call *c, struct rng *rng)
 	c->offset = rng_below(rng, 4096);
 }
 
-/* The field at random of a command that has one; NULL if it has none. */
+/* Returns a random field of a command, or NULL if it has none. */
 static const struct field *any_field(const struct command *command,
 				     struct rng *rng)
 {
@@ -273,8 +273,8 @@ static const struct field *any_field(const struct command *command,
 }
 
 /*
- * Not the bits of the letter: with another one it could be a command that the
- * kernel knows for all files.
+ * Returns another command. Its type (the letter) stays, since with another letter it could
+ * be a command that the kernel handles for all files.
  */
 static unsigned int other_command(unsigned int cmd, struct rng *rng)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Slots for descriptors and mappings that threads share. Slots change atomically:
- * the thread that takes something out of a slot closes or unmaps it.
+ * Slots for descriptors and mappings, which threads exchange atomically. The thread that
+ * takes a descriptor or mapping out of a slot closes or unmaps it.
  */
 #ifndef SELFTESTS_SLOTS_H
 #define SELFTESTS_SLOTS_H
@@ -11,7 +11,7 @@
 /* Puts a descriptor (-1: none) into a slot, and closes the one that was there. */
 void fd_put(int *slot, int fd);
 
-/* The descriptor in a slot, or -1. */
+/* Returns the descriptor in a slot, or -1. */
 int fd_get(const int *slot);
 
 struct mapping {
@@ -20,12 +20,12 @@ struct mapping {
 };
 
 /*
- * Maps a buffer by its handle: part of it, all, or more, rightly or wrongly, as the
- * bits of @how say. Returns NULL if that is refused.
+ * Maps a buffer by its handle: a part, all, or more than it, with valid or invalid flags,
+ * depending on the bits of @how. Returns NULL if mmap(2) fails.
  */
 struct mapping *mapping_make(int handle, unsigned int how, long page_size);
 
-/* The mapping in a slot, which is empty afterwards; or NULL. */
+/* Takes the mapping out of a slot; NULL if the slot is empty. */
 struct mapping *mapping_take(struct mapping **slot);
 
 /* Puts a mapping into a slot, and unmaps the one that was there. */

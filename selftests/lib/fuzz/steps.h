@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The steps of a fuzzer that lead to a difference.
+ * The steps of a fuzzer that lead to a difference from the model.
  */
 #ifndef SELFTESTS_STEPS_H
 #define SELFTESTS_STEPS_H
@@ -11,12 +11,12 @@ struct steps {
 	void *list;
 	size_t size;	/* of a step */
 	int n;
-	/* Does @n steps from the beginning: how many it took to differ, or 0. */
+	/* Executes @n steps. Returns how many it took until the difference, or 0 if none. */
 	int (*run)(const void *list, int n, void *data);
 	void *data;
 };
 
-/* Leaves out what is not needed for the difference. */
+/* Removes steps that the difference does not need. */
 void steps_shorten(struct steps *s);
 
 #endif

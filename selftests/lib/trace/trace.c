@@ -142,7 +142,7 @@ int trace_free(struct trace *t)
 #define CLOBBERED
 #endif
 
-/* Not to be called in this file, where it could be inlined: its labels exist once. */
+/* In its own file, so that it is not inlined: its labels may exist only once. */
 int trace_loop(const struct trace *t, unsigned long n)
 {
 	unsigned int command = IOCTL_PERFMON_START;
@@ -172,7 +172,7 @@ int trace_wait_until_lost(const struct trace *t, unsigned int cpu)
 	const struct perfmon_buffer_header *header = t->buffer[cpu];
 	int i;
 
-	/* A minute at least: it is spent only if nothing is told. */
+	/* A minute at least. It passes only if the flag is never set. */
 	for (i = 0; i < 6000; i++) {
 		if (__atomic_load_n(&header->flags, __ATOMIC_RELAXED) &
 		    PERFMON_BUFFER_FLAG_LOST)
@@ -202,7 +202,7 @@ void trace_records_update(const struct trace *t, unsigned int cpu,
 		 __atomic_load_n(&header->capture_end, __ATOMIC_ACQUIRE);
 }
 
-/* The size of the record at @p, 0 if that is none or is longer than @room. */
+/* Returns the size of the record at @p; 0 if it is invalid or longer than @room. */
 static size_t record_size(const char *p, size_t room)
 {
 	static const size_t sizes[] = {
@@ -267,7 +267,7 @@ int trace_next(struct trace_cursor *c, struct trace_record *r)
 	return 1;
 }
 
-/* The place of an event in the config, or -1. */
+/* Returns the index of an event in the config, or -1. */
 static int event_index(const struct perfmon_config *config, __u16 event)
 {
 	int i;
@@ -279,7 +279,7 @@ static int event_index(const struct perfmon_config *config, __u16 event)
 	return -1;
 }
 
-/* Returns true for an event that is recorded when the first one ticks. */
+/* Returns true for an event that is recorded when the timebase overflows. */
 static bool is_dependent(const struct perfmon_config *config, int i)
 {
 	return i > 0 && (config->flags[i] & PERFMON_CONFIG_FLAG_TIMEBASE0);
@@ -290,7 +290,7 @@ static bool is_fixed(const struct perfmon_config *config, int i)
 	return PERFMON_EVENT_ID_GROUP(config->events[i]) == PERFMON_GROUP_FIXED;
 }
 
-/* The kind of record that an event ticks with; RESERVED if it does not tick. */
+/* Returns the type of record at an event's overflow; RESERVED if there is none. */
 static int tick_type(const struct perfmon_config *config, int i)
 {
 	if (!config->rate[i] || is_dependent(config, i))
@@ -300,8 +300,8 @@ static int tick_type(const struct perfmon_config *config, int i)
 }
 
 /*
- * The parts of what one interrupt records, in their order. A set begins with
- * the time and has each of the others, or has it not.
+ * The parts of what one PMI records, in their order: the time comes first, and each of the
+ * others is optional.
  */
 enum part {
 	NOTHING, TIME, GENERAL_TICKS, FIXED_TICKS, COUNTS, VALUES, BRANCHES,
@@ -312,7 +312,7 @@ static bool is_value(const struct perfmon_config *config, int i)
 	return PERFMON_EVENT_ID_GROUP(config->events[i]) == PERFMON_GROUP_MISC;
 }
 
-/* Returns the part of a record; NOTHING if its event has no such record. */
+/* Returns the part that a record belongs to; NOTHING if its event has no such record. */
 static enum part part_of(const struct perfmon_config *config, int i, int type)
 {
 	switch (type) {
@@ -332,7 +332,7 @@ static enum part part_of(const struct perfmon_config *config, int i, int type)
 	return NOTHING;
 }
 
-static void add(const struct perfmon_config *config, int i,
+static void add_record(const struct perfmon_config *config, int i,
 		const struct trace_record *r, struct trace_sums *sums)
 {
 	struct trace_sum *sum = &sums->event[i];
@@ -409,13 +409,13 @@ const char *trace_sum(const struct trace *t, unsigned int cpu,
 		if (part < last || last == NOTHING || last == BRANCHES)
 			return "records in another order than they should be";
 		last = part;
-		add(config, i, &r, sums);
+		add_record(config, i, &r, sums);
 	}
 	return more ? "a record that is none" : "";
 }
 
-/* The address of trace_loop()'s instruction @i; 0 if that is not in the loop. */
-static __u64 address_of(__u64 i, unsigned long n)
+/* Returns the address of trace_loop()'s instruction @i; 0 if that is outside the loop. */
+static __u64 loop_address(__u64 i, unsigned long n)
 {
 	if (i < TRACE_LOOP_BEFORE || i >= TRACE_LOOP_BEFORE + LOOP_INSNS * n)
 		return 0;
@@ -423,7 +423,7 @@ static __u64 address_of(__u64 i, unsigned long n)
 			       trace_loop_jnz : trace_loop_dec);
 }
 
-__u64 trace_misplaced(const struct trace *t, unsigned int cpu, unsigned long n,
+__u64 trace_count_misplaced(const struct trace *t, unsigned int cpu, unsigned long n,
 		      unsigned int skid, __u64 interrupts)
 {
 	struct trace_cursor c = trace_records(t, cpu);
@@ -435,7 +435,7 @@ __u64 trace_misplaced(const struct trace *t, unsigned int cpu, unsigned long n,
 		    r.event != t->config.events[0])
 			continue;
 		done += t->config.rate[0];
-		want = address_of(cpi_insns(r.event, done) + skid, n);
+		want = loop_address(cpi_insns(r.event, done) + skid, n);
 		if (!want)
 			continue;
 		if (skid && (__s64)r.pc < 0)

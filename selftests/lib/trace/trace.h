@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * A trace: its calls, its buffers, and what their records add up to.
+ * A trace: its calls, its buffers, and the sums of its records.
  */
 #ifndef SELFTESTS_TRACE_H
 #define SELFTESTS_TRACE_H
@@ -43,16 +43,16 @@ static inline struct perfmon_config one_event(__u16 id, __u32 rate, __u32 flags)
 #define TRACE_MAX_CPUS	64
 
 struct trace {
-	int fd;				/* of the device: the caller's */
-	unsigned int cpus;		/* how many buffers there are */
-	size_t size;			/* of each, in bytes */
-	struct perfmon_config config;	/* the one that was staged last */
+	int fd;				/* the caller's descriptor of the device */
+	unsigned int cpus;		/* number of buffers */
+	size_t size;			/* bytes of each buffer */
+	struct perfmon_config config;	/* the config that was staged last */
 	const struct perfmon_buffer_header *buffer[TRACE_MAX_CPUS];
 };
 
 /*
- * The calls. All return 0 or a negative errno, trace_handle() the descriptor of
- * a buffer or a negative errno.
+ * The calls. They return 0 or a negative errno; trace_handle() returns the descriptor of a
+ * buffer or a negative errno.
  */
 int trace_alloc_buffers(int fd, __u32 buffers, __u32 pages);
 int trace_handle(int fd, __u32 cpu);
@@ -61,38 +61,37 @@ int trace_start(struct trace *t);
 int trace_stop(struct trace *t);
 
 /*
- * Puts an event of each counter into @c, general ones first, with neither rate nor flags:
- * how many there are.
+ * Puts an event of each counter into @c, general ones first, with rate 0 and no flags.
+ * Returns the number of events.
  */
 int trace_all_counters(struct perfmon_config *c, const struct perfmon_properties *p);
 
-/* Makes MODEL event @n count what the event select @select says. */
+/* Defines MODEL event @n by the event select @select. */
 int trace_define(int fd, unsigned int n, __u64 select);
 
 /**
  * trace_alloc() - allocate a trace and map its buffers
  * @t: filled in
  * @fd: the device, open for writing
- * @pages: of each buffer
+ * @pages: size of each buffer
  */
 int trace_alloc(struct trace *t, int fd, __u32 pages);
 
 /*
- * The second half of trace_alloc(): maps the buffers of a trace that has been
- * allocated; and what undoes it.
+ * trace_map() is the second half of trace_alloc(): maps the buffers of an allocated trace.
+ * trace_unmap() undoes it.
  */
 int trace_map(struct trace *t);
 void trace_unmap(struct trace *t);
 
-/* Stops the trace if it runs, unmaps the buffers, frees them. */
+/* Stops the trace if it runs, unmaps the buffers, and frees them. */
 int trace_free(struct trace *t);
 
 /**
  * trace_loop() - start the trace, execute loop(@n), stop the trace
  *
- * The number of instructions in user mode between the two calls is known:
- * TRACE_LOOP_BEFORE + LOOP_INSNS * @n + TRACE_LOOP_AFTER, of which the last is the
- * one that calls the kernel.
+ * Exactly TRACE_LOOP_BEFORE + LOOP_INSNS * @n + TRACE_LOOP_AFTER instructions are executed in
+ * user mode between the two calls. The last is the system call instruction of the second.
  *
  * Return: 0, or the negative errno of the call that failed.
  */
@@ -103,24 +102,24 @@ int trace_loop(const struct trace *t, unsigned long n);
 #define TRACE_LOOP_INSNS(n)	\
 	(TRACE_LOOP_BEFORE + LOOP_INSNS * (__u64)(n) + TRACE_LOOP_AFTER)
 
-/* The two instructions of its loop: a sample falls on one of them. */
+/* The two instructions of trace_loop()'s loop: samples have one of these addresses. */
 extern const char trace_loop_dec[], trace_loop_jnz[];
 
 /**
- * trace_misplaced() - count the samples of trace_loop(@n) at a wrong place
- * @cpu: the one that executed trace_loop()
+ * trace_count_misplaced() - count the samples of trace_loop(@n) at a wrong place
+ * @cpu: the CPU that executed trace_loop()
  * @skid: the number of instructions by which an interrupt is late
- * @interrupts: of other kinds, that this CPU has had meanwhile
+ * @interrupts: number of other interrupts of this CPU meanwhile
  *
- * The config's first event is instructions in user mode, with PC records. A
- * sample is before the instruction that follows the one which was counted last.
- * Samples outside the loop are left out and, if interrupts are late, those in the
- * kernel: another interrupt has come before the late one, and each for one at most.
+ * The config's first event is instructions in user mode, with PC records. A sample's address
+ * is right if it is the instruction after the one that was counted last. Samples outside of
+ * the loop are left out. If interrupts are late (@skid), so are samples in the kernel, up to
+ * one for each other interrupt, which may have come before the late PMI.
  */
-__u64 trace_misplaced(const struct trace *t, unsigned int cpu, unsigned long n,
+__u64 trace_count_misplaced(const struct trace *t, unsigned int cpu, unsigned long n,
 		      unsigned int skid, __u64 interrupts);
 
-/* Linux has its kernel in the upper half of the addresses. */
+/* Kernel addresses are the upper half. */
 static inline bool is_kernel_address(__u64 address)
 {
 	return address >> 63;
@@ -147,7 +146,7 @@ struct trace_record {
 	};
 };
 
-/* A place in a buffer, and where what can be read ends. */
+/* A position in a buffer, and the end of what can be read. */
 struct trace_cursor {
 	const char *next;
 	const char *end;
@@ -155,29 +154,29 @@ struct trace_cursor {
 };
 
 /*
- * Begins with the first record of CPU @cpu. What has been written until now can
- * be read, also while the trace runs.
+ * Returns a cursor at the first record of CPU @cpu. What has been written until now can be
+ * read, also while the trace runs.
  */
 struct trace_cursor trace_records(const struct trace *t, unsigned int cpu);
 
-/* Takes note of what has been written since then. */
+/* Extends the cursor to what has been written since then. */
 void trace_records_update(const struct trace *t, unsigned int cpu,
 			  struct trace_cursor *c);
 
-/* Reads a record: 1, 0 at the end, or -EBADMSG where there is none. */
+/* Reads a record. Returns 1, 0 at the end, or -EBADMSG for an invalid record. */
 int trace_next(struct trace_cursor *c, struct trace_record *r);
 
 /* The sums of an event's records. */
 struct trace_sum {
 	__u64 ticks;	/* TICK and PC records */
 	__u64 counts;	/* COUNT records */
-	__u64 counted;	/* what these say */
-	__u64 total;	/* how often the event happened */
+	__u64 counted;	/* sum of the COUNT records */
+	__u64 total;	/* number of events, computed from the records */
 	__u64 values;	/* VALUE records */
-	__u64 value;	/* the last of them */
+	__u64 value;	/* value of the last VALUE record */
 };
 
-/* The sums of a buffer's records, event by event as in the config. */
+/* The sums of a buffer's records, for each event of the config. */
 struct trace_sums {
 	struct trace_sum event[PERFMON_MAX_EVENTS];
 	__u64 branches;		/* LAST_BRANCH records */
@@ -189,8 +188,8 @@ struct trace_sums {
 /**
  * trace_sum() - check all records of CPU @cpu and add them up
  *
- * The checks are those of the form: records that may follow each other, of
- * events that are in the config, with times that rise.
+ * Checks the form of the records: they may follow each other, their events are in the
+ * config, and times never decrease.
  *
  * Return: "", or what is wrong.
  */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Steps that many fixtures of a trace begin with, as fixture.h has for all.
+ * Steps that many fixtures of a trace begin with, besides those of fixture.h.
  */
 #ifndef SELFTESTS_TRACE_FIXTURE_H
 #define SELFTESTS_TRACE_FIXTURE_H
@@ -12,7 +12,7 @@
 
 /*
  * Allocates a trace with buffers of @pages, and pins the thread to the first CPU.
- * Returns the number of the CPU.
+ * Returns the number of that CPU.
  */
 static inline int trace_on_first_cpu(struct __test_metadata *_metadata,
 				     struct trace *t, int fd, __u32 pages)
