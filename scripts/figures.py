@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """figures.py [--check] : draws the charts and diagrams of Documentation/pictures.
 
-The numbers are those of the tables in Documentation/performance.rst and bench.rst. With
---check nothing is written: the exit code is 1 if a picture is not what the tables say.
+The numbers come from the tables in Documentation/performance.rst and bench.rst. --check writes
+nothing: it exits with 1 if a picture differs from what the tables would give.
 """
 
 import os
@@ -16,7 +16,7 @@ PICTURES = os.path.join(DOCUMENTATION, "pictures")
 WIDTH = 760
 LEFT = 20
 
-# A viewer has a light or a dark page; the picture brings the paper for its ink.
+# Light or dark, as the viewer prefers: the picture has its own background.
 STYLE = """
   text { font: 14px system-ui, "DejaVu Sans", sans-serif; fill: #1f2328; }
   .head { font-size: 16px; font-weight: 600; }
@@ -68,7 +68,7 @@ class Picture:
         self.parts.append(f'<circle class="{kind}" cx="{x:g}" cy="{y:g}" r="5"/>')
 
     def arrow(self, start, end):
-        """A line with a head, along an axis."""
+        """Draws a horizontal or vertical line with a head at its end."""
         (x, y), (from_x, from_y) = end, start
         dx, dy = (x > from_x) - (x < from_x), (y > from_y) - (y < from_y)
         self.line(start, (x - 6 * dx, y - 6 * dy))
@@ -90,7 +90,7 @@ def page(name):
 
 
 def numbers(text, label):
-    """Returns the numbers behind the label that a line of a table begins with."""
+    """Returns the numbers in the table row that begins with the label."""
     found = re.search(rf"^ +{re.escape(label)} {{2,}}([ 0-9]+)$", text, re.M)
     if not found:
         sys.exit(f"figures.py: no table has a line `{label}`")
@@ -98,7 +98,7 @@ def numbers(text, label):
 
 
 def cost():
-    """What a switch and a sample cost, beside perf's."""
+    """Draws the cost of a switch and of a sample, beside perf's."""
     text = page("performance.rst")
     switches = []
     for events, label in ((1, "switch, 1 event in each"), (2, "switch, 2 events in each"), (4, "switch, 4 events in each")):
@@ -142,7 +142,7 @@ def percents(text):
 
 
 def spread():
-    """How far runs of the same program lie apart, and what that leaves of a change of 2%."""
+    """Draws the spread of runs of one program, and what it leaves of a change of 2%."""
     table = page("bench.rst")
     rows = []
     for name in ("time", "instructions:u", "cycles"):
@@ -185,7 +185,7 @@ def spread():
             inside = ends[1] > high
             x = place(ends[0]) - 10 if inside else place(ends[1]) + 10
             if inside:
-                # It leaves the picture: the numbers are on it.
+                # The bar leaves the picture: the label is above it.
                 picture.text(round(place(0)), y - 10, label, "middle")
                 picture.arrow((place(high), y), (place(high) + 18, y))
             else:
@@ -197,7 +197,7 @@ def spread():
 
 
 def interfaces():
-    """The three interfaces of the device."""
+    """Draws the three interfaces of the device."""
     words = (
         "Counting has the calls of FreeBSD's perfmon(4) and counts all CPUs, for one program at a time. Sampling has those of "
         "Fuchsia's perfmon and writes records of all CPUs into buffers, for one program at a time. Events are those of "
@@ -240,7 +240,7 @@ def interfaces():
 
 
 def timeline():
-    """What happens in a run of `pmctl vm`."""
+    """Draws what happens in a run of `pmctl vm`."""
     seconds = re.search(r"``true`` took ([0-9.]+) s from its start to its end, and ([0-9.]+) s in a machine that boots", page("vm.rst"))
     if not seconds:
         sys.exit("figures.py: vm.rst does not say how long `true` takes")
@@ -310,7 +310,7 @@ def main():
             with open(path, "w", encoding="utf-8") as file:
                 file.write(text)
     if stale:
-        sys.exit(f"{', '.join(stale)}: not what the tables of the documentation say; scripts/figures.py draws anew")
+        sys.exit(f"{', '.join(stale)}: out of date with the tables of the documentation; run scripts/figures.py")
 
 
 if __name__ == "__main__":

@@ -1,9 +1,9 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0-only
-"""picture-firefox.py FRONT-END PROFILE OUT.png: a profile in the Firefox Profiler.
+"""picture-firefox.py FRONT-END PROFILE OUT.png: takes a picture of a profile in the Firefox Profiler.
 
-FRONT-END is the folder `dist` of its source (https://github.com/firefox-devtools/profiler)
-after `yarn install && yarn build-prod`. It is served from here, and drawn by chromium."""
+FRONT-END is the folder `dist` of the profiler's source (https://github.com/firefox-devtools/profiler)
+after `yarn install && yarn build-prod`. This script serves it, and chromium draws it."""
 
 import http.server
 import os
@@ -18,16 +18,16 @@ PROFILE = "/profile.json"
 
 
 class Handler(http.server.SimpleHTTPRequestHandler):
-    """The front end, which is one page for all addresses, and the profile."""
+    """Serves the profile, the files of the front end, and its page for all other addresses."""
 
     def __init__(self, *rest):
         super().__init__(*rest, directory=front_end)
 
     def log_message(self, *_):
-        """Says nothing."""
+        """Suppresses the log."""
 
     def translate_path(self, path):
-        """Returns the file of an address."""
+        """Returns the file for an address."""
         if path == PROFILE:
             return profile
         file = super().translate_path(path)

@@ -1,8 +1,8 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0-only
-"""pictures.py FOLDER: draws screens. FOLDER/list has a line NAME ROWS COLUMNS for each,
-FOLDER/NAME what a program has written to a terminal of this size; FOLDER/NAME.svg becomes
-what the terminal shows. Rows below the last text are left out."""
+"""pictures.py FOLDER: draws terminal screens. FOLDER/list has a line NAME ROWS COLUMNS for each
+screen, FOLDER/NAME has the output to a terminal of this size. Writes the picture to
+FOLDER/NAME.svg, without the empty rows at the end."""
 
 import sys
 from html import escape
@@ -10,7 +10,7 @@ from itertools import groupby
 
 import pyte
 
-# Of a character, in pixels. The font is the reader's, so each text says how wide it is.
+# Size of a character in pixels. Fonts differ, so each text has an explicit width.
 WIDTH, HEIGHT, SIZE = 8.4, 18, 14
 BASELINE = 13.5
 MARGIN = 10
@@ -22,20 +22,20 @@ COLORS = {
 }
 
 
-# The same by the numbers of 256 colours, as pyte has them.
+# The colours' names by their number of 256 colours, which pyte reports.
 NUMBERS = {
     "cd0000": "red", "00cd00": "green", "cdcd00": "brown", "0000ee": "blue", "cd00cd": "magenta", "00cdcd": "cyan",
 }
 
 
 def color(name):
-    """Returns the colour that a terminal's colour is drawn in; none if it is the default."""
+    """Returns the colour to draw a terminal's colour in; None for the default."""
     name = NUMBERS.get(name, name)
     return COLORS[name] if name in COLORS else "#" + name
 
 
 def look(cell):
-    """Returns what a character looks like: ink, paper, bold, underlined."""
+    """Returns how a character looks: ink, paper, bold, underlined."""
     ink, paper = color(cell.fg), color(cell.bg)
     if cell.reverse:
         ink, paper = paper or PAPER, ink or INK
@@ -43,7 +43,7 @@ def look(cell):
 
 
 def row(line, columns, top):
-    """Yields the parts of a line."""
+    """Yields the elements of a line."""
     at = 0
     for (ink, paper, bold, underlined), cells in groupby((line[x] for x in range(columns)), look):
         text = "".join(cell.data for cell in cells)
@@ -53,7 +53,7 @@ def row(line, columns, top):
             yield f'<rect x="{left:.1f}" y="{top}" width="{width:.1f}" height="{HEIGHT}" fill="{paper}"/>'
         if underlined:
             yield (f'<path d="M{left:.1f} {top + HEIGHT - 2.5}h{width:.1f}" stroke="{ink or INK}"/>')
-        # Blanks at the ends would not count in the width.
+        # textLength does not count blanks at the ends.
         left += (len(text) - len(text.lstrip())) * WIDTH
         text = text.strip()
         if not text:
@@ -64,7 +64,7 @@ def row(line, columns, top):
 
 
 def picture(rows, columns, written):
-    """Returns the picture."""
+    """Returns the picture of a screen after this output."""
     screen = pyte.Screen(columns, rows)
     pyte.ByteStream(screen).feed(written)
     while rows > 1 and not screen.display[rows - 1].strip():
@@ -83,7 +83,7 @@ def picture(rows, columns, written):
 
 
 def main():
-    """Does what the documentation above says."""
+    """Draws all screens of the list."""
     folder = sys.argv[1]
     with open(f"{folder}/list", encoding="utf-8") as file:
         screens = [line.split() for line in file]

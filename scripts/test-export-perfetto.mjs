@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //
 // test-export-perfetto.mjs PAGE TRACE QUERY... : opens a trace with the trace processor
-// of Perfetto's page, and prints the text that each query finds, a line each.
+// of Perfetto's page, and prints the text that each query finds, one line each.
 //
-// The trace processor is WebAssembly, with JavaScript that runs it in a worker of the
-// page. It is asked in messages of Perfetto's trace_processor.proto.
+// The trace processor is WebAssembly with JavaScript, which runs in a worker of the page. Its
+// requests are messages of Perfetto's trace_processor.proto.
 
 import { readFileSync } from 'node:fs'
 
-// Of its own accord Node.js shows the line where it was: all of the program.
+// By default Node.js prints the source line of the error, which here is the whole program.
 process.on('uncaughtException', (error) => {
   console.error(error.stack)
   process.exit(1)
@@ -16,14 +16,14 @@ process.on('uncaughtException', (error) => {
 
 const [page, trace, ...queries] = process.argv.slice(2)
 
-// --- fields of messages: numbers, and bytes ---
+// --- fields of protobuf messages: numbers, and bytes ---
 
 const varint = (n) => (n < 128 ? [n] : [(n % 128) + 128, ...varint(Math.floor(n / 128))])
 const number = (field, n) => Buffer.from([...varint(field * 8), ...varint(n)])
 const bytes = (field, data) => Buffer.concat([Buffer.from([...varint(field * 8 + 2), ...varint(data.length)]), data])
 
-// find(MESSAGE, FIELD, DEEPER...) : the bytes in all such fields, which are messages that
-// have such a field DEEPER.
+// find(MESSAGE, FIELD, DEEPER...) : returns the bytes of all fields FIELD, or of the fields
+// DEEPER in these, if they are messages themselves.
 function find(message, field, ...deeper) {
   if (field === undefined) return [message]
   const found = []
@@ -48,7 +48,7 @@ function find(message, field, ...deeper) {
 
 // --- the worker ---
 
-// It fetches the WebAssembly.
+// The worker fetches the WebAssembly by XMLHttpRequest.
 class XMLHttpRequest {
   open(method, name) {
     this.name = name
@@ -62,21 +62,21 @@ const answers = []
 const port = { postMessage: (data) => answers.push(data) }
 const self = { location: { href: '' } }
 const quiet = { ...console, warn() {} }
-// It refuses to run in Node.js, which it knows by `process`.
+// It refuses to run in Node.js, which it recognizes by `process`.
 new Function('self', 'process', 'WorkerGlobalScope', 'XMLHttpRequest', 'console', readFileSync(`${page}/engine_bundle.js`, 'utf8'))(
   self, undefined, Object, XMLHttpRequest, quiet
 )
 self.onmessage({ data: port })
-// It is ready a moment later.
+// It gets ready in the next turn of the event loop.
 await new Promise(setImmediate)
 
 const text = (message, ...path) => find(message, ...path).join('').replaceAll('\0', '')
 let sent = 0
-// It answers before the request returns, maybe in parts.
+// postMessage() returns the answer before it returns, maybe in parts.
 function ask(method, argument) {
   port.onmessage({ data: new Uint8Array(bytes(1, Buffer.concat([number(1, sent++), number(2, method), argument]))) })
   const answer = Buffer.concat(answers.splice(0))
-  // Of the request, of what is appended, of a query, of the end.
+  // Errors: of the request, of appended data, of a query, of the end.
   const error = [[1, 5], [1, 201, 2], [1, 203, 2], [1, 212, 1]].map((path) => text(answer, ...path)).join('')
   if (error) throw new Error(error)
   return answer

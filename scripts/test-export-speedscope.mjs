@@ -3,13 +3,13 @@
 // test-export-speedscope.mjs PAGE FILE : opens a file with speedscope's own importer,
 // and prints what it makes of each profile as JSON.
 //
-// The importer is in the program of speedscope's page, which shows its functions to
-// nothing outside. Their names are in it as properties that it defines.
+// The importer is in the program of speedscope's page, which exports nothing. This script gets
+// it through the properties that the program defines with its functions' names.
 
 import { readFileSync, readdirSync } from 'node:fs'
 
 const [page, file] = process.argv.slice(2)
-// Of its own accord Node.js shows the line where it was: all of the program.
+// By default Node.js prints the source line of the error, which here is the whole program.
 process.on('uncaughtException', (error) => {
   console.error(error.stack)
   process.exit(1)
@@ -23,7 +23,7 @@ function defineProperty(object, name, property) {
   return Object.defineProperty(object, name, property)
 }
 const watched = new Proxy(Object, { get: (all, name) => (name === 'defineProperty' ? defineProperty : all[name]) })
-// The last thing that the program does is to draw the page.
+// The program ends with drawing the page, which this stops.
 const ready = new Error('no page')
 const document = {
   get body() {
@@ -37,7 +37,7 @@ try {
 } catch (error) {
   if (error !== ready) throw error
 }
-// Its modules are ready a moment later.
+// The modules get ready in the next turn of the event loop.
 await new Promise(setImmediate)
 
 const chains = (node, callers) =>

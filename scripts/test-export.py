@@ -1,10 +1,10 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0-only
 #
-# test-export.py READERS FILES : opens the exports of one recording, and compares what
-# each reader finds with `pmctl report`. The program has two functions with half of
-# the samples each: one that it made at run time, and `outer`, into which `inner` of
-# origins.c is inlined, and into that `loop` of loop.h.
+# test-export.py READERS FILES : opens the exports of one recording, and compares what each
+# reader finds with `pmctl report`. The program has two functions with half of the samples
+# each: one of code that is made at run time, and `outer`. Into `outer`, `inner` of origins.c
+# is inlined, and into `inner`, `loop` of loop.h.
 
 import json
 import os
@@ -53,7 +53,7 @@ class Firefox:
     """The Firefox Profiler's own program, with a file open."""
 
     def __init__(self, name):
-        # Its server has half a second to start, which on a busy machine may be too short.
+        # The viewer's server gets half a second to start, too short for a busy machine: try again.
         for attempt in range(5):
             self.name = f"{name}-{attempt}"
             try:
@@ -98,7 +98,7 @@ for name in "outer", MADE:
 tree = firefox.ask("thread", "samples-top-down")
 check("firefox, of perf script: callers", re.search(r"main.*\n.*turn.*\n(.*\n)*.*outer", tree), tree)
 firefox.ask("stop")
-# The program has no command that shows lines without a server of symbols.
+# The viewer can show lines only with a symbol server, so this looks into the file.
 lines = set()
 for thread in json.loads(read("firefox"))["threads"]:
     names, frames, functions = thread["stringArray"], thread["frameTable"], thread["funcTable"]
@@ -107,13 +107,13 @@ for thread in json.loads(read("firefox"))["threads"]:
         lines.add((names[name], source and names[source].split("/")[-1], line and line > 0))
 check("firefox: lines", {("inner", "origins.c", True), ("loop", "loop.h", True)} <= lines, lines)
 
-# How many counts the other recording has of each event, one with each sample.
+# The number of counts of each event in the other recording: one with each sample.
 counts = {event.rstrip(":"): int(n) for n, event in (line.split() for line in read("counts").splitlines())}
 check("both events have counts", counts["branches:u"] == counts["instructions:u"] > 100, counts)
 firefox = Firefox("firefox-counts")
 info = firefox.json("profile", "info", "--all")
 tracks = [c for p in info["processes"] for c in p.get("counters", [])]
-check("firefox: counts of the other event are tracks", {c["name"] for c in tracks} == {"branches:u"}, tracks)
+check("firefox: the counts of the other event are a track", {c["name"] for c in tracks} == {"branches:u"}, tracks)
 check("firefox: a count for each sample", sum(c["rangeSampleCount"] for c in tracks) == counts["branches:u"], tracks)
 firefox.ask("stop")
 
@@ -133,7 +133,7 @@ part = functions["outer"]["totalPercentage"]
 check("collapsed: share of outer", abs(part - 100 * samples["outer"] / total) < 0.01, part)
 collapsed.ask("stop")
 
-# The sum of each value by the outermost function that is at the sampled address.
+# Prints the sums of each value by the outermost inlined function at the sampled address.
 PPROF = """
 import { readFileSync } from 'node:fs'
 import { gunzipSync } from 'node:zlib'
@@ -178,7 +178,7 @@ check("pprof: callers", any(stack[:5] == ["loop", "inner", "outer", "turn", "mai
 check("pprof: lines", any(re.search(r"/loop\.h:[1-9]", line) for line in pprof["lines"]), pprof["lines"][:9])
 check("pprof: tasks", all(label == ["comm", "pid", "tid"] for label in pprof["labels"]), pprof["labels"][:3])
 
-# What `pmctl serve` makes itself.
+# A profile that `pmctl serve` has made.
 pprof = decode("pprof-served")
 check("served pprof: values", pprof["types"] == ["instructions:u", "samples"], pprof["types"])
 shares = {part: pprof["sums"].get(f"share_{part}", [0, 0])[1] for part in (10, 30, 60)}
@@ -188,13 +188,13 @@ for part, found in shares.items():
 
 
 def perfetto(name, *queries):
-    """What each query finds in a trace that Perfetto has opened: JSON."""
+    """Returns the JSON that each query finds in a trace that Perfetto has opened."""
     found = run(node, f"{here}/test-export-perfetto.mjs", f"{readers}/perfetto", f"{files}/{name}", *queries)
     return [json.loads(line) for line in found.splitlines()]
 
 
-# The functions of the samples as perf finds them. perf cuts times off to microseconds: one later it is at most two
-# behind the sample, and before the next.
+# The functions of the samples as perf finds them. perf prints microseconds, rounded down: one
+# microsecond later is after the sample, by at most two, and before the next one.
 where = re.findall(r"^\S.* (\d+)\.(\d{6}): .*\n\s+[0-9a-f]+ (.*?)(?:\+0x[0-9a-f]+)? \(", read("perf-script"), re.M)
 where = [(int(second + micro), name) for second, micro, name in where]
 start = min(where)[0]
@@ -213,7 +213,7 @@ warnings, number, tracks, callers, lines, found = perfetto(
         SELECT time, name FROM sample JOIN slice ON ts <= time AND time < ts + dur WHERE name IN ('outer', '{MADE}')
     )""",
 )
-check("perfetto: it has nothing to say", not warnings, warnings)
+check("perfetto: no warnings", not warnings, warnings)
 check("perfetto: all slices are there", number == [len(slices)], number)
 check("perfetto: a track for the thread", tracks == ["pmctl_origins"], tracks)
 check("perfetto: callers", {"turn in main", "outer in turn", f"{MADE} in turn"} <= set(callers), callers)
@@ -233,14 +233,14 @@ warnings, found = perfetto(
         SELECT name, count(*) AS n, sum(value) AS sum FROM counter JOIN track ON track.id = track_id GROUP BY track_id
     )""",
 )
-check("perfetto: it has nothing to say of counts", not warnings, warnings)
+check("perfetto: no warnings for counts", not warnings, warnings)
 check("perfetto: a track of counts, with the thread", len(found) == 1 and re.match(r"branches:u id: \d", found[0][0]), found)
 check("perfetto: a count for each sample", found[0][1] == counts["branches:u"], found)
 check("perfetto: the sum of the counts", found[0][2] == branches, (found, branches))
 
 
 def speedscope(name):
-    """What speedscope's own importer makes of a file: the threads' profiles, and their frames."""
+    """Returns the threads' profiles, and their frames, that speedscope's importer makes of a file."""
     profiles = json.loads(run(node, f"{here}/test-export-speedscope.mjs", f"{modules}/speedscope/dist/release", f"{files}/{name}"))
     return profiles, [frame for profile in profiles for frame in profile["frames"]]
 
@@ -253,7 +253,7 @@ def check_counts(what, frames):
 
 with open(f"{modules}/speedscope/dist/release/file-format-schema.json") as f:
     jsonschema.validate(json.loads(read("speedscope")), json.load(f))
-check("speedscope: the schema", True, "")
+check("speedscope: the file matches the schema", True, "")
 profiles, frames = speedscope("speedscope")
 check("speedscope: the event", all(p["name"].endswith("(instructions:u)") for p in profiles), [p["name"] for p in profiles])
 check("speedscope: the sum", sum(p["total"] for p in profiles) == sum(instructions.values()), instructions)

@@ -1,18 +1,17 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0-only
-"""Does what a page says and compares what is printed with the page.
+"""Executes the commands of a page and compares their output with the page.
 
 test-tutorial.py prepare PAGE FOLDER: copies the files that the page includes into FOLDER,
-applies the page's diffs to them, runs its gcc, and writes FOLDER/steps: a script of the
-other commands.
+applies the page's diffs to them, runs its gcc commands, and writes the other commands to the
+script FOLDER/steps.
 
-test-tutorial.py compare PAGE PRINTED MACHINE: compares what the script printed.
+test-tutorial.py compare PAGE PRINTED MACHINE: compares the output of the script with the page.
 
-On the page, a line `...` stands for any lines. A number must be as it is on the page, with
-three exceptions. Times, versions and addresses may be any, and so may be the shares of
-instructions, which have few samples. Counts (of samples, or with a comma or a point) may
-differ a little, as those of another compiler or processor do. Shares may differ by half a
-percent.
+On the page, a line `...` stands for any lines. A number must be equal, with three exceptions.
+Times, versions and addresses are ignored, and so are shares of single instructions, which have
+few samples. Counts (of samples, or with a comma or a point) may differ a little, since another
+compiler or processor makes a difference. Shares may differ by half a percent.
 """
 
 import os
@@ -23,7 +22,7 @@ import subprocess
 import sys
 
 MARK = "--- step"
-# By how much counts may differ, those of a function's samples, and shares in percent.
+# Tolerances: of counts, of counts of a function's samples, and of shares in percent.
 TOLERANCE = 0.02
 FEW = 0.3
 SHARE = 0.5
@@ -51,7 +50,7 @@ def blocks(page):
 
 
 def commands(page):
-    """Yields (command, number of its line, the lines that it prints) of each command."""
+    """Yields (command, number of its line, the lines of its output) of each command."""
     for _, kind, first, body in blocks(page):
         if kind != "console":
             continue
@@ -67,13 +66,13 @@ def commands(page):
 
 
 def prepare(page, folder):
-    """Writes the files and the script."""
+    """Writes the files and the script for the machine."""
     home = "/root"
     versions = 0
     script = []
 
     def show(name):
-        """Keeps a version of a file for the step at which it is made."""
+        """Keeps this version of a file for the step in which it is made."""
         nonlocal versions
         versions += 1
         shutil.copy(f"{folder}/{name}", f"{folder}/{name}.{versions}")
@@ -105,11 +104,11 @@ def prepare(page, folder):
         file.write("\n".join(script) + "\n")
 
 
-# What may be any, and what stands for it. Spaces before a number align it.
+# Patterns whose values are ignored, and their replacement. Blanks before a number align it.
 ANY = [
     (r"\s*\d+\.\d+ (seconds time elapsed|seconds user|seconds sys)$", r" T \1"),
     (r"( in )\d+\.\d+ s\b", r"\1T s"),
-    # What repeats to the instruction has 0.00.
+    # Exact numbers are kept: they have 0.00.
     (r"\( \+- +(?!0\.00)\d+\.\d\d% \)", "( +- T% )"),
     (r"\bLinux \d+\S*", "Linux V"),
     (r"\b[0-9a-f]{5,}(?=:| <|$)", "A"),
@@ -117,17 +116,17 @@ ANY = [
     (r"^ *\d+\.\d\d : ", "P : "),
 ]
 NUMBER = r"[+-]?\d[\d,]*(?:\.\d+)?%?"
-# A count with the kernel's part, of which the ticks are the more the longer a busy host
-# takes: 26 s for the page's second made 2%.
+# A count that includes the kernel, and with it timer ticks, which depend on the load of the
+# host: 26 s in place of the page's second added 2%.
 WITH_KERNEL = r"^ *[\d,]+ +(instructions|cycles|branches)( |$)"
 MOST = 2
 
 
 def same(expected, got):
-    """Returns whether a line is as the page says."""
+    """Returns whether a line of output agrees with the page."""
     for pattern, text in ANY:
         expected, got = (re.sub(pattern, text, line) for line in (expected, got))
-    # What aligns columns depends on the width of numbers.
+    # Blanks that align columns depend on the width of numbers.
     rest = [re.sub(r"\s+", " ", re.sub(NUMBER, "#", line)).strip() for line in (expected, got)]
     if rest[0] != rest[1]:
         return False
@@ -148,7 +147,7 @@ def same(expected, got):
 
 
 def matches(expected, got):
-    """Returns whether lines are as the page says."""
+    """Returns whether the lines of output agree with the page."""
     if not expected:
         return not got
     if expected[0] == "...":
@@ -157,12 +156,12 @@ def matches(expected, got):
 
 
 def trimmed(lines):
-    """Returns lines without empty ones at both ends."""
+    """Returns the lines without trailing blanks, and without empty lines at both ends."""
     return "\n".join(line.rstrip() for line in lines).strip("\n").split("\n")
 
 
 def compare(page, printed, machine):
-    """Returns the number of commands that printed something else."""
+    """Prints differences; returns the number of commands whose output differs."""
     with open(printed, encoding="utf-8") as file:
         parts = re.split(rf"^{MARK} \d+\n", file.read(), flags=re.M)[1:]
     steps = list(commands(page))
@@ -175,9 +174,9 @@ def compare(page, printed, machine):
         if matches(trimmed(expected), got):
             continue
         failed += 1
-        print(f"{os.path.basename(page)}:{number}: on {machine} this prints something else:")
+        print(f"{os.path.basename(page)}:{number}: the output differs on {machine}:")
         print("\n".join(["   $ " + command] + ["   " + line for line in got]))
-    print(f"{os.path.basename(page)}: {len(steps) - failed} of {len(steps)} commands print on {machine} what is on the page")
+    print(f"{os.path.basename(page)}: {len(steps) - failed} of {len(steps)} commands agree with the page on {machine}")
     return failed
 
 

@@ -21,13 +21,13 @@ import time
 PMCTL = "/source/pmctl"
 PAGE = "/debian/vm.rst"
 NOBODY = 65534
-# A machine that hangs fails its test, and no more.
-PATIENCE = 120
+# Seconds after which a machine counts as hanging, and its test fails.
+TIMEOUT = 120
 
 TESTS = []
-# Those that take a minute: they run only by their names.
+# Tests that take a minute. They run only if they are named.
 LONG = []
-# What tests have started; a test that fails may leave it behind.
+# Processes that tests have started, and that a failed test may have left behind.
 STARTED = []
 
 
@@ -42,7 +42,7 @@ def long_test(function):
 
 
 class Failed(Exception):
-    """A test has failed, for this reason."""
+    """Ends a test that has failed, with the reason."""
 
 
 def expect(got, wanted, what):
@@ -55,14 +55,14 @@ def command(*words):
 
 
 def run(*words, stdin=b"", cwd=None, env=None, groups=()):
-    """Runs `pmctl vm WORDS` as nobody, who is of `groups`, too; returns exit code, standard output, standard error."""
+    """Runs `pmctl vm WORDS` as user 65534, also of `groups`; returns exit code, standard output, standard error."""
     user = {"user": NOBODY, "group": NOBODY, "extra_groups": groups} if os.getuid() == 0 else {}
     done = subprocess.run(
         command(*words),
         input=stdin,
         capture_output=True,
         cwd=cwd or FOLDER,
-        timeout=PATIENCE,
+        timeout=TIMEOUT,
         env=env,
         check=False,
         **user,
@@ -75,7 +75,7 @@ def shell(script, *options, **settings):
 
 
 def counts(text, separator=","):
-    """Returns {event: count} of what `stat -x,` wrote."""
+    """Returns {event: count} of the output of `stat -x,`."""
     rows = (line.split(separator) for line in text.splitlines())
     return {row[2]: int(row[0]) for row in rows if len(row) > 2 and row[0].isdigit()}
 
@@ -88,8 +88,8 @@ def writable(name):
     return path
 
 
-def heed_signals():
-    """Undoes what nohup(1) and a shell's & do: pmctl passes no signal on that it was told to ignore."""
+def reset_signals():
+    """Stops ignoring signals, as nohup(1) and a shell's & make it: pmctl passes no ignored signal on."""
     for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT):
         signal.signal(number, signal.SIG_DFL)
 
@@ -97,7 +97,7 @@ def heed_signals():
 def start(*words, stdout=subprocess.PIPE):
     """Starts `pmctl vm WORDS` whose command prints "ready" first, and waits for that."""
     process = subprocess.Popen(
-        command(*words), stdin=subprocess.DEVNULL, stdout=stdout, cwd=FOLDER, preexec_fn=heed_signals
+        command(*words), stdin=subprocess.DEVNULL, stdout=stdout, cwd=FOLDER, preexec_fn=reset_signals
     )
     STARTED.append(process)
     expect(process.stdout.readline(), b"ready\n", "the first line")
@@ -148,14 +148,14 @@ def input_arrives_whole():
     code, out, _ = shell("md5sum; cat", stdin=data)
     expect(code, 0, "exit code")
     expect(out.split()[0].decode(), hashlib.md5(data).hexdigest(), "input")
-    # A command that reads a part of it gets that part.
+    # A command that reads only a part of the input gets that part.
     code, out, _ = shell("head -c 3", stdin=data)
     expect((code, out), (0, data[:3]), "a part of the input")
 
 
 @test
 def input_that_is_closed_costs_nothing():
-    # The guest waits; that it does not try again and again shows in the time that is left idle.
+    # The guest waits for input without polling, so its CPU stays idle.
     idle = "awk '{ print $2 }' /proc/uptime"
     code, out, err = shell(f"exec <&-; {idle}; sleep 3; {idle}")
     first, second = (float(word) for word in out.split())
@@ -186,14 +186,14 @@ def two_gigabytes_arrive_whole():
 
 
 @test
-def a_reader_that_goes_away_ends_the_command():
+def a_closed_reader_ends_the_command():
     script = f"{PMCTL} vm --run -- yes | head -n 2"
-    done = subprocess.run(["sh", "-c", script], capture_output=True, timeout=PATIENCE, cwd=FOLDER, check=False)
+    done = subprocess.run(["sh", "-c", script], capture_output=True, timeout=TIMEOUT, cwd=FOLDER, check=False)
     expect(done.stdout, b"y\ny\n", "what head prints")
 
 
 @test
-def what_runs_on_ends_with_the_command():
+def background_processes_end_with_the_command():
     began = time.monotonic()
     code, out, _ = shell("sleep 1000 & echo done")
     expect((code, out), (0, b"done\n"), "code and output")
@@ -221,7 +221,7 @@ def words_and_variables_are_the_same():
         cwd=folder,
         capture_output=True,
         env={**os.environ, "PASSED": "yes", "HIDDEN": "no"},
-        timeout=PATIENCE,
+        timeout=TIMEOUT,
         check=False,
     )
     wanted = folder + b"\n" + b"".join(os.fsencode(word) + b"|" for word in [*words, "a\n b", "yes", ""])
@@ -270,7 +270,7 @@ def the_files_stay_as_they_are():
     for name in ("none", "kept"):
         code, _, err = shell("true", "--out", name, cwd=folder)
         expect((code, f"can't copy {name}" in err), (125, True), err)
-    # What can't be written here takes nothing else along.
+    # A file that can't be written here does not keep the others from being copied.
     code, _, err = shell("mkdir b; echo 1 >b/x; echo 2 >made; exit 4", "--out", "b/x", "--out", "made", cwd=folder)
     expect((code, "can't write b/x" in err), (4, True), err)
     with open(os.path.join(folder, "made"), encoding="ascii") as file:
@@ -292,7 +292,7 @@ def a_directory_that_is_named_is_written():
         "set -e; cd open; cat kept; mkdir -m 750 d; echo 1 >d/x; mv d e; ln -s e link; rm kept; echo outside >../o; cat ../o;"
         "! touch closed/x 2>/dev/null; head -c 300000000 /dev/zero >big;"
     )
-    # Twice: the machine's snapshot was made with another directory.
+    # Two directories, one after the other: the snapshot of the machine was made with the first.
     for name in ("other", "open"):
         os.makedirs(os.path.join(folder, name), exist_ok=True)
         code, out, err = shell(script if name == "open" else "true", "--write", name, "--memory", "256", cwd=folder)
@@ -304,43 +304,43 @@ def a_directory_that_is_named_is_written():
     facts = os.stat(os.path.join(inside, "e"))
     expect((facts.st_mode & 0o777, facts.st_uid, os.listdir(os.path.join(inside, "e"))), (0o750, NOBODY, ["x"]), "a directory")
     expect(os.path.getsize(os.path.join(inside, "big")), 300_000_000, "a file that is larger than the memory")
-    # The host sees a write while the file is open, and so does the command what the host appends.
+    # The host sees writes to a file that is still open, and the command sees what the host appends.
     script = "exec 3>>shared; echo guest >&3; echo ready; while [ $(wc -l <shared) = 1 ]; do sleep 0.1; done; echo guest >&3"
     process = start("--write", inside, "--run", "--", "sh", "-c", f"cd '{inside}'; {script}")
     with open(os.path.join(inside, "shared"), "a+", encoding="ascii") as file:
         file.seek(0)
         expect(file.read(), "guest\n", "what was written")
         file.write("host\n")
-    process.communicate(timeout=PATIENCE)
+    process.communicate(timeout=TIMEOUT)
     with open(os.path.join(inside, "shared"), encoding="ascii") as file:
         expect((process.returncode, file.read()), (0, "guest\nhost\nguest\n"), "what both appended")
-    # A write that the host refuses fails in the command.
+    # A write that the host refuses fails in the guest's command, too.
     def limit():
         resource.setrlimit(resource.RLIMIT_FSIZE, (200000, 200000))
 
     done = subprocess.run(
         command("--no-snapshot", "--write", inside, "--run", "--", "dd", "if=/dev/zero", "of=limited", "bs=64k", "count=20"),
-        cwd=inside, capture_output=True, text=True, timeout=PATIENCE, check=False, preexec_fn=limit,
+        cwd=inside, capture_output=True, text=True, timeout=TIMEOUT, check=False, preexec_fn=limit,
     )
     expect((done.returncode, "File too large" in done.stderr), (1, True), done.stderr)
-    # Times are the host's: what is made from a file is newer.
+    # Files have times of the host's clock, so make(1) takes results for newer than their sources.
     makefile = "/tmp/made: source\n\tcp source /tmp/made\n"
     with open(os.path.join(inside, "Makefile"), "w", encoding="ascii") as file:
         file.write(makefile)
     script = "echo 1 >source; make -s; sleep 1; echo 2 >source; make -s; cat /tmp/made; make -q"
     expect(shell(script, "--write", ".", cwd=inside)[:2], (0, b"2\n"), "make")
-    # What comes out is there already, and is not copied to itself.
+    # A result in the written directory is there already, and is not copied onto itself.
     for _ in range(2):
         code, _, err = run("--write", inside, "--out", "perf.data", "--", "record", "-e", "instructions:u", "--", "true", cwd=inside)
         expect((code, "can't" in err), (0, False), err)
     recordings = sorted(name for name in os.listdir(inside) if name.startswith("perf"))
     expect(recordings, ["perf.data", "perf.data.old"], "recordings")
-    # A result outside, through a link, comes out; one that is not written is missed.
+    # A result behind a symbolic link is copied out; a result that was not written is an error.
     os.symlink(os.path.join(folder, "outside"), os.path.join(inside, "way"))
     for name, codes in (("way", 0), ("never", 125)):
         code, _, err = shell("echo x >way", "--write", ".", "--out", name, cwd=inside)
         expect(code, codes, err)
-    # So is one that the host has written just before, in whichever part of a second.
+    # A file that only the host has written just before is an error, too, in any part of a second.
     for _ in range(3):
         with open(os.path.join(folder, "outside"), "w", encoding="ascii") as file:
             file.write("before")
@@ -351,7 +351,7 @@ def a_directory_that_is_named_is_written():
         expect((code, reason in err), (2, True), err)
 
 
-# Opens a file that is replaced then, and so many others that 1024 are not enough; writes to the first.
+# Opens a file and replaces it, opens 700 others (too many for a limit of 1024), and writes to the first.
 MANY_FILES = """
 import os
 with open("name", "w") as file: file.write("first\\n")
@@ -370,19 +370,19 @@ def an_open_file_stays_the_same_among_many():
     words = [*command("--write", ".", "--run", "--"), "python3", "-c", MANY_FILES]
     done = subprocess.run(
         ["sh", "-c", 'ulimit -S -n 1024; exec "$@"', "sh", *words],
-        cwd=folder, capture_output=True, text=True, timeout=PATIENCE, check=False,
+        cwd=folder, capture_output=True, text=True, timeout=TIMEOUT, check=False,
     )
     expect((done.returncode, done.stdout), (0, "b'FIRST\\n' second\n\n"), done.stderr)
 
 
 @test
 def signals_reach_the_command():
-    # The shell says so when SIGQUIT ends the sleep.
+    # 2>/dev/null: the shell prints a message when SIGQUIT ends the sleep.
     script = "trap 'echo got; exit 9' TERM INT HUP QUIT; echo ready; while :; do sleep 0.1; done 2>/dev/null"
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT):
         process = start("--run", "--", "sh", "-c", script)
         process.send_signal(number)
-        out, _ = process.communicate(timeout=PATIENCE)
+        out, _ = process.communicate(timeout=TIMEOUT)
         expect((process.returncode, out), (9, b"got\n"), f"after {number.name}")
 
 
@@ -392,7 +392,7 @@ def a_second_signal_ends_the_machine():
     process.send_signal(signal.SIGTERM)
     expect(process.stdout.readline(), b"got\n", "the command goes on after the first")
     process.send_signal(signal.SIGTERM)
-    expect(process.wait(timeout=PATIENCE), -signal.SIGTERM, "the second")
+    expect(process.wait(timeout=TIMEOUT), -signal.SIGTERM, "the second")
 
 
 @test
@@ -401,8 +401,8 @@ def no_machine_is_left_behind():
     qemu = children(process.pid)
     expect(len(qemu), 1, "processes of pmctl")
     process.kill()
-    process.wait(timeout=PATIENCE)
-    until = time.monotonic() + PATIENCE
+    process.wait(timeout=TIMEOUT)
+    until = time.monotonic() + TIMEOUT
     while os.path.exists(f"/proc/{qemu[0]}/exe") and time.monotonic() < until:
         time.sleep(0.1)
     expect(os.path.exists(f"/proc/{qemu[0]}/exe"), False, "QEMU runs")
@@ -427,13 +427,13 @@ def a_terminal_is_a_terminal():
     os.write(terminal, b"stty size; tty; echo $TERM\n")
     read_until(terminal, "33 101\r\n/dev/pts/0\r\nxterm")
     fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 120, 0, 0))
-    # What is typed is shown, too: it does not have the word that is printed.
+    # The terminal echoes what is typed, so the typed text must not have the word that is printed.
     os.write(terminal, b"until [ \"$(stty size)\" = '40 120' ]; do sleep 0.1; done; echo re''sized\n")
     read_until(terminal, "resized")
     os.write(terminal, b"sh -c \"echo be''gun; exec sleep 1000\"; echo $?\n")
     read_until(terminal, "begun")
     os.write(terminal, b"\x03")
-    # The shell ends the line, and not itself.
+    # SIGINT ends the line, and not the shell.
     read_until(terminal, "# ")
     expect(termios.tcgetattr(terminal) == before, False, "keys go to the guest")
     os.write(terminal, b"exit 5\n")
@@ -449,7 +449,7 @@ def a_program_has_the_whole_screen():
     with open(text, "w", encoding="ascii") as file:
         file.write("".join(f"line {number}\n" for number in range(1, 101)))
     pid, terminal, before = on_terminal("--out", text, "--run", "--", "busybox", "vi", text)
-    # The screen has 33 rows, of which the last one says in which line the cursor is.
+    # The screen has 33 rows; vi shows the cursor's line number in the last one.
     read_until(terminal, "line 32")
     os.write(terminal, b"dd\x06")
     read_until(terminal, "32/99 32%")
@@ -464,23 +464,23 @@ def a_program_has_the_whole_screen():
 
 
 def on_terminal(*words):
-    """Starts `pmctl vm WORDS` on a terminal; returns its process, the terminal, and how that is set."""
+    """Starts `pmctl vm WORDS` on a terminal; returns its process, the terminal, and the terminal's settings."""
     pid, terminal = pty.fork()
     if pid == 0:
         os.execve(PMCTL, command(*words), {**os.environ, "TERM": "xterm"})
     fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 33, 101, 0, 0))
-    # So that it has no end when pmctl has ended.
+    # Keeps the terminal open after pmctl has ended.
     os.open(os.ptsname(terminal), os.O_RDWR | os.O_NOCTTY)
     return pid, terminal, termios.tcgetattr(terminal)
 
 
 def exit_code(pid, terminal):
-    """Waits for the end of a process, and reads what it writes."""
-    until, ended, status = time.monotonic() + PATIENCE, 0, 0
+    """Waits for the end of a process, and discards its output."""
+    until, ended, status = time.monotonic() + TIMEOUT, 0, 0
     while not ended:
         if time.monotonic() > until:
             os.kill(pid, signal.SIGKILL)
-            raise Failed("it does not end")
+            raise Failed(f"the process does not end within {TIMEOUT} s")
         if select.select([terminal], [], [], 0.1)[0]:
             os.read(terminal, 4096)
         ended, status = os.waitpid(pid, os.WNOHANG)
@@ -488,9 +488,9 @@ def exit_code(pid, terminal):
 
 
 def read_until(terminal, text):
-    got, until = "", time.monotonic() + PATIENCE
+    got, until = "", time.monotonic() + TIMEOUT
     while text not in got:
-        if time.monotonic() > until or not select.select([terminal], [], [], PATIENCE)[0]:
+        if time.monotonic() > until or not select.select([terminal], [], [], TIMEOUT)[0]:
             raise Failed(f"the terminal shows {got!r}, and no {text!r}")
         got += os.read(terminal, 4096).decode(errors="replace")
 
@@ -498,9 +498,9 @@ def read_until(terminal, text):
 @test
 def user_counts_repeat_to_the_instruction():
     events = "instructions:u,branches:u"
-    # Without a pipe: how much comes at once depends on which program runs first.
+    # No pipes: how many bytes a read(2) returns depends on which program runs first.
     script = "gzip -c /usr/bin/env >/tmp/x; gzip -d </tmp/x >/tmp/y; cmp /tmp/y /usr/bin/env; md5sum /tmp/x"
-    # The second run goes on from the snapshot of the first; that of another machine, as of another runner in CI, is another boot.
+    # The second run starts from the first one's snapshot; the last from another boot's, as on another runner in CI.
     other = {**os.environ, "XDG_CACHE_HOME": writable("other-runner")}
     ways = [([], None), ([], None), (["--no-snapshot"], None), ([], other)]
     for cpu in ("intel", "amd"):
@@ -517,7 +517,7 @@ def user_counts_repeat_to_the_instruction():
 LOOP = "mov $1000000, %ecx\n1: dec %ecx\njnz 1b\nmov $60, %eax\nxor %edi, %edi\nsyscall\n"
 LOOP_INSTRUCTIONS = 2_000_004
 
-# Three children with a loop each, and the wait for them until there is none.
+# Three children with a loop each. The parent waits until there is no child.
 FORKS = f"""
     mov $3, %ebx
 fork: mov $57, %eax
@@ -539,11 +539,11 @@ wait: mov $61, %eax
     syscall
 loop: {LOOP}
 """
-# A child begins behind the system call.
+# A child starts after the system call instruction.
 FORKS_INSTRUCTIONS = 1 + 3 * 6 + 3 * (2 + LOOP_INSTRUCTIONS) + 4 * 8 + 3
 
 
-# Opens an event of its own instructions:u by perf_event_open, takes the loop, and prints the count's 8 bytes.
+# Counts its own instructions:u by perf_event_open, executes the loop, and prints the 8 bytes of the count.
 WRAPPED = """
     mov $298, %eax
     lea attr(%rip), %rdi
@@ -574,12 +574,12 @@ attr:
 count:
     .quad 0
 """
-# Those behind the first system call, up to the second, which reads them.
+# Counted from the end of the first system call to the second, which reads the count.
 WRAPPED_INSTRUCTIONS = 1 + 2 * 1_000_000 + 5
 
 
 def assembled(name, text):
-    """Returns a program without a library, of these instructions."""
+    """Assembles a program without libraries; returns its path."""
     program = os.path.join(FOLDER, name)
     source = ".globl _start\n_start: " + text
     subprocess.run(["gcc", "-nostdlib", "-static", "-o", program, "-xassembler", "-"], input=source, text=True, check=True)
@@ -635,7 +635,7 @@ def a_recording_comes_out():
     code, _, err = run("--", "record", "-g", "-e", "instructions:u", "-c", "100003", "--", "gzip", "-c", "/usr/bin/env", cwd=folder)
     expect(code, 0, err)
     expect(os.listdir(folder), ["perf.data"], "files")
-    # A recording that fails leaves the one before as it is.
+    # A recording that fails leaves the previous one unchanged.
     expect(run("--", "record", "-e", "instructions:u", "--", "no-such-program", cwd=folder)[0], 127, "exit code")
     expect(os.listdir(folder), ["perf.data"], "files")
     done = subprocess.run([PMCTL, "report", "--stdio", "--sort", "comm,dso"], cwd=folder, capture_output=True, text=True, check=False)
@@ -644,7 +644,7 @@ def a_recording_comes_out():
 
 @test
 def slow_interrupts_lose_no_samples():
-    # The first ones take milliseconds: QEMU has translated nothing of the kernel then.
+    # The first interrupts take milliseconds, since QEMU has to translate the kernel's code.
     code, _, err = run("--", "record", "-o", "-", "-e", "cycles", "-c", "10007", "--", "ls", "/usr/bin")
     expect(code, 0, err)
 
@@ -668,7 +668,7 @@ def the_recipe_finds_a_changed_line():
         with open(program, "w", encoding="ascii") as file:
             file.write(text % factor)
         subprocess.run(["gcc", "-O1", "-o", os.path.join(folder, "program"), program], check=True)
-        # A runner has no snapshot of another's.
+        # Each runner has its own cache, without a snapshot.
         environment["XDG_CACHE_HOME"] = os.path.join(folder, f"cache{runner}")
         done = subprocess.run(["sh", "-c", steps[step]], cwd=folder, env=environment, capture_output=True, text=True, check=False)
         codes.append(done.returncode)
@@ -678,7 +678,7 @@ def the_recipe_finds_a_changed_line():
 
 
 @test
-def too_little_memory_is_told():
+def too_little_memory_is_reported():
     code, _, err = run("--memory", "256", "--run", "--", "python3", "-c", "x = [bytearray(1 << 20) for _ in range(1000)]")
     expect((code != 0, "ran out of memory" in err), (True, True), err)
     code, _, err = shell("head -c 400000000 /dev/zero >/tmp/big", "--memory", "256")
@@ -686,11 +686,11 @@ def too_little_memory_is_told():
 
 
 @test
-def a_command_that_needs_a_network_is_told():
+def the_missing_network_is_reported():
     connect = "import socket; socket.create_connection(('192.0.2.1', 80), 5)"
     code, _, err = run("--run", "--", "python3", "-c", connect)
     expect((code, "has no network" in err), (1, True), err)
-    # glibc asks where no file names a resolver: loopback.
+    # The address that glibc asks for names if no file names a resolver is on loopback.
     resolve = "import socket; socket.socket(socket.AF_INET, socket.SOCK_DGRAM).sendto(b'?', ('127.0.0.53', 53)); raise SystemExit(4)"
     code, _, err = run("--run", "--", "python3", "-c", resolve)
     expect((code, "has no network" in err), (4, True), err)
@@ -711,23 +711,23 @@ def a_damaged_snapshot_is_made_again():
         os.truncate(os.path.join(cache, "perfmon-vm", snapshot, name), size)
         expect(run("--run", "--", "true", env=env)[0], 0, f"{name} of {size} bytes")
         expect(run("--run", "--", "true", env=env)[0], 0, "the next run")
-    # QEMU does not see what is in the memory: the kernel dies, or hangs.
+    # QEMU does not notice a changed memory: the kernel crashes or hangs.
     with open(os.path.join(cache, "perfmon-vm", snapshot, "memory"), "r+b") as file:
         file.seek(16 << 20)
         file.write(bytes(1 << 20))
     code, out, err = run("--run", "--", "echo", "hi", env=env)
     expect((code, out, os.listdir(os.path.join(cache, "perfmon-vm"))), (0, b"hi\n", []), err)
     expect(run("--run", "--", "true", env=env)[0], 0, "the next run")
-    # A machine that can't be started says nothing of the snapshot.
+    # A machine that can't be started does not mean that the snapshot is bad: it is kept.
     done = subprocess.run(
         ["sh", "-c", 'ulimit -v 500000; exec "$@"', "sh", *command("--run", "--", "true")],
-        env=env, capture_output=True, timeout=PATIENCE, check=False,
+        env=env, capture_output=True, timeout=TIMEOUT, check=False,
     )
     expect((done.returncode, os.listdir(os.path.join(cache, "perfmon-vm"))), (125, [snapshot]), done.stderr)
 
 
 @test
-def a_machine_that_does_not_start_is_told():
+def a_machine_that_does_not_start_is_reported():
     broken = os.path.join(FOLDER, "broken")
     shutil.copytree(os.environ["PERFMON_VM"], broken)
     with open(os.path.join(broken, "initrd"), "wb") as file:
