@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # shellcheck shell=bash
 #
-# Reads the plans; sourced by the scripts that run them, after cache.sh.
+# Reads the plans. Scripts that run them source this file, after cache.sh.
 #
-# A row of a plan has four fields with tabs between them, `-` for an empty one:
+# A row of a plan has four fields with tabs between them; `-` is an empty field:
 #
 #   name      unique in its plan
 #   tier      when the row runs: check, matrix, kernels, stress; soak; mutate
@@ -13,18 +13,18 @@
 # Attributes:
 #
 #   host      the command runs on the host: a script in scripts/, or one with its path
-#   needs=W   the row needs what `selftests/vm/build W` makes, besides the usual; W,W: both
-#   slots=N   the row counts as N rows of those that may run side by side
+#   needs=W   the row also needs the entry of `selftests/vm/build W`; W,W: two entries
+#   slots=N   the row counts as N rows, of those that may run at the same time
 #   alone     no other row may run beside this one
-#   budget=N  the CPU seconds that the row may take, 10 if a row of `check` does not say:
-#             `make check` names those that took more
+#   budget=N  the CPU seconds that the row may take (10 by default in the tier check):
+#             `make check` prints the rows that took more
 #   share=N   soak: the row's share of the minutes
 
-# plan_rows FILE... : the rows, with exactly one tab between two fields.
+# plan_rows FILE... : prints the rows, with exactly one tab between two fields.
 plan_rows() {
 	awk -F '\t+' -v OFS='\t' '
 		/^(#|$)/ { next }
-		$1 in line { printf "%s:%d: %s stands in line %d, too\n", FILENAME, FNR, $1, line[$1] >"/dev/stderr"; exit 2 }
+		$1 in line { printf "%s:%d: the row %s is in line %d, too\n", FILENAME, FNR, $1, line[$1] >"/dev/stderr"; exit 2 }
 		{ line[$1] = FNR }
 		NF != 4 { printf "%s:%d: %d fields; a row has 4\n", FILENAME, FNR, NF >"/dev/stderr"; exit 2 }
 		{ print $1, $2, $3, $4 }' "$@"
@@ -41,10 +41,10 @@ plan_require() {
 	done
 }
 
-# attribute NAME DEFAULT OPTIONS : the value of the attribute; 1 if it has none.
+# attribute NAME DEFAULT OPTIONS : prints the value of the attribute; 1 if it has no value.
 attribute() {
 	local word
-	# Options are words by design.
+	# The options are split into words.
 	# shellcheck disable=SC2086
 	for word in ${3/#-}; do
 		case $word in
@@ -56,14 +56,14 @@ attribute() {
 	echo "$2"
 }
 
-# run_options OPTIONS : without the attributes.
+# run_options OPTIONS : prints the options without the attributes.
 run_options() {
 	case $1 in
 	*--*) printf '%s\n' "--${1#*--}" ;;
 	esac
 }
 
-# run_option NAME DEFAULT OPTIONS : the value that `--NAME` has in the options.
+# run_option NAME DEFAULT OPTIONS : prints the value of `--NAME` in the options.
 run_option() {
 	local word value=$2 take=
 	# shellcheck disable=SC2086

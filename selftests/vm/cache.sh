@@ -1,26 +1,25 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # shellcheck shell=bash
 #
-# The cache of everything that is built: sourced by the other scripts.
+# The cache of everything that is built. The other scripts source this file.
 #
-# An entry is the directory $CACHE/KIND-KEY, where KEY is a hash of all that it
-# is built from. It is built beside its place under a lock and renamed into
-# it, so that an entry which exists is whole, whatever was interrupted and
-# however many runs there are at once.
+# An entry is the directory $CACHE/KIND-KEY, where KEY is a hash of all that it is built from.
+# It is built under another name, under a lock, and then renamed: an entry that exists is
+# complete, even if builds were interrupted or several run at once.
 
 CACHE=${PERFMON_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/perfmon}
 TOP=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 # shellcheck disable=SC2034 # for the scripts that source this
 VM=$TOP/selftests/vm
 
-# The number of entries of a kind that stay when a new one is made, if not two. The
-# least recently used go first.
+# The number of entries of a kind that stay when a new one is made, two by default. The least
+# recently used are removed first.
 declare -A KEEP=([kernel]=3 [qemu]=3 [guest]=3 [module]=16 [user]=8 [tests]=8)
 
 # shellcheck source=SCRIPTDIR/progress.sh
 . "$VM/progress.sh"
 
-# On a terminal it takes the place of a line that says how far something is.
+# Prints a line to standard error; on a terminal, in place of the line of progress.
 say() {
 	[ ! -t 2 ] || printf '\r\033[K' >&2
 	printf '%s\n' "$*" >&2
@@ -31,8 +30,8 @@ die() {
 	exit 1
 }
 
-# typed [ARG...] : what was typed to start this script, ARG among it, so that it can be
-# typed again. What make was told besides its goal is in the environment.
+# typed [ARG...] : prints the command line that started this script with ARGs, so that the
+# user can type it again. For make, that includes the variables that the user has set.
 typed() {
 	local words=("$0" "$@") name
 	if [ -n "${MAKE_GOAL-}" ]; then
@@ -44,15 +43,15 @@ typed() {
 	printf '%q ' "${words[@]}" | sed 's/ $//'
 }
 
-# The scripts that this one runs inherit it.
+# Scripts that this script runs inherit TYPED.
 [ -n "${TYPED-}" ] || TYPED=$(typed "$@")
 export TYPED
 
-# The scripts that wait for this one, and this one. What is done in the Debian root ends
-# with the first of them that ends.
+# PIDs of the scripts that wait for this one, and of this one. What they run in the Debian
+# root is killed as soon as one of them ends.
 export PERFMON_CALLERS="${PERFMON_CALLERS-} $$"
 
-# A time span in words: 75 -> "1 min 15 s".
+# span SECONDS : prints a time span in words: 75 -> "1 min 15 s".
 span() {
 	if [ "$1" -ge 60 ]; then
 		printf '%d min %d s' $(($1 / 60)) $(($1 % 60))
@@ -61,8 +60,8 @@ span() {
 	fi
 }
 
-# sources PATHSPEC... : the files that git tracks or would track, each with a NUL behind
-# it. Where the project is not a git repository of its own, all files.
+# sources PATHSPEC... : prints the files that git tracks or would track, each with a NUL after
+# it. Prints all files if the project is not a git repository of its own.
 sources() {
 	local git=(git -c "safe.directory=$TOP" -C "$TOP") file spec found
 	if [ "$("${git[@]}" rev-parse --show-toplevel 2>/dev/null)" = "$TOP" ]; then
@@ -72,7 +71,7 @@ sources() {
 	(cd "$TOP" && find . -name .git -prune -o -type f -printf '%P\0') | while IFS= read -r -d '' file; do
 		found=
 		for spec; do
-			# A path specification is a pattern.
+			# A path specification may be a pattern.
 			# shellcheck disable=SC2053
 			case $spec in
 			:!*) [[ $file != ${spec#:!} && $file != ${spec#:!}/* ]] || continue 2 ;;
@@ -83,12 +82,12 @@ sources() {
 	done
 }
 
-# key WITH FILE-OR-DIR... : a hash over the names, modes and contents of the
-# files, and over the text WITH: the name of the entry that they are built with,
-# or what else it depends on.
+# key WITH FILE-OR-DIR... : prints a hash of the names, modes and contents of the files, and of
+# the text WITH, which names what else an entry depends on, as the entries that it is built
+# with.
 #
-# Only what git tracks or would track counts, so that an editor's backup or a
-# build that was made in the tree changes nothing.
+# Only files that git tracks or would track are hashed, so an editor's backup or a build in
+# the tree changes nothing.
 key() {
 	(
 		printf '%s\n' "$1"
@@ -103,17 +102,17 @@ key() {
 	) | sha256sum | cut -c1-16
 }
 
-# entry KIND KEY MESSAGE BUILDER [ARG...] : the path of the entry, built with
-# `BUILDER DIRECTORY ARG...` if it is not there. MESSAGE says what is being
-# done and roughly how long it takes. BUILDER is a function of `build`.
+# entry KIND KEY MESSAGE BUILDER [ARG...] : prints the path of the entry. Builds it first with
+# `BUILDER DIRECTORY ARG...` if it does not exist. MESSAGE says what is being built, and
+# roughly how long that takes. BUILDER is a function of `build`.
 entry() {
 	local kind=$1 key=$2 message=$3 name=${3% (*} dir=$CACHE/$1-$2 tmp log lock=$CACHE/.lock-$1-$2
 	shift 3
 	if [ ! -d "$dir" ]; then
 		mkdir -p "$CACHE/log" || die "$CACHE can't be written. Set PERFMON_CACHE to a directory that can."
 		log=$CACHE/log/$kind-$key
-		# The lock is inherited by what the builder starts: as long as any of
-		# it runs, no other run builds this entry.
+		# Processes that the builder starts inherit the lock: as long as one of them runs, no
+		# other run builds this entry.
 		exec 9<>"$lock"
 		flock -w 0.2 9 || wait_for_entry
 		if [ ! -d "$dir" ]; then
@@ -122,19 +121,19 @@ entry() {
 		fi
 		exec 9>&-
 	fi
-	# For prune(). The Debian root is root's, and stays when others try.
+	# prune() goes by this time. Fails for the Debian root, which belongs to root.
 	touch "$dir" 2>/dev/null || true
 	printf '%s\n' "$dir"
 }
 
-# Waits until no other run builds the entry; uses entry()'s variables. The lock file has
-# that run's PID, and is as old as its build.
+# Waits until no other run builds the entry. Uses entry()'s variables. The lock file has that
+# run's PID, and its time is the start of the build.
 wait_for_entry() {
 	local pid since
 	read -r pid <"$lock" || true
 	since=$(span $(($(date +%s) - $(stat -c %Y "$lock"))))
 	say "  Waiting for another build of $name (${pid:+process $pid, }since $since)"
-	# What a killed run has started in the Debian root ends by itself in a second or two.
+	# What a killed run has started in the Debian root ends in a second or two (see `bound`).
 	if [ -n "$pid" ] && ! runs "$pid" && ! flock -w 5 9; then
 		say "    Process $pid was killed, but what it started goes on. To end it:"
 		say "        kill $(holders "$lock")"
@@ -142,7 +141,7 @@ wait_for_entry() {
 	watched how_far "$kind" "$key" "waiting for $name" -- flock 9
 }
 
-# holders LOCK : the processes that hold it, which are those that inherited descriptor 9.
+# holders LOCK : prints the processes that hold LOCK, which have inherited descriptor 9.
 holders() {
 	local fd
 	for fd in /proc/[0-9]*/fd/9; do
@@ -150,13 +149,12 @@ holders() {
 	done | awk '{ print $1 }' | paste -sd' '
 }
 
-# Cargo builds incrementally, and goes by the times of the sources: so each
-# checkout has a directory of its own, $CACHE/cargo/$TARGET. Those of checkouts
-# that have not been used for longest are removed.
+# Cargo builds incrementally, by the times of the sources, so each checkout has its own
+# directory, $CACHE/cargo/$TARGET. The least recently used ones are removed.
 TARGET=target-$(printf '%s' "$TOP" | sha256sum | cut -c1-16)
 
-# What cargo is run with in the Debian root, for `build` and for the tests on the host: what
-# one of them has compiled serves the others. Programs need no library of the root.
+# Arguments of cargo in the Debian root, for `build` and for the tests on the host, so that
+# they share what is compiled. Programs are static, because other roots lack the libraries.
 # shellcheck disable=SC2034 # for the scripts that source this
 CARGO_VARIABLES=(RUSTFLAGS="-C target-feature=+crt-static" "CARGO_TARGET_DIR=/cargo/$TARGET/static")
 # shellcheck disable=SC2034
@@ -172,10 +170,10 @@ cargo_directories() {
 	done
 }
 
-# A new checkout begins with what another has compiled, the one that has most. Of crates of
-# others cargo knows by the version that they are the same, and rustc compares what its
-# incremental compilation keeps; but the project's own crates cargo knows by the times of
-# their sources only.
+# Copies the largest directory of another checkout into that of a new one. Cargo recognizes
+# crates of other projects by their version, and rustc checks its incremental files itself.
+# The project's own crates are removed, since cargo would compare only the times of their
+# sources.
 begin_cargo_directory() {
 	local old most new=$CACHE/cargo/.new-$$ member
 	mkdir -p "$new"
@@ -183,38 +181,38 @@ begin_cargo_directory() {
 		[ ! -d "$old" ] || find "$old" -maxdepth 5 -path '*/.fingerprint/*' | echo "$(wc -l) $old"
 	done | sort -nr | head -n 1)
 	most=${most#* }
-	# No links: rustc and build scripts write into files that are there.
+	# No hard links: rustc and build scripts overwrite files in place.
 	cp -a --reflink=auto "$most"/{debug,static} "$new" 2>/dev/null || true
 	rm -rf "$new"/static/{,*/}release
 	sed -n 's/^name = "\(.*\)"$/\1/p' "$TOP"/user/*/Cargo.toml | sort -u | while read -r member; do
 		find "$new" -type d -path "*/.fingerprint/$member-*" -prune -exec rm -rf {} +
 	done
-	# So that nothing stays for ever.
+	# Removes old files, which would otherwise be copied from checkout to checkout.
 	find "$new" -type f -mtime +14 -delete
 	mv -T "$new" "$CACHE/cargo/$TARGET" 2>/dev/null || rm -rf "$new"
 }
 
-# The part of entry() under the lock; uses its variables.
+# Builds the entry, with its lock held. Uses entry()'s variables.
 build_entry() {
 	local start=$SECONDS last pid
-	# The time that the message has is a guess.
+	# Replaces the guess of the time in the message by the time of the last build.
 	if read -r last _ 2>/dev/null <"$CACHE/took/$kind" && [[ $message =~ ^(.*\()[0-9][^(),]*\ (s|min)[^(),]*(.*)$ ]]; then
 		message="${BASH_REMATCH[1]}$(span "$last") last time${BASH_REMATCH[3]}"
 	fi
 	say "  $message"
 	: >"$log"
-	# With the lock held, what is left under this name is an interrupted run's.
+	# The lock is held, so what exists under this name is left from an interrupted run.
 	remove "$CACHE/.tmp-$kind-$key"
 	tmp=$CACHE/.tmp-$kind-$key
 	mkdir "$tmp"
-	# In a process of its own: a shell function would not stop at the first
-	# error here, because it is a condition.
+	# In a process of its own: in a condition, a shell function would not stop at its first
+	# error.
 	if ! watched how_far "$kind" "$key" "$name" -- builder "$@"; then
-		# It was killed with the processes that waited for it.
+		# Without a message if the build was killed together with a process that waits for it.
 		for pid in $PERFMON_CALLERS; do
 			runs "$pid" || exit 1
 		done
-		# As a terminal shows what is written over.
+		# Shows lines as on a terminal, without those that were overwritten.
 		tail -n 30 "$log" | sed 's/.*\r//; s/\x1b\[K//g' >&2
 		die "" "Building $name failed. The end of the log is above; all of it is in" "    $log"
 	fi
@@ -226,7 +224,7 @@ build_entry() {
 	prune "$kind"
 }
 
-# cargo tells how far it is, though the log is no terminal.
+# Makes cargo print its progress, although the log is no terminal.
 builder() {
 	CARGO_TERM_PROGRESS_WHEN=always CARGO_TERM_PROGRESS_WIDTH=120 \
 		"$VM/build" --builder "$1" "$tmp" "${@:2}" >"$log" 2>&1 </dev/null
@@ -234,13 +232,13 @@ builder() {
 
 prune() {
 	local old
-	# Left by interrupted builds: no process holds the lock.
+	# Left by interrupted builds if no process holds the lock.
 	for old in "$CACHE/.tmp-$1"-*; do
 		if [ -e "$old" ] && flock -n "$CACHE/.lock-${old##*/.tmp-}" true; then
 			remove "$old"
 		fi
 	done
-	# The names are ours: no white space.
+	# The names are made by this script, without white space.
 	# shellcheck disable=SC2012
 	ls -dt "$CACHE/$1"-???????????????? 2>/dev/null | tail -n +$((${KEEP[$1]:-2} + 1)) | while read -r old; do
 		remove "$old"
@@ -248,7 +246,7 @@ prune() {
 	done
 }
 
-# The prefix of a command that root must run.
+# root_prefix : prints the prefix of a command that root has to run.
 root_prefix() {
 	local command where=$PWD
 	[ -z "${MAKE_GOAL-}" ] || where=$TOP
@@ -270,7 +268,7 @@ as_root() {
 	$prefix "$@"
 }
 
-# The files of the Debian root are root's, all others the user's.
+# remove PATH : removes an entry. Files of the Debian root belong to root, others to the user.
 remove() {
 	[ -e "$1" ] || return 0
 	case ${1##*/} in

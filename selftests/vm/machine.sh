@@ -1,23 +1,23 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # shellcheck shell=bash
 #
-# The machine that `run` asks for, as QEMU's and the kernel's arguments; sourced by
-# `run`, whose variables its functions read.
+# The machine that `run` is asked for, as arguments for QEMU and the kernel. `run` sources this
+# file, and the functions read its variables.
 # shellcheck disable=SC2154
 
-# Names for models of QEMU. Each has a PMU but `none`.
+# QEMU's models by short names. Each except `none` has a PMU.
 declare -A MODELS=([intel]="Skylake-Client,pmu=on,tcg-pcid=on" [amd]="EPYC-Genoa,pmu=on,tcg-pcid=on" [none]="Skylake-Client")
 
-# qemu_model KIND : QEMU's model and properties: intel,pmu-width=24 becomes
-# Skylake-Client,pmu=on,pmu-width=24.
+# qemu_model KIND : prints QEMU's model and properties: for intel,pmu-width=24 that is
+# Skylake-Client,pmu=on,tcg-pcid=on,pmu-width=24.
 qemu_model() {
 	local name=${1%%,*}
 	printf '%s\n' "${MODELS[$name]-$name}${1#"$name"}"
 }
 
-# qemu_cpus KINDS COUNT [PROPERTIES] : sets `cpu_arguments`, QEMU's arguments for
-# COUNT CPUs. KINDS is one kind for all of them, or two with a + between them: the
-# first CPU is of the first kind, all others are of the second.
+# qemu_cpus KINDS COUNT [PROPERTIES] : sets `cpu_arguments`, QEMU's arguments for COUNT CPUs.
+# KINDS is one kind for all CPUs, or A+B: the first CPU is of kind A, all others are of kind
+# B.
 qemu_cpus() {
 	local first=${1%%+*} others=${1#*+} count=$2 properties=${3-} model i
 	if [[ $1 != *+* ]]; then
@@ -27,8 +27,8 @@ qemu_cpus() {
 	if [[ -z $first || -z $others || $others = *+* || $count -lt 2 ]]; then
 		die "run: --cpu A+B needs two kinds of CPU, and --smp 2 at least"
 	fi
-	# The first CPU is there from the start; the others are plugged into sockets of
-	# their own, as devices, which may be of another model.
+	# QEMU starts with the first CPU alone. The others are devices in sockets of their own,
+	# which may be of another model.
 	cpu_arguments=(-smp "1,maxcpus=$count,sockets=$count" -cpu "$(qemu_model "$first")$properties")
 	model=$(qemu_model "$others")
 	for ((i = 1; i < count; i++)); do
@@ -36,8 +36,8 @@ qemu_cpus() {
 	done
 }
 
-# host_pmu : succeeds if the host's own PMU can be had: KVM runs here, gives a PMU
-# to its guests, and this is not itself a guest without one.
+# host_pmu : succeeds if the host's own PMU can be used: KVM works, and gives a PMU to its
+# guests. That may not be so if the host is a guest itself.
 host_pmu() {
 	grep -qE '^flags.* (arch_perfmon|perfctr_core)( |$)' /proc/cpuinfo &&
 		[ -r /dev/kvm ] && [ -w /dev/kvm ] &&
@@ -45,22 +45,22 @@ host_pmu() {
 		command -v qemu-system-x86_64 >/dev/null
 }
 
-# kernel_arguments : what the kernel is booted with.
+# kernel_arguments : prints the kernel's command line.
 kernel_arguments() {
 	printf 'console=ttyS0 panic=-1 nmi_watchdog=0 unknown_nmi_panic=1 oops=panic ignore_loglevel kunit.autorun=0'
-	# On a busy host the emulated timer may be too late for the check of it at boot.
+	# On a busy host the emulated timer may be too late for the kernel's check at boot.
 	printf ' no_timer_check'
-	# Nor may the kernel lose its trust in the clock there: times would be coarse.
+	# On a busy host the kernel could stop trusting the TSC, and times would be coarse.
 	printf ' tsc=reliable'
-	# KASAN takes memory for wild, in an interrupt, while the kernel finds out at boot
-	# whether there are five levels of page tables.
+	# While the kernel tests at boot whether there are five levels of page tables, KASAN would
+	# report wild accesses in interrupts.
 	[ "$kernel" != debug ] || printf ' no5lvl'
 	[ -z "$icount" ] || printf ' nokaslr norandmaps'
 	printf ' %s' "$append"
 }
 
-# qemu_command : sets `qemu` to the command that is the machine. $run has the files
-# of this run, $k the kernel.
+# qemu_command : sets `qemu` to the command line of the machine. $run has the files of this
+# run, $k the kernel.
 qemu_command() {
 	local q
 	if [ "$accel" = kvm ]; then
@@ -74,7 +74,7 @@ qemu_command() {
 	qemu+=("${cpu_arguments[@]}" -machine q35 -m "$mem" -display none -nodefaults -no-reboot
 		-kernel "$k/linux/arch/x86/boot/bzImage" -initrd "$run/initrd" -append "$(kernel_arguments)"
 		-chardev "file,id=log,path=$log,append=on" -serial chardev:log
-		# stdio in both cases; QEMU would truncate a file that it opens itself.
+		# stdio also with a file: QEMU would truncate a file that it opens itself.
 		-chardev "stdio,id=tty,signal=off" -serial chardev:tty
 		-chardev "file,id=code,path=$run/code,append=on" -serial chardev:code)
 	[ -z "$icount" ] || qemu+=(-icount "shift=0,sleep=off${rr:+,rr=${rr%%:*},rrfile=${rr#*:}}" -rtc "base=2026-01-01T00:00:00,clock=vm" -seed 1)
@@ -82,16 +82,16 @@ qemu_command() {
 	[ -z "$trace" ] || qemu+=(-trace "x86_pmu_*,file=$trace")
 }
 
-# run_restored : runs the machine to its end, in several QEMUs: after every $restore
-# seconds one saves its state, and the next goes on from there. Its memory is a file.
+# run_restored : runs the machine in several QEMUs, one after the other: every $restore seconds
+# one saves its state, and the next continues from it. The memory is a file.
 run_restored() {
 	local commands status=0 times=0 incoming=() answers=$run/monitor.log end=$((SECONDS + timeout))
 	mkfifo "$run/monitor"
-	# Opened for reading, too, so that QEMU finds no end of it.
+	# Opened for reading as well, so that QEMU does not see an end of file.
 	exec {commands}<>"$run/monitor"
 	qemu+=(-chardev "file,id=monitor,path=$answers,input-path=$run/monitor" -mon monitor
 		-object "memory-backend-file,id=ram,size=${mem}M,mem-path=$run/ram,share=on" -machine memory-backend=ram
-		# It goes on without being told to.
+		# The restored machine runs at once.
 		-global migration.store-global-state=off)
 	while [ "$SECONDS" -lt "$end" ]; do
 		: >"$answers"
@@ -100,7 +100,7 @@ run_restored() {
 		trap 'kill "$pid" 2>/dev/null || true; rm -rf "$run"' EXIT
 		echo 'migrate_set_capability x-ignore-shared on' >&"$commands"
 		[ "$times" = 0 ] || echo "migrate_incoming file:$run/state" >&"$commands"
-		# As long as it is being loaded, it can't be saved.
+		# A machine can't be saved while it is still being restored.
 		answered 'VM status: running' 'info status'
 		sleep "$restore"
 		printf 'stop\nmigrate -d file:%s\n' "$run/state" >&"$commands"
@@ -118,8 +118,8 @@ run_restored() {
 	return 124
 }
 
-# answered REGEX COMMAND : asks until that is the answer, or QEMU has ended. Uses the
-# variables of run_restored().
+# answered REGEX COMMAND : repeats COMMAND until the answer matches REGEX, or QEMU has ended.
+# Uses the variables of run_restored().
 answered() {
 	until grep -qE "$1" "$answers" || ! kill -0 "$pid" 2>/dev/null; do
 		echo "$2" >&"$commands"

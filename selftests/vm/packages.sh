@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # shellcheck shell=bash
 #
-# The packages of `make deb`, and the root that they are tested in: sourced by `build`.
+# The packages of `make deb`, and the root to test them in. `build` sources this file.
 
-# What of the checkout is in the packages, and what makes them.
+# The files of the checkout that the packages contain, or that make them.
 DEB_SOURCES=(Makefile Kbuild README.md include rust user/Cargo.toml user/system user/libperfmon user/pmctl/completions
 	Documentation/'*.rst' Documentation/'*.[14]' scripts/check-kdir
 	selftests/vm/qemu selftests/vm/kernel/{build,base.config}
 	scripts/deb/build scripts/deb/linked.sh scripts/deb/debian)
 
-# The version of the packages, and the time of the sources in seconds since 1970. The newest commit
-# has a later version than all before. DEB_REVISION makes one that is later still, of the same sources.
+# Prints the version of the packages, and the time of the sources in seconds since 1970. A newer
+# commit has a later version. DEB_REVISION makes a later version of the same sources.
 version_and_time() {
 	local git=(git -c "safe.directory=$TOP" -C "$TOP") version time
 	version=$(sed -n 's/^version = "\(.*\)"/\1/p' "$TOP/user/Cargo.toml")
@@ -38,13 +38,13 @@ deb() {
 			say "    no module for Linux $series: $reason"
 		fi
 	done
-	[ ${#parts[@]} -gt 0 ] || die "There is no kernel of Debian's that a module can be made for."
+	[ ${#parts[@]} -gt 0 ] || die "Debian's archive has no kernel that the module can be built for: the reasons are above."
 	entry deb "$(key "$version $maintainer ${keys:+$(sha256sum <"$keys/mok.pub")} ${u##*/} ${v##*/} ${parts[*]##*/} \
 		$(tools debhelper dh-dkms dpkg-dev "${COMPILER[@]}")" "${DEB_SOURCES[@]}")" \
 		"packages for Debian (30 s)" build_deb "$version" "$maintainer" "$keys" "$u" "$v" "${parts[@]}"
 }
 
-# The directory of the keys that modules are signed with; nothing if there is none.
+# Prints the directory of the keys that sign modules; nothing if there is none.
 module_keys() {
 	local dir=${KEYS-/var/lib/dkms}
 	if [ -r "$dir/mok.key" ] && [ -r "$dir/mok.pub" ]; then
@@ -61,7 +61,7 @@ build_deb() {
 	sources "${DEB_SOURCES[@]}" | tar -C "$TOP" --null -T - -c | tar -C "$stage" -x
 	cp "$5/pmctl" "$stage/built/"
 	cp -r "$6" "$stage/built/vm"
-	# The package perfmon has it.
+	# pmctl is in the package perfmon.
 	rm "$stage/built/vm/pmctl"
 	vm_sources >"$stage/built/vm-source"
 	shift 6
@@ -77,7 +77,7 @@ build_deb() {
 	rm -r "$stage"
 }
 
-# What the virtual machine is made of.
+# Prints which source packages the virtual machine is built from.
 vm_sources() {
 	local q l
 	q=$(qemu-source)
@@ -99,8 +99,8 @@ vm_sources() {
 	END
 }
 
-# What `make release` publishes: the packages, a tree of pmctl and its virtual machine as a tar and
-# for pip, and what they are made of.
+# Builds what `make release` publishes: the packages, pmctl with its virtual machine as a tar and
+# for pip, and a list of components.
 release() {
 	local version d v w c
 	version=$(version_and_time)
@@ -129,8 +129,8 @@ build_release() {
 	rm -r "$stage"
 }
 
-# A Debian 13 that has no more than what it takes to start, for tests of the packages.
-# The kernel's headers for programs are what perfmon-dev depends on.
+# A minimal Debian 13, for tests of the packages. It has linux-libc-dev because perfmon-dev
+# depends on it.
 root-clean() {
 	entry root-clean "$(key "$(tools apt)" selftests/vm/packages.sh)" "a Debian 13 to install the packages in (1 min, 300 MB)" build_root_clean
 }

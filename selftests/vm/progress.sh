@@ -1,23 +1,23 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # shellcheck shell=bash
 #
-# Progress of builds: sourced by cache.sh.
+# Progress of builds. cache.sh sources this file.
 
-# The lines that the log of a build has in the end, until one on this machine has shown it.
+# The expected number of lines of a build's log, until one build on this machine is known.
 declare -A LOG_LINES=([kernel]=2380 [kernel-debug]=2400 [kernel-stock]=225 [perf]=640 [tests]=160)
-# The megabytes of entries without a useful log.
+# The expected size in megabytes of entries whose log shows no progress.
 declare -A MEGABYTES=([root]=2200 [linux]=450 [debian]=40 [qemu-source]=40)
 
-# What a line of a log says of the moment: "[N of ALL]|WHAT". They are lines of cargo,
-# ninja, the kernel's make and mmdebstrap.
+# Turns a line of a log into "[N of ALL]|WHAT". Matches lines of cargo, ninja, the kernel's
+# make and mmdebstrap.
 MOMENT='
 	s/.*Building \[[=> ]*\] ([0-9]+)\/([0-9]+)(: ([^,( ]+).*)?/\1 of \2|\4/p
 	s/^\[([0-9]+)\/([0-9]+)\] .*[ /]([^ /]+)$/\1 of \2|\3/p
 	s/^  [A-Z]+( \[[A-Z]+\])? +(\/usr\/src\/linux\/)?([^ ]+)$/|\3/p
 	s/^I: (.+)\.\.\.$/|\1/p'
 
-# how_far KIND KEY NAME : how far the build of this entry is, and what it makes at the
-# moment, with a tab between: "QEMU: 1204 of 1815	cpu.c.o", "Linux's perf, static: 34 %"
+# how_far KIND KEY NAME : prints the progress of an entry's build and what is being built, with
+# a tab between: "QEMU: 1204 of 1815	cpu.c.o", "Linux's perf, static: 34 %"
 how_far() {
 	local kind=${1%-[0-9]*} log=$CACHE/log/$1-$2 count what n all
 	IFS='|' read -r count what < <(tail -c 4000 "$log" 2>/dev/null | tr '\r' '\n' | sed -nE "$MOMENT" | tail -n 1) || true
@@ -32,7 +32,7 @@ how_far() {
 	printf '%s' "$3${count:+: $count}${what:+$'\t'$what}"
 }
 
-# share N ALL : N as a share of ALL, which is an estimate.
+# share N ALL : prints N as a percentage of ALL, which is an estimate.
 share() {
 	if [ $(($1 * 100)) -lt $(($2 * 95)) ]; then
 		echo "$(($1 * 100 / $2)) %"
@@ -43,25 +43,25 @@ share() {
 	fi
 }
 
-# runs PID : whether the process has not ended, be it waited for or not
+# runs PID : succeeds if the process exists and is no zombie
 runs() {
 	local line
 	{ read -r line <"/proc/$1/stat"; } 2>/dev/null && [[ ${line##*) } != [ZX]* ]]
 }
 
-# watch PARENT COMMAND... : until PARENT ends, says how far it is, which COMMAND
-# prints as how_far() does: on a terminal in one line that is written anew each few
-# seconds, else in a line every 30 seconds. With PERFMON_STATUS it goes into the file of
-# this name, so that one process can show several builds.
+# watch PARENT COMMAND... : until PARENT ends, shows the progress that COMMAND prints in the
+# format of how_far(): on a terminal in one line that is rewritten every few seconds, else in a
+# line every 30 seconds. With PERFMON_STATUS, writes it into that file instead, so that one
+# process can show several builds.
 watch() {
 	local parent=$1 start=$SECONDS every=2 n=0 line width
 	shift
 	[ -n "${PERFMON_STATUS-}" ] || [ -t 2 ] || every=30
-	# A sleep that is left over is a short one.
+	# Short sleeps, since one may outlive this process.
 	while sleep 1 && runs "$parent"; do
 		n=$((n + 1))
 		[ $((n % every)) = 0 ] || continue
-		# What it says of a watch that is ended meanwhile is of no use.
+		# Errors come from builds that end meanwhile.
 		line=$("$@" 2>/dev/null)
 		# Nothing is being built at this moment.
 		[ -n "$line" ] || continue
@@ -73,7 +73,7 @@ watch() {
 		if [ -t 2 ]; then
 			width=$(stty size <&2 | cut -d' ' -f2)
 			[ "$width" -gt 0 ] || width=80
-			# Several builds in a line are too long with what each makes.
+			# Leaves out what is being built where several builds would not fit in the line.
 			# shellcheck disable=SC2001
 			[[ $line != *";"* || ${#line} -lt $width ]] || line=$(sed 's/\t[^;]*//g' <<<"$line")
 			line=${line//$'\t'/, }
@@ -84,7 +84,7 @@ watch() {
 	done
 }
 
-# watched WATCH-ARGUMENT... -- COMMAND... : runs COMMAND, with watch() beside it
+# watched WATCH-ARGUMENT... -- COMMAND... : runs COMMAND, while watch() shows progress
 watched() {
 	local words=() watcher code=0
 	while [ "$1" != -- ]; do
@@ -105,12 +105,12 @@ watched() {
 	return "$code"
 }
 
-# together ENTRY... : builds them side by side. Those of a word that are to be
-# built one after the other have a comma between them.
+# together ENTRY... : builds entries at the same time. Entries that are joined by commas are
+# built one after the other.
 together() {
 	local status
 	status=$(mktemp -d)
-	# A background job gets no SIGINT from the terminal.
+	# A background job ignores the terminal's SIGINT, so it gets SIGTERM.
 	trap 'trap "" TERM; kill -TERM 0; exit 130' INT
 	local code=0
 	watched all_status "$status" -- build_side_by_side "$status" "$@" || code=$?

@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # shellcheck shell=bash
 #
-# The sources and packages that things are built from: sourced by `build`.
+# The sources and packages that everything is built from. `build` sources this file.
 #
-# Each is an entry of the cache of its own, fetched when it is first needed, so that
-# one that can't be had fails only those that need it. The
-# entry `archive` is a table of what Debian's archive has. It is asked for
-# once, and again when the archive no longer has what the table says.
+# Each is an entry of the cache, fetched when it is first needed, so that one that is not
+# available fails only what needs it. The entry `archive` is a table of what Debian's archive
+# has. It is made once, and made again when the archive no longer has a file of the table.
 
 PINS=${PERFMON_PINS:-$VM/archive/pins}
 MIRROR=${PERFMON_MIRROR:-http://deb.debian.org/debian}
@@ -23,7 +22,7 @@ build_archive() {
 		/src/ask /out "/source/${PINS##*/}" "$MIRROR" "$SECURITY" "$SNAPSHOT"
 }
 
-# offer NAME : its line in the table: name, version, SHA-256, size, URL.
+# offer NAME : prints the line of NAME in the table: name, version, SHA-256, size, URL.
 offer() {
 	local a
 	a=$(archive)
@@ -33,10 +32,10 @@ offer() {
 places() {
 	local a
 	a=$(archive)
-	printf '%s. To ask again, remove %s' "$(cat "$a/places")" "$a"
+	printf '%s. To look again, remove %s' "$(cat "$a/places")" "$a"
 }
 
-# fetch DIRECTORY NAME... : downloads them, under the names they have there.
+# fetch DIRECTORY NAME... : downloads these, under their names in the archive.
 fetch() {
 	local dir=$1 name sha url
 	shift
@@ -46,7 +45,7 @@ fetch() {
 	done
 }
 
-# offers NAME... : a hash over what the table says of those that it has.
+# offers NAME... : prints a hash of the lines that the table has of these names.
 offers() {
 	local name
 	for name; do
@@ -54,29 +53,29 @@ offers() {
 	done | sha256sum | cut -c1-16
 }
 
-# cached KIND : the newest entry of this kind, if there is one.
+# cached KIND : prints the newest entry of this kind; fails if there is none.
 cached() {
-	# The names are ours: no white space.
+	# The names are made by this script, without white space.
 	# shellcheck disable=SC2012
 	ls -dt "$CACHE/$1"-???????????????? 2>/dev/null | head -n 1 | grep .
 }
 
-# source_entry KIND MESSAGE BUILDER NAME... : the entry that BUILDER makes of
-# these, or an older one if they are no longer to be had.
+# source_entry KIND MESSAGE BUILDER NAME... : prints the entry that BUILDER makes of these, or an
+# older entry if the archive no longer has them.
 source_entry() {
 	local kind=$1 name a
 	for name in "${@:4}"; do
 		if ! offer "$name" >/dev/null; then
-			cached "$kind" || die "$name is not to be had, and is needed. Asked: $(places)"
+			cached "$kind" || die "$name is needed, and no archive has it. Looked in: $(places)"
 			return
 		fi
 	done
-	# The archive may have dropped a file since it was asked: then it is asked
-	# again, once.
+	# The archive may have dropped a file since the table was made: then the table is made again,
+	# once.
 	if ! (entry "$kind" "$(offers "${@:4}")" "$2" "$3" "${@:4}"); then
 		a=$(archive)
 		[ -n "$(find "$a/table" -mmin +5)" ] || exit 1
-		say "    The archive may have newer ones: it is asked again."
+		say "    The archive may have newer files: looking again."
 		rm -r "$a"
 		entry "$kind" "$(offers "${@:4}")" "$2" "$3" "${@:4}"
 	fi
@@ -84,11 +83,11 @@ source_entry() {
 
 # --- kernels ---------------------------------------------------------------
 
-# The series that all is tested with, newest first.
+# Prints the kernel series that are tested, newest first.
 tested() { sed -n 's/^linux-source-\([0-9.]*\) .*/\1/p' "$PINS" | sort -rV; }
 
-# newest SOURCE ENTRY : the newest series for which the archive has SOURCE-S or
-# the cache ENTRY-S: one that is tested, else one that is newer.
+# newest SOURCE ENTRY : prints the newest tested series for which the archive has SOURCE-S or the
+# cache ENTRY-S; if there is none, the newest of all.
 newest() {
 	local s newer
 	for s in $(tested); do
@@ -102,21 +101,21 @@ newest() {
 		sed -n "s/^$1-\([0-9.]*\) .*/\1/p" "$(archive)/table"
 	} | sort -rVu | head -n 1)
 	offer "$1-$newer" >/dev/null ||
-		die "There is no kernel to test on: it takes Linux $(tested | paste -sd' ' | sed 's/ / or /g'), or newer. Asked: $(places)"
+		die "There is no kernel to test on: it takes Linux $(tested | paste -sd' ' | sed 's/ / or /g'), or newer. Looked in: $(places)"
 	echo "$newer"
 }
 
-# untested SERIES : what is to be said of one that is not tested
+# untested SERIES : prints a note if the series is not tested
 untested() {
-	tested | grep -qxF "$1" || printf '; newer than %s, the newest that is tested: tried' "$(tested | head -n 1)"
+	tested | grep -qxF "$1" || printf '; newer than %s, the newest that is tested' "$(tested | head -n 1)"
 }
 
-# linux SERIES : the kernel's source, version and source.tar.zst
+# linux SERIES : prints the entry of the kernel's source: version and source.tar.zst
 linux() {
 	source_entry "linux-$1" "Linux's source, $1 (160 MB)$(untested "$1")" build_linux "linux-source-$1"
 }
 
-# It is unpacked often: packed anew, that takes two seconds instead of ten.
+# Packed anew with zstd, because it is unpacked often: in two seconds instead of ten.
 build_linux() {
 	fetch "$1" "$2"
 	in_root "$1:/out" -- sh -euc "
@@ -126,7 +125,7 @@ build_linux() {
 	offer "$2" | cut -d' ' -f2 >"$1/version"
 }
 
-# debian SERIES : Debian's build of it, image and headers, unpacked
+# debian SERIES : prints the entry of Debian's build of the series: image and headers, unpacked
 debian() {
 	source_entry "debian-$1" "Debian's Linux $1 (16 MB)" build_unpacked "linux-headers-$1" "linux-binary-$1"
 }
@@ -146,7 +145,8 @@ qemu-source() {
 	source_entry qemu-source "QEMU's source (40 MB)" fetch "${QEMU_SOURCE[@]}"
 }
 
-# qemu_version [PREFIX] : 10.0.13, of the archive's source, or of the pinned one
+# qemu_version [PREFIX] : prints the version of the archive's source, as 10.0.13; with PREFIX,
+# of the pinned one
 qemu_version() {
 	{ if [ -n "${1-}" ]; then cat "$PINS"; else offer qemu-dsc || true; fi; } |
 		sed -nE 's/^qemu-dsc ([0-9]+:)?([0-9.]+).*/\2/p'
@@ -154,26 +154,26 @@ qemu_version() {
 
 # --- what is missing -------------------------------------------------------
 
-# missing WHAT : fails and says why if WHAT can't be had, for want of sources.
+# missing WHAT : fails, and prints why, if the sources for WHAT are not available.
 missing() {
 	local series needed
-	# Said where it is made, not in what is printed below.
+	# Makes the table first, so that messages of this step are not in the output below.
 	archive >/dev/null
 	case $1 in
 	kernel-stock-* | module-stock-*) series=${1##*-} ;;
 	kernel-stock | module-stock | deb) series=$(newest linux-binary debian 2>&1) || lacks "$series" ;;
 	qemu)
 		offer qemu-dsc >/dev/null || cached qemu-source >/dev/null ||
-			lacks "There is no source of QEMU. Asked: $(places)"
+			lacks "There is no source of QEMU. Looked in: $(places)"
 		return
 		;;
 	guest-stock)
-		offer linux-perf >/dev/null || lacks "There is no linux-perf. Asked: $(places)"
+		offer linux-perf >/dev/null || lacks "There is no linux-perf. Looked in: $(places)"
 		return
 		;;
 	libpfm4)
 		offer libpfm4-dev >/dev/null || cached libpfm4 >/dev/null ||
-			lacks "There is no libpfm4-dev. Asked: $(places)"
+			lacks "There is no libpfm4-dev. Looked in: $(places)"
 		return
 		;;
 	*)
@@ -183,7 +183,7 @@ missing() {
 	esac
 	for needed in source:linux headers:debian binary:debian; do
 		offer "linux-${needed%:*}-$series" >/dev/null || cached "${needed#*:}-$series" >/dev/null ||
-			lacks "There is no linux-${needed%:*}-$series. Asked: $(places)"
+			lacks "There is no linux-${needed%:*}-$series. Looked in: $(places)"
 	done
 }
 
