@@ -81,7 +81,7 @@ static int open_branches(int cpu, bool pinned, bool disabled)
 		       PERF_FLAG_FD_CLOEXEC);
 }
 
-TEST_F(place_holder, an_event_that_waits_says_that_it_did_not_count)
+TEST_F(place_holder, waiting_event_reports_that_it_did_not_count)
 {
 	struct count count;
 	int perf;
@@ -105,7 +105,7 @@ TEST_F(place_holder, an_event_that_waits_says_that_it_did_not_count)
 	close(perf);
 }
 
-TEST_F(place_holder, a_pinned_event_is_in_error)
+TEST_F(place_holder, pinned_event_is_in_error_state)
 {
 	struct count count;
 	int perf;
@@ -121,7 +121,7 @@ TEST_F(place_holder, a_pinned_event_is_in_error)
 }
 
 /* It counts on another CPU, or nothing: the registers of this one do not show it. */
-TEST_F(place_holder, a_pinned_event_that_was_first_keeps_the_counters)
+TEST_F(place_holder, pinned_event_that_was_first_keeps_the_counters)
 {
 	struct kmsg_lines lines;
 	int kmsg, perf;
@@ -143,7 +143,7 @@ TEST_F(place_holder, a_pinned_event_that_was_first_keeps_the_counters)
 }
 
 /* The one way to displace a place-holder; no count is told for what came then. */
-TEST_F(place_holder, an_event_that_is_pinned_before_and_enabled_later_is_told)
+TEST_F(place_holder, stop_fails_when_perf_has_enabled_a_pinned_event)
 {
 	/* perf takes the first counter: the registers of this one stay as they are. */
 	const int num = 3;
@@ -183,7 +183,7 @@ static __s64 count_once(void)
 }
 
 /* Nor a count of events that have begun and ended since, within a tick or not. */
-TEST_F(place_holder, events_that_begin_after_that_are_told_too)
+TEST_F(place_holder, events_that_start_after_that_fail_too)
 {
 	struct perf_event_attr attr = branches(false, true);
 	int perf = open_branches(self->cpu, true, true);

@@ -74,7 +74,7 @@ FIXTURE_TEARDOWN(reload)
 	module_reload("");
 }
 
-TEST_F(reload, what_perf_has_left_does_not_reload_our_counters)
+TEST_F(reload, reload_settings_of_perf_do_not_affect_our_counters)
 {
 	cpu_set_t cpus;
 	__u64 value;

@@ -65,7 +65,7 @@ TEST_F(watchdog, setup_works_without_the_watchdog)
 }
 
 /* With place-holders. The kernel says that it is on. */
-TEST_F(watchdog, one_that_is_switched_on_meanwhile_watches_nothing)
+TEST_F(watchdog, watchdog_enabled_while_we_count_has_no_counter)
 {
 	if (!module_has_place_holder())
 		return;

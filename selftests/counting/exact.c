@@ -73,7 +73,7 @@ static __s64 count_loop_of_three(int fd, unsigned long n)
 	return err ? err : pmc_value(fd, 0);
 }
 
-TEST_F(counter, odd_counts_are_exact_too)
+TEST_F(counter, counts_of_a_loop_of_three_are_exact)
 {
 	__s64 first = count_loop_of_three(self->fd, 1);
 	int n;
@@ -117,7 +117,7 @@ TEST_F(counter, stop_when_stopped_has_no_effect)
 	EXPECT_EQ(value, pmc_loop_count(self->fd, 0, N));
 }
 
-TEST_F(counter, start_goes_on_from_the_stop)
+TEST_F(counter, start_continues_from_the_stopped_value)
 {
 	__s64 value = pmc_loop_count(self->fd, 0, N);
 
@@ -167,7 +167,7 @@ TEST_F(counter, reset_when_stopped_zeroes)
 	EXPECT_EQ(value, pmc_loop_count(self->fd, 0, N));
 }
 
-TEST_F(counter, reset_when_running_zeroes_and_goes_on)
+TEST_F(counter, reset_when_running_zeroes_and_continues)
 {
 	struct pmc pmc;
 	__s64 value;
@@ -321,7 +321,7 @@ FIXTURE_TEARDOWN(mode)
 	close(self->fd);
 }
 
-TEST_F(mode, counter_counts_in_its_modes)
+TEST_F(mode, counter_counts_only_its_modes)
 {
 	__s64 value;
 

@@ -94,7 +94,7 @@ TEST_F(fixed, all_counters_of_the_cpu_count_at_once)
 		EXPECT_LT(0, pmc_value(self->fd, PMC_FIXED(i)));
 }
 
-TEST_F(fixed, fixed_counter_counts_in_its_modes)
+TEST_F(fixed, fixed_counter_counts_only_its_modes)
 {
 	__s64 kernel;
 
@@ -106,7 +106,7 @@ TEST_F(fixed, fixed_counter_counts_in_its_modes)
 	EXPECT_GT((__s64)(20 * LOOP_INSNS * N), kernel);
 }
 
-TEST_F(fixed, get_gives_back_what_setup_took)
+TEST_F(fixed, get_returns_what_setup_set)
 {
 	static const __u8 flags[] = { 0, PMCF_USR, PMCF_OS, PMCF_USR | PMCF_OS };
 	struct pmc pmc;

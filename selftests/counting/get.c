@@ -53,7 +53,7 @@ FIXTURE_TEARDOWN(get)
 	close(self->fd);
 }
 
-TEST_F(get, get_gives_back_what_setup_took)
+TEST_F(get, get_returns_what_setup_set)
 {
 	struct pmc pmc = { .pmc_num = 1, .pmc_val = variant->setup };
 	__u32 running = variant->got | (PMCF_EN << 16);

@@ -156,7 +156,7 @@ static __s64 count_and_flee(FIXTURE_DATA(hotplug) *self, int rounds,
 	return err ? err : pmc_value(self->fd, 0);
 }
 
-TEST_F(hotplug, thread_that_switches_the_cpu_loses_nothing)
+TEST_F(hotplug, hotplugging_thread_loses_no_count)
 {
 	__s64 first, second;
 
@@ -242,7 +242,7 @@ static __s64 count_while_switched(FIXTURE_DATA(hotplug) *self, int loops,
 	return err ? err : pmc_value(self->fd, 0);
 }
 
-TEST_F_TIMEOUT(hotplug, process_beside_the_switching_one_loses_nothing, 120)
+TEST_F_TIMEOUT(hotplug, process_beside_a_hotplugging_one_loses_no_count, 120)
 {
 	__s64 per_round, overhead, value;
 	int i;

@@ -166,7 +166,7 @@ TEST_F(open, counters_stay_until_the_last_close)
 	EXPECT_LE((__s64)(LOOP_INSNS * N), pmc_value(second, 0));
 }
 
-TEST_F(open, killed_writer_gives_everything_up)
+TEST_F(open, killed_writer_frees_everything)
 {
 	int ready[2];
 	char byte;

@@ -46,7 +46,7 @@ FIXTURE_TEARDOWN(policy)
 	close(self->fd);
 }
 
-TEST_F(policy, counting_calls_ask_the_policy)
+TEST_F(policy, counting_calls_are_subject_to_the_policy)
 {
 	int err = self->err;
 	struct pmc pmc;
@@ -71,7 +71,7 @@ TEST_F(policy, counting_calls_ask_the_policy)
 		  pmc_get(self->fd, UNUSED, &pmc));
 }
 
-TEST_F(policy, asking_calls_need_no_rights)
+TEST_F(policy, query_calls_need_no_rights)
 {
 	struct perfmon_properties p;
 	struct pmc_tstamp t;
@@ -84,7 +84,7 @@ TEST_F(policy, asking_calls_need_no_rights)
 }
 
 /* The number is checked before the policy, the policy before the state. */
-TEST_F(policy, policy_comes_after_the_number_and_before_the_state)
+TEST_F(policy, policy_is_checked_between_number_and_state)
 {
 	EXPECT_EQ(-EFAULT, device_ioctl(self->fd, PMIOSTART, NULL));
 	EXPECT_EQ(-EINVAL, pmc_start(self->fd, PMC_ALL));

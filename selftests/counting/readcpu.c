@@ -70,7 +70,7 @@ static int count_on_each(int fd, const cpu_set_t *cpus)
 	return 0;
 }
 
-TEST_F(readcpu, counts_land_where_the_loop_ran)
+TEST_F(readcpu, counts_are_those_of_the_cpu_that_ran_the_loop)
 {
 	struct pmc_cpu_data data;
 	__s64 value, loops = 0;
@@ -112,7 +112,7 @@ TEST_F(readcpu, sum_of_all_cpus_is_the_value)
 	EXPECT_EQ(pmc_value(self->fd, 0), sum);
 }
 
-TEST_F(readcpu, some_cpus_read_as_all_do)
+TEST_F(readcpu, subset_of_cpus_reads_as_all_cpus)
 {
 	struct pmc_cpu_data all, some;
 	int first, count, cpu;

@@ -71,7 +71,7 @@ TEST_F(setup2, setup2_stops_and_zeroes_a_running_counter)
 	EXPECT_EQ(INSTRUCTIONS, select);
 }
 
-TEST_F(setup2, both_gets_give_back_what_setup2_took)
+TEST_F(setup2, both_gets_return_what_setup2_set)
 {
 	static const __u64 selects[] = {
 		0, INSTRUCTIONS, 0x0003ffff, 0xff8700c0, 0xff87ffff,
@@ -110,7 +110,7 @@ TEST_F(setup2, setup2_drops_the_drivers_flags)
 	EXPECT_EQ(INSTRUCTIONS, got);
 }
 
-TEST_F(setup2, get2_tells_what_setup_took)
+TEST_F(setup2, get2_returns_what_setup_set)
 {
 	struct pmc2 pmc = { .pmc2_num = 0, .pmc2_select = ~0ULL };
 

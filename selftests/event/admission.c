@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The owners of counters: events of tasks and of CPUs, PMIO, a trace and perf at once.
- * What does not fit is refused, and PERFMON_GET_OWNER names the owner of each counter. The
- * counts of the same instructions agree.
+ * The owners of counters: events of tasks and of CPUs, PMIO, a trace and perf at the same
+ * time. What does not fit is refused, and PERFMON_GET_OWNER names the owner of each counter.
+ * All count the same instructions.
  */
 #include <fcntl.h>
 #include <sys/wait.h>
@@ -23,7 +23,7 @@
 #define PAGES	64
 #define RATE	10007
 
-/* Branches retired: an event of general counters alone, on Intel and AMD. */
+/* Branches retired: an event that only general counters can count, on Intel and AMD. */
 #define BRANCHES	PERF_COUNT_HW_BRANCH_INSTRUCTIONS
 
 FIXTURE(admission)
@@ -31,7 +31,7 @@ FIXTURE(admission)
 	struct perfmon_properties p;
 	struct target target;
 	struct trace trace;
-	int general;		/* counters */
+	int general;		/* number of general counters */
 	int device;		/* open for writing */
 	int fd[NPMC];
 	int opened;
@@ -54,7 +54,7 @@ FIXTURE_TEARDOWN(admission)
 	close(self->device);
 }
 
-/* Events that are sampled, of which each has a counter of its own. There is no sample. */
+/* Attributes of a sampled event, which needs a counter of its own. It never takes a sample. */
 static struct perf_event_attr own_counter(__u64 config)
 {
 	struct perf_event_attr attr = event_instructions();
@@ -72,7 +72,7 @@ static int open_event(__u64 config, pid_t tid, int cpu)
 	return event_maker_perfmon.open(&attr, tid, cpu, -1, PERF_FLAG_FD_CLOEXEC);
 }
 
-/* Opens events until one is refused: the errno of that. */
+/* Opens events until one is refused. Returns the errno of that. */
 static int open_all(struct __test_metadata *_metadata, FIXTURE_DATA(admission) *self,
 		    __u64 config, pid_t tid, int cpu)
 {
@@ -112,7 +112,7 @@ static const char *const kinds[] = {
 	"-none", "perf", "session", "Trace", "tasks", "CPUs", "events",
 };
 
-/* The first letters of all counters' owners, the general ones first. */
+/* Returns a letter for the owner of each counter, general ones first: see `kinds`. */
 static const char *owners(struct __test_metadata *_metadata, FIXTURE_DATA(admission) *self)
 {
 	static char text[2 * NPMC];
@@ -130,7 +130,7 @@ static const char *owners(struct __test_metadata *_metadata, FIXTURE_DATA(admiss
 	return text;
 }
 
-/* How many counters have owners of this kind. */
+/* Returns how many counters have owners of this kind. */
 static int count_owners(struct __test_metadata *_metadata, FIXTURE_DATA(admission) *self,
 			char kind)
 {
@@ -150,7 +150,7 @@ static void expect_owner(struct __test_metadata *_metadata, int num, __u32 kind,
 	EXPECT_EQ(kind, owner.kind);
 	EXPECT_EQ(pid, owner.pid);
 	EXPECT_EQ(users, owner.users);
-	/* The name is cut off at 15 bytes. */
+	/* comm has at most 15 bytes. */
 	EXPECT_STREQ(kind == PERFMON_OWNER_NONE ? "" : "event_admission", owner.comm);
 }
 
@@ -162,7 +162,7 @@ TEST_F(admission, no_counter_has_an_owner_at_first)
 		expect_owner(_metadata, i, PERFMON_OWNER_NONE, 0, 0);
 }
 
-TEST_F(admission, owner_of_a_counter_that_is_not_there)
+TEST_F(admission, missing_counter_has_no_owner)
 {
 	struct perfmon_counter_owner owner = { .num = self->general };
 
@@ -174,8 +174,8 @@ TEST_F(admission, owner_of_a_counter_that_is_not_there)
 	EXPECT_EQ(-EFAULT, device_ioctl(self->device, PERFMON_GET_OWNER, NULL));
 }
 
-/* Its number goes on as that of a group of processes. */
-TEST_F(admission, process_that_has_exited_has_no_number)
+/* The number of an exited process still exists as the number of its process group. */
+TEST_F(admission, exited_owner_has_no_pid)
 {
 	struct perf_event_attr attr = event_instructions();
 	int ready[2], holds[2], status;
@@ -191,7 +191,7 @@ TEST_F(admission, process_that_has_exited_has_no_number)
 		if (setpgid(0, 0) || event_maker_perfmon.open(&attr, 0, -1, -1, 0) < 0)
 			_exit(1);
 		if (!fork()) {
-			/* Holds the event and the group until the test has seen them. */
+			/* Keeps the event open and the group alive until the test has looked at the owner. */
 			close(holds[1]);
 			_exit(write(ready[1], "", 1) != 1 || read(holds[0], &c, 1));
 		}
@@ -200,13 +200,13 @@ TEST_F(admission, process_that_has_exited_has_no_number)
 	ASSERT_EQ(opener, waitpid(opener, &status, 0));
 	ASSERT_EQ(0, status);
 	ASSERT_EQ(1, read(ready[0], &c, 1));
-	/* Events take the highest counter. */
+	/* Events get the highest counter. */
 	expect_owner(_metadata, self->general - 1, PERFMON_OWNER_TASKS, 0, 1);
 	close(holds[0]);
 	close(holds[1]);
 	close(ready[0]);
 	close(ready[1]);
-	/* The one that held them has the device of the fixture, too, until it has ended. */
+	/* This child has the fixture's device open, too, until it has ended. */
 	ASSERT_EQ(0, wait_until_idle());
 }
 
@@ -218,7 +218,7 @@ TEST_F(admission, one_event_more_than_counters_is_refused)
 		EXPECT_EQ(-EBUSY, open_all(_metadata, self, BRANCHES, 0, -1));
 		EXPECT_EQ(self->general, self->opened);
 		EXPECT_EQ(self->general, count_owners(_metadata, self, 't'));
-		/* One less makes room for one. */
+		/* Closing one event makes room for one. */
 		close(self->fd[--self->opened]);
 		EXPECT_EQ(-EBUSY, open_all(_metadata, self, BRANCHES, 0, -1));
 		EXPECT_EQ(self->general, self->opened);
@@ -227,14 +227,14 @@ TEST_F(admission, one_event_more_than_counters_is_refused)
 	}
 }
 
-/* Instructions have a fixed counter, where there are some. */
-TEST_F(admission, fixed_counter_is_one_more)
+/* Instructions have a fixed counter on processors with fixed counters. */
+TEST_F(admission, fixed_counter_adds_one_event)
 {
 	EXPECT_EQ(-EBUSY, open_all(_metadata, self, PERF_COUNT_HW_INSTRUCTIONS, 0, -1));
 	EXPECT_EQ(self->general + !!self->p.max_num_fixed_events, self->opened);
 }
 
-/* Tasks share counters in time. */
+/* Tasks use the same counters, one after the other. */
 TEST_F(admission, each_task_has_all_counters)
 {
 	int i;
@@ -255,7 +255,7 @@ TEST_F(admission, task_on_one_cpu_has_all_counters)
 	ASSERT_LE(0, cpu);
 	EXPECT_EQ(-EBUSY, open_all(_metadata, self, BRANCHES, 0, cpu));
 	EXPECT_EQ(self->general, self->opened);
-	/* Where it runs on another one, too: these never count at the same time. */
+	/* Also on another CPU: events of one task on two CPUs never count at the same time. */
 	if (cpu + 1 < sysconf(_SC_NPROCESSORS_ONLN)) {
 		EXPECT_EQ(-EBUSY, open_all(_metadata, self, BRANCHES, 0, cpu + 1));
 		EXPECT_EQ(2 * self->general, self->opened);
@@ -281,7 +281,7 @@ TEST_F(admission, cpu_has_all_counters_but_those_of_tasks)
 	EXPECT_EQ(self->general - 1, count_owners(_metadata, self, 'C'));
 }
 
-/* A group is admitted or not: a member that does not fit is refused, the others stay. */
+/* A member that does not fit is refused. The other members of the group stay. */
 TEST_F(admission, group_is_refused_at_the_member_that_does_not_fit)
 {
 	struct perf_event_attr attr = own_counter(BRANCHES);
@@ -314,7 +314,7 @@ TEST_F(admission, each_counter_has_one_owner)
 	EXPECT_EQ(2, count_owners(_metadata, self, 's'));
 	EXPECT_EQ(1, count_owners(_metadata, self, 'T'));
 
-	/* A CPU's event, and as many of the task's as there is room for. */
+	/* An event of a CPU, and as many of the task as there are counters left. */
 	self->fd[self->opened] = open_event(BRANCHES, -1, cpu);
 	ASSERT_LE(0, self->fd[self->opened]);
 	self->opened++;
@@ -324,7 +324,7 @@ TEST_F(admission, each_counter_has_one_owner)
 	EXPECT_EQ(left - 1, count_owners(_metadata, self, 't'));
 	TH_LOG("%s", owners(_metadata, self));
 
-	/* All are taken: what else is refused. */
+	/* All counters have an owner, so everything else is refused. */
 	EXPECT_EQ(-EBUSY, pmc_setup(self->device, 2, EVENT_INSTRUCTIONS, PMCF_USR));
 	EXPECT_EQ(-EBUSY, perf_count_short_loop());
 	ASSERT_EQ(0, trace_stop(&self->trace));
@@ -349,7 +349,7 @@ TEST_F(admission, owner_is_the_process_that_asked)
 	pid = fork();
 	ASSERT_LE(0, pid);
 	if (!pid) {
-		/* Of another task than itself: the event is there as long as it is. */
+		/* An event of another task: it exists as long as its descriptor. */
 		status = open_event(BRANCHES, self->target.tid, -1);
 		for (num = 0; num < self->general; num++)
 			if (owner_of(_metadata, num).pid == getpid())
@@ -361,7 +361,7 @@ TEST_F(admission, owner_is_the_process_that_asked)
 	EXPECT_EQ(0, count_owners(_metadata, self, 't'));
 }
 
-TEST_F(admission, perf_has_all_or_nothing)
+TEST_F(admission, perf_gets_all_counters_or_none)
 {
 	int perf = perf_hold_counters(), i;
 
@@ -378,7 +378,7 @@ TEST_F(admission, perf_has_all_or_nothing)
 	EXPECT_EQ(0, perf_count_short_loop());
 }
 
-/* The loop in the middle of all three; each counts the calls that are within it. */
+/* Executes the loop inside of all three. Each also counts the calls that start the inner ones. */
 static void count_by_all(struct __test_metadata *_metadata, FIXTURE_DATA(admission) *self,
 			 unsigned long n, __s64 value[4])
 {
@@ -424,7 +424,7 @@ TEST_F(admission, events_and_pmio_and_trace_agree)
 			}
 		}
 	}
-	/* The one that begins first counts most. */
+	/* The one that is started first counts most. */
 	for (i = 0; i < 3; i++)
 		EXPECT_LT(least[i + 1], least[i]);
 	ASSERT_EQ(0, trace_free(&self->trace));

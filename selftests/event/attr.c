@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * The arguments of an event: sizes of struct perf_event_attr, bits and values that are
- * refused, tasks, CPUs and flags. What perf takes and the module does not is in a
- * table, with both answers.
+ * refused, tasks, CPUs and flags. A table has the answers of perf and of the module where
+ * they differ.
  */
 #include <fcntl.h>
 #include <stddef.h>
@@ -16,7 +16,7 @@
 #include "loop.h"
 #include "target.h"
 
-/* PERF_ATTR_SIZE_VER0 and the newest that both know. */
+/* PERF_ATTR_SIZE_VER0, and the newest size that both know. */
 #define FIRST	64U
 #define PAGE	4096U
 
@@ -44,7 +44,7 @@ FIXTURE_TEARDOWN(event)
 	restore_maker(_metadata, variant);
 }
 
-/* Opens an event and closes it: 0 or a negative errno. */
+/* Opens an event and closes it. Returns 0 or a negative errno. */
 static int try_open(const struct event_maker *maker, const struct perf_event_attr *attr,
 		    pid_t pid, int cpu, int group, unsigned long flags)
 {
@@ -53,13 +53,13 @@ static int try_open(const struct event_maker *maker, const struct perf_event_att
 	return fd < 0 ? fd : close(fd);
 }
 
-/* The same of this task on any CPU, and @attr as it was given is left alone. */
+/* Opens an event of this task on any CPU, and closes it. Leaves @attr unchanged. */
 static int try_attr(const struct event_maker *maker, struct perf_event_attr attr)
 {
 	return try_open(maker, &attr, 0, -1, -1, 0);
 }
 
-TEST_F(event, sizes_from_the_first_on_are_taken)
+TEST_F(event, all_attr_sizes_from_the_first_are_accepted)
 {
 	unsigned int size;
 
@@ -70,7 +70,7 @@ TEST_F(event, sizes_from_the_first_on_are_taken)
 		}
 		EXPECT_EQ(size, self->at.attr.size);
 	}
-	/* 0 is the first one, and what follows is not looked at. */
+	/* Size 0 stands for the first size: the bytes after it are ignored. */
 	memset(self->at.bytes + FIRST, 0xff, PAGE);
 	self->at.attr.size = 0;
 	EXPECT_EQ(0, try_open(variant->maker, &self->at.attr, 0, -1, -1, 0));
@@ -78,7 +78,7 @@ TEST_F(event, sizes_from_the_first_on_are_taken)
 	EXPECT_EQ(0, try_open(variant->maker, &self->at.attr, 0, -1, -1, 0));
 }
 
-TEST_F(event, larger_size_is_taken_with_zeros_behind)
+TEST_F(event, larger_attr_with_zeros_is_accepted)
 {
 	unsigned int size;
 
@@ -91,31 +91,31 @@ TEST_F(event, larger_size_is_taken_with_zeros_behind)
 	}
 }
 
-/* The size that it becomes is one that is taken. */
+/* Expects E2BIG, and that the size which the call returns in @attr is accepted. */
 static void expect_too_big(struct __test_metadata *_metadata, FIXTURE_DATA(event) *self,
 			   const struct event_maker *maker, unsigned int size)
 {
-	unsigned int told;
+	unsigned int reported_size;
 
 	self->at.attr.size = size;
 	EXPECT_EQ(-E2BIG, try_open(maker, &self->at.attr, 0, -1, -1, 0)) {
 		TH_LOG("size %u", size);
 	}
-	told = self->at.attr.size;
-	EXPECT_LE(FIRST, told);
-	EXPECT_GE(PAGE, told);
-	EXPECT_EQ(0U, told % 8);
-	memset(self->at.bytes + told, 0, sizeof(self->at) - told);
+	reported_size = self->at.attr.size;
+	EXPECT_LE(FIRST, reported_size);
+	EXPECT_GE(PAGE, reported_size);
+	EXPECT_EQ(0U, reported_size % 8);
+	memset(self->at.bytes + reported_size, 0, sizeof(self->at) - reported_size);
 	EXPECT_EQ(0, try_open(maker, &self->at.attr, 0, -1, -1, 0));
 }
 
-TEST_F(event, other_sizes_are_too_big_and_told)
+TEST_F(event, other_attr_sizes_are_too_big_and_corrected)
 {
 	expect_too_big(_metadata, self, variant->maker, 1);
 	expect_too_big(_metadata, self, variant->maker, FIRST - 1);
 	expect_too_big(_metadata, self, variant->maker, PAGE + 1);
 	expect_too_big(_metadata, self, variant->maker, ~0U);
-	/* A byte behind what is known. */
+	/* A byte beyond the known members is not 0. */
 	self->at.bytes[1000] = 1;
 	expect_too_big(_metadata, self, variant->maker, 1008);
 	self->at.bytes[PAGE - 1] = 1;
@@ -131,30 +131,30 @@ TEST_F(event, unreadable_attr_is_efault)
 	ASSERT_EQ(0, munmap(page + PAGE, PAGE));
 	EXPECT_EQ(-EFAULT, try_open(variant->maker, (void *)(page + PAGE), 0, -1, -1, 0));
 	EXPECT_EQ(-EFAULT, try_open(variant->maker, NULL, 0, -1, -1, 0));
-	/* All but the last 8 bytes. */
+	/* The last 8 bytes are not readable. */
 	memcpy(page + PAGE - FIRST + 8, &self->at.attr, FIRST - 8);
 	EXPECT_EQ(-EFAULT, try_open(variant->maker, (void *)(page + PAGE - FIRST + 8), 0, -1, -1,
 				    0));
 	munmap(page, PAGE);
 }
 
-/* A change of event_instructions(), and what it is answered. */
+/* A change of event_instructions(), and the expected answers. */
 struct change {
 	const char *what;
-	size_t offset;		/* of a number of 64 bits */
-	__u64 bits;		/* that are added to it */
+	size_t offset;		/* of a 64-bit number */
+	__u64 bits;		/* added to the number */
 	int perf, perfmon;	/* errno */
 };
 
-/* The number of 64 bits of flags, and those that follow. */
+/* Offset of the 64-bit number with the flags. */
 #define FLAGS	(offsetof(struct perf_event_attr, read_format) + 8)
 #define AT(member)	offsetof(struct perf_event_attr, member)
 
-/* The positions of <linux/perf_event.h>: bit-fields have no offset. */
+/* Bit numbers as in <linux/perf_event.h>, since bit-fields have no offset. */
 #define FLAG(name, bit, perf, perfmon) { name, FLAGS, 1ULL << (bit), perf, perfmon }
 
 static const struct change changes[] = {
-	/* What both take. */
+	/* Accepted by both. */
 	FLAG("inherit", 1, 0, 0),
 	FLAG("pinned", 2, 0, 0),
 	FLAG("exclusive", 3, 0, 0),
@@ -164,7 +164,7 @@ static const struct change changes[] = {
 	FLAG("remove_on_exec", 36, 0, 0),
 	FLAG("inherit and inherit_stat", 11, 0, 0),
 	FLAG("exclude_guest", 20, 0, 0),
-	/* What both refuse. */
+	/* Refused by both. */
 	{ "read_format", AT(read_format), PERF_FORMAT_MAX, EINVAL, EINVAL },
 	{ "sample_type", AT(sample_type), PERF_SAMPLE_MAX, EINVAL, EINVAL },
 	{ "sample_type, the last", AT(sample_type), 1ULL << 62, EINVAL, EINVAL },
@@ -175,15 +175,15 @@ static const struct change changes[] = {
 	{ "hardware event 10", AT(config), 9, EINVAL, EINVAL },
 	{ "hardware event of another PMU", AT(config), 1ULL << 32, ENOENT, EOPNOTSUPP },
 	{ "remove_on_exec and enable_on_exec", FLAGS, 1ULL << 36 | 1ULL << 12, EINVAL, EINVAL },
-	/* What perf takes. */
+	/* Accepted by perf alone. */
 	FLAG("exclude_host", 19, 0, EOPNOTSUPP),
 	{ "sigtrap", FLAGS, 1ULL << 37 | 1ULL << 36, 0, EOPNOTSUPP },
 	{ "config1", AT(config1), 1, 0, EOPNOTSUPP },
 	/* Samples. */
 	{ "a period", AT(sample_period), 100000, 0, 0 },
 	FLAG("freq and sample_freq 0", 10, 0, 0),
-	{ "a long call chain that is not wanted", AT(sample_max_stack), 128, 0, 0 },
-	/* What changes nothing, as there are no records. */
+	{ "sample_max_stack without call chains", AT(sample_max_stack), 128, 0, 0 },
+	/* Without effect, since the event has no ring for records. */
 	FLAG("mmap", 8, 0, 0),
 	FLAG("comm", 9, 0, 0),
 	FLAG("task", 13, 0, 0),
@@ -197,7 +197,7 @@ static int errno_of(const struct event_maker *maker, const struct change *c)
 	return maker == &event_maker_perf ? c->perf : c->perfmon;
 }
 
-TEST_F(event, changes_are_answered_as_the_table_says)
+TEST_F(event, attr_changes_give_the_errors_of_the_table)
 {
 	struct perf_event_attr attr;
 	unsigned int i;
@@ -217,7 +217,7 @@ TEST_F(event, raw_and_generic_events_count)
 	__s64 value;
 	int fd;
 
-	/* The same event select on Intel and AMD. */
+	/* This event select means instructions on Intel and on AMD. */
 	attr.type = PERF_TYPE_RAW;
 	attr.config = EVENT_INSTRUCTIONS;
 	fd = variant->maker->open(&attr, 0, -1, -1, 0);
@@ -243,14 +243,14 @@ TEST_F(event, raw_and_generic_events_count)
 	attr.type = PERF_TYPE_HW_CACHE;
 	attr.config = PERF_COUNT_HW_CACHE_L1D;
 	EXPECT_EQ(0, try_attr(variant->maker, attr));
-	/* No such cache, operation or result. */
+	/* Unknown cache, operation or result. */
 	attr.config = PERF_COUNT_HW_CACHE_MAX;
 	EXPECT_EQ(-EINVAL, try_attr(variant->maker, attr));
 	attr.config = PERF_COUNT_HW_CACHE_OP_MAX << 8;
 	EXPECT_EQ(-EINVAL, try_attr(variant->maker, attr));
 	attr.config = PERF_COUNT_HW_CACHE_RESULT_MAX << 16;
 	EXPECT_EQ(-EINVAL, try_attr(variant->maker, attr));
-	/* One that makes no sense, and one that these CPUs do not count. */
+	/* A combination that does not exist, and one that these CPUs do not count. */
 	attr.config = PERF_COUNT_HW_CACHE_BPU | PERF_COUNT_HW_CACHE_OP_WRITE << 8;
 	EXPECT_EQ(-EINVAL, try_attr(variant->maker, attr));
 	attr.config = PERF_COUNT_HW_CACHE_L1D | PERF_COUNT_HW_CACHE_OP_PREFETCH << 8 |
@@ -258,7 +258,7 @@ TEST_F(event, raw_and_generic_events_count)
 	EXPECT_EQ(-ENOENT, try_attr(variant->maker, attr));
 }
 
-/* Bits of a RAW event select that are the maker's: modes, interrupt, enable. */
+/* In a RAW event select, the kernel sets the bits of modes, interrupt and enable. */
 TEST_F(event, raw_event_has_the_modes_of_the_attr)
 {
 	struct perf_event_attr attr = event_instructions();
@@ -277,7 +277,7 @@ TEST_F(event, raw_event_has_the_modes_of_the_attr)
 	close(fd);
 }
 
-TEST_F(event, types_that_are_not_ours)
+TEST_F(event, foreign_types_are_refused)
 {
 	struct perf_event_attr attr = event_instructions();
 	bool perf = variant->maker == &event_maker_perf;
@@ -313,18 +313,18 @@ TEST_F(event, tasks_and_cpus)
 	EXPECT_EQ(0, try_open(maker, attr, 0, cpu, -1, 0));
 	EXPECT_EQ(0, try_open(maker, attr, getpid(), -1, -1, 0));
 	EXPECT_EQ(0, try_open(maker, attr, -1, cpu, -1, 0));
-	/* No task and no CPU. */
+	/* Neither a task nor a CPU. */
 	EXPECT_EQ(-EINVAL, try_open(maker, attr, -1, -1, -1, 0));
-	/* No such CPU. */
+	/* A CPU that does not exist. */
 	EXPECT_EQ(-EINVAL, try_open(maker, attr, 0, beyond, -1, 0));
 	EXPECT_EQ(-EINVAL, try_open(maker, attr, -1, beyond, -1, 0));
 	EXPECT_EQ(-EINVAL, try_open(maker, attr, 0, -2, -1, 0));
 	EXPECT_EQ(-EINVAL, try_open(maker, attr, 0, 0x7fffffff, -1, 0));
-	/* No such task. */
+	/* A task that does not exist. */
 	EXPECT_EQ(-ESRCH, try_open(maker, attr, pid_of_nobody(), -1, -1, 0));
 	EXPECT_EQ(-ESRCH, try_open(maker, attr, 0x7fffffff, -1, -1, 0));
 	EXPECT_EQ(-ESRCH, try_open(maker, attr, -2, -1, -1, 0));
-	/* One that is dead and has not been waited for. */
+	/* A zombie. */
 	zombie = fork();
 	if (!zombie)
 		_exit(0);
@@ -333,13 +333,13 @@ TEST_F(event, tasks_and_cpus)
 	waitpid(zombie, NULL, 0);
 }
 
-/* It is refused until the CPU is online. */
+/* An event of an offline CPU is refused until the CPU is online. */
 TEST_F(event, event_of_an_offline_cpu)
 {
 	int home, cpu, online, missing = cpu_find_hotpluggable(&home, &cpu, &online), fd;
 
 	if (missing)
-		return;		/* there is one CPU: nothing to be offline */
+		return;		/* the only CPU can't go offline */
 	ASSERT_EQ(0, pin_to_cpu(home));
 	ASSERT_EQ(0, cpu_set_online(online, "0"));
 	self->at.attr.disabled = 0;
@@ -387,17 +387,17 @@ TEST_F(event, ioctls_that_are_refused)
 	EXPECT_EQ(-ENOTTY, event_ioctl(fd, _IO('$', 100), 0));
 	EXPECT_EQ(-ENOTTY, event_ioctl(fd, PMIOSTART, 0));
 	EXPECT_EQ(-EFAULT, event_ioctl(fd, PERF_EVENT_IOC_ID, 0));
-	/* It counts, and does not sample. */
+	/* The event only counts, so its period can't change. */
 	EXPECT_EQ(-EINVAL, event_ioctl(fd, PERF_EVENT_IOC_PERIOD, (unsigned long)&period));
 	EXPECT_EQ(-EINVAL, event_ioctl(fd, PERF_EVENT_IOC_REFRESH, 1));
 	EXPECT_EQ(-EINVAL, event_ioctl(fd, PERF_EVENT_IOC_PAUSE_OUTPUT, 1));
-	/* There is no ring to put records in. */
+	/* The event has no ring to write records to. */
 	EXPECT_EQ(-EINVAL, event_ioctl(fd, PERF_EVENT_IOC_SET_OUTPUT, fd));
 	EXPECT_EQ(0, event_ioctl(fd, PERF_EVENT_IOC_ENABLE, 0));
 	close(fd);
 }
 
-/* What only our call has. */
+/* Arguments that only PERFMON_EVENT_OPEN has. */
 TEST(other_arguments_of_the_call_are_refused)
 {
 	struct perf_event_attr attr = event_instructions();

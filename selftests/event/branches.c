@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Samples with the branches before them (PERF_SAMPLE_BRANCH_STACK): those of a known
- * piece of code, of the kinds and modes that were asked for, and of the task.
+ * Samples with branch records (PERF_SAMPLE_BRANCH_STACK): the branches of a known piece of
+ * code, of the requested types and privilege levels, and of the sampled task alone.
  */
 #include <fcntl.h>
 #include <signal.h>
@@ -51,10 +51,10 @@ static struct perf_event_attr with_branches(__u64 branch_type)
 	return attr;
 }
 
-/* A kind of branch in branches(). */
+/* The branches of run_branches(). */
 enum place { RETURN, CALL, JUMP, ELSEWHERE };
 
-static enum place place_of(const struct sites *s, const struct perf_branch_entry *b)
+static enum place branch_place(const struct sites *s, const struct perf_branch_entry *b)
 {
 	if (b->from == s->ret && b->to == s->next)
 		return RETURN;
@@ -63,14 +63,14 @@ static enum place place_of(const struct sites *s, const struct perf_branch_entry
 	return b->from == s->jump && b->to == s->call ? JUMP : ELSEWHERE;
 }
 
-/* Their types. */
+/* Branch types of enum place. */
 static const unsigned int types[] = { PERF_BR_RET, PERF_BR_CALL, PERF_BR_COND, PERF_BR_UNKNOWN };
 
-/* What the samples within branches() have. */
-struct told {
+/* What the samples within run_branches() contain. */
+struct check {
 	const struct branch_records *records;
 	struct sites sites;
-	unsigned int places[ELSEWHERE];	/* that there should be, in turn, the newest first */
+	unsigned int places[ELSEWHERE];	/* the expected branches, repeated, the newest first */
 	unsigned int kinds;
 	unsigned long samples, wrong, short_ones, flags, spec, types, branches;
 	__u64 index;
@@ -81,56 +81,56 @@ static bool is_within(const struct sites *s, __u64 ip)
 	return ip == s->call || ip == s->target || ip == s->ret || ip == s->next || ip == s->jump;
 }
 
-static void see(const struct sample *sample, void *data)
+static void check_sample(const struct sample *sample, void *data)
 {
-	struct told *t = data;
+	struct check *t = data;
 	unsigned int i, k;
 
 	if (!is_within(&t->sites, sample->ip))
 		return;
 	t->samples++;
-	/* A return from an interrupt may be among them, and is left out. */
+	/* Leaves out a return from an interrupt, which may be among the branches. */
 	t->short_ones += sample->branch_count < t->records->depth - 1;
 	t->wrong += sample->branch_count > t->records->depth;
 	t->index |= sample->branch_index;
 	t->branches += sample->branch_count;
 	for (i = 0; i < sample->branch_count; i++) {
-		enum place place = place_of(&t->sites, &sample->branches[i]);
+		enum place place = branch_place(&t->sites, &sample->branches[i]);
 
 		for (k = 0; k < t->kinds && t->places[k] != place; k++)
 			;
 		t->wrong += k == t->kinds;
 		t->flags += sample->branches[i].predicted && !sample->branches[i].mispred;
-		/* In the virtual PMU conditional branches are speculative. */
+		/* The virtual PMU marks conditional branches as speculative. */
 		t->spec += sample->branches[i].spec != PERF_BR_SPEC_NA;
 		t->wrong += sample->branches[i].spec != PERF_BR_SPEC_NA &&
 			    sample->branches[i].spec != (place == JUMP ? PERF_BR_SPEC_CORRECT_PATH :
 						  PERF_BR_NON_SPEC_CORRECT_PATH);
 		t->types += sample->branches[i].type == types[place];
-		/* They come in turn. */
+		/* The three branches alternate. */
 		if (i && t->kinds == ELSEWHERE)
-			t->wrong += place != (place_of(&t->sites, &sample->branches[i - 1]) + 1) %
+			t->wrong += place != (branch_place(&t->sites, &sample->branches[i - 1]) + 1) %
 					     ELSEWHERE;
 	}
 }
 
-/* Samples branches(). Expects only branches of @told->places in the samples. */
+/* Samples run_branches(). Expects only branches of @check->places in the samples. */
 static void sample_branches(struct __test_metadata *_metadata, struct sampler *s,
-			    struct told *told)
+			    struct check *check)
 {
 	struct sample_sums sums = SAMPLE_SUMS_INIT;
 
-	told->records = branch_records();
+	check->records = branch_records();
 	ASSERT_EQ(0, event_enable(s->fd));
-	run_branches(&told->sites, ROUNDS);
+	run_branches(&check->sites, ROUNDS);
 	ASSERT_EQ(0, event_disable(s->fd));
-	sampler_read(s, &sums, see, told);
+	sampler_read(s, &sums, check_sample, check);
 	EXPECT_FALSE(sums.malformed);
 	EXPECT_EQ(0UL, sums.lost);
-	EXPECT_LE(ROUND_INSNS * ROUNDS / PERIOD - 1, told->samples);
-	EXPECT_EQ(0UL, told->wrong);
-	/* Those of the first rounds, also after another task. */
-	EXPECT_GE(3UL, told->short_ones);
+	EXPECT_LE(ROUND_INSNS * ROUNDS / PERIOD - 1, check->samples);
+	EXPECT_EQ(0UL, check->wrong);
+	/* Samples of the first rounds have fewer branches, also after a switch from another task. */
+	EXPECT_GE(3UL, check->short_ones);
 }
 
 static const struct kind {
@@ -150,8 +150,8 @@ static const struct kind {
 };
 
 /*
- * Nehalem records calls and returns together with jumps only. perf leaves those out, and
- * has no direct calls.
+ * Nehalem can record calls and returns only together with jumps. perf leaves these out in
+ * software, and does not support direct calls.
  */
 #define NOT_ON_NEHALEM	(PERF_SAMPLE_BRANCH_ANY_CALL | PERF_SAMPLE_BRANCH_CALL | \
 			 PERF_SAMPLE_BRANCH_ANY_RETURN)
@@ -162,12 +162,12 @@ TEST_F(event, samples_have_the_branches_of_their_kind)
 	unsigned int i;
 
 	for (i = 0; i < ARRAY_SIZE(kinds); i++) {
-		struct told told = { .kinds = kinds[i].kinds };
+		struct check check = { .kinds = kinds[i].kinds };
 		struct perf_event_attr attr;
 
 		kind = &kinds[i];
 		TH_LOG("%s: %s", variant->maker->name, kind->name);
-		memcpy(told.places, kind->places, sizeof(told.places));
+		memcpy(check.places, kind->places, sizeof(check.places));
 		attr = with_branches(kind->type);
 		if (getenv("NEHALEM") && kind->type & NOT_ON_NEHALEM) {
 			if (variant->maker == &event_maker_perfmon)
@@ -175,59 +175,59 @@ TEST_F(event, samples_have_the_branches_of_their_kind)
 			continue;
 		}
 		ASSERT_EQ(0, sampler_open(&self->sampler, variant->maker, &attr, 0, -1, 6));
-		sample_branches(_metadata, &self->sampler, &told);
-		EXPECT_NE(0UL, told.flags);
-		EXPECT_EQ(branch_records()->spec, told.spec != 0);
+		sample_branches(_metadata, &self->sampler, &check);
+		EXPECT_NE(0UL, check.flags);
+		EXPECT_EQ(branch_records()->spec, check.spec != 0);
 		sampler_close(&self->sampler);
 	}
 }
 
-/* Without flags, and with the number of the newest register. */
+/* Without branch flags, and with the index of the newest record (HW_INDEX). */
 TEST_F(event, parts_of_a_branch)
 {
-	struct told told = { .places = { RETURN, CALL, JUMP }, .kinds = ELSEWHERE };
+	struct check check = { .places = { RETURN, CALL, JUMP }, .kinds = ELSEWHERE };
 	struct perf_event_attr attr = with_branches(PERF_SAMPLE_BRANCH_ANY |
 						    PERF_SAMPLE_BRANCH_NO_FLAGS |
 						    PERF_SAMPLE_BRANCH_NO_CYCLES |
 						    PERF_SAMPLE_BRANCH_HW_INDEX);
 
-	/* perf has no samples without flags on AMD. */
+	/* On AMD, perf refuses samples without branch flags. */
 	if (branch_records()->spec && variant->maker == &event_maker_perf) {
 		EXPECT_EQ(-EOPNOTSUPP, variant->maker->open(&attr, 0, -1, -1, 0));
 		return;
 	}
 	ASSERT_EQ(0, sampler_open(&self->sampler, variant->maker, &attr, 0, -1, 6));
-	sample_branches(_metadata, &self->sampler, &told);
-	/* perf leaves out what it has to read separately. */
+	sample_branches(_metadata, &self->sampler, &check);
+	/* perf omits the parts that it would have to read separately. */
 	if (variant->maker != &event_maker_perf ||
 	    (branch_records()->info && !branch_records()->types))
-		EXPECT_EQ(0UL, told.flags);
-	EXPECT_EQ(0UL, told.spec);
-	/* Where the newest is always in register 0. */
-	EXPECT_EQ(branch_records()->newest != 0, told.index != 0);
-	EXPECT_GT((__u64)branch_records()->depth, told.index);
+		EXPECT_EQ(0UL, check.flags);
+	EXPECT_EQ(0UL, check.spec);
+	/* 0 where the newest record is always register 0. */
+	EXPECT_EQ(branch_records()->newest != 0, check.index != 0);
+	EXPECT_GT((__u64)branch_records()->depth, check.index);
 }
 
-/* With the type of each, where the processor tells it. */
+/* With the type of each branch, where the processor records it. */
 TEST_F(event, types_of_branches)
 {
 	const bool is_perf = variant->maker == &event_maker_perf;
-	struct told told = { .places = { RETURN, CALL, JUMP }, .kinds = ELSEWHERE };
+	struct check check = { .places = { RETURN, CALL, JUMP }, .kinds = ELSEWHERE };
 	struct perf_event_attr attr = with_branches(PERF_SAMPLE_BRANCH_ANY |
 						    PERF_SAMPLE_BRANCH_TYPE_SAVE);
 
-	/* perf reads the code elsewhere. */
+	/* Where it does not, perf decodes the instructions. */
 	if (!is_perf && !branch_records()->types) {
 		EXPECT_EQ(-EOPNOTSUPP, variant->maker->open(&attr, 0, -1, -1, 0));
 		return;
 	}
 	ASSERT_EQ(0, sampler_open(&self->sampler, variant->maker, &attr, 0, -1, 6));
-	sample_branches(_metadata, &self->sampler, &told);
-	EXPECT_NE(0UL, told.flags);
-	EXPECT_EQ(told.branches, told.types);
+	sample_branches(_metadata, &self->sampler, &check);
+	EXPECT_NE(0UL, check.flags);
+	EXPECT_EQ(check.branches, check.types);
 }
 
-/* Where a comparison is, the branch behind it, and where that leads. */
+/* Addresses of a comparison, of the branch after it, and of the branch's target. */
 struct pair {
 	__u64 compare, jump, top;
 	unsigned long fused, alone, others;
@@ -248,7 +248,7 @@ static __attribute_noinline__ void compare_and_jump(struct pair *p, unsigned lon
 			 : [n] "r" (n) : "cc");
 }
 
-static void see_pair(const struct sample *sample, void *data)
+static void check_pair(const struct sample *sample, void *data)
 {
 	struct pair *p = data;
 	unsigned int i;
@@ -265,10 +265,10 @@ static void see_pair(const struct sample *sample, void *data)
 }
 
 /*
- * AMD's processors execute the two as one, unless an interrupt comes between them, and
- * record the address of the first; perf looks for the branch from there on.
+ * AMD's processors fuse the two instructions, unless an interrupt comes between them, and
+ * record the address of the first. perf searches for the branch from there on.
  */
-TEST_F(event, branch_that_is_one_with_a_comparison)
+TEST_F(event, fused_branch_has_its_own_address)
 {
 	const bool fuses = branch_records()->spec && variant->maker == &event_maker_perfmon;
 	struct perf_event_attr attr = with_branches(PERF_SAMPLE_BRANCH_ANY);
@@ -279,7 +279,7 @@ TEST_F(event, branch_that_is_one_with_a_comparison)
 	ASSERT_EQ(0, event_enable(self->sampler.fd));
 	compare_and_jump(&pair, ROUNDS);
 	ASSERT_EQ(0, event_disable(self->sampler.fd));
-	sampler_read(&self->sampler, &sums, see_pair, &pair);
+	sampler_read(&self->sampler, &sums, check_pair, &pair);
 	EXPECT_EQ(0UL, pair.others);
 	EXPECT_EQ(fuses, pair.fused != 0);
 	if (fuses)
@@ -287,8 +287,8 @@ TEST_F(event, branch_that_is_one_with_a_comparison)
 	EXPECT_LT(100UL, pair.fused + pair.alone);
 }
 
-/* What an event of user mode must not tell: where the kernel is. */
-static void see_kernel(const struct sample *sample, void *data)
+/* Counts kernel addresses, which samples of an event of user mode must not have. */
+static void count_kernel_addresses(const struct sample *sample, void *data)
 {
 	unsigned long *found = data;
 	unsigned int i;
@@ -298,7 +298,7 @@ static void see_kernel(const struct sample *sample, void *data)
 			  is_kernel_address(sample->branches[i].to);
 }
 
-TEST_F(event, branches_of_the_kernel_are_those_that_were_asked_for)
+TEST_F(event, kernel_branches_are_only_shown_if_requested)
 {
 	int kernel, i;
 
@@ -311,7 +311,7 @@ TEST_F(event, branches_of_the_kernel_are_those_that_were_asked_for)
 
 		attr.sample_period = 10007;
 		attr.exclude_kernel = !kernel;
-		/* The handler's would be all that there is; perf shows them. */
+		/* Only branches of the interrupt handler would be left. perf shows these. */
 		if (is_refused && variant->maker == &event_maker_perfmon) {
 			EXPECT_EQ(-EOPNOTSUPP, variant->maker->open(&attr, 0, -1, -1, 0));
 			break;
@@ -323,27 +323,27 @@ TEST_F(event, branches_of_the_kernel_are_those_that_were_asked_for)
 			getppid();
 		}
 		ASSERT_EQ(0, event_disable(self->sampler.fd));
-		sampler_read(&self->sampler, &sums, see_kernel, &found);
+		sampler_read(&self->sampler, &sums, count_kernel_addresses, &found);
 		EXPECT_LT(10UL, sums.samples);
 		EXPECT_EQ(kernel, found != 0);
 		sampler_close(&self->sampler);
 	}
 }
 
-/* Two tasks that share a CPU: neither sees where the other was. */
+/* Two tasks on one CPU. The samples of one must not have branches of the other. */
 struct neighbours {
 	struct sites sites;
 	unsigned long samples, foreign;
 };
 
-static void see_foreign(const struct sample *sample, void *data)
+static void count_foreign(const struct sample *sample, void *data)
 {
 	struct neighbours *p = data;
 	unsigned int i;
 
 	p->samples++;
 	for (i = 0; i < sample->branch_count; i++)
-		p->foreign += place_of(&p->sites, &sample->branches[i]) != ELSEWHERE;
+		p->foreign += branch_place(&p->sites, &sample->branches[i]) != ELSEWHERE;
 }
 
 static void expect_own_branches(struct __test_metadata *_metadata, FIXTURE_DATA(event) *self,
@@ -355,7 +355,7 @@ static void expect_own_branches(struct __test_metadata *_metadata, FIXTURE_DATA(
 	int i, status;
 	pid_t pid;
 
-	/* Where the other task is. */
+	/* Notes the addresses of the other task's branches. */
 	run_branches(&pair.sites, 1);
 	ASSERT_EQ(0, sampler_open(&self->sampler, maker, &attr, 0, -1, 7));
 	pid = fork();
@@ -376,7 +376,7 @@ static void expect_own_branches(struct __test_metadata *_metadata, FIXTURE_DATA(
 	ASSERT_EQ(0, event_disable(self->sampler.fd));
 	ASSERT_EQ(0, kill(pid, SIGKILL));
 	ASSERT_EQ(pid, waitpid(pid, &status, 0));
-	sampler_read(&self->sampler, &sums, see_foreign, &pair);
+	sampler_read(&self->sampler, &sums, count_foreign, &pair);
 	EXPECT_LE(600UL, pair.samples);
 	EXPECT_EQ(0UL, pair.foreign);
 }
@@ -386,7 +386,7 @@ TEST_F(event, branches_are_those_of_the_task)
 	expect_own_branches(_metadata, self, variant->maker);
 }
 
-/* While another event records the branches of all tasks. */
+/* As above, beside an event of the CPU that records the branches of all tasks. */
 TEST_F(event, branches_are_those_of_the_task_beside_an_event_of_the_cpu)
 {
 	struct perf_event_attr attr = with_branches(PERF_SAMPLE_BRANCH_ANY);
@@ -398,10 +398,10 @@ TEST_F(event, branches_are_those_of_the_task_beside_an_event_of_the_cpu)
 	expect_own_branches(_metadata, self, variant->maker);
 }
 
-/* Two events with the same filter, of the task and of its CPU. */
+/* Two events with the same filter, one of the task and one of its CPU. */
 TEST_F(event, events_share_the_branches)
 {
-	struct told told[2] = {
+	struct check check[2] = {
 		{ .places = { RETURN, CALL, JUMP }, .kinds = ELSEWHERE },
 		{ .places = { RETURN, CALL, JUMP }, .kinds = ELSEWHERE },
 	};
@@ -414,13 +414,13 @@ TEST_F(event, events_share_the_branches)
 	attr.sample_period = 2003;
 	ASSERT_EQ(0, sampler_open(&self->other, variant->maker, &attr, 0, -1, 6));
 	ASSERT_EQ(0, event_enable(self->other.fd));
-	sample_branches(_metadata, &self->sampler, &told[0]);
-	told[1].sites = told[0].sites;
-	told[1].records = told[0].records;
-	sampler_read(&self->other, &sums, see, &told[1]);
-	EXPECT_LE(ROUND_INSNS * ROUNDS / 2003 - 1, told[1].samples);
-	EXPECT_EQ(0UL, told[1].wrong);
-	/* perf lets filters take turns. */
+	sample_branches(_metadata, &self->sampler, &check[0]);
+	check[1].sites = check[0].sites;
+	check[1].records = check[0].records;
+	sampler_read(&self->other, &sums, check_sample, &check[1]);
+	EXPECT_LE(ROUND_INSNS * ROUNDS / 2003 - 1, check[1].samples);
+	EXPECT_EQ(0UL, check[1].wrong);
+	/* perf accepts different filters, which take turns. */
 	fd = variant->maker->open(&jumps, 0, -1, -1, 0);
 	EXPECT_EQ(variant->maker->takes_turns, fd >= 0);
 	if (fd >= 0)
@@ -436,7 +436,7 @@ static const __u64 refused[] = {
 	PERF_SAMPLE_BRANCH_ANY | PERF_SAMPLE_BRANCH_PRIV_SAVE,
 };
 
-TEST(filters_that_are_not_there_are_refused)
+TEST(unsupported_branch_filters_are_refused)
 {
 	unsigned int i;
 
@@ -449,7 +449,7 @@ TEST(filters_that_are_not_there_are_refused)
 	}
 }
 
-TEST(call_stacks_need_the_processor)
+TEST(call_stacks_need_processor_support)
 {
 	struct perf_event_attr attr = with_branches(PERF_SAMPLE_BRANCH_CALL_STACK |
 						    PERF_SAMPLE_BRANCH_USER);
@@ -460,7 +460,7 @@ TEST(call_stacks_need_the_processor)
 		close(fd);
 }
 
-/* There is one stack with one filter: it is a trace's, or that of events. */
+/* The branch stack has one filter: it belongs to a trace, or to events. */
 TEST(trace_and_events_take_turns)
 {
 	const struct perf_event_attr with = with_branches(PERF_SAMPLE_BRANCH_ANY);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Call chains of functions that are known, and of the kernel above them. Compiled with
- * frame pointers, for 32 bits too.
+ * Call chains of known functions, and of the kernel above them. Compiled with frame pointers,
+ * also for 32 bits.
  */
 #include <stdint.h>
 #include <sys/syscall.h>
@@ -18,12 +18,12 @@
 #define N	100000UL
 #define ORDER	8
 
-/* Addresses that no program has. */
+/* True for addresses that no program can have. */
 #define KERNEL(address) ((address) >> 47 != 0)
 
 #include "sampler_fixture.h"
 
-/* The functions of a section, whose beginning and end the linker tells. */
+/* Functions in a section whose begin and end the linker defines as symbols. */
 #define IN_RECURSION __attribute__((section("recursion"), noinline, noclone))
 extern const char __start_recursion[], __stop_recursion[];
 
@@ -40,7 +40,7 @@ static bool in_recursion(__u64 address)
 #define CLOBBERED
 #endif
 
-/* The loop, or calls of the kernel, with @depth callers. */
+/* Executes a loop, or system calls, after @depth nested calls. */
 static IN_RECURSION void recurse(int depth, unsigned long n, bool calls)
 {
 	long result;
@@ -56,7 +56,7 @@ static IN_RECURSION void recurse(int depth, unsigned long n, bool calls)
 			__asm__ volatile(CALL : "=a" (result)
 					 : "a" (SYS_getppid) : CLOBBERED "memory");
 	}
-	/* No tail call. */
+	/* Keeps the compiler from making a tail call. */
 	__asm__ volatile("");
 }
 
@@ -80,8 +80,8 @@ static void sample_recursion(struct __test_metadata *_metadata, FIXTURE_DATA(eve
 	ASSERT_EQ(0, event_disable(s->fd));
 }
 
-/* The addresses from @at on that are in the recursion. */
-static unsigned int callers(const struct sample *s, unsigned int at)
+/* Returns the number of consecutive addresses from @at on that are in the recursion. */
+static unsigned int count_recursion(const struct sample *s, unsigned int at)
 {
 	unsigned int n = 0;
 
@@ -91,23 +91,23 @@ static unsigned int callers(const struct sample *s, unsigned int at)
 }
 
 struct chains {
-	unsigned int depth, longest;	/* that are expected, without marks */
+	unsigned int depth, longest;	/* expected, without context marks */
 	unsigned long chain_count, wrong;
 };
 
-static void see_recursion(const struct sample *s, void *data)
+static void check_recursion(const struct sample *s, void *data)
 {
 	struct chains *c = data;
 	unsigned int all = s->length - 1, expected = c->depth + 1;
 
-	/* Some samples are of the calls before and after. */
-	if (!in_recursion(s->ip) || callers(s, 2) < c->depth / 2)
+	/* Some samples are before or after the recursion. */
+	if (!in_recursion(s->ip) || count_recursion(s, 2) < c->depth / 2)
 		return;
 	if (expected > c->longest)
 		expected = c->longest;
 	c->chain_count++;
 	c->wrong += s->chain[0] != PERF_CONTEXT_USER || s->chain[1] != s->ip ||
-		    callers(s, 1) != expected || all > c->longest ||
+		    count_recursion(s, 1) != expected || all > c->longest ||
 		    (all == expected && expected < c->longest);
 }
 
@@ -116,7 +116,7 @@ static void expect_chains(struct __test_metadata *_metadata, FIXTURE_DATA(event)
 {
 	struct sample_sums sums = SAMPLE_SUMS_INIT;
 
-	sampler_read(&self->sampler, &sums, see_recursion, c);
+	sampler_read(&self->sampler, &sums, check_recursion, c);
 	EXPECT_FALSE(sums.malformed);
 	EXPECT_EQ(event_count(self->sampler.fd) / PERIOD, sums.samples);
 	EXPECT_LE(LOOP_INSNS * N / PERIOD - 2, c->chain_count);
@@ -137,8 +137,8 @@ TEST_F(event, chain_has_each_caller)
 	}
 }
 
-/* Marks are not among these. */
-TEST_F(event, chain_ends_where_it_is_to)
+/* Context marks (PERF_CONTEXT_*) do not count towards the limit. */
+TEST_F(event, chain_ends_at_sample_max_stack)
 {
 	static const int limits[] = { 1, 2, 10, 127, 0 };
 	struct perf_event_attr attr = with_chains();
@@ -155,7 +155,7 @@ TEST_F(event, chain_ends_where_it_is_to)
 			expect_chains(_metadata, self, &c);
 			continue;
 		}
-		/* Too few to tell whose they are: the last one. */
+		/* These chains are too short to be recognized: check the size of the last one. */
 		sampler_read(&self->sampler, &sums, NULL, NULL);
 		EXPECT_EQ((size_t)(6 + 2 + limits[i]) * 8, self->sampler.record.header.size);
 		sampler_close(&self->sampler);
@@ -166,7 +166,7 @@ TEST_F(event, chain_ends_where_it_is_to)
 	close(fd);
 }
 
-static void see_length(const struct sample *s, void *data)
+static void add_length(const struct sample *s, void *data)
 {
 	*(unsigned long *)data += s->length;
 }
@@ -179,26 +179,26 @@ TEST_F(event, excluded_chain_of_the_program_is_empty)
 
 	attr.exclude_callchain_user = 1;
 	sample_recursion(_metadata, self, variant->maker, attr, 10, false);
-	sampler_read(&self->sampler, &sums, see_length, &lengths);
+	sampler_read(&self->sampler, &sums, add_length, &lengths);
 	EXPECT_FALSE(sums.malformed);
 	EXPECT_LT(10UL, sums.samples);
 	if (samples_are_exact(variant))
 		EXPECT_EQ(0UL, lengths);
 }
 
-/* The functions for system calls: those of 64 bits, and two of 32. */
+/* The kernel's functions for system calls: one of 64 bits, two of 32 bits. */
 static const char *const calls[] = { "do_syscall_64", "do_int80_emulation", "do_fast_syscall_32" };
 #define CALLS ARRAY_SIZE(calls)
 
-/* Of samples in the kernel. */
+/* What chains of samples in the kernel contain. */
 struct kernel_chains {
 	unsigned int depth;
 	struct kernel_function text, entry, module, interrupts, calls[CALLS];
 	unsigned long chain_count, kernel_marks, user_marks, wrong;
-	/* Not in the assembly of calls and interrupts, and those with the program's chain. */
+	/* Samples outside of the assembly of entries; those of them with a chain of the program. */
 	unsigned long inside, with_program;
-	unsigned long nowhere;		/* addresses of no function */
-	/* Not in the assembly either: with no caller at all, and with none that is an entry. */
+	unsigned long nowhere;		/* addresses outside of functions */
+	/* Of the samples inside: without any caller; without a function that is an entry. */
 	unsigned long alone, without_entry;
 };
 
@@ -207,7 +207,7 @@ static bool in_kernel_text(const struct kernel_chains *c, __u64 address)
 	return kernel_function_has(&c->text, address) || kernel_function_has(&c->module, address);
 }
 
-/* How the kernel was entered: by a call, or an interrupt. */
+/* Returns whether the function is an entry of the kernel: of a system call or an interrupt. */
 static bool is_entry(const struct kernel_chains *c, __u64 address)
 {
 	unsigned int i;
@@ -218,7 +218,7 @@ static bool is_entry(const struct kernel_chains *c, __u64 address)
 	return kernel_function_has(&c->interrupts, address);
 }
 
-static void see_kernel(const struct sample *s, void *data)
+static void check_kernel_chain(const struct sample *s, void *data)
 {
 	struct kernel_chains *c = data;
 	bool inside, in_kernel = false, with_entry = false;
@@ -237,7 +237,7 @@ static void see_kernel(const struct sample *s, void *data)
 			in_kernel = true;
 		} else if (s->chain[i] == PERF_CONTEXT_USER) {
 			c->user_marks++;
-			c->with_program += inside && callers(s, i + 1) == c->depth + 1;
+			c->with_program += inside && count_recursion(s, i + 1) == c->depth + 1;
 			in_kernel = false;
 		} else {
 			c->wrong += KERNEL(s->chain[i]) != in_kernel;
@@ -268,7 +268,7 @@ static struct kernel_chains kernel_chains(struct __test_metadata *_metadata,
 	attr.exclude_kernel = 0;
 	attr.exclude_user = 1;
 	sample_recursion(_metadata, self, maker, attr, c.depth, true);
-	sampler_read(&self->sampler, &sums, see_kernel, &c);
+	sampler_read(&self->sampler, &sums, check_kernel_chain, &c);
 	sampler_close(&self->sampler);
 	EXPECT_FALSE(sums.malformed);
 	EXPECT_LE(20UL, c.inside);
@@ -286,9 +286,9 @@ TEST_F(event, chain_of_the_kernel_is_above_that_of_the_program)
 	EXPECT_EQ(c.chain_count, c.kernel_marks);
 	EXPECT_EQ(0UL, c.without_entry);
 	/*
-	 * Others are of the calls before and after, and of interrupts there. In a context
-	 * switch there is no program; nor in the first instructions of a call, which are not
-	 * inside.
+	 * The other samples are of the calls before and after, and of interrupts there. In a context
+	 * switch there is no program, nor is there one in the first instructions of a system call,
+	 * which are not `inside`.
 	 */
 	EXPECT_LE(c.inside * 4 / 5, c.with_program);
 }
@@ -310,8 +310,8 @@ TEST_F(event, excluded_chain_of_the_kernel_is_not_there)
 	EXPECT_EQ(0UL, c.user_marks);
 }
 
-/* A late interrupt comes in the kernel: run with --cpu intel,pmu-skid=100. */
-static void see_no_kernel(const struct sample *s, void *data)
+/* Counts samples in the kernel, where a late PMI may come: run with --cpu intel,pmu-skid=100. */
+static void count_kernel_addresses(const struct sample *s, void *data)
 {
 	unsigned long *wrong = data;
 	unsigned int i;
@@ -323,7 +323,7 @@ static void see_no_kernel(const struct sample *s, void *data)
 		*wrong += KERNEL(s->registers[i]);
 }
 
-/* perf shows where the interrupt came. */
+/* perf samples where the PMI came, so only the module is tested. */
 TEST_F(event, event_of_the_program_shows_nothing_of_the_kernel)
 {
 	struct perf_event_attr attr = with_chains();
@@ -334,7 +334,7 @@ TEST_F(event, event_of_the_program_shows_nothing_of_the_kernel)
 	attr.sample_type |= PERF_SAMPLE_REGS_INTR;
 	attr.sample_regs_intr = 1 << 7 | 1 << 8;	/* RSP, RIP */
 	sample_recursion(_metadata, self, variant->maker, attr, 1, true);
-	sampler_read(&self->sampler, &sums, see_no_kernel, &wrong);
+	sampler_read(&self->sampler, &sums, count_kernel_addresses, &wrong);
 	EXPECT_LT(100UL, sums.samples);
 	EXPECT_FALSE(sums.malformed);
 	if (variant->maker == &event_maker_perfmon)

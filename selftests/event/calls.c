@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Samples with the calls that have not returned (PERF_SAMPLE_BRANCH_CALL_STACK): those
- * of a recursion of known depth, also of tasks that share a CPU, and none of calls that
- * returned unseen or of another program.
+ * Samples with the call stack (PERF_SAMPLE_BRANCH_CALL_STACK): the calls of a recursion of
+ * known depth, also of tasks that share a CPU; no calls that returned while the event was
+ * disabled, and none of another program.
  */
 #include <fcntl.h>
 #include <signal.h>
@@ -27,7 +27,7 @@ FIXTURE(event)
 
 #include "event_fixture.h"
 
-/* Samples after each @period, with the calls of a kind. */
+/* Returns attributes of an event with a sample each @period, with branches of @kind. */
 static struct perf_event_attr with_calls(__u64 period, __u64 kind)
 {
 	struct perf_event_attr attr = event_every(period);
@@ -54,7 +54,7 @@ FIXTURE_TEARDOWN(event)
 	restore_maker(_metadata, variant);
 }
 
-/* What the deepest function does. */
+/* The work of the deepest function. */
 struct leaf {
 	void (*call)(const struct leaf *leaf);
 	unsigned long n;
@@ -64,7 +64,7 @@ struct leaf {
 static void loop_there(const struct leaf *leaf)
 {
 	labelled_loop(leaf->n);
-	/* No tail call. */
+	/* Keeps the compiler from making a tail call. */
 	__asm__ volatile("" : : : "memory");
 }
 
@@ -75,13 +75,13 @@ static __attribute__((noinline, noclone)) void nest(unsigned int depth, const st
 		nest(depth - 1, leaf);
 	else
 		leaf->call(leaf);
-	/* No tail call. */
+	/* Keeps the compiler from making a tail call. */
 	__asm__ volatile("" : : : "memory");
 }
 
 /* The calls of nest() in samples within labelled_loop(). */
-struct told {
-	unsigned int depth;	/* as many as there should be */
+struct check {
+	unsigned int depth;	/* expected calls */
 	unsigned long samples, wrong;
 };
 
@@ -94,9 +94,9 @@ static unsigned int calls_of_nest(const struct sample *sample)
 	return n;
 }
 
-static void see(const struct sample *sample, void *data)
+static void check_sample(const struct sample *sample, void *data)
 {
-	struct told *t = data;
+	struct check *t = data;
 
 	if (!in_labelled_loop(sample->ip))
 		return;
@@ -104,25 +104,25 @@ static void see(const struct sample *sample, void *data)
 	t->wrong += calls_of_nest(sample) != t->depth;
 }
 
-/* Reads the samples, and expects so many calls of nest() in each within the loop. */
+/* Reads the samples. Expects @depth calls of nest() in each sample within the loop. */
 static void expect_depth(struct __test_metadata *_metadata, struct sampler *s, unsigned int depth,
 			 unsigned long samples)
 {
-	struct told told = { .depth = depth };
+	struct check check = { .depth = depth };
 	struct sample_sums sums = SAMPLE_SUMS_INIT;
 
-	sampler_read(s, &sums, see, &told);
+	sampler_read(s, &sums, check_sample, &check);
 	EXPECT_FALSE(sums.malformed);
 	EXPECT_EQ(0UL, sums.lost);
-	EXPECT_LE(samples, told.samples);
-	EXPECT_EQ(0UL, told.wrong) {
-		TH_LOG("of %lu samples", told.samples);
+	EXPECT_LE(samples, check.samples);
+	EXPECT_EQ(0UL, check.wrong) {
+		TH_LOG("of %lu samples", check.samples);
 	}
 }
 
-TEST_F(event, each_call_that_has_not_returned_is_told)
+TEST_F(event, sample_has_each_call_that_has_not_returned)
 {
-	/* Two more calls lead from nest() into the loop. */
+	/* Two more calls are between nest() and the loop. */
 	const unsigned int depths[] = { 0, 1, 7, DEPTH - 4 };
 	const struct leaf leaf = { .call = loop_there, .n = N };
 	unsigned int i;
@@ -135,7 +135,7 @@ TEST_F(event, each_call_that_has_not_returned_is_told)
 	}
 }
 
-TEST_F(event, of_more_calls_than_registers_the_last_are_told)
+TEST_F(event, call_stack_keeps_the_innermost_calls)
 {
 	const struct leaf leaf = { .call = loop_there, .n = N };
 
@@ -145,7 +145,7 @@ TEST_F(event, of_more_calls_than_registers_the_last_are_told)
 	expect_depth(_metadata, &self->sampler, DEPTH - 2, 2 * N / PERIOD - 1);
 }
 
-/* While another task, which calls, takes the CPU away. */
+/* Another task with calls takes the CPU from time to time. */
 TEST_F(event, calls_outlast_a_switch)
 {
 	const struct leaf leaf = { .call = loop_there, .n = 100 * N };
@@ -179,12 +179,12 @@ static void disable_there(const struct leaf *leaf)
 	event_disable(leaf->fd);
 }
 
-/* Those that it was in when the event was disabled. */
-TEST_F(event, calls_that_returned_unseen_are_not_told)
+/* These functions returned after the event was disabled in the deepest one. */
+TEST_F(event, calls_that_returned_while_disabled_are_not_shown)
 {
 	const struct leaf leaf = { .call = disable_there, .fd = self->sampler.fd };
 
-	/* perf has them. */
+	/* perf reports them. */
 	if (variant->maker == &event_maker_perf)
 		return;
 	ASSERT_EQ(0, event_enable(self->sampler.fd));
@@ -202,26 +202,26 @@ static void execute(const struct leaf *leaf)
 	_exit(127);
 }
 
-static void see_other_program(const struct sample *sample, void *data)
+static void check_other_program(const struct sample *sample, void *data)
 {
-	struct told *t = data;
+	struct check *t = data;
 
-	/* The first may be of the program before, which does little. */
+	/* The first sample may be of the old program, which has no calls then. */
 	if (t->samples++)
 		t->wrong += calls_of_nest(sample) != 0;
 }
 
-TEST_F(event, another_program_begins_without_calls)
+TEST_F(event, new_program_starts_without_calls)
 {
 	struct perf_event_attr attr = with_calls(PERIOD, PERF_SAMPLE_BRANCH_USER);
-	struct told told = { .depth = 0 };
+	struct check check = { .depth = 0 };
 	struct sample_sums sums = SAMPLE_SUMS_INIT;
 	const struct leaf leaf = { .call = execute };
 	int status, pipes[2];
 	char byte;
 	pid_t pid;
 
-	/* perf keeps those of the program before. */
+	/* perf keeps the calls of the old program. */
 	if (variant->maker == &event_maker_perf)
 		return;
 	sampler_close(&self->sampler);
@@ -229,7 +229,7 @@ TEST_F(event, another_program_begins_without_calls)
 	pid = fork();
 	ASSERT_LE(0, pid);
 	if (!pid) {
-		/* Until it is sampled. */
+		/* Executes the new program once the parent has opened the event. */
 		if (read(pipes[0], &byte, 1) == 1)
 			nest(11, &leaf);
 		_exit(127);
@@ -239,14 +239,14 @@ TEST_F(event, another_program_begins_without_calls)
 	ASSERT_EQ(1, write(pipes[1], "", 1));
 	ASSERT_EQ(pid, waitpid(pid, &status, 0));
 	EXPECT_EQ(0, status);
-	sampler_read(&self->sampler, &sums, see_other_program, &told);
-	EXPECT_LE(2000000 / PERIOD, told.samples);
-	EXPECT_EQ(0UL, told.wrong);
+	sampler_read(&self->sampler, &sums, check_other_program, &check);
+	EXPECT_LE(2000000 / PERIOD, check.samples);
+	EXPECT_EQ(0UL, check.wrong);
 	close(pipes[0]);
 	close(pipes[1]);
 }
 
-/* With what a call stack can't be asked for: what perf says, and the module. */
+/* Combinations with call stacks that are refused, and the errors of perf and the module. */
 static const struct refusal {
 	const char *what;
 	__u64 kinds;
@@ -258,11 +258,11 @@ static const struct refusal {
 	{ "of the kernel", PERF_SAMPLE_BRANCH_USER | PERF_SAMPLE_BRANCH_KERNEL,
 	  0, -EOPNOTSUPP, false, true },
 	{ "of all that is counted", 0, 0, -EOPNOTSUPP, false, true },
-	/* perf has the calls since the last switch. */
+	/* perf accepts it, and has the calls since the last context switch. */
 	{ "of all tasks", PERF_SAMPLE_BRANCH_USER, 0, -EOPNOTSUPP, true, false },
 };
 
-TEST_F(event, a_call_stack_is_of_a_task_in_user_mode)
+TEST_F(event, call_stack_needs_a_task_and_user_mode)
 {
 	const bool is_perf = variant->maker == &event_maker_perf;
 	const struct refusal *r;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Events of cgroups: a cgroup's tasks and those of the cgroups in it, on one CPU or on all.
+ * Events of cgroups: the tasks of a cgroup and of its descendants, on one CPU or on all.
  */
 #include <fcntl.h>
 #include <stdio.h>
@@ -30,11 +30,11 @@ FIXTURE(cgroup)
 {
 	struct target target[TARGETS];
 	struct sampler sampler;
-	int cpu;		/* the first */
+	int cpu;		/* the first CPU */
 };
 
-/* The cgroup of this number. */
-static const char *outer(int number)
+/* Returns the path of cgroup @number. */
+static const char *cgroup_path(int number)
 {
 	static char path[64];
 
@@ -42,8 +42,8 @@ static const char *outer(int number)
 	return path;
 }
 
-/* One in it. */
-static const char *inner(int in, int number)
+/* Returns the path of cgroup @number inside of cgroup @in. */
+static const char *child_cgroup_path(int in, int number)
 {
 	static char path[64];
 
@@ -72,13 +72,13 @@ FIXTURE_SETUP(cgroup)
 	ASSERT_LE(0, self->cpu);
 	ASSERT_EQ(0, wait_until_idle());
 	mkdir(ROOT, 0755);
-	/* As far as a test before has left something. */
+	/* A test before may have failed and left the mount. */
 	umount2(ROOT, MNT_DETACH);
 	ASSERT_EQ(0, mount("none", ROOT, "cgroup2", 0, NULL));
 
 	for (i = 0; i < MANY; i++) {
-		rmdir(inner(i, 0));
-		rmdir(outer(i));
+		rmdir(child_cgroup_path(i, 0));
+		rmdir(cgroup_path(i));
 	}
 }
 
@@ -90,13 +90,13 @@ FIXTURE_TEARDOWN(cgroup)
 	for (i = 0; i < TARGETS; i++)
 		target_kill(&self->target[i]);
 	for (i = 0; i < MANY; i++) {
-		rmdir(inner(i, 0));
-		rmdir(outer(i));
+		rmdir(child_cgroup_path(i, 0));
+		rmdir(cgroup_path(i));
 	}
 	umount(ROOT);
 }
 
-/* Opens an event of a cgroup, which has a descriptor only meanwhile. */
+/* Opens an event of a cgroup, whose descriptor is closed at once. */
 static int open_event(struct perf_event_attr attr, const char *path, int cpu)
 {
 	int dir = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC), fd;
@@ -118,7 +118,7 @@ static int open_cgroup(struct __test_metadata *_metadata, const char *path, int 
 	return fd;
 }
 
-/* An event of the target's task. */
+/* Opens an event of the target's task. */
 static int open_task(struct __test_metadata *_metadata, const struct target *t)
 {
 	struct perf_event_attr attr = event_instructions();
@@ -130,12 +130,12 @@ static int open_task(struct __test_metadata *_metadata, const struct target *t)
 	return fd;
 }
 
-/* Makes the cgroup ROOT/@number, and starts a target in it, which may run on any CPU. */
+/* Makes the cgroup ROOT/@number, and starts a target in it on any CPU. */
 static void start_in(struct __test_metadata *_metadata, FIXTURE_DATA(cgroup) *self, int number)
 {
-	ASSERT_EQ(0, mkdir(outer(number), 0755));
+	ASSERT_EQ(0, mkdir(cgroup_path(number), 0755));
 	ASSERT_EQ(0, target_start(&self->target[number], -1, false));
-	move_to(_metadata, outer(number), self->target[number].pid);
+	move_to(_metadata, cgroup_path(number), self->target[number].pid);
 }
 
 TEST_F(cgroup, tasks_of_a_cgroup_are_counted)
@@ -144,7 +144,7 @@ TEST_F(cgroup, tasks_of_a_cgroup_are_counted)
 	int fd, task, k;
 
 	start_in(_metadata, self, 0);
-	fd = open_cgroup(_metadata, outer(0), -1);
+	fd = open_cgroup(_metadata, cgroup_path(0), -1);
 	task = open_task(_metadata, &self->target[0]);
 	EXPECT_EQ(0, event_count(fd));
 	ASSERT_EQ(0, target_run_job(&self->target[0], (struct job) { .n = 1, .pieces = 1 }));
@@ -154,7 +154,7 @@ TEST_F(cgroup, tasks_of_a_cgroup_are_counted)
 		const enum step step = k % 2 ? STEP_NONE : STEP_MOVE;
 
 		before = event_count(fd);
-		/* This task is in another cgroup. */
+		/* The loop of this task is in another cgroup. */
 		loop(N);
 		ASSERT_EQ(before, event_count(fd));
 		ASSERT_EQ(0, target_run_job(&self->target[0],
@@ -168,16 +168,16 @@ TEST_F(cgroup, tasks_of_a_cgroup_are_counted)
 	close(fd);
 }
 
-/* What it counts on all CPUs is what it counts on each. */
-TEST_F(cgroup, cpus_add_up)
+/* The count on all CPUs is the sum of the counts on each. */
+TEST_F(cgroup, counts_of_all_cpus_add_up)
 {
 	int all, of[CPU_SETSIZE], cpu, cpus = sysconf(_SC_NPROCESSORS_ONLN), k;
 	__s64 sum;
 
 	start_in(_metadata, self, 0);
-	all = open_cgroup(_metadata, outer(0), -1);
+	all = open_cgroup(_metadata, cgroup_path(0), -1);
 	for (cpu = 0; cpu < cpus; cpu++)
-		of[cpu] = open_cgroup(_metadata, outer(0), cpu);
+		of[cpu] = open_cgroup(_metadata, cgroup_path(0), cpu);
 	for (k = 0; k < 10; k++) {
 		const struct job job = { .n = N, .pieces = 3, .step = STEP_MOVE };
 
@@ -192,18 +192,18 @@ TEST_F(cgroup, cpus_add_up)
 	close(all);
 }
 
-/* ROOT/0 and in it ROOT/0/0, both with tasks. */
-TEST_F(cgroup, cgroup_counts_those_in_it)
+/* ROOT/0 and its child ROOT/0/0, both with tasks. */
+TEST_F(cgroup, cgroup_counts_its_descendants)
 {
 	int fd[3], task[2], i;
 
 	start_in(_metadata, self, 0);
-	ASSERT_EQ(0, mkdir(inner(0, 0), 0755));
+	ASSERT_EQ(0, mkdir(child_cgroup_path(0, 0), 0755));
 	ASSERT_EQ(0, target_start(&self->target[1], self->cpu, false));
-	move_to(_metadata, inner(0, 0), self->target[1].pid);
+	move_to(_metadata, child_cgroup_path(0, 0), self->target[1].pid);
 	fd[0] = open_cgroup(_metadata, ROOT, -1);
-	fd[1] = open_cgroup(_metadata, outer(0), -1);
-	fd[2] = open_cgroup(_metadata, inner(0, 0), -1);
+	fd[1] = open_cgroup(_metadata, cgroup_path(0), -1);
+	fd[2] = open_cgroup(_metadata, child_cgroup_path(0, 0), -1);
 	for (i = 0; i < 2; i++)
 		task[i] = open_task(_metadata, &self->target[i]);
 	for (i = 0; i < 10; i++) {
@@ -222,19 +222,19 @@ TEST_F(cgroup, cgroup_counts_those_in_it)
 		close(fd[i]);
 }
 
-/* Two tasks in two cgroups that change places thousands of times. */
-TEST_F(cgroup, each_switch_belongs_to_one)
+/* Two tasks in two cgroups, which alternate thousands of times. */
+TEST_F(cgroup, each_switch_counts_for_one_cgroup)
 {
 	const struct job job = { .n = 10, .pieces = 3000, .step = STEP_PASS };
 	int cgroup[2], task[2], i;
 	__s64 before[2];
 
 	for (i = 0; i < 2; i++)
-		ASSERT_EQ(0, mkdir(outer(i), 0755));
+		ASSERT_EQ(0, mkdir(cgroup_path(i), 0755));
 	ASSERT_EQ(0, target_start_ring(self->target, 2, self->cpu));
 	for (i = 0; i < 2; i++) {
-		move_to(_metadata, outer(i), self->target[i].pid);
-		cgroup[i] = open_cgroup(_metadata, outer(i), -1);
+		move_to(_metadata, cgroup_path(i), self->target[i].pid);
+		cgroup[i] = open_cgroup(_metadata, cgroup_path(i), -1);
 		task[i] = open_task(_metadata, &self->target[i]);
 		before[i] = event_count(cgroup[i]);
 	}
@@ -252,7 +252,7 @@ TEST_F(cgroup, each_switch_belongs_to_one)
 	}
 }
 
-/* What one has not, the other has; and what both are in misses nothing. */
+/* The counts of both cgroups add up to the count of their parent, which misses nothing. */
 TEST_F(cgroup, task_that_moves_while_it_runs_is_counted_once)
 {
 	const struct job job = { .n = 100 * N, .pieces = 1 };
@@ -260,16 +260,16 @@ TEST_F(cgroup, task_that_moves_while_it_runs_is_counted_once)
 	__s64 sum;
 
 	start_in(_metadata, self, 0);
-	both = open_cgroup(_metadata, outer(0), -1);
+	both = open_cgroup(_metadata, cgroup_path(0), -1);
 	for (i = 0; i < 2; i++) {
-		ASSERT_EQ(0, mkdir(inner(0, i), 0755));
-		fd[i] = open_cgroup(_metadata, inner(0, i), -1);
+		ASSERT_EQ(0, mkdir(child_cgroup_path(0, i), 0755));
+		fd[i] = open_cgroup(_metadata, child_cgroup_path(0, i), -1);
 	}
-	move_to(_metadata, inner(0, 0), self->target[0].pid);
+	move_to(_metadata, child_cgroup_path(0, 0), self->target[0].pid);
 	task = open_task(_metadata, &self->target[0]);
 	ASSERT_EQ(0, target_start_job(&self->target[0], job));
 	while (!target_is_done(&self->target[0]))
-		move_to(_metadata, inner(0, ++moves % 2), self->target[0].pid);
+		move_to(_metadata, child_cgroup_path(0, ++moves % 2), self->target[0].pid);
 	ASSERT_EQ(0, target_wait_job(&self->target[0]));
 	sum = event_count(fd[0]) + event_count(fd[1]);
 	EXPECT_EQ(event_count(task), sum);
@@ -281,22 +281,22 @@ TEST_F(cgroup, task_that_moves_while_it_runs_is_counted_once)
 	close(task);
 	for (i = 0; i < 2; i++) {
 		close(fd[i]);
-		ASSERT_EQ(0, rmdir(inner(0, i)));
+		ASSERT_EQ(0, rmdir(child_cgroup_path(0, i)));
 	}
 	close(both);
 }
 
-/* This task: what it executes after the move is the other cgroup's. */
-TEST_F(cgroup, task_that_moves_itself)
+/* This task counts for the other cgroup after the move. */
+TEST_F(cgroup, task_that_moves_itself_counts_for_the_new_cgroup)
 {
 	__s64 count;
 	int fd;
 
-	ASSERT_EQ(0, mkdir(outer(0), 0755));
-	fd = open_cgroup(_metadata, outer(0), -1);
+	ASSERT_EQ(0, mkdir(cgroup_path(0), 0755));
+	fd = open_cgroup(_metadata, cgroup_path(0), -1);
 	loop(N);
 	EXPECT_EQ(0, event_count(fd));
-	move_to(_metadata, outer(0), getpid());
+	move_to(_metadata, cgroup_path(0), getpid());
 	loop(N);
 	count = event_count(fd);
 	EXPECT_LE((__s64)(LOOP_INSNS * N), count);
@@ -314,22 +314,22 @@ TEST_F(cgroup, cgroup_that_is_removed_keeps_its_count)
 	int fd;
 
 	start_in(_metadata, self, 0);
-	fd = open_cgroup(_metadata, outer(0), -1);
+	fd = open_cgroup(_metadata, cgroup_path(0), -1);
 	ASSERT_EQ(0, target_run_job(&self->target[0], (struct job) { .n = N, .pieces = 1 }));
 	count = event_count(fd);
 	EXPECT_LE((__s64)(LOOP_INSNS * N), count);
 	target_kill(&self->target[0]);
 	count = event_count(fd);
-	ASSERT_EQ(0, rmdir(outer(0)));
+	ASSERT_EQ(0, rmdir(cgroup_path(0)));
 	EXPECT_EQ(count, event_count(fd));
 	EXPECT_EQ(0, event_disable(fd));
 	EXPECT_EQ(0, event_enable(fd));
 	EXPECT_EQ(0, event_reset(fd));
 	EXPECT_EQ(0, event_count(fd));
 	close(fd);
-	/* One of the same name is another one. */
+	/* A new cgroup with the same name is another cgroup. */
 	start_in(_metadata, self, 0);
-	fd = open_cgroup(_metadata, outer(0), -1);
+	fd = open_cgroup(_metadata, cgroup_path(0), -1);
 	ASSERT_EQ(0, target_run_job(&self->target[0], (struct job) { .n = N, .pieces = 1 }));
 	EXPECT_LE((__s64)(LOOP_INSNS * N), event_count(fd));
 	close(fd);
@@ -342,7 +342,7 @@ TEST_F(cgroup, disabled_event_counts_nothing)
 	int fd;
 
 	start_in(_metadata, self, 0);
-	fd = open_cgroup(_metadata, outer(0), -1);
+	fd = open_cgroup(_metadata, cgroup_path(0), -1);
 	ASSERT_EQ(0, target_run_job(&self->target[0], job));
 	ASSERT_EQ(0, event_disable(fd));
 	count = event_count(fd);
@@ -354,7 +354,7 @@ TEST_F(cgroup, disabled_event_counts_nothing)
 	close(fd);
 }
 
-/* All of them have the same two counters. */
+/* All of the cgroups use the same two counters. */
 TEST_F(cgroup, hundred_cgroups_are_exact)
 {
 	static int fd[MANY][2];
@@ -366,16 +366,16 @@ TEST_F(cgroup, hundred_cgroups_are_exact)
 	branches.config = PERF_COUNT_HW_BRANCH_INSTRUCTIONS;
 	ASSERT_EQ(0, target_start(&self->target[0], -1, false));
 	for (i = 0; i < MANY; i++) {
-		ASSERT_EQ(0, mkdir(outer(i), 0755));
-		fd[i][0] = open_cgroup(_metadata, outer(i), -1);
-		fd[i][1] = open_event(branches, outer(i), -1);
+		ASSERT_EQ(0, mkdir(cgroup_path(i), 0755));
+		fd[i][0] = open_cgroup(_metadata, cgroup_path(i), -1);
+		fd[i][1] = open_event(branches, cgroup_path(i), -1);
 		ASSERT_LE(0, fd[i][1]);
 		if (!i)
 			counter = event_fdinfo_number(fd[i][1], "counter");
 		EXPECT_EQ(counter, event_fdinfo_number(fd[i][1], "counter"));
 	}
 	for (i = 0; i < MANY; i++) {
-		move_to(_metadata, outer(i), self->target[0].pid);
+		move_to(_metadata, cgroup_path(i), self->target[0].pid);
 		ASSERT_EQ(0, target_run_job(&self->target[0],
 					(struct job) { .n = 1 + 100 * i, .pieces = 1 }));
 		for (k = 0; k < 2; k++)
@@ -388,7 +388,7 @@ TEST_F(cgroup, hundred_cgroups_are_exact)
 			close(fd[i][k]);
 }
 
-static void see(const struct sample *s, void *data)
+static void find_foreign_pid(const struct sample *s, void *data)
 {
 	pid_t *pid = data;
 
@@ -396,19 +396,19 @@ static void see(const struct sample *s, void *data)
 		*pid = -1;
 }
 
-/* On one CPU, since a ring has one writer. */
-TEST_F(cgroup, samples_are_of_its_tasks)
+/* On one CPU, because a ring has one writer. */
+TEST_F(cgroup, samples_are_of_the_tasks_of_the_cgroup)
 {
 	struct perf_event_attr attr = event_every(PERIOD);
 	struct sample_sums sums = SAMPLE_SUMS_INIT;
 	pid_t pid;
 	__s64 count;
 
-	ASSERT_EQ(0, mkdir(outer(0), 0755));
+	ASSERT_EQ(0, mkdir(cgroup_path(0), 0755));
 	ASSERT_EQ(0, target_start(&self->target[0], self->cpu, false));
-	move_to(_metadata, outer(0), self->target[0].pid);
-	EXPECT_EQ(-EOPNOTSUPP, open_event(attr, outer(0), -1));
-	self->sampler.fd = open_event(attr, outer(0), self->cpu);
+	move_to(_metadata, cgroup_path(0), self->target[0].pid);
+	EXPECT_EQ(-EOPNOTSUPP, open_event(attr, cgroup_path(0), -1));
+	self->sampler.fd = open_event(attr, cgroup_path(0), self->cpu);
 	ASSERT_LE(0, self->sampler.fd);
 	self->sampler.parts = (struct sample_parts) { .type = attr.sample_type };
 	ASSERT_EQ(0, event_ring_map(&self->sampler.ring, self->sampler.fd, 4, false));
@@ -419,7 +419,7 @@ TEST_F(cgroup, samples_are_of_its_tasks)
 	ASSERT_EQ(0, event_disable(self->sampler.fd));
 	count = event_count(self->sampler.fd);
 	pid = self->target[0].pid;
-	sampler_read(&self->sampler, &sums, see, &pid);
+	sampler_read(&self->sampler, &sums, find_foreign_pid, &pid);
 	EXPECT_FALSE(sums.malformed);
 	EXPECT_EQ(self->target[0].pid, pid);
 	EXPECT_EQ((unsigned long)count / PERIOD, sums.samples + sums.lost);
@@ -431,8 +431,8 @@ TEST_F(cgroup, what_is_refused)
 	struct perf_event_attr attr = event_instructions(), exclusive = attr, task = attr;
 	int dir, file;
 
-	ASSERT_EQ(0, mkdir(outer(0), 0755));
-	/* A directory that is no cgroup, a file of a cgroup, nothing. */
+	ASSERT_EQ(0, mkdir(cgroup_path(0), 0755));
+	/* A directory that is not a cgroup, a file of a cgroup, a path that does not exist. */
 	EXPECT_EQ(-EBADF, open_event(attr, "/tmp", -1));
 	file = open(ROOT "/cgroup.procs", O_RDONLY);
 	ASSERT_LE(0, file);
@@ -440,14 +440,14 @@ TEST_F(cgroup, what_is_refused)
 	EXPECT_GT(0, dir);
 	close(file);
 	EXPECT_EQ(-EBADF, event_maker_perfmon.open(&attr, -1, -1, -1, PERF_FLAG_PID_CGROUP));
-	EXPECT_EQ(-EINVAL, open_event(attr, outer(0), 100000));
+	EXPECT_EQ(-EINVAL, open_event(attr, cgroup_path(0), 100000));
 	exclusive.exclusive = 1;
-	EXPECT_EQ(-EOPNOTSUPP, open_event(exclusive, outer(0), self->cpu));
+	EXPECT_EQ(-EOPNOTSUPP, open_event(exclusive, cgroup_path(0), self->cpu));
 	task.task = 1;
-	EXPECT_EQ(-EOPNOTSUPP, open_event(task, outer(0), self->cpu));
+	EXPECT_EQ(-EOPNOTSUPP, open_event(task, cgroup_path(0), self->cpu));
 }
 
-/* Cgroups, tasks and events come and go at random. */
+/* Moves tasks, and makes and removes cgroups and events, at random. */
 TEST_F(cgroup, random_moves_lose_nothing)
 {
 	enum { ROUNDS = 200, CGROUPS = 5 };
@@ -457,14 +457,14 @@ TEST_F(cgroup, random_moves_lose_nothing)
 	__s64 sum;
 
 	for (i = 0; i < CGROUPS; i++)
-		ASSERT_EQ(0, mkdir(outer(i), 0755));
+		ASSERT_EQ(0, mkdir(cgroup_path(i), 0755));
 	for (i = 0; i < TARGETS; i++)
 		ASSERT_EQ(0, target_start(&self->target[i], -1, false));
-	/* Without this task and what else there is. */
-	ASSERT_EQ(0, mkdir(outer(CGROUPS), 0755));
-	all = open_cgroup(_metadata, outer(CGROUPS), -1);
+	/* This cgroup has the targets alone. */
+	ASSERT_EQ(0, mkdir(cgroup_path(CGROUPS), 0755));
+	all = open_cgroup(_metadata, cgroup_path(CGROUPS), -1);
 	for (i = 0; i < TARGETS; i++) {
-		move_to(_metadata, outer(CGROUPS), self->target[i].pid);
+		move_to(_metadata, cgroup_path(CGROUPS), self->target[i].pid);
 		task[i] = open_task(_metadata, &self->target[i]);
 	}
 	for (round = 0; round < ROUNDS; round++) {
@@ -475,10 +475,10 @@ TEST_F(cgroup, random_moves_lose_nothing)
 			close(fd[cgroup]);
 			is_open[cgroup] = false;
 		} else {
-			fd[cgroup] = open_cgroup(_metadata, outer(cgroup), -1);
+			fd[cgroup] = open_cgroup(_metadata, cgroup_path(cgroup), -1);
 			is_open[cgroup] = true;
 		}
-		move_to(_metadata, outer(cgroup), self->target[t].pid);
+		move_to(_metadata, cgroup_path(cgroup), self->target[t].pid);
 		if (is_open[cgroup])
 			counted = event_count(fd[cgroup]);
 		ASSERT_EQ(0, target_run_job(&self->target[t], (struct job) {
@@ -488,9 +488,9 @@ TEST_F(cgroup, random_moves_lose_nothing)
 				  event_count(fd[cgroup]) - counted) {
 				TH_LOG("round %d", round);
 			}
-		move_to(_metadata, outer(CGROUPS), self->target[t].pid);
+		move_to(_metadata, cgroup_path(CGROUPS), self->target[t].pid);
 	}
-	/* What ran elsewhere is not there. */
+	/* `all` lacks what the targets executed in other cgroups. */
 	for (sum = 0, i = 0; i < TARGETS; i++)
 		sum += event_count(task[i]);
 	EXPECT_LT(event_count(all), sum);

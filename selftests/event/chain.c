@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Call chains of stacks that are none, or change while they are read.
+ * Call chains of made-up stacks, and of stacks that change while they are read.
  */
 #include <stdint.h>
 #include <sys/mman.h>
@@ -26,14 +26,14 @@ static struct perf_event_attr with_chains(void)
 	return attr;
 }
 
-/* The chain of a sample in frame_loop(): the longest and the shortest. */
+/* The chains of samples in frame_loop(): their lengths. */
 struct fake {
 	unsigned long chain_count, wrong;
-	unsigned int shortest, longest;		/* without mark and ip */
+	unsigned int shortest, longest;		/* without context mark and IP */
 	bool changes;
 };
 
-static void see_fake(const struct sample *s, void *data)
+static void check_fake(const struct sample *s, void *data)
 {
 	struct fake *f = data;
 	unsigned int i, n;
@@ -66,7 +66,7 @@ static struct fake sample_frame(struct __test_metadata *_metadata, FIXTURE_DATA(
 	ASSERT_EQ(0, event_enable(s->fd));
 	frame_loop(frame, N);
 	ASSERT_EQ(0, event_disable(s->fd));
-	sampler_read(s, &sums, see_fake, &f);
+	sampler_read(s, &sums, check_fake, &f);
 	sampler_close(s);
 	EXPECT_FALSE(sums.malformed);
 	EXPECT_LE(10UL, f.chain_count);
@@ -76,7 +76,7 @@ static struct fake sample_frame(struct __test_metadata *_metadata, FIXTURE_DATA(
 	return f;
 }
 
-TEST_F(event, frame_pointer_to_nowhere_ends_the_chain)
+TEST_F(event, invalid_frame_pointer_ends_the_chain)
 {
 	unsigned int i;
 
@@ -96,36 +96,36 @@ static struct frame *map_frames(struct __test_metadata *_metadata)
 	return frames;
 }
 
-TEST_F(event, chain_ends_with_the_memory)
+TEST_F(event, chain_ends_at_unmapped_memory)
 {
 	struct frame *frames = map_frames(_metadata);
 	unsigned char *end = (unsigned char *)(frames + FRAMES);
 	struct fake f;
 	int i;
 
-	/* The next frame of the last one is where no memory is. */
+	/* The last frame points to unmapped memory. */
 	for (i = 0; i < 5; i++)
 		frames[FRAMES - 5 + i].address = FRAME_ADDRESS(i);
 	f = sample_frame(_metadata, self, variant->maker, frames + FRAMES - 5, false);
 	EXPECT_EQ(5U, f.longest);
 	EXPECT_EQ(5U, f.shortest);
-	/* The frame itself is there in part. */
+	/* Only a part of the frame itself is mapped. */
 	f = sample_frame(_metadata, self, variant->maker, end - 8, false);
 	EXPECT_EQ(0U, f.longest);
-	/* More than a chain has. */
+	/* More frames than the longest chain. */
 	for (i = 0; i < FRAMES; i++)
 		frames[i].address = FRAME_ADDRESS(i);
 	f = sample_frame(_metadata, self, variant->maker, frames, false);
 	EXPECT_EQ(126U, f.longest);
-	/* Memory that may not be read. */
+	/* Memory without permission to read. */
 	ASSERT_EQ(0, mprotect(frames, 4096, PROT_NONE));
 	f = sample_frame(_metadata, self, variant->maker, frames, false);
 	EXPECT_EQ(0U, f.longest);
 	frames_unmap(frames);
 }
 
-/* perf goes round until the chain is full. */
-TEST_F(event, stack_that_is_a_circle_ends)
+/* perf follows the circle until the chain is full. */
+TEST_F(event, circular_stack_ends)
 {
 	struct frame *frames = map_frames(_metadata);
 	struct fake f;
@@ -142,7 +142,7 @@ TEST_F(event, stack_that_is_a_circle_ends)
 	frames_unmap(frames);
 }
 
-TEST_F(event, stack_that_changes_harms_nobody)
+TEST_F(event, changing_stack_is_harmless)
 {
 	struct frames_changer changer;
 	int i;

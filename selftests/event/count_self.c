@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Counts the instructions of a loop, in user mode, with nothing but the headers.
+ * Counts the instructions of a loop in user mode. Needs only the headers.
  */
 #include <fcntl.h>
 #include <stdint.h>

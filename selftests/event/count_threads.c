@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Counts the instructions of a piece of code in each of two threads, in user mode, without
- * a system call around the code: each thread has an event of its own, maps its page, and
- * reads the counter by RDPMC.
+ * Counts the instructions of a piece of code in each of two threads, in user mode. Each thread
+ * opens its own event, maps its page, and reads the counter by RDPMC, without a system call
+ * around the code.
  */
 #include <fcntl.h>
 #include <pthread.h>
@@ -20,7 +20,7 @@
 
 static int device;
 
-/* An event of the thread that calls it, and its page; NULL if there is none. */
+/* Opens an event of the calling thread and maps its page. Returns NULL on failure. */
 static struct perf_event_mmap_page *count_this_thread(int *event)
 {
 	struct perf_event_attr attr = {
@@ -41,7 +41,7 @@ static struct perf_event_mmap_page *count_this_thread(int *event)
 	return page == MAP_FAILED ? NULL : page;
 }
 
-/* The count at this moment, of the thread whose event it is. */
+/* Returns the current count of the calling thread, whose event must have this page. */
 static inline uint64_t count_now(struct perf_event_mmap_page *page)
 {
 	uint32_t sequence, index, low, high;

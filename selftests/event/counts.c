@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Counts in records: samples with what a read(2) returns, and the count of a task that
- * ends.
+ * Counts in records: samples with the result of read(2) (PERF_SAMPLE_READ), and the count of
+ * an exiting task (PERF_RECORD_READ).
  */
 #include <sys/wait.h>
 #include <unistd.h>
@@ -16,14 +16,14 @@
 #define PERIODS		100
 #define CHILDREN	4
 
-/* More than a counter counts on until it is stopped. */
+/* The most events that are counted after an overflow until the counter is stopped. */
 #define SKID		200
 
 FIXTURE(event)
 {
 	struct sampler sampler;
 	int sibling;
-	int cpu;	/* the first */
+	int cpu;	/* the first CPU */
 };
 
 #include "event_fixture.h"
@@ -46,8 +46,8 @@ FIXTURE_TEARDOWN(event)
 	restore_maker(_metadata, variant);
 }
 
-/* Samples with counts. */
-static struct perf_event_attr telling(__u64 read_format)
+/* Returns attributes of an event whose samples have counts in this format. */
+static struct perf_event_attr every_period_with_counts(__u64 read_format)
 {
 	struct perf_event_attr attr = event_every(PERIOD);
 
@@ -56,7 +56,7 @@ static struct perf_event_attr telling(__u64 read_format)
 	return attr;
 }
 
-/* The first count of a group. */
+/* Reads the first count of a group. */
 static __s64 read_first(const struct sampler *s)
 {
 	__s64 words[2];
@@ -64,17 +64,17 @@ static __s64 read_first(const struct sampler *s)
 	return read(s->fd, words, sizeof(words)) == sizeof(words) ? words[1] : -errno;
 }
 
-/* What the samples of one task tell. */
-struct told {
-	pid_t tid;		/* of others nothing */
+/* What the samples of one task contain. */
+struct check {
+	pid_t tid;		/* samples of other tasks are ignored */
 	__u64 read_format, id, sibling_id;
 	unsigned long samples, wrong;
-	__u64 count, sibling, enabled;	/* the last */
+	__u64 count, sibling, enabled;	/* of the last sample */
 };
 
-static void see(const struct sample *s, void *data)
+static void check_sample(const struct sample *s, void *data)
 {
-	struct told *t = data;
+	struct check *t = data;
 	const __u64 *at = s->counts;
 	__u64 running = 0, enabled = 0, count = 0, due = (t->samples + 1) * PERIOD;
 
@@ -98,7 +98,7 @@ static void see(const struct sample *s, void *data)
 	t->wrong += enabled && running && enabled != running;
 	t->wrong += enabled && enabled <= t->enabled;
 	if (t->sibling_id) {
-		/* Each LOOP_INSNS instructions are a branch, more or less. */
+		/* A branch is about LOOP_INSNS instructions. */
 		__u64 sibling = *at++;
 
 		t->wrong += t->samples && (sibling - t->sibling < PERIOD / LOOP_INSNS - SKID ||
@@ -112,45 +112,45 @@ static void see(const struct sample *s, void *data)
 	t->enabled = enabled;
 }
 
-/* Samples a loop of this task. Expects so many samples, all of which are right. */
-static void sample_loop(struct __test_metadata *_metadata, struct sampler *s, struct told *told)
+/* Samples a loop of this task. Expects PERIODS samples, all of them right. */
+static void sample_loop(struct __test_metadata *_metadata, struct sampler *s, struct check *check)
 {
 	struct sample_sums sums = SAMPLE_SUMS_INIT;
 
-	told->id = event_id(s->fd);
+	check->id = event_id(s->fd);
 	ASSERT_EQ(0, event_enable(s->fd));
 	labelled_loop((PERIODS * PERIOD + PERIOD / 2) / LOOP_INSNS);
 	ASSERT_EQ(0, event_disable(s->fd));
-	sampler_read(s, &sums, see, told);
+	sampler_read(s, &sums, check_sample, check);
 	EXPECT_FALSE(sums.malformed);
-	EXPECT_EQ((unsigned long)PERIODS, told->samples);
-	EXPECT_EQ(0UL, told->wrong) {
-		TH_LOG("read_format %#llx, the last count %llu", told->read_format, told->count);
+	EXPECT_EQ((unsigned long)PERIODS, check->samples);
+	EXPECT_EQ(0UL, check->wrong) {
+		TH_LOG("read_format %#llx, the last count %llu", check->read_format, check->count);
 	}
 }
 
-TEST_F(event, samples_tell_the_count)
+TEST_F(event, samples_have_the_count)
 {
 	const __u64 all = PERF_FORMAT_TOTAL_TIME_ENABLED | PERF_FORMAT_TOTAL_TIME_RUNNING |
 			  PERF_FORMAT_ID | PERF_FORMAT_GROUP | PERF_FORMAT_LOST;
 	__u64 format;
 
 	for (format = 0; format <= all; format++) {
-		struct perf_event_attr attr = telling(format);
-		struct told told = { .read_format = format };
+		struct perf_event_attr attr = every_period_with_counts(format);
+		struct check check = { .read_format = format };
 
 		ASSERT_EQ(0, sampler_open(&self->sampler, variant->maker, &attr, 0, -1, 5));
-		sample_loop(_metadata, &self->sampler, &told);
+		sample_loop(_metadata, &self->sampler, &check);
 		sampler_close(&self->sampler);
 	}
 }
 
-/* Of events of a group, the leader is sampled, or the other one. */
-TEST_F(event, samples_tell_the_counts_of_a_group)
+/* Samples the leader of the group, then its sibling. */
+TEST_F(event, samples_have_the_counts_of_a_group)
 {
 	const __u64 format = PERF_FORMAT_GROUP | PERF_FORMAT_ID | PERF_FORMAT_TOTAL_TIME_ENABLED;
-	struct perf_event_attr attr = telling(format);
-	struct told told = { .read_format = format };
+	struct perf_event_attr attr = every_period_with_counts(format);
+	struct check check = { .read_format = format };
 	struct perf_event_attr branches = event_instructions();
 
 	branches.config = PERF_COUNT_HW_BRANCH_INSTRUCTIONS;
@@ -158,11 +158,11 @@ TEST_F(event, samples_tell_the_counts_of_a_group)
 	ASSERT_EQ(0, sampler_open(&self->sampler, variant->maker, &attr, 0, -1, 6));
 	self->sibling = variant->maker->open(&branches, 0, -1, self->sampler.fd, 0);
 	ASSERT_LE(0, self->sibling);
-	told.sibling_id = event_id(self->sibling);
-	sample_loop(_metadata, &self->sampler, &told);
+	check.sibling_id = event_id(self->sibling);
+	sample_loop(_metadata, &self->sampler, &check);
 }
 
-/* The number of events that a group's sample tells. */
+/* Checks the number of events in the counts of a group's sample. */
 static void see_members(const struct sample *s, void *data)
 {
 	__u64 *wrong = data;
@@ -170,11 +170,11 @@ static void see_members(const struct sample *s, void *data)
 	*wrong += s->counts[0] != 3;
 }
 
-/* A sibling is sampled, too, and tells its own count only. */
-TEST_F(event, group_is_whole_beside_a_sibling_that_tells_its_count)
+/* The sibling is sampled as well, and its samples have its own count only. */
+TEST_F(event, group_counts_are_complete_beside_a_sampled_sibling)
 {
-	struct perf_event_attr attr = telling(PERF_FORMAT_GROUP);
-	struct perf_event_attr sampled = telling(0);
+	struct perf_event_attr attr = every_period_with_counts(PERF_FORMAT_GROUP);
+	struct perf_event_attr sampled = every_period_with_counts(0);
 	struct perf_event_attr counted = event_instructions();
 	struct sample_sums sums = SAMPLE_SUMS_INIT;
 	__u64 wrong = 0;
@@ -196,16 +196,16 @@ TEST_F(event, group_is_whole_beside_a_sibling_that_tells_its_count)
 	close(last);
 }
 
-/* The handler counts itself, and reads the counter more than once. */
+/* The handler counts its own instructions, and reads the counter more than once. */
 TEST(counts_of_the_kernel_stay_plausible)
 {
 	static const __u64 periods[] = { 100, 400, 1201 };
 	unsigned int i, n;
 
-	/* The sample rate has its limit of Linux. */
+	/* With Linux's default limit of the sample rate. */
 	ASSERT_EQ(0, module_reload("perf_cpu_time_max_percent=25"));
 	for (i = 0; i < ARRAY_SIZE(periods); i++) {
-		struct perf_event_attr attr = telling(PERF_FORMAT_GROUP);
+		struct perf_event_attr attr = every_period_with_counts(PERF_FORMAT_GROUP);
 		struct sampler s;
 
 		attr.sample_period = periods[i];
@@ -224,11 +224,11 @@ TEST(counts_of_the_kernel_stay_plausible)
 	EXPECT_EQ(0, module_reload(""));
 }
 
-/* Each thread's samples tell its own count. */
-TEST_F(event, samples_of_tasks_that_inherit_tell_their_own_counts)
+/* The samples of each thread have the thread's own count. */
+TEST_F(event, samples_of_inheriting_tasks_have_their_own_counts)
 {
-	struct perf_event_attr attr = telling(0);
-	struct told told[2] = { { .tid = getpid() }, { .tid = 0 } };
+	struct perf_event_attr attr = every_period_with_counts(0);
+	struct check check[2] = { { .tid = getpid() }, { .tid = 0 } };
 	int status;
 	pid_t pid;
 
@@ -243,7 +243,7 @@ TEST_F(event, samples_of_tasks_that_inherit_tell_their_own_counts)
 		labelled_loop(30 * PERIOD / LOOP_INSNS);
 		_exit(0);
 	}
-	told[1].tid = pid;
+	check[1].tid = pid;
 	ASSERT_EQ(pid, waitpid(pid, &status, 0));
 	labelled_loop(20 * PERIOD / LOOP_INSNS);
 	ASSERT_EQ(0, event_disable(self->sampler.fd));
@@ -253,26 +253,26 @@ TEST_F(event, samples_of_tasks_that_inherit_tell_their_own_counts)
 		if (self->sampler.record.header.type != PERF_RECORD_SAMPLE)
 			continue;
 		ASSERT_TRUE(sample_parse(&self->sampler.record, &self->sampler.parts, &s));
-		see(&s, &told[0]);
-		see(&s, &told[1]);
+		check_sample(&s, &check[0]);
+		check_sample(&s, &check[1]);
 	}
-	EXPECT_LE(40UL, told[0].samples);
-	EXPECT_LE(30UL, told[1].samples);
-	EXPECT_EQ(0UL, told[0].wrong);
-	EXPECT_EQ(0UL, told[1].wrong);
+	EXPECT_LE(40UL, check[0].samples);
+	EXPECT_LE(30UL, check[1].samples);
+	EXPECT_EQ(0UL, check[0].wrong);
+	EXPECT_EQ(0UL, check[1].wrong);
 }
 
-/* A part of all instructions of each child, so that the children differ by it. */
+/* The children execute different multiples of STEP instructions. */
 #define STEP		(10 * PERIOD)
 
-/* What PERF_RECORD_READ told of a task. */
+/* The contents of a task's PERF_RECORD_READ. */
 struct ended {
 	unsigned int records;
 	__u64 count, enabled;
 };
 
-/* Children on the CPUs in turn: each with one record for each event that it inherits. */
-TEST_F(event, task_that_ends_tells_its_count)
+/* Children on alternating CPUs: each has one record for each event that it inherits. */
+TEST_F(event, exiting_task_records_its_count)
 {
 	struct perf_event_attr attr = event_instructions();
 	struct sampler *s = &self->sampler;
@@ -302,7 +302,7 @@ TEST_F(event, task_that_ends_tells_its_count)
 		const __u64 *words = s->record.words;
 
 		ASSERT_EQ(PERF_RECORD_READ, (int)s->record.header.type);
-		/* The task that ended; count, time, id; the writer, identifier. */
+		/* The task that exited; count, time, id; the task that writes the record, identifier. */
 		ASSERT_EQ(8 + 6 * sizeof(__u64), s->record.header.size);
 		for (i = 0; i < CHILDREN; i++)
 			if ((pid_t)words[0] == pid[i])
@@ -319,7 +319,7 @@ TEST_F(event, task_that_ends_tells_its_count)
 	for (i = 0; i < CHILDREN; i++) {
 		const struct ended *last = &ended[CHILDREN - 1];
 
-		/* The parent's, which tells nothing. */
+		/* The task may have had the parent's own event, which writes no record. */
 		if (variant->maker->children_swap_periods && !ended[i].records)
 			continue;
 		EXPECT_EQ(1U, ended[i].records);
@@ -330,8 +330,8 @@ TEST_F(event, task_that_ends_tells_its_count)
 	}
 }
 
-/* Of an event for each CPU the task tells in each ring what it has counted there. */
-TEST_F(event, task_that_moved_tells_its_count_of_each_cpu)
+/* With an event for each CPU, an exiting task writes its count there into each ring. */
+TEST_F(event, exiting_task_records_its_count_on_each_cpu)
 {
 	struct perf_event_attr attr = event_instructions();
 	struct sampler *s = &self->sampler;
@@ -341,7 +341,7 @@ TEST_F(event, task_that_moved_tells_its_count_of_each_cpu)
 
 	ASSERT_EQ(0, cpus_online(&cpus));
 	other = cpu_next(&cpus, self->cpu);
-	/* There is none; or the child may have the parent's event, which tells nothing. */
+	/* There is one CPU; or the child may have the parent's own event, which writes no record. */
 	if (other < 0 || variant->maker->children_swap_periods)
 		return;
 	attr.inherit = 1;
@@ -363,14 +363,14 @@ TEST_F(event, task_that_moved_tells_its_count_of_each_cpu)
 	ASSERT_TRUE(event_ring_next(&s->ring, &s->record));
 	EXPECT_EQ(PERF_RECORD_READ, (int)s->record.header.type);
 	EXPECT_EQ((__u64)pid << 32 | pid, s->record.words[0]);
-	/* The task was nowhere else counted: it has all of the event's. */
+	/* The task was counted nowhere else, so it has the whole count of the event. */
 	EXPECT_EQ((__u64)event_count(s->fd), s->record.words[1]);
 	EXPECT_LE(STEP, s->record.words[1]);
 	EXPECT_FALSE(event_ring_next(&s->ring, &s->record));
 }
 
-/* Of two that are read alone: each has its own time, as in a read(2). */
-TEST_F(event, sibling_tells_its_own_time)
+/* Two events, read one by one: each record has the event's own time, as in read(2). */
+TEST_F(event, exit_record_of_a_sibling_has_its_own_time)
 {
 	struct perf_event_attr attr = event_instructions();
 	struct sampler *s = &self->sampler;
@@ -378,7 +378,7 @@ TEST_F(event, sibling_tells_its_own_time)
 	int status;
 	pid_t pid;
 
-	/* The child may have the parent's event, which tells nothing. */
+	/* The child may have the parent's own event, which writes no record. */
 	if (variant->maker->children_swap_periods)
 		return;
 	attr.inherit = 1;
@@ -402,7 +402,7 @@ TEST_F(event, sibling_tells_its_own_time)
 	ASSERT_EQ(0, status);
 	while (event_ring_next(&s->ring, &s->record)) {
 		ASSERT_EQ(PERF_RECORD_READ, (int)s->record.header.type);
-		/* The task that ended; count, time, id. */
+		/* The task that exited; count, time, id. */
 		enabled[s->record.words[3] == event_id(self->sibling)] = s->record.words[2];
 	}
 	EXPECT_LT(0ULL, enabled[1]);

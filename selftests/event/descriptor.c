@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The ways to read a descriptor and to wait for it, in one table: what perf's answers,
- * and what ours does. Reading never waits for anything, so it is never refused to a
- * caller that does not want to wait.
+ * All ways to read a descriptor and to wait for it, in one table, with the answers of perf and
+ * of the module. Reading never blocks, so it also works for callers that must not block.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -22,16 +21,16 @@
 #include "samples.h"
 #include "uring.h"
 
-/* How long an answer of io_uring's is waited for. */
+/* Seconds to wait for a result of io_uring. */
 #define SECONDS	1
 
 /* 2^ORDER pages */
 #define ORDER	1
 
-/* What a call has read. */
+/* The count that a call has read. */
 static __u64 count;
 
-/* A call's result, or a negative errno. */
+/* The result of a call, or a negative errno. */
 #define RESULT(call) ({ long result = (call); result < 0 ? -errno : result; })
 
 static int call_read(int fd)
@@ -230,10 +229,10 @@ static const struct {
 	const char *name;
 	int (*call)(int fd);
 	int perf, perfmon;
-	int perf_ring, perfmon_ring;	/* with a ring in which is nothing */
+	int perf_ring, perfmon_ring;	/* with an empty ring */
 } calls[] = {
 	{ "read", call_read, SIZE, SIZE, SIZE, SIZE },
-	/* perf's reads each part for itself, and there is no room in it. */
+	/* perf reads for each part separately, and a part has no room for a count. */
 	{ "readv", call_readv, -ENOSPC, SIZE, -ENOSPC, SIZE },
 	{ "pread", call_pread, -ESPIPE, -ESPIPE, -ESPIPE, -ESPIPE },
 	{ "preadv2", call_preadv2, SIZE, SIZE, SIZE, SIZE },
@@ -243,12 +242,12 @@ static const struct {
 	{ "write", call_write, -EINVAL, -EINVAL, -EINVAL, -EINVAL },
 	{ "lseek", call_lseek, -ESPIPE, -ESPIPE, -ESPIPE, -ESPIPE },
 	{ "AIO", call_aio, -EINVAL, SIZE, -EINVAL, SIZE },
-	/* With a ring perf's waits for a record: -ETIME is this test's. */
+	/* With a ring, perf waits for a record. -ETIME comes from this test. */
 	{ "io_uring", call_uring, SIZE, SIZE, -ETIME, SIZE },
 	{ "io_uring, by a worker", call_uring_worker, SIZE, SIZE, -ETIME, SIZE },
 	{ "io_uring, by a thread", call_uring_thread, SIZE, SIZE, -ETIME, SIZE },
 	{ "io_uring, fixed", call_uring_fixed, SIZE, SIZE, -ETIME, SIZE },
-	/* Without a ring ours tells of the end of the tasks. */
+	/* Without a ring, the module reports only the exit of all tasks. */
 	{ "poll", call_poll, POLLHUP, 0, 0, 0 },
 	{ "select", call_select, 1, 0, 0, 0 },
 	{ "epoll", call_epoll, EPOLLHUP, 0, 0, 0 },
@@ -274,7 +273,7 @@ FIXTURE_TEARDOWN(event)
 	restore_maker(_metadata, variant);
 }
 
-/* Makes all calls, and compares the counts that are read with those before and after. */
+/* Makes all calls. Expects that each count is between the ones before and after. */
 static void make_calls(struct __test_metadata *_metadata, const FIXTURE_VARIANT(event) *variant,
 		       int fd, bool has_ring)
 {
@@ -306,8 +305,8 @@ static void make_calls(struct __test_metadata *_metadata, const FIXTURE_VARIANT(
 }
 
 /*
- * io_uring gives up what it has read from a while after the program's end. Until then the
- * other maker's events are there.
+ * Waits until io_uring has released the descriptor, some time after the end of the program.
+ * Until then the event excludes the other maker's events.
  */
 static bool wait_for_io_uring(const struct event_maker *maker)
 {
@@ -327,7 +326,7 @@ TEST_F(event, calls_without_a_ring)
 
 TEST_F(event, calls_with_a_ring)
 {
-	/* No sample comes. */
+	/* The period is so long that there is no sample. */
 	struct perf_event_attr attr = event_every(1ULL << 40);
 
 	ASSERT_TRUE(wait_for_io_uring(variant->maker));
@@ -336,7 +335,7 @@ TEST_F(event, calls_with_a_ring)
 	make_calls(_metadata, variant, self->sampler.fd, true);
 }
 
-/* The count of an inherited event is of tasks on several CPUs, and has to be asked for. */
+/* The count of an inherited event needs calls to other CPUs. */
 TEST_F(event, calls_of_an_inherited_event)
 {
 	struct perf_event_attr attr = event_instructions();

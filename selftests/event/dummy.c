@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * PERF_COUNT_SW_DUMMY: an event that counts nothing and takes no counter.
+ * PERF_COUNT_SW_DUMMY: an event that counts nothing and needs no counter.
  */
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -48,7 +48,7 @@ FIXTURE_TEARDOWN(event)
 	restore_maker(_metadata, variant);
 }
 
-static struct perf_event_attr dummy(void)
+static struct perf_event_attr dummy_attr(void)
 {
 	struct perf_event_attr attr = event_instructions();
 
@@ -57,10 +57,10 @@ static struct perf_event_attr dummy(void)
 	return attr;
 }
 
-/* A period is no mistake: the event never comes so often. */
+/* A period is accepted, and never ends. */
 TEST_F(event, dummy_counts_nothing)
 {
-	struct perf_event_attr attr = dummy();
+	struct perf_event_attr attr = dummy_attr();
 
 	attr.read_format = PERF_FORMAT_TOTAL_TIME_ENABLED;
 	attr.sample_period = 1;
@@ -73,7 +73,7 @@ TEST_F(event, dummy_counts_nothing)
 
 TEST_F(event, dummies_of_children_and_cpus_count_nothing)
 {
-	struct perf_event_attr attr = dummy();
+	struct perf_event_attr attr = dummy_attr();
 	pid_t pid;
 
 	attr.inherit = 1;
@@ -94,10 +94,10 @@ TEST_F(event, dummies_of_children_and_cpus_count_nothing)
 	EXPECT_EQ(0, event_count(self->fd[1]));
 }
 
-/* It has records all the same. */
+/* A dummy has records of names, mappings and the like. */
 TEST_F(event, dummy_has_records)
 {
-	struct perf_event_attr attr = dummy();
+	struct perf_event_attr attr = dummy_attr();
 	struct sampler *s = &self->sampler;
 
 	attr.comm = 1;
@@ -107,12 +107,12 @@ TEST_F(event, dummy_has_records)
 	ASSERT_TRUE(event_ring_next(&s->ring, &s->record));
 	EXPECT_EQ((__u32)PERF_RECORD_COMM, s->record.header.type);
 	EXPECT_FALSE(event_ring_next(&s->ring, &s->record));
-	/* RDPMC is not for it. */
+	/* A dummy has no counter for RDPMC. */
 	EXPECT_FALSE(!!s->ring.page->cap_user_rdpmc);
 	EXPECT_EQ(0U, s->ring.page->index);
 }
 
-/* Each position in a group: the others count exactly, and a read has all. */
+/* A dummy at each position in a group: the others count exactly, and read(2) has all. */
 TEST_F(event, dummies_are_members_of_groups)
 {
 	struct {
@@ -123,7 +123,7 @@ TEST_F(event, dummies_are_members_of_groups)
 
 	for (which = 0; which < 3; which++) {
 		for (i = 0; i < 3; i++) {
-			attr = i == which ? dummy() : event_instructions();
+			attr = i == which ? dummy_attr() : event_instructions();
 			attr.read_format = PERF_FORMAT_GROUP;
 			attr.disabled = !i;
 			self->fd[i] = variant->maker->open(&attr, 0, -1, i ? self->fd[0] : -1, 0);
@@ -143,8 +143,8 @@ TEST_F(event, dummies_are_members_of_groups)
 	}
 }
 
-/* Samples that have the counts of a group have that of a dummy, too. */
-static void see_counts(const struct sample *s, void *data)
+/* Checks the dummy's count in samples with the counts of a group. */
+static void check_counts(const struct sample *s, void *data)
 {
 	unsigned long *wrong = data;
 
@@ -154,7 +154,7 @@ static void see_counts(const struct sample *s, void *data)
 
 TEST_F(event, dummies_have_counts_in_samples)
 {
-	struct perf_event_attr attr = event_every(PERIOD), member = dummy();
+	struct perf_event_attr attr = event_every(PERIOD), member = dummy_attr();
 	struct sampler *s = &self->sampler;
 	struct sample_sums sums = SAMPLE_SUMS_INIT;
 	unsigned long wrong = 0;
@@ -170,21 +170,21 @@ TEST_F(event, dummies_have_counts_in_samples)
 	ASSERT_EQ(0, event_enable(s->fd));
 	labelled_loop(10 * PERIOD);
 	ASSERT_EQ(0, event_disable(s->fd));
-	sampler_read(s, &sums, see_counts, &wrong);
+	sampler_read(s, &sums, check_counts, &wrong);
 	EXPECT_LE(10UL, sums.samples);
 	EXPECT_FALSE(sums.malformed);
 	EXPECT_EQ(0UL, wrong);
 }
 
-/* When no counter is left, there is room for dummies. */
+/* Dummies can be opened when no counter is free. */
 TEST_F(event, dummies_take_no_counter)
 {
-	struct perf_event_attr attr = event_instructions(), none = dummy();
+	struct perf_event_attr attr = event_instructions(), none = dummy_attr();
 	int i, counters, fd;
 
 	if (variant->maker == &event_maker_perf)
 		return;
-	/* What is sampled has a counter of its own. */
+	/* A sampled event has a counter of its own. */
 	attr.sample_period = 1ULL << 40;
 	for (counters = 0; counters < MANY; counters++) {
 		fd = variant->maker->open(&attr, 0, -1, -1, 0);
@@ -202,10 +202,10 @@ TEST_F(event, dummies_take_no_counter)
 	EXPECT_LT(LOOP_INSNS * (__s64)N, event_loop_count(self->fd[0], N));
 }
 
-/* Perf can have the counters beside it. */
+/* perf can use the counters while the module has only a dummy. */
 TEST_F(event, dummy_leaves_the_counters_to_perf)
 {
-	struct perf_event_attr attr = dummy();
+	struct perf_event_attr attr = dummy_attr();
 
 	self->fd[0] = variant->maker->open(&attr, 0, -1, -1, 0);
 	ASSERT_LE(0, self->fd[0]);
@@ -213,10 +213,10 @@ TEST_F(event, dummy_leaves_the_counters_to_perf)
 	EXPECT_LT(LOOP_INSNS * (__s64)N, event_loop_count(self->fd[1], N));
 }
 
-/* Exclusive events exclude what takes a counter. */
+/* Exclusive events exclude only events that need a counter. */
 TEST_F(event, dummy_is_not_excluded)
 {
-	struct perf_event_attr attr = event_instructions(), none = dummy();
+	struct perf_event_attr attr = event_instructions(), none = dummy_attr();
 
 	attr.exclusive = 1;
 	self->fd[0] = variant->maker->open(&none, 0, -1, -1, 0);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * Samples in the first instructions of a system call, before the kernel has saved the
- * program's registers: they don't show those of the call before.
+ * program's registers. They must not show the registers of the call before.
  */
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -36,14 +36,14 @@ FIXTURE_TEARDOWN(event)
 	restore_maker(_metadata, variant);
 }
 
-/* In the loop of system_calls(). */
+/* Labels in the loop of system_calls(). */
 extern const char calls_begin[], behind_first[], behind_second[], next_turn[];
 
 #define LOOP_INSTRUCTIONS	89
 
 /*
- * Executes 2 * @delay instructions, and then two system calls @n times, with R12 from @n
- * down to 1.
+ * Executes 2 * @delay instructions, and then @n rounds of two system calls, with R12 counting
+ * from @n down to 1.
  */
 static __attribute__((noinline, noclone)) void system_calls(unsigned long delay, unsigned long n)
 {
@@ -84,8 +84,8 @@ struct found {
 	unsigned long in_entry, wrong;
 };
 
-/* There RCX has the address behind the call. */
-static void compare(const struct sample *sample, void *data)
+/* In the entry, RCX has the address after the system call instruction. */
+static void check_registers(const struct sample *sample, void *data)
 {
 	struct found *found = data;
 	__u64 rcx = sample->abi ? sample->registers[0] : 0;
@@ -101,8 +101,8 @@ static void compare(const struct sample *sample, void *data)
 }
 
 /*
- * A turn of the loop takes as many instructions each time: with some periods, on some
- * kernels, no sample is in the entry.
+ * A round has the same number of instructions each time: with some periods, on some kernels,
+ * no sample falls into the entry.
  */
 static const __u64 periods[] = { 6007, 8009, 10007 };
 
@@ -125,7 +125,7 @@ TEST_F(event, samples_in_the_entry_have_no_registers_of_another_call)
 		ASSERT_EQ(0, event_enable(self->sampler.fd));
 		system_calls(0, 40000);
 		ASSERT_EQ(0, event_disable(self->sampler.fd));
-		sampler_read(&self->sampler, &sums, compare, &found);
+		sampler_read(&self->sampler, &sums, check_registers, &found);
 		sampler_close(&self->sampler);
 		self->sampler.fd = -1;
 		TH_LOG("%s, period %llu: so far %lu samples, %lu in the entry, %lu wrong",
@@ -133,7 +133,7 @@ TEST_F(event, samples_in_the_entry_have_no_registers_of_another_call)
 		       found.wrong);
 	}
 	EXPECT_LT(0UL, found.in_entry);
-	/* Some of perf's are. */
+	/* Some samples of perf have such registers. */
 	if (variant->maker == &event_maker_perfmon)
 		EXPECT_EQ(0UL, found.wrong);
 }
@@ -145,7 +145,7 @@ struct place {
 	unsigned int samples;
 	__u64 ip;
 	__u64 left;	/* R12; 0: unknown */
-	bool interrupted;	/* there was an interrupt meanwhile */
+	bool interrupted;	/* another interrupt came meanwhile */
 };
 
 static void note_third(const struct sample *sample, void *data)
@@ -158,7 +158,7 @@ static void note_third(const struct sample *sample, void *data)
 	place->left = sample->user_abi ? sample->user_registers[0] : 0;
 }
 
-/* Returns where the third sample of the calls is. */
+/* Returns the place of the third sample in the calls. */
 static struct place place_of_third(struct __test_metadata *_metadata, struct sampler *sampler,
 				   const struct event_maker *maker, struct perf_event_attr *attr,
 				   unsigned long delay)
@@ -182,21 +182,21 @@ static struct place place_of_third(struct __test_metadata *_metadata, struct sam
 }
 
 /*
- * The third sample comes after a known number of instructions. With more of them before
- * the loop, it is nearer to its beginning: never farther, wherever it is. An interrupt
- * that is late (SKID) comes in the kernel, if it is due shortly before a call; or if the
- * timer's interrupt comes in these few instructions. With pmu-skid=5 that is at
- * error_entry + 1, which asm_sysvec_apic_timer_interrupt has called, before the registers
- * are saved. Then IP is where the timer has interrupted the loop, up to SKID instructions
- * before the place of other samples: the next may be farther.
+ * The third sample comes after a known number of instructions. The more of them are before the
+ * loop (@delay), the fewer are in the loop, so its place must never move forward. A late PMI
+ * (SKID) is in the kernel if it is due shortly before a call, or if the timer's interrupt comes
+ * within the skid. With pmu-skid=5 the latter is at error_entry + 1, which
+ * asm_sysvec_apic_timer_interrupt has called, before the registers are saved. Then IP is where
+ * the timer has interrupted the loop, up to SKID instructions before the place without an
+ * interrupt, so the next place may be farther.
  */
-TEST_F(event, late_samples_are_behind_their_own_call)
+TEST_F(event, late_samples_are_after_their_own_call)
 {
 	struct perf_event_attr attr = event_every(11 * LOOP_INSTRUCTIONS);
 	unsigned long delay, turn, last_turn = CALLS;
 	__u64 last_ip = -1ULL;
 
-	/* perf leaves such samples out. */
+	/* perf has no such samples. */
 	if (variant->maker == &event_maker_perf)
 		return;
 	attr.sample_type = PERF_SAMPLE_IP | PERF_SAMPLE_REGS_USER;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Exact counts of one task: itself, another process, a thread, and the effect of
- * each call on them.
+ * Exact counts of one task: of the test itself, another process or a thread; and the effect of
+ * each ioctl on the count.
  */
 #include <fcntl.h>
 #include <sys/wait.h>
@@ -58,7 +58,7 @@ TEST_F(event, event_counts_each_instruction_of_the_loop)
 	}
 }
 
-/* All of them together cross the overflows of narrow counters. */
+/* Together they make narrow counters overflow. */
 TEST_F(event, short_counts_are_exact_too)
 {
 	__s64 overhead = event_loop_count(self->fd, 1) - (__s64)LOOP_INSNS;
@@ -82,7 +82,7 @@ TEST_F(event, disable_keeps_the_count)
 	EXPECT_EQ(value, event_count(self->fd));
 }
 
-TEST_F(event, enable_goes_on_from_there)
+TEST_F(event, enable_continues_from_the_old_count)
 {
 	__s64 each = event_loop_count(self->fd, N);
 
@@ -116,7 +116,7 @@ TEST_F(event, read_while_it_counts_gives_the_present_count)
 		ASSERT_EQ(first, event_loop_count_running(self->fd, N));
 }
 
-TEST_F(event, reset_zeroes_and_goes_on)
+TEST_F(event, reset_zeroes_and_continues)
 {
 	__s64 value;
 
@@ -150,7 +150,7 @@ TEST_F(event, two_events_count_the_same)
 	close(other);
 }
 
-/* In user mode a task executes the loop, in the kernel interrupts and calls. */
+/* In user mode the task executes the loop; in the kernel, interrupts and system calls. */
 TEST_F(event, modes_are_counted_apart)
 {
 	struct perf_event_attr attr = event_instructions();
@@ -177,7 +177,7 @@ TEST_F(event, modes_are_counted_apart)
 	close(fd[1]);
 }
 
-/* Counts a job of the target, once with the least loop and once with all of it. */
+/* Counts two jobs of the target, which differ by a known number of instructions. */
 static void expect_exact(struct __test_metadata *_metadata, int fd, struct target *t,
 			 struct job job)
 {
@@ -222,13 +222,13 @@ TEST_F(event, thread_of_another_process_is_counted)
 	expect_target_exact(_metadata, variant, &self->target, true);
 }
 
-/* An event of the first thread is not one of the process. */
+/* An event of the first thread does not count the process's other threads. */
 TEST_F(event, other_threads_are_not_counted)
 {
 	int fd;
 
 	ASSERT_EQ(0, target_start(&self->target, -1, true));
-	/* The first thread waits for the other. */
+	/* The first thread sleeps while the other one works. */
 	ASSERT_EQ(0, wait_until_asleep(self->target.pid));
 	fd = open_instructions(_metadata, variant->maker, self->target.pid);
 	ASSERT_EQ(0, event_enable(fd));
@@ -237,7 +237,7 @@ TEST_F(event, other_threads_are_not_counted)
 	close(fd);
 }
 
-/* Disabled and enabled while the task executes: the parts are of the whole. */
+/* Disables and enables an event while the task executes. Another event counts all of it. */
 TEST_F(event, enable_and_disable_while_another_cpu_executes)
 {
 	__s64 parts = 0, part, whole;
@@ -268,7 +268,7 @@ TEST_F(event, enable_and_disable_while_another_cpu_executes)
 	close(fd[1]);
 }
 
-/* Nothing but the new program is counted, and all of it. */
+/* Counts all of the new program, and nothing before. */
 TEST_F(event, enable_on_exec_counts_the_new_program)
 {
 	struct perf_event_attr attr = event_instructions();

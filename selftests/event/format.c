@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * What read(2) gives: every read_format, for an event alone, the leader of a group and
- * a sibling, inherited and not; buffers that are too small; identifiers.
+ * The result of read(2): every read_format, for a single event, the leader of a group and a
+ * sibling, inherited and not; buffers that are too small; identifiers.
  */
 #include <sys/wait.h>
 #include <unistd.h>
@@ -30,7 +30,7 @@ static size_t words_of(__u64 format, int members)
 	       !!(format & PERF_FORMAT_TOTAL_TIME_RUNNING);
 }
 
-static void take_times(struct result *r, __u64 format, const __u64 **word)
+static void parse_times(struct result *r, __u64 format, const __u64 **word)
 {
 	if (format & PERF_FORMAT_TOTAL_TIME_ENABLED)
 		r->enabled = *(*word)++;
@@ -38,19 +38,19 @@ static void take_times(struct result *r, __u64 format, const __u64 **word)
 		r->running = *(*word)++;
 }
 
-static struct result split_row(__u64 format, const __u64 *word)
+static struct result parse_result(__u64 format, const __u64 *word)
 {
 	struct result r = { .nr = 1 };
 	unsigned int i;
 
 	if (format & PERF_FORMAT_GROUP) {
 		r.nr = *word++;
-		take_times(&r, format, &word);
+		parse_times(&r, format, &word);
 	}
 	for (i = 0; i < r.nr && i < MEMBERS; i++) {
 		r.value[i] = *word++;
 		if (!(format & PERF_FORMAT_GROUP))
-			take_times(&r, format, &word);
+			parse_times(&r, format, &word);
 		if (format & PERF_FORMAT_ID)
 			r.id[i] = *word++;
 		if (format & PERF_FORMAT_LOST)
@@ -59,7 +59,7 @@ static struct result split_row(__u64 format, const __u64 *word)
 	return r;
 }
 
-/* Reads by @fd; the group has @members, of which @fd is number @at. */
+/* Reads @fd and checks the size. The result has @members events. */
 static struct result read_and_check(struct __test_metadata *_metadata, int fd, __u64 format,
 				    int members)
 {
@@ -67,7 +67,7 @@ static struct result read_and_check(struct __test_metadata *_metadata, int fd, _
 	__u64 word[64];
 	struct result r;
 
-	/* Exactly as much as there is, or more; never a part. */
+	/* Exactly this size, or a larger buffer; never a part of the result. */
 	memset(word, 0xaa, sizeof(word));
 	EXPECT_EQ((ssize_t)size, read(fd, word, sizeof(word))) {
 		TH_LOG("read_format %#llx", format);
@@ -77,7 +77,7 @@ static struct result read_and_check(struct __test_metadata *_metadata, int fd, _
 	errno = 0;
 	EXPECT_EQ(-1, read(fd, word, size - 1));
 	EXPECT_EQ(ENOSPC, errno);
-	r = split_row(format, word);
+	r = parse_result(format, word);
 	EXPECT_EQ((format & PERF_FORMAT_GROUP) ? (__u64)members : 1, r.nr);
 	return r;
 }
@@ -127,7 +127,7 @@ static void check_format(struct __test_metadata *_metadata, FIXTURE_DATA(event) 
 			EXPECT_GE(loops + 5 * CALL_OVERHEAD, r.value[i]);
 			EXPECT_EQ(r.value[0], r.value[i]);
 			EXPECT_EQ(0ULL, r.lost[i]);
-			/* A group begins with its leader; the others are in their order. */
+			/* A group's result starts with the leader; the siblings are in the order of opening. */
 			if (format & PERF_FORMAT_ID)
 				EXPECT_EQ(event_id(self->fd[r.nr > 1 ? i : at]), r.id[i]);
 		}
@@ -152,7 +152,7 @@ TEST_F(event, every_read_format_has_its_members)
 					     members);
 }
 
-/* A sum of a group and its heirs. */
+/* Reads the sum of a group and of its inherited events. */
 TEST_F(event, inherited_group_is_read_as_one)
 {
 	const __u64 format = PERF_FORMAT_GROUP | PERF_FORMAT_ID | TIMES;
@@ -182,7 +182,7 @@ TEST_F(event, inherited_group_is_read_as_one)
 	EXPECT_LT(0ULL, r.running);
 }
 
-TEST_F(event, identifiers_differ_and_stay)
+TEST_F(event, identifiers_are_unique_and_constant)
 {
 	__u64 id[MEMBERS], old;
 	int i, k;
@@ -195,14 +195,14 @@ TEST_F(event, identifiers_differ_and_stay)
 		for (k = 0; k < i; k++)
 			EXPECT_NE(id[k], id[i]);
 	}
-	/* None is given twice. */
+	/* An identifier is never used again. */
 	old = id[MEMBERS - 1];
 	close(self->fd[MEMBERS - 1]);
 	self->fd[MEMBERS - 1] = open_instructions(_metadata, variant->maker, 0);
 	EXPECT_NE(old, event_id(self->fd[MEMBERS - 1]));
 }
 
-/* The time in which a task of its own CPU is off counts for nothing. */
+/* Time in which the task sleeps does not count. */
 TEST_F(event, times_grow_while_the_task_runs)
 {
 	struct result r[2];
@@ -229,7 +229,7 @@ TEST_F(event, times_grow_while_the_task_runs)
 	r[1] = read_and_check(_metadata, self->fd[0], TIMES, 1);
 	EXPECT_LT(r[0].running, r[1].running);
 
-	/* RESET is of the count, not of the times. */
+	/* RESET zeroes the count, not the times. */
 	ASSERT_EQ(0, event_reset(self->fd[0]));
 	r[0] = read_and_check(_metadata, self->fd[0], TIMES, 1);
 	EXPECT_EQ(0ULL, r[0].value[0]);
@@ -249,7 +249,7 @@ TEST_F(event, unreadable_buffer_is_efault)
 	EXPECT_EQ(EINVAL, errno);
 }
 
-/* What tasks that are gone have counted is part of the sum. */
+/* The sum contains the counts of tasks that have exited. */
 TEST_F(event, reset_of_an_inherited_event)
 {
 	pid_t child;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Groups: they count as a unit, are enabled and disabled as one, and come apart when
- * their leader is closed. Which groups are refused.
+ * Groups: they count as a unit, are enabled and disabled as a unit, and their members become
+ * single events when the leader is closed. Invalid groups are refused.
  */
 #include <fcntl.h>
 #include <sys/resource.h>
@@ -14,7 +14,7 @@
 
 #define N	100000UL
 
-/* A group of instructions of a thread: only the leader is disabled. */
+/* Opens a group of instructions of a thread. Only the leader is disabled. */
 static void open_group(struct __test_metadata *_metadata, FIXTURE_DATA(event) *self,
 		       const struct event_maker *maker, pid_t tid)
 {
@@ -45,7 +45,7 @@ TEST_F(event, siblings_count_while_the_leader_does)
 		first[i] = event_count(self->fd[i]);
 		EXPECT_LE((__s64)(LOOP_INSNS * N), first[i]);
 		EXPECT_GE((__s64)(LOOP_INSNS * N) + CALL_OVERHEAD, first[i]);
-		/* They start and stop in the kernel: all count the same. */
+		/* All of them start and stop in the kernel, so they count the same. */
 		EXPECT_EQ(first[0], first[i]);
 	}
 	EXPECT_LT(0, event_loop_count(self->fd[0], 2 * N));
@@ -77,7 +77,7 @@ TEST_F(event, disabled_sibling_keeps_its_count)
 		  event_count(self->fd[1]));
 }
 
-/* Enabling a sibling does not start it. */
+/* Enabling a sibling does not start it while its leader is disabled. */
 TEST_F(event, enabled_sibling_waits_for_the_leader)
 {
 	open_group(_metadata, self, variant->maker, 0);
@@ -89,7 +89,7 @@ TEST_F(event, enabled_sibling_waits_for_the_leader)
 	EXPECT_LE((__s64)(LOOP_INSNS * N), event_count(self->fd[1]));
 }
 
-/* From whichever member. */
+/* PERF_IOC_FLAG_GROUP acts on all members, whichever one the ioctl is called for. */
 TEST_F(event, flag_group_means_all_members)
 {
 	int i, from;
@@ -112,7 +112,7 @@ TEST_F(event, flag_group_means_all_members)
 					 PERF_IOC_FLAG_GROUP));
 		for (i = 0; i < MEMBERS; i++)
 			EXPECT_EQ(0, event_count(self->fd[i]));
-		/* All were disabled, so the leader alone does not start them. */
+		/* All were disabled, so enabling the leader alone does not start the siblings. */
 		EXPECT_LT(0, event_loop_count(self->fd[0], N));
 		EXPECT_EQ(0, event_count(self->fd[1]));
 		EXPECT_EQ(0, event_count(self->fd[2]));
@@ -147,7 +147,7 @@ TEST_F(event, group_of_another_task_is_exact)
 	}
 }
 
-/* A member that joins while the group counts, counts from then on. */
+/* A member that joins a running group counts from then on. */
 TEST_F(event, member_joins_a_running_group)
 {
 	struct perf_event_attr attr = event_instructions();
@@ -167,7 +167,7 @@ TEST_F(event, member_joins_a_running_group)
 	EXPECT_LE(value + (__s64)(LOOP_INSNS * N), event_count(self->fd[0]));
 }
 
-/* The siblings go on, each by itself. */
+/* The siblings continue as single events. */
 TEST_F(event, siblings_outlive_a_closed_leader)
 {
 	__s64 value;
@@ -189,7 +189,7 @@ TEST_F(event, siblings_outlive_a_closed_leader)
 		  event_loop_count(self->fd[1], 2 * N) - event_loop_count(self->fd[1], N));
 }
 
-/* Sleeps until this task was switched out: a short sleep may end before. */
+/* Sleeps until this task was switched out. (A short sleep may return without a switch.) */
 static void switch_out(void)
 {
 	struct rusage before, after;
@@ -202,10 +202,10 @@ static void switch_out(void)
 }
 
 /*
- * Siblings that were held back by a disabled leader count when it is gone: from the
- * next time on that the task is switched to, at the latest.
+ * Siblings of a disabled leader start to count when it is closed, at the latest at the next
+ * switch to the task.
  */
-TEST_F(event, disabled_leader_that_is_closed_sets_siblings_free)
+TEST_F(event, closing_a_disabled_leader_starts_its_siblings)
 {
 	open_group(_metadata, self, variant->maker, 0);
 	close(self->fd[0]);
@@ -231,7 +231,7 @@ TEST_F(event, members_may_be_closed_in_every_order)
 			open_group(_metadata, self, variant->maker, self->target.tid);
 			if (enabled)
 				ASSERT_EQ(0, event_enable(self->fd[0]));
-			/* The task executes meanwhile. */
+			/* The task executes while members are closed. */
 			ASSERT_EQ(0, target_start_job(&self->target, job));
 			for (k = 0; k < MEMBERS; k++) {
 				usleep(100);
@@ -241,7 +241,7 @@ TEST_F(event, members_may_be_closed_in_every_order)
 			ASSERT_EQ(0, target_wait_job(&self->target));
 		}
 	}
-	/* All is free again. */
+	/* All counters are free again. */
 	self->fd[0] = open_instructions(_metadata, variant->maker, 0);
 	EXPECT_LT(0, event_loop_count(self->fd[0], N));
 }
@@ -254,7 +254,7 @@ static int open_member(const struct event_maker *maker, struct perf_event_attr a
 	return fd < 0 ? fd : close(fd);
 }
 
-TEST_F(event, groups_that_cannot_be_are_refused)
+TEST_F(event, invalid_groups_are_refused)
 {
 	const struct perf_event_attr plain = event_instructions();
 	struct perf_event_attr attr;
@@ -268,40 +268,40 @@ TEST_F(event, groups_that_cannot_be_are_refused)
 	self->fd[1] = variant->maker->open(&attr, 0, -1, self->fd[0], 0);
 	ASSERT_LE(0, self->fd[1]);
 
-#define REFUSED(attr, ...) open_member(variant->maker, attr, __VA_ARGS__)
-	/* The leader is of another task, on another CPU, or of all tasks of one. */
-	EXPECT_EQ(-EINVAL, REFUSED(plain, self->target.tid, -1, self->fd[0], 0));
-	EXPECT_EQ(-EINVAL, REFUSED(plain, 0, cpu, self->fd[0], 0));
-	EXPECT_EQ(-EINVAL, REFUSED(plain, -1, cpu, self->fd[0], 0));
+#define OPEN_MEMBER(attr, ...) open_member(variant->maker, attr, __VA_ARGS__)
+	/* The leader is of another task, on another CPU, or of all tasks on a CPU. */
+	EXPECT_EQ(-EINVAL, OPEN_MEMBER(plain, self->target.tid, -1, self->fd[0], 0));
+	EXPECT_EQ(-EINVAL, OPEN_MEMBER(plain, 0, cpu, self->fd[0], 0));
+	EXPECT_EQ(-EINVAL, OPEN_MEMBER(plain, -1, cpu, self->fd[0], 0));
 	/* The leader is a sibling. */
-	EXPECT_EQ(-EINVAL, REFUSED(plain, 0, -1, self->fd[1], 0));
-	/* A sibling is not inherited if the leader is not; nor pinned or exclusive. */
+	EXPECT_EQ(-EINVAL, OPEN_MEMBER(plain, 0, -1, self->fd[1], 0));
+	/* A sibling can't be inherited if the leader is not; nor be pinned or exclusive. */
 	attr = plain;
 	attr.inherit = 1;
-	EXPECT_EQ(-EINVAL, REFUSED(attr, 0, -1, self->fd[0], 0));
+	EXPECT_EQ(-EINVAL, OPEN_MEMBER(attr, 0, -1, self->fd[0], 0));
 	attr = plain;
 	attr.pinned = 1;
-	EXPECT_EQ(-EINVAL, REFUSED(attr, 0, -1, self->fd[0], 0));
+	EXPECT_EQ(-EINVAL, OPEN_MEMBER(attr, 0, -1, self->fd[0], 0));
 	attr = plain;
 	attr.exclusive = 1;
-	EXPECT_EQ(-EINVAL, REFUSED(attr, 0, -1, self->fd[0], 0));
-	/* No descriptor, or one of something else. */
-	EXPECT_EQ(-EBADF, REFUSED(plain, 0, -1, 12345, 0));
-	EXPECT_EQ(-EBADF, REFUSED(plain, 0, -1, -2, 0));
-	EXPECT_EQ(-EBADF, REFUSED(plain, 0, -1, self->target.jobs, 0));
+	EXPECT_EQ(-EINVAL, OPEN_MEMBER(attr, 0, -1, self->fd[0], 0));
+	/* A descriptor that is not open, or not an event. */
+	EXPECT_EQ(-EBADF, OPEN_MEMBER(plain, 0, -1, 12345, 0));
+	EXPECT_EQ(-EBADF, OPEN_MEMBER(plain, 0, -1, -2, 0));
+	EXPECT_EQ(-EBADF, OPEN_MEMBER(plain, 0, -1, self->target.jobs, 0));
 
-	/* With FD_NO_GROUP the descriptor is looked at, and no more. */
-	EXPECT_EQ(0, REFUSED(plain, self->target.tid, -1, self->fd[1], PERF_FLAG_FD_NO_GROUP));
-	EXPECT_EQ(-EBADF, REFUSED(plain, 0, -1, 12345, PERF_FLAG_FD_NO_GROUP));
-	EXPECT_EQ(0, REFUSED(plain, 0, -1, self->fd[0], PERF_FLAG_FD_CLOEXEC));
-#undef REFUSED
-	/* What was refused has left nothing. */
+	/* With FD_NO_GROUP the descriptor must be an event, and is not used. */
+	EXPECT_EQ(0, OPEN_MEMBER(plain, self->target.tid, -1, self->fd[1], PERF_FLAG_FD_NO_GROUP));
+	EXPECT_EQ(-EBADF, OPEN_MEMBER(plain, 0, -1, 12345, PERF_FLAG_FD_NO_GROUP));
+	EXPECT_EQ(0, OPEN_MEMBER(plain, 0, -1, self->fd[0], PERF_FLAG_FD_CLOEXEC));
+#undef OPEN_MEMBER
+	/* The refused calls have changed nothing. */
 	EXPECT_LT(0, event_loop_count(self->fd[0], N));
 	EXPECT_EQ(event_count(self->fd[0]), event_count(self->fd[1]));
 }
 
-/* The task is gone: its group takes no more members. */
-TEST_F(event, leader_of_a_task_that_is_gone_is_refused)
+/* The task has exited, so its group takes no more members. */
+TEST_F(event, leader_of_an_exited_task_is_refused)
 {
 	struct perf_event_attr attr = event_instructions();
 
@@ -311,7 +311,7 @@ TEST_F(event, leader_of_a_task_that_is_gone_is_refused)
 	EXPECT_EQ(-ENODEV, open_member(variant->maker, attr, 0, -1, self->fd[0], 0));
 }
 
-/* A leader of the other maker, and the device itself: no event of ours, or of perf's. */
+/* A leader of the other maker, and the device itself, are not events of this maker. */
 TEST(leader_of_another_maker_is_refused)
 {
 	const struct event_maker *perf = &event_maker_perf, *maker = &event_maker_perfmon;
@@ -326,7 +326,7 @@ TEST(leader_of_another_maker_is_refused)
 	int fd[3];
 
 	SKIP_WITHOUT_PMU();
-	/* This one needs no counter, so both can be there. */
+	/* perf's event needs no counter, so events of both makers can be open. */
 	fd[0] = perf->open(&arguments, 0, -1, -1, 0);
 	ASSERT_LE(0, fd[0]);
 	EXPECT_EQ(-EBADF, open_member(maker, attr, 0, -1, fd[0], 0));

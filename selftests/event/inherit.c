@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Samples of tasks that are inherited: an event and a ring for each CPU. Each task has
- * its own periods there.
+ * Samples of tasks that inherit events: an event and a ring for each CPU. Each task has its
+ * own periods on each CPU.
  */
 #include <sched.h>
 #include <sys/mman.h>
@@ -14,26 +14,26 @@
 #include "loop.h"
 #include "samples.h"
 
-#define CPUS		8	/* at most */
+#define CPUS		8	/* at most so many CPUs */
 #define CHILDREN	6
 #define ORDER		6
 
-/* More than twice as much as a task executes besides its loop. */
+/* More than twice what a task executes besides its loop. */
 #define PERIOD		200003UL
 
-/* A task, and on which CPU it executes how much. */
+/* A task, its CPU, and how many periods it executes there. */
 struct task {
 	pid_t pid;
 	int cpu;
 	unsigned long periods;
-	unsigned long samples, outside;		/* of the loop */
+	unsigned long samples, outside;		/* outside: not in the loop */
 };
 
 FIXTURE(event)
 {
 	struct sampler sampler[CPUS];
 	int cpu[CPUS], cpus;
-	struct task *task;	/* shared: each child and its child */
+	struct task *task;	/* shared memory: the children and their children */
 	unsigned long elsewhere;
 };
 
@@ -81,7 +81,7 @@ static void open_on_each_cpu(struct __test_metadata *_metadata, FIXTURE_DATA(eve
 	}
 }
 
-static void be_task(struct task *task)
+static void run_task(struct task *task)
 {
 	task->pid = getpid();
 	if (pin_to_cpu(task->cpu))
@@ -89,22 +89,22 @@ static void be_task(struct task *task)
 	labelled_loop((2 * task->periods + 1) * PERIOD / 2 / LOOP_INSNS);
 }
 
-/* A child, and one of its own beside it. */
-static void be_child(struct task *task)
+/* A child, which forks a child of its own that runs at the same time. */
+static void run_child(struct task *task)
 {
 	pid_t pid;
 	int status;
 
-	be_task(&task[0]);
+	run_task(&task[0]);
 	pid = fork();
 	if (!pid) {
-		be_task(&task[1]);
+		run_task(&task[1]);
 		_exit(0);
 	}
 	_exit(pid < 0 || waitpid(pid, &status, 0) != pid || status);
 }
 
-static void see_task(const struct sample *s, void *data)
+static void count_task_sample(const struct sample *s, void *data)
 {
 	FIXTURE_DATA(event) *self = data;
 	int i;
@@ -131,13 +131,13 @@ TEST_F(event, each_task_has_as_many_samples_as_periods)
 		self->task[i].periods = 2 + i;
 	}
 	open_on_each_cpu(_metadata, self, variant->maker, event_every(PERIOD), ORDER);
-	/* What is left of the parent's period is not the child's. */
+	/* The rest of the parent's period does not pass on to the children. */
 	loop(PERIOD * 7 / 10 / LOOP_INSNS);
 	for (i = 0; i < CHILDREN; i++) {
 		pid[i] = fork();
 		ASSERT_LE(0, pid[i]);
 		if (!pid[i])
-			be_child(&self->task[2 * i]);
+			run_child(&self->task[2 * i]);
 	}
 	for (i = 0; i < CHILDREN; i++) {
 		ASSERT_EQ(pid[i], waitpid(pid[i], &status, 0));
@@ -147,7 +147,7 @@ TEST_F(event, each_task_has_as_many_samples_as_periods)
 		struct sample_sums sums = SAMPLE_SUMS_INIT;
 
 		ASSERT_EQ(0, event_disable(self->sampler[i].fd));
-		sampler_read(&self->sampler[i], &sums, see_task, self);
+		sampler_read(&self->sampler[i], &sums, count_task_sample, self);
 		EXPECT_FALSE(sums.malformed);
 		EXPECT_EQ(0UL, sums.lost);
 		EXPECT_TRUE(sums.ordered);
@@ -167,7 +167,7 @@ TEST_F(event, each_task_has_as_many_samples_as_periods)
 
 #define MOVES	20
 
-static void move_about(FIXTURE_DATA(event) *self, unsigned long n)
+static void loop_on_each_cpu(FIXTURE_DATA(event) *self, unsigned long n)
 {
 	int i;
 
@@ -179,7 +179,7 @@ static void move_about(FIXTURE_DATA(event) *self, unsigned long n)
 	_exit(0);
 }
 
-/* Lets children move about, each with MOVES loops of @n iterations. */
+/* Starts children that move between CPUs, and execute MOVES loops of @n iterations each. */
 static void start_children(struct __test_metadata *_metadata, FIXTURE_DATA(event) *self,
 			   unsigned long n)
 {
@@ -190,7 +190,7 @@ static void start_children(struct __test_metadata *_metadata, FIXTURE_DATA(event
 		pid = fork();
 		ASSERT_LE(0, pid);
 		if (!pid)
-			move_about(self, n);
+			loop_on_each_cpu(self, n);
 	}
 }
 
@@ -208,11 +208,11 @@ static void run_children(struct __test_metadata *_metadata, FIXTURE_DATA(event) 
 
 struct on_cpu {
 	__u32 cpu;
-	unsigned long elsewhere;	/* on other CPUs */
-	unsigned long outside;		/* of the loop */
+	unsigned long elsewhere;	/* samples of other CPUs */
+	unsigned long outside;		/* samples outside of the loop */
 };
 
-static void see_cpu(const struct sample *s, void *data)
+static void count_cpu_sample(const struct sample *s, void *data)
 {
 	struct on_cpu *c = data;
 
@@ -220,7 +220,7 @@ static void see_cpu(const struct sample *s, void *data)
 	c->outside += !in_labelled_loop(s->ip);
 }
 
-/* Each has at most one period less a sample, on each CPU. */
+/* On each CPU, a task has at most one sample less than its count has periods. */
 TEST_F(event, tasks_that_move_have_all_samples_but_the_last)
 {
 	static const __u64 periods[] = { 97, 1009, 10007, 100003 };
@@ -242,7 +242,7 @@ TEST_F(event, tasks_that_move_have_all_samples_but_the_last)
 			ASSERT_EQ(0, event_disable(self->sampler[i].fd));
 			count = event_count(self->sampler[i].fd);
 			between += count;
-			sampler_read(&self->sampler[i], &sums, see_cpu, &c);
+			sampler_read(&self->sampler[i], &sums, count_cpu_sample, &c);
 			EXPECT_FALSE(sums.malformed);
 			EXPECT_EQ(0UL, sums.lost);
 			EXPECT_EQ(0UL, c.elsewhere);
@@ -252,7 +252,7 @@ TEST_F(event, tasks_that_move_have_all_samples_but_the_last)
 			outside += c.outside;
 			sampler_close(&self->sampler[i]);
 		}
-		/* At most one sample before and one behind a move, and one for each period. */
+		/* At most one sample before and one after a move, and one for each period. */
 		EXPECT_LE(0, between);
 		if (!variant->maker->children_swap_periods)
 			EXPECT_GE(between / period + 2 * CHILDREN * (MOVES + 1), outside) {
@@ -262,10 +262,10 @@ TEST_F(event, tasks_that_move_have_all_samples_but_the_last)
 	}
 }
 
-/* Of an event that is wanted 1000 times in a second, and may come 10^9 times. */
+/* The first period of a frequency of 1000, for an event that may come 10^9 times a second. */
 #define FIRST_PERIOD	1000000UL
 
-/* Each sample stands for what was counted since the last, by its task on its CPU. */
+/* The period of a sample is what its task has counted on its CPU since the last sample. */
 TEST_F(event, periods_of_a_frequency_add_up)
 {
 	struct perf_event_attr attr = event_every(1000);
@@ -282,14 +282,14 @@ TEST_F(event, periods_of_a_frequency_add_up)
 
 		ASSERT_EQ(0, event_disable(self->sampler[i].fd));
 		count = event_count(self->sampler[i].fd);
-		sampler_read(&self->sampler[i], &sums, see_cpu, &c);
+		sampler_read(&self->sampler[i], &sums, count_cpu_sample, &c);
 		TH_LOG("%s: CPU %d: %lu samples, %llu of %llu", variant->maker->name,
 		       self->cpu[i], sums.samples, sums.periods, count);
 		EXPECT_FALSE(sums.malformed);
 		EXPECT_EQ(0UL, sums.lost);
 		EXPECT_EQ(0UL, c.elsewhere);
 		EXPECT_GE(count, sums.periods);
-		/* Of each task less than a period was left: the first is the longest. */
+		/* Each task's rest is less than a period; the first period is the longest. */
 		if (!variant->maker->children_swap_periods)
 			EXPECT_GE((CHILDREN + 1) * FIRST_PERIOD, count - sums.periods);
 		samples += sums.samples;
@@ -297,37 +297,37 @@ TEST_F(event, periods_of_a_frequency_add_up)
 	EXPECT_LE(10UL, samples);
 }
 
-/* What a slow reader has read on a CPU, and how many it did not find. */
-struct slowly {
+/* What a slow reader has read on a CPU, and how many samples were lost. */
+struct slow_reader {
 	struct sample_sums sums;
 	__u64 lost;
 	unsigned int times;
 };
 
-/* Reads the ring of a CPU if some are lost that were not at the last time. */
+/* Reads the ring of a CPU if more samples are lost than at the last time. */
 static void read_if_lost(struct __test_metadata *_metadata, struct sampler *s,
-			 struct slowly *slowly)
+			 struct slow_reader *slow_reader)
 {
 	__u64 count[2];
 
 	ASSERT_EQ((ssize_t)sizeof(count), read(s->fd, count, sizeof(count)));
-	if (count[1] == slowly->lost)
+	if (count[1] == slow_reader->lost)
 		return;
-	slowly->lost = count[1];
-	sampler_read(s, &slowly->sums, NULL, NULL);
-	slowly->times++;
+	slow_reader->lost = count[1];
+	sampler_read(s, &slow_reader->sums, NULL, NULL);
+	slow_reader->times++;
 }
 
-/* Reads the rings until the children are gone. */
+/* Reads the rings until the children have exited. */
 static void read_slowly(struct __test_metadata *_metadata, FIXTURE_DATA(event) *self,
-			struct slowly *slowly)
+			struct slow_reader *slow_reader)
 {
 	int i, left = CHILDREN, status;
 	pid_t pid;
 
 	while (left) {
 		for (i = 0; i < self->cpus; i++)
-			read_if_lost(_metadata, &self->sampler[i], &slowly[i]);
+			read_if_lost(_metadata, &self->sampler[i], &slow_reader[i]);
 		usleep(1000);
 		pid = waitpid(-1, &status, WNOHANG);
 		ASSERT_LE(0, pid);
@@ -339,40 +339,40 @@ static void read_slowly(struct __test_metadata *_metadata, FIXTURE_DATA(event) *
 }
 
 /* Returns whether each ring was read three times. */
-static bool all_were_read(const FIXTURE_DATA(event) *self, const struct slowly *slowly)
+static bool all_were_read(const FIXTURE_DATA(event) *self, const struct slow_reader *slow_reader)
 {
 	int i;
 
 	for (i = 0; i < self->cpus; i++)
-		if (slowly[i].times < 3)
+		if (slow_reader[i].times < 3)
 			return false;
 	return true;
 }
 
-TEST_F(event, slow_reader_is_told_how_many_are_lost)
+TEST_F(event, slow_reader_gets_the_number_of_lost_samples)
 {
 	const __u64 period = 1009;
 	struct perf_event_attr attr = event_every(period);
-	struct slowly slowly[CPUS] = { };
+	struct slow_reader slow_reader[CPUS] = { };
 	__u64 tasks = 1;
 	int i;
 
 	attr.read_format = PERF_FORMAT_LOST;
 	open_on_each_cpu(_metadata, self, variant->maker, attr, 0);
 	for (i = 0; i < self->cpus; i++)
-		slowly[i].sums = SAMPLE_SUMS_INIT;
-	/* The reader may have few turns while the children run. */
-	for (i = 0; i < 20 && !all_were_read(self, slowly); i++) {
+		slow_reader[i].sums = SAMPLE_SUMS_INIT;
+	/* The reader may run rarely while the children do. */
+	for (i = 0; i < 20 && !all_were_read(self, slow_reader); i++) {
 		start_children(_metadata, self, 50000);
-		read_slowly(_metadata, self, slowly);
+		read_slowly(_metadata, self, slow_reader);
 		tasks += CHILDREN;
 	}
 	for (i = 0; i < self->cpus; i++) {
 		struct sampler *s = &self->sampler[i];
-		struct sample_sums *sums = &slowly[i].sums;
+		struct sample_sums *sums = &slow_reader[i].sums;
 		__u64 count[2];
 
-		/* The last are told with the next sample there. */
+		/* The last lost samples are reported with the next sample there. */
 		ASSERT_EQ(0, pin_to_cpu(self->cpu[i]));
 		sampler_read(s, sums, NULL, NULL);
 		labelled_loop(2 * period);
@@ -388,13 +388,13 @@ TEST_F(event, slow_reader_is_told_how_many_are_lost)
 		EXPECT_LT(0UL, sums->lost);
 		EXPECT_EQ(count[1], sums->lost);
 		EXPECT_GE(count[0] / period, sums->samples + sums->lost);
-		/* Some of perf's are in neither, in one of eighty runs. */
+		/* In one of eighty runs, some samples of perf are neither read nor reported as lost. */
 		if (!variant->maker->children_swap_periods)
 			EXPECT_LE(count[0] / period - tasks, sums->samples + sums->lost);
 	}
 }
 
-/* A ring for all CPUs would have many writers at once. */
+/* A ring for all CPUs would have several writers at the same time. */
 TEST_F(event, inherited_event_on_any_cpu_has_no_ring)
 {
 	struct perf_event_attr attr = event_every(PERIOD);

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Workers of io_uring: threads of the kernel's that do what a program has asked for.
- * They are the program's, so an inherited event counts them. They execute nothing in
- * user mode.
+ * Workers of io_uring: kernel threads that work for a program. They belong to the program, so
+ * an inherited event counts them. They execute nothing in user mode.
  */
 #include <dirent.h>
 #include <sched.h>
@@ -16,13 +15,13 @@
 #include "uring.h"
 
 /*
- * One at a time: when a worker's turn comes is the scheduler's choice, and costs as much
- * as the reads.
+ * One read at a time: the scheduler chooses when the worker runs, which costs as much as the
+ * read itself.
  */
 #define READS	500
 #define RUNS	6
 
-/* How long an answer is waited for. */
+/* Seconds to wait for a result. */
 #define SECONDS	10
 
 FIXTURE(event)
@@ -43,15 +42,15 @@ FIXTURE_TEARDOWN(event)
 	restore_maker(_metadata, variant);
 }
 
-/* A ring, whose workers live as long. */
+/* A ring. Its workers exist as long as the ring. */
 struct ring {
 	struct uring uring;
 	int file;		/* to read from */
 };
 
 /*
- * One worker at a time, on the CPU of this thread: two that wake each other execute more
- * at one time than at another.
+ * Limits the ring to one worker, on the CPU of this thread. The number of instructions in which
+ * two workers wake each other would vary.
  */
 static int ring_keep_to_cpu(const struct ring *r)
 {
@@ -87,7 +86,7 @@ static void ring_close(struct ring *r)
 	close(r->file);
 }
 
-/* Has workers read a word so often. Returns how many reads succeeded. */
+/* Makes workers read a word @times times. Returns how many reads succeeded. */
 static int ring_read(struct ring *r, int times)
 {
 	static __u64 to;
@@ -105,7 +104,7 @@ static int ring_read(struct ring *r, int times)
 	return read;
 }
 
-/* The workers of this process. */
+/* Counts the workers of this process. */
 static int count_workers(void)
 {
 	DIR *dir = opendir("/proc/self/task");
@@ -142,11 +141,11 @@ static int open_event(struct __test_metadata *_metadata, const struct event_make
 }
 
 struct counts {
-	__s64 whole;	/* of an inherited event */
-	__s64 single;	/* of this thread alone */
+	__s64 whole;	/* count of an inherited event */
+	__s64 single;	/* count of this thread alone */
 };
 
-/* Counts reads by workers that are begun meanwhile, in kernel or in user mode. */
+/* Counts reads by workers that are created meanwhile, in kernel or in user mode. */
 static struct counts count_reads(struct __test_metadata *_metadata,
 				 const struct event_maker *maker, bool kernel)
 {
@@ -168,7 +167,7 @@ static struct counts count_reads(struct __test_metadata *_metadata,
 	counts.single = event_count(single);
 	counts.whole = event_count(whole);
 	ring_close(&ring);
-	/* Disabled: the end of the workers changes nothing. */
+	/* The event is disabled, so the workers' exit does not change its count. */
 	EXPECT_EQ(counts.whole, event_count(whole));
 	TH_LOG("%s: %lld instructions in %s mode, %lld of this thread, %d workers", maker->name,
 	       counts.whole, kernel ? "kernel" : "user", counts.single, workers);
@@ -189,12 +188,12 @@ TEST_F(event, workers_execute_nothing_in_user_mode)
 {
 	struct counts c = count_reads(_metadata, variant->maker, false);
 
-	/* The two calls that are between. */
+	/* The difference is that of the two calls in between. */
 	EXPECT_LE(c.single, c.whole);
 	EXPECT_GT(c.single + CALL_OVERHEAD, c.whole);
 }
 
-/* In a process of its own: a task's workers serve all its rings. */
+/* Counts in a child process, since a task's workers serve all of its rings. */
 static __s64 count_in_child(struct __test_metadata *_metadata, const struct event_maker *maker)
 {
 	__s64 *count = map_shared(_metadata, sizeof(*count));
@@ -218,8 +217,8 @@ TEST(perf_and_perfmon_count_the_same_workers)
 
 	SKIP_WITHOUT_PMU();
 	/*
-	 * They can't count at once. What wakes up a worker late, as a host that is busy,
-	 * makes it execute more, never less: so the least counts are compared.
+	 * perf and the module can't count at the same time. A busy host makes a worker execute more,
+	 * never less, so the least counts are compared.
 	 */
 	for (i = 0; i < RUNS; i++) {
 		count = count_in_child(_metadata, &event_maker_perf);

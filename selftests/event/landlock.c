@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * A security module that refuses: Landlock. A program that has restricted itself may
- * look at what is restricted in the same way or more, and at nothing else, whatever
- * its rules are about.
+ * Landlock, a security module that refuses events: a program that has restricted itself may
+ * count processes with the same or more restrictions, and no others, whatever its rules are
+ * about.
  */
 #include <fcntl.h>
 #include <signal.h>
@@ -19,7 +19,7 @@
 
 #define USER	1000
 
-/* The rules of a domain: what they are about is forbidden, but for the device. */
+/* The rules of a domain: what they list is forbidden, except for the device. */
 static const struct rules {
 	const char *name;
 	struct landlock_ruleset_attr attr;
@@ -30,12 +30,12 @@ static const struct rules {
 	{ "all files", { .handled_access_fs = (LANDLOCK_ACCESS_FS_IOCTL_DEV << 1) - 1 } },
 };
 
-/* What a process in a domain was answered: 0 or a negative errno. */
+/* The results of opening events in a domain: 0 or a negative errno. */
 struct answers {
 	int itself;
-	int same_domain;	/* its child */
-	int narrower;		/* its child, which has restricted itself once more */
-	int wider;		/* of that child: its parent */
+	int same_domain;	/* a child */
+	int narrower;		/* a child that has restricted itself further */
+	int wider;		/* for that child: its parent */
 	int outside;		/* a process of the same user */
 	bool done;
 };
@@ -82,7 +82,7 @@ FIXTURE_SETUP(event)
 	if (!self->outside) {
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		become_user(USER, 0);
-		/* A change of the user switches it off. */
+		/* setuid(2) clears the dumpable flag. */
 		prctl(PR_SET_DUMPABLE, 1);
 		for (;;)
 			pause();
@@ -106,7 +106,7 @@ static int try_open(const struct event_maker *maker, pid_t pid)
 	return fd < 0 ? fd : close(fd);
 }
 
-/* A process in the same domain, or in a narrower one, which looks at its parent. */
+/* Starts a child in the same domain, or in a narrower one (@more), which counts its parent. */
 static pid_t start_child(const struct event_maker *maker, const struct rules *more,
 			 struct answers *a)
 {
@@ -125,8 +125,8 @@ static pid_t start_child(const struct event_maker *maker, const struct rules *mo
 		pause();
 }
 
-/* Becomes a user in a domain, and fills the answers in. */
-static int ask_all(const struct event_maker *maker, const struct rules *r,
+/* Becomes a user in a domain, and fills in the answers. */
+static int fill_answers(const struct event_maker *maker, const struct rules *r,
 		   unsigned long long capabilities, pid_t outside, struct answers *a)
 {
 	pid_t child, narrower;
@@ -159,12 +159,12 @@ static void ask_in_domain(struct __test_metadata *_metadata, FIXTURE_DATA(event)
 	pid = fork();
 	ASSERT_LE(0, pid);
 	if (!pid)
-		_exit(ask_all(maker, r, capabilities, self->outside, self->answers));
+		_exit(fill_answers(maker, r, capabilities, self->outside, self->answers));
 	ASSERT_EQ(pid, waitpid(pid, &status, 0));
 	ASSERT_EQ(0, status);
 }
 
-TEST_F(event, domain_may_count_what_is_in_it)
+TEST_F(event, domain_may_count_its_own_tasks)
 {
 	const struct answers *a = self->answers;
 	unsigned int i;
@@ -181,8 +181,8 @@ TEST_F(event, domain_may_count_what_is_in_it)
 	}
 }
 
-/* Neither asks a security module then. */
-TEST_F(event, capability_counts_more_than_a_domain)
+/* With the capability, neither maker calls a security module. */
+TEST_F(event, capability_overrides_a_domain)
 {
 	const struct answers *a = self->answers;
 	unsigned int i;

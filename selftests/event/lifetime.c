@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Events and tasks that end: exit and exec of the task, of one thread of many, of a
- * program with other rights; poll(2) that tells it; events that outlive the
- * descriptor of the device and the process that opened them, and keep the module.
+ * Events and tasks that end: exit and exec of the task, of one thread of several, of a program
+ * with other credentials; poll(2) reports it. Events outlive the descriptor of the device and
+ * the process that opened them, and keep the module loaded.
  */
 #include <fcntl.h>
 #include <poll.h>
@@ -27,7 +27,7 @@
 #define PROGRAM		"/usr/lib/perfmon/pmctl_loop"
 #define SETUID_PROGRAM	"/tmp/event_lifetime_setuid"
 
-/* For the program, which executes as many instructions for each of them. */
+/* Arguments of the program, which executes the same instructions around both loops. */
 static const char *const argument[] = { "0000001", "1000000" };
 
 FIXTURE(event)
@@ -54,7 +54,7 @@ FIXTURE_TEARDOWN(event)
 	restore_maker(_metadata, variant);
 }
 
-/* The count of a job after which the target exits. */
+/* Returns the count of a job after which the target exits. */
 static __s64 count_until_exit(struct __test_metadata *_metadata, FIXTURE_DATA(event) *self,
 			      const struct event_maker *maker, unsigned long n, bool threaded)
 {
@@ -70,8 +70,8 @@ static __s64 count_until_exit(struct __test_metadata *_metadata, FIXTURE_DATA(ev
 	return value;
 }
 
-/* Of the last instructions, too, and by the time that it can be seen. */
-TEST_F(event, count_is_whole_when_the_task_has_exited)
+/* The count includes the last instructions as soon as the exit can be seen. */
+TEST_F(event, count_is_complete_when_the_task_has_exited)
 {
 	__s64 value[2];
 	int threaded;
@@ -86,7 +86,7 @@ TEST_F(event, count_is_whole_when_the_task_has_exited)
 	self->fd = -1;
 }
 
-TEST_F(event, calls_of_an_event_whose_task_is_gone)
+TEST_F(event, calls_work_after_the_task_has_exited)
 {
 	EXPECT_LT(0, count_until_exit(_metadata, self, variant->maker, N, false));
 	EXPECT_EQ(0, event_disable(self->fd));
@@ -108,8 +108,8 @@ static void run_program(const char *n)
 	waitpid(pid, NULL, 0);
 }
 
-/* wait(2) of the parent returns when the sum of its children is whole. */
-TEST_F(event, inherited_count_is_whole_after_wait)
+/* When wait(2) returns, the parent's event has the counts of its children. */
+TEST_F(event, inherited_count_is_complete_after_wait)
 {
 	struct perf_event_attr attr = event_instructions();
 	__s64 value[2], before;
@@ -129,7 +129,7 @@ TEST_F(event, inherited_count_is_whole_after_wait)
 	EXPECT_EQ(value[0] + 20 * (__s64)(LOOP_INSNS * (N - 1)), value[1]);
 }
 
-/* A process whose children begin and end on all CPUs, until it ends itself. */
+/* A process whose children start and exit on all CPUs, until it is asked to exit. */
 static void begin_and_end_children(int go)
 {
 	int i, pending = 0;
@@ -153,11 +153,11 @@ static void begin_and_end_children(int go)
 }
 
 /*
- * Reads while tasks that inherit begin, move and end: no sum is less than the one before,
- * nothing is added twice, and nothing is missing when all have ended. An event of the
- * same group that is not read meanwhile says what the sum is.
+ * Reads while tasks that inherit the event start, move and exit. No sum is less than the one
+ * before; in the end nothing was added twice, and nothing is missing. A sibling that is not
+ * read meanwhile has the right sum.
  */
-TEST_F(event, reads_disturb_no_sum_of_children)
+TEST_F(event, reads_do_not_disturb_the_sum_of_children)
 {
 	struct perf_event_attr attr = event_instructions();
 	__s64 before = 0, value;
@@ -195,7 +195,7 @@ TEST_F(event, reads_disturb_no_sum_of_children)
 	close(go[1]);
 }
 
-/* Without inherit, children are not counted. */
+/* Without inherit, an event does not count children. */
 TEST_F(event, children_are_not_counted_without_inherit)
 {
 	int status;
@@ -215,8 +215,8 @@ TEST_F(event, children_are_not_counted_without_inherit)
 	EXPECT_GT((__s64)(LOOP_INSNS * N), event_count(self->fd));
 }
 
-/* An event goes on in the new program. */
-TEST_F(event, exec_goes_on)
+/* The event counts the new program, too. */
+TEST_F(event, event_continues_over_exec)
 {
 	__s64 value[2];
 	int i, go;
@@ -243,8 +243,8 @@ TEST_F(event, exec_goes_on)
 }
 
 /*
- * Unless it is of the one before: then the task has none any more, and what it counted
- * stays. So it is with what a child has inherited.
+ * With remove_on_exec the event ends at exec, and keeps its count. The same holds for events
+ * that a child has inherited.
  */
 TEST_F(event, exec_removes_the_event)
 {
@@ -277,7 +277,7 @@ TEST_F(event, exec_removes_the_event)
 		close(go);
 		ASSERT_EQ(pid, waitpid(pid, NULL, 0));
 		count = event_count(self->fd);
-		/* One loop, and not the program's as well. */
+		/* One loop, without the new program's. */
 		least = LOOP_INSNS * (__s64)N;
 		EXPECT_LE(least, count);
 		EXPECT_GT(least + least / 2, count);
@@ -289,7 +289,7 @@ TEST_F(event, exec_removes_the_event)
 	self->fd = -1;
 }
 
-/* A process whose second thread becomes a program on request. */
+/* A process whose second thread executes a program on request. */
 static struct {
 	int go[2], tid[2];
 	const char *n;
@@ -307,7 +307,7 @@ static void *exec_on_request(void *unused)
 	_exit(127);
 }
 
-/* The process and its second thread, which sleep. */
+/* Starts the process and its second thread, which sleep. */
 static void start_threads(struct __test_metadata *_metadata, const char *n, pid_t *pid,
 			  pid_t *tid)
 {
@@ -330,8 +330,8 @@ static void start_threads(struct __test_metadata *_metadata, const char *n, pid_
 	ASSERT_EQ(0, wait_until_asleep(*tid));
 }
 
-/* The leader is gone, its number is the other thread's: the event is of the thread. */
-TEST_F(event, exec_by_another_thread_than_the_leader)
+/* The leader exits and the thread gets its number. The event stays with the thread. */
+TEST_F(event, event_stays_with_the_thread_that_executes)
 {
 	__s64 value[2][2];
 	pid_t pid, tid;
@@ -362,8 +362,8 @@ TEST_F(event, exec_by_another_thread_than_the_leader)
 }
 
 /*
- * Of user @uid without rights: what its child counts that executes @program. @left: how many
- * tasks the event has left, as it tells.
+ * As user @uid without rights, counts a child that executes @program. @left: the number of tasks
+ * that the event still has, by fdinfo.
  */
 static __s64 count_program(const struct event_maker *maker, const char *program, unsigned int uid,
 			   __s64 *left)
@@ -397,7 +397,7 @@ static __s64 count_program_as(struct __test_metadata *_metadata, const struct ev
 	pid_t pid;
 
 	ASSERT_EQ(0, paranoid_write(2));
-	/* A module's device is root's. */
+	/* The device belongs to root after the module is loaded. */
 	ASSERT_EQ(0, chmod(_PATH_PERFMON, 0666));
 	pid = fork();
 	if (!pid) {
@@ -406,7 +406,7 @@ static __s64 count_program_as(struct __test_metadata *_metadata, const struct ev
 	}
 	waitpid(pid, NULL, 0);
 	value = result[0];
-	/* perf does not tell. */
+	/* perf's fdinfo does not have it. */
 	if (maker != &event_maker_perf)
 		EXPECT_EQ(left, result[1]);
 	munmap(result, 2 * sizeof(*result));
@@ -424,7 +424,7 @@ static void copy_program(struct __test_metadata *_metadata, mode_t mode)
 	ASSERT_EQ(0, chmod(SETUID_PROGRAM, mode));
 }
 
-/* A program with other rights is none of the user's business. */
+/* A user may not count a program with other credentials. */
 TEST_F(event, exec_of_a_setuid_program_ends_the_event)
 {
 	__s64 value;
@@ -436,15 +436,15 @@ TEST_F(event, exec_of_a_setuid_program_ends_the_event)
 	value = count_program_as(_metadata, variant->maker, SETUID_PROGRAM, NOBODY, 1);
 	EXPECT_LT(0, value);
 	EXPECT_GT((__s64)(LOOP_INSNS * N), value);
-	/* Nor is one that it may not read. */
+	/* Nor may a user count a program without permission to read it. */
 	copy_program(_metadata, 0711);
 	value = count_program_as(_metadata, variant->maker, SETUID_PROGRAM, NOBODY, 1);
 	EXPECT_LT(0, value);
 	EXPECT_GT((__s64)(LOOP_INSNS * N), value);
 }
 
-/* Root that has given up its capabilities gets them back with any program. */
-TEST_F(event, exec_that_gives_capabilities_ends_the_event)
+/* Without capabilities root may not count a program either: exec gives it all of them. */
+TEST_F(event, exec_that_regains_capabilities_ends_the_event)
 {
 	__s64 value = count_program_as(_metadata, variant->maker, PROGRAM, 0, 1);
 
@@ -452,7 +452,7 @@ TEST_F(event, exec_that_gives_capabilities_ends_the_event)
 	EXPECT_GT((__s64)(LOOP_INSNS * N), value);
 }
 
-/* Makes poll(2) of the event wait. */
+/* With a mapped page, poll(2) of the event waits. */
 static void map_page(struct __test_metadata *_metadata, const struct event_maker *maker, int fd)
 {
 	if (!maker->polls_pages_only)
@@ -460,7 +460,7 @@ static void map_page(struct __test_metadata *_metadata, const struct event_maker
 	ASSERT_NE(MAP_FAILED, mmap(NULL, getpagesize(), PROT_READ, MAP_SHARED, fd, 0));
 }
 
-/* What poll(2) says within @ms. */
+/* Returns the events that poll(2) reports within @ms. */
 static int poll_event(int fd, int ms)
 {
 	struct pollfd p = { .fd = fd, .events = POLLIN };
@@ -469,7 +469,7 @@ static int poll_event(int fd, int ms)
 	return n < 0 ? -errno : n ? p.revents : 0;
 }
 
-TEST_F(event, poll_tells_that_the_task_is_gone)
+TEST_F(event, poll_reports_the_exit_of_the_task)
 {
 	pid_t pid;
 
@@ -480,7 +480,7 @@ TEST_F(event, poll_tells_that_the_task_is_gone)
 	ASSERT_EQ(0, event_enable(self->fd));
 	EXPECT_EQ(0, poll_event(self->fd, 20));
 
-	/* It is woken up. */
+	/* poll(2) wakes up when the task exits. */
 	pid = fork();
 	ASSERT_LE(0, pid);
 	if (!pid) {
@@ -494,10 +494,10 @@ TEST_F(event, poll_tells_that_the_task_is_gone)
 }
 
 /*
- * It is gone when all that it has created is. A page of an inherited event is to be
- * had on one CPU.
+ * poll(2) reports the exit when all tasks that inherit the event have exited. An inherited
+ * event can have a page only on one CPU.
  */
-TEST_F(event, poll_waits_for_heirs)
+TEST_F(event, poll_waits_for_inheriting_tasks)
 {
 	struct perf_event_attr attr = event_instructions();
 	int hold[2], go, status, cpu = pin_to_first_cpu();
@@ -527,7 +527,7 @@ TEST_F(event, poll_waits_for_heirs)
 	close(hold[0]);
 }
 
-/* The one that opened it is gone; the event is the descriptor's. */
+/* The descriptor keeps the event when its opener has exited. */
 TEST_F(event, event_outlives_its_opener)
 {
 	__s64 value;
@@ -535,7 +535,7 @@ TEST_F(event, event_outlives_its_opener)
 	pid_t pid;
 	char byte;
 
-	/* A child that shares the table of descriptors opens it. */
+	/* A child that shares the descriptor table opens the event. */
 	ASSERT_EQ(0, target_start(&self->target, -1, false));
 	self->fd = open_instructions(_metadata, variant->maker, self->target.tid);
 	pid = fork_waiting(&go);
@@ -548,7 +548,7 @@ TEST_F(event, event_outlives_its_opener)
 	EXPECT_EQ(0, i);
 	close(go);
 
-	/* And a child that is the last to have it counts for its parent. */
+	/* A child that has the last descriptor counts its parent. */
 	self->fd = open_instructions(_metadata, variant->maker, self->target.tid);
 	pid = fork_waiting(&go);
 	ASSERT_LE(0, pid);
@@ -566,7 +566,7 @@ TEST_F(event, event_outlives_its_opener)
 	close(go);
 }
 
-/* Of perf the type and the config, of the module what it made of them. */
+/* perf shows type and config; the module also the counter, the tasks and the like. */
 TEST_F(event, fdinfo_describes_the_event)
 {
 	self->fd = open_instructions(_metadata, variant->maker, 0);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Many tasks with an event, which sleep: what others pay for them, in instructions of the
- * kernel. TASKS in the environment is their number.
+ * Many sleeping tasks with an event: their cost for other tasks, in instructions of the kernel.
+ * TASKS in the environment is the number of tasks.
  */
 #include <sched.h>
 #include <signal.h>
@@ -24,31 +24,31 @@
 #define PID_MAX		"/proc/sys/kernel/pid_max"
 #define ENOUGH		"100000\n"
 
-/* Of each measurement. */
+/* Measurements of which the average or the least is taken. */
 #define RUNS	5
-/* Pairs of processes to find so many with. */
+/* The most pairs of processes that are tried to get RUNS measurements. */
 #define PAIRS	100
-/* Measurements of a pair of processes, and what each is of: so few that most have no tick in them. */
+/* Chunks of switches of a pair. They are so short that most contain no timer tick. */
 #define CHUNKS	200
 #define YIELDS	20
 
 /*
- * With a list for each task, a switch looks at one or two of the tasks with events. In
- * 1024 lists that do not grow, these tasks cost 55 instructions more; two measurements of
- * the same thing differ by some 20.
+ * With a hash table that grows, a switch looks at one or two of the tasks with events. In a
+ * table of fixed size (1024 lists), these tasks cost 55 instructions more. Two measurements of
+ * the same cost differ by some 20.
  */
 #define SWITCH_SLACK	40
 
 FIXTURE(event)
 {
 	int kernel;		/* counts the instructions of the kernel on the first CPU */
-	pid_t sleepers;		/* the process of the many */
+	pid_t sleepers;		/* process of the many tasks */
 	char threads_max[32], pid_max[32];
 };
 
 #include "event_fixture.h"
 
-/* Raises a limit, and returns what it was in @before: 0 or a negative errno. */
+/* Raises a limit, and stores the old one in @before. Returns 0 or a negative errno. */
 static int raise_limit(const char *path, char *before, size_t size)
 {
 	FILE *f = fopen(path, "re");
@@ -91,7 +91,7 @@ FIXTURE_TEARDOWN(event)
 	restore_maker(_metadata, variant);
 }
 
-/* A thread that sleeps for ever, without a stack of its own: false if there is none. */
+/* Starts a thread without a stack, which sleeps forever. Returns false on failure. */
 static bool start_sleeper(void)
 {
 	const unsigned long flags = CLONE_VM | CLONE_FILES | CLONE_FS | CLONE_SIGHAND |
@@ -114,7 +114,7 @@ static bool start_sleeper(void)
 	return result > 0;
 }
 
-/* Starts the many, each with the event that the first one has. */
+/* Starts the many tasks, which inherit the first one's event. */
 static void start_sleepers(struct __test_metadata *_metadata, FIXTURE_DATA(event) *self,
 			   const FIXTURE_VARIANT(event) *variant)
 {
@@ -144,15 +144,15 @@ static void start_sleepers(struct __test_metadata *_metadata, FIXTURE_DATA(event
 	ASSERT_EQ(TASKS, *begun);
 	close(ready[0]);
 	munmap(begun, sizeof(*begun));
-	/* What is done later because of them is done. */
+	/* Waits for deferred work of the kernel, such as RCU callbacks. */
 	sleep(1);
 }
 
 /*
- * What another process pays to close an inherited event of its own: the least, since
- * interrupts come on top.
+ * Returns the cost of closing an inherited event for another process: the least measurement,
+ * since interrupts add to it.
  */
-static __s64 closing(struct __test_metadata *_metadata, FIXTURE_DATA(event) *self,
+static __s64 closing_cost(struct __test_metadata *_metadata, FIXTURE_DATA(event) *self,
 		     const FIXTURE_VARIANT(event) *variant)
 {
 	struct perf_event_attr attr = event_instructions();
@@ -172,7 +172,7 @@ static __s64 closing(struct __test_metadata *_metadata, FIXTURE_DATA(event) *sel
 	return least;
 }
 
-/* A process that leaves the CPU to another one, over and over. */
+/* Starts a process that yields the CPU forever. */
 static pid_t start_yielding(__u64 *yields)
 {
 	pid_t pid = fork();
@@ -184,8 +184,8 @@ static pid_t start_yielding(__u64 *yields)
 		syscall(SYS_sched_yield);
 }
 
-/* How often this process has left the CPU to another one while it could run on. */
-static long switches(void)
+/* Returns the number of involuntary context switches of this process. */
+static long involuntary_switches(void)
 {
 	struct rusage usage;
 
@@ -193,12 +193,12 @@ static long switches(void)
 }
 
 /*
- * What YIELDS switches between this process and a new one cost, with the calls that make
- * them: the least of the measurements in which each call has made one, since a busy host
- * has more ticks in the same number of switches. 0 if there was none: the scheduler lets
- * some pairs run on at each sixth call or so, for as long as they are.
+ * Returns the cost of YIELDS switches between this process and a new one, with their system
+ * calls: the least of the measurements in which each call has made a switch, since on a busy
+ * host the same switches contain more ticks. Returns 0 if there was none: for some pairs, the
+ * scheduler ignores each sixth call or so.
  */
-static __s64 switching_with_another(struct __test_metadata *_metadata,
+static __s64 switching_cost_of_pair(struct __test_metadata *_metadata,
 				    FIXTURE_DATA(event) *self, __u64 *yields)
 {
 	__s64 least = 0, before, cost;
@@ -212,12 +212,12 @@ static __s64 switching_with_another(struct __test_metadata *_metadata,
 	while (!*yields)
 		sched_yield();
 	for (chunk = 0; chunk < CHUNKS; chunk++) {
-		left = switches();
+		left = involuntary_switches();
 		before = event_count(self->kernel);
 		for (i = 0; i < YIELDS; i++)
 			syscall(SYS_sched_yield);
 		cost = event_count(self->kernel) - before;
-		if (switches() - left == YIELDS && (!least || cost < least))
+		if (involuntary_switches() - left == YIELDS && (!least || cost < least))
 			least = cost;
 	}
 	ASSERT_EQ(0, kill(other, SIGKILL));
@@ -226,10 +226,10 @@ static __s64 switching_with_another(struct __test_metadata *_metadata,
 }
 
 /*
- * What a switch of two processes costs, with the call that makes it: the average of RUNS
- * pairs, since some processes share a list with more tasks than others.
+ * Returns the cost of a switch between two processes, with its system call: the average of RUNS
+ * pairs, since some processes share a hash list with more tasks than others.
  */
-static __s64 switching(struct __test_metadata *_metadata, FIXTURE_DATA(event) *self)
+static __s64 switching_cost(struct __test_metadata *_metadata, FIXTURE_DATA(event) *self)
 {
 	__u64 *yields = map_shared(_metadata, sizeof(*yields));
 	int pair, run = 0;
@@ -239,7 +239,7 @@ static __s64 switching(struct __test_metadata *_metadata, FIXTURE_DATA(event) *s
 		__s64 cost;
 
 		ASSERT_LT(pair, PAIRS);
-		cost = switching_with_another(_metadata, self, yields);
+		cost = switching_cost_of_pair(_metadata, self, yields);
 		sum += cost;
 		run += cost != 0;
 	}
@@ -253,14 +253,14 @@ TEST_F(event, others_do_not_pay_for_tasks_with_events)
 	__s64 alone_close, alone_switch, close_cost, switch_cost;
 	int fd;
 
-	/* Tasks are followed, also without the many. */
+	/* The module has its hooks in the context switch, with and without the many tasks. */
 	fd = variant->maker->open(&attr, 0, -1, -1, PERF_FLAG_FD_CLOEXEC);
 	ASSERT_LE(0, fd);
-	alone_close = closing(_metadata, self, variant);
-	alone_switch = switching(_metadata, self);
+	alone_close = closing_cost(_metadata, self, variant);
+	alone_switch = switching_cost(_metadata, self);
 	start_sleepers(_metadata, self, variant);
-	close_cost = closing(_metadata, self, variant);
-	switch_cost = switching(_metadata, self);
+	close_cost = closing_cost(_metadata, self, variant);
+	switch_cost = switching_cost(_metadata, self);
 	TH_LOG("%s: a close %lld, beside %llu tasks %lld; a switch %lld, beside them %lld",
 	       variant->maker->name, alone_close, TASKS, close_cost, alone_switch, switch_cost);
 	EXPECT_GT(alone_close + alone_close / 4, close_cost);

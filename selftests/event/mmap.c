@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Records of what programs map. A dummy of perf's and one of the module look on at the
- * same time, while a program maps what can be mapped, and executes another one: both
- * rings have the same records.
+ * Records of mappings. A dummy event of perf and one of the module record at the same time,
+ * while a program maps everything that can be mapped, and executes another program. Both rings
+ * must have the same records.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -44,7 +44,7 @@ static const struct event_maker *const makers[MAKERS] = {
 FIXTURE(mmap)
 {
 	struct sampler sampler[MAKERS];
-	int cpu;	/* the first */
+	int cpu;	/* the first CPU */
 };
 
 FIXTURE_SETUP(mmap)
@@ -71,8 +71,8 @@ FIXTURE_TEARDOWN(mmap)
 		sampler_close(&self->sampler[i]);
 }
 
-/* A dummy: perf's needs no counter, so both can be there. */
-static struct perf_event_attr recording(void)
+/* Attributes of a dummy event: perf's needs no counter, so both can be open. */
+static struct perf_event_attr recording_attr(void)
 {
 	struct perf_event_attr attr = event_instructions();
 
@@ -85,14 +85,14 @@ static struct perf_event_attr recording(void)
 	return attr;
 }
 
-/* Opens both events, enabled. The members of @wanted that ask for records are taken over. */
+/* Opens both events, enabled, with the record bits of @wanted. */
 static void open_both(struct __test_metadata *_metadata, FIXTURE_DATA(mmap) *self,
 		      const struct perf_event_attr *wanted, pid_t pid, int cpu)
 {
 	int i, err;
 
 	for (i = 0; i < MAKERS; i++) {
-		struct perf_event_attr attr = recording();
+		struct perf_event_attr attr = recording_attr();
 
 		attr.mmap = wanted->mmap;
 		attr.mmap2 = wanted->mmap2;
@@ -108,8 +108,8 @@ static void open_both(struct __test_metadata *_metadata, FIXTURE_DATA(mmap) *sel
 	}
 }
 
-/* Maps a page of a file, or of nothing, with these rights. */
-static void *map(int fd, int prot, int flags)
+/* Maps a page of a file, or anonymous memory (-1). */
+static void *map_or_exit(int fd, int prot, int flags)
 {
 	void *at = mmap(NULL, getpagesize(), prot, flags, fd, 0);
 
@@ -127,7 +127,7 @@ static int page_of_a_file(const char *path)
 	return fd;
 }
 
-/* Maps a file below so many directories with long names, of which the first has a length of @first. */
+/* Maps a file below @directories nested directories with long names; the first has length @first. */
 static void map_far_below(int directories, int first)
 {
 	int fd, i, top = open(PLACE, O_RDONLY | O_DIRECTORY);
@@ -142,7 +142,7 @@ static void map_far_below(int directories, int first)
 		if (mkdir(i ? name : end, 0700) || chdir(i ? name : end))
 			_exit(13);
 	fd = page_of_a_file("file");
-	map(fd, PROT_READ | PROT_EXEC, MAP_PRIVATE);
+	map_or_exit(fd, PROT_READ | PROT_EXEC, MAP_PRIVATE);
 	close(fd);
 	unlink("file");
 	for (i = directories; i--;)
@@ -155,11 +155,11 @@ static void map_far_below(int directories, int first)
 
 static void *map_in_a_thread(void *unused)
 {
-	map(-1, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS);
+	map_or_exit(-1, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS);
 	return unused;
 }
 
-/* Does what a program can do to have records. */
+/* Maps all kinds of memory that have records. */
 static void map_all(void)
 {
 	const size_t page = getpagesize();
@@ -169,25 +169,25 @@ static void map_all(void)
 	pid_t pid;
 
 	/* A file: private, shared, locked, not executable. */
-	map(fd, PROT_READ | PROT_EXEC, MAP_PRIVATE);
-	map(fd, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_SHARED);
-	map(fd, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_LOCKED);
-	map(fd, PROT_READ, MAP_PRIVATE);
+	map_or_exit(fd, PROT_READ | PROT_EXEC, MAP_PRIVATE);
+	map_or_exit(fd, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_SHARED);
+	map_or_exit(fd, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_LOCKED);
+	map_or_exit(fd, PROT_READ, MAP_PRIVATE);
 	mmap(NULL, page, PROT_EXEC, MAP_PRIVATE, fd, page);
-	/* The same without a name. */
+	/* A file whose name is removed. */
 	unlink(PLACE "/file");
-	map(fd, PROT_READ | PROT_EXEC, MAP_PRIVATE);
+	map_or_exit(fd, PROT_READ | PROT_EXEC, MAP_PRIVATE);
 	close(fd);
-	/* Code that is made at run time. */
-	map(-1, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS);
-	map(-1, PROT_READ | PROT_EXEC, MAP_SHARED | MAP_ANONYMOUS);
-	at = map(-1, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS);
+	/* Anonymous executable memory, as for code that is made at run time. */
+	map_or_exit(-1, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS);
+	map_or_exit(-1, PROT_READ | PROT_EXEC, MAP_SHARED | MAP_ANONYMOUS);
+	at = map_or_exit(-1, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS);
 	if (mprotect(at, page, PROT_READ | PROT_EXEC))
 		_exit(20);
 	fd = memfd_create("code", 0);
 	if (fd < 0 || ftruncate(fd, page))
 		_exit(21);
-	map(fd, PROT_READ | PROT_EXEC, MAP_SHARED);
+	map_or_exit(fd, PROT_READ | PROT_EXEC, MAP_SHARED);
 	close(fd);
 	/* The stack, and the heap. */
 	at = (char *)((uintptr_t)&at & -page);
@@ -197,7 +197,7 @@ static void map_all(void)
 	at = (char *)(((uintptr_t)at + page - 1) & -page);
 	if (mprotect(at, page, PROT_READ | PROT_WRITE | PROT_EXEC))
 		_exit(23);
-	/* Names of all lengths modulo 8, the longest, and one that is too long. */
+	/* Path lengths: all values modulo 8, the longest that fits, and one that does not. */
 	map_far_below(15, 200);
 	map_far_below(15, 203);
 	map_far_below(15, 255);
@@ -214,7 +214,7 @@ static void map_all(void)
 		_exit(25);
 }
 
-static const char *name_of(const struct event_record *r)
+static const char *record_name(const struct event_record *r)
 {
 	switch (r->header.type) {
 	case PERF_RECORD_MMAP:
@@ -228,8 +228,8 @@ static const char *name_of(const struct event_record *r)
 	}
 }
 
-/* Reads on to the next record of a mapping or a name: of @pid, if that is not 0. */
-static bool next(struct sampler *s, __u32 pid)
+/* Reads until the next record of a mapping or a name: of @pid, if that is not 0. */
+static bool next_record(struct sampler *s, __u32 pid)
 {
 	while (event_ring_next(&s->ring, &s->record)) {
 		const struct perf_event_header *h = &s->record.header;
@@ -243,18 +243,18 @@ static bool next(struct sampler *s, __u32 pid)
 	return false;
 }
 
-static void show(struct __test_metadata *_metadata, const char *who, const struct sampler *s)
+static void log_record(struct __test_metadata *_metadata, const char *who, const struct sampler *s)
 {
 	const struct event_record *r = &s->record;
 	int i;
 
 	TH_LOG("%s: record %u misc %#x size %u '%.60s'", who, r->header.type, r->header.misc,
-	       r->header.size, name_of(r));
+	       r->header.size, record_name(r));
 	for (i = 0; i < 8; i++)
 		TH_LOG("%s: word %d: %#llx", who, i, r->words[i]);
 }
 
-/* The records of both are the same but for the ids and times at the end. Returns how many. */
+/* Expects that the rings have the same records except ids and times. Returns how many. */
 static unsigned int expect_same(struct __test_metadata *_metadata, FIXTURE_DATA(mmap) *self,
 				pid_t pid)
 {
@@ -264,10 +264,10 @@ static unsigned int expect_same(struct __test_metadata *_metadata, FIXTURE_DATA(
 	size_t words;
 
 	for (;;) {
-		bool more = next(perf, pid);
+		bool more = next_record(perf, pid);
 
-		EXPECT_EQ(more, next(own, pid)) {
-			show(_metadata, more ? "perf alone" : "perfmon alone", more ? perf : own);
+		EXPECT_EQ(more, next_record(own, pid)) {
+			log_record(_metadata, more ? "perf alone" : "perfmon alone", more ? perf : own);
 		}
 		if (!more)
 			return records;
@@ -275,8 +275,8 @@ static unsigned int expect_same(struct __test_metadata *_metadata, FIXTURE_DATA(
 		words = perf->record.header.size / 8 - 1 - 6;
 		if (memcmp(&perf->record.header, &own->record.header, 8) ||
 		    memcmp(perf->record.words, own->record.words, 8 * words)) {
-			show(_metadata, "perf", perf);
-			show(_metadata, "perfmon", own);
+			log_record(_metadata, "perf", perf);
+			log_record(_metadata, "perfmon", own);
 			EXPECT_TRUE(false);
 			return records;
 		}
@@ -292,7 +292,7 @@ static unsigned int expect_same(struct __test_metadata *_metadata, FIXTURE_DATA(
 	}
 }
 
-/* Lets a child map all, and then execute a program, while both events look on. */
+/* Makes a child map everything, and execute a program, while both events record. */
 static unsigned int compare(struct __test_metadata *_metadata, FIXTURE_DATA(mmap) *self,
 			    const struct perf_event_attr *wanted, bool of_cpu, int cpu)
 {
@@ -318,13 +318,13 @@ static unsigned int compare(struct __test_metadata *_metadata, FIXTURE_DATA(mmap
 }
 
 /*
- * Both kinds of records, with and without what can't be executed. With mmap2 alone perf has
- * records only while others want some.
+ * Both kinds of mapping records, with and without data mappings. With mmap2 alone perf has
+ * records only while other events ask for mmap.
  */
 static const struct {
 	struct perf_event_attr attr;
 	unsigned int least;
-} wishes[] = {
+} wanted_records[] = {
 	{ { .mmap = 1 }, 15 },
 	{ { .mmap = 1, .mmap2 = 1 }, 15 },
 	{ { .mmap = 1, .mmap2 = 1, .mmap_data = 1 }, 25 },
@@ -336,12 +336,12 @@ TEST_F(mmap, mappings_of_a_task_are_recorded_as_by_perf)
 {
 	unsigned int i;
 
-	for (i = 0; i < ARRAY_SIZE(wishes); i++)
-		EXPECT_LE(wishes[i].least,
-			  compare(_metadata, self, &wishes[i].attr, false, -1));
+	for (i = 0; i < ARRAY_SIZE(wanted_records); i++)
+		EXPECT_LE(wanted_records[i].least,
+			  compare(_metadata, self, &wanted_records[i].attr, false, -1));
 }
 
-TEST_F(mmap, mappings_of_what_is_inherited_are_recorded)
+TEST_F(mmap, mappings_of_inheriting_tasks_are_recorded)
 {
 	struct perf_event_attr wanted = { .mmap = 1, .mmap2 = 1, .mmap_data = 1, .inherit = 1 };
 
@@ -355,7 +355,7 @@ TEST_F(mmap, mappings_on_a_cpu_are_recorded)
 	EXPECT_LE(25U, compare(_metadata, self, &wanted, true, self->cpu));
 }
 
-/* The program that enables the events is itself recorded: first its name, then what it maps. */
+/* The program that enables the events (enable_on_exec) is recorded: its name, then its mappings. */
 TEST_F(mmap, program_that_enables_an_event_is_recorded)
 {
 	struct perf_event_attr wanted = { .mmap = 1, .mmap2 = 1, .mmap_data = 1, .enable_on_exec = 1 };
@@ -375,15 +375,15 @@ TEST_F(mmap, program_that_enables_an_event_is_recorded)
 	ASSERT_EQ(0, status);
 	EXPECT_LE(4U, expect_same(_metadata, self, 0));
 	s->ring.page->data_tail = 0;
-	ASSERT_TRUE(next(s, 0));
+	ASSERT_TRUE(next_record(s, 0));
 	EXPECT_EQ((__u32)PERF_RECORD_COMM, s->record.header.type);
 	EXPECT_EQ((__u32)PERF_RECORD_MISC_COMM_EXEC, s->record.header.misc);
 }
 
-/* What a program maps that its user may not look at is not told to events of the task. */
-TEST_F(mmap, setuid_program_is_not_told)
+/* Events of a task do not record mappings of a program that the user may not examine. */
+TEST_F(mmap, setuid_program_is_not_recorded)
 {
-	struct perf_event_attr attr = recording();
+	struct perf_event_attr attr = recording_attr();
 	struct sampler *s = &self->sampler[PERFMON];
 	int go, status;
 	pid_t pid = fork_waiting(&go);
@@ -405,9 +405,9 @@ TEST_F(mmap, setuid_program_is_not_told)
 	close(go);
 	ASSERT_EQ(pid, waitpid(pid, &status, 0));
 	EXPECT_EQ(0, status);
-	while (next(s, 0))
+	while (next_record(s, 0))
 		EXPECT_EQ((__u32)PERF_RECORD_COMM, s->record.header.type) {
-			show(_metadata, "perfmon", s);
+			log_record(_metadata, "perfmon", s);
 		}
 	unlink(PLACE "_setuid");
 }
@@ -422,11 +422,11 @@ static void count_records(struct sampler *s, unsigned long *seen, unsigned long 
 	}
 }
 
-/* A ring that is full says how many it lacks, and nothing else is lost. */
-TEST_F(mmap, full_ring_tells_how_many_mappings_are_lost)
+/* A full ring records how many mappings were lost. */
+TEST_F(mmap, full_ring_records_how_many_mappings_are_lost)
 {
 	const unsigned int mappings = 1000;
-	struct perf_event_attr attr = recording();
+	struct perf_event_attr attr = recording_attr();
 	struct sampler *s = &self->sampler[PERFMON];
 	unsigned long seen = 0, lost = 0;
 	unsigned int i;
@@ -435,11 +435,11 @@ TEST_F(mmap, full_ring_tells_how_many_mappings_are_lost)
 	ASSERT_EQ(0, sampler_open(s, makers[PERFMON], &attr, 0, -1, 0));
 	ASSERT_EQ(0, event_enable(s->fd));
 	for (i = 0; i < mappings; i++)
-		munmap(map(-1, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS),
+		munmap(map_or_exit(-1, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS),
 		       getpagesize());
 	count_records(s, &seen, &lost);
 	EXPECT_LT(20UL, seen);
-	map(-1, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS);
+	map_or_exit(-1, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS);
 	ASSERT_EQ(0, event_disable(s->fd));
 	count_records(s, &seen, &lost);
 	EXPECT_LT(0UL, lost);
@@ -447,7 +447,7 @@ TEST_F(mmap, full_ring_tells_how_many_mappings_are_lost)
 	EXPECT_EQ(1, event_fdinfo_number(s->fd, "mmap"));
 }
 
-/* Each sample of a program that is executed later lies in what it was told to map. */
+/* The addresses of all samples of an executed program are in recorded mappings. */
 TEST_F(mmap, samples_lie_in_mappings)
 {
 	static struct {
@@ -493,21 +493,21 @@ TEST_F(mmap, samples_lie_in_mappings)
 	EXPECT_EQ(0UL, outside);
 }
 
-/* An event that asks for nothing of this has nothing of it. */
-TEST_F(mmap, nothing_is_recorded_that_is_not_wanted)
+/* An event without record bits has no such records. */
+TEST_F(mmap, only_requested_records_are_written)
 {
-	struct perf_event_attr attr = recording();
+	struct perf_event_attr attr = recording_attr();
 	struct sampler *s = &self->sampler[PERFMON];
 
 	ASSERT_EQ(0, sampler_open(s, makers[PERFMON], &attr, 0, -1, 0));
 	ASSERT_EQ(0, event_enable(s->fd));
-	map(-1, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS);
-	EXPECT_FALSE(next(s, 0));
+	map_or_exit(-1, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS);
+	EXPECT_FALSE(next_record(s, 0));
 	EXPECT_EQ(0, event_fdinfo_number(s->fd, "mmap"));
 }
 
-/* A user without rights, kept from perf by Linux's policy, has the records of its own. */
-TEST_F(mmap, user_without_rights_has_names)
+/* A user that perf_event_paranoid keeps from perf gets records of its own tasks. */
+TEST_F(mmap, unprivileged_user_gets_mapping_records)
 {
 	int go, status, before = paranoid_read();
 	pid_t pid;
@@ -518,7 +518,7 @@ TEST_F(mmap, user_without_rights_has_names)
 	pid = fork_waiting(&go);
 	ASSERT_LE(0, pid);
 	if (!pid) {
-		struct perf_event_attr attr = recording();
+		struct perf_event_attr attr = recording_attr();
 		struct sampler *s = &self->sampler[PERFMON];
 
 		attr.mmap2 = 1;
@@ -526,8 +526,8 @@ TEST_F(mmap, user_without_rights_has_names)
 			_exit(1);
 		if (sampler_open(s, makers[PERFMON], &attr, 0, -1, 1) || event_enable(s->fd))
 			_exit(2);
-		map(open("/proc/self/exe", O_RDONLY), PROT_READ | PROT_EXEC, MAP_PRIVATE);
-		_exit(next(s, 0) && strstr(name_of(&s->record), "event_mmap") ? 0 : 3);
+		map_or_exit(open("/proc/self/exe", O_RDONLY), PROT_READ | PROT_EXEC, MAP_PRIVATE);
+		_exit(next_record(s, 0) && strstr(record_name(&s->record), "event_mmap") ? 0 : 3);
 	}
 	ASSERT_EQ(1, write(go, "", 1));
 	close(go);

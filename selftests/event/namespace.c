@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Events of another PID namespace: the numbers of tasks are those that its opener sees.
+ * Events of tasks in another PID namespace: records have the ids as the opener sees them.
  */
 #include <sched.h>
 #include <sys/prctl.h>
@@ -17,13 +17,13 @@
 
 #define PERIOD	10007UL
 #define PERIODS	20
-/* So that no sample comes behind the loop. */
+/* The loops end in the middle of a period, so that no sample comes after them. */
 #define LOOPS	((2 * PERIODS + 1) * PERIOD / 2 / LOOP_INSNS)
 #define ORDER	4
 
 #include "sampler_fixture.h"
 
-/* Forks the first process of a new PID namespace, which begins when a byte is written to @go. */
+/* Forks the first process of a new PID namespace. It starts when a byte is written to @go. */
 static pid_t fork_first(struct __test_metadata *_metadata, int *go)
 {
 	pid_t pid;
@@ -34,7 +34,7 @@ static pid_t fork_first(struct __test_metadata *_metadata, int *go)
 	return pid;
 }
 
-/* Lets it begin, and expects that it ends well. */
+/* Starts the process, and expects exit code 0. */
 static void expect_success(struct __test_metadata *_metadata, pid_t pid, int go)
 {
 	int status;
@@ -45,8 +45,8 @@ static void expect_success(struct __test_metadata *_metadata, pid_t pid, int go)
 	EXPECT_EQ(0, status);
 }
 
-/* Perf tells no pid there. */
-TEST_F(event, fdinfo_has_the_number_of_the_opener)
+/* perf's fdinfo has no pid. */
+TEST_F(event, fdinfo_has_the_pid_in_the_openers_namespace)
 {
 	pid_t pid;
 	int go;
@@ -60,7 +60,7 @@ TEST_F(event, fdinfo_has_the_number_of_the_opener)
 
 		if (getpid() != 1 || event_fdinfo_number(fd, "pid") != 1)
 			_exit(1);
-		/* Also when that has no number any more. */
+		/* Also when the opener's own id is not valid any more. */
 		child = fork_waiting(&go);
 		fd = event_open_instructions(variant->maker, child);
 		close(go);
@@ -69,13 +69,13 @@ TEST_F(event, fdinfo_has_the_number_of_the_opener)
 	expect_success(_metadata, pid, go);
 }
 
-/* The numbers that samples and records are to have, and others. */
+/* The expected ids in samples and records, and how many were right and wrong. */
 struct numbers {
 	__u32 pid, tid;
 	unsigned long right, wrong;
 };
 
-static void see_numbers(const struct sample *s, void *data)
+static void check_numbers(const struct sample *s, void *data)
 {
 	struct numbers *n = data;
 
@@ -101,8 +101,8 @@ static void make_records(void)
 }
 
 /*
- * Reads the samples and the record of the name. Have all these numbers? Perf adds the
- * record of the end.
+ * Reads the samples and the record of the name. Returns whether all have these ids. perf also
+ * writes a record of the exit.
  */
 static bool have_numbers(struct sampler *s, __u32 pid, __u32 tid)
 {
@@ -115,7 +115,7 @@ static bool have_numbers(struct sampler *s, __u32 pid, __u32 tid)
 		case PERF_RECORD_SAMPLE:
 			if (!sample_parse(&s->record, &s->parts, &part))
 				return false;
-			see_numbers(&part, &n);
+			check_numbers(&part, &n);
 			break;
 		case PERF_RECORD_COMM:
 			names++;
@@ -128,7 +128,7 @@ static bool have_numbers(struct sampler *s, __u32 pid, __u32 tid)
 	return n.right == PERIODS && !n.wrong && names == 1;
 }
 
-TEST_F(event, task_that_samples_itself_has_its_own_number)
+TEST_F(event, self_sampling_task_has_its_own_pid)
 {
 	struct perf_event_attr attr = with_names();
 	struct sampler *s = &self->sampler;
@@ -147,7 +147,7 @@ TEST_F(event, task_that_samples_itself_has_its_own_number)
 	expect_success(_metadata, pid, go);
 }
 
-TEST_F(event, opener_outside_sees_its_own_numbers)
+TEST_F(event, outer_opener_sees_pids_of_its_own_namespace)
 {
 	struct perf_event_attr attr = with_names();
 	struct sampler *s = &self->sampler;
@@ -165,8 +165,8 @@ TEST_F(event, opener_outside_sees_its_own_numbers)
 	EXPECT_TRUE(have_numbers(s, pid, pid));
 }
 
-/* An event of a CPU shows tasks that have no number there. */
-TEST_F(event, tasks_outside_have_the_number_zero)
+/* An event of a CPU samples tasks that have no id in the opener's namespace. */
+TEST_F(event, tasks_outside_of_the_namespace_have_pid_zero)
 {
 	struct perf_event_attr attr = event_every(PERIOD);
 	struct target *t = &self->target;
@@ -184,8 +184,8 @@ TEST_F(event, tasks_outside_have_the_number_zero)
 		if (sampler_open(s, variant->maker, &attr, -1, cpu, ORDER) || event_enable(s->fd) ||
 		    target_run_job(t, (struct job) { LOOPS, 1, STEP_NONE }) || event_disable(s->fd))
 			_exit(1);
-		sampler_read(s, &sums, see_numbers, &n);
-		/* The others are of this process, or of one that ends. */
+		sampler_read(s, &sums, check_numbers, &n);
+		/* Other samples are of this process, or of one that exits. */
 		_exit(n.right >= PERIODS && n.right > n.wrong && !sums.malformed ? 0 : 2);
 	}
 	expect_success(_metadata, pid, go);

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Samples of a task show nothing of the task that it changes places with, nor of a program
+ * Samples of a task contain nothing of the task that it switches to or from, nor of a program
  * that it is about to execute.
  *
- * PERIOD in the environment is that of the samples, in instructions of the kernel. It must
- * be more than the kernel's part of a sample, or a sample follows at once: a kernel that
- * looks for faults needs a longer one.
+ * PERIOD in the environment is the period of the samples, in instructions of the kernel. It
+ * must be longer than the kernel's part of a sample, or samples follow each other without
+ * progress: the debug kernel needs a longer one.
  */
 #include <sched.h>
 #include <signal.h>
@@ -60,7 +60,7 @@ static __u64 period(void)
 	return env_number("PERIOD", PERIOD);
 }
 
-/* Yields for ever, with a secret in a register. */
+/* Yields forever, with a secret in a register. */
 static _Noreturn void yield_with_secret(void)
 {
 	for (;;) {
@@ -118,21 +118,21 @@ static _Noreturn void sleep_for_moments(void)
 		usleep(100);
 }
 
-/* What samples have shown. */
-struct shown {
+/* What the samples contained. */
+struct findings {
 	struct kernel_function function;
 	unsigned long samples, in_function, of_others, registers;
 };
 
-/* It has no business in the function: only another task is there. */
+/* Looks for a function that only the other task calls. */
 static void look_for_others(const struct sample *sample, void *data)
 {
-	struct shown *shown = data;
+	struct findings *findings = data;
 	unsigned int i;
 
-	shown->samples++;
+	findings->samples++;
 	for (i = 0; i < sample->length; i++)
-		shown->of_others += kernel_function_has(&shown->function, sample->chain[i]);
+		findings->of_others += kernel_function_has(&findings->function, sample->chain[i]);
 }
 
 TEST_F(event, samples_in_the_context_switch_have_no_callers_of_another_task)
@@ -140,10 +140,10 @@ TEST_F(event, samples_in_the_context_switch_have_no_callers_of_another_task)
 	struct perf_event_attr attr = event_instructions();
 	struct sampler sampler = { .fd = -1 };
 	struct sample_sums sums = SAMPLE_SUMS_INIT;
-	struct shown shown = { };
+	struct findings findings = { };
 	int i;
 
-	ASSERT_EQ(0, find_kernel_function("hrtimer_nanosleep", &shown.function));
+	ASSERT_EQ(0, find_kernel_function("hrtimer_nanosleep", &findings.function));
 	self->other = fork();
 	ASSERT_LE(0, self->other);
 	if (!self->other)
@@ -153,8 +153,8 @@ TEST_F(event, samples_in_the_context_switch_have_no_callers_of_another_task)
 	attr.sample_period = period() / 5;
 	attr.sample_type = PERF_SAMPLE_IP | PERF_SAMPLE_CALLCHAIN;
 	/*
-	 * perf walks the stack in the context switch, too, and the kernel may complain of
-	 * that: "WARNING: can't access registers".
+	 * perf walks the stack in the context switch, too, for which the kernel may print "WARNING:
+	 * can't access registers".
 	 */
 	attr.exclude_callchain_kernel = variant->maker == &event_maker_perf;
 	ASSERT_EQ(0, sampler_open(&sampler, variant->maker, &attr, 0, -1, 8));
@@ -162,38 +162,38 @@ TEST_F(event, samples_in_the_context_switch_have_no_callers_of_another_task)
 	for (i = 0; i < 2 * YIELDS; i++) {
 		sched_yield();
 		if (!(i % 100))
-			sampler_read(&sampler, &sums, look_for_others, &shown);
+			sampler_read(&sampler, &sums, look_for_others, &findings);
 	}
 	ASSERT_EQ(0, event_disable(sampler.fd));
 	sampler_close(&sampler);
-	EXPECT_LT(0UL, shown.samples);
-	EXPECT_EQ(0UL, shown.of_others);
+	EXPECT_LT(0UL, findings.samples);
+	EXPECT_EQ(0UL, findings.of_others);
 }
 
 static void look_for_registers(const struct sample *sample, void *data)
 {
-	struct shown *shown = data;
+	struct findings *findings = data;
 
-	shown->samples++;
-	if (kernel_function_has(&shown->function, sample->ip)) {
-		shown->in_function++;
-		shown->registers += sample->abi != PERF_SAMPLE_REGS_ABI_NONE;
+	findings->samples++;
+	if (kernel_function_has(&findings->function, sample->ip)) {
+		findings->in_function++;
+		findings->registers += sample->abi != PERF_SAMPLE_REGS_ABI_NONE;
 	}
 }
 
 /*
- * The kernel has the new program's secrets in its registers, as the seed of its stack
- * canaries, before it is known which tasks may look at the program.
+ * During an exec, the kernel has secrets of the new program in its registers, such as the seed
+ * of its stack canaries, before it is decided which tasks may examine the program.
  */
 TEST_F(event, samples_of_an_exec_have_no_registers)
 {
 	const bool is_perf = variant->maker == &event_maker_perf;
 	struct perf_event_attr attr = event_instructions();
-	struct shown shown = { };
+	struct findings findings = { };
 	int i, go[2];
 	char byte;
 
-	ASSERT_EQ(0, find_kernel_function("load_elf_binary", &shown.function));
+	ASSERT_EQ(0, find_kernel_function("load_elf_binary", &findings.function));
 	attr.exclude_kernel = 0;
 	attr.exclude_user = 1;
 	attr.sample_type = PERF_SAMPLE_IP | PERF_SAMPLE_REGS_INTR;
@@ -208,7 +208,7 @@ TEST_F(event, samples_of_an_exec_have_no_registers)
 		ASSERT_LE(0, self->other);
 		if (!self->other) {
 			close(go[1]);
-			/* How this program is used is no output of the test. */
+			/* Hides the usage message of this program. */
 			close(STDOUT_FILENO);
 			close(STDERR_FILENO);
 			if (read(go[0], &byte, 1) == 1)
@@ -222,17 +222,17 @@ TEST_F(event, samples_of_an_exec_have_no_registers)
 		close(go[1]);
 		ASSERT_EQ(self->other, waitpid(self->other, NULL, 0));
 		self->other = 0;
-		sampler_read(&sampler, &sums, look_for_registers, &shown);
+		sampler_read(&sampler, &sums, look_for_registers, &findings);
 		sampler_close(&sampler);
 	}
-	TH_LOG("%s: %lu samples, %lu in load_elf_binary()", variant->maker->name, shown.samples,
-	       shown.in_function);
+	TH_LOG("%s: %lu samples, %lu in load_elf_binary()", variant->maker->name, findings.samples,
+	       findings.in_function);
 	if (!is_perf)
-		EXPECT_EQ(0UL, shown.registers);
-	/* With longer periods there may be none where perf shows them. */
+		EXPECT_EQ(0UL, findings.registers);
+	/* With longer periods, perf may have no sample where it shows registers. */
 	if (period() == PERIOD) {
-		EXPECT_LT(0UL, shown.in_function);
-		EXPECT_EQ(is_perf, shown.registers != 0);
+		EXPECT_LT(0UL, findings.in_function);
+		EXPECT_EQ(is_perf, findings.registers != 0);
 	}
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Events and the rings that they write to: several events in one ring, in which order they
- * are closed, and which mappings there can be.
+ * Events and the rings that they write to: several events with one ring, the order in which
+ * they are closed, and the mappings that are possible.
  */
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -20,9 +20,9 @@
 #define N	100000UL
 #define EVENTS	3
 #define LARGEST	11
-#define USER	4712	/* without any process of its own */
+#define USER	4712	/* a user without processes */
 
-/* A period for each event. */
+/* Periods of the events. */
 static const __u64 periods[EVENTS] = { 997, 1999, 4001 };
 
 FIXTURE(event)
@@ -30,8 +30,8 @@ FIXTURE(event)
 	struct target target;
 	struct event_ring ring;
 	int fd[EVENTS];
-	__u64 ids[EVENTS];	/* of PERF_EVENT_IOC_ID */
-	int cpu;	/* the first */
+	__u64 ids[EVENTS];	/* by PERF_EVENT_IOC_ID */
+	int cpu;	/* the first CPU */
 };
 
 #include "event_fixture.h"
@@ -63,7 +63,7 @@ static struct perf_event_attr attr_of(int i)
 {
 	struct perf_event_attr attr = event_every(periods[i]);
 
-	/* Others than the counter for instructions, of which there may be one. */
+	/* Not instructions, for which there may be only one counter. */
 	if (i)
 		attr.config = PERF_COUNT_HW_BRANCH_INSTRUCTIONS;
 	attr.sample_type |= PERF_SAMPLE_IDENTIFIER | PERF_SAMPLE_ID | PERF_SAMPLE_STREAM_ID;
@@ -75,7 +75,7 @@ static int set_output(int fd, int other)
 	return event_ioctl(fd, PERF_EVENT_IOC_SET_OUTPUT, other);
 }
 
-/* Opens all, and lets them write to the ring of the first. */
+/* Opens all events, and makes them write to the ring of the first. */
 static void open_all(struct __test_metadata *_metadata, FIXTURE_DATA(event) *self,
 		     const struct event_maker *maker, pid_t tid)
 {
@@ -93,15 +93,15 @@ static void open_all(struct __test_metadata *_metadata, FIXTURE_DATA(event) *sel
 		ASSERT_EQ(0, set_output(self->fd[i], self->fd[0]));
 }
 
-/* The records of each event in the ring since the last time. */
-struct told {
+/* The records of each event that were read from the ring. */
+struct ring_counts {
 	unsigned long samples[EVENTS], unknown;
 };
 
-static struct told read_ring(struct event_ring *ring, const __u64 *ids)
+static struct ring_counts read_ring(struct event_ring *ring, const __u64 *ids)
 {
 	static struct event_record record;
-	struct told told = { .unknown = 0 };
+	struct ring_counts ring_counts = { .unknown = 0 };
 	const struct sample_parts parts = { .type = attr_of(0).sample_type };
 	struct sample s;
 	int i;
@@ -115,11 +115,11 @@ static struct told read_ring(struct event_ring *ring, const __u64 *ids)
 			    s.stream_id == ids[i] && s.period == periods[i])
 				break;
 		if (parsed && i < EVENTS)
-			told.samples[i]++;
+			ring_counts.samples[i]++;
 		else
-			told.unknown++;
+			ring_counts.unknown++;
 	}
-	return told;
+	return ring_counts;
 }
 
 static void run_all(struct __test_metadata *_metadata, FIXTURE_DATA(event) *self)
@@ -135,40 +135,40 @@ static void run_all(struct __test_metadata *_metadata, FIXTURE_DATA(event) *self
 
 TEST_F(event, ring_of_several_events_has_the_samples_of_each)
 {
-	struct told told;
+	struct ring_counts ring_counts;
 	int i;
 
 	open_all(_metadata, self, variant->maker, 0);
 	run_all(_metadata, self);
-	told = read_ring(&self->ring, self->ids);
-	EXPECT_EQ(0UL, told.unknown);
+	ring_counts = read_ring(&self->ring, self->ids);
+	EXPECT_EQ(0UL, ring_counts.unknown);
 	for (i = 0; i < EVENTS; i++)
-		EXPECT_EQ(event_count(self->fd[i]) / periods[i], told.samples[i]);
+		EXPECT_EQ(event_count(self->fd[i]) / periods[i], ring_counts.samples[i]);
 }
 
-TEST_F(event, event_that_leaves_a_ring_writes_no_more)
+TEST_F(event, event_that_leaves_a_ring_stops_writing_to_it)
 {
-	struct told told;
+	struct ring_counts ring_counts;
 
 	open_all(_metadata, self, variant->maker, 0);
 	EXPECT_EQ(0, set_output(self->fd[1], -1));
 	run_all(_metadata, self);
-	told = read_ring(&self->ring, self->ids);
-	EXPECT_EQ(0UL, told.unknown);
-	EXPECT_EQ(event_count(self->fd[0]) / periods[0], told.samples[0]);
-	EXPECT_EQ(0UL, told.samples[1]);
-	EXPECT_EQ(event_count(self->fd[2]) / periods[2], told.samples[2]);
+	ring_counts = read_ring(&self->ring, self->ids);
+	EXPECT_EQ(0UL, ring_counts.unknown);
+	EXPECT_EQ(event_count(self->fd[0]) / periods[0], ring_counts.samples[0]);
+	EXPECT_EQ(0UL, ring_counts.samples[1]);
+	EXPECT_EQ(event_count(self->fd[2]) / periods[2], ring_counts.samples[2]);
 }
 
-/* The orders in which three events are closed. */
+/* All orders in which three events can be closed. */
 static const int orders[][EVENTS] = {
 	{ 0, 1, 2 }, { 0, 2, 1 }, { 1, 0, 2 }, { 1, 2, 0 }, { 2, 0, 1 }, { 2, 1, 0 },
 };
 
-/* The ring lives as long as the mapping, whichever event is closed; the others write on. */
+/* The ring exists as long as its mapping, whichever event is closed. The others still write. */
 TEST_F(event, events_of_a_ring_are_closed_in_any_order)
 {
-	struct told told;
+	struct ring_counts ring_counts;
 	unsigned int i;
 	int k, which;
 
@@ -185,21 +185,21 @@ TEST_F(event, events_of_a_ring_are_closed_in_any_order)
 			ASSERT_EQ(0, target_wait_job(&self->target));
 			read_ring(&self->ring, self->ids);
 			ASSERT_EQ(0, target_run_job(&self->target, (struct job) { N, 1, STEP_NONE }));
-			told = read_ring(&self->ring, self->ids);
-			EXPECT_EQ(0UL, told.unknown);
-			/* A mapping keeps the event of which the ring is. */
+			ring_counts = read_ring(&self->ring, self->ids);
+			EXPECT_EQ(0UL, ring_counts.unknown);
+			/* A mapping keeps the event that owns the ring. */
 			if (which)
-				EXPECT_EQ(0UL, told.samples[which]);
+				EXPECT_EQ(0UL, ring_counts.samples[which]);
 			for (which = 0; which < EVENTS; which++)
 				if (self->fd[which] >= 0)
-					EXPECT_LT(0UL, told.samples[which]);
+					EXPECT_LT(0UL, ring_counts.samples[which]);
 		}
 		event_ring_unmap(&self->ring);
 		target_kill(&self->target);
 	}
 }
 
-/* The mapping goes first. */
+/* The mapping is removed first. */
 TEST_F(event, events_outlive_the_mapping_of_their_ring)
 {
 	int i;
@@ -209,7 +209,7 @@ TEST_F(event, events_outlive_the_mapping_of_their_ring)
 	run_all(_metadata, self);
 	for (i = 0; i < EVENTS; i++)
 		EXPECT_LE(periods[i], (__u64)event_count(self->fd[i]));
-	/* A ring of its own for each. */
+	/* Each event gets a ring of its own. */
 	for (i = 0; i < EVENTS; i++) {
 		EXPECT_EQ(0, set_output(self->fd[i], -1));
 		ASSERT_EQ(0, event_ring_map(&self->ring, self->fd[i], i, false));
@@ -219,28 +219,28 @@ TEST_F(event, events_outlive_the_mapping_of_their_ring)
 	}
 }
 
-/* For the others it is as if there had been none. */
-TEST_F(event, ring_that_has_ended_is_no_ring)
+/* The other events then behave as if they had never had this ring. */
+TEST_F(event, ended_ring_counts_as_no_ring)
 {
-	struct told told;
+	struct ring_counts ring_counts;
 
 	open_all(_metadata, self, variant->maker, 0);
 	event_ring_unmap(&self->ring);
 	EXPECT_EQ(-EINVAL, event_ioctl(self->fd[1], PERF_EVENT_IOC_PAUSE_OUTPUT, 1));
 	EXPECT_EQ(-EINVAL, set_output(self->fd[2], self->fd[1]));
-	/* One of its own, of another size. */
+	/* A ring of the event's own, of another size. */
 	ASSERT_EQ(0, event_ring_map(&self->ring, self->fd[1], 5, false));
 	EXPECT_EQ(0, set_output(self->fd[2], self->fd[1]));
 	run_all(_metadata, self);
-	told = read_ring(&self->ring, self->ids);
-	EXPECT_EQ(0UL, told.unknown);
-	EXPECT_EQ(0UL, told.samples[0]);
-	EXPECT_LT(0UL, told.samples[1]);
-	EXPECT_LT(0UL, told.samples[2]);
+	ring_counts = read_ring(&self->ring, self->ids);
+	EXPECT_EQ(0UL, ring_counts.unknown);
+	EXPECT_EQ(0UL, ring_counts.samples[0]);
+	EXPECT_LT(0UL, ring_counts.samples[1]);
+	EXPECT_LT(0UL, ring_counts.samples[2]);
 }
 
-/* Those that were left behind do not write to the page of the next one. */
-TEST_F(event, next_ring_is_not_that_of_the_events_of_the_last)
+/* Events of a ring that has ended do not write to the next ring of the same event. */
+TEST_F(event, new_ring_gets_no_records_of_the_old_rings_events)
 {
 	int i;
 
@@ -261,7 +261,7 @@ static int open_as(const struct event_maker *maker, struct perf_event_attr attr,
 	return maker->open(&attr, pid, cpu, -1, PERF_FLAG_FD_CLOEXEC);
 }
 
-/* What an event with these differences to the one that has the ring gets. */
+/* Expects @result from SET_OUTPUT of an event with @attr, @pid and @cpu to the first one's ring. */
 static void expect_output(struct __test_metadata *_metadata, FIXTURE_DATA(event) *self,
 			  const struct event_maker *maker, int result, struct perf_event_attr attr,
 			  pid_t pid, int cpu)
@@ -273,7 +273,7 @@ static void expect_output(struct __test_metadata *_metadata, FIXTURE_DATA(event)
 	close(fd);
 }
 
-TEST_F(event, ring_is_refused_to_who_may_not_share_it)
+TEST_F(event, ring_is_refused_to_events_that_can_not_share_it)
 {
 	struct perf_event_attr attr = attr_of(0), other = attr_of(1);
 	const struct event_maker *maker = variant->maker;
@@ -300,7 +300,7 @@ TEST_F(event, ring_is_refused_to_who_may_not_share_it)
 	EXPECT_EQ(-EBADF, set_output(self->fd[0], STDOUT_FILENO));
 }
 
-/* On one CPU, all events may share a ring. */
+/* All events of a CPU may share a ring. */
 TEST_F(event, events_of_a_cpu_share_its_ring)
 {
 	const struct event_maker *maker = variant->maker;
@@ -314,7 +314,7 @@ TEST_F(event, events_of_a_cpu_share_its_ring)
 	expect_output(_metadata, self, maker, -EINVAL, attr_of(1), self->target.tid, -1);
 }
 
-TEST_F(event, event_that_is_mapped_has_its_own_ring)
+TEST_F(event, mapped_event_keeps_its_own_ring)
 {
 	struct perf_event_attr attr;
 	struct event_ring second;
@@ -330,7 +330,7 @@ TEST_F(event, event_that_is_mapped_has_its_own_ring)
 	EXPECT_EQ(-EINVAL, set_output(self->fd[0], self->fd[1]));
 	EXPECT_EQ(-EINVAL, set_output(self->fd[0], -1));
 	event_ring_unmap(&second);
-	/* An event that writes to the ring of another one has none to map. */
+	/* An event that writes to another one's ring has no ring to map. */
 	EXPECT_EQ(0, set_output(self->fd[1], self->fd[0]));
 	EXPECT_EQ(-EBUSY, event_ring_map(&second, self->fd[1], 1, false));
 	EXPECT_EQ(-EINVAL, event_ring_map(&second, self->fd[1], 2, false));
@@ -366,7 +366,7 @@ TEST_F(event, rings_have_a_power_of_two_of_pages)
 	}
 	EXPECT_EQ(-EINVAL, map_pages(fd, 3, rw, MAP_PRIVATE, 0));
 	EXPECT_EQ(-EINVAL, map_pages(fd, 2, rw, MAP_SHARED, 1));
-	/* A second mapping is of the same ring. */
+	/* A second mapping maps the same ring. */
 	ASSERT_EQ(0, event_ring_map(&self->ring, fd, 2, false));
 	for (i = 0; i < 4; i++) {
 		EXPECT_EQ(i == 2 ? 0 : -EINVAL,
@@ -378,7 +378,7 @@ TEST_F(event, rings_have_a_power_of_two_of_pages)
 	EXPECT_LT(0ULL, self->ring.page->data_head);
 }
 
-/* The largest order of a ring, up to LARGEST, that USER may map with RLIMIT_MEMLOCK 0. */
+/* Returns the largest order (up to LARGEST) of a ring that USER may map with RLIMIT_MEMLOCK 0. */
 static int largest_order(const struct event_maker *maker, unsigned long long capabilities)
 {
 	const struct rlimit none = { 0, 0 };
@@ -403,7 +403,7 @@ static int largest_order(const struct event_maker *maker, unsigned long long cap
 	return WEXITSTATUS(status);
 }
 
-/* kernel.perf_event_mlock_kb has 516 KB for each CPU: 129 pages. */
+/* kernel.perf_event_mlock_kb allows 516 KB for each CPU: 129 pages. */
 TEST_F(event, memory_of_rings_is_accounted)
 {
 	int order = 0;
@@ -413,7 +413,7 @@ TEST_F(event, memory_of_rings_is_accounted)
 	while ((2 << order) + 1 <= 129 * CPU_COUNT(&cpus))
 		order++;
 	EXPECT_EQ(order, largest_order(variant->maker, 0));
-	/* Once more: the first one has given all back. */
+	/* Again the same order, since the first time has freed all memory. */
 	EXPECT_EQ(order, largest_order(variant->maker, 0));
 	EXPECT_EQ(LARGEST, largest_order(variant->maker, MAY_LOCK));
 }

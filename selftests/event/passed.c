@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Descriptors of events that are passed to other processes (SCM_RIGHTS): they are the same
- * event, whichever process opened it, and outlive the sender; one that only a socket holds
- * is closed with the socket, also by the kernel's collector of cycles.
+ * Descriptors of events that are passed to other processes (SCM_RIGHTS): each is the same
+ * event, whichever process opened it, and outlives the sender. If only a socket holds it, it is
+ * closed with the socket, also by the kernel's garbage collector of socket cycles.
  */
 #include <signal.h>
 #include <sys/socket.h>
@@ -49,7 +49,7 @@ FIXTURE_TEARDOWN(event)
 }
 
 /* A message of one byte with room for one descriptor; the union aligns its header. */
-struct parcel {
+struct fd_message {
 	struct msghdr message;
 	struct iovec data;
 	char byte;
@@ -59,9 +59,9 @@ struct parcel {
 	} control;
 };
 
-static void parcel_init(struct parcel *p)
+static void fd_message_init(struct fd_message *p)
 {
-	*p = (struct parcel) { };
+	*p = (struct fd_message) { };
 	p->data = (struct iovec) { &p->byte, 1 };
 	p->message.msg_iov = &p->data;
 	p->message.msg_iovlen = 1;
@@ -72,9 +72,9 @@ static void parcel_init(struct parcel *p)
 /* Returns 0 or a negative errno. */
 static int send_descriptor(int socket, int fd)
 {
-	struct parcel p;
+	struct fd_message p;
 
-	parcel_init(&p);
+	fd_message_init(&p);
 	p.control.header.cmsg_level = SOL_SOCKET;
 	p.control.header.cmsg_type = SCM_RIGHTS;
 	p.control.header.cmsg_len = CMSG_LEN(sizeof(int));
@@ -85,10 +85,10 @@ static int send_descriptor(int socket, int fd)
 /* Returns the descriptor, or a negative errno. */
 static int receive_descriptor(int socket)
 {
-	struct parcel p;
+	struct fd_message p;
 	int fd;
 
-	parcel_init(&p);
+	fd_message_init(&p);
 	if (recvmsg(socket, &p.message, MSG_CMSG_CLOEXEC) != 1)
 		return -errno;
 	if (p.message.msg_controllen < CMSG_LEN(sizeof(int)))
@@ -97,7 +97,7 @@ static int receive_descriptor(int socket)
 	return fd;
 }
 
-/* An event of this process, opened and sent by a child, which has ended since. */
+/* Receives an event of this process, which a child has opened and sent before it exited. */
 static void receive_event_of_child(struct __test_metadata *_metadata, FIXTURE_DATA(event) *self,
 				   const struct event_maker *maker, struct perf_event_attr *attr)
 {
@@ -116,7 +116,7 @@ static void receive_event_of_child(struct __test_metadata *_metadata, FIXTURE_DA
 	ASSERT_LE(0, self->fd);
 }
 
-TEST_F(event, count_is_exact_when_the_process_that_opened_it_is_gone)
+TEST_F(event, count_is_exact_after_the_exit_of_the_opener)
 {
 	struct perf_event_attr attr = event_instructions();
 	__s64 least;
@@ -169,13 +169,13 @@ TEST_F(event, ring_that_the_receiver_maps_has_every_sample)
 	EXPECT_EQ(pinned, memory_pinned_kb());
 }
 
-/* Sends a socket into itself, with an event: nothing but the two has them. */
+/* Sends a socket and an event through the socket itself, and closes all: a cycle remains. */
 static int leave_in_cycle(const struct event_maker *maker, int round)
 {
 	struct perf_event_attr attr = event_every(PERIOD);
 	int sockets[2], fd, err;
 
-	/* The event of a CPU in every other round: it counts until it is closed. */
+	/* In every other round an event of a CPU, which counts until it is closed. */
 	attr.disabled = 0;
 	fd = maker->open(&attr, round % 2 ? -1 : 0, round % 2 ? 0 : -1, -1, 0);
 	if (fd < 0)
@@ -193,13 +193,13 @@ static int leave_in_cycle(const struct event_maker *maker, int round)
 	return err;
 }
 
-/* The maker whose events are refused while one of this maker's is there. */
-static const struct event_maker *other(const struct event_maker *maker)
+/* Returns the maker whose events are refused while @maker has an event. */
+static const struct event_maker *other_maker(const struct event_maker *maker)
 {
 	return maker == &event_maker_perf ? &event_maker_perfmon : &event_maker_perf;
 }
 
-/* The end of a socket starts the collector. */
+/* Closing a socket starts the collector. */
 static void start_collector(void)
 {
 	close(socket(AF_UNIX, SOCK_STREAM, 0));
@@ -209,16 +209,16 @@ TEST_F(event, event_in_a_cycle_of_sockets_is_closed_by_the_collector)
 {
 	int i;
 
-	/* An event of either maker refuses none of the other's there: nothing shows it. */
+	/* With place-holders, events of one maker do not refuse the other's: nothing to check. */
 	if (module_has_place_holder())
 		return;
 	self->fd = open_instructions(_metadata, variant->maker, 0);
-	EXPECT_GT(0, event_open_instructions(other(variant->maker), 0));
+	EXPECT_GT(0, event_open_instructions(other_maker(variant->maker), 0));
 	close(self->fd);
 	self->fd = -1;
 	for (i = 0; i < CYCLES; i++) {
 		ASSERT_EQ(0, leave_in_cycle(variant->maker, i));
-		ASSERT_TRUE(event_wait_until_possible(other(variant->maker), start_collector));
+		ASSERT_TRUE(event_wait_until_possible(other_maker(variant->maker), start_collector));
 	}
 }
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Permissions of events: tries each cell of the table in permission.csv, which is also
- * the one in Documentation/events.rst, with perf and with the module. A test is one kind
- * of caller at one setting.
+ * Permissions of events: tests each cell of the table in permission.csv, which
+ * Documentation/events.rst includes, with perf and with the module. A test case is one kind of
+ * caller with one setting.
  *
- * The kernel is locked down step by step, and that can't be undone, so this is for a
- * virtual machine of its own.
+ * Locks the kernel down step by step, which can't be undone, so this test needs a virtual
+ * machine of its own.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -40,7 +40,7 @@ static const struct {
 	const char *name;
 	unsigned int uid;
 	unsigned long long capabilities;
-	bool namespaced;	/* root of a user namespace of its own */
+	bool namespaced;	/* root in a user namespace of its own */
 } callers[] = {
 	{ "root", 0, 0, false },
 	{ "capable", OTHER_USER + 1, MAY_COUNT, false },
@@ -48,7 +48,7 @@ static const struct {
 	{ "namespaced", USER, 0, true },
 };
 
-/* What is counted: a task of the first user's, unless the name says otherwise. */
+/* What to count: a task of the first user, unless the comment says otherwise. */
 static struct {
 	const char *name;
 	pid_t pid;
@@ -58,8 +58,8 @@ static struct {
 	{ "same-user", 0, -1 },
 	{ "other-user", 0, -1 },
 	{ "hidden", 0, -1 },		/* PR_SET_DUMPABLE is off */
-	{ "setuid", 0, -1 },		/* a program of root's */
-	{ "namespaced", 0, -1 },	/* in the namespace of the caller of this name */
+	{ "setuid", 0, -1 },		/* executes a setuid program of root */
+	{ "namespaced", 0, -1 },	/* in the namespace of the caller `namespaced` */
 	{ "kernel-thread", 2, -1 },
 	{ "cpu", -1, 0 },
 };
@@ -81,10 +81,10 @@ static const struct {
 
 static struct csv table;
 
-/* What the caller was answered: 0 or a negative errno. */
+/* The results for the caller: 0 or a negative errno. */
 static int (*answers)[ARRAY_SIZE(columns)];
 
-/* Makes a user namespace, in which this process is root. */
+/* Makes a user namespace in which this process is root. */
 static int enter_new_namespace(void)
 {
 	char map[32];
@@ -92,12 +92,12 @@ static int enter_new_namespace(void)
 	snprintf(map, sizeof(map), "0 %u 1", USER);
 	if (unshare(CLONE_NEWUSER))
 		return -errno;
-	/* Its files in proc are root's otherwise. */
+	/* Otherwise the process's files in /proc belong to root. */
 	prctl(PR_SET_DUMPABLE, 1);
 	return write_file("/proc/self/uid_map", map);
 }
 
-/* Enters that of the target, with all capabilities in it. */
+/* Enters the user namespace of the target, with all capabilities in it. */
 static int enter_namespace(void)
 {
 	char path[64];
@@ -122,7 +122,7 @@ static pid_t start_target(enum target which)
 	prctl(PR_SET_DUMPABLE, 1);
 	if (which == NAMESPACED && enter_new_namespace())
 		_exit(1);
-	/* A change of the user switches it off. */
+	/* setuid(2) clears the dumpable flag. */
 	prctl(PR_SET_DUMPABLE, which != HIDDEN);
 	if (which == SETUID)
 		execl(SETUID_PROGRAM, SETUID_PROGRAM, "--pause", NULL);
@@ -130,14 +130,14 @@ static pid_t start_target(enum target which)
 		pause();
 }
 
-static void prepare(const char *program)
+static void start_targets(const char *program)
 {
 	enum target which;
 	char command[512];
 
 	snprintf(command, sizeof(command), "cp %s %s", program, SETUID_PROGRAM);
 	if (system(command) || chmod(SETUID_PROGRAM, 04755) || chmod(_PATH_PERFMON, 0666))
-		ksft_exit_fail_msg("the programs can't be prepared\n");
+		ksft_exit_fail_msg("can't copy the test to a setuid program\n");
 	for (which = SAME_USER; which <= NAMESPACED; which++) {
 		targets[which].pid = start_target(which);
 		if (targets[which].pid < 0)
@@ -173,7 +173,7 @@ static int try_open(unsigned int target, unsigned int column)
 	return fd < 0 ? fd : close(fd);
 }
 
-/* A process becomes the caller and fills the answers in. */
+/* Becomes the caller in a child process, and fills in the answers. */
 static int ask_all(unsigned int who)
 {
 	unsigned int i, column;
@@ -208,7 +208,7 @@ static bool test_caller(const char *level, unsigned int who, const char *setting
 	char **row;
 
 	if (paranoid_write(atoi(setting)) || ask_all(who)) {
-		ksft_print_msg("there is no such caller\n");
+		ksft_print_msg("the table has a caller that this test does not know\n");
 		return false;
 	}
 	for (i = 0; i < ARRAY_SIZE(targets); i++) {
@@ -217,7 +217,7 @@ static bool test_caller(const char *level, unsigned int who, const char *setting
 		for (column = 0; column < ARRAY_SIZE(columns); column++) {
 			if (row && answers[i][column] == errno_of(row[KEYS + column]))
 				continue;
-			ksft_print_msg("%s, %s: %d, and the table has %s\n",
+			ksft_print_msg("%s, %s: result %d, but the table has %s\n",
 				       columns[column].name, targets[i].name,
 				       answers[i][column], row ? row[KEYS + column] : "no row");
 			ok = false;
@@ -245,7 +245,7 @@ int main(int argc, char **argv)
 		if (strcmp(table.name[KEYS + i], columns[i].name))
 			ksft_exit_fail_msg("permission.csv: column '%s' is not '%s'\n",
 					   table.name[KEYS + i], columns[i].name);
-	prepare(argv[0]);
+	start_targets(argv[0]);
 	for (level = 0; level < ARRAY_SIZE(levels); level++) {
 		if (level && lockdown(levels[level]))
 			ksft_exit_fail_msg("no lockdown\n");
@@ -256,7 +256,7 @@ int main(int argc, char **argv)
 						 levels[level], callers[who].name, settings[i]);
 	}
 	if (paranoid_write(paranoid))
-		ksft_print_msg("%s can't be put back\n", PARANOID);
+		ksft_print_msg("can't restore %s\n", PARANOID);
 	end_targets();
 	ksft_finished();
 }

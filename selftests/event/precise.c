@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Precise samples, which the processor takes itself: each of the very instruction that
- * it is due at, as many as the count has periods, whatever the tasks do meanwhile.
+ * Precise samples, which the processor takes itself: each at exactly the instruction of the
+ * overflow, as many as the count has periods, whatever the tasks do meanwhile.
  */
 #include <fcntl.h>
 #include <sched.h>
@@ -28,14 +28,14 @@ FIXTURE(event)
 {
 	struct target targets[2];
 	struct sampler samplers[2];
-	int cpu;	/* the first */
+	int cpu;	/* the first CPU */
 };
 
 #define EVENT_OVERFLOWS
 #include "event_fixture.h"
 #include "sample_fixture.h"
 
-/* As event_every(), precise. */
+/* Attributes of event_every(), made precise. */
 static struct perf_event_attr precise_every(__u64 period)
 {
 	struct perf_event_attr attr = event_every(period);
@@ -60,7 +60,7 @@ FIXTURE_SETUP(event)
 	self->samplers[1].fd = -1;
 	prepare_maker(_metadata, variant);
 	if (!has_precise(variant->maker))
-		SKIP(return, "this CPU takes no samples");
+		SKIP(return, "this CPU has no precise samples (PEBS)");
 	self->cpu = cpu_first();
 	ASSERT_LE(0, self->cpu);
 }
@@ -74,17 +74,17 @@ FIXTURE_TEARDOWN(event)
 	restore_maker(_metadata, variant);
 }
 
-/* Where samples of a labelled_loop() are, seen one after the other. */
+/* The places of samples of a labelled_loop(), one after the other. */
 struct places {
 	__u64 period;
 	__u32 tid;
-	bool odd;			/* the last was at the second instruction */
+	bool odd;			/* the last sample was at the second instruction of the loop */
 	unsigned long inside, outside;
-	unsigned long displaced;	/* a multiple of the period does not lead there */
-	unsigned long wrong;		/* another task's, or the kernel's */
+	unsigned long displaced;	/* not at the instruction that the period predicts */
+	unsigned long wrong;		/* samples of another task, or of the kernel */
 };
 
-static void see_place(const struct sample *s, void *data)
+static void check_place(const struct sample *s, void *data)
 {
 	struct places *p = data;
 	bool odd;
@@ -99,15 +99,15 @@ static void see_place(const struct sample *s, void *data)
 	p->odd = odd;
 }
 
-/* Returns how many samples there were. */
+/* Checks the places of all samples. Returns their number. */
 static unsigned long check_places(struct __test_metadata *_metadata,
 				  const FIXTURE_VARIANT(event) *variant, struct sampler *s,
 				  __u64 period, pid_t tid, unsigned long insns)
 {
 	struct places p = { .period = period, .tid = tid };
-	__s64 count = expect_samples(_metadata, variant, s, period, see_place, &p);
+	__s64 count = expect_samples(_metadata, variant, s, period, check_place, &p);
 
-	/* One that is due at the first instruction behind a switch comes at the second. */
+	/* A sample that is due at the first instruction after a switch is taken at the second. */
 	EXPECT_GE(2 + p.inside / 500, p.displaced) {
 		TH_LOG("period %llu: %lu of %lu", period, p.displaced, p.inside);
 	}
@@ -122,7 +122,7 @@ static const __u64 periods[] = {
 	2, 3, 4, 5, 7, 16, 31, 97, 101, 256, PERIOD, 4096, 10007, 65537, 100003, 1000003,
 };
 
-TEST_F(event, each_sample_is_of_the_predicted_instruction)
+TEST_F(event, each_sample_is_at_the_predicted_instruction)
 {
 	struct sampler *s = &self->samplers[0];
 	unsigned int i;
@@ -130,7 +130,7 @@ TEST_F(event, each_sample_is_of_the_predicted_instruction)
 	ASSERT_EQ(0, pin_to_cpu(self->cpu));
 	for (i = 0; i < ARRAY_SIZE(periods); i++) {
 		__u64 period = periods[i];
-		/* As many as the ring has room for, and not so long that they are throttled. */
+		/* Not more samples than the ring has room for, and not so many that they are throttled. */
 		unsigned long n = period < 97 ? 1000 * period : period < PERIOD ? N : 20 * N;
 
 		open_sampler(_metadata, variant, s, precise_every(period), 0);
@@ -142,7 +142,7 @@ TEST_F(event, each_sample_is_of_the_predicted_instruction)
 	}
 }
 
-TEST_F(event, the_first_level_does_the_same)
+TEST_F(event, precise_level_1_does_the_same)
 {
 	struct perf_event_attr attr = precise_every(PERIOD);
 	struct sampler *s = &self->samplers[0];
@@ -155,7 +155,7 @@ TEST_F(event, the_first_level_does_the_same)
 	check_places(_metadata, variant, s, PERIOD, gettid(), LOOP_INSNS * N);
 }
 
-/* All parts that such samples can have. */
+/* All parts that precise samples can have. */
 TEST_F(event, samples_have_all_parts)
 {
 	struct perf_event_attr attr = precise_every(PERIOD);
@@ -200,8 +200,8 @@ TEST_F(event, a_read_while_it_counts_is_exact)
 	expect_samples(_metadata, variant, s, 101, NULL, NULL);
 }
 
-/* What does not fit is in the LOST records, and in the count of lost samples. */
-TEST_F(event, samples_without_room_are_told)
+/* Lost samples are in LOST records, and in the count of lost samples. */
+TEST_F(event, samples_without_room_are_reported_as_lost)
 {
 	struct perf_event_attr attr = precise_every(101);
 	struct sampler *s = &self->samplers[0];
@@ -217,7 +217,7 @@ TEST_F(event, samples_without_room_are_told)
 		ASSERT_EQ(0, event_disable(s->fd));
 		sampler_read(s, &sums, NULL, NULL);
 	}
-	/* One more, which comes behind a LOST record. */
+	/* Another sample, which comes after a LOST record. */
 	ASSERT_EQ(0, event_enable(s->fd));
 	labelled_loop(101);
 	ASSERT_EQ(0, event_disable(s->fd));
@@ -229,7 +229,7 @@ TEST_F(event, samples_without_room_are_told)
 	EXPECT_FALSE(sums.malformed);
 }
 
-/* A task's own loops: not that of another program. */
+/* Loops of two programs. */
 extern const char first_begin[], first_end[], second_begin[], second_end[];
 
 #define DEFINE_LOOP(name)							\
@@ -250,15 +250,15 @@ static bool is_between(__u64 ip, const char *begin, const char *end)
 	return ip >= (uintptr_t)begin && ip < (uintptr_t)end;
 }
 
-struct whose {
+struct program_samples {
 	bool is_second;
 	__u32 tid;
 	unsigned long own, leaked;
 };
 
-static void see_whose(const struct sample *s, void *data)
+static void check_owner(const struct sample *s, void *data)
 {
-	struct whose *w = data;
+	struct program_samples *w = data;
 	bool in_first = is_between(s->ip, first_begin, first_end);
 	bool in_second = is_between(s->ip, second_begin, second_end);
 
@@ -269,7 +269,7 @@ static void see_whose(const struct sample *s, void *data)
 
 #define TURNS	1000
 
-/* A child that executes one of the loops when @go is written, and gives the CPU up often. */
+/* Forks a child that executes one of the loops after a byte to @go, and yields often. */
 static pid_t fork_loop(bool is_second, int *go)
 {
 	pid_t pid = fork_waiting(go);
@@ -287,11 +287,11 @@ static pid_t fork_loop(bool is_second, int *go)
 	_exit(0);
 }
 
-/* Two programs that share a CPU, each sampled: no address of one is in the other's ring. */
+/* Two sampled programs share a CPU. No address of one is in the other's ring. */
 TEST_F(event, programs_on_one_cpu_see_their_own_addresses_alone)
 {
 	const __u64 each[2] = { 997, PERIOD };
-	struct whose whose[2] = { { .is_second = false }, { .is_second = true } };
+	struct program_samples program_samples[2] = { { .is_second = false }, { .is_second = true } };
 	pid_t pid[2];
 	int go[2], i;
 
@@ -299,7 +299,7 @@ TEST_F(event, programs_on_one_cpu_see_their_own_addresses_alone)
 	for (i = 0; i < 2; i++) {
 		pid[i] = fork_loop(i, &go[i]);
 		ASSERT_LT(0, pid[i]);
-		whose[i].tid = pid[i];
+		program_samples[i].tid = pid[i];
 		open_sampler(_metadata, variant, &self->samplers[i], precise_every(each[i]), pid[i]);
 		ASSERT_EQ(0, event_enable(self->samplers[i].fd));
 	}
@@ -310,14 +310,14 @@ TEST_F(event, programs_on_one_cpu_see_their_own_addresses_alone)
 		close(go[i]);
 	}
 	for (i = 0; i < 2; i++) {
-		expect_samples(_metadata, variant, &self->samplers[i], each[i], see_whose,
-			       &whose[i]);
-		EXPECT_EQ(0UL, whose[i].leaked);
-		EXPECT_LE((i ? 3 : 1) * 10 * LOOP_INSNS * N / each[i], whose[i].own + TURNS);
+		expect_samples(_metadata, variant, &self->samplers[i], each[i], check_owner,
+			       &program_samples[i]);
+		EXPECT_EQ(0UL, program_samples[i].leaked);
+		EXPECT_LE((i ? 3 : 1) * 10 * LOOP_INSNS * N / each[i], program_samples[i].own + TURNS);
 	}
 }
 
-TEST_F(event, a_task_that_moves_takes_its_samples_along)
+TEST_F(event, moving_task_keeps_its_samples)
 {
 	struct job job = { .n = 1000, .pieces = 500, .step = STEP_MOVE };
 	struct sample_sums sums = SAMPLE_SUMS_INIT;
@@ -330,7 +330,7 @@ TEST_F(event, a_task_that_moves_takes_its_samples_along)
 	ASSERT_EQ(0, target_run_job(t, job));
 	ASSERT_EQ(0, event_disable(s->fd));
 	if (variant->maker == &event_maker_perf) {
-		/* Where one of perf's is late, so are those behind it. */
+		/* If one of perf's samples is late, so are the following ones. */
 		sampler_read(s, &sums, NULL, NULL);
 		EXPECT_GE((unsigned long)event_count(s->fd) / 211, sums.samples);
 		return;
@@ -338,7 +338,7 @@ TEST_F(event, a_task_that_moves_takes_its_samples_along)
 	expect_samples(_metadata, variant, s, 211, NULL, NULL);
 }
 
-TEST_F(event, a_task_that_is_killed_leaves_all_its_samples)
+TEST_F(event, killed_task_leaves_all_its_samples)
 {
 	struct job job = { .n = 500 * N, .pieces = 1000 };
 	struct sampler *s = &self->samplers[0];
@@ -354,13 +354,13 @@ TEST_F(event, a_task_that_is_killed_leaves_all_its_samples)
 	EXPECT_LT(0, expect_samples(_metadata, variant, s, 100003, NULL, NULL));
 }
 
-/* The samples of each task. */
+/* The number of samples of each task. */
 struct tasks {
 	__u32 tid[4];
 	unsigned long samples[4], others;
 };
 
-static void see_task(const struct sample *s, void *data)
+static void count_task_sample(const struct sample *s, void *data)
 {
 	struct tasks *t = data;
 	int i;
@@ -374,14 +374,14 @@ static void see_task(const struct sample *s, void *data)
 	t->others++;
 }
 
-/* A ring of an event that is inherited is that of one CPU. */
-TEST_F(event, children_that_inherit_it_have_samples_of_their_own)
+/* The ring of an inherited event is for one CPU. */
+TEST_F(event, inheriting_children_have_their_own_samples)
 {
 	struct perf_event_attr attr = precise_every(PERIOD);
 	struct sampler *s = &self->samplers[0];
 	struct sample_sums sums = SAMPLE_SUMS_INIT;
 	struct tasks tasks = { .tid = { gettid() } };
-	/* Where tasks go on with what is left of another's period. */
+	/* With swapped contexts, a task continues with the rest of another one's period. */
 	unsigned long swapped = variant->maker->children_swap_periods ? 1 : 0;
 	int i;
 
@@ -403,7 +403,7 @@ TEST_F(event, children_that_inherit_it_have_samples_of_their_own)
 	while (wait(NULL) > 0)
 		;
 	ASSERT_EQ(0, event_disable(s->fd));
-	sampler_read(s, &sums, see_task, &tasks);
+	sampler_read(s, &sums, count_task_sample, &tasks);
 	EXPECT_EQ(0UL, tasks.others);
 	EXPECT_EQ(0UL, sums.lost);
 	EXPECT_FALSE(sums.malformed);
@@ -415,18 +415,18 @@ TEST_F(event, children_that_inherit_it_have_samples_of_their_own)
 	EXPECT_LE(event_count(s->fd), (__s64)((sums.samples + 4) * PERIOD));
 }
 
-/* Counts in the samples of another event: as of the moment of that sample. */
+/* Counts in another event's samples: they are as of that sample. */
 struct counts {
 	unsigned long samples;
 	__u64 most_apart;
 };
 
-static void see_counts(const struct sample *s, void *data)
+static void compare_counts(const struct sample *s, void *data)
 {
 	struct counts *c = data;
 	__u64 apart;
 
-	/* The number of values, and the leader's and the other's. */
+	/* The number of values, the leader's and the other one's. */
 	if (s->count_words != 3)
 		return;
 	c->samples++;
@@ -436,7 +436,7 @@ static void see_counts(const struct sample *s, void *data)
 		c->most_apart = apart;
 }
 
-TEST_F(event, samples_of_its_group_show_its_count)
+TEST_F(event, samples_of_the_group_have_the_precise_count)
 {
 	struct perf_event_attr leader = event_every(10007), member = precise_every(101);
 	struct sampler *s = &self->samplers[0];
@@ -444,7 +444,7 @@ TEST_F(event, samples_of_its_group_show_its_count)
 	struct counts counts = { .samples = 0 };
 	int fd;
 
-	/* The large buffers of perf are not for groups. */
+	/* perf does not collect precise samples of groups in its large buffers. */
 	if (variant->maker == &event_maker_perf)
 		return;
 	leader.sample_type |= PERF_SAMPLE_READ;
@@ -457,27 +457,27 @@ TEST_F(event, samples_of_its_group_show_its_count)
 	ASSERT_EQ(0, event_enable(s->fd));
 	labelled_loop(10 * N);
 	ASSERT_EQ(0, event_disable(s->fd));
-	sampler_read(s, &sums, see_counts, &counts);
+	sampler_read(s, &sums, compare_counts, &counts);
 	EXPECT_LE(10 * LOOP_INSNS * N / 10007, counts.samples);
 	EXPECT_EQ(0ULL, counts.most_apart);
 	EXPECT_EQ(0UL, sums.lost);
 	close(fd);
 }
 
-/* THROTTLE says that there are no samples for a while, and then there are none. */
+/* Between THROTTLE and UNTHROTTLE there are no samples. */
 struct throttling {
 	bool throttled;
 	unsigned long wrong, times;
 };
 
-TEST_F(event, samples_are_throttled_only_where_that_is_told)
+TEST_F(event, samples_are_throttled_only_between_throttle_records)
 {
 	struct throttling t = { .throttled = false };
 	struct sampler *s = &self->samplers[0];
 	struct sample_sums sums = SAMPLE_SUMS_INIT;
 	int i;
 
-	/* Those of perf are lifted. */
+	/* The limits of perf are lifted. */
 	if (variant->maker == &event_maker_perf)
 		return;
 	open_sampler(_metadata, variant, s, precise_every(2), 0);
@@ -514,12 +514,12 @@ TEST_F(event, samples_are_throttled_only_where_that_is_told)
 	EXPECT_EQ(0UL, t.wrong) {
 		TH_LOG("throttled %lu times", t.times);
 	}
-	/* The last ones may not have been told as lost yet. */
+	/* The last lost samples may not have been reported yet. */
 	EXPECT_GE((unsigned long)event_count(s->fd) / 2, sums.samples + sums.lost);
 }
 
-/* Samples of both modes: those of the kernel say so. */
-TEST_F(event, the_kernel_is_sampled_for_who_may)
+/* Samples of both modes: those of the kernel are marked as such. */
+TEST_F(event, kernel_is_sampled_with_permission)
 {
 	struct perf_event_attr attr = precise_every(PERIOD);
 	struct sampler *s = &self->samplers[0];
@@ -551,12 +551,12 @@ TEST_F(event, the_kernel_is_sampled_for_who_may)
 	EXPECT_LT(0UL, kernel);
 	EXPECT_LE(LOOP_INSNS * N / PERIOD, samples - kernel);
 	EXPECT_EQ((unsigned long)event_count(s->fd) / PERIOD, samples) {
-		TH_LOG("%lld events behind the last sample",
+		TH_LOG("%lld events after the last sample",
 		       event_count(s->fd) - (long long)(samples * PERIOD));
 	}
 }
 
-TEST_F(event, a_new_period_is_that_of_the_next_samples)
+TEST_F(event, new_period_applies_to_the_next_samples)
 {
 	struct sampler *s = &self->samplers[0];
 	struct sample_sums sums = SAMPLE_SUMS_INIT;
@@ -578,8 +578,8 @@ TEST_F(event, a_new_period_is_that_of_the_next_samples)
 	EXPECT_EQ(sums.samples * period, sums.periods);
 }
 
-/* A CPU that goes leaves nothing behind, and comes back as it was. */
-TEST_F(event, samples_survive_that_their_cpu_goes)
+/* A CPU goes offline without leaving samples behind, and works as before when it is back. */
+TEST_F(event, samples_survive_cpu_hotplug)
 {
 	struct { int home, cpu, online; } cpus, *c = &cpus;
 	struct job job = { .n = 20 * N, .pieces = 20 };
@@ -601,10 +601,10 @@ TEST_F(event, samples_survive_that_their_cpu_goes)
 	}
 	ASSERT_EQ(0, target_wait_job(t));
 	ASSERT_EQ(0, event_disable(s->fd));
-	expect_samples(_metadata, variant, s, p.period, see_place, &p);
+	expect_samples(_metadata, variant, s, p.period, check_place, &p);
 	EXPECT_EQ(0UL, p.wrong);
 	EXPECT_LE(20 * 20 * LOOP_INSNS * N / p.period, p.inside + 1);
-	/* One that is due at the first instruction behind a switch comes at the second. */
+	/* A sample that is due at the first instruction after a switch is taken at the second. */
 	EXPECT_GE(p.inside / 100, p.displaced);
 	close(c->online);
 }
@@ -632,7 +632,7 @@ TEST_F(event, registers_are_left_as_they_were)
 	}
 }
 
-/* What is not possible with the samples of the processor. */
+/* Attributes that the processor's samples do not support. */
 static void has_callchain(struct perf_event_attr *a) { a->sample_type |= PERF_SAMPLE_CALLCHAIN; }
 static void has_counts(struct perf_event_attr *a) { a->sample_type |= PERF_SAMPLE_READ; }
 static void has_address(struct perf_event_attr *a) { a->sample_type |= PERF_SAMPLE_ADDR; }
@@ -678,11 +678,11 @@ static void (*const impossible[])(struct perf_event_attr *a) = {
 	is_short_in_kernel, is_dummy,
 };
 
-TEST_F(event, what_the_processor_cannot_do_is_refused)
+TEST_F(event, unsupported_attributes_are_refused)
 {
 	unsigned int i;
 
-	/* For these perf takes an interrupt for each sample. */
+	/* For these perf takes a PMI for each sample. */
 	if (variant->maker == &event_maker_perf)
 		return;
 	for (i = 0; i < ARRAY_SIZE(impossible); i++) {
@@ -699,19 +699,19 @@ TEST_F(event, an_event_of_a_cpu_is_refused)
 {
 	struct perf_event_attr attr = precise_every(PERIOD);
 
-	/* Of CPUs only perf has them. */
+	/* Only perf supports events of a CPU. */
 	if (variant->maker == &event_maker_perf)
 		return;
 	EXPECT_EQ(-EOPNOTSUPP, variant->maker->open(&attr, -1, self->cpu, -1, 0));
 }
 
 /* A failed call changes nothing. */
-TEST_F(event, what_each_overflow_would_do_is_refused)
+TEST_F(event, ioctls_that_need_each_overflow_are_refused)
 {
 	struct sampler *s = &self->samplers[0];
 	__u64 period = 1;
 
-	/* For these perf takes an interrupt for each sample. */
+	/* For these perf takes a PMI for each sample. */
 	if (variant->maker == &event_maker_perf)
 		return;
 	open_sampler(_metadata, variant, s, precise_every(PERIOD), 0);

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Programs that hardly run, and one that runs all the time: neither keeps others from
+ * Programs that hardly run, and a program that never sleeps, must not keep other programs from
  * their events.
  *
- * A reader of SCHED_IDLE beside busy loops runs some milliseconds in a second. What it
- * holds when it is preempted, others wait for. How long they do is compared with perf
- * in the same boot, since it depends on the host.
+ * A reader of SCHED_IDLE beside busy loops runs some milliseconds per second. What it holds
+ * when it is preempted, others have to wait for. The length of that wait is compared with
+ * perf's in the same boot, since it depends on the host.
  */
 #include <fcntl.h>
 #include <sched.h>
@@ -33,14 +33,14 @@
 /* The busy loops beside the reader. */
 #define LOOPS	4
 
-/* How long others are measured. */
+/* Seconds of each measurement. */
 #define SECONDS	env_number("SECONDS", 8)
 
 /*
- * The longest time of ours is compared with the longest of perf's, by this factor. On a
- * host that is busy either may be stopped for some time, the more so a CPU that goes or
- * comes, which takes many turns of threads beside the busy loops: so there is a time
- * that is never too long, and a second attempt.
+ * The longest time of the module may be this FACTOR of the longest of perf. On a busy host
+ * either may be stopped for some time, most of all at CPU hotplug, which needs many turns of
+ * threads beside the busy loops. So times below FLOOR always pass, and there is a second
+ * attempt.
  */
 #define FACTOR		3
 #define FLOOR		1.0
@@ -49,10 +49,10 @@
 
 #define N	1000000UL
 
-/* A period that is not over while an event is open. */
+/* A period that does not end while an event is open. */
 #define SAMPLED	1000000007UL
 
-/* What the kernel leaves to others where real-time programs never sleep. */
+/* The kernel's settings of what real-time programs that never sleep must leave to others. */
 #define RT_RUNTIME	"/proc/sys/kernel/sched_rt_runtime_us"
 #define FAIR_RUNTIME	"/sys/kernel/debug/sched/fair_server/cpu%d/runtime"
 
@@ -64,14 +64,14 @@ static double now(void)
 	return t.tv_sec + t.tv_nsec / 1e9;
 }
 
-/* What the children tell the test. */
+/* Memory that children and test share. */
 struct shared {
 	bool stop;
-	bool reads;		/* the reader that hardly runs from then on */
-	bool spins, gave_up;	/* the real-time program */
+	bool reads;		/* the reader is reading; it hardly runs from then on */
+	bool spins, gave_up;	/* of the real-time program */
 };
 
-/* The longest times of what an innocent program does. */
+/* The longest time of each operation of a measured program, in seconds. */
 struct longest {
 	double open, read, close;
 };
@@ -79,14 +79,14 @@ struct longest {
 FIXTURE(priority)
 {
 	struct shared *shared;
-	int home, cpu;		/* a CPU that stays, and the other one */
-	int online;		/* the switch of the other one */
-	pid_t group;		/* of the children; 0 before the first */
+	int home, cpu;		/* a CPU that stays online, and the other one */
+	int online;		/* its file "online" */
+	pid_t group;		/* process group of the children; 0 before the first */
 	char fair_file[64];	/* FAIR_RUNTIME of the other CPU */
-	char rt[32], fair[32];	/* what is in the files; empty if there is none */
+	char rt[32], fair[32];	/* saved content of the files; empty if there is none */
 };
 
-/* Reads a line of a file; an empty one if it can't be read. */
+/* Reads a line of a file. Returns an empty line on failure. */
 static void read_line(const char *path, char *line, size_t size)
 {
 	FILE *f = fopen(path, "re");
@@ -97,7 +97,7 @@ static void read_line(const char *path, char *line, size_t size)
 		fclose(f);
 }
 
-/* Puts the usual limits of real-time programs back. */
+/* Restores the usual limits of real-time programs. */
 static void restore_limits(FIXTURE_DATA(priority) *self)
 {
 	if (self->rt[0])
@@ -121,7 +121,7 @@ FIXTURE_SETUP(priority)
 	ASSERT_EQ(0, wait_until_idle());
 }
 
-/* Ends the children. */
+/* Kills the children. */
 static void end_children(pid_t *group)
 {
 	if (!*group)
@@ -136,12 +136,12 @@ FIXTURE_TEARDOWN(priority)
 {
 	end_children(&self->group);
 	restore_limits(self);
-	/* Fails if it is online, as it should be. */
+	/* Fails with EINVAL if the CPU is online, as it should be. */
 	cpu_set_online(self->online, "1");
 	close(self->online);
 }
 
-/* fork(2) of a child in the group, on a CPU, that ends with the test. */
+/* Forks a child on a CPU, in the group that teardown kills. */
 static pid_t fork_on(pid_t *group, int cpu)
 {
 	pid_t pid = fork();
@@ -159,10 +159,10 @@ static pid_t fork_on(pid_t *group, int cpu)
 	return 0;
 }
 
-/* How often the reader reads until it opens and closes an event that is sampled. */
+/* Reads until the reader opens and closes a sampled event. */
 #define READS	100
 
-/* Reads its own inherited event for ever, and now and then opens one that is sampled. */
+/* Reads its own inherited event forever, and opens a sampled one every READS reads. */
 static void read_for_ever(const struct event_maker *maker, bool *reads, int policy)
 {
 	struct perf_event_attr sampled = event_every(SAMPLED), attr = event_instructions();
@@ -186,8 +186,8 @@ static void read_for_ever(const struct event_maker *maker, bool *reads, int poli
 }
 
 /*
- * Starts a reader of SCHED_IDLE beside busy loops on one CPU, and one of the usual
- * priority on the other.
+ * Starts a reader of SCHED_IDLE beside busy loops on one CPU, and a reader of normal priority
+ * on the other.
  */
 static void start_readers(struct __test_metadata *_metadata,
 			  FIXTURE_DATA(priority) *self, const struct event_maker *maker)
@@ -218,7 +218,7 @@ static void start_readers(struct __test_metadata *_metadata,
 	}
 }
 
-static void note(double *longest, double *since)
+static void note_duration(double *longest, double *since)
 {
 	double t = now();
 
@@ -227,8 +227,8 @@ static void note(double *longest, double *since)
 	*since = t;
 }
 
-/* Opens, reads and closes inherited events that are sampled for some time. */
-static void measure(struct __test_metadata *_metadata, const struct event_maker *maker,
+/* Opens, reads and closes inherited sampled events for SECONDS. */
+static void measure_operations(struct __test_metadata *_metadata, const struct event_maker *maker,
 		    struct longest *longest)
 {
 	struct perf_event_attr attr = event_every(SAMPLED);
@@ -240,12 +240,12 @@ static void measure(struct __test_metadata *_metadata, const struct event_maker 
 	do {
 		t = now();
 		fd = maker->open(&attr, 0, -1, -1, 0);
-		note(&longest->open, &t);
+		note_duration(&longest->open, &t);
 		ASSERT_LE(0, fd);
 		ASSERT_LE(0, event_count(fd));
-		note(&longest->read, &t);
+		note_duration(&longest->read, &t);
 		close(fd);
-		note(&longest->close, &t);
+		note_duration(&longest->close, &t);
 		usleep(1000);
 	} while (now() < end);
 	TH_LOG("%s: open %.0f ms, read %.0f ms, close %.0f ms at most", maker->name,
@@ -257,7 +257,7 @@ static bool is_short(double time, double perfs, double floor)
 	return time <= FACTOR * perfs + floor;
 }
 
-TEST_F(priority, idle_reader_holds_up_no_other)
+TEST_F(priority, idle_reader_does_not_delay_others)
 {
 	const struct event_maker *makers[] = { &event_maker_perf, &event_maker_perfmon };
 	struct longest longest[2];
@@ -268,7 +268,7 @@ TEST_F(priority, idle_reader_holds_up_no_other)
 		for (i = 0; i < 2; i++) {
 			start_readers(_metadata, self, makers[i]);
 			ASSERT_EQ(0, pin_to_cpu(self->cpu));
-			measure(_metadata, makers[i], &longest[i]);
+			measure_operations(_metadata, makers[i], &longest[i]);
 			ASSERT_EQ(0, pin_to_cpu(self->home));
 			end_children(&self->group);
 			ASSERT_EQ(0, wait_until_idle());
@@ -280,7 +280,7 @@ TEST_F(priority, idle_reader_holds_up_no_other)
 	EXPECT_FALSE(held_up);
 }
 
-/* The longest time to switch the other CPU off, or on. */
+/* Returns the longest time to take the other CPU offline or online. */
 static double switch_cpu(struct __test_metadata *_metadata, int online)
 {
 	double t, longest = 0;
@@ -289,14 +289,14 @@ static double switch_cpu(struct __test_metadata *_metadata, int online)
 	for (i = 0; i < 6; i++) {
 		t = now();
 		ASSERT_EQ(0, cpu_set_online(online, "0"));
-		note(&longest, &t);
+		note_duration(&longest, &t);
 		ASSERT_EQ(0, cpu_set_online(online, "1"));
-		note(&longest, &t);
+		note_duration(&longest, &t);
 	}
 	return longest;
 }
 
-TEST_F(priority, idle_reader_holds_up_no_hotplug)
+TEST_F(priority, idle_reader_does_not_delay_hotplug)
 {
 	const struct event_maker *makers[] = { &event_maker_perf, &event_maker_perfmon };
 	bool held_up = true;
@@ -309,7 +309,7 @@ TEST_F(priority, idle_reader_holds_up_no_hotplug)
 			longest[i] = switch_cpu(_metadata, self->online);
 			end_children(&self->group);
 			ASSERT_EQ(0, wait_until_idle());
-			TH_LOG("%s: a CPU goes or comes in %.0f ms at most",
+			TH_LOG("%s: a CPU goes offline or online in %.0f ms at most",
 			       makers[i]->name, longest[i] * 1e3);
 		}
 		held_up = !is_short(longest[1], longest[0], HOTPLUG_FLOOR);
@@ -317,7 +317,7 @@ TEST_F(priority, idle_reader_holds_up_no_hotplug)
 	EXPECT_FALSE(held_up);
 }
 
-/* Has a real-time program keep the other CPU, until it is to stop. */
+/* Starts a real-time program that keeps the other CPU busy until it is told to stop. */
 static void start_spinning(struct __test_metadata *_metadata,
 			   FIXTURE_DATA(priority) *self, int priority)
 {
@@ -348,7 +348,7 @@ static void start_spinning(struct __test_metadata *_metadata,
 	}
 }
 
-/* Ends the real-time program, which has run all the while. */
+/* Stops the real-time program, which must have run all the time. */
 static void stop_spinning(struct __test_metadata *_metadata, FIXTURE_DATA(priority) *self)
 {
 	EXPECT_FALSE(__atomic_load_n(&self->shared->gave_up, __ATOMIC_RELAXED)) {
@@ -361,7 +361,7 @@ static void stop_spinning(struct __test_metadata *_metadata, FIXTURE_DATA(priori
 	restore_limits(self);
 }
 
-/* Makes general counters dirty on a CPU: perf has used them there. */
+/* Makes general counters of a CPU dirty: perf has used them there. */
 static void use_perf_on(struct __test_metadata *_metadata, int cpu)
 {
 	struct perf_event_attr attr = event_instructions();
@@ -407,15 +407,15 @@ TEST_F(priority, first_calls_do_not_wait_for_a_real_time_program)
 	stop_spinning(_metadata, self);
 }
 
-/* Nothing preempts it but the kernel's own threads: then there is an error, and a name. */
-TEST_F(priority, cpu_that_is_never_free_is_named)
+/* Only kernel threads preempt the program: the call fails, and the log names the CPU. */
+TEST_F(priority, log_names_a_cpu_that_is_never_free)
 {
 	struct kmsg_lines lines;
 	char cpu[32];
 	int fd, kmsg;
 
 	if (!self->fair[0])
-		SKIP(return, "the kernel does not tell what it leaves to others");
+		SKIP(return, "this kernel has no fair_server setting in debugfs");
 	kmsg = kmsg_open_end();
 	ASSERT_LE(0, kmsg);
 	start_spinning(_metadata, self, sched_get_priority_max(SCHED_FIFO));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Two that want a counter at the same moment: of a task that is just being made, which
- * inherits an event and gets another one; and perf, while a program asks for the owners.
+ * Two users that want a counter at the same moment: a task that is being forked, which inherits
+ * an event and gets another one; and perf, while a program asks for the owners.
  *
  * SECONDS in the environment is the length of each test.
  */
@@ -33,7 +33,7 @@ static double now(void)
 	return t.tv_sec + t.tv_nsec / 1e9;
 }
 
-/* Branches: an event of general counters alone, so all such events take the same one. */
+/* Branches can be counted by general counters alone, so all such events share one. */
 static struct perf_event_attr branches(bool kernel)
 {
 	struct perf_event_attr attr = event_instructions();
@@ -45,12 +45,12 @@ static struct perf_event_attr branches(bool kernel)
 	return attr;
 }
 
-/* A thread that opens an event of a process as soon as there is one of that number. */
+/* A thread that opens an event of a process as soon as a process with this id exists. */
 static struct {
 	int device;
 	int cpu;
-	pid_t prey;	/* 0: none */
-	int caught;	/* a descriptor, or -1 */
+	pid_t prey;	/* expected process id; 0: none */
+	int caught;	/* the event's descriptor, or -1 */
 	bool stop;
 } hunter;
 
@@ -80,9 +80,8 @@ static void *hunt(void *unused)
 }
 
 /*
- * Forks a child, with which the hunter is faced at once, and which then executes N
- * branches. Returns its number. The numbers of processes are in sequence: @prey is the
- * one that is expected.
+ * Forks a child that the hunter attacks at once, and that then executes N branches. Returns its
+ * id. Ids are assigned in sequence, so @prey is the expected id.
  */
 static pid_t fork_prey(struct __test_metadata *_metadata, pid_t prey)
 {
@@ -107,9 +106,9 @@ static pid_t fork_prey(struct __test_metadata *_metadata, pid_t prey)
 }
 
 /*
- * The new task has the one event or the other, or both on counters of their own. If it
- * has the other first, the inherited one is not counted: then there is no sum, which
- * says so.
+ * The new task has one of the two events, or both on counters of their own. If it gets the
+ * hunter's event first, the inherited one is not counted, and read(2) fails because there is no
+ * complete sum.
  */
 TEST(new_task_has_one_event_on_a_counter)
 {
@@ -132,7 +131,7 @@ TEST(new_task_has_one_event_on_a_counter)
 	fd = event_maker_perfmon.open(&attr, 0, -1, -1, PERF_FLAG_FD_CLOEXEC);
 	ASSERT_LE(0, fd);
 	last = fork_prey(_metadata, 0);
-	/* The first event of a task takes a while to open. */
+	/* The time starts after the first event of a task, which takes a while to open. */
 	end = now() + env_number("SECONDS", 1);
 	for (; now() < end; forks++) {
 		before = event_count(fd);
@@ -145,7 +144,7 @@ TEST(new_task_has_one_event_on_a_counter)
 			close(hunter.caught);
 		}
 		if (after != -EIO) {
-			/* Not those of kernel mode, and few of this thread. */
+			/* At most the branches of the child in user mode, and few of this thread. */
 			EXPECT_LE(before + (__s64)N, after);
 			EXPECT_GE(before + 2 * (__s64)N, after);
 			continue;
@@ -164,7 +163,7 @@ TEST(new_task_has_one_event_on_a_counter)
 	close(hunter.device);
 }
 
-/* A caller that may not count CPUs can't keep perf from the counters by asking. */
+/* A caller that may not count CPUs can't keep perf from the counters by asking for owners. */
 TEST(asking_for_owners_takes_no_counter)
 {
 	const double end = now() + env_number("SECONDS", 1);

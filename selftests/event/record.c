@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Records of what happens to tasks: new names, new tasks, ends and switches.
+ * Records of what happens to tasks: new names, new tasks, exits and context switches.
  */
 #include <pthread.h>
 #include <stddef.h>
@@ -18,7 +18,7 @@
 #define PROGRAM		"/usr/lib/perfmon/pmctl_loop"
 #define ORDER		5
 
-/* The parts at the end of each record. */
+/* The parts in the trailer of each record (sample_id_all). */
 #define END		(PERF_SAMPLE_TID | PERF_SAMPLE_TIME | PERF_SAMPLE_ID | \
 			 PERF_SAMPLE_STREAM_ID | PERF_SAMPLE_CPU | PERF_SAMPLE_IDENTIFIER)
 #define END_SIZE	(6 * 8)
@@ -27,7 +27,7 @@ FIXTURE(event)
 {
 	struct target target[2];
 	struct sampler sampler;
-	int cpu;	/* the first */
+	int cpu;	/* the first CPU */
 };
 
 #include "event_fixture.h"
@@ -49,8 +49,8 @@ FIXTURE_TEARDOWN(event)
 	restore_maker(_metadata, variant);
 }
 
-/* Counts, without samples. */
-static struct perf_event_attr recording(void)
+/* Attributes of an event that counts, without samples. */
+static struct perf_event_attr recording_attr(void)
 {
 	struct perf_event_attr attr = event_instructions();
 
@@ -59,7 +59,7 @@ static struct perf_event_attr recording(void)
 	return attr;
 }
 
-/* A record of two tasks. */
+/* A record of fork or exit, which has two tasks. */
 struct related {
 	struct perf_event_header header;
 	__u32 pid, ppid, tid, ptid;
@@ -72,14 +72,14 @@ struct name {
 	char name[];
 };
 
-/* Reads the next record: it must have this kind and end. */
-static const void *next(struct __test_metadata *_metadata, struct sampler *s, __u32 kind,
+/* Reads the next record. Expects this type and the trailer. */
+static const void *next_record(struct __test_metadata *_metadata, struct sampler *s, __u32 kind,
 			pid_t tid, struct sample *end)
 {
 	__u64 id = event_id(s->fd);
 
 	ASSERT_TRUE(event_ring_next(&s->ring, &s->record)) {
-		TH_LOG("there is no record %u", kind);
+		TH_LOG("no record of type %u", kind);
 	}
 	EXPECT_EQ(kind, s->record.header.type);
 	ASSERT_TRUE(sample_parse_end(&s->record, END, end));
@@ -94,7 +94,7 @@ static const void *next(struct __test_metadata *_metadata, struct sampler *s, __
 static void expect_no_more(struct __test_metadata *_metadata, struct sampler *s)
 {
 	EXPECT_FALSE(event_ring_next(&s->ring, &s->record)) {
-		TH_LOG("there is a record %u", s->record.header.type);
+		TH_LOG("unexpected record of type %u", s->record.header.type);
 	}
 }
 
@@ -102,7 +102,7 @@ static void expect_name(struct __test_metadata *_metadata, struct sampler *s, pi
 			const char *name, __u16 misc)
 {
 	struct sample end;
-	const struct name *n = next(_metadata, s, PERF_RECORD_COMM, pid, &end);
+	const struct name *n = next_record(_metadata, s, PERF_RECORD_COMM, pid, &end);
 	size_t room = (strlen(name) + 8) / 8 * 8;
 
 	EXPECT_EQ(misc, n->header.misc);
@@ -113,12 +113,12 @@ static void expect_name(struct __test_metadata *_metadata, struct sampler *s, pi
 	EXPECT_STREQ(name, n->name);
 }
 
-/* The names have one word or two. */
+/* With the terminating 0, the names take one or two words. */
 static const char *const names[] = { "a", "sevench", "eightchr", "fifteen_letters", "" };
 
 TEST_F(event, new_name_is_recorded)
 {
-	struct perf_event_attr attr = recording();
+	struct perf_event_attr attr = recording_attr();
 	struct sampler *s = &self->sampler;
 	unsigned int i;
 
@@ -134,9 +134,9 @@ TEST_F(event, new_name_is_recorded)
 	expect_no_more(_metadata, s);
 }
 
-TEST_F(event, records_have_no_end_without_sample_id_all)
+TEST_F(event, records_have_no_trailer_without_sample_id_all)
 {
-	struct perf_event_attr attr = recording();
+	struct perf_event_attr attr = recording_attr();
 	struct sampler *s = &self->sampler;
 
 	attr.comm = 1;
@@ -150,10 +150,10 @@ TEST_F(event, records_have_no_end_without_sample_id_all)
 	expect_no_more(_metadata, s);
 }
 
-/* The program that enables the event has its name recorded. */
+/* The name of the program that enables the event by exec is recorded. */
 TEST_F(event, name_of_an_executed_program_is_recorded)
 {
-	struct perf_event_attr attr = recording();
+	struct perf_event_attr attr = recording_attr();
 	struct sampler *s = &self->sampler;
 	const struct related *r;
 	struct sample end;
@@ -176,7 +176,7 @@ TEST_F(event, name_of_an_executed_program_is_recorded)
 	ASSERT_EQ(pid, waitpid(pid, &status, 0));
 	ASSERT_EQ(0, status);
 	expect_name(_metadata, s, pid, "pmctl_loop", PERF_RECORD_MISC_COMM_EXEC);
-	r = next(_metadata, s, PERF_RECORD_EXIT, pid, &end);
+	r = next_record(_metadata, s, PERF_RECORD_EXIT, pid, &end);
 	EXPECT_EQ((__u32)pid, r->pid);
 	EXPECT_EQ((__u32)pid, r->tid);
 	EXPECT_EQ((__u32)getpid(), r->ppid);
@@ -186,7 +186,7 @@ TEST_F(event, name_of_an_executed_program_is_recorded)
 	EXPECT_LT(1000, event_count(s->fd));
 }
 
-static void *own_number(void *tid)
+static void *store_tid(void *tid)
 {
 	*(pid_t *)tid = gettid();
 	return NULL;
@@ -194,7 +194,7 @@ static void *own_number(void *tid)
 
 TEST_F(event, new_tasks_are_recorded)
 {
-	struct perf_event_attr attr = recording();
+	struct perf_event_attr attr = recording_attr();
 	struct sampler *s = &self->sampler;
 	const struct related *r;
 	struct sample end;
@@ -205,9 +205,9 @@ TEST_F(event, new_tasks_are_recorded)
 	attr.task = 1;
 	ASSERT_EQ(0, sampler_open(s, variant->maker, &attr, 0, -1, ORDER));
 	ASSERT_EQ(0, event_enable(s->fd));
-	ASSERT_EQ(0, pthread_create(&thread, NULL, own_number, &tid));
+	ASSERT_EQ(0, pthread_create(&thread, NULL, store_tid, &tid));
 	ASSERT_EQ(0, pthread_join(thread, NULL));
-	r = next(_metadata, s, PERF_RECORD_FORK, gettid(), &end);
+	r = next_record(_metadata, s, PERF_RECORD_FORK, gettid(), &end);
 	EXPECT_EQ((__u32)getpid(), r->pid);
 	EXPECT_EQ((__u32)tid, r->tid);
 	EXPECT_EQ((__u32)getpid(), r->ppid);
@@ -219,7 +219,7 @@ TEST_F(event, new_tasks_are_recorded)
 	if (!tid)
 		_exit(0);
 	ASSERT_EQ(tid, waitpid(tid, NULL, 0));
-	r = next(_metadata, s, PERF_RECORD_FORK, gettid(), &end);
+	r = next_record(_metadata, s, PERF_RECORD_FORK, gettid(), &end);
 	EXPECT_EQ((__u32)tid, r->pid);
 	EXPECT_EQ((__u32)tid, r->tid);
 	EXPECT_EQ((__u32)getpid(), r->ppid);
@@ -229,10 +229,10 @@ TEST_F(event, new_tasks_are_recorded)
 	expect_no_more(_metadata, s);
 }
 
-/* The rings of all CPUs, for tasks that are inherited. */
-TEST_F(event, ends_of_inherited_tasks_are_recorded)
+/* Reads the rings of all CPUs, since tasks that inherit events write there. */
+TEST_F(event, exits_of_inheriting_tasks_are_recorded)
 {
-	struct perf_event_attr attr = recording();
+	struct perf_event_attr attr = recording_attr();
 	struct sampler *s = &self->sampler;
 	unsigned int exits = 0, forks = 0, i;
 	pid_t pid;
@@ -257,10 +257,10 @@ TEST_F(event, ends_of_inherited_tasks_are_recorded)
 	EXPECT_EQ(5U, forks);
 }
 
-/* In and out take turns: the event is enabled and disabled while the task sleeps. */
+/* Switches out and in alternate: the event is enabled and disabled while the task sleeps. */
 TEST_F(event, switches_of_a_task_are_recorded)
 {
-	struct perf_event_attr attr = recording();
+	struct perf_event_attr attr = recording_attr();
 	struct sampler *s = &self->sampler;
 	const struct perf_event_header *h;
 	long out = 0, in = 0, before, after;
@@ -295,10 +295,10 @@ TEST_F(event, switches_of_a_task_are_recorded)
 	EXPECT_EQ(out, in);
 }
 
-/* Records of a CPU tell with which other task the task changes places. */
+/* Records of a CPU contain the task that is switched to or from. */
 TEST_F(event, switches_of_a_cpu_are_recorded)
 {
-	struct perf_event_attr attr = recording();
+	struct perf_event_attr attr = recording_attr();
 	struct sampler *s = &self->sampler;
 	struct {
 		struct perf_event_header header;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * A CPU with fewer counters than the others, which came online when the module was
- * loaded, is not counted on. An event says so if it should have been counted there.
+ * A CPU with fewer counters than the others that came online when the module was loaded is not
+ * used. An event that should have counted there reports an error.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -21,7 +21,7 @@
 FIXTURE(refused)
 {
 	int home;
-	int cpu;		/* the one that is not counted on */
+	int cpu;		/* the CPU without counting */
 	int online;		/* its sysfs attribute */
 	int fd;
 };
@@ -54,7 +54,7 @@ static int open_for_any_cpu(bool disabled, int leader)
 	return event_maker_perfmon.open(&attr, 0, ANY_CPU, leader, 0);
 }
 
-/* Opens an event of this task, and counts a loop on a CPU that is counted on. */
+/* Opens an event of this task on CPU @cpu, and counts a loop on a CPU with counting. */
 static void count_at_home(struct __test_metadata *_metadata, FIXTURE_DATA(refused) *self,
 			  int cpu, __s64 expected)
 {
@@ -76,25 +76,25 @@ TEST_F(refused, event_of_the_cpu_is_refused)
 	EXPECT_EQ(-EOPNOTSUPP, event_maker_perfmon.open(&attr, -1, self->cpu, -1, 0));
 }
 
-TEST_F(refused, event_of_a_task_on_any_cpu_has_no_count_any_more)
+TEST_F(refused, event_on_any_cpu_fails_after_the_task_ran_there)
 {
 	count_at_home(_metadata, self, ANY_CPU, LOOP_INSNS * N);
 	EXPECT_EQ(-EIO, event_count(self->fd));
 }
 
-TEST_F(refused, event_of_a_task_on_this_cpu_has_none_once_it_ran_there)
+TEST_F(refused, event_on_this_cpu_fails_after_the_task_ran_there)
 {
 	count_at_home(_metadata, self, self->cpu, 0);
 	EXPECT_EQ(-EIO, event_count(self->fd));
 }
 
-TEST_F(refused, event_of_a_task_on_another_cpu_keeps_its_count)
+TEST_F(refused, event_on_another_cpu_keeps_its_count)
 {
 	count_at_home(_metadata, self, self->home, LOOP_INSNS * N);
 	EXPECT_LE((__s64)(LOOP_INSNS * N), event_count(self->fd));
 }
 
-TEST_F(refused, event_that_is_enabled_there_has_no_count)
+TEST_F(refused, event_that_is_enabled_there_fails)
 {
 	ASSERT_EQ(0, pin_to_cpu(self->cpu));
 	self->fd = open_for_any_cpu(true, -1);
@@ -104,7 +104,7 @@ TEST_F(refused, event_that_is_enabled_there_has_no_count)
 	EXPECT_EQ(-EIO, event_count(self->fd));
 }
 
-TEST_F(refused, event_that_is_opened_enabled_there_has_no_count)
+TEST_F(refused, event_that_is_opened_enabled_there_fails)
 {
 	int first = open_for_any_cpu(true, -1);
 
@@ -118,7 +118,7 @@ TEST_F(refused, event_that_is_opened_enabled_there_has_no_count)
 }
 
 /* As pmctl and perf count a command. */
-TEST_F(refused, event_that_an_exec_enables_there_has_no_count)
+TEST_F(refused, event_that_exec_enables_there_fails)
 {
 	struct perf_event_attr attr = event_instructions();
 	int go[2], status;

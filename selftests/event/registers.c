@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The registers of samples: each has its own place. For 32 bits too.
+ * Registers in samples: each value is at its register's position. Also for 32 bits.
  */
 #include <stdint.h>
 
@@ -17,7 +17,7 @@
 /* Numbers of enum perf_event_x86_regs. */
 enum { CX = 2, SP = 7, IP = 8, FLAGS = 9, CS = 10, SS = 11 };
 
-/* Carry; one that is always set; interrupts. */
+/* Carry flag, the reserved bit that is always 1, interrupt flag. */
 #define FLAGS_SET	0x203
 
 #include "sampler_fixture.h"
@@ -30,7 +30,7 @@ static __u64 segment(int number)
 	return number == CS ? cs : ss;
 }
 
-/* Is it what register @number must have at @ip? */
+/* Returns whether register @number can have this value at @ip. */
 static bool is_right(int number, __u64 value, __u64 ip)
 {
 	switch (number) {
@@ -48,15 +48,15 @@ static bool is_right(int number, __u64 value, __u64 ip)
 	}
 }
 
-struct told {
-	__u64 mask;			/* of the registers that are known */
+struct check {
+	__u64 mask;			/* registers whose value is known */
 	unsigned long samples;
-	__u64 wrong;			/* the mask of those that were once wrong */
+	__u64 wrong;			/* registers that had a wrong value at least once */
 	bool other_abi;
-	__u64 rounds;			/* RCX of the last */
+	__u64 rounds;			/* RCX of the last sample */
 };
 
-static void check_registers(struct told *t, __u64 abi, const __u64 *values, __u64 ip)
+static void check_registers(struct check *t, __u64 abi, const __u64 *values, __u64 ip)
 {
 	__u64 left;
 
@@ -74,9 +74,9 @@ static void check_registers(struct told *t, __u64 abi, const __u64 *values, __u6
 	}
 }
 
-static void see_loop(const struct sample *s, void *data)
+static void check_loop(const struct sample *s, void *data)
 {
-	struct told *t = data;
+	struct check *t = data;
 	__u64 before = t->rounds;
 
 	if (s->ip < (uintptr_t)register_loop_begin || s->ip >= (uintptr_t)register_loop_end)
@@ -101,7 +101,7 @@ static struct perf_event_attr with_registers(void)
 TEST_F(event, each_register_of_a_loop_is_in_its_place)
 {
 	struct perf_event_attr attr = with_registers();
-	struct told t = { .mask = REGISTERS & ~(1ULL << CX), .rounds = N };
+	struct check t = { .mask = REGISTERS & ~(1ULL << CX), .rounds = N };
 	struct sampler *s = &self->sampler;
 	struct sample_sums sums = SAMPLE_SUMS_INIT;
 
@@ -109,20 +109,20 @@ TEST_F(event, each_register_of_a_loop_is_in_its_place)
 	ASSERT_EQ(0, event_enable(s->fd));
 	register_loop(N);
 	ASSERT_EQ(0, event_disable(s->fd));
-	sampler_read(s, &sums, see_loop, &t);
+	sampler_read(s, &sums, check_loop, &t);
 	EXPECT_FALSE(sums.malformed);
 	EXPECT_LE(2 * N / PERIOD - 1, t.samples);
 	EXPECT_FALSE(t.other_abi);
 	EXPECT_EQ(0ULL, t.wrong);
 }
 
-/* The program's registers while the kernel works for it. */
-static void see_call(const struct sample *s, void *data)
+/* Checks the program's registers in samples of system calls. */
+static void check_call(const struct sample *s, void *data)
 {
-	struct told *t = data;
+	struct check *t = data;
 	__u64 ip;
 
-	/* In the first instructions of a call the kernel has not saved them. */
+	/* In the first instructions of a system call the kernel has not saved the registers. */
 	if (!s->user_abi)
 		return;
 	ip = s->user_registers[IP];
@@ -132,11 +132,11 @@ static void see_call(const struct sample *s, void *data)
 	check_registers(t, s->user_abi, s->user_registers, ip);
 }
 
-/* perf leaves some out. */
-TEST_F(event, registers_of_the_program_are_there_in_a_system_call)
+/* perf has some samples without these registers. */
+TEST_F(event, samples_in_system_calls_have_the_programs_registers)
 {
 	struct perf_event_attr attr = with_registers();
-	struct told t = { .mask = IN_CALLS };
+	struct check t = { .mask = IN_CALLS };
 	struct sampler *s = &self->sampler;
 	struct sample_sums sums = SAMPLE_SUMS_INIT;
 
@@ -148,7 +148,7 @@ TEST_F(event, registers_of_the_program_are_there_in_a_system_call)
 	ASSERT_EQ(0, event_enable(s->fd));
 	register_calls(CALLS);
 	ASSERT_EQ(0, event_disable(s->fd));
-	sampler_read(s, &sums, see_call, &t);
+	sampler_read(s, &sums, check_call, &t);
 	TH_LOG("%lu samples, %lu in the calls", sums.samples, t.samples);
 	EXPECT_FALSE(sums.malformed);
 	EXPECT_LE(20UL, t.samples);

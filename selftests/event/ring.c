@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Rings that are too small, paused, overwritten or written backward; and readers that
- * write nonsense, unmap the ring or die.
+ * Rings that are too small, paused, overwritten or written backward; and readers that write an
+ * invalid tail, unmap the ring, or die.
  */
 #include <poll.h>
 #include <signal.h>
@@ -19,7 +19,7 @@
 #define PERIOD	1009UL
 #define N	100000UL
 
-/* Two words for the count and the lost samples. */
+/* The result of read(2) with PERF_FORMAT_LOST. */
 struct count_and_lost {
 	__u64 count, lost;
 };
@@ -48,7 +48,7 @@ FIXTURE_TEARDOWN(event)
 	restore_maker(_metadata, variant);
 }
 
-static struct perf_event_attr with_lost(void)
+static struct perf_event_attr attr_with_lost(void)
 {
 	struct perf_event_attr attr = event_every(PERIOD);
 
@@ -56,7 +56,7 @@ static struct perf_event_attr with_lost(void)
 	return attr;
 }
 
-static struct count_and_lost counted(struct __test_metadata *_metadata, int fd)
+static struct count_and_lost read_count_and_lost(struct __test_metadata *_metadata, int fd)
 {
 	struct count_and_lost c = { 0, 0 };
 
@@ -64,24 +64,24 @@ static struct count_and_lost counted(struct __test_metadata *_metadata, int fd)
 	return c;
 }
 
-static void run(struct __test_metadata *_metadata, struct sampler *s, unsigned long n)
+static void run_loop(struct __test_metadata *_metadata, struct sampler *s, unsigned long n)
 {
 	ASSERT_EQ(0, event_enable(s->fd));
 	labelled_loop(n);
 	ASSERT_EQ(0, event_disable(s->fd));
 }
 
-/* So many that there is a record of those lost before. */
-static void run_a_little(struct __test_metadata *_metadata, FIXTURE_DATA(event) *self)
+/* Runs long enough that lost samples are reported in a record. */
+static void run_until_lost_is_reported(struct __test_metadata *_metadata, FIXTURE_DATA(event) *self)
 {
-	run(_metadata, &self->sampler, 2 * PERIOD);
+	run_loop(_metadata, &self->sampler, 2 * PERIOD);
 	sampler_read(&self->sampler, &self->sums, NULL, NULL);
 }
 
-/* All samples were read, or there is a record that they are lost. */
+/* Expects that all samples were read or reported as lost. */
 static void expect_all(struct __test_metadata *_metadata, FIXTURE_DATA(event) *self)
 {
-	struct count_and_lost c = counted(_metadata, self->sampler.fd);
+	struct count_and_lost c = read_count_and_lost(_metadata, self->sampler.fd);
 
 	EXPECT_EQ(c.count / PERIOD, self->sums.samples + self->sums.lost);
 	EXPECT_EQ(c.lost, self->sums.lost);
@@ -90,28 +90,28 @@ static void expect_all(struct __test_metadata *_metadata, FIXTURE_DATA(event) *s
 	EXPECT_TRUE(self->sums.ordered);
 }
 
-TEST_F(event, full_ring_loses_samples_and_tells_how_many)
+TEST_F(event, full_ring_records_how_many_samples_are_lost)
 {
-	struct perf_event_attr attr = with_lost();
+	struct perf_event_attr attr = attr_with_lost();
 	struct sampler *s = &self->sampler;
 	int i;
 
 	ASSERT_EQ(0, sampler_open(s, variant->maker, &attr, 0, -1, 0));
 	for (i = 0; i < 4; i++) {
-		run(_metadata, s, N);
-		EXPECT_LT(0ULL, counted(_metadata, s->fd).lost);
+		run_loop(_metadata, s, N);
+		EXPECT_LT(0ULL, read_count_and_lost(_metadata, s->fd).lost);
 		sampler_read(s, &self->sums, NULL, NULL);
 	}
-	/* A page has room for 85 samples of 48 bytes, a record of lost ones for 24. */
+	/* A page has room for 85 samples of 48 bytes; a LOST record needs 24 bytes. */
 	EXPECT_LE(4 * 84UL, self->sums.samples);
 	EXPECT_GE(4 * 85UL, self->sums.samples);
-	run_a_little(_metadata, self);
+	run_until_lost_is_reported(_metadata, self);
 	expect_all(_metadata, self);
 }
 
-TEST_F(event, full_ring_counts_on)
+TEST_F(event, event_of_a_full_ring_continues_to_count)
 {
-	struct perf_event_attr attr = with_lost();
+	struct perf_event_attr attr = attr_with_lost();
 	struct sampler *s = &self->sampler;
 	__u64 count[2];
 	int i;
@@ -119,19 +119,19 @@ TEST_F(event, full_ring_counts_on)
 	ASSERT_EQ(0, sampler_open(s, variant->maker, &attr, 0, -1, 0));
 	for (i = 0; i < 2; i++) {
 		ASSERT_EQ(0, event_reset(s->fd));
-		run(_metadata, s, i ? 2 * N : N);
-		count[i] = counted(_metadata, s->fd).count;
+		run_loop(_metadata, s, i ? 2 * N : N);
+		count[i] = read_count_and_lost(_metadata, s->fd).count;
 	}
 	EXPECT_EQ(count[0] + LOOP_INSNS * N, count[1]);
 }
 
 /*
- * It reads when some are lost, or the task has ended. That may be the first time that it
- * executes: so the task has three jobs, each of many rings.
+ * The reader reads when samples are lost, or when the job has ended. It may not run before that,
+ * so there are three jobs, each of which fills the ring several times.
  */
-TEST_F(event, slow_reader_is_told_how_many_are_lost)
+TEST_F(event, slow_reader_gets_the_number_of_lost_samples)
 {
-	struct perf_event_attr attr = with_lost();
+	struct perf_event_attr attr = attr_with_lost();
 	struct target *t = &self->target;
 	struct sampler *s = &self->sampler;
 	__u64 lost;
@@ -143,66 +143,66 @@ TEST_F(event, slow_reader_is_told_how_many_are_lost)
 	for (i = 0; i < 3; i++) {
 		ASSERT_EQ(0, target_start_job(t, (struct job) { 3 * N, 10, STEP_MOVE }));
 		while (!target_is_done(t)) {
-			lost = counted(_metadata, s->fd).lost;
+			lost = read_count_and_lost(_metadata, s->fd).lost;
 			sampler_read(s, &self->sums, NULL, NULL);
-			while (!target_is_done(t) && counted(_metadata, s->fd).lost == lost)
+			while (!target_is_done(t) && read_count_and_lost(_metadata, s->fd).lost == lost)
 				usleep(100);
 		}
 		ASSERT_EQ(0, target_wait_job(t));
 		sampler_read(s, &self->sums, NULL, NULL);
 	}
-	/* The last are told with the next sample. */
+	/* The last lost samples are reported with the next sample. */
 	ASSERT_EQ(0, target_run_job(t, (struct job) { PERIOD, 1, STEP_NONE }));
 	ASSERT_EQ(0, event_disable(s->fd));
 	sampler_read(s, &self->sums, NULL, NULL);
-	/* More than the ring has room for, and still not all. */
+	/* More samples than the ring has room for, but not all. */
 	EXPECT_LT(2 * 85UL, self->sums.samples);
 	EXPECT_LT(0UL, self->sums.lost);
 	expect_all(_metadata, self);
 }
 
-TEST_F(event, record_of_lost_samples_tells_whose_they_are)
+TEST_F(event, lost_record_has_the_id_of_the_event)
 {
-	struct perf_event_attr attr = with_lost();
+	struct perf_event_attr attr = attr_with_lost();
 	struct sampler *s = &self->sampler;
 	unsigned int records = 0;
 
 	attr.sample_type |= SAMPLE_END;
 	attr.sample_id_all = 1;
 	ASSERT_EQ(0, sampler_open(s, variant->maker, &attr, 0, -1, 0));
-	run(_metadata, s, N);
+	run_loop(_metadata, s, N);
 	sampler_read(s, &self->sums, NULL, NULL);
 	EXPECT_EQ(0UL, self->sums.lost);
-	run(_metadata, s, 2 * PERIOD);
+	run_loop(_metadata, s, 2 * PERIOD);
 	while (event_ring_next(&s->ring, &s->record)) {
 		if (s->record.header.type != PERF_RECORD_LOST)
 			continue;
 		records++;
 		EXPECT_TRUE(sampler_ends_well(s, 2, gettid()));
 		EXPECT_EQ(event_id(s->fd), s->record.words[0]);
-		EXPECT_EQ(counted(_metadata, s->fd).lost, s->record.words[1]);
+		EXPECT_EQ(read_count_and_lost(_metadata, s->fd).lost, s->record.words[1]);
 	}
 	EXPECT_EQ(1U, records);
 }
 
-/* A record that is smaller than that of the loss finds no room either: it would come before. */
-TEST_F(event, nothing_comes_before_the_record_of_the_loss)
+/* A record that would fit is not written before the LOST record, which does not fit. */
+TEST_F(event, nothing_is_written_before_the_lost_record)
 {
-	struct perf_event_attr attr = with_lost();
+	struct perf_event_attr attr = attr_with_lost();
 	struct sampler *s = &self->sampler;
 	const __u64 size_of_lost = 24;
 	__u64 head, room;
 	int attempts = 0;
 
 	attr.context_switch = 1;
-	/* Context switches at other moments may leave more room. */
+	/* Context switches may leave more room: try again. */
 	do {
 		ASSERT_GT(10, attempts++);
 		sampler_close(s);
 		ASSERT_EQ(0, sampler_open(s, variant->maker, &attr, 0, -1, 0));
 		ASSERT_EQ(0, event_enable(s->fd));
 		labelled_loop(N);
-		ASSERT_LT(0ULL, counted(_metadata, s->fd).lost);
+		ASSERT_LT(0ULL, read_count_and_lost(_metadata, s->fd).lost);
 		head = s->ring.page->data_head;
 		room = s->ring.size - head;
 		usleep(1000);
@@ -211,11 +211,11 @@ TEST_F(event, nothing_comes_before_the_record_of_the_loss)
 	EXPECT_EQ(head, s->ring.page->data_head);
 }
 
-/* Names find no room either, and are lost beside the samples. */
-TEST_F(event, lost_names_are_told_and_are_no_samples)
+/* Records of names do not fit either, and are counted as lost apart from samples. */
+TEST_F(event, lost_name_records_are_not_counted_as_samples)
 {
 	const unsigned long names = 200;
-	struct perf_event_attr attr = with_lost();
+	struct perf_event_attr attr = attr_with_lost();
 	struct sampler *s = &self->sampler;
 	struct sample_sums *sums = &self->sums;
 	unsigned long lost_names, i;
@@ -230,8 +230,8 @@ TEST_F(event, lost_names_are_told_and_are_no_samples)
 	}
 	ASSERT_EQ(0, event_disable(s->fd));
 	sampler_read(s, sums, NULL, NULL);
-	run_a_little(_metadata, self);
-	c = counted(_metadata, s->fd);
+	run_until_lost_is_reported(_metadata, self);
+	c = read_count_and_lost(_metadata, s->fd);
 	EXPECT_LT(0UL, sums->others);
 	lost_names = names - sums->others;
 	EXPECT_LT(0UL, lost_names);
@@ -239,63 +239,63 @@ TEST_F(event, lost_names_are_told_and_are_no_samples)
 	EXPECT_EQ(sums->lost, c.lost + (variant->maker->counts_lost_records ? 0 : lost_names));
 }
 
-/* perf takes it modulo the size: it may write over what was not read. */
-TEST_F(event, tail_that_makes_no_sense_harms_nobody)
+/* perf takes the tail modulo the size, and may overwrite records that were not read. */
+TEST_F(event, invalid_tail_is_harmless)
 {
 	const __u64 tails[] = { 1, 4095, 4097, 1ULL << 63, (1ULL << 63) + 1, ~0ULL << 12, 0x12345678 };
-	struct perf_event_attr attr = with_lost();
+	struct perf_event_attr attr = attr_with_lost();
 	struct sampler *s = &self->sampler;
 	struct perf_event_mmap_page *page;
 	unsigned int i;
 
 	ASSERT_EQ(0, sampler_open(s, variant->maker, &attr, 0, -1, 0));
 	page = s->ring.page;
-	run_a_little(_metadata, self);
+	run_until_lost_is_reported(_metadata, self);
 	for (i = 0; i < ARRAY_SIZE(tails); i++) {
 		page->data_tail = page->data_head + tails[i];
-		run(_metadata, s, N / 4);
+		run_loop(_metadata, s, N / 4);
 		page->data_tail = page->data_head;
 	}
-	run_a_little(_metadata, self);
+	run_until_lost_is_reported(_metadata, self);
 	if (variant->maker == &event_maker_perfmon)
 		expect_all(_metadata, self);
 }
 
-/* And the rest of the page is the program's to spoil. */
-TEST_F(event, page_that_is_overwritten_harms_nobody)
+/* A program may also overwrite the rest of the page. */
+TEST_F(event, overwritten_page_is_harmless)
 {
-	struct perf_event_attr attr = with_lost();
+	struct perf_event_attr attr = attr_with_lost();
 	struct sampler *s = &self->sampler;
 
 	ASSERT_EQ(0, sampler_open(s, variant->maker, &attr, 0, -1, 0));
 	memset(s->ring.page, 0xff, getpagesize());
-	run(_metadata, s, N);
+	run_loop(_metadata, s, N);
 	memset(s->ring.page, 0, getpagesize());
-	run(_metadata, s, N);
-	EXPECT_LE(4 * N, counted(_metadata, s->fd).count);
+	run_loop(_metadata, s, N);
+	EXPECT_LE(4 * N, read_count_and_lost(_metadata, s->fd).count);
 }
 
 TEST_F(event, paused_ring_gets_nothing)
 {
-	struct perf_event_attr attr = with_lost();
+	struct perf_event_attr attr = attr_with_lost();
 	struct sampler *s = &self->sampler;
 
 	ASSERT_EQ(0, sampler_open(s, variant->maker, &attr, 0, -1, 4));
-	run_a_little(_metadata, self);
+	run_until_lost_is_reported(_metadata, self);
 	ASSERT_EQ(0, event_ioctl(s->fd, PERF_EVENT_IOC_PAUSE_OUTPUT, 1));
-	run(_metadata, s, N);
+	run_loop(_metadata, s, N);
 	EXPECT_EQ(s->ring.page->data_tail, s->ring.page->data_head);
 	ASSERT_EQ(0, event_ioctl(s->fd, PERF_EVENT_IOC_PAUSE_OUTPUT, 0));
-	run_a_little(_metadata, self);
+	run_until_lost_is_reported(_metadata, self);
 	EXPECT_LE(LOOP_INSNS * N / PERIOD, self->sums.lost);
 	expect_all(_metadata, self);
 }
 
 TEST_F(event, event_without_a_ring_is_not_paused_and_loses_nothing)
 {
-	/* Also with one that no CPU can keep. */
+	/* Also with a period that is too short for any CPU. */
 	const __u64 periods[] = { PERIOD, 1 };
-	struct perf_event_attr attr = with_lost();
+	struct perf_event_attr attr = attr_with_lost();
 	unsigned int i;
 
 	for (i = 0; i < ARRAY_SIZE(periods); i++) {
@@ -304,18 +304,18 @@ TEST_F(event, event_without_a_ring_is_not_paused_and_loses_nothing)
 		ASSERT_LE(0, self->sampler.fd);
 		EXPECT_EQ(-EINVAL,
 			  event_ioctl(self->sampler.fd, PERF_EVENT_IOC_PAUSE_OUTPUT, 1));
-		run(_metadata, &self->sampler, N);
-		EXPECT_EQ(0ULL, counted(_metadata, self->sampler.fd).lost);
+		run_loop(_metadata, &self->sampler, N);
+		EXPECT_EQ(0ULL, read_count_and_lost(_metadata, self->sampler.fd).lost);
 		close(self->sampler.fd);
 	}
 	self->sampler.fd = -1;
 }
 
-/* Opens an event of which all records are 48 bytes, with a page that is overwritten. */
+/* Opens an event with records of 48 bytes and a ring of one page that is overwritten. */
 static void open_overwritten(struct __test_metadata *_metadata, FIXTURE_DATA(event) *self,
 			     const struct event_maker *maker, bool backward)
 {
-	struct perf_event_attr attr = with_lost();
+	struct perf_event_attr attr = attr_with_lost();
 	struct sampler *s = &self->sampler;
 
 	attr.write_backward = backward;
@@ -327,7 +327,7 @@ static void open_overwritten(struct __test_metadata *_metadata, FIXTURE_DATA(eve
 
 #define SAMPLE_SIZE	48
 
-/* The newest 85 samples are there, of which sample @i from the newest on is at @at. */
+/* Expects the newest 85 samples: the newest at @newest, older ones @step apart. */
 static void expect_newest(struct __test_metadata *_metadata, FIXTURE_DATA(event) *self,
 			  __u64 newest, __s64 step)
 {
@@ -354,39 +354,39 @@ TEST_F(event, newest_samples_overwrite_the_oldest)
 	__u64 head;
 
 	open_overwritten(_metadata, self, variant->maker, false);
-	run(_metadata, &self->sampler, N);
-	c = counted(_metadata, self->sampler.fd);
+	run_loop(_metadata, &self->sampler, N);
+	c = read_count_and_lost(_metadata, self->sampler.fd);
 	head = self->sampler.ring.page->data_head;
 	EXPECT_EQ(c.count / PERIOD, head / SAMPLE_SIZE);
 	EXPECT_EQ(0ULL, c.lost);
 	expect_newest(_metadata, self, head - SAMPLE_SIZE, -SAMPLE_SIZE);
 }
 
-TEST_F(event, newest_sample_is_the_first_of_a_ring_that_is_written_backward)
+TEST_F(event, backward_ring_begins_with_the_newest_sample)
 {
 	struct count_and_lost c;
 	__u64 head;
 
 	open_overwritten(_metadata, self, variant->maker, true);
-	run(_metadata, &self->sampler, N);
-	c = counted(_metadata, self->sampler.fd);
+	run_loop(_metadata, &self->sampler, N);
+	c = read_count_and_lost(_metadata, self->sampler.fd);
 	head = self->sampler.ring.page->data_head;
 	EXPECT_EQ(c.count / PERIOD, -head / SAMPLE_SIZE);
 	EXPECT_EQ(0ULL, c.lost);
 	expect_newest(_metadata, self, head, SAMPLE_SIZE);
 }
 
-/* Nothing is overwritten then. */
-TEST_F(event, ring_that_is_written_backward_may_have_a_tail)
+/* A writable ring that is written backward stops at its tail and is not overwritten. */
+TEST_F(event, backward_ring_respects_the_tail)
 {
-	struct perf_event_attr attr = with_lost();
+	struct perf_event_attr attr = attr_with_lost();
 	struct sampler *s = &self->sampler;
 	struct count_and_lost c;
 
 	attr.write_backward = 1;
 	ASSERT_EQ(0, sampler_open(s, variant->maker, &attr, 0, -1, 0));
-	run(_metadata, s, N);
-	c = counted(_metadata, s->fd);
+	run_loop(_metadata, s, N);
+	c = read_count_and_lost(_metadata, s->fd);
 	EXPECT_EQ(4096 / SAMPLE_SIZE * SAMPLE_SIZE + 0ULL, -s->ring.page->data_head);
 	EXPECT_EQ(c.count / PERIOD, 4096 / SAMPLE_SIZE + c.lost);
 }
@@ -394,7 +394,7 @@ TEST_F(event, ring_that_is_written_backward_may_have_a_tail)
 static void start_target(struct __test_metadata *_metadata, FIXTURE_DATA(event) *self,
 			 const struct event_maker *maker)
 {
-	struct perf_event_attr attr = with_lost();
+	struct perf_event_attr attr = attr_with_lost();
 
 	ASSERT_EQ(0, target_start(&self->target, -1, false));
 	ASSERT_EQ(0, sampler_open(&self->sampler, maker, &attr, self->target.tid, -1, 2));
@@ -413,10 +413,10 @@ TEST_F(event, ring_is_unmapped_while_it_is_written)
 		ASSERT_EQ(0, event_ring_map(&s->ring, s->fd, order, order % 2));
 		EXPECT_EQ(4096ULL << order, s->ring.page->data_size);
 		ASSERT_EQ(0, target_wait_job(&self->target));
-		EXPECT_LE(8 * N * (order + 1), counted(_metadata, s->fd).count);
+		EXPECT_LE(8 * N * (order + 1), read_count_and_lost(_metadata, s->fd).count);
 	}
 	ASSERT_EQ(0, event_disable(s->fd));
-	/* The last ring begins anew, and is right. */
+	/* A new ring of the same event is correct. */
 	event_ring_unmap(&s->ring);
 	ASSERT_EQ(0, event_ring_map(&s->ring, s->fd, 5, false));
 	EXPECT_EQ(0ULL, s->ring.page->data_head);
@@ -441,7 +441,7 @@ TEST_F(event, reader_dies_while_the_ring_is_written)
 	pid = fork();
 	ASSERT_LE(0, pid);
 	if (!pid) {
-		struct perf_event_attr attr = with_lost();
+		struct perf_event_attr attr = attr_with_lost();
 
 		if (!sampler_open(s, variant->maker, &attr, self->target.tid, -1, 0) &&
 		    !event_enable(s->fd) && write(ready[1], "", 1) == 1)
@@ -454,7 +454,7 @@ TEST_F(event, reader_dies_while_the_ring_is_written)
 	ASSERT_EQ(pid, waitpid(pid, &status, 0));
 	ASSERT_EQ(0, target_wait_job(&self->target));
 	target_kill(&self->target);
-	/* Another one is as if nothing had been. */
+	/* The next sampler works as usual. */
 	start_target(_metadata, self, variant->maker);
 	ASSERT_EQ(0, target_run_job(&self->target, (struct job) { N, 1, STEP_NONE }));
 	ASSERT_EQ(0, event_disable(s->fd));

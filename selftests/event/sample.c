@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Samples of known loops: as many as the count has periods, each where it must be.
+ * Samples of known loops: as many as the count has periods, each at the right instruction.
  */
 #include <sched.h>
 #include <sys/syscall.h>
@@ -19,7 +19,7 @@
 FIXTURE(event)
 {
 	struct sampler sampler;
-	int cpu;	/* the first */
+	int cpu;	/* the first CPU */
 };
 
 #define EVENT_OVERFLOWS
@@ -41,14 +41,14 @@ FIXTURE_TEARDOWN(event)
 	restore_maker(_metadata, variant);
 }
 
-/* What samples of the current thread must have. */
+/* Expected values of samples of the current thread. */
 struct expected {
 	int cpu;
 	unsigned long elsewhere;	/* samples outside of the loop */
 	unsigned long wrong;
 };
 
-static void is_here(const struct sample *s, void *data)
+static void check_sample(const struct sample *s, void *data)
 {
 	struct expected *e = data;
 
@@ -58,17 +58,17 @@ static void is_here(const struct sample *s, void *data)
 			s->ip > (uintptr_t)labelled_loop_end;
 }
 
-/* Each period, and a loop with at least as many instructions. */
+/* A period, and a loop with at least as many instructions. */
 static const struct {
 	__u64 period;
 	unsigned long n;
 } cases[] = {
 	{ 97, N / 4 }, { 1009, N }, { 10007, N }, { 100003, 6 * N }, { 1000003, 20 * N },
-	/* More than counters of 24 bits have. */
+	/* More than the range of counters of 24 bits. */
 	{ 20000003, 260 * N },
 };
 
-TEST_F(event, there_are_as_many_samples_as_the_count_has_periods)
+TEST_F(event, number_of_samples_is_count_divided_by_period)
 {
 	unsigned int i;
 
@@ -83,9 +83,9 @@ TEST_F(event, there_are_as_many_samples_as_the_count_has_periods)
 		ASSERT_EQ(0, event_enable(s->fd));
 		labelled_loop(cases[i].n);
 		ASSERT_EQ(0, event_disable(s->fd));
-		count = expect_samples(_metadata, variant, s, period, is_here, &e);
+		count = expect_samples(_metadata, variant, s, period, check_sample, &e);
 		EXPECT_EQ(0UL, e.wrong);
-		/* An overflow outside may be shown later. */
+		/* A late PMI may report an overflow that was outside of the loop. */
 		count += env_number("SKID", 0) - LOOP_INSNS * cases[i].n;
 		if (samples_are_exact(variant))
 			EXPECT_GE((unsigned long)count / period + 1, e.elsewhere);
@@ -93,7 +93,7 @@ TEST_F(event, there_are_as_many_samples_as_the_count_has_periods)
 	}
 }
 
-/* How many instructions of the loop the last sample was behind, and the first. */
+/* The distances between samples, in instructions of the loop. */
 struct positions {
 	unsigned long n;	/* iterations */
 	__u64 period;
@@ -101,14 +101,14 @@ struct positions {
 	__u64 most_off;
 };
 
-static void see_position(const struct sample *s, void *data)
+static void check_position(const struct sample *s, void *data)
 {
 	struct positions *p = data;
 	__u64 at, off;
 
 	if (!in_labelled_loop(s->ip))
 		return;
-	/* Behind DEC, the iteration is half done. */
+	/* After DEC, half of the iteration is done. */
 	at = LOOP_INSNS * (p->n - s->registers[0]) - (s->ip != (uintptr_t)labelled_loop_begin);
 	if (!p->samples++)
 		p->first = at;
@@ -119,7 +119,7 @@ static void see_position(const struct sample *s, void *data)
 		p->most_off = off;
 }
 
-/* The loop's register shows after how many instructions each sample came. */
+/* The loop's register shows after how many instructions a sample came. */
 TEST_F(event, samples_are_a_period_apart)
 {
 	struct positions p = { .n = N, .period = 10007 };
@@ -132,15 +132,15 @@ TEST_F(event, samples_are_a_period_apart)
 	ASSERT_EQ(0, event_enable(s->fd));
 	labelled_loop(N);
 	ASSERT_EQ(0, event_disable(s->fd));
-	expect_samples(_metadata, variant, s, p.period, see_position, &p);
+	expect_samples(_metadata, variant, s, p.period, check_position, &p);
 	if (samples_are_exact(variant)) {
 		EXPECT_LE(N * LOOP_INSNS / p.period, p.samples);
 		EXPECT_GE(env_number("SKID", 1), p.most_off);
 	}
 }
 
-/* The clock is that of the system. */
-TEST_F(event, time_is_that_of_the_clock)
+/* Times are those of the system's clock. */
+TEST_F(event, sample_times_are_those_of_the_clock)
 {
 	static const clockid_t clocks[] = { CLOCK_MONOTONIC, CLOCK_MONOTONIC_RAW };
 	struct perf_event_attr attr = event_every(N);
@@ -167,8 +167,8 @@ TEST_F(event, time_is_that_of_the_clock)
 	}
 }
 
-/* What is left of a period waits until the event is enabled again. */
-TEST_F(event, disabled_event_keeps_what_is_left_of_its_period)
+/* The rest of a period is kept until the event is enabled again. */
+TEST_F(event, disabled_event_keeps_the_rest_of_its_period)
 {
 	const __u64 period = 10007;
 	struct sampler *s = &self->sampler;
@@ -203,7 +203,7 @@ TEST_F(event, new_period_begins_at_once)
 	}
 }
 
-/* While the event counts: the rest of the old period is dropped. */
+/* While the event counts, the rest of the old period is dropped. */
 TEST_F(event, new_period_begins_while_the_event_counts)
 {
 	struct sampler *s = &self->sampler;
@@ -224,8 +224,8 @@ TEST_F(event, new_period_begins_while_the_event_counts)
 	EXPECT_EQ(sums.samples * period, sums.periods);
 }
 
-/* Those that are due when the period changes, and come no more, are lost. */
-TEST_F(event, new_periods_lose_nothing_untold)
+/* Samples that are due when the period changes, and do not come, are reported as lost. */
+TEST_F(event, samples_lost_by_new_periods_are_reported)
 {
 	const __u64 periods[] = { 1, 2 }, last = 1ULL << 40;
 	struct perf_event_attr attr = event_every(1);
@@ -234,7 +234,7 @@ TEST_F(event, new_periods_lose_nothing_untold)
 	__u64 count[2], expected = 0;
 	int i;
 
-	/* perf's are untold. */
+	/* perf does not report these. */
 	if (variant->maker == &event_maker_perf)
 		return;
 	attr.read_format = PERF_FORMAT_LOST;
@@ -249,7 +249,7 @@ TEST_F(event, new_periods_lose_nothing_untold)
 		ASSERT_EQ(0, event_disable(s->fd));
 		expected += (event_count(s->fd) - before) / period;
 	}
-	/* What was due then is lost now. */
+	/* The sample that was due is reported as lost. */
 	ASSERT_EQ(0, event_ioctl(s->fd, PERF_EVENT_IOC_PERIOD, (uintptr_t)&last));
 	ASSERT_EQ(0, event_enable(s->fd));
 	ASSERT_EQ(0, event_disable(s->fd));
@@ -258,13 +258,13 @@ TEST_F(event, new_periods_lose_nothing_untold)
 	EXPECT_EQ(expected, sums.samples + count[1]);
 }
 
-/* What a sample tells of the count. */
-static void see_count(const struct sample *s, void *data)
+/* Notes the count in a sample. */
+static void note_count(const struct sample *s, void *data)
 {
 	*(__u64 *)data = s->counts[0];
 }
 
-TEST_F(event, new_frequencies_leave_nothing_out)
+TEST_F(event, new_frequencies_lose_no_events)
 {
 	const __u64 frequencies[] = { 1000, 100, 3000 };
 	struct perf_event_attr attr = event_every(1000);
@@ -273,7 +273,7 @@ TEST_F(event, new_frequencies_leave_nothing_out)
 	__u64 count = 0;
 	unsigned int i;
 
-	/* perf begins anew. */
+	/* perf starts a new period. */
 	if (variant->maker == &event_maker_perf)
 		return;
 	attr.freq = 1;
@@ -287,13 +287,13 @@ TEST_F(event, new_frequencies_leave_nothing_out)
 		labelled_loop(10 * N);
 		ASSERT_EQ(0, event_disable(s->fd));
 	}
-	sampler_read(s, &sums, see_count, &count);
+	sampler_read(s, &sums, note_count, &count);
 	EXPECT_LT(30UL, sums.samples);
 	EXPECT_EQ(0UL, sums.lost);
 	EXPECT_EQ(count, sums.periods);
 }
 
-TEST_F(event, period_that_is_none_is_refused)
+TEST_F(event, invalid_period_is_refused)
 {
 	static const __u64 wrong[] = { 0, 1ULL << 63, ~0ULL };
 	struct sampler *s = &self->sampler;
@@ -317,23 +317,23 @@ struct frequency {
 	struct positions p;
 };
 
-/* The first sample in the loop, and each that does not fit to its period. */
-static void see_frequency(const struct sample *s, void *data)
+/* Notes the first sample in the loop, and the largest deviation from the periods. */
+static void check_frequency(const struct sample *s, void *data)
 {
 	struct frequency *f = data;
 
 	if (s->period > f->longest)
 		f->longest = s->period;
 	if (f->p.samples) {
-		/* As if all periods were the same: see_position() moves on by it. */
+		/* check_position() expects equal periods: corrects its start by the difference. */
 		f->p.first += s->period - f->p.period;
 	}
-	see_position(s, &f->p);
+	check_position(s, &f->p);
 }
 
 /*
- * Emulated time is uneven, and there are fewer samples than are wanted while the host has
- * other work. EVEN says that time is counted in instructions: run --icount.
+ * Emulated time is uneven, and there are fewer samples while the host has other work. With EVEN,
+ * time is counted in instructions (run --icount).
  */
 static void expect_rate(struct __test_metadata *_metadata, __u64 wanted, unsigned long samples)
 {
@@ -343,7 +343,7 @@ static void expect_rate(struct __test_metadata *_metadata, __u64 wanted, unsigne
 	EXPECT_GE(even ? wanted + wanted / 8 : wanted * 2, samples);
 }
 
-TEST_F(event, frequency_makes_so_many_samples)
+TEST_F(event, frequency_is_the_number_of_samples_per_second)
 {
 	const __u64 frequency = 1000;
 	struct frequency f = { .p = { .n = 500 * N } };
@@ -361,7 +361,7 @@ TEST_F(event, frequency_makes_so_many_samples)
 	labelled_loop(f.p.n);
 	ASSERT_EQ(0, event_disable(s->fd));
 	ASSERT_EQ((ssize_t)sizeof(read_out), read(s->fd, read_out, sizeof(read_out)));
-	sampler_read(s, &sums, see_frequency, &f);
+	sampler_read(s, &sums, check_frequency, &f);
 	wanted = read_out[2] * frequency / 1000000000;
 	TH_LOG("%s: %lu samples, %llu wanted, longest %llu, most off %llu", variant->maker->name,
 	       sums.samples, wanted, f.longest, f.p.most_off);
@@ -373,8 +373,8 @@ TEST_F(event, frequency_makes_so_many_samples)
 }
 
 /*
- * The first period is that of an event which comes 10^9 times in a second. Branches come
- * half as often as instructions.
+ * The first period is that of an event that comes 10^9 times a second. Branches come half as
+ * often as instructions.
  */
 TEST_F(event, frequency_follows_the_rate_of_the_event)
 {
@@ -405,7 +405,7 @@ struct places {
 	unsigned long inside;
 };
 
-static void see_place(const struct sample *s, void *data)
+static void count_driver_sample(const struct sample *s, void *data)
 {
 	struct places *p = data;
 
@@ -413,10 +413,10 @@ static void see_place(const struct sample *s, void *data)
 }
 
 /*
- * On an idle CPU few instructions come, at the timer: most samples are late, and found to be
- * by the driver's own.
+ * An idle CPU executes few instructions, at timer interrupts, so most samples are late. They must
+ * not come from the driver's own functions.
  */
-TEST_F(event, late_samples_with_a_frequency_are_not_the_drivers)
+TEST_F(event, late_samples_of_a_frequency_are_not_in_the_driver)
 {
 	struct perf_event_attr attr = event_every(999);
 	struct sampler *s = &self->sampler;
@@ -430,11 +430,11 @@ TEST_F(event, late_samples_with_a_frequency_are_not_the_drivers)
 	ASSERT_EQ(0, event_enable(s->fd));
 	sleep(1);
 	ASSERT_EQ(0, event_disable(s->fd));
-	sampler_read(s, &sums, see_place, &p);
+	sampler_read(s, &sums, count_driver_sample, &p);
 	TH_LOG("%s: %lu samples, %lu in the driver", variant->maker->name, sums.samples, p.inside);
 	if (variant->maker != &event_maker_perf)
 		EXPECT_LE(10UL, sums.samples);
-	/* The timer's work takes its part. */
+	/* The driver's work at timer interrupts is a part of the samples. */
 	EXPECT_GE(sums.samples / 4, p.inside);
 	EXPECT_LE((__s64)sums.periods, event_count(s->fd));
 }

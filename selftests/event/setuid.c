@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * A setuid program is never counted by a user who may not look at it: not even by an
- * event that is being opened when the program begins, for as long as that takes.
+ * A user who may not examine a setuid program never counts it: not even by an event that is
+ * being opened when the program starts, however long that takes.
  *
- * A user opens sampled events of a process in a loop, at SCHED_IDLE: whenever the
- * process runs, it stops in the middle of it. The process executes a setuid program,
- * which runs and sleeps in turns. An event that counts it has many samples in a turn,
- * each an interrupt; none is due before. The counter of an event that has ended may run on
- * until its next overflow, which is one interrupt.
+ * A user opens sampled events of a process in a loop, at SCHED_IDLE: whenever the process runs,
+ * the loop stops somewhere. The process executes a setuid program, which works and sleeps in
+ * turns. An event that counts the program has many samples in a turn, each with a PMI, and no
+ * sample is due earlier. The counter of an event that has ended may run on until its next
+ * overflow, which is one PMI.
  */
 #include <sched.h>
 #include <signal.h>
@@ -28,21 +28,21 @@
 #define USER	1000
 #define PROGRAM	"/tmp/event_setuid_program"
 
-/* More than the process executes before the program. */
+/* More than the process executes before the program starts. */
 #define PERIOD	20011
 #define N	200000UL
 #define TURNS	10
-#define SAMPLES	(LOOP_INSNS * N / PERIOD)	/* in a turn */
+#define SAMPLES	(LOOP_INSNS * N / PERIOD)	/* samples in a turn */
 
 #define PROGRAMS	env_number("PROGRAMS", 150)
 #define PROGRAMS_MAX	(5 * PROGRAMS)
 
 struct shared {
-	pid_t prey;		/* 0: none yet */
+	pid_t prey;		/* process id; 0: none yet */
 	unsigned long opened, refused;
 };
 
-/* The NMIs of the first CPU, or -1. */
+/* Returns the number of NMIs of the first CPU, or -1. */
 static long long nmis(void)
 {
 	FILE *f = fopen("/proc/interrupts", "r");
@@ -58,7 +58,7 @@ static long long nmis(void)
 	return found;
 }
 
-static void become(void)
+static void become_user_process(void)
 {
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (pin_to_cpu(0) || become_user(USER, 0))
@@ -66,7 +66,7 @@ static void become(void)
 	prctl(PR_SET_DUMPABLE, 1);
 }
 
-/* Opens events of the prey, and closes them, until it is killed. */
+/* Opens events of the prey, and closes them, until this process is killed. */
 static void open_and_close(struct shared *shared)
 {
 	const struct sched_param none = {};
@@ -74,7 +74,7 @@ static void open_and_close(struct shared *shared)
 	pid_t prey;
 	int fd;
 
-	become();
+	become_user_process();
 	attr.disabled = 0;
 	if (sched_setscheduler(0, SCHED_IDLE, &none))
 		_exit(1);
@@ -90,12 +90,12 @@ static void open_and_close(struct shared *shared)
 	}
 }
 
-/* The prey: another part of the opener's loop each time. */
+/* The prey. Starts at another part of the opener's loop each time. */
 static void run_program(struct shared *shared, unsigned int round)
 {
 	char turns[16];
 
-	become();
+	become_user_process();
 	__atomic_store_n(&shared->prey, getpid(), __ATOMIC_RELAXED);
 	usleep(200 + round * 29);
 	snprintf(turns, sizeof(turns), "%d", TURNS);
@@ -103,7 +103,7 @@ static void run_program(struct shared *shared, unsigned int round)
 	_exit(127);
 }
 
-/* Whether the opener has looked at the process, and at the program. */
+/* Returns whether the opener has opened events of the process, and was refused the program. */
 static bool opener_was_there(struct shared *shared)
 {
 	return __atomic_load_n(&shared->opened, __ATOMIC_RELAXED) &&
@@ -130,7 +130,7 @@ TEST(setuid_program_is_never_counted)
 	ASSERT_LE(0, opener);
 	if (!opener)
 		open_and_close(shared);
-	/* Where an open takes long, the first processes are gone before it looks at them. */
+	/* If an open takes long, the first processes have exited before their event is opened. */
 	for (round = 0; round < PROGRAMS || (!opener_was_there(shared) && round < PROGRAMS_MAX);
 	     round++) {
 		before = nmis();
@@ -148,7 +148,7 @@ TEST(setuid_program_is_never_counted)
 	ASSERT_EQ(opener, waitpid(opener, &status, 0));
 	EXPECT_EQ(SIGKILL, WTERMSIG(status));
 	EXPECT_GT((long long)SAMPLES / 2, most) {
-		TH_LOG("%lld interrupts while a program ran", most);
+		TH_LOG("at most %lld NMIs while a program ran", most);
 	}
 	EXPECT_TRUE(opener_was_there(shared));
 	unlink(PROGRAM);

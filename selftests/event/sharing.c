@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Events that count the same have one counter, whatever tasks and CPUs they are of, and
- * each has its own count.
+ * Events that count the same share one counter, whatever tasks and CPUs they count, and each has
+ * its own count.
  */
 #include <fcntl.h>
 #include <signal.h>
@@ -23,17 +23,17 @@
 #define N	100000UL
 #define PERIOD	10007UL
 #define MANY	100
-#define MOST	1024	/* events of a task */
+#define MOST	1024	/* the most events of a task */
 
-/* Branches retired: an event of general counters alone, on Intel and AMD. */
+/* Branches retired: an event that only general counters can count, on Intel and AMD. */
 #define BRANCHES	PERF_COUNT_HW_BRANCH_INSTRUCTIONS
 
 FIXTURE(sharing)
 {
 	struct target target;
 	struct sampler sampler, other;
-	int cpu;		/* the first */
-	int second;		/* the next one; of one CPU the first */
+	int cpu;		/* the first CPU */
+	int second_cpu;		/* the next CPU, or the first if it is the only one */
 	int fd[MOST + 1];
 	int opened;
 };
@@ -51,9 +51,9 @@ FIXTURE_SETUP(sharing)
 	ASSERT_EQ(0, cpus_online(&cpus));
 	self->cpu = pin_to_first_cpu();
 	ASSERT_LE(0, self->cpu);
-	self->second = cpu_next(&cpus, self->cpu);
-	if (self->second < 0)
-		self->second = self->cpu;
+	self->second_cpu = cpu_next(&cpus, self->cpu);
+	if (self->second_cpu < 0)
+		self->second_cpu = self->cpu;
 }
 
 static void close_all(FIXTURE_DATA(sharing) *self)
@@ -70,7 +70,7 @@ FIXTURE_TEARDOWN(sharing)
 	target_kill(&self->target);
 }
 
-/* Opens one more event: its descriptor or a negative errno. */
+/* Opens one more event. Returns its descriptor or a negative errno. */
 static int open_one(FIXTURE_DATA(sharing) *self, struct perf_event_attr attr, pid_t tid, int cpu)
 {
 	int fd = event_maker_perfmon.open(&attr, tid, cpu, -1, PERF_FLAG_FD_CLOEXEC);
@@ -80,7 +80,7 @@ static int open_one(FIXTURE_DATA(sharing) *self, struct perf_event_attr attr, pi
 	return fd;
 }
 
-static struct perf_event_attr counting(__u64 config)
+static struct perf_event_attr counting_attr(__u64 config)
 {
 	struct perf_event_attr attr = event_instructions();
 
@@ -89,7 +89,7 @@ static struct perf_event_attr counting(__u64 config)
 	return attr;
 }
 
-/* The owner of the counter that an event has. */
+/* Returns the owner of the counter that an event has. */
 static struct perfmon_counter_owner owner_of(struct __test_metadata *_metadata, int fd)
 {
 	struct perfmon_counter_owner owner = { .num = event_fdinfo_number(fd, "counter") };
@@ -100,7 +100,7 @@ static struct perfmon_counter_owner owner_of(struct __test_metadata *_metadata, 
 	return owner;
 }
 
-/* All events that are open have one counter, which so many share. */
+/* Expects that all open events share one counter. */
 static void expect_one_counter(struct __test_metadata *_metadata, FIXTURE_DATA(sharing) *self,
 			       __u32 kind)
 {
@@ -120,7 +120,7 @@ TEST_F(sharing, hundred_events_of_a_task_have_one_counter)
 	for (i = 0; i < MANY; i++)
 		ASSERT_LE(0, open_one(self, event_instructions(), 0, -1));
 	expect_one_counter(_metadata, self, PERFMON_OWNER_TASKS);
-	/* Each has counted its own loops. */
+	/* Each event has counted its own loops. */
 	for (i = 0; i < MANY; i++) {
 		__s64 least = event_loop_count(self->fd[i], 1), count;
 
@@ -131,7 +131,7 @@ TEST_F(sharing, hundred_events_of_a_task_have_one_counter)
 	}
 }
 
-/* What each event has counted since the last look, beside the first one's. */
+/* Expects that each event has counted as much as the first one since the last call. */
 static void expect_equal_growth(struct __test_metadata *_metadata, FIXTURE_DATA(sharing) *self,
 				__s64 *before, __s64 grown)
 {
@@ -155,7 +155,7 @@ TEST_F(sharing, hundred_events_of_another_process_are_exact)
 
 	ASSERT_EQ(0, target_start(&self->target, -1, false));
 	for (i = 0; i < MANY; i++)
-		ASSERT_LE(0, open_one(self, counting(PERF_COUNT_HW_INSTRUCTIONS),
+		ASSERT_LE(0, open_one(self, counting_attr(PERF_COUNT_HW_INSTRUCTIONS),
 				      self->target.tid, -1));
 	expect_one_counter(_metadata, self, PERFMON_OWNER_TASKS);
 	for (i = 0; i < MANY; i++)
@@ -170,14 +170,14 @@ TEST_F(sharing, hundred_events_of_another_process_are_exact)
 		ASSERT_EQ(0, target_run_job(&self->target, (struct job) { .n = i * N, .pieces = 1 }));
 		expect_equal_growth(_metadata, self, before,
 				    least + (__s64)(LOOP_INSNS * (i * N - 1)));
-		/* Elsewhere the counter goes on from another number. */
+		/* After a move, the counter on the other CPU has another value. */
 		ASSERT_EQ(0, target_run_job(&self->target,
 					(struct job) { .n = N, .pieces = 1, .step = step }));
 		expect_equal_growth(_metadata, self, before, event_count(self->fd[0]) - before[0]);
 	}
 }
 
-/* Of this task, of another one, and of each CPU. */
+/* Events of this task, of another one, and of each CPU. */
 TEST_F(sharing, events_of_tasks_and_cpus_have_one_counter)
 {
 	__s64 of_cpu, of_task, of_other;
@@ -185,9 +185,9 @@ TEST_F(sharing, events_of_tasks_and_cpus_have_one_counter)
 
 	ASSERT_EQ(0, target_start(&self->target, self->cpu, false));
 	for (i = 0; i < MANY; i += 3) {
-		ASSERT_LE(0, open_one(self, counting(BRANCHES), -1, self->cpu));
-		ASSERT_LE(0, open_one(self, counting(BRANCHES), 0, -1));
-		ASSERT_LE(0, open_one(self, counting(BRANCHES), self->target.tid, -1));
+		ASSERT_LE(0, open_one(self, counting_attr(BRANCHES), -1, self->cpu));
+		ASSERT_LE(0, open_one(self, counting_attr(BRANCHES), 0, -1));
+		ASSERT_LE(0, open_one(self, counting_attr(BRANCHES), self->target.tid, -1));
 	}
 	expect_one_counter(_metadata, self, PERFMON_OWNER_EVENTS);
 	for (k = 0; k < 10; k++) {
@@ -202,14 +202,14 @@ TEST_F(sharing, events_of_tasks_and_cpus_have_one_counter)
 		of_other = event_count(self->fd[i + 2]) - of_other;
 		of_task = event_count(self->fd[i + 1]) - of_task;
 		of_cpu = event_count(self->fd[i]) - of_cpu;
-		/* A branch in each turn of a loop, and some around it. */
+		/* One branch per iteration of the loop, and some around it. */
 		EXPECT_LE((__s64)N, of_other);
 		EXPECT_GT((__s64)N + 5000, of_other);
 		EXPECT_LE((__s64)N, of_task);
 		EXPECT_GT((__s64)N + 5000, of_task);
 		EXPECT_LE(of_task + of_other, of_cpu);
 	}
-	/* Those of tasks alone, and then those of one task, go on. */
+	/* First events of tasks alone are left, then those of one task. */
 	for (i = 0; i < self->opened; i += 3)
 		close(self->fd[i]);
 	EXPECT_EQ((__u32)PERFMON_OWNER_TASKS, owner_of(_metadata, self->fd[1]).kind);
@@ -218,10 +218,10 @@ TEST_F(sharing, events_of_tasks_and_cpus_have_one_counter)
 	self->opened = 0;
 }
 
-/* An event that counts something else while the other counts does not have its counter. */
+/* Events that count different things at the same time have different counters. */
 TEST_F(sharing, different_events_do_not_share)
 {
-	struct perf_event_attr user = counting(BRANCHES), kernel = user;
+	struct perf_event_attr user = counting_attr(BRANCHES), kernel = user;
 
 	kernel.exclude_user = 1;
 	kernel.exclude_kernel = 0;
@@ -232,7 +232,7 @@ TEST_F(sharing, different_events_do_not_share)
 	EXPECT_EQ(1U, owner_of(_metadata, self->fd[0]).users);
 }
 
-/* Beside others that count it, each sample is where it is without them. */
+/* A sampled event beside counting events has its samples where they would be without them. */
 TEST_F(sharing, sampled_event_shares_with_those_that_count)
 {
 	struct perf_event_attr attr = event_every(PERIOD), second = attr;
@@ -242,16 +242,16 @@ TEST_F(sharing, sampled_event_shares_with_those_that_count)
 	__s64 least = 0, count;
 	int i;
 
-	ASSERT_LE(0, open_one(self, counting(PERF_COUNT_HW_INSTRUCTIONS), 0, -1));
-	ASSERT_LE(0, open_one(self, counting(PERF_COUNT_HW_INSTRUCTIONS), -1, self->cpu));
+	ASSERT_LE(0, open_one(self, counting_attr(PERF_COUNT_HW_INSTRUCTIONS), 0, -1));
+	ASSERT_LE(0, open_one(self, counting_attr(PERF_COUNT_HW_INSTRUCTIONS), -1, self->cpu));
 	ASSERT_EQ(0, sampler_open(s, &event_maker_perfmon, &attr, 0, -1, 4));
 	self->fd[self->opened++] = dup(s->fd);
 	for (i = 0; i < 10; i++)
-		ASSERT_LE(0, open_one(self, counting(PERF_COUNT_HW_INSTRUCTIONS), 0, -1));
+		ASSERT_LE(0, open_one(self, counting_attr(PERF_COUNT_HW_INSTRUCTIONS), 0, -1));
 	for (i = 1; i < self->opened; i++)
 		ASSERT_EQ(event_fdinfo_number(self->fd[0], "counter"),
 			  event_fdinfo_number(self->fd[i], "counter"));
-	/* Two that are sampled have two. */
+	/* Two sampled events have two counters. */
 	second.sample_period = 2003;
 	ASSERT_EQ(0, sampler_open(&self->other, &event_maker_perfmon, &second, 0, -1, 4));
 	EXPECT_NE(event_fdinfo_number(self->fd[0], "counter"),
@@ -275,12 +275,12 @@ TEST_F(sharing, sampled_event_shares_with_those_that_count)
 	EXPECT_EQ((unsigned long)count / PERIOD, sums.samples);
 }
 
-/* In kernel mode the sampled one stops the counter for moments, in which others would miss something. */
+/* A sampled event of kernel mode stops its counter for moments, which other events would miss. */
 TEST_F(sharing, sampled_event_of_the_kernel_has_a_counter_alone)
 {
 	struct perf_event_attr attr = event_every(PERIOD), kernel;
 
-	kernel = counting(BRANCHES);
+	kernel = counting_attr(BRANCHES);
 	kernel.exclude_kernel = 0;
 	attr.config = BRANCHES;
 	attr.exclude_kernel = 0;
@@ -291,15 +291,15 @@ TEST_F(sharing, sampled_event_of_the_kernel_has_a_counter_alone)
 	EXPECT_EQ(1U, owner_of(_metadata, self->fd[1]).users);
 }
 
-struct told {
+struct check {
 	unsigned long samples, wrong;
 	__u64 ids[3], last;
 };
 
-/* A sample's counts: of the leader, whose period it is, and of two siblings. */
-static void see(const struct sample *s, void *data)
+/* Checks a sample's counts: of the leader, whose period it is, and of two siblings. */
+static void check_sample(const struct sample *s, void *data)
 {
-	struct told *t = data;
+	struct check *t = data;
 	int i;
 
 	t->samples++;
@@ -310,17 +310,17 @@ static void see(const struct sample *s, void *data)
 	for (i = 0; i < 3; i++)
 		t->wrong += s->counts[2 + 2 * i] != t->ids[i];
 	t->wrong += s->counts[1] < t->last + PERIOD / 2 || s->counts[3] > s->counts[1];
-	/* Both siblings count the same. */
+	/* Both siblings count the same event. */
 	t->wrong += s->counts[3] != s->counts[5];
 	t->last = s->counts[1];
 }
 
-/* Each group's samples show its own members, though these have one counter. */
+/* Samples of each group have the counts of its own members, although these share one counter. */
 TEST_F(sharing, samples_of_groups_show_their_own_members)
 {
-	struct perf_event_attr leader = event_every(PERIOD), sibling = counting(BRANCHES);
+	struct perf_event_attr leader = event_every(PERIOD), sibling = counting_attr(BRANCHES);
 	struct sampler *samplers[] = { &self->sampler, &self->other };
-	struct told told[2] = { 0 };
+	struct check check[2] = { 0 };
 	int i, k;
 
 	leader.sample_type |= PERF_SAMPLE_READ;
@@ -328,15 +328,15 @@ TEST_F(sharing, samples_of_groups_show_their_own_members)
 	sibling.read_format = leader.read_format;
 	for (i = 0; i < 2; i++) {
 		ASSERT_EQ(0, sampler_open(samplers[i], &event_maker_perfmon, &leader, 0, -1, 6));
-		told[i].ids[0] = event_id(samplers[i]->fd);
+		check[i].ids[0] = event_id(samplers[i]->fd);
 		for (k = 1; k < 3; k++) {
 			int fd = event_maker_perfmon.open(&sibling, 0, -1, samplers[i]->fd, 0);
 
 			ASSERT_LE(0, fd);
 			self->fd[self->opened++] = fd;
-			told[i].ids[k] = event_id(fd);
+			check[i].ids[k] = event_id(fd);
 		}
-		/* The counts of the second group begin later. */
+		/* The counts of the second group start later. */
 		ASSERT_EQ(0, event_enable(samplers[i]->fd));
 		labelled_loop(10 * PERIOD);
 	}
@@ -345,15 +345,15 @@ TEST_F(sharing, samples_of_groups_show_their_own_members)
 		struct sample_sums sums = SAMPLE_SUMS_INIT;
 
 		ASSERT_EQ(0, event_disable(samplers[i]->fd));
-		sampler_read(samplers[i], &sums, see, &told[i]);
+		sampler_read(samplers[i], &sums, check_sample, &check[i]);
 		EXPECT_FALSE(sums.malformed);
-		EXPECT_LE(9UL, told[i].samples);
-		EXPECT_EQ(0UL, told[i].wrong);
+		EXPECT_LE(9UL, check[i].samples);
+		EXPECT_EQ(0UL, check[i].wrong);
 	}
-	EXPECT_GT(told[0].samples, told[1].samples);
+	EXPECT_GT(check[0].samples, check[1].samples);
 }
 
-/* As many pages as a CPU can keep say where the counter stands; the others send to read(2). */
+/* As many pages as a CPU can maintain allow RDPMC; the others refer to read(2). */
 TEST_F(sharing, pages_of_events_that_share_are_right)
 {
 	struct perf_event_mmap_page *page[MANY];
@@ -361,7 +361,7 @@ TEST_F(sharing, pages_of_events_that_share_are_right)
 	int i, readable = 0;
 
 	for (i = 0; i < MANY; i++) {
-		ASSERT_LE(0, open_one(self, counting(PERF_COUNT_HW_INSTRUCTIONS), 0, -1));
+		ASSERT_LE(0, open_one(self, counting_attr(PERF_COUNT_HW_INSTRUCTIONS), 0, -1));
 		page[i] = mmap(NULL, size, PROT_READ, MAP_SHARED, self->fd[i], 0);
 		ASSERT_NE(MAP_FAILED, page[i]);
 		loop(i + 1);
@@ -380,7 +380,7 @@ TEST_F(sharing, pages_of_events_that_share_are_right)
 		EXPECT_GT(event_count(self->fd[i]), (__s64)count);
 	}
 	EXPECT_EQ(64, readable);
-	/* When some have gone, there is room for others at the next switch. */
+	/* After some pages are unmapped, others can allow RDPMC from the next switch on. */
 	for (i = 0; i < MANY / 2; i++)
 		ASSERT_EQ(0, munmap(page[i], size));
 	usleep(1000);
@@ -388,8 +388,8 @@ TEST_F(sharing, pages_of_events_that_share_are_right)
 		EXPECT_TRUE(page[i]->cap_user_rdpmc && page[i]->index);
 }
 
-/* The samples of a CPU come when they are due, though a program on it has a page of the counter. */
-TEST_F(sharing, samples_of_a_cpu_come_beside_a_page)
+/* A program that maps a page of the shared counter does not delay the samples of its CPU. */
+TEST_F(sharing, samples_of_a_cpu_are_not_delayed_by_a_page)
 {
 	struct perf_event_attr attr = event_every(10 * N);
 	struct sampler *s = &self->sampler;
@@ -398,7 +398,7 @@ TEST_F(sharing, samples_of_a_cpu_come_beside_a_page)
 	int i;
 
 	ASSERT_EQ(0, sampler_open(s, &event_maker_perfmon, &attr, -1, self->cpu, 6));
-	ASSERT_LE(0, open_one(self, counting(PERF_COUNT_HW_INSTRUCTIONS), 0, -1));
+	ASSERT_LE(0, open_one(self, counting_attr(PERF_COUNT_HW_INSTRUCTIONS), 0, -1));
 	EXPECT_EQ(event_fdinfo_number(s->fd, "counter"), event_fdinfo_number(self->fd[0], "counter"));
 	page = mmap(NULL, sysconf(_SC_PAGESIZE), PROT_READ, MAP_SHARED, self->fd[0], 0);
 	ASSERT_NE(MAP_FAILED, page);
@@ -415,7 +415,7 @@ TEST_F(sharing, samples_of_a_cpu_come_beside_a_page)
 	EXPECT_EQ((__u64)event_count(s->fd) / (10 * N), sums.samples + sums.lost);
 }
 
-/* A page is right while the samples of the CPU begin and end, for which the counter is loaded. */
+/* A page is right while a CPU's sampling starts and ends, which loads the counter anew. */
 TEST_F(sharing, pages_are_right_while_samples_begin)
 {
 	struct perf_event_attr attr = event_every(100 * N);
@@ -425,12 +425,12 @@ TEST_F(sharing, pages_are_right_while_samples_begin)
 	pid_t pid;
 
 	ASSERT_EQ(0, sampler_open(s, &event_maker_perfmon, &attr, -1, self->cpu, 6));
-	ASSERT_LE(0, open_one(self, counting(PERF_COUNT_HW_INSTRUCTIONS), 0, -1));
+	ASSERT_LE(0, open_one(self, counting_attr(PERF_COUNT_HW_INSTRUCTIONS), 0, -1));
 	page = mmap(NULL, sysconf(_SC_PAGESIZE), PROT_READ, MAP_SHARED, self->fd[0], 0);
 	ASSERT_NE(MAP_FAILED, page);
 	pid = fork();
 	if (!pid) {
-		if (pin_to_cpu(self->second))
+		if (pin_to_cpu(self->second_cpu))
 			_exit(1);
 		for (int i = 0; i < 200; i++) {
 			if (event_enable(s->fd) || usleep(500) || event_disable(s->fd))
@@ -445,7 +445,7 @@ TEST_F(sharing, pages_are_right_while_samples_begin)
 		const __s64 after = event_count(self->fd[0]) - value.count;
 
 		looks++;
-		/* read(2) has its own instructions behind those of the page. */
+		/* read(2) also counts its own instructions after those of the page. */
 		wrong += after <= 0 || after > 5000;
 	}
 	EXPECT_EQ(0, status);
@@ -456,7 +456,7 @@ TEST_F(sharing, pages_are_right_while_samples_begin)
 /* A program with a large group leaves room for the counts in a CPU's samples. */
 TEST_F(sharing, samples_of_a_cpu_have_counts_beside_a_large_group)
 {
-	struct perf_event_attr leader = event_every(1UL << 30), member = counting(BRANCHES);
+	struct perf_event_attr leader = event_every(1UL << 30), member = counting_attr(BRANCHES);
 	struct perf_event_attr attr = event_every(10 * N);
 	struct sampler *s = &self->sampler;
 	struct sample_sums sums = SAMPLE_SUMS_INIT;
@@ -487,7 +487,7 @@ TEST_F(sharing, samples_of_a_cpu_have_counts_beside_a_large_group)
 			loop(N);
 	}
 	ASSERT_LT(0, pid);
-	ASSERT_EQ(0, pin_to_cpu(self->second));
+	ASSERT_EQ(0, pin_to_cpu(self->second_cpu));
 	close(ready[1]);
 	ASSERT_EQ(1, read(ready[0], &c, 1));
 	close(ready[0]);
@@ -503,10 +503,10 @@ TEST_F(sharing, samples_of_a_cpu_have_counts_beside_a_large_group)
 	EXPECT_FALSE(sums.malformed);
 }
 
-/* A task's children have all of its events. */
+/* A task's children inherit all of its events. */
 TEST_F(sharing, children_inherit_a_hundred_events)
 {
-	struct perf_event_attr attr = counting(PERF_COUNT_HW_INSTRUCTIONS);
+	struct perf_event_attr attr = counting_attr(PERF_COUNT_HW_INSTRUCTIONS);
 	__s64 least = 0;
 	int i, k, status;
 	pid_t pid;
@@ -531,14 +531,14 @@ TEST_F(sharing, children_inherit_a_hundred_events)
 
 			ASSERT_LE(LOOP_INSNS * (__s64)(k * N), grown);
 			least = !i ? grown : least;
-			/* Each was looked at later, and before that, earlier, by the same. */
+			/* The first event was read earlier both before and after, by the same instructions. */
 			ASSERT_GT(least + 10000, grown);
 			ASSERT_LT(least - 10000, grown);
 		}
 	}
 }
 
-TEST_F(sharing, task_has_so_many_events_and_no_more)
+TEST_F(sharing, number_of_events_per_task_is_limited)
 {
 	int i;
 
@@ -548,14 +548,14 @@ TEST_F(sharing, task_has_so_many_events_and_no_more)
 			TH_LOG("event %d", i);
 		}
 	EXPECT_EQ(-EBUSY, open_one(self, event_instructions(), 0, -1));
-	/* Others have as many. */
+	/* Other tasks may have as many events. */
 	EXPECT_LE(0, open_one(self, event_instructions(), self->target.tid, -1));
 	EXPECT_LE(LOOP_INSNS * (__s64)N, event_loop_count(self->fd[MOST - 1], N));
 	close_all(self);
 	EXPECT_LE(0, open_one(self, event_instructions(), 0, -1));
 }
 
-/* Events of this task, of another and of the CPU come and go at random: none loses a count. */
+/* Events of this task, of another and of the CPU are opened and closed at random. Each is exact. */
 TEST_F(sharing, events_that_come_and_go_are_exact)
 {
 	enum { ROUNDS = 300, EVENTS = 40 };
@@ -572,9 +572,9 @@ TEST_F(sharing, events_that_come_and_go_are_exact)
 	for (i = 0; i < EVENTS; i++)
 		event[i].fd = -1;
 	ASSERT_EQ(0, target_start(&self->target, self->cpu, false));
-	/* The two that tell what else a job takes. */
-	ASSERT_LE(0, open_one(self, counting(PERF_COUNT_HW_INSTRUCTIONS), self->target.tid, -1));
-	ASSERT_LE(0, open_one(self, counting(BRANCHES), self->target.tid, -1));
+	/* Two events that measure what a job executes besides its loop. */
+	ASSERT_LE(0, open_one(self, counting_attr(PERF_COUNT_HW_INSTRUCTIONS), self->target.tid, -1));
+	ASSERT_LE(0, open_one(self, counting_attr(BRANCHES), self->target.tid, -1));
 	for (i = 0; i < 2; i++)
 		least[i] = event_count(self->fd[i]);
 	ASSERT_EQ(0, target_run_job(&self->target, one));
@@ -594,7 +594,7 @@ TEST_F(sharing, events_that_come_and_go_are_exact)
 			struct perf_event_attr attr;
 
 			event[i].branches = rng_below(&rng, 2);
-			attr = counting(event[i].branches ? BRANCHES :
+			attr = counting_attr(event[i].branches ? BRANCHES :
 					PERF_COUNT_HW_INSTRUCTIONS);
 			if (!rng_below(&rng, 4))
 				attr.sample_period = 1000003;

@@ -15,13 +15,13 @@
 #define PERIODS		20
 #define REGISTER_SP	(1ULL << 7)
 
-/* A record is shorter than 2^16 bytes. */
+/* The longest record: shorter than 2^16 bytes. */
 #define LONGEST		65528
 
 FIXTURE(event)
 {
 	struct sampler sampler;
-	unsigned char *stack;	/* of PAGES pages, and behind it nothing */
+	unsigned char *stack;	/* PAGES pages, followed by unmapped memory */
 	size_t size, page;
 };
 
@@ -49,7 +49,7 @@ FIXTURE_TEARDOWN(event)
 	restore_maker(_metadata, variant);
 }
 
-/* labelled_loop() where the stack pointer is @sp. */
+/* Executes labelled_loop() with stack pointer @sp. */
 static __attribute__((noinline)) void loop_at(unsigned long n, void *sp)
 {
 	__asm__ volatile("	mov	%%rsp, %%rbx\n"
@@ -60,16 +60,16 @@ static __attribute__((noinline)) void loop_at(unsigned long n, void *sp)
 			 : [n] "+r" (n) : [sp] "r" (sp) : "rbx", "cc", "memory");
 }
 
-/* What the samples with this stack pointer have. */
-struct told {
+/* Expected and found contents of samples with this stack pointer. */
+struct check {
 	const unsigned char *sp;
-	size_t size, readable;	/* bytes that there should be */
+	size_t size, readable;	/* expected bytes in the record, and of those the valid ones */
 	unsigned long samples, wrong;
 };
 
-static void see(const struct sample *s, void *data)
+static void check_sample(const struct sample *s, void *data)
 {
-	struct told *t = data;
+	struct check *t = data;
 
 	if (s->user_abi != PERF_SAMPLE_REGS_ABI_64 ||
 	    s->user_registers[0] != (uintptr_t)t->sp)
@@ -79,9 +79,9 @@ static void see(const struct sample *s, void *data)
 		    memcmp(s->stack, t->sp, t->readable);
 }
 
-/* Expects in each sample @readable bytes of the @size that are wanted. */
+/* Samples with @wanted bytes of stack, and expects those of @check. */
 static void expect_stack(struct __test_metadata *_metadata, FIXTURE_DATA(event) *self,
-			 const struct event_maker *maker, __u32 wanted, struct told told)
+			 const struct event_maker *maker, __u32 wanted, struct check check)
 {
 	struct perf_event_attr attr = event_every(PERIOD);
 	struct sample_sums sums = SAMPLE_SUMS_INIT;
@@ -93,15 +93,15 @@ static void expect_stack(struct __test_metadata *_metadata, FIXTURE_DATA(event) 
 	attr.sample_stack_user = wanted;
 	ASSERT_EQ(0, sampler_open(&self->sampler, maker, &attr, 0, -1, 9));
 	ASSERT_EQ(0, event_enable(self->sampler.fd));
-	loop_at(PERIODS * PERIOD / 2, (void *)told.sp);
+	loop_at(PERIODS * PERIOD / 2, (void *)check.sp);
 	ASSERT_EQ(0, event_disable(self->sampler.fd));
-	sampler_read(&self->sampler, &sums, see, &told);
+	sampler_read(&self->sampler, &sums, check_sample, &check);
 	EXPECT_FALSE(sums.malformed);
 	EXPECT_EQ(0UL, sums.lost);
-	EXPECT_LE(PERIODS - 1UL, told.samples);
-	EXPECT_EQ(0UL, told.wrong) {
-		TH_LOG("%u bytes wanted, %zu readable, %zu there", wanted, told.readable,
-		       told.size);
+	EXPECT_LE(PERIODS - 1UL, check.samples);
+	EXPECT_EQ(0UL, check.wrong) {
+		TH_LOG("%u bytes wanted, %zu readable, %zu there", wanted, check.readable,
+		       check.size);
 	}
 	sampler_close(&self->sampler);
 }
@@ -109,69 +109,69 @@ static void expect_stack(struct __test_metadata *_metadata, FIXTURE_DATA(event) 
 TEST_F(event, samples_have_the_stack)
 {
 	static const __u32 sizes[] = { 8, 256, 264, 8192, 32768 };
-	struct told told = { .sp = self->stack + self->page / 2 };
+	struct check check = { .sp = self->stack + self->page / 2 };
 	unsigned int i;
 	size_t n;
 
 	for (n = 0; n < self->size; n++)
 		self->stack[n] = n * 7 + n / self->page;
 	for (i = 0; i < ARRAY_SIZE(sizes); i++) {
-		told.size = told.readable = sizes[i];
-		expect_stack(_metadata, self, variant->maker, sizes[i], told);
+		check.size = check.readable = sizes[i];
+		expect_stack(_metadata, self, variant->maker, sizes[i], check);
 	}
 }
 
-/* As much as a record has room for, and that the rest of the record is right. */
+/* The stack gets all the room in the record, and the rest of the record is right. */
 TEST_F(event, longest_stack_fills_the_record)
 {
-	/* Header, ip, tid, time, cpu, period; two sizes; an ABI and a register, two. */
+	/* Header, ip, tid, time, cpu, period; two sizes; ABI and a register, twice. */
 	const size_t rest = 6 * 8 + 2 * 8 + 2 * 8 + 3 * 8;
-	struct told told = { .sp = self->stack, .size = LONGEST - rest };
+	struct check check = { .sp = self->stack, .size = LONGEST - rest };
 
 	if (variant->maker->has_wrong_stack_sizes)
 		return;
 	memset(self->stack, 0x5a, self->size);
-	told.readable = told.size;
-	expect_stack(_metadata, self, variant->maker, LONGEST, told);
+	check.readable = check.size;
+	expect_stack(_metadata, self, variant->maker, LONGEST, check);
 }
 
-/* At the end of the mapping the stack is cut, and says how much of it there is. */
-TEST_F(event, stack_that_ends_is_cut)
+/* At the end of the mapping the stack is cut, and dyn_size is the number of its bytes. */
+TEST_F(event, stack_is_cut_at_the_end_of_its_mapping)
 {
 	static const size_t left[] = { 8, 256, 1000, 4096, 8184 };
-	struct told told = { .size = 8192 };
+	struct check check = { .size = 8192 };
 	unsigned int i;
 
 	memset(self->stack, 0x5a, self->size);
 	for (i = 0; i < ARRAY_SIZE(left); i++) {
-		told.sp = self->stack + self->size - left[i];
-		told.readable = left[i];
-		expect_stack(_metadata, self, variant->maker, 8192, told);
+		check.sp = self->stack + self->size - left[i];
+		check.readable = left[i];
+		expect_stack(_metadata, self, variant->maker, 8192, check);
 	}
 }
 
-/* A stack pointer that is no address of a program, and one of memory that is not there. */
-TEST_F(event, stack_that_is_none_is_empty)
+/* A stack pointer that is not a user address, and one to unmapped memory. */
+TEST_F(event, invalid_stack_is_empty)
 {
-	struct told told = { .sp = self->stack + self->size + 64, .size = 1024 };
+	struct check check = { .sp = self->stack + self->size + 64, .size = 1024 };
 
-	expect_stack(_metadata, self, variant->maker, 1024, told);
+	expect_stack(_metadata, self, variant->maker, 1024, check);
 	if (variant->maker->has_wrong_stack_sizes)
 		return;
-	told.sp = (void *)0xffffffff80000000ULL;
-	told.size = 0;
-	expect_stack(_metadata, self, variant->maker, 1024, told);
+	check.sp = (void *)0xffffffff80000000ULL;
+	check.size = 0;
+	expect_stack(_metadata, self, variant->maker, 1024, check);
 }
 
-/* What is not resident can't be read in an NMI, and is not made so. */
-TEST_F(event, stack_that_is_not_resident_is_cut)
+/* Pages that are not resident can't be read in an NMI, and are not faulted in. */
+TEST_F(event, stack_is_cut_at_a_page_that_is_not_resident)
 {
-	struct told told = { .sp = self->stack + 2 * self->page - 64, .size = 4096,
+	struct check check = { .sp = self->stack + 2 * self->page - 64, .size = 4096,
 			     .readable = 64 };
 	unsigned char resident;
 
 	memset(self->stack, 0x5a, 2 * self->page);
-	expect_stack(_metadata, self, variant->maker, 4096, told);
+	expect_stack(_metadata, self, variant->maker, 4096, check);
 	ASSERT_EQ(0, mincore(self->stack + 2 * self->page, self->page, &resident));
 	EXPECT_EQ(0, resident & 1);
 }

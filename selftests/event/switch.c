@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Exact counts of several tasks at once: beside each other on a CPU, moved about, on
- * one CPU of many, and all tasks of a CPU. A job's count is that of the same job with
- * the least loops, and the loops.
+ * Exact counts of several tasks at the same time: sharing a CPU, moving, on one CPU of several,
+ * and all tasks of a CPU. A job's count is that of the same job with the shortest loops, plus
+ * the longer loops.
  *
  * ROUNDS in the environment is the number of context switches of the longest test.
  */
@@ -24,7 +24,7 @@ FIXTURE(event)
 	struct target target[TARGETS];
 	int fd[TARGETS];
 	cpu_set_t cpus;
-	int first;		/* CPU */
+	int first;		/* first and last CPU */
 	int last;
 	__u64 rounds;
 };
@@ -58,7 +58,7 @@ FIXTURE_TEARDOWN(event)
 	restore_maker(_metadata, variant);
 }
 
-/* Starts targets with an enabled event each. */
+/* Starts targets, each with an enabled event. */
 static void start_targets(struct __test_metadata *_metadata, FIXTURE_DATA(event) *self,
 			  const struct event_maker *maker, int count, int cpu)
 {
@@ -71,7 +71,7 @@ static void start_targets(struct __test_metadata *_metadata, FIXTURE_DATA(event)
 	}
 }
 
-/* All targets at once, each with a job. What each event has counted. */
+/* Runs a job in each target at the same time. Returns the counts in @value. */
 static void run_together(struct __test_metadata *_metadata, FIXTURE_DATA(event) *self,
 			 const struct job *jobs, int count, __s64 *value)
 {
@@ -95,7 +95,7 @@ static void expect_exact_together(struct __test_metadata *_metadata,
 	struct job small;
 	int i;
 
-	/* The least: one after the other. */
+	/* The shortest jobs, one after the other. */
 	for (i = 0; i < count; i++) {
 		small = jobs[i];
 		small.n = 1;
@@ -125,8 +125,8 @@ TEST_F(event, two_tasks_on_one_cpu)
 	expect_exact_together(_metadata, self, mixed, 2);
 }
 
-/* A task without an event between two that have one. */
-TEST_F(event, uncounted_task_beside_two)
+/* A task without an event runs between two tasks with events. */
+TEST_F(event, uncounted_task_beside_two_counted_ones)
 {
 	const struct job yield[] = { { 1000, 2000, STEP_YIELD }, { 2000, 2000, STEP_YIELD } };
 
@@ -150,7 +150,7 @@ TEST_F(event, four_tasks_that_move)
 	expect_exact_together(_metadata, self, jobs, 4);
 }
 
-/* By sched_setaffinity(2) of this process, wherever they are. */
+/* This process moves them by sched_setaffinity(2), wherever they are. */
 TEST_F(event, four_tasks_that_are_moved)
 {
 	const struct job job = { 10 * N, 4, STEP_YIELD };
@@ -174,7 +174,7 @@ TEST_F(event, four_tasks_that_are_moved)
 		CPU_SET(cpu, &set);
 		ASSERT_EQ(0, sched_setaffinity(self->target[moves % 4].tid, sizeof(set),
 					       &set));
-		/* So that they get on with it. */
+		/* Gives the targets time to run. */
 		usleep(moves % 3 * 200);
 	}
 	for (i = 0; i < 4; i++) {
@@ -185,7 +185,7 @@ TEST_F(event, four_tasks_that_are_moved)
 	TH_LOG("%ld moves", moves);
 }
 
-/* Opens an event of a target on CPU @cpu, enabled. */
+/* Opens an enabled event of a target on CPU @cpu. */
 static int open_on(struct __test_metadata *_metadata, const struct event_maker *maker,
 		   pid_t tid, int cpu)
 {
@@ -201,7 +201,7 @@ static int open_on(struct __test_metadata *_metadata, const struct event_maker *
 	return fd;
 }
 
-/* The count, if the times are right: of an event that may have been off its CPU. */
+/* Reads the count of an event that may have been off its CPU, and checks the times. */
 static __s64 timed_count(struct __test_metadata *_metadata, const struct event_maker *maker,
 			 int fd)
 {
@@ -214,7 +214,7 @@ static __s64 timed_count(struct __test_metadata *_metadata, const struct event_m
 	return words[0];
 }
 
-/* What a task does on each CPU adds up to what it does. */
+/* The counts of a task on each CPU add up to its whole count. */
 TEST_F(event, task_on_one_cpu_counts_there)
 {
 	const struct job job = { 10000, 101, STEP_MOVE };
@@ -228,7 +228,7 @@ TEST_F(event, task_on_one_cpu_counts_there)
 	ASSERT_EQ(0, target_run_job(&self->target[0], job));
 	for_each_cpu_in(cpu, &self->cpus) {
 		on_last = timed_count(_metadata, variant->maker, part[cpu]);
-		/* Each CPU has its part, as the target goes from one to the next. */
+		/* The target visits all CPUs in turn, so each has its part of the pieces. */
 		EXPECT_LE((__s64)(LOOP_INSNS * job.n * (job.pieces / CPU_COUNT(&self->cpus) - 1)),
 			  on_last);
 		sum += on_last;
@@ -243,7 +243,7 @@ TEST_F(event, task_on_one_cpu_counts_there)
 		close(part[cpu]);
 }
 
-/* All tasks of a CPU: those with and without events of their own. */
+/* Counts all tasks of a CPU, with and without events of their own. */
 TEST_F(event, all_tasks_of_a_cpu_are_counted)
 {
 	const struct job job = { 50000, 20, STEP_YIELD };
@@ -252,7 +252,7 @@ TEST_F(event, all_tasks_of_a_cpu_are_counted)
 	__s64 value, other;
 	int cpu[2];
 
-	/* This process stays off the CPU that it counts, if there is another. */
+	/* This process stays off the CPU that it counts, if there is another CPU. */
 	ASSERT_EQ(0, pin_to_cpu(self->first));
 	cpu[0] = open_on(_metadata, variant->maker, -1, self->last);
 	cpu[1] = open_on(_metadata, variant->maker, -1, self->first);
@@ -267,7 +267,7 @@ TEST_F(event, all_tasks_of_a_cpu_are_counted)
 	other = event_count(cpu[1]) - other;
 	EXPECT_LE(loops, value);
 	if (self->first != self->last) {
-		/* What is around the loops: some calls. */
+		/* Around the loops there are only some system calls. */
 		EXPECT_GE(loops + 5 * (100 + 100 * (__s64)job.pieces), value);
 		EXPECT_GT(loops, other);
 	}
@@ -275,8 +275,8 @@ TEST_F(event, all_tasks_of_a_cpu_are_counted)
 	close(cpu[1]);
 }
 
-/* It counts as without, and leaves no more: another one is to be had, and is exact. */
-TEST_F(event, inherited_event_of_a_cpu_ends_with_close)
+/* With inherit, an event of a CPU counts as without; after the close, another one is exact. */
+TEST_F(event, inherited_event_of_a_cpu_frees_its_counter)
 {
 	struct perf_event_attr attr = event_instructions();
 	__s64 value;
@@ -296,7 +296,7 @@ TEST_F(event, inherited_event_of_a_cpu_ends_with_close)
 	}
 }
 
-/* The number of switches that a test has is never just right. */
+/* Expects at least so many context switches, since their exact number varies. */
 static void expect_switches(struct __test_metadata *_metadata, FIXTURE_DATA(event) *self,
 			    int count, __u64 least)
 {
@@ -310,8 +310,8 @@ static void expect_switches(struct __test_metadata *_metadata, FIXTURE_DATA(even
 }
 
 /*
- * Tasks that pass a byte around on one CPU: each time the CPU goes to the next. From
- * two short jobs follows what the long one has to count.
+ * Tasks that pass a byte around on one CPU, which switches each time. Predicts the count of the
+ * long job from two short ones.
  */
 static void expect_exact_ring(struct __test_metadata *_metadata, FIXTURE_DATA(event) *self,
 			      const struct event_maker *maker, int count)
@@ -353,7 +353,7 @@ TEST_F_TIMEOUT(event, many_switches_of_four_tasks, 3600)
 	expect_exact_ring(_metadata, self, variant->maker, 4);
 }
 
-/* The same job of the same task, counted by the one and by the other. */
+/* Counts the same job of the same task by perf and by the module. */
 TEST(perf_and_perfmon_count_the_same)
 {
 	const struct event_maker *const makers[] = {
@@ -366,7 +366,7 @@ TEST(perf_and_perfmon_count_the_same)
 
 	SKIP_WITHOUT_PMU();
 	ASSERT_EQ(0, target_start(&target, -1, false));
-	/* The first time the target starts on another CPU than the following ones. */
+	/* At the first job, the target starts on another CPU than at the following ones. */
 	ASSERT_EQ(0, target_run_job(&target, job));
 	for (i = 0; i < 3; i++) {
 		fd = open_instructions(_metadata, makers[i], target.tid);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Samples of other tasks, which move, share a CPU or are threads: as many as the count
- * has periods, each where it must be.
+ * Samples of other tasks, which move, share a CPU or are threads: as many as the count has
+ * periods, each at the right instruction.
  */
 #include <unistd.h>
 
@@ -16,7 +16,7 @@ FIXTURE(event)
 {
 	struct target target[2];
 	struct sampler sampler[2];
-	int cpu;	/* the first */
+	int cpu;	/* the first CPU */
 };
 
 #define EVENT_OVERFLOWS
@@ -44,8 +44,8 @@ FIXTURE_TEARDOWN(event)
 	restore_maker(_metadata, variant);
 }
 
-/* Lets the first targets execute the job, all at once. */
-static void run(struct __test_metadata *_metadata, FIXTURE_DATA(event) *self, int targets,
+/* Runs the job in the first @targets targets at the same time. */
+static void run_jobs(struct __test_metadata *_metadata, FIXTURE_DATA(event) *self, int targets,
 		struct job job)
 {
 	int i;
@@ -56,8 +56,8 @@ static void run(struct __test_metadata *_metadata, FIXTURE_DATA(event) *self, in
 		ASSERT_EQ(0, target_wait_job(&self->target[i]));
 }
 
-/* The instructions of a piece of this job, the loop and the step. */
-static __s64 piece_of(struct __test_metadata *_metadata, FIXTURE_DATA(event) *self,
+/* Returns the instructions of a piece of this job: the loop and the step. */
+static __s64 count_piece(struct __test_metadata *_metadata, FIXTURE_DATA(event) *self,
 		      const struct event_maker *maker, int targets, struct job job)
 {
 	int fd = open_instructions(_metadata, maker, self->target[0].tid);
@@ -65,31 +65,31 @@ static __s64 piece_of(struct __test_metadata *_metadata, FIXTURE_DATA(event) *se
 
 	ASSERT_EQ(0, event_enable(fd));
 	job.pieces = 1;
-	run(_metadata, self, targets, job);
+	run_jobs(_metadata, self, targets, job);
 	one = event_count(fd);
 	job.pieces = 2;
-	run(_metadata, self, targets, job);
+	run_jobs(_metadata, self, targets, job);
 	three = event_count(fd);
 	close(fd);
 	return three - 2 * one;
 }
 
-/* Where the samples of a job must be: each a period behind the last. */
+/* The expected places of a job's samples: each is a period after the last one. */
 struct path {
 	__u32 tid;
-	__s64 loop, piece, job;	/* instructions */
+	__s64 loop, piece, job;	/* instructions of each */
 	__u64 period;
-	__u64 samples, inside;	/* inside of the loop */
-	__u64 around;		/* before the first piece, or behind the last */
-	__s64 begin;		/* of the first piece */
-	unsigned long wrong;	/* other tasks, other places */
+	__u64 samples, inside;	/* samples in the loop */
+	__u64 around;		/* samples before the first piece or after the last */
+	__s64 begin;		/* instructions before the first piece */
+	unsigned long wrong;	/* samples of other tasks or at wrong places */
 };
 
 /*
- * In the loop, the register shows how many instructions of the piece are done, and the
- * first sample there when the first piece began. The others must come between the loops.
+ * In the loop, the register shows how many instructions of the piece are done, so the first
+ * sample there shows when the first piece began. All later samples must fit to that.
  */
-static void see_place(const struct sample *s, void *data)
+static void check_place(const struct sample *s, void *data)
 {
 	const __s64 late = env_number("SKID", 1);
 	struct path *p = data;
@@ -98,7 +98,7 @@ static void see_place(const struct sample *s, void *data)
 	p->wrong += s->tid != p->tid;
 	total = ++p->samples * p->period;
 	if (in_labelled_loop(s->ip)) {
-		/* Behind DEC, the iteration is half done. */
+		/* After DEC, half of the iteration is done. */
 		at = p->loop - LOOP_INSNS * s->registers[0] -
 		     (s->ip != (uintptr_t)labelled_loop_begin);
 		if (!p->inside++)
@@ -119,7 +119,7 @@ static void sample_job(struct __test_metadata *_metadata, FIXTURE_DATA(event) *s
 		       struct job job)
 {
 	struct perf_event_attr attr = event_every(period);
-	__s64 piece = piece_of(_metadata, self, variant->maker, targets, job);
+	__s64 piece = count_piece(_metadata, self, variant->maker, targets, job);
 	int i;
 
 	attr.sample_type |= PERF_SAMPLE_REGS_INTR;
@@ -128,7 +128,7 @@ static void sample_job(struct __test_metadata *_metadata, FIXTURE_DATA(event) *s
 		open_sampler(_metadata, variant, &self->sampler[i], attr, self->target[i].tid);
 		ASSERT_EQ(0, event_enable(self->sampler[i].fd));
 	}
-	run(_metadata, self, targets, job);
+	run_jobs(_metadata, self, targets, job);
 	for (i = 0; i < targets; i++) {
 		struct sampler *s = &self->sampler[i];
 		struct path p = {
@@ -140,10 +140,10 @@ static void sample_job(struct __test_metadata *_metadata, FIXTURE_DATA(event) *s
 		};
 
 		ASSERT_EQ(0, event_disable(s->fd));
-		expect_samples(_metadata, variant, s, period, see_place, &p);
+		expect_samples(_metadata, variant, s, period, check_place, &p);
 		EXPECT_LT(0ULL, p.inside);
 		EXPECT_GE(3ULL, p.around);
-		/* Lost ones are not known to the path. */
+		/* Lost samples would shift the path. */
 		if (samples_are_exact(variant) && env_number("SKID", 0) < period)
 			EXPECT_EQ(0UL, p.wrong) {
 				TH_LOG("%s: period %llu, piece %lld, %llu samples, %llu inside",

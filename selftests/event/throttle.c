@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * More samples than a CPU can take: it has none for a while, and says so; those that it
- * had not are lost, and none is missing. The count is exact.
+ * More samples than a CPU can take: sampling stops for a while, which records report; the
+ * samples in that time are counted as lost, and none is missing. The count is exact.
  */
 #include <fcntl.h>
 #include <signal.h>
@@ -20,11 +20,11 @@
 #include "samples.h"
 
 /*
- * 5 samples between two ticks of 4 ms: more than the rare ones that a loop has, and few
- * enough for a kernel and a host on which each takes much of a millisecond.
+ * 5 samples between two ticks of 4 ms: more than the few samples of a loop with a long period,
+ * and few enough for a kernel and a host on which each takes much of a millisecond.
  */
 #define FEW	"perf_event_max_sample_rate=1250"
-/* A limit to the time, of which each sample takes a part. */
+/* A limit of the time that samples may take. */
 #define SHORT	"perf_cpu_time_max_percent=1"
 #define N	2000000UL
 
@@ -38,7 +38,7 @@ FIXTURE_VARIANT(throttle)
 {
 	const char *parameters;	/* of the module */
 	__u64 period;
-	bool kernel;		/* is counted, too */
+	bool kernel;		/* kernel mode is counted, too */
 	bool throttled;
 };
 
@@ -46,7 +46,7 @@ FIXTURE_VARIANT_ADD(throttle, each_one) { FEW, 1, false, true };
 FIXTURE_VARIANT_ADD(throttle, each_97) { FEW, 97, false, true };
 FIXTURE_VARIANT_ADD(throttle, each_97_of_a_short_time) { SHORT, 97, false, true };
 FIXTURE_VARIANT_ADD(throttle, each_97_of_the_kernel) { FEW, 97, true, true };
-/* Shorter than the way back from the end of a pause. */
+/* A period that is shorter than the kernel's path back from the end of a pause. */
 FIXTURE_VARIANT_ADD(throttle, each_11_of_the_kernel) { FEW, 11, true, true };
 FIXTURE_VARIANT_ADD(throttle, rare) { FEW, 1000003, false, false };
 FIXTURE_VARIANT_ADD(throttle, without_limits) { "", 997, false, false };
@@ -82,7 +82,7 @@ static void sample_loop(struct __test_metadata *_metadata, FIXTURE_DATA(throttle
 	sampler_read(&self->sampler, &self->sums, NULL, NULL);
 }
 
-TEST_F(throttle, samples_and_lost_ones_are_all)
+TEST_F(throttle, samples_and_lost_samples_are_complete)
 {
 	struct sampler *s = &self->sampler;
 	struct sample_sums *sums = &self->sums;
@@ -91,13 +91,13 @@ TEST_F(throttle, samples_and_lost_ones_are_all)
 
 	for (i = 0; i < 5; i++)
 		sample_loop(_metadata, self, N / 5);
-	/* What was lost last is told when there is a record again. */
+	/* The last lost samples are reported with the next record. */
 	usleep(20000);
 	last = sums->samples;
 	for (i = 0; i < 100 && sums->samples == last; i++)
 		sample_loop(_metadata, self, period);
 	ASSERT_EQ((ssize_t)sizeof(count), read(s->fd, count, sizeof(count)));
-	/* One that was due when the event was disabled may still come. */
+	/* A sample that was due when the event was disabled may still come. */
 	for (i = 0; i < 5 && count[0] / period != sums->samples + count[1]; i++) {
 		sample_loop(_metadata, self, period);
 		ASSERT_EQ((ssize_t)sizeof(count), read(s->fd, count, sizeof(count)));
@@ -119,15 +119,15 @@ TEST_F(throttle, samples_and_lost_ones_are_all)
 	}
 }
 
-/* The next event has its samples from the beginning on. */
-TEST_F(throttle, suspension_ends_with_its_event)
+/* The next event has samples from its start. */
+TEST_F(throttle, throttling_ends_with_the_event)
 {
 	struct perf_event_attr busy = event_every(variant->period), next = event_every(100003);
 	struct sampler *s = &self->sampler;
 	__u64 count[2];
 	int i;
 
-	/* A short time may be too short for a single sample. */
+	/* The limited time may be too short for a single sample. */
 	if (!variant->throttled || !strcmp(variant->parameters, SHORT))
 		return;
 	next.read_format = PERF_FORMAT_LOST;
@@ -150,8 +150,8 @@ TEST_F(throttle, suspension_ends_with_its_event)
 	}
 }
 
-/* Again and again, while the task runs. */
-TEST_F(throttle, records_tell_whose_samples_cease_and_come_again)
+/* Sampling stops and resumes several times while the task runs. */
+TEST_F(throttle, throttle_records_have_the_id_of_the_event)
 {
 	struct sampler *s = &self->sampler;
 	const struct event_record *r = &s->record;
@@ -182,7 +182,7 @@ TEST_F(throttle, records_tell_whose_samples_cease_and_come_again)
 	EXPECT_LE(3UL, came);
 }
 
-/* Two loops of different lengths differ by their instructions. */
+/* The counts of two loops differ by the instructions of the difference. */
 TEST_F(throttle, count_is_exact)
 {
 	__s64 least;
@@ -194,11 +194,11 @@ TEST_F(throttle, count_is_exact)
 	EXPECT_EQ(least + (__s64)(LOOP_INSNS * (N - 1)), event_loop_count(fd, N));
 }
 
-/* Processes that get a signal at each sample, and a period in which that takes longer. */
+/* Processes that get a signal at each sample, and a period in which the signals take longer. */
 #define LISTENERS	500
 #define SELDOM		200003
 
-/* Starts processes that sleep, in a group of their own, and returns it. */
+/* Starts sleeping processes in a process group of their own. Returns the group. */
 static pid_t start_listeners(struct __test_metadata *_metadata)
 {
 	pid_t pid, group = 0;
@@ -218,8 +218,8 @@ static pid_t start_listeners(struct __test_metadata *_metadata)
 	return group;
 }
 
-/* The time that signals take is of the budget, too. */
-TEST(signals_at_each_sample_are_charged)
+/* The time to send signals counts for the limit, too. */
+TEST(time_for_signals_counts_for_the_limit)
 {
 	struct perf_event_attr attr = event_every(SELDOM);
 	struct sample_sums sums = SAMPLE_SUMS_INIT;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Random trees of tasks, counted by one inherited event of the first task: the sum is
- * known in advance.
+ * Random trees of tasks, counted by one inherited event of the first task. The sum is known in
+ * advance.
  *
  * ROUNDS and SEED in the environment set the number of trees and the random numbers.
  */

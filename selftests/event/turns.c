@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Events that take turns where there are too few counters: each has the share that perf's
- * have, nothing is lost or counted twice when one turn ends and the next begins, and those
- * that did not ask for it count all the time.
+ * Events that take turns because there are too few counters: each has the same share as with
+ * perf, nothing is lost or counted twice when a turn ends and the next begins, and events
+ * without PERFMON_EVENT_ROTATE count all the time.
  *
- * EVEN=1 in the environment says that ticks come at regular times, as with --icount.
+ * EVEN=1 in the environment means that ticks come at regular times, as with --icount.
  */
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -28,23 +28,23 @@
 #define N	200000UL
 #define MOST	64
 #define KINDS	4
-#define EVENTS	(3 * KINDS)	/* more than there are counters */
+#define EVENTS	(3 * KINDS)	/* more events than counters */
 #define MS	1000000ULL
 
 static struct machine machine;
 
 /*
- * The branches retired of Intel and of AMD, which general counters alone count. With a unit
- * mask they are something else, whose counts do not matter.
+ * The branches retired of Intel and of AMD, which only general counters can count. With a unit
+ * mask it is another event, whose counts do not matter.
  */
 static __u64 branches_with(int unit_mask)
 {
 	return (machine.intel ? 0xc4 : 0xc2) | unit_mask << 8;
 }
 
-#define BRANCHES	0	/* of nth_event(): in user mode */
-#define ALL_BRANCHES	KINDS	/* in both modes */
-#define OS_BRANCHES	(2 * KINDS)	/* in kernel mode */
+#define BRANCHES	0	/* number for nth_event(): user mode */
+#define ALL_BRANCHES	KINDS	/* both modes */
+#define OS_BRANCHES	(2 * KINDS)	/* kernel mode */
 
 struct times {
 	__u64 count, enabled, running;
@@ -53,7 +53,7 @@ struct times {
 FIXTURE(turns)
 {
 	struct target target;
-	int general;		/* counters */
+	int general;		/* number of general counters */
 	int cpu;
 	int fd[MOST];
 	int opened;
@@ -83,7 +83,7 @@ FIXTURE_TEARDOWN(turns)
 	target_kill(&self->target);
 }
 
-/* One of EVENTS events, none of which counts the same as another. It is enabled. */
+/* Returns attributes of one of EVENTS events, which all count different things. Enabled. */
 static struct perf_event_attr nth_event(int n)
 {
 	struct perf_event_attr attr = event_instructions();
@@ -97,7 +97,7 @@ static struct perf_event_attr nth_event(int n)
 	return attr;
 }
 
-/* Opens one event more: its descriptor or a negative errno. */
+/* Opens one more event. Returns its descriptor or a negative errno. */
 static int open_more(FIXTURE_DATA(turns) *self, const struct event_maker *maker,
 		     struct perf_event_attr attr, pid_t tid, int cpu, int group,
 		     unsigned long flags)
@@ -109,7 +109,7 @@ static int open_more(FIXTURE_DATA(turns) *self, const struct event_maker *maker,
 	return fd;
 }
 
-/* The same, of this thread, with PERFMON_EVENT_ROTATE. */
+/* Opens one more event of this thread, with PERFMON_EVENT_ROTATE. */
 static int open_turn(FIXTURE_DATA(turns) *self, struct perf_event_attr attr)
 {
 	return open_more(self, &event_maker_perfmon, attr, 0, -1, -1, PERFMON_EVENT_ROTATE);
@@ -124,7 +124,7 @@ static struct times times_of(struct __test_metadata *_metadata, int fd)
 	return t;
 }
 
-/* Has the event counted all the time? Each time is a sum, rounded down. */
+/* Returns whether the event has counted all the time. Each time is a sum, rounded down. */
 static bool always_counted(struct times before, struct times after)
 {
 	return llabs((long long)(after.enabled - before.enabled - after.running +
@@ -139,7 +139,7 @@ static __u64 now(void)
 	return t.tv_sec * 1000 * MS + t.tv_nsec;
 }
 
-/* Executes loops for so many milliseconds. Returns their branches. */
+/* Executes loops for @ms milliseconds. Returns the number of their branches. */
 static __u64 loop_for(unsigned int ms)
 {
 	const __u64 end = now() + ms * MS;
@@ -152,24 +152,24 @@ static __u64 loop_for(unsigned int ms)
 	return branches;
 }
 
-/* Takes counters with events that always count, until so many are left. */
-static void leave(struct __test_metadata *_metadata, FIXTURE_DATA(turns) *self, int left)
+/* Opens events that always count until @left counters are free. */
+static void leave_free_counters(struct __test_metadata *_metadata, FIXTURE_DATA(turns) *self, int left)
 {
 	struct perf_event_attr attr = nth_event(BRANCHES);
 	int i;
 
-	/* Each has a counter of its own. There is no sample. */
+	/* A sampled event has a counter of its own. It never takes a sample. */
 	attr.config = branches_with(KINDS);
 	attr.sample_period = 1ULL << 40;
 	for (i = left; i < self->general; i++)
 		ASSERT_LE(0, open_more(self, &event_maker_perfmon, attr, -1, self->cpu, -1, 0));
 }
 
-/* The sizes of groups; 0 ends them. */
-static const int alone[] = { 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 0 };
+/* The sizes of groups, terminated by 0. */
+static const int single_events[] = { 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 0 };
 static const int groups[] = { 1, 3, 2, 1, 3, 2, 0 };
 
-/* What share of the time each event counts, in thousandths. */
+/* Finds each event's share of the time, in thousandths. */
 static void find_shares(struct __test_metadata *_metadata, FIXTURE_DATA(turns) *self,
 			const struct event_maker *maker, const int *sizes, pid_t tid, int cpu,
 			int *shares)
@@ -202,8 +202,8 @@ static void find_shares(struct __test_metadata *_metadata, FIXTURE_DATA(turns) *
 }
 
 /*
- * Takes counters from perf until it has so many, and opens events for that: their number.
- * With a place-holder the module has fewer than perf.
+ * Opens events of perf that take its counters until it has @counters left. Returns their number.
+ * With a place-holder the module has fewer counters than perf.
  */
 static int limit_perf(struct __test_metadata *_metadata, int cpu, int counters, int *held)
 {
@@ -217,7 +217,7 @@ static int limit_perf(struct __test_metadata *_metadata, int cpu, int counters, 
 		ASSERT_GT(NPMC, count);
 		held[count] = event_maker_perf.open(&attr, -1, cpu, -1, 0);
 		ASSERT_LE(0, held[count]);
-		/* The first one without a counter is at its end. */
+		/* read(2) returns 0 for the first pinned event without a counter. */
 	} while (read(held[count++], &t, sizeof(t)) > 0);
 	ASSERT_LT(counters, count);
 	for (; counters >= 0; counters--)
@@ -228,7 +228,7 @@ static int limit_perf(struct __test_metadata *_metadata, int cpu, int counters, 
 static void expect_shares_of_perf(struct __test_metadata *_metadata, FIXTURE_DATA(turns) *self,
 				  const int *sizes, pid_t tid, int cpu)
 {
-	/* On a busy host some turns are longer than others. */
+	/* On a busy host the lengths of turns vary. */
 	const int most = env_number("EVEN", 0) ? 10 : 200;
 	int ours[EVENTS], perfs[EVENTS], held[NPMC], count, i;
 
@@ -247,25 +247,25 @@ static void expect_shares_of_perf(struct __test_metadata *_metadata, FIXTURE_DAT
 	}
 }
 
-TEST_F(turns, events_of_a_task_have_the_shares_of_perfs)
+TEST_F(turns, events_of_a_task_have_the_same_shares_as_with_perf)
 {
-	expect_shares_of_perf(_metadata, self, alone, 0, -1);
+	expect_shares_of_perf(_metadata, self, single_events, 0, -1);
 }
 
-TEST_F(turns, events_of_a_cpu_have_the_shares_of_perfs)
+TEST_F(turns, events_of_a_cpu_have_the_same_shares_as_with_perf)
 {
-	expect_shares_of_perf(_metadata, self, alone, -1, self->cpu);
+	expect_shares_of_perf(_metadata, self, single_events, -1, self->cpu);
 }
 
-TEST_F(turns, groups_have_the_shares_of_perfs)
+TEST_F(turns, groups_have_the_same_shares_as_with_perf)
 {
 	expect_shares_of_perf(_metadata, self, groups, 0, -1);
 }
 
 /*
- * Two events take turns on one counter: one counts the branches in user mode, the other
- * one in both modes. The branches of the loops are in one of them, each once, and a third
- * one, which always counts, knows those of the kernel.
+ * Opens two events that take turns on one counter: one counts branches in user mode, the other
+ * in both modes. Each branch of the loops is counted by one of them. A third event, which always
+ * counts, has the branches of the kernel.
  */
 static void open_two(struct __test_metadata *_metadata, FIXTURE_DATA(turns) *self, pid_t tid,
 		     int cpu, bool inherit)
@@ -278,13 +278,13 @@ static void open_two(struct __test_metadata *_metadata, FIXTURE_DATA(turns) *sel
 
 		attr.inherit = inherit;
 		if (i == 2)
-			leave(_metadata, self, 2);
+			leave_free_counters(_metadata, self, 2);
 		ASSERT_LE(0, open_more(self, &event_maker_perfmon, attr, tid, cpu, -1,
 				       i == 2 ? 0 : PERFMON_EVENT_ROTATE));
 	}
 }
 
-/* What the three have counted: of the first two the sum of all windows. */
+/* Reads the counts of the three: the sum of the first two, and the third. */
 static void read_two(struct __test_metadata *_metadata, FIXTURE_DATA(turns) *self,
 		     __u64 *both, __u64 *kernel)
 {
@@ -294,7 +294,7 @@ static void read_two(struct __test_metadata *_metadata, FIXTURE_DATA(turns) *sel
 	for (i = 0; i < 3; i++)
 		t[i] = times_of(_metadata, self->fd[self->opened - 1 - i]);
 	EXPECT_EQ(t[2].running, t[2].enabled);
-	/* One of the two counts at each moment since the first one was opened. */
+	/* At each moment since the first was opened, one of the two counts. */
 	EXPECT_GT(20 * MS, t[0].running + t[1].running - t[1].enabled + 10 * MS);
 	EXPECT_LT(t[2].running / 5, t[0].running);
 	EXPECT_LT(t[2].running / 5, t[1].running);
@@ -302,7 +302,7 @@ static void read_two(struct __test_metadata *_metadata, FIXTURE_DATA(turns) *sel
 	*kernel = t[2].count;
 }
 
-#define FEW	200000	/* branches of the program beside its loops in a second */
+#define FEW	200000	/* branches per second of the program besides its loops */
 
 TEST_F(turns, no_branch_of_a_task_is_lost_or_counted_twice)
 {
@@ -327,7 +327,7 @@ TEST_F(turns, no_branch_of_a_cpu_is_lost_or_counted_twice)
 	EXPECT_GE(branches + kernel + FEW, both);
 }
 
-/* Each task has its own turns, and the sum is that of all. */
+/* Each task has its own turns. The sum includes all tasks. */
 TEST_F(turns, children_take_turns_as_well)
 {
 	__u64 branches, both, kernel;
@@ -355,7 +355,7 @@ TEST_F(turns, children_take_turns_as_well)
 	EXPECT_GE(branches + kernel + 4 * FEW, both);
 }
 
-/* Tasks that change places many times between two ticks have the turn that they had. */
+/* A task that switches often between two ticks keeps its turn. */
 TEST_F(turns, a_task_that_switches_often_has_its_turns)
 {
 	const struct job job = { 1000, 20000, STEP_YIELD };
@@ -374,13 +374,13 @@ TEST_F(turns, a_task_that_switches_often_has_its_turns)
 	EXPECT_GE(job.n * job.pieces + kernel + 50 * job.pieces, both);
 }
 
-/* All of a group, or none of it, at each moment. */
+/* At each moment all members of a group count, or none. */
 TEST_F(turns, a_group_counts_as_a_whole)
 {
 	struct times t[4], later[4];
 	int i, k;
 
-	leave(_metadata, self, 2);
+	leave_free_counters(_metadata, self, 2);
 	for (i = 0; i < 4; i++) {
 		struct perf_event_attr attr = nth_event(i);
 
@@ -389,7 +389,7 @@ TEST_F(turns, a_group_counts_as_a_whole)
 				       i % 2 ? self->fd[self->opened - 1] : -1,
 				       PERFMON_EVENT_ROTATE));
 	}
-	/* The third member would never have a counter. */
+	/* A group with this member would never fit on the counters. */
 	EXPECT_EQ(-EBUSY, open_more(self, &event_maker_perfmon, nth_event(4), 0, -1,
 				    self->fd[self->opened - 2], PERFMON_EVENT_ROTATE));
 	for (i = 0; i < 4; i += 2)
@@ -398,7 +398,7 @@ TEST_F(turns, a_group_counts_as_a_whole)
 		loop(N);
 		for (i = 0; i < 4; i++)
 			t[i] = times_of(_metadata, self->fd[self->opened - 4 + i]);
-		/* Turns go on between the calls, and a busy host may let one take long. */
+		/* The turns continue between the calls, and on a busy host one may take long. */
 		for (i = 0; i < 4; i += 2)
 			later[i] = times_of(_metadata, self->fd[self->opened - 4 + i]);
 		for (i = 0; i < 4; i += 2) {
@@ -430,13 +430,13 @@ TEST_F(turns, pinned_events_always_count)
 		EXPECT_GT(t.enabled, t.running);
 		EXPECT_LT(0ULL, t.running);
 	}
-	/* There is none left for another one. */
+	/* No counter is left for another pinned event. */
 	pinned.config = branches_with(KINDS);
 	EXPECT_EQ(-EBUSY, open_turn(self, pinned));
 }
 
-/* What asks for a counter of its own gets one, or EBUSY, and changes nothing then. */
-TEST_F(turns, without_the_flag_nothing_takes_turns)
+/* An event without the flag gets a counter of its own, or EBUSY without any effect. */
+TEST_F(turns, events_without_the_flag_take_no_turns)
 {
 	struct perf_event_attr attr;
 	struct times t;
@@ -448,7 +448,7 @@ TEST_F(turns, without_the_flag_nothing_takes_turns)
 	attr = nth_event(EVENTS - 1);
 	EXPECT_EQ(-EBUSY, open_more(self, &event_maker_perfmon, attr, 0, -1, -1, 0));
 	EXPECT_EQ(-EBUSY, open_more(self, &event_maker_perfmon, attr, -1, self->cpu, -1, 0));
-	/* What counts the same as one that is there always counts, too. */
+	/* An event that counts the same as one that always counts also counts always. */
 	ASSERT_LE(0, open_turn(self, nth_event(0)));
 	loop_for(200);
 	for (i = 0; i < self->opened; i++) {
@@ -457,7 +457,7 @@ TEST_F(turns, without_the_flag_nothing_takes_turns)
 			TH_LOG("event %d", i);
 		}
 	}
-	/* When there is room again, none waits. */
+	/* When there are enough counters, no event waits. */
 	while (self->opened > 2)
 		close(self->fd[--self->opened]);
 	ASSERT_EQ(0, event_reset(self->fd[1]));
@@ -467,7 +467,7 @@ TEST_F(turns, without_the_flag_nothing_takes_turns)
 	EXPECT_LE(0, open_more(self, &event_maker_perfmon, attr, -1, self->cpu, -1, 0));
 }
 
-TEST_F(turns, what_can_not_take_turns_is_refused)
+TEST_F(turns, events_that_can_not_take_turns_are_refused)
 {
 	struct perf_event_attr attr = nth_event(0);
 	int leader;
@@ -477,15 +477,15 @@ TEST_F(turns, what_can_not_take_turns_is_refused)
 	attr = nth_event(0);
 	attr.exclusive = 1;
 	EXPECT_EQ(-EOPNOTSUPP, open_turn(self, attr));
-	/* A reader could not tell the count from a whole one. */
+	/* Without both times, a reader could not tell this count from a complete one. */
 	attr = nth_event(0);
 	attr.read_format = PERF_FORMAT_TOTAL_TIME_ENABLED;
 	EXPECT_EQ(-EINVAL, open_turn(self, attr));
-	/* Half a group does not. */
+	/* A group can't have one member with the flag and one without. */
 	leader = open_turn(self, nth_event(0));
 	ASSERT_LE(0, leader);
 	EXPECT_EQ(-EINVAL, open_more(self, &event_maker_perfmon, nth_event(1), 0, -1, leader, 0));
-	/* A sibling does as its leader. */
+	/* A sibling can't have the flag if its leader has not. */
 	leader = open_more(self, &event_maker_perfmon, nth_event(2), 0, -1, -1, 0);
 	ASSERT_LE(0, leader);
 	EXPECT_LE(0, open_more(self, &event_maker_perfmon, nth_event(3), 0, -1, leader,
@@ -495,12 +495,12 @@ TEST_F(turns, what_can_not_take_turns_is_refused)
 }
 
 /* A disabled event leaves its counter to the others. */
-TEST_F(turns, a_disabled_event_waits_for_nothing)
+TEST_F(turns, disabled_event_frees_its_counter_for_others)
 {
 	struct times before[2], after[2];
 	int i, k;
 
-	leave(_metadata, self, 1);
+	leave_free_counters(_metadata, self, 1);
 	for (i = 0; i < 2; i++)
 		ASSERT_LE(0, open_turn(self, nth_event(KINDS + i)));
 	for (k = 0; k < 2; k++) {
@@ -545,7 +545,7 @@ TEST_F(turns, pages_follow_the_turns)
 	EXPECT_LE(last, event_count(self->fd[self->opened - 1]));
 }
 
-/* Random events come and go, while all counts grow and no time is lost. */
+/* Opens and closes events at random. All counts grow, and no time is lost. */
 TEST_F(turns, events_come_and_go_in_any_order)
 {
 	struct rng random = rng_seed(1);
@@ -586,8 +586,8 @@ TEST_F(turns, events_come_and_go_in_any_order)
 	close_all(self);
 	while (wait(NULL) > 0)
 		;
-	/* All counters are free. */
-	leave(_metadata, self, 0);
+	/* Expects that all counters are free. */
+	leave_free_counters(_metadata, self, 0);
 }
 
 TEST_HARNESS_MAIN

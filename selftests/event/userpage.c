@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The page of an event: exact counts by RDPMC on every CPU that the task is moved to,
- * and no RDPMC for those without a page.
+ * The page of an event: exact counts by RDPMC on every CPU that the task moves to, and no RDPMC
+ * for tasks without a page.
  */
 #include <pthread.h>
 #include <sched.h>
@@ -60,9 +60,8 @@ FIXTURE_TEARDOWN(event)
 }
 
 /*
- * Counts loop(@n) by the page. Not inlined, as page_read(). If the page is changed
- * while it is read, the second read counts what it executed in vain: then it is
- * counted again.
+ * Counts loop(@n) by the page. Not inlined, as page_read(). Starts over if the page changed while
+ * it was read, since the second attempt would count the instructions of the first.
  */
 static __attribute__((noinline)) __s64
 count_by_page(const struct perf_event_mmap_page *page, unsigned long n)
@@ -90,7 +89,7 @@ TEST_F(event, page_describes_the_counter)
 	EXPECT_EQ((self->page->index - 1) & PMC_FIXED_BASE ?
 		  p.max_fixed_counter_width : p.max_programmable_counter_width,
 		  self->page->pmc_width);
-	/* Both ends of the update. */
+	/* The lock is even when no update is in progress. */
 	EXPECT_EQ(0U, self->page->lock % 2);
 }
 
@@ -120,7 +119,7 @@ TEST_F(event, reset_while_it_counts_is_seen_in_the_page)
 	EXPECT_LE(0, page_read(self->page).count);
 }
 
-/* perf's page is off by the range of the counter then. */
+/* perf's page is wrong by the range of the counter then. */
 XFAIL_ADD(event, perf, reset_while_it_counts_is_seen_in_the_page);
 
 TEST_F(event, count_by_rdpmc_is_exact)
@@ -140,7 +139,7 @@ TEST_F(event, count_by_rdpmc_is_exact)
 			  count_by_page(self->page, n * N));
 }
 
-/* read(2) after the page has counted what is between, and no more. */
+/* read(2) after the page counts only the instructions in between. */
 TEST_F(event, page_and_read_agree)
 {
 	__s64 by_read, by_page, first = 0;
@@ -177,7 +176,7 @@ TEST_F(event, count_is_exact_on_every_cpu)
 		}
 	}
 
-	/* The move is between the two reads: it is a system call each time. */
+	/* The move between the two reads is one system call each time. */
 	CPU_ZERO(&set);
 	for (i = 0, value = 0; i < 50; i++) {
 		for_each_cpu_in(cpu, &self->cpus) {
@@ -188,7 +187,7 @@ TEST_F(event, count_is_exact_on_every_cpu)
 			loop(N);
 			after = page_read(self->page);
 			CPU_CLR(cpu, &set);
-			/* As count_by_page(). */
+			/* Starts over as count_by_page() does. */
 			if (after.tries > 1)
 				continue;
 			if (value)
@@ -200,7 +199,7 @@ TEST_F(event, count_is_exact_on_every_cpu)
 	EXPECT_GE((__s64)(2 * LOOP_INSNS * N) + CALL_OVERHEAD, value);
 }
 
-/* Beside another task, which also has an event, on one CPU: moments are many. */
+/* Beside another task with an event on the same CPU: there are many switches. */
 TEST_F(event, count_is_exact_beside_another_task)
 {
 	int i, fd, cpu = pin_to_first_cpu();
@@ -223,8 +222,8 @@ TEST_F(event, count_is_exact_beside_another_task)
 	close(fd);
 }
 
-/* perf gives each event of one's own a counter; here those that count the same share one. */
-TEST_F(event, two_pages)
+/* perf gives each event its own counter; the module's events that count the same share one. */
+TEST_F(event, two_events_with_pages_are_exact)
 {
 	int fd = open_instructions(_metadata, variant->maker, 0);
 	struct perf_event_mmap_page *page = map(fd);
@@ -245,8 +244,8 @@ TEST_F(event, two_pages)
 	EXPECT_EQ(first, count_by_page(self->page, N));
 }
 
-/* An event of another task: the page is right while that does not run. */
-TEST_F(event, page_of_another_task)
+/* The page of another task's event is right while that task does not run. */
+TEST_F(event, page_of_another_tasks_event_is_right)
 {
 	struct perf_event_mmap_page *page;
 	struct page_value v;
@@ -259,7 +258,7 @@ TEST_F(event, page_of_another_task)
 	ASSERT_NE(NULL, page);
 	ASSERT_EQ(0, event_enable(fd));
 	ASSERT_EQ(0, target_run_job(&self->target, (struct job) { N, 10, STEP_MOVE }));
-	/* When it has said that it is done, it goes on until it sleeps. */
+	/* The target still executes a little after it has reported the end of its job. */
 	for (i = 0; i < 60000; i++) {
 		v = page_read(page);
 		count = event_count(fd);
@@ -274,7 +273,7 @@ TEST_F(event, page_of_another_task)
 	close(fd);
 }
 
-/* Executes RDPMC in a child: 0, or the signal that ends it. */
+/* Executes RDPMC in a child. Returns 0, or the signal that ended the child. */
 static int rdpmc_in_child(void)
 {
 	int status;
@@ -297,7 +296,7 @@ static void on_signal(int signal)
 	siglongjmp(after_rdpmc, signal);
 }
 
-/* The same in this thread. */
+/* Executes RDPMC in this thread. Returns 0, or the signal. */
 static int rdpmc_here(void)
 {
 	struct sigaction action = { .sa_handler = on_signal }, before;
@@ -328,11 +327,11 @@ TEST_F(event, rdpmc_is_for_the_process_with_a_page)
 
 	EXPECT_EQ(0, rdpmc_here());
 	EXPECT_EQ(NULL, rdpmc_on_each_cpu(&self->cpus));
-	/* A mapping is the memory's, and so of all threads. */
+	/* Mappings belong to the memory, so all threads may execute RDPMC. */
 	ASSERT_EQ(0, pthread_create(&thread, NULL, rdpmc_on_each_cpu, &self->cpus));
 	ASSERT_EQ(0, pthread_join(thread, &failed));
 	EXPECT_EQ(NULL, failed);
-	/* A child has the memory's, but not its mappings. */
+	/* A child has a copy of the memory, without this mapping. */
 	EXPECT_EQ(variant->maker->children_keep_rdpmc ? 0 : SIGSEGV, rdpmc_in_child());
 	EXPECT_EQ(0, rdpmc_here());
 }
@@ -344,7 +343,7 @@ TEST_F(event, rdpmc_ends_with_the_last_page)
 	ASSERT_NE(NULL, again);
 	munmap(again, getpagesize());
 	EXPECT_EQ(0, rdpmc_here());
-	/* The mapping holds the event. */
+	/* The mapping keeps the event open. */
 	close(self->fd);
 	EXPECT_EQ(0, rdpmc_here());
 	munmap(self->page, getpagesize());
@@ -368,7 +367,7 @@ static void *map_and_unmap(void *unused)
 	return NULL;
 }
 
-/* Forked at a moment when there is a page, or just none any more. */
+/* Forks while a page is mapped and unmapped again and again. */
 TEST_F(event, child_has_no_rdpmc_whenever_it_is_forked)
 {
 	int kept = 0, forks;
@@ -389,8 +388,8 @@ TEST_F(event, child_has_no_rdpmc_whenever_it_is_forked)
 	}
 }
 
-/* Another program than the one that is counted maps the page: its RDPMC would be SIGSEGV. */
-TEST_F(event, page_that_others_have_mapped)
+/* Another program maps the page of this task's event. RDPMC there would be a SIGSEGV. */
+TEST_F(event, page_that_another_program_maps_refuses_rdpmc)
 {
 	int ask[2], answer[2], status;
 	struct page_value v;
@@ -398,7 +397,7 @@ TEST_F(event, page_that_others_have_mapped)
 	pid_t pid;
 	char c;
 
-	/* perf lets the other one execute RDPMC, on another CPU's counter. */
+	/* perf lets the other program execute RDPMC, which reads the counter of another CPU. */
 	if (variant->maker == &event_maker_perf)
 		return;
 	ASSERT_EQ(0, event_enable(self->fd));
@@ -422,7 +421,7 @@ TEST_F(event, page_that_others_have_mapped)
 	EXPECT_EQ(0U, (unsigned int)self->page->cap_user_rdpmc);
 	EXPECT_EQ(0U, v.index);
 	EXPECT_GE(event_count(self->fd), v.count);
-	/* Mappings of its own don't change that. */
+	/* Mappings of this program don't change that. */
 	page = map(self->fd);
 	ASSERT_NE(NULL, page);
 	munmap(page, getpagesize());
@@ -442,13 +441,13 @@ TEST_F(event, page_that_others_have_mapped)
 
 static struct {
 	const struct event_maker *maker;
-	pid_t child;		/* 0: not yet */
+	pid_t child;		/* process id; 0: not yet */
 	unsigned int shared, after;	/* cap_user_rdpmc */
 	__u32 index;
 	__s64 counted;
 } parent;
 
-/* Maps the page of an event of the other thread's child by vfork(2), which then executes a program. */
+/* Maps the page of an event of the other thread's child, while vfork(2) shares the memory. */
 static void *watch_child(void *unused)
 {
 	struct perf_event_mmap_page *page;
@@ -470,7 +469,7 @@ static void *watch_child(void *unused)
 	for (tries = 0; page->cap_user_rdpmc && tries < 5000; tries++)
 		usleep(1000);
 	before = event_count(fd);
-	/* It must not come back: some switches may pass, and the child has to have run. */
+	/* RDPMC must stay refused: waits for some switches, and until the child has run. */
 	usleep(100000);
 	for (tries = 0; event_count(fd) == before && tries < 5000; tries++)
 		usleep(1000);
@@ -483,14 +482,14 @@ static void *watch_child(void *unused)
 	return NULL;
 }
 
-TEST_F(event, page_of_a_child_of_vfork_that_executes_a_program)
+TEST_F(event, page_of_a_vfork_child_refuses_rdpmc_after_exec)
 {
 	pthread_t thread;
 	void *failed;
 	int status;
 	pid_t pid;
 
-	/* perf's says that it can be read so, and gives the counter of another CPU. */
+	/* perf's page allows RDPMC, which reads the counter of another CPU. */
 	if (variant->maker == &event_maker_perf)
 		return;
 	memset(&parent, 0, sizeof(parent));
@@ -509,17 +508,17 @@ TEST_F(event, page_of_a_child_of_vfork_that_executes_a_program)
 	ASSERT_EQ(pid, waitpid(pid, &status, 0));
 	ASSERT_EQ(NULL, failed);
 	EXPECT_EQ(SIGKILL, WTERMSIG(status));
-	/* As long as they share the memory it is the page of a thread of this program. */
+	/* While the child shares the memory, its page is that of a thread of this program. */
 	EXPECT_EQ(1U, parent.shared);
 	EXPECT_EQ(0U, parent.after);
 	EXPECT_EQ(0U, parent.index);
 	EXPECT_LT(0, parent.counted);
 }
 
-/* The module follows tasks so long after the last event, and some more. */
+/* Microseconds: longer than the module follows tasks after its last event. */
 #define UNTIL_HOOKS_HAVE_GONE	2500000
 
-/* A fork that takes long: the parent waits for its child. */
+/* A fork that takes long: the parent waits until its child exits. */
 static void *fork_for_long(void *unused)
 {
 	int status;
@@ -533,7 +532,7 @@ static void *fork_for_long(void *unused)
 	return pid > 0 && waitpid(pid, &status, 0) == pid && !status ? NULL : "no child";
 }
 
-/* rdpmc_in_child() beside a page of perf's: a task that is not followed keeps the right. */
+/* rdpmc_in_child() while a page of perf is mapped: only a followed task loses the right. */
 static int rdpmc_in_child_of_perfs(void)
 {
 	struct perf_event_attr attr = event_instructions();
@@ -550,8 +549,8 @@ static int rdpmc_in_child_of_perfs(void)
 }
 
 /*
- * A fork that began when there was a page copies the right to its child. The child loses
- * it, however long the fork takes: as long as tasks are followed.
+ * A fork that began while a page was mapped copies the right to its child. The child loses it,
+ * however long the fork takes, because the module follows tasks until then.
  */
 TEST_F(event, tasks_are_followed_while_a_fork_is_under_way)
 {
@@ -560,7 +559,7 @@ TEST_F(event, tasks_are_followed_while_a_fork_is_under_way)
 
 	if (variant->maker->children_keep_rdpmc || variant->parameters)
 		return;
-	/* The mapping holds the event, and the child does not have it. */
+	/* The mapping keeps the event open. The child does not have the mapping. */
 	close(self->fd);
 	self->fd = -1;
 	ASSERT_EQ(0, pthread_create(&thread, NULL, fork_for_long, NULL));
@@ -575,15 +574,15 @@ TEST_F(event, tasks_are_followed_while_a_fork_is_under_way)
 	EXPECT_EQ(0, rdpmc_in_child_of_perfs());
 }
 
-/* By exec, too. */
-TEST_F(event, new_program_has_no_page)
+/* A new program has no right to execute RDPMC either. */
+TEST_F(event, new_program_has_no_rdpmc)
 {
 	int status;
 	pid_t pid = fork();
 
 	ASSERT_LE(0, pid);
 	if (!pid) {
-		/* A page of its own, then a program that has none. */
+		/* Maps a page, then executes a program without one. */
 		self->fd = event_open_instructions(variant->maker, 0);
 		if (self->fd < 0 || !map(self->fd) || rdpmc_here())
 			_exit(1);
@@ -595,8 +594,8 @@ TEST_F(event, new_program_has_no_page)
 	EXPECT_EQ(SIGSEGV, WTERMSIG(status));
 }
 
-/* All that runs on a CPU, read there. */
-TEST_F(event, page_of_a_cpu)
+/* Counts all that runs on a CPU, and reads the page there. */
+TEST_F(event, page_of_a_cpus_event_is_exact)
 {
 	struct perf_event_attr attr = event_instructions();
 	int fd, cpu = pin_to_first_cpu();
@@ -609,7 +608,7 @@ TEST_F(event, page_of_a_cpu)
 	ASSERT_LE(0, fd);
 	page = map(fd);
 	ASSERT_NE(NULL, page);
-	/* A maker may leave it to read(2). */
+	/* A maker may leave this to read(2). */
 	if (page_read(page).index) {
 		value = count_by_page(page, 100 * N);
 		EXPECT_LE((__s64)(100 * LOOP_INSNS * N), value);
@@ -619,8 +618,8 @@ TEST_F(event, page_of_a_cpu)
 	close(fd);
 }
 
-/* The counter itself, which the page makes a count of: what is left to its overflow is negative. */
-static __s64 counter(const struct perf_event_mmap_page *page)
+/* Returns the counter's value without the page's offset: negative until it overflows. */
+static __s64 raw_counter(const struct perf_event_mmap_page *page)
 {
 	__u32 index = __atomic_load_n(&page->index, __ATOMIC_RELAXED);
 
@@ -629,8 +628,8 @@ static __s64 counter(const struct perf_event_mmap_page *page)
 	return (__s64)(bits << (64 - page->pmc_width)) >> (64 - page->pmc_width);
 }
 
-/* Another task that takes turns with this one is sampled: how far it has come is its own. */
-TEST_F(event, counter_does_not_tell_where_another_task_is)
+/* The counter must not show how far another task on this CPU is in its sample period. */
+TEST_F(event, counter_does_not_reveal_another_tasks_progress)
 {
 	struct perf_event_attr attr = event_every(1009);
 	struct sampler sampler = { .fd = -1 };
@@ -638,7 +637,7 @@ TEST_F(event, counter_does_not_tell_where_another_task_is)
 	pid_t pid;
 	int i;
 
-	/* perf's does. */
+	/* perf's counter does show it. */
 	if (variant->maker == &event_maker_perf)
 		return;
 	ASSERT_LE(0, pin_to_first_cpu());
@@ -654,7 +653,7 @@ TEST_F(event, counter_does_not_tell_where_another_task_is)
 	ASSERT_EQ(0, event_enable(self->fd));
 	for (i = 0; i < 100; i++) {
 		usleep(1000);
-		value = counter(self->page);
+		value = raw_counter(self->page);
 		ASSERT_NE(0, value);
 		EXPECT_GT(-10000, value);
 	}
@@ -663,9 +662,9 @@ TEST_F(event, counter_does_not_tell_where_another_task_is)
 }
 
 /*
- * Forks a child that may use RDPMC, since perf's event has a page at that moment, and
- * that the module does not see, since it has no event. The child answers each byte
- * with the value of the counter. perf's event has ended then.
+ * Forks a child that may execute RDPMC, since an event of perf has a page at that moment. The
+ * module does not follow the child, which has no event of the module. The child answers each
+ * byte with the value of the counter. perf's event has been closed by then.
  */
 static pid_t child_that_perf_left_rdpmc(unsigned int index, const int ask[2], const int answer[2])
 {
@@ -683,7 +682,7 @@ static pid_t child_that_perf_left_rdpmc(unsigned int index, const int ask[2], co
 	if (!pid) {
 		close(fd);
 		close(ask[1]);
-		/* The first answer is that the event is closed here. */
+		/* The first answer says that the event is closed here. */
 		while (write(answer[1], &value, sizeof(value)) == sizeof(value)) {
 			if (read(ask[0], &c, 1) != 1)
 				_exit(0);
@@ -698,14 +697,14 @@ static pid_t child_that_perf_left_rdpmc(unsigned int index, const int ask[2], co
 	return pid;
 }
 
-TEST_F(event, counter_tells_nothing_to_a_child_of_perfs)
+TEST_F(event, counter_reveals_nothing_to_a_child_of_perf)
 {
 	int ask[2], answer[2], status;
 	__u64 before, after;
 	unsigned int index;
 	pid_t pid;
 
-	/* One variant suffices: the child is perf's in any case. */
+	/* One variant suffices, since the child's right is perf's in both. */
 	if (variant->maker == &event_maker_perf)
 		return;
 	ASSERT_LE(0, pin_to_first_cpu());
@@ -737,22 +736,22 @@ TEST_F(event, counter_tells_nothing_to_a_child_of_perfs)
 	close(answer[1]);
 }
 
-TEST_F(event, mappings_that_are_refused)
+TEST_F(event, invalid_mappings_are_refused)
 {
 	long size = getpagesize();
 
-	/* Private; from behind the first page; not a page and 2^n. */
+	/* Private; from the second page on; not 1 + 2^n pages. */
 	EXPECT_EQ(MAP_FAILED, mmap(NULL, size, PROT_READ, MAP_PRIVATE, self->fd, 0));
 	EXPECT_EQ(EINVAL, errno);
 	EXPECT_EQ(MAP_FAILED, mmap(NULL, size, PROT_READ, MAP_SHARED, self->fd, size));
 	EXPECT_EQ(EINVAL, errno);
 	EXPECT_EQ(MAP_FAILED, mmap(NULL, 4 * size, PROT_READ, MAP_SHARED, self->fd, 0));
 	EXPECT_EQ(EINVAL, errno);
-	/* The page that is there is not changed by that. */
+	/* The existing page still works. */
 	EXPECT_EQ(0, rdpmc_here());
 }
 
-/* On any CPU: it would be the page of several tasks at once. */
+/* On any CPU, the page would be that of several tasks at once. */
 TEST_F(event, page_of_an_inherited_event_is_refused)
 {
 	struct perf_event_attr attr = event_instructions();

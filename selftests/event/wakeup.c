@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * When a ring wakes its reader: after so many samples or bytes, and when the last task
- * is gone. Signals of overflows, and a limit of their number.
+ * When a ring wakes its reader: after a number of samples or bytes, and when the last task has
+ * exited. Signals at overflows, and the limit of their number.
  */
 #include <fcntl.h>
 #include <poll.h>
@@ -19,12 +19,12 @@
 
 #define PERIOD		10007UL
 #define SAMPLE_SIZE	48
-#define SOON		10000	/* ms: much longer than it takes */
+#define SOON		10000	/* ms to wait: much longer than needed */
 
 #include "sampler_fixture.h"
 
-/* What poll(2) says now. */
-static int ready(int fd, int timeout)
+/* Returns the events that poll(2) reports within @timeout ms. */
+static int poll_now(int fd, int timeout)
 {
 	struct pollfd p = { .fd = fd, .events = POLLIN };
 
@@ -32,8 +32,8 @@ static int ready(int fd, int timeout)
 }
 
 /*
- * Lets there be @samples samples, one by one. Expects that the reader is woken after
- * each @interval of them.
+ * Makes @samples samples, one by one. Expects that the reader is woken after each @interval of
+ * them.
  */
 static void expect_wakeups(struct __test_metadata *_metadata, struct sampler *s,
 			   unsigned long interval, unsigned long samples)
@@ -41,25 +41,25 @@ static void expect_wakeups(struct __test_metadata *_metadata, struct sampler *s,
 	unsigned long before = 0, now, woken = 0;
 	struct sample_sums sums = SAMPLE_SUMS_INIT;
 
-	EXPECT_EQ(0, ready(s->fd, 0));
+	EXPECT_EQ(0, poll_now(s->fd, 0));
 	while (before < samples) {
 		ASSERT_EQ(0, event_enable(s->fd));
 		labelled_loop(PERIOD / 2);
 		ASSERT_EQ(0, event_disable(s->fd));
 		now = s->ring.page->data_head / SAMPLE_SIZE;
 		ASSERT_GE(before + 1, now);
-		EXPECT_EQ(now / interval > woken ? POLLIN : 0, ready(s->fd, 0)) {
+		EXPECT_EQ(now / interval > woken ? POLLIN : 0, poll_now(s->fd, 0)) {
 			TH_LOG("after %lu samples, each %lu", now, interval);
 		}
-		/* Once for each wake-up. */
-		EXPECT_EQ(0, ready(s->fd, 0));
+		/* Only once for each wake-up. */
+		EXPECT_EQ(0, poll_now(s->fd, 0));
 		woken = now / interval;
 		before = now;
 		sampler_read(s, &sums, NULL, NULL);
 	}
 }
 
-TEST_F(event, reader_is_woken_after_each_so_many_samples)
+TEST_F(event, reader_is_woken_after_wakeup_events)
 {
 	struct perf_event_attr attr = event_every(PERIOD);
 
@@ -68,8 +68,8 @@ TEST_F(event, reader_is_woken_after_each_so_many_samples)
 	expect_wakeups(_metadata, &self->sampler, 5, 23);
 }
 
-/* More than 1000 bytes are 21 samples. */
-TEST_F(event, reader_is_woken_after_each_so_many_bytes)
+/* 21 samples have more than 1000 bytes. */
+TEST_F(event, reader_is_woken_after_wakeup_watermark)
 {
 	struct perf_event_attr attr = event_every(PERIOD);
 
@@ -87,7 +87,7 @@ TEST_F(event, reader_is_woken_after_half_of_the_ring)
 	expect_wakeups(_metadata, &self->sampler, 2048 / SAMPLE_SIZE + 1, 50);
 }
 
-/* A mark that is never reached stands for the whole ring. */
+/* A watermark that is never reached counts as the size of the ring. */
 TEST_F(event, reader_is_woken_after_all_of_the_ring)
 {
 	struct perf_event_attr attr = event_every(PERIOD);
@@ -98,7 +98,7 @@ TEST_F(event, reader_is_woken_after_all_of_the_ring)
 	expect_wakeups(_metadata, &self->sampler, 4096 / SAMPLE_SIZE + 1, 90);
 }
 
-/* A reader sleeps until it is woken, and waits for more than there is room for. */
+/* A reader that waits for more samples than the ring has room for is woken when it is full. */
 TEST_F(event, reader_is_woken_when_the_ring_is_full)
 {
 	struct perf_event_attr attr = event_every(PERIOD);
@@ -106,29 +106,29 @@ TEST_F(event, reader_is_woken_when_the_ring_is_full)
 	struct sample_sums sums = SAMPLE_SUMS_INIT;
 	int i;
 
-	/* perf's reader sleeps for ever. */
+	/* perf does not wake its reader. */
 	if (variant->maker == &event_maker_perf)
 		return;
 	attr.watermark = 1;
 	attr.wakeup_watermark = 4096;
 	ASSERT_EQ(0, sampler_open(s, variant->maker, &attr, 0, -1, 0));
 	for (i = 0; i < 3; i++) {
-		EXPECT_EQ(0, ready(s->fd, 0));
+		EXPECT_EQ(0, poll_now(s->fd, 0));
 		ASSERT_EQ(0, event_enable(s->fd));
 		labelled_loop(100 * PERIOD / LOOP_INSNS);
 		ASSERT_EQ(0, event_disable(s->fd));
-		EXPECT_EQ(POLLIN, ready(s->fd, 0));
-		/* Once, until it has read. */
+		EXPECT_EQ(POLLIN, poll_now(s->fd, 0));
+		/* It is woken once, until it has read. */
 		ASSERT_EQ(0, event_enable(s->fd));
 		labelled_loop(10 * PERIOD / LOOP_INSNS);
 		ASSERT_EQ(0, event_disable(s->fd));
-		EXPECT_EQ(0, ready(s->fd, 0));
+		EXPECT_EQ(0, poll_now(s->fd, 0));
 		sampler_read(s, &sums, NULL, NULL);
 	}
 	EXPECT_LE(3 * 4000UL / SAMPLE_SIZE, sums.samples);
 }
 
-static struct perf_event_attr waking(void)
+static struct perf_event_attr waking_attr(void)
 {
 	struct perf_event_attr attr = event_every(PERIOD);
 
@@ -137,10 +137,10 @@ static struct perf_event_attr waking(void)
 	return attr;
 }
 
-/* The reader sleeps until it is woken, for the last time when the task is gone. */
+/* The reader sleeps until it is woken, for the last time when the task has exited. */
 TEST_F(event, sleeping_reader_sees_all_samples)
 {
-	struct perf_event_attr attr = waking();
+	struct perf_event_attr attr = waking_attr();
 	struct sampler *s = &self->sampler;
 	struct sample_sums sums = SAMPLE_SUMS_INIT;
 	unsigned int wakeups = 0;
@@ -152,7 +152,7 @@ TEST_F(event, sleeping_reader_sees_all_samples)
 	ASSERT_EQ(0, event_enable(s->fd));
 	ASSERT_EQ(0, target_start_job(&self->target, (struct job) { PERIOD, 500, STEP_EXIT }));
 	do {
-		events = ready(s->fd, SOON);
+		events = poll_now(s->fd, SOON);
 		ASSERT_NE(0, events);
 		wakeups += !!(events & POLLIN);
 		sampler_read(s, &sums, NULL, NULL);
@@ -163,10 +163,10 @@ TEST_F(event, sleeping_reader_sees_all_samples)
 	EXPECT_EQ(count[0] / PERIOD, sums.samples + count[1]);
 	EXPECT_LE(1U, wakeups);
 	EXPECT_GE(1000 / 4 + 1U, wakeups);
-	EXPECT_EQ(POLLHUP, ready(s->fd, 0) & POLLHUP);
+	EXPECT_EQ(POLLHUP, poll_now(s->fd, 0) & POLLHUP);
 }
 
-/* Of the handler. */
+/* Variables of the signal handler. */
 static int signals, wrong_signals, last_signals, signal_fd;
 
 static void on_signal(int number, siginfo_t *info, void *context)
@@ -195,7 +195,7 @@ static void send_signals(struct __test_metadata *_metadata, int fd, int number)
 	ASSERT_EQ(0, fcntl(fd, F_SETFL, O_ASYNC));
 }
 
-/* By the number that F_SETSIG asks for, however seldom the reader is woken. */
+/* Signals have the number of F_SETSIG, however rarely the reader is woken. */
 TEST_F(event, signal_comes_with_each_sample)
 {
 	const int numbers[] = { SIGRTMIN, SIGIO };
@@ -217,7 +217,7 @@ TEST_F(event, signal_comes_with_each_sample)
 		EXPECT_EQ(sums.samples, (unsigned long)__atomic_load_n(&signals, __ATOMIC_RELAXED));
 		EXPECT_EQ(0, __atomic_load_n(&wrong_signals, __ATOMIC_RELAXED));
 		EXPECT_EQ(0, __atomic_load_n(&last_signals, __ATOMIC_RELAXED));
-		/* None any more. */
+		/* No signals without O_ASYNC. */
 		ASSERT_EQ(0, fcntl(s->fd, F_SETFL, 0));
 		signals = 0;
 		ASSERT_EQ(0, event_enable(s->fd));
@@ -228,7 +228,7 @@ TEST_F(event, signal_comes_with_each_sample)
 	}
 }
 
-/* Programs that want to be interrupted, and no records. */
+/* Programs may want signals without records. */
 TEST_F(event, signal_comes_without_a_ring)
 {
 	struct perf_event_attr attr = event_every(100003);
@@ -244,7 +244,7 @@ TEST_F(event, signal_comes_without_a_ring)
 	EXPECT_EQ(0, __atomic_load_n(&wrong_signals, __ATOMIC_RELAXED));
 }
 
-/* Executes as many loops on two CPUs at once, or on the only one: the exit code. */
+/* Executes the same loop on two CPUs at once, or twice on the only one. Returns the exit code. */
 static int loop_twice(unsigned long n)
 {
 	cpu_set_t cpus;
@@ -262,7 +262,7 @@ static int loop_twice(unsigned long n)
 	return pid && waitpid(pid, NULL, 0) != pid;
 }
 
-/* Each task that inherits the event has them, whatever happens on other CPUs meanwhile. */
+/* Each task that inherits the event gets signals, whatever happens on other CPUs meanwhile. */
 TEST_F(event, signals_come_from_several_cpus)
 {
 	const unsigned long period = 20011;
@@ -288,15 +288,15 @@ TEST_F(event, signals_come_from_several_cpus)
 	periods = event_count(self->sampler.fd) / period;
 	samples = __atomic_load_n(&signals, __ATOMIC_RELAXED) - __atomic_load_n(&last_signals, __ATOMIC_RELAXED);
 	EXPECT_LE(4000UL, periods);
-	/* Each task has a rest. */
+	/* Each of the two tasks has a rest of a period. */
 	EXPECT_LE(periods - 1, (unsigned long)samples);
-	/* perf was seen to send one more. */
+	/* perf has sent one more in some runs. */
 	EXPECT_GE(periods + (variant->maker == &event_maker_perf), (unsigned long)samples);
 	EXPECT_EQ(0, __atomic_load_n(&wrong_signals, __ATOMIC_RELAXED));
 }
 
-/* The samples of @periods periods, while as many are allowed as REFRESH said. */
-static unsigned long samples_of(struct __test_metadata *_metadata, struct sampler *s,
+/* Executes @periods periods. Returns the samples, which REFRESH limits. */
+static unsigned long read_limited_samples(struct __test_metadata *_metadata, struct sampler *s,
 				unsigned int periods)
 {
 	struct sample_sums sums = SAMPLE_SUMS_INIT;
@@ -308,7 +308,7 @@ static unsigned long samples_of(struct __test_metadata *_metadata, struct sample
 	return sums.samples;
 }
 
-TEST_F(event, refresh_allows_so_many_samples)
+TEST_F(event, refresh_limits_the_number_of_samples)
 {
 	struct perf_event_attr attr = event_every(100003);
 	struct sampler *s = &self->sampler;
@@ -317,28 +317,28 @@ TEST_F(event, refresh_allows_so_many_samples)
 	ASSERT_EQ(0, sampler_open(s, variant->maker, &attr, 0, -1, 4));
 	send_signals(_metadata, s->fd, SIGRTMIN);
 	ASSERT_EQ(0, event_ioctl(s->fd, PERF_EVENT_IOC_REFRESH, 3));
-	EXPECT_EQ(3UL, samples_of(_metadata, s, 10));
+	EXPECT_EQ(3UL, read_limited_samples(_metadata, s, 10));
 	EXPECT_EQ(3, __atomic_load_n(&signals, __ATOMIC_RELAXED));
 	EXPECT_EQ(1, __atomic_load_n(&last_signals, __ATOMIC_RELAXED));
 	EXPECT_EQ(0, __atomic_load_n(&wrong_signals, __ATOMIC_RELAXED));
-	/* The event is disabled by the last. */
+	/* The last allowed sample disables the event. */
 	before = event_count(s->fd);
 	EXPECT_LE(3 * 100003, before);
 	EXPECT_GE(3 * 100003 + 1000, before);
-	EXPECT_EQ(0UL, samples_of(_metadata, s, 2));
+	EXPECT_EQ(0UL, read_limited_samples(_metadata, s, 2));
 	EXPECT_EQ(before, event_count(s->fd));
-	/* They add up. */
+	/* The limits of several REFRESH add up. */
 	ASSERT_EQ(0, event_ioctl(s->fd, PERF_EVENT_IOC_REFRESH, 4));
 	ASSERT_EQ(0, event_ioctl(s->fd, PERF_EVENT_IOC_REFRESH, 5));
-	EXPECT_EQ(9UL, samples_of(_metadata, s, 20));
-	/* There is no limit any more. */
+	EXPECT_EQ(9UL, read_limited_samples(_metadata, s, 20));
+	/* ENABLE removes the limit. */
 	ASSERT_EQ(0, event_enable(s->fd));
-	EXPECT_LE(20UL, samples_of(_metadata, s, 20));
+	EXPECT_LE(20UL, read_limited_samples(_metadata, s, 20));
 	EXPECT_EQ(2, __atomic_load_n(&last_signals, __ATOMIC_RELAXED));
 }
 
-/* A CPU's event, and a task that sleeps and moves. */
-TEST_F(event, refresh_of_other_targets)
+/* An event of a CPU, and a task that sleeps and moves. */
+TEST_F(event, refresh_works_for_cpus_and_moving_tasks)
 {
 	struct perf_event_attr attr = event_every(PERIOD);
 	struct sampler *s = &self->sampler;
@@ -349,7 +349,7 @@ TEST_F(event, refresh_of_other_targets)
 	ASSERT_EQ(0, pin_to_cpu(cpu_next(&cpus, -1)));
 	ASSERT_EQ(0, sampler_open(s, variant->maker, &attr, -1, cpu_next(&cpus, -1), 4));
 	ASSERT_EQ(0, event_ioctl(s->fd, PERF_EVENT_IOC_REFRESH, 5));
-	EXPECT_EQ(5UL, samples_of(_metadata, s, 10));
+	EXPECT_EQ(5UL, read_limited_samples(_metadata, s, 10));
 	sampler_close(s);
 
 	ASSERT_EQ(0, target_start(&self->target, -1, false));
@@ -360,7 +360,7 @@ TEST_F(event, refresh_of_other_targets)
 	EXPECT_EQ(50UL, sums.samples);
 }
 
-TEST_F(event, refresh_is_for_samples_of_one_task)
+TEST_F(event, refresh_of_an_inherited_event_is_refused)
 {
 	struct perf_event_attr attr = event_every(PERIOD);
 
@@ -370,10 +370,10 @@ TEST_F(event, refresh_is_for_samples_of_one_task)
 	EXPECT_EQ(-EINVAL, event_ioctl(self->sampler.fd, PERF_EVENT_IOC_REFRESH, 1));
 }
 
-/* A descriptor that is closed with O_ASYNC still set, while its ring wakes. */
-TEST_F(event, descriptor_that_signals_is_closed)
+/* Closes a descriptor that still has O_ASYNC while its ring wakes. */
+TEST_F(event, signalling_descriptor_can_be_closed)
 {
-	struct perf_event_attr attr = waking();
+	struct perf_event_attr attr = waking_attr();
 	struct sampler *s = &self->sampler;
 	int i;
 

@@ -79,7 +79,7 @@ TEST_F(libperfmon, overhead_is_what_an_empty_pass_counts)
 	EXPECT_EQ(0ULL, perfmon_overhead(self->counters, 2));
 }
 
-TEST_F(libperfmon, counts_are_perfs)
+TEST_F(libperfmon, counts_are_the_same_as_with_perf)
 {
 	uint64_t first[2], counts[2];
 	__s64 perfs;
@@ -95,7 +95,7 @@ TEST_F(libperfmon, counts_are_perfs)
 	EXPECT_EQ((__s64)(2 * LOOP_INSNS * N), perfs);
 }
 
-TEST_F(libperfmon, counts_go_on_after_a_stop)
+TEST_F(libperfmon, counts_continue_after_a_stop)
 {
 	uint64_t once[2], counts[2];
 
@@ -111,7 +111,7 @@ TEST_F(libperfmon, counts_go_on_after_a_stop)
 	EXPECT_GT(once[0] + LOOP_INSNS * N + 200, counts[0]);
 }
 
-TEST_F(libperfmon, names_are_those_that_were_given)
+TEST_F(libperfmon, counter_names_are_those_given)
 {
 	EXPECT_EQ(2U, perfmon_size(self->counters));
 	EXPECT_STREQ("instructions:u", perfmon_name(self->counters, 0));
@@ -253,7 +253,7 @@ TEST_F(libperfmon, inherited_counts_are_of_threads_and_processes)
 	}									\
 } while (0)
 
-TEST_F(libperfmon, names_that_are_none_are_refused)
+TEST_F(libperfmon, invalid_names_are_refused)
 {
 	char many[33 * 15] = "instructions:u";
 	int i;
@@ -296,7 +296,7 @@ TEST_F(libperfmon, events_that_the_processor_lacks_are_refused)
 	}
 }
 
-TEST_F(libperfmon, owner_of_the_counters_is_named)
+TEST_F(libperfmon, error_names_the_owner_of_the_counters)
 {
 	int perf;
 
@@ -310,7 +310,7 @@ TEST_F(libperfmon, owner_of_the_counters_is_named)
 	close(perf);
 }
 
-TEST_F(libperfmon, user_without_rights_is_told)
+TEST_F(libperfmon, error_for_unprivileged_user_names_the_remedy)
 {
 	int paranoid = paranoid_read();
 	struct stat node;
@@ -329,7 +329,7 @@ TEST_F(libperfmon, user_without_rights_is_told)
 	EXPECT_EQ(0, chmod(_PATH_PERFMON, node.st_mode & 0777));
 }
 
-TEST_F(libperfmon, missing_module_is_told)
+TEST_F(libperfmon, error_without_module_names_the_remedy)
 {
 	perfmon_close(self->counters);
 	self->counters = NULL;

@@ -100,7 +100,7 @@ TEST_F(markers, empty_region_is_empty)
 	EXPECT_EQ(NULL, perfmon_failure());
 }
 
-TEST_F(markers, region_is_what_is_in_it)
+TEST_F(markers, region_counts_what_is_inside)
 {
 	int i;
 
@@ -226,7 +226,7 @@ TEST_F(markers, threads_on_all_cpus_are_exact)
  * A reading that is repeated is taken off. The library can't see such a one on purpose: it is
  * written into what the markers have left.
  */
-TEST_F(markers, what_is_read_again_is_taken_off)
+TEST_F(markers, instructions_of_retries_are_subtracted)
 {
 	uint64_t counts[PERFMON_MARKED];
 
@@ -240,7 +240,7 @@ TEST_F(markers, what_is_read_again_is_taken_off)
 	EXPECT_EQ(variant->loop[0] - 2 * PERFMON_RETRY_INSNS, counts[0]);
 }
 
-TEST_F(markers, end_without_a_begin_is_no_pass)
+TEST_F(markers, end_without_begin_is_not_a_pass)
 {
 	uint64_t counts[PERFMON_MARKED];
 
@@ -257,7 +257,7 @@ TEST_F(markers, end_without_a_begin_is_no_pass)
 	EXPECT_NE(NULL, strstr(perfmon_failure(), "had not begun"));
 }
 
-TEST_F(markers, too_many_at_once_are_told)
+TEST_F(markers, too_many_nested_regions_are_reported)
 {
 	uint64_t counts[PERFMON_MARKED];
 	char name[8];
@@ -276,7 +276,7 @@ TEST_F(markers, too_many_at_once_are_told)
 	EXPECT_EQ((int)variant->size, perfmon_last(counts));
 }
 
-TEST_F(markers, child_of_fork_begins_anew)
+TEST_F(markers, child_of_fork_starts_from_zero)
 {
 	int status;
 	pid_t pid;
@@ -342,7 +342,7 @@ TEST_F(markers, report_has_a_line_for_each_event)
 }
 
 /* Without counters there is no number, not 0. */
-TEST(passes_without_counters_are_no_passes)
+TEST(passes_without_counters_are_not_counted)
 {
 	struct perfmon_total total;
 	uint64_t counts[PERFMON_MARKED];

@@ -13,7 +13,7 @@
 /* Intel SDM, volume 3A, section 12.12.1 */
 #define APICBASE_X2APIC	(1ULL << 10)
 
-TEST(apic_mode_is_the_one_of_the_machine)
+TEST(apic_mode_is_the_expected_one)
 {
 	const char *name = getenv("APIC");
 	bool is_x2apic = name && !strcmp(name, "x2apic");

@@ -446,26 +446,26 @@ TEST_F_TIMEOUT(chain_stress, recursion_has_each_caller, MINUTES * 60)
 	expect_no_leaks(_metadata, &self->leaks);
 }
 
-TEST_F_TIMEOUT(chain_stress, vdso_has_callers, MINUTES * 60)
+TEST_F_TIMEOUT(chain_stress, chain_in_the_vdso_has_callers, MINUTES * 60)
 {
 	ASSERT_TRUE(vdso_find("__vdso_clock_gettime", NULL) != NULL);
 	sample_kind(_metadata, self, &vdso);
 	expect_no_leaks(_metadata, &self->leaks);
 }
 
-TEST_F_TIMEOUT(chain_stress, kernel_has_the_program_below, MINUTES * 60)
+TEST_F_TIMEOUT(chain_stress, chain_of_the_kernel_contains_the_program, MINUTES * 60)
 {
 	sample_kind(_metadata, self, &kernel);
 	expect_no_leaks(_metadata, &self->leaks);
 }
 
-TEST_F_TIMEOUT(chain_stress, frame_pointer_to_nowhere_ends_the_chain, MINUTES * 60)
+TEST_F_TIMEOUT(chain_stress, invalid_frame_pointer_ends_the_chain, MINUTES * 60)
 {
 	sample_kind(_metadata, self, &nowhere);
 	expect_no_leaks(_metadata, &self->leaks);
 }
 
-TEST_F_TIMEOUT(chain_stress, chain_ends_where_frames_end, MINUTES * 60)
+TEST_F_TIMEOUT(chain_stress, chain_ends_at_the_last_frame, MINUTES * 60)
 {
 	sample_kind(_metadata, self, &nonsense);
 	expect_no_leaks(_metadata, &self->leaks);
@@ -512,7 +512,7 @@ static void *sample_handler(void *data)
 	return NULL;
 }
 
-TEST_F_TIMEOUT(chain_stress, handler_is_above_what_it_interrupts, MINUTES * 60)
+TEST_F_TIMEOUT(chain_stress, chain_of_a_signal_handler_contains_what_it_interrupts, MINUTES * 60)
 {
 	static struct threaded t;
 	pthread_attr_t attr;

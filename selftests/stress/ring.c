@@ -396,7 +396,7 @@ static void expect_as_before(struct __test_metadata *_metadata, FIXTURE_DATA(rin
 	expect_no_leaks(_metadata, &self->leaks);
 }
 
-TEST_F_TIMEOUT(ring_stress, rings_are_made_and_left_at_every_moment, 36000)
+TEST_F_TIMEOUT(ring_stress, rings_are_mapped_and_unmapped_at_random, 36000)
 {
 	struct shared *s = self->shared;
 	time_t end = now() + self->seconds;

@@ -128,7 +128,7 @@ static void close_without_leaks(struct __test_metadata *_metadata,
 	expect_no_leaks(_metadata, &self->leaks);
 }
 
-TEST_F_TIMEOUT(suspend, counters_go_on_after_sleep, 36000)
+TEST_F_TIMEOUT(suspend, counters_continue_after_sleep, 36000)
 {
 	__s64 before, after, stopped;
 	__u64 i;
@@ -211,7 +211,7 @@ static __s64 count_on(int fd, int cpu, int home)
 	return pin_to_cpu(home) || after < 0 ? -1 : after - before;
 }
 
-TEST_F_TIMEOUT(suspend, events_of_all_cpus_go_on_after_sleep, 36000)
+TEST_F_TIMEOUT(suspend, events_of_all_cpus_continue_after_sleep, 36000)
 {
 	int cpu, home = cpu_next(&self->leaks.cpus, -1);
 	struct perf_event_attr attr = event_instructions();

@@ -228,7 +228,7 @@ FIXTURE_TEARDOWN(rights)
 	close(self->fd);
 }
 
-TEST_F(rights, stage_asks_for_the_rights)
+TEST_F(rights, stage_checks_the_rights)
 {
 	const struct perfmon_config config = one_event(INSTRUCTIONS, RATE,
 						       FLAG_USER | FLAG_PC);

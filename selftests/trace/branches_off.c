@@ -148,7 +148,7 @@ static int tamper(FIXTURE_DATA(branches) *self, const FIXTURE_VARIANT(branches) 
 	return err < 0 ? err : 0;
 }
 
-TEST_F(branches, old_ones_are_not_told)
+TEST_F(branches, old_branches_are_not_recorded)
 {
 	const struct perfmon_config config =
 		one_event(INSTRUCTIONS, rate(), FLAG_USER | FLAG_LAST_BRANCH);
@@ -190,7 +190,7 @@ TEST_F(branches, old_ones_are_not_told)
 }
 
 /* It is found by STOP, too, where nothing else has looked. */
-TEST_F(branches, a_gap_until_stop_is_told)
+TEST_F(branches, gap_until_stop_is_flagged)
 {
 	const struct perfmon_config config =
 		one_event(INSTRUCTIONS, 1U << 30, FLAG_USER | FLAG_LAST_BRANCH);

@@ -119,7 +119,7 @@ static bool with_equality(const struct machine *)
 	return pmu_select_bits() & 1ULL << 36;
 }
 
-TEST_F(events, definition_takes_the_bits_that_the_cpu_has)
+TEST_F(events, definition_accepts_the_bits_that_the_cpu_has)
 {
 	static const struct definition definitions[] = {
 		{ MODEL_EVENT(0), 0xc0, yes },

@@ -163,7 +163,7 @@ ASSERT_VALUE(PERFMON_LAST_BRANCH_INFO_CYCLES_MASK, 0xffff);
 ASSERT_VALUE(PERFMON_LAST_BRANCH_INFO_MISPRED_SHIFT, 16);
 ASSERT_VALUE(PERFMON_LAST_BRANCH_INFO_MISPRED_MASK, 0x10000);
 
-TEST(last_branch_record_is_as_long_as_it_has_branches)
+TEST(size_of_last_branch_record_depends_on_its_branches)
 {
 	struct perfmon_last_branch_record record;
 	unsigned int n;

@@ -65,7 +65,7 @@ static int start_both(struct trace *t, int reference)
 }
 
 /* The gap is reported, both are repaired, and the next counts are right. */
-TEST_F(lost, global_ctrl_at_0_is_told)
+TEST_F(lost, cleared_global_ctrl_is_flagged)
 {
 	const __u32 global_ctrl = pmu_registers()->global_ctrl;
 	const struct perfmon_config config =
@@ -99,7 +99,7 @@ TEST_F(lost, global_ctrl_at_0_is_told)
 }
 
 /* The same, found by the calls that stop. */
-TEST_F(lost, a_gap_until_stop_is_told)
+TEST_F(lost, gap_until_stop_is_flagged)
 {
 	const __u32 global_ctrl = pmu_registers()->global_ctrl;
 	const struct perfmon_config config =
@@ -127,7 +127,7 @@ TEST_F(lost, a_gap_until_stop_is_told)
  * A counter whose event select was changed is not read nor started again, until it is
  * set up anew.
  */
-TEST_F(lost, another_event_select_is_told)
+TEST_F(lost, changed_event_select_is_flagged)
 {
 	const struct pmu_registers *r = pmu_registers();
 	const __u32 select = r->select0 + self->reference * r->step;
@@ -191,12 +191,12 @@ static void check_lvtpc(struct __test_metadata *_metadata, FIXTURE_DATA(lost) *s
 	EXPECT_GE((__s64)sums.event[0].total + CALL_OVERHEAD, value);
 }
 
-TEST_F(lost, masked_lvtpc_is_told)
+TEST_F(lost, masked_lvtpc_is_flagged)
 {
 	check_lvtpc(_metadata, self, LVTPC_MASKED | LVTPC_NMI);
 }
 
-TEST_F(lost, lvtpc_of_another_vector_is_told)
+TEST_F(lost, changed_lvtpc_vector_is_flagged)
 {
 	check_lvtpc(_metadata, self, LVTPC_MASKED);
 }
@@ -205,7 +205,7 @@ TEST_F(lost, lvtpc_of_another_vector_is_told)
  * At any moment of a trace: sums are those of the other counter, or the gap is
  * reported.
  */
-TEST_F_TIMEOUT(lost, at_any_moment_sums_are_exact_or_the_gap_is_told, 120)
+TEST_F_TIMEOUT(lost, sums_are_exact_or_the_gap_is_flagged, 120)
 {
 	const __u32 global_ctrl = pmu_registers()->global_ctrl;
 	struct perfmon_config config =

@@ -178,7 +178,7 @@ TEST_F(memlock, user_has_an_allowance_for_each_cpu)
 	EXPECT_EQ(0, alloc(self, self->fits));
 }
 
-TEST_F(memlock, memory_beyond_it_counts_to_the_limit_of_the_process)
+TEST_F(memlock, memory_beyond_the_allowance_counts_for_rlimit_memlock)
 {
 	__u32 pages = self->fits + MORE_PAGES;
 	long kb = beyond(self, pages) * self->page_kb;
@@ -215,7 +215,7 @@ TEST_F(memlock, perf_and_the_module_share_the_allowance)
 }
 
 /* A buffer that is mapped elsewhere is paid for until that is over. */
-TEST_F(memlock, last_mapping_gives_the_memory_back)
+TEST_F(memlock, last_mapping_uncharges_the_memory)
 {
 	int handle, ready[2], end[2], status;
 	size_t size = self->fits * self->page_kb * 1024;
@@ -255,7 +255,7 @@ TEST_F(memlock, last_mapping_gives_the_memory_back)
 }
 
 /* A handle that is passed on, of a trace that is closed. */
-TEST_F(memlock, last_handle_gives_the_memory_back)
+TEST_F(memlock, last_handle_uncharges_the_memory)
 {
 	int handle;
 
@@ -275,7 +275,7 @@ static int alloc_beyond(FIXTURE_DATA(memlock) *self)
 }
 
 /* The process that allocated has ended; another one frees. */
-TEST_F(memlock, memory_of_a_gone_process_is_given_back)
+TEST_F(memlock, memory_of_an_exited_process_is_uncharged)
 {
 	pid_t pid = fork();
 	int status;
@@ -291,7 +291,7 @@ TEST_F(memlock, memory_of_a_gone_process_is_given_back)
 	EXPECT_EQ(0, memory_pinned_kb());
 }
 
-TEST_F(memlock, memory_of_a_killed_process_is_given_back)
+TEST_F(memlock, memory_of_a_killed_process_is_uncharged)
 {
 	int ready[2], status;
 	char byte = 0;

@@ -145,7 +145,7 @@ TEST_F(nmi, overflows_on_all_cpus_are_sampled)
  * A CPU in the middle of its loop starts or stops at some unknown instruction, but
  * all of its events do so at the same one.
  */
-TEST_F_TIMEOUT(nmi, overflows_during_start_and_stop_are_known, 240)
+TEST_F_TIMEOUT(nmi, overflows_during_start_and_stop_are_handled, 240)
 {
 	const struct perfmon_config config = everything(&self->p,
 							variant->rates);

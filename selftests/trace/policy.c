@@ -57,7 +57,7 @@ FIXTURE_TEARDOWN(policy)
 	close(self->fd);
 }
 
-TEST_F(policy, calls_ask_the_policy_in_each_state)
+TEST_F(policy, calls_check_the_policy_in_each_state)
 {
 	int err = self->err, handle;
 	struct perfmon_config c;
@@ -108,7 +108,7 @@ TEST_F(policy, calls_ask_the_policy_in_each_state)
 }
 
 /* A config for the kernel was staged with the rights for it. */
-TEST_F(policy, start_asks_the_policy_again)
+TEST_F(policy, start_checks_the_policy_again)
 {
 	ASSERT_EQ(0, trace_alloc(&self->trace, self->fd, PAGES));
 	ASSERT_EQ(0, trace_stage(&self->trace, &kernel));
@@ -131,7 +131,7 @@ TEST_F(policy, properties_and_info_need_no_rights)
 }
 
 /* Reserved bits come before the policy, the policy before state and values. */
-TEST_F(policy, policy_comes_after_reserved_bits_and_before_the_state)
+TEST_F(policy, policy_is_checked_between_reserved_bits_and_state)
 {
 	const struct perfmon_config bad = { .events = { 0 } };
 	struct perfmon_event_definition d = {

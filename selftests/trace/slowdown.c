@@ -81,7 +81,7 @@ static double least_time(struct __test_metadata *_metadata, FIXTURE_DATA(slowdow
  * virtual machine, and up to three times here, with what the host does meanwhile. Debian's
  * kernel there took 8 times, before interrupts were charged for what they cost.
  */
-TEST_F_TIMEOUT(slowdown, of_a_sample_for_each_instruction, 600)
+TEST_F_TIMEOUT(slowdown, sampling_each_instruction_takes_at_most_three_times_as_long, 600)
 {
 	/* It is counted, too: in an emulator, that takes time. */
 	double rarely = least_time(_metadata, self, 1000003);

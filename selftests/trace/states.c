@@ -166,7 +166,7 @@ TEST_F(trace, call_leads_to_the_next_state_or_is_refused)
 }
 
 /* Before anything else: the state and the argument do not matter. */
-TEST_F(trace, readers_may_only_ask)
+TEST_F(trace, readers_may_only_query)
 {
 	const struct command *call;
 	union argument arg;
@@ -208,7 +208,7 @@ static bool is_unchanged(int fd, enum trace_state state)
 }
 
 /* The argument is read before the state is looked at, and written last. */
-TEST_F(trace, bad_pointers_change_nothing)
+TEST_F(trace, bad_pointers_have_no_effect)
 {
 	char *readable = self->pages + self->page_size;
 	char *end = readable + self->page_size;

@@ -72,7 +72,7 @@ static bool has(const FIXTURE_DATA(values) *self, int n)
 	return self->present & (1ULL << n);
 }
 
-TEST_F(values, properties_tell_of_them)
+TEST_F(values, properties_list_the_registers)
 {
 	int n = __builtin_popcountll(self->present);
 	struct perfmon_properties p;
@@ -88,7 +88,7 @@ TEST_F(values, properties_tell_of_them)
 }
 
 /* An event that the CPUs lack is refused, alone and with a timebase. */
-TEST_F(values, others_are_refused)
+TEST_F(values, other_registers_are_refused)
 {
 	struct perfmon_config alone, follower;
 	int i, want;
@@ -105,7 +105,7 @@ TEST_F(values, others_are_refused)
 }
 
 /* A value neither ticks, nor is it a timebase. */
-TEST_F(values, rules_of_the_config)
+TEST_F(values, invalid_configs_are_refused)
 {
 	struct perfmon_config c;
 	int i;
@@ -349,7 +349,7 @@ TEST_F(values, temperatures_are_those_of_the_sensors)
 }
 
 /* Of a package there is one, and of a core. */
-TEST_F(values, each_is_recorded_once_in_its_scope)
+TEST_F(values, each_value_is_recorded_once_in_its_scope)
 {
 	const __u64 of_package = 1ULL << PERFMON_MISC_EVENT_ENERGY_PACKAGE |
 				 1ULL << PERFMON_MISC_EVENT_ENERGY_CORES |

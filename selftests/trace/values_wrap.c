@@ -57,7 +57,7 @@ static void check(struct __test_metadata *_metadata,
 }
 
 /* The timer that watches active counters reads it. */
-TEST_F(values_wrap, energy_goes_on_beside_counters)
+TEST_F(values_wrap, energy_continues_beside_counters)
 {
 	struct perfmon_config c = one_event(INSTRUCTIONS, 0, FLAG_USER);
 
@@ -67,7 +67,7 @@ TEST_F(values_wrap, energy_goes_on_beside_counters)
 }
 
 /* A timer of its own does. */
-TEST_F(values_wrap, energy_goes_on_alone)
+TEST_F(values_wrap, energy_continues_without_counters)
 {
 	struct perfmon_config c = one_event(MISC_EVENT(ENERGY_PACKAGE), 0, 0);
 
@@ -76,7 +76,7 @@ TEST_F(values_wrap, energy_goes_on_alone)
 }
 
 /* Counters that come and go meanwhile leave the timer as it was. */
-TEST_F(values_wrap, energy_goes_on_after_counters)
+TEST_F(values_wrap, energy_continues_after_counters)
 {
 	struct perfmon_config c = one_event(MISC_EVENT(ENERGY_PACKAGE), 0, 0);
 	const __u64 least = WRAP * WRAPS * PACKAGE_ENERGY;

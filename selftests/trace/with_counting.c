@@ -164,7 +164,7 @@ static __s64 counted_beside(FIXTURE_DATA(with_counting) *self,
 	return err ? err : pmc_value(self->fd, 0) - (__s64)TRACE_LOOP_INSNS(N);
 }
 
-TEST_F(with_counting, counter_counts_on_beside_a_trace)
+TEST_F(with_counting, counter_continues_beside_a_trace)
 {
 	static const __u32 rates[] = { 0, 1000003, 10007, 1009, 97 };
 	struct perfmon_config c = events(2, 0);
@@ -197,7 +197,7 @@ TEST_F(with_counting, counter_counts_on_beside_a_trace)
 }
 
 /* Counting that starts and stops while a trace runs does not disturb it. */
-TEST_F(with_counting, trace_goes_on_beside_a_counter)
+TEST_F(with_counting, trace_continues_beside_a_counter)
 {
 	struct perfmon_config c = events(2, 97);
 	struct trace_sums sums[2];

@@ -75,7 +75,7 @@ TEST_F(zero, new_buffers_are_zero)
 	EXPECT_EQ(0UL, left_over(&self->trace, &cpus));
 }
 
-TEST_F(zero, memory_behind_the_records_is_zero)
+TEST_F(zero, memory_after_the_records_is_zero)
 {
 	cpu_set_t cpus;
 

@@ -175,7 +175,7 @@ static __u64 count_in_loop(const struct counter *c, __u64 select)
 }
 
 /* No two events, nor what masks make of them, are the same number. */
-TEST_F(counters, events_and_masks_count_numbers_of_their_own)
+TEST_F(counters, each_event_and_mask_has_its_own_count)
 {
 	const struct counter *c = &self->all[0];
 	const struct {
@@ -320,7 +320,7 @@ static void skip_insn(int, siginfo_t *, void *context)
  * INT retires if it is delivered. User mode must not use the gates of interrupts, so
  * that INT 0x50 faults there as an undefined instruction does.
  */
-TEST_F(counters, int_that_faults_is_not_counted)
+TEST_F(counters, faulting_int_is_not_counted)
 {
 	const struct counter *c = &self->all[0];
 	const __u64 events[] = { self->instructions, self->branches };

@@ -67,7 +67,7 @@ TEST_F(intel, reserved_bits_fault)
 }
 
 /* Intel SDM, volume 4, table 2-2: a PMU, no BTS, no PEBS */
-TEST_F(intel, misc_enable_tells_of_the_pmu)
+TEST_F(intel, misc_enable_reports_the_pmu)
 {
 	const __u64 pmu = 1 << 7 | 1 << 11 | 1 << 12;
 	__u64 saved, value;
@@ -220,7 +220,7 @@ static __u64 count_least_smi(int port)
 }
 
 /* Intel SDM, volume 3B, "IA32_DEBUGCTL MSR" */
-TEST_F(intel, freeze_while_smm_leaves_out_the_firmware)
+TEST_F(intel, freeze_while_smm_excludes_the_firmware)
 {
 	__u64 before, after, capabilities = 0, all, kernel;
 	int port = open("/dev/port", O_WRONLY);

@@ -72,7 +72,7 @@ TEST_F(power, clocks_are_multiples_of_instructions)
 	EXPECT_LE(DIFFERENCE * 9 / 8 - 1, got);
 }
 
-TEST_F(power, clocks_go_on_from_what_is_written)
+TEST_F(power, clocks_continue_from_the_written_value)
 {
 	const __u32 msrs[] = { MSR_MPERF, MSR_APERF };
 	const __u64 start = 1ULL << 63;
@@ -102,7 +102,7 @@ static __u64 seen_from_next(__u32 msr, unsigned long n)
 }
 
 /* A package is all its CPUs. AMD has the energy of each core. */
-TEST_F(power, energy_is_of_a_package_or_a_core)
+TEST_F(power, energy_is_per_package_or_core)
 {
 	const unsigned long n = 10000000;
 	const struct energy *e;
