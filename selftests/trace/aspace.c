@@ -46,10 +46,10 @@ FIXTURE_TEARDOWN(aspace)
 	close(self->fd);
 }
 
-/* The address spaces of all samples whose PC lies in some range. */
+/* The address spaces of samples with user or kernel addresses. */
 struct aspaces {
-	__u64 one;	/* of them */
-	__u64 other;	/* samples that have another one */
+	__u64 first_aspace;	/* the first sample's */
+	__u64 other_samples;	/* samples with another address space */
 	__u64 samples;
 };
 
@@ -72,13 +72,13 @@ static struct aspaces aspaces(const struct trace *t, int cpu, bool kernel)
 
 	while (next_sample(&c, kernel, &r)) {
 		if (!a.samples++)
-			a.one = r.aspace;
-		a.other += r.aspace != a.one;
+			a.first_aspace = r.aspace;
+		a.other_samples += r.aspace != a.first_aspace;
 	}
 	return a;
 }
 
-/* How many samples of user mode are of one address space. */
+/* Returns the number of samples of user mode in one address space. */
 static __u64 samples_in(const struct trace *t, int cpu, __u64 aspace)
 {
 	struct trace_cursor c = trace_records(t, cpu);
@@ -90,7 +90,7 @@ static __u64 samples_in(const struct trace *t, int cpu, __u64 aspace)
 	return samples;
 }
 
-/* The physical address of a page, as far as page tables have one. */
+/* Returns whether the value can be the physical address of a page table. */
 static bool is_table(__u64 aspace)
 {
 	return aspace && !(aspace & 0xfff) && !(aspace >> 52);
@@ -106,13 +106,13 @@ TEST_F(aspace, process_has_one_address_space)
 	ASSERT_EQ(0, trace_loop(&self->trace, N));
 	first = aspaces(&self->trace, self->cpu, false);
 	EXPECT_EQ(TRACE_LOOP_INSNS(N) / RATE, first.samples);
-	EXPECT_EQ(0ULL, first.other);
-	EXPECT_TRUE(is_table(first.one));
+	EXPECT_EQ(0ULL, first.other_samples);
+	EXPECT_TRUE(is_table(first.first_aspace));
 
 	ASSERT_EQ(0, trace_loop(&self->trace, N));
 	second = aspaces(&self->trace, self->cpu, false);
-	EXPECT_EQ(first.one, second.one);
-	EXPECT_EQ(0ULL, second.other);
+	EXPECT_EQ(first.first_aspace, second.first_aspace);
+	EXPECT_EQ(0ULL, second.other_samples);
 }
 
 /* Also where user and kernel have page tables of their own (PTI). */
@@ -134,16 +134,16 @@ TEST_F(aspace, kernel_and_user_have_the_same_address_space)
 	user = aspaces(&self->trace, self->cpu, false);
 	kernel = aspaces(&self->trace, self->cpu, true);
 	EXPECT_LT(0ULL, user.samples);
-	EXPECT_EQ(0ULL, user.other);
-	EXPECT_TRUE(is_table(user.one));
+	EXPECT_EQ(0ULL, user.other_samples);
+	EXPECT_TRUE(is_table(user.first_aspace));
 
-	/* Kernel threads that run in between have borrowed some other. */
+	/* Kernel threads that run in between use the address space of another process. */
 	EXPECT_LT(0ULL, kernel.samples);
-	EXPECT_GT(kernel.samples / 2, kernel.other);
-	EXPECT_EQ(user.one, kernel.one);
+	EXPECT_GT(kernel.samples / 2, kernel.other_samples);
+	EXPECT_EQ(user.first_aspace, kernel.first_aspace);
 }
 
-/* Traces the loop in a child, which is a copy or another program. */
+/* Traces the loop in a child, which is a copy of this process or another program. */
 static int trace_child(struct trace *t)
 {
 	int status, err;
@@ -175,15 +175,15 @@ TEST_F(aspace, another_process_has_another_address_space)
 	ours = aspaces(&self->trace, self->cpu, false);
 
 	/*
-	 * The child executes the loop, and we next to nothing: a sample of ours comes
-	 * only if others on this CPU have counted most of a period.
+	 * The child executes the loop. This process executes so little that it has a sample only if
+	 * other tasks of this CPU have counted most of a period.
 	 */
 	ASSERT_EQ(0, trace_child(&self->trace));
 	both = aspaces(&self->trace, self->cpu, false);
 	EXPECT_LE(LOOP_INSNS * N / RATE, both.samples);
 	EXPECT_GT(both.samples / 2,
-		  samples_in(&self->trace, self->cpu, ours.one));
-	EXPECT_TRUE(is_table(both.one));
+		  samples_in(&self->trace, self->cpu, ours.first_aspace));
+	EXPECT_TRUE(is_table(both.first_aspace));
 }
 
 FIXTURE(rights)
@@ -241,8 +241,8 @@ TEST_F(rights, stage_checks_the_rights)
 	ASSERT_EQ(0, trace_loop(&self->trace, N));
 	a = aspaces(&self->trace, self->cpu, false);
 	EXPECT_EQ(TRACE_LOOP_INSNS(N) / RATE, a.samples);
-	EXPECT_EQ(0ULL, a.other);
-	EXPECT_TRUE(is_table(a.one));
+	EXPECT_EQ(0ULL, a.other_samples);
+	EXPECT_TRUE(is_table(a.first_aspace));
 }
 
 TEST_HARNESS_MAIN

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * A BPF program that calls bpf_get_branch_snapshot() leaves branch recording
- * switched off when Linux perf has no user of it. The stack then holds old branches:
- * they are in no record, the gap is reported, and recording goes on.
+ * A BPF program that calls bpf_get_branch_snapshot() leaves branch recording switched off when
+ * Linux perf does not use it. The LBR stack then has old branches. They must not be in a
+ * record, the gap must be reported, and recording must continue.
  *
- * The same is tried by writes of /dev/cpu/N/msr, to that register and to the one that
- * chooses branches.
+ * Writes by /dev/cpu/N/msr do the same to that register, and to the one that selects branches.
  */
 #include <fcntl.h>
 #include <unistd.h>
@@ -23,12 +22,12 @@
 
 #define N	10000UL
 
-/* IA32_DEBUGCTL: an overflow interrupt freezes the records. */
+/* IA32_DEBUGCTL: a PMI freezes the records. */
 #define FREEZE		(1ULL << 11)
 
 /*
- * Two loops at different places, so that their branches tell which one ran. They
- * return where these branches lead to.
+ * Two loops at different addresses, so that their branches show which one ran. They return the
+ * target of these branches.
  */
 static __attribute_noinline__ __u64 run_first(unsigned long n)
 {
@@ -41,7 +40,7 @@ static __attribute_noinline__ __u64 run_first(unsigned long n)
 	return target;
 }
 
-/* A compiler may make one function of two that are the same. */
+/* Not identical to run_first(), or the compiler could merge the two. */
 static __attribute_noinline__ __u64 run_second(unsigned long n)
 {
 	__u64 target;
@@ -59,13 +58,13 @@ FIXTURE(branches)
 	struct trace trace;
 	int fd;
 	int cpu;
-	int program;	/* of BPF */
+	int program;	/* descriptor of the BPF program */
 };
 
 FIXTURE_VARIANT(branches)
 {
-	int (*tamper)(int cpu);	/* NULL: BPF's call does it */
-	bool wait;	/* until the timer has looked */
+	int (*tamper)(int cpu);	/* NULL: the BPF program */
+	bool wait;	/* wait until the module's timer has checked the registers */
 };
 
 static int clear_bits(int cpu, __u32 msr, __u64 bits)
@@ -76,29 +75,29 @@ static int clear_bits(int cpu, __u32 msr, __u64 bits)
 	return err ?: msr_write(cpu, msr, value & ~bits);
 }
 
-/* Between two samples are fewer branches than there are records of them. */
-static __u32 rate(void)
+/* Returns a rate at which there are fewer branches between two samples than records. */
+static __u32 sampling_rate(void)
 {
 	return branch_records()->depth + 9;
 }
 
-/* Switches branch recording off, as BPF's call does. */
-static int disable(int cpu)
+/* Switches branch recording off, as bpf_get_branch_snapshot() does. */
+static int disable_branches(int cpu)
 {
 	const struct branch_records *b = branch_records();
-	/* Where these are one register, an overflow may clear the first. */
+	/* If both bits are in one register, a PMI may clear FREEZE. */
 	const __u64 freeze = b->enable == MSR_IA32_DEBUGCTL ? FREEZE : 0;
 
 	return clear_bits(cpu, b->enable, b->enable_bit | freeze);
 }
 
-/* Switches freezing off; where there is none, the records. */
+/* Switches freezing off, or branch recording on CPUs without freezing. */
 static int clear_freeze(int cpu)
 {
-	return branch_records()->freeze ? clear_bits(cpu, MSR_IA32_DEBUGCTL, FREEZE) : disable(cpu);
+	return branch_records()->freeze ? clear_bits(cpu, MSR_IA32_DEBUGCTL, FREEZE) : disable_branches(cpu);
 }
 
-/* Leaves nothing but branches that end in the kernel. */
+/* Selects only branches that end in the kernel. */
 static int leave_user_out(int cpu)
 {
 	const struct branch_records *b = branch_records();
@@ -106,8 +105,8 @@ static int leave_user_out(int cpu)
 	return msr_write(cpu, b->select, branch_selection(LBR_CPL_NEQ_0) | b->select_enable);
 }
 
-FIXTURE_VARIANT_ADD(branches, disabled) { disable, false };
-FIXTURE_VARIANT_ADD(branches, disabled_for_long) { disable, true };
+FIXTURE_VARIANT_ADD(branches, disabled) { disable_branches, false };
+FIXTURE_VARIANT_ADD(branches, disabled_for_long) { disable_branches, true };
 FIXTURE_VARIANT_ADD(branches, not_frozen) { clear_freeze, false };
 FIXTURE_VARIANT_ADD(branches, not_frozen_for_long) { clear_freeze, true };
 FIXTURE_VARIANT_ADD(branches, selection) { leave_user_out, false };
@@ -137,7 +136,7 @@ FIXTURE_TEARDOWN(branches)
 	close(self->program);
 }
 
-/* Does what the variant does: 0 or a negative errno. */
+/* Tampers with the registers as the variant says. Returns 0 or a negative errno. */
 static int tamper(FIXTURE_DATA(branches) *self, const FIXTURE_VARIANT(branches) *variant)
 {
 	int err;
@@ -151,7 +150,7 @@ static int tamper(FIXTURE_DATA(branches) *self, const FIXTURE_VARIANT(branches) 
 TEST_F(branches, old_branches_are_not_recorded)
 {
 	const struct perfmon_config config =
-		one_event(INSTRUCTIONS, rate(), FLAG_USER | FLAG_LAST_BRANCH);
+		one_event(INSTRUCTIONS, sampling_rate(), FLAG_USER | FLAG_LAST_BRANCH);
 	unsigned int i, before = 0, old = 0, new = 0;
 	struct trace_record r;
 	struct trace_cursor c;
@@ -189,7 +188,7 @@ TEST_F(branches, old_branches_are_not_recorded)
 	EXPECT_LT(32U, new);
 }
 
-/* It is found by STOP, too, where nothing else has looked. */
+/* STOP reports the gap if nothing else has found it before. */
 TEST_F(branches, gap_until_stop_is_flagged)
 {
 	const struct perfmon_config config =

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Configs of a trace. A config that is refused leaves the one before it in place;
- * a config that is accepted can be started.
+ * Configs of a trace. A refused config leaves the config before it staged; an accepted config
+ * can be started.
  *
- * A variant is a config and the condition on which it is accepted: always, never,
- * or if the machine has the counters and events.
+ * A variant is a config and the condition under which it is accepted: always, never, or if the
+ * machine has the counters and events.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -30,7 +30,7 @@ FIXTURE(config)
 
 FIXTURE_VARIANT(config)
 {
-	condition *accepted;
+	condition *is_accepted;
 	struct perfmon_config config;
 };
 
@@ -44,13 +44,13 @@ static bool never(const struct machine *, const struct perfmon_config *)
 	return false;
 }
 
-/* Returns true if there is the architectural event of the config's first event. */
+/* Returns true if the machine has the architectural event of the first event. */
 static bool arch_event(const struct machine *m, const struct perfmon_config *c)
 {
 	return m->arch_events >> PERFMON_EVENT_ID_EVENT(c->events[0]) & 1;
 }
 
-/* Returns true if there is the fixed counter of the config's first event. */
+/* Returns true if the machine has the fixed counter of the first event. */
 static bool fixed_event(const struct machine *m, const struct perfmon_config *c)
 {
 	return PERFMON_EVENT_ID_EVENT(c->events[0]) <=
@@ -62,7 +62,7 @@ static bool last_branch(const struct machine *m, const struct perfmon_config *)
 	return m->properties.flags & PERFMON_PROPERTY_FLAG_HAS_LAST_BRANCH;
 }
 
-/* Returns true if the first rate is not too large. */
+/* Returns true if the rate of the first event is small enough. */
 static bool rate_fits(const struct machine *m, const struct perfmon_config *c)
 {
 	return c->rate[0] <= machine_largest_rate(m, false);
@@ -70,7 +70,7 @@ static bool rate_fits(const struct machine *m, const struct perfmon_config *c)
 
 #define ROW(name) FIXTURE_VARIANT_ADD(config, name)
 
-/* INSTRUCTIONS and two that count the same. */
+/* Instructions, and two model-specific events that are defined to count them, too. */
 #define FIRST	INSTRUCTIONS
 #define SECOND	MODEL_EVENT(0)
 #define THIRD	MODEL_EVENT(PERFMON_MAX_EVENT)
@@ -385,11 +385,11 @@ FIXTURE_TEARDOWN(config)
 
 TEST_F(config, config_works_or_is_refused_and_changes_nothing)
 {
-	bool accepted = variant->accepted(&self->machine, &variant->config);
-	const struct perfmon_config *want = accepted ? &variant->config : &old;
+	bool is_accepted = variant->is_accepted(&self->machine, &variant->config);
+	const struct perfmon_config *want = is_accepted ? &variant->config : &old;
 	struct perfmon_config now;
 
-	EXPECT_EQ(accepted ? 0 : -EINVAL,
+	EXPECT_EQ(is_accepted ? 0 : -EINVAL,
 		  trace_stage(&self->trace, &variant->config));
 	memset(&now, 0xff, sizeof(now));
 	ASSERT_EQ(0, device_ioctl(self->fd, IOCTL_PERFMON_GET_CONFIG, &now));
@@ -397,12 +397,12 @@ TEST_F(config, config_works_or_is_refused_and_changes_nothing)
 	EXPECT_EQ(0, trace_start(&self->trace));
 	EXPECT_EQ(0, trace_stop(&self->trace));
 
-	/* Without an old one it is the same, and still nothing is staged. */
+	/* Without a config before it, the result is the same, and nothing is staged. */
 	ASSERT_EQ(0, trace_free(&self->trace));
 	ASSERT_EQ(0, trace_alloc(&self->trace, self->fd, 1));
-	EXPECT_EQ(accepted ? 0 : -EINVAL,
+	EXPECT_EQ(is_accepted ? 0 : -EINVAL,
 		  trace_stage(&self->trace, &variant->config));
-	EXPECT_EQ(accepted ? 0 : -EBADFD,
+	EXPECT_EQ(is_accepted ? 0 : -EBADFD,
 		  device_ioctl(self->fd, IOCTL_PERFMON_GET_CONFIG, &now));
 }
 

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * IA32_DEBUGCTL is after a trace with branches what it was before, wherever in
- * START and STOP an overflow interrupt has come. Before version 4 such an
- * interrupt has to set a bit there.
+ * A trace with branches restores IA32_DEBUGCTL, wherever in START and STOP a PMI has come.
+ * Before version 4 the handler of such a PMI has to set a bit there.
  */
 #include <fcntl.h>
 #include <unistd.h>
@@ -16,7 +15,7 @@
 
 #define TIMES	3000
 
-/* Each trace has a small number of overflows, the last of them at another place. */
+/* Each trace has few overflows, and the last one comes at another place in each round. */
 static __u32 rate_of(int round)
 {
 	return 503 + round * 7 % 1000;

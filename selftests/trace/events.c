@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The events of a config: as many as there are counters or places in its array,
- * and the definitions of model-specific ones.
+ * The events of a config: as many as there are counters, or as its array has elements; and the
+ * definitions of model-specific events.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -63,7 +63,7 @@ TEST_F(events, config_takes_as_many_events_as_counters)
 	EXPECT_EQ(0, trace_start(&self->trace));
 	EXPECT_EQ(0, trace_stop(&self->trace));
 
-	/* One more, and it is not too many in all but too many general ones. */
+	/* One more event: not too many in all, but too many for the general counters. */
 	c.events[fixed + general] = MODEL_EVENT(general);
 	EXPECT_EQ(-EINVAL, trace_stage(&self->trace, &c));
 	if (fixed) {
@@ -87,19 +87,19 @@ TEST_F(events, config_takes_a_full_array)
 	EXPECT_EQ(-EINVAL, trace_stage(&self->trace, &c));
 }
 
-/* An argument of PERFMON_DEFINE_EVENT, and if it is accepted. */
+/* An argument of PERFMON_DEFINE_EVENT, and the condition under which it is accepted. */
 struct definition {
 	__u16 id;
 	__u64 select;
 	bool (*good)(const struct machine *m);
 };
 
-static bool yes(const struct machine *)
+static bool always(const struct machine *)
 {
 	return true;
 }
 
-static bool no(const struct machine *)
+static bool never(const struct machine *)
 {
 	return false;
 }
@@ -122,28 +122,28 @@ static bool with_equality(const struct machine *)
 TEST_F(events, definition_accepts_the_bits_that_the_cpu_has)
 {
 	static const struct definition definitions[] = {
-		{ MODEL_EVENT(0), 0xc0, yes },
-		{ MODEL_EVENT(PERFMON_MAX_EVENT), 0xc0, yes },
-		{ MODEL_EVENT(1), 0xffd7ffff, yes },
-		{ MODEL_EVENT(1), 0xc0 | PMCF_USR << 16, yes },
-		{ MODEL_EVENT(1), 0xc0 | PMCF_OS << 16, yes },
-		{ MODEL_EVENT(1), 0xc0 | PMCF_INT << 16, yes },
-		{ MODEL_EVENT(1), 0xc0 | PMCF_EN << 16, yes },
-		{ MODEL_EVENT(1), 0xc0 | PMCF_PC << 16, no },
-		{ MODEL_EVENT(1), 0xc0 | PMCF_ANY << 16, no },
+		{ MODEL_EVENT(0), 0xc0, always },
+		{ MODEL_EVENT(PERFMON_MAX_EVENT), 0xc0, always },
+		{ MODEL_EVENT(1), 0xffd7ffff, always },
+		{ MODEL_EVENT(1), 0xc0 | PMCF_USR << 16, always },
+		{ MODEL_EVENT(1), 0xc0 | PMCF_OS << 16, always },
+		{ MODEL_EVENT(1), 0xc0 | PMCF_INT << 16, always },
+		{ MODEL_EVENT(1), 0xc0 | PMCF_EN << 16, always },
+		{ MODEL_EVENT(1), 0xc0 | PMCF_PC << 16, never },
+		{ MODEL_EVENT(1), 0xc0 | PMCF_ANY << 16, never },
 		{ MODEL_EVENT(1), 1ULL << 32, on_amd },
 		{ MODEL_EVENT(1), 1ULL << 35, on_amd },
 		{ MODEL_EVENT(1), 1ULL << 36, with_equality },
-		{ MODEL_EVENT(1), 1ULL << 37, no },
+		{ MODEL_EVENT(1), 1ULL << 37, never },
 		{ MODEL_EVENT(1), 1ULL << 40, with_second_unit_mask },
 		{ MODEL_EVENT(1), 1ULL << 47, with_second_unit_mask },
-		{ MODEL_EVENT(1), 1ULL << 63, no },
-		{ ARCH_EVENT(INSTRUCTIONS_RETIRED), 0xc0, no },
-		{ FIXED_EVENT(INSTRUCTIONS_RETIRED), 0xc0, no },
-		{ PERFMON_MAKE_EVENT_ID(PERFMON_GROUP_MISC, 1), 0xc0, no },
-		{ PERFMON_EVENT_ID_NONE, 0xc0, no },
-		{ UNUSED_GROUP, 0xc0, no },
-		{ LAST_GROUP, 0xc0, no },
+		{ MODEL_EVENT(1), 1ULL << 63, never },
+		{ ARCH_EVENT(INSTRUCTIONS_RETIRED), 0xc0, never },
+		{ FIXED_EVENT(INSTRUCTIONS_RETIRED), 0xc0, never },
+		{ PERFMON_MAKE_EVENT_ID(PERFMON_GROUP_MISC, 1), 0xc0, never },
+		{ PERFMON_EVENT_ID_NONE, 0xc0, never },
+		{ UNUSED_GROUP, 0xc0, never },
+		{ LAST_GROUP, 0xc0, never },
 	};
 	unsigned int i;
 
@@ -161,7 +161,7 @@ TEST_F(events, definition_accepts_the_bits_that_the_cpu_has)
 	}
 }
 
-/* They are the descriptor's: they outlive a trace, and not the descriptor. */
+/* Definitions belong to the descriptor: they outlive a trace, but not the descriptor. */
 TEST_F(events, definitions_last_until_the_close)
 {
 	struct perfmon_config c = one_event(MODEL_EVENT(5), 1000, FLAG_USER);

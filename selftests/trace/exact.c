@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Exact samples: each is at the right instruction, none is lost, none is
- * invented.
+ * Exact samples: each is at the right instruction, none is lost, and none is made up.
  *
- * trace_loop() executes a known number of instructions in user mode between
- * START and STOP, so on its CPU everything is known. Where more than that
- * happens, a counter of the counting interface with the same event is the
- * reference: what it counts on a CPU, the records there must add up to.
+ * trace_loop() executes a known number of instructions in user mode between START and STOP, so
+ * all samples on its CPU are known. Where other code runs as well, a counter of the counting
+ * interface with the same event is the reference: the records of a CPU must add up to its count
+ * there.
  */
 #include <fcntl.h>
 #include <string.h>
@@ -21,10 +20,10 @@
 #include "trace_fixture.h"
 #include "workers.h"
 
-/* Room for all records of a test, with the largest rate. */
+/* Room for all records of a test at the shortest period. */
 #define PAGES	1024
 
-/* The reference counter: the last general one. A trace takes the first. */
+/* The reference counter: the last general one, since a trace takes the lowest free ones. */
 #define REFERENCE(p)	((p)->max_num_programmable_events - 1)
 
 FIXTURE(exact)
@@ -42,19 +41,19 @@ FIXTURE_VARIANT(exact)
 	unsigned long n;	/* iterations of the loop */
 };
 
-/* Small, and prime: each sample is somewhere else in the loop. */
+/* Small primes: the samples are spread over the loop. */
 FIXTURE_VARIANT_ADD(exact, each_97) { .rate = 97, .n = 100000 };
 FIXTURE_VARIANT_ADD(exact, each_1009) { .rate = 1009, .n = 500000 };
 FIXTURE_VARIANT_ADD(exact, each_10007) { .rate = 10007, .n = 2000000 };
 FIXTURE_VARIANT_ADD(exact, each_1000003) { .rate = 1000003, .n = 10000000 };
 
-/* An even one: always the same instruction. */
+/* An even number: all samples are at the same instruction. */
 FIXTURE_VARIANT_ADD(exact, each_1000) { .rate = 1000, .n = 500000 };
 
-/* The last instruction, which calls the kernel, is the one that overflows. */
+/* The last instruction, which is the system call, overflows. */
 FIXTURE_VARIANT_ADD(exact, each_in_all) { .rate = 1004, .n = 500 };
 
-/* Fewer than the rate. */
+/* Fewer instructions than the rate. */
 FIXTURE_VARIANT_ADD(exact, none) { .rate = 1005, .n = 500 };
 
 FIXTURE_SETUP(exact)
@@ -101,7 +100,7 @@ TEST_F(exact, samples_are_at_their_instructions)
 		EXPECT_LE(begin, sums.first);
 		EXPECT_GE(end, sums.last);
 
-		/* Nothing runs in user mode on the others. */
+		/* Nothing runs in user mode on the other CPUs. */
 		for_each_cpu_in(other, &self->cpus) {
 			if (other == cpu)
 				continue;
@@ -112,7 +111,7 @@ TEST_F(exact, samples_are_at_their_instructions)
 	}
 }
 
-/* The first instruction after which the cycles have got that far. */
+/* A sample of cycles is after the first instruction at which the count reaches the rate. */
 TEST_F(exact, samples_of_cycles_are_at_their_instructions)
 {
 	const __u32 event = ARCH_EVENT(UNHALTED_CORE_CYCLES);
@@ -149,7 +148,7 @@ TEST_F(exact, tick_records_add_up_as_pc_records_do)
 	EXPECT_EQ(total / variant->rate, sums.event[0].ticks);
 }
 
-/* A trace that is started again begins anew, in the same memory. */
+/* A trace that is started again starts from zero, in the same memory. */
 TEST_F(exact, second_run_starts_anew)
 {
 	const struct perfmon_config config = one_event(INSTRUCTIONS,
@@ -169,7 +168,7 @@ TEST_F(exact, second_run_starts_anew)
 	}
 }
 
-/* Counts and traces the loop, executed on one CPU after the other. */
+/* Counts and traces the loop on one CPU after the other. */
 static int move_over_all_cpus(FIXTURE_DATA(exact) *self, unsigned long n,
 			      int home)
 {
@@ -194,8 +193,8 @@ static int move_over_all_cpus(FIXTURE_DATA(exact) *self, unsigned long n,
 }
 
 /*
- * On the CPU that makes the calls the reference counts more: the ends of the
- * calls between its start and the trace's. That is a constant.
+ * On the CPU of the calls the reference counts more: the instructions of the calls between its
+ * start and the trace's start, and between their stops. That is a constant.
  */
 TEST_F(exact, trace_agrees_with_a_counter_on_each_cpu)
 {
@@ -233,7 +232,7 @@ TEST_F(exact, trace_agrees_with_a_counter_on_each_cpu)
 	}
 }
 
-/* All CPUs at once, each with a process of its own. */
+/* A process on each CPU executes the loop at the same time. */
 TEST_F(exact, trace_agrees_with_a_counter_on_all_cpus_at_once)
 {
 	const struct perfmon_config config = one_event(INSTRUCTIONS,
@@ -269,7 +268,7 @@ TEST_F(exact, trace_agrees_with_a_counter_on_all_cpus_at_once)
 	}
 }
 
-/* The events of the loop that the virtual PMU counts, and how often. */
+/* The events that the virtual PMU counts in the loop, with their known counts. */
 TEST_F(exact, several_events_add_up_independently)
 {
 	struct perfmon_config config = {
@@ -294,7 +293,7 @@ TEST_F(exact, several_events_add_up_independently)
 	__u64 total;
 	struct trace_sums sums;
 
-	/* Events that have no counter are left out. */
+	/* Leaves out events without a counter. */
 	while (events - 4 > self->properties.max_num_fixed_events && events > 4) {
 		events--;
 		config.events[events] = PERFMON_EVENT_ID_NONE;
@@ -380,10 +379,9 @@ static __u64 pcs_in_kernel(const struct trace *t, int cpu)
 }
 
 /*
- * The timer's interrupts execute less than the loop that they interrupt. A
- * sample may be at the user's instruction that follows the kernel's last one.
- * The rate is a large one: a debug kernel executes thousands of instructions for
- * each sample.
+ * Timer interrupts execute less than the loop that they interrupt. A sample may be at the user
+ * instruction after the kernel's last one. The rate is large, because a debug kernel executes
+ * thousands of instructions for each sample.
  */
 #define RARE	100003
 #define LONG	100

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * A full buffer: its records are whole, the CPU counts nothing more, and STOP
- * records the counts until then.
+ * A full buffer: its records are complete, the CPU stops counting, and STOP records the counts
+ * until then.
  */
 #include <fcntl.h>
 #include <string.h>
@@ -17,7 +17,7 @@
 #define RATE	97U
 #define N	100000UL	/* far more than one page has room for */
 
-/* The largest set that one interrupt writes, beside STOP's, with one event. */
+/* The most bytes that one PMI writes, besides those of STOP, with one event. */
 #define SET	(sizeof(struct perfmon_time_record) +	\
 		 sizeof(struct perfmon_pc_record) +	\
 		 sizeof(struct perfmon_count_record))
@@ -56,14 +56,14 @@ TEST_F(full, full_buffer_has_whole_records)
 	struct trace_sums sums;
 	int i;
 
-	/* More than once: the flag is of the run, not of the buffer. */
+	/* Several times: the flag belongs to the run, not to the buffer. */
 	for (i = 0; i < 3; i++) {
 		ASSERT_EQ(0, trace_loop(&self->trace, N));
 		ASSERT_STREQ("", trace_sum(&self->trace, self->cpu, &sums));
 		EXPECT_EQ(PERFMON_BUFFER_FLAG_FULL, header->flags);
 		EXPECT_EQ(0ULL, trace_count_misplaced(&self->trace, self->cpu, N, 0, 0));
 
-		/* The one that did not fit was counted. */
+		/* The sample that did not fit is in the count. */
 		EXPECT_EQ(RATE, sums.event[0].counted);
 		EXPECT_EQ((sums.event[0].ticks + 1) * RATE,
 			  sums.event[0].total);
@@ -76,7 +76,7 @@ TEST_F(full, full_buffer_has_whole_records)
 	}
 }
 
-/* All events of the CPU end where the one that did not fit did. */
+/* All events of the CPU stop at the sample that did not fit. */
 TEST_F(full, full_buffer_stops_all_events)
 {
 	const struct perfmon_config config = {
@@ -101,17 +101,17 @@ TEST_F(full, full_buffer_stops_all_events)
 	}
 }
 
-/* A counter of the trace on a CPU. It is the first one, as all are free. */
+/* Reads the trace's counter on a CPU. It is the first one, since all are free. */
 static int counter_read(int cpu, __u64 *value)
 {
 	return msr_read(cpu, pmu_registers()->counter0, value);
 }
 
 /*
- * Returns the count of the trace's counter for loop() on the CPU and for the code
- * that reads it.
+ * Returns the count of the trace's counter for loop() on the CPU, including the code that reads
+ * the counter.
  */
-static long long counted(int cpu)
+static long long count_loop(int cpu)
 {
 	__u64 before, after;
 	int err = counter_read(cpu, &before);
@@ -128,26 +128,26 @@ TEST_F(full, full_cpu_counts_nothing_until_stop)
 	__s64 value;
 	int other;
 
-	/* A counter of the counting interface is not concerned. */
+	/* A counter of the counting interface continues. */
 	ASSERT_EQ(0, pmc_setup(self->fd, 1, EVENT_INSTRUCTIONS, PMCF_USR));
 	ASSERT_EQ(0, pmc_start(self->fd, 1));
 	ASSERT_EQ(0, trace_start(&self->trace));
-	EXPECT_NE(0LL, counted(self->cpu));
+	EXPECT_NE(0LL, count_loop(self->cpu));
 	loop(N);
-	EXPECT_EQ(0LL, counted(self->cpu));
+	EXPECT_EQ(0LL, count_loop(self->cpu));
 	EXPECT_EQ(PERFMON_BUFFER_FLAG_FULL,
 		  self->trace.buffer[self->cpu]->flags);
 	value = pmc_value(self->fd, 1);
 	loop(N);
-	EXPECT_EQ(0LL, counted(self->cpu));
+	EXPECT_EQ(0LL, count_loop(self->cpu));
 	EXPECT_LE(value + LOOP_INSNS * (__s64)N, pmc_value(self->fd, 1));
 
-	/* The others go on. */
+	/* The other CPUs continue. */
 	for_each_cpu_in(other, &self->cpus) {
 		if (other == self->cpu)
 			continue;
 		ASSERT_EQ(0, pin_to_cpu(other));
-		EXPECT_NE(0LL, counted(other));
+		EXPECT_NE(0LL, count_loop(other));
 		loop(1000);
 		EXPECT_EQ(0U, self->trace.buffer[other]->flags);
 	}
@@ -162,7 +162,7 @@ TEST_F(full, full_cpu_counts_nothing_until_stop)
 	EXPECT_EQ(0, pmc_stop(self->fd, 1));
 }
 
-/* Also when it is full of counts, or of branches. */
+/* Also when the buffer is full of COUNT or LAST_BRANCH records. */
 TEST_F(full, buffer_full_of_large_records_has_whole_records)
 {
 	struct perfmon_config config = {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * A buffer becomes full in the middle of a call that starts or stops another
- * fixed-function counter: all of them are controlled by one register, which such
- * a call reads and writes. What the interrupt in between has stopped stays so.
+ * A buffer becomes full during a call that starts or stops another fixed-function counter. One
+ * register controls all of them, and such a call reads and writes it. The counter that the PMI
+ * in between has stopped must stay stopped.
  */
 #include <fcntl.h>
 #include <unistd.h>
@@ -15,11 +15,11 @@
 
 #define TIMES	3000
 
-/* The trace has counter 1 (cycles), the calls are of counter 0. */
+/* The trace uses counter 1 (cycles), the calls are for counter 0. */
 #define EVENT	FIXED_EVENT(UNHALTED_CORE_CYCLES)
 #define CONTROL	(0xfULL << 4)
 
-/* With branches some sets fill a page: after a few calls, and not always the same. */
+/* With branch records few samples fill a page, in a varying number of calls. */
 static __u32 rate_of(int round)
 {
 	return 2003 + round % 1000;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * A counter that is started is not taken, by an overflow of another one in the
- * middle of that, for one that Linux perf has switched off in the register that
- * enables all of them: the log would blame perf.
+ * While a counter is being started, its bit in the global control is still clear. A PMI of
+ * another counter at that moment must not conclude that Linux perf has cleared it, which the log
+ * would report.
  */
 #include <fcntl.h>
 #include <unistd.h>
@@ -21,7 +21,7 @@
 TEST(overflow_during_counter_start_is_not_reported)
 {
 	const __u32 global_ctrl = pmu_registers()->global_ctrl;
-	/* All the time in kernel mode, more than the handler itself. */
+	/* A period in kernel mode that is longer than the handler itself. */
 	const struct perfmon_config config =
 		one_event(INSTRUCTIONS, 3001, FLAG_OS);
 	struct kmsg_lines lines;
@@ -42,7 +42,7 @@ TEST(overflow_during_counter_start_is_not_reported)
 	ASSERT_EQ(0, trace_start(&t));
 	ASSERT_EQ(0, msr_read(cpu, global_ctrl, &control));
 	for (i = 0; i < TIMES && !t.buffer[cpu]->flags; i++) {
-		/* As it may be found when a counter is taken. */
+		/* The state in which the module may find the register when it takes a counter. */
 		ASSERT_EQ(0, msr_write(cpu, global_ctrl, control & ~PMC0));
 		ASSERT_EQ(0, pmc_start(fd, 0));
 		ASSERT_EQ(0, pmc_stop(fd, 0));

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * CPUs that go offline and come online while a trace runs: the records of an
- * offline CPU are whole, the other CPUs go on, and a CPU that comes online later is
- * not traced.
+ * CPUs that go offline and come online while a trace runs: the records of an offline CPU are
+ * complete, other CPUs continue, and a CPU that comes online later is not traced.
  */
 #include <fcntl.h>
 #include <string.h>
@@ -30,8 +29,8 @@ FIXTURE(hotplug)
 {
 	struct trace trace;
 	int fd;
-	int cpu;		/* the one that comes and goes */
-	int home;		/* one that stays */
+	int cpu;		/* the CPU that goes offline */
+	int home;		/* a CPU that stays online */
 	int online;		/* cpu's sysfs attribute */
 };
 
@@ -47,14 +46,14 @@ FIXTURE_SETUP(hotplug)
 
 FIXTURE_TEARDOWN(hotplug)
 {
-	/* Fails if it is online, as it should be. */
+	/* Fails with EINVAL if the CPU is online, as it should be. */
 	cpu_set_online(self->online, "1");
 	close(self->online);
 	trace_free(&self->trace);
 	close(self->fd);
 }
 
-/* Executes the loop on the CPU, and comes home. */
+/* Executes the loop on the CPU, and returns home. */
 static int loop_there(FIXTURE_DATA(hotplug) *self, unsigned long n)
 {
 	int err = pin_to_cpu(self->cpu);
@@ -80,7 +79,7 @@ TEST_F(hotplug, offline_cpu_leaves_its_records)
 	EXPECT_EQ(0U, there->flags);
 	ASSERT_EQ(0, cpu_set_online(self->online, "0"));
 
-	/* All that STOP writes is there. */
+	/* The records that STOP would write are there. */
 	EXPECT_EQ(PERFMON_BUFFER_FLAG_OFFLINE, there->flags);
 	ASSERT_STREQ("", trace_sum(&self->trace, self->cpu, &sums));
 	total = sums.event[0].total;
@@ -90,7 +89,7 @@ TEST_F(hotplug, offline_cpu_leaves_its_records)
 	EXPECT_EQ(total % RATE, sums.event[0].counted);
 	end = there->capture_end;
 
-	/* It does not go on when it is back. The others do. */
+	/* The CPU is not traced when it is back online. The other CPUs are. */
 	ASSERT_EQ(0, cpu_set_online(self->online, "1"));
 	ASSERT_EQ(0, loop_there(self, N));
 	loop(N);
@@ -102,7 +101,7 @@ TEST_F(hotplug, offline_cpu_leaves_its_records)
 	EXPECT_LE(LOOP_INSNS * N, sums.event[0].total);
 	EXPECT_EQ(sums.event[0].total / RATE, sums.event[0].ticks);
 
-	/* The next run has it again. */
+	/* The next run traces the CPU again. */
 	ASSERT_EQ(0, trace_start(&self->trace));
 	ASSERT_EQ(0, loop_there(self, N));
 	ASSERT_EQ(0, trace_stop(&self->trace));
@@ -123,7 +122,7 @@ TEST_F(hotplug, cpu_that_comes_online_later_is_not_traced)
 	EXPECT_EQ(PERFMON_BUFFER_FLAG_NOT_TRACED, there->flags);
 	EXPECT_EQ(HEADER, there->capture_end);
 
-	/* While it runs, and before it runs again. */
+	/* Neither in this run nor in the next one. */
 	ASSERT_EQ(0, trace_start(&self->trace));
 	ASSERT_EQ(0, cpu_set_online(self->online, "1"));
 	ASSERT_EQ(0, loop_there(self, N));
@@ -141,7 +140,7 @@ TEST_F(hotplug, cpu_that_comes_online_later_is_not_traced)
 	EXPECT_EQ(PERFMON_BUFFER_FLAG_NOT_TRACED, there->flags);
 	EXPECT_EQ(HEADER, there->capture_end);
 
-	/* A trace that is allocated now has it. */
+	/* A new trace has a buffer for the CPU. */
 	ASSERT_EQ(0, trace_free(&self->trace));
 	ASSERT_EQ(0, trace_alloc(&self->trace, self->fd, PAGES));
 	ASSERT_EQ(0, trace_stage(&self->trace, &config));
@@ -154,7 +153,7 @@ TEST_F(hotplug, cpu_that_comes_online_later_is_not_traced)
 	EXPECT_LE(LOOP_INSNS * N, sums.event[0].total);
 }
 
-/* Gone between ALLOC and START: it has no records, and says why. */
+/* Offline between ALLOC and START: the CPU has no records, and its flag says why. */
 TEST_F(hotplug, cpu_offline_at_start_has_no_records)
 {
 	const struct perfmon_buffer_header *there;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * NMIs of others: a second after the last close the module claims none of them,
- * whatever the trace did. An NMI that is claimed by mistake is a crash dump that is
- * not made.
+ * NMIs of other sources: a second after the last close the module claims none of them, whatever
+ * the trace did before. An NMI that is claimed by mistake may be a request for a crash dump that
+ * is not made.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -23,11 +23,11 @@
 #define EVENT		TRACING "events/nmi/nmi_handler/"
 #define UNKNOWN_PANICS	"/proc/sys/kernel/unknown_nmi_panic"
 
-/* Starts and stops of a trace while NMIs arrive. */
+/* The number of traces while NMIs arrive. */
 #define ROUNDS	60
 #define N	20000UL
 
-/* The NMIs of others. */
+/* The number of NMIs of another source. */
 #define FOREIGN	200
 
 FIXTURE(late)
@@ -39,7 +39,7 @@ FIXTURE(late)
 FIXTURE_VARIANT(late)
 {
 	__u32 flags;
-	__u32 pages;	/* with one, the buffer is soon full */
+	__u32 pages;	/* 1: the buffer is soon full */
 };
 
 FIXTURE_VARIANT_ADD(late, user) { FLAG_USER, 1024 };
@@ -67,7 +67,7 @@ FIXTURE_TEARDOWN(late)
 	write_file(UNKNOWN_PANICS, "1");
 }
 
-/* Most counters, at rates that coincide now and then. */
+/* Most counters, at rates whose overflows coincide now and then. */
 static struct perfmon_config storm_config(int counters, __u32 flags)
 {
 	struct perfmon_config c = { .events = { 0 } };
@@ -81,7 +81,7 @@ static struct perfmon_config storm_config(int counters, __u32 flags)
 	return c;
 }
 
-static int storm(const struct perfmon_properties *p, __u32 flags, __u32 pages)
+static int trace_storm(const struct perfmon_properties *p, __u32 flags, __u32 pages)
 {
 	struct perfmon_config config =
 		storm_config(p->max_num_programmable_events > 3 ? 3 : 2, flags);
@@ -92,7 +92,7 @@ static int storm(const struct perfmon_properties *p, __u32 flags, __u32 pages)
 		err = trace_define(fd, i, EVENT_INSTRUCTIONS);
 	err = err ?: trace_alloc(&t, fd, pages);
 	for (i = 0; i < ROUNDS && !err; i++) {
-		/* The last overflow is at another place each time. */
+		/* The last overflow comes at another place in each round. */
 		config.rate[0] += 7;
 		err = trace_stage(&t, &config) ?: trace_loop(&t, N + i);
 	}
@@ -100,8 +100,8 @@ static int storm(const struct perfmon_properties *p, __u32 flags, __u32 pages)
 	return err;
 }
 
-/* Returns how many NMIs were claimed since the event was enabled. */
-static int claimed(void)
+/* Returns how many NMIs were claimed since the tracepoint was enabled. */
+static int count_claimed_nmis(void)
 {
 	FILE *f = fopen(TRACING "trace", "re");
 	char line[512];
@@ -119,7 +119,7 @@ TEST_F_TIMEOUT(late, foreign_nmis_are_not_claimed, 120)
 {
 	int i;
 
-	ASSERT_EQ(0, storm(&self->p, variant->flags, variant->pages));
+	ASSERT_EQ(0, trace_storm(&self->p, variant->flags, variant->pages));
 	sleep(1);
 	ASSERT_EQ(0, write_file(UNKNOWN_PANICS, "0"));
 	ASSERT_EQ(0, write_file(TRACING "trace", ""));
@@ -127,12 +127,12 @@ TEST_F_TIMEOUT(late, foreign_nmis_are_not_claimed, 120)
 	ASSERT_EQ(0, write_file(EVENT "enable", "1"));
 	for (i = 0; i < FOREIGN; i++)
 		ASSERT_EQ(0, nmi_send(self->cpu));
-	EXPECT_EQ(0, claimed());
+	EXPECT_EQ(0, count_claimed_nmis());
 
-	/* The same way of looking finds the module's own. */
+	/* Check of the method: it finds the module's own NMIs. */
 	ASSERT_EQ(0, write_file(UNKNOWN_PANICS, "1"));
-	ASSERT_EQ(0, storm(&self->p, FLAG_USER, 1024));
-	EXPECT_LT(0, claimed());
+	ASSERT_EQ(0, trace_storm(&self->p, FLAG_USER, 1024));
+	EXPECT_LT(0, count_claimed_nmis());
 }
 
 TEST_HARNESS_MAIN

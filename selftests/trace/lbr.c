@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * LAST_BRANCH records: the branches of a known piece of code, newest first, and
- * only those of the modes that were asked for.
+ * LAST_BRANCH records: the branches of a known piece of code, the newest first, of the
+ * requested modes only.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -20,8 +20,8 @@
 #define PAGES	1024
 #define ROUNDS	20000UL
 
-/* Returns the branch's place in a round, newest first; -1 for another branch. */
-static int place_of(const struct sites *s, const struct perfmon_last_branch *b)
+/* Returns the position of the branch in a round, the newest first; -1 for another branch. */
+static int branch_position(const struct sites *s, const struct perfmon_last_branch *b)
 {
 	if (b->from == s->ret && b->to == s->next)
 		return 0;
@@ -30,8 +30,8 @@ static int place_of(const struct sites *s, const struct perfmon_last_branch *b)
 	return b->from == s->jump && b->to == s->call ? 2 : -1;
 }
 
-/* Returns the place of the last branch before @pc. */
-static int place_before(const struct sites *s, __u64 pc)
+/* Returns the position of the last branch before @pc. */
+static int position_before(const struct sites *s, __u64 pc)
 {
 	if (pc == s->next || pc == s->jump)
 		return 0;
@@ -81,24 +81,24 @@ static int trace_branches(struct trace *t, const struct perfmon_config *config,
 	return trace_stop(t);
 }
 
-/* A host that is busy delivers interrupts late, and several at once. */
+/* The most returns from interrupts in a record: a busy host delivers several at once. */
 #define MAX_RETURNS	4
 
 /*
- * Returns true if a record's branches are the last ones before @pc. Returns from
- * interrupts in between were some of them, and are left out.
+ * Returns true if the branches of a record are the last ones before @pc, apart from returns of
+ * interrupts in between.
  */
 static bool is_right(const struct perfmon_last_branch_record *record,
 		     const struct sites *s, __u64 pc)
 {
 	const unsigned int depth = branch_records()->depth;
-	int place = place_before(s, pc);
+	int place = position_before(s, pc);
 	unsigned int i;
 
 	if (record->num_branches > depth || record->num_branches < depth - MAX_RETURNS)
 		return false;
 	for (i = 0; i < record->num_branches; i++) {
-		if (place < 0 || place_of(s, &record->branches[i]) != place)
+		if (place < 0 || branch_position(s, &record->branches[i]) != place)
 			return false;
 		if (record->branches[i].info &
 		    ~(PERFMON_LAST_BRANCH_INFO_CYCLES_MASK |
@@ -145,11 +145,11 @@ TEST_F(lbr, record_has_the_branches_before_the_sample)
 		       r.branches->branches[0].to);
 	}
 
-	/* All samples are in the loop, and none in its first rounds. */
+	/* All samples are in the loop, and none is in its first rounds. */
 	EXPECT_EQ(sums.branches, right);
 }
 
-/* Branches with an end in the kernel, and branches without. */
+/* Numbers of branches with and without an end in the kernel. */
 struct modes {
 	__u64 kernel;
 	__u64 user;
@@ -179,9 +179,8 @@ static struct modes modes(const struct trace *t, int cpu)
 }
 
 /*
- * Executes branches and calls the kernel, often enough for many samples. They
- * are far enough apart that the overflow handler, when it is counted, does not
- * overflow the counter by itself.
+ * Executes branches and system calls, often enough for many samples. The rate is so large that
+ * the overflow handler, where it is counted, does not overflow the counter by itself.
  */
 static int trace_calls(struct trace *t, __u32 flags, __u32 rate, int calls)
 {
@@ -202,8 +201,8 @@ static int trace_calls(struct trace *t, __u32 flags, __u32 rate, int calls)
 }
 
 /*
- * The hardware's filter looks at where a branch leads to: see vpmu_lbr. A branch
- * from the kernel would tell the user where that is, so it is left out too.
+ * The hardware filters by the target of a branch: see vpmu_lbr. A branch from the kernel would
+ * show the user an address of the kernel, so it is left out as well.
  */
 TEST_F(lbr, record_has_branches_of_its_modes_only)
 {
@@ -214,7 +213,7 @@ TEST_F(lbr, record_has_branches_of_its_modes_only)
 	EXPECT_LT(0ULL, found.user);
 	EXPECT_EQ(0ULL, found.kernel);
 
-	/* The handler's would be all that there is. */
+	/* Without freezing, only branches of the handler would be left. */
 	if (!branch_records()->freeze) {
 		EXPECT_EQ(-EINVAL, trace_calls(&self->trace, FLAG_OS, 10007, 1));
 		EXPECT_EQ(-EINVAL, trace_calls(&self->trace, FLAG_USER | FLAG_OS, 10007, 1));
@@ -225,7 +224,7 @@ TEST_F(lbr, record_has_branches_of_its_modes_only)
 	EXPECT_EQ(0ULL, found.user);
 	EXPECT_LT(0ULL, found.kernel);
 
-	/* So seldom that on a debug kernel the handler is not all that is sampled. */
+	/* A rate so large that a debug kernel does not sample its own handler alone. */
 	ASSERT_EQ(0, trace_calls(&self->trace, FLAG_USER | FLAG_OS, 1000003,
 				 40000));
 	found = modes(&self->trace, self->cpu);
@@ -234,8 +233,8 @@ TEST_F(lbr, record_has_branches_of_its_modes_only)
 }
 
 /*
- * At most one record for an interrupt, named for the first event that ticked
- * and wants it.
+ * A PMI writes at most one LAST_BRANCH record. Its event is the first that overflowed and has
+ * the flag.
  */
 TEST_F(lbr, interrupt_has_one_record_for_several_events)
 {
@@ -268,7 +267,7 @@ TEST_F(lbr, interrupt_has_one_record_for_several_events)
 	}
 }
 
-/* Nothing is recorded before START, and nothing of it is left afterwards. */
+/* Nothing is recorded before START, and no records are left in the registers after STOP. */
 TEST_F(lbr, registers_read_as_before)
 {
 	const struct perfmon_config config =

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Buffers, their descriptors and their mappings: which of them keeps a buffer
- * alive, the accesses that are refused, and that no buffer is left in the end.
+ * Buffers, their descriptors and their mappings: which of them keep a buffer alive, and which
+ * accesses are refused. In the end no buffer is left.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -39,9 +39,9 @@ FIXTURE(life)
 	struct trace trace;
 	int fd;
 	int cpu;
-	int handle;	/* of the CPU's buffer */
+	int handle;	/* descriptor of the CPU's buffer */
 	long page_size;
-	char *copy;	/* of what was in it after a run */
+	char *copy;	/* copy of the buffer after a run */
 };
 
 FIXTURE_SETUP(life)
@@ -124,7 +124,7 @@ TEST_F(life, descriptor_outlives_the_trace)
 	munmap(mapping, self->trace.size);
 }
 
-/* All descriptors and mappings of a buffer are of the same memory. */
+/* All descriptors and mappings of a buffer refer to the same memory. */
 TEST_F(life, buffer_has_any_number_of_descriptors)
 {
 	int handles[16];
@@ -159,7 +159,7 @@ TEST_F(life, mapping_can_only_be_read)
 				   self->handle, 0));
 	EXPECT_EQ(EACCES, errno);
 
-	/* A private one would be a copy of what is still being written. */
+	/* A private mapping would be a copy, while the buffer is still being written. */
 	EXPECT_EQ(MAP_FAILED, mmap(NULL, size, PROT_READ, MAP_PRIVATE,
 				   self->handle, 0));
 	EXPECT_EQ(EINVAL, errno);
@@ -174,7 +174,7 @@ TEST_F(life, mapping_can_only_be_read)
 	EXPECT_EQ(-1, mprotect(mapping, self->page_size, PROT_WRITE));
 	EXPECT_EQ(EACCES, errno);
 
-	/* It does not grow either. */
+	/* The mapping can't grow. */
 	EXPECT_EQ(MAP_FAILED, mremap(mapping, size, 2 * size, MREMAP_MAYMOVE));
 	EXPECT_TRUE(has_the_records(self, mapping));
 	munmap(mapping, size);
@@ -198,7 +198,7 @@ TEST_F(life, mapping_is_within_the_buffer)
 	EXPECT_EQ(MAP_FAILED, mmap(NULL, page, PROT_READ, MAP_SHARED,
 				   self->handle, (off_t)1 << 62));
 
-	/* A part of it */
+	/* A part of the buffer */
 	mapping = mmap(NULL, page, PROT_READ, MAP_SHARED, self->handle,
 		       size - page);
 	ASSERT_NE(MAP_FAILED, mapping);
@@ -206,7 +206,7 @@ TEST_F(life, mapping_is_within_the_buffer)
 	munmap(mapping, page);
 }
 
-/* It is closed on exec, and there is nothing to do with it but to map it. */
+/* The descriptor is closed on exec, and can only be mapped. */
 TEST_F(life, descriptor_can_only_be_mapped)
 {
 	char byte;
@@ -241,7 +241,7 @@ TEST_F(life, module_stays_as_long_as_it_is_used)
 	close(self->fd);
 	self->fd = -1;
 
-	/* The descriptor is left, then its mapping. */
+	/* Only the descriptor is left, then only its mapping. */
 	EXPECT_EQ(-EWOULDBLOCK, module_unload());
 	mapping = map_handle(self);
 	ASSERT_NE(MAP_FAILED, mapping);
@@ -256,7 +256,7 @@ TEST_F(life, module_stays_as_long_as_it_is_used)
 #define ROUNDS		200
 #define ROUND_PAGES	256
 
-/* Each round takes a megabyte for each CPU, and gives it back another way. */
+/* Each round takes a megabyte for each CPU, and frees it in another way. */
 static int round_trip(FIXTURE_DATA(life) *self, int i)
 {
 	struct trace t;
@@ -271,7 +271,7 @@ static int round_trip(FIXTURE_DATA(life) *self, int i)
 	close(self->fd);
 	self->fd = device_open(O_RDWR);
 
-	/* The mappings; there is no trace any more. */
+	/* The mappings are freed here; the trace is freed already. */
 	t.fd = self->fd;
 	return trace_free(&t) == -EBADFD ? 0 : -EIO;
 }
@@ -290,7 +290,7 @@ TEST_F(life, buffers_are_freed)
 	for (i = 0; i < ROUNDS; i++)
 		ASSERT_EQ(0, round_trip(self, i));
 
-	/* A tenth of what they had, for what others do meanwhile. */
+	/* A tenth of the buffers' sum is left for memory that other processes use meanwhile. */
 	all = ROUNDS * ROUND_PAGES * (self->page_size / 1024);
 	some = all / 10;
 	EXPECT_LT(before - some, memory_kb("MemFree"));
@@ -304,7 +304,7 @@ TEST_F(life, alloc_is_refused_without_enough_memory)
 
 	ASSERT_EQ(0, trace_free(&self->trace));
 
-	/* As much as fits into the limit of the call; or all of the memory. */
+	/* The largest size that the call allows, or more than all memory. */
 	pages = memory_kb("MemTotal") / page / cpus + 1;
 	if (pages > PERFMON_MAX_BUFFER_PAGES)
 		pages = PERFMON_MAX_BUFFER_PAGES;
@@ -312,7 +312,7 @@ TEST_F(life, alloc_is_refused_without_enough_memory)
 	if (pages < PERFMON_MAX_BUFFER_PAGES)
 		EXPECT_EQ(-ENOMEM, err);
 
-	/* No process was killed, and the state is that before the call. */
+	/* No process was killed, and the state is unchanged. */
 	if (err)
 		EXPECT_EQ(0, trace_alloc_buffers(self->fd, cpus, PAGES));
 	EXPECT_EQ(0, device_ioctl(self->fd, IOCTL_PERFMON_FREE_TRACE, NULL));
@@ -326,19 +326,19 @@ TEST_F(life, close_stops_the_trace)
 	self->fd = -1;
 	EXPECT_EQ(0, perf_count_short_loop());
 
-	/* The mapping is still there, and is not written any more. */
+	/* The mapping still exists, and is not written any more. */
 	memcpy(self->copy, self->trace.buffer[self->cpu], self->trace.size);
 	loop(N);
 	EXPECT_TRUE(has_the_records(self, self->trace.buffer[self->cpu]));
 
-	/* And a new trace is as good as any. */
+	/* A new trace works. */
 	self->fd = open_device(_metadata, O_RDWR);
 	ASSERT_EQ(0, trace_alloc(&self->trace, self->fd, PAGES));
 	ASSERT_EQ(0, trace_stage(&self->trace, &config));
 	EXPECT_EQ(0, trace_loop(&self->trace, N));
 }
 
-/* A child that traces itself as often as it can, until it is killed. */
+/* Forks a child that traces itself at a high rate until it is killed. */
 static pid_t sample_forever(void)
 {
 	struct perfmon_config often = config;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * A buffer that is read while it is written: its records are whole, and do not
- * change any more.
+ * A buffer that is read while it is written: its records are complete, and do not change any
+ * more.
  */
 #include <fcntl.h>
 #include <signal.h>
@@ -25,7 +25,7 @@ FIXTURE(live)
 {
 	struct trace trace;
 	int fd;
-	int cpu;	/* the one that is traced: another one if there is one */
+	int cpu;	/* the traced CPU: not that of the reader, if there are two */
 	pid_t worker;
 };
 
@@ -88,7 +88,7 @@ TEST_F_TIMEOUT(live, live_records_are_whole_and_stay, 120)
 		ASSERT_LT(end.end, c.end);
 		updates++;
 
-		/* A set of records begins with its time. */
+		/* The records of a PMI begin with a TIME record. */
 		first = 1;
 		while ((more = trace_next(&c, &r)) > 0) {
 			if (first)
@@ -100,7 +100,7 @@ TEST_F_TIMEOUT(live, live_records_are_whole_and_stay, 120)
 	EXPECT_EQ(0, more);
 	EXPECT_LT(1ULL, updates);
 
-	/* The records that were read have not changed at the end. */
+	/* In the end, the records that were read have not changed. */
 	size = c.next - (const char *)self->trace.buffer[self->cpu];
 	copy = malloc(size);
 	ASSERT_NE(NULL, copy);

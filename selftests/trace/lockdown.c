@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * kernel_lockdown(7) at its level "confidentiality" forbids to trace, also by a
- * trace that was started before. It can't be lifted again, so this is for a
- * virtual machine of its own.
+ * kernel_lockdown(7) at its level "confidentiality" forbids tracing, also by a trace that was
+ * started before. It can't be undone, so this test needs a virtual machine of its own.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -46,7 +45,7 @@ TEST(tracing_is_forbidden)
 	EXPECT_EQ(0, device_properties(fd, &p));
 	EXPECT_EQ(0, device_ioctl(fd, PERFMON_GET_INFO, &i));
 
-	/* Closing is always allowed, and what was mapped can be read. */
+	/* Closing is always allowed, and mapped buffers can be read. */
 	EXPECT_EQ(0, close(fd));
 	EXPECT_EQ(PERFMON_BUFFER_VERSION, trace.buffer[0]->version);
 	fd = open_device(_metadata, O_RDWR);

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Writes of others to the registers that all counters share: Linux perf for Intel
- * PT or for a BPF program, KVM, or as here a program by /dev/cpu/N/msr. The module
- * repairs them and reports the gap: no trace or count that misses events looks
- * complete.
+ * Writes of others to the registers that all counters share: by Linux perf for Intel PT or for a
+ * BPF program, by KVM, or as here by a program through /dev/cpu/N/msr. The module repairs the
+ * registers and reports the gap: no trace or count that misses events may look complete.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -20,14 +19,14 @@
 #define PAGES	2048
 
 /*
- * Rates are above the instructions by which an interrupt is late (pmu-skid): two
- * overflows that one interrupt serves make one sample.
+ * Rates exceed the instructions by which a PMI is late (pmu-skid), because two overflows in one
+ * PMI make one sample.
  */
 #define RATE	10007
 #define RATE_LEAST	2003
 #define N	200000UL
 
-/* Some ticks of the timer, in microseconds, if the host is not busy. */
+/* Microseconds of some timer ticks, if the host is not busy. */
 #define TICKS	20000
 
 #define ROUNDS	150
@@ -64,7 +63,7 @@ static int start_both(struct trace *t, int reference)
 	return pmc_start(t->fd, reference) ?: trace_start(t);
 }
 
-/* The gap is reported, both are repaired, and the next counts are right. */
+/* The gap is reported, the registers are repaired, and the next counts are right. */
 TEST_F(lost, cleared_global_ctrl_is_flagged)
 {
 	const __u32 global_ctrl = pmu_registers()->global_ctrl;
@@ -89,7 +88,7 @@ TEST_F(lost, cleared_global_ctrl_is_flagged)
 	EXPECT_EQ(-EIO, pmc_stop(self->fd, self->reference));
 	EXPECT_EQ(-EIO, pmc_value(self->fd, self->reference));
 
-	/* The next ones begin anew. */
+	/* The next counts start from zero. */
 	ASSERT_EQ(0, pmc_setup(self->fd, self->reference, EVENT_INSTRUCTIONS,
 			       PMCF_USR));
 	ASSERT_EQ(0, trace_loop(&self->trace, N));
@@ -98,7 +97,7 @@ TEST_F(lost, cleared_global_ctrl_is_flagged)
 	EXPECT_EQ(TRACE_LOOP_INSNS(N), sums.event[0].total);
 }
 
-/* The same, found by the calls that stop. */
+/* The gap is found by the calls that stop. */
 TEST_F(lost, gap_until_stop_is_flagged)
 {
 	const __u32 global_ctrl = pmu_registers()->global_ctrl;
@@ -124,8 +123,7 @@ TEST_F(lost, gap_until_stop_is_flagged)
 }
 
 /*
- * A counter whose event select was changed is not read nor started again, until it is
- * set up anew.
+ * A counter whose event select was changed can't be read or started, until it is set up again.
  */
 TEST_F(lost, changed_event_select_is_flagged)
 {
@@ -153,7 +151,7 @@ TEST_F(lost, changed_event_select_is_flagged)
 		  pmc_value(self->fd, self->reference));
 }
 
-/* Missing samples are reported; sampling goes on, and all is counted. */
+/* Expects that missing samples are reported, sampling continues, and all events are counted. */
 static void check_lvtpc(struct __test_metadata *_metadata, FIXTURE_DATA(lost) *self,
 			__u32 other)
 {
@@ -170,7 +168,7 @@ static void check_lvtpc(struct __test_metadata *_metadata, FIXTURE_DATA(lost) *s
 	ASSERT_EQ(0, lvtpc_write(self->cpu, other));
 	loop(N);
 	ASSERT_EQ(0, trace_wait_until_lost(&self->trace, self->cpu));
-	/* An overflow that was not served is taken for lost after two ticks. */
+	/* An overflow without a PMI is reported as lost after two timer ticks. */
 	for (i = 0; i < 6000; i++) {
 		ASSERT_STREQ("", trace_sum(&self->trace, self->cpu, &sums));
 		ticks = sums.event[0].ticks + LOOP_INSNS * N / RATE - 1;
@@ -202,15 +200,15 @@ TEST_F(lost, changed_lvtpc_vector_is_flagged)
 }
 
 /*
- * At any moment of a trace: sums are those of the other counter, or the gap is
- * reported.
+ * Tampers at a random moment of a trace: either the sums agree with the other counter, or the
+ * gap is reported.
  */
 TEST_F_TIMEOUT(lost, sums_are_exact_or_the_gap_is_flagged, 120)
 {
 	const __u32 global_ctrl = pmu_registers()->global_ctrl;
 	struct perfmon_config config =
 		one_event(INSTRUCTIONS, RATE, FLAG_USER | FLAG_PC);
-	unsigned int told = 0, exact = 0, what;
+	unsigned int flagged = 0, exact = 0, what;
 	struct trace_sums sums;
 	__s64 value;
 	int i, err;
@@ -238,7 +236,7 @@ TEST_F_TIMEOUT(lost, sums_are_exact_or_the_gap_is_flagged, 120)
 		ASSERT_TRUE(err == 0 || err == -EIO);
 		if (err || self->trace.buffer[self->cpu]->flags) {
 			EXPECT_NE(0U, what);
-			told++;
+			flagged++;
 			pmc_stop(self->fd, self->reference);
 			continue;
 		}
@@ -252,7 +250,7 @@ TEST_F_TIMEOUT(lost, sums_are_exact_or_the_gap_is_flagged, 120)
 			  sums.event[0].ticks);
 		exact++;
 	}
-	EXPECT_LT(0U, told);
+	EXPECT_LT(0U, flagged);
 	EXPECT_LT(0U, exact);
 }
 

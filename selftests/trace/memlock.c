@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The memory of buffers is accounted as that of perf's rings: a user has
- * kernel.perf_event_mlock_kb for each online CPU, and a process RLIMIT_MEMLOCK
- * beyond that; CAP_IPC_LOCK lifts both. It is given back with the last descriptor
- * or mapping of a buffer, in whatever process that is.
+ * The memory of buffers is accounted like that of perf's rings: a user has
+ * kernel.perf_event_mlock_kb for each online CPU, and beyond that a process has RLIMIT_MEMLOCK;
+ * CAP_IPC_LOCK lifts both limits. The memory is uncharged with the last descriptor or mapping of
+ * a buffer, in whatever process.
  *
- * perf draws on the same allowance: the size of a ring that it allows shows how much
- * is left.
+ * perf uses the same allowance, so the size of a ring that perf allows shows how much is left.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -26,18 +25,18 @@
 #include "rights.h"
 #include "trace.h"
 
-#define USER		4711	/* without any process of its own */
-#define KB_PER_CPU	516	/* of the sysctl, and of the module's parameter */
+#define USER		4711	/* a user without processes */
+#define KB_PER_CPU	516	/* default of kernel.perf_event_mlock_kb */
 #define MORE_PAGES	1000
 
 FIXTURE(memlock)
 {
 	int fd;
 	long page_kb;
-	int ids;	/* CPU numbers, each of which has a buffer */
-	int online;	/* CPUs, whose buffers have more than a page */
-	__u32 fits;	/* pages of each of these, for all to be in the allowance */
-	long left;	/* pages that are left then */
+	int ids;	/* number of possible CPUs, each of which has a buffer */
+	int online;	/* number of online CPUs, whose buffers have several pages */
+	__u32 fits;	/* pages of each online CPU's buffer that fit into the allowance */
+	long left;	/* pages of the allowance that are left then */
 };
 
 FIXTURE_SETUP(memlock)
@@ -52,7 +51,7 @@ FIXTURE_SETUP(memlock)
 	ASSERT_EQ(0, cpus_online(&cpus));
 	self->online = CPU_COUNT(&cpus);
 
-	/* A CPU that is not there has a buffer of one page. */
+	/* A possible CPU that is not present has a buffer of one page. */
 	allowance = KB_PER_CPU / self->page_kb * self->online -
 		    (self->ids - self->online);
 	self->fits = allowance / self->online;
@@ -64,8 +63,8 @@ FIXTURE_TEARDOWN(memlock)
 	close(self->fd);
 }
 
-/* Pages of RLIMIT_MEMLOCK that buffers of @pages take. */
-static long beyond(FIXTURE_DATA(memlock) *self, __u32 pages)
+/* Returns the pages that buffers of @pages pages take beyond the allowance. */
+static long pages_beyond_allowance(FIXTURE_DATA(memlock) *self, __u32 pages)
 {
 	return (long)(pages - self->fits) * self->online - self->left;
 }
@@ -80,7 +79,7 @@ static int limit_memlock(FIXTURE_DATA(memlock) *self, long pages)
 	return setrlimit(RLIMIT_MEMLOCK, &limit) ? -errno : 0;
 }
 
-/* A process that may count, and has this limit. */
+/* Makes the process one of USER that may count, with this RLIMIT_MEMLOCK. */
 static int become_limited(FIXTURE_DATA(memlock) *self, long pages,
 			  unsigned long long capabilities)
 {
@@ -89,7 +88,7 @@ static int become_limited(FIXTURE_DATA(memlock) *self, long pages,
 	return err ? err : become_user(USER, MAY_COUNT | capabilities);
 }
 
-static int alloc(FIXTURE_DATA(memlock) *self, __u32 pages)
+static int alloc_trace(FIXTURE_DATA(memlock) *self, __u32 pages)
 {
 	return trace_alloc_buffers(self->fd, self->ids, pages);
 }
@@ -99,7 +98,7 @@ static int free_trace(FIXTURE_DATA(memlock) *self)
 	return device_ioctl(self->fd, IOCTL_PERFMON_FREE_TRACE, NULL);
 }
 
-/* Maps a ring of perf's: 0 or a negative errno. */
+/* Maps a ring of perf. Returns 0 or a negative errno. */
 static int map_ring(unsigned int data_pages)
 {
 	size_t size = (data_pages + 1) * sysconf(_SC_PAGESIZE);
@@ -117,7 +116,7 @@ static int map_ring(unsigned int data_pages)
 	return err;
 }
 
-/* Runs @f in a child that may count and lock nothing: what it returns. */
+/* Runs @f in a child that may count and has RLIMIT_MEMLOCK 0. Returns its result. */
 static int in_child(FIXTURE_DATA(memlock) *self,
 		    int (*f)(FIXTURE_DATA(memlock) *self))
 {
@@ -131,9 +130,9 @@ static int in_child(FIXTURE_DATA(memlock) *self,
 	return -WEXITSTATUS(status);
 }
 
-static int alloc_all(FIXTURE_DATA(memlock) *self)
+static int alloc_allowance(FIXTURE_DATA(memlock) *self)
 {
-	return alloc(self, self->fits);
+	return alloc_trace(self, self->fits);
 }
 
 static int map_small_ring(FIXTURE_DATA(memlock) *self)
@@ -142,7 +141,7 @@ static int map_small_ring(FIXTURE_DATA(memlock) *self)
 	return map_ring(1);
 }
 
-/* Asks perf for a small ring. Debian's default refuses the event. */
+/* Maps a small ring of perf, with perf_event_paranoid 2: Debian's default refuses the event. */
 static int try_small_ring(FIXTURE_DATA(memlock) *self)
 {
 	int paranoid = paranoid_read();
@@ -153,13 +152,13 @@ static int try_small_ring(FIXTURE_DATA(memlock) *self)
 	return paranoid_write(paranoid) ? -EIO : err;
 }
 
-/* So many pages, beside which no ring of two pages fits. */
-static bool is_all_taken(FIXTURE_DATA(memlock) *self)
+/* Returns whether the allowance is used up so far that a ring of two pages is refused. */
+static bool allowance_is_used_up(FIXTURE_DATA(memlock) *self)
 {
 	return self->left < 2 && try_small_ring(self) == -EPERM;
 }
 
-static bool is_all_there(FIXTURE_DATA(memlock) *self)
+static bool allowance_is_free(FIXTURE_DATA(memlock) *self)
 {
 	return try_small_ring(self) == 0;
 }
@@ -167,30 +166,30 @@ static bool is_all_there(FIXTURE_DATA(memlock) *self)
 TEST_F(memlock, user_has_an_allowance_for_each_cpu)
 {
 	ASSERT_EQ(0, become_limited(self, 0, 0));
-	EXPECT_EQ(-EPERM, alloc(self, self->fits + 1));
-	EXPECT_EQ(-EPERM, alloc(self, PERFMON_MAX_BUFFER_PAGES));
+	EXPECT_EQ(-EPERM, alloc_trace(self, self->fits + 1));
+	EXPECT_EQ(-EPERM, alloc_trace(self, PERFMON_MAX_BUFFER_PAGES));
 
-	/* The refused call has charged nothing. */
-	EXPECT_EQ(0, alloc(self, self->fits));
+	/* The refused call has not charged anything. */
+	EXPECT_EQ(0, alloc_trace(self, self->fits));
 	EXPECT_EQ(0, memory_pinned_kb());
 	EXPECT_EQ(0, free_trace(self));
-	EXPECT_EQ(-EPERM, alloc(self, self->fits + 1));
-	EXPECT_EQ(0, alloc(self, self->fits));
+	EXPECT_EQ(-EPERM, alloc_trace(self, self->fits + 1));
+	EXPECT_EQ(0, alloc_trace(self, self->fits));
 }
 
 TEST_F(memlock, memory_beyond_the_allowance_counts_for_rlimit_memlock)
 {
 	__u32 pages = self->fits + MORE_PAGES;
-	long kb = beyond(self, pages) * self->page_kb;
+	long kb = pages_beyond_allowance(self, pages) * self->page_kb;
 
-	ASSERT_EQ(0, become_limited(self, beyond(self, pages), 0));
-	EXPECT_EQ(-EPERM, alloc(self, pages + 1));
+	ASSERT_EQ(0, become_limited(self, pages_beyond_allowance(self, pages), 0));
+	EXPECT_EQ(-EPERM, alloc_trace(self, pages + 1));
 	EXPECT_EQ(0, memory_pinned_kb());
-	EXPECT_EQ(0, alloc(self, pages));
+	EXPECT_EQ(0, alloc_trace(self, pages));
 	EXPECT_EQ(kb, memory_pinned_kb());
 	EXPECT_EQ(0, free_trace(self));
 	EXPECT_EQ(0, memory_pinned_kb());
-	EXPECT_EQ(0, alloc(self, pages));
+	EXPECT_EQ(0, alloc_trace(self, pages));
 	EXPECT_EQ(kb, memory_pinned_kb());
 }
 
@@ -199,22 +198,22 @@ TEST_F(memlock, capable_process_may_have_more)
 	__u32 pages = self->fits + MORE_PAGES;
 
 	ASSERT_EQ(0, become_limited(self, 0, MAY_LOCK));
-	EXPECT_EQ(0, alloc(self, pages));
-	EXPECT_EQ(beyond(self, pages) * self->page_kb, memory_pinned_kb());
+	EXPECT_EQ(0, alloc_trace(self, pages));
+	EXPECT_EQ(pages_beyond_allowance(self, pages) * self->page_kb, memory_pinned_kb());
 	EXPECT_EQ(0, free_trace(self));
 	EXPECT_EQ(0, memory_pinned_kb());
 }
 
 TEST_F(memlock, perf_and_the_module_share_the_allowance)
 {
-	ASSERT_TRUE(is_all_there(self));
-	ASSERT_EQ(0, in_child(self, alloc_all));
-	EXPECT_TRUE(is_all_taken(self));
+	ASSERT_TRUE(allowance_is_free(self));
+	ASSERT_EQ(0, in_child(self, alloc_allowance));
+	EXPECT_TRUE(allowance_is_used_up(self));
 	EXPECT_EQ(0, free_trace(self));
-	EXPECT_TRUE(is_all_there(self));
+	EXPECT_TRUE(allowance_is_free(self));
 }
 
-/* A buffer that is mapped elsewhere is paid for until that is over. */
+/* A buffer stays charged while another process maps it. */
 TEST_F(memlock, last_mapping_uncharges_the_memory)
 {
 	int handle, ready[2], end[2], status;
@@ -225,7 +224,7 @@ TEST_F(memlock, last_mapping_uncharges_the_memory)
 	ASSERT_EQ(0, pipe(ready));
 	ASSERT_EQ(0, pipe(end));
 	ASSERT_EQ(0, become_limited(self, 0, 0));
-	ASSERT_EQ(0, alloc(self, self->fits));
+	ASSERT_EQ(0, alloc_trace(self, self->fits));
 	handle = trace_handle(self->fd, pin_to_first_cpu());
 	ASSERT_LE(0, handle);
 	pid = fork();
@@ -238,43 +237,43 @@ TEST_F(memlock, last_mapping_uncharges_the_memory)
 		close(handle);
 		close(self->fd);
 		close(ready[1]);
-		/* Until the other end is closed. */
+		/* Waits until the other end is closed. */
 		_exit(read(end[0], &byte, 1) != 0);
 	}
 	close(handle);
 	close(ready[1]);
 	ASSERT_EQ(0, read(ready[0], &byte, 1));
 
-	/* One buffer is left of the trace that is freed. */
+	/* One buffer of the freed trace is still mapped. */
 	ASSERT_EQ(0, free_trace(self));
-	EXPECT_EQ(-EPERM, alloc(self, self->fits));
+	EXPECT_EQ(-EPERM, alloc_trace(self, self->fits));
 	close(end[1]);
 	ASSERT_EQ(pid, waitpid(pid, &status, 0));
 	EXPECT_EQ(0, status);
-	EXPECT_EQ(0, alloc(self, self->fits));
+	EXPECT_EQ(0, alloc_trace(self, self->fits));
 }
 
-/* A handle that is passed on, of a trace that is closed. */
+/* A handle that was passed on keeps the buffer of a closed trace charged. */
 TEST_F(memlock, last_handle_uncharges_the_memory)
 {
 	int handle;
 
-	ASSERT_EQ(0, in_child(self, alloc_all));
+	ASSERT_EQ(0, in_child(self, alloc_allowance));
 	handle = trace_handle(self->fd, pin_to_first_cpu());
 	ASSERT_LE(0, handle);
 	close(self->fd);
 	self->fd = open_device(_metadata, O_RDWR);
-	EXPECT_EQ(-EPERM, in_child(self, alloc_all));
+	EXPECT_EQ(-EPERM, in_child(self, alloc_allowance));
 	close(handle);
-	EXPECT_EQ(0, in_child(self, alloc_all));
+	EXPECT_EQ(0, in_child(self, alloc_allowance));
 }
 
 static int alloc_beyond(FIXTURE_DATA(memlock) *self)
 {
-	return alloc(self, self->fits + MORE_PAGES);
+	return alloc_trace(self, self->fits + MORE_PAGES);
 }
 
-/* The process that allocated has ended; another one frees. */
+/* A process frees the memory that another one, which has exited, has allocated. */
 TEST_F(memlock, memory_of_an_exited_process_is_uncharged)
 {
 	pid_t pid = fork();
@@ -285,9 +284,9 @@ TEST_F(memlock, memory_of_an_exited_process_is_uncharged)
 		_exit(become_limited(self, 0, MAY_LOCK) || alloc_beyond(self));
 	ASSERT_EQ(pid, waitpid(pid, &status, 0));
 	ASSERT_EQ(0, status);
-	EXPECT_TRUE(is_all_taken(self));
+	EXPECT_TRUE(allowance_is_used_up(self));
 	EXPECT_EQ(0, free_trace(self));
-	EXPECT_TRUE(is_all_there(self));
+	EXPECT_TRUE(allowance_is_free(self));
 	EXPECT_EQ(0, memory_pinned_kb());
 }
 
@@ -304,7 +303,7 @@ TEST_F(memlock, memory_of_a_killed_process_is_uncharged)
 	if (!pid) {
 		self->fd = device_open(O_RDWR);
 		if (self->fd < 0 || become_limited(self, 0, 0) ||
-		    alloc_all(self) || trace_handle(self->fd, 0) < 0 ||
+		    alloc_allowance(self) || trace_handle(self->fd, 0) < 0 ||
 		    write(ready[1], &byte, 1) != 1)
 			_exit(1);
 		pause();
@@ -312,10 +311,10 @@ TEST_F(memlock, memory_of_a_killed_process_is_uncharged)
 	close(ready[1]);
 	ASSERT_EQ(1, read(ready[0], &byte, 1));
 	self->fd = open_device(_metadata, O_RDONLY);
-	EXPECT_TRUE(is_all_taken(self));
+	EXPECT_TRUE(allowance_is_used_up(self));
 	ASSERT_EQ(0, kill(pid, SIGKILL));
 	ASSERT_EQ(pid, waitpid(pid, &status, 0));
-	EXPECT_TRUE(is_all_there(self));
+	EXPECT_TRUE(allowance_is_free(self));
 }
 
 TEST_HARNESS_MAIN

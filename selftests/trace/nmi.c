@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Many overflows at the same time, and many at the wrong time. No interrupt is lost,
- * none is invented, and none is unknown: the machine is booted with
- * unknown_nmi_panic=1.
+ * Many overflows at the same time, and overflows during START and STOP. No PMI is lost, none is
+ * made up, and none is unknown: the machine is booted with unknown_nmi_panic=1.
  */
 #include <fcntl.h>
 #include <signal.h>
@@ -38,7 +37,7 @@ FIXTURE(nmi)
 
 FIXTURE_VARIANT(nmi)
 {
-	/* The rates of the events, over and over again. */
+	/* The rates of the events, repeated for further events. */
 	__u32 rates[8];
 };
 
@@ -71,7 +70,7 @@ FIXTURE_TEARDOWN(nmi)
 	close(self->kmsg);
 }
 
-/* All counters: instructions in all but the fixed ones for cycles. */
+/* A config with all counters: instructions, except on fixed counters for cycles. */
 static struct perfmon_config everything(const struct perfmon_properties *p,
 					const __u32 *rates)
 {
@@ -142,8 +141,8 @@ TEST_F(nmi, overflows_on_all_cpus_are_sampled)
 }
 
 /*
- * A CPU in the middle of its loop starts or stops at some unknown instruction, but
- * all of its events do so at the same one.
+ * On a CPU in the middle of its loop, counting starts and stops at an unknown instruction, but
+ * at the same one for all of its events.
  */
 TEST_F_TIMEOUT(nmi, overflows_during_start_and_stop_are_handled, 240)
 {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Another part of the kernel oopses, and the system goes on (panic_on_oops=0).
- * Overflows meanwhile are handled as usual: nothing is lost, and no NMI is unknown.
+ * Another part of the kernel oopses, and the system continues (panic_on_oops=0). Overflows
+ * meanwhile are handled as usual: nothing is lost, and no NMI is unknown.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -21,7 +21,7 @@
 #define PAGES	4096
 #define RATE	10007
 #define OOPSES	4
-/* After each oops; on counters of 24 bits this is more than their range. */
+/* Iterations after each oops: more than the range of counters of 24 bits. */
 #define N	10000000UL
 
 FIXTURE(oops)
@@ -56,7 +56,7 @@ FIXTURE_TEARDOWN(oops)
 	write_file(PANIC_ON_OOPS, "1");
 }
 
-/* Oopses on this CPU, in a child. Returns true if that killed only the child. */
+/* Makes a child oops on this CPU. Returns true if only the child was killed. */
 static bool die_in_kernel(void)
 {
 	pid_t pid = fork();
@@ -72,7 +72,7 @@ static bool die_in_kernel(void)
 
 TEST_F_TIMEOUT(oops, oops_loses_no_overflow, 120)
 {
-	/* Overflows come all the time, in the kernel's complaint too. */
+	/* Overflows come all the time, also while the kernel prints the oops. */
 	const struct perfmon_config config =
 		one_event(INSTRUCTIONS, RATE, FLAG_USER | FLAG_OS | FLAG_PC);
 	__u64 ticks, counted = LOOP_INSNS * N * OOPSES;
@@ -102,12 +102,12 @@ TEST_F_TIMEOUT(oops, oops_loses_no_overflow, 120)
 	EXPECT_EQ(0U, self->trace.buffer[self->cpu]->flags);
 	ASSERT_STREQ("", trace_sum(&self->trace, self->cpu, &sums));
 
-	/* Other programs take some instructions, on this CPU and on others. */
+	/* Other programs execute some instructions, on this CPU and on others. */
 	user = pmc_value_on(self->fd, self->user, self->cpu);
 	EXPECT_LE((__s64)counted, user);
 	EXPECT_GE((__s64)(counted + counted / 10), user);
 
-	/* A sample of kernel mode costs some instructions that are not counted. */
+	/* Each sample of kernel mode misses some instructions of the handler. */
 	both = pmc_value_on(self->fd, self->reference, self->cpu);
 	EXPECT_LE(user, both);
 	EXPECT_GE(both, (__s64)sums.event[0].total);

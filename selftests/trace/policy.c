@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Linux's own policy for perf events, asked anew at each call of a trace: a
- * descriptor does not carry the rights of the process that opened it.
+ * Linux's policy for perf events, which each call of a trace checks anew: a descriptor does not
+ * carry the rights of the process that opened it.
  *
  * A variant is the caller's rights and perf_event_paranoid.
  */
@@ -36,7 +36,7 @@ FIXTURE(policy)
 	struct trace trace;
 	int fd;
 	int paranoid;	/* as it was before the test */
-	int err;	/* that is to be expected, negative */
+	int err;	/* the expected negative errno */
 };
 
 #include "paranoid_variants.h"
@@ -67,7 +67,7 @@ TEST_F(policy, calls_check_the_policy_in_each_state)
 	EXPECT_EQ(err, trace_define(self->fd, 0, EVENT_INSTRUCTIONS));
 	EXPECT_EQ(err, trace_alloc_buffers(self->fd, cpu_ids(), PAGES));
 
-	/* With rights as far as the next state, then without. */
+	/* Enters each state with root's rights, then calls without. */
 	ASSERT_EQ(0, seteuid(0));
 	device_ioctl(self->fd, IOCTL_PERFMON_FREE_TRACE, NULL);
 	ASSERT_EQ(0, trace_alloc(&self->trace, self->fd, PAGES));
@@ -94,20 +94,20 @@ TEST_F(policy, calls_check_the_policy_in_each_state)
 	EXPECT_EQ(err, trace_stop(&self->trace));
 	ASSERT_EQ(0, seteuid(0));
 
-	/* A refused STOP has not stopped it. */
+	/* A refused STOP has not stopped the trace. */
 	EXPECT_EQ(err ? -EBADFD : 0,
 		  device_ioctl(self->fd, IOCTL_PERFMON_GET_CONFIG, &c));
 	ASSERT_EQ(0, trace_stop(&self->trace));
 	ASSERT_EQ(0, drop_rights(variant->capable));
 	EXPECT_EQ(err, device_ioctl(self->fd, IOCTL_PERFMON_FREE_TRACE, NULL));
 
-	/* Nor has a refused FREE freed it. */
+	/* A refused FREE_TRACE has not freed it. */
 	ASSERT_EQ(0, seteuid(0));
 	EXPECT_EQ(err ? 0 : -EBADFD,
 		  device_ioctl(self->fd, IOCTL_PERFMON_GET_ALLOC, &a));
 }
 
-/* A config for the kernel was staged with the rights for it. */
+/* The config for kernel mode was staged with sufficient rights. */
 TEST_F(policy, start_checks_the_policy_again)
 {
 	ASSERT_EQ(0, trace_alloc(&self->trace, self->fd, PAGES));
@@ -130,7 +130,7 @@ TEST_F(policy, properties_and_info_need_no_rights)
 	EXPECT_EQ(0, device_ioctl(self->fd, PERFMON_GET_INFO, &info));
 }
 
-/* Reserved bits come before the policy, the policy before state and values. */
+/* Reserved bits are checked before the policy, the policy before state and values. */
 TEST_F(policy, policy_is_checked_between_reserved_bits_and_state)
 {
 	const struct perfmon_config bad = { .events = { 0 } };

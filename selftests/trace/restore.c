@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Every register of the PMU that a trace touches reads as before once the trace
- * does not run any more, on every CPU, however it ended.
+ * Every register of the PMU that a trace touches reads as before once the trace has ended, on
+ * every CPU, however it ended.
  *
  * The registers are read through /dev/cpu/N/msr and the local APIC, not through
  * the module.
@@ -27,7 +27,7 @@ FIXTURE(restore)
 FIXTURE_VARIANT(restore)
 {
 	enum restore_end end;
-	__u32 rate;	/* a small one: interrupts are under way */
+	__u32 rate;	/* a small rate makes PMIs likely at the end */
 	unsigned int pages;
 };
 
@@ -40,7 +40,7 @@ FIXTURE_VARIANT_ADD(restore, exit) { EXIT, 10007, PAGES };
 FIXTURE_VARIANT_ADD(restore, sigkill) { KILL, 10007, PAGES };
 FIXTURE_VARIANT_ADD(restore, sigkill_at_a_high_rate) { KILL, 97, PAGES };
 
-/* All counters there are, and branches if they can be had. */
+/* A config with all counters, and branches if the CPU can record them. */
 static struct perfmon_config everything(const struct perfmon_properties *p,
 					__u32 rate)
 {
@@ -112,7 +112,7 @@ TEST_F(restore, every_register_reads_as_before)
 	struct snapshot pmu;
 	int cpu;
 
-	/* While it runs, the registers are the module's, on every CPU. */
+	/* While the trace runs, the module has changed the registers on every CPU. */
 	ASSERT_EQ(0, restore_wait_until_used(r));
 	for_each_cpu_in(cpu, &r->cpus) {
 		ASSERT_EQ(0, snapshot_read(&r->p, cpu, &pmu));

@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Programs keep three quarters of their CPU at any rate, by the defaults of the
- * module's limits.
+ * With the default limits, programs keep three quarters of their CPU at any rate.
  *
- * For a machine whose time-stamp counter advances with each instruction
- * (vm/run --icount): the share of the CPU is one of instructions, whatever the
- * host does meanwhile.
+ * For a machine whose time-stamp counter advances with each instruction (vm/run --icount): the
+ * share of the CPU is one of instructions, whatever the host does meanwhile.
  */
 #include <fcntl.h>
 #include <unistd.h>
@@ -36,16 +34,16 @@ FIXTURE_VARIANT(share)
 	unsigned int most;
 };
 
-/* Both limits. What samples may take they do take. */
+/* Both limits. Samples use what they may use. */
 FIXTURE_VARIANT_ADD(share, each_one) { "", 1, true, 75, 95 };
 FIXTURE_VARIANT_ADD(share, each_10) { "", 10, true, 75, 95 };
 FIXTURE_VARIANT_ADD(share, each_100) { "", 100, true, 75, 95 };
 FIXTURE_VARIANT_ADD(share, each_1000) { "", 1000, true, 75, 95 };
 FIXTURE_VARIANT_ADD(share, each_100003) { "", 100003, false, 98, 100 };
-/* The limit of the time alone. */
+/* Only the limit of the time. */
 FIXTURE_VARIANT_ADD(share, each_one_by_time) { MODULE_ANY_RATE, 1, true, 75, 90 };
 FIXTURE_VARIANT_ADD(share, each_100_by_time) { MODULE_ANY_RATE, 100, true, 75, 90 };
-/* None. */
+/* No limits. */
 FIXTURE_VARIANT_ADD(share, lifted) {
 	MODULE_ANY_RATE MODULE_ANY_TIME, 97, false, 1, 25,
 };
@@ -73,7 +71,7 @@ TEST_F_TIMEOUT(share, programs_keep_their_share_of_the_time, 240)
 	const struct perfmon_config config = one_event(INSTRUCTIONS,
 						       variant->rate,
 						       FLAG_USER | FLAG_PC);
-	/* Not more than the buffer has room for. */
+	/* The buffer has room for the samples of this loop. */
 	const unsigned long n = variant->most < 50 ? N / 100 : N;
 	unsigned long long begin, took, percent;
 	struct trace_sums sums;

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Interrupts that come late, as silicon's do: the virtual PMU's property
- * pmu-skid=N, with SKID=N in the environment. Each sample is N instructions
- * behind, and what is counted until then belongs to the next one.
+ * PMIs that come late, as on silicon: the virtual PMU's property pmu-skid=N, with SKID=N in the
+ * environment. Each sample is N instructions late, and these instructions count for the next one.
  */
 #include <fcntl.h>
 #include <stdlib.h>
@@ -35,7 +34,7 @@ FIXTURE_VARIANT_ADD(skid, each_97) { .rate = 97 };
 FIXTURE_VARIANT_ADD(skid, each_1009) { .rate = 1009 };
 FIXTURE_VARIANT_ADD(skid, each_10007) { .rate = 10007 };
 
-/* As few as the instructions by which it is late, and fewer. */
+/* Rates that are equal to the skid, or smaller. */
 FIXTURE_VARIANT_ADD(skid, each_7) { .rate = 7 };
 FIXTURE_VARIANT_ADD(skid, each_3) { .rate = 3 };
 
@@ -77,13 +76,13 @@ TEST_F(skid, late_interrupts_lose_nothing)
 	if (variant->rate <= self->skid)
 		return;
 
-	/* The last one may be on its way when the trace is stopped. */
+	/* The last PMI may still be due when the trace is stopped. */
 	EXPECT_LE(ticks - 1, sums.event[0].ticks);
 	EXPECT_EQ(0ULL, trace_count_misplaced(&self->trace, self->cpu, N,
 					self->skid, interrupts));
 }
 
-/* Dependents are counted until the interrupt, so they are ahead. */
+/* Dependents are counted until the PMI, so they are ahead. */
 TEST_F(skid, late_interrupts_of_a_timebase_lose_nothing)
 {
 	const struct perfmon_config config = {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * How much longer a program takes by the defaults of the module's limits: on any machine, also
- * where a hypervisor or an emulator makes each interrupt expensive. trace/share.c has the
- * exact share, of a machine that counts instructions.
+ * How much longer a program takes with the default limits: on any machine, also where a
+ * hypervisor or an emulator makes each PMI expensive. trace/share.c measures the exact share, on
+ * a machine that counts instructions.
  */
 #include <fcntl.h>
 #include <time.h>
@@ -17,7 +17,7 @@
 #define PAGES	16384
 #define N	20000000UL
 
-/* The least of so many times: the host may hold up the others. */
+/* Measurements of which the least is taken, since the host may delay the others. */
 #define ROUNDS	5
 
 FIXTURE(slowdown)
@@ -52,7 +52,7 @@ static double seconds(void)
 	return now.tv_sec + now.tv_nsec / 1e9;
 }
 
-/* The least time in seconds that the loop takes with a sample each @rate instructions. */
+/* Returns the least time in seconds of the loop with a sample each @rate instructions. */
 static double least_time(struct __test_metadata *_metadata, FIXTURE_DATA(slowdown) *self,
 			 __u32 rate)
 {
@@ -77,13 +77,13 @@ static double least_time(struct __test_metadata *_metadata, FIXTURE_DATA(slowdow
 }
 
 /*
- * By the defaults samples take a quarter of the time: a third longer. It is half longer in the
- * virtual machine, and up to three times here, with what the host does meanwhile. Debian's
- * kernel there took 8 times, before interrupts were charged for what they cost.
+ * With the default limits samples take a quarter of the time, so a program takes a third longer.
+ * In the virtual machine it takes half longer; the limit here is three times, since the host may
+ * be busy. Debian's kernel took 8 times as long before PMIs were charged by their full cost.
  */
 TEST_F_TIMEOUT(slowdown, sampling_each_instruction_takes_at_most_three_times_as_long, 600)
 {
-	/* It is counted, too: in an emulator, that takes time. */
+	/* The comparison also has an event, since counting takes time in an emulator. */
 	double rarely = least_time(_metadata, self, 1000003);
 
 	EXPECT_GT(3 * rarely, least_time(_metadata, self, 1));

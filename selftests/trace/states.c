@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The states of a trace: every call in every state, what comes of it and which
- * state it leads to.
+ * The states of a trace: every call in every state, its result, and the state after it.
  *
- * A variant is a state. The table of the calls (lib/device/calls.c) has the state that
- * follows.
+ * A variant is a state. The table of the calls (lib/device/calls.c) has the expected next state.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -44,7 +42,7 @@ FIXTURE_VARIANT_ADD(trace, allocated) { .state = ALLOCATED };
 FIXTURE_VARIANT_ADD(trace, staged) { .state = STAGED };
 FIXTURE_VARIANT_ADD(trace, running) { .state = RUNNING };
 
-/* A config that differs with @mark, to identify it. */
+/* Returns a config that @mark distinguishes from others. */
 static struct perfmon_config config(int mark)
 {
 	return (struct perfmon_config) {
@@ -54,10 +52,10 @@ static struct perfmon_config config(int mark)
 	};
 }
 
-#define FIRST	0	/* what was staged on the way to the state */
+#define FIRST	0	/* mark of the config that was staged to get into the state */
 #define SECOND	1
 
-/* Good arguments: what is refused is so for the state alone. */
+/* Valid arguments, so that only the state can be a reason to refuse. */
 static struct values values(const struct perfmon_config *config)
 {
 	return (struct values) {
@@ -77,8 +75,8 @@ static union argument argument(const struct command *command)
 	return command_argument(command, &v);
 }
 
-/* Brings a new descriptor into a state: 0 or a negative errno. */
-static int enter(int fd, enum trace_state state)
+/* Brings a new descriptor into a state. Returns 0 or a negative errno. */
+static int enter_state(int fd, enum trace_state state)
 {
 	const struct perfmon_config first = config(FIRST);
 	const struct values v = values(&first);
@@ -88,8 +86,8 @@ static int enter(int fd, enum trace_state state)
 }
 
 /*
- * Finds the state of the trace by calls that change nothing or are refused. Returns
- * it, or a negative errno that no state explains.
+ * Finds the state of the trace by calls that change nothing or are refused. Returns the state,
+ * or a negative errno that fits to no state.
  */
 static int state_of(int fd)
 {
@@ -117,7 +115,7 @@ FIXTURE_SETUP(trace)
 	SKIP_WITHOUT_PMU();
 	self->fd = open_device(_metadata, O_RDWR);
 	self->reader = open_device(_metadata, O_RDONLY);
-	ASSERT_EQ(0, enter(self->fd, variant->state));
+	ASSERT_EQ(0, enter_state(self->fd, variant->state));
 
 	self->page_size = sysconf(_SC_PAGESIZE);
 	self->pages = mmap(NULL, 3 * self->page_size, PROT_READ | PROT_WRITE,
@@ -144,10 +142,10 @@ TEST_F(trace, call_leads_to_the_next_state_or_is_refused)
 	for_each_command(call) {
 		if (!command_is_of_trace(call))
 			continue;
-		/* A descriptor of its own, in the state. */
+		/* A new descriptor in the variant's state for each call. */
 		close(self->fd);
 		self->fd = open_device(_metadata, O_RDWR);
-		ASSERT_EQ(0, enter(self->fd, variant->state));
+		ASSERT_EQ(0, enter_state(self->fd, variant->state));
 		ASSERT_EQ((int)variant->state, state_of(self->fd));
 
 		want = call->next[variant->state];
@@ -165,7 +163,7 @@ TEST_F(trace, call_leads_to_the_next_state_or_is_refused)
 	}
 }
 
-/* Before anything else: the state and the argument do not matter. */
+/* Write access is checked first: the state and the argument do not matter. */
 TEST_F(trace, readers_may_only_query)
 {
 	const struct command *call;
@@ -187,7 +185,7 @@ TEST_F(trace, readers_may_only_query)
 	EXPECT_EQ((int)variant->state, state_of(self->fd));
 }
 
-/* Returns true if the trace is as enter() left it. */
+/* Returns true if the trace is as enter_state() left it. */
 static bool is_unchanged(int fd, enum trace_state state)
 {
 	struct perfmon_config first = config(FIRST), c;
@@ -201,13 +199,13 @@ static bool is_unchanged(int fd, enum trace_state state)
 	     a.buffer_size_in_pages != PAGES))
 		return false;
 
-	/* The config of a trace that runs can be seen when it has stopped. */
+	/* GET_CONFIG is refused while a trace runs. */
 	return state != STAGED ||
 	       (!device_ioctl(fd, IOCTL_PERFMON_GET_CONFIG, &c) &&
 		!memcmp(&c, &first, sizeof(c)));
 }
 
-/* The argument is read before the state is looked at, and written last. */
+/* The argument is read before the state is checked, and written last. */
 TEST_F(trace, bad_pointers_have_no_effect)
 {
 	char *readable = self->pages + self->page_size;
@@ -300,7 +298,7 @@ TEST_F(trace, alloc_is_refused_with_wrong_numbers)
 	EXPECT_TRUE(is_unchanged(self->fd, variant->state));
 }
 
-/* Reserved members are looked at before the state. */
+/* Reserved members are checked before the state. */
 TEST_F(trace, definition_is_refused_with_reserved_members)
 {
 	const struct perfmon_event_definition good = {
@@ -337,7 +335,7 @@ FIXTURE_SETUP(staged)
 {
 	SKIP_WITHOUT_PMU();
 	self->fd = open_device(_metadata, O_RDWR);
-	ASSERT_EQ(0, enter(self->fd, STAGED));
+	ASSERT_EQ(0, enter_state(self->fd, STAGED));
 }
 
 FIXTURE_TEARDOWN(staged)
@@ -359,7 +357,7 @@ TEST_F(staged, config_comes_back_as_it_was_staged)
 	ASSERT_EQ(0, device_ioctl(self->fd, IOCTL_PERFMON_GET_CONFIG, &c));
 	EXPECT_EQ(0, memcmp(&c, &second, sizeof(c)));
 
-	/* Also after it has been used. */
+	/* Also after a run. */
 	ASSERT_EQ(0, device_ioctl(self->fd, IOCTL_PERFMON_START, NULL));
 	ASSERT_EQ(0, device_ioctl(self->fd, IOCTL_PERFMON_STOP, NULL));
 	ASSERT_EQ(0, device_ioctl(self->fd, IOCTL_PERFMON_GET_CONFIG, &c));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * More interrupts than a CPU can take: it is throttled, and says so, and what it
- * did not sample it still counts.
+ * More PMIs than a CPU can take: sampling is throttled, which a flag reports, and events without
+ * a sample are still counted.
  */
 #include <fcntl.h>
 #include <string.h>
@@ -14,16 +14,16 @@
 #include "trace.h"
 #include "trace_fixture.h"
 
-/* Room for what is sampled before each of the CPU's timer ticks. */
+/* Room for the samples between two timer ticks, for all ticks of a test. */
 #define PAGES	4096
 #define N	500000UL
 
 /*
- * A limit that is easily reached, although a sample takes much of a millisecond on a slow
- * kernel and a busy host: 5 samples between two ticks of 4 ms.
+ * A limit that is easily reached, although a sample takes much of a millisecond on a slow kernel
+ * and a busy host: 5 samples between two ticks of 4 ms.
  */
 #define FEW	"perf_event_max_sample_rate=1250"
-/* One of the time, which each sample takes at least in part. */
+/* A limit of the time, which each sample uses at least in part. */
 #define SHORT	"perf_cpu_time_max_percent=1"
 
 FIXTURE(throttle)
@@ -102,12 +102,12 @@ TEST_F(throttle, no_event_is_lost)
 	EXPECT_LE((__s64)total, value);
 	EXPECT_GE((__s64)total + CALL_OVERHEAD, value);
 
-	/* Nothing of it is left for the next run, in another tick. */
+	/* Throttling does not carry over to the next run, in another tick. */
 	usleep(10000);
 	ASSERT_EQ(0, trace_loop(&self->trace, 1));
 	ASSERT_STREQ("", trace_sum(&self->trace, self->cpu, &sums));
 	flags = self->trace.buffer[self->cpu]->flags;
-	/* On a slow kernel one sample may take all of a short time. */
+	/* On a slow kernel one sample may use up all of the limited time. */
 	if (!strcmp(variant->parameters, SHORT))
 		flags &= ~PERFMON_BUFFER_FLAG_THROTTLED;
 	EXPECT_EQ(0U, flags);
@@ -115,8 +115,8 @@ TEST_F(throttle, no_event_is_lost)
 }
 
 /*
- * A CPU that is throttled samples again after a while, and what it did not
- * sample until then becomes a COUNT record, beside STOP's.
+ * Sampling resumes after a while. The events until then are in a COUNT record, besides that of
+ * STOP.
  */
 TEST_F_TIMEOUT(throttle, throttled_cpu_samples_again, 120)
 {
@@ -138,7 +138,7 @@ TEST_F_TIMEOUT(throttle, throttled_cpu_samples_again, 120)
 	EXPECT_EQ(variant->throttled, sums.event[0].counts >= 2);
 }
 
-/* Dependents and tallies are counted meanwhile, and nothing is counted twice. */
+/* Dependents and events without a rate are counted while throttled, and nothing twice. */
 TEST_F(throttle, other_events_are_counted_while_throttled)
 {
 	const struct perfmon_config config = {
@@ -191,8 +191,8 @@ FIXTURE_TEARDOWN(stuck)
 }
 
 /*
- * Each instruction of the kernel too, the timer's interrupt included: without
- * the throttle the machine would never come out of the handler.
+ * A sample for each kernel instruction, timer interrupts included: without throttling, the
+ * machine would never leave the handler.
  */
 TEST_F_TIMEOUT(stuck, rate_of_one_kernel_instruction_is_throttled, 120)
 {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Events that are counted between the ticks of another one, the timebase.
+ * Events that are counted between two overflows of another event, the timebase.
  */
 #include <fcntl.h>
 #include <string.h>
@@ -54,7 +54,7 @@ FIXTURE_TEARDOWN(timebase)
 	close(self->fd);
 }
 
-/* Instructions, and all dependents count them too: their rates are ignored. */
+/* A config of instructions whose dependents count them, too. Their rates are ignored. */
 static struct perfmon_config instructions(int dependents, __u32 rate)
 {
 	struct perfmon_config c = one_event(INSTRUCTIONS, rate,
@@ -70,8 +70,7 @@ static struct perfmon_config instructions(int dependents, __u32 rate)
 }
 
 /*
- * Returns the number of COUNT records of ticks of the timebase whose count is not
- * @want.
+ * Returns the number of COUNT records at overflows of the timebase whose count is not @want.
  */
 static __u64 other_counts(const struct trace *t, int cpu, __u64 want)
 {
@@ -109,14 +108,14 @@ TEST_F(timebase, dependents_count_between_ticks)
 		EXPECT_EQ(total, sums.event[i].total);
 		EXPECT_EQ(0ULL, sums.event[i].ticks);
 
-		/* One at each tick, and one at the stop if there is a rest. */
+		/* One record at each overflow, and one at the stop if there is a rest. */
 		EXPECT_LE(ticks, sums.event[i].counts);
 		EXPECT_GE(ticks + 1, sums.event[i].counts);
 	}
 	EXPECT_EQ(0ULL, other_counts(&self->trace, self->cpu, variant->rate));
 }
 
-/* An event with a rate of its own ticks by it, whatever the others do. */
+/* An event with a rate of its own overflows by that rate, whatever the others do. */
 TEST_F(timebase, event_with_a_rate_ticks_beside_dependents)
 {
 	struct perfmon_config config = instructions(2, variant->rate);
@@ -137,7 +136,7 @@ TEST_F(timebase, event_with_a_rate_ticks_beside_dependents)
 	EXPECT_EQ(total / 1013, sums.event[2].ticks);
 }
 
-/* The flag on the first event alone makes no dependent of it. */
+/* The flag on the first event does not make it a dependent of itself. */
 TEST_F(timebase, timebase_is_not_its_own_dependent)
 {
 	struct perfmon_config config = instructions(1, variant->rate);
@@ -154,8 +153,8 @@ TEST_F(timebase, timebase_is_not_its_own_dependent)
 }
 
 /*
- * Events that differ: two instructions of the loop are one branch, and what the
- * kernel executes meanwhile is its own.
+ * Different events: a branch for each two instructions of the loop; and the instructions that
+ * the kernel executes meanwhile.
  */
 TEST_F(timebase, dependents_count_other_events_and_modes)
 {
@@ -181,7 +180,7 @@ TEST_F(timebase, dependents_count_other_events_and_modes)
 	EXPECT_EQ(total, sums.event[0].total);
 	EXPECT_EQ(total / variant->rate, sums.event[0].ticks);
 
-	/* The loop's, and the one to the kernel. */
+	/* The loop's branches, and the system call. */
 	EXPECT_EQ(N + 1, sums.event[1].total);
 	kernel = sums.event[2].total;
 	both = sums.event[3].total;

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Memory is allocated and freed without the module's lock: a call that needs the
- * lock, or a CPU that goes offline, does not wait for that.
+ * Memory is allocated and freed without the module's lock, so a call that needs the lock, or a
+ * CPU that goes offline, does not wait for it.
  *
- * A thread makes the call that takes long, and the test watches the memory: as long
- * as only a part of it is allocated, or given back, the call is under way. A call
- * that is made then and returns before the rest is done has not waited. It may come
- * too late, on a busy machine: then it is tried again.
+ * A thread makes the long call, and the test watches the free memory: while only a part of it is
+ * allocated or freed, the call is in progress. If another call returns before the rest is done,
+ * it has not waited. On a busy machine that call may come too late: then it is tried again.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -26,13 +25,13 @@ FIXTURE(unlocked)
 {
 	int fd;
 	int reader;
-	int home, cpu;		/* one that stays, one that is switched */
-	int online;		/* its switch */
-	__u32 pages;		/* of a buffer: with all, a third of the memory */
-	long all_kb;		/* that the buffers have */
-	long first;		/* what the first buffer is of that, in percent */
-	long before_kb;		/* that was free */
-	int err;		/* of the call that takes long */
+	int home, cpu;		/* a CPU that stays online, and one that goes offline */
+	int online;		/* its file "online" */
+	__u32 pages;		/* pages of a buffer; all buffers have a third of the memory */
+	long all_kb;		/* size of all buffers */
+	long first;		/* percentage of the first buffer */
+	long before_kb;		/* free memory before the call */
+	int err;		/* result of the long call */
 };
 
 FIXTURE_SETUP(unlocked)
@@ -55,20 +54,20 @@ FIXTURE_SETUP(unlocked)
 
 FIXTURE_TEARDOWN(unlocked)
 {
-	/* Fails if it is online, as it should be. */
+	/* Fails with EINVAL if the CPU is online, as it should be. */
 	cpu_set_online(self->online, "1");
 	close(self->online);
 	close(self->reader);
 	close(self->fd);
 }
 
-/* So much of the buffers is allocated, in percent. */
-static long allocated(FIXTURE_DATA(unlocked) *self)
+/* Returns the percentage of the buffers that is allocated. */
+static long allocated_percent(FIXTURE_DATA(unlocked) *self)
 {
 	return (self->before_kb - memory_kb("MemFree")) * 100 / self->all_kb;
 }
 
-/* The trace has no state but idle: it is not allocated yet, or is freed. */
+/* Returns whether the trace is idle: not allocated yet, or freed. */
 static bool is_idle(FIXTURE_DATA(unlocked) *self)
 {
 	struct perfmon_alloc alloc;
@@ -77,13 +76,13 @@ static bool is_idle(FIXTURE_DATA(unlocked) *self)
 	       -EBADFD;
 }
 
-/* The calls that take long, each in a thread. */
+/* The long calls, each made in a thread. */
 
 static void *alloc_thread(void *fixture)
 {
 	FIXTURE_DATA(unlocked) *self = fixture;
 
-	/* Not on the CPU that is switched off. */
+	/* Not on the CPU that goes offline. */
 	self->err = pin_to_cpu(self->home);
 	if (!self->err)
 		self->err = trace_alloc_buffers(self->fd, cpu_ids(),
@@ -107,7 +106,7 @@ static void *close_thread(void *fixture)
 	return NULL;
 }
 
-static bool start(FIXTURE_DATA(unlocked) *self, pthread_t *thread,
+static bool start_thread(FIXTURE_DATA(unlocked) *self, pthread_t *thread,
 		  void *(*f)(void *fixture))
 {
 	self->err = -EINPROGRESS;
@@ -115,8 +114,8 @@ static bool start(FIXTURE_DATA(unlocked) *self, pthread_t *thread,
 }
 
 /*
- * ALLOC_TRACE, and @probe while it goes on: does that return before, and when less
- * than @most percent are allocated?
+ * Calls ALLOC_TRACE in a thread, and @probe meanwhile. Returns whether @probe returned while less
+ * than @most percent were allocated.
  */
 static bool returns_beside_alloc(FIXTURE_DATA(unlocked) *self, long most,
 				 void (*probe)(FIXTURE_DATA(unlocked) *self))
@@ -124,13 +123,13 @@ static bool returns_beside_alloc(FIXTURE_DATA(unlocked) *self, long most,
 	pthread_t thread;
 	bool before;
 
-	if (!start(self, &thread, alloc_thread))
+	if (!start_thread(self, &thread, alloc_thread))
 		return false;
-	while (allocated(self) < 10 && is_idle(self))
+	while (allocated_percent(self) < 10 && is_idle(self))
 		;
 	probe(self);
-	/* The state changes last. */
-	before = is_idle(self) && allocated(self) < most;
+	/* ALLOC_TRACE changes the state last. */
+	before = is_idle(self) && allocated_percent(self) < most;
 	pthread_join(thread, NULL);
 	return before;
 }
@@ -142,18 +141,18 @@ static void probe_read(FIXTURE_DATA(unlocked) *self)
 
 TEST_F(unlocked, call_does_not_wait_for_alloc)
 {
-	bool seen = false;
+	bool returned_early = false;
 	int i;
 
-	for (i = 0; i < TRIES && !seen; i++) {
-		/* Not between two buffers either. */
-		seen = returns_beside_alloc(self, self->first * 9 / 10,
+	for (i = 0; i < TRIES && !returned_early; i++) {
+		/* Less than a whole buffer, so that the call can't have run between two buffers. */
+		returned_early = returns_beside_alloc(self, self->first * 9 / 10,
 					    probe_read);
 		ASSERT_EQ(0, self->err);
 		ASSERT_EQ(0, device_ioctl(self->fd, IOCTL_PERFMON_FREE_TRACE,
 					  NULL));
 	}
-	EXPECT_TRUE(seen);
+	EXPECT_TRUE(returned_early);
 }
 
 static void probe_offline(FIXTURE_DATA(unlocked) *self)
@@ -163,61 +162,61 @@ static void probe_offline(FIXTURE_DATA(unlocked) *self)
 
 TEST_F_TIMEOUT(unlocked, cpu_goes_offline_during_alloc, 300)
 {
-	bool seen = false;
+	bool returned_early = false;
 	int i;
 
-	for (i = 0; i < TRIES && !seen; i++) {
-		seen = returns_beside_alloc(self, 100, probe_offline);
+	for (i = 0; i < TRIES && !returned_early; i++) {
+		returned_early = returns_beside_alloc(self, 100, probe_offline);
 		ASSERT_EQ(0, self->err);
 		ASSERT_EQ(0, device_ioctl(self->fd, IOCTL_PERFMON_FREE_TRACE,
 					  NULL));
 		ASSERT_EQ(0, cpu_set_online(self->online, "1"));
 	}
-	EXPECT_TRUE(seen);
+	EXPECT_TRUE(returned_early);
 }
 
 TEST_F(unlocked, call_does_not_wait_for_free)
 {
-	bool seen = false;
+	bool returned_early = false;
 	pthread_t thread;
 	int i;
 
-	for (i = 0; i < TRIES && !seen; i++) {
+	for (i = 0; i < TRIES && !returned_early; i++) {
 		ASSERT_EQ(0, trace_alloc_buffers(self->fd, cpu_ids(),
 						 self->pages));
-		ASSERT_TRUE(start(self, &thread, free_thread));
-		/* It begins with the state. */
+		ASSERT_TRUE(start_thread(self, &thread, free_thread));
+		/* FREE_TRACE changes the state first. */
 		while (!is_idle(self))
 			;
-		seen = allocated(self) > 10;
+		returned_early = allocated_percent(self) > 10;
 		pthread_join(thread, NULL);
 		ASSERT_EQ(0, self->err);
 	}
-	EXPECT_TRUE(seen);
+	EXPECT_TRUE(returned_early);
 }
 
-/* A close begins with the counters, and lets the next writer in at its end. */
+/* A close frees the counters first, and allows the next writer last. */
 TEST_F(unlocked, call_does_not_wait_for_close)
 {
-	bool seen = false;
+	bool returned_early = false;
 	pthread_t thread;
 	struct pmc pmc;
 	int i;
 
-	for (i = 0; i < TRIES && !seen; i++) {
+	for (i = 0; i < TRIES && !returned_early; i++) {
 		ASSERT_EQ(0, pmc_setup(self->fd, 0, EVENT_INSTRUCTIONS,
 				       PMCF_USR));
 		ASSERT_EQ(0, trace_alloc_buffers(self->fd, cpu_ids(),
 						 self->pages));
-		ASSERT_TRUE(start(self, &thread, close_thread));
+		ASSERT_TRUE(start_thread(self, &thread, close_thread));
 		while (pmc_get(self->reader, 0, &pmc) != -EBUSY)
 			;
-		seen = allocated(self) > 10;
+		returned_early = allocated_percent(self) > 10;
 		pthread_join(thread, NULL);
 		ASSERT_EQ(0, self->err);
 		self->fd = open_device(_metadata, O_RDWR);
 	}
-	EXPECT_TRUE(seen);
+	EXPECT_TRUE(returned_early);
 }
 
 TEST_HARNESS_MAIN

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The values that no counter counts, VALUE records: energy, temperatures, clocks. On
- * the virtual PMU they follow from the instructions of all modes that have retired
- * (Documentation/virtual-pmu.rst).
+ * VALUE records, which need no counter: energy, temperatures, clocks. On the virtual PMU they
+ * follow from the retired instructions of all modes (Documentation/virtual-pmu.rst).
  *
- * $VALUES is the bit map of the events that the CPUs have; without it they have
- * none. $UNIT is the power of 2 that the unit of energy is.
+ * $VALUES is the bit map of the events that the CPUs have (none by default). $UNIT is the
+ * exponent of the unit of energy.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -23,10 +22,10 @@
 
 #define PAGES	256
 #define N	2000000UL
-/* Ids, of which those below 32 are Fuchsia's own. */
+/* Number of event ids; those below 32 are Fuchsia's own. */
 #define ALL	(PERFMON_MISC_EVENT_MPERF + 1)
 
-/* What an instruction takes, in the unit of the records: 2^-32 Joules */
+/* Energy per instruction, in the unit of the records: 2^-32 Joules */
 #define PACKAGE_ENERGY	4096ULL
 #define CORES_ENERGY	3072ULL
 #define MEMORY_ENERGY	1024ULL
@@ -38,7 +37,7 @@ static const __u64 energies[] = {
 	[PERFMON_MISC_EVENT_ENERGY_MEMORY] = MEMORY_ENERGY,
 };
 
-static __u16 misc(int n)
+static __u16 misc_event(int n)
 {
 	return PERFMON_MAKE_EVENT_ID(PERFMON_GROUP_MISC, n);
 }
@@ -67,7 +66,7 @@ FIXTURE_TEARDOWN(values)
 	close(self->fd);
 }
 
-static bool has(const FIXTURE_DATA(values) *self, int n)
+static bool has_value(const FIXTURE_DATA(values) *self, int n)
 {
 	return self->present & (1ULL << n);
 }
@@ -94,30 +93,30 @@ TEST_F(values, other_registers_are_refused)
 	int i, want;
 
 	for (i = 0; i < ALL + 1; i++) {
-		want = has(self, i) ? 0 : -EINVAL;
-		alone = one_event(misc(i), 0, 0);
+		want = has_value(self, i) ? 0 : -EINVAL;
+		alone = one_event(misc_event(i), 0, 0);
 		EXPECT_EQ(want, trace_stage(&self->trace, &alone));
 		follower = one_event(INSTRUCTIONS, 1000, FLAG_USER);
-		follower.events[1] = misc(i);
+		follower.events[1] = misc_event(i);
 		follower.flags[1] = FLAG_TIMEBASE0;
 		EXPECT_EQ(want, trace_stage(&self->trace, &follower));
 	}
 }
 
-/* A value neither ticks, nor is it a timebase. */
+/* A VALUE event can have no rate, no branches and no dependents. */
 TEST_F(values, invalid_configs_are_refused)
 {
 	struct perfmon_config c;
 	int i;
 
 	for (i = 0; i < ALL; i++) {
-		c = one_event(misc(i), 1, 0);
+		c = one_event(misc_event(i), 1, 0);
 		EXPECT_EQ(-EINVAL, trace_stage(&self->trace, &c));
 		c.flags[0] = FLAG_TIMEBASE0;
 		EXPECT_EQ(-EINVAL, trace_stage(&self->trace, &c));
-		c = one_event(misc(i), 0, FLAG_LAST_BRANCH);
+		c = one_event(misc_event(i), 0, FLAG_LAST_BRANCH);
 		EXPECT_EQ(-EINVAL, trace_stage(&self->trace, &c));
-		c = one_event(misc(i), 0, 0);
+		c = one_event(misc_event(i), 0, 0);
 		c.events[1] = INSTRUCTIONS;
 		c.flags[1] = FLAG_USER | FLAG_TIMEBASE0;
 		EXPECT_EQ(-EINVAL, trace_stage(&self->trace, &c));
@@ -125,8 +124,7 @@ TEST_F(values, invalid_configs_are_refused)
 }
 
 /*
- * Adds all values that there are to config @c, from event @n on, and returns how
- * many they are.
+ * Adds all values that the CPUs have to config @c, from index @n on. Returns their number.
  */
 static int add_values(const FIXTURE_DATA(values) *self,
 		      struct perfmon_config *c, int n, __u32 flags)
@@ -134,23 +132,23 @@ static int add_values(const FIXTURE_DATA(values) *self,
 	int i, added = 0;
 
 	for (i = 0; i < ALL; i++) {
-		if (!has(self, i))
+		if (!has_value(self, i))
 			continue;
-		c->events[n + added] = misc(i);
+		c->events[n + added] = misc_event(i);
 		c->flags[n + added] = flags;
 		added++;
 	}
 	return added;
 }
 
-/* All that one sample says: values, by their numbers. */
+/* A sample: the instructions since START, and the values by their numbers. */
 struct sample {
 	__u64 insns;		/* from START on */
 	__u64 value[ALL];
 };
 
-/* Reads the samples of the CPU, the last of which is that of STOP. */
-static int samples(const struct trace *t, int cpu, struct sample *s, int room)
+/* Reads the samples of the CPU. The last one is that of STOP. */
+static int read_samples(const struct trace *t, int cpu, struct sample *s, int room)
 {
 	struct trace_cursor c = trace_records(t, cpu);
 	struct trace_record r;
@@ -180,19 +178,19 @@ static int samples(const struct trace *t, int cpu, struct sample *s, int room)
 
 #define SAMPLES	1000
 
-/* The absolute difference */
+/* Returns the absolute difference. */
 static __u64 off_by(__u64 a, __u64 b)
 {
 	return a > b ? a - b : b - a;
 }
 
 /*
- * At each tick all values are read, right after the instructions of both modes are:
- * between two ticks they rise by a multiple of these.
+ * At each overflow all values are read right after the instructions of both modes: between two
+ * overflows they grow by a multiple of the instructions.
  */
 TEST_F(values, values_follow_the_timebase)
 {
-	/* In the records' unit; with 22, and no others, all is exact. */
+	/* The unit in 2^-32 Joules; with exponent 22 and a single CPU all values are exact. */
 	const __u64 unit = 1ULL << (32 - env_number("UNIT", 22));
 	const bool others = self->trace.cpus > 1;
 	static struct sample s[SAMPLES];
@@ -214,26 +212,26 @@ TEST_F(values, values_follow_the_timebase)
 	for (i = 2; i < 2 + added; i++)
 		EXPECT_EQ(sums.event[0].ticks + 1, sums.event[i].values);
 
-	n = samples(&self->trace, self->cpu, s, SAMPLES);
+	n = read_samples(&self->trace, self->cpu, s, SAMPLES);
 	ASSERT_EQ(sums.times, (__u64)n);
-	/* STOP comes another way than an interrupt does. */
+	/* Without the last sample, which is that of STOP and not of a PMI. */
 	for (i = 1; i < n - 1; i++) {
 		insns = s[i].insns - s[i - 1].insns;
 		for (v = 0; v < (int)ARRAY_SIZE(energies); v++) {
-			if (!has(self, v))
+			if (!has_value(self, v))
 				continue;
 			grown = s[i].value[v] - s[i - 1].value[v];
 			EXPECT_LT(insns * energies[v], grown + unit) {
 				TH_LOG("event %d, sample %d", v, i);
 			}
-			/* A package has what its other CPUs take besides. */
+			/* The energy of a package includes that of its other CPUs. */
 			if (others && v != PERFMON_MISC_EVENT_ENERGY_CORE)
 				continue;
 			EXPECT_GT(insns * energies[v] + unit, grown) {
 				TH_LOG("event %d, sample %d", v, i);
 			}
 		}
-		/* They are rounded down. */
+		/* Values are rounded down. */
 		grown = s[i].value[PERFMON_MISC_EVENT_APERF] -
 			s[i - 1].value[PERFMON_MISC_EVENT_APERF];
 		EXPECT_GE(1ULL, off_by(insns * 10 / 8, grown));
@@ -243,7 +241,7 @@ TEST_F(values, values_follow_the_timebase)
 	}
 }
 
-/* From START to STOP, without any counter. */
+/* Values at START and STOP, without a counter. */
 TEST_F(values, values_need_no_counter)
 {
 	struct perfmon_config c = {};
@@ -270,7 +268,7 @@ TEST_F(values, values_need_no_counter)
 	}
 }
 
-/* Nor are they in the way of Linux perf, which has all counters here. */
+/* Linux perf has all counters meanwhile. */
 TEST_F(values, values_are_recorded_beside_perf)
 {
 	struct perfmon_config c = {};
@@ -301,13 +299,13 @@ static __s64 last_value(const struct perfmon_config *c,
 	int i;
 
 	for (i = 0; i < PERFMON_MAX_EVENTS; i++) {
-		if (c->events[i] == misc(v))
+		if (c->events[i] == misc_event(v))
 			return sums->event[i].value;
 	}
 	return -1;
 }
 
-/* Temperature and margin are 100 degrees together, and follow the instructions. */
+/* Temperature and margin add up to 100 degrees, and follow the instructions. */
 TEST_F(values, temperatures_are_those_of_the_sensors)
 {
 	const struct {
@@ -325,7 +323,7 @@ TEST_F(values, temperatures_are_those_of_the_sensors)
 	__s64 from[2], to, margin;
 	int i, round;
 
-	if (!has(self, PERFMON_MISC_EVENT_TEMPERATURE_CORE))
+	if (!has_value(self, PERFMON_MISC_EVENT_TEMPERATURE_CORE))
 		return;
 	add_values(self, &c, 0, 0);
 	ASSERT_EQ(0, trace_stage(&self->trace, &c));
@@ -337,7 +335,7 @@ TEST_F(values, temperatures_are_those_of_the_sensors)
 			margin = last_value(&c, &sums, sensors[i].margin);
 			EXPECT_LE(sensors[i].lowest, to);
 			EXPECT_GT(sensors[i].lowest + 32, to);
-			/* The second may be read a degree later. */
+			/* The second value may be read a degree later. */
 			EXPECT_GE(1ULL, off_by(100 - to, margin) % 31);
 			if (round) {
 				EXPECT_LE(3, (to - from[i] + 32) % 32);
@@ -348,7 +346,7 @@ TEST_F(values, temperatures_are_those_of_the_sensors)
 	}
 }
 
-/* Of a package there is one, and of a core. */
+/* A value of a package is recorded on one of its CPUs, a core's on each. */
 TEST_F(values, each_value_is_recorded_once_in_its_scope)
 {
 	const __u64 of_package = 1ULL << PERFMON_MISC_EVENT_ENERGY_PACKAGE |
@@ -384,7 +382,7 @@ TEST_F(values, each_value_is_recorded_once_in_its_scope)
 	}
 }
 
-/* A CPU that goes offline writes what it has, with no counter in the trace either. */
+/* A CPU that goes offline writes its values, also without counters in the trace. */
 TEST_F(values, offline_cpu_leaves_its_values)
 {
 	struct perfmon_config c = {};

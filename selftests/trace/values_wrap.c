@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Energy whose register wraps several times within a trace: on a virtual PMU with
- * pmu-energy-unit=28 each time that 16 777 216 instructions have retired.
+ * An energy register that wraps several times during a trace: on a virtual PMU with
+ * pmu-energy-unit=28, every 16 777 216 instructions.
  */
 #include <fcntl.h>
 #include <unistd.h>
@@ -17,7 +17,7 @@
 #define WRAP		(1UL << 24)
 #define WRAPS		6UL
 #define N		(WRAP * WRAPS / LOOP_INSNS)
-/* Of an instruction, in 2^-32 Joules */
+/* Energy per instruction, in 2^-32 Joules */
 #define PACKAGE_ENERGY	4096ULL
 
 FIXTURE(values_wrap)
@@ -42,7 +42,7 @@ FIXTURE_TEARDOWN(values_wrap)
 	close(self->fd);
 }
 
-/* Checks event @i: less than one wrap more than the loop's. */
+/* Checks that the energy of event @i is that of the loop, plus less than one wrap. */
 static void check(struct __test_metadata *_metadata,
 		  FIXTURE_DATA(values_wrap) *self, int i)
 {
@@ -56,7 +56,7 @@ static void check(struct __test_metadata *_metadata,
 	EXPECT_GT(least + WRAP * PACKAGE_ENERGY, sums.event[i].value);
 }
 
-/* The timer that watches active counters reads it. */
+/* The timer that watches active counters also reads the energy register. */
 TEST_F(values_wrap, energy_continues_beside_counters)
 {
 	struct perfmon_config c = one_event(INSTRUCTIONS, 0, FLAG_USER);
@@ -66,7 +66,7 @@ TEST_F(values_wrap, energy_continues_beside_counters)
 	check(_metadata, self, 1);
 }
 
-/* A timer of its own does. */
+/* Without counters, a timer of its own reads the register. */
 TEST_F(values_wrap, energy_continues_without_counters)
 {
 	struct perfmon_config c = one_event(MISC_EVENT(ENERGY_PACKAGE), 0, 0);
@@ -75,7 +75,7 @@ TEST_F(values_wrap, energy_continues_without_counters)
 	check(_metadata, self, 0);
 }
 
-/* Counters that come and go meanwhile leave the timer as it was. */
+/* Counters that are used and freed meanwhile don't stop that timer. */
 TEST_F(values_wrap, energy_continues_after_counters)
 {
 	struct perfmon_config c = one_event(MISC_EVENT(ENERGY_PACKAGE), 0, 0);

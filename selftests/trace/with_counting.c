@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * A trace beside counters of the counting interface and beside Linux perf: the
- * first two share the general counters, and none changes what another counts.
+ * A trace beside counters of the counting interface, and beside Linux perf: counters and traces
+ * share the general counters, and none changes the count of another.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -24,7 +24,7 @@
 #define PAGES	256
 #define N	200000UL
 
-/* Event selects: instructions in user mode, running with the interrupt on. */
+/* Event select: instructions in user mode, enabled, with interrupt. */
 #define COUNTS	0x005100c0ULL
 
 FIXTURE(with_counting)
@@ -56,7 +56,7 @@ FIXTURE_TEARDOWN(with_counting)
 	close(self->kmsg);
 }
 
-/* As many events as @n, in general counters. */
+/* Returns a config of @n events in general counters. */
 static struct perfmon_config events(int n, __u32 rate)
 {
 	struct perfmon_config c = { .events = { 0 } };
@@ -71,7 +71,7 @@ static struct perfmon_config events(int n, __u32 rate)
 }
 
 /* Returns true if general counter @i runs on the CPU with its event select. */
-static bool runs(int cpu, int i)
+static bool counter_runs(int cpu, int i)
 {
 	const struct pmu_registers *r = pmu_registers();
 	__u64 select;
@@ -89,12 +89,12 @@ TEST_F(with_counting, trace_takes_the_lowest_free_counters)
 	ASSERT_EQ(0, pmc_setup(self->fd, 0, EVENT_INSTRUCTIONS, PMCF_USR));
 	ASSERT_EQ(0, pmc_setup(self->fd, 2, EVENT_INSTRUCTIONS, PMCF_USR));
 	ASSERT_EQ(0, trace_start(&self->trace));
-	EXPECT_FALSE(runs(self->cpu, 0));
-	EXPECT_TRUE(runs(self->cpu, 1));
-	EXPECT_FALSE(runs(self->cpu, 2));
-	EXPECT_TRUE(runs(self->cpu, 3));
+	EXPECT_FALSE(counter_runs(self->cpu, 0));
+	EXPECT_TRUE(counter_runs(self->cpu, 1));
+	EXPECT_FALSE(counter_runs(self->cpu, 2));
+	EXPECT_TRUE(counter_runs(self->cpu, 3));
 
-	/* They are the trace's. The other ones can be had. */
+	/* These counters are the trace's. The other ones are free. */
 	EXPECT_EQ(-EBUSY, pmc_setup(self->fd, 1, EVENT_INSTRUCTIONS, PMCF_USR));
 	EXPECT_EQ(-EBUSY, pmc_setup(self->fd, 3, EVENT_INSTRUCTIONS, PMCF_USR));
 	EXPECT_EQ(-EBUSY, pmc_start(self->fd, 1));
@@ -106,7 +106,7 @@ TEST_F(with_counting, trace_takes_the_lowest_free_counters)
 	ASSERT_EQ(0, trace_stop(&self->trace));
 	EXPECT_EQ(0, pmc_setup(self->fd, 1, EVENT_INSTRUCTIONS, PMCF_USR));
 	ASSERT_EQ(0, trace_start(&self->trace));
-	EXPECT_TRUE(runs(self->cpu, 3));
+	EXPECT_TRUE(counter_runs(self->cpu, 3));
 	EXPECT_EQ(-EBUSY, pmc_setup(self->fd, 3, EVENT_INSTRUCTIONS, PMCF_USR));
 }
 
@@ -121,7 +121,7 @@ TEST_F(with_counting, start_is_refused_with_too_few_free_counters)
 	ASSERT_EQ(0, trace_stage(&self->trace, &c));
 	EXPECT_EQ(-EBUSY, trace_start(&self->trace));
 
-	/* It is still staged, and the counters are as free as they were. */
+	/* The config is still staged, and the counters are still free. */
 	EXPECT_EQ(0, device_ioctl(self->fd, IOCTL_PERFMON_GET_CONFIG, &now));
 	EXPECT_EQ(0, memcmp(&c, &now, sizeof(c)));
 	c = events(1, 1000003);
@@ -132,7 +132,7 @@ TEST_F(with_counting, start_is_refused_with_too_few_free_counters)
 	EXPECT_EQ(-EBUSY, trace_start(&self->trace));
 }
 
-/* There is one fixed-function counter of a kind. */
+/* There is only one fixed-function counter for instructions. */
 TEST_F(with_counting, start_is_refused_while_the_fixed_counter_is_set_up)
 {
 	struct perfmon_config c = one_event(FIXED_EVENT(INSTRUCTIONS_RETIRED),
@@ -147,8 +147,8 @@ TEST_F(with_counting, start_is_refused_while_the_fixed_counter_is_set_up)
 	EXPECT_EQ(-EBUSY, trace_start(&self->trace));
 }
 
-/* The count of counter 0 for trace_loop(), beyond the instructions inside it. */
-static __s64 counted_beside(FIXTURE_DATA(with_counting) *self,
+/* Returns the count of counter 0 around trace_loop(), without the instructions inside it. */
+static __s64 count_around_trace(FIXTURE_DATA(with_counting) *self,
 			    const struct perfmon_config *config)
 {
 	int err = trace_stage(&self->trace, config);
@@ -173,16 +173,16 @@ TEST_F(with_counting, counter_continues_beside_a_trace)
 	unsigned int i;
 	struct pmc pmc;
 
-	/* One that runs, and one that holds a count. */
+	/* One counter runs, and one is stopped with a count. */
 	ASSERT_EQ(0, pmc_setup(self->fd, 0, EVENT_INSTRUCTIONS, PMCF_USR));
 	ASSERT_EQ(0, pmc_setup(self->fd, 1, EVENT_INSTRUCTIONS, PMCF_USR));
 	value = pmc_loop_count(self->fd, 1, N);
-	overhead = counted_beside(self, &c);
+	overhead = count_around_trace(self, &c);
 	EXPECT_LE(0, overhead);
 	EXPECT_GE(CALL_OVERHEAD, overhead);
 	for (i = 0; i < ARRAY_SIZE(rates); i++) {
 		c = events(2, rates[i]);
-		EXPECT_EQ(overhead, counted_beside(self, &c)) {
+		EXPECT_EQ(overhead, count_around_trace(self, &c)) {
 			TH_LOG("rate %u", rates[i]);
 		}
 		ASSERT_STREQ("", trace_sum(&self->trace, self->cpu, &sums));
@@ -196,7 +196,7 @@ TEST_F(with_counting, counter_continues_beside_a_trace)
 	EXPECT_EQ(value, pmc_loop_count(self->fd, 1, N));
 }
 
-/* Counting that starts and stops while a trace runs does not disturb it. */
+/* Counters that start and stop while a trace runs do not disturb it. */
 TEST_F(with_counting, trace_continues_beside_a_counter)
 {
 	struct perfmon_config c = events(2, 97);
@@ -220,7 +220,7 @@ TEST_F(with_counting, trace_continues_beside_a_counter)
 		EXPECT_EQ(0U, self->trace.buffer[self->cpu]->flags);
 	}
 
-	/* The same code, the same instructions, to both events. */
+	/* The same code gives the same count in both events. */
 	EXPECT_EQ(sums[0].event[0].total, sums[0].event[1].total);
 	EXPECT_EQ(sums[0].event[0].total, sums[1].event[0].total);
 }
@@ -242,7 +242,7 @@ TEST_F(with_counting, start_is_refused_while_perf_counts)
 	EXPECT_LE((long long)(LOOP_INSNS * N), counted);
 	EXPECT_GE((long long)(LOOP_INSNS * N) + CALL_OVERHEAD, counted);
 
-	/* The log names the owner of the counters, once. */
+	/* The log names the owner of the counters once. */
 	ASSERT_EQ(0, kmsg_read_module(self->kmsg, &lines));
 	EXPECT_EQ(1, lines.count);
 	EXPECT_TRUE(kmsg_names_perf(lines.line[0])) {
@@ -260,7 +260,7 @@ TEST_F(with_counting, perf_is_refused_while_a_trace_runs)
 	struct perfmon_config c = events(1, 1009);
 	int perf;
 
-	/* A trace that does not run has no counters. */
+	/* A trace that does not run holds no counters. */
 	ASSERT_EQ(0, trace_stage(&self->trace, &c));
 	EXPECT_EQ(0, perf_count_short_loop());
 
@@ -272,7 +272,7 @@ TEST_F(with_counting, perf_is_refused_while_a_trace_runs)
 	EXPECT_LE((long long)(LOOP_INSNS * N), perf_count_loop(perf, N));
 	close(perf);
 
-	/* Unless something is set up to be counted. */
+	/* A counter that is set up keeps perf off as well. */
 	ASSERT_EQ(0, pmc_setup(self->fd, 0, EVENT_INSTRUCTIONS, PMCF_USR));
 	ASSERT_EQ(0, trace_start(&self->trace));
 	ASSERT_EQ(0, trace_stop(&self->trace));

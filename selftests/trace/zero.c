@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * A buffer holds its records and zeros, and no contents that the kernel or another
- * program had in that memory before. (Reserved fields of records are checked
- * wherever records are read.)
+ * A buffer contains its records and zeros, and nothing that the kernel or another program had in
+ * that memory before. (Reserved fields of records are checked wherever records are read.)
  */
 #include <fcntl.h>
 #include <unistd.h>
@@ -31,7 +30,7 @@ FIXTURE_SETUP(zero)
 	SKIP_WITHOUT_PMU();
 	self->fd = open_device(_metadata, O_RDWR);
 
-	/* Memory that is not zero becomes free, and is probably taken again. */
+	/* Fills and frees memory that the next trace is likely to get. */
 	self->cpu = trace_on_first_cpu(_metadata, &self->trace, self->fd,
 				       PAGES);
 	ASSERT_EQ(0, trace_stage(&self->trace, &config));
@@ -48,8 +47,8 @@ FIXTURE_TEARDOWN(zero)
 	close(self->fd);
 }
 
-/* Returns the number of bytes behind the records that are not 0, on all CPUs. */
-static size_t left_over(const struct trace *t, const cpu_set_t *cpus)
+/* Returns the number of bytes after the records that are not 0, on all CPUs. */
+static size_t count_nonzero_bytes(const struct trace *t, const cpu_set_t *cpus)
 {
 	const char *start;
 	size_t i, n = 0;
@@ -72,7 +71,7 @@ TEST_F(zero, new_buffers_are_zero)
 	for_each_cpu_in(cpu, &cpus)
 		EXPECT_EQ(sizeof(struct perfmon_buffer_header),
 			  self->trace.buffer[cpu]->capture_end);
-	EXPECT_EQ(0UL, left_over(&self->trace, &cpus));
+	EXPECT_EQ(0UL, count_nonzero_bytes(&self->trace, &cpus));
 }
 
 TEST_F(zero, memory_after_the_records_is_zero)
@@ -83,7 +82,7 @@ TEST_F(zero, memory_after_the_records_is_zero)
 	ASSERT_EQ(0, trace_loop(&self->trace, N));
 	EXPECT_LT(sizeof(struct perfmon_buffer_header),
 		  self->trace.buffer[self->cpu]->capture_end);
-	EXPECT_EQ(0UL, left_over(&self->trace, &cpus));
+	EXPECT_EQ(0UL, count_nonzero_bytes(&self->trace, &cpus));
 }
 
 TEST_HARNESS_MAIN
