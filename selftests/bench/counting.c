@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The price of a call in instructions, beside Linux perf's for the same.
+ * The cost of calls in instructions, beside that of Linux perf's.
  *
- * To be run on a machine whose time-stamp counter advances with each
- * instruction (vm/run --icount). Each figure is the least of many: the one
- * without a timer interrupt in it.
+ * For a machine whose time-stamp counter advances with each instruction (vm/run --icount). Each
+ * figure is the least of many, which has no timer interrupt in it.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -23,7 +22,7 @@
 
 #define ROUNDS	1000
 
-/* The data of the operations. */
+/* Data of the operations. */
 static int device, event;
 static int zero;
 static struct pmc instructions = { .pmc_event = 0xc0, .pmc_flags = PMCF_USR };
@@ -31,8 +30,8 @@ static struct pmc_data data;
 static struct pmc_tstamp tstamp;
 static __u64 perf_value;
 
-/* A system call without the C library around it. */
-static long call(long number, long a, long b, long c)
+/* Makes a system call without the C library. */
+static long raw_syscall(long number, long a, long b, long c)
 {
 	long ret;
 
@@ -42,12 +41,12 @@ static long call(long number, long a, long b, long c)
 	return ret;
 }
 
-static long ctl(int fd, unsigned long cmd, void *arg)
+static long raw_ioctl(int fd, unsigned long cmd, void *arg)
 {
-	return call(SYS_ioctl, fd, (long)cmd, (long)arg);
+	return raw_syscall(SYS_ioctl, fd, (long)cmd, (long)arg);
 }
 
-/* Each returns 0, or something else if it failed. */
+/* An operation returns 0, or another value if it failed. */
 #define OPERATION(name, expression)	\
 	static long name(void)		\
 	{				\
@@ -55,20 +54,20 @@ static long ctl(int fd, unsigned long cmd, void *arg)
 	}
 
 OPERATION(nothing, 0)
-OPERATION(parent, call(SYS_getppid, 0, 0, 0) < 0)
-OPERATION(setup, ctl(device, PMIOSETUP, &instructions))
-OPERATION(start, ctl(device, PMIOSTART, &zero))
-OPERATION(stop, ctl(device, PMIOSTOP, &zero))
+OPERATION(parent, raw_syscall(SYS_getppid, 0, 0, 0) < 0)
+OPERATION(setup, raw_ioctl(device, PMIOSETUP, &instructions))
+OPERATION(start, raw_ioctl(device, PMIOSTART, &zero))
+OPERATION(stop, raw_ioctl(device, PMIOSTOP, &zero))
 OPERATION(start_stop, start() | stop())
-OPERATION(current, ctl(device, PMIOREAD, &data))
-OPERATION(reset, ctl(device, PMIORESET, &zero))
-OPERATION(get, ctl(device, PMIOGET, &instructions))
-OPERATION(timestamp, ctl(device, PMIOTSTAMP, &tstamp))
-OPERATION(perf_read, call(SYS_read, event, (long)&perf_value, sizeof(perf_value)) != sizeof(perf_value))
-OPERATION(perf_disable_enable, ctl(event, PERF_EVENT_IOC_DISABLE, NULL) |
-			       ctl(event, PERF_EVENT_IOC_ENABLE, NULL))
+OPERATION(current, raw_ioctl(device, PMIOREAD, &data))
+OPERATION(reset, raw_ioctl(device, PMIORESET, &zero))
+OPERATION(get, raw_ioctl(device, PMIOGET, &instructions))
+OPERATION(timestamp, raw_ioctl(device, PMIOTSTAMP, &tstamp))
+OPERATION(perf_read, raw_syscall(SYS_read, event, (long)&perf_value, sizeof(perf_value)) != sizeof(perf_value))
+OPERATION(perf_disable_enable, raw_ioctl(event, PERF_EVENT_IOC_DISABLE, NULL) |
+			       raw_ioctl(event, PERF_EVENT_IOC_ENABLE, NULL))
 
-static unsigned long long least(long (*operation)(void))
+static unsigned long long least_cost(long (*operation)(void))
 {
 	unsigned long long best = ~0ULL, begin, took;
 	int i;
@@ -89,14 +88,14 @@ struct row {
 	long (*operation)(void);
 };
 
-/* A row for each: name, instructions. The marks are around one execution. */
-static void print(const struct row *rows, size_t n)
+/* Prints a line for each row: name, instructions. One execution is between two marks. */
+static void print_rows(const struct row *rows, size_t n)
 {
-	unsigned long long own = least(nothing), cost;
+	unsigned long long own = least_cost(nothing), cost;
 	size_t i;
 
 	for (i = 0; i < n; i++) {
-		cost = least(rows[i].operation);
+		cost = least_cost(rows[i].operation);
 		if (!cost) {
 			printf("%s\tfailed\n", rows[i].name);
 			continue;
@@ -108,7 +107,7 @@ static void print(const struct row *rows, size_t n)
 	}
 }
 
-#define PRINT(rows)	print(rows, sizeof(rows) / sizeof((rows)[0]))
+#define PRINT(rows)	print_rows(rows, sizeof(rows) / sizeof((rows)[0]))
 
 static const struct row kernel[] = {
 	{ "getppid(2)", parent },
@@ -132,7 +131,7 @@ static const struct row perf[] = {
 	{ "perf: disable + enable", perf_disable_enable },
 };
 
-/* A loop of ten ticks of the kernel's timer, at one instruction a nanosecond. */
+/* A loop as long as ten timer ticks of the kernel, at one instruction a nanosecond. */
 #define TICKS	10
 #define TICK	4000000UL
 
@@ -152,10 +151,10 @@ static unsigned long long least_loop(void)
 }
 
 /*
- * Prints the cost of a running counter without its overflows: the timer that watches
- * its CPU, in each tick.
+ * Prints the cost of a running counter without its overflows: that of the timer which watches its
+ * CPU, per tick.
  */
-static void print_watch(unsigned long long without)
+static void print_watch_cost(unsigned long long without)
 {
 	unsigned long long with = least_loop();
 
@@ -188,10 +187,10 @@ int main(void)
 		return EXIT_FAILURE;
 	}
 	PRINT(running);
-	print_watch(undisturbed);
+	print_watch_cost(undisturbed);
 	close(device);
 
-	/* perf on one CPU, as /dev/perfmon counts; the counters are free now. */
+	/* perf counts one CPU, as /dev/perfmon does; the counters are free by now. */
 	event = (int)syscall(SYS_perf_event_open, &attr, -1, 0, -1, 0);
 	if (event < 0) {
 		fprintf(stderr, "perf_event_open: %s\n", strerror(errno));

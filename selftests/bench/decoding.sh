@@ -1,9 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
 #
-# The speed of reading and printing a recording, by pmctl and by perf: the same file,
-# a line for each of its samples. Prints a tab-separated line for each: what, the
-# instructions per sample, samples per second of CPU time.
+# Measures how fast pmctl and perf read and print a recording: the same file, with a line for each
+# sample. Prints a tab-separated line for each command: name, instructions per sample, samples per
+# second of CPU time, memory.
 
 file=$(mktemp)
 out=$(mktemp)
@@ -13,7 +13,7 @@ pmctl record -e instructions:u -c 1009 -m 4096 -o "$file" -- pmctl_loop 20000000
 	{ cat "$out" >&2; exit 1; }
 samples=$(perf script -i "$file" -F ip 2>/dev/null | grep -c .)
 
-# cost NAME COMMAND... : the command is run once before, for what it has to load.
+# cost NAME COMMAND... : prints the line of COMMAND, which runs once before to be in the cache
 cost() {
 	name=$1
 	shift

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * bench_elapsed COMMAND [ARGUMENT...]: prints by how many thousands the time-stamp counter
- * advances while the command runs, or "failed". Under icount these are the instructions
- * of all that ran on the CPU. It is the least of two runs, behind one for what has to be
- * loaded.
+ * bench_elapsed COMMAND [ARGUMENT...]: prints by how many thousands the time-stamp counter advances
+ * while the command runs, or "failed". Under icount these are the instructions of all that runs
+ * on the CPU. It is the least of two runs, after one that loads files into the cache.
  */
 #include <fcntl.h>
 #include <stdio.h>
@@ -14,7 +13,7 @@
 
 #define RUNS	3
 
-/* Returns 0 if the command fails. */
+/* Runs the command. Returns the ticks that it took, 0 on failure. */
 static unsigned long long run(char **command)
 {
 	unsigned long long begin = __rdtsc();

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The price of events of tasks in instructions, beside Linux perf's in the same
- * boot: of a context switch, of reading, of switching an event on and off, of mapping.
+ * The cost of events of tasks in instructions, beside Linux perf's in the same boot: of a context
+ * switch, of reading, of enabling and disabling, of mapping memory.
  *
- * To be run on a machine whose time-stamp counter advances with each instruction
- * (vm/run --icount), with one CPU. Each figure is the least of many: the one without
- * a timer interrupt in it.
+ * For a machine whose time-stamp counter advances with each instruction (vm/run --icount), with one
+ * CPU. Each figure is the least of many, which has no timer interrupt in it.
  */
 #include <fcntl.h>
 #include <sched.h>
@@ -35,10 +34,10 @@ static const __u64 kinds[] = {
 	PERF_COUNT_HW_REF_CPU_CYCLES,
 };
 
-/* A task that yields to this one, and one that sleeps. */
+/* A task that this one alternates with, and one that sleeps. */
 static pid_t partner, sleeper;
 
-/* The events that are open. */
+/* The open events. */
 static int fds[MAX_EVENTS];
 static int count;
 static struct perf_event_mmap_page *page;
@@ -82,7 +81,7 @@ static void disable_enable(void)
 		perror("ioctl");
 }
 
-/* A part of this program that can be executed, which events may record. */
+/* Maps and unmaps an executable page of this program, which events may record. */
 static void map_unmap(void)
 {
 	void *at = mmap(NULL, getpagesize(), PROT_READ | PROT_EXEC, MAP_PRIVATE, program, 0);
@@ -91,7 +90,7 @@ static void map_unmap(void)
 		perror("mmap");
 }
 
-static unsigned long long least(void (*operation)(void))
+static unsigned long long least_cost(void (*operation)(void))
 {
 	unsigned long long best = ~0ULL, begin, took;
 	int i;
@@ -106,8 +105,8 @@ static unsigned long long least(void (*operation)(void))
 	return best;
 }
 
-/* Opens @n events of a task, in one group if @read_format says so. */
-static void add(const struct event_maker *maker, pid_t tid, int n, __u64 read_format,
+/* Opens @n events of a task, as one group if @read_format has PERF_FORMAT_GROUP. */
+static void add_events(const struct event_maker *maker, pid_t tid, int n, __u64 read_format,
 		bool records)
 {
 	int i, first = count;
@@ -130,23 +129,23 @@ static void add(const struct event_maker *maker, pid_t tid, int n, __u64 read_fo
 	}
 }
 
-static void drop(void)
+static void close_events(void)
 {
 	while (count)
 		close(fds[--count]);
 }
 
-/* The rows: what it costs with events, less what it costs without. */
+/* The rows: the cost with events, minus the cost without. */
 enum { ROWS = 11 };
 
 static const struct row {
 	const char *name;
 	void (*operation)(void);
-	int own, others, asleep;	/* events of each task */
-	int parts;			/* two switches are one round */
+	int own, others, asleep;	/* number of events of this task, the partner, the sleeper */
+	int parts;			/* switches per round */
 	__u64 read_format;
 	bool maps;
-	bool records;			/* what programs map, in a ring that never fills */
+	bool records;			/* record mappings, in a ring that never fills */
 } rows[ROWS] = {
 	{ "switch, of others", yield, .asleep = 1, .parts = 2 },
 	{ "switch, 1 event in one", yield, .own = 1, .parts = 2 },
@@ -164,8 +163,8 @@ static const struct row {
 };
 
 /*
- * The partner runs while this measures only: it leaves nothing of the CPU to the
- * kernel's threads, which opening an event waits for.
+ * Runs the partner only while it is measured: it leaves no CPU time to kernel threads, which
+ * opening an event waits for.
  */
 static unsigned long long measure_beside(void (*operation)(void))
 {
@@ -173,7 +172,7 @@ static unsigned long long measure_beside(void (*operation)(void))
 
 	kill(partner, SIGCONT);
 	sched_yield();
-	cost = least(operation);
+	cost = least_cost(operation);
 	kill(partner, SIGSTOP);
 	return cost;
 }
@@ -185,14 +184,14 @@ static unsigned long long measure(const struct event_maker *maker, const struct 
 	size_t size = getpagesize() * (row->records ? 2 : 1);
 	unsigned long long without, with;
 
-	/* The module's hook in the context switch goes a second after the last event. */
+	/* The module removes its hook in the context switch a second after the last event. */
 	sleep(2);
 	without = measure_beside(is_compared ? row->operation : nothing);
-	/* Its own first: that is what it reads. */
-	add(maker, 0, row->own, row->read_format, row->records);
-	add(maker, partner, row->others, 0, false);
-	add(maker, sleeper, row->asleep, 0, false);
-	/* The kernel soon makes a jump of a probe's breakpoint, in a thread of its own. */
+	/* The first event is this task's, which read_one() reads. */
+	add_events(maker, 0, row->own, row->read_format, row->records);
+	add_events(maker, partner, row->others, 0, false);
+	add_events(maker, sleeper, row->asleep, 0, false);
+	/* The kernel replaces the breakpoint of a kprobe by a jump after a while, in a thread. */
 	if (row->records)
 		sleep(1);
 	if (row->maps) {
@@ -212,7 +211,7 @@ static unsigned long long measure(const struct event_maker *maker, const struct 
 	}
 	if (row->maps)
 		munmap(page, size);
-	drop();
+	close_events();
 	return (with - without) / row->parts;
 }
 
@@ -222,7 +221,7 @@ int main(void)
 	unsigned long long cost[ROWS];
 	int i;
 
-	/* Before there are others: children have the policy of their parent. */
+	/* Set before the forks, since children inherit the policy. */
 	if (sched_setscheduler(0, SCHED_RR, &first)) {
 		perror("sched_setscheduler");
 		return EXIT_FAILURE;
@@ -250,7 +249,7 @@ int main(void)
 
 	for (i = 0; i < ROWS; i++)
 		cost[i] = measure(&event_maker_perfmon, &rows[i], true);
-	/* A row for each: name, instructions, perf's, and how many times it was marked. */
+	/* A line for each row: name, instructions, perf's, and number of marked executions. */
 	for (i = 0; i < ROWS; i++)
 		printf("%s\t%llu\t%llu\t%d\n", rows[i].name, cost[i],
 		       measure(&event_maker_perf, &rows[i], false), rows[i].parts);

@@ -1,15 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * bench_precise FORMAT : the price of a precise sample, which the processor takes, in
- * instructions, beside Linux perf's. FORMAT is that of the processor's records, for the
- * titles.
+ * bench_precise FORMAT : the cost in instructions of a precise sample, which the processor takes,
+ * beside Linux perf's. FORMAT is the format of the processor's records, for the titles.
  *
- * To be run on a machine whose time-stamp counter advances with each instruction
- * (vm/run --icount). Enabling, a loop in user mode and disabling are executed with a
- * sample each PERIOD instructions and with none: the difference, divided by the number
- * of samples, is a sample's. What is left in the processor's buffer when the event is
- * disabled is in it. Each figure is the least of many: the one without a timer
- * interrupt in it.
+ * For a machine whose time-stamp counter advances with each instruction (vm/run --icount). Enables
+ * an event, executes a loop in user mode and disables the event, once with a sample each PERIOD
+ * instructions and once with none: the difference, divided by the number of samples, is the cost
+ * of a sample. It includes the samples that are in the processor's buffer when the event is
+ * disabled. Each figure is the least of many, which has no timer interrupt in it.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -30,7 +28,7 @@
 #define PERIOD	1009
 #define NEVER	(1UL << 30)
 #define N	1000000UL
-/* Pages of the ring, by their power of 2. */
+/* The ring has 2^ORDER pages. */
 #define ORDER	8
 
 /* The cost of one run of the loop. */
@@ -42,7 +40,7 @@ struct run {
 
 static struct event_record record;
 
-/* @marking: marks are written around the run, to find its register accesses. */
+/* Runs the loop once. @marking: writes marks before and after it, to find its register accesses. */
 static int run_once(int fd, struct event_ring *ring, bool marking, struct run *run)
 {
 	unsigned long long begin, end;
@@ -67,7 +65,7 @@ static int run_once(int fd, struct event_ring *ring, bool marking, struct run *r
 }
 
 /* Finds the run with the fewest instructions, and makes one more with marks if @marking. */
-static int least(const struct event_maker *maker, struct perf_event_attr attr, bool marking,
+static int find_least(const struct event_maker *maker, struct perf_event_attr attr, bool marking,
 		 struct run *best)
 {
 	struct event_ring ring;
@@ -92,7 +90,7 @@ static int least(const struct event_maker *maker, struct perf_event_attr attr, b
 	return err;
 }
 
-/* A row of the table: name, instructions, bytes, samples that were marked. */
+/* Prints a row of the table: name, instructions, bytes, marked samples. */
 static void print_row(const char *title, const char *format, const struct event_maker *maker,
 		      __u64 parts)
 {
@@ -105,10 +103,10 @@ static void print_row(const char *title, const char *format, const struct event_
 	attr.watermark = 1;
 	attr.wakeup_watermark = NEVER;
 	attr.sample_period = NEVER;
-	err = least(maker, attr, false, &none);
+	err = find_least(maker, attr, false, &none);
 	attr.sample_period = PERIOD;
 	if (!err)
-		err = least(maker, attr, true, &best);
+		err = find_least(maker, attr, true, &best);
 	if (!err && !best.samples)
 		err = -ENODATA;
 	if (err) {
@@ -121,8 +119,8 @@ static void print_row(const char *title, const char *format, const struct event_
 	       best.bytes / best.samples, best.samples);
 }
 
-/* Perf is not to lower its rate because its interrupts take long. */
-static void let_perf_sample(void)
+/* Keeps perf from lowering its rate because its PMIs take long. */
+static void lift_perf_limit(void)
 {
 	int fd = open("/proc/sys/kernel/perf_cpu_time_max_percent", O_WRONLY | O_CLOEXEC);
 
@@ -138,7 +136,7 @@ int main(int argc, char **argv)
 {
 	const char *format = argc > 1 ? argv[1] : "";
 
-	let_perf_sample();
+	lift_perf_limit();
 	print_row("event: precise, format ", format, &event_maker_perfmon, USUAL);
 	print_row("perf: precise, format ", format, &event_maker_perf, USUAL);
 	print_row("event: and id,cpu,period, ", format, &event_maker_perfmon, USUAL | OTHERS);

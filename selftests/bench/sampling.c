@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The price of a sample in instructions, MSR accesses and bytes, beside Linux perf's.
+ * The cost of a sample in instructions, MSR accesses and bytes, beside Linux perf's.
  *
- * To be run on a machine whose time-stamp counter advances with each
- * instruction (vm/run --icount). A loop in user mode is executed with and
- * without sampling; the difference, divided by the number of samples, is a
- * sample's. Each figure is the least of many: the one without a timer interrupt
+ * For a machine whose time-stamp counter advances with each instruction (vm/run --icount). A loop
+ * in user mode is executed with and without sampling; the difference, divided by the number of
+ * samples, is the cost of a sample. Each figure is the least of many, which has no timer interrupt
  * in it.
  */
 #include <errno.h>
@@ -26,11 +25,11 @@
 
 #define ROUNDS	20
 
-/* Some 40 samples, in far fewer instructions than from tick to tick. */
+/* Some 40 samples, in far fewer instructions than between two ticks. */
 #define RATE	10007
 #define N	200000UL
 
-/* Counted at each sample, beside the sampled event. */
+/* Events that are counted at each sample of the leader. */
 #define MEMBERS	6
 
 /* The cost of one run of the loop. */
@@ -40,7 +39,7 @@ struct run {
 	unsigned long bytes;
 };
 
-/* Marks are written around the next loop, to find its register accesses. */
+/* Write marks before and after the next loop, to find its register accesses. */
 static bool marking;
 
 static void mark(void)
@@ -49,7 +48,7 @@ static void mark(void)
 		msr_mark();
 }
 
-/* Calls below which the loop is executed, for call chains. */
+/* Nested calls around the loop, for call chains. */
 static int depth;
 
 static unsigned long long timed_loop(void);
@@ -60,13 +59,13 @@ struct row {
 	int (*open)(const struct row *row);
 	int (*run)(struct run *run);
 	void (*close)(void);
-	__u32 flags;		/* of a trace's event */
+	__u32 flags;		/* flags of a trace's event */
 	const struct event_maker *maker;
-	__u64 parts;		/* of a ring's samples */
+	__u64 parts;		/* sample_type of a ring's samples */
 	int members, calls;
 };
 
-/* Each call has a frame of its own. */
+/* Not optimized, so that each call has a frame. */
 __attribute__((noinline, optimize("no-omit-frame-pointer")))
 static unsigned long long nested_loop(int calls)
 {
@@ -93,7 +92,7 @@ static unsigned long long timed_loop(void)
 
 static struct trace trace;
 
-/* Stages a config with the flags, and the dependents. */
+/* Stages a config with the flags and dependents of a row. */
 static int open_trace(const struct row *row)
 {
 	struct perfmon_config c = one_event(INSTRUCTIONS, RATE,
@@ -170,7 +169,7 @@ static int open_ring(const struct row *row)
 	void *p;
 
 	depth = row->calls;
-	/* CPU 0, whatever runs there: as a trace. */
+	/* All that runs on CPU 0, as with a trace. */
 	for (fd_count = 0; fd_count <= row->members; fd_count++) {
 		int leader = fd_count ? fds[0] : -1;
 
@@ -178,7 +177,7 @@ static int open_ring(const struct row *row)
 		if (fds[fd_count] < 0)
 			return fds[fd_count];
 
-		/* The members are only counted. */
+		/* The members only count. */
 		attr.sample_period = 0;
 		attr.sample_type = 0;
 		attr.disabled = 0;
@@ -190,7 +189,7 @@ static int open_ring(const struct row *row)
 	return 0;
 }
 
-/* Returns the number of samples between two offsets of the ring; no other records. */
+/* Returns the number of samples between two offsets of the ring, which has no other records. */
 static long ring_samples(__u64 from, __u64 to)
 {
 	const char *data = (const char *)ring + ring->data_offset;
@@ -236,7 +235,7 @@ static void close_ring(void)
 
 /* --- The table ----------------------------------------------------------- */
 
-/* With timed_loop() and main() these are 12 addresses. */
+/* Together with timed_loop() and main() there are 12 addresses. */
 #define CALLS	9
 
 #define IP_TIME	(PERF_SAMPLE_IP | PERF_SAMPLE_TIME)
@@ -274,10 +273,10 @@ static const struct row rows[] = {
 };
 
 /*
- * Finds the run with the fewest instructions, and makes one more with marks: @marked
- * is its number of samples.
+ * Finds the run with the fewest instructions, and makes one more with marks. @marked is the number
+ * of its samples.
  */
-static int least(const struct row *row, struct run *best, unsigned long *marked)
+static int find_least(const struct row *row, struct run *best, unsigned long *marked)
 {
 	struct run run;
 	int i, err;
@@ -300,8 +299,8 @@ static int least(const struct row *row, struct run *best, unsigned long *marked)
 	return err;
 }
 
-/* Perf is not to lower its rate because its interrupts take long. */
-static void let_perf_sample(void)
+/* Keeps perf from lowering its rate because its PMIs take long. */
+static void lift_perf_limit(void)
 {
 	int fd = open("/proc/sys/kernel/perf_cpu_time_max_percent",
 		      O_WRONLY | O_CLOEXEC);
@@ -319,18 +318,18 @@ int main(void)
 	struct run best;
 	int i, err;
 
-	let_perf_sample();
+	lift_perf_limit();
 	for (i = 0; i < ROUNDS; i++) {
 		took = timed_loop();
 		if (took < base)
 			base = took;
 	}
 
-	/* A row for each: name, instructions, bytes, samples that were marked. */
+	/* A line for each row: name, instructions, bytes, marked samples. */
 	for (row = rows; row->name; row++) {
 		err = row->open(row);
 		if (!err)
-			err = least(row, &best, &marked);
+			err = find_least(row, &best, &marked);
 		row->close();
 		if (err) {
 			printf("%s\tfailed: %s\n", row->name,

@@ -1,12 +1,12 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
 #
-# What it costs to count a command that does nothing, from the start of pmctl or perf to
-# its end, with all that the kernel does for it. Prints a tab-separated line for each way
-# to count: its name, the instructions of the command alone in thousands, those with pmctl
-# stat, those with perf stat. To be run on one CPU under icount.
+# Measures what it costs to count a command that does nothing, from the start of pmctl or perf to
+# its end, including the kernel's work. Prints a tab-separated line for each way to count: name,
+# and the thousands of instructions of the command alone, with pmctl stat and with perf stat. For
+# one CPU under icount.
 
-# cost NAME OPTION...
+# cost NAME OPTION... : prints the line of a way to count
 cost() {
 	name=$1
 	shift

@@ -1,18 +1,17 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
 #
-# What it costs to record a command, from the start of pmctl or perf to its end, with all
-# that the kernel does for it. Prints a tab-separated line for each command: its name, its
-# instructions in thousands, those with pmctl record, those with perf record. To be run
-# on one CPU under icount.
+# Measures what it costs to record a command, from the start of pmctl or perf to its end, including
+# the kernel's work. Prints a tab-separated line for each command: name, and its thousands of
+# instructions alone, with pmctl record and with perf record. For one CPU under icount.
 
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 cd "$dir" || exit 1
-# The same for both: see Documentation/performance.rst.
+# The options of both recorders: see Documentation/performance.rst.
 options="-e instructions -c 100003 -o $dir/data ${OPTIONS-}"
 
-# Text that is the same each time.
+# The same text each time.
 awk 'BEGIN { for (i = 0; i < 20000; i++) { n = (n * 69069 + 1) % 4294967296; print n, "line", i } }' >text
 mkdir tree
 for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
@@ -26,14 +25,14 @@ while [ $i -lt 40 ]; do
 	i=$((i + 1))
 done
 END
-# perf slows down by itself where interrupts take long.
+# Keeps perf from lowering its rate because PMIs take long.
 echo 0 >/proc/sys/kernel/perf_cpu_time_max_percent
 
-# cost NAME COMMAND...
+# cost NAME COMMAND... : prints the line of a command
 cost() {
 	name=$1
 	shift
-	# The options are words.
+	# The options are split into words.
 	# shellcheck disable=SC2086
 	printf '%s\t%s\t%s\t%s\n' "$name" "$(bench_elapsed "$@")" \
 		"$(bench_elapsed pmctl record $options -- "$@")" "$(bench_elapsed perf record -q $options -- "$@")"

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Linux perf zeroes the counters that it has used when the CPU next switches to a
- * program that may use RDPMC, even if the module has the counters by then. The
- * module's counts must be right all the same.
+ * Linux perf zeroes the counters that it has used when the CPU next switches to a program that
+ * may use RDPMC, even if the module uses the counters by then. The module's counts must still
+ * be right.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -26,10 +26,10 @@
 #define RATE	10007
 #define PAGES	64
 
-/* As many events as make every general counter dirty, or nearly so. */
+/* Enough events to make all or most general counters dirty. */
 #define EVENTS	4
 
-/* The instructions of the two programs around the loops. */
+/* The most instructions of the two programs besides the loops. */
 #define OVERHEAD	20000
 
 #define RDPMC	"/sys/bus/event_source/devices/cpu/rdpmc"
@@ -37,7 +37,7 @@
 FIXTURE(dirty)
 {
 	int cpu;
-	int fd;		/* of the device */
+	int fd;		/* descriptor of the device */
 	int wake;	/* wakes the other program */
 	int awake;	/* has its answer */
 	pid_t pid;	/* the other program */
@@ -45,9 +45,9 @@ FIXTURE(dirty)
 
 FIXTURE_VARIANT(dirty)
 {
-	char before;	/* what RDPMC is when counting starts */
-	char meanwhile;	/* and what it is then changed to */
-	bool zeroed;	/* perf zeroes counters then, which is reported */
+	char before;	/* the setting of RDPMC when counting starts */
+	char meanwhile;	/* the setting that it is then changed to */
+	bool zeroed;	/* perf then zeroes counters, and the module reports it */
 };
 
 FIXTURE_VARIANT_ADD(dirty, rdpmc_0) { '0', '0', false };
@@ -55,7 +55,7 @@ FIXTURE_VARIANT_ADD(dirty, rdpmc_1) { '1', '1', false };
 FIXTURE_VARIANT_ADD(dirty, rdpmc_2) { '2', '2', false };
 FIXTURE_VARIANT_ADD(dirty, rdpmc_1_then_2) { '1', '2', false };
 FIXTURE_VARIANT_ADD(dirty, rdpmc_2_then_1) { '2', '1', false };
-/* At 0 perf zeroes nothing, whatever is done, and at 2 all at once. */
+/* With 0, perf never zeroes counters; when it is set to 2, it zeroes them at once. */
 FIXTURE_VARIANT_ADD(dirty, rdpmc_0_then_2) { '0', '2', true };
 
 static int rdpmc_set(char value)
@@ -68,10 +68,10 @@ static int rdpmc_set(char value)
 }
 
 /*
- * Has perf count branches, so that the counters are dirty afterwards, and maps an
- * event unless @page is NULL: then it lives until that is unmapped.
+ * Makes perf count branches, so that the counters are dirty afterwards. If @page is not NULL, maps
+ * an event, which then exists until that page is unmapped.
  */
-static int perf_use(void **page)
+static int dirty_counters_by_perf(void **page)
 {
 	struct perf_event_attr attr = {
 		.type = PERF_TYPE_HARDWARE,
@@ -121,8 +121,8 @@ FIXTURE_SETUP(dirty)
 	ASSERT_EQ(0, pipe(pipes));
 	ASSERT_EQ(0, pipe(answers));
 
-	/* It inherits that its parent has mapped an event of perf's. */
-	ASSERT_EQ(0, perf_use(&page));
+	/* The child may use RDPMC, since its parent has mapped an event of perf. */
+	ASSERT_EQ(0, dirty_counters_by_perf(&page));
 	self->pid = fork();
 	ASSERT_LE(0, self->pid);
 	if (!self->pid) {
@@ -136,7 +136,7 @@ FIXTURE_SETUP(dirty)
 	self->awake = answers[0];
 	ASSERT_EQ(0, wait_until_asleep(self->pid));
 	munmap(page, sysconf(_SC_PAGESIZE));
-	ASSERT_EQ(0, perf_use(NULL));
+	ASSERT_EQ(0, dirty_counters_by_perf(NULL));
 	self->fd = open_device(_metadata, O_RDWR);
 }
 
@@ -150,7 +150,7 @@ FIXTURE_TEARDOWN(dirty)
 	rdpmc_set('1');
 }
 
-/* Counts two loops, with the other program between them. */
+/* Counts two loops, between which the other program runs. */
 static int run_both(const FIXTURE_DATA(dirty) *self, char rdpmc)
 {
 	char c = 0;
@@ -194,7 +194,7 @@ TEST_F(dirty, sums_of_a_trace_are_right)
 	struct trace t;
 	int i, err;
 
-	/* Some are sampled, some only counted. */
+	/* Some events are sampled, others only counted. */
 	for (i = 0; i < EVENTS; i++) {
 		config.events[i] = MODEL_EVENT(i);
 		config.flags[i] = FLAG_USER;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Linux perf and the module share the counters: the first has them, the second is
- * refused with a reason in the log, and gets them afterwards.
+ * Linux perf and the module share the counters: the first user has them; the other one is
+ * refused, with a reason in the log, and can use them afterwards.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -39,7 +39,7 @@ FIXTURE_TEARDOWN(coexist)
 	ensure_module(_metadata);
 }
 
-/* Expects the count of the loop: LOOP_INSNS * N and the ends of the calls. */
+/* Expects the count of the loop: LOOP_INSNS * N, and the instructions of the calls. */
 #define EXPECT_COUNTED(value) do {					\
 	long long counted = (value);					\
 									\
@@ -62,7 +62,7 @@ TEST_F(coexist, perf_works_without_with_and_after_the_module)
 	EXPECT_EQ(loaded, perf_count_loop_once(N));
 }
 
-/* An open descriptor alone takes nothing. */
+/* An open descriptor alone holds no counters. */
 TEST_F(coexist, perf_works_beside_an_idle_descriptor)
 {
 	int fd = open_device(_metadata, O_RDWR);
@@ -84,19 +84,19 @@ TEST_F(coexist, setup_is_refused_while_perf_counts)
 	EXPECT_EQ(-EBUSY, pmc_setup(fd, 0, EVENT_INSTRUCTIONS, PMCF_USR));
 	EXPECT_EQ(-EBUSY, pmc_setup(fd, 1, EVENT_INSTRUCTIONS, PMCF_USR));
 
-	/* Refused calls leave no trace, and do not disturb perf. */
+	/* Refused calls have no effect, and do not disturb perf. */
 	EXPECT_EQ(-EBUSY, pmc_get(fd, 0, &pmc));
 	ASSERT_EQ(0, ioctl(perf, PERF_EVENT_IOC_RESET, 0));
 	EXPECT_COUNTED(perf_count_loop(perf, N));
 
-	/* The log names the owner of the counters, once. */
+	/* The log names the owner of the counters once. */
 	ASSERT_EQ(0, kmsg_read_module(self->kmsg, &lines));
 	EXPECT_EQ(1, lines.count);
 	EXPECT_TRUE(kmsg_names_perf(lines.line[0])) {
 		TH_LOG("the log says: %s", lines.line[0]);
 	}
 
-	/* Afterwards it works. */
+	/* After perf's event is closed, the call works. */
 	close(perf);
 	ASSERT_EQ(0, pmc_setup(fd, 0, EVENT_INSTRUCTIONS, PMCF_USR));
 	ASSERT_EQ(0, pmc_count_loop(fd, 0, N));
@@ -104,7 +104,7 @@ TEST_F(coexist, setup_is_refused_while_perf_counts)
 	close(fd);
 }
 
-/* With place-holders, perf's events are opened and wait: they say so when they are read. */
+/* With place-holders, perf's events can be opened and wait; reading them shows that. */
 TEST_F(coexist, perf_is_refused_while_a_counter_is_set_up)
 {
 	int fd = device_open(O_RDWR);
@@ -120,12 +120,12 @@ TEST_F(coexist, perf_is_refused_while_a_counter_is_set_up)
 	EXPECT_EQ(-EBUSY, perf_count_short_loop());
 	EXPECT_LE((__s64)(LOOP_INSNS * N), pmc_value(fd, 0));
 
-	/* Events that need no hardware counter are not concerned. */
+	/* Events that need no hardware counter still work. */
 	clock = perf_open_task_clock();
 	EXPECT_LE(0, clock);
 	close(clock);
 
-	/* close(2) gives the counters back. */
+	/* close(2) frees the counters. */
 	close(fd);
 	EXPECT_COUNTED(perf_count_loop_once(N));
 }
@@ -147,7 +147,7 @@ TEST_F(coexist, perf_and_counter_agree)
 	}
 	close(fd);
 
-	/* The ends of the calls differ; what is between them does not. */
+	/* The instructions of the calls differ, but the loop's count is the same. */
 	EXPECT_EQ((long long)(LOOP_INSNS * N), perf[1] - perf[0]);
 	EXPECT_EQ((long long)(LOOP_INSNS * N), ours[1] - ours[0]);
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Where the kernel can't reserve the counters, an event of Linux perf's own keeps perf
- * off each CPU. For a machine whose module has been loaded with placeholder=1.
+ * Where the kernel can't reserve the counters, a pinned event of Linux perf keeps perf's other
+ * events off each CPU. For a machine whose module is loaded with placeholder=1.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -25,10 +25,10 @@
 
 #define N	100000UL
 
-/* Turns between two tasks on one CPU, at each of which perf looks for events. */
+/* Turns of two tasks on one CPU; at each switch perf schedules its events. */
 #define TURNS	1000
 
-/* So often that some overflows come while perf has turned the counters off. */
+/* A rate at which some overflows come while perf has disabled the counters. */
 #define RATE	211
 #define PAGES	256
 
@@ -52,14 +52,14 @@ FIXTURE_TEARDOWN(place_holder)
 	close(self->fd);
 }
 
-/* What read(2) returns of an event. */
+/* The result of read(2) of an event of perf. */
 struct count {
 	__u64 value;
 	__u64 enabled;
 	__u64 running;
 };
 
-static struct perf_event_attr branches(bool pinned, bool disabled)
+static struct perf_event_attr branches_attr(bool pinned, bool disabled)
 {
 	return (struct perf_event_attr){
 		.type = PERF_TYPE_HARDWARE,
@@ -72,10 +72,10 @@ static struct perf_event_attr branches(bool pinned, bool disabled)
 	};
 }
 
-/* Opens an event of perf's: branches of this task, or of all that runs on a CPU. */
+/* Opens an event of perf: branches of this task, or of all that runs on a CPU. */
 static int open_branches(int cpu, bool pinned, bool disabled)
 {
-	struct perf_event_attr attr = branches(pinned, disabled);
+	struct perf_event_attr attr = branches_attr(pinned, disabled);
 
 	return syscall(SYS_perf_event_open, &attr, cpu < 0 ? 0 : -1, cpu, -1,
 		       PERF_FLAG_FD_CLOEXEC);
@@ -95,7 +95,7 @@ TEST_F(place_holder, waiting_event_reports_that_it_did_not_count)
 	EXPECT_LT(0ULL, count.enabled);
 	EXPECT_EQ(0ULL, count.running);
 
-	/* It goes on when the counters are free. */
+	/* The event counts when the counters are free. */
 	close(self->fd);
 	self->fd = open_device(_metadata, O_RDWR);
 	loop(N);
@@ -113,14 +113,14 @@ TEST_F(place_holder, pinned_event_is_in_error_state)
 	ASSERT_EQ(0, pmc_setup(self->fd, 0, EVENT_INSTRUCTIONS, PMCF_USR));
 	perf = open_branches(self->cpu, true, false);
 	ASSERT_LE(0, perf);
-	/* As perf_event_open(2) has it: the end of the file. */
+	/* perf_event_open(2): read(2) returns 0 for an event in error state. */
 	EXPECT_EQ(0, read(perf, &count, sizeof(count)));
 	close(perf);
 	ASSERT_EQ(0, pmc_count_loop(self->fd, 0, N));
 	EXPECT_LE((__s64)(LOOP_INSNS * N), pmc_value(self->fd, 0));
 }
 
-/* It counts on another CPU, or nothing: the registers of this one do not show it. */
+/* The event may count on another CPU, or not at all, so this CPU's registers do not show it. */
 TEST_F(place_holder, pinned_event_that_was_first_keeps_the_counters)
 {
 	struct kmsg_lines lines;
@@ -142,7 +142,7 @@ TEST_F(place_holder, pinned_event_that_was_first_keeps_the_counters)
 	close(kmsg);
 }
 
-/* The one way to displace a place-holder; no count is told for what came then. */
+/* This is the one way to displace a place-holder. Counts from then on are refused. */
 TEST_F(place_holder, stop_fails_when_perf_has_enabled_a_pinned_event)
 {
 	/* perf takes the first counter: the registers of this one stay as they are. */
@@ -161,17 +161,17 @@ TEST_F(place_holder, stop_fails_when_perf_has_enabled_a_pinned_event)
 	close(perf);
 	close(self->fd);
 
-	/* The next place-holder has the CPU. */
+	/* The next place-holder gets the CPU again. */
 	self->fd = open_device(_metadata, O_RDWR);
 	ASSERT_EQ(0, pmc_setup(self->fd, 0, EVENT_INSTRUCTIONS, PMCF_USR));
 	ASSERT_EQ(0, pmc_count_loop(self->fd, 0, N));
 	EXPECT_LE((__s64)(LOOP_INSNS * N), pmc_value(self->fd, 0));
 }
 
-/* What a new event of the module's has counted of a loop, or a negative errno. */
+/* Returns the count of a loop by a new event of the module, or a negative errno. */
 static __s64 count_once(void)
 {
-	struct perf_event_attr attr = branches(false, true);
+	struct perf_event_attr attr = branches_attr(false, true);
 	int event = event_maker_perfmon.open(&attr, 0, -1, -1, 0);
 	__s64 count;
 
@@ -182,10 +182,10 @@ static __s64 count_once(void)
 	return count;
 }
 
-/* Nor a count of events that have begun and ended since, within a tick or not. */
+/* Events that start and end after that are refused, too, within a tick or later. */
 TEST_F(place_holder, events_that_start_after_that_fail_too)
 {
-	struct perf_event_attr attr = branches(false, true);
+	struct perf_event_attr attr = branches_attr(false, true);
 	int perf = open_branches(self->cpu, true, true);
 	int event = event_maker_perfmon.open(&attr, 0, -1, -1, 0);
 	int i;
@@ -197,7 +197,7 @@ TEST_F(place_holder, events_that_start_after_that_fail_too)
 	for (i = 0; i < 1000; i++)
 		ASSERT_EQ(-EIO, count_once());
 	close(perf);
-	/* The place-holder is in error as long as the module counts. */
+	/* The place-holder stays in error state as long as the module counts. */
 	EXPECT_EQ(-EIO, count_once());
 	close(event);
 	EXPECT_LE(100, count_once());
@@ -207,9 +207,9 @@ FIXTURE(beside_perf)
 {
 	int cpu;
 	int fd;
-	int there[2];		/* wakes the other task */
-	int back[2];		/* has its answer */
-	int perf[4];		/* events that wait */
+	int wake_pipe[2];		/* pipe that wakes the other task */
+	int answer_pipe[2];		/* pipe with its answer */
+	int perf[4];		/* perf's events, which wait */
 	pid_t other;
 };
 
@@ -224,19 +224,19 @@ FIXTURE_SETUP(beside_perf)
 	ASSERT_LE(0, self->cpu);
 	self->fd = open_device(_metadata, O_RDWR);
 	ASSERT_EQ(0, pmc_setup(self->fd, 0, EVENT_INSTRUCTIONS, PMCF_USR));
-	ASSERT_EQ(0, pipe(self->there));
-	ASSERT_EQ(0, pipe(self->back));
+	ASSERT_EQ(0, pipe(self->wake_pipe));
+	ASSERT_EQ(0, pipe(self->answer_pipe));
 	self->other = fork();
 	ASSERT_LE(0, self->other);
 	if (!self->other) {
-		/* Each turn perf gives the CPU to its event and takes it away. */
+		/* At each turn perf schedules this event in and out. */
 		open_branches(-1, false, false);
-		while (read(self->there[0], &c, 1) == 1)
-			if (write(self->back[1], &c, 1) != 1)
+		while (read(self->wake_pipe[0], &c, 1) == 1)
+			if (write(self->answer_pipe[1], &c, 1) != 1)
 				break;
 		_exit(0);
 	}
-	/* Two of the CPU and two of this task, so that perf takes turns at its tick, too. */
+	/* Two events of the CPU and two of this task, so that perf also rotates them at its tick. */
 	for (i = 0; i < 4; i++) {
 		self->perf[i] = open_branches(i < 2 ? self->cpu : -1, false, false);
 		ASSERT_LE(0, self->perf[i]);
@@ -259,13 +259,13 @@ static int take_turns(const FIXTURE_DATA(beside_perf) *self, int turns)
 	char c = 0;
 
 	while (turns--)
-		if (write(self->there[1], &c, 1) != 1 ||
-		    read(self->back[0], &c, 1) != 1)
+		if (write(self->wake_pipe[1], &c, 1) != 1 ||
+		    read(self->answer_pipe[0], &c, 1) != 1)
 			return -EPIPE;
 	return 0;
 }
 
-/* perf turns the counters off while the kernel switches tasks, and never in a program. */
+/* perf disables the counters while the kernel switches tasks, and never in user mode. */
 TEST_F(beside_perf, counts_of_user_mode_are_exact)
 {
 	__s64 of_two, of_four, none;
@@ -278,12 +278,12 @@ TEST_F(beside_perf, counts_of_user_mode_are_exact)
 	ASSERT_EQ(0, take_turns(self, 2 * TURNS));
 	ASSERT_EQ(0, pmc_read(self->fd, 0, &of_four));
 	EXPECT_EQ(0, pmc_stop(self->fd, 0));
-	/* What is not proportional to the turns are the ends of read() and take_turns(). */
+	/* The rest, which is not proportional to the turns, is that of read() and take_turns(). */
 	EXPECT_LE(-200, (of_four - of_two) - 2 * (of_two - none));
 	EXPECT_GE(200, (of_four - of_two) - 2 * (of_two - none));
 }
 
-/* Some overflows come while perf has turned the counters off: nothing is lost by that. */
+/* Overflows that come while perf has disabled the counters are not lost. */
 TEST_F(beside_perf, samples_of_user_mode_are_not_lost)
 {
 	struct perfmon_config config = one_event(INSTRUCTIONS, RATE, FLAG_USER);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * From version 6 of Intel's PMU on, the overflow of a counter may reload others. Linux
- * perf leaves that set behind its events: the module's counts are right all the same, and
- * it is set as before once the module's counters are given up.
+ * From version 6 of Intel's PMU on, the overflow of a counter may reload others. Linux perf leaves
+ * these settings when its events end. The module's counts must still be right, and the settings
+ * must be restored when its counters are freed.
  */
 #include <cpuid.h>
 #include <errno.h>
@@ -18,7 +18,7 @@
 
 #define N	100000UL
 
-/* The counter whose overflow reloads the other one, which can be reloaded */
+/* The counter whose overflow reloads another one, and that one */
 #define CAUSE	0
 #define NUM	2
 
@@ -26,7 +26,7 @@
 #define MSR_IA32_PMC_GP_CFG_B(n)	(0x1902 + 4 * (n))
 #define MSR_IA32_PMC_GP_CFG_C(n)	(0x1903 + 4 * (n))
 
-/* What counter NUM becomes: far from what any test counts */
+/* The reload value of counter NUM: far from what any test counts */
 #define RELOADED	0x7654321
 
 FIXTURE(reload)
@@ -47,7 +47,7 @@ FIXTURE_SETUP(reload)
 {
 	SKIP_WITHOUT_PMU();
 	ASSERT_TRUE(can_be_reloaded());
-	/* Overflows come soon. */
+	/* Makes overflows come soon. */
 	ASSERT_EQ(0, module_reload("period_bits=10"));
 	ASSERT_LE(0, pin_to_first_cpu());
 	self->fd = open_device(_metadata, O_RDWR);

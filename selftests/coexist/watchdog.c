@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The NMI watchdog holds a counter through Linux perf. For a kernel that has
- * it, booted with nmi_watchdog=1.
+ * The NMI watchdog holds a counter through Linux perf. For a kernel with the watchdog, booted
+ * with nmi_watchdog=1.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -64,7 +64,7 @@ TEST_F(watchdog, setup_works_without_the_watchdog)
 	EXPECT_GE(LOOP_INSNS * 1000 + CALL_OVERHEAD, value);
 }
 
-/* With place-holders. The kernel says that it is on. */
+/* With place-holders. The kernel shows the watchdog as enabled all the same. */
 TEST_F(watchdog, watchdog_enabled_while_we_count_has_no_counter)
 {
 	if (!module_has_place_holder())
@@ -76,12 +76,12 @@ TEST_F(watchdog, watchdog_enabled_while_we_count_has_no_counter)
 		  pmc_loop_count(self->fd, 0, 2000));
 	close(self->fd);
 
-	/* It does not take up its work. */
+	/* The watchdog stays without a counter when the module's are free again. */
 	self->fd = open_device(_metadata, O_RDWR);
 	EXPECT_EQ(0, pmc_setup(self->fd, 0, EVENT_INSTRUCTIONS, PMCF_USR));
 	close(self->fd);
 
-	/* Off and on again cures it. */
+	/* Switching it off and on makes it work. */
 	ASSERT_EQ(0, watchdog_set('0'));
 	ASSERT_EQ(0, watchdog_set('1'));
 	self->fd = open_device(_metadata, O_RDWR);

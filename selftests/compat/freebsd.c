@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * A program written for FreeBSD's perfmon(4) gives the exact count, every
- * time, and it is Linux perf's.
+ * A program written for FreeBSD's perfmon(4) gets the exact count each time, and the same as with
+ * Linux perf.
  */
 #include <unistd.h>
 
@@ -48,7 +48,7 @@ TEST_F_TIMEOUT(freebsd, count_is_exact_100_times, 120)
 		       first - (long long)(LOOP_INSNS * N), REPEATS);
 }
 
-/* The client goes through every name of the interface, and counts the loop. */
+/* The client uses every name of the interface, and counts the loop. */
 TEST_F(freebsd, client_of_every_name_counts_the_loop)
 {
 	long long first = run_program(PROGRAM("compat_freebsd_client"));
@@ -58,7 +58,7 @@ TEST_F(freebsd, client_of_every_name_counts_the_loop)
 	EXPECT_EQ(first, run_program(PROGRAM("compat_freebsd_client")));
 }
 
-/* The same loop under perf, one after the other: they exclude each other. */
+/* Counts the same loop by perf, after the module, since they exclude each other. */
 TEST_F_TIMEOUT(freebsd, perf_counts_the_same_loop_100_times, 120)
 {
 	long long first = 0, value;

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * A program as one writes it for FreeBSD's perfmon(4) that uses every name of the
- * interface: of the calls, the structures, the flags and the events. Its includes
- * are those of FreeBSD, and -I finds ours for them.
+ * A program for FreeBSD's perfmon(4) that uses every name of the interface: calls, structures,
+ * flags and events. It includes FreeBSD's headers, which -I replaces by ours.
  *
- * It prints how many instructions it executed in user mode in 1,000,000 iterations
- * of a loop.
+ * Prints the number of instructions that it has executed in user mode in 1,000,000 iterations of
+ * a loop.
  */
 #include <sys/cdefs.h>
 #include <sys/types.h>
@@ -50,7 +49,7 @@ event_select(u_char event, u_char unit, u_char flags, u_char mask)
 	return event | unit << 8 | flags << 16 | (u_int)mask << 24;
 }
 
-/* The call @command with @arg, which has to succeed. */
+/* Makes the call @command with @arg, which has to succeed. */
 static void
 call(int fd, unsigned long command, const char *name, void *arg)
 {
@@ -59,7 +58,7 @@ call(int fd, unsigned long command, const char *name, void *arg)
 }
 #define CALL(fd, command, arg)	call(fd, command, #command, arg)
 
-/* A counter that there is not. */
+/* Expects that a counter does not exist. */
 static void
 refuse_number(int fd, int num)
 {
@@ -71,7 +70,7 @@ refuse_number(int fd, int num)
 		fail("PMIOSETUP of counter %d: %s", num, strerror(errno));
 }
 
-/* Both ways to the members of struct pmc. */
+/* Checks that both ways to the members of struct pmc agree. */
 static void
 check_members(struct pmc *pmc)
 {

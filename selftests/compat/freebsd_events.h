@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The event names of FreeBSD's <machine/perfmon.h>, and their numbers: the user
- * of this file defines EVENT(name, number).
+ * The event names of FreeBSD's <machine/perfmon.h>, and their numbers. Define EVENT(name, number)
+ * before including this file.
  */
 EVENT(PMC6_LD_BLOCKS, 0x03);
 EVENT(PMC6_SB_DRAINS, 0x04);

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * A program as one writes it for FreeBSD's perfmon(4). It knows nothing of
- * Linux: its includes are those of FreeBSD, and -I finds ours for them.
+ * A program for FreeBSD's perfmon(4), without anything of Linux: it includes FreeBSD's headers,
+ * which -I replaces by ours.
  *
- * It prints how many instructions it executed in user mode between PMIOSTART
- * and PMIOSTOP: 2 for each of the 1,000,000 iterations, and the ends of the
- * calls.
+ * Prints the number of instructions that it has executed in user mode between PMIOSTART and
+ * PMIOSTOP: 2 for each of the 1,000,000 iterations, and those of the calls.
  */
 #include <sys/types.h>
 #include <sys/ioctl.h>

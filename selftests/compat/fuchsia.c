@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * A program written for Fuchsia's perfmon records exactly what it executes,
- * every time. Its include is that of Fuchsia, and -I finds ours for it; Linux's
- * own are open(2), mmap(2) and how many CPUs there are.
+ * A program for Fuchsia's perfmon records exactly what it executes, each time. It includes
+ * Fuchsia's header, which -I replaces by ours; only open(2), mmap(2) and the number of CPUs are
+ * Linux's.
  */
 #include <lib/zircon-internal/device/cpu-trace/perf-mon.h>
 
@@ -30,7 +30,7 @@
 	PERFMON_MAKE_EVENT_ID(PERFMON_GROUP_ARCH,		\
 			      PERFMON_ARCH_EVENT_BRANCHES_RETIRED)
 
-/* Where the program is, 10007 instructions apart, and its branches between. */
+/* A sample of the program counter every 10007 instructions, and the branches in between. */
 static const perfmon_ioctl_config_t config = {
 	.events = { INSTRUCTIONS, BRANCHES },
 	.rate = { 10007 },
@@ -44,7 +44,7 @@ FIXTURE(fuchsia)
 {
 	int fd;
 	ioctl_perfmon_alloc_t alloc;
-	size_t size;		/* of each buffer, in bytes */
+	size_t size;		/* bytes of each buffer */
 	const perfmon_buffer_header_t *buffer[MAX_CPUS];
 };
 
@@ -98,7 +98,7 @@ FIXTURE_TEARDOWN(fuchsia)
 	close(self->fd);
 }
 
-/* Records the loop: 0, or a negative errno. */
+/* Records the loop. Returns 0, or a negative errno. */
 static int record_loop(int fd, unsigned long n)
 {
 	int err = ioctl_perfmon_start(fd);
@@ -109,7 +109,7 @@ static int record_loop(int fd, unsigned long n)
 	return ioctl_perfmon_stop(fd);
 }
 
-/* Adds up the records of a buffer; false if one is none that is asked for. */
+/* Adds up the records of a buffer. Returns false at a record of another kind. */
 static bool add_up(const perfmon_buffer_header_t *buffer, struct sums *sums)
 {
 	const char *next = (const char *)(buffer + 1);
@@ -175,18 +175,18 @@ TEST_F(fuchsia, errors_are_negative)
 	EXPECT_EQ(-EBADFD, ioctl_perfmon_stop(self->fd));
 }
 
-/* The ends of the calls are in the sums: what they add is a constant. */
+/* The sums include the instructions of the calls, which are a constant. */
 TEST_F(fuchsia, sums_are_exact_each_time)
 {
 	struct sums ends = {}, sums;
 	__u32 cpu;
 	int i;
 
-	/* On two CPUs there would be two rests that make no sample. */
+	/* On two CPUs there would be two rests without a sample. */
 	ASSERT_LE(0, pin_to_first_cpu());
 	ASSERT_EQ(0, wait_until_idle());
 	for (i = 0; i <= REPEATS; i++) {
-		/* The first time, one iteration. */
+		/* One iteration in the first round. */
 		ASSERT_EQ(0, record_loop(self->fd, i ? N : 1));
 		memset(&sums, 0, sizeof(sums));
 		for (cpu = 0; cpu < self->alloc.num_buffers; cpu++) {
@@ -207,7 +207,7 @@ TEST_F(fuchsia, sums_are_exact_each_time)
 		       sums.samples, LOOP_INSNS * N, ends.instructions, REPEATS);
 }
 
-/* The reader goes through every name of the interface, and records the loop. */
+/* The reader uses every name of the interface, and records the loop. */
 TEST(reader_of_every_name_records_the_loop)
 {
 	long long first;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Programs as those for other systems, which lie beside the test.
+ * Runs programs for other systems, which are in the test's folder.
  */
 #ifndef SELFTESTS_COMPAT_PROGRAM_H
 #define SELFTESTS_COMPAT_PROGRAM_H
@@ -15,7 +15,7 @@
 
 #include "idle.h"
 
-/* Runs the program @name: the number it prints, or a negative errno. */
+/* Runs the program @name. Returns the number that it prints, or a negative errno. */
 static inline long long run_program(const char *name)
 {
 	char self[PATH_MAX - NAME_MAX] = "", path[PATH_MAX];
@@ -33,7 +33,7 @@ static inline long long run_program(const char *name)
 	if (pid < 0)
 		return -errno;
 	if (!pid) {
-		/* The program must not count how we go to sleep. */
+		/* The program must not count how this process goes to sleep. */
 		if (dup2(out[1], STDOUT_FILENO) < 0 || wait_until_idle())
 			_exit(1);
 		execl(path, path, NULL);

@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Every call that must be refused, with the errno that says why, and that a
- * refused call changes nothing.
+ * Every call that must be refused, with its errno; a refused call changes nothing.
  *
- * One variant is one row: which command, on which descriptor, with which
- * argument, and what comes of it. Rows in which two things are wrong show
- * which one is checked first; the order is in the comment of linux/perfmon.h.
+ * A variant is a command, the descriptor, the argument, and the expected result. Variants with
+ * two errors show which one is checked first; the order is in the comment of linux/perfmon.h.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -19,18 +17,18 @@
 #include "fixture.h"
 #include "loop.h"
 
-/* The counters, as they are before each row. */
-#define STOPPED	0	/* holds a count */
+/* The counters, in their states before each call. */
+#define STOPPED	0	/* stopped, with a count */
 #define RUNNING	1
 #define UNUSED	2	/* never set up */
 
-/* Stands for the number of general counters, which is the first bad number. */
+/* Stands for the number of general counters, which is the lowest invalid number. */
 #define FIRST_BAD_NUMBER	(INT_MAX - 1)
 
 enum where {
 	GOOD,		/* the argument is in readable, writable memory */
 	READ_ONLY,	/* it can be copied in but not out */
-	NONE,		/* NULL */
+	NONE,		/* a NULL pointer */
 	UNMAPPED,
 	STRADDLING,	/* its last byte is not mapped */
 	KERNEL,		/* an address of the kernel */
@@ -54,7 +52,7 @@ FIXTURE(refused)
 	long page_size;
 	char *pages;		/* the second is not mapped */
 	int counters;
-	__s64 value;		/* of counter STOPPED */
+	__s64 value;		/* count of counter STOPPED */
 };
 
 FIXTURE_VARIANT(refused)
@@ -201,7 +199,7 @@ ROW(setup_no_such_fixed) {
 ROW(read_no_such_fixed) { PMIOREAD, O_RDWR, GOOD, PMC_FIXED(63), 0, EINVAL };
 ROW(read_below_fixed) { PMIOREAD, O_RDWR, GOOD, PMC_FIXED(-1), 0, EINVAL };
 
-/* Needs no write access; the number is checked first. */
+/* Calls without write access: the number is checked first. */
 ROW(read_reader_one_too_many) {
 	PMIOREAD, O_RDONLY, GOOD, FIRST_BAD_NUMBER, 0, EINVAL
 };
@@ -289,7 +287,7 @@ FIXTURE_TEARDOWN(refused)
 	close(self->writer);
 }
 
-/* The size of a command's argument; bare commands have none. */
+/* Returns the size of a command's argument. Commands without an argument have 0. */
 static size_t argument_size(unsigned int cmd)
 {
 	return _IOC_SIZE(cmd) ? _IOC_SIZE(cmd) : sizeof(int);
@@ -306,7 +304,7 @@ static void *place_argument(FIXTURE_DATA(refused) *self, enum where where,
 	case UNMAPPED:
 		return end;
 	case KERNEL:
-		/* The last page; for a 32-bit program it is just not mapped. */
+		/* The last page. A 32-bit program can't have memory there either. */
 		return (void *)-4096UL;
 	case STRADDLING:
 		memcpy(end - (size - 1), arg, size - 1);
@@ -322,7 +320,7 @@ static void *place_argument(FIXTURE_DATA(refused) *self, enum where where,
 	return NULL;
 }
 
-/* An argument in which nothing is wrong but what the row says. */
+/* Returns an argument that is valid but for what the variant says. */
 static union argument argument(unsigned int cmd, int num, __u8 flags)
 {
 	union argument arg;
@@ -344,8 +342,8 @@ static union argument argument(unsigned int cmd, int num, __u8 flags)
 	return arg;
 }
 
-/* Returns true if there is this command: PMIOTSTAMP needs a known frequency. */
-static bool exists(int fd, unsigned int cmd)
+/* Returns true if the command exists: PMIOTSTAMP needs a known TSC frequency. */
+static bool command_exists(int fd, unsigned int cmd)
 {
 	struct pmc_tstamp t;
 
@@ -361,7 +359,7 @@ TEST_F(refused, call_fails_with_the_errno_and_changes_nothing)
 	union argument arg = argument(variant->cmd, num, variant->pmc_flags);
 	size_t size = argument_size(variant->cmd);
 	void *p = place_argument(self, variant->where, &arg, size);
-	int want = exists(fd, variant->cmd) ? variant->err : ENOTTY;
+	int want = command_exists(fd, variant->cmd) ? variant->err : ENOTTY;
 	struct pmc pmc;
 	__s64 before, after;
 
@@ -372,19 +370,19 @@ TEST_F(refused, call_fails_with_the_errno_and_changes_nothing)
 	/* The argument was not written. */
 	EXPECT_EQ(0, variant->where == GOOD ? memcmp(p, &arg, size) : 0);
 
-	/* The stopped counter has its configuration and its count. */
+	/* The stopped counter still has its configuration and count. */
 	EXPECT_EQ(0, pmc_get(self->writer, STOPPED, &pmc));
 	EXPECT_EQ(0x000100c0U, pmc.pmc_val);
 	EXPECT_EQ(self->value, pmc_value(self->writer, STOPPED));
 
-	/* The running one goes on from where it was. */
+	/* The running counter has continued. */
 	EXPECT_EQ(0, pmc_get(self->writer, RUNNING, &pmc));
 	EXPECT_EQ(0x004100c0U, pmc.pmc_val);
 	loop(1000);
 	EXPECT_EQ(0, pmc_read(self->writer, RUNNING, &after));
 	EXPECT_LE(before + LOOP_INSNS * 1000, after);
 
-	/* The unused one is still not set up. */
+	/* The unused counter is still not set up. */
 	EXPECT_EQ(-EBUSY, pmc_get(self->writer, UNUSED, &pmc));
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Architectural events that a CPU says it does not have are refused, and the
- * log tells which CPU. The virtual Intel PMU lacks some.
+ * Architectural events that CPUID reports as missing are refused, and the log names such a CPU.
+ * The virtual Intel PMU lacks some.
  */
 #include <cpuid.h>
 #include <errno.h>
@@ -37,17 +37,17 @@ FIXTURE(events)
 {
 	int fd;
 	int kmsg;
-	/* Bits of the events that are missing on one CPU or another, and one */
+	/* Bit map of events that are missing on any CPU, and one of these CPUs */
 	unsigned int missing;
 	int cpu;
 };
 
-/* The events that are missing on the current CPU. */
-static unsigned int missing_here(void)
+/* Returns the events that are missing on the current CPU. */
+static unsigned int missing_on_this_cpu(void)
 {
 	unsigned int eax, ebx, ecx, edx, known;
 
-	/* Other makers don't say, and nothing is refused. */
+	/* Other vendors have no such leaf, and the module refuses none of their events. */
 	if (!__get_cpuid(0xa, &eax, &ebx, &ecx, &edx) || !(eax & 0xff))
 		return 0;
 	known = eax >> 24;
@@ -64,7 +64,7 @@ FIXTURE_SETUP(events)
 	ASSERT_EQ(0, cpus_online(&cpus));
 	for_each_cpu_in(i, &cpus) {
 		ASSERT_EQ(0, pin_to_cpu(i));
-		missing = missing_here();
+		missing = missing_on_this_cpu();
 		if (missing && !self->missing)
 			self->cpu = i;
 		self->missing |= missing;
@@ -79,8 +79,8 @@ FIXTURE_TEARDOWN(events)
 	close(self->kmsg);
 }
 
-/* An event select of architectural event @i, with these flags and more. */
-static __u64 select_of(int i, __u64 flags)
+/* Returns an event select of architectural event @i with @flags. */
+static __u64 event_select(int i, __u64 flags)
 {
 	return flags << 16 | architectural[i].mask << 8 | architectural[i].event;
 }
@@ -92,18 +92,18 @@ TEST_F(events, missing_events_are_refused)
 
 	for (i = 0; i < NR_EVENTS; i++) {
 		err = self->missing & (1U << i) ? -EINVAL : 0;
-		pmc.pmc_val = select_of(i, PMCF_USR);
+		pmc.pmc_val = event_select(i, PMCF_USR);
 		EXPECT_EQ(err, device_ioctl(self->fd, PMIOSETUP, &pmc)) {
 			TH_LOG("architectural event %d", i);
 		}
 		EXPECT_EQ(err, pmc_setup2(self->fd, 0, pmc.pmc_val));
-		/* Edges, or cycles with three and more: the same event */
-		EXPECT_EQ(err, pmc_setup2(self->fd, 0, select_of(i, PMCF_USR | PMCF_E)));
+		/* With edge detection or a counter mask it is the same event. */
+		EXPECT_EQ(err, pmc_setup2(self->fd, 0, event_select(i, PMCF_USR | PMCF_E)));
 		EXPECT_EQ(err, pmc_setup2(self->fd, 0, pmc.pmc_val | 3 << 24));
 	}
 }
 
-/* A number of an event is an event only with its unit mask. */
+/* An event number with another unit mask is another event. */
 TEST_F(events, other_unit_masks_are_accepted)
 {
 	EXPECT_EQ(0, pmc_setup2(self->fd, 0, 0x00014e2e));
@@ -117,7 +117,7 @@ TEST_F(events, log_names_one_cpu_once)
 	int i;
 
 	for (i = 0; i < NR_EVENTS; i++)
-		pmc_setup2(self->fd, 0, select_of(i, PMCF_USR));
+		pmc_setup2(self->fd, 0, event_select(i, PMCF_USR));
 	ASSERT_EQ(0, kmsg_read_module(self->kmsg, &lines));
 	ASSERT_EQ(self->missing ? 1 : 0, lines.count);
 	if (!self->missing)
@@ -128,7 +128,7 @@ TEST_F(events, log_names_one_cpu_once)
 	}
 }
 
-/* The state comes before the event: a refused call changes nothing. */
+/* A refused call does not change the counter's state. */
 TEST_F(events, refused_calls_change_nothing)
 {
 	struct pmc pmc;
@@ -139,8 +139,8 @@ TEST_F(events, refused_calls_change_nothing)
 	for (i = 0; i < NR_EVENTS; i++) {
 		if (!(self->missing & (1U << i)))
 			continue;
-		EXPECT_EQ(-EINVAL, pmc_setup2(self->fd, 0, select_of(i, PMCF_OS)));
-		EXPECT_EQ(-EINVAL, pmc_setup2(self->fd, 1, select_of(i, PMCF_OS)));
+		EXPECT_EQ(-EINVAL, pmc_setup2(self->fd, 0, event_select(i, PMCF_OS)));
+		EXPECT_EQ(-EINVAL, pmc_setup2(self->fd, 1, event_select(i, PMCF_OS)));
 	}
 	EXPECT_EQ(0, pmc_get(self->fd, 0, &pmc));
 	EXPECT_EQ(0x000100c0U, pmc.pmc_val);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Exact counts, and the effect of each call on them.
+ * Exact counts, and the effect of each call on the count.
  *
- * A loop of n iterations retires LOOP_INSNS * n instructions in user mode. The
- * ends of the system calls around it add a constant. Most tests take it out
- * by comparing two counts, and all of them bound it.
+ * A loop of n iterations retires LOOP_INSNS * n instructions in user mode. The system calls
+ * around it add a constant. Most tests subtract it by comparing two counts, and all of them
+ * check its size.
  */
 #include <fcntl.h>
 #include <unistd.h>
@@ -55,8 +55,8 @@ TEST_F(counter, counter_counts_each_instruction_of_the_loop)
 }
 
 /*
- * Counts a loop of three instructions. loop() has two, and a counter that lost
- * its lowest bit would be right about it.
+ * Counts a loop of three instructions. loop() has two, so a counter that lost its lowest bit
+ * would still be right.
  */
 static __s64 count_loop_of_three(int fd, unsigned long n)
 {
@@ -84,7 +84,7 @@ TEST_F(counter, counts_of_a_loop_of_three_are_exact)
 			  count_loop_of_three(self->fd, n));
 }
 
-/* FreeBSD's structure has padding here, which programs do not initialize. */
+/* FreeBSD's structure has padding at `reserved`, which programs do not initialize. */
 TEST_F(counter, read_ignores_the_padding_and_zeroes_it)
 {
 	struct pmc_data data = { .pmcd_num = 0, .reserved = ~0U };
@@ -126,7 +126,7 @@ TEST_F(counter, start_continues_from_the_stopped_value)
 	EXPECT_EQ(2 * value, pmc_value(self->fd, 0));
 }
 
-/* FreeBSD's driver rewound the counter here. */
+/* FreeBSD's driver reset the counter in this case. */
 TEST_F(counter, start_when_running_has_no_effect)
 {
 	__s64 value;
@@ -231,7 +231,7 @@ TEST_F(counter, every_general_counter_counts_the_same)
 	}
 }
 
-/* Counter i is started as number i and stopped as number i from the end. */
+/* Starts the counters in ascending order, and stops them in descending order. */
 static int count_nested(int fd, int counters, unsigned long n)
 {
 	int i, err = 0;
@@ -272,7 +272,7 @@ TEST_F(counter, all_general_counters_count_at_once)
 		}
 	}
 
-	/* Each one also counts the calls that start and stop those inside. */
+	/* Each counter also counts the calls that start and stop later ones. */
 	for (i = 0; i < counters - 1; i++)
 		EXPECT_LT(value[i + 1], value[i]);
 }
@@ -289,7 +289,7 @@ FIXTURE_VARIANT(mode)
 	__s64 max;
 };
 
-/* Interrupts during the loop execute far fewer instructions than it has. */
+/* Interrupts during the loop execute far fewer instructions than the loop. */
 #define LOOP_TOTAL	((__s64)(20 * LOOP_INSNS * N))
 
 FIXTURE_VARIANT_ADD(mode, neither) {

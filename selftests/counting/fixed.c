@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Fixed-function counters: PMC_FIXED(n). They count one event each, so only
- * the mode is chosen, and otherwise they are counters as the general ones.
+ * Fixed-function counters, PMC_FIXED(n). Each counts one event, so only the modes can be chosen.
+ * Otherwise they behave like general counters.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -88,7 +88,7 @@ TEST_F(fixed, all_counters_of_the_cpu_count_at_once)
 	for (i = 0; i < general; i++)
 		EXPECT_LE((__s64)(LOOP_INSNS * N), pmc_value(self->fd, i));
 
-	/* Fixed counters 1 and 2 count cycles: how many is the CPU's affair. */
+	/* Fixed counters 1 and 2 count cycles, whose number is not known. */
 	EXPECT_LE((__s64)(LOOP_INSNS * N), pmc_value(self->fd, PMC_FIXED(0)));
 	for (i = 1; i < fixed; i++)
 		EXPECT_LT(0, pmc_value(self->fd, PMC_FIXED(i)));
@@ -186,7 +186,7 @@ TEST_F(fixed, counter_that_was_not_set_up_is_refused)
 	struct pmc pmc;
 	__s64 value;
 
-	/* General counter 0 is not fixed counter 0. */
+	/* General counter 0 is another counter than fixed counter 0. */
 	ASSERT_EQ(0, pmc_setup(self->fd, 0, EVENT_INSTRUCTIONS, PMCF_USR));
 	EXPECT_EQ(-EBUSY, pmc_start(self->fd, PMC_FIXED(0)));
 	EXPECT_EQ(-EBUSY, pmc_stop(self->fd, PMC_FIXED(0)));
@@ -195,7 +195,7 @@ TEST_F(fixed, counter_that_was_not_set_up_is_refused)
 	EXPECT_EQ(-EBUSY, pmc_read(self->fd, PMC_FIXED(0), &value));
 }
 
-/* perf may use a fixed counter first, so ours alone must keep it out. */
+/* perf prefers a fixed counter, so the module's fixed counter alone must keep perf off. */
 TEST_F(fixed, fixed_counter_and_perf_exclude_each_other)
 {
 	int perf;
@@ -213,8 +213,8 @@ TEST_F(fixed, fixed_counter_and_perf_exclude_each_other)
 }
 
 /*
- * IA32_FIXED_CTR_CTRL has four bits for each counter. The module changes those
- * of its own counters only, and puts them back.
+ * IA32_FIXED_CTR_CTRL has four bits for each counter. The module changes only those of its own
+ * counters, and restores them.
  */
 TEST_F(fixed, setup_leaves_bits_of_other_counters)
 {
@@ -225,7 +225,7 @@ TEST_F(fixed, setup_leaves_bits_of_other_counters)
 
 	if (self->p.max_num_fixed_events < 2)
 		SKIP(return, "this CPU has one fixed counter");
-	/* A counter that runs is perf's then. */
+	/* With place-holders, a counter that runs belongs to perf. */
 	if (module_has_place_holder())
 		return;
 	ASSERT_EQ(0, cpus_online(&cpus));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * PMIOGET gives back what PMIOSETUP took.
+ * PMIOGET returns what PMIOSETUP has set.
  */
 #include <fcntl.h>
 #include <unistd.h>
@@ -31,7 +31,7 @@ FIXTURE_VARIANT_ADD(get, counter_mask) SAME(0x020100c0);
 FIXTURE_VARIANT_ADD(get, inverted_counter_mask) SAME(0xff8100c0);
 FIXTURE_VARIANT_ADD(get, every_bit_that_is_the_callers) SAME(0xff87ffff);
 
-/* PMCF_INT and PMCF_EN are the driver's: taken, and dropped. */
+/* PMCF_INT and PMCF_EN belong to the driver: accepted, and ignored. */
 FIXTURE_VARIANT_ADD(get, interrupt_dropped) {
 	.setup = 0x001100c0, .got = 0x000100c0,
 };
@@ -60,14 +60,14 @@ TEST_F(get, get_returns_what_setup_set)
 
 	ASSERT_EQ(0, device_ioctl(self->fd, PMIOSETUP, &pmc));
 
-	/* SETUP reads its argument; it does not write it. */
+	/* SETUP does not write to its argument. */
 	EXPECT_EQ(variant->setup, pmc.pmc_val);
 
 	ASSERT_EQ(0, pmc_get(self->fd, 1, &pmc));
 	EXPECT_EQ(1, pmc.pmc_num);
 	EXPECT_EQ(variant->got, pmc.pmc_val);
 
-	/* PMCF_EN shows that it runs. */
+	/* PMCF_EN shows that the counter runs. */
 	ASSERT_EQ(0, pmc_start(self->fd, 1));
 	ASSERT_EQ(0, pmc_get(self->fd, 1, &pmc));
 	EXPECT_EQ(running, pmc.pmc_val);

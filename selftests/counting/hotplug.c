@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * CPUs that go offline and come online while a counter counts: nothing is lost
- * and nothing is counted twice.
+ * CPUs that go offline and come online while a counter runs: no event is lost or counted twice.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -19,10 +18,10 @@
 
 #define N	1000000UL
 
-/* Rounds of switching that show something */
+/* The least number of hotplug rounds of a test */
 #define ENOUGH	4
 
-/* Shared by the process that switches the CPU and the counted one. */
+/* Memory that the hotplugging process and the counted one share. */
 struct shared {
 	int stop;
 	int failed;
@@ -32,8 +31,8 @@ struct shared {
 FIXTURE(hotplug)
 {
 	int fd;
-	int cpu;		/* the one that comes and goes */
-	int home;		/* one that stays */
+	int cpu;		/* the CPU that goes offline */
+	int home;		/* a CPU that stays online */
 	int online;		/* cpu's sysfs attribute */
 	struct shared *shared;
 };
@@ -50,7 +49,7 @@ FIXTURE_SETUP(hotplug)
 
 FIXTURE_TEARDOWN(hotplug)
 {
-	/* Fails if it is online, as it should be. */
+	/* Fails with EINVAL if the CPU is online, as it should be. */
 	cpu_set_online(self->online, "1");
 	close(self->online);
 	close(self->fd);
@@ -88,14 +87,14 @@ TEST_F(hotplug, offline_cpu_keeps_its_total)
 	ASSERT_EQ(0, cpu_set_online(self->online, "0"));
 	EXPECT_EQ(there, pmc_value_on(self->fd, 0, self->cpu));
 
-	/* Counts of other CPUs do not change it. */
+	/* Counting on other CPUs does not change the total of the offline CPU. */
 	here = pmc_value_on(self->fd, 0, self->home);
 	loop(N);
 	EXPECT_LE(here + (__s64)(LOOP_INSNS * N),
 		  pmc_value_on(self->fd, 0, self->home));
 	EXPECT_EQ(there, pmc_value_on(self->fd, 0, self->cpu));
 
-	/* It goes on from there. */
+	/* It continues from its total. */
 	ASSERT_EQ(0, cpu_set_online(self->online, "1"));
 	EXPECT_EQ(there, pmc_value_on(self->fd, 0, self->cpu));
 	ASSERT_EQ(0, pin_to_cpu(self->cpu));
@@ -128,12 +127,12 @@ TEST_F(hotplug, cpu_that_comes_online_later_is_counted)
 	EXPECT_LE((__s64)(LOOP_INSNS * N), value);
 	EXPECT_GE((__s64)(LOOP_INSNS * N) + 3 * CALL_OVERHEAD, value);
 
-	/* Set up before it came: no difference from here on. */
+	/* For a counter that was set up before, the CPU now behaves like any other. */
 	EXPECT_EQ(here, pmc_loop_count(self->fd, 0, N));
 }
 
-/* Counts while the thread flees from the CPU before it goes, @rounds times. */
-static __s64 count_and_flee(FIXTURE_DATA(hotplug) *self, int rounds,
+/* Counts while the thread leaves the CPU before it goes offline, @rounds times. */
+static __s64 count_and_leave_cpu(FIXTURE_DATA(hotplug) *self, int rounds,
 			    unsigned long n)
 {
 	int i, err = pmc_reset(self->fd, 0);
@@ -161,17 +160,17 @@ TEST_F(hotplug, hotplugging_thread_loses_no_count)
 	__s64 first, second;
 
 	ASSERT_EQ(0, pmc_setup(self->fd, 0, EVENT_INSTRUCTIONS, PMCF_USR));
-	first = count_and_flee(self, 5, N);
-	second = count_and_flee(self, 5, 2 * N);
+	first = count_and_leave_cpu(self, 5, N);
+	second = count_and_leave_cpu(self, 5, 2 * N);
 	EXPECT_LE((__s64)(10 * LOOP_INSNS * N), first);
 	EXPECT_EQ((__s64)(10 * LOOP_INSNS * N), second - first);
 }
 
 /*
- * Runs until asked to stop, but @least to @most rounds. Each executes the same number
- * of instructions: so there is no && and no ||, which skip some.
+ * Takes the CPU offline and online until asked to stop, but @least to @most rounds. Without && and
+ * ||, so that each round executes the same number of instructions.
  */
-static void switch_all_the_while(int online, struct shared *s, long least,
+static void hotplug_until_stopped(int online, struct shared *s, long least,
 				 long most)
 {
 	int stop;
@@ -191,15 +190,15 @@ static __s64 count_switching(FIXTURE_DATA(hotplug) *self, long rounds)
 	*self->shared = (struct shared) { .stop = 0 };
 	if (!err)
 		err = pmc_start(self->fd, 0);
-	switch_all_the_while(self->online, self->shared, rounds, rounds);
+	hotplug_until_stopped(self->online, self->shared, rounds, rounds);
 	if (!err)
 		err = pmc_stop(self->fd, 0);
 	return err ? err : pmc_value(self->fd, 0);
 }
 
 /*
- * Counts @loops times loop(@n), and reads after each one whether the value
- * went on as it should, while another process switches the CPU.
+ * Executes loop(@n) @loops times, and checks after each one that the value has grown as it
+ * should, while another process takes the CPU offline and online.
  */
 static __s64 count_while_switched(FIXTURE_DATA(hotplug) *self, int loops,
 				  unsigned long n)
@@ -214,12 +213,12 @@ static __s64 count_while_switched(FIXTURE_DATA(hotplug) *self, int loops,
 	if (pid < 0)
 		return pid;
 	if (!pid) {
-		/* On a busy host the loops may be over before the first. */
-		switch_all_the_while(self->online, s, ENOUGH, -1UL >> 1);
+		/* On a busy host the loops may end before the first round. */
+		hotplug_until_stopped(self->online, s, ENOUGH, -1UL >> 1);
 		_exit(0);
 	}
 
-	/* The child waits for the byte before it is counted. */
+	/* The child waits for a byte, so that its start is not counted. */
 	err = wait_until_idle();
 	if (!err)
 		err = pmc_reset(self->fd, 0);
@@ -266,7 +265,7 @@ TEST_F_TIMEOUT(hotplug, process_beside_a_hotplugging_one_loses_no_count, 120)
 	}
 }
 
-/* A CPU that goes takes nothing of ours with it: it may come back to perf. */
+/* perf may use a CPU that comes online after the close: its registers must be as before. */
 TEST_F(hotplug, cpu_offline_at_close_reads_as_before)
 {
 	const __u64 left = 0x000100c5;	/* an event select, not enabled */

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The layout of the structures and the numbers of the commands: the same for
- * 64-bit and 32-bit programs, so this file is built for both.
+ * The layout of the structures and the numbers of the commands. They are the same for 64-bit and
+ * 32-bit programs, so this file is built for both.
  *
- * A wrong value fails the build. The test that runs repeats the comparison
- * through the compiler's eyes of a program, by address and by value.
+ * A wrong value fails the build. The tests repeat the comparison at run time, by addresses and
+ * values.
  */
 #include <stddef.h>
 #include <string.h>

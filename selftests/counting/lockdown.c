@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * kernel_lockdown(7) at its level "confidentiality" forbids to count, also
- * through a descriptor that was opened before. It can't be lifted again, so
- * this is for a virtual machine of its own.
+ * kernel_lockdown(7) at its level "confidentiality" forbids counting, also through a descriptor
+ * that was opened before. It can't be undone, so this test needs a virtual machine of its own.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -38,14 +37,14 @@ TEST(counting_is_forbidden)
 	EXPECT_EQ(-EPERM, pmc_setup(fd, 0, EVENT_INSTRUCTIONS, PMCF_OS));
 	EXPECT_EQ(-EPERM, pmc_setup(fd, 1, EVENT_INSTRUCTIONS, PMCF_USR));
 
-	/* Calls that only ask are allowed, and show that nothing has changed. */
+	/* Query calls are allowed, and show that nothing has changed. */
 	EXPECT_EQ(0, pmc_get(fd, 0, &pmc));
 	EXPECT_EQ(0x000100c0U, pmc.pmc_val);
 	EXPECT_EQ(-EBUSY, pmc_get(fd, 1, &pmc));
 	EXPECT_EQ(0, device_properties(fd, &p));
 	EXPECT_EQ(tsc_mhz() ? 0 : -ENOTTY, device_ioctl(fd, PMIOTSTAMP, &t));
 
-	/* The policy is asked after the number and before the state. */
+	/* The policy is checked after the number and before the state. */
 	EXPECT_EQ(-EINVAL, pmc_start(fd, PMC_ALL));
 	EXPECT_EQ(-EPERM, pmc_start(fd, 1));
 

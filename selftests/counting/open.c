@@ -69,7 +69,7 @@ TEST_F(open, readers_are_unlimited)
 	for (i = 0; i < ARRAY_SIZE(fds); i++)
 		close(fds[i]);
 
-	/* None of them took the writer's place, or gave it back. */
+	/* Readers do not count as the writer, and their close does not free its place. */
 	EXPECT_EQ(-EBUSY, device_open(O_RDWR));
 	close(self->writer);
 	self->writer = device_open(O_RDWR);
@@ -113,13 +113,13 @@ TEST_F(open, reader_sees_the_writers_live_values)
 		sum += pmc_value_on(reader, 0, cpu);
 	EXPECT_EQ(after, sum);
 
-	/* Watching is all that a reader can do. */
+	/* A reader can't change anything. */
 	EXPECT_EQ(-EPERM, pmc_start(reader, 0));
 	EXPECT_EQ(-EPERM, pmc_reset(reader, 0));
 	close(reader);
 	EXPECT_EQ(after, pmc_value(self->writer, 0));
 
-	/* After the writer's close there is no counter to read. */
+	/* After the writer's close the counter is not set up. */
 	reader = open_device(_metadata, O_RDONLY);
 	EXPECT_EQ(after, pmc_value(reader, 0));
 	close(self->writer);
@@ -152,7 +152,7 @@ TEST_F(open, close_frees_the_counters)
 	EXPECT_EQ(0, pmc_value(self->writer, 0));
 }
 
-/* The open file counts, not the descriptor. */
+/* The open file owns the counters, not the descriptor. */
 TEST_F(open, counters_stay_until_the_last_close)
 {
 	int second = dup(self->writer);
@@ -190,7 +190,7 @@ TEST_F(open, killed_writer_frees_everything)
 	}
 	close(ready[1]);
 
-	/* End of file, if it could not start its counter. */
+	/* read(2) returns 0 if the child could not start its counter. */
 	ASSERT_EQ(1, read(ready[0], &byte, 1));
 	EXPECT_EQ(-EBUSY, device_open(O_RDWR));
 	EXPECT_EQ(-EBUSY, perf_count_short_loop());

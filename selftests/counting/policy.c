@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Linux's own policy for perf events, asked anew at each call: a descriptor
- * does not carry the rights of the process that opened it.
+ * Linux's policy for perf events, which each call checks anew: a descriptor does not carry the
+ * rights of the process that opened it.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -20,7 +20,7 @@ FIXTURE(policy)
 {
 	int fd;
 	int paranoid;	/* as it was before the test */
-	int err;	/* that is to be expected, negative */
+	int err;	/* the expected negative errno */
 	__s64 value;
 };
 
@@ -61,7 +61,7 @@ TEST_F(policy, counting_calls_are_subject_to_the_policy)
 	EXPECT_EQ(err, pmc_setup(self->fd, SET_UP, 0x3c, PMCF_OS));
 	EXPECT_EQ(err, pmc_setup(self->fd, UNUSED, 0x3c, PMCF_USR | PMCF_OS));
 
-	/* Allowed calls did what they do; refused ones changed nothing. */
+	/* Allowed calls had their effect; refused ones had none. */
 	ASSERT_EQ(0, seteuid(0));
 	ASSERT_EQ(0, pmc_get(self->fd, SET_UP, &pmc));
 	EXPECT_EQ(err ? 0x000100c0U : 0x0002003cU, pmc.pmc_val);

@@ -42,7 +42,7 @@ FIXTURE_TEARDOWN(properties)
 	close(self->fd);
 }
 
-/* Of the CPU that this runs on. Intel SDM, volume 2A, "CPUID", leaf 0AH */
+/* Reads the current CPU's. Intel SDM, volume 2A, "CPUID", leaf 0AH */
 static bool expected_on_intel(struct perfmon_properties *p)
 {
 	unsigned int eax, ebx, ecx, edx, fixed;
@@ -52,7 +52,7 @@ static bool expected_on_intel(struct perfmon_properties *p)
 	p->pm_version = eax & 0xff;
 	p->max_num_programmable_events = (eax >> 8) & 0xff;
 	p->max_programmable_counter_width = (eax >> 16) & 0xff;
-	/* So many from 0 on, and from version 5 on those of a bitmap. */
+	/* EDX has their number from 0 on; from version 5 on, ECX adds a bitmap. */
 	fixed = (1U << (edx & 0x1f)) - 1;
 	if (p->pm_version >= 5)
 		fixed |= ecx;
@@ -84,7 +84,7 @@ static __u16 smaller(__u16 a, __u16 b)
 	return a < b ? a : b;
 }
 
-/* Stores what all CPUs have in common. Returns true if some CPU has more. */
+/* Stores what all CPUs have in common. Returns true if a CPU has more. */
 static bool expected_on_all(struct perfmon_properties *all)
 {
 	struct perfmon_properties one;
@@ -124,7 +124,7 @@ TEST_F(properties, properties_are_the_least_of_all_cpus)
 {
 	struct perfmon_properties p, want = {};
 
-	/* A machine with two kinds of CPUs says so in its plan. */
+	/* The plan sets HYBRID on a machine with two kinds of CPUs. */
 	EXPECT_EQ(getenv("HYBRID") != NULL, expected_on_all(&want));
 	want.api_version = 3;
 	memset(&p, 0xff, sizeof(p));
@@ -132,7 +132,7 @@ TEST_F(properties, properties_are_the_least_of_all_cpus)
 
 	EXPECT_EQ(want.api_version, p.api_version);
 	EXPECT_EQ(want.pm_version, p.pm_version);
-	/* The place-holder has the last one; the module uses the first eight at most. */
+	/* A place-holder has the last counter, and the module uses at most the first eight. */
 	EXPECT_EQ(smaller(want.max_num_programmable_events - module_has_place_holder(), 8),
 		  p.max_num_programmable_events);
 	EXPECT_EQ(want.max_programmable_counter_width,
@@ -146,7 +146,7 @@ TEST_F(properties, properties_are_the_least_of_all_cpus)
 	EXPECT_EQ(0U, p.flags & ~PERFMON_PROPERTY_FLAG_HAS_LAST_BRANCH);
 }
 
-/* Measures the time-stamp counter's MHz by the system's clock. */
+/* Measures the frequency of the time-stamp counter in MHz against the system's clock. */
 static int measured_mhz(void)
 {
 	const struct timespec wait = { .tv_nsec = 100000000 };
@@ -171,7 +171,7 @@ TEST_F(properties, time_stamp_is_the_tsc)
 
 	ASSERT_LE(0, mhz);
 	if (!mhz) {
-		/* The kernel may have learnt it later, and not said so. */
+		/* The kernel may have calibrated the TSC later, without a message in the log. */
 		if (device_ioctl(self->fd, PMIOTSTAMP, &t) == -ENOTTY)
 			return;
 		mhz = measured_mhz();

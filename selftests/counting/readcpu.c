@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * PMIOREADCPU: what a counter counted on each CPU.
+ * PMIOREADCPU: the count of a counter on each CPU.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -22,7 +22,7 @@ FIXTURE(readcpu)
 {
 	int fd;
 	cpu_set_t cpus;
-	int ids;	/* CPU numbers are below it */
+	int ids;	/* one more than the highest CPU number */
 };
 
 FIXTURE_SETUP(readcpu)
@@ -129,7 +129,7 @@ TEST_F(readcpu, subset_of_cpus_reads_as_all_cpus)
 					  some.pmcc_value[cpu]);
 		}
 
-		/* Asking for more gives only as many values as there are ids. */
+		/* A count beyond the last id returns the values up to it. */
 		ASSERT_EQ(0, read_from(self->fd, first, PMC_CPU_MAX, &some));
 		EXPECT_EQ((__u32)(self->ids - first), some.pmcc_count);
 		EXPECT_EQ(all.pmcc_value[first], some.pmcc_value[0]);
@@ -176,8 +176,8 @@ TEST_F(readcpu, reset_zeroes_each)
 }
 
 /*
- * Returns how often other CPUs have interrupted the @n-th online CPU to execute a
- * function, or -1.
+ * Returns how often the @n-th online CPU has received a function call interrupt, or -1 on
+ * failure.
  */
 static long function_calls(int n)
 {
@@ -217,7 +217,7 @@ TEST_F(readcpu, only_the_cpus_that_are_read_are_interrupted)
 		for_each_cpu_in(other, &self->cpus) {
 			calls = function_calls(n) - before[n];
 			ASSERT_LE(0, before[n++]);
-			/* The kernel has other reasons, but not as many. */
+			/* The kernel calls functions for other reasons, too, but less often. */
 			if (other != cpu)
 				EXPECT_GT(READS / 10, calls) {
 					TH_LOG("CPU %d for CPU %d", other, cpu);
@@ -251,7 +251,7 @@ TEST_F(readcpu, wrong_arguments_are_refused)
 	}
 }
 
-/* Reserved bits are looked at before the state, and other values after it. */
+/* Reserved bits are checked before the state, other values after it. */
 TEST_F(readcpu, counter_is_checked_before_the_cpus)
 {
 	struct pmc_cpu_data data = { .pmcc_num = 1, .pmcc_count = 0 };

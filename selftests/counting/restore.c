@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Every register of the PMU that the module touches reads as before once the
- * descriptor is gone, on every CPU, however it went.
+ * Every register of the PMU that the module touches reads as before once the descriptor is
+ * closed, on every CPU, in whatever way.
  *
  * The registers are read through /dev/cpu/N/msr and the local APIC, not
  * through the module.
@@ -83,7 +83,7 @@ TEST_F(restore, every_register_reads_as_before)
 	struct snapshot pmu;
 	int cpu, i;
 
-	/* While it counts, the registers are the module's, on every CPU. */
+	/* While it counts, the module has changed the registers on every CPU. */
 	ASSERT_EQ(0, restore_wait_until_used(r));
 	for_each_cpu_in(cpu, &r->cpus) {
 		ASSERT_EQ(0, snapshot_read(&r->p, cpu, &pmu));

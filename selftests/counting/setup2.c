@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * PMIOSETUP2 and PMIOGET2: event selects of 64 bits, of which Intel's CPUs
- * have the lower 32, and AMD's four more for larger event numbers.
+ * PMIOSETUP2 and PMIOGET2: event selects of 64 bits, of which Intel's CPUs have the lower 32,
+ * and AMD's four more for larger event numbers.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -123,7 +123,7 @@ TEST_F(setup2, get2_returns_what_setup_set)
 	EXPECT_EQ(0ULL, pmc.reserved);
 }
 
-/* A refused call leaves the counter as it was. */
+/* A refused call does not change the counter. */
 TEST_F(setup2, setup2_refuses_bits_that_the_cpu_lacks)
 {
 	__u64 bits = pmu_select_bits();
@@ -160,7 +160,7 @@ TEST_F(setup2, setup2_refuses_reserved_members)
 	unsigned int i;
 	__u64 got;
 
-	/* They are looked at before the state of the counter is. */
+	/* Reserved members are checked before the state of the counter. */
 	for (i = 0; i < ARRAY_SIZE(wrong); i++) {
 		pmc = wrong[i];
 		EXPECT_EQ(-EINVAL, device_ioctl(self->fd, PMIOSETUP2, &pmc));
@@ -177,7 +177,7 @@ TEST_F(setup2, setup2_refuses_reserved_members)
 	}
 }
 
-/* The event select in the hardware, with the upper bits where there are any. */
+/* The hardware's event select has this value, including the upper bits on AMD. */
 TEST_F(setup2, register_holds_the_select)
 {
 	const struct pmu_registers *r = pmu_registers();

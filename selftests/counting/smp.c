@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * A counter counts on every CPU, and its value is the sum: a program that
- * moves is counted right, and so is what runs on several CPUs at once.
+ * A counter counts on every CPU, and its value is the sum: it is right for a program that moves,
+ * and for programs on several CPUs at the same time.
  */
 #include <fcntl.h>
 #include <unistd.h>
@@ -13,7 +13,7 @@
 #include "loop.h"
 #include "workers.h"
 
-/* The counter. fixed_smp.c has another one, and is the same otherwise. */
+/* The counter. fixed_smp.c defines another one, and is otherwise the same. */
 #ifndef COUNTER
 #define COUNTER	0
 #endif
@@ -25,7 +25,7 @@ FIXTURE(smp)
 {
 	int fd;
 	cpu_set_t cpus;
-	int count;	/* of CPUs */
+	int count;	/* number of CPUs */
 };
 
 FIXTURE_SETUP(smp)
@@ -43,7 +43,7 @@ FIXTURE_TEARDOWN(smp)
 	close(self->fd);
 }
 
-/* Executes ROUNDS loops on each of @cpus, moving in between: 0 or a negative errno. */
+/* Executes ROUNDS loops on each of @cpus, moving in between. Returns 0 or a negative errno. */
 static int loop_moving(const cpu_set_t *cpus, unsigned long n)
 {
 	int round, cpu, err;
@@ -121,7 +121,7 @@ TEST_F(smp, value_is_the_same_from_each_cpu)
 	}
 }
 
-/* Counts one loop on each of @cpus, all at the same time. */
+/* Counts one loop on each of @cpus, at the same time. */
 static __s64 count_workers(int fd, int num, const cpu_set_t *cpus,
 			   unsigned long n)
 {
@@ -150,7 +150,7 @@ TEST_F(smp, all_cpus_count_at_once)
 	EXPECT_EQ((__s64)(self->count * LOOP_INSNS * 10 * N), second - first);
 }
 
-/* Counts the same loops by three counters: what two count is what the third counts. */
+/* Counts the same loops by three counters: the third has both modes of the first two. */
 static void expect_sum(struct __test_metadata *_metadata, FIXTURE_DATA(smp) *self,
 		       int user, int kernel, int both)
 {
@@ -171,7 +171,7 @@ static void expect_sum(struct __test_metadata *_metadata, FIXTURE_DATA(smp) *sel
 	EXPECT_LE(ROUNDS * self->count * (__s64)(LOOP_INSNS * N), value[2]);
 	EXPECT_LT(0, value[1]);
 
-	/* The first starts before the others, and stops after them. */
+	/* The first one starts before the others, and stops after them. */
 	rest = value[0] - value[1] - value[2];
 	EXPECT_LT(0, rest);
 	EXPECT_GT(value[2], rest);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Counts that are wider than the hardware's counters: exact past many wraps,
- * and never going back or jumping for a reader meanwhile.
+ * Counts that are wider than the hardware's counters: exact after many wraps, and a reader never
+ * sees them decrease or jump.
  *
- * They have to wrap many times in seconds. Narrow counters do; others are made
- * to overflow as often by the module's parameter `period_bits`.
+ * Counters have to wrap many times in seconds. Narrow ones do; the module's parameter
+ * `period_bits` makes wide ones overflow as often.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -27,24 +27,23 @@
 #define WRAPS		12
 #define MAX_WIDTH	28	/* more would take minutes */
 
-/* For wider counters: an overflow each 2^16 events, and 64 in place of a wrap. */
+/* For wide counters: an overflow every 2^16 events, and 64 overflows in place of a wrap. */
 #define PERIOD		"period_bits=16"
 #define PERIOD_WIDTH	22
 
 /*
- * More instructions than all CPUs together retire in one cycle of the
- * time-stamp counter, and what may be off for other reasons. Both are small
- * beside the half range that a mistake would add.
+ * More instructions than all CPUs together retire in one cycle of the time-stamp counter, and a
+ * tolerance. Both are small compared to half the range of a counter, which a mistake would add.
  */
 #define MAX_RATE	16
 #define SLACK		10000
 
-/* Shared by the reading process and the counted one. */
+/* Memory that the reading process and the counted one share. */
 struct shared {
 	int stop;
-	int failed;	/* PMIOREAD did */
-	int back;
-	int jumped;
+	int failed;	/* a PMIOREAD failed */
+	int decreased;	/* reads with a smaller value than before */
+	int jumped;	/* reads with too large a value */
 	long reads;
 };
 
@@ -52,8 +51,8 @@ FIXTURE(wrap)
 {
 	int fd;
 	unsigned long n;	/* iterations for WRAPS wraps */
-	bool reloaded;		/* the module, with PERIOD */
-	long interrupts;	/* before the test */
+	bool reloaded;		/* the module was reloaded with PERIOD */
+	long interrupts;	/* NMIs before the test */
 	struct shared *shared;
 };
 
@@ -62,7 +61,7 @@ FIXTURE_VARIANT(wrap)
 	int num;
 };
 
-/* fixed_wrap.c has another counter, and is the same otherwise. */
+/* fixed_wrap.c defines another counter, and is otherwise the same. */
 #ifdef COUNTER
 FIXTURE_VARIANT_ADD(wrap, fixed) { .num = COUNTER };
 #else
@@ -70,8 +69,8 @@ FIXTURE_VARIANT_ADD(wrap, general) { .num = 0 };
 FIXTURE_VARIANT_ADD(wrap, last_general) { .num = -1 };
 #endif
 
-/* The number of NMIs of all CPUs, or -1. */
-static long nmis(void)
+/* Returns the number of NMIs of all CPUs, or -1. */
+static long nmi_count(void)
 {
 	FILE *f = fopen("/proc/interrupts", "r");
 	char line[4096], *p, *end;
@@ -115,14 +114,14 @@ FIXTURE_SETUP(wrap)
 	self->n = (WRAPS << width) / LOOP_INSNS;
 	self->shared = map_shared(_metadata, sizeof(*self->shared));
 	ASSERT_EQ(0, wait_until_idle());
-	self->interrupts = nmis();
+	self->interrupts = nmi_count();
 	ASSERT_LE(0, self->interrupts);
 }
 
 FIXTURE_TEARDOWN(wrap)
 {
-	/* Each test is one of overflows: they happened. */
-	EXPECT_LE(WRAPS, nmis() - self->interrupts);
+	/* Checks that the test had overflows. */
+	EXPECT_LE(WRAPS, nmi_count() - self->interrupts);
 	close(self->fd);
 	if (self->reloaded)
 		EXPECT_EQ(0, module_reload(""));
@@ -140,22 +139,22 @@ static int counter_number(int fd, int num)
 }
 
 /*
- * Reads counter @num until asked to stop, or @max times. Each round
- * executes the same number of instructions.
+ * Reads counter @num until asked to stop, or @max times. Each round executes the same number of
+ * instructions.
  */
-static void read_all_the_while(int fd, int num, struct shared *s, long max)
+static void read_until_stopped(int fd, int num, struct shared *s, long max)
 {
 	__u64 last_time = __rdtsc();
 	__s64 last = 0;
 
-	/* A count from before the first read is no jump. */
+	/* The first read may have any value. */
 	s->failed |= pmc_read(fd, num, &last);
 	do {
 		__u64 before = __rdtsc();
 		__s64 value = 0;
 
 		s->failed |= pmc_read(fd, num, &value);
-		s->back |= value < last;
+		s->decreased |= value < last;
 		s->jumped |= value - last > SLACK +
 			(__s64)(MAX_RATE * (__rdtsc() - last_time));
 		last = value;
@@ -165,7 +164,7 @@ static void read_all_the_while(int fd, int num, struct shared *s, long max)
 		 s->reads < max);
 }
 
-/* Instructions of one round of read_all_the_while(): checked to be constant. */
+/* Returns the instructions of a round of read_until_stopped(), which must be constant. */
 static __s64 instructions_per_read(int fd, int num, struct shared *s)
 {
 	__s64 value[3];
@@ -178,7 +177,7 @@ static __s64 instructions_per_read(int fd, int num, struct shared *s)
 			err = pmc_start(fd, num);
 		if (err)
 			return err;
-		read_all_the_while(fd, num, s, 100 * (i + 1));
+		read_until_stopped(fd, num, s, 100 * (i + 1));
 		err = pmc_stop(fd, num);
 		if (err)
 			return err;
@@ -190,7 +189,7 @@ static __s64 instructions_per_read(int fd, int num, struct shared *s)
 	return (value[1] - value[0]) / 100;
 }
 
-/* Counts loop(@n) while another process reads: the count, or an errno. */
+/* Counts loop(@n) while another process reads. Returns the count, or a negative errno. */
 static __s64 count_while_read(int fd, int num, struct shared *s,
 			      unsigned long n)
 {
@@ -202,11 +201,11 @@ static __s64 count_while_read(int fd, int num, struct shared *s,
 	if (pid < 0)
 		return pid;
 	if (!pid) {
-		read_all_the_while(fd, num, s, -1UL >> 1);
+		read_until_stopped(fd, num, s, -1UL >> 1);
 		_exit(0);
 	}
 
-	/* The child waits for the byte before it is counted. */
+	/* The child waits for a byte, so that its start is not counted. */
 	err = wait_until_idle();
 	if (!err)
 		err = pmc_reset(fd, num);
@@ -234,7 +233,7 @@ TEST_F(wrap, value_is_exact_and_rises_past_wraps)
 	per_read = instructions_per_read(self->fd, num, self->shared);
 	ASSERT_LT(0, per_read);
 
-	/* The constant of a count that does not wrap. */
+	/* The constant part of a count that does not wrap. */
 	value = count_while_read(self->fd, num, self->shared, 1000);
 	overhead = value - LOOP_INSNS * 1000 - self->shared->reads * per_read;
 
@@ -243,10 +242,10 @@ TEST_F(wrap, value_is_exact_and_rises_past_wraps)
 					 self->n + i);
 		EXPECT_EQ((__s64)(LOOP_INSNS * (self->n + i)) +
 			  self->shared->reads * per_read + overhead, value);
-		/* A busy host gives the reader few turns. */
+		/* On a busy host the reader runs rarely. */
 		EXPECT_LT(2, self->shared->reads);
 		EXPECT_EQ(0, self->shared->failed);
-		EXPECT_EQ(0, self->shared->back);
+		EXPECT_EQ(0, self->shared->decreased);
 		EXPECT_EQ(0, self->shared->jumped);
 	}
 }
@@ -263,7 +262,7 @@ TEST_F(wrap, value_is_exact_without_readers)
 	EXPECT_EQ((__s64)(LOOP_INSNS * self->n) + overhead,
 		  pmc_loop_count(self->fd, num, self->n));
 
-	/* In pieces, so that it is stopped at many places of its range. */
+	/* In parts, so that the counter is stopped at many values of its range. */
 	ASSERT_EQ(0, pmc_reset(self->fd, num));
 	for (i = 0; i < 100; i++)
 		ASSERT_EQ(0, pmc_count_loop(self->fd, num, self->n / 100));

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Each call with a failure of its first allocation or copy, then of its second, and
- * so on until all have failed once: the call fails with ENOMEM or EFAULT, changes
- * nothing, and works when it is repeated.
+ * Makes each call with a failure of its first allocation or copy, then of its second, and so on
+ * until all have failed once: the call fails with ENOMEM or EFAULT, changes nothing, and works
+ * when it is repeated.
  *
- * A lost buffer is found at once; other lost memory by kmemleak, at the end of the
- * run.
+ * The test finds a leaked buffer at once; kmemleak finds other leaks at the end of the run.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -25,7 +24,7 @@
 #include "snapshot.h"
 #include "trace.h"
 
-/* More than any call asks for. */
+/* More than any call has. */
 #define MAX_FAULTS	1000
 
 #define RATE	100000U
@@ -36,19 +35,19 @@ FIXTURE(fault)
 {
 	struct perfmon_properties p;
 	cpu_set_t cpus;
-	int fd;		/* the writer */
-	int handle;	/* of a buffer, if there is one */
+	int fd;		/* descriptor for writing */
+	int handle;	/* descriptor of a buffer, if there is one */
 	void *map;
 };
 
-/* The rest of what a call takes, and what it leaves. */
+/* The arguments of a call, and what it leaves. */
 struct subject {
 	FIXTURE_DATA(fault) *self;
-	int opened;	/* a descriptor that it has opened */
+	int opened;	/* a descriptor that the call has opened */
 	union argument arg;
 };
 
-/* Calls that are none of ioctl(2). */
+/* Calls other than ioctl(2). */
 
 static int open_reader(struct subject *s)
 {
@@ -68,8 +67,8 @@ FIXTURE_VARIANT(fault)
 {
 	enum trace_state state;
 	unsigned int cmd;
-	int num;	/* of a counter */
-	int (*make)(struct subject *s);	/* instead of @cmd */
+	int num;	/* number of a counter */
+	int (*make)(struct subject *s);	/* the call, in place of @cmd */
 };
 
 FIXTURE_VARIANT_ADD(fault, open) { .state = IDLE, .make = open_reader };
@@ -126,8 +125,8 @@ FIXTURE_VARIANT_ADD(fault, stop) {
 };
 
 /*
- * Makes a good argument, which differs from those of prepare(), so that an effect
- * can be seen. Before the fault is armed: only the call itself is to fail.
+ * Makes a valid argument that differs from those of enter_state(), so that an effect is visible.
+ * Called before the fault is armed, so that only the call itself can fail.
  */
 static void make_argument(struct subject *s, const FIXTURE_VARIANT(fault) *variant)
 {
@@ -148,7 +147,7 @@ static void make_argument(struct subject *s, const FIXTURE_VARIANT(fault) *varia
 		s->arg = command_argument(command_find(variant->cmd), &values);
 }
 
-static int make(struct subject *s, const FIXTURE_VARIANT(fault) *variant)
+static int make_call(struct subject *s, const FIXTURE_VARIANT(fault) *variant)
 {
 	int ret;
 
@@ -168,8 +167,8 @@ FIXTURE_SETUP(fault)
 	ASSERT_EQ(0, machine_properties(&self->p));
 }
 
-/* Opens the device and brings it to where the call is to be made. */
-static int prepare(FIXTURE_DATA(fault) *self, enum trace_state state)
+/* Opens the device and brings it into the state for the call. */
+static int enter_state(FIXTURE_DATA(fault) *self, enum trace_state state)
 {
 	const struct perfmon_config config = one_event(INSTRUCTIONS, RATE,
 						       FLAG_USER | FLAG_PC);
@@ -204,7 +203,7 @@ static int prepare(FIXTURE_DATA(fault) *self, enum trace_state state)
 	return trace_enter(fd, ALLOCATED, state, &values);
 }
 
-static void dispose(FIXTURE_DATA(fault) *self)
+static void close_all(FIXTURE_DATA(fault) *self)
 {
 	if (self->map != MAP_FAILED)
 		munmap(self->map, PAGES * sysconf(_SC_PAGESIZE));
@@ -216,8 +215,8 @@ FIXTURE_TEARDOWN(fault)
 {
 }
 
-/* All that can be asked, and the registers that do not change by themselves. */
-struct image {
+/* The state as calls report it, and the registers that do not change by themselves. */
+struct state_image {
 	int descriptors;
 	int err[7];
 	struct pmc pmc[2];
@@ -238,7 +237,7 @@ static int count_descriptors(void)
 	return n;
 }
 
-static int look(FIXTURE_DATA(fault) *self, struct image *i)
+static int read_state(FIXTURE_DATA(fault) *self, struct state_image *i)
 {
 	int fd = self->fd, cpu, n, err;
 
@@ -256,7 +255,7 @@ static int look(FIXTURE_DATA(fault) *self, struct image *i)
 		err = snapshot_read(&self->p, cpu, &i->cpu[cpu]);
 		if (err)
 			return err;
-		/* Some of them run. */
+		/* Some counters run, so their values are left out. */
 		for (n = 0; n < SNAPSHOT_MAX_COUNTERS; n++)
 			i->cpu[cpu].counter[n] = i->cpu[cpu].fixed[n] = 0;
 		i->cpu[cpu].global_status = 0;
@@ -267,19 +266,19 @@ static int look(FIXTURE_DATA(fault) *self, struct image *i)
 
 TEST_F_TIMEOUT(fault, failed_call_changes_nothing_and_works_when_repeated, 300)
 {
-	struct image before, after;
+	struct state_image before, after;
 	struct subject s = { .self = self };
 	int n, result, injected = 1;
 
 	for (n = 1; injected && n < MAX_FAULTS; n++) {
-		ASSERT_EQ(0, prepare(self, variant->state));
+		ASSERT_EQ(0, enter_state(self, variant->state));
 		ASSERT_EQ(variant->state != IDLE, memory_buffers() > 0);
-		ASSERT_EQ(0, look(self, &before));
+		ASSERT_EQ(0, read_state(self, &before));
 
 		s.opened = -1;
 		make_argument(&s, variant);
 		ASSERT_EQ(0, fault_arm(n));
-		result = make(&s, variant);
+		result = make_call(&s, variant);
 		injected = fault_disarm();
 		ASSERT_LE(0, injected);
 		if (!injected) {
@@ -288,15 +287,15 @@ TEST_F_TIMEOUT(fault, failed_call_changes_nothing_and_works_when_repeated, 300)
 			EXPECT_TRUE(result == -ENOMEM || result == -EFAULT) {
 				TH_LOG("fault %d: %s", n, strerror(-result));
 			}
-			ASSERT_EQ(0, look(self, &after));
+			ASSERT_EQ(0, read_state(self, &after));
 			EXPECT_EQ(0, memcmp(&before, &after, sizeof(before))) {
 				TH_LOG("fault %d has changed something", n);
 			}
 			make_argument(&s, variant);
-			EXPECT_LE(0, make(&s, variant));
+			EXPECT_LE(0, make_call(&s, variant));
 		}
 		close(s.opened);
-		dispose(self);
+		close_all(self);
 		ASSERT_EQ(0, memory_buffers()) {
 			TH_LOG("fault %d leaves a buffer", n);
 		}

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Events while memory is short. Each call and each fork with a failure of its first
+ * Events when memory is short. Makes each call and each fork with a failure of its first
  * allocation or copy, then of its second, and so on until all have failed once:
  *
- * - PERFMON_EVENT_OPEN and mmap(2) fail with ENOMEM or EFAULT, leave nothing, and work
- *   when they are repeated; other events go on counting;
- * - a task that could be made is counted to the instruction, or the sum is EIO.
+ * - PERFMON_EVENT_OPEN and mmap(2) fail with ENOMEM or EFAULT, leave nothing behind, and work
+ *   when they are repeated; other events continue to count;
+ * - a new task is counted to the instruction, or read(2) of the sum is EIO.
  *
- * Lost memory is found by kmemleak, at the end of the run.
+ * kmemleak finds leaks at the end of the run.
  */
 #include <fcntl.h>
 #include <sched.h>
@@ -31,7 +31,7 @@
 #include "loop.h"
 #include "target.h"
 
-/* More than any call asks for. */
+/* More than any call has. */
 #define MAX_FAULTS	5000
 
 #define N	10000UL
@@ -39,21 +39,21 @@
 /* --- open, mmap ---------------------------------------------------------------- */
 
 enum what {
-	FIRST,		/* the first event of a task on the machine */
-	TASK,		/* the first one of that task */
-	SECOND,		/* one more of it */
-	SIBLING,	/* in a group */
+	FIRST,		/* the first event of any task on the machine */
+	TASK,		/* the first event of its task */
+	SECOND,		/* another event of the task */
+	SIBLING,	/* a sibling in a group */
 	PER_CPU,
-	PAGE,		/* not an event, but its page */
+	PAGE,		/* mmap(2) of an event's page */
 };
 
 FIXTURE(event_open)
 {
 	struct target target;
-	int device, beside, other;
+	int device, reference_event, other;
 	int cpu;
-	__s64 loop;	/* what @beside counts of one */
-	int free;	/* how many events fit */
+	__s64 loop;	/* count of event @reference_event for one loop */
+	int free_counters;	/* number of events for which there are counters */
 };
 
 FIXTURE_VARIANT(event_open)
@@ -68,7 +68,7 @@ FIXTURE_VARIANT_ADD(event_open, sibling) { .what = SIBLING };
 FIXTURE_VARIANT_ADD(event_open, cpu) { .what = PER_CPU };
 FIXTURE_VARIANT_ADD(event_open, page) { .what = PAGE };
 
-/* With a descriptor of the device that is there already. */
+/* Opens an event through an existing descriptor of the device. */
 static int open_event(int device, pid_t pid, int cpu, int group)
 {
 	struct perf_event_attr attr = event_instructions();
@@ -80,7 +80,7 @@ static int open_event(int device, pid_t pid, int cpu, int group)
 	return fd < 0 ? -errno : fd;
 }
 
-/* How many events fit, of a task that has none or some. */
+/* Returns how many more events of a task can be opened. */
 static int count_free(int device, pid_t pid)
 {
 	int fd[64], n = 0, i;
@@ -94,20 +94,20 @@ static int count_free(int device, pid_t pid)
 
 FIXTURE_SETUP(event_open)
 {
-	self->beside = self->other = -1;
+	self->reference_event = self->other = -1;
 	ASSERT_EQ(0, fault_enable());
 	self->device = open_device(_metadata, O_RDONLY);
 	self->cpu = pin_to_first_cpu();
 	ASSERT_LE(0, self->cpu);
 	ASSERT_EQ(0, target_start(&self->target, -1, false));
-	self->free = count_free(self->device, self->target.pid);
-	ASSERT_LT(0, self->free);
+	self->free_counters = count_free(self->device, self->target.pid);
+	ASSERT_LT(0, self->free_counters);
 	if (variant->what == FIRST)
 		return;
-	self->beside = open_event(self->device, 0, -1, -1);
-	ASSERT_LE(0, self->beside);
-	ASSERT_EQ(0, event_enable(self->beside));
-	self->loop = event_loop_count_running(self->beside, N);
+	self->reference_event = open_event(self->device, 0, -1, -1);
+	ASSERT_LE(0, self->reference_event);
+	ASSERT_EQ(0, event_enable(self->reference_event));
+	self->loop = event_loop_count_running(self->reference_event, N);
 	ASSERT_LE((__s64)(LOOP_INSNS * N), self->loop);
 	if (variant->what == SECOND || variant->what == SIBLING)
 		self->other = open_event(self->device, self->target.pid, -1, -1);
@@ -117,11 +117,11 @@ FIXTURE_TEARDOWN(event_open)
 {
 	target_kill(&self->target);
 	close(self->other);
-	close(self->beside);
+	close(self->reference_event);
 	close(self->device);
 }
 
-/* The number of the next one: greater if one was left open. */
+/* Returns the lowest free descriptor: greater than before if one was left open. */
 static int next_descriptor(void)
 {
 	int fd = dup(STDOUT_FILENO);
@@ -137,7 +137,7 @@ static void on_signal(int signal)
 	siglongjmp(after_rdpmc, signal);
 }
 
-/* RDPMC in this program: 0, or SIGSEGV. */
+/* Executes RDPMC in this program. Returns 0, or SIGSEGV. */
 static int try_rdpmc(void)
 {
 	int result;
@@ -152,13 +152,13 @@ static int try_rdpmc(void)
 
 static void *page = MAP_FAILED;
 
-static int make(FIXTURE_DATA(event_open) *self, enum what what)
+static int make_call(FIXTURE_DATA(event_open) *self, enum what what)
 {
 	const pid_t pid = self->target.pid;
 
 	switch (what) {
 	case PAGE:
-		page = mmap(NULL, getpagesize(), PROT_READ, MAP_SHARED, self->beside, 0);
+		page = mmap(NULL, getpagesize(), PROT_READ, MAP_SHARED, self->reference_event, 0);
 		return page == MAP_FAILED ? -errno : 0;
 	case PER_CPU:
 		return open_event(self->device, -1, self->cpu, -1);
@@ -167,8 +167,8 @@ static int make(FIXTURE_DATA(event_open) *self, enum what what)
 	}
 }
 
-/* What the call that has succeeded leaves. */
-static void undo(struct __test_metadata *_metadata, FIXTURE_DATA(event_open) *self,
+/* Undoes the effect of a call that has succeeded. */
+static void undo_call(struct __test_metadata *_metadata, FIXTURE_DATA(event_open) *self,
 		 enum what what, int result)
 {
 	__s64 count;
@@ -176,7 +176,7 @@ static void undo(struct __test_metadata *_metadata, FIXTURE_DATA(event_open) *se
 	if (what == PAGE) {
 		EXPECT_EQ(0, try_rdpmc());
 		count = page_read(page).count;
-		EXPECT_GT(CALL_OVERHEAD, event_count(self->beside) - count);
+		EXPECT_GT(CALL_OVERHEAD, event_count(self->reference_event) - count);
 		EXPECT_EQ(0, munmap(page, getpagesize()));
 		EXPECT_EQ(SIGSEGV, try_rdpmc());
 	} else {
@@ -186,7 +186,7 @@ static void undo(struct __test_metadata *_metadata, FIXTURE_DATA(event_open) *se
 	}
 }
 
-/* Closes the other events. Then no counter may be left to one that was not opened. */
+/* Closes the other events, and expects that no counter has an owner. */
 static void expect_all_free(struct __test_metadata *_metadata, FIXTURE_DATA(event_open) *self)
 {
 	static const int first[] = { 0, PMC_FIXED_BASE };
@@ -194,8 +194,8 @@ static void expect_all_free(struct __test_metadata *_metadata, FIXTURE_DATA(even
 	int num, i, counters = 0;
 
 	close(self->other);
-	close(self->beside);
-	self->other = self->beside = -1;
+	close(self->reference_event);
+	self->other = self->reference_event = -1;
 	for (i = 0; i < 2; i++) {
 		for (num = first[i]; ; num++, counters++) {
 			owner = (struct perfmon_counter_owner) { .num = num };
@@ -206,8 +206,8 @@ static void expect_all_free(struct __test_metadata *_metadata, FIXTURE_DATA(even
 			}
 		}
 	}
-	EXPECT_LE(self->free, counters);
-	EXPECT_EQ(self->free, count_free(self->device, self->target.pid));
+	EXPECT_LE(self->free_counters, counters);
+	EXPECT_EQ(self->free_counters, count_free(self->device, self->target.pid));
 }
 
 TEST_F_TIMEOUT(event_open, failed_call_leaves_nothing_and_works_when_repeated, 600)
@@ -215,11 +215,11 @@ TEST_F_TIMEOUT(event_open, failed_call_leaves_nothing_and_works_when_repeated, 6
 	int n, result, injected = 1, failed = 0, next = next_descriptor();
 
 	for (n = 1; injected && n < MAX_FAULTS; n++) {
-		/* Then the module has stopped to follow tasks. */
+		/* By then the module has stopped following tasks. */
 		if (variant->what == FIRST)
 			usleep(1200000);
 		ASSERT_EQ(0, fault_arm(n));
-		result = make(self, variant->what);
+		result = make_call(self, variant->what);
 		injected = fault_disarm();
 		ASSERT_LE(0, injected);
 		if (result < 0) {
@@ -231,16 +231,16 @@ TEST_F_TIMEOUT(event_open, failed_call_leaves_nothing_and_works_when_repeated, 6
 			EXPECT_EQ(next, next_descriptor());
 			if (variant->what == PAGE)
 				EXPECT_EQ(SIGSEGV, try_rdpmc());
-			if (self->beside >= 0)
-				EXPECT_EQ(self->loop, event_loop_count_running(self->beside, N));
-			result = make(self, variant->what);
+			if (self->reference_event >= 0)
+				EXPECT_EQ(self->loop, event_loop_count_running(self->reference_event, N));
+			result = make_call(self, variant->what);
 			ASSERT_LE(0, result) {
 				TH_LOG("after fault %d: %s", n, strerror(-result));
 			}
 		}
-		undo(_metadata, self, variant->what, result);
-		if (self->beside >= 0)
-			EXPECT_EQ(self->loop, event_loop_count_running(self->beside, N));
+		undo_call(_metadata, self, variant->what, result);
+		if (self->reference_event >= 0)
+			EXPECT_EQ(self->loop, event_loop_count_running(self->reference_event, N));
 	}
 	TH_LOG("%d faults, %d of which made it fail", n - 2, failed);
 	EXPECT_LT(0, failed);
@@ -254,15 +254,15 @@ TEST_F_TIMEOUT(event_open, failed_call_leaves_nothing_and_works_when_repeated, 6
 FIXTURE(event_fork)
 {
 	int device;
-	int whole;	/* of this task and what it creates */
-	int own;	/* of this task alone */
-	int failed;	/* to make a task */
-	int missed;	/* tasks */
+	int inherited_event;	/* event of this task and those that it creates */
+	int own_event;	/* event of this task alone */
+	int failed_forks;	/* forks that failed */
+	int uncounted_tasks;	/* tasks that were not counted (EIO) */
 };
 
 FIXTURE_VARIANT(event_fork)
 {
-	unsigned long flags;	/* of clone(2) */
+	unsigned long flags;	/* flags of clone(2) */
 };
 
 FIXTURE_VARIANT_ADD(event_fork, fork) { .flags = SIGCHLD };
@@ -273,7 +273,7 @@ FIXTURE_VARIANT_ADD(event_fork, thread)
 		 CLONE_SYSVSEM | CLONE_CHILD_CLEARTID,
 };
 
-static int open_own(struct __test_metadata *_metadata, bool inherit)
+static int open_own_event(struct __test_metadata *_metadata, bool inherit)
 {
 	struct perf_event_attr attr = event_instructions();
 	int fd;
@@ -288,18 +288,18 @@ static int open_own(struct __test_metadata *_metadata, bool inherit)
 FIXTURE_SETUP(event_fork)
 {
 	ASSERT_EQ(0, fault_enable());
-	self->whole = open_own(_metadata, true);
-	self->own = open_own(_metadata, false);
+	self->inherited_event = open_own_event(_metadata, true);
+	self->own_event = open_own_event(_metadata, false);
 }
 
 FIXTURE_TEARDOWN(event_fork)
 {
-	close(self->whole);
-	close(self->own);
+	close(self->inherited_event);
+	close(self->own_event);
 }
 
 static char stack[16384] __attribute__((aligned(16)));
-static pid_t alive;	/* a thread's number, until it is gone */
+static pid_t alive;	/* a thread's id until it has exited */
 
 static int run_child(void *unused)
 {
@@ -309,7 +309,7 @@ static int run_child(void *unused)
 	return 0;
 }
 
-/* Makes a task, with the fault armed, and waits until it has gone: 0 or a negative errno. */
+/* Forks with the fault armed, and waits for the task's end. Returns 0 or a negative errno. */
 static int fork_with_fault(unsigned long flags, int n, int *injected)
 {
 	int err = n ? fault_arm(n) : 0;
@@ -332,16 +332,16 @@ static int fork_with_fault(unsigned long flags, int n, int *injected)
 	return 0;
 }
 
-/* What others than this task have counted, or -EIO. */
+/* Returns the count of other tasks than this one, or -EIO. */
 static __s64 count_others(struct __test_metadata *_metadata, FIXTURE_DATA(event_fork) *self)
 {
-	__s64 whole = event_count(self->whole), own = event_count(self->own);
+	__s64 inherited_event = event_count(self->inherited_event), own_event = event_count(self->own_event);
 
-	ASSERT_LE(0, own);
-	return whole < 0 ? whole : whole - own;
+	ASSERT_LE(0, own_event);
+	return inherited_event < 0 ? inherited_event : inherited_event - own_event;
 }
 
-/* Makes tasks until none of their allocations is left to fail. */
+/* Forks until none of the allocations is left to fail. */
 static void try_all_faults(struct __test_metadata *_metadata, FIXTURE_DATA(event_fork) *self,
 			   unsigned long flags, __s64 child)
 {
@@ -354,7 +354,7 @@ static void try_all_faults(struct __test_metadata *_metadata, FIXTURE_DATA(event
 		ASSERT_LE(0, injected);
 		after = count_others(_metadata, self);
 		if (err) {
-			self->failed++;
+			self->failed_forks++;
 			EXPECT_TRUE(injected);
 			EXPECT_TRUE(err == -ENOMEM || err == -EAGAIN || err == -EFAULT) {
 				TH_LOG("fault %d: %s", n, strerror(-err));
@@ -363,10 +363,10 @@ static void try_all_faults(struct __test_metadata *_metadata, FIXTURE_DATA(event
 				TH_LOG("fault %d", n);
 			}
 		} else if (after == -EIO) {
-			self->missed++;
+			self->uncounted_tasks++;
 			EXPECT_TRUE(injected);
-			close(self->whole);
-			self->whole = open_own(_metadata, true);
+			close(self->inherited_event);
+			self->inherited_event = open_own_event(_metadata, true);
 		} else {
 			EXPECT_EQ(before + child, after) {
 				TH_LOG("fault %d", n);
@@ -374,7 +374,7 @@ static void try_all_faults(struct __test_metadata *_metadata, FIXTURE_DATA(event
 		}
 	}
 	EXPECT_GT(MAX_FAULTS, n);
-	TH_LOG("%d faults: %d times no task, %d times EIO", n - 2, self->failed, self->missed);
+	TH_LOG("%d faults: %d times no task, %d times EIO", n - 2, self->failed_forks, self->uncounted_tasks);
 }
 
 TEST_F_TIMEOUT(event_fork, new_task_is_counted_or_missed_or_not_made, 1200)
@@ -385,11 +385,11 @@ TEST_F_TIMEOUT(event_fork, new_task_is_counted_or_missed_or_not_made, 1200)
 	ASSERT_EQ(0, fork_with_fault(variant->flags, 0, &none));
 	child = count_others(_metadata, self) - before;
 	ASSERT_LE((__s64)(LOOP_INSNS * N), child);
-	/* A fork does not always allocate as much: the module's may be passed over. */
-	for (round = 0; round < 5 && !self->missed; round++)
+	/* Forks differ in their allocations, so the module's may be missed in a round. */
+	for (round = 0; round < 5 && !self->uncounted_tasks; round++)
 		try_all_faults(_metadata, self, variant->flags, child);
-	EXPECT_LT(0, self->failed);
-	EXPECT_LT(0, self->missed);
+	EXPECT_LT(0, self->failed_forks);
+	EXPECT_LT(0, self->uncounted_tasks);
 }
 
 TEST_HARNESS_MAIN

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Loading the module with its first allocation or copy failing, then its
- * second, and so on: it is not loaded, leaves nothing behind, and loads when
- * nothing fails.
+ * Loads the module with a failure of its first allocation or copy, then of its second, and so on:
+ * it is not loaded, leaves nothing behind, and loads when nothing fails.
  *
- * Some four hundred are the kernel's and the module's own, and more than twice as
- * many KUnit's, unless that is switched off (kunit.autorun=0). FAULT_STEP=n tries
- * every n-th of them; 1 is all.
+ * Some four hundred are the kernel's and the module's own, and more than twice as many are
+ * KUnit's, unless that is switched off (kunit.autorun=0). FAULT_STEP=n tries every n-th of them;
+ * 1 tries all.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -51,7 +50,7 @@ TEST_F_TIMEOUT(load, failed_load_leaves_nothing_and_works_when_repeated, 3600)
 	ASSERT_LT(0, step);
 	for (n = 1; injected && n < MAX_FAULTS; n += step) {
 		ASSERT_EQ(0, fault_arm(n));
-		/* From memory: to read a file the kernel allocates, and complains. */
+		/* From memory, since reading a file allocates as well, and prints warnings. */
 		err = module_load_image(self->image, self->size);
 		injected = fault_disarm();
 		ASSERT_LE(0, injected);

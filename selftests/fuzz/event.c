@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Compares events and their rings with a model: random attributes, ioctls, mappings,
- * junk in rings, closes, forks and kills have the model's errno and counts.
+ * Compares events and their rings with a model: random attributes, ioctls, mappings, junk in
+ * rings, closes, forks and kills have the errno and counts that the model predicts.
  *
  *     fuzz_event [--seed S] [--calls N] [--seconds N] [--threads N]
  *
- * Each of the N processes has events of its own. When device and model differ, the
- * steps that are needed for it are printed, and both answers.
+ * Each of the N processes has its own events. At a difference, prints the shortest sequence of
+ * steps that leads to it, and both results.
  */
 #include <fcntl.h>
 #include <poll.h>
@@ -25,11 +25,11 @@
 #include "options.h"
 #include "steps.h"
 
-/* As administrators have it: else the machine does nothing but samples. */
+/* The usual limits: without them the machine would do nothing but samples. */
 #define LIMITS	"perf_event_max_sample_rate=100000 perf_cpu_time_max_percent=25"
 #define MAX_RATE	100000
 
-/* A sequence begins with all events closed. */
+/* The number of steps of a sequence, which starts with all events closed. */
 #define SEQUENCE	200
 
 static struct options options = { .seed = 1, .calls = 60000, .threads = 2 };
@@ -42,7 +42,7 @@ static const char *const action_names[ACTIONS] = {
 
 static void random_step(struct step *s, struct rng *r)
 {
-	/* What comes often is cheap. */
+	/* The frequent actions are cheap. */
 	static const enum action actions[] = {
 		OPEN, OPEN, OPEN, OPEN, CLOSE, DUP, ENABLE, ENABLE, ENABLE, DISABLE, DISABLE,
 		RESET, RESET, ID, ID, PERIOD, PERIOD, PERIOD, OUTPUT, OUTPUT, OUTPUT, OUTPUT, PAUSE,
@@ -63,8 +63,8 @@ static void random_step(struct step *s, struct rng *r)
 		s->a.words[0] = rng_once_in(r, 8) ? rng_below(r, 2) << 63 : random_period(r);
 }
 
-/* From the beginning: how many steps it took to differ, or 0. */
-static int run(struct event_fuzz *f, const struct step *steps, int n)
+/* Runs a sequence. Returns how many steps it took until the difference, or 0. */
+static int run_steps(struct event_fuzz *f, const struct step *steps, int n)
 {
 	int i;
 
@@ -80,7 +80,7 @@ static int run(struct event_fuzz *f, const struct step *steps, int n)
 
 static int run_again(const void *steps, int n, void *f)
 {
-	return run(f, steps, n);
+	return run_steps(f, steps, n);
 }
 
 static void print_step(const struct step *s)
@@ -108,20 +108,20 @@ static void report(struct event_fuzz *f, struct step *steps, int n, __u64 seed)
 	ksft_print_msg("--seed %llu: after %d steps: %s\n", seed, n, first);
 	steps_shorten(&all);
 	n = all.n;
-	if (!run(f, steps, n))
-		ksft_print_msg("it does not happen again with these:\n");
+	if (!run_steps(f, steps, n))
+		ksft_print_msg("these steps alone do not lead to it again:\n");
 	else if (strcmp(first, f->difference))
 		ksft_print_msg("after %d steps: %s\n", n, f->difference);
 	for (i = 0; i < n; i++)
 		print_step(&steps[i]);
 }
 
-/* One of the processes. Returns true if device and model never differed. */
+/* Runs one of the processes. Returns true if device and model never differed. */
 static bool run_sequences(struct event_fuzz *f, unsigned int process)
 {
 	const unsigned long long calls = options.calls / options.threads;
 	static struct step steps[SEQUENCE];
-	unsigned long long sequence = 0, told = 0;
+	unsigned long long sequence = 0, progress_printed = 0;
 	struct rng rng;
 	__u64 seed;
 	int i, differed;
@@ -131,13 +131,13 @@ static bool run_sequences(struct event_fuzz *f, unsigned int process)
 		rng = rng_seed(seed);
 		for (i = 0; i < SEQUENCE; i++)
 			random_step(&steps[i], &rng);
-		differed = run(f, steps, SEQUENCE);
+		differed = run_steps(f, steps, SEQUENCE);
 		if (differed) {
 			report(f, steps, differed, seed);
 			return false;
 		}
-		if (!process && f->counts->calls[0] / (calls / 10 + 1) > told) {
-			told = f->counts->calls[0] / (calls / 10 + 1);
+		if (!process && f->counts->calls[0] / (calls / 10 + 1) > progress_printed) {
+			progress_printed = f->counts->calls[0] / (calls / 10 + 1);
 			ksft_print_msg("%llu calls after %u s\n", f->counts->calls[0],
 				       options_elapsed());
 		}
@@ -145,7 +145,7 @@ static bool run_sequences(struct event_fuzz *f, unsigned int process)
 	return true;
 }
 
-/* For each kind of call, how often it answered what. */
+/* Prints how often each action had which result. Returns whether all succeeded at least once. */
 static bool print_answers(const struct event_fuzz_counts *counts)
 {
 	bool every = true;
@@ -159,13 +159,13 @@ static bool print_answers(const struct event_fuzz_counts *counts)
 				       counts->answers[action][err]);
 		}
 		printf("\n");
-		/* All but those that always fail. */
+		/* WRITE and OTHER always fail. */
 		every &= counts->answers[action][0] || action == WRITE || action == OTHER;
 	}
 	return every;
 }
 
-static int be_process(struct event_fuzz_counts *counts, unsigned int process)
+static int run_process(struct event_fuzz_counts *counts, unsigned int process)
 {
 	static struct event_fuzz f;
 	bool same;
@@ -203,7 +203,7 @@ int main(int argc, char **argv)
 	fflush(stdout);
 	for (i = 0; i < options.threads; i++) {
 		if (!fork())
-			_exit(be_process(counts, i));
+			_exit(run_process(counts, i));
 	}
 	while (wait(&status) > 0)
 		same &= !status;

@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Random sequences of calls of both interfaces by several threads, right ones
- * and wrong ones, while descriptors are opened, closed, duplicated and forked,
- * and buffers mapped: no call fails with an errno that it can't have, and nothing
- * is left behind.
+ * Random sequences of calls of both interfaces by several threads, valid and invalid ones, while
+ * descriptors are opened, closed, duplicated and forked, and buffers are mapped: no call fails
+ * with an errno that it can't have, and nothing is left behind.
  *
  *     fuzz_ioctl [--seed S] [--calls N] [--seconds N] [--threads T] [--blind]
  *
- * On a kernel with CONFIG_KCOV, the sequences that reached new code are kept, and
- * most others are made from them. The kept ones depend a little on time; with one
- * thread and --blind a run repeats exactly.
+ * On a kernel with CONFIG_KCOV, sequences that reached new code are kept, and most others are made
+ * from them. Which ones are kept depends a little on time; with one thread and --blind a run is
+ * repeatable.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -36,7 +35,7 @@
 #include "slots.h"
 
 #define SEQUENCE	16
-#define KEPT		1024	/* sequences, of each thread */
+#define KEPT		1024	/* sequences that each thread keeps */
 
 /* The slots that the threads share. */
 #define DEVICES		4
@@ -78,15 +77,15 @@ struct fuzzer {
 	unsigned int kept_count;
 	unsigned long long calls;
 	unsigned long long answers[COMMANDS][MAX_ERRNO];
-	char wrong[128];	/* the first impossible answer */
+	char wrong[128];	/* the first impossible result */
 };
 
-/* The first thread says how far it is. */
+/* The first thread prints the progress. */
 static struct fuzzer *fuzzers;
 
 /* --- Steps --------------------------------------------------------------- */
 
-static void wrong(struct fuzzer *f, const char *what, unsigned int cmd, int err)
+static void note_wrong(struct fuzzer *f, const char *what, unsigned int cmd, int err)
 {
 	if (!*f->wrong)
 		snprintf(f->wrong, sizeof(f->wrong), "call %llu: %s 0x%08x: %s",
@@ -94,9 +93,9 @@ static void wrong(struct fuzzer *f, const char *what, unsigned int cmd, int err)
 }
 
 /*
- * Returns true if a call by root can fail so in some state, with any argument. No
- * other has the counters or forbids anything, so EIO and EACCES are impossible.
- * Another thread may have closed the descriptor, and made one of the same number.
+ * Returns true if a call by root can fail so in some state, with any argument. No other process
+ * has the counters or forbids anything, so EIO and EACCES are impossible. Another thread may
+ * have closed the descriptor, and opened one with the same number.
  */
 static bool is_possible(unsigned int cmd, int err)
 {
@@ -114,7 +113,7 @@ static bool is_possible(unsigned int cmd, int err)
 	return c ? command_may_fail(c, err) : !err;
 }
 
-/* The descriptor in a slot, or in the next that is not empty; -1 if all are. */
+/* Returns the descriptor in a slot, or in the next one that is not empty; -1 if all are. */
 static int any_device(unsigned int slot)
 {
 	int i, fd = -1;
@@ -139,7 +138,7 @@ static void call(struct fuzzer *f, const struct step *s)
 	f->calls++;
 	f->answers[c->command][err < MAX_ERRNO ? err : 0]++;
 	if (!is_possible(c->cmd, err))
-		wrong(f, commands[c->command].name, c->cmd, err);
+		note_wrong(f, commands[c->command].name, c->cmd, err);
 }
 
 static void open_device(struct fuzzer *f, const struct step *s)
@@ -149,7 +148,7 @@ static void open_device(struct fuzzer *f, const struct step *s)
 	if (fd >= 0)
 		fd_put(&devices[s->slot], fd);
 	else if (fd != -EBUSY)
-		wrong(f, "open", s->other, -fd);
+		note_wrong(f, "open", s->other, -fd);
 }
 
 static void duplicate(const struct step *s)
@@ -169,7 +168,7 @@ static void map(struct fuzzer *f, const struct step *s)
 		mapping_put(&mappings[s->slot], m);
 }
 
-static void touch(struct fuzzer *f, const struct step *s)
+static void read_mapping(struct fuzzer *f, const struct step *s)
 {
 	struct mapping *m = mapping_take(&mappings[s->slot]);
 
@@ -177,7 +176,7 @@ static void touch(struct fuzzer *f, const struct step *s)
 		return;
 	__atomic_load_n((char *)m->p, __ATOMIC_RELAXED);
 	if (!mprotect(m->p, m->size, PROT_READ | PROT_WRITE))
-		wrong(f, "mprotect of a buffer", 0, 0);
+		note_wrong(f, "mprotect of a buffer", 0, 0);
 	mapping_put(&mappings[s->slot], m);
 }
 
@@ -187,15 +186,15 @@ static void map_device(struct fuzzer *f, const struct step *s)
 	const long page = f->places.page_size;
 	void *p = mmap(NULL, page, PROT_READ, MAP_SHARED, any_device(s->slot), 0);
 
-	/* By now it may be the number of a buffer, if there are more threads. */
+	/* With several threads, the descriptor may now be that of a buffer. */
 	if (p == MAP_FAILED)
 		return;
 	munmap(p, page);
 	if (options.threads == 1)
-		wrong(f, "mmap", 0, 0);
+		note_wrong(f, "mmap", 0, 0);
 }
 
-/* A child makes a call and takes its descriptors along. */
+/* Forks a child that makes a call, and closes its descriptors by its exit. */
 static void fork_child(const struct fuzzer *f, const struct step *s)
 {
 	struct placed placed = call_place(&f->places, &s->call);
@@ -234,13 +233,13 @@ static void perform(struct fuzzer *f, const struct step *s)
 		mapping_put(&mappings[s->slot], NULL);
 		break;
 	case TOUCH:
-		touch(f, s);
+		read_mapping(f, s);
 		break;
 	case FORK:
 		fork_child(f, s);
 		break;
 	case MOVE:
-		/* An unknown CPU is offline. */
+		/* A CPU number that does not exist counts as offline: no effect. */
 		pin_to_cpu(s->other);
 		break;
 	case WORK:
@@ -260,7 +259,7 @@ static enum action random_action(struct rng *rng)
 
 	if (rng_below(rng, 10))
 		return CALL;
-	/* It takes as long as many calls. */
+	/* A fork takes as long as many calls. */
 	if (rng_once_in(rng, 200))
 		return FORK;
 	return others[rng_below(rng, ARRAY_SIZE(others))];
@@ -268,7 +267,7 @@ static enum action random_action(struct rng *rng)
 
 static void random_step(struct fuzzer *f, struct step *s)
 {
-	/* Most are for writing, of which one at a time can be open. */
+	/* Most opens are for writing, of which one at a time can succeed. */
 	static const int modes[] = {
 		O_RDWR, O_RDWR, O_RDWR, O_RDWR, O_RDWR, O_WRONLY, O_WRONLY,
 		O_RDONLY,
@@ -298,7 +297,7 @@ static void random_step(struct fuzzer *f, struct step *s)
 }
 
 /* Changes a sequence in one place. */
-static void change(struct fuzzer *f, struct sequence *q)
+static void change_sequence(struct fuzzer *f, struct sequence *q)
 {
 	const struct sequence *other;
 	int at = rng_below(&f->rng, q->n);
@@ -308,7 +307,7 @@ static void change(struct fuzzer *f, struct sequence *q)
 		random_step(f, &q->steps[at]);
 		break;
 	case 1:
-		/* The end of another one, from where this one's would be. */
+		/* Continues with the end of another sequence from this place on. */
 		other = &f->kept[rng_below(&f->rng, f->kept_count)];
 		if (at < other->n) {
 			memcpy(&q->steps[at], &other->steps[at],
@@ -342,10 +341,10 @@ static void next_sequence(struct fuzzer *f, struct sequence *q)
 	}
 	*q = f->kept[rng_below(&f->rng, f->kept_count)];
 	for (i = 1 + rng_below(&f->rng, 3); i; i--)
-		change(f, q);
+		change_sequence(f, q);
 }
 
-static void keep(struct fuzzer *f, const struct sequence *q)
+static void keep_sequence(struct fuzzer *f, const struct sequence *q)
 {
 	unsigned int at = f->kept_count < KEPT ? f->kept_count++ :
 						 rng_below(&f->rng, KEPT);
@@ -353,12 +352,12 @@ static void keep(struct fuzzer *f, const struct sequence *q)
 	f->kept[at] = *q;
 }
 
-static void *fuzz(void *data)
+static void *run_fuzzer(void *data)
 {
 	const unsigned long long calls = options.calls / options.threads;
 	struct fuzzer *f = data;
 	struct sequence *q = &f->now;
-	unsigned int told = 0;
+	unsigned int progress_printed = 0;
 	int i;
 
 	if (!options.blind)
@@ -369,18 +368,18 @@ static void *fuzz(void *data)
 		for (i = 0; i < q->n; i++)
 			perform(f, &q->steps[i]);
 		if (kcov_new_places(&f->kcov))
-			keep(f, q);
-		if (f == fuzzers && f->calls * 10 / calls > told) {
-			told = f->calls * 10 / calls;
+			keep_sequence(f, q);
+		if (f == fuzzers && f->calls * 10 / calls > progress_printed) {
+			progress_printed = f->calls * 10 / calls;
 			ksft_print_msg("%u%% after %u s, %u places reached\n",
-				       10 * told, options_elapsed(), kcov_places());
+				       10 * progress_printed, options_elapsed(), kcov_places());
 		}
 	}
 	kcov_end(&f->kcov);
 	return NULL;
 }
 
-/* --- What it comes to ---------------------------------------------------- */
+/* --- Results -------------------------------------------------------------- */
 
 static unsigned long long answers(int command, int err)
 {
@@ -392,7 +391,7 @@ static unsigned long long answers(int command, int err)
 	return sum;
 }
 
-/* For each command, how often it answered what. */
+/* Prints how often each command had which result. Returns whether each succeeded at least once. */
 static bool print_answers(void)
 {
 	unsigned long long n;
@@ -408,7 +407,7 @@ static bool print_answers(void)
 							 "succeeded", n);
 		}
 		printf("\n");
-		/* Without a frequency PMIOTSTAMP is no command. */
+		/* PMIOTSTAMP does not exist if the TSC frequency is unknown. */
 		every &= answers(command, 0) || !machine.tsc_freq_known;
 	}
 	return every;
@@ -426,7 +425,7 @@ static void close_all(void)
 		mapping_put(&mappings[i], NULL);
 }
 
-static bool begin(struct fuzzer *f, unsigned int i)
+static bool begin_fuzzer(struct fuzzer *f, unsigned int i)
 {
 	f->rng = rng_seed(options.seed + i);
 	f->kcov.fd = -1;
@@ -451,15 +450,15 @@ int main(int argc, char **argv)
 	memset(handles, -1, sizeof(handles));
 	fuzzers = calloc(options.threads, sizeof(*fuzzers));
 	for (i = 0; i < options.threads && fuzzers; i++)
-		ready &= begin(&fuzzers[i], i);
+		ready &= begin_fuzzer(&fuzzers[i], i);
 	if (!fuzzers || !ready || machine_read(&machine) || leak_check_begin(&leaks))
-		ksft_exit_fail_msg("no memory, or the device can't be opened\n");
+		ksft_exit_fail_msg("can't allocate memory or open the device\n");
 
 	for (i = 1; i < options.threads; i++) {
-		if (pthread_create(&fuzzers[i].thread, NULL, fuzz, &fuzzers[i]))
-			ksft_exit_fail_msg("a thread can't be started\n");
+		if (pthread_create(&fuzzers[i].thread, NULL, run_fuzzer, &fuzzers[i]))
+			ksft_exit_fail_msg("can't start a thread\n");
 	}
-	fuzz(&fuzzers[0]);
+	run_fuzzer(&fuzzers[0]);
 	for (i = 1; i < options.threads; i++)
 		pthread_join(fuzzers[i].thread, NULL);
 	close_all();

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Compares the device with a model of it: random calls have the model's errno, state
- * and counts.
+ * Compares the device with a model of it: random calls have the errno, state and counts that the
+ * model predicts.
  *
  *     fuzz_model [--seed S] [--calls N] [--seconds N]
  *
- * When they differ, the calls that are needed for it are printed, and both
- * answers.
+ * At a difference, prints the shortest sequence of calls that leads to it, and both results.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -30,11 +29,11 @@
 #include "steps.h"
 #include "trace.h"
 
-/* A sequence begins with the device closed. */
+/* The number of steps of a sequence, which starts with the device closed. */
 #define SEQUENCE	150
-#define WRITER		OPEN_FILES	/* the first that can write, or any */
+#define WRITER		OPEN_FILES	/* the first descriptor for writing, or any */
 
-/* More than the instructions in user mode that a step takes. */
+/* More than the instructions of a step in user mode. */
 #define LOOP_OVERHEAD_INSNS	100000
 
 enum action { CALL, OPEN, CLOSE, DUP, LOOP, COUNT, TRACE, MOVE };
@@ -48,7 +47,7 @@ struct step {
 	unsigned int slot;
 	unsigned int other;	/* slot, counter, CPU */
 	unsigned int n;		/* iterations, flags of open() */
-	bool look;		/* whether the state is the same afterwards */
+	bool look;		/* compare the whole state after the step */
 	struct call call;
 };
 
@@ -58,7 +57,7 @@ static struct model model;
 static struct open_files files;
 static int reader;
 
-/* Figures of the run. */
+/* Statistics of the run. */
 static unsigned long long calls;
 static unsigned long long succeeded[COMMANDS];
 static unsigned long long loops_checked;
@@ -80,7 +79,7 @@ static bool differ(const char *format, ...)
 
 /* --- Steps --------------------------------------------------------------- */
 
-/* Each returns false if the device and the model differ. */
+/* The steps. Each returns false if the device and the model differ. */
 
 static bool call(int fd, bool writer, const struct call *c)
 {
@@ -142,7 +141,7 @@ static bool dup_file(int from, int to)
 	return !err || differ("dup: %s", strerror(-err));
 }
 
-/* As pmc_count_loop(): between its calls there are few other instructions. */
+/* As pmc_count_loop(), with few other instructions between its calls. */
 static bool count_loop(int i, int num, unsigned long n)
 {
 	const struct placed good = { .readable = true, .writable = true };
@@ -161,8 +160,8 @@ static bool count_loop(int i, int num, unsigned long n)
 				     got, want);
 }
 
-/* Checks what a trace of trace_loop(@n) has recorded. */
-static bool sums(const struct trace *t, unsigned long n)
+/* Checks the records of a trace of trace_loop(@n). */
+static bool check_sums(const struct trace *t, unsigned long n)
 {
 	const __u32 absent = PERFMON_BUFFER_FLAG_OFFLINE |
 			     PERFMON_BUFFER_FLAG_NOT_TRACED;
@@ -190,7 +189,7 @@ static bool sums(const struct trace *t, unsigned long n)
 		if (!model_counts_instructions(&model, i))
 			continue;
 		loops_checked++;
-		/* A full buffer ends the counting. */
+		/* A full buffer stops the counting. */
 		if (full ? total[i] > TRACE_LOOP_INSNS(n) :
 			   total[i] != TRACE_LOOP_INSNS(n))
 			return differ("trace: event %d: %llu instead of %llu", i,
@@ -213,7 +212,7 @@ static bool trace_a_loop(int i, unsigned long n)
 	bool same = true;
 	int err;
 
-	/* A START that is refused would be followed by STOP. */
+	/* If START is refused, STOP is not called either. */
 	if (model_call(&model, open_files_is_writer(&files, i), &start, &none))
 		return true;
 	err = trace_map(&t);
@@ -221,13 +220,13 @@ static bool trace_a_loop(int i, unsigned long n)
 		err = trace_loop(&t, n);
 	model_executed(&model, LOOP_INSNS * n, LOOP_OVERHEAD_INSNS);
 	model_call(&model, true, &stop, &none);
-	same = err ? differ("trace: the device says %d", err) : sums(&t, n);
+	same = err ? differ("trace: the device says %d", err) : check_sums(&t, n);
 	trace_unmap(&t);
 	return same;
 }
 
-/* The descriptor of a step; that of the writer may be none. */
-static int file_of(const struct step *s)
+/* Returns the descriptor of a step; for WRITER that of the writer, or 0 if there is none. */
+static int step_descriptor(const struct step *s)
 {
 	int writer = open_files_writer(&files);
 
@@ -238,7 +237,7 @@ static int file_of(const struct step *s)
 
 static bool perform(const struct step *s)
 {
-	const int i = file_of(s);
+	const int i = step_descriptor(s);
 
 	model_executed(&model, 0, LOOP_OVERHEAD_INSNS);
 	switch (s->action) {
@@ -252,7 +251,7 @@ static bool perform(const struct step *s)
 		model_executed(&model, LOOP_INSNS * (__u64)s->n, 0);
 		return true;
 	case MOVE:
-		/* An unknown CPU is offline. */
+		/* A CPU number that does not exist counts as offline: no effect. */
 		pin_to_cpu(s->other);
 		return true;
 	default:
@@ -282,7 +281,7 @@ static bool same_counter(int num)
 	return call(reader, false, &get) && call(reader, false, &read);
 }
 
-/* Asks for everything that can be asked for. */
+/* Compares all state that calls report. */
 static bool same_state(void)
 {
 	const struct call alloc = call_of(IOCTL_PERFMON_GET_ALLOC, NULL, 0);
@@ -344,8 +343,8 @@ static void random_step(struct step *s, struct rng *rng)
 	}
 }
 
-/* From the beginning: how many steps it took to differ, or 0. */
-static int run(const struct step *steps, int n)
+/* Runs a sequence. Returns how many steps it took until the difference, or 0. */
+static int run_steps(const struct step *steps, int n)
 {
 	int i;
 
@@ -361,7 +360,7 @@ static int run(const struct step *steps, int n)
 static int run_again(const void *steps, int n, void *unused)
 {
 	(void)unused;
-	return run(steps, n);
+	return run_steps(steps, n);
 }
 
 static void print_step(const struct step *s)
@@ -395,9 +394,9 @@ static void report(struct step *steps, int n)
 	ksft_print_msg("after %d steps: %s\n", n, first);
 	steps_shorten(&all);
 	n = all.n;
-	/* Says it again, in case that another one was found on the way. */
-	if (!run(steps, n))
-		ksft_print_msg("it does not happen again with these:\n");
+	/* Runs the shortened sequence once more, for its own message. */
+	if (!run_steps(steps, n))
+		ksft_print_msg("these steps alone do not lead to it again:\n");
 	else if (strcmp(first, difference))
 		ksft_print_msg("after %d steps: %s\n", n, difference);
 	for (i = 0; i < n; i++)
@@ -408,7 +407,7 @@ static void report(struct step *steps, int n)
 static bool run_sequences(const struct options *o)
 {
 	static struct step steps[SEQUENCE];
-	unsigned long long sequence = 0, told = 0;
+	unsigned long long sequence = 0, progress_printed = 0;
 	struct rng rng;
 	int i, differed;
 
@@ -418,14 +417,14 @@ static bool run_sequences(const struct options *o)
 			random_step(&steps[i], &rng);
 		/* The first step opens the device for writing. */
 		steps[0] = (struct step) { .action = OPEN, .n = O_RDWR };
-		differed = run(steps, SEQUENCE);
+		differed = run_steps(steps, SEQUENCE);
 		if (differed) {
 			ksft_print_msg("--seed %llu\n", o->seed + sequence - 1);
 			report(steps, differed);
 			return false;
 		}
-		if (calls / (o->calls / 10 + 1) > told) {
-			told = calls / (o->calls / 10 + 1);
+		if (calls / (o->calls / 10 + 1) > progress_printed) {
+			progress_printed = calls / (o->calls / 10 + 1);
 			ksft_print_msg("%llu calls\n", calls);
 			wait_until_idle();
 		}
@@ -464,7 +463,7 @@ int main(int argc, char **argv)
 	for (i = 0; i < COMMANDS; i++) {
 		ksft_print_msg("%12llu %s succeeded\n", succeeded[i],
 			       commands[i].name);
-		/* Without a frequency PMIOTSTAMP is no command. */
+		/* PMIOTSTAMP does not exist if the TSC frequency is unknown. */
 		every &= succeeded[i] || !machine.tsc_freq_known;
 	}
 	ksft_test_result(every && loops_checked, "every command succeeded\n");

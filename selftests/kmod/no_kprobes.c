@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * While this is loaded no other module gets a kprobe by register_kprobes(), as in a
- * kernel without CONFIG_KPROBES.
+ * While this module is loaded, register_kprobes() fails for all other modules, as in a kernel
+ * without CONFIG_KPROBES.
  */
 #include <linux/errno.h>
 #include <linux/kprobes.h>
@@ -13,22 +13,22 @@ static int refuse(struct kprobe **probes, int number)
 	return -EOPNOTSUPP;
 }
 
-/* The caller goes on in refuse(), which returns to where it was called. */
-static int before_registering(struct kprobe *probe, struct pt_regs *regs)
+/* Makes the caller of register_kprobes() call refuse() instead. */
+static int redirect_to_refuse(struct kprobe *probe, struct pt_regs *regs)
 {
 	instruction_pointer_set(regs, (unsigned long)refuse);
 	return 1;
 }
 
-/* With this the probe is not made a jump, which could not go elsewhere. */
-static void after_registering(struct kprobe *probe, struct pt_regs *regs, unsigned long flags)
+/* With a post handler, the probe is not optimized to a jump, which could not redirect the call. */
+static void unused_post_handler(struct kprobe *probe, struct pt_regs *regs, unsigned long flags)
 {
 }
 
 static struct kprobe probe = {
 	.symbol_name = "register_kprobes",
-	.pre_handler = before_registering,
-	.post_handler = after_registering,
+	.pre_handler = redirect_to_refuse,
+	.post_handler = unused_post_handler,
 };
 
 static int __init no_kprobes_init(void)

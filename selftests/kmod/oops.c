@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * /dev/oops: a write to it makes the kernel oops, in the write. With
- * panic_on_oops=0 only the writer dies.
+ * /dev/oops: a write makes the kernel oops. With panic_on_oops=0 only the writer is killed.
  */
 #include <linux/fs.h>
 #include <linux/miscdevice.h>
@@ -12,7 +11,7 @@ static ssize_t oops_write(struct file *file, const char __user *from,
 {
 	int *nowhere = NULL;
 
-	/* For all that the compiler knows it leads somewhere. */
+	/* Hides from the compiler that the pointer is NULL. */
 	OPTIMIZER_HIDE_VAR(nowhere);
 	*nowhere = 0;
 	return size;

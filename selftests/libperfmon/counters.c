@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * libperfmon's counters: exact counts of a known loop, as perf counts it; groups, threads,
- * reading without a system call, and what is said of errors.
+ * libperfmon's counters: exact counts of a known loop, as with perf; groups, threads, reading
+ * without a system call, and error messages.
  */
 #include <perfmon.h>
 
@@ -37,7 +37,7 @@ FIXTURE_TEARDOWN(libperfmon)
 	perfmon_close(self->counters);
 }
 
-/* Counts loop(@n) into @counts. Not inlined, so that what is around the loop is the same. */
+/* Counts loop(@n) into @counts. Not inlined, so that the instructions around it stay the same. */
 static __attribute__((noinline)) int count_loop(struct perfmon_counters *counters, unsigned long n,
 						uint64_t *counts)
 {
@@ -67,7 +67,7 @@ TEST_F(libperfmon, overhead_is_what_an_empty_pass_counts)
 
 	ASSERT_EQ(0, count_loop(self->counters, N, counts));
 	EXPECT_LT(0ULL, perfmon_overhead(self->counters, 0));
-	/* The test calls in another way than the library. */
+	/* The test's call and the library's own differ by a few instructions. */
 	for (i = 0; i < 2; i++) {
 		int64_t rest = (int64_t)(counts[i] - perfmon_overhead(self->counters, i) - (i ? N : LOOP_INSNS * N));
 
@@ -88,7 +88,7 @@ TEST_F(libperfmon, counts_are_the_same_as_with_perf)
 	ASSERT_EQ(0, count_loop(self->counters, 3 * N, counts));
 	perfmon_close(self->counters);
 	self->counters = NULL;
-	/* perf has the counters when the module has none. */
+	/* perf gets the counters when the module has none. */
 	ASSERT_TRUE(event_wait_until_possible(&event_maker_perf, NULL));
 	perfs = perf_count_loop_once(3 * N) - perf_count_loop_once(N);
 	EXPECT_EQ(perfs, (__s64)(counts[0] - first[0]));
@@ -119,7 +119,7 @@ TEST_F(libperfmon, counter_names_are_those_given)
 	EXPECT_EQ(NULL, perfmon_name(self->counters, 2));
 }
 
-/* The count of loop(@n) by the page; not inlined, as count_loop(). */
+/* Counts loop(@n) by the page. Not inlined, as count_loop(). */
 static __attribute__((noinline)) uint64_t count_by_page(const struct perf_event_mmap_page *page,
 							unsigned long n)
 {
@@ -131,7 +131,7 @@ static __attribute__((noinline)) uint64_t count_by_page(const struct perf_event_
 	return perfmon_rdpmc(page, &after) ? 0 : after - before;
 }
 
-/* Several times: a page that changes while it is read is read again. */
+/* Returns the least of several counts: a page that changes while it is read is read again. */
 static uint64_t least_by_page(const struct perf_event_mmap_page *page, unsigned long n)
 {
 	uint64_t least = count_by_page(page, n), count;
@@ -164,7 +164,7 @@ TEST_F(libperfmon, counts_by_rdpmc_are_exact)
 	EXPECT_EQ(EINVAL, errno);
 }
 
-/* The counts of loop(N) - loop(1) in a thread of its own, with counters of its own. */
+/* Counts loop(N) - loop(1) in a thread, with its own counters. */
 static void *count_in_thread(void *result)
 {
 	struct perfmon_counters *counters = perfmon_open("instructions:u", 0);
@@ -192,7 +192,7 @@ TEST_F(libperfmon, each_thread_has_its_own)
 	}
 	ASSERT_EQ(0, perfmon_stop(self->counters));
 	ASSERT_EQ(0, perfmon_read(self->counters, counts));
-	/* None of the threads' loops. */
+	/* The loops of the threads are not in this thread's count. */
 	EXPECT_GT(LOOP_INSNS * N, counts[0]);
 }
 
@@ -244,7 +244,7 @@ TEST_F(libperfmon, inherited_counts_are_of_threads_and_processes)
 	perfmon_close(all);
 }
 
-/* Expects that @events can't be opened: the errno, and a part of what is said. */
+/* Expects that @events can't be opened, with this errno and words in the message. */
 #define EXPECT_REFUSED(events, error, words) do {				\
 	EXPECT_EQ(NULL, perfmon_open(events, 0));				\
 	EXPECT_EQ(error, errno);						\
@@ -289,7 +289,7 @@ TEST_F(libperfmon, raw_events_are_those_of_the_processor)
 
 TEST_F(libperfmon, events_that_the_processor_lacks_are_refused)
 {
-	/* No such event by Intel's tables, no such number by AMD's. */
+	/* Intel's tables have no such event, and AMD's no such number. */
 	EXPECT_EQ(NULL, perfmon_open("node-prefetches", 0));
 	EXPECT_NE(NULL, strstr(perfmon_error(), "the CPUs do not have such an event")) {
 		TH_LOG("%s", perfmon_error());

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //
-// libperfmon in C++: what it counts of a known loop, beside what perf counts of it in the
-// same boot, as TAP. Counters close themselves, and errors are exceptions.
+// libperfmon in C++: compares counts of a known loop with those of perf in the same boot, as
+// TAP. Destructors close counters, and errors are exceptions.
 #include <perfmon.hpp>
 
 #include <cstdio>
@@ -29,7 +29,7 @@ void check(bool is_right, const char *name)
 	failures += !is_right;
 }
 
-// The event of Linux's perf, once the module has none. -1 if it does not come to that.
+// Opens an event of Linux's perf, once the module has none. Returns -1 after a time.
 int open_perf()
 {
 	struct perf_event_attr attr = {};
@@ -49,7 +49,7 @@ int open_perf()
 	return -1;
 }
 
-// What perf counts of EXACT_LOOP(n), with the same calls around it for each n.
+// Returns perf's count of EXACT_LOOP(n), with the same calls around it for each n.
 template <unsigned n>
 __attribute__((noinline)) long long perfs_count(int fd)
 {
@@ -94,7 +94,7 @@ std::uint64_t after_exception()
 	return n && !std::strcmp(totals[n - 1].name, "thrown") ? totals[n - 1].passes : 0;
 }
 
-// All that libperfmon counts; returns the count of the loop.
+// Tests all that libperfmon counts. Returns the count of the loop.
 std::uint64_t count_all()
 {
 	std::uint64_t nothing = perfmon::instructions([] {});
@@ -137,7 +137,7 @@ int main()
 	std::uint64_t loop = 0;
 
 	std::printf("TAP version 13\n1..9\n");
-	// perf gets the counters when the thread has ended, and with it its events.
+	// perf gets the counters when the thread has exited, and with it its events.
 	std::thread([&loop] {
 		try {
 			loop = count_all();

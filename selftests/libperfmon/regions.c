@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * libperfmon's markers: what is between two of them is counted to the instruction, whatever
- * markers there are in between, in threads that take turns on a CPU, too.
+ * libperfmon's markers: the code between two of them is counted to the instruction, whatever
+ * markers are inside, also in threads that take turns on a CPU.
  */
 #include <perfmon.h>
 
@@ -28,7 +28,7 @@ FIXTURE_VARIANT(markers)
 {
 	const char *events;
 	unsigned int size;
-	/* What a pass of the loop counts of each event. */
+	/* The counts of each event in a pass of the loop. */
 	uint64_t loop[PERFMON_MARKED];
 };
 
@@ -57,7 +57,7 @@ FIXTURE_TEARDOWN(markers)
 {
 }
 
-/* Expects the totals of a region: so many passes, each of @times the loop. */
+/* Expects the totals of a region: @passes passes, each with @times the loop. */
 static void expect_region(struct __test_metadata *_metadata, const FIXTURE_VARIANT(markers) *variant,
 			  const char *name, uint64_t passes, uint64_t times)
 {
@@ -69,7 +69,7 @@ static void expect_region(struct __test_metadata *_metadata, const FIXTURE_VARIA
 	for (i = 0; i < n && strcmp(totals[i].name, name); i++)
 		;
 	ASSERT_LT(i, n) {
-		TH_LOG("there is no region %s", name);
+		TH_LOG("perfmon_totals() has no region %s", name);
 	}
 	EXPECT_EQ(passes, totals[i].passes);
 	EXPECT_EQ(0ULL, totals[i].failed) {
@@ -161,11 +161,11 @@ TEST_F(markers, region_may_be_in_itself)
 	EXACT_LOOP(N);
 	PERFMON_END("same");
 	PERFMON_END("same");
-	/* The loop is in both passes. */
+	/* The loop is in the outer and in the inner pass. */
 	EXPECT_REGION("same", 2, 1);
 }
 
-/* Names are compared by their letters. */
+/* Names are compared as strings, not as pointers. */
 TEST_F(markers, name_is_any_string)
 {
 	char first[] = "name", second[] = "name";
@@ -195,7 +195,7 @@ static void *pass_many(void *unused)
 	return unused;
 }
 
-/* Passes many regions in each of several threads, where this one may run. */
+/* Passes through many regions in each of several threads, on this thread's CPUs. */
 static void threads_are_exact(struct __test_metadata *_metadata,
 			      const FIXTURE_VARIANT(markers) *variant)
 {
@@ -210,7 +210,7 @@ static void threads_are_exact(struct __test_metadata *_metadata,
 	EXPECT_REGION("inner", THREADS * PASSES, 1);
 }
 
-/* The kernel changes a page while it is read, now and then. */
+/* From time to time the kernel changes a page while it is being read. */
 TEST_F(markers, threads_on_one_cpu_are_exact)
 {
 	ASSERT_LE(0, pin_to_first_cpu());
@@ -223,8 +223,8 @@ TEST_F(markers, threads_on_all_cpus_are_exact)
 }
 
 /*
- * A reading that is repeated is taken off. The library can't see such a one on purpose: it is
- * written into what the markers have left.
+ * The instructions of a repeated read are subtracted. The test can't make the library repeat a
+ * read, so it increments the number that the markers have stored.
  */
 TEST_F(markers, instructions_of_retries_are_subtracted)
 {
@@ -286,7 +286,7 @@ TEST_F(markers, child_of_fork_starts_from_zero)
 	if (!pid) {
 		uint64_t counts[PERFMON_MARKED];
 
-		/* What the parent began is none of the child's. */
+		/* A region that the parent has begun does not exist in the child. */
 		PERFMON_END("parent");
 		if (!perfmon_last(counts) || !perfmon_failure())
 			_exit(1);
@@ -341,7 +341,7 @@ TEST_F(markers, report_has_a_line_for_each_event)
 	EXPECT_NE(NULL, strstr(text, "1  not counted"));
 }
 
-/* Without counters there is no number, not 0. */
+/* Without counters there is no count, rather than 0. */
 TEST(passes_without_counters_are_not_counted)
 {
 	struct perfmon_total total;
@@ -362,7 +362,7 @@ TEST(passes_without_counters_are_not_counted)
 	close(perf);
 }
 
-/* The environment chooses the events of a program that does not. */
+/* PERFMON_EVENTS chooses the events of a program that does not choose any. */
 TEST(environment_chooses_the_events)
 {
 	struct perfmon_total total;

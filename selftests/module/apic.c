@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The mode that the local APICs are in, so that a machine which is meant to test
- * one of the two can't silently be in the other: APIC=xapic or APIC=x2apic.
+ * The mode of the local APICs, so that a machine which is meant to test one mode can't silently
+ * use the other: APIC=xapic or APIC=x2apic.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Loading and unloading.
+ * Loading and unloading of the module.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -46,7 +46,7 @@ TEST_F(module, unload_is_refused_while_a_descriptor_is_open)
 		fd = open_device(_metadata, modes[i]);
 		EXPECT_EQ(-EWOULDBLOCK, module_unload());
 
-		/* The refused attempt leaves the descriptor usable. */
+		/* The descriptor works after the refused unload. */
 		if (modes[i] != O_RDONLY) {
 			EXPECT_EQ(0, pmc_setup(fd, 0, EVENT_INSTRUCTIONS,
 					       PMCF_USR));

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Machines on which the module can't work: one without a PMU, and one whose local
- * APIC is not used (nolapic), so that the interrupt of its counters can't be
- * delivered. The module refuses to load and says why: $REFUSED is in that line.
+ * Machines on which the module can't work: one without a PMU, and one without local APIC
+ * (nolapic), which can't deliver PMIs. The module refuses to load and logs why: $REFUSED is a
+ * word of that line.
  */
 #include <errno.h>
 #include <fcntl.h>

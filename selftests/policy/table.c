@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Permissions: tries each cell of the table in policy.csv, which is also the one in
- * Documentation/abi.rst. A test is one kind of caller at one setting.
+ * Permissions: tests each cell of the table in policy.csv, which Documentation/abi.rst includes.
+ * A test case is one kind of caller with one setting.
  *
- * All columns but the first are tried with a descriptor that root has opened, which
- * gives no permission. The kernel is locked down step by step, and that can't be
- * undone, so this is for a virtual machine of its own.
+ * All columns but the first use a descriptor that root has opened, which gives no permission by
+ * itself. Locks the kernel down step by step, which can't be undone, so this test needs a virtual
+ * machine of its own.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -25,31 +25,31 @@
 #include "trace.h"
 #include "tsc.h"
 
-#define GROUP	4242	/* the device's, in this test */
+#define GROUP	4242	/* group of the device in this test */
 #define OTHERS	65534
 #define PAGES	64
-#define RATE	10007	/* of which the overflow handler is a part */
+#define RATE	10007	/* includes the instructions of the overflow handler */
 
-#define SET_UP	0	/* a counter that is */
+#define SET_UP	0	/* a counter that is set up */
 #define UNUSED	1
 
 static struct {
 	int fd;
 	struct trace trace;
-	__u32 branches;		/* FLAG_LAST_BRANCH if there is one */
+	__u32 branches;		/* FLAG_LAST_BRANCH if the CPU has branch records */
 } device;
 
-/* Each returns 0 or a negative errno: what happens to the caller. */
+/* The columns. Each returns 0, or the caller's negative errno. */
 
 static int try_open(void)
 {
-	/* For reading: there is a writer. */
+	/* For reading, since there is a writer. */
 	int fd = device_open(O_RDONLY);
 
 	return fd < 0 ? fd : close(fd);
 }
 
-static int try_ask(void)
+static int try_query(void)
 {
 	struct perfmon_properties properties;
 	struct perfmon_info info;
@@ -84,8 +84,8 @@ static int try_read(void)
 	return pmc_read(device.fd, SET_UP, &value);
 }
 
-/* Traces some work; the config asks for PC records. */
-static int record(const struct perfmon_config *config)
+/* Traces some work. The config asks for PC records. */
+static int trace_work(const struct perfmon_config *config)
 {
 	int err, i;
 
@@ -102,10 +102,10 @@ static int record(const struct perfmon_config *config)
 }
 
 /*
- * Are there samples in user mode, with their address space, and samples and
- * branches in the kernel?
+ * Finds whether there are samples in user mode with an address space, and samples and branches
+ * in the kernel.
  */
-static int recorded(bool *user, bool *kernel)
+static int find_samples(bool *user, bool *kernel)
 {
 	bool branches = !device.branches;
 	struct trace_cursor c;
@@ -134,9 +134,9 @@ static int try_trace_user(void)
 	bool user, kernel;
 	int err;
 
-	err = record(&config);
+	err = trace_work(&config);
 	if (!err)
-		err = recorded(&user, &kernel);
+		err = find_samples(&user, &kernel);
 	if (!err && !user)
 		err = -ENODATA;
 	return err;
@@ -150,15 +150,15 @@ static int try_trace_kernel(void)
 	bool user, kernel;
 	int err;
 
-	err = record(&config);
+	err = trace_work(&config);
 	if (!err)
-		err = recorded(&user, &kernel);
+		err = find_samples(&user, &kernel);
 	if (!err && !(user && kernel))
 		err = -ENODATA;
 	return err;
 }
 
-/* The last of these by Linux's perf. */
+/* Opens an event of Linux's perf that samples a CPU, the kernel included. */
 static int try_perf(void)
 {
 	int fd = perf_open_cpu_samples(0);
@@ -171,7 +171,7 @@ static const struct {
 	int (*try)(void);
 } columns[] = {
 	{ "open", try_open },
-	{ "ask", try_ask },
+	{ "ask", try_query },
 	{ "count user", try_count_user },
 	{ "count kernel", try_count_kernel },
 	{ "read", try_read },
@@ -185,7 +185,7 @@ static const struct {
 static const char *const levels[] = { "none", "integrity", "confidentiality" };
 static const char *const settings[] = { "-1", "0", "1", "2", "3" };
 
-/* "capable" has CAP_PERFMON, and is in the group. */
+/* "capable" has CAP_PERFMON, and belongs to the group. */
 static const struct {
 	const char *name;
 	bool is_root;
@@ -198,7 +198,7 @@ static const struct {
 	{ "others", false, false, OTHERS },
 };
 
-/* The table: three columns with the caller and the settings, then the results. */
+/* The table's first three columns are the caller and the settings, then come the results. */
 #define KEYS	3
 
 static struct csv table;
@@ -214,7 +214,7 @@ static void read_table(const char *program)
 					   table.name[KEYS + i], columns[i].name);
 }
 
-static int become(bool is_root, bool is_capable, gid_t group)
+static int become_caller(bool is_root, bool is_capable, gid_t group)
 {
 	if (setgroups(1, &group) || setegid(group))
 		return -errno;
@@ -226,13 +226,13 @@ static int become_root_again(void)
 	return seteuid(0) || setegid(0) || setgroups(0, NULL) ? -errno : 0;
 }
 
-static int expected(const char *word, bool is_capable, unsigned int column)
+static int expected_errno(const char *word, bool is_capable, unsigned int column)
 {
 	if (!strcmp(word, "EACCES"))
 		return -EACCES;
 	if (!strcmp(word, "EPERM"))
 		return -EPERM;
-	/* Open and ask are no matter of perf's policy. */
+	/* perf's policy does not apply to open and query. */
 	return column < 2 || column == PERF ? 0 : policy_errno(0, is_capable);
 }
 
@@ -242,25 +242,25 @@ static bool test_row(char **row, unsigned int who)
 	unsigned int i;
 	bool ok = true;
 
-	if (become(callers[who].is_root, callers[who].is_capable,
+	if (become_caller(callers[who].is_root, callers[who].is_capable,
 		   callers[who].group))
 		return false;
 	for (i = 0; i < ARRAY_SIZE(columns); i++)
 		is[i] = columns[i].try();
 	if (become_root_again())
-		ksft_exit_fail_msg("not root again\n");
+		ksft_exit_fail_msg("can't become root again\n");
 	for (i = 0; i < ARRAY_SIZE(columns); i++) {
-		want = expected(row[KEYS + i], callers[who].is_capable, i);
+		want = expected_errno(row[KEYS + i], callers[who].is_capable, i);
 		if (is[i] == want)
 			continue;
-		ksft_print_msg("%s: %d, and the table has %d\n",
+		ksft_print_msg("%s: result %d, but the table has %d\n",
 			       columns[i].name, is[i], want);
 		ok = false;
 	}
 	return ok;
 }
 
-static void prepare(void)
+static void prepare_device(void)
 {
 	struct perfmon_properties p;
 
@@ -270,10 +270,10 @@ static void prepare(void)
 	    pin_to_cpu(cpu_ids() - 1) ||
 	    pmc_setup(device.fd, SET_UP, EVENT_INSTRUCTIONS, PMCF_USR) ||
 	    trace_alloc(&device.trace, device.fd, PAGES))
-		ksft_exit_fail_msg("the device can't be prepared\n");
+		ksft_exit_fail_msg("can't set up a counter and a trace\n");
 	if (p.flags & PERFMON_PROPERTY_FLAG_HAS_LAST_BRANCH)
 		device.branches = FLAG_LAST_BRANCH;
-	/* As udev's rule has it. */
+	/* As udev's rule sets them. */
 	if (chown(_PATH_PERFMON, 0, GROUP) || chmod(_PATH_PERFMON, 0660))
 		ksft_exit_fail_msg("%s: %s\n", _PATH_PERFMON, strerror(errno));
 }
@@ -293,7 +293,7 @@ int main(int argc, char **argv)
 	ksft_set_plan(ARRAY_SIZE(levels) * ARRAY_SIZE(callers) *
 		      ARRAY_SIZE(settings));
 	read_table(argv[0]);
-	prepare();
+	prepare_device();
 	for (level = 0; level < ARRAY_SIZE(levels); level++) {
 		if (level && lockdown(levels[level]))
 			ksft_exit_fail_msg("no lockdown\n");
@@ -313,6 +313,6 @@ int main(int argc, char **argv)
 	}
 	if (paranoid_write(paranoid) || chmod(_PATH_PERFMON, 0600) ||
 	    chown(_PATH_PERFMON, 0, 0))
-		ksft_print_msg("the settings can't be put back\n");
+		ksft_print_msg("can't restore the settings\n");
 	ksft_finished();
 }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * All calls at once, from threads and processes that share descriptors and replace
- * them while others use them: a call fails only with an errno that the table of
- * calls allows, and nothing is left behind.
+ * All calls at the same time, from threads and processes that share descriptors and replace them
+ * while others use them: a call fails only with an errno that the table of calls allows, and
+ * nothing is left behind.
  *
- * SECONDS and SEED in the environment set its length and its random numbers.
+ * SECONDS and SEED in the environment set the length and the random numbers.
  */
 #include <unistd.h>
 
@@ -14,7 +14,7 @@
 #include "leak_fixture.h"
 #include "options.h"
 
-/* On a busy host it takes longer until each call has succeeded once. */
+/* The least number of calls until each should have succeeded once, on a busy host too. */
 #define LEAST_CALLS	10000
 
 FIXTURE(calls)
@@ -26,7 +26,7 @@ FIXTURE(calls)
 FIXTURE_VARIANT(calls)
 {
 	int processes;
-	int threads;	/* of each */
+	int threads;	/* threads of each process */
 };
 
 FIXTURE_VARIANT_ADD(calls, on_one_descriptor) { 1, 6 };

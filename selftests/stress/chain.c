@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Call chains in great number: of a recursion, of signal handlers, of the vDSO, of the
- * kernel above the program, of stacks that end in nonsense or change while they are
- * read, and of programs that are executed. Each is whole, or cut where that is right.
+ * Many call chains: of a recursion, of signal handlers, of the vDSO, of the kernel, of stacks that
+ * end in invalid frames or change while they are read, and of executed programs. Each chain is
+ * complete, or cut where it has to be.
  *
- * CHAINS in the environment is how many there are to be, SEED sets the random numbers.
- * Compiled with frame pointers, for 32 bits too.
+ * CHAINS in the environment is the number of chains, SEED sets the random numbers. Compiled with
+ * frame pointers, also for 32 bits.
  */
 #include <pthread.h>
 #include <signal.h>
@@ -32,10 +32,10 @@
 
 #define PAGE	4096UL
 #define ORDER	8
-#define MOST	127		/* addresses of a chain */
-#define MINUTES	60		/* that one test may take */
+#define MOST	127		/* the most addresses of a chain */
+#define MINUTES	60		/* the timeout of a test */
 
-/* Addresses that no program has. */
+/* True for addresses that no program can have. */
 #define KERNEL(address) ((address) >> 47 != 0)
 
 FIXTURE(chain_stress)
@@ -60,33 +60,33 @@ FIXTURE_TEARDOWN(chain_stress)
 	ensure_module(_metadata);
 }
 
-/* What the signal handler does. */
+/* Arguments of the signal handler. */
 static struct {
 	unsigned int depth;
 	unsigned long n;
 } handling;
 
-static IN_RECURSION void handle(int signal)
+static IN_RECURSION void signal_handler(int signal)
 {
 	(void)signal;
 	recurse(handling.depth, handling.n, LOOP);
-	/* No tail call. */
+	/* Keeps the compiler from making a tail call. */
 	__asm__ volatile("");
 }
 
 /* --- Samples --------------------------------------------------------------- */
 
 struct chains {
-	unsigned int depth;		/* of the recursion */
+	unsigned int depth;		/* depth of the recursion */
 	unsigned int handler_depth;
-	bool cut;			/* behind the signal handler */
+	bool cut;			/* the chain ends after the signal handler */
 	struct vdso vdso;
-	/* The next three of fake frames. */
+	/* The next three are of made-up frames. */
 	unsigned int shortest, longest;
 	bool changes;
-	/* What has been seen. */
+	/* Counts of what the samples contained. */
 	unsigned long chain_count, at_entry, judged, wrong, in_part;
-	char first[200];		/* that was wrong */
+	char first[200];		/* description of the first wrong chain */
 };
 
 static void note_wrong(struct chains *c, const struct sample *s, const char *why)
@@ -102,8 +102,8 @@ static void note_wrong(struct chains *c, const struct sample *s, const char *why
 		at += snprintf(c->first + at, sizeof(c->first) - at, " %llx", s->chain[i]);
 }
 
-/* How many addresses from @at on are in the recursion. */
-static unsigned int callers(const struct sample *s, unsigned int at)
+/* Returns how many addresses from @at on are in the recursion. */
+static unsigned int count_recursion(const struct sample *s, unsigned int at)
 {
 	unsigned int n = 0;
 
@@ -113,15 +113,15 @@ static unsigned int callers(const struct sample *s, unsigned int at)
 }
 
 /*
- * Whether the interrupt came in the first instructions of a system call or an exception,
- * where the program's registers are not saved yet.
+ * Returns whether the PMI came in the first instructions of a system call or an exception, where
+ * the program's registers are not saved yet.
  */
 static bool is_at_entry(const struct sample *s)
 {
 	return !s->length && (!s->ip || !memcmp((void *)(uintptr_t)(s->ip - 2), "\x0f\x05", 2));
 }
 
-/* What holds for each chain of a program, wherever it is. */
+/* Checks what holds for every chain of a program. */
 static bool is_program(struct chains *c, const struct sample *s)
 {
 	unsigned int i;
@@ -145,7 +145,7 @@ static bool is_program(struct chains *c, const struct sample *s)
 	return true;
 }
 
-static void see_recursion(const struct sample *s, void *data)
+static void check_recursion(const struct sample *s, void *data)
 {
 	struct chains *c = data;
 	unsigned int expected = c->depth + 1;
@@ -155,12 +155,12 @@ static void see_recursion(const struct sample *s, void *data)
 	c->judged++;
 	if (expected > MOST)
 		expected = MOST;
-	/* Behind the recursion is its caller. */
-	if (callers(s, 1) != expected || (expected < MOST && s->length == expected + 1))
+	/* The recursion is followed by its caller. */
+	if (count_recursion(s, 1) != expected || (expected < MOST && s->length == expected + 1))
 		note_wrong(c, s, "recursion");
 }
 
-static void see_handler(const struct sample *s, void *data)
+static void check_handler(const struct sample *s, void *data)
 {
 	struct chains *c = data;
 	unsigned int handler = c->handler_depth + 2, interrupted;
@@ -168,12 +168,12 @@ static void see_handler(const struct sample *s, void *data)
 	if (!is_program(c, s) || !in_leaf(s->ip))
 		return;
 	c->judged++;
-	if (callers(s, 1) != handler || s->length < handler + 2) {
+	if (count_recursion(s, 1) != handler || s->length < handler + 2) {
 		note_wrong(c, s, "handler");
 		return;
 	}
-	/* Between them is where the handler returns to. The one interrupted has no address. */
-	interrupted = callers(s, handler + 2);
+	/* The return address of the handler is in between. The interrupted function has no address. */
+	interrupted = count_recursion(s, handler + 2);
 	if (c->cut ? s->length != handler + 2 : interrupted != c->depth)
 		note_wrong(c, s, "interrupted");
 }
@@ -183,8 +183,8 @@ static bool in_vdso(const struct chains *c, __u64 address)
 	return address >= c->vdso.begin && address < c->vdso.end;
 }
 
-/* A function that has not made its frame yet hides its caller. */
-static void see_vdso(const struct sample *s, void *data)
+/* A function that has not set up its frame yet hides its caller. */
+static void check_vdso(const struct sample *s, void *data)
 {
 	struct chains *c = data;
 	unsigned int at = 1, found;
@@ -194,14 +194,14 @@ static void see_vdso(const struct sample *s, void *data)
 	c->judged++;
 	while (at < s->length && in_vdso(c, s->chain[at]))
 		at++;
-	found = callers(s, at);
+	found = count_recursion(s, at);
 	c->in_part += found == c->depth;
-	/* That of 32 bits uses the frame pointer for other things: see is_program(). */
+	/* The 32-bit vDSO uses the frame pointer for other data: see is_program(). */
 	if (found != c->depth + 1 && found != c->depth && sizeof(long) == 8)
 		note_wrong(c, s, "vDSO");
 }
 
-static void see_kernel(const struct sample *s, void *data)
+static void check_kernel(const struct sample *s, void *data)
 {
 	struct chains *c = data;
 	unsigned int i, user, found;
@@ -223,18 +223,18 @@ static void see_kernel(const struct sample *s, void *data)
 		if (KERNEL(s->chain[i]))
 			note_wrong(c, s, "the kernel in the program");
 	}
-	/* Other calls are those of the test. */
+	/* Other calls are those of the test itself. */
 	if (user >= s->length || !in_recursion(s->chain[user]))
 		return;
 	c->judged++;
-	found = callers(s, user);
-	/* Interrupts and page faults come on the way to the deepest function, too. */
+	found = count_recursion(s, user);
+	/* Interrupts and page faults may come before the deepest function is reached. */
 	c->in_part += found < c->depth + 1;
 	if (found > c->depth + 1)
 		note_wrong(c, s, "recursion below the kernel");
 }
 
-static void see_fake(const struct sample *s, void *data)
+static void check_fake(const struct sample *s, void *data)
 {
 	struct chains *c = data;
 	unsigned int i, n = s->length - 2;
@@ -246,7 +246,7 @@ static void see_fake(const struct sample *s, void *data)
 	if (n < c->shortest || n > c->longest)
 		note_wrong(c, s, "length");
 	for (i = 0; i < n; i++) {
-		/* A frame that comes again has the same address. */
+		/* A frame that is repeated has the same address. */
 		if (c->changes ? s->chain[2 + i] - FRAME_ADDRESS(0) >= FRAMES :
 				 s->chain[2 + i] != FRAME_ADDRESS(i))
 			note_wrong(c, s, "frame");
@@ -266,11 +266,11 @@ struct instance {
 
 struct kind {
 	const char *name;
-	unsigned int parts;		/* of all chains, in thousandths */
+	unsigned int parts;		/* thousandths of all chains */
 	__u64 period;
 	bool kernel;
 	void (*see)(const struct sample *s, void *data);
-	/* Does something of which it says in i->c what the chains must be. */
+	/* Executes something, and sets in i->c what the chains must be. */
 	void (*work)(struct instance *i);
 };
 
@@ -303,7 +303,7 @@ static void work_handler(struct instance *i)
 	recurse(i->c.depth, 1, SIGNAL);
 }
 
-/* A frame pointer that leads nowhere. */
+/* Loops with a frame pointer to an invalid address. */
 static void work_nowhere(struct instance *i)
 {
 	i->c.longest = 0;
@@ -311,7 +311,7 @@ static void work_nowhere(struct instance *i)
 }
 
 #ifdef __x86_64__
-/* The first address that no program has: with page tables of five levels it is higher. */
+/* Returns the first address that no program can have: five-level page tables raise it. */
 static unsigned long user_end(void)
 {
 	void *high = mmap((void *)(1UL << 50), PAGE, PROT_NONE,
@@ -324,7 +324,7 @@ static unsigned long user_end(void)
 }
 #endif
 
-/* Some frames, and one that is none. */
+/* Loops with some frames, of which the last one is invalid. */
 static void work_nonsense(struct instance *i)
 {
 	const unsigned long addresses[] = { 0, ~0UL, (unsigned long)PERF_CONTEXT_USER,
@@ -346,11 +346,11 @@ static void work_nonsense(struct instance *i)
 		i->frames[n].next = (void *)(at + 1 + (long)rng_below(i->random, sizeof(long) - 1));
 		break;
 	case 2:
-		/* Downwards, or itself. */
+		/* The next frame is lower, or the frame itself. */
 		i->frames[n].next = (void *)(at - (long)(sizeof(good) * rng_below(i->random, 2)));
 		break;
 	case 3:
-		/* Where no memory is, in part or as a whole. */
+		/* The next frame is partly or completely in unmapped memory. */
 		i->frames[n].next = (void *)((uintptr_t)(i->frames + FRAMES) - sizeof(long) *
 				    (long)rng_below(i->random, 2));
 		break;
@@ -362,7 +362,7 @@ static void work_nonsense(struct instance *i)
 	i->frames[n] = good;
 }
 
-/* Of those that work_changes() reads. */
+/* Changes the frames that work_changes() samples. */
 static struct frames_changer changer;
 
 static void work_changes(struct instance *i)
@@ -372,13 +372,13 @@ static void work_changes(struct instance *i)
 	frame_loop(changer.frames + rng_below(i->random, 8), 20000);
 }
 
-static const struct kind deep = { "recursion", 150, 997, false, see_recursion, work_recursion };
-static const struct kind handler = { "handler", 70, 997, false, see_handler, work_handler };
-static const struct kind vdso = { "vdso", 100, 997, false, see_vdso, work_vdso };
-static const struct kind kernel = { "kernel", 50, 50021, true, see_kernel, work_kernel };
-static const struct kind nowhere = { "nowhere", 100, 997, false, see_fake, work_nowhere };
-static const struct kind nonsense = { "nonsense", 150, 997, false, see_fake, work_nonsense };
-static const struct kind changes = { "changes", 300, 997, false, see_fake, work_changes };
+static const struct kind deep = { "recursion", 150, 997, false, check_recursion, work_recursion };
+static const struct kind handler = { "handler", 70, 997, false, check_handler, work_handler };
+static const struct kind vdso = { "vdso", 100, 997, false, check_vdso, work_vdso };
+static const struct kind kernel = { "kernel", 50, 50021, true, check_kernel, work_kernel };
+static const struct kind nowhere = { "nowhere", 100, 997, false, check_fake, work_nowhere };
+static const struct kind nonsense = { "nonsense", 150, 997, false, check_fake, work_nonsense };
+static const struct kind changes = { "changes", 300, 997, false, check_fake, work_changes };
 
 /* Samples the calling thread until it has @wanted chains. */
 static void sample(struct instance *i, const struct kind *kind, __u64 wanted)
@@ -397,7 +397,7 @@ static void sample(struct instance *i, const struct kind *kind, __u64 wanted)
 		kind->work(i);
 		event_disable(s->fd);
 		sampler_read(s, &i->all, kind->see, &i->c);
-		/* A mistake of the test would last for ever. */
+		/* Stops if the test itself is wrong, which would otherwise loop forever. */
 		if (i->all.malformed || (i->all.samples > 10000 && !i->c.judged))
 			break;
 	}
@@ -483,7 +483,7 @@ TEST_F_TIMEOUT(chain_stress, stack_changes_while_it_is_read, MINUTES * 60)
 	expect_no_leaks(_metadata, &self->leaks);
 }
 
-/* Handlers on the stack of the thread, on one below it and on one above. */
+/* Stacks of handlers: that of the thread, one at lower and one at higher addresses. */
 enum place { SAME, BELOW, ABOVE, PLACES };
 
 #define STACK	(256 * 1024)
@@ -498,7 +498,7 @@ struct threaded {
 static void *sample_handler(void *data)
 {
 	struct threaded *t = data;
-	struct sigaction action = { .sa_handler = handle, .sa_flags = SA_ONSTACK };
+	struct sigaction action = { .sa_handler = signal_handler, .sa_flags = SA_ONSTACK };
 	stack_t stack = {
 		.ss_sp = t->stacks + (t->place == ABOVE ? 2 * STACK : 0),
 		.ss_size = STACK,

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Events that are opened, read and closed at every moment: while their tasks switch,
- * fork, exec and are killed, while CPUs go offline and come back, while the system
- * sleeps. In the end all is as before, and a count is exact.
+ * Events that are opened, read and closed at random moments: while their tasks switch, fork, exec
+ * and are killed, while CPUs go offline and come back, while the system sleeps. In the end all
+ * counters and memory are free, and a count is exact.
  *
- * SECONDS and SEED in the environment set its length and its random numbers.
+ * SECONDS and SEED in the environment set the length and the random numbers.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -28,8 +28,8 @@
 #include "target.h"
 
 #define VICTIMS		6	/* tasks that events are attached to */
-#define ATTACHERS	3	/* processes that do it */
-#define EVENTS		8	/* at most, of each of these */
+#define ATTACHERS	3	/* processes that open events */
+#define EVENTS		8	/* the most events of each attacher */
 #define POWER		"/sys/power/"
 
 /* Shared by all processes. */
@@ -37,9 +37,9 @@ struct shared {
 	pid_t victim[VICTIMS];
 	bool stop;
 	unsigned long opened, refused, read, closed;
-	int wrong;		/* an errno that no call has a reason for */
-	const char *call;	/* of which */
-	__s64 negative;		/* a count */
+	int wrong;		/* an errno that the call must not have */
+	const char *call;	/* name of that call */
+	__s64 negative;		/* a negative count that was read */
 };
 
 FIXTURE(event_stress)
@@ -61,14 +61,14 @@ FIXTURE_SETUP(event_stress)
 	ASSERT_EQ(0, cpus_online(&self->cpus));
 }
 
-/* A task that does what a hook has to follow, until it is killed. */
-static void be_victim(struct rng r, const cpu_set_t *cpus)
+/* A task that does everything that the module has to follow, until it is killed. */
+static void run_victim(struct rng r, const cpu_set_t *cpus)
 {
 	int cpu;
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	signal(SIGCHLD, SIG_IGN);
-	/* Those that attach are to get on with it. */
+	/* Leaves the CPU to the attachers. */
 	nice(10);
 	for (;;) {
 		loop(1 + rng_below(&r, 20000));
@@ -100,8 +100,8 @@ static void be_victim(struct rng r, const cpu_set_t *cpus)
 	}
 }
 
-/* Takes note of an errno, unless it is one of those with a reason. */
-static bool is_wrong(struct shared *s, const char *call, int err, const int *reasons)
+/* Notes an errno, unless it is one of @reasons. */
+static bool note_if_wrong(struct shared *s, const char *call, int err, const int *reasons)
 {
 	for (; *reasons; reasons++)
 		if (err == -*reasons)
@@ -111,7 +111,7 @@ static bool is_wrong(struct shared *s, const char *call, int err, const int *rea
 	return true;
 }
 
-/* The group's leader may be of another task, or of one that is gone. */
+/* The group's leader may be of another task, or of one that has exited. */
 static const int open_reasons[] = { EBUSY, ESRCH, EINVAL, ENODEV, 0 };
 static const int read_reasons[] = { 0 };
 
@@ -133,7 +133,7 @@ static int open_random(struct rng *r, struct shared *s, const cpu_set_t *cpus, i
 					PERF_FLAG_FD_CLOEXEC);
 }
 
-static void use_random(struct rng *r, struct shared *s, int fd)
+static void use_random_event(struct rng *r, struct shared *s, int fd)
 {
 	__s64 value;
 	int err = 0;
@@ -166,10 +166,10 @@ static void use_random(struct rng *r, struct shared *s, int fd)
 			err = value < 0 ? value : 0;
 	}
 	if (err)
-		is_wrong(s, "a call of an event", err, read_reasons);
+		note_if_wrong(s, "a call of an event", err, read_reasons);
 }
 
-static void be_attacher(struct rng r, struct shared *s, const cpu_set_t *cpus)
+static void run_attacher(struct rng r, struct shared *s, const cpu_set_t *cpus)
 {
 	int fd[EVENTS], count = 0, i, new;
 
@@ -181,7 +181,7 @@ static void be_attacher(struct rng r, struct shared *s, const cpu_set_t *cpus)
 				fd[count++] = new;
 				s->opened++;
 			} else {
-				is_wrong(s, "PERFMON_EVENT_OPEN", new, open_reasons);
+				note_if_wrong(s, "PERFMON_EVENT_OPEN", new, open_reasons);
 				s->refused++;
 			}
 		} else if (count && rng_once_in(&r, 4)) {
@@ -190,10 +190,10 @@ static void be_attacher(struct rng r, struct shared *s, const cpu_set_t *cpus)
 			fd[i] = fd[--count];
 			s->closed++;
 		} else if (count) {
-			use_random(&r, s, fd[rng_below(&r, count)]);
+			use_random_event(&r, s, fd[rng_below(&r, count)]);
 		}
 	}
-	/* Some are closed by exit. */
+	/* exit(2) closes the other events. */
 	_exit(0);
 }
 
@@ -203,7 +203,7 @@ static pid_t start_victim(FIXTURE_DATA(event_stress) *self)
 	pid_t pid = fork();
 
 	if (!pid)
-		be_victim(r, &self->cpus);
+		run_victim(r, &self->cpus);
 	return pid;
 }
 
@@ -218,11 +218,11 @@ static void start_tasks(FIXTURE_DATA(event_stress) *self)
 		r = rng_seed(rng_below(&self->random, 1 << 20));
 		self->attacher[i] = fork();
 		if (!self->attacher[i])
-			be_attacher(r, self->shared, &self->cpus);
+			run_attacher(r, self->shared, &self->cpus);
 	}
 }
 
-/* One victim dies, and another one is there instead. */
+/* Kills a victim, and starts another one in its place. */
 static void replace_victim(FIXTURE_DATA(event_stress) *self)
 {
 	int i = rng_below(&self->random, VICTIMS);
@@ -232,7 +232,7 @@ static void replace_victim(FIXTURE_DATA(event_stress) *self)
 	self->shared->victim[i] = start_victim(self);
 }
 
-static void end_all(FIXTURE_DATA(event_stress) *self)
+static void kill_all(FIXTURE_DATA(event_stress) *self)
 {
 	int i;
 
@@ -240,7 +240,7 @@ static void end_all(FIXTURE_DATA(event_stress) *self)
 	for (i = 0; i < ATTACHERS; i++) {
 		if (self->attacher[i] <= 0)
 			continue;
-		/* One of them in the middle of a call. */
+		/* Kills one attacher, wherever it is in a call. */
 		if (!i)
 			kill(self->attacher[i], SIGKILL);
 		waitpid(self->attacher[i], NULL, 0);
@@ -255,12 +255,12 @@ static void end_all(FIXTURE_DATA(event_stress) *self)
 	}
 }
 
-/* What slabs grow by at first is not lost: it is there before the memory is looked at. */
-static void start(struct __test_metadata *_metadata, FIXTURE_DATA(event_stress) *self)
+/* Starts the tasks before the leak check: slabs grow with the first events. */
+static void start_tasks_and_leak_check(struct __test_metadata *_metadata, FIXTURE_DATA(event_stress) *self)
 {
 	start_tasks(self);
 	sleep(1);
-	end_all(self);
+	kill_all(self);
 	memset(self->shared, 0, sizeof(*self->shared));
 	ASSERT_EQ(0, wait_until_idle());
 	ASSERT_EQ(0, leak_check_begin(&self->leaks));
@@ -269,10 +269,10 @@ static void start(struct __test_metadata *_metadata, FIXTURE_DATA(event_stress) 
 
 FIXTURE_TEARDOWN(event_stress)
 {
-	end_all(self);
+	kill_all(self);
 }
 
-/* All counters, for a task and for each CPU. */
+/* Expects that all counters are free, for a task and for each CPU. */
 static void expect_free(struct __test_metadata *_metadata, FIXTURE_DATA(event_stress) *self)
 {
 	const int general = self->leaks.properties.max_num_programmable_events;
@@ -299,7 +299,7 @@ static void expect_as_before(struct __test_metadata *_metadata,
 	__s64 least;
 	int fd;
 
-	end_all(self);
+	kill_all(self);
 	ASSERT_EQ(0, wait_until_idle());
 	TH_LOG("%lu events, %lu refused, %lu reads, %lu closed", s->opened, s->refused,
 	       s->read, s->closed);
@@ -330,7 +330,7 @@ TEST_F_TIMEOUT(event_stress, attach_and_detach_against_switches_and_kills, 36000
 {
 	time_t end = now() + self->seconds;
 
-	start(_metadata, self);
+	start_tasks_and_leak_check(_metadata, self);
 	while (now() < end) {
 		usleep(rng_below(&self->random, 20000));
 		replace_victim(self);
@@ -343,7 +343,7 @@ TEST_F_TIMEOUT(event_stress, attach_and_detach_against_hotplug, 36000)
 	time_t end = now() + self->seconds;
 	int online[CPU_SETSIZE], home = cpu_next(&self->cpus, -1), cpu;
 
-	/* The kernel resets on AMD what perf has left. */
+	/* On AMD the kernel resets registers of perf's when a CPU goes offline: do that first. */
 	for_each_cpu_in(cpu, &self->cpus) {
 		online[cpu] = cpu == home ? -1 : cpu_open_online(cpu);
 		if (online[cpu] >= 0) {
@@ -351,7 +351,7 @@ TEST_F_TIMEOUT(event_stress, attach_and_detach_against_hotplug, 36000)
 			ASSERT_EQ(0, cpu_set_online(online[cpu], "1"));
 		}
 	}
-	start(_metadata, self);
+	start_tasks_and_leak_check(_metadata, self);
 	while (now() < end) {
 		for_each_cpu_in(cpu, &self->cpus) {
 			if (online[cpu] < 0)
@@ -365,7 +365,7 @@ TEST_F_TIMEOUT(event_stress, attach_and_detach_against_hotplug, 36000)
 	expect_as_before(_metadata, self);
 }
 
-/* Down to the level "core": all CPUs but one are off, and the registers are lost. */
+/* To the level "core": all CPUs but one are offline, and the registers are lost. */
 TEST_F_TIMEOUT(event_stress, attach_and_detach_against_sleep, 36000)
 {
 	int i;
@@ -374,9 +374,9 @@ TEST_F_TIMEOUT(event_stress, attach_and_detach_against_sleep, 36000)
 		return;		/* a system that can't sleep */
 	ASSERT_EQ(0, write_file("/sys/module/suspend/parameters/pm_test_delay", "0"));
 	ASSERT_EQ(0, write_file(POWER "pm_test", "core"));
-	/* The kernel changes registers on sleep: begin with its values. */
+	/* The kernel changes registers on sleep: sleep once, to begin with its values. */
 	ASSERT_EQ(0, write_file(POWER "state", "mem"));
-	start(_metadata, self);
+	start_tasks_and_leak_check(_metadata, self);
 	for (i = 0; i < (int)self->seconds / 2; i++) {
 		EXPECT_EQ(0, write_file(POWER "state", "mem"));
 		usleep(rng_below(&self->random, 50000));

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Call chains of programs that are executed while they are sampled: those of this
- * program are whole, those of a program with other rights are not there.
+ * Call chains of programs that are executed while they are sampled: those of this program are
+ * complete; there are none of a program with other credentials.
  *
- * ROUNDS and SEED in the environment set its length and its random numbers. Compiled
- * with frame pointers, for 32 bits too.
+ * ROUNDS and SEED in the environment set the length and the random numbers. Compiled with frame
+ * pointers, also for 32 bits.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -31,9 +31,9 @@
 /* How the child executes a copy of this program. */
 enum way {
 	PLAIN,
-	USER,		/* as a user who may read it */
-	SETUID,		/* as a user, and it is root's */
-	UNREADABLE,	/* as a user who may not read it */
+	USER,		/* as a user with permission to read it */
+	SETUID,		/* as a user; it is a setuid program of root */
+	UNREADABLE,	/* as a user without permission to read it */
 	WAYS
 };
 
@@ -76,7 +76,7 @@ FIXTURE_TEARDOWN(exec_stress)
 }
 
 /* The executed program: `--recurse DEPTH LOOPS`. */
-__attribute__((constructor)) static void execute(int argc, char **argv)
+__attribute__((constructor)) static void run_if_asked(int argc, char **argv)
 {
 	if (argc != 4 || strcmp(argv[1], "--recurse"))
 		return;
@@ -90,7 +90,7 @@ struct chains {
 	unsigned long chain_count, wrong;
 };
 
-static void see_program(const struct sample *s, void *data)
+static void check_program(const struct sample *s, void *data)
 {
 	struct chains *c = data;
 	unsigned int n = 0;
@@ -149,7 +149,7 @@ TEST_F_TIMEOUT(exec_stress, chains_are_of_programs_with_the_same_rights, 36000)
 		ASSERT_EQ(0, status);
 		for (i = 0; i < self->cpus; i++) {
 			all = SAMPLE_SUMS_INIT;
-			sampler_read(&self->sampler[i], &all, see_program, &c);
+			sampler_read(&self->sampler[i], &all, check_program, &c);
 			malformed += all.malformed;
 		}
 		wrong += c.wrong;

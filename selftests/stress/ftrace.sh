@@ -1,9 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
 #
-# The function tracer in all of the module's functions that it can hook, including
-# the overflow handler's, while the tests of exact counts run. For a kernel
-# with CONFIG_FUNCTION_TRACER. Rust's functions have no hook.
+# Hooks all functions of the module that the function tracer can hook, including those of the
+# overflow handler, while tests of exact counts run. For a kernel with CONFIG_FUNCTION_TRACER.
+# Rust functions can't be hooked.
 
 here=$(dirname "$0")
 # shellcheck source=SCRIPTDIR/../lib/ktap.sh
@@ -14,7 +14,7 @@ tracing=/sys/kernel/tracing
 grep -qw function $tracing/available_tracers || skip_all "this kernel has no function tracer"
 
 log=$(mktemp)
-# traced : the number of traced calls, including those that the ring has lost.
+# traced : prints the number of traced calls, including those that the ring has lost
 traced() {
 	cat $tracing/per_cpu/cpu*/stats |
 		awk '/^(entries|overrun):/ { sum += $2 } END { print sum + 0 }'

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * All CPUs but the first go offline and come back many times, with a trace and a
- * counter of the same event running: on each CPU the two agree, and a flag shows
- * that records are missing. Then the same beside random calls.
+ * All CPUs but the first go offline and come back many times, while a trace and a counter of the
+ * same event run: they agree on each CPU, and a flag reports missing records. Then the same
+ * beside random calls.
  *
- * ROUNDS and SEED in the environment set its length and its random numbers.
+ * ROUNDS and SEED in the environment set the length and the random numbers.
  */
 #include <fcntl.h>
 #include <unistd.h>
@@ -23,7 +23,7 @@
 #define PAGES		256
 #define RATE		997U
 
-/* At most so many times around the loop, on a CPU in a round. */
+/* The most iterations of the loop, on a CPU in a round. */
 #define MAX_N		20000
 
 FIXTURE(hotplug)
@@ -34,9 +34,9 @@ FIXTURE(hotplug)
 	struct rng random;
 	__u64 rounds;
 	int fd;
-	int home;			/* the CPU that stays */
-	cpu_set_t others;		/* those that can be switched */
-	int online[TRACE_MAX_CPUS];	/* what switches them */
+	int home;			/* the CPU that stays online */
+	cpu_set_t others;		/* CPUs that can go offline */
+	int online[TRACE_MAX_CPUS];	/* their files "online" */
 };
 
 FIXTURE_SETUP(hotplug)
@@ -57,13 +57,13 @@ FIXTURE_SETUP(hotplug)
 		if (cpu == self->home || self->online[cpu] < 0)
 			continue;
 		CPU_SET(cpu, &self->others);
-		/* The kernel resets on AMD what perf has left. */
+		/* The kernel resets on AMD what perf has left: do that first. */
 		ASSERT_EQ(0, cpu_set_online(self->online[cpu], "0"));
 		ASSERT_EQ(0, cpu_set_online(self->online[cpu], "1"));
 	}
 	ASSERT_EQ(0, leak_check_begin(&self->leaks));
 	if (!CPU_COUNT(&self->others))
-		SKIP(return, "there is no CPU that can be switched off");
+		SKIP(return, "no CPU can go offline");
 	ASSERT_EQ(0, pin_to_cpu(self->home));
 	ASSERT_EQ(0, wait_until_idle());
 }
@@ -75,7 +75,7 @@ FIXTURE_TEARDOWN(hotplug)
 
 	call_stress_kill(&self->stress, &result);
 	for_each_cpu_in(cpu, &self->others) {
-		/* Fails if it is online, as it should be. */
+		/* Fails with EINVAL if the CPU is online, as it should be. */
 		cpu_set_online(self->online[cpu], "1");
 		close(self->online[cpu]);
 	}
@@ -83,7 +83,7 @@ FIXTURE_TEARDOWN(hotplug)
 		close(self->fd);
 }
 
-/* Executes the loop on another CPU, and comes home. */
+/* Executes the loop on another CPU, and returns home. */
 static int loop_there(FIXTURE_DATA(hotplug) *self, int cpu, unsigned long n)
 {
 	int err = pin_to_cpu(cpu);
@@ -95,8 +95,8 @@ static int loop_there(FIXTURE_DATA(hotplug) *self, int cpu, unsigned long n)
 }
 
 /*
- * One CPU goes and comes while the trace and counter 0 run. What is executed in
- * user mode on that CPU is the loop and the ends of two system calls.
+ * Takes one CPU offline and online while the trace and counter 0 run. In user mode, that CPU
+ * executes the loop and two system calls.
  */
 static const char *one_round(FIXTURE_DATA(hotplug) *self, int cpu,
 			     unsigned long n)
@@ -118,25 +118,25 @@ static const char *one_round(FIXTURE_DATA(hotplug) *self, int cpu,
 	here = pmc_value_on(self->fd, 0, self->home) - here;
 	if (there < (__s64)(LOOP_INSNS * n) ||
 	    there > (__s64)(LOOP_INSNS * n) + CALL_OVERHEAD)
-		return "the count of the CPU that went";
+		return "the count of the CPU that was offline";
 	if (here < (__s64)(LOOP_INSNS * n))
-		return "the count of the CPU that stayed";
+		return "the count of the CPU that stayed online";
 
 	problem = trace_sum(t, cpu, &sums);
 	if (*problem)
 		return problem;
 	if (t->buffer[cpu]->flags != PERFMON_BUFFER_FLAG_OFFLINE)
-		return "a flag of the CPU that went";
+		return "a flag of the CPU that was offline";
 	if (sums.event[0].total != (__u64)there)
-		return "a trace that differs from the count, on the CPU that went";
+		return "the trace differs from the count on the CPU that was offline";
 	problem = trace_sum(t, self->home, &sums);
 	if (*problem)
 		return problem;
 	if (t->buffer[self->home]->flags)
-		return "a flag of the CPU that stayed";
+		return "a flag of the CPU that stayed online";
 	if (sums.event[0].total < LOOP_INSNS * n ||
 	    sums.event[0].total > (__u64)here)
-		return "a trace that differs from the count, on the CPU that stayed";
+		return "the trace differs from the count on the CPU that stayed online";
 	return "";
 }
 

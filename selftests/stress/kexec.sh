@@ -1,10 +1,10 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
 #
-# Boots another kernel while many samples are taken. Its first process reports to
-# `run` that it came up; if it does not, `run` times out.
+# Boots another kernel while many samples are taken. Its first process reports success to
+# `run`; otherwise `run` times out.
 #
-# For `run --boot`, which puts the kernel's image at /boot/bzImage.
+# For `run --boot`, which provides the kernel's image at /boot/bzImage.
 
 here=$(dirname "$0")
 dir=$(mktemp -d)
@@ -20,6 +20,6 @@ EOF
 chmod 755 "$dir/init"
 (cd "$dir" && find . | cpio -o -H newc) >/tmp/initrd 2>/dev/null
 
-# Only the second kernel's 0 is a success.
+# Reached only if the kexec has failed: only the second kernel reports 0.
 "$here/stress_last" kexec /boot/bzImage /tmp/initrd "$(cat /proc/cmdline)"
 exit 1

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * SIGKILL at any moment: in the middle of calls, or of samples at a high rate. Each
- * time the device is free at once and the registers read as before; in the end no
- * memory is lost.
+ * SIGKILL at random moments: during calls, or during samples at a high rate. Each time the device
+ * is free at once and the registers read as before; in the end no memory is lost.
  *
- * ROUNDS and SEED in the environment set its length and its random numbers.
+ * ROUNDS and SEED in the environment set the length and the random numbers.
  */
 #include <fcntl.h>
 #include <signal.h>
@@ -21,7 +20,7 @@
 #include "trace.h"
 
 #define MAX_DELAY_US	30000
-/* One of so many is killed when it may not have begun yet. */
+/* One in EARLY processes is killed without waiting for its start. */
 #define EARLY		4
 
 FIXTURE(killed)
@@ -54,7 +53,7 @@ static void wait_a_while(FIXTURE_DATA(killed) *self)
 	usleep(rng_below(&self->random, MAX_DELAY_US));
 }
 
-/* Returns "" if the device and the counters are free, or what is not. */
+/* Returns "" if the device and the counters are free, else what is not. */
 static const char *is_free(FIXTURE_DATA(killed) *self)
 {
 	int fd = device_open(O_RDWR);
@@ -91,10 +90,10 @@ TEST_F_TIMEOUT(killed, device_is_free_after_sigkill_in_calls, 36000)
 }
 
 /*
- * Samples as often as it can, with a counter beside, until it is killed. Tells
- * @begun when it has begun.
+ * Samples at a high rate, with a counter as well, until it is killed. Writes to @begun when it
+ * has started.
  */
-static void sample(int begun)
+static void sample_until_killed(int begun)
 {
 	struct perfmon_config config = one_event(INSTRUCTIONS, 97,
 						 FLAG_USER | FLAG_OS | FLAG_PC);
@@ -129,7 +128,7 @@ TEST_F_TIMEOUT(killed, device_is_free_after_sigkill_while_sampling, 36000)
 		pid = fork();
 		ASSERT_LE(0, pid);
 		if (!pid)
-			sample(begun[1]);
+			sample_until_killed(begun[1]);
 		close(begun[1]);
 		if (i % EARLY)
 			ASSERT_EQ(0, read(begun[0], &c, 1));

@@ -1,10 +1,10 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
 #
-# A probe in each of the module's functions that takes one, those of the overflow
-# handler included, while the tests of exact counts run. For a kernel with
-# CONFIG_KPROBE_EVENTS; one with CONFIG_DYNAMIC_FTRACE as well refuses functions
-# without a hook of ftrace's, and so all of Rust's.
+# Probes each of the module's functions that can be probed, including those of the overflow
+# handler, while tests of exact counts run. For a kernel with CONFIG_KPROBE_EVENTS; one with
+# CONFIG_DYNAMIC_FTRACE as well refuses functions without ftrace's hook, and so all Rust
+# functions.
 
 here=$(dirname "$0")
 # shellcheck source=SCRIPTDIR/../lib/ktap.sh
@@ -32,7 +32,7 @@ for test in counting_exact trace_nmi; do
 	is "$test while it is probed" 0 $status
 done
 
-# A probe that is hit in an NMI while another is being served is missed, and counted.
+# A probe that is hit in an NMI during another one is missed, and counted as such.
 hits=$(awk '{ sum += $2 } END { print sum + 0 }' $tracing/kprobe_profile)
 missed=$(awk '{ sum += $3 } END { print sum + 0 }' $tracing/kprobe_profile)
 check "probes were hit" [ "$hits" -gt 1000 ]

@@ -5,15 +5,14 @@
  *	stress_last panic
  *	stress_last kexec KERNEL INITRD ARGUMENTS
  *
- * Or ends it by an unknown NMI, after overflows of a running trace:
+ * Ends it by an unknown NMI, after overflows of a running trace:
  *
  *	stress_last nmi
  *
- * With unknown_nmi_panic=1 the kernel panics at such an NMI, unless a handler
- * claims it.
+ * With unknown_nmi_panic=1 the kernel panics at such an NMI, unless a handler claims it.
  *
- * No selftest: if this returns it has failed. `run --panic` checks that the machine
- * rebooted; after a kexec the next kernel does (see kexec.sh).
+ * Not a selftest: if this program returns, it has failed. `run --panic` checks that the machine
+ * has rebooted; after a kexec the next kernel does (see kexec.sh).
  */
 #include <err.h>
 #include <fcntl.h>
@@ -29,10 +28,10 @@
 #include "msr.h"
 #include "trace.h"
 
-/* Interrupts come about as fast as they can be served. */
+/* A rate at which PMIs come about as fast as they can be handled. */
 #define RATE	997
 
-static void start_storm(void)
+static void start_load(void)
 {
 	struct perfmon_config config = one_event(INSTRUCTIONS, RATE,
 						 FLAG_USER | FLAG_OS | FLAG_PC);
@@ -44,7 +43,7 @@ static void start_storm(void)
 	    pmc_setup(fd, 0, EVENT_INSTRUCTIONS, PMCF_USR | PMCF_OS) ||
 	    pmc_start(fd, 0) || trace_alloc(&t, fd, PERFMON_MAX_BUFFER_PAGES / 8) ||
 	    trace_stage(&t, &config) || trace_start(&t))
-		errx(1, "the storm can't be started");
+		errx(1, "can't set up the trace and the counter");
 	for_each_cpu_in(cpu, &cpus) {
 		if (fork())
 			continue;
@@ -53,11 +52,11 @@ static void start_storm(void)
 		for (;;)
 			loop(1000000);
 	}
-	/* Until all of them are on their CPUs. */
+	/* Waits until all children run on their CPUs. */
 	usleep(200000);
 }
 
-static void panic(void)
+static void trigger_panic(void)
 {
 	int fd = open("/proc/sysrq-trigger", O_WRONLY);
 
@@ -65,7 +64,7 @@ static void panic(void)
 		err(1, "/proc/sysrq-trigger");
 }
 
-static void unknown_nmi(void)
+static void send_unknown_nmi(void)
 {
 	struct perfmon_config config = one_event(INSTRUCTIONS, RATE, FLAG_USER);
 	int fd = device_open(O_RDWR), err;
@@ -73,34 +72,34 @@ static void unknown_nmi(void)
 
 	if (fd < 0 || pin_to_cpu(0) || trace_alloc(&t, fd, 64) ||
 	    trace_stage(&t, &config) || trace_start(&t))
-		errx(1, "the trace can't be started");
+		errx(1, "can't start the trace");
 	loop(100 * RATE);
 	err = nmi_send(0);
 	if (err)
-		errx(1, "the NMI can't be sent: %s", strerror(-err));
+		errx(1, "can't send the NMI: %s", strerror(-err));
 	sleep(1);
 }
 
-static void load(const char *kernel, const char *initrd, const char *arguments)
+static void load_kernel(const char *kernel, const char *initrd, const char *arguments)
 {
 	int k = open(kernel, O_RDONLY), i = open(initrd, O_RDONLY);
 
 	if (k < 0 || i < 0 ||
 	    syscall(SYS_kexec_file_load, k, i, strlen(arguments) + 1, arguments,
 		    0UL))
-		err(1, "%s can't be loaded", kernel);
+		err(1, "can't load %s", kernel);
 }
 
 int main(int argc, char **argv)
 {
 	if (argc == 2 && !strcmp(argv[1], "panic")) {
-		start_storm();
-		panic();
+		start_load();
+		trigger_panic();
 	} else if (argc == 2 && !strcmp(argv[1], "nmi")) {
-		unknown_nmi();
+		send_unknown_nmi();
 	} else if (argc == 5 && !strcmp(argv[1], "kexec")) {
-		load(argv[2], argv[3], argv[4]);
-		start_storm();
+		load_kernel(argv[2], argv[3], argv[4]);
+		start_load();
 		reboot(LINUX_REBOOT_CMD_KEXEC);
 	} else {
 		errx(2, "usage: stress_last panic | nmi | kexec KERNEL INITRD ARGUMENTS");

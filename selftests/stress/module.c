@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The module is loaded and unloaded many times: unused, while another process
- * opens the device, and beside a second copy of itself.
+ * Loads and unloads the module many times: unused, while another process opens the device, and
+ * beside a second copy of the module.
  *
- * ROUNDS in the environment makes it longer.
+ * ROUNDS in the environment sets the length.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -23,7 +23,7 @@
 #include "options.h"
 #include "trace.h"
 
-/* A name of the same length. */
+/* The name of the second copy, which has the same length. */
 #define NAME	"perfmon"
 #define COPY	"perfmo2"
 
@@ -46,8 +46,8 @@ FIXTURE_TEARDOWN(module)
 	ensure_module(_metadata);
 }
 
-/* Counts and traces, and leaves all of it to the end of the process. */
-static void use(int fd)
+/* Counts and traces, and leaves it to the end of the process to stop. */
+static void use_device(int fd)
 {
 	struct perfmon_config config = one_event(INSTRUCTIONS, 997,
 						 FLAG_USER | FLAG_PC);
@@ -79,7 +79,7 @@ TEST_F_TIMEOUT(module, module_is_loaded_used_and_unloaded, 36000)
 			fd = device_open(O_RDWR);
 			if (fd < 0 || module_unload() != -EWOULDBLOCK)
 				_exit(1);
-			use(fd);
+			use_device(fd);
 			_exit(module_unload() != -EWOULDBLOCK);
 		}
 		ASSERT_EQ(pid, waitpid(pid, &status, 0));
@@ -95,7 +95,7 @@ TEST_F_TIMEOUT(module, module_is_loaded_used_and_unloaded, 36000)
 	expect_no_leaks(_metadata, &self->leaks);
 }
 
-/* Opens and uses the device as often as it can. */
+/* Opens and uses the device as often as possible. */
 static void use_forever(void)
 {
 	int fd;
@@ -110,7 +110,7 @@ static void use_forever(void)
 	}
 }
 
-/* An open during an unload gets the device or is refused. */
+/* An open(2) during an unload gets the device, or is refused. */
 TEST_F_TIMEOUT(module, module_is_unloaded_while_it_is_opened, 36000)
 {
 	__u64 unloaded = 0, busy = 0;
@@ -136,12 +136,12 @@ TEST_F_TIMEOUT(module, module_is_unloaded_while_it_is_opened, 36000)
 	expect_no_leaks(_metadata, &self->leaks);
 }
 
-/* The module's file with another name, in memory; NULL if that can't be had. */
+/* Returns the module's file under another name, in memory; NULL on failure. */
 static char *renamed_copy(size_t *size)
 {
 	char *image = module_read(size), *p = image;
 
-	/* Its own name, the device's, the handler's: what ends with a NUL. */
+	/* Strings that end in the name: of the module, the device, the handler. */
 	while (p && (p = memmem(p, image + *size - p, NAME, sizeof(NAME)))) {
 		memcpy(p, COPY, sizeof(COPY));
 		p += sizeof(NAME);
@@ -162,14 +162,14 @@ TEST_F(module, second_copy_is_refused_the_counters)
 	copy = open("/dev/" COPY, O_RDWR | O_CLOEXEC);
 	ASSERT_LE(0, copy);
 
-	/* The registers are one's. */
+	/* While one copy uses the registers, the other is refused. */
 	ASSERT_EQ(0, pmc_setup(fd, 0, EVENT_INSTRUCTIONS, PMCF_USR));
 	EXPECT_EQ(-EBUSY, pmc_setup(copy, 0, EVENT_INSTRUCTIONS, PMCF_USR));
 	EXPECT_EQ(-EBUSY, pmc_setup(copy, 1, EVENT_INSTRUCTIONS, PMCF_USR));
 	EXPECT_LE(LOOP_INSNS * 1000, pmc_loop_count(fd, 0, 1000));
 	close(fd);
 
-	/* And then they are the other's. */
+	/* After that, the other copy can use them. */
 	fd = open_device(_metadata, O_RDWR);
 	ASSERT_EQ(0, pmc_setup(copy, 0, EVENT_INSTRUCTIONS, PMCF_USR));
 	EXPECT_EQ(-EBUSY, pmc_setup(fd, 0, EVENT_INSTRUCTIONS, PMCF_USR));

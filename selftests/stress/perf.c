@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Linux's perf, or the NMI watchdog, takes and leaves the counters at any moment
- * of a count or a trace: each side either counts right or is refused with EBUSY.
+ * Linux's perf, or the NMI watchdog, takes and frees the counters at random moments of a count or
+ * a trace: each side either counts right or is refused with EBUSY.
  *
- * SECONDS and SEED in the environment set its length and its random numbers.
+ * SECONDS and SEED in the environment set the length and the random numbers.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -27,27 +27,27 @@
 
 #define MAX_N	20000
 
-/* The time beyond SECONDS until each side has had the counters. */
+/* The most time beyond SECONDS until each side has had the counters. */
 #define MAX_EXTRA_SECONDS	60
 
-/* Shared with the other process: when to stop, and its results. */
-struct other {
+/* Memory shared with the other process: when to stop, and its results. */
+struct other_user {
 	int stop;
-	__u64 had;		/* how often it had the counters */
+	__u64 times_had;		/* how often it had the counters */
 	__u64 refused;
-	__u64 wrong;		/* how often it was neither */
+	__u64 wrong;		/* how often it had the counters with a wrong count, or another error */
 };
 
 FIXTURE(perf)
 {
 	struct leak_check leaks;
-	struct other *other;
+	struct other_user *other_user;
 	struct rng random;
 	struct trace trace;
-	int cpu;		/* ours; the other process is on another if there is one */
+	int cpu;		/* CPU of this process; the other process is on another one, if possible */
 	int fd;
 	pid_t pid;
-	__u64 had;
+	__u64 times_had;
 	__u64 refused;
 };
 
@@ -58,8 +58,8 @@ FIXTURE_VARIANT(perf)
 };
 
 /*
- * One round of each neighbour: 1 if it had the counters and all was right, -EBUSY
- * if it was refused, else something else.
+ * A round of each other user of the counters. Returns 1 if it had the counters and all was right,
+ * -EBUSY if it was refused, and anything else on an error.
  */
 static int count_in_a_task(struct rng *r)
 {
@@ -72,7 +72,7 @@ static int count_in_a_task(struct rng *r)
 	       value <= (long long)(LOOP_INSNS * n) + CALL_OVERHEAD;
 }
 
-/* So seldom that perf does not throttle it, which would look like a loss. */
+/* A period so long that perf does not throttle, which would look like a loss. */
 static int sample_on_a_cpu(struct rng *r)
 {
 	__u32 period = 20011 + rng_below(r, 1009);
@@ -102,19 +102,19 @@ FIXTURE_VARIANT_ADD(perf, counts) { count_in_a_task, "perf" };
 FIXTURE_VARIANT_ADD(perf, samples) { sample_on_a_cpu, "perf" };
 FIXTURE_VARIANT_ADD(perf, watchdog) { switch_the_watchdog, "the watchdog" };
 
-static void other_run(struct other *other, int (*once)(struct rng *r),
+static void run_other(struct other_user *other_user, int (*once)(struct rng *r),
 		      struct rng random)
 {
 	int result;
 
-	while (!__atomic_load_n(&other->stop, __ATOMIC_RELAXED)) {
+	while (!__atomic_load_n(&other_user->stop, __ATOMIC_RELAXED)) {
 		result = once(&random);
 		if (result == 1)
-			other->had++;
+			other_user->times_had++;
 		else if (result == -EBUSY)
-			other->refused++;
+			other_user->refused++;
 		else
-			other->wrong++;
+			other_user->wrong++;
 		usleep(rng_below(&random, 2000));
 	}
 	_exit(0);
@@ -128,7 +128,7 @@ FIXTURE_SETUP(perf)
 	SKIP_WITHOUT_PMU();
 	self->fd = -1;
 	self->random = rng_seed(env_number("SEED", 1));
-	self->other = map_shared(_metadata, sizeof(*self->other));
+	self->other_user = map_shared(_metadata, sizeof(*self->other_user));
 	ASSERT_EQ(0, leak_check_begin(&self->leaks));
 	ASSERT_EQ(0, cpus_online(&cpus));
 	self->cpu = cpu_next(&cpus, -1);
@@ -138,7 +138,7 @@ FIXTURE_SETUP(perf)
 	if (!self->pid) {
 		if (pin_to_cpu(there < 0 ? self->cpu : there))
 			_exit(1);
-		other_run(self->other, variant->once,
+		run_other(self->other_user, variant->once,
 			  rng_seed(env_number("SEED", 1) + 1));
 	}
 	ASSERT_EQ(0, pin_to_cpu(self->cpu));
@@ -154,8 +154,8 @@ FIXTURE_TEARDOWN(perf)
 }
 
 /*
- * Counts on this CPU: 1 if it was right, a negative errno if it was refused. With
- * one CPU the other process is counted too.
+ * Counts on this CPU. Returns 1 if the count was right, a negative errno if it was refused. With
+ * one CPU the other process is counted, too.
  */
 static int count_here(FIXTURE_DATA(perf) *self, unsigned long n)
 {
@@ -173,7 +173,7 @@ static int count_here(FIXTURE_DATA(perf) *self, unsigned long n)
 	       (!alone || value <= (__s64)(LOOP_INSNS * n) + CALL_OVERHEAD);
 }
 
-/* The same for a trace. */
+/* Traces on this CPU. Returns as count_here(). */
 static int trace_here(FIXTURE_DATA(perf) *self, unsigned long n)
 {
 	bool alone = CPU_COUNT(&self->leaks.cpus) > 1;
@@ -188,7 +188,7 @@ static int trace_here(FIXTURE_DATA(perf) *self, unsigned long n)
 	       (!alone && sums.event[0].total > TRACE_LOOP_INSNS(n));
 }
 
-static int begin(FIXTURE_DATA(perf) *self)
+static int begin_rounds(FIXTURE_DATA(perf) *self)
 {
 	struct perfmon_config config = one_event(INSTRUCTIONS, 997,
 						 FLAG_USER | FLAG_PC);
@@ -201,7 +201,7 @@ static int begin(FIXTURE_DATA(perf) *self)
 	return err ? err : trace_stage(&self->trace, &config);
 }
 
-static int end(FIXTURE_DATA(perf) *self)
+static int end_rounds(FIXTURE_DATA(perf) *self)
 {
 	int err = trace_free(&self->trace);
 
@@ -212,8 +212,8 @@ static int end(FIXTURE_DATA(perf) *self)
 
 static bool all_happened(FIXTURE_DATA(perf) *self)
 {
-	return self->had && self->refused &&
-	       __atomic_load_n(&self->other->had, __ATOMIC_RELAXED);
+	return self->times_had && self->refused &&
+	       __atomic_load_n(&self->other_user->times_had, __ATOMIC_RELAXED);
 }
 
 TEST_F_TIMEOUT(perf, either_side_counts_right_or_is_refused, 36000)
@@ -225,28 +225,28 @@ TEST_F_TIMEOUT(perf, either_side_counts_right_or_is_refused, 36000)
 	while (time(NULL) < until || (!all_happened(self) &&
 				      time(NULL) < until + MAX_EXTRA_SECONDS)) {
 		n = 1 + rng_below(&self->random, MAX_N);
-		ASSERT_EQ(0, begin(self));
+		ASSERT_EQ(0, begin_rounds(self));
 		result = rng_below(&self->random, 2) ?
 			count_here(self, n) : trace_here(self, n);
 		if (result == -EBUSY)
 			self->refused++;
 		else
 			ASSERT_EQ(1, result);
-		self->had += result == 1;
-		ASSERT_EQ(0, end(self));
+		self->times_had += result == 1;
+		ASSERT_EQ(0, end_rounds(self));
 		usleep(rng_below(&self->random, 2000));
 	}
-	__atomic_store_n(&self->other->stop, 1, __ATOMIC_RELAXED);
+	__atomic_store_n(&self->other_user->stop, 1, __ATOMIC_RELAXED);
 	ASSERT_EQ(self->pid, waitpid(self->pid, &status, 0));
 	self->pid = 0;
 	TH_LOG("%llu turns with the counters, %llu refused; %s: %llu and %llu",
-	       self->had, self->refused, variant->kind, self->other->had,
-	       self->other->refused);
+	       self->times_had, self->refused, variant->kind, self->other_user->times_had,
+	       self->other_user->refused);
 	EXPECT_EQ(0, status);
-	EXPECT_EQ(0ULL, self->other->wrong);
-	EXPECT_LT(0ULL, self->had);
+	EXPECT_EQ(0ULL, self->other_user->wrong);
+	EXPECT_LT(0ULL, self->times_had);
 	EXPECT_LT(0ULL, self->refused);
-	EXPECT_LT(0ULL, self->other->had);
+	EXPECT_LT(0ULL, self->other_user->times_had);
 	EXPECT_STREQ("", leak_check_counts());
 }
 

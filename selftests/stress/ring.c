@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Rings that are mapped, unmapped, shared, spoiled and left at every moment while their
- * events are sampled at short periods and their tasks fork and exit; and call chains of
- * stacks that change while they are read. In the end all is as before.
+ * Rings that are mapped, unmapped, shared, overwritten and abandoned at random moments, while their
+ * events are sampled at short periods and their tasks fork and exit; and call chains of stacks
+ * that change while they are read. In the end all counters and memory are free.
  *
- * SECONDS and SEED in the environment set its length and its random numbers.
+ * SECONDS and SEED in the environment set the length and the random numbers.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -32,20 +32,20 @@
 #include "rng.h"
 #include "samples.h"
 
-#define USERS		3	/* processes that do all of this */
-#define EVENTS		6	/* at most, of each */
+#define USERS		3	/* processes that use events and rings */
+#define EVENTS		6	/* the most events of each process */
 #define MAPPINGS	8
 #define PAGE		4096UL
 
-/* As administrators have it: else the machine does nothing but samples. */
+/* The usual limits: without them the machine would do nothing but samples. */
 #define LIMITS	"perf_event_max_sample_rate=100000 perf_cpu_time_max_percent=25"
 
 /* Shared by all processes. */
 struct shared {
 	bool stop;
 	unsigned long opened, mapped, shared, records;
-	int wrong;		/* an errno that no call has a reason for */
-	const char *call;	/* of which */
+	int wrong;		/* an errno that the call must not have */
+	const char *call;	/* name of that call */
 };
 
 FIXTURE(ring_stress)
@@ -83,7 +83,7 @@ FIXTURE_TEARDOWN(ring_stress)
 		TH_LOG("the module can't be loaded again");
 }
 
-/* What one process has. */
+/* The state of one process. */
 struct user {
 	struct rng r;
 	struct shared *s;
@@ -97,7 +97,7 @@ struct user {
 };
 
 /* Notes an errno that is not one of @reasons. */
-static void check(struct user *u, const char *call, int result, const int *reasons)
+static void note_if_wrong(struct user *u, const char *call, int result, const int *reasons)
 {
 	if (result >= 0)
 		return;
@@ -152,7 +152,7 @@ static struct perf_event_attr random_attr(struct rng *r)
 	return attr;
 }
 
-/* An event of the process on one CPU or on any, or of all that runs on a CPU. */
+/* Opens an event of the process on one CPU or on any, or of all that runs on a CPU. */
 static void open_one(struct user *u, int *fd)
 {
 	struct perf_event_attr attr = random_attr(&u->r);
@@ -164,7 +164,7 @@ static void open_one(struct user *u, int *fd)
 	if (pid == 0 && rng_once_in(&u->r, 2))
 		cpu = -1;
 	*fd = event_maker_perfmon.open(&attr, pid, cpu, -1, PERF_FLAG_FD_CLOEXEC);
-	check(u, "PERFMON_EVENT_OPEN", *fd, open_reasons);
+	note_if_wrong(u, "PERFMON_EVENT_OPEN", *fd, open_reasons);
 	if (*fd >= 0)
 		__atomic_add_fetch(&u->s->opened, 1, __ATOMIC_RELAXED);
 	else
@@ -181,14 +181,14 @@ static void map_one(struct user *u, struct mapping *m, int fd)
 	m->writable = !rng_once_in(&u->r, 3);
 	p = mmap(NULL, m->size, PROT_READ | (m->writable ? PROT_WRITE : 0), MAP_SHARED, fd, 0);
 	if (p == MAP_FAILED) {
-		check(u, "mmap", -errno, map_reasons);
+		note_if_wrong(u, "mmap", -errno, map_reasons);
 		return;
 	}
 	m->start = p;
 	__atomic_add_fetch(&u->s->mapped, 1, __ATOMIC_RELAXED);
 }
 
-/* All of it, or a part at its beginning or end. */
+/* Unmaps all of a mapping, or a part at its beginning or end. */
 static void unmap_one(struct user *u, struct mapping *m)
 {
 	size_t part = rng_below(&u->r, m->size / PAGE) * PAGE;
@@ -209,7 +209,7 @@ static void unmap_one(struct user *u, struct mapping *m)
 	}
 }
 
-/* Reads it as if it were whole, or writes what makes no sense. */
+/* Reads a mapping as if it were complete, or writes random data to it. */
 static void use_mapping(struct user *u, struct mapping *m)
 {
 	struct event_ring ring = {
@@ -242,7 +242,7 @@ static void use_mapping(struct user *u, struct mapping *m)
 	}
 }
 
-/* A call of an event; another one is @other, or -1. */
+/* Makes a call of an event. @other: another event for SET_OUTPUT, or -1. */
 static void use_event(struct user *u, int fd, int other)
 {
 	struct pollfd p = { .fd = fd, .events = POLLIN };
@@ -273,25 +273,25 @@ static void use_event(struct user *u, int fd, int other)
 			err = -errno;
 		break;
 	case 6:
-		check(u, "PERIOD", event_ioctl(fd, PERF_EVENT_IOC_PERIOD, (uintptr_t)&period),
+		note_if_wrong(u, "PERIOD", event_ioctl(fd, PERF_EVENT_IOC_PERIOD, (uintptr_t)&period),
 		      output_reasons);
 		break;
 	case 7:
-		check(u, "PAUSE_OUTPUT",
+		note_if_wrong(u, "PAUSE_OUTPUT",
 		      event_ioctl(fd, PERF_EVENT_IOC_PAUSE_OUTPUT, rng_below(&u->r, 2)),
 		      output_reasons);
 		break;
 	default:
 		err = event_ioctl(fd, PERF_EVENT_IOC_SET_OUTPUT, other);
-		check(u, "SET_OUTPUT", err, output_reasons);
+		note_if_wrong(u, "SET_OUTPUT", err, output_reasons);
 		if (!err && other >= 0)
 			__atomic_add_fetch(&u->s->shared, 1, __ATOMIC_RELAXED);
 		return;
 	}
-	check(u, "a call", err, no_reasons);
+	note_if_wrong(u, "a call", err, no_reasons);
 }
 
-/* A child that has the descriptors, but no mapping. */
+/* Forks a child that has the descriptors, but no mapping. */
 static void fork_one(struct user *u)
 {
 	int i;
@@ -311,11 +311,11 @@ static void fork_one(struct user *u)
 			execlp("pmctl_loop", "pmctl_loop", "1000", NULL);
 		_exit(0);
 	case -1:
-		check(u, "fork", -errno, no_reasons);
+		note_if_wrong(u, "fork", -errno, no_reasons);
 	}
 }
 
-static void be_user(struct user *u)
+static void run_user(struct user *u)
 {
 	int i;
 
@@ -358,7 +358,7 @@ static void be_user(struct user *u)
 		}
 		loop(1 + rng_below(&u->r, 2000));
 	}
-	/* The mappings and some events are closed by exit. */
+	/* exit(2) closes the mappings and some events. */
 	_exit(0);
 }
 
@@ -371,7 +371,7 @@ static void start_user(FIXTURE_DATA(ring_stress) *self, int i)
 	u.cpus = &self->cpus;
 	self->user[i] = fork();
 	if (!self->user[i])
-		be_user(&u);
+		run_user(&u);
 }
 
 static time_t now(void)
@@ -404,10 +404,10 @@ TEST_F_TIMEOUT(ring_stress, rings_are_mapped_and_unmapped_at_random, 36000)
 
 	for (i = 0; i < USERS; i++)
 		start_user(self, i);
-	/* On a slow machine longer, until something was recorded. */
+	/* On a slow machine this takes longer, until something was recorded. */
 	while (now() < end || (!s->records && now() < end + 20 * (time_t)self->seconds)) {
 		usleep(rng_below(&self->random, 1000000));
-		/* One of them in the middle of a call. */
+		/* Kills one process, wherever it is in a call. */
 		i = rng_below(&self->random, USERS);
 		kill(self->user[i], SIGKILL);
 		waitpid(self->user[i], NULL, 0);
@@ -432,7 +432,7 @@ struct chains {
 	unsigned long chain_count, wrong, longest;
 };
 
-static void see_chain(const struct sample *s, void *data)
+static void check_chain(const struct sample *s, void *data)
 {
 	struct chains *c = data;
 
@@ -442,7 +442,7 @@ static void see_chain(const struct sample *s, void *data)
 		c->longest = s->length;
 }
 
-/* Chains of the program, and of the kernel above it. */
+/* Chains of the program, and of the kernel called by it. */
 TEST_F_TIMEOUT(ring_stress, stack_changes_while_it_is_read, 36000)
 {
 	struct frame *frames = frames_map();
@@ -455,7 +455,7 @@ TEST_F_TIMEOUT(ring_stress, stack_changes_while_it_is_read, 36000)
 	__u64 nowhere;
 	int i, k;
 
-	/* As many as there can be. */
+	/* Without limits of the sample rate. */
 	ASSERT_EQ(0, module_reload(""));
 	ASSERT_EQ(0, leak_check_begin(&self->leaks));
 	ASSERT_NE(NULL, frames);
@@ -464,7 +464,7 @@ TEST_F_TIMEOUT(ring_stress, stack_changes_while_it_is_read, 36000)
 		attr.config = i ? PERF_COUNT_HW_BRANCH_INSTRUCTIONS : PERF_COUNT_HW_INSTRUCTIONS;
 		attr.exclude_kernel = !i;
 		attr.exclude_user = i;
-		/* Interrupts count in the kernel, too: many more on the debug kernel. */
+		/* The second event also counts PMIs of the kernel: many more on the debug kernel. */
 		attr.sample_period = i ? 300007 : 997;
 		ASSERT_EQ(0, sampler_open(&samplers[i], &event_maker_perfmon, &attr, 0, -1, 8));
 		ASSERT_EQ(0, event_enable(samplers[i].fd));
@@ -477,7 +477,7 @@ TEST_F_TIMEOUT(ring_stress, stack_changes_while_it_is_read, 36000)
 			syscall(SYS_getppid);
 		}
 		for (i = 0; i < 2; i++)
-			sampler_read(&samplers[i], &sums, see_chain, &chains);
+			sampler_read(&samplers[i], &sums, check_chain, &chains);
 	}
 	ASSERT_EQ(0, frames_changer_end(&changer));
 	for (i = 0; i < 2; i++)

@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The system goes to sleep and wakes up, down to each level of pm_test and to a
- * real suspend to memory, in which the registers are lost: counters go on from the
- * value that they had, a trace has ended with what it had recorded and says so,
- * and the next one records all; events of tasks and of CPUs go on, and their rings have
- * all samples.
+ * The system goes to sleep and wakes up: at each level of pm_test, and by a real suspend to memory,
+ * in which the registers are lost. Counters continue from their values. A trace ends with what
+ * it has recorded, and a flag; the next one records everything. Events of tasks and of CPUs
+ * continue, and their rings have all samples.
  *
- * Nothing wakes the virtual machine from suspend to idle: its clock raises no
- * ACPI event while the machine is on. "platform" is all of that but the idling.
+ * Suspend to idle is not tested, since nothing would wake the virtual machine: its clock raises no
+ * ACPI event while the machine is on. "platform" is all of it but the idling.
  *
- * ROUNDS in the environment makes it longer.
+ * ROUNDS in the environment sets the length.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -41,8 +40,8 @@
 #define N	100000UL
 
 /*
- * The writes of this program into the files of sysfs, and other processes whose
- * system calls begin again when they are thawed.
+ * Instructions of this program's writes to sysfs, and of other processes whose system calls are
+ * restarted when they are thawed.
  */
 #define SLEEP_OVERHEAD	20000
 
@@ -56,21 +55,21 @@ FIXTURE(suspend)
 
 FIXTURE_VARIANT(suspend)
 {
-	const char *level;	/* of pm_test */
-	const char *state;	/* what is written to /sys/power/state */
-	int alarm;		/* in how many seconds the system is to wake up */
+	const char *level;	/* level of pm_test */
+	const char *state;	/* the word for /sys/power/state */
+	int alarm;		/* seconds until the system wakes up */
 };
 
 FIXTURE_VARIANT_ADD(suspend, freezer) { "freezer", "freeze", 0 };
 FIXTURE_VARIANT_ADD(suspend, devices) { "devices", "freeze", 0 };
 FIXTURE_VARIANT_ADD(suspend, platform) { "platform", "freeze", 0 };
-/* The other CPUs go offline, and then what is like a CPU. */
+/* The other CPUs go offline, then CPU-like devices are suspended. */
 FIXTURE_VARIANT_ADD(suspend, processors) { "processors", "mem", 0 };
 FIXTURE_VARIANT_ADD(suspend, core) { "core", "mem", 0 };
-/* With an alarm in less than two seconds the kernel would not go to sleep. */
+/* With an alarm in less than two seconds the kernel refuses to sleep. */
 FIXTURE_VARIANT_ADD(suspend, memory) { "none", "mem", 3 };
 
-/* Has the clock that runs while all else sleeps wake the system. */
+/* Sets an alarm of the clock that also runs while the system sleeps. */
 static int set_alarm(int seconds)
 {
 	struct itimerspec when = { .it_value.tv_sec = seconds };
@@ -102,7 +101,7 @@ FIXTURE_SETUP(suspend)
 	self->fd = -1;
 	self->rounds = env_number("ROUNDS", 2);
 
-	/* The kernel changes registers on sleep: begin with its values. */
+	/* The kernel changes registers on sleep: sleep once, to begin with its values. */
 	ASSERT_EQ(0, write_file(TEST_DELAY, "0"));
 	ASSERT_EQ(0, write_file(POWER "pm_test", variant->level));
 	ASSERT_EQ(0, sleep_once(variant));
@@ -119,7 +118,7 @@ FIXTURE_TEARDOWN(suspend)
 		close(self->fd);
 }
 
-/* Nothing of the device and of events is left once they are closed. */
+/* Expects that nothing of the device and of events is left after the close. */
 static void close_without_leaks(struct __test_metadata *_metadata,
 				FIXTURE_DATA(suspend) *self)
 {
@@ -152,7 +151,7 @@ TEST_F_TIMEOUT(suspend, counters_continue_after_sleep, 36000)
 	}
 	TH_LOG("%llu sleeps", i);
 
-	/* It has the same registers as before, and overflows as before. */
+	/* The counter has the same registers as before, and overflows as before. */
 	ASSERT_EQ(0, pmc_stop(self->fd, 0));
 	EXPECT_EQ(stopped, pmc_loop_count(self->fd, 0, N));
 	close_without_leaks(_metadata, self);
@@ -180,13 +179,13 @@ TEST_F_TIMEOUT(suspend, trace_ends_with_a_flag_on_sleep, 36000)
 		EXPECT_GE(LOOP_INSNS * N + SLEEP_OVERHEAD, sums.event[0].total);
 		EXPECT_EQ(sums.event[0].total / RATE, sums.event[0].ticks);
 
-		/* It runs until STOP, and records nothing. */
+		/* The trace runs until STOP, and records nothing. */
 		EXPECT_EQ(-EBADFD, trace_start(&self->trace));
 		loop(N);
 		ASSERT_EQ(0, trace_stop(&self->trace));
 		EXPECT_GE(LOOP_INSNS * N + SLEEP_OVERHEAD, sums.event[0].total);
 
-		/* The next one begins everywhere, and is exact here. */
+		/* The next trace runs on all CPUs, and is exact on this one. */
 		ASSERT_EQ(0, wait_until_idle());
 		ASSERT_EQ(0, trace_loop(&self->trace, N));
 		for_each_cpu_in(cpu, &self->leaks.cpus)
@@ -199,7 +198,7 @@ TEST_F_TIMEOUT(suspend, trace_ends_with_a_flag_on_sleep, 36000)
 	close_without_leaks(_metadata, self);
 }
 
-/* Counts a loop on CPU @cpu, from another one's or from its own. */
+/* Counts a loop on CPU @cpu, then returns to CPU @home. */
 static __s64 count_on(int fd, int cpu, int home)
 {
 	__s64 before = event_count(fd), after;
@@ -238,7 +237,7 @@ TEST_F_TIMEOUT(suspend, ring_has_every_sample_of_a_task_over_sleep, 36000)
 {
 	struct perf_event_attr attr = event_every(RATE);
 	struct sampler sampler = { .fd = -1 };
-	struct sample_sums seen = SAMPLE_SUMS_INIT;
+	struct sample_sums sums = SAMPLE_SUMS_INIT;
 	__s64 before, count;
 	__u64 i;
 
@@ -253,60 +252,60 @@ TEST_F_TIMEOUT(suspend, ring_has_every_sample_of_a_task_over_sleep, 36000)
 		count = event_count(sampler.fd) - before;
 		EXPECT_LE((__s64)(2 * LOOP_INSNS * N), count);
 		EXPECT_GE((__s64)(2 * LOOP_INSNS * N) + 2 * SLEEP_OVERHEAD, count);
-		sampler_read(&sampler, &seen, NULL, NULL);
+		sampler_read(&sampler, &sums, NULL, NULL);
 	}
 	ASSERT_EQ(0, event_disable(sampler.fd));
 	count = event_count(sampler.fd);
-	sampler_read(&sampler, &seen, NULL, NULL);
-	TH_LOG("%llu sleeps, %lu samples", i, seen.samples);
-	EXPECT_FALSE(seen.malformed);
-	EXPECT_TRUE(seen.ordered);
-	EXPECT_EQ(0UL, seen.lost);
-	EXPECT_EQ((unsigned long)count / RATE, seen.samples);
+	sampler_read(&sampler, &sums, NULL, NULL);
+	TH_LOG("%llu sleeps, %lu samples", i, sums.samples);
+	EXPECT_FALSE(sums.malformed);
+	EXPECT_TRUE(sums.ordered);
+	EXPECT_EQ(0UL, sums.lost);
+	EXPECT_EQ((unsigned long)count / RATE, sums.samples);
 	sampler_close(&sampler);
 	close_without_leaks(_metadata, self);
 }
 
-/* The allocations of another process, while this one sends the system to sleep. */
+/* Results of a process that allocates traces while this one sends the system to sleep. */
 struct allocations {
 	unsigned long all;
-	unsigned long untraced;	/* for a CPU that is always there */
+	unsigned long untraced;	/* traces that missed a CPU that stays online */
 	int err;
 };
 
-static int allocate_once(FIXTURE_DATA(suspend) *self, struct allocations *seen)
+static int allocate_once(FIXTURE_DATA(suspend) *self, struct allocations *result)
 {
 	int cpu = cpu_next(&self->leaks.cpus, -1), err;
 
 	err = trace_alloc(&self->trace, self->fd, 1);
 	if (err)
 		return err;
-	seen->all++;
+	result->all++;
 	if (self->trace.buffer[cpu]->flags & PERFMON_BUFFER_FLAG_NOT_TRACED)
-		seen->untraced++;
+		result->untraced++;
 	return trace_free(&self->trace);
 }
 
 /*
- * Programs run before they are frozen and after they are thawed, when no CPU is
- * counted on: their buffers have room for the CPUs that will be.
+ * Programs run before they are frozen and after they are thawed, when other CPUs are still offline:
+ * buffers allocated then must include the CPUs that come back.
  */
 TEST_F_TIMEOUT(suspend, allocation_beside_sleep_has_room_for_all_cpus, 36000)
 {
-	/* The processes are only frozen: quick, and most of the time they run. */
+	/* Processes are only frozen: many rounds, in most of which they run. */
 	bool quick = !strcmp(variant->level, "freezer");
 	__u64 i, rounds = self->rounds * (quick ? 10 : 1);
-	struct allocations *seen;
+	struct allocations *result;
 	pid_t child;
 
-	seen = mmap(NULL, sizeof(*seen), PROT_READ | PROT_WRITE,
+	result = mmap(NULL, sizeof(*result), PROT_READ | PROT_WRITE,
 		    MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	ASSERT_NE(MAP_FAILED, seen);
+	ASSERT_NE(MAP_FAILED, result);
 	child = fork();
 	ASSERT_LE(0, child);
 	if (!child) {
-		while (!seen->err)
-			seen->err = allocate_once(self, seen);
+		while (!result->err)
+			result->err = allocate_once(self, result);
 		_exit(0);
 	}
 	for (i = 0; i < rounds; i++) {
@@ -315,11 +314,11 @@ TEST_F_TIMEOUT(suspend, allocation_beside_sleep_has_room_for_all_cpus, 36000)
 	}
 	kill(child, SIGKILL);
 	ASSERT_EQ(child, waitpid(child, NULL, 0));
-	EXPECT_EQ(0, seen->err);
-	EXPECT_LT(0UL, seen->all);
-	EXPECT_EQ(0UL, seen->untraced);
-	TH_LOG("%llu sleeps, %lu allocations", i, seen->all);
-	munmap(seen, sizeof(*seen));
+	EXPECT_EQ(0, result->err);
+	EXPECT_LT(0UL, result->all);
+	EXPECT_EQ(0UL, result->untraced);
+	TH_LOG("%llu sleeps, %lu allocations", i, result->all);
+	munmap(result, sizeof(*result));
 	close_without_leaks(_metadata, self);
 }
 

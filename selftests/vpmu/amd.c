@@ -2,7 +2,7 @@
 /*
  * Writes to the registers of the virtual PMU on AMD.
  *
- * The module must not have taken the counters.
+ * The module must not be loaded, since it would use the counters.
  */
 #include <errno.h>
 
@@ -24,7 +24,7 @@ FIXTURE_TEARDOWN(amd)
 {
 }
 
-/* All of an event select but bits 19, 21, 39:36 and 63:42 can be written. */
+/* Bits 19, 21, 39:36 and 63:42 of an event select can't be written. */
 TEST_F(amd, reserved_bits_are_ignored)
 {
 	__u64 value;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Exact counts of the virtual PMU, set up by its registers alone. Counters raise no
- * interrupt: a PMI would be an unknown NMI.
+ * Exact counts of the virtual PMU, which the test sets up by its registers. Counters have no
+ * interrupt enabled, since a PMI would be an unknown NMI.
  *
- * The module must not have taken the counters.
+ * The module must not be loaded, since it would use the counters.
  */
 #include <asm/unistd.h>
 #include <errno.h>
@@ -25,7 +25,7 @@
 #define CMASK(n)	((__u64)(n) << 24)
 #define MAX_COUNTERS	(16 + 3)
 
-/* More than the calls of msr_write() around a loop execute in user mode */
+/* More than the instructions in user mode of the msr_write() calls around a loop */
 #define OVERHEAD	2000
 
 /* The registers of a counter */
@@ -40,10 +40,10 @@ struct counter {
 FIXTURE(counters)
 {
 	struct pmu p;
-	__u32 global_ctrl;	/* 0 if there is none */
+	__u32 global_ctrl;	/* 0: the PMU has none */
 	__u32 global_status;
 	__u32 status_reset;
-	__u64 instructions;	/* the events */
+	__u64 instructions;	/* event selects */
 	__u64 branches;
 	__u64 cycles;
 	__u64 other_cycles;	/* Intel: bus cycles; AMD: reference cycles */
@@ -55,7 +55,7 @@ FIXTURE(counters)
 
 FIXTURE_SETUP(counters)
 {
-	/* $CPI is off with QEMU's pmu-cpi=off: one cycle for each instruction. */
+	/* CPI=off is set if QEMU has pmu-cpi=off: one cycle per instruction. */
 	const char *cpi = getenv("CPI");
 	const bool off = cpi && !strcmp(cpi, "off");
 	/* Instructions, cycles, reference cycles */
@@ -119,7 +119,7 @@ FIXTURE_TEARDOWN(counters)
 		msr_write(0, self->global_ctrl, 0);
 }
 
-/* From @start, what is in counter @c after loop(@n) with @control, or ~0. */
+/* Returns counter @c after loop(@n) with @control, starting from @start; or ~0 on failure. */
 static __u64 count_loop(const struct counter *c, __u64 control, __u64 start,
 			unsigned long n)
 {
@@ -135,8 +135,8 @@ static __u64 count_loop(const struct counter *c, __u64 control, __u64 start,
 }
 
 /*
- * The compiler does not see what this calls and so can't inline it: what is
- * executed beside the loop is always the same.
+ * Calls count_loop() by a pointer that the compiler does not know, so that it is not inlined: the
+ * instructions around the loop are always the same.
  */
 static __u64 count(const struct counter *c, __u64 control, __u64 start,
 		   unsigned long n)
@@ -165,7 +165,7 @@ TEST_F(counters, counters_are_exact)
 	}
 }
 
-/* What N iterations of the loop count. */
+/* Returns the count of N iterations of the loop. */
 static __u64 count_in_loop(const struct counter *c, __u64 select)
 {
 	__u64 control = select | USR | PERFEVTSEL_EN;
@@ -174,7 +174,7 @@ static __u64 count_in_loop(const struct counter *c, __u64 select)
 	return count(c, control, 0, 2 * N) - once;
 }
 
-/* No two events, nor what masks make of them, are the same number. */
+/* No two events count the same, nor do two masks of an event. */
 TEST_F(counters, each_event_and_mask_has_its_own_count)
 {
 	const struct counter *c = &self->all[0];
@@ -206,7 +206,7 @@ TEST_F(counters, each_event_and_mask_has_its_own_count)
 	}
 }
 
-/* In a cycle an event happens once or not at all. */
+/* In the virtual PMU, an event happens at most once in a cycle. */
 TEST_F(counters, version_6_has_a_second_unit_mask_and_compares_for_equality)
 {
 	const struct counter *c = &self->all[0];
@@ -251,7 +251,7 @@ TEST_F(counters, overflow_reloads_another_counter)
 	EXPECT_EQ(0, msr_write(0, MSR_IA32_PMC_GP_CFG_C(other), 0));
 }
 
-/* A system call is a branch, and where it leads to is not the user's. */
+/* A system call is a branch. It counts for user mode, although its target is in the kernel. */
 TEST_F(counters, system_call_is_counted_as_a_branch)
 {
 	const struct counter *c = &self->all[0];
@@ -285,13 +285,13 @@ TEST_F(counters, system_call_is_counted_as_a_branch)
 
 static unsigned int insn_length;
 
-/* Goes on behind the instruction that faulted. */
+/* Continues after the instruction that has faulted. */
 static void skip_insn(int, siginfo_t *, void *context)
 {
 	((ucontext_t *)context)->uc_mcontext.gregs[REG_RIP] += insn_length;
 }
 
-/* Returns the count for 1000 times @insn, which makes the kernel send a signal. */
+/* Returns the count of 1000 times @insn, which makes the kernel send a signal. */
 #define COUNT_FAULTS(insn, length, signal) ({				\
 	const struct sigaction action = {				\
 		.sa_sigaction = skip_insn, .sa_flags = SA_SIGINFO,	\
@@ -317,8 +317,8 @@ static void skip_insn(int, siginfo_t *, void *context)
 })
 
 /*
- * INT retires if it is delivered. User mode must not use the gates of interrupts, so
- * that INT 0x50 faults there as an undefined instruction does.
+ * INT retires if it is delivered. User mode may not use the gates of interrupts, so INT 0x50 faults
+ * there like an undefined instruction.
  */
 TEST_F(counters, faulting_int_is_not_counted)
 {
@@ -332,7 +332,7 @@ TEST_F(counters, faulting_int_is_not_counted)
 		undefined = COUNT_FAULTS("ud2", 2, SIGILL);
 		ASSERT_LT(1000ULL, undefined);
 		EXPECT_EQ(undefined, COUNT_FAULTS("int $0x50", 2, SIGSEGV));
-		/* Delivered, and it returns behind it */
+		/* INT3 is delivered, and the kernel returns to the next instruction. */
 		EXPECT_EQ(undefined + 1000, COUNT_FAULTS("int3", 0, SIGTRAP));
 	}
 }
@@ -370,7 +370,7 @@ TEST_F(counters, global_control_stops_the_counters)
 	}
 }
 
-/* From just below its end a counter goes on at zero, and says so. */
+/* A counter that starts just below its maximum wraps to zero and sets its status bit. */
 TEST_F(counters, overflow_wraps_and_sets_status)
 {
 	__u64 end = 1ULL << self->p.width, status;
@@ -394,7 +394,7 @@ TEST_F(counters, overflow_wraps_and_sets_status)
 	}
 }
 
-/* Passes the end of 24 bits several times. */
+/* A count that passes the end of 24 bits several times. */
 TEST_F(counters, narrow_counter_keeps_its_lower_bits)
 {
 	const struct counter *c = &self->all[0];

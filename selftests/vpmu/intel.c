@@ -2,7 +2,7 @@
 /*
  * Writes to the registers of the virtual PMU on Intel.
  *
- * The module must not have taken the counters.
+ * The module must not be loaded, since it would use the counters.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -27,7 +27,7 @@ FIXTURE_TEARDOWN(intel)
 {
 }
 
-/* Bits beyond those that the registers have, version by version */
+/* Bits beyond those of each version's registers. */
 TEST_F(intel, reserved_bits_fault)
 {
 	__u64 general = (1ULL << self->p.counters) - 1;
@@ -124,8 +124,8 @@ TEST_F(intel, version_4_has_status_set_and_inuse)
 }
 
 /*
- * Intel SDM, volume 2A, "CPUID", leaf 23H: subleaves 0, 1 and 3, and from the second on
- * what leaf 0AH tells in other forms; with pmu-reload also subleaf 2
+ * Intel SDM, volume 2A, "CPUID", leaf 23H: subleaves 0, 1 and 3, of which all but the first repeat
+ * leaf 0AH in other forms; with pmu-reload also subleaf 2
  */
 TEST_F(intel, version_6_has_leaf_23)
 {
@@ -182,10 +182,10 @@ TEST_F(intel, version_6_has_aliases)
 
 #define SMIS	200
 
-/* The firmware's work in one is longer than this: it saves and restores registers. */
+/* The firmware executes more instructions than this in an SMI: it saves and restores registers. */
 #define SMI_INSNS	20
 
-/* Returns the instructions of all modes around a system management interrupt; or 0. */
+/* Returns the instructions of all modes around a system management interrupt; 0 on failure. */
 static __u64 count_smi(int port)
 {
 	const __u64 select = 0xc0 | 3 << 16 | 1 << 22;
@@ -202,9 +202,8 @@ static __u64 count_smi(int port)
 }
 
 /*
- * Returns the least of SMIS interrupts: the one beside which the kernel had nothing
- * else to do. The others may have a tick of the timer in them, the more the busier the
- * host is.
+ * Returns the least count of SMIS interrupts, in which the kernel had nothing else to do. Others
+ * may include a timer tick, the more the busier the host is.
  */
 static __u64 count_least_smi(int port)
 {
@@ -236,7 +235,7 @@ TEST_F(intel, freeze_while_smm_excludes_the_firmware)
 	ASSERT_LE(0, port);
 	ASSERT_EQ(0, msr_write(0, MSR_IA32_PERF_GLOBAL_CTRL, 1));
 	ASSERT_EQ(0, msr_read(0, MSR_SMI_COUNT, &before));
-	/* The kernel may have asked for it. */
+	/* The kernel may have set the bit. */
 	ASSERT_EQ(0, msr_write(0, MSR_IA32_DEBUGCTL, 0));
 	all = count_least_smi(port);
 	ASSERT_EQ(0, msr_write(0, MSR_IA32_DEBUGCTL, FREEZE_WHILE_SMM));

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The last branch records of the virtual PMU, of whatever kind, set up by their registers
- * alone.
+ * The last branch records of the virtual PMU, of any kind, set up by their registers alone.
  */
 #include <fcntl.h>
 #include <unistd.h>
@@ -26,8 +25,8 @@ FIXTURE_SETUP(lbr)
 	ASSERT_EQ(0, pin_to_cpu(0));
 }
 
-/* Sets the enable bit, or clears it. */
-static int enable(const struct branch_records *b, bool on)
+/* Sets or clears the enable bit. */
+static int set_enabled(const struct branch_records *b, bool on)
 {
 	__u64 value;
 	int err = msr_read(0, b->enable, &value);
@@ -38,17 +37,16 @@ static int enable(const struct branch_records *b, bool on)
 
 FIXTURE_TEARDOWN(lbr)
 {
-	enable(self->b, false);
+	set_enabled(self->b, false);
 	msr_write(0, self->b->select, branch_selection(0));
 }
 
 /*
- * Records branches() and reads what there is; false if an access faulted.
+ * Records the branches of run_branches() and reads them. Returns false if an access faulted.
  *
- * Hardly any branches may come after those, so the last access is a bare
- * system call.
+ * Few branches may come after those of the loop, so the last access is a bare system call.
  */
-static bool record(FIXTURE_DATA(lbr) *self, unsigned int left_out)
+static bool record_branches(FIXTURE_DATA(lbr) *self, unsigned int left_out)
 {
 	const struct branch_records *b = self->b;
 	__u64 off;
@@ -58,7 +56,7 @@ static bool record(FIXTURE_DATA(lbr) *self, unsigned int left_out)
 	    msr_read(0, b->enable, &off))
 		return false;
 	fd = open("/dev/cpu/0/msr", O_WRONLY | O_CLOEXEC);
-	if (fd < 0 || enable(b, true))
+	if (fd < 0 || set_enabled(b, true))
 		return false;
 	run_branches(&self->sites, 1000);
 	if (pwrite(fd, &off, sizeof(off), b->enable) != sizeof(off) || close(fd) ||
@@ -67,7 +65,7 @@ static bool record(FIXTURE_DATA(lbr) *self, unsigned int left_out)
 	return true;
 }
 
-static int matching(FIXTURE_DATA(lbr) *self, __u64 from, __u64 to)
+static int count_matching(FIXTURE_DATA(lbr) *self, __u64 from, __u64 to)
 {
 	unsigned int i;
 	int n = 0;
@@ -86,9 +84,9 @@ TEST_F(lbr, lbr_has_the_branches_in_order)
 	const int depth = self->b->depth;
 	int i, tries = 0;
 
-	/* After the loop come the branches to the system call; rarely those of another program. */
+	/* After the loop come the branches to the system call, and rarely those of another program. */
 	do {
-		ASSERT_TRUE(record(self, LBR_CPL_EQ_0));
+		ASSERT_TRUE(record_branches(self, LBR_CPL_EQ_0));
 		for (i = 0; i < depth; i++) {
 			if (self->records[i].from == s->ret)
 				break;
@@ -109,23 +107,23 @@ TEST_F(lbr, lbr_select_leaves_out_branch_types)
 {
 	const struct sites *s = &self->sites;
 
-	ASSERT_TRUE(record(self, LBR_CPL_EQ_0 | LBR_JCC));
-	EXPECT_EQ(0, matching(self, s->jump, s->call));
-	EXPECT_LT(0, matching(self, s->call, s->target));
+	ASSERT_TRUE(record_branches(self, LBR_CPL_EQ_0 | LBR_JCC));
+	EXPECT_EQ(0, count_matching(self, s->jump, s->call));
+	EXPECT_LT(0, count_matching(self, s->call, s->target));
 
-	ASSERT_TRUE(record(self, LBR_CPL_EQ_0 | LBR_NEAR_RET | LBR_NEAR_REL_CALL));
-	EXPECT_EQ(0, matching(self, s->ret, s->next));
-	EXPECT_EQ(0, matching(self, s->call, s->target));
-	EXPECT_LT(0, matching(self, s->jump, s->call));
+	ASSERT_TRUE(record_branches(self, LBR_CPL_EQ_0 | LBR_NEAR_RET | LBR_NEAR_REL_CALL));
+	EXPECT_EQ(0, count_matching(self, s->ret, s->next));
+	EXPECT_EQ(0, count_matching(self, s->call, s->target));
+	EXPECT_LT(0, count_matching(self, s->jump, s->call));
 }
 
-/* The kernel is in the upper half of the addresses. */
+/* Kernel addresses are the upper half. */
 static bool in_kernel(__u64 address)
 {
 	return address >> 63;
 }
 
-static int crossing(const FIXTURE_DATA(lbr) *self, bool into_kernel)
+static int count_crossing(const FIXTURE_DATA(lbr) *self, bool into_kernel)
 {
 	unsigned int i;
 	int n = 0;
@@ -138,37 +136,37 @@ static int crossing(const FIXTURE_DATA(lbr) *self, bool into_kernel)
 	return n;
 }
 
-/* It is where a branch leads to that counts, not where it comes from. */
+/* The filter looks at the target of a branch, not at its source. */
 TEST_F(lbr, lbr_select_leaves_out_a_mode)
 {
 	unsigned int i;
 
-	ASSERT_TRUE(record(self, LBR_CPL_EQ_0));
+	ASSERT_TRUE(record_branches(self, LBR_CPL_EQ_0));
 	for (i = 0; i < self->b->depth; i++)
 		EXPECT_FALSE(in_kernel(self->records[i].to));
-	ASSERT_TRUE(record(self, LBR_CPL_NEQ_0));
+	ASSERT_TRUE(record_branches(self, LBR_CPL_NEQ_0));
 	for (i = 0; i < self->b->depth; i++)
 		EXPECT_TRUE(in_kernel(self->records[i].to));
 }
 
 /*
- * All branches but far ones left out: those in and out of the kernel stay.
+ * Leaves out all branches but far ones: those into and out of the kernel stay.
  *
- * They need not be the newest: an interrupt within a system call is a far
- * branch, too, from the kernel to the kernel.
+ * They need not be the newest, since an interrupt in a system call is a far branch within the
+ * kernel.
  */
 TEST_F(lbr, lbr_has_far_branches)
 {
 	const unsigned int near = LBR_JCC | LBR_NEAR_REL_CALL | LBR_NEAR_IND_CALL |
 		     LBR_NEAR_RET | LBR_NEAR_IND_JMP | LBR_NEAR_REL_JMP;
 
-	ASSERT_TRUE(record(self, near | LBR_CPL_NEQ_0));
-	EXPECT_LT(0, crossing(self, true));
+	ASSERT_TRUE(record_branches(self, near | LBR_CPL_NEQ_0));
+	EXPECT_LT(0, count_crossing(self, true));
 
-	ASSERT_TRUE(record(self, near | LBR_CPL_EQ_0));
-	EXPECT_LT(0, crossing(self, false));
+	ASSERT_TRUE(record_branches(self, near | LBR_CPL_EQ_0));
+	EXPECT_LT(0, count_crossing(self, false));
 
-	ASSERT_TRUE(record(self, near | LBR_FAR));
+	ASSERT_TRUE(record_branches(self, near | LBR_FAR));
 	EXPECT_EQ(0ULL, self->records[0].from);
 }
 

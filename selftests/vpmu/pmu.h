@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The PMU as CPUID describes it, in one form for all vendors.
+ * The PMU that CPUID describes, in one form for all vendors.
  */
 #ifndef SELFTESTS_VPMU_PMU_H
 #define SELFTESTS_VPMU_PMU_H
@@ -20,7 +20,7 @@
 #define MSR_IA32_PERF_GLOBAL_STATUS_SET	0x391
 #define MSR_IA32_PERF_GLOBAL_INUSE	0x392
 #define MSR_IA32_A_PMC0			0x4c1
-/* From version 6 on */
+/* Version 6 and later */
 #define MSR_IA32_PMC_GP_CTR(n)		(0x1900 + 4 * (n))
 #define MSR_IA32_PMC_GP_CFG_A(n)	(0x1901 + 4 * (n))
 #define MSR_IA32_PMC_GP_CFG_B(n)	(0x1902 + 4 * (n))
@@ -29,13 +29,13 @@
 #define MSR_AMD_PERF_GLOBAL_STATUS_CLR	0xc0000302
 #define STATUS_CTR_FRZ			(1ULL << 59)
 
-/* Of an event select, from version 6 on */
+/* Bits of an event select, version 6 and later */
 #define SELECT_EQ			(1ULL << 36)
 #define SELECT_UMASK2			(0xffULL << 40)
 
-/* Of DEBUGCTL */
+/* Bits of DEBUGCTL */
 #define FREEZE_WHILE_SMM		(1ULL << 14)
-/* The chipset's port that makes an SMI when written */
+/* The chipset's port that raises an SMI when it is written */
 #define APM_CONTROL			0xb2
 
 /* All bits */
@@ -48,16 +48,16 @@ struct pmu {
 	unsigned int fixed;	/* bit map of the fixed ones */
 	unsigned int width;	/* bits of a counter */
 	bool capabilities;	/* IA32_PERF_CAPABILITIES */
-	bool full_width;	/* MSRs that all bits can be written by */
-	unsigned int reload;	/* general counters that others' overflow can reload... */
-	unsigned int reload_fixed;	/* ...and fixed ones */
+	bool full_width;	/* MSRs for writes of all bits exist */
+	unsigned int reload;	/* bit map of general counters that another one's overflow can reload */
+	unsigned int reload_fixed;	/* bit map of fixed counters that can be reloaded */
 	bool core_ext;		/* AMD: PerfCtrExtCore */
 	bool clocks;		/* MPERF, APERF */
 	bool thermal;		/* thermal status of the core and the package */
 	unsigned int energy;	/* ENERGY_*: energy status */
 };
 
-/* CPUID does not tell on Intel: $ENERGY is a bit map of these. */
+/* CPUID does not report the energy registers of Intel: $ENERGY is a bit map of these. */
 #define ENERGY_PACKAGE	1
 #define ENERGY_CORES	2
 #define ENERGY_MEMORY	4

@@ -5,16 +5,16 @@
 #include "loop.h"
 #include "power_fixture.h"
 
-/* One loop is longer than the other by so many iterations. */
+/* Iterations of two loops, which differ by so many. */
 #define SHORT		1000UL
 #define LONG		(SHORT + 65536UL)
 #define DIFFERENCE	(LOOP_INSNS * (LONG - SHORT))
 
 /*
- * By how much register @msr grows in loop(@n) and the calls around it: the least of
- * many tries, for an interrupt makes it more. ~0 if it can't be read.
+ * Returns by how much register @msr grows in loop(@n) and the calls around it: the least of many
+ * tries, since an interrupt adds to it. Returns ~0 if the register can't be read.
  */
-static __attribute__((noinline)) __u64 growth(__u32 msr, unsigned long n, __u64 mask)
+static __attribute__((noinline)) __u64 register_growth(__u32 msr, unsigned long n, __u64 mask)
 {
 	__u64 least = ~0ULL, from, to;
 	int i;
@@ -47,9 +47,9 @@ TEST_F(power, energy_is_a_multiple_of_instructions)
 
 	for (e = self->all; e < self->all + self->n; e++) {
 		want = energy_of(e, DIFFERENCE);
-		got = growth(e->msr, LONG, UINT32_MAX) -
-		      growth(e->msr, SHORT, UINT32_MAX);
-		/* What lies below one unit was rounded down. */
+		got = register_growth(e->msr, LONG, UINT32_MAX) -
+		      register_growth(e->msr, SHORT, UINT32_MAX);
+		/* The value is rounded down to whole units. */
 		EXPECT_GE(want + (e->unit < INSN_UNIT), got) {
 			TH_LOG("energy of the %s", e->name);
 		}
@@ -59,15 +59,15 @@ TEST_F(power, energy_is_a_multiple_of_instructions)
 	}
 }
 
-/* The clock of the core and that of reference cycles are those of the counters. */
+/* The clocks agree with the counters of core cycles and of reference cycles. */
 TEST_F(power, clocks_are_multiples_of_instructions)
 {
 	__u64 got;
 
-	got = growth(MSR_APERF, LONG, ~0ULL) - growth(MSR_APERF, SHORT, ~0ULL);
+	got = register_growth(MSR_APERF, LONG, ~0ULL) - register_growth(MSR_APERF, SHORT, ~0ULL);
 	EXPECT_GE(DIFFERENCE * 10 / 8 + 1, got);
 	EXPECT_LE(DIFFERENCE * 10 / 8 - 1, got);
-	got = growth(MSR_MPERF, LONG, ~0ULL) - growth(MSR_MPERF, SHORT, ~0ULL);
+	got = register_growth(MSR_MPERF, LONG, ~0ULL) - register_growth(MSR_MPERF, SHORT, ~0ULL);
 	EXPECT_GE(DIFFERENCE * 9 / 8 + 1, got);
 	EXPECT_LE(DIFFERENCE * 9 / 8 - 1, got);
 }
@@ -88,8 +88,8 @@ TEST_F(power, clocks_continue_from_the_written_value)
 	}
 }
 
-/* What a loop on CPU 0 adds to a register, read on CPU 1. */
-static __u64 seen_from_next(__u32 msr, unsigned long n)
+/* Returns how much a loop on CPU 0 adds to a register that CPU 1 reads. */
+static __u64 growth_seen_from_cpu1(__u32 msr, unsigned long n)
 {
 	__u64 from, to;
 
@@ -101,7 +101,7 @@ static __u64 seen_from_next(__u32 msr, unsigned long n)
 	return (__u32)(to - from);
 }
 
-/* A package is all its CPUs. AMD has the energy of each core. */
+/* A package includes all of its CPUs. AMD has an energy register per core. */
 TEST_F(power, energy_is_per_package_or_core)
 {
 	const unsigned long n = 10000000;
@@ -110,11 +110,11 @@ TEST_F(power, energy_is_per_package_or_core)
 
 	for (e = self->all; e < self->all + self->n; e++) {
 		want = energy_of(e, LOOP_INSNS * n);
-		got = seen_from_next(e->msr, n);
+		got = growth_seen_from_cpu1(e->msr, n);
 		if (e->msr == MSR_AMD_CORE_ENERGY) {
 			EXPECT_GT(want / 4, got);
 		} else {
-			/* A CPU tells the others now and then. */
+			/* The energy of other CPUs is updated from time to time. */
 			EXPECT_LT(want - want / 16, got);
 		}
 	}

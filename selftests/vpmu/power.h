@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What the virtual PMU has beside counters with pmu-power=on: energy, clocks and
- * temperatures, which follow from the instructions that have retired.
+ * The registers that the virtual PMU has besides counters with pmu-power=on: energy, clocks and
+ * temperatures, which follow from the retired instructions.
  *
- * $ENERGY is a bit map of ENERGY_*, $UNIT the power of 2 that the energy's unit
- * is, $MEMORY_UNIT that of the memory if it is another.
+ * $ENERGY is a bit map of ENERGY_*, $UNIT the exponent of the unit of energy, $MEMORY_UNIT that of
+ * memory if it differs.
  */
 #ifndef SELFTESTS_VPMU_POWER_H
 #define SELFTESTS_VPMU_POWER_H
@@ -25,7 +25,7 @@
 #define MSR_AMD_CORE_ENERGY	0xc001029a
 #define MSR_AMD_PACKAGE_ENERGY	0xc001029b
 
-/* What an instruction takes is in units of 2^-22 Joules. */
+/* The exponent of the unit of `per_insn`: 2^-22 Joules. */
 #define INSN_UNIT	22
 
 struct energy {
@@ -35,7 +35,7 @@ struct energy {
 	unsigned int unit;
 };
 
-/* Stores what energies there are, and returns how many. */
+/* Stores the energies that the machine has, and returns their number. */
 static inline int energies(const struct pmu *p, struct energy all[3])
 {
 	unsigned int unit = env_number("UNIT", 14);
@@ -61,7 +61,7 @@ static inline int energies(const struct pmu *p, struct energy all[3])
 	return n;
 }
 
-/* What so many instructions add to the register. */
+/* Returns how much @insns instructions add to the register. */
 static inline __u64 energy_of(const struct energy *e, __u64 insns)
 {
 	__u64 energy = insns * e->per_insn;

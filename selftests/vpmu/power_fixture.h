@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The fixture of tests of energy and clocks: an idle machine, on its first CPU.
+ * The fixture of tests of energy and clocks: an idle machine, and its first CPU.
  */
 #ifndef SELFTESTS_VPMU_POWER_FIXTURE_H
 #define SELFTESTS_VPMU_POWER_FIXTURE_H

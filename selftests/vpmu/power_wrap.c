@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Energy of the virtual PMU in registers that wrap soon: $UNIT is 28 at least.
+ * Energy registers of the virtual PMU that wrap soon: $UNIT is at least 28.
  */
 #include "loop.h"
 #include "power_fixture.h"
 
-/* The register has 32 bits, and goes on from 0. */
+/* The register has 32 bits, and continues at 0. */
 TEST_F(power, energy_wraps)
 {
 	const struct energy *e;
@@ -13,7 +13,7 @@ TEST_F(power, energy_wraps)
 	unsigned long n;
 
 	for (e = self->all; e < self->all + self->n; e++) {
-		/* One and a half times the range, and what the kernel adds */
+		/* One and a half times the range of the register */
 		n = 3ULL << (31 - (e->unit - INSN_UNIT));
 		n /= LOOP_INSNS * e->per_insn;
 		ASSERT_EQ(0, msr_read(0, e->msr, &from));

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The registers of the virtual PMU: those that CPUID promises are there, all other
- * registers of PMUs raise #GP.
+ * The registers of the virtual PMU: those that CPUID promises exist, and all other registers of
+ * PMUs raise #GP.
  *
- * The module must not have taken the counters.
+ * The module must not be loaded, since it would use the counters.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -13,7 +13,7 @@
 #include "kselftest_harness.h"
 #include "pmu.h"
 
-/* Which CPUs have the registers of a block, and how many of them */
+/* Which CPUs have the registers of a block, and how many */
 enum presence {
 	NEVER,
 	INTEL_GENERAL,
@@ -49,7 +49,7 @@ enum presence {
 
 struct block {
 	__u32 first;
-	int room;		/* how many the architecture has room for */
+	int room;		/* the most registers that the architecture allows */
 	int stride;
 	enum presence presence;
 };
@@ -121,8 +121,8 @@ static const struct block blocks[] = {
 	{ 0xc0011030, 14, 1, NEVER },		/* AMD IBS */
 };
 
-/* A bit map of the registers of a block that are there */
-static __u64 present(const struct pmu *p, enum presence presence)
+/* Returns a bit map of the registers of a block that exist. */
+static __u64 present_registers(const struct pmu *p, enum presence presence)
 {
 	__u64 general = (1ULL << p->counters) - 1;
 
@@ -188,7 +188,7 @@ static __u64 present(const struct pmu *p, enum presence presence)
 	return 0;
 }
 
-static bool writable(enum presence presence)
+static bool is_writable(enum presence presence)
 {
 	switch (presence) {
 	case INTEL_V2_READ_ONLY:
@@ -220,8 +220,8 @@ FIXTURE_TEARDOWN(registers)
 }
 
 /*
- * CPUID shows the machine of $VPMU: version, general counters, bit map of fixed ones,
- * width; and of $ENERGY.
+ * CPUID describes the machine of $VPMU (version, general counters, bit map of fixed ones, width)
+ * and of $ENERGY.
  */
 TEST_F(registers, cpuid_shows_the_configured_pmu)
 {
@@ -252,7 +252,7 @@ TEST_F(registers, read_of_a_missing_register_faults)
 	for (b = blocks; b < blocks + ARRAY_SIZE(blocks); b++) {
 		for (i = 0; i < b->room; i++) {
 			msr = b->first + i * b->stride;
-			want = present(&self->p, b->presence) >> (i % 64) & 1 ?
+			want = present_registers(&self->p, b->presence) >> (i % 64) & 1 ?
 			       0 : -EIO;
 			EXPECT_EQ(want, msr_read(0, msr, &value)) {
 				TH_LOG("MSR %#x", msr);
@@ -273,8 +273,8 @@ TEST_F(registers, write_of_a_missing_register_faults)
 			msr = b->first + i * b->stride;
 			value = 0;
 			want = -EIO;
-			if (present(&self->p, b->presence) >> (i % 64) & 1 &&
-			    writable(b->presence)) {
+			if (present_registers(&self->p, b->presence) >> (i % 64) & 1 &&
+			    is_writable(b->presence)) {
 				ASSERT_EQ(0, msr_read(0, msr, &value));
 				want = 0;
 			}

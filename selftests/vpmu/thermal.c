@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Temperatures of the virtual PMU: Intel's only.
+ * Temperatures of the virtual PMU, which only Intel has.
  */
 #include "cpu.h"
 #include "kselftest_harness.h"
 #include "loop.h"
 #include "power.h"
 
-/* Degrees Celsius, from register @msr: 0 if it can't be read. */
+/* Returns degrees Celsius from register @msr; 0 if it can't be read. */
 static int temperature(__u32 msr)
 {
 	__u64 target, status;
@@ -18,7 +18,7 @@ static int temperature(__u32 msr)
 	return ((target >> 16) & 0xff) - ((status >> 16) & 0x7f);
 }
 
-/* One degree more for each 2^22 instructions, and then again from the lowest. */
+/* One degree more for every 2^22 instructions, then again from the lowest. */
 TEST(temperature_rises_with_instructions)
 {
 	const struct {
