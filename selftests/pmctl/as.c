@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * pmctl_as USER COMMAND... : runs COMMAND as a user by number, with CAP_PERFMON and no
- * other capability. USER behind a minus sign: without that one, too.
+ * other capability; with a minus sign in front of USER, without CAP_PERFMON, too.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,7 +17,7 @@
 #define CAP_PERFMON	38
 #endif
 
-/* Has programs that are executed keep the capabilities: 0 or -1. */
+/* Makes programs that are executed keep the capabilities. Returns 0 or -1. */
 static int keep_capabilities(void)
 {
 	struct __user_cap_header_struct header = {

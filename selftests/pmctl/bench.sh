@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
 #
-# pmctl bench: loops whose counts are known, beside each other and beside a baseline.
+# pmctl bench: loops whose counts are known, compared with each other and with a baseline.
 
 here=$(dirname "$0")
 # shellcheck source=SCRIPTDIR/../lib/ktap.sh
@@ -15,12 +15,12 @@ loop=$here/pmctl_loop
 dir=$(mktemp -d)
 trap 'rm -rf "$dir" "$counts"' EXIT
 
-# bench OPTION... : by try, with standard output in a file
+# bench OPTION... : runs pmctl bench by try, with standard output in a file
 bench() {
 	try pmctl bench "$@" >"$dir/out"
 }
 
-# The counts of a loop, and of one with 2 % more iterations.
+# The counts of a loop, and of a loop with 2 % more iterations.
 one=$(pmctl_count instructions:u "$loop" 1000000)
 two=$(pmctl_count instructions:u "$loop" 1020000)
 
@@ -29,70 +29,70 @@ plan 36
 bench -e instructions:u,cycles -r 5 "$loop 1000000" "$loop '1020000'"
 is "bench succeeds" 0 $?
 sed 's/^/# /' "$dir/out"
-says "user mode's instructions repeat" "$(tr -d , <"$dir/out")" "instructions:u +1 +$one +exact\$"
-says "a change of them is exact" "$(tr -d , <"$dir/out")" "2 +$two +exact +\+2\.00%\$"
-says "the time has a spread" "$(cat "$dir/out")" '^ +time +1 .*(s|ms) +± [0-9.]+%'
+says "instructions of user mode are marked as exact" "$(tr -d , <"$dir/out")" "instructions:u +1 +$one +exact\$"
+says "a change of instructions is marked as exact" "$(tr -d , <"$dir/out")" "2 +$two +exact +\+2\.00%\$"
+says "the time is shown with its spread" "$(cat "$dir/out")" '^ +time +1 .*(s|ms) +± [0-9.]+%'
 
-# The commands run in turns, and each begins a round.
+# The commands run in turns, and each in turn begins a round.
 bench -e instructions:u -r 2 -w 1 --shell "echo a >>$dir/order" "echo b >>$dir/order"
 is "commands run in turns, the warm-up too" "a b b a a b" "$(xargs <"$dir/order")"
 bench -e instructions:u -r 1 -w 0 --prepare "echo p >>$dir/prepared" "$loop 1" "$loop 2"
-is "each run is prepared" "p p" "$(xargs <"$dir/prepared")"
+is "--prepare runs before each run" "p p" "$(xargs <"$dir/prepared")"
 bench -r 1 -w 0 --prepare 'kill -TERM $$; echo went on' "$loop 1"
-is "its signals are not held back" 125 $?
-says "and its end is told" "$errors" 'went on. was killed by SIGTERM'
+is "a signal can end the command of --prepare" 125 $?
+says "bench says that a signal ended the command of --prepare" "$errors" 'went on. was killed by SIGTERM'
 pmctl bench -r 1 -w 0 --prepare "echo >$dir/begun; exec sleep 100" "$loop 1" 2>/dev/null &
 wait_until "[ -s $dir/begun ]"
 kill $!
 wait $!
-is "a signal ends it with the bench" 125 $?
+is "a signal ends bench while it prepares a run" 125 $?
 bench -r 1 -w 0 -e instructions:u -- sh -c 'cat; echo printed'
 check "commands read nothing and print nothing" [ "$(grep -c printed "$dir/out")" = 1 ]
 bench -e instructions:u -r 1 -w 0 'ls / | wc'
-says "the advice on what failed is for a shell" "$errors" "\`pmctl stat -- ls / '\|' wc\` shows"
-# The backquotes are of the message.
+says "the advice quotes the failed command for a shell" "$errors" "\`pmctl stat -- ls / '\|' wc\` shows"
+# The backquotes are part of the message.
 # shellcheck disable=SC2016
-says "and --shell is told" "$errors" '^`\|` was passed as an argument: --shell runs the command in a shell\.$'
+says "the advice names --shell" "$errors" '^`\|` was passed as an argument: --shell runs the command in a shell\.$'
 
 # Conditions.
 bench -e instructions:u -r 3 --fail-if 'instructions:u>+1.9%' "$loop 1000000" "$loop 1020000"
-is "a condition that holds is exit code 1" 1 $?
-says "and is told" "$errors" "fail-if 'instructions:u>\+1.9%' holds for .*\+2\.00%"
+is "bench exits with 1 if a condition holds" 1 $?
+says "bench names the condition that holds" "$errors" "fail-if 'instructions:u>\+1.9%' holds for .*\+2\.00%"
 bench -e instructions:u -r 3 --fail-if 'instructions:u>+2.1%' --fail-if 'instructions:u<-1%' \
 	"$loop 1000000" "$loop 1020000"
-is "one that does not is none" 0 $?
+is "bench exits with 0 if no condition holds" 0 $?
 bench -e instructions:u -r 3 --fail-if "instructions:u>$((one - 1))" -- "$loop" 1000000
 is "a limit may be a count" 1 $?
 bench --fail-if 'cycles:u>+1%' -- "$loop" 1000
 is "a change from nothing is refused" 2 $?
 bench --fail-if 'cache-misses>1' -e instructions:u -- "$loop" 1000
-is "a condition of what is not counted is refused" 2 $?
+is "a condition on an event that is not counted is refused" 2 $?
 
 # A baseline.
 bench -e instructions:u -r 3 --save "$dir/base.json" -- "$loop" 1000000
 is "numbers are saved" 0 $?
 bench -e instructions:u -r 3 --baseline "$dir/base.json" --fail-if 'instructions:u>+1%' -- "$loop" 1000000
-is "the same program has not changed" 0 $?
-says "and the table says so" "$(cat "$dir/out")" 'exact +none$'
+is "the same program has not changed from the baseline" 0 $?
+says "the table says that nothing changed from the baseline" "$(cat "$dir/out")" 'exact +none$'
 bench -e instructions:u -r 3 --baseline "$dir/base.json" --fail-if 'instructions:u>+1%' -- "$loop" 1020000
-is "another one has" 1 $?
+is "another program has changed from the baseline" 1 $?
 cp "$dir/base.json" "$dir/own.json"
 bench -e instructions:u -r 3 --baseline "$dir/own.json" --save "$dir/own.json" --fail-if 'instructions:u>+1%' -- "$loop" 1020000
-is "a change that fails" 1 $?
+is "bench exits with 1 if a change from the baseline holds" 1 $?
 cmp -s "$dir/base.json" "$dir/own.json"
-is "does not become the baseline" 0 $?
+is "numbers whose condition holds do not become the baseline" 0 $?
 bench -e instructions:u -r 3 --baseline "$dir/own.json" --save "$dir/own.json" --fail-if 'instructions:u>+1%' -- "$loop" 1000100
-is "one that passes" 0 $?
+is "bench exits with 0 if no change from the baseline holds" 0 $?
 cmp -s "$dir/base.json" "$dir/own.json"
-is "does" 1 $?
+is "numbers whose condition does not hold become the baseline" 1 $?
 bench -e cycles -r 3 --baseline "$dir/base.json" --fail-if 'cycles>+1%' -- "$loop" 1000000
-is "a baseline without the event has no answer" 125 $?
+is "bench fails if the baseline lacks the event" 125 $?
 bench -e instructions:u,cycles -r 3 --save "$dir/old.json" -- "$loop" 1000000
 sed -i 's/"machine": *"[^"]*"/"machine": "another one"/' "$dir/old.json"
 bench -e instructions:u,cycles -r 3 --baseline "$dir/old.json" --fail-if 'instructions:u>+1%' -- "$loop" 1000000
-is "user mode's instructions of another processor compare" 0 $?
+is "instructions of user mode are compared with another processor's" 0 $?
 bench -e instructions:u,cycles -r 3 --baseline "$dir/old.json" --fail-if 'cycles>+1000%' -- "$loop" 1000000
-is "its cycles do not" 125 $?
+is "cycles are not compared with another processor's" 125 $?
 echo '{}' >"$dir/empty.json"
 bench --baseline "$dir/empty.json" -- "$loop" 1000000
 is "a file that is no baseline is refused" 125 $?
@@ -104,13 +104,13 @@ bench -e instructions:u -r 3 --export json "$loop 1000000" "$loop 1020000"
 values="\[2000080,2000080,2000080\].*\[2040080,2040080,2040080\]"
 says "JSON has the counts of each run" "$(tr -d ' \n' <"$dir/out")" "\"schema\":\"pmctl-bench-v1\".*$values"
 bench -e instructions:u -r 3 --export markdown "$loop 1000000" "$loop 1020000"
-is "Markdown has a row for each" 6 "$(grep -c '^| .* |$\|^|:--' "$dir/out")"
+is "Markdown has a row for each event of a command" 6 "$(grep -c '^| .* |$\|^|:--' "$dir/out")"
 
-# What is no number.
+# Commands that fail have no numbers.
 bench -r 2 "$loop 7 exit"
 is "a command that fails has no numbers" 125 $?
-says "and is named" "$errors" "pmctl_loop 7 exit. ended with exit code 7"
+says "bench names the command that failed" "$errors" "pmctl_loop 7 exit. ended with exit code 7"
 bench -r 2 -i "$loop 7 exit"
-is "unless that is wanted" 0 $?
+is "bench -i takes the numbers of a command that fails" 0 $?
 
 finish

@@ -1,11 +1,11 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
 #
-# Real programs beside perf: the shares of functions, and of their callers, in recordings
-# of pmctl record -g and of perf record -g are the same within what so many samples make
-# likely; so are counts, to the instruction where a program does the same each time. And
-# pmctl takes no more instructions for it, of itself, the program and the kernel for both.
-# From stacks, both find the same callers in each sample.
+# Compares pmctl with perf on real programs. The shares of functions and of their callers in
+# recordings of pmctl record -g and of perf record -g differ by no more than is likely with so
+# many samples. Counts are the same, to the instruction where a program does the same each time.
+# pmctl takes no more instructions for a recording than perf, its own, the program's and the
+# kernel's together. From stacks, both find the same callers in each sample.
 # /share has the programs (scripts/test-shares).
 
 here=$(dirname "$0")
@@ -22,7 +22,7 @@ trap 'rm -rf "$dir"' EXIT
 cd "$dir" || exit 1
 export LD_LIBRARY_PATH=/share/lib
 lift_perf_limits
-# So that addresses are the same each time.
+# Addresses are then the same each time.
 echo 0 >/proc/sys/kernel/randomize_va_space
 
 awk 'BEGIN { for (i = 0; i < 60000; i++) { n = (n * 69069 + 1) % 4294967296; print n, "line", i } }' >text
@@ -66,7 +66,7 @@ server.port = 8080
 server.pid-file = "$dir/server.pid"
 server.modules = ()
 END
-# A server, and 1000 requests of its client.
+# A server, and its client with 1000 requests.
 cat >web <<'END'
 rm -f server.pid
 /share/bin/lighttpd -D -f server.conf -m /share/lib &
@@ -78,15 +78,16 @@ wait
 exit $code
 END
 
-# shares FILE : from `perf script`: for each sample its function, and that with its caller.
-# Without a symbol, a function is 256 bytes of the program. Debian's programs have no frame
-# pointers: what is read as the caller may be in no file, where pmctl sooner ends the chain.
+# shares FILE : prints, from `perf script`, how many samples each function has, and each
+# function with its caller. Without a symbol, a function is 256 bytes of the program. Debian's
+# programs have no frame pointers: an address that is read as the caller's may be in no file,
+# and there pmctl ends the chain sooner.
 shares() {
 	perf script -i "$1" -F ip,sym,dso 2>/dev/null | awk '
 		function name() {
 			if ($NF == "([unknown])")
 				return "-"
-			# perf knows its functions in recordings of its own only.
+			# perf names functions of the vDSO in its own recordings only.
 			if ($NF == "([vdso])")
 				return "[vdso]"
 			if ($2 != "[unknown]")
@@ -114,10 +115,10 @@ shares() {
 		}'
 }
 
-# compare OURS THEIRS SPARE : prints what differs by more than 4.5 standard deviations of the
-# difference of two shares, with so many samples, and by more than SPARE samples; and the
-# largest deviation. Of a thousand shares that are the same one is so far off in 150 such
-# tests.
+# compare OURS THEIRS SPARE : prints each share that differs by more than 4.5 standard
+# deviations of the difference of two shares, with so many samples, and by more than SPARE
+# samples; and the largest deviation. Among a thousand equal shares, one differs that much in
+# 1 of 150 such tests.
 compare() {
 	awk -v spare="$3" '
 		{ count = $1; sub(/^[^ ]+ /, "") }
@@ -131,7 +132,7 @@ compare() {
 				if (both < 0.002)
 					continue
 				compared++
-				# The square, as this awk has no root.
+				# The square of the deviation, as this awk has no square root.
 				far = (p - q) * (p - q) / (both * (1 - both) * (1 / all[a] + 1 / all[b]))
 				if (far > most)
 					most = far
@@ -146,22 +147,23 @@ compare() {
 		}' "$1" "$2"
 }
 
-# samples FILE : how many there are
+# samples FILE : prints the number of samples
 samples() { awk '/^samples/ { print $2 }' "$1"; }
 
-# top FILE : the ten functions with the most samples
+# top FILE : prints the ten functions with the most samples
 top() {
 	grep -v ' < \|^samples' "$1" | sort -rn | head -n 10 | cut -d' ' -f2-
 }
 
-# counted : the instructions in the file `count`
+# counted : prints the instructions in the file `count`
 counted() {
 	awk -F, '/instructions/ { print $1 }' count
 }
 
-# counts COMMAND... : the counts of both, up to three times until they are the same: what a
-# program executes depends by a few instructions on where the kernel put its pages. It
-# depends on its environment, too, which is not the same under pmctl and perf.
+# counts COMMAND... : sets $ours and $theirs to the counts of pmctl and perf, which try up to
+# three times until they are the same: what a program executes depends by a few instructions on
+# where the kernel put its pages. It also depends on the environment, which differs under pmctl
+# and perf.
 counts() {
 	set -- "$here/pmctl_exec" /bin/env LD_LIBRARY_PATH=/share/lib PATH="$PATH" "$@"
 	for _ in 1 2 3; do
@@ -173,15 +175,15 @@ counts() {
 	done
 }
 
-# workload NAME PERIOD COMMAND...
+# workload NAME PERIOD COMMAND... : compares recordings and counts of the command
 workload() {
 	name=$1
 	period=$2
 	shift 2
 	try "$@" >/dev/null
-	is "$name: it runs" 0 $?
+	is "$name: the command succeeds" 0 $?
 	echo "$errors" | head -n 3 | sed 's/^/# /'
-	# Each by its own, which has the counters then.
+	# Each tool counts its own recording, as it has the counters at that time.
 	pmctl stat -e instructions -x, -o count -- \
 		pmctl record -q -g -e instructions:u -c "$period" -m 1024 -o ours.data -- "$@" >/dev/null 2>&1
 	our_cost=$(counted)
@@ -190,8 +192,8 @@ workload() {
 	their_cost=$(counted)
 	shares ours.data >ours
 	shares theirs.data >theirs
-	# How often the server and its client wait for each other is up to time: what one run has
-	# done more may be in a few functions.
+	# How often the server and its client wait for each other depends on their timing: the
+	# samples that one run has more may be in a few functions.
 	spare=0
 	[ "$name" != web ] || spare=$(($(samples ours) - $(samples theirs)))
 	compare ours theirs $spare >answer
@@ -205,7 +207,7 @@ workload() {
 
 	counts "$@"
 	if [ "$name" = web ]; then
-		# For the same reason.
+		# The timing of the server changes the counts, too.
 		check "$name: counts are the same within 5%" [ $((ours * 20)) -le $((theirs * 21)) -a $((theirs * 20)) -le $((ours * 21)) ]
 	else
 		is "$name: counts are the same" "$theirs" "$ours"
@@ -214,11 +216,11 @@ workload() {
 	printf '#: %-10s %13s %13s %4s of 10 %8s %8s %6s\n' "$name" "$ours" "$theirs" "$tops" \
 		$((our_cost / 1000000)) $((their_cost / 1000000)) \
 		"$(awk -v a="$our_cost" -v b="$their_cost" 'BEGIN { printf "%.2f", a / b }')"
-	check "$name: recording costs no more" [ "$our_cost" -le "$their_cost" ]
+	check "$name: recording takes no more instructions than perf's" [ "$our_cost" -le "$their_cost" ]
 }
 
-# unwound NAME COMMAND... : programs have no frame pointers, and so their callers are
-# compared in this way, too
+# unwound NAME COMMAND... : compares the callers that both find from stacks, as the programs
+# have no frame pointers
 unwound() {
 	name=$1
 	shift

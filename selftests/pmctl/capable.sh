@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
 #
-# pmctl for a user with CAP_PERFMON and nothing else: all of it works, exactly as for
-# root. For a user without it, pmctl says what to do.
+# pmctl for a user with CAP_PERFMON and no other capability: everything works exactly as for
+# root. To a user without it, pmctl says what to do.
 
 here=$(dirname "$0")
 # shellcheck source=SCRIPTDIR/../lib/ktap.sh
@@ -10,7 +10,7 @@ here=$(dirname "$0")
 
 [ -e /dev/perfmon ] || skip_all "there is no /dev/perfmon"
 
-# As Debian has it, and a device that everybody may open.
+# The setting that Debian has, and a device that every user may open.
 paranoid=$(cat /proc/sys/kernel/perf_event_paranoid)
 mode=$(stat -c %a /dev/perfmon)
 dir=$(mktemp -d)
@@ -29,10 +29,12 @@ cd "$dir" || exit 1
 loop=$here/pmctl_loop
 shares=$here/pmctl_shares
 
+# capable COMMAND... : runs COMMAND as a user with CAP_PERFMON alone
 capable() { "$here/pmctl_as" 4711 "$@"; }
+# plain COMMAND... : runs COMMAND as a user without a capability
 plain() { "$here/pmctl_as" -4711 "$@"; }
 
-# count EVENT N COMMAND... : what pmctl, run by COMMAND, counts of the loop
+# count EVENT N COMMAND... : prints the loop's count by pmctl, which COMMAND runs
 count() {
 	event=$1 n=$2
 	shift 2
@@ -64,9 +66,9 @@ check "record has the samples of the period" [ "$samples" -ge $((20 * 2000000 / 
 says "report has the functions" "$(capable pmctl report --sort symbol 2>/dev/null)" share_60
 output=$(capable pmctl record -a -e instructions:k -c 10007 -- "$loop" 1000000 2>&1)
 is "record of the kernel on all CPUs succeeds" 0 $?
-check "it has samples" [ "$(capable pmctl script 2>/dev/null | wc -l)" -gt 0 ]
+check "record of the kernel has samples" [ "$(capable pmctl script 2>/dev/null | wc -l)" -gt 0 ]
 
-# As perf: user mode of one's own programs is everybody's.
+# As with perf, every user may count user mode of their own programs.
 is "stat without the capability counts user mode" "$a" "$(count instructions:u 1000000 plain)"
 output=$(plain pmctl stat -e instructions -x, -o "$dir/counts" -- "$loop" 1000000 2>&1)
 is "stat without the capability leaves the kernel out" "$a,,instructions:u" \
@@ -75,13 +77,13 @@ for kernel in "-e instructions:k" "-a -e instructions:u"; do
 	# shellcheck disable=SC2086 # they are options
 	output=$(plain pmctl stat $kernel -- "$loop" 1000 2>&1)
 	check "stat $kernel without the capability fails" [ $? != 0 ]
-	says "and says what to do" "$output" 'perf_event_paranoid|CAP_PERFMON|root'
+	says "stat $kernel without the capability says what to do" "$output" 'perf_event_paranoid|CAP_PERFMON|root'
 done
 rm -f perf.data
 output=$(plain pmctl record -e instructions -c 10007 -- "$loop" 1000000 2>&1)
 is "record without the capability samples user mode" 0 $?
-says "and says so" "$output" 'user mode only'
-check "it has the samples of the period" \
+says "record without the capability says that it samples user mode only" "$output" 'user mode only'
+check "record without the capability has the samples of the period" \
 	[ "$(plain pmctl script 2>/dev/null | wc -l)" -ge $((2 * 1000000 / 10007)) ]
 output=$(plain pmctl record -a -e instructions:u -c 100003 -- "$loop" 1000 2>&1)
 check "record -a without the capability fails" [ $? != 0 ]

@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
 #
-# pmctl serve of cgroups: known loops in cgroups with the names of containers, which come and
-# go.
+# pmctl serve of cgroups: loops of a known length in cgroups with the names of containers,
+# which are made and removed.
 
 here=$(dirname "$0")
 # shellcheck source=SCRIPTDIR/../lib/ktap.sh
@@ -13,19 +13,19 @@ in_own_dir
 url=http://127.0.0.1:9743
 root=$(mktemp -d)
 loop=$here/pmctl_loop
-# More cgroups for the cost of a scrape.
+# The number of cgroups with which the cost of a scrape is measured.
 MANY=${MANY:-500}
 # shellcheck disable=SC2016 # it is evaluated at the end
 at_end='kill $server 2>/dev/null; wait; find "$root" -mindepth 1 -depth -type d -exec rmdir {} + 2>/dev/null; umount "$root"; rmdir "$root"'
 
-# inside CGROUP COMMAND... : executes it there
+# inside CGROUP COMMAND... : executes COMMAND in the cgroup
 inside() {
 	cgroup=$1
 	shift
 	"$here/pmctl_inside" "$root/$cgroup/cgroup.procs" "$@"
 }
 
-# start OPTION... : the server, and waits until it is there
+# start OPTION... : starts the server, and waits until it serves
 start() {
 	rm -f serve.log
 	pmctl serve -e instructions:u,branches:u "$@" >serve.log 2>&1 &
@@ -40,16 +40,16 @@ stop() {
 
 get() { wget -q -O - $url/metrics; }
 
-# value FILE NAME [EVENT ID] : the value of a series; nothing if it is not there
+# value FILE NAME [EVENT ID] : prints the value of a series; nothing if FILE does not have it
 value() {
 	awk -v name="$2" -v event="event=\"${3-}\"" -v id="id=\"${4-}\"" '
 		index($0, name) == 1 && (event == "event=\"\"" || (index($0, event) && index($0, id))) { print $NF }' "$1"
 }
 
-# insns FILE ID : the instructions of a cgroup
+# insns FILE ID : prints the instructions of a cgroup
 insns() { value "$1" container_perf_events_total instructions:u "$2"; }
 
-# label FILE ID NAME : a label of a cgroup
+# label FILE ID NAME : prints a label of a cgroup
 label() {
 	awk -v id="id=\"$2\"" '/^container_perf_events_total/ && index($0, id)' "$1" | sed -n "1s/.*[{,]$3=\"\([^\"]*\)\".*/\1/p"
 }
@@ -66,76 +66,76 @@ mkdir -p "$root/$container" "$root/machine.slice/libpod-$id.scope/container" "$r
 start --cgroups 'kubepods.slice/**,machine.slice/*' --max-cgroups 6
 says "serve tells how many cgroups it counts" "$(cat serve.log)" '^pmctl: counting the same in 5 cgroups$'
 get >before
-is "a cgroup without tasks has 0" 0 "$(insns before "/$container")"
+is "a cgroup without tasks counts 0" 0 "$(insns before "/$container")"
 inside "$container" "$loop" 1000000
 get >few
 inside "$container" "$loop" 2000000
 get >many
 a=$(insns few "/$container") b=$(insns many "/$container")
-is "a container has its loop to the instruction" 2000000 $((b - 2 * a))
-is "so has its pod" "$b" "$(insns many "/$slice")"
-is "so have all pods" "$b" "$(insns many /kubepods.slice)"
-is "another one has nothing" 0 "$(insns many "/machine.slice/libpod-$id.scope")"
-is "events of one moment: each pass of the loop has a branch" 1000000 \
+is "a container counts its loop to the instruction" 2000000 $((b - 2 * a))
+is "a pod counts its container's loop" "$b" "$(insns many "/$slice")"
+is "the cgroup of all pods counts the container's loop" "$b" "$(insns many /kubepods.slice)"
+is "another container counts 0" 0 "$(insns many "/machine.slice/libpod-$id.scope")"
+is "a container's branches are one for each iteration of the loop" 1000000 \
 	$(($(value many container_perf_events_total branches:u "/$container") - 2 * $(value few container_perf_events_total branches:u "/$container")))
-is "what the form does not name is not counted" "" "$(insns many /batch)"
-is "nor what is within a container" "" "$(insns many "/machine.slice/libpod-$id.scope/container")"
-is "the container's ID is told" $id "$(label many "/$container" container_id)"
-is "its pod" $uid "$(label many "/$container" pod_uid)"
-is "who runs it" containerd "$(label many "/$container" runtime)"
-is "its name, as cAdvisor has it" $id "$(label many "/$container" name)"
-is "that it is of all CPUs, as cAdvisor has it" "" "$(label many "/$container" cpu)"
-is "podman's, too" podman "$(label many "/machine.slice/libpod-$id.scope" runtime)"
-is "the cgroups are numbered" "5 6 0" "$(value many perfmon_cgroups\ ) $(value many perfmon_cgroups_limit) $(value many perfmon_cgroups_left_out)"
-says "the page tells of them" "$(wget -q -O - $url/)" 'in each of 5 cgroups'
+is "a cgroup that no pattern matches is not counted" "" "$(insns many /batch)"
+is "a cgroup within a container is not counted" "" "$(insns many "/machine.slice/libpod-$id.scope/container")"
+is "a label has the container's ID" $id "$(label many "/$container" container_id)"
+is "a label has the pod's UID" $uid "$(label many "/$container" pod_uid)"
+is "a label names containerd as the runtime" containerd "$(label many "/$container" runtime)"
+is "a label has the container's name, as cAdvisor's" $id "$(label many "/$container" name)"
+is "the label of the CPU is empty, as the count is of all CPUs" "" "$(label many "/$container" cpu)"
+is "a label names podman as the runtime" podman "$(label many "/machine.slice/libpod-$id.scope" runtime)"
+is "the page has the numbers of cgroups counted, allowed and left out" "5 6 0" "$(value many perfmon_cgroups\ ) $(value many perfmon_cgroups_limit) $(value many perfmon_cgroups_left_out)"
+says "the start page has the number of cgroups" "$(wget -q -O - $url/)" 'in each of 5 cgroups'
 
-# They come and go.
+# Cgroups are made and removed.
 mkdir "$root/machine.slice/new"
 get >page
-is "a new one is there" 0 "$(insns page /machine.slice/new)"
+is "a new cgroup is on the page" 0 "$(insns page /machine.slice/new)"
 inside "machine.slice/new" "$loop" 2000000
 get >page
-check "and is counted" [ "$(insns page /machine.slice/new)" -gt 4000000 ]
+check "a new cgroup is counted" [ "$(insns page /machine.slice/new)" -gt 4000000 ]
 rmdir "$root/machine.slice/new"
 mkdir "$root/machine.slice/new"
 get >page
-is "another one of the same name begins at 0" 0 "$(insns page /machine.slice/new)"
+is "a new cgroup with an old name begins at 0" 0 "$(insns page /machine.slice/new)"
 rmdir "$root/machine.slice/new"
 get >page
-is "one that is gone leaves" "" "$(insns page /machine.slice/new)"
-is "its descriptors are closed" 0 "$(value page perfmon_events_missing)"
+is "a removed cgroup is not on the page" "" "$(insns page /machine.slice/new)"
+is "no event is missing after a cgroup is removed" 0 "$(value page perfmon_events_missing)"
 
 # The limit.
 mkdir "$root/machine.slice/1" "$root/machine.slice/2" "$root/machine.slice/3"
 get >page
-is "no more than the limit are counted" "6 2" "$(value page perfmon_cgroups\ ) $(value page perfmon_cgroups_left_out)"
-is "those that were counted still are" "$b" "$(insns page "/$container")"
+is "no more cgroups than the limit are counted" "6 2" "$(value page perfmon_cgroups\ ) $(value page perfmon_cgroups_left_out)"
+is "cgroups within the limit are still counted" "$b" "$(insns page "/$container")"
 get >page
-is "it is told once" 1 "$(grep -c '6 cgroups are counted, and no further one: that is the limit. --max-cgroups raises it' serve.log)"
+is "serve reports the limit once" 1 "$(grep -c '6 cgroups are counted, and no further one: that is the limit. --max-cgroups raises it' serve.log)"
 rmdir "$root/machine.slice/1"
 get >page
-is "one that leaves makes room" "6 1" "$(value page perfmon_cgroups\ ) $(value page perfmon_cgroups_left_out)"
+is "a removed cgroup makes room for another" "6 1" "$(value page perfmon_cgroups\ ) $(value page perfmon_cgroups_left_out)"
 stop
 rmdir "$root/machine.slice/2" "$root/machine.slice/3"
 
-# Events for all general counters, of CPUs and of cgroups: both have the same counters.
+# Events for all general counters: those of CPUs and of cgroups have the same counters.
 general=$(pmctl info | awk '$1 == "general" { print $2 }')
 all=$(seq "$general" | sed 's|.*|cpu/event=0xc4,umask=0,cmask=&/u|' | tr '\n' ,)
 pmctl serve -e "${all%,}" --cgroups 'kubepods.slice/**' >serve.log 2>&1 &
 server=$!
 wait_until "grep -qs 'pmctl: serving' serve.log || has_ended $server"
 get >page
-is "cgroups take no counters more than the CPUs" "0 $((4 * general))" \
+is "cgroups need no more counters than the CPUs" "0 $((4 * general))" \
 	"$(value page perfmon_events_missing) $(grep -c '^container_perf' page)"
 stop
 
-# The cost of a scrape. That of a server without cgroups is taken off.
-# cost : instructions of the server for a scrape
+# The cost of a scrape: that of a server without cgroups is subtracted.
+# cost : prints the server's instructions for a scrape
 cost() {
 	pmctl stat -e instructions -x, -o csv -p $server -- sh -c "for i in 1 2 3 4 5; do wget -q -O /dev/null $url/metrics; done" >/dev/null 2>&1
 	awk -F, '{ printf "%d", $1 / 5 }' csv
 }
-# slab : the kernel's memory for small objects, in KiB
+# slab : prints the kernel's memory for small objects, in KiB
 slab() { awk '$1 == "Slab:" { print $2 }' /proc/meminfo; }
 start
 get >/dev/null
@@ -163,14 +163,14 @@ inside "batch/7" "$loop" 1000000
 get >few
 inside "batch/7" "$loop" 2000000
 get >many
-is "one of many has its loop to the instruction" 2000000 $(($(insns many /batch/7) - 2 * $(insns few /batch/7)))
+is "one of many cgroups counts its loop to the instruction" 2000000 $(($(insns many /batch/7) - 2 * $(insns few /batch/7)))
 find "$root/batch" -mindepth 1 -type d -exec rmdir {} +
 get >page
-is "all of them leave at once" 0 "$(value page perfmon_cgroups\ )"
+is "all cgroups may be removed at once" 0 "$(value page perfmon_cgroups\ )"
 stop
 umount "$root"
 rm -f serve.log
 pmctl serve --cgroups '*' >serve.log 2>&1
-says "without cgroups it does not start" "$(cat serve.log)" 'no cgroups are mounted'
+says "serve does not start without cgroups" "$(cat serve.log)" 'no cgroups are mounted'
 mount -t cgroup2 none "$root"
 finish

@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
 #
 # pmctl stat and record of values that no counter counts. On the virtual PMU with pmu-power=on an
-# instruction of any mode takes 2^-20 Joules of the package. Without that, and
-# VALUES=none, they are refused. LINUX in the environment names those that are compared
-# with Linux's own events, which are a module of the stock kernel.
+# instruction of any mode takes 2^-20 Joules of the package. Without it, with VALUES=none in
+# the environment, pmctl refuses these values. LINUX names the values that are compared
+# with Linux's own events, which are in a module of the stock kernel.
 
 here=$(dirname "$0")
 # shellcheck source=SCRIPTDIR/../lib/ktap.sh
@@ -18,17 +18,17 @@ counts=$(mktemp)
 data=$(mktemp)
 trap 'rm -f "$counts" "$data"' EXIT
 
-# stat ARGUMENT... : pmctl's words for a loop of 40 million instructions
+# stat ARGUMENT... : prints pmctl stat's output for a loop of 40 million instructions
 stat() {
 	{ pmctl stat "$@" -- "$loop" 20000000 >/dev/null; } 2>&1
 }
 
-# field N NAME : field N of the line of -x that NAME has
+# field N NAME : prints field N of NAME's line of -x
 field() {
 	awk -F, -v n="$1" -v name="$2" '$3 == name { print $n }' "$counts"
 }
 
-# within NUMBER LEAST MOST: for check
+# within NUMBER LEAST MOST: succeeds if NUMBER is between LEAST and MOST
 # shellcheck disable=SC2317 # check calls it
 within() {
 	awk -v x="$1" -v least="$2" -v most="$3" 'BEGIN { exit !(x != "" && x >= least && x <= most) }'
@@ -36,16 +36,16 @@ within() {
 
 if [ "${VALUES-}" = none ]; then
 	plan 3
-	says "a machine without such registers is told of" "$(stat -e energy-pkg)" \
+	says "stat says that the machine has no such register" "$(stat -e energy-pkg)" \
 		"energy-pkg: this machine has no such register"
 	pmctl stat -e energy-pkg -- true 2>/dev/null
-	is "a machine without such registers: exit code" 2 $?
-	says "record tells of it, too" "$(pmctl record --timebase instructions --count energy-pkg -- true 2>&1)" \
+	is "stat exits with 2 if the machine has no such register" 2 $?
+	says "record says that the machine has no such register" "$(pmctl record --timebase instructions --count energy-pkg -- true 2>&1)" \
 		"energy-pkg: this machine has no such register"
 	finish
 fi
 
-# AMD's temperature is in no such register.
+# AMD's processors have no such register of the temperature.
 if grep -q AuthenticAMD /proc/cpuinfo; then
 	degrees=0 other=mperf least=40000000 most=100000000
 	absent=temperature there="energy-pkg energy-core aperf mperf"
@@ -68,8 +68,8 @@ for scope in "" -a; do
 done
 says "energy is shown with its unit" "$(stat -e energy-pkg)" "^ +[0-9]+\\.[0-9][0-9] Joules energy-pkg\$"
 [ $degrees = 0 ] || says "temperature is shown with its unit" "$(stat -e temperature,cycles)" "^ +[5-8][0-9] .*C +temperature\$"
-says "the mean of several runs" "$(stat -r 2 -e energy-pkg)" "Joules energy-pkg +\\( \\+-"
-says "other registers are named" "$(stat -e $absent)" "It has: $there"
+says "the mean of several runs is shown" "$(stat -r 2 -e energy-pkg)" "Joules energy-pkg +\\( \\+-"
+says "stat names the registers that the machine has" "$(stat -e $absent)" "It has: $there"
 says "intervals are refused" "$(stat -I 100 -e energy-pkg)" "^.*-I: energy-pkg is read once"
 pmctl stat -e energy-pkg,$other -- sh -c 'exit 7' >/dev/null 2>&1
 is "the exit code is the command's" 7 $?
@@ -81,23 +81,23 @@ is "record --count energy-pkg,$other succeeds" 0 $?
 sed 's/^/# /' "$counts"
 script=$(pmctl script -i "$data" -F event,cpu 2>/dev/null)
 says "script shows energy with its unit" "$script" '^energy-pkg: [0-9]+\.[0-9]{6} Joules'
-[ $degrees = 0 ] || says "and degrees" "$script" '^temperature: [5-8][0-9] [^ ]*C'
-# A period takes 0.953 Joules; those of the other CPU come with them.
+[ $degrees = 0 ] || says "script shows the temperature with its unit" "$script" '^temperature: [5-8][0-9] [^ ]*C'
+# A period takes 0.953 Joules; the package's energy includes that of the other CPU.
 echo "$script" | awk '/^energy-pkg/ { n++; sum += $2; if (n > 1 && $2 < 0.95) low++ } END { print n + 0, sum + 0, low + 0 }' >"$counts"
 read -r samples sum low <"$counts"
-check "each sample has some" [ "$samples" -ge 39 ]
-is "a sample has what came since the one before" 0 "$low"
+check "there are samples of energy" [ "$samples" -ge 39 ]
+is "a sample has the energy since the sample before" 0 "$low"
 report=$(pmctl report -i "$data" --no-pager)
-says "report adds it up" "$report" '^Sum: [0-9.]+ Joules; of all programs on all CPUs: [0-9.]+ Joules$'
+says "report adds the energy up" "$report" '^Sum: [0-9.]+ Joules; of all programs on all CPUs: [0-9.]+ Joules$'
 total=$(echo "$report" | awk '/^Sum: .*Joules$/ { print $(NF - 1) }')
-check "all energy is in the sum" within "$total" "$sum" 120
-check "which is that of the instructions" within "$total" 38.14 120
+check "report's sum is that of the samples" within "$total" "$sum" 120
+check "report's sum is at least the energy of the instructions" within "$total" 38.14 120
 [ $degrees = 0 ] || says "report has the range of the temperature" "$report" '^From [5-8][0-9] to [5-8][0-9] [^ ]*C, median [5-8][0-9] [^ ]*C of'
 is "perf script has the same samples" "$(echo "$script" | grep -c energy-pkg)" \
 	"$(perf script -i "$data" -F event 2>/dev/null | grep -c energy-pkg)"
 
-# Each in turn counts the other with the loop: the outer has more, by what it takes to
-# start the inner one.
+# Each tool in turn counts the other and the loop: the outer counts more, by the start of the
+# inner one.
 theirs=$(mktemp)
 trap 'rm -f "$counts" "$data" "$theirs"' EXIT
 [ "$compared" = 0 ] || insmod /lib/modules/rapl.ko

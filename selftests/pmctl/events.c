@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * pmctl_events: opens events by perf_event_open(2) and prints what came of it, a line
- * for each: `pmctl wrap` is to make them the driver's, also of a static program, its
+ * pmctl_events: opens events by perf_event_open(2) and prints a line with the result of
+ * each. `pmctl wrap` is to make them the driver's, also of a static program, its
  * threads and children.
  *
  *     pmctl_events [storm FILE]
  *
- * As a storm, children open events without an end, until the program is killed. FILE is
+ * With `storm`, children open events without an end, until the program is killed. FILE is
  * made when each of them has opened one.
  *
- * Counts are of LOOPS iterations of a loop, and of the calls before and after it.
+ * Each count has LOOPS iterations of a loop, and the calls before and after it.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -37,7 +37,7 @@ static int event_open(struct perf_event_attr *attr, int group, unsigned long fla
 	return syscall(SYS_perf_event_open, attr, 0, -1, group, flags);
 }
 
-/* What counts instructions in user mode once it is enabled. */
+/* Returns the attributes of a disabled event of instructions in user mode. */
 static struct perf_event_attr instructions(void)
 {
 	return (struct perf_event_attr) {
@@ -50,7 +50,10 @@ static struct perf_event_attr instructions(void)
 	};
 }
 
-/* By how much a loop is more than one half as long: what is counted beside them is the same. */
+/*
+ * Prints the instructions of LOOPS iterations: the difference of two loops' counts, less
+ * whatever else changes from count to count.
+ */
 static void print_count(const char *name)
 {
 	int fd = perf_open_instructions();
@@ -89,9 +92,9 @@ static void *disable_all(void *unused)
 }
 
 /*
- * prctl(2) enables and disables the events that the calling thread has opened: of those of
- * the loop's instructions it lets 1 and 2 parts be counted. What another thread and a child
- * disable are their own events, of which they have none.
+ * prctl(2) enables and disables the events that the calling thread has opened: the first event
+ * counts LOOPS iterations, the second twice as many. Another thread and a child disable only
+ * events of their own, and have none.
  */
 static void print_prctl(void)
 {
@@ -123,7 +126,7 @@ static void print_prctl(void)
 	close(enabled);
 }
 
-/* Not even a program that is not there can be attached. */
+/* The driver refuses any BPF program, also descriptor -1. */
 static void print_bpf(void)
 {
 	struct perf_event_attr attr = instructions();
@@ -133,7 +136,7 @@ static void print_bpf(void)
 	close(fd);
 }
 
-/* The file behind a descriptor, whether it is closed on exec, and its number. */
+/* Prints an event's file, whether it is closed on exec, and its descriptor. */
 static void print_file(const char *name, struct perf_event_attr *attr, unsigned long flags)
 {
 	char path[32], file[64] = "";
@@ -150,7 +153,7 @@ static void print_file(const char *name, struct perf_event_attr *attr, unsigned 
 	close(fd);
 }
 
-/* A group of two equal events: one read gives both, and they are equal. */
+/* Prints how many counts one read of a group of two equal events gives, and if they are equal. */
 static void print_group(void)
 {
 	struct perf_event_attr attr = instructions();
@@ -191,7 +194,7 @@ static void print_errors(void)
 	printf("bad leader: %s\n", bad < 0 ? strerror(errno) : "none");
 }
 
-/* An event of the driver's leads a group of the kernel's, and the other way round. */
+/* Opens an event of the kernel's in a group whose leader is the driver's. */
 static void print_mixed(void)
 {
 	struct perf_event_attr ours = instructions(), kernels = instructions();
@@ -206,8 +209,8 @@ static void print_mixed(void)
 	close(leader);
 }
 
-/* A page that holds only the beginning of the attributes, as far as they count. */
-static void print_at_the_end_of_a_page(void)
+/* Opens an event whose attributes, of the first size, end where a mapped page ends. */
+static void print_attr_at_page_end(void)
 {
 	long size = sysconf(_SC_PAGESIZE);
 	char *pages = mmap(NULL, 2 * size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
@@ -265,7 +268,7 @@ int main(int argc, char **argv)
 	attr.type = PERF_TYPE_SOFTWARE;
 	attr.config = PERF_COUNT_SW_TASK_CLOCK;
 	print_file("software", &attr, PERF_FLAG_FD_CLOEXEC);
-	print_at_the_end_of_a_page();
+	print_attr_at_page_end();
 	print_count("self");
 	if (!pthread_create(&thread, NULL, print_thread, thread_name))
 		pthread_join(thread, NULL);

@@ -1,9 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
 #
-# pmctl where something fails: unknown events, outputs that can't be written, that are full
-# or have no reader, and signals at any moment. ROUNDS and SEED in the environment say how
-# many signals each command gets, and when.
+# pmctl when something fails: unknown events, outputs that can't be written, are full or have
+# no reader, and signals at any moment. ROUNDS and SEED in the environment are the number of
+# signals for each command, and the seed of their times.
 
 here=$(dirname "$0")
 # shellcheck source=SCRIPTDIR/../lib/ktap.sh
@@ -14,7 +14,7 @@ rounds=${ROUNDS:-1}
 loop="$here/pmctl_loop"
 event=instructions:u
 
-# ends NAME CODE REGEX COMMAND... : the command ends with this exit code, and says this
+# ends NAME CODE REGEX COMMAND... : passes if the command exits with CODE, and prints REGEX
 ends() {
 	name=$1 code=$2 regex=$3
 	shift 3
@@ -29,21 +29,21 @@ ends() {
 	fi
 }
 
-# unread COMMAND... : its standard error and its exit code where its output has no reader
+# unread COMMAND... : prints the command's standard error and exit code if its output has no reader
 unread() {
 	{ { "$@"; echo "exit code $?" >&2; } | true; } 2>&1
 }
 
 plan 44
 
-# What there is not.
+# Unknown events and metrics.
 ends "stat: an unknown event" 2 '^  *\^' pmctl stat -e no_such_event -- true
 ends "record: an unknown event" 2 '^  *\^' pmctl record -e no_such_event -- true
 ends "top: an unknown event" 2 '^  *\^' pmctl top --stdio -e no_such_event
 ends "stat -M: an unknown metric" 2 'no_such_metric' pmctl stat -M no_such_metric -- true
 check "nothing was written" [ ! -e perf.data ]
 
-# What can't be written, or is full.
+# Outputs that can't be written, or are full.
 for place in /nonexistent/out /proc .; do
 	ends "stat -o $place" 125 "^pmctl: can't write $place: " pmctl stat -e $event -o $place -- true
 	ends "stat --record $place" 125 "^pmctl: can't write $place: " \
@@ -72,38 +72,38 @@ ends "record -o on a full disk" 125 "^pmctl: can't write small/out: No space" \
 	pmctl record -e $event -o small/out -- true
 ends "stat --record on a full disk" 125 "^pmctl: can't write small/counts: No space" \
 	pmctl stat -e $event --record small/counts -- true
-says "the counts are shown all the same" "$output" "$event"
+says "stat --record on a full disk shows the counts" "$output" "$event"
 ends "bench --save on a full disk" 125 "^pmctl: can't write small/numbers: No space" \
 	pmctl bench -e $event -r 1 --save small/numbers -- true
-says "its table is shown all the same" "$output" "$event"
+says "bench --save on a full disk shows its table" "$output" "$event"
 cat small/counts small/numbers >after
-check "what was recorded before is there" cmp before after
+check "a full disk keeps the files written before" cmp before after
 pmctl record -q -e $event -c 10007 -o some.data -- "$loop" 1000000 >/dev/null 2>&1
 ends "export on a full disk" 1 "^pmctl: can't write small/export: No space" \
 	pmctl export --to firefox -i some.data -o small/export
 ends "flamegraph on a full disk" 1 "^pmctl: can't write small/flame: No space" \
 	pmctl flamegraph -i some.data -o small/flame
-is "no part of a file is left" "small/counts small/fill small/numbers" "$(echo small/* small/.[!.]* | sed 's/ small.\.\[.*//')"
+is "no part of a file is left on a full disk" "small/counts small/fill small/numbers" "$(echo small/* small/.[!.]* | sed 's/ small.\.\[.*//')"
 umount small
 
-# Outputs without a reader: by SIGPIPE, as other programs. A recording says it.
+# An output without a reader: SIGPIPE ends pmctl, as it does other programs; record reports it.
 is "stat -o - without a reader" "exit code 141" "$(unread pmctl stat -e $event -o - -- true | tail -n 1)"
 is "top without a reader" "exit code 141" "$(unread pmctl top --stdio -a -d 1 -e $event -c 10007 | tail -n 1)"
 is "script without a reader" "exit code 141" "$(unread pmctl script -i some.data | tail -n 1)"
 errors=$(unread pmctl record -e $event -c 10007 -o - -- "$loop" 30000000)
 is "record -o - without a reader" "exit code 125" "$(echo "$errors" | tail -n 1)"
-says "record says so" "$errors" "can't write standard output|nothing more can be written to standard output"
+says "record says that its output has no reader" "$errors" "can't write standard output|nothing more can be written to standard output"
 
-# none_alive: there is no process of pmctl
+# no_pmctl_runs: succeeds if no process of pmctl runs
 # shellcheck disable=SC2317 # comes_true calls it
-none_alive() {
+no_pmctl_runs() {
 	for exe in /proc/[0-9]*/exe; do
 		case $(readlink "$exe") in */pmctl) return 1 ;; esac
 	done
 }
 
-# readable: whether each file of a command is whole, says that it is not, or is empty
-readable() {
+# files_are_readable: succeeds if each file of a command is whole, says that it is not, or is empty
+files_are_readable() {
 	for file in out* .[!.]*; do
 		[ -s "$file" ] || continue
 		case $file in
@@ -119,8 +119,8 @@ readable() {
 	done
 }
 
-# interrupted NAME COMMAND... : signals at random moments. The command ends soon, with an
-# exit code that says what happened, and leaves nothing half-written.
+# interrupted NAME COMMAND... : sends signals at random moments. Passes if the command ends
+# soon, with an exit code that names the cause, and leaves no file half-written.
 interrupted() {
 	name=$1
 	shift
@@ -139,7 +139,7 @@ interrupted() {
 			echo "# $name: after $pause s: SIG$signal does not end it"
 			kill -9 "$pid"
 		) &
-		# In the foreground: what runs in the background ignores SIGINT.
+		# The command runs in the foreground, as one in the background ignores SIGINT.
 		# shellcheck disable=SC2016 # the inner shell expands it
 		sh -c 'echo $$ >pid; exec setsid "$@"' sh "$@" >log 2>&1
 		code=$?
@@ -153,9 +153,9 @@ interrupted() {
 			bad=$((bad + 1))
 			sed 's/^/#   /' log
 		fi
-		readable || { bad=$((bad + 1)); echo "# $name: after $pause s: SIG$signal"; }
-		# A recorder is told of its reader's end, and ends its recording.
-		comes_true none_alive || { bad=$((bad + 1)); echo "# $name: after $pause s: pmctl still runs"; }
+		files_are_readable || { bad=$((bad + 1)); echo "# $name: after $pause s: SIG$signal"; }
+		# A recorder ends its recording when its reader has ended.
+		comes_true no_pmctl_runs || { bad=$((bad + 1)); echo "# $name: after $pause s: pmctl still runs"; }
 	done
 	echo "# $name: exit codes$codes"
 	is "signals at any moment: $name" 0 $bad
@@ -172,6 +172,6 @@ interrupted "record --rotate" pmctl record -a --rotate -e $event -c 100003 -o ou
 interrupted "top" pmctl top --stdio -a -e $event -c 100003
 
 "$loop" 1000000 exit >/dev/null
-is "the counters are free, and count" 1000000 \
+is "after all signals the counters are free, and count" 1000000 \
 	"$(($(pmctl stat -x, -o - -e $event -- "$loop" 1500000 | cut -d, -f1) - $(pmctl stat -x, -o - -e $event -- "$loop" 1000000 | cut -d, -f1)))"
 finish

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
 #
-# pmctl info and pmctl doctor on a machine where everything is in order, and
+# pmctl info and pmctl doctor on a machine without a fault, and
 # without the module.
 
 # shellcheck source=SCRIPTDIR/../lib/ktap.sh
@@ -13,8 +13,8 @@ plan 19
 
 info=$(pmctl info 2>&1)
 is "info succeeds" 0 $?
-says "info tells the number of counters" "$info" '[0-9]+ .*counters?'
-says "info tells their width" "$info" '[0-9]+.?bits?'
+says "info shows the number of counters" "$info" '[0-9]+ .*counters?'
+says "info shows the width of the counters" "$info" '[0-9]+.?bits?'
 
 doctor=$(pmctl doctor 2>&1)
 is "doctor finds nothing wrong" 0 $?
@@ -23,23 +23,23 @@ for interface in programs "whole system" samples; do
 	says "doctor tried: $interface" "$doctor" "^ok +$interface "
 done
 
-# A user without rights counts programs; that the whole system is for others is no fault.
+# A user without rights counts programs; that only others may count the whole system is no fault.
 chmod 666 /dev/perfmon
 doctor=$("$(dirname "$0")/pmctl_as" -1000 pmctl doctor 2>&1)
-is "doctor is content if a user can count programs" 0 $?
-says "it has counted one" "$doctor" '^ok +programs '
-says "it has sampled one" "$doctor" '^ok +samples +a loop gave'
-is "it finds no failure" 0 "$(echo "$doctor" | grep -c '^FAIL')"
-says "it says which users may count the rest" "$doctor" '^note +policy '
+is "doctor finds no fault if a user can count programs" 0 $?
+says "doctor has counted a user's program" "$doctor" '^ok +programs '
+says "doctor has sampled a user's program" "$doctor" '^ok +samples +a loop gave'
+is "doctor reports no failure to a user" 0 "$(echo "$doctor" | grep -c '^FAIL')"
+says "doctor says which users may count the whole system" "$doctor" '^note +policy '
 chmod 600 /dev/perfmon
 
-# One cause is one failure.
+# One cause gives one failure.
 perf stat -a -e instructions >/dev/null 2>&1 &
 perf=$!
 wait_until "has_open $perf 'anon_inode:*perf_event*'"
 doctor=$(pmctl doctor 2>&1)
 says "doctor names perf, which has the counters" "$doctor" '^FAIL +perf users +the counters are taken;'
-is "that is all that fails" 1 "$(echo "$doctor" | grep -c '^FAIL')"
+is "doctor reports no other failure beside perf" 1 "$(echo "$doctor" | grep -c '^FAIL')"
 kill $perf
 wait $perf 2>/dev/null
 
@@ -56,6 +56,6 @@ check "doctor fails without the module" [ $? -ne 0 ]
 says "doctor says what to do" "$doctor" '(insmod|modprobe)'
 load_module
 pmctl doctor >/dev/null 2>&1
-is "doctor is content with the module back" 0 $?
+is "doctor finds no fault with the module back" 0 $?
 
 finish

@@ -3,7 +3,7 @@
  * pmctl_inside CGROUP.PROCS COMMAND... : moves to the cgroup whose file this is, and executes
  * COMMAND there. Between the two are the same few instructions each time.
  *
- * Without a C library, whose start depends on the environment.
+ * It has no C library, whose start depends on the environment.
  */
 #include <fcntl.h>
 #include <sys/syscall.h>
@@ -23,7 +23,7 @@ void run(long *stack)
 	char **argv = (char **)(stack + 1), **envp = argv + stack[0] + 1;
 	long fd = call(SYS_open, (long)argv[1], O_WRONLY | O_CLOEXEC, 0);
 
-	/* 0 is the process that writes. */
+	/* 0 stands for the process that writes it. */
 	if (call(SYS_write, fd, (long)"0", 1) == 1)
 		call(SYS_execve, (long)argv[2], (long)(argv + 2), (long)envp);
 	call(SYS_exit_group, 127, 0, 0);

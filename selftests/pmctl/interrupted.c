@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * pmctl_interrupted MICROSECONDS CALLS [restart]: opens and closes an event CALLS times
- * while a timer's signals come, each after so many microseconds; the handler has
- * SA_RESTART or not. Prints how many calls were interrupted, and how many failed
+ * while a timer sends a signal every MICROSECONDS; with `restart` the handler has
+ * SA_RESTART. Prints how many calls were interrupted, and how many failed
  * otherwise.
  *
- * It stays on its CPU, and opens an event before the signals begin: pmctl then takes its
- * calls there.
+ * The process stays on its CPU, and opens an event before the signals begin: from then on
+ * pmctl takes its calls there.
  */
 #include <errno.h>
 #include <sched.h>

@@ -1,8 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
 #
-# pmctl record is killed at random moments: pmctl and perf read the recording up to
-# shortly before. ROUNDS and SEED in the environment say how often, and when.
+# pmctl record is killed at random moments: pmctl and perf can read the recording up to
+# shortly before. ROUNDS and SEED in the environment are the number of kills, and the seed of
+# their times.
 
 here=$(dirname "$0")
 # shellcheck source=SCRIPTDIR/../lib/ktap.sh
@@ -11,7 +12,7 @@ here=$(dirname "$0")
 [ -e /dev/perfmon ] || skip_all "there is no /dev/perfmon"
 
 rounds=${ROUNDS:-6}
-# A round of pmctl takes at most a tenth of a second, and two may be missing; more on a
+# A round of pmctl takes at most a tenth of a second, and two rounds may be missing; more on a
 # busy host.
 limit_ms=${LIMIT_MS:-1500}
 dir=$(mktemp -d)
@@ -24,13 +25,13 @@ loads="$!"
 while sleep 0.1; do "$here/pmctl_loop" 100000; done &
 loads="$loads $!"
 
-# now: the time of the kernel's log, which is that of samples, in microseconds
+# now: prints the time of the kernel's log, whose clock is that of samples, in microseconds
 now() {
 	echo "pmctl_killed: now" >/dev/kmsg
 	dmesg | awk '/pmctl_killed: now/ { sub(/^.*\[ */, ""); sub(/\].*/, ""); t = $0 } END { sub(/\./, "", t); print t }'
 }
 
-# last FILE: the time of the last sample in a listing of times and call chains, in
+# last FILE: prints the time of the last sample in a listing of times and call chains, in
 # microseconds
 last() {
 	awk 'NF == 1 && /^ *[0-9]+\.[0-9]+:/ { t = $1 } END { sub(/:.*/, "", t); sub(/\./, "", t); print t + 0 }' "$1"
@@ -43,7 +44,7 @@ for round in $(seq "$rounds"); do
 	pause=$(awk -v seed="$((${SEED:-1} * 1000 + round))" 'BEGIN { srand(seed); printf "%.3f", 3 * rand() * rand() }')
 	pmctl record -a -g -F 4000 -o killed.data 2>/dev/null &
 	record=$!
-	# Most are killed while they record, some while they begin.
+	# Most recordings are killed while they record, some while they start.
 	[ $((round % 5)) = 0 ] || wait_until '[ -s killed.data ]'
 	sleep "$pause"
 	killed=$(now)
@@ -53,7 +54,7 @@ for round in $(seq "$rounds"); do
 	code=$?
 	samples=$(grep -cE '^ *[0-9]+\.[0-9]+: *$' ours)
 	if [ "$samples" = 0 ]; then
-		# Nothing has been written yet: it says so, or what there is.
+		# No sample has been written yet: pmctl says so, or what the file lacks.
 		empty=$((empty + 1))
 		grep -qiE 'not finished|no such file|not a perf.data file' ours.log ||
 			{ unread=$((unread + 1)); sed "s/^/# $round, after $pause s: /" ours.log; }
@@ -78,7 +79,7 @@ done
 echo "# $rounds kills, $empty before the first sample was written, $parts with a part of a record; at most $latest ms missing"
 is "pmctl reads each recording" 0 $unread
 is "perf reads each recording" 0 $perfs
-is "both find the same samples" 0 $differ
-is "each reaches up to shortly before" 0 $late
-check "most have samples" [ $empty -le $((rounds / 2)) ]
+is "pmctl and perf find the same samples" 0 $differ
+is "each recording ends shortly before the kill" 0 $late
+check "most recordings have samples" [ $empty -le $((rounds / 2)) ]
 finish

@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
 #
-# pmctl record of all CPUs at 4 kHz with rings of 8 pages, while programs run: nothing is
-# lost, and memory does not grow. LENGTH in the environment says how many seconds.
+# pmctl record of all CPUs at 4 kHz with rings of 8 pages, while programs run: no sample is
+# lost, and memory does not grow. LENGTH in the environment is the number of seconds.
 
 here=$(dirname "$0")
 # shellcheck source=SCRIPTDIR/../lib/ktap.sh
@@ -29,7 +29,7 @@ loads="$loads $!"
 while sleep 0.2; do "$here/pmctl_loop" 100000; done &
 loads="$loads $!"
 
-# memory PID: what the process has, in KiB
+# memory PID: prints the resident memory of the process, in KiB
 memory() {
 	awk '/^VmRSS/ { print $2 }' "/proc/$1/status"
 }
@@ -38,7 +38,7 @@ plan 6
 pmctl record -a -F $frequency -m "$pages" -o long.data --duration "$seconds" 2>record.log &
 record=$!
 wait_until '[ -s long.data ]'
-# What a recording needs from the beginning is there by then.
+# By then pmctl has allocated what a recording needs from the beginning.
 sleep $((seconds / 4))
 early=$(memory $record)
 sleep $((seconds / 2))
@@ -55,6 +55,6 @@ wanted=$((seconds * frequency * cpus))
 echo "# $samples samples of $wanted in $seconds s on $cpus CPUs; memory: $early KiB, later $late KiB"
 # An emulated CPU of a busy host has fewer in the same time.
 check "there are samples" [ "$samples" -ge $((wanted / 20)) ]
-check "there are not more than there should be" [ "$samples" -le $((wanted * 12 / 10)) ]
+check "there are no more samples than the frequency gives" [ "$samples" -le $((wanted * 12 / 10)) ]
 check "memory does not grow" [ "$late" -le $((early + 1024)) ]
 finish

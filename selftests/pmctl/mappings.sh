@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
 #
-# pmctl record names what is executed after its beginning: by the driver's records, for
-# everybody, and without kprobes as far as Linux's perf or /proc tells it.
+# pmctl record names programs that are executed after its start: by the driver's records, for
+# every user, and without kprobes as far as Linux's perf or /proc has the names.
 
 here=$(dirname "$0")
 # shellcheck source=SCRIPTDIR/../lib/ktap.sh
@@ -12,14 +12,14 @@ in_own_dir
 
 event=instructions:u
 period=10007
-# $PROGRAMS makes them more.
+# PROGRAMS in the environment is the number of programs.
 programs=${PROGRAMS:-30}
 paranoid=$(cat /proc/sys/kernel/perf_event_paranoid)
 # shellcheck disable=SC2034 # at the end
 at_end="echo $paranoid >/proc/sys/kernel/perf_event_paranoid; chown 0:0 /dev/perfmon; chmod 600 /dev/perfmon"
 
-# Programs of many names, some 10 samples each: none is longer than pmctl needs to look at
-# a process.
+# Programs with different names, and some 10 samples each: none runs longer than pmctl needs to
+# look at a process.
 mkdir bin
 for i in $(seq "$programs"); do
 	cp "$here/pmctl_loop" "bin/short_$i"
@@ -33,13 +33,13 @@ cat >all <<-END
 END
 chmod 755 all "$dir" bin
 
-# record OPTION... : records all programs; what it prints is in $output
+# record OPTION... : records all programs; the output is in $output
 record() {
 	output=$(pmctl record -e $event "$@" 2>&1)
 }
 
-# programs_of FILE: how many of the programs have samples in a mapping of theirs, and how many
-# samples of them are in none. What has not been executed yet is the shell.
+# programs_of FILE: prints how many of the programs have samples in a mapping of their own, and
+# how many of their samples are in none. Before its execution, a program is the shell.
 programs_of() {
 	pmctl script -i "$1" -F comm,dso 2>/dev/null | awk '
 		$1 !~ /^short_/ { next }
@@ -48,12 +48,12 @@ programs_of() {
 		END { print named + 0, unnamed + 0 }'
 }
 
-# names_all NAME FILE: it has samples of each program, and all of them with its name
+# names_all NAME FILE: passes if FILE has samples of each program, all with the program's name
 names_all() {
 	is "$1: each program has samples, and each sample its program" "$programs 0" "$(programs_of "$2")"
 }
 
-# as_user COMMAND: by a user with nothing but the group of the device, that may not use perf
+# as_user COMMAND: runs COMMAND as a user who has the device's group alone, and can't use perf
 as_user() {
 	chown 0:1000 /dev/perfmon
 	chmod 660 /dev/perfmon
@@ -62,13 +62,13 @@ as_user() {
 	su user -c "$1"
 }
 
-# names FILE: the programs and the files of their samples
+# names FILE: prints the programs and the files of their samples
 names() {
 	pmctl script -i "$1" -F comm,dso 2>/dev/null | sed 's/ *(/ (/' | sort -u
 }
 
-# begin OPTION... : begins a recording in the background, of a shell that executes all
-# programs when it is told so; its PID is in $runs, that of the recording in $record
+# begin OPTION... : starts to record, in the background, a shell that executes all programs once
+# a line is written to `go`; $runs is its PID, $record that of the recording
 begin() {
 	[ -p go ] || mkfifo go
 	sh -c 'read -r _ <go; exec ./all' &
@@ -83,7 +83,7 @@ plan 27
 record -c $period -- ./all
 is "record succeeds" 0 $?
 names_all "a command" perf.data
-is "nothing is missing" "" "$(echo "$output" | grep -E 'LOST|DEGRADED')"
+is "record of a command misses nothing" "" "$(echo "$output" | grep -E 'LOST|DEGRADED')"
 perf script -F comm,ip,dso 2>/dev/null | awk 'NF { print $1, $NF }' | sort -u >theirs
 check "perf script shows the same names" cmp -s theirs - <<-END
 	$(names perf.data)
@@ -91,7 +91,7 @@ END
 record -c $period -a -- ./all
 names_all "-a" perf.data
 
-# It is executed where nothing is sampled, and moves.
+# The program starts on a CPU that is not sampled, and moves.
 last=$(($(nproc) - 1))
 record -c 1000003 -C $last -- sh -c "taskset 1 ./bin/short_1 300000000 &
 	until [ \"\$(cat /proc/\$!/comm)\" = short_1 ]; do sleep 0.01; done
@@ -100,7 +100,7 @@ is "-C: a program that comes from another CPU has its name" "1 0" "$(programs_of
 
 record -c $period --no-inherit -- sh -c 'exec ./bin/short_1 50000'
 is "--no-inherit: each sample has its program" "1 0" "$(programs_of perf.data)"
-# The rings of samples are overwritten, and what was mapped before has to be known.
+# The rings of samples are overwritten, but names mapped before are still known.
 record -c $period --overwrite -m 1024 -- ./all
 names_all "--overwrite" perf.data
 record -c $period --overwrite -a -m 1024 -- ./all
@@ -117,7 +117,7 @@ echo >go
 wait $record
 is "--switch-output: each sample has its program" 0 "$(for file in perf.data.*; do programs_of "$file"; done | cut -d " " -f 2 | sort -u)"
 
-# pmctl does not read meanwhile. What comes later has room, and says how many had none.
+# pmctl is stopped and does not read. Later records find room, and say how many did not.
 sh -c 'read -r _ <go; ./all; : >first; read -r _ <go; exec ./all' &
 runs=$!
 pmctl record -e $event -c 1000003 -m 1 -p $runs -o full.data 2>errors &
@@ -131,18 +131,18 @@ kill -CONT $record
 wait_until "[ \$(stat -c %s full.data) -gt $size ]"
 echo >go
 wait $record
-says "record tells of names that found no room" "$(cat errors)" \
+says "record reports names that were lost" "$(cat errors)" \
 	'DEGRADED: [0-9,]+ records of mappings or task names were lost'
 
 as_user "cd $dir; pmctl record -e $event -c $period -o users.data -- ./all" 2>errors
 is "a user may record" 0 $?
 names_all "a user" users.data
-is "a user is told of nothing that is missing" "" "$(grep -E 'LOST|DEGRADED' errors)"
+is "record of a user misses nothing" "" "$(grep -E 'LOST|DEGRADED' errors)"
 record -c $period -- ./all
 check "a user has the names that root has" [ "$(names perf.data)" = "$(names users.data)" ]
 
-# A kernel whose probes are all off says nothing of it, but does not tell what is mapped.
-says "doctor finds that mappings are told" "$(pmctl doctor)" '^ok +names '
+# A kernel whose probes are all disabled returns no error, but nothing records mappings.
+says "doctor finds that mappings are recorded" "$(pmctl doctor)" '^ok +names '
 probes=/sys/kernel/debug/kprobes/enabled
 if [ -e $probes ] && echo 0 >$probes; then
 	says "doctor finds that all probes are off" "$(pmctl doctor | tr -s ' \n' ' ')" ' note names .*probes are off'
@@ -158,10 +158,10 @@ if insmod /lib/modules/no_kprobes.ko; then
 	record -c $period -- ./all
 	is "record succeeds without kprobes" 0 $?
 	names_all "by perf" perf.data
-	is "perf makes up for them" "" "$(echo "$output" | grep -E 'LOST|DEGRADED')"
+	is "perf's records replace the driver's" "" "$(echo "$output" | grep -E 'LOST|DEGRADED')"
 	as_user "cd $dir; pmctl record -e $event -c 1000003 -o poor.data -- ./bin/short_1 600000000" 2>errors
 	is "a user may record without perf" 0 $?
-	says "record says that neither tells" "$(cat errors)" 'DEGRADED: this kernel has no kprobes.*neither can perf'
+	says "record says that neither the driver nor perf names programs" "$(cat errors)" 'DEGRADED: this kernel has no kprobes.*neither can perf'
 	is "a program that runs for a while has its name" "1 0" "$(programs_of poor.data)"
 	rmmod perfmon
 	rmmod no_kprobes

@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
 #
-# pmctl stat -M: metrics of a program whose counts are known, beside perf's of
-# the same program, and what can't be counted.
+# pmctl stat -M: metrics of a program whose counts are known, compared with perf's of
+# the same program, and metrics that can't be counted.
 
 here=$(dirname "$0")
 # shellcheck source=SCRIPTDIR/../lib/ktap.sh
@@ -16,7 +16,7 @@ trap 'rm -rf "$dir"' EXIT
 # The program executes 2 instructions in each iteration, one of them a branch.
 loop=$here/pmctl_loop
 
-# metric NAME OPTION... : the value of a metric of the loop, by -x
+# metric NAME OPTION... : prints the value of a metric of the loop, by -x
 metric() {
 	name=$1
 	shift
@@ -24,13 +24,13 @@ metric() {
 	awk -F, -v name="$name" '$NF ~ name "$" && $1 == "" { print $(NF - 1) }' "$dir/csv"
 }
 
-# answer COMMAND... : what a command prints, and its exit code
+# answer COMMAND... : prints the command's output and its exit code
 answer() {
 	"$@" 2>&1
 	echo "exit code $?"
 }
 
-# near A B : true if A is within 2 % of B
+# near A B : succeeds if A is within 2 % of B
 # shellcheck disable=SC2317
 near() {
 	awk -v a="$1" -v b="$2" 'BEGIN { exit !(a > 0.98 * b && a < 1.02 * b) }'
@@ -44,10 +44,10 @@ check "insn_per_cycle is that of the loop" near "$(metric insn_per_cycle)" 0.8
 check "branches_per_instruction is that of the loop" \
 	near "$(metric branches_per_instruction --all-user)" 0.5
 check "metrics may be counted on all CPUs" near "$(metric insn_per_cycle -a)" 0.8
-says "those of several CPUs stand side by side" "$(answer pmctl stat -a -A -M insn_per_cycle -- "$loop" 1000000)" \
+says "metrics of several CPUs stand side by side" "$(answer pmctl stat -a -A -M insn_per_cycle -- "$loop" 1000000)" \
 	"^insn_per_cycle( +[0-9]\\.[0-9]{2}){$(nproc)}\$"
 
-# perf has the same metric, of the same counts.
+# perf has the same metric, of the same events.
 perfs=$(perf stat -x, -M insn_per_cycle -- "$loop" 20000000 2>&1 |
 	awk -F, '$NF ~ /insn_per_cycle$/ { print $(NF - 1) }')
 if [ -n "$perfs" ]; then
@@ -58,7 +58,7 @@ else
 	skip "perf has the same insn_per_cycle" "this perf has no such metric"
 fi
 
-# A value is the formula of the counts beside it.
+# A metric's value is its formula of the counts beside it.
 pmctl stat -j -M insn_per_cycle -o "$dir/json" -- "$loop" 1000000
 counts=$(sed -n 's/.*"counter-value":"\([0-9]*\)\..*"event":"\([a-z]*\)[":].*/\2 \1/p' "$dir/json")
 is "JSON has a line for each event" 2 "$(echo "$counts" | wc -l)"
@@ -74,7 +74,7 @@ is "v1 has the metric" 1 \
 pmctl stat -M insn_per_cycle -I 50 -x, -o "$dir/csv" -- "$loop" 100000000
 check "each interval has the metric" [ "$(grep -c ',insn_per_cycle$' "$dir/csv")" -ge 2 ]
 
-# The model's own: Intel's and AMD's have other names for it.
+# Intel and AMD have different names for a model's own metrics.
 if grep -q AuthenticAMD /proc/cpuinfo; then
 	own=all_tlbs_flushed counted=Default
 	model=amdzen4
@@ -85,28 +85,28 @@ fi
 says "the model's metrics are listed" "$(pmctl list --model $model metrics $own)" "$own"
 says "a metric that the emulation lacks is refused with the reason" \
 	"$(answer pmctl stat -M $own -- true)" "QEMU's emulation"
-is "that is a mistake in the command line" 2 "$(pmctl stat -M $own -- true >/dev/null 2>&1; echo $?)"
+is "a metric that the emulation lacks is a mistake in the command line" 2 "$(pmctl stat -M $own -- true >/dev/null 2>&1; echo $?)"
 check "a metric or a group of the model is counted" pmctl stat -M $counted -o /dev/null -- true
-says "an unknown name is told" "$(answer pmctl stat -M insn_per_cycel -- true)" "Did you mean \`insn_per_cycle\`"
-says "what of a group can't be counted is told" "$(answer pmctl stat -M Default -- true)" "left out"
+says "stat suggests a name for an unknown metric" "$(answer pmctl stat -M insn_per_cycel -- true)" "Did you mean \`insn_per_cycle\`"
+says "stat says which metrics of a group are left out" "$(answer pmctl stat -M Default -- true)" "left out"
 
-# More events than counters: a command that may run once is not run.
+# With more events than counters, stat does not run a command that it may run only once.
 many=
 for number in $(seq 24); do
 	many=$many${many:+,}cpu/event=0xc0,cmask=$number/
 done
-told=$(answer pmctl stat -e "$many" -M insn_per_cycle -- touch "$dir/ran")
-says "too many events are refused" "$told" "need"
-check "the command has not run" [ ! -e "$dir/ran" ]
-says "and the way out is told" "$told" "[-]r 1"
-told=$(answer pmctl stat -r 1 -e "$many" -M insn_per_cycle -- sh -c "echo >>$dir/runs")
-says "with -r it runs once for each part" "$told" "once for each part"
-check "it ran more than once" [ "$(wc -l <"$dir/runs")" -ge 2 ]
-says "the number of runs is told" "$told" "ran $(wc -l <"$dir/runs") times"
-says "insn_per_cycle is there" "$told" "insn_per_cycle"
+output=$(answer pmctl stat -e "$many" -M insn_per_cycle -- touch "$dir/ran")
+says "too many events are refused" "$output" "need"
+check "the command of too many events has not run" [ ! -e "$dir/ran" ]
+says "stat suggests -r 1 for too many events" "$output" "[-]r 1"
+output=$(answer pmctl stat -r 1 -e "$many" -M insn_per_cycle -- sh -c "echo >>$dir/runs")
+says "stat -r 1 says that it runs once for each part" "$output" "once for each part"
+check "stat -r 1 runs the command more than once" [ "$(wc -l <"$dir/runs")" -ge 2 ]
+says "stat -r 1 says how often the command ran" "$output" "ran $(wc -l <"$dir/runs") times"
+says "stat -r 1 shows insn_per_cycle" "$output" "insn_per_cycle"
 says "intervals can't be repeated" \
 	"$(answer pmctl stat -I 100 -e "$many" -M insn_per_cycle -- true)" "an interval can't be counted again"
-says "what runs already can't be repeated" \
+says "a running process can't be repeated" \
 	"$(answer pmctl stat -p $$ -e "$many" -M insn_per_cycle)" "can't be run again"
 says "a command that is killed between the runs leaves no numbers" \
 	"$(answer pmctl stat -r 1 -e "$many" -M insn_per_cycle -- sh -c 'kill -9 $$')" "there are no numbers"

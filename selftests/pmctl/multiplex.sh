@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 #
 # More events than counters: pmctl stat --multiplex and programs under pmctl wrap let them
-# take turns, and show what perf stat shows by itself. Without that all are refused.
+# take turns, and show what perf stat shows by itself. Without the option, stat refuses them.
 
 here=$(dirname "$0")
 # shellcheck source=SCRIPTDIR/../lib/ktap.sh
@@ -18,18 +18,18 @@ turns=500000000	# LOOP_INSNS each, of which one is a branch
 branches=c4
 grep -q AuthenticAMD /proc/cpuinfo && branches=c2
 
-# Of general counters alone: the first one counts the branches of the loop.
+# Events of general counters alone: the first one counts the branches of the loop.
 many=r00$branches:u
 for i in 1 2 3 4 5 6 7 8 9 a b; do
 	many=$many,r0$i$branches:u
 done
 
-# field N FILE [EVENT]: of the line of an event, or of the first
+# field N FILE [EVENT]: prints the field of the event's line, or of the first event's
 field() {
 	awk -F, -v n="$1" -v event="${3:-r00$branches:u}" '$3 == event { print $n }' "$2"
 }
 
-# near NAME PERCENT EXPECTED GOT: passes if they differ by at most so much
+# near NAME PERCENT EXPECTED GOT: passes if the two differ by at most PERCENT
 near() {
 	check "$1: $4 for $3" awk -v e="$3" -v g="$4" -v p="$2" \
 		'BEGIN { exit !(g != "" && g >= e * (1 - p / 100) && g <= e * (1 + p / 100)) }'
@@ -40,43 +40,43 @@ plan 22
 perf stat -x, -e "$many" -o perf.csv -- "$loop" $turns
 pmctl stat --multiplex -x, -e "$many" -o pmctl.csv -- "$loop" $turns
 is "stat --multiplex succeeds" 0 $?
-is "it has all events" 12 "$(grep -c "r0.$branches:u" pmctl.csv)"
+is "stat --multiplex shows all events" 12 "$(grep -c "r0.$branches:u" pmctl.csv)"
 near "the share of the time is perf's" 10 "$(field 5 perf.csv)" "$(field 5 pmctl.csv)"
-check "it is less than 100" [ "$(field 5 pmctl.csv | cut -d. -f1)" -lt 100 ]
+check "the share of the time is less than 100" [ "$(field 5 pmctl.csv | cut -d. -f1)" -lt 100 ]
 near "perf estimates the branches" 10 $turns "$(field 1 perf.csv)"
-near "so does pmctl" 10 $turns "$(field 1 pmctl.csv)"
+near "pmctl estimates the branches" 10 $turns "$(field 1 pmctl.csv)"
 
 pmctl stat --multiplex -e "$many" -o table -- "$loop" $turns
 says "the table marks estimates" "$(cat table)" "^ +[0-9,]+ +r00$branches:u +\([0-9]+\.[0-9]{2}%\)$"
 pmctl stat --multiplex --json -e "$many" -o json -- "$loop" $turns
-says "so does JSON" "$(cat json)" "\"event\":\"r00$branches:u\".*\"pcnt-running\":[1-9][0-9]\.[0-9]"
+says "JSON marks estimates" "$(cat json)" "\"event\":\"r00$branches:u\".*\"pcnt-running\":[1-9][0-9]\.[0-9]"
 pmctl stat --multiplex --json=v1 -e "$many" -o v1.json -- "$loop" $turns
 pmctl stat --report v1.json -o again
-says "what is recorded keeps the marks" "$(cat again)" "r00$branches:u +\([0-9]+\.[0-9]{2}%\)$"
+says "a report of recorded counts marks estimates" "$(cat again)" "r00$branches:u +\([0-9]+\.[0-9]{2}%\)$"
 pmctl stat --multiplex -e instructions:u -o whole -- "$loop" 1000
-is "what fits is no estimate" 0 "$(grep -c % whole)"
-is "and exact" "$(pmctl_count instructions:u "$loop" 1000)" \
+is "an event with a counter of its own is no estimate" 0 "$(grep -c % whole)"
+is "an event with a counter of its own is exact" "$(pmctl_count instructions:u "$loop" 1000)" \
 	"$(awk '$2 == "instructions:u" { gsub(",", "", $1); print $1 }' whole)"
 pmctl stat --multiplex -I 300 -x, -e "$many" -o intervals.csv -- "$loop" $turns
 check "each interval has shares of its own" [ "$(awk -F, '$4 == "r00'$branches':u" && $6 < 100' intervals.csv | wc -l)" -ge 1 ]
 
-# A part of the events has had no turn at the end of a program that is short.
+# When a short program ends, a part of the events has had no turn.
 try pmctl stat --multiplex -x, -e "$many" -o short.csv -- "$loop" 1000
-is "what had no turn is no count" 125 $?
-says "and no number" "$(cat short.csv)" '^<not counted>,,r0.*,0,100.00'
-says "pmctl says why" "$errors" 'ended before each event had its turn'
+is "stat fails if an event had no turn" 125 $?
+says "an event that had no turn has no number" "$(cat short.csv)" '^<not counted>,,r0.*,0,100.00'
+says "stat says why an event had no turn" "$errors" 'ended before each event had its turn'
 
 try pmctl stat -e "$many" -- "$loop" 1000
-is "without the option they are refused" 125 $?
-says "pmctl names several runs" "$errors" '.-r 1. runs it [0-9]+ times'
-says "and turns" "$errors" '.--multiplex. lets the events take turns'
+is "stat without --multiplex fails with too many events" 125 $?
+says "stat suggests several runs" "$errors" '.-r 1. runs it [0-9]+ times'
+says "stat suggests --multiplex" "$errors" '.--multiplex. lets the events take turns'
 try pmctl stat --multiplex -a -e instructions:u -- true
 is "counters of CPUs take no turns" 2 $?
 
 pmctl wrap -- perf stat -x, -e "$many" -o wrapped.csv -- "$loop" $turns
 near "a wrapped perf has the same share" 10 "$(field 5 perf.csv)" "$(field 5 wrapped.csv)"
-near "and estimates the branches" 10 $turns "$(field 1 wrapped.csv)"
+near "a wrapped perf estimates the branches" 10 $turns "$(field 1 wrapped.csv)"
 pmctl wrap --exact -- perf stat -x, -e "$many" -o exact.csv -- "$loop" 1000 2>log
-says "with --exact an event is refused" "$(cat exact.csv)" "^<not supported>,,r0b$branches:u"
+says "wrap --exact refuses an event" "$(cat exact.csv)" "^<not supported>,,r0b$branches:u"
 
 finish

@@ -17,7 +17,7 @@ void f(unsigned long n)
 	loop(n);
 }
 
-/* Called through these, they stay functions. */
+/* Called through these pointers, the functions are not inlined. */
 void (*turns[])(unsigned long) = { i, f };
 
 int main(int argc, char **argv)

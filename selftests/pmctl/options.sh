@@ -12,8 +12,8 @@ in_own_dir
 event=instructions:u
 loop=$here/pmctl_loop
 
-# record OPTION... : records the rest of the command line, with pmctl's exit code; what it
-# prints is in $output. If samples were lost, the log shows between which
+# record OPTION... : records with the rest of the command line, and returns pmctl's exit code;
+# the output is in $output. If samples were lost, the log shows those around the loss
 record() {
 	rm -f perf.data
 	output=$(pmctl record "$@" 2>&1) || {
@@ -23,13 +23,13 @@ record() {
 	}
 }
 
-# samples: how many there are
-samples() {
+# sample_count: prints the number of samples
+sample_count() {
 	pmctl script 2>/dev/null | wc -l
 }
 
-# of_kernel: how many are in the kernel, by their addresses
-of_kernel() {
+# kernel_sample_count: prints the number of samples in the kernel, by their addresses
+kernel_sample_count() {
 	pmctl script -F ip | grep -c '^ *ffff'
 }
 
@@ -38,32 +38,32 @@ plan 35
 record -i -e instructions -c 10007 -- sh -c "$loop 10000000; true"
 is "record -i succeeds" 0 $?
 check "record -i has samples of the command" [ "$(pmctl script -F comm | grep -c '^ *sh')" -ge 1 ]
-is "record -i has none of its children" 0 "$(pmctl script -F comm | grep -c pmctl_loop)"
+is "record -i has no sample of the command's children" 0 "$(pmctl script -F comm | grep -c pmctl_loop)"
 
-# 5999 samples of the whole.
+# The whole program has 5999 samples.
 record -D 300 -m 512 -e $event -c 100003 -- "$loop" 300000000
 is "record -D succeeds" 0 $?
-late=$(samples)
+late=$(sample_count)
 check "record -D has samples" [ "$late" -ge 10 ]
-check "record -D has none of the beginning" [ "$late" -lt 5990 ]
+check "record -D has no samples of the beginning" [ "$late" -lt 5990 ]
 record -D 60000 -e $event -c 10007 -- "$loop" 1000
 is "record -D after the end succeeds" 0 $?
-is "record -D after the end has no sample" 0 "$(samples)"
+is "record -D after the end has no sample" 0 "$(sample_count)"
 says "record -D after the end says why" "$output" "ended before the delay of 60000 ms"
 
 record --all-user -e instructions -c 10007 -- ls -lR /sys/bus
 is "record --all-user succeeds" 0 $?
-is "record --all-user has none of the kernel" 0 "$(of_kernel)"
-says "record --all-user names the event so" "$(pmctl report)" "event 'instructions:u'"
+is "record --all-user has no sample in the kernel" 0 "$(kernel_sample_count)"
+says "record --all-user names the event with :u" "$(pmctl report)" "event 'instructions:u'"
 record --all-kernel -m 512 -e instructions -c 30011 -- ls -lR /sys/bus
 is "record --all-kernel succeeds" 0 $?
-# An interrupt may come when the program goes on already.
-check "record --all-kernel has hardly any of programs" [ "$(of_kernel)" -ge $(($(samples) * 98 / 100)) ]
-is "perf shows the same addresses" "$(of_kernel)" "$(perf script -F ip 2>/dev/null | grep -c '^ *ffff')"
+# An interrupt may come after the program has gone on.
+check "record --all-kernel has hardly any sample in user mode" [ "$(kernel_sample_count)" -ge $(($(sample_count) * 98 / 100)) ]
+is "perf shows the same addresses" "$(kernel_sample_count)" "$(perf script -F ip 2>/dev/null | grep -c '^ *ffff')"
 
 record -g --user-callchains -m 512 -e instructions -c 30011 -- ls -lR /sys/bus
 is "record --user-callchains succeeds" 0 $?
-# What has no chain is shown as a chain of its own address.
+# A sample without a chain is shown as a chain of its own address.
 is "call chains have no function of the kernel" 0 \
 	"$(pmctl script -F ip | awk 'NF > 1 && frames++ { print $1 } NF <= 1 { frames = 0 }' |
 		grep -c '^ffff')"
@@ -75,12 +75,12 @@ is "call chains have no function of programs" 0 \
 	"$(pmctl script -F ip | awk 'NF > 1 && frames++ { print $1 } NF <= 1 { frames = 0 }' |
 		grep -vc '^ffff')"
 
-# Branches of some kinds: each iteration of the loop ends with one that is no call.
+# Branches of some kinds: each iteration of the loop ends with a branch that is no call.
 if pmctl info | grep -q 'no last branches'; then
 	record -j any,u -- "$loop" 1000
 	is "record -j is refused without last branches" 2 $?
 	says "record -j says why" "$output" "does not record branches"
-	says "and what to do" "$output" "Leave -b out"
+	says "record -j says to leave -b out" "$output" "Leave -b out"
 else
 	record -j any_call,any_ret,u -m 512 -e branches:u -c 100003 -- \
 		"$here/pmctl_shares" 5000000
@@ -91,12 +91,12 @@ else
 		"$(perf script -F brstack 2>/dev/null | tr ' ' '\n' | grep -c '0x')"
 fi
 
-# Of 671 KB.
+# The whole recording would be 671 KB.
 record --max-size=64K -m 64 -e $event -c 10007 -- "$loop" 60000000
 is "record --max-size succeeds" 0 $?
-says "and tells of it" "$output" "max-size: the recording ends here"
+says "record --max-size says that the recording ends" "$output" "max-size: the recording ends here"
 size=$(stat -c %s perf.data)
-is "the file has that size, and its end" 1 $((size >= 65536 && size <= 110000))
+is "the file of record --max-size has that size, and its end" 1 $((size >= 65536 && size <= 110000))
 
 record -q -N -B -T -e $event -- "$loop" 60000000
 is "record -q prints nothing" "" "$output"
@@ -106,15 +106,15 @@ record --duration 0.2 -e $event -c 1000003 -- sleep 2
 is "record --duration succeeds" 0 $?
 says "record --duration says how long it was" "$output" 'in [01]\.[0-9]* s on'
 
-# The module has no limit here, until it is loaded with that of a user.
+# The module has no limit of the sampling rate, until it is loaded with a limit for users.
 record -F max -e $event -- "$loop" 1000
 is "record -F max is refused without a limit" 2 $?
-says "and says so" "$output" "the module has no limit"
+says "record -F max says that there is no limit" "$output" "the module has no limit"
 rmmod perfmon
 insmod /lib/modules/perfmon.ko perf_event_max_sample_rate=3210
 record -F 3211 -e $event -- "$loop" 1000
 is "record -F above the limit is refused" 2 $?
-says "and says what the limit is" "$output" "F 3211: the module takes at most 3210 samples a second"
+says "record -F above the limit names the limit" "$output" "F 3211: the module takes at most 3210 samples a second"
 record -F max -e $event -- "$loop" 1000000
 says "record -F max takes the limit" "$(perf evlist -F 2>/dev/null)" "sample_freq=3210"
 record -c 2003 -e $event -- "$loop" 2000000

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * pmctl_origins N [alone]: executes some 2 * N instructions in a function that it makes
- * at run time, of which /tmp/perf-PID.map has the name, and as many in a function
- * that is inlined into another. With a second argument it has a /tmp of its own.
+ * pmctl_origins N [alone]: executes some 2 * N instructions in a function that it makes at
+ * run time and names in /tmp/perf-PID.map, and as many in a function that is inlined into
+ * another. With `alone` it has a /tmp of its own.
  */
 #include <sched.h>
 #include <stdio.h>
@@ -26,7 +26,7 @@ static __always_inline void inner(unsigned long n)
 
 static __attribute__((noinline)) void outer(unsigned long n)
 {
-	/* It has a frame though it calls nothing. */
+	/* Has a frame although it calls no function. */
 	__asm__ volatile("" : : "r" (__builtin_frame_address(0)));
 	inner(n);
 }
@@ -39,7 +39,7 @@ static __attribute__((noinline)) void turn(void (*made)(unsigned long), unsigned
 
 int main(int argc, char **argv)
 {
-	/* A turn is short beside any period, and no divisor of one. */
+	/* A turn is short compared with any period, and does not divide one. */
 	const unsigned long unit = argc > 2 ? 1013 : 1009;
 	unsigned long n = argc > 1 ? strtoul(argv[1], NULL, 0) : 1000000;
 	void *made;

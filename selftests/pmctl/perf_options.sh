@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
 #
-# Each option of this machine's perf stat and perf record is one of pmctl's, or is
-# answered with what to type instead; and those of stat do what perf's do.
+# Each option of this machine's perf stat and perf record is one of pmctl's, or pmctl answers
+# with what to type instead; and those of stat do what perf's do.
 
 here=$(dirname "$0")
 # shellcheck source=SCRIPTDIR/../lib/ktap.sh
@@ -12,29 +12,29 @@ in_own_dir
 
 loop=$here/pmctl_loop
 
-# options COMMAND: those that perf's help of the command has
+# options COMMAND: prints the options in perf's help of the command
 options() {
 	perf "$1" -h 2>&1 | sed -n 's/^ \{4,\}\(-.*\)/\1/p' |
 		sed 's/^\(-[A-Za-z]\), /\1 /; s/\[.*//; s/  .*//' |
 		tr ' ' '\n' | grep '^-' | sort -u
 }
 
-# unanswered COMMAND: its options that pmctl has no answer to
+# unanswered COMMAND: prints the command's options to which pmctl has no answer
 unanswered() {
 	for option in $(options "$1"); do
-		# No command has the second option: nothing is run.
+		# No command has the second option, so nothing is run.
 		case $(pmctl "$1" "$option" --no-such-option 2>&1) in
 		*"there is no option \`$option\`."*"lists the options."*) echo "$option" ;;
 		esac
 	done
 }
 
-# field N: this field of the first line of the counts by -x
+# field N: prints field N of the first line of the counts by -x
 field() {
 	head -n 1 csv | cut -d, -f "$1"
 }
 
-# stat OPTION...: counts instructions of the loop, and gives the exit code; standard error is in
+# stat OPTION...: counts instructions of the loop, and prints the exit code; standard error is in
 # the file errors
 stat() {
 	pmctl stat -x, -e instructions "$@" >/dev/null 2>errors
@@ -45,17 +45,17 @@ plan 42
 
 for command in stat record; do
 	check "perf $command has options" [ "$(options $command | wc -l)" -ge 40 ]
-	is "each of perf $command is answered" "" "$(unanswered $command)"
+	is "pmctl answers each option of perf $command" "" "$(unanswered $command)"
 done
 
 is "stat --all-user succeeds" 0 "$(stat -o csv --all-user -- "$loop" 1000000)"
-is "stat --all-user names the event so" instructions:u "$(field 3)"
+is "stat --all-user names the event with :u" instructions:u "$(field 3)"
 user=$(field 1)
-is "stat --all-user counts the kernel's events so, too" 0 \
+is "stat --all-user counts the kernel's events" 0 \
 	"$(stat -o csv -e page-faults --all-user -- true)"
-is "and names them so" page-faults:u "$(tail -n 1 csv | cut -d, -f 3)"
-is "a modifier says the same" 0 "$(stat -o csv -e page-faults:u -- true)"
-is "by its name" page-faults:u "$(tail -n 1 csv | cut -d, -f 3)"
+is "stat --all-user names the kernel's events with :u" page-faults:u "$(tail -n 1 csv | cut -d, -f 3)"
+is "stat takes a kernel's event with :u" 0 "$(stat -o csv -e page-faults:u -- true)"
+is "stat names a kernel's event with :u" page-faults:u "$(tail -n 1 csv | cut -d, -f 3)"
 is "stat --all-kernel succeeds" 0 "$(stat -o csv --all-kernel -- "$loop" 1000000)"
 check "stat --all-kernel counts another part" [ "$(field 1)" -ne "$user" ]
 
@@ -63,10 +63,10 @@ stat -o csv -- true >/dev/null
 is "stat --append succeeds" 0 "$(stat -o csv --append -- true)"
 is "stat --append keeps what there is" 2 "$(wc -l <csv)"
 is "stat --log-fd succeeds" 0 "$(stat --log-fd 9 -- true 9>csv)"
-is "stat --log-fd writes there" instructions "$(field 3)"
+is "stat --log-fd writes to the descriptor" instructions "$(field 3)"
 { stat --log-fd 9 -- true && stat --log-fd 9 -- true; } 9>>csv >/dev/null
 is "stat --log-fd keeps what there is" 3 "$(wc -l <csv)"
-is "stat --log-fd of nothing is refused" 125 "$(stat --log-fd 8 -- true)"
+is "stat --log-fd refuses a closed descriptor" 125 "$(stat --log-fd 8 -- true)"
 
 try pmctl stat -n -- true
 is "stat -n succeeds" 0 $?
@@ -74,14 +74,14 @@ says "stat -n shows the time" "$errors" "seconds time elapsed"
 is "stat -n shows no count" 0 "$(echo "$errors" | grep -c instructions)"
 
 is "stat --interval-count succeeds" 0 "$(stat -o csv -I 50 --interval-count 3 -a)"
-is "stat --interval-count ends after so many" 3 "$(wc -l <csv)"
-is "stat --summary has the totals, too" 0 \
+is "stat --interval-count ends after so many intervals" 3 "$(wc -l <csv)"
+is "stat --summary succeeds" 0 \
 	"$(stat -o csv -I 50 --interval-count 2 --summary -a)"
-is "stat --summary adds a line" 3 "$(wc -l <csv)"
+is "stat --summary adds a line of totals" 3 "$(wc -l <csv)"
 is "a command ends with the last interval" 143 \
 	"$(stat -o csv -I 50 --interval-count 2 --summary -- "$loop" 9000000000)"
 # shellcheck disable=SC2016 # awk expands
-check "the intervals are all that is counted" \
+check "the intervals add up to the summary" \
 	awk -F, 'NR <= 2 { sum += $2 } NR == 3 { exit !($1 == sum && sum > 0) }' csv
 
 rm -f csv
@@ -92,19 +92,19 @@ is "stat -D 0 counts from the start" "$(pmctl stat -x, -e instructions:u -- "$lo
 	"$(pmctl stat -x, -e instructions:u -D 0 -- "$loop" 1000 2>&1 | cut -d, -f1)"
 is "stat -D after the end has no count" "<not counted> 125" \
 	"$(code=$(stat -o csv -D 60000 -- sh -c 'exit 3'); echo "$(cut -d, -f1 csv) $code")"
-says "and says that nothing was counted" "$(cat errors)" "ended before the delay of 60000 ms .* nothing was counted"
+says "stat -D after the end says that nothing was counted" "$(cat errors)" "ended before the delay of 60000 ms .* nothing was counted"
 pmctl stat -o csv -e '{instructions:D,cycles:uS}:W' -- true 2>/dev/null
-is "modifiers that change nothing are taken" 0 $?
+is "stat takes modifiers that change nothing" 0 $?
 
-# milliseconds: since the machine was started, up to 10 too few
+# milliseconds: prints the milliseconds since the machine started, up to 10 too few
 milliseconds() {
 	awk '{ printf "%d", $1 * 1000 }' /proc/uptime
 }
 
-# What the kernel counts without a counter.
+# Software events, which the kernel counts without a counter.
 pmctl stat -x, -o csv -e task-clock,page-faults,instructions,cs -- "$loop" 20000000 2>/dev/null
 is "stat takes software events" 0 $?
-is "each has a line, in their order" "task-clock page-faults instructions cs" \
+is "each software event has a line, in their order" "task-clock page-faults instructions cs" \
 	"$(awk -F, '{ printf "%s%s", sep, $3; sep = " " }' csv)"
 # shellcheck disable=SC2016 # awk expands
 check "task-clock ran as long as it says" \
@@ -121,13 +121,13 @@ check "cpu-clock runs on all CPUs" \
 	awk -F, -v cpus="$(nproc)" -v most="$(($(milliseconds) - begin + 10))" \
 	'{ exit !($1 >= 200 * cpus && $1 <= most * cpus) }' csv
 
-# One of the threads ends before it is counted.
+# One of the threads ends before stat counts it.
 sleep 300 &
 first=$!
 true &
 last=$!
 wait $last
-is "stat --per-thread of an ended thread is told" 2 \
+is "stat --per-thread refuses an ended thread" 2 \
 	"$(stat --per-thread -t "$first,$last" --timeout 100)"
 kill $first
 

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
 #
-# pmctl record with precise samples, which the processor takes itself.
+# pmctl record with precise samples, which the processor itself takes.
 
 here=$(dirname "$0")
 # shellcheck source=SCRIPTDIR/../lib/ktap.sh
@@ -14,17 +14,17 @@ period=1009
 n=1000000
 loop=$here/pmctl_loop
 
-# record OPTION... : records the rest of the command line, with pmctl's exit code; what it
-# prints is in $output
+# record OPTION... : records with the rest of the command line, and returns pmctl's exit code;
+# the output is in $output
 record() {
 	rm -f perf.data
 	output=$(pmctl record "$@" 2>&1)
 }
 
-# all NUMBER: each period of the loop has a sample, but for the part of one on a CPU that it
-# has left
+# has_all_samples NUMBER: succeeds if NUMBER is a sample for each period of the loop; one may be
+# missing, where the loop left a CPU in the middle of a period
 # shellcheck disable=SC2317 # check calls it
-all() {
+has_all_samples() {
 	[ "$1" -ge $((count / period - 1)) ] && [ "$1" -le $((count / period)) ]
 }
 
@@ -34,47 +34,47 @@ count=$(pmctl stat -x, -e instructions:u -- "$loop" $n 2>&1 | cut -d, -f1)
 record -e $event -c $period -- "$loop" $n
 is "record of precise samples succeeds" 0 $?
 samples=$(pmctl script | wc -l)
-check "there is a sample for each period" all "$samples"
-is "perf reads as many" "$samples" "$(perf script -F ip 2>/dev/null | wc -l)"
-says "the event is called as it was written" "$(pmctl report)" "event '$event'"
-says "and is a precise one of perf's" "$(perf evlist -v 2>/dev/null)" "precise_ip: 2"
+check "there is a sample for each period" has_all_samples "$samples"
+is "perf reads as many precise samples" "$samples" "$(perf script -F ip 2>/dev/null | wc -l)"
+says "report names the event as it was written" "$(pmctl report)" "event '$event'"
+says "perf reads the event as a precise one" "$(perf evlist -v 2>/dev/null)" "precise_ip: 2"
 
-# The samples of a program on several CPUs, and those of what it executes, which other CPUs
-# map meanwhile, stand in the order of time. The rings have room for all of them.
+# Samples of a program on several CPUs, and of the programs that it executes, which other CPUs
+# map meanwhile, are in the order of time. The rings have room for all of them.
 record -e $event -c $period -m 2048 -- sh -c "
 	for i in 1 2 3 4 5 6 7 8; do
 		$loop 3000000 & $loop 3000000
 		wait
 	done"
 is "record of programs on all CPUs succeeds" 0 $?
-check "they have all their samples" [ "$(pmctl script | wc -l)" -ge $((16 * 2 * 3000000 / period)) ]
-is "they are in the order of time" 0 \
+check "programs on all CPUs have all their samples" [ "$(pmctl script | wc -l)" -ge $((16 * 2 * 3000000 / period)) ]
+is "precise samples are in the order of time" 0 \
 	"$(perf script --ns -F time 2>/dev/null | tr -d ' :' | sort -c -n 2>&1 | wc -l)"
-is "each of them is in a program that is known" 0 "$(pmctl report --sort dso | grep -c unknown)"
+is "each precise sample is in a known program" 0 "$(pmctl report --sort dso | grep -c unknown)"
 
-# As in pmctl_record, by hundredths of a percent.
+# The shares of functions, as in pmctl_record, in percent.
 record -e $event -c $period -m 512 -- "$here/pmctl_shares" 1000000
 share() {
 	pmctl report --sort symbol 2>/dev/null | awk -v name="$1" '
 		$0 ~ name { n += $1 } END { printf "%d", n + 0.5 }'
 }
-check "a function has its share" [ $(($(share share_10) / 2)) = 5 ]
-check "another has its own" [ $((($(share share_30) + 1) / 2)) = 15 ]
-check "and so has the third" [ $((($(share share_60) + 1) / 2)) = 30 ]
+check "share_10 has its share of precise samples" [ $(($(share share_10) / 2)) = 5 ]
+check "share_30 has its share of precise samples" [ $((($(share share_30) + 1) / 2)) = 15 ]
+check "share_60 has its share of precise samples" [ $((($(share share_60) + 1) / 2)) = 30 ]
 
-# Beside others, and by a process.
+# Precise samples beside those of another event, and of a process.
 record -e $event,branches:u -c $period -m 512 -- "$loop" $n
-is "precise samples stand beside others" 0 $?
-check "and are as many" all "$(pmctl script -F event | grep -c upp)"
+is "record of a precise and another event succeeds" 0 $?
+check "precise samples beside others are complete" has_all_samples "$(pmctl script -F event | grep -c upp)"
 "$loop" 3000000000 &
 process=$!
 record -e instructions:P -c 100003 --duration 0.3 -p $process
 is "record -p with :P succeeds" 0 $?
-check "it has samples" [ "$(pmctl script | wc -l)" -ge 100 ]
-says "they are precise" "$(perf evlist -v 2>/dev/null)" "precise_ip: 2"
+check "record -p with :P has samples" [ "$(pmctl script | wc -l)" -ge 100 ]
+says "record -p with :P has precise samples" "$(perf evlist -v 2>/dev/null)" "precise_ip: 2"
 kill $process
 
-# refused TEXT OPTION... : pmctl says why not
+# refused TEXT OPTION... : passes if pmctl refuses the options with TEXT
 refused() {
 	text=$1
 	shift
@@ -89,19 +89,19 @@ refused "Leave --overwrite out" -e $event --overwrite
 record -e $event -a -- true
 says "refused: -a" "$? $output" "^2 .*in place of -a and -C"
 
-# With what can't be had, :P is what it is elsewhere.
+# With options that precise samples can't have, :P means samples by interrupts.
 record -g -e instructions:uP -c 10007 -- "$loop" $n
-is ":P with call chains has them" 0 $?
-says "and says how they are taken" "$output" "taken by interrupts"
+is "record of :P with call chains succeeds" 0 $?
+says "record of :P with call chains says that interrupts take the samples" "$output" "taken by interrupts"
 
-is "a count is the same with the letters" "$count" \
+is "a count is the same with a modifier of precision" "$count" \
 	"$(pmctl stat -x, -e $event -- "$loop" $n 2>&1 | cut -d, -f1)"
 
 # perf asks for the highest precision, and takes what the driver has.
 try pmctl wrap -v -- perf record -q -e cycles:uP -F 5000 -o perf.data -- "$loop" 30000000
 is "perf record of :P under wrap succeeds" 0 $?
-says "its samples are the driver's" "$errors" "cycles.*an event of the driver's"
+says "the samples of a wrapped perf record are the driver's" "$errors" "cycles.*an event of the driver's"
 check "no event of cycles is left to the kernel" [ "$(echo "$errors" | grep -c 'cycles.*left to the kernel')" = 0 ]
-says "they are not precise" "$(perf evlist -v 2>/dev/null)" "^cycles:uP?: "
+says "samples by frequency are not precise" "$(perf evlist -v 2>/dev/null)" "^cycles:uP?: "
 
 finish

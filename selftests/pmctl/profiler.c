@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * pmctl_profiler N: profiles its own threads as async-profiler does: perf_event_open(2)
- * for each, a ring of one page, a signal to the thread at each sample, whose handler
+ * pmctl_profiler N: profiles its own threads as async-profiler does: each has an event of
+ * perf_event_open(2), a ring of one page, and a signal at each sample, whose handler
  * reads the ring. Each thread calls itself to a depth of its own and executes 2 * N
  * instructions there.
  *
- * Prints of each thread the event's file, and whether all is as it has to be: a sample
+ * Prints for each thread the file of its event, and whether its samples are as expected: one
  * for each period of the count, each in the thread's own loop and with its call chain.
  */
 #include <errno.h>
@@ -36,7 +36,7 @@ struct thread {
 	struct event_ring ring;
 	struct event_record record;
 	unsigned long signals, samples, elsewhere, shallow, foreign;
-	/* What the event says at the end. */
+	/* The event's count and its lost samples, read at the end. */
 	struct { __u64 count, lost; } total;
 };
 
@@ -49,7 +49,7 @@ static void read_ring(struct thread *t)
 	struct sample sample;
 
 	while (event_ring_next(&t->ring, &t->record)) {
-		/* The count says how many were lost; throttling does no harm. */
+		/* The event itself counts lost samples; throttling does no harm. */
 		if (t->record.header.type == PERF_RECORD_LOST ||
 		    t->record.header.type == PERF_RECORD_THROTTLE ||
 		    t->record.header.type == PERF_RECORD_UNTHROTTLE)
@@ -61,17 +61,17 @@ static void read_ring(struct thread *t)
 		}
 		t->samples++;
 		t->foreign += sample.tid != (__u32)gettid();
-		/* Few are in the handler and around the loop. */
+		/* A few samples are in the handler and around the loop. */
 		if (!in_labelled_loop(sample.ip)) {
 			t->elsewhere++;
 			continue;
 		}
-		/* The mark, the loop, as many calls as the thread's depth, and the start. */
+		/* A chain: a mark, the loop, as many calls as the thread's depth, and the start. */
 		t->shallow += sample.length < 2 + t->depth;
 	}
 }
 
-/* Runs in the thread whose sample it is. */
+/* Runs in the thread that was sampled. */
 static void on_sample(int signal, siginfo_t *info, void *context)
 {
 	int before = errno;
@@ -95,7 +95,7 @@ static __attribute__((noinline)) unsigned int descend(unsigned int depth, unsign
 	return depth;
 }
 
-/* One event for this thread, on any CPU. */
+/* Opens an event for this thread, on any CPU. Returns 0 or an error number. */
 static int begin(struct thread *t)
 {
 	struct f_owner_ex owner = { .type = F_OWNER_TID, .pid = gettid() };
@@ -137,7 +137,7 @@ static void *run(void *argument)
 		return NULL;
 	descend(t->depth, t->iterations);
 	ioctl(t->fd, PERF_EVENT_IOC_DISABLE, 0);
-	/* A last signal may be on its way: one of the two reads the ring. */
+	/* A last signal may be pending: its handler or this function reads the ring. */
 	sigemptyset(&signals);
 	sigaddset(&signals, SIGPROF);
 	pthread_sigmask(SIG_BLOCK, &signals, NULL);

@@ -1,9 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
 #
-# Prometheus scrapes pmctl serve every second for MINUTES: each of its series is between
-# what the counters said before and after, none is missing or has begun again, and what it
-# costs is shown. /share has Prometheus (scripts/test-prometheus).
+# Prometheus scrapes pmctl serve every second for MINUTES: each of its series is between the
+# server's values before and after, no series is missing or was reset, and the log shows what a
+# scrape costs. /share has Prometheus (scripts/test-prometheus).
 
 here=$(dirname "$0")
 # shellcheck source=SCRIPTDIR/../lib/ktap.sh
@@ -15,16 +15,16 @@ export LD_LIBRARY_PATH=/share/lib
 
 seconds=$((${MINUTES:-1} * 60))
 url=http://127.0.0.1:9743
-# Of two modes, and by names of both kinds.
+# Events of two modes, and names of both kinds.
 events=instructions,cycles,instructions:u,r00c4
 
-# metrics FILE : the counters now
+# metrics FILE : writes the counters' page to FILE
 metrics() { wget -q -O "$1" $url/metrics; }
 
-# value FILE SERIES : the value of a series
+# value FILE SERIES : prints the value of a series
 value() { awk -v series="$2" '$1 == series { printf "%.9f", $2 }' "$1"; }
 
-# ask QUERY : Prometheus' answer, a line for each series: the labels as JSON, and the value
+# ask QUERY : prints Prometheus' answer, a line for each series: the labels as JSON, and the value
 ask() {
 	query=$(printf %s "$1" | tr '\n\t' '  ' | sed 's/%/%25/g; s/+/%2B/g; s/{/%7B/g; s/}/%7D/g; s/"/%22/g; s/\[/%5B/g; s/\]/%5D/g; s/ /%20/g; s/=/%3D/g')
 	wget -q -O - "http://127.0.0.1:9090/api/v1/query?query=$query" 2>>log |
@@ -32,8 +32,8 @@ ask() {
 		sed 's/"metric":\({[^}]*}\),"value":\[[^,]*,"\([^"]*\)"\]/\1 \2/'
 }
 
-# one QUERY : the value of the only series
-one() { ask "$1" | awk '{ print $2 }'; }
+# single_value QUERY : prints the value of the only series
+single_value() { ask "$1" | awk '{ print $2 }'; }
 
 at_end="kill \$server \$prometheus 2>/dev/null"
 
@@ -43,9 +43,9 @@ pmctl serve -e $events >serve.log 2>&1 &
 server=$!
 wait_until "grep -q 'pmctl: serving' serve.log || has_ended $server"
 metrics first
-check "promtool finds no fault in Prometheus' form" sh -c '/share/bin/promtool check metrics <first'
+check "promtool finds no fault in Prometheus' format" sh -c '/share/bin/promtool check metrics <first'
 wget -q -O open --header 'Accept: application/openmetrics-text' $url/metrics
-is "OpenMetrics' form has an end" "# EOF" "$(tail -n 1 open)"
+is "OpenMetrics ends with EOF" "# EOF" "$(tail -n 1 open)"
 
 cat >prometheus.yml <<END
 global:
@@ -55,13 +55,13 @@ scrape_configs:
     static_configs:
       - targets: ["127.0.0.1:9743"]
 END
-check "promtool takes the configuration" /share/bin/promtool check config --syntax-only prometheus.yml
+check "promtool accepts the configuration" /share/bin/promtool check config --syntax-only prometheus.yml
 /share/bin/prometheus --config.file=prometheus.yml --storage.tsdb.path=data --web.listen-address=127.0.0.1:9090 >log 2>&1 &
 prometheus=$!
-LIMIT=300 comes_true "[ \"\$(one 'up{job=\"perfmon\"}')\" = 1 ]"
-is "Prometheus scrapes it" 1 "$(one 'up{job="perfmon"}')"
+LIMIT=300 comes_true "[ \"\$(single_value 'up{job=\"perfmon\"}')\" = 1 ]"
+is "Prometheus scrapes the server" 1 "$(single_value 'up{job="perfmon"}')"
 
-# What it takes the server, by a counter of its own and by the kernel's clock.
+# Measures what scrapes cost the server, by a counter of its own and by the kernel's clock.
 metrics before
 pmctl stat -e instructions,instructions:u -p $server -x, -o cost --timeout $((seconds * 1000)) 2>/dev/null
 metrics after
@@ -72,14 +72,14 @@ used=$(awk -v before="$(value before process_cpu_seconds_total)" -v after="$(val
 memory=$(value after process_resident_memory_bytes | cut -d. -f1)
 echo "# $scrapes scrapes in $seconds s: each takes the server $((all / scrapes)) instructions, $((user / scrapes)) of them in user mode"
 echo "# $used s of CPU time on an emulated CPU; $((memory / 1024)) KiB of memory; a page has $(wc -c <after) bytes"
-check "there is a scrape each second, nearly" [ "$scrapes" -ge $((seconds * 9 / 10)) ]
+check "there is a scrape nearly every second" [ "$scrapes" -ge $((seconds * 9 / 10)) ]
 check "a scrape takes less than 500,000 instructions" [ $((all / scrapes)) -lt 500000 ]
 check "memory does not grow" [ "$memory" -le $(($(value before process_resident_memory_bytes | cut -d. -f1) + 1048576)) ]
 
-# Between two of ours there is one of Prometheus', of which it has the time.
+# Between two scrapes by this test Prometheus makes one, and has its time.
 metrics before
 now=$(date +%s)
-wait_until "[ \"\$(one 'timestamp(node_perf_instructions_total{cpu=\"0\"})' | cut -d. -f1)\" -gt $now ]"
+wait_until "[ \"\$(single_value 'timestamp(node_perf_instructions_total{cpu=\"0\"})' | cut -d. -f1)\" -gt $now ]"
 ask '{job="perfmon",cpu!=""}' | sort >series
 metrics after
 is "Prometheus has all series of the counters" "$(grep -c '^[a-z].*cpu="' after)" "$(wc -l <series)"
@@ -96,13 +96,13 @@ while read -r labels number; do
 		wrong=$((wrong + 1))
 	fi
 done <series
-is "each is between what the counters said before and after" 0 "$wrong"
-is "it was always there" 1 "$(one "min_over_time(up{job=\"perfmon\"}[${seconds}s])")"
-is "no series has begun again" 0 "$(one "sum(resets(node_perf_instructions_total[${seconds}s])) \
+is "each value of Prometheus is between the server's values before and after" 0 "$wrong"
+is "Prometheus always reached the server" 1 "$(single_value "min_over_time(up{job=\"perfmon\"}[${seconds}s])")"
+is "no series was reset" 0 "$(single_value "sum(resets(node_perf_instructions_total[${seconds}s])) \
 	+ sum(resets(node_perf_cpucycles_total[${seconds}s])) + sum(resets(perfmon_events_total[${seconds}s]))")"
 echo "# instructions per cycle by CPU, as Prometheus computes them: $(ask 'rate(node_perf_instructions_total[30s]) / rate(node_perf_cpucycles_total[30s])' |
 	awk '{ printf "%.3f ", $2 }')"
-is "no count was lost" 0 "$(one 'perfmon_counts_lost_total')"
+is "no count was lost" 0 "$(single_value 'perfmon_counts_lost_total')"
 kill $prometheus
 kill $server
 wait $server

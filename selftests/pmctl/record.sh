@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
 #
-# pmctl record and report, beside perf record and report of the same program;
+# pmctl record and report, compared with perf record and report of the same program;
 # and perf on pmctl's file.
 
 here=$(dirname "$0")
@@ -16,29 +16,29 @@ event=instructions:u
 period=100003
 shares=$here/pmctl_shares
 
-# record OPTION... : records the program, with pmctl's exit code; what it prints is in $output
+# record OPTION... : records the program, and returns pmctl's exit code; the output is in $output
 record() {
 	output=$(pmctl record "$@" -- "$shares" $n 2>&1)
 }
 
-# ours FUNCTION: its share in pmctl's report, in hundredths of a percent
-ours() {
+# pmctl_share FUNCTION: prints the function's share in pmctl's report, in hundredths of a percent
+pmctl_share() {
 	pmctl report --sort symbol 2>/dev/null | hundredths "$1"
 }
 
-# theirs FILE FUNCTION: its share in perf's report
-theirs() {
+# perf_share FILE FUNCTION: prints the function's share in perf's report
+perf_share() {
 	perf report -i "$1" --stdio --sort symbol 2>/dev/null | hundredths "$2"
 }
 
-# hundredths FUNCTION: 12.34 of the line `12.34% ... FUNCTION ...` as 1234
+# hundredths FUNCTION: prints the percentage of the lines `12.34% ... FUNCTION ...` as 1234
 hundredths() {
 	awk -v name="$1" '
 		{ for (i = 2; i <= NF; i++) if ($i == name) n += $1 * 100 }
 		END { printf "%d", n + 0.5 }'
 }
 
-# near NAME EXPECTED GOT: within one percent of the whole
+# near NAME EXPECTED GOT: passes if the two differ by at most one percent of the whole
 near() {
 	distance=$(($2 - $3))
 	if [ "$distance" -ge -100 ] && [ "$distance" -le 100 ]; then
@@ -57,7 +57,7 @@ case $(pmctl info) in
 esac
 
 # disable_counters : clears the global control register of all CPUs, as a hypervisor does
-# that takes the counters. Fails if there is none.
+# when it takes the counters. Fails if a CPU's registers can't be written.
 disable_counters() {
 	for msr in /dev/cpu/[0-9]*/msr; do
 		printf '\0\0\0\0\0\0\0\0' |
@@ -65,7 +65,7 @@ disable_counters() {
 	done
 }
 
-# On the only CPU nothing is missed so: when the program goes on, its counters are enabled.
+# With a single CPU no event is missed: the counters are enabled again before the program goes on.
 missed=0
 if [ "$(nproc)" -gt 1 ] && disable_counters; then
 	missed=4
@@ -74,16 +74,16 @@ plan $((104 + missed))
 
 record -e $event -c $period
 is "record succeeds" 0 $?
-says "record tells how to see it" "$output" 'see it with .pmctl report.$'
+says "record names the command that shows the recording" "$output" 'see it with .pmctl report.$'
 cp perf.data ours.data
 lift_perf_limits
 perf record -q -e $event -c $period -o perfs.data -- "$shares" $n >/dev/null 2>&1
 for part in 10 30 60; do
-	near "share_$part has its share" ${part}00 "$(ours share_$part)"
+	near "share_$part has its share" ${part}00 "$(pmctl_share share_$part)"
 	near "share_$part has the share that perf record finds" \
-		"$(theirs perfs.data share_$part)" "$(ours share_$part)"
-	is "perf report shows the same share of our file" \
-		"$(ours share_$part)" "$(theirs perf.data share_$part)"
+		"$(perf_share perfs.data share_$part)" "$(pmctl_share share_$part)"
+	is "perf report shows the same share of share_$part in pmctl's file" \
+		"$(pmctl_share share_$part)" "$(perf_share perf.data share_$part)"
 done
 
 samples=$(pmctl script 2>/dev/null | wc -l)
@@ -99,24 +99,24 @@ is "perf inject takes the file" 0 $?
 is "pmctl script shows as many samples of what perf inject wrote" "$samples" \
 	"$(pmctl script -i injected.data 2>/dev/null | wc -l)"
 
-# Two programs at once: what is in one's file is never of the other.
+# Two programs run at once: no sample of one has an address in the other's file.
 "$here/pmctl_loop" $((10 * n)) &
 record -a -e $event -c $period
 is "record -a succeeds" 0 $?
 wait
 strangers=$(pmctl script -F comm,dso 2>/dev/null | awk '
 	/pmctl_(loop|shares)\)/ && index($2, $1) == 0 { n++ } END { print n + 0 }')
-is "no sample is said to be of another program" 0 "$strangers"
+is "no sample of one program is in the other's file" 0 "$strangers"
 own=$(pmctl script -F comm,dso 2>/dev/null | grep -c '^pmctl_shares.*pmctl_shares)')
 check "record -a has all samples of the program" [ "$own" -ge "$expected" ]
 
-# has_samples FILE N: a recording that may go on has so many
+# has_samples FILE N: succeeds if the recording, which may be unfinished, has at least N samples
 # shellcheck disable=SC2317 # wait_until calls it
 has_samples() {
 	[ "$(pmctl script -i "$1" 2>/dev/null | wc -l)" -ge "$2" ]
 }
 
-# The same of a program that runs already, until it ends.
+# Records a program that runs already, until it ends.
 rm -f perf.data
 "$here/pmctl_loop" 100000000000 &
 runs=$!
@@ -130,19 +130,19 @@ names=$(pmctl script -F comm 2>/dev/null | sort -u | tr -d ' ')
 is "record -p has samples of that program only" pmctl_loop "$names"
 wait
 
-# The same for as long as a command runs, which is not sampled.
+# Records such a program while a command runs; the command is not sampled.
 "$here/pmctl_loop" 100000000000 &
 runs=$!
 record -p $runs -e $event -c $period
 is "record -p ends with a command" 0 $?
-is "the command is not sampled" pmctl_loop "$(pmctl script -F comm 2>/dev/null | sort -u | tr -d ' ')"
+is "record -p does not sample the command" pmctl_loop "$(pmctl script -F comm 2>/dev/null | sort -u | tr -d ' ')"
 record --rotate -p $runs -e $event -c $period
 is "record --rotate -p ends with a command" 0 $?
-is "nor is it with --rotate" pmctl_loop "$(pmctl script -F comm 2>/dev/null | sort -u | tr -d ' ')"
+is "record --rotate -p does not sample the command" pmctl_loop "$(pmctl script -F comm 2>/dev/null | sort -u | tr -d ' ')"
 kill $runs
 wait
 
-# One event makes the samples, another is counted with it: 1 branch in 2.
+# One event takes the samples, another is counted with them: 1 of 2 instructions is a branch.
 record --timebase $event -c $period --count branches:u
 is "record --timebase succeeds" 0 $?
 half=$(pmctl script -F event,period 2>/dev/null | awk '
@@ -152,33 +152,33 @@ near "branches are counted with the samples" 5000 "$half"
 is "perf script shows both events" "$(pmctl script 2>/dev/null | wc -l)" \
 	"$(perf script 2>/dev/null | wc -l)"
 
-# A page of a trace is full after some 250 samples.
+# A trace of one page is full after some 250 samples.
 record --timebase $event -c $period --count branches:u -m 1
 is "record exits with 125 on a full buffer" 125 $?
 says "record reports a full buffer" "$output" "LOST: CPU .*full"
-says "record does not know how much is lost" "$output" "an unknown number lost"
-says "report does not say that all was counted" "$(pmctl report)" "or more, see LOST"
+says "record says that it does not know how much is lost" "$output" "an unknown number lost"
+says "report marks the count as a lower bound" "$(pmctl report)" "or more, see LOST"
 check "perf finds the loss in the file" [ "$(perf script --show-lost-events 2>/dev/null |
 	grep -c PERF_RECORD_LOST)" -ge 1 ]
 record -e $event -c $period -m 64 --rotate
 is "record --rotate loses nothing" 0 $?
 
-# peak COMMAND... : the most memory that it had at once, in KiB
+# peak COMMAND... : prints the peak memory of the command, in KiB
 peak() {
 	command time -v "$@" 2>&1 >/dev/null | awk '/Maximum resident/ { print $NF }'
 }
 
-# Sixty times as many samples, 119916 of 56 bytes each in the file: 4 MB of the
-# rings are touched, and some samples may be waiting, where pmctl is hardly faster
-# than they come; all would be 20 MB.
+# The long recording has sixty times as many samples: 119916, of 56 bytes each in the file.
+# pmctl uses 4 MB of rings, and more for samples that wait to be written, as pmctl is hardly
+# faster than they come. To hold all samples would take 20 MB.
 short=$(peak pmctl record -m 2048 -e $event -c 10007 -- "$here/pmctl_loop" 10000000)
 long=$(peak pmctl record -m 2048 -e $event -c 10007 -- "$here/pmctl_loop" 600000000)
 echo "# memory: $short KiB for a short recording, $long KiB for a long one"
 check "the long recording has all samples" [ "$(stat -c %s perf.data)" -ge 6715296 ]
 check "memory does not grow with the recording" [ "$long" -le $((short + 12288)) ]
 
-# begin NAME : begins a recording of the machine in the background, NAME.data. To look at
-# it makes samples.
+# begin FILE : starts a recording of the machine in the background, FILE.data, and waits for
+# a sample (each look at the file causes some).
 begin() {
 	rm -f "$1.data"
 	pmctl record -a -e $event -c $period -o "$1.data" >/dev/null 2>&1 &
@@ -186,7 +186,7 @@ begin() {
 	wait_until "has_samples $1.data 1 || has_ended $record"
 }
 
-# A killed pmctl can't write the end, but the header says what the file has.
+# A killed pmctl can't write the end of the file, but the header already says what the file has.
 begin killed
 kill -9 $record
 wait
@@ -194,7 +194,7 @@ says "script reports a recording that was not finished" \
 	"$(pmctl script -i killed.data 2>&1)" "was not finished"
 check "perf reads a recording that was not finished" \
 	[ "$(perf script -i killed.data 2>/dev/null | wc -l)" -gt 0 ]
-# It tells how far it is once a second, but not where a command writes.
+# pmctl shows its progress once a second, but not on a terminal where a command writes.
 pmctl_terminal 24 80 -w ended -o screen -- pmctl record -e $event -o screen.data -- \
 	sh -c 'printf begun; sleep 2.5; printf ended' >/dev/null 2>&1
 is "record writes nothing to the terminal while its command runs" begunended "$(cat screen)"
@@ -203,7 +203,7 @@ kill -HUP $record
 wait $record
 is "record ends when the terminal hangs up" 0 $?
 check "the recording can be read" [ "$(pmctl script -i hangup.data | wc -l)" -gt 0 ]
-# As nohup(1) does it.
+# nohup(1) ignores the signal in the same way.
 trap '' HUP
 begin nohup
 trap - HUP
@@ -214,7 +214,7 @@ check "record goes on under nohup" kill -INT $record
 wait $record
 is "record ends by another signal under nohup" 0 $?
 
-# A disk of 2 MiB, which is full after some 35000 samples.
+# A disk of 2 MiB is full after some 35000 samples.
 mkdir small
 mount -t tmpfs -o size=2m none small
 try pmctl record -e $event -c 1009 -m 4096 -o small/perf.data -- "$here/pmctl_loop" 30000000
@@ -226,20 +226,20 @@ check "perf reads the recording of a full disk" \
 	[ "$(perf script -i small/perf.data 2>/dev/null | wc -l)" -gt 20000 ]
 umount small
 
-# The same by a limit of 1 MiB for each file, which is a signal to programs that
-# don't know better.
+# A limit of 1 MiB for a file has the same effect; at the limit the kernel sends a signal,
+# which ends programs that don't handle it.
 # shellcheck disable=SC2016 # the inner shell expands it
 try sh -c 'ulimit -f 2048; exec "$@"' sh pmctl record -e $event -c 1009 -m 4096 -o limited.data -- \
 	"$here/pmctl_loop" 30000000
 is "record exits with 125 at the limit of a file's size" 125 $?
-says "record tells of the limit" "$errors" "LOST: the end of the recording: .*File too large"
+says "record names the limit of the file's size" "$errors" "LOST: the end of the recording: .*File too large"
 check "the recording of a limited file has samples" \
 	[ "$(pmctl script -i limited.data 2>/dev/null | wc -l)" -gt 10000 ]
 
-# Standard output gets perf's form for pipes.
+# On standard output, pmctl writes perf's format for pipes.
 errors=$({ pmctl record -e $event -c $period -o - -- "$shares" $n | cat >piped.data; } 2>&1)
 is "a piped recording is whole" 0 "$(pmctl report -i piped.data >/dev/null 2>&1; echo $?)"
-says "record tells where the recording went" "$errors" "to standard output"
+says "record says that the recording went to standard output" "$errors" "to standard output"
 is "report reads a piped recording from a pipe" "$(pmctl report -i piped.data | tail -n +2)" \
 	"$(pmctl report -i - <piped.data | tail -n +2)"
 # What the command prints must not get into the recording.
@@ -268,23 +268,23 @@ piped=$!
 check "perf script shows samples while they are recorded" comes_true "has_lines 101 piped.script"
 kill $runs
 wait $piped
-# A reader that ends too early.
+# A reader ends before the recording does.
 errors=$({ { pmctl record -e $event -c 10007 -o - -- "$here/pmctl_loop" 42 exit; echo "exit $?" >&2; } | true; } 2>&1)
 is "record exits with 125 if its reader has gone" "exit 125" "$(echo "$errors" | tail -n 1)"
-says "record tells that its reader has gone" "$errors" "standard output: .*Broken pipe"
+says "record says that its reader has gone" "$errors" "standard output: .*Broken pipe"
 
-# Nothing to see.
+# A recording with few samples, and one that does not exist.
 try pmctl record -e $event -- true
-says "record tells of few samples" "$errors" 'give a smaller period, as -c [0-9]+\.'
+says "record suggests a smaller period when there are few samples" "$errors" 'give a smaller period, as -c [0-9]+\.'
 few=$(echo "$errors" | sed -n 's/.*smaller period, as -c \([0-9]*\)\.$/\1/p')
 try pmctl record -m 64 -e $event -c "$few" -- true
-check "that period makes some" [ "$(pmctl script 2>/dev/null | wc -l)" -ge 50 ]
+check "the suggested period gives samples" [ "$(pmctl script 2>/dev/null | wc -l)" -ge 50 ]
 rm -f perf.data
 output=$(pmctl report 2>&1)
 is "report fails without a recording" 1 $?
-says "report tells how to make one" "$output" 'pmctl record -- COMMAND'
+says "report says how to make a recording" "$output" 'pmctl record -- COMMAND'
 
-# Rings: call chains, a frequency, two events and children, threads, a user.
+# Other ways to sample: call chains, a frequency, two events and children, threads, a user.
 last=$(($(nproc) - 1))
 taskset $((1 << last)) "$here/pmctl_loop" 100000000000 &
 runs=$!
@@ -295,30 +295,30 @@ try pmctl record -C $last -e $event -c $period --duration 0.5
 is "record -C succeeds" 0 $?
 check "record -C has samples" [ "$(pmctl script -F comm | grep -c pmctl_loop)" -gt 10 ]
 is "record -C has no samples of other CPUs" 0 "$(pmctl script -F cpu | grep -vc "00$last")"
-says "the report says of which CPU the count is" "$(pmctl report)" "; of all programs on CPU $last: [0-9]"
+says "report names the CPU of the count" "$(pmctl report)" "; of all programs on CPU $last: [0-9]"
 kill $runs
 wait
-# 20 instructions and 10 branches.
+# An iteration of the program has 20 instructions, of which 10 are branches.
 record -e cpu/instructions,period=100003/u -e branches/period=20011/u
 is "record takes a period for each event" 0 $?
 pmctl script -F event | sort | uniq -c >counts
 expected=$((20 * n / 100003)) branches=$((10 * n / 20011))
 # shellcheck disable=SC2016 # awk expands
-check "each has the samples of its own" awk -v instructions=$expected -v branches=$branches '
+check "each event has samples by its own period" awk -v instructions=$expected -v branches=$branches '
 	function near(x, y) { return x >= y && x <= y + y / 50 }
 	/instructions/ { ok += near($1, instructions) }
 	/branches/ { ok += near($1, branches) }
 	END { exit ok != 2 }' counts
 record -g -e instructions -c $period
 is "record -g succeeds" 0 $?
-check "samples of the kernel have callers" \
+check "samples in the kernel have callers" \
 	[ "$(pmctl report --children -g callee --sort symbol | grep -c '%  ')" -ge 10 ]
 try perf script -F ip >theirs.script
 is "perf script reads call chains" 0 $?
 echo "$errors" | sed 's/^/# /'
 awk 'NF { print $1 }' theirs.script >theirs.chains
 pmctl script -F ip | awk 'NF > 1 { print $1 }' >ours.chains
-check "there are call chains" [ "$(wc -l <ours.chains)" -ge 100 ]
+check "pmctl script shows call chains" [ "$(wc -l <ours.chains)" -ge 100 ]
 is "perf script shows the same call chains" "$(cat theirs.chains)" "$(cat ours.chains)"
 check "folded stacks have all events" [ "$(pmctl flamegraph --folded | awk '{ n += $NF } END { print n }')" \
 	-eq "$(pmctl script -F period | awk 'NF == 1 { n += $1 } END { print n }')" ]
@@ -334,18 +334,18 @@ chmod 666 /dev/perfmon
 chmod 777 "$dir"
 try su user -c "pmctl record -e instructions -c $period -o user.data -- \
 	$shares $n" >/dev/null
-is "a user may record" 0 $?
-says "a user is told that it is user mode only" "$errors" "user mode only"
+is "a user can record a program" 0 $?
+says "record tells a user that only user mode is sampled" "$errors" "user mode only"
 mv user.data perf.data
-near "share_60 has its share for a user" 6000 "$(ours share_60)"
+near "share_60 has its share for a user" 6000 "$(pmctl_share share_60)"
 try su user -c "pmctl record -a -o no.data -- true" >/dev/null
-is "a user may not record the machine" 125 $?
-says "a user is told what is needed" "$errors" "CAP_PERFMON"
+is "a user can't record the machine" 125 $?
+says "record tells a user which capability is missing" "$errors" "CAP_PERFMON"
 chmod 600 /dev/perfmon
 
-# A recording of the machine has pmctl's own work for each sample: at most OWN hundredths
-# of a percent, where pmctl is built as it is shipped (run --release). The tests' is not
-# optimized and has a quarter.
+# A recording of the machine contains pmctl's own work for each sample. Where pmctl is built
+# as it is shipped (run --release), this is at most OWN hundredths of a percent. The build for
+# tests is not optimized and takes about a quarter of all.
 own_most=${OWN:-4000}
 "$here/pmctl_loop" 60000000 &
 pmctl record -a -e $event -c 10007 -m 4096 -- "$here/pmctl_loop" 60000000 2>/dev/null
@@ -354,16 +354,16 @@ pmctl report --sort comm >shares 2>&1
 own=$(hundredths pmctl <shares)
 echo "# pmctl has $own hundredths of a percent of its own recording"
 [ "$own" -gt 0 ] || sed 's/^/# /' shares
-check "most samples are of others than pmctl" [ "$own" -le "$own_most" ]
-check "the programs are in the recording" \
+check "most samples are of other programs than pmctl" [ "$own" -le "$own_most" ]
+check "the samples of other programs are of the loop" \
 	[ "$(hundredths pmctl_loop <shares)" -ge $((9000 - own_most)) ]
 
-# Short names of C functions are no C++ types.
+# pmctl does not take the short names of C functions for C++'s codes of types.
 pmctl record -e $event -c 1009 -- "$here/pmctl_names" 100000 2>/dev/null
 says "a C function i is called i" "$(pmctl report --sort symbol)" ' \[\.\] i$'
 says "a C function f is called f" "$(pmctl report --sort symbol)" ' \[\.\] f$'
 
-# A user with the permission to trace, and without memory for perf's records.
+# A user who may trace, but has no locked memory for perf's records.
 cd /proc/sys/kernel || exit 1
 paranoid=$(cat perf_event_paranoid) mlock=$(cat perf_event_mlock_kb)
 echo 0 >perf_event_paranoid
@@ -373,13 +373,13 @@ chmod 777 "$dir"
 cd "$dir" || exit 1
 try su user -c "ulimit -l 0; pmctl record --rotate -e $event -c $period -o poor.data -- \
 	$shares $n" >/dev/null
-is "record without perf's help succeeds" 0 $?
-says "record says that perf does not help" "$errors" "DEGRADED: perf does not record"
+is "record succeeds without perf's records" 0 $?
+says "record says that perf's records are missing" "$errors" "DEGRADED: perf does not record"
 mv poor.data perf.data
-# The samples of all programs are kept, pmctl's own too.
-all=$(($(ours share_10) + $(ours share_30) + $(ours share_60)))
-near "share_60 has its share all the same" 6000 $(($(ours share_60) * 10000 / all))
-check "most samples are of the program" [ "$all" -ge 9000 ]
+# The recording keeps the samples of all programs, also pmctl's own.
+all=$(($(pmctl_share share_10) + $(pmctl_share share_30) + $(pmctl_share share_60)))
+near "share_60 has its share without perf's records" 6000 $(($(pmctl_share share_60) * 10000 / all))
+check "most samples without perf's records are of the program" [ "$all" -ge 9000 ]
 chmod 600 /dev/perfmon
 echo "$paranoid" >/proc/sys/kernel/perf_event_paranoid
 echo "$mlock" >/proc/sys/kernel/perf_event_mlock_kb
@@ -392,31 +392,31 @@ is "a flame graph is drawn" 0 $?
 check "the flame graph has the functions" grep -q share_60 picture.svg
 
 if [ $missed != 0 ]; then
-	# Not before its events are open: that would fail.
+	# Waits until record has opened its events: opening them would fail otherwise.
 	rm -f recorded perf.data
 	while [ ! -e recorded ]; do
 		if [ -s perf.data ]; then disable_counters; else sleep 0.05; fi
 	done &
 	record -e $event -c $period
-	is "a recording with events missed has failed" 125 $?
+	is "record exits with 125 when events are missed" 125 $?
 	touch recorded
 	wait
 	says "record says that events were lost" "$output" \
 		'LOST: CPU [0-9]+ .*lost.*: an unknown number of events'
-	says "record says why" "$output" 'Something else changed the registers'
-	says "the count is or more" "$(pmctl report 2>/dev/null)" 'counted: .* or more, see LOST'
+	says "record says why events were lost" "$output" 'Something else changed the registers'
+	says "report marks a count with missed events as a lower bound" "$(pmctl report 2>/dev/null)" 'counted: .* or more, see LOST'
 fi
 
 if ! pmctl info | grep -q 'no last branches'; then
 	record -b -e branches:u -c $period
 	is "record -b succeeds" 0 $?
 	echo "$output" | sed 's/^/# /'
-	says "the loop's branch is there" "$(pmctl report --branches)" \
+	says "report --branches shows the loop's branch" "$(pmctl report --branches)" \
 		'share_60\+0x[0-9a-f]+ .*share_60\+0x'
 else
 	record -b
 	is "record -b is refused without last branches" 2 $?
-	says "record -b says what is missing" "$output" "does not record branches"
+	says "record -b says that the CPU records no branches" "$output" "does not record branches"
 fi
 
 finish

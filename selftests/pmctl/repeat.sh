@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
 #
-# pmctl stat -r: several runs, of all events or of a part of them each.
+# pmctl stat -r: several runs, each of all events or of a part of them.
 
 here=$(dirname "$0")
 # shellcheck source=SCRIPTDIR/../lib/ktap.sh
@@ -20,45 +20,45 @@ plan 20
 
 # More events than counters.
 try pmctl stat -e $many -- "$loop" 1000
-is "more events than counters are no count" 125 $?
-says "the way to count them is named" "$errors" 'r 1. runs it [2-9] times, each time for a part of the events'
+is "stat fails with more events than counters" 125 $?
+says "stat suggests -r 1 for more events than counters" "$errors" 'r 1. runs it [2-9] times, each time for a part of the events'
 echo "$errors" | awk '/-r 1. runs it/ { n = NR } /at once|in another run/ { exit !(n && n < NR) }'
-result $? "and stands before the others"
+result $? "stat suggests -r 1 before the other ways"
 try pmctl stat -a -e $many -- "$loop" 1000
-is "nor are they with -a" 2 $?
-says "the way is named with -a" "$errors" 'r 1. runs it [2-9] times, each time for a part of the events'
+is "stat -a fails with more events than counters" 2 $?
+says "stat -a suggests -r 1 for more events than counters" "$errors" 'r 1. runs it [2-9] times, each time for a part of the events'
 try pmctl stat -e $many -I 100 -- "$loop" 1000
-check "it is not named where it is none" [ "$(echo "$errors" | grep -c 'runs it')" = 0 ]
+check "stat -I does not suggest -r 1" [ "$(echo "$errors" | grep -c 'runs it')" = 0 ]
 
 try pmctl stat -r 1 -x, -o csv -e $many -- "$loop" 1000000
-is "-r 1 counts them" 0 $?
-is "all of them in their order" "$many" "$(cut -d, -f3 csv | tr '\n' , | sed 's/,$//')"
+is "-r 1 counts more events than counters" 0 $?
+is "-r 1 shows all events in their order" "$many" "$(cut -d, -f3 csv | tr '\n' , | sed 's/,$//')"
 pmctl stat -x, -o one -e instructions:u -- "$loop" 1000000
-is "as alone" "$(cut -d, -f1 one)" "$(head -n 1 csv | cut -d, -f1)"
+is "-r 1 counts an event exactly as a run with this event alone" "$(cut -d, -f1 one)" "$(head -n 1 csv | cut -d, -f1)"
 try pmctl stat -r 2 -e $many -- sh -c 'echo run >>runs'
 runs=$(wc -l <runs)
 check "-r 2 runs the command twice for each part" [ "$runs" -ge 4 ]
-says "it says how often" "$errors" "The command ran $runs times"
+says "-r 2 says how often the command ran" "$errors" "The command ran $runs times"
 try pmctl stat -r 1 -a -x, -o csv -e $many -- "$loop" 1000
-is "-r 1 counts them with -a" 16 "$(grep -c ':u,' csv)"
+is "-r 1 -a counts more events than counters" 16 "$(grep -c ':u,' csv)"
 pmctl stat -r 1 -x, -o csv -e "{instructions:u,r0001:u},$many" -- "$loop" 1000
-is "a group stays whole" 18 "$(grep -c ':u,' csv)"
+is "-r 1 counts a group in one run" 18 "$(grep -c ':u,' csv)"
 try pmctl stat -r 0 -e $many -- "$loop" 1000
-is "-r 0 has no parts" 125 $?
+is "-r 0 fails with more events than counters" 125 $?
 try pmctl stat -r 2 -e task-clock -- true
 is "-r takes events that need no counter" 0 $?
 
-# The runs share standard input.
+# All runs share standard input.
 seq 20000 >input
 try pmctl stat -r 3 -x, -o csv -e instructions:u -- sort -n <input >/dev/null
-says "what the first run has read is told" "$errors" 'first run has read standard input'
+says "-r 3 says that the first run has read a file" "$errors" 'first run has read standard input'
 errors=$(seq 20000 | pmctl stat -r 3 -x, -o csv -e instructions:u -- sort -n 2>&1 >/dev/null)
-says "so it is of a pipe" "$errors" 'first run has read standard input'
+says "-r 3 says that the first run has read a pipe" "$errors" 'first run has read standard input'
 try pmctl stat -r 1 -x, -o csv -e $many -- sort -n <input >/dev/null
-says "so it is of parts" "$errors" 'first run has read standard input'
+says "-r 1 with several parts says that the first run has read a file" "$errors" 'first run has read standard input'
 try pmctl stat -r 3 -x, -o csv -e instructions:u -- true <input
-is "what no run reads is not" "" "$errors"
+is "-r 3 says nothing if no run reads standard input" "" "$errors"
 try pmctl stat -r 3 -x, -o csv -e instructions:u -- sort </dev/null
-is "nor is /dev/null" "" "$errors"
+is "-r 3 says nothing if the first run has read /dev/null" "" "$errors"
 
 finish

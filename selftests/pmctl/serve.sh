@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
 #
-# pmctl serve: its counters beside a program whose instructions are known, a profile of a
-# program whose functions are known, and clients that do what they should not.
+# pmctl serve: its counters while a program runs whose instructions are known, a profile of a
+# program whose functions are known, and clients that misbehave.
 
 here=$(dirname "$0")
 # shellcheck source=SCRIPTDIR/../lib/ktap.sh
@@ -13,19 +13,19 @@ in_own_dir
 url=http://127.0.0.1:9743
 # The loop has 2 instructions, of which one is a branch.
 n=100000000
-# By events that any PMU has.
+# Any PMU has these events.
 events=instructions,instructions:u,branches
 
-# start OPTION... : the server, and waits until it is there
+# start OPTION... : starts the server, and waits until it serves
 start() {
-	# That of the server before says the same.
+	# The previous server's log has the same line.
 	rm -f serve.log
 	pmctl serve -e $events "$@" >serve.log 2>&1 &
 	server=$!
 	wait_until "grep -qs 'pmctl: serving' serve.log || has_ended $server"
 }
 
-# stop NAME SIGNAL : the server ends by it
+# stop NAME SIGNAL : passes if the signal ends the server with exit code 0
 stop() {
 	kill "-$2" $server
 	wait $server
@@ -34,40 +34,41 @@ stop() {
 
 at_end="kill \$server 2>/dev/null"
 
-# get PATH OPTION... : a page, of which wget writes the head to the file page.head
+# get PATH OPTION... : prints a page; wget writes the head of the answer to the file page.head
 get() {
 	get_path=$1
 	shift
 	wget -q -S -O - "$@" "$url$get_path" 2>page.head
 }
 
-# value FILE SERIES : the value of a series; nothing if it is not there
+# value FILE SERIES : prints the value of a series; nothing if FILE does not have it
 value() {
 	awk -v series="$2" '$1 == series { printf "%.0f", $2 }' "$1"
 }
 
-# has_value SERIES LEAST : a series has that value now, or more
+# has_value SERIES LEAST : succeeds if the series now has a value of at least LEAST
 # shellcheck disable=SC2317 # comes_true calls it
 has_value() {
 	get /metrics >page
 	[ "$(value page "$1")" -ge "$2" ]
 }
 
-# value_after_wait SERIES NUMBER : waits until the series has that value; the value
+# value_after_wait SERIES NUMBER : waits until the series is at least NUMBER, and prints its value
 value_after_wait() {
 	comes_true "has_value '$1' $2"
 	value page "$1"
 }
 
-# is_recording : there is a recorder of the server's
+# is_recording : succeeds if a recorder of the server runs
 # shellcheck disable=SC2317 # wait_until calls it
 is_recording() {
 	grep -qs '[-]-duration=' /proc/[0-9]*/cmdline
 }
 
-# is_sum NAME SERIES EXPECTED PERMILLE : the series has grown by that from the page before
-# to the page after, or a little more, for the server and the kernel are counted, too
-is_sum() {
+# has_grown NAME SERIES EXPECTED PERMILLE : passes if the series has grown by EXPECTED from the
+# page before to the page after, or by up to PERMILLE thousandths more: the instructions of the
+# server and of the kernel are counted, too
+has_grown() {
 	grown=$(($(value after "$2") - $(value before "$2")))
 	if [ "$grown" -ge "$3" ] && [ "$grown" -le $(($3 + $3 * $4 / 1000)) ]; then
 		result 0 "$1"
@@ -77,16 +78,16 @@ is_sum() {
 	fi
 }
 
-# answer TEXT : the head of the answer to a request that wget does not make
+# answer TEXT : sends a request that wget can't send, and prints the head of the answer
 answer() {
-	# The server takes a client that closes its half for one that is gone: it is open until
-	# the head's end, an empty line, has come.
+	# To the server, a client that closes its half of the connection has gone. So nc keeps it
+	# open until the empty line at the end of the head has come.
 	: >answer
 	{ printf %b "$1" && wait_until "grep -q '^.\$' answer"; } | nc 127.0.0.1 9743 >answer
 	tr -d '\r' <answer | sed '/^$/q'
 }
 
-# code TEXT : its status
+# code TEXT : sends a request, and prints the status code of the answer
 code() {
 	answer "$1" | sed -n '1s/^HTTP.... \([0-9]*\).*/\1/p'
 }
@@ -94,34 +95,34 @@ code() {
 plan 48
 
 start
-says "serve tells what it counts" "$(cat serve.log)" '^pmctl: counting instructions, instructions:u, branches on CPU 0'
-says "serve tells where" "$(cat serve.log)" '^pmctl: serving http://127.0.0.1:9743/metrics'
+says "serve names the events that it counts" "$(cat serve.log)" '^pmctl: counting instructions, instructions:u, branches on CPU 0'
+says "serve names its address" "$(cat serve.log)" '^pmctl: serving http://127.0.0.1:9743/metrics'
 
 # Counters.
 get /metrics >before
-says "the usual form is Prometheus'" "$(cat page.head)" 'content-type: text/plain; version=0\.0\.4'
+says "the default format is Prometheus'" "$(cat page.head)" 'content-type: text/plain; version=0\.0\.4'
 is "each metric has its type" "" "$(awk '
 	/^# TYPE/ { type[$3] = 1; next } /^#/ { next }
 	{ sub(/\{.*/, "", $1); if (!($1 in type)) print $1 }' before)"
 taskset -c 0 "$here/pmctl_loop" $n
 get /metrics >after
-is_sum "the loop's instructions are in user mode's" 'perfmon_events_total{event="instructions:u",cpu="0"}' $((2 * n)) 50
-is_sum "they are in all instructions" 'node_perf_instructions_total{cpu="0"}' $((2 * n)) 200
-is_sum "the loop's branches are there" 'node_perf_branch_instructions_total{cpu="0"}' $n 200
-is "nothing is missing" 0 "$(value after perfmon_events_missing)"
+has_grown "the loop's instructions are counted in user mode" 'perfmon_events_total{event="instructions:u",cpu="0"}' $((2 * n)) 50
+has_grown "the loop's instructions are counted among all" 'node_perf_instructions_total{cpu="0"}' $((2 * n)) 200
+has_grown "the loop's branches are counted" 'node_perf_branch_instructions_total{cpu="0"}' $n 200
+is "no event is missing" 0 "$(value after perfmon_events_missing)"
 is "no count was lost" 0 "$(value after perfmon_counts_lost_total)"
 get /metrics --header 'Accept: application/openmetrics-text;version=1.0.0' >open
-says "OpenMetrics is told by the type" "$(cat page.head)" 'content-type: application/openmetrics-text; version=1\.0\.0'
-is "OpenMetrics has an end" "# EOF" "$(tail -n 1 open)"
+says "the content type names OpenMetrics" "$(cat page.head)" 'content-type: application/openmetrics-text; version=1\.0\.0'
+is "OpenMetrics ends with EOF" "# EOF" "$(tail -n 1 open)"
 check "OpenMetrics has types without a suffix" grep -qx '# TYPE node_perf_instructions counter' open
 check "OpenMetrics has as many samples" [ "$(grep -vc '^#' open)" = "$(grep -vc '^#' after)" ]
 
-# A second server, with the usual events, of which the CPU may lack some.
+# A second server, with the default events, some of which the CPU may lack.
 pmctl serve >second 2>&1
 is "a second server at the port ends" 1 $?
-says "it says why" "$(cat second)" "can't listen at 127\.0\.0\.1:9743.*in use"
+says "a second server says that the port is in use" "$(cat second)" "can't listen at 127\.0\.0\.1:9743.*in use"
 
-# Instructions of a request, of any mode.
+# Counts the server's instructions for a request, in all modes.
 pid=$server
 pmctl stat -e instructions -p $pid -o once -- sh -c 'wget -q -O /dev/null '$url/metrics >/dev/null 2>&1
 pmctl stat -e instructions -p $pid -o many -- sh -c 'for i in 1 2 3 4 5 6 7 8 9 10 11; do wget -q -O /dev/null '$url'/metrics; done' >/dev/null 2>&1
@@ -134,31 +135,31 @@ check "a scrape takes less than a million instructions" [ "$cost" -lt 1000000 ]
 "$here/pmctl_shares" 100000000000 &
 shares=$!
 get '/debug/pprof/profile?seconds=2&hz=499&event=instructions:u' >profile
-says "a profile is made" "$(cat page.head)" 'HTTP/1\.1 200 OK'
+says "the server makes a profile" "$(cat page.head)" 'HTTP/1\.1 200 OK'
 gunzip <profile >unpacked
-is "it can be unpacked" 0 $?
+is "the profile can be unpacked" 0 $?
 for function in share_10 share_30 share_60; do
-	check "it has the function $function" grep -q $function unpacked
+	check "the profile has the function $function" grep -q $function unpacked
 done
 get /metrics >page
 # On a busy machine samples may be lost, and the profile is incomplete.
-is "it was counted" 1 "$(($(value page 'perfmon_profiles_total{result="complete"}') +
+is "the profile is counted" 1 "$(($(value page 'perfmon_profiles_total{result="complete"}') +
 	$(value page 'perfmon_profiles_total{result="incomplete"}')))"
 wget -q -O /dev/null "$url/debug/pprof/profile?seconds=60&event=instructions:u" 2>/dev/null &
 client=$!
 wait_until is_recording
 answer 'GET /debug/pprof/profile?seconds=1 HTTP/1.1\r\nHost: localhost\r\n\r\n' >page.head
-says "there is no second profile meanwhile" "$(cat page.head)" 'HTTP/1\.1 503'
-says "it is told when there may be" "$(cat page.head)" 'retry-after: [1-6]?[0-9]$'
-check "counters are served meanwhile" [ "$(get /metrics | grep -vc '^#')" = "$(grep -vc '^#' after)" ]
+says "a second profile at the same time is refused" "$(cat page.head)" 'HTTP/1\.1 503'
+says "the refusal says when to try again" "$(cat page.head)" 'retry-after: [1-6]?[0-9]$'
+check "counters are served during a profile" [ "$(get /metrics | grep -vc '^#')" = "$(grep -vc '^#' after)" ]
 kill $client
 is "the profile of a client that goes away ends" 1 "$(value_after_wait 'perfmon_profiles_total{result="abandoned"}' 1)"
-check "no recorder is left" comes_true '! is_recording'
+check "no recorder remains" comes_true '! is_recording'
 get '/debug/pprof/profile?seconds=1&event=instructions:u' >profile
-says "the next one is made" "$(cat page.head)" 'HTTP/1\.1 200 OK'
+says "the server makes the next profile" "$(cat page.head)" 'HTTP/1\.1 200 OK'
 kill $shares
 
-# Requests that are refused.
+# The server refuses these requests.
 for query in seconds=61 seconds=0 hz=1000 event=no-such event=cpu%2Fevent%3D0xc0%2Cperiod%3D1%2F event=-o nonsense=1; do
 	get "/debug/pprof/profile?$query" >/dev/null
 	says "?$query is refused" "$(cat page.head)" 'HTTP/1\.1 400'
@@ -167,11 +168,11 @@ get /metrics >page
 refused=$(value page perfmon_requests_refused_total)
 is "POST is refused" 405 "$(code 'POST /metrics HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n')"
 is "another host is refused" 403 "$(code 'GET /metrics HTTP/1.1\r\nHost: example.org\r\n\r\n')"
-is "what is no HTTP is refused" 400 "$(code 'nonsense\r\n\r\n')"
+is "a request that is not HTTP is refused" 400 "$(code 'nonsense\r\n\r\n')"
 is "a large head is refused" 431 "$(code "GET /metrics HTTP/1.1\r\nX: $(head -c 9000 /dev/zero | tr '\0' x)\r\n\r\n")"
-is "all four are counted" $((refused + 4)) "$(value_after_wait perfmon_requests_refused_total $((refused + 4)))"
+is "the four refused requests are counted" $((refused + 4)) "$(value_after_wait perfmon_requests_refused_total $((refused + 4)))"
 
-# Clients that send nothing, more of them than there may be connections.
+# Clients that send nothing, and more of them than the server allows connections.
 before=$(value page process_resident_memory_bytes)
 mkfifo silence
 sleep 300 >silence &
@@ -180,20 +181,20 @@ for _ in $(seq 100); do
 	nc 127.0.0.1 9743 <silence >/dev/null 2>&1 &
 	slow="$slow $!"
 done
-# A client is connected until it is dropped, and each page is a client, too.
+# A client is connected until the server drops it, and each get of a page is a client, too.
 wait_until 'has_value perfmon_connections_dropped_total 68'
-check "a page comes in spite of slow clients" grep -q '^node_perf_instructions_total' page
-check "there are no more connections than may be" [ "$(value page perfmon_connections)" -le 32 ]
-check "slow clients were dropped for others" [ "$(value page perfmon_connections_dropped_total)" -gt 0 ]
-check "they have taken little memory" [ "$(value page process_resident_memory_bytes)" -le $((before + 4194304)) ]
+check "a page is served in spite of slow clients" grep -q '^node_perf_instructions_total' page
+check "there are no more connections than the limit" [ "$(value page perfmon_connections)" -le 32 ]
+check "slow clients were dropped for new ones" [ "$(value page perfmon_connections_dropped_total)" -gt 0 ]
+check "slow clients take little memory" [ "$(value page process_resident_memory_bytes)" -le $((before + 4194304)) ]
 # shellcheck disable=SC2086 # a word each
 kill $slow 2>/dev/null
 
-stop "SIGTERM ends it" TERM
+stop "SIGTERM ends the server" TERM
 start -C 0
-is "the counters are free for the next one" "" "$(grep 'left out' serve.log)"
+is "the counters are free for the next server" "" "$(grep 'left out' serve.log)"
 get /metrics >page
 is "-C limits the CPUs" 1 "$(grep -c '^node_perf_instructions_total' page)"
-stop "SIGINT ends it" INT
+stop "SIGINT ends the server" INT
 
 finish

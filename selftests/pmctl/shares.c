@@ -22,12 +22,12 @@ static void share_60(unsigned long unit)
 	loop(6 * unit);
 }
 
-/* Called through these, which are not static, they stay functions. */
+/* Called through these pointers, which are not static, the functions are not inlined. */
 void (*turns[])(unsigned long) = { share_10, share_30, share_60 };
 
 int main(int argc, char **argv)
 {
-	/* A turn is short beside any period, and no divisor of one. */
+	/* A turn is short compared with any period, and does not divide one. */
 	const unsigned long unit = 101;
 	unsigned long n = argc > 1 ? strtoul(argv[1], NULL, 0) : 1000000;
 

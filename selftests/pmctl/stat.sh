@@ -15,26 +15,26 @@ here=$(dirname "$0")
 # The program executes 2 instructions in each iteration.
 loop=$here/pmctl_loop
 
-# exit_code COMMAND...: pmctl's exit code
+# exit_code COMMAND...: prints pmctl's exit code
 exit_code() {
 	pmctl stat -e instructions:u -- "$@" >/dev/null 2>&1
 	echo $?
 }
 
-# count_on CPU N [EVENT]: what CPU counts while CPU 0 does all work, the loop too
+# count_on CPU N [EVENT]: prints CPU's count while CPU 0 does all work, also the loop's
 count_on() {
 	taskset 1 pmctl stat -C "$1" -e "${3:-instructions:u}" -x, -o "$counts" -- \
 		"$loop" "$2" >/dev/null 2>&1
 	awk -F, -v event="${3:-instructions:u}" '$3 == event { print $1 }' "$counts"
 }
 
-# another_loop PID: a loop runs, and it is not this one; $running is its PID
+# has_other_loop PID: succeeds if a loop with another PID runs; $running is its PID
 # shellcheck disable=SC2317 # wait_until calls it
-another_loop() {
+has_other_loop() {
 	running=$(pidof pmctl_loop) && [ "$running" != "$1" ]
 }
 
-# values: the counts of a file by -x
+# values: prints the counts of a file by -x
 values() {
 	awk -F, '$1 ~ /^[0-9]+$/ { printf "%s ", $1 }' "$counts"
 }
@@ -47,13 +47,13 @@ for event in instructions:u r00c0:u; do
 	b=$(pmctl_count $event "$loop" 2000000)
 	check "$event counts the loop" [ "${a:-0}" -gt 2000000 ]
 	is "$event is exact" 2000000 $((${b:-0} - ${a:-0}))
-	is "$event gives the same again" "$a" \
+	is "a second run of $event counts the same" "$a" \
 		"$(pmctl_count $event "$loop" 1000000)"
 done
 
-# Each event is another number for the loop: the clocks of the virtual PMU have
-# constant rates of their own. At each way into the kernel and out of it a fraction
-# of a cycle is rounded, and interrupts come when they like.
+# Each event has another number for the loop: the clocks of the virtual PMU have constant rates
+# of their own. A fraction of a cycle is rounded at each entry into the kernel and exit from it,
+# and interrupts come at any time.
 for rate in cycles:u=2500000,100 branches:u=1000000,0; do
 	event=${rate%=*} wanted=${rate#*=}
 	a=$(pmctl_count "$event" "$loop" 1000000)
@@ -64,11 +64,11 @@ for rate in cycles:u=2500000,100 branches:u=1000000,0; do
 	check "$event is counted, and no other event" [ "${distance#-}" -le "${wanted#*,}" ]
 done
 
-# perf counts the task, too: the same number. It shows none if its clock did not move.
+# perf counts the same number for the task. It shows none if its clock did not move.
 is "the command is counted as by perf" "$(perf_count instructions:u "$loop" 50000000)" \
 	"$(pmctl_count instructions:u "$loop" 50000000)"
 
-# Two loops, each of 2 instructions an iteration, by a shell and a child of it.
+# A shell runs two loops of 2 instructions an iteration, the second in the background.
 # shellcheck disable=SC2016 # the inner shell expands it
 twice='"$0" "$1"; "$0" "$1" & wait'
 for option in "" -i; do
@@ -90,13 +90,13 @@ pmctl stat -e '{instructions:u,r00c0:u},{branches,branch-instructions}:u' -x, -o
 is "groups are counted" 0 $?
 # shellcheck disable=SC2046 # two pairs of numbers
 set -- $(values)
-is "the events of a group are counted together" "$1 $3" "$2 $4"
+is "the events of a group count the same instructions" "$1 $3" "$2 $4"
 says "the mode of a group is in the names" "$(cat "$counts")" ',,branches:u,'
 pmctl stat -a -e '{instructions,cycles}' -- true 2>"$counts"
-is "-a has no groups" 2 $?
+is "stat -a refuses a group" 2 $?
 
-# A task that runs, one that ends, and one that is gone. Two turns end after one was begun:
-# that one is a million iterations.
+# A task that runs, one that ends, and one that does not exist. When two more turns have ended,
+# at least one of them was counted from its begin: a million iterations.
 more_turns="$here/pmctl_more_turns $counts.turns"
 "$here/pmctl_turns" 1000000 >"$counts.turns" &
 task=$!
@@ -108,11 +108,11 @@ pmctl stat -t $task -e instructions:u,cycles:u --per-thread -j -o "$counts" -- t
 is "--per-thread names the thread" 2 "$(grep -c "^{\"thread\":\"pmctl_turns-$task\"," "$counts")"
 # shellcheck disable=SC2086 # two words
 pmctl stat -D 60000 -p $task -e instructions:u -x, -o "$counts" -- $more_turns 2
-is "nothing is counted before -D" "<not counted>" "$(cut -d, -f1 "$counts")"
+is "nothing is counted before the delay of -D" "<not counted>" "$(cut -d, -f1 "$counts")"
 # shellcheck disable=SC2016,SC2086 # the inner shell expands it; two words
 pmctl stat -D 100 -p $task -e instructions:u -x, -o "$counts" -- \
 	sh -c '. "$0/ktap.sh"; wait_until "has_events $PPID"; exec "$@"' "$here" $more_turns 2
-check "something is counted after it" [ "$(values)" -gt 2000000 ]
+check "the process is counted after the delay of -D" [ "$(values)" -gt 2000000 ]
 kill $task
 wait $task 2>/dev/null
 rm -f "$counts.turns"
@@ -126,7 +126,7 @@ wait_until "has_ended $stat"
 wait $stat
 is "-p ends with the process" 0 $?
 pmctl stat -p $task -e instructions:u 2>"$counts"
-is "-p of no process is a mistake" 2 $?
+is "-p refuses a process that does not exist" 2 $?
 
 pmctl stat -a --per-core -e instructions:u -j -o "$counts" -- "$loop" 1000000
 says "--per-core names the cores" "$(cat "$counts")" '"core":"S0-D0-C0","counters":1,"counter-value":"[0-9]+\.0+"'
@@ -138,7 +138,7 @@ says "-A names the CPUs" "$(cat "$counts")" '^CPU0,2[0-9]{6},,instructions:u'
 is "-A shows each CPU" "$cpus" "$(grep -c '^CPU' "$counts")"
 is "-q shows nothing" "" "$(pmctl stat -q -e instructions:u -- true 2>&1)"
 
-# What perf's table of the CPU has of caches. The virtual PMU counts branches there.
+# Cache events of perf's table for the CPU. The virtual PMU counts branches for them.
 if pmctl info | grep -q '^branch-loads '; then
 	a=$(pmctl_count branch-loads:u "$loop" 1000000)
 	b=$(pmctl_count branch-loads:u "$loop" 2000000)
@@ -147,77 +147,77 @@ if pmctl info | grep -q '^branch-loads '; then
 	b=$(count_on 0 2000000 branch-loads:u)
 	counted=$((${b:-0} - ${a:-0}))
 	echo "# branch-loads:u on a CPU: $counted"
-	# Whatever else ran there is in it.
+	# Other programs on this CPU are counted, too.
 	check "an event of a cache is counted on a CPU" [ $counted -ge 990000 -a $counted -le 1010000 ]
 else
 	skip "an event of a cache is counted for a task" "no table for this CPU"
 	skip "an event of a cache is counted on a CPU" "no table for this CPU"
 fi
 pmctl stat -e instructions:u,node-store-misses -- true 2>"$counts"
-is "an event of a cache that the CPU lacks is no count" 125 $?
-says "the table is named" "$(cat "$counts")" "<not supported> node-store-misses: Linux"
+is "stat fails with a cache event that the CPU lacks" 125 $?
+says "stat says that Linux has no number for the cache event" "$(cat "$counts")" "<not supported> node-store-misses: Linux"
 
-# Others are counted by root only; whose they are is told.
+# Only root counts other users' processes; the message names the owner.
 chmod 666 /dev/perfmon
 sleep 300 &
 other=$!
 "$here/pmctl_as" -1000 pmctl stat -p $other -e cycles -- true 2>"$counts"
 is "another user's process is not counted" 125 $?
-says "its owner is named, and what is needed" "$(cat "$counts")" "^Process $other \(sleep\) is root's, and pmctl is run by user"
-says "the event is named as it was given" "$(cat "$counts")" "can't count cycles of task $other:"
+says "stat names the owner of the process, and who runs pmctl" "$(cat "$counts")" "^Process $other \(sleep\) is root's, and pmctl is run by user"
+says "the message names the event as it was given" "$(cat "$counts")" "can't count cycles of task $other:"
 "$here/pmctl_as" -1000 pmctl record -p $other -o /tmp/record.$$ 2>"$counts"
 is "another user's process is not sampled" 125 $?
-says "record names its owner, and what is needed" "$(cat "$counts")" "who may sample processes of their own"
+says "record says which processes a user can sample" "$(cat "$counts")" "who may sample processes of their own"
 kill $other
 "$here/pmctl_as" -1000 pmctl stat -e cycles -x, -o /tmp/stat.$$ -- true
-is "a user's own is counted" 0 $?
-says "in user mode" "$(cat /tmp/stat.$$)" ',,cycles:u,'
+is "a user's own command is counted" 0 $?
+says "a user's own command is counted in user mode" "$(cat /tmp/stat.$$)" ',,cycles:u,'
 rm -f /tmp/stat.$$
 "$here/pmctl_as" -1000 pmctl stat -e cycles:k -- true 2>"$counts"
-is "the kernel is not counted" 125 $?
-says "what is needed for the kernel is told" "$(cat "$counts")" "kernel.perf_event_paranoid=1"
+is "stat counts no kernel event for a user" 125 $?
+says "stat says how to count in the kernel" "$(cat "$counts")" "kernel.perf_event_paranoid=1"
 "$here/pmctl_as" -1000 pmctl record -e cycles:k -o /tmp/record.$$ -- true 2>"$counts"
 rm -f /tmp/record.$$
-says "and for its samples" "$(cat "$counts")" "To sample in the kernel .*kernel.perf_event_paranoid=1"
+says "record says how to sample in the kernel" "$(cat "$counts")" "To sample in the kernel .*kernel.perf_event_paranoid=1"
 "$here/pmctl_as" -1000 pmctl stat -a -- true 2>"$counts"
-is "the whole system is not counted" 125 $?
-says "what is needed is told" "$(cat "$counts")" "^pmctl: to count all programs, run it as root or with CAP_PERFMON,"
-says "what is counted without -a is told" "$(cat "$counts")" "^Your own command: leave out -a and -C"
+is "stat -a fails for a user" 125 $?
+says "stat -a says which rights it needs" "$(cat "$counts")" "^pmctl: to count all programs, run it as root or with CAP_PERFMON,"
+says "stat -a says how to count one's own command" "$(cat "$counts")" "^Your own command: leave out -a and -C"
 chmod 600 /dev/perfmon
 
-# Several at once count as each alone.
+# Two measurements at once count the same as each alone.
 alone=$(pmctl_count instructions:u "$loop" 30000000)
 pmctl stat -e instructions:u -x, -o "$counts.other" -- "$loop" 30000000 &
 both=$(pmctl_count instructions:u "$loop" 30000000)
 wait $!
-is "two at once count the same" "$alone $alone" "$both $(cut -d, -f 1 "$counts.other" | tail -n 1)"
+is "two measurements at once count the same" "$alone $alone" "$both $(cut -d, -f 1 "$counts.other" | tail -n 1)"
 rm -f "$counts.other"
 
-# A run that was stopped is in no mean.
+# A run that was stopped is not part of the mean.
 alone=$(pmctl_count instructions:u "$loop" 3000000)
 pmctl stat -r 100000 -e instructions:u -x, -o "$counts" -- "$loop" 3000000 2>"$counts.errors" &
 stat=$!
 # The first run is over when there is another loop.
 running=
-wait_until 'another_loop ""'
-wait_until "another_loop $running"
+wait_until 'has_other_loop ""'
+wait_until "has_other_loop $running"
 kill -TERM $stat
 wait $stat
 is "stat -r exits with 143 if it is ended" 143 $?
-says "the run that was stopped is told" "$(cat "$counts.errors")" \
+says "stat -r names the run that was stopped" "$(cat "$counts.errors")" \
 	'^pmctl: stopped in run [0-9]+ of 100000: the (mean is of the [0-9]+ runs|numbers are those of the run) before$'
-is "the mean is of the whole runs" "$alone " "$(values)"
+is "the mean is of the complete runs" "$alone " "$(values)"
 rm -f "$counts.errors"
 
-# Nor is it the whole series, although the command ignored the signal.
+# A series that a signal stopped fails, although the command ignored the signal.
 # shellcheck disable=SC2016 # the inner shell expands it
 pmctl stat -r 3 -e instructions:u -o "$counts" -- \
 	sh -c 'trap "" TERM; [ ! -e "$0" ] || kill -TERM $PPID; : >"$0"' "$counts.second" 2>/dev/null
-is "runs that were not made are no success" 143 $?
+is "stat -r exits with 143 if a signal stopped the series" 143 $?
 rm -f "$counts.second"
 
-# The owner of the counters is named.
-# begin COMMAND... : begins COMMAND, which counts a program until end_other; $other is
+# The message names the owner of the counters.
+# begin COMMAND... : starts COMMAND, which counts a program until end_other; $other is
 # COMMAND's PID, $program the program's
 begin() {
 	# shellcheck disable=SC2016 # the inner shell expands it
@@ -228,17 +228,17 @@ begin() {
 	rm -f "$counts.begun"
 }
 
-# end_other: ends the program, and COMMAND with it: perf does not end it by a signal
+# end_other: ends the program, and thereby COMMAND: a signal does not end perf
 end_other() {
 	kill "$program"
 	wait $other
 }
-# All of the system: an event of a program that sleeps would be displaced by a place-holder.
+# perf counts the whole system: a place-holder would displace its event for a program that sleeps.
 begin perf stat -a -e instructions:u
 pmctl stat -e instructions:u -- true 2>"$counts"
-is "without a counter there is no count" 125 $?
-says "perf is named" "$(cat "$counts")" "Linux's perf or the NMI watchdog has [0-9]+ counters"
-says "and how to end it" "$(cat "$counts")" "End what uses them"
+is "stat fails without a free counter" 125 $?
+says "stat names perf as the owner of the counters" "$(cat "$counts")" "Linux's perf or the NMI watchdog has [0-9]+ counters"
+says "stat says to end the owner of the counters" "$(cat "$counts")" "End what uses them"
 end_other
 begin pmctl stat -e r0000,r0001,r0002,r0003,r0004,r0005 -o "$counts.other"
 pmctl stat -a -e r0000,r0001,r0002,r0003,r0004,r0005,r0006,r0007 -- true 2>"$counts"
@@ -246,32 +246,32 @@ status=$?
 end_other
 rm -f "$counts.other"
 if [ $status = 125 ]; then
-	says "the owner of the counters beside -a is named" "$(cat "$counts")" \
+	says "stat -a names pmctl as the owner of the counters" "$(cat "$counts")" \
 		'in use already: pmctl \(events of tasks, pid [0-9]+\) has [1-6] counters'
 else
-	is "-a has not as many counters" 2 $status
+	is "stat -a refuses more events than counters" 2 $status
 fi
 many=r0000
 for event in 1 2 3 4 5 6 7 8 9 a b c d e f; do many=$many,r000$event; done
 pmctl stat -e $many -- true 2>"$counts"
-is "too many events are no count" 125 $?
-says "pmctl names itself" "$(cat "$counts")" 'pmctl \(events of tasks, pid [0-9]+\) has [0-9]+ counters'
-says "and says so" "$(cat "$counts")" '^This measurement has them all'
+is "stat fails with too many events" 125 $?
+says "stat names itself as the owner of the counters" "$(cat "$counts")" 'pmctl \(events of tasks, pid [0-9]+\) has [0-9]+ counters'
+says "stat says that this measurement has all counters" "$(cat "$counts")" '^This measurement has them all'
 begin pmctl stat -a -e instructions:u -o "$counts.other"
 pmctl stat -e $many -- true 2>"$counts"
 end_other
 rm -f "$counts.other"
-says "and names the other owner of counters" "$(cat "$counts")" \
+says "stat names the other owner of counters beside itself" "$(cat "$counts")" \
 	"^[0-9]+ of them (is|are) this measurement's \\(pid [0-9]+\\)\\..* Count fewer events, or end pid $other\\.\$"
 pmctl stat -e instructions:u:PMC0 -- true 2>"$counts"
-is "a task's counter can't be chosen" 2 $?
+is "stat refuses a number of a counter for a task" 2 $?
 general=$(pmctl info | sed -n 's/^driver .* \([0-9][0-9]*\) general .*/\1/p')
 pmctl stat -a -e "instructions:u:PMC$general" -- true 2>"$counts.none"
 is "a counter that the driver does not have is refused" 2 $?
-says "and not by the driver" "$(cat "$counts.none")" "no general counter $general"
+says "pmctl itself refuses the counter, not the driver" "$(cat "$counts.none")" "no general counter $general"
 rm -f "$counts.none"
 pmctl stat -a -e instructions:u:PMC0 -x, -o "$counts" -- true
-is "with -a it can" 0 $?
+is "stat -a takes a number of a counter" 0 $?
 pmctl stat -d -e instructions:u -x, -o "$counts" -- "$loop" 1000
 is "-d counts what the CPU has" 0 $?
 is "-p takes several processes" 0 "$(
@@ -291,7 +291,7 @@ b=$(count_on 0 2000000)
 check "-C counts the loop on its CPU" [ "${a:-0}" -gt 2000000 ]
 is "-C is exact" 2000000 $((${b:-0} - ${a:-0}))
 if [ "$cpus" -gt 1 ]; then
-	is "-C counts nothing of the other CPU's" 0 "$(count_on 1 1000000)"
+	is "-C counts nothing of the other CPU" 0 "$(count_on 1 1000000)"
 fi
 
 is "stat exits with 0 if the child succeeds" 0 "$(exit_code true)"
@@ -303,7 +303,7 @@ is "stat exits with 168 if a real-time signal kills the child" 168 "$(exit_code 
 is "stat exits with 127 if there is no such program" 127 \
 	"$(exit_code /nonexistent/program)"
 
-# Numbers that can't be written are no success.
+# stat fails if it can't write its numbers.
 pmctl stat -e instructions:u -- true 2>&-
 is "stat exits with 125 if standard error is closed" 125 $?
 pmctl stat -e instructions:u -- true 2>/dev/full
@@ -311,7 +311,7 @@ is "stat exits with 125 if standard error is full" 125 $?
 pmctl stat -e instructions:u -o "$counts" -- true 2>&-
 is "stat needs no standard error with -o" 0 $?
 
-# An event that the CPU lacks does not keep the others from being counted.
+# Other events are counted even if the CPU lacks one.
 absent=
 for event in cache-misses branch-misses bus-cycles; do
 	if pmctl encode $event 2>&1 | grep -q 'does not have'; then absent=$event; fi
@@ -319,12 +319,12 @@ done
 if [ "$absent" ]; then
 	pmctl stat -e "instructions:u,$absent" -x, -o "$counts" -- true 2>/dev/null
 	is "stat exits with 125 if the CPU lacks an event" 125 $?
-	says "the event is told as not supported" "$(cat "$counts")" "^<not supported>,,$absent"
+	says "the missing event is shown as not supported" "$(cat "$counts")" "^<not supported>,,$absent"
 	says "the other event is counted" "$(cat "$counts")" '^[1-9][0-9]*,,instructions:u'
 else
 	pmctl stat -e instructions:u,cache-misses,branch-misses -x, -o "$counts" -- true 2>/dev/null
 	is "stat exits with 0 if the CPU has all events" 0 $?
-	is "no event is told as not supported" 0 "$(grep -c 'not supported' "$counts")"
+	is "no event is shown as not supported" 0 "$(grep -c 'not supported' "$counts")"
 	says "the other event is counted" "$(cat "$counts")" '^[1-9][0-9]*,,instructions:u'
 fi
 
@@ -332,24 +332,24 @@ is "the command ignores no other signals than without pmctl" \
 	"$(grep SigIgn /proc/self/status)" \
 	"$(pmctl stat -e instructions:u -- grep SigIgn /proc/self/status 2>/dev/null)"
 
-# A round of the loop has two instructions, of which one is a branch.
+# An iteration of the loop has two instructions, of which one is a branch.
 pmctl stat -I 1 -x, -e instructions:u,branches:u -o "$counts" -- "$loop" 30000000
 is "-I reads the events of an interval at one moment" "0 of many" "$(awk -F, '
 	$4 == "instructions:u" { instructions = $2 }
 	$4 == "branches:u" { off = instructions - 2 * $2; n++; bad += off > 100 || off < -100 }
 	END { print bad + 0, "of", (n > 3) ? "many" : n }' "$counts")"
 pmctl stat -I 100 -e instructions:u,cycles:u -- sleep 0.3 2>"$counts"
-is "an interval has no ratio" 1 "$(grep -c 'insn per cycle' "$counts")"
-says "the total has one" "$(tail -n 15 "$counts")" "insn per cycle"
+is "intervals have no ratio" 1 "$(grep -c 'insn per cycle' "$counts")"
+says "the total has a ratio" "$(tail -n 15 "$counts")" "insn per cycle"
 
-# Interrupted, as by Ctrl-C: the command decides, and without one it is the end.
+# SIGINT, as by Ctrl-C: the command decides what to do; without a command stat ends.
 # shellcheck disable=SC2016 # the inner shell expands it
 interrupt_when "[ -e $counts.begun ]" pmctl stat -e instructions:u -- \
 	sh -c ': >"$0"; exec sleep 300' "$counts.begun" >/dev/null 2>&1
 status=$?
 rm -f "$counts.begun"
 is "stat exits with 130 if the child is interrupted" 130 $status
-# As soon as it has opened the device: while it still opens its events.
+# The signal comes as soon as stat has opened the device, while it still opens its events.
 rm -f "$counts"
 pmctl stat -e instructions:u,r00c0:u,branches:u -x, -o "$counts" -- sleep 300 2>/dev/null &
 early=$!
@@ -358,11 +358,11 @@ until has_open $early /dev/perfmon; do
 done
 kill $early
 wait $early
-is "a signal while stat begins is the command's" 143 $?
-check "stat shows the counts all the same" grep -q instructions:u "$counts"
+is "a signal while stat begins ends the command" 143 $?
+check "stat shows the counts after a signal while it begins" grep -q instructions:u "$counts"
 timeout -s KILL 60 pmctl stat --timeout 100 -e instructions:u -x, -o "$counts" -- sleep 300
 is "--timeout ends the command by SIGTERM" 143 $?
-# shellcheck disable=SC2016 # it is evaluated later it
+# shellcheck disable=SC2016 # it is evaluated later
 interrupt_when 'has_open $pid /dev/perfmon' pmctl stat -a -e instructions:u -x, -o "$counts" >/dev/null 2>&1
 is "stat without a command exits with 0 when interrupted" 0 $?
 check "stat shows the counts when interrupted" grep -q instructions:u "$counts"

@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
 #
-# pmctl record --overwrite and --switch-output: a flight recorder, and files that follow
-# each other.
+# pmctl record --overwrite and --switch-output: a flight recorder, and a recording in several
+# files, one after the other.
 
 here=$(dirname "$0")
 # shellcheck source=SCRIPTDIR/../lib/ktap.sh
@@ -14,34 +14,34 @@ lift_perf_limits
 event=instructions:u
 loop=$here/pmctl_loop
 
-# files: those with a time in their names, the oldest first
+# files: prints the names of the files with a time in their names, the oldest first
 files() {
 	for file in perf.data.[0-9]*; do
 		[ ! -e "$file" ] || echo "$file"
 	done
 }
 
-# begin_files: forgets those that there are
-begin_files() {
+# remove_files: removes the files of the recording before
+remove_files() {
 	rm -f perf.data*
 }
 
-# nth N: the N-th of the files
-nth() {
+# nth_file N: prints the name of the N-th of the files
+nth_file() {
 	files | sed -n "$1p"
 }
 
-# samples FILE: how many samples it has
-samples() {
+# sample_count FILE: prints the number of its samples
+sample_count() {
 	pmctl script -i "$1" 2>/dev/null | wc -l
 }
 
-# times FILE: the times of its samples, as pmctl shows them
-times() {
+# sample_times FILE: prints the times of its samples, as pmctl shows them
+sample_times() {
 	pmctl script -i "$1" -F time 2>/dev/null | tr -d ' :'
 }
 
-# is_sorted: whether the numbers of standard input are
+# is_sorted: succeeds if the numbers of standard input are in ascending order
 # shellcheck disable=SC2317 # check calls it
 is_sorted() {
 	sort -c -n 2>/dev/null
@@ -49,29 +49,29 @@ is_sorted() {
 
 plan 35
 
-# A page has room for 73 samples of 56 bytes, of some 6000 in all.
-begin_files
+# A page has room for 73 samples of 56 bytes; the program has some 6000.
+remove_files
 pmctl record --overwrite -e $event -c 10007 -m 1 -- "$loop" 30000000 2>/dev/null
 is "record --overwrite succeeds" 0 $?
-kept=$(samples perf.data)
+kept=$(sample_count perf.data)
 cpus=$(nproc)
 check "a ring of one page is full" [ "$kept" -ge 60 ]
-check "no ring has more than it has room for" [ "$kept" -le $((73 * cpus)) ]
+check "no ring has more samples than it has room for" [ "$kept" -le $((73 * cpus)) ]
 is "perf script shows as many samples" "$kept" "$(perf script 2>/dev/null | wc -l)"
 is "perf report takes the file" 0 "$(perf report --stdio >/dev/null 2>&1; echo $?)"
 check "the samples are in the order of their times" is_sorted <<-END
-	$(times perf.data)
+	$(sample_times perf.data)
 END
-says "report tells what it is" "$(pmctl report)" "flight recording"
+says "report says that it is a flight recording" "$(pmctl report)" "flight recording"
 says "the samples have names" "$(pmctl script -F comm,sym)" "pmctl_loop.*(run|loop)"
-# The last samples are those of the end: the same time as in a recording of all.
-distances=$(times perf.data | awk 'NR > 1 { d = $1 - last; if (d > most) most = d } { last = $1 }
+# The rings keep the last samples, and their distances are those of a recording of all samples.
+distances=$(sample_times perf.data | awk 'NR > 1 { d = $1 - last; if (d > most) most = d } { last = $1 }
 	END { print (most < 0.1) ? "small" : most }')
-[ "$cpus" -gt 1 ] || is "no sample is missing between them" small "$distances"
-[ "$cpus" = 1 ] || check "there is a newest sample" [ -n "$distances" ]
+[ "$cpus" -gt 1 ] || is "no sample is missing between those that are kept" small "$distances"
+[ "$cpus" = 1 ] || check "the samples have times" [ -n "$distances" ]
 
-# Two dumps on request and one at the end. All of the program's memory was told before
-# the first. A turn has 599 samples, and so the rings are full before each dump.
+# Two dumps on request and one at the end. The mappings of the program are recorded before
+# the first dump. A turn has 599 samples, so the rings are full before each dump.
 cat >dumps <<'END'
 "$here/pmctl_turns" 3000000 >turns &
 program=$!
@@ -84,50 +84,50 @@ done
 kill $program
 wait
 END
-begin_files
+remove_files
 # The inner shell expands.
 # shellcheck disable=SC2016
 pmctl record --overwrite --switch-output -e $event \
 	-c 10007 -m 4 -- sh -c 'here=$0; . "$here/ktap.sh"; . ./dumps' "$here" 2>record.log
 is "record --switch-output succeeds" 0 $?
 sed 's/^/# /' record.log
-is "there are two dumps and the end" 3 "$(files | wc -l)"
-is "there is no other file" 3 "$(find . -name 'perf.data*' | wc -l)"
-says "record tells of each dump" "$(cat record.log)" 'wrote [0-9,]+ samples to perf.data.[0-9]{16}$'
-is "record tells of two dumps" 2 "$(grep -c '^pmctl: wrote [0-9,]* samples to [a-z0-9.]*$' record.log)"
+is "record writes two dumps on request and one at the end" 3 "$(files | wc -l)"
+is "record writes no other file" 3 "$(find . -name 'perf.data*' | wc -l)"
+says "record names the file of a dump" "$(cat record.log)" 'wrote [0-9,]+ samples to perf.data.[0-9]{16}$'
+is "record reports the two dumps" 2 "$(grep -c '^pmctl: wrote [0-9,]* samples to [a-z0-9.]*$' record.log)"
 for n in 1 2 3; do
-	file=$(nth $n)
-	check "file $n has samples" [ "$(samples "$file")" -ge 100 ]
+	file=$(nth_file $n)
+	check "file $n has samples" [ "$(sample_count "$file")" -ge 100 ]
 	says "file $n has the program's function" "$(pmctl report -i "$file" --sort comm,symbol)" \
 		"pmctl_turns +\[\.\] turn"
-	is "perf script shows as many samples of file $n" "$(samples "$file")" \
+	is "perf script shows as many samples of file $n" "$(sample_count "$file")" \
 		"$(perf script -i "$file" 2>/dev/null | wc -l)"
 	says "perf finds the function in file $n" \
 		"$(perf report -i "$file" --stdio --sort comm,sym 2>/dev/null)" \
 		"pmctl_turns +\[\.\] turn"
 done
-check "no sample is in two files" [ -z "$(for n in 1 2 3; do
-	pmctl script -i "$(nth $n)" -F cpu,time,ip; done | sort | uniq -d)" ]
-check "the files follow each other" is_sorted <<-END
-	$(for n in 1 2 3; do times "$(nth $n)" | head -n 1; done)
+check "no sample is in two dumps" [ -z "$(for n in 1 2 3; do
+	pmctl script -i "$(nth_file $n)" -F cpu,time,ip; done | sort | uniq -d)" ]
+check "the dumps are in the order of their samples" is_sorted <<-END
+	$(for n in 1 2 3; do sample_times "$(nth_file $n)" | head -n 1; done)
 END
 
-# Without --overwrite nothing is missing: 59958 samples of 56 bytes each.
-begin_files
+# Without --overwrite no sample is missing: 59958 samples of 56 bytes each.
+remove_files
 try pmctl record --switch-output=100K -m 512 -e $event -c 10007 -- "$loop" 300000000
 is "record --switch-output=100K succeeds" 0 $?
 echo "$errors" | sed 's/^/# /'
 check "there are several files" [ "$(files | wc -l)" -ge 3 ]
-all=$(for file in $(files); do samples "$file"; done | awk '{ n += $1 } END { print n }')
-check "together they have all samples" [ "$all" -ge 59957 ]
-check "and no more" [ "$all" -le 60020 ]
-# The last may have no sample.
+all=$(for file in $(files); do sample_count "$file"; done | awk '{ n += $1 } END { print n }')
+check "together the files have all samples" [ "$all" -ge 59957 ]
+check "together the files have no further samples" [ "$all" -le 60020 ]
+# The last file may have no sample, so this looks at the second.
 says "a later file has the program's function" \
-	"$(pmctl report -i "$(nth 2)" --sort comm,symbol)" "pmctl_loop +\[\.\] (run|loop)"
+	"$(pmctl report -i "$(nth_file 2)" --sort comm,symbol)" "pmctl_loop +\[\.\] (run|loop)"
 
-# The shortest time that it takes.
-begin_files
-# That of the recording before has such lines, too.
+# --switch-output takes no shorter time than a second.
+remove_files
+# The log of the recording before has such lines, too.
 rm record.log
 pmctl record --switch-output=1s --switch-max-files=2 -e $event -c 1000003 -- \
 	"$here/pmctl_turns" 1000000 >/dev/null 2>record.log &
@@ -136,7 +136,7 @@ wait_until "has_lines 3 record.log '^pmctl: wrote'"
 kill $record
 wait $record
 sed 's/^/# /' record.log
-is "--switch-max-files keeps the last" 2 "$(files | wc -l)"
-check "a file was removed" [ "$(grep -c '^pmctl: wrote' record.log)" -ge 3 ]
+is "--switch-max-files keeps the last files" 2 "$(files | wc -l)"
+check "record wrote more files than --switch-max-files keeps" [ "$(grep -c '^pmctl: wrote' record.log)" -ge 3 ]
 
 finish

@@ -31,8 +31,8 @@ static char written[16 << 20];
 static size_t length, typed_at;
 static int master, ended;
 
-/* Reads what comes within so many milliseconds; returns whether something did. */
-static int more(int ms)
+/* Reads what arrives within ms milliseconds. Returns 1 if something arrived, else 0. */
+static int read_more(int ms)
 {
 	struct pollfd poll_fd = { .fd = master, .events = POLLIN };
 	ssize_t n;
@@ -65,7 +65,7 @@ static int wait_for(const char *text)
 	long end = now_ms() + LIMIT_MS;
 
 	while (!memmem(written + typed_at, length - typed_at, text, strlen(text))) {
-		if (!more(100) && (ended || now_ms() > end)) {
+		if (!read_more(100) && (ended || now_ms() > end)) {
 			fprintf(stderr, "pmctl_terminal: no '%s' in:\n%.*s\n", text, (int)(length - typed_at),
 				written + typed_at);
 			return 0;
@@ -74,7 +74,7 @@ static int wait_for(const char *text)
 	return 1;
 }
 
-static int keep(const char *path)
+static int save_written(const char *path)
 {
 	FILE *file = fopen(path, "w");
 
@@ -84,40 +84,40 @@ static int keep(const char *path)
 	return !fclose(file);
 }
 
-static int step(const char *what, const char *argument)
+static int run_step(const char *what, const char *argument)
 {
 	switch (what[1]) {
 	case 'w':
 		return wait_for(argument);
 	case 'q':
-		while (more(atoi(argument)))
+		while (read_more(atoi(argument)))
 			;
 		return 1;
 	case 's':
 		for (long end = now_ms() + atoi(argument); now_ms() < end && !ended;)
-			more(100);
+			read_more(100);
 		return 1;
 	case 'k':
 		typed_at = length;
 		return write(master, argument, strlen(argument)) == (ssize_t)strlen(argument);
 	case 'o':
-		return keep(argument);
+		return save_written(argument);
 	case 'h':
 		close(master);
 		ended = 1;
-		more(atoi(argument));
+		read_more(atoi(argument));
 		return 1;
 	}
-	fprintf(stderr, "pmctl_terminal: -%c is none of its options\n", what[1]);
+	fprintf(stderr, "pmctl_terminal: there is no option -%c\n", what[1]);
 	return 0;
 }
 
 /*
- * Leads the terminal's session while COMMAND runs, and returns the exit code. (The kernel
+ * Leads the terminal's session while the command runs, and returns its exit code. (The kernel
  * resets a terminal when its session's leader exits, so that is not COMMAND itself.)
- * A terminal that has hung up has no settings.
+ * After a hangup, a terminal's settings can't be read, and are not compared.
  */
-static int lead(int slave, char **command)
+static int lead_session(int slave, char **command)
 {
 	struct termios before = {}, after = {};
 	pid_t child;
@@ -158,11 +158,11 @@ int main(int argc, char **argv)
 	leader = fork();
 	if (!leader) {
 		close(master);
-		_exit(lead(slave, argv + next + 1));
+		_exit(lead_session(slave, argv + next + 1));
 	}
 	close(slave);
 	for (int i = 3; i < next; i += 2) {
-		if (!step(argv[i], argv[i + 1])) {
+		if (!run_step(argv[i], argv[i + 1])) {
 			close(master);
 			waitpid(leader, &status, 0);
 			return 124;
@@ -170,9 +170,9 @@ int main(int argc, char **argv)
 	}
 	end = now_ms() + LIMIT_MS;
 	while (waitpid(leader, &status, WNOHANG) == 0) {
-		if (more(100) || now_ms() < end)
+		if (read_more(100) || now_ms() < end)
 			continue;
-		fprintf(stderr, "pmctl_terminal: it does not end\n");
+		fprintf(stderr, "pmctl_terminal: the command does not end\n");
 		close(master);
 		waitpid(leader, &status, 0);
 		return 124;

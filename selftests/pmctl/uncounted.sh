@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
 #
-# What was not counted is no 0: pmctl says that there is no count, and why.
+# An event that was not counted is not shown as 0: pmctl says that there is no count, and why.
 
 here=$(dirname "$0")
 # shellcheck source=SCRIPTDIR/../lib/ktap.sh
@@ -29,54 +29,54 @@ hidden=$dir/hidden-loop
 cp "$loop" "$hidden"
 chmod 711 "$hidden"
 
-# as_user COMMAND... : as a user without rights, by try
+# as_user COMMAND... : runs the command by try, as a user without rights
 as_user() {
 	try "$here/pmctl_as" -4711 "$@"
 }
 
 plan 23
 
-# The events leave a task that executes such a program, whether it is the command or not.
+# The kernel removes the events of a task that executes such a program: the command or its child.
 for command in "$setuid 1000000" "$hidden 1000000" "sh -c '$setuid 1000000; true'"; do
 	as_user sh -c "pmctl stat -e instructions:u,task-clock -- $command"
 	is "stat of $command fails" 125 $?
-	is "it has no number" 2 "$(echo "$errors" | grep -c '^ *<not counted> ')"
-	says "it says why" "$errors" 'setuid, setgid, capabilities'
+	is "stat of $command shows no number" 2 "$(echo "$errors" | grep -c '^ *<not counted> ')"
+	says "stat of $command says why" "$errors" 'setuid, setgid, capabilities'
 done
 as_user pmctl stat -e instructions:u -- "$loop" 1000000
-is "another program is counted" 0 $?
+is "a program without such rights is counted" 0 $?
 
 as_user pmctl stat -x, -o csv -e instructions:u -- "$setuid" 1000
-says "so it is in CSV" "$(cat csv)" '^<not counted>,,instructions:u,'
+says "CSV says that the event was not counted" "$(cat csv)" '^<not counted>,,instructions:u,'
 as_user pmctl stat -j -o json -e instructions:u -- "$setuid" 1000
-says "so it is in JSON" "$(cat json)" '"counter-value" ?: ?"<not counted>"'
+says "JSON says that the event was not counted" "$(cat json)" '"counter-value" ?: ?"<not counted>"'
 as_user pmctl stat -r 2 -e instructions:u -- "$setuid" 1000
-is "so it is of several runs" 1 "$(echo "$errors" | grep -c '^ *<not counted> ')"
+is "stat -r 2 says that the event was not counted" 1 "$(echo "$errors" | grep -c '^ *<not counted> ')"
 as_user pmctl bench -r 2 -e instructions:u "$setuid 1000"
-is "bench has no mean of it" 125 $?
-says "and says why" "$errors" 'setuid, setgid, capabilities'
+is "bench fails if the event was not counted" 125 $?
+says "bench says why" "$errors" 'setuid, setgid, capabilities'
 
 as_user pmctl record -o data -e instructions:u -c 100003 -- "$setuid" 10000000
-is "record fails" 125 $?
+is "record of a setuid program fails" 125 $?
 says "record says why" "$errors" 'DEGRADED.*setuid, setgid, capabilities'
-check "and does not take it for few events" [ "$(echo "$errors" | grep -c 'hardly happened')" = 0 ]
-says "report says it as well" "$(pmctl report -i data --stdio 2>&1)" 'setuid, setgid, capabilities'
+check "record does not say that the event hardly happened" [ "$(echo "$errors" | grep -c 'hardly happened')" = 0 ]
+says "report says why samples are missing" "$(pmctl report -i data --stdio 2>&1)" 'setuid, setgid, capabilities'
 
-# The emulated PMU takes every event by its number, and counts few.
+# The emulated PMU takes every event by its number, but counts only few.
 if pmctl stat -e UOPS_ISSUED.ANY -- true 2>&1 | grep -q "QEMU's emulation"; then
 	try pmctl stat -e r01c4 -- true
 	says "stat says that an event is not counted" "$errors" 'branches only, and has no count of r01c4'
 	try pmctl record -q -o data -e r01c4 -- true
-	says "and so does record" "$errors" 'branches only, and has no count of r01c4'
+	says "record says that an event is not counted" "$errors" 'branches only, and has no count of r01c4'
 else
 	skip "stat says that an event is not counted" "there is no emulated PMU"
-	skip "and so does record" "there is no emulated PMU"
+	skip "record says that an event is not counted" "there is no emulated PMU"
 fi
 
 # A file of counts has no samples.
 perf stat record -o counts -e instructions:u -- true >/dev/null 2>&1
 output=$(pmctl report -i counts --stdio 2>&1)
 check "report does not take a file of counts for one without samples" [ $? != 0 ]
-says "it says what the file is" "$output" 'perf stat report'
+says "report says that the file is of perf stat" "$output" 'perf stat report'
 
 finish

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * pmctl_unwound WHAT N: executes some 2 * N instructions in leaf(), without frame
- * pointers. WHAT is how it gets there: `callers` through main, outer, middle and 20 times
+ * pointers. WHAT selects the way there: `callers` through main, outer, middle and 20 times
  * recurse; `signal` through a handler of a signal that interrupts middle; `deep` through
  * frames of 2 KiB, 80 times. `kernel` and `vdso` call the kernel and its vDSO N times from
  * there.
@@ -27,7 +27,7 @@ static ALONE void leaf(void)
 	loop(count);
 }
 
-static ALONE void ask_kernel(void)
+static ALONE void call_kernel(void)
 {
 	int zero = open("/dev/zero", O_RDONLY);
 
@@ -37,7 +37,7 @@ static ALONE void ask_kernel(void)
 	close(zero);
 }
 
-static ALONE void ask_vdso(void)
+static ALONE void call_vdso(void)
 {
 	unsigned int cpu, node;
 
@@ -45,7 +45,7 @@ static ALONE void ask_vdso(void)
 		getcpu(&cpu, &node);
 }
 
-/* The compiler knows neither what is called nor that nothing is done with the result. */
+/* The compiler must see neither the called function nor that the result is unused. */
 static ALONE long recurse(long n)
 {
 	if (n == 1)
@@ -84,7 +84,7 @@ static void on_signal(int number)
 	exit(0);
 }
 
-/* The signal comes at its first instruction. */
+/* The signal comes at the first instruction of interrupted(). */
 void interrupted(void);
 __asm__(".text\n"
 	"before: .cfi_startproc\n"
@@ -122,9 +122,9 @@ int main(int argc, char **argv)
 	count = argc > 2 ? strtoul(argv[2], NULL, 0) : 10000000;
 	last = leaf;
 	if (!strcmp(what, "kernel"))
-		last = ask_kernel;
+		last = call_kernel;
 	else if (!strcmp(what, "vdso"))
-		last = ask_vdso;
+		last = call_vdso;
 	outer(what);
 	return 0;
 }

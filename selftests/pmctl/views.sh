@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
 #
-# Views of recordings: the instructions of a function, and two recordings beside each other.
+# Views of recordings: the instructions of a function, and a comparison of two recordings.
 
 here=$(dirname "$0")
 # shellcheck source=SCRIPTDIR/../lib/ktap.sh
@@ -10,8 +10,8 @@ here=$(dirname "$0")
 at_end='rm -rf /src; rm -f /tmp/perf-*.map'
 in_own_dir
 
-# recorders: the PIDs of top's recorders
-recorders() {
+# recorder_pids: prints the PIDs of top's recorders
+recorder_pids() {
 	for process in /proc/[0-9]*; do
 		! tr '\0' ' ' <"$process/cmdline" | grep -q ' [r]ecord -q -o - ' || echo "${process#/proc/}"
 	done 2>/dev/null
@@ -19,17 +19,17 @@ recorders() {
 
 # shellcheck disable=SC2317 # comes_true calls it
 has_no_recorder() {
-	[ -z "$(recorders)" ]
+	[ -z "$(recorder_pids)" ]
 }
 
-# recorder_has_events: the only one counts
+# recorder_has_events: succeeds if top's only recorder has opened its events
 # shellcheck disable=SC2317 # wait_until calls it
 recorder_has_events() {
-	recorder=$(recorders) && [ "$recorder" ] && has_events "$recorder"
+	recorder=$(recorder_pids) && [ "$recorder" ] && has_events "$recorder"
 }
 
-# ticks PID: how long it was executed in user mode, in hundredths of a second
-ticks() {
+# user_ticks PID: prints how long the process has run in user mode, in hundredths of a second
+user_ticks() {
 	cut -d ' ' -f 14 "/proc/$1/stat"
 }
 
@@ -45,27 +45,27 @@ echo "$output" | sed 's/^/# /'
 
 pmctl annotate outer >listing 2>/dev/null
 says "annotate names the function" "$(cat listing)" "^outer \(pmctl_origins\): (4|5)[0-9]\.[0-9]+% of event '$event', [0-9]+ samples$"
-says "the loop is there" "$(cat listing)" '^ *[0-9.]+ : +[0-9a-f]+:  dec +%r'
-says "a jump has its target" "$(cat listing)" 'jne +[0-9a-f]+ <outer\+0x[0-9a-f]+>'
-is "all samples are at its instructions" 0 "$(grep -c 'at no instruction' listing)"
+says "annotate shows the instructions of the loop" "$(cat listing)" '^ *[0-9.]+ : +[0-9a-f]+:  dec +%r'
+says "annotate shows the target of a jump" "$(cat listing)" 'jne +[0-9a-f]+ <outer\+0x[0-9a-f]+>'
+is "all samples are at instructions of the function" 0 "$(grep -c 'at no instruction' listing)"
 
-# The program is not moved when it is loaded: the addresses are those of the file.
+# The program has a fixed address: the addresses of the samples are those of the file.
 pmctl script -F ip,sym | awk '$2 ~ /^outer\+/ { n[$1]++; all++ }
 	END { for (ip in n) printf "%s %.2f\n", ip, n[ip] * 100 / all }' | sort >expected
 awk '$1 ~ /^[0-9.]+$/ && $2 == ":" { sub(":", "", $3); print $3, $1 }' listing | sort >got
 sed 's/^/# /' got
 check "each instruction has its share of the samples" cmp expected got
 
-says "without the source the lines have numbers" "$(cat listing)" ' : [0-9]+ *$'
-says "one of the files that are missing is named" "$(cat listing)" "^NOTE: 2 source files can't be read.*: /.*loop\.h and 1 more"
+says "without the source annotate shows numbers of lines" "$(cat listing)" ' : [0-9]+ *$'
+says "annotate names one of the missing source files" "$(cat listing)" "^NOTE: 2 source files can't be read.*: /.*loop\.h and 1 more"
 source=$(sed -n "s/^NOTE: 2 source files can't be read.*: \(.*loop\.h\) and.*/\1/p" listing)
 mkdir -p "$(dirname "$source")"
 seq 100 | sed 's/^/this is line /' >"$source"
-says "with the source they have its text" "$(pmctl annotate outer)" ' : ([0-9]+) +this is line \1$'
-says "a function that was inlined is shown in the other" "$(pmctl annotate inner 2>&1)" 'NOTE: .inner. was inlined: it is a part of .outer.'
-says "without source lines" "$(pmctl annotate --no-source -M intel outer | tail -n 3)" '  ret$'
-says "the largest function is the default" "$(pmctl annotate 2>&1)" '^(outer|made at run time) |its code was not recorded'
-says "what was made at run time has no instructions" "$(pmctl annotate 'made at run time' 2>&1)" 'its code was not recorded'
+says "with the source annotate shows the text of lines" "$(pmctl annotate outer)" ' : ([0-9]+) +this is line \1$'
+says "annotate names the function around an inlined one" "$(pmctl annotate inner 2>&1)" 'NOTE: .inner. was inlined: it is a part of .outer.'
+says "annotate --no-source shows no source lines" "$(pmctl annotate --no-source -M intel outer | tail -n 3)" '  ret$'
+says "annotate shows the largest function by default" "$(pmctl annotate 2>&1)" '^(outer|made at run time) |its code was not recorded'
+says "annotate has no instructions of a function made at run time" "$(pmctl annotate 'made at run time' 2>&1)" 'its code was not recorded'
 
 pmctl record -e $event -c $period -o same.data -- "$program" 20000000 >/dev/null 2>&1
 says "no difference between equal programs is significant" "$(pmctl diff perf.data same.data)" '\* 0 significant'
@@ -73,60 +73,60 @@ pmctl record -e $event -c $period -o other.data -- "$here/pmctl_shares" 2000000 
 says "a difference is significant" "$(pmctl diff --sort symbol perf.data other.data)" \
 	'0\.00% +[56][0-9]\.[0-9]+% +\+[56][0-9]\.[0-9]+% +<0\.001\* .* share_60$'
 
-# The kernel's instructions are its memory.
+# pmctl reads the kernel's instructions from memory.
 pmctl record -e instructions:k -c 10007 -o kernel.data -- dd if=/dev/zero of=/dev/null bs=1 count=20000 >/dev/null 2>&1
 expected='^ *[0-9.]+ : +ffffffff[0-9a-f]+:  [a-z]'
 [ -e /proc/kcore ] || expected='can.t read the kernel.s instructions: there is no /proc/kcore'
 says "annotate reads the kernel's instructions" "$(pmctl annotate -i kernel.data 2>&1)" "$expected"
 
-# Live, as text; on a terminal it is the same with a screen around it.
+# top prints text here; on a terminal it draws the same tables on the whole screen.
 "$program" 100000000000 &
 runs=$!
 try pmctl top --stdio --iterations 2 -d 0.5 -c 1000003 -e $event -p $runs >live
-is "top ends after its tables" 0 $?
+is "top ends after --iterations tables" 0 $?
 { cat live; echo "$errors"; } | sed 's/^/# /'
-is "top has printed two" 2 "$(grep -c "^Samples: [1-9][0-9,]* of event '$event'" live)"
-is "both have the functions" 2 "$(grep -c '\[\.\] outer$' live)"
-check "its recorder has ended" comes_true has_no_recorder
-# In the pauses the table is drawn anew, which is not judged.
+is "top prints two tables" 2 "$(grep -c "^Samples: [1-9][0-9,]* of event '$event'" live)"
+is "both tables have the functions" 2 "$(grep -c '\[\.\] outer$' live)"
+check "top's recorder has ended" comes_true has_no_recorder
+# During the pauses top redraws its table; the test does not check these tables.
 output=$(pmctl_terminal 24 80 -w quit -w outer -s 300 -k /outer -s 100 -k "$(printf '\r')" -s 300 -o screen -k q -- \
 	pmctl top -d 0.2 -F 499 -e $event -p $runs 2>&1)
 is "top on a terminal ends with q, and leaves the terminal as it was" 0 $?
 echo "$output" | sed 's/^/# /'
-says "it had the whole screen" "$(cat screen)" '.\[\?1049h.*Samples: '
-check "its recorder has ended, too" comes_true has_no_recorder
+says "top on a terminal uses the whole screen" "$(cat screen)" '.\[\?1049h.*Samples: '
+check "the recorder of top on a terminal has ended" comes_true has_no_recorder
 output=$(pmctl_terminal 24 80 -w outer -h 100 -- pmctl top -d 0.5 -F 499 -e $event -p $runs 2>&1)
 is "top ends when the terminal hangs up" 129 $?
-check "its recorder ends with it" comes_true has_no_recorder
+check "top's recorder ends when the terminal hangs up" comes_true has_no_recorder
 (
 	wait_until '[ -e shown ]'
-	recorders | xargs kill -KILL
+	recorder_pids | xargs kill -KILL
 ) &
 output=$(pmctl_terminal 24 80 -w outer -o shown -w failed -k q -w 'was killed' -o screen -- pmctl top -d 0.5 -F 499 -e $event -p $runs 2>&1)
 is "top keeps its last table when its recorder is killed" 1 $?
 echo "$output" | sed 's/^/# /'
-says "and then tells it" "$(cat screen)" 'pmctl: the recorder was killed'
+says "top says that its recorder was killed" "$(cat screen)" 'pmctl: the recorder was killed'
 rm live
 pmctl top --stdio -g -d 0.5 -c 1000003 -e $event -p $runs >live 2>&1 &
 top=$!
 wait_until "grep -q '^Samples: [1-9]' live"
 kill $runs
 wait $top
-is "top ends with what it samples" 0 $?
+is "top ends when the sampled process ends" 0 $?
 sed 's/^/# /' live
 
-# It ends before the first table is due.
+# The process ends before top's first table is due.
 "$program" 100000000000 &
 runs=$!
 (
 	wait_until recorder_has_events
-	end=$(($(ticks $runs) + 50))
-	wait_until "[ \$(ticks $runs) -ge $end ]"
+	end=$(($(user_ticks $runs) + 50))
+	wait_until "[ \$(user_ticks $runs) -ge $end ]"
 	kill $runs
 ) &
 output=$(pmctl_terminal 24 80 -w 'the sampled programs have ended' -o screen -k q -- pmctl top -d 300 -F 499 -e $event -p $runs 2>&1)
-is "top on a terminal stays when what it samples has ended" 0 $?
+is "top on a terminal stays when the sampled process has ended" 0 $?
 echo "$output" | sed 's/^/# /'
-says "it has the samples until then" "$(cat screen)" 'outer.*the sampled programs have ended'
+says "top shows the samples up to the end of the process" "$(cat screen)" 'outer.*the sampled programs have ended'
 
 finish

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
 #
-# pmctl when the NMI watchdog holds a counter: it says so, and what to do.
+# pmctl says that the NMI watchdog holds a counter, and what to do about it.
 
 here=$(dirname "$0")
 # shellcheck source=SCRIPTDIR/../lib/ktap.sh
@@ -22,21 +22,21 @@ doctor=$(pmctl doctor 2>&1)
 check "doctor finds the watchdog" [ $? -ne 0 ]
 says "doctor says how to stop it" "$doctor" "$advice"
 stat=$(pmctl stat -e instructions:u -- true 2>&1)
-is "stat can't count" 125 $?
+is "stat fails while the watchdog has a counter" 125 $?
 says "stat says how to stop it" "$stat" "$advice"
 
 echo 0 >$watchdog
 pmctl doctor >/dev/null 2>&1
-is "doctor is content without it" 0 $?
+is "doctor finds nothing wrong without the watchdog" 0 $?
 n=$(pmctl_count instructions:u "$here/pmctl_loop" 1000000)
-check "stat counts without it" [ "${n:-0}" -gt 2000000 ]
+check "stat counts without the watchdog" [ "${n:-0}" -gt 2000000 ]
 
-# With place-holders, it is switched on while pmctl counts, and watches nothing.
+# With place-holders, a watchdog that is switched on while pmctl counts watches nothing.
 if [ "$place_holder" -gt 0 ]; then
 	pmctl stat -e instructions:u -- sh -c "echo 1 >$watchdog" >/dev/null 2>&1
 	doctor=$(pmctl doctor 2>&1)
-	says "doctor says that it watches nothing" "$doctor" "^note +NMI watchdog +on, but it holds no counter"
-	says "doctor says how to cure it" "$doctor" 'sysctl kernel.nmi_watchdog=1'
+	says "doctor says that the watchdog watches nothing" "$doctor" "^note +NMI watchdog +on, but it holds no counter"
+	says "doctor says how to restart the watchdog" "$doctor" 'sysctl kernel.nmi_watchdog=1'
 	echo 0 >$watchdog
 fi
 

@@ -1,12 +1,12 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
 #
-# pmctl's counts beside perf's, for the same work, one after the other.
+# pmctl's counts compared with perf's, for the same work, one after the other.
 #
-# Both count the task from its exec on, and nothing else: the same numbers. With -a
-# pmctl counts the machine, so it has its own instructions in it, from the start of
-# the counter to its stop. They are a constant: the difference of the two tools is the
-# same for every workload.
+# Both count the task from its exec on, and nothing else, so the numbers are the same. With -a
+# pmctl counts the machine, and with it pmctl's own instructions from the start of the counter
+# to its stop. These are constant: the difference of the two tools is the same for every
+# workload.
 
 here=$(dirname "$0")
 # shellcheck source=SCRIPTDIR/../lib/ktap.sh
@@ -25,7 +25,7 @@ echo 0 >$randomize
 cd "$dir" || exit 1
 seq 1 200000 >numbers
 
-# machine_count COMMAND...: instructions of all tasks in user mode, digits only
+# machine_count COMMAND...: prints the instructions of all tasks in user mode, digits only
 machine_count() {
 	pmctl stat -a -e instructions:u -x, -o "$counts" -- "$@" >/dev/null 2>&1
 	awk -F, '$3 == "instructions:u" { print $1 }' "$counts"
@@ -33,9 +33,9 @@ machine_count() {
 
 # compare NAME COMMAND...
 #
-# Up to three times, each started by one more exec: what a program executes
-# depends by a few instructions on how it came to be (where its pages were, a
-# timer interrupt while the vDSO reads the time), and that is neither tool's.
+# Tries up to three times, each with one exec more: what a program executes depends by a few
+# instructions on how it was started (where its pages were, a timer interrupt while the vDSO
+# reads the time), which neither tool can change.
 compare() {
 	name=$1
 	shift
@@ -54,10 +54,10 @@ compare() {
 
 plan 13
 
-# The first one gives the constant.
+# The first comparison defines the constant.
 constant=
 compare "loop" "$here/pmctl_loop" 30000000
-check "the constant is small" [ "$constant" -gt 0 -a "$constant" -lt 10000 ]
+check "the constant is positive and below 10000" [ "$constant" -gt 0 -a "$constant" -lt 10000 ]
 compare "longer loop" "$here/pmctl_loop" 90000000
 compare "compression" /bin/gzip -c numbers
 compare "sorting" /bin/sort -r numbers
