@@ -156,7 +156,7 @@ def spread():
     low, high = -40, 40
     start, room = 190, WIDTH - 190 - 40
 
-    def place(percent):
+    def x_of_percent(percent):
         return start + room * (min(max(percent, low), high) - low) / (high - low)
 
     words = []
@@ -165,8 +165,8 @@ def spread():
     picture = Picture(326, "The spread of time, cycles and instructions in five runs", "; ".join(words))
     top, bottom = 46, 272
     for percent in range(low, high + 1, 10):
-        picture.line((place(percent), top), (place(percent), bottom), kind="thin")
-        picture.text(round(place(percent)), bottom + 18, f"{percent:+}%" if percent else "0", "dim middle")
+        picture.line((x_of_percent(percent), top), (x_of_percent(percent), bottom), kind="thin")
+        picture.text(round(x_of_percent(percent)), bottom + 18, f"{percent:+}%" if percent else "0", "dim middle")
     y = top - 18
     heads = ("Five runs of one program, around their mean", "The change to a program that executes 2% more")
     for index, head in enumerate(heads):
@@ -177,17 +177,17 @@ def spread():
             picture.text(start - 12, y + 5, name, "end")
             kind = "ours" if ends[0] == ends[1] else "perf"
             if kind == "ours":
-                picture.dot(place(ends[0]), y, kind)
+                picture.dot(x_of_percent(ends[0]), y, kind)
                 label = f"{ends[0]:+.2f}%" if index else "exact"
             else:
-                picture.box(place(ends[0]), y - 6, place(ends[1]) - place(ends[0]), 12, kind, 2)
+                picture.box(x_of_percent(ends[0]), y - 6, x_of_percent(ends[1]) - x_of_percent(ends[0]), 12, kind, 2)
                 label = f"{ends[0]:+g}% to {ends[1]:+g}%" if index else f"±{around:g}%"
             inside = ends[1] > high
-            x = place(ends[0]) - 10 if inside else place(ends[1]) + 10
+            x = x_of_percent(ends[0]) - 10 if inside else x_of_percent(ends[1]) + 10
             if inside:
                 # The bar leaves the picture: the label is above it.
-                picture.text(round(place(0)), y - 10, label, "middle")
-                picture.arrow((place(high), y), (place(high) + 18, y))
+                picture.text(round(x_of_percent(0)), y - 10, label, "middle")
+                picture.arrow((x_of_percent(high), y), (x_of_percent(high) + 18, y))
             else:
                 picture.text(round(x), y + 5, label)
             y += 28

@@ -34,7 +34,7 @@ def color(name):
     return COLORS[name] if name in COLORS else "#" + name
 
 
-def look(cell):
+def style_of(cell):
     """Returns how a character looks: ink, paper, bold, underlined."""
     ink, paper = color(cell.fg), color(cell.bg)
     if cell.reverse:
@@ -45,7 +45,7 @@ def look(cell):
 def row(line, columns, top):
     """Yields the elements of a line."""
     at = 0
-    for (ink, paper, bold, underlined), cells in groupby((line[x] for x in range(columns)), look):
+    for (ink, paper, bold, underlined), cells in groupby((line[x] for x in range(columns)), style_of):
         text = "".join(cell.data for cell in cells)
         left, width = MARGIN + at * WIDTH, len(text) * WIDTH
         at += len(text)

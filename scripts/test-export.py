@@ -57,22 +57,22 @@ class Firefox:
         for attempt in range(5):
             self.name = f"{name}-{attempt}"
             try:
-                self.ask("load", f"{files}/{name}")
+                self.query("load", f"{files}/{name}")
                 return
             except subprocess.CalledProcessError:
                 time.sleep(5)
-                subprocess.run(self.words("stop"), check=False)
+                subprocess.run(self.command("stop"), check=False)
         raise SystemExit(f"{name} can't be loaded")
 
-    def words(self, *words):
+    def command(self, *words):
         cli = f"{modules}/@firefox-devtools/profiler-cli/dist/profiler-cli.js"
         return node, cli, *words, "--session", self.name
 
-    def ask(self, *words):
-        return run(*self.words(*words))
+    def query(self, *words):
+        return run(*self.command(*words))
 
     def json(self, *words):
-        return json.loads(self.ask(*words, "--json"))
+        return json.loads(self.query(*words, "--json"))
 
     def functions(self):
         found = self.json("thread", "functions", "--limit", "1000")["functions"]
@@ -86,18 +86,18 @@ for name in "outer", MADE:
     check(f"firefox: samples of {name}", found == samples[name], found)
 check("firefox: inlined functions", functions["inner"]["totalSamples"] > 0, functions)
 check("firefox: what is inlined has no samples of its caller", functions["outer"]["selfSamples"] < samples["outer"], functions)
-tree = firefox.ask("thread", "samples-top-down")
+tree = firefox.query("thread", "samples-top-down")
 check("firefox: callers", re.search(r"main.*\n.*turn.*\n(.*\n)*.*outer.*\n.*inner", tree), tree)
-firefox.ask("stop")
+firefox.query("stop")
 
 firefox = Firefox("perf-script")
 functions = firefox.functions()
 for name in "outer", MADE:
     found = functions[name]["totalSamples"]
     check(f"firefox, of perf script: samples of {name}", found == samples[name], found)
-tree = firefox.ask("thread", "samples-top-down")
+tree = firefox.query("thread", "samples-top-down")
 check("firefox, of perf script: callers", re.search(r"main.*\n.*turn.*\n(.*\n)*.*outer", tree), tree)
-firefox.ask("stop")
+firefox.query("stop")
 # The viewer can show lines only with a symbol server, so this looks into the file.
 lines = set()
 for thread in json.loads(read("firefox"))["threads"]:
@@ -115,7 +115,7 @@ info = firefox.json("profile", "info", "--all")
 tracks = [c for p in info["processes"] for c in p.get("counters", [])]
 check("firefox: the counts of the other event are a track", {c["name"] for c in tracks} == {"branches:u"}, tracks)
 check("firefox: a count for each sample", sum(c["rangeSampleCount"] for c in tracks) == counts["branches:u"], tracks)
-firefox.ask("stop")
+firefox.query("stop")
 
 chrome = Firefox("chrome")
 trace = json.loads(read("chrome"))["traceEvents"]
@@ -125,13 +125,13 @@ found = markers["totalMarkerCount"]
 check("chrome: all slices are there", found == len(slices) > 0, (found, len(slices)))
 names = {row["markerName"] for row in markers["byType"]}
 check("chrome: functions", {"main", "turn", "outer", "inner", MADE} <= names, names)
-chrome.ask("stop")
+chrome.query("stop")
 
 collapsed = Firefox("collapsed")
 functions = collapsed.functions()
 part = functions["outer"]["totalPercentage"]
 check("collapsed: share of outer", abs(part - 100 * samples["outer"] / total) < 0.01, part)
-collapsed.ask("stop")
+collapsed.query("stop")
 
 # Prints the sums of each value by the outermost inlined function at the sampled address.
 PPROF = """

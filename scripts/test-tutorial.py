@@ -122,7 +122,7 @@ WITH_KERNEL = r"^ *[\d,]+ +(instructions|cycles|branches)( |$)"
 MOST = 2
 
 
-def same(expected, got):
+def line_agrees(expected, got):
     """Returns whether a line of output agrees with the page."""
     for pattern, text in ANY:
         expected, got = (re.sub(pattern, text, line) for line in (expected, got))
@@ -146,13 +146,13 @@ def same(expected, got):
     return True
 
 
-def matches(expected, got):
+def lines_agree(expected, got):
     """Returns whether the lines of output agree with the page."""
     if not expected:
         return not got
     if expected[0] == "...":
-        return any(matches(expected[1:], got[skip:]) for skip in range(len(got) + 1))
-    return bool(got) and same(expected[0], got[0]) and matches(expected[1:], got[1:])
+        return any(lines_agree(expected[1:], got[skip:]) for skip in range(len(got) + 1))
+    return bool(got) and line_agrees(expected[0], got[0]) and lines_agree(expected[1:], got[1:])
 
 
 def trimmed(lines):
@@ -171,7 +171,7 @@ def compare(page, printed, machine):
     failed = 0
     for (command, number, expected), got in zip(steps, parts):
         got = trimmed(got.split("\n"))
-        if matches(trimmed(expected), got):
+        if lines_agree(trimmed(expected), got):
             continue
         failed += 1
         print(f"{os.path.basename(page)}:{number}: the output differs on {machine}:")

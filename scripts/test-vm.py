@@ -100,14 +100,14 @@ def start(*words, stdout=subprocess.PIPE):
         command(*words), stdin=subprocess.DEVNULL, stdout=stdout, cwd=FOLDER, preexec_fn=reset_signals
     )
     STARTED.append(process)
-    expect(process.stdout.readline(), b"ready\n", "the first line")
+    expect(process.stdout.readline(), b"ready\n", "the first line of the output")
     return process
 
 
 @test
 def streams_and_exit_code():
     code, out, err = shell("echo out; echo err >&2; exit 7")
-    expect((code, out, err), (7, b"out\n", "err\n"), "code and streams")
+    expect((code, out, err), (7, b"out\n", "err\n"), "exit code and streams")
     code, out, err = shell("cat /dev/stdin >/dev/stdout; echo err >/dev/stderr", stdin=b"in")
     expect((code, out, err), (0, b"in", "err\n"), "streams that are opened by name")
     done = subprocess.run(["sh", "-c", f"{PMCTL} vm --run -- python3 -c 'print(1)' >/dev/full"], capture_output=True, check=False)
@@ -117,10 +117,10 @@ def streams_and_exit_code():
 @test
 def commands_that_cannot_run():
     code, _, err = run("--run", "--", "no-such-program")
-    expect(code, 127, "no program")
+    expect(code, 127, "exit code without such a program")
     expect("can't run `no-such-program`" in err, True, err)
-    expect(run("--run", "--", "/etc/passwd")[0], 126, "not executable")
-    expect(shell("kill -9 $$")[0], 137, "killed")
+    expect(run("--run", "--", "/etc/passwd")[0], 126, "exit code of a file that can't be executed")
+    expect(shell("kill -9 $$")[0], 137, "exit code of a killed shell")
     code, _, err = run("--", "stat", "-e", "no-such-event", "--", "true")
     expect((code, "no event is called" in err), (2, True), err)
     code, _, err = run("--", "gzip", "-c", "x")
@@ -147,10 +147,10 @@ def input_arrives_whole():
     data = os.urandom(5_000_000)
     code, out, _ = shell("md5sum; cat", stdin=data)
     expect(code, 0, "exit code")
-    expect(out.split()[0].decode(), hashlib.md5(data).hexdigest(), "input")
+    expect(out.split()[0].decode(), hashlib.md5(data).hexdigest(), "hash of the input that arrived")
     # A command that reads only a part of the input gets that part.
     code, out, _ = shell("head -c 3", stdin=data)
-    expect((code, out), (0, data[:3]), "a part of the input")
+    expect((code, out), (0, data[:3]), "exit code and the first bytes of the input")
 
 
 @test
@@ -167,7 +167,7 @@ def output_arrives_whole():
     code, out, _ = shell("seq 5000000")
     expect(code, 0, "exit code")
     wanted = b"".join(b"%d\n" % number for number in range(1, 5000001))
-    expect(hashlib.md5(out).hexdigest(), hashlib.md5(wanted).hexdigest(), "output")
+    expect(hashlib.md5(out).hexdigest(), hashlib.md5(wanted).hexdigest(), "hash of the output that arrived")
 
 
 @long_test
@@ -196,8 +196,8 @@ def a_closed_reader_ends_the_command():
 def background_processes_end_with_the_command():
     began = time.monotonic()
     code, out, _ = shell("sleep 1000 & echo done")
-    expect((code, out), (0, b"done\n"), "code and output")
-    expect(time.monotonic() - began < 60, True, "ends at once")
+    expect((code, out), (0, b"done\n"), "exit code and output")
+    expect(time.monotonic() - began < 60, True, "the command ends within a minute")
 
 
 @test
@@ -233,9 +233,9 @@ def the_environment_is_fixed():
     common = {name: os.environ[name] for name in ("PATH", "PERFMON_VM")}
     first = run("--run", "--", "env", env={**common, "X": "1"})
     expect((first[0], b"LANG" in first[1], b"X=" in first[1]), (0, True, False), first)
-    expect(run("--run", "--", "env", env={"Y": "22", **common})[1], first[1], "another environment")
+    expect(run("--run", "--", "env", env={"Y": "22", **common})[1], first[1], "output with another environment")
     code, out, _ = run("--env-all", "--run", "--", "env", env={**common, "X": "1"})
-    expect((code, b"X=1\n" in out, b"LANG" in out), (0, True, False), "--env-all")
+    expect((code, b"X=1\n" in out, b"LANG" in out), (0, True, False), "exit code and variables with --env-all")
 
 
 @test
@@ -262,11 +262,11 @@ def the_files_stay_as_they_are():
     script = "echo after >kept; mv renamed new; rm removed; mv tree tree2; rm -r tree2; echo x >made; chmod 751 made; ls"
     code, out, err = shell(script, "--out", "made", cwd=folder)
     expect((code, out.split()), (0, [b"kept", b"made", b"new"]), err)
-    expect(sorted(os.listdir(folder)), ["kept", "made", "removed", "renamed", "tree"], "the host's files")
+    expect(sorted(os.listdir(folder)), ["kept", "made", "removed", "renamed", "tree"], "names of the host's files")
     with open(os.path.join(folder, "kept"), encoding="ascii") as file:
-        expect(file.read(), "before", "the host's file")
+        expect(file.read(), "before", "text of the host's file")
     facts = os.stat(os.path.join(folder, "made"))
-    expect((facts.st_mode & 0o777, facts.st_size), (0o751, 2), "the file that was asked for")
+    expect((facts.st_mode & 0o777, facts.st_size), (0o751, 2), "mode and size of the written file")
     for name in ("none", "kept"):
         code, _, err = shell("true", "--out", name, cwd=folder)
         expect((code, f"can't copy {name}" in err), (125, True), err)
@@ -274,9 +274,9 @@ def the_files_stay_as_they_are():
     code, _, err = shell("mkdir b; echo 1 >b/x; echo 2 >made; exit 4", "--out", "b/x", "--out", "made", cwd=folder)
     expect((code, "can't write b/x" in err), (4, True), err)
     with open(os.path.join(folder, "made"), encoding="ascii") as file:
-        expect(file.read(), "2\n", "the second file")
+        expect(file.read(), "2\n", "text of the second file")
     rename = "import os; os.rename('tree', 'tree3'); print(os.listdir('tree3'))"
-    expect(run("--run", "--", "python3", "-c", rename, cwd=folder)[:2], (0, b"['below']\n"), "a renamed directory")
+    expect(run("--run", "--", "python3", "-c", rename, cwd=folder)[:2], (0, b"['below']\n"), "exit code and names in a renamed directory")
 
 
 @long_test
@@ -297,23 +297,23 @@ def a_directory_that_is_named_is_written():
         os.makedirs(os.path.join(folder, name), exist_ok=True)
         code, out, err = shell(script if name == "open" else "true", "--write", name, "--memory", "256", cwd=folder)
         expect(code, 0, err)
-    expect(out, b"beforeoutside\n", "the files that the command saw")
-    expect(sorted(os.listdir(folder)), ["open", "other"], "files outside")
+    expect(out, b"beforeoutside\n", "text of the files that the command saw")
+    expect(sorted(os.listdir(folder)), ["open", "other"], "names of the files outside")
     inside = os.path.join(folder, "open")
-    expect(sorted(os.listdir(inside)), ["big", "closed", "e", "link"], "files inside")
+    expect(sorted(os.listdir(inside)), ["big", "closed", "e", "link"], "names of the files inside")
     facts = os.stat(os.path.join(inside, "e"))
-    expect((facts.st_mode & 0o777, facts.st_uid, os.listdir(os.path.join(inside, "e"))), (0o750, NOBODY, ["x"]), "a directory")
-    expect(os.path.getsize(os.path.join(inside, "big")), 300_000_000, "a file that is larger than the memory")
+    expect((facts.st_mode & 0o777, facts.st_uid, os.listdir(os.path.join(inside, "e"))), (0o750, NOBODY, ["x"]), "mode, owner and names of a directory")
+    expect(os.path.getsize(os.path.join(inside, "big")), 300_000_000, "size of a file that is larger than the memory")
     # The host sees writes to a file that is still open, and the command sees what the host appends.
     script = "exec 3>>shared; echo guest >&3; echo ready; while [ $(wc -l <shared) = 1 ]; do sleep 0.1; done; echo guest >&3"
     process = start("--write", inside, "--run", "--", "sh", "-c", f"cd '{inside}'; {script}")
     with open(os.path.join(inside, "shared"), "a+", encoding="ascii") as file:
         file.seek(0)
-        expect(file.read(), "guest\n", "what was written")
+        expect(file.read(), "guest\n", "text that the guest wrote")
         file.write("host\n")
     process.communicate(timeout=TIMEOUT)
     with open(os.path.join(inside, "shared"), encoding="ascii") as file:
-        expect((process.returncode, file.read()), (0, "guest\nhost\nguest\n"), "what both appended")
+        expect((process.returncode, file.read()), (0, "guest\nhost\nguest\n"), "exit code and text that host and guest appended")
     # A write that the host refuses fails in the guest's command, too.
     def limit():
         resource.setrlimit(resource.RLIMIT_FSIZE, (200000, 200000))
@@ -328,13 +328,13 @@ def a_directory_that_is_named_is_written():
     with open(os.path.join(inside, "Makefile"), "w", encoding="ascii") as file:
         file.write(makefile)
     script = "echo 1 >source; make -s; sleep 1; echo 2 >source; make -s; cat /tmp/made; make -q"
-    expect(shell(script, "--write", ".", cwd=inside)[:2], (0, b"2\n"), "make")
+    expect(shell(script, "--write", ".", cwd=inside)[:2], (0, b"2\n"), "exit code and output of make")
     # A result in the written directory is there already, and is not copied onto itself.
     for _ in range(2):
         code, _, err = run("--write", inside, "--out", "perf.data", "--", "record", "-e", "instructions:u", "--", "true", cwd=inside)
         expect((code, "can't" in err), (0, False), err)
     recordings = sorted(name for name in os.listdir(inside) if name.startswith("perf"))
-    expect(recordings, ["perf.data", "perf.data.old"], "recordings")
+    expect(recordings, ["perf.data", "perf.data.old"], "names of the recordings")
     # A result behind a symbolic link is copied out; a result that was not written is an error.
     os.symlink(os.path.join(folder, "outside"), os.path.join(inside, "way"))
     for name, codes in (("way", 0), ("never", 125)):
@@ -383,29 +383,29 @@ def signals_reach_the_command():
         process = start("--run", "--", "sh", "-c", script)
         process.send_signal(number)
         out, _ = process.communicate(timeout=TIMEOUT)
-        expect((process.returncode, out), (9, b"got\n"), f"after {number.name}")
+        expect((process.returncode, out), (9, b"got\n"), f"exit code and output after {number.name}")
 
 
 @test
 def a_second_signal_ends_the_machine():
     process = start("--run", "--", "sh", "-c", "trap 'echo got' TERM; echo ready; while :; do sleep 0.1; done 2>/dev/null")
     process.send_signal(signal.SIGTERM)
-    expect(process.stdout.readline(), b"got\n", "the command goes on after the first")
+    expect(process.stdout.readline(), b"got\n", "output after the first signal")
     process.send_signal(signal.SIGTERM)
-    expect(process.wait(timeout=TIMEOUT), -signal.SIGTERM, "the second")
+    expect(process.wait(timeout=TIMEOUT), -signal.SIGTERM, "exit code after the second signal")
 
 
 @test
 def no_machine_is_left_behind():
     process = start("--run", "--", "sh", "-c", "echo ready; sleep 1000")
     qemu = children(process.pid)
-    expect(len(qemu), 1, "processes of pmctl")
+    expect(len(qemu), 1, "number of QEMU's processes")
     process.kill()
     process.wait(timeout=TIMEOUT)
     until = time.monotonic() + TIMEOUT
     while os.path.exists(f"/proc/{qemu[0]}/exe") and time.monotonic() < until:
         time.sleep(0.1)
-    expect(os.path.exists(f"/proc/{qemu[0]}/exe"), False, "QEMU runs")
+    expect(os.path.exists(f"/proc/{qemu[0]}/exe"), False, "QEMU still exists")
 
 
 def children(pid):
@@ -435,10 +435,10 @@ def a_terminal_is_a_terminal():
     os.write(terminal, b"\x03")
     # SIGINT ends the line, and not the shell.
     read_until(terminal, "# ")
-    expect(termios.tcgetattr(terminal) == before, False, "keys go to the guest")
+    expect(termios.tcgetattr(terminal) == before, False, "the terminal's settings are the earlier ones")
     os.write(terminal, b"exit 5\n")
     expect(exit_code(pid, terminal), 5, "exit code")
-    expect(termios.tcgetattr(terminal), before, "the terminal afterwards")
+    expect(termios.tcgetattr(terminal), before, "the terminal's settings afterwards")
 
 
 @test
@@ -457,10 +457,10 @@ def a_program_has_the_whole_screen():
     read_until(terminal, "99/99 100%")
     os.write(terminal, b"ZZ")
     expect(exit_code(pid, terminal), 0, "exit code")
-    expect(termios.tcgetattr(terminal), before, "the terminal afterwards")
+    expect(termios.tcgetattr(terminal), before, "the terminal's settings afterwards")
     with open(text, encoding="ascii") as file:
         lines = file.read().splitlines()
-    expect((len(lines), lines[0], lines[-1]), (99, "line 2", "ine 100"), "what was saved")
+    expect((len(lines), lines[0], lines[-1]), (99, "line 2", "ine 100"), "number of saved lines, the first and the last")
 
 
 def on_terminal(*words):
@@ -510,7 +510,7 @@ def user_counts_repeat_to_the_instruction():
             expect(code, 0, err)
             results.append((counts(err), out))
         expect(results, [results[0]] * len(ways), f"restored twice, booted, and another snapshot, {cpu}")
-        expect(results[0][0]["instructions:u"] > 10_000_000, True, "a real count")
+        expect(results[0][0]["instructions:u"] > 10_000_000, True, "the count is above 10 million")
 
 
 # mov, 1000000 times dec and jnz, mov, xor, syscall.
@@ -597,7 +597,7 @@ def counts_are_those_of_the_program():
     code, _, err = run("--", "stat", "-x,", "-o", "file", "-e", "instructions:u", "--", next(iter(programs)), cwd=folder)
     expect(code, 0, err)
     with open(os.path.join(folder, "file"), encoding="ascii") as file:
-        expect(counts(file.read())["instructions:u"], LOOP_INSTRUCTIONS, "in a file")
+        expect(counts(file.read())["instructions:u"], LOOP_INSTRUCTIONS, "instructions in a file")
 
 
 @test
@@ -616,7 +616,7 @@ def all_runs_are_in_one_boot():
     expect(code, 0, err)
     with open(os.path.join(folder, "boots"), encoding="ascii") as file:
         boots = file.read().split()
-    expect((len(boots), len(set(boots))), (9, 1), "runs and boots")
+    expect((len(boots), len(set(boots))), (9, 1), "numbers of runs and boots")
 
 
 @test
@@ -624,9 +624,9 @@ def exact_counts_of_the_kernel():
     words = ["--exact", "--", "stat", "-x,", "-e", "instructions:u,instructions:k", "--", "ls", "/usr/bin"]
     first, *others = (counts(run(*options, *words)[2]) for options in ([], [], ["--no-snapshot"]))
     for other in others:
-        expect(other["instructions:u"], first["instructions:u"], "user mode")
+        expect(other["instructions:u"], first["instructions:u"], "instructions in user mode")
         spread = abs(first["instructions:k"] - other["instructions:k"]) / first["instructions:k"]
-        expect(spread < 0.07, True, f"kernel: {first} and {other}")
+        expect(spread < 0.07, True, f"instructions in the kernel: {first} and {other}")
 
 
 @test
@@ -634,10 +634,10 @@ def a_recording_comes_out():
     folder = writable("recording")
     code, _, err = run("--", "record", "-g", "-e", "instructions:u", "-c", "100003", "--", "gzip", "-c", "/usr/bin/env", cwd=folder)
     expect(code, 0, err)
-    expect(os.listdir(folder), ["perf.data"], "files")
+    expect(os.listdir(folder), ["perf.data"], "names of the files")
     # A recording that fails leaves the previous one unchanged.
     expect(run("--", "record", "-e", "instructions:u", "--", "no-such-program", cwd=folder)[0], 127, "exit code")
-    expect(os.listdir(folder), ["perf.data"], "files")
+    expect(os.listdir(folder), ["perf.data"], "names of the files")
     done = subprocess.run([PMCTL, "report", "--stdio", "--sort", "comm,dso"], cwd=folder, capture_output=True, text=True, check=False)
     expect((done.returncode, bool(re.search(r"gzip +gzip", done.stdout))), (0, True), done.stdout + done.stderr)
 
@@ -654,7 +654,7 @@ def the_recipe_finds_a_changed_line():
     with open(PAGE, encoding="utf-8") as file:
         block = re.search(r"\.\. code-block:: sh\n   :name: gate\n\n((?:    .*\n|\n)+)", file.read())
     steps = [line.strip() for line in block.group(1).splitlines() if "pmctl" in line]
-    expect(len(steps), 2, "steps of the recipe")
+    expect(len(steps), 2, "number of steps of the recipe")
     folder = os.path.join(FOLDER, "recipe")
     os.mkdir(folder)
     tools = os.path.join(folder, "tools")
@@ -705,19 +705,19 @@ def the_missing_network_is_reported():
 def a_damaged_snapshot_is_made_again():
     cache = writable("cache")
     env = {"PATH": os.environ["PATH"], "PERFMON_VM": os.environ["PERFMON_VM"], "XDG_CACHE_HOME": cache}
-    expect(run("--run", "--", "true", env=env)[0], 0, "the first run")
+    expect(run("--run", "--", "true", env=env)[0], 0, "exit code of the first run")
     (snapshot,) = os.listdir(os.path.join(cache, "perfmon-vm"))
     for name, size in (("state", 100000), ("state", 0), ("memory", 4096)):
         os.truncate(os.path.join(cache, "perfmon-vm", snapshot, name), size)
-        expect(run("--run", "--", "true", env=env)[0], 0, f"{name} of {size} bytes")
-        expect(run("--run", "--", "true", env=env)[0], 0, "the next run")
+        expect(run("--run", "--", "true", env=env)[0], 0, f"exit code with {name} of {size} bytes")
+        expect(run("--run", "--", "true", env=env)[0], 0, "exit code of the next run")
     # QEMU does not notice a changed memory: the kernel crashes or hangs.
     with open(os.path.join(cache, "perfmon-vm", snapshot, "memory"), "r+b") as file:
         file.seek(16 << 20)
         file.write(bytes(1 << 20))
     code, out, err = run("--run", "--", "echo", "hi", env=env)
     expect((code, out, os.listdir(os.path.join(cache, "perfmon-vm"))), (0, b"hi\n", []), err)
-    expect(run("--run", "--", "true", env=env)[0], 0, "the next run")
+    expect(run("--run", "--", "true", env=env)[0], 0, "exit code of the next run")
     # A machine that can't be started does not mean that the snapshot is bad: it is kept.
     done = subprocess.run(
         ["sh", "-c", 'ulimit -v 500000; exec "$@"', "sh", *command("--run", "--", "true")],

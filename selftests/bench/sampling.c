@@ -42,7 +42,7 @@ struct run {
 /* Write marks before and after the next loop, to find its register accesses. */
 static bool marking;
 
-static void mark(void)
+static void write_mark(void)
 {
 	if (marking)
 		msr_mark();
@@ -80,11 +80,11 @@ static unsigned long long timed_loop(void)
 {
 	unsigned long long begin, end;
 
-	mark();
+	write_mark();
 	begin = __rdtsc();
 	loop(N);
 	end = __rdtsc();
-	mark();
+	write_mark();
 	return end - begin;
 }
 

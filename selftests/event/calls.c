@@ -61,7 +61,7 @@ struct leaf {
 	int fd;
 };
 
-static void loop_there(const struct leaf *leaf)
+static void loop_in_leaf(const struct leaf *leaf)
 {
 	labelled_loop(leaf->n);
 	/* Keeps the compiler from making a tail call. */
@@ -124,7 +124,7 @@ TEST_F(event, sample_has_each_call_that_has_not_returned)
 {
 	/* Two more calls are between nest() and the loop. */
 	const unsigned int depths[] = { 0, 1, 7, DEPTH - 4 };
-	const struct leaf leaf = { .call = loop_there, .n = N };
+	const struct leaf leaf = { .call = loop_in_leaf, .n = N };
 	unsigned int i;
 
 	for (i = 0; i < ARRAY_SIZE(depths); i++) {
@@ -137,7 +137,7 @@ TEST_F(event, sample_has_each_call_that_has_not_returned)
 
 TEST_F(event, call_stack_keeps_the_innermost_calls)
 {
-	const struct leaf leaf = { .call = loop_there, .n = N };
+	const struct leaf leaf = { .call = loop_in_leaf, .n = N };
 
 	ASSERT_EQ(0, event_enable(self->sampler.fd));
 	nest(3 * DEPTH, &leaf);
@@ -148,8 +148,8 @@ TEST_F(event, call_stack_keeps_the_innermost_calls)
 /* Another task with calls takes the CPU from time to time. */
 TEST_F(event, calls_outlast_a_switch)
 {
-	const struct leaf leaf = { .call = loop_there, .n = 100 * N };
-	const struct leaf other = { .call = loop_there, .n = 1 };
+	const struct leaf leaf = { .call = loop_in_leaf, .n = 100 * N };
+	const struct leaf other = { .call = loop_in_leaf, .n = 1 };
 	struct perf_event_attr attr = with_calls(10 * PERIOD, PERF_SAMPLE_BRANCH_USER);
 	struct rusage before, after;
 	int status;
@@ -174,7 +174,7 @@ TEST_F(event, calls_outlast_a_switch)
 	expect_depth(_metadata, &self->sampler, 10, 2 * 10 * N / PERIOD - 1);
 }
 
-static void disable_there(const struct leaf *leaf)
+static void disable_in_leaf(const struct leaf *leaf)
 {
 	event_disable(leaf->fd);
 }
@@ -182,7 +182,7 @@ static void disable_there(const struct leaf *leaf)
 /* These functions returned after the event was disabled in the deepest one. */
 TEST_F(event, calls_that_returned_while_disabled_are_not_shown)
 {
-	const struct leaf leaf = { .call = disable_there, .fd = self->sampler.fd };
+	const struct leaf leaf = { .call = disable_in_leaf, .fd = self->sampler.fd };
 
 	/* perf reports them. */
 	if (variant->maker == &event_maker_perf)

@@ -148,7 +148,7 @@ static int fill_answers(const struct event_maker *maker, const struct rules *r,
 	return 0;
 }
 
-static void ask_in_domain(struct __test_metadata *_metadata, FIXTURE_DATA(event) *self,
+static void get_answers_in_domain(struct __test_metadata *_metadata, FIXTURE_DATA(event) *self,
 			  const struct event_maker *maker, const struct rules *r,
 			  unsigned long long capabilities)
 {
@@ -170,7 +170,7 @@ TEST_F(event, domain_may_count_its_own_tasks)
 	unsigned int i;
 
 	for (i = 0; i < ARRAY_SIZE(rules); i++) {
-		ask_in_domain(_metadata, self, variant->maker, &rules[i], 0);
+		get_answers_in_domain(_metadata, self, variant->maker, &rules[i], 0);
 		EXPECT_EQ(0, a->itself);
 		EXPECT_EQ(0, a->same_domain);
 		EXPECT_EQ(0, a->narrower);
@@ -188,7 +188,7 @@ TEST_F(event, capability_overrides_a_domain)
 	unsigned int i;
 
 	for (i = 0; i < ARRAY_SIZE(rules); i++) {
-		ask_in_domain(_metadata, self, variant->maker, &rules[i], MAY_COUNT);
+		get_answers_in_domain(_metadata, self, variant->maker, &rules[i], MAY_COUNT);
 		EXPECT_EQ(0, a->itself);
 		EXPECT_EQ(0, a->same_domain);
 		EXPECT_EQ(0, a->narrower);

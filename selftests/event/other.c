@@ -125,7 +125,7 @@ struct findings {
 };
 
 /* Looks for a function that only the other task calls. */
-static void look_for_others(const struct sample *sample, void *data)
+static void find_other_function(const struct sample *sample, void *data)
 {
 	struct findings *findings = data;
 	unsigned int i;
@@ -162,7 +162,7 @@ TEST_F(event, samples_in_the_context_switch_have_no_callers_of_another_task)
 	for (i = 0; i < 2 * YIELDS; i++) {
 		sched_yield();
 		if (!(i % 100))
-			sampler_read(&sampler, &sums, look_for_others, &findings);
+			sampler_read(&sampler, &sums, find_other_function, &findings);
 	}
 	ASSERT_EQ(0, event_disable(sampler.fd));
 	sampler_close(&sampler);
@@ -170,7 +170,7 @@ TEST_F(event, samples_in_the_context_switch_have_no_callers_of_another_task)
 	EXPECT_EQ(0UL, findings.of_others);
 }
 
-static void look_for_registers(const struct sample *sample, void *data)
+static void find_other_registers(const struct sample *sample, void *data)
 {
 	struct findings *findings = data;
 
@@ -222,7 +222,7 @@ TEST_F(event, samples_of_an_exec_have_no_registers)
 		close(go[1]);
 		ASSERT_EQ(self->other, waitpid(self->other, NULL, 0));
 		self->other = 0;
-		sampler_read(&sampler, &sums, look_for_registers, &findings);
+		sampler_read(&sampler, &sums, find_other_registers, &findings);
 		sampler_close(&sampler);
 	}
 	TH_LOG("%s: %lu samples, %lu in load_elf_binary()", variant->maker->name, findings.samples,

@@ -174,7 +174,7 @@ static int try_open(unsigned int target, unsigned int column)
 }
 
 /* Becomes the caller in a child process, and fills in the answers. */
-static int ask_all(unsigned int who)
+static int fill_answers(unsigned int who)
 {
 	unsigned int i, column;
 	int status;
@@ -207,7 +207,7 @@ static bool test_caller(const char *level, unsigned int who, const char *setting
 	bool ok = true;
 	char **row;
 
-	if (paranoid_write(atoi(setting)) || ask_all(who)) {
+	if (paranoid_write(atoi(setting)) || fill_answers(who)) {
 		ksft_print_msg("the table has a caller that this test does not know\n");
 		return false;
 	}

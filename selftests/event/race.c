@@ -49,12 +49,12 @@ static struct perf_event_attr branches(bool kernel)
 static struct {
 	int device;
 	int cpu;
-	pid_t prey;	/* expected process id; 0: none */
-	int caught;	/* the event's descriptor, or -1 */
+	pid_t victim;	/* expected process id; 0: none */
+	int event_fd;	/* the event's descriptor, or -1 */
 	bool stop;
-} hunter;
+} attacker;
 
-static void *hunt(void *unused)
+static void *attack(void *unused)
 {
 	struct perf_event_attr attr = branches(true);
 	struct perfmon_event_open arguments = {
@@ -63,42 +63,42 @@ static void *hunt(void *unused)
 	int fd;
 
 	(void)unused;
-	pin_to_cpu(hunter.cpu);
-	while (!__atomic_load_n(&hunter.stop, __ATOMIC_RELAXED)) {
-		arguments.pid = __atomic_load_n(&hunter.prey, __ATOMIC_ACQUIRE);
+	pin_to_cpu(attacker.cpu);
+	while (!__atomic_load_n(&attacker.stop, __ATOMIC_RELAXED)) {
+		arguments.pid = __atomic_load_n(&attacker.victim, __ATOMIC_ACQUIRE);
 		if (!arguments.pid) {
 			sched_yield();
 			continue;
 		}
-		fd = ioctl(hunter.device, PERFMON_EVENT_OPEN, &arguments);
+		fd = ioctl(attacker.device, PERFMON_EVENT_OPEN, &arguments);
 		if (fd < 0)
 			continue;
-		hunter.caught = fd;
-		__atomic_store_n(&hunter.prey, 0, __ATOMIC_RELEASE);
+		attacker.event_fd = fd;
+		__atomic_store_n(&attacker.victim, 0, __ATOMIC_RELEASE);
 	}
 	return NULL;
 }
 
 /*
- * Forks a child that the hunter attacks at once, and that then executes N branches. Returns its
- * id. Ids are assigned in sequence, so @prey is the expected id.
+ * Forks a child that the attacker attacks at once, and that then executes N branches. Returns its
+ * id. Ids are assigned in sequence, so @victim is the expected id.
  */
-static pid_t fork_prey(struct __test_metadata *_metadata, pid_t prey)
+static pid_t fork_victim(struct __test_metadata *_metadata, pid_t victim)
 {
 	int go, i;
 	pid_t pid;
 
-	hunter.caught = -1;
-	__atomic_store_n(&hunter.prey, prey, __ATOMIC_RELEASE);
+	attacker.event_fd = -1;
+	__atomic_store_n(&attacker.victim, victim, __ATOMIC_RELEASE);
 	pid = fork_waiting(&go);
 	ASSERT_LE(0, pid);
 	if (!pid) {
 		loop(N);
 		_exit(0);
 	}
-	for (i = 0; i < 100 && __atomic_load_n(&hunter.prey, __ATOMIC_ACQUIRE); i++)
+	for (i = 0; i < 100 && __atomic_load_n(&attacker.victim, __ATOMIC_ACQUIRE); i++)
 		usleep(10);
-	__atomic_store_n(&hunter.prey, 0, __ATOMIC_RELEASE);
+	__atomic_store_n(&attacker.victim, 0, __ATOMIC_RELEASE);
 	ASSERT_EQ(1, write(go, "", 1));
 	close(go);
 	ASSERT_EQ(pid, waitpid(pid, NULL, 0));
@@ -107,7 +107,7 @@ static pid_t fork_prey(struct __test_metadata *_metadata, pid_t prey)
 
 /*
  * The new task has one of the two events, or both on counters of their own. If it gets the
- * hunter's event first, the inherited one is not counted, and read(2) fails because there is no
+ * attacker's event first, the inherited one is not counted, and read(2) fails because there is no
  * complete sum.
  */
 TEST(new_task_has_one_event_on_a_counter)
@@ -123,25 +123,25 @@ TEST(new_task_has_one_event_on_a_counter)
 	SKIP_WITHOUT_PMU();
 	ASSERT_EQ(0, cpus_online(&cpus));
 	for_each_cpu_in(fd, &cpus)
-		hunter.cpu = fd;
+		attacker.cpu = fd;
 	ASSERT_LE(0, pin_to_first_cpu());
-	hunter.device = open_device(_metadata, O_RDONLY);
-	ASSERT_EQ(0, pthread_create(&thread, NULL, hunt, NULL));
+	attacker.device = open_device(_metadata, O_RDONLY);
+	ASSERT_EQ(0, pthread_create(&thread, NULL, attack, NULL));
 	attr.inherit = 1;
 	fd = event_maker_perfmon.open(&attr, 0, -1, -1, PERF_FLAG_FD_CLOEXEC);
 	ASSERT_LE(0, fd);
-	last = fork_prey(_metadata, 0);
+	last = fork_victim(_metadata, 0);
 	/* The time starts after the first event of a task, which takes a while to open. */
 	end = now() + env_number("SECONDS", 1);
 	for (; now() < end; forks++) {
 		before = event_count(fd);
 		ASSERT_LE(0, before);
-		last = fork_prey(_metadata, last + 1);
+		last = fork_victim(_metadata, last + 1);
 		after = event_count(fd);
-		if (hunter.caught >= 0) {
+		if (attacker.event_fd >= 0) {
 			caught++;
-			EXPECT_LE(0, event_count(hunter.caught));
-			close(hunter.caught);
+			EXPECT_LE(0, event_count(attacker.event_fd));
+			close(attacker.event_fd);
 		}
 		if (after != -EIO) {
 			/* At most the branches of the child in user mode, and few of this thread. */
@@ -154,13 +154,13 @@ TEST(new_task_has_one_event_on_a_counter)
 		fd = event_maker_perfmon.open(&attr, 0, -1, -1, PERF_FLAG_FD_CLOEXEC);
 		ASSERT_LE(0, fd);
 	}
-	__atomic_store_n(&hunter.stop, true, __ATOMIC_RELAXED);
+	__atomic_store_n(&attacker.stop, true, __ATOMIC_RELAXED);
 	ASSERT_EQ(0, pthread_join(thread, NULL));
 	TH_LOG("%d forks, %d caught, %d of them before they inherited", forks, caught, missed);
 	if (CPU_COUNT(&cpus) > 1)
 		EXPECT_LT(0, caught);
 	close(fd);
-	close(hunter.device);
+	close(attacker.device);
 }
 
 /* A caller that may not count CPUs can't keep perf from the counters by asking for owners. */

@@ -55,7 +55,7 @@ static int open_for_any_cpu(bool disabled, int leader)
 }
 
 /* Opens an event of this task on CPU @cpu, and counts a loop on a CPU with counting. */
-static void count_at_home(struct __test_metadata *_metadata, FIXTURE_DATA(refused) *self,
+static void count_on_usable_cpu(struct __test_metadata *_metadata, FIXTURE_DATA(refused) *self,
 			  int cpu, __s64 expected)
 {
 	struct perf_event_attr attr = event_instructions();
@@ -78,19 +78,19 @@ TEST_F(refused, event_of_the_cpu_is_refused)
 
 TEST_F(refused, event_on_any_cpu_fails_after_the_task_ran_there)
 {
-	count_at_home(_metadata, self, ANY_CPU, LOOP_INSNS * N);
+	count_on_usable_cpu(_metadata, self, ANY_CPU, LOOP_INSNS * N);
 	EXPECT_EQ(-EIO, event_count(self->fd));
 }
 
 TEST_F(refused, event_on_this_cpu_fails_after_the_task_ran_there)
 {
-	count_at_home(_metadata, self, self->cpu, 0);
+	count_on_usable_cpu(_metadata, self, self->cpu, 0);
 	EXPECT_EQ(-EIO, event_count(self->fd));
 }
 
 TEST_F(refused, event_on_another_cpu_keeps_its_count)
 {
-	count_at_home(_metadata, self, self->home, LOOP_INSNS * N);
+	count_on_usable_cpu(_metadata, self, self->home, LOOP_INSNS * N);
 	EXPECT_LE((__s64)(LOOP_INSNS * N), event_count(self->fd));
 }
 

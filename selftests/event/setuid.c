@@ -43,7 +43,7 @@ struct shared {
 };
 
 /* Returns the number of NMIs of the first CPU, or -1. */
-static long long nmis(void)
+static long long nmi_count(void)
 {
 	FILE *f = fopen("/proc/interrupts", "r");
 	long long n, found = -1;
@@ -104,7 +104,7 @@ static void run_program(struct shared *shared, unsigned int round)
 }
 
 /* Returns whether the opener has opened events of the process, and was refused the program. */
-static bool opener_was_there(struct shared *shared)
+static bool opener_opened_and_was_refused(struct shared *shared)
 {
 	return __atomic_load_n(&shared->opened, __ATOMIC_RELAXED) &&
 	       __atomic_load_n(&shared->refused, __ATOMIC_RELAXED);
@@ -131,9 +131,9 @@ TEST(setuid_program_is_never_counted)
 	if (!opener)
 		open_and_close(shared);
 	/* If an open takes long, the first processes have exited before their event is opened. */
-	for (round = 0; round < PROGRAMS || (!opener_was_there(shared) && round < PROGRAMS_MAX);
+	for (round = 0; round < PROGRAMS || (!opener_opened_and_was_refused(shared) && round < PROGRAMS_MAX);
 	     round++) {
-		before = nmis();
+		before = nmi_count();
 		ASSERT_LE(0, before);
 		prey = fork();
 		ASSERT_LE(0, prey);
@@ -141,8 +141,8 @@ TEST(setuid_program_is_never_counted)
 			run_program(shared, round);
 		ASSERT_EQ(prey, waitpid(prey, &status, 0));
 		ASSERT_EQ(0, status);
-		if (most < nmis() - before)
-			most = nmis() - before;
+		if (most < nmi_count() - before)
+			most = nmi_count() - before;
 	}
 	kill(opener, SIGKILL);
 	ASSERT_EQ(opener, waitpid(opener, &status, 0));
@@ -150,7 +150,7 @@ TEST(setuid_program_is_never_counted)
 	EXPECT_GT((long long)SAMPLES / 2, most) {
 		TH_LOG("at most %lld NMIs while a program ran", most);
 	}
-	EXPECT_TRUE(opener_was_there(shared));
+	EXPECT_TRUE(opener_opened_and_was_refused(shared));
 	unlink(PROGRAM);
 	EXPECT_EQ(0, chmod(_PATH_PERFMON, 0600));
 }

@@ -202,7 +202,7 @@ static int open_on(struct __test_metadata *_metadata, const struct event_maker *
 }
 
 /* Reads the count of an event that may have been off its CPU, and checks the times. */
-static __s64 timed_count(struct __test_metadata *_metadata, const struct event_maker *maker,
+static __s64 read_count_and_check_times(struct __test_metadata *_metadata, const struct event_maker *maker,
 			 int fd)
 {
 	__u64 words[3];
@@ -227,13 +227,13 @@ TEST_F(event, task_on_one_cpu_counts_there)
 		part[cpu] = open_on(_metadata, variant->maker, self->target[0].tid, cpu);
 	ASSERT_EQ(0, target_run_job(&self->target[0], job));
 	for_each_cpu_in(cpu, &self->cpus) {
-		on_last = timed_count(_metadata, variant->maker, part[cpu]);
+		on_last = read_count_and_check_times(_metadata, variant->maker, part[cpu]);
 		/* The target visits all CPUs in turn, so each has its part of the pieces. */
 		EXPECT_LE((__s64)(LOOP_INSNS * job.n * (job.pieces / CPU_COUNT(&self->cpus) - 1)),
 			  on_last);
 		sum += on_last;
 	}
-	value = timed_count(_metadata, variant->maker, whole);
+	value = read_count_and_check_times(_metadata, variant->maker, whole);
 	EXPECT_LE((__s64)(LOOP_INSNS * job.n * job.pieces), value);
 	EXPECT_EQ(value, sum);
 	if (CPU_COUNT(&self->cpus) > 1)

@@ -81,7 +81,7 @@ static int open_event(int device, pid_t pid, int cpu, int group)
 }
 
 /* Returns how many more events of a task can be opened. */
-static int count_free(int device, pid_t pid)
+static int count_openable(int device, pid_t pid)
 {
 	int fd[64], n = 0, i;
 
@@ -100,7 +100,7 @@ FIXTURE_SETUP(event_open)
 	self->cpu = pin_to_first_cpu();
 	ASSERT_LE(0, self->cpu);
 	ASSERT_EQ(0, target_start(&self->target, -1, false));
-	self->free_counters = count_free(self->device, self->target.pid);
+	self->free_counters = count_openable(self->device, self->target.pid);
 	ASSERT_LT(0, self->free_counters);
 	if (variant->what == FIRST)
 		return;
@@ -207,7 +207,7 @@ static void expect_all_free(struct __test_metadata *_metadata, FIXTURE_DATA(even
 		}
 	}
 	EXPECT_LE(self->free_counters, counters);
-	EXPECT_EQ(self->free_counters, count_free(self->device, self->target.pid));
+	EXPECT_EQ(self->free_counters, count_openable(self->device, self->target.pid));
 }
 
 TEST_F_TIMEOUT(event_open, failed_call_leaves_nothing_and_works_when_repeated, 600)

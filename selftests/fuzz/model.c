@@ -47,7 +47,7 @@ struct step {
 	unsigned int slot;
 	unsigned int other;	/* slot, counter, CPU */
 	unsigned int n;		/* iterations, flags of open() */
-	bool look;		/* compare the whole state after the step */
+	bool compares_state;		/* compare the whole state after the step */
 	struct call call;
 };
 
@@ -67,7 +67,7 @@ static unsigned long long errnos[MAX_ERRNO];
 /* The first difference between device and model; empty if there is none. */
 static char difference[256];
 
-static bool differ(const char *format, ...)
+static bool note_difference(const char *format, ...)
 {
 	va_list args;
 
@@ -95,7 +95,7 @@ static bool call(int fd, bool writer, const struct call *c)
 	calls++;
 	errnos[-got]++;
 	if (got != want)
-		return differ("0x%08x: the device says %d (%s), the model %d (%s)",
+		return note_difference("0x%08x: the device says %d (%s), the model %d (%s)",
 			      c->cmd, -got, strerror(-got), -want,
 			      strerror(-want));
 	if (!got)
@@ -104,13 +104,13 @@ static bool call(int fd, bool writer, const struct call *c)
 		return true;
 	if (got || !(_IOC_DIR(c->cmd) & _IOC_READ)) {
 		if (got != -EFAULT && memcmp(placed.alias, &c->arg, c->size))
-			return differ("0x%08x: the argument has changed", c->cmd);
+			return note_difference("0x%08x: the argument has changed", c->cmd);
 		return true;
 	}
 	answer = c->arg;
 	memcpy(&answer, placed.alias, c->size);
 	problem = model_check(&model, c, &answer);
-	return *problem ? differ("0x%08x: %s", c->cmd, problem) : true;
+	return *problem ? note_difference("0x%08x: %s", c->cmd, problem) : true;
 }
 
 static void close_file(int i)
@@ -127,7 +127,7 @@ static bool open_file(int i, int flags)
 	want = flags != O_RDONLY && files.has_writer ? -EBUSY : 0;
 	got = open_files_open(&files, i, flags);
 	return got == want ||
-	       differ("open: the device says %d, the model %d", got, want);
+	       note_difference("open: the device says %d, the model %d", got, want);
 }
 
 static bool dup_file(int from, int to)
@@ -138,15 +138,15 @@ static bool dup_file(int from, int to)
 		return true;
 	close_file(to);
 	err = open_files_dup(&files, from, to);
-	return !err || differ("dup: %s", strerror(-err));
+	return !err || note_difference("dup: %s", strerror(-err));
 }
 
 /* As pmc_count_loop(), with few other instructions between its calls. */
 static bool count_loop(int i, int num, unsigned long n)
 {
 	const struct placed good = { .readable = true, .writable = true };
-	const struct call start = call_of(PMIOSTART, &num, sizeof(num));
-	const struct call stop = call_of(PMIOSTOP, &num, sizeof(num));
+	const struct call start = call_make(PMIOSTART, &num, sizeof(num));
+	const struct call stop = call_make(PMIOSTOP, &num, sizeof(num));
 	int want, got;
 
 	want = model_call(&model, open_files_is_writer(&files, i), &start, &good);
@@ -156,7 +156,7 @@ static bool count_loop(int i, int num, unsigned long n)
 		want = model_call(&model, open_files_is_writer(&files, i), &stop, &good);
 		loops_checked++;
 	}
-	return got == want || differ("count: the device says %d, the model %d",
+	return got == want || note_difference("count: the device says %d, the model %d",
 				     got, want);
 }
 
@@ -175,9 +175,9 @@ static bool check_sums(const struct trace *t, unsigned long n)
 	for (cpu = 0; cpu < t->cpus; cpu++) {
 		problem = trace_sum(t, cpu, &s);
 		if (*problem)
-			return differ("trace, CPU %u: %s", cpu, problem);
+			return note_difference("trace, CPU %u: %s", cpu, problem);
 		if (t->buffer[cpu]->flags & absent)
-			return differ("trace, CPU %u: flags 0x%x", cpu,
+			return note_difference("trace, CPU %u: flags 0x%x", cpu,
 				      t->buffer[cpu]->flags);
 		full |= t->buffer[cpu]->flags & PERFMON_BUFFER_FLAG_FULL;
 		for (i = 0; i < PERFMON_MAX_EVENTS; i++)
@@ -185,14 +185,14 @@ static bool check_sums(const struct trace *t, unsigned long n)
 	}
 	for (i = 0; i < PERFMON_MAX_EVENTS && t->config.events[i]; i++) {
 		if (!(t->config.flags[i] & (FLAG_USER | FLAG_OS)) && total[i])
-			return differ("trace: event %d counted in no mode", i);
+			return note_difference("trace: event %d counted in no mode", i);
 		if (!model_counts_instructions(&model, i))
 			continue;
 		loops_checked++;
 		/* A full buffer stops the counting. */
 		if (full ? total[i] > TRACE_LOOP_INSNS(n) :
 			   total[i] != TRACE_LOOP_INSNS(n))
-			return differ("trace: event %d: %llu instead of %llu", i,
+			return note_difference("trace: event %d: %llu instead of %llu", i,
 				      total[i], TRACE_LOOP_INSNS(n));
 	}
 	return true;
@@ -200,8 +200,8 @@ static bool check_sums(const struct trace *t, unsigned long n)
 
 static bool trace_a_loop(int i, unsigned long n)
 {
-	const struct call start = call_of(IOCTL_PERFMON_START, NULL, 0);
-	const struct call stop = call_of(IOCTL_PERFMON_STOP, NULL, 0);
+	const struct call start = call_make(IOCTL_PERFMON_START, NULL, 0);
+	const struct call stop = call_make(IOCTL_PERFMON_STOP, NULL, 0);
 	const struct placed none = { .readable = true, .writable = true };
 	struct trace t = {
 		.fd = files.fd[i],
@@ -220,7 +220,7 @@ static bool trace_a_loop(int i, unsigned long n)
 		err = trace_loop(&t, n);
 	model_executed(&model, LOOP_INSNS * n, LOOP_OVERHEAD_INSNS);
 	model_call(&model, true, &stop, &none);
-	same = err ? differ("trace: the device says %d", err) : check_sums(&t, n);
+	same = err ? note_difference("trace: the device says %d", err) : check_sums(&t, n);
 	trace_unmap(&t);
 	return same;
 }
@@ -275,8 +275,8 @@ static bool perform(const struct step *s)
 
 static bool same_counter(int num)
 {
-	const struct call get = call_of(PMIOGET2, &num, sizeof(num));
-	const struct call read = call_of(PMIOREAD, &num, sizeof(num));
+	const struct call get = call_make(PMIOGET2, &num, sizeof(num));
+	const struct call read = call_make(PMIOREAD, &num, sizeof(num));
 
 	return call(reader, false, &get) && call(reader, false, &read);
 }
@@ -284,8 +284,8 @@ static bool same_counter(int num)
 /* Compares all state that calls report. */
 static bool same_state(void)
 {
-	const struct call alloc = call_of(IOCTL_PERFMON_GET_ALLOC, NULL, 0);
-	const struct call config = call_of(IOCTL_PERFMON_GET_CONFIG, NULL, 0);
+	const struct call alloc = call_make(IOCTL_PERFMON_GET_ALLOC, NULL, 0);
+	const struct call config = call_make(IOCTL_PERFMON_GET_CONFIG, NULL, 0);
 	const struct perfmon_properties *p = &machine.properties;
 	int i;
 
@@ -317,7 +317,7 @@ static void random_step(struct step *s, struct rng *rng)
 	s->action = rng_once_in(rng, 5) ?
 			others[rng_below(rng, ARRAY_SIZE(others))] : CALL;
 	s->slot = rng_once_in(rng, 4) ? rng_below(rng, OPEN_FILES) : WRITER;
-	s->look = rng_once_in(rng, 4);
+	s->compares_state = rng_once_in(rng, 4);
 	switch (s->action) {
 	case OPEN:
 	case CLOSE:
@@ -351,7 +351,7 @@ static int run_steps(const struct step *steps, int n)
 	for (i = 0; i < OPEN_FILES; i++)
 		close_file(i);
 	for (i = 0; i < n; i++) {
-		if (!perform(&steps[i]) || (steps[i].look && !same_state()))
+		if (!perform(&steps[i]) || (steps[i].compares_state && !same_state()))
 			return i + 1;
 	}
 	return same_state() ? 0 : n;

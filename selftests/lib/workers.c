@@ -42,7 +42,7 @@ int workers_start(struct workers *w, const cpu_set_t *cpus, unsigned long n)
 	return wait_until_idle();
 }
 
-int workers_go(struct workers *w)
+int workers_release(struct workers *w)
 {
 	int i;
 
@@ -66,7 +66,7 @@ int workers_wait(struct workers *w)
 
 int workers_run(struct workers *w)
 {
-	int err = workers_go(w);
+	int err = workers_release(w);
 
 	return err ? err : workers_wait(w);
 }

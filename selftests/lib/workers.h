@@ -26,7 +26,7 @@ int workers_start(struct workers *w, const cpu_set_t *cpus, unsigned long n);
 int workers_run(struct workers *w);
 
 /* The two halves of workers_run(): start the processes, wait for their end. */
-int workers_go(struct workers *w);
+int workers_release(struct workers *w);
 int workers_wait(struct workers *w);
 
 void workers_end(struct workers *w);

@@ -119,14 +119,14 @@ std::uint64_t count_all()
 	      "a_group_is_counted");
 	check(moved.name(1) == "branches:u" && moved.overhead(0) > 0, "a_group_has_names");
 
-	std::string said;
+	std::string message;
 	try {
 		perfmon::counters wrong("instrucions");
 	} catch (const perfmon::error &error) {
 		if (error.code() == std::errc::invalid_argument)
-			said = error.what();
+			message = error.what();
 	}
-	check(said.find("Did you mean `instructions`?") != std::string::npos, "an_error_is_an_exception");
+	check(message.find("Did you mean `instructions`?") != std::string::npos, "an_error_is_an_exception");
 	return loop;
 }
 

@@ -381,7 +381,7 @@ static const struct kind nonsense = { "nonsense", 150, 997, false, check_fake, w
 static const struct kind changes = { "changes", 300, 997, false, check_fake, work_changes };
 
 /* Samples the calling thread until it has @wanted chains. */
-static void sample(struct instance *i, const struct kind *kind, __u64 wanted)
+static void sample_chains(struct instance *i, const struct kind *kind, __u64 wanted)
 {
 	struct perf_event_attr attr = event_every(kind->period);
 	struct sampler *s = &i->sampler;
@@ -404,7 +404,7 @@ static void sample(struct instance *i, const struct kind *kind, __u64 wanted)
 	sampler_close(s);
 }
 
-static __u64 wanted(const FIXTURE_DATA(chain_stress) *self, const struct kind *kind)
+static __u64 wanted_chains(const FIXTURE_DATA(chain_stress) *self, const struct kind *kind)
 {
 	return 1 + self->chains * kind->parts / 1000;
 }
@@ -435,9 +435,9 @@ static void sample_kind(struct __test_metadata *_metadata, FIXTURE_DATA(chain_st
 	i.c.vdso = (struct vdso) { 0, 0 };
 	use.clock = vdso_find("__vdso_clock_gettime", &i.c.vdso);
 	use.memory = map_shared(_metadata, PAGE);
-	sample(&i, kind, wanted(self, kind));
+	sample_chains(&i, kind, wanted_chains(self, kind));
 	frames_unmap(i.frames);
-	expect_right(_metadata, &i, kind, wanted(self, kind));
+	expect_right(_metadata, &i, kind, wanted_chains(self, kind));
 }
 
 TEST_F_TIMEOUT(chain_stress, recursion_has_each_caller, MINUTES * 60)
@@ -508,7 +508,7 @@ static void *sample_handler(void *data)
 	    (t->place != SAME && sigaltstack(&stack, NULL)))
 		t->i.err = -errno;
 	else
-		sample(&t->i, &handler, t->wanted);
+		sample_chains(&t->i, &handler, t->wanted);
 	return NULL;
 }
 
@@ -523,7 +523,7 @@ TEST_F_TIMEOUT(chain_stress, chain_of_a_signal_handler_contains_what_it_interrup
 		t.stacks = map_shared(_metadata, 3 * STACK);
 		t.i = (struct instance) { .random = &self->random };
 		t.i.c.cut = t.place == ABOVE;
-		t.wanted = wanted(self, &handler) / PLACES + 1;
+		t.wanted = wanted_chains(self, &handler) / PLACES + 1;
 		ASSERT_EQ(0, pthread_attr_setstack(&attr, t.stacks + STACK, STACK));
 		ASSERT_EQ(0, pthread_create(&thread, &attr, sample_handler, &t));
 		ASSERT_EQ(0, pthread_join(thread, NULL));

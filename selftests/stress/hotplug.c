@@ -84,7 +84,7 @@ FIXTURE_TEARDOWN(hotplug)
 }
 
 /* Executes the loop on another CPU, and returns home. */
-static int loop_there(FIXTURE_DATA(hotplug) *self, int cpu, unsigned long n)
+static int loop_on_cpu(FIXTURE_DATA(hotplug) *self, int cpu, unsigned long n)
 {
 	int err = pin_to_cpu(cpu);
 
@@ -98,7 +98,7 @@ static int loop_there(FIXTURE_DATA(hotplug) *self, int cpu, unsigned long n)
  * Takes one CPU offline and online while the trace and counter 0 run. In user mode, that CPU
  * executes the loop and two system calls.
  */
-static const char *one_round(FIXTURE_DATA(hotplug) *self, int cpu,
+static const char *run_round(FIXTURE_DATA(hotplug) *self, int cpu,
 			     unsigned long n)
 {
 	const struct trace *t = &self->trace;
@@ -107,7 +107,7 @@ static const char *one_round(FIXTURE_DATA(hotplug) *self, int cpu,
 	struct trace_sums sums;
 	const char *problem;
 
-	if (trace_start(&self->trace) || loop_there(self, cpu, n) ||
+	if (trace_start(&self->trace) || loop_on_cpu(self, cpu, n) ||
 	    cpu_set_online(self->online[cpu], "0"))
 		return "going offline";
 	loop(n);
@@ -156,7 +156,7 @@ TEST_F_TIMEOUT(hotplug, trace_and_count_agree, 36000)
 		cpu = cpu_next(&self->others, cpu);
 		if (cpu < 0)
 			cpu = cpu_next(&self->others, -1);
-		ASSERT_STREQ("", one_round(self, cpu,
+		ASSERT_STREQ("", run_round(self, cpu,
 					   1 + rng_below(&self->random,
 							    MAX_N))) {
 			TH_LOG("CPU %d in round %llu", cpu, i);

@@ -48,7 +48,7 @@ FIXTURE_TEARDOWN(killed)
 	leak_check_undisturb(&self->leaks);
 }
 
-static void wait_a_while(FIXTURE_DATA(killed) *self)
+static void sleep_random_time(FIXTURE_DATA(killed) *self)
 {
 	usleep(rng_below(&self->random, MAX_DELAY_US));
 }
@@ -74,7 +74,7 @@ TEST_F_TIMEOUT(killed, device_is_free_after_sigkill_in_calls, 36000)
 					 rng_below(&self->random, 1 << 20)));
 		while (i % EARLY && !call_stress_made(&self->stress))
 			usleep(100);
-		wait_a_while(self);
+		sleep_random_time(self);
 		ASSERT_EQ(0, call_stress_kill(&self->stress, &result));
 		ASSERT_STREQ("", result.wrong) {
 			TH_LOG("errno %d in round %llu", result.wrong_errno, i);
@@ -133,7 +133,7 @@ TEST_F_TIMEOUT(killed, device_is_free_after_sigkill_while_sampling, 36000)
 		if (i % EARLY)
 			ASSERT_EQ(0, read(begun[0], &c, 1));
 		close(begun[0]);
-		wait_a_while(self);
+		sleep_random_time(self);
 		ASSERT_EQ(0, kill(pid, SIGKILL));
 		ASSERT_EQ(pid, waitpid(pid, &status, 0));
 		ASSERT_TRUE(WIFSIGNALED(status));

@@ -96,7 +96,7 @@ TEST_F_TIMEOUT(module, module_is_loaded_used_and_unloaded, 36000)
 }
 
 /* Opens and uses the device as often as possible. */
-static void use_forever(void)
+static void use_device_forever(void)
 {
 	int fd;
 
@@ -119,7 +119,7 @@ TEST_F_TIMEOUT(module, module_is_unloaded_while_it_is_opened, 36000)
 
 	ASSERT_LE(0, pid);
 	if (!pid)
-		use_forever();
+		use_device_forever();
 	while (unloaded < self->rounds) {
 		err = module_unload();
 		if (err == -EWOULDBLOCK) {

@@ -54,7 +54,7 @@ FIXTURE_TEARDOWN(hotplug)
 }
 
 /* Executes the loop on the CPU, and returns home. */
-static int loop_there(FIXTURE_DATA(hotplug) *self, unsigned long n)
+static int loop_on_cpu(FIXTURE_DATA(hotplug) *self, unsigned long n)
 {
 	int err = pin_to_cpu(self->cpu);
 
@@ -75,7 +75,7 @@ TEST_F(hotplug, offline_cpu_leaves_its_records)
 	there = self->trace.buffer[self->cpu];
 	here = self->trace.buffer[self->home];
 	ASSERT_EQ(0, trace_start(&self->trace));
-	ASSERT_EQ(0, loop_there(self, N));
+	ASSERT_EQ(0, loop_on_cpu(self, N));
 	EXPECT_EQ(0U, there->flags);
 	ASSERT_EQ(0, cpu_set_online(self->online, "0"));
 
@@ -91,7 +91,7 @@ TEST_F(hotplug, offline_cpu_leaves_its_records)
 
 	/* The CPU is not traced when it is back online. The other CPUs are. */
 	ASSERT_EQ(0, cpu_set_online(self->online, "1"));
-	ASSERT_EQ(0, loop_there(self, N));
+	ASSERT_EQ(0, loop_on_cpu(self, N));
 	loop(N);
 	ASSERT_EQ(0, trace_stop(&self->trace));
 	EXPECT_EQ(PERFMON_BUFFER_FLAG_OFFLINE, there->flags);
@@ -103,7 +103,7 @@ TEST_F(hotplug, offline_cpu_leaves_its_records)
 
 	/* The next run traces the CPU again. */
 	ASSERT_EQ(0, trace_start(&self->trace));
-	ASSERT_EQ(0, loop_there(self, N));
+	ASSERT_EQ(0, loop_on_cpu(self, N));
 	ASSERT_EQ(0, trace_stop(&self->trace));
 	EXPECT_EQ(0U, there->flags);
 	ASSERT_STREQ("", trace_sum(&self->trace, self->cpu, &sums));
@@ -125,7 +125,7 @@ TEST_F(hotplug, cpu_that_comes_online_later_is_not_traced)
 	/* Neither in this run nor in the next one. */
 	ASSERT_EQ(0, trace_start(&self->trace));
 	ASSERT_EQ(0, cpu_set_online(self->online, "1"));
-	ASSERT_EQ(0, loop_there(self, N));
+	ASSERT_EQ(0, loop_on_cpu(self, N));
 	loop(N);
 	ASSERT_EQ(0, trace_stop(&self->trace));
 	EXPECT_EQ(PERFMON_BUFFER_FLAG_NOT_TRACED, there->flags);
@@ -135,7 +135,7 @@ TEST_F(hotplug, cpu_that_comes_online_later_is_not_traced)
 	EXPECT_GE(LOOP_INSNS * N + 10 * CALL_OVERHEAD, sums.event[0].total);
 
 	ASSERT_EQ(0, trace_start(&self->trace));
-	ASSERT_EQ(0, loop_there(self, N));
+	ASSERT_EQ(0, loop_on_cpu(self, N));
 	ASSERT_EQ(0, trace_stop(&self->trace));
 	EXPECT_EQ(PERFMON_BUFFER_FLAG_NOT_TRACED, there->flags);
 	EXPECT_EQ(HEADER, there->capture_end);
@@ -146,7 +146,7 @@ TEST_F(hotplug, cpu_that_comes_online_later_is_not_traced)
 	ASSERT_EQ(0, trace_stage(&self->trace, &config));
 	there = self->trace.buffer[self->cpu];
 	ASSERT_EQ(0, trace_start(&self->trace));
-	ASSERT_EQ(0, loop_there(self, N));
+	ASSERT_EQ(0, loop_on_cpu(self, N));
 	ASSERT_EQ(0, trace_stop(&self->trace));
 	EXPECT_EQ(0U, there->flags);
 	ASSERT_STREQ("", trace_sum(&self->trace, self->cpu, &sums));
@@ -179,7 +179,7 @@ TEST_F_TIMEOUT(hotplug, repeated_switching_loses_no_sample, 120)
 	ASSERT_EQ(0, trace_stage(&self->trace, &often));
 	for (i = 0; i < 10; i++) {
 		ASSERT_EQ(0, trace_start(&self->trace));
-		ASSERT_EQ(0, loop_there(self, 1000 * i + 1));
+		ASSERT_EQ(0, loop_on_cpu(self, 1000 * i + 1));
 		loop(1000);
 		ASSERT_EQ(0, cpu_set_online(self->online, "0"));
 		loop(1000);

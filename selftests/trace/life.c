@@ -257,7 +257,7 @@ TEST_F(life, module_stays_as_long_as_it_is_used)
 #define ROUND_PAGES	256
 
 /* Each round takes a megabyte for each CPU, and frees it in another way. */
-static int round_trip(FIXTURE_DATA(life) *self, int i)
+static int allocate_and_free(FIXTURE_DATA(life) *self, int i)
 {
 	struct trace t;
 	int err = trace_alloc(&t, self->fd, ROUND_PAGES);
@@ -283,12 +283,12 @@ TEST_F(life, buffers_are_freed)
 
 	ASSERT_EQ(0, trace_free(&self->trace));
 	for (i = 0; i < 10; i++)
-		ASSERT_EQ(0, round_trip(self, i));
+		ASSERT_EQ(0, allocate_and_free(self, i));
 	before = memory_kb("MemFree");
 	virtual = memory_kb("VmallocUsed");
 	ASSERT_LT(0, before);
 	for (i = 0; i < ROUNDS; i++)
-		ASSERT_EQ(0, round_trip(self, i));
+		ASSERT_EQ(0, allocate_and_free(self, i));
 
 	/* A tenth of the buffers' sum is left for memory that other processes use meanwhile. */
 	all = ROUNDS * ROUND_PAGES * (self->page_size / 1024);

@@ -117,7 +117,7 @@ static int map_ring(unsigned int data_pages)
 }
 
 /* Runs @f in a child that may count and has RLIMIT_MEMLOCK 0. Returns its result. */
-static int in_child(FIXTURE_DATA(memlock) *self,
+static int run_in_child(FIXTURE_DATA(memlock) *self,
 		    int (*f)(FIXTURE_DATA(memlock) *self))
 {
 	int status;
@@ -148,7 +148,7 @@ static int try_small_ring(FIXTURE_DATA(memlock) *self)
 	int err = paranoid_write(2);
 
 	if (!err)
-		err = in_child(self, map_small_ring);
+		err = run_in_child(self, map_small_ring);
 	return paranoid_write(paranoid) ? -EIO : err;
 }
 
@@ -207,7 +207,7 @@ TEST_F(memlock, capable_process_may_have_more)
 TEST_F(memlock, perf_and_the_module_share_the_allowance)
 {
 	ASSERT_TRUE(allowance_is_free(self));
-	ASSERT_EQ(0, in_child(self, alloc_allowance));
+	ASSERT_EQ(0, run_in_child(self, alloc_allowance));
 	EXPECT_TRUE(allowance_is_used_up(self));
 	EXPECT_EQ(0, free_trace(self));
 	EXPECT_TRUE(allowance_is_free(self));
@@ -258,14 +258,14 @@ TEST_F(memlock, last_handle_uncharges_the_memory)
 {
 	int handle;
 
-	ASSERT_EQ(0, in_child(self, alloc_allowance));
+	ASSERT_EQ(0, run_in_child(self, alloc_allowance));
 	handle = trace_handle(self->fd, pin_to_first_cpu());
 	ASSERT_LE(0, handle);
 	close(self->fd);
 	self->fd = open_device(_metadata, O_RDWR);
-	EXPECT_EQ(-EPERM, in_child(self, alloc_allowance));
+	EXPECT_EQ(-EPERM, run_in_child(self, alloc_allowance));
 	close(handle);
-	EXPECT_EQ(0, in_child(self, alloc_allowance));
+	EXPECT_EQ(0, run_in_child(self, alloc_allowance));
 }
 
 static int alloc_beyond(FIXTURE_DATA(memlock) *self)

@@ -71,7 +71,7 @@ FIXTURE_TEARDOWN(nmi)
 }
 
 /* A config with all counters: instructions, except on fixed counters for cycles. */
-static struct perfmon_config everything(const struct perfmon_properties *p,
+static struct perfmon_config config_of_all_counters(const struct perfmon_properties *p,
 					const __u32 *rates)
 {
 	struct perfmon_config c = { .events = { 0 } };
@@ -101,7 +101,7 @@ static int wrong_events(const struct trace *t, const struct trace_sums *sums)
 
 TEST_F(nmi, overflows_of_all_counters_are_sampled)
 {
-	const struct perfmon_config config = everything(&self->p,
+	const struct perfmon_config config = config_of_all_counters(&self->p,
 							variant->rates);
 	struct kmsg_lines lines;
 	struct trace_sums sums;
@@ -120,7 +120,7 @@ TEST_F(nmi, overflows_of_all_counters_are_sampled)
 
 TEST_F(nmi, overflows_on_all_cpus_are_sampled)
 {
-	const struct perfmon_config config = everything(&self->p,
+	const struct perfmon_config config = config_of_all_counters(&self->p,
 							variant->rates);
 	struct workers workers;
 	struct trace_sums sums;
@@ -146,7 +146,7 @@ TEST_F(nmi, overflows_on_all_cpus_are_sampled)
  */
 TEST_F_TIMEOUT(nmi, overflows_during_start_and_stop_are_handled, 240)
 {
-	const struct perfmon_config config = everything(&self->p,
+	const struct perfmon_config config = config_of_all_counters(&self->p,
 							variant->rates);
 	int cpu, i, wrong = 0, status;
 	struct kmsg_lines lines;

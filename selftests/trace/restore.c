@@ -41,7 +41,7 @@ FIXTURE_VARIANT_ADD(restore, sigkill) { KILL, 10007, PAGES };
 FIXTURE_VARIANT_ADD(restore, sigkill_at_a_high_rate) { KILL, 97, PAGES };
 
 /* A config with all counters, and branches if the CPU can record them. */
-static struct perfmon_config everything(const struct perfmon_properties *p,
+static struct perfmon_config config_of_all_counters(const struct perfmon_properties *p,
 					__u32 rate)
 {
 	struct perfmon_config c = { .events = { 0 } };
@@ -61,7 +61,7 @@ static void trace_everything(const struct perfmon_properties *p, enum restore_en
 			     __u32 rate, unsigned int pages,
 			     const struct restore_pipes *pipes)
 {
-	struct perfmon_config config = everything(p, rate);
+	struct perfmon_config config = config_of_all_counters(p, rate);
 	int fd = device_open(O_RDWR), i;
 	struct trace t;
 

@@ -72,7 +72,7 @@ static struct perfmon_config instructions(int dependents, __u32 rate)
 /*
  * Returns the number of COUNT records at overflows of the timebase whose count is not @want.
  */
-static __u64 other_counts(const struct trace *t, int cpu, __u64 want)
+static __u64 unexpected_counts(const struct trace *t, int cpu, __u64 want)
 {
 	struct trace_cursor c = trace_records(t, cpu);
 	struct trace_record r;
@@ -112,7 +112,7 @@ TEST_F(timebase, dependents_count_between_ticks)
 		EXPECT_LE(ticks, sums.event[i].counts);
 		EXPECT_GE(ticks + 1, sums.event[i].counts);
 	}
-	EXPECT_EQ(0ULL, other_counts(&self->trace, self->cpu, variant->rate));
+	EXPECT_EQ(0ULL, unexpected_counts(&self->trace, self->cpu, variant->rate));
 }
 
 /* An event with a rate of its own overflows by that rate, whatever the others do. */

@@ -30,9 +30,9 @@ die() {
 	exit 1
 }
 
-# typed [ARG...] : prints the command line that started this script with ARGs, so that the
+# typed_command [ARG...] : prints the command line that started this script with ARGs, so that the
 # user can type it again. For make, that includes the variables that the user has set.
-typed() {
+typed_command() {
 	local words=("$0" "$@") name
 	if [ -n "${MAKE_GOAL-}" ]; then
 		words=(make "$MAKE_GOAL")
@@ -44,15 +44,15 @@ typed() {
 }
 
 # Scripts that this script runs inherit TYPED.
-[ -n "${TYPED-}" ] || TYPED=$(typed "$@")
+[ -n "${TYPED-}" ] || TYPED=$(typed_command "$@")
 export TYPED
 
 # PIDs of the scripts that wait for this one, and of this one. What they run in the Debian
 # root is killed as soon as one of them ends.
 export PERFMON_CALLERS="${PERFMON_CALLERS-} $$"
 
-# span SECONDS : prints a time span in words: 75 -> "1 min 15 s".
-span() {
+# time_in_words SECONDS : prints a time span in words: 75 -> "1 min 15 s".
+time_in_words() {
 	if [ "$1" -ge 60 ]; then
 		printf '%d min %d s' $(($1 / 60)) $(($1 % 60))
 	else
@@ -131,18 +131,18 @@ entry() {
 wait_for_entry() {
 	local pid since
 	read -r pid <"$lock" || true
-	since=$(span $(($(date +%s) - $(stat -c %Y "$lock"))))
+	since=$(time_in_words $(($(date +%s) - $(stat -c %Y "$lock"))))
 	say "  Waiting for another build of $name (${pid:+process $pid, }since $since)"
 	# What a killed run has started in the Debian root ends in a second or two (see `bound`).
-	if [ -n "$pid" ] && ! runs "$pid" && ! flock -w 5 9; then
+	if [ -n "$pid" ] && ! is_running "$pid" && ! flock -w 5 9; then
 		say "    Process $pid was killed, but what it started goes on. To end it:"
-		say "        kill $(holders "$lock")"
+		say "        kill $(lock_holders "$lock")"
 	fi
-	watched how_far "$kind" "$key" "waiting for $name" -- flock 9
+	run_with_progress build_progress "$kind" "$key" "waiting for $name" -- flock 9
 }
 
-# holders LOCK : prints the processes that hold LOCK, which have inherited descriptor 9.
-holders() {
+# lock_holders LOCK : prints the processes that hold LOCK, which have inherited descriptor 9.
+lock_holders() {
 	local fd
 	for fd in /proc/[0-9]*/fd/9; do
 		[ "$fd" -ef "$1" ] && grep -qs ^lock: "${fd/\/fd\//\/fdinfo\/}" && echo "${fd//[!0-9 ]/ }"
@@ -197,7 +197,7 @@ build_entry() {
 	local start=$SECONDS last pid
 	# Replaces the guess of the time in the message by the time of the last build.
 	if read -r last _ 2>/dev/null <"$CACHE/took/$kind" && [[ $message =~ ^(.*\()[0-9][^(),]*\ (s|min)[^(),]*(.*)$ ]]; then
-		message="${BASH_REMATCH[1]}$(span "$last") last time${BASH_REMATCH[3]}"
+		message="${BASH_REMATCH[1]}$(time_in_words "$last") last time${BASH_REMATCH[3]}"
 	fi
 	say "  $message"
 	: >"$log"
@@ -207,10 +207,10 @@ build_entry() {
 	mkdir "$tmp"
 	# In a process of its own: in a condition, a shell function would not stop at its first
 	# error.
-	if ! watched how_far "$kind" "$key" "$name" -- builder "$@"; then
+	if ! run_with_progress build_progress "$kind" "$key" "$name" -- builder "$@"; then
 		# Without a message if the build was killed together with a process that waits for it.
 		for pid in $PERFMON_CALLERS; do
-			runs "$pid" || exit 1
+			is_running "$pid" || exit 1
 		done
 		# Shows lines as on a terminal, without those that were overwritten.
 		tail -n 30 "$log" | sed 's/.*\r//; s/\x1b\[K//g' >&2
@@ -220,7 +220,7 @@ build_entry() {
 	mkdir -p "$CACHE/took"
 	echo "$((SECONDS - start)) $(wc -l <"$log")" >"$CACHE/took/$kind"
 	sed -n 's/^note: /    /p' "$log" >&2
-	say "    $name: done in $(span $((SECONDS - start)))"
+	say "    $name: done in $(time_in_words $((SECONDS - start)))"
 	prune "$kind"
 }
 

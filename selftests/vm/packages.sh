@@ -29,8 +29,8 @@ deb() {
 	keys=$(module_keys)
 	u=$(user-release)
 	v=$(vm-release)
-	for series in $(tested); do
-		if reason=$(missing "kernel-stock-$series"); then
+	for series in $(tested_series); do
+		if reason=$(check_sources "kernel-stock-$series"); then
 			kernel=$(build_one "kernel-stock-$series")
 			module=$(build_one "module-stock-$series")
 			parts+=("$kernel" "$module")

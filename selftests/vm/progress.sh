@@ -16,24 +16,24 @@ MOMENT='
 	s/^  [A-Z]+( \[[A-Z]+\])? +(\/usr\/src\/linux\/)?([^ ]+)$/|\3/p
 	s/^I: (.+)\.\.\.$/|\1/p'
 
-# how_far KIND KEY NAME : prints the progress of an entry's build and what is being built, with
-# a tab between: "QEMU: 1204 of 1815	cpu.c.o", "Linux's perf, static: 34 %"
-how_far() {
+# build_progress KIND KEY NAME : prints the progress of an entry's build and what is being built,
+# with a tab between: "QEMU: 1204 of 1815	cpu.c.o", "Linux's perf, static: 34 %"
+build_progress() {
 	local kind=${1%-[0-9]*} log=$CACHE/log/$1-$2 count what n all
 	IFS='|' read -r count what < <(tail -c 4000 "$log" 2>/dev/null | tr '\r' '\n' | sed -nE "$MOMENT" | tail -n 1) || true
 	if [ -n "$count" ]; then
 		:
 	elif all=${MEGABYTES[$kind]-} && [ -n "$all" ]; then
 		n=$({ du -sm "$CACHE/.tmp-$1-$2" 2>/dev/null || echo 0; } | cut -f1)
-		count=$(share "$n" "$all")
+		count=$(percentage "$n" "$all")
 	elif read -r _ all < <(cat "$CACHE/took/$1" 2>/dev/null || echo 0 "${LOG_LINES[$kind]-0}") && [ "$all" -ge 20 ]; then
-		count=$(share "$(wc -l <"$log")" "$all")
+		count=$(percentage "$(wc -l <"$log")" "$all")
 	fi
 	printf '%s' "$3${count:+: $count}${what:+$'\t'$what}"
 }
 
-# share N ALL : prints N as a percentage of ALL, which is an estimate.
-share() {
+# percentage N ALL : prints N as a percentage of ALL, which is an estimate.
+percentage() {
 	if [ $(($1 * 100)) -lt $(($2 * 95)) ]; then
 		echo "$(($1 * 100 / $2)) %"
 	elif [ "$1" -le "$2" ]; then
@@ -43,22 +43,22 @@ share() {
 	fi
 }
 
-# runs PID : succeeds if the process exists and is no zombie
-runs() {
+# is_running PID : succeeds if the process exists and is no zombie
+is_running() {
 	local line
 	{ read -r line <"/proc/$1/stat"; } 2>/dev/null && [[ ${line##*) } != [ZX]* ]]
 }
 
-# watch PARENT COMMAND... : until PARENT ends, shows the progress that COMMAND prints in the
-# format of how_far(): on a terminal in one line that is rewritten every few seconds, else in a
-# line every 30 seconds. With PERFMON_STATUS, writes it into that file instead, so that one
+# show_progress PARENT COMMAND... : until PARENT ends, shows the progress that COMMAND prints in
+# the format of build_progress(): on a terminal in one line that is rewritten every few seconds,
+# else in a line every 30 seconds. With PERFMON_STATUS, writes it into that file instead, so that one
 # process can show several builds.
-watch() {
+show_progress() {
 	local parent=$1 start=$SECONDS every=2 n=0 line width
 	shift
 	[ -n "${PERFMON_STATUS-}" ] || [ -t 2 ] || every=30
 	# Short sleeps, since one may outlive this process.
-	while sleep 1 && runs "$parent"; do
+	while sleep 1 && is_running "$parent"; do
 		n=$((n + 1))
 		[ $((n % every)) = 0 ] || continue
 		# Errors come from builds that end meanwhile.
@@ -69,7 +69,7 @@ watch() {
 			echo "$line" >"$PERFMON_STATUS"
 			continue
 		fi
-		line="    $(span $((SECONDS - start))), $line"
+		line="    $(time_in_words $((SECONDS - start))), $line"
 		if [ -t 2 ]; then
 			width=$(stty size <&2 | cut -d' ' -f2)
 			[ "$width" -gt 0 ] || width=80
@@ -84,15 +84,16 @@ watch() {
 	done
 }
 
-# watched WATCH-ARGUMENT... -- COMMAND... : runs COMMAND, while watch() shows progress
-watched() {
+# run_with_progress PROGRESS-ARGUMENT... -- COMMAND... : runs COMMAND, while show_progress()
+# shows the progress
+run_with_progress() {
 	local words=() watcher code=0
 	while [ "$1" != -- ]; do
 		words+=("$1")
 		shift
 	done
 	shift
-	watch $$ "${words[@]}" </dev/null >/dev/null 9>&- &
+	show_progress $$ "${words[@]}" </dev/null >/dev/null 9>&- &
 	watcher=$!
 	"$@" || code=$?
 	kill "$watcher" 2>/dev/null || true
@@ -105,15 +106,15 @@ watched() {
 	return "$code"
 }
 
-# together ENTRY... : builds entries at the same time. Entries that are joined by commas are
+# build_together ENTRY... : builds entries at the same time. Entries that are joined by commas are
 # built one after the other.
-together() {
+build_together() {
 	local status
 	status=$(mktemp -d)
 	# A background job ignores the terminal's SIGINT, so it gets SIGTERM.
 	trap 'trap "" TERM; kill -TERM 0; exit 130' INT
 	local code=0
-	watched all_status "$status" -- build_side_by_side "$status" "$@" || code=$?
+	run_with_progress all_status "$status" -- build_side_by_side "$status" "$@" || code=$?
 	trap - INT
 	rm -r "$status"
 	return "$code"

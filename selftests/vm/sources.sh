@@ -22,14 +22,14 @@ build_archive() {
 		/src/ask /out "/source/${PINS##*/}" "$MIRROR" "$SECURITY" "$SNAPSHOT"
 }
 
-# offer NAME : prints the line of NAME in the table: name, version, SHA-256, size, URL.
-offer() {
+# archive_line NAME : prints the line of NAME in the table: name, version, SHA-256, size, URL.
+archive_line() {
 	local a
 	a=$(archive)
 	grep "^$1 " "$a/table"
 }
 
-places() {
+archive_places() {
 	local a
 	a=$(archive)
 	printf '%s. To look again, remove %s' "$(cat "$a/places")" "$a"
@@ -40,21 +40,21 @@ fetch() {
 	local dir=$1 name sha url
 	shift
 	for name; do
-		read -r _ _ sha _ url <<<"$(offer "$name")"
+		read -r _ _ sha _ url <<<"$(archive_line "$name")"
 		in_root "$dir:/out" -- /usr/lib/apt/apt-helper -oAPT::Sandbox::User=root download-file "$url" "/out/${url##*/}" "SHA256:$sha"
 	done
 }
 
-# offers NAME... : prints a hash of the lines that the table has of these names.
-offers() {
+# archive_hash NAME... : prints a hash of the lines that the table has of these names.
+archive_hash() {
 	local name
 	for name; do
-		offer "$name" | cut -d' ' -f1-3 || true
+		archive_line "$name" | cut -d' ' -f1-3 || true
 	done | sha256sum | cut -c1-16
 }
 
-# cached KIND : prints the newest entry of this kind; fails if there is none.
-cached() {
+# newest_entry KIND : prints the newest entry of this kind; fails if there is none.
+newest_entry() {
 	# The names are made by this script, without white space.
 	# shellcheck disable=SC2012
 	ls -dt "$CACHE/$1"-???????????????? 2>/dev/null | head -n 1 | grep .
@@ -65,54 +65,54 @@ cached() {
 source_entry() {
 	local kind=$1 name a
 	for name in "${@:4}"; do
-		if ! offer "$name" >/dev/null; then
-			cached "$kind" || die "$name is needed, and no archive has it. Looked in: $(places)"
+		if ! archive_line "$name" >/dev/null; then
+			newest_entry "$kind" || die "$name is needed, and no archive has it. Looked in: $(archive_places)"
 			return
 		fi
 	done
 	# The archive may have dropped a file since the table was made: then the table is made again,
 	# once.
-	if ! (entry "$kind" "$(offers "${@:4}")" "$2" "$3" "${@:4}"); then
+	if ! (entry "$kind" "$(archive_hash "${@:4}")" "$2" "$3" "${@:4}"); then
 		a=$(archive)
 		[ -n "$(find "$a/table" -mmin +5)" ] || exit 1
 		say "    The archive may have newer files: looking again."
 		rm -r "$a"
-		entry "$kind" "$(offers "${@:4}")" "$2" "$3" "${@:4}"
+		entry "$kind" "$(archive_hash "${@:4}")" "$2" "$3" "${@:4}"
 	fi
 }
 
 # --- kernels ---------------------------------------------------------------
 
 # Prints the kernel series that are tested, newest first.
-tested() { sed -n 's/^linux-source-\([0-9.]*\) .*/\1/p' "$PINS" | sort -rV; }
+tested_series() { sed -n 's/^linux-source-\([0-9.]*\) .*/\1/p' "$PINS" | sort -rV; }
 
-# newest SOURCE ENTRY : prints the newest tested series for which the archive has SOURCE-S or the
-# cache ENTRY-S; if there is none, the newest of all.
-newest() {
+# newest_series SOURCE ENTRY : prints the newest tested series for which the archive has
+# SOURCE-S or the cache ENTRY-S; if there is none, the newest of all.
+newest_series() {
 	local s newer
-	for s in $(tested); do
-		if offer "$1-$s" >/dev/null || cached "$2-$s" >/dev/null; then
+	for s in $(tested_series); do
+		if archive_line "$1-$s" >/dev/null || newest_entry "$2-$s" >/dev/null; then
 			echo "$s"
 			return
 		fi
 	done
 	newer=$({
-		tested
+		tested_series
 		sed -n "s/^$1-\([0-9.]*\) .*/\1/p" "$(archive)/table"
 	} | sort -rVu | head -n 1)
-	offer "$1-$newer" >/dev/null ||
-		die "There is no kernel to test on: it takes Linux $(tested | paste -sd' ' | sed 's/ / or /g'), or newer. Looked in: $(places)"
+	archive_line "$1-$newer" >/dev/null ||
+		die "There is no kernel to test on: it takes Linux $(tested_series | paste -sd' ' | sed 's/ / or /g'), or newer. Looked in: $(archive_places)"
 	echo "$newer"
 }
 
-# untested SERIES : prints a note if the series is not tested
-untested() {
-	tested | grep -qxF "$1" || printf '; newer than %s, the newest that is tested' "$(tested | head -n 1)"
+# untested_note SERIES : prints a note if the series is not tested
+untested_note() {
+	tested_series | grep -qxF "$1" || printf '; newer than %s, the newest that is tested' "$(tested_series | head -n 1)"
 }
 
 # linux SERIES : prints the entry of the kernel's source: version and source.tar.zst
 linux() {
-	source_entry "linux-$1" "Linux's source, $1 (160 MB)$(untested "$1")" build_linux "linux-source-$1"
+	source_entry "linux-$1" "Linux's source, $1 (160 MB)$(untested_note "$1")" build_linux "linux-source-$1"
 }
 
 # Packed anew with zstd, because it is unpacked often: in two seconds instead of ten.
@@ -122,7 +122,7 @@ build_linux() {
 		cd /out
 		dpkg-deb --fsys-tarfile linux-source-*.deb | tar -xO ./usr/src/$2.tar.xz | xz -dc -T0 | zstd -q -1 -T0 -o source.tar.zst
 		rm linux-source-*.deb"
-	offer "$2" | cut -d' ' -f2 >"$1/version"
+	archive_line "$2" | cut -d' ' -f2 >"$1/version"
 }
 
 # debian SERIES : prints the entry of Debian's build of the series: image and headers, unpacked
@@ -148,46 +148,46 @@ qemu-source() {
 # qemu_version [PREFIX] : prints the version of the archive's source, as 10.0.13; with PREFIX,
 # of the pinned one
 qemu_version() {
-	{ if [ -n "${1-}" ]; then cat "$PINS"; else offer qemu-dsc || true; fi; } |
+	{ if [ -n "${1-}" ]; then cat "$PINS"; else archive_line qemu-dsc || true; fi; } |
 		sed -nE 's/^qemu-dsc ([0-9]+:)?([0-9.]+).*/\2/p'
 }
 
 # --- what is missing -------------------------------------------------------
 
-# missing WHAT : fails, and prints why, if the sources for WHAT are not available.
-missing() {
+# check_sources WHAT : fails, and prints why, if the sources for WHAT are not available.
+check_sources() {
 	local series needed
 	# Makes the table first, so that messages of this step are not in the output below.
 	archive >/dev/null
 	case $1 in
 	kernel-stock-* | module-stock-*) series=${1##*-} ;;
-	kernel-stock | module-stock | deb) series=$(newest linux-binary debian 2>&1) || lacks "$series" ;;
+	kernel-stock | module-stock | deb) series=$(newest_series linux-binary debian 2>&1) || fail_missing "$series" ;;
 	qemu)
-		offer qemu-dsc >/dev/null || cached qemu-source >/dev/null ||
-			lacks "There is no source of QEMU. Looked in: $(places)"
+		archive_line qemu-dsc >/dev/null || newest_entry qemu-source >/dev/null ||
+			fail_missing "There is no source of QEMU. Looked in: $(archive_places)"
 		return
 		;;
 	guest-stock)
-		offer linux-perf >/dev/null || lacks "There is no linux-perf. Looked in: $(places)"
+		archive_line linux-perf >/dev/null || fail_missing "There is no linux-perf. Looked in: $(archive_places)"
 		return
 		;;
 	libpfm4)
-		offer libpfm4-dev >/dev/null || cached libpfm4 >/dev/null ||
-			lacks "There is no libpfm4-dev. Looked in: $(places)"
+		archive_line libpfm4-dev >/dev/null || newest_entry libpfm4 >/dev/null ||
+			fail_missing "There is no libpfm4-dev. Looked in: $(archive_places)"
 		return
 		;;
 	*)
-		series=$(newest linux-source linux 2>&1) || lacks "$series"
+		series=$(newest_series linux-source linux 2>&1) || fail_missing "$series"
 		return
 		;;
 	esac
 	for needed in source:linux headers:debian binary:debian; do
-		offer "linux-${needed%:*}-$series" >/dev/null || cached "${needed#*:}-$series" >/dev/null ||
-			lacks "There is no linux-${needed%:*}-$series. Looked in: $(places)"
+		archive_line "linux-${needed%:*}-$series" >/dev/null || newest_entry "${needed#*:}-$series" >/dev/null ||
+			fail_missing "There is no linux-${needed%:*}-$series. Looked in: $(archive_places)"
 	done
 }
 
-lacks() {
+fail_missing() {
 	echo "$1"
 	exit 1
 }

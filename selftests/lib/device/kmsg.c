@@ -63,7 +63,7 @@ int kmsg_for_each(int fd, void (*each)(const char *text, void *data),
 	}
 }
 
-static void collect(const char *text, void *data)
+static void collect_line(const char *text, void *data)
 {
 	struct kmsg_lines *lines = data;
 
@@ -78,7 +78,7 @@ static void collect(const char *text, void *data)
 int kmsg_read_module(int fd, struct kmsg_lines *lines)
 {
 	memset(lines, 0, sizeof(*lines));
-	return kmsg_for_each(fd, collect, lines);
+	return kmsg_for_each(fd, collect_line, lines);
 }
 
 bool kmsg_names_perf(const char *line)

@@ -14,7 +14,7 @@ const __u64 frames_without_memory[FRAMES_NOWHERE] = {
 };
 
 /*
- * The neighbouring pages are mapped without access: while change() has unmapped the frames,
+ * The neighbouring pages are mapped without access: while change_frame() has unmapped the frames,
  * the kernel can place no larger mapping there.
  */
 struct frame *frames_map(void)
@@ -37,7 +37,7 @@ void frames_unmap(struct frame *frames)
 }
 
 /* Changes the frames for the @n-th time. */
-static void change(struct frame *frames, unsigned long n)
+static void change_frame(struct frame *frames, unsigned long n)
 {
 	struct frame *f = &frames[n % 8];
 
@@ -68,13 +68,13 @@ static void change(struct frame *frames, unsigned long n)
 	}
 }
 
-static void *change_all_the_time(void *data)
+static void *change_until_stopped(void *data)
 {
 	struct frames_changer *c = data;
 	unsigned long n = 0;
 
 	while (!__atomic_load_n(&c->stop, __ATOMIC_RELAXED))
-		change(c->frames, n++);
+		change_frame(c->frames, n++);
 	return NULL;
 }
 
@@ -82,7 +82,7 @@ int frames_changer_begin(struct frames_changer *c, struct frame *frames)
 {
 	c->frames = frames;
 	c->stop = false;
-	return pthread_create(&c->thread, NULL, change_all_the_time, c);
+	return pthread_create(&c->thread, NULL, change_until_stopped, c);
 }
 
 int frames_changer_end(struct frames_changer *c)

@@ -45,9 +45,9 @@ void fuzz_uncount(struct event_fuzz *f, int i)
 	if (!f->counted[i] || model_is_there(&f->model.event[i]))
 		return;
 	f->counted[i] = false;
-	__atomic_sub_fetch(&f->counts->there, 1, __ATOMIC_SEQ_CST);
+	__atomic_sub_fetch(&f->counts->events_open, 1, __ATOMIC_SEQ_CST);
 	if (f->exclusive[i])
-		__atomic_sub_fetch(&f->counts->exclusive, 1, __ATOMIC_SEQ_CST);
+		__atomic_sub_fetch(&f->counts->exclusive_open, 1, __ATOMIC_SEQ_CST);
 }
 
 /* --- Opening and closing ---------------------------------------------------- */
@@ -74,7 +74,7 @@ static bool open_event(struct event_fuzz *f, const struct step *s)
 	struct model_open o = { .a = s->a, .group = NO_EVENT, .cpu = -1, .pid = f->self };
 	union model_attr attr = s->a;
 	struct perfmon_event_open arguments = { .group_fd = -1, .flags = PERF_FLAG_FD_CLOEXEC };
-	unsigned int begun, there, exclusive;
+	unsigned int opens_begun, events_open, exclusive_open;
 	__u64 value = s->value;
 	int want, got, i = s->slot;
 	bool busy;
@@ -131,25 +131,25 @@ static bool open_event(struct event_fuzz *f, const struct step *s)
 	}
 	o.flags = arguments.flags;
 
-	begun = __atomic_add_fetch(&f->counts->begun, 1, __ATOMIC_SEQ_CST);
-	there = __atomic_fetch_add(&f->counts->there, 1, __ATOMIC_SEQ_CST);
-	exclusive = __atomic_fetch_add(&f->counts->exclusive, o.a.attr.exclusive,
+	opens_begun = __atomic_add_fetch(&f->counts->opens_begun, 1, __ATOMIC_SEQ_CST);
+	events_open = __atomic_fetch_add(&f->counts->events_open, 1, __ATOMIC_SEQ_CST);
+	exclusive_open = __atomic_fetch_add(&f->counts->exclusive_open, o.a.attr.exclusive,
 				       __ATOMIC_SEQ_CST);
 	want = model_open(&f->model, i, &o);
 	got = ioctl(f->device, PERFMON_EVENT_OPEN, &arguments);
 	if (got < 0)
 		got = -errno;
-	/* Another process may have opened one since the model was asked. */
-	busy = model_may_be_busy(&o, there, exclusive) ||
-	       begun != __atomic_load_n(&f->counts->begun, __ATOMIC_SEQ_CST);
+	/* Another process may have opened an event since the model answered. */
+	busy = model_may_be_busy(&o, events_open, exclusive_open) ||
+	       opens_begun != __atomic_load_n(&f->counts->opens_begun, __ATOMIC_SEQ_CST);
 	if (got >= 0) {
 		f->fd[i] = got;
 		f->counted[i] = true;
 		f->exclusive[i] = o.a.attr.exclusive;
 		got = 0;
 	} else {
-		__atomic_sub_fetch(&f->counts->there, 1, __ATOMIC_SEQ_CST);
-		__atomic_sub_fetch(&f->counts->exclusive, o.a.attr.exclusive, __ATOMIC_SEQ_CST);
+		__atomic_sub_fetch(&f->counts->events_open, 1, __ATOMIC_SEQ_CST);
+		__atomic_sub_fetch(&f->counts->exclusive_open, o.a.attr.exclusive, __ATOMIC_SEQ_CST);
 	}
 	if (got != want) {
 		bool also = got == -EBUSY ? busy && (!want || o.flags & PERF_FLAG_FD_OUTPUT) :
@@ -198,7 +198,7 @@ static bool enable(struct event_fuzz *f, const struct step *s, bool enabled)
 							       PERF_EVENT_IOC_DISABLE, s->value));
 }
 
-static bool ask_id(struct event_fuzz *f, const struct step *s)
+static bool read_id(struct event_fuzz *f, const struct step *s)
 {
 	bool bad = !(s->value % 16);
 	__u64 id = 0;
@@ -373,7 +373,7 @@ static bool fork_child(struct event_fuzz *f, const struct step *s)
 		bool same = true;
 
 		if (f->fd[s->slot] >= 0) {
-			same = read_event(f, s) && ask_id(f, s) && poll_event(f, s->slot) &&
+			same = read_event(f, s) && read_id(f, s) && poll_event(f, s->slot) &&
 			       fuzz_map_once(f, s->slot);
 		}
 		loop(1 + s->value % 10000);
@@ -481,7 +481,7 @@ bool event_fuzz_step(struct event_fuzz *f, const struct step *s)
 		return fuzz_compare(f, RESET, "RESET", 0,
 				 event_ioctl(f->fd[s->slot], PERF_EVENT_IOC_RESET, s->value));
 	case ID:
-		return ask_id(f, s);
+		return read_id(f, s);
 	case PERIOD:
 		return set_period(f, s);
 	case OUTPUT:

@@ -52,8 +52,8 @@ struct event_fuzz_counts {
 	unsigned long long calls[FUZZ_PROCESSES];
 	unsigned long long answers[ACTIONS][MAX_ERRNO];
 	unsigned long long loops, records;
-	unsigned int there, exclusive;	/* open events, including those that are being opened */
-	unsigned int begun;		/* how many opens have begun */
+	unsigned int events_open, exclusive_open;	/* open events, including those that are being opened */
+	unsigned int opens_begun;		/* how many opens have begun */
 };
 
 struct event_fuzz {
@@ -63,8 +63,8 @@ struct event_fuzz {
 	int device;
 	int self;			/* thread id */
 	int fd[MODEL_EVENTS], dup[MODEL_EVENTS];
-	bool counted[MODEL_EVENTS];	/* in counts->there */
-	bool exclusive[MODEL_EVENTS];	/* in counts->exclusive */
+	bool counted[MODEL_EVENTS];	/* in counts->events_open */
+	bool exclusive[MODEL_EVENTS];	/* in counts->exclusive_open */
 	enum spoiling spoiled[MODEL_EVENTS];
 	bool overwrites[MODEL_EVENTS];
 	struct piece piece[PIECES];

@@ -332,7 +332,7 @@ void call_random(struct call *c, struct rng *rng, const struct machine *m)
 		call_mutate(c, rng, m);
 }
 
-struct call call_of(unsigned int cmd, const void *arg, __u16 size)
+struct call call_make(unsigned int cmd, const void *arg, __u16 size)
 {
 	struct call c = {
 		.cmd = cmd,

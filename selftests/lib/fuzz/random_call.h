@@ -30,6 +30,6 @@ void call_random(struct call *c, struct rng *rng, const struct machine *machine)
 void call_mutate(struct call *c, struct rng *rng, const struct machine *machine);
 
 /* Returns a valid call of @cmd with argument @arg (NULL: zeros). */
-struct call call_of(unsigned int cmd, const void *arg, __u16 size);
+struct call call_make(unsigned int cmd, const void *arg, __u16 size);
 
 #endif
