@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Where the kernel can't reserve the counters, a pinned event of Linux perf keeps perf's other
- * events off each CPU. For a machine whose module is loaded with placeholder=1.
+ * On a machine whose kernel can't reserve the counters, a pinned event of Linux perf keeps perf's
+ * other events off each CPU. The module is loaded with placeholder=1.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -77,7 +77,7 @@ __END_CDECLS
 static_assert(sizeof(Packed) == 12 && alignof(Packed) == 4, "");
 static_assert(sizeof(Record) == 12 && alignof(Record) == 4, "");
 
-// One record, whichever it is.
+// A record of any type.
 union RecordPointer {
   const uint8_t* bytes;
   const perfmon_record_header_t* header;
@@ -217,7 +217,7 @@ uint32_t SampleFlags(int fd) {
   return flags;
 }
 
-// Calls in states that they are not for, as they are before ALLOC_TRACE.
+// Makes calls in states that do not allow them, such as the state before ALLOC_TRACE.
 void RefuseCalls(int fd) {
   const ioctl_perfmon_alloc_t none = {};
   const zx_status_t statuses[] = {

@@ -94,7 +94,7 @@ TEST_F(hotplug, offline_cpu_keeps_its_total)
 		  pmc_value_on(self->fd, 0, self->home));
 	EXPECT_EQ(there, pmc_value_on(self->fd, 0, self->cpu));
 
-	/* It continues from its total. */
+	/* The counter continues from its total. */
 	ASSERT_EQ(0, cpu_set_online(self->online, "1"));
 	EXPECT_EQ(there, pmc_value_on(self->fd, 0, self->cpu));
 	ASSERT_EQ(0, pin_to_cpu(self->cpu));

@@ -66,7 +66,7 @@ static enum place branch_place(const struct sites *s, const struct perf_branch_e
 /* Branch types of enum place. */
 static const unsigned int types[] = { PERF_BR_RET, PERF_BR_CALL, PERF_BR_COND, PERF_BR_UNKNOWN };
 
-/* What the samples within run_branches() contain. */
+/* The expected and the found samples of run_branches(). */
 struct check {
 	const struct branch_records *records;
 	struct sites sites;
@@ -216,7 +216,7 @@ TEST_F(event, types_of_branches)
 	struct perf_event_attr attr = with_branches(PERF_SAMPLE_BRANCH_ANY |
 						    PERF_SAMPLE_BRANCH_TYPE_SAVE);
 
-	/* Where it does not, perf decodes the instructions. */
+	/* Where the processor does not record types, perf decodes the instructions. */
 	if (!is_perf && !branch_records()->types) {
 		EXPECT_EQ(-EOPNOTSUPP, variant->maker->open(&attr, 0, -1, -1, 0));
 		return;
@@ -386,7 +386,7 @@ TEST_F(event, branches_are_those_of_the_task)
 	expect_own_branches(_metadata, self, variant->maker);
 }
 
-/* As above, beside an event of the CPU that records the branches of all tasks. */
+/* The same, beside an event of the CPU that records the branches of all tasks. */
 TEST_F(event, branches_are_those_of_the_task_beside_an_event_of_the_cpu)
 {
 	struct perf_event_attr attr = with_branches(PERF_SAMPLE_BRANCH_ANY);

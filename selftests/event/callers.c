@@ -190,7 +190,7 @@ TEST_F(event, excluded_chain_of_the_program_is_empty)
 static const char *const calls[] = { "do_syscall_64", "do_int80_emulation", "do_fast_syscall_32" };
 #define CALLS ARRAY_SIZE(calls)
 
-/* What chains of samples in the kernel contain. */
+/* The functions that chains of samples in the kernel contain, and numbers of such chains. */
 struct kernel_chains {
 	unsigned int depth;
 	struct kernel_function text, entry, module, interrupts, calls[CALLS];
@@ -198,7 +198,7 @@ struct kernel_chains {
 	/* Samples outside of the assembly of entries; those of them with a chain of the program. */
 	unsigned long inside, with_program;
 	unsigned long nowhere;		/* addresses outside of functions */
-	/* Of the samples inside: without any caller; without a function that is an entry. */
+	/* Samples counted in `inside` without any caller; without a function that is an entry. */
 	unsigned long alone, without_entry;
 };
 

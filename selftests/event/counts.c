@@ -64,7 +64,7 @@ static __s64 read_first(const struct sampler *s)
 	return read(s->fd, words, sizeof(words)) == sizeof(words) ? words[1] : -errno;
 }
 
-/* What the samples of one task contain. */
+/* The expected counts in the samples of one task, and those found. */
 struct check {
 	pid_t tid;		/* samples of other tasks are ignored */
 	__u64 read_format, id, sibling_id;

@@ -45,7 +45,7 @@ TEST_F(event, siblings_count_while_the_leader_does)
 		first[i] = event_count(self->fd[i]);
 		EXPECT_LE((__s64)(LOOP_INSNS * N), first[i]);
 		EXPECT_GE((__s64)(LOOP_INSNS * N) + CALL_OVERHEAD, first[i]);
-		/* All of them start and stop in the kernel, so they count the same. */
+		/* The events start and stop in the kernel, so they count the same. */
 		EXPECT_EQ(first[0], first[i]);
 	}
 	EXPECT_LT(0, event_loop_count(self->fd[0], 2 * N));

@@ -297,7 +297,7 @@ TEST_F(event, periods_of_a_frequency_add_up)
 	EXPECT_LE(10UL, samples);
 }
 
-/* What a slow reader has read on a CPU, and how many samples were lost. */
+/* The samples that a slow reader has read on a CPU, and the number of lost ones. */
 struct slow_reader {
 	struct sample_sums sums;
 	__u64 lost;
@@ -372,7 +372,7 @@ TEST_F(event, slow_reader_gets_the_number_of_lost_samples)
 		struct sample_sums *sums = &slow_reader[i].sums;
 		__u64 count[2];
 
-		/* The last lost samples are reported with the next sample there. */
+		/* The last lost samples are reported with the next sample on the same CPU. */
 		ASSERT_EQ(0, pin_to_cpu(self->cpu[i]));
 		sampler_read(s, sums, NULL, NULL);
 		labelled_loop(2 * period);

@@ -15,8 +15,8 @@
 #include "uring.h"
 
 /*
- * One read at a time: the scheduler chooses when the worker runs, which costs as much as the
- * read itself.
+ * The scheduler chooses when the worker runs, which costs as much as a read; so there is one
+ * read at a time.
  */
 #define READS	500
 #define RUNS	6

@@ -362,7 +362,7 @@ TEST_F(event, event_stays_with_the_thread_that_executes)
 }
 
 /*
- * As user @uid without rights, counts a child that executes @program. @left: the number of tasks
+ * Counts a child that executes @program, as user @uid without rights. @left: the number of tasks
  * that the event still has, by fdinfo.
  */
 static __s64 count_program(const struct event_maker *maker, const char *program, unsigned int uid,
@@ -436,7 +436,7 @@ TEST_F(event, exec_of_a_setuid_program_ends_the_event)
 	value = count_program_as(_metadata, variant->maker, SETUID_PROGRAM, NOBODY, 1);
 	EXPECT_LT(0, value);
 	EXPECT_GT((__s64)(LOOP_INSNS * N), value);
-	/* Nor may a user count a program without permission to read it. */
+	/* A user may not count a program without permission to read it. */
 	copy_program(_metadata, 0711);
 	value = count_program_as(_metadata, variant->maker, SETUID_PROGRAM, NOBODY, 1);
 	EXPECT_LT(0, value);

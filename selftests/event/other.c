@@ -118,7 +118,7 @@ static _Noreturn void sleep_for_moments(void)
 		usleep(100);
 }
 
-/* What the samples contained. */
+/* Findings in the samples. */
 struct findings {
 	struct kernel_function function;
 	unsigned long samples, in_function, of_others, registers;

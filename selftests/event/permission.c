@@ -48,7 +48,7 @@ static const struct {
 	{ "namespaced", USER, 0, true },
 };
 
-/* What to count: a task of the first user, unless the comment says otherwise. */
+/* Events to open: for a task of the first user, unless the comment says otherwise. */
 static struct {
 	const char *name;
 	pid_t pid;

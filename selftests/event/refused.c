@@ -117,7 +117,7 @@ TEST_F(refused, event_that_is_opened_enabled_there_fails)
 	close(first);
 }
 
-/* As pmctl and perf count a command. */
+/* pmctl and perf open such events to count a command. */
 TEST_F(refused, event_that_exec_enables_there_fails)
 {
 	struct perf_event_attr attr = event_instructions();

@@ -194,7 +194,7 @@ TEST_F(throttle, count_is_exact)
 	EXPECT_EQ(least + (__s64)(LOOP_INSNS * (N - 1)), event_loop_count(fd, N));
 }
 
-/* Processes that get a signal at each sample, and a period in which the signals take longer. */
+/* Processes that each sample sends a signal to; these signals take longer than the period. */
 #define LISTENERS	500
 #define SELDOM		200003
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * When a ring wakes its reader: after a number of samples or bytes, and when the last task has
- * exited. Signals at overflows, and the limit of their number.
+ * Tests when a ring wakes its reader: after a number of samples or bytes, and when the last task
+ * has exited. Also tests signals at overflows, and the limit of their number.
  */
 #include <fcntl.h>
 #include <poll.h>
@@ -118,7 +118,7 @@ TEST_F(event, reader_is_woken_when_the_ring_is_full)
 		labelled_loop(100 * PERIOD / LOOP_INSNS);
 		ASSERT_EQ(0, event_disable(s->fd));
 		EXPECT_EQ(POLLIN, poll_now(s->fd, 0));
-		/* It is woken once, until it has read. */
+		/* The reader is woken once until it has read. */
 		ASSERT_EQ(0, event_enable(s->fd));
 		labelled_loop(10 * PERIOD / LOOP_INSNS);
 		ASSERT_EQ(0, event_disable(s->fd));

@@ -141,7 +141,7 @@ static bool dup_file(int from, int to)
 	return !err || note_difference("dup: %s", strerror(-err));
 }
 
-/* As pmc_count_loop(), with few other instructions between its calls. */
+/* Does the same as pmc_count_loop(), with few other instructions between its calls. */
 static bool count_loop(int i, int num, unsigned long n)
 {
 	const struct placed good = { .readable = true, .writable = true };

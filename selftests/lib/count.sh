@@ -3,7 +3,7 @@
 #
 # Counts by pmctl and perf, for test scripts.
 #
-# Both print to a file: a reader at the other end of a pipe would execute instructions
+# pmctl and perf print to a file: a reader at the other end of a pipe would execute instructions
 # while pmctl counts those of the whole machine.
 
 counts=$(mktemp)

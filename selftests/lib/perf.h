@@ -8,7 +8,7 @@
 /**
  * perf_open_instructions() - open an event of Linux perf: instructions in user mode
  *
- * It belongs to the calling thread, on any CPU, and is disabled.
+ * The event belongs to the calling thread, on any CPU, and is disabled.
  *
  * Return: a descriptor, or a negative errno.
  */

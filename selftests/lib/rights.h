@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What Linux's policy for perf events depends on: the caller's capabilities and the
+ * The inputs of Linux's policy for perf events: the caller's capabilities and the
  * system's settings.
  *
  * Documentation/admin-guide/perf-security.rst: counting on a CPU rather than

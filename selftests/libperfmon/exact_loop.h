@@ -14,7 +14,7 @@
 			 : : "i" (n) : "ecx", "cc");				\
 }))
 
-/* What of it is counted. */
+/* Instructions and branches of EXACT_LOOP(n) that an event counts. */
 #define EXACT_INSNS(n)		(1 + 2ULL * (n))
 #define EXACT_BRANCHES(n)	(0ULL + (n))
 

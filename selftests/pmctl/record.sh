@@ -242,7 +242,7 @@ is "a piped recording is whole" 0 "$(pmctl report -i piped.data >/dev/null 2>&1;
 says "record says that the recording went to standard output" "$errors" "to standard output"
 is "report reads a piped recording from a pipe" "$(pmctl report -i piped.data | tail -n +2)" \
 	"$(pmctl report -i - <piped.data | tail -n +2)"
-# What the command prints must not get into the recording.
+# The output of the command must not get into the recording.
 errors=$({ pmctl record -e $event -c $period -o - -- sh -c "echo printed; exec $shares $n" |
 	pmctl report -i - >piped.report; } 2>&1)
 says "report reads the recording of a command that prints" "$(cat piped.report)" "pmctl_shares"

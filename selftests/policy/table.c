@@ -273,7 +273,7 @@ static void prepare_device(void)
 		ksft_exit_fail_msg("can't set up a counter and a trace\n");
 	if (p.flags & PERFMON_PROPERTY_FLAG_HAS_LAST_BRANCH)
 		device.branches = FLAG_LAST_BRANCH;
-	/* As udev's rule sets them. */
+	/* udev's rule sets the same owner and mode. */
 	if (chown(_PATH_PERFMON, 0, GROUP) || chmod(_PATH_PERFMON, 0660))
 		ksft_exit_fail_msg("%s: %s\n", _PATH_PERFMON, strerror(errno));
 }

@@ -28,7 +28,7 @@
 #define NOBODY	65534
 #define COPY	"/tmp/stress_exec_copy"
 
-/* How the child executes a copy of this program. */
+/* Ways in which the child executes a copy of this program. */
 enum way {
 	PLAIN,
 	USER,		/* as a user with permission to read it */

@@ -35,7 +35,7 @@ done
 # A probe that is hit in an NMI during another one is missed, and counted as such.
 hits=$(awk '{ sum += $2 } END { print sum + 0 }' $tracing/kprobe_profile)
 missed=$(awk '{ sum += $3 } END { print sum + 0 }' $tracing/kprobe_profile)
-check "probes were hit" [ "$hits" -gt 1000 ]
+check "the probes of the module were hit" [ "$hits" -gt 1000 ]
 echo "# $probes of $functions functions probed, $hits hits, $missed missed"
 echo 0 >$tracing/events/probed/enable
 echo >$tracing/kprobe_events

@@ -122,7 +122,7 @@ TEST_F(hotplug, cpu_that_comes_online_later_is_not_traced)
 	EXPECT_EQ(PERFMON_BUFFER_FLAG_NOT_TRACED, there->flags);
 	EXPECT_EQ(HEADER, there->capture_end);
 
-	/* Neither in this run nor in the next one. */
+	/* The CPU is traced neither in this run nor in the next one. */
 	ASSERT_EQ(0, trace_start(&self->trace));
 	ASSERT_EQ(0, cpu_set_online(self->online, "1"));
 	ASSERT_EQ(0, loop_on_cpu(self, N));

@@ -34,7 +34,7 @@ FIXTURE_VARIANT(share)
 	unsigned int most;
 };
 
-/* Both limits. Samples use what they may use. */
+/* Both limits apply. Samples use the whole share. */
 FIXTURE_VARIANT_ADD(share, each_one) { "", 1, true, 75, 95 };
 FIXTURE_VARIANT_ADD(share, each_10) { "", 10, true, 75, 95 };
 FIXTURE_VARIANT_ADD(share, each_100) { "", 100, true, 75, 95 };

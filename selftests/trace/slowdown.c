@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * How much longer a program takes with the default limits: on any machine, also where a
+ * Tests how much longer a program takes with the default limits on any machine, also where a
  * hypervisor or an emulator makes each PMI expensive. trace/share.c measures the exact share, on
  * a machine that counts instructions.
  */

@@ -4,7 +4,7 @@
 # The cache of everything that is built. The other scripts source this file.
 #
 # An entry is the directory $CACHE/KIND-KEY, where KEY is a hash of all that it is built from.
-# It is built under another name, under a lock, and then renamed: an entry that exists is
+# An entry is built under another name, under a lock, and then renamed: an entry that exists is
 # complete, even if builds were interrupted or several run at once.
 
 CACHE=${PERFMON_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/perfmon}
@@ -47,8 +47,8 @@ typed_command() {
 [ -n "${TYPED-}" ] || TYPED=$(typed_command "$@")
 export TYPED
 
-# PIDs of the scripts that wait for this one, and of this one. What they run in the Debian
-# root is killed as soon as one of them ends.
+# PIDs of the scripts that wait for this one, and of this one. A program that they run in the
+# Debian root is killed as soon as one of them ends.
 export PERFMON_CALLERS="${PERFMON_CALLERS-} $$"
 
 # time_in_words SECONDS : prints a time span in words: 75 -> "1 min 15 s".
@@ -133,7 +133,7 @@ wait_for_entry() {
 	read -r pid <"$lock" || true
 	since=$(time_in_words $(($(date +%s) - $(stat -c %Y "$lock"))))
 	say "  Waiting for another build of $name (${pid:+process $pid, }since $since)"
-	# What a killed run has started in the Debian root ends in a second or two (see `bound`).
+	# The programs of a killed run in the Debian root end within a second or two (see `bound`).
 	if [ -n "$pid" ] && ! is_running "$pid" && ! flock -w 5 9; then
 		say "    Process $pid was killed, but what it started goes on. To end it:"
 		say "        kill $(lock_holders "$lock")"
@@ -208,7 +208,7 @@ build_entry() {
 	# In a process of its own: in a condition, a shell function would not stop at its first
 	# error.
 	if ! run_with_progress build_progress "$kind" "$key" "$name" -- builder "$@"; then
-		# Without a message if the build was killed together with a process that waits for it.
+		# Exits silently if the build was killed together with a process that waits for it.
 		for pid in $PERFMON_CALLERS; do
 			is_running "$pid" || exit 1
 		done

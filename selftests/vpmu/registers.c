@@ -13,7 +13,7 @@
 #include "kselftest_harness.h"
 #include "pmu.h"
 
-/* Which CPUs have the registers of a block, and how many */
+/* The CPUs that have the registers of a block, and the number of registers */
 enum presence {
 	NEVER,
 	INTEL_GENERAL,

@@ -17,7 +17,7 @@
 #define NEVER_BUSY	false
 #define BUSY		true
 
-/* What trace commands do in each state. Other commands don't depend on the state. */
+/* Results of trace commands in each state. Other commands don't depend on the state. */
 #define BAD_STATE	(-EBADFD)
 #define ANY_STATE	{ IDLE, ALLOCATED, STAGED, RUNNING }
 

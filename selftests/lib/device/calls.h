@@ -100,7 +100,7 @@ void field_put(const struct field *f, union argument *arg, __u64 value);
 /* Calls ioctl(2). Returns its result, or a negative errno. */
 int call_ioctl(int fd, unsigned int cmd, void *arg);
 
-/* As call_ioctl(), but closes the descriptor if the command returns one. Returns 0 or -errno. */
+/* Calls call_ioctl(), and closes the descriptor if the command returns one. Returns 0 or -errno. */
 int call_try(int fd, unsigned int cmd, void *arg);
 
 /*

@@ -90,8 +90,8 @@ int snapshot_disturb(const struct perfmon_properties *p, int cpu,
 	s.lbr_select = branch_selection(LBR_CPL_EQ_0 | LBR_CPL_NEQ_0);
 	if (module_has_place_holder()) {
 		/*
-		 * Then a counter that runs counts as perf's, and perf writes the global control
-		 * and the LVTPC.
+		 * With a place-holder, perf counts with a counter that runs, and writes the global
+		 * control and the LVTPC.
 		 */
 		s.select[1] = LEFT_SELECT + 1;
 		return snapshot_write(p, cpu, &s);

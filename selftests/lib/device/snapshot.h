@@ -43,7 +43,7 @@ int snapshot_write(const struct perfmon_properties *p, int cpu,
 
 /**
  * snapshot_disturb() - leave the registers as another driver might
- * @found: what they hold
+ * @found: the values that the registers had before
  *
  * The event selects get values that the module must restore, because they count nothing,
  * and one that it must not restore, because its counter would run (IA32_PERFEVTSELx.EN).

@@ -33,7 +33,7 @@ struct sample {
 	const __u64 *registers;
 };
 
-/* What samples consist of: members of struct perf_event_attr, of which each has a name here. */
+/* Members of struct perf_event_attr that define the fields of a sample. */
 struct sample_parts {
 	__u64 type, registers, user_registers, read_format, branch_type;
 };

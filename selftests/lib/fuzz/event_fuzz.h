@@ -44,7 +44,7 @@ struct piece {
 	bool whole;
 };
 
-/* What this process has written to a ring: nothing, the tail, or anything. */
+/* Writes of this process to a ring so far: none, to the tail alone, or to anything. */
 enum spoiling { CLEAN, TAIL_MOVED, SPOILED };
 
 /* Counts that all processes share. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What the parts of event_fuzz share: calls of descriptors, and mappings.
+ * Functions that the parts of event_fuzz share: calls of descriptors, and mappings.
  */
 #ifndef SELFTESTS_EVENT_FUZZ_PARTS_H
 #define SELFTESTS_EVENT_FUZZ_PARTS_H

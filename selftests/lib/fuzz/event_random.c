@@ -125,7 +125,7 @@ union model_attr random_attr(struct rng *r)
 		for (i = 1 + rng_below(r, 2); i; i--)
 			spoil(&a, r);
 	}
-	/* Whether other branch types are accepted depends on the processor and on other events. */
+	/* The processor and other events decide whether other branch types are accepted. */
 	if (a.attr.sample_type & PERF_SAMPLE_BRANCH_STACK)
 		a.attr.branch_sample_type = PERF_SAMPLE_BRANCH_IN_TX;
 	return a;

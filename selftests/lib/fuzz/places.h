@@ -9,7 +9,7 @@
 
 struct call;
 
-/* How the memory of an argument can be accessed. */
+/* Access to the memory of an argument. */
 enum where {
 	GOOD,
 	CROSSING,	/* spans two pages */
