@@ -64,7 +64,7 @@ TEST_F(watchdog, setup_works_without_the_watchdog)
 	EXPECT_GE(LOOP_INSNS * 1000 + CALL_OVERHEAD, value);
 }
 
-/* With place-holders. The kernel shows the watchdog as enabled all the same. */
+/* With place-holders, the kernel shows the watchdog as enabled although it holds no counter. */
 TEST_F(watchdog, watchdog_enabled_while_we_count_has_no_counter)
 {
 	if (!module_has_place_holder())

@@ -71,7 +71,7 @@ int fault_disarm(void)
 	 */
 	if (pread(fail_nth, number, sizeof(number) - 1, 0) < 0)
 		return errno == EFAULT ? 0 : -errno;
-	/* The write copies as well, so it may be the call that fails. It disarms all the same. */
+	/* The write copies as well, so it may be the call that fails. A failed write disarms, too. */
 	if (pwrite(fail_nth, "0", 1, 0) != 1 && errno != EFAULT)
 		return -errno;
 	return atoi(number) == 0;

@@ -85,8 +85,8 @@ static bool open_event(struct event_fuzz *f, const struct step *s)
 	arguments.attr = o.unreadable ? (uintptr_t)f->unmapped : (uintptr_t)&attr;
 	switch (take_random(&value, 10)) {
 	case 0:
-		o.gone = !f->helper_lives;
-		arguments.pid = o.pid = o.gone ? NO_THREAD : f->helper;
+		o.thread_exited = !f->helper_lives;
+		arguments.pid = o.pid = o.thread_exited ? NO_THREAD : f->helper;
 		break;
 	case 1:
 		arguments.pid = o.pid = -1;
@@ -303,7 +303,7 @@ static bool poll_event(struct event_fuzz *f, int i)
 {
 	struct pollfd p = { .fd = f->fd[i], .events = POLLIN };
 	const struct model_event *e = &f->model.event[i];
-	int got = poll(&p, 1, 0), want = e->gone ? POLLHUP : 0;
+	int got = poll(&p, 1, 0), want = e->tasks_exited ? POLLHUP : 0;
 
 	if (got < 0)
 		return fuzz_compare(f, POLL, "poll", 0, -errno);

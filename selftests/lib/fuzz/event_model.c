@@ -88,7 +88,7 @@ static bool is_unsupported(const union model_attr *u)
 	return a->sample_period && a->sample_type & ~parts;
 }
 
-/* Returns whether no processor has the event. The fuzzer asks for none that only some have. */
+/* Returns whether no processor has the event. The fuzzer opens no event that only some have. */
 static bool is_no_event(const struct perf_event_attr *a)
 {
 	const __u32 config = a->config;
@@ -214,13 +214,13 @@ int model_open(struct event_model *m, int i, const struct model_open *o)
 		return -EBADF;
 	if (o->pid < 0 && o->cpu < 0)
 		return -EINVAL;
-	if (o->gone)
+	if (o->thread_exited)
 		return -ESRCH;
 	if (can_not_take_turns(o))
 		return -EOPNOTSUPP;
 	if (takes_turns(o) && !leads && ~a.attr.read_format & TIMES)
 		return -EINVAL;
-	if (leads && m->event[o->group].gone)
+	if (leads && m->event[o->group].tasks_exited)
 		return -ENODEV;
 	if (leads && !fits_group(m, o->group, o))
 		return -EINVAL;
@@ -253,7 +253,7 @@ void model_task_ends(struct event_model *m, int pid)
 	int i;
 
 	for (i = 0; i < MODEL_EVENTS; i++)
-		m->event[i].gone |= model_is_there(&m->event[i]) && m->event[i].pid == pid;
+		m->event[i].tasks_exited |= model_is_there(&m->event[i]) && m->event[i].pid == pid;
 }
 
 void model_close(struct event_model *m, int i)
@@ -389,7 +389,7 @@ int model_refresh(struct event_model *m, int i)
 	if (!e->a.attr.sample_period || e->inherit)
 		return -EINVAL;
 	e->enabled = true;
-	e->limited = true;
+	e->can_disable_itself = true;
 	return 0;
 }
 
@@ -397,7 +397,7 @@ bool model_count_is_known(const struct event_model *m, int i)
 {
 	const struct model_event *e = &m->event[i], *leader = &m->event[leader_of(m, i)];
 
-	return !(e->limited && e->enabled) && !(leader->limited && leader->enabled);
+	return !(e->can_disable_itself && e->enabled) && !(leader->can_disable_itself && leader->enabled);
 }
 
 bool model_counts(const struct event_model *m, int i)

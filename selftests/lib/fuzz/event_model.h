@@ -44,10 +44,10 @@ struct model_event {
 	int leader;		/* another event, or NO_EVENT */
 	bool turns;		/* it takes turns on the counters */
 	bool enabled;
-	bool limited;		/* REFRESH was called: the event may disable itself */
+	bool can_disable_itself;	/* REFRESH was called */
 	size_t ring;		/* pages of the ring that the event writes to; 0: none */
 	int ring_of;		/* the event that owns this ring */
-	bool gone;		/* all tasks that it counts have exited */
+	bool tasks_exited;	/* all tasks that it counts have exited */
 };
 
 struct event_model {
@@ -61,7 +61,7 @@ struct model_open {
 	union model_attr a;
 	bool unreadable;	/* the pointer to attr is bad */
 	int pid;		/* a thread's id (not 0) or -1 */
-	bool gone;		/* the thread has exited */
+	bool thread_exited;	/* the thread has exited */
 	int cpu;
 	int group;		/* an open event, or NO_EVENT */
 	bool bad_group;		/* the group's descriptor is not one of an event */
