@@ -43,7 +43,7 @@ static int count;
 static struct perf_event_mmap_page *page;
 static int program;
 
-static void nothing(void)
+static void do_nothing(void)
 {
 }
 
@@ -186,7 +186,7 @@ static unsigned long long measure(const struct event_maker *maker, const struct 
 
 	/* The module removes its hook in the context switch a second after the last event. */
 	sleep(2);
-	without = measure_beside(is_compared ? row->operation : nothing);
+	without = measure_beside(is_compared ? row->operation : do_nothing);
 	/* The first event is this task's, which read_one() reads. */
 	add_events(maker, 0, row->own, row->read_format, row->records);
 	add_events(maker, partner, row->others, 0, false);

@@ -88,7 +88,7 @@ static __u16 smaller(__u16 a, __u16 b)
 static bool expected_on_all(struct perfmon_properties *all)
 {
 	struct perfmon_properties one;
-	bool differ = false, first = true;
+	bool differs = false, is_first = true;
 	cpu_set_t cpus;
 	int i;
 
@@ -100,9 +100,9 @@ static bool expected_on_all(struct perfmon_properties *all)
 			return false;
 		if (!expected_on_intel(&one))
 			expected_on_amd(&one);
-		if (first)
+		if (is_first)
 			*all = one;
-		differ |= memcmp(&one, all, sizeof(one)) != 0;
+		differs |= memcmp(&one, all, sizeof(one)) != 0;
 		all->pm_version = smaller(all->pm_version, one.pm_version);
 		all->max_num_programmable_events =
 			smaller(all->max_num_programmable_events,
@@ -115,9 +115,9 @@ static bool expected_on_all(struct perfmon_properties *all)
 		all->max_fixed_counter_width =
 			smaller(all->max_fixed_counter_width,
 				one.max_fixed_counter_width);
-		first = false;
+		is_first = false;
 	}
-	return differ;
+	return differs;
 }
 
 TEST_F(properties, properties_are_the_least_of_all_cpus)

@@ -25,7 +25,7 @@ FIXTURE(setup2)
 {
 	int fd;
 	int counters;
-	bool amd;
+	bool is_amd;
 };
 
 FIXTURE_SETUP(setup2)
@@ -33,7 +33,7 @@ FIXTURE_SETUP(setup2)
 	struct perfmon_properties p;
 
 	SKIP_WITHOUT_PMU();
-	self->amd = pmu_registers()->select0 != MSR_IA32_PERFEVTSEL0;
+	self->is_amd = pmu_registers()->select0 != MSR_IA32_PERFEVTSEL0;
 	self->fd = open_device(_metadata, O_RDWR);
 	ASSERT_EQ(0, device_properties(self->fd, &p));
 	self->counters = p.max_num_programmable_events;
@@ -84,7 +84,7 @@ TEST_F(setup2, both_gets_return_what_setup2_set)
 	for (i = 0; i < ARRAY_SIZE(selects); i++) {
 		__u64 select = selects[i];
 
-		if ((select & EVENT_HIGH) && !self->amd)
+		if ((select & EVENT_HIGH) && !self->is_amd)
 			continue;
 		ASSERT_EQ(0, pmc_setup2(self->fd, 1, select));
 		ASSERT_EQ(0, pmc_get2(self->fd, 1, &got));
@@ -181,7 +181,7 @@ TEST_F(setup2, setup2_refuses_reserved_members)
 TEST_F(setup2, register_holds_the_select)
 {
 	const struct pmu_registers *r = pmu_registers();
-	__u64 select = INSTRUCTIONS | (self->amd ? EVENT_HIGH : 0);
+	__u64 select = INSTRUCTIONS | (self->is_amd ? EVENT_HIGH : 0);
 	__u64 value;
 	int last = self->counters - 1;
 

@@ -280,15 +280,15 @@ TEST_F(event, raw_event_has_the_modes_of_the_attr)
 TEST_F(event, foreign_types_are_refused)
 {
 	struct perf_event_attr attr = event_instructions();
-	bool perf = variant->maker == &event_maker_perf;
+	bool is_perf = variant->maker == &event_maker_perf;
 
 	attr.type = PERF_TYPE_SOFTWARE;
 	attr.config = PERF_COUNT_SW_TASK_CLOCK;
-	EXPECT_EQ(perf ? 0 : -EOPNOTSUPP, try_attr(variant->maker, attr));
+	EXPECT_EQ(is_perf ? 0 : -EOPNOTSUPP, try_attr(variant->maker, attr));
 	attr.config = PERF_COUNT_SW_DUMMY;
 	EXPECT_EQ(0, try_attr(variant->maker, attr));
 	attr.type = 12345;
-	EXPECT_EQ(perf ? -ENOENT : -EOPNOTSUPP, try_attr(variant->maker, attr));
+	EXPECT_EQ(is_perf ? -ENOENT : -EOPNOTSUPP, try_attr(variant->maker, attr));
 }
 
 static pid_t pid_of_nobody(void)

@@ -221,14 +221,14 @@ static bool is_entry(const struct kernel_chains *c, __u64 address)
 static void check_kernel_chain(const struct sample *s, void *data)
 {
 	struct kernel_chains *c = data;
-	bool inside, in_kernel = false, with_entry = false;
+	bool is_inside, in_kernel = false, has_entry = false;
 	unsigned int i, in_chain = 0;
 
 	if (!KERNEL(s->ip))
 		return;
 	c->chain_count++;
-	inside = !kernel_function_has(&c->entry, s->ip);
-	c->inside += inside;
+	is_inside = !kernel_function_has(&c->entry, s->ip);
+	c->inside += is_inside;
 	c->nowhere += !in_kernel_text(c, s->ip);
 	for (i = 0; i < s->length; i++) {
 		if (s->chain[i] == PERF_CONTEXT_KERNEL) {
@@ -237,17 +237,17 @@ static void check_kernel_chain(const struct sample *s, void *data)
 			in_kernel = true;
 		} else if (s->chain[i] == PERF_CONTEXT_USER) {
 			c->user_marks++;
-			c->with_program += inside && count_recursion(s, i + 1) == c->depth + 1;
+			c->with_program += is_inside && count_recursion(s, i + 1) == c->depth + 1;
 			in_kernel = false;
 		} else {
 			c->wrong += KERNEL(s->chain[i]) != in_kernel;
 			c->nowhere += in_kernel && !in_kernel_text(c, s->chain[i]);
-			with_entry |= in_kernel && is_entry(c, s->chain[i]);
+			has_entry |= in_kernel && is_entry(c, s->chain[i]);
 			in_chain += in_kernel;
 		}
 	}
-	c->alone += inside && in_chain == 1;
-	c->without_entry += inside && in_chain > 1 && !with_entry;
+	c->alone += is_inside && in_chain == 1;
+	c->without_entry += is_inside && in_chain > 1 && !has_entry;
 }
 
 static struct kernel_chains kernel_chains(struct __test_metadata *_metadata,

@@ -264,12 +264,12 @@ static unsigned int expect_same(struct __test_metadata *_metadata, FIXTURE_DATA(
 	size_t words;
 
 	for (;;) {
-		bool more = next_record(perf, pid);
+		bool has_more = next_record(perf, pid);
 
-		EXPECT_EQ(more, next_record(own, pid)) {
-			log_record(_metadata, more ? "perf alone" : "perfmon alone", more ? perf : own);
+		EXPECT_EQ(has_more, next_record(own, pid)) {
+			log_record(_metadata, has_more ? "perf alone" : "perfmon alone", has_more ? perf : own);
 		}
-		if (!more)
+		if (!has_more)
 			return records;
 		records++;
 		words = perf->record.header.size / 8 - 1 - 6;

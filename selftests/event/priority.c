@@ -67,8 +67,8 @@ static double now(void)
 /* Memory that children and test share. */
 struct shared {
 	bool stop;
-	bool reads;		/* the reader is reading; it hardly runs from then on */
-	bool spins, gave_up;	/* of the real-time program */
+	bool is_reading;	/* the reader is reading; it hardly runs from then on */
+	bool is_spinning, has_given_up;	/* of the real-time program */
 };
 
 /* The longest time of each operation of a measured program, in seconds. */
@@ -163,7 +163,7 @@ static pid_t fork_on(pid_t *group, int cpu)
 #define READS	100
 
 /* Reads its own inherited event forever, and opens a sampled one every READS reads. */
-static void read_for_ever(const struct event_maker *maker, bool *reads, int policy)
+static void read_without_end(const struct event_maker *maker, bool *is_reading, int policy)
 {
 	struct perf_event_attr sampled = event_every(SAMPLED), attr = event_instructions();
 	const struct sched_param none = { 0 };
@@ -174,7 +174,7 @@ static void read_for_ever(const struct event_maker *maker, bool *reads, int poli
 	fd = maker->open(&attr, 0, -1, -1, 0);
 	if (event_count(fd) < 0)
 		_exit(1);
-	__atomic_store_n(reads, true, __ATOMIC_RELAXED);
+	__atomic_store_n(is_reading, true, __ATOMIC_RELAXED);
 	if (sched_setscheduler(0, policy, &none))
 		_exit(1);
 	for (;;) {
@@ -196,7 +196,7 @@ static void start_readers(struct __test_metadata *_metadata,
 	pid_t pid;
 	int i;
 
-	self->shared->reads = false;
+	self->shared->is_reading = false;
 	for (i = 0; i < LOOPS; i++) {
 		pid = fork_on(&self->group, self->home);
 		ASSERT_LE(0, pid);
@@ -207,12 +207,12 @@ static void start_readers(struct __test_metadata *_metadata,
 	pid = fork_on(&self->group, self->home);
 	ASSERT_LE(0, pid);
 	if (!pid)
-		read_for_ever(maker, &self->shared->reads, SCHED_IDLE);
+		read_without_end(maker, &self->shared->is_reading, SCHED_IDLE);
 	pid = fork_on(&self->group, self->cpu);
 	ASSERT_LE(0, pid);
 	if (!pid)
-		read_for_ever(maker, &unused, SCHED_OTHER);
-	while (!__atomic_load_n(&self->shared->reads, __ATOMIC_RELAXED)) {
+		read_without_end(maker, &unused, SCHED_OTHER);
+	while (!__atomic_load_n(&self->shared->is_reading, __ATOMIC_RELAXED)) {
 		ASSERT_EQ(0, waitpid(-self->group, NULL, WNOHANG));
 		usleep(1000);
 	}
@@ -261,10 +261,10 @@ TEST_F(priority, idle_reader_does_not_delay_others)
 {
 	const struct event_maker *makers[] = { &event_maker_perf, &event_maker_perfmon };
 	struct longest longest[2];
-	bool held_up = true;
+	bool is_delayed = true;
 	int i, attempts;
 
-	for (attempts = 0; held_up && attempts < ATTEMPTS; attempts++) {
+	for (attempts = 0; is_delayed && attempts < ATTEMPTS; attempts++) {
 		for (i = 0; i < 2; i++) {
 			start_readers(_metadata, self, makers[i]);
 			ASSERT_EQ(0, pin_to_cpu(self->cpu));
@@ -273,11 +273,11 @@ TEST_F(priority, idle_reader_does_not_delay_others)
 			end_children(&self->group);
 			ASSERT_EQ(0, wait_until_idle());
 		}
-		held_up = !is_short(longest[1].open, longest[0].open, FLOOR) ||
+		is_delayed = !is_short(longest[1].open, longest[0].open, FLOOR) ||
 			  !is_short(longest[1].read, longest[0].read, FLOOR) ||
 			  !is_short(longest[1].close, longest[0].close, FLOOR);
 	}
-	EXPECT_FALSE(held_up);
+	EXPECT_FALSE(is_delayed);
 }
 
 /* Returns the longest time to take the other CPU offline or online. */
@@ -299,11 +299,11 @@ static double switch_cpu(struct __test_metadata *_metadata, int online)
 TEST_F(priority, idle_reader_does_not_delay_hotplug)
 {
 	const struct event_maker *makers[] = { &event_maker_perf, &event_maker_perfmon };
-	bool held_up = true;
+	bool is_delayed = true;
 	double longest[2];
 	int i, attempts;
 
-	for (attempts = 0; held_up && attempts < ATTEMPTS; attempts++) {
+	for (attempts = 0; is_delayed && attempts < ATTEMPTS; attempts++) {
 		for (i = 0; i < 2; i++) {
 			start_readers(_metadata, self, makers[i]);
 			longest[i] = switch_cpu(_metadata, self->online);
@@ -312,9 +312,9 @@ TEST_F(priority, idle_reader_does_not_delay_hotplug)
 			TH_LOG("%s: a CPU goes offline or online in %.0f ms at most",
 			       makers[i]->name, longest[i] * 1e3);
 		}
-		held_up = !is_short(longest[1], longest[0], HOTPLUG_FLOOR);
+		is_delayed = !is_short(longest[1], longest[0], HOTPLUG_FLOOR);
 	}
-	EXPECT_FALSE(held_up);
+	EXPECT_FALSE(is_delayed);
 }
 
 /* Starts a real-time program that keeps the other CPU busy until it is told to stop. */
@@ -329,20 +329,20 @@ static void start_spinning(struct __test_metadata *_metadata,
 	ASSERT_EQ(0, write_file(RT_RUNTIME, "-1"));
 	if (self->fair[0])
 		ASSERT_EQ(0, write_file(self->fair_file, "0"));
-	shared->stop = shared->spins = shared->gave_up = false;
+	shared->stop = shared->is_spinning = shared->has_given_up = false;
 	pid = fork_on(&self->group, self->cpu);
 	ASSERT_LE(0, pid);
 	if (!pid) {
 		if (sched_setscheduler(0, SCHED_FIFO, &param))
 			_exit(1);
-		__atomic_store_n(&shared->spins, true, __ATOMIC_RELEASE);
+		__atomic_store_n(&shared->is_spinning, true, __ATOMIC_RELEASE);
 		end = now() + 60;
 		while (!__atomic_load_n(&shared->stop, __ATOMIC_RELAXED) &&
-		       !shared->gave_up)
-			shared->gave_up = now() > end;
+		       !shared->has_given_up)
+			shared->has_given_up = now() > end;
 		_exit(0);
 	}
-	while (!__atomic_load_n(&shared->spins, __ATOMIC_ACQUIRE)) {
+	while (!__atomic_load_n(&shared->is_spinning, __ATOMIC_ACQUIRE)) {
 		ASSERT_EQ(0, waitpid(pid, NULL, WNOHANG));
 		usleep(1000);
 	}
@@ -351,7 +351,7 @@ static void start_spinning(struct __test_metadata *_metadata,
 /* Stops the real-time program, which must have run all the time. */
 static void stop_spinning(struct __test_metadata *_metadata, FIXTURE_DATA(priority) *self)
 {
-	EXPECT_FALSE(__atomic_load_n(&self->shared->gave_up, __ATOMIC_RELAXED)) {
+	EXPECT_FALSE(__atomic_load_n(&self->shared->has_given_up, __ATOMIC_RELAXED)) {
 		TH_LOG("the calls waited for the real-time program");
 	}
 	__atomic_store_n(&self->shared->stop, true, __ATOMIC_RELAXED);

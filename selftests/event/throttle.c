@@ -155,21 +155,21 @@ TEST_F(throttle, throttle_records_have_the_id_of_the_event)
 {
 	struct sampler *s = &self->sampler;
 	const struct event_record *r = &s->record;
-	unsigned long ceased = 0, came = 0;
+	unsigned long throttles = 0, unthrottles = 0;
 	__u64 id = event_id(s->fd), last = 0;
 	int i;
 
 	if (!variant->throttled)
 		return;
 	ASSERT_EQ(0, event_enable(s->fd));
-	for (i = 0; i < 100 && (ceased < 3 || came < 3); i++) {
+	for (i = 0; i < 100 && (throttles < 3 || unthrottles < 3); i++) {
 		labelled_loop(N / 5);
 		while (event_ring_next(&s->ring, &s->record)) {
 			if (r->header.type != PERF_RECORD_THROTTLE &&
 			    r->header.type != PERF_RECORD_UNTHROTTLE)
 				continue;
-			ceased += r->header.type == PERF_RECORD_THROTTLE;
-			came += r->header.type == PERF_RECORD_UNTHROTTLE;
+			throttles += r->header.type == PERF_RECORD_THROTTLE;
+			unthrottles += r->header.type == PERF_RECORD_UNTHROTTLE;
 			EXPECT_TRUE(sampler_ends_well(s, 3, gettid()));
 			EXPECT_LT(last, r->words[0]);
 			last = r->words[0];
@@ -178,8 +178,8 @@ TEST_F(throttle, throttle_records_have_the_id_of_the_event)
 		}
 	}
 	ASSERT_EQ(0, event_disable(s->fd));
-	EXPECT_LE(3UL, ceased);
-	EXPECT_LE(3UL, came);
+	EXPECT_LE(3UL, throttles);
+	EXPECT_LE(3UL, unthrottles);
 }
 
 /* The counts of two loops differ by the instructions of the difference. */

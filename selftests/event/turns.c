@@ -39,7 +39,7 @@ static struct machine machine;
  */
 static __u64 branches_with(int unit_mask)
 {
-	return (machine.intel ? 0xc4 : 0xc2) | unit_mask << 8;
+	return (machine.is_intel ? 0xc4 : 0xc2) | unit_mask << 8;
 }
 
 #define BRANCHES	0	/* number for nth_event(): user mode */
@@ -182,7 +182,7 @@ static void find_shares(struct __test_metadata *_metadata, FIXTURE_DATA(turns) *
 
 			attr.disabled = !k;
 			ASSERT_LE(0, open_more(self, maker, attr, tid, cpu, k ? leaders[count - 1] : -1,
-					       maker->turns)) {
+					       maker->turns_flag)) {
 				TH_LOG("%s: event %d", maker->name, self->opened);
 			}
 			if (!k)
@@ -523,7 +523,7 @@ TEST_F(turns, disabled_event_frees_its_counter_for_others)
 TEST_F(turns, pages_follow_the_turns)
 {
 	struct perf_event_mmap_page *page;
-	bool counts = false, waits = false;
+	bool has_counted = false, has_waited = false;
 	__s64 last = 0;
 	__u64 end;
 
@@ -537,11 +537,11 @@ TEST_F(turns, pages_follow_the_turns)
 		ASSERT_LE(last, value.count);
 		ASSERT_LE(value.running, value.enabled);
 		last = value.count;
-		counts |= value.index != 0;
-		waits |= value.index == 0;
+		has_counted |= value.index != 0;
+		has_waited |= value.index == 0;
 	}
-	EXPECT_TRUE(counts);
-	EXPECT_TRUE(waits);
+	EXPECT_TRUE(has_counted);
+	EXPECT_TRUE(has_waited);
 	EXPECT_LE(last, event_count(self->fd[self->opened - 1]));
 }
 
@@ -558,7 +558,7 @@ TEST_F(turns, events_come_and_go_in_any_order)
 			self->fd[i] = self->fd[--self->opened];
 		} else {
 			const bool of_cpu = rng_once_in(&random, 4);
-			const bool turns = !rng_once_in(&random, 5);
+			const bool takes_turns = !rng_once_in(&random, 5);
 			struct perf_event_attr attr = nth_event(rng_below(&random, EVENTS));
 			int group = -1, fd;
 
@@ -567,7 +567,7 @@ TEST_F(turns, events_come_and_go_in_any_order)
 				group = self->fd[rng_below(&random, self->opened)];
 			fd = open_more(self, &event_maker_perfmon, attr, of_cpu ? -1 : 0,
 				       of_cpu ? self->cpu : -1, group,
-				       turns ? PERFMON_EVENT_ROTATE : 0);
+				       takes_turns ? PERFMON_EVENT_ROTATE : 0);
 			if (fd < 0)
 				ASSERT_TRUE(fd == -EBUSY || fd == -EINVAL);
 		}

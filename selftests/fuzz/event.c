@@ -148,7 +148,7 @@ static bool run_sequences(struct event_fuzz *f, unsigned int process)
 /* Prints how often each action had which result. Returns whether all succeeded at least once. */
 static bool print_answers(const struct event_fuzz_counts *counts)
 {
-	bool every = true;
+	bool all_succeeded = true;
 	int action, err;
 
 	for (action = 0; action < ACTIONS; action++) {
@@ -160,9 +160,9 @@ static bool print_answers(const struct event_fuzz_counts *counts)
 		}
 		printf("\n");
 		/* WRITE and OTHER always fail. */
-		every &= counts->answers[action][0] || action == WRITE || action == OTHER;
+		all_succeeded &= counts->answers[action][0] || action == WRITE || action == OTHER;
 	}
-	return every;
+	return all_succeeded;
 }
 
 static int run_process(struct event_fuzz_counts *counts, unsigned int process)

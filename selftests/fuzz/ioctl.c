@@ -395,7 +395,7 @@ static unsigned long long answers(int command, int err)
 static bool print_answers(void)
 {
 	unsigned long long n;
-	bool every = true;
+	bool all_succeeded = true;
 	int command, err;
 
 	for (command = 0; command < COMMANDS; command++) {
@@ -408,9 +408,9 @@ static bool print_answers(void)
 		}
 		printf("\n");
 		/* PMIOTSTAMP does not exist if the TSC frequency is unknown. */
-		every &= answers(command, 0) || !machine.tsc_freq_known;
+		all_succeeded &= answers(command, 0) || !machine.tsc_freq_known;
 	}
-	return every;
+	return all_succeeded;
 }
 
 static void close_all(void)

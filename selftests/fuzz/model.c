@@ -168,7 +168,7 @@ static bool check_sums(const struct trace *t, unsigned long n)
 	__u64 total[PERFMON_MAX_EVENTS] = { 0 };
 	struct trace_sums s;
 	const char *problem;
-	bool full = false;
+	bool is_full = false;
 	unsigned int cpu;
 	int i;
 
@@ -179,7 +179,7 @@ static bool check_sums(const struct trace *t, unsigned long n)
 		if (t->buffer[cpu]->flags & absent)
 			return note_difference("trace, CPU %u: flags 0x%x", cpu,
 				      t->buffer[cpu]->flags);
-		full |= t->buffer[cpu]->flags & PERFMON_BUFFER_FLAG_FULL;
+		is_full |= t->buffer[cpu]->flags & PERFMON_BUFFER_FLAG_FULL;
 		for (i = 0; i < PERFMON_MAX_EVENTS; i++)
 			total[i] += s.event[i].total;
 	}
@@ -190,7 +190,7 @@ static bool check_sums(const struct trace *t, unsigned long n)
 			continue;
 		loops_checked++;
 		/* A full buffer stops the counting. */
-		if (full ? total[i] > TRACE_LOOP_INSNS(n) :
+		if (is_full ? total[i] > TRACE_LOOP_INSNS(n) :
 			   total[i] != TRACE_LOOP_INSNS(n))
 			return note_difference("trace: event %d: %llu instead of %llu", i,
 				      total[i], TRACE_LOOP_INSNS(n));
@@ -436,7 +436,7 @@ int main(int argc, char **argv)
 {
 	struct options options = { .seed = 1, .calls = 150000 };
 	static struct leak_check leaks;
-	bool every = true;
+	bool all_succeeded = true;
 	int i;
 
 	ksft_print_header();
@@ -464,9 +464,9 @@ int main(int argc, char **argv)
 		ksft_print_msg("%12llu %s succeeded\n", succeeded[i],
 			       commands[i].name);
 		/* PMIOTSTAMP does not exist if the TSC frequency is unknown. */
-		every &= succeeded[i] || !machine.tsc_freq_known;
+		all_succeeded &= succeeded[i] || !machine.tsc_freq_known;
 	}
-	ksft_test_result(every && loops_checked, "every command succeeded\n");
+	ksft_test_result(all_succeeded && loops_checked, "every command succeeded\n");
 	for (i = 0; i < OPEN_FILES; i++)
 		close_file(i);
 	fuzz_report_leaks(&leaks);

@@ -117,11 +117,11 @@ kill $task
 wait $task 2>/dev/null
 rm -f "$counts.turns"
 sleep 300 &
-ends=$!
-pmctl stat -p $ends -e instructions:u -x, -o "$counts" &
+ending=$!
+pmctl stat -p $ending -e instructions:u -x, -o "$counts" &
 stat=$!
 wait_until "has_events $stat"
-kill $ends
+kill $ending
 wait_until "has_ended $stat"
 wait $stat
 is "-p ends with the process" 0 $?

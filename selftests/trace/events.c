@@ -106,7 +106,7 @@ static bool never(const struct machine *)
 
 static bool on_amd(const struct machine *m)
 {
-	return !m->intel;
+	return !m->is_intel;
 }
 
 static bool with_second_unit_mask(const struct machine *)

@@ -17,7 +17,7 @@ FIXTURE(amd)
 FIXTURE_SETUP(amd)
 {
 	ASSERT_TRUE(pmu_describe(&self->p));
-	ASSERT_FALSE(self->p.intel);
+	ASSERT_FALSE(self->p.is_intel);
 }
 
 FIXTURE_TEARDOWN(amd)

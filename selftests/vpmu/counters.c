@@ -66,14 +66,14 @@ FIXTURE_SETUP(counters)
 	ASSERT_TRUE(pmu_describe(&self->p));
 	self->global_ctrl = r->global_ctrl;
 	self->global_status = r->global_status;
-	self->status_reset = self->p.intel ? MSR_IA32_PERF_GLOBAL_STATUS_RESET :
+	self->status_reset = self->p.is_intel ? MSR_IA32_PERF_GLOBAL_STATUS_RESET :
 					     MSR_AMD_PERF_GLOBAL_STATUS_CLR;
 	self->instructions = 0xc0;
-	self->branches = self->p.intel ? 0xc4 : 0xc2;
-	self->cycles = self->p.intel ? 0x3c : 0x76;
-	self->other_cycles = self->p.intel ? 0x13c : 0x100000120ULL;
+	self->branches = self->p.is_intel ? 0xc4 : 0xc2;
+	self->cycles = self->p.is_intel ? 0x3c : 0x76;
+	self->other_cycles = self->p.is_intel ? 0x13c : 0x100000120ULL;
 	self->rate = off ? 8 : 10;
-	self->other_rate = off ? 8 : self->p.intel ? 1 : 9;
+	self->other_rate = off ? 8 : self->p.is_intel ? 1 : 9;
 	for (i = 0; i < self->p.counters; i++) {
 		self->all[self->n++] = (struct counter){
 			.control = r->select0 + i * r->step,
@@ -212,7 +212,7 @@ TEST_F(counters, version_6_has_a_second_unit_mask_and_compares_for_equality)
 	const struct counter *c = &self->all[0];
 	__u64 equal = self->branches | SELECT_EQ;
 
-	if (!self->p.intel || self->p.version < 6)
+	if (!self->p.is_intel || self->p.version < 6)
 		return;
 	EXPECT_EQ(0ULL, count_in_loop(c, self->instructions | SELECT_UMASK2));
 	EXPECT_EQ(N, count_in_loop(c, equal | CMASK(1)));
@@ -352,7 +352,7 @@ TEST_F(counters, global_control_stops_the_counters)
 	int i;
 
 	if (!self->global_ctrl) {
-		EXPECT_EQ(-EIO, msr_read(0, self->p.intel ?
+		EXPECT_EQ(-EIO, msr_read(0, self->p.is_intel ?
 					 MSR_IA32_PERF_GLOBAL_CTRL :
 					 MSR_AMD_PERF_GLOBAL_CTL, &value));
 		return;

@@ -20,7 +20,7 @@ FIXTURE(intel)
 FIXTURE_SETUP(intel)
 {
 	ASSERT_TRUE(pmu_describe(&self->p));
-	ASSERT_TRUE(self->p.intel);
+	ASSERT_TRUE(self->p.is_intel);
 }
 
 FIXTURE_TEARDOWN(intel)

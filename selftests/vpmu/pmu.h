@@ -42,7 +42,7 @@
 #define ALL				(~0ULL)
 
 struct pmu {
-	bool intel;		/* else AMD */
+	bool is_intel;		/* else AMD */
 	unsigned int version;	/* AMD's is 2 with PerfMonV2, else 1 */
 	unsigned int counters;	/* general ones */
 	unsigned int fixed;	/* bit map of the fixed ones */
@@ -70,7 +70,7 @@ static inline bool pmu_describe_intel(struct pmu *p)
 
 	if (!__get_cpuid(0xa, &eax, &ebx, &ecx, &edx) || !(eax & 0xff))
 		return false;
-	p->intel = true;
+	p->is_intel = true;
 	p->version = eax & 0xff;
 	p->counters = (eax >> 8) & 0xff;
 	p->width = (eax >> 16) & 0xff;
@@ -125,7 +125,7 @@ static inline void pmu_describe_power(struct pmu *p)
 		p->clocks = ecx & 1;
 		p->thermal = (eax & (1U << 0)) && (eax & (1U << 6));
 	}
-	if (p->intel)
+	if (p->is_intel)
 		p->energy = energy ? atoi(energy) : 0;
 	else if (__get_cpuid(0x80000007, &eax, &ebx, &ecx, &edx) &&
 		 (edx & (1U << 14)))

@@ -35,7 +35,7 @@ TEST_F(power, unit_is_the_configured_one)
 {
 	__u64 unit;
 
-	ASSERT_EQ(0, msr_read(0, self->p.intel ? MSR_POWER_UNIT :
+	ASSERT_EQ(0, msr_read(0, self->p.is_intel ? MSR_POWER_UNIT :
 						 MSR_AMD_POWER_UNIT, &unit));
 	EXPECT_EQ(env_number("UNIT", 14), (unit >> 8) & 0x1f);
 }

@@ -43,13 +43,13 @@ static inline int energies(const struct pmu *p, struct energy all[3])
 
 	if (p->energy & ENERGY_PACKAGE)
 		all[n++] = (struct energy) {
-			"package", p->intel ? MSR_PACKAGE_ENERGY :
+			"package", p->is_intel ? MSR_PACKAGE_ENERGY :
 					      MSR_AMD_PACKAGE_ENERGY,
 			4, unit,
 		};
 	if (p->energy & ENERGY_CORES)
 		all[n++] = (struct energy) {
-			"cores", p->intel ? MSR_CORES_ENERGY :
+			"cores", p->is_intel ? MSR_CORES_ENERGY :
 					    MSR_AMD_CORE_ENERGY,
 			3, unit,
 		};

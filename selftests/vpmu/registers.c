@@ -128,7 +128,7 @@ static __u64 present_registers(const struct pmu *p, enum presence presence)
 
 	switch (presence) {
 	case INTEL_GENERAL:
-		return p->intel ? general : 0;
+		return p->is_intel ? general : 0;
 	case INTEL_FULL_WIDTH:
 		return p->full_width ? general : 0;
 	case INTEL_FIXED:
@@ -137,14 +137,14 @@ static __u64 present_registers(const struct pmu *p, enum presence presence)
 		return p->fixed ? ALL : 0;
 	case INTEL_V2:
 	case INTEL_V2_READ_ONLY:
-		return p->intel && p->version >= 2 ? ALL : 0;
+		return p->is_intel && p->version >= 2 ? ALL : 0;
 	case INTEL_V4:
 	case INTEL_V4_READ_ONLY:
-		return p->intel && p->version >= 4 ? ALL : 0;
+		return p->is_intel && p->version >= 4 ? ALL : 0;
 	case INTEL_V6_GENERAL:
-		return p->intel && p->version >= 6 ? general : 0;
+		return p->is_intel && p->version >= 6 ? general : 0;
 	case INTEL_V6_FIXED:
-		return p->intel && p->version >= 6 ? p->fixed : 0;
+		return p->is_intel && p->version >= 6 ? p->fixed : 0;
 	case INTEL_RELOAD:
 		return p->reload;
 	case INTEL_RELOAD_FIXED:
@@ -162,24 +162,24 @@ static __u64 present_registers(const struct pmu *p, enum presence presence)
 	case AMD_LBR:
 		return branch_records()->spec ? ALL : 0;
 	case AMD_LEGACY:
-		return p->intel ? 0 : ALL;
+		return p->is_intel ? 0 : ALL;
 	case AMD_CORE_EXT:
 		return p->core_ext ? general : 0;
 	case AMD_V2:
-		return !p->intel && p->version >= 2 ? ALL : 0;
+		return !p->is_intel && p->version >= 2 ? ALL : 0;
 	case CLOCKS:
 		return p->clocks ? ALL : 0;
 	case INTEL_THERMAL:
 	case INTEL_THERMAL_READ_ONLY:
 		return p->thermal ? ALL : 0;
 	case INTEL_ENERGY_READ_ONLY:
-		return p->intel && p->energy & ENERGY_PACKAGE ? ALL : 0;
+		return p->is_intel && p->energy & ENERGY_PACKAGE ? ALL : 0;
 	case INTEL_ENERGY_CORES_READ_ONLY:
-		return p->intel && p->energy & ENERGY_CORES ? ALL : 0;
+		return p->is_intel && p->energy & ENERGY_CORES ? ALL : 0;
 	case INTEL_ENERGY_MEMORY_READ_ONLY:
-		return p->intel && p->energy & ENERGY_MEMORY ? ALL : 0;
+		return p->is_intel && p->energy & ENERGY_MEMORY ? ALL : 0;
 	case AMD_ENERGY_READ_ONLY:
-		return !p->intel && p->energy ? ALL : 0;
+		return !p->is_intel && p->energy ? ALL : 0;
 	case ANY:
 		return ALL;
 	case NEVER:
@@ -237,7 +237,7 @@ TEST_F(registers, cpuid_shows_the_configured_pmu)
 	EXPECT_EQ(fixed, self->p.fixed);
 	EXPECT_EQ(width, self->p.width);
 	EXPECT_EQ(getenv("ENERGY") != NULL, self->p.clocks);
-	EXPECT_EQ(getenv("ENERGY") != NULL && self->p.intel, self->p.thermal);
+	EXPECT_EQ(getenv("ENERGY") != NULL && self->p.is_intel, self->p.thermal);
 	want = getenv("ENERGY");
 	EXPECT_EQ(want ? (unsigned int)atoi(want) : 0, self->p.energy);
 }

@@ -22,7 +22,7 @@ static void read_arch_events(struct machine *m)
 	unsigned int eax = 0, ebx = 0, ecx, edx;
 	__u32 listed;
 
-	if (m->intel) {
+	if (m->is_intel) {
 		__get_cpuid(0xa, &eax, &ebx, &ecx, &edx);
 		listed = (1ULL << (eax >> 24)) - 1;
 		m->arch_missing = listed & ebx;
@@ -44,7 +44,7 @@ int machine_read(struct machine *m)
 	err = device_properties(fd, &m->properties);
 	if (!err)
 		err = device_ioctl(fd, PERFMON_GET_INFO, &m->info);
-	m->intel = pmu_registers()->select0 == MSR_IA32_PERFEVTSEL0;
+	m->is_intel = pmu_registers()->select0 == MSR_IA32_PERFEVTSEL0;
 	m->tsc_freq_known = device_ioctl(fd, PMIOTSTAMP, &t) != -ENOTTY;
 	read_arch_events(m);
 	close(fd);

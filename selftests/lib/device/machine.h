@@ -12,7 +12,7 @@
 struct machine {
 	struct perfmon_properties properties;
 	struct perfmon_info info;
-	bool intel;
+	bool is_intel;
 	bool tsc_freq_known;	/* the TSC's frequency is known */
 	__u32 arch_events;	/* a bit for each PERFMON_ARCH_EVENT_* that CPUID lists */
 	__u32 arch_missing;	/* a bit for each that CPUID says is missing */

@@ -57,7 +57,7 @@ const struct event_maker event_maker_perf = {
 const struct event_maker event_maker_perfmon = {
 	.name = "perfmon",
 	.open = open_perfmon,
-	.turns = PERFMON_EVENT_ROTATE,
+	.turns_flag = PERFMON_EVENT_ROTATE,
 };
 
 int event_open_raw(const struct perfmon_event_open *arguments)

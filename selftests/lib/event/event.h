@@ -21,7 +21,7 @@ struct event_maker {
 	/* Events that do not fit take turns on the counters. Otherwise open() is EBUSY. */
 	bool takes_turns;
 	/* The flag of open() that asks for turns; 0: none is needed. */
-	unsigned long turns;
+	unsigned long turns_flag;
 	/*
 	 * PERF_EVENT_IOC_RESET may keep the counts of exited tasks, except of those that have
 	 * swapped contexts with their parent at a context switch.

@@ -329,7 +329,7 @@ static bool counts_loops(const struct event_fuzz *f, int i)
 	const struct model_event *e = &f->model.event[i];
 	const struct perf_event_attr *a = &e->a.attr;
 
-	return f->fd[i] >= 0 && model_count_is_known(&f->model, i) && !e->turns && e->pid == f->self && e->cpu == -1 &&
+	return f->fd[i] >= 0 && model_count_is_known(&f->model, i) && !e->takes_turns && e->pid == f->self && e->cpu == -1 &&
 	       a->type == PERF_TYPE_HARDWARE && (__u32)a->config == PERF_COUNT_HW_INSTRUCTIONS &&
 	       !a->exclude_user && a->exclude_kernel && !(a->read_format & PERF_FORMAT_GROUP);
 }

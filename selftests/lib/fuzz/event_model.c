@@ -162,8 +162,8 @@ static bool same_target(const struct model_event *a, int pid, int cpu)
 	return a->pid == pid && a->cpu == cpu;
 }
 
-/* Returns whether the event takes turns. A dummy is not pinned, exclusive or sampled. */
-static bool takes_turns(const struct model_open *o)
+/* Returns whether the event is to take turns. A dummy is not pinned, exclusive or sampled. */
+static bool wants_turns(const struct model_open *o)
 {
 	return o->flags & PERFMON_EVENT_ROTATE &&
 	       (o->a.attr.type == PERF_TYPE_SOFTWARE || !o->a.attr.pinned);
@@ -173,7 +173,7 @@ static bool takes_turns(const struct model_open *o)
 
 static bool can_not_take_turns(const struct model_open *o)
 {
-	return takes_turns(o) && o->a.attr.type != PERF_TYPE_SOFTWARE &&
+	return wants_turns(o) && o->a.attr.type != PERF_TYPE_SOFTWARE &&
 	       (o->a.attr.exclusive || o->a.attr.sample_period);
 }
 
@@ -182,7 +182,7 @@ static bool fits_group(const struct event_model *m, int leader, const struct mod
 	const struct model_event *e = &m->event[leader];
 	bool inherit = o->a.attr.inherit && o->pid >= 0;
 
-	if (e->turns && !takes_turns(o))
+	if (e->takes_turns && !wants_turns(o))
 		return false;
 	return e->leader == NO_EVENT && same_target(e, o->pid, o->cpu) && e->inherit == inherit &&
 	       e->a.attr.inherit_thread == o->a.attr.inherit_thread && !o->a.attr.pinned &&
@@ -218,7 +218,7 @@ int model_open(struct event_model *m, int i, const struct model_open *o)
 		return -ESRCH;
 	if (can_not_take_turns(o))
 		return -EOPNOTSUPP;
-	if (takes_turns(o) && !leads && ~a.attr.read_format & TIMES)
+	if (wants_turns(o) && !leads && ~a.attr.read_format & TIMES)
 		return -EINVAL;
 	if (leads && m->event[o->group].tasks_exited)
 		return -ENODEV;
@@ -231,7 +231,7 @@ int model_open(struct event_model *m, int i, const struct model_open *o)
 		.cpu = o->cpu,
 		.inherit = a.attr.inherit && o->pid >= 0,
 		.leader = leads ? o->group : NO_EVENT,
-		.turns = takes_turns(o) && (!leads || m->event[o->group].turns),
+		.takes_turns = wants_turns(o) && (!leads || m->event[o->group].takes_turns),
 		.enabled = !a.attr.disabled,
 	};
 	if (o->flags & PERF_FLAG_FD_OUTPUT && o->group != NO_EVENT) {

@@ -42,7 +42,7 @@ struct model_event {
 	int pid, cpu;		/* the thread's id (not 0) or -1; the CPU or -1 */
 	bool inherit;		/* never for an event of a CPU */
 	int leader;		/* another event, or NO_EVENT */
-	bool turns;		/* it takes turns on the counters */
+	bool takes_turns;	/* on the counters */
 	bool enabled;
 	bool can_disable_itself;	/* REFRESH was called */
 	size_t ring;		/* pages of the ring that the event writes to; 0: none */

@@ -9,7 +9,7 @@
 static bool has_unknown_bits(const struct model *m, __u64 select)
 {
 	return select & (SELECT_REFUSED |
-			 ~(m->machine->intel ? SELECT_INTEL : SELECT_AMD));
+			 ~(m->machine->is_intel ? SELECT_INTEL : SELECT_AMD));
 }
 
 /*
