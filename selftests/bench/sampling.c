@@ -65,7 +65,7 @@ struct row {
 	int members, calls;
 };
 
-/* Not optimized, so that each call has a frame. */
+/* The function is not optimized, so that each call has a frame. */
 __attribute__((noinline, optimize("no-omit-frame-pointer")))
 static unsigned long long nested_loop(int calls)
 {
@@ -141,7 +141,7 @@ static void close_trace(void)
 
 #define RING_PAGES	256
 
-/* For sample_regs_user. */
+/* Bit of sample_regs_user. */
 #define REGISTER_SP	(1ULL << 7)
 
 static int fds[1 + MEMBERS];

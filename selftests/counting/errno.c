@@ -320,7 +320,7 @@ static void *place_argument(FIXTURE_DATA(refused) *self, enum where where,
 	return NULL;
 }
 
-/* Returns an argument that is valid but for what the variant says. */
+/* Returns an argument that is valid except for the variant's mistake. */
 static union argument argument(unsigned int cmd, int num, __u8 flags)
 {
 	union argument arg;

@@ -16,7 +16,7 @@
 #include "kmsg.h"
 #include "module.h"
 
-/* By their bit in CPUID.0AH:EBX (Intel SDM, volume 3B, table 21-1) */
+/* Architectural events, indexed by their bit in CPUID.0AH:EBX (Intel SDM, volume 3B, table 21-1) */
 static const struct {
 	__u8 event;
 	__u8 mask;

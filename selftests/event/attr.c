@@ -183,7 +183,7 @@ static const struct change changes[] = {
 	{ "a period", AT(sample_period), 100000, 0, 0 },
 	FLAG("freq and sample_freq 0", 10, 0, 0),
 	{ "sample_max_stack without call chains", AT(sample_max_stack), 128, 0, 0 },
-	/* Without effect, since the event has no ring for records. */
+	/* These flags have no effect, since the event has no ring for records. */
 	FLAG("mmap", 8, 0, 0),
 	FLAG("comm", 9, 0, 0),
 	FLAG("task", 13, 0, 0),

@@ -396,7 +396,7 @@ static void find_foreign_pid(const struct sample *s, void *data)
 		*pid = -1;
 }
 
-/* On one CPU, because a ring has one writer. */
+/* All tasks run on one CPU, because a ring has one writer. */
 TEST_F(cgroup, samples_are_of_the_tasks_of_the_cgroup)
 {
 	struct perf_event_attr attr = event_every(PERIOD);

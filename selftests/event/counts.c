@@ -202,7 +202,7 @@ TEST(counts_of_the_kernel_stay_plausible)
 	static const __u64 periods[] = { 100, 400, 1201 };
 	unsigned int i, n;
 
-	/* With Linux's default limit of the sample rate. */
+	/* Linux's default limit of the sample rate applies. */
 	ASSERT_EQ(0, module_reload("perf_cpu_time_max_percent=25"));
 	for (i = 0; i < ARRAY_SIZE(periods); i++) {
 		struct perf_event_attr attr = every_period_with_counts(PERF_FORMAT_GROUP);

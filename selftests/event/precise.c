@@ -682,7 +682,7 @@ TEST_F(event, unsupported_attributes_are_refused)
 {
 	unsigned int i;
 
-	/* For these perf takes a PMI for each sample. */
+	/* perf takes a PMI for each sample of these events. */
 	if (variant->maker == &event_maker_perf)
 		return;
 	for (i = 0; i < ARRAY_SIZE(impossible); i++) {
@@ -711,7 +711,7 @@ TEST_F(event, ioctls_that_need_each_overflow_are_refused)
 	struct sampler *s = &self->samplers[0];
 	__u64 period = 1;
 
-	/* For these perf takes a PMI for each sample. */
+	/* perf takes a PMI for each sample of these events. */
 	if (variant->maker == &event_maker_perf)
 		return;
 	open_sampler(_metadata, variant, s, precise_every(PERIOD), 0);

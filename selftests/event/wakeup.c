@@ -51,7 +51,7 @@ static void expect_wakeups(struct __test_metadata *_metadata, struct sampler *s,
 		EXPECT_EQ(now / interval > woken ? POLLIN : 0, poll_now(s->fd, 0)) {
 			TH_LOG("after %lu samples, each %lu", now, interval);
 		}
-		/* Only once for each wake-up. */
+		/* Each wake-up lets poll(2) succeed once. */
 		EXPECT_EQ(0, poll_now(s->fd, 0));
 		woken = now / interval;
 		before = now;
@@ -217,7 +217,7 @@ TEST_F(event, signal_comes_with_each_sample)
 		EXPECT_EQ(sums.samples, (unsigned long)__atomic_load_n(&signals, __ATOMIC_RELAXED));
 		EXPECT_EQ(0, __atomic_load_n(&wrong_signals, __ATOMIC_RELAXED));
 		EXPECT_EQ(0, __atomic_load_n(&last_signals, __ATOMIC_RELAXED));
-		/* No signals without O_ASYNC. */
+		/* Without O_ASYNC there are no signals. */
 		ASSERT_EQ(0, fcntl(s->fd, F_SETFL, 0));
 		signals = 0;
 		ASSERT_EQ(0, event_enable(s->fd));

@@ -43,7 +43,7 @@ static struct {
 
 static int try_open(void)
 {
-	/* For reading, since there is a writer. */
+	/* Opens the device for reading, since there is a writer. */
 	int fd = device_open(O_RDONLY);
 
 	return fd < 0 ? fd : close(fd);

@@ -84,7 +84,7 @@ struct chains {
 	/* The next three are of made-up frames. */
 	unsigned int shortest, longest;
 	bool changes;
-	/* Counts of what the samples contained. */
+	/* Numbers of chains, by their contents. */
 	unsigned long chain_count, at_entry, judged, wrong, in_part;
 	char first[200];		/* description of the first wrong chain */
 };

@@ -141,7 +141,7 @@ static char *renamed_copy(size_t *size)
 {
 	char *image = module_read(size), *p = image;
 
-	/* Strings that end in the name: of the module, the device, the handler. */
+	/* Replaces the name where it ends a string: of the module, the device, the handler. */
 	while (p && (p = memmem(p, image + *size - p, NAME, sizeof(NAME)))) {
 		memcpy(p, COPY, sizeof(COPY));
 		p += sizeof(NAME);
@@ -169,7 +169,7 @@ TEST_F(module, second_copy_is_refused_the_counters)
 	EXPECT_LE(LOOP_INSNS * 1000, pmc_loop_count(fd, 0, 1000));
 	close(fd);
 
-	/* After that, the other copy can use them. */
+	/* When the first copy has closed its descriptor, the other copy can use the counters. */
 	fd = open_device(_metadata, O_RDWR);
 	ASSERT_EQ(0, pmc_setup(copy, 0, EVENT_INSTRUCTIONS, PMCF_USR));
 	EXPECT_EQ(-EBUSY, pmc_setup(fd, 0, EVENT_INSTRUCTIONS, PMCF_USR));

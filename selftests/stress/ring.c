@@ -455,7 +455,7 @@ TEST_F_TIMEOUT(ring_stress, stack_changes_while_it_is_read, 36000)
 	__u64 nowhere;
 	int i, k;
 
-	/* Without limits of the sample rate. */
+	/* Reloads the module, without limits of the sample rate. */
 	ASSERT_EQ(0, module_reload(""));
 	ASSERT_EQ(0, leak_check_begin(&self->leaks));
 	ASSERT_NE(NULL, frames);

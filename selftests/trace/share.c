@@ -40,10 +40,10 @@ FIXTURE_VARIANT_ADD(share, each_10) { "", 10, true, 75, 95 };
 FIXTURE_VARIANT_ADD(share, each_100) { "", 100, true, 75, 95 };
 FIXTURE_VARIANT_ADD(share, each_1000) { "", 1000, true, 75, 95 };
 FIXTURE_VARIANT_ADD(share, each_100003) { "", 100003, false, 98, 100 };
-/* Only the limit of the time. */
+/* Only the limit of the time applies. */
 FIXTURE_VARIANT_ADD(share, each_one_by_time) { MODULE_ANY_RATE, 1, true, 75, 90 };
 FIXTURE_VARIANT_ADD(share, each_100_by_time) { MODULE_ANY_RATE, 100, true, 75, 90 };
-/* No limits. */
+/* No limit applies. */
 FIXTURE_VARIANT_ADD(share, lifted) {
 	MODULE_ANY_RATE MODULE_ANY_TIME, 97, false, 1, 25,
 };

@@ -82,7 +82,7 @@ static void *alloc_thread(void *fixture)
 {
 	FIXTURE_DATA(unlocked) *self = fixture;
 
-	/* Not on the CPU that goes offline. */
+	/* Runs on a CPU that stays online. */
 	self->err = pin_to_cpu(self->home);
 	if (!self->err)
 		self->err = trace_alloc_buffers(self->fd, cpu_ids(),

@@ -216,7 +216,7 @@ struct perf_event_attr event_every(__u64 period)
 	return attr;
 }
 
-/* Not cloned or inlined: its labels may exist only once. */
+/* The function is not cloned or inlined, as its labels may exist only once. */
 __attribute__((noinline, noclone)) void labelled_loop(unsigned long n)
 {
 	__asm__ volatile(".globl labelled_loop_begin, labelled_loop_end\n"
