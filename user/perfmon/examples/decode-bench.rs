@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How many records can be decoded in a second: of a FILE with what `Chunk::bytes` gave, or of some that are made
-//! up.
+//! Measures how many records are decoded per second, from a FILE with the bytes of `Chunk::bytes`, or from generated
+//! records.
 //!
 //! `cargo run --release --example decode-bench [FILE]`
 
@@ -13,7 +13,7 @@ use perfmon::trace::{
     ArchEvent, Branches, Chunk, DecodeError, Decoder, EventId, FixedEvent, Record, merge,
 };
 
-/// Decodes everything once, and tells how many records it was.
+/// Decodes everything once, and returns the number of records.
 type Measure<'a> = &'a dyn Fn() -> Result<usize, DecodeError>;
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -28,7 +28,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         ("8 CPUs merged", &|| count(merge(&chunks))),
     ];
     for (name, measure) in measures {
-        // The best of some runs: what others do on the machine only makes it slower.
+        // The best of ten runs: other load on the machine only makes a run slower.
         let mut best = 0.0_f64;
         for _ in 0..10 {
             let start = Instant::now();
@@ -40,7 +40,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Returns the number of records, after a look at each of them.
+/// Decodes all records, and returns their number.
 fn count<T>(records: impl Iterator<Item = Result<T, DecodeError>>) -> Result<usize, DecodeError> {
     let mut number = 0;
     for record in records {
@@ -50,7 +50,7 @@ fn count<T>(records: impl Iterator<Item = Result<T, DecodeError>>) -> Result<usi
     Ok(number)
 }
 
-/// What a trace of instructions with places, cache misses and a few branches writes.
+/// Encodes what a trace of instructions with addresses, cache misses and a few branches contains.
 fn made_up() -> Vec<u8> {
     let event = EventId::fixed(FixedEvent::Instructions);
     let misses = EventId::arch(ArchEvent::LlcMisses);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A histogram of program counters: where a process spends its cycles, read while it runs.
+//! Prints a histogram of program counters: where a running process spends its cycles.
 //!
 //! `histogram PID SECONDS`
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Counts a closure, reads without a system call, and sums up what is between two points of a program.
+//! Counts a closure, reads a count without a system call, and sums up the counts between two points of a program.
 
 use std::arch::asm;
 
@@ -8,7 +8,8 @@ use perfmon::{Event, measure, region};
 
 /// Executes 2 instructions in each of `n` iterations.
 fn spin(n: u64) {
-    // SAFETY: It changes one register, which it is given, and the flags.
+    // SAFETY: The assembly changes only the register that it declares as an operand and the flags, which `asm!` assumes
+    // to change; it accesses no memory, as `nomem` and `nostack` promise.
     unsafe {
         asm!("2:", "dec {n}", "jnz 2b", n = inout(reg) n => _, options(nomem, nostack));
     }
@@ -31,7 +32,7 @@ fn main() -> Result<(), perfmon::Error> {
         *end = page.read()?;
         spin(n);
     }
-    // What is counted beside the loops is the same each time.
+    // The instructions outside of the loops are the same in each reading, so the difference cancels them.
     println!("page: {}", (ends[3] - ends[2]) - (ends[2] - ends[1]));
 
     for n in [1_000_000, 2_000_000] {

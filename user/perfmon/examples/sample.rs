@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Where the programs of all CPUs are, each time that one has executed a million instructions, for a second.
+//! Samples the program counter on all CPUs after each million user-mode instructions, for a second.
 
 use std::error::Error;
 use std::thread::sleep;
@@ -36,7 +36,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             println!("{} CPU {:3} {pc:#x}", timed.time, timed.cpu);
         }
     }
-    println!("{} instructions in all", totals.on_all(instructions));
+    println!("{} instructions on all CPUs", totals.on_all(instructions));
 
     for buffer in &buffers {
         let flags = buffer.header().flags;

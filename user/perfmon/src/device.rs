@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The device: all calls that need no counter of one's own.
+//! The device: all calls that work without setting up a counter.
 
 use std::ops::Range;
 use std::path::Path;
@@ -14,12 +14,12 @@ use crate::{Attempt, Cause, CounterId, Error, EventSelect};
 /// Path of the device.
 pub const PATH: &str = "/dev/perfmon";
 
-/// A kind of counters: how many each CPU has, and how wide they are.
+/// The number and the width of one kind of counters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Counters {
-    /// Number of the counters.
+    /// Number of the counters on each CPU.
     pub number: u16,
-    /// Bits of the hardware counter. Values have 64 bits all the same: the driver extends them.
+    /// Width of the hardware counter in bits. The driver extends values to 64 bits.
     pub width: u16,
 }
 
@@ -34,7 +34,7 @@ pub struct Properties {
     pub general: Counters,
     /// Fixed-function counters.
     pub fixed: Counters,
-    /// Events that are no counters of the PMU.
+    /// Values that are not counted by the PMU, such as SMIs and temperature.
     pub misc: Counters,
     /// The last branches can be recorded.
     pub last_branch: bool,
@@ -48,21 +48,21 @@ pub struct Info {
     pub cpu_ids: u32,
     /// The [rate](crate::trace::Event::rate) of an event may be above 2^31.
     pub full_width_writes: bool,
-    /// Linux perf is kept off the counters by an event of its own on each CPU: its other events wait.
+    /// The driver keeps Linux's perf off the counters by a perf event on each CPU; perf's other events wait.
     pub place_holder: bool,
-    /// Events have records of what programs map, if they ask for them.
+    /// Events can record the mappings of programs ([`Builder::mappings`](crate::event::Builder::mappings)).
     pub mappings: bool,
-    /// The values that the CPUs have: bit n for event n of `PERFMON_GROUP_MISC`.
+    /// The values that the CPUs have: bit n stands for event n of `PERFMON_GROUP_MISC`.
     pub misc_events: u64,
 }
 
-/// A moment of the time-stamp counter.
+/// A reading of the time-stamp counter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Timestamp {
     /// Its frequency in MHz, rounded down.
     pub mhz: u32,
-    /// Its value, on the CPU that was asked.
+    /// Its value on the CPU that executed the call.
     pub ticks: u64,
 }
 
@@ -70,16 +70,16 @@ pub struct Timestamp {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Configuration {
-    /// Event that it counts.
+    /// The event select that the counter counts.
     pub select: EventSelect,
     /// The counter runs.
     pub running: bool,
 }
 
-/// The driver, open for looking. Any number of programs may have it open so.
+/// The driver, open for reading. Any number of programs may have it open for reading at once.
 ///
-/// They can watch what the one program counts that has a [`Session`](crate::Session): each counter that it has
-/// set up can be read through every `Device`, in any process.
+/// Every `Device`, in any process, can read the counters that the one program with a [`Session`](crate::Session) has
+/// set up.
 ///
 /// ```no_run
 /// let device = perfmon::Device::open()?;
@@ -93,7 +93,7 @@ pub struct Device {
 }
 
 impl Device {
-    /// Opens `/dev/perfmon` for looking.
+    /// Opens `/dev/perfmon` for reading.
     ///
     /// # Errors
     /// [`Cause::Absent`] without the module, [`Cause::NodeForbidden`] by the mode of the node,
@@ -119,7 +119,7 @@ impl Device {
     /// Creates a device on top of `driver`, for tests.
     ///
     /// # Errors
-    /// [`Cause::Version`], and what `driver` answers when it is asked for its properties.
+    /// [`Cause::Version`], and the error of the driver's GET_PROPERTIES.
     pub fn with_driver(driver: Arc<dyn Driver>) -> Result<Self, Error> {
         let mut raw = abi::perfmon_properties {
             api_version: 0,
@@ -169,7 +169,7 @@ impl Device {
         &self.properties
     }
 
-    /// The size of the machine, and what else the driver can do.
+    /// Returns the size of the machine, and the driver's optional features.
     ///
     /// ```no_run
     /// println!("{} CPU numbers", perfmon::Device::open()?.info()?.cpu_ids);
@@ -197,10 +197,10 @@ impl Device {
         })
     }
 
-    /// The time-stamp counter, read by the kernel, and its frequency.
+    /// Returns the time-stamp counter, read by the kernel, and its frequency.
     ///
     /// # Errors
-    /// [`Cause::NoFrequency`].
+    /// [`Cause::NoFrequency`] if the kernel does not know the frequency.
     pub fn timestamp(&self) -> Result<Timestamp, Error> {
         let mut raw = abi::pmc_tstamp {
             pmct_rate: 0,
@@ -214,12 +214,12 @@ impl Device {
         })
     }
 
-    /// The value of a counter since it was set up or reset: the sum over all CPUs, 64 bits wide whatever the
-    /// hardware has. Live if the counter runs.
+    /// Returns the events that a counter has counted since it was set up or reset: the sum over all CPUs, 64 bits wide.
+    /// The counter may run.
     ///
     /// # Errors
     /// [`Cause::NotSetUp`] if no program has set it up, [`Cause::Invalid`] if the CPUs have no such counter,
-    /// [`Cause::Untrusted`] if something else changed the registers, [`Cause::Forbidden`].
+    /// [`Cause::Untrusted`] if something else changed the registers, [`Cause::Forbidden`] if the kernel's policy forbids it.
     pub fn read(&self, id: CounterId) -> Result<u64, Error> {
         let attempt = || Attempt::Read(id);
         let mut raw = abi::pmc_data {
@@ -259,23 +259,23 @@ impl Device {
                 reserved: 0,
                 pmcc_value: [0; abi::PMC_CPU_MAX as usize],
             };
-            let wanted = raw.pmcc_count;
+            let requested = raw.pmcc_count;
             self.call(Call::ReadCpu(&mut raw), attempt)?;
-            if raw.pmcc_count != wanted {
+            if raw.pmcc_count != requested {
                 return Err(Error {
                     attempt: attempt(),
                     cause: Cause::NoSuchCpu,
                 });
             }
-            for &value in &raw.pmcc_value[..wanted as usize] {
+            for &value in &raw.pmcc_value[..requested as usize] {
                 values.push(to_unsigned(value, attempt())?);
             }
-            next += wanted;
+            next += requested;
         }
         Ok(values)
     }
 
-    /// Asks the driver for a counter's event, and whether it runs.
+    /// Returns a counter's event select, and whether the counter runs.
     ///
     /// # Errors
     /// [`Cause::NotSetUp`] if no program has set it up, [`Cause::Invalid`] if the CPUs have no such counter.

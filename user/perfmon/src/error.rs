@@ -36,17 +36,17 @@ pub enum Attempt {
     Reset(CounterId),
     /// To learn what a counter counts.
     Configuration(CounterId),
-    /// To learn the size of the machine and what else the driver can do.
+    /// To learn the size of the machine and the driver's optional features.
     Info,
-    /// To give an event id a meaning.
+    /// To assign an event select to a model-specific event ID.
     DefineEvent(EventId, EventSelect),
     /// To allocate the buffers of a trace.
     Allocate(Alloc),
     /// To learn what was allocated.
     Allocation,
-    /// To say what a trace records.
+    /// To configure what a trace records.
     Stage,
-    /// To learn what a trace records.
+    /// To read a trace's configuration.
     Staged,
     /// To get the buffer of this CPU.
     BufferHandle(u32),
@@ -66,7 +66,7 @@ pub enum Attempt {
     FindCgroups,
     /// To open the directory of a cgroup.
     OpenCgroup(PathBuf),
-    /// To open an event of some tasks.
+    /// To open an event of these tasks.
     OpenEvent(EventLabel, Box<Target>),
     /// To enable, disable or zero an event.
     ControlEvent(EventLabel),
@@ -74,13 +74,13 @@ pub enum Attempt {
     ReadEvent(EventLabel),
     /// To map the page of an event.
     MapEvent(EventLabel),
-    /// To map the ring of an event, of so many pages.
+    /// To map the ring of an event, with this number of pages.
     MapRing(EventLabel, usize),
     /// To let an event write to the ring of another one.
     ShareRing(EventLabel),
     /// To read the ring of an event.
     ReadRing(EventLabel),
-    /// To learn which programs have a counter.
+    /// To learn the owner of a counter.
     Owner(CounterId),
 }
 
@@ -88,7 +88,7 @@ impl fmt::Display for Attempt {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Open(path) => write!(f, "can't open {}", path.display()),
-            Self::Properties => f.write_str("can't ask what the CPUs have"),
+            Self::Properties => f.write_str("can't read what counters the CPUs have"),
             Self::Timestamp => f.write_str("can't read the time-stamp counter"),
             Self::Setup(id, select) => {
                 write!(
@@ -112,8 +112,8 @@ impl fmt::Display for Attempt {
                 )
             }
             Self::Reset(id) => write!(f, "can't zero {id}"),
-            Self::Configuration(id) => write!(f, "can't ask what {id} counts"),
-            Self::Info => f.write_str("can't ask how many CPUs there are"),
+            Self::Configuration(id) => write!(f, "can't read what {id} counts"),
+            Self::Info => f.write_str("can't read the number of CPUs"),
             Self::DefineEvent(id, select) => {
                 write!(f, "can't define {id} as event select {:#x}", select.bits())
             }
@@ -122,9 +122,9 @@ impl fmt::Display for Attempt {
                 "can't allocate {} buffers of {} pages",
                 alloc.buffers, alloc.pages
             ),
-            Self::Allocation => f.write_str("can't ask what was allocated for the trace"),
+            Self::Allocation => f.write_str("can't read what was allocated for the trace"),
             Self::Stage => f.write_str("can't set up what the trace records"),
-            Self::Staged => f.write_str("can't ask what the trace records"),
+            Self::Staged => f.write_str("can't read what the trace records"),
             Self::BufferHandle(cpu) => write!(f, "can't get the buffer of CPU {cpu}"),
             Self::Map(cpu) => write!(f, "can't map the buffer of CPU {cpu}"),
             Self::ReadBuffer(cpu) => write!(f, "can't read the buffer of CPU {cpu}"),
@@ -141,9 +141,12 @@ impl fmt::Display for Attempt {
             Self::MapRing(event, pages) => {
                 write!(f, "can't map {pages} pages for samples of {event}")
             }
-            Self::ShareRing(event) => write!(f, "can't put samples of {event} beside others"),
+            Self::ShareRing(event) => write!(
+                f,
+                "can't write samples of {event} to the ring of another event"
+            ),
             Self::ReadRing(event) => write!(f, "can't read samples of {event}"),
-            Self::Owner(id) => write!(f, "can't ask who has {id}"),
+            Self::Owner(id) => write!(f, "can't read the owner of {id}"),
         }
     }
 }
@@ -194,7 +197,7 @@ pub enum Cause {
     #[error("the kernel is locked down")]
     LockedDown,
     /// Linux's own policy for performance events forbids it (EACCES).
-    #[error("the kernel's policy for performance events forbids it to this process")]
+    #[error("the kernel's policy for performance events does not permit this process to do so")]
     Forbidden,
     /// The hardware counters are in use (EBUSY).
     #[error("the hardware counters are in use already")]
@@ -211,47 +214,47 @@ pub enum Cause {
     /// The CPUs have no such counter, or there are no such CPUs (EINVAL).
     #[error("the CPUs have no such counter, or there is no such CPU")]
     NoSuchCpu,
-    /// One of the CPUs that are asked about is not counted on (EOPNOTSUPP).
+    /// One of the CPUs in the range is not counted on (EOPNOTSUPP).
     #[error("a CPU among them has fewer counters than the others, and is not counted on")]
     NotCounted,
-    /// The hardware doesn't hold what was written to it, so that there is no count (EIO).
+    /// A counter register does not hold what the driver wrote, so the count can't be trusted (EIO).
     #[error("something else changed the counter, so its value can't be trusted")]
     Untrusted,
     /// The session's trace is not in the state that the call needs (EBADFD).
-    #[error("the session's trace is in a state that does not allow it")]
+    #[error("the session's trace is in a state that does not allow this call")]
     WrongState,
     /// The buffers are too many, too few or too large (EINVAL).
     #[error(
-        "the number of buffers is not that of the CPUs, or a buffer has too many pages or none"
+        "the number of buffers differs from that of the CPUs, or a buffer has too many pages or none"
     )]
     InvalidAlloc,
-    /// The CPUs can't record that (EINVAL).
+    /// The CPUs can't record what the configuration asks for (EINVAL).
     #[error(
         "the CPUs lack one of the events, have too few counters, or do not support a rate or a flag"
     )]
     InvalidConfig,
-    /// The id is none that can be defined, or the select is not allowed (EINVAL).
-    #[error("the id is not a model-specific one, or the event select is not allowed")]
+    /// The ID is not a model-specific one, or the event select is not allowed (EINVAL).
+    #[error("the ID is not a model-specific one, or the event select is not allowed")]
     InvalidEvent,
     /// The trace has no such buffer (EINVAL).
     #[error("the trace has no such buffer")]
     NoSuchBuffer,
-    /// The buffers are more than the user and the process may pin (EPERM).
+    /// The buffers exceed the memory that the user and the process may pin (EPERM).
     #[error("the buffers are larger than the memory that this user may lock")]
     MemoryLimit,
-    /// There is no memory for it (ENOMEM).
-    #[error("the kernel has no memory left for it")]
+    /// The kernel could not allocate memory (ENOMEM).
+    #[error("the kernel has not enough memory")]
     NoMemory,
     /// No file descriptor is free (EMFILE), or none in the whole system (ENFILE).
     #[error("no file descriptor is free")]
     NoDescriptor,
     /// The buffer has another version of its format than this library knows.
-    #[error("it has version {0} of the format, which this library does not know")]
+    #[error("the buffer has version {0} of the format, which this library does not know")]
     BufferVersion(u16),
-    /// The buffer's header says what can't be.
-    #[error("its header is invalid; was the trace started again since the last reading?")]
+    /// The buffer's header contradicts itself or the allocation.
+    #[error("the buffer's header is invalid; was the trace started again since the last reading?")]
     BadHeader,
-    /// An event does not fit beside all that counts (EBUSY).
+    /// All counters that could count the event are in use (EBUSY).
     #[error("no counter is free for it: {0}")]
     NoFreeCounter(Owners),
     /// The CPUs do not have the event, or a group can't be counted together (ENOENT, EINVAL).
@@ -263,10 +266,10 @@ pub enum Cause {
     /// The text names several events.
     #[error("the text names more than one event")]
     SeveralEvents,
-    /// The text asks for a counter.
+    /// The text asks for a counter by number, which events don't support.
     #[error("the counter of an event ({0}) can't be chosen")]
     ChosenCounter(CounterId),
-    /// Linux's perf can count so, and this driver can't (EOPNOTSUPP).
+    /// Linux's perf supports the event, and this driver does not (EOPNOTSUPP).
     #[error("the driver does not support such an event")]
     NotSupported,
     /// There is no such task (ESRCH).
@@ -275,30 +278,30 @@ pub enum Cause {
     /// There is no such cgroup, or it has been removed (ENOENT, ENODEV).
     #[error("there is no such cgroup")]
     NoSuchCgroup,
-    /// The path is something else than a directory of a cgroup of version 2 (ENOTDIR, EBADF, or by its file system).
-    #[error("it is no directory of a cgroup")]
+    /// The path is not the directory of a cgroup of version 2 (ENOTDIR, EBADF, or the file system's type).
+    #[error("the path is not the directory of a cgroup")]
     NotACgroup,
-    /// The cgroup is of version 1, or only such are mounted.
+    /// The cgroup is of version 1, or only cgroups of version 1 are mounted.
     #[error("cgroups of version 1 can't be counted, only those of version 2")]
     CgroupVersion1,
     /// No cgroups are mounted where this process sees them.
     #[error("no cgroups are mounted")]
     NoCgroupMount,
-    /// Events were missed, so that the count would be short (EIO).
+    /// Events were missed, so the count would be too low (EIO).
     #[error("events were missed, so the count would be too low")]
     Missed,
-    /// The event is not one of the calling thread on all CPUs.
+    /// The event does not count the calling thread on all CPUs.
     #[error(
         "only the thread that is counted, and that opened the event for all CPUs, can read its page"
     )]
     OtherThread,
-    /// The ring has a number of pages that is no power of 2, or there is an inherited event on all CPUs, or two events
-    /// that write to one ring are of different tasks or CPUs (EINVAL).
+    /// The ring's number of pages is not a power of 2, or the event is inherited on all CPUs, or the two events that
+    /// would share a ring are of different tasks or CPUs (EINVAL).
     #[error(
-        "the pages are no power of 2, or the event is inherited on all CPUs at once, or two events are of different CPUs"
+        "the number of pages is not a power of 2, or the event is inherited on all CPUs at once, or the two events are of different tasks or CPUs"
     )]
     InvalidRing,
-    /// Something that is no record is in a ring: another program has written there.
+    /// The ring holds bytes that are not a record: another program has written there.
     #[error("the ring holds bytes that are no record: another program wrote to it")]
     BadRing,
     /// An error that the interface does not specify for this call.
@@ -307,7 +310,7 @@ pub enum Cause {
 }
 
 impl Error {
-    /// Returns the meaning of `errno` for this attempt: the table in `include/uapi/linux/perfmon.h`, and open(2).
+    /// Converts the `errno` of this attempt to a cause, by the table in `include/uapi/linux/perfmon.h` and open(2).
     pub(crate) fn new(attempt: Attempt, errno: Errno) -> Self {
         use Attempt as A;
         let cause = match (&attempt, errno) {
@@ -338,8 +341,8 @@ impl Error {
             (A::MapRing(..) | A::ShareRing(_), Errno::EINVAL) => Cause::InvalidRing,
             (_, Errno::EBUSY) => Cause::NotSetUp,
             (_, Errno::ENOTTY) => Cause::UnknownCommand,
-            // A descriptor not open for writing is excluded by the types, and `Trace::allocate` tells a
-            // limit of the memory from this.
+            // EPERM also means a descriptor that is not open for writing, which the types exclude, and the limit of
+            // locked memory, which `Trace::allocate` recognizes itself.
             (_, Errno::EPERM) => Cause::LockedDown,
             (_, Errno::EACCES) => Cause::Forbidden,
             (_, Errno::EBADFD) => Cause::WrongState,
@@ -447,11 +450,13 @@ impl Cause {
             ),
             Self::NoSuchTask => Some("Give the ID of a process or a thread that still runs."),
             Self::NoSuchCgroup => {
-                Some("`cat /proc/PID/cgroup` has that of a process, behind `0::`.")
+                Some("`cat /proc/PID/cgroup` shows the cgroup of a process, after `0::`.")
             }
-            Self::NotACgroup => Some("`findmnt -t cgroup2` shows below which place cgroups are."),
-            Self::CgroupVersion1 => Some("Mount those of version 2: `mount -t cgroup2 none PATH`."),
-            Self::NoCgroupMount => Some("Mount them: `mount -t cgroup2 none /sys/fs/cgroup`."),
+            Self::NotACgroup => Some("`findmnt -t cgroup2` shows where cgroups are mounted."),
+            Self::CgroupVersion1 => {
+                Some("Mount cgroups of version 2: `mount -t cgroup2 none PATH`.")
+            }
+            Self::NoCgroupMount => Some("Mount cgroups: `mount -t cgroup2 none /sys/fs/cgroup`."),
             Self::Missed => Some(
                 "There was no memory to follow a new task, or something else changed the registers: the kernel log \
                  says which. Count again.",

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Performance counters of x86 CPUs through `/dev/perfmon`.
 //!
-//! - [`Device`]: look at what the CPUs have, and at what is counted. For everybody.
+//! - [`Device`]: read what the CPUs have, and what is counted. For any number of programs.
 //! - [`Session`]: set counters up, and record traces. One program at a time.
 //! - [`Counter`]: start, stop, reset, read.
 //! - [`event`]: count a program, a task, a CPU or a cgroup. Any number of programs at once: an [`Event`] counts for each caller
@@ -9,18 +9,18 @@
 //! - [`spec`]: events by their names, `L1-dcache-load-misses` or `cpu/event=0xc0,cmask=1/u`, on a [`Pmu`].
 //! - [`sampler`]: sample a program, a task or a CPU. A [`Sampler`] is an event with a ring, and any number of programs
 //!   sample at once.
-//! - [`trace`]: sample the whole machine. A [`Trace`](trace::Trace) records what the CPUs do each time that an event has
-//!   happened as often as you say; buffers, decoding, and one stream of all CPUs.
+//! - [`trace`]: sample the whole machine. A [`Trace`](trace::Trace) records a sample on each CPU after each period of an
+//!   event; the module has the buffers, the decoder, and the merger of all CPUs into one stream.
 //!
 //! A [`Counter`] counts on **every CPU of the machine**, whatever task runs there; its value is the sum over
-//! the CPUs. Which events a CPU has is in its vendor's manual; an [`EventSelect`] is built from the event
+//! the CPUs. The vendor's manual lists the events of a CPU; an [`EventSelect`] is built from the event
 //! number and unit mask given there, or by [`spec::parse`] from a name.
 //!
 //! # What is counted besides the work
 //! Between the return from [`Counter::start`] and the entry into [`Counter::stop`] lie the instructions of
 //! this library's two calls: a small number, and the same one each time. Measure an empty run and subtract
-//! it where it matters. With several counters, start them in one order and stop them in the same one: then
-//! each of them counts as many of the other's calls.
+//! it where it matters. With several counters, stop them in the order in which they were started: then
+//! each of them counts the same number of the others' calls.
 
 mod device;
 mod error;

@@ -35,7 +35,7 @@ pub struct Pmu {
     vendor: Vendor,
     processor: Processor,
     capabilities: Result<Capabilities, NoPmu>,
-    /// The processor as the tables of events know it.
+    /// The processor's vendor, family, model and kind of core, by which the event tables find it.
     cpu: Cpu,
     is_emulated: bool,
 }
@@ -47,7 +47,7 @@ impl Pmu {
         Self::from_cpuid(&CpuIdReaderNative)
     }
 
-    /// Reads the leaves that describe the PMU, of any machine.
+    /// Reads the leaves that describe the PMU from a reader of CPUID, which may be of another machine.
     #[must_use]
     pub fn from_cpuid(cpuid: &impl CpuIdReader) -> Self {
         let processor = Processor::read(|leaf, subleaf| {
@@ -59,7 +59,8 @@ impl Pmu {
                 edx: found.edx,
             }
         });
-        // Whether writes reach all bits is in a register that a program can't read; it does not matter here.
+        // 0 for IA32_PERF_CAPABILITIES, which a program can't read: here it would only tell that counters can be written
+        // at full width, which does not matter.
         let capabilities = processor.capabilities(0);
         let vendor = match &processor.vendor_id {
             b"AuthenticAMD" | b"HygonGenuine" => Vendor::Amd,
@@ -82,14 +83,14 @@ impl Pmu {
         }
     }
 
-    /// Returns a PMU with the events of a model, as many counters as these use, and all architectural events: to look
-    /// its events up.
+    /// Creates a PMU for looking up the events of a model: it has all architectural events and as many counters as the
+    /// model's events use.
     #[must_use]
     pub fn of_model(model: &Model) -> Self {
         Self::from_cpuid(&ModelCpuid(model.cpu(), model.general(), model.fixed()))
     }
 
-    /// Returns it with no more general counters than the driver has, which may leave one to Linux's perf.
+    /// Limits the number of general counters to what the driver has, which may leave one to Linux's perf.
     #[must_use]
     pub fn with_counters_of(mut self, device: &Device) -> Self {
         let number = u8::try_from(device.properties().general.number).unwrap_or(u8::MAX);
@@ -99,14 +100,14 @@ impl Pmu {
         self
     }
 
-    /// Returns the model whose events the CPU has, if it is known. On a hybrid processor it is that of the CPU that CPUID
-    /// was read on.
+    /// Returns the model whose events the CPU has, if a table has it. On a hybrid processor it is the model of the core
+    /// that CPUID was read on.
     #[must_use]
     pub fn model(&self) -> Option<&'static Model> {
         perfmon_events::model_of(&self.cpu)
     }
 
-    /// Returns whether it is QEMU's emulation, whose PMU counts instructions, clocks and branches only.
+    /// Returns whether QEMU (TCG) emulates the CPU; its PMU counts only instructions, clocks and branches.
     #[must_use]
     pub fn is_emulated(&self) -> bool {
         self.is_emulated
@@ -118,8 +119,8 @@ impl Pmu {
         self.vendor
     }
 
-    /// Returns the core, which what CPUID does not report depends on. Of a hybrid processor it is unknown, as for the
-    /// module: an event has to be the same on all cores.
+    /// Returns the microarchitecture, which determines properties that CPUID does not report. It is unknown for a hybrid
+    /// processor, as in the module: an event has to be the same on all cores.
     #[must_use]
     pub fn microarchitecture(&self) -> Microarchitecture {
         if self.processor.is_hybrid() {
@@ -135,7 +136,7 @@ impl Pmu {
         &self.processor
     }
 
-    /// Returns what the module makes of it.
+    /// Returns the PMU's capabilities, as the module derives them from CPUID.
     ///
     /// # Errors
     /// The reason why there is no PMU.
@@ -153,7 +154,7 @@ impl Pmu {
         }
     }
 
-    /// Returns the bits that an event select has.
+    /// Returns the mask of the bits that an event select may have.
     fn select_mask(&self) -> u64 {
         self.capabilities
             .map_or(EventSelect::COMMON_BITS, |capabilities| {
@@ -174,7 +175,7 @@ impl Pmu {
             .map_or(0, |capabilities| capabilities.general)
     }
 
-    /// Returns whether fixed counter `number` is there.
+    /// Returns whether the CPU has fixed counter `number`.
     #[must_use]
     pub fn has_fixed(&self, number: u8) -> bool {
         let fixed = self.fixed_bitmap();
@@ -198,10 +199,10 @@ impl Pmu {
 const CORE: u32 = 0x40;
 const ATOM: u32 = 0x20;
 
-/// EAX[23:0] beside it: Crestmont, which low-power islands have.
+/// Native model ID in leaf 1AH, EAX[23:0]: Crestmont, the core of the low-power island.
 const CRESTMONT: u32 = 2;
 
-/// Reads which kind of core of a hybrid processor the current CPU is.
+/// Reads the kind of core of a hybrid processor that the current CPU is.
 fn kind(cpuid: &impl CpuIdReader) -> Kind {
     const HYBRID: u32 = 1 << 15;
     if cpuid.cpuid2(0, 0).eax < 0x1a || cpuid.cpuid2(7, 0).edx & HYBRID == 0 {
@@ -216,7 +217,7 @@ fn kind(cpuid: &impl CpuIdReader) -> Kind {
     }
 }
 
-/// Returns whether the hypervisor is QEMU's own emulation.
+/// Returns whether the hypervisor is TCG, QEMU's emulation.
 fn is_tcg(cpuid: &impl CpuIdReader) -> bool {
     let leaf = cpuid.cpuid2(0x4000_0000, 0);
     [leaf.ebx, leaf.ecx, leaf.edx]
@@ -225,7 +226,7 @@ fn is_tcg(cpuid: &impl CpuIdReader) -> bool {
         == b"TCGTCGTCGTCG"
 }
 
-/// The leaves of a processor with these numbers of counters.
+/// The CPUID leaves of a processor with these numbers of general and fixed counters.
 #[derive(Clone)]
 struct ModelCpuid(Cpu, u8, u8);
 
@@ -310,8 +311,8 @@ pub(crate) mod testing {
         }
     }
 
-    /// Intel's of an unknown model, version 4: 8 general and 3 fixed counters, all architectural events but cache
-    /// misses.
+    /// An Intel PMU of version 4 and unknown model: 8 general and 3 fixed counters, all architectural events except
+    /// cache misses.
     pub(crate) fn intel() -> Pmu {
         Pmu::from_cpuid(&Leaves(&[
             (0, INTEL),
@@ -319,7 +320,7 @@ pub(crate) mod testing {
         ]))
     }
 
-    /// The same of a Skylake, with all architectural events.
+    /// A Skylake with 8 general and 3 fixed counters and all architectural events.
     pub(crate) fn skylake() -> Pmu {
         Pmu::from_cpuid(&Leaves(&[
             (0, INTEL),
@@ -351,7 +352,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn fixed_counters_are_told_one_by_one() {
+    fn fixed_counters_are_listed_by_number() {
         let pmu = testing::intel();
         assert_eq!(pmu.fixed().collect::<Vec<_>>(), [0, 1, 2]);
         assert!(!pmu.has_fixed(255));

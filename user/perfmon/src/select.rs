@@ -6,7 +6,7 @@ use std::fmt;
 use perfmon_core::abi;
 use perfmon_core::logic::evtsel;
 
-/// A counter of every CPU.
+/// The number of a counter, which every CPU has.
 ///
 /// ```
 /// use perfmon::CounterId;
@@ -19,12 +19,12 @@ use perfmon_core::logic::evtsel;
 pub enum CounterId {
     /// A general counter, which counts any event: 0 to [`Counters::number`](crate::Counters::number) - 1.
     General(u8),
-    /// A fixed-function counter, which counts the one event that the manual gives it.
+    /// A fixed-function counter, which counts only the event that the manual assigns to it.
     Fixed(u8),
 }
 
 impl CounterId {
-    /// The number in the ABI, which is also that of the RDPMC instruction.
+    /// Returns the number in the ABI, which is also the operand of the RDPMC instruction.
     #[must_use]
     #[expect(clippy::cast_possible_wrap, reason = "at most 2^30 + 255")]
     pub const fn number(self) -> i32 {
@@ -44,29 +44,29 @@ impl fmt::Display for CounterId {
     }
 }
 
-/// In which modes of the CPU an event is counted.
+/// The CPU modes in which an event is counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Modes {
-    /// Only in programs (CPL 1 to 3).
+    /// Only in user mode (CPL 1 to 3).
     User,
     /// Only in the kernel (CPL 0).
     Kernel,
-    /// Everywhere.
+    /// In user mode and in the kernel.
     #[default]
     Both,
 }
 
-/// What a counter counts: `IA32_PERFEVTSELx` (Intel SDM, volume 3B, section 21.2.1.1), or AMD's `PERF_CTL`
-/// (AMD APM, volume 2, section 13.2.1), which has four bits more for the event number.
+/// An event select, which determines what a counter counts: `IA32_PERFEVTSELx` (Intel SDM, volume 3B, section
+/// 21.2.1.1), or AMD's `PERF_CTL` (AMD APM, volume 2, section 13.2.1), which has four more bits for the event number.
 ///
-/// The interrupt and enable bits are the driver's: they are not part of it.
+/// The interrupt and enable bits are not part of it: the driver sets them.
 ///
 /// ```
 /// use perfmon::{EventSelect, Modes};
 ///
-/// // Instructions, in programs only.
+/// // Instructions, in user mode only.
 /// assert_eq!(EventSelect::new(0xc0, 0x00).modes(Modes::User).bits(), 0x0001_00c0);
-/// // Cycles in which at least two instructions retired, everywhere.
+/// // Cycles in which at least two instructions retired, in both modes.
 /// assert_eq!(EventSelect::new(0xc0, 0x00).at_least(2).bits(), 0x0203_00c0);
 /// // An event number of 12 bits, as only AMD has them.
 /// assert_eq!(EventSelect::new(0x1cd, 0x04).bits(), 0x1_0003_04cd);
@@ -75,7 +75,7 @@ pub enum Modes {
 pub struct EventSelect(evtsel::EventSelect);
 
 impl EventSelect {
-    /// The event that the CPU's manual lists under this event number and unit mask, in both modes.
+    /// Creates the select of the event that the CPU's manual lists under this event number and unit mask, in both modes.
     ///
     /// Numbers have 8 bits on Intel's CPUs, where the driver refuses larger ones, and 12 on AMD's; bits 15:12
     /// are dropped.
@@ -96,9 +96,9 @@ impl EventSelect {
         Self::new(0, 0)
     }
 
-    /// A register value as [`bits`](Self::bits) gives it. The interrupt and enable bits are taken off;
-    /// `None` if it drives pins (bit 19), counts the sibling thread too (bit 21) or has a bit that no CPU has,
-    /// all of which the driver refuses.
+    /// Converts a register value, such as [`bits`](Self::bits) returns, and clears its interrupt and enable bits.
+    /// Returns `None` if it drives pins (bit 19), counts also the sibling thread (bit 21) or has a bit that no CPU
+    /// has, because the driver refuses these.
     ///
     /// ```
     /// use perfmon::EventSelect;
@@ -115,13 +115,13 @@ impl EventSelect {
         }
     }
 
-    /// The register value.
+    /// Returns the register value.
     #[must_use]
     pub const fn bits(self) -> u64 {
         self.0.to_abi(false)
     }
 
-    /// The same event, counted in `modes` only.
+    /// Returns the same event, counted only in `modes`.
     #[must_use]
     pub const fn modes(self, modes: Modes) -> Self {
         let user = matches!(modes, Modes::User | Modes::Both);
@@ -129,13 +129,13 @@ impl EventSelect {
         Self(self.0.with_modes(user, kernel))
     }
 
-    /// Counts how often the condition begins, not the cycles it lasts. Useful with a counter mask.
+    /// Counts how often the condition begins, instead of the cycles in which it holds. Useful with a counter mask.
     #[must_use]
     pub const fn edge(self) -> Self {
         Self(self.0.with_edge())
     }
 
-    /// Counts the cycles with at least `events` events, instead of the events; 0 is off.
+    /// Counts the cycles with at least `events` events, instead of the events themselves; 0 counts the events.
     #[must_use]
     pub const fn at_least(self, events: u8) -> Self {
         Self(self.0.with_counter_mask(events, false))

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Counting: the one descriptor that may set counters up, and the counters it has.
+//! Counting on the whole machine: the descriptor that may set counters up, and its counters.
 
 use std::ops::Range;
 use std::path::Path;
@@ -12,9 +12,9 @@ use crate::sys::{Access, Call, Driver};
 use crate::trace::{Alloc, Allocated, EventId, Trace};
 use crate::{Attempt, Cause, CounterId, Device, Error, EventSelect};
 
-/// The driver, open for counting. One program at a time may have it open so.
+/// The driver, open for counting. Only one program at a time may have it open for counting.
 ///
-/// The counters that it sets up are given back when it and all of its [`Counter`]s are dropped.
+/// Its counters become free when the session and all of its [`Counter`]s are dropped.
 ///
 /// ```no_run
 /// use perfmon::{CounterId, EventSelect, Modes, Session};
@@ -31,7 +31,7 @@ use crate::{Attempt, Cause, CounterId, Device, Error, EventSelect};
 #[derive(Debug)]
 pub struct Session {
     device: Device,
-    /// The counters in use: a second `Counter` on the same hardware would change the first one's count.
+    /// The counters in use. A second `Counter` on the same hardware would change the first one's count.
     used: Arc<Mutex<Vec<CounterId>>>,
 }
 
@@ -52,7 +52,7 @@ impl Session {
         Device::open_node(path.as_ref(), Access::Write).map(Self::with_device)
     }
 
-    /// A session that is answered for by `driver`, for tests.
+    /// Creates a session on top of `driver`, for tests.
     ///
     /// # Errors
     /// As [`Device::with_driver`].
@@ -67,20 +67,20 @@ impl Session {
         }
     }
 
-    /// The device, for what needs no counter.
+    /// Returns the device, for calls that need no counter.
     #[must_use]
     pub fn device(&self) -> &Device {
         &self.device
     }
 
-    /// Sets a counter up on every CPU: it is stopped and zero.
+    /// Sets a counter up on every CPU, stopped and with value 0.
     ///
-    /// The first one takes all of the machine's counters from Linux perf, until the session ends.
+    /// The first call takes all counters of the machine from Linux's perf until the session ends.
     ///
     /// # Errors
-    /// [`Cause::InUse`] if this session has the counter already, [`Cause::HardwareBusy`] if Linux perf or
+    /// [`Cause::InUse`] if this session has the counter already, [`Cause::HardwareBusy`] if Linux's perf or
     /// the NMI watchdog has the counters, [`Cause::Invalid`] for a counter that the CPUs don't have or a
-    /// select that isn't allowed, [`Cause::Untrusted`] if a register does not keep what is written to it,
+    /// select that isn't allowed, [`Cause::Untrusted`] if a register does not keep its value,
     /// [`Cause::Forbidden`], [`Cause::LockedDown`].
     pub fn counter(&self, id: CounterId, select: EventSelect) -> Result<Counter, Error> {
         let claim = Claim::new(&self.used, id).ok_or(Error {
@@ -103,8 +103,9 @@ impl Session {
         })
     }
 
-    /// Gives an event id made by [`EventId::model`] a meaning, for this session's traces. A later definition
-    /// replaces an earlier one. The modes of the select are ignored: they are the [config's](crate::trace::Event::modes).
+    /// Defines the event of an ID that [`EventId::model`] made, for this session's traces. A later definition
+    /// replaces an earlier one. The modes of the select are ignored: [`Event::modes`](crate::trace::Event::modes) of the
+    /// configuration sets them.
     ///
     /// ```no_run
     /// use perfmon::trace::EventId;
@@ -117,7 +118,7 @@ impl Session {
     /// ```
     ///
     /// # Errors
-    /// [`Cause::InvalidEvent`] for another id or a select that isn't allowed, [`Cause::WrongState`] while a trace
+    /// [`Cause::InvalidEvent`] for another kind of ID or a select that isn't allowed, [`Cause::WrongState`] while a trace
     /// of this session is staged or runs, [`Cause::Forbidden`], [`Cause::LockedDown`].
     pub fn define_event(&self, id: EventId, select: EventSelect) -> Result<(), Error> {
         let raw = abi::perfmon_event_definition {
@@ -131,7 +132,7 @@ impl Session {
             .call(Call::DefineEvent(&raw), || Attempt::DefineEvent(id, select))
     }
 
-    /// Allocates the buffers of a trace: whole ones for the CPUs that are online, for others the header only.
+    /// Allocates the buffers of a trace: whole buffers for the online CPUs, and only a header for the others.
     ///
     /// ```no_run
     /// use perfmon::Session;
@@ -166,13 +167,13 @@ impl Counter {
         self.claim.id
     }
 
-    /// Returns its event.
+    /// Returns the counter's event select.
     #[must_use]
     pub fn select(&self) -> EventSelect {
         self.select
     }
 
-    /// Counts from now on, on top of what was counted before. No effect if it runs already.
+    /// Starts the counter, which adds to its value. Has no effect if the counter runs already.
     ///
     /// # Errors
     /// [`Cause::Untrusted`], [`Cause::Forbidden`], [`Cause::LockedDown`].
@@ -182,7 +183,7 @@ impl Counter {
             .call(Call::Start(&id.number()), || Attempt::Start(id))
     }
 
-    /// Stops the counter and keeps its value. No effect if it is stopped already.
+    /// Stops the counter and keeps its value. Has no effect if the counter is stopped already.
     ///
     /// # Errors
     /// [`Cause::Untrusted`] if something else changed the registers, [`Cause::Forbidden`], [`Cause::LockedDown`].
@@ -192,7 +193,7 @@ impl Counter {
             .call(Call::Stop(&id.number()), || Attempt::Stop(id))
     }
 
-    /// Zeroes the value; a running counter goes on from there.
+    /// Zeroes the value; a running counter continues from 0.
     ///
     /// # Errors
     /// [`Cause::Untrusted`], [`Cause::Forbidden`], [`Cause::LockedDown`].
@@ -202,7 +203,7 @@ impl Counter {
             .call(Call::Reset(&id.number()), || Attempt::Reset(id))
     }
 
-    /// The value since the setup or the last [`reset`](Self::reset), as [`Device::read`] gives it.
+    /// Returns the events counted since the setup or the last [`reset`](Self::reset), like [`Device::read`].
     ///
     /// # Errors
     /// [`Cause::Untrusted`] if something else changed the registers, [`Cause::Forbidden`].
@@ -218,7 +219,7 @@ impl Counter {
         self.device.read_on(self.id(), cpus)
     }
 
-    /// Asks the driver for the counter's event, and whether it runs.
+    /// Returns the counter's event select, and whether the counter runs.
     ///
     /// # Errors
     /// None that are specific to it.
@@ -229,12 +230,12 @@ impl Counter {
 
 impl Drop for Counter {
     fn drop(&mut self) {
-        // Nothing is left to do about a failure: the last drop closes the descriptor, which stops it too.
+        // An error can be ignored: the last drop closes the descriptor, which also stops the counter.
         let _ = self.stop();
     }
 }
 
-/// A counter's place in [`Session::used`], given back on drop.
+/// A counter's entry in [`Session::used`], removed on drop.
 #[derive(Debug)]
 struct Claim {
     used: Arc<Mutex<Vec<CounterId>>>,
@@ -244,7 +245,7 @@ struct Claim {
 impl Claim {
     /// Claims the counter, unless it is claimed already.
     fn new(used: &Arc<Mutex<Vec<CounterId>>>, id: CounterId) -> Option<Self> {
-        // A poisoned lock is safe to use: a panic can't leave the list half changed.
+        // A poisoned lock can be used: a panic can't leave the list half changed.
         let mut list = used.lock().unwrap_or_else(PoisonError::into_inner);
         if list.contains(&id) {
             return None;

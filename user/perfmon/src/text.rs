@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Text that others have written, for terminals.
+//! Safe output of untrusted text to terminals.
 
-/// Returns `text` without what a terminal obeys: a question mark for each control character, and the characters that
-/// turn the direction of writing as `\u{202e}`. Names of tasks, functions and files can hold any.
+/// Returns `text` without control sequences: each control character becomes a question mark, and each character that
+/// changes the direction of writing becomes an escape such as `\u{202e}`. Names of tasks, functions and files can hold
+/// any of these.
 #[must_use]
 pub fn printable(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
@@ -27,7 +28,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_terminal_obeys_nothing() {
+    fn control_and_direction_characters_are_replaced() {
         assert_eq!(printable("a\x1b[31mé\n\u{9b}"), "a?[31mé??");
         assert_eq!(
             printable("\u{202e}a\u{2066}b\u{200f}"),

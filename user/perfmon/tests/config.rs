@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests of configs.
+//! Tests of trace configurations.
 #![allow(clippy::unwrap_used, reason = "in a test, a panic is the report")]
 
 use perfmon::Modes;
@@ -17,12 +17,12 @@ fn build(events: &[Event]) -> Result<Config, ConfigError> {
 }
 
 #[test]
-fn the_event_is_told_that_does_not_go_with_the_others() {
+fn the_error_names_the_event_that_conflicts_with_earlier_ones() {
     use ConfigProblem as P;
     let cycles = Event::sampling(CYCLES, 1000);
     let misses = Event::counting(MISSES);
-    let user = |event: Event| event.modes(Modes::User).last_branch();
-    let rate = |event: Event| Event { rate: 9, ..event };
+    let user_branches = |event: Event| event.modes(Modes::User).last_branch();
+    let with_rate = |event: Event| Event { rate: 9, ..event };
     let table: [(&[Event], EventId, P); 11] = [
         (&[Event::counting(EventId::NONE)], EventId::NONE, P::Event),
         (
@@ -56,12 +56,15 @@ fn the_event_is_told_that_does_not_go_with_the_others() {
             P::LastBranch,
         ),
         (
-            &[cycles, rate(Event::with_timebase(MISSES)).last_branch()],
+            &[
+                cycles,
+                with_rate(Event::with_timebase(MISSES)).last_branch(),
+            ],
             MISSES,
             P::LastBranch,
         ),
         (
-            &[cycles.last_branch(), user(rate(misses))],
+            &[cycles.last_branch(), user_branches(with_rate(misses))],
             MISSES,
             P::LastBranchModes,
         ),
@@ -101,7 +104,7 @@ fn a_config_has_some_events_and_not_too_many() {
 }
 
 #[test]
-fn what_was_built_comes_back() {
+fn a_config_survives_the_abi() {
     let config = build(&[
         Event::sampling(CYCLES, u32::MAX)
             .modes(Modes::User)
@@ -116,9 +119,9 @@ fn what_was_built_comes_back() {
 
 #[test]
 fn a_structure_that_is_no_config_is_refused() {
-    type Damage = fn(&mut perfmon_config);
+    type Corrupt = fn(&mut perfmon_config);
     let config = build(&[Event::counting(CYCLES), Event::counting(MISSES)]).unwrap();
-    let table: [(Damage, Option<EventId>, ConfigProblem); 5] = [
+    let table: [(Corrupt, Option<EventId>, ConfigProblem); 5] = [
         (|raw| raw.events[0] = 0, None, ConfigProblem::NoEvent),
         (|raw| raw.rate[2] = 1, None, ConfigProblem::AfterTheEnd),
         (|raw| raw.flags[1] |= 0x20, None, ConfigProblem::Flag),
@@ -129,9 +132,9 @@ fn a_structure_that_is_no_config_is_refused() {
         ),
         (|raw| raw.flags[1] = 0, Some(MISSES), ConfigProblem::NoModes),
     ];
-    for (damage, event, problem) in table {
+    for (corrupt, event, problem) in table {
         let mut raw = config.to_abi();
-        damage(&mut raw);
+        corrupt(&mut raw);
         assert_eq!(Config::from_abi(&raw), Err(ConfigError { event, problem }));
     }
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests of what the library asks for when it opens events, and of what it makes of the answers.
+//! Tests of the calls that the library makes for events, and of how it converts the results.
 #![allow(clippy::unwrap_used, reason = "in a test, a panic is the report")]
 
 use std::fs::File;
@@ -12,10 +12,10 @@ use perfmon::event::{Builder, Cgroup, Encoding, OwnerKind};
 use perfmon::sys::{Call, Driver, EventCall, EventOpen};
 use perfmon::{Cause, CounterId, Device, Errno, Event, EventSelect, Group};
 
-/// A driver that writes down what it is asked. Its events are /dev/null, and count 100, 101, ...
+/// A driver that records the calls that it gets. Its events are open files of /dev/null, with counts 100, 101, ...
 #[derive(Debug, Default)]
 struct Script {
-    asked: Mutex<Vec<String>>,
+    calls: Mutex<Vec<String>>,
     errno: Mutex<Option<Errno>>,
 }
 
@@ -30,15 +30,15 @@ impl Script {
         Arc::new(script)
     }
 
-    fn asked(&self) -> Vec<String> {
-        std::mem::take(&mut self.asked.lock().unwrap())
+    fn take_calls(&self) -> Vec<String> {
+        std::mem::take(&mut self.calls.lock().unwrap())
     }
 
     fn note(&self, text: String) {
-        self.asked.lock().unwrap().push(text);
+        self.calls.lock().unwrap().push(text);
     }
 
-    fn answer(&self) -> Result<(), Errno> {
+    fn result(&self) -> Result<(), Errno> {
         self.errno.lock().unwrap().map_or(Ok(()), Err)
     }
 }
@@ -90,7 +90,7 @@ impl Driver for Script {
             },
         ));
         assert_eq!(open.flags & !PID_IS_CGROUP, 8, "closed on exec");
-        self.answer()?;
+        self.result()?;
         Ok(File::open("/dev/null").unwrap().into())
     }
 
@@ -99,12 +99,12 @@ impl Driver for Script {
         if let EventCall::Id(id) = call {
             *id = 7;
         }
-        self.answer()
+        self.result()
     }
 
     fn read_event(&self, _: BorrowedFd<'_>, words: &mut [u64]) -> Result<usize, Errno> {
-        self.answer()?;
-        // One event: count, times. A group: number, times, counts.
+        self.result()?;
+        // The words of one event are count and times, those of a group are number, times and counts.
         let (times, first) = if words.len() == 3 { (1, 0) } else { (1, 3) };
         for (index, word) in words.iter_mut().enumerate() {
             *word = 100 + index as u64 - first;
@@ -118,25 +118,25 @@ impl Driver for Script {
 /// `PERF_FLAG_PID_CGROUP`.
 const PID_IS_CGROUP: u32 = 4;
 
-/// A cgroup, as far as this driver looks: an open directory.
+/// Returns a cgroup made from an open directory, which this driver does not check.
 fn cgroup(path: &str) -> Cgroup {
     Cgroup::from_directory(File::open(path).unwrap().into(), Path::new("/cgroups/a"))
 }
 
-/// Returns what is asked for by `builder`.
-fn asked(builder: &Builder) -> String {
+/// Opens the event of `builder`, and returns the recorded call.
+fn describe_open(builder: &Builder) -> String {
     let script = Arc::new(Script::default());
     builder.open_on(&script.device()).unwrap();
-    script.asked().remove(0)
+    script.take_calls().remove(0)
 }
 
 #[test]
 fn each_method_has_its_bit() {
     let plain = "type 0 size 144 config 0x1 format 0x3 flags 0x0 of 0 on -1";
-    assert_eq!(asked(&Event::instructions()), plain);
-    assert_eq!(asked(&Event::instructions().this_thread()), plain);
+    assert_eq!(describe_open(&Event::instructions()), plain);
+    assert_eq!(describe_open(&Event::instructions().this_thread()), plain);
     let flags = |builder: Builder| {
-        let text = asked(&builder);
+        let text = describe_open(&builder);
         let (_, rest) = text.split_once("flags ").unwrap();
         rest.to_owned()
     };
@@ -161,23 +161,23 @@ fn each_method_has_its_bit() {
 }
 
 #[test]
-fn a_group_is_of_one_cgroup() {
+fn a_group_counts_one_cgroup() {
     let script = Arc::new(Script::default());
     let leader = Event::instructions().cgroup(&cgroup("/"));
     Group::of(leader)
         .and(Event::cycles())
         .open_on(&script.device())
         .unwrap();
-    let asked = script.asked();
-    assert_eq!(asked.len(), 2);
-    for (asked, end) in asked.iter().zip(["", " in a group"]) {
+    let calls = script.take_calls();
+    assert_eq!(calls.len(), 2);
+    for (call, end) in calls.iter().zip(["", " in a group"]) {
         let end = format!("of a cgroup on -1{end}");
-        assert!(asked.ends_with(&end), "{asked}");
+        assert!(call.ends_with(&end), "{call}");
     }
 }
 
 #[test]
-fn cgroups_have_causes_of_their_own() {
+fn errors_of_cgroups_have_their_own_causes() {
     let error = |errno, cgroup: &Cgroup| {
         let script = Script::failing(errno);
         let result = Event::cycles().cgroup(cgroup).open_on(&script.device());
@@ -186,7 +186,7 @@ fn cgroups_have_causes_of_their_own() {
     let of_directory = |errno| error(errno, &cgroup("/")).cause;
     assert_eq!(of_directory(Errno::EBADF), Cause::NotACgroup);
     assert_eq!(of_directory(Errno::EACCES), Cause::Forbidden);
-    // A directory without the file that each cgroup has is that of a removed one.
+    // A directory without the file `cgroup.procs` is taken for a removed cgroup.
     let removed = error(Errno::ENOENT, &cgroup("/"));
     assert_eq!(
         removed.to_string(),
@@ -198,26 +198,26 @@ fn cgroups_have_causes_of_their_own() {
     let living = error(Errno::ENOENT, &cgroup(there.to_str().unwrap()));
     std::fs::remove_dir_all(&there).unwrap();
     assert_eq!(living.cause, Cause::NoSuchEvent);
-    // No cgroup has to do with it.
+    // Without a cgroup the same errno has no special meaning.
     let script = Script::failing(Errno::EBADF);
     let cause = Event::cycles().open_on(&script.device()).unwrap_err().cause;
     assert_eq!(cause, Cause::Unexpected(Errno::EBADF));
 }
 
 #[test]
-fn events_have_the_numbers_of_perf() {
+fn events_have_perfs_numbers() {
     let raw = Event::raw(EventSelect::new(0xc4, 0x20));
-    assert!(asked(&raw).starts_with("type 4 size 144 config 0x20c4 "));
-    let dummy = asked(&Event::dummy());
+    assert!(describe_open(&raw).starts_with("type 4 size 144 config 0x20c4 "));
+    let dummy = describe_open(&Event::dummy());
     assert!(dummy.starts_with("type 1 size 144 config 0x9 "), "{dummy}");
     let misses = Builder::new(Encoding::Hardware(5));
-    assert!(asked(&misses).starts_with("type 0 size 144 config 0x5 "));
+    assert!(describe_open(&misses).starts_with("type 0 size 144 config 0x5 "));
     let cache = Builder::new(Encoding::Cache(0x1_0000));
-    assert!(asked(&cache).starts_with("type 3 size 144 config 0x10000 "));
+    assert!(describe_open(&cache).starts_with("type 3 size 144 config 0x10000 "));
 }
 
 #[test]
-fn errors_name_the_event_as_it_was_asked_for() {
+fn errors_name_the_event_by_its_label() {
     let script = Arc::new(Script::default());
     let event = Builder::new(Encoding::Raw(EventSelect::new(0xc0, 0))).label("mine:u");
     let event = event.open_on(&script.device()).unwrap();
@@ -241,7 +241,7 @@ fn errors_name_the_event_as_it_was_asked_for() {
 fn an_event_is_controlled_and_read() {
     let script = Arc::new(Script::default());
     let event = Event::cycles().open_on(&script.device()).unwrap();
-    script.asked();
+    script.take_calls();
     event.enable().unwrap();
     event.disable().unwrap();
     event.reset().unwrap();
@@ -252,7 +252,7 @@ fn an_event_is_controlled_and_read() {
         "Reset { group: false }",
         "Id(0)",
     ];
-    assert_eq!(script.asked(), calls);
+    assert_eq!(script.take_calls(), calls);
     assert_eq!(event.read().unwrap(), 100);
     let reading = event.times().unwrap();
     assert_eq!(reading.enabled, Duration::from_micros(5));
@@ -260,7 +260,7 @@ fn an_event_is_controlled_and_read() {
 }
 
 #[test]
-fn a_group_is_one_in_all() {
+fn a_group_is_opened_controlled_and_read_as_one() {
     let script = Arc::new(Script::default());
     let leader = Event::instructions().user().disabled().inherit().pid(42);
     let group = Group::of(leader)
@@ -271,7 +271,7 @@ fn a_group_is_one_in_all() {
         "type 0 size 144 config 0x1 format 0xb flags 0x23 of 42 on -1",
         "type 0 size 144 config 0x0 format 0xb flags 0x12 of 42 on -1 in a group",
     ];
-    assert_eq!(script.asked(), opened);
+    assert_eq!(script.take_calls(), opened);
     let (result, counts) = group.measure(|| "result").unwrap();
     let calls = [
         "Disable { group: true }",
@@ -279,7 +279,7 @@ fn a_group_is_one_in_all() {
         "Enable { group: true }",
         "Disable { group: true }",
     ];
-    assert_eq!(script.asked(), calls);
+    assert_eq!(script.take_calls(), calls);
     assert_eq!(result, "result");
     assert_eq!((counts[0], counts[1]), (100, 101));
     assert_eq!(counts.get("cycles"), Some(101));
@@ -291,15 +291,15 @@ fn a_group_is_one_in_all() {
 }
 
 #[test]
-fn no_device_is_a_leader_without_task_or_a_cpu_offline() {
+fn enodev_means_an_ended_task_or_an_offline_cpu() {
     let script = Script::failing(Errno::ENODEV);
-    let of = |builder: Builder| builder.open_on(&script.device()).unwrap_err().cause;
-    assert_eq!(of(Event::cycles().pid(42)), Cause::NoSuchTask);
-    assert_eq!(of(Event::cycles().cpu(1)), Cause::NoSuchCpu);
+    let cause = |builder: Builder| builder.open_on(&script.device()).unwrap_err().cause;
+    assert_eq!(cause(Event::cycles().pid(42)), Cause::NoSuchTask);
+    assert_eq!(cause(Event::cycles().cpu(1)), Cause::NoSuchCpu);
 }
 
 #[test]
-fn a_refusal_names_who_has_the_counters() {
+fn a_refusal_names_the_owners_of_the_counters() {
     let script = Script::failing(Errno::EBUSY);
     let error = Event::cycles().open_on(&script.device()).unwrap_err();
     let Cause::NoFreeCounter(owners) = &error.cause else {
@@ -341,18 +341,18 @@ fn errors_have_their_causes() {
 #[test]
 fn a_page_is_for_the_thread_that_is_counted() {
     let script = Arc::new(Script::default());
-    let of = |builder: Builder| {
+    let cause = |builder: Builder| {
         let event = builder.open_on(&script.device()).unwrap();
         event.user_page().map(drop).unwrap_err().cause
     };
-    assert_eq!(of(Event::cycles().pid(42)), Cause::OtherThread);
-    assert_eq!(of(Event::cycles().cpu(0)), Cause::OtherThread);
+    assert_eq!(cause(Event::cycles().pid(42)), Cause::OtherThread);
+    assert_eq!(cause(Event::cycles().cpu(0)), Cause::OtherThread);
     let event = Event::cycles().open_on(&script.device()).unwrap();
-    let elsewhere = std::thread::scope(|scope| {
+    let in_other_thread = std::thread::scope(|scope| {
         let page = scope.spawn(|| event.user_page().map(drop).unwrap_err().cause);
         page.join().unwrap()
     });
-    assert_eq!(elsewhere, Cause::OtherThread);
+    assert_eq!(in_other_thread, Cause::OtherThread);
     // /dev/null can't be mapped.
     let cause = event.user_page().map(drop).unwrap_err().cause;
     assert_eq!(cause, Cause::Unexpected(Errno::ENODEV));

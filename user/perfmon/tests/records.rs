@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Decoding, merging and adding up, on bytes and records of every kind.
+//! Tests of decoding, merging and adding up, on bytes and records of every kind.
 #![allow(clippy::unwrap_used, reason = "in a test, a panic is the report")]
 
 use std::collections::HashMap;
@@ -12,14 +12,14 @@ use perfmon::trace::{
 };
 use proptest::prelude::*;
 
-/// A record with what it borrows.
+/// A record that owns its branches.
 #[derive(Clone, Debug)]
-enum Owned {
+enum OwnedRecord {
     Plain(Record<'static>),
     LastBranch(EventId, u64, Vec<[u64; 3]>),
 }
 
-impl Owned {
+impl OwnedRecord {
     fn encode(&self, bytes: &mut Vec<u8>) {
         match self {
             Self::Plain(record) => record.encode(bytes),
@@ -36,7 +36,7 @@ impl Owned {
         }
     }
 
-    fn is(&self, record: &Record<'_>) -> bool {
+    fn equals(&self, record: &Record<'_>) -> bool {
         match self {
             Self::Plain(plain) => plain == record,
             Self::LastBranch(event, aspace, branches) => matches!(
@@ -58,27 +58,27 @@ fn event() -> impl Strategy<Value = EventId> {
     any::<u16>().prop_map(EventId::from_bits)
 }
 
-fn record() -> impl Strategy<Value = Owned> {
-    let most = PERFMON_MAX_NUM_LAST_BRANCH as usize;
+fn record() -> impl Strategy<Value = OwnedRecord> {
+    let max_branches = PERFMON_MAX_NUM_LAST_BRANCH as usize;
     prop_oneof![
-        any::<i64>().prop_map(|time| Owned::Plain(Record::Time { time })),
-        event().prop_map(|event| Owned::Plain(Record::Tick { event })),
+        any::<i64>().prop_map(|time| OwnedRecord::Plain(Record::Time { time })),
+        event().prop_map(|event| OwnedRecord::Plain(Record::Tick { event })),
         (event(), any::<u64>())
-            .prop_map(|(event, count)| Owned::Plain(Record::Count { event, count })),
+            .prop_map(|(event, count)| OwnedRecord::Plain(Record::Count { event, count })),
         (event(), any::<u64>())
-            .prop_map(|(event, value)| Owned::Plain(Record::Value { event, value })),
+            .prop_map(|(event, value)| OwnedRecord::Plain(Record::Value { event, value })),
         (event(), any::<u64>(), any::<u64>())
-            .prop_map(|(event, aspace, pc)| Owned::Plain(Record::Pc { event, aspace, pc })),
+            .prop_map(|(event, aspace, pc)| OwnedRecord::Plain(Record::Pc { event, aspace, pc })),
         (
             event(),
             any::<u64>(),
-            prop::collection::vec(any::<[u64; 3]>(), 0..=most)
+            prop::collection::vec(any::<[u64; 3]>(), 0..=max_branches)
         )
-            .prop_map(|(event, aspace, branches)| Owned::LastBranch(event, aspace, branches)),
+            .prop_map(|(event, aspace, branches)| OwnedRecord::LastBranch(event, aspace, branches)),
     ]
 }
 
-fn encode(records: &[Owned]) -> Vec<u8> {
+fn encode(records: &[OwnedRecord]) -> Vec<u8> {
     let mut bytes = Vec::new();
     for record in records {
         record.encode(&mut bytes);
@@ -114,9 +114,9 @@ proptest! {
         prop_assert_eq!(offset, bytes.len());
     }
 
-    /// As above, but nearly right, so that it comes further.
+    /// One changed byte in valid records gets deeper into the decoder than random bytes.
     #[test]
-    fn damaged_records_are_no_panic(
+    fn damaged_records_cause_no_panic(
         records in prop::collection::vec(record(), 1..20),
         place: prop::sample::Index,
         byte: u8,
@@ -132,7 +132,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_encoded_comes_back(
+    fn encoded_records_are_decoded_again(
         records in prop::collection::vec(record(), 0..50),
         misalign in 0_usize..4,
     ) {
@@ -146,22 +146,22 @@ proptest! {
         }
         prop_assert_eq!(&bytes[misalign..], again);
         for (record, decoded) in records.iter().zip(&decoded) {
-            prop_assert!(record.is(decoded), "{:?} {:?}", record, decoded);
+            prop_assert!(record.equals(decoded), "{:?} {:?}", record, decoded);
         }
     }
 
     #[test]
     fn every_cut_is_found(record in record(), after in 1_usize..4) {
         let whole = encode(std::slice::from_ref(&record));
-        let before = encode(&[Owned::Plain(Record::Time { time: 0 })]);
+        let before = encode(&[OwnedRecord::Plain(Record::Time { time: 0 })]);
         for left in (1..whole.len()).step_by(after) {
             let bytes = [&before[..], &whole[..left]].concat();
             let error = Decoder::new(&bytes).nth(1).unwrap().unwrap_err();
             prop_assert_eq!((error.cpu, error.offset), (None, before.len()));
-            let Problem::Truncated { needed, left: told } = error.problem else {
+            let Problem::Truncated { needed, left: reported } = error.problem else {
                 return Err(TestCaseError::fail(format!("{error}")));
             };
-            prop_assert!(told == left && left < needed && needed <= whole.len());
+            prop_assert!(reported == left && left < needed && needed <= whole.len());
         }
     }
 
@@ -221,7 +221,7 @@ proptest! {
     }
 }
 
-/// The first error in some bytes.
+/// Returns the first error in some bytes.
 fn error(bytes: &[u8]) -> Option<DecodeError> {
     Decoder::new(bytes).find_map(Result::err)
 }
@@ -272,13 +272,13 @@ fn a_record_without_a_time_is_an_error() {
     let error = records.next().unwrap().unwrap_err();
     assert_eq!(
         error.to_string(),
-        "CPU 5: the record at offset 0 has no time: a time has to come first"
+        "CPU 5: the record at offset 0 has no time: no time record comes before it"
     );
     assert_eq!(records.next(), None);
 }
 
 #[test]
-fn an_error_ends_its_own_chunk_only() {
+fn an_error_ends_only_its_own_chunk() {
     let chunk = |cpu, times: [i64; 2], broken: bool| {
         let mut bytes = Vec::new();
         for time in times {
@@ -322,7 +322,7 @@ fn records_of_another_config_are_not_added_up() {
     let count = |event| Record::Count { event, count: 5 };
     assert_eq!(add(Record::Tick { event: first }), Ok(()));
     assert_eq!(add(count(second)), Ok(()));
-    // It has no ticks of its own, whatever its rate.
+    // An event that follows the timebase has no ticks, even with a rate.
     assert_eq!(add(Record::Tick { event: second }), mismatch(second));
     assert_eq!(add(count(other)), mismatch(other));
     assert_eq!(add(count(EventId::NONE)), mismatch(EventId::NONE));
@@ -344,7 +344,7 @@ fn records_of_another_config_are_not_added_up() {
     assert_eq!((totals.on(first, 3), totals.on(second, 3)), (u64::MAX, 5));
 }
 
-/// The bytes that Documentation/trace-format.rst explains, and the sums that it gives.
+/// The example bytes of Documentation/trace-format.rst decode to the addresses and sums that the page gives.
 #[test]
 fn the_example_of_the_documentation() {
     let text = include_str!("../../../Documentation/trace-format.rst");

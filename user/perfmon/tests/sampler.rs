@@ -19,11 +19,11 @@ const PAGE: u64 = 4096;
 /// Words of a ring of one page.
 const WORDS: u64 = PAGE / 8;
 
-/// A driver whose events are files in memory, which have the numbers 7, 8, ...
+/// A driver whose events are files in memory, with the IDs 7, 8, ...
 #[derive(Debug, Default)]
 struct Files {
     events: Mutex<Vec<File>>,
-    asked: Mutex<Vec<String>>,
+    calls: Mutex<Vec<String>>,
 }
 
 impl Files {
@@ -49,7 +49,7 @@ impl Driver for Files {
 
     fn open_event(&self, open: &mut EventOpen<'_>) -> Result<OwnedFd, Errno> {
         let word = |at: usize| u64::from_ne_bytes(open.attr[at..at + 8].try_into().unwrap());
-        self.asked.lock().unwrap().push(format!(
+        self.calls.lock().unwrap().push(format!(
             "period {} type {:#x} format {:#x} flags {:#x} wakeup {}",
             word(16),
             word(24),
@@ -66,9 +66,9 @@ impl Driver for Files {
     fn call_event(&self, _: BorrowedFd<'_>, call: EventCall<'_>) -> Result<(), Errno> {
         match call {
             EventCall::Id(id) => *id = 6 + self.events.lock().unwrap().len() as u64,
-            EventCall::SetOutput(_) => self.asked.lock().unwrap().push("output".to_owned()),
+            EventCall::SetOutput(_) => self.calls.lock().unwrap().push("output".to_owned()),
             EventCall::Pause(paused) => {
-                self.asked.lock().unwrap().push(format!("pause {paused}"));
+                self.calls.lock().unwrap().push(format!("pause {paused}"));
             }
             _ => {}
         }
@@ -88,12 +88,13 @@ struct Ring {
 }
 
 impl Ring {
-    /// Begins where the ring would be after so many words.
-    fn at(mut self, words: u64) -> Self {
+    /// Moves the head to where it would be after this number of words.
+    fn with_head(mut self, words: u64) -> Self {
         self.head = words * 8;
         self
     }
 
+    /// Writes a record after the last one, and publishes it.
     fn put(&mut self, kind: u64, misc: u64, words: &[u64]) {
         let header = kind | misc << 32 | (words.len() as u64 + 1) * 8 << 48;
         for word in [&[header], words].concat() {
@@ -104,7 +105,7 @@ impl Ring {
         self.publish(self.head);
     }
 
-    /// The same in front of the last record.
+    /// Writes a record in front of the last one, as the kernel does in a ring that it overwrites, and publishes it.
     fn put_backward(&mut self, kind: u64, words: &[u64]) {
         let before = self.head.wrapping_sub((words.len() as u64 + 1) * 8);
         self.head = before;
@@ -137,17 +138,17 @@ const fn pair(low: u64, high: u64) -> u64 {
 
 /// The words of a sample without a call chain.
 const SAMPLE: [u64; 6] = [7, 0x40_1000, pair(42, 43), 1_000_000, 3, 97];
-/// The words at the end of records that are no samples.
+/// The words at the end of records other than samples.
 const TRAILER: [u64; 4] = [pair(42, 43), 1_000_001, 3, 7];
 
 fn with_trailer(words: &[u64]) -> Vec<u64> {
     [words, &TRAILER].concat()
 }
 
-fn asked(builder: Builder) -> String {
+fn describe_open(builder: Builder) -> String {
     let files = Arc::new(Files::default());
     builder.pages(1).sample_on(&files.device()).unwrap();
-    files.asked.lock().unwrap().remove(0)
+    files.calls.lock().unwrap().remove(0)
 }
 
 #[test]
@@ -160,29 +161,41 @@ fn each_method_has_its_bits() {
     };
     // IDENTIFIER, PERIOD, CPU, TIME, TID, IP.
     let usual = 0x1_0187;
-    assert_eq!(asked(event()), expected(usual, 0));
-    assert_eq!(asked(event().callchain()), expected(usual | 1 << 5, 0));
+    assert_eq!(describe_open(event()), expected(usual, 0));
     assert_eq!(
-        asked(Event::cycles().frequency(97)),
+        describe_open(event().callchain()),
+        expected(usual | 1 << 5, 0)
+    );
+    assert_eq!(
+        describe_open(Event::cycles().frequency(97)),
         expected(usual, 1 << 10)
     );
     assert_eq!(
-        asked(event().tasks()),
+        describe_open(event().tasks()),
         expected(usual, 1 << 9 | 1 << 13 | 1 << 24)
     );
-    assert_eq!(asked(event().mappings()), expected(usual, 1 << 8 | 1 << 23));
-    assert_eq!(asked(event().switches()), expected(usual, 1 << 26));
     assert_eq!(
-        asked(event().no_kernel_callchain()),
+        describe_open(event().mappings()),
+        expected(usual, 1 << 8 | 1 << 23)
+    );
+    assert_eq!(describe_open(event().switches()), expected(usual, 1 << 26));
+    assert_eq!(
+        describe_open(event().no_kernel_callchain()),
         expected(usual, 1 << 21)
     );
-    assert_eq!(asked(event().no_user_callchain()), expected(usual, 1 << 22));
-    assert_eq!(asked(event().branches(9)), expected(usual | 1 << 11, 0));
     assert_eq!(
-        asked(event().user_stack(64, 1)),
+        describe_open(event().no_user_callchain()),
+        expected(usual, 1 << 22)
+    );
+    assert_eq!(
+        describe_open(event().branches(9)),
+        expected(usual | 1 << 11, 0)
+    );
+    assert_eq!(
+        describe_open(event().user_stack(64, 1)),
         expected(usual | 3 << 12, 0)
     );
-    assert!(asked(event().wake_after(5)).ends_with("wakeup 5"));
+    assert!(describe_open(event().wake_after(5)).ends_with("wakeup 5"));
 }
 
 #[test]
@@ -290,8 +303,8 @@ fn records_have_their_types() {
 fn a_call_chain_is_read_over_the_end_of_the_ring() {
     for start in WORDS - 14..=WORDS {
         let (mut sampler, ring) = sampler(Event::cycles().period(97).callchain());
-        let mut ring = ring.at(start);
-        // The reader is there, too.
+        let mut ring = ring.with_head(start);
+        // Moves the reader to the same position.
         ring.publish(ring.head);
         drop(sampler.records());
         assert_eq!(ring.tail(), start * 8);
@@ -318,7 +331,7 @@ fn a_call_chain_is_read_over_the_end_of_the_ring() {
 }
 
 #[test]
-fn room_is_given_back_when_records_are_dropped() {
+fn dropping_records_frees_their_space() {
     let (mut sampler, mut ring) = sampler(Event::cycles().period(97));
     assert_eq!(
         sampler.wait(Some(Duration::ZERO)).unwrap(),
@@ -347,9 +360,9 @@ fn events_share_a_ring() {
     let mut sampler = first.sample_on(&device).unwrap();
     let second = Event::instructions().period(5).wake_after(1);
     assert_eq!(sampler.add_on(&second, &device).unwrap(), 1);
-    let asked = files.asked.lock().unwrap();
-    assert!(asked[1].starts_with("period 5 type 0x101a7 "), "{asked:?}");
-    assert_eq!(asked[2], "output");
+    let calls = files.calls.lock().unwrap();
+    assert!(calls[1].starts_with("period 5 type 0x101a7 "), "{calls:?}");
+    assert_eq!(calls[2], "output");
     let numbers = [6, 7, 8, 9].map(|id| sampler.number(id));
     assert_eq!(numbers, [None, Some(0), Some(1), None]);
 }
@@ -386,7 +399,7 @@ fn an_overwritten_ring_has_the_newest_records() {
 }
 
 #[test]
-fn a_ring_is_paused_and_goes_on() {
+fn a_ring_is_paused_and_resumed() {
     let files = Arc::new(Files::default());
     let device = files.device();
     let first = Event::cycles().period(97).overwrite();
@@ -396,18 +409,18 @@ fn a_ring_is_paused_and_goes_on() {
     sampler.pause().unwrap();
     sampler.resume().unwrap();
     Sampler::pause_all([&sampler, &sampler]).unwrap();
-    let asked = files.asked.lock().unwrap();
+    let calls = files.calls.lock().unwrap();
     let backward = format!("flags {:#x} ", 1 << 18 | 1 << 27);
-    assert!(asked[0].contains(&backward), "{asked:?}");
-    assert!(asked[1].contains(&backward), "both in one direction");
+    assert!(calls[0].contains(&backward), "{calls:?}");
+    assert!(calls[1].contains(&backward), "both in one direction");
     let pauses = ["pause true", "pause false", "pause true", "pause true"];
-    assert_eq!(asked[3..], pauses);
+    assert_eq!(calls[3..], pauses);
 }
 
 #[test]
 fn a_ring_has_a_power_of_two_pages() {
     let files = Arc::new(Files::default());
-    let of = |pages| {
+    let sample_with = |pages| {
         let builder = Event::cycles().period(97).pages(pages);
         builder
             .sample_on(&files.device())
@@ -415,14 +428,14 @@ fn a_ring_has_a_power_of_two_pages() {
             .map_err(|e| e.cause)
     };
     for pages in [1, 2, 4, 8] {
-        assert_eq!(of(pages), Ok(()));
+        assert_eq!(sample_with(pages), Ok(()));
     }
     for pages in [0, 3, usize::MAX, 1 << 63] {
-        assert_eq!(of(pages), Err(Cause::InvalidRing));
+        assert_eq!(sample_with(pages), Err(Cause::InvalidRing));
     }
 }
 
-/// Returns how many records there are before the error, if there is one.
+/// Returns the number of records before the first error, and the error's cause if there is one.
 fn read(sampler: &mut Sampler) -> (usize, Option<Cause>) {
     let records = sampler.records();
     let mut number = 0;
@@ -448,10 +461,11 @@ fn read(sampler: &mut Sampler) -> (usize, Option<Cause>) {
 }
 
 #[test]
-fn what_is_no_record_is_an_error_and_skipped() {
+fn invalid_records_are_an_error_and_skipped() {
     let bad = Some(Cause::BadRing);
     let (mut sampler, mut ring) = sampler(Event::cycles().period(97).callchain());
-    // No room for the call chain's length; a call chain longer than the sample; too short for its kind.
+    // A sample without the call chain's length, samples with a call chain longer than the record, and two records that
+    // are too short for their kind.
     for (kind, words) in [
         (9, &SAMPLE[..]),
         (9, &[7, 1, 2, 3, 4, 5, 1]),
@@ -465,7 +479,7 @@ fn what_is_no_record_is_an_error_and_skipped() {
         assert_eq!(read(&mut sampler), (1, bad.clone()));
         assert_eq!(ring.tail(), ring.head);
     }
-    // A header of size 0, of 4 bytes, of more than there is.
+    // Headers with a size of 0, of 4 bytes, and beyond the head.
     for size in [0, 4, 64] {
         ring.put(9, 2, &[&SAMPLE[..], &[0]].concat());
         let place = PAGE + (ring.head - 64) % PAGE;
@@ -473,7 +487,7 @@ fn what_is_no_record_is_an_error_and_skipped() {
         ring.file.write_all_at(&header, place).unwrap();
         assert_eq!(read(&mut sampler), (0, bad.clone()));
     }
-    // More than a ring, and no multiple of a word.
+    // Heads that are more than a ring ahead, or not at a word.
     for more in [PAGE + 8, 1, u64::MAX - 7, 1 << 63] {
         ring.publish(ring.head.wrapping_add(more));
         assert_eq!(read(&mut sampler), (0, bad.clone()));
@@ -486,7 +500,7 @@ fn what_is_no_record_is_an_error_and_skipped() {
 
 proptest! {
     #[test]
-    fn any_ring_is_survived(
+    fn any_ring_content_is_read_without_a_panic(
         words in prop::collection::vec(
             prop_oneof![any::<u64>(), (0_u64..20, 0_u64..4, 0_u64..40).prop_map(|(kind, misc, size)| {
                 kind | misc << 32 | size * 8 << 48

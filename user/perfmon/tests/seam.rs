@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests of the calls that the library makes, and of what it makes of the answers.
+//! Tests of the calls that the library makes for counters, and of how it converts the results.
 #![allow(clippy::unwrap_used, reason = "in a test, a panic is the report")]
 
 use std::sync::{Arc, Mutex};
@@ -8,11 +8,11 @@ use perfmon::abi::PERFMON_PROPERTY_FLAG_HAS_LAST_BRANCH;
 use perfmon::sys::{Call, Driver};
 use perfmon::{Attempt, Cause, CounterId, Device, Errno, EventSelect, Modes, Session};
 
-/// A driver that writes down what it is asked, and answers as it is told.
+/// A driver that records the calls that it gets, and returns the results that the test sets.
 #[derive(Debug)]
 struct Script {
-    asked: Mutex<Vec<String>>,
-    /// Error of every call but the one for the properties.
+    calls: Mutex<Vec<String>>,
+    /// Error of every call except GET_PROPERTIES.
     errno: Mutex<Option<Errno>>,
     value: Mutex<i64>,
     config: u64,
@@ -22,7 +22,7 @@ struct Script {
 impl Script {
     fn new() -> Arc<Self> {
         Arc::new(Self {
-            asked: Mutex::default(),
+            calls: Mutex::default(),
             errno: Mutex::default(),
             value: Mutex::default(),
             config: 0,
@@ -31,8 +31,8 @@ impl Script {
     }
 
     /// Returns the calls since the last call of this function.
-    fn asked(&self) -> Vec<String> {
-        std::mem::take(&mut self.asked.lock().unwrap())
+    fn take_calls(&self) -> Vec<String> {
+        std::mem::take(&mut self.calls.lock().unwrap())
     }
 
     fn fail(&self, errno: Errno) {
@@ -67,9 +67,9 @@ impl Driver for Script {
             ),
             Call::Timestamp(_) => "timestamp".to_owned(),
             Call::Properties(_) => unreachable!("answered above"),
-            _ => unreachable!("tests/trace.rs"),
+            _ => unreachable!("tested in tests/trace"),
         };
-        self.asked.lock().unwrap().push(text);
+        self.calls.lock().unwrap().push(text);
         if let Some(errno) = *self.errno.lock().unwrap() {
             return Err(errno);
         }
@@ -120,7 +120,7 @@ fn each_method_is_one_call_with_the_right_number() {
         "reset 0x5",
         "read 0x5",
     ];
-    assert_eq!(script.asked(), calls);
+    assert_eq!(script.take_calls(), calls);
 }
 
 #[test]
@@ -129,24 +129,24 @@ fn all_bits_of_a_select_reach_the_driver() {
     let session = session(&script);
     let wide = EventSelect::new(0x1cd, 0x04).modes(Modes::User);
     session.counter(CounterId::General(0), wide).unwrap();
-    assert_eq!(script.asked()[0], "setup 0x0 0x1000104cd");
+    assert_eq!(script.take_calls()[0], "setup 0x0 0x1000104cd");
 }
 
 #[test]
-fn values_on_cpus_are_asked_for_in_as_few_calls_as_possible() {
+fn values_on_cpus_are_read_in_as_few_calls_as_possible() {
     let script = Script::new();
     let device = Device::with_driver(Arc::clone(&script) as _).unwrap();
     let id = CounterId::General(2);
     assert_eq!(device.read_on(id, 3..5).unwrap(), [30, 40]);
-    assert_eq!(script.asked(), ["read 0x2 on 2 from 3"]);
+    assert_eq!(script.take_calls(), ["read 0x2 on 2 from 3"]);
     let all = device.read_on(id, 0..CPUS).unwrap();
     assert_eq!(all, (0..1000).step_by(10).collect::<Vec<u64>>());
     assert_eq!(
-        script.asked(),
+        script.take_calls(),
         ["read 0x2 on 64 from 0", "read 0x2 on 36 from 64"]
     );
     assert_eq!(device.read_on(id, 5..5).unwrap(), []);
-    assert!(script.asked().is_empty());
+    assert!(script.take_calls().is_empty());
 
     let error = device.read_on(id, 98..101).unwrap_err();
     assert_eq!(error.cause, Cause::NoSuchCpu);
@@ -158,13 +158,13 @@ fn values_on_cpus_are_asked_for_in_as_few_calls_as_possible() {
 }
 
 #[test]
-fn a_device_watches_what_a_session_counts() {
+fn a_device_reads_the_counters_of_a_session() {
     let script = Script::new();
     *script.value.lock().unwrap() = 7;
     let device = Device::with_driver(Arc::clone(&script) as _).unwrap();
     assert_eq!(device.read(CounterId::Fixed(0)).unwrap(), 7);
     assert!(!device.configuration(CounterId::Fixed(0)).unwrap().running);
-    assert_eq!(script.asked(), ["read 0x40000000", "get 0x40000000"]);
+    assert_eq!(script.take_calls(), ["read 0x40000000", "get 0x40000000"]);
     script.fail(Errno::EBUSY);
     let error = device.read(CounterId::Fixed(0)).unwrap_err();
     assert_eq!(error.cause, Cause::NotSetUp);
@@ -179,13 +179,13 @@ fn a_fixed_counter_has_the_number_of_rdpmc() {
         .unwrap();
     counter.read().unwrap();
     assert_eq!(
-        script.asked(),
+        script.take_calls(),
         ["setup 0x40000001 0x00030000", "read 0x40000001"]
     );
 }
 
 #[test]
-fn a_dropped_counter_stops_and_can_be_taken_again() {
+fn a_dropped_counter_stops_and_can_be_set_up_again() {
     let script = Script::new();
     let session = session(&script);
     let first = session
@@ -196,12 +196,12 @@ fn a_dropped_counter_stops_and_can_be_taken_again() {
         .unwrap_err();
     assert_eq!(error.cause, Cause::InUse);
     assert_eq!(
-        script.asked().len(),
+        script.take_calls().len(),
         1,
         "the second counter must not reach the driver"
     );
     drop(first);
-    assert_eq!(script.asked(), ["stop 0x0"]);
+    assert_eq!(script.take_calls(), ["stop 0x0"]);
     session
         .counter(CounterId::General(0), INSTRUCTIONS)
         .unwrap();
@@ -227,7 +227,7 @@ fn a_counter_keeps_the_device_open() {
         .counter(CounterId::General(0), INSTRUCTIONS)
         .unwrap();
     counter.start().unwrap();
-    assert_eq!(script.asked().last().unwrap(), "start 0x0");
+    assert_eq!(script.take_calls().last().unwrap(), "start 0x0");
     assert!(Arc::strong_count(&script) > 1);
     drop(counter);
     assert_eq!(Arc::strong_count(&script), 1);
@@ -236,7 +236,7 @@ fn a_counter_keeps_the_device_open() {
 /// A call that may fail.
 type Try<'a> = &'a dyn Fn() -> Option<perfmon::Error>;
 
-/// One errno has one meaning, but EBUSY and ENOTTY depend on the call: the table of the header.
+/// Each errno has one meaning, except EBUSY and ENOTTY, which depend on the call: see the table of the header.
 #[test]
 fn errors_say_what_was_attempted_and_why_it_failed() {
     let script = Script::new();
@@ -349,7 +349,7 @@ fn a_negative_value_is_an_error_and_not_a_huge_count() {
 }
 
 #[test]
-fn properties_are_told_apart() {
+fn each_property_has_its_member() {
     let device = Device::with_driver(Script::new()).unwrap();
     let properties = device.properties();
     assert_eq!(properties.pmu_version, 4);
@@ -373,7 +373,7 @@ fn another_version_of_the_interface_is_refused() {
 }
 
 #[test]
-fn the_configuration_tells_the_enable_bit_from_the_select() {
+fn the_configuration_separates_the_enable_bit_from_the_select() {
     let mut script = Script::new();
     Arc::get_mut(&mut script).unwrap().config = 0x0041_00c0;
     let counter = session(&script)
@@ -385,7 +385,7 @@ fn the_configuration_tells_the_enable_bit_from_the_select() {
 }
 
 #[test]
-fn a_configuration_that_can_not_be_is_an_error() {
+fn an_impossible_configuration_is_an_error() {
     let mut script = Script::new();
     Arc::get_mut(&mut script).unwrap().config = 1 << 21;
     let counter = session(&script)
@@ -403,9 +403,9 @@ fn the_timestamp_comes_with_its_frequency() {
     assert_eq!((stamp.mhz, stamp.ticks), (2500, 12_345));
 }
 
-/// The real seam, on a file that is no perfmon device.
+/// Opens a real file that is not the perfmon device.
 #[test]
-fn a_node_that_is_another_device_is_told() {
+fn a_node_of_another_device_is_an_error() {
     let error = Device::open_path("/dev/null").unwrap_err();
     assert_eq!(
         (error.attempt, error.cause),
@@ -414,7 +414,7 @@ fn a_node_that_is_another_device_is_told() {
 }
 
 #[test]
-fn each_cause_that_a_user_can_do_something_about_says_what() {
+fn common_causes_have_advice() {
     for cause in [
         Cause::Absent,
         Cause::HardwareBusy,

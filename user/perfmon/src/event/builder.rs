@@ -27,9 +27,9 @@ pub struct Target {
 /// The tasks that an event counts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Tasks {
-    /// As `perf_event_open(2)` has it: 0 the calling thread, above 0 the thread with this ID, -1 all.
+    /// The argument `pid` of `perf_event_open(2)`: 0 is the calling thread, -1 all tasks, any other a thread's ID.
     Pid(i32),
-    /// Tasks of a cgroup and of the cgroups in it.
+    /// Tasks of a cgroup and of its descendants.
     Cgroup(Cgroup),
 }
 
@@ -45,7 +45,7 @@ impl Target {
         self.cpu == -1
     }
 
-    /// Returns the cgroup, if it is one.
+    /// Returns the cgroup, if the target is one.
     pub(crate) fn cgroup(&self) -> Option<&Cgroup> {
         match &self.tasks {
             Tasks::Pid(_) => None,
@@ -69,18 +69,18 @@ impl fmt::Display for Target {
     }
 }
 
-/// Which event, of which tasks, and when; [`open`](Self::open) makes it an [`Event`].
+/// The configuration of an [`Event`]: what it counts, of which tasks, and when. [`open`](Self::open) opens it.
 ///
-/// Without more it counts the calling thread, on all CPUs, in user mode and in the kernel, from the opening on.
+/// By default it counts the calling thread, on all CPUs, in user mode and in the kernel, as soon as it is opened.
 #[derive(Clone, Debug)]
 #[must_use = "it counts once it is opened"]
 pub struct Builder {
     pub(super) label: EventLabel,
     pub(super) target: Target,
     pub(crate) attr: PerfEventAttr,
-    /// The pages of its ring, if it gets one.
+    /// Number of 4 KiB pages of the ring, if the event is sampled.
     pub(crate) pages: usize,
-    /// If no counter is free, it takes turns with others.
+    /// The event shares a counter in turns with others if no counter is free.
     pub(super) takes_turns: bool,
 }
 
@@ -90,7 +90,7 @@ const PID_IS_CGROUP: u32 = 1 << 2;
 const CLOSE_ON_EXEC: u32 = 1 << 3;
 
 impl Builder {
-    /// The event of this encoding.
+    /// Creates the configuration of the event with this encoding.
     pub fn new(encoding: Encoding) -> Self {
         let (type_, config) = encoding.numbers();
         Self {
@@ -115,7 +115,7 @@ impl Builder {
         self.label.encoding()
     }
 
-    /// Calls the event `name`, in errors and in [`Counts::get`](super::Counts::get).
+    /// Names the event `name` in errors and in [`Counts::get`](super::Counts::get).
     pub fn label(mut self, name: &str) -> Self {
         self.label = self.label.with_name(name);
         self
@@ -143,8 +143,8 @@ impl Builder {
         self
     }
 
-    /// Counts the thread of this number: a process's own number is that of its first thread. With
-    /// [`inherit`](Self::inherit) also those that it creates from then on.
+    /// Counts the thread with this ID; a process's ID is that of its first thread. With
+    /// [`inherit`](Self::inherit) it counts also the threads that this one creates from then on.
     pub fn pid(mut self, pid: u32) -> Self {
         // No thread has a larger one: ESRCH.
         self.target.tasks = Tasks::Pid(i32::try_from(pid).unwrap_or(i32::MAX));
@@ -157,14 +157,14 @@ impl Builder {
         self
     }
 
-    /// Counts all tasks; on one [CPU](Self::cpu).
+    /// Counts all tasks, which needs one [CPU](Self::cpu).
     pub fn all_tasks(mut self) -> Self {
         self.target.tasks = Tasks::Pid(-1);
         self
     }
 
-    /// Counts the tasks of a cgroup and of the cgroups in it, whenever they are in it: on all CPUs, as one sum, or on one
-    /// [CPU](Self::cpu). Any number of cgroups takes one counter for an event.
+    /// Counts the tasks of a cgroup and of its descendants while they belong to it: on all CPUs, as one sum, or on one
+    /// [CPU](Self::cpu). An event takes one counter for any number of cgroups.
     pub fn cgroup(mut self, cgroup: &Cgroup) -> Self {
         self.target.tasks = Tasks::Cgroup(cgroup.clone());
         self
@@ -186,15 +186,17 @@ impl Builder {
         self.flag(PerfEventAttr::ENABLE_ON_EXEC, true)
     }
 
-    /// Takes turns with others of the same task or CPU that do so, if no counter is free: it was counted for
-    /// [`running`](super::Reading::running) of [`enabled`](super::Reading::enabled). It is neither sampled nor
-    /// [exclusive](Self::exclusive). Members of a group do as their leader.
+    /// Lets the event share a counter in turns with other such events of the same task or CPU if no counter is free.
+    /// The event was then counted only for [`running`](super::Reading::running) of the time
+    /// [`enabled`](super::Reading::enabled). Such an event can be neither sampled nor [exclusive](Self::exclusive).
+    /// Members of a group take turns if their leader does.
     pub fn rotate(mut self) -> Self {
         self.takes_turns = true;
         self
     }
 
-    /// Asks for a counter all the time, which events of this driver have anyway unless they take [turns](Self::rotate).
+    /// Sets `pinned` of `perf_event_attr`: the event has a counter all the time. Events of this driver have one anyway,
+    /// unless they take [turns](Self::rotate).
     pub fn pinned(self) -> Self {
         self.flag(PerfEventAttr::PINNED, true)
     }
@@ -237,7 +239,7 @@ impl Builder {
         let driver: Arc<dyn Driver> = device.shared_driver();
         let mut attr = self.attr;
         if attr.sample_period == 0 {
-            // A count is exact without it, and the driver refuses precision without samples, as the kernel does.
+            // The driver refuses `precise_ip` without samples, as the kernel does, and a count is exact without it.
             attr.flags &= !PerfEventAttr::PRECISE_IP;
         }
         let (pid, flags) = match &self.target.tasks {
@@ -260,7 +262,7 @@ impl Builder {
                 driver,
                 descriptor,
                 label: self.label.clone(),
-                tells_lost: attr.read_format & attr::PERF_FORMAT_LOST != 0,
+                reads_lost: attr.read_format & attr::PERF_FORMAT_LOST != 0,
                 thread: (self.target == Target::THIS_THREAD).then(gettid),
             }),
             Err(errno) => {
@@ -312,8 +314,8 @@ impl Event {
         Builder::new(Encoding::Hardware(attr::PERF_COUNT_HW_CACHE_MISSES))
     }
 
-    /// An event that never happens, and takes no counter: for the records that come with it, as
-    /// [`tasks`](Builder::tasks) and [`mappings`](Builder::mappings) ask for.
+    /// An event that never happens and takes no counter. It serves to get records without samples: see
+    /// [`tasks`](Builder::tasks) and [`mappings`](Builder::mappings).
     pub fn dummy() -> Builder {
         Builder::new(Encoding::Dummy)
     }
@@ -323,8 +325,8 @@ impl Event {
         Builder::new(Encoding::Raw(select))
     }
 
-    /// The event of this name, on the CPU that this runs on, with its modes: `branch-misses`, `instructions:u`,
-    /// `L1-dcache-load-misses`, `INST_RETIRED.ANY`, `r01c2`, `cpu/event=0xc0,cmask=1/k`; [`spec`] has all of them.
+    /// Finds an event by its name, with modes, on the current CPU: `branch-misses`, `instructions:u`,
+    /// `L1-dcache-load-misses`, `INST_RETIRED.ANY`, `r01c2`, `cpu/event=0xc0,cmask=1/k`. [`spec`] describes the names.
     ///
     /// ```no_run
     /// use perfmon::Event;
@@ -341,13 +343,13 @@ impl Event {
     /// ```
     ///
     /// # Errors
-    /// [`Cause::Spec`] if it is no name of an event, or the CPU does not have it; [`Cause::SeveralEvents`] if there are
-    /// more; [`Cause::ChosenCounter`] if a counter is asked for, which is the driver's choice.
+    /// [`Cause::Spec`] if no event has the name, or the CPU lacks the event; [`Cause::SeveralEvents`] if the text names
+    /// several; [`Cause::ChosenCounter`] if the text asks for a counter, which the driver chooses.
     pub fn named(name: &str) -> Result<Builder, Error> {
         Self::named_on(name, &Pmu::here())
     }
 
-    /// Returns the event of this name on another PMU.
+    /// Finds an event by its name on another PMU.
     ///
     /// # Errors
     /// As [`named`](Self::named).

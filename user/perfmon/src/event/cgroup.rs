@@ -18,10 +18,10 @@ use nix::unistd::{AccessFlags, faccessat};
 
 use crate::{Attempt, Cause, Error};
 
-/// A cgroup of version 2: an open directory of it, for [`Builder::cgroup`](super::Builder::cgroup).
+/// A cgroup of version 2, as its open directory, for [`Builder::cgroup`](super::Builder::cgroup).
 ///
-/// The object stays with the cgroup that was opened, even if another one gets its path. Events of a removed cgroup keep
-/// their counts.
+/// The object keeps referring to the cgroup that was opened, even if another cgroup gets its path. Events of a removed
+/// cgroup keep their counts.
 ///
 /// ```no_run
 /// use perfmon::Event;
@@ -65,8 +65,8 @@ impl Cgroup {
         }
     }
 
-    /// Opens the cgroup of this name below the [place](Self::mount_point) where cgroups are mounted: as /proc/PID/cgroup
-    /// has it behind `0::`, with or without the slash in front, or the whole path.
+    /// Opens the cgroup of this name below the [mount point](Self::mount_point) of cgroups. The name is the path that
+    /// /proc/PID/cgroup shows after `0::`, with or without the slash in front, or the whole path with the mount point.
     ///
     /// # Errors
     /// As [`open`](Self::open) and [`mount_point`](Self::mount_point).
@@ -76,8 +76,8 @@ impl Cgroup {
         Self::open(mount.join(relative(name, &mount)))
     }
 
-    /// The cgroup of a directory that is open already. Whether it is one is seen when an event is opened:
-    /// [`Cause::NotACgroup`]. Errors call it `path`.
+    /// Creates a cgroup from a directory that is open already, without checking it: opening an event fails with
+    /// [`Cause::NotACgroup`] if the directory is not a cgroup's. Errors name it `path`.
     #[must_use]
     pub fn from_directory(descriptor: OwnedFd, path: &Path) -> Self {
         Self(Arc::new(Directory {
@@ -86,26 +86,27 @@ impl Cgroup {
         }))
     }
 
-    /// Returns where this process sees cgroups of version 2 mounted: of several places the one that shows most.
+    /// Returns where this process sees cgroups of version 2 mounted. Of several mounts, the one with the highest root
+    /// wins, as it shows the most cgroups.
     ///
     /// # Errors
     /// [`Cause::NoCgroupMount`], or [`Cause::CgroupVersion1`] if only those of version 1 are mounted.
     pub fn mount_point() -> Result<PathBuf, Error> {
         let table = fs::read("/proc/self/mountinfo");
-        let found = table.map_err(|error| unexpected(&error));
-        found.and_then(|table| mount_in(&table)).map_err(|cause| {
+        let table = table.map_err(|error| unexpected(&error));
+        table.and_then(|table| find_mount(&table)).map_err(|cause| {
             let attempt = Attempt::FindCgroups;
             Error { attempt, cause }
         })
     }
 
-    /// Returns the path that it was opened by.
+    /// Returns the path that the cgroup was opened by.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.0.path
     }
 
-    /// Returns whether it has been removed.
+    /// Returns whether the cgroup has been removed.
     #[must_use]
     pub fn is_removed(&self) -> bool {
         let found = faccessat(self, "cgroup.procs", AccessFlags::F_OK, AtFlags::empty());
@@ -142,29 +143,29 @@ fn unexpected(error: &io::Error) -> Cause {
     Cause::Unexpected(errno)
 }
 
-/// Returns a name without the slash in front, and without the place of the mount.
+/// Returns a name without the slash in front, and without the mount point.
 fn relative<'a>(name: &'a Path, mount: &Path) -> &'a Path {
     let name = name.strip_prefix(mount).unwrap_or(name);
     name.strip_prefix("/").unwrap_or(name)
 }
 
-/// Returns where cgroups are mounted, by the text of /proc/self/mountinfo: of several places the one that shows most, the
-/// first of equal ones. In a container that may be one that was passed in from outside.
-fn mount_in(table: &[u8]) -> Result<PathBuf, Cause> {
+/// Finds the mount point of cgroups in the text of /proc/self/mountinfo. Of several mounts, the one with the highest root
+/// wins, and the first of equal ones. In a container it may be a mount that was passed in from the host.
+fn find_mount(table: &[u8]) -> Result<PathBuf, Cause> {
     let mut has_version_1 = false;
     let mut best: Option<(isize, &[u8])> = None;
     for line in table.split(|byte| *byte == b'\n') {
         let mut fields = line.split(|byte| *byte == b' ');
-        // The fields before are the mount's ID, its parent's ID, and the device.
-        let (Some(root), Some(place)) = (fields.nth(3), fields.next()) else {
+        // The first three fields are the mount's ID, its parent's ID, and the device.
+        let (Some(root), Some(mount_point)) = (fields.nth(3), fields.next()) else {
             continue;
         };
-        // Behind the place are options, any number of further fields, and a dash.
+        // The mount point is followed by options, any number of optional fields, a dash, and the file system's type.
         match fields.skip_while(|field| *field != b"-").nth(1) {
             Some(b"cgroup2") => {
                 let height = height(root);
                 if best.is_none_or(|(highest, _)| height > highest) {
-                    best = Some((height, place));
+                    best = Some((height, mount_point));
                 }
             }
             Some(b"cgroup") => has_version_1 = true,
@@ -172,14 +173,14 @@ fn mount_in(table: &[u8]) -> Result<PathBuf, Cause> {
         }
     }
     match best {
-        Some((_, place)) => Ok(PathBuf::from(OsString::from_vec(unescaped(place)))),
+        Some((_, mount_point)) => Ok(PathBuf::from(OsString::from_vec(unescape(mount_point)))),
         None if has_version_1 => Err(Cause::CgroupVersion1),
         None => Err(Cause::NoCgroupMount),
     }
 }
 
-/// Returns how many levels the root of a mount is above the root of this process's cgroup namespace, of which the table
-/// says `/../..`.
+/// Returns how many levels the root of a mount is above the root of this process's cgroup namespace: 2 for `/../..`,
+/// negative for a root below it.
 fn height(root: &[u8]) -> isize {
     let levels = root.split(|byte| *byte == b'/');
     let levels = levels.filter(|level| !level.is_empty());
@@ -188,8 +189,8 @@ fn height(root: &[u8]) -> isize {
         .sum()
 }
 
-/// Returns a field of the table as it was before blanks became `\040`.
-fn unescaped(field: &[u8]) -> Vec<u8> {
+/// Converts the octal escapes of mountinfo, such as `\040` for a blank, back to bytes.
+fn unescape(field: &[u8]) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(field.len());
     let mut rest = field;
     while let Some((first, behind)) = rest.split_first() {
@@ -213,18 +214,18 @@ mod tests {
 26 1 8:1 / / rw - ext4 /dev/sda1 rw
 30 24 0:26 / /sys/fs/cgroup\\040x rw,nosuid shared:9 master:2 - cgroup2 cgroup2 rw,nsdelegate
 31 24 0:26 / /second rw - cgroup2 cgroup2 rw\n";
-        let found = mount_in(table);
+        let found = find_mount(table);
         assert_eq!(found, Ok(PathBuf::from("/sys/fs/cgroup x")));
         let only_1 = b"30 24 0:26 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu\n";
-        assert_eq!(mount_in(only_1), Err(Cause::CgroupVersion1));
+        assert_eq!(find_mount(only_1), Err(Cause::CgroupVersion1));
         let both = [&only_1[..], b"31 24 0:27 / /unified rw - cgroup2 none rw\n"].concat();
-        assert_eq!(mount_in(&both), Ok(PathBuf::from("/unified")));
+        assert_eq!(find_mount(&both), Ok(PathBuf::from("/unified")));
         for none in [
             &b""[..],
             b"1 2 3",
             b"26 1 8:1 / /cgroup2 rw - ext4 /dev/a rw",
         ] {
-            assert_eq!(mount_in(none), Err(Cause::NoCgroupMount));
+            assert_eq!(find_mount(none), Err(Cause::NoCgroupMount));
         }
     }
 
@@ -241,13 +242,13 @@ mod tests {
 
     #[test]
     fn bytes_are_unescaped() {
-        assert_eq!(unescaped(br"a\040b\134\011"), b"a b\\\t");
-        assert_eq!(unescaped(br"a\04"), br"a\04");
-        assert_eq!(unescaped(br"\999"), br"\999");
+        assert_eq!(unescape(br"a\040b\134\011"), b"a b\\\t");
+        assert_eq!(unescape(br"a\04"), br"a\04");
+        assert_eq!(unescape(br"\999"), br"\999");
     }
 
     #[test]
-    fn what_is_no_cgroup_is_told() {
+    fn a_path_that_is_no_cgroup_is_refused() {
         let cause = |path: &str| Cgroup::open(path).expect_err("it is no cgroup").cause;
         assert_eq!(cause("/nonexistent"), Cause::NoSuchCgroup);
         assert_eq!(cause("/proc/self"), Cause::NotACgroup);

@@ -18,9 +18,9 @@ pub struct Event {
     pub(super) driver: Arc<dyn Driver>,
     pub(super) descriptor: OwnedFd,
     pub(super) label: EventLabel,
-    /// The event is sampled: reading gives also how many samples were lost.
-    pub(super) tells_lost: bool,
-    /// The thread that opened it for itself, on all CPUs.
+    /// The event is sampled: reading it returns also the number of lost samples (`PERF_FORMAT_LOST`).
+    pub(super) reads_lost: bool,
+    /// The ID of the thread that opened the event, if the event counts that thread on all CPUs.
     pub(super) thread: Option<Pid>,
 }
 
@@ -44,13 +44,13 @@ impl Event {
         self.label.encoding()
     }
 
-    /// Returns what it is called.
+    /// Returns the event's name.
     #[must_use]
     pub fn label(&self) -> &EventLabel {
         &self.label
     }
 
-    /// Counts from now on.
+    /// Starts to count.
     ///
     /// # Errors
     /// None that are specific to it.
@@ -58,7 +58,7 @@ impl Event {
         self.control(EventCall::Enable { group: false })
     }
 
-    /// Counts no more; the count stays.
+    /// Stops to count; the count stays.
     ///
     /// # Errors
     /// None that are specific to it.
@@ -66,7 +66,7 @@ impl Event {
         self.control(EventCall::Disable { group: false })
     }
 
-    /// Zeroes the count, also what was inherited.
+    /// Zeroes the count, including that of inherited tasks.
     ///
     /// # Errors
     /// None that are specific to it.
@@ -74,7 +74,7 @@ impl Event {
         self.control(EventCall::Reset { group: false })
     }
 
-    /// Returns the number that records and group readings have for the event.
+    /// Returns the event's ID, which records and group readings have (`PERF_EVENT_IOC_ID`).
     ///
     /// # Errors
     /// None that are specific to it.
@@ -87,7 +87,7 @@ impl Event {
     /// Returns the count.
     ///
     /// # Errors
-    /// [`Cause::Missed`] if events were missed: the count would be short.
+    /// [`Cause::Missed`] if events were missed, so that the count would be too low.
     pub fn read(&self) -> Result<u64, Error> {
         Ok(self.times()?.value)
     }
@@ -97,7 +97,7 @@ impl Event {
     /// # Errors
     /// As [`read`](Self::read).
     pub fn times(&self) -> Result<Reading, Error> {
-        let [value, enabled, running, _] = self.words()?;
+        let [value, enabled, running, _] = self.read_all()?;
         Ok(Reading {
             value,
             enabled: Duration::from_nanos(enabled),
@@ -105,17 +105,17 @@ impl Event {
         })
     }
 
-    /// Returns how many samples were lost: the [ring](crate::Sampler) was full, or they came too late.
+    /// Returns the number of lost samples: the [ring](crate::Sampler) was full, or the interrupt came too late.
     ///
     /// # Errors
     /// As [`read`](Self::read).
     pub fn lost(&self) -> Result<u64, Error> {
-        let [.., lost] = self.words()?;
+        let [.., lost] = self.read_all()?;
         Ok(lost)
     }
 
-    /// Returns how many tasks the event has left: each has executed a program that it must not count, with more rights
-    /// (setuid, setgid, capabilities of the file) or not to be read. The count is short then.
+    /// Returns the number of tasks that the event has stopped counting, because they executed a program that it must not
+    /// count: one with more rights (setuid, setgid, file capabilities), or an unreadable one. The count is then too low.
     ///
     /// # Errors
     /// The errors of reading the descriptor's file in /proc.
@@ -124,10 +124,11 @@ impl Event {
         left.map_err(|errno| Error::new(Attempt::ReadEvent(self.label.clone()), errno))
     }
 
-    /// Reads all: the count, two times, and the lost samples if there are samples.
-    fn words(&self) -> Result<[u64; 4], Error> {
+    /// Reads the count, the times enabled and running in nanoseconds, and the lost samples, or 0 if the event is not
+    /// sampled.
+    fn read_all(&self) -> Result<[u64; 4], Error> {
         let mut words = [0; 4];
-        let number = if self.tells_lost { 4 } else { 3 };
+        let number = if self.reads_lost { 4 } else { 3 };
         self.read_words(&mut words[..number])?;
         Ok(words)
     }
@@ -135,16 +136,16 @@ impl Event {
     /// Maps the page that lets the calling thread read the count without a system call.
     ///
     /// # Errors
-    /// [`Cause::OtherThread`] unless the event is that of the calling thread on all CPUs, and the errors of mmap(2).
+    /// [`Cause::OtherThread`] unless the event counts the calling thread on all CPUs, and the errors of mmap(2).
     pub fn user_page(&self) -> Result<UserPage<'_>, Error> {
         UserPage::new(self)
     }
 
     /// Fills all of `words`.
     pub(super) fn read_words(&self, words: &mut [u64]) -> Result<(), Error> {
-        let wanted = words.len();
+        let requested = words.len();
         match self.driver.read_event(self.as_fd(), words) {
-            Ok(number) if number == wanted => Ok(()),
+            Ok(number) if number == requested => Ok(()),
             // A short read: the event's task can't be counted any more. perf does the same for pinned events in error.
             Ok(_) => Err(Error {
                 attempt: Attempt::ReadEvent(self.label.clone()),
@@ -154,7 +155,7 @@ impl Event {
         }
     }
 
-    /// Makes a call to the event.
+    /// Executes an ioctl of the event.
     pub(super) fn control(&self, call: EventCall<'_>) -> Result<(), Error> {
         self.call(Attempt::ControlEvent(self.label.clone()), call)
     }

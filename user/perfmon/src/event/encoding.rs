@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Events by number: what `type` and `config` of `struct perf_event_attr` say.
+//! Events by number: `type` and `config` of `struct perf_event_attr`.
 
 use std::fmt;
 
@@ -36,13 +36,13 @@ impl Encoding {
             Self::Fixed(0) => Self::Hardware(attr::PERF_COUNT_HW_INSTRUCTIONS).numbers(),
             Self::Fixed(1) => Self::Hardware(attr::PERF_COUNT_HW_CPU_CYCLES).numbers(),
             Self::Fixed(2) => Self::Hardware(attr::PERF_COUNT_HW_REF_CPU_CYCLES).numbers(),
-            // Linux's numbers for what no general counter counts: event 0, the unit mask says which.
+            // Linux's pseudo-encoding of fixed counters: event 0, with the counter's number + 1 as the unit mask.
             Self::Fixed(number) => (attr::PERF_TYPE_RAW, (u64::from(number) + 1) << 8),
             Self::Dummy => (attr::PERF_TYPE_SOFTWARE, attr::PERF_COUNT_SW_DUMMY),
         }
     }
 
-    /// Returns the event of perf's name, as `instructions`, `L1-dcache-loads`.
+    /// Finds an event by perf's name, such as `instructions` or `L1-dcache-loads`.
     pub(super) fn named(name: &str) -> Option<Self> {
         let hardware = Meaning::named(name).and_then(Meaning::number);
         let cache = || CacheEvent::find(name).map(|event| Self::Cache(event.config()));

@@ -39,7 +39,7 @@ pub struct GroupBuilder {
     others: Vec<Builder>,
 }
 
-/// The counts of a group at one moment: by their place in the group, or by their name.
+/// The counts of a group at one moment, by index in the group or by name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Counts {
@@ -52,7 +52,7 @@ pub struct Counts {
 }
 
 impl Group {
-    /// A group that `leader` leads: which tasks the group counts, and when, is the leader's.
+    /// Creates a group with this leader. The leader determines the tasks that the group counts, and when.
     pub fn of(leader: Builder) -> GroupBuilder {
         GroupBuilder {
             leader,
@@ -66,7 +66,7 @@ impl Group {
         &self.events
     }
 
-    /// All of them count from now on.
+    /// Starts to count all events of the group.
     ///
     /// # Errors
     /// None that are specific to it.
@@ -74,7 +74,7 @@ impl Group {
         self.leader().control(EventCall::Enable { group: true })
     }
 
-    /// None of them counts any more; the counts stay.
+    /// Stops all events of the group; the counts stay.
     ///
     /// # Errors
     /// None that are specific to it.
@@ -95,7 +95,7 @@ impl Group {
     /// # Errors
     /// As [`Event::read`].
     pub fn read(&self) -> Result<Counts, Error> {
-        // Their number, and two times.
+        // The number of events, and the times enabled and running.
         const READ_HEADER_WORDS: usize = 3;
         let mut words = vec![0; READ_HEADER_WORDS + self.events.len()];
         self.leader().read_words(&mut words)?;
@@ -108,7 +108,7 @@ impl Group {
         })
     }
 
-    /// Returns how many tasks the group has left, as [`Event::left`].
+    /// Returns the number of tasks that the group has stopped counting: see [`Event::left`].
     ///
     /// # Errors
     /// As [`Event::left`].
@@ -116,10 +116,10 @@ impl Group {
         self.leader().left()
     }
 
-    /// Returns what `work` returns, and the counts of it alone.
+    /// Runs `work`, and returns its result and the counts of this run alone.
     ///
-    /// They contain the ends of the two calls beside it, as long as the group is enabled for it: the same number each
-    /// time.
+    /// The counts include the end of the call that enables the group and the beginning of the call that disables it: the
+    /// same number of instructions each time.
     ///
     /// # Errors
     /// As [`Event::read`].
@@ -138,7 +138,7 @@ impl Group {
 }
 
 impl GroupBuilder {
-    /// Adds an event. Its modes are its own, its tasks are the leader's.
+    /// Adds an event. It keeps its own modes, and counts the leader's tasks.
     pub fn and(mut self, event: Builder) -> Self {
         self.others.push(event);
         self
@@ -147,7 +147,7 @@ impl GroupBuilder {
     /// Opens the events.
     ///
     /// # Errors
-    /// As [`Builder::open`]; [`Cause::NoSuchEvent`](crate::Cause::NoSuchEvent) also if they can never count together.
+    /// As [`Builder::open`]; [`Cause::NoSuchEvent`](crate::Cause::NoSuchEvent) also if the events can never count together.
     pub fn open(&self) -> Result<Group, Error> {
         self.open_on(&shared::device()?)
     }
@@ -188,16 +188,16 @@ impl Counts {
         self.labels.iter().zip(self.values.iter().copied())
     }
 
-    /// Returns the count of the event that was asked for by this name, or of the first event that has it for perf:
-    /// `instructions`. `None` if it is not in the group.
+    /// Returns the count of the event that the caller named so, or else of the first event that perf names so, such as
+    /// `instructions`. Returns `None` if the group has no such event.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<u64> {
-        let asked = || self.iter().find(|(label, _)| label.has_name(name));
-        let named = || {
-            let wanted = Encoding::named(name)?;
-            self.iter().find(|(label, _)| label.encoding() == wanted)
+        let by_label = || self.iter().find(|(label, _)| label.has_name(name));
+        let by_encoding = || {
+            let encoding = Encoding::named(name)?;
+            self.iter().find(|(label, _)| label.encoding() == encoding)
         };
-        asked().or_else(named).map(|(_, value)| value)
+        by_label().or_else(by_encoding).map(|(_, value)| value)
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::Encoding;
 
-/// An event's encoding and name: the name that the caller used, or else that of the encoding.
+/// An event's encoding and name: the name that the caller used, or else the encoding's own name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EventLabel {
     encoding: Encoding,
@@ -14,7 +14,7 @@ pub struct EventLabel {
 }
 
 impl EventLabel {
-    /// The name that the encoding has.
+    /// Creates a label with the encoding's own name.
     pub(super) fn new(encoding: Encoding) -> Self {
         let text = None;
         Self { encoding, text }
@@ -34,7 +34,7 @@ impl EventLabel {
         self.encoding
     }
 
-    /// Returns whether it is called `name`.
+    /// Returns whether the caller named the event `name`.
     pub(super) fn has_name(&self, name: &str) -> bool {
         self.text.as_deref() == Some(name)
     }

@@ -16,8 +16,8 @@ use crate::Error;
 /// ```
 ///
 /// # Errors
-/// As [`Builder::open`](super::Builder::open) and [`Event::read`]. Without branches on this CPU, or without counters for
-/// them, instructions and cycles are counted alone.
+/// As [`Builder::open`](super::Builder::open) and [`Event::read`]. If the CPU lacks the branch events, or counters for
+/// them, only instructions and cycles are counted.
 pub fn measure<R>(work: impl FnOnce() -> R) -> Result<(R, Counts), Error> {
     let two = Group::of(Event::instructions().user().disabled()).and(Event::cycles().user());
     let four = two

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Events: counts of a task, of a task and all that it creates, of all that runs on a CPU, or of a cgroup.
+//! Events: counts of a task, of a task and all that it creates, of all tasks on a CPU, or of a cgroup.
 //!
-//! An [`Event`] is a descriptor as `perf_event_open(2)` has it, on the driver's counters. A caller that may use Linux's
-//! perf on a task may count it here; any number of programs count at once. Each event has a counter of its own all the
-//! time: one that does not fit beside the others is refused, [`Cause::NoFreeCounter`](crate::Cause::NoFreeCounter), and
-//! the error names the programs that have the counters.
+//! An [`Event`] is a descriptor like that of `perf_event_open(2)`, on the driver's counters. A caller that may count a
+//! task with Linux's perf may count it here, and any number of programs count at once. Each event has a counter of its
+//! own all the time. If no counter is free, opening fails with [`Cause::NoFreeCounter`](crate::Cause::NoFreeCounter),
+//! and the error names the programs that have the counters.
 //!
 //! ```no_run
 //! use perfmon::Event;
@@ -15,7 +15,7 @@
 //! # Ok::<(), perfmon::Error>(())
 //! ```
 //!
-//! - [`Event::named`]: any event by its name, as [`spec`](crate::spec) has them.
+//! - [`Event::named`]: any event by its name, as [`spec`](crate::spec) describes.
 //! - [`Builder`]: which event, of which tasks, when.
 //! - [`Cgroup`]: a cgroup to count.
 //! - [`Group`]: several events that count together, read at one moment.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The programs that have the counters.
+//! The owners of the counters.
 
 use std::fmt;
 
@@ -18,11 +18,11 @@ pub enum OwnerKind {
     Session,
     /// A program whose trace runs.
     Trace,
-    /// Events of tasks, which share it in time.
+    /// Events of tasks, which share the counter in time.
     Tasks,
     /// Events of CPUs.
     Cpus,
-    /// Events of tasks and of CPUs, which all count the same.
+    /// Events of tasks and of CPUs, which all have the same event select.
     Events,
     /// A kind of owner that this library does not know.
     Other(u32),
@@ -34,11 +34,11 @@ pub enum OwnerKind {
 pub struct Owner {
     /// The kind of owner.
     pub kind: OwnerKind,
-    /// The process that was the first to ask for the counter, unless it is gone.
+    /// The process that asked for the counter first, unless it has ended.
     pub pid: Option<u32>,
     /// Number of events that share the counter.
     pub users: u32,
-    /// The name of the process when it asked: any bytes, which [`fmt::Display`] makes [`printable`].
+    /// The name (comm) of the process when it asked. It may hold any bytes; [`fmt::Display`] makes them [`printable`].
     pub comm: String,
 }
 
@@ -58,7 +58,7 @@ impl fmt::Display for Owner {
             OwnerKind::Other(_) => "unknown use".to_owned(),
         };
         match (printable(&self.comm).as_str(), self.pid) {
-            ("", None) => write!(f, "a process that is gone ({kind})"),
+            ("", None) => write!(f, "a process that has ended ({kind})"),
             (comm, None) => write!(f, "{comm} ({kind})"),
             (comm, Some(pid)) => write!(f, "{comm} ({kind}, pid {pid})"),
         }
@@ -122,17 +122,17 @@ impl Owners {
         self.0.iter().any(|(_, owner)| owner.kind == kind)
     }
 
-    /// Asks about each counter.
+    /// Reads the owner of each counter.
     pub(super) fn of(device: &Device) -> Self {
         let number = |counters: u16| 0..u8::try_from(counters).unwrap_or(u8::MAX);
         let properties = device.properties();
         let general = number(properties.general.number).map(CounterId::General);
         let fixed = number(properties.fixed.number).map(CounterId::Fixed);
-        let taken = general
+        let owned = general
             .chain(fixed)
             // Skips counters whose owner can't be read: no event gets them.
             .filter_map(|id| Some((id, device.owner(id).ok()??)));
-        Self(taken.collect())
+        Self(owned.collect())
     }
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Markers: counts between two points of a program, summed up over all passes.
+//! Regions: counts between two points of a program, summed up over all passes.
 
 use std::cell::OnceCell;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -9,10 +9,10 @@ use super::Event;
 use super::user_page::Mapped;
 use crate::Error;
 
-/// Counts the instructions of the calling thread in user mode from here to the end of the value's scope, under a name.
+/// Counts the instructions of the calling thread in user mode until the returned value is dropped, under a name.
 ///
-/// The event is opened at a thread's first region. Its markers are read without a system call where that is possible,
-/// and their own instructions are taken off. [`totals`](crate::event::region::totals) returns the sums.
+/// A thread opens the event at its first region. The event is read without a system call where possible, and the
+/// instructions of the readings are subtracted. [`totals`](crate::event::region::totals) returns the sums.
 ///
 /// ```no_run
 /// fn parse(text: &str) -> usize {
@@ -32,11 +32,11 @@ macro_rules! region {
     }};
 }
 
-/// A place of [`region!`](crate::region!).
+/// A place in the source where [`region!`](crate::region!) stands.
 #[derive(Debug)]
 pub struct Site {
     name: &'static str,
-    is_known: AtomicBool,
+    is_registered: AtomicBool,
     passes: AtomicU64,
     instructions: AtomicU64,
     /// Passes without a count.
@@ -57,7 +57,7 @@ pub struct Total {
     pub failed: u64,
 }
 
-/// The sites that were passed.
+/// The sites that were entered at least once.
 static SITES: Mutex<Vec<&'static Site>> = Mutex::new(Vec::new());
 
 /// The error of the first thread that could not count.
@@ -76,18 +76,18 @@ pub fn totals() -> Vec<Total> {
     sites.iter().map(total).collect()
 }
 
-/// Returns why regions were not counted; `None` if all were.
+/// Returns the first error that kept regions from being counted; `None` if all were counted.
 #[must_use]
 pub fn error() -> Option<Error> {
     ERROR.lock().unwrap_or_else(PoisonError::into_inner).clone()
 }
 
-/// What a thread reads at its markers.
+/// The event of a thread, which is read at the ends of regions.
 struct Meter {
     event: Event,
     page: Mapped,
-    /// What an empty region counts.
-    own: u64,
+    /// Instructions that an empty region counts.
+    overhead: u64,
 }
 
 thread_local! {
@@ -101,15 +101,15 @@ impl Meter {
         let mut meter = Self {
             event,
             page,
-            own: 0,
+            overhead: 0,
         };
-        // A reading may fall back to read(2), or be repeated.
-        let mut own = u64::MAX;
+        // The smallest of eight differences: a reading may fall back to read(2), or be repeated.
+        let mut overhead = u64::MAX;
         for _ in 0..8 {
             let before = meter.read()?;
-            own = own.min(meter.read()? - before);
+            overhead = overhead.min(meter.read()? - before);
         }
-        meter.own = own;
+        meter.overhead = overhead;
         Ok(meter)
     }
 
@@ -119,35 +119,35 @@ impl Meter {
     }
 }
 
-/// Reads the thread's event, with the number of its own instructions.
+/// Returns the count of the thread's event, and the overhead of an empty region.
 #[inline]
 fn read() -> Option<(u64, u64)> {
     METER.with(|meter| {
-        let meter = meter.get_or_init(first).as_ref()?;
-        Some((meter.read().ok()?, meter.own))
+        let meter = meter.get_or_init(open_meter).as_ref()?;
+        Some((meter.read().ok()?, meter.overhead))
     })
 }
 
-/// Opens the event of a thread.
+/// Opens the event of a thread, or notes the error.
 #[cold]
-fn first() -> Option<Meter> {
+fn open_meter() -> Option<Meter> {
     match Meter::new() {
         Ok(meter) => Some(meter),
         Err(error) => {
-            let mut first = ERROR.lock().unwrap_or_else(PoisonError::into_inner);
-            first.get_or_insert(error);
+            let mut first_error = ERROR.lock().unwrap_or_else(PoisonError::into_inner);
+            first_error.get_or_insert(error);
             None
         }
     }
 }
 
 impl Site {
-    /// For [`region!`](crate::region!).
+    /// Creates the static of a [`region!`](crate::region!).
     #[must_use]
     pub const fn new(name: &'static str) -> Self {
         Self {
             name,
-            is_known: AtomicBool::new(false),
+            is_registered: AtomicBool::new(false),
             passes: AtomicU64::new(0),
             instructions: AtomicU64::new(0),
             failed: AtomicU64::new(0),
@@ -158,12 +158,12 @@ impl Site {
     #[inline]
     #[must_use = "the region ends where the value is dropped"]
     pub fn enter(&'static self) -> Pass {
-        if !self.is_known.load(Ordering::Relaxed) {
+        if !self.is_registered.load(Ordering::Relaxed) {
             self.register();
         }
         Pass {
             site: self,
-            // Last, so that nothing of this function is counted.
+            // Read last, so that the rest of this function is not counted.
             begin: read().map(|(count, _)| count),
         }
     }
@@ -171,13 +171,13 @@ impl Site {
     #[cold]
     fn register(&'static self) {
         let mut sites = SITES.lock().unwrap_or_else(PoisonError::into_inner);
-        if !self.is_known.swap(true, Ordering::Relaxed) {
+        if !self.is_registered.swap(true, Ordering::Relaxed) {
             sites.push(self);
         }
     }
 }
 
-/// A pass through a region; the drop ends it.
+/// A pass through a region, which ends when the value is dropped.
 #[derive(Debug)]
 pub struct Pass {
     site: &'static Site,
@@ -187,11 +187,11 @@ pub struct Pass {
 impl Drop for Pass {
     #[inline]
     fn drop(&mut self) {
-        let (Some(begin), Some((end, own))) = (self.begin, read()) else {
+        let (Some(begin), Some((end, overhead))) = (self.begin, read()) else {
             self.site.failed.fetch_add(1, Ordering::Relaxed);
             return;
         };
-        let count = (end - begin).saturating_sub(own);
+        let count = (end - begin).saturating_sub(overhead);
         self.site.passes.fetch_add(1, Ordering::Relaxed);
         self.site.instructions.fetch_add(count, Ordering::Relaxed);
     }

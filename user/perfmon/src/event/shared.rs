@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The device that all events of a program share, so that none takes a second descriptor.
+//! The device that all events of a program share, so that only one descriptor of it is open.
 
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
@@ -9,7 +9,7 @@ use crate::{Device, Error};
 /// The device, while an event keeps it open.
 static SHARED_DEVICE: Mutex<Option<(Weak<dyn Driver>, crate::Properties)>> = Mutex::new(None);
 
-/// Returns the device, and opens it if no event has it.
+/// Returns the shared device, and opens it if no event keeps it open.
 pub(crate) fn device() -> Result<Device, Error> {
     // The lock protects one assignment: a panic can't leave it half done.
     let mut shared = SHARED_DEVICE.lock().unwrap_or_else(PoisonError::into_inner);

@@ -46,7 +46,7 @@ const RDPMC: u64 = 1 << 2;
 /// Bytes of the page.
 const SIZE: NonZeroUsize = NonZeroUsize::new(4096).expect("a page has bytes");
 
-/// The page of an event of the calling thread, from which it reads the count in some 21 instructions.
+/// The page of an event of the calling thread, which lets the thread read the count in about 21 instructions.
 ///
 /// ```no_run
 /// use perfmon::Event;
@@ -59,7 +59,7 @@ const SIZE: NonZeroUsize = NonZeroUsize::new(4096).expect("a page has bytes");
 /// # Ok::<(), perfmon::Error>(())
 /// ```
 ///
-/// It stays with the thread that the event counts: what the page says is of the CPU where that runs.
+/// The page can't be sent to another thread: its content is valid only on the CPU where the counted thread runs.
 ///
 /// ```compile_fail
 /// # fn f(event: &perfmon::Event) -> Result<(), perfmon::Error> {
@@ -82,7 +82,7 @@ pub struct UserPage<'a> {
 #[derive(Debug)]
 pub(super) struct Mapped {
     start: NonNull<Page>,
-    /// Neither `Send` nor `Sync`.
+    /// Makes the type neither `Send` nor `Sync`.
     thread: PhantomData<*const ()>,
 }
 
@@ -91,7 +91,7 @@ impl<'a> UserPage<'a> {
         Mapped::new(event).map(|page| Self { event, page })
     }
 
-    /// Returns the count: by RDPMC if the event is on a counter, else by read(2).
+    /// Returns the count, by RDPMC if the event has a counter now, else by read(2).
     ///
     /// # Errors
     /// As [`Event::read`].
@@ -100,7 +100,7 @@ impl<'a> UserPage<'a> {
         self.page.read(self.event)
     }
 
-    /// Returns the count without a system call; `None` if the event is on no counter, or programs may not use RDPMC.
+    /// Returns the count without a system call; `None` if the event has no counter now, or programs may not use RDPMC.
     #[inline]
     #[must_use]
     pub fn read_counter(&self) -> Option<u64> {
@@ -118,10 +118,10 @@ impl Mapped {
             });
         }
         let (protection, flags) = (ProtFlags::PROT_READ, MapFlags::MAP_SHARED);
-        // SAFETY: The kernel chooses an address where nothing is, so that no memory of Rust's changes.
+        // SAFETY: Without an address and MAP_FIXED the kernel chooses a free range, so no memory that Rust uses changes.
         let start = unsafe { mmap(None, SIZE, protection, flags, event.as_fd(), 0) };
         let start = start.map_err(|errno: Errno| Error::new(attempt(), errno))?;
-        // INVARIANT: Just mapped; nothing else has the address.
+        // INVARIANT: `mmap` has just returned `start` for `SIZE` bytes, and only the drop of this value unmaps them.
         Ok(Self {
             start: start.cast(),
             thread: PhantomData,
@@ -146,8 +146,8 @@ impl Mapped {
         let page = self.page();
         loop {
             let sequence = page.lock.load(Ordering::Relaxed);
-            // The kernel writes on the CPU where this thread runs, as if an interrupt did: it is enough that the
-            // compiler keeps the order.
+            // The kernel writes the page on the CPU where this thread runs, like an interrupt handler, so it is enough
+            // that the compiler keeps the order.
             compiler_fence(Ordering::SeqCst);
             let index = page.index.load(Ordering::Relaxed);
             let offset = page.offset.load(Ordering::Relaxed);
@@ -167,8 +167,9 @@ impl Mapped {
 
     #[inline]
     fn page(&self) -> &Page {
-        // SAFETY: By the invariant it can be read as long as `self` lives, and is aligned as a page is. Whatever the
-        // kernel writes meanwhile is a value of the atomics.
+        // SAFETY: By the type invariant `start` is the beginning of a readable mapping that lives as long as `self`, and
+        // a mapping is aligned to pages. `Page` consists of atomic integers, for which every bit pattern that the kernel
+        // writes meanwhile is a valid value.
         unsafe { self.start.as_ref() }
     }
 }
@@ -177,9 +178,9 @@ impl Mapped {
 #[inline]
 fn rdpmc(index: u32) -> u64 {
     let (low, high): (u32, u32);
-    // SAFETY: It reads a counter into two registers and changes nothing else. A program that may not execute it is
-    // killed by a signal: `cap_user_rdpmc` of a page that this thread has mapped says that it may.
-    // It is not `nomem`, so that the loads before and after stay where they are.
+    // SAFETY: RDPMC reads a counter into the two registers that are declared as outputs and changes nothing else. It
+    // faults where programs may not execute it, but the caller has seen `cap_user_rdpmc` in a page that this thread
+    // has mapped. `nomem` is absent, so that the loads before and after are not moved across it.
     unsafe {
         asm!("rdpmc", in("ecx") index, out("eax") low, out("edx") high, options(nostack, preserves_flags));
     }
@@ -188,9 +189,9 @@ fn rdpmc(index: u32) -> u64 {
 
 impl Drop for Mapped {
     fn drop(&mut self) {
-        // SAFETY: By the invariant it is a mapping of this size, and the references that `page` gave have ended with
-        // the borrow of `self`.
+        // SAFETY: By the type invariant `start` is a mapping of `SIZE` bytes that nothing else unmaps. The references
+        // that `page` returned borrow `self`, so none is left.
         let result = unsafe { munmap(self.start.cast(), SIZE.get()) };
-        debug_assert!(result.is_ok(), "munmap of what mmap gave");
+        debug_assert!(result.is_ok(), "munmap of a mapping of mmap");
     }
 }

@@ -16,23 +16,23 @@ const RAW_ONLY_FIELDS: u64 =
 impl Builder {
     /// Takes a sample each time that the event has happened `events` times.
     pub fn period(self, events: u64) -> Self {
-        self.rate(events, false)
+        self.period_or_frequency(events, false)
     }
 
     /// Takes about `hertz` samples in each second that the task runs.
     pub fn frequency(self, hertz: u64) -> Self {
-        self.rate(hertz, true)
+        self.period_or_frequency(hertz, true)
     }
 
-    fn rate(mut self, number: u64, is_frequency: bool) -> Self {
+    fn period_or_frequency(mut self, number: u64, is_frequency: bool) -> Self {
         self.attr.sample_period = number;
         self.flag(PerfEventAttr::FREQ, is_frequency)
     }
 
-    /// Lets the processor take the samples (PEBS), so that each shows the instruction of the event. Levels 1 and 2 mean the
-    /// same, 3 asks for an even distribution, 0 for samples by interrupts. [`Cause::NotSupported`](crate::Cause::NotSupported)
-    /// if the CPU lacks it, or if the event asks for something that such samples can't have:
-    /// `Documentation/precise-samples.rst`.
+    /// Lets the processor take the samples (PEBS), so that each has the address of the instruction that caused the event.
+    /// Levels 1 and 2 mean the same, 3 asks for an even distribution, 0 for samples by interrupts. Opening fails with
+    /// [`Cause::NotSupported`](crate::Cause::NotSupported) if the CPU lacks PEBS, or if the event asks for something that
+    /// PEBS samples can't have: see `Documentation/precise-samples.rst`.
     pub fn precise(mut self, level: u8) -> Self {
         const SHIFT: u32 = PerfEventAttr::PRECISE_IP.trailing_zeros();
         self.attr.flags = self.attr.flags & !PerfEventAttr::PRECISE_IP
@@ -40,22 +40,22 @@ impl Builder {
         self
     }
 
-    /// Records the call chain of each sample: of the kernel, and by frame pointers of the program.
+    /// Records the call chain of each sample, in the kernel and, by frame pointers, in the program.
     pub fn callchain(self) -> Self {
         self.with_chain(true)
     }
 
-    /// Records the last branches before each sample, of these kinds: `PERF_SAMPLE_BRANCH_*`. They are in the records as
-    /// they stand in the ring: [`RawRecord`](super::RawRecord).
+    /// Records the last branches of these kinds (`PERF_SAMPLE_BRANCH_*`) before each sample. Only
+    /// [`RawRecord`](super::RawRecord) shows them.
     pub fn branches(mut self, kinds: u64) -> Self {
         self.attr.sample_type |= attr::PERF_SAMPLE_BRANCH_STACK;
         self.attr.branch_sample_type = kinds;
         self
     }
 
-    /// Records the program's stack at each sample, at most so many bytes of it, a multiple of 8 below 65535; and those of
-    /// its registers whose bit is set, by the numbers of `enum perf_event_x86_regs`. They are for readers that unwind the
-    /// stack, as [`branches`](Self::branches) in the records as they stand in the ring.
+    /// Records at each sample the top `bytes` of the program's stack, a multiple of 8 below 65535, and the program's
+    /// registers whose bits are set (`enum perf_event_x86_regs`), for readers that unwind the stack. Only
+    /// [`RawRecord`](super::RawRecord) shows them.
     pub fn user_stack(mut self, bytes: u32, registers: u64) -> Self {
         self.attr.sample_type |= attr::PERF_SAMPLE_STACK_USER | attr::PERF_SAMPLE_REGS_USER;
         self.attr.sample_stack_user = bytes;
@@ -63,7 +63,7 @@ impl Builder {
         self
     }
 
-    /// Records at most so many addresses of each call chain; 127 without this.
+    /// Records at most this number of addresses of each call chain; the default is 127.
     pub fn depth(mut self, addresses: u16) -> Self {
         self.attr.sample_max_stack = addresses;
         self
@@ -88,30 +88,29 @@ impl Builder {
         )
     }
 
-    /// Records what tasks map that can be executed: [`Map`](super::Record::Map). The kernel may be unable to tell:
-    /// [`Info::mappings`](crate::Info::mappings).
+    /// Records the executable mappings that tasks make: [`Map`](super::Record::Map). It needs a kernel where
+    /// [`Info::mappings`](crate::Info::mappings) is set.
     pub fn mappings(self) -> Self {
         self.flag(PerfEventAttr::MMAP | PerfEventAttr::MMAP2, true)
     }
 
-    /// Records when tasks begin and cease to run: [`Switch`](super::Record::Switch).
+    /// Records when tasks are switched in and out: [`Switch`](super::Record::Switch).
     pub fn switches(self) -> Self {
         self.flag(PerfEventAttr::CONTEXT_SWITCH, true)
     }
 
-    /// Gives the ring so many pages of 4 KiB, a power of 2; 64 without this.
+    /// Sets the size of the ring in pages of 4 KiB, a power of 2; the default is 64.
     pub fn pages(mut self, pages: usize) -> Self {
         self.pages = pages;
         self
     }
 
-    /// Lets the newest records take the place of the oldest, as a flight recorder does: see
-    /// [`Sampler::pause`](super::Sampler::pause).
+    /// Lets the newest records overwrite the oldest, like a flight recorder: see [`Sampler::pause`](super::Sampler::pause).
     pub fn overwrite(self) -> Self {
         self.flag(PerfEventAttr::WRITE_BACKWARD, true)
     }
 
-    /// Makes the descriptor readable after so many samples, and not when the ring is half full.
+    /// Makes the descriptor readable after this number of samples, instead of when the ring is half full.
     pub fn wake_after(mut self, samples: u32) -> Self {
         self.attr.wakeup_events = samples;
         self
@@ -127,8 +126,8 @@ impl Builder {
     /// ```
     ///
     /// # Errors
-    /// As [`open`](Self::open); [`Cause::InvalidRing`](crate::Cause::InvalidRing) for pages that are no power of 2, and for
-    /// an [inherited](Self::inherit) event that is not on [one CPU](Self::cpu);
+    /// As [`open`](Self::open); [`Cause::InvalidRing`](crate::Cause::InvalidRing) if the number of pages is not a power of
+    /// 2, and for an [inherited](Self::inherit) event that is not on [one CPU](Self::cpu);
     /// [`Cause::MemoryLimit`](crate::Cause::MemoryLimit) for more pages than the user may pin.
     pub fn sample(&self) -> Result<Sampler, Error> {
         self.sample_on(&shared::device()?)
@@ -142,7 +141,7 @@ impl Builder {
         Sampler::new(self, device)
     }
 
-    /// Returns whether the newest records take the place of the oldest.
+    /// Returns whether the newest records overwrite the oldest.
     pub(super) fn overwrites(&self) -> bool {
         self.attr.flags & PerfEventAttr::WRITE_BACKWARD != 0
     }
@@ -152,7 +151,7 @@ impl Builder {
         self.attr.sample_type & attr::PERF_SAMPLE_CALLCHAIN != 0
     }
 
-    /// Returns the same with or without call chains.
+    /// Returns the configuration with or without call chains.
     pub(super) fn with_chain(&self, has_chain: bool) -> Self {
         let mut builder = self.clone();
         builder.attr.sample_type = ALWAYS
@@ -165,7 +164,7 @@ impl Builder {
         builder
     }
 
-    /// Opens the event such that its records can be read here.
+    /// Opens the event with the record format that this library's readers expect.
     pub(super) fn open_sampled(&self, device: &Device) -> Result<Event, Error> {
         let mut builder = self.with_chain(self.has_chain());
         builder.attr.read_format |= attr::PERF_FORMAT_LOST;

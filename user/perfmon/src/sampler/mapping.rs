@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a task has mapped: `PERF_RECORD_MMAP2`.
+//! Mappings of tasks: `PERF_RECORD_MMAP2`.
 
 use std::ops::Range;
 
@@ -10,13 +10,13 @@ use super::{Stamp, Task};
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Mapping<'a> {
-    /// The task that has made it.
+    /// The task that made the mapping.
     pub task: Task,
     /// The first address.
     pub start: u64,
     /// The length in bytes.
     pub size: u64,
-    /// The place in the file, in bytes.
+    /// The offset of the mapping in the file, in bytes.
     pub offset: u64,
     /// The major and the minor number of the file's device.
     pub device: (u32, u32),
@@ -28,19 +28,20 @@ pub struct Mapping<'a> {
     pub protection: u32,
     /// `MAP_*`.
     pub flags: u32,
-    /// When and where it was made.
+    /// The time and the CPU of the mapping.
     pub stamp: Stamp,
     pub(super) record: RawRecord<'a>,
-    /// The words of the name.
+    /// The indices of the record's words that hold the name.
     pub(super) name: Range<usize>,
 }
 
 impl Mapping<'_> {
-    /// The first word of the name, and the fewest words that there are.
+    /// Index of the first word of the name.
     pub(super) const NAME: usize = 8;
-    pub(super) const LEAST_WORDS: usize = Self::NAME + 1;
+    /// The fewest words that a record has.
+    pub(super) const MIN_WORDS: usize = Self::NAME + 1;
 
-    /// Returns the path of the file, or a name as `[vdso]` and `//anon` where there is none.
+    /// Returns the path of the file, or a name such as `[vdso]` or `//anon` for a mapping without a file.
     #[must_use]
     pub fn name(&self) -> Vec<u8> {
         let words = self.name.clone().map(|index| self.record.word(index));

@@ -20,20 +20,20 @@
 //! # Ok::<(), perfmon::Error>(())
 //! ```
 //!
-//! - **Nothing is copied.** [`Records`] borrows the ring: a [`Record`] reads its words there. When `Records` is dropped,
-//!   their room is the kernel's again.
-//! - **A ring that is full loses samples**, and [`Record::Lost`] tells how many. Make it larger with
+//! - **Nothing is copied.** [`Records`] borrows the ring, and a [`Record`] reads its words there. Dropping `Records` frees
+//!   the space in the ring for the kernel.
+//! - **A full ring loses samples**, and [`Record::Lost`] has their number. Make the ring larger with
 //!   [`pages`](Builder::pages), and read when [`wait`](Sampler::wait) returns.
 //! - **Async**: a sampler is a descriptor ([`AsFd`], [`AsRawFd`]) that becomes readable when the ring is half full, or as
 //!   [`wake_after`](Builder::wake_after) says. It fits into poll(2), epoll(7), and `AsyncFd` of Tokio.
-//! - **Flight recording**: a ring that is [overwritten](Builder::overwrite) has the newest records.
+//! - **Flight recording**: a ring with [`overwrite`](Builder::overwrite) holds the newest records.
 //! - **Several events** share a ring, and so one order and one descriptor: [`Sampler::add`].
 //! - **Programs with children**: [`inherit`](Builder::inherit) needs a sampler for each [CPU](Builder::cpu), as Linux's perf
 //!   does.
 //! - **Names**: [`tasks`](Builder::tasks) and [`mappings`](Builder::mappings) record what addresses mean, in the same ring.
-//!   A [`dummy`](Event::dummy) has such records without samples.
-//! - **Nothing in a ring is trusted**: whatever a program that has the descriptor writes there, reading it gives an error
-//!   and no fault.
+//!   A [`dummy`](Event::dummy) event has these records without samples.
+//! - **Nothing in a ring is trusted**: whatever another program writes there, reading the ring returns an error and never
+//!   faults.
 
 mod builder;
 mod mapping;
@@ -55,18 +55,19 @@ pub use raw::RawRecord;
 pub use record::{Callchain, Frame, Record, Sample, Stamp, Task, TaskName};
 pub use records::{Iter, RawRecords, Records};
 
-/// Pages of a ring, unless the program says how many.
+/// Default size of a ring, in pages.
 pub(crate) const DEFAULT_PAGES: usize = 64;
 
 /// An event that writes samples into a ring, until it is dropped. [`Builder::sample`] opens it.
 #[derive(Debug)]
 pub struct Sampler {
-    /// Unmapped before the events are closed.
+    /// The first event's ring; declared first, so that it is unmapped before the events are closed.
     ring: RingMapping,
-    /// Where the reader is: bytes since the ring was empty. Not from the ring, where programs may write.
+    /// The reader's position: bytes read since the ring was mapped. Kept here, because other programs may write to the
+    /// ring.
     tail: u64,
     has_chain: bool,
-    /// The first one has the ring.
+    /// The events with their IDs; the first one owns the ring.
     events: Vec<(u64, Event)>,
 }
 
@@ -75,9 +76,9 @@ pub struct Sampler {
 pub enum Ready {
     /// There are records to read.
     Records,
-    /// No task is left that the events count. There may be records.
+    /// All tasks that the events count have ended. There may be records.
     Ended,
-    /// The time is over, or a signal came.
+    /// The timeout has expired, or a signal has arrived.
     Nothing,
 }
 
@@ -100,8 +101,8 @@ impl Sampler {
         })
     }
 
-    /// Opens another event that writes to this ring; returns its number here. What its samples have is as of the first
-    /// event. It must be of the same thread, or both must be of the same CPU.
+    /// Opens another event that writes to this ring, and returns its index in [`events`](Self::events). Its samples have
+    /// the same fields as the first event's. Both events must count the same thread, or the same CPU.
     ///
     /// # Errors
     /// As [`Builder::open`]; [`Cause::InvalidRing`](crate::Cause::InvalidRing) if the two can't share a ring.
@@ -125,30 +126,29 @@ impl Sampler {
         Ok(self.events.len() - 1)
     }
 
-    /// Returns the events, by their numbers here.
+    /// Returns the events, in the order in which they were added.
     #[must_use]
     pub fn events(&self) -> impl ExactSizeIterator<Item = &Event> {
         self.events.iter().map(|(_, event)| event)
     }
 
-    /// Returns the number here of the event with this id, as [`Stamp::id`] has it.
+    /// Returns the index in [`events`](Self::events) of the event with this ID, which records have as [`Stamp::id`].
     #[must_use]
     pub fn number(&self, id: u64) -> Option<usize> {
         self.events.iter().position(|(known, _)| *known == id)
     }
 
-    /// Returns the records that there are since the last call, in their order.
+    /// Returns the records that were written since the last call, in their order.
     ///
-    /// Their room in the ring is free again when they are dropped. Of a ring that is
-    /// [overwritten](Builder::overwrite) they come the newest first, as far as they are there still:
-    /// [`pause`](Self::pause) it before.
+    /// Dropping them frees their space in the ring. A ring with [`overwrite`](Builder::overwrite) returns the newest
+    /// records first, back to the oldest that is not overwritten: [`pause`](Self::pause) it before.
     pub fn records(&mut self) -> Records<'_> {
         let event = &self.events[0].1;
         Records::new(&self.ring, &mut self.tail, event, self.has_chain)
     }
 
-    /// Lets the kernel write no more to the ring, until [`resume`](Self::resume): to read one that is
-    /// [overwritten](Builder::overwrite) in peace. Samples of the meantime are lost.
+    /// Stops the kernel from writing to the ring until [`resume`](Self::resume), so that a ring with
+    /// [`overwrite`](Builder::overwrite) does not change while it is read. Samples are lost meanwhile.
     ///
     /// ```no_run
     /// use perfmon::Event;
@@ -167,19 +167,19 @@ impl Sampler {
     /// ```
     ///
     /// # Errors
-    /// Those of the ioctl: a descriptor that is no event's.
+    /// The errors of `PERF_EVENT_IOC_PAUSE_OUTPUT`.
     pub fn pause(&self) -> Result<(), Error> {
         Self::pause_all([self])
     }
 
-    /// Pauses several samplers, in the time of one.
+    /// Pauses several samplers, and waits only once for all of them.
     ///
     /// # Errors
     /// As [`pause`](Self::pause).
     pub fn pause_all<'a>(samplers: impl IntoIterator<Item = &'a Self>) -> Result<(), Error> {
         let mut samplers = samplers.into_iter();
         samplers.try_for_each(|sampler| sampler.call(EventCall::Pause(true)))?;
-        // A record that was begun before is ended.
+        // Waits until the kernel has finished the records that it had begun.
         wait_for_kernel();
         Ok(())
     }
@@ -197,10 +197,11 @@ impl Sampler {
         event.call(Attempt::ControlEvent(event.label().clone()), call)
     }
 
-    /// Waits until the ring is half full, or as [`wake_after`](Builder::wake_after) says; at most so long.
+    /// Waits until the ring is half full, or as [`wake_after`](Builder::wake_after) says; at most for `limit`, or without
+    /// limit if it is `None`.
     ///
     /// # Errors
-    /// Those of poll(2).
+    /// The errors of poll(2).
     pub fn wait(&self, limit: Option<Duration>) -> Result<Ready, Error> {
         let timeout = limit.map_or(PollTimeout::NONE, |limit| {
             PollTimeout::try_from(limit).unwrap_or(PollTimeout::MAX)
@@ -214,15 +215,15 @@ impl Sampler {
                 return Err(Error::new(attempt, errno));
             }
         }
-        let found = polled[0].revents().unwrap_or(PollFlags::empty());
-        Ok(if found.contains(PollFlags::POLLIN) {
+        let revents = polled[0].revents().unwrap_or(PollFlags::empty());
+        Ok(if revents.contains(PollFlags::POLLIN) {
             Ready::Records
         } else {
             Ready::Ended
         })
     }
 
-    /// Samples from now on.
+    /// Starts to sample.
     ///
     /// # Errors
     /// As [`Event::enable`].
@@ -230,7 +231,7 @@ impl Sampler {
         self.events().try_for_each(Event::enable)
     }
 
-    /// Samples no more; what is in the ring stays.
+    /// Stops to sample; the records in the ring stay.
     ///
     /// # Errors
     /// As [`Event::disable`].
@@ -238,7 +239,7 @@ impl Sampler {
         self.events().try_for_each(Event::disable)
     }
 
-    /// Returns how many samples were lost, of all events.
+    /// Returns the number of lost samples of all events.
     ///
     /// # Errors
     /// As [`Event::read`].

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Records as they stand in the ring: words, of which the first is a header.
+//! Records as they stand in the ring: 64-bit words, the first of which is the header.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A record as it stands in the ring: `struct perf_event_header`, and what follows it.
+/// A record as it stands in the ring: `struct perf_event_header`, and the fields after it.
 ///
-/// Its size is checked, its content is not. The header is read once: whatever is written to the ring meanwhile, kind and
-/// size stay.
+/// Its size is checked, its content is not. The header is read once, so kind and size stay the same even if the ring is
+/// written meanwhile.
 #[derive(Clone, Copy, Debug)]
 pub struct RawRecord<'a> {
     ring: &'a [AtomicU64],
-    /// Index of the first word, before it is reduced to the ring.
+    /// Index of the first word, not yet reduced modulo the ring's length.
     start: usize,
     header: u64,
 }
@@ -19,7 +19,7 @@ pub struct RawRecord<'a> {
 pub(super) const WORD: usize = size_of::<u64>();
 
 impl<'a> RawRecord<'a> {
-    /// Returns the record at `start`, of at most `available` words; `None` if there is none that can be.
+    /// Returns the record at `start`; `None` if its size is not a whole number of words from 1 to `available`.
     pub(super) fn new(ring: &'a [AtomicU64], start: usize, available: usize) -> Option<Self> {
         let record = Self {
             ring,
@@ -54,7 +54,7 @@ impl<'a> RawRecord<'a> {
         self.bytes() / WORD
     }
 
-    /// Returns a word: the header is number 0.
+    /// Returns word `index` of the record; word 0 is the header.
     ///
     /// # Panics
     /// If the record has no such word.
@@ -74,7 +74,7 @@ impl<'a> RawRecord<'a> {
         (0..self.size()).map(move |index| self.word(index))
     }
 
-    /// Appends the bytes, as they stand in a file of perf.
+    /// Appends the bytes of the record to `bytes`, as they stand in perf.data.
     pub fn copy_to(&self, bytes: &mut Vec<u8>) {
         bytes.reserve(self.bytes());
         self.words()
@@ -82,7 +82,7 @@ impl<'a> RawRecord<'a> {
     }
 }
 
-/// Returns the word at an index, which counts on behind the end of the ring. The ring's length is a power of 2.
+/// Returns the word at an index modulo the ring's length, which is a power of 2.
 #[inline]
 fn load(ring: &[AtomicU64], index: usize) -> u64 {
     // ATOMICS: The kernel has written the word before the head, which was acquired.

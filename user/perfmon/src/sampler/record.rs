@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The records of a ring with their types.
+//! Records of a ring, decoded.
 
 use std::fmt;
 
@@ -35,11 +35,11 @@ mod misc {
 mod context {
     pub(super) const KERNEL: u64 = 128_u64.wrapping_neg();
     pub(super) const USER: u64 = 512_u64.wrapping_neg();
-    /// All numbers from here on are marks.
+    /// The smallest mark: all words from here on are marks and not addresses.
     pub(super) const MAX: u64 = 4095_u64.wrapping_neg();
 }
 
-/// What each sample has; the sampler asks for it. Its words have this order.
+/// Fields of every sample (`PERF_SAMPLE_*`), in the order of their words.
 pub(super) const ALWAYS: u64 = attr::PERF_SAMPLE_IDENTIFIER
     | attr::PERF_SAMPLE_IP
     | attr::PERF_SAMPLE_TID
@@ -47,18 +47,19 @@ pub(super) const ALWAYS: u64 = attr::PERF_SAMPLE_IDENTIFIER
     | attr::PERF_SAMPLE_CPU
     | attr::PERF_SAMPLE_PERIOD;
 
-/// Words of the header, and of a sample without a call chain behind that: [`ALWAYS`].
+/// Words of the header.
 const HEADER_WORDS: usize = 1;
-const SAMPLE: usize = 6;
-/// Words at the end of what is no sample: task, time, CPU, id.
+/// Words of a sample after the header, without the call chain: the fields of [`ALWAYS`].
+const SAMPLE_WORDS: usize = 6;
+/// Words at the end of other records than samples (`sample_id_all`): task, time, CPU, ID.
 const TRAILER_WORDS: usize = 4;
 
-/// A process and one of its threads, as the program that opened the event sees their numbers.
+/// A process and one of its threads, by their IDs in the PID namespace of the event's opener.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Task {
-    /// The process.
+    /// The ID of the process.
     pub pid: u32,
-    /// The thread.
+    /// The ID of the thread.
     pub tid: u32,
 }
 
@@ -68,7 +69,7 @@ impl Task {
         Self { pid, tid }
     }
 
-    /// Returns both tasks of two words, which have the processes first.
+    /// Decodes a task and its parent from two words: one has both process IDs, the other both thread IDs.
     const fn pair(pids: u64, tids: u64) -> (Self, Self) {
         let (pid, parent) = split_word(pids);
         let (tid, parent_tid) = split_word(tids);
@@ -80,20 +81,20 @@ impl Task {
     }
 }
 
-/// When and where a record was written, of which event and task.
+/// The event, task, time and CPU of a record.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stamp {
-    /// The event: [`Event::id`](crate::Event::id).
+    /// The event's ID: [`Event::id`](crate::Event::id).
     pub id: u64,
     /// The task.
     pub task: Task,
     /// The time in nanoseconds, by the clock of Linux's perf.
     pub time: u64,
-    /// The CPU.
+    /// The number of the CPU.
     pub cpu: u32,
 }
 
-/// The name of a task: at most 15 bytes, mostly text.
+/// The name (comm) of a task: at most 15 bytes, which need not be UTF-8.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TaskName([u8; 16]);
 
@@ -116,12 +117,12 @@ impl fmt::Display for TaskName {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Record<'a> {
-    /// The event has happened so often again.
+    /// A sample, after another period of events.
     Sample(Sample<'a>),
-    /// So many samples are missing here: the ring was full, or they came too late.
+    /// This number of samples was lost here: the ring was full, or the interrupt came too late.
     #[expect(missing_docs, reason = "as the variant says")]
     Lost { samples: u64, stamp: Stamp },
-    /// A task has a new name; of an exec or not.
+    /// A task has a new name; `exec` is set if an exec gave it.
     #[expect(missing_docs, reason = "as the variant says")]
     Comm {
         task: Task,
@@ -129,7 +130,7 @@ pub enum Record<'a> {
         exec: bool,
         stamp: Stamp,
     },
-    /// A task has made another one.
+    /// A task has created another one.
     #[expect(missing_docs, reason = "as the variant says")]
     Fork {
         child: Task,
@@ -143,10 +144,10 @@ pub enum Record<'a> {
         parent: Task,
         stamp: Stamp,
     },
-    /// A task has mapped something that can be executed, or made it so.
+    /// A task has made an executable mapping, or made a mapping executable.
     Map(Mapping<'a>),
-    /// The task begins to run, or with `out` ceases to; `preempted` if it was ready to run on. Events of a CPU know the
-    /// `other` task, which it changes places with.
+    /// The task is switched in, or out if `out` is set; `preempted` means that it could have run on. Events of a CPU also
+    /// record the `other` task of the switch.
     #[expect(missing_docs, reason = "as the variant says")]
     Switch {
         out: bool,
@@ -154,10 +155,10 @@ pub enum Record<'a> {
         other: Option<Task>,
         stamp: Stamp,
     },
-    /// Samples took too much time: there are none for a while.
+    /// The kernel has stopped sampling for a while, because samples took too much time.
     #[expect(missing_docs, reason = "as the variant says")]
     Throttle { stamp: Stamp },
-    /// Samples come again.
+    /// The kernel samples again after [`Throttle`](Self::Throttle).
     #[expect(missing_docs, reason = "as the variant says")]
     Unthrottle { stamp: Stamp },
     /// A record of a kind that this library does not know.
@@ -168,13 +169,13 @@ pub enum Record<'a> {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Sample<'a> {
-    /// The address of the instruction; 0 if there is none that may be shown.
+    /// The address of the instruction; 0 if the opener may not see it.
     pub ip: u64,
-    /// The address is the kernel's.
+    /// The address is in the kernel.
     pub kernel: bool,
-    /// The events since the last sample.
+    /// Number of events since the last sample.
     pub period: u64,
-    /// When and where, of which event and task.
+    /// The event, task, time and CPU of the sample.
     pub stamp: Stamp,
     chain: Callchain<'a>,
 }
@@ -187,7 +188,7 @@ impl<'a> Sample<'a> {
     }
 }
 
-/// An address of a call chain: the sampled one, or one that a function returns to.
+/// An address of a call chain: the sampled address, or a return address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Frame {
@@ -207,13 +208,16 @@ impl Frame {
     }
 }
 
-/// The addresses of a call chain, read out of the ring one by one.
+/// Iterator over the addresses of a call chain, which it reads from the ring one by one.
 #[derive(Clone, Debug)]
 pub struct Callchain<'a> {
     record: RawRecord<'a>,
+    /// Index of the next word in the record.
     next: usize,
+    /// Index after the last word.
     end: usize,
-    kernel: bool,
+    /// The following addresses are in the kernel, by the last mark or the sample's mode.
+    in_kernel: bool,
 }
 
 impl Iterator for Callchain<'_> {
@@ -224,10 +228,10 @@ impl Iterator for Callchain<'_> {
             let word = self.record.word(self.next);
             self.next += 1;
             match word {
-                context::KERNEL => self.kernel = true,
-                context::USER => self.kernel = false,
+                context::KERNEL => self.in_kernel = true,
+                context::USER => self.in_kernel = false,
                 context::MAX.. => {}
-                address if self.kernel => return Some(Frame::Kernel(address)),
+                address if self.in_kernel => return Some(Frame::Kernel(address)),
                 address => return Some(Frame::User(address)),
             }
         }
@@ -236,26 +240,27 @@ impl Iterator for Callchain<'_> {
 }
 
 impl<'a> Record<'a> {
-    /// Returns the record; `None` if it is too short for its kind.
+    /// Decodes a record; returns `None` if it is too short for its kind.
     pub(super) fn new(record: RawRecord<'a>, has_chain: bool) -> Option<Self> {
         let size = record.size();
-        let need = |words: usize| (size >= HEADER_WORDS + words + TRAILER_WORDS).then_some(());
+        let require_words =
+            |words: usize| (size >= HEADER_WORDS + words + TRAILER_WORDS).then_some(());
         let word = |index: usize| record.word(HEADER_WORDS + index);
         if record.kind() == kind::SAMPLE {
             return Sample::new(record, has_chain).map(Self::Sample);
         }
-        // Of an unknown kind nothing is read but its size.
+        // Called only for known kinds: nothing is read of a record of unknown kind.
         let stamp = || Stamp::at_end(record);
         Some(match record.kind() {
             kind::LOST => {
-                need(2)?;
+                require_words(2)?;
                 Self::Lost {
                     samples: word(1),
                     stamp: stamp(),
                 }
             }
             kind::COMM => {
-                need(2)?;
+                require_words(2)?;
                 let mut name = [0; 16];
                 name[..8].copy_from_slice(&word(1).to_ne_bytes());
                 if size >= HEADER_WORDS + 3 + TRAILER_WORDS {
@@ -269,7 +274,7 @@ impl<'a> Record<'a> {
                 }
             }
             kind @ (kind::FORK | kind::EXIT) => {
-                need(3)?;
+                require_words(3)?;
                 let (task, parent) = Task::pair(word(0), word(1));
                 let stamp = stamp();
                 match kind {
@@ -286,7 +291,7 @@ impl<'a> Record<'a> {
                 }
             }
             kind::MMAP2 => {
-                need(Mapping::LEAST_WORDS)?;
+                require_words(Mapping::MIN_WORDS)?;
                 let name = HEADER_WORDS + Mapping::NAME..size - TRAILER_WORDS;
                 Self::Map(Mapping {
                     task: Task::new(word(0)),
@@ -304,17 +309,17 @@ impl<'a> Record<'a> {
                 })
             }
             kind @ (kind::SWITCH | kind::SWITCH_CPU_WIDE) => {
-                let wide = kind == kind::SWITCH_CPU_WIDE;
-                need(wide.into())?;
+                let is_cpu_wide = kind == kind::SWITCH_CPU_WIDE;
+                require_words(is_cpu_wide.into())?;
                 Self::Switch {
                     out: record.misc() & misc::SWITCH_OUT != 0,
                     preempted: record.misc() & misc::SWITCH_OUT_PREEMPT != 0,
-                    other: wide.then(|| Task::new(word(0))),
+                    other: is_cpu_wide.then(|| Task::new(word(0))),
                     stamp: stamp(),
                 }
             }
             kind::THROTTLE | kind::UNTHROTTLE => {
-                need(3)?;
+                require_words(3)?;
                 let stamp = stamp();
                 match record.kind() {
                     kind::THROTTLE => Self::Throttle { stamp },
@@ -325,7 +330,7 @@ impl<'a> Record<'a> {
         })
     }
 
-    /// Returns when and where the record was written; `None` of an unknown kind.
+    /// Returns the event, task, time and CPU of the record; `None` if its kind is unknown.
     #[must_use]
     pub const fn stamp(&self) -> Option<&Stamp> {
         match self {
@@ -344,7 +349,7 @@ impl<'a> Record<'a> {
 }
 
 impl Stamp {
-    /// Returns the stamp at the end of a record that is no sample, and long enough.
+    /// Returns the stamp at the end of a record other than a sample, which must be long enough.
     fn at_end(record: RawRecord<'_>) -> Self {
         let first = record.size() - TRAILER_WORDS;
         Self {
@@ -359,12 +364,12 @@ impl Stamp {
 impl<'a> Sample<'a> {
     fn new(record: RawRecord<'a>, has_chain: bool) -> Option<Self> {
         let size = record.size();
-        if size < HEADER_WORDS + SAMPLE + usize::from(has_chain) {
+        if size < HEADER_WORDS + SAMPLE_WORDS + usize::from(has_chain) {
             return None;
         }
         let word = |index: usize| record.word(HEADER_WORDS + index);
-        let first = HEADER_WORDS + SAMPLE + 1;
-        let length = if has_chain { word(SAMPLE) } else { 0 };
+        let first = HEADER_WORDS + SAMPLE_WORDS + 1;
+        let length = if has_chain { word(SAMPLE_WORDS) } else { 0 };
         let end = first.checked_add(usize::try_from(length).ok()?)?;
         if has_chain && end > size {
             return None;
@@ -384,18 +389,18 @@ impl<'a> Sample<'a> {
                 record,
                 next: first,
                 end,
-                kernel,
+                in_kernel: kernel,
             },
         })
     }
 }
 
-/// Returns the CPU of a word, whose upper half is reserved.
+/// Returns the CPU number in a word, whose upper half is reserved.
 const fn cpu(word: u64) -> u32 {
     split_word(word).0
 }
 
-/// Returns the two numbers of a word, the lower half first.
+/// Returns the lower and the upper half of a word.
 #[expect(clippy::cast_possible_truncation, reason = "two numbers in a word")]
 const fn split_word(word: u64) -> (u32, u32) {
     (word as u32, (word >> 32) as u32)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The records that a ring holds at a moment.
+//! Iterators over the records of a ring.
 
 use std::iter::FusedIterator;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,12 +10,13 @@ use crate::sys::RingMapping;
 use crate::{Attempt, Cause, Error, Event};
 
 /// The records that a ring held at the moment of [`Sampler::records`](super::Sampler::records). They stay in the ring
-/// until this is dropped: then all their room is given back, also that of records that were not looked at.
+/// until this value is dropped, which frees the space of all of them, including those that were not read.
 #[derive(Debug)]
 pub struct Records<'a> {
     ring: &'a RingMapping,
-    /// Where the reader is: bytes since the ring was empty.
+    /// The reader's position: bytes read since the ring was mapped.
     tail: &'a mut u64,
+    /// The kernel's position at the moment of creation.
     head: u64,
     event: &'a Event,
     has_chain: bool,
@@ -28,7 +29,7 @@ impl<'a> Records<'a> {
         event: &'a Event,
         has_chain: bool,
     ) -> Self {
-        // ATOMICS: Pairs with the kernel's store, after which it writes no more to what is before the head.
+        // ATOMICS: Pairs with the kernel's store of the head: all records before the head are complete then.
         let head = ring.head().load(Ordering::Acquire);
         Self {
             ring,
@@ -49,17 +50,17 @@ impl<'a> Records<'a> {
         self.head.wrapping_sub(*self.tail)
     }
 
-    /// The kernel writes from the end to the front, and does not wait for the reader.
+    /// Returns whether the kernel writes from the end of the ring to the front, without waiting for the reader.
     fn is_backward(&self) -> bool {
         self.ring.tail().is_none()
     }
 
-    /// Returns the number of bytes since the last time, with those that were overwritten.
+    /// Returns the number of bytes written since the last reading, including overwritten ones.
     fn written_backward(&self) -> u64 {
         self.tail.wrapping_sub(self.head)
     }
 
-    /// Returns the records in their order; of a ring that is overwritten the newest first.
+    /// Returns the records, the oldest first; the newest first if the ring is overwritten.
     #[must_use]
     pub fn iter(&self) -> Iter<'_> {
         Iter {
@@ -78,22 +79,24 @@ impl<'a> Records<'a> {
         } else {
             *self.tail
         };
-        // Programs may write to the head, too. The kernel never is a whole ring ahead.
-        let known = usize::try_from(bytes)
+        // Another program may have written a wrong head. The kernel is never ahead by more than the ring's length.
+        let aligned_bytes = usize::try_from(bytes)
             .ok()
             .filter(|bytes| bytes % WORD == 0);
-        let left = known.map(|bytes| bytes / WORD).filter(|n| *n <= ring.len());
+        let words = aligned_bytes
+            .map(|bytes| bytes / WORD)
+            .filter(|words| *words <= ring.len());
         #[expect(
             clippy::cast_possible_truncation,
-            reason = "it counts modulo the length of the ring, a power of 2"
+            reason = "the index is used modulo the length of the ring, a power of 2"
         )]
         let next = (start / WORD as u64) as usize;
         RawRecords {
             ring,
             next,
-            left: left.unwrap_or(0),
-            failed: left.is_none(),
-            overwritten: self.is_backward() && self.written_backward() > bytes,
+            words_left: words.unwrap_or(0),
+            has_bad_head: words.is_none(),
+            may_end_overwritten: self.is_backward() && self.written_backward() > bytes,
             event: self.event,
         }
     }
@@ -111,16 +114,17 @@ impl<'b> IntoIterator for &'b Records<'_> {
 impl Drop for Records<'_> {
     fn drop(&mut self) {
         *self.tail = self.head;
-        // ATOMICS: All loads of records come before; the kernel loads the tail before it writes there again.
+        // ATOMICS: All loads of records happen before this store. The kernel loads the tail before it writes to the freed
+        // space.
         if let Some(tail) = self.ring.tail() {
             tail.store(self.head, Ordering::Release);
         }
     }
 }
 
-/// The records of a ring.
+/// Iterator over the records of a ring.
 ///
-/// It ends after an error, which only a program that writes to the ring can cause: [`Cause::BadRing`].
+/// It ends after the error [`Cause::BadRing`], which only a program that writes to the ring can cause.
 #[derive(Debug)]
 pub struct Iter<'a> {
     raw: RawRecords<'a>,
@@ -137,7 +141,7 @@ impl<'a> Iterator for Iter<'a> {
         };
         let record = Record::new(raw, self.has_chain);
         if record.is_none() {
-            self.raw.left = 0;
+            self.raw.words_left = 0;
         }
         Some(record.ok_or_else(|| bad_ring(self.raw.event)))
     }
@@ -145,16 +149,18 @@ impl<'a> Iterator for Iter<'a> {
 
 impl FusedIterator for Iter<'_> {}
 
-/// The records of a ring as they stand there. It ends after an error, as [`Iter`] does.
+/// Iterator over the undecoded records of a ring. It ends after an error, like [`Iter`].
 #[derive(Debug)]
 pub struct RawRecords<'a> {
     ring: &'a [AtomicU64],
+    /// Index of the next record's first word, not yet reduced modulo the ring's length.
     next: usize,
-    /// Words that are left.
-    left: usize,
-    failed: bool,
-    /// The last record is overwritten behind its header.
-    overwritten: bool,
+    /// Words of the records that are not returned yet.
+    words_left: usize,
+    /// The head contradicts the ring's size: the next item is an error.
+    has_bad_head: bool,
+    /// The kernel has written more than a whole ring, so the last record may be partly overwritten.
+    may_end_overwritten: bool,
     event: &'a Event,
 }
 
@@ -162,20 +168,20 @@ impl<'a> Iterator for RawRecords<'a> {
     type Item = Result<RawRecord<'a>, Error>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        if self.failed {
-            self.failed = false;
-            self.left = 0;
+        if self.has_bad_head {
+            self.has_bad_head = false;
+            self.words_left = 0;
             return Some(Err(bad_ring(self.event)));
         }
-        if self.left == 0 {
+        if self.words_left == 0 {
             return None;
         }
-        let Some(record) = RawRecord::new(self.ring, self.next, self.left) else {
-            self.left = 0;
-            return (!self.overwritten).then(|| Err(bad_ring(self.event)));
+        let Some(record) = RawRecord::new(self.ring, self.next, self.words_left) else {
+            self.words_left = 0;
+            return (!self.may_end_overwritten).then(|| Err(bad_ring(self.event)));
         };
         self.next = self.next.wrapping_add(record.size());
-        self.left -= record.size();
+        self.words_left -= record.size();
         Some(Ok(record))
     }
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! perf's names of events of caches: `L1-dcache-loads`, `LLC-load-misses`, `branch-loads`.
+//! perf's names of cache events: `L1-dcache-loads`, `LLC-load-misses`, `branch-loads`.
 //!
 //! The encodings are the module's own (`rust/perfmon/logic/cache_events.rs`).
 
@@ -34,14 +34,15 @@ const LOAD: usize = 0;
 const STORE: usize = 1;
 const PREFETCH: usize = 2;
 
-/// The operations in the order of perf's numbers: all of them, and those that miss.
+/// Names of the operations in the order of perf's numbers: that of all accesses, and that of misses.
 const OPERATIONS: [[&str; 2]; 3] = [
     ["loads", "load-misses"],
     ["stores", "store-misses"],
     ["prefetches", "prefetch-misses"],
 ];
 
-/// Words for the caches, in the same order. perf also calls the last level `L2`, which it rarely is.
+/// Words for the caches, in the same order. perf's word `L2` for the last level is left out, because the last level is
+/// rarely the second.
 const CACHE_WORDS: [&[&str]; 7] = [
     &["l1-dcache", "l1-data", "l1-d", "l1d"],
     &["l1-icache", "l1-instruction", "l1-i", "l1i"],
@@ -64,11 +65,12 @@ const OPERATION_WORDS: [&[&str]; 3] = [
     ],
 ];
 
-/// Words for all operations, and for those that miss.
+/// Words for the result that all accesses have.
 const ACCESS_WORDS: [&str; 5] = ["", "-refs", "-reference", "-ops", "-access"];
+/// Words for the result that misses have.
 const MISS_WORDS: [&str; 2] = ["-misses", "-miss"];
 
-/// Parses what follows the cache: an operation, which may be left out, and its result.
+/// Parses the name after the cache: an optional operation, and its result.
 fn operation_and_result(rest: &str) -> Option<(usize, bool)> {
     let words = (0..).zip(OPERATION_WORDS);
     let mut pairs = words.flat_map(|(operation, words)| words.iter().map(move |w| (operation, w)));
@@ -77,16 +79,16 @@ fn operation_and_result(rest: &str) -> Option<(usize, bool)> {
         .or_else(|| Some((LOAD, is_miss(rest)?)))
 }
 
-/// Returns whether a result is that of a miss; `None` if it is no result.
+/// Returns whether the word of a result means a miss; `None` if no result has the word.
 fn is_miss(result: &str) -> Option<bool> {
-    let miss = MISS_WORDS.contains(&result);
-    (miss || ACCESS_WORDS.contains(&result)).then_some(miss)
+    let is_miss = MISS_WORDS.contains(&result);
+    (is_miss || ACCESS_WORDS.contains(&result)).then_some(is_miss)
 }
 
-/// The last level of caches, and the memory of NUMA nodes: Intel counts them by a further register.
-const OFF_CORE: [usize; 2] = [2, 6];
+/// Indices of the last-level cache and the NUMA nodes in [`CACHES`]: on Intel their events need a further register.
+const OFF_CORE_CACHES: [usize; 2] = [2, 6];
 
-/// Returns all of them.
+/// Returns all cache events that perf names.
 pub(super) fn all() -> impl Iterator<Item = CacheEvent> {
     (0..).zip(CACHES).flat_map(|(cache, (_, operations))| {
         operations.iter().flat_map(move |operation| {
@@ -99,14 +101,13 @@ pub(super) fn all() -> impl Iterator<Item = CacheEvent> {
     })
 }
 
-/// Returns the events of caches that this PMU can count.
+/// Returns the cache events that this PMU can count.
 pub fn cache_events(pmu: &Pmu) -> impl Iterator<Item = CacheEvent> + '_ {
     all().filter(move |event| event.on(pmu).is_some())
 }
 
 impl CacheEvent {
-    /// Returns the event of this name, with the short forms and other words that perf takes; upper and lower case are the
-    /// same.
+    /// Finds an event by its name, in any of the words that perf accepts; case does not matter.
     pub(crate) fn find(name: &str) -> Option<Self> {
         let name = name.to_ascii_lowercase();
         let (cache, rest) = (0..).zip(CACHE_WORDS).find_map(|(cache, words)| {
@@ -115,20 +116,20 @@ impl CacheEvent {
             Some((cache, rest))
         })?;
         let (operation, is_miss) = operation_and_result(rest)?;
-        let wanted = Self {
+        let event = Self {
             cache,
             operation,
             is_miss,
         };
-        all().find(|event| *event == wanted)
+        all().find(|existing| *existing == event)
     }
 
-    /// Returns the event of this `config`.
+    /// Returns the event with perf's number `config`.
     pub(crate) fn from_config(config: u32) -> Option<Self> {
         all().find(|event| event.config() == config)
     }
 
-    /// Returns perf's number, the `config` of `PERF_TYPE_HW_CACHE`.
+    /// Returns perf's number of the event, the `config` of `PERF_TYPE_HW_CACHE`.
     #[must_use]
     pub fn config(self) -> u32 {
         let [cache, operation] =
@@ -136,20 +137,19 @@ impl CacheEvent {
         cache | operation << 8 | u32::from(self.is_miss) << 16
     }
 
-    /// Returns the counters of this PMU that count it; `None` if the CPU's table, or an emulation, lacks the
-    /// event.
+    /// Returns the counters of this PMU that can count the event; `None` if the CPU's table or QEMU's emulation lacks it.
     #[must_use]
     pub fn on(self, pmu: &Pmu) -> Option<OnCounters> {
         let select = cache_event(self.config(), pmu.microarchitecture()).ok()?;
         OnCounters::of(select, pmu).filter(|_| is_counted(select, pmu))
     }
 
-    /// Returns why the PMU does not have it.
+    /// Returns the reason why the PMU lacks the event, in sentences.
     pub(super) fn reason(self, pmu: &Pmu) -> String {
         match pmu.microarchitecture() {
             Microarchitecture::Unknown if pmu.processor().is_hybrid() => {
-                "Each kind of core of this hybrid processor has other cache events, and the driver's events are the same \
-                 on all cores."
+                "Each kind of core of this hybrid processor has different cache events, but the driver counts the same \
+                 event on all cores."
                     .to_owned()
             }
             Microarchitecture::Unknown => {
@@ -158,11 +158,11 @@ impl CacheEvent {
             cpus if cache_event(self.config(), cpus).is_ok() && pmu.is_emulated() => {
                 NOT_EMULATED.to_owned()
             }
-            cpus if OFF_CORE.contains(&self.cache) => format!(
-                "Linux's table for this CPU ({cpus:?}) has none that a core's counter alone counts; for many CPUs perf \
-                 counts the last level of caches and NUMA nodes by a further register, which the driver does not set."
+            cpus if OFF_CORE_CACHES.contains(&self.cache) => format!(
+                "Linux's table for this CPU ({cpus:?}) has no such event that a core's counter can count alone: on many \
+                 CPUs, last-level cache and NUMA node events need a further register, which the driver does not write."
             ),
-            cpus => format!("Linux's table for this CPU ({cpus:?}) lacks it."),
+            cpus => format!("Linux's table for this CPU ({cpus:?}) lacks the event."),
         }
     }
 }
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn cores_that_are_all_of_one_kind_have_their_events() {
+    fn processors_that_are_not_hybrid_have_their_cores_events() {
         let on = |model, name| {
             let pmu = Pmu::of_model(perfmon_events::model(model).expect("it is there"));
             let event = CacheEvent::find(name).expect("perf has it");
@@ -285,9 +285,13 @@ mod tests {
         assert!(llc.reason(&testing::skylake()).contains("further register"));
         assert!(llc.reason(&testing::intel()).contains("no table"));
         let fetches = CacheEvent::find("L1-icache-loads").expect("perf has it");
-        assert!(fetches.reason(&testing::skylake()).contains("lacks it"));
+        assert!(
+            fetches
+                .reason(&testing::skylake())
+                .contains("lacks the event")
+        );
         let emulated = testing::emulated(Vendor::Intel);
-        assert!(fetches.reason(&emulated).contains("lacks it"));
+        assert!(fetches.reason(&emulated).contains("lacks the event"));
         let loads = CacheEvent::find("L1-dcache-loads").expect("perf has it");
         assert!(loads.reason(&emulated).contains("QEMU's emulation"));
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A mistake in the text after `-e`, shown where it is.
+//! Errors in the text after `-e`, shown with a caret under the mistake.
 
 use std::fmt;
 use std::ops::Range;
@@ -13,12 +13,12 @@ pub(super) struct Fault {
     pub(super) message: String,
     /// Advice on what to write instead.
     pub(super) help: Option<String>,
-    /// The text is right, but this CPU lacks the event, for this reason.
+    /// The reason why this CPU lacks the event, if the text itself is correct.
     pub(super) missing_reason: Option<String>,
 }
 
 impl Fault {
-    /// A fault without advice.
+    /// Creates a fault without advice.
     pub(super) fn new(span: Range<usize>, message: impl Into<String>) -> Self {
         Self {
             span,
@@ -36,7 +36,7 @@ impl Fault {
         }
     }
 
-    /// Marks the event as missing on this CPU.
+    /// Marks the event as missing on this CPU, for this reason.
     pub(super) fn absent(self, reason: impl Into<String>) -> Self {
         Self {
             missing_reason: Some(reason.into()),
@@ -44,7 +44,7 @@ impl Fault {
         }
     }
 
-    /// Adds the whole text, to show where the fault is.
+    /// Converts the fault to an error that shows its place in the whole text.
     pub(super) fn within(self, text: &str) -> SpecError {
         SpecError {
             text: text.to_owned(),
@@ -53,8 +53,8 @@ impl Fault {
     }
 }
 
-/// A mistake in a text that names events, or an event that the CPU lacks. Displayed, it has several lines: what is
-/// wrong, the text with a caret under the place, and advice.
+/// A mistake in a text that names events, or an event that the CPU lacks. Its display form has several lines: the
+/// message, the text with a caret under the mistake, and advice.
 ///
 /// ```
 /// use perfmon::{Pmu, spec};
@@ -77,7 +77,7 @@ impl SpecError {
         &self.fault.message
     }
 
-    /// Returns what to write instead.
+    /// Returns advice on what to write instead.
     #[must_use]
     pub fn help(&self) -> Option<&str> {
         self.fault.help.as_deref()
@@ -89,13 +89,13 @@ impl SpecError {
         self.fault.span.clone()
     }
 
-    /// Returns why the CPU lacks the event, in sentences; `None` if the text is wrong.
+    /// Returns the reason why the CPU lacks the event, in sentences; `None` if the text is wrong.
     #[must_use]
     pub fn absent(&self) -> Option<&str> {
         self.fault.missing_reason.as_deref()
     }
 
-    /// Returns whether the text is right, but the CPU lacks the event.
+    /// Returns whether the text is correct, but the CPU lacks the event.
     #[must_use]
     pub fn is_absent(&self) -> bool {
         self.fault.missing_reason.is_some()
@@ -110,7 +110,7 @@ impl fmt::Display for SpecError {
             help,
             ..
         } = &self.fault;
-        // The caret counts characters; a tab or a line's end in the text would move it.
+        // The caret's column is a number of characters, which a tab or a line break in the text would falsify.
         let shown: String = self
             .text
             .chars()
@@ -120,7 +120,7 @@ impl fmt::Display for SpecError {
         let carets = self.text[span.clone()].chars().count().max(1);
         writeln!(f, "{message}")?;
         writeln!(f, "  {shown}")?;
-        // A width in a format ends at 65535, and a text does not.
+        // `repeat` instead of a width in the format, which is limited to 65535.
         write!(f, "  {}{}", " ".repeat(before), "^".repeat(carets))?;
         match help {
             Some(help) => write!(f, "\n{help}"),

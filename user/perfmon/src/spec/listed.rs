@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Events of the CPU's model: the vendor's list, with what the driver can count of it.
+//! Events of the vendor's list for the CPU's model, and the counters that can count them.
 
 use perfmon_core::logic::event_attr::InvalidAttr;
 use perfmon_core::logic::event_counters::EventCounters;
@@ -32,7 +32,7 @@ pub fn register_name(register: u32) -> &'static str {
     known.map_or("a further register", |(_, name)| *name)
 }
 
-/// Returns the event of this name in the list of the CPU's model; upper and lower case are the same.
+/// Finds an event by its name in the list of the CPU's model; case does not matter.
 pub(super) fn find(name: &str, pmu: &Pmu) -> Option<Event> {
     pmu.model()?.event(name)
 }
@@ -53,7 +53,7 @@ pub fn select_of(event: &Event) -> Option<EventSelect> {
 /// Returns the counters of this PMU that count a listed event.
 ///
 /// # Errors
-/// The reason why none does, in sentences.
+/// The reason why no counter counts it, in sentences.
 pub fn counters_of_listed(event: &Event, pmu: &Pmu) -> Result<OnCounters, String> {
     let capabilities = pmu
         .capabilities()
@@ -67,7 +67,8 @@ pub fn counters_of_listed(event: &Event, pmu: &Pmu) -> Result<OnCounters, String
     }
     if event.any_thread {
         return Err(
-            "It counts what the sibling thread does, too; the driver does not allow it.".to_owned(),
+            "It counts also what the sibling thread does, which the driver does not allow."
+                .to_owned(),
         );
     }
     let Some(select) = select_of(event) else {
@@ -78,7 +79,7 @@ pub fn counters_of_listed(event: &Event, pmu: &Pmu) -> Result<OnCounters, String
     if pmu.is_emulated() && !is_emulated(event, pmu.vendor()) {
         return Err(NOT_EMULATED.to_owned());
     }
-    // The library's own select; the table of counters knows it by its bits.
+    // `EventCounters` takes the select type of perfmon-core.
     let bits = Select::from_bits(select.bits());
     let found = EventCounters::new(bits, &capabilities, pmu.microarchitecture());
     match (found, event.fixed) {
@@ -89,20 +90,20 @@ pub fn counters_of_listed(event: &Event, pmu: &Pmu) -> Result<OnCounters, String
             fixed: Some(number),
         }),
         (Err(_), Some(number)) if pmu.has_fixed(number) => Err(format!(
-            "Only fixed counter {number} counts it, whose event the driver does not know."
+            "Only fixed counter {number} counts it, and the driver does not know that counter's event."
         )),
         (_, Some(number)) => Err(format!(
-            "Only fixed counter {number} counts it, which is missing."
+            "Only fixed counter {number} counts it, and this CPU lacks that counter."
         )),
         (Err(InvalidAttr::Unsupported), None) => Err(
-            "It needs a second register, or is shared between cores; the driver has neither."
+            "It needs a second register or a counter shared between cores; the driver supports neither."
                 .to_owned(),
         ),
         (Err(_), None) => Err("No counter of this CPU counts it.".to_owned()),
     }
 }
 
-/// Returns the general counters that the vendor's list and the driver have for an event.
+/// Returns the general counters that both the vendor's list and the driver allow for an event.
 fn on_general(
     event: &Event,
     select: EventSelect,
@@ -111,7 +112,7 @@ fn on_general(
 ) -> Result<OnCounters, String> {
     let listed = event.counters.unwrap_or(u64::MAX);
     let general = found.general & listed;
-    // In the driver's numbers of counters, fixed ones begin at 32.
+    // The driver numbers fixed counters from 32.
     let fixed = found
         .fixed
         .and_then(|counter| u8::try_from(counter.index() - 32).ok());
@@ -121,7 +122,7 @@ fn on_general(
             .map(|n| format!("PMC{n}"))
             .collect();
         return Err(format!(
-            "Only {} count it, and this PMU has {}.",
+            "Only {} count it, and this PMU has {} general counters.",
             counters.join(", "),
             pmu.general()
         ));
@@ -133,8 +134,8 @@ fn on_general(
     })
 }
 
-/// Returns whether the list limits an event to fewer counters than the driver does. So it must be counted where the
-/// counter is chosen, not by the driver.
+/// Returns whether the list limits an event to fewer counters than the driver does. The driver may then choose a wrong
+/// counter, so the event can only be counted on a counter that the program chooses.
 pub(super) fn needs_choice(event: &Event, pmu: &Pmu) -> bool {
     let Ok(OnCounters {
         select: Some(select),
@@ -148,7 +149,7 @@ pub(super) fn needs_choice(event: &Event, pmu: &Pmu) -> bool {
     found.is_some_and(|found| found.general & !general != 0)
 }
 
-/// Returns the event as events of tasks ask for it.
+/// Returns the encoding by which an event of a task is opened.
 pub(super) fn encoding(found: &OnCounters) -> Option<Encoding> {
     match (found.select, found.fixed) {
         (Some(select), _) => Some(Encoding::Raw(select)),
@@ -156,29 +157,29 @@ pub(super) fn encoding(found: &OnCounters) -> Option<Encoding> {
     }
 }
 
-/// Why the other events are not to be had there.
+/// The reason why QEMU's emulation lacks the other events.
 pub(super) const NOT_EMULATED: &str =
     "QEMU's emulation counts instructions, clocks and branches only.";
 
 /// Returns whether QEMU's emulation counts an event (`Documentation/virtual-pmu.rst`).
 fn is_emulated(event: &Event, vendor: Vendor) -> bool {
-    // Edges have no effect there.
+    // The emulation ignores the edge bit, so an event with it counts wrong.
     !event.edge && is_emulated_number(event.number, event.unit_mask, vendor)
 }
 
 impl Pmu {
-    /// Returns whether it counts a raw event, by the bits of its event select. QEMU's emulation takes every event, and most
-    /// stay at 0 there.
+    /// Returns whether the PMU counts a raw event, given as the bits of its event select. QEMU's emulation accepts every
+    /// event, but most of them stay at 0.
     #[must_use]
     pub fn counts(&self, config: u64) -> bool {
         is_counted(Select::from_bits(config), self)
     }
 }
 
-/// Returns whether this PMU, if it is QEMU's emulation, counts the event of a select, in place of a counter that stays at
-/// 0.
+/// Returns whether this PMU counts the event of a select. In QEMU's emulation most events stay at 0; a real PMU counts
+/// all events.
 pub(super) fn is_counted(select: Select, pmu: &Pmu) -> bool {
-    // The number of an event has its upper bits at 35:32.
+    // The upper bits of an event number are bits 35:32 of the select.
     let bits = select.stopped();
     let (number, unit_mask) = (bits & 0xff | bits >> 32 << 8, bits >> 8 & 0xff);
     let [number, unit_mask] = [number, unit_mask].map(|n| u16::try_from(n).unwrap_or(u16::MAX));

@@ -14,13 +14,13 @@ fn pmu(name: &str) -> Pmu {
     Pmu::of_model(model(name).expect("it is a model"))
 }
 
-fn one(text: &str, pmu: &Pmu) -> EventSpec {
+fn parse_one(text: &str, pmu: &Pmu) -> EventSpec {
     let mut events = parse(text, pmu).unwrap_or_else(|error| panic!("{error}"));
     assert_eq!(events.len(), 1, "{text}");
     events.remove(0)
 }
 
-/// What is said about a text that is wrong.
+/// Returns the message about a text that is wrong.
 fn fault(text: &str, pmu: &Pmu) -> String {
     match parse(text, pmu) {
         Ok(events) => panic!("{text} was taken for {events:?}"),
@@ -48,7 +48,7 @@ fn names_of_the_model_have_their_encodings() {
         ("nehalemep", "UOPS_DECODED.STALL_CYCLES", 0x0183_01d1),
     ];
     for (name, text, bits) in table {
-        let event = one(text, &pmu(name));
+        let event = parse_one(text, &pmu(name));
         assert_eq!(
             event.select_on(CounterId::General(0)).bits(),
             bits,
@@ -60,19 +60,19 @@ fn names_of_the_model_have_their_encodings() {
 }
 
 #[test]
-fn fields_of_a_name_that_cannot_change_are_told() {
-    let told = |text| fault(text, &pmu("skylake"));
-    let event = told("cpu/UOPS_ISSUED.ANY,event=1/");
+fn a_field_that_a_name_fixes_cannot_be_changed() {
+    let message = |text| fault(text, &pmu("skylake"));
+    let event = message("cpu/UOPS_ISSUED.ANY,event=1/");
     assert!(
         event.contains("`event` can't be changed in UOPS_ISSUED.ANY"),
         "{event}"
     );
-    let more = told("cpu/UOPS_ISSUED.ANY,cmask=256/");
-    assert!(more.contains("from 0 to 0xff"), "{more}");
+    let too_large = message("cpu/UOPS_ISSUED.ANY,cmask=256/");
+    assert!(too_large.contains("from 0 to 0xff"), "{too_large}");
 }
 
 #[test]
-fn groups_and_periods_take_them() {
+fn groups_and_periods_accept_listed_events() {
     let events = parse(
         "{UOPS_ISSUED.ANY,cycles}:u,cpu/UOPS_ISSUED.ANY,period=9/",
         &pmu("skylake"),
@@ -87,15 +87,22 @@ fn groups_and_periods_take_them() {
 fn limits_are_those_of_the_list_and_of_the_driver() {
     let haswell = pmu("haswell");
     assert_eq!(
-        one("L1D_PEND_MISS.PENDING", &haswell).general_counters,
+        parse_one("L1D_PEND_MISS.PENDING", &haswell).general_counters,
         0b100
     );
-    assert!(one("L1D_PEND_MISS.PENDING:PMC2", &haswell).pinned.is_some());
+    assert!(
+        parse_one("L1D_PEND_MISS.PENDING:PMC2", &haswell)
+            .pinned
+            .is_some()
+    );
     let refused = fault("L1D_PEND_MISS.PENDING:PMC1", &haswell);
     assert!(refused.contains("These can: PMC2."), "{refused}");
-    assert_eq!(one("UOPS_ISSUED.ANY", &haswell).general_counters, 0b1111);
+    assert_eq!(
+        parse_one("UOPS_ISSUED.ANY", &haswell).general_counters,
+        0b1111
+    );
     assert!(
-        !one("L1D_PEND_MISS.PENDING", &haswell).needs_choice,
+        !parse_one("L1D_PEND_MISS.PENDING", &haswell).needs_choice,
         "the driver knows it, too"
     );
 
@@ -107,17 +114,20 @@ fn limits_are_those_of_the_list_and_of_the_driver() {
     let mut event = skylake.events().next().expect("one");
     event.counters = Some(0b1100);
     let none = counters_of_listed(&event, &few).expect_err("it has counters 0 and 1");
-    assert_eq!(none, "Only PMC2, PMC3 count it, and this PMU has 2.");
+    assert_eq!(
+        none,
+        "Only PMC2, PMC3 count it, and this PMU has 2 general counters."
+    );
 }
 
 #[test]
-fn fixed_counters_have_theirs() {
+fn fixed_counters_have_listed_events() {
     let spr = pmu("sapphirerapids");
-    let slots = one("TOPDOWN.SLOTS", &spr);
+    let slots = parse_one("TOPDOWN.SLOTS", &spr);
     assert_eq!((slots.general, slots.fixed), (None, Some(3)));
     let missing = fault("TOPDOWN_FE_BOUND.ALL", &pmu("clearwaterforest"));
     assert!(
-        missing.contains("Only fixed counter 5 counts it, whose event the driver"),
+        missing.contains("Only fixed counter 5 counts it, and the driver"),
         "{missing}"
     );
     let event = model("clearwaterforest")
@@ -125,7 +135,10 @@ fn fixed_counters_have_theirs() {
         .expect("it is there");
     let missing =
         counters_of_listed(&event, &testing::skylake()).expect_err("it is no fixed counter of it");
-    assert_eq!(missing, "Only fixed counter 5 counts it, which is missing.");
+    assert_eq!(
+        missing,
+        "Only fixed counter 5 counts it, and this CPU lacks that counter."
+    );
 }
 
 #[test]
@@ -151,34 +164,34 @@ fn what_the_driver_cannot_do_is_refused_with_the_reason() {
         (
             "fam10h-istanbul",
             "dram_accesses_page.all",
-            "is shared between cores",
+            "shared between cores",
         ),
     ];
     for (name, text, reason) in table {
         let pmu = pmu(name);
-        let told = fault(text, &pmu);
-        let (message, caret) = (
+        let message = fault(text, &pmu);
+        let (first, caret) = (
             format!("`{text}` can't be counted here"),
             "^".repeat(text.len()),
         );
         assert!(
-            told.starts_with(&message) && told.contains(&caret),
-            "{told}"
+            message.starts_with(&first) && message.contains(&caret),
+            "{message}"
         );
-        assert!(told.contains(reason), "{told}");
-        // Beside others it is told as what the CPU lacks.
+        assert!(message.contains(reason), "{message}");
+        // In a list with other events it is returned as an event that the CPU lacks.
         let events = parse_or_absent(&format!("cycles,{text}"), &pmu).expect("cycles are there");
         assert!(
             events[1]
                 .missing
                 .as_ref()
-                .is_some_and(|told| told.contains(reason))
+                .is_some_and(|missing| missing.contains(reason))
         );
     }
 }
 
 #[test]
-fn slips_find_what_was_meant() {
+fn misspelt_names_get_suggestions() {
     let skylake = pmu("skylake");
     let table = [
         ("uops_isued.any", "Did you mean `UOPS_ISSUED.ANY`"),
@@ -193,13 +206,13 @@ fn slips_find_what_was_meant() {
         ("TOPDOWN.BR_MISPREDICT_SLOTS", "this CPU is skylake."),
         (
             "UOPS_ISSUED:ANY",
-            "A unit mask stands behind a dot: `UOPS_ISSUED.ANY`.",
+            "A unit mask is written after a dot: `UOPS_ISSUED.ANY`.",
         ),
         ("zzzzz", "`pmctl list` shows the names"),
     ];
     for (text, help) in table {
-        let told = fault(text, &skylake);
-        assert!(told.contains(help) && told.contains('^'), "{told}");
+        let message = fault(text, &skylake);
+        assert!(message.contains(help) && message.contains('^'), "{message}");
     }
     let twice = fault("INST_RETIRED.ANY_PP", &skylake);
     assert_eq!(twice.matches("INST_RETIRED.ANY_P`").count(), 1, "{twice}");
@@ -207,7 +220,7 @@ fn slips_find_what_was_meant() {
 }
 
 #[test]
-fn emulation_promises_what_it_counts() {
+fn emulation_offers_only_events_that_it_counts() {
     for vendor in [Vendor::Intel, Vendor::Amd] {
         let emulated = testing::emulated(vendor);
         let counted: Vec<String> = emulated
@@ -245,9 +258,9 @@ fn emulation_promises_what_it_counts() {
     );
 }
 
-/// Names that stand for an architectural event, and in Intel's list for another one: a precise one that counts the
-/// same, or that of the fixed counter.
-const OTHERWISE: [&str; 4] = [
+/// Names that mean an architectural event, but have another encoding in Intel's list: that of a precise event with the
+/// same count, or that of the fixed counter.
+const DIFFERENT_IN_LIST: [&str; 4] = [
     "BR_INST_RETIRED.ALL_BRANCHES",
     "BR_MISP_RETIRED.ALL_BRANCHES",
     "CPU_CLK_UNHALTED.REF_TSC",
@@ -256,7 +269,7 @@ const OTHERWISE: [&str; 4] = [
 
 #[test]
 fn names_of_all_cpus_mean_the_same_in_the_lists() {
-    let mut otherwise = BTreeSet::new();
+    let mut different = BTreeSet::new();
     for model in models() {
         let pmu = Pmu::of_model(model);
         for named in named_events(pmu.vendor()) {
@@ -269,18 +282,18 @@ fn names_of_all_cpus_mean_the_same_in_the_lists() {
                     .ok()
                     .and_then(|found| found.select);
                 if found != listed.map(EventSelect::bits) {
-                    otherwise.insert(event.name);
+                    different.insert(event.name);
                 }
             }
         }
     }
     assert_eq!(
-        otherwise.iter().map(String::as_str).collect::<Vec<_>>(),
-        OTHERWISE
+        different.iter().map(String::as_str).collect::<Vec<_>>(),
+        DIFFERENT_IN_LIST
     );
 }
 
-/// Events that the lists limit to fewer counters than the driver does, whose tables are those of Linux.
+/// Events that the vendors' lists limit to fewer counters than the driver's tables, which are Linux's.
 const LIMITED_FURTHER: [&str; 20] = [
     "INST_DECODED.DECODERS",
     "INST_RETIRED.ANY_PS",

@@ -2,21 +2,22 @@
 //! Parses event names as `perf stat -e` and `pmctl stat -e` take them, and resolves them to encodings for counters.
 //!
 //! ```text
-//! instructions:u                a name of perf's
-//! L1-dcache-load-misses         a cache, as far as the table of the CPU has it
-//! INST_RETIRED.ANY              a name of the vendor's, as far as the CPU's model has it
+//! instructions:u                perf's name
+//! L1-dcache-load-misses         perf's name of a cache event, if the table of the CPU has it
+//! INST_RETIRED.ANY              the vendor's name, if the CPU's model has it
 //! r1c0:k                        raw: unit mask 0x01, event 0xc0
 //! cpu/event=0xc0,umask=1,name=mine/
-//! cpu/UOPS_ISSUED.ANY,cmask=1/  a name of the vendor's with another umask=, cmask=, inv or edge
-//! cpu/instructions,period=1000/  a name with a period of its own, or freq=; also instructions/period=1000/
+//! cpu/UOPS_ISSUED.ANY,cmask=1/  the vendor's name with another umask=, cmask=, inv or edge
+//! cpu/instructions,period=1000/  a name with its own period, or freq=; also instructions/period=1000/
 //! fixed0                        a fixed counter
 //! {instructions,cycles}:u       a group
 //! ```
 //!
-//! Behind it, `:u` counts in user mode only, `:k` in the kernel only; `:p` to `:ppp` and `:P` ask for precise samples,
-//! `:PMC0` and `:FIXED0` for a counter.
+//! Modifiers follow the event: `:u` counts in user mode only, `:k` in the kernel only; `:p` to `:ppp` and `:P` ask for
+//! precise samples, `:PMC0` and `:FIXED0` for a counter.
 //!
-//! [`Event::named`](crate::Event::named) is enough to count one event. [`parse`] gives all that a text asks for:
+//! [`Event::named`](crate::Event::named) is enough to count one event. [`parse`] returns all events and modifiers of a
+//! text:
 //!
 //! ```no_run
 //! use perfmon::{Modes, Pmu, spec};
@@ -28,8 +29,8 @@
 //! # Ok::<(), spec::SpecError>(())
 //! ```
 //!
-//! `parse` knows the syntax and no CPU, `names` and `cache` the names of all CPUs, `listed` those of the CPU's model,
-//! and `resolve` puts them together. The encodings are those of the module and of [`perfmon_events`].
+//! `parse` knows only the syntax, `names` and `cache` the names that do not depend on the CPU, `listed` the names of the
+//! CPU's model, and `resolve` combines them. The encodings are those of the module and of [`perfmon_events`].
 
 mod cache;
 mod error;
@@ -59,55 +60,55 @@ use crate::{CounterId, EventSelect, Modes, Pmu};
 /// An event that a text asks for, on a PMU.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EventSpec {
-    /// Name as it was written, or the one that `name=` gives it.
+    /// Name as it was written, or the name of `name=`.
     pub label: String,
-    /// Meaning, if it has a name.
+    /// The event that perf's name means on all CPUs, if the text has such a name.
     pub meaning: Option<Meaning>,
-    /// The modes that are asked for; both without a modifier.
+    /// The modes of the modifiers; both modes without a modifier.
     pub modes: Modes,
-    /// The event as events of tasks and CPUs ask for it; `None` if the CPU lacks it.
+    /// The encoding for opening an event of a task or a CPU; `None` if the CPU lacks the event.
     pub encoding: Option<Encoding>,
-    /// The select for general counters, if they can count it.
+    /// The select for general counters, if they can count the event.
     pub general: Option<EventSelect>,
-    /// The general counters that can: bit n for counter n.
+    /// The general counters that can count the event: bit n stands for counter n.
     pub general_counters: u64,
-    /// The fixed counter that can count it.
+    /// The fixed counter that can count the event.
     pub fixed: Option<u8>,
-    /// The counter that is asked for.
+    /// The counter that the text asks for.
     pub pinned: Option<CounterId>,
-    /// Events of a text with the same number are a group.
+    /// The number of the group in the text: events with the same number are a group.
     pub group: Option<usize>,
-    /// Precision of its samples, if `:p` to `:ppp` or `:P` gives one. Counting has no use for it.
+    /// Precision of the samples, if `:p` to `:ppp` or `:P` gives one. Counting ignores it.
     pub precision: Option<Precision>,
-    /// The sample rate that `period=` or `freq=` gives. Counting ignores it.
+    /// The period or frequency of `period=` or `freq=`. Counting ignores it.
     pub rate: Option<SampleRate>,
-    /// The vendor's list limits it to fewer counters than the driver does: it counts right only where the counter is
-    /// chosen from [`Self::general_counters`].
+    /// The vendor's list limits the event to fewer counters than the driver does: its count is right only if the program
+    /// chooses the counter from [`Self::general_counters`].
     pub needs_choice: bool,
-    /// Why the CPU lacks it, in sentences, if it does.
+    /// The reason why the CPU lacks the event, in sentences; `None` if the CPU has it.
     pub missing: Option<String>,
 }
 
-/// The distance that a sample may have from the event's instruction, as perf's modifiers say it.
+/// How close a sample must be to the instruction of the event, by perf's modifiers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Precision {
     /// `:p` to `:ppp`: 1 to 3, as [`Builder::precise`] takes it.
     Level(u8),
-    /// `:P`: as precise as it can be had, which may be not at all.
+    /// `:P`: the highest precision that the CPU supports, which may be none.
     Highest,
 }
 
-/// The rate at which an event is sampled.
+/// The period or the frequency at which an event is sampled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SampleRate {
-    /// Each so many events.
+    /// Number of events from one sample to the next.
     Period(u64),
-    /// About so many times in a second.
+    /// Approximate number of samples per second.
     Frequency(u64),
 }
 
 impl EventSpec {
-    /// An event that the CPU lacks, with the reason.
+    /// Creates an event that the CPU lacks, with the reason.
     #[must_use]
     pub fn absent(label: impl Into<String>, reason: impl Into<String>) -> Self {
         Self {
@@ -127,7 +128,7 @@ impl EventSpec {
         }
     }
 
-    /// Returns whether the CPU lacks it.
+    /// Returns whether the CPU lacks the event.
     #[must_use]
     pub const fn is_absent(&self) -> bool {
         self.encoding.is_none()
@@ -143,8 +144,8 @@ impl EventSpec {
         select.modes(self.modes)
     }
 
-    /// Returns the event to open, with its modes, its label, and a level of precision; `None` if the CPU lacks it. The
-    /// counter that is asked for is no part of it: the driver chooses it.
+    /// Returns the configuration for opening the event, with its modes, label and level of precision; `None` if the CPU
+    /// lacks the event. [`Self::pinned`] has no effect on it, because the driver chooses the counters of events.
     #[must_use]
     pub fn builder(&self) -> Option<Builder> {
         let event = Builder::new(self.encoding?)
@@ -167,7 +168,7 @@ pub fn parse(text: &str, pmu: &Pmu) -> Result<Vec<EventSpec>, SpecError> {
         .map_err(|fault| fault.within(text))
 }
 
-/// Returns the events that `text` asks for, in which groups are a mistake.
+/// Parses like [`parse`], but rejects groups.
 ///
 /// # Errors
 /// As [`parse`], and the first group.
@@ -183,11 +184,10 @@ pub fn parse_without_groups(text: &str, pmu: &Pmu) -> Result<Vec<EventSpec>, Spe
     }
 }
 
-/// Returns the events that `text` asks for, as [`parse`] does; but an event that the CPU lacks is returned as
-/// [absent](EventSpec::is_absent).
+/// Parses like [`parse`], but returns an event that the CPU lacks as [absent](EventSpec::is_absent) instead of failing.
 ///
 /// # Errors
-/// A mistake in the text. If the CPU has none of the events: the error of the first.
+/// A mistake in the text. If the CPU has none of the events, the error of the first one.
 pub fn parse_or_absent(text: &str, pmu: &Pmu) -> Result<Vec<EventSpec>, SpecError> {
     let resolve = |spec: &Spec| match resolve(spec, text, pmu) {
         Ok(event) => Ok((event, None)),
@@ -212,7 +212,7 @@ pub fn parse_or_absent(text: &str, pmu: &Pmu) -> Result<Vec<EventSpec>, SpecErro
     Ok(found)
 }
 
-/// Returns the usual events, as far as the CPU has them: instructions, cycles, branches, and those mispredicted.
+/// Returns those of the default events that the CPU has: instructions, cycles, branches, branch misses.
 #[must_use]
 pub fn default_events(pmu: &Pmu) -> Vec<EventSpec> {
     default_names()
@@ -221,7 +221,7 @@ pub fn default_events(pmu: &Pmu) -> Vec<EventSpec> {
         .collect()
 }
 
-/// Returns the names of the usual events, also of those that the CPU does not have.
+/// Returns the names of the default events, including those that the CPU lacks.
 pub fn default_names() -> impl Iterator<Item = &'static str> {
     let names = names::DEFAULT_EVENTS.iter();
     names.filter_map(|meaning| meaning.names().first().copied())

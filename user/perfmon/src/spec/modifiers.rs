@@ -8,67 +8,67 @@ use super::error::Fault;
 use super::parse::SpannedText;
 use crate::{CounterId, Modes};
 
-/// Meaning of the modifiers of an event.
+/// The decoded modifiers of an event.
 pub(super) struct Modifiers {
     pub(super) modes: Option<Modes>,
     pub(super) precision: Option<Precision>,
-    /// The counter that is asked for, and where.
+    /// The requested counter, and the bytes of the text that request it.
     pub(super) pinned: Option<(CounterId, Range<usize>)>,
 }
 
-/// Letters that perf knows and that mean nothing here, with the reason.
+/// Letters that perf accepts and this library refuses, with the reason.
 const REFUSED_LETTERS: &[(char, &str)] = &[
-    ('h', "a hypervisor's own work can't be told apart"),
+    ('h', "the work of a hypervisor can't be counted separately"),
     ('G', "guests and host are counted together"),
     ('H', "guests and host are counted together"),
     (
         'e',
-        "other users of the PMU keep their counters; leave it out",
+        "the driver does not take counters from other users of the PMU; leave it out",
     ),
 ];
 
-/// Letters that perf knows for what is always so: an event has its counter all the time (`D`), a group counts as a whole
-/// (`W`) and is read at one moment (`S`).
-const ALWAYS: [char; 3] = ['D', 'W', 'S'];
+/// Letters of perf that have no effect, because they ask for what this driver always does: an event has its counter all
+/// the time (`D`), a group counts as a whole (`W`) and is read at one moment (`S`).
+const IMPLIED_LETTERS: [char; 3] = ['D', 'W', 'S'];
 
-/// Reads all modifiers of an event.
+/// Decodes all modifiers of an event.
 pub(super) fn modifiers(pieces: &[SpannedText]) -> Result<Modifiers, Fault> {
-    let mut found = Modifiers {
+    let mut decoded = Modifiers {
         modes: None,
         precision: None,
         pinned: None,
     };
     for piece in pieces {
-        if let Some(counter) = counter(&piece.text) {
-            if found.pinned.is_some() {
+        if let Some(counter) = parse_counter(&piece.text) {
+            if decoded.pinned.is_some() {
                 return Err(Fault::new(
                     piece.span.clone(),
                     "the event has a counter already",
                 ));
             }
-            found.pinned = Some((counter, piece.span.clone()));
+            decoded.pinned = Some((counter, piece.span.clone()));
             continue;
         }
         let (modes, precision) = modes_and_precision(piece)?;
         let span = &piece.span;
-        found.modes = set_once(
-            found.modes,
+        decoded.modes = merge(
+            decoded.modes,
             modes,
             span,
             "the event has other modes already",
         )?;
-        found.precision = set_once(
-            found.precision,
+        decoded.precision = merge(
+            decoded.precision,
             precision,
             span,
             "the event has another precision already",
         )?;
     }
-    Ok(found)
+    Ok(decoded)
 }
 
-/// `PMC0` or `FIXED0`.
-fn counter(text: &str) -> Option<CounterId> {
+/// Parses `PMC0` or `FIXED0`.
+fn parse_counter(text: &str) -> Option<CounterId> {
     let text = text.to_ascii_uppercase();
     let number = |prefix| text.strip_prefix(prefix).and_then(|rest| rest.parse().ok());
     number("PMC")
@@ -76,8 +76,8 @@ fn counter(text: &str) -> Option<CounterId> {
         .or_else(|| number("FIXED").map(CounterId::Fixed))
 }
 
-/// Returns what modifiers before and a new one agree on.
-fn set_once<T: PartialEq>(
+/// Returns the value of the earlier modifiers and a new one; fails with `contradiction` if both have one and they differ.
+fn merge<T: PartialEq>(
     before: Option<T>,
     new: Option<T>,
     span: &Range<usize>,
@@ -89,7 +89,7 @@ fn set_once<T: PartialEq>(
     }
 }
 
-/// Returns the modes and the precision that a modifier asks for, each `None` without a letter of its own.
+/// Decodes the modes and the precision of a modifier, each `None` if the modifier has no letter for it.
 fn modes_and_precision(piece: &SpannedText) -> Result<(Option<Modes>, Option<Precision>), Fault> {
     /// The largest `precise_ip`.
     const MAX_PRECISION: u8 = 3;
@@ -107,7 +107,7 @@ fn modes_and_precision(piece: &SpannedText) -> Result<(Option<Modes>, Option<Pre
                 ));
             }
             'P' => is_highest = true,
-            _ if ALWAYS.contains(&letter) => {}
+            _ if IMPLIED_LETTERS.contains(&letter) => {}
             _ => return Err(refused_modifier(piece, letter)),
         }
     }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Events that have a name: perf's, and the vendors'.
+//! Events with a name that does not depend on the CPU's model: perf's names, and the vendors'.
 //!
-//! The encodings are the module's own (`rust/perfmon/logic/{events,hardware_events}.rs`). Those of the CPU's model
-//! only are in `listed`.
+//! The encodings are the module's own (`rust/perfmon/logic/{events,hardware_events}.rs`). The events of the CPU's model
+//! are in `listed`.
 
 use perfmon_core::abi;
 use perfmon_core::logic::event_attr as attr;
@@ -35,7 +35,7 @@ pub enum Meaning {
     Branches,
     /// Branches that retired and were mispredicted.
     BranchMisses,
-    /// Slots of the pipeline.
+    /// Issue slots of the pipeline, as Intel's top-down method counts them.
     Slots,
     /// Cycles in which the front end delivered nothing.
     StalledFrontend,
@@ -116,7 +116,7 @@ impl Meaning {
         row.map_or(&[], |(_, _, names)| *names)
     }
 
-    /// Returns the meaning of perf's name; upper and lower case are the same.
+    /// Finds a meaning by perf's name; case does not matter.
     pub(crate) fn named(name: &str) -> Option<Self> {
         let is_name = |known: &str| known.eq_ignore_ascii_case(name);
         let row = MEANINGS
@@ -125,7 +125,7 @@ impl Meaning {
         Some(row.0)
     }
 
-    /// Returns the bit of Intel's architectural event in CPUID.0AH:EBX, if it is one.
+    /// Returns the bit in CPUID.0AH:EBX of Intel's architectural event with this meaning, if there is one.
     pub(super) fn architectural(self) -> Option<u32> {
         match self {
             M::Cycles => Some(abi::PERFMON_ARCH_EVENT_UNHALTED_CORE_CYCLES),
@@ -141,44 +141,47 @@ impl Meaning {
     }
 
     /// Returns perf's preferred name of a `PERF_COUNT_HW_*`.
-    pub(crate) fn name_of(wanted: u32) -> Option<&'static str> {
+    pub(crate) fn name_of(hardware_event: u32) -> Option<&'static str> {
         let row = MEANINGS
             .iter()
-            .find(|(_, number, _)| *number == Some(wanted))?;
+            .find(|(_, number, _)| *number == Some(hardware_event))?;
         row.2.first().copied()
     }
 }
 
-/// An event that has a name.
+/// An event with perf's names, the vendor's, or both.
 #[derive(Debug)]
 pub struct NamedEvent {
     vendor: Vendor,
     meaning: Meaning,
-    /// The fixed counter, if no general one counts it under these names.
+    /// The fixed counter, if these names mean an event that no general counter counts.
     only_fixed: Option<u8>,
-    /// The vendor's names.
-    own: &'static [&'static str],
+    vendor_names: &'static [&'static str],
 }
 
-const fn row(vendor: Vendor, meaning: Meaning, own: &'static [&'static str]) -> NamedEvent {
+const fn row(
+    vendor: Vendor,
+    meaning: Meaning,
+    vendor_names: &'static [&'static str],
+) -> NamedEvent {
     NamedEvent {
         vendor,
         meaning,
         only_fixed: None,
-        own,
+        vendor_names,
     }
 }
 
-const fn fixed(meaning: Meaning, own: &'static [&'static str], counter: u8) -> NamedEvent {
+const fn fixed(meaning: Meaning, vendor_names: &'static [&'static str], counter: u8) -> NamedEvent {
     NamedEvent {
         vendor: Vendor::Intel,
         meaning,
         only_fixed: Some(counter),
-        own,
+        vendor_names,
     }
 }
 
-/// Every event that has a name.
+/// Every event of this file.
 #[rustfmt::skip]
 const TABLE: &[NamedEvent] = &[
     row(Intel, M::Instructions, &["INST_RETIRED.ANY_P"]),
@@ -219,11 +222,11 @@ impl NamedEvent {
 
     /// Returns all names, the preferred one first.
     pub fn names(&self) -> impl Iterator<Item = &'static str> + '_ {
-        let perfs = match self.only_fixed {
+        let perf_names = match self.only_fixed {
             None => self.meaning.names(),
             Some(_) => &[],
         };
-        perfs.iter().chain(self.own).copied()
+        perf_names.iter().chain(self.vendor_names).copied()
     }
 
     /// Returns the preferred name.
@@ -232,13 +235,13 @@ impl NamedEvent {
         self.names().next().unwrap_or_default()
     }
 
-    /// Returns the fixed counter, if no general one counts the event under these names.
+    /// Returns the fixed counter, if these names mean an event that no general counter counts.
     #[must_use]
     pub fn only_fixed(&self) -> Option<u8> {
         self.only_fixed
     }
 
-    /// Returns the counters of this PMU that count it; `None` if none does.
+    /// Returns the counters of this PMU that can count the event; `None` if no counter can.
     #[must_use]
     pub fn on(&self, pmu: &Pmu) -> Option<OnCounters> {
         let capabilities = pmu.capabilities().ok()?;
@@ -258,14 +261,14 @@ impl NamedEvent {
         };
         let select = select.filter(|select| is_counted(*select, pmu))?;
         let found = OnCounters::of(select, pmu)?;
-        let slots = self.meaning == M::Slots && pmu.has_fixed(FIXED_SLOTS);
+        let has_fixed_slots = self.meaning == M::Slots && pmu.has_fixed(FIXED_SLOTS);
         Some(OnCounters {
-            fixed: found.fixed.or(slots.then_some(FIXED_SLOTS)),
+            fixed: found.fixed.or(has_fixed_slots.then_some(FIXED_SLOTS)),
             ..found
         })
     }
 
-    /// Returns the event as events of tasks ask for it.
+    /// Returns the encoding by which an event of a task is opened.
     pub(super) fn encoding(&self, found: &OnCounters) -> Option<Encoding> {
         match (self.only_fixed, self.meaning.number()) {
             (Some(number), _) => Some(Encoding::Fixed(number)),
@@ -275,21 +278,21 @@ impl NamedEvent {
     }
 }
 
-/// Default events, as far as the CPU has them.
+/// Default events; the CPU may lack some of them.
 pub(super) const DEFAULT_EVENTS: &[Meaning] =
     &[M::Instructions, M::Cycles, M::Branches, M::BranchMisses];
 
-/// Returns the event of this name; upper and lower case are the same.
+/// Finds an event by its name; case does not matter.
 pub(super) fn find(vendor: Vendor, name: &str) -> Option<&'static NamedEvent> {
     named_events(vendor).find(|event| event.names().any(|known| known.eq_ignore_ascii_case(name)))
 }
 
-/// Returns the event of this meaning that has perf's names.
+/// Finds the event of this meaning that has perf's names.
 pub(super) fn find_meaning(vendor: Vendor, meaning: Meaning) -> Option<&'static NamedEvent> {
     named_events(vendor).find(|event| event.meaning == meaning)
 }
 
-/// The names of what the kernel counts, not the CPU.
+/// Names of software events, which the kernel counts, not the CPU.
 const SOFTWARE: &[&str] = &[
     "task-clock",
     "cpu-clock",
@@ -311,19 +314,20 @@ const SOFTWARE: &[&str] = &[
     "system_time",
 ];
 
-/// Returns whether the kernel counts the event of this name, not the CPU.
+/// Returns whether this is the name of a software event, which the kernel counts, not the CPU.
 pub(super) fn is_software(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
     SOFTWARE.contains(&&*name)
 }
 
-/// Returns the names, `listed` among them, that are most like `name`, the likeliest first; none if none is like it.
+/// Returns the known names that resemble `name` most, the closest first, from the tables and `listed`. The list is empty
+/// if no name resembles it.
 pub(super) fn nearest(
     vendor: Vendor,
     name: &str,
     listed: impl Iterator<Item = String>,
 ) -> Vec<String> {
-    /// Below it, names have nothing in common to the eye.
+    /// Names with a smaller likeness do not look similar.
     const MIN_LIKENESS: f64 = 0.75;
     const MAX_SUGGESTIONS: usize = 3;
     /// Longer texts are not compared with the known names: no event has such a name, and comparing takes long.
@@ -344,7 +348,7 @@ pub(super) fn nearest(
     alike.sort_by(|a, b| b.0.total_cmp(&a.0));
     let mut names: Vec<String> = Vec::new();
     for (_, known) in alike {
-        // The vendor's list has the names of the table, too.
+        // A name of the table may also be in the vendor's list.
         if !names
             .iter()
             .any(|before| before.eq_ignore_ascii_case(&known))
@@ -356,7 +360,7 @@ pub(super) fn nearest(
     names
 }
 
-/// Returns how alike two names are, from 0 to 1; a typing mistake and a missing end cost little.
+/// Returns the likeness of two names, from 0 to 1: 1 if `typed` is a prefix of `known`, else the normalized edit distance.
 fn likeness(typed: &str, known: &str) -> f64 {
     if typed.len() >= 3 && known.starts_with(typed) {
         return 1.0;
@@ -364,7 +368,8 @@ fn likeness(typed: &str, known: &str) -> f64 {
     strsim::normalized_damerau_levenshtein(typed, known)
 }
 
-/// Returns the events with a name that this vendor's CPUs may have; of caches see [`cache_events`](super::cache_events).
+/// Returns the named events that this vendor's CPUs may have, without cache events, which
+/// [`cache_events`](super::cache_events) returns.
 pub fn named_events(vendor: Vendor) -> impl Iterator<Item = &'static NamedEvent> {
     TABLE.iter().filter(move |event| event.vendor == vendor)
 }
@@ -385,7 +390,7 @@ mod tests {
             let all = names.len();
             names.sort();
             names.dedup();
-            assert_eq!(names.len(), all, "a name of {vendor:?} stands twice");
+            assert_eq!(names.len(), all, "a name of {vendor:?} occurs twice");
         }
     }
 
@@ -408,7 +413,7 @@ mod tests {
     }
 
     #[test]
-    fn slips_find_what_was_meant() {
+    fn misspelt_names_get_suggestions() {
         assert_eq!(
             nearest(Intel, "instrucions", std::iter::empty())[0],
             "instructions"
@@ -464,7 +469,7 @@ mod tests {
     }
 
     #[test]
-    fn an_emulation_lacks_what_it_does_not_count() {
+    fn an_emulation_lacks_events_that_it_does_not_count() {
         let on = |vendor, name| {
             let event = find(vendor, name).expect("it is in the table");
             event.on(&testing::emulated(vendor)).is_some()

@@ -4,13 +4,14 @@
 //! ```text
 //! NAME            a name:            cycles   INST_RETIRED.ANY
 //! rUUEE           a raw encoding:    r1c0, with a counter mask r20000c0
-//! cpu/TERM,.../   its fields:        cpu/event=0x3c,umask=0x01,cmask=1,inv,edge,name=mine/
-//! NAME/TERM,.../  a name with them:  instructions/period=10007/
+//! cpu/TERM,.../   fields:            cpu/event=0x3c,umask=0x01,cmask=1,inv,edge,name=mine/
+//! NAME/TERM,.../  a name and fields: instructions/period=10007/
 //! fixedN          a fixed counter:   fixed0
 //! ```
 //!
-//! each followed by any of `:u` `:k` `:uk` (the modes) and `:PMC0` `:FIXED0` (the counter), separated by
-//! commas, with or without blanks. Events in braces, `{a,b}`, are a group, whose modifiers (`{a,b}:u`) are those of all.
+//! each followed by any of `:u` `:k` `:uk` (the modes) and `:PMC0` `:FIXED0` (the counter). The events are separated by
+//! commas, with or without blanks. Events in braces, `{a,b}`, are a group, whose modifiers (`{a,b}:u`) apply to all of
+//! them.
 
 use std::ops::Range;
 
@@ -19,7 +20,7 @@ use super::error::Fault;
 use super::names;
 use crate::pmu::Vendor;
 
-/// A piece of the text and where it is.
+/// A piece of the text, and its bytes in the text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct SpannedText {
     pub(super) text: String,
@@ -29,25 +30,25 @@ pub(super) struct SpannedText {
 /// One event, as it was written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Spec {
-    pub(super) what: SpecBody,
+    pub(super) body: SpecBody,
     /// The texts after each `:`.
     pub(super) modifiers: Vec<SpannedText>,
-    /// The whole event.
+    /// The bytes of the whole event in the text.
     pub(super) span: Range<usize>,
-    /// The number of its group in the text.
+    /// The number of the event's group in the text.
     pub(super) group: Option<usize>,
     /// The text of the group's modifiers, with their colons.
-    pub(super) suffix: String,
+    pub(super) group_modifiers: String,
 }
 
 impl Spec {
     /// Returns the event as it was written in `text`, with the modifiers of its group.
     pub(super) fn label(&self, text: &str) -> String {
-        format!("{}{}", &text[self.span.clone()], self.suffix)
+        format!("{}{}", &text[self.span.clone()], self.group_modifiers)
     }
 }
 
-/// The name of an event.
+/// An event without its modifiers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum SpecBody {
     /// A name, a raw encoding or a fixed counter.
@@ -63,7 +64,7 @@ pub(super) struct Term {
     pub(super) value: Option<SpannedText>,
 }
 
-/// The events of `text`.
+/// Parses the events of `text`.
 pub(super) fn parse(text: &str) -> Result<Vec<Spec>, Fault> {
     let mut parser = Parser { text, at: 0 };
     let mut specs = Vec::new();
@@ -80,8 +81,8 @@ pub(super) fn parse(text: &str) -> Result<Vec<Spec>, Fault> {
         if parser.at_end() {
             return Ok(specs);
         }
-        if !parser.take(',') {
-            let here = parser.position();
+        if !parser.accept(',') {
+            let here = parser.next_span();
             return Err(Fault::new(here, "a comma must stand between two events"));
         }
     }
@@ -92,6 +93,7 @@ const DELIMITERS: [char; 6] = [',', ':', '/', '{', '}', ' '];
 
 struct Parser<'a> {
     text: &'a str,
+    /// Byte index of the next character.
     at: usize,
 }
 
@@ -100,8 +102,8 @@ impl Parser<'_> {
         self.at == self.text.len()
     }
 
-    /// The character that comes next, as a span; empty at the end.
-    fn position(&self) -> Range<usize> {
+    /// Returns the span of the next character; it is empty at the end.
+    fn next_span(&self) -> Range<usize> {
         let length = self.text[self.at..]
             .chars()
             .next()
@@ -109,22 +111,23 @@ impl Parser<'_> {
         self.at..self.at + length
     }
 
-    fn take(&mut self, expected: char) -> bool {
-        let found = self.text[self.at..].starts_with(expected);
-        if found {
+    /// Consumes the next character if it is `expected`, and returns whether it was.
+    fn accept(&mut self, expected: char) -> bool {
+        let is_next = self.text[self.at..].starts_with(expected);
+        if is_next {
             self.at += expected.len_utf8();
         }
-        found
+        is_next
     }
 
-    /// Goes to the next character that is no blank.
+    /// Skips blanks.
     fn skip_blanks(&mut self) {
         let rest = &self.text[self.at..];
         self.at += rest.len() - rest.trim_start_matches(' ').len();
     }
 
-    /// The longest piece without any of these characters.
-    fn until(&mut self, stops: &[char]) -> SpannedText {
+    /// Consumes and returns the text before the first of these characters.
+    fn take_until(&mut self, stops: &[char]) -> SpannedText {
         let rest = &self.text[self.at..];
         let length = rest.find(stops).unwrap_or(rest.len());
         let span = self.at..self.at + length;
@@ -138,32 +141,32 @@ impl Parser<'_> {
     /// Parses `{a,b}` and its modifiers.
     fn group(&mut self, number: usize) -> Result<Vec<Spec>, Fault> {
         let start = self.at;
-        self.take('{');
+        self.accept('{');
         let mut specs = Vec::new();
         loop {
             self.skip_blanks();
             if self.text[self.at..].starts_with('{') {
-                return Err(Fault::new(self.position(), "a group can't be in a group"));
+                return Err(Fault::new(self.next_span(), "a group can't be in a group"));
             }
             specs.push(self.event()?);
             self.skip_blanks();
-            if self.take('}') {
+            if self.accept('}') {
                 break;
             }
-            if !self.take(',') {
+            if !self.accept(',') {
                 let whole = start..self.at;
                 return Err(
-                    Fault::new(whole, "the second brace of the group is missing")
+                    Fault::new(whole, "the closing brace of the group is missing")
                         .help("For example: {instructions,cycles}"),
                 );
             }
         }
         let end = self.at;
         let modifiers = self.modifiers();
-        let suffix = &self.text[end..self.at];
+        let group_modifiers = &self.text[end..self.at];
         for spec in &mut specs {
             spec.group = Some(number);
-            suffix.clone_into(&mut spec.suffix);
+            group_modifiers.clone_into(&mut spec.group_modifiers);
             spec.modifiers.extend(modifiers.iter().cloned());
         }
         Ok(specs)
@@ -171,29 +174,29 @@ impl Parser<'_> {
 
     fn event(&mut self) -> Result<Spec, Fault> {
         let start = self.at;
-        let word = self.until(&DELIMITERS);
+        let word = self.take_until(&DELIMITERS);
         if word.text.is_empty() {
-            return Err(Fault::new(self.position(), "an event is missing here")
+            return Err(Fault::new(self.next_span(), "an event is missing here")
                 .help("For example: -e instructions:u,cycles:u,r1c0"));
         }
         let mut modifiers = Vec::new();
-        let what = if self.take('/') {
+        let body = if self.accept('/') {
             let is_name = is_name(&word.text);
             if word.text != "cpu" && !is_name {
                 return Err(Fault::new(
                     word.span,
                     format!("no PMU is called `{}` here", word.text),
                 )
-                .help("The counters of the cores are `cpu/.../`; there are no others yet."));
+                .help("Only the PMU of the cores is supported: `cpu/.../`."));
             }
             let mut terms = self.terms(start)?;
             if is_name {
-                // As perf has it, `instructions/period=9/`: the same as `cpu/instructions,period=9/`.
+                // perf's form `instructions/period=9/` means the same as `cpu/instructions,period=9/`.
                 let value = None;
                 terms.insert(0, Term { key: word, value });
             }
-            // As perf allows it: `cpu/.../u`.
-            let modifier = self.until(&DELIMITERS);
+            // As perf does, accepts a modifier without a colon: `cpu/.../u`.
+            let modifier = self.take_until(&DELIMITERS);
             if !modifier.text.is_empty() {
                 modifiers.push(modifier);
             }
@@ -203,18 +206,18 @@ impl Parser<'_> {
         };
         modifiers.extend(self.modifiers());
         Ok(Spec {
-            what,
+            body,
             modifiers,
             span: start..self.at,
             group: None,
-            suffix: String::new(),
+            group_modifiers: String::new(),
         })
     }
 
     fn modifiers(&mut self) -> Vec<SpannedText> {
         let mut modifiers = Vec::new();
-        while self.take(':') {
-            modifiers.push(self.until(&DELIMITERS));
+        while self.accept(':') {
+            modifiers.push(self.take_until(&DELIMITERS));
         }
         modifiers
     }
@@ -224,10 +227,10 @@ impl Parser<'_> {
         let mut terms = Vec::new();
         loop {
             self.skip_blanks();
-            let key = self.until(&[',', '=', '/']);
-            let value = self.take('=').then(|| self.until(&[',', '/']));
-            let empty = key.text.is_empty();
-            if empty && (value.is_some() || !self.text[self.at..].starts_with('/')) {
+            let key = self.take_until(&[',', '=', '/']);
+            let value = self.accept('=').then(|| self.take_until(&[',', '/']));
+            let is_empty = key.text.is_empty();
+            if is_empty && (value.is_some() || !self.text[self.at..].starts_with('/')) {
                 if self.at_end() {
                     return Err(missing_slash(start..self.at));
                 }
@@ -236,13 +239,13 @@ impl Parser<'_> {
                     "a field is missing here",
                 ));
             }
-            if !empty {
+            if !is_empty {
                 terms.push(Term { key, value });
             }
-            if self.take('/') {
+            if self.accept('/') {
                 break;
             }
-            if !self.take(',') {
+            if !self.accept(',') {
                 return Err(missing_slash(start..self.at));
             }
         }
@@ -256,7 +259,7 @@ impl Parser<'_> {
     }
 }
 
-/// Returns whether this is the name of an event and not of a PMU.
+/// Returns whether the word before a slash is the name of an event, and not of a PMU.
 fn is_name(word: &str) -> bool {
     let mut vendors = [Vendor::Intel, Vendor::Amd].into_iter();
     word.contains('.')
@@ -265,7 +268,7 @@ fn is_name(word: &str) -> bool {
 }
 
 fn missing_slash(span: Range<usize>) -> Fault {
-    Fault::new(span, "the second slash is missing").help("For example: cpu/event=0x3c,umask=0x00/")
+    Fault::new(span, "the closing slash is missing").help("For example: cpu/event=0x3c,umask=0x00/")
 }
 
 #[cfg(test)]
@@ -273,11 +276,11 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Events as `what|modifier|modifier`, and `key=value` for fields.
+    /// Formats events as `body|modifier|modifier`, and fields as `key=value`.
     fn show(text: &str) -> Vec<String> {
         let specs = parse(text).expect("it is well formed");
         let one = |spec: &Spec| {
-            let what = match &spec.what {
+            let body = match &spec.body {
                 SpecBody::Word(word) => word.text.clone(),
                 SpecBody::Terms(terms) => {
                     let term = |t: &Term| match &t.value {
@@ -288,7 +291,7 @@ mod tests {
                 }
             };
             let modifiers = spec.modifiers.iter().map(|m| format!("|{}", m.text));
-            modifiers.fold(what, |all, m| all + &m)
+            modifiers.fold(body, |all, m| all + &m)
         };
         specs.iter().map(one).collect()
     }
@@ -335,8 +338,8 @@ mod tests {
             ("a,,b", 2..3, "event is missing"),
             (":u", 0..1, "event is missing"),
             ("a}", 1..2, "comma"),
-            ("{a,b", 0..4, "second brace"),
-            ("{a b}", 0..3, "second brace"),
+            ("{a,b", 0..4, "closing brace"),
+            ("{a b}", 0..3, "closing brace"),
             ("{}", 1..2, "event is missing"),
             ("{a,{b}}", 3..4, "in a group"),
             ("{a}b", 3..4, "comma"),
@@ -344,8 +347,8 @@ mod tests {
             ("a b", 2..3, "comma"),
             ("a, ", 3..3, "event is missing"),
             ("uncore/event=1/", 0..6, "no PMU"),
-            ("cpu/event=1", 0..11, "second slash"),
-            ("cpu/", 0..4, "second slash"),
+            ("cpu/event=1", 0..11, "closing slash"),
+            ("cpu/", 0..4, "closing slash"),
             ("cpu//", 0..5, "no field"),
             ("cpu/=1/", 4..6, "field is missing"),
             ("cpu/,inv/", 4..5, "field is missing"),
@@ -358,7 +361,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever is typed: no panic, and a span that can be shown.
+        /// No text causes a panic, and each fault has a span that can be shown.
         #[test]
         fn any_text_is_parsed_or_refused(text in "[a-z0-9,:/={}é\t ]{0,24}") {
             match parse(&text) {

@@ -32,13 +32,14 @@ struct Target {
 }
 
 impl Target {
-    /// The event of this select.
+    /// Creates a target with this select.
     fn raw(select: EventSelect, pmu: &Pmu) -> Self {
-        // The library's own select; the table of counters knows it by its bits.
+        // `OnCounters` takes the select type of perfmon-core.
         let bits = perfmon_core::logic::evtsel::EventSelect::from_bits(select.bits());
-        // A user that gives the number knows the counters: those of an unknown model are not known here.
+        // All general counters are allowed, because the tables do not know every event: a user that writes an encoding
+        // knows its counters.
         let (general_counters, fixed) = match OnCounters::of(bits, pmu) {
-            // Linux's number for what only a fixed counter counts.
+            // Linux's pseudo-encoding of an event that only a fixed counter counts.
             Some(OnCounters {
                 general: 0, fixed, ..
             }) => (0, fixed),
@@ -53,7 +54,7 @@ impl Target {
         }
     }
 
-    /// An event that these counters count.
+    /// Creates a target that these counters count.
     fn on(found: OnCounters, encoding: Option<Encoding>) -> Self {
         Self {
             encoding,
@@ -65,15 +66,15 @@ impl Target {
     }
 }
 
-/// Returns the event of `spec`, which is a part of `text`.
+/// Resolves the event of `spec`, which is a part of `text`.
 pub(super) fn resolve(spec: &Spec, text: &str, pmu: &Pmu) -> Result<EventSpec, Fault> {
-    let target = match &spec.what {
-        SpecBody::Word(word) => self::word(word, pmu).map_err(|fault| {
+    let target = match &spec.body {
+        SpecBody::Word(word) => resolve_word(word, pmu).map_err(|fault| {
             with_unit_mask(spec, pmu)
                 .or_else(|| tracepoint(spec, text))
                 .unwrap_or(fault)
         })?,
-        SpecBody::Terms(terms) => fields(terms, pmu)?,
+        SpecBody::Terms(terms) => resolve_fields(terms, pmu)?,
     };
     let Modifiers {
         modes,
@@ -81,7 +82,7 @@ pub(super) fn resolve(spec: &Spec, text: &str, pmu: &Pmu) -> Result<EventSpec, F
         pinned,
     } = modifiers(&spec.modifiers)?;
     if let Some((counter, span)) = &pinned {
-        allow_pin(*counter, span.clone(), &target, pmu)?;
+        check_pinned(*counter, span.clone(), &target, pmu)?;
     }
     Ok(EventSpec {
         label: target.label.unwrap_or_else(|| spec.label(text)),
@@ -100,11 +101,11 @@ pub(super) fn resolve(spec: &Spec, text: &str, pmu: &Pmu) -> Result<EventSpec, F
     })
 }
 
-/// A name, `rUUEE` or `fixedN`.
-fn word(word: &SpannedText, pmu: &Pmu) -> Result<Target, Fault> {
+/// Resolves a name, `rUUEE` or `fixedN`.
+fn resolve_word(word: &SpannedText, pmu: &Pmu) -> Result<Target, Fault> {
     let text = word.text.to_ascii_lowercase();
     if let Some(digits) = text.strip_prefix('r').filter(|rest| is_hexadecimal(rest)) {
-        return Ok(Target::raw(raw(digits, &word.span, pmu)?, pmu));
+        return Ok(Target::raw(parse_raw(digits, &word.span, pmu)?, pmu));
     }
     if let Some(number) = text
         .strip_prefix("fixed")
@@ -117,7 +118,7 @@ fn word(word: &SpannedText, pmu: &Pmu) -> Result<Target, Fault> {
             ..Target::default()
         });
     }
-    named(word, pmu)
+    resolve_name(word, pmu)
 }
 
 fn is_hexadecimal(text: &str) -> bool {
@@ -125,7 +126,7 @@ fn is_hexadecimal(text: &str) -> bool {
 }
 
 /// Resolves an event by its name. Fails if this PMU does not count it.
-fn named(word: &SpannedText, pmu: &Pmu) -> Result<Target, Fault> {
+fn resolve_name(word: &SpannedText, pmu: &Pmu) -> Result<Target, Fault> {
     if let Some(event) = names::find(pmu.vendor(), &word.text) {
         let found = event
             .on(pmu)
@@ -161,7 +162,7 @@ fn listed_target(event: &Event, word: &SpannedText, pmu: &Pmu) -> Result<Target,
     })
 }
 
-/// Returns the fault of an event that this CPU lacks.
+/// Creates the fault of an event that this CPU lacks.
 fn absent(word: &SpannedText, reason: &str) -> Fault {
     Fault::new(
         word.span.clone(),
@@ -171,22 +172,22 @@ fn absent(word: &SpannedText, reason: &str) -> Fault {
     .absent(reason)
 }
 
-/// Returns why an event of the table can't be counted here.
+/// Returns the reason why this CPU can't count a named event, in sentences.
 fn reason(event: &NamedEvent, pmu: &Pmu) -> String {
     let capabilities = match pmu.capabilities() {
         Ok(capabilities) => capabilities,
         Err(none) => return format!("It has no PMU: {}.", none.reason()),
     };
     if let Some(number) = event.only_fixed() {
-        return format!("Only fixed counter {number} counts it, which is missing.");
+        return format!("Only fixed counter {number} counts it, and this CPU lacks that counter.");
     }
     let architectural = event.meaning().architectural();
     match architectural.filter(|bit| capabilities.arch_events >> bit & 1 == 0) {
         Some(bit) if pmu.vendor() == Vendor::Intel => {
-            format!("The CPU says that it lacks it (CPUID.0AH:EBX[{bit}]).")
+            format!("CPUID says that the CPU lacks the event (CPUID.0AH:EBX[{bit}]).")
         }
         _ if pmu.is_emulated() => NOT_EMULATED.to_owned(),
-        _ => "No counter of it does.".to_owned(),
+        _ => "None of its counters can count it.".to_owned(),
     }
 }
 
@@ -207,11 +208,11 @@ fn require_fixed(number: u8, span: &Range<usize>, pmu: &Pmu) -> Result<(), Fault
     .help(help))
 }
 
-/// The digits of `rUUEE`: the event select, without what the driver sets.
-fn raw(digits: &str, span: &Range<usize>, pmu: &Pmu) -> Result<EventSelect, Fault> {
+/// Parses the digits of `rUUEE`. Fails if they set bits that the driver sets or refuses.
+fn parse_raw(digits: &str, span: &Range<usize>, pmu: &Pmu) -> Result<EventSelect, Fault> {
     let width = pmu.select_bits();
     match u64::from_str_radix(digits, 16) {
-        Ok(bits) if bits >> width == 0 => select(bits, span),
+        Ok(bits) if bits >> width == 0 => check_select(bits, span),
         _ => Err(Fault::new(
             span.clone(),
             format!("this is more than the {width} bits of an event select"),
@@ -219,11 +220,11 @@ fn raw(digits: &str, span: &Range<usize>, pmu: &Pmu) -> Result<EventSelect, Faul
     }
 }
 
-/// The bits of an event select that are not the user's.
+/// Bits of an event select that the user can't set, with the message and the help for each.
 const RESERVED_BITS: &[(u64, &str, &str)] = &[
     (
         3 << 16,
-        "bits 16 and 17 are the modes",
+        "bits 16 and 17 select the modes",
         "Write `:u` or `:k` after the event.",
     ),
     (
@@ -231,7 +232,11 @@ const RESERVED_BITS: &[(u64, &str, &str)] = &[
         "bit 19 drives pins of the CPU",
         "The driver does not allow it.",
     ),
-    (1 << 20, "bit 20 is the interrupt", "The driver sets it."),
+    (
+        1 << 20,
+        "bit 20 enables the interrupt",
+        "The driver sets it.",
+    ),
     (
         1 << 21,
         "bit 21 counts the sibling thread too",
@@ -240,8 +245,8 @@ const RESERVED_BITS: &[(u64, &str, &str)] = &[
     (1 << 22, "bit 22 starts the counter", "The driver sets it."),
 ];
 
-/// `bits`, if they are the user's.
-fn select(bits: u64, span: &Range<usize>) -> Result<EventSelect, Fault> {
+/// Converts `bits` to an event select. Fails if they contain reserved bits.
+fn check_select(bits: u64, span: &Range<usize>) -> Result<EventSelect, Fault> {
     if let Some((_, message, help)) = RESERVED_BITS.iter().find(|(mask, _, _)| bits & mask != 0) {
         return Err(Fault::new(span.clone(), *message).help(*help));
     }
@@ -252,9 +257,10 @@ fn select(bits: u64, span: &Range<usize>) -> Result<EventSelect, Fault> {
 /// A field of the event select.
 struct Field {
     key: &'static str,
+    /// Number of bits.
     width: u32,
-    /// Shifts its value to its place in the register.
-    place: fn(u64) -> u64,
+    /// Shifts a value to the field's place in the register.
+    shift: fn(u64) -> u64,
 }
 
 impl Field {
@@ -266,9 +272,9 @@ impl Field {
 
 /// The fields of a PMU's event selects.
 fn fields_of(pmu: &Pmu) -> [Field; 6] {
-    let field = |key, width, place| Field { key, width, place };
+    let field = |key, width, shift| Field { key, width, shift };
     [
-        // Bits 11:8 of a number, which only AMD's have, are at 35:32.
+        // Bits 11:8 of an event number, which only AMD has, are bits 35:32 of the select.
         field("event", pmu.event_bits(), |number| {
             number & 0xff | number >> 8 << 32
         }),
@@ -280,44 +286,44 @@ fn fields_of(pmu: &Pmu) -> [Field; 6] {
     ]
 }
 
-/// Fields that perf knows and that can't be had here, with the reason.
+/// Fields that perf accepts and this library refuses, with the reason.
 const REFUSED_FIELDS: &[(&str, &str)] = &[
     (
         "any",
-        "it counts what the sibling thread does; the driver does not allow it",
+        "it counts also what the sibling thread does, which the driver does not allow",
     ),
     (
         "pc",
-        "it drives pins of the CPU; the driver does not allow it",
+        "it drives pins of the CPU, which the driver does not allow",
     ),
     (
         "offcore_rsp",
-        "it needs an extra register, which the driver does not set yet",
+        "it needs an extra register, which the driver does not write",
     ),
     (
         "ldlat",
-        "it needs an extra register, which the driver does not set yet",
+        "it needs an extra register, which the driver does not write",
     ),
     (
         "frontend",
-        "it needs an extra register, which the driver does not set yet",
+        "it needs an extra register, which the driver does not write",
     ),
 ];
 
-/// `cpu/.../`.
-fn fields(terms: &[Term], pmu: &Pmu) -> Result<Target, Fault> {
+/// Resolves `cpu/.../`.
+fn resolve_fields(terms: &[Term], pmu: &Pmu) -> Result<Target, Fault> {
     let known = fields_of(pmu);
     let mut bits = 0;
-    let mut set = 0;
+    let mut assigned = 0;
     let mut label = None;
     let mut rate = None;
     let mut encoding = Vec::new();
     for term in terms {
         let value = term.value.as_ref();
         match &term.key.text[..] {
-            "name" => label = Some(text(&term.key, value)?),
-            "period" => rate = Some(SampleRate::Period(rate_of(&term.key, value)?)),
-            "freq" => rate = Some(SampleRate::Frequency(rate_of(&term.key, value)?)),
+            "name" => label = Some(parse_text(&term.key, value)?),
+            "period" => rate = Some(SampleRate::Period(parse_rate(&term.key, value)?)),
+            "freq" => rate = Some(SampleRate::Frequency(parse_rate(&term.key, value)?)),
             _ => encoding.push(term),
         }
     }
@@ -337,33 +343,33 @@ fn fields(terms: &[Term], pmu: &Pmu) -> Result<Target, Fault> {
     }
     if let [Term { key, value: None }, other, ..] = &encoding[..] {
         if is_name(key, pmu) {
-            return Err(no_fields_behind(key, &other.key));
+            return Err(name_with_fields(key, &other.key));
         }
     }
     for Term { key, value } in encoding {
         let Some(field) = known.iter().find(|field| field.key == key.text) else {
             return Err(unknown_field(key, &known));
         };
-        let mask = (field.place)(field.max_value());
-        if set & mask != 0 {
+        let mask = (field.shift)(field.max_value());
+        if assigned & mask != 0 {
             return Err(Fault::new(
                 key.span.clone(),
                 "these bits have a value already",
             ));
         }
-        set |= mask;
-        bits |= (field.place)(number(field, key, value.as_ref())?);
+        assigned |= mask;
+        bits |= (field.shift)(parse_number(field, key, value.as_ref())?);
     }
     let last = &terms[terms.len() - 1];
     let all = terms[0].key.span.start..last.value.as_ref().unwrap_or(&last.key).span.end;
     Ok(Target {
         label,
         rate,
-        ..Target::raw(select(bits, &all)?, pmu)
+        ..Target::raw(check_select(bits, &all)?, pmu)
     })
 }
 
-/// `cpu/NAME/` and `cpu/rUUEE/`; `None` for any other fields.
+/// Resolves `cpu/NAME/` and `cpu/rUUEE/`; returns `None` for any other fields.
 fn name_in_slashes(terms: &[&Term], pmu: &Pmu) -> Result<Option<Target>, Fault> {
     let [Term { key, value: None }] = terms else {
         return Ok(None);
@@ -373,7 +379,7 @@ fn name_in_slashes(terms: &[&Term], pmu: &Pmu) -> Result<Option<Target>, Fault> 
         digits.is_some_and(is_hexadecimal)
     };
     if is_raw() || is_name(key, pmu) {
-        word(key, pmu).map(Some)
+        resolve_word(key, pmu).map(Some)
     } else {
         Ok(None)
     }
@@ -385,18 +391,19 @@ fn is_name(key: &SpannedText, pmu: &Pmu) -> bool {
         || listed::find(&key.text, pmu).is_some()
 }
 
-fn no_fields_behind(name: &SpannedText, field: &SpannedText) -> Fault {
+/// Creates the fault of a name that is followed by fields of an encoding.
+fn name_with_fields(name: &SpannedText, field: &SpannedText) -> Fault {
     let name = &name.text;
     let fault = Fault::new(
         field.span.clone(),
         format!("`{name}` is a whole event: a field of the encoding can't follow it"),
     );
     fault.help(format!(
-        "A modifier stands behind the last slash: `cpu/{name}/u`."
+        "Write a modifier after the last slash: `cpu/{name}/u`."
     ))
 }
 
-/// `cpu/NAME,cmask=4/`: a listed event with other values in some fields; `None` for any other fields.
+/// Resolves `cpu/NAME,cmask=4/`, a listed event with other values in some fields; returns `None` for any other fields.
 fn listed_with_fields(terms: &[&Term], pmu: &Pmu) -> Result<Option<Target>, Fault> {
     let [name @ Term { value: None, .. }, others @ ..] = terms else {
         return Ok(None);
@@ -406,16 +413,19 @@ fn listed_with_fields(terms: &[&Term], pmu: &Pmu) -> Result<Option<Target>, Faul
     };
     let known = fields_of(pmu);
     for Term { key, value } in others {
-        let changes = ["umask", "cmask", "inv", "edge"].contains(&&*key.text);
-        let Some(field) = known.iter().find(|field| changes && field.key == key.text) else {
+        let can_change = ["umask", "cmask", "inv", "edge"].contains(&&*key.text);
+        let Some(field) = known
+            .iter()
+            .find(|field| can_change && field.key == key.text)
+        else {
             let fault = Fault::new(
                 key.span.clone(),
                 format!("`{}` can't be changed in {}", key.text, event.name),
             );
             return Err(fault.help("These can: umask, cmask, inv, edge."));
         };
-        let number = number(field, key, value.as_ref())?;
-        // No field has more than 8 bits.
+        let number = parse_number(field, key, value.as_ref())?;
+        // None of these fields has more than 8 bits.
         let byte = u8::try_from(number).unwrap_or(u8::MAX);
         match field.key {
             "umask" => event.unit_mask = byte.into(),
@@ -446,8 +456,8 @@ fn unknown_field(key: &SpannedText, known: &[Field]) -> Fault {
     .help(format!("It has {}.", known.join(", ")))
 }
 
-/// The value of a field that is a text.
-fn text(key: &SpannedText, value: Option<&SpannedText>) -> Result<String, Fault> {
+/// Returns the value of a text field.
+fn parse_text(key: &SpannedText, value: Option<&SpannedText>) -> Result<String, Fault> {
     match value {
         Some(value) if !value.text.is_empty() => Ok(value.text.clone()),
         _ => Err(Fault::new(
@@ -457,8 +467,8 @@ fn text(key: &SpannedText, value: Option<&SpannedText>) -> Result<String, Fault>
     }
 }
 
-/// The value of `period` or `freq`.
-fn rate_of(key: &SpannedText, value: Option<&SpannedText>) -> Result<u64, Fault> {
+/// Parses the value of `period` or `freq`.
+fn parse_rate(key: &SpannedText, value: Option<&SpannedText>) -> Result<u64, Fault> {
     let place = value.unwrap_or(key);
     let number = value.and_then(|value| value.text.parse().ok());
     let number = number.filter(|number| (1..1 << 63).contains(number));
@@ -471,8 +481,12 @@ fn rate_of(key: &SpannedText, value: Option<&SpannedText>) -> Result<u64, Fault>
     })
 }
 
-/// The value of a field that is a number; a flag alone is 1.
-fn number(field: &Field, key: &SpannedText, value: Option<&SpannedText>) -> Result<u64, Fault> {
+/// Parses the value of a field that is a number; a flag without a value is 1.
+fn parse_number(
+    field: &Field,
+    key: &SpannedText,
+    value: Option<&SpannedText>,
+) -> Result<u64, Fault> {
     let Some(value) = value else {
         return if field.width == 1 {
             Ok(1)
@@ -488,18 +502,18 @@ fn number(field: &Field, key: &SpannedText, value: Option<&SpannedText>) -> Resu
         Some(digits) => u64::from_str_radix(digits, 16),
         None => value.text.parse(),
     };
-    let most = field.max_value();
+    let max = field.max_value();
     match parsed {
-        Ok(number) if number <= most => Ok(number),
+        Ok(number) if number <= max => Ok(number),
         _ => Err(Fault::new(
             value.span.clone(),
-            format!("`{}` takes a number from 0 to {most:#x}", field.key),
+            format!("`{}` takes a number from 0 to {max:#x}", field.key),
         )),
     }
 }
 
-/// Fails unless `counter` exists and can count the event.
-fn allow_pin(
+/// Fails unless the requested counter exists and can count the event.
+fn check_pinned(
     counter: CounterId,
     span: Range<usize>,
     target: &Target,
@@ -522,12 +536,9 @@ fn allow_pin(
         }
         CounterId::Fixed(number) if target.fixed != Some(number) => {
             require_fixed(number, &span, pmu)?;
-            let fault = Fault::new(
-                span,
-                format!("fixed counter {number} counts something else"),
-            );
+            let fault = Fault::new(span, format!("fixed counter {number} counts another event"));
             Err(match target.fixed {
-                Some(right) => fault.help(format!("This event is that of FIXED{right}.")),
+                Some(right) => fault.help(format!("FIXED{right} counts this event.")),
                 None => fault.help("No fixed counter counts this event."),
             })
         }

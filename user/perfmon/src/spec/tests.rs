@@ -1,28 +1,28 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! From text to event selects, on an Intel PMU with 8 general and 3 fixed counters, without cache misses
-//! and without slots.
+//! Tests from text to event select, on an Intel PMU with 8 general and 3 fixed counters that lacks the events
+//! `cache-misses` and `slots`.
 
 use proptest::prelude::*;
 
 use super::*;
 use crate::pmu::testing;
 
-fn all(text: &str) -> Vec<EventSpec> {
+fn parse_all(text: &str) -> Vec<EventSpec> {
     parse_without_groups(text, &testing::intel()).unwrap_or_else(|error| panic!("{error}"))
 }
 
-fn one(text: &str) -> EventSpec {
-    let mut events = all(text);
+fn parse_one(text: &str) -> EventSpec {
+    let mut events = parse_all(text);
     assert_eq!(events.len(), 1, "{text}");
     events.remove(0)
 }
 
-/// The select on a general counter.
+/// Returns the select on a general counter.
 fn select(text: &str) -> u64 {
-    one(text).select_on(CounterId::General(0)).bits()
+    parse_one(text).select_on(CounterId::General(0)).bits()
 }
 
-/// What is said about a text that is wrong.
+/// Returns the message about a text that is wrong.
 fn fault(text: &str) -> String {
     match parse_without_groups(text, &testing::intel()) {
         Ok(events) => panic!("{text} was taken for {events:?}"),
@@ -51,7 +51,7 @@ fn names_have_their_encodings() {
 }
 
 #[test]
-fn raw_encodings_and_fields_say_the_same() {
+fn raw_encodings_and_fields_give_the_same_select() {
     let table = [
         ("r1c0:u", "cpu/event=0xc0,umask=1/u", 0x0001_01c0),
         ("r00c0", "cpu/event=192/", 0x0003_00c0),
@@ -101,7 +101,7 @@ fn large_event_numbers_are_amds() {
 
 #[test]
 fn the_label_is_what_was_written_or_the_name() {
-    let labels: Vec<String> = all("cycles:u,r1c0,cpu/event=1,name=mine/u")
+    let labels: Vec<String> = parse_all("cycles:u,r1c0,cpu/event=1,name=mine/u")
         .into_iter()
         .map(|event| event.label)
         .collect();
@@ -114,30 +114,36 @@ fn the_label_is_what_was_written_or_the_name() {
 
 #[test]
 fn fixed_counters_go_with_their_events() {
-    assert_eq!(one("instructions").fixed, Some(0));
-    assert_eq!(one("cycles").fixed, Some(1));
-    let only = one("INST_RETIRED.ANY");
+    assert_eq!(parse_one("instructions").fixed, Some(0));
+    assert_eq!(parse_one("cycles").fixed, Some(1));
+    let only = parse_one("INST_RETIRED.ANY");
     assert_eq!((only.general, only.fixed), (None, Some(0)));
-    let named = one("fixed2:k");
+    let named = parse_one("fixed2:k");
     assert_eq!(
         (named.general, named.fixed, named.modes),
         (None, Some(2), Modes::Kernel)
     );
     assert_eq!(named.select_on(CounterId::Fixed(2)).bits(), 0x0002_0000);
-    assert_eq!(one("r1c0").fixed, None);
-    // Linux's number for fixed counter 2, which no general counter counts.
-    assert_eq!((one("r300").general, one("r300").fixed), (None, Some(2)));
+    assert_eq!(parse_one("r1c0").fixed, None);
+    // Linux's pseudo-encoding of fixed counter 2, whose event no general counter counts.
+    assert_eq!(
+        (parse_one("r300").general, parse_one("r300").fixed),
+        (None, Some(2))
+    );
 }
 
 #[test]
 fn a_counter_can_be_asked_for() {
-    assert_eq!(one("r1c0:PMC7:u").pinned, Some(CounterId::General(7)));
-    assert_eq!(one("instructions:fixed0").pinned, Some(CounterId::Fixed(0)));
-    assert_eq!(one("cycles").pinned, None);
+    assert_eq!(parse_one("r1c0:PMC7:u").pinned, Some(CounterId::General(7)));
+    assert_eq!(
+        parse_one("instructions:fixed0").pinned,
+        Some(CounterId::Fixed(0))
+    );
+    assert_eq!(parse_one("cycles").pinned, None);
 }
 
 #[test]
-fn an_event_that_the_cpu_lacks_is_told_beside_the_others() {
+fn an_event_that_the_cpu_lacks_is_returned_as_absent() {
     let found = |text| -> Result<Vec<(String, bool)>, String> {
         let events = parse_or_absent(text, &testing::intel()).map_err(|error| error.to_string())?;
         let events = events.into_iter().map(|e| (e.label.clone(), e.is_absent()));
@@ -154,7 +160,7 @@ fn an_event_that_the_cpu_lacks_is_told_beside_the_others() {
 
 #[test]
 fn an_event_is_called_what_it_counts() {
-    let labels = |text| -> Vec<String> { all(text).into_iter().map(|e| e.label).collect() };
+    let labels = |text| -> Vec<String> { parse_all(text).into_iter().map(|e| e.label).collect() };
     assert_eq!(
         labels("cycles:u, r1c4,branches:k"),
         ["cycles:u", "r1c4", "branches:k"]
@@ -164,7 +170,7 @@ fn an_event_is_called_what_it_counts() {
 }
 
 #[test]
-fn what_is_missing_by_default_is_left_out() {
+fn default_events_that_the_cpu_lacks_are_left_out() {
     let names: Vec<String> = default_events(&testing::intel())
         .into_iter()
         .map(|event| event.label)
@@ -175,7 +181,7 @@ fn what_is_missing_by_default_is_left_out() {
     );
 }
 
-/// Text, what is said, where the caret is (the column of its first and its width), and what to write instead.
+/// Text, message, column of the first caret, number of carets, and help.
 const FAULTS: &[(&str, &str, usize, usize, &str)] = &[
     (
         "cycles,instrucions:u",
@@ -197,7 +203,7 @@ const FAULTS: &[(&str, &str, usize, usize, &str)] = &[
         "no event is called",
         0,
         10,
-        "on this CPU the same is called `branches`",
+        "this CPU's name for the same event is `branches`",
     ),
     ("zzzzzz", "no event is called", 0, 6, "rUUEE"),
     ("r", "no event is called `r`", 0, 1, "hexadecimal digits"),
@@ -211,17 +217,17 @@ const FAULTS: &[(&str, &str, usize, usize, &str)] = &[
     ("reff-cycles", "no event is called", 0, 11, "`ref-cycles`"),
     (
         "task-clock",
-        "`task-clock` is no event of the CPU",
+        "`task-clock` is not an event of the CPU",
         0,
         10,
-        "The kernel counts it. `pmctl stat` has clocks",
+        "The kernel counts it. `pmctl stat` counts clocks",
     ),
     (
         "duration_time",
-        "`duration_time` is no event of the CPU",
+        "`duration_time` is not an event of the CPU",
         0,
         13,
-        "below every `pmctl stat`",
+        "`pmctl stat` always prints",
     ),
     ("cycles:pppp", "no precision is higher", 7, 4, ""),
     (
@@ -261,7 +267,7 @@ const FAULTS: &[(&str, &str, usize, usize, &str)] = &[
     ),
     ("r100000000", "more than the 32 bits", 0, 10, ""),
     ("a,r100c0", "no event is called `a`", 0, 1, ""),
-    ("r300c0", "bits 16 and 17 are the modes", 0, 6, ":u"),
+    ("r300c0", "bits 16 and 17 select the modes", 0, 6, ":u"),
     (
         "r4000c0",
         "bit 22 starts the counter",
@@ -290,7 +296,13 @@ const FAULTS: &[(&str, &str, usize, usize, &str)] = &[
         1,
         "`cpu/instructions/u`",
     ),
-    ("probe:foo", "is no event of the CPU", 0, 9, "tracepoint"),
+    (
+        "probe:foo",
+        "is not an event of the CPU",
+        0,
+        9,
+        "tracepoint",
+    ),
     ("cpu/event=1,any/", "sibling thread", 12, 3, ""),
     ("cpu/event=1,name=/", "`name` needs a value", 12, 4, ""),
     ("cpu/config=0x10000/", "bits 16 and 17", 4, 14, ":u"),
@@ -300,10 +312,10 @@ const FAULTS: &[(&str, &str, usize, usize, &str)] = &[
     ("cycles:u:k", "has other modes already", 9, 1, ""),
     ("cycles:PMC8", "no general counter 8", 7, 4, "It has 8"),
     ("cycles:PMC0:PMC1", "has a counter already", 12, 4, ""),
-    ("cycles:FIXED0", "counts something else", 7, 6, "FIXED1"),
+    ("cycles:FIXED0", "counts another event", 7, 6, "FIXED1"),
     (
         "r1c0:FIXED0",
-        "counts something else",
+        "counts another event",
         5,
         6,
         "No fixed counter",
@@ -313,7 +325,7 @@ const FAULTS: &[(&str, &str, usize, usize, &str)] = &[
 ];
 
 #[test]
-fn faults_say_what_where_and_what_instead() {
+fn faults_have_message_caret_and_help() {
     for (text, message, column, width, help) in FAULTS {
         let shown = fault(text);
         let lines: Vec<&str> = shown.lines().collect();
@@ -326,7 +338,7 @@ fn faults_say_what_where_and_what_instead() {
 }
 
 proptest! {
-    /// Whatever is typed, nothing panics, and a select never has bits that the driver refuses.
+    /// No text causes a panic, and a select never has bits that the driver refuses.
     #[test]
     fn any_text_is_understood_or_refused(
         text in "(cycles|r[0-9a-f]{1,9}|cpu/(event|umask|cmask|config)=0x[0-9a-f]{1,8}(,inv|,edge)?/)(:[a-zA-Z0-9]{0,6}){0,2}"
@@ -340,7 +352,7 @@ proptest! {
         }
     }
 
-    /// A raw encoding arrives as it was written.
+    /// A raw encoding keeps its bits.
     #[test]
     fn raw_bits_are_kept(bits in any::<u32>()) {
         let bits = u64::from(bits & !0x007b_0000);
@@ -359,11 +371,11 @@ fn caches_have_the_encoding_of_the_table() {
     assert_eq!(misses.encoding, Some(Encoding::Cache(0x1_0003)));
     let error = on(&testing::skylake(), "LLC-loads").expect_err("Skylake lacks it");
     assert!(error.is_absent() && error.to_string().contains("further register"));
-    let beside = parse_or_absent("{cycles,LLC-loads}", &testing::skylake());
-    let beside = beside.expect("one of them is there");
-    assert!(beside[1].is_absent() && beside[1].group == Some(0));
+    let events = parse_or_absent("{cycles,LLC-loads}", &testing::skylake());
+    let events = events.expect("one of them is there");
+    assert!(events[1].is_absent() && events[1].group == Some(0));
     assert!(
-        beside[1]
+        events[1]
             .missing
             .as_deref()
             .is_some_and(|reason| reason.contains("Skylake"))
@@ -371,14 +383,14 @@ fn caches_have_the_encoding_of_the_table() {
 }
 
 #[test]
-fn names_are_asked_for_by_perfs_numbers() {
-    let encoding = |text| one(text).encoding.map(Encoding::numbers);
+fn names_are_encoded_by_perfs_numbers() {
+    let encoding = |text| parse_one(text).encoding.map(Encoding::numbers);
     assert_eq!(encoding("instructions:u"), Some((0, 1)));
     assert_eq!(encoding("BR_INST_RETIRED.ALL_BRANCHES"), Some((0, 4)));
     assert_eq!(encoding("INST_RETIRED.ANY"), Some((0, 1)));
     assert_eq!(encoding("r1c0:u"), Some((4, 0x1c0)));
     assert_eq!(encoding("fixed1"), Some((0, 0)));
-    let event = one("cycles:k").builder().expect("it is there");
+    let event = parse_one("cycles:k").builder().expect("it is there");
     assert_eq!(event.encoding(), Encoding::Hardware(0));
 }
 
@@ -409,7 +421,7 @@ fn one_event_is_found_by_its_name() {
 }
 
 #[test]
-fn without_a_pmu_that_is_the_reason() {
+fn without_a_pmu_the_help_says_so() {
     #[derive(Clone)]
     struct None;
     impl raw_cpuid::CpuIdReader for None {
@@ -432,13 +444,13 @@ fn without_a_pmu_that_is_the_reason() {
 
 #[test]
 fn an_event_may_have_a_precision() {
-    let precision = |text| one(text).precision;
+    let precision = |text| parse_one(text).precision;
     assert_eq!(precision("cycles:u"), None);
     assert_eq!(precision("cycles:p"), Some(Precision::Level(1)));
     assert_eq!(precision("cycles:uppp"), Some(Precision::Level(3)));
     assert_eq!(precision("r1c0:pp:k"), Some(Precision::Level(2)));
     assert_eq!(precision("cycles:P"), Some(Precision::Highest));
-    assert_eq!(one("cycles:ppk").modes, Modes::Kernel);
+    assert_eq!(parse_one("cycles:ppk").modes, Modes::Kernel);
     let grouped = parse("{cycles,r1c0}:pp", &testing::intel()).expect("they exist");
     assert!(
         grouped
@@ -450,20 +462,20 @@ fn an_event_may_have_a_precision() {
 
 #[test]
 fn an_event_may_have_a_rate() {
-    let rate = |text| one(text).rate;
+    let rate = |text| parse_one(text).rate;
     assert_eq!(rate("instructions"), None);
     let period = Some(SampleRate::Period(1009));
     assert_eq!(rate("cpu/event=0xc0,period=1009/u"), period);
     assert_eq!(rate("cpu/instructions,period=1009/"), period);
     assert_eq!(rate("instructions/period=1009/u"), period);
-    assert_eq!(one("instructions/period=9/u").modes, Modes::User);
+    assert_eq!(parse_one("instructions/period=9/u").modes, Modes::User);
     assert_eq!(
-        one("instructions/period=9/").meaning,
-        one("instructions").meaning
+        parse_one("instructions/period=9/").meaning,
+        parse_one("instructions").meaning
     );
     assert_eq!(
-        one("cpu/instructions,period=9/").meaning,
-        one("instructions").meaning
+        parse_one("cpu/instructions,period=9/").meaning,
+        parse_one("instructions").meaning
     );
     assert_eq!(
         rate("cpu/event=0xc0,freq=99/"),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Explains names that no table has, and proposes known ones.
+//! Explains names that are in no table, and suggests known ones.
 
 use perfmon_events::Model;
 
@@ -10,36 +10,37 @@ use super::names;
 use super::parse::{SpannedText, Spec, SpecBody};
 use crate::pmu::{Pmu, Vendor};
 
-/// Names that perf accepts as events and takes from a clock, not from a counter.
+/// Names that perf accepts as events, but computes from a clock and not from a counter.
 const CLOCK_EVENTS: [&str; 3] = ["duration_time", "user_time", "system_time"];
 
 /// Advice on events that the kernel counts.
 const WRAP_ADVICE: &str =
-    "`pmctl wrap -- perf stat -e EVENTS` has such events beside those of the CPU.";
+    "`pmctl wrap -- perf stat -e EVENTS` counts such events together with those of the CPU.";
 
-/// A name in libpfm4's form, `EVENT:UMASK`, where the model has `EVENT.UMASK`.
+/// Returns the fault of a name in libpfm4's form, `EVENT:UMASK`, if the model has the event `EVENT.UMASK`.
 pub(super) fn with_unit_mask(spec: &Spec, pmu: &Pmu) -> Option<Fault> {
-    let (SpecBody::Word(word), [unit_mask, ..]) = (&spec.what, &spec.modifiers[..]) else {
+    let (SpecBody::Word(word), [unit_mask, ..]) = (&spec.body, &spec.modifiers[..]) else {
         return None;
     };
     let event = listed::find(&format!("{}.{}", word.text, unit_mask.text), pmu)?;
     let span = word.span.start..unit_mask.span.end;
     let fault = Fault::new(span, format!("no event is called `{}`", word.text));
     Some(fault.help(format!(
-        "A unit mask stands behind a dot: `{}`.",
+        "A unit mask is written after a dot: `{}`.",
         event.name
     )))
 }
 
-/// The group of the tracepoints that `perf probe` makes. An old CPU model has an event of the same name.
+/// The group of the tracepoints that `perf probe` makes. Named here because an old CPU model has an event `probe`.
 const PROBE: &str = "probe";
 
-/// A name that has the form of a tracepoint, `sched:sched_switch`; no modifier is that long.
+/// Returns the fault of a name in the form of a tracepoint, such as `sched:sched_switch`. It is recognized by the text
+/// after the colon, which is longer than any modifier.
 pub(super) fn tracepoint(spec: &Spec, text: &str) -> Option<Fault> {
     let [modifier, ..] = &spec.modifiers[..] else {
         return None;
     };
-    let is_probe = matches!(&spec.what, SpecBody::Word(word) if word.text == PROBE);
+    let is_probe = matches!(&spec.body, SpecBody::Word(word) if word.text == PROBE);
     let is_long = modifier.text.len() >= 5 || modifier.text.contains('*');
     if !(is_long || is_probe) || modifiers(&spec.modifiers).is_ok() {
         return None;
@@ -47,7 +48,7 @@ pub(super) fn tracepoint(spec: &Spec, text: &str) -> Option<Fault> {
     let name = &text[spec.span.clone()];
     let fault = Fault::new(
         spec.span.clone(),
-        format!("`{name}` is no event of the CPU"),
+        format!("`{name}` is not an event of the CPU"),
     );
     Some(fault.help(format!(
         "A tracepoint or a breakpoint is counted by the kernel. {WRAP_ADVICE}"
@@ -68,25 +69,25 @@ pub(super) fn unknown(word: &SpannedText, pmu: &Pmu) -> Fault {
     if let Some(foreign) = names::find(other, &word.text) {
         return match names::find_meaning(vendor, foreign.meaning()) {
             Some(event) => fault.help(format!(
-                "It is a name of {other:?}'s; on this CPU the same is called `{}`.",
+                "It is a name of {other:?}'s; this CPU's name for the same event is `{}`.",
                 event.name()
             )),
             None => fault.help(format!(
-                "It is an event of {other:?}'s CPUs, and this is none."
+                "It is an event of {other:?}'s CPUs; this CPU has no such event."
             )),
         };
     }
     if CLOCK_EVENTS.contains(&&word.text[..]) {
-        let message = format!("`{}` is no event of the CPU", word.text);
+        let message = format!("`{}` is not an event of the CPU", word.text);
         return Fault::new(word.span.clone(), message).help(
-            "perf makes it from a clock. The times of a command, elapsed and of the CPU, are below every `pmctl stat`.",
+            "perf computes it from a clock. `pmctl stat` always prints the elapsed and CPU times of the command at the end.",
         );
     }
     if names::is_software(&word.text) {
-        let message = format!("`{}` is no event of the CPU", word.text);
+        let message = format!("`{}` is not an event of the CPU", word.text);
         return Fault::new(word.span.clone(), message)
-            .help("The kernel counts it. `pmctl stat` has clocks, faults, switches and migrations, but not in braces; \
-                   `pmctl wrap -- perf stat -e EVENTS` has all such events.");
+            .help("The kernel counts it. `pmctl stat` counts clocks, faults, switches and migrations, but not in braces; \
+                   `pmctl wrap -- perf stat -e EVENTS` counts all such events.");
     }
     if let Some(help) = of_other_models(word, pmu) {
         return fault.help(help);
@@ -94,7 +95,7 @@ pub(super) fn unknown(word: &SpannedText, pmu: &Pmu) -> Fault {
     let listed = pmu.model().into_iter().flat_map(Model::events);
     match &names::nearest(vendor, &word.text, listed.map(|event| event.name))[..] {
         [] if word.text.starts_with(['r', 'R']) => fault.help(
-            "A raw encoding is an `r` and hexadecimal digits, unit mask and event: `r1c0` is unit mask 0x01, event 0xc0.",
+            "A raw encoding is `r` and the hexadecimal digits of unit mask and event: `r1c0` is unit mask 0x01, event 0xc0.",
         ),
         [] => fault.help(
             "`pmctl list` shows the names; an event without a name is given by number: `rUUEE` or `cpu/event=..,umask=../`.",
@@ -104,7 +105,7 @@ pub(super) fn unknown(word: &SpannedText, pmu: &Pmu) -> Fault {
     }
 }
 
-/// Returns what to say of a name that other CPUs have.
+/// Returns advice on a name that only other CPU models have.
 fn of_other_models(word: &SpannedText, pmu: &Pmu) -> Option<String> {
     const MAX_MODELS_SHOWN: usize = 3;
     let others: Vec<&str> = perfmon_events::models()

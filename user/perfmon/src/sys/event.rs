@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Descriptors of events: how they are opened, controlled and read.
+//! System calls that open, control and read events.
 
 use std::fs;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
@@ -13,17 +13,17 @@ use zerocopy::IntoBytes;
 /// The arguments of `perf_event_open(2)`, for [`Driver::open_event`](super::Driver::open_event).
 #[derive(Debug)]
 pub struct EventOpen<'a> {
-    /// A `struct perf_event_attr` of as many bytes as its member `size` says. If it is larger than the driver
-    /// knows and not 0 there, the answer is E2BIG, and `size` becomes what the driver knows.
+    /// A `struct perf_event_attr` with as many bytes as its member `size` says. If bytes beyond the size that the driver
+    /// knows are not 0, opening fails with E2BIG, and the driver sets `size` to the size that it knows.
     pub attr: &'a mut [u8],
-    /// 0: the calling thread; above 0: the thread with this ID; -1: all tasks, on `cpu`. With `PERF_FLAG_PID_CGROUP` a
-    /// descriptor of a cgroup's directory.
+    /// The task: 0 is the calling thread, -1 all tasks on `cpu`, any other number the thread with this ID. With
+    /// `PERF_FLAG_PID_CGROUP` it is a descriptor of a cgroup's directory.
     pub pid: i32,
-    /// Only while on this CPU; -1: any.
+    /// The CPU to count on; -1 is any CPU.
     pub cpu: i32,
-    /// The leader of the group; `None` makes a group.
+    /// The leader of the group; `None` opens an event that leads its own group.
     pub group: Option<BorrowedFd<'a>>,
-    /// `PERF_FLAG_*`, `PERFMON_EVENT_ROTATE`.
+    /// The flags: `PERF_FLAG_*` and `PERFMON_EVENT_ROTATE`.
     pub flags: u32,
 }
 
@@ -31,7 +31,7 @@ pub struct EventOpen<'a> {
 const ATTR_SIZE_VER0: usize = 64;
 
 impl EventOpen<'_> {
-    /// Returns the size of `attr` by its member `size`; `None` if there are fewer bytes.
+    /// Returns the size of the attributes by their member `size`; `None` if `attr` has fewer bytes.
     fn size(&self) -> Option<usize> {
         let size = u32::from_ne_bytes(*self.attr.get(4..)?.first_chunk()?);
         let size = if size == 0 {
@@ -42,7 +42,7 @@ impl EventOpen<'_> {
         (size <= self.attr.len()).then_some(size)
     }
 
-    /// Makes the call.
+    /// Opens the event on the device.
     pub(super) fn open(&mut self, device: BorrowedFd<'_>) -> Result<OwnedFd, Errno> {
         if self.size().is_none() {
             return Err(Errno::EINVAL);
@@ -55,18 +55,19 @@ impl EventOpen<'_> {
             flags: self.flags,
             reserved: [0; 2],
         };
-        // SAFETY: The number and the structure come from the header, and `raw` is valid for the whole call. The
-        // kernel reads `size` bytes of `attr`, or 64, and writes to `size`, which is among them: `attr` has as
-        // many, as compared above, and is borrowed for writing. No other bytes can change `size` meanwhile.
+        // SAFETY: The ioctl's number and structure come from the header, and `raw` is valid for the whole call. The
+        // kernel reads as many bytes of `attr` as its member `size` says, or 64 if that is 0, and writes to the member
+        // `size`. `attr` has at least that many bytes, as checked above, and is borrowed for writing, so nothing else
+        // changes `size` meanwhile.
         let fd = unsafe { ioctl::event_open(device.as_raw_fd(), &raw const raw) }?;
-        // SAFETY: The driver has just made the descriptor for this call: nothing else owns it.
+        // SAFETY: The driver has just created the descriptor for this call, so it is open and nothing else owns it.
         Ok(unsafe { OwnedFd::from_raw_fd(fd) })
     }
 }
 
-/// A call to an event: one variant an ioctl of `perf_event_open(2)`.
+/// An ioctl of an event, as `perf_event_open(2)` describes it.
 ///
-/// `group` makes the same call for all events of the group that the event leads.
+/// With `group` the call applies to all events of the group that the event leads.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum EventCall<'a> {
@@ -81,19 +82,19 @@ pub enum EventCall<'a> {
     Reset { group: bool },
     /// `PERF_EVENT_IOC_ID`.
     Id(&'a mut u64),
-    /// `PERF_EVENT_IOC_PAUSE_OUTPUT`: nothing is written to the event's ring, or it goes on.
+    /// `PERF_EVENT_IOC_PAUSE_OUTPUT`: stops the writing to the event's ring if set, and resumes it otherwise.
     Pause(bool),
-    /// `PERF_EVENT_IOC_SET_OUTPUT`: to the ring of this event.
+    /// `PERF_EVENT_IOC_SET_OUTPUT`: redirects the event's records to the ring of this event.
     SetOutput(BorrowedFd<'a>),
 }
 
 impl EventCall<'_> {
-    /// Makes the call.
+    /// Executes the ioctl.
     pub(super) fn call(self, event: BorrowedFd<'_>) -> Result<(), Errno> {
         let fd = event.as_raw_fd();
-        // SAFETY: The descriptor is open as long as it is borrowed. The calls take a number, except for ID: that
-        // takes a pointer to 64 bits, which it writes, and the reference that it is made from is valid for the call.
-        // Another file than an event does not know the numbers: the letter is perf's.
+        // SAFETY: The descriptor is open as long as it is borrowed. All calls but ID take a number instead of a pointer.
+        // ID writes 64 bits through a pointer, which comes from a reference to a `u64` that is valid for the call. A
+        // file that is not an event rejects these ioctls, because their letter belongs to perf.
         let result = unsafe {
             match self {
                 Self::Enable { group } => ioctl::enable(fd, flags(group)),
@@ -108,17 +109,17 @@ impl EventCall<'_> {
     }
 }
 
-/// `PERF_IOC_FLAG_GROUP` or nothing.
+/// Returns `PERF_IOC_FLAG_GROUP` (1) for a group, else 0.
 const fn flags(group: bool) -> libc::c_int {
     group as libc::c_int
 }
 
-/// Reads what read(2) gives of an event; the number of words.
+/// Reads an event by read(2), and returns the number of words that were read.
 pub(super) fn read_event(event: BorrowedFd<'_>, words: &mut [u64]) -> Result<usize, Errno> {
     Ok(read(event.as_fd(), words.as_mut_bytes())? / size_of::<u64>())
 }
 
-/// Reads how many tasks an event has left, from what /proc tells of its descriptor.
+/// Reads the number of tasks that an event has stopped counting, from the descriptor's fdinfo in /proc.
 pub(super) fn tasks_left(event: BorrowedFd<'_>) -> Result<u64, Errno> {
     let path = format!("/proc/thread-self/fdinfo/{}", event.as_raw_fd());
     let text = fs::read_to_string(path);
@@ -126,14 +127,14 @@ pub(super) fn tasks_left(event: BorrowedFd<'_>) -> Result<u64, Errno> {
     Ok(parse_tasks_left(&text))
 }
 
-/// Returns the number behind `left`; 0 without one.
+/// Returns the number in the line `left:` of fdinfo; 0 without this line.
 fn parse_tasks_left(text: &str) -> u64 {
     let mut lines = text.lines();
     let number = lines.find_map(|line| line.strip_prefix("left:"));
     number.map_or(0, |number| number.trim().parse().unwrap_or(0))
 }
 
-/// The ioctls. Those of perf have a letter and a number that `<linux/perf_event.h>` gives them.
+/// The ioctls. The letter and the numbers of perf's ioctls are those of `<linux/perf_event.h>`.
 mod ioctl {
     use nix::{
         ioctl_read, ioctl_write_int_bad, ioctl_write_ptr_bad, request_code_none, request_code_write,
@@ -146,7 +147,7 @@ mod ioctl {
     ioctl_write_int_bad!(reset, request_code_none!(b'$', 3));
     ioctl_write_int_bad!(set_output, request_code_none!(b'$', 5));
     ioctl_read!(id, b'$', 7, u64);
-    // It has the number of a call that takes a pointer, and takes the number itself.
+    // Encoded as a call that takes a pointer, but its argument is the number itself.
     ioctl_write_int_bad!(pause_output, request_code_write!(b'$', 9, size_of::<u32>()));
 }
 
@@ -155,7 +156,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_tasks_that_were_left_are_in_a_line() {
+    fn the_number_of_tasks_left_is_in_fdinfo() {
         assert_eq!(parse_tasks_left("pos:\t0\nenabled:\t1\nleft:\t7\n"), 7);
         assert_eq!(parse_tasks_left("pos:\t0\nflags:\t02\n"), 0);
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Memory that the kernel writes while it is read.
+//! The mapping of a trace's buffer, which the kernel writes while it is read.
 
 use std::num::NonZeroUsize;
 use std::ops::Range;
@@ -13,7 +13,7 @@ use nix::sys::mman::{MapFlags, ProtFlags, mmap, munmap};
 use perfmon_core::abi;
 use perfmon_core::logic::publish::published;
 
-/// `struct perfmon_buffer_header`, for a reader: the kernel writes it.
+/// `struct perfmon_buffer_header` with atomic members, because the kernel writes it while it is read.
 #[repr(C)]
 #[derive(Debug)]
 pub(crate) struct Header {
@@ -35,36 +35,36 @@ const _: () = {
     assert!(offset_of!(Header, capture_end) == offset_of!(Abi, capture_end));
 };
 
-/// A buffer of a trace, mapped for reading; it stays when the trace is freed and the device closed.
+/// A buffer of a trace, mapped for reading. It stays valid when the trace is freed and the device closed.
 ///
-/// The kernel's interrupt handler writes to it at any time. So it is never a slice of bytes, but of atomic
-/// words, and only as far as the kernel says that there are records: of a CPU that is not traced there is
-/// nothing but the header's page.
+/// The kernel's interrupt handler writes to it at any time, so its content is accessed as atomic words and never as
+/// bytes. Only the words before the header's `capture_end` may be read: the buffer of a CPU that is not traced consists
+/// only of the header's page.
 ///
 /// # Invariants
-/// `start` is the beginning of a mapping of `length` bytes of a buffer, until the drop. There is room for
-/// the header, and what is before its `capture_end` can be read.
+/// `start` is the beginning of a mapping of `length` bytes of a buffer, until the drop. The mapping holds the header,
+/// and the bytes before its `capture_end` can be read.
 #[derive(Debug)]
 pub struct Mapping {
     start: NonNull<u8>,
     length: NonZeroUsize,
 }
 
-// SAFETY: The mapping belongs to no thread, and it is reached through atomics only.
+// SAFETY: A mapping of a process is valid in all of its threads, and nothing in it belongs to a thread.
 unsafe impl Send for Mapping {}
-// SAFETY: The mapping is reached through atomics only, which threads may use at once.
+// SAFETY: A shared reference gives access only to atomics in the mapping, which threads may use at once.
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
-    /// Maps the first `length` bytes of the buffer that `handle` stands for.
+    /// Maps the first `length` bytes of the buffer of this handle.
     ///
     /// # Errors
-    /// Those of mmap(2); EINVAL also if not even the header fits.
+    /// The errors of mmap(2); EINVAL also if `length` is less than the header's size.
     pub fn new(handle: BorrowedFd<'_>, length: NonZeroUsize) -> Result<Self, Errno> {
         if length.get() < size_of::<Header>() {
             return Err(Errno::EINVAL);
         }
-        // SAFETY: The kernel chooses an address where nothing is, so that no memory of Rust's changes.
+        // SAFETY: Without an address and MAP_FIXED the kernel chooses a free range, so no memory that Rust uses changes.
         let start = unsafe {
             mmap(
                 None,
@@ -75,28 +75,30 @@ impl Mapping {
                 0,
             )
         }?;
-        // INVARIANT: Just mapped and compared, and only the drop unmaps it. The kernel publishes only
-        // what is there.
+        // INVARIANT: `mmap` has just returned `start` for `length` bytes, which only the drop unmaps. `length` was
+        // compared with the header's size, and the kernel sets `capture_end` only to the end of existing records.
         Ok(Self {
             start: start.cast(),
             length,
         })
     }
 
-    /// The header.
+    /// Returns the header.
     pub(crate) fn header(&self) -> &Header {
-        // SAFETY: By the invariant it can be read as long as `self` lives; the beginning of a page is aligned
-        // for everything. Whatever the kernel writes meanwhile is a value of the atomics.
+        // SAFETY: By the type invariant the mapping holds the header as long as `self` lives, and it begins with a page,
+        // so the header is aligned. `Header` consists of atomic integers, for which every bit pattern that the kernel
+        // writes meanwhile is a valid value.
         unsafe { self.start.cast().as_ref() }
     }
 
-    /// The words of all records that there are now; they don't change any more. `None` if the header says
-    /// what can't be.
+    /// Returns the words of all records that are published now, which don't change any more; `None` if the header's
+    /// `capture_end` is impossible.
     pub(crate) fn records(&self) -> Option<&[AtomicU32]> {
-        // ATOMICS: Pairs with the kernel's `publish`: all loads of records come after this one.
+        // ATOMICS: Pairs with the kernel's `publish`: all loads of records happen after this load of `capture_end`.
         let Range { start, end } = published(&self.header().capture_end, self.length.get())?;
-        // SAFETY: It is in the mapping and before `capture_end`, so that it can be read, by the invariant. It
-        // begins at a multiple of 4, for the header is as long.
+        // SAFETY: `published` returns a range within `length` that ends at `capture_end`, so by the type invariant it can
+        // be read as long as `self` lives. It begins after the header, whose size is a multiple of 4, so the words are
+        // aligned; the kernel does not write published words again.
         Some(unsafe {
             let first = self.start.add(start).cast::<AtomicU32>();
             slice::from_raw_parts(first.as_ptr(), (end - start) / size_of::<AtomicU32>())
@@ -106,9 +108,9 @@ impl Mapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: By the invariant it is a mapping of this length, and the references to it that `header` and
-        // `records` gave have ended with the borrow of `self`.
+        // SAFETY: By the type invariant `start` is a mapping of `length` bytes that nothing else unmaps. The references
+        // that `header` and `records` returned borrow `self`, so none is left.
         let result = unsafe { munmap(self.start.cast(), self.length.get()) };
-        debug_assert!(result.is_ok(), "munmap of what mmap gave");
+        debug_assert!(result.is_ok(), "munmap of a mapping of mmap");
     }
 }

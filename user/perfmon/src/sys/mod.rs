@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The one place where this crate calls the kernel.
+//! The calls to the kernel.
 //!
-//! Everything above speaks to a [`Driver`]. The real one is [`Node`], an open `/dev/perfmon`; a test
-//! gives its own to [`Session::with_driver`](crate::Session::with_driver).
+//! The other modules call a [`Driver`]. The real driver is [`Node`], an open `/dev/perfmon`; a test
+//! passes its own to [`Session::with_driver`](crate::Session::with_driver).
 
 mod event;
 mod mapping;
@@ -21,7 +21,7 @@ pub use event::{EventCall, EventOpen};
 pub use mapping::Mapping;
 pub(crate) use ring::{RingMapping, wait_for_kernel};
 
-/// A call to the driver: one variant an ioctl, with its structure of the ABI.
+/// An ioctl of the driver, with its structure of the ABI.
 #[expect(
     missing_docs,
     reason = "each is the ioctl of that name in include/uapi/linux/perfmon.h"
@@ -49,50 +49,50 @@ pub enum Call<'a> {
     GetOwner(&'a mut abi::perfmon_counter_owner),
 }
 
-/// The seam for all calls to the driver.
+/// The interface of the driver, which tests can replace.
 pub trait Driver: fmt::Debug + Send + Sync {
-    /// Makes one call; the structure is changed only if it succeeds.
+    /// Executes one ioctl. Its structure is changed only if the call succeeds.
     ///
     /// # Errors
     /// The errors of the ioctl: the table in `include/uapi/linux/perfmon.h`.
     fn call(&self, call: Call<'_>) -> Result<(), Errno>;
 
-    /// Asks for a buffer of the trace: the one ioctl that gives a descriptor.
+    /// Returns a descriptor of a buffer of the trace (`IOCTL_PERFMON_GET_BUFFER_HANDLE`).
     ///
     /// # Errors
-    /// As [`call`](Self::call). A driver that has no buffers doesn't know the command.
+    /// As [`call`](Self::call); ENOTTY from a driver without buffers.
     fn buffer_handle(&self, request: &abi::perfmon_buffer_handle_req) -> Result<OwnedFd, Errno> {
         let _ = request;
         Err(Errno::ENOTTY)
     }
 
-    /// Maps the first `length` bytes of such a buffer.
+    /// Maps the first `length` bytes of the buffer of a handle.
     ///
     /// # Errors
-    /// Those of mmap(2).
+    /// The errors of mmap(2).
     fn map(&self, handle: BorrowedFd<'_>, length: NonZeroUsize) -> Result<Mapping, Errno> {
         Mapping::new(handle, length)
     }
 
-    /// Opens an event, closed on exec if its flags say so.
+    /// Opens an event. Its descriptor is closed on exec if the flags contain `PERF_FLAG_FD_CLOEXEC`.
     ///
     /// # Errors
-    /// As [`call`](Self::call), and those of `perf_event_open(2)`; EINVAL also if there are fewer bytes than the
-    /// attributes say. A driver that has no events doesn't know the command.
+    /// As [`call`](Self::call), and the errors of `perf_event_open(2)`; EINVAL also if `attr` has fewer bytes than its
+    /// member `size` says; ENOTTY from a driver without events.
     fn open_event(&self, open: &mut EventOpen<'_>) -> Result<OwnedFd, Errno> {
         let _ = open;
         Err(Errno::ENOTTY)
     }
 
-    /// Makes a call to an event.
+    /// Executes an ioctl of an event.
     ///
     /// # Errors
-    /// Those of the ioctls in `perf_event_open(2)`.
+    /// The errors of the ioctls in `perf_event_open(2)`.
     fn call_event(&self, event: BorrowedFd<'_>, call: EventCall<'_>) -> Result<(), Errno> {
         call.call(event)
     }
 
-    /// Reads an event: as many words as its format has, and returns their number.
+    /// Reads an event into `words`, as many as its read format has, and returns their number.
     ///
     /// # Errors
     /// ENOSPC if the words are too few, EIO if events were missed.
@@ -100,8 +100,8 @@ pub trait Driver: fmt::Debug + Send + Sync {
         event::read_event(event, words)
     }
 
-    /// Returns how many tasks an event has left, since they executed a program that it must not count. A driver that
-    /// does not tell has 0.
+    /// Returns the number of tasks that an event has stopped counting, because they executed a program that it must not
+    /// count; 0 from a driver that does not report it.
     ///
     /// # Errors
     /// The errors of reading the descriptor's file in /proc.
@@ -110,12 +110,12 @@ pub trait Driver: fmt::Debug + Send + Sync {
     }
 }
 
-/// Access of a descriptor.
+/// How a descriptor of the device is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
-    /// Look: any number of descriptors at once.
+    /// Only for reading, by any number of descriptors at once.
     Read,
-    /// Set counters up, too: one descriptor at a time.
+    /// Also for setting counters up, by one descriptor at a time.
     Write,
 }
 
@@ -127,7 +127,7 @@ impl Node {
     /// Opens the node at `path`, closed on exec.
     ///
     /// # Errors
-    /// Those of open(2), and EBUSY for a second writer.
+    /// The errors of open(2), and EBUSY for a second writer.
     pub fn open(path: &Path, access: Access) -> Result<Self, Errno> {
         OpenOptions::new()
             .read(true)
@@ -141,10 +141,10 @@ impl Node {
 impl Driver for Node {
     fn call(&self, call: Call<'_>) -> Result<(), Errno> {
         let fd = self.0.as_raw_fd();
-        // SAFETY: The descriptor is open as long as `self.0` lives. Each number comes from the header
-        // together with the structure that the driver reads or writes for it, the generated functions
-        // take a pointer to exactly that structure, and the reference it is made from is valid for
-        // the whole call. Every bit pattern is a value of these structures.
+        // SAFETY: The descriptor is open as long as `self.0` lives. Each ioctl number comes from the header
+        // together with the structure that the driver reads or writes for it, and the generated function
+        // takes a pointer to exactly that structure, which comes from a reference that is valid for the
+        // whole call. Every bit pattern that the driver writes is a valid value of these structures.
         let result = unsafe {
             match call {
                 Call::Setup2(pmc) => ioctl::setup2(fd, pmc),
@@ -172,10 +172,10 @@ impl Driver for Node {
     }
 
     fn buffer_handle(&self, request: &abi::perfmon_buffer_handle_req) -> Result<OwnedFd, Errno> {
-        // SAFETY: The descriptor is open as long as `self.0` lives. The driver reads the structure that the header has
-        // for this number, and the reference to it is valid for the whole call.
+        // SAFETY: The descriptor is open as long as `self.0` lives. The driver only reads the structure that the header
+        // has for this ioctl number, through a pointer from a reference that is valid for the whole call.
         let fd = unsafe { ioctl::buffer_handle(self.0.as_raw_fd(), request) }?;
-        // SAFETY: The driver has just made the descriptor for this call: nothing else owns it.
+        // SAFETY: The driver has just created the descriptor for this call, so it is open and nothing else owns it.
         Ok(unsafe { OwnedFd::from_raw_fd(fd) })
     }
 
@@ -184,8 +184,8 @@ impl Driver for Node {
     }
 }
 
-/// The ioctls. nix calls these macros "bad" because they take a whole number instead of its parts;
-/// here the number is the header's own, so that there is nothing to keep in step.
+/// The ioctls. nix calls these macros "bad" because they take a whole ioctl number instead of its parts. Here the number
+/// comes from the header, so it can't differ from the driver's.
 mod ioctl {
     use nix::{ioctl_none_bad, ioctl_read_bad, ioctl_readwrite_bad, ioctl_write_ptr_bad};
     use perfmon_core::abi;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The memory of a ring: the control page of an event, and the records behind it.
+//! The memory of a ring: the control page of an event, and the pages of records after it.
 
 use std::mem::offset_of;
 use std::num::NonZeroUsize;
@@ -15,7 +15,7 @@ use perfmon_core::logic::user_page::RingControl;
 
 const PAGE: usize = 4096;
 
-/// The positions of a ring, for a reader.
+/// `data_head` and `data_tail` of the control page.
 #[repr(C)]
 #[derive(Debug)]
 struct Positions {
@@ -30,30 +30,31 @@ const _: () = {
     assert!(RingControl::OFFSET + size_of::<Positions>() <= PAGE);
 };
 
-/// The ring of an event, mapped for reading and for giving records back.
+/// The ring of an event, mapped for reading its records and for freeing their space.
 ///
-/// The kernel writes there at any time, and so may every program that has the descriptor: all words are atomics.
+/// The kernel writes to it at any time, and so may every program that has the descriptor, so all words are atomics.
 ///
 /// # Invariants
-/// `start` is the beginning of a mapping of `1 + pages` pages, until the drop; one for writing if `writable`.
+/// `start` is the beginning of a mapping of `1 + pages` pages, until the drop. It can be written if `writable` is set.
 #[derive(Debug)]
 pub(crate) struct RingMapping {
     start: NonNull<u8>,
+    /// Number of pages of records.
     pages: usize,
     writable: bool,
 }
 
-// SAFETY: The mapping belongs to no thread, and it is reached through atomics only.
+// SAFETY: A mapping of a process is valid in all of its threads, and nothing in it belongs to a thread.
 unsafe impl Send for RingMapping {}
-// SAFETY: The mapping belongs to no thread, and it is reached through atomics only.
+// SAFETY: A shared reference gives access only to atomics in the mapping, which threads may use at once.
 unsafe impl Sync for RingMapping {}
 
 impl RingMapping {
-    /// Maps the control page and `pages` pages of records; without `writable` the kernel overwrites records that were
-    /// not read.
+    /// Maps the control page and `pages` pages of records. Unless the mapping is `writable`, the kernel overwrites
+    /// unread records.
     ///
     /// # Errors
-    /// Those of mmap(2); EINVAL also if `pages` is no power of 2.
+    /// The errors of mmap(2); EINVAL also if `pages` is not a power of 2.
     pub(crate) fn new(event: BorrowedFd<'_>, pages: usize, writable: bool) -> Result<Self, Errno> {
         if !pages.is_power_of_two() {
             return Err(Errno::EINVAL);
@@ -61,9 +62,9 @@ impl RingMapping {
         let length = Self::length(pages).ok_or(Errno::EINVAL)?;
         let mut protection = ProtFlags::PROT_READ;
         protection.set(ProtFlags::PROT_WRITE, writable);
-        // SAFETY: The kernel chooses an address where nothing is, so that no memory of Rust's changes.
+        // SAFETY: Without an address and MAP_FIXED the kernel chooses a free range, so no memory that Rust uses changes.
         let start = unsafe { mmap(None, length, protection, MapFlags::MAP_SHARED, event, 0) }?;
-        // INVARIANT: Just mapped, and only the drop unmaps it.
+        // INVARIANT: `mmap` has just returned `start` for this length with this protection, and only the drop unmaps it.
         Ok(Self {
             start: start.cast(),
             pages,
@@ -71,25 +72,27 @@ impl RingMapping {
         })
     }
 
+    /// Returns the length of the mapping in bytes; `None` if it overflows.
     fn length(pages: usize) -> Option<NonZeroUsize> {
         let pages = pages.checked_add(1)?;
         NonZeroUsize::new(pages.checked_mul(PAGE)?)
     }
 
-    /// Returns the position of the kernel.
+    /// Returns the kernel's position (`data_head`).
     pub(crate) fn head(&self) -> &AtomicU64 {
         &self.positions().head
     }
 
-    /// Returns the position of the reader; `None` if the kernel does not look at it.
+    /// Returns the reader's position (`data_tail`); `None` if the mapping is read-only, and the kernel ignores it.
     pub(crate) fn tail(&self) -> Option<&AtomicU64> {
         self.writable.then(|| &self.positions().tail)
     }
 
-    /// Returns the positions; what is not writable is to be loaded only.
+    /// Returns the positions, which the caller must not store to unless the mapping is writable.
     fn positions(&self) -> &Positions {
-        // SAFETY: By the invariant the first page can be read as long as `self` lives; the positions are within it and
-        // aligned, as asserted above. Whatever others write is a value of the atomics.
+        // SAFETY: By the type invariant the first page is mapped as long as `self` lives, and the positions lie in it,
+        // aligned, as the assertions above show. `Positions` consists of atomic integers, for which every bit pattern
+        // that the kernel or a program writes is a valid value.
         unsafe {
             self.start
                 .byte_add(RingControl::OFFSET)
@@ -100,8 +103,8 @@ impl RingMapping {
 
     /// Returns the words of the ring; their number is a power of 2.
     pub(crate) fn words(&self) -> &[AtomicU64] {
-        // SAFETY: By the invariant `pages` pages follow the first one, as long as `self` lives. Whatever others write
-        // is a value of the atomics.
+        // SAFETY: By the type invariant `pages` pages follow the first one as long as `self` lives, and the beginning of
+        // a page is aligned for words. Every bit pattern that the kernel or a program writes is a valid `AtomicU64`.
         unsafe {
             let first = self.start.byte_add(PAGE).cast::<AtomicU64>();
             slice::from_raw_parts(first.as_ptr(), self.pages * PAGE / size_of::<AtomicU64>())
@@ -112,22 +115,22 @@ impl RingMapping {
 impl Drop for RingMapping {
     fn drop(&mut self) {
         if let Some(length) = Self::length(self.pages) {
-            // SAFETY: By the invariant it is a mapping of this length, and the references that `positions` and `words`
-            // gave have ended with the borrow of `self`.
+            // SAFETY: By the type invariant `start` is a mapping of this length that nothing else unmaps. The references
+            // that `positions` and `words` returned borrow `self`, so none is left.
             let result = unsafe { munmap(self.start.cast(), length.get()) };
-            debug_assert!(result.is_ok(), "munmap of what mmap gave");
+            debug_assert!(result.is_ok(), "munmap of a mapping of mmap");
         }
     }
 }
 
-/// Waits until every CPU has left what it was doing in the kernel: interrupt handlers too.
+/// Waits until every CPU has left the kernel code that it executes now, including interrupt handlers.
 pub(crate) fn wait_for_kernel() {
     /// `MEMBARRIER_CMD_GLOBAL`: an RCU grace period.
     const GLOBAL: libc::c_int = 1;
-    // SAFETY: The call takes numbers and no memory.
+    // SAFETY: membarrier(2) takes three numbers and accesses no memory of the program.
     let result = unsafe { libc::syscall(libc::SYS_membarrier, GLOBAL, 0, 0) };
     if result == -1 {
-        // The kernel has isolated CPUs. A handler takes some microseconds.
+        // The call fails on a kernel with isolated CPUs. Waiting is enough, as a handler takes only some microseconds.
         std::thread::sleep(std::time::Duration::from_millis(1));
     }
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The memory that a CPU records to.
+//! The buffer of a CPU.
 
 use std::fmt;
 use std::sync::atomic::Ordering;
@@ -10,14 +10,14 @@ use super::Chunk;
 use crate::sys::Mapping;
 use crate::{Attempt, Cause, Error};
 
-/// The buffer of one CPU, mapped, and how far it was read.
+/// The mapped buffer of one CPU, with the position up to which it was read.
 ///
-/// It can be read while the trace runs, in any thread, and after the trace was freed and the session is gone.
+/// It can be read while the trace runs, in any thread, and after the trace and the session were dropped.
 ///
 /// ```no_run
 /// use perfmon::trace::{Buffer, Running, Staged, Trace};
 ///
-/// /// Looks ten times at what there is, while it is recorded.
+/// /// Reads the buffer ten times while the trace runs.
 /// fn watch(trace: Trace<Running>, mut buffer: Buffer) -> Result<Trace<Staged>, perfmon::Error> {
 ///     for _ in 0..10 {
 ///         std::thread::sleep(std::time::Duration::from_millis(100));
@@ -26,7 +26,7 @@ use crate::{Attempt, Cause, Error};
 ///     let trace = trace.stop()?;
 ///     println!("{} more at the end", buffer.records()?.records().count());
 ///     if buffer.header().flags.is_full() {
-///         println!("the buffer became full: the rest of what CPU {} did is lost", buffer.cpu());
+///         println!("the buffer became full: later records of CPU {} are lost", buffer.cpu());
 ///     }
 ///     Ok(trace)
 /// }
@@ -35,7 +35,7 @@ use crate::{Attempt, Cause, Error};
 pub struct Buffer {
     memory: Mapping,
     cpu: u32,
-    /// Words of records that were read.
+    /// Number of words of records that were read.
     position: usize,
 }
 
@@ -55,13 +55,13 @@ impl Buffer {
         })
     }
 
-    /// The CPU's number.
+    /// Returns the CPU's number.
     #[must_use]
     pub const fn cpu(&self) -> u32 {
         self.cpu
     }
 
-    /// Returns the header as of now.
+    /// Returns the current content of the header.
     #[must_use]
     pub fn header(&self) -> Header {
         let header = self.memory.header();
@@ -73,10 +73,10 @@ impl Buffer {
         }
     }
 
-    /// Copies out what was recorded since the last call: whole sets of records, which begin with a time.
+    /// Copies the records since the last call: whole sets, each of which begins with a time.
     ///
     /// # Errors
-    /// [`Cause::BadHeader`].
+    /// [`Cause::BadHeader`] if the header's `capture_end` is impossible, or lies before what was read.
     pub fn records(&mut self) -> Result<Chunk, Error> {
         let all = self.memory.records();
         let new = all.and_then(|all| all.get(self.position..)).ok_or(Error {
@@ -85,17 +85,17 @@ impl Buffer {
         })?;
         let mut bytes = Vec::with_capacity(size_of_val(new));
         for word in new {
-            // ATOMICS: Published words are not written again.
+            // ATOMICS: Needs no order: the kernel does not write published words again.
             bytes.extend_from_slice(&word.load(Ordering::Relaxed).to_ne_bytes());
         }
         self.position += new.len();
         Ok(Chunk::new(self.cpu, bytes))
     }
 
-    /// Begins again with the first record.
+    /// Sets the position back to the first record.
     ///
-    /// This has to be done for the trace's next run, which overwrites this one: without it, `records` gives
-    /// [`Cause::BadHeader`], or what is behind the place where the last run ended.
+    /// Call it before each further run of the trace, which overwrites the records of the last run. Otherwise `records`
+    /// fails with [`Cause::BadHeader`], or misses the records before the end of the last run.
     ///
     /// ```no_run
     /// # use perfmon::trace::{Buffer, Staged, Trace};
@@ -115,9 +115,9 @@ impl Buffer {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Header {
-    /// Returns the flags of the CPU and its buffer.
+    /// The flags of the CPU and its buffer.
     pub flags: Flags,
-    /// Ticks of the times per second, the frequency of the time-stamp counter; `None` if it is not known.
+    /// The frequency of the time-stamp counter in Hz; `None` if it is unknown.
     pub ticks_per_second: Option<u64>,
     /// Offset of the end of the records, in bytes from the beginning of the buffer.
     pub capture_end: u64,
@@ -135,7 +135,7 @@ pub struct Header {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Flags(u32);
 
-/// The flags that there are, with their names.
+/// All flags, with their names.
 const FLAGS: [(u32, &str); 5] = [
     (abi::PERFMON_BUFFER_FLAG_FULL, "full"),
     (abi::PERFMON_BUFFER_FLAG_THROTTLED, "throttled"),
@@ -145,43 +145,43 @@ const FLAGS: [(u32, &str); 5] = [
 ];
 
 impl Flags {
-    /// The member of the header.
+    /// Converts the member `flags` of the header.
     #[must_use]
     pub const fn from_bits(bits: u32) -> Self {
         Self(bits)
     }
 
-    /// The member of the header.
+    /// Returns the member `flags` of the header.
     #[must_use]
     pub const fn bits(self) -> u32 {
         self.0
     }
 
-    /// The buffer was full: from there on nothing was recorded but the last counts at STOP.
+    /// Returns whether the buffer became full: later records are missing, except for the last counts at STOP.
     #[must_use]
     pub const fn is_full(self) -> bool {
         self.0 & abi::PERFMON_BUFFER_FLAG_FULL != 0
     }
 
-    /// There were too many interrupts: some events were not sampled but only counted.
+    /// Returns whether there were too many interrupts, so that some events were only counted and not sampled.
     #[must_use]
     pub const fn is_throttled(self) -> bool {
         self.0 & abi::PERFMON_BUFFER_FLAG_THROTTLED != 0
     }
 
-    /// The CPU went offline, or the system slept: its trace ended there.
+    /// Returns whether the trace of the CPU ended early, because the CPU went offline or the system was suspended.
     #[must_use]
     pub const fn is_offline(self) -> bool {
         self.0 & abi::PERFMON_BUFFER_FLAG_OFFLINE != 0
     }
 
-    /// The CPU was offline when the trace was allocated, and is not traced.
+    /// Returns whether the CPU is not traced, because it was offline when the trace was allocated.
     #[must_use]
     pub const fn is_not_traced(self) -> bool {
         self.0 & abi::PERFMON_BUFFER_FLAG_NOT_TRACED != 0
     }
 
-    /// Something else changed registers that the trace depends on: events, samples or branches may be missing.
+    /// Returns whether something else changed registers of the trace, so that events, samples or branches may be missing.
     #[must_use]
     pub const fn is_lost(self) -> bool {
         self.0 & abi::PERFMON_BUFFER_FLAG_LOST != 0

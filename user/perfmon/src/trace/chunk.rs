@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Records of one CPU, and their times.
+//! Records of one CPU with their times.
 
 use std::iter::FusedIterator;
 
 use super::{DecodeError, Decoder, Problem, Record};
 
-/// Some whole sets of records of one CPU, copied out of its buffer.
+/// Whole sets of records of one CPU, copied from its buffer.
 ///
 /// ```
 /// use perfmon::trace::{Chunk, EventId, Record};
@@ -26,25 +26,25 @@ pub struct Chunk {
 }
 
 impl Chunk {
-    /// Recorded bytes, whole sets of records of `cpu`.
+    /// Creates a chunk from recorded bytes, which should be whole sets of records of `cpu`.
     #[must_use]
     pub const fn new(cpu: u32, bytes: Vec<u8>) -> Self {
         Self { cpu, bytes }
     }
 
-    /// The CPU's number.
+    /// Returns the CPU's number.
     #[must_use]
     pub const fn cpu(&self) -> u32 {
         self.cpu
     }
 
-    /// The bytes, without the buffer's header.
+    /// Returns the bytes of the records.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// The records, each with its time.
+    /// Returns the records, each with its time.
     #[must_use]
     pub fn records(&self) -> Records<'_> {
         Records {
@@ -55,12 +55,12 @@ impl Chunk {
     }
 }
 
-/// A record, when and where it was made.
+/// A record with its time and its CPU.
 ///
 /// ```
 /// use perfmon::trace::Timed;
 ///
-/// /// When it was, in seconds after `start`.
+/// /// Returns the time in seconds after `start`.
 /// fn seconds(timed: &Timed<'_>, start: i64, ticks_per_second: u64) -> f64 {
 ///     (timed.time - start) as f64 / ticks_per_second as f64
 /// }
@@ -69,7 +69,8 @@ impl Chunk {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timed<'a> {
-    /// The time-stamp counter; [`Header::ticks_per_second`](super::Header::ticks_per_second) is its frequency.
+    /// The time as a value of the time-stamp counter, whose frequency is
+    /// [`Header::ticks_per_second`](super::Header::ticks_per_second).
     pub time: i64,
     /// The CPU's number.
     pub cpu: u32,
@@ -77,7 +78,7 @@ pub struct Timed<'a> {
     pub record: Record<'a>,
 }
 
-/// The records of a [`Chunk`] with their times: an iterator. After the first error it ends.
+/// Iterator over the records of a [`Chunk`] with their times. It ends after the first error.
 #[derive(Clone, Debug)]
 pub struct Records<'a> {
     cpu: u32,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Config of a trace.
+//! The configuration of a trace.
 
 use perfmon_core::abi;
 use perfmon_core::logic::branch_records::BranchRecords;
@@ -9,12 +9,12 @@ use perfmon_core::logic::trace_config::{self, InvalidConfig};
 
 use super::{Event, EventId};
 
-/// Config of a trace: up to 32 events, and what is recorded of each.
+/// The configuration of a trace: up to 32 events, and what is recorded of each.
 ///
 /// ```
 /// use perfmon::trace::{ArchEvent, Config, Event, FixedEvent};
 ///
-/// // Every 100000 instructions, where the CPU is, and how many cache misses there were.
+/// // Every 100000 instructions, the CPU's address and the number of cache misses.
 /// let config = Config::builder()
 ///     .event(Event::sampling(FixedEvent::Instructions, 100_000).pc())
 ///     .event(Event::with_timebase(ArchEvent::LlcMisses))
@@ -25,7 +25,7 @@ use super::{Event, EventId};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config(Vec<Event>);
 
-/// The capabilities of a CPU that supports everything: every CPU refuses what this one refuses.
+/// The capabilities of a CPU that supports everything. A configuration that this CPU refuses is refused by every CPU.
 const ALL_CAPABILITIES: Capabilities = Capabilities {
     general: 32,
     general_width: 64,
@@ -39,33 +39,33 @@ const ALL_CAPABILITIES: Capabilities = Capabilities {
 };
 
 impl Config {
-    /// A config without events, to add some.
+    /// Creates a builder without events.
     pub const fn builder() -> ConfigBuilder {
         ConfigBuilder(Vec::new())
     }
 
-    /// The events, the timebase first.
+    /// Returns the events, the timebase first.
     #[must_use]
     pub fn events(&self) -> &[Event] {
         &self.0
     }
 
-    /// Events per tick for each event; `None` for those without ticks.
-    pub(super) fn ticks(&self) -> impl Iterator<Item = (EventId, Option<u32>)> {
+    /// Returns for each event the number of events per tick; `None` for an event without own ticks.
+    pub(super) fn events_per_tick(&self) -> impl Iterator<Item = (EventId, Option<u32>)> {
         self.0.iter().enumerate().map(|(n, event)| {
-            let depends = event.timebase0 && n != 0;
-            let rate = (event.rate != 0 && !depends).then_some(event.rate);
+            let follows_timebase = event.timebase0 && n != 0;
+            let rate = (event.rate != 0 && !follows_timebase).then_some(event.rate);
             (event.id, rate)
         })
     }
 
-    /// The structure of the ABI.
+    /// Returns the structure of the ABI.
     #[must_use]
     pub fn to_abi(&self) -> abi::perfmon_config {
         to_abi(&self.0)
     }
 
-    /// Converts the ABI's structure, as the driver or a recording has it.
+    /// Converts the structure of the ABI, which comes from the driver or a recording.
     ///
     /// ```
     /// use perfmon::trace::{ArchEvent, Config, Event};
@@ -78,9 +78,9 @@ impl Config {
     /// # Errors
     /// [`ConfigError`], as for [`ConfigBuilder::build`].
     pub fn from_abi(raw: &abi::perfmon_config) -> Result<Self, ConfigError> {
-        check(raw).map_err(|refused| ConfigError {
+        check(raw).map_err(|invalid| ConfigError {
             event: None,
-            problem: refused.into(),
+            problem: invalid.into(),
         })?;
         let rows = raw.events.iter().zip(&raw.rate).zip(&raw.flags);
         let events = rows
@@ -96,19 +96,20 @@ impl Config {
     }
 }
 
-/// A [`Config`] in the making.
+/// Builder of a [`Config`].
 #[derive(Clone, Debug)]
 #[must_use = "it does nothing until `build` makes a `Config`"]
 pub struct ConfigBuilder(Vec<Event>);
 
 impl ConfigBuilder {
-    /// Adds an event. The first one is the timebase, if there is one.
+    /// Adds an event. The first event is the timebase of the events that are
+    /// [`with_timebase`](Event::with_timebase).
     pub fn event(mut self, event: Event) -> Self {
         self.0.push(event);
         self
     }
 
-    /// Checks all that can be checked without knowing the CPUs, by the driver's own rules.
+    /// Checks the configuration by the driver's own rules, as far as they do not depend on the CPUs.
     ///
     /// ```
     /// use perfmon::trace::{ArchEvent, Config, ConfigProblem, Event};
@@ -116,11 +117,11 @@ impl ConfigBuilder {
     /// let counting = Event::counting(ArchEvent::Branches);
     /// let error = Config::builder().event(counting).event(counting).build().unwrap_err();
     /// assert_eq!(error.problem, ConfigProblem::Twice);
-    /// assert_eq!(error.to_string(), "architectural event 5: the event is there already; it has one place");
+    /// assert_eq!(error.to_string(), "architectural event 5: the configuration has the event twice; remove one of them");
     /// ```
     ///
     /// # Errors
-    /// [`ConfigError`], about the first event that does not go with those before it.
+    /// [`ConfigError`], with the first event that is invalid or conflicts with an earlier one.
     pub fn build(self) -> Result<Config, ConfigError> {
         let events = self.0;
         let error = |event: Option<&Event>, problem| ConfigError {
@@ -133,26 +134,26 @@ impl ConfigBuilder {
         if events.is_empty() {
             return Err(error(None, ConfigProblem::NoEvent));
         }
-        // The ABI takes this one for the end of the config.
+        // The ABI uses this ID as the end of the events.
         if let Some(none) = events.iter().find(|event| event.id == EventId::NONE) {
             return Err(error(Some(none), ConfigProblem::Event));
         }
         for end in 1..=events.len() {
             check(&to_abi(&events[..end]))
-                .map_err(|refused| error(events.get(end - 1), refused.into()))?;
+                .map_err(|invalid| error(events.get(end - 1), invalid.into()))?;
         }
         Ok(Config(events))
     }
 }
 
-/// The driver's rules, on the CPU that can do everything.
+/// Checks a configuration by the driver's rules, for a CPU that supports everything.
 fn check(raw: &abi::perfmon_config) -> Result<(), InvalidConfig> {
-    // Which ids the program has defined is the driver's business.
+    // Treats every model-specific ID as defined, because only the driver knows the definitions.
     let defined = |_| Some(evtsel::EventSelect::new(0, 0));
     trace_config::Config::new(raw, &ALL_CAPABILITIES, defined).map(drop)
 }
 
-/// The structure for at most [`trace_config::MAX_EVENTS`] events.
+/// Converts at most [`trace_config::MAX_EVENTS`] events to the structure of the ABI.
 fn to_abi(events: &[Event]) -> abi::perfmon_config {
     let mut raw = abi::perfmon_config {
         events: [EventId::NONE.bits(); trace_config::MAX_EVENTS],
@@ -167,52 +168,54 @@ fn to_abi(events: &[Event]) -> abi::perfmon_config {
     raw
 }
 
-/// A config that no CPU can record.
+/// The reason why no CPU can record a configuration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{}{problem}", .event.map(|event| format!("{event}: ")).unwrap_or_default())]
 pub struct ConfigError {
-    /// The event that does not go with those before it, if it is known.
+    /// The event that is invalid or conflicts with an earlier one, if it is known.
     pub event: Option<EventId>,
     /// The mistake.
     pub problem: ConfigProblem,
 }
 
-/// Mistake in a config, with advice.
+/// Mistake in a configuration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConfigProblem {
     /// There is no event.
     #[error("there is no event; add one")]
     NoEvent,
-    /// There is something behind the last event.
-    #[error("there is something behind the last event; events come without holes, the rest is 0")]
+    /// The entries after the last event are not all 0.
+    #[error("an entry after the last event is not 0; put all events first, and set the rest to 0")]
     AfterTheEnd,
-    /// There is no such flag.
+    /// A flag is unknown.
     #[error("there is no such flag")]
     Flag,
-    /// There is no such event.
+    /// No CPU has the event.
     #[error("no CPU has such an event")]
     Event,
-    /// The event is there already.
-    #[error("the event is there already; it has one place")]
+    /// The event occurs twice.
+    #[error("the configuration has the event twice; remove one of them")]
     Twice,
     /// There are more events than a CPU can have counters.
-    #[error("no CPU has so many counters; record it in another trace")]
+    #[error("no CPU has enough counters; record the event in another trace")]
     TooMany,
     /// The rate is larger than the counter.
-    #[error("the rate is larger than the counter; take a lower one")]
+    #[error("the rate exceeds the counter's range; choose a lower one")]
     Rate,
-    /// The event asks for branches, and does not tick.
-    #[error("branches are recorded at an event's own ticks; give it a rate, and no timebase")]
+    /// The event asks for branches, but has no own ticks.
+    #[error(
+        "branches are recorded only at the event's own ticks; give the event a rate and no timebase"
+    )]
     LastBranch,
-    /// Others have branch records, too, in other modes.
-    #[error("the events with branches have different modes; give them the same")]
+    /// Two events ask for branches in different modes.
+    #[error("the events with branches have different modes; give them the same modes")]
     LastBranchModes,
-    /// The timebase does not tick.
-    #[error("the first event is the timebase and has no rate; give it one")]
+    /// The timebase has no rate, so it does not tick.
+    #[error("the first event is the timebase, but has no rate; give it one")]
     Timebase,
     /// The event is counted in no mode.
-    #[error("it is counted neither in programs nor in the kernel; choose a mode")]
+    #[error("the event is counted neither in user mode nor in the kernel; choose a mode")]
     NoModes,
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! From bytes to records.
+//! Decoder of records.
 
 use std::iter::FusedIterator;
 
@@ -9,10 +9,10 @@ use zerocopy::FromBytes;
 
 use super::{Branches, EventId, Record};
 
-/// The records in some bytes, as an iterator that allocates nothing.
+/// Iterator over the records in some bytes, which allocates nothing.
 ///
-/// The bytes may be anything, at any alignment. After the first error it ends: where a record ends is known from
-/// the record alone.
+/// The bytes may be anything, at any alignment. The iterator ends after the first error, because the next record can only
+/// be found from the size of this one.
 ///
 /// ```
 /// use perfmon::trace::{Decoder, EventId, Problem, Record};
@@ -23,7 +23,7 @@ use super::{Branches, EventId, Record};
 /// assert_eq!(records.next(), Some(Ok(Record::Tick { event: EventId::model(2) })));
 /// let error = records.next().unwrap().unwrap_err();
 /// assert_eq!((error.offset, error.problem), (4, Problem::Truncated { needed: 12, left: 6 }));
-/// assert_eq!(error.to_string(), "the record at offset 4 is cut off: it has 12 bytes, and 6 are left");
+/// assert_eq!(error.to_string(), "the record at offset 4 is cut off: it needs 12 bytes, and only 6 are left");
 /// assert_eq!(records.next(), None);
 /// ```
 #[derive(Clone, Debug)]
@@ -33,7 +33,7 @@ pub struct Decoder<'a> {
 }
 
 impl<'a> Decoder<'a> {
-    /// The records that begin with the first byte.
+    /// Creates a decoder of records that begin with the first byte.
     #[must_use]
     pub const fn new(bytes: &'a [u8]) -> Self {
         Self {
@@ -42,7 +42,7 @@ impl<'a> Decoder<'a> {
         }
     }
 
-    /// Returns how many bytes were decoded: where the next record begins.
+    /// Returns the number of bytes that were decoded, which is the offset of the next record.
     #[must_use]
     pub const fn offset(&self) -> usize {
         self.offset
@@ -63,7 +63,7 @@ impl<'a> Iterator for Decoder<'a> {
                 Some(Ok(record))
             }
             Err(problem) => {
-                // Stops: the position of the next record depends on this one.
+                // Stops, because the position of the next record depends on the size of this one.
                 self.rest = &[];
                 Some(Err(DecodeError::new(self.offset, problem)))
             }
@@ -73,7 +73,7 @@ impl<'a> Iterator for Decoder<'a> {
 
 impl FusedIterator for Decoder<'_> {}
 
-/// The first record, and the bytes after it.
+/// Decodes the first record, and returns it with the bytes after it.
 fn decode(bytes: &[u8]) -> Result<(Record<'_>, &[u8]), Problem> {
     let (header, _) = take::<abi::perfmon_record_header>(bytes)?;
     let event = EventId::from_bits(header.event);
@@ -136,7 +136,7 @@ fn last_branch(event: EventId, bytes: &[u8]) -> Result<(Record<'_>, &[u8]), Prob
     Ok((record, rest))
 }
 
-/// A structure, and the bytes after it.
+/// Reads a structure, and returns it with the bytes after it.
 fn take<T: FromBytes>(bytes: &[u8]) -> Result<(T, &[u8]), Problem> {
     T::read_from_prefix(bytes).map_err(|_| Problem::Truncated {
         needed: size_of::<T>(),
@@ -144,13 +144,13 @@ fn take<T: FromBytes>(bytes: &[u8]) -> Result<(T, &[u8]), Problem> {
     })
 }
 
-/// Bytes that are no records.
+/// The reason why bytes can't be decoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{}the record at offset {offset} {problem}", .cpu.map(|cpu| format!("CPU {cpu}: ")).unwrap_or_default())]
 pub struct DecodeError {
     /// The CPU of the bytes, if it is known.
     pub cpu: Option<u32>,
-    /// Offset in the bytes of the record that could not be decoded.
+    /// Offset in bytes of the record that could not be decoded.
     pub offset: usize,
     /// The mistake in the record.
     pub problem: Problem,
@@ -185,20 +185,20 @@ pub enum Problem {
     #[error("has the unknown flags {0:#04x}")]
     UnknownFlags(u8),
     /// A TIME record names an event.
-    #[error("is a time with an event, {0}")]
+    #[error("is a time record, but names the event {0}")]
     TimeOfEvent(EventId),
     /// The bytes end before the record does.
-    #[error("is cut off: it has {needed} bytes, and {left} are left")]
+    #[error("is cut off: it needs {needed} bytes, and only {left} are left")]
     Truncated {
-        /// Number of bytes of the record, or of the part that tells its size.
+        /// Size in bytes of the record, or of its part that has the size.
         needed: usize,
-        /// Number of bytes that there are.
+        /// Number of bytes that are left.
         left: usize,
     },
     /// More than `PERFMON_MAX_NUM_LAST_BRANCH` branches.
     #[error("has {0} branches, more than a record can have")]
     TooManyBranches(u32),
     /// There was no TIME record before it.
-    #[error("has no time: a time has to come first")]
+    #[error("has no time: no time record comes before it")]
     Untimed,
 }

@@ -12,27 +12,27 @@ use crate::Modes;
 /// use perfmon::Modes;
 /// use perfmon::trace::{ArchEvent, Event};
 ///
-/// // Where programs are, every million instructions.
+/// // The address in programs, every million instructions.
 /// let event = Event::sampling(ArchEvent::Instructions, 1_000_000).modes(Modes::User).pc();
 /// assert_eq!(event.rate, 1_000_000);
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Event {
-    /// The event.
+    /// The event's ID.
     pub id: EventId,
-    /// A record is made each time that it has been counted so often; 0: only at the end of the trace.
+    /// Number of events from one tick to the next; 0 records only the count at the end of the trace.
     pub rate: u32,
-    /// In which modes of the CPU it is counted.
+    /// The CPU modes in which the event is counted.
     pub modes: Modes,
-    /// Ticks have the CPU's address: [`Record::Pc`](super::Record::Pc) instead of `Tick`.
+    /// Each tick records the CPU's address: [`Record::Pc`](super::Record::Pc) instead of `Tick`.
     pub pc: bool,
-    /// The event is counted whenever the first event ticks, and has no ticks of its own.
+    /// The event's count is recorded at each tick of the first event, and the event has no own ticks.
     pub timebase0: bool,
-    /// Ticks come with the last branches.
+    /// Each tick records the last branches.
     pub last_branch: bool,
 }
 
-/// The flags of each of the modes.
+/// The modes with their flags.
 const MODES: [(Modes, u32); 3] = [
     (Modes::User, abi::PERFMON_CONFIG_FLAG_USER),
     (Modes::Kernel, abi::PERFMON_CONFIG_FLAG_OS),
@@ -41,7 +41,7 @@ const MODES: [(Modes, u32); 3] = [
 const BOTH_MODES: u32 = abi::PERFMON_CONFIG_FLAG_USER | abi::PERFMON_CONFIG_FLAG_OS;
 
 impl Event {
-    /// Counts it: one record at the end.
+    /// Counts the event, which is recorded once at the end of the trace.
     #[must_use]
     pub fn counting(id: impl Into<EventId>) -> Self {
         Self {
@@ -54,8 +54,8 @@ impl Event {
         }
     }
 
-    /// Makes a record of it each time that it has happened `rate` times: 1 to 2^32 - 1, and at most 2^31 if
-    /// the CPUs have no [full-width writes](crate::Info::full_width_writes).
+    /// Samples the event: it ticks each time that it has happened `rate` times. The rate is from 1 to 2^32 - 1, and at
+    /// most 2^31 if the CPUs have no [full-width writes](crate::Info::full_width_writes).
     #[must_use]
     pub fn sampling(id: impl Into<EventId>, rate: u32) -> Self {
         Self {
@@ -64,7 +64,7 @@ impl Event {
         }
     }
 
-    /// Counts it between the ticks of the config's first event: a record with each of those.
+    /// Counts the event between the ticks of the configuration's first event, and records the count at each tick.
     #[must_use]
     pub fn with_timebase(id: impl Into<EventId>) -> Self {
         Self {
@@ -73,7 +73,7 @@ impl Event {
         }
     }
 
-    /// Reads a value: one record at the end. It has no modes.
+    /// Reads a value, which is recorded once at the end of the trace. A value has no modes.
     ///
     /// ```
     /// use perfmon::trace::{Config, Event, MiscEvent};
@@ -83,17 +83,17 @@ impl Event {
     /// ```
     #[must_use]
     pub fn value(event: MiscEvent) -> Self {
-        // Without a mode there is no event, and one with the kernel's asks for a permission.
+        // An event needs a mode, and kernel mode would need more rights.
         Self::counting(event).modes(Modes::User)
     }
 
-    /// Counts it only in these modes of the CPU.
+    /// Counts the event only in these CPU modes.
     #[must_use]
     pub const fn modes(self, modes: Modes) -> Self {
         Self { modes, ..self }
     }
 
-    /// Records where the CPU is at each tick.
+    /// Records the CPU's address at each tick.
     #[must_use]
     pub const fn pc(self) -> Self {
         Self { pc: true, ..self }
@@ -108,19 +108,19 @@ impl Event {
         }
     }
 
-    /// `PERFMON_CONFIG_FLAG_*`
+    /// Returns the flags of the ABI, `PERFMON_CONFIG_FLAG_*`.
     pub(super) fn flags(&self) -> u32 {
-        let switches = [
+        let options = [
             (self.pc, abi::PERFMON_CONFIG_FLAG_PC),
             (self.timebase0, abi::PERFMON_CONFIG_FLAG_TIMEBASE0),
             (self.last_branch, abi::PERFMON_CONFIG_FLAG_LAST_BRANCH),
         ];
         let modes = MODES.iter().filter(|row| row.0 == self.modes);
-        let set = switches.iter().filter(|row| row.0);
-        modes.map(|row| row.1).chain(set.map(|row| row.1)).sum()
+        let enabled = options.iter().filter(|row| row.0);
+        modes.map(|row| row.1).chain(enabled.map(|row| row.1)).sum()
     }
 
-    /// Converts an event of the ABI; `None` if it has no mode.
+    /// Converts an event of the ABI; returns `None` if it has no mode.
     pub(super) fn from_abi(id: EventId, rate: u32, flags: u32) -> Option<Self> {
         let &(modes, _) = MODES.iter().find(|row| row.1 == flags & BOTH_MODES)?;
         Some(Self {

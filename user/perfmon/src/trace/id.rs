@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Event identifiers.
+//! Event IDs.
 
 use std::fmt;
 
 use perfmon_core::abi;
 
-/// An event of a trace: a group of 6 bits, and a number of 10 bits within it.
+/// The ID of an event of a trace: a group of 6 bits, and a number of 10 bits within the group.
 ///
 /// ```
 /// use perfmon::trace::{ArchEvent, EventId, FixedEvent, Group};
@@ -19,7 +19,7 @@ use perfmon_core::abi;
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct EventId(u16);
 
-/// Group of an event's number.
+/// Group of an event ID.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Group {
     /// The architectural events, in general counters: [`ArchEvent`].
@@ -28,12 +28,12 @@ pub enum Group {
     Fixed,
     /// Events that the program defines: [`Session::define_event`](crate::Session::define_event).
     Model,
-    /// Values of other registers than counters.
+    /// Values of registers that are not counters: [`MiscEvent`].
     Misc,
 }
 
-/// The architectural events (Intel SDM, volume 3B, section 21.2.1.2). On AMD the same ids stand for AMD's own
-/// events that count the same; one that the CPUs don't have is refused when it is staged.
+/// The architectural events (Intel SDM, volume 3B, section 21.2.1.2). On AMD an ID means AMD's event that counts the
+/// same. Staging a configuration fails if the CPUs lack an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[expect(missing_docs, reason = "the names are the manual's")]
 #[repr(u32)]
@@ -60,7 +60,7 @@ pub enum FixedEvent {
 }
 
 /// Values that no counter counts: energy, temperatures, clocks. Each is recorded on the first CPU of its scope, a
-/// package, a core or a CPU; [`Info::misc_events`](crate::Info::misc_events) tells which ones the CPUs have.
+/// package, a core or a CPU. [`Info::misc_events`](crate::Info::misc_events) has a bit for each value that the CPUs have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u32)]
 pub enum MiscEvent {
@@ -76,20 +76,20 @@ pub enum MiscEvent {
     TemperaturePackage = abi::PERFMON_MISC_EVENT_TEMPERATURE_PACKAGE,
     /// The temperature of a core in degrees Celsius (Intel).
     TemperatureCore = abi::PERFMON_MISC_EVENT_TEMPERATURE_CORE,
-    /// The degrees Celsius by which a package is cooler than what throttles it (Intel).
+    /// The degrees Celsius between the temperature of a package and the temperature that throttles it (Intel).
     MarginPackage = abi::PERFMON_MISC_EVENT_MARGIN_PACKAGE,
-    /// The degrees Celsius by which a core is cooler than what throttles it (Intel).
+    /// The degrees Celsius between the temperature of a core and the temperature that throttles it (Intel).
     MarginCore = abi::PERFMON_MISC_EVENT_MARGIN_CORE,
-    /// Cycles of a CPU that was not halted since the trace started.
+    /// Unhalted core cycles of a CPU since the trace started (APERF).
     Aperf = abi::PERFMON_MISC_EVENT_APERF,
-    /// The same by the clock of the time-stamp counter.
+    /// Unhalted cycles of a CPU since the trace started, at the rate of the time-stamp counter (MPERF).
     Mperf = abi::PERFMON_MISC_EVENT_MPERF,
 }
 
-/// Bits of an id below the group.
+/// Number of the lower bits of an ID, which hold the number within the group.
 const EVENT_BITS: u32 = 10;
 
-/// The groups that there are, with their number and their name.
+/// All groups, with their number and their name.
 const GROUPS: [(Group, u32, &str); 4] = [
     (Group::Arch, abi::PERFMON_GROUP_ARCH, "architectural"),
     (Group::Fixed, abi::PERFMON_GROUP_FIXED, "fixed"),
@@ -98,28 +98,28 @@ const GROUPS: [(Group, u32, &str); 4] = [
 ];
 
 impl EventId {
-    /// No event.
+    /// The ID that means no event.
     pub const NONE: Self = Self(0);
 
-    /// An architectural event, in a general counter.
+    /// Returns the ID of an architectural event, in a general counter.
     #[must_use]
     pub const fn arch(event: ArchEvent) -> Self {
         Self::make(abi::PERFMON_GROUP_ARCH, event as u32)
     }
 
-    /// Returns the event of a fixed-function counter.
+    /// Returns the ID of a fixed-function counter's event.
     #[must_use]
     pub const fn fixed(event: FixedEvent) -> Self {
         Self::make(abi::PERFMON_GROUP_FIXED, event as u32)
     }
 
-    /// An event that the program defines, in a general counter; bits 15:10 of `event` are dropped.
+    /// Returns the ID of an event that the program defines, in a general counter. Bits 15:10 of `event` are dropped.
     #[must_use]
     pub const fn model(event: u16) -> Self {
         Self::make(abi::PERFMON_GROUP_MODEL, event as u32)
     }
 
-    /// The value of another register; bits 15:10 of `event` are dropped.
+    /// Returns the ID of a value that no counter counts. Bits 15:10 of `event` are dropped.
     #[must_use]
     pub const fn misc(event: u16) -> Self {
         Self::make(abi::PERFMON_GROUP_MISC, event as u32)
@@ -130,31 +130,31 @@ impl EventId {
         Self((group << EVENT_BITS | event & abi::PERFMON_MAX_EVENT) as u16)
     }
 
-    /// An id of the ABI, be there such an event or not.
+    /// Converts an ID of the ABI, without checking that the event exists.
     #[must_use]
     pub const fn from_bits(bits: u16) -> Self {
         Self(bits)
     }
 
-    /// The id of the ABI.
+    /// Returns the ID of the ABI.
     #[must_use]
     pub const fn bits(self) -> u16 {
         self.0
     }
 
-    /// The group, if it is one that there is.
+    /// Returns the group; `None` if its number is unknown.
     #[must_use]
     pub fn group(self) -> Option<Group> {
-        self.known().map(|(group, _)| group)
+        self.group_and_name().map(|(group, _)| group)
     }
 
-    /// The number within the group.
+    /// Returns the number within the group.
     #[must_use]
     pub const fn event(self) -> u16 {
         self.0 & ((1 << EVENT_BITS) - 1)
     }
 
-    fn known(self) -> Option<(Group, &'static str)> {
+    fn group_and_name(self) -> Option<(Group, &'static str)> {
         let number = u32::from(self.0 >> EVENT_BITS);
         let row = GROUPS.iter().find(|row| row.1 == number);
         row.map(|&(group, _, name)| (group, name))
@@ -181,7 +181,7 @@ impl From<MiscEvent> for EventId {
 
 impl fmt::Display for EventId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.known() {
+        match self.group_and_name() {
             Some((_, name)) => write!(f, "{name} event {}", self.event()),
             None if *self == Self::NONE => f.write_str("no event"),
             None => write!(f, "unknown event {:#06x}", self.0),

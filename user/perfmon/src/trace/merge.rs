@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! One stream of all CPUs' records.
+//! Merging of the records of all CPUs into one stream.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -8,17 +8,17 @@ use std::iter::{FusedIterator, Peekable};
 
 use super::{Chunk, DecodeError, Records, Timed};
 
-/// The records of many chunks by time: an iterator, made by [`merge`].
+/// Iterator over the records of many chunks by time; [`merge`] creates it.
 #[derive(Clone, Debug)]
 pub struct Merge<'a> {
     chunks: Vec<Peekable<Records<'a>>>,
-    /// One entry for each chunk that is not at its end.
-    order: BinaryHeap<Reverse<Place>>,
+    /// One key for each chunk that is not at its end.
+    order: BinaryHeap<Reverse<MergeKey>>,
 }
 
-/// Order of the next record of a chunk: the smallest comes first.
+/// Sort key of the next record of a chunk: the smallest comes first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Place {
+struct MergeKey {
     time: i64,
     cpu: u32,
     /// The chunk's index.
@@ -27,9 +27,9 @@ struct Place {
 
 /// Merges the records of many CPUs by time.
 ///
-/// Records of the same time are in the order of their CPUs' numbers, those of one chunk always in the order in
-/// which they were written; so the records of a set stay together. An error ends the chunk it is in, not the
-/// others. Memory and time: one entry for each chunk, and for each record the logarithm of their number.
+/// Records of the same time are in the order of their CPUs' numbers. Records of one chunk stay in the order in which they
+/// were written, so the records of a set stay together. An error ends only its own chunk. The memory is proportional to
+/// the number of chunks, and the time per record to the logarithm of this number.
 ///
 /// ```
 /// use perfmon::trace::{Chunk, EventId, Record, merge};
@@ -56,23 +56,23 @@ pub fn merge<'a>(chunks: impl IntoIterator<Item = &'a Chunk>) -> Merge<'a> {
         order: BinaryHeap::new(),
     };
     for chunk in chunks {
-        let place = Place {
+        let key = MergeKey {
             time: i64::MIN,
             cpu: chunk.cpu(),
             chunk: merge.chunks.len(),
         };
         let mut records = chunk.records().peekable();
         if let Some(next) = records.peek() {
-            merge.order.push(Reverse(place.of(next)));
+            merge.order.push(Reverse(key.advance(next)));
         }
         merge.chunks.push(records);
     }
     merge
 }
 
-impl Place {
-    /// The place of a chunk's next record, after one at `self`. An error comes right after what is before it.
-    fn of(self, next: &Result<Timed<'_>, DecodeError>) -> Self {
+impl MergeKey {
+    /// Returns the key of a chunk's next record, after the record of `self`. An error keeps the time of the record before.
+    fn advance(self, next: &Result<Timed<'_>, DecodeError>) -> Self {
         let time = next.as_ref().map_or(self.time, |record| record.time);
         Self { time, ..self }
     }
@@ -86,7 +86,7 @@ impl<'a> Iterator for Merge<'a> {
         let records = &mut self.chunks[first.0.chunk];
         let record = records.next();
         match records.peek() {
-            Some(next) => first.0 = first.0.of(next),
+            Some(next) => first.0 = first.0.advance(next),
             None => drop(PeekMut::pop(first)),
         }
         record

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Sampling: records of what the CPUs do, each time that an event has happened so often.
+//! Sampling of the whole machine: each CPU writes a record after each period of an event.
 //!
-//! - [`Config`]: which [`Event`]s, and what is recorded of each.
-//! - [`Trace`]: allocated, staged, running; made by [`Session::allocate`](crate::Session::allocate).
-//! - [`Buffer`]: the memory that one CPU records to; gives [`Chunk`]s, also while the trace runs.
+//! - [`Config`]: the [`Event`]s, and what is recorded of each.
+//! - [`Trace`]: a trace that is allocated, staged or running; [`Session::allocate`](crate::Session::allocate) creates it.
+//! - [`Buffer`]: the memory that one CPU records to. It returns [`Chunk`]s, also while the trace runs.
 //! - [`Decoder`], [`Chunk::records`], [`merge`]: the [`Record`]s of some bytes, of a CPU, of all CPUs by time.
-//! - [`Totals`]: how often each event happened in all.
+//! - [`Totals`]: the sums of the events on each CPU.
 
 mod buffer;
 mod chunk;

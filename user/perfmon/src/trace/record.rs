@@ -9,7 +9,7 @@ use zerocopy::{FromBytes, IntoBytes, Unalign};
 
 use super::EventId;
 
-/// A record of a buffer: Documentation/trace-format.rst has the bytes of each.
+/// A record of a buffer. Documentation/trace-format.rst describes the bytes of each kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Record<'a> {
     /// The time of the records up to the next one of this kind.
@@ -17,19 +17,19 @@ pub enum Record<'a> {
         /// The time-stamp counter of the CPU.
         time: i64,
     },
-    /// An event was counted as often as its rate says.
+    /// A tick: the event has happened as often as its rate.
     Tick {
         /// The event.
         event: EventId,
     },
-    /// Count since the event's last record.
+    /// The count since the event's last record.
     Count {
         /// The event.
         event: EventId,
         /// Number of times that the event happened.
         count: u64,
     },
-    /// The value of something that is no counter.
+    /// The value of a register that is not a counter.
     Value {
         /// The event.
         event: EventId,
@@ -40,16 +40,16 @@ pub enum Record<'a> {
     Pc {
         /// The event.
         event: EventId,
-        /// The address space: the address bits of CR3; 0 if the recording process may not see the kernel.
+        /// The address space, as the address bits of CR3; 0 if the recording process may not see the kernel.
         aspace: u64,
-        /// The address of the instruction that the interrupt came before.
+        /// The address of the next instruction at the interrupt.
         pc: u64,
     },
     /// The branches before a tick.
     LastBranch {
         /// The event that ticked.
         event: EventId,
-        /// As in [`Pc`](Self::Pc).
+        /// The address space, as in [`Pc`](Self::Pc).
         aspace: u64,
         /// The branches, newest first.
         branches: Branches<'a>,
@@ -70,7 +70,7 @@ impl Record<'_> {
         }
     }
 
-    /// Appends the bytes that the driver would write: for tests, and for tools that make recordings.
+    /// Appends the bytes that the driver would write, for tests and for tools that create recordings.
     ///
     /// ```
     /// use perfmon::trace::{ArchEvent, Decoder, EventId, Record};
@@ -135,7 +135,7 @@ pub struct Branch {
     pub from: u64,
     /// Address of the branch's target.
     pub to: u64,
-    /// Core cycles since the branch before; 0 if that isn't known.
+    /// Core cycles since the previous branch; 0 if unknown.
     pub cycles: u16,
     /// The branch was mispredicted.
     pub mispredicted: bool,
@@ -169,7 +169,7 @@ impl From<abi::perfmon_last_branch> for Branch {
 pub struct Branches<'a>(pub(super) &'a [Unalign<abi::perfmon_last_branch>]);
 
 impl<'a> Branches<'a> {
-    /// Returns the branches of a record to be [encoded](Record::encode); `None` if there are more than a record can have.
+    /// Wraps branches for [`Record::encode`]; returns `None` if there are more than a record can hold.
     #[must_use]
     pub fn new(branches: &'a [abi::perfmon_last_branch]) -> Option<Self> {
         if branches.len() > abi::PERFMON_MAX_NUM_LAST_BRANCH as usize {
@@ -180,7 +180,7 @@ impl<'a> Branches<'a> {
             .map(Self)
     }
 
-    /// Each of them.
+    /// Returns an iterator over the branches.
     #[must_use]
     pub fn iter(&self) -> impl ExactSizeIterator<Item = Branch> + use<'a> {
         self.0.iter().map(|branch| branch.get().into())

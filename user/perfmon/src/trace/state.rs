@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The life of a trace: one type for each state, one method for each call.
+//! The states of a trace: one type for each state, one method for each call.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -14,10 +14,10 @@ use super::{Buffer, Config};
 use crate::sys::Call;
 use crate::{Attempt, Cause, Device, Error, Info};
 
-/// Bytes of a page, on every CPU that the driver knows.
+/// Bytes of a page of x86-64.
 const PAGE: usize = 4096;
 
-/// The memory of a trace.
+/// The size of a trace's buffers.
 ///
 /// ```no_run
 /// use perfmon::Device;
@@ -29,14 +29,14 @@ const PAGE: usize = 4096;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Alloc {
-    /// Buffers, one for each CPU number: [`Info::cpu_ids`].
+    /// Number of buffers, one for each CPU number: [`Info::cpu_ids`].
     pub buffers: u32,
-    /// Pages of 4096 bytes of each buffer: 1 to 65536.
+    /// Size of each buffer in pages of 4096 bytes: 1 to 65536.
     pub pages: u32,
 }
 
 impl Alloc {
-    /// A buffer of so many pages for each CPU number of the machine.
+    /// Returns the size for a buffer of `pages` pages for each CPU number of the machine.
     #[must_use]
     pub const fn new(info: &Info, pages: u32) -> Self {
         Self {
@@ -48,16 +48,16 @@ impl Alloc {
 
 /// A state of a [`Trace`].
 pub trait State: sealed::State {}
-/// A state in which it does not run.
+/// A state in which the trace does not run.
 pub trait AtRest: State {}
 
-/// The trace has buffers.
+/// The state of a trace that has buffers.
 #[derive(Clone, Copy, Debug)]
 pub struct Allocated;
-/// The trace has buffers and a config.
+/// The state of a trace that has buffers and a configuration.
 #[derive(Clone, Copy, Debug)]
 pub struct Staged;
-/// The trace records.
+/// The state of a trace that records.
 #[derive(Clone, Copy, Debug)]
 pub struct Running;
 
@@ -74,7 +74,7 @@ impl State for Running {}
 impl AtRest for Allocated {}
 impl AtRest for Staged {}
 
-/// The trace of a [`Session`](crate::Session); it stops and is freed when it is dropped.
+/// The trace of a [`Session`](crate::Session). Dropping it stops the trace and frees its buffers.
 ///
 /// ```text
 ///  Session --allocate--> Trace<Allocated> --stage--> Trace<Staged> --start--> Trace<Running>
@@ -83,8 +83,8 @@ impl AtRest for Staged {}
 ///                                                       stage
 /// ```
 ///
-/// A session has one trace at a time; its counters may count beside it. A call that is refused gives the trace
-/// back in the state that it had, in [`Refused`]; with `?` in a function that returns an [`Error`] it is dropped.
+/// A session has one trace at a time, and its counters may count meanwhile. A call that fails returns the trace in its old
+/// state, in [`Refused`]; with `?` in a function that returns an [`Error`], the trace is dropped.
 ///
 /// ```no_run
 /// use perfmon::Session;
@@ -113,18 +113,18 @@ pub struct Trace<S: State> {
     state: PhantomData<S>,
 }
 
-/// The trace of a descriptor, whatever its state.
+/// The buffers of a trace in any state, freed on drop.
 #[derive(Debug)]
 struct HeldBuffers {
     device: Device,
     alloc: Alloc,
-    freed: bool,
+    is_freed: bool,
 }
 
 impl Drop for HeldBuffers {
     fn drop(&mut self) {
-        if !self.freed {
-            // Nothing is left to do about a failure: the last drop closes the descriptor, which frees it too.
+        if !self.is_freed {
+            // An error can be ignored: the last drop closes the descriptor, which also frees the trace.
             let _ = self.device.call(Call::StopTrace, || Attempt::StopTrace);
             let _ = self.device.call(Call::FreeTrace, || Attempt::Free);
         }
@@ -151,14 +151,15 @@ impl Trace<Allocated> {
             held: HeldBuffers {
                 device: device.clone(),
                 alloc,
-                freed: false,
+                is_freed: false,
             },
             state: PhantomData,
         })
     }
 }
 
-/// Returns whether a call that needs no memory is refused for the same reason: EPERM has two.
+/// Returns whether the kernel is locked down. EPERM means this or a limit of memory, so it tries a call that needs no
+/// memory.
 fn is_locked_down(device: &Device) -> bool {
     let mut raw = abi::perfmon_alloc {
         num_buffers: 0,
@@ -169,7 +170,7 @@ fn is_locked_down(device: &Device) -> bool {
 }
 
 impl<S: State> Trace<S> {
-    /// Returns what the driver has allocated.
+    /// Returns the number and size of the buffers that the driver has allocated.
     ///
     /// # Errors
     /// None that are specific to it.
@@ -186,7 +187,7 @@ impl<S: State> Trace<S> {
         })
     }
 
-    /// Makes the call that changes the trace's state.
+    /// Executes a call that changes the trace's state to `T`.
     fn transition<T: State>(
         self,
         call: Call<'_>,
@@ -203,7 +204,7 @@ impl<S: State> Trace<S> {
 }
 
 impl<S: AtRest> Trace<S> {
-    /// Says what to record, instead of what was said before.
+    /// Sets the configuration, which replaces an earlier one.
     ///
     /// # Errors
     /// [`Cause::InvalidConfig`], [`Cause::Forbidden`], [`Cause::LockedDown`].
@@ -239,14 +240,14 @@ impl<S: AtRest> Trace<S> {
             .collect()
     }
 
-    /// Frees the buffers, but for those that are mapped: these can still be read.
+    /// Frees the buffers. Mapped buffers can still be read.
     ///
     /// # Errors
-    /// [`Cause::Forbidden`], [`Cause::LockedDown`]. The drop does the same and can't tell.
+    /// [`Cause::Forbidden`], [`Cause::LockedDown`]. Dropping the trace also frees the buffers, but can't report an error.
     pub fn free(mut self) -> Result<(), Refused<S>> {
         match self.held.device.call(Call::FreeTrace, || Attempt::Free) {
             Ok(()) => {
-                self.held.freed = true;
+                self.held.is_freed = true;
                 Ok(())
             }
             Err(error) => Err(Refused { error, trace: self }),
@@ -255,7 +256,7 @@ impl<S: AtRest> Trace<S> {
 }
 
 impl Trace<Staged> {
-    /// Returns the config that the driver has staged.
+    /// Returns the configuration that the driver has staged.
     ///
     /// # Errors
     /// None that are specific to it.
@@ -263,18 +264,18 @@ impl Trace<Staged> {
         let mut raw = abi::perfmon_config::new_zeroed();
         let device = &self.held.device;
         device.call(Call::GetConfig(&mut raw), || Attempt::Staged)?;
-        // The driver gives back what it took, and that was a `Config`.
+        // The driver returns what it accepted, which was made from a `Config`, so the conversion can't fail.
         Config::from_abi(&raw).map_err(|_| Error {
             attempt: Attempt::Staged,
             cause: Cause::Unexpected(Errno::ERANGE),
         })
     }
 
-    /// Begins to record; what an earlier run recorded is overwritten, and its buffers have to be
+    /// Starts to record. The records of an earlier run are overwritten, so its buffers have to be
     /// [rewound](Buffer::rewind).
     ///
     /// # Errors
-    /// [`Cause::HardwareBusy`] if there are not enough counters that are free,
+    /// [`Cause::HardwareBusy`] if not enough counters are free,
     /// [`Cause::Untrusted`], [`Cause::Forbidden`], [`Cause::LockedDown`].
     pub fn start(self) -> Result<Trace<Running>, Refused<Staged>> {
         self.transition(Call::StartTrace, || Attempt::StartTrace)
@@ -282,17 +283,17 @@ impl Trace<Staged> {
 }
 
 impl Trace<Running> {
-    /// Writes the last counts, and records no more.
+    /// Stops to record, after writing the last counts.
     ///
     /// # Errors
-    /// [`Cause::Untrusted`] if something else changed the registers: what was recorded may be wrong. It has stopped
-    /// all the same, and to stop it again succeeds. [`Cause::Forbidden`], [`Cause::LockedDown`].
+    /// [`Cause::Untrusted`] if something else changed the registers, so that the records may be wrong. The trace has
+    /// stopped nevertheless, and a second call succeeds. [`Cause::Forbidden`], [`Cause::LockedDown`].
     pub fn stop(self) -> Result<Trace<Staged>, Refused<Running>> {
         self.transition(Call::StopTrace, || Attempt::StopTrace)
     }
 }
 
-/// A call that was refused, with the trace as it was before.
+/// The error of a failed call, with the trace in its old state.
 ///
 /// ```no_run
 /// use perfmon::trace::{Refused, Running, Staged, Trace};
@@ -311,7 +312,7 @@ impl Trace<Running> {
 /// ```
 #[derive(Debug)]
 pub struct Refused<S: State> {
-    /// The attempt, and why it failed.
+    /// The error of the call.
     pub error: Error,
     /// The trace, in its old state.
     pub trace: Trace<S>,

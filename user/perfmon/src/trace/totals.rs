@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 
 use super::{Config, EventId, Record, Timed};
 
-/// Counts of each event on each CPU, from the records: rate x ticks + counts. Exact once the trace is
-/// stopped, for STOP writes what came after the last tick.
+/// The count of each event on each CPU, computed from the records as rate x ticks + counts. It is exact once the trace is
+/// stopped, because STOP writes the events since the last tick.
 ///
 /// ```
 /// use perfmon::trace::{Config, Event, EventId, Record, Timed, Totals};
@@ -28,32 +28,32 @@ pub struct Totals {
     counts: BTreeMap<(EventId, u32), u64>,
 }
 
-/// A record that a trace with this config does not write.
+/// A record that a trace with this configuration does not write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "CPU {cpu} has a record of {event} that its config doesn't ask for: is it another trace's config?"
+    "CPU {cpu} has a record of {event}, which the configuration does not record; use the configuration of this trace"
 )]
 pub struct Mismatch {
-    /// The event.
+    /// The ID of the event.
     pub event: EventId,
-    /// The CPU.
+    /// The number of the CPU.
     pub cpu: u32,
 }
 
 impl Totals {
-    /// Nothing yet, for the events of `config`.
+    /// Creates totals of 0 for the events of `config`.
     #[must_use]
     pub fn new(config: &Config) -> Self {
         Self {
-            rates: config.ticks().collect(),
+            rates: config.events_per_tick().collect(),
             counts: BTreeMap::new(),
         }
     }
 
-    /// Takes a record into account. Values and branches are no counts. A sum that does not fit stays at 2^64 - 1.
+    /// Adds a record to the totals. Values and branches are ignored, as they are not counts. A sum saturates at 2^64 - 1.
     ///
     /// # Errors
-    /// [`Mismatch`] for an event that the config doesn't have, and a tick of one that has no rate.
+    /// [`Mismatch`] if the configuration lacks the event, or if the record is a tick of an event without a rate.
     pub fn add(&mut self, timed: &Timed<'_>) -> Result<(), Mismatch> {
         let (event, cpu) = (timed.record.event(), timed.cpu);
         let mismatch = Mismatch { event, cpu };
@@ -68,20 +68,20 @@ impl Totals {
         Ok(())
     }
 
-    /// Returns the count of an event on a CPU; 0 if there was no record of it.
+    /// Returns the count of an event on a CPU; 0 if no record of it was added.
     #[must_use]
     pub fn on(&self, event: EventId, cpu: u32) -> u64 {
         self.counts.get(&(event, cpu)).copied().unwrap_or(0)
     }
 
-    /// The sum over all CPUs.
+    /// Returns the sum over all CPUs.
     #[must_use]
     pub fn on_all(&self, event: EventId) -> u64 {
         let cpus = self.counts.range((event, 0)..=(event, u32::MAX));
         cpus.fold(0, |sum, (_, &count)| sum.saturating_add(count))
     }
 
-    /// Event, CPU and total, in this order, of all that had a record.
+    /// Returns event, CPU and total of each event and CPU with a record, in this order.
     pub fn iter(&self) -> impl Iterator<Item = (EventId, u32, u64)> {
         self.counts
             .iter()

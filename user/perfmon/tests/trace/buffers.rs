@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How a buffer is read.
+//! Tests of reading buffers.
 
 use perfmon::trace::{Buffer, Record};
 use perfmon::{Attempt, Cause};
@@ -14,7 +14,7 @@ const TICK: Record<'_> = Record::Tick {
     event: INSTRUCTIONS,
 };
 
-/// The times of the records that a buffer has more of.
+/// Returns the times of the buffer's new records.
 fn times(buffer: &mut Buffer) -> Vec<i64> {
     let chunk = buffer.records().unwrap();
     let times = chunk.records().map(|record| record.unwrap().time);
@@ -22,7 +22,7 @@ fn times(buffer: &mut Buffer) -> Vec<i64> {
 }
 
 #[test]
-fn a_buffer_is_read_from_where_it_was_read_to() {
+fn a_buffer_returns_each_record_once() {
     let machine = Machine::new();
     let session = session(&machine);
     let trace = staged(&session);
@@ -69,7 +69,7 @@ fn a_second_run_overwrites_the_first() {
 }
 
 #[test]
-fn a_header_is_believed_only_as_far_as_the_memory_goes() {
+fn an_impossible_end_in_the_header_is_an_error() {
     let machine = Machine::new();
     let trace = staged(&session(&machine));
     let mut buffer = trace.buffer(0).unwrap();
@@ -84,7 +84,7 @@ fn a_header_is_believed_only_as_far_as_the_memory_goes() {
 }
 
 #[test]
-fn the_header_tells_what_happened() {
+fn the_header_has_flags_and_frequency() {
     let machine = Machine::new();
     let trace = staged(&session(&machine));
     let buffer = trace.buffer(0).unwrap();
@@ -112,7 +112,7 @@ fn a_buffer_of_another_version_is_refused() {
 }
 
 #[test]
-fn sets_are_whole_while_they_are_written() {
+fn a_reader_sees_only_whole_sets() {
     const SETS: i64 = 400;
     let machine = Machine::new();
     let trace = staged(&session(&machine));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What is asked of the driver, in which state.
+//! Tests of the calls that a trace makes in each state.
 
 use std::sync::Arc;
 
@@ -40,7 +40,7 @@ fn each_method_is_one_call() {
         "stop",
         "free",
     ];
-    assert_eq!(machine.asked(), calls);
+    assert_eq!(machine.take_calls(), calls);
 }
 
 #[test]
@@ -58,10 +58,10 @@ fn a_dropped_trace_stops_and_is_freed() {
     let machine = Machine::new();
     let session = session(&machine);
     let trace = staged(&session).start().unwrap();
-    machine.asked();
+    machine.take_calls();
     drop(trace);
-    assert_eq!(machine.asked(), ["stop", "free"]);
-    assert_eq!(machine.inner().life, TraceState::Idle);
+    assert_eq!(machine.take_calls(), ["stop", "free"]);
+    assert_eq!(machine.inner().state, TraceState::Idle);
 }
 
 #[test]
@@ -73,7 +73,7 @@ fn a_trace_outlives_its_session() {
 }
 
 #[test]
-fn a_refused_trace_comes_back_as_it_was() {
+fn a_refused_call_returns_the_trace_unchanged() {
     let machine = Machine::new();
     let session = session(&machine);
 
@@ -106,13 +106,13 @@ fn a_refused_trace_comes_back_as_it_was() {
     machine.fail(Errno::EACCES);
     let refused = trace.free().unwrap_err();
     assert_eq!(refused.error.cause, Cause::Forbidden);
-    machine.asked();
+    machine.take_calls();
     drop(refused);
-    assert_eq!(machine.asked(), ["stop", "free"]);
+    assert_eq!(machine.take_calls(), ["stop", "free"]);
 }
 
 #[test]
-fn a_session_has_one_trace_and_counters_beside_it() {
+fn a_session_can_have_one_trace_and_counters_at_once() {
     let machine = Machine::new();
     let session = session(&machine);
     let trace = staged(&session);

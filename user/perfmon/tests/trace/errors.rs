@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Errors: what was attempted, and why it failed.
+//! Tests of the errors of traces.
 
 use std::sync::Arc;
 
@@ -39,21 +39,21 @@ fn errors_say_what_was_attempted_and_why_it_failed() {
         machine.fail(errno);
         assert_eq!(attempt().unwrap().cause, cause, "{errno}");
     }
-    // EPERM again from the call that asks why.
+    // GET_ALLOC fails with EPERM, too: the kernel is locked down.
     machine.inner().locked_down = true;
     assert_eq!(allocate().unwrap().cause, Cause::LockedDown);
     machine.inner().locked_down = false;
     machine.fail(Errno::EINVAL);
     assert_eq!(
         allocate().unwrap().to_string(),
-        "can't allocate 3 buffers of 9 pages: the number of buffers is not that of the CPUs, \
+        "can't allocate 3 buffers of 9 pages: the number of buffers differs from that of the CPUs, \
          or a buffer has too many pages or none"
     );
     machine.fail(Errno::EINVAL);
     assert_eq!(
         define().unwrap().to_string(),
         "can't define architectural event 5 as event select 0x300c4: \
-         the id is not a model-specific one, or the event select is not allowed"
+         the ID is not a model-specific one, or the event select is not allowed"
     );
 
     let trace = staged(&session);
@@ -74,7 +74,7 @@ fn errors_say_what_was_attempted_and_why_it_failed() {
 }
 
 #[test]
-fn a_config_that_can_not_be_is_an_error() {
+fn an_impossible_config_is_an_error() {
     let machine = Machine::new();
     let trace = staged(&session(&machine));
     machine.inner().staged.as_mut().unwrap().flags[0] = 0;
@@ -85,15 +85,15 @@ fn a_config_that_can_not_be_is_an_error() {
 #[test]
 fn a_driver_without_buffers_does_not_know_the_command() {
     #[derive(Debug)]
-    struct Without(Arc<Machine>);
+    struct WithoutBuffers(Arc<Machine>);
 
-    impl Driver for Without {
+    impl Driver for WithoutBuffers {
         fn call(&self, call: Call<'_>) -> Result<(), Errno> {
             self.0.call(call)
         }
     }
 
-    let session = Session::with_driver(Arc::new(Without(Machine::new()))).unwrap();
+    let session = Session::with_driver(Arc::new(WithoutBuffers(Machine::new()))).unwrap();
     let error = staged(&session).buffer(0).unwrap_err();
     assert_eq!(error.cause, Cause::UnknownCommand);
 }

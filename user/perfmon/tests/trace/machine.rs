@@ -13,10 +13,10 @@ use perfmon::trace::{Alloc, ArchEvent, Config, Event, EventId, FixedEvent, Recor
 use perfmon::{Errno, Modes, Session, abi};
 use perfmon_core::logic::trace_state::{TraceCall, TraceState};
 
-/// CPUs of the machine below.
+/// Number of CPUs of [`Machine`].
 pub(crate) const CPUS: u32 = 2;
 
-/// A driver with the module's own states, and files in memory for its buffers.
+/// A driver with the module's own state machine, and files in memory as its buffers.
 #[derive(Debug)]
 pub(crate) struct Machine {
     inner: Mutex<Inner>,
@@ -24,8 +24,8 @@ pub(crate) struct Machine {
 }
 
 pub(crate) struct Inner {
-    pub(crate) asked: Vec<String>,
-    pub(crate) life: TraceState,
+    pub(crate) calls: Vec<String>,
+    pub(crate) state: TraceState,
     pub(crate) staged: Option<abi::perfmon_config>,
     /// Error of the next call for a trace.
     pub(crate) errno: Option<Errno>,
@@ -38,7 +38,7 @@ pub(crate) struct Inner {
 
 impl std::fmt::Debug for Inner {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{:?}", self.asked)
+        write!(f, "{:?}", self.calls)
     }
 }
 
@@ -51,8 +51,8 @@ impl Machine {
         };
         let machine = Self {
             inner: Mutex::new(Inner {
-                asked: Vec::new(),
-                life: TraceState::Idle,
+                calls: Vec::new(),
+                state: TraceState::Idle,
                 staged: None,
                 errno: None,
                 locked_down: false,
@@ -72,8 +72,8 @@ impl Machine {
     }
 
     /// Returns the calls since the last call of this function.
-    pub(crate) fn asked(&self) -> Vec<String> {
-        std::mem::take(&mut self.inner().asked)
+    pub(crate) fn take_calls(&self) -> Vec<String> {
+        std::mem::take(&mut self.inner().calls)
     }
 
     pub(crate) fn fail(&self, errno: Errno) {
@@ -86,7 +86,7 @@ impl Machine {
             .unwrap();
     }
 
-    /// Writes records, and then where they end.
+    /// Writes records at `offset`, publishes their end, and returns it.
     pub(crate) fn record(&self, cpu: u32, offset: u64, records: &[Record<'_>]) -> u64 {
         let mut bytes = Vec::new();
         for record in records {
@@ -109,7 +109,7 @@ pub(crate) const HEADER: u64 = 24;
 impl Driver for Machine {
     fn call(&self, call: Call<'_>) -> Result<(), Errno> {
         let mut inner = self.inner();
-        let (text, wanted) = match &call {
+        let (text, trace_call) = match &call {
             Call::Properties(_) => ("properties".to_owned(), None),
             Call::Info(_) => ("info".to_owned(), None),
             Call::Setup2(_) | Call::Stop(_) => ("counting".to_owned(), None),
@@ -130,18 +130,18 @@ impl Driver for Machine {
             Call::GetConfig(_) => ("get config".to_owned(), Some(TraceCall::GetConfig)),
             Call::StartTrace => ("start".to_owned(), Some(TraceCall::Start)),
             Call::StopTrace => ("stop".to_owned(), Some(TraceCall::Stop)),
-            _ => unreachable!("tests/seam.rs"),
+            _ => unreachable!("tested in tests/seam.rs"),
         };
-        if let Some(wanted) = wanted {
-            inner.asked.push(text);
+        if let Some(trace_call) = trace_call {
+            inner.calls.push(text);
             if inner.locked_down {
                 return Err(Errno::EPERM);
             }
-            let after = inner.life.after(wanted).map_err(|_| Errno::EBADFD)?;
+            let after = inner.state.after(trace_call).map_err(|_| Errno::EBADFD)?;
             if let Some(errno) = inner.errno.take() {
                 return Err(errno);
             }
-            inner.life = after;
+            inner.state = after;
         }
         match call {
             Call::Properties(properties) => properties.api_version = 3,
@@ -160,9 +160,9 @@ impl Driver for Machine {
 
     fn buffer_handle(&self, request: &abi::perfmon_buffer_handle_req) -> Result<OwnedFd, Errno> {
         let mut inner = self.inner();
-        inner.asked.push(format!("buffer {}", request.descriptor));
+        inner.calls.push(format!("buffer {}", request.descriptor));
         inner
-            .life
+            .state
             .after(TraceCall::GetBufferHandle)
             .map_err(|_| Errno::EBADFD)?;
         if let Some(errno) = inner.errno.take() {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Traces through the seam: what is asked of the driver in which state, and how a buffer is read.
+//! Tests of traces on a simulated driver: the calls in each state, and the reading of buffers.
 #![allow(clippy::unwrap_used, reason = "in a test, a panic is the report")]
 
 mod buffers;

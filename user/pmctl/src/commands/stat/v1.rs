@@ -328,7 +328,7 @@ mod tests {
                 {"event": "fixed1:k", "counter": "fixed counter 1", "select": 0x0002_0000,
                     "mode": "k", "number": 1},
                 {"event": "cache-misses", "counter": null, "select": null, "number": 2,
-                    "missing": "The CPU says that it lacks it (CPUID.0AH:EBX[4])."},
+                    "missing": "CPUID says that the CPU lacks the event (CPUID.0AH:EBX[4])."},
             ],
             "intervals": [{"seconds": 1.0, "counts": [1, 2, null],
                 "running_ns": [3_000_000_000u64, 3_000_000_000u64, null]}],
