@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 /*
- * Events that count together: opened, started, stopped, read.
+ * Opens, starts, stops and reads events that count together.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -17,10 +17,10 @@
 
 #define PAGE	4096
 
-/* Empty passes of which the shortest is the overhead. */
+/* Number of empty passes, the smallest of which is the overhead. */
 #define TRIES	4
 
-/* Opens an event of the calling thread: in the group of @leader, or as one if that is -1. */
+/* Opens an event of the calling thread, in the group of @leader or, if that is -1, as a leader. */
 static int open_event(int device, const struct event *event, int leader, unsigned int flags)
 {
 	struct perf_event_attr attr = {
@@ -68,13 +68,13 @@ EXPORT int perfmon_reset(struct perfmon_counters *counters)
 
 EXPORT int perfmon_read(struct perfmon_counters *counters, uint64_t *counts)
 {
-	/* Their number, then the counts. */
+	/* The number of events, then the counts. */
 	uint64_t words[1 + PERFMON_MAX_EVENTS];
 	size_t size = (1 + counters->size) * sizeof(words[0]);
-	ssize_t got = read(counters->fd[0], words, size);
+	ssize_t bytes = read(counters->fd[0], words, size);
 
-	if (got != (ssize_t)size)
-		return fail_at(TO_READ, got < 0 ? errno : EIO, counters->event[0].name, -1);
+	if (bytes != (ssize_t)size)
+		return fail_at(TO_READ, bytes < 0 ? errno : EIO, counters->event[0].name, -1);
 	memcpy(counts, words + 1, size - sizeof(words[0]));
 	return 0;
 }
@@ -112,7 +112,7 @@ static int open_all(struct perfmon_counters *counters, const char *events)
 			counters->fd[counters->size++] = fd;
 	}
 	error = errno;
-	/* The events do without it. */
+	/* Open events don't need the device's descriptor. */
 	close(device);
 	errno = error;
 	return fd < 0 ? -1 : measure_overhead(counters);
@@ -151,7 +151,7 @@ EXPORT void perfmon_close(struct perfmon_counters *counters)
 	if (!counters)
 		return;
 	for (i = counters->size; i-- > 0;) {
-		/* A child of fork(2) does not have the page; something else may be there. */
+		/* A child of fork(2) does not inherit the mapping, and may use its address otherwise. */
 		if (counters->page[i] && counters->process == getpid())
 			munmap((void *)counters->page[i], PAGE);
 		close(counters->fd[i]);
@@ -184,11 +184,11 @@ EXPORT const struct perf_event_mmap_page *perfmon_page(struct perfmon_counters *
 	}
 	if (counters->thread != gettid() || counters->flags & PERFMON_INHERIT) {
 		fail_with(EINVAL,
-			  "can't map the page of %s: it is for the thread that opened it, without PERFMON_INHERIT. Use perfmon_read().",
+			  "can't map the page of %s: only the thread that opened the event has it, and only without PERFMON_INHERIT. Use perfmon_read().",
 			  counters->event[event].name);
 		return NULL;
 	}
-	/* No other thread gets here. */
+	/* Needs no lock: only the thread that opened the event gets here. */
 	if (!counters->page[event]) {
 		page = mmap(NULL, PAGE, PROT_READ, MAP_SHARED, counters->fd[event], 0);
 		if (page == MAP_FAILED) {

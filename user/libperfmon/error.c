@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 /*
- * What happened, why, and what to do.
+ * Error messages: what happened, why, and what to do.
  */
 #define _GNU_SOURCE
 #include <ctype.h>
@@ -15,42 +15,42 @@
 
 #include "internal.h"
 
-/* The bytes of a text. */
+/* The size of a message in bytes, with its end. */
 #define TEXT_SIZE	1024
 
-/* The calling thread's text. The key frees it at the thread's end. */
+/* The calling thread's message. The destructor of the key frees it at the thread's end. */
 static __thread char *text;
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
-static pthread_key_t ends_with_thread;
+static pthread_key_t text_key;
 
-static void free_text(void *of_thread)
+static void free_text(void *thread_text)
 {
 	text = NULL;
-	free(of_thread);
+	free(thread_text);
 }
 
-static void prepare_process(void)
+static void create_key(void)
 {
-	pthread_key_create(&ends_with_thread, free_text);
+	pthread_key_create(&text_key, free_text);
 }
 
 EXPORT const char *perfmon_error(void)
 {
-	return text ? text : "no call of this thread has failed, or there is no memory to say why";
+	return text ? text : "no call of this thread has failed, or there was no memory for the message";
 }
 
-/* Writes at @place of the text; not at all without memory. */
+/* Writes at @offset of the message; does nothing without memory. */
 __attribute__((format(printf, 2, 0)))
-static void write_at(size_t place, const char *format, va_list arguments)
+static void write_at(size_t offset, const char *format, va_list arguments)
 {
 	if (!text) {
-		pthread_once(&once, prepare_process);
+		pthread_once(&once, create_key);
 		text = calloc(1, TEXT_SIZE);
-		pthread_setspecific(ends_with_thread, text);
+		pthread_setspecific(text_key, text);
 	}
 	if (text)
-		vsnprintf(text + place, TEXT_SIZE - place, format, arguments);
+		vsnprintf(text + offset, TEXT_SIZE - offset, format, arguments);
 }
 
 static const char *const attempts[] = {
@@ -61,7 +61,7 @@ static const char *const attempts[] = {
 	[TO_MAP] = "can't map the page of",
 };
 
-/* Of an attempt and an errno the cause, and advice or "". The words are those of the library in Rust. */
+/* The cause and the advice (or "") for an attempt and an errno, in the words of the Rust library. */
 static const struct {
 	enum attempt attempt;
 	int error;
@@ -89,12 +89,12 @@ static const struct {
 	  "There was no memory to follow a new task, or something else changed the registers: the kernel log says which. Count again." },
 };
 
-/* The errnos of an attempt that have the words of another one. */
+/* Errnos of an attempt that have the same cause as another one. */
 static const struct {
 	enum attempt attempt;
 	int error;
-	int like;
-} alike[] = {
+	int same_as;
+} same_causes[] = {
 	{ TO_OPEN_DEVICE, ENODEV, ENOENT },
 	{ TO_OPEN_DEVICE, ENXIO, ENOENT },
 	{ TO_OPEN_DEVICE, EPERM, EACCES },
@@ -102,14 +102,14 @@ static const struct {
 	{ TO_OPEN_EVENT, ENFILE, EMFILE },
 };
 
-/* Returns the row of `causes` for a failure, or that behind the last one. */
+/* Returns the index in `causes` for a failure, or the number of rows if there is none. */
 static unsigned int cause_of(enum attempt attempt, int error)
 {
 	unsigned int i;
 
-	for (i = 0; i < ARRAY_SIZE(alike); i++)
-		if (alike[i].attempt == attempt && alike[i].error == error)
-			return cause_of(attempt, alike[i].like);
+	for (i = 0; i < ARRAY_SIZE(same_causes); i++)
+		if (same_causes[i].attempt == attempt && same_causes[i].error == error)
+			return cause_of(attempt, same_causes[i].same_as);
 	for (i = 0; i < ARRAY_SIZE(causes); i++)
 		if (causes[i].attempt == attempt && causes[i].error == error)
 			break;
@@ -127,9 +127,9 @@ int fail_with(int error, const char *format, ...)
 	return -1;
 }
 
-/* Adds to the text, as far as there is room. */
+/* Appends to the message, as far as there is space. */
 __attribute__((format(printf, 1, 2)))
-static void add(const char *format, ...)
+static void append(const char *format, ...)
 {
 	va_list arguments;
 
@@ -138,7 +138,7 @@ static void add(const char *format, ...)
 	va_end(arguments);
 }
 
-/* Replaces what a terminal might take for a command: a program may be called anything. */
+/* Replaces control characters, which a terminal would obey: a program's name may hold any bytes. */
 static void make_printable(char *name, size_t size)
 {
 	size_t i;
@@ -148,8 +148,8 @@ static void make_printable(char *name, size_t size)
 			name[i] = '?';
 }
 
-/* The owner of a counter; false if the counter is free, or there is none. */
-static bool owner_of(int device, int number, struct perfmon_counter_owner *owner)
+/* Reads the owner of a counter; returns false if the counter is free, or does not exist. */
+static bool read_owner(int device, int number, struct perfmon_counter_owner *owner)
 {
 	*owner = (struct perfmon_counter_owner) { .num = number };
 	if (ioctl(device, PERFMON_GET_OWNER, owner) || owner->kind == PERFMON_OWNER_NONE)
@@ -158,15 +158,15 @@ static bool owner_of(int device, int number, struct perfmon_counter_owner *owner
 	return true;
 }
 
-/* Adds the owners of the counters, each program once, with its number of counters. */
-static void add_owners(int device)
+/* Appends the owners of the counters, each program once, with its number of counters. */
+static void append_owners(int device)
 {
 	struct perfmon_counter_owner owners[2 * NPMC], owner;
 	unsigned int counters[2 * NPMC], n = 0, i, number;
 	bool is_perf = false;
 
 	for (number = 0; number < 2 * NPMC; number++) {
-		if (!owner_of(device, number < NPMC ? (int)number : (int)PMC_FIXED(number - NPMC), &owner))
+		if (!read_owner(device, number < NPMC ? (int)number : (int)PMC_FIXED(number - NPMC), &owner))
 			continue;
 		for (i = 0; i < n && (owners[i].pid != owner.pid || owners[i].kind != owner.kind); i++)
 			;
@@ -175,16 +175,16 @@ static void add_owners(int device)
 		n += i == n;
 	}
 	for (i = 0; i < n; i++) {
-		add(i ? ", " : " ");
+		append(i ? ", " : " ");
 		if (owners[i].kind == PERFMON_OWNER_PERF) {
-			add("Linux's perf or the NMI watchdog");
+			append("Linux's perf or the NMI watchdog");
 			is_perf = true;
 		} else {
-			add("%.16s (pid %d)", owners[i].comm, owners[i].pid);
+			append("%.16s (pid %d)", owners[i].comm, owners[i].pid);
 		}
-		add(" has %u counter%s", counters[i], counters[i] == 1 ? "" : "s");
+		append(" has %u counter%s", counters[i], counters[i] == 1 ? "" : "s");
 	}
-	add(". %s", is_perf ?
+	append(". %s", is_perf ?
 	    "End what uses them: a running `perf`, or the NMI watchdog (`sysctl kernel.nmi_watchdog=0`). `pmctl doctor` looks for it." :
 	    "Count fewer events at once, or end what has the other counters: each event has a counter of its own all the time.");
 }
@@ -195,15 +195,15 @@ int fail_at(enum attempt attempt, int error, const char *what, int device)
 
 	fail_with(error, "%s %s: ", attempts[attempt], what);
 	if (attempt == TO_OPEN_EVENT && error == EBUSY) {
-		add("no counter is free for it:");
-		add_owners(device);
+		append("no counter is free for it:");
+		append_owners(device);
 		errno = error;
 		return -1;
 	}
 	if (i < ARRAY_SIZE(causes))
-		add("%s%s%s", causes[i].cause, causes[i].advice[0] ? ". " : "", causes[i].advice);
+		append("%s%s%s", causes[i].cause, causes[i].advice[0] ? ". " : "", causes[i].advice);
 	else
-		add("%s", strerrordesc_np(error) ? strerrordesc_np(error) : "unknown error");
+		append("%s", strerrordesc_np(error) ? strerrordesc_np(error) : "unknown error");
 	errno = error;
 	return -1;
 }

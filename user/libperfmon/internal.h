@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * What the files of the library share.
+ * Declarations that the files of the library share.
  */
 #ifndef PERFMON_INTERNAL_H
 #define PERFMON_INTERNAL_H
@@ -10,15 +10,15 @@
 
 #include "perfmon.h"
 
-/* What is seen from outside is in libperfmon.map, too. */
+/* Marks a function or variable of the ABI, which libperfmon.map has to list, too. */
 #define EXPORT __attribute__((visibility("default")))
 
 #define ARRAY_SIZE(array) (sizeof(array) / sizeof((array)[0]))
 
-/* The bytes that an event's name may have, with its end. */
+/* The largest size of an event's name in bytes, with its end. */
 #define NAME_SIZE	64
 
-/* An event as perf_event_open(2) asks for it. */
+/* An event by the numbers of perf_event_open(2), and its modes. */
 struct event {
 	char name[NAME_SIZE];
 	uint32_t type;
@@ -30,19 +30,20 @@ struct event {
 struct perfmon_counters {
 	unsigned int size;
 	unsigned int flags;
-	/* The thread that opened it. */
+	/* The ID of the thread that opened the events. */
 	pid_t thread;
-	/* The process that has the pages: a child of fork(2) has none. */
+	/* The ID of the process that has mapped the pages, which a child of fork(2) does not inherit. */
 	pid_t process;
 	/* A descriptor for each event; the first is the leader's. */
 	int fd[PERFMON_MAX_EVENTS];
-	/* Mapped by perfmon_page(). */
+	/* The pages that perfmon_page() has mapped, or NULL. */
 	const struct perf_event_mmap_page *page[PERFMON_MAX_EVENTS];
+	/* What an empty start and stop counts of each event. */
 	uint64_t overhead[PERFMON_MAX_EVENTS];
 	struct event event[PERFMON_MAX_EVENTS];
 };
 
-/* What was attempted: it chooses the words for an errno. */
+/* The attempt that failed, which determines the meaning of an errno. */
 enum attempt {
 	TO_OPEN_DEVICE,
 	TO_OPEN_EVENT,
@@ -52,18 +53,18 @@ enum attempt {
 };
 
 /*
- * Parses a list of events into @events, which has room for @most. Returns their number, or
- * -1 with the error.
+ * Parses a list of at most @max events into @events. Returns their number, or -1 after setting
+ * the message of perfmon_error().
  */
-int events_parse(const char *list, struct event *events, int most);
+int events_parse(const char *list, struct event *events, int max);
 
 /*
- * Makes the text of perfmon_error() of @attempt at @what and @error, and sets errno to @error.
- * @device is asked for the owners of the counters, or -1. Returns -1.
+ * Sets the message of perfmon_error() for @attempt at @what that failed with @error, and sets
+ * errno to @error. The owners of the counters are read from @device, unless it is -1. Returns -1.
  */
 int fail_at(enum attempt attempt, int error, const char *what, int device);
 
-/* The same of a text as printf(3) makes it. */
+/* Sets the message of perfmon_error() as printf(3) formats it, and errno to @error. Returns -1. */
 int fail_with(int error, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 #endif

@@ -18,13 +18,13 @@ static const struct {
 #include "event_names.h"
 };
 
-/* The longest name that is compared with those that are known. */
-#define LONGEST	40
+/* The length of the longest text that is compared with the known names. */
+#define MAX_LENGTH	40
 
-/* Returns how many letters are to be changed, added or removed to make one name the other. */
-static unsigned int distance(const char *typed, const char *name)
+/* Returns the number of letters to change, add or remove to get from one name to the other. */
+static unsigned int edit_distance(const char *typed, const char *name)
 {
-	unsigned int row[LONGEST + 1], above, cost, i, j, length = strlen(name);
+	unsigned int row[MAX_LENGTH + 1], above, cost, i, j, length = strlen(name);
 
 	for (j = 0; j <= length; j++)
 		row[j] = j;
@@ -44,22 +44,22 @@ static unsigned int distance(const char *typed, const char *name)
 	return row[length];
 }
 
-/* Returns the name that is most like @typed; NULL if none is like it. */
+/* Returns the known name that resembles @typed most; NULL if no name is close. */
 static const char *nearest(const char *typed)
 {
-	unsigned int best = strlen(typed) / 4 + 1, i, d;
-	const char *found = NULL;
+	unsigned int best = strlen(typed) / 4 + 1, i, distance;
+	const char *closest = NULL;
 
-	if (strlen(typed) > LONGEST)
+	if (strlen(typed) > MAX_LENGTH)
 		return NULL;
 	for (i = 0; i < ARRAY_SIZE(known); i++) {
-		d = distance(typed, known[i].name);
-		if (d < best) {
-			best = d;
-			found = known[i].name;
+		distance = edit_distance(typed, known[i].name);
+		if (distance < best) {
+			best = distance;
+			closest = known[i].name;
 		}
 	}
-	return found;
+	return closest;
 }
 
 /* Parses an event select in hexadecimal digits. */
@@ -74,7 +74,7 @@ static bool parse_raw(const char *digits, uint64_t *config)
 	return !*end && !errno;
 }
 
-/* Parses `u`, `k` or both; without a letter it is both. */
+/* Parses the modes `u`, `k` or both; NULL means both. */
 static bool parse_modes(const char *letters, struct event *event)
 {
 	event->user = event->kernel = !letters;
@@ -89,8 +89,8 @@ static bool parse_modes(const char *letters, struct event *event)
 	return event->user || event->kernel;
 }
 
-/* Finds what is counted by this name, which has no modes. */
-static bool find(const char *name, struct event *event)
+/* Finds the type and the config of an event by its name without modes. */
+static bool find_event(const char *name, struct event *event)
 {
 	unsigned int i;
 
@@ -108,10 +108,10 @@ static bool find(const char *name, struct event *event)
 static int parse_one(const char *text, size_t length, struct event *event)
 {
 	char name[NAME_SIZE], *letters;
-	const char *like;
+	const char *suggestion;
 
 	if (!length || length >= NAME_SIZE)
-		return fail_with(EINVAL, "can't count `%.*s`: a name has 1 to %d letters",
+		return fail_with(EINVAL, "can't count `%.*s`: an event's name has 1 to %d characters",
 				 (int)(length < NAME_SIZE ? length : NAME_SIZE), text, NAME_SIZE - 1);
 	memcpy(event->name, text, length);
 	event->name[length] = '\0';
@@ -120,28 +120,28 @@ static int parse_one(const char *text, size_t length, struct event *event)
 	if (letters)
 		*letters++ = '\0';
 	if (!parse_modes(letters, event))
-		return fail_with(EINVAL, "can't count `%s`: behind the colon stand u (user mode), k (the kernel) or both",
+		return fail_with(EINVAL, "can't count `%s`: write u (user mode), k (the kernel) or both after the colon",
 				 event->name);
-	if (find(name, event))
+	if (find_event(name, event))
 		return 0;
-	like = nearest(name);
-	if (like)
+	suggestion = nearest(name);
+	if (suggestion)
 		return fail_with(EINVAL, "can't count `%s`: no event is called `%s`. Did you mean `%s`?",
-				 event->name, name, like);
+				 event->name, name, suggestion);
 	return fail_with(EINVAL,
-			 "can't count `%s`: no event is called `%s`. For an event of this processor alone, `pmctl encode %s` shows the number NNN to write here as rNNN.",
+			 "can't count `%s`: no event is called `%s`. For an event of this processor's model, `pmctl encode %s` shows the number NNN, which is written here as rNNN.",
 			 event->name, name, name);
 }
 
-int events_parse(const char *list, struct event *events, int most)
+int events_parse(const char *list, struct event *events, int max)
 {
 	size_t length;
 	int n;
 
 	for (n = 0;; n++) {
 		length = strcspn(list, ",");
-		if (n == most)
-			return fail_with(EINVAL, "can't count so many events: %d at most", most);
+		if (n == max)
+			return fail_with(EINVAL, "can't count so many events: %d at most", max);
 		if (parse_one(list, length, &events[n]))
 			return -1;
 		if (!list[length])

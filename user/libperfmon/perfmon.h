@@ -2,12 +2,12 @@
 /*
  * libperfmon: exact counts of a program's own code, through /dev/perfmon.
  *
- * Counters are opened by the names of their events, started, stopped and read; markers
- * count what is between two points of the program, without a system call. The functions
- * are in section 3 of the manual: perfmon_open, perfmon_rdpmc, perfmon_begin,
- * perfmon_error. A function that fails returns -1 or NULL, sets errno, and perfmon_error()
- * says what happened and what to do. All may be called by several threads at once; none
- * but perfmon_rdpmc() by a signal handler.
+ * Counters are opened by the names of their events, started, stopped and read. Markers
+ * count what the program executes between two points, without a system call. Section 3 of
+ * the manual describes the functions: perfmon_open, perfmon_rdpmc, perfmon_begin,
+ * perfmon_error. A function that fails returns -1 or NULL and sets errno; perfmon_error()
+ * then returns what happened and what to do. Several threads may call all functions at
+ * once. A signal handler may call only perfmon_rdpmc().
  */
 #ifndef PERFMON_H
 #define PERFMON_H
@@ -26,10 +26,10 @@
 extern "C" {
 #endif
 
-/* The events that one perfmon_open() takes at most. */
+/* The largest number of events of one perfmon_open(). */
 #define PERFMON_MAX_EVENTS	32
 
-/* Flags of perfmon_open(): count also the threads and processes created from then on. */
+/* Flag of perfmon_open(): also counts the threads and processes that are created afterwards. */
 #define PERFMON_INHERIT		0x1
 
 /* Events that count together. */
@@ -44,10 +44,10 @@ struct perfmon_counters *perfmon_open(const char *events, unsigned int flags);
 /* Closes the events and frees the memory. NULL is allowed. */
 void perfmon_close(struct perfmon_counters *counters);
 
-/* Counts from now on; the counts go on from where they are. */
+/* Starts to count; the counts continue from their values. */
 int perfmon_start(struct perfmon_counters *counters);
 
-/* Counts no more; the counts stay. */
+/* Stops to count; the counts stay. */
 int perfmon_stop(struct perfmon_counters *counters);
 
 /* Sets the counts to 0. */
@@ -63,14 +63,15 @@ unsigned int perfmon_size(const struct perfmon_counters *counters);
 const char *perfmon_name(const struct perfmon_counters *counters, unsigned int event);
 
 /*
- * Returns what an empty start and stop counts of an event: the ends of the two calls, give or
- * take an instruction or two of the way in which the program calls them.
+ * Returns what an empty start and stop counts of an event: the parts of the two calls that are
+ * counted. It can differ by an instruction or two, depending on how the program calls them.
  */
 uint64_t perfmon_overhead(const struct perfmon_counters *counters, unsigned int event);
 
 /*
- * Returns the page of an event for perfmon_rdpmc(), until perfmon_close(). It is for the thread
- * that opened the event, and not with PERFMON_INHERIT. A child of fork(2) does not have it.
+ * Returns the page of an event for perfmon_rdpmc(), which is valid until perfmon_close(). Only the
+ * thread that opened the event gets it, and only without PERFMON_INHERIT. A child of fork(2) does
+ * not inherit the mapping.
  */
 const struct perf_event_mmap_page *perfmon_page(struct perfmon_counters *counters, unsigned int event);
 
@@ -81,63 +82,63 @@ const char *perfmon_error(void);
  * Markers.
  */
 
-/* The events that markers count at most. */
+/* The largest number of events that markers count. */
 #define PERFMON_MARKED		4
 
 /* The sums of a region over all its passes, in all threads. */
 struct perfmon_total {
 	const char *name;
-	/* How often it was passed and counted. */
+	/* Number of passes that were counted. */
 	uint64_t passes;
-	/* Passes that could not be counted; perfmon_failure() says why. */
+	/* Number of passes that could not be counted; perfmon_failure() says why. */
 	uint64_t failed;
-	/* The number of events, and what was counted of each. */
+	/* The number of events, and the count of each. */
 	unsigned int events;
 	uint64_t counts[PERFMON_MARKED];
 };
 
 /*
- * Chooses the events of the markers, before the first of them. Without it they are those of the
- * environment variable PERFMON_EVENTS, or instructions:u.
+ * Chooses the events of the markers; call it before the first marker. By default the events are
+ * those of the environment variable PERFMON_EVENTS, or else instructions:u.
  */
 int perfmon_mark_events(const char *events);
 
-/* Fills up to @n totals, in the order of the first passes; returns how many regions there are. */
+/* Fills up to @n totals, in the order of the first passes; returns the number of all regions. */
 size_t perfmon_totals(struct perfmon_total *totals, size_t n);
 
 /* Prints a table of the totals. */
 int perfmon_report(FILE *out);
 
 /*
- * Writes the counts of the last pass that ended in the calling thread; returns how many there
- * are, 1 to PERFMON_MARKED.
+ * Writes the counts of the last pass that ended in the calling thread; returns the number of
+ * counts, from 1 to PERFMON_MARKED.
  */
 int perfmon_last(uint64_t *counts);
 
 /* Returns the name of an event of the calling thread's markers; NULL if there are fewer. */
 const char *perfmon_marked(unsigned int event);
 
-/* Returns why passes could not be counted: the first reason; NULL if there is none. */
+/* Returns the first reason why a pass could not be counted; NULL if all were counted. */
 const char *perfmon_failure(void);
 
-/* For the macros: the part of a marker that is a function. */
+/* For the macros: the parts of the markers that are functions. */
 void perfmon_enter(const char *name);
 void perfmon_leave(const char *name);
 
 /* For the macros: one reading of all events of the calling thread's markers. */
 struct perfmon_reading {
 	uint64_t count[PERFMON_MARKED];
-	/* How often something was read again, up to and with this event. */
+	/* Number of repeated readings of pages, from the first event read up to this one. */
 	uint64_t retries[PERFMON_MARKED];
-	/* The same of all events. */
+	/* Number of repeated readings of all events. */
 	uint64_t all_retries;
-	/* An event was on no counter. */
+	/* Not 0 if an event had no counter. */
 	uint64_t failed;
 };
 
-/* For the macros: what the markers of a thread read, and where to. */
+/* For the macros: the pages that the markers of a thread read, and their last readings. */
 struct perfmon_marks {
-	/* 0 as long as the thread has no events. */
+	/* Number of events; 0 as long as the thread has none. */
 	uint64_t events;
 	const struct perf_event_mmap_page *page[PERFMON_MARKED];
 	struct perfmon_reading arrival;
@@ -148,12 +149,12 @@ extern __thread struct perfmon_marks perfmon_marks __attribute__((tls_model("ini
 
 /*
  * Reads all events of the markers, the last one first, into a member of perfmon_marks. It is
- * one piece of assembly, so that the number of instructions before its first RDPMC and behind
- * its last one is the same wherever it stands and however the program is compiled: the library
- * takes them off. Where the kernel has changed a page meanwhile (seqlock, <linux/perf_event.h>),
- * an event is read again: 19 instructions, 4 of them branches (PERFMON_RETRY_*).
+ * one piece of assembly, so the number of instructions before its first RDPMC and after its last
+ * one does not depend on the place and the compiler; the library subtracts these instructions.
+ * If the kernel has changed a page meanwhile (seqlock, <linux/perf_event.h>), the event is read
+ * again, which takes 19 instructions, 4 of them branches (PERFMON_RETRY_*).
  *
- * In the page: 8 lock, 12 index, 16 offset, 40 capabilities with cap_user_rdpmc as bit 2,
+ * Offsets in the page: 8 lock, 12 index, 16 offset, 40 capabilities (bit 2 is cap_user_rdpmc),
  * 48 pmc_width.
  */
 #define PERFMON_READ_MARKS_(member) (__extension__ ({				\
@@ -201,13 +202,14 @@ extern __thread struct perfmon_marks perfmon_marks __attribute__((tls_model("ini
 		  "cc", "memory");						\
 }))
 
-/* The instructions and the branches from label 2 to 3 and back. */
+/* The numbers of instructions and of branches from label 2 to 3 and back. */
 #define PERFMON_RETRY_INSNS	19
 #define PERFMON_RETRY_BRANCHES	4
 
 /*
- * Begins a pass of the region @name, any string. Regions may be in each other, and overlap; what
- * the markers execute belongs to none. No `do`: without optimization its end may be a jump.
+ * Begins a pass of the region @name, any string. Regions may nest and overlap; the instructions of
+ * the markers belong to no region. A statement expression, because the end of a `do` loop may be a
+ * jump in code that is not optimized.
  */
 #define PERFMON_BEGIN(name) (__extension__ ({					\
 	PERFMON_READ_MARKS_(arrival);						\
@@ -223,9 +225,9 @@ extern __thread struct perfmon_marks perfmon_marks __attribute__((tls_model("ini
 }))
 
 /*
- * Reads an event without a system call, in some 25 instructions. Returns 0, or -1 where the event
- * is on no counter, as one that is stopped, or programs may not use RDPMC: perfmon_read() has
- * the count then. errno is left alone.
+ * Reads an event without a system call, in about 25 instructions. Returns 0, or -1 if the event has
+ * no counter now (for example because it is stopped), or if programs may not use RDPMC. Then use
+ * perfmon_read(). Does not change errno.
  */
 static inline int perfmon_rdpmc(const struct perf_event_mmap_page *page, uint64_t *count)
 {
@@ -235,7 +237,7 @@ static inline int perfmon_rdpmc(const struct perf_event_mmap_page *page, uint64_
 
 	do {
 		lock = __atomic_load_n(&page->lock, __ATOMIC_RELAXED);
-		/* The kernel writes on the CPU where this thread runs: a compiler's barrier is enough. */
+		/* The kernel writes the page on the CPU where this thread runs: a compiler barrier is enough. */
 		__asm__ volatile("" : : : "memory");
 		index = __atomic_load_n(&page->index, __ATOMIC_RELAXED);
 		offset = (uint64_t)__atomic_load_n(&page->offset, __ATOMIC_RELAXED);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //
-// libperfmon for C++: counters that close themselves, regions that end with their scope,
-// and the count of a function. Errors are exceptions. C++11.
+// libperfmon for C++11: counters that close themselves, regions that end with their scope,
+// and functions that count a function. Errors are exceptions.
 #ifndef PERFMON_HPP
 #define PERFMON_HPP
 
@@ -19,7 +19,7 @@
 
 namespace perfmon {
 
-// A call that failed: code() is its errno; what() is what happened, why, and what to do.
+// The error of a failed call: code() is the errno, what() says what happened, why, and what to do.
 class error : public std::system_error {
 public:
 	error() : std::system_error(errno, std::generic_category()), text_(perfmon_error()) {}
@@ -29,7 +29,7 @@ private:
 	std::string text_;
 };
 
-// Events that count together, of the calling thread; closed at the end of the scope.
+// Events of the calling thread that count together. They are closed at the end of the scope.
 class counters {
 public:
 	explicit counters(const char *events, unsigned int flags = 0) : raw_(perfmon_open(events, flags))
@@ -58,7 +58,7 @@ public:
 	}
 	std::uint64_t overhead(unsigned int event) const { return perfmon_overhead(raw_, event); }
 
-	// The counts, of one moment, in the order of the list.
+	// Returns the counts, of one moment, in the order of the list.
 	std::vector<std::uint64_t> read() const
 	{
 		std::vector<std::uint64_t> counts(size());
@@ -67,7 +67,7 @@ public:
 		return counts;
 	}
 
-	// For the functions of <perfmon.h>.
+	// Returns the pointer for the functions of <perfmon.h>.
 	struct perfmon_counters *get() const { return raw_; }
 
 private:
@@ -80,7 +80,7 @@ private:
 	struct perfmon_counters *raw_;
 };
 
-// A pass of a region, from here to the end of the scope. The name is to live as long.
+// A pass of a region, from the construction to the end of the scope. The name has to live as long.
 class region {
 public:
 	__attribute__((always_inline)) explicit region(const char *name) : name_(name) { PERFMON_BEGIN(name_); }
@@ -92,8 +92,8 @@ private:
 	const char *name_;
 };
 
-// Runs `work` as a pass of a region, and returns its counts: of the events of markers, which are
-// instructions:u unless perfmon_mark_events() says others.
+// Runs `work` as a pass of a region, and returns the counts of the markers' events, which are
+// instructions:u unless perfmon_mark_events() or PERFMON_EVENTS chose others.
 template <typename Work>
 std::vector<std::uint64_t> measure(Work &&work, const char *name = "measure")
 {
@@ -110,7 +110,7 @@ std::vector<std::uint64_t> measure(Work &&work, const char *name = "measure")
 	return counts;
 }
 
-// Runs `work`, and returns how many instructions it executed in user mode, in the calling thread.
+// Runs `work`, and returns the number of instructions that the calling thread executed in user mode.
 template <typename Work>
 std::uint64_t instructions(Work &&work)
 {

@@ -3,10 +3,10 @@
  * Markers: counts between two points of a program, summed up over all passes.
  *
  * A marker reads the counters when it begins (the arrival) and when it ends (the departure).
- * Between a departure and the next arrival the program itself runs, and a fixed number of
- * instructions of the two readings, which an empty stretch has measured. So each thread has a
- * clock of events that stands still in markers; a pass is what the clock has gone meanwhile,
- * whatever markers there were in between.
+ * From a departure to the next arrival, a stretch, the program itself runs. A stretch also counts
+ * a fixed number of instructions of the two readings, which is measured in an empty stretch and
+ * subtracted. Each thread sums up its stretches in a clock, which therefore stops in markers. The
+ * count of a pass is the difference of two values of the clock, whatever markers lie between them.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -17,15 +17,15 @@
 
 #include "internal.h"
 
-/* The regions that a thread may have begun at once. */
-#define DEPTH		64
+/* The largest number of passes that a thread may have begun at once. */
+#define MAX_DEPTH	64
 
-/* Empty stretches of which the shortest is taken. */
+/* Number of empty stretches that are measured, the smallest of which is the overhead. */
 #define TRIES		8
 
 EXPORT __thread struct perfmon_marks perfmon_marks;
 
-/* A region; it stays in the list for ever. */
+/* A region, which is never removed from the list. */
 struct region {
 	struct region *next;
 	char *name;
@@ -37,51 +37,57 @@ struct region {
 /* A pass that has begun. */
 struct pass {
 	struct region *region;
-	/* The clock at its beginning. */
+	/* The clock when the pass began. */
 	uint64_t begin[PERFMON_MARKED];
-	/* The clock's breaks until then. */
-	uint64_t breaks;
+	/* The meter's `gaps` when the pass began. */
+	uint64_t gaps;
 };
 
-/* What a thread has, from its first marker on. */
+/* The state of a thread's markers, from its first marker on. */
 struct meter {
 	struct perfmon_counters *counters;
+	/* The sum of the stretches, for each event. */
 	uint64_t clock[PERFMON_MARKED];
-	/* How often the clock missed something. */
-	uint64_t breaks;
-	/* There is a departure that the next arrival follows. */
-	bool departed;
-	/* What an empty stretch counts, and one more reading of an event's page. */
-	uint64_t own[PERFMON_MARKED];
+	/* Number of stretches that could not be counted. */
+	uint64_t gaps;
+	/* A marker has ended, so the next arrival ends a stretch. */
+	bool has_departed;
+	/* What an empty stretch counts of each event. */
+	uint64_t overhead[PERFMON_MARKED];
+	/* What a repeated reading of an event's page counts of this event. */
 	uint64_t retry[PERFMON_MARKED];
+	/* Number of passes that have begun. */
 	unsigned int depth;
-	struct pass passes[DEPTH];
+	struct pass passes[MAX_DEPTH];
+	/* `last` has the counts of the pass that ended last. */
 	bool has_last;
 	uint64_t last[PERFMON_MARKED];
 };
 
 static __thread struct meter *meter;
-/* The thread's events can't be opened: it is not tried again. */
+/* The thread's events could not be opened, which is not tried again. */
 static __thread bool is_refused;
 
-/* The list of the regions, and its end; a thread that appends holds the mutex. */
+/* The list of the regions, and the link at its end; a thread that appends holds the mutex. */
 static struct region *first_region, **last_region = &first_region;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 static char *chosen_events;
-static bool have_begun;
-/* The number of events of markers; 0 until a thread has opened them. */
-static unsigned int marked;
+/* A marker has read `chosen_events`, so they can't be changed any more. */
+static bool events_are_fixed;
+/* Number of events of markers; 0 until a thread has opened them. */
+static unsigned int marked_events;
+/* The first reason why a pass could not be counted. */
 static char *failure;
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
-static pthread_key_t ends_with_thread;
-/* Without a key, of which there are 1024, threads can't have markers: nothing would close their events. */
+static pthread_key_t meter_key;
+/* Without a key (a process has 1024) threads can't have markers, because nothing would close their events. */
 static bool has_key;
 
-static void free_meter(void *of_thread)
+static void free_meter(void *thread_meter)
 {
-	struct meter *m = of_thread;
+	struct meter *m = thread_meter;
 
 	perfmon_marks.events = 0;
 	meter = NULL;
@@ -89,8 +95,8 @@ static void free_meter(void *of_thread)
 	free(m);
 }
 
-/* A child of fork(2) has neither the pages nor counts of its own: it begins anew. It has one thread. */
-static void begin_anew(void)
+/* Resets the state in a child of fork(2), which has one thread, no mapped pages, and no counts. */
+static void reset_child(void)
 {
 	struct region *r;
 
@@ -100,7 +106,7 @@ static void begin_anew(void)
 	}
 	failure = NULL;
 	if (meter) {
-		pthread_setspecific(ends_with_thread, NULL);
+		pthread_setspecific(meter_key, NULL);
 		free_meter(meter);
 	}
 	is_refused = false;
@@ -108,7 +114,7 @@ static void begin_anew(void)
 
 static void prepare_process(void);
 
-/* A fork(2) meanwhile waits: the child has the list as a whole. */
+/* Makes fork(2) wait while another thread changes the list, so that the child has a consistent list. */
 static void lock_for_fork(void)
 {
 	pthread_mutex_lock(&lock);
@@ -128,12 +134,12 @@ static void unlock_list(void)
 static void unlock_list_of_child(void)
 {
 	unlock_list();
-	begin_anew();
+	reset_child();
 }
 
 static void prepare_process(void)
 {
-	has_key = !pthread_key_create(&ends_with_thread, free_meter);
+	has_key = !pthread_key_create(&meter_key, free_meter);
 	pthread_atfork(lock_for_fork, unlock_list, unlock_list_of_child);
 }
 
@@ -164,7 +170,7 @@ static struct region *find_region(const char *name)
 	return r;
 }
 
-/* Finds or makes a region; NULL without memory. */
+/* Finds or creates a region; returns NULL without memory. */
 static struct region *region_of(const char *name)
 {
 	struct region *r = find_region(name);
@@ -202,8 +208,8 @@ EXPORT int perfmon_mark_events(const char *events)
 	if (!copy)
 		return fail_at(TO_OPEN_EVENT, ENOMEM, events, -1);
 	lock_list();
-	if (have_begun) {
-		result = fail_with(EBUSY, "can't choose the events of markers: there was a marker already");
+	if (events_are_fixed) {
+		result = fail_with(EBUSY, "can't choose the events of markers: a marker was executed already. Call perfmon_mark_events() before the first one.");
 	} else {
 		free(chosen_events);
 		chosen_events = copy;
@@ -214,13 +220,13 @@ EXPORT int perfmon_mark_events(const char *events)
 	return result;
 }
 
-/* Returns the events of markers, which nothing changes any more. */
-static const char *events_of_markers(void)
+/* Returns the events of markers, and fixes them: perfmon_mark_events() fails from now on. */
+static const char *fix_events(void)
 {
 	const char *events, *environment = secure_getenv("PERFMON_EVENTS");
 
 	lock_list();
-	have_begun = true;
+	events_are_fixed = true;
 	if (!chosen_events)
 		chosen_events = strdup(environment && *environment ? environment : "instructions:u");
 	events = chosen_events;
@@ -228,7 +234,10 @@ static const char *events_of_markers(void)
 	return events;
 }
 
-/* What reading an event's page once more adds to its count; unknown of other events, and small. */
+/*
+ * Returns what a repeated reading of an event's page counts of this event. It is unknown for other
+ * events than instructions and branches, and small.
+ */
 static uint64_t retry_of(const struct event *event)
 {
 	if (event->type != PERF_TYPE_HARDWARE || !event->user)
@@ -243,21 +252,21 @@ static uint64_t retry_of(const struct event *event)
 	}
 }
 
-/* Returns what an event has counted from the departure to the arrival, without what was read again. */
+/* Returns what an event has counted from the departure to the arrival, without the repeated readings. */
 static uint64_t stretch_of(const struct meter *m, unsigned int i)
 {
 	const struct perfmon_reading *from = &perfmon_marks.departure, *to = &perfmon_marks.arrival;
-	/* The last event is read first: those before it see its retries at the departure. */
+	/* A retry is part of the stretch if it comes after the event's reading at the departure, or before it at the arrival. */
 	uint64_t retries = from->all_retries - from->retries[i] + to->retries[i];
 
 	return to->count[i] - from->count[i] - retries * m->retry[i];
 }
 
-/* Measures what an empty stretch counts. */
-static int measure_own(struct meter *m)
+/* Measures what an empty stretch counts of each event. */
+static int measure_overhead(struct meter *m)
 {
 	unsigned int i, try;
-	uint64_t own;
+	uint64_t overhead;
 
 	for (try = 0; try < TRIES; try++) {
 		PERFMON_READ_MARKS_(departure);
@@ -267,9 +276,9 @@ static int measure_own(struct meter *m)
 					 "can't read %s without a system call: programs may not use RDPMC here",
 					 m->counters->event[0].name);
 		for (i = 0; i < m->counters->size; i++) {
-			own = stretch_of(m, i);
-			if (!try || own < m->own[i])
-				m->own[i] = own;
+			overhead = stretch_of(m, i);
+			if (!try || overhead < m->overhead[i])
+				m->overhead[i] = overhead;
 		}
 	}
 	return 0;
@@ -277,7 +286,7 @@ static int measure_own(struct meter *m)
 
 static int open_meter(struct meter *m)
 {
-	const char *events = events_of_markers();
+	const char *events = fix_events();
 	unsigned int i;
 
 	if (!events)
@@ -296,11 +305,11 @@ static int open_meter(struct meter *m)
 	if (perfmon_start(m->counters))
 		return -1;
 	perfmon_marks.events = m->counters->size;
-	__atomic_store_n(&marked, m->counters->size, __ATOMIC_RELAXED);
-	return measure_own(m);
+	__atomic_store_n(&marked_events, m->counters->size, __ATOMIC_RELAXED);
+	return measure_overhead(m);
 }
 
-/* Returns the thread's meter, which its first marker makes; NULL if it can't count. */
+/* Returns the thread's meter, which its first marker creates; NULL if the thread can't count. */
 static struct meter *meter_of_thread(void)
 {
 	struct meter *m = meter;
@@ -309,13 +318,13 @@ static struct meter *meter_of_thread(void)
 		return m;
 	pthread_once(&once, prepare_process);
 	m = calloc(1, sizeof(*m));
-	if (m && has_key && !open_meter(m) && !pthread_setspecific(ends_with_thread, m)) {
+	if (m && has_key && !open_meter(m) && !pthread_setspecific(meter_key, m)) {
 		meter = m;
 		return m;
 	}
 	is_refused = true;
 	perfmon_marks.events = 0;
-	note_failure(m && has_key ? perfmon_error() : "there is no memory for a thread's markers");
+	note_failure(m && has_key ? perfmon_error() : "there is no memory for the markers of a thread");
 	if (m) {
 		perfmon_close(m->counters);
 		free(m);
@@ -323,19 +332,19 @@ static struct meter *meter_of_thread(void)
 	return NULL;
 }
 
-/* Sets the clock to the arrival. */
-static void advance(struct meter *m)
+/* Adds the stretch that ends with the arrival to the clock. */
+static void advance_clock(struct meter *m)
 {
 	unsigned int i;
 
-	if (m->departed && (perfmon_marks.departure.failed || perfmon_marks.arrival.failed)) {
-		m->breaks++;
-		note_failure("an event lost its counter for a while");
-	} else if (m->departed) {
+	if (m->has_departed && (perfmon_marks.departure.failed || perfmon_marks.arrival.failed)) {
+		m->gaps++;
+		note_failure("an event had no counter for a while, so a part of the pass was not counted");
+	} else if (m->has_departed) {
 		for (i = 0; i < m->counters->size; i++)
-			m->clock[i] += stretch_of(m, i) - m->own[i];
+			m->clock[i] += stretch_of(m, i) - m->overhead[i];
 	}
-	m->departed = true;
+	m->has_departed = true;
 }
 
 static void count_failed(struct region *region)
@@ -344,14 +353,17 @@ static void count_failed(struct region *region)
 		__atomic_fetch_add(&region->failed, 1, __ATOMIC_RELAXED);
 }
 
-/* Has the passes of a region count as failed: the end of one that was not begun is taken for theirs. */
-static void spoil_passes(struct meter *m, const struct region *region)
+/*
+ * Makes all begun passes of a region fail, after a pass that could not be begun: its end can't be
+ * told from theirs.
+ */
+static void fail_passes(struct meter *m, const struct region *region)
 {
 	unsigned int i;
 
 	for (i = 0; region && i < m->depth; i++)
 		if (m->passes[i].region == region)
-			m->passes[i].breaks = UINT64_MAX;
+			m->passes[i].gaps = UINT64_MAX;
 }
 
 EXPORT void perfmon_enter(const char *name)
@@ -361,15 +373,15 @@ EXPORT void perfmon_enter(const char *name)
 	struct region *region = region_of(name);
 
 	if (m) {
-		advance(m);
-		if (region && m->depth < DEPTH) {
+		advance_clock(m);
+		if (region && m->depth < MAX_DEPTH) {
 			struct pass *pass = &m->passes[m->depth++];
 
 			pass->region = region;
-			pass->breaks = m->breaks;
+			pass->gaps = m->gaps;
 			memcpy(pass->begin, m->clock, sizeof(pass->begin));
 		} else {
-			spoil_passes(m, region);
+			fail_passes(m, region);
 			count_failed(region);
 			note_failure("a thread has begun too many regions at once");
 		}
@@ -377,7 +389,7 @@ EXPORT void perfmon_enter(const char *name)
 	errno = error;
 }
 
-/* Takes the pass of this name that began last out of those that have begun. */
+/* Removes the begun pass of this name that began last, and writes it to @pass; returns false if there is none. */
 static bool take_pass(struct meter *m, const char *name, struct pass *pass)
 {
 	unsigned int i = m->depth;
@@ -396,7 +408,7 @@ static void end_pass(struct meter *m, const struct pass *pass)
 {
 	unsigned int i;
 
-	m->has_last = pass->breaks == m->breaks;
+	m->has_last = pass->gaps == m->gaps;
 	if (!m->has_last) {
 		count_failed(pass->region);
 		return;
@@ -404,7 +416,7 @@ static void end_pass(struct meter *m, const struct pass *pass)
 	for (i = 0; i < m->counters->size; i++) {
 		int64_t counted = (int64_t)(m->clock[i] - pass->begin[i]);
 
-		/* The markers' own part varies, of events like cycles: an empty pass may have had less. */
+		/* The overhead of events like cycles varies, so an empty pass may count less than the overhead. */
 		m->last[i] = counted > 0 ? counted : 0;
 		__atomic_fetch_add(&pass->region->counts[i], m->last[i], __ATOMIC_RELAXED);
 	}
@@ -418,7 +430,7 @@ EXPORT void perfmon_leave(const char *name)
 	struct pass pass;
 
 	if (m)
-		advance(m);
+		advance_clock(m);
 	if (m && take_pass(m, name, &pass)) {
 		end_pass(m, &pass);
 	} else {
@@ -447,7 +459,7 @@ EXPORT int perfmon_last(uint64_t *counts)
 EXPORT size_t perfmon_totals(struct perfmon_total *totals, size_t n)
 {
 	struct region *r = __atomic_load_n(&first_region, __ATOMIC_ACQUIRE);
-	unsigned int events = __atomic_load_n(&marked, __ATOMIC_RELAXED), i;
+	unsigned int events = __atomic_load_n(&marked_events, __ATOMIC_RELAXED), i;
 	size_t number = 0;
 
 	for (; r; r = __atomic_load_n(&r->next, __ATOMIC_ACQUIRE), number++) {
@@ -463,7 +475,7 @@ EXPORT size_t perfmon_totals(struct perfmon_total *totals, size_t n)
 	return number;
 }
 
-/* Prints a line for each event of a region; one that was never counted has no number. */
+/* Prints a line for each event of a region, and a line for the passes that were not counted. */
 static void report_region(FILE *out, const struct perfmon_total *total, const struct event *events)
 {
 	unsigned int i;
@@ -485,10 +497,10 @@ EXPORT int perfmon_report(FILE *out)
 
 	if (!totals)
 		return fail_with(ENOMEM, "can't print the totals: there is no memory for them");
-	/* Regions that came meanwhile are not among them. */
+	/* Leaves out regions that were created meanwhile. */
 	perfmon_totals(totals, n);
 	if (n)
-		names = events_of_markers();
+		names = fix_events();
 	if (names)
 		events_parse(names, events, PERFMON_MARKED);
 	fprintf(out, "%-20s  %10s  %-24s  %16s  %14s\n", "region", "passes", "event", "count", "each pass");

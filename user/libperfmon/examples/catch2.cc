@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //
-// Catch2: a test of what a function costs, in instructions of user mode.
+// Catch2: tests how many instructions a function executes in user mode.
 //
 //     c++ -std=c++17 catch2.cc $(pkg-config --cflags --libs libperfmon catch2-with-main)
 #include <catch2/catch_test_macros.hpp>
@@ -25,7 +25,7 @@ std::uint64_t cost_of_sum(std::size_t n)
 
 TEST_CASE("a sum costs the same each time")
 {
-	cost_of_sum(1000);	// Does what is done only once.
+	cost_of_sum(1000);	// Warms up: the first call does work that later calls don't.
 	REQUIRE(cost_of_sum(1000) == cost_of_sum(1000));
 }
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //
-// Google Benchmark: the instructions of an iteration, as a column of its own.
+// Google Benchmark: shows the instructions of an iteration in a column.
 //
 //     c++ google_benchmark.cc $(pkg-config --cflags --libs libperfmon benchmark)
 //
-// Each benchmark opens counters, starts and stops them around its loop, and gives the counts
-// divided by the iterations. What the loop of Google Benchmark executes itself, two
-// instructions or three for each iteration, is among them.
+// Each benchmark opens counters, starts and stops them around its loop, and reports the counts
+// divided by the iterations. They include the two or three instructions that the loop of Google
+// Benchmark executes itself in each iteration.
 #include <benchmark/benchmark.h>
 #include <perfmon.hpp>
 
@@ -15,7 +15,7 @@
 
 namespace {
 
-// Counts from its beginning to its end, as counters of the benchmark.
+// Counts from its construction to its destruction, and adds the counts to the benchmark's columns.
 class CountedLoop {
 public:
 	explicit CountedLoop(benchmark::State &state) : state_(state), counters_("instructions:u,branches:u")
