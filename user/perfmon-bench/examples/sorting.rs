@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Benchmarks to try the harness with: `cargo run --example sorting -- --bench`. In a program they are a bench target.
+//! Benchmarks for trying the harness: `cargo run --example sorting -- --bench`. A program has such a file as a bench
+//! target.
 
 use std::hint::black_box;
 

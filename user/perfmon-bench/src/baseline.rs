@@ -7,11 +7,10 @@ use std::path::{Path, PathBuf};
 
 use perfmon_compare::document::{self, BenchDocument};
 
-/// Returns the folder of a bench target's baselines. `tmpdir` is what cargo says to bench targets: a folder in the
-/// target folder.
+/// Returns the folder of a bench target's baselines. `tmpdir` is `CARGO_TARGET_TMPDIR`, a folder in the target folder.
 pub(crate) fn folder(name: &str, tmpdir: Option<&str>) -> PathBuf {
-    let of_cargo = tmpdir.and_then(|tmpdir| Path::new(tmpdir).parent());
-    let target = of_cargo.map_or_else(|| PathBuf::from("target"), Path::to_owned);
+    let target = tmpdir.and_then(|tmpdir| Path::new(tmpdir).parent());
+    let target = target.map_or_else(|| PathBuf::from("target"), Path::to_owned);
     target.join("perfmon").join(name)
 }
 
@@ -20,18 +19,18 @@ pub(crate) fn read(file: &Path, name: &str) -> Result<BenchDocument, String> {
     let shown = file.display();
     let text = fs::read_to_string(file).map_err(|error| match error.kind() {
         ErrorKind::NotFound => format!(
-            "--baseline {name}: there is no file {shown}.\nMake it first, with --save-baseline {name}."
+            "--baseline {name}: there is no file {shown}.\nCreate it first, with --save-baseline {name}."
         ),
         _ => format!("--baseline {name}: can't read {shown}: {error}"),
     })?;
     let document: BenchDocument = serde_json::from_str(&text)
-        .map_err(|_| format!("--baseline {name}: {shown} is no file of --save-baseline"))?;
+        .map_err(|_| format!("--baseline {name}: {shown} is not a file of --save-baseline"))?;
     document
         .checked()
         .map_err(|error| format!("--baseline {name}: {shown} can't be used: {error}"))
 }
 
-/// Writes a baseline: the file is whole, or as it was before.
+/// Writes a baseline. If it fails, the old file is unchanged.
 pub(crate) fn write(file: &Path, measured: &BenchDocument) -> Result<(), String> {
     let failed = |error| format!("--save-baseline: can't write {}: {error}", file.display());
     let mut text = Vec::new();
@@ -39,9 +38,9 @@ pub(crate) fn write(file: &Path, measured: &BenchDocument) -> Result<(), String>
     if let Some(folder) = file.parent() {
         fs::create_dir_all(folder).map_err(failed)?;
     }
-    let beside = file.with_extension("json.new");
-    fs::write(&beside, text).map_err(failed)?;
-    fs::rename(&beside, file).map_err(failed)
+    let new_file = file.with_extension("json.new");
+    fs::write(&new_file, text).map_err(failed)?;
+    fs::rename(&new_file, file).map_err(failed)
 }
 
 #[cfg(test)]
@@ -63,7 +62,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read_again() {
+    fn a_written_baseline_is_read_again() {
         let folder = tempfile::tempdir().expect("there is room");
         let file = folder.path().join("new/main.json");
         write(&file, &measured()).expect("the folder is made");
@@ -73,14 +72,17 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_baseline_is_told() {
+    fn a_file_that_is_no_baseline_is_an_error() {
         let folder = tempfile::tempdir().expect("there is room");
         let file = folder.path().join("main.json");
         let error = read(&file, "main").expect_err("it is not there");
         assert!(error.contains("with --save-baseline main"), "{error}");
         fs::write(&file, "[]").expect("there is room");
         let error = read(&file, "main").expect_err("it is no baseline");
-        assert!(error.ends_with("is no file of --save-baseline"), "{error}");
+        assert!(
+            error.ends_with("is not a file of --save-baseline"),
+            "{error}"
+        );
         let empty = r#"{"schema": "pmctl-bench-v1", "machine": "", "events": [], "commands": []}"#;
         fs::write(&file, empty).expect("there is room");
         let error = read(&file, "main").expect_err("it is empty");
@@ -89,8 +91,8 @@ mod tests {
 
     #[test]
     fn the_folder_is_cargos_target() {
-        let of_cargo = folder("sorting", Some("/a/target/tmp"));
-        assert_eq!(of_cargo, Path::new("/a/target/perfmon/sorting"));
+        let in_target = folder("sorting", Some("/a/target/tmp"));
+        assert_eq!(in_target, Path::new("/a/target/perfmon/sorting"));
         assert_eq!(folder("x", None), Path::new("target/perfmon/x"));
     }
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The counter of a function, which each benchmark is given.
+//! The bencher, which each benchmark gets to count a function.
 
 use std::hint::black_box;
 use std::mem::ManuallyDrop;
@@ -8,19 +8,19 @@ use perfmon::Error;
 
 use crate::meter::Meter;
 
-/// Passes of a benchmark that never counts the same three times in a row.
-const MOST_PASSES: usize = 20;
+/// The largest number of passes, which a benchmark without three equal counts in a row gets.
+const MAX_PASSES: usize = 20;
 
 /// A task of a bencher.
 #[derive(Debug)]
 pub(crate) enum Task<'a> {
-    /// To call the function once: a test that it works.
+    /// To call the function once, as a test that it works.
     Try,
-    /// To count it, into the numbers of each event, pass by pass.
+    /// To count the function, and to append the count of each pass to the event's counts.
     Count(&'a mut Meter, &'a mut Vec<Vec<u64>>),
 }
 
-/// Counts a function: the last thing that a benchmark does.
+/// Counts a function. A benchmark calls one of its methods at its end.
 #[derive(Debug)]
 #[must_use = "nothing is counted without `bench`"]
 pub struct Bencher<'a> {
@@ -36,10 +36,10 @@ pub struct WithInputs<'a, Make> {
 }
 
 impl<'a> Bencher<'a> {
-    /// Counts the calls of a function. What it returns is dropped outside of the count.
+    /// Counts a function in several passes. Its results are dropped outside of the counted part.
     pub fn bench<Output>(self, mut work: impl FnMut() -> Output) {
         self.finish(|meter| {
-            // Without a destructor, so that none is looked for where the result is put.
+            // `ManuallyDrop`, so that the assignment does not check whether to drop an old value.
             let mut output: Option<ManuallyDrop<Output>> = None;
             let mut call = || output = Some(ManuallyDrop::new(black_box(work())));
             let counts = count(meter, &mut call);
@@ -48,7 +48,7 @@ impl<'a> Bencher<'a> {
         });
     }
 
-    /// Prepares an input for each pass, outside of the count.
+    /// Prepares an input for each pass, outside of the counted part.
     pub fn with_inputs<Input, Make: FnMut() -> Input>(self, make: Make) -> WithInputs<'a, Make> {
         WithInputs {
             bencher: self,
@@ -56,7 +56,7 @@ impl<'a> Bencher<'a> {
         }
     }
 
-    /// Calls `pass` as often as it takes; it returns a pass's counts.
+    /// Calls `pass`, which returns the counts of a pass, until the counts are stable, and stores the result.
     fn finish(self, mut pass: impl FnMut(Option<&mut Meter>) -> Result<Vec<u64>, Error>) {
         *self.result = Some(match self.task {
             Task::Try => pass(None).map(drop),
@@ -72,7 +72,7 @@ impl<'a> Bencher<'a> {
 }
 
 impl<Make> WithInputs<'_, Make> {
-    /// Counts the calls of a function with an input of its own each.
+    /// Counts a function that takes its input by value.
     pub fn bench_values<Input, Output>(mut self, mut work: impl FnMut(Input) -> Output)
     where
         Make: FnMut() -> Input,
@@ -91,7 +91,7 @@ impl<Make> WithInputs<'_, Make> {
         });
     }
 
-    /// Counts the calls of a function with a reference to an input, which is dropped outside of the count.
+    /// Counts a function that takes its input by reference. The input is dropped outside of the counted part.
     pub fn bench_refs<Input, Output>(mut self, mut work: impl FnMut(&mut Input) -> Output)
     where
         Make: FnMut() -> Input,
@@ -120,12 +120,12 @@ fn count(meter: Option<&mut Meter>, call: &mut dyn FnMut()) -> Result<Vec<u64>, 
     }
 }
 
-/// Makes passes until three in a row have counted the same, and returns two of them. Returns all but the first if that
-/// never happens, or if a count came back after another one: then there are several, and chance decides.
+/// Makes passes until three in a row have equal counts, and returns two of them. Returns all passes but the first if that
+/// never happens, or if an earlier count comes back after a different one, because the count then alternates by chance.
 fn repeat(mut pass: impl FnMut() -> Result<Vec<u64>, Error>) -> Result<Vec<Vec<u64>>, Error> {
     let mut passes = vec![pass()?];
     let mut has_returned = false;
-    while passes.len() < MOST_PASSES {
+    while passes.len() < MAX_PASSES {
         let next = pass()?;
         has_returned |= passes.last() != Some(&next) && passes.contains(&next);
         passes.push(next);
@@ -154,27 +154,27 @@ mod tests {
     #[test]
     fn three_equal_passes_are_enough() {
         assert_eq!(repeated(|_| 5), (3, vec![vec![5, 7]; 2]));
-        // The first ones are dearer.
+        // The first passes cost more.
         let slow = repeated(|call| if call < 4 { 100 - call as u64 } else { 5 });
         assert_eq!(slow, (6, vec![vec![5, 7]; 2]));
     }
 
     #[test]
-    fn a_count_that_comes_back_is_one_of_several() {
+    fn alternating_counts_return_all_passes() {
         let (calls, passes) = repeated(|call| if call == 2 { 9 } else { 5 });
-        assert_eq!((calls, passes.len()), (MOST_PASSES, MOST_PASSES - 1));
+        assert_eq!((calls, passes.len()), (MAX_PASSES, MAX_PASSES - 1));
         assert_eq!((&passes[0][..], &passes[1][..]), (&[9, 7][..], &[5, 7][..]));
     }
 
     #[test]
-    fn what_varies_has_all_its_passes() {
+    fn varying_counts_return_all_passes() {
         let (calls, passes) = repeated(|call| call as u64);
-        assert_eq!((calls, passes.len()), (MOST_PASSES, MOST_PASSES - 1));
+        assert_eq!((calls, passes.len()), (MAX_PASSES, MAX_PASSES - 1));
         assert_eq!(passes[0], [2, 7]);
     }
 
     #[test]
-    fn a_trial_is_one_call() {
+    fn trying_a_benchmark_calls_it_once() {
         let mut result = None;
         let mut calls = 0;
         let bencher = Bencher {
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn each_call_has_an_input_of_its_own() {
+    fn each_call_gets_its_own_input() {
         let mut result = None;
         let bencher = Bencher {
             task: Task::Try,

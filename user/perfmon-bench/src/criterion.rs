@@ -6,12 +6,12 @@ use criterion::measurement::{Measurement, ValueFormatter};
 use perfmon::event::UserPage;
 use perfmon::{Error, Event};
 
-use crate::elsewhere::{go_where_events_are, told};
+use crate::elsewhere::{ensure_driver, with_help};
 
-/// Pairs of readings with nothing in between, of which the least is taken off.
+/// Number of pairs of readings with nothing in between, the smallest of which is subtracted.
 const EMPTY_PASSES: usize = 8;
 
-/// The counts of an event in place of time, for criterion: an existing suite changes one line.
+/// A measurement for criterion that counts an event instead of time. An existing suite changes one line to use it.
 ///
 /// ```no_run
 /// use criterion::{Criterion, criterion_group, criterion_main};
@@ -24,7 +24,7 @@ const EMPTY_PASSES: usize = 8;
 ///
 /// criterion_group! {
 ///     name = benches;
-///     // What was `Criterion::default()`.
+///     // Was: `Criterion::default()`.
 ///     config = Criterion::default().with_measurement(CountedEvent::instructions());
 ///     targets = sum
 /// }
@@ -34,55 +34,55 @@ const EMPTY_PASSES: usize = 8;
 pub struct CountedEvent {
     label: String,
     page: UserPage<'static>,
-    /// The count of two readings in a row.
-    own: u64,
+    /// The smallest count of two readings in a row.
+    overhead: u64,
 }
 
 impl CountedEvent {
-    /// Instructions of user mode. Where there is no driver, the whole program runs again in the virtual machine of
-    /// `pmctl vm`, and ends with it.
+    /// Counts instructions in user mode. Without the driver, the whole program is replaced by a run of itself in the
+    /// virtual machine of `pmctl vm`.
     ///
     /// # Panics
-    /// If nothing can be counted; the message says why, and what to do.
+    /// If the event can't be counted; the message says why, and what to do.
     #[must_use]
     pub fn instructions() -> Self {
         Self::named("instructions:u")
     }
 
-    /// The same of the event of this name.
+    /// Counts the event of this name, like [`instructions`](Self::instructions).
     ///
     /// # Panics
-    /// As [`instructions`](Self::instructions); also if there is no such event.
+    /// As [`instructions`](Self::instructions); also if no event has the name.
     #[must_use]
     pub fn named(name: &str) -> Self {
         let opened =
-            go_where_events_are(None).and_then(|()| Self::open(name).map_err(|error| told(&error)));
+            ensure_driver(None).and_then(|()| Self::open(name).map_err(|error| with_help(&error)));
         opened.unwrap_or_else(|error| panic!("{error}"))
     }
 
     fn open(name: &str) -> Result<Self, Error> {
         let event = Event::named(name)?.this_thread().open()?;
-        // It counts as long as the program runs.
+        // Leaked, because it counts as long as the program runs.
         let event: &'static Event = Box::leak(Box::new(event));
         let mut counted = Self {
             label: event.label().to_string(),
             page: event.user_page()?,
-            own: 0,
+            overhead: 0,
         };
-        let mut own = u64::MAX;
+        let mut overhead = u64::MAX;
         for _ in 0..EMPTY_PASSES {
             let begin = counted.page.read()?;
-            own = own.min(counted.page.read()? - begin);
+            overhead = overhead.min(counted.page.read()? - begin);
         }
-        counted.own = own;
+        counted.overhead = overhead;
         Ok(counted)
     }
 
     fn read(&self) -> u64 {
-        // criterion has no place for an error, and a wrong number must not be shown.
+        // Panics, because criterion's interface has no errors, and a wrong number must not be shown.
         self.page
             .read()
-            .unwrap_or_else(|error| panic!("{}", told(&error)))
+            .unwrap_or_else(|error| panic!("{}", with_help(&error)))
     }
 }
 
@@ -95,7 +95,7 @@ impl Measurement for CountedEvent {
     }
 
     fn end(&self, begin: u64) -> u64 {
-        (self.read() - begin).saturating_sub(self.own)
+        (self.read() - begin).saturating_sub(self.overhead)
     }
 
     fn add(&self, a: &u64, b: &u64) -> u64 {

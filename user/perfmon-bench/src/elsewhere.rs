@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The same program in the virtual machine of `pmctl vm`, where there is no driver here.
+//! Runs the program in the virtual machine of `pmctl vm` if there is no driver here.
 
 use std::env;
 use std::ffi::OsString;
@@ -10,54 +10,58 @@ use std::process::Command;
 
 use perfmon::{Cause, Device, Error};
 
-/// The variable that is set in the virtual machine.
-const IS_THERE: &str = "PERFMON_BENCH_IN_VM";
+/// The environment variable that is set in the virtual machine.
+const IN_VM_VARIABLE: &str = "PERFMON_BENCH_IN_VM";
 
-/// Makes sure that there is a driver, and else runs this program in the virtual machine, and does not return. What it
-/// writes to `folder` is written here, too.
+/// Returns if there is a driver. Otherwise it replaces this process by a run of the program in the virtual machine, where
+/// `folder` can be written.
 ///
 /// # Errors
-/// Why nothing can be counted.
-pub(crate) fn go_where_events_are(folder: Option<&Path>) -> Result<(), String> {
+/// The reason why nothing can be counted, with advice.
+pub(crate) fn ensure_driver(folder: Option<&Path>) -> Result<(), String> {
     match Device::open() {
         Ok(_) => Ok(()),
-        Err(error) if error.cause == Cause::Absent && env::var_os(IS_THERE).is_none() => {
-            Err(in_vm(&error, folder))
+        Err(error) if error.cause == Cause::Absent && env::var_os(IN_VM_VARIABLE).is_none() => {
+            Err(exec_in_vm(&error, folder))
         }
-        Err(error) => Err(told(&error)),
+        Err(error) => Err(with_help(&error)),
     }
 }
 
 /// Returns an error with its advice.
-pub(crate) fn told(error: &Error) -> String {
+pub(crate) fn with_help(error: &Error) -> String {
     match error.cause.help() {
         Some(help) => format!("{error}.\n{help}"),
         None => error.to_string(),
     }
 }
 
-/// Runs this program in the virtual machine; returns only if that fails.
-fn in_vm(absent: &Error, folder: Option<&Path>) -> String {
+/// Replaces this process by a run of the program in the virtual machine; returns the message if that fails.
+fn exec_in_vm(absent: &Error, folder: Option<&Path>) -> String {
     let mut command = Command::new("pmctl");
     command.args(arguments(folder));
     match env::current_exe() {
         Ok(program) => command.arg(program),
-        Err(error) => return format!("can't tell where this program is: {error}"),
+        Err(error) => return format!("can't find the path of this program: {error}"),
     };
     command.args(env::args_os().skip(1));
     let error = command.exec();
     if error.kind() == ErrorKind::NotFound {
         return format!(
-            "{absent}, and pmctl is not on the path, whose virtual machine would have one.\nLoad the module, \
+            "{absent}, and pmctl, whose virtual machine has one, is not in PATH.\nLoad the module, \
              `modprobe perfmon`; or install pmctl and its machine, and try `pmctl vm -- stat -- true`."
         );
     }
     format!("can't run pmctl: {error}")
 }
 
-/// Returns what comes before the program.
+/// Returns the arguments of pmctl before the program.
 fn arguments(folder: Option<&Path>) -> Vec<OsString> {
-    let mut arguments = vec!["vm".into(), "--env".into(), format!("{IS_THERE}=1").into()];
+    let mut arguments = vec![
+        "vm".into(),
+        "--env".into(),
+        format!("{IN_VM_VARIABLE}=1").into(),
+    ];
     if let Some(folder) = folder {
         arguments.extend(["--write".into(), folder.into()]);
     }
@@ -70,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn baselines_are_written_here() {
+    fn the_folder_of_baselines_can_be_written() {
         let words = arguments(Some(Path::new("target/perfmon/x")));
         let words: Vec<_> = words.iter().map(|word| word.to_string_lossy()).collect();
         let line = words.join(" ");

@@ -3,17 +3,18 @@
 //!
 //! # How it counts
 //!
-//! A benchmark is called in passes until three of them in a row have counted the same: the first ones fill caches of the
-//! program's own. Preparing inputs and dropping results is not counted; what hands them over is, some instructions that
-//! are always the same. A benchmark that never counts the same, as with a clock or random numbers in it, or that has
-//! several counts in turn, has a spread, and its changes an interval.
+//! A benchmark is called in passes until three of them in a row have equal counts; the first passes fill the program's own
+//! caches. Preparing inputs and dropping results is not counted. Passing them to and from the function is counted: some
+//! instructions that are always the same. If the count varies, for example because the benchmark uses a clock or random
+//! numbers, it is shown with a spread, and its change with an interval.
 //!
 //! # What is compared
 //!
-//! `--save-baseline NAME` writes the numbers to `target/perfmon/BENCH/NAME.json`, the format of `pmctl bench --save`, and
-//! `--baseline NAME` compares with them: NAME may be the path of such a file, too. `--fail-if 'instructions:u>+1%'`, or
-//! `instructions:1%` for short, makes the exit code 1 if a benchmark has become that much dearer. Benchmarks that the
-//! baseline does not have are new, and fail nothing.
+//! `--save-baseline NAME` writes the counts to `target/perfmon/BENCH/NAME.json`, in the format of `pmctl bench --save`.
+//! `--baseline NAME` compares with them; NAME may also be the path of such a file.
+//!
+//! With `--fail-if 'instructions:u>+1%'`, or `instructions:1%` for short, the exit code is 1 if the instructions of a
+//! benchmark have grown by more than 1 %. A benchmark that the baseline lacks never fails.
 
 #![forbid(unsafe_code)]
 
@@ -33,11 +34,10 @@ pub use suite::Suite;
 #[cfg(feature = "criterion")]
 pub use criterion::CountedEvent;
 
-/// Makes `main` of a bench target with `harness = false`: a list of functions, each with its arguments if it takes one,
-/// and of groups.
+/// Creates `main` of a bench target with `harness = false`, from a list of functions and groups of functions.
 ///
-/// A function takes a [`Bencher`], and an argument if it has some: a row for each of them is called `name/argument`. That
-/// of a group begins with the name of the group.
+/// A function takes a [`Bencher`]. If it is listed with arguments, it takes an argument, too, and each argument makes a
+/// benchmark `name/argument`. The name of a benchmark in a group begins with the name of the group.
 ///
 /// ```no_run
 /// use perfmon_bench::Bencher;
@@ -71,7 +71,7 @@ macro_rules! main {
     };
 }
 
-/// The list of [`main!`].
+/// Expands the list of [`main!`].
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __benches {

@@ -4,7 +4,7 @@
 use perfmon::event::UserPage;
 use perfmon::{Error, Event};
 
-/// Passes of nothing, of which the least is taken off.
+/// Number of empty passes, the smallest of which is subtracted.
 const EMPTY_PASSES: usize = 8;
 
 /// Reads events of the calling thread around a function.
@@ -14,12 +14,12 @@ pub(crate) struct Meter {
     /// The counts at the beginning and at the end of a pass.
     before: Vec<u64>,
     after: Vec<u64>,
-    /// The counts of a function without a body.
-    own: Vec<u64>,
+    /// The counts of an empty function.
+    overhead: Vec<u64>,
 }
 
 impl Meter {
-    /// Prepares to read these events, which are the calling thread's. They count as long as the program runs.
+    /// Prepares to read these events of the calling thread, which then count as long as the program runs.
     pub(crate) fn new(events: Vec<Event>) -> Result<Self, Error> {
         let events: &'static [Event] = events.leak();
         let pages = events.iter().map(Event::user_page);
@@ -27,23 +27,23 @@ impl Meter {
             pages: pages.collect::<Result<_, _>>()?,
             before: vec![0; events.len()],
             after: vec![0; events.len()],
-            own: vec![0; events.len()],
+            overhead: vec![0; events.len()],
         };
-        let mut own = vec![u64::MAX; events.len()];
+        let mut overhead = vec![u64::MAX; events.len()];
         for _ in 0..EMPTY_PASSES {
             let counts = meter.pass(&mut || {})?;
-            for (least, count) in own.iter_mut().zip(counts) {
+            for (least, count) in overhead.iter_mut().zip(counts) {
                 *least = count.min(*least);
             }
         }
-        meter.own = own;
+        meter.overhead = overhead;
         Ok(meter)
     }
 
-    /// Returns what one call counts of each event.
+    /// Calls `work` once, and returns the count of each event.
     ///
-    /// There is one copy of it for all functions, so that what is counted beside the call is always the same: it is
-    /// neither generic nor inlined, and calls through a pointer.
+    /// It is neither generic nor inlined, and calls through a pointer: with one copy for all functions, the overhead of
+    /// the call is always the same.
     #[inline(never)]
     pub(crate) fn pass(&mut self, work: &mut dyn FnMut()) -> Result<Vec<u64>, Error> {
         for (page, count) in self.pages.iter().zip(&mut self.before) {
@@ -53,10 +53,10 @@ impl Meter {
         for (page, count) in self.pages.iter().zip(&mut self.after) {
             *count = page.read()?;
         }
-        let counts = self.after.iter().zip(&self.before).zip(&self.own);
-        // A page that changes while it is read is read again; then there is less beside the call than usual, or more.
+        let counts = self.after.iter().zip(&self.before).zip(&self.overhead);
+        // Saturates, because a page that changes while it is read is read again, which changes the overhead.
         Ok(counts
-            .map(|((after, before), own)| (after - before).saturating_sub(*own))
+            .map(|((after, before), overhead)| (after - before).saturating_sub(*overhead))
             .collect())
     }
 }

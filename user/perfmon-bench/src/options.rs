@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The command line, of which cargo gives a part.
+//! The command line of a bench target; cargo adds some of its options.
 
 use std::path::{Path, PathBuf};
 
@@ -7,8 +7,8 @@ use clap::{Parser, ValueEnum};
 use perfmon_compare::condition::{Condition, TIME};
 
 const HELP: &str = "\
-A CONDITION is EVENT>LIMIT or EVENT<LIMIT. With % the limit is a change from the baseline: 'instructions:u>+1%', or for short \
-instructions:1%. Without it, it is of the count: 'instructions:u>5000'.
+A CONDITION is EVENT>LIMIT or EVENT<LIMIT. A limit with % is a change from the baseline: 'instructions:u>+1%', or for short \
+instructions:1%. A limit without % is a count: 'instructions:u>5000'.
 
 Examples:
   cargo bench --bench sorting -- --save-baseline main
@@ -24,7 +24,7 @@ pub(crate) struct Options {
     #[arg(value_name = "NAME")]
     pub(crate) names: Vec<String>,
 
-    /// Only benchmarks that are called exactly so
+    /// Only benchmarks whose name is exactly NAME
     #[arg(long)]
     pub(crate) exact: bool,
 
@@ -42,23 +42,23 @@ pub(crate) struct Options {
     )]
     pub(crate) events: Vec<String>,
 
-    /// Write the numbers as the baseline NAME, or to the file of this path. The baseline itself stays when a CONDITION holds
+    /// Write the counts as the baseline NAME, or to the file NAME. A file that is also the --baseline is not changed if a CONDITION holds
     #[arg(long, value_name = "NAME")]
     pub(crate) save_baseline: Option<String>,
 
-    /// Compare with the baseline NAME, or with the file of this path, as of `pmctl bench --save`
+    /// Compare with the baseline NAME, or with the file NAME of `pmctl bench --save`
     #[arg(long, value_name = "NAME")]
     pub(crate) baseline: Option<String>,
 
-    /// Exit with 1 if this holds for a benchmark; may be given several times
-    #[arg(long, value_name = "CONDITION", value_parser = condition)]
+    /// Exit with 1 if this condition holds for a benchmark; may be given several times
+    #[arg(long, value_name = "CONDITION", value_parser = parse_condition)]
     pub(crate) fail_if: Vec<Condition>,
 
-    /// Print the numbers in this format, in place of the table
+    /// Print the counts in this format instead of the table
     #[arg(long, value_name = "FORMAT")]
     pub(crate) export: Option<BenchFormat>,
 
-    /// Flag that `cargo bench` gives, and `cargo test` does not
+    /// Flag that `cargo bench` passes, and `cargo test` does not
     #[arg(long, hide = true)]
     pub(crate) bench: bool,
 
@@ -66,20 +66,20 @@ pub(crate) struct Options {
     #[arg(long)]
     pub(crate) test: bool,
 
-    /// Flag that test runners give
+    /// Flag that test runners pass; it has no effect
     #[arg(long, hide = true)]
     pub(crate) nocapture: bool,
 
-    /// Form of the list that test runners ask for: there is one
+    /// Format of the list that test runners ask for; only one is supported
     #[arg(long, hide = true, value_name = "FORMAT")]
     pub(crate) format: Option<String>,
 
-    /// Only ignored benchmarks, for test runners: there are none
+    /// Only ignored benchmarks, for test runners; no benchmark is ignored
     #[arg(long, hide = true)]
     pub(crate) ignored: bool,
 }
 
-/// A format of numbers.
+/// The format of `--export`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum BenchFormat {
     Json,
@@ -87,21 +87,21 @@ pub(crate) enum BenchFormat {
 }
 
 impl Options {
-    /// Returns whether a benchmark of this name is wanted.
-    pub(crate) fn wants(&self, name: &str) -> bool {
-        let is_wanted = |wanted: &String| {
+    /// Returns whether the command line selects the benchmark of this name.
+    pub(crate) fn selects(&self, name: &str) -> bool {
+        let matches = |pattern: &String| {
             if self.exact {
-                name == wanted
+                name == pattern
             } else {
-                name.contains(&**wanted)
+                name.contains(&**pattern)
             }
         };
-        self.names.is_empty() || self.names.iter().any(is_wanted)
+        self.names.is_empty() || self.names.iter().any(matches)
     }
 }
 
-/// Parses a condition, or the short form EVENT:LIMIT% for a count that grows.
-fn condition(text: &str) -> Result<Condition, String> {
+/// Parses a condition, or its short form EVENT:LIMIT%, which holds if the count grows by more than LIMIT.
+fn parse_condition(text: &str) -> Result<Condition, String> {
     if text.contains(['<', '>']) {
         return text.parse();
     }
@@ -119,7 +119,7 @@ fn condition(text: &str) -> Result<Condition, String> {
     Ok(condition)
 }
 
-/// Returns the file of a baseline: below `folder`, unless the name is a path.
+/// Returns the file of a baseline: a file in `folder`, unless the name is a path.
 pub(crate) fn file_of(folder: &Path, name: &str) -> PathBuf {
     if name.contains('/') || Path::new(name).extension().is_some_and(|end| end == "json") {
         PathBuf::from(name)
@@ -148,20 +148,20 @@ mod tests {
     #[test]
     fn names_are_parts_or_exact() {
         let parts = options(&["--bench", "sort", "fill"]);
-        assert!(parts.wants("sort/100") && parts.wants("refill") && !parts.wants("sum"));
+        assert!(parts.selects("sort/100") && parts.selects("refill") && !parts.selects("sum"));
         let exact = options(&["--exact", "sort"]);
-        assert!(exact.wants("sort") && !exact.wants("sort/100"));
-        assert!(options(&[]).wants("anything"));
+        assert!(exact.selects("sort") && !exact.selects("sort/100"));
+        assert!(options(&[]).selects("anything"));
     }
 
     #[test]
-    fn a_short_condition_is_of_user_mode() {
-        let short = condition("instructions:1%").expect("it is well formed");
+    fn a_short_condition_means_user_mode() {
+        let short = parse_condition("instructions:1%").expect("it is well formed");
         assert_eq!(short.event, "instructions:u");
         assert_eq!(short.limit, Limit::Change(0.01));
         assert!(short.above);
         assert_eq!(short.text, "instructions:1%");
-        let event = |text: &str| condition(text).map(|condition| condition.event);
+        let event = |text: &str| parse_condition(text).map(|condition| condition.event);
         assert_eq!(event("branches:u:0%").as_deref(), Ok("branches:u"));
         assert_eq!(
             event("instructions:u>5000").as_deref(),
@@ -173,7 +173,7 @@ mod tests {
             "instructions:x%",
             "time:1%",
         ] {
-            assert!(condition(wrong).is_err(), "{wrong}");
+            assert!(parse_condition(wrong).is_err(), "{wrong}");
         }
     }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The numbers for people: a table with a line for each benchmark and event.
+//! The output of counts: a table with a line for each benchmark and event, or an export.
 
 use std::io::{self, Write};
 
@@ -11,7 +11,7 @@ use perfmon_compare::{document, markdown};
 
 use crate::options::{BenchFormat, Options};
 
-/// The headings, and whether the cells below stand at the right.
+/// The headings; the flag aligns the column to the right.
 const HEADINGS: [(&str, bool); 6] = [
     ("benchmark", false),
     ("event", false),
@@ -21,7 +21,7 @@ const HEADINGS: [(&str, bool); 6] = [
     ("change", false),
 ];
 
-/// Writes the numbers in the form that is asked for.
+/// Writes the counts in the selected format.
 pub(crate) fn write(
     compared: &Compared<'_>,
     options: &Options,
@@ -78,7 +78,7 @@ fn table(compared: &Compared<'_>, output: &mut impl Write) -> io::Result<()> {
     Ok(())
 }
 
-/// Returns the cells of a row. The name of a benchmark stands beside its first event only.
+/// Returns the cells of a row. Only the row of the first event has the name of the benchmark.
 fn cells(row: &ChangeRow<'_>, before: Option<&[u64]>, is_first: bool) -> [String; 6] {
     let [mean, spread, change, interval] = row.cells();
     let change = match interval {
@@ -99,7 +99,7 @@ fn cells(row: &ChangeRow<'_>, before: Option<&[u64]>, is_first: bool) -> [String
     ]
 }
 
-/// Returns the difference of two numbers that are the same in all passes.
+/// Returns the difference of two exact counts; an empty text if a count varies from pass to pass.
 fn difference(before: &[u64], after: &[u64]) -> String {
     if !is_exact(before) || !is_exact(after) {
         return String::new();
@@ -131,7 +131,7 @@ mod tests {
         BenchDocument::new("a processor".to_owned(), events.to_vec(), entries)
     }
 
-    fn written(arguments: &[&str]) -> String {
+    fn write_to_text(arguments: &[&str]) -> String {
         let old = document(&[("sum", [1000, 100]), ("sort/10", [2_000_000, 100])]);
         let measured = document(&[
             ("sum", [1001, 100]),
@@ -152,9 +152,9 @@ mod tests {
     }
 
     #[test]
-    fn one_instruction_is_seen() {
+    fn the_table_shows_a_difference_of_one_instruction() {
         assert_eq!(
-            written(&["--baseline", "main"]),
+            write_to_text(&["--baseline", "main"]),
             "\
 sorting: 3 benchmarks; changes are from main
 
@@ -170,13 +170,13 @@ sorting: 3 benchmarks; changes are from main
     }
 
     #[test]
-    fn other_forms_are_those_of_pmctl() {
-        let markdown = written(&["--export", "markdown"]);
+    fn exports_have_the_formats_of_pmctl() {
+        let markdown = write_to_text(&["--export", "markdown"]);
         assert!(
             markdown.contains("| instructions:u | `sum` | 1,001 | exact | +0.100% |  |"),
             "{markdown}"
         );
-        let json = written(&["--export", "json"]);
+        let json = write_to_text(&["--export", "json"]);
         let read: BenchDocument = serde_json::from_str(&json).expect("it is JSON");
         assert!(read.checked().is_ok());
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The benchmarks of a target, and what is done with them.
+//! The benchmarks of a target: listed, tried, or counted and compared.
 
 use std::fs;
 use std::io::{self, IsTerminal, Write};
@@ -15,12 +15,12 @@ use raw_cpuid::CpuId;
 
 use crate::baseline;
 use crate::bencher::{Bencher, Task};
-use crate::elsewhere::{go_where_events_are, told};
+use crate::elsewhere::{ensure_driver, with_help};
 use crate::meter::Meter;
 use crate::options::{Options, file_of};
 use crate::report;
 
-/// Exit code where there are no numbers to judge by, as `pmctl bench` has it.
+/// Exit code if nothing could be counted or compared, the same as that of `pmctl bench`.
 const NO_COUNT: u8 = 125;
 
 /// A benchmark.
@@ -29,18 +29,19 @@ struct Bench {
     run: Box<dyn FnMut(Bencher<'_>)>,
 }
 
-/// The benchmarks of a target: what [`main!`](crate::main!) fills and runs.
+/// The benchmarks of a target, which [`main!`](crate::main!) adds and runs.
 #[derive(Default)]
 pub struct Suite {
     name: String,
     /// The folder of baselines.
     folder: PathBuf,
+    /// The names of the groups that have begun and not ended.
     groups: Vec<&'static str>,
     benches: Vec<Bench>,
 }
 
 impl Suite {
-    /// Creates one without benchmarks. `tmpdir` is `CARGO_TARGET_TMPDIR`, as cargo sets it for bench targets.
+    /// Creates a suite without benchmarks. `tmpdir` is `CARGO_TARGET_TMPDIR`, which cargo sets for bench targets.
     #[must_use]
     pub fn new(name: &str, tmpdir: Option<&str>) -> Self {
         Self {
@@ -50,7 +51,7 @@ impl Suite {
         }
     }
 
-    /// Begins a group: the names of benchmarks begin with its own.
+    /// Begins a group, whose name is put before the names of its benchmarks.
     pub fn begin_group(&mut self, name: &'static str) {
         self.groups.push(name);
     }
@@ -69,19 +70,19 @@ impl Suite {
         });
     }
 
-    /// Does what the command line says, and returns the exit code.
+    /// Executes the command line, and returns the exit code.
     #[must_use]
     pub fn run(mut self) -> ExitCode {
         let options = Options::parse();
-        let is_wanted = |bench: &Bench| options.wants(&bench.name) && !options.ignored;
-        self.benches.retain(is_wanted);
-        let done = match () {
+        let is_selected = |bench: &Bench| options.selects(&bench.name) && !options.ignored;
+        self.benches.retain(is_selected);
+        let result = match () {
             () if options.list => self.list(),
             () if options.test || !options.bench => self.try_each(),
             () => self.compare(&options),
         };
-        done.unwrap_or_else(|error| {
-            complain(&self.name, &error);
+        result.unwrap_or_else(|error| {
+            print_error(&self.name, &error);
             ExitCode::from(NO_COUNT)
         })
     }
@@ -100,38 +101,38 @@ impl Suite {
                 task: Task::Try,
                 result: &mut result,
             });
-            ran(&bench.name, result)?;
+            check_result(&bench.name, result)?;
             print(&format!("test {} ... ok\n", bench.name))?;
         }
         Ok(ExitCode::SUCCESS)
     }
 
-    /// Counts each benchmark, and shows, saves and judges the numbers.
+    /// Counts each benchmark; prints and saves the counts, and checks the conditions.
     fn compare(&mut self, options: &Options) -> Result<ExitCode, String> {
         if self.benches.is_empty() {
-            return Err("no benchmark has such a name. --list shows them.".to_owned());
+            return Err("no benchmark matches the name. --list shows all names.".to_owned());
         }
         let old = options.baseline.as_deref().map(|name| {
             let file = file_of(&self.folder, name);
             Ok::<_, String>((baseline::read(&file, name)?, file))
         });
         let old = old.transpose()?;
-        self.check(options)?;
-        let saves = options.save_baseline.as_deref();
-        let file = saves.map(|name| file_of(&self.folder, name));
+        self.check_conditions(options)?;
+        let new_baseline = options.save_baseline.as_deref();
+        let file = new_baseline.map(|name| file_of(&self.folder, name));
         let folder = file.as_deref().and_then(Path::parent);
-        // A name alone is a file here.
+        // The parent of a name without a slash is empty: the file is in the current directory.
         let folder = folder.map(|folder| match folder.as_os_str() {
             name if name.is_empty() => Path::new("."),
             _ => folder,
         });
         if let Some(folder) = folder {
-            let made = fs::create_dir_all(folder);
-            made.map_err(|error| {
+            let created = fs::create_dir_all(folder);
+            created.map_err(|error| {
                 format!("--save-baseline: can't make {}: {error}", folder.display())
             })?;
         }
-        go_where_events_are(folder)?;
+        ensure_driver(folder)?;
 
         let measured = BenchDocument::new(
             brand(&CpuId::new()),
@@ -140,24 +141,24 @@ impl Suite {
         );
         let names = measured.commands.iter();
         let names: Vec<&str> = names.map(|entry| &entry.command[..]).collect();
-        // Without one, there is nothing to compare with: the benchmarks are none of each other.
+        // Without a baseline an empty one is used, as otherwise benchmarks would be compared with the first of them.
         let (document, file_of_old) = old.unwrap_or_else(|| (empty_as(&measured), PathBuf::new()));
         let baseline = Baseline::of_names((&file_of_old, document), &names);
         let compared = Compared {
             measured: &measured,
             baseline: Some(&baseline),
         };
-        let mut shown = Vec::new();
-        let wrote = report::write(&compared, options, &self.name, &mut shown);
-        wrote.map_err(|error| error.to_string())?;
-        print(&String::from_utf8_lossy(&shown))?;
+        let mut text = Vec::new();
+        let written = report::write(&compared, options, &self.name, &mut text);
+        written.map_err(|error| error.to_string())?;
+        print(&String::from_utf8_lossy(&text))?;
         let code = self.judge(&compared, options);
         if let Some(file) = file {
-            let own = is_same(&file, &file_of_old);
-            if code != ExitCode::SUCCESS && own {
-                complain(
+            let overwrites_baseline = is_same_file(&file, &file_of_old);
+            if code != ExitCode::SUCCESS && overwrites_baseline {
+                print_error(
                     &self.name,
-                    "--save-baseline: the file is the baseline's, too, and stays as it was",
+                    "--save-baseline: the file is also the --baseline and was not changed, because a condition holds or can't be checked",
                 );
             } else {
                 baseline::write(&file, &measured)?;
@@ -166,20 +167,20 @@ impl Suite {
         Ok(code)
     }
 
-    /// Fails if a condition is about something that is not there.
-    fn check(&self, options: &Options) -> Result<(), String> {
+    /// Fails if a condition is about an event that is not counted, or needs a baseline that is not given.
+    fn check_conditions(&self, options: &Options) -> Result<(), String> {
         for condition in &options.fail_if {
             let text = &condition.text;
             if !options.events.contains(&condition.event) {
                 return Err(format!(
-                    "--fail-if '{text}': `{}` is not counted. Counted are {}; add it with -e.",
+                    "--fail-if '{text}': `{}` is not counted, only {}. Add it with -e.",
                     condition.event,
                     options.events.join(", ")
                 ));
             }
             if condition.is_relative() && options.baseline.is_none() {
                 return Err(format!(
-                    "--fail-if '{text}': there is nothing that {} could have changed from. Give --baseline NAME.",
+                    "--fail-if '{text}': there is no baseline to compare {} with. Give --baseline NAME.",
                     self.name
                 ));
             }
@@ -187,7 +188,7 @@ impl Suite {
         Ok(())
     }
 
-    /// Returns the numbers of each benchmark.
+    /// Counts each benchmark.
     fn count(&mut self, options: &Options) -> Result<Vec<BenchEntry>, String> {
         let opened = options
             .events
@@ -195,7 +196,7 @@ impl Suite {
             .map(|name| Event::named(name)?.this_thread().open());
         let opened = opened.collect::<Result<_, _>>();
         let meter = opened.and_then(Meter::new);
-        let mut meter = meter.map_err(|error| told(&error))?;
+        let mut meter = meter.map_err(|error| with_help(&error))?;
         let mut entries = Vec::new();
         let progress = Progress::new();
         for bench in &mut self.benches {
@@ -206,7 +207,7 @@ impl Suite {
                 task: Task::Count(&mut meter, &mut values),
                 result: &mut result,
             });
-            ran(&bench.name, result)?;
+            check_result(&bench.name, result)?;
             entries.push(BenchEntry {
                 command: bench.name.clone(),
                 values,
@@ -215,18 +216,18 @@ impl Suite {
         Ok(entries)
     }
 
-    /// Says which conditions hold, and returns the exit code.
+    /// Prints the conditions that hold, and returns the exit code.
     fn judge(&self, compared: &Compared<'_>, options: &Options) -> ExitCode {
         if let Some(warning) = compared.machine_warning() {
-            complain(&self.name, &warning);
+            print_error(&self.name, &warning);
         }
         let measured = compared.measured;
-        let of_user_mode = |event: usize| measured.events[event].ends_with(":u");
+        let is_user_mode = |event: usize| measured.events[event].ends_with(":u");
         let index = |name: &str| measured.index(name);
         let Verdict { holds, unknown } =
-            Verdict::of(compared, &options.fail_if, index, of_user_mode);
+            Verdict::of(compared, &options.fail_if, index, is_user_mode);
         for sentence in holds.iter().chain(&unknown) {
-            complain(&self.name, sentence);
+            print_error(&self.name, sentence);
         }
         match unknown {
             Some(_) => ExitCode::from(NO_COUNT),
@@ -236,7 +237,7 @@ impl Suite {
     }
 }
 
-/// Returns the numbers of no benchmarks, of the same processor and events.
+/// Returns a document without benchmarks, for the same processor and events.
 fn empty_as(measured: &BenchDocument) -> BenchDocument {
     BenchDocument::new(
         measured.machine.clone(),
@@ -245,31 +246,31 @@ fn empty_as(measured: &BenchDocument) -> BenchDocument {
     )
 }
 
-/// Fails unless a benchmark has used its bencher, and all went well.
-fn ran(name: &str, result: Option<Result<(), perfmon::Error>>) -> Result<(), String> {
+/// Fails if counting a benchmark failed, or if the benchmark has not used its bencher.
+fn check_result(name: &str, result: Option<Result<(), perfmon::Error>>) -> Result<(), String> {
     match result {
         Some(Ok(())) => Ok(()),
-        Some(Err(error)) => Err(format!("{name}: {}", told(&error))),
+        Some(Err(error)) => Err(format!("{name}: {}", with_help(&error))),
         None => Err(format!(
-            "{name}: it has not called `Bencher::bench`, so nothing was counted."
+            "{name}: the benchmark has not called `Bencher::bench`, so nothing was counted."
         )),
     }
 }
 
-fn complain(name: &str, text: &str) {
+fn print_error(name: &str, text: &str) {
     let _ = writeln!(io::stderr(), "{name}: {text}");
 }
 
 fn print(text: &str) -> Result<ExitCode, String> {
     let mut output = io::stdout().lock();
-    let wrote = output
+    let written = output
         .write_all(text.as_bytes())
         .and_then(|()| output.flush());
-    wrote.map_err(|error| format!("can't write: {error}"))?;
+    written.map_err(|error| format!("can't write: {error}"))?;
     Ok(ExitCode::SUCCESS)
 }
 
-/// A line that says which benchmark runs, on a terminal.
+/// A line with the name of the running benchmark, shown on a terminal.
 struct Progress {
     is_shown: bool,
 }
@@ -296,8 +297,8 @@ impl Drop for Progress {
     }
 }
 
-/// Returns whether both names are of one file that exists.
-fn is_same(one: &Path, other: &Path) -> bool {
+/// Returns whether both paths are of the same existing file.
+fn is_same_file(one: &Path, other: &Path) -> bool {
     match (fs::canonicalize(one), fs::canonicalize(other)) {
         (Ok(one), Ok(other)) => one == other,
         _ => false,

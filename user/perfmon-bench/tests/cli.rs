@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The output of a bench target where it counts nothing: its list, its trial, its errors. Counting is tested by
-//! scripts/test-cargo-bench.
+//! Tests of the output of a bench target without counting: list, trial, errors. scripts/test-cargo-bench tests counting.
 
 #[test]
 fn sessions() {
@@ -13,6 +12,6 @@ fn sessions() {
     trycmd::TestCases::new()
         .register_bin("sorting", profile.join("examples/sorting"))
         .case("tests/cmd/*.trycmd")
-        // How wide help is.
+        // The width of the help.
         .env("COLUMNS", "80");
 }

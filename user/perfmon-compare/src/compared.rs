@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Commands compared with a baseline, or with the first of them: the rows that every form of the result shows.
+//! Commands compared with a baseline, or with the first command: the rows that every output format shows.
 
 use std::path::{Path, PathBuf};
 
@@ -12,29 +12,29 @@ use crate::numbers::{shown_change, shown_interval, shown_mean, shown_spread};
 /// The numbers of an earlier run.
 #[derive(Debug)]
 pub struct Baseline {
-    /// The file that has them.
+    /// The file of the baseline.
     pub file: PathBuf,
-    /// The numbers.
+    /// The content of the file.
     pub document: BenchDocument,
-    /// For each command the index of its entry in the document.
+    /// For each measured command the index of its entry in the document.
     entries: Vec<Option<usize>>,
 }
 
-/// A command that a baseline does not have.
+/// The error of a command that the baseline lacks.
 #[derive(Clone, Debug, Error, PartialEq)]
-#[error("--baseline: `{command}` is not in it; it has `{}`.", .known.join("`, `"))]
+#[error("--baseline: the file has no command `{command}`, only `{}`.", .known.join("`, `"))]
 pub struct NotInBaseline {
-    /// The command.
+    /// The missing command.
     pub command: String,
-    /// The commands that it has.
+    /// The commands of the baseline.
     pub known: Vec<String>,
 }
 
 impl Baseline {
-    /// Finds each command's entry: that of the same name, or the only one if there is one command and one entry.
+    /// Finds each command's entry by its name. If there is one command and one entry, the names may differ.
     ///
     /// # Errors
-    /// The first command that has none.
+    /// The first command without an entry.
     pub fn of_commands(
         (file, document): (&Path, BenchDocument),
         names: &[&str],
@@ -58,7 +58,7 @@ impl Baseline {
         }
     }
 
-    /// Finds each command's entry, that of the same name. One that has none has nothing to be compared with.
+    /// Finds each command's entry by its name. A command without an entry is not compared.
     #[must_use]
     pub fn of_names((file, document): (&Path, BenchDocument), names: &[&str]) -> Self {
         let entry = |name: &&str| {
@@ -72,7 +72,7 @@ impl Baseline {
         }
     }
 
-    /// Returns the command of the baseline's only entry, if another one is measured.
+    /// Returns the command of the first entry that is compared with, if its name differs from the measured command's.
     #[must_use]
     pub fn other_command(&self, measured: &BenchDocument) -> Option<&str> {
         let old = &self
@@ -91,12 +91,13 @@ impl Baseline {
     }
 }
 
-/// The numbers of this run, and the baseline that they are compared with; without one, the first command is it.
+/// The numbers of this run, and the baseline that they are compared with. Without a baseline, they are compared with the
+/// first command.
 #[derive(Clone, Copy, Debug)]
 pub struct Compared<'a> {
     /// The numbers of this run.
     pub measured: &'a BenchDocument,
-    /// The numbers of an earlier one.
+    /// The numbers of an earlier run.
     pub baseline: Option<&'a Baseline>,
 }
 
@@ -113,13 +114,13 @@ pub struct ChangeRow<'a> {
     pub values: &'a [u64],
     /// The numbers are nanoseconds.
     pub is_time: bool,
-    /// `None` if there is nothing to compare with, as for the first command.
+    /// The change; `None` if there is nothing to compare with, as for the first command without a baseline.
     pub change: Option<Change>,
 }
 
 impl<'a> Compared<'a> {
-    /// Returns the numbers of an event that those of a command are compared with; `None` if there are none, as for the
-    /// first command.
+    /// Returns the numbers that a command's numbers of an event are compared with; `None` if there are none, as for the
+    /// first command without a baseline.
     #[must_use]
     pub fn reference_values(&self, command: usize, event: usize) -> Option<&'a [u64]> {
         match self.baseline {
@@ -129,30 +130,30 @@ impl<'a> Compared<'a> {
         }
     }
 
-    /// Returns whether the baseline has a command, whatever was counted of it.
+    /// Returns whether the baseline has an entry of a command, with any events.
     #[must_use]
     pub fn has_baseline_of(&self, command: usize) -> bool {
         let entry = |baseline: &Baseline| baseline.entries.get(command).copied().flatten();
         self.baseline.and_then(entry).is_some()
     }
 
-    /// Returns the processor of the baseline, if it is another one.
+    /// Returns the processor of the baseline, if it differs from this run's.
     #[must_use]
     pub fn other_machine(&self) -> Option<&'a str> {
         let machine = self.baseline.map(|baseline| &baseline.document.machine[..]);
         machine.filter(|machine| *machine != self.measured.machine)
     }
 
-    /// Returns a warning, if the baseline is of another processor.
+    /// Returns a warning if the baseline was measured on another processor.
     #[must_use]
     pub fn machine_warning(&self) -> Option<String> {
         let (old, now) = (self.other_machine()?, &self.measured.machine);
         Some(format!(
-            "the baseline is of another processor, {old}; this is {now}. Only counts of user mode compare."
+            "the baseline was measured on another processor, {old}; this is {now}. Compare only counts of user mode."
         ))
     }
 
-    /// Returns the row of one event of one command, by their places.
+    /// Returns the row of one event of one command, by their indices.
     #[must_use]
     pub fn row(&self, command: usize, event: usize) -> ChangeRow<'a> {
         let measured = self.measured;
@@ -179,7 +180,7 @@ impl<'a> Compared<'a> {
 }
 
 impl ChangeRow<'_> {
-    /// Returns the cells that people read: mean, spread, change, and the interval of the change.
+    /// Returns the formatted cells: mean, spread, change, and the interval of the change.
     #[must_use]
     pub fn cells(&self) -> [String; 4] {
         [
@@ -197,7 +198,7 @@ mod tests {
     use crate::testing;
 
     #[test]
-    fn a_baseline_is_found_by_name_or_is_the_only_entry() {
+    fn an_entry_is_found_by_name_or_is_the_only_one() {
         let mut old = testing::document();
         let file = Path::new("old.json");
         let names = ["./new", "./old 'a b'"];
@@ -214,7 +215,10 @@ mod tests {
         let other = Baseline::of_commands((file, old.clone()), &["./other"]).map(drop);
         assert_eq!(
             other.map_err(|error| error.to_string()),
-            Err("--baseline: `./other` is not in it; it has `./old 'a b'`, `./new`.".to_owned())
+            Err(
+                "--baseline: the file has no command `./other`, only `./old 'a b'`, `./new`."
+                    .to_owned()
+            )
         );
         let lenient = Baseline::of_names((file, old.clone()), &["./other", "./new"]);
         assert_eq!(lenient.values(0, "time"), None);

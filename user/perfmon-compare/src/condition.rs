@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Conditions of --fail-if, and judging numbers by them.
+//! Conditions of --fail-if.
 
 use std::str::FromStr;
 
@@ -11,14 +11,14 @@ pub const TIME: &str = "time";
 /// Nanoseconds in a second.
 pub const NS: f64 = 1e9;
 
-/// `EVENT>LIMIT` or `EVENT<LIMIT`.
+/// A condition `EVENT>LIMIT` or `EVENT<LIMIT`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Condition {
     /// The condition as the user wrote it.
     pub text: String,
     /// The event, or [`TIME`].
     pub event: String,
-    /// The condition holds above the limit, not below.
+    /// The condition holds above the limit (`>`), not below (`<`).
     pub above: bool,
     /// The limit.
     pub limit: Limit,
@@ -27,7 +27,7 @@ pub struct Condition {
 /// A limit of a number.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Limit {
-    /// A limit of the change, as a part: 0.01 for 1 %.
+    /// A limit of the change, as a fraction: 0.01 for 1 %.
     Change(f64),
     /// A limit of the mean: a count, or nanoseconds for the time.
     Mean(f64),
@@ -41,8 +41,8 @@ impl FromStr for Condition {
             "it takes EVENT>LIMIT or EVENT<LIMIT, as in 'instructions:u>+1%' or 'time>0.5'"
                 .to_owned()
         };
-        let place = text.rfind(['<', '>']).ok_or_else(wrong)?;
-        let (event, limit) = (text[..place].trim(), text[place + 1..].trim());
+        let operator = text.rfind(['<', '>']).ok_or_else(wrong)?;
+        let (event, limit) = (text[..operator].trim(), text[operator + 1..].trim());
         let (number, is_relative) = match limit.strip_suffix('%') {
             Some(number) => (number.trim_end(), true),
             None => (limit, false),
@@ -53,7 +53,7 @@ impl FromStr for Condition {
         }
         if !is_relative && limit.starts_with(['+', '-']) {
             return Err(format!(
-                "a limit with a sign is a change: is {limit}% meant? Without a sign it is one of the mean"
+                "a limit with a sign is a change and needs a percent sign: {limit}%. For a limit of the mean, leave out the sign"
             ));
         }
         let limit = match (is_relative, event) {
@@ -64,20 +64,21 @@ impl FromStr for Condition {
         Ok(Self {
             text: text.to_owned(),
             event: event.to_owned(),
-            above: text[place..].starts_with('>'),
+            above: text[operator..].starts_with('>'),
             limit,
         })
     }
 }
 
 impl Condition {
-    /// Returns whether it is about a change.
+    /// Returns whether the condition limits a change, not a mean.
     #[must_use]
     pub fn is_relative(&self) -> bool {
         matches!(self.limit, Limit::Change(_))
     }
 
-    /// Returns whether the whole interval lies beyond the limit. A change needs a reference.
+    /// Returns whether the whole confidence interval lies beyond the limit. A limit of a change never holds without a
+    /// reference.
     #[must_use]
     pub fn holds(&self, reference: Option<&[u64]>, values: &[u64]) -> bool {
         let (Interval { low, high }, limit) = match (self.limit, reference) {
@@ -102,14 +103,14 @@ mod tests {
     }
 
     #[test]
-    fn it_holds_when_chance_does_not_explain_it() {
+    fn it_holds_only_if_the_whole_interval_is_beyond_the_limit() {
         let (before, after) = ([1000; 4], [1011; 4]);
         assert!(condition("x>+1%").holds(Some(&before), &after));
         assert!(!condition("x>+1.1%").holds(Some(&before), &after));
         assert!(condition("x<-1%").holds(Some(&after), &before));
         assert!(condition("x>1010").holds(None, &after));
         assert!(!condition("x>1010").holds(None, &before));
-        // The mean is 5 % more, and so might it be 5 % less.
+        // The mean grows by 5 %, but the interval includes 0.
         assert!(!condition("x>+1%").holds(Some(&[900, 1100, 1000]), &[950, 1150, 1050]));
     }
 
@@ -124,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_none_is_refused() {
+    fn a_malformed_condition_is_refused() {
         for wrong in [
             "",
             "cycles",

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The numbers of all runs as JSON: what is saved, and what a later run is compared with.
+//! The numbers of all runs as JSON, which are saved for comparison with a later run.
 
 use std::io::{self, Write};
 
@@ -9,20 +9,20 @@ use thiserror::Error;
 
 use crate::condition::TIME;
 
-/// The name of the form.
+/// The name and version of the JSON format.
 const SCHEMA: &str = "pmctl-bench-v1";
 
-/// Reason for which a document can't be used.
+/// The reason why a document can't be used.
 #[derive(Clone, Debug, Error, PartialEq)]
 pub enum Unusable {
-    /// Another form.
+    /// The schema is another one.
     #[error("its schema is `{0}`, not `{SCHEMA}`")]
     Schema(String),
-    /// No commands, and so nothing to compare with.
+    /// The document has no commands, so there is nothing to compare with.
     #[error("it has no commands")]
     Empty,
-    /// A command without numbers of an event.
-    #[error("numbers are missing")]
+    /// A command lacks numbers of an event.
+    #[error("a command lacks the numbers of an event")]
     Incomplete,
 }
 
@@ -32,23 +32,23 @@ pub struct BenchDocument {
     schema: String,
     /// The brand string of the processor.
     pub machine: String,
-    /// `time`, whose numbers are nanoseconds, and the events.
+    /// The names of the events, and `time`, whose numbers are nanoseconds.
     pub events: Vec<String>,
-    /// The commands, each with a name of its own.
+    /// The commands, with different names.
     pub commands: Vec<BenchEntry>,
 }
 
-/// A command, and for each event its numbers, run by run.
+/// A command and its numbers.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub struct BenchEntry {
-    /// The name: the command as it was typed, or that of a function.
+    /// The name: the command as it was typed, or the name of a function.
     pub command: String,
-    /// The numbers.
+    /// For each event, the number of each run.
     pub values: Vec<Vec<u64>>,
 }
 
 impl BenchDocument {
-    /// Creates one of these numbers.
+    /// Creates a document with these numbers.
     #[must_use]
     pub fn new(machine: String, events: Vec<String>, commands: Vec<BenchEntry>) -> Self {
         Self {
@@ -59,10 +59,10 @@ impl BenchDocument {
         }
     }
 
-    /// Fails if it was not written by a program of this project, or one like it.
+    /// Checks that the document has the right schema, commands, and all numbers.
     ///
     /// # Errors
-    /// The reason for which it can't be used.
+    /// The reason why the document can't be used.
     pub fn checked(self) -> Result<Self, Unusable> {
         if self.schema != SCHEMA {
             return Err(Unusable::Schema(self.schema));
@@ -70,17 +70,17 @@ impl BenchDocument {
         if self.commands.is_empty() {
             return Err(Unusable::Empty);
         }
-        let is_whole = |entry: &BenchEntry| {
+        let is_complete = |entry: &BenchEntry| {
             entry.values.len() == self.events.len()
                 && entry.values.iter().all(|runs| !runs.is_empty())
         };
-        if !self.commands.iter().all(is_whole) {
+        if !self.commands.iter().all(is_complete) {
             return Err(Unusable::Incomplete);
         }
         Ok(self)
     }
 
-    /// Returns the place of an event.
+    /// Returns the index of an event.
     #[must_use]
     pub fn index(&self, event: &str) -> Option<usize> {
         self.events.iter().position(|known| known == event)
@@ -93,7 +93,7 @@ impl BenchDocument {
     }
 }
 
-/// Returns the brand string of a processor, by which documents know it; `unknown` if it has none.
+/// Returns the brand string of a processor, which documents have as `machine`; `unknown` if it has none.
 #[must_use]
 pub fn brand(cpuid: &CpuId<impl CpuIdReader>) -> String {
     let brand = cpuid.get_processor_brand_string();
@@ -104,10 +104,10 @@ pub fn brand(cpuid: &CpuId<impl CpuIdReader>) -> String {
         .to_owned()
 }
 
-/// Writes the numbers.
+/// Writes the document as JSON.
 ///
 /// # Errors
-/// Those of `output`.
+/// The errors of `output`.
 pub fn write(document: &BenchDocument, output: &mut impl Write) -> io::Result<()> {
     serde_json::to_writer_pretty(&mut *output, document)?;
     writeln!(output)
@@ -119,7 +119,7 @@ mod tests {
     use crate::testing;
 
     #[test]
-    fn what_is_written_is_read_again() {
+    fn a_written_document_is_read_again() {
         let document = testing::document();
         let mut text = Vec::new();
         write(&document, &mut text).expect("a vector takes everything");
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_whole_is_refused() {
+    fn an_unusable_document_is_refused() {
         let document = testing::document();
         let other = BenchDocument {
             schema: "pmctl-stat-v1".to_owned(),

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Statistics of the runs of a command: mean, deviation, and the change with its interval.
+//! Statistics of the runs of a command: mean, deviation, and the change with its interval (bootstrap).
 
-/// The number of resamples of an interval. Each is the mean or change of runs that are drawn at random.
+/// The number of resamples of an interval. Each is the mean or the change of runs that are drawn at random.
 const RESAMPLES: usize = 10_000;
 
 /// The number of resamples cut off at each end of an interval: 2.5 %, which leaves 95 %.
 const TAIL_RESAMPLES: usize = RESAMPLES / 40;
 
-/// The range in which a number lies.
+/// A 95 % confidence interval.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Interval {
     /// The lower end.
@@ -16,24 +16,24 @@ pub struct Interval {
     pub high: f64,
 }
 
-/// A change of the mean, as a part of the first: 0.01 is 1 % more. Infinite if the first was 0.
+/// A change of the mean.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Change {
-    /// The change as a part.
+    /// The change as a fraction of the first mean: 0.01 is 1 % more. It is infinite if the first mean is 0.
     pub part: f64,
-    /// The range in which `part` lies; of no width if both were the same in all runs.
+    /// The interval of `part`, whose ends are equal if both numbers are exact.
     pub interval: Interval,
 }
 
 impl Change {
-    /// Returns whether runs as different as these would hardly show it by chance.
+    /// Returns whether the change is significant: its interval does not include 0.
     #[must_use]
     pub fn is_sure(self) -> bool {
         self.interval.low > 0.0 || self.interval.high < 0.0
     }
 }
 
-/// Returns the mean; 0 of none.
+/// Returns the mean; 0 without values.
 #[must_use]
 pub fn mean(values: &[u64]) -> f64 {
     let sum: u128 = values.iter().copied().map(u128::from).sum();
@@ -46,11 +46,11 @@ pub fn mean_count(counts: impl IntoIterator<Item = Option<u64>>) -> Option<u64> 
     let counts: Vec<u64> = counts.into_iter().collect::<Option<_>>()?;
     let sum: u128 = counts.iter().copied().map(u128::from).sum();
     let n = counts.len() as u128;
-    // A mean of 64-bit numbers is one.
+    // The mean of 64-bit numbers fits into 64 bits.
     u64::try_from((sum + n / 2).checked_div(n)?).ok()
 }
 
-/// Returns the standard deviation; 0 of fewer than two.
+/// Returns the standard deviation; 0 for fewer than two values.
 #[must_use]
 pub fn deviation(values: &[u64]) -> f64 {
     if values.len() < 2 {
@@ -61,13 +61,13 @@ pub fn deviation(values: &[u64]) -> f64 {
     (squares.sum::<f64>() / (values.len() - 1) as f64).sqrt()
 }
 
-/// Returns whether all runs gave the same.
+/// Returns whether there are several runs with equal values.
 #[must_use]
 pub fn is_exact(values: &[u64]) -> bool {
     values.len() > 1 && values.iter().all(|value| *value == values[0])
 }
 
-/// Returns how the mean changed.
+/// Returns the change of the mean, with its interval.
 #[must_use]
 pub fn change(before: &[u64], after: &[u64]) -> Change {
     let ratio = |before: f64, after: f64| match (before == 0.0, after == 0.0) {
@@ -79,8 +79,8 @@ pub fn change(before: &[u64], after: &[u64]) -> Change {
     Change {
         part: ratio(mean(before), mean(after)),
         interval: interval(|| {
-            let before = resampled(before, &mut random);
-            ratio(before, resampled(after, &mut random))
+            let before = resampled_mean(before, &mut random);
+            ratio(before, resampled_mean(after, &mut random))
         }),
     }
 }
@@ -89,12 +89,12 @@ pub fn change(before: &[u64], after: &[u64]) -> Change {
 #[must_use]
 pub fn interval_of_mean(values: &[u64]) -> Interval {
     let mut random = fastrand::Rng::with_seed(0);
-    interval(|| resampled(values, &mut random))
+    interval(|| resampled_mean(values, &mut random))
 }
 
-/// Returns the interval in which most of the numbers lie.
-fn interval(mut next: impl FnMut() -> f64) -> Interval {
-    let mut all: Vec<f64> = (0..RESAMPLES).map(|_| next()).collect();
+/// Returns the interval that contains 95 % of the resamples.
+fn interval(mut resample: impl FnMut() -> f64) -> Interval {
+    let mut all: Vec<f64> = (0..RESAMPLES).map(|_| resample()).collect();
     all.sort_by(f64::total_cmp);
     Interval {
         low: all[TAIL_RESAMPLES],
@@ -102,8 +102,8 @@ fn interval(mut next: impl FnMut() -> f64) -> Interval {
     }
 }
 
-/// Returns the mean of as many values, each taken at random.
-fn resampled(values: &[u64], random: &mut fastrand::Rng) -> f64 {
+/// Returns the mean of a resample: as many values, each drawn at random from `values`.
+fn resampled_mean(values: &[u64], random: &mut fastrand::Rng) -> f64 {
     let sum: u128 = values
         .iter()
         .filter_map(|_| random.choice(values))
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn what_chance_may_do_is_not_sure() {
+    fn a_change_within_the_noise_is_not_sure() {
         let before = [100, 110, 90, 105, 95];
         let after = [103, 92, 108, 97, 101];
         let noise = change(&before, &after);
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn something_from_nothing_is_infinite() {
+    fn a_change_from_zero_is_infinite() {
         assert!(are_same(change(&[0, 0], &[0, 0]).part, 0.0));
         assert!(change(&[0, 0], &[1, 1]).part.is_infinite());
         assert!(are_same(change(&[1, 1], &[0, 0]).part, -1.0));

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Numbers of several runs, and what changed: the file that keeps them, how sure a change is, and conditions that fail
-//! a build.
+//! Counts of several runs, and their changes: the file that stores the counts, the change with its confidence interval,
+//! and conditions that fail a build.
 //!
-//! `pmctl bench` compares commands with it, and [`perfmon-bench`](https://docs.rs/perfmon-bench) functions. Both write
-//! and read the same files.
+//! `pmctl bench` uses it to compare commands, and [`perfmon-bench`](https://docs.rs/perfmon-bench) to compare functions.
+//! Both write and read the same files.
 
 #![forbid(unsafe_code)]
 

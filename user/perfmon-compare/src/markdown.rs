@@ -10,7 +10,7 @@ use crate::compared::Compared;
 /// Writes the table.
 ///
 /// # Errors
-/// Those of `output`.
+/// The errors of `output`.
 pub fn write(compared: &Compared<'_>, output: &mut impl Write) -> io::Result<()> {
     writeln!(
         output,
@@ -29,12 +29,12 @@ pub fn write(compared: &Compared<'_>, output: &mut impl Write) -> io::Result<()>
     Ok(())
 }
 
-/// Returns text as it stands in a cell.
+/// Escapes text for a cell of a table.
 fn cell(text: &str) -> String {
     printable(text).replace('|', "\\|")
 }
 
-/// Returns a command in its letters: the marks are more than it has in a row.
+/// Formats a command as inline code, with more backquotes around it than it has in a row.
 fn inline_code(text: &str) -> String {
     let text = cell(text);
     let longest = text.split(|c| c != '`').map(str::len).max().unwrap_or(0);
@@ -56,7 +56,7 @@ mod tests {
     }
 
     #[test]
-    fn a_command_can_end_no_cell() {
+    fn a_command_with_bars_and_backquotes_stays_in_its_cell() {
         assert_eq!(inline_code("a | b"), "`a \\| b`");
         assert_eq!(inline_code("a `b`\n"), "`` a `b`? ``");
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Numbers for people.
+//! Formatting of numbers and changes.
 
 use crate::condition::{NS, TIME};
 use crate::figures::{Change, change, deviation, is_exact, mean, mean_count};
@@ -18,7 +18,7 @@ pub fn thousands(number: u64) -> String {
     text
 }
 
-/// Returns a mean with its unit.
+/// Formats a mean, with the unit of a time.
 #[must_use]
 pub fn shown_mean(is_time: bool, values: &[u64]) -> String {
     let mean = mean(values);
@@ -32,7 +32,7 @@ pub fn shown_mean(is_time: bool, values: &[u64]) -> String {
     thousands(mean_count(counts).unwrap_or(0))
 }
 
-/// Returns how much the runs differ.
+/// Formats the spread of the runs: the standard deviation as a percentage of the mean, or `exact`.
 #[must_use]
 pub fn shown_spread(values: &[u64]) -> String {
     if is_exact(values) {
@@ -50,7 +50,7 @@ pub fn shown_spread(values: &[u64]) -> String {
     format!("\u{b1} {}", percent(part))
 }
 
-/// Returns a change.
+/// Formats a change in percent.
 #[must_use]
 pub fn shown_change(change: Change) -> String {
     if change.part.is_infinite() {
@@ -62,7 +62,7 @@ pub fn shown_change(change: Change) -> String {
     signed(change.part)
 }
 
-/// Returns the interval of a change, if it has a width.
+/// Formats the interval of a change; an empty text if its ends are equal.
 #[must_use]
 pub fn shown_interval(change: Change) -> String {
     if !is_wide(change) {
@@ -85,7 +85,7 @@ fn is_wide(change: Change) -> bool {
     interval.low.is_finite() && interval.high.is_finite() && interval.low < interval.high
 }
 
-/// Returns the end of a sentence about one command: its value, or both values and their change.
+/// Returns the end of a sentence about a command: its mean, or both means and their change.
 #[must_use]
 pub fn in_words(event: &str, before: Option<&[u64]>, values: &[u64]) -> String {
     let now = shown_mean(event == TIME, values);
@@ -104,15 +104,15 @@ pub fn in_words(event: &str, before: Option<&[u64]>, values: &[u64]) -> String {
     )
 }
 
-/// Returns a part in percent, with its sign.
+/// Formats a fraction in percent, with its sign.
 fn signed(part: f64) -> String {
     let sign = if part < 0.0 { "-" } else { "+" };
     format!("{sign}{}", percent(part.abs()))
 }
 
-/// Returns a part in percent, with three digits that count.
+/// Formats a fraction in percent, with three significant digits.
 fn percent(part: f64) -> String {
-    /// Below each of them one more digit behind the point counts.
+    /// Each limit that the number is below adds one digit after the decimal point.
     const DIGIT_LIMITS: [f64; 9] = [100.0, 10.0, 1.0, 1e-1, 1e-2, 1e-3, 1e-4, 1e-5, 1e-6];
     let number = 100.0 * part;
     let below = DIGIT_LIMITS
@@ -122,7 +122,7 @@ fn percent(part: f64) -> String {
     format!("{number:.digits$}%")
 }
 
-/// Returns seconds in the unit that suits them.
+/// Formats seconds in s, ms or µs.
 fn duration(seconds: f64) -> String {
     let (number, unit) = match seconds {
         long if long >= 1.0 => (long, "s"),
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn three_digits_count() {
+    fn percentages_have_three_significant_digits() {
         let texts = [0.5, 0.0123, 0.000_001_234, 12.0, 0.0].map(percent);
         assert_eq!(texts, ["50.0%", "1.23%", "0.000123%", "1200%", "0%"]);
         assert_eq!(signed(-0.0123), "-1.23%");

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A comparison for the tests of its forms, also of those that have it elsewhere.
+//! A comparison for the tests of output formats, in this crate and in others.
 
 use std::io;
 
 use crate::compared::Compared;
 use crate::document::{BenchDocument, BenchEntry};
 
-/// Two commands, three runs of each.
+/// Returns a document of two commands with three runs each.
 #[must_use]
 pub fn document() -> BenchDocument {
     let entry = |command: &str, values: [[u64; 3]; 2]| BenchEntry {
@@ -21,7 +21,7 @@ pub fn document() -> BenchDocument {
     BenchDocument::new("a processor".to_owned(), events, commands)
 }
 
-/// Returns what `write` writes of them, the second compared with the first.
+/// Returns the output of `write` for [`document`], whose second command is compared with the first.
 ///
 /// # Panics
 /// If `write` fails, or writes no text.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Conditions that hold, in words.
+//! The outcome of conditions, as sentences.
 
 use crate::compared::Compared;
 use crate::condition::Condition;
@@ -8,30 +8,30 @@ use crate::numbers::in_words;
 /// The outcome of all conditions.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Verdict {
-    /// A sentence for each condition that holds, and each command for which it does.
+    /// A sentence for each condition and each command for which it holds.
     pub holds: Vec<String>,
-    /// The reason for which a condition can't be judged; those behind it are not looked at.
+    /// The reason why a condition can't be checked; the conditions after it are not checked.
     pub unknown: Option<String>,
 }
 
 impl Verdict {
-    /// Judges the conditions. `index` returns the place of the event that a condition names, and `of_user_mode` whether
-    /// the event of a place counts user mode alone, where processors count the same.
+    /// Checks the conditions. `index` returns the index of the event that a condition names. `is_user_mode` returns whether
+    /// the event with an index counts only user mode, where all processors have the same count.
     pub fn of(
         compared: &Compared<'_>,
         conditions: &[Condition],
         index: impl Fn(&str) -> Option<usize>,
-        of_user_mode: impl Fn(usize) -> bool,
+        is_user_mode: impl Fn(usize) -> bool,
     ) -> Self {
         let mut verdict = Self::default();
         for condition in conditions {
             let Some(event) = index(&condition.event) else {
                 continue;
             };
-            let other = compared.other_machine().is_some();
-            if condition.is_relative() && other && !of_user_mode(event) {
+            let is_other_machine = compared.other_machine().is_some();
+            if condition.is_relative() && is_other_machine && !is_user_mode(event) {
                 verdict.unknown = Some(format!(
-                    "--fail-if '{}': `{}` of different processors does not compare. Make the baseline anew on this one, or \
+                    "--fail-if '{}': `{}` can't be compared across different processors. Measure the baseline on this one, or \
                      use instructions:u.",
                     condition.text, condition.event
                 ));
@@ -57,7 +57,9 @@ impl Verdict {
         for (index, command) in compared.measured.commands.iter().enumerate() {
             let before = compared.reference_values(index, event);
             if condition.is_relative() && before.is_none() && compared.has_baseline_of(index) {
-                return Err(format!("--fail-if '{text}': the baseline has no `{name}`"));
+                return Err(format!(
+                    "--fail-if '{text}': the baseline has no event `{name}`"
+                ));
             }
             if condition.holds(before, &command.values[event]) {
                 self.holds.push(format!(
@@ -94,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_is_told_with_its_numbers() {
+    fn a_sentence_has_both_means_and_the_change() {
         let mut old = testing::document();
         old.commands[1].values[1] = vec![1000; 3];
         let verdict = verdict(old, "instructions:u>+1%");
@@ -104,14 +106,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_new_has_no_change() {
+    fn a_new_command_has_no_change() {
         let mut old = testing::document();
         old.commands.truncate(1);
         assert_eq!(verdict(old, "instructions:u>+1%"), Verdict::default());
     }
 
     #[test]
-    fn what_does_not_compare_is_unknown() {
+    fn a_condition_that_can_not_be_checked_is_unknown() {
         let mut old = testing::document();
         "another".clone_into(&mut old.machine);
         let known = verdict(old.clone(), "instructions:u>+1%");
@@ -121,7 +123,7 @@ mod tests {
         let mut old = testing::document();
         "branches:u".clone_into(&mut old.events[1]);
         let unknown = verdict(old, "instructions:u>+1%").unknown;
-        let sentence = "--fail-if 'instructions:u>+1%': the baseline has no `instructions:u`";
+        let sentence = "--fail-if 'instructions:u>+1%': the baseline has no event `instructions:u`";
         assert_eq!(unknown.as_deref(), Some(sentence));
     }
 }

@@ -153,7 +153,7 @@ fn check_conditions_are_counted(args: &Bench, events: &[EventSpec]) -> Result<()
     match args.fail_if.iter().find(is_other) {
         None => Ok(()),
         Some(Condition { text, event, .. }) => Err(Usage(format!(
-            "--fail-if '{text}': `{event}` is not counted. Counted are {}; add it with -e.",
+            "--fail-if '{text}': `{event}` is not counted, only {}. Add it with -e.",
             counted.join(", ")
         ))),
     }
