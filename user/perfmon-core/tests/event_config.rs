@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Events of any attributes on any CPU: what is admitted fits the CPU, and what read(2) returns has its size.
+//! Property tests of events with any attributes on any CPU: an accepted event fits the CPU, and the result of read(2) has
+//! the right size.
 
 use perfmon_core::logic::admission::{choose, Offers, OwnCounters};
 use perfmon_core::logic::counter::{each, CounterId};
@@ -87,7 +88,7 @@ fn cpu() -> impl Strategy<Value = (Capabilities, Microarchitecture)> {
     prop_oneof![intel(), amd()]
 }
 
-/// An attribute that only counts, mostly valid.
+/// Generates attributes of events that are counted and not sampled; most are valid.
 fn attr() -> impl Strategy<Value = PerfEventAttr> {
     let config = prop_oneof![0..12u64, any::<u16>().prop_map(u64::from), any::<u64>()];
     (0..6u32, config, any::<u64>(), any::<u64>(), 0..33u64).prop_map(
@@ -137,7 +138,7 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_are_answered((capabilities, cpus) in cpu(), bytes in any::<[[u8; 16]; 9]>()) {
+    fn any_bytes_cause_no_panic((capabilities, cpus) in cpu(), bytes in any::<[[u8; 16]; 9]>()) {
         let attr = PerfEventAttr::read_from_bytes(bytes.as_flattened());
         let attr = attr.map_err(|_| TestCaseError::fail("the size is wrong"))?;
         let _ = EventConfig::new(&attr, &capabilities, cpus);
@@ -198,16 +199,16 @@ proptest! {
             .chain(all_times())
             .chain(events().flat_map(|e| [e.value].into_iter().chain(ids(e))))
             .collect();
-        let mut room = [0; 32];
+        let mut buffer = [0; 32];
         let is_group = bits & 8 != 0;
         if is_group {
             prop_assert_eq!(format.size(count), group.len() * 8);
-            prop_assert_eq!(format.encode_group(&mut room, events().map(Some), times), Some(&*group));
+            prop_assert_eq!(format.encode_group(&mut buffer, events().map(Some), times), Some(&*group));
         } else if let Some(event) = events().next() {
             let one: Vec<u64> = [event.value].into_iter().chain(all_times()).chain(ids(event)).collect();
-            let mut room = [0; MAX_WORDS_OF_ONE];
+            let mut buffer = [0; MAX_WORDS_OF_ONE];
             prop_assert_eq!(format.size(count), one.len() * 8);
-            prop_assert_eq!(format.encode_one(&mut room, event, times), &*one);
+            prop_assert_eq!(format.encode_one(&mut buffer, event, times), &*one);
         }
     }
 }

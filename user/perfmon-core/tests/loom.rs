@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A buffer that is read while it is written: loom tries every order in which a CPU and a reader may do their
-//! steps, and every value that a load may have, as far as the language's memory model allows.
+//! Model test of a buffer that is read while it is written: loom tries every order of the steps of a CPU and a reader, and
+//! every value that a load may return by the language's memory model.
 
 use std::ops::Range;
 use std::sync::atomic::Ordering;
@@ -12,20 +12,20 @@ use loom::thread;
 use perfmon_core::logic::publish::{publish, published, AtomicWord};
 use perfmon_core::logic::trace_record::HEADER;
 
-/// The sets of records that are written, as words, one set after the other.
+/// The sets of records that are written one after the other, as ranges of words.
 const SETS: [Range<usize>; 3] = [0..2, 2..3, 3..5];
 const WORDS: usize = 5;
 
-/// A buffer: the word in its header, and the words of records.
+/// A buffer: the end of the records from its header, and the words of records.
 struct Buffer<W> {
     end: W,
     words: [UnsafeCell<usize>; WORDS],
 }
 
-// SAFETY: loom looks after the accesses to the words, and panics if two of them are at the same time.
+// SAFETY: All accesses to the words go through loom's `UnsafeCell`, which panics at a data race instead of allowing it.
 unsafe impl<W: Sync> Sync for Buffer<W> {}
 
-/// The offset of a word.
+/// Returns the offset of a word in the buffer, in bytes.
 fn offset(word: usize) -> usize {
     HEADER as usize + 4 * word
 }
@@ -44,32 +44,37 @@ impl<W: AtomicWord> Buffer<W> {
         for set in SETS {
             let end = set.end;
             for word in set {
-                // SAFETY: Only this thread writes; loom detects a read at the same time.
+                // SAFETY: loom passes a valid pointer to the cell's content, only this thread writes, and loom panics if
+                // another thread reads the cell at the same time.
                 self.words[word].with_mut(|to| unsafe { *to = word + 1 });
             }
             publish(&self.end, offset(end) as u64);
         }
     }
 
-    /// Acts as a reader: takes the new words, of which it has had `had`.
-    fn read(&self, had: usize) -> usize {
+    /// Acts as a reader: checks the words after the first `already_read`, and returns the number of all published words.
+    fn read(&self, already_read: usize) -> usize {
         let records = published(&self.end, offset(WORDS)).expect("it is never wrong");
-        let now = (records.end - records.start) / 4;
-        assert!(now >= had, "what was published stays so");
+        let published_words = (records.end - records.start) / 4;
         assert!(
-            now == 0 || SETS.iter().any(|set| set.end == now),
+            published_words >= already_read,
+            "published words stay published"
+        );
+        assert!(
+            published_words == 0 || SETS.iter().any(|set| set.end == published_words),
             "sets are whole"
         );
-        for word in had..now {
-            // SAFETY: Published words are not written again; loom detects a write.
-            let found = self.words[word].with(|from| unsafe { *from });
-            assert_eq!(found, word + 1);
+        for word in already_read..published_words {
+            // SAFETY: loom passes a valid pointer to the cell's content. Published words are not written again, and loom
+            // panics if another thread writes the cell at the same time.
+            let value = self.words[word].with(|from| unsafe { *from });
+            assert_eq!(value, word + 1);
         }
-        now
+        published_words
     }
 }
 
-/// A CPU writes, and a program reads now and then, and once more at the end.
+/// Runs the model: a CPU writes while a program reads twice, and the program reads once more at the end.
 fn read_while_written<W: AtomicWord + Send + Sync + 'static>(
     word: impl Fn() -> W + Send + Sync + 'static,
 ) {
@@ -79,13 +84,13 @@ fn read_while_written<W: AtomicWord + Send + Sync + 'static>(
             let buffer = buffer.clone();
             thread::spawn(move || buffer.write())
         };
-        let had = buffer.read(buffer.read(0));
+        let already_read = buffer.read(buffer.read(0));
         writer.join().expect("it does not panic");
-        assert_eq!(buffer.read(had), WORDS);
+        assert_eq!(buffer.read(already_read), WORDS);
     });
 }
 
-/// loom's word.
+/// An atomic word that loom checks.
 struct Checked(AtomicU64);
 
 impl AtomicWord for Checked {
@@ -99,42 +104,51 @@ impl AtomicWord for Checked {
 }
 
 #[test]
-fn what_is_published_is_whole() {
+fn published_sets_are_whole() {
     read_while_written(|| Checked(AtomicU64::new(0)));
 }
 
-/// The same without order on one side, which loom has to find.
+/// An atomic word without memory order in its loads or its stores, which loom has to detect.
 struct Unordered {
     word: AtomicU64,
-    load: bool,
+    /// Loads are relaxed; otherwise stores are.
+    is_load_relaxed: bool,
 }
 
 impl AtomicWord for Unordered {
     fn load(&self, order: Ordering) -> u64 {
-        let order = if self.load { Ordering::Relaxed } else { order };
+        let order = if self.is_load_relaxed {
+            Ordering::Relaxed
+        } else {
+            order
+        };
         self.word.load(order)
     }
 
     fn store(&self, value: u64, order: Ordering) {
-        let order = if self.load { order } else { Ordering::Relaxed };
+        let order = if self.is_load_relaxed {
+            order
+        } else {
+            Ordering::Relaxed
+        };
         self.word.store(value, order);
     }
 }
 
 #[test]
 #[should_panic(expected = "Causality violation")]
-fn a_writer_without_order_is_found_out() {
+fn a_writer_without_order_is_detected() {
     read_while_written(|| Unordered {
         word: AtomicU64::new(0),
-        load: false,
+        is_load_relaxed: false,
     });
 }
 
 #[test]
 #[should_panic(expected = "Causality violation")]
-fn a_reader_without_order_is_found_out() {
+fn a_reader_without_order_is_detected() {
     read_while_written(|| Unordered {
         word: AtomicU64::new(0),
-        load: true,
+        is_load_relaxed: true,
     });
 }

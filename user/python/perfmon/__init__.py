@@ -27,24 +27,25 @@ __all__ = ["BusyError", "DeviceError", "Error", "EventError", "available", "chec
 class count(_Block, _Mapping):
     """Counts events of a block of code.
 
-    ``count("instructions:u", "branches:u")`` is a context manager, a decorator, and has
-    ``start()`` and ``stop()``. Then it is a mapping from the names of the events to their
-    counts: ``c["instructions:u"]``, ``c.branches``, ``dict(c)``. While it counts, these are
-    the counts until now. Each start begins at 0.
+    ``count("instructions:u", "branches:u")`` is a context manager and a decorator, and has
+    ``start()`` and ``stop()``. It maps the names of the events to their counts:
+    ``c["instructions:u"]``, ``c.branches``, ``dict(c)``. While the block runs, these are
+    the current counts. Each start begins at 0.
 
     An event is named as for ``pmctl stat -e``: ``instructions``, ``cycles:u`` (in user mode
     only), ``:k`` (in the kernel only), ``L1-dcache-load-misses``, ``INST_RETIRED.ANY``,
-    ``r01c2``. `perfmon.list` has the names.
+    ``r01c2``. `perfmon.list` returns the names.
 
-    The calling thread is counted; with ``process=True`` all threads of the process, and
-    the threads and processes that they create meanwhile; with ``cgroup="system.slice"`` all
-    tasks of this cgroup and of those in it, on all CPUs.
+    By default the calling thread is counted. With ``process=True`` all threads of the process
+    are counted, and the threads and processes that they create meanwhile. With
+    ``cgroup="system.slice"`` all tasks of this cgroup and of its descendants are counted, on
+    all CPUs.
 
-    A decorated function is counted in each call, and the sums are in ``function.count``, with
-    the number of calls in ``function.count.calls``. A call within a call is part of it.
+    Each call of a decorated function is counted. The sums are in ``function.count``, and the
+    number of calls in ``function.count.calls``. A recursive call is part of the outer one.
 
-    After a fork the parent's counts are the parent's: a child that leaves the block changes
-    nothing, and has no counts.
+    A child process of fork has no counts: leaving the block there has no effect on the
+    parent's counts.
     """
 
     def __new__(cls, *events, process=False, cgroup=None):
@@ -57,7 +58,7 @@ class count(_Block, _Mapping):
 
     def __init__(self, *events, process=False, cgroup=None):
         self.calls = 0
-        """How many calls of the decorated function are in the counts."""
+        """The number of calls of the decorated function that are in the counts."""
         self._sums = None
 
     @property
@@ -67,10 +68,10 @@ class count(_Block, _Mapping):
 
     @property
     def overhead(self):
-        """The counts of an empty block, which are part of each count: `dict`.
+        """A `dict` of the counts of an empty block, which every count includes.
 
-        It is measured when it is asked for, as the median of some blocks: to the first of them
-        the interpreter adapts its bytecode. No count has it taken off.
+        Reading the property measures it, as the median of some blocks, because the interpreter
+        adapts its bytecode during the first of them. It is not subtracted from counts.
         """
         probe = self._another()
         measured = []
@@ -84,7 +85,7 @@ class count(_Block, _Mapping):
     def __getitem__(self, event):
         values = self._values()
         if event not in values:
-            raise KeyError(f"{event!r} is not counted; counted are {', '.join(values)}")
+            raise KeyError(f"{event!r} is not counted; the counted events are {', '.join(values)}")
         return values[event]
 
     def __iter__(self):
@@ -95,13 +96,13 @@ class count(_Block, _Mapping):
 
     def __getattr__(self, name):
         if not name.startswith("_"):
-            found = [event for event in self._names() if _attribute(event) == name]
-            if len(found) == 1:
-                return self[found[0]]
-            if found:
-                names = ", ".join(found)
-                raise AttributeError(f"`{name}` may be any of {names}: take c[\"{found[0]}\"]")
-        raise AttributeError(f"there is no `{name}`, and no event of this name is counted")
+            matches = [event for event in self._names() if _attribute(event) == name]
+            if len(matches) == 1:
+                return self[matches[0]]
+            if matches:
+                names = ", ".join(matches)
+                raise AttributeError(f"`{name}` may be any of {names}: use c[\"{matches[0]}\"]")
+        raise AttributeError(f"there is no attribute `{name}`, and no counted event has this name")
 
     def _another(self):
         return count(*self.events, process=self.process, cgroup=self.cgroup)
@@ -109,7 +110,7 @@ class count(_Block, _Mapping):
     def _values(self):
         counts = self._counts() if self._sums is None else self._sums
         if counts is None:
-            raise Error("nothing has been counted yet\nUse it in a `with` statement, or start it.")
+            raise Error("nothing has been counted yet\nUse the object in a `with` statement, or call `start()`.")
         return dict(zip(self._names(), counts))
 
     def __call__(self, function):
@@ -168,23 +169,23 @@ _UNCOUNTABLE = (
     (_inspect.iscoroutinefunction, "a coroutine function", _IN_BODY),
     (_inspect.isasyncgenfunction, "an async generator function", _IN_BODY),
 )
-"""What can't be decorated, for its call is not all that is to be counted: how to tell, what it is, and why."""
+"""Kinds of functions that can't be decorated, because their body runs after the call: a test, the kind, and the reason."""
 
 
 def _refuse_uncountable(function):
     called = function
     while isinstance(called, _functools.partial):
         called = called.func
-    # What a call of an object runs.
+    # The method that a call of an object runs.
     method = getattr(type(called), "__call__", None)
-    for is_one, kind, reason in _UNCOUNTABLE:
-        if is_one(called) or is_one(method):
+    for is_kind, kind, reason in _UNCOUNTABLE:
+        if is_kind(called) or is_kind(method):
             name = getattr(called, "__name__", repr(called))
             raise TypeError(f"{name} is {kind}: {reason}")
 
 
 def _is_text(value):
-    """Returns whether the string is one in UTF-8, too: half of a surrogate pair is not."""
+    """Returns whether the string can be encoded in UTF-8, that is, has no lone surrogates."""
     return not any("\ud800" <= c <= "\udfff" for c in value)
 
 
@@ -206,17 +207,17 @@ def list(pattern="*"):
     """
     if not isinstance(pattern, str):
         raise TypeError(f'a pattern is a string: perfmon.list("*branch*"), not {_kind(pattern)}')
-    wanted = pattern.lower()
-    return [name for name in _names() if _fnmatch.fnmatchcase(name.lower(), wanted)]
+    lower_pattern = pattern.lower()
+    return [name for name in _names() if _fnmatch.fnmatchcase(name.lower(), lower_pattern)]
 
 
 def check():
-    """Raises the exception that says why events can't be counted here, if they can't."""
+    """Does nothing if events can be counted here; raises an exception with the reason if they can't."""
     _Block._try()
 
 
 def available():
-    """Returns True if events can be counted here; `check` says why they can't."""
+    """Returns whether events can be counted here; `check` raises the reason if they can't."""
     try:
         check()
     except Error:

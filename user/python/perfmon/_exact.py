@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Counts of functions, kept in files and compared: what the fixture `exact` does without pytest.
+"""Counts functions, stores the counts in files, and compares them: the part of the fixture `exact` without pytest.
 
-The files are those of `pmctl bench --save`.
+The files have the format of `pmctl bench --save`.
 """
 
 import gc
@@ -15,14 +15,14 @@ EVENTS = ("instructions:u", "branches:u")
 
 SCHEMA = "pmctl-bench-v1"
 
-MOST_PASSES = 40
-"""Passes of a function that never counts the same twice in a row. The interpreter adapts its bytecode in some ten."""
+MAX_PASSES = 40
+"""The largest number of passes, if no three in a row are equal. The interpreter adapts its bytecode in about ten."""
 
 
 def passes_of(function, args, kwargs):
-    """Returns the counts of the last two passes, which are equal, or of all passes but the first.
+    """Returns the counts of the last two passes, if three in a row are equal, or else of all passes but the first.
 
-    Meanwhile the garbage collector rests: when it runs depends on what was there before.
+    The garbage collector is disabled meanwhile, because the time when it runs depends on the code before.
     """
     block = perfmon.count(*EVENTS)
     passes = []
@@ -30,11 +30,11 @@ def passes_of(function, args, kwargs):
     gc.collect()
     gc.disable()
     try:
-        while len(passes) < MOST_PASSES:
+        while len(passes) < MAX_PASSES:
             with block:
                 function(*args, **kwargs)
             passes.append([block[event] for event in EVENTS])
-            # Once more than twice: the interpreter may be about to adapt.
+            # Three and not two, because the interpreter may be about to adapt.
             if len(passes) > 2 and passes[-1] == passes[-2] == passes[-3]:
                 return passes[-2:]
     finally:
@@ -44,36 +44,36 @@ def passes_of(function, args, kwargs):
 
 
 class Condition:
-    """`EVENT:LIMIT%`, or `EVENT>LIMIT` and `EVENT<LIMIT`, where a limit with % is a change from the baseline."""
+    """A condition `EVENT:LIMIT%`, `EVENT>LIMIT` or `EVENT<LIMIT`. A limit with % is a change from the baseline."""
 
     def __init__(self, text):
         self.text = text
         self.above = "<" not in text
-        sign = ">" if ">" in text else "<" if "<" in text else ":"
-        event, _, limit = text.rpartition(sign)
+        operator = ">" if ">" in text else "<" if "<" in text else ":"
+        event, _, limit = text.rpartition(operator)
         self.is_relative = limit.endswith("%")
-        if sign == ":" and not self.is_relative:
-            raise ValueError(f"{text!r} is none of EVENT:LIMIT%, EVENT>LIMIT and EVENT<LIMIT")
+        if operator == ":" and not self.is_relative:
+            raise ValueError(f"{text!r} is not of the form EVENT:LIMIT%, EVENT>LIMIT or EVENT<LIMIT")
         self.limit = float(limit.rstrip("%"))
         if not math.isfinite(self.limit) or (not self.is_relative and limit[:1] in "+-"):
-            raise ValueError(f"{text!r}: the limit is a number, and with % a change")
+            raise ValueError(f"{text!r}: the limit has to be a number; with a sign it is a change and needs %")
         self.event = event if ":" in event else f"{event}:u"
         if self.event not in EVENTS:
-            raise ValueError(f"{text!r}: {event!r} is not counted; counted are {', '.join(EVENTS)}")
+            raise ValueError(f"{text!r}: {event!r} is not counted; the counted events are {', '.join(EVENTS)}")
 
     def holds(self, before, after):
-        """Returns whether the numbers are beyond the limit; a change from None never is."""
+        """Returns whether the numbers are beyond the limit. A limit of a change never holds if `before` is None."""
         value = after
         if self.is_relative:
             if before is None:
                 return False
-            # From nothing, any growth is beyond all limits.
+            # A growth from 0 is infinite.
             value = 100 * (after - before) / before if before else float("inf") if after else 0.0
         return value > self.limit if self.above else value < self.limit
 
 
 class Numbers:
-    """The passes of functions by name, and what the processor calls itself that counted them."""
+    """The passes of functions by name, and the name of the processor that counted them."""
 
     def __init__(self, machine=None):
         self.machine = machine
@@ -81,21 +81,21 @@ class Numbers:
 
     @classmethod
     def read(cls, path):
-        """Reads a file; raises ValueError if it is none of these."""
+        """Reads a file; raises ValueError if it has another format or lacks an event."""
         with open(path, encoding="utf-8") as file:
             document = json.load(file)
         if not isinstance(document, dict) or document.get("schema") != SCHEMA:
-            raise ValueError(f"{path} is no file of --exact-save")
+            raise ValueError(f"{path} is not a file of --exact-save")
         if not set(EVENTS) <= set(document["events"]):
-            raise ValueError(f"{path} has not the events {' and '.join(EVENTS)}")
+            raise ValueError(f"{path} lacks the events {' and '.join(EVENTS)}")
         numbers = cls(document["machine"])
-        places = [document["events"].index(event) for event in EVENTS]
+        indices = [document["events"].index(event) for event in EVENTS]
         for entry in document["commands"]:
-            numbers.passes[entry["command"]] = list(zip(*(entry["values"][place] for place in places)))
+            numbers.passes[entry["command"]] = list(zip(*(entry["values"][index] for index in indices)))
         return numbers
 
     def write(self, path):
-        """Writes the file: it is whole, or as it was before."""
+        """Writes the file. If it fails, an old file is unchanged."""
         commands = [
             {"command": name, "values": [list(values) for values in zip(*passes)]}
             for name, passes in self.passes.items()
@@ -108,25 +108,25 @@ class Numbers:
         os.replace(f"{path}.new", path)
 
     def least(self, name):
-        """Returns the least count of each event, or None."""
+        """Returns the smallest count of each event, or None if the function was not counted."""
         passes = self.passes.get(name)
         return [min(values) for values in zip(*passes)] if passes else None
 
     def spread(self, name):
-        """Returns how far the passes are apart, in words."""
+        """Returns the range of the first event's counts as text: "exact", or a percentage of the smallest."""
         values = [passes[0] for passes in self.passes[name]]
         return "exact" if min(values) == max(values) else f"+{100 * (max(values) - min(values)) / min(values):.3g}%"
 
 
 def machine():
-    """Returns what the processor calls itself."""
+    """Returns the name of the processor."""
     with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:
         names = (line.partition(":")[2].strip() for line in file if line.startswith("model name"))
         return next(names, "unknown")
 
 
 def difference(before, after):
-    """Returns the change of a number, in words."""
+    """Returns the change of a number as text."""
     if before is None:
         return "new"
     if after == before:

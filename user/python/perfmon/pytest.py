@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Fixtures for pytest, which finds them by itself when the package is installed.
+"""Fixtures for pytest, which finds them when the package is installed.
 
 def test_parsing_stays_cheap(instructions):
     assert instructions(parse, TEXT) < 1_000_000
 
 def test_parsing(exact):
-    exact(parse, TEXT)          # compared with the numbers of another run: --exact-baseline
+    exact(parse, TEXT)          # compared with the counts of another run: --exact-baseline
 """
 
 import os
@@ -19,17 +19,17 @@ from perfmon import _exact
 def pytest_addoption(parser):
     group = parser.getgroup("perfmon", "exact counts of instructions")
     group.addoption(
-        "--exact-save", metavar="NAME", help="write the numbers of `exact` as baseline NAME, or to the file of this path"
+        "--exact-save", metavar="NAME", help="write the counts of `exact` as the baseline NAME, or to the file NAME"
     )
     group.addoption(
-        "--exact-baseline", metavar="NAME", help="compare with baseline NAME, or with the file of this path"
+        "--exact-baseline", metavar="NAME", help="compare with the baseline NAME, or with the file NAME"
     )
     group.addoption(
         "--exact-fail-if",
         metavar="CONDITION",
         action="append",
         default=[],
-        help="fail a test if this holds, as instructions:1%% for a growth, or 'instructions:u>5000'; may be repeated",
+        help="fail a test if this condition holds, such as instructions:1%% (a growth) or 'instructions:u>5000' (a count); may be repeated",
     )
 
 
@@ -38,7 +38,7 @@ def pytest_configure(config):
 
 
 class _Session:
-    """The numbers of a run of pytest, and those that they are compared with."""
+    """The counts of a run of pytest, and the baseline that they are compared with."""
 
     def __init__(self, config):
         self.folder = config.rootpath / ".perfmon"
@@ -53,30 +53,30 @@ class _Session:
                 self.baseline = _exact.Numbers.read(self.file_of(name))
         except FileNotFoundError as error:
             raise pytest.UsageError(
-                f"--exact-baseline {name}: there is no file {error.filename}; make it with --exact-save {name}"
+                f"--exact-baseline {name}: there is no file {error.filename}; create it with --exact-save {name}"
             ) from None
         except (ValueError, KeyError, TypeError) as error:
             raise pytest.UsageError(f"--exact: {error}") from None
         if not self.baseline and any(condition.is_relative for condition in self.conditions):
-            raise pytest.UsageError("--exact-fail-if: a change needs --exact-baseline NAME to be one from")
+            raise pytest.UsageError("--exact-fail-if: a limit with % is a change: give --exact-baseline NAME, too")
         if self.save and hasattr(config, "workerinput"):
-            raise pytest.UsageError("--exact-save: not with several processes (-n); each has a part of the numbers")
+            raise pytest.UsageError("--exact-save can't be used with several processes (-n), because each has only a part of the counts")
 
     def file_of(self, name):
         return name if os.sep in name or name.endswith(".json") else str(self.folder / f"{name}.json")
 
     def add(self, name, passes):
-        """Takes the counts of a function; returns why its test fails, or None."""
+        """Adds the counts of a function; returns the reason why its test fails, or None."""
         self.measured.passes[name] = passes
         now = self.measured.least(name)
         before = (self.baseline and self.baseline.least(name)) or [None] * len(now)
         for condition in self.conditions:
-            place = _exact.EVENTS.index(condition.event)
-            if condition.holds(before[place], now[place]):
+            index = _exact.EVENTS.index(condition.event)
+            if condition.holds(before[index], now[index]):
                 self.has_failed = True
                 return (
-                    f"--exact-fail-if {condition.text} holds for {name}: {condition.event} is {now[place]:,}, "
-                    f"change {_exact.difference(before[place], now[place])}"
+                    f"--exact-fail-if {condition.text} holds for {name}: {condition.event} is {now[index]:,}, "
+                    f"change {_exact.difference(before[index], now[index])}"
                 )
         return None
 
@@ -85,7 +85,7 @@ _SESSION = pytest.StashKey[_Session]()
 
 
 def _skip_without_counters(session=None):
-    """Skips the test, or has it fail if the run is to judge or to keep what is counted."""
+    """Skips the test without counters; fails it instead if the run has to compare or to save counts."""
     try:
         perfmon.check()
     except perfmon.Error as error:
@@ -96,10 +96,10 @@ def _skip_without_counters(session=None):
 
 @pytest.fixture
 def instructions():
-    """Returns a function that calls another one and returns its instructions in user mode.
+    """Returns a function that calls another function and returns its instructions in user mode.
 
-    The function is called some times, and the least count is returned: the first calls
-    fill caches of the interpreter's. Where nothing can be counted, the test is skipped.
+    The function is called `repeat` times, and the smallest count is returned, because the first
+    calls fill caches of the interpreter. If nothing can be counted, the test is skipped.
     """
     _skip_without_counters()
 
@@ -117,11 +117,11 @@ def instructions():
 
 @pytest.fixture
 def exact(request):
-    """Returns a function that counts another one, and compares it with the baseline of --exact-baseline.
+    """Returns a function that counts another function, and compares the counts with --exact-baseline.
 
-    The function is called until it counts the same number in several calls in a row. What it
-    counts is kept under the name of the test, with a `name` behind it if there is one, and returned:
-    a dict from events to counts. Where nothing can be counted, the test is skipped.
+    The function is called until three calls in a row have equal counts. The counts are stored
+    under the name of the test, followed by `/name` if a `name` is given, and returned as a dict
+    from events to counts. If nothing can be counted, the test is skipped.
     """
     session = request.config.stash[_SESSION]
     _skip_without_counters(session)
@@ -149,14 +149,14 @@ def pytest_terminal_summary(terminalreporter, config):
     terminalreporter.section("exact counts")
     old = session.baseline and session.baseline.machine
     if old and old != _exact.machine():
-        terminalreporter.write_line(f"the baseline is of another processor, {old}; this is {_exact.machine()}")
+        terminalreporter.write_line(f"the baseline was measured on another processor, {old}; this is {_exact.machine()}")
     width = max(map(len, measured.passes))
     for name in measured.passes:
         before = session.baseline and session.baseline.least(name)
-        for place, (event, count) in enumerate(zip(_exact.EVENTS, measured.least(name))):
-            change = f"  {_exact.difference(before and before[place], count)}" if session.baseline else ""
-            spread = measured.spread(name) if place == 0 else ""
-            label = f"{name if place == 0 else '':{width}}"
+        for index, (event, count) in enumerate(zip(_exact.EVENTS, measured.least(name))):
+            change = f"  {_exact.difference(before and before[index], count)}" if session.baseline else ""
+            spread = measured.spread(name) if index == 0 else ""
+            label = f"{name if index == 0 else '':{width}}"
             terminalreporter.write_line(f"{label}  {event:14}  {count:>14,}  {spread:8}{change}".rstrip())
 
 
@@ -165,7 +165,7 @@ def pytest_sessionfinish(session):
     if not run.save or not run.measured.passes:
         return
     file = run.file_of(run.save)
-    # A change that fails must not become what the next one is compared with.
+    # Counts that fail a condition must not replace the baseline.
     baseline = session.config.getoption("exact_baseline")
     if run.has_failed and baseline and os.path.realpath(run.file_of(baseline)) == os.path.realpath(file):
         return

@@ -12,23 +12,23 @@ use pyo3::types::PyAny;
 use crate::error::{Error, exception};
 use crate::events;
 
-/// Number of times that the threads of the process are looked for until none comes or goes meanwhile.
+/// The largest number of attempts to open events for all threads while no thread is created or ends.
 const MAX_ATTEMPTS: usize = 10;
 
 /// The base class of `perfmon.count`: events and their counts.
 ///
-/// The events are open while they count, so that a block that has ended takes no counters.
+/// The events are open only while they count, so a block that has ended uses no counters.
 #[pyclass(subclass, module = "perfmon._perfmon")]
 pub(crate) struct Block {
     events: Vec<(String, Builder)>,
-    /// The whole process and what it creates is counted, not the calling thread.
+    /// All threads of the process are counted, and what they create, instead of the calling thread.
     process: bool,
-    /// This cgroup is counted, and the name that it was asked for by.
+    /// The cgroup to count, and the name that the caller gave.
     cgroup: Option<(Cgroup, PathBuf)>,
-    /// The groups that count: one for each thread of the process, the calling thread's last.
+    /// The groups that count now: one for each thread of the process, the calling thread's last.
     running: Vec<Group>,
-    /// The process that started it last. After fork(2) the child has the same descriptors as its parent: all that it
-    /// does with them, except closing them, it does to the parent's counters.
+    /// The ID of the process that last started the block. After fork(2) the child shares its parent's descriptors, so it
+    /// may only close them: any other call would act on the parent's events.
     starter: Option<u32>,
     counts: Option<Vec<u64>>,
 }
@@ -57,7 +57,7 @@ impl Block {
         })
     }
 
-    /// Counts from now on, beginning at 0.
+    /// Starts to count from 0.
     fn start(&mut self) -> PyResult<()> {
         if self.other_starter().is_some() {
             self.close_copies();
@@ -76,7 +76,7 @@ impl Block {
         };
         self.starter = Some(process::id());
         for group in &self.running {
-            // The last call before the block.
+            // This is the last call before the block, so that little else is counted.
             group.enable().map_err(|error| exception(&error))?;
         }
         Ok(())
@@ -109,18 +109,18 @@ impl Block {
         _value: &Bound<'_, PyAny>,
         _traceback: &Bound<'_, PyAny>,
     ) -> PyResult<()> {
-        // The block may have stopped it.
+        // The code in the block may have called `stop`.
         if self.running.is_empty() {
             return Ok(());
         }
         match self.stop() {
-            // A child that leaves its parent's block does nothing wrong.
+            // Leaving its parent's block is no error in a child process.
             Err(_) if self.other_starter().is_some() => Ok(()),
             stopped => stopped,
         }
     }
 
-    /// Returns the counts, until now if it is counting; `None` before the first start.
+    /// Returns the counts, which are the current ones while the block counts; `None` before the first start.
     fn _counts(&self) -> PyResult<Option<Vec<u64>>> {
         if self.counts.is_none() || !self.running.is_empty() {
             if let Some(starter) = self.other_starter() {
@@ -150,21 +150,21 @@ impl Block {
         self.cgroup.as_ref().map(|(_, name)| name.as_path())
     }
 
-    /// Returns whether it is counting, started by this process.
+    /// Returns whether the block is counting, and this process started it.
     #[getter]
     fn running(&self) -> bool {
         !self.running.is_empty() && self.other_starter().is_none()
     }
 
-    /// Returns whether another process started it, of which this one is a child.
+    /// Returns whether a parent process started the block.
     fn _is_inherited(&self) -> bool {
         self.other_starter().is_some()
     }
 
-    /// Opens an event and closes it, to see whether that is possible.
+    /// Opens and closes an event, and raises the error if that fails.
     #[staticmethod]
     fn _try() -> PyResult<()> {
-        events::any()
+        events::probe_event()
             .open()
             .map(drop)
             .map_err(|error| exception(&error))
@@ -172,18 +172,18 @@ impl Block {
 }
 
 impl Block {
-    /// Returns the process that started it, if it is not this one.
+    /// Returns the process that started the block, if it is not this process.
     fn other_starter(&self) -> Option<u32> {
         self.starter.filter(|starter| *starter != process::id())
     }
 
-    /// Closes this process's copies of the descriptors. The process that started it goes on counting.
+    /// Closes this process's copies of the descriptors. The process that started the block continues to count.
     fn close_copies(&mut self) {
         self.running.clear();
         self.counts = None;
     }
 
-    /// Opens the events for the task that `target` gives the first of them; the others follow it.
+    /// Opens the events as a group. `target` sets the tasks of the first event, which the others count, too.
     fn open(&self, target: &dyn Fn(Builder) -> Builder) -> PyResult<Group> {
         let mut builders = self.events.iter().map(|(_, event)| event.clone());
         let Some(first) = builders.next() else {
@@ -204,26 +204,26 @@ impl Block {
                 .iter()
                 .map(|thread| self.open(&|event| event.pid(*thread).inherit()))
                 .collect();
-            // A thread that one of these has created is counted already; of another one that is new nothing is
-            // known. So there must be none.
+            // A new thread is counted already if its creator's events were open, but not otherwise, and which is the case
+            // is unknown. So the attempt counts only if there is no new thread.
             if threads == self::threads()? {
                 return opened;
             }
         }
         Err(Error::new_err(
-            "threads come and go too fast for all to be counted\nCount one of them: `process=False`.",
+            "threads are created and end too fast to count them all\nCount one of them: `process=False`.",
         ))
     }
 }
 
-/// Returns the exception for asking in one process for what another one counts.
+/// Returns the exception for using a block that another process started.
 fn counts_elsewhere(starter: u32) -> PyErr {
     Error::new_err(format!(
         "the block counts in process {starter}, which started it\nStart another block in this process."
     ))
 }
 
-/// Returns the counts of all groups together.
+/// Returns the sums of the counts of all groups, event by event.
 fn sum_groups(groups: &[Group]) -> Result<Vec<u64>, perfmon::Error> {
     let mut sums: Vec<u64> = Vec::new();
     for group in groups {
@@ -236,7 +236,7 @@ fn sum_groups(groups: &[Group]) -> Result<Vec<u64>, perfmon::Error> {
     Ok(sums)
 }
 
-/// Returns the threads of the process, the calling one last.
+/// Returns the IDs of the process's threads, the calling thread's last.
 fn threads() -> PyResult<Vec<u32>> {
     let own = fs::read_link("/proc/thread-self")?;
     let own: Option<u32> = own.file_name().and_then(|name| name.to_str()?.parse().ok());

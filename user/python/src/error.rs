@@ -17,7 +17,7 @@ create_exception!(
     perfmon,
     DeviceError,
     Error,
-    "There is no driver, or it may not be used."
+    "There is no driver, or this process may not use it."
 );
 create_exception!(
     perfmon,
@@ -26,7 +26,7 @@ create_exception!(
     "No counter is free for the events."
 );
 
-/// Advice where nothing can be counted.
+/// Advice if nothing can be counted.
 const VM_ADVICE: &str = "Without a PMU or the driver, run the program in a virtual machine that has both: \
                          `pmctl vm --run -- python3 ...`.";
 
@@ -49,7 +49,7 @@ pub(crate) fn exception(error: &perfmon::Error) -> PyErr {
 }
 
 /// Returns the exception for a text that names no event of this PMU.
-pub(crate) fn of_name(error: &SpecError, pmu: &Pmu) -> PyErr {
+pub(crate) fn name_exception(error: &SpecError, pmu: &Pmu) -> PyErr {
     if error.is_absent() && pmu.capabilities().is_err() {
         return DeviceError::new_err(format!("{error}\n{VM_ADVICE}"));
     }

@@ -6,15 +6,15 @@ use perfmon::spec::{self, EventSpec};
 use perfmon::{Modes, Pmu};
 use pyo3::prelude::*;
 
-use crate::error::{EventError, of_name};
+use crate::error::{EventError, name_exception};
 
-/// Returns the events that `texts` ask for on this CPU, with their names.
+/// Finds the events of `texts` on this CPU, and returns them with their names.
 pub(crate) fn find(texts: Vec<String>) -> PyResult<Vec<(String, Builder)>> {
     let pmu = Pmu::here();
     let mut found: Vec<(String, Builder)> = Vec::new();
     for text in texts {
         let events = spec::parse_without_groups(&text, &pmu);
-        for event in events.map_err(|error| of_name(&error, &pmu))? {
+        for event in events.map_err(|error| name_exception(&error, &pmu))? {
             let builder = builder(&event)?;
             let name = event.label;
             if found.iter().any(|(known, _)| *known == name) {
@@ -31,25 +31,25 @@ pub(crate) fn find(texts: Vec<String>) -> PyResult<Vec<(String, Builder)>> {
     Ok(found)
 }
 
-/// Returns the event to open.
+/// Returns the configuration for opening the event, or the exception if the driver can't count it.
 fn builder(event: &EventSpec) -> PyResult<Builder> {
-    let refused = |reason: &str| {
+    let refuse = |reason: &str| {
         let message = format!("can't count `{}`: {reason}", event.label);
         Err(EventError::new_err(message))
     };
     match event.builder() {
-        None => refused("the CPU does not have it"),
-        Some(_) if event.needs_choice => refused(
-            "only some counters count it, and the driver chooses among more\n`pmctl stat -a` chooses them.",
+        None => refuse("the CPU does not have it"),
+        Some(_) if event.needs_choice => refuse(
+            "only some counters can count it, and the driver may choose another one\n`pmctl stat -a` chooses them.",
         ),
         Some(_) if event.pinned.is_some() => {
-            refused("the driver chooses the counter\nLeave the counter's name out.")
+            refuse("the driver chooses the counter\nLeave the counter's name out.")
         }
         Some(builder) => Ok(builder),
     }
 }
 
-/// Returns the names of the events that this CPU can count, without the modifiers that go behind them.
+/// Returns the names of the events that this CPU can count, without modifiers.
 #[pyfunction]
 pub(crate) fn names() -> Vec<String> {
     let pmu = Pmu::here();
@@ -76,7 +76,7 @@ fn is_countable(name: &str, pmu: &Pmu) -> bool {
     spec::parse(name, pmu).is_ok_and(|events| events.iter().all(|event| builder(event).is_ok()))
 }
 
-/// Returns the event by which [`crate::block`] finds out whether anything can be counted.
-pub(crate) fn any() -> Builder {
+/// Returns the event that [`crate::block`] opens to check whether anything can be counted.
+pub(crate) fn probe_event() -> Builder {
     perfmon::Event::instructions().modes(Modes::User)
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The part in Rust of the package `perfmon` for Python: the module `perfmon._perfmon`.
+//! The Rust part of the Python package `perfmon`: the module `perfmon._perfmon`.
 //!
-//! Everything that has an effect on counts is here, so that little is counted beside the block itself. How counts are
-//! looked up and shown is in Python.
+//! Everything that starts, stops and reads events is here, so that little besides the block is counted. The Python part
+//! looks up and formats counts.
 
 mod block;
 mod error;

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Tests the package perfmon where there is a PMU: KTAP, as the other tests of the project.
+"""Tests the package perfmon on a machine with a PMU, with KTAP output like the project's other tests.
 
-counting.py LIBRARY: LIBRARY has `spin(n)`, which executes 2 n instructions and a few more.
+Usage: counting.py LIBRARY, which has the function `spin(n)` of 2 n instructions and a few more.
 """
 
 import contextlib
@@ -20,9 +20,9 @@ LOOP = ctypes.CDLL(sys.argv[1])
 LOOP.spin.argtypes = [ctypes.c_long]
 SPIN = LOOP.spin
 USER = "instructions:u"
-# What a call through ctypes takes, at most, and an exception.
+# The largest number of instructions of a call through ctypes and an exception.
 CALL = 30_000
-# After so many passes the interpreter does not change its bytecode any more.
+# Number of passes after which the interpreter does not change its bytecode any more.
 PASSES = 50
 
 TESTS = []
@@ -95,7 +95,7 @@ def counts_are_found_by_name():
     expect(f"{USER}: {c[USER]:,}" in repr(c), True, repr(c))
     expect(f"{c[USER]:,}</td>" in c._repr_html_(), True, c._repr_html_())
     message = raised(KeyError, lambda: c["cycles"])
-    expect("'cycles' is not counted; counted are instructions:u, branches:u, cycles:k" in message, True, message)
+    expect("'cycles' is not counted; the counted events are instructions:u, branches:u, cycles:k" in message, True, message)
     raised(AttributeError, lambda: c.cycle)
     both = perfmon.count(USER, "instructions:k")
     with both:
@@ -227,12 +227,12 @@ def names_that_are_no_events():
 
 @test
 def more_events_than_counters():
-    # Those that are the same share a counter.
+    # The events differ, because equal events share a counter.
     events = [f"cpu/event=0xc4,umask=0,cmask={n}/u" for n in range(1, 40)]
     with contextlib.ExitStack() as stack:
         message = raised(perfmon.BusyError, lambda: [stack.enter_context(perfmon.count(event)) for event in events])
     expect("no counter is free" in message, True, message)
-    # All of them are free again.
+    # All counters are free again.
     near(spun(1000), 2000)
 
 
@@ -388,10 +388,10 @@ def a_cgroup_has_its_tasks():
                 SPIN(100_000)
                 move(mount)
                 SPIN(1_000_000)
-            # Beside the loop there are two moves, a part of each.
+            # Besides the loop, a part of each of the two moves is counted.
             expect(200_000 <= c[USER] <= 200_000 + 2 * CALL, True, c[USER])
             expect(str(c.cgroup), "counted")
-            # It keeps the cgroup open, and what it is mounted from.
+            # The object keeps the cgroup, and so its mount, open.
             del c
             os.rmdir(group)
             message = raised(perfmon.Error, perfmon.count, USER, cgroup="counted")
@@ -423,7 +423,7 @@ def main():
         try:
             function()
             verdict = "ok"
-        except Exception as reason:  # a failure of any kind is told
+        except Exception as reason:  # any exception is a failure of the test
             print("# " + f"{type(reason).__name__}: {reason}".replace("\n", "\n# "))
             verdict, failed = "not ok", True
         print(f"{verdict} {number} {function.__name__}", flush=True)

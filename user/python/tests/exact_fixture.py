@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Tests as users of the package write them, whose numbers are compared: pytest exact_fixture.py"""
+"""Tests with the fixture `exact`, as users of the package write them: pytest exact_fixture.py"""
 
 import os
 
@@ -7,7 +7,7 @@ MORE = int(os.environ.get("MORE", "0"))
 
 
 def work(n):
-    """Takes more where the environment says so: a change of the program."""
+    """Executes more if the variable MORE is set, to simulate a change of the program."""
     return sum(range(n + MORE))
 
 

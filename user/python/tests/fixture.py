@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""A test as users of the package write them: pytest fixture.py"""
+"""A test with the fixture `instructions`, as users of the package write it: pytest fixture.py"""
 
 
 def test_a_sum_is_cheap(instructions):
