@@ -4,7 +4,7 @@
 import os
 import sys
 
-# `srctree` is the kernel's source; the files that directives name are in the project.
+# `srctree` is the kernel's source, which has the extension; kernel-doc directives name files of the project.
 sys.path.insert(0, os.path.join(os.environ["srctree"], "Documentation/sphinx"))
 kerneldoc_srctree = os.path.abspath("..")
 
@@ -18,5 +18,5 @@ html_theme_options = {"fixed_sidebar": True, "page_width": "62em"}
 html_show_copyright = False
 html_copy_source = False
 
-# Literals by single backquotes are the kernel-doc's; C names need no source here.
+# Don't warn of unresolved references: kernel-doc makes some to C names that have no page.
 nitpicky = False
