@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Packs `tables/*.txt` into what the library looks up without parsing.
+//! Packs `tables/*.txt` into a form that the library searches without parsing.
 //!
 //! A table has a line for its name, its version and each range of CPUs, and one for each event:
 //!
@@ -21,7 +21,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::{env, fs};
 
-/// The names in a block. The first is whole; of the others, what they share with the one before is left out.
+/// The number of names in a block. The first is stored whole, each other one without what it shares with the one before.
 const BLOCK: usize = 16;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -31,10 +31,10 @@ struct Encoding {
     counter_mask: u8,
     flags: u8,
     counters: u16,
-    /// 0xff: none.
+    /// 0xff if there is no fixed counter.
     fixed: u8,
     period: u32,
-    /// The register and its value; 0: none.
+    /// The extra register and its value; 0 if there is none.
     extra: (u16, u64),
 }
 
@@ -101,12 +101,12 @@ fn read(path: &Path) -> Table {
                 let encoding = encoding(number, unit_mask, fields);
                 table.events.push((name.to_owned(), encoding));
             }
-            _ => panic!("{}: a line is not understood: {line}", path.display()),
+            _ => panic!("{}: unknown kind of line: {line}", path.display()),
         }
     }
     assert!(
         !table.name.is_empty() && !table.cpus.is_empty() && !table.events.is_empty(),
-        "{}",
+        "{}: no name, no CPU or no event",
         path.display()
     );
     table
@@ -145,7 +145,7 @@ fn encoding(number: &str, unit_mask: &str, fields: &[&str]) -> Encoding {
     encoding
 }
 
-/// Returns the names, and the Rust source of all else. `metrics` are the places of each table's metrics.
+/// Returns the names, and the Rust source of everything else. `metrics` says for each table where its metrics are.
 fn pack(tables: &[Table], metrics: &[String]) -> (Vec<u8>, String) {
     // The order is that of a search without regard to case.
     let mut names: BTreeMap<String, &str> = BTreeMap::new();
@@ -153,7 +153,7 @@ fn pack(tables: &[Table], metrics: &[String]) -> (Vec<u8>, String) {
         let before = names.insert(name.to_ascii_lowercase(), name);
         assert!(
             before.is_none_or(|before| before == name),
-            "{name} is also written otherwise"
+            "{name} has a second spelling"
         );
     }
     let (bytes, blocks) = front_coded(names.values().copied());
@@ -180,7 +180,7 @@ fn pack(tables: &[Table], metrics: &[String]) -> (Vec<u8>, String) {
         events.sort_unstable();
         assert!(
             events.windows(2).all(|two| two[0].0 < two[1].0),
-            "{}: an event is there twice",
+            "{}: two events with the same name",
             table.name
         );
         for (name, encoding) in &events {
@@ -209,7 +209,7 @@ fn pack(tables: &[Table], metrics: &[String]) -> (Vec<u8>, String) {
     (bytes, text)
 }
 
-/// Returns the encodings as Rust source. Registers and periods, which few values are of, stand apart.
+/// Returns the encodings as Rust source. Registers and periods, which have few different values, have tables of their own.
 fn encodings_text(encodings: &[&Encoding]) -> String {
     let extras: BTreeSet<(u16, u64)> = encodings.iter().map(|e| e.extra).collect();
     let periods: BTreeSet<u32> = encodings.iter().map(|e| e.period).collect();
@@ -243,14 +243,14 @@ fn encodings_text(encodings: &[&Encoding]) -> String {
     )
 }
 
-/// Returns where an item is among those that were collected.
+/// Returns the position of an item, which must be there.
 fn index<T: Ord>(items: &[T], item: &T) -> u16 {
     let found = items.binary_search(item).expect("it was collected");
     u16::try_from(found).expect("there are few enough")
 }
 
-/// Returns the names, each as the number of bytes that it shares with the one before in its block, the number of those
-/// that follow, and these; and where each block begins.
+/// Returns the packed names, and where each block begins. A name is packed as the number of bytes that it shares with the
+/// one before in its block, the number of its other bytes, and these.
 fn front_coded<'a>(names: impl Iterator<Item = &'a str>) -> (Vec<u8>, Vec<usize>) {
     let (mut bytes, mut blocks) = (Vec::new(), Vec::new());
     let mut before = "";

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! NAME GROUPS FACTOR UNIT FORMULA THRESHOLD
-//! NAME - NEEDED                          a metric of perf that needs more than events of cores
+//! NAME - NEEDED                          a metric of perf that needs more than core events, and what it needs
 //! ```
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,7 +13,7 @@ use std::path::Path;
 /// The fields of a line.
 type Line = Vec<String>;
 
-/// Returns the Rust source of the metrics, and for each table the places of its own.
+/// Returns the Rust source of the metrics, and for each table where its own are.
 pub(super) fn pack<'a>(
     folder: &Path,
     tables: impl Iterator<Item = &'a str>,
@@ -47,7 +47,7 @@ pub(super) fn pack<'a>(
                 [name, _, needed] => {
                     left_out.push(format!("[{}, {}]", number(name), number(needed)));
                 }
-                _ => panic!("a metric is not understood: {line:?}"),
+                _ => panic!("a metric has the wrong number of fields: {line:?}"),
             }
         }
         places.push(format!(
@@ -58,7 +58,7 @@ pub(super) fn pack<'a>(
             left_out.len()
         ));
     }
-    // Offsets and no references, which the program would have to relocate at each start.
+    // Offsets instead of references, which the program would have to relocate at each start.
     let mut starts = vec![0];
     for text in &texts {
         starts.push(starts[starts.len() - 1] + text.len());

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The events of x86 cores by name: Intel's from Nehalem on, AMD's from family 10h on.
 //!
-//! The tables are part of the program and looked up where they are: nothing is read or parsed at its start.
+//! The tables are compiled into the program and searched in place: nothing is read or parsed at its start.
 //!
 //! ```
 //! let model = perfmon_events::model("haswell").unwrap();
@@ -13,7 +13,7 @@
 //!
 //! [`metrics`] are formulas over such events.
 //!
-//! They have facts only. `tables/SOURCE` says where they are from, `Documentation/event-names.rst` how they are made.
+//! The tables have only facts. `tables/SOURCE` says where they are from, `Documentation/event-names.rst` how they are made.
 
 pub mod metrics;
 mod names;
@@ -29,14 +29,14 @@ pub struct Cpu {
     pub model: u32,
     /// The stepping.
     pub stepping: u32,
-    /// The kind of core, if it is of a hybrid processor.
+    /// The kind of core; [`Kind::Only`] unless the processor is hybrid.
     pub kind: Kind,
 }
 
-/// A kind of core of a hybrid processor.
+/// A kind of core.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// The processor has one kind.
+    /// The only kind of a processor that is not hybrid.
     Only,
     /// A performance core.
     Core,
@@ -55,15 +55,15 @@ pub struct Model {
     cpus: &'static [CpuRange],
     /// The numbers of general and of fixed counters.
     counters: (u8, u8),
-    /// The index of the first event, and that after the last.
+    /// The index of the first event, and the one after the last.
     events: (usize, usize),
-    /// The index of the first metric, and that after the last.
+    /// The index of the first metric, and the one after the last.
     metrics: (usize, usize),
-    /// The index of the first metric that the model lacks, and that after the last.
+    /// The index of the first metric that the model lacks, and the one after the last.
     left_out: (usize, usize),
 }
 
-/// Processors of one family whose models follow each other.
+/// Processors of one family with consecutive model numbers.
 #[derive(Debug)]
 struct CpuRange {
     vendor: [u8; 12],
@@ -84,9 +84,9 @@ struct CpuRange {
 pub struct Event {
     /// The name as the vendor writes it.
     pub name: String,
-    /// The event number: 8 bits of Intel's, 12 of AMD's.
+    /// The event number: 8 bits on Intel, 12 on AMD.
     pub number: u16,
-    /// The unit mask; bits 15:8 are those of architectural performance monitoring, version 6.
+    /// The unit mask; bits 15:8 are the second unit mask of architectural performance monitoring, version 6.
     pub unit_mask: u16,
     /// The counter mask.
     pub counter_mask: u8,
@@ -96,15 +96,15 @@ pub struct Event {
     pub edge: bool,
     /// The other thread of the core is counted, too.
     pub any_thread: bool,
-    /// The general counters that can count it, bit n for counter n; `None`: all, or none if it has a fixed counter.
+    /// The general counters that can count it, bit n for counter n. `None` means none if `fixed` is set, else all.
     pub counters: Option<u64>,
-    /// The fixed counter that counts it, which general counters can't.
+    /// The fixed counter that counts it, if general counters can't.
     pub fixed: Option<u8>,
     /// The extra register that the event needs, and its value.
     pub extra: Option<ExtraRegister>,
     /// The period that the vendor proposes for samples.
     pub period: Option<u32>,
-    /// The vendor has another name for it, or it is of no use.
+    /// The vendor has a newer name for it, or advises against its use.
     pub deprecated: bool,
 }
 
@@ -127,7 +127,7 @@ struct Packed {
     counter_mask: u8,
     /// Bit 0: invert, 1: edge, 2: any thread, 3: deprecated.
     flags: u8,
-    /// 0xff: none.
+    /// 0xff if there is no fixed counter.
     fixed: u8,
 }
 
@@ -147,7 +147,7 @@ pub fn models() -> &'static [Model] {
     &MODELS
 }
 
-/// Returns the model of this name. `amd` in front can be left out, and upper and lower case are the same.
+/// Returns the model with this name. `amd` in front can be left out, and case does not matter.
 #[must_use]
 pub fn model(name: &str) -> Option<&'static Model> {
     let name = name.to_ascii_lowercase();
@@ -161,20 +161,20 @@ pub fn model(name: &str) -> Option<&'static Model> {
 pub fn model_of(cpu: &Cpu) -> Option<&'static Model> {
     let models = MODELS
         .iter()
-        .filter(|model| model.cpus.iter().any(|range| range.has(cpu)));
-    let of = |kind| models.clone().find(|model| model.kind == kind);
+        .filter(|model| model.cpus.iter().any(|range| range.contains(cpu)));
+    let with_kind = |kind| models.clone().find(|model| model.kind == kind);
     match cpu.kind {
-        // A virtual machine may not say which kind its cores are of.
-        Kind::Only => of(Kind::Only).or_else(|| of(Kind::Core)),
-        // Most have the same cores in their low-power island.
-        Kind::LowPower => of(Kind::LowPower).or_else(|| of(Kind::Atom)),
-        // Some models of a hybrid series have one kind of core only.
-        kind => of(kind).or_else(|| of(Kind::Only)),
+        // A virtual machine may not say of which kind its cores are.
+        Kind::Only => with_kind(Kind::Only).or_else(|| with_kind(Kind::Core)),
+        // Most processors have the usual efficient cores in their low-power island.
+        Kind::LowPower => with_kind(Kind::LowPower).or_else(|| with_kind(Kind::Atom)),
+        // Some models of a hybrid series have only one kind of core.
+        kind => with_kind(kind).or_else(|| with_kind(Kind::Only)),
     }
 }
 
 impl CpuRange {
-    fn has(&self, cpu: &Cpu) -> bool {
+    fn contains(&self, cpu: &Cpu) -> bool {
         self.vendor == cpu.vendor
             && self.family == cpu.family
             && (self.models.0..=self.models.1).contains(&cpu.model)
@@ -187,7 +187,7 @@ impl CpuRange {
 }
 
 impl Model {
-    /// Returns its name, which is that of perf.
+    /// Returns its name, as perf has it.
     #[must_use]
     pub fn name(&self) -> &'static str {
         self.name
@@ -199,7 +199,7 @@ impl Model {
         self.version
     }
 
-    /// Returns the kind of core of a hybrid processor.
+    /// Returns the kind of its cores.
     #[must_use]
     pub fn kind(&self) -> Kind {
         self.kind
@@ -217,7 +217,7 @@ impl Model {
         self.counters.1
     }
 
-    /// Returns whether it is Intel's.
+    /// Returns whether the vendor is Intel.
     #[must_use]
     pub fn is_intel(&self) -> bool {
         self.cpus
@@ -225,7 +225,7 @@ impl Model {
             .any(|range| range.vendor == *b"GenuineIntel")
     }
 
-    /// Returns a processor with these events.
+    /// Returns one of the processors with these events.
     #[must_use]
     pub fn cpu(&self) -> Cpu {
         let range = &self.cpus[0];
@@ -250,7 +250,7 @@ impl Model {
         self.packed().is_empty()
     }
 
-    /// Returns the event of this name; upper and lower case are the same.
+    /// Returns the event with this name; case does not matter.
     #[must_use]
     pub fn event(&self, name: &str) -> Option<Event> {
         let wanted = names::find(name)?;
@@ -261,7 +261,7 @@ impl Model {
         Some(event(self.packed()[found]))
     }
 
-    /// Returns its events, by name without regard to case.
+    /// Returns its events, sorted by name without regard to case.
     pub fn events(&self) -> impl Iterator<Item = Event> + use<> {
         self.packed().iter().map(|packed| event(*packed))
     }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The names of all models' events, in order, packed in blocks.
+//! The names of all models' events, sorted, packed in blocks.
 //!
-//! A name is the number of bytes that it shares with the one before, the number of bytes that follow, and these. The
-//! first of a block shares none.
+//! A name is stored as the number of bytes that it shares with the one before, the number of its other bytes, and these.
+//! The first name of a block shares none.
 
 use std::cmp::Ordering;
 
@@ -19,7 +19,7 @@ pub(super) fn get(number: usize) -> String {
     String::from_utf8_lossy(&names.name).into_owned()
 }
 
-/// Returns the number of a name; upper and lower case are the same.
+/// Returns the number of a name; case does not matter.
 pub(super) fn find(name: &str) -> Option<usize> {
     let after = BLOCKS.partition_point(|block| {
         let start = *block as usize;
@@ -42,7 +42,7 @@ fn compare(a: &[u8], b: &[u8]) -> Ordering {
         .cmp(b.iter().map(u8::to_ascii_lowercase))
 }
 
-/// A place in the names.
+/// Unpacks the names one after the other.
 struct Names {
     at: usize,
     name: Vec<u8>,
@@ -57,7 +57,7 @@ impl Names {
         }
     }
 
-    /// Goes to the next.
+    /// Unpacks the next name.
     fn advance(&mut self) {
         let [shared, length] = [PACKED_NAMES[self.at], PACKED_NAMES[self.at + 1]].map(usize::from);
         let start = self.at + 2;

@@ -5,7 +5,7 @@ use std::path::Path;
 use super::*;
 
 /// The lines of a table that are events.
-fn lines(name: &str) -> Vec<String> {
+fn event_lines(name: &str) -> Vec<String> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("tables")
         .join(format!("{name}.txt"));
@@ -18,7 +18,7 @@ fn lines(name: &str) -> Vec<String> {
     text.lines().filter(is_event).map(str::to_owned).collect()
 }
 
-/// The line of an event.
+/// Returns an event as the line of its table.
 fn line(event: &Event) -> String {
     let mut text = format!("{} {:x} {:x}", event.name, event.number, event.unit_mask);
     let flags = [
@@ -46,9 +46,9 @@ fn line(event: &Event) -> String {
 }
 
 #[test]
-fn all_that_the_tables_say_is_found() {
+fn each_line_of_a_table_is_found() {
     for model in models() {
-        let lines = lines(model.name());
+        let lines = event_lines(model.name());
         let events: Vec<String> = model.events().map(|event| line(&event)).collect();
         assert_eq!(events, lines, "{}", model.name());
         for line in &lines {
@@ -94,8 +94,8 @@ fn models_are_found_by_their_names() {
     assert_eq!(name(""), None);
 }
 
-/// The model of a processor.
-fn of(
+/// The name of a processor's model.
+fn model_name(
     vendor: &[u8; 12],
     family: u32,
     model: u32,
@@ -148,7 +148,7 @@ fn processors_have_their_models() {
     ];
     for (vendor, family, model, stepping, kind, expected) in table {
         assert_eq!(
-            of(vendor, family, model, stepping, kind),
+            model_name(vendor, family, model, stepping, kind),
             expected,
             "family {family:x} model {model:x}"
         );
@@ -156,7 +156,7 @@ fn processors_have_their_models() {
 }
 
 #[test]
-fn each_model_is_that_of_its_cpus() {
+fn each_model_is_found_by_its_cpu() {
     for model in models() {
         assert_eq!(model_of(&model.cpu()).map(Model::name), Some(model.name()));
         assert!(!model.is_empty());

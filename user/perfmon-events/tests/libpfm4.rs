@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Compares the events with those of libpfm4, under all names that both have.
+//! Compares the encodings of events with those of libpfm4, for all names that both have.
 //!
-//! `LIBPFM4` is a folder with what `libpfm4/dump.c` prints, in the file `events`: `scripts/lint libpfm4` makes it. All
-//! differences are listed in `libpfm4/differences`, with the reason of each.
+//! The environment variable `LIBPFM4` names a folder with the output of `libpfm4/dump.c` in the file `events`;
+//! `scripts/lint libpfm4` makes it. All differences are listed in `libpfm4/differences`, with the reason of each.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -54,10 +54,10 @@ const MODELS: [(&str, &str); 40] = [
     ("amd64_fam1ah_zen5", "amdzen5"),
 ];
 
-/// The number of names of Intel's and of AMD's Zen that are shared. Those of AMD before Zen are libpfm4's.
+/// The number of names that both have, for Intel and for AMD's Zen. AMD's tables before Zen are made from libpfm4's.
 const SHARED: usize = 5939;
 
-/// The event select and the value of the further register, as libpfm4 has them.
+/// The event select and the value of the extra register, in the form of libpfm4.
 fn registers(event: &Event) -> Vec<u64> {
     let (number, mask) = (u64::from(event.number), u64::from(event.unit_mask));
     let flag = |is_set: bool, bit: u32| u64::from(is_set) << bit;
@@ -79,8 +79,8 @@ fn show(registers: &[u64]) -> String {
     shown.join("+")
 }
 
-/// The differences that are known: `PMU NAME` and `OURS THEIRS`, each behind the mark of its reason.
-fn known() -> BTreeMap<String, String> {
+/// The known differences: `OURS THEIRS` by `PMU NAME`. In the file, the word for the reason stands before them.
+fn known_differences() -> BTreeMap<String, String> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/libpfm4/differences");
     let text = fs::read_to_string(path).expect("it is there");
     let mut reasons = Vec::new();
@@ -117,7 +117,7 @@ fn the_encodings_are_those_of_libpfm4() {
     let folder =
         PathBuf::from(env::var_os("LIBPFM4").expect("LIBPFM4 is the folder with libpfm4's events"));
     let text = fs::read_to_string(folder.join("events")).expect("it can be read");
-    let mut known = known();
+    let mut known = known_differences();
     let mut new = Vec::new();
     let mut shared = 0;
     for line in text.lines() {
@@ -153,7 +153,7 @@ fn the_encodings_are_those_of_libpfm4() {
     );
     assert!(
         known.is_empty(),
-        "in tests/libpfm4/differences, and no difference: {:?}",
+        "in tests/libpfm4/differences, but equal: {:?}",
         known.keys()
     );
     assert_eq!(shared, SHARED, "names that both have");

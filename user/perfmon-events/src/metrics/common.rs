@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Metrics of the events that all CPUs may have, by perf's names for them where it has any.
+//! Metrics of the generic events, which any CPU may have. They have perf's names where perf has such a metric.
 
 use super::Metric;
 
@@ -128,7 +128,7 @@ const METRIC_ROWS: [Row; 14] = [
     ),
 ];
 
-/// Returns the metrics of the events that all CPUs may have, by name. Each needs some that a CPU can lack.
+/// Returns the metrics of the generic events, sorted by name. A CPU may lack some of the events that they need.
 pub fn common() -> impl Iterator<Item = Metric> {
     let metric = |(name, groups, factor, unit, formula, threshold)| Metric {
         name,

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Formulas of metrics: arithmetic over the counts of events and over other metrics.
 //!
-//! The operators, their order and their meaning are those of Linux's perf: `if` binds least, then `|`, `^`, `&`, `<` and
-//! `>`, `+` and `-`, `*`, `/` and `%`; a condition holds unless it is 0; what is divided by 0 has no value, except by
-//! `d_ratio`, which gives 0. A name with other letters than those of a word stands in `@`.
+//! The operators, their precedence and their meaning are those of Linux's perf: `if` binds least, then `|`, `^`, `&`, `<`
+//! and `>`, `+` and `-`, `*`, `/` and `%`. A condition holds unless it is 0. A division by 0 has no value, but `d_ratio`
+//! by 0 gives 0. A name with characters that a word can't have stands between two `@`.
 
 use std::fmt;
 
@@ -16,11 +16,11 @@ pub enum Formula {
     Name(String),
     /// A fact about the machine or the measurement, as `#SMT_on`.
     Literal(String),
-    /// The opposite number.
+    /// The negated value.
     Negative(Box<Formula>),
-    /// Two formulas and what is done with them.
+    /// An operator and its two operands.
     Two(Operator, Box<Formula>, Box<Formula>),
-    /// One of two formulas.
+    /// One of two formulas, chosen by a condition.
     If {
         /// The value if the condition is not 0.
         then: Box<Formula>,
@@ -58,7 +58,7 @@ pub enum Operator {
     Least,
     /// `max(a, b)`
     Greatest,
-    /// `d_ratio(a, b)`: 0 if b is.
+    /// `d_ratio(a, b)`: a / b, or 0 if b is 0.
     Ratio,
 }
 
@@ -104,7 +104,7 @@ impl Formula {
     /// Reads a formula.
     ///
     /// # Errors
-    /// The first mistake.
+    /// Returns the first mistake.
     pub fn parse(text: &str) -> Result<Self, Mistake> {
         let mut parser = Parser { text, at: 0 };
         let formula = parser.choice()?;
@@ -116,12 +116,12 @@ impl Formula {
 
     /// Replaces facts by numbers, and each choice that facts decide by the branch that is taken.
     ///
-    /// A fact that `of` does not know stays.
+    /// A fact for which `fact` returns `None` stays.
     #[must_use]
-    pub fn with_facts(self, of: &dyn Fn(&str) -> Option<f64>) -> Self {
-        let inner = |formula: Box<Self>| formula.with_facts(of);
+    pub fn with_facts(self, fact: &dyn Fn(&str) -> Option<f64>) -> Self {
+        let inner = |formula: Box<Self>| formula.with_facts(fact);
         match self {
-            Self::Literal(name) => of(&name).map_or(Self::Literal(name), Self::Number),
+            Self::Literal(name) => fact(&name).map_or(Self::Literal(name), Self::Number),
             Self::Number(_) | Self::Name(_) => self,
             Self::Negative(formula) => match inner(formula) {
                 Self::Number(number) => Self::Number(-number),
@@ -167,29 +167,29 @@ impl Formula {
         }
     }
 
-    /// Returns the formula's value, NaN if it has none. `of` returns the value of a name, NaN for an unknown one.
-    pub fn value(&self, of: &mut dyn FnMut(&str) -> f64) -> f64 {
+    /// Returns the formula's value, NaN if it has none. `lookup` returns the value of a name, NaN for an unknown one.
+    pub fn value(&self, lookup: &mut dyn FnMut(&str) -> f64) -> f64 {
         match self {
             Self::Number(number) => *number,
-            Self::Name(name) => of(name),
+            Self::Name(name) => lookup(name),
             Self::Literal(_) => f64::NAN,
-            Self::Negative(formula) => -formula.value(of),
+            Self::Negative(formula) => -formula.value(lookup),
             Self::Two(operator, a, b) => {
-                let a = a.value(of);
-                operator.apply(a, b.value(of))
+                let a = a.value(lookup);
+                operator.apply(a, b.value(lookup))
             }
             Self::If {
                 then,
                 condition,
                 otherwise,
             } => {
-                let condition = condition.value(of);
+                let condition = condition.value(lookup);
                 if condition.is_nan() {
                     f64::NAN
                 } else if condition == 0.0 {
-                    otherwise.value(of)
+                    otherwise.value(lookup)
                 } else {
-                    then.value(of)
+                    then.value(lookup)
                 }
             }
         }
@@ -352,12 +352,12 @@ impl<'a> Parser<'a> {
         found
     }
 
-    fn expect(&mut self, byte: u8, otherwise: &'static str) -> Result<(), Mistake> {
+    fn expect(&mut self, byte: u8, what_is_wrong: &'static str) -> Result<(), Mistake> {
         if self.peek() == Some(byte) {
             self.at += 1;
             Ok(())
         } else {
-            Err(self.mistake(otherwise))
+            Err(self.mistake(what_is_wrong))
         }
     }
 
@@ -389,7 +389,7 @@ mod tests {
     }
 
     #[test]
-    fn values_are_perfs() {
+    fn values_are_as_in_perf() {
         let table = [
             ("1 + 2 * 3", 7.0),
             ("2 * 3 - 4 / 2 - 1", 3.0),
@@ -417,7 +417,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_value_is_none() {
+    fn formulas_without_a_value_give_nan() {
         for text in [
             "a / zero",
             "1 + absent",
@@ -431,7 +431,7 @@ mod tests {
     }
 
     #[test]
-    fn facts_choose() {
+    fn facts_decide_choices() {
         let formula = Formula::parse("(a / 2 if #SMT_on else b) * (1 if #core_wide < 1 else c)");
         let facts = |smt| {
             move |name: &str| match name {
@@ -451,7 +451,7 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_are_told() {
+    fn mistakes_are_found_at_their_places() {
         let table = [
             ("", "the formula ends too early", 0),
             ("1 +", "the formula ends too early", 3),

@@ -18,18 +18,18 @@ pub struct Metric {
     pub name: &'static str,
     /// The metric's groups, separated by `;`.
     groups: &'static str,
-    /// The factor between the formula's value and the number that is shown.
+    /// The factor by which the formula's value is multiplied for display.
     pub factor: f64,
-    /// The unit of the number that is shown.
+    /// The unit of the displayed number.
     pub unit: &'static str,
-    /// The formula, for [`Formula::parse`]. Its names are those of other metrics and of events; besides, `duration_time`
-    /// is the time in seconds, and `running_time` that during which the events counted.
+    /// The formula, for [`Formula::parse`]. Its names are those of other metrics and of events. In addition,
+    /// `duration_time` is the elapsed time in seconds, and `running_time` the time during which the events counted.
     pub formula: &'static str,
-    /// A formula that is not 0 if the value is high, or low, enough to look at; empty without one.
+    /// A formula that is not 0 if the value is high, or low, enough to deserve attention; empty if there is none.
     pub threshold: &'static str,
 }
 
-/// A [`Metric`] as it is stored: positions in the texts.
+/// A [`Metric`] as it is stored: each field is the number of a text.
 pub(super) struct Packed {
     pub(super) name: u16,
     pub(super) groups: u16,
@@ -46,8 +46,8 @@ impl Metric {
     }
 }
 
-fn text(place: u16) -> &'static str {
-    let [start, end] = [0, 1].map(|next| STARTS[usize::from(place) + next] as usize);
+fn text(number: u16) -> &'static str {
+    let [start, end] = [0, 1].map(|next| STARTS[usize::from(number) + next] as usize);
     &TEXTS[start..end]
 }
 
@@ -63,12 +63,12 @@ fn metric(packed: &Packed) -> Metric {
 }
 
 impl Model {
-    /// Returns the metrics of its events, by name without regard to case.
+    /// Returns the metrics of its events, sorted by name without regard to case.
     pub fn metrics(&self) -> impl Iterator<Item = Metric> + use<> {
         METRICS[self.metrics.0..self.metrics.1].iter().map(metric)
     }
 
-    /// Returns the metric of this name; upper and lower case are the same.
+    /// Returns the metric with this name; case does not matter.
     #[must_use]
     pub fn metric(&self, name: &str) -> Option<Metric> {
         let packed = &METRICS[self.metrics.0..self.metrics.1];
@@ -83,7 +83,7 @@ impl Model {
             .map(|found| metric(&packed[found]))
     }
 
-    /// Returns the metrics of perf that need more than events of cores, each with the first thing that it needs.
+    /// Returns the metrics of perf that need more than core events, each with the first other thing that it needs.
     pub fn metrics_left_out(&self) -> impl Iterator<Item = (&'static str, &'static str)> + use<> {
         LEFT_OUT[self.left_out.0..self.left_out.1]
             .iter()

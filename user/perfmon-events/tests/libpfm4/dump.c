@@ -9,8 +9,8 @@
 
 #include <perfmon/pfmlib.h>
 
-/* What is no part of an event: both modes, the interrupt and the enable bit. */
-#define NO_EVENT 0x530000ULL
+/* The bits that are no part of an event: both modes, the interrupt and the enable bit. */
+#define NOT_EVENT_BITS 0x530000ULL
 
 static void print(const char *pmu, const char *event, const char *umask)
 {
@@ -24,7 +24,7 @@ static void print(const char *pmu, const char *event, const char *umask)
 		return;
 	printf("%s %s%s%s", pmu, event, umask ? "." : "", umask ? umask : "");
 	for (i = 0; i < arg.count; i++)
-		printf(" %llx", (unsigned long long)arg.codes[i] & (i ? ~0ULL : ~NO_EVENT));
+		printf(" %llx", (unsigned long long)arg.codes[i] & (i ? ~0ULL : ~NOT_EVENT_BITS));
 	printf("\n");
 	free(arg.codes);
 }
@@ -51,7 +51,7 @@ int main(void)
 {
 	int i, index;
 
-	/* So that it knows other CPUs than this one, too. */
+	/* Without this, it encodes only the events of this CPU. */
 	setenv("LIBPFM_ENCODE_INACTIVE", "1", 1);
 	if (pfm_initialize() != PFM_SUCCESS)
 		return 1;

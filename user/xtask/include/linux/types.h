@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * The part of the kernel's <linux/types.h> that perfmon_shim.h needs, for
- * bindgen: without the kernel's source, and by names that bindgen has types of
- * Rust for.
+ * bindgen. It needs no kernel source, and uses names that bindgen turns into
+ * Rust's own types.
  */
 #ifndef _LINUX_TYPES_H
 #define _LINUX_TYPES_H
