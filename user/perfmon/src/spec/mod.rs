@@ -89,7 +89,7 @@ pub struct EventSpec {
     pub missing: Option<String>,
 }
 
-/// How close a sample must be to the instruction of the event, by perf's modifiers.
+/// The required distance of a sample from the instruction of the event, by perf's modifiers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Precision {
     /// `:p` to `:ppp`: 1 to 3, as [`Builder::precise`] takes it.

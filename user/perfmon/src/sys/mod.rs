@@ -110,12 +110,12 @@ pub trait Driver: fmt::Debug + Send + Sync {
     }
 }
 
-/// How a descriptor of the device is opened.
+/// The way in which a descriptor of the device is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
     /// Only for reading, by any number of descriptors at once.
     Read,
-    /// Also for setting counters up, by one descriptor at a time.
+    /// For reading and for setting counters up, by one descriptor at a time.
     Write,
 }
 
