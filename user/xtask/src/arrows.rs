@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Checks which part of the kernel module uses which, and which file; and that no files of the module, the library and
-//! pmctl are a circle.
+//! Checks that the parts of the kernel module use only the parts that they may, and that no files of the module, the
+//! library or pmctl use each other in a circle.
 //!
 //! A part is a file or a folder directly in `rust/perfmon/`. [`PARTS`] lists them from the top to the bottom; a part
 //! uses only parts below it, so there is no circle. [`EVENT`] lists the files of the largest part in the same way.
@@ -15,7 +15,7 @@ use crate::files::Uses;
 /// The sources of the module.
 pub(crate) const MODULE: &str = "rust/perfmon";
 
-/// The parts that every part uses.
+/// The parts that every part may use.
 const COMMON: [&str; 2] = ["logic", "abi"];
 
 /// Items that the `module!` macro puts at the top of the crate.
@@ -64,12 +64,12 @@ const PARTS: [(&str, &[&str]); 17] = [
     ("abi", &[]),
 ];
 
-/// The part whose files are in [`EVENT`].
+/// The part whose files [`EVENT`] lists.
 const EVENT_FOLDER: &str = "event/";
 
 /// The files of `event/` from the top to the bottom: each uses only files below it.
 const EVENT: [&str; 39] = [
-    // The door, and what programs ask for.
+    // What programs call.
     "mod",
     "open",
     "descriptor",
@@ -81,7 +81,7 @@ const EVENT: [&str; 39] = [
     "mappings",
     "life",
     "exit",
-    // Where an event counts, and the context switch.
+    // The tasks and CPUs that events count, and the context switch.
     "attach",
     "switch",
     "record",
@@ -118,17 +118,17 @@ const EVENT: [&str; 39] = [
 /// The sources of pmctl.
 const PMCTL: &str = "user/pmctl/src";
 
-/// The folders of [`PMCTL`] from the top to the bottom: each uses itself and those below it. The files beside them are
-/// above all.
+/// The folders of [`PMCTL`] from the top to the bottom: each uses itself and those below it. The files directly in
+/// [`PMCTL`] are above all folders.
 const PMCTL_FOLDERS: [&str; 5] = ["commands/", "args/", "recording/", "events/", "system/"];
 
-/// The folders of sources without a circle of files: the module, the library and pmctl.
+/// The folders whose files must not use each other in a circle: the module, the library and pmctl.
 const WITHOUT_CIRCLES: [&str; 3] = [MODULE, "user/perfmon/src", PMCTL];
 
-/// Files of tests, which may use what they like.
+/// Files of tests, which may use anything.
 const TESTS: [&str; 2] = ["tests.rs", "testing.rs"];
 
-/// Fails with each use of a part or a file that the tables do not allow, and with each circle of files.
+/// Fails with a list of the uses that the tables do not allow, or of the circles.
 pub(crate) fn check(top: &Path) -> Result<()> {
     let module = top.join(MODULE);
     check_parts(&module, &sources(&module)?)?;
@@ -147,24 +147,24 @@ pub(crate) fn check(top: &Path) -> Result<()> {
         return Ok(());
     }
     bail!(
-        "Each of these sets of files is a circle:\n{}",
+        "Each of these sets of files is a circle of uses:\n{}",
         circles.join("\n")
     )
 }
 
 /// Fails with each use of a folder of pmctl that [`PMCTL_FOLDERS`] does not allow.
 fn check_pmctl(uses: &Uses) -> Result<()> {
-    let floor = |file: &str| {
+    let level = |file: &str| {
         PMCTL_FOLDERS
             .iter()
             .position(|folder| file.starts_with(folder))
     };
     let mut wrong = Vec::new();
     for (file, used) in uses.iter() {
-        let Some(at) = floor(file) else { continue };
+        let Some(own) = level(file) else { continue };
         let above = used
             .iter()
-            .filter(|used| floor(used).is_none_or(|floor| floor < at));
+            .filter(|used| level(used).is_none_or(|level| level < own));
         wrong.extend(above.map(|used| format!("  {file} -> {used}")));
     }
     if wrong.is_empty() {
@@ -177,7 +177,7 @@ fn check_pmctl(uses: &Uses) -> Result<()> {
     )
 }
 
-/// Returns which file below a folder uses which, tests aside.
+/// Returns which files below a folder use which; files of tests are left out.
 fn uses_in(folder: &Path) -> Result<Uses> {
     let mut names = Vec::new();
     for path in sources(folder)? {
@@ -196,16 +196,16 @@ fn check_event(uses: &Uses) -> Result<()> {
         let name = file.strip_prefix(EVENT_FOLDER)?.strip_suffix(".rs")?;
         Some(name.to_owned())
     };
-    let floor = |name: &str| EVENT.iter().position(|&file| file == name);
+    let level = |name: &str| EVENT.iter().position(|&file| file == name);
     let mut wrong = Vec::new();
     for (file, used) in uses.iter() {
         let Some(file) = in_event(file) else { continue };
-        let Some(at) = floor(&file) else {
-            wrong.push(format!("  {file} has no place"));
+        let Some(own) = level(&file) else {
+            wrong.push(format!("  {file} is not in the table"));
             continue;
         };
         for used in used.iter().filter_map(|used| in_event(used)) {
-            if floor(&used).is_some_and(|below| below <= at) {
+            if level(&used).is_some_and(|level| level <= own) {
                 wrong.push(format!("  {file} -> {used}"));
             }
         }
@@ -215,14 +215,16 @@ fn check_event(uses: &Uses) -> Result<()> {
             .iter()
             .any(|(file, _)| in_event(file).as_deref() == Some(name))
         {
-            wrong.push(format!("  there is no {name}"));
+            wrong.push(format!(
+                "  {name} is in the table, but there is no such file"
+            ));
         }
     }
     if wrong.is_empty() {
         return Ok(());
     }
     bail!(
-        "These files in {MODULE}/{EVENT_FOLDER} may not use each other, or have no place:\n{}\n\
+        "These files in {MODULE}/{EVENT_FOLDER} may not use each other, or do not match the table:\n{}\n\
          A file uses only those below it; the table is in user/xtask/src/arrows.rs.",
         wrong.join("\n")
     )
@@ -306,7 +308,7 @@ fn uses(text: &str) -> Vec<String> {
     names
 }
 
-/// Returns the first names in the items of a group, which begins after its brace.
+/// Returns the first name of each item of a group, whose text begins after the opening brace.
 fn group_names(group: &str) -> Vec<String> {
     let (mut depth, mut at_item, mut names) = (0, true, Vec::new());
     for (at, c) in group.char_indices() {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Makes the Rust form of C headers, or checks that the committed files are up to date.
+//! Generates Rust bindings from C headers, or checks that the committed files are up to date.
 //!
-//! The output must not depend on the machine it is made on, so that a check can compare bytes:
-//! one version of bindgen, and no headers but the listed folders' (`-nostdinc`).
+//! The output must not depend on the machine, so that a check can compare bytes. So there is only
+//! one version of bindgen, and headers come only from the listed folders (`-nostdinc`).
 
 use std::fs;
 use std::io::{ErrorKind, Write};
@@ -27,14 +27,14 @@ const BINDINGS: [Bindings; 2] = [ABI, SHIM];
 
 /// The ABI of `/dev/perfmon`.
 ///
-/// Why each option is there, where its name doesn't say it:
-/// - `zerocopy_derive::` and not `zerocopy::`: the kernel builds zerocopy without its feature `derive`;
-/// - no `Debug`: the module would carry the code of every implementation.
+/// The reasons for some options:
+/// - `zerocopy_derive::` instead of `zerocopy::`: the kernel builds zerocopy without its feature `derive`;
+/// - no `Debug`: the module would contain the code of every implementation.
 const ABI: Bindings = Bindings {
     header: "include/uapi/linux/perfmon.h",
     output: "rust/perfmon/abi/perfmon.rs",
     license: "GPL-2.0-only OR MIT",
-    // The kernel's UAPI headers, and those that differ by architecture (package linux-libc-dev).
+    // The kernel's UAPI headers, and those of the architecture (package linux-libc-dev).
     includes: &["/usr/include", "/usr/include/x86_64-linux-gnu"],
     options: &[
         "--ctypes-prefix=::core::ffi",
@@ -50,7 +50,7 @@ const ABI: Bindings = Bindings {
 
 /// The module's functions in C.
 ///
-/// The kernel's structures come from its own bindings, some of which are empty (`improper_ctypes`). bindgen makes
+/// The kernel's structures come from its own bindings, where some of them are empty (`improper_ctypes`). bindgen makes
 /// functions `pub`, whatever the visibility of their module (`unreachable_pub`).
 const SHIM: Bindings = Bindings {
     header: "rust/perfmon/sys/perfmon_shim.h",
@@ -72,7 +72,7 @@ const SHIM: Bindings = Bindings {
     ],
 };
 
-/// Debian 13's, which is also the floor of Rust in the kernel.
+/// The version of Debian 13, which is also the oldest that the kernel's Rust supports.
 const BINDGEN_VERSION: &str = "0.71";
 
 /// The options of all bindings.
@@ -100,7 +100,7 @@ pub(crate) fn write(top: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Fails unless all committed bindings are what their headers give.
+/// Fails unless all committed bindings are what bindgen makes of their headers.
 pub(crate) fn check(top: &Path) -> Result<()> {
     require_bindgen()?;
     let mut drift = Vec::new();
@@ -116,7 +116,7 @@ pub(crate) fn check(top: &Path) -> Result<()> {
 }
 
 impl Bindings {
-    /// Says how the committed file differs from what the header gives; `None` if it does not.
+    /// Describes how the committed file differs from the generated one; `None` if it does not.
     fn drift(&self, top: &Path) -> Result<Option<String>> {
         let made = self.make(top)?;
         let path = top.join(self.output);
@@ -124,7 +124,7 @@ impl Bindings {
             fs::read_to_string(&path).with_context(|| format!("can't read {}", path.display()))?;
         Ok(first_difference(&committed, &made).map(|difference| {
             format!(
-                "{} is not what {} gives.\n{difference}",
+                "{} is not up to date with {}.\n{difference}",
                 self.output, self.header
             )
         }))
@@ -193,7 +193,7 @@ fn require_bindgen() -> Result<()> {
     let found = text.trim().trim_start_matches("bindgen ");
     ensure!(
         is_version(found, BINDGEN_VERSION),
-        "bindgen is version {found}, and another version writes another text. {install}"
+        "bindgen is version {found}, whose output may differ. {install}"
     );
     Ok(())
 }
@@ -205,7 +205,7 @@ fn is_version(found: &str, wanted: &str) -> bool {
         .is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
 }
 
-/// `source`, formatted by rustfmt's own rules, whatever rustfmt.toml may be near.
+/// Returns `source`, formatted by rustfmt's defaults. Any rustfmt.toml is ignored.
 fn format(source: &str) -> Result<String> {
     let mut rustfmt = Command::new("rustfmt")
         .args(["--edition=2021", "--config-path=/dev/null"])
@@ -214,7 +214,7 @@ fn format(source: &str) -> Result<String> {
         .stderr(Stdio::piped())
         .spawn()
         .context("can't run rustfmt (on Debian: `apt install rustfmt`)")?;
-    // rustfmt reads all of its input before it writes: one after the other can't block.
+    // rustfmt reads all of its input before it writes, so writing first and reading afterwards can't block.
     rustfmt
         .stdin
         .take()
@@ -222,7 +222,9 @@ fn format(source: &str) -> Result<String> {
         .write_all(source.as_bytes())
         .context("can't write to rustfmt")?;
     succeed(
-        rustfmt.wait_with_output().context("rustfmt was lost")?,
+        rustfmt
+            .wait_with_output()
+            .context("can't wait for rustfmt")?,
         "rustfmt",
     )
 }
@@ -235,7 +237,8 @@ fn succeed(output: Output, program: &str) -> Result<String> {
         output.status,
         String::from_utf8_lossy(&output.stderr).trim_end()
     );
-    String::from_utf8(output.stdout).with_context(|| format!("{program} wrote no UTF-8"))
+    String::from_utf8(output.stdout)
+        .with_context(|| format!("the output of {program} is not UTF-8"))
 }
 
 #[cfg(test)]

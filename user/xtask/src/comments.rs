@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The parts of a file that are for readers: its comments, or all of a page.
+//! Finds the prose in a file: its comments, or all of a page of documentation.
 
 use std::path::Path;
 
-/// The mark of what is for readers in a file.
+/// The kind of a file, by which its prose is found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Language {
     Rust,
     C,
     /// Shell, Python, make: from `#` to the end of the line.
     Hash,
-    /// A page of documentation, of which all is.
+    /// A page of documentation, all of which is prose.
     Page,
 }
 
 impl Language {
-    /// Returns the language of a file with this name and text; `None` if it has nothing for readers.
+    /// Returns the language of a file with this name and text; `None` if it has no prose.
     pub(crate) fn of(path: &Path, text: &str) -> Option<Self> {
         let extension = path.extension().and_then(|extension| extension.to_str());
         match extension.unwrap_or_default() {
@@ -28,13 +28,13 @@ impl Language {
         }
     }
 
-    /// Returns the lines for readers, without what marks them, each with its number from 1 on. Of Rust the further
-    /// slashes of documentation are left.
+    /// Returns the lines of prose without their mark, each with its number from 1 on. In Rust the third slash of
+    /// documentation stays.
     pub(crate) fn lines(self, text: &str) -> Vec<(usize, &str)> {
         let mut in_block = false;
         let part = |line| match self {
             Self::Page => Some(line),
-            Self::Rust => behind(line, "//"),
+            Self::Rust => after(line, "//"),
             Self::Hash => line.strip_prefix('#').or_else(|| {
                 let place = line.find(" #").or_else(|| line.find("\t#"))?;
                 Some(&line[place + 2..])
@@ -48,17 +48,18 @@ impl Language {
     }
 }
 
-fn behind<'t>(line: &'t str, mark: &str) -> Option<&'t str> {
+fn after<'t>(line: &'t str, mark: &str) -> Option<&'t str> {
     line.split_once(mark).map(|(_, rest)| rest)
 }
 
-/// Returns the comment of a line of C; `in_block` tells whether it is within a comment at its beginning, and at its end.
+/// Returns the comment in a line of C. `in_block` says whether the line begins within a comment, and is set to whether
+/// it ends within one.
 fn c_comment<'t>(line: &'t str, in_block: &mut bool) -> Option<&'t str> {
     let comment = if *in_block {
         line
     } else {
         *in_block = line.contains("/*");
-        behind(line, "/*").or_else(|| behind(line, "//"))?
+        after(line, "/*").or_else(|| after(line, "//"))?
     };
     match comment.split_once("*/") {
         Some((comment, _)) => {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Makes the names of events that the library for C knows from those of the library in Rust, or checks that the
-//! committed ones are up to date.
+//! Generates the event names of the library for C from those of the library in Rust, or checks that the committed file is
+//! up to date.
 
 use std::fmt::Write;
 use std::fs;
@@ -11,10 +11,10 @@ use perfmon::Encoding;
 use perfmon::pmu::Vendor;
 use perfmon::spec::named_events;
 
-/// The file that is made.
+/// The generated file.
 const OUTPUT: &str = "user/libperfmon/event_names.h";
 
-/// Bounds of the caches, operations and results that perf has numbers for (`<linux/perf_event.h>`).
+/// The numbers of caches, operations and results in `<linux/perf_event.h>`.
 const CACHES: u32 = 7;
 const OPERATIONS: u32 = 3;
 const RESULTS: u32 = 2;
@@ -25,11 +25,13 @@ pub(crate) fn write(top: &Path) -> Result<()> {
     fs::write(&path, make()).with_context(|| format!("can't write {}", path.display()))
 }
 
-/// Fails unless the committed file is what the library in Rust has.
+/// Fails unless the committed file has the names of the library in Rust.
 pub(crate) fn check(top: &Path) -> Result<()> {
     let committed = fs::read_to_string(top.join(OUTPUT)).unwrap_or_default();
     if committed != make() {
-        bail!("{OUTPUT} is not what perfmon::spec has.\nRun `cargo xtask event-names` in user/.");
+        bail!(
+            "{OUTPUT} is not up to date with perfmon::spec.\nRun `cargo xtask event-names` in user/."
+        );
     }
     Ok(())
 }
@@ -43,7 +45,7 @@ fn make() -> String {
         "/* Made from perfmon::spec by `cargo xtask event-names`: not to be edited. */\n",
     );
     let mut row = |name: &str, kind, config| {
-        // A string takes everything.
+        // Writing to a string can't fail.
         let _ = writeln!(text, "\t{{ \"{name}\", {kind}, {config:#x} }},");
     };
     for event in named_events(Vendor::Intel) {
@@ -60,7 +62,7 @@ fn make() -> String {
             for result in 0..RESULTS {
                 let config = cache | operation << 8 | result << 16;
                 let name = Encoding::Cache(config).to_string();
-                // What makes no sense has no name.
+                // A combination that makes no sense has no name, but a description with spaces.
                 if !name.contains(' ') {
                     row(&name, "PERF_TYPE_HW_CACHE", config);
                 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Which file of a crate uses which.
+//! Finds out which file of a crate uses which.
 //!
-//! A file uses another if a path in it leads to an item that is defined there. A name that a `mod.rs` hands on with
-//! `pub use` is followed to the file that defines it. Methods are not looked at, nor are tests.
+//! A file uses another if a path in it leads to an item that is defined there. A name that a `mod.rs` exports again with
+//! `pub use` is followed to the file that defines it. Methods and tests are ignored.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -15,7 +15,7 @@ type Module = Vec<String>;
 
 /// The source of a module, without comments, strings and tests.
 struct Source {
-    /// The name from the root folder on.
+    /// The path of the file, relative to the root folder.
     name: String,
     code: String,
     imports: Vec<Import>,
@@ -24,16 +24,16 @@ struct Source {
 /// A name that a `use` declaration brings into a module.
 struct Import {
     name: String,
-    /// From the root on.
+    /// The path from the root of the crate.
     path: Vec<String>,
     is_public: bool,
 }
 
-/// The files below a root folder, each with those that it uses.
+/// The files below a root folder, each with the files that it uses.
 pub(crate) struct Uses(BTreeMap<String, BTreeSet<String>>);
 
 impl Uses {
-    /// Reads the files, which `names` has with their paths from the root on.
+    /// Reads the files; `names` are their paths, relative to the root folder.
     pub(crate) fn read(root: &Path, names: &[String]) -> Result<Self> {
         let mut texts = Vec::new();
         for name in names {
@@ -74,27 +74,27 @@ impl Uses {
         Self(uses.collect())
     }
 
-    /// Returns the files, each with those that it uses.
+    /// Returns the files, each with the files that it uses.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&String, &BTreeSet<String>)> {
         self.0.iter()
     }
 
-    /// Returns the circles: the largest sets of files each of which leads to all others.
+    /// Returns the circles: the largest sets of files in which each file leads to all others.
     ///
-    /// That a file uses the `mod.rs` of its own folder makes none: what is defined there belongs to all of the folder.
+    /// A use of the `mod.rs` of the file's own folder does not count: what is defined there belongs to the whole folder.
     pub(crate) fn circles(&self) -> Vec<Vec<&str>> {
-        let reached: BTreeMap<&str, BTreeSet<&str>> = self
+        let reachable: BTreeMap<&str, BTreeSet<&str>> = self
             .0
             .keys()
             .map(|file| (file.as_str(), self.reached_from(file)))
             .collect();
         let mut circles: Vec<Vec<&str>> = Vec::new();
-        for (file, from_here) in &reached {
+        for (file, from_here) in &reachable {
             if !from_here.contains(file) || circles.iter().any(|circle| circle.contains(file)) {
                 continue;
             }
-            let back = |other: &&&str| reached[**other].contains(file);
-            circles.push(from_here.iter().filter(back).copied().collect());
+            let leads_back = |other: &&&str| reachable[**other].contains(file);
+            circles.push(from_here.iter().filter(leads_back).copied().collect());
         }
         circles
     }
@@ -122,14 +122,14 @@ impl Uses {
     }
 }
 
-/// Returns the module of a file.
+/// Returns the module of a file with this name.
 fn module_of(name: &str) -> Module {
     let name = name.trim_end_matches(".rs");
     let name = name.strip_suffix("/mod").unwrap_or(name);
     name.split('/').map(str::to_owned).collect()
 }
 
-/// Returns a text up to its tests, without comments and strings.
+/// Returns the code of a text up to its tests, without comments and strings.
 fn code_of(text: &str) -> String {
     let text = text.split("\n#[cfg(any(test").next().unwrap_or(text);
     let text = text
@@ -149,7 +149,7 @@ fn code_of(text: &str) -> String {
     code
 }
 
-/// Returns what the `use` declarations of a module bring into it, and the code without them.
+/// Returns the imports of a module's `use` declarations, and the code without these.
 fn imports_of(code: &str, module: &Module) -> (Vec<Import>, String) {
     let (mut imports, mut rest) = (Vec::new(), String::new());
     let mut statement: Option<(String, bool)> = None;
@@ -191,7 +191,7 @@ fn imports_of(code: &str, module: &Module) -> (Vec<Import>, String) {
     (imports, rest)
 }
 
-/// Expands a tree of names, as in `a::{b, c as d}`, to paths and the names that they get.
+/// Expands a tree of names, such as `a::{b, c as d}`, to paths and the names that they get.
 fn expand(tree: &str, before: &[String], paths: &mut Vec<(Vec<String>, String)>) {
     let tree = tree.trim();
     if let Some((head, group)) = tree.split_once('{') {
@@ -243,7 +243,7 @@ fn segments(path: &str) -> Vec<String> {
     segments.filter(|segment| !segment.is_empty()).collect()
 }
 
-/// Returns a path from the root on. `None` if it leads to another crate.
+/// Returns a path from the root of the crate. `None` if it leads to another crate.
 fn absolute(path: &[String], module: &Module) -> Option<Vec<String>> {
     let (first, rest) = path.split_first()?;
     let mut full = match first.as_str() {
@@ -263,7 +263,7 @@ fn absolute(path: &[String], module: &Module) -> Option<Vec<String>> {
     Some(full)
 }
 
-/// Returns the paths that a module uses, from the root on.
+/// Returns the paths that a module uses, from the root of the crate.
 fn paths_in(
     module: &Module,
     source: &Source,
@@ -272,7 +272,7 @@ fn paths_in(
     let mut paths = Vec::new();
     let words: BTreeSet<&str> = source.code.split(|c| !is_word(c)).collect();
     for import in &source.imports {
-        // What is only handed on is not used here.
+        // A name that is only exported again is not used here.
         if !import.is_public || words.contains(import.name.as_str()) {
             paths.push(import.path.clone());
         }
@@ -304,7 +304,7 @@ fn is_word(c: char) -> bool {
     c.is_alphanumeric() || c == '_'
 }
 
-/// Returns the file that defines what a path leads to. `None` if the path names a module itself, or an item that a macro
+/// Returns the file that defines the item of a path. `None` if the path names a module itself, or an item that a macro
 /// puts at the root.
 fn file_of<'a>(path: &[String], sources: &'a BTreeMap<Module, Source>) -> Option<&'a String> {
     let length = (1..=path.len())

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Chores of the source tree: `cargo xtask CHORE`.
+//! Checks and generators of the source tree: `cargo xtask CHORE`.
 
 mod arrows;
 mod bindings;
@@ -17,19 +17,19 @@ use std::process::ExitCode;
 const USAGE: &str = "\
 Usage: cargo xtask CHORE [--check]
 
-  check LINUX   all of the chores below but subjects, with --check: tell what is not as it should be
-  arrows        check which part of the module uses which, and that no files are a circle
-  bindings      make the Rust forms of C headers: rust/perfmon/abi/perfmon.rs, rust/perfmon/sys/ffi.rs
-  cores LINUX   check what the module knows of each core with what Linux knows
-  event-names   make the list of names of the library for C, user/libperfmon/event_names.h
-  events LINUX  make the tables of events from those of perf, in a tree of Linux
-  pmctl         make pmctl's manual page and its completions for shells
-  subjects      check the subjects of commits, which are on standard input
+  check LINUX   run all chores below except subjects, with --check, and tell what is wrong
+  arrows        check which part of the module uses which, and that files don't use each other in a circle
+  bindings      make the Rust bindings of C headers: rust/perfmon/abi/perfmon.rs, rust/perfmon/sys/ffi.rs
+  cores LINUX   compare what the module knows of each core with what Linux knows
+  event-names   make the list of event names for the C library, user/libperfmon/event_names.h
+  events LINUX  make the tables of events from those of Linux's perf
+  pmctl         make pmctl's manual page, its completions for shells and its page for users of perf
+  subjects      check the subjects of commits, read from standard input
   words         check the words of the comments and of the documentation
 
   --check       only tell whether the files are up to date: exit code 1 if not
 
-LINUX is a folder with what is needed of Linux's source, and with its version in the file `version`.";
+LINUX is a folder with the needed parts of Linux's source, and with its version in the file `version`.";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -66,7 +66,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Runs each check, also those behind one that fails, so that one run tells all that is to be mended.
+/// Runs all checks, even after one has failed, so that one run reports everything that is wrong.
 fn check_all(top: &Path, linux: &Path) -> anyhow::Result<()> {
     let checks = [
         ("arrows", arrows::check(top)),

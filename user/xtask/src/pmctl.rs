@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Makes pmctl's manual page and its completions for shells from the definition of its command line, or checks that
-//! the committed ones are up to date.
+//! Generates pmctl's manual page, its completions for shells and the page for users of perf from the definition of its
+//! command line, or checks that the committed files are up to date.
 
 use std::fs;
 use std::path::Path;
@@ -10,7 +10,7 @@ use clap::Command;
 use clap_complete::Shell;
 use clap_mangen::Man;
 
-/// The manual page's text that is written by hand, with marks where the rest belongs.
+/// The part of the manual page that is written by hand, with marks for the generated parts.
 const TEMPLATE: &str = "user/pmctl/man/pmctl.1.in";
 const SYNOPSIS: &str = ".\\\" @SYNOPSIS@\n";
 const OPTIONS: &str = ".\\\" @OPTIONS@\n";
@@ -27,18 +27,20 @@ pub(crate) fn write(top: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Fails unless the committed files are what the command line gives.
+/// Fails unless the committed files are up to date with the command line.
 pub(crate) fn check(top: &Path) -> Result<()> {
     for (name, text) in make(top)? {
         let committed = fs::read_to_string(top.join(&name)).unwrap_or_default();
         if committed != text {
-            bail!("{name} is not what the command line gives.\nRun `cargo xtask pmctl` in user/.");
+            bail!(
+                "{name} is not up to date with the command line.\nRun `cargo xtask pmctl` in user/."
+            );
         }
     }
     Ok(())
 }
 
-/// Returns the files: names from the top folder, and texts.
+/// Returns the files: paths relative to the top folder, and texts.
 fn make(top: &Path) -> Result<Vec<(String, String)>> {
     let mut command = pmctl::command();
     command.build();
@@ -53,7 +55,7 @@ fn make(top: &Path) -> Result<Vec<(String, String)>> {
     ] {
         let mut text = Vec::new();
         clap_complete::generate(shell, &mut pmctl::command(), "pmctl", &mut text);
-        let text = String::from_utf8(text).context("a completion is no text")?;
+        let text = String::from_utf8(text).context("a completion is not UTF-8")?;
         let text = if shell == Shell::Bash {
             with_names(&text)?
         } else {
@@ -64,7 +66,8 @@ fn make(top: &Path) -> Result<Vec<(String, String)>> {
     Ok(files)
 }
 
-/// What completes events, the last of a list, and models. Events are in the letters that were typed.
+/// The functions that complete events and metrics, of a list the last, and models. Event names are lower case unless a
+/// capital letter was typed.
 const NAMES_IN_BASH: &str = r#"_pmctl_events() {
     local last=${cur##*,} names
     names=$(pmctl list --raw 2>/dev/null)
@@ -85,7 +88,7 @@ _pmctl_models() {
 
 "#;
 
-/// Returns bash's completion with names of events and of models, where clap has those of files.
+/// Returns bash's completion with names of events, metrics and models where clap completes names of files.
 fn with_names(bash: &str) -> Result<String> {
     const FILES: &str = r#"COMPREPLY=($(compgen -f "${cur}"))"#;
     let (mut text, mut command, mut option) = (NAMES_IN_BASH.to_owned(), "", "");
@@ -115,12 +118,12 @@ fn with_names(bash: &str) -> Result<String> {
         text.push('\n');
     }
     if replaced != 18 {
-        bail!("bash's completion has another form than expected: {replaced} places for names");
+        bail!("bash's completion has {replaced} places for names, not 18 as expected");
     }
     Ok(text)
 }
 
-/// Returns a completion with its licence: behind zsh's mark, which must be the first line.
+/// Returns a completion with its licence. zsh's mark stays before it, because it must be the first line.
 fn with_license(completion: &str) -> String {
     const ZSH: &str = "#compdef pmctl\n";
     // REUSE-IgnoreStart
@@ -157,7 +160,7 @@ fn page(top: &Path, command: &Command) -> Result<String> {
     Ok(page)
 }
 
-/// Returns the section of a command: what it does, its options, and what stands behind them in its help.
+/// Returns the section of a command: what it does, its options, and the text that follows the options in its help.
 fn options_of(command: &Command) -> Result<String> {
     let about = command.get_about().map(ToString::to_string);
     let mut text = format!(
@@ -167,8 +170,8 @@ fn options_of(command: &Command) -> Result<String> {
     );
     let mut options = Vec::new();
     Man::new(command.clone()).render_options_section(&mut options)?;
-    let options = String::from_utf8(options).context("the options are no text")?;
-    // The first lines are the preamble and the heading of a page of its own.
+    let options = String::from_utf8(options).context("the options are not UTF-8")?;
+    // The first lines are the preamble and the heading of a separate page.
     let (_, options) = options
         .split_once(".SH OPTIONS\n")
         .context("there is no section OPTIONS")?;
@@ -189,7 +192,7 @@ fn options_of(command: &Command) -> Result<String> {
     Ok(text)
 }
 
-/// Returns a text for roff, in which a backslash, a hyphen, and a dot or an apostrophe in front are special.
+/// Escapes a text for roff, where a backslash, a hyphen, and a dot or an apostrophe at the start of a line are special.
 fn escape(text: &str) -> String {
     let text = text.replace('\\', "\\e").replace('-', "\\-");
     let lines = text.lines().map(|line| match line.chars().next() {

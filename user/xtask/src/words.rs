@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Checks the words of comments, of the documentation and of the subjects of commits.
 //!
-//! A caller, a reader and a writer are called that. A SAFETY comment stands by itself. Documentation of Rust begins with
-//! a noun, or with what a function does. The subject of a commit names an area, and begins with a verb.
+//! A caller, a reader and a writer are called by these words. A SAFETY comment gives its reason itself. Documentation of
+//! Rust begins with a noun, or with what a function does. The subject of a commit names an area, and then begins with a
+//! verb.
 
 use std::fs;
 use std::io::Read;
@@ -13,7 +14,7 @@ use anyhow::{Context, Result, bail};
 use crate::arrows::MODULE;
 use crate::comments::Language;
 
-/// The folders and the file that are read.
+/// The folders and the file that are checked.
 const PLACES: [&str; 6] = [
     MODULE,
     "user",
@@ -23,8 +24,8 @@ const PLACES: [&str; 6] = [
     "README.md",
 ];
 
-/// Files and folders with other words: made from C headers, options whose documentation is their help, changes of
-/// another project, what cargo makes, and the words that are found here.
+/// Files and folders that are not checked: bindings of C headers, patches for another project, options whose
+/// documentation is their help, cargo's output, and this file, which contains the words.
 const SKIPPED: [&str; 6] = [
     "rust/perfmon/abi/perfmon.rs",
     "rust/perfmon/sys/ffi.rs",
@@ -34,13 +35,13 @@ const SKIPPED: [&str; 6] = [
     "user/xtask/src/words.rs",
 ];
 
-/// Words for a caller, a reader or a writer that do not say which.
+/// Words that do not say whether a caller, a reader or a writer is meant.
 const VAGUE: [&str; 6] = ["who", "whom", "whoever", "nobody", "somebody", "heed"];
 
-/// Words for people, behind which `who` is clear.
+/// Words for people, after which `who` is clear.
 const PEOPLE: [&str; 5] = ["user", "users", "reader", "readers", "people"];
 
-/// Reasons that stand in another place.
+/// Texts of SAFETY comments that only refer to a reason in another place.
 const ELSEWHERE: [&str; 4] = [
     "As above",
     "By the requirement",
@@ -48,17 +49,17 @@ const ELSEWHERE: [&str; 4] = [
     "By the type invariants",
 ];
 
-/// First words of documentation that has no noun.
+/// First words of documentation that does not begin with a noun.
 const NO_NOUN: [&str; 9] = [
     "Of", "Those", "That", "Also", "They", "It", "Whether", "Who", "How",
 ];
 
-/// First words of what is no imperative.
+/// First words of subjects that are not imperative.
 const NO_VERB: [&str; 12] = [
     "a", "an", "the", "what", "how", "those", "that", "it", "no", "each", "all", "more",
 ];
 
-/// Fails with each text that has such words.
+/// Fails with a list of the places that have such words.
 pub(crate) fn check(top: &Path) -> Result<()> {
     let mut wrong = Vec::new();
     for path in PLACES
@@ -68,7 +69,7 @@ pub(crate) fn check(top: &Path) -> Result<()> {
         .concat()
     {
         let name = path.strip_prefix(top)?;
-        // What is not of UTF-8 is no text for readers.
+        // A file that is not UTF-8 has no prose.
         let Ok(text) = fs::read_to_string(&path) else {
             continue;
         };
@@ -82,10 +83,13 @@ pub(crate) fn check(top: &Path) -> Result<()> {
     if wrong.is_empty() {
         return Ok(());
     }
-    bail!("These can't be understood alone:\n{}", wrong.join("\n"))
+    bail!(
+        "These comments and texts are not clear by themselves:\n{}",
+        wrong.join("\n")
+    )
 }
 
-/// Fails with each of the subjects on standard input that is not as it should be.
+/// Fails with a list of the faults of the subjects on standard input.
 pub(crate) fn check_subjects() -> Result<()> {
     let mut subjects = String::new();
     let read = std::io::stdin().read_to_string(&mut subjects);
@@ -100,10 +104,10 @@ pub(crate) fn check_subjects() -> Result<()> {
     if faults.is_empty() {
         return Ok(());
     }
-    bail!("These subjects of commits:\n{}", faults.join("\n"))
+    bail!("Subjects of commits with faults:\n{}", faults.join("\n"))
 }
 
-/// Returns the files of a folder and of those in it, or the file.
+/// Returns all files below a folder, or the file itself.
 fn files(path: &Path) -> Result<Vec<PathBuf>> {
     if !path.is_dir() {
         return Ok(vec![path.to_owned()]);
@@ -150,7 +154,7 @@ fn faults(name: &Path, text: &str) -> Vec<(usize, String)> {
     found
 }
 
-/// Returns the faults of a line's words behind the word `before`, and its last word.
+/// Returns the faults in the words of a line that follows the word `before`, and its last word.
 fn vague(line: &str, mut before: String) -> (Vec<String>, String) {
     let mut found = Vec::new();
     let words = line.split(|c: char| !c.is_alphanumeric() && c != '_' && c != '`');
@@ -167,7 +171,7 @@ fn vague(line: &str, mut before: String) -> (Vec<String>, String) {
     (found, before)
 }
 
-/// Returns the faults of a comment of Rust. `is_first` says that no documentation is above.
+/// Returns the faults of a comment in Rust. `is_first` says that the line before is not documentation.
 fn faults_of_rust(line: &str, is_first: bool) -> Vec<String> {
     let mut found = Vec::new();
     let documentation = line.strip_prefix('/').map(str::trim);
@@ -175,13 +179,13 @@ fn faults_of_rust(line: &str, is_first: bool) -> Vec<String> {
     if let Some(reason) = comment.strip_prefix("SAFETY: ") {
         let reason = reason.trim_end_matches('.');
         if ELSEWHERE.contains(&reason) || reason.starts_with("As above") {
-            found.push(format!("'{reason}' is a reason in another place"));
+            found.push(format!("'{reason}' refers to a reason in another place"));
         }
     }
     let first = documentation.and_then(|text| text.split(' ').next());
     if let Some(first) = first.filter(|first| is_first && NO_NOUN.contains(first)) {
         found.push(format!(
-            "documentation that begins with '{first}' has no noun"
+            "documentation begins with '{first}' instead of a noun"
         ));
     }
     found
@@ -196,7 +200,7 @@ fn faults_of_subject(subject: &str) -> Vec<String> {
     }
     let first = what.split(' ').next().unwrap_or_default();
     if NO_VERB.contains(&first.to_lowercase().as_str()) {
-        found.push(format!("'{first}' is no verb: say what the commit does"));
+        found.push(format!("'{first}' is not a verb: say what the commit does"));
     }
     found
 }
@@ -229,14 +233,14 @@ mod tests {
     }
 
     #[test]
-    fn people_are_clear() {
+    fn who_is_clear_after_people() {
         let page = "A user\nwho may count.\n\nReaders who want.\nThose who want.\n";
         assert_eq!(lines_of("x.rst", page), [5]);
         assert_eq!(lines("// The user\n\n// who waits\n"), [3]);
     }
 
     #[test]
-    fn reasons_stand_by_themselves() {
+    fn a_safety_comment_gives_its_reason_itself() {
         assert_eq!(
             lines("// SAFETY: As above.\n// SAFETY: By the requirement.\n"),
             [1, 2]

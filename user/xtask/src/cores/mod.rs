@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Compares what the module knows of each core (`rust/perfmon/logic/cores`) with Linux's own tables: for each model of
-//! Intel that Linux knows all events and unit masks, the events of hardware and those of caches; for AMD's cores the
-//! events of hardware and of caches.
+//! Compares what the module knows of each core (`rust/perfmon/logic/cores`) with Linux's own tables. For each Intel model
+//! that Linux knows, it compares the counters of all events and unit masks, the hardware events and the cache events; for
+//! AMD's cores only the hardware and cache events.
 
 mod setup;
 mod source;
@@ -23,20 +23,21 @@ use setup::{Kind, Setup, setups};
 use source::{Source, number};
 use tables::{CACHES, CacheTable, Counters, EventMap, HARDWARE, OPERATIONS, RESULTS};
 
-/// The version of Linux that the tables are of.
+/// The version of Linux that the module's tables were made from.
 const LINUX: &str = "7.3";
 
-/// Models that Linux has no case for, each with one that has the same cores.
+/// Models that Linux has no case for, each with a model that has the same cores.
 const BEYOND_LINUX: [(&str, &str); 2] = [
     ("INTEL_PANTHERLAKE_R", "INTEL_PANTHERLAKE_L"),
     ("INTEL_BARTLETTLAKE", "INTEL_SAPPHIRERAPIDS_X"),
 ];
 
-/// Events, number and unit mask, whose counters are others here than in Linux, which has the limit for precise events
-/// only: all bits of the counters.
-const OTHERWISE: [(Microarchitecture, u64, u64); 1] = [(Microarchitecture::Broadwell, 0x01c0, 0x2)];
+/// Exceptions: events (number and unit mask) whose counters differ from Linux's, which limits only their precise variant.
+/// The last field is the counters, bit n for counter n.
+const EXCEPTIONS: [(Microarchitecture, u64, u64); 1] =
+    [(Microarchitecture::Broadwell, 0x01c0, 0x2)];
 
-/// AMD's cores: a family and a model, and Linux's tables of events of hardware and of caches.
+/// AMD's cores: a family and a model, and the names of Linux's tables of hardware events and of cache events.
 const AMD: [((u32, u32), &str, &str); 7] = [
     ((0x10, 2), "amd_perfmon_event_map", "amd_hw_cache_event_ids"),
     ((0x15, 2), "amd_perfmon_event_map", "amd_hw_cache_event_ids"),
@@ -67,24 +68,24 @@ const AMD: [((u32, u32), &str, &str); 7] = [
     ),
 ];
 
-/// Counters that are compared: no core has more general ones that a limit tells apart.
+/// The number of general counters that are compared: no core has a limit that concerns counters beyond these.
 const GENERAL: u8 = 8;
 
-/// Fails with each event that is another in Linux. Of another version of Linux it only says what differs.
+/// Fails with a list of the differences from Linux. With another version of Linux it only prints the list.
 pub(crate) fn check(linux: &Path) -> Result<()> {
     let x86 = linux.join("arch/x86");
     let models = Source::read(&x86.join("include/asm/intel-family.h"))?;
     let intel = Source::read(&x86.join("events/intel/core.c"))?;
     let amd = Source::read(&x86.join("events/amd/core.c"))?;
     let mut wrong = Vec::new();
-    let mut known = 0;
+    let mut with_tables = 0;
     for (name, family, model) in intel_models(&models)? {
-        known += usize::from(check_intel(&intel, &name, family, model, &mut wrong)?);
+        with_tables += usize::from(check_intel(&intel, &name, family, model, &mut wrong)?);
     }
-    // So that a form that is not understood any more does not pass for models without tables.
+    // If Linux's source changes so that it can't be parsed, models would seem to have no tables.
     ensure!(
-        known >= 70,
-        "Linux's tables are understood for {known} models only"
+        with_tables >= 70,
+        "tables in Linux's source were found for only {with_tables} models"
     );
     for ((family, model), events, caches) in AMD {
         let cpu = amd_processor(family, model);
@@ -103,13 +104,13 @@ pub(crate) fn check(linux: &Path) -> Result<()> {
     let wrong = wrong.join("\n  ");
     let version = std::fs::read_to_string(linux.join("version"))?;
     if !version.starts_with(LINUX) {
-        println!("Linux {version} has other tables of events than {LINUX}:\n  {wrong}");
+        println!("Linux {version} has different tables of events from {LINUX}:\n  {wrong}");
         return Ok(());
     }
-    bail!("In rust/perfmon/logic/cores, other than in Linux {LINUX}:\n  {wrong}")
+    bail!("rust/perfmon/logic/cores differs from Linux {LINUX}:\n  {wrong}")
 }
 
-/// Returns the models of Intel: name, family, model.
+/// Returns Intel's models: name, family, model.
 fn intel_models(source: &Source) -> Result<Vec<(String, u32, u32)>> {
     let mut models = Vec::new();
     for line in source.lines() {
@@ -131,7 +132,7 @@ fn intel_models(source: &Source) -> Result<Vec<(String, u32, u32)>> {
     Ok(models)
 }
 
-/// Compares a model of Intel. Returns whether Linux has tables for it.
+/// Compares an Intel model. Returns whether Linux has tables for it.
 fn check_intel(
     source: &Source,
     name: &str,
@@ -140,15 +141,15 @@ fn check_intel(
     wrong: &mut Vec<String>,
 ) -> Result<bool> {
     let beyond = BEYOND_LINUX.iter().find(|(ours, _)| *ours == name);
-    let like = beyond.map_or(name, |(_, like)| like);
-    let setups = setups(source, like)?;
+    let name_in_linux = beyond.map_or(name, |(_, same)| same);
+    let setups = setups(source, name_in_linux)?;
     let with_tables = |setup: &Setup| setup.caches != CacheTable::default();
     for (&kind, setup) in setups.iter().filter(|(_, setup)| with_tables(setup)) {
         let cpu = intel_processor(family, model, kind);
         let core = cpu.microarchitecture();
         let name = format!("{core:?} ({name}, {kind:?})");
         if core == Microarchitecture::Unknown {
-            wrong.push(format!("{name}: it is not known here"));
+            wrong.push(format!("{name}: the module does not know it"));
             continue;
         }
         let mut cell = Cell {
@@ -171,17 +172,19 @@ fn check_intel(
         wrong.push(format!("{core:?} ({name}): Linux does not know it"));
     }
     if let Some(big) = setups.get(&Kind::Core) {
-        // With the small cores off, they are the big ones.
+        // With the small cores off, CPUID reports no hybrid processor, and all cores are big ones.
         ensure!(with_tables(big), "{name} has big cores without tables");
-        let of_big = intel_processor(family, model, Kind::Core).microarchitecture();
-        if core != of_big {
-            wrong.push(format!("{core:?} ({name}): alone, it is {of_big:?}"));
+        let big_core = intel_processor(family, model, Kind::Core).microarchitecture();
+        if core != big_core {
+            wrong.push(format!(
+                "{core:?} ({name}): with the small cores off, it should be {big_core:?}"
+            ));
         }
     }
     Ok(is_known)
 }
 
-/// The place of what is compared, and what is wrong so far.
+/// The core that is compared, and the differences found so far.
 struct Cell<'a> {
     name: &'a str,
     wrong: &'a mut Vec<String>,
@@ -198,7 +201,7 @@ impl Cell<'_> {
     }
 }
 
-/// What a PMU of this core may have: everything.
+/// Returns a PMU that has everything.
 fn capabilities(architecture: Architecture) -> Capabilities {
     Capabilities {
         architecture,
@@ -210,11 +213,11 @@ fn capabilities(architecture: Architecture) -> Capabilities {
 }
 
 /// Compares the counters of all events: the fixed one, and the bits of the general ones; `None` for an event that needs
-/// a further register.
+/// an extra register.
 fn compare_counters(core: Microarchitecture, setup: &Setup, cell: &mut Cell<'_>) {
     let capabilities = capabilities(Architecture::Intel);
     let all = (1 << GENERAL) - 1;
-    // Number 0 is that of Linux's own events.
+    // Event number 0 is for Linux's pseudo-events.
     for event in (0..=0xffff).filter(|event| event & 0xff != 0) {
         let select = EventSelect::from_bits(event);
         let ours = match EventCounters::new(select, &capabilities, core) {
@@ -229,10 +232,10 @@ fn compare_counters(core: Microarchitecture, setup: &Setup, cell: &mut Cell<'_>)
             .constraints
             .iter()
             .find(|constraint| constraint.applies(event));
-        let otherwise = OTHERWISE
+        let exception = EXCEPTIONS
             .iter()
             .find(|(of, number, _)| (*of, *number) == (core, event));
-        let linux = match (constraint, otherwise) {
+        let linux = match (constraint, exception) {
             _ if setup.extra_events.contains(&event) => None,
             (_, Some((_, _, counters))) => Some((None, counters & all)),
             (None, None) => Some((None, all)),
@@ -245,7 +248,7 @@ fn compare_counters(core: Microarchitecture, setup: &Setup, cell: &mut Cell<'_>)
     }
 }
 
-/// Compares the events of hardware and of caches. Those of `extra_events` are not to be there.
+/// Compares the hardware and cache events. Those in `extra_events` must be missing in the module.
 fn compare_events(
     cpu: &Processor,
     architecture: Architecture,
@@ -277,7 +280,7 @@ fn compare_events(
     }
 }
 
-/// Returns what is to be found for an event select of Linux's tables.
+/// Returns what the module should have for an event select of Linux's tables.
 fn expected(select: u64, extra_events: &[u64]) -> Result<u64, InvalidAttr> {
     match select {
         u64::MAX => Err(InvalidAttr::Invalid),
@@ -287,7 +290,7 @@ fn expected(select: u64, extra_events: &[u64]) -> Result<u64, InvalidAttr> {
     }
 }
 
-/// Returns a processor of Intel.
+/// Returns an Intel processor.
 fn intel_processor(family: u32, model: u32, kind: Kind) -> Processor {
     const HYBRID: u32 = 1 << 15;
 
@@ -306,7 +309,7 @@ fn intel_processor(family: u32, model: u32, kind: Kind) -> Processor {
     )
 }
 
-/// Returns a processor of AMD.
+/// Returns an AMD processor.
 fn amd_processor(family: u32, model: u32) -> Processor {
     processor(
         [0x10, 0x6874_7541, 0x444d_4163, 0x6974_6e65],
@@ -316,7 +319,7 @@ fn amd_processor(family: u32, model: u32) -> Processor {
     )
 }
 
-/// Returns a processor with this leaf 0, EDX of leaf 7 and EAX of leaf 0x1a.
+/// Returns a processor with this family and model, this leaf 0, EDX of leaf 7 and EAX of leaf 0x1a.
 fn processor(first: [u32; 4], family: u32, model: u32, (features, kind): (u32, u32)) -> Processor {
     let family = family.min(0xf) << 8 | family.saturating_sub(0xf) << 20;
     let version = family | (model & 0xf) << 4 | model >> 4 << 16;

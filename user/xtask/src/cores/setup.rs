@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What `intel_pmu_init()` sets up for a model: the statements of its case that name a table are executed, all others
-//! are not.
+//! Finds what `intel_pmu_init()` sets up for a model: executes the statements of the model's case that name a table, and
+//! skips all others.
 
 use std::collections::BTreeMap;
 
@@ -16,13 +16,13 @@ use super::tables::{
 #[derive(Default)]
 pub(super) struct Setup {
     pub(super) constraints: Vec<Constraint>,
-    /// The events, number and unit mask, that need a further register.
+    /// The events (number and unit mask) that need an extra register.
     pub(super) extra_events: Vec<u64>,
     pub(super) caches: CacheTable,
     pub(super) hardware: EventMap,
 }
 
-/// A kind of core: `Only`, or one of a hybrid processor.
+/// A kind of core: `Only` if the processor is not hybrid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Kind {
     Only,
@@ -48,25 +48,25 @@ pub(super) fn setups(core: &Source, model: &str) -> Result<BTreeMap<Kind, Setup>
     loop {
         let (statement, _) = body[at..]
             .split_once(';')
-            .with_context(|| format!("{model} has no end"))?;
+            .with_context(|| format!("the case of {model} has no end"))?;
         at += statement.len() + 1;
         if let Some((_, label)) = statement.rsplit_once("goto ") {
             at = place(&body, label)
-                .with_context(|| format!("{model} goes to {label}, which is nowhere"))?;
+                .with_context(|| format!("{model} goes to {label}, which does not exist"))?;
         } else if statement.ends_with("break") {
             break;
         } else {
             machine.execute(statement)?;
         }
     }
-    // What is set up before the first kind of a hybrid processor is no core's.
+    // On a hybrid processor, what is set up before the first kind belongs to no core.
     if machine.kind != Kind::Only {
         machine.setups.remove(&Kind::Only);
     }
     Ok(machine.setups)
 }
 
-/// Returns the place of a label, behind the statement before.
+/// Returns the position of a label, which follows the end of another statement.
 fn place(body: &str, label: &str) -> Option<usize> {
     let mut before = [';', '}', '{'].into_iter();
     before
@@ -74,17 +74,17 @@ fn place(body: &str, label: &str) -> Option<usize> {
         .map(|at| at + 1)
 }
 
-/// What the statements change.
+/// The state that the statements change.
 struct Machine<'a> {
     core: &'a Source,
     kind: Kind,
     setups: BTreeMap<Kind, Setup>,
-    /// The events of hardware before any case.
+    /// The hardware events before any case changes them.
     hardware: EventMap,
 }
 
 impl Machine<'_> {
-    /// Executes a statement, without white space.
+    /// Executes a statement, which has no white space.
     fn execute(&mut self, statement: &str) -> Result<()> {
         if let Some(kind) = between(statement, "X86_HYBRID_PMU_", "_IDX]") {
             self.kind = match kind {
@@ -94,7 +94,7 @@ impl Machine<'_> {
                 _ => bail!("{kind} is an unknown kind of core"),
             };
         }
-        // Functions whose statements name tables.
+        // These functions have statements that name tables.
         let called = between(statement, "intel_pmu_init_", "(");
         if let Some(name) = called.filter(|name| *name != "hybrid") {
             return self.call(&format!(
@@ -123,7 +123,7 @@ impl Machine<'_> {
         } else if statement.contains("intel_perfmon_event_map[") {
             set_event(&mut setup.hardware, statement)?;
         } else if statement.contains("memcpy(") {
-            // To `hw_cache_event_ids`, or to a kind's own.
+            // The target is `hw_cache_event_ids`, or that of a kind of core.
             if let Some(name) = between(statement, "hw_cache_event_ids,", ",")
                 .or_else(|| between(statement, "hw_cache_event_ids),", ","))
             {

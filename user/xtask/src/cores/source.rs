@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Linux's C, as far as its tables of events go: definitions, arrays and the bodies of functions.
+//! Reads Linux's C, as far as its tables of events need it: definitions, arrays and the bodies of functions.
 
 use std::fs;
 use std::path::Path;
@@ -30,8 +30,8 @@ impl Source {
         self.0.lines()
     }
 
-    /// Returns what is between the braces of an array or a function, without white space: `start` is how its
-    /// definition begins.
+    /// Returns the text between the braces of an array or a function, without white space. `start` is the beginning of
+    /// its definition.
     pub(super) fn body(&self, start: &str) -> Result<String> {
         let missing = || format!("Linux has no `{start}`");
         let (_, after) = self.0.split_once(start).with_context(missing)?;
@@ -40,7 +40,7 @@ impl Source {
             .into_iter()
             .filter_map(|end| after.find(end));
         let body = &after[..ends.min().with_context(missing)?];
-        // A statement and an item don't need it, but for these words.
+        // White space is needed only after these words.
         let body = body
             .replace("case ", "case\0")
             .replace("goto ", "goto\0")
@@ -66,5 +66,5 @@ pub(super) fn number(text: &str) -> Result<u64> {
         (_, Some(hex)) => u64::from_str_radix(hex, 16),
         (decimal, None) => decimal.parse(),
     }
-    .with_context(|| format!("`{text}` is no number"))
+    .with_context(|| format!("`{text}` is not a number"))
 }

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Linux's tables: which counters count an event, which events need a further register, events of caches and of
-//! hardware.
+//! Linux's tables: which counters count an event, which events need an extra register, cache events and hardware events.
 
 use anyhow::{Context, Result, bail};
 
 use super::source::{Source, items, number};
 
-/// The events of hardware in the order of `enum perf_hw_id`.
+/// The hardware events in the order of `enum perf_hw_id`.
 pub(super) const HARDWARE: [&str; 10] = [
     "CPU_CYCLES",
     "INSTRUCTIONS",
@@ -28,10 +27,11 @@ pub(super) const RESULTS: [&str; 2] = ["RESULT_ACCESS", "RESULT_MISS"];
 /// Event selects by the number of the event; 0 if there is none.
 pub(super) type EventMap = [u64; HARDWARE.len()];
 
-/// Event selects by cache, operation and result; 0 if there is none, all ones if there can't be any.
+/// Event selects by cache, operation and result; 0 if the CPU has no such event, all ones if the combination makes no
+/// sense.
 pub(super) type CacheTable = [[[u64; 2]; 3]; 7];
 
-/// The counters of the events whose bits under a mask are those of a code.
+/// The counters of the events whose value, under a mask, is in a range.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Constraint {
     mask: u64,
@@ -58,7 +58,7 @@ pub(super) fn constraints(core: &Source, name: &str) -> Result<Vec<Constraint>> 
     let mut list = Vec::new();
     for (macro_name, arguments) in items(&body) {
         let numbers = arguments.iter().map(|argument| number(argument));
-        // The events of metrics have the number 0, which is not compared.
+        // These are pseudo-events with the number 0, which are not compared.
         if macro_name == "METRIC_EVENT_CONSTRAINT" {
             continue;
         }
@@ -101,7 +101,7 @@ impl Constraint {
     }
 }
 
-/// Returns the events that need a further register.
+/// Returns the events that need an extra register.
 pub(super) fn extra_events(core: &Source, name: &str) -> Result<Vec<u64>> {
     let body = core.body(&format!("struct extra_reg {name}[]"))?;
     items(&body)
@@ -112,7 +112,7 @@ pub(super) fn extra_events(core: &Source, name: &str) -> Result<Vec<u64>> {
         .collect()
 }
 
-/// Returns a table of events of caches.
+/// Returns a table of cache events.
 pub(super) fn cache_table(source: &Source, name: &str) -> Result<CacheTable> {
     let body = source.body(&format!("const u64 {name}\n"))?;
     let mut table = CacheTable::default();
@@ -120,7 +120,7 @@ pub(super) fn cache_table(source: &Source, name: &str) -> Result<CacheTable> {
     for item in body.split("[C(").skip(1) {
         let (word, rest) = item
             .split_once(")]=")
-            .with_context(|| format!("{name} is of an unknown form"))?;
+            .with_context(|| format!("{name} has an unknown form"))?;
         if let Some(found) = CACHES.iter().position(|cache| *cache == word) {
             cache = found;
         } else if let Some(found) = OPERATIONS.iter().position(|operation| *operation == word) {
@@ -166,7 +166,7 @@ pub(super) fn set_cell(table: &mut CacheTable, statement: &str) -> Result<()> {
     Ok(())
 }
 
-/// Returns a map of events of hardware.
+/// Returns a map of hardware events.
 pub(super) fn event_map(source: &Source, name: &str) -> Result<EventMap> {
     let body = source.body(&format!("const u64 {name}["));
     let body = body.or_else(|_| source.body(&format!("u64 {name}[")))?;

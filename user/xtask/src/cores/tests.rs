@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Linux's forms of tables, in a small source.
+//! Tests with a small source that has all forms of Linux's tables.
 
 use super::setup::{Kind, setups};
 use super::source::Source;
@@ -78,7 +78,7 @@ fn a_case_is_followed_through_its_labels() {
 }
 
 #[test]
-fn kinds_of_cores_are_set_up_apart() {
+fn kinds_of_cores_are_set_up_separately() {
     let found = setups(&Source::of(SOURCE), "INTEL_TWO").expect("it is understood");
     assert_eq!(found.keys().collect::<Vec<_>>(), [&Kind::Core, &Kind::Atom]);
     let caches = found[&Kind::Core].caches;
@@ -89,7 +89,7 @@ fn kinds_of_cores_are_set_up_apart() {
 }
 
 #[test]
-fn what_is_not_understood_is_told() {
+fn an_unknown_form_is_an_error() {
     let source = SOURCE.replace("INTEL_UBIT_EVENT", "INTEL_NEW_EVENT");
     assert!(setups(&Source::of(&source), "INTEL_TWO").is_err());
     let source = SOURCE.replace("0x82d0,", "SOME_EVENT,");

@@ -9,10 +9,10 @@ use std::path::Path;
 use anyhow::{Context, Result, bail};
 use serde_json::{Map, Value};
 
-/// A kind of core of a hybrid processor.
+/// A kind of core.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Kind {
-    /// The processor has one kind.
+    /// The only kind of a processor that is not hybrid.
     Only,
     Core,
     Atom,
@@ -29,7 +29,7 @@ impl Kind {
         }
     }
 
-    /// Returns the kind that a `Unit` is; `None` if it is outside of cores.
+    /// Returns the kind of core that `Unit` names; `None` if the unit is outside of cores.
     fn of(unit: Option<&str>) -> Option<Self> {
         match unit {
             None | Some("core") => Some(Self::Only),
@@ -41,7 +41,7 @@ impl Kind {
     }
 }
 
-/// The facts of an event. Its text is a line of a table.
+/// The facts of an event. `Display` writes it as a line of a table.
 #[derive(Debug, Default, PartialEq, Eq)]
 #[expect(
     clippy::struct_excessive_bools,
@@ -58,7 +58,7 @@ pub(super) struct Event {
     /// The general counters that can count it: bit n for counter n. 0: all.
     counters: u64,
     fixed: Option<u32>,
-    /// The register that it needs besides, and its value.
+    /// The extra register that it needs, and its value.
     extra: Option<(u64, u64)>,
     period: u64,
     deprecated: bool,
@@ -67,9 +67,9 @@ pub(super) struct Event {
 /// The events of a kind of core.
 #[derive(Default)]
 pub(super) struct Events {
-    /// By name.
+    /// Sorted by name.
     pub(super) list: Vec<Event>,
-    /// The number of general counters that they use; 0 if the list has none of them.
+    /// The number of general counters that they use; 0 if the list does not say.
     pub(super) general: u32,
     /// The number of fixed counters that they use.
     pub(super) fixed: u32,
@@ -94,13 +94,13 @@ pub(super) fn read(folder: &Path) -> Result<Found> {
         let text =
             fs::read_to_string(&path).with_context(|| format!("can't read {}", path.display()))?;
         let Value::Array(items) = serde_json::from_str(&text)
-            .with_context(|| format!("{} is no JSON", path.display()))?
+            .with_context(|| format!("{} is not JSON", path.display()))?
         else {
-            // Names of groups of metrics.
+            // An object has names of groups of metrics.
             continue;
         };
         for item in &items {
-            // Others are metrics, and numbers of counters.
+            // Items without it are metrics, and numbers of counters.
             let Some(name) = text_of(item, "EventName") else {
                 continue;
             };
@@ -114,15 +114,16 @@ pub(super) fn read(folder: &Path) -> Result<Found> {
         }
     }
     for events in found.events.values_mut() {
-        (events.general, events.fixed) = finish(&mut events.list)?;
+        (events.general, events.fixed) = normalize(&mut events.list)?;
     }
     Ok(found)
 }
 
-/// Sorts the events, clears the counters of those that all counters count, and gives those of fixed counters Linux's
-/// numbers: event 0, and a unit mask that is one more than the counter. Returns how many counters of both kinds they use.
-fn finish(events: &mut [Event]) -> Result<(u32, u32)> {
-    // Some lists count fixed counters from 1. The first is that of instructions.
+/// Sorts the events, and sets `counters` to 0 where all counters can count the event. Gives events of fixed counters
+/// Linux's encoding: event 0, and the number of the counter + 1 as unit mask. Returns how many general and fixed counters
+/// the events use.
+fn normalize(events: &mut [Event]) -> Result<(u32, u32)> {
+    // Some lists number fixed counters from 1. The first one counts instructions.
     let first = events
         .iter()
         .find(|event| event.name == "INST_RETIRED.ANY")
@@ -134,7 +135,7 @@ fn finish(events: &mut [Event]) -> Result<(u32, u32)> {
             0 => listed.checked_sub(first),
             mask => u32::try_from(mask - 1).ok(),
         };
-        let fixed = fixed.with_context(|| format!("{}: which fixed counter", event.name))?;
+        let fixed = fixed.with_context(|| format!("{}: unknown fixed counter", event.name))?;
         event.fixed = Some(fixed);
         (event.number, event.unit_mask) = (0, u64::from(fixed) + 1);
     }
@@ -143,7 +144,7 @@ fn finish(events: &mut [Event]) -> Result<(u32, u32)> {
         .windows(2)
         .find(|two| two[0].name.eq_ignore_ascii_case(&two[1].name))
     {
-        bail!("{} is there twice", two[0].name);
+        bail!("there are two events {}", two[0].name);
     }
     let all = events.iter().fold(0, |all, event| all | event.counters);
     for event in events.iter_mut().filter(|event| event.counters == all) {
@@ -175,11 +176,11 @@ fn event(fields: &Map<String, Value>) -> Result<Event> {
             .bytes()
             .all(|byte| byte.is_ascii_alphanumeric() || b"_.-".contains(&byte))
     {
-        bail!("the name has other characters than expected");
+        bail!("the name has an unexpected character");
     }
     let event_number = number("EventCode")?;
     if event_number.is_none() && fixed.is_none() {
-        bail!("it has no number");
+        bail!("it has no event number");
     }
     Ok(Event {
         name: name.to_owned(),
@@ -200,13 +201,13 @@ fn event(fields: &Map<String, Value>) -> Result<Event> {
     })
 }
 
-/// Returns the number of a field; of several the first.
+/// Returns the number in a field, or the first of several.
 fn number(fields: &Map<String, Value>, key: &str) -> Result<Option<u64>> {
     let text = match fields.get(key) {
         None => return Ok(None),
         Some(Value::Number(number)) => return Ok(number.as_u64()),
         Some(Value::String(text)) => text,
-        Some(_) => bail!("{key} is no number"),
+        Some(_) => bail!("{key} is not a number"),
     };
     let first = text.split(',').next().unwrap_or_default().trim();
     let hexadecimal = first
@@ -218,7 +219,7 @@ fn number(fields: &Map<String, Value>, key: &str) -> Result<Option<u64>> {
     };
     parsed
         .map(Some)
-        .with_context(|| format!("{key} is no number: {text}"))
+        .with_context(|| format!("{key} is not a number: {text}"))
 }
 
 /// Returns the general counters and the fixed one of `Counter`: `0,1,2,3` or `Fixed counter 0`.
@@ -227,11 +228,11 @@ fn counters(text: Option<&str>) -> Result<(u64, Option<u32>)> {
         return Ok((0, None));
     };
     if let Some(rest) = text.strip_prefix("Fixed") {
-        // Without a number, the unit mask says which.
+        // Without a number, the unit mask tells which counter it is.
         let number = rest.strip_prefix(" counter ").map_or(Ok(0), str::parse);
         return Ok((
             0,
-            Some(number.with_context(|| format!("which fixed counter: {text}"))?),
+            Some(number.with_context(|| format!("unknown fixed counter: {text}"))?),
         ));
     }
     let mut mask = 0;
@@ -239,10 +240,10 @@ fn counters(text: Option<&str>) -> Result<(u64, Option<u32>)> {
         let number: u32 = number
             .trim()
             .parse()
-            .with_context(|| format!("counters: {text}"))?;
+            .with_context(|| format!("unknown counters: {text}"))?;
         mask |= 1_u64
             .checked_shl(number)
-            .context("such a counter does not exist")?;
+            .context("the number of a counter is too large")?;
     }
     Ok((mask, None))
 }
@@ -306,21 +307,21 @@ mod tests {
         );
         assert_eq!(
             line(r#"{"EventName": "A", "UMask": "0x3"}"#),
-            "it has no number"
+            "it has no event number"
         );
     }
 
     #[test]
-    fn what_all_counters_count_has_no_limit() {
+    fn an_event_of_all_counters_has_no_limit() {
         let with = |name: &str, counters| Event {
             name: name.to_owned(),
             counters,
             ..Event::default()
         };
         let mut events = [with("b", 0xf), with("A", 0x4)];
-        finish(&mut events).expect("each is there once");
+        normalize(&mut events).expect("each is there once");
         assert_eq!(events, [with("A", 0x4), with("b", 0)]);
-        assert!(finish(&mut [with("a", 1), with("A", 1)]).is_err());
+        assert!(normalize(&mut [with("a", 1), with("A", 1)]).is_err());
     }
 
     #[test]
@@ -337,7 +338,7 @@ mod tests {
             with("B", 0, 3),
             with("C", 2, 2),
         ];
-        finish(&mut events).expect("each is there once");
+        normalize(&mut events).expect("each is there once");
         let lines = events.map(|event| event.to_string());
         assert_eq!(
             lines,
@@ -347,6 +348,6 @@ mod tests {
                 "INST_RETIRED.ANY 0 1 fixed=0"
             ]
         );
-        assert!(finish(&mut [with("INST_RETIRED.ANY", 0, 1), with("B", 0, 0)]).is_err());
+        assert!(normalize(&mut [with("INST_RETIRED.ANY", 0, 1), with("B", 0, 0)]).is_err());
     }
 }

@@ -15,7 +15,7 @@ pub(super) struct Model {
     pub(super) cpus: Vec<Cpu>,
 }
 
-/// CPUs of one family whose models follow each other.
+/// CPUs of one family with consecutive model numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Cpu {
     pub(super) vendor: &'static str,
@@ -39,13 +39,13 @@ const HYGON: (&str, Cpu) = (
     },
 );
 
-/// Returns the models in the order of the file. A CPU is of the first that it matches.
+/// Returns the models in the order of the file. A CPU belongs to the first line that it matches.
 pub(super) fn models(map: &str) -> Result<Vec<Model>> {
     let mut models: Vec<Model> = Vec::new();
     let mut before: Vec<(&str, u32, &str)> = Vec::new();
     for line in map.lines().skip(1).filter(|line| !line.is_empty()) {
         let [pattern, version, name, "core"] = line.split(',').collect::<Vec<_>>()[..] else {
-            bail!("mapfile.csv: a line is not understood: {line}")
+            bail!("mapfile.csv: a line has an unknown form: {line}")
         };
         let vendor = VENDORS
             .into_iter()
@@ -61,12 +61,12 @@ pub(super) fn models(map: &str) -> Result<Vec<Model>> {
             .with_context(|| format!("mapfile.csv: {line}"))?;
         let mut cpus: Vec<Cpu> = Vec::new();
         for model in 0..=0xff {
-            let mut steppings = matched(pattern, family, model)?;
+            let mut steppings = matching_steppings(pattern, family, model)?;
             for (_, _, earlier) in before
                 .iter()
                 .filter(|(v, f, _)| (*v, *f) == (vendor, family))
             {
-                steppings &= !matched(earlier, family, model)?;
+                steppings &= !matching_steppings(earlier, family, model)?;
             }
             match cpus.last_mut() {
                 _ if steppings == 0 => {}
@@ -95,7 +95,7 @@ pub(super) fn models(map: &str) -> Result<Vec<Model>> {
 }
 
 /// Returns the steppings of a CPU model that a pattern matches. A pattern without a stepping matches all.
-fn matched(pattern: &str, family: u32, model: u32) -> Result<u16> {
+fn matching_steppings(pattern: &str, family: u32, model: u32) -> Result<u16> {
     let cpu = format!("{family}-{model:X}");
     if matches(pattern, &cpu)? {
         return Ok(u16::MAX);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! perf's metrics: their formulas in the words of `perfmon_events::metrics`, as far as events of cores are enough.
+//! Translates the formulas of perf's metrics to those of `perfmon_events::metrics`, if they need only core events.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -11,8 +11,8 @@ use serde_json::Value;
 
 use super::json::Kind;
 
-/// What perf calls the fields of Intel's register `PERF_METRICS`, which the driver has not, and the events of general
-/// counters that count the same slots. The first whose events there are is taken.
+/// perf's names for the fields of Intel's register `PERF_METRICS`, which the driver does not support, and formulas of
+/// events that count the same slots on general counters. The first formula whose events exist is taken.
 const TOP_DOWN: [(&str, &[&str]); 11] = [
     ("TOPDOWN.SLOTS", &["TOPDOWN.SLOTS_P"]),
     ("slots", &["TOPDOWN.SLOTS_P"]),
@@ -22,7 +22,7 @@ const TOP_DOWN: [(&str, &[&str]); 11] = [
         "topdown-fe-bound",
         &["IDQ_BUBBLES.CORE", "IDQ_UOPS_NOT_DELIVERED.CORE"],
     ),
-    // The event for it is counted by one counter only, where there is one; it is the rest of all slots.
+    // If there is an event for it, only one counter can count it. So it is computed as the rest of all slots.
     (
         "topdown-bad-spec",
         &[
@@ -43,13 +43,13 @@ const TOP_DOWN: [(&str, &[&str]); 11] = [
     ("cpu-cycles", &["cycles"]),
 ];
 
-/// The sum of the four parts of all slots.
+/// The event that counts all slots.
 const ALL_SLOTS: &str = "TOPDOWN.SLOTS_P";
 
-/// Names that are no event of the vendor's list, and that there are on all CPUs.
+/// Names that are not in the vendor's list, but exist on all CPUs.
 const COMMON: [&str; 3] = ["instructions", "cycles", "duration_time"];
 
-/// Facts that formulas may ask for.
+/// Facts that formulas may use.
 const FACTS: [&str; 3] = ["#SMT_on", "#core_wide", "#num_cpus_online"];
 
 /// A metric as perf has it.
@@ -59,7 +59,7 @@ pub(super) struct Metric {
     formula: String,
     scale: String,
     threshold: String,
-    /// The kind of core of a hybrid processor that it is of; `None` for all kinds.
+    /// The kind of core that it is for; `None` for all kinds.
     kind: Option<Kind>,
 }
 
@@ -83,7 +83,7 @@ pub(super) fn read(folder: &Path) -> Result<Vec<Metric>> {
                 "cpu_core" => Some(Kind::Core),
                 "cpu_atom" => Some(Kind::Atom),
                 "cpu_lowpower" => Some(Kind::LowPower),
-                // Of what is outside of cores.
+                // A unit outside of cores.
                 _ => continue,
             };
             metrics.push(Metric {
@@ -99,7 +99,7 @@ pub(super) fn read(folder: &Path) -> Result<Vec<Metric>> {
     Ok(metrics)
 }
 
-/// A metric in our words, or what it needs that is no event of a core.
+/// A translated formula, as text and parsed, or the first thing that it needs and that is no core event.
 type Translated = Result<(String, Formula), String>;
 
 /// Returns the lines of the metrics of a kind of core that has these events.
@@ -122,7 +122,7 @@ pub(super) fn lines(metrics: &[Metric], kind: Kind, events: &BTreeSet<String>) -
             .with_context(|| metric.name.clone())?;
         translated.insert(name, formula);
     }
-    leave_out(&mut translated);
+    leave_out_dependents(&mut translated);
     let mut lines = String::new();
     for (name, formula) in &translated {
         let metric = of_kind[*name];
@@ -134,9 +134,9 @@ pub(super) fn lines(metrics: &[Metric], kind: Kind, events: &BTreeSet<String>) -
         match formula {
             Err(missing) => lines += &format!("{}\t-\t{missing}\n", metric.name),
             Ok((text, _)) => {
-                // What tells that a value is high may need what can't be counted.
+                // The threshold may need more events than the formula, which may be missing.
                 let threshold = match model.formula(&metric.threshold) {
-                    Ok(Ok((text, formula))) if has_all(&formula, &translated) => text,
+                    Ok(Ok((text, formula))) if has_all_metrics(&formula, &translated) => text,
                     _ => String::new(),
                 };
                 let (factor, unit) = scale(&metric.scale)?;
@@ -151,7 +151,7 @@ pub(super) fn lines(metrics: &[Metric], kind: Kind, events: &BTreeSet<String>) -
 }
 
 /// Leaves out metrics that need a metric that is left out.
-fn leave_out(translated: &mut BTreeMap<&str, Translated>) {
+fn leave_out_dependents(translated: &mut BTreeMap<&str, Translated>) {
     loop {
         let mut missing: Vec<(String, String)> = Vec::new();
         for (name, formula) in translated.iter() {
@@ -173,7 +173,8 @@ fn leave_out(translated: &mut BTreeMap<&str, Translated>) {
     }
 }
 
-fn has_all(formula: &Formula, translated: &BTreeMap<&str, Translated>) -> bool {
+/// Returns whether no metric that the formula needs is left out.
+fn has_all_metrics(formula: &Formula, translated: &BTreeMap<&str, Translated>) -> bool {
     let mut all = true;
     formula.names(&mut |name| {
         all &= !matches!(translated.get(&*name.to_ascii_lowercase()), Some(Err(_)));
@@ -181,12 +182,12 @@ fn has_all(formula: &Formula, translated: &BTreeMap<&str, Translated>) -> bool {
     all
 }
 
-/// Parts the factor of `100%` or `1e3per_1k_instr` from the unit.
+/// Splits `100%` or `1e3per_1k_instr` into factor and unit.
 fn scale(text: &str) -> Result<(String, String)> {
     if text.is_empty() {
         return Ok(("1".to_owned(), String::new()));
     }
-    // The longest start that is a number.
+    // The factor is the longest prefix that is a number.
     let ends = (1..=text.len())
         .rev()
         .filter(|end| text.is_char_boundary(*end));
@@ -207,12 +208,12 @@ struct Model<'a> {
 }
 
 impl Model<'_> {
-    /// Returns a formula in our words, or what it needs that is no event of a core.
+    /// Translates a formula of perf.
     fn formula(&self, perfs: &str) -> Result<Translated> {
         let mut text = String::new();
         let mut rest = perfs;
         while let Some(first) = rest.chars().next() {
-            let length = symbol(rest);
+            let length = symbol_length(rest);
             if length == 0 {
                 text.push(first);
                 rest = &rest[first.len_utf8()..];
@@ -230,7 +231,7 @@ impl Model<'_> {
         Ok(Ok((text, formula)))
     }
 
-    /// Returns a symbol in our words.
+    /// Translates a symbol of perf, which `after` follows. The error is what it needs and is missing.
     fn symbol(&self, perfs: &str, after: &str) -> Result<String, String> {
         let symbol = perfs.replace('\\', "");
         let is_word = ["if", "else", "%"].contains(&&*symbol) || symbol.parse::<f64>().is_ok();
@@ -263,7 +264,7 @@ impl Model<'_> {
         if !["", "u", "k"].contains(&modifier) {
             return Err(format!("{text}:{modifier}"));
         }
-        let behind = |name: String| match modifier {
+        let with_modifier = |name: String| match modifier {
             "" => name,
             _ => format!("{name}:{modifier}"),
         };
@@ -280,19 +281,19 @@ impl Model<'_> {
             return Ok(quoted(name.to_owned()));
         }
         if COMMON.contains(&name) {
-            return Ok(behind(name.to_owned()));
+            return Ok(with_modifier(name.to_owned()));
         }
         if !self.events.contains(&lower) {
             return Err(name.to_owned());
         }
         Ok(if fields.is_empty() {
-            quoted(behind(name.to_owned()))
+            quoted(with_modifier(name.to_owned()))
         } else {
-            format!("@{}@", behind(format!("cpu/{name},{fields}/")))
+            format!("@{}@", with_modifier(format!("cpu/{name},{fields}/")))
         })
     }
 
-    /// Returns whether there are all events of a formula.
+    /// Returns whether all events of a formula exist.
     fn has_events(&self, text: &str) -> bool {
         let mut all = true;
         if let Ok(formula) = Formula::parse(text) {
@@ -304,7 +305,7 @@ impl Model<'_> {
     }
 }
 
-/// Returns a name in a form that formulas take.
+/// Returns a name as a formula needs it: between two `@` unless it is a plain word.
 fn quoted(name: String) -> String {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._:".contains(&byte);
     let starts = name.as_bytes().first().is_some_and(u8::is_ascii_alphabetic);
@@ -315,7 +316,8 @@ fn quoted(name: String) -> String {
     }
 }
 
-/// Returns the formula with all slots in place of the sum of their four parts, of which one is what the others leave.
+/// Replaces the sum of the four parts of all slots by the event of all slots. One of the parts is computed as the rest of
+/// the others.
 fn with_all_slots(text: &str) -> String {
     let parts = |fe: &str| {
         let bad = format!(
@@ -330,8 +332,8 @@ fn with_all_slots(text: &str) -> String {
         })
 }
 
-/// Returns the length of the symbol at the start: letters, digits, and what is escaped.
-fn symbol(text: &str) -> usize {
+/// Returns the length of the symbol at the start: letters, digits, and escaped characters.
+fn symbol_length(text: &str) -> usize {
     let mut length = 0;
     let bytes = text.as_bytes();
     while let Some(byte) = bytes.get(length) {

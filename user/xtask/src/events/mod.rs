@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Makes the tables of events (`user/perfmon-events/tables`) from those of Linux's perf, or checks that the committed
+//! Generates the tables of events (`user/perfmon-events/tables`) from those of Linux's perf, or checks that the committed
 //! ones are up to date.
 //!
-//! Of `tools/perf/pmu-events/arch/x86` only facts are taken: names and numbers. Descriptions are not, and neither are
-//! events outside of cores.
+//! Only facts are taken from `tools/perf/pmu-events/arch/x86`: names and numbers. Descriptions and events outside of cores
+//! are left out.
 
 mod json;
 mod mapfile;
@@ -22,16 +22,16 @@ use mapfile::Cpu;
 /// The folder of the tables.
 const TABLES: &str = "user/perfmon-events/tables";
 
-/// The folder of the tables of metrics, within it.
+/// The folder of the tables of metrics, within [`TABLES`].
 const METRICS: &str = "metrics";
 
 /// The file that says what the tables are made from.
 const SOURCE: &str = "SOURCE";
 
-/// The second line of a file that is made here.
+/// The second line of each generated file.
 const MADE: &str = "# Made by `cargo xtask events` from perf's tables: not to be edited.\n";
 
-/// Writes the tables. `source` is a tree of Linux, with its version in the file `version`.
+/// Writes the tables. `source` is a source tree of Linux, with its version in the file `version`.
 pub(crate) fn write(top: &Path, source: &Path) -> Result<()> {
     let folder = top.join(TABLES);
     let made = make(source)?;
@@ -48,7 +48,8 @@ pub(crate) fn write(top: &Path, source: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Fails unless the committed tables are what `source` gives. Of another version of Linux it only says what differs.
+/// Fails unless the committed tables are up to date with `source`. With another version of Linux it only prints what
+/// differs.
 pub(crate) fn check(top: &Path, source: &Path) -> Result<()> {
     let (made, committed) = (make(source)?, committed(&top.join(TABLES))?);
     let names = made.keys().chain(committed.keys());
@@ -62,7 +63,7 @@ pub(crate) fn check(top: &Path, source: &Path) -> Result<()> {
         return Ok(());
     }
     let difference = format!(
-        "In {TABLES}, what perf's tables give is another: {}.",
+        "In {TABLES}, these files differ from perf's tables: {}.",
         differ.join(", ")
     );
     let version = version(source)?;
@@ -71,14 +72,14 @@ pub(crate) fn check(top: &Path, source: &Path) -> Result<()> {
         .is_some_and(|text| !text.contains(&format!("Linux {version}\n")))
     {
         println!(
-            "{difference}\nThis is Linux {version}, a version that they are not made from. `make events` takes it."
+            "{difference}\nThey were made from another version than Linux {version}. `make events` makes them from this one."
         );
         return Ok(());
     }
     bail!("{difference}\nRun `make events`.")
 }
 
-/// Returns the version of a tree of Linux.
+/// Returns the version of a source tree of Linux.
 fn version(source: &Path) -> Result<String> {
     let path = source.join("version");
     let text =
@@ -86,7 +87,7 @@ fn version(source: &Path) -> Result<String> {
     Ok(text.trim().to_owned())
 }
 
-/// Returns the files that are there and were made here, by their names.
+/// Returns the generated files in a folder, by name.
 fn committed(folder: &Path) -> Result<BTreeMap<String, String>> {
     let mut files = BTreeMap::new();
     let entries =
@@ -111,7 +112,7 @@ fn committed(folder: &Path) -> Result<BTreeMap<String, String>> {
     Ok(files)
 }
 
-/// Returns the files by their names.
+/// Returns the files to be written, by name.
 fn make(source: &Path) -> Result<BTreeMap<String, String>> {
     let folder = source.join("tools/perf/pmu-events/arch/x86");
     let path = folder.join("mapfile.csv");
@@ -131,7 +132,7 @@ fn make(source: &Path) -> Result<BTreeMap<String, String>> {
                 _ => format!("{}-{}", model.name, kind.name()),
             };
             let mut text = header(&name, &model.version);
-            // AMD's lists say nothing of counters: Zen has six.
+            // AMD's lists don't tell the counters: Zen has six.
             let general = if events.general == 0 {
                 6
             } else {
@@ -142,7 +143,7 @@ fn make(source: &Path) -> Result<BTreeMap<String, String>> {
                 text += &format!("kind {}\n", kind.name());
             }
             for cpu in &model.cpus {
-                text += &line(*cpu);
+                text += &cpu_line(*cpu);
             }
             for event in &events.list {
                 text += &format!("{event}\n");
@@ -192,8 +193,8 @@ fn header(name: &str, version: &str) -> String {
     format!("{start}table {name}\nversion {version}\n")
 }
 
-/// The line of some CPUs: vendor, family, models and steppings, in hexadecimal.
-fn line(cpu: Cpu) -> String {
+/// The line of a range of CPUs: vendor, family, models and steppings, in hexadecimal.
+fn cpu_line(cpu: Cpu) -> String {
     let Cpu {
         vendor,
         family,

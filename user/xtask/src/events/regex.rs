@@ -8,7 +8,7 @@ pub(super) fn matches(pattern: &str, text: &str) -> Result<bool> {
     Ok(ends(pattern.as_bytes(), text.as_bytes())?.contains(&text.len()))
 }
 
-/// Returns where a match that begins at the start of `text` can end.
+/// Returns the positions where a match that begins at the start of `text` can end.
 fn ends(pattern: &[u8], text: &[u8]) -> Result<Vec<usize>> {
     let mut found = Vec::new();
     for alternative in split(pattern) {
@@ -35,7 +35,7 @@ fn split(pattern: &[u8]) -> Vec<&[u8]> {
     parts
 }
 
-/// The same of a pattern without alternatives at its top.
+/// The same as [`ends`] for a pattern without alternatives at its top level.
 fn sequence(pattern: &[u8], text: &[u8]) -> Result<Vec<usize>> {
     let Some(first) = pattern.first() else {
         return Ok(vec![0]);
@@ -44,7 +44,7 @@ fn sequence(pattern: &[u8], text: &[u8]) -> Result<Vec<usize>> {
         b'(' => closing(pattern, b'(', b')')?,
         b'[' => closing(pattern, b'[', b']')?,
         b'?' | b'*' | b'.' | b'\\' | b'{' | b'^' | b'$' => {
-            bail!("{} is not understood", char::from(*first))
+            bail!("{} is not supported", char::from(*first))
         }
         _ => 1,
     };
@@ -72,7 +72,7 @@ fn sequence(pattern: &[u8], text: &[u8]) -> Result<Vec<usize>> {
     Ok(found)
 }
 
-/// The same of a letter, a set or a group.
+/// The same as [`ends`] for a letter, a set or a group.
 fn one(atom: &[u8], text: &[u8]) -> Result<Vec<usize>> {
     if let [b'(', inner @ .., b')'] = atom {
         return ends(inner, text);
@@ -92,7 +92,7 @@ fn one(atom: &[u8], text: &[u8]) -> Result<Vec<usize>> {
 fn in_set(set: &[u8], byte: u8) -> Result<bool> {
     match set {
         [] => Ok(false),
-        [b'^' | b'[', ..] => bail!("this set is not understood"),
+        [b'^' | b'[', ..] => bail!("this kind of set is not supported"),
         [first, b'-', last, rest @ ..] => {
             Ok((*first..=*last).contains(&byte) || in_set(rest, byte)?)
         }
@@ -100,7 +100,7 @@ fn in_set(set: &[u8], byte: u8) -> Result<bool> {
     }
 }
 
-/// Returns the length of what stands in brackets, with them.
+/// Returns the length of a part in brackets, including the brackets.
 fn closing(pattern: &[u8], open: u8, close: u8) -> Result<usize> {
     let mut depth = 0;
     for (at, byte) in pattern.iter().enumerate() {
