@@ -112,7 +112,7 @@ impl<Make> WithInputs<'_, Make> {
 /// Calls the function, and returns its counts if there is a meter.
 fn count(meter: Option<&mut Meter>, call: &mut dyn FnMut()) -> Result<Vec<u64>, Error> {
     match meter {
-        Some(meter) => meter.pass(call),
+        Some(meter) => meter.count_pass(call),
         None => {
             call();
             Ok(Vec::new())
@@ -142,7 +142,7 @@ fn repeat(mut pass: impl FnMut() -> Result<Vec<u64>, Error>) -> Result<Vec<Vec<u
 mod tests {
     use super::*;
 
-    fn repeated(counts: impl Fn(usize) -> u64) -> (usize, Vec<Vec<u64>>) {
+    fn repeat_with(counts: impl Fn(usize) -> u64) -> (usize, Vec<Vec<u64>>) {
         let mut calls = 0;
         let passes = repeat(|| {
             calls += 1;
@@ -153,22 +153,22 @@ mod tests {
 
     #[test]
     fn three_equal_passes_are_enough() {
-        assert_eq!(repeated(|_| 5), (3, vec![vec![5, 7]; 2]));
+        assert_eq!(repeat_with(|_| 5), (3, vec![vec![5, 7]; 2]));
         // The first passes cost more.
-        let slow = repeated(|call| if call < 4 { 100 - call as u64 } else { 5 });
+        let slow = repeat_with(|call| if call < 4 { 100 - call as u64 } else { 5 });
         assert_eq!(slow, (6, vec![vec![5, 7]; 2]));
     }
 
     #[test]
     fn alternating_counts_return_all_passes() {
-        let (calls, passes) = repeated(|call| if call == 2 { 9 } else { 5 });
+        let (calls, passes) = repeat_with(|call| if call == 2 { 9 } else { 5 });
         assert_eq!((calls, passes.len()), (MAX_PASSES, MAX_PASSES - 1));
         assert_eq!((&passes[0][..], &passes[1][..]), (&[9, 7][..], &[5, 7][..]));
     }
 
     #[test]
     fn varying_counts_return_all_passes() {
-        let (calls, passes) = repeated(|call| call as u64);
+        let (calls, passes) = repeat_with(|call| call as u64);
         assert_eq!((calls, passes.len()), (MAX_PASSES, MAX_PASSES - 1));
         assert_eq!(passes[0], [2, 7]);
     }

@@ -31,7 +31,7 @@ impl Meter {
         };
         let mut overhead = vec![u64::MAX; events.len()];
         for _ in 0..EMPTY_PASSES {
-            let counts = meter.pass(&mut || {})?;
+            let counts = meter.count_pass(&mut || {})?;
             for (least, count) in overhead.iter_mut().zip(counts) {
                 *least = count.min(*least);
             }
@@ -45,7 +45,7 @@ impl Meter {
     /// It is neither generic nor inlined, and calls through a pointer: with one copy for all functions, the overhead of
     /// the call is always the same.
     #[inline(never)]
-    pub(crate) fn pass(&mut self, work: &mut dyn FnMut()) -> Result<Vec<u64>, Error> {
+    pub(crate) fn count_pass(&mut self, work: &mut dyn FnMut()) -> Result<Vec<u64>, Error> {
         for (page, count) in self.pages.iter().zip(&mut self.before) {
             *count = page.read()?;
         }

@@ -21,7 +21,7 @@ use crate::options::{Options, file_of};
 use crate::report;
 
 /// Exit code if nothing could be counted or compared, the same as that of `pmctl bench`.
-const NO_COUNT: u8 = 125;
+const EXIT_NOT_COUNTED: u8 = 125;
 
 /// A benchmark.
 struct Bench {
@@ -83,14 +83,14 @@ impl Suite {
         };
         result.unwrap_or_else(|error| {
             print_error(&self.name, &error);
-            ExitCode::from(NO_COUNT)
+            ExitCode::from(EXIT_NOT_COUNTED)
         })
     }
 
     fn list(&self) -> Result<ExitCode, String> {
         let names = self.benches.iter();
         let lines = names.map(|bench| format!("{}: benchmark\n", bench.name));
-        print(&lines.collect::<Vec<_>>().concat())
+        print_to_stdout(&lines.collect::<Vec<_>>().concat())
     }
 
     /// Calls each benchmark once.
@@ -102,7 +102,7 @@ impl Suite {
                 result: &mut result,
             });
             check_result(&bench.name, result)?;
-            print(&format!("test {} ... ok\n", bench.name))?;
+            print_to_stdout(&format!("test {} ... ok\n", bench.name))?;
         }
         Ok(ExitCode::SUCCESS)
     }
@@ -151,8 +151,8 @@ impl Suite {
         let mut text = Vec::new();
         let written = report::write(&compared, options, &self.name, &mut text);
         written.map_err(|error| error.to_string())?;
-        print(&String::from_utf8_lossy(&text))?;
-        let code = self.judge(&compared, options);
+        print_to_stdout(&String::from_utf8_lossy(&text))?;
+        let code = self.check_conditions(&compared, options);
         if let Some(file) = file {
             let overwrites_baseline = is_same_file(&file, &file_of_old);
             if code != ExitCode::SUCCESS && overwrites_baseline {
@@ -200,7 +200,7 @@ impl Suite {
         let mut entries = Vec::new();
         let progress = Progress::new();
         for bench in &mut self.benches {
-            progress.show(&bench.name);
+            progress.show_name(&bench.name);
             let mut values = vec![Vec::new(); options.events.len()];
             let mut result = None;
             (bench.run)(Bencher {
@@ -217,7 +217,7 @@ impl Suite {
     }
 
     /// Prints the conditions that hold, and returns the exit code.
-    fn judge(&self, compared: &Compared<'_>, options: &Options) -> ExitCode {
+    fn check_conditions(&self, compared: &Compared<'_>, options: &Options) -> ExitCode {
         if let Some(warning) = compared.machine_warning() {
             print_error(&self.name, &warning);
         }
@@ -230,7 +230,7 @@ impl Suite {
             print_error(&self.name, sentence);
         }
         match unknown {
-            Some(_) => ExitCode::from(NO_COUNT),
+            Some(_) => ExitCode::from(EXIT_NOT_COUNTED),
             None if holds.is_empty() => ExitCode::SUCCESS,
             None => ExitCode::FAILURE,
         }
@@ -261,7 +261,7 @@ fn print_error(name: &str, text: &str) {
     let _ = writeln!(io::stderr(), "{name}: {text}");
 }
 
-fn print(text: &str) -> Result<ExitCode, String> {
+fn print_to_stdout(text: &str) -> Result<ExitCode, String> {
     let mut output = io::stdout().lock();
     let written = output
         .write_all(text.as_bytes())
@@ -282,7 +282,7 @@ impl Progress {
         }
     }
 
-    fn show(&self, name: &str) {
+    fn show_name(&self, name: &str) {
         if self.is_shown {
             let _ = write!(io::stderr(), "\r\x1b[K{name} ");
         }

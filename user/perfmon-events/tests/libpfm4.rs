@@ -74,7 +74,7 @@ fn registers(event: &Event) -> Vec<u64> {
         .collect()
 }
 
-fn show(registers: &[u64]) -> String {
+fn to_text(registers: &[u64]) -> String {
     let shown: Vec<String> = registers.iter().map(|value| format!("{value:x}")).collect();
     shown.join("+")
 }
@@ -141,7 +141,7 @@ fn the_encodings_are_those_of_libpfm4() {
         if ours == theirs {
             continue;
         }
-        let difference = format!("{} {}", show(&ours), show(&theirs));
+        let difference = format!("{} {}", to_text(&ours), to_text(&theirs));
         if known.remove(&format!("{pmu} {}", event.name)) != Some(difference.clone()) {
             new.push(format!("{pmu} {} {difference}", event.name));
         }

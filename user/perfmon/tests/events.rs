@@ -14,27 +14,27 @@ use perfmon::{Cause, CounterId, Device, Errno, Event, EventSelect, Group};
 
 /// A driver that records the calls that it gets. Its events are open files of /dev/null, with counts 100, 101, ...
 #[derive(Debug, Default)]
-struct Script {
+struct FakeDriver {
     calls: Mutex<Vec<String>>,
     errno: Mutex<Option<Errno>>,
 }
 
-impl Script {
+impl FakeDriver {
     fn device(self: &Arc<Self>) -> Device {
         Device::with_driver(Arc::clone(self) as _).unwrap()
     }
 
-    fn failing(errno: Errno) -> Arc<Self> {
-        let script = Self::default();
-        *script.errno.lock().unwrap() = Some(errno);
-        Arc::new(script)
+    fn failing_with(errno: Errno) -> Arc<Self> {
+        let driver = Self::default();
+        *driver.errno.lock().unwrap() = Some(errno);
+        Arc::new(driver)
     }
 
     fn take_calls(&self) -> Vec<String> {
         std::mem::take(&mut self.calls.lock().unwrap())
     }
 
-    fn note(&self, text: String) {
+    fn record_call(&self, text: String) {
         self.calls.lock().unwrap().push(text);
     }
 
@@ -43,7 +43,7 @@ impl Script {
     }
 }
 
-impl Driver for Script {
+impl Driver for FakeDriver {
     fn call(&self, call: Call<'_>) -> Result<(), Errno> {
         match call {
             Call::Properties(properties) => {
@@ -71,7 +71,7 @@ impl Driver for Script {
 
     fn open_event(&self, open: &mut EventOpen<'_>) -> Result<OwnedFd, Errno> {
         let word = |at: usize| u64::from_ne_bytes(open.attr[at..at + 8].try_into().unwrap());
-        self.note(format!(
+        self.record_call(format!(
             "type {} size {} config {:#x} format {:#x} flags {:#x} of {} on {}{}",
             word(0) & 0xffff_ffff,
             word(0) >> 32,
@@ -95,7 +95,7 @@ impl Driver for Script {
     }
 
     fn call_event(&self, _: BorrowedFd<'_>, call: EventCall<'_>) -> Result<(), Errno> {
-        self.note(format!("{call:?}"));
+        self.record_call(format!("{call:?}"));
         if let EventCall::Id(id) = call {
             *id = 7;
         }
@@ -125,9 +125,9 @@ fn cgroup(path: &str) -> Cgroup {
 
 /// Opens the event of `builder`, and returns the recorded call.
 fn describe_open(builder: &Builder) -> String {
-    let script = Arc::new(Script::default());
-    builder.open_on(&script.device()).unwrap();
-    script.take_calls().remove(0)
+    let driver = Arc::new(FakeDriver::default());
+    builder.open_on(&driver.device()).unwrap();
+    driver.take_calls().remove(0)
 }
 
 #[test]
@@ -162,13 +162,13 @@ fn each_method_has_its_bit() {
 
 #[test]
 fn a_group_counts_one_cgroup() {
-    let script = Arc::new(Script::default());
+    let driver = Arc::new(FakeDriver::default());
     let leader = Event::instructions().cgroup(&cgroup("/"));
     Group::of(leader)
         .and(Event::cycles())
-        .open_on(&script.device())
+        .open_on(&driver.device())
         .unwrap();
-    let calls = script.take_calls();
+    let calls = driver.take_calls();
     assert_eq!(calls.len(), 2);
     for (call, end) in calls.iter().zip(["", " in a group"]) {
         let end = format!("of a cgroup on -1{end}");
@@ -179,8 +179,8 @@ fn a_group_counts_one_cgroup() {
 #[test]
 fn errors_of_cgroups_have_their_own_causes() {
     let error = |errno, cgroup: &Cgroup| {
-        let script = Script::failing(errno);
-        let result = Event::cycles().cgroup(cgroup).open_on(&script.device());
+        let driver = FakeDriver::failing_with(errno);
+        let result = Event::cycles().cgroup(cgroup).open_on(&driver.device());
         result.unwrap_err()
     };
     let of_directory = |errno| error(errno, &cgroup("/")).cause;
@@ -199,8 +199,8 @@ fn errors_of_cgroups_have_their_own_causes() {
     std::fs::remove_dir_all(&there).unwrap();
     assert_eq!(living.cause, Cause::NoSuchEvent);
     // Without a cgroup the same errno has no special meaning.
-    let script = Script::failing(Errno::EBADF);
-    let cause = Event::cycles().open_on(&script.device()).unwrap_err().cause;
+    let driver = FakeDriver::failing_with(Errno::EBADF);
+    let cause = Event::cycles().open_on(&driver.device()).unwrap_err().cause;
     assert_eq!(cause, Cause::Unexpected(Errno::EBADF));
 }
 
@@ -218,10 +218,10 @@ fn events_have_perfs_numbers() {
 
 #[test]
 fn errors_name_the_event_by_its_label() {
-    let script = Arc::new(Script::default());
+    let driver = Arc::new(FakeDriver::default());
     let event = Builder::new(Encoding::Raw(EventSelect::new(0xc0, 0))).label("mine:u");
-    let event = event.open_on(&script.device()).unwrap();
-    *script.errno.lock().unwrap() = Some(Errno::EIO);
+    let event = event.open_on(&driver.device()).unwrap();
+    *driver.errno.lock().unwrap() = Some(Errno::EIO);
     let error = event.read().unwrap_err();
     assert!(
         error.to_string().starts_with("can't read mine:u: "),
@@ -229,7 +229,7 @@ fn errors_name_the_event_by_its_label() {
     );
     let error = Event::cycles()
         .label("cpu-cycles")
-        .open_on(&script.device());
+        .open_on(&driver.device());
     let text = error.unwrap_err().to_string();
     assert!(
         text.starts_with("can't count cpu-cycles of this thread: "),
@@ -239,9 +239,9 @@ fn errors_name_the_event_by_its_label() {
 
 #[test]
 fn an_event_is_controlled_and_read() {
-    let script = Arc::new(Script::default());
-    let event = Event::cycles().open_on(&script.device()).unwrap();
-    script.take_calls();
+    let driver = Arc::new(FakeDriver::default());
+    let event = Event::cycles().open_on(&driver.device()).unwrap();
+    driver.take_calls();
     event.enable().unwrap();
     event.disable().unwrap();
     event.reset().unwrap();
@@ -252,7 +252,7 @@ fn an_event_is_controlled_and_read() {
         "Reset { group: false }",
         "Id(0)",
     ];
-    assert_eq!(script.take_calls(), calls);
+    assert_eq!(driver.take_calls(), calls);
     assert_eq!(event.read().unwrap(), 100);
     let reading = event.times().unwrap();
     assert_eq!(reading.enabled, Duration::from_micros(5));
@@ -261,17 +261,17 @@ fn an_event_is_controlled_and_read() {
 
 #[test]
 fn a_group_is_opened_controlled_and_read_as_one() {
-    let script = Arc::new(Script::default());
+    let driver = Arc::new(FakeDriver::default());
     let leader = Event::instructions().user().disabled().inherit().pid(42);
     let group = Group::of(leader)
         .and(Event::cycles().kernel().disabled().label("cycles:k"))
-        .open_on(&script.device())
+        .open_on(&driver.device())
         .unwrap();
     let opened = [
         "type 0 size 144 config 0x1 format 0xb flags 0x23 of 42 on -1",
         "type 0 size 144 config 0x0 format 0xb flags 0x12 of 42 on -1 in a group",
     ];
-    assert_eq!(script.take_calls(), opened);
+    assert_eq!(driver.take_calls(), opened);
     let (result, counts) = group.measure(|| "result").unwrap();
     let calls = [
         "Disable { group: true }",
@@ -279,7 +279,7 @@ fn a_group_is_opened_controlled_and_read_as_one() {
         "Enable { group: true }",
         "Disable { group: true }",
     ];
-    assert_eq!(script.take_calls(), calls);
+    assert_eq!(driver.take_calls(), calls);
     assert_eq!(result, "result");
     assert_eq!((counts[0], counts[1]), (100, 101));
     assert_eq!(counts.get("cycles"), Some(101));
@@ -292,16 +292,16 @@ fn a_group_is_opened_controlled_and_read_as_one() {
 
 #[test]
 fn enodev_means_an_ended_task_or_an_offline_cpu() {
-    let script = Script::failing(Errno::ENODEV);
-    let cause = |builder: Builder| builder.open_on(&script.device()).unwrap_err().cause;
+    let driver = FakeDriver::failing_with(Errno::ENODEV);
+    let cause = |builder: Builder| builder.open_on(&driver.device()).unwrap_err().cause;
     assert_eq!(cause(Event::cycles().pid(42)), Cause::NoSuchTask);
     assert_eq!(cause(Event::cycles().cpu(1)), Cause::NoSuchCpu);
 }
 
 #[test]
 fn a_refusal_names_the_owners_of_the_counters() {
-    let script = Script::failing(Errno::EBUSY);
-    let error = Event::cycles().open_on(&script.device()).unwrap_err();
+    let driver = FakeDriver::failing_with(Errno::EBUSY);
+    let error = Event::cycles().open_on(&driver.device()).unwrap_err();
     let Cause::NoFreeCounter(owners) = &error.cause else {
         panic!("{error}")
     };
@@ -314,14 +314,14 @@ fn a_refusal_names_the_owners_of_the_counters() {
          Linux's perf or the NMI watchdog has 1 counter"
     );
     assert!(error.cause.help().is_some());
-    assert_eq!(script.device().owners(), *owners);
+    assert_eq!(driver.device().owners(), *owners);
 }
 
 #[test]
 fn errors_have_their_causes() {
     let cause = |errno| {
-        let script = Script::failing(errno);
-        let result = Event::cycles().pid(42).open_on(&script.device());
+        let driver = FakeDriver::failing_with(errno);
+        let result = Event::cycles().pid(42).open_on(&driver.device());
         result.unwrap_err().cause
     };
     assert_eq!(cause(Errno::ENOENT), Cause::NoSuchEvent);
@@ -332,22 +332,22 @@ fn errors_have_their_causes() {
     assert_eq!(cause(Errno::EPERM), Cause::LockedDown);
     assert_eq!(cause(Errno::ENOTTY), Cause::UnknownCommand);
 
-    let script = Arc::new(Script::default());
-    let event = Event::cycles().open_on(&script.device()).unwrap();
-    *script.errno.lock().unwrap() = Some(Errno::EIO);
+    let driver = Arc::new(FakeDriver::default());
+    let event = Event::cycles().open_on(&driver.device()).unwrap();
+    *driver.errno.lock().unwrap() = Some(Errno::EIO);
     assert_eq!(event.read().unwrap_err().cause, Cause::Missed);
 }
 
 #[test]
 fn a_page_is_for_the_thread_that_is_counted() {
-    let script = Arc::new(Script::default());
+    let driver = Arc::new(FakeDriver::default());
     let cause = |builder: Builder| {
-        let event = builder.open_on(&script.device()).unwrap();
+        let event = builder.open_on(&driver.device()).unwrap();
         event.user_page().map(drop).unwrap_err().cause
     };
     assert_eq!(cause(Event::cycles().pid(42)), Cause::OtherThread);
     assert_eq!(cause(Event::cycles().cpu(0)), Cause::OtherThread);
-    let event = Event::cycles().open_on(&script.device()).unwrap();
+    let event = Event::cycles().open_on(&driver.device()).unwrap();
     let in_other_thread = std::thread::scope(|scope| {
         let page = scope.spawn(|| event.user_page().map(drop).unwrap_err().cause);
         page.join().unwrap()

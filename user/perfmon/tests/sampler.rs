@@ -95,7 +95,7 @@ impl Ring {
     }
 
     /// Writes a record after the last one, and publishes it.
-    fn put(&mut self, kind: u64, misc: u64, words: &[u64]) {
+    fn put_record(&mut self, kind: u64, misc: u64, words: &[u64]) {
         let header = kind | misc << 32 | (words.len() as u64 + 1) * 8 << 48;
         for word in [&[header], words].concat() {
             let place = PAGE + self.head % PAGE;
@@ -109,7 +109,7 @@ impl Ring {
     fn put_backward(&mut self, kind: u64, words: &[u64]) {
         let before = self.head.wrapping_sub((words.len() as u64 + 1) * 8);
         self.head = before;
-        self.put(kind, 0, words);
+        self.put_record(kind, 0, words);
         self.head = before;
         self.publish(before);
     }
@@ -201,24 +201,24 @@ fn each_method_has_its_bits() {
 #[test]
 fn records_have_their_types() {
     let (mut sampler, mut ring) = sampler(Event::cycles().period(97));
-    ring.put(9, 2, &SAMPLE);
-    ring.put(2, 0, &with_trailer(&[7, 12]));
+    ring.put_record(9, 2, &SAMPLE);
+    ring.put_record(2, 0, &with_trailer(&[7, 12]));
     let name = |text: &[u8; 8]| u64::from_ne_bytes(*text);
-    ring.put(3, 0, &with_trailer(&[pair(42, 43), name(b"short\0\0\0")]));
+    ring.put_record(3, 0, &with_trailer(&[pair(42, 43), name(b"short\0\0\0")]));
     let words = [pair(42, 43), name(b"not so s"), name(b"hort\0\0\0\0")];
-    ring.put(3, 1 << 13, &with_trailer(&words));
-    ring.put(7, 0, &with_trailer(&[pair(50, 42), pair(51, 43), 5]));
-    ring.put(4, 0, &with_trailer(&[pair(50, 1), pair(51, 1), 6]));
-    ring.put(14, 3 << 13, &TRAILER);
-    ring.put(15, 0, &with_trailer(&[pair(8, 9)]));
-    ring.put(5, 0, &with_trailer(&[7, 7, 7]));
-    ring.put(6, 0, &with_trailer(&[7, 7, 7]));
+    ring.put_record(3, 1 << 13, &with_trailer(&words));
+    ring.put_record(7, 0, &with_trailer(&[pair(50, 42), pair(51, 43), 5]));
+    ring.put_record(4, 0, &with_trailer(&[pair(50, 1), pair(51, 1), 6]));
+    ring.put_record(14, 3 << 13, &TRAILER);
+    ring.put_record(15, 0, &with_trailer(&[pair(8, 9)]));
+    ring.put_record(5, 0, &with_trailer(&[7, 7, 7]));
+    ring.put_record(6, 0, &with_trailer(&[7, 7, 7]));
     let file = [pair(8, 1), 99, 4, pair(5, 2)];
     let path = [name(b"/bin/tru"), name(b"e\0\0\0\0\0\0\0")];
     let place = [pair(42, 43), 0x1000, 0x2000, 0x3000];
     let words = [&place[..], &file, &path].concat();
-    ring.put(10, 2, &with_trailer(&words));
-    ring.put(77, 0, &[]);
+    ring.put_record(10, 2, &with_trailer(&words));
+    ring.put_record(77, 0, &[]);
     let task = Task { pid: 42, tid: 43 };
     let records = sampler.records();
     let mut records = records.iter().map(Result::unwrap);
@@ -310,7 +310,7 @@ fn a_call_chain_is_read_over_the_end_of_the_ring() {
         assert_eq!(ring.tail(), start * 8);
         let (kernel, user) = (128_u64.wrapping_neg(), 512_u64.wrapping_neg());
         let chain = [5, kernel, u64::MAX << 32, user, 0x40_1000, 0x40_2000];
-        ring.put(9, 1, &[&SAMPLE[..], &chain].concat());
+        ring.put_record(9, 1, &[&SAMPLE[..], &chain].concat());
         let records = sampler.records();
         let Some(Ok(Record::Sample(sample))) = records.iter().next() else {
             panic!("it is a sample")
@@ -339,7 +339,7 @@ fn dropping_records_frees_their_space() {
         "a file can be read"
     );
     for round in 1..=1000 {
-        ring.put(9, 2, &SAMPLE);
+        ring.put_record(9, 2, &SAMPLE);
         let records = sampler.records();
         assert_eq!(records.bytes(), 56);
         assert_eq!((&records).into_iter().count(), 1);
@@ -368,7 +368,7 @@ fn events_share_a_ring() {
 }
 
 /// Returns the times of the samples, in their order.
-fn times(sampler: &mut Sampler) -> Vec<u64> {
+fn record_times(sampler: &mut Sampler) -> Vec<u64> {
     let records = sampler.records();
     let time = |record: Result<Record<'_>, _>| record.unwrap().stamp().unwrap().time;
     records.iter().map(time).collect()
@@ -377,24 +377,24 @@ fn times(sampler: &mut Sampler) -> Vec<u64> {
 #[test]
 fn an_overwritten_ring_has_the_newest_records() {
     let (mut sampler, mut ring) = sampler(Event::cycles().period(97).overwrite());
-    let put = |ring: &mut Ring, times: std::ops::Range<u64>| {
+    let put_records = |ring: &mut Ring, times: std::ops::Range<u64>| {
         for time in times {
             let mut sample = SAMPLE;
             sample[3] = time;
             ring.put_backward(9, &sample);
         }
     };
-    assert_eq!(times(&mut sampler), []);
-    put(&mut ring, 0..3);
-    assert_eq!(times(&mut sampler), [2, 1, 0]);
-    assert_eq!(times(&mut sampler), [], "each is read once");
+    assert_eq!(record_times(&mut sampler), []);
+    put_records(&mut ring, 0..3);
+    assert_eq!(record_times(&mut sampler), [2, 1, 0]);
+    assert_eq!(record_times(&mut sampler), [], "each is read once");
     assert_eq!(ring.tail(), 0, "the reader can't write there");
     // A page has room for 73 samples of 56 bytes and 8 bytes more.
     for (from, to) in [(3, 76), (76, 150), (150, 500), (500, 501)] {
-        put(&mut ring, from..to);
+        put_records(&mut ring, from..to);
         let oldest = from.max(to - 73);
         let newest_first: Vec<u64> = (oldest..to).rev().collect();
-        assert_eq!(times(&mut sampler), newest_first);
+        assert_eq!(record_times(&mut sampler), newest_first);
     }
 }
 
@@ -473,15 +473,15 @@ fn invalid_records_are_an_error_and_skipped() {
         (2, &TRAILER),
         (10, &[0; 12]),
     ] {
-        ring.put(9, 2, &[&SAMPLE[..], &[0]].concat());
-        ring.put(kind, 0, words);
-        ring.put(9, 2, &[&SAMPLE[..], &[0]].concat());
+        ring.put_record(9, 2, &[&SAMPLE[..], &[0]].concat());
+        ring.put_record(kind, 0, words);
+        ring.put_record(9, 2, &[&SAMPLE[..], &[0]].concat());
         assert_eq!(read(&mut sampler), (1, bad.clone()));
         assert_eq!(ring.tail(), ring.head);
     }
     // Headers with a size of 0, of 4 bytes, and beyond the head.
     for size in [0, 4, 64] {
-        ring.put(9, 2, &[&SAMPLE[..], &[0]].concat());
+        ring.put_record(9, 2, &[&SAMPLE[..], &[0]].concat());
         let place = PAGE + (ring.head - 64) % PAGE;
         let header = (9 | (size + u64::from(size == 64) * 8) << 48).to_ne_bytes();
         ring.file.write_all_at(&header, place).unwrap();
@@ -494,7 +494,7 @@ fn invalid_records_are_an_error_and_skipped() {
         ring.publish(ring.head);
         drop(sampler.records());
     }
-    ring.put(9, 2, &[&SAMPLE[..], &[0]].concat());
+    ring.put_record(9, 2, &[&SAMPLE[..], &[0]].concat());
     assert_eq!(read(&mut sampler), (1, None));
 }
 

@@ -10,7 +10,7 @@ use perfmon::{Attempt, Cause, CounterId, Device, Errno, EventSelect, Modes, Sess
 
 /// A driver that records the calls that it gets, and returns the results that the test sets.
 #[derive(Debug)]
-struct Script {
+struct FakeDriver {
     calls: Mutex<Vec<String>>,
     /// Error of every call except GET_PROPERTIES.
     errno: Mutex<Option<Errno>>,
@@ -19,7 +19,7 @@ struct Script {
     version: u16,
 }
 
-impl Script {
+impl FakeDriver {
     fn new() -> Arc<Self> {
         Arc::new(Self {
             calls: Mutex::default(),
@@ -35,12 +35,12 @@ impl Script {
         std::mem::take(&mut self.calls.lock().unwrap())
     }
 
-    fn fail(&self, errno: Errno) {
+    fn fail_calls_with(&self, errno: Errno) {
         *self.errno.lock().unwrap() = Some(errno);
     }
 }
 
-impl Driver for Script {
+impl Driver for FakeDriver {
     fn call(&self, call: Call<'_>) -> Result<(), Errno> {
         if let Call::Properties(properties) = call {
             properties.api_version = self.version;
@@ -92,20 +92,20 @@ impl Driver for Script {
     }
 }
 
-/// Number of CPUs of the machine of [`Script`].
+/// Number of CPUs of the machine of [`FakeDriver`].
 const CPUS: u32 = 100;
 
 const INSTRUCTIONS: EventSelect = EventSelect::new(0xc0, 0x00);
 
-fn session(script: &Arc<Script>) -> Session {
-    Session::with_driver(Arc::clone(script) as _).unwrap()
+fn session(driver: &Arc<FakeDriver>) -> Session {
+    Session::with_driver(Arc::clone(driver) as _).unwrap()
 }
 
 #[test]
 fn each_method_is_one_call_with_the_right_number() {
-    let script = Script::new();
-    *script.value.lock().unwrap() = 1 << 60;
-    let session = session(&script);
+    let driver = FakeDriver::new();
+    *driver.value.lock().unwrap() = 1 << 60;
+    let session = session(&driver);
     let counter = session
         .counter(CounterId::General(5), INSTRUCTIONS.modes(Modes::User))
         .unwrap();
@@ -120,33 +120,33 @@ fn each_method_is_one_call_with_the_right_number() {
         "reset 0x5",
         "read 0x5",
     ];
-    assert_eq!(script.take_calls(), calls);
+    assert_eq!(driver.take_calls(), calls);
 }
 
 #[test]
 fn all_bits_of_a_select_reach_the_driver() {
-    let script = Script::new();
-    let session = session(&script);
+    let driver = FakeDriver::new();
+    let session = session(&driver);
     let wide = EventSelect::new(0x1cd, 0x04).modes(Modes::User);
     session.counter(CounterId::General(0), wide).unwrap();
-    assert_eq!(script.take_calls()[0], "setup 0x0 0x1000104cd");
+    assert_eq!(driver.take_calls()[0], "setup 0x0 0x1000104cd");
 }
 
 #[test]
 fn values_on_cpus_are_read_in_as_few_calls_as_possible() {
-    let script = Script::new();
-    let device = Device::with_driver(Arc::clone(&script) as _).unwrap();
+    let driver = FakeDriver::new();
+    let device = Device::with_driver(Arc::clone(&driver) as _).unwrap();
     let id = CounterId::General(2);
     assert_eq!(device.read_on(id, 3..5).unwrap(), [30, 40]);
-    assert_eq!(script.take_calls(), ["read 0x2 on 2 from 3"]);
+    assert_eq!(driver.take_calls(), ["read 0x2 on 2 from 3"]);
     let all = device.read_on(id, 0..CPUS).unwrap();
     assert_eq!(all, (0..1000).step_by(10).collect::<Vec<u64>>());
     assert_eq!(
-        script.take_calls(),
+        driver.take_calls(),
         ["read 0x2 on 64 from 0", "read 0x2 on 36 from 64"]
     );
     assert_eq!(device.read_on(id, 5..5).unwrap(), []);
-    assert!(script.take_calls().is_empty());
+    assert!(driver.take_calls().is_empty());
 
     let error = device.read_on(id, 98..101).unwrap_err();
     assert_eq!(error.cause, Cause::NoSuchCpu);
@@ -159,35 +159,35 @@ fn values_on_cpus_are_read_in_as_few_calls_as_possible() {
 
 #[test]
 fn a_device_reads_the_counters_of_a_session() {
-    let script = Script::new();
-    *script.value.lock().unwrap() = 7;
-    let device = Device::with_driver(Arc::clone(&script) as _).unwrap();
+    let driver = FakeDriver::new();
+    *driver.value.lock().unwrap() = 7;
+    let device = Device::with_driver(Arc::clone(&driver) as _).unwrap();
     assert_eq!(device.read(CounterId::Fixed(0)).unwrap(), 7);
     assert!(!device.configuration(CounterId::Fixed(0)).unwrap().running);
-    assert_eq!(script.take_calls(), ["read 0x40000000", "get 0x40000000"]);
-    script.fail(Errno::EBUSY);
+    assert_eq!(driver.take_calls(), ["read 0x40000000", "get 0x40000000"]);
+    driver.fail_calls_with(Errno::EBUSY);
     let error = device.read(CounterId::Fixed(0)).unwrap_err();
     assert_eq!(error.cause, Cause::NotSetUp);
 }
 
 #[test]
 fn a_fixed_counter_has_the_number_of_rdpmc() {
-    let script = Script::new();
-    let session = session(&script);
+    let driver = FakeDriver::new();
+    let session = session(&driver);
     let counter = session
         .counter(CounterId::Fixed(1), EventSelect::fixed())
         .unwrap();
     counter.read().unwrap();
     assert_eq!(
-        script.take_calls(),
+        driver.take_calls(),
         ["setup 0x40000001 0x00030000", "read 0x40000001"]
     );
 }
 
 #[test]
 fn a_dropped_counter_stops_and_can_be_set_up_again() {
-    let script = Script::new();
-    let session = session(&script);
+    let driver = FakeDriver::new();
+    let session = session(&driver);
     let first = session
         .counter(CounterId::General(0), INSTRUCTIONS)
         .unwrap();
@@ -196,12 +196,12 @@ fn a_dropped_counter_stops_and_can_be_set_up_again() {
         .unwrap_err();
     assert_eq!(error.cause, Cause::InUse);
     assert_eq!(
-        script.take_calls().len(),
+        driver.take_calls().len(),
         1,
         "the second counter must not reach the driver"
     );
     drop(first);
-    assert_eq!(script.take_calls(), ["stop 0x0"]);
+    assert_eq!(driver.take_calls(), ["stop 0x0"]);
     session
         .counter(CounterId::General(0), INSTRUCTIONS)
         .unwrap();
@@ -209,9 +209,9 @@ fn a_dropped_counter_stops_and_can_be_set_up_again() {
 
 #[test]
 fn a_refused_counter_is_not_in_use() {
-    let script = Script::new();
-    let session = session(&script);
-    script.fail(Errno::EBUSY);
+    let driver = FakeDriver::new();
+    let session = session(&driver);
+    driver.fail_calls_with(Errno::EBUSY);
     for _ in 0..2 {
         let error = session
             .counter(CounterId::General(0), INSTRUCTIONS)
@@ -222,15 +222,15 @@ fn a_refused_counter_is_not_in_use() {
 
 #[test]
 fn a_counter_keeps_the_device_open() {
-    let script = Script::new();
-    let counter = session(&script)
+    let driver = FakeDriver::new();
+    let counter = session(&driver)
         .counter(CounterId::General(0), INSTRUCTIONS)
         .unwrap();
     counter.start().unwrap();
-    assert_eq!(script.take_calls().last().unwrap(), "start 0x0");
-    assert!(Arc::strong_count(&script) > 1);
+    assert_eq!(driver.take_calls().last().unwrap(), "start 0x0");
+    assert!(Arc::strong_count(&driver) > 1);
     drop(counter);
-    assert_eq!(Arc::strong_count(&script), 1);
+    assert_eq!(Arc::strong_count(&driver), 1);
 }
 
 /// A call that may fail.
@@ -239,8 +239,8 @@ type Try<'a> = &'a dyn Fn() -> Option<perfmon::Error>;
 /// Each errno has one meaning, except EBUSY and ENOTTY, which depend on the call: see the table of the header.
 #[test]
 fn errors_say_what_was_attempted_and_why_it_failed() {
-    let script = Script::new();
-    let session = session(&script);
+    let driver = FakeDriver::new();
+    let session = session(&driver);
     let id = CounterId::General(3);
     let counter = session.counter(id, INSTRUCTIONS).unwrap();
     let device = session.device();
@@ -324,7 +324,7 @@ fn errors_say_what_was_attempted_and_why_it_failed() {
         ),
     ];
     for (errno, attempt, attempted, cause) in table {
-        script.fail(*errno);
+        driver.fail_calls_with(*errno);
         let error = attempt().expect("the driver refused");
         assert_eq!(
             (&error.attempt, &error.cause),
@@ -336,9 +336,9 @@ fn errors_say_what_was_attempted_and_why_it_failed() {
 
 #[test]
 fn a_negative_value_is_an_error_and_not_a_huge_count() {
-    let script = Script::new();
-    *script.value.lock().unwrap() = -1;
-    let session = session(&script);
+    let driver = FakeDriver::new();
+    *driver.value.lock().unwrap() = -1;
+    let session = session(&driver);
     let counter = session
         .counter(CounterId::General(0), INSTRUCTIONS)
         .unwrap();
@@ -350,7 +350,7 @@ fn a_negative_value_is_an_error_and_not_a_huge_count() {
 
 #[test]
 fn each_property_has_its_member() {
-    let device = Device::with_driver(Script::new()).unwrap();
+    let device = Device::with_driver(FakeDriver::new()).unwrap();
     let properties = device.properties();
     assert_eq!(properties.pmu_version, 4);
     assert_eq!(
@@ -364,19 +364,19 @@ fn each_property_has_its_member() {
 
 #[test]
 fn another_version_of_the_interface_is_refused() {
-    let mut script = Script::new();
-    Arc::get_mut(&mut script).unwrap().version = 2;
+    let mut driver = FakeDriver::new();
+    Arc::get_mut(&mut driver).unwrap().version = 2;
     assert_eq!(
-        Device::with_driver(script).unwrap_err().cause,
+        Device::with_driver(driver).unwrap_err().cause,
         Cause::Version(2)
     );
 }
 
 #[test]
 fn the_configuration_separates_the_enable_bit_from_the_select() {
-    let mut script = Script::new();
-    Arc::get_mut(&mut script).unwrap().config = 0x0041_00c0;
-    let counter = session(&script)
+    let mut driver = FakeDriver::new();
+    Arc::get_mut(&mut driver).unwrap().config = 0x0041_00c0;
+    let counter = session(&driver)
         .counter(CounterId::General(0), INSTRUCTIONS)
         .unwrap();
     let configuration = counter.configuration().unwrap();
@@ -386,9 +386,9 @@ fn the_configuration_separates_the_enable_bit_from_the_select() {
 
 #[test]
 fn an_impossible_configuration_is_an_error() {
-    let mut script = Script::new();
-    Arc::get_mut(&mut script).unwrap().config = 1 << 21;
-    let counter = session(&script)
+    let mut driver = FakeDriver::new();
+    Arc::get_mut(&mut driver).unwrap().config = 1 << 21;
+    let counter = session(&driver)
         .counter(CounterId::General(0), INSTRUCTIONS)
         .unwrap();
     let error = counter.configuration().unwrap_err();
@@ -397,9 +397,9 @@ fn an_impossible_configuration_is_an_error() {
 
 #[test]
 fn the_timestamp_comes_with_its_frequency() {
-    let script = Script::new();
-    *script.value.lock().unwrap() = 12_345;
-    let stamp = Device::with_driver(script).unwrap().timestamp().unwrap();
+    let driver = FakeDriver::new();
+    *driver.value.lock().unwrap() = 12_345;
+    let stamp = Device::with_driver(driver).unwrap().timestamp().unwrap();
     assert_eq!((stamp.mhz, stamp.ticks), (2500, 12_345));
 }
 

@@ -105,7 +105,7 @@ pub(crate) fn check(top: &Path) -> Result<()> {
     require_bindgen()?;
     let mut drift = Vec::new();
     for bindings in &BINDINGS {
-        drift.extend(bindings.drift(top)?);
+        drift.extend(bindings.describe_difference(top)?);
     }
     ensure!(
         drift.is_empty(),
@@ -117,7 +117,7 @@ pub(crate) fn check(top: &Path) -> Result<()> {
 
 impl Bindings {
     /// Describes how the committed file differs from the generated one; `None` if it does not.
-    fn drift(&self, top: &Path) -> Result<Option<String>> {
+    fn describe_difference(&self, top: &Path) -> Result<Option<String>> {
         let made = self.make(top)?;
         let path = top.join(self.output);
         let committed =

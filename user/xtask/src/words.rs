@@ -15,7 +15,7 @@ use crate::arrows::MODULE;
 use crate::comments::Language;
 
 /// The folders and the file that are checked.
-const PLACES: [&str; 6] = [
+const CHECKED_PATHS: [&str; 6] = [
     MODULE,
     "user",
     "selftests",
@@ -42,7 +42,7 @@ const VAGUE: [&str; 6] = ["who", "whom", "whoever", "nobody", "somebody", "heed"
 const PEOPLE: [&str; 5] = ["user", "users", "reader", "readers", "people"];
 
 /// Texts of SAFETY comments that only refer to a reason in another place.
-const ELSEWHERE: [&str; 4] = [
+const REASONS_ELSEWHERE: [&str; 4] = [
     "As above",
     "By the requirement",
     "By the type invariant",
@@ -50,19 +50,19 @@ const ELSEWHERE: [&str; 4] = [
 ];
 
 /// First words of documentation that does not begin with a noun.
-const NO_NOUN: [&str; 9] = [
+const FIRST_WORDS_WITHOUT_NOUN: [&str; 9] = [
     "Of", "Those", "That", "Also", "They", "It", "Whether", "Who", "How",
 ];
 
 /// First words of subjects that are not imperative.
-const NO_VERB: [&str; 12] = [
+const FIRST_WORDS_WITHOUT_VERB: [&str; 12] = [
     "a", "an", "the", "what", "how", "those", "that", "it", "no", "each", "all", "more",
 ];
 
 /// Fails with a list of the places that have such words.
 pub(crate) fn check(top: &Path) -> Result<()> {
     let mut wrong = Vec::new();
-    for path in PLACES
+    for path in CHECKED_PATHS
         .iter()
         .map(|place| files(&top.join(place)))
         .collect::<Result<Vec<_>>>()?
@@ -140,7 +140,7 @@ fn faults(name: &Path, text: &str) -> Vec<(usize, String)> {
         } else {
             String::new()
         };
-        let (vague, word) = vague(line, word);
+        let (vague, word) = vague_words(line, word);
         vague.into_iter().for_each(&mut fault);
         before = (number, word);
         if language == Language::Rust {
@@ -155,7 +155,7 @@ fn faults(name: &Path, text: &str) -> Vec<(usize, String)> {
 }
 
 /// Returns the faults in the words of a line that follows the word `before`, and its last word.
-fn vague(line: &str, mut before: String) -> (Vec<String>, String) {
+fn vague_words(line: &str, mut before: String) -> (Vec<String>, String) {
     let mut found = Vec::new();
     let words = line.split(|c: char| !c.is_alphanumeric() && c != '_' && c != '`');
     for word in words.filter(|word| !word.is_empty()) {
@@ -178,12 +178,13 @@ fn faults_of_rust(line: &str, is_first: bool) -> Vec<String> {
     let comment = line.trim_start_matches(['/', '!']).trim();
     if let Some(reason) = comment.strip_prefix("SAFETY: ") {
         let reason = reason.trim_end_matches('.');
-        if ELSEWHERE.contains(&reason) || reason.starts_with("As above") {
+        if REASONS_ELSEWHERE.contains(&reason) || reason.starts_with("As above") {
             found.push(format!("'{reason}' refers to a reason in another place"));
         }
     }
     let first = documentation.and_then(|text| text.split(' ').next());
-    if let Some(first) = first.filter(|first| is_first && NO_NOUN.contains(first)) {
+    if let Some(first) = first.filter(|first| is_first && FIRST_WORDS_WITHOUT_NOUN.contains(first))
+    {
         found.push(format!(
             "documentation begins with '{first}' instead of a noun"
         ));
@@ -193,13 +194,13 @@ fn faults_of_rust(line: &str, is_first: bool) -> Vec<String> {
 
 /// Returns the faults of the subject of a commit.
 fn faults_of_subject(subject: &str) -> Vec<String> {
-    let (mut found, _) = vague(subject, String::new());
+    let (mut found, _) = vague_words(subject, String::new());
     let what = subject.rsplit(": ").next().unwrap_or(subject);
     if what == subject {
         found.push("it names no area, as in `pmctl: stat: ...`".to_owned());
     }
     let first = what.split(' ').next().unwrap_or_default();
-    if NO_VERB.contains(&first.to_lowercase().as_str()) {
+    if FIRST_WORDS_WITHOUT_VERB.contains(&first.to_lowercase().as_str()) {
         found.push(format!("'{first}' is not a verb: say what the commit does"));
     }
     found

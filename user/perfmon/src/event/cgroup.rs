@@ -73,7 +73,7 @@ impl Cgroup {
     pub fn named(name: impl AsRef<Path>) -> Result<Self, Error> {
         let mount = Self::mount_point()?;
         let name = name.as_ref();
-        Self::open(mount.join(relative(name, &mount)))
+        Self::open(mount.join(below_mount(name, &mount)))
     }
 
     /// Creates a cgroup from a directory that is open already, without checking it: opening an event fails with
@@ -93,7 +93,7 @@ impl Cgroup {
     /// [`Cause::NoCgroupMount`], or [`Cause::CgroupVersion1`] if only those of version 1 are mounted.
     pub fn mount_point() -> Result<PathBuf, Error> {
         let table = fs::read("/proc/self/mountinfo");
-        let table = table.map_err(|error| unexpected(&error));
+        let table = table.map_err(|error| unexpected_cause(&error));
         table.and_then(|table| find_mount(&table)).map_err(|cause| {
             let attempt = Attempt::FindCgroups;
             Error { attempt, cause }
@@ -134,11 +134,11 @@ fn cause_of(error: &io::Error) -> Cause {
     match error.raw_os_error().map(Errno::from_raw) {
         Some(Errno::ENOENT | Errno::ENODEV) => Cause::NoSuchCgroup,
         Some(Errno::ENOTDIR) => Cause::NotACgroup,
-        _ => unexpected(error),
+        _ => unexpected_cause(error),
     }
 }
 
-fn unexpected(error: &io::Error) -> Cause {
+fn unexpected_cause(error: &io::Error) -> Cause {
     let errno = error.raw_os_error().map_or(Errno::EIO, Errno::from_raw);
     Cause::Unexpected(errno)
 }
@@ -233,10 +233,14 @@ mod tests {
     fn a_name_is_below_the_mount_in_each_form() {
         let mount = Path::new("/sys/fs/cgroup");
         for name in ["a/b", "/a/b", "/sys/fs/cgroup/a/b"] {
-            assert_eq!(relative(Path::new(name), mount), Path::new("a/b"), "{name}");
+            assert_eq!(
+                below_mount(Path::new(name), mount),
+                Path::new("a/b"),
+                "{name}"
+            );
         }
         for root in ["", "/", "/sys/fs/cgroup", "/sys/fs/cgroup/"] {
-            assert_eq!(relative(Path::new(root), mount), Path::new(""), "{root}");
+            assert_eq!(below_mount(Path::new(root), mount), Path::new(""), "{root}");
         }
     }
 

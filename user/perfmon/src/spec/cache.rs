@@ -145,7 +145,7 @@ impl CacheEvent {
     }
 
     /// Returns the reason why the PMU lacks the event, in sentences.
-    pub(super) fn reason(self, pmu: &Pmu) -> String {
+    pub(super) fn absence_reason(self, pmu: &Pmu) -> String {
         match pmu.microarchitecture() {
             Microarchitecture::Unknown if pmu.processor().is_hybrid() => {
                 "Each kind of core of this hybrid processor has different cache events, but the driver counts the same \
@@ -224,7 +224,7 @@ mod tests {
             let found = event.on(&pmu).and_then(|found| found.select);
             found
                 .map(EventSelect::bits)
-                .ok_or_else(|| event.reason(&pmu))
+                .ok_or_else(|| event.absence_reason(&pmu))
         };
         assert_eq!(on("graniterapids", "L1-icache-load-misses"), Ok(0x3_e424));
         assert_eq!(on("alderlaken", "dTLB-store-misses"), Ok(0x3_0e49));
@@ -281,18 +281,25 @@ mod tests {
     #[test]
     fn the_reason_names_the_table() {
         let llc = CacheEvent::find("LLC-loads").expect("perf has it");
-        assert!(llc.reason(&testing::skylake()).contains("Skylake"));
-        assert!(llc.reason(&testing::skylake()).contains("further register"));
-        assert!(llc.reason(&testing::intel()).contains("no table"));
+        assert!(llc.absence_reason(&testing::skylake()).contains("Skylake"));
+        assert!(
+            llc.absence_reason(&testing::skylake())
+                .contains("further register")
+        );
+        assert!(llc.absence_reason(&testing::intel()).contains("no table"));
         let fetches = CacheEvent::find("L1-icache-loads").expect("perf has it");
         assert!(
             fetches
-                .reason(&testing::skylake())
+                .absence_reason(&testing::skylake())
                 .contains("lacks the event")
         );
         let emulated = testing::emulated(Vendor::Intel);
-        assert!(fetches.reason(&emulated).contains("lacks the event"));
+        assert!(
+            fetches
+                .absence_reason(&emulated)
+                .contains("lacks the event")
+        );
         let loads = CacheEvent::find("L1-dcache-loads").expect("perf has it");
-        assert!(loads.reason(&emulated).contains("QEMU's emulation"));
+        assert!(loads.absence_reason(&emulated).contains("QEMU's emulation"));
     }
 }

@@ -21,7 +21,7 @@ fn parse_one(text: &str, pmu: &Pmu) -> EventSpec {
 }
 
 /// Returns the message about a text that is wrong.
-fn fault(text: &str, pmu: &Pmu) -> String {
+fn fault_text(text: &str, pmu: &Pmu) -> String {
     match parse(text, pmu) {
         Ok(events) => panic!("{text} was taken for {events:?}"),
         Err(error) => error.to_string(),
@@ -61,7 +61,7 @@ fn names_of_the_model_have_their_encodings() {
 
 #[test]
 fn a_field_that_a_name_fixes_cannot_be_changed() {
-    let message = |text| fault(text, &pmu("skylake"));
+    let message = |text| fault_text(text, &pmu("skylake"));
     let event = message("cpu/UOPS_ISSUED.ANY,event=1/");
     assert!(
         event.contains("`event` can't be changed in UOPS_ISSUED.ANY"),
@@ -95,7 +95,7 @@ fn limits_are_those_of_the_list_and_of_the_driver() {
             .pinned
             .is_some()
     );
-    let refused = fault("L1D_PEND_MISS.PENDING:PMC1", &haswell);
+    let refused = fault_text("L1D_PEND_MISS.PENDING:PMC1", &haswell);
     assert!(refused.contains("These can: PMC2."), "{refused}");
     assert_eq!(
         parse_one("UOPS_ISSUED.ANY", &haswell).general_counters,
@@ -108,7 +108,7 @@ fn limits_are_those_of_the_list_and_of_the_driver() {
 
     // A PMU of two counters, as a virtual machine may have it.
     let few = testing::skylake_with(2);
-    let precise = fault("MEM_TRANS_RETIRED.LOAD_LATENCY_GT_4", &few);
+    let precise = fault_text("MEM_TRANS_RETIRED.LOAD_LATENCY_GT_4", &few);
     assert!(precise.contains("MSR_PEBS_LD_LAT (0x3f6)"), "{precise}");
     let skylake = model("skylake").expect("it is one");
     let mut event = skylake.events().next().expect("one");
@@ -125,7 +125,7 @@ fn fixed_counters_have_listed_events() {
     let spr = pmu("sapphirerapids");
     let slots = parse_one("TOPDOWN.SLOTS", &spr);
     assert_eq!((slots.general, slots.fixed), (None, Some(3)));
-    let missing = fault("TOPDOWN_FE_BOUND.ALL", &pmu("clearwaterforest"));
+    let missing = fault_text("TOPDOWN_FE_BOUND.ALL", &pmu("clearwaterforest"));
     assert!(
         missing.contains("Only fixed counter 5 counts it, and the driver"),
         "{missing}"
@@ -169,7 +169,7 @@ fn what_the_driver_cannot_do_is_refused_with_the_reason() {
     ];
     for (name, text, reason) in table {
         let pmu = pmu(name);
-        let message = fault(text, &pmu);
+        let message = fault_text(text, &pmu);
         let (first, caret) = (
             format!("`{text}` can't be counted here"),
             "^".repeat(text.len()),
@@ -211,12 +211,14 @@ fn misspelt_names_get_suggestions() {
         ("zzzzz", "`pmctl list` shows the names"),
     ];
     for (text, help) in table {
-        let message = fault(text, &skylake);
+        let message = fault_text(text, &skylake);
         assert!(message.contains(help) && message.contains('^'), "{message}");
     }
-    let twice = fault("INST_RETIRED.ANY_PP", &skylake);
+    let twice = fault_text("INST_RETIRED.ANY_PP", &skylake);
     assert_eq!(twice.matches("INST_RETIRED.ANY_P`").count(), 1, "{twice}");
-    assert!(fault("UOPS_ISSUED.ANY", &testing::intel()).contains("this CPU is an unknown model."));
+    assert!(
+        fault_text("UOPS_ISSUED.ANY", &testing::intel()).contains("this CPU is an unknown model.")
+    );
 }
 
 #[test]
@@ -251,7 +253,7 @@ fn emulation_offers_only_events_that_it_counts() {
         };
         assert_eq!(counted, expected);
     }
-    let refused = fault("UOPS_ISSUED.ANY", &testing::emulated(Vendor::Intel));
+    let refused = fault_text("UOPS_ISSUED.ANY", &testing::emulated(Vendor::Intel));
     assert!(
         refused.contains("QEMU's emulation counts instructions"),
         "{refused}"

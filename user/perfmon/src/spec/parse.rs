@@ -277,7 +277,7 @@ mod tests {
     use proptest::prelude::*;
 
     /// Formats events as `body|modifier|modifier`, and fields as `key=value`.
-    fn show(text: &str) -> Vec<String> {
+    fn format_specs(text: &str) -> Vec<String> {
         let specs = parse(text).expect("it is well formed");
         let one = |spec: &Spec| {
             let body = match &spec.body {
@@ -298,16 +298,22 @@ mod tests {
 
     #[test]
     fn lists_and_modifiers() {
-        assert_eq!(show("cycles"), ["cycles"]);
-        assert_eq!(show("cycles:u,r1c0:k:PMC1"), ["cycles|u", "r1c0|k|PMC1"]);
-        assert_eq!(show("INST_RETIRED.ANY,x"), ["INST_RETIRED.ANY", "x"]);
+        assert_eq!(format_specs("cycles"), ["cycles"]);
+        assert_eq!(
+            format_specs("cycles:u,r1c0:k:PMC1"),
+            ["cycles|u", "r1c0|k|PMC1"]
+        );
+        assert_eq!(
+            format_specs("INST_RETIRED.ANY,x"),
+            ["INST_RETIRED.ANY", "x"]
+        );
     }
 
     #[test]
     fn fields() {
-        assert_eq!(show("cpu/event=0x3c,inv/u"), ["/event=0x3c inv/|u"]);
+        assert_eq!(format_specs("cpu/event=0x3c,inv/u"), ["/event=0x3c inv/|u"]);
         assert_eq!(
-            show("cpu/event=1,name=a.b/:k,b"),
+            format_specs("cpu/event=1,name=a.b/:k,b"),
             ["/event=1 name=a.b/|k", "b"]
         );
     }
@@ -321,13 +327,16 @@ mod tests {
         let (none, first, second) = (None, Some(0), Some(1));
         assert_eq!(groups("a,{b,c},d"), [none, first, first, none]);
         assert_eq!(groups("{a},{ b , c }"), [first, second, second]);
-        assert_eq!(show("{a:k,b}:u,c"), ["a|k|u", "b|u", "c"]);
-        assert_eq!(show("{a,cpu/inv/}:u"), ["a|u", "/inv/|u"]);
+        assert_eq!(format_specs("{a:k,b}:u,c"), ["a|k|u", "b|u", "c"]);
+        assert_eq!(format_specs("{a,cpu/inv/}:u"), ["a|u", "/inv/|u"]);
     }
 
     #[test]
     fn blanks_may_stand_around_a_comma() {
-        assert_eq!(show("cycles:u, r1c0 ,  x "), ["cycles|u", "r1c0", "x"]);
+        assert_eq!(
+            format_specs("cycles:u, r1c0 ,  x "),
+            ["cycles|u", "r1c0", "x"]
+        );
     }
 
     #[test]

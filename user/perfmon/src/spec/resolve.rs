@@ -130,7 +130,7 @@ fn resolve_name(word: &SpannedText, pmu: &Pmu) -> Result<Target, Fault> {
     if let Some(event) = names::find(pmu.vendor(), &word.text) {
         let found = event
             .on(pmu)
-            .ok_or_else(|| absent(word, &reason(event, pmu)))?;
+            .ok_or_else(|| absence_fault(word, &absence_reason(event, pmu)))?;
         return Ok(Target {
             meaning: Some(event.meaning()),
             ..Target::on(found, event.encoding(&found))
@@ -139,7 +139,7 @@ fn resolve_name(word: &SpannedText, pmu: &Pmu) -> Result<Target, Fault> {
     if let Some(event) = CacheEvent::find(&word.text) {
         let found = event
             .on(pmu)
-            .ok_or_else(|| absent(word, &event.reason(pmu)))?;
+            .ok_or_else(|| absence_fault(word, &event.absence_reason(pmu)))?;
         return Ok(Target::on(found, Some(Encoding::Cache(event.config()))));
     }
     match listed::find(&word.text, pmu) {
@@ -163,7 +163,7 @@ fn listed_target(event: &Event, word: &SpannedText, pmu: &Pmu) -> Result<Target,
 }
 
 /// Creates the fault of an event that this CPU lacks.
-fn absent(word: &SpannedText, reason: &str) -> Fault {
+fn absence_fault(word: &SpannedText, reason: &str) -> Fault {
     Fault::new(
         word.span.clone(),
         format!("this CPU does not have the event `{}`", word.text),
@@ -173,7 +173,7 @@ fn absent(word: &SpannedText, reason: &str) -> Fault {
 }
 
 /// Returns the reason why this CPU can't count a named event, in sentences.
-fn reason(event: &NamedEvent, pmu: &Pmu) -> String {
+fn absence_reason(event: &NamedEvent, pmu: &Pmu) -> String {
     let capabilities = match pmu.capabilities() {
         Ok(capabilities) => capabilities,
         Err(none) => return format!("It has no PMU: {}.", none.reason()),

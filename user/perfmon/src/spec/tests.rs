@@ -23,7 +23,7 @@ fn select(text: &str) -> u64 {
 }
 
 /// Returns the message about a text that is wrong.
-fn fault(text: &str) -> String {
+fn fault_text(text: &str) -> String {
     match parse_without_groups(text, &testing::intel()) {
         Ok(events) => panic!("{text} was taken for {events:?}"),
         Err(error) => error.to_string(),
@@ -327,7 +327,7 @@ const FAULTS: &[(&str, &str, usize, usize, &str)] = &[
 #[test]
 fn faults_have_message_caret_and_help() {
     for (text, message, column, width, help) in FAULTS {
-        let shown = fault(text);
+        let shown = fault_text(text);
         let lines: Vec<&str> = shown.lines().collect();
         assert!(lines[0].contains(message), "{text}: {shown}");
         assert_eq!(lines[1].trim_start(), *text);

@@ -93,13 +93,13 @@ impl<'a> Iterator for Records<'a> {
         loop {
             let offset = self.decoder.offset();
             match self.decoder.next()? {
-                Err(error) => return Some(Err(error.on(self.cpu))),
+                Err(error) => return Some(Err(error.with_cpu(self.cpu))),
                 Ok(Record::Time { time }) => self.time = Some(time),
                 Ok(record) => {
                     let Some(time) = self.time else {
                         self.decoder = Decoder::new(&[]);
                         let error = DecodeError::new(offset, Problem::Untimed);
-                        return Some(Err(error.on(self.cpu)));
+                        return Some(Err(error.with_cpu(self.cpu)));
                     };
                     let cpu = self.cpu;
                     return Some(Ok(Timed { time, cpu, record }));

@@ -166,7 +166,7 @@ impl DecodeError {
     }
 
     /// Adds the CPU that the bytes are from.
-    pub(super) const fn on(self, cpu: u32) -> Self {
+    pub(super) const fn with_cpu(self, cpu: u32) -> Self {
         Self {
             cpu: Some(cpu),
             ..self

@@ -283,7 +283,7 @@ impl Trace<Staged> {
 }
 
 impl Trace<Running> {
-    /// Stops to record, after writing the last counts.
+    /// Stops recording, after writing the last counts.
     ///
     /// # Errors
     /// [`Cause::Untrusted`] if something else changed the registers, so that the records may be wrong. The trace has

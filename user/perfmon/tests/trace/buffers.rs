@@ -15,7 +15,7 @@ const TICK: Record<'_> = Record::Tick {
 };
 
 /// Returns the times of the buffer's new records.
-fn times(buffer: &mut Buffer) -> Vec<i64> {
+fn record_times(buffer: &mut Buffer) -> Vec<i64> {
     let chunk = buffer.records().unwrap();
     let times = chunk.records().map(|record| record.unwrap().time);
     times.collect()
@@ -28,16 +28,16 @@ fn a_buffer_returns_each_record_once() {
     let trace = staged(&session);
     let mut buffers = trace.buffers().unwrap();
     let trace = trace.start().unwrap();
-    assert_eq!(times(&mut buffers[1]), [0; 0]);
+    assert_eq!(record_times(&mut buffers[1]), [0; 0]);
 
     let end = machine.record(1, HEADER, &[time(10), TICK, TICK, time(20), TICK]);
-    assert_eq!(times(&mut buffers[1]), [10, 10, 20]);
-    assert_eq!(times(&mut buffers[1]), [0; 0]);
-    assert_eq!(times(&mut buffers[0]), [0; 0]);
+    assert_eq!(record_times(&mut buffers[1]), [10, 10, 20]);
+    assert_eq!(record_times(&mut buffers[1]), [0; 0]);
+    assert_eq!(record_times(&mut buffers[0]), [0; 0]);
     machine.record(1, end, &[time(30), TICK]);
-    assert_eq!(times(&mut buffers[1]), [30]);
+    assert_eq!(record_times(&mut buffers[1]), [30]);
     buffers[1].rewind();
-    assert_eq!(times(&mut buffers[1]), [10, 10, 20, 30]);
+    assert_eq!(record_times(&mut buffers[1]), [10, 10, 20, 30]);
     assert_eq!(buffers[1].records().unwrap().cpu(), 1);
     assert_eq!(buffers[1].cpu(), 1);
 
@@ -46,7 +46,7 @@ fn a_buffer_returns_each_record_once() {
     last.rewind();
     machine.record(1, HEADER, &[time(40), TICK]);
     drop(machine);
-    assert_eq!(times(&mut last), [40]);
+    assert_eq!(record_times(&mut last), [40]);
 }
 
 #[test]
@@ -56,7 +56,7 @@ fn a_second_run_overwrites_the_first() {
     let mut buffer = trace.buffer(0).unwrap();
     let trace = trace.start().unwrap();
     machine.record(0, HEADER, &[time(10), TICK]);
-    assert_eq!(times(&mut buffer), [10]);
+    assert_eq!(record_times(&mut buffer), [10]);
     let _trace = trace.stop().unwrap().start().unwrap();
     let error = buffer.records().unwrap_err();
     assert_eq!(
@@ -65,7 +65,7 @@ fn a_second_run_overwrites_the_first() {
     );
     buffer.rewind();
     machine.record(0, HEADER, &[time(20), TICK]);
-    assert_eq!(times(&mut buffer), [20]);
+    assert_eq!(record_times(&mut buffer), [20]);
 }
 
 #[test]
@@ -125,7 +125,7 @@ fn a_reader_sees_only_whole_sets() {
         });
         let mut expected = 0;
         while expected < SETS {
-            for pair in times(&mut buffer).chunks(2) {
+            for pair in record_times(&mut buffer).chunks(2) {
                 assert_eq!(pair, [expected; 2]);
                 expected += 1;
             }

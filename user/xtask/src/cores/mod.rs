@@ -265,7 +265,7 @@ fn compare_events(
     }
     for (at, (name, &select)) in (0..).zip(HARDWARE.iter().zip(hardware)) {
         let ours = hardware_event(at, &capabilities, core).map(EventSelect::stopped);
-        cell.compare(name, &ours, &expected(select, extra_events));
+        cell.compare(name, &ours, &expected_select(select, extra_events));
     }
     for (cache, operations) in (0u32..).zip(caches) {
         for (operation, results) in (0u32..).zip(operations) {
@@ -274,14 +274,14 @@ fn compare_events(
                 let [cache, operation, result] = [cache, operation, result].map(|at| at as usize);
                 let name = [CACHES[cache], OPERATIONS[operation], RESULTS[result]].join(" ");
                 let ours = cache_event(config, core).map(EventSelect::stopped);
-                cell.compare(&name, &ours, &expected(select, extra_events));
+                cell.compare(&name, &ours, &expected_select(select, extra_events));
             }
         }
     }
 }
 
 /// Returns what the module should have for an event select of Linux's tables.
-fn expected(select: u64, extra_events: &[u64]) -> Result<u64, InvalidAttr> {
+fn expected_select(select: u64, extra_events: &[u64]) -> Result<u64, InvalidAttr> {
     match select {
         u64::MAX => Err(InvalidAttr::Invalid),
         0 => Err(InvalidAttr::NoEvent),

@@ -51,7 +51,7 @@ pub(super) fn setups(core: &Source, model: &str) -> Result<BTreeMap<Kind, Setup>
             .with_context(|| format!("the case of {model} has no end"))?;
         at += statement.len() + 1;
         if let Some((_, label)) = statement.rsplit_once("goto ") {
-            at = place(&body, label)
+            at = label_position(&body, label)
                 .with_context(|| format!("{model} goes to {label}, which does not exist"))?;
         } else if statement.ends_with("break") {
             break;
@@ -67,7 +67,7 @@ pub(super) fn setups(core: &Source, model: &str) -> Result<BTreeMap<Kind, Setup>
 }
 
 /// Returns the position of a label, which follows the end of another statement.
-fn place(body: &str, label: &str) -> Option<usize> {
+fn label_position(body: &str, label: &str) -> Option<usize> {
     let mut before = [';', '}', '{'].into_iter();
     before
         .find_map(|end| body.find(&format!("{end}{label}:")))

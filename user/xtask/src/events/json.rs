@@ -76,7 +76,7 @@ pub(super) struct Events {
 }
 
 /// The events of a folder.
-pub(super) struct Found {
+pub(super) struct FolderEvents {
     /// The events of each kind of core.
     pub(super) events: BTreeMap<Kind, Events>,
     /// The number of events outside of cores.
@@ -84,8 +84,8 @@ pub(super) struct Found {
 }
 
 /// Reads all files of a folder.
-pub(super) fn read(folder: &Path) -> Result<Found> {
-    let mut found = Found {
+pub(super) fn read(folder: &Path) -> Result<FolderEvents> {
+    let mut found = FolderEvents {
         events: BTreeMap::new(),
         uncore: 0,
     };

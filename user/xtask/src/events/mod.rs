@@ -29,7 +29,8 @@ const METRICS: &str = "metrics";
 const SOURCE: &str = "SOURCE";
 
 /// The second line of each generated file.
-const MADE: &str = "# Made by `cargo xtask events` from perf's tables: not to be edited.\n";
+const GENERATED_MARK: &str =
+    "# Made by `cargo xtask events` from perf's tables: not to be edited.\n";
 
 /// Writes the tables. `source` is a source tree of Linux, with its version in the file `version`.
 pub(crate) fn write(top: &Path, source: &Path) -> Result<()> {
@@ -105,7 +106,7 @@ fn committed(folder: &Path) -> Result<BTreeMap<String, String>> {
         }
         let text =
             fs::read_to_string(&path).with_context(|| format!("can't read {}", path.display()))?;
-        if text.contains(MADE) {
+        if text.contains(GENERATED_MARK) {
             files.insert(name.to_owned(), text);
         }
     }
@@ -158,7 +159,7 @@ fn make(source: &Path) -> Result<BTreeMap<String, String>> {
                 .context(name.clone())?;
             formulas += lines.lines().filter(|line| !line.contains("\t-\t")).count();
             if !lines.is_empty() {
-                let text = format!("{}{lines}", license_and_made());
+                let text = format!("{}{lines}", license_and_mark());
                 files.insert(format!("{METRICS}/{name}.txt"), text);
             }
         }
@@ -168,7 +169,7 @@ fn make(source: &Path) -> Result<BTreeMap<String, String>> {
         .keys()
         .filter(|name| !name.starts_with(METRICS))
         .count();
-    let start = license_and_made();
+    let start = license_and_mark();
     let text = format!(
         "{start}\
          Linux {version}\n\
@@ -180,16 +181,16 @@ fn make(source: &Path) -> Result<BTreeMap<String, String>> {
 }
 
 /// The first lines of a file.
-fn license_and_made() -> String {
+fn license_and_mark() -> String {
     // REUSE-IgnoreStart
     let license = "# SPDX-License-Identifier: MIT OR Apache-2.0\n";
     // REUSE-IgnoreEnd
-    format!("{license}{MADE}")
+    format!("{license}{GENERATED_MARK}")
 }
 
 /// The first lines of a table.
 fn header(name: &str, version: &str) -> String {
-    let start = license_and_made();
+    let start = license_and_mark();
     format!("{start}table {name}\nversion {version}\n")
 }
 

@@ -5,20 +5,20 @@ use anyhow::{Result, bail};
 
 /// Returns whether the whole of `text` matches.
 pub(super) fn matches(pattern: &str, text: &str) -> Result<bool> {
-    Ok(ends(pattern.as_bytes(), text.as_bytes())?.contains(&text.len()))
+    Ok(match_ends(pattern.as_bytes(), text.as_bytes())?.contains(&text.len()))
 }
 
 /// Returns the positions where a match that begins at the start of `text` can end.
-fn ends(pattern: &[u8], text: &[u8]) -> Result<Vec<usize>> {
+fn match_ends(pattern: &[u8], text: &[u8]) -> Result<Vec<usize>> {
     let mut found = Vec::new();
-    for alternative in split(pattern) {
-        found.extend(sequence(alternative, text)?);
+    for alternative in split_alternatives(pattern) {
+        found.extend(sequence_ends(alternative, text)?);
     }
     Ok(found)
 }
 
 /// Splits at each `|` outside of brackets and parentheses.
-fn split(pattern: &[u8]) -> Vec<&[u8]> {
+fn split_alternatives(pattern: &[u8]) -> Vec<&[u8]> {
     let (mut depth, mut start, mut parts) = (0, 0, Vec::new());
     for (at, byte) in pattern.iter().enumerate() {
         match byte {
@@ -35,14 +35,14 @@ fn split(pattern: &[u8]) -> Vec<&[u8]> {
     parts
 }
 
-/// The same as [`ends`] for a pattern without alternatives at its top level.
-fn sequence(pattern: &[u8], text: &[u8]) -> Result<Vec<usize>> {
+/// The same as [`match_ends`] for a pattern without alternatives at its top level.
+fn sequence_ends(pattern: &[u8], text: &[u8]) -> Result<Vec<usize>> {
     let Some(first) = pattern.first() else {
         return Ok(vec![0]);
     };
     let length = match first {
-        b'(' => closing(pattern, b'(', b')')?,
-        b'[' => closing(pattern, b'[', b']')?,
+        b'(' => bracket_length(pattern, b'(', b')')?,
+        b'[' => bracket_length(pattern, b'[', b']')?,
         b'?' | b'*' | b'.' | b'\\' | b'{' | b'^' | b'$' => {
             bail!("{} is not supported", char::from(*first))
         }
@@ -51,12 +51,14 @@ fn sequence(pattern: &[u8], text: &[u8]) -> Result<Vec<usize>> {
     let (atom, rest) = pattern.split_at(length);
     let repeats = rest.first() == Some(&b'+');
     let rest = &rest[usize::from(repeats)..];
-    let mut reached = one(atom, text)?;
+    let mut reached = atom_ends(atom, text)?;
     if repeats {
         let mut at = 0;
         while at < reached.len() {
             let from = reached[at];
-            let more = one(atom, &text[from..])?.into_iter().map(|end| from + end);
+            let more = atom_ends(atom, &text[from..])?
+                .into_iter()
+                .map(|end| from + end);
             reached.extend(more.filter(|end| *end > from).collect::<Vec<_>>());
             at += 1;
         }
@@ -64,7 +66,7 @@ fn sequence(pattern: &[u8], text: &[u8]) -> Result<Vec<usize>> {
     let mut found = Vec::new();
     for from in reached {
         found.extend(
-            sequence(rest, &text[from..])?
+            sequence_ends(rest, &text[from..])?
                 .into_iter()
                 .map(|end| from + end),
         );
@@ -72,10 +74,10 @@ fn sequence(pattern: &[u8], text: &[u8]) -> Result<Vec<usize>> {
     Ok(found)
 }
 
-/// The same as [`ends`] for a letter, a set or a group.
-fn one(atom: &[u8], text: &[u8]) -> Result<Vec<usize>> {
+/// The same as [`match_ends`] for a letter, a set or a group.
+fn atom_ends(atom: &[u8], text: &[u8]) -> Result<Vec<usize>> {
     if let [b'(', inner @ .., b')'] = atom {
-        return ends(inner, text);
+        return match_ends(inner, text);
     }
     let Some(byte) = text.first() else {
         return Ok(Vec::new());
@@ -101,7 +103,7 @@ fn in_set(set: &[u8], byte: u8) -> Result<bool> {
 }
 
 /// Returns the length of a part in brackets, including the brackets.
-fn closing(pattern: &[u8], open: u8, close: u8) -> Result<usize> {
+fn bracket_length(pattern: &[u8], open: u8, close: u8) -> Result<usize> {
     let mut depth = 0;
     for (at, byte) in pattern.iter().enumerate() {
         if *byte == open {
