@@ -84,8 +84,8 @@ fn read(path: &Path) -> Table {
             }
             ["kind", kind] => {
                 let kinds = [("core", "Core"), ("atom", "Atom"), ("lowpower", "LowPower")];
-                let known = kinds.iter().find(|(name, _)| *name == kind);
-                known
+                let variant = kinds.iter().find(|(name, _)| *name == kind);
+                variant
                     .expect("the kind is known")
                     .1
                     .clone_into(&mut table.kind);
@@ -253,13 +253,13 @@ fn index<T: Ord>(items: &[T], item: &T) -> u16 {
 /// one before in its block, the number of its other bytes, and these.
 fn front_coded<'a>(names: impl Iterator<Item = &'a str>) -> (Vec<u8>, Vec<usize>) {
     let (mut bytes, mut blocks) = (Vec::new(), Vec::new());
-    let mut before = "";
+    let mut name_before = "";
     for (number, name) in names.enumerate() {
         if number % BLOCK == 0 {
             blocks.push(bytes.len());
-            before = "";
+            name_before = "";
         }
-        let shared = before
+        let shared = name_before
             .bytes()
             .zip(name.bytes())
             .take_while(|(a, b)| a == b)
@@ -267,7 +267,7 @@ fn front_coded<'a>(names: impl Iterator<Item = &'a str>) -> (Vec<u8>, Vec<usize>
         let length = |length: usize| u8::try_from(length).expect("a name has at most 255 bytes");
         bytes.extend([length(shared), length(name.len() - shared)]);
         bytes.extend(&name.as_bytes()[shared..]);
-        before = name;
+        name_before = name;
     }
     (bytes, blocks)
 }

@@ -122,7 +122,7 @@ mod tests {
     fn a_written_document_is_read_again() {
         let document = testing::document();
         let mut text = Vec::new();
-        write(&document, &mut text).expect("a vector takes everything");
+        write(&document, &mut text).expect("writing to a vector can't fail");
         let read: BenchDocument = serde_json::from_slice(&text).expect("it is JSON");
         assert_eq!(read.checked().expect("it is whole"), document);
     }

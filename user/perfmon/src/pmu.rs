@@ -361,9 +361,9 @@ mod tests {
 
     #[test]
     fn a_select_has_the_bits_of_its_vendor() {
-        let of = |pmu: Pmu| (pmu.event_bits(), pmu.select_bits(), pmu.general());
-        assert_eq!(of(testing::intel()), (8, 32, 8));
-        assert_eq!(of(testing::amd()), (12, 36, 6));
+        let bits_of = |pmu: Pmu| (pmu.event_bits(), pmu.select_bits(), pmu.general());
+        assert_eq!(bits_of(testing::intel()), (8, 32, 8));
+        assert_eq!(bits_of(testing::amd()), (12, 36, 6));
         assert_eq!(testing::amd().vendor(), Vendor::Amd);
     }
 

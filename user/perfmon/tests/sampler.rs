@@ -98,8 +98,10 @@ impl Ring {
     fn put_record(&mut self, kind: u64, misc: u64, words: &[u64]) {
         let header = kind | misc << 32 | (words.len() as u64 + 1) * 8 << 48;
         for word in [&[header], words].concat() {
-            let place = PAGE + self.head % PAGE;
-            self.file.write_all_at(&word.to_ne_bytes(), place).unwrap();
+            let file_offset = PAGE + self.head % PAGE;
+            self.file
+                .write_all_at(&word.to_ne_bytes(), file_offset)
+                .unwrap();
             self.head = self.head.wrapping_add(8);
         }
         self.publish(self.head);

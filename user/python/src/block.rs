@@ -238,13 +238,15 @@ fn sum_groups(groups: &[Group]) -> Result<Vec<u64>, perfmon::Error> {
 
 /// Returns the IDs of the process's threads, the calling thread's last.
 fn threads() -> PyResult<Vec<u32>> {
-    let own = fs::read_link("/proc/thread-self")?;
-    let own: Option<u32> = own.file_name().and_then(|name| name.to_str()?.parse().ok());
+    let own_thread = fs::read_link("/proc/thread-self")?;
+    let own_thread: Option<u32> = own_thread
+        .file_name()
+        .and_then(|name| name.to_str()?.parse().ok());
     let mut threads: Vec<u32> = fs::read_dir("/proc/self/task")?
         .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
-        .filter(|thread| Some(*thread) != own)
+        .filter(|thread| Some(*thread) != own_thread)
         .collect();
     threads.sort_unstable();
-    threads.extend(own);
+    threads.extend(own_thread);
     Ok(threads)
 }

@@ -93,9 +93,9 @@ const CLANG_OPTIONS: &[&str] = &["-D__BINDGEN__", "-nostdinc", "-fparse-all-comm
 pub(crate) fn write(top: &Path) -> Result<()> {
     require_bindgen()?;
     for bindings in &BINDINGS {
-        let made = bindings.make(top)?;
+        let text = bindings.make(top)?;
         let path = top.join(bindings.output);
-        fs::write(&path, made).with_context(|| format!("can't write {}", path.display()))?;
+        fs::write(&path, text).with_context(|| format!("can't write {}", path.display()))?;
     }
     Ok(())
 }
@@ -118,11 +118,11 @@ pub(crate) fn check(top: &Path) -> Result<()> {
 impl Bindings {
     /// Describes how the committed file differs from the generated one; `None` if it does not.
     fn describe_difference(&self, top: &Path) -> Result<Option<String>> {
-        let made = self.make(top)?;
+        let generated = self.make(top)?;
         let path = top.join(self.output);
         let committed =
             fs::read_to_string(&path).with_context(|| format!("can't read {}", path.display()))?;
-        Ok(first_difference(&committed, &made).map(|difference| {
+        Ok(first_difference(&committed, &generated).map(|difference| {
             format!(
                 "{} is not up to date with {}.\n{difference}",
                 self.output, self.header

@@ -89,10 +89,16 @@ mod tests {
 
     #[test]
     fn a_script_needs_no_ending() {
-        let of = |name, text| Language::of(Path::new(name), text);
-        assert_eq!(of("selftests/run", "#!/bin/sh\n"), Some(Language::Hash));
-        assert_eq!(of("selftests/Makefile", ""), Some(Language::Hash));
-        assert_eq!(of("Documentation/perfmon.4", ""), Some(Language::Page));
-        assert_eq!(of("selftests/tests.list", "# a list\n"), None);
+        let language_of = |name, text| Language::of(Path::new(name), text);
+        assert_eq!(
+            language_of("selftests/run", "#!/bin/sh\n"),
+            Some(Language::Hash)
+        );
+        assert_eq!(language_of("selftests/Makefile", ""), Some(Language::Hash));
+        assert_eq!(
+            language_of("Documentation/perfmon.4", ""),
+            Some(Language::Page)
+        );
+        assert_eq!(language_of("selftests/tests.list", "# a list\n"), None);
     }
 }

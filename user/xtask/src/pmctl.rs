@@ -129,10 +129,10 @@ fn with_license(completion: &str) -> String {
     // REUSE-IgnoreStart
     let license = "# SPDX-License-Identifier: MIT OR Apache-2.0\n";
     // REUSE-IgnoreEnd
-    let made = "# Made by `cargo xtask pmctl`: not to be edited.\n";
+    let mark = "# Made by `cargo xtask pmctl`: not to be edited.\n";
     match completion.strip_prefix(ZSH) {
-        Some(rest) => format!("{ZSH}{license}{made}{rest}"),
-        None => format!("{license}{made}{completion}"),
+        Some(rest) => format!("{ZSH}{license}{mark}{rest}"),
+        None => format!("{license}{mark}{completion}"),
     }
 }
 

@@ -128,13 +128,13 @@ fn faults(name: &Path, text: &str) -> Vec<(usize, String)> {
     };
     let mut found = Vec::new();
     // The number of the line before, and its last word.
-    let mut before = (0, String::new());
+    let mut last_word = (0, String::new());
     // The line of documentation that was read last.
     let mut documented = None;
     for (number, line) in language.lines(text) {
         let mut fault = |what: String| found.push((number, what));
         // A sentence may go on in the next line.
-        let (last, word) = before;
+        let (last, word) = last_word;
         let word = if last + 1 == number {
             word
         } else {
@@ -142,7 +142,7 @@ fn faults(name: &Path, text: &str) -> Vec<(usize, String)> {
         };
         let (vague, word) = vague_words(line, word);
         vague.into_iter().for_each(&mut fault);
-        before = (number, word);
+        last_word = (number, word);
         if language == Language::Rust {
             let is_first = documented != Some(number - 1);
             faults_of_rust(line, is_first).into_iter().for_each(fault);
@@ -195,11 +195,11 @@ fn faults_of_rust(line: &str, is_first: bool) -> Vec<String> {
 /// Returns the faults of the subject of a commit.
 fn faults_of_subject(subject: &str) -> Vec<String> {
     let (mut found, _) = vague_words(subject, String::new());
-    let what = subject.rsplit(": ").next().unwrap_or(subject);
-    if what == subject {
+    let predicate = subject.rsplit(": ").next().unwrap_or(subject);
+    if predicate == subject {
         found.push("it names no area, as in `pmctl: stat: ...`".to_owned());
     }
-    let first = what.split(' ').next().unwrap_or_default();
+    let first = predicate.split(' ').next().unwrap_or_default();
     if FIRST_WORDS_WITHOUT_VERB.contains(&first.to_lowercase().as_str()) {
         found.push(format!("'{first}' is not a verb: say what the commit does"));
     }

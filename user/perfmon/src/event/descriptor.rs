@@ -120,8 +120,8 @@ impl Event {
     /// # Errors
     /// The errors of reading the descriptor's file in /proc.
     pub fn left(&self) -> Result<u64, Error> {
-        let left = self.driver.tasks_left(self.as_fd());
-        left.map_err(|errno| Error::new(Attempt::ReadEvent(self.label.clone()), errno))
+        let tasks_left = self.driver.tasks_left(self.as_fd());
+        tasks_left.map_err(|errno| Error::new(Attempt::ReadEvent(self.label.clone()), errno))
     }
 
     /// Reads the count, the times enabled and running in nanoseconds, and the lost samples, or 0 if the event is not

@@ -147,9 +147,9 @@ impl fmt::Display for Owners {
             }
         }
         for (index, (owner, counters)) in owners.iter().enumerate() {
-            let before = if index == 0 { "" } else { ", " };
+            let separator = if index == 0 { "" } else { ", " };
             let plural = if *counters == 1 { "" } else { "s" };
-            write!(f, "{before}{owner} has {counters} counter{plural}")?;
+            write!(f, "{separator}{owner} has {counters} counter{plural}")?;
         }
         Ok(())
     }

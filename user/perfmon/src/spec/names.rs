@@ -387,10 +387,14 @@ mod tests {
             let caches = cache::all().map(|event| event.to_string());
             let names = known.map(str::to_owned).chain(caches);
             let mut names: Vec<String> = names.map(|n| n.to_ascii_lowercase()).collect();
-            let all = names.len();
+            let number_of_names = names.len();
             names.sort();
             names.dedup();
-            assert_eq!(names.len(), all, "a name of {vendor:?} occurs twice");
+            assert_eq!(
+                names.len(),
+                number_of_names,
+                "a name of {vendor:?} occurs twice"
+            );
         }
     }
 
@@ -446,26 +450,32 @@ mod tests {
 
     #[test]
     fn the_counters_are_those_of_the_module() {
-        let on = |pmu: &Pmu, name| {
+        let counters_of = |pmu: &Pmu, name| {
             let found = find(pmu.vendor(), name)?.on(pmu)?;
             let bits = found.select.map(EventSelect::bits);
             Some((bits, found.general, found.fixed))
         };
         let intel = testing::intel();
         assert_eq!(
-            on(&intel, "instructions"),
+            counters_of(&intel, "instructions"),
             Some((Some(0x3_00c0), 0xff, Some(0)))
         );
-        assert_eq!(on(&intel, "ref-cycles"), Some((None, 0, Some(2))));
-        assert_eq!(on(&intel, "cache-misses"), None);
-        assert_eq!(on(&intel, "INST_RETIRED.ANY"), Some((None, 0, Some(0))));
-        assert_eq!(on(&intel, "TOPDOWN.SLOTS"), None);
+        assert_eq!(counters_of(&intel, "ref-cycles"), Some((None, 0, Some(2))));
+        assert_eq!(counters_of(&intel, "cache-misses"), None);
+        assert_eq!(
+            counters_of(&intel, "INST_RETIRED.ANY"),
+            Some((None, 0, Some(0)))
+        );
+        assert_eq!(counters_of(&intel, "TOPDOWN.SLOTS"), None);
         let amd = testing::amd();
         assert_eq!(
-            on(&amd, "ref-cycles"),
+            counters_of(&amd, "ref-cycles"),
             Some((Some(0x1_0003_0120), 0x3f, None))
         );
-        assert_eq!(on(&amd, "branches"), Some((Some(0x3_00c2), 0x3f, None)));
+        assert_eq!(
+            counters_of(&amd, "branches"),
+            Some((Some(0x3_00c2), 0x3f, None))
+        );
     }
 
     #[test]

@@ -82,8 +82,11 @@ pub(super) fn parse(text: &str) -> Result<Vec<Spec>, Fault> {
             return Ok(specs);
         }
         if !parser.accept(',') {
-            let here = parser.next_span();
-            return Err(Fault::new(here, "a comma must stand between two events"));
+            let next_span = parser.next_span();
+            return Err(Fault::new(
+                next_span,
+                "a comma must stand between two events",
+            ));
         }
     }
 }
@@ -279,7 +282,7 @@ mod tests {
     /// Formats events as `body|modifier|modifier`, and fields as `key=value`.
     fn format_specs(text: &str) -> Vec<String> {
         let specs = parse(text).expect("it is well formed");
-        let one = |spec: &Spec| {
+        let format_spec = |spec: &Spec| {
             let body = match &spec.body {
                 SpecBody::Word(word) => word.text.clone(),
                 SpecBody::Terms(terms) => {
@@ -293,7 +296,7 @@ mod tests {
             let modifiers = spec.modifiers.iter().map(|m| format!("|{}", m.text));
             modifiers.fold(body, |all, m| all + &m)
         };
-        specs.iter().map(one).collect()
+        specs.iter().map(format_spec).collect()
     }
 
     #[test]

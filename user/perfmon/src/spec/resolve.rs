@@ -312,7 +312,7 @@ const REFUSED_FIELDS: &[(&str, &str)] = &[
 
 /// Resolves `cpu/.../`.
 fn resolve_fields(terms: &[Term], pmu: &Pmu) -> Result<Target, Fault> {
-    let known = fields_of(pmu);
+    let fields = fields_of(pmu);
     let mut bits = 0;
     let mut assigned = 0;
     let mut label = None;
@@ -347,25 +347,25 @@ fn resolve_fields(terms: &[Term], pmu: &Pmu) -> Result<Target, Fault> {
         }
     }
     for Term { key, value } in encoding {
-        let Some(field) = known.iter().find(|field| field.key == key.text) else {
-            return Err(unknown_field(key, &known));
+        let Some(field) = fields.iter().find(|field| field.key == key.text) else {
+            return Err(unknown_field(key, &fields));
         };
         let mask = (field.shift)(field.max_value());
         if assigned & mask != 0 {
             return Err(Fault::new(
                 key.span.clone(),
-                "these bits have a value already",
+                "an earlier field has set these bits already",
             ));
         }
         assigned |= mask;
         bits |= (field.shift)(parse_number(field, key, value.as_ref())?);
     }
     let last = &terms[terms.len() - 1];
-    let all = terms[0].key.span.start..last.value.as_ref().unwrap_or(&last.key).span.end;
+    let whole_span = terms[0].key.span.start..last.value.as_ref().unwrap_or(&last.key).span.end;
     Ok(Target {
         label,
         rate,
-        ..Target::raw(check_select(bits, &all)?, pmu)
+        ..Target::raw(check_select(bits, &whole_span)?, pmu)
     })
 }
 

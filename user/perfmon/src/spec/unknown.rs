@@ -62,18 +62,18 @@ pub(super) fn unknown(word: &SpannedText, pmu: &Pmu) -> Fault {
         word.span.clone(),
         format!("no event is called `{}`", word.text),
     );
-    let other = match vendor {
+    let other_vendor = match vendor {
         Vendor::Intel => Vendor::Amd,
         Vendor::Amd => Vendor::Intel,
     };
-    if let Some(foreign) = names::find(other, &word.text) {
+    if let Some(foreign) = names::find(other_vendor, &word.text) {
         return match names::find_meaning(vendor, foreign.meaning()) {
             Some(event) => fault.help(format!(
-                "It is a name of {other:?}'s; this CPU's name for the same event is `{}`.",
+                "It is a name of {other_vendor:?}'s; this CPU's name for the same event is `{}`.",
                 event.name()
             )),
             None => fault.help(format!(
-                "It is an event of {other:?}'s CPUs; this CPU has no such event."
+                "It is an event of {other_vendor:?}'s CPUs; this CPU has no such event."
             )),
         };
     }
@@ -108,19 +108,21 @@ pub(super) fn unknown(word: &SpannedText, pmu: &Pmu) -> Fault {
 /// Returns advice on a name that only other CPU models have.
 fn of_other_models(word: &SpannedText, pmu: &Pmu) -> Option<String> {
     const MAX_MODELS_SHOWN: usize = 3;
-    let others: Vec<&str> = perfmon_events::models()
+    let other_models: Vec<&str> = perfmon_events::models()
         .iter()
         .filter(|model| model.event(&word.text).is_some())
         .map(Model::name)
         .collect();
-    let more = others.len().saturating_sub(MAX_MODELS_SHOWN);
-    let shown = others[..others.len() - more].join(", ");
-    let here = pmu.model().map_or("an unknown model", Model::name);
-    match (others.len(), more) {
+    let not_shown = other_models.len().saturating_sub(MAX_MODELS_SHOWN);
+    let shown = other_models[..other_models.len() - not_shown].join(", ");
+    let this_model = pmu.model().map_or("an unknown model", Model::name);
+    match (other_models.len(), not_shown) {
         (0, _) => None,
-        (_, 0) => Some(format!("It is an event of {shown}; this CPU is {here}.")),
+        (_, 0) => Some(format!(
+            "It is an event of {shown}; this CPU is {this_model}."
+        )),
         _ => Some(format!(
-            "It is an event of {shown} and {more} more models; this CPU is {here}."
+            "It is an event of {shown} and {not_shown} more models; this CPU is {this_model}."
         )),
     }
 }

@@ -78,11 +78,13 @@ impl Buffer {
     /// # Errors
     /// [`Cause::BadHeader`] if the header's `capture_end` is impossible, or lies before what was read.
     pub fn records(&mut self) -> Result<Chunk, Error> {
-        let all = self.memory.records();
-        let new = all.and_then(|all| all.get(self.position..)).ok_or(Error {
-            attempt: Attempt::ReadBuffer(self.cpu),
-            cause: Cause::BadHeader,
-        })?;
+        let records = self.memory.records();
+        let new = records
+            .and_then(|records| records.get(self.position..))
+            .ok_or(Error {
+                attempt: Attempt::ReadBuffer(self.cpu),
+                cause: Cause::BadHeader,
+            })?;
         let mut bytes = Vec::with_capacity(size_of_val(new));
         for word in new {
             // ATOMICS: Needs no order: the kernel does not write published words again.

@@ -140,8 +140,8 @@ fn check_intel(
     model: u32,
     wrong: &mut Vec<String>,
 ) -> Result<bool> {
-    let beyond = BEYOND_LINUX.iter().find(|(ours, _)| *ours == name);
-    let name_in_linux = beyond.map_or(name, |(_, same)| same);
+    let substitute = BEYOND_LINUX.iter().find(|(ours, _)| *ours == name);
+    let name_in_linux = substitute.map_or(name, |(_, same)| same);
     let setups = setups(source, name_in_linux)?;
     let with_tables = |setup: &Setup| setup.caches != CacheTable::default();
     for (&kind, setup) in setups.iter().filter(|(_, setup)| with_tables(setup)) {
@@ -216,7 +216,7 @@ fn capabilities(architecture: Architecture) -> Capabilities {
 /// an extra register.
 fn compare_counters(core: Microarchitecture, setup: &Setup, cell: &mut Cell<'_>) {
     let capabilities = capabilities(Architecture::Intel);
-    let all = (1 << GENERAL) - 1;
+    let all_general = (1 << GENERAL) - 1;
     // Event number 0 is for Linux's pseudo-events.
     for event in (0..=0xffff).filter(|event| event & 0xff != 0) {
         let select = EventSelect::from_bits(event);
@@ -237,11 +237,11 @@ fn compare_counters(core: Microarchitecture, setup: &Setup, cell: &mut Cell<'_>)
             .find(|(of, number, _)| (*of, *number) == (core, event));
         let linux = match (constraint, exception) {
             _ if setup.extra_events.contains(&event) => None,
-            (_, Some((_, _, counters))) => Some((None, counters & all)),
-            (None, None) => Some((None, all)),
+            (_, Some((_, _, counters))) => Some((None, counters & all_general)),
+            (None, None) => Some((None, all_general)),
             (Some(constraint), None) => Some(match constraint.counters {
-                Counters::Fixed(counter) => (Some(counter.into()), all),
-                Counters::General(counters) => (None, counters & all),
+                Counters::Fixed(counter) => (Some(counter.into()), all_general),
+                Counters::General(counters) => (None, counters & all_general),
             }),
         };
         cell.compare(&format!("counters of event {event:#06x}"), &ours, &linux);

@@ -68,8 +68,8 @@ pub(super) fn setups(core: &Source, model: &str) -> Result<BTreeMap<Kind, Setup>
 
 /// Returns the position of a label, which follows the end of another statement.
 fn label_position(body: &str, label: &str) -> Option<usize> {
-    let mut before = [';', '}', '{'].into_iter();
-    before
+    let mut statement_ends = [';', '}', '{'].into_iter();
+    statement_ends
         .find_map(|end| body.find(&format!("{end}{label}:")))
         .map(|at| at + 1)
 }

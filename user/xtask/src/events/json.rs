@@ -146,13 +146,16 @@ fn normalize(events: &mut [Event]) -> Result<(u32, u32)> {
     {
         bail!("there are two events {}", two[0].name);
     }
-    let all = events.iter().fold(0, |all, event| all | event.counters);
-    for event in events.iter_mut().filter(|event| event.counters == all) {
+    let all_counters = events.iter().fold(0, |mask, event| mask | event.counters);
+    for event in events
+        .iter_mut()
+        .filter(|event| event.counters == all_counters)
+    {
         event.counters = 0;
     }
     let fixed = events.iter().filter_map(|event| event.fixed).max();
     Ok((
-        u64::BITS - all.leading_zeros(),
+        u64::BITS - all_counters.leading_zeros(),
         fixed.map_or(0, |highest| highest + 1),
     ))
 }
@@ -313,20 +316,20 @@ mod tests {
 
     #[test]
     fn an_event_of_all_counters_has_no_limit() {
-        let with = |name: &str, counters| Event {
+        let event_on = |name: &str, counters| Event {
             name: name.to_owned(),
             counters,
             ..Event::default()
         };
-        let mut events = [with("b", 0xf), with("A", 0x4)];
+        let mut events = [event_on("b", 0xf), event_on("A", 0x4)];
         normalize(&mut events).expect("each is there once");
-        assert_eq!(events, [with("A", 0x4), with("b", 0)]);
-        assert!(normalize(&mut [with("a", 1), with("A", 1)]).is_err());
+        assert_eq!(events, [event_on("A", 0x4), event_on("b", 0)]);
+        assert!(normalize(&mut [event_on("a", 1), event_on("A", 1)]).is_err());
     }
 
     #[test]
     fn fixed_counters_have_linuxs_numbers() {
-        let with = |name: &str, unit_mask, fixed| Event {
+        let event_on = |name: &str, unit_mask, fixed| Event {
             name: name.to_owned(),
             number: 0xa,
             unit_mask,
@@ -334,9 +337,9 @@ mod tests {
             ..Event::default()
         };
         let mut events = [
-            with("INST_RETIRED.ANY", 0, 1),
-            with("B", 0, 3),
-            with("C", 2, 2),
+            event_on("INST_RETIRED.ANY", 0, 1),
+            event_on("B", 0, 3),
+            event_on("C", 2, 2),
         ];
         normalize(&mut events).expect("each is there once");
         let lines = events.map(|event| event.to_string());
@@ -348,6 +351,6 @@ mod tests {
                 "INST_RETIRED.ANY 0 1 fixed=0"
             ]
         );
-        assert!(normalize(&mut [with("INST_RETIRED.ANY", 0, 1), with("B", 0, 0)]).is_err());
+        assert!(normalize(&mut [event_on("INST_RETIRED.ANY", 0, 1), event_on("B", 0, 0)]).is_err());
     }
 }

@@ -42,7 +42,7 @@ const HYGON: (&str, Cpu) = (
 /// Returns the models in the order of the file. A CPU belongs to the first line that it matches.
 pub(super) fn models(map: &str) -> Result<Vec<Model>> {
     let mut models: Vec<Model> = Vec::new();
-    let mut before: Vec<(&str, u32, &str)> = Vec::new();
+    let mut earlier_patterns: Vec<(&str, u32, &str)> = Vec::new();
     for line in map.lines().skip(1).filter(|line| !line.is_empty()) {
         let [pattern, version, name, "core"] = line.split(',').collect::<Vec<_>>()[..] else {
             bail!("mapfile.csv: a line has an unknown form: {line}")
@@ -62,7 +62,7 @@ pub(super) fn models(map: &str) -> Result<Vec<Model>> {
         let mut cpus: Vec<Cpu> = Vec::new();
         for model in 0..=0xff {
             let mut steppings = matching_steppings(pattern, family, model)?;
-            for (_, _, earlier) in before
+            for (_, _, earlier) in earlier_patterns
                 .iter()
                 .filter(|(v, f, _)| (*v, *f) == (vendor, family))
             {
@@ -81,7 +81,7 @@ pub(super) fn models(map: &str) -> Result<Vec<Model>> {
                 }),
             }
         }
-        before.push((vendor, family, pattern));
+        earlier_patterns.push((vendor, family, pattern));
         if name == HYGON.0 {
             cpus.push(HYGON.1);
         }

@@ -188,10 +188,10 @@ fn scale(text: &str) -> Result<(String, String)> {
         return Ok(("1".to_owned(), String::new()));
     }
     // The factor is the longest prefix that is a number.
-    let ends = (1..=text.len())
+    let factor_ends = (1..=text.len())
         .rev()
         .filter(|end| text.is_char_boundary(*end));
-    for end in ends {
+    for end in factor_ends {
         let (number, unit) = text.split_at(end);
         if number.parse::<f64>().is_ok() {
             return Ok((number.to_owned(), unit.trim().to_owned()));

@@ -35,14 +35,14 @@ const GENERATED_MARK: &str =
 /// Writes the tables. `source` is a source tree of Linux, with its version in the file `version`.
 pub(crate) fn write(top: &Path, source: &Path) -> Result<()> {
     let folder = top.join(TABLES);
-    let made = make(source)?;
+    let generated = make(source)?;
     for name in committed(&folder)?.keys() {
-        if !made.contains_key(name) {
+        if !generated.contains_key(name) {
             fs::remove_file(folder.join(name)).with_context(|| format!("can't remove {name}"))?;
         }
     }
     fs::create_dir_all(folder.join(METRICS))?;
-    for (name, text) in made {
+    for (name, text) in generated {
         let path = folder.join(name);
         fs::write(&path, text).with_context(|| format!("can't write {}", path.display()))?;
     }
@@ -52,10 +52,10 @@ pub(crate) fn write(top: &Path, source: &Path) -> Result<()> {
 /// Fails unless the committed tables are up to date with `source`. With another version of Linux it only prints what
 /// differs.
 pub(crate) fn check(top: &Path, source: &Path) -> Result<()> {
-    let (made, committed) = (make(source)?, committed(&top.join(TABLES))?);
-    let names = made.keys().chain(committed.keys());
+    let (generated, committed) = (make(source)?, committed(&top.join(TABLES))?);
+    let names = generated.keys().chain(committed.keys());
     let mut differ: Vec<&str> = names
-        .filter(|name| made.get(*name) != committed.get(*name))
+        .filter(|name| generated.get(*name) != committed.get(*name))
         .map(String::as_str)
         .collect();
     differ.sort_unstable();
@@ -73,7 +73,7 @@ pub(crate) fn check(top: &Path, source: &Path) -> Result<()> {
         .is_some_and(|text| !text.contains(&format!("Linux {version}\n")))
     {
         println!(
-            "{difference}\nThey were made from another version than Linux {version}. `make events` makes them from this one."
+            "{difference}\nThey were generated from another version than Linux {version}. `make events` makes them from this one."
         );
         return Ok(());
     }
