@@ -58,7 +58,7 @@ public:
 	}
 	std::uint64_t overhead(unsigned int event) const { return perfmon_overhead(raw_, event); }
 
-	// Returns the counts, of one moment, in the order of the list.
+	// Returns the counts, all read at one moment, in the order of the list.
 	std::vector<std::uint64_t> read() const
 	{
 		std::vector<std::uint64_t> counts(size());
