@@ -144,7 +144,7 @@ fn unexpected_cause(error: &io::Error) -> Cause {
 }
 
 /// Returns a name without the slash in front, and without the mount point.
-fn relative<'a>(name: &'a Path, mount: &Path) -> &'a Path {
+fn below_mount<'a>(name: &'a Path, mount: &Path) -> &'a Path {
     let name = name.strip_prefix(mount).unwrap_or(name);
     name.strip_prefix("/").unwrap_or(name)
 }
