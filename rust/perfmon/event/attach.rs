@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Giving an event to a task or a CPU, and taking it away.
+//! Attaching an event to its target, a task, a CPU or a cgroup, and detaching it.
 
 use super::{
     cgroup,
     context::{Context, Held},
     event::Event,
     slot::{self, refresh, Readings, Slot, SlotMemory, Slots, FEW_SLOTS, MAX_SLOTS},
-    switch::{load_current, miss_current},
+    switch::{load_current, mark_current_missed},
     table,
     target::Target,
 };
@@ -23,11 +23,11 @@ use core::{
 };
 use kernel::{bindings, cpu::CpuId, prelude::*, sync::Arc, task::Task};
 
-/// Calls `f` with the context of what the event was opened for, as [`Context::with_slots`]. `None` if there is none: the
-/// task has no events yet, or has exited.
+/// Calls `f` with the context of the event's target, by [`Context::with_slots`]. Returns `None` if there is no
+/// context: the task has no events yet, or has exited, or the target is a cgroup on all CPUs.
 ///
-/// RCU is held by staying on the CPU: a caller that is preempted meanwhile, and does not get to run, would keep all from
-/// the end of the grace period.
+/// Disables preemption to hold RCU: a caller that is preempted under `rcu_read_lock()`, and does not get to run,
+/// would delay the end of the grace period for all.
 pub(super) fn with_context<R: Send>(
     target: &Target,
     f: impl FnMut(Option<ThisCpu<'_>>, &mut Slots) -> R + Send,
@@ -35,8 +35,8 @@ pub(super) fn with_context<R: Send>(
     let _pinned = pin();
     match target {
         Target::Task(task, _) => {
-            // SAFETY: Contexts are freed by RCU, whose grace period waits for this CPU: it has preemption off until
-            // `_pinned` is dropped, after the last use of the context.
+            // SAFETY: The caller must run without preemption as long as it uses the context: `_pinned` keeps
+            // preemption off until it is dropped, after the last use.
             let context = unsafe { table::find(task.as_ptr()) }?;
             let (result, ends) = context.with_slots(f)?;
             if ends {
@@ -49,12 +49,12 @@ pub(super) fn with_context<R: Send>(
             Some(result)
         }
         Target::Cgroup(cgroup, Some(cpu)) => cgroup::with_context(cgroup, *cpu, f),
-        // It has one on each CPU: `with_each_context`.
+        // The cgroup has a context on each CPU: see `with_each_context`.
         Target::Cgroup(_, None) => None,
     }
 }
 
-/// Calls `f` with each context of what the event was opened for. Tasks that have inherited it have others.
+/// Calls `f` with each context of the event's target, but not with those of tasks that have inherited the event.
 fn with_each_context(target: &Target, mut f: impl FnMut(Option<ThisCpu<'_>>, &mut Slots) + Send) {
     match target {
         Target::Cgroup(cgroup, None) => {
@@ -71,30 +71,31 @@ fn with_each_context(target: &Target, mut f: impl FnMut(Option<ThisCpu<'_>>, &mu
 /// Returns the context of a CPU's events.
 fn cpu_context<'a>(cpu: CpuId) -> Option<&'a Context> {
     let percpu = percpu::of_cpu(cpu);
-    // SAFETY: The context of a CPU is never freed while the module is loaded.
+    // SAFETY: The address is 0 or that of a CPU's context, which is freed at the module's exit only, so it is alive
+    // now.
     unsafe { Context::from_address(percpu.cpu_context.acquire()) }
 }
 
-/// Returns the counters that the events of the target have, when one more is to be opened.
+/// Returns the counters that the target's events have, and which of them a new event with `config` could share.
 pub(super) fn own_counters(target: &Target, config: &EventConfig) -> OwnCounters {
     let cpu = target.cpu();
     with_context(target, |_, slots| slot::own_counters(slots, config, cpu)).unwrap_or_default()
 }
 
-/// Returns whether there is an exclusive group, which `leader` does not lead.
+/// Returns whether the slots have an exclusive group other than that of `leader`.
 fn has_other_exclusive_group(slots: &Slots, leader: Option<&Event>) -> bool {
     slots.iter().any(|slot| {
         slot.event().config.exclusive && !leader.is_some_and(|leader| slot.is_of_event(leader))
     })
 }
 
-/// Why an event was not given to its target.
+/// The reason why an event could not be attached to its target.
 pub(super) enum AttachError {
-    /// Another event has the counter there: the target has got it since the counter was chosen.
+    /// Another event of the target has got the counter since it was chosen: the caller chooses again.
     CounterTaken,
-    /// There is no room for one slot more than these.
+    /// There is no room for one more slot than the number that is given.
     Full(usize),
-    /// The error of the call.
+    /// The error to return to the program.
     Error(Error),
 }
 
@@ -104,11 +105,11 @@ impl<E: Into<Error>> From<E> for AttachError {
     }
 }
 
-/// Gives the event to its target. `leader` leads its group.
+/// Attaches the event to its target. `leader` is the leader of its group, if it is not alone.
 ///
 /// # Errors
 ///
-/// ESRCH if the task exits. EBUSY if an exclusive group leaves no room for this one. ENOMEM.
+/// ESRCH if the task exits. EBUSY if an exclusive group excludes the event, or there are too many events. ENOMEM.
 pub(super) fn attach(event: &Event, leader: Option<&Event>) -> Result<(), AttachError> {
     match &event.target {
         Target::Task(task, cpu) => attach_to_task(event, task, *cpu, leader),
@@ -117,14 +118,14 @@ pub(super) fn attach(event: &Event, leader: Option<&Event>) -> Result<(), Attach
     }
 }
 
-/// Adds a slot of the event, and opens its window if the context is loaded. Memory comes from `room`: nothing is
-/// allocated here, since the CPUs that wait for the context hold locks of the scheduler.
+/// Adds a slot of the event, and opens its window if the context is loaded. The memory comes from `room`. Nothing is
+/// allocated here, since CPUs that wait for the context hold locks of the scheduler.
 ///
 /// # Errors
 ///
-/// EBUSY if the events of the context exclude this one, the context has as many as there may be, or the group would
-/// never have all its counters at once.
-fn add(
+/// EBUSY if the events of the context exclude this one, the context has [`MAX_SLOTS`] slots, or the group could never
+/// have all its counters at once. [`AttachError::Full`] if `room` does not suffice. Errors of [`check_compatible`].
+fn add_slot(
     here: Option<ThisCpu<'_>>,
     slots: &mut Slots,
     event: &Event,
@@ -139,35 +140,35 @@ fn add(
     }
     let leader = leader.and_then(|leader| slots.iter().position(|slot| slot.is_of_event(leader)));
     slots.add(Slot::new(event, cpu, leader))?;
-    let fits = match leader.filter(|_| event.config.takes_turns) {
+    let has_counters = match leader.filter(|_| event.config.takes_turns) {
         Some(leader) => {
             if let Some(here) = here {
-                // To try it gives others counters that they may not have now.
+                // `can_schedule_group` gives slots other counters to try it, so all windows are closed before.
                 Readings::new(timestamp()).close_windows(here, slots);
             }
-            slots.fits(leader)
+            slots.can_schedule_group(leader)
         }
         None => true,
     };
-    if !fits {
+    if !has_counters {
         slot::remove(slots, event);
     }
     if let Some(here) = here {
         refresh(here, slots, timestamp());
     }
-    if fits {
+    if has_counters {
         Ok(())
     } else {
         Err(EBUSY.into())
     }
 }
 
-/// Checks whether an event can be counted beside those of the context.
+/// Checks whether an event can be counted together with the events of the context.
 ///
 /// # Errors
 ///
-/// EBUSY if they exclude each other, or there are as many as there may be. [`AttachError::CounterTaken`] if one of
-/// them has got the counter since it was chosen.
+/// EBUSY if they exclude each other, or the context has [`MAX_SLOTS`] slots. [`AttachError::CounterTaken`] if one of
+/// them has got the event's counter since it was chosen.
 fn check_compatible(
     slots: &mut Slots,
     event: &Event,
@@ -184,8 +185,8 @@ fn check_compatible(
     if has_other_exclusive_group(slots, leader) || event.config.exclusive && has_counters {
         return Err(EBUSY.into());
     }
-    // Since the counter was chosen, another event may have been opened, or the task made, with the events that it
-    // inherits.
+    // Since the counter was chosen, the target may have got another event: one that was opened, or one that the task
+    // inherited when it was created.
     let own = slot::own_counters(slots, &event.config, cpu);
     let taken = if event.config.takes_turns {
         own.busy
@@ -210,11 +211,11 @@ fn attach_to_task(
         if let Some(result) = add_to_context(event, &event.target, &mut room, cpu, leader) {
             return result;
         }
-        // The task has none. Memory is allocated without RCU.
+        // The task has no context. This allocates memory, which may sleep, so RCU is not held.
         let slots = Slots::new(FEW_SLOTS, GFP_KERNEL_ACCOUNT)?;
         let new = Context::new(task_ptr, slots, GFP_KERNEL_ACCOUNT)?;
-        let fill = |slots: &mut Slots| add(None, slots, event, &mut room, cpu, leader);
-        if insert(task, new, fill)? {
+        let fill = |slots: &mut Slots| add_slot(None, slots, event, &mut room, cpu, leader);
+        if insert_task_context(task, new, fill)? {
             table::grow_if_crowded();
             load_where_running(task);
             return Ok(());
@@ -222,31 +223,35 @@ fn attach_to_task(
     }
 }
 
-/// Adds a context to the table, unless the task has one. `fill` adds the first slot, under the table's lock. Returns
-/// whether the context was added.
+/// Adds the new context of a task to the table, unless the task has one. `fill` adds the first slot, under the
+/// table's lock. Returns whether the context was added.
 ///
 /// # Errors
 ///
-/// ESRCH if the task is exiting, and those of `fill`.
-fn insert(
+/// ESRCH if the task is exiting, and the errors of `fill`.
+fn insert_task_context(
     task: &Task,
     mut new: KBox<Context>,
     fill: impl FnOnce(&mut Slots) -> Result<(), AttachError>,
 ) -> Result<bool, AttachError> {
     let task_ptr: *const bindings::task_struct = task.as_ptr();
     let mut table = table::lock();
-    // The task itself removes its context after it has set that flag, and then has taken the lock.
-    // SAFETY: The caller's reference keeps the task alive.
+    // An exiting task sets its flag first, then takes the lock once, and then removes its context: so a context that
+    // is added while the flag is clear is removed.
+    // SAFETY: The task is alive, since `task` borrows a counted reference.
     if unsafe { ffi::perfmon_task_is_exiting(task.as_ptr()) } {
         return Err(ESRCH.into());
     }
-    // The task that took the last event from a context that is gone has yet to remove it, and may not get to run.
-    // SAFETY: `table` is the guard of the table's lock.
+    // Another task may have taken the last event from a context, which is gone, and not have got to run to remove it
+    // from the table.
+    // SAFETY: `table::find` requires the table's lock: `table` is its guard, and is held until the context was last
+    // used.
     let gone = unsafe { table::find(task_ptr) }.filter(|context| context.is_gone());
     if let Some(gone) = gone {
         table.remove(task_ptr, gone);
     }
-    // SAFETY: `table` is the guard of the table's lock.
+    // SAFETY: `table::find` requires the table's lock: `table` is its guard, and is held until the context was last
+    // used.
     let is_new = unsafe { table::find(task_ptr) }.is_none();
     if is_new {
         fill(new.slots_mut())?;
@@ -255,14 +260,15 @@ fn insert(
     Ok(is_new)
 }
 
-/// Loads the context of a task, which has just been added to the table, on the CPU where the task runs.
+/// Loads the context of a task, which has just been added to the table, on the CPU that runs the task.
 fn load_where_running(task: &Task) {
-    // If the task is running, it was so on this CPU when the number was read: otherwise it is switched in after the
-    // context has been added. It still runs there, or has been switched out.
-    // ATOMICS: pairs with the switch, which finds the context after the number was written; and with an exec, which looks
-    // for the context after the task's new rights were written, as the caller looks at them after this.
+    // If the task was running when the context was added, its CPU is called, unless it has been switched out since.
+    // If it is switched in later, the switch finds the context in the table and loads it.
+    // ATOMICS: pairs with the switch, which writes the CPU number of the task before it looks for the context; and
+    // with an exec, which writes the task's new credentials before it looks for the context, while the caller checks
+    // the credentials after this.
     fence(SeqCst);
-    // SAFETY: The caller's reference keeps the task alive.
+    // SAFETY: The task is alive, since `task` borrows a counted reference.
     let cpu = unsafe { ffi::perfmon_task_cpu(task.as_ptr()) };
     let address = task.as_ptr().addr();
     on_cpu(cpu, |here| {
@@ -280,7 +286,8 @@ fn attach_to_cpu(event: &Event, cpu: CpuId, leader: Option<&Event>) -> Result<()
     add_on_cpu(event, &event.target, leader)
 }
 
-/// Adds a slot of the event to the context of `target`, if there is one: [`add`].
+/// Adds a slot of the event to the context of `target` by [`add_slot`], and grows `room` as needed. Returns `None` if
+/// `target` has no context.
 fn add_to_context(
     event: &Event,
     target: &Target,
@@ -290,7 +297,7 @@ fn add_to_context(
 ) -> Option<Result<(), AttachError>> {
     loop {
         let added = with_context(target, |here, slots| {
-            add(here, slots, event, room, cpu, leader)
+            add_slot(here, slots, event, room, cpu, leader)
         });
         let Some(Err(AttachError::Full(slots))) = added else {
             return added;
@@ -301,7 +308,7 @@ fn add_to_context(
     }
 }
 
-/// Adds a slot of the event to a context of a CPU, its own or a cgroup's: in these, any task is counted.
+/// Adds a slot of the event to a context of `target`, a CPU or a cgroup on one CPU. Such a context exists already.
 fn add_on_cpu(event: &Event, target: &Target, leader: Option<&Event>) -> Result<(), AttachError> {
     let mut room = SlotMemory::for_event(event)?;
     add_to_context(event, target, &mut room, None, leader).unwrap_or(Err(ENODEV.into()))
@@ -313,24 +320,24 @@ fn attach_to_cgroup(
     cpu: Option<CpuId>,
     leader: Option<&Event>,
 ) -> Result<(), AttachError> {
-    cgroup::begin(cgroup)?;
-    let on = |cpu| add_on_cpu(event, &Target::Cgroup(cgroup.clone(), Some(cpu)), leader);
+    cgroup::add_event(cgroup)?;
+    let attach_on = |cpu| add_on_cpu(event, &Target::Cgroup(cgroup.clone(), Some(cpu)), leader);
     let attached = match cpu {
-        Some(cpu) => on(cpu),
-        None => ids().try_for_each(on),
+        Some(cpu) => attach_on(cpu),
+        None => ids().try_for_each(attach_on),
     };
     if attached.is_err() {
-        // What was added before the error.
+        // Removes the slots that were added before the error.
         detach(event);
     }
     attached
 }
 
-/// Makes this the context of a CPU, unless it has one.
+/// Makes `new` the context of a CPU, unless the CPU has one.
 fn insert_cpu_context(cpu: CpuId, new: KBox<Context>) {
-    // Declared before the guard, and so freed after the lock is released.
+    // Declared before the guard, so that an unused context is freed after the lock is released.
     let _unused;
-    // The lock keeps the CPU from coming and going.
+    // The lock keeps the CPU from going online or offline.
     let ownership = OWNERSHIP.lock();
     if cpu_context(cpu).is_some() {
         _unused = new;
@@ -338,10 +345,10 @@ fn insert_cpu_context(cpu: CpuId, new: KBox<Context>) {
     }
     let new: &Context = KBox::leak(new);
     if ownership.cpus().online().contains(cpu) {
-        // It can't be found before it is loaded: a caller that did so would lock it, and the CPU would not look at what was
-        // added.
+        // The context is published after it is loaded. A caller that found it before would lock it, and the CPU would
+        // not open the windows of the slots that the caller adds.
         on_cpu(cpu.as_u32(), |here| {
-            // No window is to be opened yet.
+            // There are no slots yet, so no window has to be opened.
             let _ = new.load(here);
             here.percpu().cpu_context.publish(new.address());
         });
@@ -350,7 +357,8 @@ fn insert_cpu_context(cpu: CpuId, new: KBox<Context>) {
     }
 }
 
-/// Closes the event's windows on all CPUs and opens those that should be open now, so that its sum is up to date.
+/// Closes the event's windows on all CPUs, so that its sum is up to date, and opens the windows that should be open
+/// now.
 pub(super) fn refresh_everywhere(event: &Event) {
     let refresh_here = |here: Option<ThisCpu<'_>>, slots: &mut Slots| {
         if let Some(here) = here {
@@ -364,29 +372,31 @@ pub(super) fn refresh_everywhere(event: &Event) {
     }
 }
 
-/// Marks the events of tasks that run on CPUs that were refused. To be called when an event has been enabled.
+/// Marks that enabled events miss what their tasks do on CPUs whose counters can't be used. To be called after an
+/// event has been enabled.
 pub(super) fn mark_missed_on_refused_cpus() {
-    // ATOMICS: pairs with a CPU that is refused, which says so before it runs a program: either the switch to the program
-    // finds the event enabled, or the CPU is found here.
+    // ATOMICS: pairs with a CPU that is refused, which sets `refused` before it runs a program: either the switch to
+    // the program finds the event enabled, or this finds the CPU refused.
     fence(SeqCst);
     if !has_incapable_cpu() {
         return;
     }
     for cpu in ids().filter(|&cpu| percpu::of_cpu(cpu).refused.get() != 0) {
-        on_cpu(cpu.as_u32(), miss_current);
+        on_cpu(cpu.as_u32(), mark_current_missed);
     }
 }
 
-/// Calls `f` on each CPU on which a context of a task is loaded.
+/// Calls `f` on each CPU that has the context of a task loaded.
 ///
-/// Takes no lock: a program that reads often, at whatever priority, delays no other. Every window is closed when this
-/// returns that was opened before, or is one that `f` has seen:
+/// Takes no lock, so a program that reads often, at whatever priority, delays no other program. When this returns,
+/// each window that was open before the call has been closed, or `f` was called with its slot:
 ///
-/// - A CPU that has a context is called. If the task leaves it before, its windows have been closed by then.
-/// - A CPU that has none is left out. If it had one before, the windows were closed before it published that it has none.
-///   If it has one now, its windows were opened since: a caller that knows of something that the task has done there knows
-///   of the context as well.
-/// - A CPU that goes offline, or with the system to sleep, has closed its windows first (`leave_cpu`).
+/// - A CPU that has a context is called. If the task is switched out before the call arrives, its windows have been
+///   closed.
+/// - A CPU without a context is left out. If it had one before, the CPU closed the windows before it published 0. If
+///   it loads one later, the windows are opened after this has looked. A caller that has seen an effect of what the
+///   task did in a window also sees the context.
+/// - A CPU that goes offline or to sleep closes its windows first (`leave_cpu`).
 fn for_each_loaded(f: impl Fn(ThisCpu<'_>, &mut Slots) + Sync) {
     let is_loaded = |cpu| {
         let cpu = CpuId::from_u32(cpu);
@@ -400,33 +410,34 @@ fn for_each_loaded(f: impl Fn(ThisCpu<'_>, &mut Slots) + Sync) {
     });
 }
 
-/// Removes the slots of the event, which is closed, from all contexts.
+/// Removes all slots of a closed event from their contexts.
 pub(super) fn detach(event: &Event) {
     let remove = |here: Option<ThisCpu<'_>>, slots: &mut Slots| {
         if !slots.iter().any(|slot| slot.is_of_event(event)) {
             return;
         }
         if let Some(here) = here {
-            // Closes its windows.
+            // Closes the event's windows: it is closed, so they are not opened again.
             refresh(here, slots, timestamp());
         }
         slot::remove(slots, event);
         if let Some(here) = here {
-            // Those that it led count alone.
+            // Opens the windows of events that the event led: they count without a leader now.
             refresh(here, slots, timestamp());
         }
     };
     with_each_context(&event.target, remove);
     if let Target::Cgroup(cgroup, _) = &event.target {
-        cgroup::end(cgroup);
+        cgroup::remove_event(cgroup);
     }
     if !event.config.inherit {
         return;
     }
-    // A task that is being made has been given its slots by now, or gets none of this event (`life::give_inherited`).
+    // Waits for forks that have looked before the event was closed: their tasks' contexts are in the table now. Later
+    // forks inherit nothing of a closed event (`life::insert_inherited_context`).
     drop(table::lock());
     table::for_each_context(|context| {
-        // Most have no heirs.
+        // Usually no task has inherited the event.
         if event.has_ended() {
             return false;
         }

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The contexts of cgroups: for each cgroup with events one on each CPU.
+//! The contexts of cgroups: a cgroup with events has one context on each CPU.
 //!
-//! On a CPU those contexts are loaded that belong to the cgroup of the task that runs there, or to one that this is in. A
-//! switch within one cgroup changes none of them, and one between two cgroups those that only one of the tasks is in; each
-//! counter is read once, and no register is written.
+//! A CPU has the contexts loaded of the cgroup of the task that runs there, and of the cgroup's ancestors. A switch
+//! within one cgroup changes nothing. A switch between two cgroups exchanges the contexts of the cgroups that only
+//! one of the tasks is in. Each counter is read once, and no register is written.
 //!
-//! The cgroups are in lists: readers can't be preempted; writers hold the lock of the table of contexts ([`table::lock`]).
+//! The cgroups are in hashed lists. Readers can't be preempted; writers hold the lock of the table of contexts
+//! ([`table::lock`]).
 
 use super::{
     context::{Context, Held},
@@ -42,14 +43,15 @@ use kernel::{
 ///
 /// # Invariants
 ///
-/// It is in the lists, and freed by RCU after it has been removed and no CPU has a context of it loaded.
+/// A value is in the lists until it is removed; RCU frees it after that, and after all CPUs have unloaded its
+/// contexts.
 struct CountedCgroup {
     cgroup: Arc<Cgroup>,
-    /// The events. Used under the lock.
-    users: AtomicU32,
-    /// The contexts, by the number of the CPU.
+    /// The number of events of the cgroup. Used under the lock.
+    event_count: AtomicU32,
+    /// The contexts, by the number of their CPU.
     contexts: KVec<CgroupContext>,
-    /// The next one in the list.
+    /// The next cgroup in the list.
     next: List,
     rcu: rcu::Head,
 }
@@ -58,45 +60,47 @@ struct CountedCgroup {
 struct CgroupContext {
     context: KBox<Context>,
     cgroup: NonNull<ffi::cgroup>,
-    /// The address of the next one that is loaded on this CPU, while this is loaded.
+    /// The address of the next [`CgroupContext`] that is loaded on the CPU; has a meaning only while this one is
+    /// loaded.
     next: Word,
 }
 
 /// A list of cgroups.
 ///
-/// ATOMICS: a cgroup is put in with release order, and found with acquire order: its fields are seen. Removal changes the
-/// pointer before it only; RCU keeps the cgroup for its readers.
+/// ATOMICS: a cgroup is put in with release order, and found with acquire order, so that readers see its fields.
+/// Removal changes only the pointer to the cgroup; RCU keeps the cgroup for readers that have found it.
 type List = AtomicPtr<CountedCgroup>;
 
-/// The number of lists: few events are of more cgroups.
+/// The number of lists. More cgroups with events than that are rare, and only make the lists longer.
 const LISTS: usize = 1 << 9;
 
 static CGROUPS: [List; LISTS] = [const { AtomicPtr::new(ptr::null_mut()) }; LISTS];
 
-/// The events of cgroups.
+/// The number of events of all cgroups.
 ///
-/// ATOMICS: relaxed. After the first one each CPU is called.
+/// ATOMICS: relaxed. After it was raised, all CPUs are called, and see the new number.
 static EVENT_COUNT: AtomicU32 = AtomicU32::new(0);
 
-/// The deepest level of a cgroup that has had events. A switch looks at no cgroup below: a user who nests cgroups does not
-/// make the switches of others long.
+/// The deepest level of a cgroup that has had events. A switch looks at no deeper cgroup, so that a user who nests
+/// cgroups does not slow down the switches of others.
 ///
-/// ATOMICS: relaxed, as of [`EVENT_COUNT`].
+/// ATOMICS: relaxed. After it was raised, all CPUs are called, and see the new number.
 static DEEPEST_LEVEL: AtomicI32 = AtomicI32::new(0);
 
-/// Returns the list of a cgroup.
+/// Returns the list that a cgroup belongs to.
 fn list_of(cgroup: *const ffi::cgroup) -> &'static List {
     &CGROUPS[table::hash(cgroup) % LISTS]
 }
 
-/// Returns what there is of a cgroup.
+/// Returns the entry of a cgroup that has events.
 ///
 /// # Safety
 ///
-/// The caller must hold the lock, or can't be preempted; and does not use the result longer.
+/// The caller must hold the table's lock, or run without preemption, as long as it uses the result.
 unsafe fn find<'a>(cgroup: *const ffi::cgroup) -> Option<&'a CountedCgroup> {
     let mut next = list_of(cgroup).load(Acquire);
-    // SAFETY: A cgroup in a list is alive, and one that was removed stays alive for the caller, by RCU.
+    // SAFETY: A cgroup in a list is alive. One that is removed meanwhile stays alive for the caller, which holds the
+    // lock, or can't be preempted, so that RCU waits for it.
     while let Some(observed) = unsafe { next.as_ref() } {
         if ptr::eq(observed.cgroup.as_ptr(), cgroup) {
             return Some(observed);
@@ -107,7 +111,7 @@ unsafe fn find<'a>(cgroup: *const ffi::cgroup) -> Option<&'a CountedCgroup> {
 }
 
 impl CountedCgroup {
-    /// Returns a cgroup with one event.
+    /// Returns the entry of a cgroup with one event, and a context without slots for each CPU.
     ///
     /// # Errors
     ///
@@ -118,7 +122,7 @@ impl CountedCgroup {
         for cpu in ids() {
             // The numbers of possible CPUs may have gaps.
             while contexts.len() <= cpu.as_u32() as usize {
-                // There is room for slots when an event is given to it.
+                // `attach` makes the room for slots.
                 let slots = Slots::new(0, GFP_KERNEL_ACCOUNT)?;
                 let on_cpu = CgroupContext {
                     context: Context::new(ptr::null(), slots, GFP_KERNEL_ACCOUNT)?,
@@ -130,7 +134,7 @@ impl CountedCgroup {
         }
         let new = Self {
             cgroup: cgroup.clone(),
-            users: AtomicU32::new(1),
+            event_count: AtomicU32::new(1),
             contexts,
             next: AtomicPtr::new(ptr::null_mut()),
             rcu: rcu::Head::new(),
@@ -138,27 +142,28 @@ impl CountedCgroup {
         Ok(KBox::new(new, GFP_KERNEL_ACCOUNT)?)
     }
 
-    /// Returns its context on a CPU.
+    /// Returns the cgroup's context on a CPU.
     fn context_on(&self, cpu: CpuId) -> Option<&CgroupContext> {
         self.contexts.get(cpu.as_u32() as usize)
     }
 }
 
-// SAFETY: The head is used by `rcu::free` only.
+// SAFETY: `OFFSET` is that of the field `rcu`, which only `rcu::free` uses.
 unsafe impl rcu::HasHead for CountedCgroup {
     const OFFSET: usize = core::mem::offset_of!(Self, rcu);
 }
 
-/// Makes contexts for one more event of a cgroup, until [`end`]. The tasks that run now have theirs loaded.
+/// Counts one more event of a cgroup, until [`remove_event`], makes the cgroup's contexts for the first event, and
+/// loads them on the CPUs that run its tasks.
 ///
 /// # Errors
 ///
 /// ENOMEM.
-pub(super) fn begin(cgroup: &Arc<Cgroup>) -> Result {
+pub(super) fn add_event(cgroup: &Arc<Cgroup>) -> Result {
     let add_user = || {
-        // SAFETY: Both callers below hold the table's lock.
+        // SAFETY: `find` requires the table's lock, which both callers of this closure hold until it returns.
         let found = unsafe { find(cgroup.as_ptr()) };
-        found.map(|observed| observed.users.fetch_add(1, Relaxed))
+        found.map(|observed| observed.event_count.fetch_add(1, Relaxed))
     };
     let is_known = {
         let _lock = table::lock();
@@ -167,7 +172,7 @@ pub(super) fn begin(cgroup: &Arc<Cgroup>) -> Result {
     if !is_known {
         let new = CountedCgroup::new(cgroup)?;
         let _lock = table::lock();
-        // Another caller may have come between. Then `new` is freed, which has no slots.
+        // Another caller may have added the cgroup meanwhile. Then `new`, which has no slots, is freed.
         if add_user().is_none() {
             let list = list_of(cgroup.as_ptr());
             new.next.store(list.load(Relaxed), Relaxed);
@@ -181,28 +186,28 @@ pub(super) fn begin(cgroup: &Arc<Cgroup>) -> Result {
     Ok(())
 }
 
-/// Ends [`begin`] for an event that has no slot any more.
-pub(super) fn end(cgroup: &Arc<Cgroup>) {
+/// Undoes [`add_event`] for an event that has no slot any more. The last event of a cgroup removes its contexts.
+pub(super) fn remove_event(cgroup: &Arc<Cgroup>) {
     let gone = {
         let _lock = table::lock();
-        // SAFETY: `_lock` is the guard of the table's lock.
+        // SAFETY: `find` requires the table's lock: `_lock` is its guard, and is held until the result was last used.
         let observed = unsafe { find(cgroup.as_ptr()) };
         observed
-            .filter(|observed| observed.users.fetch_sub(1, Relaxed) == 1)
-            .map(remove)
+            .filter(|observed| observed.event_count.fetch_sub(1, Relaxed) == 1)
+            .map(unlink)
     };
     if let Some(gone) = gone {
         on_each_online(|_| true, reload);
-        // SAFETY: It comes from `KBox::into_raw`, has just been removed, and all CPUs have unloaded its contexts: they don't
-        // find it any more.
+        // SAFETY: `gone` comes from `KBox::into_raw`. It has just been removed, once, and all CPUs have unloaded its
+        // contexts, so nothing finds it any more.
         unsafe { rcu::free(gone) };
     }
     SLOW_SWITCH_USERS.fetch_sub(1, SeqCst);
     EVENT_COUNT.fetch_sub(1, SeqCst);
 }
 
-/// Removes a cgroup from its list. The lock is held.
-fn remove(observed: &CountedCgroup) -> *const CountedCgroup {
+/// Removes a cgroup from its list. The caller holds the lock.
+fn unlink(observed: &CountedCgroup) -> *const CountedCgroup {
     let mut link = list_of(observed.cgroup.as_ptr());
     loop {
         let next = link.load(Relaxed);
@@ -210,7 +215,8 @@ fn remove(observed: &CountedCgroup) -> *const CountedCgroup {
             link.store(observed.next.load(Relaxed), Release);
             return observed;
         }
-        // SAFETY: A cgroup in a list is alive while the lock is held.
+        // SAFETY: A cgroup is removed from its list, under the lock, before it is freed: the caller holds the lock,
+        // so the cgroup is alive.
         match unsafe { next.as_ref() } {
             Some(next) => link = &next.next,
             None => return observed,
@@ -218,33 +224,36 @@ fn remove(observed: &CountedCgroup) -> *const CountedCgroup {
     }
 }
 
-/// Calls `f` with the context of a cgroup that has events, on one CPU, as [`Context::with_slots`]. `None` if it has none.
+/// Calls `f` with the context of a cgroup on one CPU, by [`Context::with_slots`]. Returns `None` if the cgroup has no
+/// events.
 pub(super) fn with_context<R: Send>(
     cgroup: &Cgroup,
     cpu: CpuId,
     f: impl FnMut(Option<ThisCpu<'_>>, &mut Slots) -> R + Send,
 ) -> Option<R> {
     let _pinned = pin();
-    // SAFETY: Preemption is off until `_pinned` is dropped, after the last use of the result.
+    // SAFETY: `find` requires preemption to be off: `_pinned` keeps it off until it is dropped, after the last use of
+    // the result.
     let observed = unsafe { find(cgroup.as_ptr()) }?;
     let (result, _) = observed.context_on(cpu)?.context.with_slots(f)?;
     Some(result)
 }
 
-/// Returns the first context of cgroups that is loaded on a CPU, and the others by [`CgroupContext::next`].
+/// Returns the first of the cgroup contexts that are loaded on a CPU. The others follow by [`CgroupContext::next`].
 fn first_loaded<'a>(percpu: &PerCpu) -> Option<&'a CgroupContext> {
     context_at(percpu.cgroup_contexts.get())
 }
 
-/// Returns the context at an address; `None` for 0.
+/// Returns the context at the address of a context that is loaded on this CPU; `None` for 0.
 fn context_at<'a>(address: u64) -> Option<&'a CgroupContext> {
     let address = ptr::with_exposed_provenance::<CgroupContext>(address as usize);
-    // SAFETY: It is loaded on this CPU. A cgroup is freed after all CPUs have unloaded its contexts.
+    // SAFETY: The address is 0, or was exposed from a `CgroupContext` that is loaded on this CPU. A cgroup is freed
+    // after all CPUs have unloaded its contexts, so it is alive.
     unsafe { address.as_ref() }
 }
 
-/// Loads the contexts of the cgroups of `task`, which runs here from now on, and unloads all others. Interrupts are
-/// off.
+/// Loads the contexts of the cgroups of `task`, which is about to run here, and unloads the contexts of all other
+/// cgroups. Interrupts are off.
 pub(super) fn load_contexts_of(
     here: ThisCpu<'_>,
     readings: &mut Readings,
@@ -254,41 +263,44 @@ pub(super) fn load_contexts_of(
         return;
     }
     let percpu = here.percpu();
-    // SAFETY: The task runs here, and interrupts are off.
+    // SAFETY: The task's cgroups must stay alive: the task is running here or is being switched to, and interrupts
+    // are off until the result was last used.
     let mut cgroups = unsafe { of_task(task, DEEPEST_LEVEL.load(Relaxed)) };
-    let Some(inmost) = cgroups.next() else {
+    let Some(innermost) = cgroups.next() else {
         return;
     };
     if percpu.brought_up.get() == 0 {
-        return mark_missed(here, inmost, cgroups);
+        return mark_missed(here, innermost, cgroups);
     }
-    let address = inmost.as_ptr().addr() as u64;
+    let address = innermost.as_ptr().addr() as u64;
     if percpu.cgroup.get() == address {
         return;
     }
     percpu.cgroup.set(address);
     unload(here, readings, |on_cpu| {
-        // SAFETY: `inmost` is the task's, and interrupts are off: it is not freed, nor is that of a context.
+        // SAFETY: Both cgroups are alive: `innermost` is that of the task that runs here, `on_cpu` has a reference to
+        // its own, and interrupts are off, so RCU frees neither.
         let is_within =
-            unsafe { ffi::perfmon_cgroup_is_within(inmost.as_ptr(), on_cpu.cgroup.as_ptr()) };
-        // Another one may have been made for the same cgroup since.
+            unsafe { ffi::perfmon_cgroup_is_within(innermost.as_ptr(), on_cpu.cgroup.as_ptr()) };
+        // A context of a removed entry is unloaded even if the cgroup has a new entry now.
         let is_current = || find_here(here, on_cpu.cgroup).is_some_and(|it| ptr::eq(it, on_cpu));
         is_within && is_current()
     });
-    load(here, readings, inmost);
+    load(here, readings, innermost);
     for cgroup in cgroups {
         load(here, readings, cgroup);
     }
 }
 
-/// Returns the context of a cgroup on this CPU, if it has events. Interrupts are off.
+/// Returns the context of a cgroup on this CPU, if the cgroup has events. Interrupts are off.
 fn find_here(here: ThisCpu<'_>, cgroup: NonNull<ffi::cgroup>) -> Option<&CgroupContext> {
-    // SAFETY: Interrupts are off, as a `ThisCpu` says in this folder.
+    // SAFETY: `find` requires preemption to be off: in this folder a `ThisCpu` exists only while interrupts are off,
+    // and the result borrows it.
     let observed = unsafe { find(cgroup.as_ptr()) }?;
     observed.context_on(here.id())
 }
 
-/// Loads the context of a cgroup, if it has events and that is not done.
+/// Loads the context of a cgroup, if the cgroup has events and its context is not loaded yet.
 fn load(here: ThisCpu<'_>, readings: &mut Readings, cgroup: NonNull<ffi::cgroup>) {
     let percpu = here.percpu();
     let on_cpu = find_here(here, cgroup);
@@ -301,7 +313,7 @@ fn load(here: ThisCpu<'_>, readings: &mut Readings, cgroup: NonNull<ffi::cgroup>
     percpu.cgroup_contexts.set(address);
 }
 
-/// Unloads the contexts for which `stays` is false.
+/// Closes the windows of the contexts for which `stays` is false, and unloads them.
 fn unload(here: ThisCpu<'_>, readings: &mut Readings, stays: impl Fn(&CgroupContext) -> bool) {
     let mut link = &here.percpu().cgroup_contexts;
     while let Some(on_cpu) = context_at(link.get()) {
@@ -309,7 +321,8 @@ fn unload(here: ThisCpu<'_>, readings: &mut Readings, stays: impl Fn(&CgroupCont
             link = &on_cpu.next;
             continue;
         }
-        // SAFETY: The context is loaded on this CPU, and interrupts are off.
+        // SAFETY: The context is in this CPU's list of loaded contexts, and nothing else uses it: a `ThisCpu` says
+        // that interrupts are off until `slots` is dropped.
         let mut slots = unsafe { Held::assume(&on_cpu.context) };
         readings.close_windows(here, &mut slots);
         slots.unload();
@@ -317,18 +330,18 @@ fn unload(here: ThisCpu<'_>, readings: &mut Readings, stays: impl Fn(&CgroupCont
     }
 }
 
-/// Marks the events of the cgroups of a task that runs on a CPU that was refused.
+/// Marks that the events of a task's cgroups miss counts, if this CPU's counters can't be used.
 #[cold]
 fn mark_missed(
     here: ThisCpu<'_>,
-    inmost: NonNull<ffi::cgroup>,
+    innermost: NonNull<ffi::cgroup>,
     cgroups: impl Iterator<Item = NonNull<ffi::cgroup>>,
 ) {
     if here.percpu().refused.get() == 0 {
         return;
     }
-    // Not as a method: the trait `Init` has one of this name.
-    for cgroup in Iterator::chain(core::iter::once(inmost), cgroups) {
+    // Called by its path, since the trait `Init` has a method `chain`, too.
+    for cgroup in Iterator::chain(core::iter::once(innermost), cgroups) {
         if let Some(on_cpu) = find_here(here, cgroup) {
             on_cpu
                 .context
@@ -337,36 +350,37 @@ fn mark_missed(
     }
 }
 
-/// Loads the contexts of the task that runs here, whatever is loaded now. Interrupts are off.
+/// Loads the cgroup contexts of the task that runs here, even if its cgroup seems unchanged. Interrupts are off.
 pub(super) fn reload(here: ThisCpu<'_>) {
     here.percpu().cgroup.set(0);
     load_contexts_of(here, &mut Readings::new(timestamp()), Task::current_raw());
 }
 
-/// Unloads all contexts: the CPU is counted on no more. Interrupts are off.
+/// Unloads all cgroup contexts, for a CPU that stops counting. Interrupts are off.
 pub(super) fn unload_all(here: ThisCpu<'_>, readings: &mut Readings) {
     here.percpu().cgroup.set(0);
     unload(here, readings, |_| false);
 }
 
-/// Brings the sums of all events up to date whose contexts are loaded here, and opens the windows that should be open now.
+/// Brings the sums of the cgroup events that count here up to date, and opens the windows that should be open now.
 /// Interrupts are off.
 pub(super) fn refresh_loaded(here: ThisCpu<'_>) {
     let mut next = first_loaded(here.percpu());
     while let Some(on_cpu) = next {
         next = context_at(on_cpu.next.get());
-        // SAFETY: The context is loaded on this CPU, and interrupts are off.
+        // SAFETY: The context is in this CPU's list of loaded contexts, and nothing else uses it: a `ThisCpu` says
+        // that interrupts are off until `slots` is dropped.
         let mut slots = unsafe { Held::assume(&on_cpu.context) };
         refresh(here, &mut slots, timestamp());
     }
 }
 
-/// The tracepoint `cgroup_attach_task`: a task has moved to another cgroup, or all threads of its process have. Interrupts
-/// are off.
+/// Handles the tracepoint `cgroup_attach_task`: `task` has moved to another cgroup, with all threads of its process
+/// if `all_threads`. Interrupts are off.
 ///
 /// # Safety
 ///
-/// To be called by the tracepoint.
+/// To be called by the tracepoint `cgroup_attach_task` only, with its arguments.
 pub(super) unsafe extern "C" fn on_move(
     _data: *mut c_void,
     _cgroup: *mut ffi::cgroup,
@@ -377,24 +391,27 @@ pub(super) unsafe extern "C" fn on_move(
     if EVENT_COUNT.load(Relaxed) == 0 {
         return;
     }
-    // SAFETY: The tracepoint passes a task that is alive during the call, with interrupts off. [`flush`] waits for
-    // pending calls of `reload_here` before the module ends.
+    // SAFETY: The tracepoint passes a task that is alive during the call, with interrupts off. `flush` waits for
+    // pending calls of `reload_here` before the module is unloaded, so the function stays as long as it may be
+    // called.
     unsafe { ffi::perfmon_cgroup_moved(task, all_threads, Some(reload_here)) };
 }
 
-/// Calls [`reload`].
+/// Calls [`reload`] on this CPU.
 ///
 /// # Safety
 ///
 /// To be called with interrupts off.
 unsafe extern "C" fn reload_here() {
-    // SAFETY: Interrupts are off, so the caller stays on the CPU until this function returns.
+    // SAFETY: A `ThisCpu` requires that the caller can't leave the CPU: interrupts are off until this function
+    // returns.
     reload(unsafe { ThisCpu::assume() });
 }
 
-/// Waits for the calls of [`on_move`], which comes no more.
+/// Waits for pending calls of `reload_here`. To be called after [`on_move`] was unregistered.
 pub(super) fn flush() {
-    // A CPU answers calls that a caller waits for before others that came earlier, but only those it has found together.
+    // A CPU handles calls in batches, and in a batch first those that a caller waits for: so one call may return
+    // before an earlier call without a waiter, but a second call may not.
     for _ in 0..2 {
         on_each_online(|_| true, |_| ());
     }

@@ -10,11 +10,12 @@
 //!    '------------------------------------'      '---------------------'
 //! ```
 //!
-//! A loaded context is held by its CPU: its users run there, with interrupts off. [`Context::with_slots`] calls that CPU,
-//! or locks a context that is not loaded; the lock is held for moments, with interrupts off, so the context switch
-//! may wait for it. A context that lost its last slot, or whose task exits, is `GONE` for ever.
+//! The CPU that has loaded a context holds it: only code on that CPU uses the slots, with interrupts off.
+//! [`Context::with_slots`] calls that CPU, or locks a context that is not loaded. The lock is held for moments, with
+//! interrupts off, so the context switch may wait for it. A context that lost its last slot, or whose task exits, is
+//! `GONE` for ever.
 //!
-//! The context of a task is in the table ([`super::table`]) and freed by RCU.
+//! The context of a task is in the table ([`super::table`]), and RCU frees it.
 
 use super::{rcu, slot::Slots};
 use crate::{
@@ -44,7 +45,7 @@ const LOCKED: u32 = u32::MAX - 1;
 /// [`Context::holder`]: the context has ended, and will have no holder again.
 const GONE: u32 = u32::MAX - 2;
 
-/// A context and the permission to use its slots, for the holder.
+/// The exclusive right of a context's holder to use its slots.
 ///
 /// # Invariants
 ///
@@ -56,17 +57,19 @@ impl<'a> Held<'a> {
     /// Returns the context of the task that runs on this CPU, if it is loaded.
     #[inline(always)]
     pub(super) fn of_task(here: ThisCpu<'a>) -> Option<Self> {
-        // INVARIANT: `task_context` is the context that is loaded; interrupts are off, as a `ThisCpu` says in this folder.
+        // INVARIANT: `task_context` is the context that is loaded on this CPU; in this folder a `ThisCpu` exists only
+        // while interrupts are off.
         Context::loaded(here.percpu()).map(Self)
     }
 
-    /// Returns the context of this CPU's events, if it is loaded: while the CPU is counted on.
+    /// Returns the context of this CPU's events, if it is loaded. It is while the CPU is brought up for counting.
     pub(super) fn of_cpu(here: ThisCpu<'a>) -> Option<Self> {
         let percpu = here.percpu();
-        // SAFETY: The context of a CPU is never freed while the module is loaded.
+        // SAFETY: The context of a CPU is freed at the module's exit only, so it is alive now.
         let context = unsafe { Context::from_address(percpu.cpu_context.get()) }?;
         let is_loaded = context.holder.load(Relaxed) == here.id().as_u32();
-        // INVARIANT: It is loaded on this CPU; interrupts are off, as a `ThisCpu` says in this folder.
+        // INVARIANT: The context is loaded on this CPU; in this folder a `ThisCpu` exists only while interrupts are
+        // off.
         is_loaded.then_some(Self(context))
     }
 
@@ -78,11 +81,12 @@ impl<'a> Held<'a> {
     /// may use it meanwhile.
     #[inline(always)]
     pub(super) unsafe fn assume(context: &'a Context) -> Self {
-        // INVARIANT: The caller says so.
+        // INVARIANT: The caller promises that the context is loaded here, that interrupts are off, and that nothing
+        // else uses it.
         Self(context)
     }
 
-    /// Unloads the context. Its windows are closed.
+    /// Unloads the context, whose windows the caller has closed.
     #[inline(always)]
     pub(super) fn unload(self) {
         self.0.holder.store(FREE, Release);
@@ -94,7 +98,8 @@ impl Deref for Held<'_> {
 
     #[inline(always)]
     fn deref(&self) -> &Slots {
-        // SAFETY: `self` is the only holder of the context, and borrowed shared.
+        // SAFETY: By the invariant of `Held` nothing else uses the slots, and `self` is borrowed shared, so there is
+        // no `&mut` to them.
         unsafe { &*self.0.slots.get() }
     }
 }
@@ -102,7 +107,8 @@ impl Deref for Held<'_> {
 impl DerefMut for Held<'_> {
     #[inline(always)]
     fn deref_mut(&mut self) -> &mut Slots {
-        // SAFETY: `self` is the only holder of the context, and borrowed exclusively.
+        // SAFETY: By the invariant of `Held` nothing else uses the slots, and `self` is borrowed exclusively, so
+        // there is no other reference to them.
         unsafe { &mut *self.0.slots.get() }
     }
 }
@@ -111,35 +117,37 @@ impl DerefMut for Held<'_> {
 pub(super) struct Context {
     /// The task; null if the events are a CPU's.
     task: *const bindings::task_struct,
-    /// The number of the CPU that it is loaded on, [`FREE`], [`LOCKED`] or [`GONE`].
+    /// The number of the CPU that has loaded the context, [`FREE`], [`LOCKED`] or [`GONE`].
     ///
-    /// ATOMICS: taken with acquire and given up with release order, so that each holder sees what the one before has
-    /// written to the slots.
+    /// ATOMICS: taken with acquire and given up with release order, so that each holder sees what the holder before
+    /// has written to the slots.
     holder: AtomicU32,
-    /// The slots, which the holder uses.
+    /// The slots, which only the holder uses.
     slots: UnsafeCell<Slots>,
-    /// The next context in the table, for its lists and for those that take their place. The table says which callers
-    /// may use it.
+    /// The next context in the table's list: one link for the current lists, and one for the lists that replace them
+    /// when the table grows. Only [`super::table`] uses the links.
     pub(super) next: [AtomicPtr<Context>; 2],
     rcu: rcu::Head,
 }
 
-// SAFETY: The slots may be used by any task or CPU that holds the context. The task is only an address.
+// SAFETY: `Slots` may be used by any task or CPU that holds the context, and `task` is an address that is only
+// compared.
 unsafe impl Send for Context {}
-// SAFETY: The slots are used by the holder only.
+// SAFETY: The slots are used by the holder only, of which `holder` allows one at a time; the other fields are atomic
+// or constant.
 unsafe impl Sync for Context {}
 
-// SAFETY: The head is used by `rcu::free` only.
+// SAFETY: `OFFSET` is that of the field `rcu`, which only `rcu::free` uses.
 unsafe impl rcu::HasHead for Context {
     const OFFSET: usize = core::mem::offset_of!(Self, rcu);
 }
 
 impl Context {
-    /// Returns the context of a task, or, without a task, of a CPU.
+    /// Returns a new context for a task, or for a CPU if `task` is null.
     ///
     /// # Errors
     ///
-    /// There is no memory.
+    /// `AllocError` if there is no memory.
     pub(super) fn new(
         task: *const bindings::task_struct,
         mut slots: Slots,
@@ -165,15 +173,16 @@ impl Context {
     /// The context must be alive for `'a`.
     #[inline(always)]
     pub(super) unsafe fn from_address<'a>(address: u64) -> Option<&'a Self> {
-        // SAFETY: The address is that of a context, which the caller keeps alive for `'a`.
+        // SAFETY: The address is 0, or was exposed by `Self::address` from a context that the caller keeps alive for
+        // `'a`.
         unsafe { ptr::with_exposed_provenance::<Self>(address as usize).as_ref() }
     }
 
-    /// Returns the context that is loaded for the task that runs on this CPU.
+    /// Returns the context of the task that runs on this CPU, if it is loaded.
     #[inline(always)]
     pub(super) fn loaded(percpu: &PerCpu) -> Option<&Self> {
-        // SAFETY: The number is 0 or the address of a context: a CPU unloads a context before it is freed, and frees are
-        // deferred by RCU. The caller can't leave the CPU while it uses the result, and so holds RCU.
+        // SAFETY: `task_context` is 0 or the address of a context that is alive: a CPU unloads a context before it is
+        // given to RCU, and RCU frees it only after this CPU has been left, which the borrow of `percpu` prevents.
         unsafe { Self::from_address(percpu.task_context.get()) }
     }
 
@@ -199,14 +208,16 @@ impl Context {
         self.holder.load(Acquire) == GONE
     }
 
-    /// Loads the context on this CPU, where its task begins to run. `None` if the context is gone.
+    /// Loads the context on this CPU, where its task begins to run. Returns `None` if the context is gone.
     #[inline(always)]
     pub(super) fn load(&self, here: ThisCpu<'_>) -> Option<Held<'_>> {
-        // INVARIANT: Just loaded; interrupts are off, as a `ThisCpu` says in this folder.
+        // INVARIANT: `try_load` has loaded the context on this CPU; in this folder a `ThisCpu` exists only while
+        // interrupts are off.
         self.try_load(here).then_some(Held(self))
     }
 
-    /// Loads the context, as [`Self::load`]. Returns whether it could be loaded.
+    /// Loads the context on this CPU, without a result to use its slots. Returns false if it is gone or loaded
+    /// already.
     #[inline(always)]
     pub(super) fn try_load(&self, here: ThisCpu<'_>) -> bool {
         let cpu = here.percpu().number.get() as u32;
@@ -219,18 +230,18 @@ impl Context {
         }
     }
 
-    /// Returns the slots of a context that no other CPU or task can find.
+    /// Returns the slots of a context that is not shared yet.
     pub(super) fn slots_mut(&mut self) -> &mut Slots {
         self.slots.get_mut()
     }
 
-    /// Calls `f` with the slots: on the CPU where the context is loaded, which `f` gets; if it is loaded nowhere, here and with
-    /// `None`. Returns `None` if the context is gone.
+    /// Calls `f` with the slots. If a CPU has loaded the context, `f` runs on that CPU and gets its `ThisCpu`;
+    /// otherwise `f` runs here and gets `None`. Returns `None` if the context is gone.
     ///
-    /// A task's context that has no slots afterwards is gone: the second result says whether it has gone just now, so
-    /// that the caller removes it from the table.
+    /// If `f` leaves a task's context without slots, the context is gone: then the second result is true, and the
+    /// caller removes the context from the table.
     ///
-    /// For tasks, with interrupts on. The caller keeps the context alive (RCU); it may be without preemption.
+    /// To be called by tasks, with interrupts on; preemption may be off. The caller keeps the context alive (RCU).
     pub(super) fn with_slots<R: Send>(
         &self,
         mut f: impl FnMut(Option<ThisCpu<'_>>, &mut Slots) -> R + Send,
@@ -245,7 +256,7 @@ impl Context {
             let mut result = None;
             if cpu != LOCKED {
                 on_cpu(cpu, |here| {
-                    // It may have been unloaded meanwhile.
+                    // The CPU may have unloaded the context meanwhile.
                     if self.holder.load(Acquire) == cpu {
                         result = Some(self.with_loaded_slots(here, &mut f));
                     }
@@ -258,7 +269,8 @@ impl Context {
         }
     }
 
-    /// [`Self::with_slots`] for the context of the task that runs here, which no other CPU has loaded. Interrupts are off.
+    /// Does what [`Self::with_slots`] does, for the context of the task that runs here, which no other CPU can have
+    /// loaded. Interrupts are off.
     pub(super) fn with_current_slots<R>(
         &self,
         here: ThisCpu<'_>,
@@ -272,11 +284,12 @@ impl Context {
         }
     }
 
-    /// [`Self::with_slots`], unless the context is locked or loaded on another CPU. Interrupts are off.
+    /// Does what [`Self::with_slots`] does, unless the context is locked or loaded on another CPU. Interrupts are
+    /// off.
     ///
     /// # Errors
     ///
-    /// The [`holder`](Self::holder) that keeps it from the caller.
+    /// The present [`holder`](Self::holder): [`LOCKED`], or the number of the CPU that has loaded the context.
     fn try_with_slots<R>(
         &self,
         here: ThisCpu<'_>,
@@ -284,7 +297,7 @@ impl Context {
     ) -> Result<Option<(R, bool)>, u32> {
         match self.holder.compare_exchange(FREE, LOCKED, Acquire, Relaxed) {
             Ok(_) => {
-                // INVARIANT: Just locked.
+                // INVARIANT: The exchange has locked the context.
                 let mut slots = Held(self);
                 let result = f(None, &mut slots);
                 let ends = slots.is_empty() && !self.task.is_null();
@@ -297,7 +310,7 @@ impl Context {
         }
     }
 
-    /// [`Self::with_slots`] for a context that is loaded here. Interrupts are off.
+    /// Does what [`Self::with_slots`] does, for a context that is loaded on this CPU. Interrupts are off.
     fn with_loaded_slots<R>(
         &self,
         here: ThisCpu<'_>,

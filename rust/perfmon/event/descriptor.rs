@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The calls of an event's descriptor.
+//! The system calls on an event's descriptor: read(2), ioctl(2), poll(2), fcntl(2), mmap(2) and close(2).
 
 use super::{
     attach::{detach, mark_missed_on_refused_cpus, refresh_everywhere},
@@ -47,21 +47,21 @@ mod command {
     pub(super) const PERIOD: u32 = _IOW::<u64>(LETTER, 4);
     pub(super) const SET_OUTPUT: u32 = _IO(LETTER, 5);
     pub(super) const ID: u32 = _IOR::<*mut u64>(LETTER, 7);
-    /// [`ID`] of a program of 32 bits: the size in the number is that of a pointer.
+    /// [`ID`] of a 32-bit program: the number contains the size of a pointer.
     pub(super) const ID_32: u32 = _IOR::<u32>(LETTER, 7);
     pub(super) const PAUSE_OUTPUT: u32 = _IOW::<u32>(LETTER, 9);
     pub(super) const MODIFY_ATTRIBUTES: u32 = _IOW::<*mut u8>(LETTER, 11);
-    /// [`MODIFY_ATTRIBUTES`] of a program of 32 bits.
+    /// [`MODIFY_ATTRIBUTES`] of a 32-bit program.
     pub(super) const MODIFY_ATTRIBUTES_32: u32 = _IOW::<u32>(LETTER, 11);
 }
 
-/// `PERF_IOC_FLAG_GROUP`
+/// `PERF_IOC_FLAG_GROUP`: the command is for all events of the group.
 const FLAG_GROUP: usize = 1;
 
 impl Descriptor for Event {
     #[inline]
     fn read(&self, to: impl ReadTarget) -> Result<usize> {
-        // The usual case: a number, and all of it is here.
+        // The fast path: only the count is read, and the event counts only the task that runs here.
         if self.config.sampling.read.is_plain()
             && !self.config.inherit
             && to.size() >= size_of::<u64>()
@@ -87,7 +87,7 @@ impl Descriptor for Event {
             command::ENABLE => set_enabled(self, whole_group, true),
             command::DISABLE => set_enabled(self, whole_group, false),
             command::RESET => {
-                // All events of a group are in the same contexts, so this is for all.
+                // All events of a group are in the same contexts, so refreshing one event's contexts refreshes all.
                 refresh(self);
                 for_group(self, whole_group, Event::reset);
                 refresh(self);
@@ -103,7 +103,7 @@ impl Descriptor for Event {
                 return output::with_ring(self, paused).ok_or(EINVAL);
             }
             command::PERIOD => return set_period(self, uaccess::get::<u64>(arg)?),
-            command::REFRESH => return allow_samples(self, arg as u32),
+            command::REFRESH => return enable_for_samples(self, arg as u32),
             command::MODIFY_ATTRIBUTES | command::MODIFY_ATTRIBUTES_32 => {
                 return Err(errno(bindings::EOPNOTSUPP));
             }
@@ -113,23 +113,24 @@ impl Descriptor for Event {
     }
 
     fn poll(&self, poll: Poll) -> u32 {
-        // SAFETY: It lives as long as the event, whose descriptor is polled.
+        // SAFETY: `wait` must live until poll(2) has removed its waiters. It lives as long as the event, whose
+        // descriptor is open while it is polled.
         unsafe { self.sampler.notifier.wait.poll(&poll) };
-        let over = if self.has_ended() {
+        let hang_up = if self.has_ended() {
             bindings::POLLHUP
         } else {
             0
         };
-        let ready = match output::with_ring(self, Ring::take_woken) {
+        let readable = match output::with_ring(self, Ring::take_woken) {
             Some(true) => bindings::POLLIN | bindings::POLLRDNORM,
             _ => 0,
         };
-        over | ready
+        hang_up | readable
     }
 
     fn fasync(&self, change: FasyncChange) -> Result {
         if self.sampler.sampling.precise {
-            // Its samples come long after the overflows.
+            // The processor's samples are taken from its buffer long after the overflows, too late for a signal.
             return Err(errno(bindings::EOPNOTSUPP));
         }
         self.sampler.notifier.set();
@@ -182,21 +183,22 @@ impl Descriptor for Event {
     fn close(this: Pin<KBox<Self>>) {
         this.state().close();
         detach(&this);
-        group::leave(&this);
+        group::remove_event(&this);
         release(this.counters, &this.config, this.target.kind());
         wait_for_release();
-        record::end(&this);
+        record::end_switches(&this);
         if this.target.follows_tasks(&this.config) {
-            hooks::end(this.config.sampling.mappings.are_wanted());
+            hooks::remove_user(this.config.sampling.mappings.are_wanted());
         }
-        output::free(&this);
+        output::release_memory(&this);
         this.sampler.notifier.wait.sync();
-        // SAFETY: It is closed, and all slots have been removed: no task inherits it. The descriptor has gone.
+        // SAFETY: The event is closed, so no task inherits it any more; `detach` has removed all its slots; and the
+        // descriptor, which owned it, is gone.
         unsafe { Self::free_by_rcu(this) };
     }
 }
 
-/// Calls `f` with the slots of the task that runs here, if it has any.
+/// Calls `f` with the slots of the task that runs here, if the task has events.
 #[inline(always)]
 fn with_slots_here<R>(f: impl FnOnce(ThisCpu<'_>, &mut Slots) -> R) -> Option<R> {
     let irqs_off = irqs_off();
@@ -205,11 +207,11 @@ fn with_slots_here<R>(f: impl FnOnce(ThisCpu<'_>, &mut Slots) -> R) -> Option<R>
     Some(f(here, &mut slots))
 }
 
-/// Closes the event's windows, wherever it counts, and opens those that should be open now, so that its sum is up to
-/// date.
+/// Closes the event's windows wherever it counts, so that its sum is up to date, and opens the windows that should be
+/// open now.
 #[inline(never)]
 fn refresh(event: &Event) {
-    // The usual case: it counts the task that runs here, and no other.
+    // The fast path: the event counts only the task that runs here.
     let done = with_slots_here(|here, slots| {
         let is_here = !event.config.inherit && slots.iter().any(|slot| slot.is_of_event(event));
         if is_here {
@@ -222,7 +224,8 @@ fn refresh(event: &Event) {
     }
 }
 
-/// Serves PERF_EVENT_IOC_PERIOD: sets the period, or of an event that has one, the frequency.
+/// Serves PERF_EVENT_IOC_PERIOD: sets the period in events, or the frequency in samples per second if the event was
+/// opened with a frequency.
 #[cold]
 fn set_period(event: &Event, number: u64) -> Result {
     let sampling = &event.sampler.sampling;
@@ -236,9 +239,9 @@ fn set_period(event: &Event, number: u64) -> Result {
     Ok(())
 }
 
-/// Serves PERF_EVENT_IOC_REFRESH: enables the event for so many samples more.
+/// Serves PERF_EVENT_IOC_REFRESH: enables the event for `number` more samples.
 #[cold]
-fn allow_samples(event: &Event, number: u32) -> Result {
+fn enable_for_samples(event: &Event, number: u32) -> Result {
     if event.config.inherit || !event.sampler.is_sampled() {
         return Err(EINVAL);
     }
@@ -252,10 +255,10 @@ fn allow_samples(event: &Event, number: u32) -> Result {
     Ok(())
 }
 
-/// Enables or disables an event, or its group.
+/// Enables or disables an event, or all events of its group.
 #[inline(always)]
 fn set_enabled(event: &Event, whole_group: bool, enabled: bool) {
-    // The usual case: an event alone, of the task that runs here.
+    // The fast path: one event, which counts only the task that runs here.
     if !whole_group && !event.config.inherit {
         let done = with_slots_here(|here, slots| slots.set_enabled(here, event, enabled));
         if done == Some(true) {
@@ -263,15 +266,15 @@ fn set_enabled(event: &Event, whole_group: bool, enabled: bool) {
         }
     }
     for_group(event, whole_group, |event| event.set_enabled(enabled));
-    // All events of a group are in the same contexts, so this is for all.
+    // All events of a group are in the same contexts, so refreshing one event's contexts refreshes all.
     refresh(event);
     if enabled {
         mark_missed_on_refused_cpus();
     }
 }
 
-/// Makes a new event count, unless it was opened as disabled.
-pub(super) fn start(event: &Event) {
+/// Enables a new event, unless it was opened as disabled.
+pub(super) fn enable_unless_disabled(event: &Event) {
     if !event.config.disabled {
         set_enabled(event, false, true);
     }
@@ -287,9 +290,9 @@ fn for_group(event: &Event, whole_group: bool, f: impl Fn(&Event)) {
     group::lock(event).events().for_each(f);
 }
 
-/// Returns what read(2) returns for an event with this count.
+/// Returns the words that read(2) returns for an event with this count.
 #[inline(always)]
-fn value(event: &Event, count: &EventCount) -> EventValue {
+fn event_value(event: &Event, count: &EventCount) -> EventValue {
     EventValue {
         value: count.count,
         id: event.id,
@@ -297,8 +300,8 @@ fn value(event: &Event, count: &EventCount) -> EventValue {
     }
 }
 
-/// Returns the times of an event that does not take turns.
-fn usual_times(count: EventCount) -> EventTimes {
+/// Returns the times of an event that does not take turns: it always counts while it is enabled.
+fn times_without_turns(count: EventCount) -> EventTimes {
     let time = count.time.nanoseconds();
     EventTimes {
         enabled: time,
@@ -306,20 +309,20 @@ fn usual_times(count: EventCount) -> EventTimes {
     }
 }
 
-/// Returns the times of an event whose windows are closed.
-fn times(event: &Event, count: EventCount) -> EventTimes {
-    let usual = usual_times(count);
+/// Returns the times of an event whose windows were closed for `count`.
+fn event_times(event: &Event, count: EventCount) -> EventTimes {
+    let usual = times_without_turns(count);
     if !event.config.takes_turns {
         return usual;
     }
-    // Loaded after `running`, and so not less.
+    // The enabled time is loaded after the running time, so it is not less.
     EventTimes {
         enabled: event.enabled_time().nanoseconds(),
         ..usual
     }
 }
 
-/// Serves read(2) of one event.
+/// Serves read(2) without PERF_FORMAT_GROUP.
 #[inline(never)]
 fn read_one(event: &Event, to: impl ReadTarget) -> Result<usize> {
     let format = event.config.sampling.read;
@@ -339,24 +342,26 @@ fn read_one(event: &Event, to: impl ReadTarget) -> Result<usize> {
         }
     };
     let mut words = [0; MAX_WORDS_OF_ONE];
-    let words = format.encode_one(&mut words, value(event, &count), || times(event, count));
+    let words = format.encode_one(&mut words, event_value(event, &count), || {
+        event_times(event, count)
+    });
     to.put(words)?;
     Ok(size_of_val(words))
 }
 
-/// Serves read(2) of a group: of all its events at one moment, in each task.
+/// Serves read(2) with PERF_FORMAT_GROUP. In each task all events are read at one moment.
 #[inline(never)]
 fn read_group(event: &Event, to: impl ReadTarget) -> Result<usize> {
     let format = event.config.sampling.read;
     let mut few = [0; STACK_WORDS];
-    // The usual case: all of it is here.
+    // The fast path: the group counts only the task that runs here.
     let words = with_slots_here(|here, slots| {
         if event.config.inherit {
             return None;
         }
         let (group, now) = (slots.group(event), timestamp());
         let read = |slot: &Slot| Some((slot.event(), EventCount::read_here(here, slot, now)?));
-        encode_group(format, &mut few, group.map(read), usual_times)
+        encode_group(format, &mut few, group.map(read), times_without_turns)
     });
     if let Some(Some(words)) = words {
         if to.size() < size_of_val(words) {
@@ -368,7 +373,7 @@ fn read_group(event: &Event, to: impl ReadTarget) -> Result<usize> {
     read_any_group(event, to)
 }
 
-/// Serves read(2) of a group whose tasks are anywhere.
+/// Serves read(2) with PERF_FORMAT_GROUP, for tasks on any CPUs.
 #[inline(never)]
 fn read_any_group(event: &Event, to: impl ReadTarget) -> Result<usize> {
     let format = event.config.sampling.read;
@@ -380,29 +385,36 @@ fn read_any_group(event: &Event, to: impl ReadTarget) -> Result<usize> {
             return Err(ENOSPC);
         }
         room.resize(needed, 0, GFP_KERNEL)?;
-        // All events of a group are in the same contexts, so this is for all.
+        // All events of a group are in the same contexts, so refreshing one event's contexts refreshes all.
         refresh_everywhere(group.leader());
-        let times = |count| times(group.leader(), count);
-        encode_group(format, &mut room, group.events().map(closed_count), times).ok_or(EIO)?
-        // Programs' memory is not touched under the lock: a fault may wait for a mmap(2), which may wait for it.
+        let event_times = |count| event_times(group.leader(), count);
+        encode_group(
+            format,
+            &mut room,
+            group.events().map(closed_count),
+            event_times,
+        )
+        .ok_or(EIO)?
+        // The program's memory is written after the lock is released: a fault may wait for an mmap(2) call, which may
+        // wait for this lock.
     };
     to.put(words)?;
     Ok(size_of_val(words))
 }
 
-/// Returns what the closed windows of an event have counted, unless events were missed.
+/// Returns the event and what its closed windows have counted, or `None` if the event missed events.
 fn closed_count(event: &Event) -> Option<(&Event, EventCount)> {
     (!event.is_broken()).then(|| (event, EventCount::closed(event)))
 }
 
-/// Encodes what read(2) returns for a group: the id and the count of each event, and the leader's `times`. `None` if a
-/// count is missing, there is none, or there is no room.
+/// Encodes the words that read(2) returns for a group: the leader's `event_times`, and the count and the ID of each event.
+/// Returns `None` if an event's count is missing, there are no events, or `words` is too small.
 #[inline(always)]
 fn encode_group<'w, 'a>(
     format: ReadFormat,
     words: &'w mut [u64],
     events: impl Iterator<Item = Option<(&'a Event, EventCount)>>,
-    times: impl Fn(EventCount) -> EventTimes,
+    event_times: impl Fn(EventCount) -> EventTimes,
 ) -> Option<&'w [u64]> {
     let leader = Cell::new(None);
     let values = events.map(|event| {
@@ -410,18 +422,18 @@ fn encode_group<'w, 'a>(
         if leader.get().is_none() {
             leader.set(Some(count));
         }
-        Some(value(event, &count))
+        Some(event_value(event, &count))
     });
-    let times = || leader.get().map_or(ZERO_TIMES, &times);
-    let words = format.encode_group(words, values, times)?;
+    let event_times = || leader.get().map_or(ZERO_TIMES, &event_times);
+    let words = format.encode_group(words, values, event_times)?;
     leader.get().map(|_| words)
 }
 
-/// The times of nothing.
+/// The times for a group without events.
 const ZERO_TIMES: EventTimes = EventTimes {
     enabled: 0,
     running: 0,
 };
 
-/// The words of a group for which there is room on the stack: of four events with times and ids, of more without.
+/// The number of words on the stack for a group's read(2): enough for four events with times and IDs.
 const STACK_WORDS: usize = 11;

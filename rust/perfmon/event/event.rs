@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! An event: what is counted, and the sum.
 //!
-//! A task that inherits an event has a slot of it in its context, and no event of its own: all windows add to the one
-//! sum. Memory and locks are such that a context switch and the end of a task may add to it.
+//! A task that inherits an event gets a slot for it in its context, and no event of its own: all windows add to one
+//! sum. The additions take no lock, so that a context switch and the exit of a task can make them.
 
 use super::{members::Group, memory::MappedMemory, rcu, target::Target};
 use crate::{
@@ -16,12 +16,12 @@ use core::sync::atomic::{
 };
 use kernel::{prelude::*, sync::Arc};
 
-/// The counters of a new event.
+/// The counters that were chosen for a new event.
 #[derive(Clone, Copy)]
 pub(super) struct ChosenCounters {
-    /// The one that it begins with.
+    /// The counter that the event begins with.
     pub(super) first: CounterId,
-    /// All that it may have, as a mask.
+    /// All counters that the event may use, as a mask.
     pub(super) all: u64,
 }
 
@@ -39,10 +39,11 @@ pub(super) struct Event {
     pub(super) id: u64,
     /// The counter that the event gets first, and keeps unless it takes turns.
     pub(super) counter: CounterId,
-    /// The counters that it may have, as a mask: only [`Self::counter`], unless it takes turns.
+    /// The counters that the event may use, as a mask: only [`Self::counter`], unless the event takes turns.
     pub(super) counters: u64,
     pub(super) target: Target,
-    /// The number of the task in the opener's PID namespace, also when it has ended; -1 for all.
+    /// The TID of the task in the opener's PID namespace, also after the task has ended; -1 if the target is a CPU or
+    /// a cgroup.
     pub(super) pid: i32,
     /// [`BROKEN`], [`PRECISE`] and [`TURNS`]: 0 for the usual event.
     ///
@@ -50,31 +51,33 @@ pub(super) struct Event {
     slow_read_flags: AtomicU32,
     /// The number of tasks that executed a program which the event must not count.
     ///
-    /// ATOMICS: relaxed. It is shown only.
+    /// ATOMICS: relaxed. The number is only reported to programs.
     tasks_left_at_exec: AtomicU32,
     /// The sum of all windows that are closed.
     ///
-    /// ATOMICS: relaxed additions by any CPU. A reader makes the CPUs close their windows before, by a call.
+    /// ATOMICS: relaxed additions by any CPU. Before a read, the reader calls the CPUs, which close their windows.
     total: AtomicU64,
     /// The total at the last reset.
     ///
-    /// ATOMICS: stored with release, and loaded with acquire order before `total`: so it is never more than that.
-    base: AtomicU64,
+    /// ATOMICS: stored with release order, and loaded with acquire order before `total`, so the base is never more
+    /// than the total.
+    total_at_reset: AtomicU64,
     /// The time of all windows that are closed, in cycles of the time-stamp counter.
     ///
-    /// ATOMICS: as `total`.
+    /// ATOMICS: relaxed additions by any CPU, as of `total`.
     cycles: AtomicU64,
-    /// The time in which it was enabled and waited for its turn, as in `cycles`.
+    /// The time in which the event was enabled and waited for its turn, in cycles of the time-stamp counter.
     ///
-    /// ATOMICS: as `total`.
-    waited: AtomicU64,
+    /// ATOMICS: relaxed additions by any CPU, as of `total`.
+    waited_cycles: AtomicU64,
     /// The number of slots.
     ///
-    /// ATOMICS: sequentially consistent; the end of the last one wakes pollers.
-    slots: AtomicU32,
-    /// The group that it leads, alone or with others.
+    /// ATOMICS: sequentially consistent; removing the last slot wakes pollers.
+    slot_count: AtomicU32,
+    /// The group that this event leads: the event alone, or with others.
     pub(super) own_group: Arc<Group<Event>>,
-    /// The group that it was opened in, as long as that has a leader.
+    /// The group that the event joined as a member, if any. That group has no leader after its leader was closed:
+    /// then the event leads [`Self::own_group`].
     pub(super) joined_group: Option<Arc<Group<Event>>>,
     /// The page and the ring that programs map.
     #[pin]
@@ -84,33 +87,33 @@ pub(super) struct Event {
     rcu: rcu::Head,
 }
 
-/// [`Event::slow_read_flags`]: events were missed.
+/// [`Event::slow_read_flags`]: the count misses events, so that reading it fails.
 const BROKEN: u32 = 1;
-/// [`Event::slow_read_flags`]: the processor takes the samples.
+/// [`Event::slow_read_flags`]: the processor writes the samples and reloads the counter (PEBS).
 const PRECISE: u32 = 2;
-/// [`Event::slow_read_flags`]: it takes turns.
+/// [`Event::slow_read_flags`]: the event takes turns on counters (`PERFMON_EVENT_ROTATE`).
 const TURNS: u32 = 4;
 
-/// Returns [`Event::slow_read_flags`] of a new event.
+/// Returns the initial [`Event::slow_read_flags`] for a configuration.
 fn slow_read_flags(config: &EventConfig) -> u32 {
     let precise = if config.sampling.precise { PRECISE } else { 0 };
     let turns = if config.takes_turns { TURNS } else { 0 };
     precise | turns
 }
 
-// SAFETY: All fields may be used by any task, under the locks that they name.
+// SAFETY: All fields are immutable, atomic, or guarded by locks of their own, so any task may use and drop them.
 unsafe impl Send for Event {}
-// SAFETY: All fields may be used by any task, under the locks that they name.
+// SAFETY: All fields are immutable, atomic, or guarded by locks of their own, so any task may use and drop them.
 unsafe impl Sync for Event {}
 
-// SAFETY: The head is used by `rcu::free` only.
+// SAFETY: `OFFSET` is that of the field `rcu`, which only `rcu::free` uses.
 unsafe impl rcu::HasHead for Event {
     const OFFSET: usize = core::mem::offset_of!(Self, rcu);
 }
 
 impl Event {
-    /// Returns a new event without slots, which is disabled. `on_last_sample` is called on the CPU where its last sample has
-    /// disabled it, with interrupts off.
+    /// Returns a new event, which is disabled and has no slots. When the sample limit has disabled the event,
+    /// `on_last_sample` is called on the CPU of the last sample, with interrupts off.
     ///
     /// # Errors
     ///
@@ -133,10 +136,10 @@ impl Event {
             slow_read_flags: AtomicU32::new(slow_read_flags(config)),
             tasks_left_at_exec: AtomicU32::new(0),
             total: AtomicU64::new(0),
-            base: AtomicU64::new(0),
+            total_at_reset: AtomicU64::new(0),
             cycles: AtomicU64::new(0),
-            waited: AtomicU64::new(0),
-            slots: AtomicU32::new(0),
+            waited_cycles: AtomicU64::new(0),
+            slot_count: AtomicU32::new(0),
             own_group: Group::new()?,
             joined_group,
             mapped <- MappedMemory::new(),
@@ -149,65 +152,65 @@ impl Event {
         }? Error)
     }
 
-    /// Returns whether the branches of samples are calls that have not returned.
+    /// Returns whether the branch stacks of samples hold the calls that have not returned (LBR call stack).
     pub(super) fn records_calls(&self) -> bool {
         self.sampler.sampling.has_recorded_calls()
     }
 
-    /// Returns the state.
+    /// Returns the state, which the overflow handler changes, too.
     #[inline(always)]
     pub(super) fn state(&self) -> &EventState {
         &self.sampler.state
     }
 
-    /// Enables or disables the event for all tasks. The caller makes the CPUs look at it.
+    /// Enables or disables the event for all tasks. Afterwards the caller makes the CPUs read the new state.
     #[inline]
     pub(super) fn set_enabled(&self, enabled: bool) {
         self.state().set_enabled(enabled);
         if enabled && self.sampler.is_sampled() {
-            // Behind it: the last sample may come between.
+            // After the state, since the last sample may come in between.
             self.sampler.notifier.lift_spent_limit();
         }
     }
 
-    /// Adds what a window has counted.
+    /// Adds the count and the time, in TSC cycles, of a window that closes.
     #[inline(always)]
-    pub(super) fn add(&self, count: u64, cycles: u64) {
+    pub(super) fn add_window(&self, count: u64, cycles: u64) {
         self.total.fetch_add(count, Relaxed);
         self.cycles.fetch_add(cycles, Relaxed);
     }
 
-    /// Adds the time of a wait.
-    pub(super) fn add_wait(&self, cycles: u64) {
-        self.waited.fetch_add(cycles, Relaxed);
+    /// Adds the time in which a slot waited for its turn, in TSC cycles.
+    pub(super) fn add_waited(&self, cycles: u64) {
+        self.waited_cycles.fetch_add(cycles, Relaxed);
     }
 
-    /// Marks that events were missed, so that there is no count any more.
+    /// Marks that events were missed: from now on reading the count fails.
     #[cold]
     pub(super) fn mark_broken(&self) {
         self.slow_read_flags.fetch_or(BROKEN, Relaxed);
     }
 
-    /// Makes the count 0.
+    /// Resets the count to 0. The times are kept.
     pub(super) fn reset(&self) {
-        self.base.store(self.total.load(Relaxed), Release);
+        self.total_at_reset.store(self.total.load(Relaxed), Release);
     }
 
     /// Returns the count of all windows that are closed.
     #[inline(always)]
     pub(super) fn count(&self) -> u64 {
-        let base = self.base.load(Acquire);
-        self.total.load(Relaxed).wrapping_sub(base)
+        let total_at_reset = self.total_at_reset.load(Acquire);
+        self.total.load(Relaxed).wrapping_sub(total_at_reset)
     }
 
-    /// Returns the time of all windows that are closed.
+    /// Returns the time of all closed windows, in which the event has counted.
     pub(super) fn time(&self) -> Cycles {
         Cycles(self.cycles.load(Relaxed))
     }
 
-    /// Returns the time of all windows that are closed, and of all waits that have ended.
+    /// Returns the time of all closed windows and of all waits for a turn that have ended.
     pub(super) fn enabled_time(&self) -> Cycles {
-        self.time().plus(Cycles(self.waited.load(Relaxed)))
+        self.time().plus(Cycles(self.waited_cycles.load(Relaxed)))
     }
 
     /// Returns whether events were missed, so that there is no count.
@@ -216,49 +219,50 @@ impl Event {
         self.slow_read_flags.load(Relaxed) & BROKEN != 0
     }
 
-    /// Returns whether the count can't be read as usual: it is [broken](Self::is_broken), the processor loads the counter,
-    /// or the event takes turns.
+    /// Returns whether the count can't be read by the fast path: events were [missed](Self::is_broken), the processor
+    /// reloads the counter (PEBS), or the event takes turns.
     #[inline(always)]
     pub(super) fn needs_slow_read(&self) -> bool {
         self.slow_read_flags.load(Relaxed) != 0
     }
 
-    /// Counts a task that executes a program which the event must not count.
-    pub(super) fn leave_task(&self) {
+    /// Counts a task that stops being counted, since it executes a program which the event may not count.
+    pub(super) fn count_left_task(&self) {
         self.tasks_left_at_exec.fetch_add(1, Relaxed);
     }
 
-    /// Returns how many tasks it has left.
+    /// Returns how many tasks executed a program that the event may not count.
     pub(super) fn tasks_left_at_exec(&self) -> u32 {
         self.tasks_left_at_exec.load(Relaxed)
     }
 
     /// Counts a new slot.
-    pub(super) fn begin_slot(&self) {
-        self.slots.fetch_add(1, SeqCst);
+    pub(super) fn count_slot(&self) {
+        self.slot_count.fetch_add(1, SeqCst);
     }
 
-    /// Uncounts a slot. With the last one the event is over, and pollers are woken.
-    pub(super) fn end_slot(&self) {
-        if self.slots.fetch_sub(1, SeqCst) == 1 && !self.state().is_closed() {
+    /// Uncounts a slot. When the last slot goes, the event has ended, and pollers are woken.
+    pub(super) fn uncount_slot(&self) {
+        if self.slot_count.fetch_sub(1, SeqCst) == 1 && !self.state().is_closed() {
             self.sampler.notifier.wait.hang_up();
         }
     }
 
-    /// Returns whether no task is left that the event counts.
+    /// Returns whether no context has a slot of the event any more.
     pub(super) fn has_ended(&self) -> bool {
-        self.slots.load(SeqCst) == 0
+        self.slot_count.load(SeqCst) == 0
     }
 
     /// Frees the event when no CPU can be using it any more.
     ///
     /// # Safety
     ///
-    /// No context has a slot of it, nor gets one any more, and the caller does not use it any more.
+    /// No context has a slot of the event or will get one, and the caller does not use the event any more.
     pub(super) unsafe fn free_by_rcu(this: Pin<KBox<Self>>) {
-        // SAFETY: The event is not moved any more: its memory is freed by `free`.
+        // SAFETY: A pinned value may not be moved: the event stays at its address until `rcu::free` frees it there.
         let event = KBox::into_raw(unsafe { Pin::into_inner_unchecked(this) });
-        // SAFETY: The caller says that no context has a slot of it, nor gets one any more. It is freed once.
+        // SAFETY: The event comes from `KBox::into_raw`. No context has a slot of the event or will get one, by the
+        // contract of this function, which consumes the event: so nothing finds it, and it is freed once.
         unsafe { rcu::free(event) };
     }
 }

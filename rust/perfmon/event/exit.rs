@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! `PERF_RECORD_READ`: when a task ends that has inherited an event with `inherit_stat`, its count is recorded.
+//! `PERF_RECORD_READ`: the counts of a task that exits, for events with `inherit_stat` that it has inherited.
 
 use super::{
     event::Event,
@@ -17,28 +17,29 @@ use kernel::{
     task::Task,
 };
 
-/// A record to be written: by the CPU whose ring it goes to.
+/// A record that is yet to be written, on the CPU whose ring it goes to.
 ///
 /// # Invariants
 ///
-/// RCU is held since the event had a slot, and the event counts this as one more slot: poll(2) reports the end of all
-/// tasks after the record, and not before.
+/// RCU has been held since the event had a slot. The event counts the record as one more slot, so that poll(2)
+/// reports the end of all tasks only after the record was written.
 struct ReadRecord {
     event: NonNull<Event>,
     cpu: CpuId,
-    /// The words that a read(2) would return.
+    /// The words that read(2) would return.
     words: KVec<u64>,
 }
 
 impl ReadRecord {
-    /// Returns a record with these words.
+    /// Returns a record with `words`, for the ring of `cpu`.
     ///
     /// # Safety
     ///
-    /// The event has a slot, and the caller holds RCU for as long as the result exists.
+    /// The event has a slot, and the caller holds RCU from now on until the result is dropped.
     unsafe fn new(event: &Event, cpu: CpuId, words: KVec<u64>) -> Self {
-        event.begin_slot();
-        // INVARIANT: The caller holds RCU, and the event has just counted the record as a slot.
+        event.count_slot();
+        // INVARIANT: The caller holds RCU while the result exists, and the event has just counted the record as a
+        // slot.
         Self {
             event: NonNull::from(event),
             cpu,
@@ -47,31 +48,33 @@ impl ReadRecord {
     }
 
     fn event(&self) -> &Event {
-        // SAFETY: RCU has been held since the event had a slot, and events are freed by RCU.
+        // SAFETY: By the invariant RCU has been held since the event had a slot. An event is freed by RCU after all
+        // its slots, so it is alive.
         unsafe { self.event.as_ref() }
     }
 }
 
 impl Drop for ReadRecord {
     fn drop(&mut self) {
-        self.event().end_slot();
+        self.event().uncount_slot();
     }
 }
 
-/// The counts of a task that ends.
+/// The counts of a task that exits, to be recorded.
 #[derive(Default)]
 pub(super) struct ExitCounts(KVec<ReadRecord>);
 
 impl ExitCounts {
-    /// Notes the counts of slots whose windows are closed. Those for which there is no memory are lost.
+    /// Collects the counts of slots whose windows are closed. Counts for which there is no memory are counted as lost
+    /// records.
     ///
     /// # Safety
     ///
-    /// The caller holds RCU for as long as this exists.
-    pub(super) unsafe fn note(&mut self, slots: &Slots) {
+    /// The caller holds RCU from now on until `self` is dropped.
+    pub(super) unsafe fn collect(&mut self, slots: &Slots) {
         for slot in slots.iter().filter(|slot| slot.wants_read_record()) {
             let event = slot.event();
-            // An inherited event without a CPU has no ring.
+            // An inherited event on all CPUs has no ring.
             let Some(cpu) = event.target.cpu() else {
                 continue;
             };
@@ -82,18 +85,19 @@ impl ExitCounts {
                 event.sampler.lose_record();
                 continue;
             }
-            let noted = read_words(slots, slot).and_then(|words| {
-                // SAFETY: The event has this slot, and the caller of `note` holds RCU as long as `self` exists.
+            let pushed = read_words(slots, slot).and_then(|words| {
+                // SAFETY: The event has `slot`, and the caller holds RCU until `self`, which owns the record, is
+                // dropped.
                 let record = unsafe { ReadRecord::new(event, cpu, words) };
                 Ok(self.0.push(record, GFP_ATOMIC | __GFP_NOWARN)?)
             });
-            if noted.is_err() {
+            if pushed.is_err() {
                 event.sampler.lose_record();
             }
         }
     }
 
-    /// Writes the records. For the task that they are of, with interrupts on.
+    /// Writes the records. To be called by the exiting task, with interrupts on.
     pub(super) fn write(&self) {
         let task: &Task = current!();
         for record in self.0.iter() {
@@ -108,14 +112,14 @@ impl ExitCounts {
     }
 }
 
-/// Returns the slots whose counts a read(2) of the slot's event returns: those of its group, or only this.
+/// Returns the slots whose counts read(2) of the slot's event returns: all of its group, or only `slot`.
 fn slots_in_read<'a>(slots: &'a Slots, slot: &'a Slot) -> impl Iterator<Item = &'a Slot> {
     let is_group = slot.event().sampler.sampling.read.is_group();
     let group = slots.group(slot.event());
     group.filter(move |member| is_group || member.is_of_event(slot.event()))
 }
 
-/// Returns what a read(2) of the slot's event would return, if there were the task's slots only.
+/// Returns the words that read(2) of the slot's event would return if no other task were counted.
 fn read_words(slots: &Slots, slot: &Slot) -> Result<KVec<u64>> {
     let event = slot.event();
     let format = event.sampler.sampling.read;
@@ -123,15 +127,15 @@ fn read_words(slots: &Slots, slot: &Slot) -> Result<KVec<u64>> {
     let size = format.words(slots_in_read(slots, slot).count());
     words.resize(size, 0, GFP_ATOMIC | __GFP_NOWARN)?;
     let value = |slot: &Slot| EventValue {
-        value: slot.counted().count,
+        value: slot.closed_count().count,
         id: slot.event().id,
         lost: slot.event().sampler.lost(),
     };
-    // The time of the leader; of the event itself without a group.
+    // The first slot is that of the leader, or of the event itself without PERF_FORMAT_GROUP: its times are recorded.
     let first = slots_in_read(slots, slot).next().unwrap_or(slot);
     let times = || EventTimes {
         enabled: first.enabled_time().nanoseconds(),
-        running: first.counted().time.nanoseconds(),
+        running: first.closed_count().time.nanoseconds(),
     };
     if format.is_group() {
         let group = slots_in_read(slots, slot).map(|slot| Some(value(slot)));

@@ -7,8 +7,8 @@ use super::{event::Event, members::Members};
 use core::ptr::{self, NonNull};
 use kernel::{prelude::*, sync::MutexGuard};
 
-/// A group that an event is being opened in. It is one event at a time, so the members have the same order here and
-/// in the contexts.
+/// A group, locked while an event is opened in it. So one event is added at a time, and the members have the same
+/// order here and in the contexts.
 pub(super) struct GroupJoin<'a> {
     leader: &'a Event,
     members: MutexGuard<'a, Members<Event>>,
@@ -31,9 +31,10 @@ impl<'a> GroupJoin<'a> {
         Ok(Self { leader, members })
     }
 
-    /// Adds the event, which was made with [`Event::joined_group`] being this group.
+    /// Adds an event, whose [`Event::joined_group`] is this group.
     pub(super) fn add(mut self, event: &Event) {
-        // INVARIANT: Both are open: they leave when they are closed. Room has been reserved.
+        // INVARIANT: Both events are open, and each leaves the group before it is freed. `begin` has reserved the
+        // room.
         self.members.leader = Some(NonNull::from(self.leader));
         let _ = self
             .members
@@ -49,24 +50,25 @@ pub(super) struct LockedGroup<'a> {
 }
 
 impl LockedGroup<'_> {
-    /// Returns the leader.
+    /// Returns the leader of the group.
     pub(super) fn leader(&self) -> &Event {
-        // SAFETY: It is the event that `lock` was called with, which is open, or a member, which can't leave as long as the
-        // lock is held.
+        // SAFETY: The leader is alive: it is the event that `lock` was called with, which is borrowed, or it is in
+        // `members`, and leaves only under the lock that `self` holds.
         unsafe { self.leader.as_ref() }
     }
 
-    /// Returns all events, the leader first.
+    /// Returns all events of the group, the leader first.
     pub(super) fn events(&self) -> impl Iterator<Item = &Event> {
         let siblings = self.members.siblings.iter();
-        // SAFETY: A member is not freed before it leaves, under the lock, which is held.
+        // SAFETY: An event is alive while it is in `members`: it leaves under the lock, which `self` holds, before it
+        // is freed.
         let siblings = siblings.map(|sibling| unsafe { sibling.as_ref() });
-        // Not as a method: the trait `Init` has one of this name.
+        // Called by its path, since the trait `Init` has a method `chain`, too.
         Iterator::chain(core::iter::once(self.leader()), siblings)
     }
 }
 
-/// Locks the group of an event that is open.
+/// Locks the group of an open event.
 pub(super) fn lock(event: &Event) -> LockedGroup<'_> {
     if let Some(group) = &event.joined_group {
         let members = group.lock();
@@ -80,8 +82,8 @@ pub(super) fn lock(event: &Event) -> LockedGroup<'_> {
     }
 }
 
-/// Takes an event, which is closed, out of its group. Those that it led are alone from now on.
-pub(super) fn leave(event: &Event) {
+/// Takes an event, which is being closed, out of its group. The events that it led then lead groups of their own.
+pub(super) fn remove_event(event: &Event) {
     if let Some(group) = &event.joined_group {
         let mut members = group.lock();
         members
@@ -93,6 +95,6 @@ pub(super) fn leave(event: &Event) {
         members.leader = None;
         core::mem::take(&mut members.siblings)
     };
-    // Freed without the lock.
+    // Frees the vector after the lock has been released.
     drop(siblings);
 }

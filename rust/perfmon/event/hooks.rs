@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The tracepoints that follow tasks, registered while there are events of tasks: otherwise they cost nothing.
+//! The tracepoints that follow tasks. They are registered only while events need them, so that they cost nothing
+//! otherwise.
 //!
-//! They are registered and unregistered by kernel threads. That takes long, since the kernel waits for all CPUs; a program
-//! would do it at its own priority, and keep all others from their first event that long.
+//! Kernel threads register and unregister them. That takes long, since the kernel waits for all CPUs. A program would
+//! do it at its own, maybe low, priority, and delay the first event of all other programs that long.
 
 use super::{cgroup, life, mappings, slow_switch_users::SLOW_SWITCH_USERS, switch, table};
 use crate::sys::{ffi, kernel_thread, tracepoint::Probe};
@@ -16,23 +17,26 @@ use kernel::{
     time::{delay::fsleep, Delta},
 };
 
-/// The events of tasks, and 1 for the functions being registered; 0 if they are not.
+/// The number of events that need the tracepoints, plus 1 while the functions are registered; 0 while they are not.
 ///
-/// ATOMICS: a caller that adds to it acquires what [`register`] has released.
+/// ATOMICS: a caller that raises the number, with acquire order, sees what [`register`] has done before it stored 1.
 static USERS: AtomicU32 = AtomicU32::new(0);
 
 global_lock! {
-    // SAFETY: `init` initializes it, before there can be events.
+    // SAFETY: The lock must be initialized before its first use: `init` does so, before there can be events, and only
+    // events and the module's exit lock it.
     unsafe(uninit) static HOOKS: Mutex<Option<Hooks>> = None;
 }
 
-/// The functions that the kernel calls. Used by kernel threads, and at the module's end.
+/// The functions that are registered with tracepoints. Used by kernel threads, and at the module's exit.
 struct Hooks {
-    /// The functions in the order in which they are registered: a task can't begin unseen when its parent is counted.
+    /// The functions in the order in which they are registered: that for new tasks comes before that for switches, so
+    /// that no child of a counted task is missed.
     probes: [Probe; 5],
-    /// Tasks that move to other cgroups; nothing on a kernel without cgroups.
+    /// The function for tasks that move to other cgroups; `None` on a kernel without cgroups.
     cgroup_moves: Option<Probe>,
-    /// A program may use RDPMC without a page of ours, and is among [`SLOW_SWITCH_USERS`] while the functions are called.
+    /// Programs may still have the right to use RDPMC from perf. They are counted as one of [`SLOW_SWITCH_USERS`]
+    /// while the functions are registered.
     rdpmc_left_by_perf: bool,
 }
 
@@ -41,9 +45,10 @@ impl Hooks {
     ///
     /// # Errors
     ///
-    /// ENOENT if this kernel lacks one. ENOMEM.
+    /// ENOENT if the kernel lacks a tracepoint. ENOMEM.
     fn register() -> Result<Self> {
-        // SAFETY: Each function has the arguments that its tracepoint passes (include/trace/events of the kernel).
+        // SAFETY: `Probe::new` requires a function with the parameters that the tracepoint passes: each has those of
+        // the kernel's include/trace/events.
         let probes = unsafe {
             [
                 Probe::new(c"sched_process_exit", life::on_exit as *mut _)?,
@@ -60,14 +65,15 @@ impl Hooks {
             }
         }
         let cgroup_moves =
-            // SAFETY: The function has the arguments that the tracepoint passes (include/trace/events/cgroup.h).
+            // SAFETY: `Probe::new` requires a function with the parameters that the tracepoint passes: those of
+            // include/trace/events/cgroup.h.
             unsafe { Probe::new(c"cgroup_attach_task", cgroup::on_move as *mut _) }.ok();
         if let Some(Err(error)) = cgroup_moves.as_ref().map(Probe::register) {
             probes.iter().for_each(Probe::unregister);
             return Err(error);
         }
-        // After `life::on_new_task` has been registered, which takes the right from new tasks.
-        // SAFETY: The function has no preconditions.
+        // Checked after `life::on_new_task` was registered, which takes the right from new tasks.
+        // SAFETY: The function reads tasks under RCU, which it takes itself: it has no preconditions.
         let rdpmc_left_by_perf = unsafe { ffi::perfmon_rdpmc_left_by_perf() };
         if rdpmc_left_by_perf {
             SLOW_SWITCH_USERS.fetch_add(1, SeqCst);
@@ -91,77 +97,82 @@ impl Hooks {
     }
 }
 
-/// Prepares for events of tasks.
+/// Initializes the locks for events of tasks.
 ///
 /// # Safety
 ///
 /// To be called once in the module's life, before there can be events.
 pub(super) unsafe fn init() {
-    // SAFETY: The caller calls this once, before there can be events.
+    // SAFETY: The function is to be called once, before there can be events, which the caller promises for this
+    // function.
     unsafe { HOOKS.init() };
-    // SAFETY: The caller calls this once, before there can be events.
+    // SAFETY: The function is to be called once, before there can be events, which the caller promises for this
+    // function.
     unsafe { table::init() };
-    // SAFETY: The caller calls this once, before there can be events.
+    // SAFETY: The function is to be called once, before there can be events, which the caller promises for this
+    // function.
     unsafe { mappings::init() };
 }
 
-/// Follows tasks, for one more event, until [`end`], and learns what programs map if `with_mappings`. Sleeps.
+/// Registers the tracepoints for one more event, until [`remove_user`], and the probes for mappings if
+/// `with_mappings`. Sleeps.
 ///
 /// # Errors
 ///
-/// ENOMEM. ENOENT if this kernel lacks a tracepoint.
-pub(super) fn begin(with_mappings: bool) -> Result {
-    if let Err(error) = mappings::begin(with_mappings) {
-        end_mappings(with_mappings);
+/// ENOMEM. ENOENT if the kernel lacks a tracepoint.
+pub(super) fn add_user(with_mappings: bool) -> Result {
+    if let Err(error) = mappings::add_user(with_mappings) {
+        remove_mapping_user(with_mappings);
         return Err(error);
     }
-    // If they are unregistered between the two, once more.
-    while !begin_if_registered() {
+    // Registers again if the tracepoints were unregistered before the event could be counted.
+    while !add_user_if_registered() {
         let mut registered = Ok(());
         kernel_thread::call(|| registered = register());
         if registered.is_err() {
-            end_mappings(with_mappings);
+            remove_mapping_user(with_mappings);
             return registered;
         }
     }
     Ok(())
 }
 
-/// Ends what [`begin`] has begun for mappings.
-fn end_mappings(with_mappings: bool) {
-    if mappings::end(with_mappings) {
+/// Undoes what [`add_user`] has done for mappings.
+fn remove_mapping_user(with_mappings: bool) {
+    if mappings::remove_user(with_mappings) {
         unregister_later();
     }
 }
 
-/// Unregisters in a second what is not used then.
+/// Has a kernel thread call [`unregister_if_unused`] in a second.
 fn unregister_later() {
-    // SAFETY: `finish` comes before the function goes.
+    // SAFETY: The function must stay until it has been called or cancelled: `finish` cancels it before the module
+    // goes.
     unsafe { ffi::perfmon_call_later(Some(unregister_if_unused)) };
 }
 
-/// Adds an event, if the functions are registered.
-fn begin_if_registered() -> bool {
+/// Counts an event, if the functions are registered. Returns whether they are.
+fn add_user_if_registered() -> bool {
     let add = |users| (users != 0).then_some(users + 1);
     USERS.fetch_update(Acquire, Acquire, add).is_ok()
 }
 
-/// Removes an event, which no context has any more.
+/// Undoes [`add_user`] for an event that no context has any more.
 ///
-/// After the last one the functions stay registered for a second: to register them again soon would take long,
-/// since the kernel waits for all CPUs.
-pub(super) fn end(with_mappings: bool) {
-    end_mappings(with_mappings);
+/// After the last event the functions stay registered for a second, since registering them again at once would take
+/// long: the kernel waits for all CPUs.
+pub(super) fn remove_user(with_mappings: bool) {
+    remove_mapping_user(with_mappings);
     if USERS.fetch_sub(1, AcqRel) == 2 {
         unregister_later();
     }
 }
 
-/// Registers the functions, unless that has been done. Sleeps.
+/// Registers the functions, unless they are. Sleeps.
 ///
 /// # Errors
 ///
-/// As [`Hooks::register`].
+/// ENOENT or ENOMEM, from [`Hooks::register`].
 fn register() -> Result {
     let mut hooks = HOOKS.lock();
     if hooks.is_none() {
@@ -171,7 +182,7 @@ fn register() -> Result {
     Ok(())
 }
 
-/// Unregisters the functions, unless there is an event. If they are still needed, that is done later.
+/// Unregisters the functions, unless an event uses them. Tries again later if RDPMC still needs them.
 ///
 /// # Safety
 ///
@@ -183,15 +194,16 @@ unsafe extern "C" fn unregister_if_unused() {
     }
 }
 
-/// Unregisters the functions, if there is no event. Returns whether nothing is left to be done: not if a child may be in
-/// the making from which [`life::on_new_task`] has to take the right to use RDPMC.
+/// Unregisters the functions, if no event uses them. Returns false if it has to be tried again: a fork may be under
+/// way, from whose child [`life::on_new_task`] has to take the right to use RDPMC.
 fn try_unregister() -> bool {
-    // Before the number becomes 0, so that a caller that registers them again waits for the end of this.
+    // Locked before `USERS` becomes 0, so that a caller that registers the functions again waits until this has
+    // ended.
     let mut hooks = HOOKS.lock();
     if USERS.load(Acquire) != 1 {
         return true;
     }
-    // SAFETY: The function has no preconditions.
+    // SAFETY: The function reads tasks under RCU, which it takes itself: it has no preconditions.
     if unsafe { ffi::perfmon_rdpmc_may_be_copied() } {
         return false;
     }
@@ -204,15 +216,17 @@ fn try_unregister() -> bool {
     true
 }
 
-/// Unregisters the functions at the module's end, when there is no event.
+/// Unregisters the functions at the module's exit, when no event is left.
 pub(super) fn finish() {
-    // SAFETY: The module's end is a task without locks, so it may sleep.
+    // SAFETY: `perfmon_call_later_cancel()` sleeps. The module's exit runs in a task without locks, where sleeping is
+    // allowed.
     unsafe { ffi::perfmon_call_later_cancel() };
     mappings::unregister_if_unused();
     while !try_unregister() {
         fsleep(Delta::from_millis(10));
     }
-    // SAFETY: The module's end is a task that may sleep, and no context is added any more.
+    // SAFETY: `perfmon_call_soon_cancel()` sleeps, which the module's exit, a task without locks, may. No event is
+    // left that could queue `table::grow` again.
     unsafe { ffi::perfmon_call_soon_cancel() };
     table::shrink();
 }

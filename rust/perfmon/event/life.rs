@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Tasks that begin, execute a program, and end.
+//! Tracepoints of tasks that begin, execute a program, are renamed, and exit.
 //!
-//! The tracepoints are called by the task itself: no other CPU has its context loaded.
+//! Each is called by the task itself, so no other CPU has the task's context loaded.
 
 use super::{
     context::Context,
@@ -9,7 +9,7 @@ use super::{
     exit::ExitCounts,
     record,
     slot::{self, Slots},
-    switch::miss_current,
+    switch::mark_current_missed,
     table,
 };
 use crate::{
@@ -29,22 +29,23 @@ use kernel::{
     task::Task,
 };
 
-/// `CLONE_THREAD`: the new task is a thread of the same process.
+/// `CLONE_THREAD` as in `clone_flags`: the new task is a thread of the same process.
 const CLONE_THREAD: u64 = bindings::CLONE_THREAD as u64;
 
-/// The tracepoint `task_newtask`: the current task has made `task`, which does not run yet.
+/// Handles the tracepoint `task_newtask`: the current task has created `task`, which does not run yet.
 ///
 /// # Safety
 ///
-/// To be called by the tracepoint.
+/// To be called by the tracepoint only, with its arguments.
 pub(super) unsafe extern "C" fn on_new_task(
     _data: *mut c_void,
     task: *mut bindings::task_struct,
     clone_flags: u64,
 ) {
-    // Mappings are not copied. Also if no program may use RDPMC any more: there may have been one when the address space
-    // was copied.
-    // SAFETY: The task has just been made by the current one, so it does not run yet, and is alive during the tracepoint.
+    // fork(2) copies the right to use RDPMC, but not the mappings that give it. This takes the right back even if no
+    // program has it now: one may have had it when the address space was copied.
+    // SAFETY: The function requires a task that does not run yet: the current task has just created `task`, and
+    // starts it after the tracepoint.
     unsafe { ffi::perfmon_rdpmc_forget(task) };
     record::write_current(&TaskChange::Begin(task));
     let is_thread = clone_flags & CLONE_THREAD != 0;
@@ -57,8 +58,8 @@ pub(super) unsafe extern "C" fn on_new_task(
         if !slots.iter().any(|slot| inherits(slot.event())) {
             return;
         }
-        if give_inherited(slots, inherits, task).is_err() {
-            // What the new task does is counted nowhere.
+        if insert_inherited_context(slots, inherits, task).is_err() {
+            // The sums miss what the new task does.
             for slot in slots.iter().filter(|slot| inherits(slot.event())) {
                 slot.event().mark_broken();
             }
@@ -67,12 +68,12 @@ pub(super) unsafe extern "C" fn on_new_task(
     table::grow_if_crowded();
 }
 
-/// Calls `f` with the slots of the current task, if it has events. It gets the CPU if the context is loaded there: it is
-/// not where the CPU is not counted on, and for moments when the first event is given to the task.
+/// Calls `f` with the slots of the current task, if it has events. `f` gets the `ThisCpu` if the context is loaded.
+/// It is not loaded on a CPU that does not count, nor for moments after the task got its first event.
 fn with_current_task_slots(f: impl Fn(Option<ThisCpu<'_>>, &mut Slots)) {
     let _pinned = pin();
     let task = Task::current_raw();
-    // SAFETY: Preemption is off.
+    // SAFETY: `table::find` requires preemption to be off: `_pinned` keeps it off until the context was last used.
     let Some(context) = (unsafe { table::find(task) }) else {
         return;
     };
@@ -82,17 +83,17 @@ fn with_current_task_slots(f: impl Fn(Option<ThisCpu<'_>>, &mut Slots)) {
     }
 }
 
-/// Makes a context for `task` with the slots that it inherits.
+/// Makes a context for `task` with the slots that it inherits, and adds it to the table.
 ///
 /// # Errors
 ///
-/// ENOMEM. EBUSY if another task has opened an event on this one meanwhile, so that it has a context already.
-fn give_inherited(
+/// ENOMEM. EBUSY if `task` has a context already, since another task has opened an event on it meanwhile.
+fn insert_inherited_context(
     slots: &Slots,
     inherits: impl Fn(&Event) -> bool,
     task: *const bindings::task_struct,
 ) -> Result {
-    // The control group of the current task pays, as where an event is attached.
+    // The memory is charged to the memory cgroup of the current task, as where an event is attached.
     let account = GFP_KERNEL_ACCOUNT & !GFP_KERNEL;
     let flags = GFP_ATOMIC | __GFP_NOWARN | account;
     let count = slots.iter().filter(|slot| inherits(slot.event())).count();
@@ -103,12 +104,12 @@ fn give_inherited(
         return Err(error);
     }
     let mut table = table::lock();
-    // SAFETY: The table is locked.
+    // SAFETY: `table::find` requires the table's lock, of which `table` is the guard.
     if unsafe { table::find(task) }.is_some() {
         slot::remove_all(new);
         return Err(EBUSY);
     }
-    // An event that was closed meanwhile: its close looks for its slots after this, or has done so already.
+    // Drops the slots of events that were closed meanwhile, since their `detach` may have looked at the table before.
     slot::remove_where(new, |event| event.state().is_closed());
     if !new.is_empty() {
         table.add(context);
@@ -116,45 +117,48 @@ fn give_inherited(
     Ok(())
 }
 
-/// The tracepoint `sched_process_exec`: the current task has begun to execute a program.
+/// Handles the tracepoint `sched_process_exec`: the current task has begun to execute a program.
 ///
 /// # Safety
 ///
-/// To be called by the tracepoint.
+/// To be called by the tracepoint only, with its arguments.
 pub(super) unsafe extern "C" fn on_exec(
     _data: *mut c_void,
     _task: *mut bindings::task_struct,
     _old_pid: bindings::pid_t,
     binprm: *mut bindings::linux_binprm,
 ) {
-    // ATOMICS: pairs with `attach`: either the context is found here, or the caller that opens the event may not look at the
-    // task any more.
+    // ATOMICS: pairs with the fence in `attach`: either this finds the context, or the caller that opens the event
+    // sees the new credentials, with which it may not trace the task any more.
     fence(SeqCst);
-    // SAFETY: The tracepoint gives the program that is executed.
+    // SAFETY: The function requires the program of the exec with its new credentials: the tracepoint passes it.
     if unsafe { exec_is_private(binprm) } {
-        with_current_task_slots(|_, slots| slots.iter().for_each(|slot| slot.event().leave_task()));
+        with_current_task_slots(|_, slots| {
+            slots.iter().for_each(|slot| slot.event().count_left_task())
+        });
         end_current_task();
     } else {
         with_current_task_slots(|_, slots| slots.may_record_new_program = false);
     }
 }
 
-/// Returns whether events have to leave the current task, which begins to execute this program.
+/// Returns whether the program that the current task begins to execute may not be counted, as a setuid program may
+/// not, so that events have to leave the task.
 ///
 /// # Safety
 ///
-/// The credentials of the program are the task's by now.
+/// `binprm` must be the program that the current task executes, and the task must have the new credentials already.
 pub(super) unsafe fn exec_is_private(binprm: *mut bindings::linux_binprm) -> bool {
-    // SAFETY: The caller has the program that is executed.
+    // SAFETY: The caller promises that `binprm` is the current task's program, with its new credentials.
     unsafe { ffi::perfmon_exec_is_private(binprm) }
 }
 
 /// Handles an exec of the current task, before anything of the program is mapped: enables the events with
-/// `enable_on_exec`, and removes those with `remove_on_exec`.
+/// `enable_on_exec`, and removes the events with `remove_on_exec`.
 fn handle_exec() {
     with_current_task_slots(|here, slots| {
         if let Some(here) = here {
-            // Brings the sums up to date.
+            // Closes the windows, so that the sums are up to date.
             slot::Readings::new(timestamp()).close_windows(here, slots);
         }
         slot::remove_where(slots, |event| event.config.remove_on_exec);
@@ -164,64 +168,68 @@ fn handle_exec() {
             slot::refresh(here, slots, timestamp());
         }
     });
-    miss_current(irqs_off().here());
+    mark_current_missed(irqs_off().here());
 }
 
-/// The tracepoint `sched_process_exit`: the current task executes no program any more.
+/// Handles the tracepoint `sched_process_exit`: the current task exits, and executes nothing of its program any more.
 ///
 /// # Safety
 ///
-/// To be called by the tracepoint.
+/// To be called by the tracepoint only, with its arguments.
 pub(super) unsafe extern "C" fn on_exit(
     _data: *mut c_void,
     _task: *mut bindings::task_struct,
     _group_dead: bool,
 ) {
-    // `attach` looks under the lock whether the task exits: it has added its context by now, or sees that.
+    // `attach` checks under the lock whether the task is exiting: it has added its context before this, or will see
+    // the flag.
     drop(table::lock());
     record::write_current(&TaskChange::End);
     end_current_task();
 }
 
-/// The tracepoint `task_rename`: a task gets a name.
+/// Handles the tracepoint `task_rename`: `task` gets a name.
 ///
 /// # Safety
 ///
-/// To be called by the tracepoint.
+/// To be called by the tracepoint only, with its arguments.
 pub(super) unsafe extern "C" fn on_rename(
     _data: *mut c_void,
     task: *mut bindings::task_struct,
     name: *const c_char,
 ) {
-    // Another task may write the name: then this one runs elsewhere, if at all.
+    // A task may rename another thread, through proc: that thread does not run here, so nothing is recorded.
     if task != Task::current_raw() {
         return;
     }
-    // SAFETY: The task is the current one, so it is alive.
+    // SAFETY: The function requires a task that is alive: it is the current one.
     let by_exec = unsafe { ffi::perfmon_task_executes(task) };
     if by_exec {
-        // At the same place as perf, and before the name: readers find that in front of what the program maps.
+        // This is the place where perf handles an exec. The name is recorded after it, and before what the program
+        // maps.
         handle_exec();
     }
     let mut copy = [0; 2];
-    // SAFETY: The tracepoint gives a name that ends with 0; there is room for 16 bytes.
+    // SAFETY: The tracepoint passes a string that ends with 0; `copy` has room for the 16 bytes that the function
+    // writes.
     unsafe { ffi::perfmon_copy_name(name, copy.as_mut_ptr().cast()) };
     record::write_current(&TaskChange::Name(copy, by_exec));
 }
 
-/// Takes all events from the current task, and records what it has counted. The context is gone then.
+/// Removes all events from the current task, whose context is gone then, and records its counts.
 fn end_current_task() {
     let _pinned = pin();
     let counts = Cell::new(ExitCounts::default());
     with_current_task_slots(|here, slots| {
         if let Some(here) = here {
-            // Brings the sums up to date.
+            // Closes the windows, so that the sums are up to date.
             slot::Readings::new(timestamp()).close_windows(here, slots);
         }
-        let mut noted = counts.take();
-        // SAFETY: Preemption is off, and with it RCU held, until this function returns.
-        unsafe { noted.note(slots) };
-        counts.set(noted);
+        let mut exit_counts = counts.take();
+        // SAFETY: The caller must hold RCU until `counts` is dropped: preemption is off until `_pinned` is dropped,
+        // which is declared before `counts` and so dropped after it.
+        unsafe { exit_counts.collect(slots) };
+        counts.set(exit_counts);
         slot::remove_all(slots);
     });
     counts.take().write();

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The records of what programs map, made by kprobes. The probes exist only while an event wants such records.
+//! The records of what programs map, which kprobes write. The probes are registered only while an event wants such
+//! records.
 //!
-//! The probes are registered and unregistered by kernel threads, as the tracepoints are ([`super::hooks`]). A kernel that
-//! has none of them is no error: the events have no such records then, and say so.
+//! Kernel threads register and unregister the probes, as they do with tracepoints ([`super::hooks`]). A kernel
+//! without the probed functions is no error: then there are no such records, and the event's fdinfo says so (`mmap:
+//! 0`).
 
 use super::{context::Held, event::Event, life::exec_is_private, record, slot::Slots};
 use crate::{
@@ -13,51 +15,53 @@ use crate::{
 use core::sync::atomic::{AtomicU32, Ordering::SeqCst};
 use kernel::{bindings, prelude::*, sync::global_lock, task::Task};
 
-/// The events that want to know what programs map.
+/// The number of events that want records of mappings.
 ///
-/// ATOMICS: sequentially consistent, with [`REGISTERED`]: either the last event's end finds a new one, or that one finds
-/// the probes gone.
+/// ATOMICS: sequentially consistent, with [`REGISTERED`]: either [`unregister_if_unused`] sees the new event of
+/// [`add_user`], or [`add_user`] sees that the probes are not registered.
 static USERS: AtomicU32 = AtomicU32::new(0);
 
-/// Not 0 while the probes are registered. It is changed under [`PROBES`].
+/// 1 while the probes are registered, otherwise 0. Changed under [`PROBES`].
 ///
-/// ATOMICS: as [`USERS`].
+/// ATOMICS: sequentially consistent, with [`USERS`].
 static REGISTERED: AtomicU32 = AtomicU32::new(0);
 
 global_lock! {
-    /// Held to register and unregister the probes, by kernel threads and at the module's end.
-    // SAFETY: `init` initializes it, before there can be events.
+    /// The lock under which the probes are registered and unregistered, by kernel threads and at the module's exit.
+    // SAFETY: The lock must be initialized before its first use: `init` does so, before there can be events, and only
+    // events and the module's exit lock it.
     unsafe(uninit) static PROBES: Mutex<()> = ();
 }
 
-/// Prepares for events.
+/// Initializes the lock, and checks whether the kernel would take the probes.
 ///
 /// # Safety
 ///
 /// To be called once in the module's life, before there can be events.
 pub(super) unsafe fn init() {
-    // SAFETY: The caller calls this once, before there can be events.
+    // SAFETY: A lock must be initialized once, before its first use: the caller calls this once, before there can be
+    // events.
     unsafe { PROBES.init() };
     mappings::check();
 }
 
-/// Returns whether the event wants to know what programs map.
+/// Returns whether the event wants records of mappings.
 fn wants_mappings(event: &Event) -> bool {
     event.sampler.sampling.mappings.are_wanted()
 }
 
-/// Returns whether the event has records of mappings: it wants them, and the kernel tells.
+/// Returns whether the event gets records of mappings: it wants them, and the probes are registered.
 pub(super) fn are_recorded(event: &Event) -> bool {
     wants_mappings(event) && REGISTERED.load(SeqCst) != 0
 }
 
-/// Begins to learn what programs map, if an event with this configuration wants that, until [`end`], which follows an error,
-/// too. Sleeps.
+/// Registers the probes for one more event, until [`remove_user`], which has to be called even after an error. Does
+/// nothing unless `wanted`. Sleeps.
 ///
 /// # Errors
 ///
 /// ENOMEM.
-pub(super) fn begin(wanted: bool) -> Result {
+pub(super) fn add_user(wanted: bool) -> Result {
     if !wanted {
         return Ok(());
     }
@@ -69,33 +73,35 @@ pub(super) fn begin(wanted: bool) -> Result {
     kernel_thread::call(|| registered = register());
     match registered {
         Err(error) if error == ENOMEM => Err(error),
-        // Without probes there are no records, which is no error.
+        // A kernel without the probed functions gives no records, which is no error.
         _ => Ok(()),
     }
 }
 
-/// Ends [`begin`]. Returns whether this was the last event: then [`unregister_if_unused`] is to be called later.
+/// Undoes [`add_user`]. Returns whether this was the last event: then the caller has [`unregister_if_unused`] called
+/// later.
 #[must_use]
-pub(super) fn end(wanted: bool) -> bool {
+pub(super) fn remove_user(wanted: bool) -> bool {
     wanted && USERS.fetch_sub(1, SeqCst) == 1
 }
 
-/// Registers the probes, unless that has been done. Sleeps.
+/// Registers the probes, unless they are. Sleeps.
 ///
 /// # Errors
 ///
-/// As [`mappings::begin`].
+/// The errors of [`mappings::add_user`].
 fn register() -> Result {
     let _probes = PROBES.lock();
     if REGISTERED.load(SeqCst) == 0 {
-        // SAFETY: The task has just slept for the lock. Under that, `REGISTERED` says that they are not registered.
+        // SAFETY: `mappings::add_user` sleeps, and requires probes that are not registered: this task may sleep, since
+        // it locks a mutex, and `REGISTERED`, under that lock, says that they are not.
         unsafe { mappings::begin(on_map, on_new_program) }?;
         REGISTERED.store(1, SeqCst);
     }
     Ok(())
 }
 
-/// Unregisters the probes, unless there is an event that wants them. For a task that may sleep.
+/// Unregisters the probes, unless an event wants them. To be called by a task that may sleep.
 pub(super) fn unregister_if_unused() {
     let _probes = PROBES.lock();
     if REGISTERED.load(SeqCst) == 0 {
@@ -106,19 +112,22 @@ pub(super) fn unregister_if_unused() {
         REGISTERED.store(1, SeqCst);
         return;
     }
-    // SAFETY: The task may sleep. Under the lock, they were registered and are so no more.
+    // SAFETY: `mappings::remove_user` sleeps, and requires probes that are registered: this task may sleep, and `REGISTERED`,
+    // under the lock, said that they are; it is 0 now, so they are unregistered once.
     unsafe { mappings::end() };
 }
 
-/// The current task has mapped `area`, or changed how it is mapped.
+/// Handles the probe of `perf_event_mmap()`: the current task has mapped `area`, or changed its protection.
 ///
 /// # Safety
 ///
 /// To be called by the probe, with interrupts off.
 unsafe extern "C" fn on_map(area: *mut bindings::vm_area_struct) {
-    // SAFETY: Interrupts are off, so the caller stays on the CPU until this function returns.
+    // SAFETY: A `ThisCpu` requires that the caller can't leave the CPU: interrupts are off until this function
+    // returns.
     let here = unsafe { ThisCpu::assume() };
-    // SAFETY: The probe gives the area that has been mapped.
+    // SAFETY: The function requires an area of the current task that stays mapped during the call: the probed
+    // function has it as its argument, under the lock of the mm.
     let executable = unsafe { ffi::perfmon_mapping_is_executable(area) };
     let of_task = Held::of_task(here).filter(|slots| may_record_mapping(slots));
     let of_cpu = Held::of_cpu(here);
@@ -129,9 +138,11 @@ unsafe extern "C" fn on_map(area: *mut bindings::vm_area_struct) {
     if !wants(&of_task) && !wants(&of_cpu) {
         return;
     }
-    // SAFETY: This is the handler that the words are for: a probe does not interrupt itself, and interrupts are off.
+    // SAFETY: The words must have one user at a time: only this handler uses those of this CPU, interrupts are off,
+    // and a kprobe's handler does not interrupt itself.
     let name = unsafe { here.percpu().mapping_name.words() };
-    // SAFETY: The probe gives the area that has been mapped.
+    // SAFETY: The function requires an area of the current task that stays mapped during the call: the probed
+    // function has it as its argument, under the lock of the mm.
     let (mapping, name) = unsafe { mappings::describe(area, name) };
     let change = TaskChange::Map(&mapping, name);
     let task = Task::current_raw();
@@ -140,24 +151,27 @@ unsafe extern "C" fn on_map(area: *mut bindings::vm_area_struct) {
     }
 }
 
-/// Returns whether events of the current task may record its mappings: not while it begins to execute a program that
-/// may remove them, as a setuid program does.
+/// Returns whether events of the current task may record its mappings: during an exec only once the new program is
+/// known to be one that they may count, not setuid for instance.
 fn may_record_mapping(slots: &Slots) -> bool {
-    // SAFETY: The current task is alive.
+    // SAFETY: The function requires a task that is alive, which the current task is.
     let executes = unsafe { ffi::perfmon_task_executes(Task::current_raw()) };
     !executes || slots.may_record_new_program
 }
 
-/// The current task begins to execute a program: its credentials are known, and nothing of it is mapped.
+/// Handles the probe of `setup_new_exec()`: the current task begins to execute a program, whose credentials are
+/// known, and of which nothing is mapped yet.
 ///
 /// # Safety
 ///
 /// To be called by the probe, with interrupts off.
 unsafe extern "C" fn on_new_program(program: *mut bindings::linux_binprm) {
-    // SAFETY: Interrupts are off, so the caller stays on the CPU until this function returns.
+    // SAFETY: A `ThisCpu` requires that the caller can't leave the CPU: interrupts are off until this function
+    // returns.
     let here = unsafe { ThisCpu::assume() };
     if let Some(mut slots) = Held::of_task(here) {
-        // SAFETY: The probe gives the program that is executed.
+        // SAFETY: The function requires the program that the current task executes, with its credentials: the probed
+        // function, `setup_new_exec()`, has it as its argument.
         slots.may_record_new_program = !unsafe { exec_is_private(program) };
     }
 }

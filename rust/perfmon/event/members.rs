@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The events of a group.
+//! The members of a group of events, under the group's lock.
 
 use core::ptr::NonNull;
 use kernel::{
@@ -8,7 +8,7 @@ use kernel::{
     sync::{Arc, Mutex, MutexGuard},
 };
 
-/// A group, which its leader and those that were opened in it refer to.
+/// A group of events. The leader and each member hold a reference.
 #[pin_data]
 pub(super) struct Group<E> {
     #[pin]
@@ -17,19 +17,20 @@ pub(super) struct Group<E> {
 
 /// # Invariants
 ///
-/// The events are not freed: each leaves under the lock before that ([`leave`](super::group::leave)).
+/// The events are alive: each is removed, under the lock, before it is freed
+/// ([`remove_event`](super::group::remove_event)).
 pub(super) struct Members<E> {
-    /// `None` until it leads another event, and after it was closed: those that it led are alone then.
+    /// The leader; `None` as long as the leader has no other event, and after the leader was closed.
     pub(super) leader: Option<NonNull<E>>,
-    /// The events that it leads, in the order in which they were opened.
+    /// The events other than the leader, in the order in which they were opened.
     pub(super) siblings: KVec<NonNull<E>>,
 }
 
-// SAFETY: The events may be used by any task, under the lock.
+// SAFETY: The pointers are to events that are alive, and any task may use an `E`, since it is `Sync`.
 unsafe impl<E: Sync> Send for Members<E> {}
 
 impl<E> Group<E> {
-    /// Returns a group of one.
+    /// Returns a new group, without leader and members.
     ///
     /// # Errors
     ///

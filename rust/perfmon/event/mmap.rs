@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The mappings of an event's page, which programs read the count from without a system call, and of its ring.
+//! The mappings of an event's page, from which programs read the count without a system call, and of its ring.
 //!
-//! A program may execute RDPMC while it has the page of an event of one of its own threads mapped (sys/rdpmc.c, which has
-//! all that can happen to the right). Then a counter must not tell it what other tasks have counted before
-//! (`switch::hide_counters_from`).
+//! A program may execute RDPMC while it has mapped the page of an event of one of its own threads (sys/rdpmc.c
+//! explains how it gets and loses that right). So counters must not show such a program what other tasks have counted
+//! before (`switch::hide_counters_from`).
 
 use super::{
     attach::with_context,
@@ -23,15 +23,16 @@ use crate::{
 use core::{ptr::NonNull, sync::atomic::Ordering::SeqCst};
 use kernel::{page::PAGE_SIZE, prelude::*, sync::Arc};
 
-/// Serves mmap(2) of an event's page, and of its ring behind that.
+/// Serves mmap(2): maps an event's page, and its ring behind the page.
 ///
 /// # Errors
 ///
-/// EINVAL for another size than one page and 0 or a power of 2 pages for the ring, another size than that of other
-/// mappings or of the ring that the event writes to, another offset than 0, a private mapping, or an event that is
-/// inherited on any CPU. EBUSY if the event writes to the ring of another one. ENOMEM, EPERM.
+/// EINVAL if the size is not one page, or one page and 2^n pages for the ring; if it differs from that of other
+/// mappings or of the ring that the event writes to; if the offset is not 0; for a private mapping; and for an event
+/// that is inherited, or of a cgroup, and on all CPUs. EBUSY if the event writes to the ring of another event. EPERM
+/// if the caller may not pin more memory. ENOMEM.
 pub(super) fn map(event: &Event, area: &Area<'_>) -> Result {
-    // Of a sum over several CPUs no page can tell: EINVAL, as from perf.
+    // A page shows one window, so it can't show a sum over several CPUs: EINVAL, as from perf.
     let is_sum = match event.target {
         Target::Task(_, None) => event.config.inherit,
         Target::Cgroup(_, None) => true,
@@ -44,27 +45,27 @@ pub(super) fn map(event: &Event, area: &Area<'_>) -> Result {
     }
     area.keep_to_this_program();
     let start = map_memory(event, area, ring_size)?;
-    if begin_own(event, area) {
+    if allow_rdpmc(event, area) {
         area.mark();
     }
-    publish(event, UserPagePtr::new(start));
+    publish_page(event, UserPagePtr::new(start));
     Ok(())
 }
 
-/// Lets the caller use RDPMC, if the event counts a thread of its program. Returns whether it may.
-fn begin_own(event: &Event, area: &Area<'_>) -> bool {
+/// Lets the caller's program use RDPMC, if the event counts one of its threads. Returns whether the program may.
+fn allow_rdpmc(event: &Event, area: &Area<'_>) -> bool {
     let mappings = &event.mapped.mappings;
     if event.counter.is_none() {
         return false;
     }
     {
         let _memory = event.mapped.lock();
-        if !mappings.begin_own(&event.target, area.mm()) {
+        if !mappings.count_own(&event.target, area.mm()) {
             return false;
         }
     }
     SLOW_SWITCH_USERS.fetch_add(1, SeqCst);
-    // SAFETY: The mm is the caller's, and locked, since an area is being mapped.
+    // SAFETY: The mm must be the caller's and locked: mmap(2) holds its lock while it maps `area`.
     if unsafe { ffi::perfmon_rdpmc_begin(area.mm()) } {
         return true;
     }
@@ -74,11 +75,11 @@ fn begin_own(event: &Event, area: &Area<'_>) -> bool {
     false
 }
 
-/// Maps the page and a ring with so many bytes. Returns the page.
+/// Maps the page and a ring with `ring_size` bytes of data. Returns the page.
 fn map_memory(event: &Event, area: &Area<'_>, ring_size: usize) -> Result<NonNull<UserPage>> {
     let mut memory = event.mapped.lock();
     if memory.live_ring().is_none() {
-        output::drop_unused(output::replace(event, &mut memory.ring, None));
+        output::drop_unused(output::replace_ring(event, &mut memory.ring, None));
     }
     let is_first = event.mapped.mappings.is_empty();
     if memory.ring_size() != ring_size && (!is_first || memory.ring.is_some()) {
@@ -98,37 +99,39 @@ fn map_memory(event: &Event, area: &Area<'_>, ring_size: usize) -> Result<NonNul
     } else {
         None
     };
-    // SAFETY: The page is from `perfmon_buffer_alloc()`. It is freed after the last mapping has gone; if this fails, before:
-    // the kernel's page tables have references of their own to its pages.
+    // SAFETY: The page is from `perfmon_buffer_alloc()`, and must live as long as the mapping. The mapping keeps the
+    // event, which keeps the page. If this fails, the page is freed before the area, whose page tables then hold
+    // references of their own.
     unsafe { area.insert(0, page.start().cast(), PAGE_SIZE) }?;
     if let Some(ring) = new_ring.as_ref().or(memory.ring.as_ref()) {
         ring.map(area)?;
     }
-    // Nothing fails any more.
+    // Nothing below fails.
     if let Some(ring) = &new_ring {
         ring.ring().publish_data();
-        // There was none.
-        let _ = output::replace(event, &mut memory.ring, new_ring);
+        // The event had no ring, so there is nothing to drop.
+        let _ = output::replace_ring(event, &mut memory.ring, new_ring);
         memory.has_own_ring = true;
     }
     event.mapped.mappings.all.fetch_add(1, SeqCst);
     Ok(memory.page.insert(page).start())
 }
 
-/// Copies a mapping, for mremap(2), or for a change of a part.
+/// Counts a copy of a mapping, which mremap(2) makes, or the kernel when it splits a mapping.
 pub(super) fn copied(event: &Event, area: &Area<'_>) {
     let mappings = &event.mapped.mappings;
     let _memory = event.mapped.lock();
     if area.is_marked() {
         SLOW_SWITCH_USERS.fetch_add(1, SeqCst);
-        // SAFETY: The mm may use RDPMC, since the mapping that is copied says so.
+        // SAFETY: The mm must have the right to use RDPMC: it got it with the mapping that is copied, whose mark says
+        // so.
         unsafe { ffi::perfmon_rdpmc_again(area.mm()) };
         mappings.own.fetch_add(1, SeqCst);
     }
     mappings.all.fetch_add(1, SeqCst);
 }
 
-/// Counts a mapping less. With the last one the ring ends. Returns the page.
+/// Uncounts a mapping. The last one ends the event's own ring. Returns the page.
 fn end_mapping(event: &Event, area: &Area<'_>) -> Option<NonNull<UserPage>> {
     let mappings = &event.mapped.mappings;
     let mut memory = event.mapped.lock();
@@ -141,9 +144,9 @@ fn end_mapping(event: &Event, area: &Area<'_>) -> Option<NonNull<UserPage>> {
         return start;
     }
     memory.has_own_ring = false;
-    if let Some(ring) = output::replace(event, &mut memory.ring, None) {
-        // The events that write to it, too, write no more when `wait_for_writers` returns. Under the lock, since the
-        // page may have another ring afterwards.
+    if let Some(ring) = output::replace_ring(event, &mut memory.ring, None) {
+        // After `wait_for_writers` no other event writes to the ring, either. The lock is held until then, since the
+        // page may get another ring afterwards.
         ring.ring().end_writing();
         output::wait_for_writers();
         ring.ring().withdraw_data();
@@ -151,21 +154,22 @@ fn end_mapping(event: &Event, area: &Area<'_>) -> Option<NonNull<UserPage>> {
     start
 }
 
-/// Ends a mapping.
+/// Serves the end of a mapping, by munmap(2) or exit.
 pub(super) fn unmapped(event: &Event, area: &Area<'_>) {
-    // The rest may be the program's own.
+    // The mappings that are left may all be the program's own: then the page allows RDPMC again.
     if let Some(start) = end_mapping(event, area) {
-        publish(event, UserPagePtr::new(start));
+        publish_page(event, UserPagePtr::new(start));
     }
     if area.is_marked() {
-        // SAFETY: `map` or `copied` has begun it.
+        // SAFETY: The mm must have the right to use RDPMC: `map` or `copied` has given it for this marked mapping,
+        // and it is taken once.
         unsafe { ffi::perfmon_rdpmc_end(area.mm()) };
         SLOW_SWITCH_USERS.fetch_sub(1, SeqCst);
     }
 }
 
-/// Writes the page, and from now on at each switch.
-fn publish(event: &Event, page: UserPagePtr) {
+/// Writes the page now, and has it written whenever the slot's window opens or closes.
+fn publish_page(event: &Event, page: UserPagePtr) {
     let written = with_context(&event.target, |here, slots| {
         set_page(slots, event, page);
         match here {

@@ -8,26 +8,28 @@
 //!
 //! # Locks
 //!
-//! No program keeps others from their events by what it does, or by not getting to run. The kernel's sleeping locks do not
-//! give that: a mutex is handed to a waiter of `SCHED_IDLE`, which then holds it for as long as others are busy, and an
-//! `rt_mutex` passes on the priority of real-time tasks only. So there is no sleeping lock that two programs need which have
-//! nothing to do with each other:
+//! No program can block the events of another one, neither by what it calls nor by not getting to run. The kernel's
+//! sleeping locks can't promise that: a mutex is handed to a waiter of `SCHED_IDLE`, which then holds it for as long
+//! as other tasks are busy, and an `rt_mutex` passes on the priority of real-time tasks only. So unrelated programs
+//! never share a sleeping lock:
 //!
-//! - Reading takes none. The CPU of a task is asked, or, of an inherited event, each CPU that has a context loaded
-//!   ([`attach::refresh_everywhere`]).
-//! - A context has its holder ([`context`]), for moments with interrupts off.
-//! - A group has a lock ([`group`]), for the callers that have descriptors of it; so has what an event maps ([`memory`]).
-//! - Two callers that open events of one task at once may choose the same counter: the second one chooses again ([`open`]).
+//! - Reading takes no lock. It calls the CPU that runs the task, or, for an inherited event, each CPU that has a
+//!   context loaded ([`attach::refresh_everywhere`]).
+//! - A context has one holder at a time ([`context`]), for moments, with interrupts off.
+//! - A group has a lock ([`group`]), which only callers with descriptors of the group take. The memory that programs
+//!   map of an event has a lock, too ([`memory`]).
+//! - Two callers that open events of one task at once may choose the same counter: then the second caller chooses
+//!   again ([`open`]).
 //! - The tracepoints are registered by kernel threads ([`hooks`]).
-//! - RCU is held by staying on the CPU, and not by `rcu_read_lock()`, under which a task can be preempted: the end of a
-//!   grace period is what unmapping a ring waits for, and the kernel's hotplug.
+//! - RCU readers disable preemption instead of calling `rcu_read_lock()`. A reader that is preempted would delay the
+//!   end of the grace period, for which unmapping a ring and the kernel's hotplug wait.
 //!
 //! In this folder a [`ThisCpu`](crate::cpu::ThisCpu) is passed on only while interrupts are off. So a function that has one
 //! may use what is loaded on its CPU ([`context::Held`]).
 //!
 //! Order: the lock of a group, then [`OWNERSHIP`](crate::ownership::OWNERSHIP), a spinlock; and the lock of the table
-//! of contexts ([`table`]), which is the innermost. The context switch and the other tracepoints take the last one
-//! only.
+//! of contexts ([`table`]), which is the innermost. The context switch and the other tracepoints take the lock of the
+//! table only.
 
 mod attach;
 mod cgroup;
@@ -74,7 +76,7 @@ use kernel::prelude::*;
 pub(crate) struct EventResources(());
 
 impl EventResources {
-    /// Prepares for events.
+    /// Prepares the kernel resources that events need.
     ///
     /// # Errors
     ///
@@ -82,14 +84,15 @@ impl EventResources {
     ///
     /// # Safety
     ///
-    /// To be called once in the module's life, before there can be events. The result outlives them, and is dropped
-    /// before the memory of the CPUs.
+    /// To be called once in the module's life, before there can be events. The result outlives all events, and is
+    /// dropped before the per-CPU memory.
     pub(crate) unsafe fn new() -> Result<Self> {
-        // SAFETY: This is the only initialization, and there is no event before.
+        // SAFETY: `hooks::init` must be called once, before there are events. The caller promises that for `new`,
+        // which calls it once.
         unsafe { hooks::init() };
-        // SAFETY: The function has no preconditions.
+        // SAFETY: `perfmon_rdpmc_init()` has no preconditions.
         unsafe { ffi::perfmon_rdpmc_init() };
-        // SAFETY: `drop` unmounts it.
+        // SAFETY: Each mount needs one `perfmon_proc_unmount()`: the `drop` of the result calls it.
         to_result(unsafe { ffi::perfmon_proc_mount() })?;
         // INVARIANT: Just mounted.
         Ok(Self(()))
@@ -100,23 +103,27 @@ impl Drop for EventResources {
     fn drop(&mut self) {
         // No event is left, since each keeps the module.
         hooks::finish();
-        // For the functions that were registered, and for events and contexts that RCU has yet to free.
-        // SAFETY: The module's end is a task without locks, so it may sleep.
+        // Waits until the functions that were registered have returned, and until RCU has freed all events and
+        // contexts.
+        // SAFETY: `perfmon_tracepoints_sync()` sleeps. The module's exit runs in a task without locks, where sleeping
+        // is allowed.
         unsafe { ffi::perfmon_tracepoints_sync() };
         cgroup::flush();
         for cpu in cpu::ids() {
             let percpu = percpu::of_cpu(cpu);
-            // SAFETY: The address is that of a context from `KBox::into_raw`, which nothing uses any more: CPUs are not
-            // counted on at the module's end.
+            // SAFETY: The address is that of a context from `KBox::into_raw`. The context is alive, since only the
+            // code below frees it, once.
             if let Some(context) = unsafe { Context::from_address(percpu.cpu_context.get()) } {
                 percpu.cpu_context.set(0);
-                // SAFETY: The context comes from `KBox::into_raw`, and its address has just been removed.
+                // SAFETY: The context comes from `KBox::into_raw`. No CPU counts any more, and `cpu_context`, the
+                // only place of the address, has just been cleared: nothing else uses the context.
                 drop(unsafe { KBox::from_raw(core::ptr::from_ref(context).cast_mut()) });
             }
         }
-        // SAFETY: `new` has begun it, and there is no mapping.
+        // SAFETY: `perfmon_rdpmc_exit()` needs `perfmon_rdpmc_init()` before, which `new` has called, and no RDPMC
+        // mapping: each mapping keeps the module loaded.
         unsafe { ffi::perfmon_rdpmc_exit() };
-        // SAFETY: `new` has mounted it, and nothing else unmounts it.
+        // SAFETY: `new` has mounted the proc, and nothing else unmounts it.
         unsafe { ffi::perfmon_proc_unmount() };
     }
 }

@@ -36,7 +36,7 @@ use kernel::{error::to_result, prelude::*};
 /// ATOMICS: relaxed. The number orders no other access.
 static LAST_ID: AtomicU64 = AtomicU64::new(0);
 
-/// Flags of perf_event_open(2), and the one that perf does not need.
+/// The flags of perf_event_open(2), and `PERFMON_EVENT_ROTATE`: perf's events always take turns.
 mod flag {
     pub(super) const NO_GROUP: u32 = 1 << 0;
     pub(super) const OUTPUT: u32 = 1 << 1;
@@ -46,7 +46,7 @@ mod flag {
     pub(super) const ALL: u32 = NO_GROUP | OUTPUT | PID_CGROUP | CLOEXEC | TURNS;
 }
 
-/// `PERFMON_EVENT_OPEN`
+/// Serves `PERFMON_EVENT_OPEN`. Returns the new descriptor.
 pub(crate) fn open(_client: &Client, request: abi::perfmon_event_open) -> Result<c_int> {
     if request.flags & !flag::ALL != 0 || request.reserved.iter().any(|&word| word != 0) {
         return Err(EINVAL);
@@ -56,7 +56,7 @@ pub(crate) fn open(_client: &Client, request: abi::perfmon_event_open) -> Result
     let pmu = pmu::common();
     let cpus = pmu.capabilities.microarchitecture;
     let mut config = EventConfig::new(&attr, &pmu.capabilities, cpus)?;
-    // A pinned event always counts.
+    // A pinned event never gives its counter up.
     config.takes_turns = request.flags & flag::TURNS != 0 && !config.pinned;
     config.sampling.trigger.check(max_sample_rate())?;
     if config.select.is_kernel() || config.sampling.has_kernel_branches() {
@@ -78,11 +78,11 @@ pub(crate) fn open(_client: &Client, request: abi::perfmon_event_open) -> Result
     };
     check_target(&config, &target)?;
     if config.takes_turns && leader.is_none() && !config.sampling.read.has_both_times() {
-        // Without both times, a reader could not tell a count of a part of the time from a whole one.
+        // Without both times a reader could not see that an event counted only for a part of the time.
         return Err(EINVAL);
     }
     if config.sampling.precise {
-        begin_precise()?;
+        prepare_precise()?;
     }
     let event = create(config, target, leader)?;
     if request.flags & flag::OUTPUT != 0 {
@@ -96,30 +96,30 @@ pub(crate) fn open(_client: &Client, request: abi::perfmon_event_open) -> Result
     descriptor.install(event)
 }
 
-/// Prepares for an event whose samples the processor takes.
+/// Prepares the module for an event with precise samples, which the processor writes (PEBS).
 ///
 /// # Errors
 ///
 /// EOPNOTSUPP while KVM is in use. ENOMEM.
-fn begin_precise() -> Result {
+fn prepare_precise() -> Result {
     if may_run_guests(cpu::pin().here()) {
         return Err(InvalidAttr::Unsupported.into());
     }
-    // SAFETY: The function has no preconditions.
+    // SAFETY: `perfmon_pebs_alloc()` may sleep, which the task in ioctl(2), without spinlocks, may.
     to_result(unsafe { ffi::perfmon_pebs_alloc() })
 }
 
-/// Checks whether an event may have this target.
+/// Checks that an event with `config` may have this target.
 ///
 /// # Errors
 ///
-/// [`InvalidAttr::Unsupported`].
+/// [`InvalidAttr::Unsupported`] if it may not.
 fn check_target(config: &EventConfig, target: &Target) -> Result<(), InvalidAttr> {
     let sampling = &config.sampling;
-    // Of the tasks that come and go each has its own calls. And a sample of the processor's may be of a task that has gone
-    // when it is read.
+    // Call stacks in branch records are kept for each task. And the processor's samples do not name their task, which
+    // may be switched out before they are taken from the buffer.
     let is_of_one_task = sampling.has_recorded_calls() || sampling.precise;
-    // A cgroup may be in another one, so its events may count at the same time as others'.
+    // The events of a cgroup and of its ancestors count at the same time, so they can't take turns independently.
     let is_fixed = config.exclusive || sampling.trigger.is_sampled();
     let is_of_cgroup = matches!(target, Target::Cgroup(..));
     if config.takes_turns && (is_fixed || is_of_cgroup) {
@@ -128,7 +128,7 @@ fn check_target(config: &EventConfig, target: &Target) -> Result<(), InvalidAttr
     let is_possible = match target {
         Target::Task(..) => true,
         Target::Cpu(_) => !is_of_one_task,
-        // A ring has one writer at a time, so samples of a cgroup are of one CPU.
+        // A ring has one writer at a time, so sampling a cgroup needs a CPU.
         Target::Cgroup(_, cpu) => {
             !config.exclusive
                 && !is_of_one_task
@@ -148,8 +148,8 @@ fn check_target(config: &EventConfig, target: &Target) -> Result<(), InvalidAttr
 ///
 /// # Errors
 ///
-/// EFAULT. E2BIG if its size is wrong, or what is behind the structure that the module knows is not 0: the program then
-/// finds the size that the module knows.
+/// EFAULT. E2BIG if the size is wrong, or a field that the module does not know is not 0: then the size that the
+/// module knows is written to the program's `size`.
 fn copy_attr(from: usize) -> Result<PerfEventAttr> {
     let at_size = from.wrapping_add(core::mem::offset_of!(PerfEventAttr, size));
     let size = uaccess::get_u32(at_size)?;
@@ -164,18 +164,17 @@ fn copy_attr(from: usize) -> Result<PerfEventAttr> {
     copied.map(|()| attr)
 }
 
-/// Makes an event that counts.
+/// Creates an event, attaches it to its target, and enables it unless it is opened as disabled.
 ///
-/// The task may execute a setuid program at any time, and is not the caller's from then on. The event counts nothing
-/// until the caller has been allowed to look at the task once more, when it has its slot: a program that the task has
-/// begun to execute before that is asked for here, and one that it begins to execute later takes the event away
-/// ([`life::on_exec`]).
+/// The task may execute a setuid program at any time, which the caller may not count. So the caller's permission is
+/// checked again after the event was attached, and before it counts: an exec before the check makes the check fail,
+/// and an exec after it finds the event and removes it ([`life::on_exec`]).
 fn create(
     mut config: EventConfig,
     target: Target,
     leader: Option<&Event>,
 ) -> Result<Pin<KBox<Event>>> {
-    // On a CPU there is nothing to inherit.
+    // Only tasks are inherited from.
     config.inherit &= matches!(target, Target::Task(..));
     let mut joining = None;
     if let Some(leader) = leader {
@@ -187,43 +186,43 @@ fn create(
         check_group(&config, &target, leader)?;
         joining = Some(GroupJoin::begin(leader)?);
     }
-    let follows = target.follows_tasks(&config);
+    let follows_tasks = target.follows_tasks(&config);
     let with_mappings = config.sampling.mappings.are_wanted();
-    if follows {
-        hooks::begin(with_mappings)?;
+    if follows_tasks {
+        hooks::add_user(with_mappings)?;
     }
     let id = LAST_ID.fetch_add(1, Relaxed) + 1;
     let event = match new_attached(config, target, leader, id) {
         Ok(event) => event,
         Err(error) => {
-            if follows {
-                hooks::end(with_mappings);
+            if follows_tasks {
+                hooks::remove_user(with_mappings);
             }
             return Err(error);
         }
     };
-    record::begin(&event);
-    if let Err(error) = event.target.allow_again() {
-        // Closing it takes the lock of the group.
+    record::begin_switches(&event);
+    if let Err(error) = event.target.recheck_access() {
+        // `close` takes the lock of the group, which `joining` holds.
         drop(joining);
         <Event as Descriptor>::close(event);
         return Err(error);
     }
-    descriptor::start(&event);
+    descriptor::enable_unless_disabled(&event);
     if let Some(joining) = joining {
         joining.add(&event);
     }
     Ok(event)
 }
 
-/// Checks whether an event may be in the group of `leader`.
+/// Checks that an event may join the group of `leader`.
 ///
 /// # Errors
 ///
-/// EINVAL.
+/// EINVAL if it may not.
 fn check_group(config: &EventConfig, target: &Target, leader: &Event) -> Result {
     // Only a leader can be pinned or exclusive.
-    if leader.target.is_same(target)
+    if leader.target.is_same_target(target)
         && leader.config.inherit == config.inherit
         && leader.config.inherit_thread == config.inherit_thread
         && leader.config.takes_turns == config.takes_turns
@@ -236,12 +235,12 @@ fn check_group(config: &EventConfig, target: &Target, leader: &Event) -> Result 
     }
 }
 
-/// Makes an event with a counter, and gives it to its target. It counts nothing yet.
+/// Creates an event with a counter, and attaches it to its target, still disabled.
 ///
 /// # Errors
 ///
-/// EBUSY if no counter is left that can count it, or too few are for its group to take turns. EIO if the counter does not
-/// hold what is written. ESRCH, ENOMEM.
+/// EBUSY if no counter is left that can count the event, or there are too few counters for its group to ever have a
+/// turn. EIO if the counter does not hold what is written. ESRCH if the task exits. ENOMEM.
 fn new_attached(
     config: EventConfig,
     mut target: Target,
@@ -251,8 +250,8 @@ fn new_attached(
     let kind = target.kind();
     loop {
         let counters = take_counters(&config, &target)?;
-        let joined = leader.map(|leader| leader.own_group.clone());
-        let event = Event::new(config, counters, target, joined, id, on_last_sample);
+        let joined_group = leader.map(|leader| leader.own_group.clone());
+        let event = Event::new(config, counters, target, joined_group, id, on_last_sample);
         let event = KBox::pin_init(event, GFP_KERNEL_ACCOUNT);
         let attached = event.map(|event| (attach(&event, leader), event));
         match attached {
@@ -265,7 +264,7 @@ fn new_attached(
                 return Err(error);
             }
         }
-        // Another event of the target has got the counter since it was chosen: once more, with another one.
+        // Another event of the target has got the counter since it was chosen: choose again.
         release(counters.all, &config, kind);
     }
 }

@@ -5,22 +5,22 @@ use super::{event::Event, memory::RingMemory, target::Target};
 use crate::{ring::Ring, sys::ffi};
 use kernel::{prelude::*, sync::Arc};
 
-/// Frees the page and leaves the ring of an event that is closed and has no slot any more. Not left to RCU: a charge ends
-/// in a task.
-pub(super) fn free(event: &Event) {
+/// Frees the page of an event, and its reference to the ring. The event is closed and has no slot any more. Called by
+/// the closing task and not by RCU, since a charge for memory has to end in a task.
+pub(super) fn release_memory(event: &Event) {
     let (_page, ring) = {
         let mut mapped = event.mapped.lock();
-        let ring = replace(event, &mut mapped.ring, None);
+        let ring = replace_ring(event, &mut mapped.ring, None);
         (mapped.page.take(), ring)
     };
     drop_unused(ring);
 }
 
-/// Makes the event write to the ring of another one, or to none.
+/// Makes the event write to the ring of `other`, or to none.
 ///
 /// # Errors
 ///
-/// EINVAL if the event has a mapping, the other has no ring, or they may not share one.
+/// EINVAL if the event is mapped, `other` has no ring, or the two may not share a ring.
 pub(super) fn set_output(event: &Event, other: Option<&Event>) -> Result {
     let new = match other {
         None => None,
@@ -37,7 +37,7 @@ pub(super) fn set_output(event: &Event, other: Option<&Event>) -> Result {
         if !event.mapped.mappings.is_empty() {
             return Err(EINVAL);
         }
-        replace(event, &mut mapped.ring, new)
+        replace_ring(event, &mut mapped.ring, new)
     };
     drop_unused(old);
     Ok(())
@@ -49,10 +49,10 @@ pub(super) fn with_ring<R>(event: &Event, f: impl FnOnce(&Ring) -> R) -> Option<
     mapped.live_ring().map(|ring| f(ring.ring()))
 }
 
-/// Makes the event write to this ring, or to none. Returns what it wrote to before; the caller drops that by
-/// [`drop_unused`], or after [`wait_for_writers`].
+/// Makes the event write to the ring `new`, or to none. Returns the ring that it wrote to before, which the caller
+/// drops by [`drop_unused`], or after [`wait_for_writers`].
 #[must_use]
-pub(super) fn replace(
+pub(super) fn replace_ring(
     event: &Event,
     output: &mut Option<Arc<RingMemory>>,
     new: Option<Arc<RingMemory>>,
@@ -61,32 +61,34 @@ pub(super) fn replace(
         old.ring().remove_reader(&event.sampler.notifier.wait);
     }
     if let Some(new) = &new {
-        // SAFETY: The event leaves the ring before it is freed.
+        // SAFETY: The waiters must be removed from the ring before they are freed: `release_memory` replaces the ring
+        // by none before the event is freed.
         unsafe { new.ring().add_reader(&event.sampler.notifier.wait) };
     }
-    // SAFETY: The old ring is dropped after RCU has waited; the new one when it has been replaced as well.
+    // SAFETY: A ring must live until a grace period after it was replaced. The caller drops the old ring after
+    // `wait_for_writers`; the new one stays in `output` until it is replaced in the same way.
     unsafe { event.sampler.set_ring(new.as_ref().map(|new| new.ring())) };
     core::mem::replace(output, new)
 }
 
-/// Waits until no event writes a record to a ring that it was taken from, or that was ended.
+/// Waits until no event is still writing to a ring that was replaced or ended before the call.
 pub(super) fn wait_for_writers() {
-    // SAFETY: The function has no preconditions but a task that may sleep.
+    // SAFETY: `perfmon_rcu_wait()` sleeps: the callers are tasks in system calls, and hold mutexes at most.
     unsafe { ffi::perfmon_rcu_wait() };
 }
 
-/// Drops a ring that an event has written to.
+/// Drops the caller's reference to a ring that an event has written to, after its last record.
 pub(super) fn drop_unused(ring: Option<Arc<RingMemory>>) {
     if ring.is_some() {
         wait_for_writers();
     }
 }
 
-/// Returns whether events may share a ring: there is one writer at a time, and one clock.
+/// Returns whether two events may write to one ring, which has one writer at a time and one clock.
 pub(super) fn may_share(event: &Event, other: &Event) -> bool {
     let (Some(cpu), Some(other_cpu)) = (event.target.cpu(), other.target.cpu()) else {
-        // On any CPU: the same task, and nothing that it creates.
-        return event.target.is_same(&other.target)
+        // Events on all CPUs have one writer at a time only if they count the same task, and inherit nothing.
+        return event.target.is_same_target(&other.target)
             && matches!(event.target, Target::Task(..))
             && !event.config.inherit
             && !other.config.inherit
@@ -95,7 +97,7 @@ pub(super) fn may_share(event: &Event, other: &Event) -> bool {
     cpu == other_cpu && have_same_direction_and_clock(event, other)
 }
 
-/// Returns whether both write in the same direction, by the same clock.
+/// Returns whether both events write their records in the same direction and with the same clock.
 fn have_same_direction_and_clock(event: &Event, other: &Event) -> bool {
     let (this, other) = (&event.sampler.sampling, &other.sampler.sampling);
     this.clock == other.clock && this.backward == other.backward

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Recording what happens to tasks, in the rings of the events that want it.
+//! Records of what happens to tasks, in the rings of the events that want such records.
 
 use super::{
     context::Held,
@@ -14,21 +14,21 @@ use crate::{
 use core::sync::atomic::Ordering::Relaxed;
 use kernel::{bindings, task::Task};
 
-/// Begins to record switches for the event, if it wants that.
-pub(super) fn begin(event: &Event) {
+/// Begins to record context switches, if the event wants such records.
+pub(super) fn begin_switches(event: &Event) {
     if event.sampler.sampling.switch {
         SLOW_SWITCH_USERS.fetch_add(1, Relaxed);
     }
 }
 
-/// Ends [`begin`].
-pub(super) fn end(event: &Event) {
+/// Undoes [`begin_switches`].
+pub(super) fn end_switches(event: &Event) {
     if event.sampler.sampling.switch {
         SLOW_SWITCH_USERS.fetch_sub(1, Relaxed);
     }
 }
 
-/// Records a change of the current task, for its own events and those of its CPU.
+/// Records a change of the current task in the rings of its own events, and of its CPU's events.
 pub(super) fn write_current(change: &TaskChange<'_>) {
     let irqs_off = irqs_off();
     let here = irqs_off.here();
@@ -41,7 +41,8 @@ pub(super) fn write_current(change: &TaskChange<'_>) {
     }
 }
 
-/// Records a switch: a change of `task`, which changes places with `other`. Interrupts are off.
+/// Records one side of a context switch between `task` and `other`. Only records of the CPU's events name `other`.
+/// Interrupts are off.
 #[cold]
 #[inline(never)]
 pub(super) fn write_switch(
@@ -58,8 +59,8 @@ pub(super) fn write_switch(
     }
 }
 
-/// Records a change of `task` for those of the slots whose windows are open. `other` is the task that it changes places
-/// with, if that is to be told.
+/// Records a change of `task` for each of the slots whose window is open and whose event wants such records. `other`
+/// is the other task of a context switch, if the record names it.
 pub(super) fn write_to(
     here: ThisCpu<'_>,
     slots: &Slots,

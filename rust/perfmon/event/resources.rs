@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Resources of an event: its counters, branch records, and samples in a second.
+//! The resources of an event: its counters, branch records, and sample rate.
 
 use super::{attach::own_counters, event::ChosenCounters, target::Target};
 use crate::{
@@ -15,18 +15,18 @@ use crate::{
 };
 use kernel::prelude::*;
 
-/// Returns the most samples in a second that an event may ask for; 0 for no limit.
+/// Returns the highest frequency, in samples per second, that an event may ask for; 0 for no limit.
 pub(super) fn max_sample_rate() -> u32 {
     parameter(&module_parameters::perf_event_max_sample_rate)
 }
 
-/// Gives an event a counter that can count it, beside the events that its target has now; [`CounterId::NONE`] if it
-/// counts nothing. An event that takes turns also gets the counters on which other events of the target take turns,
-/// or only those.
+/// Takes a counter that can count an event together with the events that its target has now; [`CounterId::NONE`] for
+/// an event that counts nothing. For an event that takes turns, also takes the counters on which other events of the
+/// target take turns; those suffice if no counter is free.
 ///
 /// # Errors
 ///
-/// EBUSY if no counter is left that can count it. EIO if the counter does not hold what is written. ENOMEM.
+/// EBUSY if no counter is left that can count the event. EIO if the counter does not hold what is written. ENOMEM.
 pub(super) fn take_counters(config: &EventConfig, target: &Target) -> Result<ChosenCounters> {
     let check_cpu = |ownership: &Ownership| match target {
         Target::Cpu(cpu) | Target::Cgroup(_, Some(cpu)) => ownership.check_cpu(*cpu),
@@ -68,7 +68,7 @@ pub(super) fn take_counters(config: &EventConfig, target: &Target) -> Result<Cho
     })
 }
 
-/// Chooses counters for an event. `None` if it does not fit.
+/// Chooses the counters for an event from `offers`. Returns `None` if no counter can count it.
 fn choose_counters(config: &EventConfig, offers: &Offers) -> Option<ChosenCounters> {
     let chosen = choose(config, offers);
     let all = chosen.map_or(0, CounterId::bit);
@@ -82,7 +82,8 @@ fn choose_counters(config: &EventConfig, offers: &Offers) -> Option<ChosenCounte
     })
 }
 
-/// Releases the counters of an event, its branch records and its exclusive use.
+/// Releases what [`take_counters`] took: the counters, as the mask `counters`, the branch records, and the exclusive
+/// use.
 pub(super) fn release(counters: u64, config: &EventConfig, kind: TargetKind) {
     if !config.takes_counter() {
         return;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The context switch, and where a CPU begins and ends to be counted on.
+//! The context switch, and the CPUs on which events begin and stop counting.
 
 use super::{
     cgroup,
@@ -21,12 +21,12 @@ use kernel::{
     task::Task,
 };
 
-/// The tracepoint `sched_switch`: `next` will run. Interrupts are off, and the run queue is locked: nothing is woken,
-/// printed or allocated.
+/// Handles the tracepoint `sched_switch`: `next` will run. Interrupts are off and the run queue is locked, so this
+/// must not wake tasks, print or allocate.
 ///
 /// # Safety
 ///
-/// To be called by the tracepoint.
+/// To be called for the tracepoint `sched_switch` only, with its arguments.
 pub(super) unsafe extern "C" fn on_switch(
     _data: *mut c_void,
     preempt: bool,
@@ -35,12 +35,15 @@ pub(super) unsafe extern "C" fn on_switch(
     _prev_state: c_uint,
 ) {
     if SLOW_SWITCH_USERS.load(Relaxed) != 0 {
-        // SAFETY: The tracepoint calls this function, with these arguments.
+        // SAFETY: `on_slow_switch` requires the arguments of the tracepoint `sched_switch`, which the caller has
+        // passed.
         return unsafe { on_slow_switch(preempt, prev, next) };
     }
-    // SAFETY: Interrupts are off, so the caller stays on the CPU until this function returns.
+    // SAFETY: A `ThisCpu` requires that the caller can't leave the CPU: interrupts are off until this function
+    // returns.
     let here = unsafe { ThisCpu::assume() };
-    // SAFETY: Without preemption, RCU keeps the context until this function returns.
+    // SAFETY: `table::find` requires preemption to be off: interrupts are off until this function returns, after the
+    // last use of the context.
     let into = unsafe { table::find(next) };
     let out = Context::loaded(here.percpu());
     if out.is_some() || into.is_some() {
@@ -48,11 +51,11 @@ pub(super) unsafe extern "C" fn on_switch(
     }
 }
 
-/// As [`on_switch`], for [`SLOW_SWITCH_USERS`].
+/// Does what [`on_switch`] does, and what [`SLOW_SWITCH_USERS`] need besides.
 ///
 /// # Safety
 ///
-/// To be called by the tracepoint.
+/// To be called for the tracepoint `sched_switch` only, with its arguments.
 #[cold]
 #[inline(never)]
 unsafe fn on_slow_switch(
@@ -60,17 +63,19 @@ unsafe fn on_slow_switch(
     prev: *mut bindings::task_struct,
     next: *mut bindings::task_struct,
 ) {
-    // SAFETY: Interrupts are off, so the caller stays on the CPU until this function returns.
+    // SAFETY: A `ThisCpu` requires that the caller can't leave the CPU: interrupts are off until this function
+    // returns.
     let here = unsafe { ThisCpu::assume() };
-    // SAFETY: Without preemption, RCU keeps the context until this function returns.
+    // SAFETY: `table::find` requires preemption to be off: interrupts are off until this function returns, after the
+    // last use of the context.
     let into = unsafe { table::find(next) };
     record::write_switch(here, &TaskChange::SwitchOut(preempt), prev, next);
     exchange_contexts_slowly(here, Context::loaded(here.percpu()), into, next);
     record::write_switch(here, &TaskChange::SwitchIn, next, prev);
 }
 
-/// As [`exchange_contexts`]. `next` runs here from now on: its cgroups are counted, and it does not see what others
-/// have counted.
+/// Does what [`exchange_contexts`] does. Also loads the contexts of the cgroups of `next`, which is about to run
+/// here, and hides from it what the counters have counted for others.
 #[cold]
 #[inline(never)]
 fn exchange_contexts_slowly(
@@ -85,18 +90,19 @@ fn exchange_contexts_slowly(
     });
 }
 
-/// Hides the values of the counters from a task that starts to run here, if its program may use RDPMC. No window of a
-/// task is open.
+/// Hides the values of the counters from a task that is about to run here, if its program may use RDPMC. No window of
+/// a task is open.
 #[cold]
 #[inline(never)]
 fn hide_counters_from(here: ThisCpu<'_>, task: *const bindings::task_struct) {
-    // SAFETY: The task is the one that is switched to.
+    // SAFETY: The function requires a task that is alive: `task` is current or is being switched to.
     if unsafe { ffi::perfmon_rdpmc_has(task) } {
         here.pmu().hide_counters(here);
     }
 }
 
-/// Unloads one context and loads another, on this CPU. Calls `between` when no window of a task is open.
+/// Unloads the context `out` from this CPU, and loads `into`. Calls `between` in between, while no window of a task
+/// is open.
 #[inline(always)]
 fn exchange_contexts(
     here: ThisCpu<'_>,
@@ -106,7 +112,8 @@ fn exchange_contexts(
 ) {
     let mut readings = Readings::new(timestamp());
     if let Some(context) = out {
-        // SAFETY: The context is loaded on this CPU, and interrupts are off.
+        // SAFETY: `out` is the context that is loaded on this CPU, and nothing else uses it: a `ThisCpu` says that
+        // interrupts are off until `slots` is unloaded.
         let mut slots = unsafe { Held::assume(context) };
         readings.close_windows(here, &mut slots);
         slots.unload();
@@ -116,7 +123,7 @@ fn exchange_contexts(
     let loaded = match into {
         Some(context) if percpu.brought_up.get() != 0 && context.try_load(here) => {
             // SAFETY: `try_load` has just loaded the context on this CPU, which it does only while nothing else holds
-            // it. Interrupts are off, as `here` says.
+            // it. A `ThisCpu` says that interrupts are off until `slots` is dropped.
             let mut slots = unsafe { Held::assume(context) };
             readings.open_windows(here, &mut slots);
             context.address()
@@ -130,8 +137,8 @@ fn exchange_contexts(
     percpu.task_context.publish(loaded);
 }
 
-/// Marks the events of a task that runs on a CPU that was refused. On others, nothing is marked while the system sleeps:
-/// the time of the event stands still then, too.
+/// Marks that a task's events miss counts, if this CPU's counters can't be used. Marks nothing on a CPU that is down
+/// for the system's sleep: the events' times stop then, too.
 #[cold]
 #[inline(never)]
 fn mark_missed(here: ThisCpu<'_>, context: &Context) {
@@ -140,10 +147,12 @@ fn mark_missed(here: ThisCpu<'_>, context: &Context) {
     }
 }
 
-/// Marks the events of the task that is running here, if this CPU was refused. A switch does that for events that are
-/// enabled by then; this is for those that are enabled while the task runs. Interrupts are off.
-pub(super) fn miss_current(here: ThisCpu<'_>) {
-    // SAFETY: Interrupts are off, so RCU keeps the context.
+/// Marks that the events of the running task miss counts, if this CPU's counters can't be used. The context switch
+/// marks events that are enabled by then; this is for events that are enabled while the task runs. Interrupts are
+/// off.
+pub(super) fn mark_current_missed(here: ThisCpu<'_>) {
+    // SAFETY: `table::find` requires preemption to be off: interrupts are off until this function returns, after the
+    // last use of the context.
     if let Some(context) = unsafe { table::find(Task::current_raw()) } {
         mark_missed(here, context);
     }
@@ -152,19 +161,21 @@ pub(super) fn miss_current(here: ThisCpu<'_>) {
     }
 }
 
-/// Loads the context of the task that is running here, if it has one and that is not done. Interrupts are off.
+/// Loads the context of the task that is running here, unless there is none or it is loaded. Interrupts are off.
 pub(super) fn load_current(here: ThisCpu<'_>) {
     if here.percpu().task_context.get() == 0 {
-        // SAFETY: Interrupts are off, so RCU keeps the context.
+        // SAFETY: `table::find` requires preemption to be off: interrupts are off until this function returns, after
+        // the last use of the context.
         let into = unsafe { table::find(Task::current_raw()) };
         exchange_contexts_slowly(here, None, into, Task::current_raw());
     }
 }
 
-/// Begins to count events on a CPU whose counters are ours. Interrupts are off.
+/// Begins to count events on this CPU, whose counters the module has claimed. Interrupts are off.
 pub(crate) fn enter_cpu(here: ThisCpu<'_>) {
     load_current(here);
-    // SAFETY: The context of a CPU is never freed while the module is loaded.
+    // SAFETY: The address is 0 or that of a CPU's context, which is freed at the module's exit only, so it is alive
+    // now.
     if let Some(context) = unsafe { Context::from_address(here.percpu().cpu_context.get()) } {
         if let Some(mut slots) = context.load(here) {
             refresh(here, &mut slots, timestamp());
@@ -172,21 +183,23 @@ pub(crate) fn enter_cpu(here: ThisCpu<'_>) {
     }
 }
 
-/// Closes the windows of an event on this CPU that its last sample has disabled.
+/// Closes the windows of events on this CPU that their last allowed sample has disabled.
 ///
 /// # Safety
 ///
 /// To be called with interrupts off.
 pub(super) unsafe extern "C" fn on_last_sample() {
-    // SAFETY: Interrupts are off, so the caller stays on the CPU until this function returns.
+    // SAFETY: A `ThisCpu` requires that the caller can't leave the CPU: interrupts are off until this function
+    // returns.
     let here = unsafe { ThisCpu::assume() };
     let percpu = here.percpu();
-    // SAFETY: The context of a CPU is never freed while the module is loaded.
+    // SAFETY: The address is 0 or that of a CPU's context, which is freed at the module's exit only, so it is alive
+    // now.
     let of_cpu = unsafe { Context::from_address(percpu.cpu_context.acquire()) };
     let contexts = [Context::loaded(percpu), of_cpu];
     for context in contexts.into_iter().flatten() {
-        context.with_current_slots(here, |at, slots| {
-            if let Some(here) = at {
+        context.with_current_slots(here, |loaded_here, slots| {
+            if let Some(here) = loaded_here {
                 refresh(here, slots, timestamp());
             }
         });
@@ -194,8 +207,8 @@ pub(super) unsafe extern "C" fn on_last_sample() {
     cgroup::refresh_loaded(here);
 }
 
-/// Gives the next events of the CPU, and of the task that runs here, their turns. Called at each tick, with interrupts
-/// off.
+/// Gives their turns to the next events of this CPU, and of the task that runs here. Called by the timer, with
+/// interrupts off.
 pub(crate) fn take_turns(here: ThisCpu<'_>) {
     let contexts = [Held::of_task(here), Held::of_cpu(here)];
     for mut slots in contexts.into_iter().flatten() {
@@ -206,7 +219,7 @@ pub(crate) fn take_turns(here: ThisCpu<'_>) {
     }
 }
 
-/// Ceases to count events on a CPU; the sums stay. Interrupts are off.
+/// Stops counting events on this CPU. What they have counted stays in their sums. Interrupts are off.
 pub(crate) fn leave_cpu(here: ThisCpu<'_>) {
     exchange_contexts_slowly(
         here,

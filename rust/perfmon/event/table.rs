@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The contexts of tasks, by task.
+//! The table that finds the context of a task.
 //!
-//! A table of lists: readers hold RCU or can't be preempted; writers hold the lock ([`lock`]). A context is in the
-//! table from its first event to its end.
+//! A hash table of lists. Readers hold RCU or can't be preempted; writers hold the lock ([`lock`]). A context is in
+//! the table from its first event until it is gone.
 //!
-//! With many contexts the table gets more lists ([`grow`]), so that a switch of any task looks at one context or two. A
-//! context has two links: while readers of the former lists follow one, those of the new lists follow the other.
+//! With many contexts the table gets more lists ([`grow`]), so that a context switch looks at one or two contexts. A
+//! context has two links: readers of the former lists follow one link, while readers of the new lists follow the
+//! other.
 
 use super::{context::Context, rcu};
 use crate::{cpu::pin, sys::ffi};
@@ -18,17 +19,17 @@ use core::{
 };
 use kernel::{bindings, prelude::*, sync::global_lock};
 
-/// The lists of a new table: small enough to stay in the cache.
+/// The number of lists in a new table, few enough to stay in the cache.
 const INITIAL_LISTS: usize = 1 << 10;
-/// The most lists, which take 512 KiB: two for each task that a kernel runs with its default `kernel.pid_max`.
+/// The largest number of lists: two for each task that the default `kernel.pid_max` allows. They take 512 KiB.
 const MAX_LISTS: usize = 1 << 16;
 /// The factor by which a table grows.
 const GROWTH_FACTOR: usize = 4;
 
-/// A list: its first context.
+/// A list of contexts, or the rest of one: a pointer to the first context.
 ///
-/// ATOMICS: a context is put in with release order, and found with acquire order: its fields are seen. Removal changes
-/// the pointer before it only; RCU keeps the context for its readers.
+/// ATOMICS: a context is put in with release order, and found with acquire order, so that readers see its fields.
+/// Removal changes only the pointer to the context; RCU keeps the context for readers that have found it.
 type List = AtomicPtr<Context>;
 
 /// The header in front of the lists in memory.
@@ -36,11 +37,11 @@ type List = AtomicPtr<Context>;
 struct Header {
     /// The number of lists, which is a power of two, less one.
     mask: usize,
-    /// The index of [`Context::next`] that they use.
+    /// The index in [`Context::next`] of the links that these lists use.
     link: usize,
 }
 
-/// The first lists.
+/// The lists that the table begins with, in static memory.
 #[repr(C)]
 struct InitialTable {
     header: Header,
@@ -55,24 +56,26 @@ static INITIAL_TABLE: InitialTable = InitialTable {
     lists: [const { AtomicPtr::new(ptr::null_mut()) }; INITIAL_LISTS],
 };
 
-/// The lists that are used now: [`INITIAL_TABLE`], or from [`Lists::new`].
+/// The lists in use: [`INITIAL_TABLE`], or lists from [`Lists::new`].
 ///
-/// ATOMICS: released with all contexts in them, and acquired by readers. The lock is held for changes.
+/// ATOMICS: stored with release order after all contexts are in the lists, and loaded with acquire order by readers.
+/// Changed under the lock.
 static CURRENT_TABLE: AtomicPtr<Header> =
     AtomicPtr::new(ptr::from_ref(&INITIAL_TABLE).cast::<Header>().cast_mut());
 
-/// The contexts in the table.
+/// The number of contexts in the table.
 ///
-/// ATOMICS: relaxed. It is changed under the lock; others look whether there are too many.
-static CONTEXTS: AtomicUsize = AtomicUsize::new(0);
+/// ATOMICS: relaxed. Changed under the lock; read without the lock to decide whether the table has to grow.
+static CONTEXT_COUNT: AtomicUsize = AtomicUsize::new(0);
 
 global_lock! {
-    /// Held to make other lists the current ones.
-    // SAFETY: `init` initializes it, before there can be contexts.
+    /// The lock under which [`CURRENT_TABLE`] is replaced.
+    // SAFETY: The lock must be initialized before its first use: `init` does so, before there can be contexts, and
+    // only code that has a context locks it.
     unsafe(uninit) static RESIZE: Mutex<()> = ();
 }
 
-/// Lists.
+/// A pointer to a header and the lists behind it.
 ///
 /// # Invariants
 ///
@@ -81,30 +84,32 @@ global_lock! {
 #[derive(Clone, Copy)]
 struct Lists(NonNull<Header>);
 
-/// Returns a number for an address, whose low bits are mixed well.
+/// Returns a hash of an address, of which the low bits may be used.
 #[inline(always)]
 pub(super) fn hash<T>(address: *const T) -> usize {
     /// 2^64 divided by the golden ratio, as in the kernel's hash_64().
     const GOLDEN: u64 = 0x61C8_8646_80B5_83EB;
 
-    // The upper half is mixed best.
+    // The upper half of the product depends on all bits of the address.
     ((address.addr() as u64).wrapping_mul(GOLDEN) >> 32) as usize
 }
 
 impl Lists {
-    /// Returns the lists that are used now.
+    /// Returns the lists in use.
     ///
     /// # Safety
     ///
-    /// The caller must hold RCU or the lock, or can't be preempted; and does not use the result longer.
+    /// The caller must hold RCU or the table's lock, or run without preemption, as long as it uses the result.
     #[inline(always)]
     unsafe fn current() -> Self {
-        // INVARIANT: They are freed by RCU, after others took their place.
-        // SAFETY: `CURRENT_TABLE` is never null.
+        // INVARIANT: The lists are freed after they were replaced and a grace period has passed, so they are alive
+        // for the caller.
+        // SAFETY: `CURRENT_TABLE` is never null: it begins with the address of a static, and is set to the pointers
+        // of `Lists` only.
         Self(unsafe { NonNull::new_unchecked(CURRENT_TABLE.load(Acquire)) })
     }
 
-    /// Returns empty lists, as many as `count`, a power of two, which use this link.
+    /// Allocates `count` empty lists, which use the links of index `link`. `count` is a power of two.
     ///
     /// # Errors
     ///
@@ -112,24 +117,25 @@ impl Lists {
     fn new(count: usize, link: usize) -> Result<Self> {
         let size = size_of::<Header>() + count * size_of::<List>();
         let size = size.next_multiple_of(kernel::page::PAGE_SIZE);
-        // SAFETY: The function has no requirements.
+        // SAFETY: `perfmon_buffer_alloc()` takes any size: it has no preconditions.
         let memory = unsafe { ffi::perfmon_buffer_alloc(size) };
         let memory: NonNull<Header> = NonNull::new(memory.cast()).ok_or(ENOMEM)?;
         let header = Header {
             mask: count - 1,
             link,
         };
-        // SAFETY: The memory is whole pages, and has no other user.
+        // SAFETY: The memory has whole pages, so it is aligned and larger than a `Header`, and nothing else uses it
+        // yet.
         unsafe { memory.as_ptr().write(header) };
-        // INVARIANT: The memory is all zero: the lists behind the header are empty.
+        // INVARIANT: The memory has room for `count` lists behind the header. It is all zero, so they are empty.
         Ok(Self(memory))
     }
 
-    /// Frees lists that are from [`new`](Self::new); makes [`INITIAL_TABLE`] empty.
+    /// Frees lists of [`new`](Self::new), or empties [`INITIAL_TABLE`].
     ///
     /// # Safety
     ///
-    /// They are not used any more, and no reader has them.
+    /// Nothing uses these lists any more, and no reader has a copy of `self`.
     unsafe fn free(self) {
         if ptr::eq(self.0.as_ptr(), &INITIAL_TABLE.header) {
             for list in &INITIAL_TABLE.lists {
@@ -137,15 +143,16 @@ impl Lists {
             }
             return;
         }
-        // SAFETY: The lists are not `INITIAL_TABLE`, so they come from `perfmon_buffer_alloc()`; the caller says that
-        // nothing uses them.
+        // SAFETY: The lists are not `INITIAL_TABLE`, so by the invariant they come from `perfmon_buffer_alloc()`; the
+        // caller promises that nothing uses them.
         unsafe { ffi::perfmon_buffer_free(self.0.as_ptr().cast()) };
     }
 
     /// Returns the header.
     #[inline(always)]
     fn header(&self) -> &Header {
-        // SAFETY: The pointer is to a header that has not been freed, by the type invariant.
+        // SAFETY: By the invariant of `Lists` the pointer is to a header that has not been freed; headers are not
+        // changed after their lists are in use.
         unsafe { self.0.as_ref() }
     }
 
@@ -154,23 +161,24 @@ impl Lists {
         self.header().mask + 1
     }
 
-    /// Returns a list.
+    /// Returns the list at `index`, which wraps around.
     #[inline(always)]
     fn at(&self, index: usize) -> &List {
-        // SAFETY: By the type invariant there are `mask + 1` lists behind the header, and the mask leaves a smaller number.
+        // SAFETY: By the invariant of `Lists` there are `mask + 1` lists behind the header, and `index & mask` is at
+        // most `mask`.
         unsafe {
             let lists: *const List = self.0.as_ptr().add(1).cast();
             &*lists.add(index & self.header().mask)
         }
     }
 
-    /// Returns the list of a task.
+    /// Returns the list that a task's context belongs to.
     #[inline(always)]
     fn list_of(&self, task: *const bindings::task_struct) -> &List {
         self.at(hash(task))
     }
 
-    /// Returns the link to the next context.
+    /// Returns the link from a context to the next one in these lists.
     #[inline(always)]
     fn next<'a>(&self, context: &'a Context) -> &'a List {
         &context.next[self.header().link & 1]
@@ -190,7 +198,8 @@ impl Lists {
 ///
 /// To be called once in the module's life, before there can be contexts.
 pub(super) unsafe fn init() {
-    // SAFETY: The caller calls this once, before there can be contexts.
+    // SAFETY: A lock must be initialized once, before it is used: the caller calls this once, before there can be
+    // contexts.
     unsafe { RESIZE.init() };
 }
 
@@ -198,13 +207,15 @@ pub(super) unsafe fn init() {
 ///
 /// # Safety
 ///
-/// The caller must hold RCU or the lock, or can't be preempted; and does not use the result longer.
+/// The caller must hold RCU or the table's lock, or run without preemption, as long as it uses the result.
 #[inline(always)]
 pub(super) unsafe fn find<'a>(task: *const bindings::task_struct) -> Option<&'a Context> {
-    // SAFETY: The caller holds RCU or the lock, or can't be preempted, as long as it uses the result.
+    // SAFETY: The caller promises to hold RCU or the lock, or to run without preemption, as long as it uses the
+    // result.
     let lists = unsafe { Lists::current() };
     let mut next = lists.list_of(task).load(Acquire);
-    // SAFETY: A context in the table is alive, and one that was removed stays alive for the caller, by RCU.
+    // SAFETY: A context in the table is alive. One that is removed meanwhile stays alive for the caller, which holds
+    // RCU or the lock, or can't be preempted.
     while let Some(context) = unsafe { next.as_ref() } {
         if context.is_of_task(task) {
             return Some(context);
@@ -214,48 +225,50 @@ pub(super) unsafe fn find<'a>(task: *const bindings::task_struct) -> Option<&'a 
     None
 }
 
-/// The lock of the table. Interrupts are off until it is dropped.
+/// The guard of the table's lock. Interrupts are off until it is dropped.
 pub(super) struct Lock(usize);
 
 /// Locks the table, for changes.
 pub(super) fn lock() -> Lock {
-    // SAFETY: The function has no preconditions; `drop` ends it.
+    // SAFETY: `perfmon_tasks_lock()` needs one `perfmon_tasks_unlock()` with its result: `drop` calls it.
     Lock(unsafe { ffi::perfmon_tasks_lock() })
 }
 
 impl Drop for Lock {
     fn drop(&mut self) {
-        // SAFETY: `lock` has taken the lock.
+        // SAFETY: `lock` has taken the lock, which returned `self.0`; `self` is dropped once.
         unsafe { ffi::perfmon_tasks_unlock(self.0) };
     }
 }
 
 impl Lock {
-    /// Adds the context of a task that has none. The caller calls [`grow_if_crowded`] when it has released the lock.
+    /// Adds the context of a task that has none. After the caller has released the lock, it calls
+    /// [`grow_if_crowded`].
     pub(super) fn add(&mut self, context: KBox<Context>) {
-        // SAFETY: `self` is the guard of the table's lock.
+        // SAFETY: `Lists::current` requires the table's lock: `self` is its guard, and outlives the result.
         let lists = unsafe { Lists::current() };
-        // Nothing frees it until `remove`.
+        // `remove` gives the context to RCU, which frees it.
         lists.add(KBox::leak(context));
-        CONTEXTS.fetch_add(1, Relaxed);
+        CONTEXT_COUNT.fetch_add(1, Relaxed);
     }
 
-    /// Removes a context that is gone, and frees it by RCU. Nothing if it was removed before.
+    /// Removes a context that is gone, and frees it by RCU. Does nothing if it was removed before.
     pub(super) fn remove(&mut self, task: *const bindings::task_struct, context: *const Context) {
-        // SAFETY: `self` is the guard of the table's lock.
+        // SAFETY: `Lists::current` requires the table's lock: `self` is its guard, and outlives the result.
         let lists = unsafe { Lists::current() };
         let mut link = lists.list_of(task);
         loop {
             let next = link.load(Relaxed);
-            // SAFETY: A context in the table is alive while the lock is held.
+            // SAFETY: A context is removed from the table, under the lock, before it is freed: `self` holds the lock,
+            // so the context is alive.
             let Some(found) = (unsafe { next.as_ref() }) else {
                 return;
             };
             if ptr::eq(found, context) {
                 link.store(lists.next(found).load(Relaxed), Release);
-                CONTEXTS.fetch_sub(1, Relaxed);
-                // SAFETY: The context was in the table, so it comes from `KBox::into_raw`; it is gone, and has just been
-                // removed.
+                CONTEXT_COUNT.fetch_sub(1, Relaxed);
+                // SAFETY: `add` has leaked the context from a `KBox`. The context has just been removed, so only RCU
+                // readers still have it, and it can't be removed twice.
                 unsafe { rcu::free(ptr::from_ref(found)) };
                 return;
             }
@@ -263,14 +276,15 @@ impl Lock {
         }
     }
 
-    /// Uses `new` from now on, which are empty, and whose link is the other one. Returns the lists that were used before:
-    /// readers may still have them.
+    /// Puts all contexts into `new`, which are empty and use the other link, and makes `new` the current lists.
+    /// Returns the former lists, which readers may still use.
     fn replace(&mut self, new: Lists) -> Lists {
-        // SAFETY: `self` is the guard of the table's lock.
+        // SAFETY: `Lists::current` requires the table's lock: `self` is its guard, and outlives the result.
         let old = unsafe { Lists::current() };
         for index in 0..old.count() {
             let mut next = old.at(index).load(Relaxed);
-            // SAFETY: A context in the table is alive while the lock is held.
+            // SAFETY: A context is removed from the table, under the lock, before it is freed: `self` holds the lock,
+            // so the context is alive.
             while let Some(context) = unsafe { next.as_ref() } {
                 new.add(context);
                 next = old.next(context).load(Relaxed);
@@ -281,75 +295,80 @@ impl Lock {
     }
 }
 
-/// Returns how many lists there should be, if these are too few.
-fn wanted_lists() -> Option<usize> {
+/// Returns the number of lists that the table should grow to, if there are more contexts than lists.
+fn list_count_to_grow_to() -> Option<usize> {
     let _pinned = pin();
-    // SAFETY: Preemption is off.
+    // SAFETY: `_pinned` keeps preemption off as long as the lists are used.
     let count = unsafe { Lists::current() }.count();
-    (CONTEXTS.load(Relaxed) > count && count < MAX_LISTS).then_some(count * GROWTH_FACTOR)
+    (CONTEXT_COUNT.load(Relaxed) > count && count < MAX_LISTS).then_some(count * GROWTH_FACTOR)
 }
 
-/// Has the table grow soon, if there are more contexts than lists.
+/// Queues [`grow`] for a kernel thread, if there are more contexts than lists.
 pub(super) fn grow_if_crowded() {
-    if wanted_lists().is_some() {
-        // SAFETY: `hooks::finish` comes before the function goes.
+    if list_count_to_grow_to().is_some() {
+        // SAFETY: The function must stay until it has been called: `hooks::finish` waits for that before the module
+        // goes.
         unsafe { ffi::perfmon_call_soon(Some(grow)) };
     }
 }
 
-/// Makes the table grow, if there are more contexts than lists. If there is no memory, the lists stay as they are, until
-/// the next context is added.
+/// Gives the table more lists, if there are more contexts than lists. Without memory the lists stay as they are;
+/// adding the next context tries again.
 ///
-/// Interrupts are off while the contexts get other lists: for a quarter of a millisecond, when there are 16384.
+/// Interrupts are off while the contexts move to the new lists: for a quarter of a millisecond with 16384 contexts.
 ///
 /// # Safety
 ///
 /// To be called by a kernel thread, which may sleep.
 unsafe extern "C" fn grow() {
     let _resize = RESIZE.lock();
-    let Some(count) = wanted_lists() else {
+    let Some(count) = list_count_to_grow_to() else {
         return;
     };
-    // Nothing else changes the lists, so the link stays.
-    // SAFETY: They are freed under `RESIZE` only.
+    // `RESIZE` is held, so the lists and their link don't change.
+    // SAFETY: The current lists are freed under `RESIZE` only, which is held here.
     let link = unsafe { Lists::current() }.header().link ^ 1;
     if let Ok(new) = Lists::new(count, link) {
         replace(new);
     }
 }
 
-/// Gives the memory back that the table has got, if there is no context. For kernel threads, which may sleep.
+/// Frees the lists that the table has grown to, if there is no context. To be called by kernel threads, which may
+/// sleep.
 pub(super) fn shrink() {
     let _resize = RESIZE.lock();
-    let first = Lists(NonNull::from(&INITIAL_TABLE).cast());
-    // SAFETY: They are freed under `RESIZE` only.
+    let initial = Lists(NonNull::from(&INITIAL_TABLE).cast());
+    // SAFETY: The current lists are freed under `RESIZE` only, which is held here.
     let current = unsafe { Lists::current() };
-    if current.0 != first.0 && CONTEXTS.load(Relaxed) == 0 {
-        replace(first);
+    if current.0 != initial.0 && CONTEXT_COUNT.load(Relaxed) == 0 {
+        replace(initial);
     }
 }
 
-/// Uses `new`, and frees the lists before when no reader has them any more. Then the contexts' other link is free as
-/// well.
+/// Replaces the current lists by `new`, waits for a grace period, and frees the former lists. After that no reader
+/// uses the contexts' other link, either. To be called by kernel threads, which may sleep.
 fn replace(new: Lists) {
     let old = lock().replace(new);
-    // SAFETY: Kernel threads may sleep.
+    // SAFETY: `perfmon_rcu_wait()` sleeps, which the kernel threads that call this may.
     unsafe { ffi::perfmon_rcu_wait() };
-    // SAFETY: All readers have gone that may have found them.
+    // SAFETY: `old` is no longer current, and the grace period has ended for all readers that found it before.
     unsafe { old.free() };
 }
 
-/// Calls `f` with each context that is in the table all the while, without preemption, until it returns false.
+/// Calls `f` with each context that stays in the table during the call, until `f` returns false. Preemption is off
+/// during `f`.
 ///
-/// If the table grows meanwhile, the contexts of a list go to lists of the same number and above: none is missed.
+/// If the table grows meanwhile, the contexts of a list move to lists of the same index or above: so no context is
+/// missed.
 pub(super) fn for_each_context(mut f: impl FnMut(&Context) -> bool) {
     let mut index = 0;
     loop {
-        // As long as one list with contexts takes, and no longer: others may have to run, and wait for a grace period.
+        // Preemption is off for one list with contexts at a time, so that other tasks can run and grace periods can
+        // end.
         let _pinned = pin();
-        // SAFETY: Preemption is off.
+        // SAFETY: `_pinned` keeps preemption off as long as the lists are used.
         let lists = unsafe { Lists::current() };
-        // Most are empty.
+        // Most lists are empty: up to `INITIAL_LISTS` of them are skipped at a time.
         let is_empty = |index: &usize| lists.at(*index).load(Relaxed).is_null();
         let end = lists.count().min(index + INITIAL_LISTS);
         index = (index..end).find(|index| !is_empty(index)).unwrap_or(end);
@@ -357,7 +376,7 @@ pub(super) fn for_each_context(mut f: impl FnMut(&Context) -> bool) {
             return;
         }
         let mut next = lists.at(index).load(Acquire);
-        // SAFETY: A context in the table is alive, and one that was removed stays alive for the caller, by RCU, since
+        // SAFETY: A context in the table is alive. One that is removed meanwhile is freed by RCU, which waits, since
         // preemption is off.
         while let Some(context) = unsafe { next.as_ref() } {
             next = lists.next(context).load(Acquire);

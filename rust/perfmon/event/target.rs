@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What an event is to count, and whether the caller may.
+//! The target of an event, and the caller's permission to count it.
 
 use crate::{
     logic::{event_config::EventConfig, sharing::TargetKind},
@@ -15,19 +15,19 @@ use kernel::{
     task::Task,
 };
 
-/// The target of an event: what it counts.
+/// The tasks that an event counts.
 #[derive(Clone)]
 pub(super) enum Target {
     /// A task, on all CPUs or on one.
     Task(ARef<Task>, Option<CpuId>),
     /// All tasks on a CPU.
     Cpu(CpuId),
-    /// The tasks of a cgroup and of those in it; of other CPUs than this one nothing.
+    /// The tasks of a cgroup and of its descendants, on all CPUs or on one.
     Cgroup(Arc<Cgroup>, Option<CpuId>),
 }
 
 impl Target {
-    /// Returns what it is.
+    /// Returns the kind of target.
     pub(super) fn kind(&self) -> TargetKind {
         match self {
             Self::Task(..) => TargetKind::Task,
@@ -36,7 +36,7 @@ impl Target {
         }
     }
 
-    /// Returns the only CPU on which something is counted.
+    /// Returns the CPU that counting is restricted to, if to one.
     pub(super) fn cpu(&self) -> Option<CpuId> {
         match self {
             Self::Task(_, cpu) | Self::Cgroup(_, cpu) => *cpu,
@@ -44,8 +44,8 @@ impl Target {
         }
     }
 
-    /// Returns whether an event of the other target may be in a group with one of this.
-    pub(super) fn is_same(&self, other: &Self) -> bool {
+    /// Returns whether both are the same task, CPU or cgroup on the same CPUs, so that their events may form a group.
+    pub(super) fn is_same_target(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Task(task, cpu), Self::Task(other, other_cpu)) => {
                 task.as_ptr() == other.as_ptr() && cpu == other_cpu
@@ -58,8 +58,8 @@ impl Target {
         }
     }
 
-    /// Returns whether this is a task in the address space `mm`.
-    pub(super) fn is_in(&self, mm: *mut bindings::mm_struct) -> bool {
+    /// Returns whether the target is a task with the address space `mm`.
+    pub(super) fn is_task_with_mm(&self, mm: *mut bindings::mm_struct) -> bool {
         match self {
             // SAFETY: The task is alive, since `self` has a reference.
             Self::Task(task, _) => unsafe { ffi::perfmon_task_is_in(task.as_ptr(), mm) },
@@ -74,88 +74,90 @@ impl Target {
 }
 
 impl Target {
-    /// Finds what `pid` and `cpu` mean to perf_event_open(2).
+    /// Finds the target that `pid` and `cpu` name, as for perf_event_open(2).
     ///
     /// # Errors
     ///
-    /// EINVAL if there is no such CPU, ESRCH if there is no such thread. EACCES if the caller may not count all that
-    /// runs on a CPU, or may not look at the thread: it is another user's, or not dumpable, or a kernel thread, and the
-    /// caller lacks `CAP_PERFMON`; or the error of a security module.
+    /// EINVAL if there is no such CPU, ESRCH if there is no such thread. EACCES if the caller may not count a whole
+    /// CPU, or may not trace the thread: without `CAP_PERFMON`, threads of other users, threads that are not
+    /// dumpable, and kernel threads are refused; security modules may refuse others.
     pub(super) fn find(pid: i32, cpu: i32) -> Result<Self> {
-        let only = match cpu {
+        let only_cpu = match cpu {
             -1 => None,
             _ => Some(CpuId::from_i32(cpu).ok_or(EINVAL)?),
         };
         if pid == -1 {
-            let cpu = only.ok_or(EINVAL)?;
+            let cpu = only_cpu.ok_or(EINVAL)?;
             allow_counting()?;
             return Ok(Self::Cpu(cpu));
         }
         let task = find_task(pid)?;
-        allow_task(&task)?;
-        Ok(Self::Task(task, only))
+        check_task_access(&task)?;
+        Ok(Self::Task(task, only_cpu))
     }
 
-    /// Finds what the descriptor of a cgroup's directory and `cpu` mean to perf_event_open(2). Without a CPU, which perf
-    /// refuses, that is all of them.
+    /// Finds the cgroup whose directory `fd` is open on. `cpu` is -1 for all CPUs, which perf_event_open(2) refuses,
+    /// or one CPU.
     ///
     /// # Errors
     ///
-    /// EINVAL if there is no such CPU, EACCES if the caller may not count all that runs on a CPU; those of
+    /// EINVAL if there is no such CPU, EACCES if the caller may not count a whole CPU, and the errors of
     /// [`Cgroup::get`].
     pub(super) fn find_cgroup(fd: i32, cpu: i32) -> Result<Self> {
-        let only = match cpu {
+        let only_cpu = match cpu {
             -1 => None,
             _ => Some(CpuId::from_i32(cpu).ok_or(EINVAL)?),
         };
         allow_counting()?;
         let cgroup = Arc::new(Cgroup::get(fd)?, GFP_KERNEL_ACCOUNT)?;
-        Ok(Self::Cgroup(cgroup, only))
+        Ok(Self::Cgroup(cgroup, only_cpu))
     }
 
-    /// Asks again whether the caller may look at the task: it may have executed another program meanwhile.
+    /// Checks again that the caller may trace the task, which may have executed another program since [`Self::find`].
     ///
     /// # Errors
     ///
-    /// As [`Self::find`].
-    pub(super) fn allow_again(&self) -> Result {
+    /// ESRCH or EACCES, as from [`Self::find`].
+    pub(super) fn recheck_access(&self) -> Result {
         match self {
-            Self::Task(task, _) => allow_task(task),
+            Self::Task(task, _) => check_task_access(task),
             Self::Cpu(_) | Self::Cgroup(..) => Ok(()),
         }
     }
 }
 
-/// Returns the thread with this number in the caller's PID namespace; 0 is the caller.
+/// Returns the thread with the TID `pid` in the caller's PID namespace; 0 is the caller.
 ///
 /// # Errors
 ///
-/// ESRCH.
+/// ESRCH if there is none.
 fn find_task(pid: i32) -> Result<ARef<Task>> {
     if pid < 0 {
         return Err(ESRCH);
     }
-    // SAFETY: The function has no preconditions.
+    // SAFETY: `perfmon_task_get()` takes any number: it has no preconditions.
     let task = unsafe { ffi::perfmon_task_get(pid) };
     let task = NonNull::new(task).ok_or(ESRCH)?;
-    // SAFETY: The function has returned a reference, which is given to the result. A `Task` is a `task_struct`.
+    // SAFETY: `perfmon_task_get()` has returned a counted reference, which the result takes over. A `Task` has the
+    // layout of a `task_struct`.
     Ok(unsafe { ARef::from_raw(task.cast()) })
 }
 
-/// Lets the caller look at a task.
-fn allow_task(task: &Task) -> Result {
-    // SAFETY: The task is alive, since the caller has a reference.
+/// Checks that the caller may trace a task. # Errors ESRCH if the task has exited, ENOMEM, EACCES otherwise.
+fn check_task_access(task: &Task) -> Result {
+    // SAFETY: The task is alive, since `task` borrows a counted reference.
     if unsafe { ffi::perfmon_task_is_mine(task.as_ptr()) } || is_capable() {
         return Ok(());
     }
-    // SAFETY: The task is alive, since the caller has a reference.
+    // SAFETY: The task is alive, since `task` borrows a counted reference.
     if unsafe { ffi::perfmon_task_is_kernel(task.as_ptr()) } {
         return Err(EACCES);
     }
-    // SAFETY: The task is alive, since the caller has a reference; the call of the device may sleep.
+    // SAFETY: The task is alive, since `task` borrows a counted reference. The function may sleep: the caller is a
+    // task in ioctl(2), without spinlocks.
     match unsafe { ffi::perfmon_may_attach(task.as_ptr()) } {
         0 => Ok(()),
-        // It has gone.
+        // The task has exited.
         error if error == ENOENT.to_errno() || error == ESRCH.to_errno() => Err(ESRCH),
         error if error == ENOMEM.to_errno() => Err(ENOMEM),
         _ => Err(EACCES),

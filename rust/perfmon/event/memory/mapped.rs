@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The page and the ring of one event, and the mappings of them.
 //!
-//! All mappings show the same page, so it tells of RDPMC only if all are those of the program that is counted
-//! ([`Mappings`]).
+//! All mappings show the same page, so the page allows RDPMC only if all mappings belong to the program that is
+//! counted ([`Mappings`]).
 
 use super::{page::Page, ring::RingMemory};
 use crate::event::target::Target;
@@ -16,7 +16,7 @@ use kernel::{
     sync::{Arc, Mutex, MutexGuard},
 };
 
-/// The page of an event, from the first mmap(2) on, and its ring.
+/// The page of an event and its ring, which exist from the first mmap(2) on, and their mappings.
 #[pin_data]
 pub(in crate::event) struct MappedMemory {
     #[pin]
@@ -25,7 +25,7 @@ pub(in crate::event) struct MappedMemory {
 }
 
 impl MappedMemory {
-    /// Returns no page yet.
+    /// Returns memory without page and ring.
     pub(in crate::event) fn new() -> impl PinInit<Self> {
         pin_init!(Self {
             memory <- new_mutex!(PageAndRing {
@@ -37,22 +37,22 @@ impl MappedMemory {
         })
     }
 
-    /// Locks the memory, and the number of the mappings.
+    /// Locks the page, the ring, and changes of [`Self::mappings`].
     pub(in crate::event) fn lock(&self) -> MutexGuard<'_, PageAndRing> {
         self.memory.lock()
     }
 }
 
-/// The mappings of a page.
+/// The numbers of mappings of an event's page.
 ///
-/// ATOMICS: sequentially consistent. They are changed under the lock of [`MappedMemory::memory`]; a caller that
-/// changes them makes the CPU write the page anew.
+/// ATOMICS: sequentially consistent. Changed under the lock of [`MappedMemory::memory`]; the caller that changes them
+/// then makes the CPU write the page anew.
 pub(in crate::event) struct Mappings {
     pub(in crate::event) all: AtomicU32,
-    /// The mappings in `mm`. Their areas are marked ([`Area::mark`](crate::sys::descriptor::Area::mark)).
+    /// The number of mappings in `mm`, whose areas are marked ([`Area::mark`](crate::sys::descriptor::Area::mark)).
     pub(in crate::event) own: AtomicU32,
-    /// The address space of the program that was counted when the first of `own` began. A task that has executed another
-    /// program has another one: then the page is not its program's.
+    /// The address space of the counted program when the first mapping of `own` was made. If the task executes
+    /// another program, it gets another address space, so the mappings are not its own any more.
     mm: AtomicPtr<bindings::mm_struct>,
 }
 
@@ -65,27 +65,27 @@ impl Mappings {
         }
     }
 
-    /// Returns whether there is none.
+    /// Returns whether there are no mappings.
     pub(in crate::event) fn is_empty(&self) -> bool {
         self.all.load(SeqCst) == 0
     }
 
-    /// Returns whether all are of the program that is counted, for an event with this target.
-    pub(in crate::event) fn are_own(&self, target: &Target) -> bool {
+    /// Returns whether there are mappings, and all belong to the program that `target` counts.
+    pub(in crate::event) fn are_all_own(&self, target: &Target) -> bool {
         let own = self.own.load(SeqCst);
-        own != 0 && own == self.all.load(SeqCst) && target.is_in(self.mm.load(SeqCst))
+        own != 0 && own == self.all.load(SeqCst) && target.is_task_with_mm(self.mm.load(SeqCst))
     }
 
-    /// Adds one of those that are counted to `own`, if it is in the address space of the program that the event with this
-    /// target counts: returns whether that is so. The lock is held.
-    pub(in crate::event) fn begin_own(
+    /// Counts a mapping in `own`, too, if `mm` is the address space of the program that `target` counts, and returns
+    /// whether it is. The caller holds the lock.
+    pub(in crate::event) fn count_own(
         &self,
         target: &Target,
         mm: *mut bindings::mm_struct,
     ) -> bool {
         let is_first = self.own.load(SeqCst) == 0;
-        // Mappings of the program before this one may still be there.
-        if !target.is_in(mm) || !is_first && self.mm.load(SeqCst) != mm {
+        // Mappings of the program that the task executed before may still be there.
+        if !target.is_task_with_mm(mm) || !is_first && self.mm.load(SeqCst) != mm {
             return false;
         }
         self.mm.store(mm, SeqCst);
@@ -94,22 +94,22 @@ impl Mappings {
     }
 }
 
-/// The memory that programs map.
+/// The memory of an event that programs map.
 pub(in crate::event) struct PageAndRing {
     pub(in crate::event) page: Option<Arc<Page>>,
     /// The ring that the event writes to.
     pub(in crate::event) ring: Option<Arc<RingMemory>>,
-    /// The ring is mapped with the page, and not that of another event.
+    /// The ring is the event's own, mapped with the page, and not the ring of another event.
     pub(in crate::event) has_own_ring: bool,
 }
 
 impl PageAndRing {
-    /// Returns the bytes of the ring's data; 0 without one.
+    /// Returns the size of the ring's data in bytes; 0 without a ring.
     pub(in crate::event) fn ring_size(&self) -> usize {
         self.ring.as_ref().map_or(0, |ring| ring.size())
     }
 
-    /// Returns the ring, unless that of another event has ended: then it is as if there were none.
+    /// Returns the ring that the event writes to, unless it is the ring of another event and has ended.
     pub(in crate::event) fn live_ring(&self) -> Option<&Arc<RingMemory>> {
         self.ring.as_ref().filter(|ring| !ring.ring().has_ended())
     }

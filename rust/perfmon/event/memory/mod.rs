@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The memory of events that programs map: a page, and a ring.
+//! The memory of an event that programs map: a page, and a ring.
 
 mod mapped;
 mod page;

@@ -5,7 +5,7 @@ use crate::{logic::user_page::UserPage, ownership::Charge, sys::ffi};
 use core::ptr::NonNull;
 use kernel::{page::PAGE_SIZE, prelude::*};
 
-/// The memory of a page.
+/// The memory of the page of one event.
 ///
 /// # Invariants
 ///
@@ -15,36 +15,38 @@ pub(in crate::event) struct Page {
     _charge: Charge,
 }
 
-// SAFETY: The page may be used and freed by any task.
+// SAFETY: The memory is the kernel's and belongs to no task, so any task may use and free it.
 unsafe impl Send for Page {}
-// SAFETY: Its fields do not change.
+// SAFETY: The fields do not change, and `&Page` gives only the pointer.
 unsafe impl Sync for Page {}
 
 impl Page {
-    /// Allocates a page, which says that the event, whose counter has so many bits, counts nowhere.
+    /// Allocates a page, which says that no window of the event is open. `width` is that of the event's counter in
+    /// bits.
     ///
     /// # Errors
     ///
     /// ENOMEM. EPERM if the caller may not pin more memory.
     pub(in crate::event) fn new(width: u8) -> Result<Self> {
         let charge = Charge::new(1)?;
-        // SAFETY: The function has no requirements.
+        // SAFETY: `perfmon_buffer_alloc()` takes any size: it has no preconditions.
         let start = unsafe { ffi::perfmon_buffer_alloc(PAGE_SIZE) };
         let start: NonNull<UserPage> = NonNull::new(start.cast()).ok_or(ENOMEM)?;
-        // SAFETY: The page has just been allocated, all zero, and has no other user.
+        // SAFETY: The page has just been allocated and nothing else uses it. It is all zero, which is a valid
+        // `UserPage`.
         unsafe {
             (*start.as_ptr()).capabilities = UserPage::CAP_BIT0_IS_DEPRECATED;
             (*start.as_ptr()).pmc_width = width.into();
             (*start.as_ptr()).size = UserPage::SIZE;
         }
-        // INVARIANT: The page has just been allocated.
+        // INVARIANT: `start` has just come from `perfmon_buffer_alloc()`.
         Ok(Self {
             start,
             _charge: charge,
         })
     }
 
-    /// Returns the page.
+    /// Returns the address of the page.
     pub(in crate::event) fn start(&self) -> NonNull<UserPage> {
         self.start
     }
@@ -52,7 +54,8 @@ impl Page {
 
 impl Drop for Page {
     fn drop(&mut self) {
-        // SAFETY: `start` is from `perfmon_buffer_alloc()`. Mappings keep the event, so there is none.
+        // SAFETY: `start` is from `perfmon_buffer_alloc()`. Nothing uses the page: each mapping keeps the event,
+        // which keeps the page, so there is no mapping.
         unsafe { ffi::perfmon_buffer_free(self.start.as_ptr().cast()) };
     }
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The memory of a ring.
+//! The memory of a ring buffer of records.
 
 use super::page::Page;
 use crate::{
@@ -11,37 +11,37 @@ use crate::{
 use core::ptr::NonNull;
 use kernel::{page::PAGE_SIZE, prelude::*, sync::Arc};
 
-/// Memory for records.
+/// The memory for the records of a ring.
 ///
 /// # Invariants
 ///
 /// The pointer is from `perfmon_buffer_alloc()`.
 struct Data(NonNull<u64>);
 
-// SAFETY: The memory may be used and freed by any task.
+// SAFETY: The memory is the kernel's and belongs to no task, so any task may use and free it.
 unsafe impl Send for Data {}
-// SAFETY: A shared reference gives the pointer only. The memory behind it is written by the ring's writer and mapped by
-// programs, with atomic accesses ([`crate::ring`]).
+// SAFETY: `&Data` gives only the pointer. The memory behind it is accessed atomically: by the ring's writer
+// ([`crate::ring`]), and by programs that map it.
 unsafe impl Sync for Data {}
 
 impl Data {
     fn new(size: usize) -> Result<Self> {
-        // SAFETY: The function has no requirements.
+        // SAFETY: `perfmon_buffer_alloc()` takes any size: it has no preconditions.
         let data = unsafe { ffi::perfmon_buffer_alloc(size) };
-        // INVARIANT: Just allocated.
+        // INVARIANT: The pointer has just come from `perfmon_buffer_alloc()`.
         NonNull::new(data.cast()).map(Self).ok_or(ENOMEM)
     }
 }
 
 impl Drop for Data {
     fn drop(&mut self) {
-        // SAFETY: The pointer is from `perfmon_buffer_alloc()`. No event writes to the ring any more,
-        // and there is no mapping.
+        // SAFETY: The pointer is from `perfmon_buffer_alloc()`. Nothing uses the memory: events that write to the
+        // ring, and mappings, hold references to the `RingMemory`, which is being dropped.
         unsafe { ffi::perfmon_buffer_free(self.0.as_ptr().cast()) };
     }
 }
 
-/// A ring with its memory.
+/// A ring buffer with its memory.
 pub(in crate::event) struct RingMemory {
     ring: Ring,
     data: Data,
@@ -52,7 +52,7 @@ pub(in crate::event) struct RingMemory {
 }
 
 impl RingMemory {
-    /// Allocates a ring with data of so many bytes.
+    /// Allocates a ring with data of `size` bytes, which is a multiple of the page size.
     ///
     /// # Errors
     ///
@@ -71,7 +71,7 @@ impl RingMemory {
             overwrite,
             backward: sampling.backward,
         };
-        // SAFETY: Both are alive as long as the result.
+        // SAFETY: `Ring::new` requires that data and page outlive the ring: the result keeps both, next to the ring.
         let ring = unsafe { Ring::new(data.0, page.start(), shape, sampling.wakeup) }?;
         let memory = Self {
             ring,
@@ -83,7 +83,7 @@ impl RingMemory {
         Ok(Arc::new(memory, GFP_KERNEL)?)
     }
 
-    /// Returns the bytes of the data.
+    /// Returns the size of the data in bytes.
     pub(in crate::event) fn size(&self) -> usize {
         self.size
     }
@@ -93,13 +93,14 @@ impl RingMemory {
         &self.ring
     }
 
-    /// Maps the data behind the page.
+    /// Maps the data into a program's area, behind the page.
     ///
     /// # Errors
     ///
     /// ENOMEM.
     pub(in crate::event) fn map(&self, area: &Area<'_>) -> Result {
-        // SAFETY: The memory is freed after the last mapping has gone.
+        // SAFETY: The memory must outlive the mapping: mappings keep the event, which keeps the ring, so the memory
+        // is freed after the last mapping has gone.
         unsafe { area.insert(PAGE_SIZE, self.data.0.cast(), self.size) }
     }
 }

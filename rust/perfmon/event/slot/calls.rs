@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The calls of a task that have not returned, between two windows.
+//! The LBR call stack of a task: its calls that have not returned, saved between two windows.
 
 use crate::{event::event::Event, percpu::BRANCH_WORDS};
 use kernel::{alloc::Flags, prelude::*};
 
-/// The calls of a task while its windows are closed.
+/// The LBR call stack of a task while its windows are closed.
 pub(in crate::event) struct SavedCalls {
-    /// The calls as [`lbr::save`](crate::pmu::lbr::save) puts them; empty if they are not known. Without room, no event
-    /// of the task has wanted them.
+    /// The calls in the layout of [`lbr::save`](crate::pmu::lbr::save); empty if they are not known. The capacity is
+    /// 0 as long as no event of the task has recorded calls.
     pub(super) words: KVec<u64>,
 }
 
 impl SavedCalls {
-    /// Returns no calls, without room for any.
+    /// Returns an empty call stack without capacity.
     pub(in crate::event) const fn new() -> Self {
         Self { words: KVec::new() }
     }
 
-    /// Returns no calls, with room for them if the event records calls.
+    /// Returns an empty call stack, with capacity if the event records calls.
     ///
     /// # Errors
     ///
@@ -30,7 +30,7 @@ impl SavedCalls {
         Ok(new)
     }
 
-    /// Makes room for them.
+    /// Allocates the capacity for a whole call stack, unless it is there.
     ///
     /// # Errors
     ///
@@ -42,7 +42,7 @@ impl SavedCalls {
         Ok(())
     }
 
-    /// Takes the room of others, unless it has some.
+    /// Takes the memory of `others`, unless this has memory.
     pub(in crate::event) fn take_room(&mut self, others: &mut Self) {
         if self.words.capacity() == 0 {
             core::mem::swap(self, others);

@@ -18,13 +18,14 @@ use core::{
 };
 use kernel::{alloc::Flags, bindings, cpu::CpuId, prelude::*};
 
-/// The slots of a context. A slot comes after that of its group's leader. Those that have the same counter agree
-/// ([`Demand::agrees`](crate::logic::sharing::Demand::agrees)), or are of different CPUs.
+/// The slots of a context. The slot of a group's leader comes before the slots of its siblings. Slots with the same
+/// counter want the same of it ([`Demand::agrees`](crate::logic::sharing::Demand::agrees)), or count on different
+/// CPUs.
 pub(in crate::event) struct Slots {
     list: KVec<Slot>,
-    /// The task that is counted; null if it is a CPU.
+    /// The task that is counted; null in a CPU's context.
     pub(in crate::event) task: *mut bindings::task_struct,
-    /// Some slots show in a page of the event that they count, or take turns.
+    /// Some slots have a page, or take turns.
     pub(super) has_pages_or_turns: bool,
     /// Some slots have a leader, or take turns.
     pub(super) has_groups: bool,
@@ -32,13 +33,13 @@ pub(in crate::event) struct Slots {
     pub(super) has_sampled: bool,
     pub(super) turn_order: TurnOrder,
     pub(in crate::event) calls: SavedCalls,
-    /// While the task begins to execute a program: the program is known to be one that its events may count. Has no
+    /// Set during an exec of the task when the new program is known to be one that its events may count. Has no
     /// meaning at other times.
     pub(in crate::event) may_record_new_program: bool,
 }
 
 impl Slots {
-    /// Returns no slots, with room for `capacity`.
+    /// Returns an empty list with room for `capacity` slots.
     ///
     /// # Errors
     ///
@@ -74,7 +75,7 @@ impl DerefMut for Slots {
 }
 
 impl Slots {
-    /// Adds a slot, if there is room.
+    /// Adds a slot, without allocating.
     ///
     /// # Errors
     ///
@@ -93,7 +94,7 @@ impl Slots {
         self.iter().find(|slot| slot.is_of_event(event))
     }
 
-    /// Returns the slots of the event's group, the leader's first.
+    /// Returns the slots of the event's group, the leader's slot first.
     #[inline(always)]
     pub(in crate::event) fn group(&self, event: &Event) -> impl DoubleEndedIterator<Item = &Slot> {
         let index = self.iter().position(|slot| slot.is_of_event(event));
@@ -101,7 +102,7 @@ impl Slots {
             let led_by = self.get(index).and_then(|slot| slot.leader.index());
             led_by.unwrap_or(index)
         });
-        // A leader comes before those that it leads.
+        // The leader's slot comes before those of its siblings.
         let rest = leader.and_then(|leader| self.get(leader..)).unwrap_or(&[]);
         let led = leader.map_or(LeaderIndex::NONE, LeaderIndex::at);
         let first = rest.first().map(ptr::from_ref);
@@ -109,21 +110,21 @@ impl Slots {
             .filter(move |slot| slot.leader == led || first == Some(ptr::from_ref(*slot)))
     }
 
-    /// Returns whether the slot counts: its event is enabled, and so is its group's leader.
+    /// Returns whether the slot is enabled, and its group's leader, too.
     #[inline(always)]
-    pub(super) fn counts(&self, slot: &Slot) -> bool {
+    pub(super) fn may_count(&self, slot: &Slot) -> bool {
         let leader = || self.get(slot.leader.index()?);
         slot.is_enabled()
             && (slot.leader == LeaderIndex::NONE || leader().is_some_and(Slot::is_enabled))
     }
 
-    /// Returns whether there is no room for one slot more.
+    /// Returns whether there is no room for one more slot.
     pub(in crate::event) fn is_full(&self) -> bool {
         self.list.len() == self.list.capacity()
     }
 
-    /// Takes the memory for one slot more from `room`, as far as it has any. Leaves there the memory that is no
-    /// longer used.
+    /// Takes the memory for one more slot from `room`, if it is needed and there. Leaves the replaced memory in
+    /// `room`, for the caller to free.
     pub(in crate::event) fn take_room(&mut self, room: &mut SlotMemory) {
         self.calls.take_room(&mut room.calls);
         if !self.is_full() || room.list.capacity() <= self.list.capacity() {
@@ -131,14 +132,15 @@ impl Slots {
         }
         core::mem::swap(&mut self.list, &mut room.list);
         for slot in room.list.drain_all() {
-            // There is more room than there was.
+            // The new list has more room than the old one, so this can't fail.
             let _ = self.list.push_within_capacity(slot);
         }
     }
 }
 
-/// Returns the counters that slots have, when an event with this config is to get one, for this CPU only or for any. Of
-/// two CPUs' events of a task only one counts at a time, so they agree whatever they count.
+/// Returns the counters that the slots have, and which of them an event with `config` could share. The event is to
+/// count on `cpu`, or on all CPUs if that is `None`. Events that count a task on different CPUs never count at the
+/// same time, so they can share any counter.
 pub(in crate::event) fn own_counters(
     slots: &Slots,
     config: &EventConfig,
@@ -160,7 +162,8 @@ pub(in crate::event) fn own_counters(
     own
 }
 
-/// Removes the slots of an event. The siblings that it led are alone from now on. The windows are closed.
+/// Removes the slots of an event, whose windows are closed. If the event led a group, the siblings have no leader any
+/// more.
 pub(in crate::event) fn remove(slots: &mut Slots, event: &Event) {
     while let Some(index) = slots.iter().position(|slot| slot.is_of_event(event)) {
         if let Ok(slot) = slots.remove(index) {
@@ -173,14 +176,14 @@ pub(in crate::event) fn remove(slots: &mut Slots, event: &Event) {
     }
 }
 
-/// Removes the slots of the events for which `leaves` is true, as [`remove`] does.
+/// Removes the slots of the events for which `leaves` is true, as [`remove`] does. Their windows are closed.
 pub(in crate::event) fn remove_where(slots: &mut Slots, leaves: impl Fn(&Event) -> bool) {
     while let Some(event) = slots.iter().map(Slot::event).find(|event| leaves(event)) {
         remove(slots, event);
     }
 }
 
-/// Makes the event's first slot show in its page. The windows are closed.
+/// Gives the event's first slot the page to show its window in. The windows are closed.
 pub(in crate::event) fn set_page(slots: &mut Slots, event: &Event, page: UserPagePtr) {
     if let Some(slot) = slots.iter_mut().find(|slot| slot.is_of_event(event)) {
         slot.page = Some(page);
@@ -188,14 +191,15 @@ pub(in crate::event) fn set_page(slots: &mut Slots, event: &Event, page: UserPag
     }
 }
 
-/// Removes all slots. The windows are closed.
+/// Removes all slots, whose windows are closed.
 pub(in crate::event) fn remove_all(slots: &mut Slots) {
     while let Some(slot) = slots.pop() {
         slot.end();
     }
 }
 
-/// Adds to `new`, the slots of a new task, those that it inherits of `slots`: for which `inherits` is true.
+/// Adds inherited slots to `new`, the slots of a new task: one for each of its parent's `slots` for whose event
+/// `inherits` is true.
 ///
 /// # Errors
 ///
@@ -209,7 +213,7 @@ pub(in crate::event) fn inherit(
     for slot in slots.iter().filter(|slot| inherits(slot.event())) {
         let leader = slot.leader.index().and_then(|index| {
             let leader = slots.get(index)?.event();
-            // Mostly all are inherited, and it is at the same place.
+            // Usually all slots are inherited, so the leader is found at the same index, or below.
             new.iter()
                 .take(index + 1)
                 .rposition(|slot| slot.is_of_event(leader))
@@ -220,7 +224,8 @@ pub(in crate::event) fn inherit(
         new.add(slot.inherited(leader))?;
     }
     if new.len() == slots.len() {
-        // Their row is the same, so that tasks which live for less than a turn don't all begin with the same events.
+        // The child begins where the parent's turns are, so that tasks that live for less than a turn don't all count
+        // the same events.
         new.turn_order.copy_first(&slots.turn_order);
     }
     Ok(())

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The slots of a context: the events of its task, each with its window.
+//! The slots of a context: one for each event of its task or CPU, with the event's window.
 //!
-//! A window is the time in which a slot counts, on one CPU: it is opened and closed there with interrupts off. The
-//! counter runs all the time ([`crate::pmu`]); a window takes its total at both ends.
+//! A window is the time in which a slot counts on one CPU. That CPU opens and closes the window with interrupts off.
+//! The counter runs all the time ([`crate::pmu`]), so a window is measured by the counter's totals at both ends.
 
 mod call_stack;
 mod calls;

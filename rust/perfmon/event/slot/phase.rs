@@ -1,33 +1,34 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Where a slot is between two samples of its event.
+//! The position of a slot between two samples of its event.
 
 use crate::{logic::sampling::Trigger, ring::Sampler};
 
-/// Where a slot is between two samples of its event.
+/// The position of a slot between two samples of its event.
 #[derive(Clone, Copy)]
 pub(super) struct Phase {
-    /// The period or the frequency ([`Sampler::period_or_frequency`]) that this was computed from.
+    /// The period or the frequency ([`Sampler::period_or_frequency`]) that the other fields were computed from.
     period_or_frequency: u64,
     /// The events from one sample to the next; 0 if the event is not sampled.
     pub(super) period: u64,
-    /// The events to the next sample; negative if it is overdue. While the window is open, the counter's total then.
-    pub(super) left: u64,
+    /// The events to the next sample, as an `i64`: 0 or negative if the sample is overdue. From `Slot::disarm` to
+    /// `Slot::update_events_left`: the counter's total at the next sample.
+    pub(super) events_left: u64,
     /// The time since the last sample, in cycles of the time-stamp counter.
     pub(super) elapsed: u64,
 }
 
-/// The first period of an event with a frequency, which is soon adjusted: that of an event that comes once in a cycle of
-/// a processor of 1 GHz.
-const EVENTS_PER_SECOND: u64 = 1_000_000_000;
+/// The assumed rate of an event with a frequency, for its first period, which is soon adjusted: one event per cycle
+/// at 1 GHz.
+const ASSUMED_EVENTS_PER_SECOND: u64 = 1_000_000_000;
 
 impl Phase {
-    /// Returns the beginning of a period.
+    /// Returns the position at the beginning of a period.
     pub(super) fn new(sampler: &Sampler) -> Self {
         let period_or_frequency = sampler.period_or_frequency();
         let period = match sampler.sampling.trigger {
             Trigger::Never => 0,
             Trigger::Period(_) => period_or_frequency,
-            Trigger::Frequency(_) => EVENTS_PER_SECOND
+            Trigger::Frequency(_) => ASSUMED_EVENTS_PER_SECOND
                 .checked_div(period_or_frequency)
                 .unwrap_or(0)
                 .max(1),
@@ -35,13 +36,14 @@ impl Phase {
         Self {
             period_or_frequency,
             period,
-            left: period,
+            events_left: period,
             elapsed: 0,
         }
     }
 
-    /// Follows a change of the period or the frequency. A new period takes effect at once; so does a new frequency if no
-    /// window was opened yet. Later, a frequency finds its period with the next samples, which stand for what was counted before, too.
+    /// Applies a change of the event's period or frequency. A new period takes effect at once, and so does a new
+    /// frequency before the first window. After that the period is kept, and adjusted to the new frequency at the
+    /// next samples.
     pub(super) fn follow_period(&mut self, sampler: &Sampler) {
         if self.period_or_frequency == sampler.period_or_frequency() {
             return;
@@ -52,24 +54,27 @@ impl Phase {
             }
             Trigger::Frequency(_) => *self = Self::new(sampler),
             Trigger::Never | Trigger::Period(_) => {
-                self.end(sampler);
+                self.lose_overdue(sampler);
                 *self = Self::new(sampler);
             }
         }
     }
 
-    /// Returns how many samples are due that will not be taken any more.
+    /// Returns the number of samples that are overdue, and that will not be written any more.
     pub(super) fn overdue(&self) -> u64 {
-        let left = self.left as i64;
-        if self.period == 0 || left > 0 {
+        let events_left = self.events_left as i64;
+        if self.period == 0 || events_left > 0 {
             0
         } else {
-            1 + left.unsigned_abs().checked_div(self.period).unwrap_or(0)
+            1 + events_left
+                .unsigned_abs()
+                .checked_div(self.period)
+                .unwrap_or(0)
         }
     }
 
-    /// Notes that the slot, whose window is closed, takes no samples any more.
-    pub(super) fn end(&self, sampler: &Sampler) {
+    /// Counts the overdue samples as lost, for a slot that takes no samples any more or begins a new period.
+    pub(super) fn lose_overdue(&self, sampler: &Sampler) {
         let overdue = self.overdue();
         if overdue != 0 {
             sampler.lose(overdue);

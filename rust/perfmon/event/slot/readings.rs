@@ -1,35 +1,35 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The readings of counters, with which windows open and close.
+//! The readings of counters at a context switch, by which windows are opened and closed.
 
 use super::{list::Slots, slot::Slot};
 use crate::{cpu::ThisCpu, logic::counter::CounterId};
 
-/// The readings of counters on one CPU at one moment: each is read once.
+/// The readings of one CPU's counters at one moment: each counter is read at most once.
 pub(in crate::event) struct Readings {
     now: u64,
-    /// The counters that were read since.
+    /// The counters that were read, as a mask.
     read_counters: u64,
 }
 
 impl Readings {
-    /// Returns the time.
+    /// Returns the time of the readings, in TSC cycles.
     pub(super) fn now(&self) -> u64 {
         self.now
     }
 
-    /// Returns readings at the time `now`, with no counter read yet.
+    /// Returns readings at the time `now`, in TSC cycles, with no counter read yet.
     #[inline(always)]
     pub(in crate::event) fn new(now: u64) -> Self {
-        // What stands still need not be read.
+        // `CounterId::NONE` never changes, so it counts as read.
         Self {
             now,
             read_counters: CounterId::NONE.bit(),
         }
     }
 
-    /// Returns the total of the slot's counter.
+    /// Returns the total of the slot's counter, which is read unless it was before.
     #[inline(always)]
-    fn total(&mut self, here: ThisCpu<'_>, slot: &Slot) -> u64 {
+    fn read_total(&mut self, here: ThisCpu<'_>, slot: &Slot) -> u64 {
         let value = here.percpu().value(slot.counter);
         if self.read_counters & slot.counter.bit() != 0 {
             return value.total();
@@ -41,11 +41,11 @@ impl Readings {
         }
     }
 
-    /// Closes a window that is open. Returns the counter's total then.
+    /// Closes a window that is open. Returns the counter's total at its end.
     #[inline(always)]
     pub(super) fn close_window(&mut self, here: ThisCpu<'_>, slot: &mut Slot) -> u64 {
         slot.open = false;
-        let total = self.total(here, slot);
+        let total = self.read_total(here, slot);
         slot.add(total, self.now);
         total
     }
@@ -55,28 +55,28 @@ impl Readings {
     pub(super) fn open_window(&mut self, here: ThisCpu<'_>, slot: &mut Slot) {
         let value = here.percpu().value(slot.counter);
         if !value.has_select(slot.select) {
-            self.select(here, slot);
+            self.select_event(here, slot);
         }
-        slot.start = self.total(here, slot);
+        slot.start_total = self.read_total(here, slot);
         slot.start_time = self.now;
         slot.open = true;
     }
 
-    /// Makes the counter count the slot's event. Leaves out a tampered counter that could not be set up anew: it is
-    /// not ours any more.
+    /// Makes the counter count the slot's event. Does nothing if the counter was tampered with and could not be set
+    /// up anew, since another owner may use it.
     #[cold]
     #[inline(never)]
-    fn select(&mut self, here: ThisCpu<'_>, slot: &Slot) {
+    fn select_event(&mut self, here: ThisCpu<'_>, slot: &Slot) {
         if here.percpu().tampered.get() & slot.counter.bit() != 0 {
             return;
         }
-        self.total(here, slot);
+        self.read_total(here, slot);
         here.pmu().reselect(here, slot.counter, slot.event_select());
         self.read_counters &= !slot.counter.bit();
     }
 
-    /// Sets up the tampered counters of the slots anew. Counters that other contexts have, too, stay as they are, and
-    /// no event that has them is counted: other contexts may have windows open on them, which have yet to be marked.
+    /// Sets up anew the slots' counters that were tampered with. Leaves out counters of both tasks and CPUs: another
+    /// context may have windows open on them that are not marked yet, so their events are not counted.
     #[cold]
     #[inline(never)]
     pub(super) fn set_up_tampered(&mut self, here: ThisCpu<'_>, slots: &mut Slots) {
@@ -92,7 +92,8 @@ impl Readings {
     }
 }
 
-/// Marks that a counter holds what can't have been counted. Returns a total.
+/// Marks the slot's event as broken and its counter as tampered with, since the register holds a value that can't
+/// have been counted. Returns the last plausible total.
 #[cold]
 #[inline(never)]
 fn mark_implausible(here: ThisCpu<'_>, slot: &Slot) -> u64 {

@@ -1,25 +1,25 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Memory for a slot, which is allocated before a context is held.
+//! Memory for one more slot, allocated before the context is held, where nothing may sleep.
 
 use super::{calls::SavedCalls, slot::Slot};
 use crate::event::event::Event;
 use kernel::{alloc::flags::__GFP_NOWARN, prelude::*};
 
-/// The most events of a task or a CPU. A switch looks at each.
+/// The largest number of events of a task or a CPU. A context switch looks at each.
 pub(in crate::event) const MAX_SLOTS: usize = 1024;
 
-/// The slots that a new context has room for.
+/// The number of slots that a new context has room for.
 pub(in crate::event) const FEW_SLOTS: usize = 8;
 
-/// Memory that a context may need for one slot more.
+/// Memory that a context may need for one more slot.
 pub(in crate::event) struct SlotMemory {
-    /// Empty.
+    /// An empty list with more room, or without any if the context's list suffices.
     pub(super) list: KVec<Slot>,
     pub(super) calls: SavedCalls,
 }
 
 impl SlotMemory {
-    /// Returns the memory that the event's slot needs besides its element of the list.
+    /// Returns the memory that a slot of `event` needs besides its element of the list.
     ///
     /// # Errors
     ///
@@ -31,14 +31,14 @@ impl SlotMemory {
         })
     }
 
-    /// Adds memory for a list that is full with so many slots.
+    /// Allocates a list for twice as many slots, to replace a list that is full with `slots` slots.
     ///
     /// # Errors
     ///
     /// ENOMEM.
     pub(in crate::event) fn grow(&mut self, slots: usize) -> Result {
         let capacity = (2 * slots).clamp(1, MAX_SLOTS);
-        // Many events in a row may find memory in pieces, of which the kernel's log need not tell.
+        // If memory is too fragmented, the caller gets ENOMEM: no warning in the kernel's log.
         let flags = GFP_KERNEL_ACCOUNT | __GFP_NOWARN;
         self.list = KVec::with_capacity(capacity, flags)?;
         Ok(())

@@ -1,44 +1,44 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The order in which the slots of a context take turns.
+//! The order in which the slots of a context take turns, and whether they need any.
 
 use crate::event::event::Event;
 
-/// The order in which the slots of a context take turns: from `first` on, and around.
+/// The order in which the slots of a context take turns: from the index `first` to the end, then from the beginning.
 pub(super) struct TurnOrder {
-    /// The index of the slot that the row begins with.
+    /// The index of the slot that gets a counter first.
     pub(super) first: usize,
     pub(super) need: TurnNeed,
-    /// A group found no counters when the turns were given last.
+    /// A group got no counters when turns were given the last time.
     pub(super) has_waiting: bool,
 }
 
-/// The need for turns among the slots of a row.
+/// The need for turns among the slots of a context.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum TurnNeed {
-    /// None takes turns, or all have a counter at all times.
+    /// No slot takes turns, or there are counters for all slots at once.
     None,
-    /// Slots have come or gone since that was looked at.
+    /// Slots were added or removed since the need was computed.
     Unknown,
-    /// There are too few counters for all, if all are enabled and meet.
+    /// There are too few counters for all slots, if all are enabled and on the same CPU.
     Some,
 }
 
 impl TurnOrder {
-    /// Returns that no slot takes turns.
+    /// The order of a context in which no slot takes turns.
     pub(super) const NONE: Self = Self {
         first: 0,
         need: TurnNeed::None,
         has_waiting: false,
     };
 
-    /// Notes that a slot of the event has come or goes.
+    /// Notes that a slot of `event` was added or is removed.
     pub(super) fn note_change(&mut self, event: &Event) {
         if event.config.takes_turns {
             self.need = TurnNeed::Unknown;
         }
     }
 
-    /// Notes that the slot at `index`, of the event, has gone.
+    /// Notes that the slot of `event` at `index` was removed.
     pub(super) fn note_removal(&mut self, event: &Event, index: usize) {
         self.note_change(event);
         if self.first > index {
@@ -46,7 +46,7 @@ impl TurnOrder {
         }
     }
 
-    /// Makes the row begin where another one does.
+    /// Takes over the index [`first`](Self::first) of another order.
     pub(super) fn copy_first(&mut self, other: &Self) {
         self.first = other.first;
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The samples of slots: begun when their windows are opened, ended when they are closed.
+//! The samples of slots: counters are armed when windows open, and disarmed when they close.
 
 use super::{call_stack, list::Slots, phase::Phase, readings::Readings, slot::Slot};
 use crate::{
@@ -10,10 +10,10 @@ use crate::{
 };
 use kernel::bindings;
 
-/// Begins the samples of the windows that have just been opened, at the time `now`.
+/// Arms the counters of sampled slots, whose windows have just been opened. `now` is the time in TSC cycles.
 #[cold]
 #[inline(never)]
-pub(super) fn begin(here: ThisCpu<'_>, slots: &mut Slots, now: u64) {
+pub(super) fn arm_slots(here: ThisCpu<'_>, slots: &mut Slots, now: u64) {
     let task = slots.task;
     let mut with_counts = false;
     for slot in slots.iter_mut() {
@@ -24,21 +24,22 @@ pub(super) fn begin(here: ThisCpu<'_>, slots: &mut Slots, now: u64) {
     }
     call_stack::restore(here, slots);
     if with_counts {
-        note_counts(here, slots);
+        prepare_counts(here, slots);
     }
     for slot in slots.iter_mut() {
         if slot.is_open() && slot.is_sampled() {
             slot.arm(here, now, task);
         }
     }
-    // Counters were loaded that others may share, of whose events programs read the pages meanwhile.
+    // The counters that were loaded may be shared by other events, whose pages programs may be reading: correct their
+    // offsets.
     here.percpu().correct_pages();
 }
 
-/// Notes the counts that samples show of the windows that are open: of events, or of their groups.
+/// Prepares the counts for samples with PERF_SAMPLE_READ: of the sampled event, or of its whole group.
 #[cold]
 #[inline(never)]
-fn note_counts(here: ThisCpu<'_>, slots: &Slots) {
+fn prepare_counts(here: ThisCpu<'_>, slots: &Slots) {
     let percpu = here.percpu();
     let counts = percpu.group_counts(slots.task);
     for slot in slots.iter().filter(|slot| slot.samples_have_counts()) {
@@ -50,51 +51,53 @@ fn note_counts(here: ThisCpu<'_>, slots: &Slots) {
         if members().any(|member| member.event().is_broken()) {
             continue;
         }
-        // From the last one to the first.
+        // The chain is built from the last member to the first.
         let first = members().rev().try_fold(None, |next, member| {
             let (counter, sampler) = (member.counter(), &member.event().sampler);
-            // SAFETY: The sampler lives as long as the event, whose slot is here until the samples are disarmed.
+            // SAFETY: The sampler must be alive until the samples are disarmed. It lives as long as the event, whose
+            // slot stays in this context until its window is closed, where the samples are disarmed.
             unsafe { counts.begin(counter, sampler, member.count_base(), next) }.map(Some)
         });
         percpu.set_first_count(slot.counter(), first.flatten());
     }
 }
 
-/// Closes the windows that are open, and ends their samples before.
+/// Disarms the sampled slots, and closes all open windows.
 #[cold]
 #[inline(never)]
 pub(super) fn close_windows(readings: &mut Readings, here: ThisCpu<'_>, slots: &mut Slots) {
     call_stack::save(here, slots);
     for slot in slots.iter_mut().filter(|slot| slot.is_open()) {
-        let stands = slot.is_sampled() && slot.disarm(here, readings.now());
+        let is_stopped = slot.is_sampled() && slot.disarm(here, readings.now());
         let total = readings.close_window(here, slot);
-        if stands {
+        if is_stopped {
             here.pmu().start(here, slot.counter());
         }
         if slot.is_sampled() {
-            slot.update_left(here.percpu(), total);
+            slot.update_events_left(here.percpu(), total);
         }
     }
 }
 
 impl Slot {
-    /// Stops the counter. The window has just been opened, and begins where the counter stands still.
+    /// Stops the counter of a window that has just been opened, and moves the window's beginning to the total where
+    /// the counter stopped.
     fn stop_counter(&mut self, here: ThisCpu<'_>) {
         if let Some(stack) = self.event().sampler.sampling.branches {
             lbr::start(here, stack.branches);
         }
         here.pmu().stop_unchecked(here, self.counter());
-        self.start_at(here.percpu().value(self.counter()).total());
+        self.set_start_total(here.percpu().value(self.counter()).total());
     }
 
-    /// Returns whether samples have counts.
+    /// Returns whether the window is open and its samples have counts (PERF_SAMPLE_READ).
     fn samples_have_counts(&self) -> bool {
         let format = self.event().sampler.sampling.format;
         self.is_open() && self.is_sampled() && format.has(PERF_SAMPLE_READ)
     }
 
-    /// Makes overflows of the counter, which [`Self::stop_counter`] has stopped, samples of `task`, or of a CPU if
-    /// that is null.
+    /// Loads the counter, which [`Self::stop_counter`] has stopped, for the next sample, and starts it. Its overflows
+    /// become samples of `task`, or of a CPU if `task` is null.
     fn arm(&mut self, here: ThisCpu<'_>, now: u64, task: *mut bindings::task_struct) {
         let event = self.event();
         let sampler = &event.sampler;
@@ -104,34 +107,36 @@ impl Slot {
         let total = value.total();
         let Phase {
             period,
-            left,
+            events_left,
             elapsed,
             ..
         } = self.phase;
         let armed = ArmedSampler {
             period,
-            due: total.wrapping_add(left),
+            due: total.wrapping_add(events_left),
             time: now.wrapping_sub(elapsed),
         };
         let min_load = pmu.load_limit.min_events(event.select);
-        // SAFETY: The sampler lives as long as the event, whose window is closed before, with `disarm`.
+        // SAFETY: The sampler must be alive until `disarm`. It lives as long as the event, and closing the window
+        // calls `disarm` before the event can end.
         let state = unsafe { percpu.arm(counter, sampler, task, armed, min_load) };
-        let left = (left as i64).max(0) as u64;
+        let events_left = (events_left as i64).max(0) as u64;
         if sampler.sampling.precise && !may_run_guests(here) {
-            return pmu.start_precise(here, counter, left, period);
+            return pmu.start_precise(here, counter, events_left, period);
         }
         let load = if sampler.sampling.precise {
-            // Samples are missing.
+            // Guests may run, so the processor takes no samples: the event misses them.
             event.mark_broken();
             state.max_load.get()
         } else {
-            state.load_for(left)
+            state.load_for(events_left)
         };
         value.load(here, pmu.msrs(counter).write, load, total);
         pmu.start(here, counter);
     }
 
-    /// Ends [`Self::arm`]; [`Self::update_left`] follows. Returns whether the counter stands still, and has to be started.
+    /// Undoes [`Self::arm`]; the caller calls [`Self::update_events_left`] next. Returns whether the counter is stopped, so
+    /// that the caller has to start it.
     fn disarm(&mut self, here: ThisCpu<'_>, now: u64) -> bool {
         let is_precise = here.percpu().pebs.armed.get() & self.counter().bit() != 0;
         if is_precise {
@@ -142,20 +147,20 @@ impl Slot {
             lbr::stop(here, here.pmu());
         }
         self.phase.period = armed.period;
-        self.phase.left = armed.due;
+        self.phase.events_left = armed.due;
         self.phase.elapsed = now.wrapping_sub(armed.time);
         is_precise
     }
 
-    /// Notes what is left to the next sample when the window closes at this total of the counter.
-    fn update_left(&mut self, percpu: &PerCpu, total: u64) {
-        self.phase.left = self.phase.left.wrapping_sub(total);
+    /// Computes the events that are left to the next sample, when the window closes at the counter's total `total`.
+    fn update_events_left(&mut self, percpu: &PerCpu, total: u64) {
+        self.phase.events_left = self.phase.events_left.wrapping_sub(total);
         if percpu.samplers.suspended.get() != 0 {
-            // Those that were suspended are lost, not late.
+            // Samples that came due while sampling was throttled are lost, not late.
             let overdue = self.phase.overdue();
-            self.phase.end(&self.event().sampler);
+            self.phase.lose_overdue(&self.event().sampler);
             let skipped = overdue.wrapping_mul(self.phase.period);
-            self.phase.left = self.phase.left.wrapping_add(skipped);
+            self.phase.events_left = self.phase.events_left.wrapping_add(skipped);
         }
     }
 }

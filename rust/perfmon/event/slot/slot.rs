@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! A slot: the place of an event in a context.
+//! A slot: an event in a context, with its window and what it has counted there.
 
 use super::phase::Phase;
 use crate::{
@@ -12,65 +12,67 @@ use crate::{
 use core::ptr::NonNull;
 use kernel::cpu::CpuId;
 
-/// The place of an event in a context.
+/// An event in a context: where it counts, and how far it has come.
 ///
 /// # Invariants
 ///
 /// The event is alive while the slot is in a context ([`Event`]).
 pub(in crate::event) struct Slot {
     event: NonNull<Event>,
-    /// The counter's total at the beginning of the window.
-    pub(super) start: u64,
-    /// The time-stamp counter at the beginning of the window, or of the wait for it.
+    /// The counter's total when the window was opened.
+    pub(super) start_total: u64,
+    /// The time-stamp counter when the window was opened, or when the wait for a turn began.
     pub(super) start_time: u64,
-    /// [`Event::select`] as the register has it.
+    /// The event select for [`Self::counter`], as the register's value while stopped.
     pub(super) select: u64,
-    /// The register to read the counter from.
+    /// The register that [`Self::counter`] is read from.
     pub(super) msr: Msr,
-    /// The only CPU to count on, or [`ANY_CPU`].
+    /// The number of the only CPU to count on, or [`ANY_CPU`].
     cpu: u32,
-    /// [`Event::changes`] when the task has executed a program that enables the event; or [`NEVER`].
+    /// The event's [`changes`](crate::ring::EventState::changes) when an exec of this task enabled the slot, or
+    /// [`NEVER`].
     pub(super) enabled_at: u64,
-    /// The counter that it has; of an event that takes turns, the last one if it waits.
+    /// The counter that the slot has. A slot that waits for its turn keeps the counter that it had last.
     pub(super) counter: CounterId,
-    /// The slot need not wait for a turn.
+    /// The slot has a turn, or needs none, so its window may open.
     pub(super) has_turn: bool,
     /// The slot has been waiting since [`Self::start_time`].
     pub(super) is_waiting: bool,
-    /// The slot of the group's leader.
+    /// The index of the slot of the group's leader.
     pub(super) leader: LeaderIndex,
-    /// The slot shows in the event's page.
+    /// The page of the event, if this slot shows its window there.
     pub(super) page: Option<UserPagePtr>,
-    /// Where the CPU finds the page while it shows that the window is open.
+    /// The entry in the CPU's table of pages, while the page shows an open window.
     pub(super) page_entry: Option<EntryIndex>,
     pub(super) phase: Phase,
-    /// The count and the time of the windows that are closed.
-    counted: EventCount,
-    /// The time of the waits that have ended.
-    waited: Cycles,
-    /// The task has inherited the event.
+    /// The count and the time of the slot's closed windows.
+    closed_count: EventCount,
+    /// The time of the waits for a turn that have ended.
+    waited_time: Cycles,
+    /// The slot was made for a task that inherited the event.
     inherited: bool,
-    /// The window is open.
+    /// The window is open on this CPU.
     pub(super) open: bool,
     enable_on_exec: bool,
 }
 
-/// [`Slot::cpu`]: any.
+/// [`Slot::cpu`]: the slot counts on all CPUs.
 const ANY_CPU: u32 = u32::MAX;
-/// [`Slot::enabled_at`]: it has not.
+/// [`Slot::enabled_at`]: no exec has enabled the slot.
 const NEVER: u64 = u64::MAX;
 
-// SAFETY: A slot is used by the holder of its context. The event may be used by any task.
+// SAFETY: Only the holder of the context uses a slot, on one CPU at a time. An `Event` is `Sync`, so any task may
+// follow the pointer to it.
 unsafe impl Send for Slot {}
 
 impl Slot {
-    /// Returns the first slot of an event, in the group that the slot `leader` leads.
+    /// Returns a slot for a new event. `leader` is the index of the slot that leads its group.
     pub(in crate::event) fn new(event: &Event, cpu: Option<CpuId>, leader: Option<usize>) -> Self {
-        event.begin_slot();
-        // INVARIANT: Events remove their slots before they are freed.
+        event.count_slot();
+        // INVARIANT: The event is alive: all its slots are removed before it is freed.
         Self {
             event: NonNull::from(event),
-            start: 0,
+            start_total: 0,
             start_time: 0,
             select: event.select.stopped(),
             msr: pmu::common().msrs(event.counter).read,
@@ -83,8 +85,8 @@ impl Slot {
             page: None,
             page_entry: None,
             phase: Phase::new(&event.sampler),
-            counted: EventCount::ZERO,
-            waited: Cycles(0),
+            closed_count: EventCount::ZERO,
+            waited_time: Cycles(0),
             inherited: false,
             open: false,
             enable_on_exec: event.config.enable_on_exec,
@@ -94,7 +96,8 @@ impl Slot {
     /// Returns the event.
     #[inline(always)]
     pub(in crate::event) fn event<'a>(&self) -> &'a Event {
-        // SAFETY: The event is alive while the slot is in a context, and callers use the reference no longer.
+        // SAFETY: By the invariant of `Slot` the event is alive while the slot is in a context, and callers hold the
+        // context as long as they use the reference.
         unsafe { self.event.as_ref() }
     }
 
@@ -110,18 +113,19 @@ impl Slot {
         self.cpu == ANY_CPU || u64::from(self.cpu) == cpu
     }
 
-    /// Returns whether this slot may count at the same time as another one of the context, on `cpu` only or on any.
+    /// Returns whether this slot may count at the same time as another slot of the context, which counts on `cpu`, or
+    /// on all CPUs if that is `None`.
     pub(super) fn overlaps(&self, cpu: Option<CpuId>) -> bool {
         cpu.is_none_or(|cpu| self.counts_on(cpu.as_u32().into()))
     }
 
-    /// Returns whether the event is enabled; its group's leader may not be.
+    /// Returns whether the event is enabled for this slot. Says nothing about its group's leader.
     #[inline(always)]
     pub(super) fn is_enabled(&self) -> bool {
         self.event().state().is_enabled(self.enabled_at)
     }
 
-    /// Returns the page that it shows in.
+    /// Returns the event's page, if the slot shows its window there.
     pub(in crate::event) fn page(&self) -> Option<UserPagePtr> {
         self.page
     }
@@ -131,40 +135,42 @@ impl Slot {
         self.open
     }
 
-    /// Returns the event's count less the counter's total, while the window is open.
-    pub(in crate::event) fn base(&self) -> u64 {
-        self.event().count().wrapping_sub(self.start)
+    /// Returns what to add to the counter's total to get the event's count, while the window is open.
+    pub(in crate::event) fn count_offset(&self) -> u64 {
+        self.event().count().wrapping_sub(self.start_total)
     }
 
-    /// Moves the beginning of the window.
-    pub(in crate::event) fn start_at(&mut self, total: u64) {
-        self.start = total;
+    /// Sets the counter's total at the beginning of the window.
+    pub(in crate::event) fn set_start_total(&mut self, total: u64) {
+        self.start_total = total;
     }
 
-    /// Returns the counter.
+    /// Returns the counter that the slot has, or had last.
     pub(in crate::event) fn counter(&self) -> CounterId {
         self.counter
     }
 
-    /// Returns what the counter is to count.
+    /// Returns the event select for the slot's counter.
     pub(super) fn event_select(&self) -> EventSelect {
         self.event().config.select_on(self.counter)
     }
 
-    /// Returns the slot for a new task that inherits the event, whose group leader there has the index `leader`.
+    /// Returns the slot for a new task that inherits the event. `leader` is the index of the group leader's slot in
+    /// the new task's context.
     pub(super) fn inherited(&self, leader: Option<usize>) -> Self {
         let event = self.event();
-        event.begin_slot();
-        // INVARIANT: The event is alive.
+        event.count_slot();
+        // INVARIANT: The event is alive, since `self` is a slot of it; it is freed after the new slot has been
+        // removed, too.
         Self {
             event: self.event,
-            start: 0,
+            start_total: 0,
             start_time: 0,
             page: None,
             page_entry: None,
             phase: Phase::new(&event.sampler),
-            counted: EventCount::ZERO,
-            waited: Cycles(0),
+            closed_count: EventCount::ZERO,
+            waited_time: Cycles(0),
             inherited: true,
             open: false,
             is_waiting: false,
@@ -173,7 +179,7 @@ impl Slot {
         }
     }
 
-    /// Enables the slot, because the task has executed a program, if the event wants that.
+    /// Enables the slot at the first exec of its task, if the event was opened with `enable_on_exec`.
     pub(in crate::event) fn enable_on_exec(&mut self) {
         if self.enable_on_exec {
             self.enable_on_exec = false;
@@ -182,65 +188,67 @@ impl Slot {
         }
     }
 
-    /// Ends the slot, whose window is closed.
+    /// Ends the slot, whose window is closed: counts its overdue samples as lost.
     pub(super) fn end(&self) {
-        self.phase.end(&self.event().sampler);
-        self.event().end_slot();
+        self.phase.lose_overdue(&self.event().sampler);
+        self.event().uncount_slot();
     }
 
-    /// Adds what the window has counted up to now, when the counter's total is `total`.
+    /// Adds what the window has counted, to the slot and to the event. `total` is the counter's total and `now` the
+    /// time, in TSC cycles.
     #[inline(always)]
     pub(super) fn add(&mut self, total: u64, now: u64) {
-        let count = total.wrapping_sub(self.start);
+        let count = total.wrapping_sub(self.start_total);
         let time = now.wrapping_sub(self.start_time);
-        self.counted.count = self.counted.count.wrapping_add(count);
-        self.counted.time.0 = self.counted.time.0.wrapping_add(time);
-        self.event().add(count, time);
+        self.closed_count.count = self.closed_count.count.wrapping_add(count);
+        self.closed_count.time.0 = self.closed_count.time.0.wrapping_add(time);
+        self.event().add_window(count, time);
     }
 
-    /// Begins to wait for a turn.
+    /// Notes that the wait for a turn begins.
     pub(super) fn begin_wait(&mut self, now: u64) {
         self.start_time = now;
         self.is_waiting = true;
     }
 
-    /// Ends the wait, if there is one.
+    /// Adds the time of the wait for a turn, if the slot waits, and ends the wait.
     pub(super) fn end_wait(&mut self, now: u64) {
         if core::mem::take(&mut self.is_waiting) {
             let time = now.wrapping_sub(self.start_time);
-            self.waited.0 = self.waited.0.wrapping_add(time);
-            self.event().add_wait(time);
+            self.waited_time.0 = self.waited_time.0.wrapping_add(time);
+            self.event().add_waited(time);
         }
     }
 
-    /// Returns what the closed windows of this task have counted. If the event is not inherited, that is all it has.
-    pub(in crate::event) fn counted(&self) -> EventCount {
+    /// Returns what the closed windows of this slot have counted. An event that is not inherited has only one slot,
+    /// so that is the event's count.
+    pub(in crate::event) fn closed_count(&self) -> EventCount {
         if self.event().config.inherit {
-            self.counted
+            self.closed_count
         } else {
             EventCount::closed(self.event())
         }
     }
 
-    /// Returns the time in which [`Self::counted`] was enabled.
+    /// Returns the time in which the slot was enabled: its closed windows, and its waits for a turn.
     pub(in crate::event) fn enabled_time(&self) -> Cycles {
         if self.event().config.inherit {
-            self.counted.time.plus(self.waited)
+            self.closed_count.time.plus(self.waited_time)
         } else {
             self.event().enabled_time()
         }
     }
 
-    /// Returns what samples need to show the count.
+    /// Returns what the overflow handler needs to compute the count from the counter's total.
     pub(in crate::event) fn count_base(&self) -> CountBase {
-        let EventCount { count, time } = self.counted();
-        let (start, start_time) = if self.open {
-            (self.start, self.start_time)
+        let EventCount { count, time } = self.closed_count();
+        let (start_total, start_time) = if self.open {
+            (self.start_total, self.start_time)
         } else {
             (0, 0)
         };
         CountBase {
-            count: count.wrapping_sub(start),
+            count: count.wrapping_sub(start_total),
             time: time.0.wrapping_sub(start_time),
             is_open: self.open,
         }
@@ -251,18 +259,18 @@ impl Slot {
         self.phase.period != 0
     }
 
-    /// Returns whether the branches of samples are calls that have not returned ([`Event::records_calls`]).
+    /// Returns whether the samples of this slot have call stacks from branch records ([`Event::records_calls`]).
     pub(in crate::event) fn records_calls(&self) -> bool {
         self.is_sampled() && self.event().records_calls()
     }
 
-    /// Returns whether a record of the count is wanted when the task ends.
+    /// Returns whether the exit of the task has to write a record with the slot's count.
     pub(in crate::event) fn wants_read_record(&self) -> bool {
         self.inherited && self.event().sampler.sampling.read_at_exit
     }
 }
 
-/// The count of an event, and the time in which it was counted.
+/// A count, and the time in which it was counted.
 #[derive(Clone, Copy)]
 pub(in crate::event) struct EventCount {
     pub(in crate::event) count: u64,
@@ -275,7 +283,7 @@ impl EventCount {
         time: Cycles(0),
     };
 
-    /// Returns what the windows of an event have counted that are closed.
+    /// Returns what the closed windows of an event have counted.
     pub(in crate::event) fn closed(event: &Event) -> Self {
         Self {
             count: event.count(),
@@ -283,30 +291,31 @@ impl EventCount {
         }
     }
 
-    /// Returns what an event that is not inherited has counted up to now, where it has its slot. The window stays
-    /// open. `None` if there is no count, the counter was tampered with, or the event takes turns: its waits have to
-    /// be known, too, so its windows are to be closed.
+    /// Returns what an event that is not inherited has counted up to now, on the CPU that has loaded its slot. The
+    /// window stays open. Returns `None` if the count misses events, the counter was tampered with, or the event
+    /// takes turns: then its waits count as well, so the caller has to close its windows.
     #[inline(always)]
     pub(in crate::event) fn read_here(here: ThisCpu<'_>, slot: &Slot, now: u64) -> Option<Self> {
         if slot.event().needs_slow_read() {
-            return Self::read_slowly(here, slot, now);
+            return Self::read_with_samples_taken(here, slot, now);
         }
-        Self::read_usual(here, slot, now)
+        Self::read_open_window(here, slot, now)
     }
 
-    /// As [`Self::read_here`], of an event that the processor samples: after its samples have been taken.
+    /// Does what [`Self::read_here`] does for events with a flag in [`Event::needs_slow_read`]: takes the samples of
+    /// the processor (PEBS) first.
     #[cold]
     #[inline(never)]
-    fn read_slowly(here: ThisCpu<'_>, slot: &Slot, now: u64) -> Option<Self> {
+    fn read_with_samples_taken(here: ThisCpu<'_>, slot: &Slot, now: u64) -> Option<Self> {
         if slot.event().is_broken() || slot.event().config.takes_turns {
             return None;
         }
         here.pmu()
-            .with_samples_taken(here, || Self::read_usual(here, slot, now))
+            .with_samples_taken(here, || Self::read_open_window(here, slot, now))
     }
 
     #[inline(always)]
-    fn read_usual(here: ThisCpu<'_>, slot: &Slot, now: u64) -> Option<Self> {
+    fn read_open_window(here: ThisCpu<'_>, slot: &Slot, now: u64) -> Option<Self> {
         let mut count = Self::closed(slot.event());
         if slot.open {
             if !slot.counter.is_none() {
@@ -315,7 +324,9 @@ impl EventCount {
                 if pmu::may_be_tampered(here) && pmu::tampered(here) & slot.counter.bit() != 0 {
                     return None;
                 }
-                count.count = count.count.wrapping_add(total.wrapping_sub(slot.start));
+                count.count = count
+                    .count
+                    .wrapping_add(total.wrapping_sub(slot.start_total));
             }
             let time = now.wrapping_sub(slot.start_time);
             count.time = Cycles(count.time.0.wrapping_add(time));
@@ -324,17 +335,17 @@ impl EventCount {
     }
 }
 
-/// The index of the group leader's slot, in the same context; or none.
+/// The index of the group leader's slot in the same context, if there is one.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct LeaderIndex(u32);
 
 impl LeaderIndex {
-    /// The slot has no leader, or leads itself.
+    /// The slot has no leader: it is in no group, or leads one.
     pub(super) const NONE: Self = Self(u32::MAX);
 
-    /// Returns the leader at an index.
+    /// Returns the leader whose slot is at `index`.
     pub(super) fn at(index: usize) -> Self {
-        // There are far fewer slots.
+        // CAST: A context has at most `MAX_SLOTS`, 1024.
         Self(index as u32)
     }
 
@@ -344,7 +355,8 @@ impl LeaderIndex {
         (self != Self::NONE).then_some(self.0 as usize)
     }
 
-    /// Returns the leader when the slot at `removed` has gone, and those behind it have moved by one.
+    /// Returns the leader's new index after the slot at `removed` was removed, and the slots behind it moved by one.
+    /// There is none if the leader itself was removed.
     pub(super) fn after_removal(self, removed: usize) -> Self {
         match self.index() {
             Some(index) if index > removed => Self::at(index - 1),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The turns that slots take ([`crate::logic::turns`]): which of them have windows, and on which counters.
+//! The turns that slots take ([`crate::logic::turns`]): which slots may open their windows, and on which counters.
 
 use super::{
     list::Slots,
@@ -17,12 +17,12 @@ use crate::{
 };
 
 impl Slots {
-    /// Returns whether a group waits for its turn.
+    /// Returns whether a group waits for its turn, since the last time that turns were given.
     pub(in crate::event) fn has_waiting(&self) -> bool {
         self.turn_order.has_waiting
     }
 
-    /// Gives the turns, and the counters for them. The windows are closed.
+    /// Decides which slots have a turn, and gives them their counters. The windows are closed.
     pub(super) fn give_turns(&mut self, here: ThisCpu<'_>) {
         let cpu = here.percpu().number.get();
         let TurnOrder { first, need, .. } = self.turn_order;
@@ -44,18 +44,18 @@ impl Slots {
         }
     }
 
-    /// Makes the next group the first one. The turns are to be given anew.
+    /// Makes the next group the first in the order. The caller then opens windows, which gives the turns anew.
     pub(in crate::event) fn next_turn(&mut self) {
         self.turn_order.first = turns::next(self.as_slice(), self.turn_order.first);
     }
 
-    /// Returns whether the group that the slot at this index leads can have all its counters at once. The windows are
-    /// closed.
-    pub(in crate::event) fn fits(&mut self, leader: usize) -> bool {
+    /// Returns whether the group that the slot at index `leader` leads can have all its counters at once. The windows
+    /// are closed.
+    pub(in crate::event) fn can_schedule_group(&mut self, leader: usize) -> bool {
         turns::fits(self.as_mut_slice(), leader)
     }
 
-    /// Ends the waits for turns.
+    /// Ends the waits of all slots for their turns.
     pub(super) fn end_waits(&mut self, now: u64) {
         self.iter_mut().for_each(|slot| slot.end_wait(now));
     }

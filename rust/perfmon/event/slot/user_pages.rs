@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The pages of events that programs map: showing there where a slot counts.
+//! The pages of events that programs map: writing there whether and how a slot counts.
 
 use super::list::Slots;
 use crate::{
@@ -13,14 +13,14 @@ use crate::{
     pmu,
 };
 
-/// Writes the page of an event that counts nowhere.
+/// Writes into an event's page that no window is open, and the count.
 pub(in crate::event) fn write_inactive(event: &Event, page: UserPagePtr) {
-    // SAFETY: The page lives as long as the event, and has no other writer: the caller holds the context, or there is
-    // none any more.
+    // SAFETY: The page must be alive and have no other writer. It lives as long as the event, and only the holder of
+    // the slot's context writes it: the caller, unless the event has no slot any more.
     unsafe { page.write(&inactive_state(event, capabilities(event))) };
 }
 
-/// Returns what the page says of an event that counts nowhere.
+/// Returns the page's fields for an event without an open window.
 fn inactive_state(event: &Event, capabilities: u64) -> UserPageState {
     UserPageState {
         capabilities,
@@ -32,13 +32,13 @@ fn inactive_state(event: &Event, capabilities: u64) -> UserPageState {
 }
 
 /// Returns whether a program may compute the count with RDPMC.
-fn is_readable(event: &Event) -> bool {
-    // With each sample that the processor takes, the counter begins anew.
-    let stays = !event.sampler.sampling.precise;
-    stays && event.mapped.mappings.are_own(&event.target) && !event.is_broken()
+fn allows_rdpmc(event: &Event) -> bool {
+    // The processor reloads the counter of precise samples itself, so the page's offset would be wrong.
+    let keeps_offset = !event.sampler.sampling.precise;
+    keeps_offset && event.mapped.mappings.are_all_own(&event.target) && !event.is_broken()
 }
 
-/// Returns the bits of a counter.
+/// Returns the width of a counter in bits; 0 for [`CounterId::NONE`].
 pub(in crate::event) fn width_of(counter: CounterId) -> u8 {
     let capabilities = &pmu::common().capabilities;
     match counter.kind() {
@@ -48,39 +48,40 @@ pub(in crate::event) fn width_of(counter: CounterId) -> u8 {
     }
 }
 
-/// Returns what `capabilities` of the page says.
+/// Returns the field `capabilities` of the event's page.
 fn capabilities(event: &Event) -> u64 {
-    if is_readable(event) {
+    if allows_rdpmc(event) {
         NO_RDPMC | UserPage::CAP_USER_RDPMC
     } else {
         NO_RDPMC
     }
 }
 
-/// [`capabilities`] of a page from which the count can't be computed.
+/// The field `capabilities` of a page that does not allow RDPMC, so that readers use read(2).
 const NO_RDPMC: u64 = UserPage::CAP_BIT0_IS_DEPRECATED;
 
-/// Shows in their pages that the slots with open windows count. Where there is no room for one more page, that says that
-/// the count is to be read from the kernel.
+/// Writes into the pages of slots with open windows how to compute their counts with RDPMC. If the CPU's table of
+/// pages is full, the page sends its reader to read(2) instead.
 #[cold]
 #[inline(never)]
-pub(super) fn show(here: ThisCpu<'_>, slots: &mut Slots) {
+pub(super) fn show_open_windows(here: ThisCpu<'_>, slots: &mut Slots) {
     for slot in slots.iter_mut().filter(|slot| slot.is_open()) {
         let (Some(page), event) = (slot.page(), slot.event()) else {
             continue;
         };
-        // The page says once how wide the counter is.
+        // The page's `pmc_width` was written once, for `event.counter`.
         let is_as_wide = width_of(slot.counter()) == width_of(event.counter);
-        if !is_readable(event) || !is_as_wide {
+        if !allows_rdpmc(event) || !is_as_wide {
             write_inactive(event, page);
             continue;
         }
-        // SAFETY: The page lives as long as the event; before that ends, its windows are closed.
+        // SAFETY: The page must be alive until `hide_page`. It lives as long as the event, and closing the window
+        // calls `hide_page` before the event can end.
         slot.page_entry = unsafe {
             here.percpu().show_page(
                 slot.counter(),
                 page,
-                slot.base(),
+                slot.count_offset(),
                 UserPageState {
                     capabilities: capabilities(event),
                     index: index(slot.counter()),
@@ -91,16 +92,17 @@ pub(super) fn show(here: ThisCpu<'_>, slots: &mut Slots) {
             )
         };
         if slot.page_entry.is_none() {
-            // SAFETY: The page lives as long as the event, and this CPU, which has the context, is its only writer.
+            // SAFETY: The page must be alive and have no other writer. It lives as long as the event, whose slot is
+            // here, and this CPU, which holds the context, is its only writer.
             unsafe { page.write(&inactive_state(event, NO_RDPMC)) };
         }
     }
 }
 
-/// Shows in their pages that no slot counts.
+/// Writes into the pages of all slots that no window is open.
 #[cold]
 #[inline(never)]
-pub(super) fn hide(here: ThisCpu<'_>, slots: &mut Slots) {
+pub(super) fn show_closed_windows(here: ThisCpu<'_>, slots: &mut Slots) {
     for slot in slots.iter_mut() {
         if let Some(page) = slot.page() {
             if let Some(entry) = slot.page_entry.take() {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The windows of all slots of a context: opening and closing them.
+//! Opening and closing the windows of all slots of a context.
 
 use super::{list::Slots, readings::Readings, sampling, user_pages};
 use crate::{
@@ -24,12 +24,12 @@ impl Readings {
             }
         }
         if slots.has_pages_or_turns {
-            user_pages::hide(here, slots);
+            user_pages::show_closed_windows(here, slots);
             slots.end_waits(self.now());
         }
     }
 
-    /// Opens the windows of all slots that count now, none of which is open.
+    /// Opens the windows of all slots that may count now. All windows are closed before.
     #[inline(always)]
     pub(in crate::event) fn open_windows(&mut self, here: ThisCpu<'_>, slots: &mut Slots) {
         let percpu = here.percpu();
@@ -37,7 +37,7 @@ impl Readings {
             self.set_up_tampered(here, slots);
         }
         if slots.has_groups {
-            self.open_in_groups(here, slots);
+            self.open_with_groups_and_turns(here, slots);
         } else {
             for slot in slots.iter_mut() {
                 if slot.is_enabled() && slot.counts_on(percpu.number.get()) {
@@ -46,25 +46,25 @@ impl Readings {
             }
         }
         if slots.has_sampled {
-            sampling::begin(here, slots, self.now());
+            sampling::arm_slots(here, slots, self.now());
         }
         if slots.has_pages_or_turns {
-            user_pages::show(here, slots);
+            user_pages::show_open_windows(here, slots);
         }
     }
 }
 
 impl Readings {
-    /// Opens the windows of slots some of which have leaders, or take turns. Those that have no turn wait.
+    /// Opens windows in a context where some slots have leaders or take turns. Slots without a turn begin to wait.
     #[inline(never)]
-    fn open_in_groups(&mut self, here: ThisCpu<'_>, slots: &mut Slots) {
+    fn open_with_groups_and_turns(&mut self, here: ThisCpu<'_>, slots: &mut Slots) {
         let cpu = here.percpu().number.get();
         slots.give_turns(here);
         for index in 0..slots.len() {
-            let counts = slots
+            let opens = slots
                 .get(index)
-                .is_some_and(|slot| slots.counts(slot) && slot.counts_on(cpu));
-            if let Some(slot) = slots.get_mut(index).filter(|_| counts) {
+                .is_some_and(|slot| slots.may_count(slot) && slot.counts_on(cpu));
+            if let Some(slot) = slots.get_mut(index).filter(|_| opens) {
                 if slot.has_turn {
                     self.open_window(here, slot);
                 } else {
@@ -76,8 +76,8 @@ impl Readings {
 }
 
 impl Slots {
-    /// Enables or disables an event that is not inherited, in no group and without a page. Returns whether this has its
-    /// slot, so that it could be done.
+    /// Enables or disables an event whose slot is here, if no slot has a leader, a page, turns or samples: the fast
+    /// path. Returns false without a change otherwise.
     #[inline(always)]
     pub(in crate::event) fn set_enabled(
         &mut self,
@@ -107,17 +107,17 @@ impl Slots {
         true
     }
 
-    /// Marks the events that should count while the task runs on this CPU, on which nothing is counted.
+    /// Marks that the events miss counts which should count on `cpu`, since that CPU can't count.
     pub(in crate::event) fn mark_missed(&self, cpu: CpuId) {
         for slot in self.iter() {
-            if self.counts(slot) && slot.counts_on(cpu.as_u32().into()) {
+            if self.may_count(slot) && slot.counts_on(cpu.as_u32().into()) {
                 slot.event().mark_broken();
             }
         }
     }
 }
 
-/// Brings the sums of all events up to date, and opens the windows that should be open now.
+/// Brings the sums of all events up to date by closing all windows, and opens the windows that should be open now.
 pub(in crate::event) fn refresh(here: ThisCpu<'_>, slots: &mut Slots, now: u64) {
     let mut readings = Readings::new(now);
     readings.close_windows(here, slots);
@@ -126,7 +126,8 @@ pub(in crate::event) fn refresh(here: ThisCpu<'_>, slots: &mut Slots, now: u64) 
     }
 }
 
-/// Marks the events of open windows whose counters were found to hold something else than was written.
+/// Marks the events with open windows on counters that were tampered with: the registers hold something else than the
+/// module wrote.
 #[cold]
 #[inline(never)]
 fn mark_tampered(here: ThisCpu<'_>, slots: &Slots) {
