@@ -133,7 +133,7 @@ impl Descriptor for Event {
             // The processor's samples are taken from its buffer long after the overflows, too late for a signal.
             return Err(errno(bindings::EOPNOTSUPP));
         }
-        self.sampler.notifier.set();
+        self.sampler.notifier.arm();
         self.sampler.notifier.wait.fasync(&change)
     }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The effects of an overflow besides its sample: SIGIO, and the limit of samples, whose last one disables the event.
+//! What an overflow does besides its sample: it sends SIGIO, and counts down the limit of samples, whose last one
+//! disables the event.
 
 use super::EventState;
 use crate::sys::wait::Wait;
@@ -9,55 +10,56 @@ use core::sync::atomic::{
 };
 use kernel::prelude::*;
 
-/// [`OverflowNotifier::samples_left`]: there is no limit.
+/// [`OverflowNotifier::samples_left`]: the number of samples is not limited.
 const UNLIMITED: u64 = 0;
-/// [`OverflowNotifier::samples_left`]: the limit is used up.
+/// [`OverflowNotifier::samples_left`]: all allowed samples were taken.
 const SPENT: u64 = u64::MAX;
 
-/// The poller and the signal that overflows notify, and the limit of overflows.
+/// The pollers and the signal that overflows notify, and the limit of samples.
 pub(crate) struct OverflowNotifier {
-    /// Where programs wait for records, or for the end of what is counted.
+    /// The wait queue of programs that wait for records, or for the end of the counted tasks.
     pub(crate) wait: Wait,
-    /// Not 0 if an overflow may have more to do than a sample.
+    /// Not 0 if an overflow may have to send a signal, or count down the limit.
     ///
-    /// ATOMICS: relaxed. It never becomes 0 again.
-    is_set: AtomicU64,
-    /// The samples until the event is disabled; or [`UNLIMITED`] or [`SPENT`].
+    /// ATOMICS: relaxed. The word never becomes 0 again.
+    is_armed: AtomicU64,
+    /// The number of samples until the event is disabled, or [`UNLIMITED`] or [`SPENT`].
     ///
-    /// ATOMICS: sequentially consistent, as whether the event is enabled follows from it. Counted down by one overflow
-    /// handler at a time, since the event is not inherited.
+    /// ATOMICS: sequentially consistent, since the event's state is changed according to it. Counted down by one
+    /// overflow handler at a time, since an event with a limit is not inherited.
     samples_left: AtomicU64,
 }
 
 impl OverflowNotifier {
-    /// Returns a notifier that is not set. `ended` is called, in an interrupt on the CPU of the last overflow, when an
-    /// event has been disabled; `None` for one that is not sampled.
+    /// Returns a notifier without a limit and a signal. When the limit has disabled the event, `on_spent` is called in
+    /// an interrupt on the CPU of the last sample; `None` for an event that is not sampled.
     ///
     /// # Errors
     ///
     /// ENOMEM.
-    pub(super) fn new(ended: Option<unsafe extern "C" fn()>) -> Result<Self> {
+    pub(super) fn new(on_spent: Option<unsafe extern "C" fn()>) -> Result<Self> {
         Ok(Self {
-            wait: Wait::new(ended)?,
-            is_set: AtomicU64::new(0),
+            wait: Wait::new(on_spent)?,
+            is_armed: AtomicU64::new(0),
             samples_left: AtomicU64::new(UNLIMITED),
         })
     }
 
-    /// Makes overflows look at it from now on.
-    pub(crate) fn set(&self) {
-        self.is_set.store(1, Relaxed);
+    /// Makes each overflow check the limit, and send the signal, from now on.
+    pub(crate) fn arm(&self) {
+        self.is_armed.store(1, Relaxed);
     }
 
-    /// Returns whether an overflow may have more to do than a sample.
+    /// Returns whether an overflow may have to send a signal, or count down the limit.
     #[inline(always)]
-    pub(super) fn is_set(&self) -> bool {
-        self.is_set.load(Relaxed) != 0
+    pub(super) fn is_armed(&self) -> bool {
+        self.is_armed.load(Relaxed) != 0
     }
 
-    /// Allows `samples` more samples. With 0, an event without a limit stays so. The caller enables the event.
+    /// Allows `samples` more samples, and sets a limit if there was none. With 0, an event without a limit gets none.
+    /// The caller enables the event afterwards.
     pub(crate) fn allow_samples(&self, samples: u32) {
-        self.set();
+        self.arm();
         let add = |left| match left {
             SPENT => Some(samples.into()),
             left => Some(left.saturating_add(samples.into()).min(SPENT - 1)),
@@ -65,17 +67,17 @@ impl OverflowNotifier {
         let _ = self.samples_left.fetch_update(SeqCst, SeqCst, add);
     }
 
-    /// Lifts the limit if it is used up.
+    /// Removes the limit if all allowed samples were taken.
     pub(crate) fn lift_spent_limit(&self) {
         let _ = self
             .samples_left
             .compare_exchange(SPENT, UNLIMITED, SeqCst, Relaxed);
     }
 
-    /// Counts an overflow against the limit, if there is one. Returns whether the overflow becomes a sample.
+    /// Counts down the limit by one sample, if there is a limit. Returns whether the overflow may become a sample.
     #[cold]
     #[inline(never)]
-    pub(super) fn take_from_limit(&self, state: &EventState) -> bool {
+    pub(super) fn count_down_limit(&self, state: &EventState) -> bool {
         let count = |left| match left {
             UNLIMITED | SPENT => None,
             1 => Some(SPENT),
@@ -91,7 +93,8 @@ impl OverflowNotifier {
         }
     }
 
-    /// Disables the event, unless another CPU allows more samples meanwhile: that enables it, and may disable it again.
+    /// Disables the event, unless another CPU allows more samples meanwhile. That CPU enables the event, so its state
+    /// is then not changed here.
     fn disable(&self, state: &EventState) {
         loop {
             let changes = state.changes();
@@ -101,7 +104,7 @@ impl OverflowNotifier {
         }
     }
 
-    /// Wakes the poller and sends the signal, for an overflow that became a sample.
+    /// Wakes the pollers and sends the signal, after an overflow that became a sample.
     #[cold]
     #[inline(never)]
     pub(super) fn notify(&self) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Rings: records that programs read while they are written.
+//! Ring buffers of records, which programs read while the kernel writes them.
 //!
-//! A [`Ring`] is the memory; a [`Sampler`] is an event that writes there. [`crate::event`] makes both.
+//! A [`Ring`] is the memory; a [`Sampler`] writes an event's records to a ring. [`crate::event`] creates both.
 
 mod alarm;
 mod precise;
@@ -38,10 +38,10 @@ use core::{
 };
 use kernel::prelude::*;
 
-/// A word that is written on one CPU at a time, and by NMIs that come between.
+/// A word of a ring's writer: written on one CPU at a time, and by NMIs in between.
 ///
-/// ATOMICS: relaxed. A ring has one writer at a time: a task's own hooks and NMIs wherever it runs, or those of one CPU.
-/// An NMI leaves [`Ring::open_records`] as it found it.
+/// ATOMICS: relaxed. A ring has one writer at a time: the hooks and NMIs of one task, on the CPU that it runs on, or
+/// the hooks and NMIs of one CPU. An NMI restores [`Ring::open_records`] before it returns.
 struct RingWord(AtomicU64);
 
 impl RingWord {
@@ -60,45 +60,47 @@ impl RingWord {
     }
 }
 
-/// The memory that records are written to, and how far.
+/// The memory of a ring buffer, and the positions of its writer.
 ///
 /// # Invariants
 ///
-/// `data` is `shape.size` bytes, a multiple of 8; `page` a page. Both live as long as the ring. Programs may change both
-/// at any time.
+/// `data` points to `shape.size` bytes, a multiple of 8, and `page` to a page. Both live as long as the ring.
+/// Programs may write to both at any time.
 pub(crate) struct Ring {
     data: NonNull<u64>,
     page: NonNull<UserPage>,
     shape: RingShape,
-    /// The reader is woken after so many samples; 0 for never.
+    /// The number of samples after which the reader is woken; 0 for never.
     wake_samples: u64,
-    /// The reader is woken after so many bytes.
+    /// The number of bytes after which the reader is woken.
     wake_bytes: u64,
-    /// The position behind the last record that was begun.
+    /// The position behind the last record that was begun, in bytes since the ring's beginning.
     head: RingWord,
-    /// The records that are being written: more than one if an NMI came between.
+    /// The number of records that are being written: 2 or more if an NMI came in between.
     open_records: RingWord,
-    /// The records that found no room, since the last LOST record.
+    /// The number of records that found no room since the last LOST record.
     lost: RingWord,
-    /// The head when the reader was woken the last time.
+    /// The value of `head` when the reader was woken the last time.
     woken_head: RingWord,
-    /// The samples since the reader was woken the last time.
+    /// The number of samples since the reader was woken the last time.
     samples_since_wake: RingWord,
-    /// [`PAUSED`] or [`ENDED`], or both, if nothing is to be written.
+    /// The bits [`PAUSED`] and [`ENDED`]. Records are written only while it is 0.
     ///
-    /// ATOMICS: relaxed, as by perf: records may still come for a moment.
+    /// ATOMICS: relaxed, as in perf: for a moment after a change, records may still be written.
     paused: AtomicU64,
     waker: Waker,
 }
 
-// SAFETY: The memory is shared with programs anyhow; the words name their writers.
+// SAFETY: The memory is the kernel's, not a task's, and is accessed atomically or volatile, since programs share it.
+// The words of the writer are atomic.
 unsafe impl Send for Ring {}
-// SAFETY: The memory is shared with programs anyhow; the words name their writers.
+// SAFETY: The memory is the kernel's, not a task's, and is accessed atomically or volatile, since programs share it.
+// The words of the writer are atomic.
 unsafe impl Sync for Ring {}
 
-/// [`Ring::paused`]: by the program.
+/// [`Ring::paused`]: a program has paused the ring.
 const PAUSED: u64 = 1;
-/// [`Ring::paused`]: the last mapping has gone, and the page may have another ring.
+/// [`Ring::paused`]: the last mapping was removed, and the page may belong to another ring.
 const ENDED: u64 = 2;
 
 impl Ring {
@@ -117,7 +119,7 @@ impl Ring {
         shape: RingShape,
         wakeup: Wakeup,
     ) -> Result<Self> {
-        // INVARIANT: The caller says so of `data`, `page` and `shape.size`.
+        // INVARIANT: The caller promises it for `data`, `page` and `shape.size`.
         Ok(Self {
             data,
             page,
@@ -140,20 +142,21 @@ impl Ring {
         })
     }
 
-    /// Writes into the page where the data is. Nothing writes records yet.
+    /// Writes the place of the data into the page. No record is being written yet.
     pub(crate) fn publish_data(&self) {
         self.set_control(kernel::page::PAGE_SIZE as u64, self.shape.size);
     }
 
-    /// Writes into the page that there is no data. Nothing writes records any more.
+    /// Writes into the page that there is no data. No record is being written any more.
     pub(crate) fn withdraw_data(&self) {
         self.set_control(0, 0);
     }
 
-    /// Sets the positions to 0, and says where the data is.
+    /// Writes the place of the data into the page, and sets the positions of reader and writer to 0.
     fn set_control(&self, offset: u64, size: u64) {
         let control = self.control();
-        // SAFETY: `page` is a page, which lives as long as the ring.
+        // SAFETY: By the invariant `page` lives as long as the ring, and `control` returns a pointer within it. The
+        // writes are volatile, since programs may access the page at the same time.
         unsafe {
             (&raw mut (*control).data_head).write_volatile(0);
             (&raw mut (*control).data_tail).write_volatile(0);
@@ -165,20 +168,23 @@ impl Ring {
     /// Returns the part of the page that the reader and the writer share.
     #[inline(always)]
     fn control(&self) -> *mut RingControl {
-        // SAFETY: `page` is a whole page, which is larger than the offset with a `RingControl` behind it.
+        // SAFETY: By the invariant `page` points to a whole page, which is larger than the offset and a `RingControl`
+        // together.
         unsafe { self.page.as_ptr().byte_add(RingControl::OFFSET) }.cast()
     }
 
-    /// Returns how far the reader has read: whatever it has written.
+    /// Returns the position up to which the reader says that it has read. May be any number, since programs write it.
     #[inline(always)]
     fn tail(&self) -> u64 {
-        // SAFETY: `page` lives as long as the ring; the word is 8 bytes at a multiple of 8.
+        // SAFETY: `from_ptr` requires an aligned word that lives as long as the result and is accessed atomically:
+        // `page` lives as long as the ring, the offset is a multiple of 8, and programs write the word with one
+        // 8-byte store.
         let tail = unsafe { AtomicU64::from_ptr(&raw mut (*self.control()).data_tail) };
-        // ATOMICS: pairs with the store of the program, which has read the records before it.
+        // ATOMICS: pairs with the program's store, before which it has read the records.
         tail.load(Acquire)
     }
 
-    /// Stops writing, or goes on.
+    /// Pauses the writing of records, or resumes it.
     pub(crate) fn pause(&self, paused: bool) {
         if paused {
             self.paused.fetch_or(PAUSED, Relaxed);
@@ -187,54 +193,55 @@ impl Ring {
         }
     }
 
-    /// Stops writing for ever: the last mapping has gone.
+    /// Stops the writing of records for ever, since the last mapping was removed.
     pub(crate) fn end_writing(&self) {
         self.paused.fetch_or(ENDED, Relaxed);
     }
 
-    /// Returns whether the last mapping has gone.
+    /// Returns whether the last mapping was removed.
     pub(crate) fn has_ended(&self) -> bool {
         self.paused.load(Relaxed) & ENDED != 0
     }
 
-    /// Returns whether the reader was woken since the last call.
+    /// Returns whether the reader was woken since the last call of this function.
     pub(crate) fn take_woken(&self) -> bool {
         self.waker.take()
     }
 
-    /// Wakes the pollers of `wait`, too.
+    /// Adds the pollers of `wait` to those that the ring wakes, until [`Self::remove_reader`].
     ///
     /// # Safety
     ///
-    /// As [`Waker::add`].
+    /// The caller removes `wait` by [`Self::remove_reader`] before its end, and adds it to no other ring meanwhile.
     pub(crate) unsafe fn add_reader(&self, wait: &Wait) {
-        // SAFETY: The caller removes the reader before the end of `wait`, and adds it to no other ring.
+        // SAFETY: `Waker::add` requires that `wait` is removed before its end and is in one waker at a time: the
+        // caller promises both.
         unsafe { self.waker.add(wait) };
     }
 
-    /// Ends [`Self::add_reader`].
+    /// Removes the pollers of `wait` from those that the ring wakes.
     pub(crate) fn remove_reader(&self, wait: &Wait) {
         self.waker.remove(wait);
     }
 
-    /// Notes that records were lost.
+    /// Counts records that were lost, for the next LOST record.
     #[cold]
     fn lose(&self, records: u64) {
         self.lost.0.fetch_add(records, Relaxed);
     }
 
-    /// Begins a record of so many words. `None` if there is no room, or the ring is paused: the caller says whether one
-    /// is lost.
+    /// Begins a record of `words` words. Returns `None` if there is no room or the ring is paused. The caller decides
+    /// whether that counts as a lost record.
     #[inline(always)]
     fn begin(&self, words: usize) -> Option<Record<'_>> {
         self.begin_many(words, 1).map(|(record, _)| record)
     }
 
-    /// Begins as many records of so many words as there is room for, up to `most`, as if they were one. Returns their
-    /// number, too.
+    /// Begins as many records of `words` words as there is room for, at most `most`, to be written as one [`Record`].
+    /// Returns their number, too.
     #[inline(always)]
     fn begin_many(&self, words: usize, most: u64) -> Option<(Record<'_>, u64)> {
-        // Before anything that `end` publishes: the page may have another ring.
+        // Checked before the page is written: it may belong to another ring now.
         if self.paused.load(Relaxed) != 0 {
             return None;
         }
@@ -268,12 +275,12 @@ impl Ring {
             ring: self,
             data: self.data,
             mask: self.shape.size.wrapping_sub(1),
-            at: place.start,
+            position: place.start,
         };
         Some((record, count))
     }
 
-    /// Ends a record: the outermost publishes all.
+    /// Ends a record. The outermost of nested records publishes all of them.
     #[inline(always)]
     fn end(&self) {
         compiler_fence(SeqCst);
@@ -284,12 +291,14 @@ impl Ring {
         }
         loop {
             let head = self.head.get();
-            // SAFETY: `page` lives as long as the ring; the word is 8 bytes at a multiple of 8.
+            // SAFETY: `from_ptr` requires an aligned word that lives as long as the result and is accessed
+            // atomically: `page` lives as long as the ring, the offset is a multiple of 8, and programs write the
+            // word with one 8-byte store.
             let word = unsafe { AtomicU64::from_ptr(&raw mut (*self.control()).data_head) };
             publish(word, head);
             self.open_records.set(0);
             compiler_fence(SeqCst);
-            // An NMI that came before that has left its records to this one.
+            // An NMI that came before `open_records` was 0 has not published its records: publish them, too.
             if self.head.get() == head {
                 break;
             }
@@ -298,7 +307,7 @@ impl Ring {
         }
     }
 
-    /// Wakes the reader if it is time, after a record has ended.
+    /// Wakes the reader after a record has ended, if the limit of samples or of bytes is reached.
     #[inline(always)]
     fn wake_if_due(&self, is_sample: bool) {
         if is_sample && self.wake_samples != 0 {
@@ -311,7 +320,7 @@ impl Ring {
         }
     }
 
-    /// Wakes the reader if there are as many samples as it wants.
+    /// Counts a sample, and wakes the reader after every [`Self::wake_samples`] samples.
     #[cold]
     #[inline(never)]
     fn count_sample(&self) {
@@ -324,8 +333,8 @@ impl Ring {
         }
     }
 
-    /// Wakes the reader when there is no room, once for each head: with records of this size, the ring may never have as
-    /// many bytes as the reader waits for.
+    /// Wakes the reader when there is no room for a record, once for each position of the head. With large records
+    /// the ring may otherwise never hold the number of bytes that the reader waits for.
     #[cold]
     #[inline(never)]
     fn wake_if_full(&self) {
@@ -344,61 +353,68 @@ impl Ring {
     }
 }
 
-/// A record that is being written.
+/// A record that is being written. The writer calls [`Self::finish`] at its end.
 struct Record<'a> {
     ring: &'a Ring,
     /// [`Ring::data`]
     data: NonNull<u64>,
-    /// Offsets in the data.
+    /// The mask that makes a position an offset in the data.
     mask: u64,
-    at: u64,
+    /// The position of the next word, in bytes.
+    position: u64,
 }
 
 impl Record<'_> {
     /// Writes the next word.
     #[inline(always)]
-    fn put(&mut self, word: u64) {
-        let offset = self.at & self.mask;
-        // SAFETY: By the ring's invariant the offset is within its data, and a multiple of 8, as all records are.
+    fn write_word(&mut self, word: u64) {
+        let offset = self.position & self.mask;
+        // SAFETY: By the invariant of `Ring` the data has `mask + 1` bytes, so the offset is within it; all records
+        // have whole words, so the offset is a multiple of 8. The write is volatile, since programs may access the
+        // data.
         unsafe {
             let to = self.data.byte_add(offset as usize);
             to.as_ptr().write_volatile(word);
         }
-        self.at = self.at.wrapping_add(size_of::<u64>() as u64);
+        self.position = self.position.wrapping_add(size_of::<u64>() as u64);
     }
 
     /// Writes the next words.
     #[inline(always)]
-    fn put_all(&mut self, words: &[u64]) {
+    fn write_words(&mut self, words: &[u64]) {
         let mut left = words;
-        // The ring may end in between.
+        // The end of the ring may be in between.
         while !left.is_empty() {
-            let offset = self.at & self.mask;
+            let offset = self.position & self.mask;
             let room = (self.mask.wrapping_add(1).wrapping_sub(offset) as usize) / size_of::<u64>();
             let (piece, rest) = left.split_at_checked(room).unwrap_or((left, &[]));
-            // SAFETY: By the ring's invariant the offset is within its data, and a multiple of 8, as all records are.
+            // SAFETY: By the invariant of `Ring` the data has `mask + 1` bytes, so the offset is within it; all
+            // records have whole words, so the offset is a multiple of 8. The write is volatile, since programs may
+            // access the data.
             let to = unsafe { self.data.byte_add(offset as usize) };
             for (index, &word) in piece.iter().enumerate() {
-                // SAFETY: There is room for so many words up to the end of the data.
+                // SAFETY: `piece` has at most `words_to_wrap` words, those from `to` to the end of the data, so the word is
+                // within the data.
                 unsafe { to.add(index).as_ptr().write_volatile(word) };
             }
-            self.at = self.at.wrapping_add(size_of_val(piece) as u64);
+            self.position = self.position.wrapping_add(size_of_val(piece) as u64);
             left = rest;
         }
     }
 
-    /// Lets `copy` write the next `bytes` bytes, a multiple of 8. `copy` gets an address and a size, twice if the
-    /// ring ends in between, and returns the bytes that it has written; after fewer than the size it is not called
-    /// again. Returns the sum. Bytes that were not written keep their old contents.
-    fn fill(&mut self, bytes: u64, mut copy: impl FnMut(*mut u64, u64) -> u64) -> u64 {
+    /// Lets `copy` write the next `bytes` bytes, a multiple of 8. `copy` gets an address and a size in bytes, and
+    /// returns the number of bytes that it has written. It is called a second time if the end of the ring is in
+    /// between and all of the first part was written. Returns the sum. Bytes that were not written keep their old
+    /// contents.
+    fn write_with(&mut self, bytes: u64, mut copy: impl FnMut(*mut u64, u64) -> u64) -> u64 {
         let mut written: u64 = 0;
-        // The ring may end in between.
+        // The end of the ring may be in between.
         while written < bytes {
-            let offset = self.at.wrapping_add(written) & self.mask;
+            let offset = self.position.wrapping_add(written) & self.mask;
             let piece = bytes
                 .wrapping_sub(written)
                 .min(self.mask.wrapping_add(1).wrapping_sub(offset));
-            // SAFETY: By the ring's invariant the offset is within its data.
+            // SAFETY: By the invariant of `Ring` the data has `mask + 1` bytes, so the offset is within it.
             let to = unsafe { self.data.byte_add(offset as usize) };
             let copied = copy(to.as_ptr(), piece);
             written = written.wrapping_add(copied);
@@ -406,29 +422,29 @@ impl Record<'_> {
                 break;
             }
         }
-        self.at = self.at.wrapping_add(bytes);
+        self.position = self.position.wrapping_add(bytes);
         written
     }
 
-    /// Returns how many words there are up to the end of the ring.
+    /// Returns the number of words from here to the end of the ring's memory.
     #[inline(always)]
-    fn room(&self) -> usize {
-        let offset = self.at & self.mask;
+    fn words_to_wrap(&self) -> usize {
+        let offset = self.position & self.mask;
         self.mask.wrapping_add(1).wrapping_sub(offset) as usize / size_of::<u64>()
     }
 
-    /// Leaves the next words, which are not more than [`Self::room`], to `copy`: it gets their address.
+    /// Lets `copy` write the next `words` words, at most [`Self::words_to_wrap`], at the address that it gets.
     #[inline(always)]
-    fn fill_words(&mut self, words: usize, copy: impl FnOnce(*mut u64)) {
-        let offset = self.at & self.mask;
-        // SAFETY: By the ring's invariant the offset is within its data.
+    fn write_words_with(&mut self, words: usize, copy: impl FnOnce(*mut u64)) {
+        let offset = self.position & self.mask;
+        // SAFETY: By the invariant of `Ring` the data has `mask + 1` bytes, so the offset is within it.
         copy(unsafe { self.data.byte_add(offset as usize) }.as_ptr());
-        self.at = self
-            .at
+        self.position = self
+            .position
             .wrapping_add(words.wrapping_mul(size_of::<u64>()) as u64);
     }
 
-    /// Ends the record. `is_sample` counts for [`Wakeup::Samples`].
+    /// Ends the record, which is published, and wakes the reader if due. Samples count for [`Wakeup::Samples`].
     #[inline(always)]
     fn finish(self, is_sample: bool) {
         self.ring.end();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Samples that the processor has taken, many at a time.
+//! Samples that the processor has taken (PEBS), written to the ring many at a time.
 
 use super::{
     sample::{misc, SAMPLE},
@@ -16,55 +16,56 @@ use crate::logic::{
 };
 use kernel::bindings;
 
-/// Records of the processor, and what they do not tell.
+/// Records of the processor, and the values of samples that the records lack.
 #[derive(Clone, Copy)]
 pub(crate) struct PreciseSamples<'a, R> {
     pub(crate) records: &'a [R],
-    /// The counter whose records are meant, by its bit; 0 for all records.
+    /// The bit of the counter whose records are to be written; 0 to write all records.
     pub(crate) counter: u64,
-    /// The number of these records.
+    /// The number of records to be written.
     pub(crate) count: u64,
-    /// The task; null for an event of a CPU.
+    /// The task that is sampled; null for an event of a CPU.
     pub(crate) task: *mut bindings::task_struct,
     pub(crate) cpu: u32,
-    /// The events from one to the next.
+    /// The number of events from one record to the next.
     pub(crate) period: u64,
     pub(crate) anchor: Anchor,
 }
 
-/// The parts of the usual sample, which [`copy_usual`] writes.
+/// The parts of a sample in the most common format, which [`copy_usual`] writes.
 const USUAL: u64 = PERF_SAMPLE_IP | PERF_SAMPLE_TID | PERF_SAMPLE_TIME;
-/// The words of a usual sample.
+/// The number of words of a sample in the most common format.
 const USUAL_WORDS: usize = 4;
-/// The most words of a sample: its header, and all parts that it can have.
+/// The largest number of words of a precise sample: the header, and all parts that it can have.
 const MAX_WORDS: usize = 9;
 
-/// What samples have in common, and where they differ.
+/// The words that samples have in common, and the indices of the words that differ.
 ///
 /// # Invariants
 ///
-/// `count` is at least 1 and at most `MAX_WORDS`; `ip` and `time` are below it.
+/// `count` is 1 to `MAX_WORDS`; `ip_index` and `time_index` are less than `count`.
 struct Template {
     words: [u64; MAX_WORDS],
     count: usize,
-    /// The index of the address; 0 if there is none.
-    ip: usize,
-    /// The index of the time; 0 if there is none.
-    time: usize,
-    user: u64,
-    kernel: u64,
+    /// The index of the instruction's address; 0 if samples have none.
+    ip_index: usize,
+    /// The index of the time; 0 if samples have none.
+    time_index: usize,
+    user_header: u64,
+    kernel_header: u64,
     ids: u64,
     anchor: Anchor,
     is_user_only: bool,
 }
 
 impl Sampler {
-    /// Returns the anchor of the records' clock: its time now, when the time-stamp counter, of `khz` kHz, is `tsc`.
+    /// Returns the anchor that converts time stamps to the event's clock: its time now, when the time-stamp counter,
+    /// of `khz` kHz, is `tsc`.
     pub(crate) fn anchor(&self, tsc: u64, khz: u32) -> Anchor {
         Anchor::new(tsc, self.time(), khz)
     }
 
-    /// Writes samples. Those without room are lost.
+    /// Writes samples for records of the processor. Samples that find no room are counted as lost.
     pub(crate) fn write_precise<R: PebsRecord>(&self, samples: &PreciseSamples<'_, R>) {
         let Some(ring) = self.ring() else {
             return;
@@ -80,20 +81,27 @@ impl Sampler {
         if samples.counter == 0 {
             let records = samples.records.get(..room as usize).unwrap_or(&[]);
             if self.sampling.format.is_exactly(USUAL) {
-                put_runs(&mut to, records, USUAL_WORDS, |records, to| {
-                    // SAFETY: There is room for them.
+                write_runs(&mut to, records, USUAL_WORDS, |records, to| {
+                    // SAFETY: `put_runs` passes memory with room for one sample of the given number of words for each
+                    // record.
                     unsafe { copy_usual(records, to, &template) };
                 });
             } else {
-                put_runs(&mut to, records, template.count, |records, to| {
-                    // SAFETY: There is room for them.
+                write_runs(&mut to, records, template.count, |records, to| {
+                    // SAFETY: `put_runs` passes memory with room for one sample of the given number of words for each
+                    // record.
                     unsafe { copy_any(records, to, &template) };
                 });
             }
         } else {
-            let is_its = |record: &&R| record.counters() & samples.counter != 0;
-            for record in samples.records.iter().filter(is_its).take(room as usize) {
-                put_one(&mut to, record, &template);
+            let has_counter = |record: &&R| record.counters() & samples.counter != 0;
+            for record in samples
+                .records
+                .iter()
+                .filter(has_counter)
+                .take(room as usize)
+            {
+                write_one(&mut to, record, &template);
             }
         }
         to.finish(false);
@@ -102,7 +110,7 @@ impl Sampler {
         }
     }
 
-    /// Returns what the samples have in common.
+    /// Returns the words that the samples have in common.
     fn template<R>(&self, samples: &PreciseSamples<'_, R>) -> Template {
         let format = self.sampling.format;
         let ids = self.ids(samples.task);
@@ -117,11 +125,11 @@ impl Sampler {
             (PERF_SAMPLE_PERIOD, samples.period),
         ];
         let (mut words, mut count) = ([0; MAX_WORDS], 1);
-        let (mut ip, mut time) = (0, 0);
+        let (mut ip_index, mut time_index) = (0, 0);
         for (part, word) in parts.into_iter().filter(|&(part, _)| format.has(part)) {
             match part {
-                PERF_SAMPLE_IP => ip = count,
-                PERF_SAMPLE_TIME => time = count,
+                PERF_SAMPLE_IP => ip_index = count,
+                PERF_SAMPLE_TIME => time_index = count,
                 _ => {}
             }
             if let Some(to) = words.get_mut(count) {
@@ -137,15 +145,15 @@ impl Sampler {
             }
             .word()
         };
-        // INVARIANT: `count` begins with 1 and grows while `words` has an element of that index; an index is the count
-        // before such a step.
+        // INVARIANT: `count` begins with 1, and grows only while `words` has an element of that index. Each index is
+        // the value of `count` before such a step.
         Template {
             words,
             count,
-            ip,
-            time,
-            user: header(misc::USER),
-            kernel: header(misc::KERNEL),
+            ip_index,
+            time_index,
+            user_header: header(misc::USER),
+            kernel_header: header(misc::KERNEL),
             ids,
             anchor: samples.anchor,
             is_user_only: self.is_user_only,
@@ -153,10 +161,10 @@ impl Sampler {
     }
 }
 
-/// Writes a sample of so many words for each record, with `copy`: as many at a time as there is room for before the end of
-/// the ring.
+/// Writes a sample of `words` words for each record, by `copy`, which gets as many records at a time as fit before
+/// the end of the ring's memory.
 #[inline(always)]
-fn put_runs<R: PebsRecord>(
+fn write_runs<R: PebsRecord>(
     to: &mut Record<'_>,
     records: &[R],
     words: usize,
@@ -164,74 +172,74 @@ fn put_runs<R: PebsRecord>(
 ) {
     let mut left = records;
     while !left.is_empty() {
-        let room = to.room().checked_div(words).unwrap_or(0);
+        let room = to.words_to_wrap().checked_div(words).unwrap_or(0);
         let (run, rest) = left.split_at_checked(room).unwrap_or((left, &[]));
-        to.fill_words(run.len().wrapping_mul(words), |to| copy(run, to));
+        to.write_words_with(run.len().wrapping_mul(words), |to| copy(run, to));
         left = rest;
-        if let Some((first, rest)) = left.split_first().filter(|_| to.room() < words) {
-            // It goes on at the beginning of the ring.
+        if let Some((first, rest)) = left.split_first().filter(|_| to.words_to_wrap() < words) {
+            // The sample continues at the beginning of the ring's memory.
             let mut sample = [0; MAX_WORDS];
             copy(core::slice::from_ref(first), sample.as_mut_ptr());
-            to.put_all(sample.get(..words).unwrap_or(&[]));
+            to.write_words(sample.get(..words).unwrap_or(&[]));
             left = rest;
         }
     }
 }
 
 /// Writes one sample.
-fn put_one<R: PebsRecord>(to: &mut Record<'_>, record: &R, template: &Template) {
+fn write_one<R: PebsRecord>(to: &mut Record<'_>, record: &R, template: &Template) {
     let mut sample = [0; MAX_WORDS];
-    // SAFETY: `sample` has `MAX_WORDS` words, the most that a template has, and gets one record.
+    // SAFETY: `copy_any` requires room for one sample: `sample` has `MAX_WORDS` words, and a template has no more.
     unsafe { copy_any(core::slice::from_ref(record), sample.as_mut_ptr(), template) };
-    to.put_all(sample.get(..template.count).unwrap_or(&[]));
+    to.write_words(sample.get(..template.count).unwrap_or(&[]));
 }
 
-/// Returns whether an address is of a program: of the lower half.
+/// Returns whether an address is a program's, in the lower half.
 #[inline(always)]
 fn is_user(ip: u64) -> bool {
     ip as i64 >= 0
 }
 
-/// Returns the address if it is a program's, else 0. The processor may be late, and a sample of an event that
-/// excludes the kernel must not show the kernel's addresses.
+/// Returns the address if it is a program's, else 0. The processor may record a late address in the kernel, which an
+/// event that excludes the kernel must not show.
 #[inline(always)]
 fn user_ip_or_zero(ip: u64) -> u64 {
     ip & !((ip as i64 >> 63) as u64)
 }
 
-/// Returns the header of a sample, and the address that it shows.
+/// Returns the header of a sample and the address that the sample may show.
 #[inline(always)]
 fn visible_ip(ip: u64, is_user_only: bool, template: &Template) -> (u64, u64) {
     if is_user_only {
-        (template.user, user_ip_or_zero(ip))
+        (template.user_header, user_ip_or_zero(ip))
     } else if is_user(ip) {
-        (template.user, ip)
+        (template.user_header, ip)
     } else {
-        (template.kernel, ip)
+        (template.kernel_header, ip)
     }
 }
 
-/// Writes usual samples.
+/// Writes samples in the most common format, one for each record.
 ///
 /// # Safety
 ///
-/// `to` must have room for as many as there are records.
+/// `to` must have room for one sample for each record.
 #[inline(always)]
 unsafe fn copy_usual<R: PebsRecord>(records: &[R], to: *mut u64, template: &Template) {
     if template.is_user_only {
-        // SAFETY: The requirement is that of this function.
+        // SAFETY: `copy` requires room for one sample for each record, which the caller promises.
         unsafe { copy::<R, true>(records, to, template) };
     } else {
-        // SAFETY: The requirement is that of this function.
+        // SAFETY: `copy` requires room for one sample for each record, which the caller promises.
         unsafe { copy::<R, false>(records, to, template) };
     }
 }
 
-/// Writes usual samples. Not inlined, so that all that it needs stays in registers.
+/// Writes samples in the most common format. Not inlined, so that the loop keeps its values in registers.
 ///
 /// # Safety
 ///
-/// `to` must have room for as many as there are records.
+/// `to` must have room for one sample for each record.
 #[inline(never)]
 unsafe fn copy<R: PebsRecord, const USER_ONLY: bool>(
     records: &[R],
@@ -241,7 +249,8 @@ unsafe fn copy<R: PebsRecord, const USER_ONLY: bool>(
     let (ids, anchor) = (template.ids, template.anchor);
     for record in records {
         let (header, ip) = visible_ip(record.ip(), USER_ONLY, template);
-        // SAFETY: The caller guarantees that `to` has room for all records. Programs may change the ring at any time.
+        // SAFETY: The caller promises that `to` has room for one sample for each record, and a sample has
+        // `USUAL_WORDS` words. The writes are volatile, since programs may access the ring.
         unsafe {
             to.write_volatile(header);
             to.add(1).write_volatile(ip);
@@ -252,11 +261,11 @@ unsafe fn copy<R: PebsRecord, const USER_ONLY: bool>(
     }
 }
 
-/// Writes samples of any format.
+/// Writes samples of any format, one for each record.
 ///
 /// # Safety
 ///
-/// `to` must have room for as many as there are records.
+/// `to` must have room for one sample for each record.
 unsafe fn copy_any<R: PebsRecord>(records: &[R], to: *mut u64, template: &Template) {
     let copy = match template.count {
         2 => copy_words::<R, 2>,
@@ -267,19 +276,19 @@ unsafe fn copy_any<R: PebsRecord>(records: &[R], to: *mut u64, template: &Templa
         7 => copy_words::<R, 7>,
         8 => copy_words::<R, 8>,
         MAX_WORDS => copy_words::<R, MAX_WORDS>,
-        // A sample without any part.
+        // The sample has a header only.
         _ => copy_words::<R, 1>,
     };
-    // SAFETY: The requirement is that of this function.
+    // SAFETY: `copy` requires room for one sample for each record, which the caller promises.
     unsafe { copy(records, to, template) };
 }
 
-/// Writes samples of so many words. There is one for each number of words, so that the compiler can unroll the inner loop:
-/// a word that all samples have in common costs two instructions.
+/// Writes samples of `WORDS` words. The number is a constant, so that the compiler can unroll the inner loop: a word
+/// that all samples have in common costs two instructions.
 ///
 /// # Safety
 ///
-/// `to` must have room for as many as there are records.
+/// `to` must have room for one sample for each record.
 #[inline(never)]
 unsafe fn copy_words<R: PebsRecord, const WORDS: usize>(
     records: &[R],
@@ -287,17 +296,17 @@ unsafe fn copy_words<R: PebsRecord, const WORDS: usize>(
     template: &Template,
 ) {
     let words = template.words.first_chunk::<WORDS>().unwrap_or(&[0; WORDS]);
-    let (ip_index, time_index) = (template.ip, template.time);
+    let (ip_index, time_index) = (template.ip_index, template.time_index);
     for record in records {
         let (header, ip) = visible_ip(record.ip(), template.is_user_only, template);
         let time = template.anchor.ns_at(record.tsc());
-        // SAFETY: The caller guarantees that `to` has room for all records, and both indices are below `WORDS`.
-        // Programs may change the ring at any time.
+        // SAFETY: The caller promises that `to` has room for one sample for each record, and both indices are less
+        // than `WORDS`. The writes are volatile, since programs may access the ring.
         unsafe {
             for (index, &word) in words.iter().enumerate() {
                 to.add(index).write_volatile(word);
             }
-            // An index of 0 is overwritten by the header.
+            // Without an address or a time the index is 0: the header, written last, replaces that word.
             to.add(ip_index).write_volatile(ip);
             to.add(time_index).write_volatile(time);
             to.write_volatile(header);

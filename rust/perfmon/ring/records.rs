@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Records of what happens to tasks: new names, beginnings, ends, switches and mappings. They are written by the task itself,
-//! with interrupts off.
+//! Records of what happens to tasks: new names, forks, exits, context switches and mappings. The task itself writes
+//! them, with interrupts off.
 
 use super::Sampler;
 use crate::{logic::mapping::Mapping, sys::ffi};
 use kernel::bindings;
 
-/// `PERF_RECORD_*` that are written here.
+/// The types of the records that are written here: `PERF_RECORD_*`.
 mod kind {
     pub(super) const COMM: u32 = 3;
     pub(super) const EXIT: u32 = 4;
@@ -16,39 +16,39 @@ mod kind {
     pub(super) const SWITCH_CPU_WIDE: u32 = 15;
 }
 
-/// `PERF_RECORD_MISC_*`
+/// Flags in the headers of these records: `PERF_RECORD_MISC_*`.
 mod misc {
-    /// The name is new because of an exec.
+    /// The task got the name by an exec.
     pub(super) const COMM_EXEC: u16 = 1 << 13;
-    /// The task does not run any more, and not that it does.
+    /// The task stops running. Without the flag it starts.
     pub(super) const SWITCH_OUT: u16 = 1 << 13;
-    /// Flag: the task was ready to run on.
+    /// The task was preempted: it could run on.
     pub(super) const SWITCH_OUT_PREEMPT: u16 = 1 << 14;
 }
 
-/// What happens to a task.
+/// A change of a task, of which records are written.
 #[derive(Clone, Copy)]
 pub(crate) enum TaskChange<'a> {
-    /// The task gets a name, of 16 bytes (`TASK_COMM_LEN`); by an exec or not.
+    /// The task gets a name, of 16 bytes (`TASK_COMM_LEN`). True if by an exec.
     Name([u64; 2], bool),
-    /// The task has made another one.
+    /// The task has created another task, which is given.
     Begin(*mut bindings::task_struct),
-    /// The task ends.
+    /// The task exits.
     End,
-    /// The task begins to run.
+    /// The task starts running on the CPU.
     SwitchIn,
-    /// The task ceases to run; it is ready to run on or not.
+    /// The task stops running on the CPU. True if it was preempted.
     SwitchOut(bool),
-    /// The task has mapped something, which has a name of so many words.
+    /// The task has mapped memory. The words are the name of the mapping.
     Map(&'a Mapping, &'a [u64]),
 }
 
-/// The other task of a switch, for an event of a CPU.
+/// The other task of a context switch, for an event of a CPU.
 pub(crate) type OtherTask = Option<*mut bindings::task_struct>;
 
 impl Sampler {
-    /// Writes the `PERF_RECORD_READ` of `task`, which ends: its counts, as from a read(2). To be called on the CPU of
-    /// the ring, with interrupts off.
+    /// Writes the `PERF_RECORD_READ` of `task`, which exits, with its counts as read(2) would return them. To be
+    /// called on the ring's CPU, with interrupts off.
     #[cold]
     pub(crate) fn record_counts(&self, counts: &[u64], task: *mut bindings::task_struct, cpu: u32) {
         let moment = self.moment_of(task, cpu);
@@ -56,7 +56,7 @@ impl Sampler {
         self.write(kind::READ, 0, &[&[ids], counts], &moment);
     }
 
-    /// Returns whether the event records such changes.
+    /// Returns whether the event wants records of this kind of change.
     #[inline(always)]
     pub(crate) fn records_change(&self, change: &TaskChange<'_>) -> bool {
         match change {
@@ -67,7 +67,8 @@ impl Sampler {
         }
     }
 
-    /// Writes the record of a change of `task`: on this CPU, where `other` is the task that it changes places with.
+    /// Writes the record of a change of `task`, on `cpu`, which is the current one. `other` is the other task of a
+    /// context switch, if the record names it.
     #[cold]
     #[inline(never)]
     pub(crate) fn record_change(
@@ -83,7 +84,7 @@ impl Sampler {
             TaskChange::Name(name, by_exec) => {
                 let [first, second] = *name;
                 let misc = if *by_exec { misc::COMM_EXEC } else { 0 };
-                // A name of up to 7 bytes has its 0 in the first word.
+                // A name of up to 7 bytes and its 0 fit into the first word.
                 if second == 0 && first.to_ne_bytes().contains(&0) {
                     self.write(kind::COMM, misc, &[&[ids, first]], &moment);
                 } else {
@@ -95,7 +96,8 @@ impl Sampler {
                 self.write(kind::FORK, 0, &[&words], &moment);
             }
             TaskChange::End => {
-                // SAFETY: The task is the current one; the parent's numbers are read under RCU.
+                // SAFETY: The function requires a task that is alive: it is the current one. The namespace is null or
+                // referenced by `self`.
                 let parent = unsafe { ffi::perfmon_parent_ids(task, self.namespace()) };
                 let words = two_task_words(ids, parent, self.time());
                 self.write(kind::EXIT, 0, &[&words], &moment);
@@ -122,7 +124,8 @@ impl Sampler {
     }
 }
 
-/// Returns the words of a record about two tasks, each given by its process and, above that, its thread.
+/// Returns the words of a FORK or EXIT record. Each task is given as [`Sampler::ids`]: the PID, and the TID in the
+/// upper half.
 fn two_task_words(task: u64, parent: u64, time: u64) -> [u64; 3] {
     let low = |ids: u64| ids & u64::from(u32::MAX);
     [

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The registers in samples.
+//! The registers in samples (`PERF_SAMPLE_REGS_USER`, `PERF_SAMPLE_REGS_INTR`).
 
 use super::Record;
 use crate::sys::ffi;
@@ -13,9 +13,10 @@ mod regs_abi {
     pub(super) const BITS_64: u64 = 2;
 }
 
-/// Returns the register with the number `n` of `enum perf_event_x86_regs`; 0 for those that samples don't have.
+/// Returns the register with the number `n` of `enum perf_event_x86_regs`; 0 for DS, ES, FS and GS, which samples
+/// don't have.
 fn register(regs: &pt_regs, n: u32) -> u64 {
-    // SAFETY: The unions are of numbers only.
+    // SAFETY: Any bits are valid for the fields that are read: all variants of the unions are integers.
     let (cs, ss) = unsafe {
         (
             u64::from(regs.__bindgen_anon_1.cs),
@@ -47,21 +48,22 @@ fn register(regs: &pt_regs, n: u32) -> u64 {
     }
 }
 
-/// Writes the ABI of the registers, and the registers in `mask`.
+/// Writes the ABI of the registers, and the registers in `mask` (`enum perf_event_x86_regs`). Without `regs`, writes
+/// only `PERF_SAMPLE_REGS_ABI_NONE`.
 pub(super) fn put_registers(record: &mut Record<'_>, regs: Option<&pt_regs>, mask: u64) {
     let Some(regs) = regs else {
-        return record.put(regs_abi::NONE);
+        return record.write_word(regs_abi::NONE);
     };
-    // SAFETY: The registers are valid, and are not changed.
+    // SAFETY: The function requires a pointer to valid registers, which it only reads: `regs` is a reference.
     let wide = unsafe { ffi::perfmon_regs_are_64(ptr::from_ref(regs).cast_mut()) };
-    record.put(if wide {
+    record.write_word(if wide {
         regs_abi::BITS_64
     } else {
         regs_abi::BITS_32
     });
     let mut left = mask;
     while left != 0 {
-        record.put(register(regs, left.trailing_zeros()));
+        record.write_word(register(regs, left.trailing_zeros()));
         left &= left.wrapping_sub(1);
     }
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The samples of an event, written in the overflow handler.
+//! The samples of an event, which the overflow handler writes.
 
 use super::{registers::put_registers, stack, Record, Sampler};
 use crate::{
@@ -18,62 +18,62 @@ use crate::{
 use core::ptr;
 use kernel::bindings::{self, pt_regs};
 
-/// `PERF_RECORD_SAMPLE`
+/// The type of a sample record: `PERF_RECORD_SAMPLE`.
 pub(super) const SAMPLE: u32 = 9;
 
-/// `PERF_RECORD_MISC_*`
+/// The CPU mode in a sample's header: `PERF_RECORD_MISC_*`.
 pub(super) mod misc {
     pub(in crate::ring) const KERNEL: u16 = 1;
     pub(in crate::ring) const USER: u16 = 2;
 }
 
-/// Marks in a call chain: `enum perf_callchain_context`.
+/// Words in a call chain that say whose addresses follow: `enum perf_callchain_context`.
 mod chain_mark {
     pub(super) const KERNEL: u64 = 128_u64.wrapping_neg();
     pub(super) const USER: u64 = 512_u64.wrapping_neg();
 }
 
-/// The parts of a sample that are one word each, and rarely wanted.
+/// The parts of a sample that have one word each, and that few events want.
 const RARE_WORDS: u64 = PERF_SAMPLE_ADDR
     | PERF_SAMPLE_ID
     | PERF_SAMPLE_STREAM_ID
     | PERF_SAMPLE_CPU
     | PERF_SAMPLE_PERIOD;
-/// The parts of the usual sample.
+/// The parts of a sample that the fast path writes: all have one word.
 const USUAL: u64 =
     PERF_SAMPLE_IDENTIFIER | PERF_SAMPLE_IP | PERF_SAMPLE_TID | PERF_SAMPLE_TIME | RARE_WORDS;
 
-/// The most words of a call chain, with its marks.
+/// The largest number of words in a call chain: 127 addresses and two marks.
 pub(crate) const CHAIN_WORDS: usize = 127 + 2;
 
-/// The interrupt that a sample shows, besides its [`Moment`].
+/// An overflow that becomes a sample.
 pub(crate) struct Interrupt<'a> {
     /// The registers of the interrupt.
     pub(crate) regs: &'a pt_regs,
     /// The task that is sampled; null for an event of a CPU.
     pub(crate) task: *mut bindings::task_struct,
-    /// The events since the last sample.
+    /// The number of events since the last sample.
     pub(crate) period: u64,
-    /// The CPU.
+    /// The number of the CPU.
     pub(crate) cpu: u32,
-    /// The counts and branches that were read for it, if it has any.
+    /// The counts and branches for the sample, if its format has any.
     pub(crate) read: Option<&'a PmuReadings<'a>>,
-    /// Memory for a call chain.
+    /// Memory for the call chain.
     pub(crate) chain: &'a mut [u64; CHAIN_WORDS],
 }
 
-/// The counts and branches that a sample shows.
+/// The counts and branches of a sample.
 pub(crate) struct PmuReadings<'a> {
-    /// The counts, as from a read(2).
+    /// The counts, as the words that read(2) would return.
     pub(crate) counts: &'a [u64],
-    /// The branches, of each the addresses and the flags, the newest first.
+    /// The branches, the newest first. Each has three words: its source, its target, and flags.
     pub(crate) branches: &'a [u64],
-    /// The number of the register that has the newest one.
+    /// The number of the LBR register with the newest branch.
     pub(crate) newest_branch: u32,
 }
 
 impl PmuReadings<'_> {
-    /// Nothing is wanted.
+    /// Readings for a sample without counts and branches.
     pub(crate) const EMPTY: Self = Self {
         counts: &[],
         branches: &[],
@@ -82,29 +82,30 @@ impl PmuReadings<'_> {
 }
 
 impl Sampler {
-    /// Serves an overflow, in the overflow handler: a sample is due.
+    /// Writes the sample of an overflow, and notifies programs. To be called by the overflow handler.
     #[inline(always)]
     pub(crate) fn sample(&self, interrupt: Interrupt<'_>) {
-        let is_watched = self.notifier.is_set();
-        if is_watched && !self.notifier.take_from_limit(&self.state) {
+        let is_armed = self.notifier.is_armed();
+        if is_armed && !self.notifier.count_down_limit(&self.state) {
             return;
         }
         self.write_sample(interrupt);
-        if is_watched {
+        if is_armed {
             self.notifier.notify();
         }
     }
 
-    /// Serves an overflow whose sample would lack what is wanted.
+    /// Counts the sample of an overflow as lost, and notifies programs, since counts or branches for the sample are
+    /// missing.
     #[cold]
     pub(crate) fn lose_sample(&self) {
-        if self.notifier.take_from_limit(&self.state) {
+        if self.notifier.count_down_limit(&self.state) {
             self.lose(1);
             self.notifier.notify();
         }
     }
 
-    /// Writes a sample.
+    /// Writes a sample to the ring, or counts it as lost.
     #[inline(always)]
     fn write_sample(&self, interrupt: Interrupt<'_>) {
         let Some(ring) = self.ring() else {
@@ -157,21 +158,21 @@ impl Sampler {
             misc: if is_user { misc::USER } else { misc::KERNEL },
             words,
         };
-        record.put(header.word());
+        record.write_word(header.word());
         if format.has(PERF_SAMPLE_IDENTIFIER) {
-            record.put(self.id);
+            record.write_word(self.id);
         }
         if format.has(PERF_SAMPLE_IP) {
-            record.put(match regs {
+            record.write_word(match regs {
                 Some(regs) => regs.ip as u64,
                 None => unsaved_user_ip(interrupted),
             });
         }
         if format.has(PERF_SAMPLE_TID) {
-            record.put(self.ids(task));
+            record.write_word(self.ids(task));
         }
         if format.has(PERF_SAMPLE_TIME) {
-            record.put(self.time());
+            record.write_word(self.time());
         }
         if format.has(RARE_WORDS) {
             record = self.put_words(record, cpu, period);
@@ -183,8 +184,8 @@ impl Sampler {
         record.finish(true);
     }
 
-    /// Writes the words of a sample that are rarely wanted. Takes the record and gives it back, so that it need not be in
-    /// memory in the usual case.
+    /// Writes the parts in [`RARE_WORDS`]. Takes the record and returns it, so that the fast path keeps the record in
+    /// registers.
     #[inline(never)]
     fn put_words<'a>(&self, mut record: Record<'a>, cpu: u32, period: u64) -> Record<'a> {
         let parts = [
@@ -196,13 +197,13 @@ impl Sampler {
         ];
         for (part, word) in parts {
             if self.sampling.format.has(part) {
-                record.put(word);
+                record.write_word(word);
             }
         }
         record
     }
 
-    /// Writes the parts of a sample whose length varies.
+    /// Writes the parts of a sample that have more than one word, or are not in [`USUAL`].
     #[inline(always)]
     fn put_varying_parts<'a>(
         &self,
@@ -215,18 +216,18 @@ impl Sampler {
     ) -> Record<'a> {
         let format = self.sampling.format;
         if let Some(read) = read {
-            record.put_all(read.counts);
+            record.write_words(read.counts);
         }
         if format.has(PERF_SAMPLE_CALLCHAIN) {
-            record.put(chain.len() as u64);
-            record.put_all(chain);
+            record.write_word(chain.len() as u64);
+            record.write_words(chain);
         }
         if let (Some(stack), Some(read)) = (self.sampling.branches, read) {
-            record.put(read.branches.len() as u64 / 3);
+            record.write_word(read.branches.len() as u64 / 3);
             if stack.index {
-                record.put(read.newest_branch.into());
+                record.write_word(read.newest_branch.into());
             }
-            record.put_all(read.branches);
+            record.write_words(read.branches);
         }
         if format.has(PERF_SAMPLE_REGS_USER) {
             put_registers(&mut record, user, self.sampling.user_registers);
@@ -235,10 +236,10 @@ impl Sampler {
             stack::put(&mut record, user, stack_size);
         }
         if format.has(PERF_SAMPLE_WEIGHT | PERF_SAMPLE_WEIGHT_STRUCT) {
-            record.put(0);
+            record.write_word(0);
         }
         if format.has(PERF_SAMPLE_TRANSACTION) {
-            record.put(0);
+            record.write_word(0);
         }
         if format.has(PERF_SAMPLE_REGS_INTR) {
             put_registers(&mut record, regs, self.sampling.registers);
@@ -246,8 +247,8 @@ impl Sampler {
         record
     }
 
-    /// Returns the registers that a sample may show, and whether they are the program's. A late interrupt may come in
-    /// the kernel: if the event does not count there, the sample shows the program's registers.
+    /// Returns the registers that a sample may show, and whether they are the program's. If the interrupt came late,
+    /// in the kernel, and the event excludes the kernel, these are the program's registers instead.
     #[inline(always)]
     fn visible_registers<'a>(
         &self,
@@ -262,7 +263,8 @@ impl Sampler {
         }
     }
 
-    /// Writes the call chain, from the registers in the kernel and from those of the program. Returns its words.
+    /// Writes the call chain of the kernel and that of the program into `chain`, as far as the event wants them and
+    /// there are registers to begin from. Returns the number of words.
     #[inline(always)]
     fn walk_call_chain(
         &self,
@@ -273,7 +275,7 @@ impl Sampler {
         let chains = self.sampling.chains;
         let mut room = chains.depth as usize;
         let mut used = 0;
-        // Marks are not counted.
+        // The event's limit of depth does not include the marks.
         let mut add = |mark: u64,
                        walk: unsafe extern "C" fn(_, _, _) -> u32,
                        regs: &pt_regs,
@@ -284,7 +286,8 @@ impl Sampler {
             };
             *first = mark;
             let most = room.min(rest.len()).min(limit);
-            // SAFETY: The registers are those of the interrupted task; there is room for so many.
+            // SAFETY: `walk` requires registers of the interrupted task and room for `most` words: `rest` has at
+            // least that many.
             let found = unsafe {
                 walk(
                     ptr::from_ref(regs).cast_mut(),
@@ -296,7 +299,7 @@ impl Sampler {
             used += 1 + found;
         };
         if let Some(regs) = kernel.filter(|_| chains.kernel) {
-            // SAFETY: This asks for nothing but which task is the current one.
+            // SAFETY: The function only compares `task` with the current task, so any pointer will do.
             let is_own = unsafe { ffi::perfmon_on_stack_of(task) };
             let limit = if is_own { usize::MAX } else { 1 };
             add(chain_mark::KERNEL, ffi::perfmon_kernel_chain, regs, limit);
@@ -307,7 +310,7 @@ impl Sampler {
         used
     }
 
-    /// Returns the words of counts and branches in a sample.
+    /// Returns the number of words for counts and branches in a sample.
     #[cold]
     fn read_words(&self, read: &PmuReadings<'_>) -> usize {
         let branches = match self.sampling.branches {
@@ -317,7 +320,7 @@ impl Sampler {
         read.counts.len() + branches
     }
 
-    /// Returns the words of the registers in a sample.
+    /// Returns the number of words for registers in a sample.
     #[cold]
     fn register_words(&self, regs: Option<&pt_regs>, user: Option<&pt_regs>) -> usize {
         let format = self.sampling.format;
@@ -336,35 +339,37 @@ impl Sampler {
     }
 }
 
-/// Returns whether these are registers of a program.
+/// Returns whether the registers are those of a program in user mode.
 #[inline(always)]
 fn is_user(regs: &pt_regs) -> bool {
     /// The requested privilege level: 3 in programs (Intel SDM, volume 3A, section 3.4.2).
     const RPL: u16 = 0b11;
 
-    // SAFETY: The union is of numbers.
+    // SAFETY: Any bits are valid for the field: all variants of the union are integers.
     unsafe { regs.__bindgen_anon_1.cs & RPL != 0 }
 }
 
-/// Returns the registers of the program that was interrupted, or called the kernel. `None` in a kernel thread, while
-/// a program begins, while they are being saved, and if `task`, which is sampled, is not the current one: its windows
-/// open before it is switched to.
+/// Returns the registers of the program that was interrupted, or has called the kernel. Returns `None` for a kernel
+/// thread, while an exec replaces the program, while the registers are being saved, and if `task`, which is sampled,
+/// is not the current task: during a context switch its windows open before it runs.
 fn user_registers(regs: &pt_regs, task: *mut bindings::task_struct) -> Option<&pt_regs> {
-    // SAFETY: The registers are those of the interrupted task, and not changed. Those of its call of the kernel stay
-    // valid as long as it does not return.
+    // SAFETY: The function requires the registers of the interrupt, which it only reads. The registers that it
+    // returns are `regs`, or those that the task has saved on its kernel stack, where they stay until it returns to
+    // its program, after this handler.
     unsafe { ffi::perfmon_user_regs(ptr::from_ref(regs).cast_mut(), task).as_ref() }
 }
 
-/// Returns whether a sample of `task` may show these registers.
+/// Returns whether a sample of `task` may show the registers of the interrupt.
 fn may_show_registers(regs: &pt_regs, task: *mut bindings::task_struct) -> bool {
-    // SAFETY: The registers are valid for the call, which only reads them, and the task is the one that was interrupted.
+    // SAFETY: The function requires valid registers, which it only reads: `regs` is a reference. It only compares
+    // `task` with the current task.
     unsafe { ffi::perfmon_may_show_regs(ptr::from_ref(regs).cast_mut(), task) }
 }
 
-/// Returns the program's instruction address where its registers are not saved yet: it has just called the kernel, or
-/// was just interrupted. 0 if the address is not known.
+/// Returns the program's instruction address if its registers are not saved yet, since it has just entered the
+/// kernel; 0 if the address is not known.
 #[cold]
 fn unsaved_user_ip(regs: &pt_regs) -> u64 {
-    // SAFETY: The registers are not changed.
+    // SAFETY: The function requires the registers of the interrupt, which it only reads: `regs` is a reference.
     unsafe { ffi::perfmon_program_address(regs) }
 }

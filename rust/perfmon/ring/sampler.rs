@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! An event that writes records: what it writes, and where. Samples are in [`super::sample`], records of tasks in
-//! [`super::records`].
+//! The writer of an event's records: what it writes, and to which ring. [`super::sample`] writes samples,
+//! [`super::records`] records of tasks.
 //!
-//! Nothing of this sleeps, allocates or takes a lock.
+//! Except for `new` and `drop`, nothing here sleeps, allocates or takes a lock.
 
 use super::{alarm::OverflowNotifier, EventState, Record, Ring};
 use crate::{
@@ -26,49 +26,51 @@ use core::{
 };
 use kernel::{bindings, prelude::*};
 
-/// `PERF_RECORD_*` that are written here.
+/// The types of the records that are written here: `PERF_RECORD_*`.
 mod kind {
     pub(super) const LOST: u32 = 2;
     pub(super) const THROTTLE: u32 = 5;
     pub(super) const UNTHROTTLE: u32 = 6;
 }
 
-/// An event that writes samples and other records into a ring.
+/// The writer of an event's samples and other records.
 ///
 /// # Invariants
 ///
-/// `ring` is null or points to a ring; it is freed by RCU after the pointer has changed.
+/// `ring` is null or points to a ring, which is freed after the pointer has changed and a grace period has passed.
 pub(crate) struct Sampler {
-    /// The event's id.
+    /// The event's ID, which its records name.
     pub(super) id: u64,
     pub(crate) sampling: Sampling,
-    /// The event does not count in kernel mode: samples show nothing of it.
+    /// The event does not count in kernel mode, so samples must not show the kernel's registers and addresses.
     pub(super) is_user_only: bool,
-    /// The PID namespace of the opener of the event, with a reference; null if it is the first one.
+    /// The PID namespace of the event's opener, with a counted reference; null if it is the initial one.
     namespace: *mut ffi::pid_namespace,
     /// The period or the frequency of samples, as [`Sampling::trigger`] says; 0 without samples.
     ///
-    /// ATOMICS: relaxed. The call that changes it makes the CPUs look at it again.
+    /// ATOMICS: relaxed. The call that changes the number makes the CPUs load it again.
     period_or_frequency: AtomicU64,
-    /// ATOMICS: released when the ring is ready, and acquired by its writers.
+    /// The ring to write to; null without one. ATOMICS: stored with release order when the ring is ready, and loaded
+    /// with acquire order by its writers.
     ring: AtomicPtr<Ring>,
     /// The state of the event: enabled, disabled or closed.
     pub(crate) state: EventState,
     pub(crate) notifier: OverflowNotifier,
-    /// The samples that were lost.
+    /// The number of samples that were lost.
     ///
     /// ATOMICS: relaxed additions by any CPU.
     lost: AtomicU64,
 }
 
-// SAFETY: The namespace is a counted reference; the rest are atomic words.
+// SAFETY: Any task may drop the namespace's counted reference, and free a `Sampler`: the other fields are immutable,
+// atomic, or have locks of their own.
 unsafe impl Send for Sampler {}
-// SAFETY: The namespace does not change; the rest are atomic words.
+// SAFETY: `namespace` and `sampling` are not changed; the other fields are atomic, or have locks of their own.
 unsafe impl Sync for Sampler {}
 
-/// When and where a record is written, and by which task.
+/// The task, time and CPU of a record.
 pub(super) struct Moment {
-    /// The task's process, and above it the thread.
+    /// The task's PID, and its TID in the upper half.
     ids: u64,
     /// The time in nanoseconds.
     time: u64,
@@ -76,9 +78,9 @@ pub(super) struct Moment {
 }
 
 impl Sampler {
-    /// Returns the sampler of the event `id`, which the current task opens. The event is disabled, and there is no
-    /// ring yet.
-    /// `on_last_sample` is called in an interrupt on the CPU where the event has been disabled by its last sample.
+    /// Returns the sampler of a new event with the ID `id`, which the current task opens. The event is disabled, and
+    /// has no ring. When the limit of samples has disabled the event, `on_last_sample` is called in an interrupt on
+    /// the CPU of the last sample.
     ///
     /// # Errors
     ///
@@ -101,7 +103,7 @@ impl Sampler {
             id,
             sampling,
             is_user_only: !config.select.is_kernel(),
-            // SAFETY: The function has no preconditions; `drop` gives the reference back.
+            // SAFETY: The function returns a counted reference, or null, which `drop` puts.
             namespace: unsafe { ffi::perfmon_pid_namespace_get() },
             period_or_frequency: AtomicU64::new(period_or_frequency),
             ring: AtomicPtr::new(ptr::null_mut()),
@@ -114,12 +116,12 @@ impl Sampler {
         self.sampling.trigger.is_sampled()
     }
 
-    /// Returns the event's id.
+    /// Returns the event's ID.
     pub(crate) fn id(&self) -> u64 {
         self.id
     }
 
-    /// Returns the namespace; null if it is the first one.
+    /// Returns the PID namespace of the event's opener; null if it is the initial one.
     pub(super) fn namespace(&self) -> *mut ffi::pid_namespace {
         self.namespace
     }
@@ -130,32 +132,32 @@ impl Sampler {
         self.period_or_frequency.load(Relaxed)
     }
 
-    /// Changes the period or the frequency.
+    /// Sets the period or the frequency. The caller makes the CPUs load it.
     pub(crate) fn set_period_or_frequency(&self, number: u64) {
         self.period_or_frequency.store(number, Relaxed);
     }
 
-    /// Returns how many samples were lost.
+    /// Returns the number of samples that were lost.
     pub(crate) fn lost(&self) -> u64 {
         self.lost.load(Relaxed)
     }
 
-    /// Writes to another ring from now on, or to none.
+    /// Writes to `ring` from now on, or to none.
     ///
     /// # Safety
     ///
-    /// The ring must live until it has been replaced here and RCU has waited for all readers.
+    /// The ring must live until another call has replaced it and a grace period has passed.
     pub(crate) unsafe fn set_ring(&self, ring: Option<&Ring>) {
-        // INVARIANT: The caller keeps the ring until RCU has waited after its replacement.
+        // INVARIANT: The caller keeps the ring until a grace period has passed after its replacement.
         let ring = ring.map_or(ptr::null(), ptr::from_ref);
         self.ring.store(ring.cast_mut(), Release);
     }
 
-    /// Returns the ring.
+    /// Returns the ring to write to. To be called with interrupts off.
     #[inline(always)]
     pub(super) fn ring(&self) -> Option<&Ring> {
-        // SAFETY: A ring is freed by RCU after the pointer has changed, and all callers have interrupts off, so RCU
-        // waits for them.
+        // SAFETY: By the invariant a ring is freed a grace period after the pointer has changed. All callers have
+        // interrupts off as long as they use the ring, so the grace period waits for them.
         unsafe { self.ring.load(Acquire).as_ref() }
     }
 
@@ -164,7 +166,7 @@ impl Sampler {
         !self.ring.load(Relaxed).is_null()
     }
 
-    /// Returns the ids of a task, the time and the CPU, for a record; `task` is null for the current one.
+    /// Returns the IDs of a task, the time and the CPU, for a record; `task` is null for the current one.
     #[inline(always)]
     pub(super) fn moment_of(&self, task: *mut bindings::task_struct, cpu: u32) -> Moment {
         let format = self.sampling.format;
@@ -183,14 +185,17 @@ impl Sampler {
         }
     }
 
-    /// Returns the numbers of a task, null for the current one: the process, and above it the thread.
+    /// Returns the PID of a task in the opener's namespace, and its TID in the upper half; `task` is null for the
+    /// current one.
     #[inline(always)]
     pub(crate) fn ids(&self, task: *mut bindings::task_struct) -> u64 {
-        // SAFETY: The task is null or alive; the namespace is null or a reference.
+        // SAFETY: The function requires a task that is null or alive, and a namespace that is null or alive: all
+        // callers pass the current task, the one being sampled or switched to, or null; `self` has a reference to the
+        // namespace.
         unsafe { ffi::perfmon_task_ids(task, self.namespace) }
     }
 
-    /// Returns the time.
+    /// Returns the time of the event's clock, in nanoseconds.
     #[inline(always)]
     pub(super) fn time(&self) -> u64 {
         let clock = match self.sampling.clock {
@@ -198,11 +203,11 @@ impl Sampler {
             Clock::Monotonic => bindings::CLOCK_MONOTONIC as c_int,
             Clock::MonotonicRaw => bindings::CLOCK_MONOTONIC_RAW as c_int,
         };
-        // SAFETY: The function has no preconditions.
+        // SAFETY: `perfmon_clock()` takes -1 or the number of one of these clocks, and may be called in NMIs.
         unsafe { ffi::perfmon_clock(clock) }
     }
 
-    /// Notes that samples were not taken. Without a ring that is mapped there are none to be lost.
+    /// Counts samples as lost. Does nothing without a ring that is mapped, to which they would have been written.
     #[cold]
     pub(crate) fn lose(&self, samples: u64) {
         if let Some(ring) = self.ring().filter(|ring| !ring.has_ended()) {
@@ -211,8 +216,8 @@ impl Sampler {
         }
     }
 
-    /// Writes a LOST record. Returns whether there was room. If not, no other record may be written: it would stand
-    /// before the LOST record.
+    /// Writes a LOST record. Returns whether there was room. If not, the caller writes no other record, which would
+    /// come before the LOST record.
     #[cold]
     #[inline(never)]
     pub(super) fn write_lost(&self, ring: &Ring, moment: &Moment) -> bool {
@@ -225,15 +230,15 @@ impl Sampler {
             misc: 0,
             words,
         };
-        record.put(header.word());
-        record.put(self.id);
-        record.put(ring.lost.0.swap(0, Relaxed));
+        record.write_word(header.word());
+        record.write_word(self.id);
+        record.write_word(ring.lost.0.swap(0, Relaxed));
         self.put_trailer(&mut record, moment);
         record.finish(false);
         true
     }
 
-    /// Writes a record that samples cease for a while, or come again.
+    /// Writes the record that throttling of samples has begun, or has ended.
     #[cold]
     #[inline(never)]
     pub(crate) fn write_throttling(
@@ -252,7 +257,7 @@ impl Sampler {
         self.write(kind, 0, &[&[time, self.id, self.id]], &moment);
     }
 
-    /// Notes that a record was not written that is no sample.
+    /// Counts a record as lost that is not a sample.
     #[cold]
     pub(crate) fn lose_record(&self) {
         if let Some(ring) = self.ring() {
@@ -260,7 +265,7 @@ impl Sampler {
         }
     }
 
-    /// Writes a record that is no sample, with these words one after the other.
+    /// Writes a record that is not a sample. `words` are its words between header and trailer, in pieces.
     pub(super) fn write(&self, kind: u32, misc: u16, words: &[&[u64]], moment: &Moment) {
         let Some(ring) = self.ring() else {
             return;
@@ -280,13 +285,13 @@ impl Sampler {
             misc,
             words: size,
         };
-        record.put(header.word());
-        words.iter().for_each(|words| record.put_all(words));
+        record.write_word(header.word());
+        words.iter().for_each(|words| record.write_words(words));
         self.put_trailer(&mut record, moment);
         record.finish(false);
     }
 
-    /// Writes what all records have at their end, if the event wants that.
+    /// Writes the trailer that all records but samples have, if the event wants it (`sample_id_all`).
     fn put_trailer(&self, record: &mut Record<'_>, moment: &Moment) {
         let parts = [
             (PERF_SAMPLE_TID, moment.ids),
@@ -298,7 +303,7 @@ impl Sampler {
         ];
         for (part, word) in parts {
             if self.sampling.format.has_in_trailer(part) {
-                record.put(word);
+                record.write_word(word);
             }
         }
     }
@@ -307,7 +312,7 @@ impl Sampler {
 impl Drop for Sampler {
     fn drop(&mut self) {
         if !self.namespace.is_null() {
-            // SAFETY: `new` has got the reference.
+            // SAFETY: `new` has got the counted reference, which is put once.
             unsafe { ffi::perfmon_pid_namespace_put(self.namespace) };
         }
     }

@@ -1,23 +1,25 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The program's stack in samples (`PERF_SAMPLE_STACK_USER`), for readers that unwind it.
+//! The copy of the program's stack in samples (`PERF_SAMPLE_STACK_USER`), for tools that unwind it.
 
 use super::Record;
 use crate::{logic::sample_format::SampleFormat, sys::ffi};
 use core::ptr;
 use kernel::bindings::pt_regs;
 
-/// Returns how many bytes of the stack fit into a sample beside `words` words: at most `wanted`, a multiple of 8.
+/// Returns the number of bytes of the stack to copy into a sample with `words` other words: at most `wanted`, and a
+/// multiple of 8. Returns 0 without registers of the program.
 pub(super) fn size(user: Option<&pt_regs>, wanted: u32, words: usize) -> u32 {
     let Some(regs) = user else {
         return 0;
     };
-    // SAFETY: The registers are those of the current task, and not changed.
+    // SAFETY: The function requires the registers of the current task's program, which it only reads: the overflow
+    // handler passes them.
     let most = unsafe { ffi::perfmon_user_stack(ptr::from_ref(regs).cast_mut()) };
     let wanted = u64::from(wanted).min(most) as u32 & !7;
     SampleFormat::stack_room(wanted, words)
 }
 
-/// Returns the words of the stack in a sample, with the numbers before and behind it.
+/// Returns the number of words that a stack of `size` bytes takes in a sample, with the sizes before and after it.
 pub(super) const fn words(size: u32) -> usize {
     match size {
         0 => 1,
@@ -25,19 +27,21 @@ pub(super) const fn words(size: u32) -> usize {
     }
 }
 
-/// Writes the stack: its size, and if that is not 0 as many bytes, and how many of them could be read.
+/// Writes the size in bytes. If it is not 0, also copies the stack, and writes the number of bytes that could be
+/// read.
 #[cold]
 pub(super) fn put(record: &mut Record<'_>, user: Option<&pt_regs>, size: u32) {
-    record.put(size.into());
+    record.write_word(size.into());
     let Some(regs) = user.filter(|_| size != 0) else {
         return;
     };
     let mut from = regs.sp as u64;
-    let read = record.fill(size.into(), |to, bytes| {
-        // SAFETY: This is the overflow handler; there is room for so many bytes, fewer than 2^16.
+    let read = record.write_with(size.into(), |to, bytes| {
+        // SAFETY: The function requires memory for `bytes` bytes at `to`, which `write_with` guarantees, and is for NMIs:
+        // this is called by the overflow handler only. The size is less than 2^16.
         let copied = u64::from(unsafe { ffi::perfmon_copy_stack(to, from, bytes as u32) });
         from = from.wrapping_add(copied);
         copied
     });
-    record.put(read);
+    record.write_word(read);
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The memory that the records of one CPU go to, which programs map.
+//! The memory for the records of one CPU, which programs map.
 //!
-//! [`crate::percpu::buffer`] writes it. Programs can only read it. It lives as long as the trace, a descriptor or a
-//! mapping refers to it.
+//! [`crate::percpu::buffer`] writes the buffer. Programs can only read it. It lives as long as the trace, a
+//! descriptor or a mapping holds a reference.
 
 use crate::{
     abi,
@@ -17,33 +17,33 @@ use kernel::{bindings, error::to_result, mm::virt::VmaNew, page::PAGE_SIZE, prel
 ///
 /// # Invariants
 ///
-/// `start` points to `size` bytes, a whole number of pages, from `__vmalloc()`.
+/// `start` points to `size` bytes, a whole number of pages, from `perfmon_buffer_alloc()`, which gets them from
+/// `__vmalloc()`.
 pub(crate) struct Buffer {
     start: NonNull<u8>,
     size: usize,
-    /// The longest mapping. Access beyond `size` is SIGBUS.
+    /// The size in bytes of the longest allowed mapping. Access beyond `size` raises SIGBUS.
     mappable: usize,
     /// The buffer has room for records.
     traced: bool,
-    /// Ended after the memory has been freed, since fields are dropped last.
+    /// The charge, which ends after the memory has been freed, since fields are dropped after `drop`.
     _charge: Charge,
 }
 
-// SAFETY: The buffer owns its memory. While it is shared, the memory is written through `BufferPtr`, whose users
-// make sure that there is one writer at a time.
+// SAFETY: The buffer owns its memory, which belongs to no task, so any task may free it.
 unsafe impl Send for Buffer {}
-// SAFETY: While the buffer is shared, its memory is written through `BufferPtr`, whose users make sure that there is
+// SAFETY: The fields do not change. The memory is written through `BufferPtr`, whose users make sure that there is
 // one writer at a time.
 unsafe impl Sync for Buffer {}
 
 impl Buffer {
-    /// Allocates a buffer of `pages` with an empty header. For a CPU that is not `traced` it has one page for the
-    /// header, and can be mapped as if it had `pages`.
+    /// Allocates a buffer of `pages` pages with an empty header. For a CPU that is not `traced`, allocates only one
+    /// page, for the header, and allows mappings of `pages` pages all the same.
     ///
     /// # Errors
     ///
-    /// EPERM if the caller may not pin so much memory ([`Charge::new`]). ENOMEM if there is no memory, or the
-    /// caller's cgroup has none left; no process is killed.
+    /// EPERM if the caller may not pin that much memory ([`Charge::new`]). ENOMEM if there is no memory, or the
+    /// caller's cgroup has reached its limit; no process is killed for it.
     pub(crate) fn new(pages: u32, traced: bool) -> Result<Self> {
         let (allocated, flags) = if traced {
             (pages, 0)
@@ -52,9 +52,9 @@ impl Buffer {
         };
         let charge = Charge::new(allocated)?;
         let size = allocated as usize * PAGE_SIZE;
-        // SAFETY: The function has no requirements.
+        // SAFETY: `perfmon_buffer_alloc()` takes any size: it has no preconditions.
         let start = unsafe { ffi::perfmon_buffer_alloc(size) };
-        // INVARIANT: The function has just allocated so many bytes.
+        // INVARIANT: `perfmon_buffer_alloc()` has just allocated `size` bytes, whole pages.
         let this = Self {
             start: NonNull::new(start.cast()).ok_or(ENOMEM)?,
             size,
@@ -62,12 +62,12 @@ impl Buffer {
             traced,
             _charge: charge,
         };
-        // SAFETY: The buffer has just been allocated, and has no other user yet.
+        // SAFETY: `clear` requires that nothing else uses the buffer, which has just been allocated.
         unsafe { this.as_ptr().clear(flags) };
         Ok(this)
     }
 
-    /// Returns whether the buffer has room for records.
+    /// Returns whether the buffer has room for records, and not only a header.
     pub(crate) fn is_traced(&self) -> bool {
         self.traced
     }
@@ -77,7 +77,7 @@ impl Buffer {
         self.size
     }
 
-    /// Returns the address, for the writer.
+    /// Returns the pointer that the writer uses.
     pub(crate) fn as_ptr(&self) -> BufferPtr {
         BufferPtr::new(self.start)
     }
@@ -85,7 +85,8 @@ impl Buffer {
 
 impl Drop for Buffer {
     fn drop(&mut self) {
-        // SAFETY: By the type invariant the memory is from `__vmalloc()`. Mappings hold references, so there is none.
+        // SAFETY: By the invariant the memory is from `perfmon_buffer_alloc()`. Nothing uses it: the trace,
+        // descriptors and mappings hold references, and the last one is being dropped.
         unsafe { ffi::perfmon_buffer_free(self.start.as_ptr().cast()) };
     }
 }
@@ -94,8 +95,8 @@ impl Mappable for Buffer {
     /// Maps the buffer or a part of it, for reading only.
     fn map(&self, area: &VmaNew) -> Result {
         // The kernel refuses shared writable mappings, since the descriptor is not open for writing. A private
-        // mapping would be a copy of what is still being written.
-        // (The constant VM_MAYSHARE is another flag in Linux 7.2's Rust bindings.)
+        // mapping is refused here, since it would not show later records. (The Rust bindings of Linux 7.2 have
+        // another flag as VM_MAYSHARE, hence the bit.)
         if area.flags() & (1 << bindings::VMA_MAYSHARE_BIT) == 0 {
             return Err(EINVAL);
         }
@@ -103,21 +104,22 @@ impl Mappable for Buffer {
         area.set_dontexpand();
         area.set_dontdump();
 
-        // SAFETY: The area is being set up.
+        // SAFETY: Nothing else accesses the fields of an area that is being set up, such as a `VmaNew`.
         let first = unsafe { (*area.as_ptr()).vm_pgoff }.saturating_mul(PAGE_SIZE);
-        let wanted = area.end() - area.start();
-        if first.saturating_add(wanted) > self.mappable {
+        let length = area.end() - area.start();
+        if first.saturating_add(length) > self.mappable {
             return Err(EINVAL);
         }
-        let last = self.size.min(first + wanted);
+        let last = self.size.min(first + length);
         for (offset, address) in (first..last)
             .step_by(PAGE_SIZE)
             .zip((area.start()..).step_by(PAGE_SIZE))
         {
-            // SAFETY: `offset` is below `size`.
+            // SAFETY: `offset` is less than `last`, at most `size`, so the result is within the memory.
             let start = unsafe { self.start.add(offset) };
-            // SAFETY: The page is from `__vmalloc()`, and may be inserted anywhere. The area is being set up, and
-            // `address` is in it.
+            // SAFETY: `vmalloc_to_page()` requires an address of `__vmalloc()`, which `start` is. `vm_insert_page()`
+            // requires such a page, an area that is being set up, and an address in that area: `address` is less than
+            // `area.end()`, since `offset` is less than `last`.
             to_result(unsafe {
                 let page = bindings::vmalloc_to_page(start.as_ptr().cast());
                 bindings::vm_insert_page(area.as_ptr(), address, page)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The begin and the end of a trace on one CPU.
+//! Starting and stopping a trace on one CPU.
 
 use super::buffer::Buffer;
 use crate::{
@@ -15,12 +15,12 @@ use crate::{
     pmu::{lbr, values as pmu_values},
 };
 
-/// The configuration of a trace, as each CPU begins it.
+/// The configuration of a trace that is about to start, for all CPUs.
 pub(super) struct CpuTraceConfig<'a> {
     pub(super) config: &'a Config,
-    /// The CPUs that record.
+    /// The CPUs that record the trace.
     pub(super) cpus: &'a CpuSet,
-    /// The counters of the config's events, in their order.
+    /// The counters of the config's events, in the order of the events; `None` for values.
     pub(super) counters: &'a [Option<CounterId>],
     pub(super) allow_kernel_addrs: bool,
 }
@@ -33,7 +33,8 @@ impl CpuTraceConfig<'_> {
             .filter_map(|(event, counter)| Some(((*counter)?, event)))
     }
 
-    /// Returns the values of the events that match and are recorded on this CPU: the first of their scope.
+    /// Returns the values, as a mask, of the matching events that this CPU records: it is the first CPU of the
+    /// value's scope.
     fn values(&self, here: ThisCpu<'_>, matches: impl Fn(Role) -> bool) -> u16 {
         let is_first = |id: &ValueId| topology::is_first(here, self.cpus, id.scope());
         values::each(self.config.values(matches))
@@ -41,14 +42,14 @@ impl CpuTraceConfig<'_> {
             .fold(0, |set, id| set | id.bit())
     }
 
-    /// Returns the counters of the events that match.
+    /// Returns the counters of the matching events, as a mask.
     fn mask(&self, matches: impl Fn(&ConfigEvent) -> bool) -> u64 {
-        let those = self.events().filter(|(_, event)| matches(event));
-        bits(those.map(|(counter, _)| counter))
+        let matching = self.events().filter(|(_, event)| matches(event));
+        bits(matching.map(|(counter, _)| counter))
     }
 }
 
-/// Begins to record on this CPU. The counters are reserved for the trace and not active, and `buffer` has no writer.
+/// Starts recording on this CPU. The counters are reserved for the trace and not active, and `buffer` has no writer.
 pub(super) fn begin(here: ThisCpu<'_>, config: &CpuTraceConfig<'_>, buffer: &Buffer) {
     let (percpu, pmu) = (here.percpu(), here.pmu());
     let trace = &percpu.trace;
@@ -59,7 +60,8 @@ pub(super) fn begin(here: ThisCpu<'_>, config: &CpuTraceConfig<'_>, buffer: &Buf
     let first = config.events().next();
     let timebase = first.map_or(0, |(counter, _)| counter.bit());
 
-    // SAFETY: The trace owns the buffer, which has no writer yet.
+    // SAFETY: `clear` requires that nothing else writes to the buffer: the trace owns it, and the CPU's counters are
+    // not active yet.
     unsafe { buffer.as_ptr().clear(0) };
     trace.buffer.set(buffer.as_ptr().address());
     trace.set_sample_start(HEADER);
@@ -110,7 +112,7 @@ pub(super) fn begin(here: ThisCpu<'_>, config: &CpuTraceConfig<'_>, buffer: &Buf
         let (user, kernel) = (event.select.is_user(), event.select.is_kernel());
         lbr::start(here, Branches::in_modes(user, kernel));
     }
-    // The timebase last: its samples read the others.
+    // The timebase is started last, since its samples read the other counters.
     for (counter, _) in config.events().skip(1) {
         pmu.start(here, counter);
     }
@@ -119,8 +121,8 @@ pub(super) fn begin(here: ThisCpu<'_>, config: &CpuTraceConfig<'_>, buffer: &Buf
     }
 }
 
-/// Ends recording on this CPU, if there is any: stops the counters, writes the last counts, marks the buffer with
-/// `flags`, and restores the registers.
+/// Stops recording on this CPU, if it records: stops the counters, writes the last counts, marks the buffer with
+/// `flags` (`PERFMON_BUFFER_FLAG_*`), and restores the registers.
 pub(crate) fn finish(here: ThisCpu<'_>, flags: u32) {
     let (percpu, pmu) = (here.percpu(), here.pmu());
     let trace = &percpu.trace;
@@ -132,15 +134,15 @@ pub(crate) fn finish(here: ThisCpu<'_>, flags: u32) {
     for counter in each(counters & percpu.active_mask.get()) {
         pmu.stop(here, counter);
     }
-    // From here on the handler writes nothing.
+    // From here on the overflow handler writes nothing, since no counter of the trace is active.
     if trace.branching.get() != 0 {
         lbr::stop(here, pmu);
     }
     trace.mark(flags);
     let recorded_values = trace.values.recorded();
     if counters != 0 || recorded_values != 0 {
-        // SAFETY: The trace is recorded. `begin` left room for these records, and without active counters the
-        // handler does not write.
+        // SAFETY: `write_counts` requires a trace with room for these records, and no other writer: `begin` has kept
+        // that room free, and without active counters the overflow handler does not write.
         unsafe {
             percpu.write_counts(counters, |writer| {
                 pmu_values::write(here, writer, recorded_values)

@@ -1,27 +1,30 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The calls that describe the PMU to users of traces.
+//! The calls that describe the PMU to programs.
 
 use super::Trace;
 use crate::{abi, logic::values::by_number, pmu, sys::mappings};
 use kernel::{cpu::nr_cpu_ids, prelude::*};
 
-/// `IOCTL_PERFMON_GET_PROPERTIES`
+/// Serves `IOCTL_PERFMON_GET_PROPERTIES`: returns the numbers and widths of counters.
 pub(crate) fn properties(_trace: &Trace) -> Result<abi::perfmon_properties> {
-    let c = &pmu::common().capabilities;
-    let (general, fixed) = (u16::from(c.general), c.fixed.count_ones() as u16);
-    let values = c.values.count_ones() as u16;
+    let capabilities = &pmu::common().capabilities;
+    let (general, fixed) = (
+        u16::from(capabilities.general),
+        capabilities.fixed.count_ones() as u16,
+    );
+    let values = capabilities.values.count_ones() as u16;
     Ok(abi::perfmon_properties {
         api_version: abi::PERFMON_API_VERSION as u16,
-        pm_version: u16::from(c.version),
+        pm_version: u16::from(capabilities.version),
         max_num_events: general + fixed + values,
         reserved: 0,
         max_num_fixed_events: fixed,
-        max_fixed_counter_width: u16::from(c.fixed_width),
+        max_fixed_counter_width: u16::from(capabilities.fixed_width),
         max_num_programmable_events: general,
-        max_programmable_counter_width: u16::from(c.general_width),
+        max_programmable_counter_width: u16::from(capabilities.general_width),
         max_num_misc_events: values,
         max_misc_counter_width: if values == 0 { 0 } else { u64::BITS as u16 },
-        flags: if c.last_branch.is_some() {
+        flags: if capabilities.last_branch.is_some() {
             abi::PERFMON_PROPERTY_FLAG_HAS_LAST_BRANCH
         } else {
             0
@@ -29,7 +32,7 @@ pub(crate) fn properties(_trace: &Trace) -> Result<abi::perfmon_properties> {
     })
 }
 
-/// `PERFMON_GET_INFO`
+/// Serves `PERFMON_GET_INFO`: returns what the module and this machine support.
 pub(crate) fn info(_trace: &Trace) -> Result<abi::perfmon_info> {
     let pmu = pmu::common();
     let mut features = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The trace interface: its calls, on all CPUs.
+//! The calls of the trace interface, which samples the whole machine.
 //!
 //! Each call makes its checks in the order that linux/perfmon.h gives; the dispatcher ([`crate::ioctl`]) makes the
 //! first three. A trace belongs to a session, and since one session can write, one trace runs at a time.
@@ -54,17 +54,16 @@ impl Trace {
     }
 }
 
-/// A configuration that was staged. Its parts are on the heap from the beginning, since they are too large for a
-/// stack.
+/// A staged configuration. Its parts are on the heap from the beginning, since they are too large for a kernel stack.
 struct Staged {
-    /// The config as the program gave it.
+    /// The configuration as the program gave it, for GET_CONFIG.
     raw: KBox<abi::perfmon_config>,
     config: KBox<Config>,
-    /// The caller may see address spaces and kernel addresses.
+    /// The records may show address spaces and kernel addresses.
     allow_kernel_addrs: bool,
 }
 
-/// The sizes of no buffers.
+/// The sizes of a trace without buffers.
 const NO_ALLOC: abi::perfmon_alloc = abi::perfmon_alloc {
     num_buffers: 0,
     buffer_size_in_pages: 0,
@@ -72,13 +71,13 @@ const NO_ALLOC: abi::perfmon_alloc = abi::perfmon_alloc {
 
 /// # Invariants
 ///
-/// - There are `buffers`, one for each CPU number, unless `state` is [`TraceState::Idle`].
-/// - There is `staged` if `state` is [`TraceState::Staged`] or [`TraceState::Running`].
-/// - While `state` is [`TraceState::Running`], the trace owns `counters`, and CPUs may write the buffers. Otherwise
-///   `counters` is 0, and no CPU does.
+/// - `buffers` has one buffer for each CPU number, unless `state` is [`TraceState::Idle`].
+/// - `staged` is `Some` if `state` is [`TraceState::Staged`] or [`TraceState::Running`].
+/// - While `state` is [`TraceState::Running`], the trace owns `counters`, and CPUs may write to the buffers.
+///   Otherwise `counters` is 0, and no CPU writes to them.
 struct Inner {
     state: TraceState,
-    /// The events that the session has defined. `None` if there are none, since only that is a constant.
+    /// The events that the session has defined. `None` in [`Self::IDLE`], since an empty tree is no constant.
     defined_selects: Option<RBTree<u16, EventSelect>>,
     alloc: abi::perfmon_alloc,
     buffers: KVec<Arc<Buffer>>,
@@ -96,7 +95,7 @@ impl Inner {
         counters: 0,
     };
 
-    /// Returns the buffer of the current CPU, if there was room for its records.
+    /// Returns the buffer of the current CPU, if it has room for records.
     fn buffer_here(&self) -> Option<&Buffer> {
         let cpu = CpuId::current();
         let buffer = self.buffers.get(cpu.as_u32() as usize)?;
@@ -108,11 +107,11 @@ impl Inner {
         self.defined_selects.as_ref()?.get(&id.0).copied()
     }
 
-    /// Stops the trace on all CPUs, if it runs.
+    /// Stops the trace on all CPUs, if it is running.
     ///
     /// # Errors
     ///
-    /// EIO if one of its counters was tampered with.
+    /// EIO if one of the trace's counters was tampered with.
     fn end(&mut self, ownership: &mut Ownership) -> Result {
         if self.state != TraceState::Running {
             return Ok(());
@@ -123,7 +122,7 @@ impl Inner {
         if self.counters != 0 {
             ownership.release_counters(self.counters);
         }
-        // INVARIANT: No CPU records any more, and the counters have no owner.
+        // INVARIANT: No CPU records any more, and the counters were released.
         self.state = TraceState::Staged;
         self.counters = 0;
         if intact {
@@ -137,13 +136,13 @@ impl Inner {
 impl Drop for Inner {
     fn drop(&mut self) {
         if self.state == TraceState::Running {
-            // The session has ended, so there is no caller to tell of an error.
+            // The session has ended, so no caller is left to get the error.
             let _ = self.end(&mut OWNERSHIP.lock());
         }
     }
 }
 
-/// `PERFMON_DEFINE_EVENT`
+/// Serves `PERFMON_DEFINE_EVENT`.
 pub(crate) fn define(trace: &Trace, request: abi::perfmon_event_definition) -> Result {
     let reserved = request.reserved.iter().any(|&word| word != 0)
         || request.reserved2.iter().any(|&word| word != 0);
@@ -166,7 +165,7 @@ pub(crate) fn define(trace: &Trace, request: abi::perfmon_event_definition) -> R
     Ok(())
 }
 
-/// `IOCTL_PERFMON_ALLOC_TRACE`
+/// Serves `IOCTL_PERFMON_ALLOC_TRACE`.
 pub(crate) fn alloc(trace: &Trace, request: abi::perfmon_alloc) -> Result {
     allow_counting()?;
     trace.inner.lock().state.after(TraceCall::Alloc)?;
@@ -178,37 +177,38 @@ pub(crate) fn alloc(trace: &Trace, request: abi::perfmon_alloc) -> Result {
 
     let mut buffers = KVec::with_capacity(nr_cpu_ids() as usize, GFP_KERNEL_ACCOUNT)?;
     for id in ids() {
-        // Memory is allocated without a lock. Meanwhile another thread may come first, and CPUs may come and go: a
-        // buffer has room for records if its CPU is counted on now, or will be when the system wakes up.
+        // Memory is allocated without the locks. Meanwhile another thread may allocate buffers, and CPUs may go
+        // online or offline. A buffer has room for records if its CPU is counted on now, or will be after the
+        // system's sleep.
         trace.inner.lock().state.after(TraceCall::Alloc)?;
         let traced = OWNERSHIP.lock().cpus().is_counted(id);
         let buffer = Buffer::new(pages, traced)?;
         buffers.push(Arc::new(buffer, GFP_KERNEL_ACCOUNT)?, GFP_KERNEL_ACCOUNT)?;
     }
-    // Declared after `buffers`: on an error the lock is released before they are freed.
+    // Declared after `buffers`, so that on an error the lock is released before the buffers are freed.
     let mut inner = trace.inner.lock();
     let state = inner.state.after(TraceCall::Alloc)?;
-    // INVARIANT: There are buffers for all CPU numbers.
+    // INVARIANT: `buffers` has one buffer for each CPU number.
     inner.state = state;
     inner.alloc = request;
     inner.buffers = buffers;
     Ok(())
 }
 
-/// `IOCTL_PERFMON_FREE_TRACE`
+/// Serves `IOCTL_PERFMON_FREE_TRACE`.
 pub(crate) fn free(trace: &Trace) -> Result {
     allow_counting()?;
-    // Declared before the guard, and so freed after the lock is released.
+    // Declared before the guard, so that the memory is freed after the lock is released.
     let _freed;
     let mut inner = trace.inner.lock();
-    // INVARIANT: Only a trace that does not run can be freed. The definitions stay.
+    // INVARIANT: `after` refuses to free a running trace, so `counters` is 0. The defined events are kept.
     inner.state = inner.state.after(TraceCall::Free)?;
     inner.alloc = NO_ALLOC;
     _freed = (mem::take(&mut inner.buffers), inner.staged.take());
     Ok(())
 }
 
-/// `IOCTL_PERFMON_GET_ALLOC`
+/// Serves `IOCTL_PERFMON_GET_ALLOC`.
 pub(crate) fn get_alloc(trace: &Trace) -> Result<abi::perfmon_alloc> {
     allow_counting()?;
     let inner = trace.inner.lock();
@@ -216,7 +216,7 @@ pub(crate) fn get_alloc(trace: &Trace) -> Result<abi::perfmon_alloc> {
     Ok(inner.alloc)
 }
 
-/// `IOCTL_PERFMON_STAGE_CONFIG`
+/// Serves `IOCTL_PERFMON_STAGE_CONFIG`.
 pub(crate) fn stage(trace: &Trace, raw: KBox<abi::perfmon_config>) -> Result {
     allow_counting()?;
     let kernel = allow_kernel();
@@ -236,12 +236,12 @@ pub(crate) fn stage(trace: &Trace, raw: KBox<abi::perfmon_config>) -> Result {
         config,
         allow_kernel_addrs: kernel.is_ok(),
     });
-    // INVARIANT: There is a staged configuration.
+    // INVARIANT: `staged` was just set.
     inner.state = state;
     Ok(())
 }
 
-/// `IOCTL_PERFMON_GET_CONFIG`
+/// Serves `IOCTL_PERFMON_GET_CONFIG`.
 pub(crate) fn get_config(trace: &Trace) -> Result<abi::perfmon_config> {
     allow_counting()?;
     let inner = trace.inner.lock();
@@ -250,7 +250,7 @@ pub(crate) fn get_config(trace: &Trace) -> Result<abi::perfmon_config> {
     Ok(*staged.raw)
 }
 
-/// `IOCTL_PERFMON_GET_BUFFER_HANDLE`
+/// Serves `IOCTL_PERFMON_GET_BUFFER_HANDLE`.
 pub(crate) fn handle(trace: &Trace, request: abi::perfmon_buffer_handle_req) -> Result<c_int> {
     if request.descriptor >= nr_cpu_ids() {
         return Err(EINVAL);
@@ -265,7 +265,7 @@ pub(crate) fn handle(trace: &Trace, request: abi::perfmon_buffer_handle_req) -> 
     file::open(buffer)
 }
 
-/// `IOCTL_PERFMON_START`
+/// Serves `IOCTL_PERFMON_START`.
 pub(crate) fn start(trace: &Trace) -> Result {
     allow_counting()?;
     let mut guard = trace.inner.lock();
@@ -275,7 +275,7 @@ pub(crate) fn start(trace: &Trace) -> Result {
     if staged.config.has_kernel() {
         allow_kernel()?;
     }
-    // Values alone need no counter, whatever owns the counters.
+    // A trace of values only needs no counter, so another owner of the counters does not matter.
     let is_value = |event: &ConfigEvent| matches!(event.counters, CounterChoice::Value(_));
     if staged.config.events().all(is_value) {
         return begin(inner, state, &mut OWNERSHIP.lock());
@@ -292,11 +292,11 @@ pub(crate) fn start(trace: &Trace) -> Result {
     result
 }
 
-/// Gives the trace its counters, which can be had, and begins it on all CPUs.
+/// Gives the trace its counters, which the caller has reserved, and starts it on all CPUs.
 ///
 /// # Errors
 ///
-/// EBUSY if it records branches and events do so. EIO if a counter does not hold what is written.
+/// EBUSY if the trace and open events both record branches. EIO if a counter does not hold what is written.
 fn begin(inner: &mut Inner, state: TraceState, ownership: &mut Ownership) -> Result {
     let staged = inner.staged.as_ref().ok_or(WrongState)?;
     let counters = staged
@@ -312,7 +312,8 @@ fn begin(inner: &mut Inner, state: TraceState, ownership: &mut Ownership) -> Res
     }
     for (cpu, buffer) in ids().zip(&inner.buffers) {
         if buffer.is_traced() && !ownership.cpus().online().contains(cpu) {
-            // SAFETY: The trace owns the buffer, and no CPU records yet.
+            // SAFETY: `clear` requires that nothing else writes to the buffer: the trace owns it, and no CPU records
+            // yet.
             unsafe { buffer.as_ptr().clear(abi::PERFMON_BUFFER_FLAG_OFFLINE) };
         }
     }
@@ -331,7 +332,7 @@ fn begin(inner: &mut Inner, state: TraceState, ownership: &mut Ownership) -> Res
             cpu::begin(here, &config, buffer);
         }
     });
-    // INVARIANT: The trace owns the counters.
+    // INVARIANT: `set_traced` has given the counters to the trace.
     inner.state = state;
     inner.counters = mask;
     if ownership.is_intact(mask) {
@@ -341,7 +342,7 @@ fn begin(inner: &mut Inner, state: TraceState, ownership: &mut Ownership) -> Res
     }
 }
 
-/// `IOCTL_PERFMON_STOP`
+/// Serves `IOCTL_PERFMON_STOP`.
 pub(crate) fn stop(trace: &Trace) -> Result {
     allow_counting()?;
     let mut inner = trace.inner.lock();
