@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The samples of events, which go to rings.
+//! The samples of events, which are written to rings.
 
 use crate::{
     cpu::{timestamp, tsc_khz, Regs, ThisCpu},
@@ -14,9 +14,10 @@ use crate::{
     ring::{Interrupt, PmuReadings, Sampler},
 };
 
-/// Takes the sample of a counter that has counted `total` events, so that it is due. Returns the events to load it for.
+/// Takes the sample of a counter whose sample is due at the total `total`, in an NMI at the time `now`. Returns the
+/// number of events to load the counter for.
 #[inline(never)]
-pub(super) fn take(
+pub(super) fn take_sample(
     here: ThisCpu<'_>,
     counter: CounterId,
     total: u64,
@@ -33,7 +34,7 @@ pub(super) fn take(
     }
     let period = sampled.period.get();
     let (events, left_over) = match sampler.sampling.trigger {
-        // The period may have been lowered meanwhile: the sample stands for all that was counted.
+        // The timer may have shortened the period meanwhile, so the sample stands for all events since the last one.
         Trigger::Frequency(_) => (sampled.take_unrecorded(total), 0),
         Trigger::Never | Trigger::Period(_) => (period, lose_overdue(sampled, sampler, total, 1)),
     };
@@ -54,7 +55,8 @@ pub(super) fn take(
         period: events,
         cpu: here.id().as_u32(),
         read,
-        // SAFETY: This is the overflow handler, and the memory is not used any more when `sample` returns.
+        // SAFETY: `words` is to be called by the overflow handler, which this is, and not again before its result is
+        // dropped: the memory is not used after `sample` has returned.
         chain: unsafe { percpu.samplers.chain.words() },
     });
     if let (Trigger::Frequency(_), Some(time)) =
@@ -62,22 +64,22 @@ pub(super) fn take(
     {
         let elapsed = now.wrapping_sub(time.get());
         let interval = cycles_between(sampler);
-        let wanted = period_for_interval(events, elapsed, interval);
+        let new_period = period_for_interval(events, elapsed, interval);
         time.set(now);
         sampled.period.set(if missed_interval(elapsed, interval) {
-            wanted
+            new_period
         } else {
-            // A quarter of the way, so that one slow moment does not change much.
-            (period - period / 4).wrapping_add(wanted / 4).max(1)
+            // Moves the period by a quarter of the difference, so that one slow moment does not change it much.
+            (period - period / 4).wrapping_add(new_period / 4).max(1)
         });
     }
     sampled.load_for(sampled.period.get().saturating_sub(left_over))
 }
 
-/// The parts of a sample that are read from the PMU.
+/// The parts of a sample that are read from the PMU: counts and branches.
 const PMU_PARTS: u64 = PERF_SAMPLE_READ | PERF_SAMPLE_BRANCH_STACK;
 
-/// Reads the counts and branches of a sample. `None` if the sample needs a count that is not known.
+/// Reads the counts and branches of a sample. Returns `None` if a count that the sample needs is not available.
 #[cold]
 #[inline(never)]
 fn read_pmu_parts<'a>(
@@ -95,8 +97,8 @@ fn read_pmu_parts<'a>(
         } else {
             Some(pmu.take_samples_in_nmi(here)?)
         };
-        // SAFETY: This is the overflow handler, the counter is armed, and the words are not used any more when the sample
-        // has been written.
+        // SAFETY: `counts_in_nmi` is to be called by the overflow handler, which this is, for an armed counter, and
+        // not again before its result is dropped: the caller drops it after writing the sample.
         let counts = unsafe { percpu.counts_in_nmi(here, pmu, counter, sampling.read, now) };
         if let Some(paused) = paused {
             pmu.resume_precise(here, paused);
@@ -104,7 +106,8 @@ fn read_pmu_parts<'a>(
         readings.counts = counts?;
     }
     if let Some(stack) = sampling.branches {
-        // SAFETY: This is the overflow handler, and the branches are not used any more when the sample has been written.
+        // SAFETY: `lbr::read` is to be called by the overflow handler, which this is, and not again before its result
+        // is dropped: the caller drops it after writing the sample.
         let stack = unsafe { lbr::read(here, here.pmu(), stack.parts) };
         readings.branches = stack.words;
         readings.newest_branch = stack.newest;
@@ -112,10 +115,10 @@ fn read_pmu_parts<'a>(
     Some(readings)
 }
 
-/// Advances the counter past all samples that are due. `taken` of them were written. The others are lost, because the
-/// overflow came too late. Returns the events since the last sample that was due.
+/// Marks all samples that are due as recorded. `written` of them were written; the others are counted as lost, because
+/// the overflow came too late for them. Returns the number of events since the last sample that was due.
 #[inline(always)]
-fn lose_overdue(sampled: &SampledCounter, sampler: &Sampler, total: u64, taken: u64) -> u64 {
+fn lose_overdue(sampled: &SampledCounter, sampler: &Sampler, total: u64, written: u64) -> u64 {
     let period = sampled.period.get();
     let since = sampled.since(total);
     let due = if since < period.wrapping_mul(2) {
@@ -124,22 +127,22 @@ fn lose_overdue(sampled: &SampledCounter, sampler: &Sampler, total: u64, taken: 
         // The period of a sampled event is not 0.
         since.checked_div(period).unwrap_or(1)
     };
-    if due > taken {
-        sampler.lose(due.wrapping_sub(taken));
+    if due > written {
+        sampler.lose(due.wrapping_sub(written));
     }
     let left = since.wrapping_sub(due.wrapping_mul(period));
     sampled.recorded.set(total.wrapping_sub(left));
     left
 }
 
-/// Returns the period that gives one sample in each `interval` cycles, for an event that was counted `counted` times
-/// in `elapsed` cycles.
+/// Returns the period that gives one sample every `interval` cycles, for an event that was counted `counted` times in
+/// `elapsed` cycles.
 #[cold]
 fn period_for_interval(counted: u64, elapsed: u64, interval: u64) -> u64 {
     period_for(counted, elapsed, interval)
 }
 
-/// Returns the cycles of the time-stamp counter between two samples of an event with a frequency.
+/// Returns the time between two samples of an event with a frequency, in cycles of the time-stamp counter.
 fn cycles_between(sampler: &Sampler) -> u64 {
     let hertz = u64::from(tsc_khz()).wrapping_mul(1000);
     hertz
@@ -147,12 +150,12 @@ fn cycles_between(sampler: &Sampler) -> u64 {
         .unwrap_or(hertz)
 }
 
-/// Returns whether a sample came so long after its `interval` that its period no longer fits.
+/// Returns whether a sample came so late, after more than two intervals, that its period no longer fits the event.
 fn missed_interval(elapsed: u64, interval: u64) -> bool {
     elapsed / 2 > interval
 }
 
-/// Suspends samples until the next tick of the timer.
+/// Suspends the samples of events until the next tick of the timer.
 #[cold]
 pub(super) fn suspend(here: ThisCpu<'_>) {
     let percpu = here.percpu();
@@ -163,7 +166,7 @@ pub(super) fn suspend(here: ThisCpu<'_>) {
     record_throttling(here, true);
 }
 
-/// Writes THROTTLE or UNTHROTTLE records for all sampled counters.
+/// Writes THROTTLE records for all sampled counters if `suspended`, otherwise UNTHROTTLE records.
 fn record_throttling(here: ThisCpu<'_>, suspended: bool) {
     let percpu = here.percpu();
     for counter in each(percpu.samplers.counters.get()) {
@@ -173,18 +176,19 @@ fn record_throttling(here: ThisCpu<'_>, suspended: bool) {
     }
 }
 
-/// Handles a tick of the timer: ends a suspension, and shortens the periods of events with a frequency that have
-/// become too rare.
+/// Handles a tick of the timer: resumes sampling if it is suspended, and shortens the periods of events with a
+/// frequency whose samples have become too rare.
 pub(super) fn tick(here: ThisCpu<'_>, pmu: &Pmu) {
     let percpu = here.percpu();
     let samplers = &percpu.samplers;
     if samplers.suspended.get() != 0 {
-        // In this order: an event of kernel mode may be due at once, and in the midst of this even suspend samples anew.
-        // The record must not come after that of the next suspension, nor a sample before it, and an overflow must not
-        // find samples still suspended, which would load its counter as if none were wanted.
+        // The order matters, since an event of kernel mode may overflow in between, and its NMI may suspend sampling
+        // again. The UNTHROTTLE record comes first: not after the THROTTLE of the next suspension, and not after a
+        // sample. Sampling is resumed before counters are loaded: an overflow that found it suspended would load its
+        // counter as if no sample were wanted.
         let precise = percpu.pebs.armed.get();
         if precise != 0 {
-            // Those up to now are lost.
+            // Takes the processor's samples up to now, which are lost, since sampling is still suspended.
             pmu.with_samples_taken(here, || ());
         }
         record_throttling(here, false);
@@ -208,7 +212,7 @@ pub(super) fn tick(here: ThisCpu<'_>, pmu: &Pmu) {
     }
 }
 
-/// Loads a counter for its next sample after a suspension: those that were due are lost.
+/// Loads a counter for its next sample after a suspension. The samples that came due meanwhile are counted as lost.
 fn resume_counter(here: ThisCpu<'_>, pmu: &Pmu, counter: CounterId) {
     let percpu = here.percpu();
     let sampled = percpu.sampled(counter);
@@ -221,21 +225,23 @@ fn resume_counter(here: ThisCpu<'_>, pmu: &Pmu, counter: CounterId) {
     });
 }
 
-/// Shortens the period of an event with a frequency, whose last sample was `elapsed` cycles ago, to the events that
-/// it has in one `interval` at its present rate. The next sample also stands for the events counted before.
+/// Shortens the period of an event with a frequency, whose last sample was `elapsed` cycles ago: the next sample
+/// comes after the events that its present rate gives in one `interval`. It also stands for the events counted
+/// before.
 ///
-/// The sample is not taken at once, even if it is due: its address would always be in this function.
+/// Takes no sample at once, even if one is due, since its address would always be in this function.
 fn shorten_period(here: ThisCpu<'_>, pmu: &Pmu, counter: CounterId, elapsed: u64, interval: u64) {
     let sampled = here.percpu().sampled(counter);
     pmu.reload(here, counter, |total| {
         let since = sampled.since(total);
         let left = sampled.period.get().saturating_sub(since);
-        let wanted = period_for_interval(since, elapsed, interval);
-        if left <= wanted {
-            // Not later either: else an event that becomes ever rarer would have no sample at all.
+        let new_period = period_for_interval(since, elapsed, interval);
+        if left <= new_period {
+            // The sample comes sooner with the present period. A longer one would delay it each time, so that an
+            // event that becomes ever rarer would have no sample at all.
             return left;
         }
-        sampled.period.set(since.wrapping_add(wanted));
-        wanted
+        sampled.period.set(since.wrapping_add(new_period));
+        new_period
     });
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The way of an overflow: an NMI ([`nmi`]), its overflows ([`serve`]), the records of a trace ([`trace_sample`]),
-//! and the samples of events ([`event_sample`]).
+//! The handling of overflows: the NMI ([`nmi`]), its overflows ([`serve`]), the records of a trace
+//! ([`trace_sample`]), and the samples of events ([`event_sample`]).
 //!
-//! Beside it a timer watches each CPU ([`watch`]), and [`suspend`] keeps samples from taking all of a CPU's time.
+//! Besides, a timer watches each CPU ([`watch`]), and [`suspend`] limits the time that samples take of a CPU.
 
 mod event_sample;
 pub(crate) mod nmi;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The entry of the performance-monitoring interrupt (PMI): an NMI, at any time, on any CPU.
+//! The entry of the performance-monitoring interrupt (PMI), which is an NMI: it may come at any time, on any CPU.
 //!
-//! The handler takes no lock, allocates nothing and prints nothing. It touches only its own CPU's registers and
-//! data, and of these only what belongs to active counters.
+//! The handler takes no lock, allocates nothing and prints nothing. It accesses only its own CPU's registers and
+//! data, and only those of active counters.
 
 use super::serve::handle_pmi;
 use crate::{
@@ -17,11 +17,11 @@ use kernel::{
     prelude::*,
 };
 
-/// The registration of the handler.
+/// The registration of the NMI handler, as long as the value exists.
 ///
 /// # Invariants
 ///
-/// While a value of this type exists, the kernel calls [`handle`] at every NMI of a CPU.
+/// While a value of this type exists, the kernel calls [`handle`] at every NMI on any CPU.
 pub(crate) struct Handler(());
 
 impl Handler {
@@ -29,46 +29,49 @@ impl Handler {
     ///
     /// # Safety
     ///
-    /// To be called once in the module's life, after [`crate::percpu::Memory::new`]. The memory outlives the
-    /// result.
+    /// To be called once in the module's life, after [`crate::percpu::Memory::new`], whose result must outlive this
+    /// one.
     pub(crate) unsafe fn register() -> Result<Self> {
-        // SAFETY: `drop` unregisters `handle`, and the caller keeps the memory of the CPUs for longer than the result.
+        // SAFETY: `handle` must stay callable until it is unregistered, which `drop` does. The caller promises that
+        // the per-CPU memory, which `handle` uses, outlives the result.
         to_result(unsafe { ffi::perfmon_nmi_register(Some(handle)) })?;
-        // INVARIANT: Just registered.
+        // INVARIANT: The handler has just been registered.
         Ok(Self(()))
     }
 }
 
 impl Drop for Handler {
     fn drop(&mut self) {
-        // SAFETY: By the type invariant the handler is registered.
+        // SAFETY: The handler must be registered, which is the invariant of `Handler`; it is unregistered once.
         unsafe { ffi::perfmon_nmi_unregister() };
     }
 }
 
-/// Returns how many interrupts of ours this NMI stands for: 0 (`NMI_DONE`) if it is not ours. The kernel takes 2 and
-/// more as a hint that the next NMI may find nothing left to do.
+/// Handles an NMI. Returns the number of PMIs that the NMI stands for; 0 (`NMI_DONE`) if the NMI is of another
+/// source. The kernel takes 2 and more as a hint that the next NMI may find nothing left to do.
 ///
 /// # Safety
 ///
-/// To be called in an NMI, with the area of its CPU and the interrupted registers.
+/// To be called in an NMI, with the per-CPU area of its CPU and the interrupted registers.
 unsafe extern "C" fn handle(area: *mut c_void, regs: *mut bindings::pt_regs) -> c_int {
-    // SAFETY: The C side passes the area of the CPU that the NMI came to, and an NMI stays on its CPU.
+    // SAFETY: `from_area` requires the area of the current CPU, which the caller passes, and a caller that can't
+    // leave the CPU, as an NMI can't.
     let here = unsafe { ThisCpu::from_area(area) };
     let Some(pmu) = here.percpu().pmu.get() else {
         return handle_after_release(here);
     };
-    // PMIs that are not NMIs are KVM's, and with them the counters. No other condition may keep the handler from
-    // its work: an overflow that is not acknowledged would be the last one.
+    // If PMIs are not NMIs, KVM has the counters. This is the only condition under which overflows are not served: an
+    // overflow that is not acknowledged would be the last one.
     if !Lvtpc::read(here).is_nmi() {
         return 0;
     }
-    // SAFETY: The C side passes the registers that this NMI interrupted.
+    // SAFETY: `Regs::new` requires registers that stay valid during the NMI: the caller passes those that the NMI has
+    // interrupted.
     handle_pmi(here, pmu, unsafe { Regs::new(regs) }) as c_int
 }
 
-/// As [`handle`], after the registers have been restored. Touches no register, since they may be Linux perf's by
-/// now.
+/// Handles an NMI after the registers have been restored: returns 1 for a late PMI, otherwise 0. Accesses no
+/// register, since Linux perf may have them by now.
 #[cold]
 fn handle_after_release(here: ThisCpu<'_>) -> c_int {
     here.percpu().pending.consume(jiffies()).into()

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Serving the overflows of one NMI: acknowledge, extend and reload each counter, unmask the interrupt.
+//! Serving the overflows of one NMI: acknowledges them, extends and reloads each counter, and unmasks the interrupt.
 //!
-//! The usual NMI walks through [`handle_pmi`] and [`handle_overflows`] alone, inlined into each other. Everything
-//! rare is behind one word ([`PerCpu::slow_path`](crate::percpu::PerCpu::slow_path)), in [`finish_slow`].
+//! The fast path is [`handle_pmi`] with [`handle_overflows`] inlined. Rare work is in [`finish_slow`], which is
+//! called if one word, [`PerCpu::slow_path`](crate::percpu::PerCpu::slow_path), is not 0.
 
 use super::{event_sample, pebs, suspend::suspend, trace_sample::TraceSample};
 use crate::{
@@ -13,13 +13,13 @@ use crate::{
     sys::time::jiffies,
 };
 
-/// Serves the overflows of this CPU's counters, in an NMI that came at `regs`. Returns how many interrupts it stands
-/// for.
+/// Serves the overflows of this CPU's counters, in an NMI that has interrupted `regs`. Returns the number of PMIs
+/// that the NMI stands for.
 #[inline(always)]
 pub(super) fn handle_pmi(here: ThisCpu<'_>, pmu: &Pmu, regs: Regs<'_>) -> u32 {
     let begin = timestamp();
     let percpu = here.percpu();
-    percpu.budget.begin(&pmu.limits, begin);
+    percpu.budget.begin_handler(&pmu.limits, begin);
     let active = percpu.active_mask.get();
     let mut found = 0;
     if let Some(global) = &pmu.registers.global {
@@ -27,13 +27,13 @@ pub(super) fn handle_pmi(here: ThisCpu<'_>, pmu: &Pmu, regs: Regs<'_>) -> u32 {
         found = acknowledge(here, global, active);
     }
     if found == 0 {
-        // There is no status register, or something else has cleared it. The counters still show overflows.
+        // There is no status register, or other software has cleared it. The counters' values still show overflows.
         found = pmu.overflowed(here, active);
         if found == 0 {
             return finish_slow(here, pmu, regs, begin, 0);
         }
     }
-    percpu.pending.served();
+    percpu.pending.end_expectation();
     let served = handle_overflows(here, pmu, found, regs, begin);
     if percpu.slow_path.get() != 0 || has_overflow(here, pmu, active) {
         return finish_slow(here, pmu, regs, begin, served);
@@ -43,19 +43,20 @@ pub(super) fn handle_pmi(here: ThisCpu<'_>, pmu: &Pmu, regs: Regs<'_>) -> u32 {
     served
 }
 
-/// Returns which of the counters `active` have overflowed according to the status register, and clears them there.
+/// Returns the counters of `active` that have overflowed according to the status register, and clears their bits
+/// there.
 #[inline(always)]
 fn acknowledge(here: ThisCpu<'_>, global: &GlobalMsrs, active: u64) -> u64 {
     let found = msr::read(here, global.status) & active;
     if found != 0 {
-        // Before the counters are read: a later overflow sets the bit again.
+        // Cleared before the counters are read, so that a later overflow sets the bit again.
         msr::write(here, global.clear, found);
     }
     found
 }
 
-/// Returns whether the status register shows an overflow. LVTPC is unmasked only when it shows none, since silicon
-/// may set it late.
+/// Returns whether the status register shows an overflow. LVTPC is unmasked only when the register shows none, since
+/// processors may set its bits late.
 #[inline(always)]
 fn has_overflow(here: ThisCpu<'_>, pmu: &Pmu, counters: u64) -> bool {
     match &pmu.registers.global {
@@ -64,14 +65,14 @@ fn has_overflow(here: ThisCpu<'_>, pmu: &Pmu, counters: u64) -> bool {
     }
 }
 
-/// Extends or records counters that have overflowed, as of the time `now`, and reloads them. Returns how many they
-/// are.
+/// Extends the counters in `found`, which have overflowed, takes the samples that are due, and reloads the counters.
+/// `now` is the time of the samples. Returns the number of counters.
 #[inline(always)]
 fn handle_overflows(here: ThisCpu<'_>, pmu: &Pmu, found: u64, regs: Regs<'_>, now: u64) -> u32 {
     let percpu = here.percpu();
     let mut trace = TraceSample::new(&percpu.trace, regs, now);
     let mut served: u32 = 0;
-    let mut soon = false;
+    let mut next_is_soon = false;
     for counter in each(found) {
         let value = percpu.value(counter);
         let msrs = pmu.msrs(counter);
@@ -83,20 +84,23 @@ fn handle_overflows(here: ThisCpu<'_>, pmu: &Pmu, found: u64, regs: Regs<'_>, no
         let sampled = percpu.sampled(counter);
         let events = match sampled.due(total) {
             Err(left) => sampled.load_for(left),
-            Ok(_) if sampled.is_event() => event_sample::take(here, counter, total, regs, now),
+            Ok(_) if sampled.is_event() => {
+                event_sample::take_sample(here, counter, total, regs, now)
+            }
             Ok(due) => trace.add(counter, sampled, due),
         };
-        // A sample may have brought the total up to date again.
+        // Taking a sample may have updated the total once more, so it is loaded again.
         value.load(here, msrs.write, events, value.total());
-        soon |= is_soon(counter, control, events);
+        next_is_soon |= is_soon(counter, control, events);
         served = served.wrapping_add(1);
     }
     trace.finish(here, pmu);
-    percpu.budget.set_next_soon(soon);
+    percpu.budget.set_next_soon(next_is_soon);
     served
 }
 
-/// Charges an NMI that began at `begin`. Suspends sampling if such NMIs take too much of the CPU's time.
+/// Charges the budget for an NMI that began at `begin`. Suspends sampling if overflows take too much of the CPU's
+/// time.
 #[inline(always)]
 fn charge(here: ThisCpu<'_>, pmu: &Pmu, begin: u64) {
     if here.percpu().budget.charge(&pmu.limits, begin, timestamp()) {
@@ -104,7 +108,8 @@ fn charge(here: ThisCpu<'_>, pmu: &Pmu, begin: u64) {
     }
 }
 
-/// Does what is rarely needed after overflows have been served.
+/// Does the rare work after `served` overflows have been served: branches, PEBS, draining, pages. Returns the number
+/// of PMIs that the NMI stands for.
 #[cold]
 #[inline(never)]
 fn finish_slow(here: ThisCpu<'_>, pmu: &Pmu, regs: Regs<'_>, begin: u64, mut served: u32) -> u32 {
@@ -118,9 +123,9 @@ fn finish_slow(here: ThisCpu<'_>, pmu: &Pmu, regs: Regs<'_>, begin: u64, mut ser
     }
     // On Intel, delivering a PMI masks LVTPC (SDM volume 3A, section 12.5.1). On AMD, KVM may have left it masked.
     Lvtpc::NMI.write(here);
-    // Counters of user mode can't overflow in here.
+    // Only counters of kernel mode count, and may overflow, in this handler.
     if percpu.slow_path.get() & SLOW_KERNEL != 0 {
-        // Overflows between the last look and the unmasking have raised no interrupt.
+        // An overflow between the last read of the status and the unmasking has raised no interrupt.
         drained += drain_overflows(here, pmu, regs);
         if percpu.has_place_holder.get() != 0 {
             drained += serve_acknowledged(here, pmu, regs);
@@ -135,9 +140,9 @@ fn finish_slow(here: ThisCpu<'_>, pmu: &Pmu, regs: Regs<'_>, begin: u64, mut ser
     served + drained
 }
 
-/// Serves the overflows that Linux perf has acknowledged. Beside the place-holder its handler comes after this one, and
-/// acknowledges whatever overflows until it disables the counters. The interrupt comes all the same, but the status
-/// register does not show for which counter. Returns how many there were.
+/// Serves overflows that Linux perf has acknowledged. With a place-holder, perf's handler runs after this one, and
+/// acknowledges all overflows until it disables the counters. Their interrupt comes all the same, but the status
+/// register no longer shows the counter. Returns the number of overflows.
 fn serve_acknowledged(here: ThisCpu<'_>, pmu: &Pmu, regs: Regs<'_>) -> u32 {
     let percpu = here.percpu();
     let of_kernel = percpu.active_mask.get() & percpu.slow_path.get() & SLOW_KERNEL;
@@ -147,11 +152,11 @@ fn serve_acknowledged(here: ThisCpu<'_>, pmu: &Pmu, regs: Regs<'_>) -> u32 {
     }
 }
 
-/// Serves overflows until there is none. Returns how many there were.
+/// Serves overflows until no counter has one. Returns their number.
 fn drain_overflows(here: ThisCpu<'_>, pmu: &Pmu, regs: Regs<'_>) -> u32 {
-    /// The round in which samples are suspended: the counters must be counting the handler itself.
+    /// The round in which sampling is suspended: the counters must be overflowing by counting the handler itself.
     const SUSPEND_ROUND: u32 = 8;
-    /// The most rounds. There can't be as many overflows meanwhile: the status register must be stuck.
+    /// The largest number of rounds. So many overflows are not possible meanwhile: the status register must be stuck.
     const MAX_ROUNDS: u32 = 64;
 
     let mut served = 0;
@@ -159,7 +164,7 @@ fn drain_overflows(here: ThisCpu<'_>, pmu: &Pmu, regs: Regs<'_>) -> u32 {
         if round == SUSPEND_ROUND {
             suspend(here);
         }
-        // Serving may stop counters.
+        // Loaded in each round, since serving an overflow may stop counters.
         let active = here.percpu().active_mask.get();
         let found = match &pmu.registers.global {
             Some(global) => acknowledge(here, global, active),

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Suspending the samples of one CPU: for a tick when they take too much of its time, for good when its buffer is
-//! full. The counters of a suspended CPU count on, so that the sum stays exact.
+//! Suspending the samples of one CPU: until the next tick if they take too much of its time, and for good if its
+//! trace buffer is full. While sampling is suspended until a tick, the counters keep counting, so that sums stay
+//! exact.
 
 use super::event_sample;
 use crate::{
@@ -9,7 +10,7 @@ use crate::{
     logic::{counter::each, pmu::Pmu},
 };
 
-/// Suspends sampling until the next tick of the timer.
+/// Suspends the samples of events and of a trace on this CPU until the next tick of the timer.
 #[cold]
 pub(super) fn suspend(here: ThisCpu<'_>) {
     if here.percpu().samplers.counters.get() != 0 {
@@ -22,7 +23,7 @@ pub(super) fn suspend(here: ThisCpu<'_>) {
     }
 }
 
-/// Ends a suspension, at a tick of the timer.
+/// Resumes the samples of a trace at a tick of the timer, if they are suspended.
 pub(super) fn end_suspension(here: ThisCpu<'_>, pmu: &Pmu) {
     let trace = &here.percpu().trace;
     if trace.suspended.get() != 0 && trace.sampled() != 0 && trace.full.get() == 0 {
@@ -30,7 +31,8 @@ pub(super) fn end_suspension(here: ThisCpu<'_>, pmu: &Pmu) {
     }
 }
 
-/// Restarts sampling after a PMI has been lost, whose counter would not overflow for long.
+/// Restarts the samples of a trace after a PMI was lost, since the counter of a lost PMI would not overflow again for
+/// a long time.
 pub(super) fn restart_after_lost_pmi(here: ThisCpu<'_>, pmu: &Pmu) {
     let trace = &here.percpu().trace;
     trace.mark_lost();
@@ -40,7 +42,8 @@ pub(super) fn restart_after_lost_pmi(here: ThisCpu<'_>, pmu: &Pmu) {
     }
 }
 
-/// Writes COUNT records of the events since the last samples, and begins new periods. The handler is blocked.
+/// Writes COUNT records with the events since the last samples, and begins new periods. The caller has blocked the
+/// overflow handler.
 fn restart_counters(here: ThisCpu<'_>, pmu: &Pmu) {
     let percpu = here.percpu();
     let trace = &percpu.trace;
@@ -48,12 +51,12 @@ fn restart_counters(here: ThisCpu<'_>, pmu: &Pmu) {
     if trace.sample_start.get() > trace.last_start.get() {
         return stop_full_trace(here, pmu);
     }
-    // The handler, which still extends counters, must not come between.
+    // Stopped, so that the handler, which still extends counters, does not change totals in between.
     for counter in each(sampled) {
         pmu.stop_unchecked(here, counter);
     }
-    // SAFETY: A trace that is sampled is recorded. There is room, as has just been seen, and the blocked handler
-    // does not write.
+    // SAFETY: `write_counts` requires a trace that is recorded, which it is if a counter is sampled for it; room,
+    // since `sample_start` is at most `last_start`; and no other writer: the handler is blocked.
     unsafe { percpu.write_counts(sampled, |writer| writer) };
     trace.unblock_handler();
     for counter in each(sampled) {
@@ -64,7 +67,7 @@ fn restart_counters(here: ThisCpu<'_>, pmu: &Pmu) {
     }
 }
 
-/// Stops the trace's counters, because a sample did not fit into the buffer; nothing if sampling is suspended.
+/// Stops the trace's counters after a sample was refused, if the reason is a full buffer and not suspended sampling.
 #[cold]
 pub(super) fn stop_if_full(here: ThisCpu<'_>, pmu: &Pmu) {
     if here.percpu().trace.suspended.get() == 0 {
@@ -72,7 +75,7 @@ pub(super) fn stop_if_full(here: ThisCpu<'_>, pmu: &Pmu) {
     }
 }
 
-/// Stops the trace's counters: the buffer is full.
+/// Stops the trace's counters, and marks the buffer as full.
 #[cold]
 fn stop_full_trace(here: ThisCpu<'_>, pmu: &Pmu) {
     let percpu = here.percpu();

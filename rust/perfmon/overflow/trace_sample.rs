@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The records of a trace: at each interrupt a TIME, a TICK or PC for each event that is due, and the records that
-//! follow them.
+//! The records of a trace. At an interrupt these are a TIME, a TICK or PC for each event whose sample is due, and the
+//! records that follow the samples.
 //!
-//! The work of each sample is inlined into the overflow handler; rare work is kept out of line. Sums wrap, since
-//! nothing in an NMI may panic.
+//! The work for each sample is inlined into the overflow handler; rare work is not. Sums wrap, since an NMI must not
+//! panic.
 
 use super::suspend::stop_if_full;
 use crate::{
@@ -17,19 +17,19 @@ use crate::{
     pmu::{lbr, values},
 };
 
-/// The records of one interrupt. Nothing is written before an event is due.
+/// The records of one interrupt. Nothing is written before the first sample that is due.
 pub(super) struct TraceSample<'a> {
     trace: &'a CpuTrace,
     regs: Regs<'a>,
-    /// The time of the interrupt.
+    /// The time of the interrupt, in cycles of the time-stamp counter.
     now: u64,
-    /// The bits of [`SampledCounter::follow_mask`] of all recorded events, and of the counters that are overdue once
-    /// more; or [`RECORD_REFUSED`].
+    /// The union of [`SampledCounter::follow_mask`] of all recorded samples, the bits of counters for which further
+    /// samples were due, and [`RECORD_REFUSED`] if a record did not fit.
     marks: u64,
 }
 
 impl<'a> TraceSample<'a> {
-    /// Returns an empty sample of an interrupt that came at `regs`, at the time `now`.
+    /// Returns an empty sample, for an interrupt of `regs` at the time `now`.
     #[inline(always)]
     pub(super) fn new(trace: &'a CpuTrace, regs: Regs<'a>, now: u64) -> Self {
         Self {
@@ -40,7 +40,7 @@ impl<'a> TraceSample<'a> {
         }
     }
 
-    /// Adds a counter whose event is due. Returns the events to load the counter for.
+    /// Adds the sample that is due of a counter. Returns the number of events to load the counter for.
     #[inline(always)]
     pub(super) fn add(&mut self, counter: CounterId, sampled: &SampledCounter, due: Due) -> u64 {
         let Due {
@@ -60,21 +60,22 @@ impl<'a> TraceSample<'a> {
         let left = if since < period {
             period.wrapping_sub(since)
         } else {
-            // The overflow came so late that the event is due again.
+            // The overflow came so late that the next sample is due, too.
             self.marks |= counter.bit();
             left_of_overrun(period, since)
         };
         sampled.load_for(left)
     }
 
-    /// Writes a TICK or PC record.
+    /// Writes the TICK or PC record of a counter.
     #[inline(always)]
     fn write(&self, sampled: &SampledCounter) {
         let trace = self.trace;
-        // SAFETY: Only events of a recorded trace are due, there is room (`sample_limit`), and this CPU's handler
-        // is the only writer.
+        // SAFETY: `writer` requires a trace that is recorded, as it is if a sample is due; room, since `sample_start`
+        // is at most `sample_limit`; and no other writer: only this CPU's handler writes while samples are not
+        // suspended.
         let mut writer = unsafe { trace.writer(trace.next_record.get()) };
-        // The record in parts, which makes shorter code than a structure.
+        // Written in parts, which makes shorter code than a structure.
         let header = sampled.sample_header();
         writer.put(header);
         if header.to_le_bytes()[0] == abi::PERFMON_RECORD_PC as u8 {
@@ -85,7 +86,7 @@ impl<'a> TraceSample<'a> {
         trace.next_record.set(writer.end() as u64);
     }
 
-    /// Publishes the sample, if anything was written.
+    /// Writes the TIME record and the records that follow, and publishes the sample, if a record was written.
     #[inline(always)]
     pub(super) fn finish(self, here: ThisCpu<'_>, pmu: &Pmu) {
         let trace = self.trace;
@@ -95,33 +96,38 @@ impl<'a> TraceSample<'a> {
             }
             return;
         }
-        // SAFETY: A record was written, so the trace is recorded; there is room for TIME before the first record,
-        // and this CPU's handler is the only writer.
+        // SAFETY: `writer` requires a trace that is recorded, as it is if a record was written; room, which
+        // `next_record` has left for TIME; and no other writer: only this CPU's handler writes while samples are not
+        // suspended.
         unsafe { trace.writer(trace.sample_start.get()) }.put(CpuTrace::time(self.now));
         if self.marks != RECORD_WRITTEN {
             write_followers(here, pmu, self.marks);
         }
         let end = trace.next_record.get();
         trace.set_sample_start(end);
-        // SAFETY: A record was written, so the trace is recorded; this CPU's handler is the only writer.
+        // SAFETY: `buffer` requires a trace that is recorded, as it is if a record was written. Its buffer is alive,
+        // and only this CPU's handler writes while samples are not suspended, as `publish` requires.
         unsafe { trace.buffer().publish(end as usize) };
     }
 }
 
-/// Returns the events to the next sample of an event that has counted `since`, its period or more, since the last.
+/// Returns the number of events to the next sample, if `since` events, a period or more, were counted since the last
+/// sample.
 #[cold]
 fn left_of_overrun(period: u64, since: u64) -> u64 {
     // The period of a sampled event is not 0.
     period.wrapping_sub(since.checked_rem(period).unwrap_or(0))
 }
 
-/// Writes the records that follow those of the counters in `marks`.
+/// Writes the records that follow the samples: COUNTs for further samples that were due, the records with the
+/// timebase, and branches.
 #[inline(never)]
 fn write_followers(here: ThisCpu<'_>, pmu: &Pmu, marks: u64) {
     let percpu = here.percpu();
     let trace = &percpu.trace;
-    // SAFETY: A record was written, so the trace is recorded; there is room (`sample_limit`), and this CPU's handler
-    // is the only writer.
+    // SAFETY: `writer` requires a trace that is recorded, as it is if a record was written; room, since a sample
+    // begins at `sample_limit` at most, which leaves room for all its records; and no other writer: only this CPU's
+    // handler writes while samples are not suspended.
     let mut writer = unsafe { trace.writer(trace.next_record.get()) };
     for counter in each(marks) {
         let sampled = percpu.sampled(counter);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Writing the memory that a CPU's records go to. [`crate::trace::buffer`] allocates it and lets programs map it.
+//! Writing to the buffer of a CPU's trace records. [`crate::trace::buffer`] allocates the buffer and lets programs
+//! map it.
 
 use crate::{abi, cpu::tsc_khz, logic::publish::publish};
 use core::{
@@ -9,11 +10,11 @@ use core::{
 };
 use zerocopy::{Immutable, IntoBytes};
 
-/// The address of a buffer, for its writer.
+/// A pointer to a buffer, for its writer.
 ///
-/// ATOMICS: `capture_end` is stored by [`publish`], which pairs with the load in programs
-/// ([`logic::publish`](crate::logic::publish)): they see everything before it. `flags` are relaxed, since they say
-/// nothing about the records that have been published.
+/// ATOMICS: [`publish`] stores `capture_end`, which pairs with the load in programs, so that they see all records
+/// before it ([`logic::publish`](crate::logic::publish)). `flags` are relaxed, since they say nothing about records
+/// that were published.
 #[derive(Clone, Copy)]
 pub(crate) struct BufferPtr(NonNull<u8>);
 
@@ -30,7 +31,7 @@ impl BufferPtr {
     /// The buffer must be alive.
     #[inline(always)]
     pub(crate) unsafe fn from_address(address: u64) -> Self {
-        // SAFETY: The address of a buffer that is alive is not null.
+        // SAFETY: The pointer must not be null: the caller promises the address of a buffer that is alive.
         Self(unsafe { NonNull::new_unchecked(ptr::with_exposed_provenance_mut(address as usize)) })
     }
 
@@ -43,18 +44,18 @@ impl BufferPtr {
         self.0.as_ptr().cast()
     }
 
-    /// Empties the buffer.
+    /// Empties the buffer, and sets its flags to `flags` (`PERFMON_BUFFER_FLAG_*`).
     ///
     /// # Safety
     ///
     /// The buffer must be alive and have no other writer.
     pub(crate) unsafe fn clear(self, flags: u32) {
-        // First: programs may be reading what they have mapped.
-        // SAFETY: The caller says that the buffer is alive and has no other writer.
+        // Published first, since programs may be reading the buffer.
+        // SAFETY: `publish` requires a buffer that is alive and has no other writer, which the caller promises.
         unsafe { self.publish(size_of::<abi::perfmon_buffer_header>()) };
         let header = self.header();
-        // SAFETY: Every buffer begins with a header, to which no references are made: programs read their own
-        // mapping.
+        // SAFETY: A buffer begins with a header. The caller promises that the buffer is alive and has no other
+        // writer, and only raw pointers to the header are used, since programs may be reading it.
         unsafe {
             (*header).version = abi::PERFMON_BUFFER_VERSION as u16;
             (*header).arch = abi::PERFMON_BUFFER_ARCH_X86_64 as u16;
@@ -67,21 +68,22 @@ impl BufferPtr {
     ///
     /// The buffer must be alive for as long as the result.
     unsafe fn flags<'a>(self) -> &'a AtomicU32 {
-        // SAFETY: The caller keeps the buffer alive; the flags are 4 bytes at a multiple of 4.
+        // SAFETY: `from_ptr` requires an aligned word that lives as long as the result: the caller keeps the buffer
+        // alive, which is page-aligned, and the field is aligned in its structure.
         unsafe { AtomicU32::from_ptr(&raw mut (*self.header()).flags) }
     }
 
-    /// Sets some of `PERFMON_BUFFER_FLAG_*`.
+    /// Sets the bits `flags` (`PERFMON_BUFFER_FLAG_*`), besides those that are set.
     ///
     /// # Safety
     ///
     /// The buffer must be alive.
     pub(crate) unsafe fn mark(self, flags: u32) {
-        // SAFETY: The caller says that the buffer is alive.
+        // SAFETY: `flags` requires a buffer that is alive as long as the result is used, which the caller promises.
         unsafe { self.flags() }.fetch_or(flags, Relaxed);
     }
 
-    /// Lets programs see the records before `end`.
+    /// Lets programs see the records before the offset `end`, in bytes.
     ///
     /// # Safety
     ///
@@ -89,25 +91,26 @@ impl BufferPtr {
     #[inline(always)]
     pub(crate) unsafe fn publish(self, end: usize) {
         const OFFSET: usize = offset_of!(abi::perfmon_buffer_header, capture_end);
-        // SAFETY: The caller keeps the buffer alive; the word is 8 bytes at a multiple of 8.
+        // SAFETY: `from_ptr` requires an aligned word that lives as long as the result: the caller keeps the buffer
+        // alive, which is page-aligned, and the field is aligned in its structure.
         let word = unsafe { AtomicU64::from_ptr(self.0.add(OFFSET).cast().as_ptr()) };
         publish(word, end as u64);
     }
 }
 
-/// Writes records into a buffer, one after the other. Programs don't see them before they are published.
+/// Writes records into a buffer, one after the other. Programs see them after [`BufferPtr::publish`] only.
 pub(crate) struct Writer {
     buffer: BufferPtr,
     end: usize,
 }
 
 impl Writer {
-    /// Returns a writer that begins at the offset `end`.
+    /// Returns a writer that begins at the offset `end`, in bytes.
     ///
     /// # Safety
     ///
-    /// While the writer is used, the buffer must be alive and have no other writer. It must have room for all
-    /// that is [`put`](Self::put).
+    /// While the writer is used, the buffer must be alive, have no other writer, and have room for all records that
+    /// are [`put`](Self::put).
     #[inline(always)]
     pub(crate) unsafe fn new(buffer: BufferPtr, end: usize) -> Self {
         Self { buffer, end }
@@ -116,7 +119,8 @@ impl Writer {
     /// Writes a record.
     #[inline(always)]
     pub(crate) fn put<T: IntoBytes + Immutable>(&mut self, record: T) {
-        // SAFETY: The caller of `new` says that there is room for what is written.
+        // SAFETY: The caller of `new` promises that the buffer is alive, has no other writer, and has room for the
+        // record; `write_unaligned` needs no alignment.
         unsafe {
             self.buffer
                 .0
@@ -134,7 +138,7 @@ impl Writer {
         at
     }
 
-    /// Writes the bytes that [`Self::skip`] skipped.
+    /// Writes to the offset `at`, which [`Self::skip`] has returned.
     pub(crate) fn put_at<T: IntoBytes + Immutable>(&mut self, at: usize, part: T) {
         let mut other = Writer {
             buffer: self.buffer,
@@ -143,7 +147,7 @@ impl Writer {
         other.put(part);
     }
 
-    /// Returns the offset of the next record.
+    /// Returns the offset of the next record, in bytes.
     #[inline(always)]
     pub(crate) fn end(&self) -> usize {
         self.end

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The counts that samples show (`PERF_SAMPLE_READ`): of an event, or of its group.
+//! The counts in samples (`PERF_SAMPLE_READ`), of an event or of its group.
 
 use super::{
     CounterCell, EntryBitmap, EntryIndex, EntryIndexCell, PerCpu, Scratch, Word, MAX_ENTRIES,
@@ -16,45 +16,47 @@ use crate::{
 use core::ptr;
 use kernel::bindings;
 
-/// The most words of a read(2): of a group with all there is.
+/// The largest number of words of a read(2): a group of the largest size, with all parts of `PERF_FORMAT_*`.
 const MAX_READ_WORDS: usize = 3 + 3 * MAX_ENTRIES;
 
-/// The counts of the groups that have an open window. All bits zero: none.
+/// The counts of events whose samples have counts, while their windows are open. All bits zero: no counts.
 pub(crate) struct SampledCounts {
     task_groups: GroupCounts,
-    /// The counts of the CPU's and cgroups' events: apart, so that a program's events can't use up the room for
-    /// these.
+    /// The counts of the events of the CPU and of cgroups. They have their own memory, so that a program's events
+    /// can't use it up.
     cpu_groups: GroupCounts,
-    /// The words of the counts in a sample, in the overflow handler.
+    /// Memory for the counts of one sample, for the overflow handler.
     words: Scratch<MAX_READ_WORDS>,
 }
 
-/// The counts of groups.
+/// The counts of groups of events, each group a linked list of members.
 ///
-/// Switches, with interrupts off, write those of a group while its sampled counters are stopped; the overflow handler
-/// reads them.
+/// Context switches, with interrupts off, write the counts of a group while its sampled counters are stopped. The
+/// overflow handler reads them.
 pub(crate) struct GroupCounts {
     in_use: EntryBitmap,
     members: [CountedEvent; MAX_ENTRIES],
 }
 
-/// An event of such a group.
+/// An event of a group.
 struct CountedEvent {
-    /// The address of its [`Sampler`].
+    /// The address of the event's [`Sampler`].
     sampler: Word,
     counter: CounterCell,
-    /// The count: while the window is open, less the counter's total.
+    /// The event's count. While its window is open, the counter's total is subtracted, so that adding the total gives
+    /// the count.
     count: Word,
-    /// The time in cycles of the time-stamp counter. While the window is open that counter is subtracted, so that adding
-    /// it gives the time.
+    /// The event's time in cycles of the time-stamp counter. While its window is open, that counter is subtracted, so
+    /// that adding it gives the time.
     time: Word,
-    /// Not 0 while the window is open.
+    /// Not 0 while the event's window is open.
     is_open: Word,
-    /// The next event in the group; none behind the last.
+    /// The next member of the group, if there is one.
     next: EntryIndexCell,
 }
 
-/// The count and the time of an event; while its window is open, less the counter's total and the time-stamp counter.
+/// The count and the time of an event. While its window is open, the counter's total and the time-stamp counter are
+/// subtracted.
 #[derive(Clone, Copy)]
 pub(crate) struct CountBase {
     pub(crate) count: u64,
@@ -63,20 +65,20 @@ pub(crate) struct CountBase {
 }
 
 impl GroupCounts {
-    /// Adds the count of an event to the list of its group, in front of `next`. Returns the new first element. `None`
-    /// if there is no room: then the list is gone.
+    /// Adds the count of an event to the list of its group, in front of `next`. Returns the new first element.
+    /// Returns `None` if there is no room; the whole list is removed then.
     ///
     /// # Safety
     ///
-    /// The sampler must live until [`Self::end`].
-    pub(crate) unsafe fn begin(
+    /// The sampler must live until [`Self::remove_counts`].
+    pub(crate) unsafe fn add_count(
         &self,
         counter: CounterId,
         sampler: &Sampler,
         base: CountBase,
         next: Option<EntryIndex>,
     ) -> Option<EntryIndex> {
-        let entry = self.in_use.take(|entry| {
+        let entry = self.in_use.allocate(|entry| {
             if let Some(member) = self.members.get(entry.index()) {
                 let address = ptr::from_ref(sampler).expose_provenance() as u64;
                 member.sampler.set(address);
@@ -88,24 +90,24 @@ impl GroupCounts {
             }
         });
         if entry.is_none() {
-            self.end(next);
+            self.remove_counts(next);
         }
         entry
     }
 
-    /// Removes the counts of a group, whose list begins with `first`.
-    pub(super) fn end(&self, first: Option<EntryIndex>) {
+    /// Removes the counts of the group whose list begins with `first`.
+    pub(super) fn remove_counts(&self, first: Option<EntryIndex>) {
         let mut next = first;
         while let Some(entry) = next {
             let member = self.members.get(entry.index());
             next = member.and_then(|member| member.next.get());
-            self.in_use.give_back(entry);
+            self.in_use.free(entry);
         }
     }
 }
 
 impl PerCpu {
-    /// Returns the counts for samples of a task, or of the CPU and of cgroups if that is null.
+    /// Returns the counts for samples of `task`; if it is null, those of the CPU and of cgroups.
     pub(crate) fn group_counts(&self, task: *const bindings::task_struct) -> &GroupCounts {
         if task.is_null() {
             &self.counts.cpu_groups
@@ -114,12 +116,13 @@ impl PerCpu {
         }
     }
 
-    /// Returns the words of a read(2) of the group that samples of a counter show: at the moment `now`, in the overflow
-    /// handler. `None` if there is no such group.
+    /// Returns the counts for a sample of `counter` at the time `now`, as the words of a read(2) in `format`. Returns
+    /// `None` if no counts were noted for the counter.
     ///
     /// # Safety
     ///
-    /// To be called in this CPU's overflow handler, once until the result has gone. The counter is armed.
+    /// To be called in this CPU's overflow handler, while the counter is armed, and not again before the result is
+    /// dropped.
     #[inline(always)]
     pub(crate) unsafe fn counts_in_nmi(
         &self,
@@ -129,8 +132,8 @@ impl PerCpu {
         format: ReadFormat,
         now: u64,
     ) -> Option<&[u64]> {
-        // SAFETY: The words belong to this CPU's overflow handler. The caller is that handler, and drops the result before
-        // it calls this again, so no other reference exists.
+        // SAFETY: The words must have no other reference: they are for this CPU's overflow handler, which is the
+        // caller, and which drops the result before it calls this again.
         let words = unsafe { self.counts.words.words() };
         let first = self.first_count(counter)?;
         let members = &self.group_counts(self.sampled_task(counter)).members;
@@ -149,7 +152,8 @@ impl PerCpu {
             let member = members.get(next?.index())?;
             next = member.next.get();
             let counter = member.counter.get()?;
-            // SAFETY: The group is of the counter, which is armed, so its samplers are alive.
+            // SAFETY: The address was exposed from a `Sampler` that `add_count` was given. The sampler lives until
+            // the counter is disarmed, which removes the counts, and the counter is armed.
             let sampler = unsafe {
                 ptr::with_exposed_provenance::<Sampler>(member.sampler.get() as usize).as_ref()
             }?;
@@ -157,7 +161,7 @@ impl PerCpu {
             let total = if member.is_open.get() == 0 {
                 0
             } else if counters & counter.bit() == 0 {
-                // It stands still, and may be about to be loaded.
+                // The counter is stopped, and may be about to be loaded: its total is up to date.
                 value.total()
             } else {
                 value.update_in_nmi(here, pmu.msrs(counter).read)

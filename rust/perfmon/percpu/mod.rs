@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The data of each CPU. The only registers used here are those that a [`CounterValue`] counts with.
+//! The data of each CPU. The only registers that are accessed here are the counters of [`CounterValue`].
 //!
-//! Data are found through the token that proves to be on a CPU ([`ThisCpu::percpu`]), or for reading by the CPU's
-//! number ([`of_cpu`]).
+//! [`ThisCpu::percpu`] gives the data of the current CPU to a caller that can't leave it. [`of_cpu`] gives the data
+//! of any CPU, for reading.
 
 mod budget;
 pub(crate) mod buffer;
@@ -51,25 +51,25 @@ use kernel::{cpu::CpuId, prelude::*};
 
 /// The data of one CPU. Zero is a valid value of each field.
 ///
-/// Every field may be read on any CPU. It is written on its own CPU, or, while the CPU is not counted on, under
-/// the ownership lock. Only `single_cpu` is always written under the lock.
+/// Every field may be read on any CPU. It is written on its own CPU, or, while that CPU is not used for counting, by the
+/// holder of the ownership lock. Only `single_cpu` is always written under the lock.
 pub(crate) struct PerCpu {
-    /// Not 0 while the CPU is counted on.
+    /// Not 0 while the CPU is used for counting.
     pub(crate) brought_up: Word,
-    /// Not 0 while the CPU is online and can't be counted on: events of tasks are missed here.
+    /// Not 0 while the CPU is online but its counters can't be used, so that events of tasks miss counts here.
     pub(crate) refused: Word,
-    /// The CPU's number, while it is counted on.
+    /// The CPU's number, while it is used for counting.
     pub(crate) number: Word,
-    /// Not 0 if no other CPU was ever counted on, so that the values here are those of the machine.
+    /// Not 0 if no other CPU was ever used for counting, so that the values here are those of the whole machine.
     pub(crate) single_cpu: Word,
-    /// The counters that are set up here and not [`Self::tampered`], for PMIOREAD.
+    /// The counters that are set up here and not [`Self::tampered`], for the fast path of PMIOREAD.
     pub(crate) setup_mask: Word,
-    /// The CPU's PMU while its registers are ours: [`Self::saved`] is to be restored.
+    /// The CPU's PMU while the module has claimed its registers, which [`Self::saved`] restores; otherwise none.
     pub(crate) pmu: PmuCell,
     /// The address of the context of the current task's events ([`crate::event`]); 0 if it has none.
     ///
-    /// ATOMICS: published when the windows of the context before have been closed, so that a reader that acquires it
-    /// sees what they have counted.
+    /// ATOMICS: published after the windows of the previous context were closed, so that a reader that acquires the
+    /// address sees what those windows have counted.
     pub(crate) task_context: Word,
     /// The address of the cgroup of the task that runs here, while there are events of cgroups; 0 if it is not known.
     pub(crate) cgroup: Word,
@@ -77,26 +77,26 @@ pub(crate) struct PerCpu {
     pub(crate) cgroup_contexts: Word,
     /// The address of the context of this CPU's events; 0 if it has none.
     pub(crate) cpu_context: Word,
-    /// The counters that run here, whose overflows are ours.
+    /// The counters that run here and whose overflows the handler serves.
     pub(crate) active_mask: Word,
     /// Slow-path conditions of the overflow handler, tested as one word: `SLOW_*`, and the bits of active
     /// counters that count in kernel mode, and so the handler itself.
     pub(crate) slow_path: Word,
     /// The number of times that the overflow handler has stopped counters.
     pub(crate) handler_stops: Word,
-    /// The counters whose registers were found to hold something else than was written.
+    /// The counters whose registers were found to hold something else than the module wrote.
     pub(crate) tampered: Word,
-    /// Not 0 while the CPU's registers are ours by a [place-holder](Pmu::place_holder).
+    /// Not 0 while a [place-holder](Pmu::place_holder) reserves the CPU's registers for the module.
     pub(crate) has_place_holder: Word,
-    /// Not 0 if active counters were found disabled in the global control register, until it is logged.
+    /// Not 0 from when active counters were found disabled in the global control register until that is logged.
     pub(crate) found_disabled: Word,
-    /// The late PMIs that may arrive.
+    /// The late PMIs that may still arrive.
     pub(crate) pending: PendingPmi,
-    /// The time that overflow interrupts may still take before the next tick.
+    /// The time that overflow interrupts may still take until the next tick.
     pub(crate) budget: Budget,
     /// The state of the timer that watches the CPU.
     pub(crate) watch: WatchState,
-    /// The bits in a general and in a fixed-function counter.
+    /// The widths, in bits, of a general and of a fixed-function counter.
     pub(crate) widths: [Word; 2],
     /// The CPU's [`Capabilities::arch_events`](crate::logic::cpuid::Capabilities::arch_events).
     pub(crate) arch_events: Word,
@@ -104,24 +104,24 @@ pub(crate) struct PerCpu {
     ///
     /// [`Processor::extended_counters`]: crate::logic::cpuid::Processor::extended_counters
     pub(crate) extended: Word,
-    /// The registers before the first counter was set up.
+    /// The values of registers before the module claimed them.
     pub(crate) saved: SavedRegisters,
-    /// The counters of events of tasks. A program that may use RDPMC must not see what these counted before the
-    /// program was switched in.
+    /// The counters of tasks' events. A program that may use RDPMC must not see what these counters counted before it
+    /// was switched in.
     pub(crate) task_counters: Word,
-    /// The counters on which windows of several contexts may be open at once.
+    /// The counters with events of both tasks and CPUs, on which windows of several contexts may be open at once.
     pub(crate) overlapping: Word,
-    /// The pages of events that count here now.
+    /// The mapped pages of events whose windows are open here.
     pub(crate) pages: ActivePages,
-    /// The events that are sampled here now.
+    /// The samplers of events whose windows are open here.
     pub(crate) samplers: ActiveSamplers,
-    /// The samples that the processor takes here.
+    /// The processor's samples (PEBS) on this CPU.
     pub(crate) pebs: PebsState,
-    /// The counts that their samples show.
+    /// The counts for samples of [`Self::samplers`].
     counts: SampledCounts,
-    /// The branch records, and how they are used.
+    /// The state of the branch records (LBR).
     pub(crate) branches: BranchState,
-    /// The name of what a program has just mapped here, for [`crate::event`].
+    /// Memory for the name of a mapping, for the probe handler in [`crate::event`].
     pub(crate) mapping_name: Scratch<NAME_WORDS>,
     /// The part of a trace on this CPU.
     pub(crate) trace: CpuTrace,
@@ -129,18 +129,19 @@ pub(crate) struct PerCpu {
     counters: [Counter; MAX_COUNTERS],
 }
 
-/// [`PerCpu::slow_path`]: branches are recorded, and each overflow interrupt freezes them.
+/// [`PerCpu::slow_path`]: branches are recorded, so that the handler has to unfreeze them.
 pub(crate) const SLOW_BRANCHES: u64 = 1 << 63;
-/// [`PerCpu::slow_path`]: programs read counters, and have to learn that one was loaded.
+/// [`PerCpu::slow_path`]: programs read counters with RDPMC, so that pages have to be corrected when a counter is
+/// loaded.
 pub(crate) const SLOW_PAGES: u64 = 1 << 62;
-/// [`PerCpu::slow_path`]: the vendor's PMU has work after each overflow.
+/// [`PerCpu::slow_path`]: this vendor's PMU needs work after each overflow.
 pub(crate) const SLOW_VENDOR: u64 = 1 << 61;
-/// [`PerCpu::slow_path`]: the processor takes samples, and interrupts when its buffer is full.
+/// [`PerCpu::slow_path`]: the processor takes samples (PEBS), and interrupts when its buffer is full.
 pub(crate) const SLOW_PEBS: u64 = 1 << 60;
-/// [`PerCpu::slow_path`]: counters that count in kernel mode.
+/// [`PerCpu::slow_path`]: the bits of counters that count in kernel mode.
 pub(crate) const SLOW_KERNEL: u64 = !(SLOW_BRANCHES | SLOW_PAGES | SLOW_VENDOR | SLOW_PEBS);
 
-/// The data of one counter, in two cache lines of its own, since the overflow handler needs all of them.
+/// The data of one counter, in two cache lines of its own. The overflow handler needs all of it.
 #[repr(align(128))]
 struct Counter {
     value: CounterValue,
@@ -156,7 +157,7 @@ impl PerCpu {
         &self.counter(counter).value
     }
 
-    /// Returns how a counter is recorded.
+    /// Returns the state of a counter's samples.
     #[inline(always)]
     pub(crate) fn sampled(&self, counter: CounterId) -> &SampledCounter {
         &self.counter(counter).sampled
@@ -164,19 +165,20 @@ impl PerCpu {
 
     #[inline(always)]
     fn counter(&self, counter: CounterId) -> &Counter {
-        // SAFETY: There are `MAX_COUNTERS`, and by the invariant of a `CounterId` its index is below.
+        // SAFETY: The index must be less than the array's length, `MAX_COUNTERS`, which is the invariant of
+        // `CounterId`.
         unsafe { self.counters.get_unchecked(counter.index()) }
     }
 
-    /// Marks counters as tampered with: their values can't be trusted.
+    /// Marks counters as tampered with, so that their values are not trusted.
     #[cold]
     pub(crate) fn mark_tampered(&self, counters: u64) {
         self.tampered.insert(counters);
         self.setup_mask.remove(counters);
     }
 
-    /// Marks that events of these active counters may be missing: in the buffer, for counters of a trace, or by
-    /// EIO.
+    /// Marks that these active counters may have missed events: in the buffer for a trace's counters; reads of the
+    /// others fail with EIO.
     pub(crate) fn mark_lost(&self, counters: u64) {
         let traced = counters & self.trace.counters.get();
         if traced != 0 {
@@ -200,8 +202,9 @@ impl Memory {
     ///
     /// To be called once in the module's life. The result outlives every [`ThisCpu`] and every use of [`of_cpu`].
     pub(crate) unsafe fn new() -> Result<Self> {
-        // INVARIANT: The areas are for a `PerCpu`, and zero at first.
-        // SAFETY: The caller calls this once, and keeps the result longer than every use of the areas.
+        // INVARIANT: Each area has the size of a `PerCpu`, and is zero at first.
+        // SAFETY: `PercpuAreas::new` is to be called once, and its result must outlive every use of the areas: the
+        // caller promises both.
         Ok(Self(unsafe { PercpuAreas::new::<PerCpu>() }?))
     }
 }
@@ -210,12 +213,13 @@ impl<'a> ThisCpu<'a> {
     /// Returns the CPU's data.
     #[inline(always)]
     pub(crate) fn percpu(self) -> &'a PerCpu {
-        // SAFETY: `Memory::new` has made the areas for a `PerCpu`, all fields of which may be zero. They outlive
-        // this token, and only shared references to them are ever made.
+        // SAFETY: The area must be a valid `PerCpu` for the token's lifetime: `Memory::new` has allocated it, zeroed,
+        // and zero is valid for all fields. The memory outlives all tokens, and only shared references to it are
+        // made.
         unsafe { self.area().cast::<PerCpu>().as_ref() }
     }
 
-    /// Returns the CPU's PMU, or one without counters while the registers are not ours.
+    /// Returns the CPU's PMU, or one without counters while the module has not claimed the registers.
     #[inline(always)]
     pub(crate) fn pmu(self) -> &'static Pmu {
         static NONE: Pmu = Pmu::NONE;
@@ -226,7 +230,8 @@ impl<'a> ThisCpu<'a> {
 
 /// Returns the data of a CPU, for reading.
 pub(crate) fn of_cpu(cpu: CpuId) -> &'static PerCpu {
-    // SAFETY: `Memory::new` has made the areas for a `PerCpu`, all fields of which may be zero. They outlive all
-    // uses of this function, and only shared references to them are ever made.
+    // SAFETY: The area must be a valid `PerCpu` as long as it is used: `Memory::new` has allocated it, zeroed, and
+    // zero is valid for all fields. The memory outlives all uses of this function, and only shared references to it
+    // are made.
     unsafe { cpu::percpu_area(cpu).cast::<PerCpu>().as_ref() }
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The samples that the processor takes on a CPU ([`crate::logic::pebs`]): for which counters, and where it writes them.
-//! [`crate::pmu`] has the registers.
+//! The processor's samples (PEBS) on a CPU: the counters that are sampled, and the buffer. [`crate::logic::pebs`] has
+//! the layouts, [`crate::pmu`] the registers.
 
 use super::{PerCpu, Word, SLOW_PEBS};
 use crate::{
@@ -13,35 +13,36 @@ use crate::{
 };
 use core::{ptr, slice};
 
-/// The samples that the processor takes on a CPU. All bits zero: none.
+/// The state of the processor's samples (PEBS) on a CPU. All bits zero: nothing is sampled.
 pub(crate) struct PebsState {
-    /// The counters whose overflows become records of the processor. They are not among the
-    /// [`PerCpu::active_mask`], since their overflows are not ours.
+    /// The counters whose overflows become records of the processor. They are not in [`PerCpu::active_mask`], since
+    /// the handler does not serve their overflows.
     pub(crate) armed: Word,
-    /// The armed counters whose next sample comes some events late, because a counter can't be loaded for so few.
-    /// Later samples stay late until the counter is loaded once more.
+    /// The armed counters whose next sample comes some events late, because too few events were left to load the
+    /// counter for. Later samples stay late until the counter is loaded once more.
     pub(crate) late_counters: Word,
-    /// Not 0 while the buffer is being read: an NMI leaves it alone.
+    /// Not 0 while a task reads the buffer, so that an NMI does not.
     pub(crate) is_reading: Word,
-    /// The address of the DS area while the processor has it, or 0.
+    /// The address of the DS area while the processor uses it; otherwise 0.
     ds_area: Word,
     start: Word,
     threshold: Word,
-    /// The values before, of the registers `IA32_DS_AREA`, `MSR_PEBS_DATA_CFG` and `IA32_PEBS_ENABLE`.
+    /// The values that `IA32_DS_AREA`, `MSR_PEBS_DATA_CFG` and `IA32_PEBS_ENABLE` had before the first window was
+    /// opened.
     pub(crate) saved: [Word; 3],
 }
 
 impl PebsState {
-    /// Returns whether the processor has the DS area.
+    /// Returns whether the processor uses the DS area.
     pub(crate) fn has_ds_area(&self) -> bool {
         self.ds_area.get() != 0
     }
 
-    /// Makes `area` the DS area, and `buffer` the buffer.
+    /// Sets the DS area, at the address `area`, up for the buffer `buffer`.
     ///
     /// # Safety
     ///
-    /// Both must be this CPU's alone until [`Self::end`].
+    /// Only this CPU may use the area and the buffer, until [`Self::end`].
     pub(crate) unsafe fn begin(&self, area: u64, buffer: &PebsBuffer) {
         self.ds_area.set(area);
         self.start.set(buffer.start);
@@ -53,34 +54,36 @@ impl PebsState {
         self.set_ds_word(DsWord::THRESHOLD, buffer.threshold);
     }
 
-    /// Ends [`Self::begin`]. The processor does not use it any more.
+    /// Undoes [`Self::begin`], when the processor does not use the DS area any more.
     pub(crate) fn end(&self) {
         self.ds_area.set(0);
     }
 
-    /// Makes the next record cause an interrupt.
+    /// Makes the processor interrupt after its next record.
     pub(crate) fn interrupt_on_next(&self, format: PebsFormat) {
         let next = self.start.get().wrapping_add(format.record_size());
         self.set_ds_word(DsWord::THRESHOLD, next);
     }
 
-    /// Ends [`Self::interrupt_on_next`].
+    /// Makes the processor interrupt when the buffer is nearly full, again after [`Self::interrupt_on_next`].
     pub(crate) fn interrupt_at_threshold(&self) {
         self.set_ds_word(DsWord::THRESHOLD, self.threshold.get());
     }
 
-    /// Writes a word of the DS area, if there is one.
+    /// Writes a word of the DS area, if the processor uses the area.
     pub(crate) fn set_ds_word(&self, word: DsWord, value: u64) {
         if let Some(at) = self.address(word) {
-            // SAFETY: The area is there, and this CPU's. The processor reads it.
+            // SAFETY: The address is within the DS area, which only this CPU uses until `end`, by the contract of
+            // `begin`. The write is volatile, since the processor reads the word.
             unsafe { at.write_volatile(value) };
         }
     }
 
-    /// Reads a word of the DS area; 0 if there is none.
+    /// Returns a word of the DS area; 0 while the processor does not use the area.
     fn ds_word(&self, word: DsWord) -> u64 {
         match self.address(word) {
-            // SAFETY: The area is there, and this CPU's. The processor writes it.
+            // SAFETY: The address is within the DS area, which only this CPU uses until `end`, by the contract of
+            // `begin`. The read is volatile, since the processor writes the word.
             Some(at) => unsafe { at.read_volatile() },
             None => 0,
         }
@@ -92,7 +95,8 @@ impl PebsState {
         (area != 0).then_some(ptr::with_exposed_provenance_mut(at))
     }
 
-    /// Returns whether there is no room for one more record: some may be missing, and what they counted.
+    /// Returns whether the buffer has no room for one more record, so that records, and the events that they stand
+    /// for, may be missing.
     fn is_full(&self, format: PebsFormat) -> bool {
         let next = self
             .ds_word(DsWord::INDEX)
@@ -104,7 +108,8 @@ impl PebsState {
     ///
     /// # Safety
     ///
-    /// `R` must be the record of the format, and the result must be dropped before the buffer is emptied.
+    /// `R` must be the type of the records that the processor writes, and the result must be dropped before the
+    /// buffer is emptied.
     unsafe fn records<R: PebsRecord>(&self) -> &[R] {
         let start = self.start.get();
         let bytes = self.ds_word(DsWord::INDEX).wrapping_sub(start);
@@ -113,28 +118,30 @@ impl PebsState {
             return &[];
         }
         let first = ptr::with_exposed_provenance::<R>(start as usize);
-        // SAFETY: `R` is the record of the format, by the caller: whole words, and the buffer is aligned to words. The
-        // processor has written `count` of them from `start` on, and appends only behind them. The caller drops the
-        // slice before the buffer is emptied.
+        // SAFETY: The caller promises that `R` is the type of the records, which has whole words, as which the buffer
+        // is aligned. The processor has written `count` records from `start` on, and appends only behind them. The
+        // caller drops the slice before the buffer is emptied.
         unsafe { slice::from_raw_parts(first, count) }
     }
 }
 
 impl PerCpu {
-    /// Makes samples of the records in the buffer, and empties it. Counters that count in kernel mode stand still, and no
-    /// NMI does the same meanwhile.
+    /// Writes samples for the records in the buffer, and empties the buffer. The caller has stopped the counters that
+    /// count in kernel mode, and keeps NMIs from calling this meanwhile.
     pub(crate) fn empty_pebs_buffer(&self, here: ThisCpu<'_>, format: PebsFormat) {
         if self.pebs.is_full(format) {
             self.mark_lost(self.pebs.armed.get());
         }
         match format {
             PebsFormat::Three => {
-                // SAFETY: The processor writes such records, and the buffer is emptied when they have gone.
+                // SAFETY: In format 3 the processor writes `FullRecord`s. `records` is last used before the buffer is
+                // emptied below.
                 let records = unsafe { self.pebs.records::<FullRecord>() };
                 self.take_records(here, records);
             }
             PebsFormat::Four => {
-                // SAFETY: The processor writes these in this format, and the buffer is emptied when they have gone.
+                // SAFETY: In format 4 the module has the processor write `BasicRecord`s. `records` is last used
+                // before the buffer is emptied below.
                 let records = unsafe { self.pebs.records::<BasicRecord>() };
                 self.take_records(here, records);
             }
@@ -150,11 +157,11 @@ impl PerCpu {
         let is_alone = armed & armed.wrapping_sub(1) == 0;
         for counter in each(armed) {
             let bit = counter.bit();
-            let is_its = |record: &&R| record.counters() & bit != 0;
+            let has_counter = |record: &&R| record.counters() & bit != 0;
             let count = if is_alone {
                 records.len()
             } else {
-                records.iter().filter(is_its).count()
+                records.iter().filter(has_counter).count()
             } as u64;
             if count != 0 {
                 self.take_samples(
@@ -168,7 +175,8 @@ impl PerCpu {
         }
     }
 
-    /// Writes the samples of a counter, and notes what it has counted by them. While samples are suspended, they are lost.
+    /// Writes the samples of a counter, and adds the events of its `count` overflows to its total. While sampling is
+    /// suspended, the samples are lost.
     #[inline(always)]
     fn take_samples<R: PebsRecord>(
         &self,
@@ -199,7 +207,7 @@ impl PerCpu {
         self.value(counter).note_reloads(count, period);
     }
 
-    /// Notes that the processor takes the samples of a counter, or not any more.
+    /// Notes that the processor begins, or stops, to take the samples of a counter.
     pub(crate) fn set_pebs(&self, counter: CounterId, armed: bool) {
         if armed {
             self.pebs.armed.insert(counter.bit());
@@ -213,7 +221,7 @@ impl PerCpu {
         }
     }
 
-    /// Returns the counters that run here, including those whose overflows become records of the processor.
+    /// Returns the counters that run here, including counters whose overflows become records of the processor.
     pub(crate) fn running_counters(&self) -> u64 {
         self.active_mask.get() | self.pebs.armed.get()
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The allocation of the elements of a per-CPU array.
+//! Allocation of the elements of a per-CPU array.
 
 use super::Word;
 use core::{
@@ -7,12 +7,12 @@ use core::{
     sync::atomic::{compiler_fence, Ordering::SeqCst},
 };
 
-/// A bitmap of the elements in use. All bits zero: none.
+/// A bitmap of the elements in use. All bits zero: no element is in use.
 ///
-/// Elements are taken and given back with interrupts off. The overflow handler may read the bitmap at any time.
+/// Elements are allocated and freed with interrupts off. The overflow handler may read the bitmap at any time.
 pub(crate) struct EntryBitmap(Word);
 
-/// The index of an element that is in use. Nothing else takes the element meanwhile.
+/// The index of an element that is in use, and belongs to the holder of the index.
 ///
 /// # Invariants
 ///
@@ -20,17 +20,18 @@ pub(crate) struct EntryBitmap(Word);
 #[derive(Clone, Copy)]
 pub(crate) struct EntryIndex(u8);
 
-/// The most elements that can be in use.
+/// The number of elements of the array.
 pub(crate) const MAX_ENTRIES: usize = 64;
 
 impl EntryBitmap {
-    /// Takes an element; `None` if all are in use. `prepare` fills it in before the overflow handler can find it.
-    pub(crate) fn take(&self, prepare: impl FnOnce(EntryIndex)) -> Option<EntryIndex> {
+    /// Allocates an element. `prepare` fills it in before the overflow handler can find it. Returns `None` if all
+    /// elements are in use.
+    pub(crate) fn allocate(&self, prepare: impl FnOnce(EntryIndex)) -> Option<EntryIndex> {
         let free = !self.0.get();
         if free == 0 {
             return None;
         }
-        // INVARIANT: A word that is not 0 has fewer than 64 zeros below its lowest bit.
+        // INVARIANT: `free` is not 0, so the number of its lowest bit is less than 64.
         let entry = EntryIndex(free.trailing_zeros() as u8);
         prepare(entry);
         compiler_fence(SeqCst);
@@ -38,12 +39,12 @@ impl EntryBitmap {
         Some(entry)
     }
 
-    /// Gives an element back.
-    pub(crate) fn give_back(&self, entry: EntryIndex) {
+    /// Frees an element.
+    pub(crate) fn free(&self, entry: EntryIndex) {
         self.0.remove(entry.bit());
     }
 
-    /// Returns whether none is in use.
+    /// Returns whether no element is in use.
     pub(crate) fn is_empty(&self) -> bool {
         self.0.get() == 0
     }
@@ -54,7 +55,7 @@ impl EntryBitmap {
         core::iter::from_fn(move || {
             let index = NonZeroU64::new(left)?.trailing_zeros() as u8;
             left &= left.wrapping_sub(1);
-            // INVARIANT: The number of a word's bit.
+            // INVARIANT: The number of a bit in a word of 64 bits is less than 64.
             Some(EntryIndex(index))
         })
     }
@@ -72,7 +73,7 @@ impl EntryIndex {
     }
 }
 
-/// The index of an element, or none. All bits zero is none.
+/// An optional [`EntryIndex`]. All bits zero: no index.
 pub(crate) struct EntryIndexCell(Word);
 
 impl EntryIndexCell {
@@ -80,7 +81,7 @@ impl EntryIndexCell {
     #[inline(always)]
     pub(crate) fn get(&self) -> Option<EntryIndex> {
         let index = (self.0.get() as u8).checked_sub(1)?;
-        // INVARIANT: `set` has stored the index of an element.
+        // INVARIANT: `set` has stored the index of an element, plus 1.
         Some(EntryIndex(index))
     }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The recording of a counter: when a sample is due, and for how many events the counter is loaded.
+//! The samples of a counter: when a sample is due, and for how many events the counter is loaded.
 
 use super::Word;
 use crate::{
@@ -8,28 +8,29 @@ use crate::{
 };
 use core::sync::atomic::{compiler_fence, Ordering::SeqCst};
 
-/// The recording of one counter's overflows: as a trace's records, as samples of an event, or not at all.
+/// The state of one counter's samples, which are records of a trace or of an event, or are not taken.
 pub(crate) struct SampledCounter {
-    /// The header of the TICK or PC records, as a number, and above it the fewest events that the counter may be
-    /// loaded for.
+    /// The header of the TICK or PC records in the lower half, and the smallest number of events that the counter may
+    /// be loaded for in the upper half.
     header_and_min_load: Word,
     /// The events from one sample to the next; `u64::MAX` if the counter is not sampled.
     pub(crate) period: Word,
     /// The part of the counter's total that has been recorded.
     pub(crate) recorded: Word,
-    /// The most events that the counter may be loaded for.
+    /// The largest number of events that the counter may be loaded for.
     pub(crate) max_load: Word,
-    /// [`RECORD_WRITTEN`], and the counter's bit if other records follow its samples; or [`TO_RING`].
+    /// For a trace: [`RECORD_WRITTEN`], and the counter's bit if other records follow its samples. For an event:
+    /// [`TO_RING`].
     pub(crate) follow_mask: Word,
 }
 
-/// A sample that is due.
+/// A sample that is due, with the values of the counter that it depends on.
 pub(crate) struct Due {
-    /// [`SampledCounter::period`]
+    /// The value of [`SampledCounter::period`].
     pub(crate) period: u64,
-    /// [`SampledCounter::recorded`]
+    /// The value of [`SampledCounter::recorded`].
     pub(crate) recorded: u64,
-    /// The events since the last sample: the period or more.
+    /// The number of events since the last sample: the period or more.
     pub(crate) since: u64,
 }
 
@@ -37,19 +38,19 @@ pub(crate) struct Due {
 pub(crate) const RECORD_WRITTEN: u64 = 1 << 63;
 /// Flag in the marks of a trace's sample, besides counters: a record could not be written.
 pub(crate) const RECORD_REFUSED: u64 = 1 << 62;
-/// Flag in [`SampledCounter::follow_mask`]: samples are not a trace's, but an event's, and go to a ring.
+/// Flag in [`SampledCounter::follow_mask`]: the samples are an event's, and go to its ring.
 const TO_RING: u64 = 1 << 61;
 
 impl SampledCounter {
-    /// Records nothing of the counter, which overflows every `max_load` events.
+    /// Takes no samples of the counter, which overflows every `max_load` events only to be extended.
     pub(crate) fn ignore(&self, max_load: u64) {
         self.period.set(u64::MAX);
         self.recorded.set(0);
         self.max_load.set(max_load);
     }
 
-    /// Makes overflows samples for a ring, one each `period` events; the next is due at the total `due`. The counter
-    /// is loaded for `min_load` events at least.
+    /// Takes samples for an event's ring, one every `period` events. The next sample is due at the total `due`. The
+    /// counter is loaded for `min_load` events at least.
     pub(super) fn arm(&self, period: u64, due: u64, min_load: u32) {
         self.header_and_min_load.set(u64::from(min_load) << 32);
         self.recorded.set(due.wrapping_sub(period));
@@ -57,7 +58,7 @@ impl SampledCounter {
         self.period.set(period);
     }
 
-    /// Ends [`Self::arm`]. Returns the period, and the total when the next sample is due.
+    /// Undoes [`Self::arm`]. Returns the period, and the total at which the next sample would be due.
     pub(super) fn disarm(&self) -> (u64, u64) {
         let period = self.period.get();
         self.period.set(u64::MAX);
@@ -67,14 +68,14 @@ impl SampledCounter {
         (period, due)
     }
 
-    /// Returns whether samples are an event's, and not a trace's.
+    /// Returns whether the samples are an event's, not a trace's.
     #[inline(always)]
     pub(crate) fn is_event(&self) -> bool {
         self.follow_mask.get() & TO_RING != 0
     }
 
-    /// Returns the sample that is due at the total `total`; if none is due, the events left to the next one as an
-    /// error.
+    /// Returns the sample that is due at the total `total`. If none is due, returns the number of events to the next
+    /// one as an error.
     #[inline(always)]
     pub(crate) fn due(&self, total: u64) -> Result<Due, u64> {
         let (period, recorded) = (self.period.get(), self.recorded.get());
@@ -89,20 +90,20 @@ impl SampledCounter {
         })
     }
 
-    /// Returns the events up to `total` that were not recorded yet.
+    /// Returns the number of events up to `total` that were not recorded yet.
     #[inline(always)]
     pub(crate) fn since(&self, total: u64) -> u64 {
         total.wrapping_sub(self.recorded.get())
     }
 
-    /// Returns the events up to `total` that were not recorded yet, and marks them as recorded.
+    /// Returns the number of events up to `total` that were not recorded yet, and marks them as recorded.
     pub(crate) fn take_unrecorded(&self, total: u64) -> u64 {
         let since = self.since(total);
         self.recorded.set(total);
         since
     }
 
-    /// Prepares to record an event, with loads of `min_load` to `max_load` events.
+    /// Prepares to record an event of a trace. The counter is to be loaded for `min_load` to `max_load` events.
     pub(crate) fn prepare(
         &self,
         event: &ConfigEvent,
@@ -128,41 +129,42 @@ impl SampledCounter {
         self.follow_mask.set(follow_mask);
     }
 
-    /// Returns the events to load the counter for if `left` are left to its next sample. Where they are too few,
-    /// it overflows some events late.
+    /// Returns the number of events to load the counter for, if `left` events are left to its next sample. If that is
+    /// less than the counter can be loaded for, the sample comes some events late.
     #[inline(always)]
     pub(crate) fn load_for(&self, left: u64) -> u64 {
         left.min(self.max_load.get())
             .max(self.header_and_min_load.get() >> 32)
     }
 
-    /// Returns the events to load the counter for after a sample.
+    /// Returns the number of events to load the counter for after a sample.
     pub(crate) fn load_for_period(&self) -> u64 {
         self.load_for(self.period.get())
     }
 
-    /// Returns the header of the TICK or PC records, as a number.
+    /// Returns the header of the TICK or PC records, as an integer.
     #[inline(always)]
     pub(crate) fn sample_header(&self) -> u32 {
         self.header_and_min_load.get() as u32
     }
 
-    /// Returns the header of another record of this event.
+    /// Returns the header of a record of another kind, for the same event.
     pub(crate) fn header(&self, kind: u32) -> abi::perfmon_record_header {
         let sample: abi::perfmon_record_header = zerocopy::transmute!(self.sample_header());
         header(kind, sample.event)
     }
 
-    /// Returns a COUNT record of the whole periods in `since`, the events since the last sample: of samples that an
-    /// overflow came too late for.
+    /// Returns a COUNT record for samples that are missing because the overflow came too late: of all whole periods
+    /// in `since`, the events since the last sample.
     #[cold]
     pub(crate) fn overrun_count(&self, since: u64) -> abi::perfmon_count_record {
         // The period of a sampled counter is not 0.
-        let whole = since.wrapping_sub(since.checked_rem(self.period.get()).unwrap_or(0));
-        self.count(self.recorded.get().wrapping_add(whole))
+        let whole_periods = since.wrapping_sub(since.checked_rem(self.period.get()).unwrap_or(0));
+        self.count(self.recorded.get().wrapping_add(whole_periods))
     }
 
-    /// Returns a COUNT record of the events up to `total` that were not recorded yet, and marks them as recorded.
+    /// Returns a COUNT record with the number of events up to `total` that were not recorded yet, and marks them as
+    /// recorded.
     pub(crate) fn count(&self, total: u64) -> abi::perfmon_count_record {
         abi::perfmon_count_record {
             header: self.header(abi::PERFMON_RECORD_COUNT),
@@ -171,7 +173,7 @@ impl SampledCounter {
     }
 }
 
-/// Returns the header of a record.
+/// Returns the header of a record of `kind` (`PERFMON_RECORD_*`) for the event with the number `event`.
 #[inline(always)]
 pub(super) fn header(kind: u32, event: u16) -> abi::perfmon_record_header {
     abi::perfmon_record_header {

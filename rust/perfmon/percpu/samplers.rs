@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The events that are sampled on a CPU now.
+//! The samplers of events whose windows are open on a CPU.
 
 use super::{EntryIndex, EntryIndexCell, PerCpu, SampledCounter, Scratch, Word};
 use crate::{
@@ -9,17 +9,17 @@ use crate::{
 use core::ptr;
 use kernel::bindings;
 
-/// The events that are sampled on a CPU now. All bits zero: none.
+/// The samplers of events whose windows are open on a CPU. All bits zero: nothing is sampled.
 ///
-/// Switches, with interrupts off, change an entry while its counter is stopped; the overflow handler and the timer read
-/// it.
+/// Context switches, with interrupts off, change an entry while its counter is stopped. The overflow handler and the
+/// timer read it.
 pub(crate) struct ActiveSamplers {
-    /// The counters whose overflows become samples.
+    /// The counters whose overflows become samples of events.
     pub(crate) counters: Word,
-    /// Not 0 while samples would take too much of the CPU's time.
+    /// Not 0 while sampling is suspended, because it took too much of the CPU's time.
     pub(crate) suspended: Word,
     active: [ActiveSampler; MAX_COUNTERS],
-    /// For a call chain, in the overflow handler.
+    /// Memory for the call chain of a sample, for the overflow handler.
     pub(crate) chain: Scratch<CHAIN_WORDS>,
 }
 
@@ -30,7 +30,7 @@ struct ActiveSampler {
     task: Word,
     /// The time of the last sample, in cycles of the time-stamp counter.
     time: Word,
-    /// The first event whose count samples show.
+    /// The first member of the list of counts for samples, if they have counts.
     first_count: EntryIndexCell,
 }
 
@@ -39,15 +39,15 @@ struct ActiveSampler {
 pub(crate) struct ArmedSampler {
     /// The events from one sample to the next.
     pub(crate) period: u64,
-    /// The counter's total when the next sample is due.
+    /// The counter's total at which the next sample is due.
     pub(crate) due: u64,
     /// The time of the last sample, in cycles of the time-stamp counter.
     pub(crate) time: u64,
 }
 
 impl PerCpu {
-    /// Makes overflows of a counter, which is stopped, samples of `task`, or of a CPU if that is null. `min_load` are
-    /// the fewest events that it may be loaded for. Returns the recording of the counter.
+    /// Makes overflows of a stopped counter samples of `task`, or of a CPU if `task` is null. `min_load` is the
+    /// smallest number of events that the counter may be loaded for. Returns the state of the counter's samples.
     ///
     /// # Safety
     ///
@@ -73,13 +73,13 @@ impl PerCpu {
         sampled
     }
 
-    /// Ends [`Self::arm`]. The counter may run on.
+    /// Undoes [`Self::arm`]. The counter may keep running.
     pub(crate) fn disarm(&self, counter: CounterId) -> ArmedSampler {
-        // Then the handler takes no sample any more.
+        // First of all, so that the overflow handler takes no sample while the rest is undone.
         let (period, due) = self.sampled(counter).disarm();
         self.samplers.counters.remove(counter.bit());
         self.group_counts(self.sampled_task(counter))
-            .end(self.first_count(counter));
+            .remove_counts(self.first_count(counter));
         self.set_first_count(counter, None);
         ArmedSampler {
             period,
@@ -88,25 +88,26 @@ impl PerCpu {
         }
     }
 
-    /// Returns the sampler of a counter that is armed.
+    /// Returns the sampler of a counter, if it is armed.
     #[inline(always)]
     pub(crate) fn sampler(&self, counter: CounterId) -> Option<&Sampler> {
         if self.samplers.counters.get() & counter.bit() == 0 {
             return None;
         }
         let address = self.samplers.active.get(counter.index())?.sampler.get();
-        // SAFETY: The counter is armed, and the caller of `arm` keeps the sampler alive until `disarm`.
+        // SAFETY: The address was exposed from the `Sampler` that `arm` was given, whose caller keeps it alive until
+        // `disarm`. The counter is still armed.
         unsafe { ptr::with_exposed_provenance::<Sampler>(address as usize).as_ref() }
     }
 
-    /// Returns the task of a counter that is armed; null for an event of a CPU.
+    /// Returns the task that an armed counter samples; null for an event of a CPU.
     #[inline(always)]
     pub(crate) fn sampled_task(&self, counter: CounterId) -> *mut bindings::task_struct {
         let task = self.samplers.active.get(counter.index());
         ptr::with_exposed_provenance_mut(task.map_or(0, |active| active.task.get()) as usize)
     }
 
-    /// Returns the time of the last sample of a counter, in cycles of the time-stamp counter.
+    /// Returns the word with the time of a counter's last sample, in cycles of the time-stamp counter.
     #[inline(always)]
     pub(crate) fn sample_time(&self, counter: CounterId) -> Option<&Word> {
         self.samplers
@@ -115,15 +116,15 @@ impl PerCpu {
             .map(|active| &active.time)
     }
 
-    /// Sets the first event of the list whose counts the samples of a counter show, from arming to disarming; `None`
-    /// for no counts.
+    /// Sets the first member of the list of counts for samples of a counter, until the counter is disarmed; `None`
+    /// for samples without counts.
     pub(crate) fn set_first_count(&self, counter: CounterId, first: Option<EntryIndex>) {
         if let Some(active) = self.samplers.active.get(counter.index()) {
             active.first_count.set(first);
         }
     }
 
-    /// Returns the first event of [`Self::set_first_count`].
+    /// Returns the first member of the list of counts for samples of a counter.
     pub(crate) fn first_count(&self, counter: CounterId) -> Option<EntryIndex> {
         self.samplers.active.get(counter.index())?.first_count.get()
     }

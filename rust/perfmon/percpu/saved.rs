@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Registers as they were before they became ours.
+//! The values of registers before the module claimed them.
 
 use super::{Scratch, Word};
 use crate::logic::{
@@ -8,7 +8,7 @@ use crate::logic::{
     plan::RestoreValues,
 };
 
-/// The registers of the counters before the first one was set up.
+/// The registers of the PMU, as they were when the module claimed the CPU.
 pub(crate) struct SavedRegisters {
     pub(crate) select: [Word; MAX_GENERAL],
     pub(crate) fixed_control: Word,
@@ -33,11 +33,12 @@ impl RestoreValues for SavedRegisters {
     }
 }
 
-/// The registers of the branch records before they were used, and how they are.
+/// The registers of the branch records before the module used them, and their present state.
 pub(crate) struct BranchState {
     /// The number of users on this CPU: a trace, or events whose windows are open.
     pub(crate) users: Word,
-    /// The registers of [`BranchMsrs`](crate::logic::branch_records::BranchMsrs) before.
+    /// The value of `IA32_DEBUGCTL` before; the fields below are the other registers of
+    /// [`BranchMsrs`](crate::logic::branch_records::BranchMsrs).
     pub(crate) debugctl: Word,
     pub(crate) select: Word,
     pub(crate) switch: Word,
@@ -48,9 +49,9 @@ pub(crate) struct BranchState {
     pub(crate) enabled: Word,
     /// The mask that hides kernel branches: [`Branches::kernel_bit`](crate::logic::branches::Branches::kernel_bit).
     pub(crate) kernel_bit: Word,
-    /// The branches of a sample, in the overflow handler.
+    /// Memory for the branches of a sample, for the overflow handler.
     pub(crate) stack: Scratch<BRANCH_WORDS>,
 }
 
-/// The words of the branches in a sample.
+/// The largest number of words of the branches in a sample.
 pub(crate) const BRANCH_WORDS: usize = 3 * MAX_DEPTH as usize;

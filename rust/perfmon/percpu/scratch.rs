@@ -1,24 +1,25 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Per-CPU buffers for data that are too large for a handler's stack.
+//! Per-CPU memory for data that are too large for a handler's stack.
 
 use core::cell::UnsafeCell;
 
-/// A buffer of `WORDS` words for one of this CPU's handlers: of overflows, or of mappings.
+/// Memory of `WORDS` words for one of a CPU's handlers: of overflows, or of mappings.
 pub(crate) struct Scratch<const WORDS: usize>(UnsafeCell<[u64; WORDS]>);
 
-// SAFETY: The words are used in one handler of one CPU only, which does not interrupt itself.
+// SAFETY: Only `words` gives access, and its callers are one handler of one CPU, which does not interrupt itself.
 unsafe impl<const WORDS: usize> Sync for Scratch<WORDS> {}
 
 impl<const WORDS: usize> Scratch<WORDS> {
-    /// Returns the words, with whatever they have.
+    /// Returns the words, with their old contents.
     ///
     /// # Safety
     ///
-    /// To be called in the handler that they are for, on the CPU that they belong to, once until the result has gone.
+    /// To be called by the handler that the words are for, on their CPU, and not again before the result is dropped.
     #[inline(always)]
     #[allow(clippy::mut_from_ref, reason = "one handler alone uses them")]
     pub(crate) unsafe fn words(&self) -> &mut [u64; WORDS] {
-        // SAFETY: The caller says that there is no other reference.
+        // SAFETY: There must be no other reference to the words: the caller is the only handler that uses them, and
+        // drops the result before it calls this again.
         unsafe { &mut *self.0.get() }
     }
 }

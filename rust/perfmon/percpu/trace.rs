@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The part of a trace that is on one CPU.
+//! The state of a trace on one CPU.
 //!
-//! While a trace runs on a CPU, the CPU's overflow handler writes the records
-//! ([`TraceSample`](crate::overflow::trace_sample::TraceSample)). Before and after, when none of the trace's counters
-//! is active, the holder of the ownership lock does ([`crate::trace::cpu`]). In between, a timer does so while sampling
-//! is suspended, when the handler writes nothing ([`crate::overflow::suspend`]). All of them run on the CPU itself, so
-//! there is one writer at a time.
+//! The buffer has one writer at a time, always on its own CPU. While the trace runs, the overflow handler writes the
+//! records ([`TraceSample`](crate::overflow::trace_sample::TraceSample)). While sampling is suspended, the handler
+//! writes nothing, and the timer does ([`crate::overflow::suspend`]). Before and after, when none of the trace's
+//! counters is active, the holder of the ownership lock writes ([`crate::trace::cpu`]).
 
 use super::{
     buffer::{BufferPtr, Writer},
@@ -22,38 +21,39 @@ use crate::{
 };
 use core::sync::atomic::{compiler_fence, Ordering::SeqCst};
 
-/// The part of a trace on one CPU. Zero is a valid value of each field: no trace.
+/// The state of a trace on one CPU. All bits zero: no trace.
 pub(crate) struct CpuTrace {
-    /// Not 0 while the trace is recorded.
+    /// Not 0 while a trace is recorded on this CPU.
     pub(crate) recording: Word,
-    /// The counters of the trace.
+    /// The counters of the trace, as a mask.
     pub(crate) counters: Word,
     /// The counters whose overflows are recorded.
     pub(crate) sampled: Word,
     /// The counters that are recorded with the timebase.
     pub(crate) followers: Word,
-    /// The bit of the timebase, if there is one.
+    /// The bit of the timebase counter; 0 if nothing is recorded with it.
     pub(crate) timebase: Word,
-    /// The counters that are recorded with branches.
+    /// The counters whose samples have a branch record.
     pub(crate) branching: Word,
-    /// The bits of CR3 that records show: [`CR3_ADDRESS_SPACE_MASK`](crate::cpu::CR3_ADDRESS_SPACE_MASK), or without access to the
-    /// kernel none.
+    /// The bits of CR3 that records show: [`CR3_ADDRESS_SPACE_MASK`](crate::cpu::CR3_ADDRESS_SPACE_MASK), or 0 if the
+    /// opener may not see the kernel.
     pub(crate) aspace_mask: Word,
-    /// [`BufferPtr::address`].
+    /// The buffer, as [`BufferPtr::address`].
     pub(crate) buffer: Word,
-    /// The offset of the next sample.
+    /// The offset of the next sample in the buffer, in bytes, as all offsets here.
     pub(crate) sample_start: Word,
-    /// The offset of the handler's next record: behind the TIME of the sample, which it writes last.
+    /// The offset of the handler's next record. It leaves room for the sample's TIME record, which is written last.
     pub(crate) next_record: Word,
     /// The highest offset at which a sample may begin.
     pub(crate) last_start: Word,
-    /// As [`Self::last_start`], for the handler: 0 while sampling is suspended.
+    /// The highest offset at which the handler may begin a sample: [`Self::last_start`], or 0 while sampling is
+    /// suspended.
     pub(crate) sample_limit: Word,
-    /// Not 0 if a sample did not fit, so that the counters were stopped.
+    /// Not 0 if a sample did not fit into the buffer, so that the counters were stopped.
     pub(crate) full: Word,
     /// Not 0 while sampling is suspended.
     pub(crate) suspended: Word,
-    /// The values.
+    /// The values that the trace records.
     pub(crate) values: TracedValues,
 }
 
@@ -75,8 +75,8 @@ impl CpuTrace {
         }
     }
 
-    /// Returns the address space and the instruction that a sample shows. Without access to the kernel, the address
-    /// space reads as 0, and so do kernel addresses, where a late interrupt may come.
+    /// Returns the address space and the instruction pointer for a sample. If the opener may not see the kernel, the
+    /// address space is 0, and so is the address of a late interrupt in the kernel.
     #[inline(always)]
     pub(crate) fn sample_location(&self, regs: Regs<'_>) -> (u64, u64) {
         let (aspace_mask, pc) = (self.aspace_mask.get(), regs.ip());
@@ -89,14 +89,15 @@ impl CpuTrace {
         }
     }
 
-    /// Returns where the buffer is.
+    /// Returns the buffer of this CPU.
     ///
     /// # Safety
     ///
     /// A trace must be recorded on this CPU.
     #[inline(always)]
     pub(crate) unsafe fn buffer(&self) -> BufferPtr {
-        // SAFETY: The buffer of a trace is alive while it is recorded.
+        // SAFETY: The buffer must be alive: `begin` has stored the address of a buffer that its trace keeps as long
+        // as the trace is recorded, and the caller promises that it is.
         unsafe { BufferPtr::from_address(self.buffer.get()) }
     }
 
@@ -107,8 +108,8 @@ impl CpuTrace {
     /// A trace must be recorded on this CPU; there must be room for what is written, and no other writer.
     #[inline(always)]
     pub(crate) unsafe fn writer(&self, start: u64) -> Writer {
-        // SAFETY: The caller says that there is room and no other writer; the buffer of a trace is alive while it is
-        // recorded.
+        // SAFETY: `buffer` requires a trace that is recorded, and `Writer::new` room and no other writer: the caller
+        // promises all three.
         unsafe { Writer::new(self.buffer(), start as usize) }
     }
 
@@ -119,35 +120,36 @@ impl CpuTrace {
         self.next_record.set(start.wrapping_add(TIME));
     }
 
-    /// Returns the counters whose overflows are recorded; 0 without a trace.
+    /// Returns the counters whose overflows are recorded, as a mask; 0 without a trace.
     pub(crate) fn sampled(&self) -> u64 {
         self.sampled.get() & self.counters.get()
     }
 
-    /// Marks the buffer, if there is a trace.
+    /// Sets flags of the buffer (`PERFMON_BUFFER_FLAG_*`), if a trace is recorded.
     #[cold]
     pub(crate) fn mark(&self, flags: u32) {
         if self.recording.get() != 0 {
-            // SAFETY: The trace is recorded.
+            // SAFETY: `buffer` requires a trace that is recorded, which `recording` says; its buffer is alive, as
+            // `mark` requires.
             unsafe { self.buffer().mark(flags) };
         }
     }
 
-    /// Marks in the buffer that events or branches may be missing, if there is a trace.
+    /// Marks in the buffer that events or branches may be missing, if a trace is recorded.
     #[cold]
     pub(crate) fn mark_lost(&self) {
         self.mark(abi::PERFMON_BUFFER_FLAG_LOST);
     }
 
-    /// Keeps the handler from writing.
+    /// Keeps the overflow handler from writing to the buffer.
     pub(crate) fn block_handler(&self) {
-        // First: otherwise the handler would take the limit of 0 for a full buffer.
+        // Set before the limit: otherwise the handler would take the limit of 0 for a full buffer.
         self.suspended.set(1);
         compiler_fence(SeqCst);
         self.sample_limit.set(0);
     }
 
-    /// Lets the handler write.
+    /// Lets the overflow handler write to the buffer.
     pub(crate) fn unblock_handler(&self) {
         self.sample_limit.set(self.last_start.get());
         compiler_fence(SeqCst);
@@ -156,16 +158,17 @@ impl CpuTrace {
 }
 
 impl PerCpu {
-    /// Writes COUNT records of the events of `counters`, which are not active, since their last records; and what
-    /// `more` writes behind them.
+    /// Writes a TIME record and a COUNT record for each of `counters`, with the events since its last record. The
+    /// counters are not active. `more` writes further records behind these.
     ///
     /// # Safety
     ///
-    /// A trace must be recorded on this CPU, with room for TIME, as many COUNT records, and those of `more`, and no
-    /// other writer.
+    /// A trace must be recorded on this CPU. Its buffer must have room for TIME, the COUNT records, and those of
+    /// `more`, and no other writer.
     pub(crate) unsafe fn write_counts(&self, counters: u64, more: impl FnOnce(Writer) -> Writer) {
         let trace = &self.trace;
-        // SAFETY: The caller says that a trace is recorded, with room and no other writer.
+        // SAFETY: `writer` requires a trace that is recorded, room and no other writer: the caller promises all
+        // three.
         let mut writer = unsafe { trace.writer(trace.sample_start.get()) };
         writer.put(CpuTrace::time(timestamp()));
         for counter in each(counters) {
@@ -173,7 +176,8 @@ impl PerCpu {
         }
         let writer = more(writer);
         trace.set_sample_start(writer.end() as u64);
-        // SAFETY: The caller says that a trace is recorded, so the buffer is alive, and that there is no other writer.
+        // SAFETY: The caller promises that a trace is recorded, so that its buffer is alive, and that there is no
+        // other writer.
         unsafe { trace.buffer().publish(writer.end()) };
     }
 }

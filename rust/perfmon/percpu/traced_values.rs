@@ -4,21 +4,22 @@
 use super::Word;
 use crate::logic::values::{ValueId, VALUES};
 
-/// The values that a trace records on one CPU. All bits zero: none.
+/// The values that a trace records on one CPU. All bits zero: no values.
 pub(crate) struct TracedValues {
-    /// The values that are recorded here, as a set.
+    /// The values that are recorded here, as a mask of [`ValueId::bit`].
     recorded: Word,
-    /// The values that are recorded with the timebase.
+    /// The values that are recorded with the timebase, as a mask.
     followers: Word,
-    /// The time in nanoseconds after which registers must have been read again; 0 if none must.
+    /// The longest time in nanoseconds between two reads of the values' registers; 0 if they need not be read
+    /// regularly.
     pub(crate) refresh_ns: Word,
     states: [ValueState; VALUES],
 }
 
-/// One value.
+/// The state of one value.
 ///
-/// Both the overflow handler and the code that it interrupts read the registers. So the state is one word: if an
-/// interrupt comes between reading and storing, an older value is stored, from which the next read continues.
+/// Both the overflow handler and the code that it interrupts read the registers and store `last`, which is one word.
+/// If the interrupt comes between reading and storing, an older value is stored, from which the next read continues.
 pub(crate) struct ValueState {
     /// The register's value at its last read, extended to 64 bits.
     pub(crate) last: Word,
@@ -29,18 +30,18 @@ pub(crate) struct ValueState {
 }
 
 impl TracedValues {
-    /// Sets what is recorded.
+    /// Sets the values that are recorded, and those that are recorded with the timebase.
     pub(crate) fn select(&self, recorded: u16, followers: u16) {
         self.recorded.set(recorded.into());
         self.followers.set(followers.into());
     }
 
-    /// Returns the values that are recorded here.
+    /// Returns the values that are recorded here, as a mask.
     pub(crate) fn recorded(&self) -> u16 {
         self.recorded.get() as u16
     }
 
-    /// Returns the values that are recorded here with the timebase.
+    /// Returns the values that are recorded here with the timebase, as a mask.
     pub(crate) fn followers(&self) -> u16 {
         self.followers.get() as u16
     }

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Writing the pages of events that programs map. [`crate::event`] allocates them.
+//! Writing to the pages of events that programs map. [`crate::event`] allocates them.
 //!
-//! A page is written on the CPU that the event counts on, with interrupts off or in an NMI; when it counts nowhere, by
-//! the holder of its context. A program may write it, too, to its own harm only.
+//! While an event's window is open, the CPU of the window writes its page, with interrupts off or in an NMI.
+//! Otherwise the holder of its context writes it. A program may write to the page, too, which harms only its own
+//! reads.
 
 use super::{
     CounterCell, CounterValue, EntryBitmap, EntryIndex, PerCpu, Word, MAX_ENTRIES, SLOW_PAGES,
@@ -16,23 +17,23 @@ use core::{
     sync::atomic::{compiler_fence, Ordering::SeqCst},
 };
 
-/// The address of a page, for its writer.
+/// A pointer to a page, for its writer.
 #[derive(Clone, Copy)]
 pub(crate) struct UserPagePtr(NonNull<UserPage>);
 
-// SAFETY: It is only an address, whose users make sure that there is one writer at a time.
+// SAFETY: The value is only an address. Access needs `unsafe` functions, whose callers promise one writer at a time.
 unsafe impl Send for UserPagePtr {}
-// SAFETY: It is only an address, whose users make sure that there is one writer at a time.
+// SAFETY: The value is only an address. Access needs `unsafe` functions, whose callers promise one writer at a time.
 unsafe impl Sync for UserPagePtr {}
 
-/// The contents of a page.
+/// The fields of a page that are written as a whole.
 pub(crate) struct UserPageState {
     pub(crate) capabilities: u64,
     pub(crate) index: u32,
     pub(crate) offset: i64,
     /// The time in nanoseconds in which the event was enabled.
     pub(crate) enabled: u64,
-    /// The time in nanoseconds in which it was counted.
+    /// The time in nanoseconds in which the event was counted.
     pub(crate) running: u64,
 }
 
@@ -42,19 +43,19 @@ impl UserPagePtr {
         Self(start)
     }
 
-    /// Makes a change that programs see as a whole.
+    /// Changes several fields by `f`, so that programs see all changes or none.
     ///
     /// # Safety
     ///
-    /// The page must be alive, and have no other writer but an NMI that comes between.
+    /// The page must be alive, and have no other writer but an NMI that comes in between.
     unsafe fn change(self, f: impl FnOnce(*mut UserPage)) {
         let page = self.0.as_ptr();
-        // SAFETY: The caller guarantees that the page is alive, and that only an NMI may write it meanwhile. Only raw
-        // pointers are used, since programs have it mapped.
+        // SAFETY: The caller promises that the page is alive, and that only an NMI may write to it meanwhile. Only
+        // raw pointers and volatile accesses are used, since programs have the page mapped.
         unsafe {
             let lock = &raw mut (*page).lock;
             lock.write_volatile(lock.read_volatile().wrapping_add(1));
-            // Readers are on this CPU: only the compiler's order matters.
+            // Readers run on this CPU, so only the compiler's order matters.
             compiler_fence(SeqCst);
             f(page);
             compiler_fence(SeqCst);
@@ -62,13 +63,14 @@ impl UserPagePtr {
         }
     }
 
-    /// Writes what the page says.
+    /// Writes the fields of the page, so that programs see all of them change at once.
     ///
     /// # Safety
     ///
-    /// The page must be alive, and have no other writer but an NMI that comes between.
+    /// The page must be alive, and have no other writer but an NMI that comes in between.
     pub(crate) unsafe fn write(self, state: &UserPageState) {
-        // SAFETY: The caller says that the page is alive and has no other writer.
+        // SAFETY: `change` requires a page that is alive and has no other writer but an NMI, which the caller
+        // promises; `page` is a pointer to it.
         unsafe {
             self.change(|page| {
                 (&raw mut (*page).capabilities).write_volatile(state.capabilities);
@@ -81,10 +83,10 @@ impl UserPagePtr {
     }
 }
 
-/// The pages of events that count on a CPU now. All bits zero: none.
+/// The pages of events whose windows are open on a CPU. All bits zero: no page.
 ///
-/// ATOMICS: tasks and switches with interrupts off write them, on the CPU; the overflow handler reads them when it has
-/// loaded a counter.
+/// ATOMICS: relaxed. Tasks and context switches write the entries on their CPU, with interrupts off. The overflow
+/// handler of that CPU reads them after it has loaded a counter.
 pub(crate) struct ActivePages {
     pub(crate) in_use: EntryBitmap,
     pages: [ActivePage; MAX_ENTRIES],
@@ -93,14 +95,14 @@ pub(crate) struct ActivePages {
 struct ActivePage {
     /// The address of the page.
     page: Word,
-    /// The event's count less the counter's total, while it counts.
-    base: Word,
+    /// The event's count less the counter's total, while its window is open.
+    count_offset: Word,
     counter: CounterCell,
 }
 
 impl PerCpu {
-    /// Shows in an event's page that it counts with a counter. The count is `base` plus the counter's total; `state` has
-    /// the rest. `None` if more pages are shown than there is room for: then nothing has been written.
+    /// Writes into an event's page how to compute its count with RDPMC: `count_offset` plus the counter's total.
+    /// `state` has the other fields. Returns `None`, and writes nothing, if the CPU's table of pages is full.
     ///
     /// # Safety
     ///
@@ -109,39 +111,41 @@ impl PerCpu {
         &self,
         counter: CounterId,
         page: UserPagePtr,
-        base: u64,
+        count_offset: u64,
         mut state: UserPageState,
     ) -> Option<EntryIndex> {
-        let entry = self.pages.in_use.take(|entry| {
+        let entry = self.pages.in_use.allocate(|entry| {
             if let Some(active) = self.pages.pages.get(entry.index()) {
                 active.page.set(page.0.as_ptr().expose_provenance() as u64);
-                active.base.set(base);
+                active.count_offset.set(count_offset);
                 active.counter.set(Some(counter));
             }
         })?;
         self.slow_path.insert(SLOW_PAGES);
         let value = self.value(counter);
         loop {
-            let loaded = value.load_id();
-            state.offset = value.page_offset(base);
-            // SAFETY: The caller keeps the page alive until it is hidden. Interrupts are off, so only an NMI comes between.
+            let load_id_before = value.load_id();
+            state.offset = value.page_offset(count_offset);
+            // SAFETY: The caller keeps the page alive until `hide_page`. This CPU is its only writer and has
+            // interrupts off, so only an NMI may write in between.
             unsafe { page.write(&state) };
-            // Otherwise an NMI has loaded the counter between, and what it wrote may have been overwritten.
-            if value.load_id() == loaded {
+            // If the IDs differ, an NMI has loaded the counter meanwhile, and its correction of the page may have
+            // been overwritten.
+            if value.load_id() == load_id_before {
                 return Some(entry);
             }
         }
     }
 
-    /// Ends [`Self::show_page`].
+    /// Removes a page from the CPU's table: undoes [`Self::show_page`].
     pub(crate) fn hide_page(&self, entry: EntryIndex) {
-        self.pages.in_use.give_back(entry);
+        self.pages.in_use.free(entry);
         if self.pages.in_use.is_empty() {
             self.slow_path.remove(SLOW_PAGES);
         }
     }
 
-    /// Corrects the pages that are shown, if there are any, after counters have been loaded.
+    /// Corrects the offsets in the pages of this CPU's table, after counters have been loaded.
     #[inline(always)]
     pub(crate) fn correct_pages(&self) {
         if !self.pages.in_use.is_empty() {
@@ -159,9 +163,9 @@ impl PerCpu {
                 continue;
             };
             let page = ptr::with_exposed_provenance_mut(active.page.get() as usize);
-            let offset = self.value(counter).page_offset(active.base.get());
-            // SAFETY: The page of an event that counts is alive. This runs on the CPU that it counts on: in an NMI, or
-            // with interrupts off.
+            let offset = self.value(counter).page_offset(active.count_offset.get());
+            // SAFETY: A page is alive while it is in the table, by the contract of `show_page`, and its address is
+            // not null. This CPU is its only writer, with interrupts off or in an NMI.
             unsafe {
                 UserPagePtr(NonNull::new_unchecked(page)).change(|page| {
                     (&raw mut (*page).offset).write_volatile(offset);
@@ -172,8 +176,8 @@ impl PerCpu {
 }
 
 impl CounterValue {
-    /// Returns what a page says of a count that is `base` plus this counter's total.
-    fn page_offset(&self, base: u64) -> i64 {
-        page_offset(base, self.load_id(), self.width().mask)
+    /// Returns the field `offset` of a page, for a count that is `count_offset` plus this counter's total.
+    fn page_offset(&self, count_offset: u64) -> i64 {
+        page_offset(count_offset, self.load_id(), self.width().mask)
     }
 }

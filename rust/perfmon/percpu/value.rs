@@ -15,48 +15,48 @@ use core::sync::atomic::{compiler_fence, Ordering::SeqCst};
 
 /// The 64-bit value of a counter on one CPU. [`crate::logic::extend64`] has the arithmetic.
 ///
-/// Everything that changes a value runs on the value's own CPU: tasks and calls from other CPUs, one at a time by
-/// the ownership lock, and the overflow handler at any time between two of their instructions. The handler changes
-/// `total`, and `offset` when it loads the counter. The others change `total` by a compare-and-exchange, which
-/// fails if the handler came between and found something to add, and `offset` only while the counter is not
-/// active. Only they change `base`; while a CPU is not counted on, the holder of the ownership lock does so from any
-/// CPU.
+/// All changes of a value are made on the value's own CPU, by two kinds of code. Tasks and calls from other CPUs come
+/// one at a time, by the ownership lock. The overflow handler may interrupt them between any two instructions. The
+/// handler changes `total`, and `offset` when it loads the counter. The others change `total` by a
+/// compare-and-exchange, which fails if the handler has added to it meanwhile, and `offset` only while the counter is
+/// not active. Only the others change `base`; while the CPU is not used for counting, the holder of the ownership lock
+/// does so from any CPU.
 ///
 /// ATOMICS: `total` and `offset` in [`Self::update`] pair with [`Self::update_in_nmi`] and [`Self::load`] in an NMI
 /// on the same CPU.
 pub(crate) struct CounterValue {
-    /// Events since the counter was set up. Never decreases.
+    /// The number of events since the counter was set up. Never decreases.
     total: Word,
-    /// The [`offset`] of the hardware counter.
+    /// The difference of the hardware counter and `total`, by [`offset`].
     offset: Word,
     /// The mask of the hardware counter's [`Width`].
     mask: Word,
-    /// The period of the hardware counter's [`Width`].
+    /// The number of events from loading the hardware counter to its overflow ([`Width::period`]).
     period: Word,
-    /// The total at the last reset: programs see the events after it.
+    /// The total at the last reset, which is subtracted for programs.
     base: Word,
     select: Word,
-    /// Caches the control register, to detect tampering: the counter's own bits, and their value while it runs
-    /// and while it is stopped.
+    /// The expected control register, to detect tampering: the mask of the counter's own bits, their value while the
+    /// counter runs, and their value while it is stopped.
     control: [Word; 3],
-    /// The most events that can be counted between two updates: [`Width::max_step`].
+    /// The largest number of events that can be counted between two updates: [`Width::max_step`].
     max_step: Word,
-    /// The hardware counter, from the first setup on.
+    /// The MSR of the hardware counter, from the first setup on.
     register: MsrCell,
 }
 
-/// A step of a counter that is larger than what can have been counted: something else has written it.
+/// The error that a counter has advanced by more than it can have counted, so that something else has written to it.
 pub(crate) struct ImplausibleStep;
 
 impl CounterValue {
-    /// Begins a new value, 0, of a stopped counter that was loaded with `width.load_value()`.
+    /// Begins a new value at 0, for a stopped counter that was loaded with `width.load_value()`.
     pub(crate) fn init(&self, counter: Msr, width: Width, select: EventSelect) {
         self.total.set(0);
         self.base.set(0);
         self.rebase(counter, width, select);
     }
 
-    /// Continues the value on a stopped counter that was loaded with `width.load_value()`.
+    /// Continues the value on a counter that is stopped and was loaded with `width.load_value()`.
     pub(crate) fn rebase(&self, counter: Msr, width: Width, select: EventSelect) {
         self.register.set(counter);
         self.select.set(select.stopped());
@@ -67,7 +67,8 @@ impl CounterValue {
             .set(offset(width.load_value(), self.total.get()));
     }
 
-    /// Caches the control value while running and while stopped, from the steps that start and stop the counter.
+    /// Caches the expected control register while running and while stopped, from the steps that start and stop the
+    /// counter.
     pub(crate) fn cache_control(&self, start: &Step, stop: &Step) {
         let [own, running, stopped] = &self.control;
         own.set(!start.keep);
@@ -75,8 +76,8 @@ impl CounterValue {
         stopped.set(stop.value);
     }
 
-    /// Prepares for `start`, which makes a running counter count another event: until [`Self::finish_change`], the
-    /// control register may hold the old value or the new one.
+    /// Prepares for the step `start`, which makes a running counter count another event. Until
+    /// [`Self::finish_change`], the control register may hold the old or the new value.
     pub(crate) fn begin_change(&self, select: EventSelect, start: &Step) {
         let [_, running, stopped] = &self.control;
         stopped.set(running.get());
@@ -85,20 +86,21 @@ impl CounterValue {
         self.select.set(select.stopped());
     }
 
-    /// Ends the change. `stop` is the step that stops the counter.
+    /// Ends [`Self::begin_change`]. `stop` is the step that stops the counter.
     pub(crate) fn finish_change(&self, stop: &Step) {
         let [_, _, stopped] = &self.control;
         stopped.set(stop.value);
     }
 
-    /// Returns whether the counter counts this event: what [`EventSelect::stopped`] returns for it.
+    /// Returns whether the counter counts the event with this select, given as [`EventSelect::stopped`].
     #[inline(always)]
     pub(crate) fn has_select(&self, select: u64) -> bool {
         self.select.get() == select
     }
 
-    /// Returns whether `now`, the control register of an active counter, has not been changed by others. It may
-    /// already be stopped, if an interrupt came before the counter was marked inactive.
+    /// Returns whether `now`, the control register of an active counter, holds what the module wrote. The value while
+    /// stopped is accepted, too: an interrupt may come after the counter was stopped and before it is marked
+    /// inactive.
     #[inline(always)]
     pub(crate) fn is_control_intact(&self, now: u64) -> bool {
         let [own, running, stopped] = &self.control;
@@ -106,13 +108,13 @@ impl CounterValue {
         now == running.get() || now == stopped.get()
     }
 
-    /// Returns the hardware counter, if it was ever set up.
+    /// Returns the MSR of the hardware counter, if it was ever set up.
     #[inline(always)]
     pub(crate) fn register(&self) -> Option<Msr> {
         self.register.get()
     }
 
-    /// Returns the event select.
+    /// Returns the select of the event that the counter counts.
     #[inline]
     pub(crate) fn select(&self) -> EventSelect {
         EventSelect::from_bits(self.select.get())
@@ -136,14 +138,16 @@ impl CounterValue {
         self.read(here, counter).map(|_| ())
     }
 
-    /// As [`Self::update`]. Returns the total.
+    /// Brings the total up to date with the hardware counter, and returns it. # Errors [`ImplausibleStep`] if the
+    /// counter can't have counted so many events since the last update.
     #[inline(always)]
     pub(crate) fn read(&self, here: ThisCpu<'_>, counter: Msr) -> Result<u64, ImplausibleStep> {
         loop {
             let (total, offset) = (self.total.get(), self.offset.get());
             let raw = msr::read(here, counter);
-            // If the handler loaded the counter before the read, `raw` belongs to the new offset. If it does so
-            // after this check, either it adds to the total and the exchange fails, or it found what is stored.
+            // If the handler has loaded the counter before the read, `raw` belongs to the new offset: start over. If
+            // the handler does so after this check, it adds to the total, so that the exchange fails, or it computes
+            // the same total.
             if self.offset.get() != offset {
                 continue;
             }
@@ -159,7 +163,8 @@ impl CounterValue {
         }
     }
 
-    /// As [`Self::update`], for the overflow handler, which nothing interrupts. Returns the total.
+    /// Brings the total up to date with the hardware counter, and returns it. For the overflow handler, which nothing
+    /// interrupts.
     #[inline(always)]
     pub(crate) fn update_in_nmi(&self, here: ThisCpu<'_>, counter: Msr) -> u64 {
         let raw = msr::read(here, counter);
@@ -168,13 +173,15 @@ impl CounterValue {
         total
     }
 
-    /// Identifies the last load of the hardware counter: differs after each load, unless nothing was counted.
+    /// Returns an ID of the last load of the hardware counter. The ID changes with each load, unless nothing was
+    /// counted in between.
     pub(crate) fn load_id(&self) -> u64 {
         self.offset.get()
     }
 
-    /// Loads the hardware counter so that it overflows after `events` more, at most the period of its width. The
-    /// total, `total`, is up to date. For an inactive counter, or the overflow handler.
+    /// Loads the hardware counter so that it overflows after `events` more events, at most the period of its width.
+    /// `total` is the counter's total, which is up to date. To be called for an inactive counter, or by the overflow
+    /// handler.
     #[inline(always)]
     pub(crate) fn load(&self, here: ThisCpu<'_>, counter: Msr, events: u64, total: u64) {
         self.period.set(events);
@@ -185,20 +192,20 @@ impl CounterValue {
         self.write(here, counter, width.load_value(), total);
     }
 
-    /// Writes the hardware counter, whose total, `total`, is up to date.
+    /// Writes `raw` to the hardware counter. `total` is the counter's total, which is up to date.
     ///
-    /// A counter of kernel mode loses the events between that update and this write: a few instructions of the
-    /// handler once in a period.
+    /// A counter of kernel mode loses the events between the update of the total and this write: a few instructions
+    /// of the handler once in a period.
     #[inline(always)]
     fn write(&self, here: ThisCpu<'_>, counter: Msr, raw: u64, total: u64) {
         msr::write(here, counter, raw);
         self.offset.set(offset(raw, total));
     }
 
-    /// Adds `times` overflows of the counter, each followed by a load for `period` events by the processor itself.
-    /// Nothing else changes the value meanwhile.
+    /// Adds the events of `times` overflows, after each of which the processor itself has loaded the counter for
+    /// `period` events (PEBS). Nothing else changes the value meanwhile.
     pub(crate) fn note_reloads(&self, times: u64, period: u64) {
-        // It was loaded so that it was 0 at the first overflow.
+        // The counter was 0 at the first overflow, so the total then follows from the offset.
         let at_first = self
             .mask
             .get()
@@ -211,7 +218,7 @@ impl CounterValue {
         self.offset.set(offset(self.width().load_value(), total));
     }
 
-    /// Returns what the processor is to load the counter with for `events` up to its overflow.
+    /// Returns the value to load the counter with, so that it overflows after `events` events.
     pub(crate) fn load_value(&self, events: u64) -> u64 {
         Width {
             mask: self.mask.get(),
@@ -220,12 +227,12 @@ impl CounterValue {
         .load_value()
     }
 
-    /// Returns the events from loading the counter to its overflow.
+    /// Returns the number of events from loading the counter to its overflow.
     pub(crate) fn period(&self) -> u64 {
         self.period.get()
     }
 
-    /// Returns the total as of the last update, whatever was reset.
+    /// Returns the total as of the last update, including events before the last reset.
     #[inline(always)]
     pub(crate) fn total(&self) -> u64 {
         self.total.get()
@@ -236,11 +243,11 @@ impl CounterValue {
         self.width().has_overflowed(msr::read(here, counter))
     }
 
-    /// Reloads the hardware counter by writing `counter` if it has overflowed. Returns whether it has. The total
-    /// is up to date, and the counter is not active.
+    /// Reloads the hardware counter, by a write to the MSR `counter`, if it has overflowed. Returns whether it has.
+    /// The total is up to date, and the counter is not active.
     pub(crate) fn reload_if_overflowed(&self, here: ThisCpu<'_>, counter: Msr) -> bool {
         let width = self.width();
-        // A stopped counter still holds what the total was updated from.
+        // The counter is stopped, so it holds the value that the total was updated from.
         let raw = self.offset.get().wrapping_add(self.total()) & width.mask;
         if !width.has_overflowed(raw) {
             return false;
@@ -249,12 +256,12 @@ impl CounterValue {
         true
     }
 
-    /// Makes the value 0 as of the last update.
+    /// Resets the value to 0, as of the last update.
     pub(crate) fn reset(&self) {
         self.base.set(self.total.get());
     }
 
-    /// Returns the value as of the last update.
+    /// Returns the value as of the last update: the events since the last reset.
     #[inline(always)]
     pub(crate) fn value(&self) -> u64 {
         self.total.get().wrapping_sub(self.base.get())

@@ -1,33 +1,33 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The state of the timer that watches a CPU.
+//! The state of the timer that watches a CPU's counters.
 
 use super::Word;
 use crate::logic::counter::{CounterId, MAX_COUNTERS};
 
-/// The state of the timer. All bits zero: it does not run.
+/// The state of the timer that watches a CPU's counters. All bits zero: the timer is stopped.
 pub(crate) struct WatchState {
-    /// Not 0 while the timer runs: [`TICKING`] or [`SLOW`].
+    /// The timer's mode while it runs: [`TICKING`] or [`SLOW`]. Otherwise 0.
     pub(crate) running: Word,
     /// The counters that had overflowed at the last tick.
     pub(crate) overflowed: Word,
-    /// The [`CounterValue::load_id`](super::CounterValue::load_id) of these at that tick.
+    /// The [`CounterValue::load_id`](super::CounterValue::load_id) of these counters at the last tick.
     loads: [Word; MAX_COUNTERS],
 }
 
-/// [`WatchState::running`]: with the period of the kernel's tick.
+/// [`WatchState::running`]: the timer has the period of the kernel's tick.
 pub(crate) const TICKING: u64 = 1;
-/// [`WatchState::running`]: no counter is active, and the timer is for values only.
+/// [`WatchState::running`]: no counter is active, and the timer only reads a trace's values, less often.
 pub(crate) const SLOW: u64 = 2;
 
 impl WatchState {
-    /// Returns whether a counter that has overflowed since its load `load` had already done so at the last
-    /// tick.
-    pub(crate) fn is_stuck(&self, counter: CounterId, load: u64) -> bool {
-        let seen = self.overflowed.get() & counter.bit() != 0;
-        self.loads.get(counter.index()).is_some_and(|last| {
-            let same = last.get() == load;
-            last.set(load);
-            seen && same
+    /// Returns whether a counter that has overflowed had already done so at the last tick, and was not loaded since.
+    /// `load_id` is its [`CounterValue::load_id`](super::CounterValue::load_id).
+    pub(crate) fn is_stuck(&self, counter: CounterId, load_id: u64) -> bool {
+        let had_overflowed = self.overflowed.get() & counter.bit() != 0;
+        self.loads.get(counter.index()).is_some_and(|last_load_id| {
+            let is_same_load = last_load_id.get() == load_id;
+            last_load_id.set(load_id);
+            had_overflowed && is_same_load
         })
     }
 }

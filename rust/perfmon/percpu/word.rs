@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Words of per-CPU memory.
+//! Words of the per-CPU data.
 
 use crate::logic::{counter::CounterId, pmu::Pmu};
 use core::{
@@ -10,17 +10,17 @@ use core::{
     },
 };
 
-/// A word that is written on one CPU, and read by interrupts of this CPU or by other CPUs.
+/// A word that one CPU writes, and that interrupts of that CPU and other CPUs read.
 ///
-/// ATOMICS: accesses are relaxed, unless they say otherwise. A task and the overflow handler that interrupts it run on the
-/// same CPU, which keeps its own order. Between CPUs the ownership lock and calls from one CPU to another are full
-/// barriers. `kernel::sync::atomic` is not used because each of its accesses is a function call, which would
-/// double the cost of reading a counter.
+/// ATOMICS: relaxed, except for [`Self::publish`] and [`Self::acquire`]. A task and the overflow handler that
+/// interrupts it run on the same CPU, which sees its own accesses in order. Between CPUs, the ownership lock and
+/// calls from one CPU to another are full barriers. `kernel::sync::atomic` is not used, because each of its accesses
+/// is a function call, which would double the cost of reading a counter.
 #[repr(transparent)]
 pub(crate) struct Word(AtomicU64);
 
 impl Word {
-    /// Returns 0.
+    /// Returns a word with the value 0.
     pub(crate) const fn zero() -> Self {
         Self(AtomicU64::new(0))
     }
@@ -35,7 +35,7 @@ impl Word {
         self.0.store(value, Relaxed);
     }
 
-    /// Stores the value for other CPUs, which see with it what was written before.
+    /// Stores the value. A CPU that [acquires](Self::acquire) it sees all earlier writes of this CPU, too.
     ///
     /// ATOMICS: release; pairs with [`Self::acquire`].
     #[inline(always)]
@@ -56,7 +56,7 @@ impl Word {
         self.0.fetch_add(1, Relaxed);
     }
 
-    /// Takes one away.
+    /// Subtracts one.
     pub(crate) fn decrement(&self) {
         self.0.fetch_sub(1, Relaxed);
     }
@@ -73,7 +73,7 @@ impl Word {
         self.0.fetch_and(!mask, Relaxed);
     }
 
-    /// Makes the bits of `mask` those of `value`.
+    /// Sets the bits of `mask` to those of `value`.
     pub(crate) fn change(&self, mask: u64, value: u64) {
         self.insert(mask & value);
         self.remove(mask & !value);
@@ -86,7 +86,7 @@ impl Word {
     }
 }
 
-/// A counter, or none. All bits zero is none.
+/// An optional [`CounterId`]. All bits zero: no counter.
 pub(crate) struct CounterCell(Word);
 
 impl CounterCell {
@@ -103,9 +103,9 @@ impl CounterCell {
     }
 }
 
-/// The PMU of a CPU, or none. All bits zero is none.
+/// An optional reference to the PMU of a CPU. All bits zero: no PMU.
 ///
-/// ATOMICS: relaxed, as a [`Word`] of the same memory.
+/// ATOMICS: relaxed, as [`Word`], since the PMU it points to is never changed.
 ///
 /// # Invariants
 ///
@@ -116,7 +116,8 @@ impl PmuCell {
     /// Returns the PMU.
     #[inline(always)]
     pub(crate) fn get(&self) -> Option<&'static Pmu> {
-        // SAFETY: By the type invariant the pointer is null or valid for ever.
+        // SAFETY: `as_ref` requires a pointer that is null or valid, and a value that is not changed: by the
+        // invariant of `PmuCell` that is so for ever.
         unsafe { self.0.load(Relaxed).as_ref() }
     }
 

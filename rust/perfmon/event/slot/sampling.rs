@@ -56,7 +56,7 @@ fn prepare_counts(here: ThisCpu<'_>, slots: &Slots) {
             let (counter, sampler) = (member.counter(), &member.event().sampler);
             // SAFETY: The sampler must be alive until the samples are disarmed. It lives as long as the event, whose
             // slot stays in this context until its window is closed, where the samples are disarmed.
-            unsafe { counts.begin(counter, sampler, member.count_base(), next) }.map(Some)
+            unsafe { counts.add_count(counter, sampler, member.count_base(), next) }.map(Some)
         });
         percpu.set_first_count(slot.counter(), first.flatten());
     }
