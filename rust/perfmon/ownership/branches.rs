@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The branch records, of which a CPU has one stack with one filter.
+//! Ownership of the branch records (LBR). A CPU has one stack of them with one filter, so all users need the same
+//! filter.
 
 use super::Ownership;
 use crate::logic::branches::Branches;
@@ -10,7 +11,7 @@ use kernel::prelude::*;
 pub(super) enum BranchUser {
     /// A trace.
     Trace,
-    /// Events, so many, all with the same filter.
+    /// Events with this filter, and their number.
     Events(Branches, u32),
 }
 
@@ -19,7 +20,7 @@ impl Ownership {
     ///
     /// # Errors
     ///
-    /// EBUSY if events do so.
+    /// EBUSY if a trace or events record branches already.
     pub(crate) fn begin_traced_branches(&mut self) -> Result {
         match self.branches {
             None => {
@@ -30,7 +31,7 @@ impl Ownership {
         }
     }
 
-    /// Ends [`Self::begin_traced_branches`], if it was begun.
+    /// Undoes [`Self::begin_traced_branches`], if the trace records branches.
     pub(crate) fn end_traced_branches(&mut self) {
         if let Some(BranchUser::Trace) = self.branches {
             self.branches = None;
@@ -41,7 +42,7 @@ impl Ownership {
     ///
     /// # Errors
     ///
-    /// EBUSY if a trace does so, or an event with another filter.
+    /// EBUSY if a trace records branches, or an event with another filter.
     pub(crate) fn begin_branches(&mut self, branches: Branches) -> Result {
         let users = match self.branches {
             None => 0,
@@ -52,7 +53,7 @@ impl Ownership {
         Ok(())
     }
 
-    /// Ends [`Self::begin_branches`].
+    /// Undoes [`Self::begin_branches`].
     pub(crate) fn end_branches(&mut self) {
         self.branches = match self.branches {
             Some(BranchUser::Events(branches, users)) if users > 1 => {

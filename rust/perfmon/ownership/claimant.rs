@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The programs that asked for the counters in use, reported to a program that was refused one: `PERFMON_GET_OWNER`.
+//! The programs that asked for the counters in use. `PERFMON_GET_OWNER` reports them to a program whose counter was
+//! refused.
 
 use super::{policy::allow_counting, Client, Owner, Ownership, Reservation, OWNERSHIP};
 use crate::{abi, logic::counter::CounterId, pmu, sys::ffi};
@@ -10,52 +11,52 @@ use kernel::prelude::*;
 ///
 /// # Invariants
 ///
-/// `process` is a reference.
+/// `process` is a counted reference.
 pub(crate) struct Claimant {
-    /// The process of the program. Not its number, which another process may get.
+    /// The process of the program. Its PID could be given to another process.
     process: *mut ffi::pid,
-    /// The name of the thread that asked.
+    /// The name of the thread that asked (comm).
     name: [u8; 16],
 }
 
-// SAFETY: A reference to a process may be used and given back by any task.
+// SAFETY: `process` is a counted reference, which any task may use and put.
 unsafe impl Send for Claimant {}
-// SAFETY: Several tasks may ask for the number at once.
+// SAFETY: A shared reference only allows looking up the PID, which several tasks may do at once.
 unsafe impl Sync for Claimant {}
 
 impl Claimant {
-    /// Returns the current task's process.
+    /// Returns the current task's process and name.
     pub(super) fn current() -> Self {
         let mut name = [0; 16];
-        // SAFETY: The function writes 16 bytes.
+        // SAFETY: The function requires room for the 16 bytes that it writes: `name` has them.
         unsafe { ffi::perfmon_own_name(name.as_mut_ptr().cast()) };
-        // INVARIANT: The function returns a reference.
-        // SAFETY: The function has no preconditions.
+        // INVARIANT: The function returns a counted reference.
+        // SAFETY: `perfmon_own_process()` looks at the current task only: it has no preconditions.
         let process = unsafe { ffi::perfmon_own_process() };
         Self { process, name }
     }
 
-    /// Returns the number of the process for the caller; 0 if it has none there, or has exited.
+    /// Returns the PID of the process in the caller's PID namespace; 0 if it has no PID there, or has exited.
     fn process_number(&self) -> i32 {
-        // SAFETY: `process` is a reference.
+        // SAFETY: The function requires a process that is not freed: `process` is a counted reference.
         unsafe { ffi::perfmon_process_number(self.process) }
     }
 }
 
 impl Drop for Claimant {
     fn drop(&mut self) {
-        // SAFETY: `process` is a reference, and given back once.
+        // SAFETY: `process` is a counted reference, which is put only here, once.
         unsafe { ffi::perfmon_process_put(self.process) };
     }
 }
 
-/// Returns whether Linux perf has the counters, which are not reserved.
+/// Returns whether Linux perf uses the counters, which the module has not reserved.
 ///
-/// There are two ways to find out: to reserve the counters for a moment, in which perf is refused, or to look at the
-/// registers of all CPUs. So only a caller that may count CPUs has perf's use checked. Other callers get the result
-/// of the last attempt to reserve counters.
-fn perf_has_counters(ownership: &Ownership, may_ask: bool) -> bool {
-    if !may_ask {
+/// The check disturbs others: it reserves the counters for a moment, in which perf is refused, or calls all CPUs to
+/// read their registers. So it is made only for a caller that may count CPUs (`may_check`). Other callers get the
+/// result of the last attempt to reserve the counters.
+fn perf_has_counters(ownership: &Ownership, may_check: bool) -> bool {
+    if !may_check {
         ownership.was_refused()
     } else if pmu::common().place_holder.is_some() {
         ownership.counting_msr().is_some()
@@ -64,16 +65,16 @@ fn perf_has_counters(ownership: &Ownership, may_ask: bool) -> bool {
     }
 }
 
-/// `PERFMON_GET_OWNER`
+/// Serves `PERFMON_GET_OWNER`: returns the owner of a counter, and the program that asked for it.
 pub(crate) fn get_owner(_client: &Client, request: &mut abi::perfmon_counter_owner) -> Result {
     if request.reserved.iter().any(|&word| word != 0) {
         return Err(EINVAL);
     }
     let capabilities = &pmu::common().capabilities;
     let id = CounterId::from_number(request.num, capabilities)?;
-    // Security modules are asked without the lock.
+    // Permission is checked without the lock, since security modules are called.
     let is_reserved = OWNERSHIP.lock().is_reserved();
-    let may_ask = !is_reserved && allow_counting().is_ok();
+    let may_check = !is_reserved && allow_counting().is_ok();
     let (kind, users, claimant) = {
         let ownership = OWNERSHIP.lock();
         let (kind, users) = match &ownership.owners[id.index()] {
@@ -87,7 +88,7 @@ pub(crate) fn get_owner(_client: &Client, request: &mut abi::perfmon_counter_own
                 };
                 (kind, users.count())
             }
-            None if ownership.is_reserved() || !perf_has_counters(&ownership, may_ask) => {
+            None if ownership.is_reserved() || !perf_has_counters(&ownership, may_check) => {
                 (abi::PERFMON_OWNER_NONE, 0)
             }
             None => (abi::PERFMON_OWNER_PERF, 1),

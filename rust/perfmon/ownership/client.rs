@@ -4,7 +4,7 @@
 use super::{place_holder, policy::Opener, OWNERSHIP};
 use kernel::{bindings, fs::File, prelude::*};
 
-/// Identifies a session: one open(2) of the device, to its last close(2).
+/// The ID of a session, which lasts from one open(2) of the device to the last close(2) of its descriptor.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct SessionId(pub(super) u64);
 
@@ -12,7 +12,7 @@ pub(crate) struct SessionId(pub(super) u64);
 ///
 /// # Invariants
 ///
-/// The session is open, and if `writer` it is the only writer.
+/// The session is open. If `writer`, no other session is a writer.
 pub(crate) struct Client {
     session: SessionId,
     writer: bool,
@@ -24,7 +24,7 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// EBUSY if `file` is open for writing and there is such a session already.
+    /// EBUSY if `file` is open for writing and another session is a writer.
     pub(crate) fn new(file: &File) -> Result<Self> {
         let writer = file.flags() & bindings::O_ACCMODE != bindings::O_RDONLY;
         let session = OWNERSHIP.lock().open_session(writer)?;
@@ -36,7 +36,7 @@ impl Client {
         })
     }
 
-    /// Returns the session.
+    /// Returns the ID of the session.
     #[inline]
     pub(crate) fn session(&self) -> SessionId {
         self.session
@@ -58,7 +58,7 @@ impl Client {
 impl Drop for Client {
     fn drop(&mut self) {
         OWNERSHIP.lock().close_session(self.session);
-        // The session's counters have been released.
+        // The session's counters have been released: waits until perf can have them.
         place_holder::wait_for_release();
     }
 }

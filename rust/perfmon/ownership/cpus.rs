@@ -1,33 +1,33 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The CPUs that counters count on.
+//! The sets of CPUs: those that are used for counting, and those that can't be.
 
 use crate::{cpu::CpuSet, logic::cpuid::Capabilities};
 use core::sync::atomic::{AtomicU32, Ordering::SeqCst};
 use kernel::cpu::CpuId;
 
-/// The number of CPUs that are online and can't be counted on, for callers that do not hold the lock.
+/// The number of CPUs that are online but can't be used for counting, for callers that do not hold the lock.
 ///
-/// ATOMICS: sequentially consistent. A CPU is added before it runs a program.
+/// ATOMICS: sequentially consistent. A CPU is counted before it runs a program.
 static INCAPABLE: AtomicU32 = AtomicU32::new(0);
 
-/// Returns whether a CPU is online that can't be counted on.
+/// Returns whether there is a CPU that is online but can't be used for counting.
 pub(crate) fn has_incapable_cpu() -> bool {
     INCAPABLE.load(SeqCst) != 0
 }
 
-/// The CPUs. [`crate::cpus`] changes them as CPUs come and go.
+/// The sets of CPUs. [`crate::cpus`] changes them when CPUs go online or offline, and when the system sleeps.
 pub(crate) struct Cpus {
     /// The capabilities that all CPUs seen so far have in common.
     common: Capabilities,
-    /// The CPUs that are counted on: online and capable, while the system is awake.
+    /// The CPUs that are used for counting: online, capable, and the system is awake.
     online: CpuSet,
-    /// The CPUs that were ever counted on, whose values add up.
+    /// The CPUs that were ever used for counting, over which values are summed.
     seen: CpuSet,
-    /// The CPUs that are online and can't be counted on.
+    /// The CPUs that are online but can't be used for counting.
     incapable: CpuSet,
-    /// The CPUs that will be counted on when the system wakes up.
+    /// The CPUs that will be used for counting when the system wakes up.
     paused: CpuSet,
-    /// The system goes to sleep, sleeps, or wakes up.
+    /// The system is going to sleep, asleep, or waking up.
     asleep: bool,
 }
 
@@ -53,28 +53,29 @@ impl Cpus {
         self.common = common;
     }
 
-    /// Returns the CPUs that are counted on.
+    /// Returns the CPUs that are used for counting.
     #[inline(always)]
     pub(crate) fn online(&self) -> &CpuSet {
         &self.online
     }
 
-    /// Returns whether a CPU is counted on, or will be when the system wakes up.
+    /// Returns whether a CPU is used for counting, or will be when the system wakes up.
     pub(crate) fn is_counted(&self, cpu: CpuId) -> bool {
         self.online.contains(cpu) || self.paused.contains(cpu)
     }
 
-    /// Returns the CPUs that were ever counted on.
+    /// Returns the CPUs that were ever used for counting.
     pub(crate) fn seen(&self) -> &CpuSet {
         &self.seen
     }
 
-    /// Returns the CPUs that are online and can't be counted on.
+    /// Returns the CPUs that are online but can't be used for counting.
     pub(crate) fn incapable(&self) -> &CpuSet {
         &self.incapable
     }
 
-    /// Adds a CPU that has come online: now, or when the system has woken up. Returns true if now.
+    /// Adds a CPU that has come online. Returns true if it is used for counting at once, and false if it will be when
+    /// the system wakes up.
     pub(crate) fn add(&mut self, cpu: CpuId) -> bool {
         self.seen.add(cpu);
         let set = if self.asleep {
@@ -86,13 +87,13 @@ impl Cpus {
         !self.asleep
     }
 
-    /// Does not count on a CPU that has come online.
+    /// Notes that a CPU that has come online can't be used for counting.
     pub(crate) fn refuse(&mut self, cpu: CpuId) {
         self.incapable.add(cpu);
         INCAPABLE.fetch_add(1, SeqCst);
     }
 
-    /// Removes a CPU that goes offline. Returns whether it was counted on.
+    /// Removes a CPU that goes offline. Returns whether it was used for counting.
     pub(crate) fn remove(&mut self, cpu: CpuId) -> bool {
         self.paused.remove(cpu);
         if self.incapable.remove(cpu) {
@@ -101,14 +102,14 @@ impl Cpus {
         self.online.remove(cpu)
     }
 
-    /// Counts on no CPU any more, until [`Self::resume`].
+    /// Stops using all CPUs for counting, until [`Self::resume`], for the system's sleep.
     pub(crate) fn pause(&mut self) {
         self.asleep = true;
         self.paused.append(&mut self.online);
     }
 
-    /// Counts again on the CPUs that [`Self::pause`] has stopped, except those gone offline since, and on those that came
-    /// online meanwhile.
+    /// Uses CPUs for counting again after [`Self::pause`]: those that were used before, without those that went
+    /// offline since, and those that came online since.
     pub(crate) fn resume(&mut self) {
         self.asleep = false;
         self.online.append(&mut self.paused);

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Linux perf's dirty counters, which it zeroes some time after an event gave them up, also if they have another owner
-//! by then.
-//! `sys/dirty.c` explains it, and makes perf zero them before they are programmed.
+//! Linux perf's dirty counters. perf zeroes a counter some time after its event gave it up, even if the counter has
+//! another owner by then. `sys/dirty.c` explains why, and makes perf zero them before the module programs them.
 
 use crate::{
     cpu::ThisCpu,
@@ -9,7 +8,7 @@ use crate::{
 };
 use kernel::prelude::*;
 
-/// The mm that cleaning switches to.
+/// The mm that CPUs switch to, so that perf zeroes its dirty counters.
 ///
 /// # Invariants
 ///
@@ -17,50 +16,54 @@ use kernel::prelude::*;
 pub(crate) struct DirtyCounterCleaner(());
 
 impl DirtyCounterCleaner {
-    /// Takes the mm of the program that loads the module.
+    /// Takes a reference to the mm of the program that loads the module.
     ///
     /// # Safety
     ///
     /// To be called once in the module's life, by the program that loads it. The result outlives every use of
     /// [`clean`] and [`clean_here`].
     pub(crate) unsafe fn new() -> Self {
-        // SAFETY: The caller calls `new` once, so this is the only call.
+        // SAFETY: The function is to be called once, by a task with an mm: the caller calls `new` once, in the
+        // program that loads the module.
         unsafe { ffi::perfmon_dirty_init() };
-        // INVARIANT: The reference has just been taken.
+        // INVARIANT: `perfmon_dirty_init()` has just taken the reference.
         Self(())
     }
 }
 
 impl Drop for DirtyCounterCleaner {
     fn drop(&mut self) {
-        // SAFETY: `new` has taken the reference, and its caller drops the result only when nothing uses it any more.
+        // SAFETY: `new` has taken the reference. Its caller promises that nothing uses the mm after the result is
+        // dropped.
         unsafe { ffi::perfmon_dirty_exit() };
     }
 }
 
-/// Makes perf zero its dirty counters on all CPUs that are online. The counters are reserved, so perf makes none dirty
-/// again. A CPU that comes online meanwhile does so itself ([`clean_here`]).
+/// Makes perf zero its dirty counters on all CPUs that are online. The counters are reserved, so perf makes no
+/// counter dirty again. A CPU that comes online meanwhile cleans its own counters ([`clean_here`]).
 ///
-/// Sleeps, for some seconds if a CPU has something more urgent to do; the caller holds no lock.
+/// Sleeps, for some seconds if a real-time program keeps a CPU busy. The caller holds no lock.
 ///
 /// # Errors
 ///
-/// EBUSY if a real-time program keeps a CPU from everything else: the log says which. ENOMEM.
+/// EBUSY if a real-time program never leaves a CPU, which the log then names. ENOMEM.
 pub(super) fn clean() -> Result {
-    let mut busy = 0;
-    // SAFETY: `DirtyCounterCleaner` holds the mm. The pointer is to a number that lives as long as the call.
-    let result = to_result(unsafe { ffi::perfmon_dirty_clean(&mut busy) });
+    let mut busy_cpu = 0;
+    // SAFETY: The function requires the mm, to which a `DirtyCounterCleaner` holds a reference as long as this may be
+    // called, and a pointer to a number: `busy_cpu` lives as long as the call.
+    let result = to_result(unsafe { ffi::perfmon_dirty_clean(&mut busy_cpu) });
     if result == Err(EBUSY) {
         pr_notice!(
-            "the counters can't be used yet: Linux perf may have left its own in CPU {busy}, and a real-time \
-             program keeps that CPU from zeroing them\n"
+            "the counters can't be used yet: Linux perf has still to zero its own on CPU {busy_cpu}, which a real-time \
+             program never leaves. Stop that program, and try again\n"
         );
     }
     result
 }
 
-/// As [`clean`], on the current CPU alone, for its hotplug thread.
+/// Makes perf zero its dirty counters on the current CPU. To be called by its hotplug thread.
 pub(crate) fn clean_here(_here: ThisCpu<'_>) {
-    // SAFETY: `DirtyCounterCleaner` holds the mm. A hotplug thread is a kernel thread that is bound to its CPU.
+    // SAFETY: The function requires the mm, to which a `DirtyCounterCleaner` holds a reference as long as this may be
+    // called, and a kernel thread that is bound to its CPU, as a hotplug thread is.
     unsafe { ffi::perfmon_dirty_clean_here() };
 }

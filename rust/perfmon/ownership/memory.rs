@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Accounting of the memory that programs pin, as Linux perf accounts its buffers.
+//! Accounting of the memory that programs pin, by the rules of Linux perf's buffers.
 
 use crate::{
     module_parameters,
@@ -12,37 +12,38 @@ use kernel::prelude::*;
 ///
 /// # Invariants
 ///
-/// The value was filled in by [`ffi::perfmon_charge`].
+/// The charge was made by [`ffi::perfmon_charge`], and was not ended yet.
 pub(crate) struct Charge(ffi::perfmon_charge);
 
-// SAFETY: The user and the address space are counted references with atomic counters, so that any task may end the
-// charge.
+// SAFETY: The charge has counted references to the user and the address space, whose counters are atomic, so any task
+// may end the charge.
 unsafe impl Send for Charge {}
-// SAFETY: There is no method that takes a shared reference.
+// SAFETY: No method takes a shared reference, so sharing one allows nothing.
 unsafe impl Sync for Charge {}
 
 impl Charge {
-    /// Charges the current task for `pages`: its user as far as `perf_event_mlock_kb` allows, then its
-    /// address space as far as RLIMIT_MEMLOCK does.
+    /// Charges the current task for `pages` pages: first its user, up to `perf_event_mlock_kb`, then its address
+    /// space, up to RLIMIT_MEMLOCK.
     ///
     /// # Errors
     ///
-    /// EPERM if it is more than both allow, and the task lacks `CAP_IPC_LOCK`.
+    /// EPERM if the pages exceed both limits, and the task lacks `CAP_IPC_LOCK`.
     pub(crate) fn new(pages: u32) -> Result<Self> {
         let user_kb = compat::parameter(&module_parameters::perf_event_mlock_kb);
         let mut charge = MaybeUninit::uninit();
-        // SAFETY: The pointer is to memory for a charge. Calls of the device are made by tasks of programs, which
-        // have an address space.
+        // SAFETY: The function requires room for a charge, which `charge` is, and a task with an address space: only
+        // programs call the device.
         to_result(unsafe { ffi::perfmon_charge(charge.as_mut_ptr(), pages, user_kb) })?;
-        // INVARIANT: The function has succeeded.
-        // SAFETY: The function has succeeded, and so has filled it in.
+        // INVARIANT: `perfmon_charge()` has succeeded, so the charge was made.
+        // SAFETY: `assume_init` requires an initialized value: `perfmon_charge()` has succeeded, and fills the charge
+        // in then.
         Ok(Self(unsafe { charge.assume_init() }))
     }
 }
 
 impl Drop for Charge {
     fn drop(&mut self) {
-        // SAFETY: By the type invariant the charge was made; it is ended only here.
+        // SAFETY: The function requires a charge that was made and not ended yet, which is the invariant of `Charge`.
         unsafe { ffi::perfmon_uncharge(&self.0) };
     }
 }

@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The owners of the counters: Linux perf or the module, and within the module counting, the trace or events.
+//! The owners of the counters: Linux perf or the module, and within the module a counting session, the trace, or
+//! events.
 //!
-//! [`OWNERSHIP`] is the one lock for everything that descriptors share. Tasks and hotplug callbacks take it, and hold it
-//! while they call other CPUs. It is a spinlock: its holder is not preempted, so no program waits for a task that does
-//! not get to run, whatever its priority. (An `rt_mutex` would not do: its holder inherits the priorities of real-time
-//! tasks only, and the usual programs wait as long as a task of `SCHED_IDLE` likes.) So nothing sleeps under it, and no
-//! memory is allocated. It is never taken with interrupts off: a CPU that waits for it answers the calls of its holder.
+//! [`OWNERSHIP`] is the one lock for everything that descriptors share. Tasks and hotplug callbacks take it, and hold
+//! it while they call other CPUs. It is a spinlock: its holder is not preempted, so no program ever waits for a
+//! holder that does not get to run. (The holder of an `rt_mutex` inherits the priorities of real-time tasks only, so
+//! normal programs could wait for a preempted task of `SCHED_IDLE`.) Nothing sleeps under the lock, and no memory is
+//! allocated. The lock is never taken with interrupts off, so a CPU that waits for it answers the calls of its
+//! holder.
 //!
-//! Before counters can be used, the CPUs are cleaned, which sleeps: so that is done before the lock is taken
-//! ([`lock_reserved`]).
+//! Before counters can be used, the CPUs are cleaned of perf's dirty counters. That sleeps, so it is done before the
+//! lock is taken ([`lock_reserved`]).
 
 mod branches;
 mod claimant;
@@ -56,22 +58,23 @@ use kernel::{
     sync::{global_lock, GlobalGuard},
 };
 
-/// The ownership, locked.
+/// The guard of the lock [`OWNERSHIP`].
 pub(crate) type Guard = GlobalGuard<OWNERSHIP>;
 
 global_lock! {
-    // SAFETY: `cpus::init` initializes it before anything that uses it exists.
+    // SAFETY: The lock must be initialized before its first use: `cpus::init` does so before there are descriptors
+    // and callbacks, its users.
     pub(crate) unsafe(uninit) static OWNERSHIP: SpinLock<Ownership> = Ownership::new();
 }
 
-/// The owner of a counter, besides Linux perf.
+/// The owner of a counter within the module.
 #[derive(Clone, Copy)]
 enum Owner {
-    /// A session has set the counter up to count.
+    /// A session that has set the counter up to count.
     Session(Counting),
-    /// A trace that runs.
+    /// The trace that is running.
     Trace,
-    /// Events.
+    /// Events, which share the counter.
     Events(CounterUsers),
 }
 
@@ -83,11 +86,11 @@ pub(crate) struct Counting {
     pub(crate) state: CounterState,
 }
 
-/// What keeps Linux perf off the counters, until it is dropped.
+/// The means that keeps Linux perf off the counters, until it is dropped.
 enum PerfExclusion {
-    /// The registers are reserved.
+    /// The module has reserved the registers.
     Registers(#[allow(dead_code, reason = "ends when dropped")] Reservation),
-    /// perf's own events.
+    /// Place-holder events of perf occupy the counters.
     PlaceHolders(#[allow(dead_code, reason = "ends when dropped")] PlaceHolderHold),
 }
 
@@ -96,24 +99,25 @@ enum PerfExclusion {
 /// # Invariants
 ///
 /// - If a counter has an owner, the CPUs are `claimed`.
-/// - If they are, `reservation` is held, and Linux perf has no dirty counter on a CPU that is counted on.
+/// - If the CPUs are `claimed`, `reservation` is held, and Linux perf has no dirty counter on a CPU that is used for
+///   counting.
 pub(crate) struct Ownership {
     cpus: Cpus,
     /// The owner of each counter, by [`CounterId::index`].
     owners: [Option<Owner>; MAX_COUNTERS],
-    /// The programs that asked for the counters that have an owner, by [`CounterId::index`].
+    /// The program that asked for each counter that has an owner, by [`CounterId::index`].
     claimants: [Option<Claimant>; MAX_COUNTERS],
-    /// The exclusive groups of events of tasks, and of CPUs.
+    /// The number of exclusive groups of tasks' events, and of CPUs' events.
     exclusive: [u32; 2],
-    /// The user whose filter the branch records have.
+    /// The user of the branch records, if there is one.
     branches: Option<BranchUser>,
-    /// Keeps Linux perf away, from before the first owner to the last.
+    /// The exclusion of Linux perf, held from before the first counter has an owner until no counter has one.
     reservation: Option<PerfExclusion>,
-    /// The number of callers that clean the CPUs now, with the counters reserved.
+    /// The number of callers that are cleaning the CPUs, with the counters reserved.
     cleaners: u32,
-    /// Every CPU that is counted on has been claimed ([`Pmu::claim`](crate::logic::pmu::Pmu::claim)).
+    /// Every CPU that is used for counting has been claimed ([`Pmu::claim`](crate::logic::pmu::Pmu::claim)).
     claimed: bool,
-    /// The log already says that the counters are not to be had.
+    /// The log already says why the counters can't be used.
     refusal_logged: bool,
     writer: Option<SessionId>,
     last_session: u64,
@@ -136,33 +140,33 @@ impl Ownership {
         }
     }
 
-    /// Returns the CPUs.
+    /// Returns the sets of CPUs.
     pub(crate) fn cpus(&self) -> &Cpus {
         &self.cpus
     }
 
-    /// Returns the CPUs, to change them. The caller brings up the CPUs that it adds, and tears down those that it
-    /// removes, before it releases the lock.
+    /// Returns the sets of CPUs, to change them. Before the caller releases the lock, it brings up the CPUs that it
+    /// adds, and tears down the CPUs that it removes.
     pub(crate) fn cpus_mut(&mut self) -> &mut Cpus {
         &mut self.cpus
     }
 
-    /// Runs `f` on each CPU that is counted on ([`cpu::on_each`]).
+    /// Runs `f` on each CPU that is used for counting ([`cpu::on_each`]).
     #[inline(always)]
     pub(crate) fn on_each(&self, f: impl Fn(ThisCpu<'_>) + Sync) {
         cpu::on_each(self.cpus.online(), f);
     }
 
-    /// Runs `f` on each of these CPUs whose number is in `range`.
+    /// Runs `f` on each CPU that is used for counting and whose number is in `range`.
     pub(crate) fn on_each_in_range(&self, range: &Range<u32>, f: impl Fn(ThisCpu<'_>) + Sync) {
         cpu::on_each_in_range(self.cpus.online(), range, f);
     }
 
-    /// Names a new session.
+    /// Opens a session, and returns its ID.
     ///
     /// # Errors
     ///
-    /// EBUSY if it is a writer and there is a writer already.
+    /// EBUSY if `writer`, and another session is a writer.
     fn open_session(&mut self, writer: bool) -> Result<SessionId> {
         if writer && self.writer.is_some() {
             return Err(EBUSY);
@@ -175,14 +179,14 @@ impl Ownership {
         Ok(session)
     }
 
-    /// Ends a session, which owns no counter any more.
+    /// Closes a session, which owns no counter any more.
     fn close_session(&mut self, session: SessionId) {
         if self.writer == Some(session) {
             self.writer = None;
         }
     }
 
-    /// Returns the counter if it was set up to count. Since there is one writer, it is the caller's.
+    /// Returns a counter's setup if a session has set it up to count. Only the one writer can have done so.
     #[inline]
     pub(crate) fn counting(&self, id: CounterId) -> Option<&Counting> {
         match &self.owners[id.index()] {
@@ -191,12 +195,12 @@ impl Ownership {
         }
     }
 
-    /// Returns all counters that were set up to count.
+    /// Returns all counters that a session has set up to count.
     pub(crate) fn all_counting(&self) -> impl Iterator<Item = (CounterId, &Counting)> {
         each(u64::MAX).filter_map(|id| Some((id, self.counting(id)?)))
     }
 
-    /// Returns whether something else than a session owns the counter.
+    /// Returns whether the trace or events own the counter.
     pub(crate) fn has_other_owner(&self, id: CounterId) -> bool {
         matches!(
             self.owners[id.index()],
@@ -216,7 +220,7 @@ impl Ownership {
         self.set_counting(id, counting);
     }
 
-    /// Replaces what a session has set up.
+    /// Replaces the setup of a counter that a session owns.
     #[inline]
     pub(crate) fn set_counting(&mut self, id: CounterId, counting: Counting) {
         self.owners[id.index()] = Some(Owner::Session(counting));
@@ -230,8 +234,8 @@ impl Ownership {
         }
     }
 
-    /// Takes counters from their owner, whose registers have been restored on all CPUs. With the last one, Linux
-    /// perf gets all.
+    /// Takes counters from their owner. Their registers have been restored on all CPUs. If no counter has an owner
+    /// then, gives all counters to Linux perf.
     pub(crate) fn release_counters(&mut self, counters: u64) {
         for id in each(counters) {
             self.owners[id.index()] = None;
@@ -245,7 +249,8 @@ impl Ownership {
         self.reservation.is_some()
     }
 
-    /// Returns whether the CPUs that are counted on have been claimed. If so, CPUs that come online are claimed, too.
+    /// Returns whether the CPUs that are used for counting have been claimed. If so, CPUs that come online are
+    /// claimed, too.
     pub(crate) fn is_claimed(&self) -> bool {
         self.claimed
     }
@@ -255,11 +260,11 @@ impl Ownership {
         self.refusal_logged
     }
 
-    /// Reserves the registers against Linux perf, unless that has been done, for a caller that cleans the CPUs then.
+    /// Reserves the registers against Linux perf, unless they are reserved, for a caller that then cleans the CPUs.
     ///
     /// # Errors
     ///
-    /// A register that Linux perf uses.
+    /// [`Refusal::Reserved`] with a register that Linux perf uses.
     fn begin_cleaning(&mut self) -> Result<(), Refusal> {
         if self.reservation.is_none() {
             let reservation = Reservation::new(&pmu::common().capabilities);
@@ -272,14 +277,14 @@ impl Ownership {
         Ok(())
     }
 
-    /// Does the same as [`Self::begin_cleaning`], with place-holders, which all CPUs already have.
+    /// Does the same as [`Self::begin_cleaning`] with place-holders, which all CPUs have already.
     fn begin_cleaning_with_place_holders(&mut self, held: PlaceHolderHold) {
         self.reservation = Some(PerfExclusion::PlaceHolders(held));
         self.refusal_logged = false;
         self.cleaners += 1;
     }
 
-    /// Returns the control register of a counter with which Linux perf counts on a CPU that is counted on.
+    /// Returns the control register of a counter with which Linux perf counts, on any CPU that is used for counting.
     fn counting_msr(&self) -> Option<Msr> {
         let found = MsrCell::default();
         if self.is_reserved() {
@@ -293,12 +298,12 @@ impl Ownership {
         found.get()
     }
 
-    /// Ends [`Self::begin_cleaning`].
+    /// Undoes [`Self::begin_cleaning`], when the caller has cleaned the CPUs.
     fn end_cleaning(&mut self) {
         self.cleaners -= 1;
     }
 
-    /// Claims all CPUs, which have been cleaned since the reservation, unless that has been done.
+    /// Claims all CPUs, unless they are claimed. They have been cleaned since the counters were reserved.
     fn claim(&mut self) {
         if !self.claimed {
             let pmu = pmu::common();
@@ -308,7 +313,7 @@ impl Ownership {
         }
     }
 
-    /// Gives all counters to Linux perf, unless one has an owner.
+    /// Gives all counters to Linux perf, unless a counter has an owner.
     pub(crate) fn release_if_unused(&mut self) {
         if self.owners.iter().any(Option::is_some) {
             return;
@@ -317,14 +322,14 @@ impl Ownership {
         if mem::take(&mut self.claimed) {
             self.on_each(|here| here.pmu().release(here));
         }
-        // The callers that clean go on to claim the CPUs.
+        // Callers that are cleaning the CPUs still need the reservation, to claim the CPUs afterwards.
         if self.cleaners == 0 {
             self.reservation = None;
         }
     }
 
-    /// Returns the data of the CPUs that have values and are not counted on now. The holder of the lock may write
-    /// them.
+    /// Returns the data of the CPUs that were used for counting and are not now. The holder of the lock may write the
+    /// data.
     pub(crate) fn uncounted_percpus(&self) -> impl Iterator<Item = &'static PerCpu> + '_ {
         self.cpus
             .seen()
@@ -333,17 +338,17 @@ impl Ownership {
             .map(percpu::of_cpu)
     }
 
-    /// Returns whether no CPU has found the registers of these counters to hold something else than was written.
+    /// Returns whether no CPU has found one of these counters tampered with.
     pub(crate) fn is_intact(&self, counters: u64) -> bool {
         let mut cpus = self.cpus.seen().iter();
         cpus.all(|cpu| percpu::of_cpu(cpu).tampered.get() & counters == 0)
     }
 
-    /// Refuses an architectural event that a CPU says it does not have. The log says which CPU, once.
+    /// Checks that all CPUs have an architectural event. If a CPU lacks it, logs that CPU, once.
     ///
     /// # Errors
     ///
-    /// EINVAL.
+    /// EINVAL if a CPU lacks the event.
     pub(crate) fn check_event(&self, select: EventSelect) -> Result {
         let Some(event) = trace_events::missing_event(select, &pmu::common().capabilities) else {
             return Ok(());
@@ -351,7 +356,7 @@ impl Ownership {
         let lacks = |cpu: &CpuId| percpu::of_cpu(*cpu).arch_events.get() >> event & 1 == 0;
         if let Some(cpu) = self.cpus.seen().iter().find(lacks) {
             pr_notice_once!(
-                "event {:#04x} with unit mask {:#04x} can't be counted: CPU {} says that it lacks it\n",
+                "event {:#04x} with unit mask {:#04x} can't be counted: CPU {} lacks it, as its CPUID says\n",
                 select.event(),
                 select.unit_mask(),
                 cpu.as_u32()
@@ -361,16 +366,16 @@ impl Ownership {
     }
 }
 
-/// Takes the lock with the counters reserved and the CPUs claimed, so that the caller can give counters to an owner.
+/// Takes the lock, with the counters reserved and the CPUs claimed, so that the caller can give counters to an owner.
 /// A caller that fails afterwards calls [`cancel_reservation`].
 ///
-/// `check` is called under the lock before anything is reserved. If reserving had to release the lock, `check` is called
-/// again, so that its answer is true when this returns.
+/// `check` is called under the lock before anything is reserved. If reserving has to release the lock, `check` is
+/// called once more, so that its result still holds when this returns.
 ///
 /// # Errors
 ///
-/// The errors of `check`. EBUSY if Linux perf uses a counter, or if a real-time program keeps a CPU from being cleaned; both
-/// are in the log. ENOMEM.
+/// The errors of `check`. EBUSY if Linux perf uses a counter, or a real-time program keeps a CPU from being cleaned:
+/// the log says which. ENOMEM.
 #[inline(always)]
 pub(crate) fn lock_reserved(check: impl Fn(&Ownership) -> Result) -> Result<Guard> {
     let ownership = OWNERSHIP.lock();
@@ -388,15 +393,15 @@ pub(crate) fn lock_reserved(check: impl Fn(&Ownership) -> Result) -> Result<Guar
     }
 }
 
-/// Gives all counters to Linux perf, unless one has an owner, for a caller that has reserved them and failed. They have
-/// been given when this returns. Sleeps.
+/// Gives all counters to Linux perf, unless a counter has an owner, for a caller that has reserved them and failed.
+/// Perf can use them when this returns. Sleeps.
 pub(crate) fn cancel_reservation(mut ownership: Guard) {
     ownership.release_if_unused();
     drop(ownership);
     place_holder::wait_for_release();
 }
 
-/// Calls `f` under [`lock_reserved`].
+/// Calls `f` under the lock, which [`lock_reserved`] takes. Cancels the reservation if `f` fails.
 ///
 /// # Errors
 ///
@@ -413,13 +418,14 @@ pub(crate) fn with_reserved<R>(
     result
 }
 
-/// Reserves the counters, has the CPUs cleaned, and claims them. The lock is released meanwhile.
+/// Reserves the counters, cleans the CPUs, and claims them. Releases the lock meanwhile.
 ///
-/// Each caller cleans for itself and waits for no other, which may not get to run: cleaning once more does no harm.
+/// Each caller cleans the CPUs itself instead of waiting for another caller, which may not get to run. Cleaning twice
+/// does no harm.
 ///
 /// # Errors
 ///
-/// As [`lock_reserved`].
+/// EBUSY or ENOMEM, as from [`lock_reserved`].
 #[cold]
 #[inline(never)]
 fn reserve(ownership: Guard) -> Result<Guard> {
@@ -432,11 +438,11 @@ fn reserve(ownership: Guard) -> Result<Guard> {
     })
 }
 
-/// As [`reserve`], without a message.
+/// Does what [`reserve`] does, without logging why the counters can't be used.
 ///
 /// # Errors
 ///
-/// The user that has the counters, or the error with which the CPUs can't be cleaned.
+/// The user of the counters, or [`Refusal::Other`] if the CPUs can't be cleaned.
 pub(crate) fn reserve_quietly(mut ownership: Guard) -> Result<Guard, Refusal> {
     match pmu::common().place_holder {
         None => {

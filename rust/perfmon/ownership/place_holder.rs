@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The place-holders, which keep Linux perf off counters that can't be reserved. `sys/hold.c` explains them.
+//! The place-holders: events of Linux perf that keep perf off counters that can't be reserved. `sys/hold.c` explains
+//! them.
 //!
-//! A CPU that is counted on has one while the counters are [reserved](super::Ownership::is_reserved), and for a moment
-//! longer. perf makes and ends its events under mutexes of its own, so that is done by kernel threads and by those of
-//! the CPUs' hotplug: a program would do it at its own priority, and keep all others from their counters that long. They
-//! take the lock of this file, and under it [`OWNERSHIP`].
+//! A CPU that is used for counting has a place-holder while the counters are
+//! [reserved](super::Ownership::is_reserved), and for a moment longer. perf creates and ends its events under mutexes
+//! of its own. So kernel threads and hotplug threads do that: a program would do it at its own, maybe low, priority,
+//! and delay all other programs. The threads take the lock of this file, and under it [`OWNERSHIP`].
 
 use super::{Refusal, OWNERSHIP};
 use crate::{
@@ -14,14 +15,15 @@ use crate::{
 use kernel::{bindings, cpu::CpuId, prelude::*, sync::global_lock};
 
 global_lock! {
-    // SAFETY: `PlaceHolders::new` initializes it, before there are CPUs that are counted on.
+    // SAFETY: The lock must be initialized before its first use: `PlaceHolders::new` does so, before CPUs are used
+    // for counting, and only then it is locked.
     pub(crate) unsafe(uninit) static PLACE_HOLDERS: Mutex<PlaceHolderState> = PlaceHolderState(false);
 }
 
-/// The state of all place-holders: `true` if each CPU that is counted on has its own.
+/// The state of all place-holders: `true` if each CPU that is used for counting has one.
 pub(crate) struct PlaceHolderState(bool);
 
-/// The place-holders in the module's life.
+/// The initialization of the place-holders, as long as the module is loaded.
 ///
 /// # Invariants
 ///
@@ -29,16 +31,17 @@ pub(crate) struct PlaceHolderState(bool);
 pub(crate) struct PlaceHolders(());
 
 impl PlaceHolders {
-    /// Prepares for place-holders.
+    /// Initializes the lock of the place-holders.
     ///
     /// # Safety
     ///
-    /// To be called once in the module's life, before CPUs are counted on. The result is dropped after the last owner
-    /// of a counter has gone.
+    /// To be called once in the module's life, before CPUs are used for counting. The result is dropped when no
+    /// counter has an owner any more.
     pub(crate) unsafe fn new() -> Self {
-        // SAFETY: The caller calls this once, before there are CPUs that are counted on.
+        // SAFETY: A lock must be initialized once, before its first use: the caller calls this once, before CPUs are
+        // used for counting.
         unsafe { PLACE_HOLDERS.init() };
-        // INVARIANT: Just initialized.
+        // INVARIANT: `PLACE_HOLDERS` has just been initialized.
         Self(())
     }
 }
@@ -49,32 +52,35 @@ impl Drop for PlaceHolders {
     }
 }
 
-/// A value of this type exists while the counters are reserved by place-holders.
+/// The reservation of the counters by place-holders, as long as the value exists.
 pub(super) struct PlaceHolderHold(());
 
 impl Drop for PlaceHolderHold {
     fn drop(&mut self) {
-        // SAFETY: `PlaceHolders::drop` waits for the function before the module goes.
+        // SAFETY: The function must stay until it has been called: `PlaceHolders::drop` waits for that before the
+        // module is unloaded.
         unsafe { ffi::perfmon_unhold_soon(Some(end_if_unused)) };
     }
 }
 
-/// Waits until the place-holders have gone whose counters have just been released, so that perf has them when a
-/// program's call returns. Sleeps.
+/// Waits until the place-holders of counters that have just been released are gone, so that perf can use the counters
+/// when a program's system call returns. Sleeps.
 pub(crate) fn wait_for_release() {
-    // SAFETY: The function has no preconditions but a caller that may sleep.
+    // SAFETY: `perfmon_unhold_wait()` sleeps: all callers are tasks without spinlocks.
     unsafe { ffi::perfmon_unhold_wait() };
 }
 
-/// Reserves the counters with place-holders, with this general counter, for a caller that cleans the CPUs then.
+/// Reserves the counters with place-holders, which get the general counter `counter`, for a caller that then cleans
+/// the CPUs.
 ///
 /// # Errors
 ///
-/// The user that has the counters.
+/// The user of the counters, or another reason why place-holders can't be made.
 pub(super) fn begin_cleaning(counter: u8) -> Result<(), Refusal> {
     loop {
-        // perf would lose its counters, and its users would only see counts that stop. Checked in the caller's task,
-        // since the caller's own events are loaded while it runs.
+        // Refuses if perf is counting, since place-holders would take its counters, and its users would only see
+        // counts that stop. Checked in the caller's task, since the caller's own events are loaded only while it
+        // runs.
         let (is_reserved, counting) = {
             let ownership = OWNERSHIP.lock();
             (ownership.is_reserved(), ownership.counting_msr())
@@ -90,29 +96,30 @@ pub(super) fn begin_cleaning(counter: u8) -> Result<(), Refusal> {
     }
 }
 
-/// Does the same as [`begin_cleaning`], after the check for counters that perf counts with. `None` if the counters
-/// were reserved at that check, which then proves nothing, and are not reserved any more.
+/// Does the part of [`begin_cleaning`] that a kernel thread has to do. `was_reserved` says that the counters were
+/// reserved when perf's use was checked, which proves nothing then. Returns `None` if they were and are not any more,
+/// so that the caller checks again.
 fn begin_cleaning_in_thread(counter: u8, was_reserved: bool) -> Option<Result<(), Refusal>> {
     let mut all_held = PLACE_HOLDERS.lock();
-    // Another caller may have reserved the counters by now. One of its place-holders that has been displaced has to
-    // stay, to tell that.
+    // Another caller may have reserved the counters by now. Its place-holders are not made again: one that perf has
+    // displaced must stay, since it shows that.
     let is_reserved = OWNERSHIP.lock().is_reserved();
     if was_reserved && !is_reserved {
         return None;
     }
     if !is_reserved {
-        if let Err(refusal) = all_held.hold(counter) {
+        if let Err(refusal) = all_held.hold_all(counter) {
             return Some(Err(refusal));
         }
     }
-    // Before the lock is released: until then, none of them ends.
+    // Reserved before the lock is released, so that the place-holders are not ended in between.
     OWNERSHIP
         .lock()
         .begin_cleaning_with_place_holders(PlaceHolderHold(()));
     Some(Ok(()))
 }
 
-/// Ends the place-holders, unless the counters are reserved again.
+/// Ends all place-holders, unless the counters are reserved again.
 ///
 /// # Safety
 ///
@@ -120,24 +127,24 @@ fn begin_cleaning_in_thread(counter: u8, was_reserved: bool) -> Option<Result<()
 unsafe extern "C" fn end_if_unused() {
     let mut all_held = PLACE_HOLDERS.lock();
     if !OWNERSHIP.lock().is_reserved() {
-        all_held.end();
+        all_held.end_all();
     }
 }
 
 impl PlaceHolderState {
-    /// Makes the place-holders that are missing.
+    /// Makes a place-holder on each CPU that is used for counting and has none.
     ///
     /// # Errors
     ///
-    /// The user that has the counters: then there are no place-holders.
-    fn hold(&mut self, counter: u8) -> Result<(), Refusal> {
+    /// The user of the counters. Then there are no place-holders.
+    fn hold_all(&mut self, counter: u8) -> Result<(), Refusal> {
         self.0 = true;
         for cpu in cpu::ids() {
-            // CPUs come and go under the lock of this file.
+            // CPUs go online and offline under the lock of this file, so `cpu` stays as it is.
             let is_counted = OWNERSHIP.lock().cpus().is_counted(cpu);
             if is_counted {
                 if let Err(refusal) = hold_cpu(cpu, counter) {
-                    self.end();
+                    self.end_all();
                     return Err(refusal);
                 }
             }
@@ -146,19 +153,19 @@ impl PlaceHolderState {
     }
 
     /// Ends all place-holders.
-    fn end(&mut self) {
+    fn end_all(&mut self) {
         self.0 = false;
         cpu::ids().for_each(|cpu| self.remove(cpu));
     }
 
-    /// Makes the place-holder of a CPU that has come online, if the others have theirs.
+    /// Makes the place-holder of a CPU that has come online, if the other CPUs have theirs.
     ///
     /// # Errors
     ///
-    /// The user that has the counters.
+    /// The user of the counters, or another reason why place-holders can't be made.
     pub(crate) fn add(&mut self, cpu: CpuId) -> Result<(), Refusal> {
         match pmu::common().place_holder {
-            // Those that end soon are of no use.
+            // If the counters are not reserved any more, the other place-holders end soon.
             Some(counter) if self.0 && OWNERSHIP.lock().is_reserved() => hold_cpu(cpu, counter),
             _ => Ok(()),
         }
@@ -166,20 +173,23 @@ impl PlaceHolderState {
 
     /// Ends the place-holder of a CPU, if it has one.
     pub(crate) fn remove(&mut self, cpu: CpuId) {
-        // SAFETY: The number is that of a CPU, the caller may sleep, and the lock makes it the only one.
+        // SAFETY: The function requires the number of a CPU, a caller that may sleep, and one caller at a time:
+        // `self` is behind a mutex, which is held.
         unsafe { ffi::perfmon_unhold(cpu.as_u32()) };
     }
 }
 
-/// Makes the place-holder of a CPU that is counted on, for the holder of the lock.
+/// Makes the place-holder of a CPU that is used for counting, unless it has one. The caller holds the lock of this
+/// file.
 ///
 /// # Errors
 ///
-/// The user that has the counters.
+/// The user of the counters, or another reason why place-holders can't be made.
 fn hold_cpu(cpu: CpuId, counter: u8) -> Result<(), Refusal> {
-    // perf can keep an event to one counter from the version on in which it has the aliases.
+    // perf can restrict an event to one counter on PMUs of the version that has aliases, and later.
     let constrain = pmu::common().capabilities.has_aliases();
-    // SAFETY: The CPU is online: the lock keeps it from going offline. The caller may sleep and is the only one.
+    // SAFETY: The function requires a CPU that is online, a caller that may sleep, and one caller at a time: the
+    // caller holds the mutex of this file, which also keeps the CPU from going offline.
     let held = unsafe { ffi::perfmon_hold(cpu.as_u32(), counter.into(), constrain) };
     to_result(held).map_err(|error| match -error.to_errno() as u32 {
         bindings::EBUSY => Refusal::Pinned(cpu),

@@ -1,60 +1,64 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Linux's own policy for performance counters. It holds at each call.
+//! Linux's policy for performance counters (`kernel.perf_event_paranoid`, capabilities, lockdown, security modules),
+//! which is checked at each call.
 
 use crate::sys::{compat, error::to_result, ffi, time::jiffies};
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use kernel::{bindings, cred::Credential, ffi::c_int, fs::File, prelude::*, sync::aref::ARef};
 
-/// Allows the caller to count what runs on a CPU.
+/// Checks that the caller may count all that runs on a CPU.
 ///
 /// # Errors
 ///
-/// EPERM if the kernel is locked down, EACCES without `CAP_PERFMON` where `kernel.perf_event_paranoid` asks for it,
+/// EPERM if the kernel is locked down, EACCES without `CAP_PERFMON` where `kernel.perf_event_paranoid` requires it,
 /// or the error of a security module.
 pub(crate) fn allow_counting() -> Result {
     allow_perf()?;
     to_result(compat::allow_cpu())
 }
 
-/// Allows the caller to count in kernel mode.
+/// Checks that the caller may count in kernel mode.
 ///
 /// # Errors
 ///
-/// EACCES without `CAP_PERFMON` where `kernel.perf_event_paranoid` asks for it, or the error of a security module.
+/// EACCES without `CAP_PERFMON` where `kernel.perf_event_paranoid` requires it, or the error of a security module.
 pub(crate) fn allow_kernel() -> Result {
-    // SAFETY: The function has no preconditions but task context, which each call of the device has.
+    // SAFETY: The function looks at the current task, so it must be called in task context: all callers are system
+    // calls on the device.
     to_result(unsafe { ffi::perfmon_allow_kernel() })
 }
 
-/// Returns whether the caller has `CAP_PERFMON`, or `CAP_SYS_ADMIN`.
+/// Returns whether the caller has `CAP_PERFMON` or `CAP_SYS_ADMIN`.
 pub(crate) fn is_capable() -> bool {
-    // SAFETY: The function has no preconditions but task context, which each call of the device has.
+    // SAFETY: The function looks at the current task, so it must be called in task context: all callers are system
+    // calls on the device.
     let capable = |capability: u32| unsafe { bindings::capable(capability as c_int) };
     capable(bindings::CAP_PERFMON) || capable(bindings::CAP_SYS_ADMIN)
 }
 
-/// Allows the use of counters, unless the kernel is locked down.
+/// Checks that the kernel is not locked down against performance counters.
 ///
 /// # Errors
 ///
-/// EPERM.
+/// EPERM if it is.
 #[inline]
 pub(crate) fn allow_perf() -> Result {
-    // SAFETY: The function has no preconditions but task context, which each call of the device has.
+    // SAFETY: The function looks at the current task, so it must be called in task context: all callers are system
+    // calls on the device.
     to_result(unsafe { bindings::security_locked_down(bindings::lockdown_reason_LOCKDOWN_PERF) })
 }
 
 /// The opener of a descriptor. Caches the permission check for the opener's credentials, for one jiffy.
 ///
-/// Only openers with `CAP_PERFMON` or `CAP_SYS_ADMIN` are cached, which every `kernel.perf_event_paranoid` allows. A
-/// task that loses the capability gets other credentials, since credentials never change. Security modules may
-/// change their answer for the same credentials, so they are asked again in the next tick.
+/// Only the check of openers with `CAP_PERFMON` or `CAP_SYS_ADMIN` is cached: every `kernel.perf_event_paranoid`
+/// allows them to count. A task that loses the capability gets new credentials, since credentials never change.
+/// Security modules may change their answer for the same credentials, so they are asked again in the next jiffy.
 pub(crate) struct Opener {
     credentials: ARef<Credential>,
-    /// The tick in which [`allow_counting`] last allowed these credentials; 0, which is long past, if it never
-    /// did.
+    /// The jiffy in which [`allow_counting`] allowed these credentials the last time; 0, which is long past, if it
+    /// never did.
     ///
-    /// ATOMICS: relaxed. A call that sees an old tick asks again.
+    /// ATOMICS: relaxed. A call that sees an old number makes the check again.
     allowed_jiffy: AtomicU64,
 }
 
@@ -67,11 +71,13 @@ impl Opener {
         }
     }
 
-    /// As [`allow_counting`], for any caller, and quicker for the opener.
+    /// Checks what [`allow_counting`] does, for any caller. Uses the cache if the caller has the opener's
+    /// credentials.
     #[inline(always)]
     pub(crate) fn allow_counting(&self) -> Result {
         allow_perf()?;
-        // SAFETY: The function has no preconditions but task context, which each call of the device has.
+        // SAFETY: The function looks at the current task, so it must be called in task context: all callers are
+        // system calls on the device.
         let current = unsafe { ffi::perfmon_current_cred() };
         if current == self.credentials.as_ptr() && self.allowed_jiffy.load(Relaxed) == jiffies() {
             return Ok(());
@@ -83,7 +89,8 @@ impl Opener {
     fn check_and_cache(&self, current: *const bindings::cred) -> Result {
         let now = jiffies();
         to_result(compat::allow_cpu())?;
-        // SAFETY: The credentials are the current task's, which alone could replace them and runs this code.
+        // SAFETY: The function requires credentials that are alive: `current` are those of the current task, which
+        // only the task itself could replace, and it runs this code.
         let capable = unsafe { ffi::perfmon_is_capable(current) };
         if capable && current == self.credentials.as_ptr() {
             self.allowed_jiffy.store(now, Relaxed);

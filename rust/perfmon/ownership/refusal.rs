@@ -1,28 +1,28 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The reason why the counters were refused.
+//! The reason why the counters can't be used.
 
 use crate::logic::msr::Msr;
 use core::fmt;
 use kernel::{cpu::CpuId, prelude::*};
 
-/// The reason why the counters were refused.
+/// The reason why the counters can't be used.
 pub(crate) enum Refusal {
-    /// Linux perf has reserved this register.
+    /// Linux perf has reserved this MSR.
     Reserved(Msr),
-    /// Linux perf counts with this register.
+    /// Linux perf counts with the counter of this control register.
     Counting(Msr),
-    /// A pinned event of Linux perf's has this CPU.
+    /// A pinned event of Linux perf has the counter on this CPU that the place-holder needs.
     Pinned(CpuId),
-    /// Linux perf gives the place-holder of this CPU another counter.
+    /// Linux perf has given the place-holder of this CPU another counter than requested.
     Misplaced(CpuId),
-    /// A virtual machine has the counters.
+    /// A virtual machine of KVM has the counters.
     VirtualMachine,
-    /// An error that says nothing of other users.
+    /// Another error, which has nothing to do with other users of the counters.
     Other(Error),
 }
 
 impl Refusal {
-    /// Returns the error of the call.
+    /// Returns the error code for the program: EBUSY if others use the counters.
     pub(super) fn error(&self) -> Error {
         match self {
             Self::Reserved(_)
@@ -34,17 +34,21 @@ impl Refusal {
         }
     }
 
-    /// Returns the reason why a CPU that has come online is not counted on.
+    /// Returns the reason, in words, why a CPU that has come online is not used for counting.
     pub(crate) fn reason(&self) -> &'static str {
         match self {
-            Self::VirtualMachine => "a virtual machine of KVM's has its counters",
-            Self::Misplaced(_) => "Linux perf gives the place-holder another counter",
-            Self::Other(_) => "Linux perf has refused the place-holder, for want of memory",
+            Self::VirtualMachine => {
+                "a virtual machine has its counters (KVM's enable_mediated_pmu)"
+            }
+            Self::Misplaced(_) => {
+                "Linux perf has given the place-holder event another counter than requested"
+            }
+            Self::Other(_) => "there is no memory for Linux perf's place-holder event",
             _ => "Linux perf has its counters, perhaps for the NMI watchdog",
         }
     }
 
-    /// Logs why the counters are not to be had, if others have them.
+    /// Logs the reason and what to do, if others use the counters.
     pub(super) fn log(&self) {
         match self {
             Self::Reserved(msr) => {
@@ -57,13 +61,13 @@ impl Refusal {
                 log_in_use(format_args!("a pinned event has CPU {}", cpu.as_u32()));
             }
             Self::Misplaced(cpu) => pr_notice!(
-                "the counters can't be had: Linux perf gives the event that is to keep it off CPU {} another \
-                 counter than the module leaves to it; please report it with the processor's model\n",
+                "the counters can't be used: Linux perf has given the place-holder event on CPU {} another counter \
+                 than requested. Please report this with the processor's model\n",
                 cpu.as_u32()
             ),
             Self::VirtualMachine => pr_notice!(
-                "the counters are in use by a virtual machine of KVM's that has been given them \
-                 (enable_mediated_pmu): end it first\n"
+                "the counters are in use by a virtual machine, to which KVM has given them \
+                 (enable_mediated_pmu). Stop the virtual machine, and try again\n"
             ),
             Self::Other(_) => {}
         }
@@ -72,7 +76,7 @@ impl Refusal {
 
 fn log_in_use(how: fmt::Arguments<'_>) {
     pr_notice!(
-        "the counters are in use by Linux perf ({how}): by an event of a program, or by the NMI watchdog, \
-         which `sysctl kernel.nmi_watchdog=0` stops\n"
+        "the counters are in use by Linux perf ({how}). End the programs that use perf events, and stop the NMI \
+         watchdog with `sysctl kernel.nmi_watchdog=0`\n"
     );
 }

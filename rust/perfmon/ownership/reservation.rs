@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The reservation that keeps Linux perf and this module apart.
+//! The kernel's reservation of counters, by which Linux perf and this module keep off each other's counters.
 
 use crate::{
     logic::{cpuid::Capabilities, msr::Msr, regs::Registers},
@@ -9,12 +9,12 @@ use kernel::prelude::*;
 
 /// The reservation of all general counters.
 ///
-/// perf reserves all of them with its first hardware event, and so does the module. There is no reservation of
-/// fixed-function counters: the owner of the general ones owns those too.
+/// perf reserves all general counters with its first hardware event, and so does the module with its first owner.
+/// Fixed-function counters can't be reserved: they belong to the owner of the general counters.
 ///
 /// # Invariants
 ///
-/// The first `counters` counters and `selects` event selects of `registers` are reserved for us.
+/// The first `counters` counters and `selects` event selects of `registers` are reserved for the module.
 pub(crate) struct Reservation {
     registers: Registers,
     counters: u8,
@@ -26,10 +26,10 @@ impl Reservation {
     ///
     /// # Errors
     ///
-    /// A register that is not free.
+    /// A register that perf has reserved.
     pub(crate) fn new(capabilities: &Capabilities) -> Result<Self, Msr> {
-        // INVARIANT: Nothing is reserved yet; each register is counted as soon as it is. On an error, dropping
-        // `this` releases as many.
+        // INVARIANT: No register is reserved yet, and each is counted when it is. On an error, dropping `this`
+        // releases those that were counted.
         let mut this = Self {
             registers: Registers::new(capabilities),
             counters: 0,
@@ -37,12 +37,12 @@ impl Reservation {
         };
         for n in 0..capabilities.general {
             let (counter, select) = (this.registers.counter_msr(n), this.registers.select_msr(n));
-            // SAFETY: The function has no preconditions.
+            // SAFETY: The function takes any number of an MSR: it has no preconditions.
             if !unsafe { ffi::perfmon_reserve_counter(counter.number()) } {
                 return Err(counter);
             }
             this.counters += 1;
-            // SAFETY: The function has no preconditions.
+            // SAFETY: The function takes any number of an MSR: it has no preconditions.
             if !unsafe { ffi::perfmon_reserve_select(select.number()) } {
                 return Err(select);
             }
@@ -55,34 +55,37 @@ impl Reservation {
 impl Reservation {
     /// Returns whether a reservation keeps Linux perf off the counters.
     ///
-    /// perf reserves the registers by the numbers that it uses. From version 6 on these are others than ours, and a kernel
-    /// that does not know them reserves them for all that ask.
+    /// perf reserves the registers by the numbers that it uses. From version 6 on these are not the numbers that the
+    /// module uses, and a kernel that does not know perf's numbers grants each reservation of them, even a second
+    /// one.
     pub(crate) fn excludes_perf(capabilities: &Capabilities) -> bool {
         if !capabilities.has_aliases() {
             return true;
         }
         let select = Registers::new(capabilities).perf_select_msr(0).number();
-        // SAFETY: The function has no preconditions.
+        // SAFETY: The function takes any number of an MSR: it has no preconditions.
         if !unsafe { ffi::perfmon_reserve_select(select) } {
-            // perf has it.
+            // perf has reserved the register, so reservations work.
             return true;
         }
-        // SAFETY: The function has no preconditions.
-        let again = unsafe { ffi::perfmon_reserve_select(select) };
-        // SAFETY: The register is reserved for us.
+        // SAFETY: The function takes any number of an MSR: it has no preconditions.
+        let is_granted_twice = unsafe { ffi::perfmon_reserve_select(select) };
+        // SAFETY: The register must be reserved by the caller: the first call above has done so.
         unsafe { ffi::perfmon_release_select(select) };
-        !again
+        !is_granted_twice
     }
 }
 
 impl Drop for Reservation {
     fn drop(&mut self) {
         for n in 0..self.selects {
-            // SAFETY: By the type invariant the register is reserved for us.
+            // SAFETY: The register must be reserved by the caller, which is the invariant of `Reservation` for the
+            // counted registers.
             unsafe { ffi::perfmon_release_select(self.registers.select_msr(n).number()) };
         }
         for n in 0..self.counters {
-            // SAFETY: By the type invariant the register is reserved for us.
+            // SAFETY: The register must be reserved by the caller, which is the invariant of `Reservation` for the
+            // counted registers.
             unsafe { ffi::perfmon_release_counter(self.registers.counter_msr(n).number()) };
         }
     }

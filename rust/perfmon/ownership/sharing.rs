@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Counters that events own ([`crate::logic::sharing`]).
+//! The counters that events own and share ([`crate::logic::sharing`]).
 
 use super::{Claimant, Owner, Ownership};
 use crate::{
@@ -15,7 +15,7 @@ use crate::{
 use kernel::{bindings, cpu::CpuId, prelude::*};
 
 impl Ownership {
-    /// Returns the events that have the counter.
+    /// Returns the users of a counter that events own.
     fn users(&self, id: CounterId) -> Option<&CounterUsers> {
         match &self.owners[id.index()] {
             Some(Owner::Events(users)) => Some(users),
@@ -23,17 +23,17 @@ impl Ownership {
         }
     }
 
-    /// Returns the counters that events have, each with the event select that it begins with.
+    /// Returns the counters that events own, each with the event select to program at first.
     pub(crate) fn all_shared(&self) -> impl Iterator<Item = (CounterId, EventSelect)> + '_ {
         each(u64::MAX).filter_map(|id| Some((id, self.users(id)?.select())))
     }
 
-    /// Returns the counters of events that `f` is true for, as a mask.
+    /// Returns the counters that events own and for which `f` is true, as a mask.
     fn counters_where(&self, f: impl Fn(CounterId, &CounterUsers) -> bool) -> u64 {
         bits(each(u64::MAX).filter(|&id| self.users(id).is_some_and(|users| f(id, users))))
     }
 
-    /// Returns the counters that events of tasks have, as a mask.
+    /// Returns the counters that events of tasks own, as a mask.
     pub(crate) fn counters_of_tasks(&self) -> u64 {
         self.counters_where(|_, users| users.has(TargetKind::Task))
     }
@@ -43,7 +43,7 @@ impl Ownership {
         self.counters_where(|_, users| users.may_overlap())
     }
 
-    /// Returns the counters that one more event may get; the events of its task or CPU have `own`.
+    /// Returns the counters that one more event may get. `own` are the counters of its target's present events.
     pub(crate) fn offers(
         &self,
         kind: TargetKind,
@@ -60,11 +60,11 @@ impl Ownership {
         }
     }
 
-    /// Checks whether an event can count a CPU.
+    /// Checks that an event can count on a CPU.
     ///
     /// # Errors
     ///
-    /// ENODEV if the CPU is offline, EOPNOTSUPP if it is online and can't be counted on.
+    /// ENODEV if the CPU is offline, EOPNOTSUPP if it is online but can't be used for counting.
     pub(crate) fn check_cpu(&self, cpu: CpuId) -> Result {
         if self.cpus.incapable().contains(cpu) {
             Err(errno(bindings::EOPNOTSUPP))
@@ -75,12 +75,12 @@ impl Ownership {
         }
     }
 
-    /// Gives an event a counter that has no owner, or is shared by events that [admit](CounterUsers::admit) it. The
-    /// first one starts it on all CPUs, which are claimed.
+    /// Gives an event a counter that has no owner, or that is shared by events that [admit](CounterUsers::admit) the
+    /// event. For its first event, the counter is started on all CPUs, which are claimed.
     ///
     /// # Errors
     ///
-    /// EIO if the counter does not hold what is written. Nothing has changed then.
+    /// EIO if the counter does not hold what is written. The event has not got it then.
     fn share(&mut self, kind: TargetKind, id: CounterId, demand: Demand) -> Result {
         if let Some(Owner::Events(users)) = &mut self.owners[id.index()] {
             let before = users.kinds();
@@ -108,11 +108,11 @@ impl Ownership {
         }
     }
 
-    /// Gives an event these counters, as [`Self::share`].
+    /// Gives an event all these counters, each by [`Self::share`].
     ///
     /// # Errors
     ///
-    /// EIO if a counter does not hold what is written. Nothing has changed then.
+    /// EIO if a counter does not hold what is written. The event has got no counter then.
     pub(crate) fn share_all(
         &mut self,
         kind: TargetKind,
@@ -130,14 +130,15 @@ impl Ownership {
         Ok(())
     }
 
-    /// Takes these counters from an event, as [`Self::unshare`].
+    /// Takes these counters from an event, each by [`Self::unshare`].
     pub(crate) fn unshare_all(&mut self, kind: TargetKind, counters: u64, config: &EventConfig) {
         for id in each(counters) {
             self.unshare(kind, id, config.demand_on(id));
         }
     }
 
-    /// Takes a counter from an event. After the last one its registers are restored.
+    /// Takes a counter from an event. When its last event goes, the counter's registers are restored, and it has no
+    /// owner.
     fn unshare(&mut self, kind: TargetKind, id: CounterId, demand: Demand) {
         let Some(Owner::Events(users)) = &mut self.owners[id.index()] else {
             return;
@@ -158,7 +159,7 @@ impl Ownership {
         self.release_counters(id.bit());
     }
 
-    /// Tells all CPUs whether a counter has events of tasks, and events that may count at once.
+    /// Updates on all CPUs whether a counter has events of tasks, and events that may count at once.
     fn publish_target_kinds(&self, id: CounterId) {
         let (task_counters, overlapping) = (self.counters_of_tasks(), self.overlapping_counters());
         self.on_each(|here| {
@@ -168,34 +169,35 @@ impl Ownership {
         });
     }
 
-    /// Makes a group the only user of the counters while it counts, until [`Self::end_exclusive`]. Groups of other tasks
-    /// or CPUs count at other times or elsewhere.
+    /// Makes an exclusive group the only user of the counters while it counts, until [`Self::end_exclusive`]. Groups
+    /// of the same kind, tasks or CPUs, are allowed, since they count at other times or on other CPUs.
     ///
     /// # Errors
     ///
-    /// EBUSY if there is a session, a trace, or an event of another kind.
+    /// EBUSY if a session, a trace, or events of another kind own a counter.
     pub(crate) fn begin_exclusive(&mut self, kind: TargetKind) -> Result {
-        let alone = self.owners.iter().flatten().all(|owner| match owner {
+        let are_same_kind = self.owners.iter().flatten().all(|owner| match owner {
             Owner::Session(_) | Owner::Trace => false,
             Owner::Events(users) => users.are_all(kind),
         });
-        if !alone {
+        if !are_same_kind {
             return Err(EBUSY);
         }
         self.exclusive[kind as usize] += 1;
         Ok(())
     }
 
-    /// Ends [`Self::begin_exclusive`].
+    /// Undoes [`Self::begin_exclusive`].
     pub(crate) fn end_exclusive(&mut self, kind: TargetKind) {
         self.exclusive[kind as usize] -= 1;
     }
 
-    /// Checks that no exclusive group of another kind keeps a session, a trace or events from their counters.
+    /// Checks that no exclusive group of another kind excludes a new user of counters: events of the kind `events`,
+    /// or a session or trace if that is `None`.
     ///
     /// # Errors
     ///
-    /// EBUSY.
+    /// EBUSY if a group does.
     pub(crate) fn check_exclusive(&self, events: Option<TargetKind>) -> Result {
         let [tasks, cpus] = self.exclusive;
         let others = match events {
