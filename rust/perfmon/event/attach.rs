@@ -3,9 +3,9 @@
 
 use super::{
     cgroup,
-    context::{Context, Held},
+    context::{Context, HeldContext},
     event::Event,
-    slot::{self, refresh, Readings, Slot, SlotMemory, Slots, FEW_SLOTS, MAX_SLOTS},
+    slot::{self, refresh, Readings, Slot, SlotMemory, Slots, INITIAL_SLOTS, MAX_SLOTS},
     switch::{load_current, mark_current_missed},
     table,
     target::Target,
@@ -38,8 +38,8 @@ pub(super) fn with_context<R: Send>(
             // SAFETY: The caller must run without preemption as long as it uses the context: `_pinned` keeps
             // preemption off until it is dropped, after the last use.
             let context = unsafe { table::find(task.as_ptr()) }?;
-            let (result, ends) = context.with_slots(f)?;
-            if ends {
+            let (result, is_emptied) = context.with_slots(f)?;
+            if is_emptied {
                 table::lock().remove(task.as_ptr(), context);
             }
             Some(result)
@@ -188,12 +188,12 @@ fn check_compatible(
     // Since the counter was chosen, the target may have got another event: one that was opened, or one that the task
     // inherited when it was created.
     let own = slot::own_counters(slots, &event.config, cpu);
-    let taken = if event.config.takes_turns {
+    let taken_counters = if event.config.takes_turns {
         own.busy
     } else {
         own.taken()
     };
-    if taken & event.counters != 0 {
+    if taken_counters & event.counters != 0 {
         return Err(AttachError::CounterTaken);
     }
     Ok(())
@@ -212,7 +212,7 @@ fn attach_to_task(
             return result;
         }
         // The task has no context. This allocates memory, which may sleep, so RCU is not held.
-        let slots = Slots::new(FEW_SLOTS, GFP_KERNEL_ACCOUNT)?;
+        let slots = Slots::new(INITIAL_SLOTS, GFP_KERNEL_ACCOUNT)?;
         let new = Context::new(task_ptr, slots, GFP_KERNEL_ACCOUNT)?;
         let fill = |slots: &mut Slots| add_slot(None, slots, event, &mut room, cpu, leader);
         if insert_task_context(task, new, fill)? {
@@ -280,7 +280,7 @@ fn load_where_running(task: &Task) {
 
 fn attach_to_cpu(event: &Event, cpu: CpuId, leader: Option<&Event>) -> Result<(), AttachError> {
     if cpu_context(cpu).is_none() {
-        let slots = Slots::new(FEW_SLOTS, GFP_KERNEL_ACCOUNT)?;
+        let slots = Slots::new(INITIAL_SLOTS, GFP_KERNEL_ACCOUNT)?;
         insert_cpu_context(cpu, Context::new(ptr::null(), slots, GFP_KERNEL_ACCOUNT)?);
     }
     add_on_cpu(event, &event.target, leader)
@@ -404,7 +404,7 @@ fn for_each_loaded(f: impl Fn(ThisCpu<'_>, &mut Slots) + Sync) {
         cpu.is_some_and(|cpu| percpu::of_cpu(cpu).task_context.acquire() != 0)
     };
     on_each_online(is_loaded, |here| {
-        if let Some(mut slots) = Held::of_task(here) {
+        if let Some(mut slots) = HeldContext::of_task(here) {
             f(here, &mut slots);
         }
     });

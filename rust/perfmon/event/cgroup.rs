@@ -9,7 +9,7 @@
 //! ([`table::lock`]).
 
 use super::{
-    context::{Context, Held},
+    context::{Context, HeldContext},
     rcu,
     slot::{refresh, Readings, Slots},
     slow_switch_users::SLOW_SWITCH_USERS,
@@ -101,11 +101,11 @@ unsafe fn find<'a>(cgroup: *const ffi::cgroup) -> Option<&'a CountedCgroup> {
     let mut next = list_of(cgroup).load(Acquire);
     // SAFETY: A cgroup in a list is alive. One that is removed meanwhile stays alive for the caller, which holds the
     // lock, or can't be preempted, so that RCU waits for it.
-    while let Some(observed) = unsafe { next.as_ref() } {
-        if ptr::eq(observed.cgroup.as_ptr(), cgroup) {
-            return Some(observed);
+    while let Some(counted) = unsafe { next.as_ref() } {
+        if ptr::eq(counted.cgroup.as_ptr(), cgroup) {
+            return Some(counted);
         }
-        next = observed.next.load(Acquire);
+        next = counted.next.load(Acquire);
     }
     None
 }
@@ -163,13 +163,13 @@ pub(super) fn add_event(cgroup: &Arc<Cgroup>) -> Result {
     let add_user = || {
         // SAFETY: `find` requires the table's lock, which both callers of this closure hold until it returns.
         let found = unsafe { find(cgroup.as_ptr()) };
-        found.map(|observed| observed.event_count.fetch_add(1, Relaxed))
+        found.map(|counted| counted.event_count.fetch_add(1, Relaxed))
     };
-    let is_known = {
+    let has_entry = {
         let _lock = table::lock();
         add_user().is_some()
     };
-    if !is_known {
+    if !has_entry {
         let new = CountedCgroup::new(cgroup)?;
         let _lock = table::lock();
         // Another caller may have added the cgroup meanwhile. Then `new`, which has no slots, is freed.
@@ -188,38 +188,38 @@ pub(super) fn add_event(cgroup: &Arc<Cgroup>) -> Result {
 
 /// Undoes [`add_event`] for an event that has no slot any more. The last event of a cgroup removes its contexts.
 pub(super) fn remove_event(cgroup: &Arc<Cgroup>) {
-    let gone = {
+    let removed = {
         let _lock = table::lock();
         // SAFETY: `find` requires the table's lock: `_lock` is its guard, and is held until the result was last used.
-        let observed = unsafe { find(cgroup.as_ptr()) };
-        observed
-            .filter(|observed| observed.event_count.fetch_sub(1, Relaxed) == 1)
+        let counted = unsafe { find(cgroup.as_ptr()) };
+        counted
+            .filter(|counted| counted.event_count.fetch_sub(1, Relaxed) == 1)
             .map(unlink)
     };
-    if let Some(gone) = gone {
+    if let Some(removed) = removed {
         on_each_online(|_| true, reload);
-        // SAFETY: `gone` comes from `KBox::into_raw`. It has just been removed, once, and all CPUs have unloaded its
+        // SAFETY: `removed` comes from `KBox::into_raw`. It has just been removed, once, and all CPUs have unloaded its
         // contexts, so nothing finds it any more.
-        unsafe { rcu::free(gone) };
+        unsafe { rcu::free(removed) };
     }
     SLOW_SWITCH_USERS.fetch_sub(1, SeqCst);
     EVENT_COUNT.fetch_sub(1, SeqCst);
 }
 
 /// Removes a cgroup from its list. The caller holds the lock.
-fn unlink(observed: &CountedCgroup) -> *const CountedCgroup {
-    let mut link = list_of(observed.cgroup.as_ptr());
+fn unlink(counted: &CountedCgroup) -> *const CountedCgroup {
+    let mut link = list_of(counted.cgroup.as_ptr());
     loop {
         let next = link.load(Relaxed);
-        if ptr::eq(next, observed) {
-            link.store(observed.next.load(Relaxed), Release);
-            return observed;
+        if ptr::eq(next, counted) {
+            link.store(counted.next.load(Relaxed), Release);
+            return counted;
         }
         // SAFETY: A cgroup is removed from its list, under the lock, before it is freed: the caller holds the lock,
         // so the cgroup is alive.
         match unsafe { next.as_ref() } {
             Some(next) => link = &next.next,
-            None => return observed,
+            None => return counted,
         }
     }
 }
@@ -234,8 +234,8 @@ pub(super) fn with_context<R: Send>(
     let _pinned = pin();
     // SAFETY: `find` requires preemption to be off: `_pinned` keeps it off until it is dropped, after the last use of
     // the result.
-    let observed = unsafe { find(cgroup.as_ptr()) }?;
-    let (result, _) = observed.context_on(cpu)?.context.with_slots(f)?;
+    let counted = unsafe { find(cgroup.as_ptr()) }?;
+    let (result, _) = counted.context_on(cpu)?.context.with_slots(f)?;
     Some(result)
 }
 
@@ -283,7 +283,8 @@ pub(super) fn load_contexts_of(
         let is_within =
             unsafe { ffi::perfmon_cgroup_is_within(innermost.as_ptr(), on_cpu.cgroup.as_ptr()) };
         // A context of a removed entry is unloaded even if the cgroup has a new entry now.
-        let is_current = || find_here(here, on_cpu.cgroup).is_some_and(|it| ptr::eq(it, on_cpu));
+        let is_current =
+            || find_here(here, on_cpu.cgroup).is_some_and(|found| ptr::eq(found, on_cpu));
         is_within && is_current()
     });
     load(here, readings, innermost);
@@ -296,15 +297,17 @@ pub(super) fn load_contexts_of(
 fn find_here(here: ThisCpu<'_>, cgroup: NonNull<ffi::cgroup>) -> Option<&CgroupContext> {
     // SAFETY: `find` requires preemption to be off: in this folder a `ThisCpu` exists only while interrupts are off,
     // and the result borrows it.
-    let observed = unsafe { find(cgroup.as_ptr()) }?;
-    observed.context_on(here.id())
+    let counted = unsafe { find(cgroup.as_ptr()) }?;
+    counted.context_on(here.id())
 }
 
 /// Loads the context of a cgroup, if the cgroup has events and its context is not loaded yet.
 fn load(here: ThisCpu<'_>, readings: &mut Readings, cgroup: NonNull<ffi::cgroup>) {
     let percpu = here.percpu();
     let on_cpu = find_here(here, cgroup);
-    let Some((on_cpu, mut slots)) = on_cpu.and_then(|it| Some((it, it.context.load(here)?))) else {
+    let Some((on_cpu, mut slots)) =
+        on_cpu.and_then(|found| Some((found, found.context.load(here)?)))
+    else {
         return;
     };
     readings.open_windows(here, &mut slots);
@@ -313,17 +316,17 @@ fn load(here: ThisCpu<'_>, readings: &mut Readings, cgroup: NonNull<ffi::cgroup>
     percpu.cgroup_contexts.set(address);
 }
 
-/// Closes the windows of the contexts for which `stays` is false, and unloads them.
-fn unload(here: ThisCpu<'_>, readings: &mut Readings, stays: impl Fn(&CgroupContext) -> bool) {
+/// Closes the windows of the contexts for which `is_kept` is false, and unloads them.
+fn unload(here: ThisCpu<'_>, readings: &mut Readings, is_kept: impl Fn(&CgroupContext) -> bool) {
     let mut link = &here.percpu().cgroup_contexts;
     while let Some(on_cpu) = context_at(link.get()) {
-        if stays(on_cpu) {
+        if is_kept(on_cpu) {
             link = &on_cpu.next;
             continue;
         }
         // SAFETY: The context is in this CPU's list of loaded contexts, and nothing else uses it: a `ThisCpu` says
         // that interrupts are off until `slots` is dropped.
-        let mut slots = unsafe { Held::assume(&on_cpu.context) };
+        let mut slots = unsafe { HeldContext::assume(&on_cpu.context) };
         readings.close_windows(here, &mut slots);
         slots.unload();
         link.set(on_cpu.next.get());
@@ -370,7 +373,7 @@ pub(super) fn refresh_loaded(here: ThisCpu<'_>) {
         next = context_at(on_cpu.next.get());
         // SAFETY: The context is in this CPU's list of loaded contexts, and nothing else uses it: a `ThisCpu` says
         // that interrupts are off until `slots` is dropped.
-        let mut slots = unsafe { Held::assume(&on_cpu.context) };
+        let mut slots = unsafe { HeldContext::assume(&on_cpu.context) };
         refresh(here, &mut slots, timestamp());
     }
 }

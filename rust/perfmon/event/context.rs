@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! A context: the events of one task, or of one CPU.
 //!
-//! A context is loaded on a CPU while its task runs there. The holder of a context may use its slots ([`Held`]):
+//! A context is loaded on a CPU while its task runs there. The holder of a context may use its slots ([`HeldContext`]):
 //!
 //! ```text
 //!              the CPU that loads it            a task that changes it
@@ -51,9 +51,9 @@ const GONE: u32 = u32::MAX - 2;
 ///
 /// Until the value is dropped, the context is loaded on this CPU and interrupts are off, or the caller has locked it. There
 /// is no second value for the same context meanwhile.
-pub(super) struct Held<'a>(&'a Context);
+pub(super) struct HeldContext<'a>(&'a Context);
 
-impl<'a> Held<'a> {
+impl<'a> HeldContext<'a> {
     /// Returns the context of the task that runs on this CPU, if it is loaded.
     #[inline(always)]
     pub(super) fn of_task(here: ThisCpu<'a>) -> Option<Self> {
@@ -93,21 +93,21 @@ impl<'a> Held<'a> {
     }
 }
 
-impl Deref for Held<'_> {
+impl Deref for HeldContext<'_> {
     type Target = Slots;
 
     #[inline(always)]
     fn deref(&self) -> &Slots {
-        // SAFETY: By the invariant of `Held` nothing else uses the slots, and `self` is borrowed shared, so there is
+        // SAFETY: By the invariant of `HeldContext` nothing else uses the slots, and `self` is borrowed shared, so there is
         // no `&mut` to them.
         unsafe { &*self.0.slots.get() }
     }
 }
 
-impl DerefMut for Held<'_> {
+impl DerefMut for HeldContext<'_> {
     #[inline(always)]
     fn deref_mut(&mut self) -> &mut Slots {
-        // SAFETY: By the invariant of `Held` nothing else uses the slots, and `self` is borrowed exclusively, so
+        // SAFETY: By the invariant of `HeldContext` nothing else uses the slots, and `self` is borrowed exclusively, so
         // there is no other reference to them.
         unsafe { &mut *self.0.slots.get() }
     }
@@ -210,10 +210,10 @@ impl Context {
 
     /// Loads the context on this CPU, where its task begins to run. Returns `None` if the context is gone.
     #[inline(always)]
-    pub(super) fn load(&self, here: ThisCpu<'_>) -> Option<Held<'_>> {
+    pub(super) fn load(&self, here: ThisCpu<'_>) -> Option<HeldContext<'_>> {
         // INVARIANT: `try_load` has loaded the context on this CPU; in this folder a `ThisCpu` exists only while
         // interrupts are off.
-        self.try_load(here).then_some(Held(self))
+        self.try_load(here).then_some(HeldContext(self))
     }
 
     /// Loads the context on this CPU, without a result to use its slots. Returns false if it is gone or loaded
@@ -298,11 +298,12 @@ impl Context {
         match self.holder.compare_exchange(FREE, LOCKED, Acquire, Relaxed) {
             Ok(_) => {
                 // INVARIANT: The exchange has locked the context.
-                let mut slots = Held(self);
+                let mut slots = HeldContext(self);
                 let result = f(None, &mut slots);
-                let ends = slots.is_empty() && !self.task.is_null();
-                self.holder.store(if ends { GONE } else { FREE }, Release);
-                Ok(Some((result, ends)))
+                let is_emptied = slots.is_empty() && !self.task.is_null();
+                self.holder
+                    .store(if is_emptied { GONE } else { FREE }, Release);
+                Ok(Some((result, is_emptied)))
             }
             Err(GONE) => Ok(None),
             Err(cpu) if cpu == here.id().as_u32() => Ok(Some(self.with_loaded_slots(here, f))),
@@ -317,13 +318,13 @@ impl Context {
         mut f: impl FnMut(Option<ThisCpu<'_>>, &mut Slots) -> R,
     ) -> (R, bool) {
         // INVARIANT: The context is loaded on this CPU; interrupts are off, as a `ThisCpu` says in this folder.
-        let mut slots = Held(self);
+        let mut slots = HeldContext(self);
         let result = f(Some(here), &mut slots);
-        let ends = slots.is_empty() && !self.task.is_null();
-        if ends {
+        let is_emptied = slots.is_empty() && !self.task.is_null();
+        if is_emptied {
             here.percpu().task_context.publish(0);
             self.holder.store(GONE, Release);
         }
-        (result, ends)
+        (result, is_emptied)
     }
 }

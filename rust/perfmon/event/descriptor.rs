@@ -3,7 +3,7 @@
 
 use super::{
     attach::{detach, mark_missed_on_refused_cpus, refresh_everywhere},
-    context::Held,
+    context::HeldContext,
     event::Event,
     group, hooks, mappings, mmap, output, record,
     resources::{max_sample_rate, release},
@@ -203,7 +203,7 @@ impl Descriptor for Event {
 fn with_slots_here<R>(f: impl FnOnce(ThisCpu<'_>, &mut Slots) -> R) -> Option<R> {
     let irqs_off = irqs_off();
     let here = irqs_off.here();
-    let mut slots = Held::of_task(here)?;
+    let mut slots = HeldContext::of_task(here)?;
     Some(f(here, &mut slots))
 }
 
@@ -311,14 +311,14 @@ fn times_without_turns(count: EventCount) -> EventTimes {
 
 /// Returns the times of an event whose windows were closed for `count`.
 fn event_times(event: &Event, count: EventCount) -> EventTimes {
-    let usual = times_without_turns(count);
+    let times = times_without_turns(count);
     if !event.config.takes_turns {
-        return usual;
+        return times;
     }
     // The enabled time is loaded after the running time, so it is not less.
     EventTimes {
         enabled: event.enabled_time().nanoseconds(),
-        ..usual
+        ..times
     }
 }
 
@@ -353,7 +353,7 @@ fn read_one(event: &Event, to: impl ReadTarget) -> Result<usize> {
 #[inline(never)]
 fn read_group(event: &Event, to: impl ReadTarget) -> Result<usize> {
     let format = event.config.sampling.read;
-    let mut few = [0; STACK_WORDS];
+    let mut stack_words = [0; STACK_WORDS];
     // The fast path: the group counts only the task that runs here.
     let words = with_slots_here(|here, slots| {
         if event.config.inherit {
@@ -361,7 +361,12 @@ fn read_group(event: &Event, to: impl ReadTarget) -> Result<usize> {
         }
         let (group, now) = (slots.group(event), timestamp());
         let read = |slot: &Slot| Some((slot.event(), EventCount::read_here(here, slot, now)?));
-        encode_group(format, &mut few, group.map(read), times_without_turns)
+        encode_group(
+            format,
+            &mut stack_words,
+            group.map(read),
+            times_without_turns,
+        )
     });
     if let Some(Some(words)) = words {
         if to.size() < size_of_val(words) {
@@ -377,20 +382,20 @@ fn read_group(event: &Event, to: impl ReadTarget) -> Result<usize> {
 #[inline(never)]
 fn read_any_group(event: &Event, to: impl ReadTarget) -> Result<usize> {
     let format = event.config.sampling.read;
-    let mut room = KVec::new();
+    let mut buffer = KVec::new();
     let words = {
         let group = group::lock(event);
         let needed = format.words(group.events().count());
         if to.size() < needed * size_of::<u64>() {
             return Err(ENOSPC);
         }
-        room.resize(needed, 0, GFP_KERNEL)?;
+        buffer.resize(needed, 0, GFP_KERNEL)?;
         // All events of a group are in the same contexts, so refreshing one event's contexts refreshes all.
         refresh_everywhere(group.leader());
         let event_times = |count| event_times(group.leader(), count);
         encode_group(
             format,
-            &mut room,
+            &mut buffer,
             group.events().map(closed_count),
             event_times,
         )

@@ -45,7 +45,7 @@ pub(super) struct Event {
     /// The TID of the task in the opener's PID namespace, also after the task has ended; -1 if the target is a CPU or
     /// a cgroup.
     pub(super) pid: i32,
-    /// [`BROKEN`], [`PRECISE`] and [`TURNS`]: 0 for the usual event.
+    /// The bits [`BROKEN`], [`PRECISE`] and [`TURNS`]; 0 for events that the fast path can read.
     ///
     /// ATOMICS: relaxed. No bit becomes 0 again.
     slow_read_flags: AtomicU32,

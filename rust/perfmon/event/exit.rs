@@ -85,13 +85,13 @@ impl ExitCounts {
                 event.sampler.lose_record();
                 continue;
             }
-            let pushed = read_words(slots, slot).and_then(|words| {
+            let push_result = read_words(slots, slot).and_then(|words| {
                 // SAFETY: The event has `slot`, and the caller holds RCU until `self`, which owns the record, is
                 // dropped.
                 let record = unsafe { ReadRecord::new(event, cpu, words) };
                 Ok(self.0.push(record, GFP_ATOMIC | __GFP_NOWARN)?)
             });
-            if pushed.is_err() {
+            if push_result.is_err() {
                 event.sampler.lose_record();
             }
         }
@@ -104,8 +104,8 @@ impl ExitCounts {
             let sampler = &record.event().sampler;
             let cpu = record.cpu.as_u32();
             let words = record.words.as_slice();
-            let done = on_cpu(cpu, |_| sampler.record_counts(words, task.as_ptr(), cpu));
-            if !done {
+            let is_written = on_cpu(cpu, |_| sampler.record_counts(words, task.as_ptr(), cpu));
+            if !is_written {
                 sampler.lose_record();
             }
         }
@@ -132,10 +132,10 @@ fn read_words(slots: &Slots, slot: &Slot) -> Result<KVec<u64>> {
         lost: slot.event().sampler.lost(),
     };
     // The first slot is that of the leader, or of the event itself without PERF_FORMAT_GROUP: its times are recorded.
-    let first = slots_in_read(slots, slot).next().unwrap_or(slot);
+    let leader_slot = slots_in_read(slots, slot).next().unwrap_or(slot);
     let times = || EventTimes {
-        enabled: first.enabled_time().nanoseconds(),
-        running: first.closed_count().time.nanoseconds(),
+        enabled: leader_slot.enabled_time().nanoseconds(),
+        running: leader_slot.closed_count().time.nanoseconds(),
     };
     if format.is_group() {
         let group = slots_in_read(slots, slot).map(|slot| Some(value(slot)));

@@ -6,7 +6,7 @@
 //! without the probed functions is no error: then there are no such records, and the event's fdinfo says so (`mmap:
 //! 0`).
 
-use super::{context::Held, event::Event, life::exec_is_private, record, slot::Slots};
+use super::{context::HeldContext, event::Event, life::exec_is_private, record, slot::Slots};
 use crate::{
     cpu::ThisCpu,
     ring::TaskChange,
@@ -89,11 +89,11 @@ pub(super) fn remove_user(wanted: bool) -> bool {
 ///
 /// # Errors
 ///
-/// The errors of [`mappings::add_user`].
+/// The errors of [`mappings::begin`].
 fn register() -> Result {
     let _probes = PROBES.lock();
     if REGISTERED.load(SeqCst) == 0 {
-        // SAFETY: `mappings::add_user` sleeps, and requires probes that are not registered: this task may sleep, since
+        // SAFETY: `mappings::begin` sleeps, and requires probes that are not registered: this task may sleep, since
         // it locks a mutex, and `REGISTERED`, under that lock, says that they are not.
         unsafe { mappings::begin(on_map, on_new_program) }?;
         REGISTERED.store(1, SeqCst);
@@ -112,7 +112,7 @@ pub(super) fn unregister_if_unused() {
         REGISTERED.store(1, SeqCst);
         return;
     }
-    // SAFETY: `mappings::remove_user` sleeps, and requires probes that are registered: this task may sleep, and `REGISTERED`,
+    // SAFETY: `mappings::end` sleeps, and requires probes that are registered: this task may sleep, and `REGISTERED`,
     // under the lock, said that they are; it is 0 now, so they are unregistered once.
     unsafe { mappings::end() };
 }
@@ -129,9 +129,9 @@ unsafe extern "C" fn on_map(area: *mut bindings::vm_area_struct) {
     // SAFETY: The function requires an area of the current task that stays mapped during the call: the probed
     // function has it as its argument, under the lock of the mm.
     let executable = unsafe { ffi::perfmon_mapping_is_executable(area) };
-    let of_task = Held::of_task(here).filter(|slots| may_record_mapping(slots));
-    let of_cpu = Held::of_cpu(here);
-    let wants = |slots: &Option<Held<'_>>| {
+    let of_task = HeldContext::of_task(here).filter(|slots| may_record_mapping(slots));
+    let of_cpu = HeldContext::of_cpu(here);
+    let wants = |slots: &Option<HeldContext<'_>>| {
         let mut slots = slots.iter().flat_map(|slots| slots.iter());
         slots.any(|slot| slot.is_open() && slot.event().sampler.sampling.mappings.have(executable))
     };
@@ -169,7 +169,7 @@ unsafe extern "C" fn on_new_program(program: *mut bindings::linux_binprm) {
     // SAFETY: A `ThisCpu` requires that the caller can't leave the CPU: interrupts are off until this function
     // returns.
     let here = unsafe { ThisCpu::assume() };
-    if let Some(mut slots) = Held::of_task(here) {
+    if let Some(mut slots) = HeldContext::of_task(here) {
         // SAFETY: The function requires the program that the current task executes, with its credentials: the probed
         // function, `setup_new_exec()`, has it as its argument.
         slots.may_record_new_program = !unsafe { exec_is_private(program) };

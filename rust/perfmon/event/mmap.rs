@@ -8,7 +8,7 @@
 use super::{
     attach::with_context,
     event::Event,
-    memory::{Page, RingMemory},
+    memory::{EventPage, RingMemory},
     output,
     slot::{refresh, set_page, width_of, write_inactive},
     slow_switch_users::SLOW_SWITCH_USERS,
@@ -39,8 +39,8 @@ pub(super) fn map(event: &Event, area: &Area<'_>) -> Result {
         Target::Task(_, Some(_)) | Target::Cpu(_) | Target::Cgroup(_, Some(_)) => false,
     };
     let ring_size = area.size() - PAGE_SIZE;
-    let is_ring = ring_size / PAGE_SIZE == 0 || (ring_size / PAGE_SIZE).is_power_of_two();
-    if is_sum || !area.is_shared() || area.first_page() != 0 || !is_ring {
+    let is_ring_size = ring_size / PAGE_SIZE == 0 || (ring_size / PAGE_SIZE).is_power_of_two();
+    if is_sum || !area.is_shared() || area.first_page() != 0 || !is_ring_size {
         return Err(EINVAL);
     }
     area.keep_to_this_program();
@@ -90,7 +90,7 @@ fn map_memory(event: &Event, area: &Area<'_>, ring_size: usize) -> Result<NonNul
     }
     let page = match &memory.page {
         Some(page) => page.clone(),
-        None => Arc::new(Page::new(width_of(event.counter))?, GFP_KERNEL)?,
+        None => Arc::new(EventPage::new(width_of(event.counter))?, GFP_KERNEL)?,
     };
     let new_ring = if is_first && ring_size != 0 {
         let sampling = &event.sampler.sampling;

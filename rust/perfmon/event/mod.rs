@@ -25,7 +25,7 @@
 //!   end of the grace period, for which unmapping a ring and the kernel's hotplug wait.
 //!
 //! In this folder a [`ThisCpu`](crate::cpu::ThisCpu) is passed on only while interrupts are off. So a function that has one
-//! may use what is loaded on its CPU ([`context::Held`]).
+//! may use what is loaded on its CPU ([`context::HeldContext`]).
 //!
 //! Order: the lock of a group, then [`OWNERSHIP`](crate::ownership::OWNERSHIP), a spinlock; and the lock of the table
 //! of contexts ([`table`]), which is the innermost. The context switch and the other tracepoints take the lock of the
@@ -94,7 +94,7 @@ impl EventResources {
         unsafe { ffi::perfmon_rdpmc_init() };
         // SAFETY: Each mount needs one `perfmon_proc_unmount()`: the `drop` of the result calls it.
         to_result(unsafe { ffi::perfmon_proc_mount() })?;
-        // INVARIANT: Just mounted.
+        // INVARIANT: The proc has just been mounted.
         Ok(Self(()))
     }
 }

@@ -118,26 +118,26 @@ fn check_target(config: &EventConfig, target: &Target) -> Result<(), InvalidAttr
     let sampling = &config.sampling;
     // Call stacks in branch records are kept for each task. And the processor's samples do not name their task, which
     // may be switched out before they are taken from the buffer.
-    let is_of_one_task = sampling.has_recorded_calls() || sampling.precise;
+    let needs_one_task = sampling.has_recorded_calls() || sampling.precise;
     // The events of a cgroup and of its ancestors count at the same time, so they can't take turns independently.
-    let is_fixed = config.exclusive || sampling.trigger.is_sampled();
+    let needs_own_counter = config.exclusive || sampling.trigger.is_sampled();
     let is_of_cgroup = matches!(target, Target::Cgroup(..));
-    if config.takes_turns && (is_fixed || is_of_cgroup) {
+    if config.takes_turns && (needs_own_counter || is_of_cgroup) {
         return Err(InvalidAttr::Unsupported);
     }
-    let is_possible = match target {
+    let is_supported = match target {
         Target::Task(..) => true,
-        Target::Cpu(_) => !is_of_one_task,
+        Target::Cpu(_) => !needs_one_task,
         // A ring has one writer at a time, so sampling a cgroup needs a CPU.
         Target::Cgroup(_, cpu) => {
             !config.exclusive
-                && !is_of_one_task
+                && !needs_one_task
                 && !sampling.follows_tasks()
                 && !sampling.switch
                 && (cpu.is_some() || !sampling.trigger.is_sampled())
         }
     };
-    if is_possible {
+    if is_supported {
         Ok(())
     } else {
         Err(InvalidAttr::Unsupported)

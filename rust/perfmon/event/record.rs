@@ -2,7 +2,7 @@
 //! Records of what happens to tasks, in the rings of the events that want such records.
 
 use super::{
-    context::Held,
+    context::HeldContext,
     event::Event,
     slot::{Slot, Slots},
     slow_switch_users::SLOW_SWITCH_USERS,
@@ -33,10 +33,10 @@ pub(super) fn write_current(change: &TaskChange<'_>) {
     let irqs_off = irqs_off();
     let here = irqs_off.here();
     let task = Task::current_raw();
-    if let Some(slots) = Held::of_task(here) {
+    if let Some(slots) = HeldContext::of_task(here) {
         write_to(here, &slots, change, task, None);
     }
-    if let Some(slots) = Held::of_cpu(here) {
+    if let Some(slots) = HeldContext::of_cpu(here) {
         write_to(here, &slots, change, task, None);
     }
 }
@@ -51,10 +51,10 @@ pub(super) fn write_switch(
     task: *mut bindings::task_struct,
     other: *mut bindings::task_struct,
 ) {
-    if let Some(slots) = Held::of_task(here) {
+    if let Some(slots) = HeldContext::of_task(here) {
         write_to(here, &slots, change, task, None);
     }
-    if let Some(slots) = Held::of_cpu(here) {
+    if let Some(slots) = HeldContext::of_cpu(here) {
         write_to(here, &slots, change, task, Some(other));
     }
 }

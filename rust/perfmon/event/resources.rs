@@ -40,7 +40,7 @@ pub(super) fn take_counters(config: &EventConfig, target: &Target) -> Result<Cho
         });
     }
     let kind = target.kind();
-    let own = own_counters(target, config);
+    let own_counters = own_counters(target, config);
     let check = |ownership: &Ownership| {
         check_cpu(ownership)?;
         ownership.check_exclusive(Some(kind))
@@ -49,7 +49,7 @@ pub(super) fn take_counters(config: &EventConfig, target: &Target) -> Result<Cho
         if config.exclusive {
             ownership.begin_exclusive(kind)?;
         }
-        let chosen = choose_counters(config, &ownership.offers(kind, config, own));
+        let chosen = choose_counters(config, &ownership.offers(kind, config, own_counters));
         let joined = chosen.ok_or(EBUSY).and_then(|counters| {
             let branches = config.sampling.branches.map(|stack| stack.branches);
             if let Some(branches) = branches {

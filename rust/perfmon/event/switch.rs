@@ -3,7 +3,7 @@
 
 use super::{
     cgroup,
-    context::{Context, Held},
+    context::{Context, HeldContext},
     record,
     slot::{refresh, Readings},
     slow_switch_users::SLOW_SWITCH_USERS,
@@ -44,10 +44,10 @@ pub(super) unsafe extern "C" fn on_switch(
     let here = unsafe { ThisCpu::assume() };
     // SAFETY: `table::find` requires preemption to be off: interrupts are off until this function returns, after the
     // last use of the context.
-    let into = unsafe { table::find(next) };
-    let out = Context::loaded(here.percpu());
-    if out.is_some() || into.is_some() {
-        exchange_contexts(here, out, into, |_| ());
+    let incoming = unsafe { table::find(next) };
+    let outgoing = Context::loaded(here.percpu());
+    if outgoing.is_some() || incoming.is_some() {
+        exchange_contexts(here, outgoing, incoming, |_| ());
     }
 }
 
@@ -68,9 +68,9 @@ unsafe fn on_slow_switch(
     let here = unsafe { ThisCpu::assume() };
     // SAFETY: `table::find` requires preemption to be off: interrupts are off until this function returns, after the
     // last use of the context.
-    let into = unsafe { table::find(next) };
+    let incoming = unsafe { table::find(next) };
     record::write_switch(here, &TaskChange::SwitchOut(preempt), prev, next);
-    exchange_contexts_slowly(here, Context::loaded(here.percpu()), into, next);
+    exchange_contexts_slowly(here, Context::loaded(here.percpu()), incoming, next);
     record::write_switch(here, &TaskChange::SwitchIn, next, prev);
 }
 
@@ -80,11 +80,11 @@ unsafe fn on_slow_switch(
 #[inline(never)]
 fn exchange_contexts_slowly(
     here: ThisCpu<'_>,
-    out: Option<&Context>,
-    into: Option<&Context>,
+    outgoing: Option<&Context>,
+    incoming: Option<&Context>,
     next: *mut bindings::task_struct,
 ) {
-    exchange_contexts(here, out, into, |readings| {
+    exchange_contexts(here, outgoing, incoming, |readings| {
         cgroup::load_contexts_of(here, readings, next);
         hide_counters_from(here, next);
     });
@@ -101,30 +101,30 @@ fn hide_counters_from(here: ThisCpu<'_>, task: *const bindings::task_struct) {
     }
 }
 
-/// Unloads the context `out` from this CPU, and loads `into`. Calls `between` in between, while no window of a task
+/// Unloads the context `outgoing` from this CPU, and loads `incoming`. Calls `while_unloaded` in between, while no window of a task
 /// is open.
 #[inline(always)]
 fn exchange_contexts(
     here: ThisCpu<'_>,
-    out: Option<&Context>,
-    into: Option<&Context>,
-    between: impl FnOnce(&mut Readings),
+    outgoing: Option<&Context>,
+    incoming: Option<&Context>,
+    while_unloaded: impl FnOnce(&mut Readings),
 ) {
     let mut readings = Readings::new(timestamp());
-    if let Some(context) = out {
-        // SAFETY: `out` is the context that is loaded on this CPU, and nothing else uses it: a `ThisCpu` says that
+    if let Some(context) = outgoing {
+        // SAFETY: `outgoing` is the context that is loaded on this CPU, and nothing else uses it: a `ThisCpu` says that
         // interrupts are off until `slots` is unloaded.
-        let mut slots = unsafe { Held::assume(context) };
+        let mut slots = unsafe { HeldContext::assume(context) };
         readings.close_windows(here, &mut slots);
         slots.unload();
     }
-    between(&mut readings);
+    while_unloaded(&mut readings);
     let percpu = here.percpu();
-    let loaded = match into {
+    let loaded = match incoming {
         Some(context) if percpu.brought_up.get() != 0 && context.try_load(here) => {
             // SAFETY: `try_load` has just loaded the context on this CPU, which it does only while nothing else holds
             // it. A `ThisCpu` says that interrupts are off until `slots` is dropped.
-            let mut slots = unsafe { Held::assume(context) };
+            let mut slots = unsafe { HeldContext::assume(context) };
             readings.open_windows(here, &mut slots);
             context.address()
         }
@@ -166,8 +166,8 @@ pub(super) fn load_current(here: ThisCpu<'_>) {
     if here.percpu().task_context.get() == 0 {
         // SAFETY: `table::find` requires preemption to be off: interrupts are off until this function returns, after
         // the last use of the context.
-        let into = unsafe { table::find(Task::current_raw()) };
-        exchange_contexts_slowly(here, None, into, Task::current_raw());
+        let incoming = unsafe { table::find(Task::current_raw()) };
+        exchange_contexts_slowly(here, None, incoming, Task::current_raw());
     }
 }
 
@@ -210,7 +210,7 @@ pub(super) unsafe extern "C" fn on_last_sample() {
 /// Gives their turns to the next events of this CPU, and of the task that runs here. Called by the timer, with
 /// interrupts off.
 pub(crate) fn take_turns(here: ThisCpu<'_>) {
-    let contexts = [Held::of_task(here), Held::of_cpu(here)];
+    let contexts = [HeldContext::of_task(here), HeldContext::of_cpu(here)];
     for mut slots in contexts.into_iter().flatten() {
         if slots.has_waiting() {
             slots.next_turn();
@@ -229,7 +229,7 @@ pub(crate) fn leave_cpu(here: ThisCpu<'_>) {
     );
     let mut readings = Readings::new(timestamp());
     cgroup::unload_all(here, &mut readings);
-    if let Some(mut slots) = Held::of_cpu(here) {
+    if let Some(mut slots) = HeldContext::of_cpu(here) {
         readings.close_windows(here, &mut slots);
         slots.unload();
     }

@@ -296,16 +296,16 @@ impl Lock {
 }
 
 /// Returns the number of lists that the table should grow to, if there are more contexts than lists.
-fn list_count_to_grow_to() -> Option<usize> {
+fn next_list_count() -> Option<usize> {
     let _pinned = pin();
-    // SAFETY: `_pinned` keeps preemption off as long as the lists are used.
+    // SAFETY: `Lists::current` requires preemption to be off: `_pinned` keeps it off as long as the lists are used.
     let count = unsafe { Lists::current() }.count();
     (CONTEXT_COUNT.load(Relaxed) > count && count < MAX_LISTS).then_some(count * GROWTH_FACTOR)
 }
 
 /// Queues [`grow`] for a kernel thread, if there are more contexts than lists.
 pub(super) fn grow_if_crowded() {
-    if list_count_to_grow_to().is_some() {
+    if next_list_count().is_some() {
         // SAFETY: The function must stay until it has been called: `hooks::finish` waits for that before the module
         // goes.
         unsafe { ffi::perfmon_call_soon(Some(grow)) };
@@ -322,7 +322,7 @@ pub(super) fn grow_if_crowded() {
 /// To be called by a kernel thread, which may sleep.
 unsafe extern "C" fn grow() {
     let _resize = RESIZE.lock();
-    let Some(count) = list_count_to_grow_to() else {
+    let Some(count) = next_list_count() else {
         return;
     };
     // `RESIZE` is held, so the lists and their link don't change.
@@ -366,7 +366,8 @@ pub(super) fn for_each_context(mut f: impl FnMut(&Context) -> bool) {
         // Preemption is off for one list with contexts at a time, so that other tasks can run and grace periods can
         // end.
         let _pinned = pin();
-        // SAFETY: `_pinned` keeps preemption off as long as the lists are used.
+        // SAFETY: `Lists::current` requires preemption to be off: `_pinned` keeps it off as long as the lists are
+        // used.
         let lists = unsafe { Lists::current() };
         // Most lists are empty: up to `INITIAL_LISTS` of them are skipped at a time.
         let is_empty = |index: &usize| lists.at(*index).load(Relaxed).is_null();
@@ -376,8 +377,8 @@ pub(super) fn for_each_context(mut f: impl FnMut(&Context) -> bool) {
             return;
         }
         let mut next = lists.at(index).load(Acquire);
-        // SAFETY: A context in the table is alive. One that is removed meanwhile is freed by RCU, which waits, since
-        // preemption is off.
+        // SAFETY: A context in the table is alive. If it is removed meanwhile, RCU frees it only after `_pinned`,
+        // which keeps preemption off, is dropped.
         while let Some(context) = unsafe { next.as_ref() } {
             next = lists.next(context).load(Acquire);
             if !f(context) {

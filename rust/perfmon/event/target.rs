@@ -143,7 +143,11 @@ fn find_task(pid: i32) -> Result<ARef<Task>> {
     Ok(unsafe { ARef::from_raw(task.cast()) })
 }
 
-/// Checks that the caller may trace a task. # Errors ESRCH if the task has exited, ENOMEM, EACCES otherwise.
+/// Checks that the caller may trace a task.
+///
+/// # Errors
+///
+/// ESRCH if the task has exited. EACCES if the caller may not trace it. ENOMEM.
 fn check_task_access(task: &Task) -> Result {
     // SAFETY: The task is alive, since `task` borrows a counted reference.
     if unsafe { ffi::perfmon_task_is_mine(task.as_ptr()) } || is_capable() {

@@ -128,7 +128,7 @@ fn lose_overdue(sampled: &SampledCounter, sampler: &Sampler, total: u64, written
         since.checked_div(period).unwrap_or(1)
     };
     if due > written {
-        sampler.lose(due.wrapping_sub(written));
+        sampler.lose_samples(due.wrapping_sub(written));
     }
     let left = since.wrapping_sub(due.wrapping_mul(period));
     sampled.recorded.set(total.wrapping_sub(left));

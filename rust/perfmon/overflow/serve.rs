@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Serving the overflows of one NMI: acknowledges them, extends and reloads each counter, and unmasks the interrupt.
 //!
-//! The fast path is [`handle_pmi`] with [`handle_overflows`] inlined. Rare work is in [`finish_slow`], which is
-//! called if one word, [`PerCpu::slow_path`](crate::percpu::PerCpu::slow_path), is not 0.
+//! The fast path is [`handle_pmi`] with [`handle_overflows`] inlined. Rare work is in [`finish_slow`]. One word,
+//! [`PerCpu::slow_path`](crate::percpu::PerCpu::slow_path), says whether there is any.
 
 use super::{event_sample, pebs, suspend::suspend, trace_sample::TraceSample};
 use crate::{
@@ -21,20 +21,20 @@ pub(super) fn handle_pmi(here: ThisCpu<'_>, pmu: &Pmu, regs: Regs<'_>) -> u32 {
     let percpu = here.percpu();
     percpu.budget.begin_handler(&pmu.limits, begin);
     let active = percpu.active_mask.get();
-    let mut found = 0;
+    let mut overflowed = 0;
     if let Some(global) = &pmu.registers.global {
         pmu.repair_in_nmi(here, active, regs);
-        found = acknowledge(here, global, active);
+        overflowed = acknowledge(here, global, active);
     }
-    if found == 0 {
+    if overflowed == 0 {
         // There is no status register, or other software has cleared it. The counters' values still show overflows.
-        found = pmu.overflowed(here, active);
-        if found == 0 {
+        overflowed = pmu.overflowed(here, active);
+        if overflowed == 0 {
             return finish_slow(here, pmu, regs, begin, 0);
         }
     }
     percpu.pending.end_expectation();
-    let served = handle_overflows(here, pmu, found, regs, begin);
+    let served = handle_overflows(here, pmu, overflowed, regs, begin);
     if percpu.slow_path.get() != 0 || has_overflow(here, pmu, active) {
         return finish_slow(here, pmu, regs, begin, served);
     }
@@ -47,12 +47,12 @@ pub(super) fn handle_pmi(here: ThisCpu<'_>, pmu: &Pmu, regs: Regs<'_>) -> u32 {
 /// there.
 #[inline(always)]
 fn acknowledge(here: ThisCpu<'_>, global: &GlobalMsrs, active: u64) -> u64 {
-    let found = msr::read(here, global.status) & active;
-    if found != 0 {
+    let overflowed = msr::read(here, global.status) & active;
+    if overflowed != 0 {
         // Cleared before the counters are read, so that a later overflow sets the bit again.
-        msr::write(here, global.clear, found);
+        msr::write(here, global.clear, overflowed);
     }
-    found
+    overflowed
 }
 
 /// Returns whether the status register shows an overflow. LVTPC is unmasked only when the register shows none, since
@@ -65,15 +65,21 @@ fn has_overflow(here: ThisCpu<'_>, pmu: &Pmu, counters: u64) -> bool {
     }
 }
 
-/// Extends the counters in `found`, which have overflowed, takes the samples that are due, and reloads the counters.
+/// Extends the counters in `overflowed`, which have overflowed, takes the samples that are due, and reloads the counters.
 /// `now` is the time of the samples. Returns the number of counters.
 #[inline(always)]
-fn handle_overflows(here: ThisCpu<'_>, pmu: &Pmu, found: u64, regs: Regs<'_>, now: u64) -> u32 {
+fn handle_overflows(
+    here: ThisCpu<'_>,
+    pmu: &Pmu,
+    overflowed: u64,
+    regs: Regs<'_>,
+    now: u64,
+) -> u32 {
     let percpu = here.percpu();
     let mut trace = TraceSample::new(&percpu.trace, regs, now);
     let mut served: u32 = 0;
     let mut next_is_soon = false;
-    for counter in each(found) {
+    for counter in each(overflowed) {
         let value = percpu.value(counter);
         let msrs = pmu.msrs(counter);
         let control = msr::read(here, msrs.control);
@@ -148,7 +154,7 @@ fn serve_acknowledged(here: ThisCpu<'_>, pmu: &Pmu, regs: Regs<'_>) -> u32 {
     let of_kernel = percpu.active_mask.get() & percpu.slow_path.get() & SLOW_KERNEL;
     match pmu.overflowed(here, of_kernel) {
         0 => 0,
-        found => handle_overflows(here, pmu, found, regs, timestamp()),
+        overflowed => handle_overflows(here, pmu, overflowed, regs, timestamp()),
     }
 }
 
@@ -166,14 +172,14 @@ fn drain_overflows(here: ThisCpu<'_>, pmu: &Pmu, regs: Regs<'_>) -> u32 {
         }
         // Loaded in each round, since serving an overflow may stop counters.
         let active = here.percpu().active_mask.get();
-        let found = match &pmu.registers.global {
+        let overflowed = match &pmu.registers.global {
             Some(global) => acknowledge(here, global, active),
             None => pmu.overflowed(here, active),
         };
-        if found == 0 {
+        if overflowed == 0 {
             break;
         }
-        served += handle_overflows(here, pmu, found, regs, timestamp());
+        served += handle_overflows(here, pmu, overflowed, regs, timestamp());
     }
     served
 }

@@ -13,7 +13,7 @@ use crate::{
         counter::{each, CounterId},
         pmu::Pmu,
     },
-    percpu::{CpuTrace, Due, SampledCounter, RECORD_REFUSED, RECORD_WRITTEN},
+    percpu::{CpuTrace, DueSample, SampledCounter, RECORD_REFUSED, RECORD_WRITTEN},
     pmu::{lbr, values},
 };
 
@@ -42,8 +42,13 @@ impl<'a> TraceSample<'a> {
 
     /// Adds the sample that is due of a counter. Returns the number of events to load the counter for.
     #[inline(always)]
-    pub(super) fn add(&mut self, counter: CounterId, sampled: &SampledCounter, due: Due) -> u64 {
-        let Due {
+    pub(super) fn add(
+        &mut self,
+        counter: CounterId,
+        sampled: &SampledCounter,
+        due: DueSample,
+    ) -> u64 {
+        let DueSample {
             period,
             recorded,
             since,

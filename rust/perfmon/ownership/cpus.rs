@@ -16,7 +16,7 @@ pub(crate) fn has_incapable_cpu() -> bool {
 }
 
 /// The sets of CPUs. [`crate::cpus`] changes them when CPUs go online or offline, and when the system sleeps.
-pub(crate) struct Cpus {
+pub(crate) struct CpuSets {
     /// The capabilities that all CPUs seen so far have in common.
     common: Capabilities,
     /// The CPUs that are used for counting: online, capable, and the system is awake.
@@ -31,7 +31,7 @@ pub(crate) struct Cpus {
     asleep: bool,
 }
 
-impl Cpus {
+impl CpuSets {
     pub(super) const fn new() -> Self {
         Self {
             common: Capabilities::NONE,

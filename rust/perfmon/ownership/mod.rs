@@ -35,7 +35,9 @@ pub(crate) use self::{
     reservation::Reservation,
 };
 
-use self::{branches::BranchUser, claimant::Claimant, cpus::Cpus, place_holder::PlaceHolderHold};
+use self::{
+    branches::BranchUser, claimant::Claimant, cpus::CpuSets, place_holder::PlaceHolderHold,
+};
 use crate::{
     cpu,
     cpu::ThisCpu,
@@ -59,7 +61,7 @@ use kernel::{
 };
 
 /// The guard of the lock [`OWNERSHIP`].
-pub(crate) type Guard = GlobalGuard<OWNERSHIP>;
+pub(crate) type OwnershipGuard = GlobalGuard<OWNERSHIP>;
 
 global_lock! {
     // SAFETY: The lock must be initialized before its first use: `cpus::init` does so before there are descriptors
@@ -102,7 +104,7 @@ enum PerfExclusion {
 /// - If the CPUs are `claimed`, `reservation` is held, and Linux perf has no dirty counter on a CPU that is used for
 ///   counting.
 pub(crate) struct Ownership {
-    cpus: Cpus,
+    cpus: CpuSets,
     /// The owner of each counter, by [`CounterId::index`].
     owners: [Option<Owner>; MAX_COUNTERS],
     /// The program that asked for each counter that has an owner, by [`CounterId::index`].
@@ -126,7 +128,7 @@ pub(crate) struct Ownership {
 impl Ownership {
     const fn new() -> Self {
         Self {
-            cpus: Cpus::new(),
+            cpus: CpuSets::new(),
             owners: [None; MAX_COUNTERS],
             claimants: [const { None }; MAX_COUNTERS],
             exclusive: [0; 2],
@@ -141,13 +143,13 @@ impl Ownership {
     }
 
     /// Returns the sets of CPUs.
-    pub(crate) fn cpus(&self) -> &Cpus {
+    pub(crate) fn cpus(&self) -> &CpuSets {
         &self.cpus
     }
 
     /// Returns the sets of CPUs, to change them. Before the caller releases the lock, it brings up the CPUs that it
     /// adds, and tears down the CPUs that it removes.
-    pub(crate) fn cpus_mut(&mut self) -> &mut Cpus {
+    pub(crate) fn cpus_mut(&mut self) -> &mut CpuSets {
         &mut self.cpus
     }
 
@@ -377,7 +379,7 @@ impl Ownership {
 /// The errors of `check`. EBUSY if Linux perf uses a counter, or a real-time program keeps a CPU from being cleaned:
 /// the log says which. ENOMEM.
 #[inline(always)]
-pub(crate) fn lock_reserved(check: impl Fn(&Ownership) -> Result) -> Result<Guard> {
+pub(crate) fn lock_reserved(check: impl Fn(&Ownership) -> Result) -> Result<OwnershipGuard> {
     let ownership = OWNERSHIP.lock();
     check(&ownership)?;
     if ownership.is_claimed() {
@@ -395,7 +397,7 @@ pub(crate) fn lock_reserved(check: impl Fn(&Ownership) -> Result) -> Result<Guar
 
 /// Gives all counters to Linux perf, unless a counter has an owner, for a caller that has reserved them and failed.
 /// Perf can use them when this returns. Sleeps.
-pub(crate) fn cancel_reservation(mut ownership: Guard) {
+pub(crate) fn cancel_reservation(mut ownership: OwnershipGuard) {
     ownership.release_if_unused();
     drop(ownership);
     place_holder::wait_for_release();
@@ -428,10 +430,10 @@ pub(crate) fn with_reserved<R>(
 /// EBUSY or ENOMEM, as from [`lock_reserved`].
 #[cold]
 #[inline(never)]
-fn reserve(ownership: Guard) -> Result<Guard> {
+fn reserve(ownership: OwnershipGuard) -> Result<OwnershipGuard> {
     reserve_quietly(ownership).map_err(|refusal| {
-        let logged = mem::replace(&mut OWNERSHIP.lock().refusal_logged, true);
-        if !logged {
+        let was_logged = mem::replace(&mut OWNERSHIP.lock().refusal_logged, true);
+        if !was_logged {
             refusal.log();
         }
         refusal.error()
@@ -443,7 +445,7 @@ fn reserve(ownership: Guard) -> Result<Guard> {
 /// # Errors
 ///
 /// The user of the counters, or [`Refusal::Other`] if the CPUs can't be cleaned.
-pub(crate) fn reserve_quietly(mut ownership: Guard) -> Result<Guard, Refusal> {
+pub(crate) fn reserve_quietly(mut ownership: OwnershipGuard) -> Result<OwnershipGuard, Refusal> {
     match pmu::common().place_holder {
         None => {
             let begun = ownership.begin_cleaning();
@@ -455,10 +457,10 @@ pub(crate) fn reserve_quietly(mut ownership: Guard) -> Result<Guard, Refusal> {
             place_holder::begin_cleaning(counter)?;
         }
     }
-    let cleaned = dirty::clean();
+    let clean_result = dirty::clean();
     let mut ownership = OWNERSHIP.lock();
     ownership.end_cleaning();
-    match cleaned {
+    match clean_result {
         Ok(()) => {
             ownership.claim();
             Ok(ownership)

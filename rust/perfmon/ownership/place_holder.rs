@@ -88,9 +88,9 @@ pub(super) fn begin_cleaning(counter: u8) -> Result<(), Refusal> {
         if let Some(msr) = counting {
             return Err(Refusal::Counting(msr));
         }
-        let mut begun = None;
-        kernel_thread::call(|| begun = begin_cleaning_in_thread(counter, is_reserved));
-        if let Some(result) = begun {
+        let mut thread_result = None;
+        kernel_thread::call(|| thread_result = begin_cleaning_in_thread(counter, is_reserved));
+        if let Some(result) = thread_result {
             return result;
         }
     }
@@ -100,7 +100,7 @@ pub(super) fn begin_cleaning(counter: u8) -> Result<(), Refusal> {
 /// reserved when perf's use was checked, which proves nothing then. Returns `None` if they were and are not any more,
 /// so that the caller checks again.
 fn begin_cleaning_in_thread(counter: u8, was_reserved: bool) -> Option<Result<(), Refusal>> {
-    let mut all_held = PLACE_HOLDERS.lock();
+    let mut place_holders = PLACE_HOLDERS.lock();
     // Another caller may have reserved the counters by now. Its place-holders are not made again: one that perf has
     // displaced must stay, since it shows that.
     let is_reserved = OWNERSHIP.lock().is_reserved();
@@ -108,7 +108,7 @@ fn begin_cleaning_in_thread(counter: u8, was_reserved: bool) -> Option<Result<()
         return None;
     }
     if !is_reserved {
-        if let Err(refusal) = all_held.hold_all(counter) {
+        if let Err(refusal) = place_holders.hold_all(counter) {
             return Some(Err(refusal));
         }
     }
@@ -125,9 +125,9 @@ fn begin_cleaning_in_thread(counter: u8, was_reserved: bool) -> Option<Result<()
 ///
 /// To be called by a task that may sleep.
 unsafe extern "C" fn end_if_unused() {
-    let mut all_held = PLACE_HOLDERS.lock();
+    let mut place_holders = PLACE_HOLDERS.lock();
     if !OWNERSHIP.lock().is_reserved() {
-        all_held.end_all();
+        place_holders.end_all();
     }
 }
 
@@ -190,8 +190,8 @@ fn hold_cpu(cpu: CpuId, counter: u8) -> Result<(), Refusal> {
     let constrain = pmu::common().capabilities.has_aliases();
     // SAFETY: The function requires a CPU that is online, a caller that may sleep, and one caller at a time: the
     // caller holds the mutex of this file, which also keeps the CPU from going offline.
-    let held = unsafe { ffi::perfmon_hold(cpu.as_u32(), counter.into(), constrain) };
-    to_result(held).map_err(|error| match -error.to_errno() as u32 {
+    let hold_result = unsafe { ffi::perfmon_hold(cpu.as_u32(), counter.into(), constrain) };
+    to_result(hold_result).map_err(|error| match -error.to_errno() as u32 {
         bindings::EBUSY => Refusal::Pinned(cpu),
         bindings::ENXIO => Refusal::Misplaced(cpu),
         bindings::EOPNOTSUPP => Refusal::VirtualMachine,

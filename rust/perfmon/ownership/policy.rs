@@ -32,8 +32,8 @@ pub(crate) fn allow_kernel() -> Result {
 pub(crate) fn is_capable() -> bool {
     // SAFETY: The function looks at the current task, so it must be called in task context: all callers are system
     // calls on the device.
-    let capable = |capability: u32| unsafe { bindings::capable(capability as c_int) };
-    capable(bindings::CAP_PERFMON) || capable(bindings::CAP_SYS_ADMIN)
+    let has_capability = |capability: u32| unsafe { bindings::capable(capability as c_int) };
+    has_capability(bindings::CAP_PERFMON) || has_capability(bindings::CAP_SYS_ADMIN)
 }
 
 /// Checks that the kernel is not locked down against performance counters.
@@ -91,8 +91,8 @@ impl Opener {
         to_result(compat::allow_cpu())?;
         // SAFETY: The function requires credentials that are alive: `current` are those of the current task, which
         // only the task itself could replace, and it runs this code.
-        let capable = unsafe { ffi::perfmon_is_capable(current) };
-        if capable && current == self.credentials.as_ptr() {
+        let has_capability = unsafe { ffi::perfmon_is_capable(current) };
+        if has_capability && current == self.credentials.as_ptr() {
             self.allowed_jiffy.store(now, Relaxed);
         }
         Ok(())

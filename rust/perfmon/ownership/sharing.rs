@@ -83,9 +83,9 @@ impl Ownership {
     /// EIO if the counter does not hold what is written. The event has not got it then.
     fn share(&mut self, kind: TargetKind, id: CounterId, demand: Demand) -> Result {
         if let Some(Owner::Events(users)) = &mut self.owners[id.index()] {
-            let before = users.kinds();
+            let kinds_before = users.kinds();
             users.add(kind, demand);
-            if users.kinds() != before {
+            if users.kinds() != kinds_before {
                 self.publish_target_kinds(id);
             }
             return Ok(());
@@ -143,10 +143,10 @@ impl Ownership {
         let Some(Owner::Events(users)) = &mut self.owners[id.index()] else {
             return;
         };
-        let before = users.kinds();
+        let kinds_before = users.kinds();
         users.remove(kind, demand);
         if users.count() != 0 {
-            if users.kinds() != before {
+            if users.kinds() != kinds_before {
                 self.publish_target_kinds(id);
             }
             return;

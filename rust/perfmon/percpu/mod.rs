@@ -7,9 +7,9 @@
 mod budget;
 pub(crate) mod buffer;
 mod counts;
+mod entries;
 mod pebs;
 mod pending;
-mod places;
 mod sampled;
 mod samplers;
 mod saved;
@@ -24,10 +24,10 @@ mod word;
 pub(crate) use self::{
     budget::Budget,
     counts::{CountBase, SampledCounts},
+    entries::{EntryBitmap, EntryIndex, EntryIndexCell, MAX_ENTRIES},
     pebs::PebsState,
     pending::PendingPmi,
-    places::{EntryBitmap, EntryIndex, EntryIndexCell, MAX_ENTRIES},
-    sampled::{Due, SampledCounter, RECORD_REFUSED, RECORD_WRITTEN},
+    sampled::{DueSample, SampledCounter, RECORD_REFUSED, RECORD_WRITTEN},
     samplers::{ActiveSamplers, ArmedSampler},
     saved::{BranchState, SavedRegisters, BRANCH_WORDS},
     scratch::Scratch,

@@ -154,11 +154,11 @@ impl PerCpu {
             return;
         }
         let armed = self.pebs.armed.get();
-        let is_alone = armed & armed.wrapping_sub(1) == 0;
+        let is_only_counter = armed & armed.wrapping_sub(1) == 0;
         for counter in each(armed) {
             let bit = counter.bit();
             let has_counter = |record: &&R| record.counters() & bit != 0;
-            let count = if is_alone {
+            let count = if is_only_counter {
                 records.len()
             } else {
                 records.iter().filter(has_counter).count()
@@ -168,7 +168,7 @@ impl PerCpu {
                     here,
                     counter,
                     records,
-                    if is_alone { 0 } else { bit },
+                    if is_only_counter { 0 } else { bit },
                     count,
                 );
             }
@@ -189,7 +189,7 @@ impl PerCpu {
         let sampled = self.sampled(counter);
         let period = sampled.period.get();
         match self.sampler(counter) {
-            Some(sampler) if self.samplers.suspended.get() != 0 => sampler.lose(count),
+            Some(sampler) if self.samplers.suspended.get() != 0 => sampler.lose_samples(count),
             Some(sampler) => sampler.write_precise(&PreciseSamples {
                 records,
                 counter: bit,

@@ -22,26 +22,26 @@ use core::sync::atomic::{compiler_fence, Ordering::SeqCst};
 /// NMI on the same CPU, which keeps its own order; the fence in `expect` keeps the compiler's.
 pub(crate) struct PendingPmi {
     /// The last tick (jiffies) in which one late PMI is expected; 0 if no PMI is expected.
-    until: Word,
+    until_jiffy: Word,
     /// The last tick (jiffies) of the window in which any number of late PMIs is expected; 0 before the first window.
-    window_end: Word,
+    window_end_jiffy: Word,
 }
 
 /// The change that [`PendingPmi::expect`] made, for [`PendingPmi::cancel`].
 #[must_use]
 pub(crate) struct Expectation {
-    before: u64,
+    previous_jiffy: u64,
     now: u64,
 }
 
 impl PendingPmi {
-    /// Expects one late PMI until the tick `until`. To be called before a counter is marked inactive.
-    pub(crate) fn expect(&self, until: u64) -> Expectation {
+    /// Expects one late PMI until the tick `until_jiffy`. To be called before a counter is marked inactive.
+    pub(crate) fn expect(&self, until_jiffy: u64) -> Expectation {
         let change = Expectation {
-            before: self.until.get(),
-            now: until.max(1),
+            previous_jiffy: self.until_jiffy.get(),
+            now: until_jiffy.max(1),
         };
-        self.until.set(change.now);
+        self.until_jiffy.set(change.now);
         // The store comes before those that mark the counter inactive: from then on its PMI is late.
         compiler_fence(SeqCst);
         change
@@ -50,34 +50,37 @@ impl PendingPmi {
     /// Cancels an expectation, because the counter had not overflowed. Restores the expectation before it, unless an
     /// NMI has ended that meanwhile.
     pub(crate) fn cancel(&self, change: Expectation) {
-        let Expectation { before, now } = change;
+        let Expectation {
+            previous_jiffy,
+            now,
+        } = change;
         // If the exchange fails, an NMI has ended the expectation, and nothing is left to cancel.
-        let _ = self.until.replace(now, before);
+        let _ = self.until_jiffy.replace(now, previous_jiffy);
     }
 
-    /// Expects any number of late PMIs until the tick `until`. To be called by the overflow handler.
-    pub(crate) fn open_window(&self, until: u64) {
-        self.window_end.set(until.max(1));
+    /// Expects any number of late PMIs until the tick `until_jiffy`. To be called by the overflow handler.
+    pub(crate) fn open_window(&self, until_jiffy: u64) {
+        self.window_end_jiffy.set(until_jiffy.max(1));
     }
 
     /// Ends the expectation, since this NMI serves an overflow, and so stands for all PMIs raised before it. To be
     /// called by the overflow handler.
     #[inline(always)]
     pub(crate) fn end_expectation(&self) {
-        self.until.set(0);
+        self.until_jiffy.set(0);
     }
 
     /// Returns whether an NMI without an overflow, in the tick `now`, may be a late PMI, and ends the expectation of
     /// one. To be called by the overflow handler.
     pub(crate) fn consume(&self, now: u64) -> bool {
-        let expected = self.is_expected(now) || is_before_end(self.window_end.get(), now);
-        self.until.set(0);
+        let expected = self.is_expected(now) || is_before_end(self.window_end_jiffy.get(), now);
+        self.until_jiffy.set(0);
         expected
     }
 
     /// Returns whether the one late PMI is still expected in the tick `now`.
     pub(crate) fn is_expected(&self, now: u64) -> bool {
-        is_before_end(self.until.get(), now)
+        is_before_end(self.until_jiffy.get(), now)
     }
 }
 

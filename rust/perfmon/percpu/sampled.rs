@@ -25,7 +25,7 @@ pub(crate) struct SampledCounter {
 }
 
 /// A sample that is due, with the values of the counter that it depends on.
-pub(crate) struct Due {
+pub(crate) struct DueSample {
     /// The value of [`SampledCounter::period`].
     pub(crate) period: u64,
     /// The value of [`SampledCounter::recorded`].
@@ -77,13 +77,13 @@ impl SampledCounter {
     /// Returns the sample that is due at the total `total`. If none is due, returns the number of events to the next
     /// one as an error.
     #[inline(always)]
-    pub(crate) fn due(&self, total: u64) -> Result<Due, u64> {
+    pub(crate) fn due(&self, total: u64) -> Result<DueSample, u64> {
         let (period, recorded) = (self.period.get(), self.recorded.get());
         let since = total.wrapping_sub(recorded);
         if since < period {
             return Err(period.wrapping_sub(since));
         }
-        Ok(Due {
+        Ok(DueSample {
             period,
             recorded,
             since,

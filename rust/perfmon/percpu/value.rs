@@ -19,7 +19,7 @@ use core::sync::atomic::{compiler_fence, Ordering::SeqCst};
 /// one at a time, by the ownership lock. The overflow handler may interrupt them between any two instructions. The
 /// handler changes `total`, and `offset` when it loads the counter. The others change `total` by a
 /// compare-and-exchange, which fails if the handler has added to it meanwhile, and `offset` only while the counter is
-/// not active. Only the others change `base`; while the CPU is not used for counting, the holder of the ownership lock
+/// not active. Only the others change `total_at_reset`; while the CPU is not used for counting, the holder of the ownership lock
 /// does so from any CPU.
 ///
 /// ATOMICS: `total` and `offset` in [`Self::update`] pair with [`Self::update_in_nmi`] and [`Self::load`] in an NMI
@@ -34,7 +34,7 @@ pub(crate) struct CounterValue {
     /// The number of events from loading the hardware counter to its overflow ([`Width::period`]).
     period: Word,
     /// The total at the last reset, which is subtracted for programs.
-    base: Word,
+    total_at_reset: Word,
     select: Word,
     /// The expected control register, to detect tampering: the mask of the counter's own bits, their value while the
     /// counter runs, and their value while it is stopped.
@@ -52,7 +52,7 @@ impl CounterValue {
     /// Begins a new value at 0, for a stopped counter that was loaded with `width.load_value()`.
     pub(crate) fn init(&self, counter: Msr, width: Width, select: EventSelect) {
         self.total.set(0);
-        self.base.set(0);
+        self.total_at_reset.set(0);
         self.rebase(counter, width, select);
     }
 
@@ -70,8 +70,8 @@ impl CounterValue {
     /// Caches the expected control register while running and while stopped, from the steps that start and stop the
     /// counter.
     pub(crate) fn cache_control(&self, start: &Step, stop: &Step) {
-        let [own, running, stopped] = &self.control;
-        own.set(!start.keep);
+        let [own_bits, running, stopped] = &self.control;
+        own_bits.set(!start.keep);
         running.set(start.value);
         stopped.set(stop.value);
     }
@@ -103,8 +103,8 @@ impl CounterValue {
     /// inactive.
     #[inline(always)]
     pub(crate) fn is_control_intact(&self, now: u64) -> bool {
-        let [own, running, stopped] = &self.control;
-        let now = now & own.get();
+        let [own_bits, running, stopped] = &self.control;
+        let now = now & own_bits.get();
         now == running.get() || now == stopped.get()
     }
 
@@ -138,8 +138,11 @@ impl CounterValue {
         self.read(here, counter).map(|_| ())
     }
 
-    /// Brings the total up to date with the hardware counter, and returns it. # Errors [`ImplausibleStep`] if the
-    /// counter can't have counted so many events since the last update.
+    /// Brings the total up to date with the hardware counter, and returns it.
+    ///
+    /// # Errors
+    ///
+    /// [`ImplausibleStep`] if the counter can't have counted so many events since the last update.
     #[inline(always)]
     pub(crate) fn read(&self, here: ThisCpu<'_>, counter: Msr) -> Result<u64, ImplausibleStep> {
         loop {
@@ -206,13 +209,13 @@ impl CounterValue {
     /// `period` events (PEBS). Nothing else changes the value meanwhile.
     pub(crate) fn note_reloads(&self, times: u64, period: u64) {
         // The counter was 0 at the first overflow, so the total then follows from the offset.
-        let at_first = self
+        let total_at_first_overflow = self
             .mask
             .get()
             .wrapping_add(1)
             .wrapping_sub(self.offset.get());
-        let others = times.wrapping_sub(1).wrapping_mul(period);
-        let total = at_first.wrapping_add(others);
+        let later_events = times.wrapping_sub(1).wrapping_mul(period);
+        let total = total_at_first_overflow.wrapping_add(later_events);
         self.period.set(period);
         self.total.set(total);
         self.offset.set(offset(self.width().load_value(), total));
@@ -258,12 +261,12 @@ impl CounterValue {
 
     /// Resets the value to 0, as of the last update.
     pub(crate) fn reset(&self) {
-        self.base.set(self.total.get());
+        self.total_at_reset.set(self.total.get());
     }
 
     /// Returns the value as of the last update: the events since the last reset.
     #[inline(always)]
     pub(crate) fn value(&self) -> u64 {
-        self.total.get().wrapping_sub(self.base.get())
+        self.total.get().wrapping_sub(self.total_at_reset.get())
     }
 }

@@ -3,7 +3,7 @@
 //!
 //! A [`Ring`] is the memory; a [`Sampler`] writes an event's records to a ring. [`crate::event`] creates both.
 
-mod alarm;
+mod notifier;
 mod precise;
 mod records;
 mod registers;
@@ -87,7 +87,7 @@ pub(crate) struct Ring {
     /// The bits [`PAUSED`] and [`ENDED`]. Records are written only while it is 0.
     ///
     /// ATOMICS: relaxed, as in perf: for a moment after a change, records may still be written.
-    paused: AtomicU64,
+    stop_flags: AtomicU64,
     waker: Waker,
 }
 
@@ -98,9 +98,9 @@ unsafe impl Send for Ring {}
 // The words of the writer are atomic.
 unsafe impl Sync for Ring {}
 
-/// [`Ring::paused`]: a program has paused the ring.
+/// [`Ring::stop_flags`]: a program has paused the ring.
 const PAUSED: u64 = 1;
-/// [`Ring::paused`]: the last mapping was removed, and the page may belong to another ring.
+/// [`Ring::stop_flags`]: the last mapping was removed, and the page may belong to another ring.
 const ENDED: u64 = 2;
 
 impl Ring {
@@ -137,7 +137,7 @@ impl Ring {
             lost: RingWord::new(),
             woken_head: RingWord::new(),
             samples_since_wake: RingWord::new(),
-            paused: AtomicU64::new(0),
+            stop_flags: AtomicU64::new(0),
             waker: Waker::new()?,
         })
     }
@@ -187,20 +187,20 @@ impl Ring {
     /// Pauses the writing of records, or resumes it.
     pub(crate) fn pause(&self, paused: bool) {
         if paused {
-            self.paused.fetch_or(PAUSED, Relaxed);
+            self.stop_flags.fetch_or(PAUSED, Relaxed);
         } else {
-            self.paused.fetch_and(!PAUSED, Relaxed);
+            self.stop_flags.fetch_and(!PAUSED, Relaxed);
         }
     }
 
     /// Stops the writing of records for ever, since the last mapping was removed.
     pub(crate) fn end_writing(&self) {
-        self.paused.fetch_or(ENDED, Relaxed);
+        self.stop_flags.fetch_or(ENDED, Relaxed);
     }
 
     /// Returns whether the last mapping was removed.
     pub(crate) fn has_ended(&self) -> bool {
-        self.paused.load(Relaxed) & ENDED != 0
+        self.stop_flags.load(Relaxed) & ENDED != 0
     }
 
     /// Returns whether the reader was woken since the last call of this function.
@@ -237,12 +237,12 @@ impl Ring {
         self.begin_many(words, 1).map(|(record, _)| record)
     }
 
-    /// Begins as many records of `words` words as there is room for, at most `most`, to be written as one [`Record`].
+    /// Begins as many records of `words` words as there is room for, at most `max_count`, to be written as one [`Record`].
     /// Returns their number, too.
     #[inline(always)]
-    fn begin_many(&self, words: usize, most: u64) -> Option<(Record<'_>, u64)> {
+    fn begin_many(&self, words: usize, max_count: u64) -> Option<(Record<'_>, u64)> {
         // Checked before the page is written: it may belong to another ring now.
-        if self.paused.load(Relaxed) != 0 {
+        if self.stop_flags.load(Relaxed) != 0 {
             return None;
         }
         self.open_records
@@ -252,10 +252,10 @@ impl Ring {
         let tail = self.tail();
         let (place, count) = loop {
             let head = self.head.get();
-            let count = if most == 1 {
+            let count = if max_count == 1 {
                 1
             } else {
-                self.shape.fitting(head, tail, bytes).min(most)
+                self.shape.fitting(head, tail, bytes).min(max_count)
             };
             let place = self.shape.place(head, tail, bytes.wrapping_mul(count));
             let Some(place) = place.filter(|_| count != 0) else {
@@ -393,7 +393,7 @@ impl Record<'_> {
             // access the data.
             let to = unsafe { self.data.byte_add(offset as usize) };
             for (index, &word) in piece.iter().enumerate() {
-                // SAFETY: `piece` has at most `words_to_wrap` words, those from `to` to the end of the data, so the word is
+                // SAFETY: `piece` has at most `room` words, those from `to` to the end of the data, so the word is
                 // within the data.
                 unsafe { to.add(index).as_ptr().write_volatile(word) };
             }

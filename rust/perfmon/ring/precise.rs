@@ -32,10 +32,10 @@ pub(crate) struct PreciseSamples<'a, R> {
     pub(crate) anchor: Anchor,
 }
 
-/// The parts of a sample in the most common format, which [`copy_usual`] writes.
-const USUAL: u64 = PERF_SAMPLE_IP | PERF_SAMPLE_TID | PERF_SAMPLE_TIME;
+/// The parts of a sample in the most common format, which [`copy_common`] writes.
+const COMMON_PARTS: u64 = PERF_SAMPLE_IP | PERF_SAMPLE_TID | PERF_SAMPLE_TIME;
 /// The number of words of a sample in the most common format.
-const USUAL_WORDS: usize = 4;
+const COMMON_WORDS: usize = 4;
 /// The largest number of words of a precise sample: the header, and all parts that it can have.
 const MAX_WORDS: usize = 9;
 
@@ -44,7 +44,7 @@ const MAX_WORDS: usize = 9;
 /// # Invariants
 ///
 /// `count` is 1 to `MAX_WORDS`; `ip_index` and `time_index` are less than `count`.
-struct Template {
+struct SampleTemplate {
     words: [u64; MAX_WORDS],
     count: usize,
     /// The index of the instruction's address; 0 if samples have none.
@@ -70,27 +70,25 @@ impl Sampler {
         let Some(ring) = self.ring() else {
             return;
         };
-        let moment = self.moment_of(samples.task, samples.cpu);
-        if ring.lost.get() != 0 && !self.write_lost(ring, &moment) {
-            return self.lose(samples.count);
+        let origin = self.origin_of(samples.task, samples.cpu);
+        if ring.lost.get() != 0 && !self.write_lost(ring, &origin) {
+            return self.lose_samples(samples.count);
         }
         let template = self.template(samples);
         let Some((mut to, room)) = ring.begin_many(template.count, samples.count) else {
-            return self.lose(samples.count);
+            return self.lose_samples(samples.count);
         };
         if samples.counter == 0 {
             let records = samples.records.get(..room as usize).unwrap_or(&[]);
-            if self.sampling.format.is_exactly(USUAL) {
-                write_runs(&mut to, records, USUAL_WORDS, |records, to| {
-                    // SAFETY: `put_runs` passes memory with room for one sample of the given number of words for each
-                    // record.
-                    unsafe { copy_usual(records, to, &template) };
+            if self.sampling.format.is_exactly(COMMON_PARTS) {
+                write_runs(&mut to, records, COMMON_WORDS, |records, to| {
+                    // SAFETY: `copy_common` requires room for one sample for each record, which `write_runs` gives it.
+                    unsafe { copy_common(records, to, &template) };
                 });
             } else {
                 write_runs(&mut to, records, template.count, |records, to| {
-                    // SAFETY: `put_runs` passes memory with room for one sample of the given number of words for each
-                    // record.
-                    unsafe { copy_any(records, to, &template) };
+                    // SAFETY: `copy_all_parts` requires room for one sample for each record, which `write_runs` gives it.
+                    unsafe { copy_all_parts(records, to, &template) };
                 });
             }
         } else {
@@ -106,12 +104,12 @@ impl Sampler {
         }
         to.finish(false);
         if room < samples.count {
-            self.lose(samples.count.wrapping_sub(room));
+            self.lose_samples(samples.count.wrapping_sub(room));
         }
     }
 
     /// Returns the words that the samples have in common.
-    fn template<R>(&self, samples: &PreciseSamples<'_, R>) -> Template {
+    fn template<R>(&self, samples: &PreciseSamples<'_, R>) -> SampleTemplate {
         let format = self.sampling.format;
         let ids = self.ids(samples.task);
         let parts = [
@@ -147,7 +145,7 @@ impl Sampler {
         };
         // INVARIANT: `count` begins with 1, and grows only while `words` has an element of that index. Each index is
         // the value of `count` before such a step.
-        Template {
+        SampleTemplate {
             words,
             count,
             ip_index,
@@ -170,27 +168,30 @@ fn write_runs<R: PebsRecord>(
     words: usize,
     copy: impl Fn(&[R], *mut u64),
 ) {
-    let mut left = records;
-    while !left.is_empty() {
+    let mut remaining = records;
+    while !remaining.is_empty() {
         let room = to.words_to_wrap().checked_div(words).unwrap_or(0);
-        let (run, rest) = left.split_at_checked(room).unwrap_or((left, &[]));
+        let (run, rest) = remaining.split_at_checked(room).unwrap_or((remaining, &[]));
         to.write_words_with(run.len().wrapping_mul(words), |to| copy(run, to));
-        left = rest;
-        if let Some((first, rest)) = left.split_first().filter(|_| to.words_to_wrap() < words) {
+        remaining = rest;
+        if let Some((first, rest)) = remaining
+            .split_first()
+            .filter(|_| to.words_to_wrap() < words)
+        {
             // The sample continues at the beginning of the ring's memory.
             let mut sample = [0; MAX_WORDS];
             copy(core::slice::from_ref(first), sample.as_mut_ptr());
             to.write_words(sample.get(..words).unwrap_or(&[]));
-            left = rest;
+            remaining = rest;
         }
     }
 }
 
 /// Writes one sample.
-fn write_one<R: PebsRecord>(to: &mut Record<'_>, record: &R, template: &Template) {
+fn write_one<R: PebsRecord>(to: &mut Record<'_>, record: &R, template: &SampleTemplate) {
     let mut sample = [0; MAX_WORDS];
-    // SAFETY: `copy_any` requires room for one sample: `sample` has `MAX_WORDS` words, and a template has no more.
-    unsafe { copy_any(core::slice::from_ref(record), sample.as_mut_ptr(), template) };
+    // SAFETY: `copy_all_parts` requires room for one sample: `sample` has `MAX_WORDS` words, and a template has no more.
+    unsafe { copy_all_parts(core::slice::from_ref(record), sample.as_mut_ptr(), template) };
     to.write_words(sample.get(..template.count).unwrap_or(&[]));
 }
 
@@ -209,7 +210,7 @@ fn user_ip_or_zero(ip: u64) -> u64 {
 
 /// Returns the header of a sample and the address that the sample may show.
 #[inline(always)]
-fn visible_ip(ip: u64, is_user_only: bool, template: &Template) -> (u64, u64) {
+fn visible_ip(ip: u64, is_user_only: bool, template: &SampleTemplate) -> (u64, u64) {
     if is_user_only {
         (template.user_header, user_ip_or_zero(ip))
     } else if is_user(ip) {
@@ -225,7 +226,7 @@ fn visible_ip(ip: u64, is_user_only: bool, template: &Template) -> (u64, u64) {
 ///
 /// `to` must have room for one sample for each record.
 #[inline(always)]
-unsafe fn copy_usual<R: PebsRecord>(records: &[R], to: *mut u64, template: &Template) {
+unsafe fn copy_common<R: PebsRecord>(records: &[R], to: *mut u64, template: &SampleTemplate) {
     if template.is_user_only {
         // SAFETY: `copy` requires room for one sample for each record, which the caller promises.
         unsafe { copy::<R, true>(records, to, template) };
@@ -244,19 +245,19 @@ unsafe fn copy_usual<R: PebsRecord>(records: &[R], to: *mut u64, template: &Temp
 unsafe fn copy<R: PebsRecord, const USER_ONLY: bool>(
     records: &[R],
     mut to: *mut u64,
-    template: &Template,
+    template: &SampleTemplate,
 ) {
     let (ids, anchor) = (template.ids, template.anchor);
     for record in records {
         let (header, ip) = visible_ip(record.ip(), USER_ONLY, template);
         // SAFETY: The caller promises that `to` has room for one sample for each record, and a sample has
-        // `USUAL_WORDS` words. The writes are volatile, since programs may access the ring.
+        // `COMMON_WORDS` words. The writes are volatile, since programs may access the ring.
         unsafe {
             to.write_volatile(header);
             to.add(1).write_volatile(ip);
             to.add(2).write_volatile(ids);
             to.add(3).write_volatile(anchor.ns_at(record.tsc()));
-            to = to.add(USUAL_WORDS);
+            to = to.add(COMMON_WORDS);
         }
     }
 }
@@ -266,7 +267,7 @@ unsafe fn copy<R: PebsRecord, const USER_ONLY: bool>(
 /// # Safety
 ///
 /// `to` must have room for one sample for each record.
-unsafe fn copy_any<R: PebsRecord>(records: &[R], to: *mut u64, template: &Template) {
+unsafe fn copy_all_parts<R: PebsRecord>(records: &[R], to: *mut u64, template: &SampleTemplate) {
     let copy = match template.count {
         2 => copy_words::<R, 2>,
         3 => copy_words::<R, 3>,
@@ -293,7 +294,7 @@ unsafe fn copy_any<R: PebsRecord>(records: &[R], to: *mut u64, template: &Templa
 unsafe fn copy_words<R: PebsRecord, const WORDS: usize>(
     records: &[R],
     mut to: *mut u64,
-    template: &Template,
+    template: &SampleTemplate,
 ) {
     let words = template.words.first_chunk::<WORDS>().unwrap_or(&[0; WORDS]);
     let (ip_index, time_index) = (template.ip_index, template.time_index);

@@ -51,9 +51,9 @@ impl Sampler {
     /// called on the ring's CPU, with interrupts off.
     #[cold]
     pub(crate) fn record_counts(&self, counts: &[u64], task: *mut bindings::task_struct, cpu: u32) {
-        let moment = self.moment_of(task, cpu);
+        let origin = self.origin_of(task, cpu);
         let ids = self.ids(task);
-        self.write(kind::READ, 0, &[&[ids], counts], &moment);
+        self.write(kind::READ, 0, &[&[ids], counts], &origin);
     }
 
     /// Returns whether the event wants records of this kind of change.
@@ -78,7 +78,7 @@ impl Sampler {
         other: OtherTask,
         cpu: u32,
     ) {
-        let moment = self.moment_of(task, cpu);
+        let origin = self.origin_of(task, cpu);
         let ids = self.ids(task);
         match change {
             TaskChange::Name(name, by_exec) => {
@@ -86,21 +86,21 @@ impl Sampler {
                 let misc = if *by_exec { misc::COMM_EXEC } else { 0 };
                 // A name of up to 7 bytes and its 0 fit into the first word.
                 if second == 0 && first.to_ne_bytes().contains(&0) {
-                    self.write(kind::COMM, misc, &[&[ids, first]], &moment);
+                    self.write(kind::COMM, misc, &[&[ids, first]], &origin);
                 } else {
-                    self.write(kind::COMM, misc, &[&[ids, first, second]], &moment);
+                    self.write(kind::COMM, misc, &[&[ids, first, second]], &origin);
                 }
             }
             TaskChange::Begin(child) => {
                 let words = two_task_words(self.ids(*child), ids, self.time());
-                self.write(kind::FORK, 0, &[&words], &moment);
+                self.write(kind::FORK, 0, &[&words], &origin);
             }
             TaskChange::End => {
                 // SAFETY: The function requires a task that is alive: it is the current one. The namespace is null or
                 // referenced by `self`.
                 let parent = unsafe { ffi::perfmon_parent_ids(task, self.namespace()) };
                 let words = two_task_words(ids, parent, self.time());
-                self.write(kind::EXIT, 0, &[&words], &moment);
+                self.write(kind::EXIT, 0, &[&words], &origin);
             }
             TaskChange::SwitchIn | TaskChange::SwitchOut(_) => {
                 let misc = match change {
@@ -109,16 +109,16 @@ impl Sampler {
                     _ => 0,
                 };
                 match other {
-                    None => self.write(kind::SWITCH, misc, &[], &moment),
+                    None => self.write(kind::SWITCH, misc, &[], &origin),
                     Some(other) => {
                         let words = [self.ids(other)];
-                        self.write(kind::SWITCH_CPU_WIDE, misc, &[&words], &moment);
+                        self.write(kind::SWITCH_CPU_WIDE, misc, &[&words], &origin);
                     }
                 }
             }
             TaskChange::Map(mapping, name) => {
                 let record = self.sampling.mappings.record(ids, mapping);
-                self.write(record.kind, record.misc, &[record.words(), name], &moment);
+                self.write(record.kind, record.misc, &[record.words(), name], &origin);
             }
         }
     }

@@ -55,8 +55,8 @@ pub(super) fn put_registers(record: &mut Record<'_>, regs: Option<&pt_regs>, mas
         return record.write_word(regs_abi::NONE);
     };
     // SAFETY: The function requires a pointer to valid registers, which it only reads: `regs` is a reference.
-    let wide = unsafe { ffi::perfmon_regs_are_64(ptr::from_ref(regs).cast_mut()) };
-    record.write_word(if wide {
+    let is_64_bit = unsafe { ffi::perfmon_regs_are_64(ptr::from_ref(regs).cast_mut()) };
+    record.write_word(if is_64_bit {
         regs_abi::BITS_64
     } else {
         regs_abi::BITS_32

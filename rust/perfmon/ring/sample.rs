@@ -40,7 +40,7 @@ const RARE_WORDS: u64 = PERF_SAMPLE_ADDR
     | PERF_SAMPLE_CPU
     | PERF_SAMPLE_PERIOD;
 /// The parts of a sample that the fast path writes: all have one word.
-const USUAL: u64 =
+const ONE_WORD_PARTS: u64 =
     PERF_SAMPLE_IDENTIFIER | PERF_SAMPLE_IP | PERF_SAMPLE_TID | PERF_SAMPLE_TIME | RARE_WORDS;
 
 /// The largest number of words in a call chain: 127 addresses and two marks.
@@ -100,7 +100,7 @@ impl Sampler {
     #[cold]
     pub(crate) fn lose_sample(&self) {
         if self.notifier.count_down_limit(&self.state) {
-            self.lose(1);
+            self.lose_samples(1);
             self.notifier.notify();
         }
     }
@@ -119,16 +119,16 @@ impl Sampler {
             read,
             chain,
         } = interrupt;
-        if ring.lost.get() != 0 && !self.write_lost(ring, &self.moment_of(task, cpu)) {
-            return self.lose(1);
+        if ring.lost.get() != 0 && !self.write_lost(ring, &self.origin_of(task, cpu)) {
+            return self.lose_samples(1);
         }
         let format = self.sampling.format;
         let interrupted = regs;
         let (regs, is_user) = self.visible_registers(regs, task);
         let mut words = format.fixed_words();
-        let (mut frames, mut user, mut shown, mut stack_size) = (0, None, None, 0);
-        let is_usual = !format.has(!USUAL);
-        if !is_usual {
+        let (mut chain_words, mut user, mut shown_regs, mut stack_size) = (0, None, None, 0);
+        let has_one_word_parts = !format.has(!ONE_WORD_PARTS);
+        if !has_one_word_parts {
             if let Some(read) = read {
                 words = words.wrapping_add(self.read_words(read));
             }
@@ -138,12 +138,12 @@ impl Sampler {
                 regs.and_then(|regs| user_registers(regs, task))
             };
             if format.has(PERF_SAMPLE_CALLCHAIN) {
-                frames = self.walk_call_chain((regs.filter(|_| !is_user), task), user, chain);
-                words = words.wrapping_add(1).wrapping_add(frames);
+                chain_words = self.walk_call_chain((regs.filter(|_| !is_user), task), user, chain);
+                words = words.wrapping_add(1).wrapping_add(chain_words);
             }
             if format.has(PERF_SAMPLE_REGS_USER | PERF_SAMPLE_REGS_INTR) {
-                shown = regs.filter(|regs| may_show_registers(regs, task));
-                words = words.wrapping_add(self.register_words(shown, user));
+                shown_regs = regs.filter(|regs| may_show_registers(regs, task));
+                words = words.wrapping_add(self.register_words(shown_regs, user));
             }
             if format.has(PERF_SAMPLE_STACK_USER) {
                 stack_size = stack::size(user, self.sampling.user_stack, words);
@@ -151,7 +151,7 @@ impl Sampler {
             }
         }
         let Some(mut record) = ring.begin(words) else {
-            return self.lose(1);
+            return self.lose_samples(1);
         };
         let header = Header {
             kind: SAMPLE,
@@ -177,9 +177,9 @@ impl Sampler {
         if format.has(RARE_WORDS) {
             record = self.put_words(record, cpu, period);
         }
-        if !is_usual {
-            let chain = chain.get(..frames).unwrap_or(&[]);
-            record = self.put_varying_parts(record, shown, user, chain, read, stack_size);
+        if !has_one_word_parts {
+            let chain = chain.get(..chain_words).unwrap_or(&[]);
+            record = self.put_varying_parts(record, shown_regs, user, chain, read, stack_size);
         }
         record.finish(true);
     }
@@ -203,7 +203,7 @@ impl Sampler {
         record
     }
 
-    /// Writes the parts of a sample that have more than one word, or are not in [`USUAL`].
+    /// Writes the parts of a sample that have more than one word, or are not in [`ONE_WORD_PARTS`].
     #[inline(always)]
     fn put_varying_parts<'a>(
         &self,
@@ -233,7 +233,7 @@ impl Sampler {
             put_registers(&mut record, user, self.sampling.user_registers);
         }
         if format.has(PERF_SAMPLE_STACK_USER) {
-            stack::put(&mut record, user, stack_size);
+            stack::put_stack(&mut record, user, stack_size);
         }
         if format.has(PERF_SAMPLE_WEIGHT | PERF_SAMPLE_WEIGHT_STRUCT) {
             record.write_word(0);
@@ -274,29 +274,31 @@ impl Sampler {
     ) -> usize {
         let chains = self.sampling.chains;
         let mut room = chains.depth as usize;
-        let mut used = 0;
+        let mut used_words = 0;
         // The event's limit of depth does not include the marks.
         let mut add = |mark: u64,
                        walk: unsafe extern "C" fn(_, _, _) -> u32,
                        regs: &pt_regs,
                        limit: usize| {
-            let Some((first, rest)) = chain.get_mut(used..).and_then(<[u64]>::split_first_mut)
+            let Some((first, rest)) = chain
+                .get_mut(used_words..)
+                .and_then(<[u64]>::split_first_mut)
             else {
                 return;
             };
             *first = mark;
-            let most = room.min(rest.len()).min(limit);
-            // SAFETY: `walk` requires registers of the interrupted task and room for `most` words: `rest` has at
+            let max_words = room.min(rest.len()).min(limit);
+            // SAFETY: `walk` requires registers of the interrupted task and room for `max_words` words: `rest` has at
             // least that many.
             let found = unsafe {
                 walk(
                     ptr::from_ref(regs).cast_mut(),
                     rest.as_mut_ptr(),
-                    most as u32,
+                    max_words as u32,
                 )
             } as usize;
             room -= found.min(room);
-            used += 1 + found;
+            used_words += 1 + found;
         };
         if let Some(regs) = kernel.filter(|_| chains.kernel) {
             // SAFETY: The function only compares `task` with the current task, so any pointer will do.
@@ -307,7 +309,7 @@ impl Sampler {
         if let Some(regs) = user.filter(|_| chains.user) {
             add(chain_mark::USER, ffi::perfmon_user_chain, regs, usize::MAX);
         }
-        used
+        used_words
     }
 
     /// Returns the number of words for counts and branches in a sample.

@@ -4,7 +4,7 @@
 //!
 //! Except for `new` and `drop`, nothing here sleeps, allocates or takes a lock.
 
-use super::{alarm::OverflowNotifier, EventState, Record, Ring};
+use super::{notifier::OverflowNotifier, EventState, Record, Ring};
 use crate::{
     logic::{
         event_attr::{
@@ -50,7 +50,9 @@ pub(crate) struct Sampler {
     ///
     /// ATOMICS: relaxed. The call that changes the number makes the CPUs load it again.
     period_or_frequency: AtomicU64,
-    /// The ring to write to; null without one. ATOMICS: stored with release order when the ring is ready, and loaded
+    /// The ring to write to; null without one.
+    ///
+    /// ATOMICS: stored with release order when the ring is ready, and loaded
     /// with acquire order by its writers.
     ring: AtomicPtr<Ring>,
     /// The state of the event: enabled, disabled or closed.
@@ -69,7 +71,7 @@ unsafe impl Send for Sampler {}
 unsafe impl Sync for Sampler {}
 
 /// The task, time and CPU of a record.
-pub(super) struct Moment {
+pub(super) struct RecordOrigin {
     /// The task's PID, and its TID in the upper half.
     ids: u64,
     /// The time in nanoseconds.
@@ -168,9 +170,9 @@ impl Sampler {
 
     /// Returns the IDs of a task, the time and the CPU, for a record; `task` is null for the current one.
     #[inline(always)]
-    pub(super) fn moment_of(&self, task: *mut bindings::task_struct, cpu: u32) -> Moment {
+    pub(super) fn origin_of(&self, task: *mut bindings::task_struct, cpu: u32) -> RecordOrigin {
         let format = self.sampling.format;
-        Moment {
+        RecordOrigin {
             ids: if format.has(PERF_SAMPLE_TID) {
                 self.ids(task)
             } else {
@@ -209,7 +211,7 @@ impl Sampler {
 
     /// Counts samples as lost. Does nothing without a ring that is mapped, to which they would have been written.
     #[cold]
-    pub(crate) fn lose(&self, samples: u64) {
+    pub(crate) fn lose_samples(&self, samples: u64) {
         if let Some(ring) = self.ring().filter(|ring| !ring.has_ended()) {
             self.lost.fetch_add(samples, Relaxed);
             ring.lose(samples);
@@ -220,7 +222,7 @@ impl Sampler {
     /// come before the LOST record.
     #[cold]
     #[inline(never)]
-    pub(super) fn write_lost(&self, ring: &Ring, moment: &Moment) -> bool {
+    pub(super) fn write_lost(&self, ring: &Ring, origin: &RecordOrigin) -> bool {
         let words = 3 + self.sampling.format.trailer_words();
         let Some(mut record) = ring.begin(words) else {
             return false;
@@ -233,7 +235,7 @@ impl Sampler {
         record.write_word(header.word());
         record.write_word(self.id);
         record.write_word(ring.lost.0.swap(0, Relaxed));
-        self.put_trailer(&mut record, moment);
+        self.put_trailer(&mut record, origin);
         record.finish(false);
         true
     }
@@ -253,8 +255,8 @@ impl Sampler {
             kind::UNTHROTTLE
         };
         let time = self.time();
-        let moment = self.moment_of(task, cpu);
-        self.write(kind, 0, &[&[time, self.id, self.id]], &moment);
+        let origin = self.origin_of(task, cpu);
+        self.write(kind, 0, &[&[time, self.id, self.id]], &origin);
     }
 
     /// Counts a record as lost that is not a sample.
@@ -266,11 +268,11 @@ impl Sampler {
     }
 
     /// Writes a record that is not a sample. `words` are its words between header and trailer, in pieces.
-    pub(super) fn write(&self, kind: u32, misc: u16, words: &[&[u64]], moment: &Moment) {
+    pub(super) fn write(&self, kind: u32, misc: u16, words: &[&[u64]], origin: &RecordOrigin) {
         let Some(ring) = self.ring() else {
             return;
         };
-        if ring.lost.get() != 0 && !self.write_lost(ring, moment) {
+        if ring.lost.get() != 0 && !self.write_lost(ring, origin) {
             ring.lose(1);
             return;
         }
@@ -287,18 +289,18 @@ impl Sampler {
         };
         record.write_word(header.word());
         words.iter().for_each(|words| record.write_words(words));
-        self.put_trailer(&mut record, moment);
+        self.put_trailer(&mut record, origin);
         record.finish(false);
     }
 
     /// Writes the trailer that all records but samples have, if the event wants it (`sample_id_all`).
-    fn put_trailer(&self, record: &mut Record<'_>, moment: &Moment) {
+    fn put_trailer(&self, record: &mut Record<'_>, origin: &RecordOrigin) {
         let parts = [
-            (PERF_SAMPLE_TID, moment.ids),
-            (PERF_SAMPLE_TIME, moment.time),
+            (PERF_SAMPLE_TID, origin.ids),
+            (PERF_SAMPLE_TIME, origin.time),
             (PERF_SAMPLE_ID, self.id),
             (PERF_SAMPLE_STREAM_ID, self.id),
-            (PERF_SAMPLE_CPU, moment.cpu.into()),
+            (PERF_SAMPLE_CPU, origin.cpu.into()),
             (PERF_SAMPLE_IDENTIFIER, self.id),
         ];
         for (part, word) in parts {

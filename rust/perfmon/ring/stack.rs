@@ -30,7 +30,7 @@ pub(super) const fn words(size: u32) -> usize {
 /// Writes the size in bytes. If it is not 0, also copies the stack, and writes the number of bytes that could be
 /// read.
 #[cold]
-pub(super) fn put(record: &mut Record<'_>, user: Option<&pt_regs>, size: u32) {
+pub(super) fn put_stack(record: &mut Record<'_>, user: Option<&pt_regs>, size: u32) {
     record.write_word(size.into());
     let Some(regs) = user.filter(|_| size != 0) else {
         return;

@@ -23,9 +23,9 @@ pub(crate) struct Buffer {
     start: NonNull<u8>,
     size: usize,
     /// The size in bytes of the longest allowed mapping. Access beyond `size` raises SIGBUS.
-    mappable: usize,
+    max_mapping_size: usize,
     /// The buffer has room for records.
-    traced: bool,
+    is_traced: bool,
     /// The charge, which ends after the memory has been freed, since fields are dropped after `drop`.
     _charge: Charge,
 }
@@ -37,15 +37,15 @@ unsafe impl Send for Buffer {}
 unsafe impl Sync for Buffer {}
 
 impl Buffer {
-    /// Allocates a buffer of `pages` pages with an empty header. For a CPU that is not `traced`, allocates only one
+    /// Allocates a buffer of `pages` pages with an empty header. For a CPU that is not `is_traced`, allocates only one
     /// page, for the header, and allows mappings of `pages` pages all the same.
     ///
     /// # Errors
     ///
     /// EPERM if the caller may not pin that much memory ([`Charge::new`]). ENOMEM if there is no memory, or the
     /// caller's cgroup has reached its limit; no process is killed for it.
-    pub(crate) fn new(pages: u32, traced: bool) -> Result<Self> {
-        let (allocated, flags) = if traced {
+    pub(crate) fn new(pages: u32, is_traced: bool) -> Result<Self> {
+        let (allocated, flags) = if is_traced {
             (pages, 0)
         } else {
             (1, abi::PERFMON_BUFFER_FLAG_NOT_TRACED)
@@ -58,8 +58,8 @@ impl Buffer {
         let this = Self {
             start: NonNull::new(start.cast()).ok_or(ENOMEM)?,
             size,
-            mappable: pages as usize * PAGE_SIZE,
-            traced,
+            max_mapping_size: pages as usize * PAGE_SIZE,
+            is_traced,
             _charge: charge,
         };
         // SAFETY: `clear` requires that nothing else uses the buffer, which has just been allocated.
@@ -69,7 +69,7 @@ impl Buffer {
 
     /// Returns whether the buffer has room for records, and not only a header.
     pub(crate) fn is_traced(&self) -> bool {
-        self.traced
+        self.is_traced
     }
 
     /// Returns the size in bytes.
@@ -105,21 +105,21 @@ impl Mappable for Buffer {
         area.set_dontdump();
 
         // SAFETY: Nothing else accesses the fields of an area that is being set up, such as a `VmaNew`.
-        let first = unsafe { (*area.as_ptr()).vm_pgoff }.saturating_mul(PAGE_SIZE);
+        let first_offset = unsafe { (*area.as_ptr()).vm_pgoff }.saturating_mul(PAGE_SIZE);
         let length = area.end() - area.start();
-        if first.saturating_add(length) > self.mappable {
+        if first_offset.saturating_add(length) > self.max_mapping_size {
             return Err(EINVAL);
         }
-        let last = self.size.min(first + length);
-        for (offset, address) in (first..last)
+        let end_offset = self.size.min(first_offset + length);
+        for (offset, address) in (first_offset..end_offset)
             .step_by(PAGE_SIZE)
             .zip((area.start()..).step_by(PAGE_SIZE))
         {
-            // SAFETY: `offset` is less than `last`, at most `size`, so the result is within the memory.
+            // SAFETY: `offset` is less than `end_offset`, at most `size`, so the result is within the memory.
             let start = unsafe { self.start.add(offset) };
             // SAFETY: `vmalloc_to_page()` requires an address of `__vmalloc()`, which `start` is. `vm_insert_page()`
             // requires such a page, an area that is being set up, and an address in that area: `address` is less than
-            // `area.end()`, since `offset` is less than `last`.
+            // `area.end()`, since `offset` is less than `end_offset`.
             to_result(unsafe {
                 let page = bindings::vmalloc_to_page(start.as_ptr().cast());
                 bindings::vm_insert_page(area.as_ptr(), address, page)

@@ -55,7 +55,7 @@ impl Trace {
 }
 
 /// A staged configuration. Its parts are on the heap from the beginning, since they are too large for a kernel stack.
-struct Staged {
+struct StagedConfig {
     /// The configuration as the program gave it, for GET_CONFIG.
     raw: KBox<abi::perfmon_config>,
     config: KBox<Config>,
@@ -81,7 +81,7 @@ struct Inner {
     defined_selects: Option<RBTree<u16, EventSelect>>,
     alloc: abi::perfmon_alloc,
     buffers: KVec<Arc<Buffer>>,
-    staged: Option<Staged>,
+    staged: Option<StagedConfig>,
     counters: u64,
 }
 
@@ -178,11 +178,11 @@ pub(crate) fn alloc(trace: &Trace, request: abi::perfmon_alloc) -> Result {
     let mut buffers = KVec::with_capacity(nr_cpu_ids() as usize, GFP_KERNEL_ACCOUNT)?;
     for id in ids() {
         // Memory is allocated without the locks. Meanwhile another thread may allocate buffers, and CPUs may go
-        // online or offline. A buffer has room for records if its CPU is counted on now, or will be after the
+        // online or offline. A buffer has room for records if its CPU is used for counting now, or will be after the
         // system's sleep.
         trace.inner.lock().state.after(TraceCall::Alloc)?;
-        let traced = OWNERSHIP.lock().cpus().is_counted(id);
-        let buffer = Buffer::new(pages, traced)?;
+        let is_traced = OWNERSHIP.lock().cpus().is_counted(id);
+        let buffer = Buffer::new(pages, is_traced)?;
         buffers.push(Arc::new(buffer, GFP_KERNEL_ACCOUNT)?, GFP_KERNEL_ACCOUNT)?;
     }
     // Declared after `buffers`, so that on an error the lock is released before the buffers are freed.
@@ -231,7 +231,7 @@ pub(crate) fn stage(trace: &Trace, raw: KBox<abi::perfmon_config>) -> Result {
     let state = inner.state.after(TraceCall::Stage)?;
     let mut config = KBox::new(Config::EMPTY, GFP_KERNEL_ACCOUNT)?;
     config.set(&raw, &pmu::common().capabilities, |id| inner.definition(id))?;
-    inner.staged = Some(Staged {
+    inner.staged = Some(StagedConfig {
         raw,
         config,
         allow_kernel_addrs: kernel.is_ok(),

@@ -4,7 +4,7 @@
 //! All mappings show the same page, so the page allows RDPMC only if all mappings belong to the program that is
 //! counted ([`Mappings`]).
 
-use super::{page::Page, ring::RingMemory};
+use super::{page::EventPage, ring::RingMemory};
 use crate::event::target::Target;
 use core::{
     ptr,
@@ -96,7 +96,7 @@ impl Mappings {
 
 /// The memory of an event that programs map.
 pub(in crate::event) struct PageAndRing {
-    pub(in crate::event) page: Option<Arc<Page>>,
+    pub(in crate::event) page: Option<Arc<EventPage>>,
     /// The ring that the event writes to.
     pub(in crate::event) ring: Option<Arc<RingMemory>>,
     /// The ring is the event's own, mapped with the page, and not the ring of another event.

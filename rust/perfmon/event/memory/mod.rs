@@ -5,4 +5,4 @@ mod mapped;
 mod page;
 mod ring;
 
-pub(super) use self::{mapped::MappedMemory, page::Page, ring::RingMemory};
+pub(super) use self::{mapped::MappedMemory, page::EventPage, ring::RingMemory};

@@ -10,17 +10,17 @@ use kernel::{page::PAGE_SIZE, prelude::*};
 /// # Invariants
 ///
 /// `start` points to a page from `perfmon_buffer_alloc()`.
-pub(in crate::event) struct Page {
+pub(in crate::event) struct EventPage {
     start: NonNull<UserPage>,
     _charge: Charge,
 }
 
 // SAFETY: The memory is the kernel's and belongs to no task, so any task may use and free it.
-unsafe impl Send for Page {}
-// SAFETY: The fields do not change, and `&Page` gives only the pointer.
-unsafe impl Sync for Page {}
+unsafe impl Send for EventPage {}
+// SAFETY: The fields do not change, and `&EventPage` gives only the pointer.
+unsafe impl Sync for EventPage {}
 
-impl Page {
+impl EventPage {
     /// Allocates a page, which says that no window of the event is open. `width` is that of the event's counter in
     /// bits.
     ///
@@ -52,7 +52,7 @@ impl Page {
     }
 }
 
-impl Drop for Page {
+impl Drop for EventPage {
     fn drop(&mut self) {
         // SAFETY: `start` is from `perfmon_buffer_alloc()`. Nothing uses the page: each mapping keeps the event,
         // which keeps the page, so there is no mapping.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The memory of a ring buffer of records.
 
-use super::page::Page;
+use super::page::EventPage;
 use crate::{
     logic::{ring::RingShape, sampling::Sampling},
     ownership::Charge,
@@ -16,15 +16,15 @@ use kernel::{page::PAGE_SIZE, prelude::*, sync::Arc};
 /// # Invariants
 ///
 /// The pointer is from `perfmon_buffer_alloc()`.
-struct Data(NonNull<u64>);
+struct RingData(NonNull<u64>);
 
 // SAFETY: The memory is the kernel's and belongs to no task, so any task may use and free it.
-unsafe impl Send for Data {}
-// SAFETY: `&Data` gives only the pointer. The memory behind it is accessed atomically: by the ring's writer
-// ([`crate::ring`]), and by programs that map it.
-unsafe impl Sync for Data {}
+unsafe impl Send for RingData {}
+// SAFETY: `&RingData` gives only the pointer. The ring's writer accesses the memory behind it with volatile writes
+// ([`crate::ring`]), and programs that map it may access it at the same time.
+unsafe impl Sync for RingData {}
 
-impl Data {
+impl RingData {
     fn new(size: usize) -> Result<Self> {
         // SAFETY: `perfmon_buffer_alloc()` takes any size: it has no preconditions.
         let data = unsafe { ffi::perfmon_buffer_alloc(size) };
@@ -33,7 +33,7 @@ impl Data {
     }
 }
 
-impl Drop for Data {
+impl Drop for RingData {
     fn drop(&mut self) {
         // SAFETY: The pointer is from `perfmon_buffer_alloc()`. Nothing uses the memory: events that write to the
         // ring, and mappings, hold references to the `RingMemory`, which is being dropped.
@@ -44,10 +44,10 @@ impl Drop for Data {
 /// A ring buffer with its memory.
 pub(in crate::event) struct RingMemory {
     ring: Ring,
-    data: Data,
+    data: RingData,
     size: usize,
     /// The page with the positions of reader and writer.
-    _page: Arc<Page>,
+    _page: Arc<EventPage>,
     _charge: Charge,
 }
 
@@ -58,14 +58,14 @@ impl RingMemory {
     ///
     /// ENOMEM. EPERM if the caller may not pin more memory.
     pub(in crate::event) fn new(
-        page: &Arc<Page>,
+        page: &Arc<EventPage>,
         sampling: &Sampling,
         size: usize,
         overwrite: bool,
     ) -> Result<Arc<Self>> {
         let pages = u32::try_from(size / PAGE_SIZE).map_err(|_| ENOMEM)?;
         let charge = Charge::new(pages)?;
-        let data = Data::new(size)?;
+        let data = RingData::new(size)?;
         let shape = RingShape {
             size: size as u64,
             overwrite,

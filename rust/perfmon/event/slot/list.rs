@@ -104,7 +104,7 @@ impl Slots {
         });
         // The leader's slot comes before those of its siblings.
         let rest = leader.and_then(|leader| self.get(leader..)).unwrap_or(&[]);
-        let led = leader.map_or(LeaderIndex::NONE, LeaderIndex::at);
+        let led = leader.map_or(LeaderIndex::NONE, LeaderIndex::new);
         let first = rest.first().map(ptr::from_ref);
         rest.iter()
             .filter(move |slot| slot.leader == led || first == Some(ptr::from_ref(*slot)))
@@ -149,14 +149,14 @@ pub(in crate::event) fn own_counters(
     let mut own = OwnCounters::default();
     for slot in slots.iter().filter(|slot| !slot.counter().is_none()) {
         let event = slot.event();
-        let agrees = |counter| {
+        let can_share = |counter| {
             let demand = event.config.demand_on(counter);
             !slot.overlaps(cpu) || demand.agrees(config.demand_on(counter))
         };
         if event.config.takes_turns {
-            own.add_turns(event.counters, agrees);
+            own.add_turns(event.counters, can_share);
         } else {
-            own.add(slot.counter(), agrees(slot.counter()));
+            own.add(slot.counter(), can_share(slot.counter()));
         }
     }
     own
@@ -176,9 +176,13 @@ pub(in crate::event) fn remove(slots: &mut Slots, event: &Event) {
     }
 }
 
-/// Removes the slots of the events for which `leaves` is true, as [`remove`] does. Their windows are closed.
-pub(in crate::event) fn remove_where(slots: &mut Slots, leaves: impl Fn(&Event) -> bool) {
-    while let Some(event) = slots.iter().map(Slot::event).find(|event| leaves(event)) {
+/// Removes the slots of the events for which `is_removed` is true, as [`remove`] does. Their windows are closed.
+pub(in crate::event) fn remove_where(slots: &mut Slots, is_removed: impl Fn(&Event) -> bool) {
+    while let Some(event) = slots
+        .iter()
+        .map(Slot::event)
+        .find(|event| is_removed(event))
+    {
         remove(slots, event);
     }
 }
@@ -221,7 +225,7 @@ pub(in crate::event) fn inherit(
         if slot.records_calls() {
             new.calls.reserve(flags)?;
         }
-        new.add(slot.inherited(leader))?;
+        new.add(slot.inherited_slot(leader))?;
     }
     if new.len() == slots.len() {
         // The child begins where the parent's turns are, so that tasks that live for less than a turn don't all count

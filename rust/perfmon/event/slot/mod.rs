@@ -22,7 +22,7 @@ pub(super) use self::{
     call_stack::discard as discard_calls,
     list::{inherit, own_counters, remove, remove_all, remove_where, set_page, Slots},
     readings::Readings,
-    room::{SlotMemory, FEW_SLOTS, MAX_SLOTS},
+    room::{SlotMemory, INITIAL_SLOTS, MAX_SLOTS},
     slot::{EventCount, Slot},
     user_pages::{width_of, write_inactive},
     windows::refresh,

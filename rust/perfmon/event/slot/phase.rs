@@ -77,7 +77,7 @@ impl Phase {
     pub(super) fn lose_overdue(&self, sampler: &Sampler) {
         let overdue = self.overdue();
         if overdue != 0 {
-            sampler.lose(overdue);
+            sampler.lose_samples(overdue);
         }
     }
 }

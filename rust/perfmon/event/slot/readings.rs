@@ -44,9 +44,9 @@ impl Readings {
     /// Closes a window that is open. Returns the counter's total at its end.
     #[inline(always)]
     pub(super) fn close_window(&mut self, here: ThisCpu<'_>, slot: &mut Slot) -> u64 {
-        slot.open = false;
+        slot.is_open = false;
         let total = self.read_total(here, slot);
-        slot.add(total, self.now);
+        slot.add_window(total, self.now);
         total
     }
 
@@ -59,7 +59,7 @@ impl Readings {
         }
         slot.start_total = self.read_total(here, slot);
         slot.start_time = self.now;
-        slot.open = true;
+        slot.is_open = true;
     }
 
     /// Makes the counter count the slot's event. Does nothing if the counter was tampered with and could not be set

@@ -9,7 +9,7 @@ use kernel::{alloc::flags::__GFP_NOWARN, prelude::*};
 pub(in crate::event) const MAX_SLOTS: usize = 1024;
 
 /// The number of slots that a new context has room for.
-pub(in crate::event) const FEW_SLOTS: usize = 8;
+pub(in crate::event) const INITIAL_SLOTS: usize = 8;
 
 /// Memory that a context may need for one more slot.
 pub(in crate::event) struct SlotMemory {

@@ -50,9 +50,9 @@ pub(in crate::event) struct Slot {
     /// The time of the waits for a turn that have ended.
     waited_time: Cycles,
     /// The slot was made for a task that inherited the event.
-    inherited: bool,
+    is_inherited: bool,
     /// The window is open on this CPU.
-    pub(super) open: bool,
+    pub(super) is_open: bool,
     enable_on_exec: bool,
 }
 
@@ -81,14 +81,14 @@ impl Slot {
             counter: event.counter,
             has_turn: true,
             is_waiting: false,
-            leader: leader.map_or(LeaderIndex::NONE, LeaderIndex::at),
+            leader: leader.map_or(LeaderIndex::NONE, LeaderIndex::new),
             page: None,
             page_entry: None,
             phase: Phase::new(&event.sampler),
             closed_count: EventCount::ZERO,
             waited_time: Cycles(0),
-            inherited: false,
-            open: false,
+            is_inherited: false,
+            is_open: false,
             enable_on_exec: event.config.enable_on_exec,
         }
     }
@@ -132,7 +132,7 @@ impl Slot {
 
     /// Returns whether the window is open.
     pub(in crate::event) fn is_open(&self) -> bool {
-        self.open
+        self.is_open
     }
 
     /// Returns what to add to the counter's total to get the event's count, while the window is open.
@@ -157,7 +157,7 @@ impl Slot {
 
     /// Returns the slot for a new task that inherits the event. `leader` is the index of the group leader's slot in
     /// the new task's context.
-    pub(super) fn inherited(&self, leader: Option<usize>) -> Self {
+    pub(super) fn inherited_slot(&self, leader: Option<usize>) -> Self {
         let event = self.event();
         event.count_slot();
         // INVARIANT: The event is alive, since `self` is a slot of it; it is freed after the new slot has been
@@ -171,10 +171,10 @@ impl Slot {
             phase: Phase::new(&event.sampler),
             closed_count: EventCount::ZERO,
             waited_time: Cycles(0),
-            inherited: true,
-            open: false,
+            is_inherited: true,
+            is_open: false,
             is_waiting: false,
-            leader: leader.map_or(LeaderIndex::NONE, LeaderIndex::at),
+            leader: leader.map_or(LeaderIndex::NONE, LeaderIndex::new),
             ..*self
         }
     }
@@ -197,7 +197,7 @@ impl Slot {
     /// Adds what the window has counted, to the slot and to the event. `total` is the counter's total and `now` the
     /// time, in TSC cycles.
     #[inline(always)]
-    pub(super) fn add(&mut self, total: u64, now: u64) {
+    pub(super) fn add_window(&mut self, total: u64, now: u64) {
         let count = total.wrapping_sub(self.start_total);
         let time = now.wrapping_sub(self.start_time);
         self.closed_count.count = self.closed_count.count.wrapping_add(count);
@@ -242,7 +242,7 @@ impl Slot {
     /// Returns what the overflow handler needs to compute the count from the counter's total.
     pub(in crate::event) fn count_base(&self) -> CountBase {
         let EventCount { count, time } = self.closed_count();
-        let (start_total, start_time) = if self.open {
+        let (start_total, start_time) = if self.is_open {
             (self.start_total, self.start_time)
         } else {
             (0, 0)
@@ -250,7 +250,7 @@ impl Slot {
         CountBase {
             count: count.wrapping_sub(start_total),
             time: time.0.wrapping_sub(start_time),
-            is_open: self.open,
+            is_open: self.is_open,
         }
     }
 
@@ -266,7 +266,7 @@ impl Slot {
 
     /// Returns whether the exit of the task has to write a record with the slot's count.
     pub(in crate::event) fn wants_read_record(&self) -> bool {
-        self.inherited && self.event().sampler.sampling.read_at_exit
+        self.is_inherited && self.event().sampler.sampling.read_at_exit
     }
 }
 
@@ -317,7 +317,7 @@ impl EventCount {
     #[inline(always)]
     fn read_open_window(here: ThisCpu<'_>, slot: &Slot, now: u64) -> Option<Self> {
         let mut count = Self::closed(slot.event());
-        if slot.open {
+        if slot.is_open {
             if !slot.counter.is_none() {
                 let percpu = here.percpu();
                 let total = percpu.value(slot.counter).read(here, slot.msr).ok()?;
@@ -344,7 +344,7 @@ impl LeaderIndex {
     pub(super) const NONE: Self = Self(u32::MAX);
 
     /// Returns the leader whose slot is at `index`.
-    pub(super) fn at(index: usize) -> Self {
+    pub(super) fn new(index: usize) -> Self {
         // CAST: A context has at most `MAX_SLOTS`, 1024.
         Self(index as u32)
     }
@@ -359,7 +359,7 @@ impl LeaderIndex {
     /// There is none if the leader itself was removed.
     pub(super) fn after_removal(self, removed: usize) -> Self {
         match self.index() {
-            Some(index) if index > removed => Self::at(index - 1),
+            Some(index) if index > removed => Self::new(index - 1),
             Some(index) if index == removed => Self::NONE,
             _ => self,
         }

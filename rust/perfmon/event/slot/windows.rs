@@ -19,7 +19,7 @@ impl Readings {
         if slots.has_sampled {
             sampling::close_windows(self, here, slots);
         } else {
-            for slot in slots.iter_mut().filter(|slot| slot.open) {
+            for slot in slots.iter_mut().filter(|slot| slot.is_open) {
                 self.close_window(here, slot);
             }
         }
@@ -96,9 +96,9 @@ impl Slots {
             return false;
         };
         event.set_enabled(enabled);
-        if slot.open != enabled {
+        if slot.is_open != enabled {
             let mut readings = Readings::new(timestamp());
-            if slot.open {
+            if slot.is_open {
                 readings.close_window(here, slot);
             } else if slot.counts_on(here.percpu().number.get()) {
                 readings.open_window(here, slot);
@@ -133,7 +133,7 @@ pub(in crate::event) fn refresh(here: ThisCpu<'_>, slots: &mut Slots, now: u64) 
 fn mark_tampered(here: ThisCpu<'_>, slots: &Slots) {
     let tampered = pmu::tampered(here);
     for slot in slots.iter() {
-        if slot.open && tampered & slot.counter.bit() != 0 {
+        if slot.is_open && tampered & slot.counter.bit() != 0 {
             slot.event().mark_broken();
         }
     }
