@@ -117,7 +117,7 @@ impl Suite {
             Ok::<_, String>((baseline::read(&file, name)?, file))
         });
         let old = old.transpose()?;
-        self.check_conditions(options)?;
+        self.refuse_impossible_conditions(options)?;
         let new_baseline = options.save_baseline.as_deref();
         let file = new_baseline.map(|name| file_of(&self.folder, name));
         let folder = file.as_deref().and_then(Path::parent);
@@ -168,7 +168,7 @@ impl Suite {
     }
 
     /// Fails if a condition is about an event that is not counted, or needs a baseline that is not given.
-    fn check_conditions(&self, options: &Options) -> Result<(), String> {
+    fn refuse_impossible_conditions(&self, options: &Options) -> Result<(), String> {
         for condition in &options.fail_if {
             let text = &condition.text;
             if !options.events.contains(&condition.event) {

@@ -119,7 +119,7 @@ impl Device {
     /// Creates a device on top of `driver`, for tests.
     ///
     /// # Errors
-    /// [`Cause::Version`], and the error of the driver's GET_PROPERTIES.
+    /// [`Cause::Version`], and the error of the driver's `IOCTL_PERFMON_GET_PROPERTIES`.
     pub fn with_driver(driver: Arc<dyn Driver>) -> Result<Self, Error> {
         let mut raw = abi::perfmon_properties {
             api_version: 0,

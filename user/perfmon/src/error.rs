@@ -367,6 +367,15 @@ impl Cause {
     #[must_use]
     pub fn help(&self) -> Option<&str> {
         match self {
+            Self::NoFreeCounter(owners) if owners.has(OwnerKind::Perf) => Self::HardwareBusy.help(),
+            Self::Spec(error) => error.help(),
+            _ => self.own_help(),
+        }
+    }
+
+    /// Returns the advice of a cause that needs no other's.
+    fn own_help(&self) -> Option<&'static str> {
+        match self {
             Self::Absent => Some(
                 "Load the module: `modprobe perfmon`, or `insmod perfmon.ko` where it was built. On a machine that \
                  has no PMU for it, `pmctl vm` counts in a virtual one.",
@@ -431,13 +440,11 @@ impl Cause {
             Self::BadHeader => {
                 Some("Read a buffer to its end before the trace starts again, then rewind it.")
             }
-            Self::NoFreeCounter(owners) if owners.has(OwnerKind::Perf) => Self::HardwareBusy.help(),
             Self::NoFreeCounter(_) => Some(
                 "Count fewer events at once, or end what has the other counters: each event has a counter of its own \
                  all the time.",
             ),
             Self::NoSuchEvent => Some("`pmctl info` lists the events that the CPUs have."),
-            Self::Spec(error) => error.help(),
             Self::SeveralEvents => Some(
                 "`spec::parse` takes a list of events, `Group::of` several that count together.",
             ),
@@ -466,7 +473,7 @@ impl Cause {
                 "Take 2, 4, 8, ... pages, and a sampler for each CPU if it is inherited: `Builder::cpu`.",
             ),
             Self::BadRing => Some("Find the program that maps the ring for writing."),
-            Self::NoFrequency | Self::Unexpected(_) => None,
+            Self::Spec(_) | Self::NoFrequency | Self::Unexpected(_) => None,
         }
     }
 }

@@ -213,10 +213,10 @@ impl<'a, W: Write> Human<'a, W> {
             );
             self.write_note(&note)?;
         }
-        if !self.subject.metrics.split_metrics.is_empty() {
+        if !self.subject.metrics.in_several_runs.is_empty() {
             let note = format!(
                 "Counted in several runs, since the counters are too few for the events of one metric: {}.",
-                self.subject.metrics.split_metrics.join(", ")
+                self.subject.metrics.in_several_runs.join(", ")
             );
             self.write_note(&note)?;
         }

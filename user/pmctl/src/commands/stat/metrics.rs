@@ -32,11 +32,11 @@ pub(super) struct CountedEvents {
 pub(super) struct Metrics {
     formulas: Formulas,
     model: Option<&'static Model>,
-    metrics: Vec<MetricWithEvents>,
+    entries: Vec<MetricWithEvents>,
     /// The indices of all metrics' events, by their names in formulas.
     events: HashMap<String, usize>,
     /// The names of metrics whose events are counted in several runs.
-    pub(super) split_metrics: Vec<String>,
+    pub(super) in_several_runs: Vec<String>,
 }
 
 /// A metric, and the indices of its events by their names in formulas.
@@ -159,7 +159,7 @@ pub(super) fn counted_events(
             model: pmu.model(),
             events: events.collect(),
             metrics,
-            split_metrics: packed.split,
+            in_several_runs: packed.split,
         },
         runs: packed.runs,
     })
@@ -219,14 +219,14 @@ impl Metrics {
         Self {
             formulas: Formulas::new(facts),
             model: None,
-            metrics: Vec::new(),
+            entries: Vec::new(),
             events: HashMap::new(),
-            split_metrics: Vec::new(),
+            in_several_runs: Vec::new(),
         }
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.metrics.is_empty()
+        self.entries.is_empty()
     }
 
     /// Returns the metrics of a file of --record, with the indices of their events.
@@ -246,13 +246,13 @@ impl Metrics {
         for (name, numbers) in wanted {
             let is_there = |known: &MetricWithEvents| known.metric.name == name;
             let candidate = all.iter().find(|metric| metric.name == name);
-            let Some(metric) = candidate.filter(|_| !result.metrics.iter().any(is_there)) else {
+            let Some(metric) = candidate.filter(|_| !result.entries.iter().any(is_there)) else {
                 continue;
             };
             result.formulas.add(metric, model)?;
             let events: HashMap<String, usize> = numbers.clone().into_iter().collect();
             result.events.extend(events.clone());
-            result.metrics.push(MetricWithEvents {
+            result.entries.push(MetricWithEvents {
                 metric: *metric,
                 events,
             });
@@ -272,7 +272,7 @@ impl Metrics {
 
     /// Returns the indices of a metric's events, by their names in formulas.
     pub(super) fn numbers(&self, name: &str) -> BTreeMap<String, usize> {
-        let entry = self.metrics.iter().find(|known| known.metric.name == name);
+        let entry = self.entries.iter().find(|known| known.metric.name == name);
         entry.map_or_else(BTreeMap::new, |entry| {
             entry.events.clone().into_iter().collect()
         })
@@ -299,7 +299,7 @@ impl Metrics {
             let events = events
                 .into_iter()
                 .map(|name| (name.clone(), event_index(&name)));
-            result.metrics.push(MetricWithEvents {
+            result.entries.push(MetricWithEvents {
                 metric,
                 events: events.collect(),
             });
@@ -309,7 +309,7 @@ impl Metrics {
 
     /// Returns the names of the metrics.
     pub(super) fn names(&self) -> impl Iterator<Item = &'static str> + '_ {
-        self.metrics.iter().map(|metric| metric.metric.name)
+        self.entries.iter().map(|metric| metric.metric.name)
     }
 
     /// Returns the value of each metric for each place that has counts of its own.
@@ -335,7 +335,7 @@ impl Metrics {
                 .filter(|(_, column)| column.place.as_ref() == place)
                 .map(|(index, column)| (column.event_index, index))
                 .collect();
-            for MetricWithEvents { metric, events } in &self.metrics {
+            for MetricWithEvents { metric, events } in &self.entries {
                 let column = |name: &str| {
                     let event_index = events.get(name).or_else(|| self.events.get(name))?;
                     column_of_event.get(event_index).copied()

@@ -135,7 +135,7 @@ impl WithSoftware {
         files.collect()
     }
 
-    /// Returns a `struct perf_event_attr` of its first size, PERF_ATTR_SIZE_VER0.
+    /// Returns a `struct perf_event_attr` of its first size, `PERF_ATTR_SIZE_VER0`.
     fn attr(&self, event: Software) -> Vec<u8> {
         let modes = event.modes;
         let flags = [
