@@ -15,44 +15,46 @@ use crate::recording::symbols::jit;
 /// Names and mappings of the processes of a recording, kept while its records are read.
 #[derive(Debug, Default)]
 pub(crate) struct AddressSpaces {
-    /// The mappings of each process, by their beginning.
+    /// The mappings of each process, by their start address.
     processes: AHashMap<u32, BTreeMap<u64, Mapping>>,
+    /// The mappings of the kernel and its modules, by their start address.
     kernel: BTreeMap<u64, Mapping>,
-    /// Number of processes that have begun, by process number.
+    /// How many processes have begun with a process number, by that number.
     instances: AHashMap<u32, u32>,
     names: AHashMap<Task, NameNumber>,
-    /// Paths of files and names of tasks, each once.
+    /// Paths of files.
     paths: Numbered<PathBuf>,
-    texts: Numbered<String>,
+    /// Names of tasks.
+    comms: Numbered<String>,
 }
 
-/// Numbered things, from 0 on; equal ones have one number.
+/// Distinct values, numbered from 0 on.
 #[derive(Debug)]
 struct Numbered<T> {
-    things: Vec<T>,
+    values: Vec<T>,
     numbers: AHashMap<T, u32>,
 }
 
 impl<T> Default for Numbered<T> {
     fn default() -> Self {
         Self {
-            things: Vec::new(),
+            values: Vec::new(),
             numbers: AHashMap::new(),
         }
     }
 }
 
 impl<T: Clone + Eq + Hash> Numbered<T> {
-    fn number<Q: Hash + Eq + ToOwned<Owned = T> + ?Sized>(&mut self, thing: &Q) -> u32
+    fn number<Q: Hash + Eq + ToOwned<Owned = T> + ?Sized>(&mut self, value: &Q) -> u32
     where
         T: Borrow<Q>,
     {
-        if let Some(number) = self.numbers.get(thing) {
+        if let Some(number) = self.numbers.get(value) {
             return *number;
         }
-        let number = u32::try_from(self.things.len()).unwrap_or(u32::MAX);
-        self.things.push(thing.to_owned());
-        self.numbers.insert(thing.to_owned(), number);
+        let number = u32::try_from(self.values.len()).unwrap_or(u32::MAX);
+        self.values.push(value.to_owned());
+        self.numbers.insert(value.to_owned(), number);
         number
     }
 }
@@ -72,11 +74,11 @@ struct Mapping {
     file: FileNumber,
 }
 
-/// A place in a file.
+/// A file and an offset in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct FileOffset {
     pub(crate) file: FileNumber,
-    /// From the file's beginning; for the kernel, the address.
+    /// Offset from the beginning of the file; for the kernel, the address.
     pub(crate) offset: u64,
 }
 
@@ -84,13 +86,13 @@ impl AddressSpaces {
     /// Applies a record.
     pub(crate) fn apply(&mut self, record: &Record) {
         match &record.body {
-            Body::Map(map) => self.map(map),
+            Body::Map(map) => self.add_mapping(map),
             Body::Comm { task, name, exec } => {
                 if *exec {
-                    // It has a new memory, and it is the only thread left.
+                    // execve(2) gives the process a new address space, and ends its other threads.
                     self.processes.remove(&task.pid);
                 }
-                let name = NameNumber(self.texts.number(name.as_str()));
+                let name = NameNumber(self.comms.number(name.as_str()));
                 self.names.insert(*task, name);
             }
             Body::Fork { child, parent } => {
@@ -99,7 +101,7 @@ impl AddressSpaces {
                     None => self.names.remove(child),
                 };
                 if child.pid != parent.pid {
-                    // An earlier process may have had its number.
+                    // An earlier process may have had the same number.
                     *self.instances.entry(child.pid).or_default() += 1;
                     match self.processes.get(&parent.pid).cloned() {
                         Some(maps) => self.processes.insert(child.pid, maps),
@@ -111,11 +113,11 @@ impl AddressSpaces {
         }
     }
 
-    /// Returns records that make the same state of an empty one.
+    /// Returns records that make an empty instance equal to this one.
     pub(crate) fn records(&self) -> Vec<Record> {
         let comms = self.names.iter().map(|(task, name)| Body::Comm {
             task: *task,
-            name: self.texts.things[name.0 as usize].clone(),
+            name: self.comms.values[name.0 as usize].clone(),
             exec: false,
         });
         let map = |pid, (start, mapping): (&u64, &Mapping)| {
@@ -141,7 +143,7 @@ impl AddressSpaces {
         bodies.map(|body| Record { stamp, body }).collect()
     }
 
-    /// Removes a task that has ended, and its memory if it was the last thread.
+    /// Removes a task that has ended. With the last thread of a process, its mappings are removed.
     pub(crate) fn end(&mut self, task: Task) {
         self.names.remove(&task);
         if !self.names.keys().any(|other| other.pid == task.pid) {
@@ -149,7 +151,8 @@ impl AddressSpaces {
         }
     }
 
-    fn map(&mut self, map: &Map) {
+    /// Adds a mapping. It replaces what was mapped at its addresses.
+    fn add_mapping(&mut self, map: &Map) {
         let is_code = !map.kernel && is_anonymous(&map.file) && !self.is_program(map);
         let file = if is_code {
             self.paths.number(&*jit::map_of(map.task.pid))
@@ -164,12 +167,12 @@ impl AddressSpaces {
         };
         let mut end = map.start.saturating_add(map.length);
         if map.kernel {
-            // The length of a module includes its data, which may be elsewhere: another module may begin within the
-            // length.
-            let mut behind = maps.range(map.start.saturating_add(1)..end);
-            end = behind.next().map_or(end, |(next, _)| *next);
+            // The length of a module includes its data, which may be at other addresses, so another module may begin within
+            // the length.
+            let mut following = maps.range(map.start.saturating_add(1)..end);
+            end = following.next().map_or(end, |(next, _)| *next);
         }
-        // A new mapping replaces what was there.
+        // Removes older mappings in this range, except their parts outside of it.
         let first = maps.range(..map.start).next_back();
         let first = first.filter(|(start, old)| **start + old.length > map.start);
         let first = first.map_or(map.start, |(start, _)| *start);
@@ -192,7 +195,7 @@ impl AddressSpaces {
                 maps.insert(end, rest);
             }
         }
-        // The kernel's places are addresses: an offset in its image is of no use. So are those in no file.
+        // Symbols of the kernel and of JIT code are by address, so the address takes the place of the offset.
         let offset = if map.kernel || is_code {
             map.start
         } else {
@@ -206,15 +209,15 @@ impl AddressSpaces {
         maps.insert(map.start, mapping);
     }
 
-    /// Returns whether this mapping of a file of `memfd_create(2)` is the program that the process executes: the first
-    /// mapping of a process is.
+    /// Returns whether a mapping of a file of `memfd_create(2)` is the program that the process executes, and not JIT code.
+    /// The program is the first file that a process maps.
     fn is_program(&self, map: &Map) -> bool {
         let is_memfd = map.file.as_os_str().as_bytes().starts_with(MEMFD);
         let Some(maps) = self.processes.get(&map.task.pid).filter(|_| is_memfd) else {
             return is_memfd;
         };
-        let known = self.paths.numbers.get(&map.file);
-        maps.is_empty() || maps.values().any(|mapping| Some(&mapping.file.0) == known)
+        let number = self.paths.numbers.get(&map.file);
+        maps.is_empty() || maps.values().any(|mapping| Some(&mapping.file.0) == number)
     }
 
     /// Returns the file and the offset of an address in a process.
@@ -244,7 +247,7 @@ impl AddressSpaces {
         })
     }
 
-    /// Returns which process of its number this one is.
+    /// Returns how many processes with this number have begun so far, by which processes of one number are told apart.
     pub(crate) fn instance(&self, pid: u32) -> u32 {
         self.instances.get(&pid).copied().unwrap_or(0)
     }
@@ -259,22 +262,22 @@ impl AddressSpaces {
         owner.filter(|_| owners.next().is_none())
     }
 
-    /// Returns the numbers of the files so far, in their order.
+    /// Returns the numbers of the files so far, in ascending order.
     pub(crate) fn numbers(&self) -> impl Iterator<Item = FileNumber> + use<> {
-        (0..u32::try_from(self.paths.things.len()).unwrap_or(u32::MAX)).map(FileNumber)
+        (0..u32::try_from(self.paths.values.len()).unwrap_or(u32::MAX)).map(FileNumber)
     }
 
-    /// Returns the files so far, by their numbers.
+    /// Returns the paths of the files so far, in the order of their numbers.
     pub(crate) fn files(&self) -> impl ExactSizeIterator<Item = &Path> {
-        self.paths.things.iter().map(PathBuf::as_path)
+        self.paths.values.iter().map(PathBuf::as_path)
     }
 
     /// Returns the path of a file.
     pub(crate) fn path(&self, file: FileNumber) -> &Path {
-        &self.paths.things[file.index()]
+        &self.paths.values[file.index()]
     }
 
-    /// Returns the number of a task's name; a thread without one has its process's.
+    /// Returns the number of a task's name. A thread without a name of its own has the name of its process.
     pub(crate) fn name(&self, task: Task) -> Option<NameNumber> {
         let leader = Task::leader(task.pid);
         let name = self.names.get(&task).or_else(|| self.names.get(&leader));
@@ -284,7 +287,7 @@ impl AddressSpaces {
     /// Returns the name of a task.
     pub(crate) fn comm(&self, task: Task) -> &str {
         match self.name(task) {
-            Some(name) => &self.texts.things[name.0 as usize],
+            Some(name) => &self.comms.values[name.0 as usize],
             None if task.pid == 0 => "swapper",
             None => UNKNOWN,
         }
@@ -303,17 +306,17 @@ impl FileNumber {
     }
 }
 
-/// Stands for a missing name.
+/// Shown in the place of a name that is not known.
 pub(crate) const UNKNOWN: &str = "[unknown]";
 
-/// The name of the kernel's code that is mapped into programs of 32 bits, which is another one.
+/// The name for the vDSO of 32-bit programs, which differs from that of 64-bit programs.
 const VDSO32: &str = "[vdso32]";
 
-/// The beginning of the names of files of `memfd_create(2)`, which are in no file system.
+/// The beginning of the names of files of `memfd_create(2)`, which exist in memory only.
 const MEMFD: &[u8] = b"/memfd:";
 
-/// Returns whether a file of `memfd_create(2)` is mapped. Where it is the program, its record stands before all others
-/// of the process, by which it is known.
+/// Returns whether a record is the mapping of a file of `memfd_create(2)`. If that file is the program, its record must
+/// be the first of the process, so that [`AddressSpaces`] recognizes it.
 pub(crate) fn is_memfd(body: &Body) -> bool {
     match body {
         Body::Map(map) => map.file.as_os_str().as_bytes().starts_with(MEMFD),
@@ -321,7 +324,7 @@ pub(crate) fn is_memfd(body: &Body) -> bool {
     }
 }
 
-/// Returns whether the name is one of memory without a file: code in it is JIT code.
+/// Returns whether the name is one of anonymous memory. Code in such memory is JIT code.
 fn is_anonymous(name: &Path) -> bool {
     const ANONYMOUS_PREFIXES: [&[u8]; 8] = [
         b"//anon",
@@ -340,7 +343,7 @@ fn is_anonymous(name: &Path) -> bool {
             .any(|start| name.starts_with(start))
 }
 
-/// Returns the file that is mapped.
+/// Returns the name of the mapped file, without the symbol behind the kernel's.
 pub(crate) fn file_name(map: &Map) -> &Path {
     match map.file.to_str() {
         Some(name) if name.starts_with(KERNEL) => Path::new(KERNEL),
@@ -380,7 +383,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_is_in_what_was_mapped_last() {
+    fn a_new_mapping_replaces_older_ones() {
         let mut spaces = AddressSpaces::default();
         spaces.apply(&map(1, 0x1000, 0x3000, "old"));
         spaces.apply(&map(1, 0x2000, 0x1000, "new"));
@@ -393,7 +396,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_of_no_file_is_its_process_s() {
+    fn anonymous_memory_is_jit_code_of_its_process() {
         let mut spaces = AddressSpaces::default();
         spaces.apply(&map(1, 0x1000, 0x1000, "//anon"));
         spaces.apply(&map(2, 0x9000, 0x1000, "/bin/true"));
@@ -444,7 +447,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_goes_with_the_last_thread() {
+    fn mappings_end_with_the_last_thread() {
         let mut spaces = AddressSpaces::default();
         let (leader, thread) = (Task::leader(1), Task { pid: 1, tid: 2 });
         spaces.apply(&map(1, 0x1000, 0x1000, "x"));
@@ -463,7 +466,7 @@ mod tests {
     }
 
     #[test]
-    fn the_kernel_is_everybodys_and_by_address() {
+    fn the_kernel_is_found_in_each_process_by_address() {
         let mut spaces = AddressSpaces::default();
         let text = 0xffff_ffff_8100_0000;
         spaces.apply(&map(u32::MAX, text, 0x1000, "[kernel.kallsyms]_text"));
@@ -475,7 +478,7 @@ mod tests {
     fn a_module_ends_where_another_begins() {
         let module = |start, length, name: &str| map(u32::MAX, start, length, name);
         let start = 0xffff_ffff_c000_0000;
-        // In both orders.
+        // The modules are mapped in both orders.
         let first = module(start, 0x8000, "[first]");
         let second = module(start + 0x2000, 0x4000, "[second]");
         for order in [[&first, &second], [&second, &first]] {
@@ -489,7 +492,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_has_nothing_of_an_earlier_one_with_its_number() {
+    fn a_process_inherits_nothing_from_an_earlier_one_of_its_number() {
         let mut spaces = AddressSpaces::default();
         let (unknown, child) = (Task::leader(1), Task::leader(2));
         let comm = Body::Comm {
@@ -505,7 +508,7 @@ mod tests {
         assert_eq!(place(&spaces, 2, 0x1000), None);
         assert_eq!(spaces.comm(child), UNKNOWN);
         assert_eq!(spaces.instance(2), 1);
-        // A thread is of the same process.
+        // The new thread belongs to the same process.
         let (child, parent) = (Task { pid: 2, tid: 3 }, child);
         spaces.apply(&map(2, 0x1000, 0x1000, "/bin/new"));
         spaces.apply(&record(Body::Fork { child, parent }));

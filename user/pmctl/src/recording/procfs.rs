@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! State before the recording, from `/proc`: names and executable memory of processes, and the kernel's.
+//! State before the recording, from `/proc`: names and executable mappings of processes, and the kernel's addresses.
 //!
-//! Not with crate procfs: for one path that is not UTF-8 it gives up the whole map of a process, it panics at a short
-//! path that begins with /SYSV, and it has neither the modules' addresses nor the kernel's symbols.
+//! Crate procfs is not used: a path that is not UTF-8 makes it fail for all mappings of a process, a short path that
+//! begins with /SYSV makes it panic, and it reads neither the modules' addresses nor the kernel's symbols.
 
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader};
@@ -12,7 +12,7 @@ use crate::recording::address_spaces::is_memfd;
 use crate::recording::perfdata::{Body, KERNEL, Map, Record, Stamp, Task};
 use crate::system::files::read_lossy;
 
-/// Time of the state before the recording.
+/// Time in the records of the state before the recording, in nanoseconds.
 const BEFORE_RECORDING: u64 = 0;
 
 fn record(task: Task, body: Body) -> Record {
@@ -26,14 +26,17 @@ fn record(task: Task, body: Body) -> Record {
     }
 }
 
-/// Returns the names and the memory of all processes.
+/// Returns records of the names and the executable mappings of all processes.
 pub(crate) fn process_records() -> Vec<Record> {
-    numbers("/proc").into_iter().flat_map(process).collect()
+    numeric_names("/proc")
+        .into_iter()
+        .flat_map(process)
+        .collect()
 }
 
-/// Returns the names of a process's threads and its memory; nothing if it has ended.
+/// Returns records of the names of a process's threads and of its executable mappings; none if the process has ended.
 pub(crate) fn process(pid: u32) -> Vec<Record> {
-    let names = numbers(format!("/proc/{pid}/task"))
+    let names = numeric_names(format!("/proc/{pid}/task"))
         .into_iter()
         .filter_map(|tid| {
             let name = fs::read(format!("/proc/{pid}/task/{tid}/comm")).ok()?;
@@ -42,23 +45,23 @@ pub(crate) fn process(pid: u32) -> Vec<Record> {
             let exec = false;
             Some(record(task, Body::Comm { task, name, exec }))
         });
-    names.chain(memory(pid)).collect()
+    names.chain(mapping_records(pid)).collect()
 }
 
-/// Returns whether a process runs; a zombie does not.
+/// Returns whether a process or thread exists and is no zombie.
 pub(crate) fn is_alive(pid: u32) -> bool {
     let status = fs::read(format!("/proc/{pid}/stat")).unwrap_or_default();
     // The name is in parentheses and may contain anything; the state is behind it (proc_pid_stat(5)).
-    let mut behind = status.rsplit(|byte| *byte == b')');
-    matches!(behind.next(), Some([b' ', state, ..]) if !b"ZXx".contains(state))
+    let mut after_name = status.rsplit(|byte| *byte == b')');
+    matches!(after_name.next(), Some([b' ', state, ..]) if !b"ZXx".contains(state))
 }
 
-/// Returns whether one of these processes or threads lives.
+/// Returns whether one of these processes or threads is alive.
 pub(crate) fn is_one_alive(tids: &[u32]) -> bool {
     tids.iter().any(|tid| is_alive(*tid))
 }
 
-/// Returns the process of a thread; the thread's number if it has ended.
+/// Returns the process of a thread; the thread's own number if the thread has ended.
 pub(crate) fn process_of(tid: u32) -> u32 {
     let status = read_lossy(format!("/proc/{tid}/status")).unwrap_or_default();
     let number = status.lines().find_map(|line| line.strip_prefix("Tgid:"));
@@ -67,12 +70,13 @@ pub(crate) fn process_of(tid: u32) -> u32 {
         .unwrap_or(tid)
 }
 
-/// Returns the executable memory of a process; the program first if it has no name in the file system.
-fn memory(pid: u32) -> Vec<Record> {
+/// Returns records of the executable mappings of a process. A program of `memfd_create(2)` comes first, as
+/// [`is_memfd`] requires.
+fn mapping_records(pid: u32) -> Vec<Record> {
     let maps = fs::read(format!("/proc/{pid}/maps")).unwrap_or_default();
     let task = Task::leader(pid);
     let maps = String::from_utf8_lossy(&maps);
-    let maps = maps.lines().filter_map(mapping);
+    let maps = maps.lines().filter_map(parse_mapping);
     let mut maps: Vec<Record> = maps
         .map(|map| record(task, Body::Map(Map { task, ..map })))
         .collect();
@@ -88,22 +92,22 @@ fn memory(pid: u32) -> Vec<Record> {
 }
 
 /// Returns the numbers among the names in a folder.
-fn numbers(folder: impl AsRef<Path>) -> Vec<u32> {
+fn numeric_names(folder: impl AsRef<Path>) -> Vec<u32> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     let numbers = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
     numbers.collect()
 }
 
-/// Parses a line of `/proc/PID/maps`; `None` if it is not executable:
-/// `00400000-00401000 r-xp 00001000 08:01 99        /bin/true`.
-fn mapping(line: &str) -> Option<Map> {
+/// Parses a line of `/proc/PID/maps`, such as `00400000-00401000 r-xp 00001000 08:01 99        /bin/true`; `None` if the
+/// mapping is not executable.
+fn parse_mapping(line: &str) -> Option<Map> {
     const EXECUTE: u32 = 4;
     const READ: u32 = 1;
     const WRITE: u32 = 2;
     const PRIVATE: u32 = 2;
     const SHARED: u32 = 1;
     let hexadecimal = |text: &str| u64::from_str_radix(text, 16).ok();
-    let small = |text: &str| u32::from_str_radix(text, 16).ok();
+    let hexadecimal_u32 = |text: &str| u32::from_str_radix(text, 16).ok();
 
     let mut fields = line.splitn(6, ' ');
     let (start, end) = fields.next()?.split_once('-')?;
@@ -121,7 +125,7 @@ fn mapping(line: &str) -> Option<Map> {
         start,
         length: end.checked_sub(start)?,
         offset,
-        device: (small(major)?, small(minor)?),
+        device: (hexadecimal_u32(major)?, hexadecimal_u32(minor)?),
         inode,
         protection: bit('r', READ) | bit('w', WRITE) | bit('x', EXECUTE),
         flags: bit('p', PRIVATE) | bit('s', SHARED),
@@ -130,7 +134,7 @@ fn mapping(line: &str) -> Option<Map> {
     })
 }
 
-/// Returns the kernel and its modules; nothing if their addresses are hidden from this user.
+/// Returns records of the mappings of the kernel and its modules; none if the addresses are hidden from this user.
 pub(crate) fn kernel() -> Vec<Record> {
     let symbols = File::open("/proc/kallsyms").map(BufReader::new);
     let length = code_length(&fs::read_to_string("/proc/iomem").unwrap_or_default());
@@ -140,7 +144,7 @@ pub(crate) fn kernel() -> Vec<Record> {
     else {
         return Vec::new();
     };
-    // With the name of the symbol that perf finds the kernel's shift by.
+    // perf finds out by the address of the symbol in the name how far KASLR has moved the kernel.
     let image = (format!("{KERNEL}_text"), start, end - start);
     [image]
         .into_iter()
@@ -167,17 +171,18 @@ pub(crate) fn kernel() -> Vec<Record> {
         .collect()
 }
 
-/// Returns the names of the kernel's modules, where they begin, and how long they are; nothing if their addresses are hidden
+/// Returns the names, start addresses and lengths in bytes of the kernel's modules; none if the addresses are hidden
 /// from this user.
 pub(crate) fn modules() -> Vec<(String, u64, u64)> {
     let modules = fs::read_to_string("/proc/modules").unwrap_or_default();
-    modules.lines().filter_map(module).collect()
+    modules.lines().filter_map(parse_module).collect()
 }
 
-/// Returns the beginning and the end of the kernel's code; without the privilege they read as 0.
+/// Returns the addresses of the beginning and the end of the kernel's code; `None` if they read as 0, as they do without
+/// privilege.
 ///
-/// The symbols are by address: what is not read the kernel need not write, which takes thousands of instructions for
-/// each. The first ones will do if the length of the code is known.
+/// Reads as few symbols as possible, since the kernel takes thousands of instructions to write each. They come by
+/// address; if the `length` of the code is known, the first few suffice.
 fn kernel_code_range(mut symbols: impl BufRead, length: Option<u64>) -> Option<(u64, u64)> {
     let mut start: Option<u64> = None;
     let mut line = Vec::new();
@@ -203,8 +208,8 @@ fn kernel_code_range(mut symbols: impl BufRead, length: Option<u64>) -> Option<(
     None
 }
 
-/// Returns the length of the kernel's code from `/proc/iomem`: `  01000000-0173dd9f : Kernel code`. Without the privilege
-/// the addresses there are 0.
+/// Returns the length of the kernel's code in bytes from `/proc/iomem`, which has a line like
+/// `  01000000-0173dd9f : Kernel code`; `None` if the addresses in it are 0, as they are without privilege.
 fn code_length(iomem: &str) -> Option<u64> {
     let code = iomem
         .lines()
@@ -215,8 +220,8 @@ fn code_length(iomem: &str) -> Option<u64> {
     (0 < start && start < last).then_some(last - start + 1)
 }
 
-/// Parses a line of `/proc/modules`: `perfmon 65536 0 - Live 0xffffffffc0000000`.
-fn module(line: &str) -> Option<(String, u64, u64)> {
+/// Parses a line of `/proc/modules`, such as `perfmon 65536 0 - Live 0xffffffffc0000000`, into name, start and length.
+fn parse_module(line: &str) -> Option<(String, u64, u64)> {
     let mut fields = line.split(' ');
     let name = fields.next()?;
     let length = fields.next()?.parse().ok()?;
@@ -230,9 +235,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn executable_memory_is_understood() {
-        let map = mapping("00400000-00401000 r-xp 00001000 08:02 99                   /bin/a b")
-            .expect("it is well formed");
+    fn executable_mappings_are_parsed() {
+        let map =
+            parse_mapping("00400000-00401000 r-xp 00001000 08:02 99                   /bin/a b")
+                .expect("it is well formed");
         assert_eq!(
             (map.start, map.length, map.offset),
             (0x40_0000, 0x1000, 0x1000)
@@ -240,19 +246,20 @@ mod tests {
         assert_eq!((map.device, map.inode), ((8, 2), 99));
         assert_eq!((map.protection, map.flags), (5, 2));
         assert_eq!(map.file, Path::new("/bin/a b"));
-        let map = mapping("7f0000000000-7f0000001000 rwxp 00000000 00:00 0 ").expect("it is, too");
+        let map =
+            parse_mapping("7f0000000000-7f0000001000 rwxp 00000000 00:00 0 ").expect("it is, too");
         assert_eq!(map.file, Path::new("//anon"));
         for other in [
             "00400000-00401000 rw-p 00001000 08:02 99 /bin/true",
             "",
             "x",
         ] {
-            assert_eq!(mapping(other), None, "{other}");
+            assert_eq!(parse_mapping(other), None, "{other}");
         }
     }
 
     #[test]
-    fn this_process_is_found() {
+    fn this_process_has_a_name_and_mappings() {
         let records = process(std::process::id());
         let has = |wanted: fn(&Body) -> bool| records.iter().any(|r| wanted(&r.body));
         assert!(has(|body| matches!(body, Body::Comm { .. })));
@@ -289,12 +296,12 @@ mod tests {
         assert_eq!(image_of(&symbols(start)), found);
         assert_eq!(image_of(&symbols(0)), None);
         assert_eq!(image_of(""), None);
-        // What is behind the code is not read.
+        // Symbols behind the code are not read.
         let text = symbols(start) + "ffffffff83000000 D data\n";
         let mut rest = text.as_bytes();
         assert_eq!(kernel_code_range(&mut rest, None), found);
         assert_eq!(rest, b"ffffffff83000000 D data\n");
-        // Of what is known only the beginning is.
+        // If the length is known, only the beginning is read.
         let text = "ffffffff81000000 T _text\nffffffff82000000 T _etext\n";
         let mut rest = text.as_bytes();
         assert_eq!(
@@ -305,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn length_of_the_code() {
+    fn the_code_length_is_parsed() {
         let iomem = "00100000-7ffdbfff : System RAM\n  01000000-0173dd9f : Kernel code\n";
         assert_eq!(code_length(iomem), Some(0x73_dda0));
         assert_eq!(code_length("  00000000-00000000 : Kernel code\n"), None);
@@ -313,10 +320,13 @@ mod tests {
     }
 
     #[test]
-    fn modules_are_where_their_line_says() {
+    fn modules_are_parsed() {
         let line = "perfmon 65536 0 - Live 0xffffffffc0000000 (O)";
         let module_at = ("[perfmon]".to_owned(), 0xffff_ffff_c000_0000, 65536);
-        assert_eq!(module(line), Some(module_at));
-        assert_eq!(module("perfmon 65536 0 - Live 0x0000000000000000"), None);
+        assert_eq!(parse_module(line), Some(module_at));
+        assert_eq!(
+            parse_module("perfmon 65536 0 - Live 0x0000000000000000"),
+            None
+        );
     }
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `struct perf_event_attr`: what an event of perf is; for files, and for `perf_event_open(2)`.
+//! `struct perf_event_attr`, which describes an event, in files and for `perf_event_open(2)`.
 
 use perfmon::{Encoding, Modes};
 use perfmon_core::logic::event_attr::{self as abi, PerfEventAttr};
@@ -11,7 +11,7 @@ use crate::events::values::{self, Unit};
 /// The size of the structure with all members up to `sample_max_stack`: `PERF_ATTR_SIZE_VER5`.
 pub(super) const SIZE: usize = 112;
 
-/// The registers and the stack of the program, from which its callers are found out.
+/// Fields of samples with the program's registers and stack, from which its call chain is unwound.
 pub(super) const SAMPLE_USER: u64 = abi::PERF_SAMPLE_REGS_USER | abi::PERF_SAMPLE_STACK_USER;
 
 /// Fields at the end of every record that is no sample.
@@ -20,7 +20,7 @@ const STAMP_FIELDS: u64 = abi::PERF_SAMPLE_TID
     | abi::PERF_SAMPLE_CPU
     | abi::PERF_SAMPLE_IDENTIFIER;
 
-/// The parts that the samples of some recordings have.
+/// Optional parts of samples. All samples of a recording have the same parts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Parts {
     /// Call chains.
@@ -32,7 +32,7 @@ pub(crate) struct Parts {
 }
 
 impl Parts {
-    /// Returns the parts that one of two has.
+    /// Returns the parts that `self` or `other` has.
     pub(super) const fn or(self, other: Self) -> Self {
         Self {
             chain: self.chain || other.chain,
@@ -58,14 +58,14 @@ impl Parts {
     }
 }
 
-/// Flags of an event for records of what tasks map, how they are called, and when they begin and end.
+/// Flags of an event for the records of tasks: mappings, names, beginnings and ends.
 const TASK_FLAGS: u64 = PerfEventAttr::MMAP
     | PerfEventAttr::MMAP2
     | PerfEventAttr::COMM
     | PerfEventAttr::COMM_EXEC
     | PerfEventAttr::TASK;
 
-/// Flags of one for records of the switches between tasks and of code that the kernel makes at run time, too.
+/// [`TASK_FLAGS`], and the flags for records of task switches and of code that the kernel generates at run time.
 const SIDEBAND_FLAGS: u64 = TASK_FLAGS | PerfEventAttr::CONTEXT_SWITCH | PerfEventAttr::KSYMBOL;
 
 /// `branch_sample_type` without predictions and cycles.
@@ -76,14 +76,14 @@ const BRANCH_PLAIN: u64 = abi::PERF_SAMPLE_BRANCH_NO_FLAGS | abi::PERF_SAMPLE_BR
 pub(crate) struct BranchKinds(u64);
 
 impl BranchKinds {
-    /// All.
+    /// All branches.
     pub(crate) const ANY: Self = Self(abi::PERF_SAMPLE_BRANCH_ANY);
 
     /// The calls that a program is in.
     pub(crate) const CALL_STACK: Self =
         Self(abi::PERF_SAMPLE_BRANCH_USER | abi::PERF_SAMPLE_BRANCH_CALL_STACK | BRANCH_PLAIN);
 
-    /// The kinds that the driver can tell apart, by perf's names.
+    /// perf's names of the kinds that the driver can select.
     const NAMES: [(&str, u64); 11] = [
         ("any", abi::PERF_SAMPLE_BRANCH_ANY),
         ("any_call", abi::PERF_SAMPLE_BRANCH_ANY_CALL),
@@ -98,7 +98,8 @@ impl BranchKinds {
         ("k", abi::PERF_SAMPLE_BRANCH_KERNEL),
     ];
 
-    /// Parses names with commas between them.
+    /// Parses names that are separated by commas; without a kind among them, all kinds are recorded. The error is a
+    /// message for the user, with the names that exist.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         const KINDS: u64 = (abi::PERF_SAMPLE_BRANCH_NO_FLAGS - 1)
             & !(abi::PERF_SAMPLE_BRANCH_USER | abi::PERF_SAMPLE_BRANCH_KERNEL);
@@ -122,31 +123,32 @@ impl BranchKinds {
     }
 }
 
-/// Number of an event, by where it comes from.
+/// Type and number of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum EventKind {
-    /// perf's own numbers of common events.
+    /// A generic event, `PERF_COUNT_HW_*`.
     Hardware(u64),
-    /// An event select.
+    /// An event of the processor, as the value of an event select register.
     Raw(u64),
-    /// A value of another register than a counter, by its number in `PERFMON_GROUP_MISC`. What it grows by is a
-    /// sample's period.
+    /// A register that is no counter, such as an energy meter, by its number in `PERFMON_GROUP_MISC`. The period of a
+    /// sample is its growth since the sample before.
     Value(u64),
     /// An event that never happens, opened for the records that come with it.
     Dummy,
-    /// Another event, in a file of perf's.
+    /// An event of another type, as type and config; only in files of `perf record`.
     Other(u32, u64),
 }
 
-/// `PERF_TYPE_*` of the first two, and of the third together with `PERF_COUNT_SW_DUMMY`.
+/// `PERF_TYPE_*` of [`EventKind::Hardware`], of [`EventKind::Dummy`] (with [`SOFTWARE_DUMMY`]), and of
+/// [`EventKind::Raw`].
 const TYPE_HARDWARE: u32 = 0;
 const TYPE_SOFTWARE: u32 = 1;
 const TYPE_RAW: u32 = 4;
-/// The type of values, in files only: the kernel gives its PMUs lower numbers.
+/// The type of [`EventKind::Value`], in files only. No PMU of the kernel has it: these have lower numbers.
 const TYPE_VALUE: u32 = 0x706d_7600;
 const SOFTWARE_DUMMY: u64 = 9;
 
-/// `PERF_TYPE_HW_CACHE`, and `PERF_TYPE_TRACEPOINT`, whose numbers each kernel gives anew.
+/// `PERF_TYPE_HW_CACHE`, and `PERF_TYPE_TRACEPOINT`, whose event numbers differ from boot to boot.
 const TYPE_CACHE: u32 = 3;
 const TYPE_TRACEPOINT: u32 = 2;
 
@@ -167,7 +169,7 @@ const SOFTWARE: [&str; 12] = [
 ];
 
 /// Returns perf's name of an event that pmctl does not record.
-fn named(kind: u32, config: u64) -> Option<String> {
+fn perf_name(kind: u32, config: u64) -> Option<String> {
     match kind {
         TYPE_SOFTWARE => {
             let index = usize::try_from(config).ok()?;
@@ -192,13 +194,13 @@ pub(crate) struct Attr {
     pub(crate) fields: u64,
     flags: u64,
     pub(super) branches: u64,
-    /// Bytes of the program's stack.
+    /// Bytes of the program's stack in each sample.
     stack: u32,
-    /// The clock of the times, if it is not perf's own.
+    /// `clockid` of the times, if they are not by perf's own clock.
     clock: i32,
 }
 
-/// Members of the structure that pmctl always writes with the same value, and other programs do not.
+/// Members of the structure that always have the same value if pmctl wrote it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct OtherFields {
     pub(super) read_format: u64,
@@ -221,7 +223,7 @@ impl Attr {
             kind,
             period,
             fields: parts.fields(),
-            // The program's part is in its stack.
+            // The program's part of the call chain is unwound from its stack.
             flags: PerfEventAttr::SAMPLE_ID_ALL
                 | excluded
                 | if parts.user {
@@ -239,7 +241,7 @@ impl Attr {
         }
     }
 
-    /// Records so many bytes of the program's stack, if samples have it.
+    /// Sets how many bytes of the program's stack a sample has, if samples have a stack.
     pub(crate) const fn with_stack(self, bytes: u32) -> Self {
         let stack = if self.parts().user { bytes } else { 0 };
         Self { stack, ..self }
@@ -256,25 +258,25 @@ impl Attr {
         self.flags & PerfEventAttr::SAMPLE_ID_ALL != 0
     }
 
-    /// Returns whether programs' parts of call chains come in records of their own.
+    /// Returns whether the program's part of a call chain comes in a record of its own.
     pub(super) fn has_deferred_chains(&self) -> bool {
         self.flags & PerfEventAttr::DEFER_OUTPUT != 0
     }
 
-    /// Makes the period a frequency.
+    /// Makes the period a frequency in Hz.
     pub(crate) fn with_frequency(self) -> Self {
         let flags = self.flags | PerfEventAttr::FREQ;
         Self { flags, ..self }
     }
 
-    /// Samples with this `precise_ip`.
+    /// Sets `precise_ip`, 0 to 3.
     pub(crate) const fn with_precision(self, level: u8) -> Self {
         const SHIFT: u32 = PerfEventAttr::PRECISE_IP.trailing_zeros();
         let flags = self.flags | (level as u64) << SHIFT & PerfEventAttr::PRECISE_IP;
         Self { flags, ..self }
     }
 
-    /// Records branches of these kinds, in these modes or else in those of the event.
+    /// Records branches of these kinds. If they include no mode (`u`, `k`), the event's modes apply.
     pub(crate) const fn with_branches(self, kinds: BranchKinds) -> Self {
         const MODES: u64 = abi::PERF_SAMPLE_BRANCH_USER | abi::PERF_SAMPLE_BRANCH_KERNEL;
         let modes = if kinds.0 & MODES == 0 {
@@ -286,7 +288,7 @@ impl Attr {
         Self { branches, ..self }
     }
 
-    /// Returns whether its branches are the calls that a program is in.
+    /// Returns whether the branches are the program's call stack (`PERF_SAMPLE_BRANCH_CALL_STACK`).
     pub(crate) const fn has_calls(&self) -> bool {
         self.branches & abi::PERF_SAMPLE_BRANCH_CALL_STACK != 0
     }
@@ -301,8 +303,9 @@ impl Attr {
         self.branches
     }
 
-    /// Describes the records of some tasks, and of what they create if `inherit` is set, or of all tasks. Users may
-    /// have them of their own tasks.
+    /// Describes a dummy event that brings the records of tasks: with `all`, of every task; otherwise of those that it
+    /// is opened for, and with `inherit` of their children. Without `all` the kernel is excluded, so that users need no
+    /// privilege for their own tasks.
     pub(crate) fn tasks(inherit: bool, all: bool) -> Self {
         let (of_children, of_kernel) = match (inherit, all) {
             (_, true) => (0, PerfEventAttr::KSYMBOL),
@@ -315,7 +318,8 @@ impl Attr {
         }
     }
 
-    /// Describes the records of tasks and their memory, without an event; by this clock, or by perf's own.
+    /// Describes a dummy event that brings the records of tasks, of their memory and of their switches. The times are by
+    /// this `clockid`, or by perf's own clock.
     pub(crate) fn sideband(clock: Option<i32>) -> Self {
         Self {
             kind: EventKind::Dummy,
@@ -339,7 +343,7 @@ impl Attr {
         }
     }
 
-    /// Returns the unit of its values, if it is no count.
+    /// Returns the unit of an [`EventKind::Value`]; counts have none.
     pub(crate) fn unit(&self) -> Option<Unit> {
         match self.kind {
             EventKind::Value(number) => Some(values::numbered(number)?.unit),
@@ -359,7 +363,7 @@ impl Attr {
         }
     }
 
-    /// Returns a name for an event whose name is not known.
+    /// Makes a name for an event, where the file has none.
     pub(super) fn name(&self) -> String {
         let name = match self.kind {
             EventKind::Hardware(number) => {
@@ -371,7 +375,7 @@ impl Attr {
                 None => format!("value {number}"),
             },
             EventKind::Dummy => "dummy".to_owned(),
-            EventKind::Other(kind, config) => match named(kind, config) {
+            EventKind::Other(kind, config) => match perf_name(kind, config) {
                 Some(name) => name,
                 None => format!("event {kind}:{config:#x}"),
             },
@@ -421,14 +425,14 @@ impl Attr {
         whole
     }
 
-    /// Decodes the structure, as far as pmctl uses it. `None` if samples have other registers than those that pmctl asks
-    /// for: they could not be read.
+    /// Decodes the structure, as far as pmctl uses it. `None` if samples have other registers than pmctl records, since
+    /// they could not be decoded.
     pub(super) fn decode(bytes: &[u8]) -> Option<Self> {
         let (attr, others) = Self::decode_any(bytes)?;
         (others.registers == attr.registers()).then_some(attr)
     }
 
-    /// Decodes the structure of any program.
+    /// Decodes the structure, whichever program wrote it.
     pub(super) fn decode_any(bytes: &[u8]) -> Option<(Self, OtherFields)> {
         let mut reader = Reader(bytes);
         let (kind, _size) = (reader.u32()?, reader.u32()?);
@@ -510,14 +514,14 @@ mod tests {
 
     #[test]
     fn kinds_of_branches_have_perfs_names() {
-        let of = |text: &str| BranchKinds::parse(text).map(|kinds| kinds.0);
-        assert_eq!(of("any"), Ok(0b1000));
-        assert_eq!(of("u"), Ok(0b1001), "of all kinds");
-        assert_eq!(of("any_call,u"), Ok(0b1_0001));
-        assert_eq!(of("cond, k"), Ok(0b100_0000_0010));
-        assert_eq!(of("no_flags"), Ok(1 << 14 | 1 << 3));
-        assert!(of("stack").is_err_and(|error| error.contains("ind_jmp")));
-        assert!(of("").is_err());
+        let parse_bits = |text: &str| BranchKinds::parse(text).map(|kinds| kinds.0);
+        assert_eq!(parse_bits("any"), Ok(0b1000));
+        assert_eq!(parse_bits("u"), Ok(0b1001), "of all kinds");
+        assert_eq!(parse_bits("any_call,u"), Ok(0b1_0001));
+        assert_eq!(parse_bits("cond, k"), Ok(0b100_0000_0010));
+        assert_eq!(parse_bits("no_flags"), Ok(1 << 14 | 1 << 3));
+        assert!(parse_bits("stack").is_err_and(|error| error.contains("ind_jmp")));
+        assert!(parse_bits("").is_err());
         let parts = Parts {
             branches: true,
             ..Parts::default()

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Numbers and texts in bytes.
+//! Encodes and decodes numbers and texts.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 
-/// Reads bytes from the front; `None` if they end too early.
+/// Reads from the front of bytes. Its methods return `None` if the bytes end too early.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Reader<'a>(pub(super) &'a [u8]);
 
@@ -32,7 +32,7 @@ impl<'a> Reader<'a> {
         self.array().map(u64::from_le_bytes)
     }
 
-    /// Takes 8-byte words, and their number in front of them.
+    /// Takes a count, and as many 8-byte words.
     pub(super) fn words(&mut self) -> Option<Vec<u64>> {
         let count = self.u64()?;
         (0..count).map(|_| self.u64()).collect()
@@ -55,7 +55,7 @@ pub(super) trait Put {
     fn u16(&mut self, number: u16);
     fn u32(&mut self, number: u32);
     fn u64(&mut self, number: u64);
-    /// Appends a text and at least one NUL, up to a multiple of `align` bytes.
+    /// Appends a text and at least one NUL, so that a multiple of `align` bytes is appended.
     fn padded(&mut self, text: &[u8], align: usize);
 }
 
@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_not_there_is_none() {
+    fn reading_past_the_end_is_none() {
         let mut reader = Reader(&[1, 0, 2]);
         assert_eq!(reader.u16(), Some(1));
         assert_eq!(reader.u32(), None);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Records as bytes. The kernel gives those that are no samples in the same form as the file has them.
+//! Encodes and decodes records. Records other than samples have the same form in the file as in the kernel's ring.
 
 use std::os::unix::ffi::OsStrExt;
 
@@ -17,19 +17,19 @@ pub(super) const SAMPLE: u32 = 9;
 const MMAP2: u32 = 10;
 const SWITCH_CPU_WIDE: u32 = 15;
 const KSYMBOL: u32 = 17;
-/// The types of records that pmctl uses, beside samples.
+/// Types of records that pmctl uses, besides samples.
 pub(super) const USED_TYPES: [u32; 7] = [LOST, COMM, EXIT, FORK, MMAP2, SWITCH_CPU_WIDE, KSYMBOL];
-/// From here on the numbers are perf's own.
+/// The first type that the perf tool makes; lower ones are the kernel's.
 pub(super) const FIRST_PERF_TYPE: u32 = 64;
 
-/// `PERF_RECORD_MISC_*`; the bits from 13 on have a meaning for each type.
+/// `PERF_RECORD_MISC_*`; the meaning of the bits from 13 on depends on the type.
 pub(super) const MISC_KERNEL: u16 = 1;
 const MISC_USER: u16 = 2;
 pub(super) const MISC_CPUMODE: u16 = 7;
 const MISC_COMM_EXEC: u16 = 1 << 13;
 const MISC_SWITCH_OUT: u16 = 1 << 13;
 
-/// The bits of a branch's flags: mispredicted, predicted, and the lowest of 16 for cycles.
+/// Bits of a branch's flags: mispredicted, predicted, and the position and the mask of the cycles.
 const BRANCH_MISPREDICTED: u64 = 1 << 0;
 const BRANCH_PREDICTED: u64 = 1 << 1;
 const BRANCH_CYCLES_SHIFT: u32 = 4;
@@ -39,26 +39,26 @@ const BRANCH_CYCLES_MASK: u64 = 0xffff;
 const REGISTERS_32: u64 = 1;
 const REGISTERS_64: u64 = 2;
 
-/// The size of the stamp at the end of what is no sample.
-const TRAILER: usize = 32;
-pub(super) const HEADER: usize = 8;
+/// Bytes of the stamp at the end of a record that is no sample.
+const STAMP_SIZE: usize = 32;
+pub(super) const HEADER_SIZE: usize = 8;
 
 impl Record {
-    /// Appends the record; samples have these parts.
+    /// Appends the encoded record. If it is a sample, it gets these parts.
     pub(super) fn encode(&self, parts: Parts, bytes: &mut Vec<u8>) {
         let start = bytes.len();
-        // The size is not known before the end.
+        // The header is filled in at the end, when the size is known.
         bytes.u64(0);
         let (kind, misc) = self.body.encode(&self.stamp, parts, bytes);
         if kind != SAMPLE {
             self.stamp.encode(bytes);
         }
         let size = u16::try_from(bytes.len() - start).unwrap_or(u16::MAX);
-        let mut header = Vec::with_capacity(HEADER);
+        let mut header = Vec::with_capacity(HEADER_SIZE);
         header.u32(kind);
         header.u16(misc);
         header.u16(size);
-        bytes[start..start + HEADER].copy_from_slice(&header);
+        bytes[start..start + HEADER_SIZE].copy_from_slice(&header);
     }
 }
 
@@ -77,7 +77,7 @@ impl Task {
 }
 
 impl Stamp {
-    /// Without an identifier: it is of no event.
+    /// Encodes the stamp with the identifier 0, which stands for no event.
     fn encode(&self, bytes: &mut Vec<u8>) {
         self.task.encode(bytes);
         bytes.u64(self.time);
@@ -94,7 +94,7 @@ impl Stamp {
     }
 }
 
-/// Two tasks as FORK and EXIT have them: both processes, then both threads.
+/// Encodes two tasks as FORK and EXIT have them: both process numbers, both thread numbers, and the time.
 fn encode_pair(first: Task, second: Task, time: u64, bytes: &mut Vec<u8>) {
     for number in [first.pid, second.pid, first.tid, second.tid] {
         bytes.u32(number);
@@ -110,7 +110,7 @@ fn decode_pair(reader: &mut Reader<'_>) -> Option<(Task, Task)> {
 }
 
 impl Body {
-    /// Appends what is between the header and the stamp; gives the type and the flags for the header.
+    /// Appends the bytes between the header and the stamp, and returns the type and the flags for the header.
     fn encode(&self, stamp: &Stamp, parts: Parts, bytes: &mut Vec<u8>) -> (u32, u16) {
         match self {
             Self::Map(map) => {
@@ -150,7 +150,7 @@ impl Body {
                 (KSYMBOL, 0)
             }
             Self::Lost(number) => {
-                // Of no event.
+                // The identifier: no event.
                 bytes.u64(0);
                 bytes.u64(*number);
                 (LOST, 0)
@@ -266,7 +266,7 @@ impl Sample {
 }
 
 impl Branch {
-    /// Decodes `count` branches. Those of a wrong path, which were not taken, are left out.
+    /// Decodes `count` branches, without those that were executed speculatively on a wrong path.
     pub(super) fn decode(reader: &mut Reader<'_>, count: u64) -> Option<Vec<Self>> {
         /// `perf_branch_entry::spec`, and `PERF_BR_SPEC_WRONG_PATH`.
         const SPECULATION: u64 = 0b11 << 24;
@@ -310,7 +310,7 @@ impl UserStack {
         }
     }
 
-    /// Decodes registers and a stack, which a task of the kernel's own has not: it has `Some(None)`.
+    /// Decodes registers and a stack. `Some(None)` is a kernel thread, which has neither.
     #[expect(
         clippy::option_option,
         reason = "bytes that can't be decoded are not those of a task without a stack"
@@ -342,46 +342,46 @@ impl UserStack {
 
 /// Returns the size of the first record of `bytes`.
 pub(super) fn size(bytes: &[u8]) -> Option<usize> {
-    let size = Reader(bytes.get(HEADER - 2..)?).u16()?;
-    Some(size.into()).filter(|size| *size >= HEADER)
+    let size = Reader(bytes.get(HEADER_SIZE - 2..)?).u16()?;
+    Some(size.into()).filter(|size| *size >= HEADER_SIZE)
 }
 
 /// Returns the time of the first record of `bytes`, if it has one.
 pub(super) fn time(bytes: &[u8]) -> Option<u64> {
-    let place = match Reader(bytes).u32()? {
+    let offset = match Reader(bytes).u32()? {
         FIRST_PERF_TYPE.. => return None,
-        // Behind the identifier, the address and the task.
-        SAMPLE => HEADER + 24,
-        // Behind the task, at the end.
-        _ => size(bytes)?.checked_sub(TRAILER - 8)?,
+        // After the identifier, the address and the task.
+        SAMPLE => HEADER_SIZE + 24,
+        // After the task, in the stamp at the end.
+        _ => size(bytes)?.checked_sub(STAMP_SIZE - 8)?,
     };
-    Reader(bytes.get(place..)?).u64()
+    Reader(bytes.get(offset..)?).u64()
 }
 
-/// The first record of `bytes`, and how long it is. The record is `None` if pmctl has no use for its type;
-/// everything is if the bytes are no record.
+/// Decodes the first record of `bytes`, and returns it with its size in bytes. The record is `None` if pmctl does not
+/// use its type. Returns `None` if the bytes are no record.
 pub(crate) fn decode(bytes: &[u8], parts: Parts) -> Option<(Option<Record>, usize)> {
     let mut header = Reader(bytes);
     let (kind, misc) = (header.u32()?, header.u16()?);
     let size = usize::from(header.u16()?);
-    let content = bytes.get(HEADER..size)?;
+    let content = bytes.get(HEADER_SIZE..size)?;
     if kind == SAMPLE {
         let (stamp, sample) = Sample::decode(Reader(content), parts)?;
         let body = Body::Sample(sample);
         return Some((Some(Record { stamp, body }), size));
     }
-    // Those of perf's own types have no stamp.
+    // Records of perf's own types have no stamp.
     if !USED_TYPES.contains(&kind) {
         return Some((None, size));
     }
-    let (content, trailer) = content.split_at_checked(content.len().checked_sub(TRAILER)?)?;
+    let (content, trailer) = content.split_at_checked(content.len().checked_sub(STAMP_SIZE)?)?;
     let body = body((kind, misc), content)?;
     let stamp = Stamp::decode(Reader(trailer))?;
     Some((Some(Record { stamp, body }), size))
 }
 
-/// Decodes the content between the header and the stamp of a record of a type in [`USED_TYPES`], from the type and
-/// the flags in the header.
+/// Decodes the content of a record, between header and stamp, by the type and the flags in its header. The type is one
+/// of [`USED_TYPES`].
 #[inline]
 pub(super) fn body((kind, misc): (u32, u16), content: &[u8]) -> Option<Body> {
     let mut reader = Reader(content);
@@ -424,7 +424,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_branch_is_as_the_kernel_has_it() {
+    fn a_branch_is_encoded_as_the_kernel_does() {
         let branch = Branch {
             from: 1,
             to: 2,
@@ -444,7 +444,7 @@ mod tests {
         let mut reader = Reader(&bytes[bytes.len() - 32..]);
         let number = |reader: &mut Reader<'_>| reader.u64().expect("it is there");
         let numbers = [(); 4].map(|()| number(&mut reader));
-        // How many; from, to, and `struct perf_branch_entry`'s bits: mispred:1, predicted:1, in_tx:1,
+        // The count; from, to, and `struct perf_branch_entry`'s bits: mispred:1, predicted:1, in_tx:1,
         // abort:1, cycles:16.
         assert_eq!(numbers, [1, 1, 2, 9 << 4 | 1]);
     }

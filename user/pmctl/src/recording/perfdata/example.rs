@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A small recording: for tests, and for the fuzzer to begin with.
+//! A small recording, for tests and as a seed of the fuzzer.
 
 use perfmon::Modes;
 
@@ -8,10 +8,10 @@ use super::{
     Records, Sample, Stamp, Task, UserStack,
 };
 
-/// A mark in a call chain: the program's addresses follow.
+/// `PERF_CONTEXT_USER`: in a call chain, addresses of the program follow.
 const USER: u64 = 512_u64.wrapping_neg();
 
-/// A record of each kind, a nanosecond from one to the next. Samples have `all` parts, or none.
+/// Returns a record of each kind, one nanosecond apart. Samples have `all` optional parts, or none.
 pub(super) fn records(all: bool) -> Vec<Record> {
     let (leader, task) = (Task::leader(7), Task { pid: 7, tid: 8 });
     let branch = Branch {
@@ -79,7 +79,7 @@ pub(super) fn records(all: bool) -> Vec<Record> {
     (1..).zip(bodies).map(record).collect()
 }
 
-/// A stack that ends earlier than it was to be read.
+/// Returns a stack that is shorter than the size that was asked for.
 fn user_stack() -> Box<UserStack> {
     Box::new(UserStack {
         wide: true,
@@ -89,7 +89,7 @@ fn user_stack() -> Box<UserStack> {
     })
 }
 
-/// A recording with all there can be in one. Samples have `all` parts, or none.
+/// Returns a recording with a value in each field. Samples have `all` optional parts, or none.
 pub(crate) fn example(all: bool) -> Recording {
     let parts = Parts {
         chain: all,

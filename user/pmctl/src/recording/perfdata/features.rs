@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The features of the file, which stand behind the records.
+//! The features of the file, such as host name and build-ids, which are behind the records.
 
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
@@ -15,7 +15,7 @@ pub(super) const OSRELEASE: u32 = 4;
 pub(super) const VERSION: u32 = 5;
 pub(super) const ARCH: u32 = 6;
 pub(super) const NRCPUS: u32 = 7;
-/// perf 6.1 dies without this one and the next, in `perf data convert --to-json`.
+/// `perf data convert --to-json` of perf 6.1 crashes if this feature or CPUID is missing.
 pub(super) const CPUDESC: u32 = 8;
 pub(super) const CPUID: u32 = 9;
 pub(super) const TOTAL_MEM: u32 = 10;
@@ -23,13 +23,13 @@ pub(super) const CMDLINE: u32 = 11;
 pub(super) const EVENT_DESC: u32 = 12;
 pub(super) const BRANCH_STACK: u32 = 15;
 pub(super) const SAMPLE_TIME: u32 = 21;
-/// The file is in a folder.
+/// The recording is a folder, and this file is in it.
 const DIR_FORMAT: u32 = 24;
-/// The notes of recordings that were made before they had a place behind the features. perf 6.1 to 7.3 reads past a
-/// table of its own for it, in `perf inject` and `perf data convert`.
+/// pmctl's notes, in recordings of versions that wrote them as a feature. perf 6.1 to 7.3 reads past the end of a table
+/// for such a number, in `perf inject` and `perf data convert`; so the notes are behind the features now.
 pub(super) const NOTES: u32 = 255;
 
-/// Bits that the header has for features.
+/// Number of bits for features in the header.
 pub(super) const BITS: u32 = 256;
 
 /// pmctl's name and version, in the place of perf's version.
@@ -38,7 +38,7 @@ const WRITER: &str = concat!("pmctl ", env!("CARGO_PKG_VERSION"));
 /// Padding of texts.
 const TEXT_ALIGN: usize = 64;
 
-/// The build-id of a file: what its linker calls this version of it.
+/// The build-id of a file, by which the linker tells versions of the file apart.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct BuildId {
     pub(crate) file: PathBuf,
@@ -56,16 +56,16 @@ pub(super) struct FeatureContent<'a> {
     pub(super) times: (u64, u64),
 }
 
-/// The features, in the order of their numbers.
-pub(super) fn encode(ending: &FeatureContent<'_>) -> Vec<(u32, Vec<u8>)> {
-    let mut features = vec![(BUILD_ID, build_ids(ending.build_ids))];
-    features.extend(known(ending.events, ending.host));
-    features.push((SAMPLE_TIME, sample_time(ending.times)));
+/// Encodes the features, in the order of their numbers.
+pub(super) fn encode(content: &FeatureContent<'_>) -> Vec<(u32, Vec<u8>)> {
+    let mut features = vec![(BUILD_ID, build_ids(content.build_ids))];
+    features.extend(encode_known(content.events, content.host));
+    features.push((SAMPLE_TIME, sample_time(content.times)));
     features
 }
 
-/// The features that are known before the recording, in the order of their numbers.
-pub(super) fn known(events: &[Event], host: &Host) -> Vec<(u32, Vec<u8>)> {
+/// Encodes the features that are known before the recording, in the order of their numbers.
+pub(super) fn encode_known(events: &[Event], host: &Host) -> Vec<(u32, Vec<u8>)> {
     let text = |text: &str| {
         let mut bytes = Vec::new();
         put_text(text, &mut bytes);
@@ -83,7 +83,7 @@ pub(super) fn known(events: &[Event], host: &Host) -> Vec<(u32, Vec<u8>)> {
         (CMDLINE, command_line(&host.command_line)),
         (EVENT_DESC, descriptions(events)),
     ];
-    // By this feature perf report shows branches and not call chains.
+    // With this feature `perf report` shows branches instead of call chains.
     if parts(events).branches && !has_calls(events) {
         features.push((BRANCH_STACK, Vec::new()));
     }
@@ -97,7 +97,7 @@ fn put_text(text: &str, bytes: &mut Vec<u8>) {
     put_length(start, bytes);
 }
 
-/// Writes the number of the bytes behind it at `start`.
+/// Writes at `start` how many bytes follow the 4 bytes of this number.
 fn put_length(start: usize, bytes: &mut [u8]) {
     let length = u32::try_from(bytes.len() - start - 4).unwrap_or(u32::MAX);
     bytes[start..start + 4].copy_from_slice(&length.to_le_bytes());
@@ -128,7 +128,7 @@ fn command_line(words: &[String]) -> Vec<u8> {
     bytes
 }
 
-/// The names of the events: the attrs don't have them.
+/// Encodes the names of the events, which their attrs do not contain.
 fn descriptions(events: &[Event]) -> Vec<u8> {
     let mut bytes = Vec::new();
     bytes.u32(count(events.len()));
@@ -142,7 +142,7 @@ fn descriptions(events: &[Event]) -> Vec<u8> {
     bytes
 }
 
-/// Each is a record of its own kind, without a type.
+/// Encodes the build-ids, each as a record with type 0.
 fn build_ids(ids: &[BuildId]) -> Vec<u8> {
     let mut bytes = Vec::new();
     for id in ids {
@@ -157,7 +157,7 @@ fn build_ids(ids: &[BuildId]) -> Vec<u8> {
     bytes
 }
 
-/// Returns the flags of the record of a build-id, of which the size was once uncertain: a flag says that it is given.
+/// Returns the flags of a build-id's record. One says that the size of the build-id is given, which older perf omits.
 pub(super) const fn build_id_flags(id: &BuildId) -> u16 {
     const MISC_SIZE: u16 = 1 << 15;
     const MISC_KERNEL: u16 = 1;
@@ -165,7 +165,7 @@ pub(super) const fn build_id_flags(id: &BuildId) -> u16 {
     MISC_SIZE | if id.kernel { MISC_KERNEL } else { MISC_USER }
 }
 
-/// Appends what is behind the header of the record of a build-id.
+/// Appends the content of a build-id's record, which is behind its header.
 pub(super) fn put_build_id(BuildId { file, id, .. }: &BuildId, bytes: &mut Vec<u8>) {
     const BUILD_ID_SIZE: usize = 20;
     let id = &id[..id.len().min(BUILD_ID_SIZE)];
@@ -191,14 +191,14 @@ pub(super) struct Features {
     pub(super) names: Vec<String>,
     pub(super) build_ids: Vec<BuildId>,
     pub(super) notes: Option<Notes>,
-    /// A pmctl wrote the file.
+    /// pmctl wrote the file.
     pub(super) is_of_pmctl: bool,
-    /// Its records are in other files of its folder.
+    /// The records are in other files of the same folder.
     pub(super) is_divided: bool,
 }
 
 impl Features {
-    /// Returns those of a recording without an end, which has events with these attrs.
+    /// Returns the features of an unfinished recording, which has events with these attrs.
     pub(super) fn unfinished(attrs: &[Attr]) -> Self {
         const DEGRADED: &str = "the recording was not finished: `pmctl record` was killed, or still runs; it is shown as \
                                 far as it had been written";
@@ -237,7 +237,7 @@ impl Features {
             }
             EVENT_DESC => self.names = names(reader)?,
             BUILD_ID => self.build_ids = decode_build_ids(reader)?,
-            // With --kcore, whose folder has one file with records, it is 0.
+            // 0 means a folder of `perf record --kcore`, which has all records in this file.
             DIR_FORMAT => self.is_divided = reader.u64()? != 0,
             NOTES => {
                 self.notes = Some(serde_json::from_slice(bytes).ok()?);
@@ -276,7 +276,7 @@ pub(super) fn build_id(record: &[u8]) -> Option<BuildId> {
     let (_type, misc, _size) = (content.u32()?, content.u16()?, content.u16()?);
     let _pid = content.u32()?;
     let id = content.take(20)?;
-    // Older versions of perf do not tell it.
+    // Older versions of perf write 0.
     let length = match content.u32()? & 0xff {
         0 => id.len(),
         length => usize::try_from(length).ok()?,

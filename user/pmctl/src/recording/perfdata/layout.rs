@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Records whose fields are not those that pmctl asks for: what `struct perf_event_attr` says of their layout
+//! Decodes records with other fields than pmctl asks for, by the layout that `struct perf_event_attr` describes
 //! (`perf_event_open(2)`, "MMAP layout").
 
 use perfmon_core::logic::event_attr as abi;
@@ -18,7 +18,7 @@ const STAMP: [u64; 6] = [
     abi::PERF_SAMPLE_IDENTIFIER,
 ];
 
-/// Which fields the records of an event have.
+/// The fields that the records of an event have.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Layout {
     fields: u64,
@@ -43,8 +43,8 @@ impl Layout {
         }
     }
 
-    /// Returns the parts of its samples that pmctl reads. Of registers that are not those that pmctl asks for, no caller
-    /// can be found out.
+    /// Returns the parts of the samples that pmctl reads. Stacks with other registers than pmctl asks for are not read,
+    /// since they can't be unwound.
     pub(super) const fn parts(self) -> Parts {
         Parts {
             chain: self.fields & abi::PERF_SAMPLE_CALLCHAIN != 0,
@@ -60,7 +60,7 @@ impl Layout {
 
     /// Returns the kernel's number of the event in a record's content; `None` if it has none.
     pub(super) fn id(self, is_sample: bool, content: &[u8]) -> Option<u64> {
-        let place = match (is_sample, self.fields & abi::PERF_SAMPLE_IDENTIFIER != 0) {
+        let offset = match (is_sample, self.fields & abi::PERF_SAMPLE_IDENTIFIER != 0) {
             (true, true) => 0,
             (true, false) if self.fields & abi::PERF_SAMPLE_ID != 0 => {
                 8 * (self.fields
@@ -73,7 +73,7 @@ impl Layout {
             (false, true) if self.has_stamps => content.len().checked_sub(8)?,
             _ => return None,
         };
-        Reader(content.get(place..)?).u64()
+        Reader(content.get(offset..)?).u64()
     }
 
     /// Decodes the content of a sample of the event with this index.
@@ -155,8 +155,8 @@ impl Layout {
         Branch::decode(reader, count)
     }
 
-    /// Splits the content of a record that is no sample into what is its own, and its stamp.
-    pub(super) fn split(self, content: &[u8]) -> Option<(&[u8], Stamp)> {
+    /// Splits the content of a record that is no sample into its body and its stamp.
+    pub(super) fn split_stamp(self, content: &[u8]) -> Option<(&[u8], Stamp)> {
         let unknown = Stamp {
             task: Task::UNKNOWN,
             time: 0,
@@ -193,7 +193,7 @@ impl Layout {
     }
 }
 
-/// Process and thread of the 8 bytes that have both.
+/// Returns the process and the thread of `PERF_SAMPLE_TID`: the lower and the upper 4 bytes.
 fn task(word: u64) -> Task {
     let half = |shift: u32| u32::try_from(word >> shift & u64::from(u32::MAX)).unwrap_or(u32::MAX);
     Task {
@@ -202,7 +202,7 @@ fn task(word: u64) -> Task {
     }
 }
 
-/// The CPU of the 8 bytes that have it and 4 that mean nothing.
+/// Returns the CPU of `PERF_SAMPLE_CPU`: the lower 4 bytes.
 fn cpu(word: u64) -> u32 {
     task(word).pid
 }

@@ -3,8 +3,8 @@
 //!
 //! ```text
 //! header     104 bytes: where the other parts are, and a bit for each feature
-//! ids        of each event, one number
-//! events     of each, a `struct perf_event_attr` of 112 bytes and where its ids are
+//! ids        one number for each event
+//! events     for each, a `struct perf_event_attr` of 112 bytes and where its ids are
 //! data       records: what was mapped and started, and the samples; nearly by time
 //! features   one after the other: host name, command line, build-ids, ...
 //! ```
@@ -12,11 +12,11 @@
 //! All numbers are little-endian. The layout is described in the kernel source's
 //! tools/perf/Documentation/perf.data-file-format.txt, the events and records in `perf_event_open(2)`.
 //!
-//! Every tool must be able to open it. So the events have the size 112, which perf has known since Linux 4.8 (a
-//! larger one is refused by versions that don't know it), and the same fields in every sample. What only pmctl
-//! can use is in a feature of its own, [`Notes`], which others skip.
+//! Every tool must be able to open the file. So the attrs have the size 112, which perf has known since Linux 4.8
+//! (versions of perf refuse a larger size than theirs), and all samples have the same fields. Only pmctl uses
+//! [`Notes`], which are behind the last feature, where other tools don't look.
 //!
-//! Standard output gets a stream instead: [`pipe`].
+//! On standard output, a recording is a stream: [`pipe`].
 
 use std::io::{self, Seek, Write};
 use std::path::Path;
@@ -62,9 +62,9 @@ pub(crate) struct Recording {
     /// Build-ids of the files with samples.
     pub(crate) build_ids: Vec<BuildId>,
     pub(crate) notes: Notes,
-    /// The file has no end: pmctl was killed, or still runs.
+    /// The recording was not finished: pmctl was killed, or still runs.
     pub(crate) unfinished: bool,
-    /// The file is one of `perf record`.
+    /// `perf record` wrote the file.
     pub(crate) from_perf: bool,
     /// Time at which the recording ended, if it is known.
     pub(crate) ended: Option<SystemTime>,
@@ -93,12 +93,13 @@ pub(crate) struct Host {
     pub(crate) cpuid: String,
     /// Memory of the machine, in KiB.
     pub(crate) memory: u64,
-    /// pmctl's own.
+    /// The command line of the program that recorded.
     pub(crate) command_line: Vec<String>,
 }
 
 impl Recording {
-    /// Returns the parts that samples have; calls are parts of call chains.
+    /// Returns the parts that samples have. Branches that are a call stack don't count as branches: they become part of the
+    /// call chain.
     pub(crate) fn parts(&self) -> Parts {
         let parts = parts(&self.events);
         Parts {
@@ -107,7 +108,7 @@ impl Recording {
         }
     }
 
-    /// Returns whether the branches of samples are the calls that a program is in.
+    /// Returns whether the branches of samples are the program's call stack.
     pub(crate) fn has_calls(&self) -> bool {
         has_calls(&self.events)
     }
@@ -118,7 +119,7 @@ impl Recording {
         ids.find(|id| id.file == file).map(|id| &id.id[..])
     }
 
-    /// Returns what is known of the version of a file.
+    /// Returns what identifies the recorded version of a file.
     pub(crate) fn version(&self, file: &Path) -> FileVersion<'_> {
         let mut tables = self.notes.symbols.iter();
         let table = tables.find(|table| Path::new(&table.file) == file);
@@ -140,7 +141,7 @@ impl Recording {
     }
 }
 
-/// What identifies the version of a recorded file: its build-id, its facts, or nothing.
+/// Identification of the recorded version of a file: its build-id, its facts, or nothing.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct FileVersion<'a> {
     pub(crate) build_id: Option<&'a [u8]>,
@@ -161,29 +162,29 @@ pub(crate) fn write<W: Write + Seek>(recording: &Recording, output: W) -> io::Re
     Ok(file.output)
 }
 
-/// Returns the parts that samples of these events have: all have the same.
+/// Returns the parts that samples of these events have; the events don't differ in them.
 fn parts(events: &[Event]) -> Parts {
     events
         .first()
         .map_or_else(Parts::default, |event| event.attr.parts())
 }
 
-/// Returns whether the branches of these events are the calls that a program is in.
+/// Returns whether the branches of these events are the program's call stack.
 fn has_calls(events: &[Event]) -> bool {
     events.iter().any(|event| event.attr.has_calls())
 }
 
-/// Returns what a record has in the place of the kernel's number of the event.
+/// Returns the identifier of an event by its index. In pmctl's files it replaces the kernel's id.
 pub(crate) const fn identifier(event: usize) -> u64 {
     FIRST_ID + event as u64
 }
 
 /// `PERFILE2`, of a file in this CPU's byte order.
 const MAGIC: u64 = u64::from_le_bytes(*b"PERFILE2");
-/// The size of the header, and of the events' entries: an attr, and a section.
+/// Bytes of the header, and of an event's entry: the attr, and the section with its ids.
 const HEADER_SIZE: usize = 104;
 const ENTRY_SIZE: usize = attr::SIZE + 16;
-/// The identifier of the first event's samples; the kernel's own count from 1, and 0 means none.
+/// The identifier of the first event. The kernel's own ids count from 1 on, and 0 means none.
 const FIRST_ID: u64 = 1 << 32;
 
 #[cfg(test)]

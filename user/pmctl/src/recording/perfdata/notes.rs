@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! pmctl's own part of the file, as JSON. It is behind the last feature, where other tools don't look; in front of it
-//! are [`MARK`] and its length in bytes.
+//! pmctl's own part of the file, as JSON. It is behind the last feature, where other tools don't look, and begins with
+//! [`MARK`] and the length of the JSON in bytes.
 //!
-//! It says how far the numbers can be trusted, and it holds the symbols of what was sampled: so a report looks the
-//! same on any machine.
+//! The notes say what was lost, and hold the names of the sampled functions, so that a report looks the same on any
+//! machine.
 
 use std::fs;
 use std::io::{self, Write};
@@ -19,7 +19,7 @@ use super::source::RecordingBytes;
 use crate::system::screen::Colors;
 use crate::system::text::{count, printable};
 
-/// The first eight bytes, and in a stream the type of the updates that have the notes.
+/// The first eight bytes of the notes; in a stream, the type of the updates that contain the notes.
 pub(super) const MARK: u64 = u64::from_le_bytes(*b"pmctl\0\0\0");
 /// Bytes of the mark and the length.
 const NOTES_HEAD_SIZE: u64 = 16;
@@ -29,20 +29,21 @@ const NOTES_HEAD_SIZE: u64 = 16;
 pub(crate) struct Notes {
     /// Version of the format: [`Notes::VERSION`].
     pub(crate) version: u32,
-    /// Scope of the recording, in words.
+    /// Scope of the recording, in words, such as "the whole machine".
     pub(crate) scope: String,
     /// Event counts of all CPUs, samples or not, in the order of the events. Empty if they are not known.
     pub(crate) totals: Vec<u64>,
     /// Reasons why samples may have the wrong task or none, in words.
     pub(crate) degraded: Vec<String>,
     pub(crate) losses: Vec<Loss>,
-    /// Only the recorded tasks were counted. Recordings of earlier versions don't tell.
+    /// Only the recorded tasks were counted. Always false in recordings of earlier versions.
     #[serde(default)]
     pub(crate) tasks_only: bool,
-    /// The rings were overwritten: there are the newest samples only. Recordings of earlier versions don't tell.
+    /// The rings were overwritten (`--overwrite`), so that only the newest samples are left. Always false in recordings of
+    /// earlier versions.
     #[serde(default)]
     pub(crate) overwritten: bool,
-    /// The buffers were changed when one was nearly full. Recordings of earlier versions don't tell.
+    /// The buffers were replaced when one was nearly full (`--rotate`). Always false in recordings of earlier versions.
     #[serde(default)]
     pub(crate) rotate: bool,
     pub(crate) gaps: BufferGaps,
@@ -53,10 +54,10 @@ pub(crate) struct Notes {
 }
 
 impl Notes {
-    /// The version that is written and read.
+    /// The version that this pmctl writes and reads.
     pub(crate) const VERSION: u32 = 1;
 
-    /// Returns the part of the file.
+    /// Encodes the notes with mark and length.
     pub(super) fn encode(&self) -> serde_json::Result<Vec<u8>> {
         let notes = serde_json::to_vec(self)?;
         let mut bytes = Vec::new();
@@ -66,7 +67,7 @@ impl Notes {
         Ok(bytes)
     }
 
-    /// Reads what begins at an offset.
+    /// Reads the notes at an offset of the file.
     ///
     /// # Errors
     /// [`ReadError`]: these are no notes, or they end behind the end of the file.
@@ -88,18 +89,18 @@ impl Notes {
         self.losses.is_empty() && self.cut.is_none()
     }
 
-    /// Returns how often an event was counted, samples or not, if it is known.
+    /// Returns the count of an event, sampled or not, if it is known.
     pub(crate) fn total(&self, event: usize) -> Option<u64> {
         self.totals.get(event).copied()
     }
 
-    /// Returns whether the totals are complete.
+    /// Returns whether the totals include all events, although samples may be missing.
     pub(crate) fn counted_all(&self) -> bool {
         self.losses.iter().all(|loss| loss.counted)
     }
 }
 
-/// Writes what is wrong with a recording, and what to do about it; nothing if all is well.
+/// Writes warnings about what is missing or wrong in a recording, with advice.
 pub(crate) fn warn(notes: &Notes, colors: Colors, output: &mut impl Write) -> io::Result<()> {
     let mark = colors.warning;
     for loss in &notes.losses {
@@ -157,20 +158,20 @@ pub(crate) fn warn(notes: &Notes, colors: Colors, output: &mut impl Write) -> io
     Ok(())
 }
 
-/// Returns what to do about losses, each advice once. `rotate`: the buffers were changed.
+/// Returns advice against losses, each text once. `rotate`: the recording was made with `--rotate`.
 fn advice(losses: &[Loss], rotate: bool) -> Vec<&'static str> {
-    /// Advice for full buffers that were changed.
+    /// Advice for full buffers of a recording with `--rotate`.
     const ROTATED_ADVICE: &str = "  The buffer filled between two reads, 100 ms apart: give larger ones (-m),\n  or a larger \
                            -c.";
-    /// A word in the reason of a loss, and the advice.
+    /// Words in the reason of a loss, each with advice.
     const LOSS_ADVICE: [(&str, &str); 6] = [
-        // The driver does not tell a full ring from an overflow that came later than the next one was due.
+        // The driver reports the same for a full ring as for an overflow that is handled after the next one was due.
         (
             "too fast",
             "  Samples came faster than they could be taken or read: take fewer (a larger\n  \
              -c, a smaller -F), or give larger rings (-m).",
         ),
-        // Of recordings that were made before.
+        // A reason in recordings of earlier versions.
         (
             "ring full",
             "  Samples came faster than they were read: give larger rings (-m), or take\n  \
@@ -203,22 +204,22 @@ fn advice(losses: &[Loss], rotate: bool) -> Vec<&'static str> {
         reasons.any(|reason| reason == *word)
     };
     let advice = LOSS_ADVICE.iter().filter(applies);
-    let fitting = |(word, advice): &(&str, &'static str)| match *word {
+    let advice_for_recording = |(word, advice): &(&str, &'static str)| match *word {
         "full" if rotate => ROTATED_ADVICE,
         _ => *advice,
     };
-    advice.map(fitting).collect()
+    advice.map(advice_for_recording).collect()
 }
 
-/// Loss of a CPU.
+/// Samples of a CPU that are missing, with the reason.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Loss {
     pub(crate) cpu: u32,
-    /// Reason: the flags of its buffer, in words.
+    /// Reasons in words, from the flags of the CPU's buffer, separated by ", ".
     pub(crate) reason: String,
     /// Samples that were not taken though their events were counted.
     pub(crate) samples: u64,
-    /// All events were counted. Recordings of earlier versions don't tell.
+    /// All events were counted. Always false in recordings of earlier versions.
     #[serde(default)]
     pub(crate) counted: bool,
 }
@@ -241,30 +242,29 @@ impl Loss {
     }
 }
 
-/// The time between two buffers, in which nothing was recorded.
+/// The gaps between two buffers, in which nothing was recorded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct BufferGaps {
     pub(crate) number: u64,
-    /// All together.
+    /// Sum of all gaps.
     pub(crate) nanoseconds: u64,
 }
 
-/// The symbols of a file, as far as samples are in them.
+/// The symbols of a file that samples are in.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct SymbolTable {
-    /// Its name, as in the records of what is mapped.
+    /// Name of the file, as in the records of mappings.
     pub(crate) file: String,
-    /// Functions by address, none within another.
+    /// Functions in the order of their addresses, without overlap.
     pub(crate) symbols: Vec<Symbol>,
-    /// The file had no symbol table, so that only exported functions have names. Recordings of earlier versions don't
-    /// tell.
+    /// The file had no symbol table, so that only exported functions have names. Always false in recordings of earlier
+    /// versions.
     #[serde(default)]
     pub(crate) partial: bool,
-    /// The file was replaced since it was recorded, so that it was not read.
+    /// The file was replaced after it was recorded, so that its symbols were not read.
     #[serde(default)]
     pub(crate) replaced: bool,
-    /// The facts that tell the file from others of its name, if it has no build-id. Recordings of earlier versions
-    /// don't tell.
+    /// Facts that tell the file from others of its name, if it has no build-id. `None` in recordings of earlier versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) facts: Option<FileFacts>,
 }
@@ -274,12 +274,12 @@ pub(crate) struct SymbolTable {
 pub(crate) struct FileFacts {
     pub(crate) inode: u64,
     size: u64,
-    /// In seconds and nanoseconds.
+    /// Time of the last change, in seconds and nanoseconds since 1970.
     modified: (i64, i64),
 }
 
 impl FileFacts {
-    /// Returns those of a file; `None` if there is none.
+    /// Returns the facts of a file; `None` if there is no such file.
     pub(crate) fn of(path: &Path) -> Option<Self> {
         let facts = fs::metadata(path).ok().filter(fs::Metadata::is_file)?;
         Some(Self {
@@ -291,7 +291,7 @@ impl FileFacts {
 
     /// Returns whether the file was last written to at this time or before.
     pub(crate) fn is_until(&self, time: SystemTime) -> bool {
-        // Files of before 1970 count as of its beginning.
+        // A time before 1970 counts as its beginning.
         let time = time.duration_since(UNIX_EPOCH).unwrap_or_default();
         let seconds = i64::try_from(time.as_secs()).unwrap_or(i64::MAX);
         self.modified <= (seconds, time.subsec_nanos().into())
@@ -315,7 +315,7 @@ impl SymbolTable {
             .symbols
             .partition_point(|symbol| symbol.start <= offset);
         let symbol = self.symbols[..behind].last()?;
-        // In a file that is damaged they may be in any order.
+        // In a damaged file the symbols may be in any order.
         let inside = offset.checked_sub(symbol.start)?;
         (inside < symbol.length).then_some(symbol)
     }
@@ -325,7 +325,7 @@ impl SymbolTable {
 mod tests {
     use super::*;
 
-    /// What is said of these notes.
+    /// Returns the warnings about these notes.
     fn warning(notes: &Notes) -> String {
         let mut text = Vec::new();
         warn(notes, Colors::default(), &mut text).expect("a vector takes everything");
@@ -347,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_counted_is_told_from_what_was_not() {
+    fn losses_with_and_without_counts_differ() {
         let first = |notes: &Notes| warning(notes).lines().next().map(str::to_owned);
         let unknown = "an unknown number of events.";
         let notes = lost("full", 0, false);
@@ -402,7 +402,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_was_replaced_is_told() {
+    fn a_replaced_file_is_warned_of() {
         let table = |file: &str, replaced| SymbolTable {
             file: file.to_owned(),
             replaced,

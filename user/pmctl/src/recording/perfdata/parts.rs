@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The parts of a file: the header, which says where they are, and why one can't be read.
+//! The header of a file, which says where its parts are, and the reasons why a file can't be read.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -13,7 +13,7 @@ use super::source::RecordingBytes;
 use super::write::SECTION_SIZE;
 use crate::system::text::thousands;
 
-/// Parts of a file in messages.
+/// Names of the parts of a file, for messages.
 pub(super) const EVENTS: &str = "list of events";
 pub(super) const RECORDS: &str = "list of records";
 pub(super) const FEATURES: &str = "list of features";
@@ -37,11 +37,11 @@ pub(crate) enum ReadError {
     Counts,
     /// The file is from `perf record --threads`.
     Divided,
-    /// The file is from a pmctl whose notes have another version.
+    /// The file is from a version of pmctl whose notes have another format.
     Version { found: u32, known: u32 },
-    /// This part of it makes no sense.
+    /// This part of the file can't be decoded.
     Broken(&'static str),
-    /// This part of it ends behind the end of the file.
+    /// This part of the file would end behind the end of the file.
     CutOff {
         part: &'static str,
         end: u64,
@@ -55,8 +55,8 @@ impl fmt::Display for ReadError {
             Self::Empty => f.write_str("it is empty"),
             Self::NotPerfData => f.write_str("this is not a perf.data file"),
             Self::OtherByteOrder => f.write_str(
-                "this file is from a machine of the other byte order (big-endian), and pmctl reads those of x86 only\nRead it \
-                 with `perf report` or `perf script`.",
+                "this file is from a big-endian machine, and pmctl reads only little-endian ones, of x86\nRead it \
+                                                                with `perf report` or `perf script`.",
             ),
             Self::FirstVersion => f.write_str(
                 "this file has the first format of perf.data (PERFFILE), which `perf record` wrote before Linux 3.2\nRead it with \
@@ -98,7 +98,7 @@ impl std::error::Error for ReadError {}
 
 /// Content of the header.
 pub(super) struct Header {
-    /// Bytes of the entry of each event.
+    /// Size of each event's entry, in bytes.
     pub(super) entry: usize,
     pub(super) attrs: (u64, u64),
     pub(super) data: (u64, u64),
@@ -107,7 +107,7 @@ pub(super) struct Header {
 
 impl Header {
     pub(super) fn decode(mut reader: Reader<'_>) -> Option<Self> {
-        /// The size of an entry of the oldest perf, and more than that of the newest, in bytes.
+        /// Sizes of an entry in bytes: from that of the oldest perf to more than that of the newest.
         const ENTRY_SIZES: RangeInclusive<u64> = 64 + SECTION_SIZE..=1024;
         let section = |reader: &mut Reader<'_>| Some((reader.u64()?, reader.u64()?));
         let (_magic, size, entry) = (reader.u64()?, reader.u64()?, reader.u64()?);
@@ -124,25 +124,25 @@ impl Header {
         })
     }
 
-    /// Returns the numbers of the features that there are.
+    /// Returns the numbers of the features that the file has.
     pub(super) fn numbers(&self) -> impl Iterator<Item = u32> + '_ {
         (0..features::BITS).filter(|n| self.features[*n as usize / 8] >> (n % 8) & 1 != 0)
     }
 }
 
-/// What a recording has besides its records.
+/// A recording without its records.
 pub(super) struct Parsed {
     pub(super) attrs: Vec<Attr>,
     pub(super) features: Features,
-    /// The file has no end.
+    /// The recording was not finished.
     pub(super) unfinished: bool,
     /// The file is from `perf record`.
     pub(super) from_perf: bool,
-    /// Offsets of the first record, and behind the last one.
+    /// Offsets of the first record and of the end of the last one.
     pub(super) section: (u64, u64),
 }
 
-/// Returns the end of a part of the file.
+/// Returns the end of a part of the file, which may not be behind the end of the file.
 pub(super) fn end(
     source: &RecordingBytes,
     (offset, size): (u64, u64),

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Files of `perf record`. Their records are laid out in other ways ([`Layout`]), and their events have a number for
-//! each CPU; so they are rewritten as pmctl's own while they are read. What is in pmctl's notes is looked up on this
-//! machine, as for a recording without an end.
+//! Reads files of `perf record`. Their records have other layouts ([`Layout`]), and their events have a number for
+//! each CPU; so the records are rewritten in pmctl's layout while they are read. Names, which pmctl's own files have in
+//! the notes, are looked up on this machine, as for an unfinished recording.
 
 use std::path::{Path, PathBuf};
 
@@ -24,23 +24,24 @@ const MMAP: u32 = 1;
 const LOST_SAMPLES: u32 = 13;
 /// Counts of `perf stat record`.
 const STAT: u32 = 76;
-/// A record that is followed by as many bytes as it says.
+/// A record with data behind it, whose size in bytes is in the record.
 const AUXTRACE: u32 = 71;
 const COMPRESSED: u32 = 81;
 const COMPRESSED2: u32 = 83;
 
-/// `PERF_RECORD_MISC_FORK_EXEC`: of tasks that perf has found in `/proc`. Before Linux 4.20 there is only their time, 0.
+/// `PERF_RECORD_MISC_FORK_EXEC`: perf made the record for a task that it found in `/proc`. perf before Linux 4.20 does
+/// not set it; such a record is known by its time, 0.
 const MISC_FORK_EXEC: u16 = 1 << 13;
 
-/// `PERF_RECORD_MISC_*` of mappings: it is no code; device and inode are replaced by a build-id.
+/// `PERF_RECORD_MISC_*` of mappings: not executable; with a build-id in the place of device and inode.
 const MISC_MMAP_DATA: u16 = 1 << 13;
 const MISC_MMAP_BUILD_ID: u16 = 1 << 14;
 
-/// Where the numbers of an event are: at the end of its entry.
-const IDS_OFFSET: usize = ENTRY_SIZE - attr::SIZE;
+/// Size of the end of an event's entry, which says where the event's ids are.
+const IDS_SECTION_SIZE: usize = ENTRY_SIZE - attr::SIZE;
 
-/// Reads a file of `perf record`, of which the features have been read; gives its records as pmctl writes them. If the
-/// file was not finished there are no features, and its last record may be cut off.
+/// Reads a file of `perf record`, whose features have been read, and returns its records in pmctl's layout. An
+/// unfinished file has no features, and its last record may be cut off.
 ///
 /// # Errors
 /// [`ReadError`], whatever the bytes are.
@@ -58,17 +59,17 @@ pub(super) fn parse(
     let (start, size) = header.data;
     let mut section = (start, parts::end(source, (start, size), RECORDS)?);
     if unfinished {
-        section.1 = last_whole(source, section)?;
+        section.1 = end_of_whole_records(source, section)?;
     }
     if events.have_deferred_chains {
-        events.take_deferred(&mut BlockReader::new(source, section))?;
+        events.collect_deferred(&mut BlockReader::new(source, section))?;
     }
     let mut walk = BlockReader::new(source, section);
     let mut bytes = Vec::new();
     while let Some((record, size)) = events.next(&mut walk)? {
         if let Some(mut record) = record {
             if let Body::Sample(sample) = &mut record.body {
-                events.deferred.join(&mut sample.chain);
+                events.deferred.resolve(&mut sample.chain);
             }
             append(record, events.parts, &mut bytes);
         }
@@ -76,16 +77,16 @@ pub(super) fn parse(
     }
     let section = (0, bytes.len() as u64);
     let words = [
-        lost(events.lost),
-        events.without_callers(),
-        events.deferred.in_words(),
+        lost_note(events.lost_records),
+        events.no_callers_note(),
+        events.deferred.missing_note(),
         unfinished.then(|| UNFINISHED.to_owned()),
     ];
     let degraded = words.into_iter().flatten().collect();
     let attrs = events.attrs;
     let notes = Notes {
         version: Notes::VERSION,
-        scope: command(&features.host),
+        scope: scope_in_words(&features.host),
         degraded,
         ..Notes::default()
     };
@@ -105,28 +106,32 @@ pub(super) fn parse(
     Ok((parsed, bytes.into()))
 }
 
-/// The note on a file without an end.
+/// The note on an unfinished file.
 const UNFINISHED: &str = "the recording was not finished: `perf record` was killed, or still runs; it is shown as far as it \
                           had been written";
 
 /// Returns the end of the last record in a section that is not cut off.
-fn last_whole(source: &RecordingBytes, (start, end): (u64, u64)) -> Result<u64, ReadError> {
+fn end_of_whole_records(
+    source: &RecordingBytes,
+    (start, end): (u64, u64),
+) -> Result<u64, ReadError> {
     let mut walk = BlockReader::new(source, (start, end));
-    let mut last = start;
+    let mut whole_end = start;
     loop {
         match next(&mut walk) {
-            Ok(Some((_, size))) if last + size as u64 <= end => {
-                last += size as u64;
+            Ok(Some((_, size))) if whole_end + size as u64 <= end => {
+                whole_end += size as u64;
                 walk.skip(size);
             }
-            // Even its beginning may be missing.
-            Ok(_) | Err(ReadError::Broken(_)) => return Ok(last),
+            // The record is cut off, perhaps in its header.
+            Ok(_) | Err(ReadError::Broken(_)) => return Ok(whole_end),
             Err(error) => return Err(error),
         }
     }
 }
 
-/// Appends a record. pmctl's has more fields: if there is no room for the program's stack, it goes without.
+/// Appends a record in pmctl's layout. That layout has more fields, so a sample that gets too long for a record loses
+/// its stack.
 fn append(mut record: Record, parts: Parts, bytes: &mut Vec<u8>) {
     let start = bytes.len();
     record.encode(parts, bytes);
@@ -139,16 +144,16 @@ fn append(mut record: Record, parts: Parts, bytes: &mut Vec<u8>) {
     }
 }
 
-/// Returns the scope in words: perf's own command line, of which some versions write the first word only.
-fn command(host: &Host) -> String {
+/// Returns the scope in words: perf's command line. Some versions of perf write only its first word.
+fn scope_in_words(host: &Host) -> String {
     match &host.command_line[..] {
         [] | [_] => "by perf".to_owned(),
         words => format!("`{}`", words.join(" ")),
     }
 }
 
-/// Returns what the user must know if something was lost.
-fn lost(records: u64) -> Option<String> {
+/// Returns a note for the user if records were lost.
+fn lost_note(records: u64) -> Option<String> {
     (records > 0).then(|| {
         let records = count(records, "record");
         format!(
@@ -157,36 +162,36 @@ fn lost(records: u64) -> Option<String> {
     })
 }
 
-/// The events of a file, and what its records have told of them.
+/// The events of a file, and what the records so far have said beside samples.
 struct Events {
     attrs: Vec<Attr>,
     names: Vec<String>,
-    /// The layouts of all events of the file, with the index among those that are kept.
+    /// The layouts of all events of the file, each with its index in `attrs` if the event is kept.
     layouts: Vec<(Layout, Option<usize>)>,
     /// Indexes in `layouts`, by the kernel's numbers.
     ids: AHashMap<u64, usize>,
     /// The parts that samples of any event have.
     parts: Parts,
     /// Number of records for which the kernel had no room.
-    lost: u64,
-    /// Build-ids of what was mapped.
+    lost_records: u64,
+    /// Build-ids of mapped files.
     build_ids: Vec<BuildId>,
-    /// The programs' parts of call chains, if they are records of their own.
+    /// The programs' parts of call chains, if these came in records of their own.
     deferred: Deferred,
     have_deferred_chains: bool,
 }
 
 impl Events {
-    /// Reads the events that are in the header; `names` are all of theirs, or none.
+    /// Reads the list of events; `names` has a name for each, or is empty.
     fn read(source: &RecordingBytes, header: &Header, names: &[String]) -> Result<Self, ReadError> {
         let broken = ReadError::Broken(EVENTS);
         let entries = parts::part(source, header.attrs, EVENTS)?;
         let (mut all, mut ids) = (Vec::new(), AHashMap::new());
-        // Each event has numbers of its own, so all of them are in the file.
+        // The ids of all events together can't take more bytes than the file has. This bounds the memory for a damaged file.
         let mut rest = source.size();
         for entry in entries.chunks_exact(header.entry) {
-            let (attr, section) = entry.split_at(header.entry - IDS_OFFSET);
-            // Of an older perf it is shorter, of a newer one it has more than pmctl uses.
+            let (attr, section) = entry.split_at(header.entry - IDS_SECTION_SIZE);
+            // An older perf writes a shorter structure, a newer one a longer, of which pmctl uses the beginning.
             let mut bytes = [0; attr::SIZE];
             let size = attr.len().min(attr::SIZE);
             bytes[..size].copy_from_slice(&attr[..size]);
@@ -208,20 +213,20 @@ impl Events {
             layouts: Vec::new(),
             ids,
             parts,
-            lost: 0,
+            lost_records: 0,
             build_ids: Vec::new(),
             deferred: Deferred::default(),
             have_deferred_chains: all.iter().any(|(attr, _)| attr.has_deferred_chains()),
         };
-        let named = names.len() == all.len();
+        let have_names = names.len() == all.len();
         let has_samples = |attr: &Attr| attr.kind != EventKind::Dummy;
-        // Of this one there are no samples, only what else happened: it is left out beside others.
-        let is_alone = !all.iter().any(|(attr, _)| has_samples(attr));
+        // A dummy event has no samples. It is left out, unless there is no other event.
+        let are_all_dummies = !all.iter().any(|(attr, _)| has_samples(attr));
         for (index, (mut attr, layout)) in all.into_iter().enumerate() {
-            let place = (is_alone || has_samples(&attr)).then_some(events.attrs.len());
-            events.layouts.push((layout, place));
-            if place.is_some() {
-                events.names.push(if named {
+            let kept_index = (are_all_dummies || has_samples(&attr)).then_some(events.attrs.len());
+            events.layouts.push((layout, kept_index));
+            if kept_index.is_some() {
+                events.names.push(if have_names {
                     names[index].clone()
                 } else {
                     attr.name()
@@ -236,17 +241,17 @@ impl Events {
         Ok(events)
     }
 
-    /// Returns what the user must know if callers can't be found out.
-    fn without_callers(&self) -> Option<String> {
-        const NO_CALLERS_NOTE: &str = "callers in programs are not shown: perf has recorded their stacks with other registers than \
-                             those of x86-64 that `--call-graph dwarf` takes without `--user-regs`";
+    /// Returns a note for the user if call chains can't be unwound.
+    fn no_callers_note(&self) -> Option<String> {
+        const NO_CALLERS_NOTE: &str = "callers in programs are not shown: perf recorded the stacks with other registers than \
+                                                            `--call-graph dwarf` records on x86-64 without `--user-regs`";
         let mut layouts = self.layouts.iter();
         let is_without = layouts.any(|(layout, _)| layout.has_other_registers());
         is_without.then(|| NO_CALLERS_NOTE.to_owned())
     }
 
-    /// Decodes the next record, and returns how far it is to the one behind it; `None` at the end. There is no record if
-    /// pmctl has no use for its type.
+    /// Decodes the next record, and returns it with the distance to the next one in bytes; `None` at the end. The record is
+    /// `None` if pmctl does not use its type.
     fn next(
         &mut self,
         walk: &mut BlockReader<'_>,
@@ -262,45 +267,47 @@ impl Events {
         Ok(Some((self.record(record)?, size)))
     }
 
-    /// Takes all parts of call chains that come behind the samples which they are of.
-    fn take_deferred(&mut self, walk: &mut BlockReader<'_>) -> Result<(), ReadError> {
+    /// Collects the programs' parts of call chains, which come behind their samples.
+    fn collect_deferred(&mut self, walk: &mut BlockReader<'_>) -> Result<(), ReadError> {
         let broken = ReadError::Broken(RECORDS);
         while let Some((kind, size)) = next(walk)? {
             if kind == CALLCHAIN_DEFERRED {
-                let record = walk.rest().and_then(|bytes| bytes.get(codec::HEADER..size));
-                let taken = record.and_then(|content| self.deferred.take(content));
-                taken.ok_or(broken)?;
+                let record = walk
+                    .rest()
+                    .and_then(|bytes| bytes.get(codec::HEADER_SIZE..size));
+                let added = record.and_then(|content| self.deferred.add(content));
+                added.ok_or(broken)?;
             }
             walk.skip(size);
         }
         Ok(())
     }
 
-    /// Decodes a record of the kernel's. There is none if pmctl has no use for it.
+    /// Decodes a record of the kernel. `None` if pmctl does not use its type.
     fn record(&mut self, bytes: &[u8]) -> Result<Option<Record>, ReadError> {
         let broken = ReadError::Broken(RECORDS);
         let (kind, misc, content) = split(bytes).ok_or(broken)?;
-        // All have the number of their event in the same place.
+        // All layouts have the event's number at the same offset.
         let (first, _) = self.layouts[0];
         let id = first.id(kind == SAMPLE, content);
         let index = id.and_then(|id| self.ids.get(&id)).copied().unwrap_or(0);
-        let (layout, place) = self.layouts[index];
+        let (layout, kept_index) = self.layouts[index];
         if kind == SAMPLE {
-            let sample = place.map(|place| layout.sample(place, content).ok_or(broken));
+            let sample = kept_index.map(|index| layout.sample(index, content).ok_or(broken));
             return sample.transpose();
         }
-        let (content, stamp) = layout.split(content).ok_or(broken)?;
-        if kind == FORK && is_made_up(misc, content) {
+        let (content, stamp) = layout.split_stamp(content).ok_or(broken)?;
+        if kind == FORK && is_synthesized(misc, content) {
             return Ok(None);
         }
         let body = match kind {
-            MMAP => short_map(content).map(Body::Map),
+            MMAP => decode_mmap(content).map(Body::Map),
             LOST_SAMPLES => Reader(content).u64().map(Body::Lost),
             _ if codec::USED_TYPES.contains(&kind) => codec::body((kind, misc), content),
             _ => return Ok(None),
         };
         Ok(match body.ok_or(broken)? {
-            Body::Map(map) => mapped(map, misc).map(|mut map| {
+            Body::Map(map) => code_mapping(map, misc).map(|mut map| {
                 if misc & MISC_MMAP_BUILD_ID != 0 {
                     self.build_ids.extend(take_build_id(&mut map, content));
                 }
@@ -308,7 +315,7 @@ impl Events {
                 Record { stamp, body }
             }),
             Body::Lost(records) => {
-                self.lost = self.lost.saturating_add(records);
+                self.lost_records = self.lost_records.saturating_add(records);
                 None
             }
             body => Some(Record { stamp, body }),
@@ -316,7 +323,7 @@ impl Events {
     }
 }
 
-/// Returns the type of the next record, and how far it is to the one behind it; `None` at the end.
+/// Returns the type of the next record, and the distance to the one behind it in bytes; `None` at the end.
 fn next(walk: &mut BlockReader<'_>) -> Result<Option<(u32, usize)>, ReadError> {
     let broken = ReadError::Broken(RECORDS);
     let bytes = walk.rest().ok_or(broken)?;
@@ -326,7 +333,7 @@ fn next(walk: &mut BlockReader<'_>) -> Result<Option<(u32, usize)>, ReadError> {
     let size = codec::size(bytes).ok_or(broken)?;
     let mut reader = Reader(bytes.get(..size).ok_or(broken)?);
     let kind = reader.u32().ok_or(broken)?;
-    let behind = match kind {
+    let distance = match kind {
         COMPRESSED | COMPRESSED2 => return Err(ReadError::Compressed),
         STAT => return Err(ReadError::Counts),
         AUXTRACE => {
@@ -337,7 +344,7 @@ fn next(walk: &mut BlockReader<'_>) -> Result<Option<(u32, usize)>, ReadError> {
         }
         _ => size,
     };
-    Ok(Some((kind, behind)))
+    Ok(Some((kind, distance)))
 }
 
 /// Splits a record into type, flags and content.
@@ -347,10 +354,10 @@ fn split(bytes: &[u8]) -> Option<(u32, u16, &[u8])> {
     Some((kind, misc, reader.0))
 }
 
-/// Returns whether perf has made up the record of a task's beginning, for one that was there before the recording: it has
-/// not the memory of its parent, but what other records tell.
-fn is_made_up(misc: u16, content: &[u8]) -> bool {
-    /// Processes and threads, and then the time.
+/// Returns whether perf made this FORK record for a task that existed before the recording. Such a task does not start
+/// with its parent's mappings: other records list its own.
+fn is_synthesized(misc: u16, content: &[u8]) -> bool {
+    /// The time is behind two process numbers and two thread numbers.
     const TIME_OFFSET: usize = 16;
     let time = content
         .get(TIME_OFFSET..)
@@ -359,7 +366,7 @@ fn is_made_up(misc: u16, content: &[u8]) -> bool {
 }
 
 /// Decodes a mapping without device and inode.
-fn short_map(content: &[u8]) -> Option<Map> {
+fn decode_mmap(content: &[u8]) -> Option<Map> {
     let mut reader = Reader(content);
     let task = Task {
         pid: reader.u32()?,
@@ -376,8 +383,8 @@ fn short_map(content: &[u8]) -> Option<Map> {
     })
 }
 
-/// Returns a mapping as pmctl has it; `None` if no code is in it.
-fn mapped(mut map: Map, misc: u16) -> Option<Map> {
+/// Returns a mapping as pmctl writes it; `None` if it is not executable.
+fn code_mapping(mut map: Map, misc: u16) -> Option<Map> {
     if misc & MISC_MMAP_DATA != 0 {
         return None;
     }
@@ -389,15 +396,15 @@ fn mapped(mut map: Map, misc: u16) -> Option<Map> {
     Some(map)
 }
 
-/// Takes the build-id out of a mapping that has it in the place of device and inode.
+/// Returns the build-id of a mapping that has it in the place of device and inode, and clears these.
 fn take_build_id(map: &mut Map, content: &[u8]) -> Option<BuildId> {
-    /// Where its size is: behind process and thread, address, length and offset. It is 4 bytes further.
+    /// Offset of the size, behind process, thread, address, length and offset. The build-id is 4 bytes further.
     const BUILD_ID_OFFSET: usize = 32;
     (map.device, map.inode) = ((0, 0), 0);
     let mut reader = Reader(content.get(BUILD_ID_OFFSET..)?);
     let size = usize::try_from(reader.u32()? & 0xff).ok()?;
     let id = reader.take(20)?.get(..size)?;
-    // An empty one tells no file from another.
+    // An empty build-id identifies no file.
     (!id.is_empty()).then(|| BuildId {
         file: map.file.clone(),
         kernel: map.kernel,
@@ -405,7 +412,7 @@ fn take_build_id(map: &mut Map, content: &[u8]) -> Option<BuildId> {
     })
 }
 
-/// Returns what pmctl calls a part of the kernel: a module, of which perf has the file, by its name in brackets.
+/// Returns pmctl's name of a part of the kernel. perf names a module by its file, pmctl by its name in brackets.
 fn module_name(file: &Path) -> PathBuf {
     let name = file.file_name().and_then(|name| name.to_str());
     match name.and_then(|name| name.split_once(".ko")) {

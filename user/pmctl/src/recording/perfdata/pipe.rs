@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The recording as a stream, for standard output: perf's form for pipes, which `perf report -i -` reads.
+//! The recording as a stream, for standard output, in perf's format for pipes, which `perf report -i -` reads.
 //!
 //! ```text
 //! header          16 bytes: PERFILE2, and its size
-//! HEADER_ATTR     of each event: a `struct perf_event_attr` and its identifier
+//! HEADER_ATTR     for each event: a `struct perf_event_attr` and the identifier
 //! HEADER_FEATURE  host name, command line, ...
-//! EVENT_UPDATE    of a type of pmctl's, empty: the notes follow at the end
+//! EVENT_UPDATE    with a type of pmctl's own, empty: the notes follow at the end
 //! records         as in the file, with FINISHED_ROUND behind each round
-//! BUILD_ID        of each file with samples
+//! BUILD_ID        for each file with samples
 //! EVENT_UPDATE    the notes, in parts
 //! ```
 //!
-//! perf refuses features of numbers that it does not know, and skips updates of types that it does not know: so the
-//! notes are no feature here.
+//! perf refuses features with unknown numbers, and skips updates with unknown types. So the notes are updates here, and
+//! no feature.
 
 use std::io::{self, Write};
 
@@ -26,35 +26,35 @@ use super::{
     Attr, BuildId, Event, FIRST_ID, Host, MAGIC, Notes, Parts, Record, attr, codec, identifier,
 };
 
-/// `PERF_RECORD_*` that perf makes and not the kernel.
+/// `PERF_RECORD_*` that the perf tool makes, and not the kernel.
 const HEADER_ATTR: u32 = 64;
 const HEADER_BUILD_ID: u32 = 67;
 const FINISHED_ROUND: u32 = 68;
 const EVENT_UPDATE: u32 = 78;
 const HEADER_FEATURE: u32 = 80;
 
-/// Size of the header.
+/// Bytes of the header.
 const HEADER_SIZE: usize = 16;
-/// The most bytes of a record, and those in front of the content of an update.
+/// Most bytes of a record, and bytes in front of the content of an update.
 const MAX_RECORD_SIZE: usize = (u16::MAX as usize + 1) - 8;
-const UPDATE: usize = 24;
-/// Bytes of records that are written at once.
-const BLOCK: usize = 1 << 16;
+const UPDATE_HEAD_SIZE: usize = 24;
+/// Bytes of records after which they are written to the output.
+const BLOCK_SIZE: usize = 1 << 16;
 
 /// A stream that is being written.
 pub(crate) struct Pipe<W: Write> {
     output: W,
     /// The parts of samples.
     parts: Parts,
-    /// What is not written yet.
+    /// Bytes that are not yet written to `output`.
     block: Vec<u8>,
-    now: RecordTotals,
-    /// Records were written since the last round.
+    totals: RecordTotals,
+    /// Records were appended since the last round ended.
     in_round: bool,
 }
 
 impl<W: Write> Pipe<W> {
-    /// Begins to write.
+    /// Begins a stream: writes the header, the events and the features.
     ///
     /// # Errors
     /// Those of `output`.
@@ -63,7 +63,7 @@ impl<W: Write> Pipe<W> {
             output,
             parts: super::parts(events),
             block: Vec::new(),
-            now: RecordTotals::default(),
+            totals: RecordTotals::default(),
             in_round: false,
         };
         pipe.block.u64(MAGIC);
@@ -74,7 +74,7 @@ impl<W: Write> Pipe<W> {
                 bytes.u64(identifier(index));
             });
         }
-        for (number, content) in features::known(events, host) {
+        for (number, content) in features::encode_known(events, host) {
             pipe.put((HEADER_FEATURE, 0), |bytes| {
                 bytes.u64(number.into());
                 bytes.extend(content);
@@ -85,7 +85,7 @@ impl<W: Write> Pipe<W> {
         Ok(pipe)
     }
 
-    /// Puts a record into the block; one that is too long is left out.
+    /// Appends a record to the block. A record that is too long is left out.
     fn put(&mut self, (kind, flags): (u32, u16), content: impl FnOnce(&mut Vec<u8>)) {
         let start = self.block.len();
         self.block.u32(kind);
@@ -116,27 +116,29 @@ impl<W: Write> Pipe<W> {
         let before = self.block.len();
         record.encode(self.parts, &mut self.block);
         let time = record.is_sample().then_some(record.stamp.time);
-        self.added(self.block.len() - before, time)
+        self.account(self.block.len() - before, time)
     }
 
-    /// Appends a record as the kernel has written it, with [`identifier`] in it. Of a sample, `time` is known.
+    /// Appends a record as the kernel has written it, but with [`identifier`] for its id. `time` is that of a sample, in
+    /// nanoseconds, or `None` for other records.
     ///
     /// # Errors
     /// Those of the output.
     pub(crate) fn bytes(&mut self, bytes: &[u8], time: Option<u64>) -> io::Result<()> {
         self.block.extend_from_slice(bytes);
-        self.added(bytes.len(), time)
+        self.account(bytes.len(), time)
     }
 
     /// Returns the size of all records so far in bytes, written or not.
     pub(crate) const fn size(&self) -> u64 {
-        self.now.size
+        self.totals.size
     }
 
-    fn added(&mut self, bytes: usize, time: Option<u64>) -> io::Result<()> {
-        self.now.add(bytes, time);
+    /// Adds an appended record to the totals, and writes the block if it is full.
+    fn account(&mut self, bytes: usize, time: Option<u64>) -> io::Result<()> {
+        self.totals.add(bytes, time);
         self.in_round = true;
-        if self.block.len() < BLOCK {
+        if self.block.len() < BLOCK_SIZE {
             return Ok(());
         }
         self.flush()
@@ -149,7 +151,7 @@ impl<W: Write> Pipe<W> {
         self.output.flush()
     }
 
-    /// Ends a round: what comes now is later than all that came before the round.
+    /// Ends a round. Records after it are not older than those before the round.
     ///
     /// # Errors
     /// Those of the output.
@@ -161,7 +163,7 @@ impl<W: Write> Pipe<W> {
         self.flush()
     }
 
-    /// Writes the end of the stream.
+    /// Writes the build-ids and the notes, which end the stream.
     ///
     /// # Errors
     /// Those of the output.
@@ -175,26 +177,27 @@ impl<W: Write> Pipe<W> {
                 features::put_build_id(id, bytes);
             });
         }
-        for part in serde_json::to_vec(notes)?.chunks(MAX_RECORD_SIZE - UPDATE) {
+        for part in serde_json::to_vec(notes)?.chunks(MAX_RECORD_SIZE - UPDATE_HEAD_SIZE) {
             self.put_notes(part);
         }
-        self.now.size += self.block.len() as u64;
+        self.totals.size += self.block.len() as u64;
         self.flush()?;
         Ok(Finished {
             output: self.output,
-            samples: self.now.samples,
-            size: self.now.size,
+            samples: self.totals.samples,
+            size: self.totals.size,
         })
     }
 }
 
-/// Returns whether a file that begins so is a stream.
+/// Returns whether a file that begins with these bytes is a stream.
 pub(super) fn is_pipe(front: &[u8]) -> bool {
     let mut reader = Reader(front);
     (reader.u64(), reader.u64()) == (Some(MAGIC), Some(HEADER_SIZE as u64))
 }
 
-/// Reads all but the kernel's records; `None` if something is no record, or broken. A record that is cut off is the end.
+/// Reads the parts of a stream other than the kernel's records. A record that is cut off ends it; `None` if a record
+/// can't be decoded.
 pub(super) fn parse(source: &RecordingBytes) -> Option<Parsed> {
     let mut attrs = Vec::new();
     let mut features = Features::default();
@@ -204,7 +207,7 @@ pub(super) fn parse(source: &RecordingBytes) -> Option<Parsed> {
     let mut walk = BlockReader::new(source, (start, source.size()));
     loop {
         let rest = walk.rest()?;
-        if rest.len() < codec::HEADER {
+        if rest.len() < codec::HEADER_SIZE {
             break;
         }
         let size = codec::size(rest)?;
@@ -230,9 +233,9 @@ pub(super) fn parse(source: &RecordingBytes) -> Option<Parsed> {
         walk.skip(size);
         end += size as u64;
     }
-    // Of another program there are none at all.
+    // Streams of other programs have no notes, not even empty ones.
     let notes = notes.map(|bytes| {
-        // Behind the last byte the record is filled with zeros.
+        // The record is padded with zeros behind the JSON.
         let length = bytes.iter().rposition(|byte| *byte != 0);
         length.and_then(|last| serde_json::from_slice(&bytes[..=last]).ok())
     });
@@ -261,9 +264,9 @@ mod tests {
     use linux_perf_data::{PerfFileReader, PerfFileRecord};
     use proptest::prelude::*;
 
-    /// Writes a recording with rounds of three records.
-    fn written(recording: &Recording) -> Vec<u8> {
-        let mut pipe = begun(recording);
+    /// Returns a recording as a stream, with rounds of three records.
+    fn stream_of(recording: &Recording) -> Vec<u8> {
+        let mut pipe = begin_pipe(recording);
         for (index, record) in recording.records.iter().enumerate() {
             let record = record.expect("it is well formed");
             pipe.record(&record).expect("a vector takes everything");
@@ -275,7 +278,7 @@ mod tests {
         finished.expect("a vector takes everything").output
     }
 
-    fn begun(recording: &Recording) -> Pipe<Vec<u8>> {
+    fn begin_pipe(recording: &Recording) -> Pipe<Vec<u8>> {
         let pipe = Pipe::new(Vec::new(), &recording.events, &recording.host);
         pipe.expect("a vector takes everything")
     }
@@ -284,7 +287,7 @@ mod tests {
     fn what_is_written_is_read_again() {
         for all in [false, true] {
             let mut recording = example(all);
-            // So long that they take several records.
+            // Notes that take several records.
             recording.notes.symbols = vec![
                 SymbolTable {
                     file: "a name".to_owned(),
@@ -292,13 +295,13 @@ mod tests {
                 };
                 5000
             ];
-            assert_eq!(read(written(&recording)), Ok(recording));
+            assert_eq!(read(stream_of(&recording)), Ok(recording));
         }
     }
 
     #[test]
-    fn what_another_reader_finds_is_what_was_meant() {
-        let bytes = written(&example(true));
+    fn another_reader_finds_the_same() {
+        let bytes = stream_of(&example(true));
         let PerfFileReader {
             mut record_iter,
             mut perf_file,
@@ -324,9 +327,9 @@ mod tests {
     #[test]
     fn a_stream_that_is_cut_off_is_read_up_to_there() {
         let mut recording = example(true);
-        let whole = written(&recording);
+        let whole = stream_of(&recording);
         recording.build_ids.clear();
-        let mut pipe = begun(&recording);
+        let mut pipe = begin_pipe(&recording);
         for record in &records(true) {
             pipe.record(record).expect("a vector takes everything");
         }
@@ -339,7 +342,7 @@ mod tests {
         let mut kept = records(true);
         kept.pop();
         assert_eq!(cut.records, Records::from(&kept[..]));
-        // Whatever is missing, nothing panics, and only the whole is called whole.
+        // Wherever the stream is cut off, reading does not panic, and only the whole stream counts as finished.
         for length in 0..whole.len() {
             let read = read(&whole[..length]);
             assert!(
@@ -351,8 +354,8 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_damage_is_survived(places in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..8)) {
-            let mut bytes = written(&example(true));
+        fn damage_does_not_panic(places in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..8)) {
+            let mut bytes = stream_of(&example(true));
             for (place, value) in places {
                 let place = place.index(bytes.len());
                 bytes[place] = value;
@@ -362,14 +365,14 @@ mod tests {
     }
 
     #[test]
-    fn a_stream_of_perfs_is_told_apart() {
+    fn a_stream_of_perf_is_refused() {
         let recording = example(false);
-        let mut pipe = begun(&recording);
+        let mut pipe = begin_pipe(&recording);
         pipe.save().expect("a vector takes everything");
         let bytes = pipe.output;
         // The empty notes are at the end.
         assert_eq!(
-            read(&bytes[..bytes.len() - UPDATE]),
+            read(&bytes[..bytes.len() - UPDATE_HEAD_SIZE]),
             Err(ReadError::PerfsStream)
         );
         assert!(read(bytes).is_ok_and(|read| read.unfinished));

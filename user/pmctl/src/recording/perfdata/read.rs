@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Reads what [`Writer`](super::Writer) wrote, and survives other bytes.
+//! Reads the files of [`Writer`](super::Writer), and those of `perf record`. Other bytes are refused with an error.
 //!
-//! Crate linux-perf-data reads the files in the tests only: to sort the records it holds all of them, 213 MB for a
-//! million samples where this takes 6, and a record takes it 1,700 instructions, more than a sample takes `report`.
+//! Crate linux-perf-data is used in the tests only. It holds all records in memory to sort them: 213 MB for a million
+//! samples, where this takes 6 MB. And it takes 1,700 instructions for a record, more than `report` takes for a sample.
 
 use super::attr::{self, Attr, Parts};
 use super::bytes::Reader;
@@ -12,7 +12,7 @@ use super::source::RecordingBytes;
 use super::write::SECTION_SIZE;
 use super::{ENTRY_SIZE, Event, HEADER_SIZE, MAGIC, Notes, Recording, Records, perfs, pipe};
 
-/// `PERFFILE`, of the first version.
+/// `PERFFILE`, which the first version of the format begins with.
 const FIRST_MAGIC: u64 = u64::from_le_bytes(*b"PERFFILE");
 
 /// Reads a recording.
@@ -43,7 +43,7 @@ pub(crate) fn read(source: impl Into<RecordingBytes>) -> Result<Recording, ReadE
         if header.entry == ENTRY_SIZE && is_unfinished {
             parse(&source, &header, None)?
         } else if header.data.1 == 0 {
-            // perf writes the size of the records, and the features, at the end.
+            // perf writes the size of the records and the features when the recording ends.
             header.data.1 = source.size().saturating_sub(header.data.0);
             let (parsed, records) = perfs::parse(&source, &header, None)?;
             return assemble(records, parsed);
@@ -60,8 +60,8 @@ pub(crate) fn read(source: impl Into<RecordingBytes>) -> Result<Recording, ReadE
     assemble(source, parsed)
 }
 
-/// Reads all but the records of a file. `features` are those that it has, and the offset behind them; a file that was not
-/// finished has none.
+/// Reads the parts of a file other than the records. `features` has the file's features, and the offset behind them; it
+/// is `None` for an unfinished file.
 fn parse(
     source: &RecordingBytes,
     header: &Header,
@@ -72,7 +72,7 @@ fn parse(
     let features = match features {
         None => Features::unfinished(&attrs),
         Some((mut features, behind)) => {
-            // Those of earlier versions are a feature.
+            // Earlier versions wrote the notes as a feature.
             if features.notes.is_none() {
                 features.notes = Some(Notes::read(source, behind)?);
             }
@@ -89,7 +89,7 @@ fn parse(
     })
 }
 
-/// Checks the records, and puts all together.
+/// Checks the records, and makes the recording of its parts.
 fn assemble(source: RecordingBytes, parsed: Parsed) -> Result<Recording, ReadError> {
     let Parsed {
         attrs,
@@ -108,9 +108,9 @@ fn assemble(source: RecordingBytes, parsed: Parsed) -> Result<Recording, ReadErr
 
     let no_events = ReadError::Broken(EVENTS);
     let parts = attrs.first().map_or_else(Parts::default, Attr::parts);
-    let uniform = attrs.iter().all(|a| a.fields == parts.fields());
-    let are_of_all = notes.totals.is_empty() || notes.totals.len() == attrs.len();
-    if !uniform || features.names.len() != attrs.len() || !are_of_all {
+    let have_same_fields = attrs.iter().all(|a| a.fields == parts.fields());
+    let have_all_totals = notes.totals.is_empty() || notes.totals.len() == attrs.len();
+    if !have_same_fields || features.names.len() != attrs.len() || !have_all_totals {
         return Err(no_events);
     }
     let events = features.names.into_iter().zip(attrs);

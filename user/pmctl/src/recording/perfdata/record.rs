@@ -3,10 +3,10 @@
 
 use std::path::PathBuf;
 
-/// The name of the kernel's code that is mapped into all programs.
+/// The name of the vDSO, the kernel's code that is mapped into all programs.
 pub(crate) const VDSO: &str = "[vdso]";
 
-/// The name of the kernel's image, to which the record of its mapping appends a symbol.
+/// The name of the kernel's image. In the record of its mapping, the name of a symbol is appended.
 pub(crate) const KERNEL: &str = "[kernel.kallsyms]";
 
 /// A process and one of its threads.
@@ -17,13 +17,13 @@ pub(crate) struct Task {
 }
 
 impl Task {
-    /// Unknown; perf shows it as -1.
+    /// An unknown task, which perf shows as -1.
     pub(crate) const UNKNOWN: Self = Self {
         pid: u32::MAX,
         tid: u32::MAX,
     };
 
-    /// The first thread of a process.
+    /// Returns the first thread of a process.
     pub(crate) const fn leader(pid: u32) -> Self {
         Self { pid, tid: pid }
     }
@@ -39,7 +39,7 @@ pub(crate) struct Stamp {
 }
 
 impl Stamp {
-    /// The CPU of a record that does not tell it, as `perf record` has them without -a and -C.
+    /// The CPU of records without this field, such as those of `perf record` without -a and -C.
     pub(crate) const NO_CPU: u32 = u32::MAX;
 }
 
@@ -78,12 +78,13 @@ pub(crate) enum Body {
         task: Task,
         parent: Task,
     },
-    /// The CPU switches to the stamp's task, or with `out` away from it; `other` is the other of the two.
+    /// The CPU switches to the stamp's task, or with `out` away from it. `other` is the task before, or with `out` the next
+    /// one.
     Switch {
         out: bool,
         other: Task,
     },
-    /// The kernel has made code.
+    /// The kernel has generated code at run time, such as a BPF program.
     Code {
         address: u64,
         length: u32,
@@ -100,7 +101,7 @@ pub(crate) enum Body {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Map {
     pub(crate) task: Task,
-    /// The mapping is the kernel's, and of no task.
+    /// The mapping belongs to the kernel, and not to a task.
     pub(crate) kernel: bool,
     pub(crate) start: u64,
     pub(crate) length: u64,
@@ -110,7 +111,7 @@ pub(crate) struct Map {
     pub(crate) inode: u64,
     pub(crate) protection: u32,
     pub(crate) flags: u32,
-    /// Or `//anon`, `[vdso]`, `[kernel.kallsyms]_text`.
+    /// Path of the file, or `//anon`, `[vdso]`, `[kernel.kallsyms]_text`.
     pub(crate) file: PathBuf,
 }
 
@@ -120,9 +121,10 @@ pub(crate) struct Sample {
     /// The event's index.
     pub(crate) event: usize,
     pub(crate) ip: u64,
-    /// Event count since the sample before.
+    /// Events since the sample before.
     pub(crate) period: u64,
-    /// The call chain as perf has it: from the sampled address outward, with marks between kernel and program.
+    /// The call chain as perf has it: from the sampled address to the outermost caller, with marks between kernel and
+    /// program.
     pub(crate) chain: Vec<u64>,
     /// Newest first.
     pub(crate) branches: Vec<Branch>,
@@ -142,23 +144,23 @@ impl Sample {
 pub(crate) struct UserStack {
     /// The program has registers of 64 bits.
     pub(crate) wide: bool,
-    /// By the numbers of `enum perf_event_x86_regs`, without those that are not recorded.
+    /// Values in the order of `enum perf_event_x86_regs`, of the registers in [`Self::MASK`].
     pub(crate) registers: [u64; UserStack::REGISTERS],
     /// The part of the stack that could be read.
     pub(crate) stack: Vec<u8>,
-    /// Bytes that were to be read.
+    /// Size of the stack in bytes that was asked for.
     pub(crate) wanted: u64,
 }
 
 impl UserStack {
-    /// The registers that are recorded, as perf does it: all but DS, ES, FS and GS.
+    /// Mask of the registers that are recorded, the same as perf's: all but DS, ES, FS and GS.
     pub(crate) const MASK: u64 = 0xff_0fff;
-    /// The number of these.
+    /// Number of registers in [`Self::MASK`].
     pub(crate) const REGISTERS: usize = Self::MASK.count_ones() as usize;
 
-    /// Bytes of a stack, if the user does not say: as perf.
+    /// Bytes of a stack by default, the same as perf's.
     pub(crate) const DEFAULT: u32 = 8192;
-    /// Most bytes of a stack: a record has 16 bits for its size.
+    /// Most bytes of a stack, which is limited by the 16 bits for the size of a record.
     pub(crate) const MAX_SIZE: u32 = 65528;
 }
 
@@ -173,6 +175,6 @@ pub(crate) struct Branch {
     pub(crate) from: u64,
     pub(crate) to: u64,
     pub(crate) mispredicted: bool,
-    /// Cycles since the branch before; 0 if they are not known.
+    /// Cycles since the branch before; 0 if their number is not known.
     pub(crate) cycles: u16,
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The records of a recording. They stay as bytes, in the file if possible, and each is decoded when its turn comes:
+//! The records of a recording. They stay encoded, in the file if possible, and an iterator decodes one at a time. So
 //! reading takes no more memory for a million samples than for one.
 
 use super::attr::Parts;
@@ -11,26 +11,27 @@ use super::source::{BlockReader, RecordingBytes};
 /// The unit of offsets: the size of each record is a multiple of it.
 const UNIT: usize = 8;
 
-/// Error if the records can't be read.
+/// Error for records that can't be read.
 const UNREADABLE: ReadError = ReadError::Broken("list of records");
 
 /// Records in the order of their times.
 #[derive(Clone, Default)]
 pub(crate) struct Records {
     source: RecordingBytes,
-    /// Offsets of the first record, and behind the last one.
+    /// Offsets of the first record and of the end of the last one.
     section: (u64, u64),
     /// The parts of samples.
     parts: Parts,
-    /// The offset of each record in units, in the order of their times; `None` if they are in that order already.
+    /// The offset of each record in units of [`UNIT`], in the order of the records' times; `None` if the records are in that
+    /// order already.
     order: Option<Vec<u32>>,
 }
 
 impl Records {
-    /// Checks the records in a section of `source`, from one offset to another.
+    /// Checks the records of `source` between the two offsets of `section`.
     ///
     /// # Errors
-    /// If something there is no record, or is a sample of an event beyond the first `events`.
+    /// A record can't be decoded, or is a sample of an event whose index is not below `events`.
     pub(super) fn read(
         source: RecordingBytes,
         section: (u64, u64),
@@ -63,17 +64,17 @@ impl Records {
         Ok(records)
     }
 
-    /// Takes the records into memory, and finds their order.
+    /// Reads the records into memory, and sorts them by time.
     fn sort(&mut self) -> Option<()> {
         let (start, end) = self.section;
         let data = self.source.part((start, end - start))?.into_owned();
-        self.order = Some(by_time(&data)?);
+        self.order = Some(offsets_by_time(&data)?);
         self.section = (0, data.len() as u64);
         self.source = data.into();
         Some(())
     }
 
-    /// Returns the records by time. Of those with the same time, what was written first comes first.
+    /// Returns the records by time, and those of the same time in the order in which they were written.
     pub(crate) fn iter(&self) -> impl Iterator<Item = Result<Record, ReadError>> + '_ {
         let mut walk = BlockReader::new(&self.source, self.section);
         let mut order = self.order.as_deref().map(<[u32]>::iter);
@@ -107,21 +108,21 @@ fn next(
     Ok(Some((record, size)))
 }
 
-/// Returns where the records begin, by time.
-fn by_time(data: &[u8]) -> Option<Vec<u32>> {
+/// Returns the offsets of the records in units of [`UNIT`], in the order of the records' times.
+fn offsets_by_time(data: &[u8]) -> Option<Vec<u32>> {
     let mut order = Vec::new();
-    let mut place = 0;
-    while place < data.len() {
-        order.push(u32::try_from(place / UNIT).ok()?);
-        place += codec::size(&data[place..])?;
+    let mut offset = 0;
+    while offset < data.len() {
+        order.push(u32::try_from(offset / UNIT).ok()?);
+        offset += codec::size(&data[offset..])?;
     }
-    // They are nearly in order, which this sort makes use of.
-    order.sort_by_key(|place| codec::time(&data[*place as usize * UNIT..]).unwrap_or(0));
+    // The records are nearly in order, for which this sort is fast.
+    order.sort_by_key(|offset| codec::time(&data[*offset as usize * UNIT..]).unwrap_or(0));
     Some(order)
 }
 
 impl From<&[Record]> for Records {
-    /// The same as if they had been written and read, with the parts that one has.
+    /// Encodes the records and reads them, as if from a file. Samples have each part that one of the samples has.
     fn from(records: &[Record]) -> Self {
         let samples = || {
             records.iter().filter_map(|record| match &record.body {

@@ -15,7 +15,7 @@ use super::MAGIC;
 #[derive(Clone)]
 pub(crate) enum RecordingBytes {
     Memory(Vec<u8>),
-    /// A file with its size. Must be a regular file, which can be read at any offset.
+    /// A file and its size in bytes. It must be a regular file, which can be read at any offset.
     File(Arc<File>, u64),
 }
 
@@ -32,11 +32,11 @@ impl<T: Into<Vec<u8>>> From<T> for RecordingBytes {
 }
 
 impl RecordingBytes {
-    /// Opens a file; `-` is standard input. What is not a regular file, as a pipe, is read into memory; of one that has
-    /// no end and is no recording, as `/dev/zero`, only the beginning.
+    /// Opens a file; `-` is standard input. A file that is not regular, such as a pipe, is read into memory, but only if it
+    /// begins as a recording does, since a file like `/dev/zero` has no end.
     ///
     /// # Errors
-    /// Those of the file.
+    /// The file can't be opened or read.
     pub(crate) fn open(path: &Path) -> io::Result<Self> {
         let mut file = if path.as_os_str() == "-" {
             File::from(io::stdin().as_fd().try_clone_to_owned()?)
@@ -66,7 +66,7 @@ impl RecordingBytes {
         }
     }
 
-    /// Returns `size` bytes from `offset` on; `None` if they are not there or can't be read.
+    /// Returns `size` bytes from `offset` on; `None` if the file ends before, or can't be read.
     pub(super) fn part(&self, (offset, size): (u64, u64)) -> Option<Cow<'_, [u8]>> {
         let end = offset.checked_add(size).filter(|end| *end <= self.size())?;
         match self {
@@ -83,65 +83,69 @@ impl RecordingBytes {
     }
 }
 
-/// The bytes of a section, from front to back.
+/// Reads the bytes of a section, from front to back.
 pub(super) struct BlockReader<'a> {
     source: &'a RecordingBytes,
-    /// The bytes that were read last: all if they are in memory.
+    /// The bytes that were read last; the whole section if the source is in memory.
     block: Cow<'a, [u8]>,
     /// Offset of the next record in the block.
-    place: usize,
-    /// Offsets in the source: behind the block, and behind the section.
-    next: u64,
-    end: u64,
+    offset: usize,
+    /// Offset of the end of the block in the source.
+    block_end: u64,
+    /// Offset of the end of the section in the source.
+    section_end: u64,
 }
 
 impl<'a> BlockReader<'a> {
-    /// Bytes of a file that are read at once: far more than the longest record, the size of which has 16 bits.
-    const BLOCK: u64 = 1 << 20;
+    /// Bytes of a file that are read at once: far more than the longest record, whose size has 16 bits.
+    const BLOCK_SIZE: u64 = 1 << 20;
     const MAX_RECORD_SIZE: usize = 1 << 16;
 
-    /// Begins at the front of a section.
+    /// Begins at the first byte of a section.
     pub(super) fn new(source: &'a RecordingBytes, (start, end): (u64, u64)) -> Self {
         Self {
             source,
             block: Cow::Borrowed(&[]),
-            place: 0,
-            next: start,
-            end,
+            offset: 0,
+            block_end: start,
+            section_end: end,
         }
     }
 
-    /// Returns the bytes from the next record on, with the whole of that record; none at the end of the section, and
-    /// `None` if they can't be read.
+    /// Returns bytes from the next record on, at least all of that record. At the end of the section it returns no bytes;
+    /// `None` if the source can't be read.
     #[inline]
     pub(super) fn rest(&mut self) -> Option<&[u8]> {
-        if self.block.len() - self.place < Self::MAX_RECORD_SIZE && self.next < self.end {
-            self.fill()?;
+        if self.block.len() - self.offset < Self::MAX_RECORD_SIZE
+            && self.block_end < self.section_end
+        {
+            self.read_block()?;
         }
-        self.block.get(self.place..)
+        self.block.get(self.offset..)
     }
 
-    /// Goes on behind `size` bytes, of which some may not have been in [`rest`](Self::rest).
+    /// Skips `size` bytes, which may be more than [`rest`](Self::rest) returned.
     #[inline]
     pub(super) fn skip(&mut self, size: usize) {
-        self.place = self.place.saturating_add(size);
-        if self.place > self.block.len() {
-            let beyond = (self.place - self.block.len()) as u64;
-            self.next = self.next.saturating_add(beyond).min(self.end);
+        self.offset = self.offset.saturating_add(size);
+        if self.offset > self.block.len() {
+            let beyond = (self.offset - self.block.len()) as u64;
+            self.block_end = self.block_end.saturating_add(beyond).min(self.section_end);
             self.block = Cow::Borrowed(&[]);
-            self.place = 0;
+            self.offset = 0;
         }
     }
 
-    fn fill(&mut self) -> Option<()> {
-        let start = self.next - (self.block.len() - self.place) as u64;
+    /// Reads the block that begins with the next record.
+    fn read_block(&mut self) -> Option<()> {
+        let start = self.block_end - (self.block.len() - self.offset) as u64;
         let size = match self.source {
-            RecordingBytes::Memory(_) => self.end - start,
-            RecordingBytes::File(..) => (self.end - start).min(Self::BLOCK),
+            RecordingBytes::Memory(_) => self.section_end - start,
+            RecordingBytes::File(..) => (self.section_end - start).min(Self::BLOCK_SIZE),
         };
         self.block = self.source.part((start, size))?;
-        self.place = 0;
-        self.next = start + size;
+        self.offset = 0;
+        self.block_end = start + size;
         Some(())
     }
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What is written is what another reader finds, and what ours finds; and no bytes make ours panic.
+//! Tests that another reader and pmctl's own find what was written, and that no bytes make pmctl's reader panic.
 
 use std::io::Cursor;
 
@@ -12,23 +12,23 @@ use super::parts::ReadError;
 use super::read::read;
 use super::*;
 
-fn bytes(recording: &Recording) -> Vec<u8> {
+fn encode(recording: &Recording) -> Vec<u8> {
     let file = write(recording, Cursor::new(Vec::new()));
     file.expect("a vector takes everything").into_inner()
 }
 
 #[test]
-fn what_is_written_is_read_again() {
+fn a_written_recording_is_read_again() {
     for branches in [false, true] {
         let recording = example(branches);
-        assert_eq!(read(bytes(&recording)), Ok(recording));
+        assert_eq!(read(encode(&recording)), Ok(recording));
     }
 }
 
 #[test]
-fn what_another_reader_finds_is_what_was_meant() {
+fn another_reader_finds_the_same() {
     let recording = example(true);
-    let bytes = bytes(&recording);
+    let bytes = encode(&recording);
     let PerfFileReader {
         mut record_iter,
         mut perf_file,
@@ -99,7 +99,7 @@ fn what_another_reader_finds_is_what_was_meant() {
 }
 
 #[test]
-fn other_files_are_told_apart() {
+fn files_of_other_formats_have_errors_of_their_own() {
     assert_eq!(read(*b""), Err(ReadError::Empty));
     assert_eq!(read([0x7f; 200]), Err(ReadError::NotPerfData));
     let with_magic = |magic: &[u8; 8]| read([&magic[..], &[0; 200]].concat());
@@ -108,13 +108,13 @@ fn other_files_are_told_apart() {
     let mut newer = example(false);
     newer.notes.version = 2;
     assert_eq!(
-        read(bytes(&newer)),
+        read(encode(&newer)),
         Err(ReadError::Version { found: 2, known: 1 })
     );
 }
 
-/// The file as one that says to be of perf.
-fn by_perf(mut file: Vec<u8>) -> Vec<u8> {
+/// Returns the file with perf's name as the program that wrote it.
+fn with_perf_as_writer(mut file: Vec<u8>) -> Vec<u8> {
     let name = file.windows(6).position(|bytes| bytes == b"pmctl ");
     file[name.expect("its writer is in it")..][..6].copy_from_slice(b"perf 7");
     file
@@ -122,17 +122,17 @@ fn by_perf(mut file: Vec<u8>) -> Vec<u8> {
 
 #[test]
 fn the_features_are_those_that_perf_knows() {
-    let file = bytes(&example(true));
+    let file = encode(&example(true));
     let highest = file[..HEADER_SIZE].iter().rposition(|byte| *byte != 0);
-    // HEADER_LAST_FEATURE of perf 5.10 is 30: `perf inject` of 6.1 to 7.3 reads past its table for higher ones.
+    // HEADER_LAST_FEATURE of perf 5.10 is 30: `perf inject` of 6.1 to 7.3 reads past its table for higher numbers.
     assert!(highest < Some(HEADER_SIZE - 32 + 30 / 8));
 }
 
 #[test]
 fn recordings_of_earlier_versions_have_the_notes_as_a_feature() {
     let ours = example(true);
-    let mut file = bytes(&ours);
-    // One entry more in the table of features: all that is behind it moves by its size.
+    let mut file = encode(&ours);
+    // Adds an entry to the table of features, so that everything behind it moves by the size of an entry.
     let word = |file: &[u8], at: usize| {
         u64::from_le_bytes(file[at..at + 8].try_into().expect("these are 8"))
     };
@@ -161,9 +161,9 @@ fn recordings_of_earlier_versions_have_the_notes_as_a_feature() {
 }
 
 #[test]
-fn what_perf_could_have_written_has_the_same_samples() {
+fn a_file_of_perf_has_the_same_samples() {
     let ours = example(false);
-    let perfs = read(by_perf(bytes(&ours))).expect("it is whole");
+    let perfs = read(with_perf_as_writer(encode(&ours))).expect("it is whole");
     assert!(perfs.from_perf && !perfs.unfinished);
     assert_eq!(perfs.events, ours.events);
     assert!(perfs.samples().eq(ours.samples()));
@@ -171,9 +171,9 @@ fn what_perf_could_have_written_has_the_same_samples() {
 }
 
 #[test]
-fn a_file_of_a_perf_that_was_killed_is_read_as_far_as_it_goes() {
+fn an_unfinished_file_of_perf_is_read_to_its_end() {
     let ours = example(false);
-    let whole = by_perf(bytes(&ours));
+    let whole = with_perf_as_writer(encode(&ours));
     let word = |at: usize| {
         let word = u64::from_le_bytes(whole[at..at + 8].try_into().expect("these are 8"));
         usize::try_from(word).expect("it is in memory")
@@ -181,7 +181,7 @@ fn a_file_of_a_perf_that_was_killed_is_read_as_far_as_it_goes() {
     let (start, size) = (word(40), word(48));
     let killed = |records: usize| {
         let mut file = whole[..start + records].to_vec();
-        file[48..56].fill(0);
+        file[48..56].write_until_full(0);
         read(file).expect("it is as far as it goes")
     };
     let read = killed(size);
@@ -190,14 +190,14 @@ fn a_file_of_a_perf_that_was_killed_is_read_as_far_as_it_goes() {
     let words = read.notes.degraded.join("; ");
     assert!(words.contains("perf record` was killed"), "{words}");
     let all = read.records.iter().count();
-    // Within the last record, and before the first.
+    // The file ends within the last record, and before the first one.
     assert_eq!(killed(size - 9).records.iter().count(), all - 1);
     assert_eq!(killed(0).records.iter().count(), 0);
 }
 
-/// Returns the example as perf writes it, after `change` of the entry of its first event.
+/// Returns the example as a file of perf, with `change` applied to the entry of its first event.
 fn perfs_with(change: impl FnOnce(&mut [u8])) -> Vec<u8> {
-    let mut perfs = by_perf(bytes(&example(true)));
+    let mut perfs = with_perf_as_writer(encode(&example(true)));
     let attrs = u64::from_le_bytes(perfs[24..32].try_into().expect("these are 8"));
     let attrs = usize::try_from(attrs).expect("it is in memory");
     change(&mut perfs[attrs..attrs + ENTRY_SIZE]);
@@ -205,8 +205,8 @@ fn perfs_with(change: impl FnOnce(&mut [u8])) -> Vec<u8> {
 }
 
 #[test]
-fn events_of_perf_that_share_the_whole_file_as_their_numbers_are_refused() {
-    let size = bytes(&example(true)).len() as u64;
+fn event_ids_that_overlap_are_refused() {
+    let size = encode(&example(true)).len() as u64;
     let perfs = perfs_with(|entry| {
         entry[attr::SIZE..attr::SIZE + 8].copy_from_slice(&0_u64.to_le_bytes());
         entry[attr::SIZE + 8..].copy_from_slice(&size.to_le_bytes());
@@ -215,8 +215,8 @@ fn events_of_perf_that_share_the_whole_file_as_their_numbers_are_refused() {
 }
 
 #[test]
-fn a_file_of_perf_with_other_registers_says_that_there_are_no_callers() {
-    let is_told = |registers: u64| {
+fn a_file_of_perf_with_other_registers_has_a_note() {
+    let has_note = |registers: u64| {
         let perfs = perfs_with(|entry| {
             // sample_regs_user
             entry[80..88].copy_from_slice(&registers.to_le_bytes());
@@ -224,12 +224,12 @@ fn a_file_of_perf_with_other_registers_says_that_there_are_no_callers() {
         let words = read(perfs).map(|perfs| perfs.notes.degraded);
         words.map(|words| words.iter().any(|words| words.contains("--user-regs")))
     };
-    assert_eq!(is_told(1), Ok(true));
-    assert_eq!(is_told(UserStack::MASK), Ok(false));
+    assert_eq!(has_note(1), Ok(true));
+    assert_eq!(has_note(UserStack::MASK), Ok(false));
 }
 
-/// A file of the example's, with these records in this order.
-fn written(records: &[Record]) -> Vec<u8> {
+/// Returns a file of the example, with these records in this order.
+fn write_records(records: &[Record]) -> Vec<u8> {
     let Recording {
         events,
         host,
@@ -248,7 +248,7 @@ fn written(records: &[Record]) -> Vec<u8> {
 }
 
 #[test]
-fn the_header_of_an_unfinished_recording_tells_what_follows() {
+fn the_header_of_an_unfinished_recording_covers_its_records() {
     let records = super::example::records(true);
     let mut file = Cursor::new(Vec::new());
     let mut writer =
@@ -279,7 +279,7 @@ fn the_header_of_an_unfinished_recording_tells_what_follows() {
     assert_eq!(found, records.len());
 }
 
-/// A disk of some bytes.
+/// A file on a disk that is full after `size` bytes.
 struct Disk {
     file: Cursor<Vec<u8>>,
     size: usize,
@@ -287,8 +287,8 @@ struct Disk {
 
 impl io::Write for Disk {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let place = usize::try_from(self.file.position()).expect("it is small");
-        let room = self.size.saturating_sub(place).min(bytes.len());
+        let offset = usize::try_from(self.file.position()).expect("it is small");
+        let room = self.size.saturating_sub(offset).min(bytes.len());
         if room == 0 && !bytes.is_empty() {
             return Err(io::Error::from_raw_os_error(nix::libc::ENOSPC));
         }
@@ -306,8 +306,8 @@ impl io::Seek for Disk {
     }
 }
 
-/// Writes as many samples as there is room for on a disk of this size, and ends the file.
-fn fill(size: usize, samples: usize) -> io::Result<Finished<Disk>> {
+/// Writes up to `samples` samples, as far as a disk of this size has room, and finishes the file.
+fn write_until_full(size: usize, samples: usize) -> io::Result<Finished<Disk>> {
     let Recording {
         events,
         host,
@@ -330,9 +330,9 @@ fn fill(size: usize, samples: usize) -> io::Result<Finished<Disk>> {
 
 #[test]
 fn a_full_disk_leaves_a_recording_of_what_fits() {
-    // Full while records are written, and full when only the end is to be written.
+    // The disk fills up while records are written, or when only the end is to be written.
     for (size, samples) in [(300_000, 10_000), (300_000, 5_348), (560_500, 10_000)] {
-        let finished = fill(size, samples).expect("there is room for some");
+        let finished = write_until_full(size, samples).expect("there is room for some");
         let bytes = finished.output.file.into_inner();
         assert!(finished.size <= size as u64);
         let recording = read(bytes).expect("it is whole");
@@ -340,11 +340,11 @@ fn a_full_disk_leaves_a_recording_of_what_fits() {
         assert!(finished.samples >= 3500, "{}", finished.samples);
         assert!(!recording.notes.is_whole());
     }
-    let whole = fill(1_000_000, 10_000).expect("there is room");
+    let whole = write_until_full(1_000_000, 10_000).expect("there is room");
     assert_eq!(whole.samples, 10_000);
     let recording = read(whole.output.file.into_inner()).expect("it is whole");
     assert!(recording.notes.is_whole());
-    assert!(fill(600, 10).is_err_and(|error| is_full(&error)));
+    assert!(write_until_full(600, 10).is_err_and(|error| is_full(&error)));
 }
 
 #[test]
@@ -380,15 +380,15 @@ fn a_disk_without_room_for_the_end_leaves_an_unfinished_recording() {
 }
 
 #[test]
-fn what_was_written_late_has_its_place() {
+fn records_written_late_are_sorted() {
     let recording = example(true);
     let mut records = super::example::records(true);
     records.reverse();
-    assert_eq!(read(written(&records)), Ok(recording));
+    assert_eq!(read(write_records(&records)), Ok(recording));
 }
 
 #[test]
-fn a_file_is_read_in_blocks_as_its_bytes_are() {
+fn a_file_is_read_in_blocks_like_memory() {
     let example = super::example::records(true);
     let sample = &example[4];
     let mut records: Vec<_> = (0..20_000).map(|_| sample.clone()).collect();
@@ -399,7 +399,7 @@ fn a_file_is_read_in_blocks_as_its_bytes_are() {
         if late {
             records.swap(3, 15_000);
         }
-        let bytes = written(&records);
+        let bytes = write_records(&records);
         assert!(bytes.len() > 1 << 20, "it is more than a block");
         let mut file = tempfile::NamedTempFile::new().expect("a file can be made");
         file.write_all(&bytes).expect("there is room");
@@ -412,8 +412,8 @@ fn a_file_is_read_in_blocks_as_its_bytes_are() {
 }
 
 #[test]
-fn a_file_that_is_cut_off_is_no_recording() {
-    let whole = bytes(&example(true));
+fn a_file_that_is_cut_off_is_refused() {
+    let whole = encode(&example(true));
     for length in 0..whole.len() {
         let error = read(&whole[..length]).expect_err("it is not whole");
         let expected = if length < size_of_val(&MAGIC) {
@@ -447,7 +447,7 @@ fn map() -> impl Strategy<Value = Map> {
     })
 }
 
-/// Samples of one of two events, with a call chain and branches.
+/// Generates samples of two events, with call chains and branches.
 fn sample() -> impl Strategy<Value = Sample> {
     let branch =
         any::<(u64, u64, bool, u16)>().prop_map(|(from, to, mispredicted, cycles)| Branch {
@@ -525,21 +525,21 @@ fn record() -> impl Strategy<Value = Record> {
 proptest! {
     #[test]
     fn any_records_are_read_as_they_were_written(mut records in prop::collection::vec(record(), 0..30)) {
-        let read = read(written(&records)).expect("it is whole");
+        let read = read(write_records(&records)).expect("it is whole");
         records.sort_by_key(|record| record.stamp.time);
         let found: Vec<_> = read.records.iter().collect::<Result<_, _>>().expect("it is whole");
         prop_assert_eq!(found, records);
     }
 
     #[test]
-    fn any_bytes_are_survived(bytes in prop::collection::vec(any::<u8>(), 0..400)) {
+    fn any_bytes_do_not_panic(bytes in prop::collection::vec(any::<u8>(), 0..400)) {
         let _ = read(&bytes[..]);
         let _ = decode(&bytes, Parts { chain: true, branches: true, user: true });
     }
 
     #[test]
-    fn any_damage_is_survived(places in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..8)) {
-        let mut bytes = bytes(&example(true));
+    fn damage_does_not_panic(places in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..8)) {
+        let mut bytes = encode(&example(true));
         for (place, value) in places {
             let place = place.index(bytes.len());
             bytes[place] = value;

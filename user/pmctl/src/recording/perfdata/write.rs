@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Writing the file: the records as they come, and at the end what is known then only.
+//! Writes the file: the records as they come, and at the end the features and the notes.
 //!
-//! Whatever happens, the header tells the truth about what follows: [`Writer::save`] makes it say what has been
-//! written so far, and where the disk is full, the last records give way to the end of the file.
+//! The header is correct at any time: [`Writer::save`] updates it to the records that have been written so far. When
+//! the disk is full, the last records are dropped to make room for the end of the file.
 
 use std::io::{self, Seek, SeekFrom, Write};
 
@@ -12,7 +12,7 @@ use super::bytes::Put;
 use super::features::{self, BITS, FeatureContent};
 use super::{BuildId, ENTRY_SIZE, Event, FIRST_ID, HEADER_SIZE, Host, MAGIC, Notes, Parts, Record};
 
-/// A part of the file: where it is, and how long.
+/// A part of the file, by its offset and its size in bytes.
 #[derive(Clone, Copy, Default)]
 struct Section {
     offset: u64,
@@ -42,15 +42,15 @@ impl Section {
 pub(super) const SECTION_SIZE: u64 = 16;
 /// Size of an event's identifier.
 const ID_SIZE: u64 = 8;
-/// Bytes of records that are written at once.
-const BLOCK: usize = 1 << 16;
-/// Bytes that the file system may need when the file ends elsewhere: a block on each side.
+/// Bytes of records after which they are written to the output.
+const BLOCK_SIZE: usize = 1 << 16;
+/// Bytes that the file system may need in addition when the end of the file moves: a block on each side.
 const END_SLACK: u64 = 1 << 13;
 
-/// A place between two records, and the sums in front of it.
+/// Sums over the records up to some point.
 #[derive(Clone, Copy, Default)]
 pub(super) struct RecordTotals {
-    /// The bytes of the records.
+    /// Bytes of the records.
     pub(super) size: u64,
     pub(super) samples: u64,
     /// The times of the first sample and of the last.
@@ -58,7 +58,7 @@ pub(super) struct RecordTotals {
 }
 
 impl RecordTotals {
-    /// Adds a record of so many bytes; of a sample, `time` is known.
+    /// Adds a record of `bytes` bytes. `time` is the time of a sample, or `None` for other records.
     pub(super) fn add(&mut self, bytes: usize, time: Option<u64>) {
         self.size += bytes as u64;
         if let Some(time) = time {
@@ -69,32 +69,32 @@ impl RecordTotals {
     }
 }
 
-/// A file that is being written. Until [`finish`](Self::finish) it has no features, by which
-/// [`read`](super::read()) knows a recording that was not finished; perf shows what there is.
+/// A file that is being written. It has no features until [`finish`](Self::finish), so that [`read`](super::read())
+/// recognizes an unfinished recording. perf shows its samples, too.
 pub(crate) struct Writer<W: Write + Seek> {
     output: W,
     events: Vec<Event>,
     /// The parts of samples.
     parts: Parts,
-    /// The records that are not written yet.
+    /// The encoded records that are not written yet.
     block: Vec<u8>,
-    /// Behind the block.
-    now: RecordTotals,
-    /// Behind what was written: after each block.
-    marks: Vec<RecordTotals>,
-    /// Error because of which records are missing.
-    cut: Option<String>,
+    /// Sums over all records, with those of the block.
+    totals: RecordTotals,
+    /// Sums over the written records after each block, by which the file can be shortened.
+    written_totals: Vec<RecordTotals>,
+    /// Error because of which records were dropped.
+    dropped_because: Option<String>,
 }
 
-/// A file that is whole.
+/// A finished file.
 pub(crate) struct Finished<W> {
     pub(crate) output: W,
     pub(crate) samples: u64,
-    /// The size in bytes. Bytes behind it belong to dropped records.
+    /// Bytes of the recording. Bytes of `output` behind it belong to dropped records.
     pub(crate) size: u64,
 }
 
-/// Returns whether there is no room for more, on the disk or by a limit.
+/// Returns whether the error means that the file can't grow: the disk is full, or a limit is reached.
 pub(crate) fn is_full(error: &io::Error) -> bool {
     let reasons = [libc::ENOSPC, libc::EDQUOT, libc::EFBIG];
     error.raw_os_error().is_some_and(|e| reasons.contains(&e))
@@ -112,56 +112,56 @@ impl<W: Write + Seek> Writer<W> {
             events,
             parts,
             block: Vec::new(),
-            now: RecordTotals::default(),
-            marks: Vec::new(),
-            cut: None,
+            totals: RecordTotals::default(),
+            written_totals: Vec::new(),
+            dropped_because: None,
         };
-        writer.head(&[])?;
+        writer.write_header(&[])?;
         Ok(writer)
     }
 
     /// Appends a record.
     ///
     /// # Errors
-    /// Those of the output. What is not written yet is gone then.
+    /// Those of the output. Records that were not written yet are dropped then.
     pub(crate) fn record(&mut self, record: &Record) -> io::Result<()> {
         let before = self.block.len();
         record.encode(self.parts, &mut self.block);
         let time = record.is_sample().then_some(record.stamp.time);
-        self.now.add(self.block.len() - before, time);
+        self.totals.add(self.block.len() - before, time);
         self.flush_if_large()
     }
 
-    /// Appends a record as the kernel has written it, with [`identifier`](super::identifier) in it. Of a sample, `time`
-    /// is known.
+    /// Appends a record as the kernel has written it, but with [`identifier`](super::identifier) for its id. `time` is that
+    /// of a sample, in nanoseconds, or `None` for other records.
     ///
     /// # Errors
     /// As [`record`](Self::record).
     pub(crate) fn bytes(&mut self, bytes: &[u8], time: Option<u64>) -> io::Result<()> {
         self.block.extend_from_slice(bytes);
-        self.now.add(bytes.len(), time);
+        self.totals.add(bytes.len(), time);
         self.flush_if_large()
     }
 
     /// Returns the size of all records so far in bytes, written or not.
     pub(crate) const fn size(&self) -> u64 {
-        self.now.size
+        self.totals.size
     }
 
     fn flush_if_large(&mut self) -> io::Result<()> {
-        if self.block.len() < BLOCK {
+        if self.block.len() < BLOCK_SIZE {
             return Ok(());
         }
         self.flush()
     }
 
-    /// Writes all records, and makes the header say so.
+    /// Writes all records, and updates the header to them.
     ///
     /// # Errors
     /// As [`record`](Self::record).
     pub(crate) fn save(&mut self) -> io::Result<()> {
         self.flush()?;
-        self.head(&[])
+        self.write_header(&[])
     }
 
     fn flush(&mut self) -> io::Result<()> {
@@ -175,24 +175,25 @@ impl<W: Write + Seek> Writer<W> {
             .and_then(|_| self.output.write_all(&self.block));
         self.block.clear();
         match result {
-            Ok(()) => self.marks.push(self.now),
-            Err(error) => self.cut_off(error)?,
+            Ok(()) => self.written_totals.push(self.totals),
+            Err(error) => self.drop_unwritten(error)?,
         }
         Ok(())
     }
 
-    /// Drops what is not written, and returns the error.
-    fn cut_off(&mut self, error: io::Error) -> io::Result<()> {
-        self.now = self.written();
+    /// Drops the records that are not written, and returns the error.
+    fn drop_unwritten(&mut self, error: io::Error) -> io::Result<()> {
+        self.totals = self.written();
         if is_full(&error) {
-            self.cut.get_or_insert_with(|| error.to_string());
+            self.dropped_because
+                .get_or_insert_with(|| error.to_string());
         }
         Err(error)
     }
 
-    /// Returns the end of the records that are in the file.
+    /// Returns the sums over the records that are in the file.
     fn written(&self) -> RecordTotals {
-        self.marks.last().copied().unwrap_or_default()
+        self.written_totals.last().copied().unwrap_or_default()
     }
 
     /// Returns the section of the records that are in the file.
@@ -200,11 +201,10 @@ impl<W: Write + Seek> Writer<W> {
         front(&self.events).then(self.written().size)
     }
 
-    /// Writes the end of the file. If there is no room, the last records give way,
-    /// and `notes` say so.
+    /// Writes the end of the file. If there is no room, the last records are dropped, and `notes` get the reason.
     ///
     /// # Errors
-    /// Those of the output. If all records had to give way, they stay, and the file is as of a recording that was killed.
+    /// Those of the output. If dropping all records would not make room, the records stay, and the recording is unfinished.
     pub(crate) fn finish(
         mut self,
         host: &Host,
@@ -216,7 +216,7 @@ impl<W: Write + Seek> Writer<W> {
         loop {
             match result {
                 Err(error) if !is_full(&error) => return Err(error),
-                _ => notes.cut.clone_from(&self.cut),
+                _ => notes.cut.clone_from(&self.dropped_because),
             }
             let features = features::encode(&FeatureContent {
                 events: &self.events,
@@ -233,31 +233,31 @@ impl<W: Write + Seek> Writer<W> {
                 .and_then(|_| self.output.write_all(&bytes));
             let Err(error) = written else {
                 let numbers: Vec<u32> = features.iter().map(|(number, _)| *number).collect();
-                self.head(&numbers)?;
+                self.write_header(&numbers)?;
                 return Ok(Finished {
                     samples: self.written().samples,
                     size: start + bytes.len() as u64,
                     output: self.output,
                 });
             };
-            // The next end is a little longer than this one: it says why.
+            // The next end is a little longer than this one, since the notes contain the reason.
             let limit = room.saturating_sub(bytes.len() as u64 + END_SLACK);
             let front = front(&self.events);
-            let fits = |mark: &RecordTotals| front.then(mark.size).end() <= limit.min(start - 1);
-            let kept = self.marks.partition_point(fits);
+            let fits = |sums: &RecordTotals| front.then(sums.size).end() <= limit.min(start - 1);
+            let kept = self.written_totals.partition_point(fits);
             if kept == 0 {
-                self.head(&[])?;
+                self.write_header(&[])?;
                 return Err(error);
             }
-            result = self.cut_off(error);
-            self.marks.truncate(kept);
-            // What is behind may be written over.
-            self.head(&[])?;
+            result = self.drop_unwritten(error);
+            self.written_totals.truncate(kept);
+            // The end may be written over the dropped records.
+            self.write_header(&[])?;
         }
     }
 
-    /// Writes the header and the events; `features` are the numbers of those that there are.
-    fn head(&mut self, features: &[u32]) -> io::Result<()> {
+    /// Writes the header and the events. `features` are the numbers of the features that the file has.
+    fn write_header(&mut self, features: &[u32]) -> io::Result<()> {
         let attrs = attrs(&self.events);
         let mut bytes = Vec::new();
         bytes.u64(MAGIC);
@@ -265,7 +265,7 @@ impl<W: Write + Seek> Writer<W> {
         bytes.u64(ENTRY_SIZE as u64);
         attrs.encode(&mut bytes);
         self.records().encode(&mut bytes);
-        // Names of trace points, which has been elsewhere since 2010.
+        // The section of tracepoint names, which perf has not used since 2010.
         Section::default().encode(&mut bytes);
         bytes.extend(bits(features));
         debug_assert_eq!(bytes.len(), HEADER_SIZE);
@@ -285,7 +285,7 @@ impl<W: Write + Seek> Writer<W> {
     }
 }
 
-/// Returns the end of the file: the sections of the features, by number, and the features.
+/// Encodes the end of the file: the sections of the features, by number, and the features.
 fn end(records: Section, features: &[(u32, Vec<u8>)]) -> Vec<u8> {
     let mut bytes = Vec::new();
     let mut last = records.then(SECTION_SIZE * features.len() as u64);
@@ -299,7 +299,7 @@ fn end(records: Section, features: &[(u32, Vec<u8>)]) -> Vec<u8> {
     bytes
 }
 
-/// Returns the section of the identifiers of so many events.
+/// Returns the section of the identifiers of `events` events.
 const fn ids(events: u64) -> Section {
     let header = Section {
         offset: 0,
@@ -314,8 +314,8 @@ fn attrs(events: &[Event]) -> Section {
     ids(events).then(ENTRY_SIZE as u64 * events)
 }
 
-/// Returns what is in front of the records. Behind the events there is room for larger attrs: `perf inject` up to 5.10
-/// writes its own attrs in place of these, and leaves the records where they are.
+/// Returns the section in front of the records. Behind the events it has room for larger attrs, since `perf inject` up
+/// to 5.10 replaces the attrs by its own, and leaves the records where they are.
 fn front(events: &[Event]) -> Section {
     const ENTRY_ROOM: u64 = 64;
     let room = ENTRY_ROOM * events.len() as u64;
@@ -325,7 +325,7 @@ fn front(events: &[Event]) -> Section {
     }
 }
 
-/// Returns a bit for each number.
+/// Returns the features of the header, with a bit for each number.
 fn bits(numbers: &[u32]) -> [u8; BITS as usize / 8] {
     let mut bits = [0; BITS as usize / 8];
     for number in numbers {

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tells whether a file, or a part of the kernel, is still what was mapped, and where it is if it is not at its place.
+//! Finds the file that was mapped, if its path is that of another file now, and tells whether it, or a part of the
+//! kernel, has been replaced.
 //!
-//! While `record` runs, a program may be replaced or removed, or be in another mount namespace, and still be there for the
-//! processes that run it. When a recording of the past is read, only copies are left.
+//! While `record` runs, a program may be replaced or removed, or be in another mount namespace, and can still be opened
+//! through the processes that run it. When a recording is read later, only the file system is left to search.
 
 use std::cell::OnceCell;
 use std::fs::{self, File};
@@ -23,36 +24,37 @@ use crate::recording::symbols::{Absence, DebugFiles, SymbolFinder, jit};
 use crate::recording::unwind::{self, Programs};
 use crate::system::files;
 
-/// What is known of the files that were mapped, and of the kernel.
+/// Identity of the files that were mapped, and of the kernel.
 #[derive(Default)]
 pub(super) struct MappedFiles {
-    /// The recording, if it is of the past.
+    /// The recording, if one is read that was made before.
     past: Option<PastRecording>,
-    /// State of each file when it came up first, by its number.
+    /// State of each file when it was mapped first, by the file's number.
     files: Vec<FirstSeen>,
-    /// Where the kernel's image and its modules began.
+    /// Start addresses of the kernel's image and its modules in the recording.
     kernel_addresses: AHashMap<PathBuf, u64>,
-    /// The addresses where they begin now. Read on first use, as the next field.
+    /// Start addresses of the modules now, which are read on first use.
     kernel_addresses_now: OnceCell<AHashMap<PathBuf, u64>>,
+    /// Result of [`Self::is_other_kernel`], which is found out on first use.
     is_other_kernel: OnceCell<bool>,
 }
 
-/// What a file was when its name came up first.
+/// State of a file when it was mapped first.
 #[derive(Default)]
 struct FirstSeen {
     /// The inode that was mapped; 0 if it is not known.
     inode: u64,
-    /// `None` if what was mapped was not at its place.
+    /// Facts of the file at the path; `None` if the mapped file was not there.
     facts: Option<FileFacts>,
-    /// The mapped file, if it was at another place.
-    kept: Option<File>,
+    /// The mapped file, held open if it was not at its path.
+    kept_open: Option<File>,
 }
 
-/// The time and the machine of a recording of the past.
+/// Identity and end of a recording that was made before.
 struct PastRecording {
     /// The first build-id of each file.
     build_ids: AHashMap<PathBuf, Vec<u8>>,
-    /// When it ended, if it is known.
+    /// Time at which the recording ended, if it is known.
     end: Option<SystemTime>,
     /// The kernel's release; empty if it is not known.
     release: String,
@@ -60,9 +62,9 @@ struct PastRecording {
 }
 
 impl MappedFiles {
-    /// Creates one from the facts of a recording.
+    /// Creates an instance for reading a recording that was made before.
     pub(super) fn of_past(recording: &Recording) -> Self {
-        // With --buildid-mmap there is one for each mapping.
+        // With --buildid-mmap a file has a build-id for each mapping. The first one is to be inserted last.
         let ids = recording.build_ids.iter().rev();
         let build_ids = ids.map(|id| (id.file.clone(), id.id.clone())).collect();
         Self {
@@ -76,8 +78,8 @@ impl MappedFiles {
         }
     }
 
-    /// Notes a mapping that was applied to `spaces` already.
-    pub(super) fn take(&mut self, map: &Map, spaces: &AddressSpaces) {
+    /// Notes a mapping, after it was applied to `spaces`.
+    pub(super) fn add_mapping(&mut self, map: &Map, spaces: &AddressSpaces) {
         if map.kernel {
             let name = mapped::file_name(map).to_owned();
             self.kernel_addresses.entry(name).or_insert(map.start);
@@ -93,7 +95,7 @@ impl MappedFiles {
         }
     }
 
-    /// Returns the build-id that a file had, if the recording tells it.
+    /// Returns the build-id of a file in the recording, if it has one.
     fn version(&self, path: &Path) -> FileVersion<'_> {
         let past = self.past.as_ref();
         let build_id = past.and_then(|past| past.build_ids.get(path));
@@ -103,12 +105,12 @@ impl MappedFiles {
         }
     }
 
-    /// Returns whether a part of the kernel is what it was.
-    fn has_part(&self, name: &Path) -> bool {
+    /// Returns whether the kernel's image, a module or a BPF program is still what it was in the recording.
+    fn is_same_kernel_part(&self, name: &Path) -> bool {
         if self.past.is_some() && self.is_other_kernel() {
             return false;
         }
-        // What has no brackets is a program of BPF, which has its name for itself.
+        // A name without brackets is a BPF program, whose name is unique.
         let is_module = name != Path::new(KERNEL) && name.as_os_str().as_bytes().starts_with(b"[");
         !is_module || self.kernel_addresses.get(name) == self.kernel_addresses_now().get(name)
     }
@@ -122,7 +124,7 @@ impl MappedFiles {
         })
     }
 
-    /// Returns whether the kernel was another one, or was at other addresses.
+    /// Returns whether the running kernel is another one than in the recording, or is at other addresses.
     fn is_other_kernel(&self) -> bool {
         *self.is_other_kernel.get_or_init(|| {
             let Some(past) = &self.past else {
@@ -135,15 +137,18 @@ impl MappedFiles {
                 .is_some_and(|before| build_id(image, image).is_some_and(|now| now.id != *before));
             let has_other_release = !past.release.is_empty()
                 && uname().is_ok_and(|now| now.release().as_bytes() != past.release.as_bytes());
-            // The same kernel may be elsewhere when it was started again.
-            let is_younger = past.end.zip(boot()).is_some_and(|(end, boot)| boot > end);
+            // After a reboot the same kernel may be at other addresses.
+            let was_rebooted = past
+                .end
+                .zip(boot_time())
+                .is_some_and(|(end, boot)| boot > end);
             has_other_id
                 || has_other_release
-                || is_younger
+                || was_rebooted
                 || self
                     .kernel_addresses
                     .get(image)
-                    .is_some_and(|start| is_elsewhere(*start))
+                    .is_some_and(|start| is_moved(*start))
         })
     }
 }
@@ -160,15 +165,17 @@ impl Programs for MappedFiles {
             };
         }
         if !path.is_absolute() {
-            let is_same = self.has_part(path);
+            let is_same = self.is_same_kernel_part(path);
             return is_same.then(|| path.to_owned()).ok_or(Absence::Replaced);
         }
         let first = &self.files[file.index()];
-        // A file of generated functions grows, also after the recording, and may be in another mount namespace.
+        // A map of JIT code grows while its process runs, also after the recording, and may be in another mount namespace. It
+        // belongs to another process if that one began after the recording.
         if let Some(pid) = jit::process_of(path) {
             let end = self.past.as_ref().and_then(|past| past.end);
             let is_younger = |end| FileFacts::of(path).is_some_and(|facts| !facts.is_until(end));
-            let is_other = |end| is_younger(end) && jit::begin(pid).is_none_or(|begin| begin > end);
+            let is_other =
+                |end| is_younger(end) && jit::begin_time(pid).is_none_or(|begin| begin > end);
             return (!end.is_some_and(is_other))
                 .then(|| path.to_owned())
                 .ok_or(Absence::Replaced);
@@ -183,20 +190,20 @@ impl Programs for MappedFiles {
 impl FirstSeen {
     fn of(path: &Path, map: &Map, is_live: bool) -> Self {
         let facts = FileFacts::of(path);
-        let is_it = |facts: &FileFacts| map.inode == 0 || facts.inode == map.inode;
-        let facts = facts.filter(|facts| !is_live || is_it(facts));
+        let is_same_file = |facts: &FileFacts| map.inode == 0 || facts.inode == map.inode;
+        let facts = facts.filter(|facts| !is_live || is_same_file(facts));
         let is_elsewhere = is_live && facts.is_none() && map.inode != 0;
         let process = (map.task.pid, (map.start, map.length));
         Self {
             inode: map.inode,
-            kept: is_elsewhere
+            kept_open: is_elsewhere
                 .then(|| open(process, path, map.inode))
                 .flatten(),
             facts,
         }
     }
 
-    /// Finds a file that was mapped while pmctl ran.
+    /// Finds a file that was mapped while this pmctl records.
     fn find_file(
         &self,
         file: mapped::FileNumber,
@@ -206,8 +213,8 @@ impl FirstSeen {
         if self.facts.is_some() && FileFacts::of(path) == self.facts {
             return Ok(path.to_owned());
         }
-        if let Some(kept) = &self.kept {
-            return Ok(format!("/proc/self/fd/{}", kept.as_raw_fd()).into());
+        if let Some(file) = &self.kept_open {
+            return Ok(format!("/proc/self/fd/{}", file.as_raw_fd()).into());
         }
         let inode = self.facts.map_or(self.inode, |facts| facts.inode);
         let mut mappings = spaces.mappings(file);
@@ -217,7 +224,7 @@ impl FirstSeen {
 }
 
 impl PastRecording {
-    /// Finds a file that was mapped before this time, and of which a build-id may be known.
+    /// Finds a file of a recording that was made before, by its build-id if it has one, or by inode and time.
     fn find(
         &self,
         path: &Path,
@@ -235,7 +242,7 @@ impl PastRecording {
     }
 }
 
-/// Finds a file of this inode that a process has mapped at this start and length, or executes.
+/// Finds a file with this inode through a process that maps it at this start and length, or executes it.
 fn find((pid, (start, length)): (u32, (u64, u64)), path: &Path, inode: u64) -> Option<PathBuf> {
     let process = PathBuf::from(format!("/proc/{pid}"));
     let mapping = format!("map_files/{start:x}-{:x}", start.saturating_add(length));
@@ -249,24 +256,24 @@ fn find((pid, (start, length)): (u32, (u64, u64)), path: &Path, inode: u64) -> O
     paths.into_iter().find(is_it)
 }
 
-/// Opens what [`find`] finds: it stays when the process ends.
+/// Opens the file that [`find`] finds, so that it can be read after the process has ended.
 fn open(process: (u32, (u64, u64)), path: &Path, inode: u64) -> Option<File> {
     let file = files::open(&find(process, path, inode)?).ok()?;
-    // The process may have ended meanwhile, and another one have its number.
+    // The process may have ended since, and its number may belong to another one.
     let is_it = file.metadata().is_ok_and(|facts| facts.ino() == inode);
     is_it.then_some(file)
 }
 
-/// Returns whether no symbol of the running kernel has this address, at which its image would begin; not if the
-/// addresses are hidden from this user: then the names are, too.
-fn is_elsewhere(start: u64) -> bool {
+/// Returns whether the image of the running kernel does not begin at this address, at which it began in the recording.
+/// Returns false if the kernel's addresses are hidden from this user.
+fn is_moved(start: u64) -> bool {
     let names = SymbolFinder::new(DebugFiles::of_user());
     let table = names.look_up(Path::new(KERNEL), &AHashSet::from_iter([start]));
     is_kernel(start) && table.symbols.iter().any(|symbol| symbol.start != start)
 }
 
-/// Returns the second in which the kernel was started.
-fn boot() -> Option<SystemTime> {
+/// Returns the time at which the kernel was started, to the second.
+fn boot_time() -> Option<SystemTime> {
     let facts = fs::read_to_string("/proc/stat").ok()?;
     let time = facts.lines().find_map(|line| line.strip_prefix("btime "))?;
     UNIX_EPOCH.checked_add(Duration::from_secs(time.parse().ok()?))
@@ -278,24 +285,25 @@ mod tests {
 
     use crate::recording::perfdata::{Body, BuildId, Host, Record, Stamp, Task};
 
-    /// What is known of a recording with these mappings.
-    fn seen(recording: &Recording, maps: &[Map]) -> (MappedFiles, AddressSpaces) {
-        let (mut seen, mut spaces) = (MappedFiles::of_past(recording), AddressSpaces::default());
+    /// Returns the state after these mappings of a recording.
+    fn apply(recording: &Recording, maps: &[Map]) -> (MappedFiles, AddressSpaces) {
+        let mut mapped_files = MappedFiles::of_past(recording);
+        let mut spaces = AddressSpaces::default();
         for map in maps {
             let body = Body::Map(map.clone());
             let stamp = Stamp::default();
             spaces.apply(&Record { stamp, body });
-            seen.take(map, &spaces);
+            mapped_files.add_mapping(map, &spaces);
         }
-        (seen, spaces)
+        (mapped_files, spaces)
     }
 
-    /// Why the file of a mapping is not found, if it is not.
+    /// Returns the reason why the file of a mapping is not found; `None` if it is found.
     fn absence(recording: &Recording, map: Map) -> Option<Absence> {
-        let place = map.start;
-        let (seen, spaces) = seen(recording, &[map]);
-        let file = spaces.find(0, place).expect("it is mapped").file;
-        seen.find(file, &spaces).err()
+        let address = map.start;
+        let (mapped_files, spaces) = apply(recording, &[map]);
+        let file = spaces.find(0, address).expect("it is mapped").file;
+        mapped_files.find(file, &spaces).err()
     }
 
     #[test]
@@ -312,21 +320,21 @@ mod tests {
         };
         let written = file.as_file().metadata().and_then(|facts| facts.modified());
         let written = written.expect("it is known");
-        let until = |end| Recording {
+        let ended_at = |end| Recording {
             ended: Some(end),
             ..Recording::default()
         };
-        let after = until(written);
+        let after = ended_at(written);
         assert_eq!(absence(&after, map(inode)), None);
         assert_eq!(absence(&after, map(0)), None);
         assert_eq!(absence(&after, map(inode + 1)), Some(Absence::Replaced));
-        let before = until(written - Duration::from_nanos(1));
+        let before = ended_at(written - Duration::from_nanos(1));
         assert_eq!(absence(&before, map(inode)), Some(Absence::Replaced));
         file.close().expect("it is there");
         assert_eq!(absence(&after, map(inode)), Some(Absence::Missing));
     }
 
-    /// The mapping of a part of the kernel.
+    /// Returns the mapping of a part of the kernel.
     fn part(name: &str) -> Map {
         Map {
             task: Task {
@@ -342,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kernel_of_another_machine_is_another() {
+    fn a_kernel_of_another_machine_is_recognized() {
         let recording = |ids: Vec<BuildId>, release: &str| Recording {
             build_ids: ids,
             host: Host {
@@ -362,17 +370,17 @@ mod tests {
         assert!(is_other(&recording(vec![other], release)));
         assert!(!is_other(&recording(vec![same.clone()], release)));
         assert!(!is_other(&recording(vec![], "")));
-        // Without a build-id it is known by its release.
+        // Without a build-id the kernel is known by its release.
         assert!(is_other(&recording(vec![], "5.4.0-42-generic")));
         let old = Recording {
             ended: Some(UNIX_EPOCH),
             ..recording(vec![same], release)
         };
-        assert!(is_other(&old), "it was started since");
+        assert!(is_other(&old), "it was started after the recording");
     }
 
     #[test]
-    fn a_module_that_is_not_where_it_was_is_another() {
+    fn a_module_at_another_address_is_replaced() {
         let recording = Recording::default();
         for (name, expected) in [
             ("[not_loaded]", Some(Absence::Replaced)),

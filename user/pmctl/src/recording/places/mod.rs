@@ -20,22 +20,23 @@ use mapped_files::MappedFiles;
 /// Addresses of samples, call chains and branches.
 #[derive(Default)]
 pub(crate) struct Places {
-    /// State as of the last record.
+    /// Mappings and names as of the last record.
     spaces: AddressSpaces,
-    /// Offsets in each file, by its number; addresses in the kernel. They are as many as there is code that was seen.
+    /// Sampled offsets in each file, by the file's number; addresses for the kernel.
     files: Vec<AHashSet<u64>>,
-    /// Where the files are that were mapped.
+    /// The files that were mapped, and where they are now.
     programs: MappedFiles,
-    /// Addresses since the last change of what is mapped, by process: most samples are where others were.
-    seen: AHashSet<(u32, u64)>,
+    /// Process and address of samples since the last change of a mapping. Most samples repeat one of these, and need not
+    /// be looked up again.
+    looked_up: AHashSet<(u32, u64)>,
     /// Finds the callers of samples with stacks.
     unwinder: Unwinder,
-    /// The callers of the last sample.
+    /// A buffer for the callers of a sample, kept to save allocations.
     callers: Vec<u64>,
 }
 
 impl Places {
-    /// Creates one for a recording of the past: what has changed since has no names.
+    /// Creates an instance for a recording that was made before. Files that have changed since get no names.
     pub(crate) fn of_past(recording: &Recording) -> Self {
         Self {
             programs: MappedFiles::of_past(recording),
@@ -43,14 +44,15 @@ impl Places {
         }
     }
 
-    /// Applies a record. Records must come by time.
+    /// Applies a record: notes the addresses of a sample, or the change that another record describes. Records must come
+    /// in the order of their times.
     pub(crate) fn take(&mut self, record: &Record) {
         let Body::Sample(sample) = &record.body else {
-            self.seen.clear();
+            self.looked_up.clear();
             self.spaces.apply(record);
             match &record.body {
                 Body::Exit { task, .. } => self.spaces.end(*task),
-                Body::Map(map) => self.programs.take(map, &self.spaces),
+                Body::Map(map) => self.programs.add_mapping(map, &self.spaces),
                 _ => {}
             }
             return;
@@ -76,45 +78,45 @@ impl Places {
         }
     }
 
-    /// Returns which call chains could not be found out since the last call.
+    /// Returns the call chains that could not be unwound since the last call of this function.
     pub(crate) fn take_cuts(&mut self) -> Cuts {
         self.unwinder.take_cuts()
     }
 
-    /// Takes an address of a task; that it is a mark in a call chain does no harm.
+    /// Notes a sampled address of a task. Marks in call chains may be passed, too: they are in no mapping.
     pub(crate) fn address(&mut self, task: Task, address: u64) {
-        if !self.seen.insert((task.pid, address)) {
+        if !self.looked_up.insert((task.pid, address)) {
             return;
         }
-        if let Some(place) = self.spaces.find(task.pid, address) {
-            let file = place.file.index();
+        if let Some(found) = self.spaces.find(task.pid, address) {
+            let file = found.file.index();
             if self.files.len() <= file {
                 self.files.resize_with(file + 1, AHashSet::new);
             }
-            self.files[file].insert(place.offset);
+            self.files[file].insert(found.offset);
         }
     }
 
     /// Returns the symbols and the build-ids of all files with samples.
     pub(crate) fn look_up(&self) -> (Vec<SymbolTable>, Vec<BuildId>) {
         let tables = self.names(&DebugFiles::of_user(), |_| true);
-        let files = self.files().into_iter();
+        let files = self.sampled_files().into_iter();
         let ids = files.filter_map(|(path, found, _)| build_id(path, &found.ok()?));
         (tables, ids.collect())
     }
 
-    /// Returns the symbols of those files with samples that are `wanted`.
+    /// Returns the symbols of the files with samples for which `wanted` is true.
     pub(crate) fn names(
         &self,
         debug_files: &DebugFiles,
         wanted: impl Fn(&Path) -> bool,
     ) -> Vec<SymbolTable> {
-        let mut files = self.files();
+        let mut files = self.sampled_files();
         files.retain(|(path, ..)| wanted(path));
         let mut names = SymbolFinder::new(debug_files.clone());
         let of_kernel = |offsets: &AHashSet<u64>| offsets.iter().any(|offset| is_kernel(*offset));
         if files.iter().filter(|file| of_kernel(file.2)).count() > 1 {
-            // The image and a module, whose names come from one file: it is read once for all.
+            // The names of the kernel's image and modules come from one file, which is then read only once.
             names = names.with_kernel_kept();
         }
         files
@@ -130,8 +132,8 @@ impl Places {
             .collect()
     }
 
-    /// Returns the files with samples, by their names, with the path of what was mapped.
-    fn files(&self) -> Vec<(&Path, Result<PathBuf, Absence>, &AHashSet<u64>)> {
+    /// Returns the files with samples in the order of their names, each with the path where it is now, and the offsets.
+    fn sampled_files(&self) -> Vec<(&Path, Result<PathBuf, Absence>, &AHashSet<u64>)> {
         let files = self.spaces.numbers().zip(&self.files);
         let sampled = files.filter(|(_, offsets)| !offsets.is_empty());
         let mut files: Vec<_> = sampled
@@ -145,7 +147,7 @@ impl Places {
     }
 }
 
-/// Returns the build-id of a file, which is at `path` now, if it has one.
+/// Returns the build-id of a file, if it has one. `path` is where the file is now.
 pub(crate) fn build_id(file: &Path, path: &Path) -> Option<BuildId> {
     let kernel = file == Path::new(KERNEL);
     let id = if kernel {
@@ -167,8 +169,8 @@ pub(crate) fn running_kernel() -> Option<Vec<u8>> {
     kernel_build_id(&fs::read("/sys/kernel/notes").ok()?)
 }
 
-/// The build-id among ELF notes: each has the sizes of its name and its content and its type, then name and
-/// content, padded to 4 bytes (System V gABI, "Note Section").
+/// Returns the build-id among ELF notes. A note has the sizes of its name and of its content, its type, and then the name
+/// and the content, each padded to 4 bytes (System V gABI, "Note Section").
 fn kernel_build_id(mut notes: &[u8]) -> Option<Vec<u8>> {
     const BUILD_ID: u32 = 3;
     let number = |bytes: &[u8]| bytes.try_into().ok().map(u32::from_ne_bytes);
@@ -214,7 +216,7 @@ mod tests {
         assert_eq!(kernel_build_id(&[0xff; 12]), None);
     }
 
-    /// A function whose name is also the encoding of a type: C++'s `float`.
+    /// A function whose name is also the mangled name of a type, C++'s `float`.
     #[unsafe(no_mangle)]
     extern "C" fn f(number: u64) -> u64 {
         std::hint::black_box(number)
@@ -260,7 +262,7 @@ mod tests {
         let (tables, ids) = places.look_up();
         assert_eq!(tables[0].symbols[0].name, "shown");
         assert_eq!(ids.len(), 1);
-        // As a linker does it, with the same program, which is younger.
+        // Replaces the program by a newer file with the same content, as a linker does.
         let new = split.folder.path().join("new");
         fs::copy(&split.program, &new).expect("it can be copied");
         fs::rename(&new, &split.program).expect("it can be moved");
@@ -280,7 +282,7 @@ mod tests {
         let task = Task::leader(program.process.id());
         let elf = Elf::read(&program.path).expect("it was compiled");
         let main = offset(&program.path, &elf, "main");
-        // What has been seen of it by now, with a sample.
+        // The state of the process now, with a sample.
         let places = || {
             let mut records = crate::recording::procfs::process(task.pid);
             let maps = records.iter().filter_map(|record| match &record.body {
@@ -316,18 +318,18 @@ mod tests {
         fs::remove_file(&program.path).expect("it is there");
         assert_eq!(names(&before), ["main"]);
         let after = places();
-        // Another of the same name.
+        // Puts another program at the same path.
         fs::copy("/proc/self/exe", &program.path).expect("it can be copied");
         assert_eq!(names(&before), ["main"]);
         assert_eq!(names(&after), ["main"]);
         program.process.kill().expect("it is ours");
         program.process.wait().expect("it ends");
-        assert_eq!(names(&before), [""; 0], "nothing of it is left");
-        assert_eq!(names(&after), ["main"], "it was kept");
+        assert_eq!(names(&before), [""; 0], "the file is gone");
+        assert_eq!(names(&after), ["main"], "the file was kept open");
     }
 
     #[test]
-    fn a_function_that_a_program_made_has_its_name() {
+    fn a_generated_function_has_its_name() {
         let mut program = Generator::start();
         let task = Task::leader(program.process.id());
         let mut records = crate::recording::procfs::process(task.pid);
@@ -345,7 +347,7 @@ mod tests {
         });
         let mut places = Places::default();
         records.iter().for_each(|record| places.take(record));
-        let made = SymbolTable {
+        let generated = SymbolTable {
             file: format!("/tmp/perf-{}.map", task.pid),
             symbols: vec![Symbol {
                 start: program.address,
@@ -354,13 +356,13 @@ mod tests {
             }],
             ..SymbolTable::default()
         };
-        assert_eq!(places.look_up().0, [made.clone()]);
+        assert_eq!(places.look_up().0, [generated.clone()]);
         program.process.kill().expect("it is ours");
         program.process.wait().expect("it ends");
-        assert_eq!(places.look_up().0, [made], "and after its end");
+        assert_eq!(places.look_up().0, [generated], "and after its end");
     }
 
-    /// What is found at an address in this test's own process, and where its file is mapped.
+    /// Returns the symbol at an address in this test's own process, and the mapping of its file.
     fn look_up(address: u64) -> (Symbol, Map) {
         let task = Task::leader(std::process::id());
         let mut records = crate::recording::procfs::process(task.pid);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The functions of a call chain.
+//! Call chains of samples, as lists of functions.
 
 use std::mem;
 
@@ -14,13 +14,13 @@ pub(crate) struct Frame<'a> {
     pub(crate) address: u64,
     /// The names of the address.
     pub(crate) site: Site<'a>,
-    /// The address is where a caller returns to.
+    /// The address is a return address.
     pub(crate) is_return: bool,
-    /// The function that was inlined at the address, if this is one.
+    /// Name of the inlined function, if this frame is one that was inlined at the address.
     pub(crate) inlined: Option<Text>,
-    /// The source line, if it was asked for.
+    /// The source line as text, if it was looked up.
     pub(crate) line: Option<Text>,
-    /// The line as path and number.
+    /// The source line as path and number, if it was looked up.
     pub(crate) source: Option<SourceLine>,
 }
 
@@ -39,7 +39,7 @@ impl<'a> Frame<'a> {
 }
 
 impl Frame<'_> {
-    /// Returns the name for a list of functions, as perf has it.
+    /// Returns the name of the function as perf shows it.
     pub(crate) fn label(&self) -> String {
         match &self.inlined {
             Some(name) => format!("{} (inlined)", name.text),
@@ -47,40 +47,41 @@ impl Frame<'_> {
         }
     }
 
-    /// Returns the source line.
+    /// Returns the source line as text.
     pub(crate) fn line(&self) -> &str {
         self.line.as_ref().map_or(NO_LINE, |line| &line.text)
     }
 }
 
-/// Stands for a line that is not known, as with addr2line.
+/// Shown for a line that is not known, the same as addr2line shows.
 const NO_LINE: &str = "??:0";
 
-/// Returns whether a sample is of the kernel and its call chain of the program only, as without the kernel's callers: then
-/// the function of the sample is none of the chain.
+/// Returns whether a sample is in the kernel, and its call chain in the program only, as in recordings without the kernel's
+/// callers. Then the chain does not include the sampled function.
 pub(crate) fn is_above_its_chain(sample: &Sample) -> bool {
     let first = sample.chain.iter().find(|word| !is_mark(**word));
     first.is_some_and(|first| is_kernel(sample.ip) && !is_kernel(*first))
 }
 
 impl SampleNames<'_> {
-    /// Returns the functions of a sample's call chain, from the sampled address outward. Without a call chain it is the
-    /// function at the sampled address alone.
+    /// Returns the functions of a sample's call chain, from the sampled address to the outermost caller. Without a call
+    /// chain it is the sampled function alone.
     pub(crate) fn chain<'b>(
         &'b self,
         named: &'b NamedSample<'_>,
     ) -> impl Iterator<Item = Frame<'b>> + 'b {
         let (pid, sample) = (named.stamp.task.pid, named.sample);
         let has_chain = sample.chain.iter().any(|word| !is_mark(*word));
-        let alone = if has_chain { None } else { Some(sample.ip) };
-        // Behind a mark is where the kernel or the program was interrupted.
+        let sampled_only = if has_chain { None } else { Some(sample.ip) };
+        // The first address after a mark is where the kernel or the program was interrupted; the following ones are return
+        // addresses.
         let mut is_return = false;
-        let mut is_exact = false;
-        let addresses = alone.into_iter().chain(sample.chain.iter().copied());
+        let mut has_call_addresses = false;
+        let addresses = sampled_only.into_iter().chain(sample.chain.iter().copied());
         addresses.filter_map(move |address| {
             if is_mark(address) {
                 is_return = false;
-                is_exact = address == UNWOUND;
+                has_call_addresses = address == UNWOUND;
                 return None;
             }
             let frame = Frame {
@@ -91,13 +92,13 @@ impl SampleNames<'_> {
                 line: None,
                 source: None,
             };
-            is_return = !is_exact;
+            is_return = !has_call_addresses;
             Some(frame)
         })
     }
 
-    /// Returns at most `limit` of these with the functions that were inlined there, if `inline` is set, and with source
-    /// lines.
+    /// Returns the first `limit` functions of the call chain with their source lines; with `inline`, also the functions that
+    /// were inlined into them.
     pub(crate) fn chain_with_lines<'b>(
         &'b self,
         named: &'b NamedSample<'_>,
@@ -108,14 +109,14 @@ impl SampleNames<'_> {
         for frame in self.chain(named).take(limit) {
             let levels = source_lines.at(&frame.site, frame.is_return);
             let first = if inline { 0 } else { levels.len() - 1 };
-            // The innermost line is that of the address.
+            // The innermost level has the line of the address itself.
             let innermost = levels.first();
             for level in &levels[first..] {
-                let at = innermost.filter(|_| !inline).unwrap_or(level);
+                let shown = innermost.filter(|_| !inline).unwrap_or(level);
                 frames.push(Frame {
                     inlined: level.inlined.clone(),
-                    line: at.line.clone(),
-                    source: at.source.clone(),
+                    line: shown.line.clone(),
+                    source: shown.source.clone(),
                     ..frame.clone()
                 });
             }
@@ -124,9 +125,9 @@ impl SampleNames<'_> {
     }
 }
 
-/// Replaces the program's part of a call chain, but for its first address, with the calls that the CPU recorded, the newest
-/// first, as perf does. Returns how many they are.
-pub(super) fn join_calls(sample: &mut Sample) -> usize {
+/// Replaces the program's part of a call chain, except its first address, by the calls that the CPU recorded, the newest
+/// first, as perf does. Returns the number of these calls.
+pub(super) fn use_recorded_calls(sample: &mut Sample) -> usize {
     let calls = mem::take(&mut sample.branches);
     let user = sample.chain.iter().position(|word| *word == USER);
     let Some(user) = user.filter(|_| !calls.is_empty()) else {
@@ -138,7 +139,7 @@ pub(super) fn join_calls(sample: &mut Sample) -> usize {
     calls.len()
 }
 
-/// A mark in a call chain: the program's addresses follow.
+/// `PERF_CONTEXT_USER`: in a call chain, addresses of the program follow.
 const USER: u64 = 512_u64.wrapping_neg();
 
 /// Returns whether a word of a call chain is a mark between kernel and program: `enum perf_callchain_context`.
@@ -155,46 +156,46 @@ mod tests {
     use crate::recording::profile::each_sample;
     use crate::recording::symbols::testing::Inlined;
 
-    /// A recording with one sample, in a function that was inlined.
+    /// Returns a recording with one sample, in a function that was inlined.
     fn recorded(program: &Inlined) -> Recording {
         let here = Inlined::START + program.here;
         program.recorded(&[Sample {
             ip: here,
-            // As if the place were a return address, too.
+            // The same address as the sampled one, and as a return address.
             chain: vec![USER, here, here + 1],
             ..Sample::default()
         }])
     }
 
     #[test]
-    fn calls_take_the_place_of_frame_pointers() {
+    fn recorded_calls_replace_frame_pointers() {
         const KERNEL: u64 = 128_u64.wrapping_neg();
         let call = |from| Branch {
             from,
             to: from + 100,
             ..Branch::default()
         };
-        let joined = |chain: &[u64], calls: &[u64]| {
+        let with_calls = |chain: &[u64], calls: &[u64]| {
             let mut sample = Sample {
                 chain: chain.to_vec(),
                 branches: calls.iter().copied().map(call).collect(),
                 ..Sample::default()
             };
-            join_calls(&mut sample);
+            use_recorded_calls(&mut sample);
             assert_eq!(sample.branches, []);
             sample.chain
         };
         assert_eq!(
-            joined(&[KERNEL, 1 << 63, USER, 10, 20], &[30, 40]),
+            with_calls(&[KERNEL, 1 << 63, USER, 10, 20], &[30, 40]),
             [KERNEL, 1 << 63, UNWOUND, 10, 30, 40]
         );
-        assert_eq!(joined(&[USER, 10, 20], &[]), [USER, 10, 20]);
-        assert_eq!(joined(&[USER], &[30]), [UNWOUND, 30]);
-        assert_eq!(joined(&[KERNEL, 1 << 63], &[30]), [KERNEL, 1 << 63]);
+        assert_eq!(with_calls(&[USER, 10, 20], &[]), [USER, 10, 20]);
+        assert_eq!(with_calls(&[USER], &[30]), [UNWOUND, 30]);
+        assert_eq!(with_calls(&[KERNEL, 1 << 63], &[30]), [KERNEL, 1 << 63]);
     }
 
     #[test]
-    fn a_chain_without_the_kernels_part_is_below_its_sample() {
+    fn a_chain_without_the_kernels_part_does_not_include_its_sample() {
         const KERNEL: u64 = 1 << 63;
         let is_above = |ip, chain: &[u64]| {
             is_above_its_chain(&Sample {
@@ -213,16 +214,16 @@ mod tests {
         assert!(!is_above(KERNEL, &[]));
     }
 
-    /// The functions and lines of the sample, and the warnings.
+    /// Returns the functions and lines of the sample, and the warnings.
     fn frames(recording: &Recording, inline: bool) -> (Vec<String>, Vec<String>) {
         let source_lines = SourceLines::new(recording);
         let mut all = Vec::new();
-        let walked = each_sample(recording, |named, names| {
+        let result = each_sample(recording, |named, names| {
             let frames = names.chain_with_lines(named, &source_lines, (inline, 9));
             all.extend(frames.iter().map(|f| format!("{} {}", f.label(), f.line())));
             Ok(())
         });
-        walked.expect("nothing fails");
+        result.expect("nothing fails");
         (all, source_lines.warnings())
     }
 

@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Which samples are shown.
+//! Selection of the samples that are shown.
 
 use super::{NamedSample, SampleNames};
 use crate::events::cpus::Cpus;
 
-/// Selects the samples that are shown: those that match each list which is not empty.
+/// Selects the samples that match each of these conditions. An empty list matches all samples.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Filter {
     /// Names of tasks.
     pub(crate) comms: Vec<String>,
     pub(crate) pids: Vec<u32>,
     pub(crate) tids: Vec<u32>,
-    /// All if `None`, as the time.
+    /// CPUs; `None` matches all.
     pub(crate) cpus: Option<Cpus>,
+    /// Part of the time; `None` matches all.
     pub(crate) time: Option<Span>,
     /// Names of functions.
     pub(crate) symbols: Vec<String>,
@@ -20,10 +21,10 @@ pub(crate) struct Filter {
     pub(crate) dsos: Vec<String>,
 }
 
-/// A part of the time.
+/// A part of the time, from one nanosecond to another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Span {
-    /// The first nanosecond and the last.
+    /// The first and the last nanosecond, by the clock of the recording.
     pub(crate) first: u64,
     pub(crate) last: u64,
 }
@@ -51,7 +52,7 @@ impl Filter {
                 || has(&self.dsos, &site.path()))
     }
 
-    /// Returns whether all samples are shown.
+    /// Returns whether the filter selects all samples.
     pub(crate) fn is_empty(&self) -> bool {
         let lists = [&self.comms, &self.symbols, &self.dsos];
         let numbers = [&self.pids, &self.tids];
@@ -76,8 +77,8 @@ mod tests {
         choice: Choice,
     }
 
-    /// Returns the number of samples of a recording that are left.
-    fn left(options: &str) -> usize {
+    /// Returns how many samples of a recording the options select.
+    fn selected_count(options: &str) -> usize {
         let words = std::iter::once("x").chain(options.split_whitespace());
         let filter = Line::try_parse_from(words)
             .expect("it is well formed")
@@ -87,28 +88,40 @@ mod tests {
         let bytes = include_bytes!("../../../tests/recordings/timebase.data");
         let recording = perfdata::read(&bytes[..]).expect("it is whole");
         let mut number = 0;
-        let walked = each_sample(&recording, |named, names| {
+        let result = each_sample(&recording, |named, names| {
             number += usize::from(filter.keeps(named, names));
             Ok(())
         });
-        walked.expect("nothing fails");
+        result.expect("nothing fails");
         number
     }
 
     /// There are 46 samples, each with two events: 35 of dd on CPU 1, 8 of a second program on both, and 3 of sh.
     #[test]
-    fn each_option_leaves_its_samples() {
-        assert_eq!(left(""), 92);
-        assert_eq!(left("--comms dd"), 70);
-        assert_eq!(left("--comms dd,sh"), 76);
-        assert_eq!(left("-C 0"), 10);
-        assert_eq!(left("-C 0 --comm pmctl_shares -S share_60,share_30"), 10);
-        assert_eq!(left("--symbols do_syscall_64"), 16);
-        assert_eq!(left("--dsos busybox"), left("--dsos /bin/busybox"));
-        assert_eq!(left("--dsos [kernel.kallsyms],busybox,pmctl_shares"), 92);
-        assert_eq!(left("--pid 335") + left("--pid 334"), 92);
-        assert_eq!(left("--tid 335"), left("--pid 335"));
-        assert_eq!(left("--time 0,1000000"), 92);
-        assert_eq!(left("--time 0,0.5"), 0);
+    fn each_option_selects_its_samples() {
+        assert_eq!(selected_count(""), 92);
+        assert_eq!(selected_count("--comms dd"), 70);
+        assert_eq!(selected_count("--comms dd,sh"), 76);
+        assert_eq!(selected_count("-C 0"), 10);
+        assert_eq!(
+            selected_count("-C 0 --comm pmctl_shares -S share_60,share_30"),
+            10
+        );
+        assert_eq!(selected_count("--symbols do_syscall_64"), 16);
+        assert_eq!(
+            selected_count("--dsos busybox"),
+            selected_count("--dsos /bin/busybox")
+        );
+        assert_eq!(
+            selected_count("--dsos [kernel.kallsyms],busybox,pmctl_shares"),
+            92
+        );
+        assert_eq!(
+            selected_count("--pid 335") + selected_count("--pid 334"),
+            92
+        );
+        assert_eq!(selected_count("--tid 335"), selected_count("--pid 335"));
+        assert_eq!(selected_count("--time 0,1000000"), 92);
+        assert_eq!(selected_count("--time 0,0.5"), 0);
     }
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Reading a recording for all commands that show one: each sample with its names.
+//! Reads a recording for the commands that show one: each sample with its names.
 
 mod chain;
 mod filter;
@@ -32,7 +32,7 @@ use crate::recording::unwind::{self, Cuts, Recorded, Unwinder};
 /// Opens a recording.
 ///
 /// # Errors
-/// In words, with the file's name.
+/// A message with the file's name.
 pub(crate) fn open(path: &Path) -> Result<Recording> {
     const NO_FILE_ADVICE: &str =
         "Record with `pmctl record -- COMMAND`, or name another recording with -i.";
@@ -42,45 +42,45 @@ pub(crate) fn open(path: &Path) -> Result<Recording> {
 /// Opens a recording; `advice` says what to do if there is no such file.
 ///
 /// # Errors
-/// In words, with the file's name.
+/// A message with the file's name.
 pub(crate) fn open_or(path: &Path, advice: &str) -> Result<Recording> {
     let source = RecordingBytes::open(path).map_err(|error| match error.kind() {
         ErrorKind::NotFound => anyhow!("there is no file {}\n{advice}", path.display()),
-        ErrorKind::IsADirectory => anyhow!("{}", of_folder(path)),
+        ErrorKind::IsADirectory => anyhow!("{}", folder_message(path)),
         _ => anyhow!("can't read {}: {error}", path.display()),
     })?;
     let mut recording = perfdata::read(source).with_context(|| path.display().to_string())?;
     recording.ended = path.metadata().and_then(|facts| facts.modified()).ok();
     if recording.unfinished || recording.from_perf {
-        // The symbols were not looked up before.
+        // The recording has no symbols: they are looked up when a recording by pmctl ends.
         let mut places = Places::of_past(&recording);
         for record in recording.records.iter() {
             places.take(&record?);
         }
         let (symbols, build_ids) = places.look_up();
         recording.notes.symbols = symbols;
-        keep_build_ids(&mut recording.build_ids, build_ids);
+        add_build_ids(&mut recording.build_ids, build_ids);
     } else {
         refresh::refresh(&mut recording, &DebugFiles::of_user())?;
     }
     Ok(recording)
 }
 
-/// The name that recordings have if no other is given.
+/// The name of recordings by default.
 const USUAL_FILE: &str = "perf.data";
 
-/// Returns what a folder is that was to be read as a recording, in words.
-fn of_folder(path: &Path) -> String {
+/// Returns the message for a folder that was to be read as a recording.
+fn folder_message(path: &Path) -> String {
     let name = path.display();
     let data = path.join("data");
     if path.join("data.0").exists() {
-        // The message is that of the file in it that says so.
+        // The message is the same as for the file in the folder.
         return format!("{name}: {}", perfdata::ReadError::Divided);
     }
     let usual = path.join(USUAL_FILE);
     let advice = if data.exists() {
         format!(
-            "Of a folder of `perf record --kcore`, name the file {}.",
+            "It was made by `perf record --kcore`: name the file {}.",
             data.display()
         )
     } else if usual.exists() {
@@ -91,9 +91,9 @@ fn of_folder(path: &Path) -> String {
     format!("{name} is a folder, not a recording\n{advice}")
 }
 
-/// Adds the build-ids of files that are here to those that the recording has, which may be of files that are not. With
-/// `perf record --buildid-mmap` it has one for each mapping.
-fn keep_build_ids(recorded: &mut Vec<BuildId>, here: Vec<BuildId>) {
+/// Adds the build-ids of files on this machine to those of the recording, each file once. With
+/// `perf record --buildid-mmap` the recording has one for each mapping.
+fn add_build_ids(recorded: &mut Vec<BuildId>, here: Vec<BuildId>) {
     let mut files = AHashSet::new();
     let all = here.into_iter().chain(mem::take(recorded));
     recorded.extend(all.filter(|id| files.insert(id.file.clone())));
@@ -120,7 +120,7 @@ pub(crate) struct Site<'a> {
 }
 
 impl Site<'_> {
-    /// Returns a value that is the same for all addresses of a function, and for no others.
+    /// Returns a key that identifies the function: its file and its offset in the file.
     pub(crate) fn function(&self) -> (Option<FileNumber>, Option<u64>) {
         (self.number(), self.symbol.map(|symbol| symbol.start))
     }
@@ -135,7 +135,7 @@ impl Site<'_> {
         self.symbol.is_some()
     }
 
-    /// Returns offset and length of the function in the file; `None` if it is not known.
+    /// Returns the offset of the function in the file and its length in bytes; `None` if the function is not known.
     pub(crate) fn range(&self) -> Option<(u64, u64)> {
         self.symbol.map(|symbol| (symbol.start, symbol.length))
     }
@@ -158,7 +158,7 @@ impl Site<'_> {
         path.map_or(Cow::Borrowed(UNKNOWN), Path::to_string_lossy)
     }
 
-    /// Returns the name of the file without its folder; of code that was made at run time, what perf calls it.
+    /// Returns the name of the file without its folder. For JIT code, returns the name that perf shows.
     pub(crate) fn dso(&self) -> Cow<'_, str> {
         let path = self.file.map(|(_, path)| path);
         if let Some(pid) = path.and_then(jit::process_of) {
@@ -172,13 +172,13 @@ impl Site<'_> {
 /// The symbols of a recording.
 pub(crate) struct SampleNames<'a> {
     tables: HashMap<&'a str, &'a SymbolTable>,
-    /// The table of each file that there was so far, by its number.
+    /// The symbol table of each file so far, by the file's number.
     files: Vec<Option<&'a SymbolTable>>,
     spaces: AddressSpaces,
 }
 
 impl<'a> SampleNames<'a> {
-    /// Returns the state before the first record.
+    /// Creates the state before the first record.
     fn new(recording: &'a Recording) -> Self {
         let tables = &recording.notes.symbols;
         Self {
@@ -207,22 +207,22 @@ impl<'a> SampleNames<'a> {
         self.spaces.comm(task)
     }
 
-    /// Returns which process of its number this one is.
+    /// Returns how many processes with this number have begun so far, by which processes of one number are told apart.
     pub(crate) fn instance(&self, pid: u32) -> u32 {
         self.spaces.instance(pid)
     }
 
     /// Returns the names of an address in a process.
     pub(crate) fn site(&self, pid: u32, address: u64) -> Site<'_> {
-        let Some(place) = self.spaces.find(pid, address) else {
+        let Some(found) = self.spaces.find(pid, address) else {
             return Site::default();
         };
-        let table = self.files[place.file.index()];
-        let symbol = table.and_then(|table| table.at(place.offset));
+        let table = self.files[found.file.index()];
+        let symbol = table.and_then(|table| table.at(found.offset));
         Site {
-            file: Some((place.file, self.spaces.path(place.file))),
+            file: Some((found.file, self.spaces.path(found.file))),
             symbol,
-            offset: symbol.map_or(place.offset, |symbol| place.offset - symbol.start),
+            offset: symbol.map_or(found.offset, |symbol| found.offset - symbol.start),
         }
     }
 
@@ -232,7 +232,7 @@ impl<'a> SampleNames<'a> {
     }
 }
 
-/// Returns the number of a process or thread as text; -1 if it is not known, as perf shows it.
+/// Returns the number of a process or thread as text; -1 for an unknown one, the same as perf shows.
 pub(crate) fn number(number: u32) -> String {
     match number {
         u32::MAX => "-1".to_owned(),
@@ -240,29 +240,30 @@ pub(crate) fn number(number: u32) -> String {
     }
 }
 
-/// Calls `take` for each sample, with the names as of its time. Returns which call chains could not be found out.
+/// Calls `visit` for each sample, with the names as of its time. Returns the call chains that could not be unwound.
 pub(crate) fn each_sample(
     recording: &Recording,
-    take: impl FnMut(&NamedSample<'_>, &SampleNames<'_>) -> Result<()>,
+    visit: impl FnMut(&NamedSample<'_>, &SampleNames<'_>) -> Result<()>,
 ) -> Result<Cuts> {
     let mut unwinder = Unwinder::default();
-    walk(recording, Some(&mut unwinder), take)?;
+    visit_samples(recording, Some(&mut unwinder), visit)?;
     Ok(unwinder.into_cuts())
 }
 
-/// Calls `take` for each sample, without call chains: they may lack what is found out from stacks.
+/// Calls `visit` for each sample, for callers that need no call chains: stacks are not unwound.
 pub(crate) fn each_sample_alone(
     recording: &Recording,
-    take: impl FnMut(&NamedSample<'_>, &SampleNames<'_>) -> Result<()>,
+    visit: impl FnMut(&NamedSample<'_>, &SampleNames<'_>) -> Result<()>,
 ) -> Result<Cuts> {
-    walk(recording, None, take)?;
+    visit_samples(recording, None, visit)?;
     Ok(Cuts::default())
 }
 
-fn walk(
+/// Calls `visit` for each sample; unwinds its stack if there is an unwinder.
+fn visit_samples(
     recording: &Recording,
     mut unwinder: Option<&mut Unwinder>,
-    mut take: impl FnMut(&NamedSample<'_>, &SampleNames<'_>) -> Result<()>,
+    mut visit: impl FnMut(&NamedSample<'_>, &SampleNames<'_>) -> Result<()>,
 ) -> Result<()> {
     let mut names = SampleNames::new(recording);
     let programs = Recorded::of(recording);
@@ -274,7 +275,7 @@ fn walk(
             continue;
         };
         if has_calls {
-            let calls = chain::join_calls(sample);
+            let calls = chain::use_recorded_calls(sample);
             if let Some(unwinder) = &mut unwinder {
                 unwinder.count_calls(calls);
             }
@@ -292,7 +293,7 @@ fn walk(
             sample,
             site: names.site(record.stamp.task.pid, sample.ip),
         };
-        take(&named, &names)?;
+        visit(&named, &names)?;
     }
     Ok(())
 }
@@ -302,7 +303,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Recordings of the tests of the command line.
+    /// Recordings that the tests of the command line use, too.
     const RECORDINGS: [&[u8]; 2] = [
         include_bytes!("../../../tests/recordings/branches.data"),
         include_bytes!("../../../tests/recordings/timebase.data"),
@@ -331,7 +332,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_damage_is_survived(
+        fn damage_does_not_panic(
             which in 0..RECORDINGS.len(),
             places in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..20),
         ) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Names that a recording lacks, from debug files that were installed since.
+//! Adds names that a recording lacks, from debug files that were installed after it was made.
 
 use std::path::Path;
 
@@ -10,8 +10,8 @@ use crate::recording::perfdata::{Recording, SymbolTable};
 use crate::recording::places::Places;
 use crate::recording::symbols::{DebugFiles, Located};
 
-/// Looks the functions of files without a symbol table up again, if there is a debug file now. The records are read
-/// once more for that, and otherwise not.
+/// Looks up again the functions of files that had no symbol table, if a debug file is installed now. Only then the
+/// records are read once more.
 pub(super) fn refresh(recording: &mut Recording, debug_files: &DebugFiles) -> Result<()> {
     let found = recording.notes.symbols.iter().filter(|table| {
         let lacks_names = table.partial || table.symbols.is_empty() && !table.replaced;
@@ -27,12 +27,13 @@ pub(super) fn refresh(recording: &mut Recording, debug_files: &DebugFiles) -> Re
     }
     let is_wanted = |file: &Path| file.to_str().is_some_and(|file| wanted.contains(file));
     for table in places.names(debug_files, is_wanted) {
-        replace(&mut recording.notes.symbols, table);
+        replace_table(&mut recording.notes.symbols, table);
     }
     Ok(())
 }
 
-fn replace(tables: &mut [SymbolTable], new: SymbolTable) {
+/// Replaces the table of the same file.
+fn replace_table(tables: &mut [SymbolTable], new: SymbolTable) {
     if let Some(old) = tables.iter_mut().find(|table| table.file == new.file) {
         *old = new;
     }
@@ -55,7 +56,7 @@ mod tests {
     use crate::recording::symbols::Elf;
     use crate::recording::symbols::testing::SplitProgram;
 
-    /// A recording with a sample in each function of a program, made without its debug file.
+    /// Returns a recording with a sample in each function of a program, made without its debug file.
     fn recorded(split: &SplitProgram) -> Recording {
         let task = Task::leader(7);
         let start = 0x40_0000;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The source lines of a recording's sites.
+//! Source lines and inlined functions at the addresses of a recording.
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -18,7 +18,7 @@ pub(crate) struct SourceLines<'a> {
 }
 
 impl<'a> SourceLines<'a> {
-    /// Creates one that has read nothing yet.
+    /// Creates an instance that has read no file yet.
     pub(crate) fn new(recording: &'a Recording) -> Self {
         Self {
             lines: Lines::new(DebugFiles::of_user()),
@@ -26,7 +26,8 @@ impl<'a> SourceLines<'a> {
         }
     }
 
-    /// Returns what is at the address of a site, from inside outward; at a return address, what is before it.
+    /// Returns the function at the address of a site and those inlined there, the innermost first. For a return address,
+    /// these are of the call in front of it.
     pub(crate) fn at(&self, site: &Site<'_>, is_return: bool) -> Rc<[Level]> {
         let file = site.file.filter(|(_, path)| is_file(path));
         let Some((number, path)) = file else {
@@ -37,12 +38,12 @@ impl<'a> SourceLines<'a> {
         self.lines.at((number.number(), path), version, offset)
     }
 
-    /// Returns why some files have no lines, a sentence for each.
+    /// Returns the reasons why files have no lines, a sentence for each file.
     pub(super) fn warnings(&self) -> Vec<String> {
         self.lines.warnings()
     }
 
-    /// Writes why some files have no lines.
+    /// Writes the reasons why files have no lines.
     pub(crate) fn write_warnings(&self, colors: Colors, output: &mut impl Write) -> io::Result<()> {
         const MAX_WARNINGS: usize = 5;
         let mark = colors.warning;
@@ -61,14 +62,14 @@ impl<'a> SourceLines<'a> {
     }
 }
 
-/// Where nothing is known.
+/// The level of an address whose source line is not known.
 const UNKNOWN_LEVEL: [Level; 1] = [Level {
     inlined: None,
     line: None,
     source: None,
 }];
 
-/// Returns whether it is the name of a file, and not of the kernel or of memory without a file.
+/// Returns whether the path names a file, and not a part of the kernel or JIT code.
 fn is_file(path: &Path) -> bool {
     path.is_absolute() && jit::process_of(path).is_none()
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Separate debug files: distributions keep the names of functions and the source lines apart from programs.
+//! Separate debug files, in which distributions put the names of functions and the source lines of programs.
 
 use std::env;
 use std::fmt::Write as _;
@@ -11,7 +11,7 @@ use super::Elf;
 /// The folders in which debug files are looked for.
 #[derive(Clone, Debug)]
 pub(crate) struct DebugFiles {
-    /// The folder of the system's packages.
+    /// The folder into which the system's packages install debug files.
     pub(super) system: PathBuf,
     /// The folders in which `debuginfod-find` keeps what it has fetched.
     pub(super) debuginfod: Vec<PathBuf>,
@@ -25,7 +25,7 @@ impl DebugFiles {
         let folder = |name| env::var_os(name).map(PathBuf::from);
         let home = folder("HOME");
         let cache = folder("XDG_CACHE_HOME").or_else(|| Some(home.as_ref()?.join(".cache")));
-        // In its order of precedence.
+        // The order in which debuginfod's client looks for its cache.
         let debuginfod = folder("DEBUGINFOD_CACHE_PATH")
             .into_iter()
             .chain(
@@ -40,7 +40,7 @@ impl DebugFiles {
         }
     }
 
-    /// Returns the debug file of a program or library: of exactly this version, by the build-id.
+    /// Returns the debug file of a program or library, which must have the same build-id.
     pub(crate) fn find(&self, path: &Path, elf: &Elf) -> Option<PathBuf> {
         let id = elf.build_id.as_deref()?;
         let by_link = self.by_link(path, elf);
@@ -48,9 +48,9 @@ impl DebugFiles {
         first_of(all, id)
     }
 
-    /// Returns what is no file of what the library opens beside a file with debug information: it would wait for the
-    /// writer of a pipe.
-    pub(super) fn no_file(&self, path: &Path) -> Option<PathBuf> {
+    /// Returns a path that blazesym would open beside a file with debug information, and that is no regular file. Opening a
+    /// pipe would wait for its writer.
+    pub(super) fn irregular_companion(&self, path: &Path) -> Option<PathBuf> {
         let mut package = path.as_os_str().to_owned();
         package.push(".dwp");
         let elf = Elf::read(path).unwrap_or_default();
@@ -58,7 +58,7 @@ impl DebugFiles {
         all.find(|path: &PathBuf| path.metadata().is_ok_and(|facts| !facts.is_file()))
     }
 
-    /// Returns where copies of the program or library with this build-id may be.
+    /// Returns the paths at which copies of the program or library with this build-id may be.
     pub(crate) fn programs(&self, id: &[u8]) -> Vec<PathBuf> {
         let id = hexadecimal(id);
         let Some((folder, name)) = id.split_at_checked(2) else {
@@ -66,17 +66,17 @@ impl DebugFiles {
         };
         let perf = self.perf.iter().flat_map(|perf| {
             let copy = perf.join(".build-id").join(folder).join(name);
-            // Before Linux 4.9 it was the file itself.
+            // perf before Linux 4.9 stored the copy under this name itself.
             [copy.join("elf"), copy.join("vdso"), copy]
         });
         let debuginfod = self.debuginfod.iter();
         let debuginfod = debuginfod.map(|cache| cache.join(&id).join("executable"));
-        // Fedora's packages have links there to what they install.
+        // Fedora's packages install links to programs there.
         let system = self.system.join(".build-id").join(folder).join(name);
         perf.chain(debuginfod).chain([system]).collect()
     }
 
-    /// Returns where the debug file with this build-id may be.
+    /// Returns the paths at which the debug file with this build-id may be.
     fn by_build_id(&self, id: &[u8]) -> Vec<PathBuf> {
         let id = hexadecimal(id);
         let Some((folder, name)) = id.split_at_checked(2) else {
@@ -97,7 +97,7 @@ impl DebugFiles {
             .collect()
     }
 
-    /// Returns where the debug file that the program names may be.
+    /// Returns the paths at which the debug file named by the program's `.gnu_debuglink` may be.
     fn by_link(&self, path: &Path, elf: &Elf) -> Vec<PathBuf> {
         let path = path.canonicalize();
         let folder = path.as_deref().ok().and_then(Path::parent);
@@ -114,15 +114,15 @@ impl DebugFiles {
     }
 }
 
-/// Returns the first of these files that has this build-id and names.
+/// Returns the first of these files that has this build-id and a symbol table.
 fn first_of(mut paths: impl Iterator<Item = PathBuf>, id: &[u8]) -> Option<PathBuf> {
     paths.find(|path| Elf::read_version(path, id).is_some_and(|found| found.has_table))
 }
 
-/// Returns a build-id as it is written.
+/// Returns a build-id as hexadecimal text.
 pub(crate) fn hexadecimal(id: &[u8]) -> String {
     id.iter().fold(String::new(), |mut text, byte| {
-        // A text takes everything.
+        // Writing to a `String` can't fail.
         let _ = write!(text, "{byte:02x}");
         text
     })

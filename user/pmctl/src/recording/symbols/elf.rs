@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The headers of a program or library: what tells one version from another, and where its parts are.
+//! The headers of a program or library: its build-id, and where its parts are.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
@@ -13,43 +13,44 @@ use crate::system::files;
 /// Facts about a program, library or debug file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Elf {
-    /// The linker's identifier of this version of the file.
+    /// The build-id, by which the linker identifies this version of the file.
     pub(crate) build_id: Option<Vec<u8>>,
-    /// The file has the names of all functions, and not of the exported ones only.
+    /// The file has a symbol table with the names of all functions, not only of the exported ones.
     pub(crate) has_table: bool,
-    /// The file has the names of all functions in a symbol table that is compressed.
+    /// The file has a compressed symbol table with the names of all functions (`.gnu_debugdata`).
     pub(super) has_mini_table: bool,
     /// The file has source lines.
     pub(crate) has_lines: bool,
-    /// The place of debug information that is not in the file.
+    /// Where debug information is that is not in the file.
     pub(super) split_debug: SplitDebug,
-    /// The name of its separate debug file.
+    /// The name of the separate debug file (`.gnu_debuglink`).
     pub(super) debug_link: Option<OsString>,
-    /// Parts that are mapped: the offset in the file, the size, the address.
+    /// Segments: the offset in the file, the size in bytes, and the address.
     segments: Vec<(u64, u64, u64)>,
-    /// Where stubs for functions elsewhere are: addresses and sizes.
+    /// Sections with stubs for functions of other files (PLT): addresses, and sizes in bytes.
     stubs: Vec<(u64, u64)>,
 }
 
-/// Where a part of the debug information is that is not in the file.
+/// Files that have parts of the debug information.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum SplitDebug {
     #[default]
+    /// All debug information is in the program, or in its debug file.
     None,
-    /// Files, one for each source file, may have the debug information of inlined functions.
+    /// The debug information of inlined functions may be in `.dwo` files, one for each source file.
     PerSourceFile,
-    /// A file that several programs share has it.
+    /// Several programs share a file with debug information (dwz).
     Shared,
 }
 
 impl Elf {
-    /// Reads the headers; `None` if it is not a file in this format.
+    /// Reads the headers; `None` if the file can't be read, or is no ELF file.
     pub(crate) fn read(path: &Path) -> Option<Self> {
         let cache = ReadCache::new(files::open(path).ok()?);
         Some(Self::of(&object::File::parse(&cache).ok()?))
     }
 
-    /// Returns the facts about a file that is read already.
+    /// Returns the facts about a file that was parsed already.
     pub(crate) fn of<'a, R: ReadRef<'a>>(file: &object::File<'a, R>) -> Self {
         let has = |name| file.section_by_name(name).is_some();
         let segment = |segment: object::Segment<'a, '_, R>| {
@@ -82,18 +83,18 @@ impl Elf {
         }
     }
 
-    /// Reads the headers if the file is the one with this build-id.
+    /// Reads the headers; `None` if the file has another build-id.
     pub(crate) fn read_version(path: &Path, build_id: &[u8]) -> Option<Self> {
         Self::read(path).filter(|elf| elf.build_id.as_deref() == Some(build_id))
     }
 
-    /// Returns whether there is a stub at an address, for which the symbol table has no name.
+    /// Returns whether an address is in a stub (PLT). The symbol table has no names for stubs.
     pub(super) fn has_stub(&self, address: u64) -> bool {
-        let inside = |(start, size): &(u64, u64)| address.wrapping_sub(*start) < *size;
-        self.stubs.iter().any(inside)
+        let is_inside = |(start, size): &(u64, u64)| address.wrapping_sub(*start) < *size;
+        self.stubs.iter().any(is_inside)
     }
 
-    /// Returns the address that the file gives to a place in it.
+    /// Returns the address at which the file places the byte at this offset; `None` if no segment has it.
     pub(crate) fn address(&self, offset: u64) -> Option<u64> {
         self.segments.iter().find_map(|(start, size, address)| {
             let inside = offset.checked_sub(*start)?;

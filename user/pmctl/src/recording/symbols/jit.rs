@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Code that a program has made at run time: some write its functions to `/tmp/perf-PID.map`.
+//! Functions that a program has generated at run time (JIT). Some programs write their names to `/tmp/perf-PID.map`.
 //!
-//! A line of the file has the first address and the size of a function, both hexadecimal, and its name, which may have
+//! A line of the file has the first address and the size of a function, both hexadecimal, and its name, which may contain
 //! blanks.
 
 use std::collections::BTreeMap;
@@ -14,18 +14,18 @@ use std::time::{Duration, SystemTime};
 use nix::libc;
 use nix::unistd::geteuid;
 
-use super::length::capped;
+use super::length::truncate_name;
 use crate::system::files;
 
-/// The largest file that is read, in bytes.
+/// Bytes of a file that are read at most.
 const MAX_MAP_SIZE: u64 = 1 << 26;
 
-/// Returns the name that memory without a file has for a process: where its functions are.
+/// Returns the path of a process's map of functions, which also stands for its anonymous memory in symbol tables.
 pub(crate) fn map_of(pid: u32) -> PathBuf {
     format!("/tmp/perf-{pid}.map").into()
 }
 
-/// Returns the process whose memory has this name.
+/// Returns the process whose map of functions has this path.
 pub(crate) fn process_of(path: &Path) -> Option<u32> {
     let name = path.to_str()?.strip_prefix("/tmp/perf-")?;
     name.strip_suffix(".map")?.parse().ok()
@@ -33,81 +33,82 @@ pub(crate) fn process_of(path: &Path) -> Option<u32> {
 
 /// Returns whether a process has ended, so that files in its mount namespace are out of reach.
 pub(crate) fn has_ended(pid: u32) -> bool {
-    // A process that was not waited for yet has no root either. Without rights to see it the error is another.
+    // A zombie has no root either. Without permission to look at a running process, the error is another one.
     let root = fs::metadata(format!("/proc/{pid}/root"));
     root.is_err_and(|error| error.kind() == ErrorKind::NotFound)
 }
 
-/// The functions of a process at some places.
+/// Functions of a process, as far as some addresses are in them.
 #[derive(Debug, Default)]
 pub(super) struct JitFunctions {
-    /// End and name by the beginning; none overlap.
+    /// End and name of each function by its start address. The functions do not overlap.
     functions: BTreeMap<u64, (u64, String)>,
 }
 
 impl JitFunctions {
-    /// Reads the functions of a process, which may be in another mount and PID namespace or have ended. `places` are
-    /// sorted.
-    pub(super) fn read(pid: u32, places: &[u64]) -> Option<Self> {
-        let begin = begin(pid);
+    /// Reads those functions of a process that have one of `addresses`, which are sorted. The process may be in another mount
+    /// and PID namespace, or have ended.
+    pub(super) fn read(pid: u32, addresses: &[u64]) -> Option<Self> {
+        let begin = begin_time(pid);
         let owner = fs::metadata(format!("/proc/{pid}"))
             .ok()
             .map(|process| process.uid());
-        let inside = inner_number(pid).unwrap_or(pid);
-        let inside = format!("/proc/{pid}/root/tmp/perf-{inside}.map");
-        let bytes = [PathBuf::from(inside), map_of(pid)]
+        let inner_pid = pid_in_namespace(pid).unwrap_or(pid);
+        let inner_path = format!("/proc/{pid}/root/tmp/perf-{inner_pid}.map");
+        let bytes = [PathBuf::from(inner_path), map_of(pid)]
             .iter()
-            .find_map(|path| read(path, owner, begin))?;
-        Some(Self::parse(&String::from_utf8_lossy(&bytes), places))
+            .find_map(|path| read_trusted(path, owner, begin))?;
+        Some(Self::parse(&String::from_utf8_lossy(&bytes), addresses))
     }
 
-    /// Parses the content of a file. What is no line of a function is skipped: the program may be writing the last one.
-    fn parse(text: &str, places: &[u64]) -> Self {
+    /// Parses the content of a file. Lines that can't be parsed are skipped: the program may be writing the last one.
+    fn parse(text: &str, addresses: &[u64]) -> Self {
         let mut all = Self::default();
         for line in text.lines() {
-            let Some((start, size, name)) = function(line) else {
+            let Some((start, size, name)) = parse_line(line) else {
                 continue;
             };
-            // An empty function covers nothing, so it replaces none around it.
+            // A function of 0 bytes must not replace one that includes its address.
             if size == 0 {
                 continue;
             }
             if !name.is_empty() {
                 let end = start.saturating_add(size);
-                let next = places.partition_point(|place| *place < start);
-                let is_wanted = places.get(next).is_some_and(|place| *place < end);
+                let next = addresses.partition_point(|address| *address < start);
+                let is_wanted = addresses.get(next).is_some_and(|address| *address < end);
                 all.add(start, end, is_wanted.then_some(name));
             }
         }
         all
     }
 
-    /// Adds a function, if it has a name. It replaces those whose memory it has now.
+    /// Removes the functions that overlap a newer one, and adds the newer one if there is a name.
     fn add(&mut self, start: u64, end: u64, name: Option<&str>) {
-        let before = self.functions.range(..end).rev();
-        let covered = before.take_while(|(_, (old_end, _))| *old_end > start);
+        let earlier = self.functions.range(..end).rev();
+        let covered = earlier.take_while(|(_, (old_end, _))| *old_end > start);
         let covered: Vec<u64> = covered.map(|(start, _)| *start).collect();
         for start in covered {
             self.functions.remove(&start);
         }
         if let Some(name) = name {
-            self.functions.insert(start, (end, capped(name).to_owned()));
+            self.functions
+                .insert(start, (end, truncate_name(name).to_owned()));
         }
     }
 
-    /// Returns beginning, end and name of the function at an address.
+    /// Returns start address, end address and name of the function at an address.
     pub(super) fn at(&self, address: u64) -> Option<(u64, u64, &str)> {
         let (start, (end, name)) = self.functions.range(..=address).next_back()?;
         (address < *end).then_some((*start, *end, name))
     }
 }
 
-/// Parses a line: address, size and name, with any blanks and tabs between them, as perf does it.
-fn function(line: &str) -> Option<(u64, u64, &str)> {
+/// Parses a line into address, size and name. Like perf, it accepts any blanks and tabs between them.
+fn parse_line(line: &str) -> Option<(u64, u64, &str)> {
     let mut rest = line;
     let mut number = || {
-        let (field, behind) = rest.trim_start().split_once([' ', '\t'])?;
-        rest = behind;
+        let (field, remainder) = rest.trim_start().split_once([' ', '\t'])?;
+        rest = remainder;
         let digits = field.strip_prefix("0x").or(field.strip_prefix("0X"));
         u64::from_str_radix(digits.unwrap_or(field), 16).ok()
     };
@@ -115,9 +116,9 @@ fn function(line: &str) -> Option<(u64, u64, &str)> {
     Some((start, size, rest.trim()))
 }
 
-/// Reads a file if it is the process's: not another user's, and not from an earlier process of this number.
-fn read(path: &Path, owner: Option<u32>, begin: Option<SystemTime>) -> Option<Vec<u8>> {
-    // A link must not lead elsewhere.
+/// Reads a file if the process has written it: `None` if another user has, or an earlier process with this number.
+fn read_trusted(path: &Path, owner: Option<u32>, begin: Option<SystemTime>) -> Option<Vec<u8>> {
+    // A symbolic link could make pmctl read a file that the link's owner can't.
     let file = files::open_with(path, libc::O_NOFOLLOW).ok()?;
     let facts = file.metadata().ok()?;
     let is_old = begin.is_some_and(|begin| facts.modified().is_ok_and(|time| time < begin));
@@ -129,14 +130,15 @@ fn read(path: &Path, owner: Option<u32>, begin: Option<SystemTime>) -> Option<Ve
     Some(bytes)
 }
 
-/// Returns whether a file of user `file` tells what a process has, of user `owner` if it still lives. Once it has
-/// ended, anybody can have written a file of this name: as with perf, it must be root's or that of pmctl's user.
-fn is_trusted(file: u32, owner: Option<u32>, user: u32) -> bool {
-    file == 0 || file == owner.unwrap_or(user)
+/// Returns whether the map of functions of a process is trusted, by the user ids of the file, of the process (`None` once
+/// it has ended), and of pmctl. After the end of a process any user could write the file, so it must belong to root or to
+/// the user of pmctl, the same as with perf.
+fn is_trusted(file_user: u32, process_user: Option<u32>, own_user: u32) -> bool {
+    file_user == 0 || file_user == process_user.unwrap_or(own_user)
 }
 
-/// Returns the number that a process has in its own PID namespace.
-fn inner_number(pid: u32) -> Option<u32> {
+/// Returns the process number that a process has in its own PID namespace.
+fn pid_in_namespace(pid: u32) -> Option<u32> {
     let status = files::read_lossy(format!("/proc/{pid}/status")).ok()?;
     let numbers = status
         .lines()
@@ -144,13 +146,14 @@ fn inner_number(pid: u32) -> Option<u32> {
     numbers.split_whitespace().next_back()?.parse().ok()
 }
 
-/// Returns when a process began, or somewhat earlier; `None` if it has ended.
-pub(crate) fn begin(pid: u32) -> Option<SystemTime> {
+/// Returns the time when a process began, or up to a second earlier; `None` if the process has ended.
+pub(crate) fn begin_time(pid: u32) -> Option<SystemTime> {
     /// `USER_HZ`, which is part of the ABI on x86.
     const USER_HZ: f64 = 100.0;
+    /// Seconds by which the result may be too early, so that it is not too late.
     const START_MARGIN: f64 = 1.0;
     let status = files::read_lossy(format!("/proc/{pid}/stat")).ok()?;
-    // The name is in parentheses and may contain anything (proc_pid_stat(5)): the third field is behind it.
+    // The name is in parentheses and may contain anything (proc_pid_stat(5)); the third field follows it.
     let (_, fields) = status.rsplit_once(')')?;
     let start: f64 = fields.split_whitespace().nth(19)?.parse().ok()?;
     let uptime = fs::read_to_string("/proc/uptime").ok()?;
@@ -164,7 +167,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_number_is_in_the_name() {
+    fn a_process_is_known_by_its_maps_path() {
         assert_eq!(process_of(&map_of(42)), Some(42));
         for other in ["/tmp/perf-x.map", "/tmp/perf-42", "/var/tmp/perf-42.map"] {
             assert_eq!(process_of(Path::new(other)), None, "{other}");
@@ -174,41 +177,41 @@ mod tests {
     #[test]
     fn fields_have_any_blanks_between_them() {
         for line in ["1000 20 a b", "0x1000\t0X20\ta b", "  1000   20\t  a b \r"] {
-            assert_eq!(function(line), Some((0x1000, 0x20, "a b")), "{line:?}");
+            assert_eq!(parse_line(line), Some((0x1000, 0x20, "a b")), "{line:?}");
         }
         for line in ["", "1000", "1000 20", "x 20 a"] {
-            assert_eq!(function(line), None, "{line:?}");
+            assert_eq!(parse_line(line), None, "{line:?}");
         }
-        assert_eq!(function("1000 20 "), Some((0x1000, 0x20, "")));
+        assert_eq!(parse_line("1000 20 "), Some((0x1000, 0x20, "")));
     }
 
     #[test]
     fn lines_are_functions_and_later_ones_replace_earlier_ones() {
         let text = "1000 100 old\n0x2000 0x10 a b::c(int)\nx y z\n3000\n1080 100 new\n1200 10 behind\n4000 20 ";
-        let mut places = vec![0x1000, 0x10ff, 0x1180, 0x1205, 0x2000, 0x4000];
-        let functions = JitFunctions::parse(text, &places);
+        let mut addresses = vec![0x1000, 0x10ff, 0x1180, 0x1205, 0x2000, 0x4000];
+        let functions = JitFunctions::parse(text, &addresses);
         let name = |address| functions.at(address).map(|(_, _, name)| name);
         assert_eq!(name(0x1000), None, "its memory has another function");
         assert_eq!(functions.at(0x10ff), Some((0x1080, 0x1180, "new")));
         assert_eq!(name(0x1180), None);
         assert_eq!(name(0x1205), Some("behind"));
         assert_eq!(name(0x2000), Some("a b::c(int)"));
-        assert_eq!(name(0x4000), None, "its line is not complete");
+        assert_eq!(name(0x4000), None, "the line is not complete");
         assert_eq!(functions.functions.len(), 3);
-        // What is not asked for takes no memory.
-        places = vec![0x1000, 0x1205];
-        let functions = JitFunctions::parse(text, &places);
+        // Functions without one of the addresses take no memory.
+        addresses = vec![0x1000, 0x1205];
+        let functions = JitFunctions::parse(text, &addresses);
         assert_eq!(functions.at(0x1000), None);
         assert_eq!(functions.functions.len(), 1);
     }
 
     #[test]
-    fn an_empty_function_takes_nothing() {
+    fn an_empty_function_replaces_nothing() {
         let functions = JitFunctions::parse("1000 100 around\n1080 0 label", &[0x10c0]);
         assert_eq!(functions.at(0x10c0), Some((0x1000, 0x1100, "around")));
     }
 
-    /// A process that sleeps, and its file, which is removed.
+    /// A process that sleeps, and its map of functions, which is removed at the end.
     struct Program(std::process::Child, PathBuf);
 
     impl Program {
@@ -259,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn the_file_of_a_process_that_has_ended_is_ones_own_or_roots() {
+    fn the_map_of_an_ended_process_must_be_of_roots_or_the_own_user() {
         const ROOT: u32 = 0;
         for (file, owner, user, trusted) in [
             (7, Some(7), ROOT, true),
@@ -280,11 +283,11 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_file_is_not_read() {
+    fn only_regular_files_are_read() {
         let program = Program::new();
         fs::remove_file(&program.1).expect("it is there");
         nix::unistd::mkfifo(&program.1, nix::sys::stat::Mode::S_IRWXU).expect("it can be made");
-        assert_eq!(program.name(), None, "and there is an answer");
+        assert_eq!(program.name(), None, "and opening the pipe does not wait");
         fs::remove_file(&program.1).expect("it is there");
         let elsewhere = tempfile::NamedTempFile::new().expect("it can be made");
         fs::write(elsewhere.path(), "1000 10 f\n").expect("it can be written");

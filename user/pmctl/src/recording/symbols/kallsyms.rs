@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The kernel's own functions, as `/proc/kallsyms` has them.
+//! The kernel's own functions, from `/proc/kallsyms`.
 //!
-//! The kernel makes each line when it is read, which takes it thousands of instructions, and there may be 200,000. So
-//! they are read once, no further than is needed, and kept only if they are an answer.
+//! The kernel writes a line only when it is read, which takes thousands of instructions, and there may be 200,000 lines.
+//! So they are read once, no further than necessary, and only the symbols that are asked for are kept.
 //!
-//! Symbols have no sizes there: each reaches to the next one, of whatever kind and whatever module. So what is behind
-//! the last function of a module, or where a module was, has no name.
+//! The file has no sizes. Each symbol reaches to the next one, of any kind and any module. So addresses behind the last
+//! function of a module, or where a module was, have no name.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader};
@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 use crate::recording::perfdata::KERNEL;
 
-/// A symbol: it reaches to the next one.
+/// A symbol, which reaches to the start of the next one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct KernelSymbol {
     pub(super) start: u64,
@@ -28,7 +28,7 @@ pub(super) struct KernelSymbol {
 enum KernelPart<'a> {
     Image,
     Module(&'a str),
-    /// A program of BPF, by its own name.
+    /// A BPF program, by its name.
     Program(&'a str),
 }
 
@@ -46,7 +46,7 @@ impl<'a> KernelPart<'a> {
         }
     }
 
-    /// Returns whether a symbol is of this part, and names code.
+    /// Returns whether a symbol belongs to this part, and names code.
     fn has(self, symbol: &KallsymsLine<'_>) -> bool {
         let is_own = match self {
             Self::Image => symbol.module.is_none(),
@@ -57,8 +57,8 @@ impl<'a> KernelPart<'a> {
     }
 }
 
-/// Returns the function of a part of the running kernel at each address; of several with the same address the first. The
-/// addresses must be in ascending order.
+/// Returns the function of a part of the running kernel at each address. If several begin at one address, the first one
+/// wins. The addresses must be in ascending order.
 pub(super) fn look_up(file: &Path, addresses: &[u64]) -> Vec<Option<KernelSymbol>> {
     match File::open("/proc/kallsyms") {
         Ok(lines) => {
@@ -69,17 +69,17 @@ pub(super) fn look_up(file: &Path, addresses: &[u64]) -> Vec<Option<KernelSymbol
     }
 }
 
-/// All symbols of the kernel, read when one is asked for.
+/// All symbols of the kernel, which are read at the first use.
 #[derive(Debug, Default)]
 pub(super) struct CachedSymbols {
     symbols: Vec<CachedSymbol>,
     /// Names of modules, each once.
     modules: Vec<Rc<[u8]>>,
-    /// When they were read.
-    since: Option<Instant>,
+    /// Time at which the symbols were read; `None` if they were not.
+    read_at: Option<Instant>,
 }
 
-/// A symbol that is kept.
+/// A symbol in the cache: the fields of a [`KallsymsLine`].
 #[derive(Debug)]
 struct CachedSymbol {
     start: u64,
@@ -100,18 +100,18 @@ impl CachedSymbol {
 }
 
 impl CachedSymbols {
-    /// The least time from one reading to the next.
+    /// Time after which the symbols are read again at the earliest.
     const MIN_REREAD_INTERVAL: Duration = Duration::from_secs(60);
 
-    /// Returns what [`look_up`] does. Where modules are, others may be by now: then all symbols are read anew, but once a
-    /// minute at most.
+    /// Returns the same as [`look_up`]. Modules may have been loaded or removed since, so for parts other than the image
+    /// the symbols are read again, but at most once a minute.
     pub(super) fn look_up(&mut self, file: &Path, addresses: &[u64]) -> Vec<Option<KernelSymbol>> {
         let part = KernelPart::of(file);
-        let is_old = |since: Instant| {
-            part != KernelPart::Image && since.elapsed() >= Self::MIN_REREAD_INTERVAL
+        let is_outdated = |read_at: Instant| {
+            part != KernelPart::Image && read_at.elapsed() >= Self::MIN_REREAD_INTERVAL
         };
-        if self.since.is_none_or(is_old) {
-            self.since = Some(Instant::now());
+        if self.read_at.is_none_or(is_outdated) {
+            self.read_at = Some(Instant::now());
             if let Ok(lines) = File::open("/proc/kallsyms") {
                 self.read(BufReader::with_capacity(1 << 16, lines));
             }
@@ -120,12 +120,12 @@ impl CachedSymbols {
         found.collect()
     }
 
-    /// Takes all symbols of these lines in place of those before.
+    /// Replaces the symbols by those of these lines.
     fn read(&mut self, lines: impl BufRead) {
         self.symbols.clear();
         self.modules.clear();
         each_line(lines, |symbol| {
-            let module = symbol.module.map(|name| self.module(name));
+            let module = symbol.module.map(|name| self.intern_module(name));
             self.symbols.push(CachedSymbol {
                 start: symbol.start,
                 kind: symbol.kind,
@@ -134,14 +134,14 @@ impl CachedSymbols {
             });
             ControlFlow::Continue(())
         });
-        // Of several at one address the first stays the first, but a function is in front of others.
+        // If several symbols have one address, a function wins over others, and otherwise the first one.
         self.symbols
             .sort_by_key(|symbol| (symbol.start, !symbol.line().is_code()));
         self.symbols.dedup_by_key(|symbol| symbol.start);
     }
 
-    /// Returns the name of a module, which is mostly the last one's.
-    fn module(&mut self, name: &[u8]) -> Rc<[u8]> {
+    /// Returns the stored name of a module. Most lines have the same module as the line before.
+    fn intern_module(&mut self, name: &[u8]) -> Rc<[u8]> {
         if let Some(known) = self.modules.iter().rev().find(|known| ***known == *name) {
             return Rc::clone(known);
         }
@@ -160,15 +160,17 @@ impl CachedSymbols {
     }
 }
 
-/// Finds addresses among lines. The kernel's lines come by address, those of modules behind them come in any order.
+/// Finds the functions at addresses among lines. The image's lines come first, by address, and then those of modules, in
+/// any order.
 fn find(lines: impl BufRead, part: KernelPart<'_>, addresses: &[u64]) -> Vec<Option<KernelSymbol>> {
-    // Of each address, the last symbol behind the address before it, and whether it is a function of the part.
+    // For each address, the last symbol between the preceding address and this one, and whether it is a function of the
+    // part.
     let mut nearest: Vec<(KernelSymbol, bool)> = vec![Default::default(); addresses.len()];
-    // The place among the addresses of the symbol before, with the addresses on its two sides.
-    let (mut place, mut low, mut high) = (0, 0, 0);
+    // The index among the addresses at which the preceding symbol belongs, and the addresses on both sides of it.
+    let (mut index, mut low, mut high) = (0, 0, 0);
     each_line(lines, |symbol| {
         match (part, symbol.module) {
-            // Behind the last symbol of the image.
+            // The image's symbols have ended.
             (KernelPart::Image, Some(_)) => return ControlFlow::Break(()),
             (KernelPart::Module(_) | KernelPart::Program(_), None) => {
                 return ControlFlow::Continue(());
@@ -177,18 +179,18 @@ fn find(lines: impl BufRead, part: KernelPart<'_>, addresses: &[u64]) -> Vec<Opt
         }
         let start = symbol.start;
         if start <= low || start > high {
-            place = addresses.partition_point(|address| *address < start);
-            low = place.checked_sub(1).map_or(0, |before| addresses[before]);
-            high = addresses.get(place).copied().unwrap_or(u64::MAX);
+            index = addresses.partition_point(|address| *address < start);
+            low = index.checked_sub(1).map_or(0, |before| addresses[before]);
+            high = addresses.get(index).copied().unwrap_or(u64::MAX);
         }
-        match nearest.get_mut(place) {
+        match nearest.get_mut(index) {
             Some((found, is_own)) => {
-                let has = part.has(symbol);
-                if start > found.start || start == found.start && has && !*is_own {
+                let in_part = part.has(symbol);
+                if start > found.start || start == found.start && in_part && !*is_own {
                     found.start = start;
-                    *is_own = has;
+                    *is_own = in_part;
                     found.name.clear();
-                    if has {
+                    if in_part {
                         found.name.push_str(&String::from_utf8_lossy(symbol.name));
                     }
                 }
@@ -208,32 +210,32 @@ fn find(lines: impl BufRead, part: KernelPart<'_>, addresses: &[u64]) -> Vec<Opt
     found.collect()
 }
 
-/// Calls `take` for each symbol, until it breaks.
-fn each_line(mut lines: impl BufRead, mut take: impl FnMut(&KallsymsLine<'_>) -> ControlFlow<()>) {
+/// Calls `visit` for each symbol, until it returns `Break`.
+fn each_line(mut lines: impl BufRead, mut visit: impl FnMut(&KallsymsLine<'_>) -> ControlFlow<()>) {
     let mut line = Vec::new();
     while lines.read_until(b'\n', &mut line).unwrap_or(0) != 0 {
-        if KallsymsLine::parse(&line).is_some_and(|symbol| take(&symbol).is_break()) {
+        if KallsymsLine::parse(&line).is_some_and(|symbol| visit(&symbol).is_break()) {
             return;
         }
         line.clear();
     }
 }
 
-/// A line as `ffffffff81000000 T name\t[module]`.
+/// A line, such as `ffffffff81000000 T name\t[module]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct KallsymsLine<'a> {
     start: u64,
-    /// As `nm` has it.
+    /// The type of the symbol, as `nm` shows it.
     kind: u8,
     name: &'a [u8],
     module: Option<&'a [u8]>,
 }
 
 impl<'a> KallsymsLine<'a> {
-    /// Parses a line; `None` if the address is hidden. There may be 200,000 lines: those of the kernel's image end with
-    /// the name, which is not looked through.
+    /// Parses a line; `None` if the address is hidden. Only names of modules' symbols are searched, for the module behind
+    /// them, since there may be 200,000 lines.
     fn parse(line: &'a [u8]) -> Option<Self> {
-        let (start, rest) = address(line)?;
+        let (start, rest) = split_address(line)?;
         let [b' ', kind, b' ', rest @ ..] = rest.trim_ascii_end() else {
             return None;
         };
@@ -252,14 +254,14 @@ impl<'a> KallsymsLine<'a> {
         })
     }
 
-    /// Returns whether it names code, and not data or the end of code.
+    /// Returns whether the symbol names code, and not data or the end of code.
     fn is_code(&self) -> bool {
         b"tTwWi".contains(&self.kind) && ![&b"_etext"[..], b"_einittext"].contains(&self.name)
     }
 }
 
-/// Parses the hexadecimal number that a line begins with. Returns the rest behind it.
-fn address(line: &[u8]) -> Option<(u64, &[u8])> {
+/// Parses the hexadecimal number that a line begins with, and returns it with the rest of the line.
+fn split_address(line: &[u8]) -> Option<(u64, &[u8])> {
     let mut number = 0;
     for (index, byte) in line.iter().enumerate() {
         let digit = match byte {
@@ -295,7 +297,7 @@ ffffffffc0004000 t bpf_prog_12_x\t[bpf]
 ";
     const MODULE: KernelPart<'_> = KernelPart::Module("module");
 
-    /// Addresses, and the name that each has as a part of the kernel.
+    /// A part of the kernel, an address, and the name of the address in that part.
     const EXPECTED: [(KernelPart<'_>, u64, Option<&str>); 18] = [
         (KernelPart::Image, 0x10, None),
         (KernelPart::Image, 0x1008, None),
@@ -309,14 +311,14 @@ ffffffffc0004000 t bpf_prog_12_x\t[bpf]
             0xffff_ffff_8100_0310,
             Some("behind_data"),
         ),
-        // The end of the code; data; where no part of the image is.
+        // The end of the code, data, and an address outside of the image.
         (KernelPart::Image, 0xffff_ffff_8100_0410, None),
         (KernelPart::Image, 0xffff_ffff_8100_0510, None),
         (MODULE, 0xffff_ffff_c000_0fff, None),
         (MODULE, 0xffff_ffff_c000_1010, Some("earlier")),
         (MODULE, 0xffff_ffff_c000_1810, None),
         (MODULE, 0xffff_ffff_c000_2fff, Some("last")),
-        // Where another module begins, and as a part of one that is not loaded.
+        // An address in another module, and one of a module that is not loaded.
         (MODULE, 0xffff_ffff_c000_3010, None),
         (KernelPart::Module("gone"), 0xffff_ffff_c000_1010, None),
         (
@@ -332,7 +334,7 @@ ffffffffc0004000 t bpf_prog_12_x\t[bpf]
     ];
 
     #[test]
-    fn each_address_has_the_function_of_its_part_before_it() {
+    fn each_address_is_in_the_nearest_function_before_it() {
         let name = |found: &Option<KernelSymbol>| found.as_ref().map(|found| found.name.clone());
         for part in [
             KernelPart::Image,
@@ -355,11 +357,11 @@ ffffffffc0004000 t bpf_prog_12_x\t[bpf]
     }
 
     #[test]
-    fn a_part_is_known_by_its_name() {
+    fn a_kernel_part_is_known_by_its_name() {
         for (name, part) in [
             (KERNEL, KernelPart::Image),
             ("[msr]", KernelPart::Module("msr")),
-            // Another machine's.
+            // The kernel of another machine.
             (
                 "[guest.kernel.kallsyms]",
                 KernelPart::Module("guest.kernel.kallsyms"),
@@ -371,31 +373,31 @@ ffffffffc0004000 t bpf_prog_12_x\t[bpf]
     }
 
     #[test]
-    fn kept_symbols_are_the_same_and_not_read_again() {
-        let mut kept = CachedSymbols {
-            since: Some(Instant::now()),
+    fn cached_symbols_are_the_same_and_not_read_again() {
+        let mut cached = CachedSymbols {
+            read_at: Some(Instant::now()),
             ..CachedSymbols::default()
         };
-        kept.read(LINES.as_bytes());
+        cached.read(LINES.as_bytes());
         for (part, address, expected) in EXPECTED {
-            let found = kept.at(part, address);
+            let found = cached.at(part, address);
             let name = found.map(|found| found.name);
             assert_eq!(name.as_deref(), expected, "{address:x}");
         }
         let minute = Instant::now().checked_sub(CachedSymbols::MIN_REREAD_INTERVAL);
         if let Some(before) = minute {
             let address = [0xffff_ffff_8100_0010];
-            kept.since = Some(before);
-            // A second reading would bring those of this machine.
-            assert!(kept.look_up(Path::new(KERNEL), &address)[0].is_some());
-            assert_eq!(kept.since, Some(before), "the kernel itself stays");
-            kept.look_up(Path::new("[module]"), &address);
-            assert!(kept.since > Some(before), "modules come and go");
+            cached.read_at = Some(before);
+            // Reading again would replace the symbols by those of this machine.
+            assert!(cached.look_up(Path::new(KERNEL), &address)[0].is_some());
+            assert_eq!(cached.read_at, Some(before), "the image does not change");
+            cached.look_up(Path::new("[module]"), &address);
+            assert!(cached.read_at > Some(before), "modules come and go");
         }
     }
 
     #[test]
-    fn what_is_behind_all_addresses_is_not_read() {
+    fn lines_behind_all_addresses_are_not_read() {
         let mut lines = LINES.as_bytes();
         let found = find(&mut lines, KernelPart::Image, &[0xffff_ffff_8100_0110]);
         assert_eq!(found[0].as_ref().map(|found| &*found.name), Some("first"));

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Source lines and inlined functions, from the debug information of programs.
 //!
-//! They are looked up when a report asks for them, address by address: reading the debug information of a large program
-//! takes longer than the whole report, and putting all of it into the recording would take more than the samples.
+//! They are looked up when a report shows them, for single addresses. Reading all debug information of a large program
+//! would take longer than the report, and storing it would make the recording much larger.
 
 use std::cell::RefCell;
 use std::path::{Path, PathBuf};
@@ -15,25 +15,26 @@ use gimli::{DW_AT_GNU_dwo_name, DW_AT_dwo_name, LittleEndian};
 use object::ReadCache;
 
 use super::elf::SplitDebug;
-use super::names::demangled;
-use super::sections::{content, oversized};
+use super::names::demangle;
+use super::sections::{content, oversized_section};
 use super::{DebugFiles, Elf, Located};
 use crate::recording::perfdata::FileVersion;
 use crate::system::files;
 
-/// A text with a number: equal texts have one number.
+/// A text with a number, which is the same for equal texts.
 #[derive(Clone, Debug)]
 pub(crate) struct Text {
     pub(crate) number: u32,
     pub(crate) text: Rc<str>,
 }
 
-/// What is at an address: a function that was inlined there, or the one that the address is in.
+/// A function at an address: one that was inlined there, or the function that the address is in.
 #[derive(Clone, Debug)]
 pub(crate) struct Level {
-    /// Name of the function; `None` for the one that the address is in.
+    /// Name of the inlined function; `None` for the function that the address is in.
     pub(crate) inlined: Option<Text>,
-    /// The line, or that of the call which was replaced by a function, as `file.c:12`.
+    /// The source line of the address in this function, such as `file.c:12`. If a function was inlined there, it is the line
+    /// of the call.
     pub(crate) line: Option<Text>,
     /// The line as the file's path and the line's number.
     pub(crate) source: Option<SourceLine>,
@@ -43,7 +44,7 @@ pub(crate) struct Level {
 #[derive(Clone, Debug)]
 pub(crate) struct SourceLine {
     pub(crate) path: Text,
-    /// Counted from 1; 0 if it is not known.
+    /// Number of the line, from 1 on; 0 if it is not known.
     pub(crate) number: u32,
 }
 
@@ -56,9 +57,9 @@ pub(crate) struct Lines {
 
 #[derive(Default)]
 struct State {
-    /// Files that were asked for; `None` if there is nothing in them.
+    /// Files so far; `None` if a file has no debug information that can be read.
     files: AHashMap<PathBuf, Option<DebugProgram>>,
-    /// Levels by file and offset.
+    /// Results so far, by the file's number and the offset.
     levels: AHashMap<(u32, u64), Rc<[Level]>>,
     texts: AHashMap<Rc<str>, u32>,
     warnings: Vec<String>,
@@ -73,7 +74,7 @@ struct DebugProgram {
 }
 
 impl Lines {
-    /// Creates one that has read nothing yet, and looks for separate debug files in these folders.
+    /// Creates an instance that has read no file yet, and looks for separate debug files in these folders.
     pub(crate) fn new(debug_files: DebugFiles) -> Self {
         Self {
             symbolizer: Symbolizer::builder().enable_auto_reload(false).build(),
@@ -82,8 +83,9 @@ impl Lines {
         }
     }
 
-    /// Returns what is at a place of a file, from inside outward; the last is the function that the place is in. Without
-    /// debug information there is only that. The file has the number `key`, and must be of this version.
+    /// Returns the functions at an offset of a file: the innermost inlined function first, and the function that the offset
+    /// is in last. Without debug information it is only the latter. `key` is the file's number; debug information is used
+    /// only if it is of this version of the file.
     pub(crate) fn at(
         &self,
         (key, file): (u32, &Path),
@@ -99,14 +101,14 @@ impl Lines {
             None => {
                 let found = self.find(file, version);
                 if let Ok(found) = &found {
-                    state.warnings.extend(unread(file, &found.path));
+                    state.warnings.extend(unread_parts(file, &found.path));
                 }
                 let found = found.map_err(|reason| state.warnings.push(reason)).ok();
                 state.files.insert(file.to_owned(), found.clone());
                 found
             }
         };
-        let levels = found.and_then(|found| self.levels(&found, offset, &mut state.texts));
+        let levels = found.and_then(|found| self.read_levels(&found, offset, &mut state.texts));
         let levels = levels.unwrap_or_else(|| {
             [Level {
                 inlined: None,
@@ -119,7 +121,7 @@ impl Lines {
         levels
     }
 
-    /// Returns why some files have no lines.
+    /// Returns the reasons why files have no lines, a sentence for each file.
     pub(crate) fn warnings(&self) -> Vec<String> {
         self.state.borrow().warnings.clone()
     }
@@ -138,11 +140,14 @@ impl Lines {
         };
         if let Some(other) = path
             .as_deref()
-            .and_then(|path| self.debug_files.no_file(path))
+            .and_then(|path| self.debug_files.irregular_companion(path))
         {
-            return Err(format!("{} is no file: {none}", other.display()));
+            return Err(format!("{} is not a regular file: {none}", other.display()));
         }
-        if let Some(section) = path.as_deref().and_then(|path| oversized(path, true)) {
+        if let Some(section) = path
+            .as_deref()
+            .and_then(|path| oversized_section(path, true))
+        {
             return Err(format!(
                 "{name}: section {section} unpacks to more than pmctl reads: {none}"
             ));
@@ -158,7 +163,8 @@ impl Lines {
         }
     }
 
-    fn levels(
+    /// Looks up the functions at an offset in the debug information.
+    fn read_levels(
         &self,
         found: &DebugProgram,
         offset: u64,
@@ -187,12 +193,12 @@ impl Lines {
             .iter()
             .map(|f| (&f.name, f.code_info.as_ref().map(&mut line).unzip()))
             .collect();
-        // The library begins outside.
+        // blazesym has the outermost function first.
         let inlined = inlined
             .into_iter()
             .rev()
             .map(|(name, (line, source))| Level {
-                inlined: Some(intern(&demangled(name), texts)),
+                inlined: Some(intern(&demangle(name), texts)),
                 line,
                 source,
             });
@@ -206,8 +212,8 @@ impl Lines {
     }
 }
 
-/// Returns which parts of a program's debug information, in the file `path`, are not read.
-fn unread(file: &Path, path: &Path) -> Option<String> {
+/// Returns a warning if parts of a program's debug information, which is in the file `path`, can't be read.
+fn unread_parts(file: &Path, path: &Path) -> Option<String> {
     let elf = Elf::read(path)?;
     let name = file.display();
     if elf.split_debug == SplitDebug::Shared {
@@ -228,7 +234,7 @@ fn unread(file: &Path, path: &Path) -> Option<String> {
     })
 }
 
-/// Returns whether the debug information of a file refers to one of each source file.
+/// Returns whether the debug information of a file refers to `.dwo` files, one for each source file.
 fn is_split(path: &Path) -> bool {
     let Ok(file) = files::open(path) else {
         return false;
@@ -261,6 +267,7 @@ fn is_split(path: &Path) -> bool {
     false
 }
 
+/// Returns the text with its number, which is a new one if the text is new.
 fn intern(text: &str, texts: &mut AHashMap<Rc<str>, u32>) -> Text {
     if let Some((text, number)) = texts.get_key_value(text) {
         let text = Rc::clone(text);

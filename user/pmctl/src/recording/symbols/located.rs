@@ -1,26 +1,26 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Where the file that was recorded is now: at its place still, or a copy of it.
+//! Finds a recorded file: at its path if it has not changed, or a copy of it.
 
 use std::path::{Path, PathBuf};
 
 use super::{DebugFiles, Elf};
 use crate::recording::perfdata::{FileFacts, FileVersion};
 
-/// A file that was recorded.
+/// A recorded file, or a copy of it, and its headers.
 #[derive(Clone, Debug)]
 pub(crate) struct Located {
     pub(crate) path: PathBuf,
     pub(crate) elf: Elf,
 }
 
-/// Why a file that was recorded can't be had.
+/// Reason why a recorded file can't be found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Absence {
-    /// No file has the name.
+    /// There is no such file.
     Missing,
-    /// The one of its name is another version.
+    /// The file at the path is another version.
     Replaced,
-    /// The file of this name may be another version.
+    /// The file at the path may be another version.
     Unknown,
 }
 
@@ -44,11 +44,10 @@ impl Absence {
 }
 
 impl DebugFiles {
-    /// Returns the program or library that was recorded under a name, in this version: the file of the name, or the copy
-    /// that perf or debuginfod has of it.
+    /// Returns a recorded program or library in this version: the file at its path, or a copy that perf or debuginfod keeps.
     ///
     /// # Errors
-    /// Why there is none.
+    /// The reason why it can't be found.
     pub(crate) fn locate(&self, path: &Path, version: FileVersion<'_>) -> Result<Located, Absence> {
         let here = Elf::read(path);
         let absence = match (&here, version) {
@@ -74,7 +73,7 @@ impl DebugFiles {
         copy.ok_or(absence)
     }
 
-    /// Returns the copy that perf or debuginfod has of the program or library with this build-id.
+    /// Returns the copy of the program or library with this build-id that perf or debuginfod keeps.
     pub(crate) fn copy(&self, id: &[u8]) -> Option<Located> {
         let copies = self.programs(id).into_iter();
         let mut copies = copies.filter_map(|path| {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The names of addresses: from programs and libraries, from their separate debug files, and from the kernel.
 //!
-//! Files are looked up on this machine only: nothing is fetched. A file that is not the one that ran, by its build-id,
+//! Files are looked up on this machine only; nothing is downloaded. A file with another build-id than the one that ran
 //! gives no names.
 
 mod debug_files;

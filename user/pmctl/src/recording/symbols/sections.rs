@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Sections that are compressed: by zlib, by zstd, and in programs of Fedora by xz.
+//! Compressed sections: by zlib, by zstd, and in programs of Fedora by xz.
 
 use std::io::{self, Read};
 use std::path::Path;
@@ -10,17 +10,17 @@ use xz2::stream::Stream;
 
 use crate::system::files;
 
-/// The largest section that is read, in bytes. Those of the largest programs with tables for callers are a tenth of it,
-/// and a small file can have one of any size, compressed.
+/// Bytes of the largest section that is read. The unwind tables of the largest programs take a tenth of it; the limit is for
+/// small files with a section that unpacks to any size.
 pub(crate) const MAX_SECTION_SIZE: u64 = 1 << 28;
 
-/// A larger section is taken for real if it is compressed to no less than this part.
+/// The highest ratio of unpacked to packed size with which a section above [`MAX_SECTION_SIZE`] is accepted.
 const MAX_RATIO: u64 = 100;
 
-/// The small symbol table that Fedora leaves in stripped programs: a whole file, compressed.
+/// The section with the small symbol table that Fedora leaves in stripped programs. It is a compressed ELF file.
 pub(super) const MINI_DEBUG: &str = ".gnu_debugdata";
 
-/// Returns the bytes of a section; nothing if it has none, or too many.
+/// Returns the bytes of a section, unpacked; `None` if it has none, or more than [`MAX_SECTION_SIZE`].
 pub(crate) fn content<'a, R: ReadRef<'a>>(
     file: &object::File<'a, R>,
     name: &str,
@@ -46,17 +46,17 @@ pub(crate) fn content<'a, R: ReadRef<'a>>(
         }
         _ => return None,
     }
-    // A debug file has only the name of what the program has.
+    // A debug file has the program's other sections without content.
     (!bytes.is_empty()).then_some(bytes)
 }
 
-/// Returns a section of a file that a few bytes make larger than all memory: the library that reads programs would unpack
-/// it. With `debug`, also of those with debug information.
-pub(super) fn oversized(path: &Path, debug: bool) -> Option<String> {
-    larger_than(MAX_SECTION_SIZE, path, debug)
+/// Returns the name of a section that would unpack to a size out of proportion, if the file has one. blazesym would unpack
+/// it, and run out of memory. `debug`: looks at sections with debug information, too.
+pub(super) fn oversized_section(path: &Path, debug: bool) -> Option<String> {
+    section_larger_than(MAX_SECTION_SIZE, path, debug)
 }
 
-fn larger_than(largest: u64, path: &Path, debug: bool) -> Option<String> {
+fn section_larger_than(max_size: u64, path: &Path, debug: bool) -> Option<String> {
     let cache = ReadCache::new(files::open(path).ok()?);
     let file = object::File::parse(&cache).ok()?;
     file.sections().find_map(|section| {
@@ -66,20 +66,20 @@ fn larger_than(largest: u64, path: &Path, debug: bool) -> Option<String> {
         }
         let content = section.compressed_data().ok()?;
         let size = content.data.len() as u64;
-        let most = largest.max(size.saturating_mul(MAX_RATIO));
+        let max_unpacked = max_size.max(size.saturating_mul(MAX_RATIO));
         let is_larger = |reader: &mut dyn Read| {
-            let copied = io::copy(&mut reader.take(most + 1), &mut io::sink());
-            copied.is_ok_and(|unpacked| unpacked > most)
+            let copied = io::copy(&mut reader.take(max_unpacked + 1), &mut io::sink());
+            copied.is_ok_and(|unpacked| unpacked > max_unpacked)
         };
         let is_oversized = if name == MINI_DEBUG {
-            // The memory that unpacking takes is in the file, too.
+            // The file also says how much memory unpacking takes, which is limited here.
             let stream = Stream::new_stream_decoder(MAX_SECTION_SIZE, 0).ok()?;
             let mut reader = xz2::bufread::XzDecoder::new_stream(content.data, stream);
             is_larger(&mut reader)
         } else if content.format == CompressionFormat::Zstandard {
             is_larger(&mut zstd::Decoder::with_buffer(content.data).ok()?)
         } else {
-            // With zlib a file has at least a thousandth of its contents.
+            // zlib does not pack to less than a thousandth of the size.
             false
         };
         is_oversized.then(|| name.to_owned())
@@ -109,7 +109,7 @@ mod tests {
                 content(&file, ".debug_frame").map(|bytes| bytes.len())
             };
             assert_eq!(length(&program), Some(65536), "{kind}");
-            // The size stands in the header before the compressed bytes: a type, a reserved word, the size.
+            // The header before the compressed bytes has a type, a reserved word, and the size.
             let head = [&number.to_le_bytes()[..], &65536_u64.to_le_bytes()].concat();
             let found = program.windows(head.len()).position(|part| part == head);
             let size = found.expect("it is compressed") + 8;
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn a_few_bytes_that_stand_for_very_many_are_known() {
+    fn sections_that_unpack_to_very_much_are_recognized() {
         const SIZE: u64 = 1 << 20;
         let folder = tempfile::tempdir().expect("a folder can be made");
         let at = |name| folder.path().join(name);
@@ -138,7 +138,7 @@ mod tests {
             ]);
             let status = compiler.current_dir(folder.path()).status();
             assert!(status.expect("there is a compiler").success());
-            [true, false].map(|debug| larger_than(SIZE, &at("a.o"), debug))
+            [true, false].map(|debug| section_larger_than(SIZE, &at("a.o"), debug))
         };
         let zeros = |size: u64| format!(".section .debug_info\n.zero {size}\n");
         let debug = Some(".debug_info".to_owned());

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The names of what a program jumps to and calls: its functions, and stubs for functions elsewhere.
+//! Names of the targets of a program's jumps and calls: its functions, and stubs (PLT) for functions of other files.
 //!
-//! A call to a function of a library, or to one of which the C library has several, goes to a stub: a jump through a
-//! pointer that the dynamic linker sets, for which there is a relocation with the name.
+//! A call to a function of a library, or to one that the C library has in several variants, goes to a stub. The stub jumps
+//! through a pointer that the dynamic linker sets. A relocation for the pointer has the name of the function.
 
 use std::fs::File;
 use std::path::Path;
@@ -15,7 +15,7 @@ use object::elf::{
 use object::read::elf::{ElfFile64, Rela as _, SectionHeader as _};
 use object::{LittleEndian, Object, ObjectSection, ObjectSymbol, ObjectSymbolTable, ReadCache};
 
-use super::names::demangled;
+use super::names::demangle;
 use crate::system::files;
 
 type Program<'a> = ElfFile64<'a, LittleEndian, &'a ReadCache<File>>;
@@ -35,7 +35,7 @@ struct Target {
 pub(crate) struct Targets(Vec<Target>);
 
 impl Targets {
-    /// Reads the targets of a file; none if it is no 64-bit program.
+    /// Reads the targets of a file; none if it is no 64-bit ELF file.
     pub(crate) fn of(path: &Path) -> Self {
         Self::read(path).unwrap_or_default()
     }
@@ -50,7 +50,7 @@ impl Targets {
         Some(Self(all))
     }
 
-    /// Returns the name of what has an address, and the offset in it.
+    /// Returns the name of the function or stub at an address, and the offset in it.
     pub(crate) fn at(&self, address: u64) -> Option<(&str, u64)> {
         let behind = self.0.partition_point(|target| target.start <= address);
         let target = self.0[..behind].last()?;
@@ -61,7 +61,7 @@ impl Targets {
 
 /// Returns the functions of a file by address. If several symbols have one address, the simplest name wins.
 fn functions(file: &Program<'_>) -> AHashMap<u64, Target> {
-    let plainness = |name: &str| (name.starts_with('_'), name.len(), name.to_owned());
+    let complexity = |name: &str| (name.starts_with('_'), name.len(), name.to_owned());
     let mut found: AHashMap<u64, Target> = AHashMap::new();
     let symbols = file.symbols().chain(file.dynamic_symbols());
     for symbol in symbols {
@@ -76,17 +76,17 @@ fn functions(file: &Program<'_>) -> AHashMap<u64, Target> {
             name: name.to_owned(),
         };
         let known = found.entry(target.start).or_insert_with(|| target.clone());
-        if plainness(&target.name) < plainness(&known.name) {
+        if complexity(&target.name) < complexity(&known.name) {
             *known = target;
         }
     }
     for target in found.values_mut() {
-        target.name = demangled(&target.name);
+        target.name = demangle(&target.name);
     }
     found
 }
 
-/// Returns the functions whose addresses the dynamic linker puts somewhere, by the place.
+/// Returns the names of the functions whose addresses the dynamic linker stores, by the address of the pointer.
 fn pointers(
     file: &Program<'_>,
     data: &ReadCache<File>,
@@ -106,13 +106,13 @@ fn pointers(
                 R_X86_64_JUMP_SLOT | R_X86_64_GLOB_DAT => dynamic.as_ref().and_then(|table| {
                     let index = relocation.symbol(ENDIAN, false)?;
                     let symbol = table.symbol_by_index(index).ok()?;
-                    symbol.name().ok().map(demangled)
+                    symbol.name().ok().map(demangle)
                 }),
-                // Of several functions for one purpose the fastest is chosen by a function at this address.
+                // A function at this address (IFUNC) chooses the fastest variant; its name is that of the variants.
                 R_X86_64_IRELATIVE => {
-                    let chooser = u64::try_from(relocation.r_addend(ENDIAN)).ok();
-                    let chooser = chooser.and_then(|chooser| functions.get(&chooser));
-                    chooser.map(|target| target.name.clone())
+                    let resolver = u64::try_from(relocation.r_addend(ENDIAN)).ok();
+                    let resolver = resolver.and_then(|resolver| functions.get(&resolver));
+                    resolver.map(|target| target.name.clone())
                 }
                 _ => None,
             };
@@ -124,7 +124,7 @@ fn pointers(
     found
 }
 
-/// Returns the stubs (PLT): jumps through `pointers`, in the sections that linkers make for them.
+/// Returns the stubs (PLT): jumps through `pointers`, in the sections that linkers make for stubs.
 fn stubs(file: &Program<'_>, pointers: &AHashMap<u64, String>) -> Vec<Target> {
     let mut found = Vec::new();
     for section in file.sections() {
@@ -133,10 +133,10 @@ fn stubs(file: &Program<'_>, pointers: &AHashMap<u64, String>) -> Vec<Target> {
         }
         let Ok(bytes) = section.data() else { continue };
         let mut decoder = Decoder::with_ip(64, bytes, section.address(), DecoderOptions::NONE);
-        let mut before = None;
+        let mut previous = None;
         while decoder.can_decode() {
             let instruction = decoder.decode();
-            let landing = before.replace(instruction);
+            let landing = previous.replace(instruction);
             if instruction.code() != Code::Jmp_rm64 || !instruction.is_ip_rel_memory_operand() {
                 continue;
             }
@@ -170,10 +170,10 @@ mod tests {
     /// Compiles a program that calls `strlen`, and returns its targets.
     fn targets(flags: &[&str]) -> Targets {
         let folder = tempfile::tempdir().expect("a folder can be made");
-        Targets::of(&compiled(folder.path(), flags))
+        Targets::of(&compile(folder.path(), flags))
     }
 
-    fn compiled(folder: &Path, flags: &[&str]) -> PathBuf {
+    fn compile(folder: &Path, flags: &[&str]) -> PathBuf {
         let (source, path) = (folder.join("calls.c"), folder.join("calls"));
         let text = "#include <string.h>\nint main(int n, char **v) { return n + strlen(v[0]); }\n";
         fs::write(&source, text).expect("it can be written");
@@ -208,27 +208,27 @@ mod tests {
     fn a_sample_in_a_stub_has_its_name() {
         let folder = tempfile::tempdir().expect("a folder can be made");
         for flags in [&["-O1"][..], &["-O1", "-static"]] {
-            let path = compiled(folder.path(), flags);
+            let path = compile(folder.path(), flags);
             let stub = find(&Targets::of(&path), "strlen@plt").clone();
             let elf = Elf::read(&path).expect("it is a program");
             let size = fs::metadata(&path).expect("it is there").len();
-            let place = (0..size).find(|place| elf.address(*place) == Some(stub.start));
-            let places = AHashSet::from_iter([place.expect("it is in the file") + 1]);
-            let table = SymbolFinder::new(DebugFiles::of_user()).look_up(&path, &places);
+            let offset = (0..size).find(|offset| elf.address(*offset) == Some(stub.start));
+            let offsets = AHashSet::from_iter([offset.expect("it is in the file") + 1]);
+            let table = SymbolFinder::new(DebugFiles::of_user()).look_up(&path, &offsets);
             let names: Vec<&str> = table.symbols.iter().map(|s| &s.name[..]).collect();
             assert_eq!(names, ["strlen@plt"], "{flags:?}");
         }
     }
 
     #[test]
-    fn of_several_names_it_is_the_plainest() {
+    fn the_simplest_of_several_names_wins() {
         let targets = targets(&["-O1", "-static"]);
         let open = find(&targets, "fopen");
         assert_eq!(targets.at(open.start), Some(("fopen", 0)));
     }
 
     #[test]
-    fn what_is_no_program_has_none() {
+    fn other_files_than_programs_have_no_targets() {
         assert!(Targets::of(Path::new("/proc/self/maps")).0.is_empty());
         assert!(Targets::of(Path::new("/nonexistent")).0.is_empty());
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Programs for tests: compiled, and their names taken away.
+//! Programs for tests: with separate debug files, with generated code, and with inlined functions.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -27,15 +27,16 @@ pub(crate) struct SplitProgram {
     pub(crate) folder: TempDir,
     pub(crate) program: PathBuf,
     pub(crate) debug: PathBuf,
-    /// Offsets in the file.
+    /// Offset of a function in the file, which is not exported.
     pub(crate) hidden: u64,
+    /// Offset of an exported function in the file.
     pub(crate) shown: u64,
 }
 
-/// A program that makes a function `made`, executes it, and waits.
+/// A running program that generates a function `made`, executes it, and waits.
 pub(crate) struct Generator {
     pub(crate) process: Child,
-    /// Where the function is.
+    /// Address of the generated function.
     pub(crate) address: u64,
     pub(crate) path: PathBuf,
     _folder: TempDir,
@@ -66,7 +67,7 @@ int main(void)
 }
 ";
 
-    /// Compiles and starts it.
+    /// Compiles the program and starts it.
     pub(crate) fn start() -> Self {
         let folder = tempfile::tempdir().expect("a folder can be made");
         let (source, path) = (folder.path().join("made.c"), folder.path().join("made"));
@@ -122,11 +123,11 @@ impl SplitProgram {
         }
     }
 
-    /// Returns the names that are found, and whether the file has them all.
+    /// Returns the names of both functions as far as they are found, and whether the file has the names of all functions.
     pub(crate) fn names(&self) -> (Vec<String>, bool) {
         let names = SymbolFinder::new(self.debug_files());
-        let places = AHashSet::from_iter([self.hidden + 1, self.shown + 2]);
-        let table = names.look_up(&self.program, &places);
+        let offsets = AHashSet::from_iter([self.hidden + 1, self.shown + 2]);
+        let table = names.look_up(&self.program, &offsets);
         for symbol in &table.symbols {
             let start = match &symbol.name[..] {
                 "hidden" => self.hidden,
@@ -139,7 +140,7 @@ impl SplitProgram {
         (found, !table.partial)
     }
 
-    /// Returns the folders below this one.
+    /// Returns folders for debug files, all of them below the program's folder.
     pub(crate) fn debug_files(&self) -> DebugFiles {
         let root = self.folder.path();
         DebugFiles {
@@ -155,7 +156,7 @@ impl SplitProgram {
         hexadecimal(&elf.build_id.expect("it has one"))
     }
 
-    /// Puts a file at this path below the folder.
+    /// Copies a file to this path below the program's folder.
     pub(crate) fn put(&self, file: &Path, path: &str) {
         let path = self.folder.path().join(path);
         fs::create_dir_all(path.parent().expect("it is in the folder")).expect("it can be made");
@@ -163,7 +164,7 @@ impl SplitProgram {
     }
 }
 
-/// Compiles a program, `NAME.whole`, and splits it.
+/// Compiles a program `NAME.whole`, splits it, and returns the paths of the stripped program and of the debug file.
 pub(crate) fn compile(folder: &Path, name: &str, value: u32) -> (PathBuf, PathBuf) {
     let at = |end: &str| folder.join(format!("{name}{end}"));
     fs::write(at(".c"), SOURCE).expect("it can be written");
@@ -189,12 +190,12 @@ pub(crate) struct Inlined {
     _folder: TempDir,
     pub(crate) path: PathBuf,
     pub(crate) build_id: Vec<u8>,
-    /// The offset of a place in the innermost function.
+    /// Offset in the file of an instruction in the innermost function.
     pub(crate) here: u64,
 }
 
 impl Inlined {
-    /// Where it is mapped.
+    /// Address at which the program is mapped in [`Self::recorded`].
     pub(crate) const START: u64 = 0x40_0000;
     const SOURCE: &str = "static inline __attribute__((always_inline)) long inner(long n) {
 	__asm__ volatile(\".globl here\\nhere: nop\" : \"+r\"(n)); return n; }
@@ -228,7 +229,7 @@ int main(int argc, char **argv) {
         }
     }
 
-    /// Returns a recording of the program with these samples. It is mapped at [`START`](Self::START).
+    /// Returns a recording of the program with these samples.
     pub(crate) fn recorded(&self, samples: &[Sample]) -> Recording {
         let task = Task::leader(7);
         let map = Body::Map(Map {
@@ -260,7 +261,7 @@ int main(int argc, char **argv) {
     }
 }
 
-/// Returns the offset of a symbol of `whole` in a file.
+/// Returns the offset in the file of `elf` of a symbol that the file `whole` has.
 pub(crate) fn offset(whole: &Path, elf: &Elf, name: &str) -> u64 {
     let whole = fs::read(whole).expect("it was compiled");
     let whole = object::File::parse(&*whole).expect("it is well formed");

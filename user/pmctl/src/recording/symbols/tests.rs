@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The names of stripped programs, with debug files and without.
+//! Tests of the names of stripped programs, with and without debug files.
 
 use std::fs::{self, File};
 use std::io;
@@ -47,7 +47,7 @@ fn a_debug_link_is_followed_below_the_system_s_folder() {
     let split = SplitProgram::new();
     let folder = split.folder.path().canonicalize().expect("it is there");
     let inside = folder.strip_prefix("/").expect("it is absolute").display();
-    // Its path may be through a symbolic link.
+    // The path of the program may contain a symbolic link.
     symlink(&folder, folder.join("link")).expect("it can be made");
     split.put(&split.debug, &format!("system/{inside}/program.separate"));
     assert_eq!(split.names().0, ["hidden", "shown"]);
@@ -63,7 +63,7 @@ fn the_debug_file_of_another_version_has_no_names() {
     split.put(&other, &format!("debuginfod/{id}/debuginfo"));
     split.put(&other, "program.separate");
     assert_eq!(split.names(), (vec!["shown".to_owned()], false));
-    // What debuginfod keeps to remember that there is none.
+    // debuginfod caches an empty file if there is no debug file.
     fs::write(
         split
             .folder
@@ -82,8 +82,8 @@ fn functions_of_the_vdso_have_names() {
         return;
     }
     let names = SymbolFinder::new(DebugFiles::of_user());
-    let places = (0..0x2000).collect();
-    let table = names.look_up(Path::new("[vdso]"), &places);
+    let offsets = (0..0x2000).collect();
+    let table = names.look_up(Path::new("[vdso]"), &offsets);
     assert!(
         table
             .symbols
@@ -100,24 +100,24 @@ fn a_pipe_beside_the_debug_information_is_not_opened() {
         build_id: Some(&program.build_id),
         facts: None,
     };
-    let level = || {
+    let look_up = || {
         let lines = Lines::new(DebugFiles::of_user());
         let levels = lines.at((0, &program.path), version, program.here);
         (levels[0].line.is_some(), lines.warnings())
     };
-    assert_eq!(level(), (true, Vec::new()));
+    assert_eq!(look_up(), (true, Vec::new()));
     let package = program.path.with_file_name("inlined.dwp");
     mkfifo(&package, Mode::S_IRWXU).expect("it can be made");
-    let (is_known, warnings) = level();
+    let (is_known, warnings) = look_up();
     assert!(!is_known);
     assert!(
-        warnings[0].contains("inlined.dwp is no file"),
+        warnings[0].contains("inlined.dwp is not a regular file"),
         "{warnings:?}"
     );
 }
 
-/// The line of a place in a program, and what is said of its debug information.
-fn line_of(program: &Inlined) -> (bool, Vec<String>) {
+/// Returns whether the line of the inlined function is found, and the warnings.
+fn line_is_known(program: &Inlined) -> (bool, Vec<String>) {
     let version = FileVersion {
         build_id: Some(&program.build_id),
         facts: None,
@@ -134,21 +134,21 @@ fn compressed_lines_are_read() {
         "-Wl,--compress-debug-sections=zstd",
     ] {
         let program = Inlined::new(&["-g", flag]);
-        assert_eq!(line_of(&program), (true, Vec::new()), "{flag}");
+        assert_eq!(line_is_known(&program), (true, Vec::new()), "{flag}");
     }
 }
 
 #[test]
-fn what_is_not_read_of_debug_information_is_told() {
+fn unread_debug_information_is_warned_of() {
     let program = Inlined::new(&["-g", "-gsplit-dwarf"]);
-    let (is_known, warnings) = line_of(&program);
+    let (is_known, warnings) = line_is_known(&program);
     assert!(is_known);
     assert!(warnings[0].contains("are in .dwo files"), "{warnings:?}");
     let program = Inlined::new(&["-g"]);
     run(Command::new("objcopy")
         .arg("--add-section=.gnu_debugaltlink=/dev/null")
         .arg(&program.path));
-    let (_, warnings) = line_of(&program);
+    let (_, warnings) = line_is_known(&program);
     assert!(warnings[0].contains("(dwz)"), "{warnings:?}");
 }
 

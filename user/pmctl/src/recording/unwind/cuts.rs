@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Call chains that end too early, and why.
+//! Counts of call chains that end too early, by reason.
 
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -10,40 +10,40 @@ use crate::recording::perfdata::UserStack;
 use crate::system::screen::Colors;
 use crate::system::text::{count, printable, thousands};
 
-/// Why a call chain ends before its outermost function.
+/// Reason why a call chain ends before its outermost function.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) enum Reason {
-    /// The stack is longer than what was recorded of it.
+    /// The recorded part of the stack is too short.
     TooLong,
-    /// The stack was not in memory, or it is elsewhere.
+    /// The stack was paged out, or is another one than that of the stack pointer.
     NoMemory,
-    /// Code that was made at run time, or an address of none.
+    /// The address is in JIT code, or in no mapping.
     NoFile,
     /// The file has no table for the function.
     NotInTables(PathBuf),
-    /// The file is not the one that was recorded.
+    /// The recorded file was replaced.
     Replaced(PathBuf),
-    /// The file is not there.
+    /// The file does not exist, or can't be read.
     Missing(PathBuf),
-    /// A table that can't be right, or a stack that was damaged.
-    Nonsense,
-    /// A program of 32 bits.
+    /// The tables do not fit the stack: a table is wrong, or the stack was overwritten.
+    Inconsistent,
+    /// The program is a 32-bit one.
     Bits32,
-    /// The processor keeps no more calls.
-    Recorded,
+    /// The calls are from the processor's branch records, which keep no more.
+    BranchRecordsFull,
 }
 
-/// The number of call chains that were found out from stacks, and the number of these that are cut.
+/// Number of call chains that were unwound from stacks or taken from branch records, and number of incomplete ones.
 #[derive(Debug, Default)]
 pub(crate) struct Cuts {
     all: u64,
     reasons: AHashMap<Reason, u64>,
-    /// Bytes of the stacks that were recorded.
+    /// Bytes of the largest recorded stack.
     size: u64,
 }
 
 impl Cuts {
-    /// Counts a chain; `reason` is why it was cut.
+    /// Counts a chain. `reason` is the reason why it is incomplete, and `size` is that of its stack in bytes.
     pub(super) fn add(&mut self, reason: Option<Reason>, size: u64) {
         self.all += 1;
         self.size = self.size.max(size);
@@ -52,13 +52,13 @@ impl Cuts {
         }
     }
 
-    /// Returns how many chains there are, and how many of them are cut.
+    /// Returns the number of chains, and of incomplete ones among them.
     #[cfg(test)]
     pub(super) fn numbers(&self) -> (u64, u64) {
         (self.all, self.reasons.values().sum())
     }
 
-    /// Writes which chains are cut, and what to do about it; nothing if all are whole.
+    /// Writes how many chains are incomplete, why, and what to do about it.
     pub(crate) fn write(&self, colors: Colors, output: &mut impl Write) -> io::Result<()> {
         const MAX_REASONS: usize = 5;
         let mark = colors.warning;
@@ -84,8 +84,9 @@ impl Cuts {
         Ok(())
     }
 
+    /// Returns the reason in words, with advice.
     fn in_words(&self, reason: &Reason) -> String {
-        /// What the longest stacks have at least: a record has other parts, too.
+        /// Bytes from which on a stack counts as the longest possible: a sample has other parts, too.
         const MAX_STACK_BYTES: u64 = UserStack::MAX_SIZE as u64 - 2048;
         match reason {
             Reason::TooLong if self.size < MAX_STACK_BYTES => {
@@ -101,9 +102,9 @@ impl Cuts {
                  with -fno-omit-frame-pointer"
                     .to_owned()
             }
-            Reason::NoMemory => "the stack was not in memory, or is another thread's or signal's".to_owned(),
+            Reason::NoMemory => "the stack was paged out, or belongs to another thread or signal".to_owned(),
             Reason::NoFile => {
-                "the callers lead to code that has no file, no tables and no frame pointers (JIT)"
+                "a caller is generated code (JIT) without unwind tables and frame pointers"
                     .to_owned()
             }
             Reason::NotInTables(path) => format!(
@@ -119,11 +120,12 @@ impl Cuts {
                 "{} is not on this machine, or can't be read",
                 printable(&path.to_string_lossy())
             ),
-            Reason::Nonsense => "the unwind tables do not fit the stack".to_owned(),
-            Reason::Recorded => {
-                "the processor keeps no more than 32 calls; -g and --call-graph=dwarf have more".to_owned()
+            Reason::Inconsistent => "the unwind tables do not fit the stack".to_owned(),
+            Reason::BranchRecordsFull => {
+                "the processor records no more than 32 calls; -g and --call-graph=dwarf have no such limit"
+                    .to_owned()
             }
-            Reason::Bits32 => "programs of 32 bits are followed by their frame pointers only (-g)".to_owned(),
+            Reason::Bits32 => "32-bit programs can't be unwound from stacks; use frame pointers (-g)".to_owned(),
         }
     }
 }

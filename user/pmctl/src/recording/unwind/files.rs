@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The files that tables are read from: those that ran, and not others of the same name.
+//! Finds the files with unwind tables: those that ran, and not others of the same name.
 
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
@@ -15,10 +15,10 @@ use crate::recording::symbols::{Absence, DebugFiles, Elf, jit};
 
 /// Finds the files that were mapped.
 pub(crate) trait Programs {
-    /// Returns the path of a file in the version that was mapped; [`VDSO`] is this process's own.
+    /// Returns the path of a file in the version that was mapped. [`VDSO`] as result stands for this process's own vDSO.
     ///
     /// # Errors
-    /// Why there is none.
+    /// The reason why the file can't be found.
     fn find(&self, file: mapped::FileNumber, spaces: &AddressSpaces) -> Result<PathBuf, Absence>;
 }
 
@@ -43,7 +43,7 @@ impl<'a> Recorded<'a> {
         }
         let located = self.debug_files.locate(path, version);
         match located.map(|located| located.path) {
-            // It can be told by its age only, if at all.
+            // Without build-id and facts, only the file's age can tell whether it was replaced.
             Err(Absence::Unknown) if is_older(path, self.recording.ended) => Ok(path.to_owned()),
             located => located,
         }
@@ -56,7 +56,7 @@ impl Programs for Recorded<'_> {
     }
 }
 
-/// Returns whether a file was last written to before a recording ended, or whether that is not known.
+/// Returns whether a file has not been written to since a recording ended, as far as is known.
 fn is_older(path: &Path, end: Option<SystemTime>) -> bool {
     let changed = fs::metadata(path).and_then(|facts| facts.modified());
     match (changed, end) {
@@ -65,8 +65,8 @@ fn is_older(path: &Path, end: Option<SystemTime>) -> bool {
     }
 }
 
-/// Returns where the code with this build-id is that the kernel maps into programs: all have the same, until another
-/// kernel runs.
+/// Returns the path of the vDSO with this build-id; [`VDSO`] stands for this process's own. All programs have the same
+/// vDSO as long as the same kernel runs.
 pub(crate) fn vdso(id: Option<&[u8]>, debug_files: &DebugFiles) -> Result<PathBuf, Absence> {
     let is_own = id.is_none() || vdso_build_id().as_deref() == id;
     if is_own {
@@ -77,7 +77,7 @@ pub(crate) fn vdso(id: Option<&[u8]>, debug_files: &DebugFiles) -> Result<PathBu
 }
 
 /// Reads the tables of a file.
-pub(super) fn tables(
+pub(super) fn read_tables(
     file: mapped::FileNumber,
     spaces: &AddressSpaces,
     programs: &dyn Programs,
@@ -105,13 +105,13 @@ pub(super) fn tables(
     tables.ok_or_else(|| Reason::Missing(name.to_owned()))
 }
 
-/// Returns the build-id of the code that the kernel maps into programs.
+/// Returns the build-id of this process's vDSO.
 pub(crate) fn vdso_build_id() -> Option<Vec<u8>> {
     let bytes = own_vdso()?;
     Elf::of(&object::File::parse(&*bytes).ok()?).build_id
 }
 
-/// Reads this process's own.
+/// Reads this process's vDSO.
 fn own_vdso() -> Option<Vec<u8>> {
     let maps = fs::read_to_string("/proc/self/maps").ok()?;
     let line = maps.lines().find(|line| line.ends_with(VDSO))?;

@@ -1,24 +1,24 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The registers and the stack of a sample.
+//! The registers and the stack of a sample, from which the callers are unwound.
 
 use gimli::{Register, X86_64};
 
 use super::cuts::Reason;
 use crate::recording::perfdata::UserStack;
 
-/// The registers that a function's caller can have, by their numbers in DWARF; the last is the address of the
+/// Values of the registers that unwinding uses, by the registers' numbers in DWARF. The last one is the address of the
 /// instruction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Registers {
     values: [u64; Registers::REGISTER_COUNT],
-    /// A bit for each whose value is known.
+    /// Mask of the registers whose values are known.
     known: u32,
 }
 
 impl Registers {
     const REGISTER_COUNT: usize = 17;
 
-    /// The numbers in DWARF of those that a sample has, without the flags and segments at 9, 10 and 11.
+    /// The numbers in DWARF of the registers of a sample. `None` are the flags and segments, which are not used.
     const IN_SAMPLE: [Option<Register>; UserStack::REGISTERS] = [
         Some(X86_64::RAX),
         Some(X86_64::RBX),
@@ -42,7 +42,8 @@ impl Registers {
         Some(X86_64::R15),
     ];
 
-    /// Registers that a function leaves as its caller had them, unless its table says where they are.
+    /// Registers that a function restores before it returns, so that they have the caller's values unless its table says
+    /// where they were saved.
     const CALLEE_SAVED: [Register; 6] = [
         X86_64::RBX,
         X86_64::RBP,
@@ -70,15 +71,15 @@ impl Registers {
         }
     }
 
-    /// Returns what a caller has in the registers that functions leave alone.
-    pub(super) fn kept(&self) -> Self {
-        let mut kept = Self::none();
+    /// Returns only the callee-saved registers, which a caller has in common with the function.
+    pub(super) fn callee_saved(&self) -> Self {
+        let mut saved = Self::none();
         for register in Self::CALLEE_SAVED {
             if let Some(value) = self.get(register) {
-                kept.set(register, value);
+                saved.set(register, value);
             }
         }
-        kept
+        saved
     }
 
     /// Returns the value of a register, if it is known.
@@ -89,12 +90,12 @@ impl Registers {
         (self.known >> number & 1 != 0).then_some(*value)
     }
 
-    /// Sets a register; others than these are of no use for callers.
+    /// Sets a register. Registers that unwinding does not use are ignored.
     #[inline]
     pub(super) fn set(&mut self, register: Register, value: u64) {
         let number = usize::from(register.0);
-        if let Some(place) = self.values.get_mut(number) {
-            *place = value;
+        if let Some(slot) = self.values.get_mut(number) {
+            *slot = value;
             self.known |= 1 << number;
         }
     }
@@ -122,12 +123,12 @@ impl Registers {
 pub(super) struct Stack<'a> {
     start: u64,
     bytes: &'a [u8],
-    /// The stack has the requested size: there may be more of it.
+    /// As many bytes as requested were recorded, so the stack may be longer.
     is_full: bool,
 }
 
 impl<'a> Stack<'a> {
-    /// Returns the stack, which begins at the stack pointer.
+    /// Creates the stack of a sample, which begins at the stack pointer.
     pub(super) fn new(registers: &Registers, user: &'a UserStack) -> Self {
         Self {
             start: registers.stack_pointer(),
@@ -136,29 +137,29 @@ impl<'a> Stack<'a> {
         }
     }
 
-    /// Returns a number of 64 bits.
+    /// Reads a 64-bit number at an address.
     #[inline]
     pub(super) fn word(&self, address: u64) -> Result<u64, Reason> {
         self.number(address, 8)
     }
 
-    /// Returns a number of so many bytes, at most 8.
+    /// Reads a number of `size` bytes, at most 8, at an address.
     pub(super) fn number(&self, address: u64, size: usize) -> Result<u64, Reason> {
-        let bytes = address.checked_sub(self.start).and_then(|place| {
-            let place = usize::try_from(place).ok()?;
-            self.bytes.get(place..place.checked_add(size)?)
+        let bytes = address.checked_sub(self.start).and_then(|offset| {
+            let offset = usize::try_from(offset).ok()?;
+            self.bytes.get(offset..offset.checked_add(size)?)
         });
         let Some(bytes) = bytes else {
-            return Err(self.missing(address));
+            return Err(self.missing_reason(address));
         };
         let mut whole = [0; 8];
         whole[..size.min(8)].copy_from_slice(&bytes[..size.min(8)]);
         Ok(u64::from_le_bytes(whole))
     }
 
-    /// Returns why there is nothing at an address.
-    fn missing(&self, address: u64) -> Reason {
-        /// An address that is farther away is on another stack, or invalid.
+    /// Returns the reason why the stack has no bytes at an address.
+    fn missing_reason(&self, address: u64) -> Reason {
+        /// Bytes from the stack pointer; an address farther away is on another stack, or invalid.
         const MAX_STACK_DISTANCE: u64 = 8 << 20;
         match address.checked_sub(self.start) {
             Some(distance) if distance < MAX_STACK_DISTANCE && self.is_full => Reason::TooLong,

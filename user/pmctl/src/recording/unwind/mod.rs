@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The callers of functions that have no frame pointers: from the registers and the stack of a program, and from the
+//! Unwinds the callers of functions without frame pointers, from the registers and the stack of a program, and from the
 //! tables that compilers make for exceptions (`.eh_frame`) and for debuggers (`.debug_frame`).
 //!
-//! [`UnwindTables`] are those of a file. They give for each address a [`Step`]: where the function's caller has its registers
-//! by then. Steps are kept, for most samples are where others were.
+//! [`UnwindTables`] are the tables of a file. For an address they give a [`Step`], which says where the caller's registers
+//! are. Steps are cached, since most samples are at addresses of earlier ones.
 
 mod cuts;
 mod files;
@@ -28,29 +28,30 @@ use crate::recording::address_spaces::AddressSpaces;
 use crate::recording::perfdata::UserStack;
 use crate::recording::symbols::DebugFiles;
 
-/// The most callers of a sample. Each has a return address in the stack; tables may claim that none has, without an end.
+/// Callers of a sample at most. Each needs a return address in the stack. The limit ends loops in tables that don't read
+/// the stack.
 const MAX_CALLERS: u32 = UserStack::MAX_SIZE / 8;
 
-/// A mark of pmctl's own, in the place of `PERF_CONTEXT_USER`: the program's addresses follow, those of calls and not
-/// those that they return to.
+/// A mark of pmctl's own in a call chain, in the place of `PERF_CONTEXT_USER`. Addresses of the program follow, which are
+/// those of calls and not return addresses.
 pub(crate) const UNWOUND: u64 = 513_u64.wrapping_neg();
 
-/// Number of calls that processors keep which have room for calls (Intel's manual, volume 3B, "Last branch, interrupt
-/// and exception recording for processors based on Skylake microarchitecture").
+/// Number of calls that the branch records of a processor hold (Intel's manual, volume 3B, "Last branch, interrupt and
+/// exception recording for processors based on Skylake microarchitecture").
 const LBR_DEPTH: usize = 32;
 
-/// Finds out the callers of samples that have the program's stack.
+/// Unwinds the callers of samples that have the program's stack.
 pub(crate) struct Unwinder {
     debug_files: DebugFiles,
-    /// The tables of each file that was asked for, by its number; why there are none.
+    /// The tables of each file so far, by the file's number, or the reason why there are none.
     files: AHashMap<u32, Result<UnwindTables, Reason>>,
-    /// By file and offset.
+    /// The steps so far, by the file's number and the offset.
     steps: AHashMap<(u32, u64), Result<Step, Reason>>,
     cuts: Cuts,
 }
 
 impl Default for Unwinder {
-    /// Creates one that has read nothing yet.
+    /// Creates an instance that has read no file yet.
     fn default() -> Self {
         Self {
             debug_files: DebugFiles::of_user(),
@@ -61,7 +62,7 @@ impl Default for Unwinder {
     }
 }
 
-/// A process, and where the files are that it has mapped.
+/// A process to unwind, and where to find the files that it has mapped.
 #[derive(Clone, Copy)]
 pub(crate) struct UnwoundProcess<'a> {
     pub(crate) pid: u32,
@@ -70,18 +71,18 @@ pub(crate) struct UnwoundProcess<'a> {
 }
 
 impl Unwinder {
-    /// Returns which chains are cut, and why.
+    /// Returns the counts of incomplete chains.
     pub(crate) fn into_cuts(self) -> Cuts {
         self.cuts
     }
 
-    /// Returns which chains were cut since the last call.
+    /// Returns the counts of incomplete chains since the last call of this function.
     pub(crate) fn take_cuts(&mut self) -> Cuts {
         mem::take(&mut self.cuts)
     }
 
-    /// Appends the program's part of a call chain: its address, and those of the calls that led there. These are of the
-    /// calls and not behind them, as with perf.
+    /// Appends the program's part of a call chain: [`UNWOUND`], the sampled address, and the addresses of the calls that led
+    /// there. Like perf, it gives the addresses of the calls, and not the return addresses.
     pub(crate) fn append(
         &mut self,
         process: UnwoundProcess<'_>,
@@ -89,19 +90,21 @@ impl Unwinder {
         chain: &mut Vec<u64>,
     ) {
         chain.push(UNWOUND);
-        let result = self.walk(process, user, chain);
+        let result = self.unwind(process, user, chain);
         self.cuts.add(result.err(), user.wanted);
     }
 
-    /// Counts a chain of so many calls, which the processor has recorded; without calls it is none.
+    /// Counts a chain of `calls` calls that the processor has recorded; 0 means that there is no chain.
     pub(crate) fn count_calls(&mut self, calls: usize) {
         if calls != 0 {
             let is_cut = calls >= LBR_DEPTH;
-            self.cuts.add(is_cut.then_some(Reason::Recorded), 0);
+            self.cuts
+                .add(is_cut.then_some(Reason::BranchRecordsFull), 0);
         }
     }
 
-    fn walk(
+    /// Appends the addresses of the chain until its end, or until the reason why it is incomplete.
+    fn unwind(
         &mut self,
         process: UnwoundProcess<'_>,
         user: &UserStack,
@@ -119,7 +122,8 @@ impl Unwinder {
             let (caller, is_signal) = match self.step(process, address) {
                 Ok((step, tables)) => {
                     if step.is_signal && chain.last() != Some(&registers.instruction()) {
-                        // The kernel has made it up: it is no call, and the first instruction of a function.
+                        // The kernel made this frame for a signal handler. The address is not that of a call but of the
+                        // first instruction of the function that returns from the signal.
                         chain.pop();
                         chain.push(registers.instruction());
                     }
@@ -129,10 +133,11 @@ impl Unwinder {
                     (caller, step.is_signal)
                 }
                 Err(Reason::NotInTables(_)) if is_outermost(&registers) => return Ok(()),
-                // As perf does it: code that has no tables has frame pointers, or it ends here.
+                // Like perf, assumes that code without tables has frame pointers. If not, the chain ends here.
                 Err(reason) => {
-                    let guess = matches!(reason, Reason::NoFile | Reason::NotInTables(_));
-                    let caller = guess
+                    let may_have_frame_pointers =
+                        matches!(reason, Reason::NoFile | Reason::NotInTables(_));
+                    let caller = may_have_frame_pointers
                         .then(|| by_frame_pointer(&registers, &stack))
                         .flatten();
                     let is_plausible = |caller: &Registers| is_code(caller.instruction() - 1);
@@ -140,21 +145,21 @@ impl Unwinder {
                 }
             };
             registers = caller;
-            // A call is before the address that it returns to; a signal has come where it says.
+            // A call is in front of its return address. After a signal, the address is where the program was interrupted.
             address = match registers.instruction() {
                 0 => return Ok(()),
                 interrupted if is_signal => interrupted,
-                behind => behind - 1,
+                return_address => return_address - 1,
             };
             if !is_code(address) {
                 return Err(Reason::NoFile);
             }
             chain.push(address);
         }
-        Err(Reason::Nonsense)
+        Err(Reason::Inconsistent)
     }
 
-    /// Returns the step at an address, and the tables that it is of.
+    /// Returns the step at an address, and the tables of its file.
     fn step(
         &mut self,
         process: UnwoundProcess<'_>,
@@ -165,14 +170,14 @@ impl Unwinder {
             spaces,
             programs,
         } = process;
-        let place = spaces.find(pid, address).ok_or(Reason::NoFile)?;
-        let path = || spaces.path(place.file);
-        let key = (place.file.number(), place.offset);
+        let found = spaces.find(pid, address).ok_or(Reason::NoFile)?;
+        let path = || spaces.path(found.file);
+        let key = (found.file.number(), found.offset);
         let tables = self.files.entry(key.0);
-        let tables = tables.or_insert_with(|| files::tables(place.file, spaces, programs));
+        let tables = tables.or_insert_with(|| files::read_tables(found.file, spaces, programs));
         let tables = tables.as_mut().map_err(|reason| reason.clone())?;
         let step = self.steps.entry(key).or_insert_with(|| {
-            let step = tables.step(place.offset, &self.debug_files);
+            let step = tables.step(found.offset, &self.debug_files);
             step.ok_or_else(|| Reason::NotInTables(path().to_owned()))
         });
         Ok((step.as_ref().map_err(Clone::clone)?, tables))

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! From a function to its caller.
+//! A step of unwinding: computes the registers of a function's caller.
 
 use gimli::{
     CfaRule, Encoding, EndianSlice, Evaluation, EvaluationResult, Expression, Format, LittleEndian,
@@ -9,31 +9,31 @@ use gimli::{
 use super::cuts::Reason;
 use super::memory::{Registers, Stack};
 
-/// The most operations of an expression: usual ones have less than ten.
+/// Operations of an expression at most. Usual expressions have less than ten.
 const MAX_OPERATIONS: u32 = 1000;
 
-/// The tables that steps are from, which have the expressions.
+/// Tables with the expressions that steps refer to.
 pub(super) trait Expressions {
     /// Returns the bytes of an expression in a section.
     fn expression(&self, section: usize, expression: &UnwindExpression<usize>) -> Option<&[u8]>;
 }
 
-/// The rules that find the registers of a caller, at one address of the function.
+/// The rules that compute a caller's registers from those at one address of the function.
 #[derive(Clone, Debug)]
 pub(super) struct Step {
-    /// The stack pointer of the caller.
+    /// Rule for the caller's stack pointer (DWARF: canonical frame address).
     frame: CfaRule<usize>,
-    /// The caller's other registers that differ from the function's.
+    /// Rules for the caller's other registers, where they differ from the function's.
     registers: Box<[(Register, RegisterRule<usize>)]>,
     encoding: Encoding,
-    /// The section that expressions are in: a number for [`Expressions`].
+    /// The section that expressions are in: an argument of [`Expressions::expression`].
     section: usize,
-    /// The function was called by the kernel, for a signal: it returns to where the program was interrupted.
+    /// The frame was made by the kernel for a signal: the caller is where the program was interrupted.
     pub(super) is_signal: bool,
 }
 
 impl Step {
-    /// Returns what a row of a table says.
+    /// Creates the step that a row of a table describes.
     pub(super) fn new(
         row: &UnwindTableRow<usize>,
         encoding: Encoding,
@@ -49,7 +49,8 @@ impl Step {
         }
     }
 
-    /// Returns that at a jump to a function: as at its first instruction, the stack has but the return address.
+    /// Creates the step for a jump to a function, such as a stub. As at the first instruction of a function, only the return
+    /// address is on the stack.
     pub(super) fn of_jump() -> Self {
         const WORD: i64 = 8;
         Self {
@@ -68,7 +69,7 @@ impl Step {
         }
     }
 
-    /// Returns the registers of the caller; `None` if the function has none.
+    /// Returns the registers of the caller; `None` if the function is the outermost one.
     pub(super) fn caller(
         &self,
         tables: &impl Expressions,
@@ -77,21 +78,21 @@ impl Step {
     ) -> Result<Option<Registers>, Reason> {
         let evaluate = |expression: &UnwindExpression<usize>, first| {
             let bytes = tables.expression(self.section, expression);
-            let bytes = bytes.ok_or(Reason::Nonsense)?;
+            let bytes = bytes.ok_or(Reason::Inconsistent)?;
             evaluate(bytes, self.encoding, first, (registers, stack))
         };
         let frame = match &self.frame {
             CfaRule::RegisterAndOffset { register, offset } => {
-                let base = registers.get(*register).ok_or(Reason::Nonsense)?;
+                let base = registers.get(*register).ok_or(Reason::Inconsistent)?;
                 base.wrapping_add_signed(*offset)
             }
             CfaRule::Expression(expression) => evaluate(expression, None)?,
         };
-        // Only a signal can change to another stack.
+        // A caller's frame is at a higher address. Only a signal can change to another stack.
         if !self.is_signal && frame <= registers.stack_pointer() {
-            return Err(Reason::Nonsense);
+            return Err(Reason::Inconsistent);
         }
-        let mut caller = registers.kept();
+        let mut caller = registers.callee_saved();
         caller.set(X86_64::RSP, frame);
         let mut has_caller = false;
         for (register, rule) in &self.registers {
@@ -99,12 +100,12 @@ impl Step {
                 RegisterRule::Undefined => None,
                 RegisterRule::SameValue => registers.get(*register),
                 RegisterRule::Offset(offset) => {
-                    let place = frame.wrapping_add_signed(*offset);
-                    if place < registers.stack_pointer() && *register != X86_64::RA {
-                        // An epilogue has popped it, and did not say so.
+                    let address = frame.wrapping_add_signed(*offset);
+                    if address < registers.stack_pointer() && *register != X86_64::RA {
+                        // An epilogue has popped the register already, which the table does not describe.
                         continue;
                     }
-                    Some(stack.word(place)?)
+                    Some(stack.word(address)?)
                 }
                 RegisterRule::ValOffset(offset) => Some(frame.wrapping_add_signed(*offset)),
                 RegisterRule::Register(other) => registers.get(*other),
@@ -113,7 +114,7 @@ impl Step {
                 }
                 RegisterRule::ValExpression(expression) => Some(evaluate(expression, Some(frame))?),
                 RegisterRule::Constant(value) => Some(*value),
-                _ => return Err(Reason::Nonsense),
+                _ => return Err(Reason::Inconsistent),
             };
             match value {
                 Some(value) => caller.set(*register, value),
@@ -125,57 +126,58 @@ impl Step {
     }
 }
 
-/// Returns whether code without tables is where the program began, as glibc's `_start` of ld.so is: the ABI has it mark
-/// the outermost frame by a frame pointer of 0.
+/// Returns whether code without tables is the outermost function, such as glibc's `_start` of ld.so. By the ABI, a frame
+/// pointer of 0 marks the outermost frame.
 pub(super) fn is_outermost(registers: &Registers) -> bool {
     registers.get(X86_64::RBP) == Some(0)
 }
 
-/// Returns the registers of the caller of code without tables, as they are if it has frame pointers.
+/// Returns the registers of the caller by the frame pointer, for code without tables; `None` if it does not point to a
+/// frame.
 pub(super) fn by_frame_pointer(registers: &Registers, stack: &Stack<'_>) -> Option<Registers> {
     let frame = registers.get(X86_64::RBP)?;
-    let behind = frame.checked_add(16)?;
+    let stack_pointer = frame.checked_add(16)?;
     let is_above = frame >= registers.stack_pointer() && frame % 8 == 0;
-    let (before, instruction) = (stack.word(frame).ok()?, stack.word(frame + 8).ok()?);
-    let mut caller = registers.kept();
-    caller.set(X86_64::RSP, behind);
-    caller.set(X86_64::RBP, before);
+    let (saved_frame, instruction) = (stack.word(frame).ok()?, stack.word(frame + 8).ok()?);
+    let mut caller = registers.callee_saved();
+    caller.set(X86_64::RSP, stack_pointer);
+    caller.set(X86_64::RBP, saved_frame);
     caller.set(X86_64::RA, instruction);
     (is_above && instruction != 0).then_some(caller)
 }
 
-/// Returns the value of an expression; it may begin with `first` on its stack.
+/// Evaluates an expression. `first`, if there is one, is pushed on the expression's stack at the beginning.
 fn evaluate(
     bytes: &[u8],
     encoding: Encoding,
     first: Option<u64>,
     (registers, stack): (&Registers, &Stack<'_>),
 ) -> Result<u64, Reason> {
-    let nonsense = |_| Reason::Nonsense;
+    let inconsistent = |_| Reason::Inconsistent;
     let expression = Expression(EndianSlice::new(bytes, LittleEndian));
     let mut evaluation: Evaluation<_> = expression.evaluation(encoding);
     evaluation.set_max_iterations(MAX_OPERATIONS);
     if let Some(first) = first {
         evaluation.set_initial_value(first);
     }
-    let mut state = evaluation.evaluate().map_err(nonsense)?;
+    let mut state = evaluation.evaluate().map_err(inconsistent)?;
     loop {
         state = match state {
             EvaluationResult::Complete => break,
             EvaluationResult::RequiresRegister { register, .. } => {
-                let value = registers.get(register).ok_or(Reason::Nonsense)?;
+                let value = registers.get(register).ok_or(Reason::Inconsistent)?;
                 evaluation.resume_with_register(Value::Generic(value))
             }
             EvaluationResult::RequiresMemory { address, size, .. } => {
                 let value = stack.number(address, size.into())?;
                 evaluation.resume_with_memory(Value::Generic(value))
             }
-            _ => return Err(Reason::Nonsense),
+            _ => return Err(Reason::Inconsistent),
         }
-        .map_err(nonsense)?;
+        .map_err(inconsistent)?;
     }
     match evaluation.as_result().last().map(|piece| &piece.location) {
         Some(Location::Address { address }) => Ok(*address),
-        _ => Err(Reason::Nonsense),
+        _ => Err(Reason::Inconsistent),
     }
 }

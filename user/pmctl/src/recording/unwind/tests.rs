@@ -251,7 +251,7 @@ fn a_stack_that_was_not_recorded_whole_is_told() {
     written.user.wanted += 8;
     let (_, cuts) = functions(&written.recording());
     let text = told(&cuts);
-    assert!(text.contains("not in memory"), "{text}");
+    assert!(text.contains("paged out"), "{text}");
 }
 
 #[test]
@@ -325,7 +325,7 @@ fn the_vdso_has_tables() {
         let stamp = Stamp::default();
         spaces.apply(&Record { stamp, body });
         let file = spaces.find(0, 1 << 40).expect("it is mapped").file;
-        super::files::tables(file, &spaces, &Recorded::of(&recording))
+        super::files::read_tables(file, &spaces, &Recorded::of(&recording))
     };
     let mut found = tables(id.clone()).expect("it has tables");
     let debug_files = crate::recording::symbols::DebugFiles::of_user();
@@ -354,7 +354,7 @@ fn programs_of_32_bits_have_one_function() {
     written.user.wide = false;
     let (found, cuts) = functions(&written.recording());
     assert_eq!(found, ["leaf"]);
-    assert!(told(&cuts).contains("32 bits"));
+    assert!(told(&cuts).contains("32-bit programs"));
 }
 
 #[test]
