@@ -97,7 +97,7 @@ complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -l summary -d 'With -I
 complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -l append -d 'Add to the end of FILE of -o'
 complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -l hide-zero-events -d 'Show no events whose count is 0'
 complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -l no-big-num -d 'Show numbers without commas'
-complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -s B -l big-num -d 'What perf\'s users may write, and what is always so'
+complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -s B -l big-num -d 'Accepted from users of perf, without effect'
 complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -s q -l quiet -d 'Print no counts'
 complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -l explain -d 'With -a or -C, show what is written to each counter, and what the driver and the registers hold'
 complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -s h -l help -d 'Print help'
@@ -178,11 +178,11 @@ complete -c pmctl -n "__fish_pmctl_using_subcommand report" -l dsos -d 'Only in 
 complete -c pmctl -n "__fish_pmctl_using_subcommand report" -l branches -d 'Show the branches of `pmctl record -b`: from where to where, how often, how often mispredicted'
 complete -c pmctl -n "__fish_pmctl_using_subcommand report" -s G -l inverted -d 'The same as -g caller, as perf has it'
 complete -c pmctl -n "__fish_pmctl_using_subcommand report" -l inline -d 'Show functions that were inlined, from debug information, in call chains'
-complete -c pmctl -n "__fish_pmctl_using_subcommand report" -l no-inline -d 'Known from perf: only with --inline they are looked up'
+complete -c pmctl -n "__fish_pmctl_using_subcommand report" -l no-inline -d 'Accepted from users of perf, without effect: inlined functions are looked up only with --inline'
 complete -c pmctl -n "__fish_pmctl_using_subcommand report" -l children -d 'Count a sample for each function of its call chain, and sort by that; with -g caller, show what a function calls'
-complete -c pmctl -n "__fish_pmctl_using_subcommand report" -l no-children -d 'Known from perf: only with --children they are counted'
+complete -c pmctl -n "__fish_pmctl_using_subcommand report" -l no-children -d 'Accepted from users of perf, without effect: children are counted only with --children'
 complete -c pmctl -n "__fish_pmctl_using_subcommand report" -l no-pager -d 'Don\'t use a pager ($PAGER or less) on a terminal'
-complete -c pmctl -n "__fish_pmctl_using_subcommand report" -s n -l show-nr-samples -d 'Known from perf: the samples are shown always'
+complete -c pmctl -n "__fish_pmctl_using_subcommand report" -s n -l show-nr-samples -d 'Accepted from users of perf, without effect: the number of samples is always shown'
 complete -c pmctl -n "__fish_pmctl_using_subcommand report" -l stdio -d 'Print text also on a terminal, where the report has the whole screen and keys'
 complete -c pmctl -n "__fish_pmctl_using_subcommand report" -s h -l help -d 'Print help'
 complete -c pmctl -n "__fish_pmctl_using_subcommand top" -s e -l event -d 'Sample by these events, separated by commas; may be repeated [default: cycles]' -r
@@ -215,7 +215,7 @@ complete -c pmctl -n "__fish_pmctl_using_subcommand script" -l time -d 'Only fro
 complete -c pmctl -n "__fish_pmctl_using_subcommand script" -s S -l symbols -d 'Only in these functions, separated by commas' -r
 complete -c pmctl -n "__fish_pmctl_using_subcommand script" -l dsos -d 'Only in these programs and libraries, separated by commas' -r
 complete -c pmctl -n "__fish_pmctl_using_subcommand script" -l inline -d 'Show functions that were inlined, from debug information, in call chains'
-complete -c pmctl -n "__fish_pmctl_using_subcommand script" -l no-inline -d 'Known from perf: only with --inline they are looked up'
+complete -c pmctl -n "__fish_pmctl_using_subcommand script" -l no-inline -d 'Accepted from users of perf, without effect: inlined functions are looked up only with --inline'
 complete -c pmctl -n "__fish_pmctl_using_subcommand script" -l no-pager -d 'Don\'t use a pager ($PAGER or less) on a terminal'
 complete -c pmctl -n "__fish_pmctl_using_subcommand script" -s h -l help -d 'Print help'
 complete -c pmctl -n "__fish_pmctl_using_subcommand flamegraph" -s i -l input -d 'Read the recording in FILE; - is standard input' -r -F
@@ -230,7 +230,7 @@ complete -c pmctl -n "__fish_pmctl_using_subcommand annotate" -s M -l syntax -d 
 intel\t''"
 complete -c pmctl -n "__fish_pmctl_using_subcommand annotate" -l no-source -d 'Show instructions only'
 complete -c pmctl -n "__fish_pmctl_using_subcommand annotate" -l no-pager -d 'Don\'t use a pager ($PAGER or less) on a terminal'
-complete -c pmctl -n "__fish_pmctl_using_subcommand annotate" -l stdio -d 'Known from perf: it is text always'
+complete -c pmctl -n "__fish_pmctl_using_subcommand annotate" -l stdio -d 'Accepted from users of perf, without effect: the output is always text'
 complete -c pmctl -n "__fish_pmctl_using_subcommand annotate" -s h -l help -d 'Print help'
 complete -c pmctl -n "__fish_pmctl_using_subcommand diff" -s s -l sort -d 'Group samples by these keys, separated by commas, as `pmctl report` does' -r -f -a "comm\t''
 pid\t''

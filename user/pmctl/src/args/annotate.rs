@@ -49,7 +49,7 @@ pub(crate) struct Annotate {
     #[command(flatten)]
     pub(crate) view: PagerOption,
 
-    /// Known from perf: it is text always
+    /// Accepted from users of perf, without effect: the output is always text
     #[arg(long, hide = true)]
     pub(crate) stdio: bool,
 }

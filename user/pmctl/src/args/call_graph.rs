@@ -10,9 +10,9 @@ use crate::system::exit::Usage;
 /// The source of the program's part of call chains.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CallGraphMode {
-    /// Frame pointers, which the driver follows.
+    /// Frame pointers, which the driver follows when it takes a sample.
     FramePointers,
-    /// This many bytes of the stack, which pmctl unwinds by the programs' tables.
+    /// A copy of this many bytes of the stack, which pmctl unwinds by the programs' tables.
     Dwarf(u32),
     /// The calls that the CPU records (LBR).
     LastBranches,
@@ -46,7 +46,7 @@ pub(crate) enum KernelCallers {
 }
 
 impl CallGraphMode {
-    /// Parses perf's words.
+    /// Parses perf's names of the modes. The error is a message for the user.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         let (mode, size) = match text.split_once(',') {
             Some((mode, size)) => (mode, Some(size)),
@@ -62,7 +62,8 @@ impl CallGraphMode {
     }
 }
 
-/// Returns a size of a stack, rounded up as perf does it.
+/// Parses the size of a stack in bytes, rounded up to a multiple of 8, the same as perf does. The error is a message for
+/// the user.
 fn stack_size(text: &str) -> Result<u32, String> {
     let size = text.parse().ok().filter(|size| *size > 0);
     let size = size.and_then(|size: u32| size.checked_next_multiple_of(8));
@@ -70,13 +71,13 @@ fn stack_size(text: &str) -> Result<u32, String> {
         .ok_or_else(|| format!("a stack has from 8 to {} bytes", UserStack::MAX_SIZE))
 }
 
-/// Returns these arguments of the program with `-g --call-graph=dwarf` in the place of `-g dwarf`; `None` if there is
-/// nothing to replace. `command` is what was taken for the command: behind `-g dwarf` it begins with the mode, and the
-/// options behind that are in it, too.
+/// Returns pmctl's arguments with `-g --call-graph=dwarf` in the place of `-g dwarf`; `None` if there is nothing to
+/// replace. `command` is the part that was parsed as the command: after `-g dwarf` it begins with the mode, and includes
+/// the options behind it.
 pub(crate) fn with_mode(words: &[OsString], command: &[OsString]) -> Option<Vec<OsString>> {
-    let place = words.len().checked_sub(command.len())?;
-    let (before, mode) = (words[..place].last()?, command.first()?);
-    // Alone, or as the last of several letters.
+    let command_index = words.len().checked_sub(command.len())?;
+    let (before, mode) = (words[..command_index].last()?, command.first()?);
+    // `-g` alone, or as the last of several letters.
     let is_option =
         |word: &str| word.starts_with('-') && !word.starts_with("--") && word.ends_with('g');
     let is_mode = |word: &str| matches!(word.split(',').next(), Some("fp" | "dwarf" | "lbr"));
@@ -85,13 +86,13 @@ pub(crate) fn with_mode(words: &[OsString], command: &[OsString]) -> Option<Vec<
         let mut words = words.to_vec();
         let mut option = OsString::from("--call-graph=");
         option.push(mode);
-        words[place] = option;
+        words[command_index] = option;
         words
     })
 }
 
 impl Record {
-    /// Returns how call chains are found out, if they are asked for.
+    /// Returns the mode of the call chains, if they are asked for.
     pub(super) fn call_graph_mode(&self) -> Option<CallGraphMode> {
         let frame_pointers = self.chains.then_some(CallGraphMode::FramePointers);
         self.call_graph.or(frame_pointers)
@@ -100,7 +101,7 @@ impl Record {
     /// Returns the call chains that are asked for.
     ///
     /// # Errors
-    /// Those of the kernel only, of a mode that finds callers in programs.
+    /// Only callers in the kernel are asked for, with a mode that is for callers in programs.
     pub(super) fn call_graph(&self) -> Result<Option<CallGraph>, Usage> {
         let Some(mode) = self.call_graph_mode() else {
             return Ok(None);
@@ -112,7 +113,7 @@ impl Record {
                 KernelCallers::Recorded
             }
         };
-        let refused = |mode| {
+        let conflict = |mode| {
             Err(Usage(format!(
                 "--kernel-callchains leaves out the callers in programs, which --call-graph={mode} finds: give one of the two."
             )))
@@ -125,12 +126,12 @@ impl Record {
             } else {
                 Callers::All
             }),
-            CallGraphMode::Dwarf(_) if self.kernel_callchains => return refused("dwarf"),
+            CallGraphMode::Dwarf(_) if self.kernel_callchains => return conflict("dwarf"),
             CallGraphMode::Dwarf(stack) => CallGraph::Dwarf {
                 stack,
                 kernel: kernel(),
             },
-            CallGraphMode::LastBranches if self.kernel_callchains => return refused("lbr"),
+            CallGraphMode::LastBranches if self.kernel_callchains => return conflict("lbr"),
             CallGraphMode::LastBranches => CallGraph::LastBranches(kernel()),
         }))
     }
@@ -141,7 +142,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn modes_are_perfs() {
+    fn the_modes_of_perf_are_parsed() {
         let parse = CallGraphMode::parse;
         assert_eq!(parse("fp"), Ok(CallGraphMode::FramePointers));
         assert_eq!(parse("lbr"), Ok(CallGraphMode::LastBranches));
@@ -162,14 +163,14 @@ mod tests {
     }
 
     #[test]
-    fn a_mode_behind_g_is_no_command() {
+    fn a_mode_after_g_is_not_the_command() {
         let words = |text: &str| text.split(' ').map(OsString::from).collect::<Vec<_>>();
-        let replaced = |before: &str, command: &str| {
+        let with_mode_after = |before: &str, command: &str| {
             let command = words(command);
             with_mode(&[words(before), command.clone()].concat(), &command)
         };
         assert_eq!(
-            replaced("pmctl record -ag", "dwarf,64 -c 9 -- ls -g dwarf"),
+            with_mode_after("pmctl record -ag", "dwarf,64 -c 9 -- ls -g dwarf"),
             Some(words(
                 "pmctl record -ag --call-graph=dwarf,64 -c 9 -- ls -g dwarf"
             ))
@@ -180,7 +181,7 @@ mod tests {
             ("pmctl record", "dwarf"),
             ("pmctl record --debug", "dwarf"),
         ] {
-            assert_eq!(replaced(before, command), None, "{before} {command}");
+            assert_eq!(with_mode_after(before, command), None, "{before} {command}");
         }
     }
 }

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Options that choose samples, in perf's words.
+//! Options that select samples, with perf's names.
 
 use clap::Args;
 
-use super::stat::{pid, tid};
+use super::stat::{parse_pid, parse_tid};
 use crate::events::cpus::Cpus;
 use crate::recording::profile::{Filter, Span};
 
-/// Options of the commands that may leave samples out: they are one [`Filter`].
+/// Options of the commands that can leave samples out. They make a [`Filter`].
 #[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Choice of samples")]
 pub(crate) struct Choice {
@@ -16,11 +16,11 @@ pub(crate) struct Choice {
     pub(crate) comms: Vec<String>,
 
     /// Only of these processes, separated by commas
-    #[arg(long, value_name = "PID", value_delimiter = ',', value_parser = pid)]
+    #[arg(long, value_name = "PID", value_delimiter = ',', value_parser = parse_pid)]
     pub(crate) pid: Vec<u32>,
 
     /// Only of these threads, separated by commas
-    #[arg(long, value_name = "TID", value_delimiter = ',', value_parser = tid)]
+    #[arg(long, value_name = "TID", value_delimiter = ',', value_parser = parse_tid)]
     pub(crate) tid: Vec<u32>,
 
     /// Only on these CPUs, as 0-2,5
@@ -28,7 +28,7 @@ pub(crate) struct Choice {
     pub(crate) cpu: Option<Cpus>,
 
     /// Only from START to STOP, in seconds as `pmctl script` shows them; one may be left out
-    #[arg(long, value_name = "START,STOP", value_parser = span)]
+    #[arg(long, value_name = "START,STOP", value_parser = parse_span)]
     pub(crate) time: Option<Span>,
 
     /// Only in these functions, separated by commas
@@ -47,7 +47,7 @@ pub(crate) struct Choice {
 }
 
 impl Choice {
-    /// Returns which samples are chosen.
+    /// Returns the filter that these options describe.
     pub(crate) fn filter(&self) -> Filter {
         Filter {
             comms: self.comms.clone(),
@@ -61,12 +61,13 @@ impl Choice {
     }
 }
 
-/// Parses two times in seconds, with a comma between them; without a comma, the first.
-fn span(text: &str) -> Result<Span, String> {
+/// Parses two times in seconds, separated by a comma. Without a comma, it is the first one. The error is a message for the
+/// user.
+fn parse_span(text: &str) -> Result<Span, String> {
     let (start, stop) = text.split_once(',').unwrap_or((text, ""));
     let number = |text: &str, otherwise| match text {
         "" => Ok(otherwise),
-        text => nanoseconds(text).ok_or_else(|| {
+        text => parse_nanoseconds(text).ok_or_else(|| {
             format!("`{text}` is no time: it takes seconds, as in `24.083,24.5` or `24.083,`")
         }),
     };
@@ -80,12 +81,12 @@ fn span(text: &str) -> Result<Span, String> {
     Ok(span)
 }
 
-/// Parses a decimal number of seconds, exactly.
-fn nanoseconds(text: &str) -> Option<u64> {
+/// Parses a decimal number of seconds into nanoseconds, without rounding.
+fn parse_nanoseconds(text: &str) -> Option<u64> {
     const MAX_FRACTION_DIGITS: usize = 9;
     let (seconds, part) = text.split_once('.').unwrap_or((text, ""));
-    let all_digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
-    if seconds.is_empty() || !all_digits(seconds) || !all_digits(part) {
+    let is_digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+    if seconds.is_empty() || !is_digits(seconds) || !is_digits(part) {
         return None;
     }
     let part: String = part
@@ -105,13 +106,13 @@ mod tests {
 
     #[test]
     fn times_are_exact() {
-        let times = |text| span(text).map(|span| (span.first, span.last));
+        let times = |text| parse_span(text).map(|parse_span| (parse_span.first, parse_span.last));
         assert_eq!(times("24.083599,25"), Ok((24_083_599_000, 25_000_000_000)));
         assert_eq!(times("0.000000001,"), Ok((1, u64::MAX)));
         assert_eq!(times(",3.5"), Ok((0, 3_500_000_000)));
         assert_eq!(times("7"), Ok((7_000_000_000, u64::MAX)));
         for bad in ["x", "1,x", "-1,2", "1e3,", "2,1", "99999999999999999999,"] {
-            assert!(span(bad).is_err(), "{bad}");
+            assert!(parse_span(bad).is_err(), "{bad}");
         }
     }
 }

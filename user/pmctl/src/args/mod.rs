@@ -58,7 +58,7 @@ pub(crate) struct Cli {
 }
 
 impl Cli {
-    /// Parses the arguments of the program.
+    /// Parses the arguments of the program, the first of which is the program's name.
     pub(crate) fn parse_words(words: &[OsString]) -> Result<Self, clap::Error> {
         let cli = Self::try_parse_from(words)?;
         let changed = match &cli.command {
@@ -204,13 +204,13 @@ The registers are read through /dev/cpu/*/msr, which the kernel's module msr mak
 #[command(after_help = REGS_HELP)]
 pub(crate) struct Regs {
     /// Show the registers of this CPU only
-    #[arg(long, value_name = "CPU", value_parser = cpu)]
+    #[arg(long, value_name = "CPU", value_parser = parse_cpu)]
     pub(crate) cpu: Option<usize>,
 }
 
-fn cpu(text: &str) -> Result<usize, String> {
+fn parse_cpu(text: &str) -> Result<usize, String> {
     let number = text.parse();
-    number.map_err(|_| "it takes a number of one CPU, from 0 on".to_owned())
+    number.map_err(|_| "it takes the number of one CPU, from 0 on".to_owned())
 }
 
 /// Options of the commands that look at a machine.
@@ -228,7 +228,7 @@ mod tests {
     use clap::CommandFactory;
 
     #[test]
-    fn the_definition_is_sound() {
+    fn the_definition_passes_claps_checks() {
         Cli::command().debug_assert();
     }
 }

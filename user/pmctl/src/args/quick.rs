@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Parses the command line of one command without the parser of all others: building that one takes more instructions
-//! than anything else in a short `pmctl stat`.
+//! Parses the command line of frequent commands with a parser for that command alone. Building the parser for all commands
+//! takes more instructions than anything else in a short `pmctl stat`.
 
 use std::ffi::OsString;
 
@@ -16,27 +16,27 @@ struct SingleCommand<A: Args> {
     options: A,
 }
 
-/// Returns the command of a correct command line; `None` for other commands, help and mistakes, which the whole parser
-/// handles.
+/// Returns the command of a correct command line; `None` for other commands, help and mistakes, which the parser for all
+/// commands handles.
 pub(crate) fn parse(words: &[OsString]) -> Option<Command> {
     let line = words.get(1..)?;
     match line.first()?.to_str()? {
-        "stat" => parse_usual_stat(&line[1..])
-            .or_else(|| options(line))
+        "stat" => parse_frequent_stat(&line[1..])
+            .or_else(|| parse_options(line))
             .map(Command::Stat),
-        // Its call graphs may take another look.
-        "record" => options(line)
+        // `record -g dwarf` needs the arguments to be parsed twice, which `Cli::parse_words` does.
+        "record" => parse_options(line)
             .filter(|record: &Record| call_graph::with_mode(words, &record.command).is_none())
             .map(Command::Record),
-        "report" => options(line).map(Command::Report),
-        "script" => options(line).map(Command::Script),
+        "report" => parse_options(line).map(Command::Report),
+        "script" => parse_options(line).map(Command::Script),
         _ => None,
     }
 }
 
-/// Reads the options that `pmctl stat` has most often, without any definition; `None` if there are others, or one is
-/// wrong or given twice.
-fn parse_usual_stat(words: &[OsString]) -> Option<Stat> {
+/// Parses the most frequent options of `pmctl stat` without clap; `None` if there are other options, or one is wrong or
+/// given twice.
+fn parse_frequent_stat(words: &[OsString]) -> Option<Stat> {
     let mut stat = Stat {
         td_level: 1,
         ..Stat::default()
@@ -69,9 +69,10 @@ fn parse_usual_stat(words: &[OsString]) -> Option<Stat> {
     Some(stat)
 }
 
-fn options<A: Args>(line: &[OsString]) -> Option<A> {
-    let only = SingleCommand::<A>::try_parse_from(line).ok()?;
-    Some(only.options)
+/// Parses the options of one command, whose name is the first word; `None` if there is a mistake.
+fn parse_options<A: Args>(line: &[OsString]) -> Option<A> {
+    let parsed = SingleCommand::<A>::try_parse_from(line).ok()?;
+    Some(parsed.options)
 }
 
 #[cfg(test)]
@@ -80,7 +81,7 @@ mod tests {
     use crate::args::Cli;
 
     #[test]
-    fn both_ways_read_the_same() {
+    fn both_parsers_agree() {
         for line in [
             "pmctl stat true",
             "pmctl stat -e cycles,instructions:u -r 3 -x, -- ls -l --json",
@@ -97,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn usual_options_mean_what_the_definition_says() {
+    fn frequent_options_are_parsed_like_clap_does() {
         let words = [
             "-e", "cycles", "-a", "-j", "--json", "-o", "-", "x", "-r", "3", "--", "true", "-v",
             "", "-e5",
@@ -113,10 +114,10 @@ mod tests {
         for _ in 0..3000 {
             let mut line = vec![OsString::from("stat")];
             line.extend((0..number(7)).map(|_| OsString::from(words[number(words.len())])));
-            let Some(stat) = parse_usual_stat(&line[1..]) else {
+            let Some(stat) = parse_frequent_stat(&line[1..]) else {
                 continue;
             };
-            let whole: Stat = options(&line).unwrap_or_else(|| panic!("{line:?} is refused"));
+            let whole: Stat = parse_options(&line).unwrap_or_else(|| panic!("{line:?} is refused"));
             assert_eq!(format!("{stat:?}"), format!("{whole:?}"), "{line:?}");
             same += 1;
         }
@@ -124,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn what_needs_an_answer_is_left_to_the_whole() {
+    fn help_and_mistakes_are_left_to_the_other_parser() {
         for line in [
             "pmctl",
             "pmctl list",

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Which recorder the options of `record` ask for, and what it is to do.
+//! Converts the options of `record` to the options of one of the two recorders.
 //!
-//! Options that can't be had together are refused here, so behind this there are none.
+//! Options that exclude each other are refused here, so that the recorders need not check them.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -18,7 +18,7 @@ use crate::recording::perfdata::BranchKinds;
 use crate::system::child::Streams;
 use crate::system::exit::Usage;
 
-/// A recorder, with what it is to do.
+/// A recorder with its options.
 #[derive(Debug)]
 pub(crate) enum Recorder {
     /// Events of tasks or CPUs, with a ring for each CPU.
@@ -57,7 +57,7 @@ pub(crate) enum RecordTarget {
 #[derive(Debug)]
 pub(crate) struct EventOptions {
     pub(crate) common: CommonOptions,
-    /// The events, as on the command line; empty for the usual one.
+    /// The events, as on the command line; empty for the default event.
     pub(crate) events: Vec<String>,
     pub(crate) rate: Rate,
     /// Modes of the events without a modifier.
@@ -65,11 +65,11 @@ pub(crate) struct EventOptions {
     pub(crate) call_graph: Option<CallGraph>,
     /// The branches that samples record, besides those of [`CallGraph::LastBranches`].
     pub(crate) branches: Option<BranchKinds>,
-    /// Tasks that the sampled tasks create are sampled, too.
+    /// Children of the sampled tasks are sampled, too.
     pub(crate) inherit: bool,
     pub(crate) delay: Option<Duration>,
     pub(crate) max_size: Option<u64>,
-    /// The rings keep the newest samples.
+    /// The rings are overwritten, so that they keep the newest samples.
     pub(crate) overwrite: bool,
     pub(crate) switch_output: Option<SwitchOutput>,
     /// Number of files of `switch_output` that are kept.
@@ -88,18 +88,18 @@ pub(crate) enum Rate {
 pub(crate) struct TraceOptions {
     pub(crate) common: CommonOptions,
     pub(crate) events: TraceEvents,
-    /// Period of an event that does not say it itself.
+    /// Period of events without a period of their own.
     pub(crate) period: u32,
-    /// Samples have the last branches.
+    /// Samples include the last branches.
     pub(crate) branches: bool,
-    /// The buffers are changed when one is nearly full.
+    /// The buffers are replaced when one is nearly full.
     pub(crate) rotate: bool,
 }
 
 /// The events of a trace, as on the command line.
 #[derive(Debug)]
 pub(crate) enum TraceEvents {
-    /// Each makes samples; empty for the usual one.
+    /// Each event makes samples; empty for the default event.
     Sampled(Vec<String>),
     /// One event makes samples, and the others are counted at each sample.
     Timebase {
@@ -112,9 +112,9 @@ impl Recorder {
     /// Chooses the recorder.
     ///
     /// # Errors
-    /// Some options can't be had together.
+    /// Some of the options exclude each other.
     pub(crate) fn new(args: &Record) -> Result<Self, Usage> {
-        // Options that only a trace has.
+        // Only the recorder of traces has these two options.
         if args.timebase.is_some() || args.rotate {
             TraceOptions::new(args).map(Self::Trace)
         } else {
@@ -135,7 +135,7 @@ impl CommonOptions {
         })
     }
 
-    /// Returns the streams of the command. Standard output is not the command's if the recording goes there.
+    /// Returns the streams of the command. If the recording goes to standard output, the command writes to standard error.
     pub(crate) fn streams(&self) -> Streams {
         if self.is_to_standard_output() {
             Streams::Error
@@ -194,7 +194,7 @@ impl RecordTarget {
         Ok(Self::Command)
     }
 
-    /// Returns the first of the processes that are asked for.
+    /// Returns the first process of -p, if there is one.
     pub(crate) fn process(&self) -> Option<u32> {
         match self {
             Self::Tasks(tasks) => tasks.pids.first().copied(),
@@ -248,7 +248,7 @@ impl EventOptions {
         })
     }
 
-    /// Returns the kinds of branches that the CPU is to record.
+    /// Returns the kinds of branches that the CPU records.
     pub(crate) fn branch_kinds(&self) -> Option<BranchKinds> {
         match self.call_graph {
             Some(CallGraph::LastBranches(_)) => Some(BranchKinds::CALL_STACK),
@@ -308,6 +308,7 @@ impl TraceOptions {
     }
 }
 
+/// Fails if a part of the call chains is asked for without -g.
 fn refuse_callers_without_chains(args: &Record) -> Result<(), Usage> {
     let has_callers = args.user_callchains || args.kernel_callchains;
     refuse(&[(
@@ -316,7 +317,7 @@ fn refuse_callers_without_chains(args: &Record) -> Result<(), Usage> {
     )])
 }
 
-/// Fails with the first reason that applies.
+/// Fails with the first of these messages whose condition is true.
 fn refuse(reasons: &[(bool, &str)]) -> Result<(), Usage> {
     match reasons.iter().find(|(applies, _)| *applies) {
         Some((_, reason)) => Err(Usage((*reason).to_owned())),
@@ -384,7 +385,7 @@ mod tests {
     }
 
     #[test]
-    fn calls_take_the_place_of_branches() {
+    fn call_stacks_replace_branches() {
         let kinds = |options: &str| events(&format!("{options} true")).branch_kinds();
         assert_eq!(kinds("-g"), None);
         assert_eq!(kinds("-b"), Some(BranchKinds::ANY));
@@ -392,7 +393,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_had_together_is_refused_by_name() {
+    fn options_that_exclude_each_other_are_refused_by_name() {
         for (options, named) in [
             ("-c 9", "nothing to run"),
             ("--rotate -j any true", "-j:"),

@@ -8,12 +8,12 @@ use std::time::Duration;
 use clap::Args;
 
 use super::call_graph::CallGraphMode;
-use super::stat::{interval, pid, tid};
+use super::stat::{parse_interval, parse_pid, parse_tid};
 use super::words::Words;
 use crate::events::cpus::Cpus;
 use crate::recording::perfdata::BranchKinds;
 
-/// The recording, if no other is named.
+/// The default file of a recording.
 pub(crate) const DEFAULT_FILE: &str = "perf.data";
 
 const RECORD_HELP: &str = "\
@@ -64,11 +64,11 @@ pub(crate) struct Record {
     pub(crate) events: Vec<String>,
 
     /// Take a sample each time that an event has happened N times
-    #[arg(short = 'c', long, value_name = "N", default_value_t = 1_000_003, value_parser = period, conflicts_with = "frequency")]
+    #[arg(short = 'c', long, value_name = "N", default_value_t = 1_000_003, value_parser = parse_period, conflicts_with = "frequency")]
     pub(crate) period: u32,
 
     /// Take about HZ samples a second, and not one each N events; `max` for as many as the module allows
-    #[arg(short = 'F', long = "freq", value_name = "HZ", value_parser = frequency)]
+    #[arg(short = 'F', long = "freq", value_name = "HZ", value_parser = parse_frequency)]
     pub(crate) frequency: Option<Frequency>,
 
     /// Record call chains, by frame pointers
@@ -106,11 +106,11 @@ pub(crate) struct Record {
 
     /// Sample these processes, separated by commas, and the children that they start; without a command until they end
     /// or Ctrl-C
-    #[arg(short, long, value_name = "PID", value_delimiter = ',', value_parser = pid, conflicts_with_all = ["all_cpus", "cpu"])]
+    #[arg(short, long, value_name = "PID", value_delimiter = ',', value_parser = parse_pid, conflicts_with_all = ["all_cpus", "cpu"])]
     pub(crate) pid: Vec<u32>,
 
     /// Sample these threads, separated by commas, and what they start; without a command until they end or Ctrl-C
-    #[arg(short, long, value_name = "TID", value_delimiter = ',', value_parser = tid, conflicts_with_all = ["all_cpus", "cpu"])]
+    #[arg(short, long, value_name = "TID", value_delimiter = ',', value_parser = parse_tid, conflicts_with_all = ["all_cpus", "cpu"])]
     pub(crate) tid: Vec<u32>,
 
     /// Don't sample what the command or the tasks create
@@ -141,7 +141,7 @@ pub(crate) struct Record {
 
     /// Size of each CPU's ring in pages of 4 KiB, or as 1M (B, K, M, G); rounded up to a power of 2 of pages [default: 64, with
     /// stacks or precise samples 512, of a trace 1024, or fewer if the memory limit is lower]
-    #[arg(short = 'm', long, alias = "mmap-pages", value_name = "PAGES", value_parser = pages)]
+    #[arg(short = 'm', long, alias = "mmap-pages", value_name = "PAGES", value_parser = parse_pages)]
     pub(crate) pages: Option<u32>,
 
     /// Trace the whole machine, and change the buffers when one is nearly full: a moment is lost instead of the rest
@@ -149,15 +149,15 @@ pub(crate) struct Record {
     pub(crate) rotate: bool,
 
     /// Begin to sample MS milliseconds after the start
-    #[arg(short = 'D', long, value_name = "MS", value_parser = interval)]
+    #[arg(short = 'D', long, value_name = "MS", value_parser = parse_interval)]
     pub(crate) delay: Option<Duration>,
 
     /// Stop recording when its records have SIZE, as 100M (B, K, M, G); a command goes on
-    #[arg(long, value_name = "SIZE", value_parser = size)]
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     pub(crate) max_size: Option<u64>,
 
     /// Stop recording after SECS seconds; a command goes on
-    #[arg(long, value_name = "SECS", value_parser = seconds)]
+    #[arg(long, value_name = "SECS", value_parser = parse_seconds)]
     pub(crate) duration: Option<Duration>,
 
     /// Write the recording to FILE; - is standard output, as a stream for `-i -`
@@ -169,7 +169,7 @@ pub(crate) struct Record {
     pub(crate) overwrite: bool,
 
     /// Begin a new file, FILE.<time>, at SIGUSR2 (signal), after a time (10m: s, m, h, d) or with a size (100M: B, K, M, G)
-    #[arg(long, value_name = "WHEN", num_args = 0..=1, require_equals = true, default_missing_value = "signal", value_parser = switch_output)]
+    #[arg(long, value_name = "WHEN", num_args = 0..=1, require_equals = true, default_missing_value = "signal", value_parser = parse_switch_output)]
     pub(crate) switch_output: Option<SwitchOutput>,
 
     /// Keep the last N files of --switch-output
@@ -181,17 +181,17 @@ pub(crate) struct Record {
     pub(crate) quiet: bool,
 
     #[command(flatten)]
-    pub(crate) perfs: Perfs,
+    pub(crate) ignored: IgnoredPerfOptions,
 
     /// Command to run, with its arguments
     #[arg(trailing_var_arg = true, value_name = "COMMAND")]
     pub(crate) command: Vec<OsString>,
 }
 
-/// Options of perf that ask for what is so anyway.
+/// Options of perf that are accepted without effect, since pmctl always does what they ask for.
 #[derive(Debug, Args)]
 #[expect(clippy::struct_excessive_bools, reason = "each is an option")]
-pub(crate) struct Perfs {
+pub(crate) struct IgnoredPerfOptions {
     #[arg(short = 'N', long, hide = true)]
     no_buildid_cache: bool,
 
@@ -220,7 +220,7 @@ pub(crate) struct Perfs {
     no_buffering: bool,
 }
 
-/// The number of samples a second that -F asks for.
+/// The frequency of samples that -F asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Frequency {
     Hertz(u32),
@@ -228,16 +228,16 @@ pub(crate) enum Frequency {
     Max,
 }
 
-/// When a new file begins.
+/// The condition on which a new file begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SwitchOutput {
     Signal,
-    /// In bytes.
+    /// The records have this many bytes.
     Size(u64),
     Time(Duration),
 }
 
-fn period(text: &str) -> Result<u32, String> {
+fn parse_period(text: &str) -> Result<u32, String> {
     match text.parse() {
         Ok(period) if period > 0 => Ok(period),
         _ => Err(format!(
@@ -247,7 +247,7 @@ fn period(text: &str) -> Result<u32, String> {
     }
 }
 
-fn frequency(text: &str) -> Result<Frequency, String> {
+fn parse_frequency(text: &str) -> Result<Frequency, String> {
     if text == "max" {
         return Ok(Frequency::Max);
     }
@@ -257,31 +257,35 @@ fn frequency(text: &str) -> Result<Frequency, String> {
         .ok_or_else(|| "it takes a number of samples in a second, 1 or more, or `max`".to_owned())
 }
 
-/// A letter behind a number, and what it stands for.
+/// A letter behind a number, and the factor that it stands for.
 type UnitLetter = (char, u64);
+/// Units of sizes, in bytes.
 const SIZE_UNITS: [UnitLetter; 4] = [('B', 1), ('K', 1 << 10), ('M', 1 << 20), ('G', 1 << 30)];
+/// Units of times, in seconds.
 const TIME_UNITS: [UnitLetter; 4] = [('s', 1), ('m', 60), ('h', 60 * 60), ('d', 24 * 60 * 60)];
 
-/// The bytes of a page, and the most pages of a ring.
+/// Bytes of a page.
 const PAGE_SIZE: u64 = 4 << 10;
+/// Most pages of a ring.
 const MAX_RING_PAGES: u32 = 1 << 16;
 
-/// Returns a number above 0 with one of these units.
-fn number(text: &str, units: &[UnitLetter]) -> Option<u64> {
+/// Parses a number above 0 with one of these units behind it.
+fn parse_with_unit(text: &str, units: &[UnitLetter]) -> Option<u64> {
     units.iter().find_map(|(unit, factor)| {
         let number: u64 = text.strip_suffix(*unit)?.parse().ok()?;
         number.checked_mul(*factor).filter(|number| *number > 0)
     })
 }
 
-fn size(text: &str) -> Result<u64, String> {
-    number(text, &SIZE_UNITS).ok_or_else(|| "it takes a size as 100M (B, K, M, G)".to_owned())
+fn parse_size(text: &str) -> Result<u64, String> {
+    parse_with_unit(text, &SIZE_UNITS)
+        .ok_or_else(|| "it takes a size such as 100M (B, K, M, G)".to_owned())
 }
 
-/// Returns the pages of a ring, of a number of them or of a size.
-fn pages(text: &str) -> Result<u32, String> {
+/// Parses the size of a ring, as a number of pages or as a size, into pages. The error is a message for the user.
+fn parse_pages(text: &str) -> Result<u32, String> {
     let of_size = || {
-        number(text, &SIZE_UNITS)?
+        parse_with_unit(text, &SIZE_UNITS)?
             .div_ceil(PAGE_SIZE)
             .checked_next_power_of_two()
     };
@@ -291,25 +295,26 @@ fn pages(text: &str) -> Result<u32, String> {
         .filter(|pages| (1..=MAX_RING_PAGES).contains(pages))
         .ok_or_else(|| {
             format!(
-                "it takes a number of pages of 4 KiB, 1 to {MAX_RING_PAGES}, or a size as 512K or 1M"
+                "it takes a number of pages of 4 KiB, 1 to {MAX_RING_PAGES}, or a size such as 512K or 1M"
             )
         })
 }
 
-fn switch_output(text: &str) -> Result<SwitchOutput, String> {
+fn parse_switch_output(text: &str) -> Result<SwitchOutput, String> {
     let time = |seconds| SwitchOutput::Time(Duration::from_secs(seconds));
     match text {
         "signal" => Some(SwitchOutput::Signal),
-        text => number(text, &SIZE_UNITS)
+        text => parse_with_unit(text, &SIZE_UNITS)
             .map(SwitchOutput::Size)
-            .or_else(|| number(text, &TIME_UNITS).map(time)),
+            .or_else(|| parse_with_unit(text, &TIME_UNITS).map(time)),
     }
     .ok_or_else(|| {
-        "it takes `signal`, a time as 10m (s, m, h, d) or a size as 100M (B, K, M, G)".to_owned()
+        "it takes `signal`, a time such as 10m (s, m, h, d) or a size such as 100M (B, K, M, G)"
+            .to_owned()
     })
 }
 
-fn seconds(text: &str) -> Result<Duration, String> {
+fn parse_seconds(text: &str) -> Result<Duration, String> {
     let seconds = text.parse().ok().filter(|seconds| *seconds > 0.0);
     seconds
         .and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())
@@ -333,7 +338,7 @@ mod tests {
             ("1M", 256),
             ("256M", 65536),
         ] {
-            assert_eq!(pages(text), Ok(wanted), "{text}");
+            assert_eq!(parse_pages(text), Ok(wanted), "{text}");
         }
         for wrong in [
             "",
@@ -346,7 +351,7 @@ mod tests {
             "257M",
             "16777216G",
         ] {
-            assert!(pages(wrong).is_err(), "{wrong}");
+            assert!(parse_pages(wrong).is_err(), "{wrong}");
         }
     }
 }

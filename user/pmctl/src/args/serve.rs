@@ -27,7 +27,7 @@ Examples:
 #[command(after_help = SERVE_HELP)]
 pub(crate) struct Serve {
     /// Listen at this address and port, or at a port of 127.0.0.1; port 0 takes a free one
-    #[arg(short, long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:9743", value_parser = address)]
+    #[arg(short, long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:9743", value_parser = parse_address)]
     pub(crate) listen: SocketAddr,
 
     /// Let --listen be an address that other machines can reach: whoever reaches it sees the counters, and the names of
@@ -61,14 +61,15 @@ pub(crate) struct Serve {
     pub(crate) max_hz: u32,
 }
 
-fn address(text: &str) -> Result<SocketAddr, String> {
+/// Parses a port, or an address and a port. The error is a message for the user.
+fn parse_address(text: &str) -> Result<SocketAddr, String> {
     let port = text.strip_prefix(':').unwrap_or(text);
     if let Ok(port) = port.parse() {
         return Ok(SocketAddr::from((Ipv4Addr::LOCALHOST, port)));
     }
     let text = text.replacen("localhost:", "127.0.0.1:", 1);
     text.parse().map_err(|_| {
-        "it takes a port, or an address and a port: as 9743, 127.0.0.1:9743 or [::1]:9743"
+        "it takes a port, or an address and a port, such as 9743, 127.0.0.1:9743 or [::1]:9743"
             .to_owned()
     })
 }
@@ -79,13 +80,13 @@ mod tests {
 
     #[test]
     fn an_address_has_a_port() {
-        let loopback = address("127.0.0.1:80");
+        let loopback = parse_address("127.0.0.1:80");
         for same in ["localhost:80", "80", ":80"] {
-            assert_eq!(address(same), loopback, "{same}");
+            assert_eq!(parse_address(same), loopback, "{same}");
         }
-        assert!(address("[::1]:0").is_ok_and(|address| address.is_ipv6()));
+        assert!(parse_address("[::1]:0").is_ok_and(|address| address.is_ipv6()));
         for bad in ["", ":", "65536", "127.0.0.1", "example.org:80"] {
-            assert!(address(bad).is_err(), "{bad}");
+            assert!(parse_address(bad).is_err(), "{bad}");
         }
     }
 }

@@ -29,7 +29,8 @@ Examples:
   pmctl stat --for-each-cgroup 'system.slice/*' sleep 10
                                              each service";
 
-// The defaults are those of the types, but that of --td-level: `quick` begins with them.
+// The default of each option must be that of its type, except for --td-level, since module `quick` begins with these
+// defaults.
 #[derive(Debug, Default, Args)]
 #[command(after_help = EVENTS_HELP)]
 #[expect(clippy::struct_excessive_bools, reason = "each is an option")]
@@ -67,11 +68,11 @@ pub(crate) struct Stat {
     pub(crate) all_kernel: bool,
 
     /// Count these processes, separated by commas; without a command until they end
-    #[arg(short, long, value_name = "PID", value_delimiter = ',', value_parser = pid, conflicts_with_all = ["all_cpus", "cpu", "tid"])]
+    #[arg(short, long, value_name = "PID", value_delimiter = ',', value_parser = parse_pid, conflicts_with_all = ["all_cpus", "cpu", "tid"])]
     pub(crate) pid: Vec<u32>,
 
     /// Count these threads, separated by commas; without a command until they end
-    #[arg(short, long, value_name = "TID", value_delimiter = ',', value_parser = tid, conflicts_with_all = ["all_cpus", "cpu"])]
+    #[arg(short, long, value_name = "TID", value_delimiter = ',', value_parser = parse_tid, conflicts_with_all = ["all_cpus", "cpu"])]
     pub(crate) tid: Vec<u32>,
 
     /// Count the whole system; without a command until Ctrl-C
@@ -112,11 +113,11 @@ pub(crate) struct Stat {
     pub(crate) per_thread: bool,
 
     /// Start to count MS milliseconds after the start
-    #[arg(short = 'D', long, value_name = "MS", value_parser = delay, allow_negative_numbers = true)]
+    #[arg(short = 'D', long, value_name = "MS", value_parser = parse_delay, allow_negative_numbers = true)]
     pub(crate) delay: Option<Duration>,
 
     /// End after MS milliseconds; a command gets SIGTERM
-    #[arg(long, value_name = "MS", value_parser = interval)]
+    #[arg(long, value_name = "MS", value_parser = parse_interval)]
     pub(crate) timeout: Option<Duration>,
 
     /// Count the first and the last level of the data cache, too
@@ -125,7 +126,7 @@ pub(crate) struct Stat {
 
     /// Run the command N times, or more if the counters are too few for all events; show the mean and its standard error;
     /// 0: until Ctrl-C, and show each run
-    #[arg(short, long, value_name = "N", value_parser = repeat, allow_negative_numbers = true)]
+    #[arg(short, long, value_name = "N", value_parser = parse_repeat, allow_negative_numbers = true)]
     pub(crate) repeat: Option<u32>,
 
     /// If the counters are too few, let the events take turns, and estimate their counts; behind each stands the share of
@@ -138,7 +139,7 @@ pub(crate) struct Stat {
     pub(crate) sync: bool,
 
     /// Print the counts every MS milliseconds
-    #[arg(short = 'I', long, alias = "interval-print", value_name = "MS", value_parser = interval, conflicts_with = "repeat")]
+    #[arg(short = 'I', long, alias = "interval-print", value_name = "MS", value_parser = parse_interval, conflicts_with = "repeat")]
     pub(crate) interval: Option<Duration>,
 
     /// End after N intervals of -I; a command gets SIGTERM
@@ -154,7 +155,7 @@ pub(crate) struct Stat {
     pub(crate) summary: bool,
 
     /// Print a line for each event, with perf's fields separated by SEP
-    #[arg(short = 'x', long, value_name = "SEP", value_parser = separator, conflicts_with = "json")]
+    #[arg(short = 'x', long, value_name = "SEP", value_parser = parse_separator, conflicts_with = "json")]
     pub(crate) field_separator: Option<u8>,
 
     /// Print JSON: an object for each event with perf's keys; `--json=v1`: one object with all numbers
@@ -189,7 +190,7 @@ pub(crate) struct Stat {
     #[arg(long)]
     pub(crate) no_big_num: bool,
 
-    /// What perf's users may write, and what is always so
+    /// Accepted from users of perf, without effect
     #[arg(short = 'B', long, aliases = ["scale", "no-scale"], hide = true)]
     pub(crate) big_num: bool,
 
@@ -214,30 +215,31 @@ pub(crate) enum Json {
 }
 
 impl Stat {
-    /// Returns whether cgroups are counted.
+    /// Returns whether events are counted in cgroups.
     pub(crate) fn has_cgroups(&self) -> bool {
         !self.cgroup.is_empty() || !self.for_each_cgroup.is_empty()
     }
 
-    /// Returns whether all that runs on CPUs is counted.
+    /// Returns whether events are counted on CPUs, whatever runs there.
     pub(crate) fn has_cpus(&self) -> bool {
         (self.all_cpus || self.cpu.is_some()) && !self.has_cgroups()
     }
 
-    /// Returns how long after the start counting begins, if it does not at once: perf's `-D 0` is no delay.
+    /// Returns the delay of -D, if it is not 0.
     pub(crate) fn delay(&self) -> Option<Duration> {
         self.delay.filter(|delay| !delay.is_zero())
     }
 }
 
-pub(super) fn interval(text: &str) -> Result<Duration, String> {
+/// Parses a number of milliseconds above 0. The error is a message for the user.
+pub(super) fn parse_interval(text: &str) -> Result<Duration, String> {
     match text.parse() {
         Ok(ms) if ms > 0 => Ok(Duration::from_millis(ms)),
         _ => Err("it takes a number of milliseconds, 1 or more".to_owned()),
     }
 }
 
-fn delay(text: &str) -> Result<Duration, String> {
+fn parse_delay(text: &str) -> Result<Duration, String> {
     match text.parse::<i64>() {
         Ok(-1) => Err(
             "to start without counting needs perf's --control; give a number of milliseconds"
@@ -248,29 +250,30 @@ fn delay(text: &str) -> Result<Duration, String> {
     }
 }
 
-fn repeat(text: &str) -> Result<u32, String> {
+fn parse_repeat(text: &str) -> Result<u32, String> {
     let number = text.parse();
     number.map_err(|_| "it takes a number of runs, or 0 for runs until Ctrl-C".to_owned())
 }
 
-pub(super) fn pid(text: &str) -> Result<u32, String> {
-    number_of("processes", "`pgrep NAME` finds that of a program", text)
+pub(super) fn parse_pid(text: &str) -> Result<u32, String> {
+    parse_task_number("processes", "`pgrep NAME` finds that of a program", text)
 }
 
-pub(super) fn tid(text: &str) -> Result<u32, String> {
-    number_of("threads", "`ps -eL` lists them as LWP", text)
+pub(super) fn parse_tid(text: &str) -> Result<u32, String> {
+    parse_task_number("threads", "`ps -eL` lists them as LWP", text)
 }
 
-fn number_of(what: &str, advice: &str, text: &str) -> Result<u32, String> {
+/// Parses the number of a process or thread. The error is a message for the user, with this advice.
+fn parse_task_number(what: &str, advice: &str, text: &str) -> Result<u32, String> {
     let advice = || format!("it takes numbers of {what}, separated by commas; {advice}");
     text.parse().map_err(|_| advice())
 }
 
-fn separator(text: &str) -> Result<u8, String> {
+fn parse_separator(text: &str) -> Result<u8, String> {
     match text.as_bytes() {
         br"\t" => Ok(b'\t'),
         [byte] if byte.is_ascii() && *byte != b'"' && !byte.is_ascii_alphanumeric() => Ok(*byte),
-        _ => Err(r"it takes one character, as `,` or `;` or `\t`".to_owned()),
+        _ => Err(r"it takes one character, such as `,` or `;` or `\t`".to_owned()),
     }
 }
 
@@ -305,10 +308,10 @@ mod tests {
 
     #[test]
     fn separators_are_single_characters() {
-        assert_eq!(separator(","), Ok(b','));
-        assert_eq!(separator(r"\t"), Ok(b'\t'));
+        assert_eq!(parse_separator(","), Ok(b','));
+        assert_eq!(parse_separator(r"\t"), Ok(b'\t'));
         for bad in ["", ",,", "\"", "a", "0", "é"] {
-            assert!(separator(bad).is_err(), "{bad}");
+            assert!(parse_separator(bad).is_err(), "{bad}");
         }
     }
 }

@@ -54,7 +54,7 @@ pub(crate) struct Top {
     pub(crate) tid: Option<String>,
 
     /// Show a table every SECS seconds
-    #[arg(short, long, value_name = "SECS", default_value = "2", value_parser = seconds)]
+    #[arg(short, long, value_name = "SECS", default_value = "2", value_parser = parse_seconds)]
     pub(crate) delay: Duration,
 
     #[command(flatten)]
@@ -73,7 +73,7 @@ pub(crate) struct Top {
     pub(crate) entries: usize,
 }
 
-fn seconds(text: &str) -> Result<Duration, String> {
+fn parse_seconds(text: &str) -> Result<Duration, String> {
     let seconds = text
         .parse()
         .ok()

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The command line as the user typed it: clap's errors have the long names of options only, and not which option needs
-//! another.
+//! The command line as the user typed it. It is for messages, since clap's errors have only the long names of options, and
+//! don't say which option needs another one.
 
 use std::ffi::OsString;
 
 use clap::{Arg, Command};
 
-/// Options that need another one: their long names.
+/// Options that need another one, by their long names: the option, and the one that it needs.
 const REQUIRED_OPTIONS: [(&str, &str); 8] = [
     ("append", "output"),
     ("count", "timebase"),
@@ -18,16 +18,16 @@ const REQUIRED_OPTIONS: [(&str, &str); 8] = [
     ("timebase", "count"),
 ];
 
-/// A command line as it was typed.
+/// A command line as the user typed it.
 pub(super) struct Typed<'a> {
     /// The words before any `--`: the subcommand and its arguments.
     words: Vec<&'a str>,
-    /// The command, if there is one of this name.
+    /// The definition of the command, if there is one of this name.
     definition: Option<&'a Command>,
 }
 
 impl<'a> Typed<'a> {
-    /// Takes the words behind the program's name.
+    /// Creates it from the words behind the program's name.
     pub(super) fn new(words: &'a [OsString], pmctl: &'a Command) -> Self {
         let words = words.iter().take_while(|word| *word != "--");
         let words: Vec<&str> = words
@@ -45,7 +45,7 @@ impl<'a> Typed<'a> {
         self.definition.map_or("", Command::get_name)
     }
 
-    /// Returns the program with the command.
+    /// Returns `pmctl` with the name of the command.
     pub(super) fn program(&self) -> String {
         match self.command() {
             "" => "pmctl".to_owned(),
@@ -53,8 +53,8 @@ impl<'a> Typed<'a> {
         }
     }
 
-    /// Returns the name of an option that clap shows as `--long <VALUE>`, as it was typed; that of an argument without its
-    /// brackets.
+    /// Returns the name of an option as it was typed, where clap shows `--long <VALUE>`. Returns the name of an argument
+    /// without brackets.
     pub(super) fn name(&self, shown: &str) -> String {
         let Some(long) = long_name(shown) else {
             return unbracketed(shown).to_owned();
@@ -65,15 +65,16 @@ impl<'a> Typed<'a> {
         }
     }
 
-    /// Returns the option that was typed without one of the options `missing`, which clap shows, and what it needs.
+    /// Returns the option that was typed without the one that it needs, and the needed option. `missing` are the options that
+    /// clap reports as missing.
     pub(super) fn option_without(&self, missing: &[&str]) -> Option<(String, String)> {
-        let missed = |(option, needed): &(&'static str, &'static str)| {
+        let typed_without = |(option, needed): &(&'static str, &'static str)| {
             let is_needed = |shown: &&&str| long_name(shown) == Some(*needed);
             let shown = missing.iter().find(is_needed)?;
             self.has_long(option).then_some((*option, *needed, *shown))
         };
-        let (option, needed, shown) = REQUIRED_OPTIONS.iter().find_map(missed)?;
-        // `[=<VALUE>]` is a value that may be left out.
+        let (option, needed, shown) = REQUIRED_OPTIONS.iter().find_map(typed_without)?;
+        // `[=<VALUE>]` is a value that may be omitted, so it is not shown.
         let value = shown
             .split_once(" <")
             .map_or("", |(_, value)| value.trim_end_matches('>'));
@@ -82,17 +83,18 @@ impl<'a> Typed<'a> {
         Some((format!("--{option}"), needed.trim_end().to_owned()))
     }
 
+    /// Returns whether an option was typed by its long name.
     fn has_long(&self, long: &str) -> bool {
-        let is_it = |word: &&str| {
+        let is_option = |word: &&str| {
             let rest = word
                 .strip_prefix("--")
                 .and_then(|word| word.strip_prefix(long));
             rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('='))
         };
-        self.words.iter().any(is_it)
+        self.words.iter().any(is_option)
     }
 
-    /// Returns the short name of an option, as `-o`.
+    /// Returns the short name of an option, such as `-o`.
     fn short(&self, long: &str) -> Option<String> {
         let mut options = self.definition?.get_arguments();
         let option = options.find(|option| option.get_long() == Some(long))?;
@@ -100,14 +102,14 @@ impl<'a> Typed<'a> {
     }
 }
 
-/// Returns the long name of an option that clap shows with the placeholder of its value.
+/// Returns the long name of an option, which clap shows with the placeholder of its value.
 fn long_name(shown: &str) -> Option<&str> {
     let long = shown.strip_prefix("--")?;
     let end = long.find([' ', '=', '[']).unwrap_or(long.len());
     Some(&long[..end])
 }
 
-/// Returns the placeholder of a word, which clap shows as `<WORD>...` or `[WORD]...`.
+/// Returns the placeholder of an argument, which clap shows as `<WORD>...` or `[WORD]...`.
 pub(super) fn unbracketed(word: &str) -> &str {
     if word.starts_with('-') {
         return word;
@@ -142,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_option_needs_is_what_clap_misses() {
+    fn clap_requires_the_same_options() {
         for (option, needed) in REQUIRED_OPTIONS {
             let mut pmctl = Cli::command();
             pmctl.build();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Messages about mistakes in a command line, in pmctl's words: clap finds the mistakes.
+//! Messages about mistakes in a command line, in pmctl's words. clap finds the mistakes.
 
 use std::error::Error;
 use std::ffi::OsString;
@@ -9,7 +9,7 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use super::typed::{Typed, unbracketed};
 use crate::system::text::{did_you_mean, join_names};
 
-/// Returns the message about a mistake in a command line, as it was typed. `None` of what clap says as well.
+/// Returns the message about a mistake in a command line; `None` if clap's own message is to be shown.
 pub(crate) fn message(
     answer: &clap::Error,
     words: &[OsString],
@@ -18,14 +18,16 @@ pub(crate) fn message(
     let typed = Typed::new(words, pmctl);
     let (command, program) = (typed.command(), typed.program());
     let what = match answer.kind() {
-        ErrorKind::UnknownArgument => unknown(answer, command, &program)?,
+        ErrorKind::UnknownArgument => unknown_message(answer, command, &program)?,
         ErrorKind::InvalidSubcommand => {
             let name = text(answer, ContextKind::InvalidSubcommand)?;
             let similar = similar(answer, ContextKind::SuggestedSubcommand);
             format!("there is no command `{name}`.{similar}")
         }
-        // It says what the option takes.
-        ErrorKind::ValueValidation | ErrorKind::InvalidValue => return value(answer, &typed),
+        // This message says what the option takes, and needs no reference to the help.
+        ErrorKind::ValueValidation | ErrorKind::InvalidValue => {
+            return value_message(answer, &typed);
+        }
         ErrorKind::MissingRequiredArgument => {
             let names = names(answer, ContextKind::InvalidArg)?;
             match typed.option_without(&names) {
@@ -61,11 +63,11 @@ pub(crate) fn message(
     Some(format!("{what}\n`{program} --help` lists the {list}."))
 }
 
-/// Returns what to say of a word that is no option.
-fn unknown(answer: &clap::Error, command: &str, program: &str) -> Option<String> {
+/// Returns the message about an unknown option or argument.
+fn unknown_message(answer: &clap::Error, command: &str, program: &str) -> Option<String> {
     let word = text(answer, ContextKind::InvalidArg)?;
     if !word.starts_with('-') {
-        return Some(format!("`{program}` has no use for `{word}`."));
+        return Some(format!("`{program}` does not take the argument `{word}`."));
     }
     let similar = similar(answer, ContextKind::SuggestedArg);
     let hint = match command {
@@ -78,8 +80,8 @@ fn unknown(answer: &clap::Error, command: &str, program: &str) -> Option<String>
     Some(format!("there is no option `{word}`.{similar}{hint}"))
 }
 
-/// Returns what to say of an option's value.
-fn value(answer: &clap::Error, typed: &Typed<'_>) -> Option<String> {
+/// Returns the message about an option's value.
+fn value_message(answer: &clap::Error, typed: &Typed<'_>) -> Option<String> {
     let option = text(answer, ContextKind::InvalidArg)?;
     let name = typed.name(option);
     let value = text(answer, ContextKind::InvalidValue)?;
@@ -100,10 +102,10 @@ fn value(answer: &clap::Error, typed: &Typed<'_>) -> Option<String> {
     ))
 }
 
-/// Returns the question whether something similar is meant, behind a blank; empty if there is none.
+/// Returns a blank and the question whether a similar name is meant; empty if no name is similar.
 fn similar(answer: &clap::Error, kind: ContextKind) -> String {
     let mut names = names(answer, kind).unwrap_or_default();
-    // clap has the most similar one last.
+    // clap has the most similar name last.
     names.reverse();
     did_you_mean(&names).map_or_else(String::new, |question| format!(" {question}"))
 }

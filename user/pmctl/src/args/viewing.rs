@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The command lines of what looks at recordings.
+//! The command lines of `pmctl report`, `script` and `flamegraph`, and options of all commands that show recordings.
 
 use std::path::PathBuf;
 
@@ -16,7 +16,7 @@ pub(crate) struct Input {
     pub(crate) input: PathBuf,
 }
 
-/// Options of the commands that print much.
+/// Options of the commands with long output.
 #[derive(Debug, Args)]
 pub(crate) struct PagerOption {
     /// Don't use a pager ($PAGER or less) on a terminal
@@ -70,7 +70,7 @@ pub(crate) struct Script {
     pub(crate) view: PagerOption,
 }
 
-/// A field of a sample, in the usual order.
+/// A field of a sample, in the order in which fields are printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
 pub(crate) enum Field {
     Comm,
@@ -92,7 +92,7 @@ pub(crate) enum Field {
 pub(crate) struct Fields(Vec<Field>);
 
 impl Fields {
-    /// The fields without -F, in their order.
+    /// The default fields, in their order.
     const DEFAULT_FIELDS: [Field; 8] = [
         Field::Comm,
         Field::Pid,
@@ -104,11 +104,11 @@ impl Fields {
         Field::Brstack,
     ];
 
-    /// Parses fields that replace the usual ones, or change them: `+srcline,-cpu`.
+    /// Parses fields that replace the default ones, or that are added to them or left out, such as `+srcline,-cpu`.
     fn parse(text: &str) -> Result<Self, String> {
         let mut fields = Vec::new();
-        let are_changed = text.starts_with(['+', '-']);
-        if are_changed {
+        let changes_defaults = text.starts_with(['+', '-']);
+        if changes_defaults {
             fields = Self::DEFAULT_FIELDS.to_vec();
         }
         for word in text.split(',') {
@@ -127,13 +127,14 @@ impl Fields {
                 fields.push(field);
             }
         }
-        if are_changed {
+        if changes_defaults {
             fields.sort();
         }
         Ok(Self(fields))
     }
 
-    /// Returns the fields to print, in order. The usual fields include the period, unless all samples have the same one.
+    /// Returns the fields to print, in order. The default fields include the period, unless all samples have the same
+    /// period.
     pub(crate) fn of_samples(&self, have_one_period: bool) -> Vec<Field> {
         let mut fields = self.0.clone();
         let event = fields.iter().position(|field| *field == Field::Event);
@@ -170,7 +171,7 @@ Examples:
   pmctl report --children -g       what each function calls, the largest first
   pmctl report --branches          branches, of `pmctl record -b`";
 
-/// What makes a row.
+/// Options for the rows of a table.
 #[derive(Debug, Args)]
 pub(crate) struct Rows {
     /// Group samples by these keys, separated by commas
@@ -185,14 +186,14 @@ pub(crate) struct Rows {
     pub(crate) sort: Vec<Key>,
 }
 
-/// Whether inlined functions are shown.
+/// Options for inlined functions.
 #[derive(Debug, Args)]
 pub(crate) struct Inlined {
     /// Show functions that were inlined, from debug information, in call chains
     #[arg(long, overrides_with = "no_inline")]
     pub(crate) inline: bool,
 
-    /// Known from perf: only with --inline they are looked up
+    /// Accepted from users of perf, without effect: inlined functions are looked up only with --inline
     #[arg(long, hide = true)]
     pub(crate) no_inline: bool,
 }
@@ -236,7 +237,7 @@ pub(crate) struct Report {
     #[arg(long, conflicts_with = "branches")]
     pub(crate) children: bool,
 
-    /// Known from perf: only with --children they are counted
+    /// Accepted from users of perf, without effect: children are counted only with --children
     #[arg(long, hide = true, conflicts_with = "children")]
     pub(crate) no_children: bool,
 
@@ -263,7 +264,7 @@ pub(crate) struct Report {
     #[command(flatten)]
     pub(crate) view: PagerOption,
 
-    /// Known from perf: the samples are shown always
+    /// Accepted from users of perf, without effect: the number of samples is always shown
     #[arg(short = 'n', long, hide = true)]
     pub(crate) show_nr_samples: bool,
 
@@ -275,14 +276,14 @@ pub(crate) struct Report {
 /// The order of the functions of a call chain in `pmctl report -g`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Order {
-    /// From outside: the caller comes first.
+    /// Callers first: from the outermost function to the sampled one.
     Caller,
-    /// From inside: the callee comes first.
+    /// Callees first: from the sampled function to the outermost one.
     Callee,
 }
 
 impl Report {
-    /// Returns how call chains are shown, if they are.
+    /// Returns how call chains are shown; `None` if they are not.
     pub(crate) fn graph(&self) -> Option<Graph> {
         self.graph
             .or_else(|| self.inverted.then_some(Graph::CALLER))
@@ -298,13 +299,14 @@ pub(crate) struct Graph {
 }
 
 impl Graph {
-    /// What `-g` and `-G` mean.
+    /// The meaning of `-g` and `-G` without a value.
     pub(crate) const CALLER: Self = Self {
         order: Order::Caller,
         least: 0.5,
     };
 
-    /// Parses an order and a percentage, in any order, among the words of perf's that change nothing here.
+    /// Parses an order and a percentage, in any sequence. Words of perf that have no effect here are accepted. The error is a
+    /// message for the user.
     fn parse(text: &str) -> Result<Self, String> {
         let mut graph = Self::CALLER;
         for word in text.split(',') {

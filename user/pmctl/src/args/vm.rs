@@ -100,7 +100,7 @@ pub(crate) enum VmCpu {
 }
 
 impl Vm {
-    /// Returns the command of pmctl's that is to run in the machine; `None` with --run.
+    /// Returns pmctl's command that is to run in the machine; `None` with --run.
     ///
     /// # Errors
     /// `clap`'s error if the arguments of that command are wrong.

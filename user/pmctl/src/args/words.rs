@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Values of options of which shells know some words, so that they complete them, and no files.
+//! Parser of option values for which shells complete some words instead of files.
 
 use std::ffi::OsStr;
 
 use clap::builder::{PossibleValue, TypedValueParser};
 use clap::{Arg, Command, Error};
 
-/// Parses a value by a function, and knows some of the words that it takes.
+/// Parses a value by a function, and tells shells some of the words that it accepts.
 #[derive(Clone)]
 pub(super) struct Words<F> {
     pub(super) parse: F,

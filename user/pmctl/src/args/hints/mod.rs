@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Answers to options and commands of perf's that pmctl lacks: what to type instead.
+//! Answers to options and commands of perf that pmctl lacks, with what to type instead.
 
 mod options;
 mod page;
@@ -13,9 +13,9 @@ use page::is_called;
 pub use page::page;
 use table::{Hint, PERF, hints};
 
-/// Returns the message about an option or command of perf's that pmctl lacks; `None` for other mistakes.
+/// Returns the message about an option or command of perf that pmctl lacks; `None` for other mistakes.
 pub(crate) fn perf_user_answer(answer: &clap::Error, command: &str) -> Option<String> {
-    if let Some(message) = conflict(answer) {
+    if let Some(message) = conflict_message(answer) {
         return Some(message.to_owned());
     }
     if let Some(Hint { name, answer, .. }) = perfs_option(answer, command) {
@@ -30,7 +30,7 @@ pub(crate) fn perf_user_answer(answer: &clap::Error, command: &str) -> Option<St
     Some(format!("there is no command `{name}`.\n{answer}"))
 }
 
-/// Returns what to say of `-gdwarf` behind `record`, which clap takes for options of one letter, if that is the mistake.
+/// Returns the message about `record -gdwarf`, which clap parses as several options of one letter, if that is the mistake.
 pub(crate) fn attached_mode(answer: &clap::Error, words: &[OsString]) -> Option<String> {
     let (command, words) = words.split_first()?;
     if answer.kind() != ErrorKind::UnknownArgument || command != "record" {
@@ -46,7 +46,7 @@ pub(crate) fn attached_mode(answer: &clap::Error, words: &[OsString]) -> Option<
     })
 }
 
-/// Returns whether the option that clap suggests is not in the help of `command`.
+/// Returns whether clap suggests an option that is hidden from the help of `command`.
 pub(crate) fn suggests_hidden(answer: &clap::Error, command: &clap::Command) -> bool {
     let Some(ContextValue::String(name)) = answer.get(ContextKind::SuggestedArg) else {
         return false;
@@ -62,8 +62,8 @@ const TWICE_DETAILED: &str = "-d: it can be given once, since the further events
 const PERIOD_AND_FREQUENCY: &str = "-c, -F: pmctl cannot set frequency and period at the same time. -c N takes a sample each N events, -F HZ \
                                     about HZ in a second: give one of the two.";
 
-/// Returns what to say of options that exclude each other, where perf's users expect something else.
-fn conflict(answer: &clap::Error) -> Option<&'static str> {
+/// Returns the message about options that exclude each other, where users of perf expect something else.
+fn conflict_message(answer: &clap::Error) -> Option<&'static str> {
     if answer.kind() != ErrorKind::ArgumentConflict {
         return None;
     }
@@ -76,13 +76,13 @@ fn conflict(answer: &clap::Error) -> Option<&'static str> {
     }
 }
 
-/// Returns an option that perf has and pmctl has not, and what to type instead, if that is the mistake.
+/// Returns the hint about an option of perf that pmctl lacks, if that is the mistake.
 fn perfs_option(answer: &clap::Error, command: &str) -> Option<Hint> {
     let name = unknown_word(answer)?;
     hints(command).find(|hint| hint.name == name)
 }
 
-/// Returns the option or the argument that a command does not take, if that is the mistake.
+/// Returns the option or argument that the command does not know, if that is the mistake.
 fn unknown_word(answer: &clap::Error) -> Option<&str> {
     match (answer.kind(), answer.get(ContextKind::InvalidArg)?) {
         (ErrorKind::UnknownArgument, ContextValue::String(name)) => Some(name),
@@ -90,15 +90,15 @@ fn unknown_word(answer: &clap::Error) -> Option<&str> {
     }
 }
 
-/// Returns the file argument of a command that takes files with -i only, as in `perf report FILE`, if that is the
-/// mistake.
+/// Returns the file in the place of a command's argument, as in `perf report FILE`, if that is the mistake: these
+/// commands take a file only with -i.
 fn stray_file<'a>(answer: &'a clap::Error, command: &str) -> Option<&'a str> {
     const READING_COMMANDS: [&str; 4] = ["report", "script", "flamegraph", "export"];
     unknown_word(answer)
         .filter(|name| READING_COMMANDS.contains(&command) && !name.starts_with('-'))
 }
 
-/// Returns a command of perf's that pmctl lacks, and what to type instead, if that is the mistake.
+/// Returns the hint about a command of perf that pmctl lacks, if that is the mistake.
 fn perfs_command(answer: &clap::Error) -> Option<Hint> {
     let Some(ContextValue::String(name)) = answer.get(ContextKind::InvalidSubcommand) else {
         return None;
@@ -112,7 +112,7 @@ mod tests {
     use crate::args::Cli;
     use clap::Parser;
 
-    fn parsed(command: &str, words: &[&str]) -> Option<clap::Error> {
+    fn parse_error(command: &str, words: &[&str]) -> Option<clap::Error> {
         Cli::try_parse_from([&["pmctl", command], words, &["true"]].concat()).err()
     }
 
@@ -127,7 +127,7 @@ mod tests {
             options.map(move |option| (command, option))
         };
         for (command, option) in all.into_iter().flat_map(options) {
-            // What it needs beside it.
+            // Options without which clap refuses this one.
             let with: &[&str] = match option.split('=').next() {
                 Some("--interval-count" | "--interval-clear" | "--summary") => &["-I100"],
                 Some("--append") => &["-ox"],
@@ -140,7 +140,7 @@ mod tests {
                 Some((name, value)) if !name.starts_with("--") => format!("{name}{value}"),
                 _ => option.to_owned(),
             };
-            if let Some(error) = parsed(command, &[with, &[&word]].concat()) {
+            if let Some(error) = parse_error(command, &[with, &[&word]].concat()) {
                 assert!(
                     perf_user_answer(&error, command).is_some(),
                     "{command} {option}: {error}"
@@ -159,13 +159,13 @@ mod tests {
     }
 
     #[test]
-    fn no_hint_is_for_what_there_is() {
+    fn hints_are_for_options_that_pmctl_lacks() {
         for command in [
             "record", "stat", "report", "script", "annotate", "top", "diff",
         ] {
             assert!(hints(command).count() > 0, "{command}");
             for Hint { name, .. } in hints(command) {
-                let error = parsed(command, &[name]).expect(name);
+                let error = parse_error(command, &[name]).expect(name);
                 let message = perf_user_answer(&error, command).unwrap_or_default();
                 assert!(
                     message.contains(&format!("no option `{name}`")),

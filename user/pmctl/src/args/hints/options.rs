@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The options of `perf stat` and `perf record`, of version 7.3, each with a value if it takes one.
+//! The options of `perf stat` and `perf record` of Linux 7.3, each with a value if it takes one.
 
 pub(super) const STAT_OPTIONS: &str = "-a -A -B -C=0 -D=10 -d -e=cycles -G=x -I=100 -i -j -M=insn_per_cycle -n -o=x -p=1 -r=2 -S -t=1 -T \
     -v -x=, --affinity --all-cpus --all-kernel --all-user --append --big-num --cgroup=x --control=fd:3 --cpu=0 --cputype=core \

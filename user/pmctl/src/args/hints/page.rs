@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The page of documentation with perf's options and what pmctl does with each.
+//! Writes the page of the documentation with perf's options and what pmctl does with each.
 
 use std::fmt::Write as _;
 
@@ -36,7 +36,7 @@ and its time in user mode and in the kernel, are below every ``pmctl stat``. Tra
 ``pmctl wrap -- perf stat``'s.
 ";
 
-/// Returns the page.
+/// Returns the page as reStructuredText.
 #[must_use]
 pub fn page(pmctl: &Command) -> String {
     let mut text = PAGE_HEAD.to_owned();
@@ -63,7 +63,7 @@ pub fn page(pmctl: &Command) -> String {
     text
 }
 
-/// Returns perf's commands with their options: of those that look at samples only what pmctl answers with something else.
+/// Returns perf's commands with their options. Commands that show samples have only the options for which there are hints.
 fn perf_options() -> Vec<(&'static str, String)> {
     let mut all = vec![
         ("stat", options::STAT_OPTIONS.to_owned()),
@@ -77,16 +77,19 @@ fn perf_options() -> Vec<(&'static str, String)> {
     all
 }
 
-/// pmctl's answer to an option of perf's.
+/// What pmctl does with an option of perf.
 #[derive(Debug, PartialEq)]
 enum HintAnswer {
+    /// pmctl has the option: its help.
     Has(String),
+    /// pmctl has another way, which the text describes.
     OtherWay(String),
+    /// pmctl has nothing like it, for the reason in the text.
     Not(String),
 }
 
 impl HintAnswer {
-    /// Returns what is in each column, with a blank in front.
+    /// Returns the text of each column, with a blank in front if there is one.
     fn columns(&self) -> [String; 3] {
         let mut columns = [const { String::new() }; 3];
         let (column, text) = match self {
@@ -99,9 +102,9 @@ impl HintAnswer {
     }
 }
 
-/// Returns what a hint says.
-fn hinted(hint: Hint) -> HintAnswer {
-    let text = literal(hint.answer);
+/// Returns the answer of a hint.
+fn hint_answer(hint: Hint) -> HintAnswer {
+    let text = to_rst(hint.answer);
     if hint.has_way {
         HintAnswer::OtherWay(text)
     } else {
@@ -109,7 +112,7 @@ fn hinted(hint: Hint) -> HintAnswer {
     }
 }
 
-/// Returns the options that have the same answer, and the answer. An option without one is left out.
+/// Groups options by their answer, which is returned with them. Options without an answer are left out.
 fn rows(command: &Command, options: &str) -> Vec<(Vec<String>, HintAnswer)> {
     let mut rows: Vec<(Vec<String>, HintAnswer)> = Vec::new();
     for option in options.split_whitespace() {
@@ -117,8 +120,8 @@ fn rows(command: &Command, options: &str) -> Vec<(Vec<String>, HintAnswer)> {
         let of_pmctl = command.get_arguments().find(|arg| is_called(arg, name));
         let hint = hints(command.get_name()).find(|hint| hint.name == name);
         let answer = match (of_pmctl, hint) {
-            (Some(arg), _) => HintAnswer::Has(known(arg, name)),
-            (None, Some(hint)) => hinted(hint),
+            (Some(arg), _) => HintAnswer::Has(option_help(arg, name)),
+            (None, Some(hint)) => hint_answer(hint),
             (None, None) => continue,
         };
         let shown = format!("``{name}``");
@@ -131,7 +134,7 @@ fn rows(command: &Command, options: &str) -> Vec<(Vec<String>, HintAnswer)> {
     rows
 }
 
-/// Returns whether this is one of an option's names.
+/// Returns whether `name` is a name of the option.
 pub(super) fn is_called(arg: &Arg, name: &str) -> bool {
     match name.strip_prefix("--") {
         Some(long) => {
@@ -147,8 +150,8 @@ pub(super) fn is_called(arg: &Arg, name: &str) -> bool {
     }
 }
 
-/// Returns what an option of pmctl's does, with its own name if it has another.
-fn known(arg: &Arg, name: &str) -> String {
+/// Returns the help of an option of pmctl, with its name in pmctl if that is another one.
+fn option_help(arg: &Arg, name: &str) -> String {
     if arg.is_hide_set() {
         return "Taken, and without effect: it is always so, or has no meaning here.".to_owned();
     }
@@ -160,11 +163,11 @@ fn known(arg: &Arg, name: &str) -> String {
     } else {
         String::new()
     };
-    format!("{}{other}.", literal(&help))
+    format!("{}{other}.", to_rst(&help))
 }
 
-/// Returns a text for reStructuredText, in which code has two backticks and is taken as it is.
-fn literal(text: &str) -> String {
+/// Converts a text to reStructuredText: code is in double backticks, and stars elsewhere are escaped.
+fn to_rst(text: &str) -> String {
     let parts = text.split('`').enumerate();
     let parts = parts.map(|(number, part)| match number % 2 {
         0 => part.replace('*', "\\*"),
@@ -182,8 +185,8 @@ mod tests {
 
     #[test]
     fn stars_are_escaped_outside_of_code() {
-        assert_eq!(literal("a * `b*` c*"), "a \\* ``b*`` c\\*");
-        assert_eq!(literal("`**`"), "``**``");
+        assert_eq!(to_rst("a * `b*` c*"), "a \\* ``b*`` c\\*");
+        assert_eq!(to_rst("`**`"), "``**``");
     }
 
     #[test]

@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The reader of `hints.txt`, whose first lines say what is in it.
+//! Reads `hints.txt`, whose first lines describe its format.
 
 const HINTS_TEXT: &str = include_str!("hints.txt");
 
-/// The command of the table that stands for perf itself: its options are commands of perf's.
+/// The command in the table that stands for perf itself, whose "options" are commands of perf.
 pub(super) const PERF: &str = "perf";
 
-/// The mark of an answer without another way.
+/// The beginning of an answer that names no other way.
 const NO_ALTERNATIVE: &str = "not: ";
 
-/// What to type instead of an option or a command of perf's.
+/// An answer to an option or a command of perf.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Hint {
     pub(super) name: &'static str,
     pub(super) answer: &'static str,
-    /// pmctl has another way.
+    /// The answer names another way to the same.
     pub(super) has_way: bool,
 }
 
@@ -34,7 +34,7 @@ pub(super) fn hints(command: &str) -> impl Iterator<Item = Hint> {
     })
 }
 
-/// An answer with one of the lines under it.
+/// An answer with one of the lines that stand under it in the table.
 struct AnswerRow<'t> {
     answer: &'t str,
     command: &'t str,
