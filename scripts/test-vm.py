@@ -346,7 +346,7 @@ def a_directory_that_is_named_is_written():
             file.write("before")
         code, _, err = shell("true", "--write", ".", "--out", "way", "--out", "../outside", cwd=inside)
         expect((code, err.count("did not write it")), (125, 2), err)
-    for name, reason in (("none", "can't find none"), ("/", "would be all files"), ("open/big", "is no directory")):
+    for name, reason in (("none", "can't find none"), ("/", "would share all files"), ("open/big", "is not a directory")):
         code, _, err = shell("true", "--write", name, cwd=folder)
         expect((code, reason in err), (2, True), err)
 
@@ -736,7 +736,7 @@ def a_machine_that_does_not_start_is_reported():
     expect((code, "ended before the command did" in err, "panic" in err), (125, True, True), err)
     os.unlink(os.path.join(broken, "vmlinux"))
     code, _, err = run("--image", broken, "--run", "--", "true")
-    expect((code, "is no virtual machine: there is no" in err), (125, True), err)
+    expect((code, "has no virtual machine: the file" in err), (125, True), err)
     code, _, err = run("--run", "--", "true", env={"PATH": os.environ["PATH"]})
     expect((code, "Install the package perfmon-vm" in err), (125, True), err)
 

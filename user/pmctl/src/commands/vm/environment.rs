@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The environment of a command in the guest. Its size moves the stack, which changes counts, and so most of it is the
-//! same for everyone.
+//! The environment of a command in the guest. The size of the environment moves the stack, which changes counts, so most
+//! variables have fixed values.
 
 use std::env;
 use std::ffi::{OsStr, OsString};
@@ -12,15 +12,15 @@ use super::task::TOOLS_DIRECTORY;
 use crate::args::Vm;
 use crate::system::exit::Usage;
 
-/// Variables that are always the caller's.
+/// Variables that always have the caller's values.
 const CALLER_VARIABLES: [&str; 4] = ["HOME", "NO_COLOR", "PATH", "USER"];
-/// On a terminal, these too.
+/// Variables that have the caller's values if a stream is a terminal.
 const CALLER_TERMINAL_VARIABLES: [&str; 2] = ["COLORTERM", "TERM"];
-/// Variables with a value of their own. Python's hashes are random otherwise, and with them its counts.
+/// Variables with fixed values. Without PYTHONHASHSEED, Python's hashes are random, and so are its counts.
 const FIXED_VARIABLES: [(&str, &str); 2] = [("LANG", "C.UTF-8"), ("PYTHONHASHSEED", "0")];
 
-/// Returns the variables, sorted by name.
-pub(super) fn of(args: &Vm, has_terminal: bool) -> Result<Vec<(OsString, OsString)>> {
+/// Returns the variables of a command, sorted by name.
+pub(super) fn variables(args: &Vm, has_terminal: bool) -> Result<Vec<(OsString, OsString)>> {
     let mut variables: Vec<(OsString, OsString)> = Vec::new();
     let mut set = |name: &OsStr, value: OsString| {
         variables.retain(|(other, _)| other != name);
@@ -45,13 +45,13 @@ pub(super) fn of(args: &Vm, has_terminal: bool) -> Result<Vec<(OsString, OsStrin
         let (name, value) = parse_variable(word)?;
         set(&name, value);
     }
-    add_tools(&mut variables);
+    add_tools_directory(&mut variables);
     variables.sort();
     Ok(variables)
 }
 
-/// Puts the guest's pmctl at the end of PATH.
-fn add_tools(variables: &mut Vec<(OsString, OsString)>) {
+/// Appends the directory of the guest's pmctl to PATH.
+fn add_tools_directory(variables: &mut Vec<(OsString, OsString)>) {
     let path = variables.iter_mut().find(|(name, _)| name == "PATH");
     match path {
         Some((_, path)) => path.push(format!(":{TOOLS_DIRECTORY}")),
@@ -62,13 +62,13 @@ fn add_tools(variables: &mut Vec<(OsString, OsString)>) {
     }
 }
 
-/// Returns the name and the value of NAME=VALUE, or of a variable of the caller's.
+/// Parses NAME=VALUE, or NAME of a variable of the caller, into name and value.
 fn parse_variable(word: &OsStr) -> Result<(OsString, OsString)> {
     let bytes = word.as_bytes();
     let Some(end) = bytes.iter().position(|byte| *byte == b'=') else {
         let Some(value) = env::var_os(word) else {
             let message = format!(
-                "--env: there is no variable {}; NAME=VALUE sets one.",
+                "--env: the variable {} is not set here. Write NAME=VALUE to set it.",
                 word.to_string_lossy()
             );
             return Err(Usage(message).into());
@@ -78,7 +78,7 @@ fn parse_variable(word: &OsStr) -> Result<(OsString, OsString)> {
     let part = |bytes: &[u8]| OsString::from_vec(bytes.to_vec());
     if end == 0 {
         return Err(Usage(format!(
-            "--env: `{}` has no name of a variable. Write NAME=VALUE.",
+            "--env: `{}` lacks the name of a variable. Write NAME=VALUE.",
             word.to_string_lossy()
         ))
         .into());

@@ -1,28 +1,28 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The files that the virtual machine is made of.
+//! Finds the files of the virtual machine: QEMU, kernel and initial RAM disk.
 
 use std::env;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
 
-/// The virtual machine's parts, below one directory.
+/// Paths of the virtual machine's files, which are in one directory.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Image {
-    /// QEMU with a PMU.
+    /// QEMU, with an emulated PMU.
     pub(super) qemu: PathBuf,
-    /// Its firmware.
+    /// Directory of QEMU's firmware.
     pub(super) firmware: PathBuf,
     pub(super) kernel: PathBuf,
-    /// Initial RAM disk: pmctl and the module.
+    /// Initial RAM disk with pmctl and the module.
     pub(super) initrd: PathBuf,
 }
 
-/// Where packages put it.
+/// Directory into which packages install the virtual machine.
 const INSTALLED_IMAGE: &str = "/usr/lib/perfmon-vm";
 
 impl Image {
-    /// Finds the virtual machine: in `chosen` or `PERFMON_VM`, beside pmctl, or where packages put it.
+    /// Finds the virtual machine: in `chosen`, in `PERFMON_VM`, beside pmctl, or in [`INSTALLED_IMAGE`].
     pub(super) fn find(chosen: Option<&Path>) -> Result<Self> {
         let variable = env::var_os("PERFMON_VM")
             .filter(|value| !value.is_empty())
@@ -31,32 +31,32 @@ impl Image {
             let image = Self::of(&directory);
             if let Some(missing) = image.missing() {
                 bail!(
-                    "{} is no virtual machine: there is no {}.",
+                    "{} has no virtual machine: the file {} is missing.",
                     directory.display(),
                     missing.display()
                 );
             }
             return Ok(image);
         }
-        let beside = env::current_exe().ok();
-        let beside = beside.as_deref().and_then(Path::parent);
-        let beside = beside
+        let program = env::current_exe().ok();
+        let program_directory = program.as_deref().and_then(Path::parent);
+        let directories = program_directory
             .into_iter()
             .flat_map(|bin| [bin.to_owned(), bin.join("../lib/perfmon-vm")]);
-        let mut places = beside
-            .into_iter()
+        let mut images = directories
             .chain([PathBuf::from(INSTALLED_IMAGE)])
-            .map(|place| Self::of(&place));
-        match places.find(|image| image.missing().is_none()) {
+            .map(|directory| Self::of(&directory));
+        match images.find(|image| image.missing().is_none()) {
             Some(image) => Ok(image),
             None => bail!(
                 "there is no virtual machine in {INSTALLED_IMAGE}.\nInstall the package perfmon-vm, or run `make vm-image` in \
-                 perfmon's sources: the directory that it prints has the machine and a pmctl that finds it. Another pmctl is \
-                 told by `--image DIR`, or PERFMON_VM=DIR."
+                 perfmon's sources, and use the pmctl in the directory that it prints. For this pmctl, name that directory \
+                 with `--image DIR` or PERFMON_VM=DIR."
             ),
         }
     }
 
+    /// Returns the paths of the files in a directory.
     fn of(directory: &Path) -> Self {
         let path = |name| directory.join(name);
         Self {
@@ -67,7 +67,7 @@ impl Image {
         }
     }
 
-    /// Returns a part that does not exist.
+    /// Returns the path of a file that does not exist, if there is one.
     fn missing(&self) -> Option<&Path> {
         let parts = [&self.qemu, &self.firmware, &self.kernel, &self.initrd];
         parts

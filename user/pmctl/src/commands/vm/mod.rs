@@ -7,10 +7,10 @@
 //!   pmctl vm (relay) ── socket ── QEMU ── serial port ── pmctl (first process)
 //!                                  │                          │ pipes or a terminal
 //!   the host's files ───── 9p, read-only ── overlay ──── the command, as the caller's user
-//!   those of --write ───── 9p ────────────────────────────┘
+//!   files of --write ───── 9p ────────────────────────────┘
 //! ```
 //!
-//! pmctl is both sides: [`relay`] on the host, [`guest`] in the machine. They speak [`wire`]'s messages.
+//! pmctl is on both sides: [`relay`] on the host, [`guest`] in the machine. They exchange the messages of [`wire`].
 
 mod environment;
 mod guest;
@@ -49,8 +49,8 @@ use snapshot::Start;
 use task::{GuestEnd, GuestTask};
 use wire::Message;
 
-/// The time that a machine which goes on from a snapshot may take to its first message, some hundredths of which it needs. After
-/// that it boots, which has no limit.
+/// Time within which a machine that is restored from a snapshot must send its first message. It usually takes some
+/// hundredths of this time. After that, a machine is booted instead, which has no time limit.
 const RESTORE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Runs a command in the virtual machine, and returns its exit code.
@@ -73,26 +73,30 @@ pub(crate) fn vm(args: &Vm) -> Result<u8> {
     let (mut qemu, socket, snapshot) = match snapshot::start(&machine, &signals)? {
         Start::Booting(qemu, socket) => (qemu, socket, None),
         Start::Restored(qemu, socket, snapshot) => (qemu, socket, Some(snapshot)),
-        Start::Stopped(signal) => return Ok(stop(signal)),
+        Start::Stopped(signal) => return Ok(end_by_signal(signal)),
     };
     let mut relay = HostRelay::new(socket, signals, is_terminal, results)?;
-    let first = Message::Start(task(args, &relay, &shared, is_terminal)?);
-    let patience = snapshot.is_some().then_some(RESTORE_TIMEOUT);
-    let mut outcome = relay.run(&first, patience);
+    let first = Message::Start(guest_task(args, &relay, &shared, is_terminal)?);
+    let timeout = snapshot.is_some().then_some(RESTORE_TIMEOUT);
+    let mut outcome = relay.run(&first, timeout);
     if let Some(snapshot) = snapshot.filter(|_| relay.has_never_started(&outcome)) {
-        let (other, socket) = snapshot::boot_instead(&machine, &snapshot)?;
-        qemu = other;
+        let (booted, socket) = snapshot::boot_instead(&machine, &snapshot)?;
+        qemu = booted;
         relay.connect(socket)?;
         outcome = relay.run(&first, None);
     }
-    let has_lost = relay.has_lost();
-    // Messages are for a terminal that is the caller's again.
+    let has_lost_output = relay.has_lost_output();
+    // Restores the caller's terminal before messages are written.
     drop(relay);
     match outcome? {
         RunOutcome::Ended(ended) => {
             advise(args, ended);
-            let is_lost = has_lost && ended.code == 0;
-            Ok(if is_lost { exit::NO_COUNT } else { ended.code })
+            let is_incomplete = has_lost_output && ended.code == 0;
+            Ok(if is_incomplete {
+                exit::NO_COUNT
+            } else {
+                ended.code
+            })
         }
         RunOutcome::Failed(reason) => bail!("the virtual machine can't run the command: {reason}"),
         RunOutcome::Dead => bail!(
@@ -101,21 +105,21 @@ pub(crate) fn vm(args: &Vm) -> Result<u8> {
         ),
         RunOutcome::Stopped(signal) => {
             drop(qemu);
-            Ok(stop(signal))
+            Ok(end_by_signal(signal))
         }
     }
 }
 
-/// Ends pmctl by a signal; returns the exit code if that does not work.
-fn stop(signal: Signal) -> u8 {
+/// Ends pmctl by a signal. If that fails, returns the exit code for the signal.
+fn end_by_signal(signal: Signal) -> u8 {
     let _ = signals::end_by(signal);
     128 + u8::try_from(signal as i32).unwrap_or(0)
 }
 
-/// Returns the command of pmctl's that is to run; `None` with --run.
+/// Returns pmctl's command that is to run; `None` with --run.
 fn command(args: &Vm) -> Result<Option<Command>> {
     match args.command() {
-        Ok(command) => command.map(check).transpose(),
+        Ok(command) => command.map(refuse_useless).transpose(),
         Err(error) if error.kind() == ErrorKind::InvalidSubcommand => {
             let words: Vec<_> = args
                 .words
@@ -128,7 +132,7 @@ fn command(args: &Vm) -> Result<Option<Command>> {
                 return Err(Usage(message).into());
             }
             let message = format!(
-                "`{program}` is no command of pmctl's. To count it: `pmctl vm -- stat -- {words}`; to run it: \
+                "pmctl has no command `{program}`. To count a program: `pmctl vm -- stat -- {words}`; to run it: \
                  `pmctl vm --run -- {words}`."
             );
             Err(Usage(message).into())
@@ -137,27 +141,27 @@ fn command(args: &Vm) -> Result<Option<Command>> {
     }
 }
 
-/// Refuses commands that do nothing useful there.
-fn check(command: Command) -> Result<Command> {
+/// Refuses commands that do nothing useful in the virtual machine.
+fn refuse_useless(command: Command) -> Result<Command> {
     let refused = match &command {
         Command::Vm(_) => {
             "`pmctl vm` can't run inside its own virtual machine. Run the command without it."
         }
         Command::Record(record) if record.switch_output.is_some() => {
-            "--switch-output: the files' names are known at the end only; leave it out, or run the recording in \
-             a script (--run) and name the files with --out."
+            "--switch-output: the names of the files are not known before the end, so they can't be copied here. \
+             Leave it out, or run the recording in a script (--run) and name the files with --out."
         }
         Command::Stat(Stat { pid, tid, .. }) | Command::Record(Record { pid, tid, .. })
             if !(pid.is_empty() && tid.is_empty()) =>
         {
-            "-p, -t: the virtual machine has processes of its own, and not those of this machine; give a command."
+            "-p, -t: the processes of this machine are not in the virtual machine. Give a command instead."
         }
         Command::Serve(_) => {
-            "nothing outside of the virtual machine can reach a server in it, which has no network. To try it: \
+            "the virtual machine has no network, so a server in it can't be reached from outside. To try it: \
              pmctl vm --run -- sh -c 'pmctl serve & sleep 1; curl -s 127.0.0.1:9743/metrics'"
         }
         Command::Top(_) => {
-            "top would see the few processes of the virtual machine only. To try it: pmctl vm --run -- sh -c \
+            "`top` would show only the few processes of the virtual machine. To try it: pmctl vm --run -- sh -c \
              './program & pmctl top'"
         }
         Command::Report(_)
@@ -166,29 +170,29 @@ fn check(command: Command) -> Result<Command> {
         | Command::Annotate(_)
         | Command::Diff(_)
         | Command::Export(_) => {
-            "the virtual machine is for what needs a PMU, as stat, record and bench: run this command without `vm`."
+            "this command needs no PMU, and so no virtual machine: run it without `vm`."
         }
         _ => return Ok(command),
     };
     Err(Usage(refused.to_owned()).into())
 }
 
-/// Returns the command and its surroundings, for the guest.
-fn task(
+/// Returns the command and its environment, for the guest.
+fn guest_task(
     args: &Vm,
     relay: &HostRelay,
     shared: &SharedFolders,
     is_terminal: [bool; 3],
 ) -> Result<GuestTask> {
     let directory = env::current_dir().context("can't find the working directory")?;
-    // umask(2) can be read by setting it only.
+    // umask(2) returns the mask only when it sets another one.
     let mask = umask(Mode::empty());
     umask(mask);
     Ok(GuestTask {
         words: args.words.clone(),
         is_pmctl: !args.run,
         directory: directory.into_os_string(),
-        environment: environment::of(args, is_terminal.contains(&true))?,
+        environment: environment::variables(args, is_terminal.contains(&true))?,
         user: geteuid().as_raw(),
         group: getegid().as_raw(),
         groups: getgroups()
@@ -198,7 +202,7 @@ fn task(
             .collect(),
         umask: mask.bits(),
         host_name: gethostname().context("can't ask for the host's name")?,
-        // In directories of the host's files get the host's time.
+        // Files in directories of the host need the host's time.
         clock: shared.directories().is_empty().then_some(GUEST_START_TIME),
         randomize: args.aslr,
         is_terminal,
@@ -209,11 +213,11 @@ fn task(
     })
 }
 
-/// The time when most commands start: the beginning of 2037. It is the same in all runs, and later than the host's files are, so
-/// that make(1) takes for new what the command writes.
+/// The guest's time at the start of a command: the beginning of 2037. It is the same in all runs, and later than the times
+/// of the host's files, so that make(1) treats the files that the command writes as newer.
 const GUEST_START_TIME: Duration = Duration::from_secs(2_114_380_800);
 
-/// Prints advice on what the command may have missed.
+/// Prints advice if the command lacked memory, network or instructions.
 fn advise(args: &Vm, ended: GuestEnd) {
     /// The exit code of a command that was killed by SIGILL.
     const SIGILL_EXIT_CODE: u8 = 128 + Signal::SIGILL as u8;
@@ -226,13 +230,13 @@ fn advise(args: &Vm, ended: GuestEnd) {
     }
     if ended.out_of_room {
         complain(format_args!(
-            "the room for files that the command wrote is used up: half of the virtual machine's memory. It has {memory} MB; \
-             give it more with --memory."
+            "the files that the command wrote have used up the room for them, which is half of the virtual machine's memory. It \
+             has {memory} MB; give it more with --memory."
         ));
     }
     if ended.asked_network && ended.code != 0 {
         complain(
-            "the command tried to reach another machine or to look up a name, and the virtual machine has no network. Fetch what \
+            "the command tried to reach another machine or to look up a name, and the virtual machine has no network. Download what \
              it needs before, without `vm`.",
         );
     }

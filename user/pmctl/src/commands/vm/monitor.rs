@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! QEMU's monitor: commands and answers in JSON, a line each (QMP).
+//! QEMU's monitor (QMP), whose commands and answers are lines of JSON.
 
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
@@ -9,74 +9,79 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
 
+/// Error of a connection that QEMU has closed.
+const QEMU_GONE: &str = "QEMU has ended";
+
 /// A connection to a monitor.
 pub(super) struct Monitor {
     socket: BufReader<UnixStream>,
 }
 
 impl Monitor {
-    /// Begins to talk to the monitor.
+    /// Reads the monitor's greeting, and enables commands.
     pub(super) fn new(socket: UnixStream) -> Result<Self> {
         let mut monitor = Self {
             socket: BufReader::new(socket),
         };
-        monitor.line()?;
+        monitor.read_line()?;
         monitor.execute("qmp_capabilities", &json!({}))?;
         Ok(monitor)
     }
 
-    /// Executes a command.
+    /// Executes a command, and returns its result.
     fn execute(&mut self, command: &str, arguments: &Value) -> Result<Value> {
         let request = json!({ "execute": command, "arguments": arguments });
         let sent = writeln!(self.socket.get_mut(), "{request}");
-        sent.context("QEMU is gone")?;
+        sent.context(QEMU_GONE)?;
         loop {
-            let mut answer = self.line()?;
+            let mut answer = self.read_line()?;
             if let Some(error) = answer.get("error") {
-                bail!("QEMU refuses {command}: {}", error["desc"]);
+                bail!("QEMU refuses the command {command}: {}", error["desc"]);
             }
-            // Other lines are events.
+            // Lines without error and result are events.
             if let Some(result) = answer.get_mut("return") {
                 return Ok(result.take());
             }
         }
     }
 
-    fn line(&mut self) -> Result<Value> {
+    /// Reads a line.
+    fn read_line(&mut self) -> Result<Value> {
         let mut line = String::new();
         let length = self
             .socket
             .read_line(&mut line)
-            .context("can't listen to QEMU")?;
+            .context("can't read from QEMU's monitor")?;
         if length == 0 {
-            bail!("QEMU is gone");
+            bail!(QEMU_GONE);
         }
-        serde_json::from_str(&line).context("QEMU's answer is no JSON")
+        serde_json::from_str(&line)
+            .context("QEMU's monitor has answered with a line that is not JSON")
     }
 
-    /// Saves the machine's state into a file, but for its memory, which is in a file already.
+    /// Saves the machine's state to a file, without its memory, which is in a file already.
     pub(super) fn save(&mut self, uri: &str) -> Result<()> {
-        self.leave_memory()?;
+        self.exclude_memory()?;
         self.execute("stop", &json!({}))?;
         self.execute("migrate", &json!({ "uri": uri }))?;
-        self.wait()
+        self.wait_for_migration()
     }
 
-    /// Lets a machine that waits for it go on from a saved state.
+    /// Loads a saved state into a machine that was started to wait for it.
     pub(super) fn restore(&mut self, uri: &str) -> Result<()> {
-        self.leave_memory()?;
+        self.exclude_memory()?;
         self.execute("migrate-incoming", &json!({ "uri": uri }))?;
-        self.wait()
+        self.wait_for_migration()
     }
 
-    /// Waits until a state is written or read.
-    fn wait(&mut self) -> Result<()> {
+    /// Waits until the state is written or read.
+    fn wait_for_migration(&mut self) -> Result<()> {
         loop {
             let state = self.execute("query-migrate", &json!({}))?;
             match state["status"].as_str() {
                 Some("completed") => return Ok(()),
                 Some("failed" | "cancelled") => bail!(
-                    "QEMU can't move the machine's state: {}",
+                    "QEMU can't save or restore the machine's state: {}",
                     state["error-desc"]
                 ),
                 _ => thread::sleep(Duration::from_millis(1)),
@@ -84,7 +89,8 @@ impl Monitor {
         }
     }
 
-    fn leave_memory(&mut self) -> Result<()> {
+    /// Excludes the memory from the states that are saved and restored.
+    fn exclude_memory(&mut self) -> Result<()> {
         let capability = json!({ "capability": "x-ignore-shared", "state": true });
         self.execute(
             "migrate-set-capabilities",

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! QEMU's command line, and its process.
+//! QEMU's command line and process.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -23,31 +23,31 @@ use super::shared::SharedFolders;
 use crate::args::{Vm, VmCpu};
 use crate::system::files::allow_many_files;
 
-/// Name of the serial port that the messages go through.
+/// Name of the serial port for the messages between host and guest.
 pub(super) const PORT: &str = "pmctl";
-/// Tag of the host's files.
+/// Mount tag of the host's files.
 pub(super) const HOST_FILES: &str = "host";
 
-/// Name of the file with the machine's memory in the directory of a snapshot.
+/// Name of the file with the machine's memory, in the directory of a snapshot.
 pub(super) const MEMORY: &str = "memory";
 
-/// Returns the tag of a directory of the host that the command may change.
+/// Returns the mount tag of a directory of the host that the command may change.
 pub(super) fn shared_tag(index: usize) -> String {
     format!("shared{index}")
 }
 
-/// The kernel's command line: few messages, none of the tests that are built in, no calibration of clocks, and a
-/// restart, which ends QEMU, after a panic.
+/// The kernel's command line: few messages, no built-in tests, no calibration of clocks, and after a panic a restart,
+/// which ends QEMU.
 const KERNEL_COMMAND_LINE: &str = "console=ttyS0 quiet panic=-1 oops=panic nmi_watchdog=0 no_timer_check tsc=reliable random.trust_cpu=on \
                       kunit.enable=0 rdinit=/init -- vm-guest";
 
-/// The guest's clock is not that of the host, nor is its speed with `-icount`.
+/// Options of the guest's clock: it starts at a fixed time, and runs by the virtual time of the machine.
 const RTC_OPTIONS: &str = "base=2037-01-01T00:00:00,clock=vm";
 
-/// Lines of the kernel's log that are shown when the machine fails.
+/// Lines of QEMU's messages and of the kernel's log that are shown when the machine fails.
 const LAST_LINES: usize = 30;
 
-/// A machine that can be started.
+/// Configuration of a machine.
 #[derive(Clone, Copy)]
 pub(super) struct VirtualMachine<'a> {
     pub(super) image: &'a Image,
@@ -55,51 +55,59 @@ pub(super) struct VirtualMachine<'a> {
     pub(super) shared: &'a SharedFolders,
 }
 
-/// The place of the machine's memory.
+/// Where the machine's memory is.
 pub(super) enum Memory<'a> {
-    /// In QEMU. The machine boots.
+    /// In QEMU's own memory. The machine boots.
     New,
-    /// In a file of this directory. The machine boots, and can be saved.
+    /// In a file in this directory. The machine boots, and can be saved.
     Shared(&'a Path),
-    /// Mapped from that file, which stays as it is. The machine waits for the rest of its state.
+    /// Mapped privately from the file in this directory. The machine waits for the rest of its state.
     Saved(&'a Path),
 }
 
-/// A running QEMU; it is killed when this is dropped.
+/// A running QEMU, which is killed when this is dropped.
 pub(super) struct Qemu {
     process: Child,
     monitor: Option<UnixStream>,
     /// The kernel's log.
     log: File,
     /// QEMU's standard error.
-    complaints: File,
+    errors: File,
 }
 
 impl Qemu {
-    /// Starts the machine. Its serial port is the other end of the socket that is returned.
+    /// Starts the machine, and returns it with a socket that is connected to its serial port.
     pub(super) fn start(
         machine: &VirtualMachine<'_>,
         memory: &Memory<'_>,
     ) -> Result<(Self, UnixStream)> {
         let qemu = &machine.image.qemu;
-        let (own, guests) = inherited_socket()?;
-        let (monitor, its_monitor) = inherited_socket()?;
-        let descriptors = [guests.as_raw_fd(), its_monitor.as_raw_fd()];
-        let (log, complaints) = (memory_file("log")?, memory_file("complaints")?);
+        let (socket, qemu_socket) = inherited_socket()?;
+        let (monitor, qemu_monitor) = inherited_socket()?;
+        let descriptors = [qemu_socket.as_raw_fd(), qemu_monitor.as_raw_fd()];
+        let (log, errors) = (memory_file("log")?, memory_file("errors")?);
         let mut command = Command::new(qemu);
         command
             .args(arguments(machine, memory, descriptors))
             .stdin(Stdio::null())
-            .stdout(log.try_clone().context("can't pass a file on")?)
-            .stderr(complaints.try_clone().context("can't pass a file on")?)
-            // A key that means a signal is for the command.
+            .stdout(
+                log.try_clone()
+                    .context("can't duplicate QEMU's output file")?,
+            )
+            .stderr(
+                errors
+                    .try_clone()
+                    .context("can't duplicate QEMU's error file")?,
+            )
+            // Ctrl-C on the caller's terminal must not end QEMU: the signal is for the command.
             .process_group(0);
-        // SAFETY: The closure only makes system calls, which a forked process may.
+        // SAFETY: Between fork and exec, the closure may only do what is safe in a copy of one thread. It only makes system
+        // calls, and neither allocates memory nor takes locks.
         unsafe {
             command.pre_exec(|| {
                 prctl::set_pdeathsig(Signal::SIGKILL)?;
-                // With fewer than the command has open, QEMU closes files and opens them again by name: by then another
-                // file may have that name.
+                // If the limit is lower than the number of files that the command has open, QEMU closes some and opens them
+                // again by name. By then the name may belong to another file.
                 allow_many_files();
                 Ok(())
             });
@@ -111,30 +119,33 @@ impl Qemu {
                 process,
                 monitor: Some(monitor),
                 log,
-                complaints,
+                errors,
             },
-            own,
+            socket,
         ))
     }
 
-    /// Connects to the monitor, once.
+    /// Connects to the monitor. This works only once.
     pub(super) fn monitor(&mut self) -> Result<Monitor> {
-        let socket = self.monitor.take().context("the monitor is taken")?;
+        let socket = self
+            .monitor
+            .take()
+            .context("QEMU's monitor was connected before")?;
         Monitor::new(socket)
     }
 
-    /// Returns what is known about a machine that ended by itself: the last lines that QEMU and the kernel have written.
+    /// Returns the last lines that QEMU and the kernel have written, for a machine that ended by itself.
     pub(super) fn failure_log(&mut self) -> String {
         // Kills QEMU first, so that its output is complete.
         let _ = self.process.kill();
         let _ = self.process.wait();
-        let complaints = read_all(&mut self.complaints);
-        // Models have features that TCG has not; nothing here depends on them.
-        let complaints = complaints
+        let errors = read_all(&mut self.errors);
+        // CPU models have features that TCG does not support, and that are not needed here.
+        let errors = errors
             .lines()
             .filter(|line| !line.contains("TCG doesn't support requested feature"));
         let log = read_all(&mut self.log);
-        let mut lines: Vec<&str> = complaints.chain(log.lines()).collect();
+        let mut lines: Vec<&str> = errors.chain(log.lines()).collect();
         lines.drain(..lines.len().saturating_sub(LAST_LINES));
         lines.join("\n")
     }
@@ -142,13 +153,13 @@ impl Qemu {
 
 impl Drop for Qemu {
     fn drop(&mut self) {
-        // It has nothing to save: what it changed is in its memory.
+        // QEMU has nothing to save: all changes are in the machine's memory.
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
 }
 
-/// Returns the arguments of a machine, with the descriptors of its port and of its monitor.
+/// Returns QEMU's arguments for a machine, with the descriptors of its port and its monitor.
 fn arguments(
     machine: &VirtualMachine<'_>,
     memory: &Memory<'_>,
@@ -180,7 +191,7 @@ fn arguments(
         ),
         ("-chardev", format!("socket,id=monitor,fd={monitor}")),
         ("-mon", "chardev=monitor,mode=control".to_owned()),
-        // A machine that was stopped to be saved runs as soon as it is restored.
+        // The machine is stopped while it is saved. Without this, a restored one would be stopped, too.
         ("-global", "migration.store-global-state=off".to_owned()),
     ];
     for (option, value) in text {
@@ -190,7 +201,7 @@ fn arguments(
         let mut files = OsString::from(format!(
             "local,id={tag},security_model=none,multidevs=remap{options},path="
         ));
-        files.push(doubled_commas(path));
+        files.push(escape_commas(path));
         add("-fsdev", files);
         add(
             "-device",
@@ -204,7 +215,7 @@ fn arguments(
     add("-L", image.firmware.clone().into());
     add("-kernel", image.kernel.clone().into());
     add("-initrd", image.initrd.clone().into());
-    // Devices that would be waited for, and are not used.
+    // Leaves out devices that the kernel would wait for, and that are not used.
     let machine = "q35,sata=off,smbus=off,vmport=off";
     match memory {
         Memory::New => add("-machine", machine.into()),
@@ -218,7 +229,7 @@ fn arguments(
                 "memory-backend-file,id=ram,size={}M,share={share},mem-path=",
                 args.memory
             ));
-            file.push(doubled_commas(&directory.join(MEMORY)));
+            file.push(escape_commas(&directory.join(MEMORY)));
             add("-object", file);
             add("-machine", format!("{machine},memory-backend=ram").into());
         }
@@ -233,8 +244,8 @@ fn arguments(
     words
 }
 
-/// Returns a path as a part of an option: a comma is written twice.
-fn doubled_commas(path: &Path) -> OsString {
+/// Escapes a path for use in an option: a comma is written twice.
+fn escape_commas(path: &Path) -> OsString {
     let bytes = path.as_os_str().as_bytes();
     let doubled = bytes
         .iter()
@@ -242,15 +253,16 @@ fn doubled_commas(path: &Path) -> OsString {
     OsString::from_vec(doubled.collect())
 }
 
-/// Returns two ends of a socket, of which the second is inherited.
+/// Makes a pair of connected sockets, the second of which is inherited by QEMU.
 fn inherited_socket() -> Result<(UnixStream, OwnedFd)> {
-    let (own, its) = UnixStream::pair().context("can't make a socket")?;
-    let its = OwnedFd::from(its);
-    fcntl(&its, FcntlArg::F_SETFD(FdFlag::empty())).context("can't pass a socket on")?;
-    Ok((own, its))
+    let (own, inherited) = UnixStream::pair().context("can't make a socket for QEMU")?;
+    let inherited = OwnedFd::from(inherited);
+    fcntl(&inherited, FcntlArg::F_SETFD(FdFlag::empty()))
+        .context("can't make a socket inheritable by QEMU")?;
+    Ok((own, inherited))
 }
 
-/// Returns QEMU's name of a CPU.
+/// Returns QEMU's name of a CPU model with its options.
 fn qemu_cpu_name(cpu: VmCpu) -> &'static str {
     match cpu {
         VmCpu::Intel => "Skylake-Client,pmu=on,tcg-pcid=on",
@@ -258,12 +270,13 @@ fn qemu_cpu_name(cpu: VmCpu) -> &'static str {
     }
 }
 
-/// Returns an empty file in memory.
+/// Makes an empty file in memory.
 fn memory_file(name: &str) -> Result<File> {
     let file = memfd_create(name, MFdFlags::MFD_CLOEXEC).context("can't make a file in memory")?;
     Ok(file.into())
 }
 
+/// Returns the content of a file, as far as it can be read.
 fn read_all(file: &mut File) -> String {
     let mut bytes = Vec::new();
     let read: io::Result<()> = file

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The host's main loop: bytes between the caller's streams and the guest, and signals for the command.
+//! The host's main loop: relays bytes between the caller's streams and the guest, and signals to the command.
 
 use std::fs::File;
 use std::io::{self, ErrorKind, Write};
@@ -20,17 +20,17 @@ use super::wire::{CHUNK, Channel, Message, Stream};
 use crate::system::signals::{Event, Signals};
 use crate::system::stdio::complain;
 
-/// Bytes that a pipe takes without blocking when poll(2) says that it takes any: POSIX's `PIPE_BUF`.
+/// Bytes that can be written to a pipe without blocking when poll(2) reports it as writable (POSIX).
 const PIPE_BUF: usize = 4096;
 
-/// One of the caller's streams that the guest writes to.
+/// A stream of the caller that receives output of the guest.
 struct Output {
     stream: Stream,
     file: File,
     /// Bytes that are not written yet.
     pending: Vec<u8>,
     is_closed: bool,
-    /// The stream takes no more, but not because its reader has gone.
+    /// Writing failed for another reason than a closed reader.
     has_failed: bool,
 }
 
@@ -38,15 +38,15 @@ struct Output {
 pub(super) enum RunOutcome {
     /// The command has ended.
     Ended(GuestEnd),
-    /// The guest can't run it.
+    /// The guest can't run the command, for this reason.
     Failed(String),
-    /// The machine ended by itself.
+    /// The machine ended without an answer.
     Dead,
-    /// A signal came before the command ran, or a second one after the first.
+    /// A signal came before the command ran, or the same signal came a second time.
     Stopped(Signal),
 }
 
-/// The caller's side.
+/// The host's side of a run.
 pub(super) struct HostRelay {
     channel: Channel<UnixStream>,
     signals: Signals,
@@ -55,25 +55,25 @@ pub(super) struct HostRelay {
     results: Results,
     input: InputState,
     has_started: bool,
-    /// When a machine that has sent nothing is given up.
+    /// Time at which the run fails if the machine has sent no message until then.
     deadline: Option<Instant>,
-    /// Signals that have asked for the end.
-    asked: Vec<Signal>,
+    /// Signals that were relayed to the command.
+    relayed_signals: Vec<Signal>,
 }
 
-/// Standard input.
+/// State of standard input.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum InputState {
-    /// More is wanted.
-    Wanted,
-    /// The command has not taken the last bytes yet.
-    Waits,
+    /// Standard input is to be read.
+    Reading,
+    /// The guest has not written the last bytes to the command yet.
+    Waiting,
     /// Standard input has ended, or the command has closed it.
-    Over,
+    Ended,
 }
 
 impl HostRelay {
-    /// Connects the caller's streams with a machine. Those in `is_terminal` are one.
+    /// Connects the caller's streams with a machine. `is_terminal` tells which of the three standard streams are a terminal.
     pub(super) fn new(
         socket: UnixStream,
         signals: Signals,
@@ -85,7 +85,7 @@ impl HostRelay {
         let mut add = |stream, descriptor: BorrowedFd<'_>| -> Result<()> {
             let own = descriptor
                 .try_clone_to_owned()
-                .context("can't share a stream")?;
+                .context("can't duplicate a standard stream")?;
             outputs.push(Output::new(stream, own.into()));
             Ok(())
         };
@@ -106,19 +106,19 @@ impl HostRelay {
             signals,
             outputs,
             input: if is_terminal[0] && terminal.is_none() {
-                InputState::Over
+                InputState::Ended
             } else {
-                InputState::Wanted
+                InputState::Reading
             },
             terminal,
             results,
             has_started: false,
             deadline: None,
-            asked: Vec::new(),
+            relayed_signals: Vec::new(),
         })
     }
 
-    /// Connects the streams with another machine, where the first one has started nothing.
+    /// Connects the streams with another machine, after the first one did not start the command.
     pub(super) fn connect(&mut self, socket: UnixStream) -> Result<()> {
         self.channel = channel(socket)?;
         Ok(())
@@ -130,50 +130,46 @@ impl HostRelay {
         terminal::size(self.outputs.iter().find(terminal)?.file.as_fd())
     }
 
-    /// Returns whether keys go to the guest.
+    /// Returns whether the caller's keys are sent to the guest as they are typed.
     pub(super) const fn has_keys(&self) -> bool {
         self.terminal.is_some()
     }
 
-    /// Returns whether something that the command wrote did not arrive.
-    pub(super) fn has_lost(&self) -> bool {
+    /// Returns whether output or a file of the command could not be written.
+    pub(super) fn has_lost_output(&self) -> bool {
         self.results.has_failed || self.outputs.iter().any(|output| output.has_failed)
     }
 
-    /// Returns the files that are wanted.
+    /// Returns the files that are copied to the host.
     pub(super) const fn results(&self) -> &Results {
         &self.results
     }
 
-    /// Returns whether a run was over before the machine had started the command, and not because of a signal.
+    /// Returns whether a run has failed before the machine had started the command.
     pub(super) const fn has_never_started(&self, outcome: &Result<RunOutcome>) -> bool {
         !self.has_started && matches!(outcome, Ok(RunOutcome::Failed(_) | RunOutcome::Dead))
     }
 
-    /// Sends a first message, and passes everything on until the command ends, or until the machine has sent nothing at all for
-    /// so long.
-    pub(super) fn run(
-        &mut self,
-        first: &Message,
-        patience: Option<Duration>,
-    ) -> Result<RunOutcome> {
-        self.deadline = patience.map(|patience| Instant::now() + patience);
+    /// Sends a first message, and relays everything until the command ends. With a `timeout`, fails if the machine sends no
+    /// message within that time.
+    pub(super) fn run(&mut self, first: &Message, timeout: Option<Duration>) -> Result<RunOutcome> {
+        self.deadline = timeout.map(|timeout| Instant::now() + timeout);
         let sent = self.channel.send(first);
-        let mut done = sent.map(|()| None).map_err(anyhow::Error::from);
+        let mut result = sent.map(|()| None).map_err(anyhow::Error::from);
         loop {
-            match done {
-                Ok(None) => done = self.step(),
+            match result {
+                Ok(None) => result = self.step(),
                 Ok(Some(outcome)) => return Ok(outcome),
-                Err(error) if is_end(&error) => return Ok(RunOutcome::Dead),
+                Err(error) if is_disconnect(&error) => return Ok(RunOutcome::Dead),
                 Err(error) => return Err(error),
             }
         }
     }
 
-    /// Waits, and does what can be done.
+    /// Waits for an event and handles it. Returns the end of the run, if it has ended.
     fn step(&mut self) -> Result<Option<RunOutcome>> {
         let has_input = self.wait()?;
-        if let Some(signal) = self.take_signals()? {
+        if let Some(signal) = self.handle_signals()? {
             return Ok(Some(RunOutcome::Stopped(signal)));
         }
         if has_input {
@@ -192,12 +188,12 @@ impl HostRelay {
             self.write_outputs()?;
         }
         if self.deadline.is_some_and(|end| Instant::now() >= end) {
-            return Ok(Some(RunOutcome::Failed("it sends nothing".to_owned())));
+            return Ok(Some(RunOutcome::Failed("it does not answer".to_owned())));
         }
         Ok(None)
     }
 
-    /// Waits until something can be done, and returns whether standard input has something.
+    /// Waits until a stream, the channel or a signal can be handled. Returns whether standard input can be read.
     fn wait(&self) -> Result<bool> {
         let mut channel = PollFlags::empty();
         if self.channel.has_outgoing() {
@@ -207,7 +203,7 @@ impl HostRelay {
             channel |= PollFlags::POLLIN;
         }
         let mut polled = vec![PollFd::new(self.signals.as_fd(), PollFlags::POLLIN)];
-        // The channel's end would be told again and again, also when nothing is waited for.
+        // Without requested events, poll(2) would still report a closed channel, again and again.
         if !channel.is_empty() {
             polled.push(PollFd::new(self.channel.file.as_fd(), channel));
         }
@@ -217,7 +213,7 @@ impl HostRelay {
             .filter(|output| !output.pending.is_empty());
         polled.extend(blocked.map(|output| PollFd::new(output.file.as_fd(), PollFlags::POLLOUT)));
         let input = io::stdin();
-        let reads = self.has_started && self.input == InputState::Wanted;
+        let reads = self.has_started && self.input == InputState::Reading;
         if reads {
             polled.push(PollFd::new(input.as_fd(), PollFlags::POLLIN));
         }
@@ -225,7 +221,7 @@ impl HostRelay {
             Ok(_) | Err(Errno::EINTR) => {}
             Err(errno) => return Err(errno).context("can't wait for the virtual machine"),
         }
-        // An end or an error is told by reading, too.
+        // Reading also reports the end of the input, or an error. Standard input is the last descriptor.
         let last = polled
             .last()
             .and_then(PollFd::revents)
@@ -233,23 +229,23 @@ impl HostRelay {
         Ok(reads && !last.is_empty())
     }
 
-    /// Returns the time until the machine is given up.
+    /// Returns the time until the deadline.
     fn time_left(&self) -> PollTimeout {
         let Some(deadline) = self.deadline else {
             return PollTimeout::NONE;
         };
         let left = deadline.saturating_duration_since(Instant::now());
-        // Up to the next millisecond, for poll(2) counts in them.
+        // Rounded up to milliseconds, the unit of poll(2).
         PollTimeout::try_from(left.as_micros().div_ceil(1000)).unwrap_or(PollTimeout::MAX)
     }
 
-    /// Returns whether a stream of the caller's takes no more.
+    /// Returns whether output waits because a stream of the caller is full.
     fn is_blocked(&self) -> bool {
         self.outputs.iter().any(|output| !output.pending.is_empty())
     }
 
-    /// Passes signals on; returns one that ends the machine.
-    fn take_signals(&mut self) -> Result<Option<Signal>> {
+    /// Relays signals to the command. Returns a signal that ends the machine.
+    fn handle_signals(&mut self) -> Result<Option<Signal>> {
         loop {
             match self.signals.next()? {
                 Event::Nothing => return Ok(None),
@@ -259,43 +255,43 @@ impl HostRelay {
                     }
                 }
                 Event::End { signal, .. } => {
-                    if !self.has_started || self.asked.contains(&signal) {
+                    if !self.has_started || self.relayed_signals.contains(&signal) {
                         return Ok(Some(signal));
                     }
-                    self.asked.push(signal);
+                    self.relayed_signals.push(signal);
                     self.channel.send(&Message::Signal(signal as i32))?;
                 }
-                // QEMU's end closes the socket.
+                // When QEMU ends, the socket is closed, which is noticed there.
                 Event::Child | Event::Other | Event::Switch => {}
             }
         }
     }
 
-    /// Reads what there is of standard input.
+    /// Reads available bytes of standard input, and sends them to the guest.
     fn read_input(&mut self) -> Result<()> {
         let mut bytes = vec![0; CHUNK];
-        // Not by std's standard input, which reads ahead.
+        // `std::io::Stdin` would read more than is sent.
         match read(io::stdin(), &mut bytes) {
             Ok(0) => {
-                self.input = InputState::Over;
+                self.input = InputState::Ended;
                 self.channel.send(&Message::End(Stream::Input))?;
             }
             Ok(length) => {
                 bytes.truncate(length);
-                self.input = InputState::Waits;
+                self.input = InputState::Waiting;
                 self.channel.send(&Message::Data(Stream::Input, bytes))?;
             }
             Err(Errno::EINTR | Errno::EAGAIN) => {}
-            // A terminal that is gone, for one.
+            // For example, the terminal was closed.
             Err(_) => {
-                self.input = InputState::Over;
+                self.input = InputState::Ended;
                 self.channel.send(&Message::End(Stream::Input))?;
             }
         }
         Ok(())
     }
 
-    /// Writes what the caller's streams take.
+    /// Writes pending output to the caller's streams, as much as they take.
     fn write_outputs(&mut self) -> Result<()> {
         for output in &mut self.outputs {
             if output.write() {
@@ -305,7 +301,7 @@ impl HostRelay {
         Ok(())
     }
 
-    /// Does what a message says.
+    /// Handles a message from the guest. Returns the end of the run, if it has ended.
     fn handle_message(&mut self, message: Message) -> Result<Option<RunOutcome>> {
         match message {
             Message::Started => {
@@ -314,12 +310,12 @@ impl HostRelay {
                     terminal.make_raw()?;
                 }
             }
-            Message::Taken if self.input == InputState::Waits => self.input = InputState::Wanted,
-            Message::Closed(Stream::Input) => self.input = InputState::Over,
-            Message::Data(Stream::File, bytes) => self.results.add(&bytes),
-            Message::Data(stream, bytes) => self.take(stream, bytes),
-            Message::File(found) => self.results.begin(&found),
-            Message::End(Stream::File) => self.results.finish(),
+            Message::Taken if self.input == InputState::Waiting => self.input = InputState::Reading,
+            Message::Closed(Stream::Input) => self.input = InputState::Ended,
+            Message::Data(Stream::File, bytes) => self.results.append(&bytes),
+            Message::Data(stream, bytes) => self.queue_output(stream, bytes),
+            Message::File(found) => self.results.begin_file(&found),
+            Message::End(Stream::File) => self.results.finish_file(),
             Message::Ended(ended) => return Ok(Some(RunOutcome::Ended(ended))),
             Message::Failed(reason) => return Ok(Some(RunOutcome::Failed(reason))),
             Message::AskTime => {
@@ -328,12 +324,13 @@ impl HostRelay {
                 self.channel.flush()?;
             }
             Message::Ready | Message::End(_) | Message::Taken => {}
-            _ => bail!("the virtual machine sends what only the host may send"),
+            _ => bail!("the virtual machine has sent a message that only the host may send"),
         }
         Ok(None)
     }
 
-    fn take(&mut self, stream: Stream, bytes: Vec<u8>) {
+    /// Appends output of the command to the bytes that are to be written to a stream.
+    fn queue_output(&mut self, stream: Stream, bytes: Vec<u8>) {
         let output = self
             .outputs
             .iter_mut()
@@ -355,23 +352,23 @@ impl Output {
         }
     }
 
-    /// Writes as much as the stream takes without blocking, and returns whether it has been closed.
+    /// Writes as much as the stream takes without blocking. Returns whether the stream was closed.
     fn write(&mut self) -> bool {
-        let mut done = 0;
-        while done < self.pending.len() {
+        let mut written = 0;
+        while written < self.pending.len() {
             let mut polled = [PollFd::new(self.file.as_fd(), PollFlags::POLLOUT)];
             if poll(&mut polled, PollTimeout::ZERO).unwrap_or(0) == 0 {
                 break;
             }
-            let end = self.pending.len().min(done + PIPE_BUF);
-            match self.file.write(&self.pending[done..end]) {
-                Ok(length) => done += length,
+            let end = self.pending.len().min(written + PIPE_BUF);
+            match self.file.write(&self.pending[written..end]) {
+                Ok(length) => written += length,
                 Err(error)
                     if matches!(error.kind(), ErrorKind::Interrupted | ErrorKind::WouldBlock) => {}
                 Err(error) => {
                     if error.kind() != ErrorKind::BrokenPipe {
                         complain(format_args!(
-                            "can't pass on what the command writes: {error}"
+                            "can't write the output of the command: {error}"
                         ));
                         self.has_failed = true;
                     }
@@ -381,19 +378,21 @@ impl Output {
                 }
             }
         }
-        self.pending.drain(..done);
+        self.pending.drain(..written);
         false
     }
 }
 
-/// Connects with a machine.
+/// Creates a non-blocking channel to a machine.
 fn channel(socket: UnixStream) -> Result<Channel<UnixStream>> {
-    socket.set_nonblocking(true).context("can't set a socket")?;
+    socket
+        .set_nonblocking(true)
+        .context("can't make QEMU's socket non-blocking")?;
     Ok(Channel::new(socket))
 }
 
-/// Returns whether an error says that the machine is gone.
-fn is_end(error: &anyhow::Error) -> bool {
+/// Returns whether an error means that the machine has closed the connection.
+fn is_disconnect(error: &anyhow::Error) -> bool {
     let kind = error.downcast_ref().map(io::Error::kind);
     matches!(
         kind,

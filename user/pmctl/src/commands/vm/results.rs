@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Files that the command has written in the guest, and that are wanted on the host.
+//! Files that the command has written in the guest, and that are copied to the host.
 
 use std::ffi::OsString;
 use std::fs::Permissions;
@@ -15,27 +15,27 @@ use crate::commands::record::keep_old;
 use crate::system::stdio::complain;
 use crate::system::whole_file::WholeFile;
 
-/// A file that is wanted: named to `pmctl vm`, or written by the command of pmctl's in the guest, which has complained
-/// itself if it is not there.
+/// A file that is to be copied: one that --out names, or one that pmctl's command in the guest writes.
 #[derive(Debug, PartialEq, Eq)]
 struct WantedFile {
     path: PathBuf,
+    /// The file is named by --out, so it is an error if it is missing. Otherwise pmctl in the guest has reported that.
     is_named: bool,
     /// An existing file on the host is renamed to `.old`.
     is_recording: bool,
 }
 
-/// The files as they come.
+/// Writes the files on the host, as the guest sends them.
 pub(super) struct Results {
     wanted: Vec<WantedFile>,
-    /// The file that comes now.
+    /// The file that the guest sends at present.
     open: Option<WholeFile>,
-    /// A file that was named is not there, or one can't be written.
+    /// A file of --out is missing, or a file can't be written.
     pub(super) has_failed: bool,
 }
 
 impl Results {
-    /// Lists the files that were named, and those that a command of pmctl's writes in the guest.
+    /// Lists the files of --out, and those that pmctl's command writes in the guest.
     pub(super) fn new(args: &Vm, command: Option<&Command>) -> Self {
         let own = command.map(files_of).unwrap_or_default();
         Self {
@@ -45,58 +45,58 @@ impl Results {
         }
     }
 
-    /// Returns the files' names.
+    /// Returns the names of the files.
     pub(super) fn names(&self) -> Vec<OsString> {
         let names = self.wanted.iter().map(|wanted| wanted.path.clone());
         names.map(PathBuf::into_os_string).collect()
     }
 
-    /// Begins a file, or reports why it is missing.
-    pub(super) fn begin(&mut self, found: &GuestFile) {
+    /// Creates the next file, or reports why it is missing.
+    pub(super) fn begin_file(&mut self, found: &GuestFile) {
         let Some(wanted) = self.wanted.get(found.index) else {
             return;
         };
         match &found.content {
             GuestContent::Follows(mode) => match create(wanted, *mode) {
                 Ok(file) => self.open = Some(file),
-                Err(error) => self.fail(&error),
+                Err(error) => self.report(&error),
             },
             GuestContent::Missing(reason) if wanted.is_named => {
                 let path = wanted.path.display();
                 let error = anyhow!("can't copy {path} out of the virtual machine: {reason}");
-                self.fail(&error);
+                self.report(&error);
             }
             GuestContent::Missing(_) | GuestContent::OnHost => {}
         }
     }
 
-    /// Adds bytes to the file.
-    pub(super) fn add(&mut self, bytes: &[u8]) {
+    /// Appends bytes to the file.
+    pub(super) fn append(&mut self, bytes: &[u8]) {
         let Some(file) = &mut self.open else {
             return;
         };
         if let Err(error) = file.write_all(bytes) {
             self.open = None;
-            self.fail(&error.into());
+            self.report(&error.into());
         }
     }
 
-    /// Puts the file in its place.
-    pub(super) fn finish(&mut self) {
+    /// Finishes the file, and gives it its name.
+    pub(super) fn finish_file(&mut self) {
         let finished = self.open.take().map(|mut file| file.finish());
         if let Some(Err(error)) = finished {
-            self.fail(&error.into());
+            self.report(&error.into());
         }
     }
 
-    /// Reports a lost file. The command keeps its exit code, and the other files are copied.
-    fn fail(&mut self, error: &anyhow::Error) {
+    /// Reports that a file can't be copied. The other files are still copied.
+    fn report(&mut self, error: &anyhow::Error) {
         complain(format_args!("{error:#}"));
         self.has_failed = true;
     }
 }
 
-/// Begins to write a file with these permission bits.
+/// Creates a file with these permission bits.
 fn create(wanted: &WantedFile, mode: u32) -> Result<WholeFile> {
     if wanted.is_recording {
         keep_old(&wanted.path)
@@ -107,7 +107,7 @@ fn create(wanted: &WantedFile, mode: u32) -> Result<WholeFile> {
     Ok(file)
 }
 
-/// Returns the files that a command of pmctl's writes.
+/// Returns the files that pmctl's command writes.
 fn files_of(command: &Command) -> Vec<WantedFile> {
     let (files, is_recording) = match command {
         Command::Stat(stat) => (vec![stat.output.clone(), stat.record.clone()], false),
@@ -126,7 +126,7 @@ fn files_of(command: &Command) -> Vec<WantedFile> {
         .collect()
 }
 
-/// Returns the command's own files and those that were named, each once: the second would replace the first.
+/// Returns the command's own files and those of --out, each file once.
 fn wanted_files(named: &[PathBuf], own: Vec<WantedFile>) -> Vec<WantedFile> {
     let mut all = own;
     for path in named {
@@ -142,7 +142,7 @@ fn wanted_files(named: &[PathBuf], own: Vec<WantedFile>) -> Vec<WantedFile> {
     all
 }
 
-/// Returns whether two paths are the same, however they are written.
+/// Returns whether two paths name the same file, by their absolute forms.
 fn is_same(one: &Path, other: &Path) -> bool {
     match (absolute(one), absolute(other)) {
         (Ok(one), Ok(other)) => one == other,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Directories that `--write` names: what the command changes there, it changes on the host.
+//! Directories that `--write` names, in which the command changes the host's files.
 
 use std::ffi::OsString;
 use std::fs;
@@ -7,13 +7,13 @@ use std::path::{Path, PathBuf};
 
 use crate::system::exit::Usage;
 
-/// The most directories: each is a device of the machine.
+/// Most directories: each needs a device of the machine.
 const MAX_FOLDERS: usize = 16;
 
-/// Places where the guest has file systems of its own.
+/// Directories in which the guest has file systems of its own.
 const GUEST_FILE_SYSTEMS: [&str; 3] = ["/dev", "/proc", "/sys"];
 
-/// The directories, without links in their names; each one comes behind those that it is in.
+/// The directories, without symbolic links in their paths. A directory comes after those that it is in.
 #[derive(Clone, Debug, Default)]
 pub(super) struct SharedFolders(Vec<PathBuf>);
 
@@ -21,17 +21,17 @@ impl SharedFolders {
     /// Finds the directories.
     ///
     /// # Errors
-    /// A name that is of no directory, or of one that the guest has itself.
+    /// A name is not that of a directory, or that of one which the guest has itself, or there are too many.
     pub(super) fn find(names: &[PathBuf]) -> Result<Self, Usage> {
         let mut directories = names
             .iter()
-            .map(|name| find(name))
+            .map(|name| find_directory(name))
             .collect::<Result<Vec<_>, _>>()?;
         directories.sort();
         directories.dedup();
         if directories.len() > MAX_FOLDERS {
             return Err(Usage(format!(
-                "--write: {} directories are too many, {MAX_FOLDERS} are the most. Name one that they are in.",
+                "--write: {} directories are more than the {MAX_FOLDERS} that are possible. Name one that they are in.",
                 directories.len()
             )));
         }
@@ -50,16 +50,17 @@ impl SharedFolders {
     }
 }
 
-fn find(name: &Path) -> Result<PathBuf, Usage> {
+/// Returns the path of a directory, if it can be shared.
+fn find_directory(name: &Path) -> Result<PathBuf, Usage> {
     let directory = fs::canonicalize(name)
         .map_err(|error| Usage(format!("--write: can't find {}: {error}", name.display())))?;
     let refused = if !directory.is_dir() {
-        "is no directory"
+        "is not a directory"
     } else if directory == Path::new("/") {
-        "would be all files; name a directory below it"
+        "would share all files of this machine; name a directory below it"
     } else if GUEST_FILE_SYSTEMS
         .iter()
-        .any(|place| directory.starts_with(place))
+        .any(|path| directory.starts_with(path))
     {
         "can't be shared: /dev, /proc and /sys are the virtual machine's own"
     } else {
@@ -73,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn directories_come_behind_those_that_they_are_in() {
+    fn a_directory_comes_after_its_parents() {
         let folder = tempfile::tempdir().unwrap();
         let outer = fs::canonicalize(folder.path()).unwrap();
         let inner = outer.join("a");
@@ -84,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn there_is_an_end_to_directories() {
+    fn too_many_directories_are_refused() {
         let folder = tempfile::tempdir().unwrap();
         let names: Vec<PathBuf> = (0..=MAX_FOLDERS)
             .map(|number| folder.path().join(number.to_string()))
@@ -95,12 +96,12 @@ mod tests {
     }
 
     #[test]
-    fn names_of_no_directory_are_refused() {
+    fn names_other_than_of_directories_are_refused() {
         for (name, reason) in [
             ("/none", "can't find /none"),
-            ("/", "would be all files"),
+            ("/", "would share all files"),
             ("/proc/self", "are the virtual machine's own"),
-            ("/etc/passwd", "is no directory"),
+            ("/etc/passwd", "is not a directory"),
         ] {
             let error = SharedFolders::find(&[name.into()]).unwrap_err();
             assert!(error.to_string().contains(reason), "{error}");

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The state of the booted machine, kept in the caller's cache: to restore it takes a quarter of the time of a boot.
+//! Snapshots of the booted machine, in the user's cache. Restoring one takes a quarter of the time of a boot.
 //!
-//! A snapshot is a directory with the machine's memory, which each run maps privately, and the rest of its state. Its
-//! name is made of all that it depends on. It is made beside its place and renamed, so that one that exists is whole.
+//! A snapshot is a directory with the machine's memory, which each run maps privately, and the rest of its state. The
+//! directory's name is a hash of everything that the snapshot depends on. A snapshot is made under another name and
+//! renamed at the end, so that each one with its final name is complete.
 
 use std::env;
 use std::fs::{self, File};
@@ -22,21 +23,22 @@ use super::qemu::{MEMORY, Memory, Qemu, VirtualMachine};
 use super::wire::{Channel, Message};
 use crate::system::signals::{Event, Signals};
 
-/// Snapshots that are kept; the ones that were used least recently go.
+/// Number of snapshots that are kept; those that were used least recently are removed.
 const MAX_SNAPSHOTS: usize = 4;
 /// Name of the file with the state of the machine besides its memory.
 const STATE_FILE: &str = "state";
 
-/// A machine that was started, or the signal that came before.
+/// A machine that was started, or the signal that came before the start.
 pub(super) enum Start {
     /// A machine that boots.
     Booting(Qemu, UnixStream),
-    /// A machine that goes on from the snapshot in this directory.
+    /// A machine that was restored from the snapshot in this directory.
     Restored(Qemu, UnixStream, PathBuf),
+    /// A signal came before a machine was started.
     Stopped(Signal),
 }
 
-/// Starts a machine from a snapshot, which is made before if there is none; without one where it can't be had.
+/// Starts a machine from a snapshot. Makes the snapshot if there is none, and boots the machine if that fails.
 pub(super) fn start(machine: &VirtualMachine<'_>, signals: &Signals) -> Result<Start> {
     let directory = if machine.args.no_snapshot {
         None
@@ -45,14 +47,14 @@ pub(super) fn start(machine: &VirtualMachine<'_>, signals: &Signals) -> Result<S
     };
     if let Some(directory) = directory {
         if !directory.join(STATE_FILE).exists() {
-            if let Some(signal) = prepare(machine, &directory, signals) {
+            if let Some(signal) = make_snapshot(machine, &directory, signals) {
                 return Ok(Start::Stopped(signal));
             }
         }
         match restore(machine, &directory) {
             Ok(Some((qemu, socket))) => return Ok(Start::Restored(qemu, socket, directory)),
             Ok(None) => remove(&directory),
-            // A limit of the caller's, for one, which says nothing of the snapshot.
+            // For example, a limit of the caller. The snapshot may be good.
             Err(_) => {}
         }
     }
@@ -60,7 +62,7 @@ pub(super) fn start(machine: &VirtualMachine<'_>, signals: &Signals) -> Result<S
     Ok(Start::Booting(qemu, socket))
 }
 
-/// Starts a machine in place of one that did nothing after it went on from a snapshot, which goes.
+/// Removes a snapshot whose machine did not answer, and boots a machine instead.
 pub(super) fn boot_instead(
     machine: &VirtualMachine<'_>,
     directory: &Path,
@@ -74,7 +76,8 @@ fn remove(directory: &Path) {
     let _ = fs::remove_dir_all(directory);
 }
 
-/// Lets a machine go on from a snapshot; `None` if QEMU sees that it is damaged. It does not look at the memory.
+/// Restores a machine from a snapshot; `None` if the snapshot is damaged, as far as QEMU checks it: it does not check the
+/// memory.
 ///
 /// # Errors
 /// QEMU can't be started.
@@ -83,31 +86,35 @@ fn restore(machine: &VirtualMachine<'_>, directory: &Path) -> Result<Option<(Qem
     if memory != u64::from(machine.args.memory) << 20 {
         return Ok(None);
     }
-    // For `remove_old`.
+    // Marks the snapshot as used, for `remove_old`.
     File::open(directory)?.set_modified(SystemTime::now())?;
     let (mut qemu, socket) = Qemu::start(machine, &Memory::Saved(directory))?;
     let is_whole = qemu.monitor()?.restore(&uri(directory)).is_ok();
     Ok(is_whole.then_some((qemu, socket)))
 }
 
-/// Makes a snapshot, if it can be made. Returns a signal that asks for the end.
-fn prepare(machine: &VirtualMachine<'_>, directory: &Path, signals: &Signals) -> Option<Signal> {
-    let beside = directory.with_extension(std::process::id().to_string());
-    let made = make(machine, &beside, signals);
-    let is_made = matches!(made, Ok(None));
-    // Another run may have made it meanwhile.
-    if is_made && fs::rename(&beside, directory).is_ok() {
+/// Makes a snapshot and gives it its final name, if that works. Returns a signal that ends pmctl, if one came.
+fn make_snapshot(
+    machine: &VirtualMachine<'_>,
+    directory: &Path,
+    signals: &Signals,
+) -> Option<Signal> {
+    let temporary = directory.with_extension(std::process::id().to_string());
+    let result = boot_and_save(machine, &temporary, signals);
+    let is_saved = matches!(result, Ok(None));
+    // The name may exist already, if another run has made the snapshot at the same time.
+    if is_saved && fs::rename(&temporary, directory).is_ok() {
         if let Some(cache) = directory.parent() {
             remove_old(cache);
         }
     } else {
-        let _ = fs::remove_dir_all(&beside);
+        let _ = fs::remove_dir_all(&temporary);
     }
-    made.ok().flatten()
+    result.ok().flatten()
 }
 
-/// Boots a machine and saves it. Returns a signal that asks for the end.
-fn make(
+/// Boots a machine and saves it in a directory. Returns a signal that ends pmctl, if one came.
+fn boot_and_save(
     machine: &VirtualMachine<'_>,
     directory: &Path,
     signals: &Signals,
@@ -139,28 +146,29 @@ fn make(
     Ok(None)
 }
 
+/// Returns the URI of the state's file for QEMU's monitor.
 fn uri(directory: &Path) -> String {
     format!("file:{}", directory.join(STATE_FILE).display())
 }
 
-/// Returns the directory of the snapshot of a machine; `None` if there is no place for it.
+/// Returns the directory of the snapshot of a machine; `None` if there is no cache, or a file of the machine is missing.
 fn directory(machine: &VirtualMachine<'_>) -> Option<PathBuf> {
     Some(cache()?.join(name(machine).ok()?))
 }
 
-/// Returns the place of all snapshots; `None` if the caller has no home.
+/// Returns the directory of all snapshots; `None` if the user has no home directory.
 fn cache() -> Option<PathBuf> {
-    let set = |name| {
+    let variable = |name| {
         env::var_os(name)
             .filter(|value| !value.is_empty())
             .map(PathBuf::from)
     };
-    let cache = set("XDG_CACHE_HOME").or_else(|| Some(set("HOME")?.join(".cache")))?;
-    // A relative one is to be ignored, says the XDG Base Directory Specification.
+    let cache = variable("XDG_CACHE_HOME").or_else(|| Some(variable("HOME")?.join(".cache")))?;
+    // A relative path must be ignored, by the XDG Base Directory Specification.
     cache.is_absolute().then(|| cache.join("perfmon-vm"))
 }
 
-/// Returns the name of the snapshot: a hash of the machine's parts, of its size, and of the number of its devices.
+/// Returns the name of a machine's snapshot: a hash of the machine's files, sizes and number of devices.
 fn name(machine: &VirtualMachine<'_>) -> Result<String> {
     let VirtualMachine {
         image,
@@ -192,12 +200,12 @@ fn name(machine: &VirtualMachine<'_>) -> Result<String> {
     Ok(format!("{:016x}", hasher.finish()))
 }
 
-/// Removes all but the snapshots that were used last, and what interrupted runs have left.
+/// Removes all snapshots except those used last, and incomplete ones of interrupted runs.
 fn remove_old(cache: &Path) {
     let entries = fs::read_dir(cache).into_iter().flatten().flatten();
     let entries = entries.filter(|entry| match entry.path().extension() {
         None => true,
-        // One that is being made, or was when its process ended.
+        // An incomplete snapshot, which is removed if the process that made it has ended.
         Some(pid) => {
             if !Path::new("/proc").join(pid).exists() {
                 let _ = fs::remove_dir_all(entry.path());

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The contents of the messages between host and guest: the command, its files, its end.
+//! Structures in the messages between host and guest: the command, its files, and how it ended.
 
 use std::ffi::OsString;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-/// The directory that holds the guest's pmctl, at the end of PATH.
+/// The directory in the guest with its pmctl, which is the last one in PATH.
 pub(super) const TOOLS_DIRECTORY: &str = "/dev/perfmon-vm";
 
 /// Size of a terminal, in characters.
@@ -16,11 +16,11 @@ pub(super) struct Size {
     pub(super) columns: u16,
 }
 
-/// A command and its surroundings.
+/// A command, with the user, environment and terminal that it runs with.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct GuestTask {
     pub(super) words: Vec<OsString>,
-    /// The words are a command of pmctl's, without `pmctl`.
+    /// The words are a command of pmctl, without the word `pmctl`.
     pub(super) is_pmctl: bool,
     /// The working directory.
     pub(super) directory: OsString,
@@ -30,41 +30,41 @@ pub(super) struct GuestTask {
     pub(super) groups: Vec<u32>,
     pub(super) umask: u32,
     pub(super) host_name: OsString,
-    /// The time when it starts, since 1970; `None` for the host's, which the guest asks for.
+    /// The guest's time at the start, since 1970; `None` for the host's time, which the guest asks for.
     pub(super) clock: Option<Duration>,
-    /// Addresses are as random as on the host.
+    /// Addresses are randomized, as on most systems.
     pub(super) randomize: bool,
-    /// Standard input, output and error: `true` for those that are a terminal.
+    /// Which of standard input, output and error are a terminal.
     pub(super) is_terminal: [bool; 3],
-    /// The guest gets each key as it is typed, and what it writes to the terminal is not changed.
+    /// The caller's terminal is raw: the guest gets each key as it is typed, and output to the terminal is not changed.
     pub(super) has_keys: bool,
     pub(super) size: Option<Size>,
-    /// Files that are wanted when the command has ended, relative to the directory.
+    /// Files to send to the host after the command has ended, relative to `directory`.
     pub(super) files: Vec<OsString>,
-    /// Directories of the host that the command may change; each one comes behind those that it is in.
+    /// Directories of the host that the command may change. A directory comes after those that it is in.
     pub(super) shared: Vec<OsString>,
 }
 
-/// A file of [`GuestTask::files`] at the end.
+/// A file of [`GuestTask::files`] after the end of the command.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct GuestFile {
-    /// Index in the list.
+    /// Index in [`GuestTask::files`].
     pub(super) index: usize,
     pub(super) content: GuestContent,
 }
 
-/// The content of a file at the end.
+/// The content of a file after the end of the command.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum GuestContent {
-    /// The content comes as [`Stream::File`](super::wire::Stream::File). These are the permission bits.
+    /// The content follows as [`Stream::File`](super::wire::Stream::File). The number is the permission bits.
     Follows(u32),
-    /// The file is in one of [`GuestTask::shared`], and so on the host already.
+    /// The file is in one of [`GuestTask::shared`], so it is on the host already.
     OnHost,
     /// The file is missing, for this reason.
     Missing(String),
 }
 
-/// The end of the command.
+/// How the command ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct GuestEnd {
     /// Exit code, as in a shell.
@@ -73,8 +73,7 @@ pub(super) struct GuestEnd {
     pub(super) out_of_memory: bool,
     /// The memory for new files is used up.
     pub(super) out_of_room: bool,
-    /// Something was sent to another machine, or to a port of this one where nothing listens, as a resolver of names is
-    /// asked.
+    /// A packet was sent to another machine, or to a loopback port where no program listens, as by name resolution.
     #[serde(default)]
     pub(super) asked_network: bool,
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The caller's terminal while the guest has it.
+//! The caller's terminal, in raw mode while the command in the guest uses it.
 
 use std::fs::File;
 use std::io::{self, IsTerminal};
@@ -14,11 +14,12 @@ use super::task::Size;
 
 nix::ioctl_read_bad!(get_size, libc::TIOCGWINSZ, libc::winsize);
 
-/// The terminal of standard input: each key goes to the guest as it is, and what it writes is not changed.
+/// The terminal of standard input. In raw mode each key is sent to the guest, and the guest's output is not changed.
 pub(super) struct RawTerminal {
     /// The terminal that is standard input, opened for writing as well.
     file: File,
-    before: Option<Termios>,
+    /// Settings to restore, if the terminal is in raw mode.
+    saved_settings: Option<Termios>,
 }
 
 impl RawTerminal {
@@ -34,17 +35,20 @@ impl RawTerminal {
             .write(true)
             .open("/dev/tty")
             .ok()?;
-        Some(Self { file, before: None })
+        Some(Self {
+            file,
+            saved_settings: None,
+        })
     }
 
-    /// Gives the terminal to the guest.
+    /// Puts the terminal into raw mode.
     pub(super) fn make_raw(&mut self) -> Result<()> {
-        let before = tcgetattr(&self.file).context("can't read the terminal's settings")?;
-        let mut raw = before.clone();
+        let settings = tcgetattr(&self.file).context("can't read the terminal's settings")?;
+        let mut raw = settings.clone();
         cfmakeraw(&mut raw);
         tcsetattr(&self.file, SetArg::TCSADRAIN, &raw)
             .context("can't change the terminal's settings")?;
-        self.before = Some(before);
+        self.saved_settings = Some(settings);
         Ok(())
     }
 }
@@ -57,17 +61,17 @@ impl AsFd for RawTerminal {
 
 impl Drop for RawTerminal {
     fn drop(&mut self) {
-        if let Some(before) = &self.before {
-            let _ = tcsetattr(&self.file, SetArg::TCSADRAIN, before);
+        if let Some(settings) = &self.saved_settings {
+            let _ = tcsetattr(&self.file, SetArg::TCSADRAIN, settings);
         }
     }
 }
 
-/// Returns the size of a terminal, if it is one and knows it.
+/// Returns the size of a terminal; `None` if the descriptor is no terminal, or the size is not known.
 pub(super) fn size(terminal: BorrowedFd<'_>) -> Option<Size> {
-    // SAFETY: A structure of numbers, for which zeros are values.
+    // SAFETY: `winsize` consists of integers, for which zero bytes are a valid value.
     let mut size: libc::winsize = unsafe { std::mem::zeroed() };
-    // SAFETY: The descriptor is open, and the call writes to a structure of its type.
+    // SAFETY: TIOCGWINSZ writes a `winsize` to the pointer, which is that of the live local `size`.
     unsafe { get_size(terminal.as_raw_fd(), &raw mut size) }.ok()?;
     (size.ws_row > 0 && size.ws_col > 0).then_some(Size {
         rows: size.ws_row,

@@ -56,7 +56,7 @@ impl fmt::Display for ReadError {
             Self::NotPerfData => f.write_str("this is not a perf.data file"),
             Self::OtherByteOrder => f.write_str(
                 "this file is from a big-endian machine, and pmctl reads only little-endian ones, of x86\nRead it \
-                                                                with `perf report` or `perf script`.",
+                 with `perf report` or `perf script`.",
             ),
             Self::FirstVersion => f.write_str(
                 "this file has the first format of perf.data (PERFFILE), which `perf record` wrote before Linux 3.2\nRead it with \

@@ -244,7 +244,7 @@ impl Events {
     /// Returns a note for the user if call chains can't be unwound.
     fn no_callers_note(&self) -> Option<String> {
         const NO_CALLERS_NOTE: &str = "callers in programs are not shown: perf recorded the stacks with other registers than \
-                                                            `--call-graph dwarf` records on x86-64 without `--user-regs`";
+                                       `--call-graph dwarf` records on x86-64 without `--user-regs`";
         let mut layouts = self.layouts.iter();
         let is_without = layouts.any(|(layout, _)| layout.has_other_registers());
         is_without.then(|| NO_CALLERS_NOTE.to_owned())

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The tables of a file that say where callers' registers are.
+//! The unwind tables of a file, which say where callers' registers are.
 
 use std::fs::File;
 use std::ops::Range;
@@ -15,23 +15,23 @@ use super::step::{Expressions, Step};
 use crate::recording::symbols::{DebugFiles, Elf, content};
 use crate::system::files::open;
 
-/// The size of an address.
-const WORD: u8 = 8;
+/// Bytes of an address.
+const ADDRESS_SIZE: u8 = 8;
 
 type Bytes<'a> = EndianSlice<'a, LittleEndian>;
 
-/// The tables of a program or library.
+/// The unwind tables of a program or library.
 pub(super) struct UnwindTables {
     elf: Elf,
     sections: Vec<TableSection>,
     context: UnwindContext<usize>,
-    /// Addresses of the linker's stubs, through which functions elsewhere are called.
+    /// Addresses of the linker's stubs (PLT), through which functions of other files are called.
     stubs: Vec<Range<u64>>,
-    /// The file, until its debug file was looked for: that may have tables for more functions.
+    /// The path of the file, until its debug file was looked for, which may have tables for more functions.
     path: Option<PathBuf>,
 }
 
-/// A section with tables.
+/// A section with unwind tables.
 struct TableSection {
     kind: Kind,
     bytes: Vec<u8>,
@@ -47,23 +47,23 @@ enum Kind {
     Debug,
 }
 
-/// Finds the entry of an address.
+/// The index by which the entry of an address is found.
 enum Index {
-    /// `.eh_frame_hdr`, which the linker has sorted.
+    /// The section `.eh_frame_hdr`, which the linker has sorted.
     Header(Vec<u8>),
-    /// The address and the offset of each entry, by address.
+    /// The start address and the offset of each entry, by address.
     Sorted(Vec<(u64, usize)>),
 }
 
 impl UnwindTables {
-    /// Takes the tables of a file.
+    /// Reads the tables of a file. `path` is where to look for its debug file.
     pub(super) fn read<'a, R: ReadRef<'a>>(
         elf: Elf,
         path: Option<PathBuf>,
         file: &object::File<'a, R>,
     ) -> Self {
-        let exceptions = TableSection::exceptions(file);
-        let debug = TableSection::debug(file);
+        let eh_frame = TableSection::eh_frame(file);
+        let debug_frame = TableSection::debug_frame(file);
         let stubs = file.sections().filter_map(|section| {
             let is_stubs = section.name().is_ok_and(|name| name.starts_with(".plt"));
             let start = section.address();
@@ -72,7 +72,7 @@ impl UnwindTables {
         Self {
             elf,
             stubs: stubs.collect(),
-            sections: exceptions.into_iter().chain(debug).collect(),
+            sections: eh_frame.into_iter().chain(debug_frame).collect(),
             context: UnwindContext::new(),
             path,
         }
@@ -81,10 +81,10 @@ impl UnwindTables {
     /// Returns the step at an offset in the file.
     pub(super) fn step(&mut self, offset: u64, debug_files: &DebugFiles) -> Option<Step> {
         let address = self.elf.address(offset)?;
-        if let Some(step) = self.step_in(0, address) {
+        if let Some(step) = self.step_from(0, address) {
             return Some(step);
         }
-        // A stub is a jump. In static programs it has no table.
+        // A stub is a jump. In static programs, stubs have no tables.
         if self.stubs.iter().any(|stubs| stubs.contains(&address)) {
             return Some(Step::of_jump());
         }
@@ -92,14 +92,16 @@ impl UnwindTables {
         let debug_file = debug_files.find(&path, &self.elf)?;
         let next = self.sections.len();
         let found = with_file(&debug_file, |file| {
-            TableSection::debug(file).into_iter().collect::<Vec<_>>()
+            TableSection::debug_frame(file)
+                .into_iter()
+                .collect::<Vec<_>>()
         });
         self.sections.extend(found?);
-        self.step_in(next, address)
+        self.step_from(next, address)
     }
 
-    /// Returns the step at an address, by the sections from number `first` on.
-    fn step_in(&mut self, first: usize, address: u64) -> Option<Step> {
+    /// Returns the step at an address, from the sections with index `first` and later ones.
+    fn step_from(&mut self, first: usize, address: u64) -> Option<Step> {
         let Self {
             sections, context, ..
         } = self;
@@ -116,21 +118,21 @@ impl Expressions for UnwindTables {
 }
 
 impl TableSection {
-    fn exceptions<'a, R: ReadRef<'a>>(file: &object::File<'a, R>) -> Option<Self> {
+    fn eh_frame<'a, R: ReadRef<'a>>(file: &object::File<'a, R>) -> Option<Self> {
         let bytes = content(file, ".eh_frame")?;
-        let at = |name| file.section_by_name(name).map_or(0, |s| s.address());
+        let address_of = |name| file.section_by_name(name).map_or(0, |s| s.address());
         let bases = BaseAddresses::default()
-            .set_eh_frame(at(".eh_frame"))
-            .set_eh_frame_hdr(at(".eh_frame_hdr"))
-            .set_text(at(".text"))
-            .set_got(at(".got"));
+            .set_eh_frame(address_of(".eh_frame"))
+            .set_eh_frame_hdr(address_of(".eh_frame_hdr"))
+            .set_text(address_of(".text"))
+            .set_got(address_of(".got"));
         let header = content(file, ".eh_frame_hdr").filter(|header| {
-            let parsed = EhFrameHdr::new(header, LittleEndian).parse(&bases, WORD);
+            let parsed = EhFrameHdr::new(header, LittleEndian).parse(&bases, ADDRESS_SIZE);
             parsed.is_ok_and(|header| header.table().is_some())
         });
         let index = match header {
             Some(header) => Index::Header(header),
-            None => Index::Sorted(sorted(&exceptions(&bytes), &bases)),
+            None => Index::Sorted(entries_by_address(&eh_frame(&bytes), &bases)),
         };
         Some(Self {
             kind: Kind::Exceptions,
@@ -140,18 +142,18 @@ impl TableSection {
         })
     }
 
-    fn debug<'a, R: ReadRef<'a>>(file: &object::File<'a, R>) -> Option<Self> {
+    fn debug_frame<'a, R: ReadRef<'a>>(file: &object::File<'a, R>) -> Option<Self> {
         let bytes = content(file, ".debug_frame")?;
         let bases = BaseAddresses::default();
         Some(Self {
-            index: Index::Sorted(sorted(&debug(&bytes), &bases)),
+            index: Index::Sorted(entries_by_address(&debug_frame(&bytes), &bases)),
             kind: Kind::Debug,
             bytes,
             bases,
         })
     }
 
-    /// Returns the step at an address; this section is number `number`.
+    /// Returns the step at an address. `number` is the index of this section.
     fn step(
         &self,
         number: usize,
@@ -161,8 +163,8 @@ impl TableSection {
         let offset = self.offset(address)?;
         let at = (number, address, offset);
         match self.kind {
-            Kind::Exceptions => step(&exceptions(&self.bytes), &self.bases, at, context),
-            Kind::Debug => step(&debug(&self.bytes), &self.bases, at, context),
+            Kind::Exceptions => entry_step(&eh_frame(&self.bytes), &self.bases, at, context),
+            Kind::Debug => entry_step(&debug_frame(&self.bytes), &self.bases, at, context),
         }
     }
 
@@ -171,33 +173,34 @@ impl TableSection {
         match &self.index {
             Index::Header(header) => {
                 let header = EhFrameHdr::new(header, LittleEndian);
-                let header = header.parse(&self.bases, WORD).ok()?;
+                let header = header.parse(&self.bases, ADDRESS_SIZE).ok()?;
                 let table = header.table()?;
                 let entry = table.lookup(address, &self.bases).ok()?;
                 Some(table.pointer_to_offset(entry).ok()?.0)
             }
             Index::Sorted(entries) => {
-                let behind = entries.partition_point(|(start, _)| *start <= address);
-                let (_, offset) = entries[..behind].last()?;
+                let end = entries.partition_point(|(start, _)| *start <= address);
+                let (_, offset) = entries[..end].last()?;
                 Some(*offset)
             }
         }
     }
 }
 
-fn exceptions(bytes: &[u8]) -> EhFrame<Bytes<'_>> {
+fn eh_frame(bytes: &[u8]) -> EhFrame<Bytes<'_>> {
     let mut section = EhFrame::new(bytes, LittleEndian);
-    section.set_address_size(WORD);
+    section.set_address_size(ADDRESS_SIZE);
     section
 }
 
-fn debug(bytes: &[u8]) -> DebugFrame<Bytes<'_>> {
+fn debug_frame(bytes: &[u8]) -> DebugFrame<Bytes<'_>> {
     let mut section = DebugFrame::new(bytes, LittleEndian);
-    section.set_address_size(WORD);
+    section.set_address_size(ADDRESS_SIZE);
     section
 }
 
-fn step<'a, S: UnwindSection<Bytes<'a>>>(
+/// Returns the step at an address, from the entry at `offset` of section `number`.
+fn entry_step<'a, S: UnwindSection<Bytes<'a>>>(
     section: &S,
     bases: &BaseAddresses,
     (number, address, offset): (usize, u64, usize),
@@ -215,30 +218,30 @@ fn step<'a, S: UnwindSection<Bytes<'a>>>(
     ))
 }
 
-/// Returns the entries by address, up to one that can't be read.
-fn sorted<'a, S: UnwindSection<Bytes<'a>>>(
+/// Returns the start address and the offset of each entry, by address, up to an entry that can't be read.
+fn entries_by_address<'a, S: UnwindSection<Bytes<'a>>>(
     section: &S,
     bases: &BaseAddresses,
 ) -> Vec<(u64, usize)> {
-    let mut sorted = Vec::new();
+    let mut entries_by_address = Vec::new();
     let mut entries = section.entries(bases);
     while let Ok(Some(entry)) = entries.next() {
         if let CieOrFde::Fde(entry) = entry {
             if let Ok(entry) = entry.parse(S::cie_from_offset) {
-                sorted.push((entry.initial_address(), entry.offset()));
+                entries_by_address.push((entry.initial_address(), entry.offset()));
             }
         }
     }
-    sorted.sort_unstable();
-    sorted
+    entries_by_address.sort_unstable();
+    entries_by_address
 }
 
-/// Calls `take` with a file that is read as far as it is asked for.
+/// Calls `read` with a parsed file, whose parts are read when they are used. `None` if it is no ELF file.
 pub(super) fn with_file<T>(
     path: &Path,
-    take: impl FnOnce(&object::File<'_, &ReadCache<File>>) -> T,
+    read: impl FnOnce(&object::File<'_, &ReadCache<File>>) -> T,
 ) -> Option<T> {
     let cache = ReadCache::new(open(path).ok()?);
     let file = object::File::parse(&cache).ok()?;
-    Some(take(&file))
+    Some(read(&file))
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Chains of a program that has written its own registers and stack.
+//! Tests of the unwinder, by a program that writes its own registers, stack and mappings.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -20,7 +20,7 @@ use crate::recording::profile::each_sample;
 
 const PID: u32 = 7;
 
-/// The functions of the chain in the program, from inside outward.
+/// The functions of the program's call chain, the innermost first.
 const CHAIN: [&str; 11] = [
     "leaf",
     "on_signal",
@@ -35,15 +35,15 @@ const CHAIN: [&str; 11] = [
     "main",
 ];
 
-/// What the program has written.
-struct Written {
+/// The state that the program has written.
+struct ProgramState {
     folder: TempDir,
     program: PathBuf,
     maps: Vec<Map>,
     user: UserStack,
 }
 
-impl Written {
+impl ProgramState {
     /// Compiles the program with these flags, and runs it.
     fn new(flags: &[&str]) -> Self {
         let folder = tempfile::tempdir().expect("a folder can be made");
@@ -68,7 +68,7 @@ impl Written {
         Self {
             folder,
             program,
-            maps: maps.lines().filter_map(map).collect(),
+            maps: maps.lines().filter_map(parse_map).collect(),
             user: UserStack {
                 wide: true,
                 registers,
@@ -105,7 +105,7 @@ impl Written {
         recording
     }
 
-    /// Removes the names from the program, and puts its debug information into another file.
+    /// Removes the names from the program, puts its debug information into another file, and returns that file's path.
     fn split(&self) -> PathBuf {
         let debug = self.folder.path().join("chain.debug");
         run(Command::new("objcopy")
@@ -125,8 +125,8 @@ fn run(command: &mut Command) -> Vec<u8> {
     output.stdout
 }
 
-/// Returns the mapping of a line, if it is of code.
-fn map(line: &str) -> Option<Map> {
+/// Parses a line of `/proc/PID/maps`; `None` if the mapping is not executable.
+fn parse_map(line: &str) -> Option<Map> {
     let mut words = line.split_whitespace();
     let (start, end) = words.next()?.split_once('-')?;
     let number = |text| u64::from_str_radix(text, 16).ok();
@@ -143,7 +143,7 @@ fn map(line: &str) -> Option<Map> {
     })
 }
 
-/// Returns the functions of the sample, of which those of the C library have `libc` for their names.
+/// Returns the functions of the sample's call chain. Those of the C library are called `libc`.
 fn functions(recording: &Recording) -> (Vec<String>, Cuts) {
     let mut functions = Vec::new();
     let cuts = each_sample(recording, |named, names| {
@@ -159,10 +159,10 @@ fn functions(recording: &Recording) -> (Vec<String>, Cuts) {
     (functions, cuts.expect("nothing fails"))
 }
 
-/// Returns the chain as it is to be found, from its beginning up to `end`.
-fn whole() -> Vec<String> {
+/// Returns the functions of the complete call chain.
+fn complete_chain() -> Vec<String> {
     let mut chain: Vec<_> = CHAIN.map(str::to_owned).into();
-    // The signal's frame, and what calls main.
+    // The frame of the signal, and the callers of main.
     chain.insert(2, "libc".to_owned());
     chain.extend(["libc", "libc", "_start"].map(str::to_owned));
     chain
@@ -172,61 +172,61 @@ fn whole() -> Vec<String> {
 fn all_callers_are_found_without_frame_pointers() {
     for flags in [
         &[][..],
-        // Without an index, and at fixed addresses.
+        // Programs without an index of the tables, and at fixed addresses.
         &["-Wl,--no-eh-frame-hdr"],
         &["-no-pie"],
         &["-fno-asynchronous-unwind-tables", "-g"],
         &["-fno-asynchronous-unwind-tables", "-g", "-gz=zlib"],
     ] {
-        let written = Written::new(flags);
-        let (functions, cuts) = functions(&written.recording());
-        assert_eq!(functions, whole(), "{flags:?}");
+        let state = ProgramState::new(flags);
+        let (functions, cuts) = functions(&state.recording());
+        assert_eq!(functions, complete_chain(), "{flags:?}");
         assert_eq!(cuts.numbers(), (1, 0), "{flags:?}");
     }
 }
 
 #[test]
 fn a_stub_of_the_linker_has_its_caller() {
-    let mut written = Written::new(&["-static"]);
-    let program = fs::read(&written.program).expect("it was compiled");
+    let mut state = ProgramState::new(&["-static"]);
+    let program = fs::read(&state.program).expect("it was compiled");
     let program = object::File::parse(&*program).expect("it is well formed");
     let stubs = program.section_by_name(".plt").expect("there are some");
-    // As if the function had just called it.
-    let caller = written.user.registers[8];
-    written.user.registers[7] -= 8;
-    written.user.registers[8] = stubs.address();
-    written.user.stack.splice(..0, caller.to_le_bytes());
-    let (functions, cuts) = functions(&written.recording());
+    // Moves the program to the stub, as if the function had just called it.
+    let caller = state.user.registers[8];
+    state.user.registers[7] -= 8;
+    state.user.registers[8] = stubs.address();
+    state.user.stack.splice(..0, caller.to_le_bytes());
+    let (functions, cuts) = functions(&state.recording());
     assert_eq!(functions[1..3], ["leaf", "on_signal"]);
     assert_eq!(cuts.numbers(), (1, 0), "{functions:?}");
 }
 
 #[test]
 fn a_debug_file_has_the_tables_too() {
-    let written = Written::new(&["-fno-asynchronous-unwind-tables", "-g"]);
-    let debug = written.split();
-    let (found, _) = functions(&written.recording());
-    assert_eq!(found, whole());
+    let state = ProgramState::new(&["-fno-asynchronous-unwind-tables", "-g"]);
+    let debug = state.split();
+    let (found, _) = functions(&state.recording());
+    assert_eq!(found, complete_chain());
     fs::remove_file(debug).expect("it is there");
-    let (_, cuts) = functions(&written.recording());
+    let (_, cuts) = functions(&state.recording());
     assert_eq!(cuts.numbers(), (1, 1));
-    let text = told(&cuts);
+    let text = warnings(&cuts);
     assert!(text.contains("chain has no table for a function"), "{text}");
 }
 
 #[test]
 fn a_frame_pointer_of_0_marks_the_outermost_function() {
-    let mut written = Written::new(&["-fno-asynchronous-unwind-tables"]);
-    let (_, cuts) = functions(&written.recording());
+    let mut state = ProgramState::new(&["-fno-asynchronous-unwind-tables"]);
+    let (_, cuts) = functions(&state.recording());
     assert_eq!(cuts.numbers(), (1, 1));
-    written.user.registers[6] = 0;
-    let (found, cuts) = functions(&written.recording());
+    state.user.registers[6] = 0;
+    let (found, cuts) = functions(&state.recording());
     assert_eq!(found, ["leaf"]);
     assert_eq!(cuts.numbers(), (1, 0));
 }
 
-/// What is told of cut chains.
-fn told(cuts: &Cuts) -> String {
+/// Returns the warnings about incomplete chains.
+fn warnings(cuts: &Cuts) -> String {
     let mut text = Vec::new();
     let colors = crate::system::screen::Colors::default();
     cuts.write(colors, &mut text)
@@ -235,68 +235,68 @@ fn told(cuts: &Cuts) -> String {
 }
 
 #[test]
-fn a_stack_that_was_not_recorded_whole_is_told() {
-    let mut written = Written::new(&[]);
-    let length = written.user.stack.len();
-    written.user.stack.truncate(length - 600);
-    written.user.wanted = written.user.stack.len() as u64;
-    let (found, cuts) = functions(&written.recording());
-    assert!(found.len() < whole().len(), "{found:?}");
-    assert_eq!(found[..], whole()[..found.len()]);
-    let text = told(&cuts);
+fn an_incomplete_stack_is_warned_of() {
+    let mut state = ProgramState::new(&[]);
+    let length = state.user.stack.len();
+    state.user.stack.truncate(length - 600);
+    state.user.wanted = state.user.stack.len() as u64;
+    let (found, cuts) = functions(&state.recording());
+    assert!(found.len() < complete_chain().len(), "{found:?}");
+    assert_eq!(found[..], complete_chain()[..found.len()]);
+    let text = warnings(&cuts);
     assert!(
         text.starts_with("CUT: 1 of 1 call chain: the stack is longer than"),
         "{text}"
     );
-    written.user.wanted += 8;
-    let (_, cuts) = functions(&written.recording());
-    let text = told(&cuts);
+    state.user.wanted += 8;
+    let (_, cuts) = functions(&state.recording());
+    let text = warnings(&cuts);
     assert!(text.contains("paged out"), "{text}");
 }
 
 #[test]
-fn a_program_that_was_replaced_is_not_followed() {
-    let written = Written::new(&[]);
-    let mut recording = written.recording();
+fn a_replaced_program_is_not_unwound() {
+    let state = ProgramState::new(&[]);
+    let mut recording = state.recording();
     let ids = recording.build_ids.iter_mut();
-    let of_program = ids.filter(|id| id.file == written.program);
+    let of_program = ids.filter(|id| id.file == state.program);
     of_program.for_each(|id| id.id[0] ^= 1);
     let (found, cuts) = functions(&recording);
     assert_eq!(found, ["leaf"]);
-    let text = told(&cuts);
+    let text = warnings(&cuts);
     assert!(text.contains("chain was replaced since"), "{text}");
-    // Unless there is a copy.
-    fs::remove_file(&written.program).expect("it is there");
+    // The same without any file.
+    fs::remove_file(&state.program).expect("it is there");
     let (_, cuts) = functions(&recording);
     assert!(
-        told(&cuts).contains("chain is not on this machine"),
+        warnings(&cuts).contains("chain is not on this machine"),
         "{}",
-        told(&cuts)
+        warnings(&cuts)
     );
 }
 
 #[test]
-fn a_file_of_unknown_version_is_taken_unless_it_is_younger() {
-    let written = Written::new(&["-Wl,--build-id=none"]);
-    let mut recording = written.recording();
+fn a_file_of_unknown_version_is_used_unless_it_is_newer() {
+    let state = ProgramState::new(&["-Wl,--build-id=none"]);
+    let mut recording = state.recording();
     assert!(
         recording
             .build_ids
             .iter()
-            .all(|id| id.file != written.program)
+            .all(|id| id.file != state.program)
     );
-    // Recordings of earlier versions do not tell more.
+    // Recordings of earlier versions have no facts.
     for table in &mut recording.notes.symbols {
         assert_eq!(
             table.facts.is_some(),
-            Path::new(&table.file) == written.program
+            Path::new(&table.file) == state.program
         );
         table.facts = None;
     }
-    let changed = written.program.metadata().expect("it is there");
+    let changed = state.program.metadata().expect("it is there");
     let changed = changed.modified().expect("it is known");
     recording.ended = Some(changed);
-    assert_eq!(functions(&recording).0, whole());
+    assert_eq!(functions(&recording).0, complete_chain());
     recording.ended = Some(changed - std::time::Duration::from_secs(1));
     assert_eq!(functions(&recording).0, ["leaf"]);
 }
@@ -336,42 +336,46 @@ fn the_vdso_has_tables() {
 }
 
 #[test]
-fn tables_without_an_end_are_left() {
-    let written = Written::new(&["-DENDLESS"]);
-    let (found, cuts) = functions(&written.recording());
+fn a_loop_in_the_tables_ends() {
+    let state = ProgramState::new(&["-DENDLESS"]);
+    let (found, cuts) = functions(&state.recording());
     assert!(found.iter().all(|function| function == "leaf"));
     assert_eq!(found.len(), super::MAX_CALLERS as usize + 1);
     assert!(
-        told(&cuts).contains("do not fit the stack"),
+        warnings(&cuts).contains("do not fit the stack"),
         "{}",
-        told(&cuts)
+        warnings(&cuts)
     );
 }
 
 #[test]
-fn programs_of_32_bits_have_one_function() {
-    let mut written = Written::new(&[]);
-    written.user.wide = false;
-    let (found, cuts) = functions(&written.recording());
+fn a_32_bit_program_has_one_function() {
+    let mut state = ProgramState::new(&[]);
+    state.user.wide = false;
+    let (found, cuts) = functions(&state.recording());
     assert_eq!(found, ["leaf"]);
-    assert!(told(&cuts).contains("32-bit programs"));
+    assert!(warnings(&cuts).contains("32-bit programs"));
 }
 
 #[test]
-fn as_many_calls_as_the_processor_keeps_may_be_a_part_of_them() {
+fn as_many_calls_as_the_processor_holds_count_as_incomplete() {
     let mut unwinder = Unwinder::default();
     for calls in [0, 1, 31, 32] {
         unwinder.count_calls(calls);
     }
     let cuts = unwinder.into_cuts();
     assert_eq!(cuts.numbers(), (3, 1));
-    assert!(told(&cuts).contains("no more than 32"), "{}", told(&cuts));
+    assert!(
+        warnings(&cuts).contains("no more than 32"),
+        "{}",
+        warnings(&cuts)
+    );
 }
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(100))]
     #[test]
-    fn any_stack_is_survived(
+    fn any_stack_does_not_panic(
         registers in any::<[u64; UserStack::REGISTERS]>(),
         words in prop::collection::vec(any::<prop::sample::Index>(), 0..100),
         at in any::<prop::sample::Index>(),
@@ -379,11 +383,11 @@ proptest! {
         // Addresses of this program, and of its own stack.
         let maps = fs::read_to_string("/proc/self/maps").expect("it is there");
         let mut spaces = AddressSpaces::default();
-        for map in maps.lines().filter_map(map) {
+        for map in maps.lines().filter_map(parse_map) {
             let body = Body::Map(map);
             spaces.apply(&Record { stamp: Stamp::default(), body });
         }
-        let here = any_stack_is_survived as *const () as usize as u64;
+        let here = any_stack_does_not_panic as *const () as usize as u64;
         let near = |index: &prop::sample::Index| {
             let number = index.index(1 << 20) as u64;
             if number % 2 == 0 { here.wrapping_add(number) } else { 0x7000_0000 + number % 1000 * 8 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The command in the guest: its user, its surroundings, and its streams.
+//! Starts the command in the guest, with its user, environment and streams.
 
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -23,13 +23,13 @@ use crate::{system::exit, system::signals};
 
 nix::ioctl_write_int_bad!(take_terminal, libc::TIOCSCTTY);
 
-/// A command with the guest's ends of its streams, none of which blocks.
+/// A command, and the guest's ends of its streams, which are non-blocking.
 pub(super) struct GuestProcess {
-    /// The process; or the exit code and the reason why there is none.
+    /// The process; or the exit code and the message if it could not be started.
     pub(super) process: Result<Pid, (u8, String)>,
     pub(super) input: File,
     pub(super) outputs: Vec<(Stream, File)>,
-    /// The terminal, which the guest holds open so that it has no end before the command's.
+    /// The slave of the terminal, held open so that reading the master does not end before the command does.
     pub(super) terminal: Option<OwnedFd>,
 }
 
@@ -55,7 +55,7 @@ pub(super) fn start(task: &GuestTask) -> Result<GuestProcess> {
     match (&terminal, task.is_terminal[0]) {
         (Some(terminal), true) => drop(command.stdin(slave(terminal)?)),
         _ => {
-            let (read, write) = pipe(task)?;
+            let (read, write) = make_pipe(task)?;
             command.stdin(Stdio::from(read));
             input = Some(File::from(write));
         }
@@ -64,7 +64,7 @@ pub(super) fn start(task: &GuestTask) -> Result<GuestProcess> {
         let stdio = match (&terminal, task.is_terminal[number]) {
             (Some(terminal), true) => slave(terminal)?,
             _ => {
-                let (read, write) = pipe(task)?;
+                let (read, write) = make_pipe(task)?;
                 outputs.push((stream, File::from(read)));
                 Stdio::from(write)
             }
@@ -75,16 +75,19 @@ pub(super) fn start(task: &GuestTask) -> Result<GuestProcess> {
             command.stderr(stdio);
         }
     }
-    let input = input.context("a command without input")?;
+    let input = input.context("the command has no standard input")?;
     for file in outputs.iter().map(|(_, file)| file).chain([&input]) {
-        fcntl(file, FcntlArg::F_SETFL(OFlag::O_NONBLOCK)).context("can't set a pipe")?;
+        fcntl(file, FcntlArg::F_SETFL(OFlag::O_NONBLOCK))
+            .context("can't make a pipe non-blocking")?;
     }
     let process = match command.spawn() {
         Ok(child) => Ok(Pid::from_raw(i32::try_from(child.id())?)),
         Err(error) => Err(match fs::metadata(&task.directory) {
-            Ok(facts) if facts.is_dir() => cannot_run(task, &error),
-            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => closed_directory(task),
-            _ => no_directory(task),
+            Ok(facts) if facts.is_dir() => not_runnable(task, &error),
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                unreadable_directory(task)
+            }
+            _ => missing_directory(task),
         }),
     };
     Ok(GuestProcess {
@@ -95,12 +98,12 @@ pub(super) fn start(task: &GuestTask) -> Result<GuestProcess> {
     })
 }
 
-/// Returns the command without its streams.
+/// Returns the command, whose streams are to be set by the caller.
 fn command(task: &GuestTask) -> Command {
-    let own = Path::new(TOOLS_DIRECTORY).join("pmctl");
+    let pmctl = Path::new(TOOLS_DIRECTORY).join("pmctl");
     let (program, words) = match task.words.split_first() {
         Some((program, words)) if !task.is_pmctl => (program.clone(), words),
-        _ => (own.into_os_string(), &task.words[..]),
+        _ => (pmctl.into_os_string(), &task.words[..]),
     };
     let mut command = Command::new(program);
     command
@@ -111,16 +114,17 @@ fn command(task: &GuestTask) -> Command {
     if task.is_pmctl {
         command.arg0("pmctl");
     }
-    let has_terminal = task.is_terminal.iter().position(|is_terminal| *is_terminal);
+    let terminal_stream = task.is_terminal.iter().position(|is_terminal| *is_terminal);
     let groups: Vec<Gid> = task.groups.iter().copied().map(Gid::from_raw).collect();
     let (user, group) = (Uid::from_raw(task.user), Gid::from_raw(task.group));
     let mask = Mode::from_bits_truncate(task.umask);
     let prepare = move || -> io::Result<()> {
         umask(mask);
         setsid()?;
-        if let Some(number) = has_terminal {
+        if let Some(number) = terminal_stream {
             let number = i32::try_from(number).unwrap_or(0);
-            // SAFETY: The descriptor is a standard stream of this process; the call takes a number.
+            // SAFETY: TIOCSCTTY takes an integer and no pointer, so the call accesses no memory of this process, whatever the
+            // descriptor is.
             unsafe { take_terminal(number, 0) }?;
         }
         signals::restore_defaults()?;
@@ -129,19 +133,22 @@ fn command(task: &GuestTask) -> Command {
         setuid(user)?;
         Ok(())
     };
-    // SAFETY: The guest has one thread, so that the forked process may do anything; here it makes system calls only.
+    // SAFETY: Between fork and exec, the closure may only do what is safe in a copy of one thread. It only makes system
+    // calls, and this process has no other thread that could hold a lock.
     unsafe { command.pre_exec(prepare) };
     command
 }
 
-/// Returns a pipe's ends. The user owns it, and so may open it anew as /dev/stdout.
-fn pipe(task: &GuestTask) -> Result<(OwnedFd, OwnedFd)> {
+/// Makes a pipe, and returns its ends to read and to write. The user owns it, so that the command can open it as
+/// /dev/stdout.
+fn make_pipe(task: &GuestTask) -> Result<(OwnedFd, OwnedFd)> {
     let ends = pipe2(OFlag::O_CLOEXEC).context("can't make a pipe")?;
     let (user, group) = (Uid::from_raw(task.user), Gid::from_raw(task.group));
-    fchown(&ends.0, Some(user), Some(group)).context("can't give a pipe away")?;
+    fchown(&ends.0, Some(user), Some(group)).context("can't make the user the owner of a pipe")?;
     Ok(ends)
 }
 
+/// Opens a terminal that the user owns, with the size of the caller's.
 fn open_terminal(task: &GuestTask) -> Result<OpenptyResult> {
     let size = task.size.unwrap_or(Size {
         rows: 24,
@@ -149,11 +156,12 @@ fn open_terminal(task: &GuestTask) -> Result<OpenptyResult> {
     });
     let terminal = openpty(Some(&winsize(size)), None).context("can't open a terminal")?;
     let owner = Some(Uid::from_raw(task.user));
-    fchown(&terminal.slave, owner, None).context("can't give the terminal to the user")?;
+    fchown(&terminal.slave, owner, None)
+        .context("can't make the user the owner of the terminal")?;
     fchmod(&terminal.slave, Mode::from_bits_truncate(0o620))
-        .context("can't give the terminal to the user")?;
+        .context("can't set the permissions of the terminal")?;
     if !task.has_keys {
-        // The caller's terminal puts a carriage return in front of a new line itself.
+        // The caller's terminal is not raw, and adds carriage returns to new lines itself.
         let mut settings = tcgetattr(&terminal.slave)
             .context("can't read the settings of the virtual machine's terminal")?;
         settings.output_flags.remove(OutputFlags::OPOST);
@@ -163,7 +171,7 @@ fn open_terminal(task: &GuestTask) -> Result<OpenptyResult> {
     Ok(terminal)
 }
 
-/// Returns a size in the kernel's form.
+/// Converts a size to the kernel's structure.
 pub(super) fn winsize(size: Size) -> Winsize {
     Winsize {
         ws_row: size.rows,
@@ -173,27 +181,27 @@ pub(super) fn winsize(size: Size) -> Winsize {
     }
 }
 
-/// Returns the exit code and the message of a working directory that only the host has.
-fn no_directory(task: &GuestTask) -> (u8, String) {
+/// Returns the exit code and the message for a working directory that the guest does not have.
+fn missing_directory(task: &GuestTask) -> (u8, String) {
     let directory = task.directory.to_string_lossy();
     let message = format!(
-        "pmctl: the virtual machine has no directory {directory}: /dev, /proc and /sys are its own. Run the command in another one.\n"
+        "pmctl: the virtual machine has no directory {directory}: /dev, /proc and /sys are its own. Run the command in another directory.\n"
     );
     (exit::NO_COUNT, message)
 }
 
-/// Returns the exit code and the message of a working directory that QEMU can't reach.
-fn closed_directory(task: &GuestTask) -> (u8, String) {
+/// Returns the exit code and the message for a working directory that QEMU can't reach.
+fn unreadable_directory(task: &GuestTask) -> (u8, String) {
     let directory = task.directory.to_string_lossy();
     let message = format!(
-        "pmctl: the virtual machine can't reach {directory}: QEMU, which runs as you, needs to list the directories above it, \
-         and one of them lets you search it at most. Run the command in another one, or ask for the right to read that one.\n"
+        "pmctl: the virtual machine can't reach {directory}: QEMU runs with your rights, and you may not read one of the \
+         directories above it. Run the command in another directory, or have its permissions changed.\n"
     );
     (exit::NO_COUNT, message)
 }
 
-/// Returns the exit code and the message of a command that can't be run.
-fn cannot_run(task: &GuestTask, error: &io::Error) -> (u8, String) {
+/// Returns the exit code and the message for a command that can't be run.
+fn not_runnable(task: &GuestTask, error: &io::Error) -> (u8, String) {
     let program = task.words.first().cloned().unwrap_or_else(OsString::new);
     let code = if error.kind() == io::ErrorKind::NotFound {
         exit::NOT_FOUND

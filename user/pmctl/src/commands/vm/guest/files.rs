@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Files that the host wants when the command has ended.
+//! Sends the files that the host needs after the command has ended.
 
 use std::ffi::OsString;
 use std::fs::{self, File, Metadata};
@@ -13,11 +13,12 @@ use super::super::task::{GuestContent, GuestFile, GuestTask};
 use super::super::wire::{CHUNK, Channel, Message, Stream};
 use super::relay;
 
-/// The version of a file: its device, inode and time of change, one of which differs after a write or a replacement.
+/// Facts of a file, one of which differs after the file was written to or replaced.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct ChangeStamp {
     device: u64,
     inode: u64,
+    /// Time of the last change, in seconds and nanoseconds.
     changed: (i64, i64),
 }
 
@@ -31,28 +32,28 @@ impl ChangeStamp {
     }
 }
 
-/// Returns the files' versions before the command starts; `None` for those that are not there.
-pub(super) fn versions(task: &GuestTask) -> Vec<Option<ChangeStamp>> {
+/// Returns the stamp of each file of the task; `None` for files that do not exist.
+pub(super) fn stamps(task: &GuestTask) -> Vec<Option<ChangeStamp>> {
     let facts = task.files.iter().map(|name| fs::metadata(path(task, name)));
     facts
         .map(|facts| Some(ChangeStamp::of(&facts.ok()?)))
         .collect()
 }
 
-/// Sends the files, if they are not those of `before`.
-pub(super) fn send(
+/// Sends the files that have changed since `before`.
+pub(super) fn send_changed(
     channel: &mut Channel<File>,
     task: &GuestTask,
     before: &[Option<ChangeStamp>],
 ) -> Result<()> {
     for (index, (name, before)) in task.files.iter().zip(before).enumerate() {
-        let (content, file) = match find(task, name, *before) {
+        let (content, file) = match open_changed(task, name, *before) {
             Ok(found) => found,
             Err(error) => (GuestContent::Missing(error.to_string()), None),
         };
         channel.send(&Message::File(GuestFile { index, content }))?;
         if let Some(file) = file {
-            copy(channel, file)?;
+            send_content(channel, file)?;
             channel.send(&Message::End(Stream::File))?;
         }
     }
@@ -60,7 +61,7 @@ pub(super) fn send(
 }
 
 /// Finds a file that the command has written, and opens it if it is not on the host already.
-fn find(
+fn open_changed(
     task: &GuestTask,
     name: &OsString,
     before: Option<ChangeStamp>,
@@ -71,9 +72,9 @@ fn find(
         }
         path => path?,
     };
-    // A pipe would wait for a writer.
+    // Opening a pipe would wait for a writer.
     if !path.metadata()?.is_file() {
-        return Err(io::Error::other("it is no file"));
+        return Err(io::Error::other("it is not a regular file"));
     }
     let file = File::open(&path)?;
     let facts = file.metadata()?;
@@ -94,7 +95,8 @@ fn path(task: &GuestTask, name: &OsString) -> PathBuf {
     Path::new(&task.directory).join(name)
 }
 
-fn copy(channel: &mut Channel<File>, mut file: File) -> Result<()> {
+/// Sends the content of a file.
+fn send_content(channel: &mut Channel<File>, mut file: File) -> Result<()> {
     let mut bytes = vec![0; CHUNK];
     loop {
         let length = file

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! pmctl as the first process of the virtual machine: it sets the system up, runs one command on the host's files, and
-//! passes its streams on.
+//! pmctl as the first process of the virtual machine: sets up the system, runs one command on the host's files, and
+//! relays the command's streams.
 
 mod command;
 mod files;
@@ -27,18 +27,18 @@ use super::qemu::PORT;
 use super::task::GuestTask;
 use super::wire::{Channel, Message};
 
-/// The argument that the first process gets from the kernel's command line.
+/// The argument of the first process, from the kernel's command line.
 const GUEST_ARGUMENT: &str = "vm-guest";
 
-/// Returns whether these are the words of the first process of the virtual machine.
+/// Returns whether this is the first process of the virtual machine. `words` are its arguments.
 pub(crate) fn is_guest(words: &[OsString]) -> bool {
     words.get(1).is_some_and(|word| word == GUEST_ARGUMENT) && getpid() == Pid::from_raw(1)
 }
 
-/// Runs the virtual machine; returns only if the kernel does not end it.
+/// Runs the guest's side until the machine ends. Returns only if the machine can't be ended.
 pub(crate) fn guest() -> ExitCode {
     if let Err(error) = boot() {
-        // To the kernel's log, which the host shows when the machine ends without an answer.
+        // Standard error goes to the kernel's log, which the host shows if the machine ends without an answer.
         eprintln!("pmctl: {error:#}");
     }
     let Err(errno) = reboot(RebootMode::RB_AUTOBOOT);
@@ -46,6 +46,7 @@ pub(crate) fn guest() -> ExitCode {
     ExitCode::FAILURE
 }
 
+/// Sets up the system, and runs the host's command; an error in that is sent to the host.
 fn boot() -> Result<()> {
     system::set_up()?;
     module::load()?;
@@ -67,10 +68,10 @@ fn serve(channel: &mut Channel<File>) -> Result<()> {
         None => ask_time(channel)?,
     };
     system::set_clock(start)?;
-    let before = files::versions(&task);
+    let before = files::stamps(&task);
     let running = command::start(&task)?;
     let ended = relay::run(channel, running)?;
-    files::send(channel, &task, &before)?;
+    files::send_changed(channel, &task, &before)?;
     channel.send(&Message::Ended(ended))?;
     relay::flush(channel)?;
     // The host ends the machine.
@@ -79,31 +80,32 @@ fn serve(channel: &mut Channel<File>) -> Result<()> {
 }
 
 fn receive_task(channel: &mut Channel<File>) -> Result<GuestTask> {
-    match next_message(channel).context("the host sends nothing")? {
+    match next_message(channel).context("the host has sent no command")? {
         Message::Start(task) => Ok(task),
         _ => bail!("the host did not begin with a command"),
     }
 }
 
-/// Asks for the host's time.
+/// Asks the host for its time since 1970.
 fn ask_time(channel: &mut Channel<File>) -> Result<Duration> {
     channel.send(&Message::AskTime)?;
     relay::flush(channel)?;
     loop {
-        // The size of the terminal may change meanwhile.
+        // Other messages, such as a new size of the terminal, may come before.
         if let Message::Time(time) = next_message(channel)? {
             return Ok(time);
         }
     }
 }
 
+/// Waits until the host ends the machine.
 fn wait_for_end(channel: &mut Channel<File>) -> Result<Infallible> {
     loop {
         next_message(channel)?;
     }
 }
 
-/// Waits for a message of the host's.
+/// Waits for a message from the host.
 fn next_message(channel: &mut Channel<File>) -> Result<Message> {
     loop {
         if let Some(message) = channel.receive()? {
@@ -113,12 +115,12 @@ fn next_message(channel: &mut Channel<File>) -> Result<Message> {
     }
 }
 
-/// Opens the port to the host when both are there.
+/// Waits until the port to the host exists and the host has connected, and opens the port.
 fn open_port() -> Result<Channel<File>> {
     let path = loop {
         match find_port()? {
             Some(path) => break path,
-            // The kernel finds its devices beside the first process.
+            // The kernel detects its devices while the first process runs.
             None => thread::sleep(Duration::from_millis(1)),
         }
     };
@@ -137,7 +139,7 @@ fn open_port() -> Result<Channel<File>> {
         )];
         poll(&mut polled, PollTimeout::ZERO).context("can't wait for the host")?;
         match polled[0].revents() {
-            // The kernel has not heard yet that the host listens.
+            // The kernel has not processed yet that the host has connected.
             Some(events) if events.contains(PollFlags::POLLHUP) => {
                 thread::sleep(Duration::from_millis(1));
             }
@@ -146,12 +148,13 @@ fn open_port() -> Result<Channel<File>> {
     }
 }
 
+/// Returns the path of the port to the host; `None` if the kernel has not detected it yet.
 fn find_port() -> Result<Option<PathBuf>> {
     let Ok(ports) = fs::read_dir("/sys/class/virtio-ports") else {
         return Ok(None);
     };
     for port in ports {
-        let port = port.context("can't list the ports")?;
+        let port = port.context("can't list the virtual machine's ports")?;
         let name = fs::read_to_string(port.path().join("name")).unwrap_or_default();
         if name.trim_end() == PORT {
             return Ok(Some(PathBuf::from("/dev").join(port.file_name())));

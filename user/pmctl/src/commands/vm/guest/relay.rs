@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The guest's main loop: bytes between the command and the host, signals for the command, and its end.
+//! The guest's main loop: relays bytes between the command and the host, and signals to the command, until it ends.
 
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Read, Write};
@@ -23,26 +23,26 @@ use crate::system::signals::Signals;
 
 nix::ioctl_write_ptr_bad!(set_size, libc::TIOCSWINSZ, Winsize);
 
-/// A command whose streams are passed on.
+/// State of the relay while the command runs.
 struct GuestRelay<'a> {
     channel: &'a mut Channel<File>,
     signals: Signals,
     process: Pid,
-    /// `None` when the command can't read any more.
+    /// The writing end of the command's standard input; `None` once it is closed.
     input: Option<File>,
-    /// Input that the command has not read yet.
-    pending: Vec<u8>,
-    /// The host has no more input: its end is passed on when `pending` is empty.
-    input_ends: bool,
+    /// Input that is not written to the command yet.
+    pending_input: Vec<u8>,
+    /// The host has no more input, so that `input` is to be closed when `pending_input` is empty.
+    has_input_ended: bool,
     outputs: Vec<(Stream, File)>,
     terminal: Option<OwnedFd>,
-    /// The buffer that output is read to.
+    /// The buffer for reading output.
     chunk: Vec<u8>,
 }
 
-/// Passes on what the command reads and writes, until it ends.
+/// Relays the command's streams and signals until it ends.
 pub(super) fn run(channel: &mut Channel<File>, running: GuestProcess) -> Result<GuestEnd> {
-    // Before the command can end.
+    // Holds SIGCHLD before the command can end.
     let signals = Signals::hold()?;
     channel.send(&Message::Started)?;
     let process = match running.process {
@@ -60,8 +60,8 @@ pub(super) fn run(channel: &mut Channel<File>, running: GuestProcess) -> Result<
         signals,
         process,
         input: Some(running.input),
-        pending: Vec::new(),
-        input_ends: false,
+        pending_input: Vec::new(),
+        has_input_ended: false,
         outputs: running.outputs,
         terminal: running.terminal,
         chunk: vec![0; CHUNK],
@@ -71,19 +71,19 @@ pub(super) fn run(channel: &mut Channel<File>, running: GuestProcess) -> Result<
             break ending.exit_code();
         }
         relay.wait()?;
-        while let Some(message) = relay.channel.receive().context("the host is gone")? {
+        while let Some(message) = relay.channel.receive().context(HOST_GONE)? {
             relay.handle_message(message);
         }
         relay.write_input()?;
         relay.channel.flush()?;
         if !relay.channel.is_full() {
-            relay.pass_on()?;
+            relay.send_outputs()?;
         }
     };
     relay.finish()?;
     Ok(GuestEnd {
         code,
-        out_of_memory: has_killed().unwrap_or(false),
+        out_of_memory: has_killed_for_memory().unwrap_or(false),
         out_of_room: statvfs("/").is_ok_and(|facts| facts.blocks_available() == 0),
         asked_network: fs::read_to_string("/proc/net/snmp")
             .is_ok_and(|text| has_asked_network(&text)),
@@ -91,7 +91,7 @@ pub(super) fn run(channel: &mut Channel<File>, running: GuestProcess) -> Result<
 }
 
 impl GuestRelay<'_> {
-    /// Waits until something can be done.
+    /// Waits for a message, a signal, output of the command, or room for its input.
     fn wait(&self) -> Result<()> {
         let mut events = PollFlags::POLLIN;
         if self.channel.has_outgoing() {
@@ -109,21 +109,21 @@ impl GuestRelay<'_> {
             );
         }
         if let Some(input) = &self.input {
-            let wanted = if self.pending.is_empty() {
+            let wanted = if self.pending_input.is_empty() {
                 PollFlags::empty()
             } else {
                 PollFlags::POLLOUT
             };
-            // Without a wanted event, it still tells that the command has closed its input.
+            // Without requested events, poll(2) still reports that the command has closed its input.
             polled.push(PollFd::new(input.as_fd(), wanted));
         }
         match poll(&mut polled, PollTimeout::NONE) {
             Ok(_) | Err(Errno::EINTR) => Ok(()),
-            Err(errno) => Err(errno).context("can't wait"),
+            Err(errno) => Err(errno).context("can't wait for the command's streams"),
         }
     }
 
-    /// Reaps all processes that have ended, and returns the command's end if it is among them.
+    /// Reaps all processes that have ended, and returns how the command ended if it is among them.
     fn reap(&mut self) -> Result<Option<Ending>> {
         while self.signals.next()? != crate::system::signals::Event::Nothing {}
         let mut ending = None;
@@ -137,15 +137,15 @@ impl GuestRelay<'_> {
         }
     }
 
-    /// Does what the host says.
+    /// Handles a message from the host.
     fn handle_message(&mut self, message: Message) {
         match message {
-            Message::Data(Stream::Input, bytes) => self.pending.extend(bytes),
-            Message::End(Stream::Input) => self.input_ends = true,
+            Message::Data(Stream::Input, bytes) => self.pending_input.extend(bytes),
+            Message::End(Stream::Input) => self.has_input_ended = true,
             Message::Closed(stream) => self.outputs.retain(|(output, _)| *output != stream),
             Message::Signal(number) => {
                 if let Ok(signal) = Signal::try_from(number) {
-                    // Its group is gone when it has ended.
+                    // This fails if the process group has ended already.
                     let _ = killpg(self.process, signal);
                 }
             }
@@ -154,15 +154,17 @@ impl GuestRelay<'_> {
         }
     }
 
+    /// Sets the size of the command's terminal.
     fn resize(&self, size: Size) {
         if let Some(terminal) = &self.terminal {
             let size = winsize(size);
-            // SAFETY: The terminal is open, and the call reads a structure of its type. A failure leaves the old size.
+            // SAFETY: TIOCSWINSZ reads a `winsize` from the pointer, which is that of the live local `size`.
+            // A failure leaves the old size.
             let _ = unsafe { set_size(terminal.as_raw_fd(), &raw const size) };
         }
     }
 
-    /// Gives the command its input.
+    /// Writes pending input to the command, as much as it takes.
     fn write_input(&mut self) -> Result<()> {
         let Some(input) = &mut self.input else {
             return Ok(());
@@ -170,32 +172,32 @@ impl GuestRelay<'_> {
         if is_closed(input) {
             return self.close_input();
         }
-        while !self.pending.is_empty() {
-            match input.write(&self.pending) {
-                Ok(length) => drop(self.pending.drain(..length)),
+        while !self.pending_input.is_empty() {
+            match input.write(&self.pending_input) {
+                Ok(length) => drop(self.pending_input.drain(..length)),
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
                 Err(_) => return self.close_input(),
             }
-            if self.pending.is_empty() {
+            if self.pending_input.is_empty() {
                 self.channel.send(&Message::Taken)?;
             }
         }
-        if self.input_ends {
+        if self.has_input_ended {
             self.input = None;
         }
         Ok(())
     }
 
-    /// Tells the host that the command can't read any more.
+    /// Closes the command's input, and reports to the host that the command reads no more.
     fn close_input(&mut self) -> Result<()> {
-        self.pending.clear();
+        self.pending_input.clear();
         self.input = None;
         Ok(self.channel.send(&Message::Closed(Stream::Input))?)
     }
 
-    /// Passes on what the command has written, as much as comes at once.
-    fn pass_on(&mut self) -> Result<()> {
+    /// Sends output of the command to the host, up to a chunk of each stream.
+    fn send_outputs(&mut self) -> Result<()> {
         let mut ended = Vec::new();
         for (stream, file) in &mut self.outputs {
             match file.read(&mut self.chunk) {
@@ -212,9 +214,9 @@ impl GuestRelay<'_> {
         Ok(())
     }
 
-    /// Passes on the rest. What the command has left behind ends with it.
+    /// Kills the processes that the command has left, and sends the rest of the output.
     fn finish(&mut self) -> Result<()> {
-        // All processes but this one.
+        // -1 means all processes except this one.
         let _ = kill(Pid::from_raw(-1), Signal::SIGKILL);
         for (stream, file) in &mut self.outputs {
             loop {
@@ -234,10 +236,13 @@ impl GuestRelay<'_> {
     }
 }
 
-/// Sends all that waits to be sent.
+/// Context of an error of the channel.
+const HOST_GONE: &str = "the host has closed the connection";
+
+/// Sends all messages that are queued.
 pub(super) fn flush(channel: &mut Channel<File>) -> Result<()> {
     loop {
-        channel.flush().context("the host is gone")?;
+        channel.flush().context(HOST_GONE)?;
         if !channel.has_outgoing() {
             return Ok(());
         }
@@ -249,7 +254,7 @@ pub(super) fn flush(channel: &mut Channel<File>) -> Result<()> {
     }
 }
 
-/// Waits for a message.
+/// Waits until the channel has bytes to read.
 pub(super) fn wait_for_input(channel: &Channel<File>) -> Result<()> {
     let mut polled = [PollFd::new(channel.file.as_fd(), PollFlags::POLLIN)];
     match poll(&mut polled, PollTimeout::NONE) {
@@ -258,11 +263,11 @@ pub(super) fn wait_for_input(channel: &Channel<File>) -> Result<()> {
     }
 }
 
-/// Returns whether a pipe has no reader any more.
+/// Returns whether all readers of a pipe have closed it.
 fn is_closed(input: &File) -> bool {
     let mut polled = [PollFd::new(input.as_fd(), PollFlags::empty())];
-    let told = poll(&mut polled, PollTimeout::ZERO);
-    told.is_ok_and(|_| {
+    let result = poll(&mut polled, PollTimeout::ZERO);
+    result.is_ok_and(|_| {
         polled[0]
             .revents()
             .is_some_and(|events| events.contains(PollFlags::POLLERR))
@@ -273,8 +278,8 @@ fn is_temporary(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::Interrupted | ErrorKind::WouldBlock)
 }
 
-/// Returns whether the kernel has killed a process because there was no memory left: its log says so.
-fn has_killed() -> Result<bool> {
+/// Returns whether the kernel has killed a process because it ran out of memory, by the kernel's log.
+fn has_killed_for_memory() -> Result<bool> {
     let mut options = File::options();
     options.read(true).custom_flags(libc::O_NONBLOCK);
     let mut log = options
@@ -290,7 +295,7 @@ fn has_killed() -> Result<bool> {
             {
                 return Ok(true);
             }
-            // A message that was overwritten before it was read.
+            // The next message was overwritten before it was read.
             Err(error) if error.kind() == ErrorKind::BrokenPipe => {}
             Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(false),
             Err(error) => return Err(error).context("can't read the kernel's log"),
@@ -299,8 +304,8 @@ fn has_killed() -> Result<bool> {
     }
 }
 
-/// Returns whether /proc/net/snmp counts packets that had no way to another machine, or that were sent by UDP to a port of
-/// loopback where nothing listens: resolvers of names are often there.
+/// Returns whether a packet could not be sent to another machine, or was sent by UDP to a loopback port where no program
+/// listens, as name resolvers often do. `text` is the content of /proc/net/snmp.
 fn has_asked_network(text: &str) -> bool {
     let count = |protocol: &str, name: &str| {
         let of_protocol = |line: &&str| line.starts_with(protocol);
@@ -328,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn the_kernel_counts_what_had_no_way() {
+    fn packets_without_a_route_are_recognized() {
         assert!(!has_asked_network(&counts(0, 0)));
         assert!(has_asked_network(&counts(1, 0)));
         assert!(has_asked_network(&counts(0, 4)));

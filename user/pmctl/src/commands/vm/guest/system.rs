@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The guest's file systems, its name, and its loopback device.
+//! Sets up the guest's file systems, host name, clock and loopback device.
 
 use std::fs;
 use std::mem;
@@ -21,9 +21,10 @@ use super::super::task::{GuestTask, TOOLS_DIRECTORY};
 
 nix::ioctl_write_ptr_bad!(set_flags, libc::SIOCSIFFLAGS, libc::ifreq);
 
-/// Type, place and options of a file system.
+/// Type, mount point and options of a file system.
 type FileSystem = (&'static str, &'static str, &'static str);
 
+/// File systems of the guest's kernel.
 const OWN_FILE_SYSTEMS: [FileSystem; 6] = [
     ("proc", "/proc", ""),
     ("sysfs", "/sys", ""),
@@ -33,7 +34,7 @@ const OWN_FILE_SYSTEMS: [FileSystem; 6] = [
     ("tmpfs", "/dev/shm", "mode=1777"),
 ];
 
-/// Links that programs expect beside the kernel's devices.
+/// Links that programs expect in /dev: target and path.
 const DEVICE_LINKS: [(&str, &str); 4] = [
     ("/proc/self/fd", "/dev/fd"),
     ("/proc/self/fd/0", "/dev/stdin"),
@@ -41,47 +42,50 @@ const DEVICE_LINKS: [(&str, &str); 4] = [
     ("/proc/self/fd/2", "/dev/stderr"),
 ];
 
-/// The host's files, read-only; what is changed, in memory; both as one.
+/// Mount point of the host's files, read-only.
 const HOST_FILES_MOUNT: &str = "/lower";
+/// Mount point of changes to them, in memory.
 const CHANGES_MOUNT: &str = "/changes";
+/// Mount point of the overlay of both, which becomes the root.
 const OVERLAY_MOUNT: &str = "/both";
 
-/// Messages of 9p are as long as this many bytes. Their answers are kept as if nothing else changed the host's files.
+/// Options for the host's files: long messages, and a cache that assumes that no other program changes the files.
 const MOUNT_OPTIONS: &str = "trans=virtio,version=9p2000.L,msize=512000,cache=loose,access=any";
-/// For directories that both sides change: nothing is kept, so that a write is on the host when it returns, or fails as it
-/// does there. It costs shared mappings that can be written.
+/// Options for directories that both sides change. Without a cache, a write is on the host when it returns, and its errors
+/// are the host's. But files can't be mapped shared and writable.
 const SHARED_MOUNT_OPTIONS: &str =
     "trans=virtio,version=9p2000.L,msize=512000,cache=none,access=any";
 const OVERLAY_OPTIONS: &str =
     "lowerdir=/lower,upperdir=/changes/upper,workdir=/changes/work,redirect_dir=on";
 
-/// What the kernel's generations of pages are set to (Documentation/admin-guide/mm/multigen_lru.rst): they are used, and
-/// processes are killed when pages that were used within the last second would have to go. Else a command that needs more
-/// memory than there is reads its own program again and again, and never ends.
+/// Settings of the kernel's generations of pages (Documentation/admin-guide/mm/multigen_lru.rst): they are enabled, and
+/// processes are killed when pages that were used within the last second would have to be freed. Without this limit, a
+/// command that needs more memory than the machine has would read its own program again and again, and never end.
 const PAGE_GENERATIONS: [(&str, &str); 2] = [("enabled", "y"), ("min_ttl_ms", "1000")];
 
-/// Mounts what every system has.
+/// Mounts the guest's own file systems, copies pmctl to its directory, limits the reclaim of pages, and enables the
+/// loopback device.
 pub(super) fn set_up() -> Result<()> {
-    for (kind, place, options) in OWN_FILE_SYSTEMS {
-        mount_at(kind, kind, place, MsFlags::empty(), options)?;
+    for (kind, target, options) in OWN_FILE_SYSTEMS {
+        mount_at(kind, kind, target, MsFlags::empty(), options)?;
     }
-    for (target, place) in DEVICE_LINKS {
-        symlink(target, place).with_context(|| format!("can't make {place}"))?;
+    for (target, path) in DEVICE_LINKS {
+        symlink(target, path).with_context(|| format!("can't make the link {path}"))?;
     }
     fs::create_dir(TOOLS_DIRECTORY)
         .and_then(|()| fs::copy("/init", Path::new(TOOLS_DIRECTORY).join("pmctl")))?;
     let page_generations = Path::new("/sys/kernel/mm/lru_gen");
-    // A kernel may be without.
+    // A kernel may be built without them.
     if page_generations.exists() {
         for (name, value) in PAGE_GENERATIONS {
             fs::write(page_generations.join(name), value)
                 .with_context(|| format!("can't set {name} of {}", page_generations.display()))?;
         }
     }
-    raise_loopback().context("can't set the loopback device up")
+    enable_loopback().context("can't enable the loopback device")
 }
 
-/// Makes the host's files those of the guest.
+/// Makes the host's files, with changes in memory, the root of the guest.
 pub(super) fn mount_host_files(task: &GuestTask) -> Result<()> {
     mount_at(
         "9p",
@@ -93,7 +97,7 @@ pub(super) fn mount_host_files(task: &GuestTask) -> Result<()> {
     mount_at("tmpfs", "tmpfs", CHANGES_MOUNT, MsFlags::empty(), "")?;
     for name in ["upper", "work"] {
         fs::create_dir(Path::new(CHANGES_MOUNT).join(name))
-            .context("can't prepare changes of files")?;
+            .context("can't make a directory for changes of files")?;
     }
     mount_at(
         "overlay",
@@ -102,26 +106,27 @@ pub(super) fn mount_host_files(task: &GuestTask) -> Result<()> {
         MsFlags::empty(),
         OVERLAY_OPTIONS,
     )?;
-    for place in ["/proc", "/sys", "/dev"] {
-        move_mount(place, &format!("{OVERLAY_MOUNT}{place}"))?;
+    for path in ["/proc", "/sys", "/dev"] {
+        move_mount(path, &format!("{OVERLAY_MOUNT}{path}"))?;
     }
     chdir(OVERLAY_MOUNT)
-        .and_then(|()| make_root())
+        .and_then(|()| make_working_directory_root())
         .context("can't change the root")?;
     for (index, directory) in task.shared.iter().enumerate() {
         mount_shared(&shared_tag(index), Path::new(directory))?;
     }
-    sethostname(&task.host_name).context("can't set the host's name")?;
+    sethostname(&task.host_name).context("can't set the virtual machine's host name")?;
     let randomize = if task.randomize { "2" } else { "0" };
     fs::write("/proc/sys/kernel/randomize_va_space", randomize).context("can't set address randomization (/proc/sys/kernel/randomize_va_space) in the virtual machine")
 }
 
-/// Sets the clock, to a time since 1970.
+/// Sets the guest's clock to a time since 1970.
 pub(super) fn set_clock(time: Duration) -> Result<()> {
-    clock_settime(ClockId::CLOCK_REALTIME, TimeSpec::from(time)).context("can't set the clock")
+    clock_settime(ClockId::CLOCK_REALTIME, TimeSpec::from(time))
+        .context("can't set the virtual machine's clock")
 }
 
-/// Makes a directory of the host's the same one in the guest, in place of the one with changes of its own.
+/// Mounts a directory of the host that the command may change, in the place of the one in the overlay.
 fn mount_shared(tag: &str, directory: &Path) -> Result<()> {
     mount(
         Some(tag),
@@ -133,40 +138,43 @@ fn mount_shared(tag: &str, directory: &Path) -> Result<()> {
     .with_context(|| format!("can't mount {} (9p)", directory.display()))
 }
 
-/// Makes the working directory, which is a mount, the root.
-fn make_root() -> nix::Result<()> {
+/// Makes the working directory, which is a mount point, the root directory.
+fn make_working_directory_root() -> nix::Result<()> {
     mount(Some("."), "/", None::<&str>, MsFlags::MS_MOVE, None::<&str>)?;
     chroot(".")?;
     chdir("/")
 }
 
-fn mount_at(kind: &str, source: &str, place: &str, flags: MsFlags, options: &str) -> Result<()> {
-    fs::create_dir_all(place).with_context(|| format!("can't make {place}"))?;
-    mount(Some(source), place, Some(kind), flags, Some(options))
-        .with_context(|| format!("can't mount {place} ({kind})"))
+/// Mounts a file system, and makes its mount point if there is none.
+fn mount_at(kind: &str, source: &str, target: &str, flags: MsFlags, options: &str) -> Result<()> {
+    fs::create_dir_all(target).with_context(|| format!("can't make the directory {target}"))?;
+    mount(Some(source), target, Some(kind), flags, Some(options))
+        .with_context(|| format!("can't mount {target} ({kind})"))
 }
 
+/// Moves a mounted file system to another mount point.
 fn move_mount(from: &str, to: &str) -> Result<()> {
-    // A root without it is odd, but possible.
-    fs::create_dir_all(to).with_context(|| format!("can't make {to}"))?;
+    // The host may have no such directory.
+    fs::create_dir_all(to).with_context(|| format!("can't make the directory {to}"))?;
     mount(Some(from), to, None::<&str>, MsFlags::MS_MOVE, None::<&str>)
-        .with_context(|| format!("can't move {from}"))
+        .with_context(|| format!("can't move the mount {from} to {to}"))
 }
 
-fn raise_loopback() -> Result<()> {
+/// Enables the loopback device.
+fn enable_loopback() -> Result<()> {
     let any = socket(
         AddressFamily::Inet,
         SockType::Datagram,
         SockFlag::SOCK_CLOEXEC,
         None,
     )?;
-    // SAFETY: A structure of numbers and unions of numbers and pointers, for which zeros are values.
+    // SAFETY: `ifreq` consists of integers, raw pointers and unions of them, for all of which zero bytes are a valid value.
     let mut request: libc::ifreq = unsafe { mem::zeroed() };
     for (to, from) in request.ifr_name.iter_mut().zip(b"lo") {
         *to = libc::c_char::try_from(*from)?;
     }
     request.ifr_ifru.ifru_flags = i16::try_from(libc::IFF_UP | libc::IFF_RUNNING)?;
-    // SAFETY: The socket is open, and the structure has the name and the flags that the call reads.
+    // SAFETY: SIOCSIFFLAGS reads an `ifreq` from the pointer, which is that of the live local `request`.
     unsafe { set_flags(any.as_raw_fd(), &raw const request) }?;
     Ok(())
 }
