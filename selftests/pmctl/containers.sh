@@ -111,7 +111,7 @@ get >page
 is "no more cgroups than the limit are counted" "6 2" "$(value page perfmon_cgroups\ ) $(value page perfmon_cgroups_left_out)"
 is "cgroups within the limit are still counted" "$b" "$(insns page "/$container")"
 get >page
-is "serve reports the limit once" 1 "$(grep -c '6 cgroups are counted, and no further one: that is the limit. --max-cgroups raises it' serve.log)"
+is "serve reports the limit once" 1 "$(grep -c 'only 6 cgroups are counted, which is the limit. Raise it with --max-cgroups' serve.log)"
 rmdir "$root/machine.slice/1"
 get >page
 is "a removed cgroup makes room for another" "6 1" "$(value page perfmon_cgroups\ ) $(value page perfmon_cgroups_left_out)"

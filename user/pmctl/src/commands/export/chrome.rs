@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Chrome's trace format, which Perfetto shows, too: functions are slices, from a sample to the next one of the
-//! thread, and counts of other events are tracks.
+//! Writes Chrome's trace format, which Perfetto reads, too. Functions are slices from one sample of a thread to the next,
+//! and counts of other events are tracks.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -23,32 +23,37 @@ pub(super) fn write(profile: &Profile<'_>, event: usize, output: impl Write) -> 
         named("thread_name", name)?;
     }
     let mut threads: BTreeMap<ProfileThread, Vec<&TimedSample>> = BTreeMap::new();
-    for shot in &profile.shots {
-        if shot.event == event {
-            threads.entry(shot.thread).or_default().push(shot);
+    for timed_sample in &profile.timed_samples {
+        if timed_sample.event == event {
+            threads
+                .entry(timed_sample.thread)
+                .or_default()
+                .push(timed_sample);
         } else {
             list.push(&json!({
-                "ph": "C", "name": profile.event(shot.event), "pid": unique_id(shot.thread, shot.thread.task.pid),
-                // Perfetto takes no notice of a number here.
-                "id": shot.thread.thread(),
-                "ts": microseconds(shot.time), "args": { "count": shot.period },
+                "ph": "C", "name": profile.event(timed_sample.event), "pid": unique_id(timed_sample.thread, timed_sample.thread.task.pid),
+                // Must be a text: Perfetto ignores a number here.
+                "id": timed_sample.thread.thread(),
+                "ts": microseconds(timed_sample.time), "args": { "count": timed_sample.period },
             }))?;
         }
     }
-    for (thread, shots) in &threads {
+    for (thread, timed_samples) in &threads {
         let mut slices = Slices {
             profile,
             thread: *thread,
             all: Vec::new(),
             open: Vec::new(),
         };
-        let usual = usual_interval(shots);
-        for (index, shot) in shots.iter().enumerate() {
-            slices.show(shot);
-            // Where samples are far apart the thread slept, or the event did not happen.
-            let next = shots.get(index + 1).map_or(u64::MAX, |next| next.time);
-            if next.saturating_sub(shot.time) > MAX_GAP_INTERVALS * usual {
-                slices.close(0, shot.time + usual);
+        let median = median_interval(timed_samples);
+        for (index, timed_sample) in timed_samples.iter().enumerate() {
+            slices.add_sample(timed_sample);
+            // If samples are far apart, the thread slept or the event did not happen in between.
+            let next = timed_samples
+                .get(index + 1)
+                .map_or(u64::MAX, |next| next.time);
+            if next.saturating_sub(timed_sample.time) > MAX_GAP_INTERVALS * median {
+                slices.close(0, timed_sample.time + median);
             }
         }
         slices.write(&mut list)?;
@@ -58,13 +63,14 @@ pub(super) fn write(profile: &Profile<'_>, event: usize, output: impl Write) -> 
     list.end(&json!({ "recorded": notes, "event": event, "by": "pmctl" }))
 }
 
-/// A time without samples, in usual intervals, after which a function is taken to have ended.
+/// Median intervals without a sample, after which the functions are assumed to have ended.
 const MAX_GAP_INTERVALS: u64 = 4;
 
-/// Returns the median time between two samples.
-fn usual_interval(shots: &[&TimedSample]) -> u64 {
+/// Returns the median time between two samples in nanoseconds, at least 1.
+fn median_interval(timed_samples: &[&TimedSample]) -> u64 {
+    /// The interval in nanoseconds of a thread with a single sample.
     const LONE_SAMPLE_INTERVAL: u64 = 1_000_000;
-    let pairs = shots.windows(2);
+    let pairs = timed_samples.windows(2);
     let mut times: Vec<u64> = pairs.map(|pair| pair[1].time - pair[0].time).collect();
     times.sort_unstable();
     times
@@ -74,8 +80,8 @@ fn usual_interval(shots: &[&TimedSample]) -> u64 {
         .max(1)
 }
 
-/// Returns the number of a thread or its process, which in this format is a number: one that no process can have for each
-/// further process that has it.
+/// Returns a unique number for a thread or its process. Processes that had the same number at different times must differ
+/// in this format, so all but the first get numbers that no process can have.
 fn unique_id(thread: ProfileThread, number: u32) -> u64 {
     /// `PID_MAX_LIMIT` of the kernel.
     const PID_MAX_LIMIT: u64 = 1 << 22;
@@ -86,8 +92,8 @@ fn microseconds(nanoseconds: u64) -> f64 {
     nanoseconds as f64 / 1000.0
 }
 
-/// The slices of a thread in the order of their beginnings, the caller first of those that begin together: viewers nest
-/// such slices in the order of the file.
+/// The slices of a thread in the order of their start. Of slices with the same start the caller comes first, since viewers
+/// nest these in the order of the file.
 struct Slices<'a> {
     profile: &'a Profile<'a>,
     thread: ProfileThread,
@@ -104,39 +110,39 @@ struct Slice {
 }
 
 impl Slices<'_> {
-    /// Ends the functions that are not in the stack of a sample, and begins those that are new.
-    fn show(&mut self, shot: &TimedSample) {
-        let mut places: Vec<usize> = self.profile.stack(shot.stack).collect();
+    /// Ends the slices of functions that are not in the stack of a sample, and begins slices for new ones.
+    fn add_sample(&mut self, timed_sample: &TimedSample) {
+        let mut places: Vec<usize> = self.profile.stack(timed_sample.stack).collect();
         places.reverse();
-        let function = |place: usize| self.profile.places.things[place].function;
+        let function = |place: usize| self.profile.places.values[place].function;
         let pairs = self.open.iter().zip(&places);
-        let same = pairs
+        let common = pairs
             .take_while(|(open, place)| self.all[**open].function == function(**place))
             .count();
-        self.close(same, shot.time);
-        for place in &places[same..] {
+        self.close(common, timed_sample.time);
+        for place in &places[common..] {
             self.open.push(self.all.len());
             self.all.push(Slice {
-                function: self.profile.places.things[*place].function,
+                function: self.profile.places.values[*place].function,
                 place: *place,
-                start: shot.time,
-                end: shot.time,
+                start: timed_sample.time,
+                end: timed_sample.time,
             });
         }
     }
 
-    /// Ends all functions but the outermost `stay`.
-    fn close(&mut self, stay: usize, time: u64) {
-        for open in self.open.drain(stay..) {
+    /// Ends all open slices except the outermost `kept` ones.
+    fn close(&mut self, kept: usize, time: u64) {
+        for open in self.open.drain(kept..) {
             self.all[open].end = time;
         }
     }
 
     fn write<W: Write>(&self, list: &mut List<W>) -> io::Result<()> {
         for slice in &self.all {
-            let function = &self.profile.functions.things[slice.function];
-            let place = &self.profile.places.things[slice.place];
-            let mut args = json!({ "object": self.profile.objects.things[function.object] });
+            let function = &self.profile.functions.values[slice.function];
+            let place = &self.profile.places.values[slice.place];
+            let mut args = json!({ "object": self.profile.objects.values[function.object] });
             if let Some(source) = &function.source {
                 args["source"] = format!("{source}:{}", place.line).into();
             }
@@ -151,7 +157,7 @@ impl Slices<'_> {
     }
 }
 
-/// A list of JSON that is written as it grows.
+/// A JSON array that is written value by value.
 struct List<W> {
     output: W,
     is_empty: bool,

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The Firefox Profiler's format, its "processed profile": tables as columns, which point into each other.
+//! Writes the Firefox Profiler's format ("processed profile"): tables that are stored as columns, with indexes into each
+//! other.
 //!
-//! The crate fxprof-processed-profile can't take our source lines and inlined functions: it expects a symbol server to
-//! supply them.
+//! The crate fxprof-processed-profile is not used, since it has no way to write source lines and inlined functions: it
+//! expects a symbol server to supply them.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -16,7 +17,7 @@ use crate::recording::symbols::hexadecimal;
 /// The version of the format.
 const FORMAT_VERSION: u32 = 55;
 
-/// Indices of the categories.
+/// Indexes of the categories.
 const USER_CATEGORY: usize = 1;
 const KERNEL_CATEGORY: usize = 2;
 
@@ -26,16 +27,24 @@ pub(super) fn write(profile: &Profile<'_>, event: usize, output: impl Write) -> 
     for thread in profile.threads.keys() {
         by_thread.insert(*thread, Vec::new());
     }
-    for shot in profile.of_event(event) {
-        by_thread.entry(shot.thread).or_default().push(shot);
+    for timed_sample in profile.of_event(event) {
+        by_thread
+            .entry(timed_sample.thread)
+            .or_default()
+            .push(timed_sample);
     }
     let threads = by_thread.iter();
     let threads: Vec<Value> = threads
-        .map(|(thread, shots)| Tables::new(profile).json(*thread, shots))
+        .map(|(thread, timed_samples)| Tables::new(profile).json(*thread, timed_samples))
         .collect();
-    let times = profile.of_event(event).map(|shot| shot.time);
-    let last = profile.shots.last().map_or(0, |shot| shot.time);
-    let interval = milliseconds(last) / times.count().max(1) as f64;
+    let times = profile
+        .of_event(event)
+        .map(|timed_sample| timed_sample.time);
+    let last_time = profile
+        .timed_samples
+        .last()
+        .map_or(0, |timed_sample| timed_sample.time);
+    let interval = milliseconds(last_time) / times.count().max(1) as f64;
     let file = json!({
         "meta": {
             "version": 24,
@@ -60,7 +69,7 @@ pub(super) fn write(profile: &Profile<'_>, event: usize, output: impl Write) -> 
                 { "name": "Kernel", "color": "orange", "subcategories": ["Other"] },
             ],
         },
-        "libs": profile.objects.things.iter().map(|object| library(profile, object)).collect::<Vec<_>>(),
+        "libs": profile.objects.values.iter().map(|object| library(profile, object)).collect::<Vec<_>>(),
         "threads": threads,
         "pages": [],
         "profilerOverhead": [],
@@ -75,7 +84,7 @@ fn milliseconds(nanoseconds: u64) -> f64 {
     nanoseconds as f64 / 1e6
 }
 
-/// Returns times as what lies between them.
+/// Returns the differences between times in milliseconds; the first one is from 0.
 fn deltas(times: impl Iterator<Item = u64>) -> Vec<f64> {
     let mut last = 0;
     let delta = |time| milliseconds(time - std::mem::replace(&mut last, time));
@@ -87,54 +96,62 @@ fn library(profile: &Profile<'_>, path: &str) -> Value {
     let name = path.rsplit('/').next().unwrap_or(path);
     json!({
         "name": name, "path": path, "debugName": name, "debugPath": path, "arch": "x86_64",
-        "breakpadId": id.map(breakpad).unwrap_or_default(),
+        "breakpadId": id.map(breakpad_id).unwrap_or_default(),
         "codeId": id.map(hexadecimal),
     })
 }
 
-/// Returns a build-id as symbol servers write it: its first 16 bytes as a GUID, the first three parts of which are
-/// little-endian, and an age of 0.
-fn breakpad(id: &[u8]) -> String {
+/// Returns a build-id as symbol servers write it (Breakpad): its first 16 bytes as a GUID, the first three parts of which
+/// are little-endian, and the age 0.
+fn breakpad_id(id: &[u8]) -> String {
     const GUID_BYTE_ORDER: [usize; 16] = [3, 2, 1, 0, 5, 4, 7, 6, 8, 9, 10, 11, 12, 13, 14, 15];
     let bytes = GUID_BYTE_ORDER.map(|index| id.get(index).copied().unwrap_or(0));
     hexadecimal(&bytes).to_uppercase() + "0"
 }
 
-/// Returns a track for each other event and process.
+/// Returns a counter track for each process and each event other than `event`.
 fn counters(
     profile: &Profile<'_>,
     event: usize,
     by_thread: &BTreeMap<ProfileThread, Vec<&TimedSample>>,
 ) -> Vec<Value> {
     let mut tracks: BTreeMap<(usize, u32, u32), Vec<&TimedSample>> = BTreeMap::new();
-    for shot in profile.shots.iter().filter(|shot| shot.event != event) {
-        let thread = shot.thread;
-        let process = (shot.event, thread.task.pid, thread.before);
+    for timed_sample in profile
+        .timed_samples
+        .iter()
+        .filter(|timed_sample| timed_sample.event != event)
+    {
+        let thread = timed_sample.thread;
+        let process = (timed_sample.event, thread.task.pid, thread.before);
         let track = tracks.entry(process).or_default();
-        track.push(shot);
+        track.push(timed_sample);
     }
-    let counter = |((event, pid, before), shots): ((usize, u32, u32), Vec<&TimedSample>)| {
+    let counter = |((event, pid, before), timed_samples): (
+        (usize, u32, u32),
+        Vec<&TimedSample>,
+    )| {
         let name = profile.event(event);
-        let is_of = |thread: &ProfileThread| thread.task.pid == pid && thread.before == before;
-        let main = by_thread.keys().position(is_of);
+        let is_of_process =
+            |thread: &ProfileThread| thread.task.pid == pid && thread.before == before;
+        let main = by_thread.keys().position(is_of_process);
         json!({
             "name": name,
             "category": "events",
             "description": format!("{name} since the sample before"),
-            "pid": shots[0].thread.process(),
+            "pid": timed_samples[0].thread.process(),
             "mainThreadIndex": main.unwrap_or(0),
             "samples": {
-                "length": shots.len(),
-                "timeDeltas": deltas(shots.iter().map(|shot| shot.time)),
-                "count": shots.iter().map(|shot| shot.period).collect::<Vec<_>>(),
-                "number": vec![0; shots.len()],
+                "length": timed_samples.len(),
+                "timeDeltas": deltas(timed_samples.iter().map(|timed_sample| timed_sample.time)),
+                "count": timed_samples.iter().map(|timed_sample| timed_sample.period).collect::<Vec<_>>(),
+                "number": vec![0; timed_samples.len()],
             },
         })
     };
     tracks.into_iter().map(counter).collect()
 }
 
-/// A table as its columns.
+/// Returns a table of `length` rows as its columns.
 fn columns<const N: usize>(length: usize, columns: [(&str, Value); N]) -> Value {
     let mut map = Map::new();
     map.insert("length".to_owned(), length.into());
@@ -142,12 +159,12 @@ fn columns<const N: usize>(length: usize, columns: [(&str, Value); N]) -> Value 
     map.into()
 }
 
-/// The same value in every row.
+/// Returns a column with the same value in every row.
 fn repeated(length: usize, value: &Value) -> Value {
     vec![value.clone(); length].into()
 }
 
-/// What the stacks of a thread consist of: each thread has tables of its own.
+/// The tables of a thread. In this format each thread has tables of its own.
 struct Tables<'a> {
     profile: &'a Profile<'a>,
     texts: Interner<String>,
@@ -155,8 +172,8 @@ struct Tables<'a> {
     functions: Interner<usize>,
     places: Interner<usize>,
     stacks: Interner<(Option<usize>, usize)>,
-    /// The numbers of the profile's stacks here.
-    numbers: AHashMap<usize, usize>,
+    /// Numbers of stacks in these tables, by their numbers in the profile.
+    stack_numbers: AHashMap<usize, usize>,
 }
 
 impl<'a> Tables<'a> {
@@ -168,38 +185,45 @@ impl<'a> Tables<'a> {
             functions: Interner::default(),
             places: Interner::default(),
             stacks: Interner::default(),
-            numbers: AHashMap::new(),
+            stack_numbers: AHashMap::new(),
         }
     }
 
-    /// Returns the number of a stack here.
+    /// Returns the number in these tables of a stack of the profile, which is added if it is new.
     fn stack(&mut self, number: usize) -> usize {
-        if let Some(known) = self.numbers.get(&number) {
+        if let Some(known) = self.stack_numbers.get(&number) {
             return *known;
         }
-        let (parent, place) = self.profile.stacks.things[number];
+        let (parent, place) = self.profile.stacks.values[number];
         let parent = parent.map(|parent| self.stack(parent));
         let place = self.places.number(place);
-        let here = self.stacks.number((parent, place));
-        self.numbers.insert(number, here);
-        here
+        let own_number = self.stacks.number((parent, place));
+        self.stack_numbers.insert(number, own_number);
+        own_number
     }
 
-    fn json(mut self, thread: ProfileThread, shots: &[&TimedSample]) -> Value {
-        let stacks: Vec<usize> = shots.iter().map(|shot| self.stack(shot.stack)).collect();
-        // Without weights, each sample counts the same.
-        let uniform = shots
+    fn json(mut self, thread: ProfileThread, timed_samples: &[&TimedSample]) -> Value {
+        let stacks: Vec<usize> = timed_samples
+            .iter()
+            .map(|timed_sample| self.stack(timed_sample.stack))
+            .collect();
+        // Weights are left out if all samples have the same period.
+        let has_one_period = timed_samples
             .windows(2)
             .all(|pair| pair[0].period == pair[1].period);
-        let weights: Option<Vec<u64>> =
-            (!uniform).then(|| shots.iter().map(|shot| shot.period).collect());
+        let weights: Option<Vec<u64>> = (!has_one_period).then(|| {
+            timed_samples
+                .iter()
+                .map(|timed_sample| timed_sample.period)
+                .collect()
+        });
         let samples = columns(
-            shots.len(),
+            timed_samples.len(),
             [
                 ("stack", stacks.into()),
                 (
                     "timeDeltas",
-                    deltas(shots.iter().map(|shot| shot.time)).into(),
+                    deltas(timed_samples.iter().map(|timed_sample| timed_sample.time)).into(),
                 ),
                 ("weight", weights.into()),
                 ("weightType", "samples".into()),
@@ -209,9 +233,11 @@ impl<'a> Tables<'a> {
         let functions = self.functions();
         let resources = self.resources();
         let (parents, places): (Vec<Option<usize>>, Vec<usize>) =
-            self.stacks.things.iter().copied().unzip();
-        let none = Vec::<usize>::new;
-        let start = shots.first().map_or(0, |shot| shot.time);
+            self.stacks.values.iter().copied().unzip();
+        let empty = Vec::<usize>::new;
+        let start = timed_samples
+            .first()
+            .map_or(0, |timed_sample| timed_sample.time);
         json!({
             "name": self.profile.threads[&thread],
             "processName": self.profile.process(thread),
@@ -230,20 +256,20 @@ impl<'a> Tables<'a> {
             "frameTable": frames,
             "funcTable": functions,
             "resourceTable": resources,
-            "nativeSymbols": columns(0, ["address", "functionSize", "libIndex", "name"].map(|name| (name, none().into()))),
-            "markers": columns(0, ["category", "data", "endTime", "name", "phase", "startTime"].map(|name| (name, none().into()))),
-            "stringArray": self.texts.things,
+            "nativeSymbols": columns(0, ["address", "functionSize", "libIndex", "name"].map(|name| (name, empty().into()))),
+            "markers": columns(0, ["category", "data", "endTime", "name", "phase", "startTime"].map(|name| (name, empty().into()))),
+            "stringArray": self.texts.values,
         })
     }
 
     fn frames(&mut self) -> Value {
-        let places = self.places.things.iter();
+        let places = self.places.values.iter();
         let places: Vec<_> = places
-            .map(|place| self.profile.places.things[*place])
+            .map(|place| self.profile.places.values[*place])
             .collect();
         let length = places.len();
         let category = |place: &super::profile::CodeLocation| {
-            let function = &self.profile.functions.things[place.function];
+            let function = &self.profile.functions.values[place.function];
             if function.in_kernel {
                 KERNEL_CATEGORY
             } else {
@@ -276,9 +302,9 @@ impl<'a> Tables<'a> {
     }
 
     fn functions(&mut self) -> Value {
-        let functions = self.functions.things.iter();
+        let functions = self.functions.values.iter();
         let functions: Vec<_> = functions
-            .map(|function| &self.profile.functions.things[*function])
+            .map(|function| &self.profile.functions.values[*function])
             .collect();
         let length = functions.len();
         let (mut names, mut resources, mut sources) = (Vec::new(), Vec::new(), Vec::new());
@@ -304,11 +330,11 @@ impl<'a> Tables<'a> {
 
     fn resources(&mut self) -> Value {
         const LIBRARY: u32 = 1;
-        let length = self.objects.things.len();
-        let objects = self.objects.things.iter();
+        let length = self.objects.values.len();
+        let objects = self.objects.values.iter();
         let names: Vec<usize> = objects
             .map(|object| {
-                let path = &self.profile.objects.things[*object];
+                let path = &self.profile.objects.values[*object];
                 let name = path.rsplit('/').next().unwrap_or(path);
                 self.texts.number(name.to_owned())
             })
@@ -316,7 +342,7 @@ impl<'a> Tables<'a> {
         columns(
             length,
             [
-                ("lib", self.objects.things.clone().into()),
+                ("lib", self.objects.values.clone().into()),
                 ("name", names.into()),
                 ("host", repeated(length, &Value::Null)),
                 ("type", repeated(length, &LIBRARY.into())),

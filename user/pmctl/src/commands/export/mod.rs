@@ -20,20 +20,19 @@ use crate::system::screen::{Colors, Screen};
 use crate::system::whole_file;
 use profile::Profile;
 
-/// Writes the file.
+/// Converts the recording, and writes the result to a file or to standard output.
 pub(crate) fn export(args: &Export, output: &mut Screen) -> Result<()> {
     let recording = recordings::open(&args.input.input)?;
-    let chosen = args.event.as_deref();
-    let event = flamegraph::event(&recording, chosen)?;
+    let event = flamegraph::event(&recording, args.event.as_deref())?;
     if args.to == Format::PerfData {
         if args.path().as_os_str() == "-" {
             return Err(Usage(
-                "--to perf-data: it takes a file, -o FILE; `pmctl record -o -` writes a stream."
+                "--to perf-data can't write to standard output. Name a file with -o FILE; `pmctl record -o -` writes a stream."
                     .to_owned(),
             )
             .into());
         }
-        // A recording stays private, however it was written: it may have parts of stacks.
+        // Only the user may read a recording, since it may contain parts of stacks.
         whole_file::write_private(args.path(), |file| {
             Ok(perfdata::write(&recording, file).map(drop)?)
         })?;
@@ -77,7 +76,7 @@ fn convert(
             Format::Speedscope => speedscope::write(&profile, &events, &mut output)?,
             Format::Chrome => chrome::write(&profile, event, &mut output)?,
             Format::Firefox => firefox::write(&profile, event, &mut output)?,
-            // Without stacks, or as it is.
+            // Handled above, and by the caller.
             Format::Collapsed | Format::PerfData => {}
         }
     }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! pprof's format: a gzip'd message of Protocol Buffers. The numbers of its fields are public, in pprof's profile.proto.
+//! Writes pprof's format, a gzip-compressed Protocol Buffers message. The numbers of its fields are documented in pprof's
+//! profile.proto.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -121,7 +122,7 @@ struct Function {
     filename: i64,
 }
 
-/// The texts of a profile, each with its number; 0 is the empty one.
+/// The texts of a profile with their numbers; the empty text has number 0.
 struct Texts(Interner<String>);
 
 impl Texts {
@@ -136,17 +137,17 @@ impl Texts {
     }
 }
 
-/// Numbers are signed in this format; none is so large.
+/// Converts to the signed numbers of this format. Larger numbers don't occur.
 fn signed(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
 
-/// An identifier: 0 means none.
+/// Returns the identifier of an index. 0 would mean none.
 const fn id(index: usize) -> u64 {
     index as u64 + 1
 }
 
-/// Writes the samples of these events: of each the count, and behind it their number.
+/// Writes the samples of these events. The values of a sample are the count of each event, and then the number of samples.
 pub(super) fn write(profile: &Profile<'_>, events: &[usize], output: impl Write) -> io::Result<()> {
     let mut texts = Texts::new();
     let mut sample_type: Vec<ValueType> = Vec::new();
@@ -170,31 +171,36 @@ pub(super) fn write(profile: &Profile<'_>, events: &[usize], output: impl Write)
         mapping: mappings(profile, &mut texts),
         location,
         function: functions(profile, &mut texts),
-        duration_nanos: signed(profile.shots.last().map_or(0, |shot| shot.time)),
+        duration_nanos: signed(
+            profile
+                .timed_samples
+                .last()
+                .map_or(0, |timed_sample| timed_sample.time),
+        ),
         period: signed(period(profile, events[0])),
         comment: vec![texts.number(&command)],
-        string_table: texts.0.things,
+        string_table: texts.0.values,
     };
     let mut output = GzEncoder::new(output, Compression::default());
     output.write_all(&message.encode_to_vec())?;
     output.finish()?.flush()
 }
 
-/// Returns the period of an event. With a frequency each sample has its own, and this is their mean: Parca shows numbers
-/// of samples times the period.
+/// Returns the period of an event. If it was sampled with a frequency, this is the mean period of its samples, since Parca
+/// shows the number of samples times the period.
 fn period(profile: &Profile<'_>, event: usize) -> u64 {
     let attr = &profile.recording.events[event].attr;
     attr.fixed_period().unwrap_or_else(|| {
         let (mut sum, mut samples) = (0_u64, 0_u64);
-        for shot in profile.of_event(event) {
-            sum = sum.saturating_add(shot.period);
+        for timed_sample in profile.of_event(event) {
+            sum = sum.saturating_add(timed_sample.period);
             samples += 1;
         }
         sum.checked_div(samples).map_or(0, |mean| mean.max(1))
     })
 }
 
-/// Returns the locations, each with the functions that are inlined there, and the samples: one for each stack of a task.
+/// Returns the locations, each with the functions that are inlined there, and a sample for each stack of each task.
 fn samples(
     profile: &Profile<'_>,
     events: &[usize],
@@ -202,24 +208,24 @@ fn samples(
 ) -> (Vec<Location>, Vec<Sample>) {
     let mut locations: Interner<Vec<usize>> = Interner::default();
     let mut values: BTreeMap<(usize, ProfileThread), Vec<u64>> = BTreeMap::new();
-    for shot in &profile.shots {
-        let Some(index) = events.iter().position(|event| *event == shot.event) else {
+    for timed_sample in &profile.timed_samples {
+        let Some(index) = events.iter().position(|event| *event == timed_sample.event) else {
             continue;
         };
-        let sums = values.entry((shot.stack, shot.thread));
+        let sums = values.entry((timed_sample.stack, timed_sample.thread));
         let sums = sums.or_insert_with(|| vec![0; events.len() + 1]);
-        sums[index] = sums[index].saturating_add(shot.period);
-        // Counts of other events come with the sample of the first.
+        sums[index] = sums[index].saturating_add(timed_sample.period);
+        // Only samples of the first event count as samples: the counts of the others are read at the same time.
         sums[events.len()] += u64::from(index == 0);
     }
     let mut samples = Vec::new();
     for ((stack, thread), sums) in values {
         let mut ids = Vec::new();
-        let mut here = Vec::new();
+        let mut inlined = Vec::new();
         for place in profile.stack(stack) {
-            here.push(place);
-            if profile.places.things[place].depth == 0 {
-                ids.push(id(locations.number(std::mem::take(&mut here))));
+            inlined.push(place);
+            if profile.places.values[place].depth == 0 {
+                ids.push(id(locations.number(std::mem::take(&mut inlined))));
             }
         }
         let name = texts.number(&profile.threads[&thread]);
@@ -246,9 +252,9 @@ fn samples(
         });
     }
     let location = |(index, places): (usize, &Vec<usize>)| {
-        let outer = &profile.places.things[places[places.len() - 1]];
+        let outer = &profile.places.values[places[places.len() - 1]];
         let line = places.iter().map(|place| {
-            let place = &profile.places.things[*place];
+            let place = &profile.places.values[*place];
             Line {
                 function_id: id(place.function),
                 line: i64::from(place.line),
@@ -256,17 +262,17 @@ fn samples(
         });
         Location {
             id: id(index),
-            mapping_id: id(profile.functions.things[outer.function].object),
+            mapping_id: id(profile.functions.values[outer.function].object),
             address: outer.address,
             line: line.collect(),
         }
     };
-    let locations = locations.things.iter().enumerate().map(location).collect();
+    let locations = locations.values.iter().enumerate().map(location).collect();
     (locations, samples)
 }
 
 fn mappings(profile: &Profile<'_>, texts: &mut Texts) -> Vec<Mapping> {
-    let objects = profile.objects.things.iter().enumerate();
+    let objects = profile.objects.values.iter().enumerate();
     objects
         .map(|(index, object)| {
             let build_id = profile.recording.build_id(object.as_ref());
@@ -286,7 +292,7 @@ fn mappings(profile: &Profile<'_>, texts: &mut Texts) -> Vec<Mapping> {
 }
 
 fn functions(profile: &Profile<'_>, texts: &mut Texts) -> Vec<Function> {
-    let functions = profile.functions.things.iter().enumerate();
+    let functions = profile.functions.values.iter().enumerate();
     functions
         .map(|(index, function)| {
             let name = texts.number(&function.name);
@@ -311,7 +317,7 @@ mod tests {
     use crate::recording::perfdata::{Body, Record, Recording, Records};
 
     /// Writes the first event of a recording and reads it again.
-    fn written(recording: &Recording) -> Pprof {
+    fn write_and_read(recording: &Recording) -> Pprof {
         let profile = Profile::new(recording, None).expect("it is whole");
         let mut bytes = Vec::new();
         write(&profile, &[0], &mut bytes).expect("a vector takes everything");
@@ -321,16 +327,19 @@ mod tests {
         Pprof::decode(&message[..]).expect("it is a message")
     }
 
-    /// The example with a frequency, and with samples of these periods.
+    /// Returns the example with a frequency, and with samples of these periods.
     fn with_periods(periods: &[u64]) -> Recording {
         let mut recording = example(false);
         recording.events[0].attr = recording.events[0].attr.with_frequency();
         let records: Vec<Record> = recording.records.iter().flatten().collect();
-        let of_first =
+        let is_of_first_event =
             |record: &Record| matches!(&record.body, Body::Sample(sample) if sample.event == 0);
-        let sample = records.iter().find(|record| of_first(record));
+        let sample = records.iter().find(|record| is_of_first_event(record));
         let sample = sample.expect("it has one").clone();
-        let mut records: Vec<Record> = records.into_iter().filter(|one| !of_first(one)).collect();
+        let mut records: Vec<Record> = records
+            .into_iter()
+            .filter(|one| !is_of_first_event(one))
+            .collect();
         for period in periods {
             let mut record = sample.clone();
             if let Body::Sample(sample) = &mut record.body {
@@ -343,15 +352,15 @@ mod tests {
     }
 
     #[test]
-    fn the_period_is_that_of_all_samples_or_their_mean() {
-        assert_eq!(written(&example(false)).period, 1000);
+    fn the_period_is_fixed_or_the_mean() {
+        assert_eq!(write_and_read(&example(false)).period, 1000);
         for (periods, mean) in [
             (&[1000, 3000, 3000][..], 2333),
             (&[0, 1], 1),
             (&[u64::MAX, 1], i64::MAX),
             (&[], 0),
         ] {
-            let profile = written(&with_periods(periods));
+            let profile = write_and_read(&with_periods(periods));
             assert_eq!(profile.period, mean, "{periods:?}");
         }
     }

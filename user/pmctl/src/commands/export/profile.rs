@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A recording in numbered tables: what all viewers ask for.
+//! Converts a recording to numbered tables, which all formats need.
 
 use std::collections::BTreeMap;
 use std::hash::Hash;
@@ -12,31 +12,31 @@ use crate::recording::perfdata::{Recording, Task, is_kernel};
 use crate::recording::profile::{self, Frame, NamedSample, SampleNames, SourceLines};
 use crate::system::screen::Colors;
 
-/// Numbered things; equal ones have one number.
+/// Distinct values, numbered from 0 on.
 #[derive(Debug)]
 pub(super) struct Interner<T> {
-    pub(super) things: Vec<T>,
+    pub(super) values: Vec<T>,
     numbers: AHashMap<T, usize>,
 }
 
 impl<T> Default for Interner<T> {
     fn default() -> Self {
         Self {
-            things: Vec::new(),
+            values: Vec::new(),
             numbers: AHashMap::new(),
         }
     }
 }
 
 impl<T: Clone + Eq + Hash> Interner<T> {
-    /// Returns the number of a thing, a new one if it is not there yet.
-    pub(super) fn number(&mut self, thing: T) -> usize {
-        if let Some(number) = self.numbers.get(&thing) {
+    /// Returns the number of a value, which is a new one if the value is new.
+    pub(super) fn number(&mut self, value: T) -> usize {
+        if let Some(number) = self.numbers.get(&value) {
             return *number;
         }
-        let number = self.things.len();
-        self.things.push(thing.clone());
-        self.numbers.insert(thing, number);
+        let number = self.values.len();
+        self.values.push(value.clone());
+        self.numbers.insert(value, number);
         number
     }
 }
@@ -52,38 +52,38 @@ pub(super) struct Function {
     pub(super) in_kernel: bool,
 }
 
-/// A place in a function.
+/// A code location in a function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct CodeLocation {
     pub(super) function: usize,
-    /// Offset in the program or library; the address if there is none.
+    /// Offset in the program or library; the address if it is in no file.
     pub(super) address: u64,
     /// Line in the function's source file; 0 if it is not known.
     pub(super) line: u32,
-    /// Number of functions around it, at the same address, that it is inlined into.
+    /// Number of functions at the same address into which this one is inlined, directly or not.
     pub(super) depth: u32,
 }
 
-/// A thread. Others may have had its number, and that of its process, before.
+/// A thread. Earlier threads and processes may have had the same numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct ProfileThread {
     pub(super) task: Task,
-    /// Number of processes with this process's number that have samples before this one.
+    /// Number of earlier processes with samples that had the same process number.
     pub(super) before: u32,
 }
 
 impl ProfileThread {
-    /// Returns the number of the process, and another one for each further process that has it.
+    /// Returns a unique name of the process: its number, with a suffix for all but the first process of that number.
     pub(super) fn process(self) -> String {
-        self.number(self.task.pid)
+        self.unique_name(self.task.pid)
     }
 
-    /// Returns the same of the thread.
+    /// Returns a unique name of the thread, made in the same way.
     pub(super) fn thread(self) -> String {
-        self.number(self.task.tid)
+        self.unique_name(self.task.tid)
     }
 
-    fn number(self, number: u32) -> String {
+    fn unique_name(self, number: u32) -> String {
         match self.before {
             0 => number.to_string(),
             before => format!("{number}.{before}"),
@@ -99,7 +99,7 @@ pub(super) struct TimedSample {
     pub(super) thread: ProfileThread,
     pub(super) event: usize,
     pub(super) period: u64,
-    /// The number of its stack.
+    /// The number of the stack.
     pub(super) stack: usize,
 }
 
@@ -110,17 +110,17 @@ pub(super) struct Profile<'a> {
     pub(super) objects: Interner<String>,
     pub(super) functions: Interner<Function>,
     pub(super) places: Interner<CodeLocation>,
-    /// Stacks as trees: the stack of the callers, which has a smaller number, and the place.
+    /// Stacks as trees: the number of the caller's stack, which is a smaller one, and the number of the place.
     pub(super) stacks: Interner<(Option<usize>, usize)>,
-    pub(super) shots: Vec<TimedSample>,
+    pub(super) timed_samples: Vec<TimedSample>,
     /// The last name of each thread with samples.
     pub(super) threads: BTreeMap<ProfileThread, String>,
-    /// The processes of a number that have samples, in their order.
+    /// For each process number, the instances with samples ([`SampleNames::instance`]), in their order.
     instances: AHashMap<u32, Vec<u32>>,
 }
 
 impl<'a> Profile<'a> {
-    /// Reads a recording; with `source_lines`, also source lines and inlined functions.
+    /// Reads a recording. With `source_lines`, source lines and inlined functions are looked up.
     pub(super) fn new(
         recording: &'a Recording,
         source_lines: Option<&SourceLines<'_>>,
@@ -131,21 +131,22 @@ impl<'a> Profile<'a> {
             functions: Interner::default(),
             places: Interner::default(),
             stacks: Interner::default(),
-            shots: Vec::new(),
+            timed_samples: Vec::new(),
             threads: BTreeMap::new(),
             instances: AHashMap::new(),
         };
         let mut start = None;
         let cuts = profile::each_sample(recording, |named, names| {
             let start = *start.get_or_insert(named.stamp.time);
-            profile.take(named, names, source_lines, start);
+            profile.add_sample(named, names, source_lines, start);
             Ok(())
         })?;
         cuts.write(Colors::new(true), &mut anstream::stderr())?;
         Ok(profile)
     }
 
-    fn take(
+    /// Adds a sample. `start` is the time of the first one.
+    fn add_sample(
         &mut self,
         named: &NamedSample<'_>,
         names: &SampleNames<'_>,
@@ -175,7 +176,7 @@ impl<'a> Profile<'a> {
             comm.clone_into(known);
         }
         if let Some(stack) = stack {
-            self.shots.push(TimedSample {
+            self.timed_samples.push(TimedSample {
                 time: named.stamp.time.saturating_sub(start),
                 thread,
                 event: named.sample.event,
@@ -185,17 +186,18 @@ impl<'a> Profile<'a> {
         }
     }
 
+    /// Returns the thread of a sample, by how many processes had its process number before.
     fn thread(&mut self, task: Task, names: &SampleNames<'_>) -> ProfileThread {
         let instance = names.instance(task.pid);
         let known = self.instances.entry(task.pid).or_default();
-        let place = known.iter().position(|known| *known == instance);
-        let place = place.unwrap_or_else(|| {
+        let index = known.iter().position(|known| *known == instance);
+        let index = index.unwrap_or_else(|| {
             known.push(instance);
             known.len() - 1
         });
         ProfileThread {
             task,
-            before: u32::try_from(place).unwrap_or(u32::MAX),
+            before: u32::try_from(index).unwrap_or(u32::MAX),
         }
     }
 
@@ -225,11 +227,11 @@ impl<'a> Profile<'a> {
         })
     }
 
-    /// Returns the numbers of a stack's places, from inside outward.
+    /// Returns the numbers of a stack's places, the innermost first.
     pub(super) fn stack(&self, stack: usize) -> impl Iterator<Item = usize> + '_ {
         let mut next = Some(stack);
         std::iter::from_fn(move || {
-            let (parent, place) = self.stacks.things[next?];
+            let (parent, place) = self.stacks.values[next?];
             next = parent;
             Some(place)
         })
@@ -242,19 +244,23 @@ impl<'a> Profile<'a> {
 
     /// Returns the samples of an event.
     pub(super) fn of_event(&self, event: usize) -> impl Iterator<Item = &TimedSample> + '_ {
-        self.shots.iter().filter(move |shot| shot.event == event)
+        self.timed_samples
+            .iter()
+            .filter(move |timed_sample| timed_sample.event == event)
     }
 
-    /// Returns the name of a thread's process: that of its first thread.
+    /// Returns the name of a thread's process, which is the name of the process's first thread.
     pub(super) fn process(&self, thread: ProfileThread) -> &str {
         let pid = thread.task.pid;
         let task = Task::leader(pid);
         let leader = self.threads.get(&ProfileThread { task, ..thread });
         let mut others = self.threads.iter();
         let other = || {
-            let is_of =
+            let is_same_process =
                 |other: &ProfileThread| other.task.pid == pid && other.before == thread.before;
-            others.find(|(other, _)| is_of(other)).map(|(_, name)| name)
+            others
+                .find(|(other, _)| is_same_process(other))
+                .map(|(_, name)| name)
         };
         leader.or_else(other).map_or("", String::as_str)
     }
@@ -267,8 +273,8 @@ mod tests {
     use crate::recording::perfdata::example::example;
     use crate::recording::perfdata::{Body, Record, Records, Sample, Stamp};
 
-    /// A recording in which two processes have one number after the other.
-    fn reused() -> Recording {
+    /// Returns a recording in which two processes have the same number, one after the other.
+    fn with_reused_number() -> Recording {
         let (parent, task) = (Task::leader(1), Task::leader(7));
         let name = |name: &str| Body::Comm {
             task,
@@ -297,7 +303,7 @@ mod tests {
 
     #[test]
     fn processes_with_the_same_number_have_tracks_of_their_own() {
-        let recording = reused();
+        let recording = with_reused_number();
         let profile = Profile::new(&recording, None).expect("it is whole");
         let threads = profile.threads.iter();
         let threads: Vec<_> = threads

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! speedscope's format: a profile for each event and thread.
+//! Writes speedscope's format, with a profile for each event and thread.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -49,28 +49,31 @@ struct Thread {
 
 /// Writes the samples of these events.
 pub(super) fn write(profile: &Profile<'_>, events: &[usize], output: impl Write) -> Result<()> {
-    // Functions are told apart, and not their lines: a function is one row in all views.
+    // A frame is a function without its lines, so that a function is one row in all views.
     let mut frames: Interner<usize> = Interner::default();
     let mut profiles = Vec::new();
     for event in events {
         let mut threads: BTreeMap<super::profile::ProfileThread, Vec<&TimedSample>> =
             BTreeMap::new();
-        for shot in profile.of_event(*event) {
-            threads.entry(shot.thread).or_default().push(shot);
+        for timed_sample in profile.of_event(*event) {
+            threads
+                .entry(timed_sample.thread)
+                .or_default()
+                .push(timed_sample);
         }
         let mut threads: Vec<_> = threads.into_iter().collect();
-        let sum = |shots: &[&TimedSample]| {
-            shots
+        let sum = |timed_samples: &[&TimedSample]| {
+            timed_samples
                 .iter()
-                .map(|shot| shot.period)
+                .map(|timed_sample| timed_sample.period)
                 .fold(0, u64::saturating_add)
         };
-        threads.sort_by_key(|(_, shots)| std::cmp::Reverse(sum(shots)));
-        for (thread, shots) in threads {
-            let stack = |shot: &&TimedSample| {
-                let places: Vec<usize> = profile.stack(shot.stack).collect();
+        threads.sort_by_key(|(_, timed_samples)| std::cmp::Reverse(sum(timed_samples)));
+        for (thread, timed_samples) in threads {
+            let stack = |timed_sample: &&TimedSample| {
+                let places: Vec<usize> = profile.stack(timed_sample.stack).collect();
                 let places = places.into_iter().rev();
-                let functions = places.map(|place| profile.places.things[place].function);
+                let functions = places.map(|place| profile.places.values[place].function);
                 functions.map(|function| frames.number(function)).collect()
             };
             profiles.push(Thread {
@@ -83,16 +86,19 @@ pub(super) fn write(profile: &Profile<'_>, events: &[usize], output: impl Write)
                 ),
                 unit: "none",
                 start: 0,
-                end: sum(&shots),
-                samples: shots.iter().map(stack).collect(),
-                weights: shots.iter().map(|shot| shot.period).collect(),
+                end: sum(&timed_samples),
+                samples: timed_samples.iter().map(stack).collect(),
+                weights: timed_samples
+                    .iter()
+                    .map(|timed_sample| timed_sample.period)
+                    .collect(),
             });
         }
     }
     let lines = first_lines(profile);
     let frame = |number: &usize| {
-        let function = &profile.functions.things[*number];
-        let object = profile.objects.things[function.object].as_str();
+        let function = &profile.functions.values[*number];
+        let object = profile.objects.values[function.object].as_str();
         Frame {
             name: &function.name,
             file: Some(function.source.as_deref().unwrap_or(object)),
@@ -104,17 +110,17 @@ pub(super) fn write(profile: &Profile<'_>, events: &[usize], output: impl Write)
         exporter: concat!("pmctl ", env!("CARGO_PKG_VERSION")),
         name: &profile.recording.notes.scope,
         shared: Shared {
-            frames: frames.things.iter().map(frame).collect(),
+            frames: frames.values.iter().map(frame).collect(),
         },
         profiles,
     };
     Ok(serde_json::to_writer(output, &file)?)
 }
 
-/// Returns the first line of each function that has a sample.
+/// Returns the lowest sampled line of each function.
 fn first_lines(profile: &Profile<'_>) -> BTreeMap<usize, u32> {
     let mut lines = BTreeMap::new();
-    for place in profile.places.things.iter().filter(|place| place.line > 0) {
+    for place in profile.places.values.iter().filter(|place| place.line > 0) {
         let line = lines.entry(place.function).or_insert(place.line);
         *line = place.line.min(*line);
     }

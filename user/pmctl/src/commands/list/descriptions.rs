@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Descriptions of events, from perf's files if they are installed.
+//! Reads descriptions of events from perf's files, if they are installed.
 
 use std::collections::HashMap;
 use std::fs;
@@ -13,18 +13,18 @@ use serde::Deserialize;
 use crate::system::machine::Machine;
 use crate::system::text::printable;
 
-/// The folder with a folder for each model.
+/// The folder that has a folder for each model.
 const DESCRIPTIONS_FOLDER: &str = "/usr/share/perfmon/events";
 
-/// Descriptions by the names of events in lower case.
+/// Descriptions by the names of their events in lower case.
 #[derive(Default)]
 pub(super) struct Descriptions(HashMap<String, String>);
 
-/// The fields of an entry that are read.
+/// The fields of an entry that pmctl reads.
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
 struct Entry {
-    /// Metrics have none.
+    /// Name of the event; metrics have none.
     event_name: Option<String>,
     brief_description: Option<String>,
     unit: Option<String>,
@@ -34,7 +34,7 @@ impl Descriptions {
     /// Reads the files of a model.
     ///
     /// # Errors
-    /// A file that can't be read; that there are none, with what to do.
+    /// There are no files, with advice; or a file can't be read.
     pub(super) fn read(model: &Model, machine: &Machine) -> Result<Self> {
         // The kinds of cores of a hybrid processor are in the same files.
         let (name, unit) = match model.kind() {
@@ -61,21 +61,21 @@ impl Descriptions {
                 .extension()
                 .is_some_and(|extension| extension == "json")
             {
-                found.add(&path, unit)?;
+                found.add_file(&path, unit)?;
             }
         }
         Ok(found)
     }
 
-    /// Adds the descriptions of a file, or only those of one unit.
-    fn add(&mut self, path: &Path, unit: Option<&str>) -> Result<()> {
+    /// Adds the descriptions of a file, and with `unit` only those of events of that unit.
+    fn add_file(&mut self, path: &Path, unit: Option<&str>) -> Result<()> {
         let text = fs::read(path).with_context(|| format!("can't read {}", path.display()))?;
-        // Names of groups of metrics are an object.
+        // A file with an object has the names of groups of metrics.
         if text.trim_ascii_start().first() == Some(&b'{') {
             return Ok(());
         }
-        let entries: Vec<Entry> =
-            serde_json::from_slice(&text).with_context(|| format!("{}", path.display()))?;
+        let entries: Vec<Entry> = serde_json::from_slice(&text)
+            .with_context(|| format!("can't parse the descriptions in {}", path.display()))?;
         for entry in entries {
             if let (Some(name), Some(text)) = (entry.event_name, entry.brief_description) {
                 if unit.is_none_or(|unit| entry.unit.as_deref() == Some(unit)) {

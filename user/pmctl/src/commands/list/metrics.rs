@@ -15,13 +15,13 @@ use crate::events::metrics::{self, Formulas, MachineFacts};
 use crate::system::machine::Machine;
 use crate::system::table::{Align, Table};
 
-/// A metric, and whether it can be counted.
-pub(super) struct Listed {
+/// A metric, with the events that it needs.
+pub(super) struct ListedMetric {
     name: &'static str,
     /// `None` if it needs more than events of cores.
     metric: Option<Metric>,
     events: Vec<String>,
-    /// Why it can't be counted.
+    /// Reason why the metric can't be counted, if it can't.
     missing: Option<String>,
 }
 
@@ -30,17 +30,17 @@ pub(super) fn matching_metrics(
     glob: Option<&str>,
     pmu: &Pmu,
     machine: &Machine,
-) -> Result<Vec<Listed>> {
+) -> Result<Vec<ListedMetric>> {
     let all = metrics::all(pmu);
     let mut formulas = Formulas::new(MachineFacts::of(machine));
     let mut found = Vec::new();
     for metric in all {
         let names = std::iter::once(metric.name).chain(metric.groups());
-        if !is_wanted(glob, names) {
+        if !has_match(glob, names) {
             continue;
         }
         let events = formulas.add(&metric, pmu.model())?;
-        found.push(Listed {
+        found.push(ListedMetric {
             name: metric.name,
             missing: metrics::events(&events, pmu, false).err(),
             metric: Some(metric),
@@ -48,24 +48,27 @@ pub(super) fn matching_metrics(
         });
     }
     let left_out = pmu.model().into_iter().flat_map(Model::metrics_left_out);
-    let left_out = left_out.filter(|(name, _)| is_wanted(glob, std::iter::once(*name)));
-    found.extend(left_out.map(|(name, needed)| Listed {
+    let left_out = left_out.filter(|(name, _)| has_match(glob, std::iter::once(*name)));
+    found.extend(left_out.map(|(name, needed)| ListedMetric {
         name,
         metric: None,
         events: Vec::new(),
-        missing: Some(format!("it needs {needed}, which is no event of a core.")),
+        missing: Some(format!(
+            "it needs {needed}, which is not an event of a core."
+        )),
     }));
     Ok(found)
 }
 
-fn is_wanted<'a>(glob: Option<&str>, mut names: impl Iterator<Item = &'a str>) -> bool {
+/// Returns whether one of these names matches `glob`; without a pattern, all do.
+fn has_match<'a>(glob: Option<&str>, mut names: impl Iterator<Item = &'a str>) -> bool {
     glob.is_none_or(|glob| {
         let glob = glob.to_ascii_lowercase();
         names.any(|name| matches(&glob, &name.to_ascii_lowercase()))
     })
 }
 
-impl Listed {
+impl ListedMetric {
     pub(super) fn is_countable(&self) -> bool {
         self.missing.is_none()
     }
@@ -74,7 +77,7 @@ impl Listed {
         self.name
     }
 
-    /// Returns its groups, with commas between them.
+    /// Returns the metric's groups, separated by commas.
     fn groups(&self) -> String {
         let groups: Vec<&str> = self.metric.iter().flat_map(Metric::groups).collect();
         groups.join(",")
@@ -82,20 +85,20 @@ impl Listed {
 }
 
 /// Returns the groups of these metrics, each once.
-pub(super) fn groups(listed: &[Listed]) -> Vec<&'static str> {
+pub(super) fn groups(listed: &[ListedMetric]) -> Vec<&'static str> {
     let all: Vec<Metric> = listed.iter().filter_map(|listed| listed.metric).collect();
     metrics::groups(&all).into_iter().collect()
 }
 
 /// Returns the groups of these metrics whose names match.
-pub(super) fn matching_groups(glob: Option<&str>, listed: &[Listed]) -> Vec<&'static str> {
+pub(super) fn matching_groups(glob: Option<&str>, listed: &[ListedMetric]) -> Vec<&'static str> {
     let mut groups = groups(listed);
-    groups.retain(|group| is_wanted(glob, std::iter::once(*group)));
+    groups.retain(|group| has_match(glob, std::iter::once(*group)));
     groups
 }
 
 /// Writes a table of metrics.
-pub(super) fn write_table(listed: &[Listed], output: &mut dyn Write) -> Result<()> {
+pub(super) fn write_table(listed: &[ListedMetric], output: &mut dyn Write) -> Result<()> {
     let headings = ["metric", "unit", "groups"];
     let mut table = Table::new(&headings.map(|text| (text, Align::Left))).without_margin();
     for metric in listed {
@@ -133,7 +136,7 @@ pub(super) struct MetricJson<'a> {
 }
 
 impl<'a> MetricJson<'a> {
-    pub(super) fn new(listed: &'a Listed) -> Self {
+    pub(super) fn new(listed: &'a ListedMetric) -> Self {
         let metric = listed.metric.as_ref();
         Self {
             metric: listed.name,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `pmctl list`: the events that have names.
+//! `pmctl list`: lists the named events and the metrics of a CPU.
 
 mod descriptions;
 mod metrics;
@@ -28,7 +28,7 @@ use crate::system::text::{count, did_you_mean, wrap};
 /// The argument of --model that asks for the names of the models.
 const MODEL_HELP: &str = "help";
 
-/// An event that has a name.
+/// An event with its names.
 struct NamedEvent {
     name: String,
     also: Vec<&'static str>,
@@ -60,7 +60,7 @@ pub(crate) fn list(args: &List, machine: &Machine, output: &mut dyn Write) -> Re
         ListKind::Events => Vec::new(),
         // Names of events are for -e.
         ListKind::All if args.raw => Vec::new(),
-        // Their names may have what no metric's name has.
+        // The pattern is for the names of groups, and not of metrics.
         ListKind::Groups => metrics::matching_metrics(None, &pmu, machine)?,
         _ => metrics::matching_metrics(glob, &pmu, machine)?,
     };
@@ -85,7 +85,7 @@ pub(crate) fn list(args: &List, machine: &Machine, output: &mut dyn Write) -> Re
         .into_iter()
         .filter(|event| args.all || event.is_current())
         .collect();
-    let of_metrics: Vec<metrics::Listed> = of_metrics
+    let of_metrics: Vec<metrics::ListedMetric> = of_metrics
         .into_iter()
         .filter(|metric| args.all || metric.is_countable())
         .collect();
@@ -104,7 +104,7 @@ pub(crate) fn list(args: &List, machine: &Machine, output: &mut dyn Write) -> Re
         for event in &shown {
             writeln!(output, "{}", event.name)?;
         }
-        let names = of_metrics.iter().map(metrics::Listed::name);
+        let names = of_metrics.iter().map(metrics::ListedMetric::name);
         for name in names.chain(metrics::groups(&of_metrics)) {
             writeln!(output, "{name}")?;
         }
@@ -147,7 +147,7 @@ enum ListKind {
     Groups,
 }
 
-/// Returns what the words ask for: a kind, a pattern, or both.
+/// Parses the arguments: a kind, a pattern, or both.
 fn kind_and_glob(words: &[String]) -> Result<(ListKind, Option<&str>), Usage> {
     const LIST_KINDS: [(&str, ListKind); 6] = [
         ("event", ListKind::Events),
@@ -183,30 +183,31 @@ pub(crate) fn pmu(model: Option<&str>, machine: &Machine) -> Result<Pmu, Usage> 
     Ok(Pmu::of_model(model))
 }
 
+/// Returns the message about an unknown model, with similar names.
 fn unknown_model(name: &str) -> Usage {
     let lower = name.to_ascii_lowercase();
     let likeness = |model: &&Model| {
         let known = model.name();
-        let starts = lower.len() >= 3 && known.contains(&lower);
-        if starts {
+        let is_part = lower.len() >= 3 && known.contains(&lower);
+        if is_part {
             1.0
         } else {
             strsim::jaro_winkler(&lower, known)
         }
     };
-    let mut alike: Vec<&Model> = models()
+    let mut similar: Vec<&Model> = models()
         .iter()
         .filter(|model| likeness(model) > 0.85)
         .collect();
-    alike.sort_by(|a, b| likeness(b).total_cmp(&likeness(a)));
-    let alike: Vec<&str> = alike.iter().take(3).map(|model| model.name()).collect();
-    let meant = did_you_mean(&alike).map_or_else(String::new, |question| question + " ");
+    similar.sort_by(|a, b| likeness(b).total_cmp(&likeness(a)));
+    let similar: Vec<&str> = similar.iter().take(3).map(|model| model.name()).collect();
+    let question = did_you_mean(&similar).map_or_else(String::new, |question| question + " ");
     Usage(format!(
-        "--model: no model is called `{name}`.\n{meant}`pmctl list --model help` shows them all."
+        "--model: no model is called `{name}`.\n{question}`pmctl list --model help` shows them all."
     ))
 }
 
-/// Returns the events of a PMU: those of all CPUs, of caches, and of the model.
+/// Returns the named events of a PMU: generic ones, cache events, and those of the model's list.
 fn all_named_events(pmu: &Pmu) -> Vec<NamedEvent> {
     let model = pmu.model();
     let common = spec::named_events(pmu.vendor()).map(|event| {
@@ -263,13 +264,13 @@ impl NamedEvent {
         std::iter::once(&*self.name).chain(self.also.iter().copied())
     }
 
-    /// Returns whether it can be counted, and its name is not outdated.
+    /// Returns whether the event can be counted, and its name is not outdated.
     fn is_current(&self) -> bool {
         let is_deprecated = self.listed.as_ref().is_some_and(|event| event.deprecated);
         self.on.is_ok() && !(is_deprecated && self.also.is_empty())
     }
 
-    /// Returns the event select without modes.
+    /// Returns the event select as a raw event, without modes.
     fn raw(&self) -> Option<String> {
         let select = match &self.on {
             Ok(found) => found.select,
@@ -297,7 +298,7 @@ fn write_table(
     descriptions: &Descriptions,
     output: &mut dyn Write,
 ) -> Result<()> {
-    /// The width of descriptions.
+    /// Columns of descriptions.
     const DESCRIPTION_WIDTH: usize = 76;
     let headings = ["event", "raw", "counters", "also called"];
     let mut table = Table::new(&headings.map(|text| (text, Align::Left))).without_margin();
@@ -323,19 +324,19 @@ fn write_table(
     Ok(table.write(None, Style::new(), output)?)
 }
 
-/// Returns the counters in words: `PMC` for all, `PMC0-3`, `PMC1 FIXED0`.
+/// Returns the names of counters: `PMC` for all general ones, or such as `PMC0-3`, `PMC1 FIXED0`.
 pub(crate) fn counters(found: &OnCounters, pmu: &Pmu) -> String {
     let number = found.general.count_ones();
     let general = match found.general {
         0 => None,
         _ if number == u32::from(pmu.general()) => Some("PMC".to_owned()),
-        // Some events are counted by some of the counters only; mostly by the first ones.
+        // Events that only some of the counters can count, which are usually the first ones.
         mask if number > 1 && mask.trailing_ones() == number => {
             Some(format!("PMC0-{}", number - 1))
         }
         mask => {
-            let some = (0..pmu.general()).filter(|number| mask >> number & 1 != 0);
-            let names: Vec<String> = some
+            let numbers = (0..pmu.general()).filter(|number| mask >> number & 1 != 0);
+            let names: Vec<String> = numbers
                 .map(|number| decode::counter(CounterId::General(number)))
                 .collect();
             Some(names.join(" "))
@@ -351,24 +352,24 @@ pub(crate) fn counters(found: &OnCounters, pmu: &Pmu) -> String {
         .join(" ")
 }
 
-/// Reports on standard error what the list left out.
+/// Reports on standard error that no name matches, or how many matching entries are not shown.
 fn report_hidden(
     args: &List,
     (kind, glob): (ListKind, Option<&str>),
     pmu: &Pmu,
     (shown, found): (usize, usize),
 ) {
-    let of = pmu
+    let model_name = pmu
         .model()
         .map(|model| format!("{} ({})", model.name(), model.version()));
     if let (0, Some(glob)) = (found, glob) {
-        let of = of.map_or(String::new(), |of| format!(" of {of}"));
+        let of_model = model_name.map_or(String::new(), |name| format!(" of {name}"));
         let what = match kind {
             ListKind::Metrics => "metric",
             ListKind::Groups => "group of metrics",
             _ => "event",
         };
-        complain(format_args!("no {what}{of} has `{glob}` in its name"));
+        complain(format_args!("no {what}{of_model} has `{glob}` in its name"));
         advise_category(glob);
         return;
     }
@@ -384,11 +385,11 @@ fn report_hidden(
         let others = u64::try_from(found - shown).unwrap_or(u64::MAX);
         match shown {
             0 => complain(format_args!(
-                "{}, and none that can be counted here; `--all` shows what there is, and why.",
+                "{}, and none of them can be counted here: `--all` shows them with the reason.",
                 count(others, what.trim_start_matches("more "))
             )),
             _ => complain(format_args!(
-                "{} that can't be counted here or are outdated: `--all` shows them, and why.",
+                "{} that can't be counted here or are outdated: `--all` shows them with the reason.",
                 count(others, what)
             )),
         }
@@ -396,24 +397,24 @@ fn report_hidden(
     if let (0, Some(glob)) = (shown, glob) {
         advise_category(glob);
     }
-    if of.is_none() {
+    if model_name.is_none() {
         let processor = pmu.processor();
         complain(format_args!(
-            "there is no list of events for this CPU (family {:#x}, model {:#x}); those that all CPUs may have are shown.",
+            "pmctl has no list of events for this CPU (family {:#x}, model {:#x}); only generic events are shown.",
             processor.family(),
             processor.model()
         ));
     }
 }
 
-/// Prints where to find the events of a category of `perf list`, if `glob` is one.
+/// Prints how to find the events of a category of `perf list`, if `glob` is such a category.
 fn advise_category(glob: &str) {
     const COUNTER_ADVICE: &str =
-        "`pmctl info` lists the events that all CPUs may have, `pmctl list` those of this one.";
+        "`pmctl info` lists the generic events, `pmctl list` those of this CPU.";
     const KERNEL_ADVICE: &str = "The kernel's events are `pmctl stat -e task-clock,page-faults,context-switches` and the like.";
     const CACHE_ADVICE: &str =
-        "The events of caches are named as `L1-dcache-load-misses`: `pmctl list L1-`.";
-    const PERF_ADVICE: &str = "`perf list` lists what the kernel counts otherwise.";
+        "Cache events have names such as `L1-dcache-load-misses`: `pmctl list L1-` lists some.";
+    const PERF_ADVICE: &str = "`perf list` lists the other events of the kernel.";
     let categories = [
         ("hw", COUNTER_ADVICE),
         ("hardware", COUNTER_ADVICE),
@@ -449,7 +450,7 @@ struct EventJson<'a> {
     also: &'a [&'static str],
     #[serde(skip_serializing_if = "Option::is_none")]
     raw: Option<String>,
-    /// The numbers of general counters that count it.
+    /// The numbers of the general counters that can count the event.
     counters: Vec<u8>,
     #[serde(skip_serializing_if = "Option::is_none")]
     fixed: Option<u8>,

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Lists of events of several CPUs.
+//! Tests of the lists of events of several CPUs.
 
 use super::*;
 
 #[test]
-fn patterns_match_whole_names_and_words_parts() {
+fn patterns_match_whole_names_and_texts_match_parts() {
     let table = [
         ("miss", "l2_rqsts.miss", true),
         ("l2_*miss*", "l2_rqsts.all_demand_miss", true),
@@ -39,7 +39,7 @@ fn all_models_have_lists_without_a_name_twice() {
             "{}",
             model.name()
         );
-        // What is shown is what -e takes.
+        // Each listed name is accepted by -e.
         for event in all.iter().filter(|event| event.on.is_ok()) {
             assert!(
                 spec::parse(&event.name, &pmu).is_ok(),

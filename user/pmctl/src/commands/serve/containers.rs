@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The counters of cgroups, which are containers, machines and services: of all whose names have one of some forms.
+//! Counters of cgroups, which are containers, virtual machines and services. The cgroups are chosen by patterns of names.
 //!
-//! Which cgroups there are is looked up at each reading: new ones are counted from then on, and those that are gone leave.
-//! There is a limit on their number, for each takes descriptors and, on each CPU, memory of the kernel.
+//! The cgroups are looked up at each reading. New ones are counted from then on, and removed ones are no longer shown.
+//! Their number is limited, since each takes descriptors and, on each CPU, memory of the kernel.
 
 use std::collections::{BTreeMap, HashSet};
 use std::path::PathBuf;
@@ -18,7 +18,7 @@ use crate::events::rights;
 use crate::system::exit;
 use crate::system::stdio::complain;
 
-/// The most cgroups that are looked at: a walk over as many takes a part of a second.
+/// Most cgroups that are searched. To search as many takes a fraction of a second.
 const MAX_CGROUPS_SEARCHED: usize = 50_000;
 
 /// The counters of cgroups.
@@ -27,14 +27,14 @@ pub(super) struct Containers {
     events: Vec<EventSpec>,
     mount: PathBuf,
     patterns: Vec<Pattern>,
-    most: usize,
-    /// By name.
+    max_count: usize,
+    /// The cgroups that are counted, by name.
     counted: BTreeMap<PathBuf, Container>,
-    /// Number of cgroups that were found and are not counted.
+    /// Number of cgroups that match and are not counted.
     left_out: usize,
-    /// The last remark on cgroups that are not counted.
-    told: Option<String>,
-    /// Number of times that the counts of one were lost and began from 0.
+    /// The last message about cgroups that are not counted.
+    last_complaint: Option<String>,
+    /// Number of times that a cgroup's counts were lost and began from 0.
     lost: u64,
 }
 
@@ -49,12 +49,12 @@ struct Container {
 /// The names of a cgroup.
 #[derive(Clone, Debug)]
 pub(super) struct Labels {
-    /// Its name with a slash in front, as cAdvisor has it.
+    /// The name with a slash in front, as cAdvisor shows it.
     pub(super) id: String,
     pub(super) names: ContainerNames,
 }
 
-/// A count.
+/// The count of an event in a cgroup.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ContainerCount<'a> {
     pub(super) labels: &'a Labels,
@@ -64,14 +64,14 @@ pub(super) struct ContainerCount<'a> {
 }
 
 impl Containers {
-    /// Finds the cgroups, and opens the events of each.
+    /// Finds the cgroups, and opens the events of each. At most `max_count` cgroups are counted.
     ///
     /// # Errors
     /// No cgroups are mounted, or this user may not count them.
     pub(super) fn open(
         device: Device,
         events: Vec<EventSpec>,
-        (patterns, most): (Vec<Pattern>, usize),
+        (patterns, max_count): (Vec<Pattern>, usize),
     ) -> Result<Self> {
         let mount = Cgroup::mount_point();
         let mount = mount.map_err(|error| exit::with_help_to("--cgroups", &error))?;
@@ -80,10 +80,10 @@ impl Containers {
             events,
             mount,
             patterns,
-            most,
+            max_count,
             counted: BTreeMap::new(),
             left_out: 0,
-            told: None,
+            last_complaint: None,
             lost: 0,
         };
         match containers.refresh() {
@@ -98,40 +98,40 @@ impl Containers {
         &self.events
     }
 
-    /// Returns how many cgroups are counted.
+    /// Returns the number of cgroups that are counted.
     pub(super) fn number(&self) -> usize {
         self.counted.len()
     }
 
-    /// Returns the limit of that number.
-    pub(super) const fn most(&self) -> usize {
-        self.most
+    /// Returns the most cgroups that can be counted.
+    pub(super) const fn max_count(&self) -> usize {
+        self.max_count
     }
 
-    /// Returns how many cgroups have a name of the forms, and are not counted.
+    /// Returns the number of cgroups that match and are not counted.
     pub(super) const fn left_out(&self) -> usize {
         self.left_out
     }
 
-    /// Returns how many counts there should be and are not.
+    /// Returns the number of counts that are missing: events of cgroups that are not open.
     pub(super) fn missing(&self) -> usize {
         let containers = self.counted.values();
         containers.map(|container| container.open.missing()).sum()
     }
 
-    /// Returns how often counts were lost.
+    /// Returns the number of times that a cgroup's counts were lost and began from 0.
     pub(super) const fn lost(&self) -> u64 {
         self.lost
     }
 
-    /// Returns the counts of all cgroups that there are now, with their labels. They are read one right after the other.
+    /// Looks up the cgroups, and returns all their counts with labels. The cgroups are read one after the other.
     ///
     /// # Errors
-    /// None that are specific to it.
+    /// Reading a counter fails.
     pub(super) fn read(&mut self) -> Result<Vec<ContainerCount<'_>>, Error> {
         if let Err(error) = self.refresh() {
             self.complain_once(Some(format!(
-                "--cgroups: {error:#}; those that are known are counted on"
+                "--cgroups: {error:#}; the cgroups that were found before are still counted"
             )));
         }
         let mut values = Vec::with_capacity(self.counted.len() * self.events.len());
@@ -153,52 +153,52 @@ impl Containers {
         Ok(values.into_iter().map(count).collect())
     }
 
-    /// Looks which cgroups there are, forgets those that are gone, and opens the events of new ones. Returns the error for
-    /// which some were left out.
+    /// Searches the cgroups, drops removed ones, and opens the events of new ones. Returns the error because of which some
+    /// were left out.
     fn refresh(&mut self) -> Result<Option<Error>> {
         let FoundCgroups { cgroups, is_cut } =
             search(&self.mount, &self.patterns, MAX_CGROUPS_SEARCHED)?;
         let mount = &self.mount;
-        let there: HashSet<&FoundCgroup> = cgroups.iter().collect();
+        let existing: HashSet<&FoundCgroup> = cgroups.iter().collect();
         self.counted.retain(|_, container| {
             let found = &container.found;
-            there.contains(found) || (is_cut && found.is_there(mount))
+            existing.contains(found) || (is_cut && found.is_there(mount))
         });
         for container in self.counted.values_mut() {
-            // What could not be opened may be free now.
+            // A counter that was in use may be free now.
             container.open_missing(&self.device, &self.events);
         }
-        let mut refused = None;
+        let mut failure = None;
         self.left_out = 0;
         for found in cgroups {
             if self.counted.contains_key(&found.name) {
                 continue;
             }
-            if self.counted.len() >= self.most || refused.is_some() {
+            if self.counted.len() >= self.max_count || failure.is_some() {
                 self.left_out += 1;
                 continue;
             }
-            match self.container(&found) {
+            match self.open_container(&found) {
                 Ok(container) => {
                     self.counted.insert(found.name, container);
                 }
-                // It has been removed since it was found.
+                // The cgroup was removed after it was found.
                 Err(error) if error.cause == Cause::NoSuchCgroup => {}
                 Err(error) => {
                     self.left_out += 1;
-                    refused = Some(error);
+                    failure = Some(error);
                 }
             }
         }
-        self.complain_once(self.complaint(refused.as_ref(), is_cut));
-        Ok(refused)
+        self.complain_once(self.complaint(failure.as_ref(), is_cut));
+        Ok(failure)
     }
 
     /// Opens the events of a cgroup.
     ///
     /// # Errors
-    /// The errors of opening the cgroup; and of an event, unless other cgroups may lack it, too.
-    fn container(&self, found: &FoundCgroup) -> Result<Container, Error> {
+    /// The cgroup can't be opened, or an event can't for a reason other than a [`Lack`].
+    fn open_container(&self, found: &FoundCgroup) -> Result<Container, Error> {
         let mut container = Container {
             found: found.clone(),
             cgroup: Cgroup::open(self.mount.join(&found.name))?,
@@ -208,51 +208,52 @@ impl Containers {
             },
             open: OpenEvents::none(&self.events),
         };
-        let failed = container.open_missing(&self.device, &self.events);
-        let mut errors = failed.into_iter().map(|(_, error)| error);
+        let not_open = container.open_missing(&self.device, &self.events);
+        let mut errors = not_open.into_iter().map(|(_, error)| error);
         match errors.find(|error| Lack::of(&error.cause).is_none()) {
             Some(error) => Err(error),
             None => Ok(container),
         }
     }
 
-    /// Returns what is to be said of the cgroups that are not counted.
-    fn complaint(&self, refused: Option<&Error>, is_cut: bool) -> Option<String> {
+    /// Returns the message about cgroups that are not counted, if there are such. `failure` is the error of opening one, and
+    /// `is_cut` says that the search was not complete.
+    fn complaint(&self, failure: Option<&Error>, is_cut: bool) -> Option<String> {
         if is_cut {
             return Some(format!(
-                "--cgroups: there are more than {MAX_CGROUPS_SEARCHED} cgroups where the forms may be, and the further ones are not looked \
-                 at. Begin the forms with a name, as `kubepods.slice/**`."
+                "--cgroups: more than {MAX_CGROUPS_SEARCHED} cgroups may match, and no more than that are searched. Begin the patterns \
+                 with a name, such as `kubepods.slice/**`."
             ));
         }
-        if let Some(error) = refused {
+        if let Some(error) = failure {
             let help = error.cause.help().unwrap_or_default();
             return Some(format!(
-                "{} cgroups are counted, and no further one: {error}\n{help}",
+                "only {} cgroups are counted, since opening another one failed: {error}\n{help}",
                 self.counted.len()
             ));
         }
         (self.left_out > 0).then(|| {
             format!(
-                "{} cgroups are counted, and no further one: that is the limit. --max-cgroups raises it, or --cgroups names \
-                 fewer; the metric perfmon_cgroups_left_out tells how many there are.",
-                self.most
+                "only {} cgroups are counted, which is the limit. Raise it with --max-cgroups, or match fewer with --cgroups; the \
+                 metric perfmon_cgroups_left_out is the number of the others.",
+                self.max_count
             )
         })
     }
 
-    /// Prints a message about uncounted cgroups, unless it is the same as the last one.
-    fn complain_once(&mut self, words: Option<String>) {
-        if words != self.told {
-            if let Some(words) = &words {
-                complain(words);
+    /// Prints a message about cgroups that are not counted, unless it is the same as the last one.
+    fn complain_once(&mut self, message: Option<String>) {
+        if message != self.last_complaint {
+            if let Some(message) = &message {
+                complain(message);
             }
-            self.told = words;
+            self.last_complaint = message;
         }
     }
 }
 
 impl Container {
-    /// Opens the events that are not open. Returns those that still are not, and why.
+    /// Opens the events that are not open. Returns those that can't be opened, with the error.
     fn open_missing(&mut self, device: &Device, events: &[EventSpec]) -> Vec<(usize, Error)> {
         let cgroup = &self.cgroup;
         self.open

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The counters: events of CPUs, which count whatever runs there from the start of the server to its end.
+//! Counters of CPUs, which count whatever runs there, as long as the server runs.
 //!
-//! The events of a CPU are a group, so that one call reads all of them, on that CPU, at one moment. What could not be
-//! opened is tried again at each reading: an event whose counter another program had, and a CPU that was offline. If
-//! something else writes to the registers of a counter, there is no count: the group is closed, and opened anew at the next
-//! reading, from zero, as after a restart of the server.
+//! The events of a CPU are a group, so that one call reads all of them at one moment. Events that can't be opened, because
+//! their counter is in use or the CPU is offline, are tried again at each reading. If another program writes to the
+//! registers of a counter, the counts are lost: the group is closed, and opened again at the next reading. Then it counts
+//! from zero, as after a restart of the server.
 
 use anyhow::Result;
 use perfmon::spec::EventSpec;
@@ -19,7 +19,7 @@ pub(super) struct Counters {
     device: Device,
     events: Vec<EventSpec>,
     cpus: Vec<Cpu>,
-    /// Number of times a group was opened anew because its counts were lost.
+    /// Number of times that a group was closed because its counts were lost.
     lost: u64,
 }
 
@@ -29,7 +29,7 @@ struct Cpu {
     open: OpenEvents,
 }
 
-/// A count.
+/// The count of an event on a CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct CpuCount {
     /// The index of the event.
@@ -39,51 +39,51 @@ pub(super) struct CpuCount {
 }
 
 impl Counters {
-    /// Opens the events on each CPU. What can't be counted is told by `left_out`, once for each event and lack, with the
-    /// CPUs and the error of the first of them; that a CPU is offline is not told.
+    /// Opens the events on each CPU. Calls `on_left_out` once for each event and [`Lack`], with the CPUs that don't count it,
+    /// and the error on the first of them. It is not called for offline CPUs.
     ///
     /// # Errors
-    /// The reason, if nothing can be counted at all, or this user may not count.
+    /// No event can be counted on any CPU, or this user may not count.
     pub(super) fn open(
         device: Device,
         events: Vec<EventSpec>,
         cpus: &Cpus,
-        mut left_out: impl FnMut(&EventSpec, &Cpus, &Error),
+        mut on_left_out: impl FnMut(&EventSpec, &Cpus, &Error),
     ) -> Result<Self> {
-        let number = events.len();
-        let cpu = |number_of_cpu| Cpu {
-            number: number_of_cpu,
+        let event_count = events.len();
+        let cpu = |number| Cpu {
+            number,
             open: OpenEvents::none(&events),
         };
-        let opened_on = cpus.iter().map(cpu).collect();
+        let cpus = cpus.iter().map(cpu).collect();
         let mut counters = Self {
             device,
             events,
-            cpus: opened_on,
+            cpus,
             lost: 0,
         };
-        let mut failed: Vec<(usize, Lack, Error)> = Vec::new();
-        let mut last = None;
+        let mut failures: Vec<(usize, Lack, Error)> = Vec::new();
+        let mut last_error = None;
         for cpu in &mut counters.cpus {
             for (event, error) in cpu.open_missing(&counters.device, &counters.events) {
                 let Some(lack) = Lack::of(&error.cause) else {
                     return Err(exit::with_help(error));
                 };
-                let is_known = failed.iter().any(|(e, l, _)| (*e, *l) == (event, lack));
+                let is_known = failures.iter().any(|(e, l, _)| (*e, *l) == (event, lack));
                 if lack != Lack::Cpu && !is_known {
-                    failed.push((event, lack, error.clone()));
+                    failures.push((event, lack, error.clone()));
                 }
-                last = Some(error);
+                last_error = Some(error);
             }
         }
-        if let Some(error) = last {
-            if counters.missing() == counters.cpus.len() * number {
+        if let Some(error) = last_error {
+            if counters.missing() == counters.cpus.len() * event_count {
                 return Err(exit::with_help(error));
             }
         }
-        for (event, lack, error) in &failed {
-            let cpus = counters.lacking(*event, *lack);
-            left_out(&counters.events[*event], &cpus, error);
+        for (event, lack, error) in &failures {
+            let cpus = counters.cpus_lacking(*event, *lack);
+            on_left_out(&counters.events[*event], &cpus, error);
         }
         Ok(counters)
     }
@@ -94,26 +94,26 @@ impl Counters {
     }
 
     /// Returns the CPUs on which an event is counted.
-    pub(super) fn counted_on(&self, event: usize) -> Cpus {
-        self.cpus_where(|cpu| cpu.open.has(event))
+    pub(super) fn cpus_counting(&self, event: usize) -> Cpus {
+        self.cpus_where(|cpu| cpu.open.is_open(event))
     }
 
     /// Returns the CPUs on which an event is not counted for this reason.
-    pub(super) fn lacking(&self, event: usize, lack: Lack) -> Cpus {
+    pub(super) fn cpus_lacking(&self, event: usize, lack: Lack) -> Cpus {
         self.cpus_where(|cpu| cpu.open.lack(event) == Some(lack))
     }
 
-    fn cpus_where(&self, holds: impl Fn(&Cpu) -> bool) -> Cpus {
-        let cpus = self.cpus.iter().filter(|cpu| holds(cpu));
+    fn cpus_where(&self, condition: impl Fn(&Cpu) -> bool) -> Cpus {
+        let cpus = self.cpus.iter().filter(|cpu| condition(cpu));
         Cpus::new(cpus.map(|cpu| cpu.number).collect())
     }
 
-    /// Returns how many counts there should be and are not.
+    /// Returns the number of counts that are missing: events of CPUs that are not open.
     pub(super) fn missing(&self) -> usize {
         self.cpus.iter().map(|cpu| cpu.open.missing()).sum()
     }
 
-    /// Returns how often counts were lost because another program has written to the registers.
+    /// Returns the number of times that a CPU's counts were lost because another program wrote to the counters' registers.
     pub(super) const fn lost(&self) -> u64 {
         self.lost
     }
@@ -125,7 +125,7 @@ impl Counters {
     pub(super) fn read(&mut self) -> Result<Vec<CpuCount>, Error> {
         let mut counts = Vec::with_capacity(self.cpus.len() * self.events.len());
         for cpu in &mut self.cpus {
-            // An event that can't be opened now may be later.
+            // The error is ignored: an event that can't be opened now is tried again at the next reading.
             let _ = cpu.open_missing(&self.device, &self.events);
             let number = cpu.number;
             self.lost += cpu.open.read(|event, value| {
@@ -141,7 +141,7 @@ impl Counters {
 }
 
 impl Cpu {
-    /// Opens the events that are not open. Returns those that still are not, and why.
+    /// Opens the events that are not open. Returns those that can't be opened, with the error.
     fn open_missing(&mut self, device: &Device, events: &[EventSpec]) -> Vec<(usize, Error)> {
         let number = self.number;
         self.open

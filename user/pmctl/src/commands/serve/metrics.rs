@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The metrics: the counters, and what the server has done and taken itself.
+//! The metrics page: the counters, and numbers about the server itself.
 
 use std::fmt::Display;
 use std::fs;
@@ -15,7 +15,7 @@ use super::counters::Counters;
 use super::names;
 use super::text::{Form, MetricKind, MetricsText};
 
-/// The end of a request for a profile: the label `result`.
+/// How a request for a profile ended, which is the label `result`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ProfileOutcome {
     /// The profile was sent.
@@ -24,12 +24,13 @@ pub(super) enum ProfileOutcome {
     Incomplete,
     /// The profile could not be made.
     Failed,
-    /// The client went away.
+    /// The client closed the connection.
     Abandoned,
     /// The server was making another profile.
     Refused,
 }
 
+/// The values of the label `result`.
 const OUTCOMES: [(ProfileOutcome, &str); 5] = [
     (ProfileOutcome::Complete, "complete"),
     (ProfileOutcome::Incomplete, "incomplete"),
@@ -38,31 +39,31 @@ const OUTCOMES: [(ProfileOutcome, &str); 5] = [
     (ProfileOutcome::Refused, "refused"),
 ];
 
-/// Numbers of what the server has done since it started.
+/// Numbers of requests and connections since the server was started.
 #[derive(Debug, Default)]
 pub(super) struct ServerTotals {
     pub(super) scrapes: u64,
-    /// In the order of [`OUTCOMES`].
+    /// Number of profiles by outcome, in the order of [`OUTCOMES`].
     profiles: [u64; OUTCOMES.len()],
     /// Requests that got an answer other than 200.
     pub(super) refused: u64,
     pub(super) connections: u64,
-    /// Connections that were closed for others, or because their clients were too slow.
+    /// Connections that were closed to make room for others, or because their clients were too slow.
     pub(super) dropped: u64,
 }
 
 impl ServerTotals {
     /// Counts a profile.
-    pub(super) fn profile(&mut self, outcome: ProfileOutcome) {
+    pub(super) fn count_profile(&mut self, outcome: ProfileOutcome) {
         let index = OUTCOMES.iter().position(|(known, _)| *known == outcome);
         self.profiles[index.unwrap_or_default()] += 1;
     }
 }
 
-/// Writes all metrics. `open` is how many connections there are.
+/// Returns the page with all metrics. `open` is the number of open connections.
 ///
 /// # Errors
-/// Whatever [`Counters::read`] returns.
+/// Reading a counter fails.
 pub(super) fn write(
     form: Form,
     (counters, containers): (&mut Counters, Option<&mut Containers>),
@@ -80,19 +81,19 @@ pub(super) fn write(
     page.metric(
         "perfmon_events_missing",
         MetricKind::Gauge,
-        "Number of counts, of each event on each CPU and in each cgroup, that can't be had now",
+        "Number of counts, of an event on a CPU or in a cgroup, that can't be read now",
     )
     .sample(&[], missing);
     page.metric(
         "perfmon_counts_lost",
         MetricKind::Counter,
-        "Number of times that the counts of a CPU or a cgroup began from 0 again, since something else had changed its counters",
+        "Number of times that the counts of a CPU or a cgroup began from 0 again, since another program had changed its counters",
     )
     .sample(&[], lost);
     page.metric(
         "perfmon_scrapes",
         MetricKind::Counter,
-        "Number of times that this page was asked for",
+        "Number of requests for this page",
     )
     .sample(&[], done.scrapes);
     page.metric(
@@ -106,13 +107,13 @@ pub(super) fn write(
     page.metric(
         "perfmon_requests_refused",
         MetricKind::Counter,
-        "Number of requests that got an error as the answer",
+        "Number of requests that were answered with an error",
     )
     .sample(&[], done.refused);
     page.metric(
         "perfmon_connections",
         MetricKind::Gauge,
-        "Number of connections",
+        "Number of open connections",
     )
     .sample(&[], open);
     page.metric(
@@ -133,11 +134,11 @@ pub(super) fn write(
     Ok(page.end())
 }
 
-/// Writes the counters: all of a name together, as the formats ask for it.
+/// Writes the counters, grouped by name, as the formats require.
 fn write_counters(page: &mut MetricsText, counters: &mut Counters) -> Result<(), Error> {
     let counts = counters.read()?;
     let events = counters.events();
-    let names: Vec<_> = events.iter().map(names::of).collect();
+    let names: Vec<_> = events.iter().map(names::metric_of).collect();
     for (index, (name, help)) in names.iter().enumerate() {
         if names[..index].iter().any(|(earlier, _)| earlier == name) {
             continue;
@@ -155,7 +156,7 @@ fn write_counters(page: &mut MetricsText, counters: &mut Counters) -> Result<(),
     Ok(())
 }
 
-/// Writes the counters of cgroups, by the name and with the labels of cAdvisor, and how many there are.
+/// Writes the counters of cgroups, with cAdvisor's name and labels, and the numbers of cgroups.
 fn write_containers(page: &mut MetricsText, containers: &mut Containers) -> Result<(), Error> {
     let names: Vec<String> = containers
         .events()
@@ -168,17 +169,21 @@ fn write_containers(page: &mut MetricsText, containers: &mut Containers) -> Resu
         "Number of events in a cgroup and those in it, on all CPUs, since it was found",
     );
     for ContainerCount {
-        labels: Labels { id, names: told },
+        labels: Labels {
+            id,
+            names: container_names,
+        },
         event,
         value,
     } in containers.read()?
     {
         let text = |text: &'_ Option<String>| text.clone().unwrap_or_default();
-        let (container, name, pod) = (text(&told.id), text(&told.name), text(&told.pod));
-        let runtime = told.runtime.unwrap_or_default();
+        let container = text(&container_names.id);
+        let (name, pod) = (text(&container_names.name), text(&container_names.pod));
+        let runtime = container_names.runtime.unwrap_or_default();
         let labels: [(&str, &dyn Display); 7] = [
             ("container_id", &container),
-            // As cAdvisor has it of all CPUs together.
+            // cAdvisor writes an empty label for the sum over all CPUs.
             ("cpu", &""),
             ("event", &names[event]),
             ("id", id),
@@ -205,14 +210,14 @@ fn write_containers(page: &mut MetricsText, containers: &mut Containers) -> Resu
         MetricKind::Gauge,
         "Number of cgroups that are counted at most",
     )
-    .sample(&[], containers.most());
+    .sample(&[], containers.max_count());
     Ok(())
 }
 
-/// Writes what the server itself takes, by the names that Prometheus' clients have.
+/// Writes the CPU time and memory of the server, with the names that Prometheus' client libraries use.
 fn write_process(page: &mut MetricsText, started: SystemTime) {
     let seconds = |time: TimeVal| Duration::from_micros(time.num_microseconds().unsigned_abs());
-    let used =
+    let cpu_seconds =
         |usage: Usage| (seconds(usage.user_time()) + seconds(usage.system_time())).as_secs_f64();
     if let Ok(usage) = getrusage(UsageWho::RUSAGE_SELF) {
         page.metric(
@@ -220,7 +225,7 @@ fn write_process(page: &mut MetricsText, started: SystemTime) {
             MetricKind::Counter,
             "CPU time of the server, in seconds",
         )
-        .sample(&[], used(usage));
+        .sample(&[], cpu_seconds(usage));
     }
     if let Ok(usage) = getrusage(UsageWho::RUSAGE_CHILDREN) {
         page.metric(
@@ -228,7 +233,7 @@ fn write_process(page: &mut MetricsText, started: SystemTime) {
             MetricKind::Counter,
             "CPU time of making profiles, in seconds",
         )
-        .sample(&[], used(usage));
+        .sample(&[], cpu_seconds(usage));
     }
     if let Some(bytes) = resident_bytes() {
         page.metric(
@@ -242,12 +247,12 @@ fn write_process(page: &mut MetricsText, started: SystemTime) {
     page.metric(
         "process_start_time_seconds",
         MetricKind::Gauge,
-        "When the server was started, in seconds since 1970",
+        "Time at which the server was started, in seconds since 1970",
     )
     .sample(&[], since.as_secs_f64());
 }
 
-/// Returns the resident memory in bytes.
+/// Returns the resident memory of the server in bytes.
 fn resident_bytes() -> Option<u64> {
     let text = fs::read_to_string("/proc/self/statm").ok()?;
     let pages: u64 = text.split(' ').nth(1)?.parse().ok()?;

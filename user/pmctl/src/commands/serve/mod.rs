@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `pmctl serve`: the counters for Prometheus, and profiles on request.
 //!
-//! A [server] of HTTP answers with the [metrics], which are read of [CPUs](counters) and of [cgroups](containers) when they
-//! are asked for, and with [profiles](profile), which other processes make. Between requests it does nothing.
+//! An HTTP [server] answers with [metrics], which are read from the counters of [CPUs](counters) and
+//! [cgroups](containers) at each request, and with [profiles](profile), which other processes make. Between requests it
+//! is idle.
 
 mod containers;
 mod counters;
@@ -47,32 +48,33 @@ use crate::system::pmu;
 use crate::system::stdio::complain;
 use crate::system::text::count;
 
-/// Serves until it is ended by a signal, and returns the exit code.
+/// Serves until a signal ends it, and returns the exit code.
 pub(crate) fn serve(args: &Serve) -> Result<u8> {
     let machine = Machine::here();
     let pmu = pmu::of(&machine);
-    let events = events(&args.events, &pmu)?;
-    let cpus = cpus(args.cpu.as_ref(), &machine)?;
-    // Before the counters: a second server takes none.
+    let events = requested_events(&args.events, &pmu)?;
+    let cpus = counted_cpus(args.cpu.as_ref(), &machine)?;
+    // The port is opened before the counters, so that a second server fails without taking counters.
     let listener = listen(args)?;
-    let address = listener.local_addr().context("can't learn the address")?;
-    // Each event takes a descriptor on each CPU. If they are too few, opening the events says so.
+    let address = listener
+        .local_addr()
+        .context("can't find out the address of the listening socket")?;
+    // Each event takes a descriptor on each CPU. If the limit is still too low, opening the events fails with a message.
     allow_many_files();
     let device = Device::open().map_err(exit::with_help)?;
-    let of_cgroups = events.clone();
+    let cgroup_events = events.clone();
     let counters = Counters::open(device.clone(), events, &cpus, |event, cpus, error| {
         let (label, cause) = (&event.label, &error.cause);
         match Lack::of(cause) {
             Some(Lack::Counter) => complain(format_args!(
-                "{label} is left out for now on CPU {cpus}: {cause}. It is counted as soon as a counter is free: \
-                 each request for /metrics tries it."
+                "{label} is left out for now on CPU {cpus}: {cause}. Each request for /metrics tries again to count it."
             )),
             _ => complain(format_args!("{label} is left out on CPU {cpus}: {cause}")),
         }
     })?;
     complain(format_args!("counting {}", counted_events(&counters)));
     let containers = (!args.cgroups.is_empty())
-        .then(|| Containers::open(device, of_cgroups, cgroups(args)))
+        .then(|| Containers::open(device, cgroup_events, cgroup_choice(args)))
         .transpose()?;
     if let Some(containers) = &containers {
         let number = count(containers.number() as u64, "cgroup");
@@ -89,7 +91,7 @@ pub(crate) fn serve(args: &Serve) -> Result<u8> {
         },
         pmu,
         started: SystemTime::now(),
-        done: RefCell::new(ServerTotals::default()),
+        totals: RefCell::new(ServerTotals::default()),
         profile: Cell::new(None),
         connections: RefCell::new(VecDeque::new()),
     };
@@ -97,53 +99,57 @@ pub(crate) fn serve(args: &Serve) -> Result<u8> {
         .enable_io()
         .enable_time()
         .build();
-    let runtime = runtime.context("can't wait for connections")?;
+    let runtime = runtime.context("can't create the event loop")?;
     LocalSet::new().block_on(&runtime, async {
         server
             .run(listener, || {
                 complain(format_args!(
                     "serving http://{address}/metrics and /debug/pprof/profile"
                 ));
-                notify::ready();
+                notify::notify_ready();
             })
             .await
     })?;
     Ok(0)
 }
 
-/// Returns the forms of the names of cgroups that are asked for, and how many cgroups at most.
-fn cgroups(args: &Serve) -> (Vec<Pattern>, usize) {
+/// Returns the patterns of --cgroups, and the most cgroups that are counted.
+fn cgroup_choice(args: &Serve) -> (Vec<Pattern>, usize) {
     let texts = args.cgroups.iter().flat_map(|text| text.split(','));
     (texts.map(Pattern::new).collect(), args.max_cgroups as usize)
 }
 
-/// Returns the events that are counted, with the CPUs: events of the same CPUs together.
+/// Returns the events that are counted with their CPUs, in words. Events on the same CPUs are grouped.
 fn counted_events(counters: &Counters) -> String {
-    let mut together: Vec<(Cpus, Vec<&str>)> = Vec::new();
+    let mut groups: Vec<(Cpus, Vec<&str>)> = Vec::new();
     for (index, event) in counters.events().iter().enumerate() {
-        let cpus = counters.counted_on(index);
-        match together.iter_mut().find(|(other, _)| *other == cpus) {
+        let cpus = counters.cpus_counting(index);
+        match groups.iter_mut().find(|(other, _)| *other == cpus) {
             Some((_, labels)) => labels.push(&event.label),
             None if cpus.len() == 0 => {}
-            None => together.push((cpus, vec![&event.label])),
+            None => groups.push((cpus, vec![&event.label])),
         }
     }
-    let parts = together.iter();
+    let parts = groups.iter();
     let parts: Vec<String> = parts
         .map(|(cpus, labels)| format!("{} on CPU {cpus}", labels.join(", ")))
         .collect();
     parts.join("; ")
 }
 
-/// Returns the events that are asked for, or the usual ones. One that is asked for twice is counted once.
-fn events(texts: &[String], pmu: &Pmu) -> Result<Vec<EventSpec>, Usage> {
+/// Returns the events of -e, each once, or the default events.
+fn requested_events(texts: &[String], pmu: &Pmu) -> Result<Vec<EventSpec>, Usage> {
     if texts.is_empty() && spec::default_events(pmu).is_empty() {
-        // There is no PMU: opening the device says what to do.
+        // There is no PMU, so opening the device fails with advice.
         return Ok(Vec::new());
     }
-    // In one text: where nothing of it is there, it is a mistake.
-    let usual = [spec::default_names().collect::<Vec<_>>().join(",")];
-    let texts = if texts.is_empty() { &usual } else { texts };
+    // The default events are parsed as one text, which is an error only if the CPU has none of them.
+    let default_text = [spec::default_names().collect::<Vec<_>>().join(",")];
+    let texts = if texts.is_empty() {
+        &default_text
+    } else {
+        texts
+    };
     let mut events: Vec<EventSpec> = Vec::new();
     for text in texts {
         let found = spec::parse_or_absent(text, pmu);
@@ -151,7 +157,7 @@ fn events(texts: &[String], pmu: &Pmu) -> Result<Vec<EventSpec>, Usage> {
             let label = &event.label;
             if event.group.is_some() {
                 return Err(Usage(
-                    "-e: all events of a CPU are read at one moment. Leave out the braces."
+                    "-e: braces have no use here, since all events of a CPU are read at one moment. Leave them out."
                         .to_owned(),
                 ));
             }
@@ -164,17 +170,17 @@ fn events(texts: &[String], pmu: &Pmu) -> Result<Vec<EventSpec>, Usage> {
                 return Err(Usage(schedule::needs_choice(&event)));
             }
             if let Some(reason) = &event.missing {
-                // It stays among the events: the page and the number of missing series tell of it.
+                // The event is kept, so that the index page and the metric perfmon_events_missing include it.
                 complain(format_args!("{label} is left out.\n{reason}"));
             }
-            let name = |event: &EventSpec| {
-                let name = names::of(event).0;
+            let metric = |event: &EventSpec| {
+                let name = names::metric_of(event).0;
                 (
                     name,
                     (name == names::FALLBACK_METRIC).then(|| event.label.clone()),
                 )
             };
-            if !events.iter().any(|other| name(other) == name(&event)) {
+            if !events.iter().any(|other| metric(other) == metric(&event)) {
                 events.push(event);
             }
         }
@@ -182,57 +188,57 @@ fn events(texts: &[String], pmu: &Pmu) -> Result<Vec<EventSpec>, Usage> {
     Ok(events)
 }
 
-/// Returns the CPUs that are counted on: those that are asked for, or all, also those that may come.
-fn cpus(wanted: Option<&Cpus>, machine: &Machine) -> Result<Cpus> {
+/// Returns the CPUs of -C, or all CPUs that are present, including offline ones.
+fn counted_cpus(requested: Option<&Cpus>, machine: &Machine) -> Result<Cpus> {
     const PRESENT_CPUS_FILE: &str = "/sys/devices/system/cpu/present";
-    if let Some(cpus) = wanted {
+    if let Some(cpus) = requested {
         cpus.require_online(&machine.online_cpus()?)?;
         return Ok(cpus.clone());
     }
     let text = machine.text(PRESENT_CPUS_FILE).context(PRESENT_CPUS_FILE)?;
     let text =
-        text.with_context(|| format!("{PRESENT_CPUS_FILE} is not there: is /sys mounted?"))?;
+        text.with_context(|| format!("{PRESENT_CPUS_FILE} does not exist. Mount /sys (sysfs)."))?;
     Cpus::parse(&text)
-        .map_err(|_| anyhow::anyhow!("{PRESENT_CPUS_FILE} is no list of CPUs: {text}"))
+        .map_err(|_| anyhow::anyhow!("{PRESENT_CPUS_FILE} has no list of CPUs, but `{text}`"))
 }
 
-/// Listens at the address that is asked for.
+/// Listens at the address of --listen.
 fn listen(args: &Serve) -> Result<TcpListener> {
     let address = args.listen;
     if !address.ip().is_loopback() {
         if !args.allow_remote {
             return Err(Usage(format!(
-                "--listen {address}: other machines can reach this address, and there is neither a password nor \
-                 encryption. Take 127.0.0.1, or add --allow-remote."
+                "--listen {address}: other machines can reach this address, and `pmctl serve` has neither passwords nor \
+                 encryption. Use 127.0.0.1, or add --allow-remote."
             ))
             .into());
         }
         complain(format_args!(
-            "warning: whoever reaches {address} sees the counters and, in profiles, the names of all programs and \
+            "warning: anyone who reaches {address} sees the counters and, in profiles, the names of all programs and \
              functions that run"
         ));
     }
     let listener = TcpListener::bind(address).map_err(|error| listen_error(address, &error))?;
     listener
         .set_nonblocking(true)
-        .context("can't wait for connections")?;
+        .context("can't make the listening socket non-blocking")?;
     Ok(listener)
 }
 
-/// Returns the error with advice.
+/// Returns the message for an error of listening, with advice.
 fn listen_error(address: SocketAddr, error: &io::Error) -> anyhow::Error {
     let advice = match error.kind() {
         io::ErrorKind::AddrInUse => {
-            "\nAnother `pmctl serve` may have it, or the service pmctl-serve. --listen takes another port."
+            "\nAnother `pmctl serve` or the service pmctl-serve may use it. Choose another port with --listen."
         }
         io::ErrorKind::PermissionDenied => {
-            "\nPorts below 1024 are root's. --listen takes another port."
+            "\nOnly root can use ports below 1024. Choose another port with --listen."
         }
         io::ErrorKind::AddrNotAvailable => {
             "\nThis machine does not have the address: `ip address` lists those that it has."
         }
         _ if error.raw_os_error() == Some(Errno::EAFNOSUPPORT as i32) => {
-            "\nThis kernel has no IPv6: take 127.0.0.1, or the port alone."
+            "\nThis kernel has no IPv6. Use 127.0.0.1, or give the port alone."
         }
         _ => "",
     };

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The names of counters: those that `node_exporter`'s perf collector has, where it has one.
+//! The names of metrics: those of `node_exporter`'s perf collector, where it has one for the event.
 
 use perfmon::Modes;
 use perfmon::event::Encoding;
 use perfmon::spec::EventSpec;
 
-/// The name of all events that `node_exporter` has none for.
+/// The metric for all events that `node_exporter` has no name for.
 pub(super) const FALLBACK_METRIC: &str = "perfmon_events";
 
-/// perf's number of a hardware event, `node_exporter`'s name, and what it counts.
+/// perf's number of a hardware event, `node_exporter`'s metric, and the help text.
 const HARDWARE_METRICS: [(u32, &str, &str); 7] = [
     (0, "node_perf_cpucycles", "Number of CPU cycles"),
     (1, "node_perf_instructions", "Number of CPU instructions"),
@@ -27,7 +27,7 @@ const HARDWARE_METRICS: [(u32, &str, &str); 7] = [
     ),
 ];
 
-/// The same of events of caches. `node_exporter` calls `hits` what are all accesses.
+/// The same for cache events. What `node_exporter` calls `hits` includes all accesses.
 const CACHE_METRICS: [(u32, &str, &str); 12] = [
     (
         0x0_0000,
@@ -91,9 +91,9 @@ const CACHE_METRICS: [(u32, &str, &str); 12] = [
     ),
 ];
 
-/// Returns the name of an event's counter, and its help text. `node_exporter` counts user mode and the kernel together: an
-/// event of one mode has no name there.
-pub(super) fn of(event: &EventSpec) -> (&'static str, &'static str) {
+/// Returns the metric of an event, and its help text. `node_exporter` counts user mode and the kernel together, so events
+/// of one mode have the fallback metric.
+pub(super) fn metric_of(event: &EventSpec) -> (&'static str, &'static str) {
     let (table, number): (&[(u32, &str, &str)], _) = match event.encoding {
         Some(Encoding::Hardware(number)) => (&HARDWARE_METRICS, number),
         Some(Encoding::Cache(number)) => (&CACHE_METRICS, number),
@@ -102,7 +102,7 @@ pub(super) fn of(event: &EventSpec) -> (&'static str, &'static str) {
     let known = table.iter().find(|(known, ..)| *known == number);
     match known.filter(|_| event.modes == Modes::Both) {
         Some((_, name, help)) => (name, help),
-        None => (FALLBACK_METRIC, "Number of events, by the name that -e has"),
+        None => (FALLBACK_METRIC, "Number of events, by their names in -e"),
     }
 }
 
@@ -114,7 +114,7 @@ mod tests {
 
     fn name(text: &str) -> &'static str {
         let events = spec::parse(text, &testing::intel()).expect("the CPU has it");
-        of(&events[0]).0
+        metric_of(&events[0]).0
     }
 
     #[test]
@@ -134,11 +134,11 @@ mod tests {
         let encoding = Some(Encoding::Cache(4 | 1 << 16));
         let event = EventSpec::absent("iTLB-load-misses", "");
         let event = EventSpec { encoding, ..event };
-        assert_eq!(of(&event).0, "node_perf_cache_tlb_instr_read_misses");
+        assert_eq!(metric_of(&event).0, "node_perf_cache_tlb_instr_read_misses");
     }
 
     #[test]
-    fn an_event_of_one_mode_is_another() {
+    fn an_event_of_one_mode_has_the_fallback_metric() {
         assert_eq!(name("instructions:u"), FALLBACK_METRIC);
         assert_eq!(name("instructions:uk"), "node_perf_instructions");
         assert_eq!(name("r01c2"), FALLBACK_METRIC);

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The events that are open for one CPU or one cgroup: a group, if they fit, so that one call reads all of them at one
-//! moment.
+//! The open events of one CPU or one cgroup. If there are enough counters they are a group, so that one call reads all of
+//! them at one moment.
 
 use perfmon::event::{Builder, GroupBuilder};
 use perfmon::spec::EventSpec;
 use perfmon::{Cause, Device, Error, Group};
 
-/// Why an event is not counted on a CPU or in a cgroup.
+/// Reason why an event is not counted on a CPU or in a cgroup.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Lack {
     /// No counter is free.
@@ -18,7 +18,7 @@ pub(super) enum Lack {
 }
 
 impl Lack {
-    /// Returns what is lacking, unless the error is of another kind.
+    /// Returns the lack that is the cause of an error; `None` for other errors.
     pub(super) const fn of(cause: &Cause) -> Option<Self> {
         match cause {
             Cause::NoFreeCounter(_) => Some(Self::Counter),
@@ -32,18 +32,18 @@ impl Lack {
 /// The events of a CPU or a cgroup.
 pub(super) struct OpenEvents {
     groups: Vec<OpenGroup>,
-    /// By event: why it was not opened when that was last tried.
+    /// For each event, the lack when opening it was last tried.
     lacks: Vec<Option<Lack>>,
 }
 
-/// A group, and which events these are.
+/// An open group, with the indexes of its events.
 struct OpenGroup {
     group: Group,
     events: Vec<usize>,
 }
 
 impl OpenEvents {
-    /// Returns these events before one is open. Where the CPU has no such event, nothing will be tried.
+    /// Creates the state without any open event. Events that the CPU does not have will never be tried.
     pub(super) fn none(events: &[EventSpec]) -> Self {
         let lack = |event: &EventSpec| event.is_absent().then_some(Lack::Event);
         Self {
@@ -53,34 +53,35 @@ impl OpenEvents {
     }
 
     /// Returns whether an event is open.
-    pub(super) fn has(&self, event: usize) -> bool {
+    pub(super) fn is_open(&self, event: usize) -> bool {
         self.open_events().any(|open| open == event)
     }
 
-    /// Returns why an event is not open.
+    /// Returns the lack because of which an event is not open, if it is known.
     pub(super) fn lack(&self, event: usize) -> Option<Lack> {
         self.lacks[event]
     }
 
-    /// Returns how many are not open.
+    /// Returns the number of events that are not open.
     pub(super) fn missing(&self) -> usize {
         self.lacks.len() - self.open_events().count()
     }
 
+    /// Returns the indexes of the open events.
     fn open_events(&self) -> impl Iterator<Item = usize> + '_ {
         let groups = self.groups.iter();
         groups.flat_map(|opened| opened.events.iter().copied())
     }
 
-    /// Opens the events that are not open, of what `of_target` gives the leader: as one group if that can be, else each
-    /// alone. Returns those that still are not, and why.
+    /// Opens the events that are not open: as one group if possible, otherwise each alone. `of_target` sets the CPU or the
+    /// cgroup of a group's leader. Returns the events that can't be opened, with the error.
     pub(super) fn open_missing(
         &mut self,
         device_and_events: (&Device, &[EventSpec]),
         of_target: impl Fn(Builder) -> Builder,
     ) -> Vec<(usize, Error)> {
         let missing: Vec<usize> = (0..self.lacks.len())
-            .filter(|event| self.lacks[*event] != Some(Lack::Event) && !self.has(*event))
+            .filter(|event| self.lacks[*event] != Some(Lack::Event) && !self.is_open(*event))
             .collect();
         if missing.is_empty() {
             return Vec::new();
@@ -94,44 +95,45 @@ impl OpenEvents {
             }
             return Vec::new();
         }
-        let mut failed = Vec::new();
+        let mut failures = Vec::new();
         for event in missing {
             let opened = self.try_open(device_and_events, &of_target, &[event]);
             self.lacks[event] = opened.as_ref().err().and_then(|e| Lack::of(&e.cause));
-            failed.extend(opened.err().map(|error| (event, error)));
+            failures.extend(opened.err().map(|error| (event, error)));
         }
-        failed
+        failures
     }
 
-    /// Opens some events as a group.
+    /// Opens the events with these indexes as a group.
     fn try_open(
         &mut self,
         (device, events): (&Device, &[EventSpec]),
         of_target: impl Fn(Builder) -> Builder,
-        wanted: &[usize],
+        indexes: &[usize],
     ) -> Result<(), Error> {
-        let mut builders = wanted.iter().filter_map(|event| events[*event].builder());
+        let mut builders = indexes.iter().filter_map(|event| events[*event].builder());
         let Some(leader) = builders.next() else {
             return Ok(());
         };
         let group = builders.fold(Group::of(of_target(leader)), GroupBuilder::and);
         self.groups.push(OpenGroup {
             group: group.open_on(device)?,
-            events: wanted.to_vec(),
+            events: indexes.to_vec(),
         });
         Ok(())
     }
 
-    /// Calls `tell` with each event and its count, and closes the groups that have no counts. Returns how many these were.
+    /// Calls `on_count` with the index and the count of each open event. Groups whose counts were lost are closed. Returns
+    /// the number of these.
     ///
     /// # Errors
-    /// None that are specific to it.
-    pub(super) fn read(&mut self, mut tell: impl FnMut(usize, u64)) -> Result<u64, Error> {
+    /// Reading a group fails.
+    pub(super) fn read(&mut self, mut on_count: impl FnMut(usize, u64)) -> Result<u64, Error> {
         let (mut lost, mut failure) = (0, None);
         self.groups.retain(|opened| match opened.group.read() {
             Ok(values) => {
                 let values = opened.events.iter().zip(values.iter());
-                values.for_each(|(event, (_, value))| tell(*event, value));
+                values.for_each(|(event, (_, value))| on_count(*event, value));
                 true
             }
             Err(error) if error.cause == Cause::Missed => {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The page that says what there is.
+//! The index page, with the pages and the events of the server.
 
 use perfmon::spec::EventSpec;
 
@@ -11,7 +11,7 @@ use super::request::Limits;
 use crate::events::cpus::Cpus;
 use crate::system::text::count;
 
-/// For each lack that an event can have on some CPUs: what the page says, and the reason.
+/// For each lack that the page shows, the words for it and the reason.
 const LACK_NOTES: [(Lack, &str, &str); 2] = [
     (Lack::Counter, "not counted now", "no counter is free"),
     (
@@ -31,8 +31,8 @@ pub(super) fn index(
         .iter()
         .enumerate()
         .map(|(index, event)| {
-            let notes = notes(|lack| counters.lacking(index, lack));
-            format!("<li>{}{notes}</li>\n", named(event))
+            let notes = lack_notes(|lack| counters.cpus_lacking(index, lack));
+            format!("<li>{}{notes}</li>\n", event_and_metric(event))
         })
         .collect();
     let events = events.concat();
@@ -40,7 +40,7 @@ pub(super) fn index(
         let number = count(containers.number() as u64, "cgroup");
         format!(
             "<p>The same events in each of {number}: <code>container_perf_events_total</code>; at most {}.</p>\n",
-            containers.most()
+            containers.max_count()
         )
     });
     let Limits { seconds, hz } = limits;
@@ -67,30 +67,30 @@ second of each CPU, and one at a time</li>
     )
 }
 
-/// Returns the names of an event and of its metric; what the CPU lacks has no metric.
-fn named(event: &EventSpec) -> String {
-    let label = escaped(&event.label);
+/// Returns the names of an event and of its metric as HTML. Events that the CPU lacks have no metric.
+fn event_and_metric(event: &EventSpec) -> String {
+    let label = escape_html(&event.label);
     if event.is_absent() {
         return format!("<code>{label}</code>");
     }
-    let name = names::of(event).0;
+    let name = names::metric_of(event).0;
     format!("<code>{label}</code>: <code>{name}_total</code>")
 }
 
-/// Returns what is said of an event, of which `lacking` returns the CPUs that don't count it.
-fn notes(lacking: impl Fn(Lack) -> Cpus) -> String {
-    let notes = LACK_NOTES.iter().map(|(lack, what, why)| {
-        let cpus = lacking(*lack);
+/// Returns notes on an event that is not counted on some CPUs. `cpus_lacking` returns these CPUs.
+fn lack_notes(cpus_lacking: impl Fn(Lack) -> Cpus) -> String {
+    let notes = LACK_NOTES.iter().map(|(lack, words, reason)| {
+        let cpus = cpus_lacking(*lack);
         match cpus.len() {
             0 => String::new(),
-            _ => format!("; {what} on CPU {cpus}: {why}"),
+            _ => format!("; {words} on CPU {cpus}: {reason}"),
         }
     });
     notes.collect()
 }
 
-/// Returns text as HTML has it.
-fn escaped(text: &str) -> String {
+/// Escapes a text for HTML.
+fn escape_html(text: &str) -> String {
     let text = text.replace('&', "&amp;").replace('<', "&lt;");
     text.replace('>', "&gt;").replace('"', "&quot;")
 }
@@ -100,9 +100,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_not_counted_is_marked() {
+    fn events_that_are_not_counted_have_notes() {
         let lacking = |which| {
-            notes(|lack| {
+            lack_notes(|lack| {
                 Cpus::new(if Some(lack) == which {
                     vec![0, 1]
                 } else {
@@ -116,20 +116,20 @@ mod tests {
             "; not counted now on CPU 0-1: no counter is free"
         );
         assert!(lacking(Some(Lack::Event)).starts_with("; not counted on CPU 0-1: the CPU"));
-        // That a CPU is offline is no fault of an event.
+        // An offline CPU is no reason for a note.
         assert_eq!(lacking(Some(Lack::Cpu)), "");
     }
 
     #[test]
-    fn what_the_cpu_lacks_has_no_metric() {
+    fn an_event_that_the_cpu_lacks_has_no_metric() {
         let event = EventSpec::absent("branch-misses", "The CPU lacks it.");
-        assert_eq!(named(&event), "<code>branch-misses</code>");
+        assert_eq!(event_and_metric(&event), "<code>branch-misses</code>");
     }
 
     #[test]
-    fn a_name_is_no_markup() {
+    fn names_are_escaped() {
         assert_eq!(
-            escaped("cpu/name=<b>&\"/"),
+            escape_html("cpu/name=<b>&\"/"),
             "cpu/name=&lt;b&gt;&amp;&quot;/"
         );
     }

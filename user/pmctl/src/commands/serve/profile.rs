@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A profile: `pmctl record` beside the server, and `pmctl export`, which reads what it writes.
+//! Makes a profile by two other processes: `pmctl record`, and `pmctl export`, which reads the recording from a pipe.
 //!
-//! As processes of their own they end with the request, whatever they do, and their memory with them.
+//! As processes of their own, they and their memory can be ended with the request at any time.
 
 use std::io;
 use std::process::{ExitStatus, Stdio};
@@ -23,72 +23,80 @@ use crate::events::cpus::Cpus;
 use crate::system::child::own_program;
 use crate::system::exit;
 
-/// The most that is recorded, as `record --max-size` takes it.
+/// Most bytes of records, as a value of `record --max-size`.
 const MAX_RECORDING_SIZE: &str = "32M";
-/// The most bytes of a profile.
+/// Most bytes of a profile.
 const MAX_PROFILE_BYTES: u64 = 64 << 20;
-/// Limit of the time to find the functions, after the recording.
+/// Most time to look up functions after the recording.
 const LOOKUP_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A profile that was made.
 pub(super) struct ServedProfile {
     pub(super) bytes: Bytes,
-    /// What the recorder says is missing, if something is.
+    /// The recorder's message about missing samples, if some are missing.
     pub(super) incomplete: Option<String>,
 }
 
-/// Refuses an event that can't be sampled, or that has a rate of its own.
-pub(super) fn check(text: &str, pmu: &Pmu) -> Result<(), Refusal> {
+/// Refuses an event that can't be sampled, or that has a period or frequency of its own.
+pub(super) fn check_event(text: &str, pmu: &Pmu) -> Result<(), Refusal> {
     let bad = |reason: String| Refusal::new(StatusCode::BAD_REQUEST, reason);
     let events = spec::parse_without_groups(text, pmu).map_err(|error| bad(error.to_string()))?;
     match &events[..] {
         [EventSpec { rate: None, .. }] => Ok(()),
         [_] => Err(bad(format!(
-            "{text}: the event has a period or frequency of its own. Leave it out, and give samples per second with hz=."
+            "{text}: leave out the period or frequency of the event, and give the samples per second with hz=."
         ))),
-        _ => Err(bad(format!("{text}: a profile is of one event."))),
+        _ => Err(bad(format!(
+            "{text}: a profile has one event. Make a profile for each event."
+        ))),
     }
 }
 
 /// Makes a profile.
-pub(super) async fn make(
-    wanted: &ProfileRequest,
+pub(super) async fn make_profile(
+    request: &ProfileRequest,
     cpus: Option<&Cpus>,
 ) -> Result<ServedProfile, Refusal> {
     let failed = |error: io::Error| {
-        let reason = format!("can't start pmctl as the recorder: {error}");
+        let reason =
+            format!("can't run `pmctl record` and `pmctl export` for the profile: {error}");
         Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, reason)
     };
-    let limit = Duration::from_secs(wanted.seconds.into()) + LOOKUP_TIMEOUT;
-    let (mut recorder, mut exporter) = start(wanted, cpus).map_err(failed)?;
-    let (words, more_words) = (recorder.stderr.take(), exporter.stderr.take());
+    let limit = Duration::from_secs(request.seconds.into()) + LOOKUP_TIMEOUT;
+    let (mut recorder, mut exporter) = start(request, cpus).map_err(failed)?;
+    let (recorder_errors, exporter_errors) = (recorder.stderr.take(), exporter.stderr.take());
     let output = exporter.stdout.take();
     let work = async {
-        // Both write few words, so that neither waits for the other to be read.
-        let bytes = read(output, MAX_PROFILE_BYTES + 1).await?;
-        let words = (
-            read(words, 1 << 16).await?,
-            read(more_words, 1 << 16).await?,
+        // The errors fit into the pipes, so that reading one stream after the other can't block a process.
+        let bytes = read_up_to(output, MAX_PROFILE_BYTES + 1).await?;
+        let errors = (
+            read_up_to(recorder_errors, 1 << 16).await?,
+            read_up_to(exporter_errors, 1 << 16).await?,
         );
-        io::Result::Ok((bytes, words, recorder.wait().await?, exporter.wait().await?))
+        io::Result::Ok((
+            bytes,
+            errors,
+            recorder.wait().await?,
+            exporter.wait().await?,
+        ))
     };
     let ended = timeout(limit, work).await.map_err(|_| {
         let reason = format!(
-            "the profile took more than {} s, so it was stopped.",
+            "the profile was stopped, since it took more than {} s. Ask for fewer seconds, or a lower hz.",
             limit.as_secs()
         );
         Refusal::new(StatusCode::GATEWAY_TIMEOUT, reason)
     })?;
-    let (bytes, (words, more_words), recorded, exported) = ended.map_err(failed)?;
-    conclude(
+    let (bytes, (recorder_errors, exporter_errors), recorded, exported) = ended.map_err(failed)?;
+    assess_result(
         (bytes, recorded, exported),
-        &error_text(&words),
-        &error_text(&more_words),
+        &error_text(&recorder_errors),
+        &error_text(&exporter_errors),
     )
 }
 
-/// Starts the recorder and the exporter.
-fn start(wanted: &ProfileRequest, cpus: Option<&Cpus>) -> io::Result<(Child, Child)> {
+/// Starts the recorder and the exporter, which reads from the recorder.
+fn start(request: &ProfileRequest, cpus: Option<&Cpus>) -> io::Result<(Child, Child)> {
     let mut recorder = pmctl();
     recorder
         .args([
@@ -100,9 +108,9 @@ fn start(wanted: &ProfileRequest, cpus: Option<&Cpus>) -> io::Result<(Child, Chi
             "--max-size",
             MAX_RECORDING_SIZE,
         ])
-        .arg(format!("--event={}", wanted.event))
-        .arg(format!("--freq={}", wanted.hz))
-        .arg(format!("--duration={}", wanted.seconds));
+        .arg(format!("--event={}", request.event))
+        .arg(format!("--freq={}", request.hz))
+        .arg(format!("--duration={}", request.seconds));
     match cpus {
         Some(cpus) => recorder.arg(format!("--cpu={cpus}")),
         None => recorder.arg("--all-cpus"),
@@ -111,14 +119,15 @@ fn start(wanted: &ProfileRequest, cpus: Option<&Cpus>) -> io::Result<(Child, Chi
     let recording = recorder.stdout.take().map(TryInto::<Stdio>::try_into);
     let mut exporter = pmctl();
     exporter.args(["export", "--to", "pprof", "-i", "-", "-o", "-"]);
-    if !wanted.has_lines {
-        // They are read from debug information, which can be much.
+    if !request.has_lines {
+        // Inlined functions and lines are read from debug information, which can be large.
         exporter.arg("--no-inline");
     }
-    // SAFETY: Between fork and exec there is but one system call, which takes no pointer.
+    // SAFETY: Between fork and exec, the closure may only do what is safe in a copy of one thread. It makes one system
+    // call, without pointers, and neither allocates memory nor takes locks.
     unsafe {
         exporter.pre_exec(|| {
-            // It may be much work. On a busy machine 19 would be next to nothing, and the time over before the end.
+            // A low priority, since this may be much work. With 19, the lowest, it would not end in time on a busy machine.
             libc::setpriority(libc::PRIO_PROCESS, 0, 5);
             Ok(())
         });
@@ -129,20 +138,21 @@ fn start(wanted: &ProfileRequest, cpus: Option<&Cpus>) -> io::Result<(Child, Chi
     Ok((recorder, exporter))
 }
 
-/// Returns a command of this program, which ends with the request and with the server.
+/// Returns a command for this program, which is killed at the end of the request and of the server.
 fn pmctl() -> Command {
     let mut command = Command::new(own_program());
     command
         .kill_on_drop(true)
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());
-    // SAFETY: Between fork and exec there is but one system call.
+    // SAFETY: Between fork and exec, the closure may only do what is safe in a copy of one thread. It makes one system
+    // call, and neither allocates memory nor takes locks.
     unsafe { command.pre_exec(|| Ok(set_pdeathsig(Signal::SIGKILL)?)) };
     command
 }
 
-/// Reads to the end, or so many bytes.
-async fn read(from: Option<impl AsyncRead + Unpin>, limit: u64) -> io::Result<Vec<u8>> {
+/// Reads a stream to its end, but at most `limit` bytes.
+async fn read_up_to(from: Option<impl AsyncRead + Unpin>, limit: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     if let Some(from) = from {
         from.take(limit).read_to_end(&mut bytes).await?;
@@ -150,45 +160,45 @@ async fn read(from: Option<impl AsyncRead + Unpin>, limit: u64) -> io::Result<Ve
     Ok(bytes)
 }
 
-/// Returns what a command has said, without its name.
+/// Returns the text that a command has written to standard error, without its name.
 fn error_text(bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(bytes);
     text.trim().trim_start_matches("pmctl: ").to_owned()
 }
 
-/// Returns the profile, or why there is none.
-fn conclude(
+/// Returns the profile, or the answer about its failure.
+fn assess_result(
     (bytes, recorded, exported): (Vec<u8>, ExitStatus, ExitStatus),
-    words: &str,
-    more_words: &str,
+    recorder_errors: &str,
+    exporter_errors: &str,
 ) -> Result<ServedProfile, Refusal> {
     if bytes.len() as u64 > MAX_PROFILE_BYTES {
         let reason = format!(
-            "the profile is larger than {} MiB.",
+            "the profile is larger than {} MiB. Ask for fewer seconds, or a lower hz.",
             MAX_PROFILE_BYTES >> 20
         );
         return Err(Refusal::new(StatusCode::INSUFFICIENT_STORAGE, reason));
     }
-    // Records beyond that are not lost, but never made: the recorder succeeds.
-    let is_cut = words.contains("--max-size");
+    // At the size limit the recorder stops and succeeds, with a message.
+    let is_cut = recorder_errors.contains("--max-size");
     if exported.success() && !bytes.is_empty() {
         return Ok(ServedProfile {
             bytes: bytes.into(),
-            incomplete: (!recorded.success() || is_cut).then(|| words.to_owned()),
+            incomplete: (!recorded.success() || is_cut).then(|| recorder_errors.to_owned()),
         });
     }
     let status = match recorded.code().map(u8::try_from) {
         Some(Ok(exit::USAGE)) => StatusCode::BAD_REQUEST,
-        // The counters are in use, or it is forbidden.
+        // The counters are in use, or this user may not sample.
         Some(Ok(exit::NO_COUNT)) => StatusCode::SERVICE_UNAVAILABLE,
         _ => StatusCode::INTERNAL_SERVER_ERROR,
     };
-    let words = if recorded.success() {
-        more_words
+    let reason = if recorded.success() {
+        exporter_errors
     } else {
-        words
+        recorder_errors
     };
-    Err(Refusal::new(status, words))
+    Err(Refusal::new(status, reason))
 }
 
 #[cfg(test)]
@@ -198,8 +208,8 @@ mod tests {
     use std::os::unix::process::ExitStatusExt;
 
     #[test]
-    fn an_event_has_no_rate_of_its_own() {
-        let check = |text| check(text, &testing::intel()).map_err(|refusal| refusal.status);
+    fn an_event_may_have_no_period_or_frequency() {
+        let check = |text| check_event(text, &testing::intel()).map_err(|refusal| refusal.status);
         for good in ["cycles", "instructions:u", "cpu/event=0xc0/"] {
             assert_eq!(check(good), Ok(()), "{good}");
         }
@@ -221,14 +231,14 @@ mod tests {
         let code = |code: i32| ExitStatus::from_raw(code << 8);
         let status = |bytes: &[u8], recorded, exported| {
             let ended = (bytes.to_vec(), code(recorded), code(exported));
-            match conclude(ended, "recorder", "exporter") {
+            match assess_result(ended, "recorder", "exporter") {
                 Ok(profile) => Ok(profile.incomplete),
                 Err(refusal) => Err((refusal.status.as_u16(), refusal.reason)),
             }
         };
         assert_eq!(status(b"x", 0, 0), Ok(None));
         assert_eq!(status(b"x", 125, 0), Ok(Some("recorder".to_owned())));
-        let cut = conclude((b"x".to_vec(), code(0), code(0)), "--max-size: the end", "");
+        let cut = assess_result((b"x".to_vec(), code(0), code(0)), "--max-size: the end", "");
         assert!(cut.is_ok_and(|profile| profile.incomplete.is_some()));
         assert_eq!(status(b"", 2, 1), Err((400, "recorder".to_owned())));
         assert_eq!(status(b"", 125, 1), Err((503, "recorder".to_owned())));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Parses requests, and checks that they are allowed.
+//! Parses requests, and checks whether they are allowed.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -7,20 +7,20 @@ use hyper::header::{HOST, HeaderName, ORIGIN};
 use hyper::http::uri::Authority;
 use hyper::{HeaderMap, Method, StatusCode, Uri};
 
-/// A page.
+/// A page of the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ServedPage {
     Index,
     Metrics,
     Profile,
-    /// Says only that the server is there.
+    /// Shows only that the server runs.
     Health,
 }
 
-/// By it, browsers tell which site's page asks.
+/// The header by which browsers tell from which site's page a request comes.
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
-/// The pages.
+/// The pages by path.
 const PAGES: [(&str, ServedPage); 7] = [
     ("/", ServedPage::Index),
     ("/debug/pprof", ServedPage::Index),
@@ -31,12 +31,13 @@ const PAGES: [(&str, ServedPage); 7] = [
     ("/-/ready", ServedPage::Health),
 ];
 
-/// Why a request gets no page, for the user.
+/// An answer other than a page.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Refusal {
     pub(super) status: StatusCode,
+    /// The reason, as a message for the user.
     pub(super) reason: String,
-    /// The methods that there are instead.
+    /// The methods that are allowed, if the request has another one.
     pub(super) allow: Option<&'static str>,
 }
 
@@ -51,60 +52,60 @@ impl Refusal {
     }
 }
 
-/// Returns the page that a request asks for. `listen` is the address of the server.
-pub(super) fn page(
+/// Returns the page of a request, if it is allowed. `listen` is the address of the server.
+pub(super) fn requested_page(
     method: &Method,
     uri: &Uri,
     headers: &HeaderMap,
     listen: SocketAddr,
 ) -> Result<ServedPage, Refusal> {
     if listen.ip().is_loopback() {
-        refuse_strangers(uri, headers)?;
+        refuse_other_sites(uri, headers)?;
     }
     let path = uri.path();
     let page = PAGES.iter().find(|(known, _)| *known == path);
     let (_, page) = page.ok_or_else(|| {
         let known: Vec<&str> = PAGES.iter().map(|(path, _)| *path).collect();
-        let reason = format!("There is no such page. There are {}.", known.join(", "));
+        let reason = format!("There is no page {path}. There are {}.", known.join(", "));
         Refusal::new(StatusCode::NOT_FOUND, reason)
     })?;
     match (method, page) {
-        // The head of a profile would be work for nothing: its body would be thrown away.
+        // HEAD is not allowed for a profile, which would be made only to be discarded.
         (&Method::GET, _)
         | (&Method::HEAD, ServedPage::Index | ServedPage::Metrics | ServedPage::Health) => {
             Ok(*page)
         }
-        (_, ServedPage::Profile) => Err(other_method("GET", "The only method is GET.")),
-        _ => Err(other_method("GET, HEAD", "The methods are GET and HEAD.")),
+        (_, ServedPage::Profile) => Err(refuse_method("GET", "The only method is GET.")),
+        _ => Err(refuse_method("GET, HEAD", "The methods are GET and HEAD.")),
     }
 }
 
-fn other_method(allow: &'static str, reason: &str) -> Refusal {
+fn refuse_method(allow: &'static str, reason: &str) -> Refusal {
     Refusal {
         allow: Some(allow),
         ..Refusal::new(StatusCode::METHOD_NOT_ALLOWED, reason)
     }
 }
 
-/// Refuses what a browser sends for a page of another site. Such a page can't read the answer, unless its own name leads
-/// to this machine, and it could have profiles made without reading them.
-fn refuse_strangers(uri: &Uri, headers: &HeaderMap) -> Result<(), Refusal> {
+/// Refuses requests that a browser sends for a page of another site. Such a page could read the answer if its host name
+/// resolves to this machine, and could otherwise still cause profiles to be made.
+fn refuse_other_sites(uri: &Uri, headers: &HeaderMap) -> Result<(), Refusal> {
     // A header may come more than once.
-    let all = |name: HeaderName, is_good: fn(&str) -> bool| {
+    let all_values = |name: HeaderName, is_good: fn(&str) -> bool| {
         let mut values = headers.get_all(name).iter();
         values.all(|value| value.to_str().is_ok_and(is_good))
     };
     let authority = uri.authority();
     if !authority.is_none_or(|authority| is_this_machine(authority.as_str()))
-        || !all(HOST, is_this_machine)
+        || !all_values(HOST, is_this_machine)
     {
         return Err(Refusal::new(
             StatusCode::FORBIDDEN,
-            "The Host header is not that of this machine: ask for 127.0.0.1, [::1] or localhost.",
+            "Refused: the Host header does not name this machine. Use 127.0.0.1, [::1] or localhost.",
         ));
     }
     let is_own_site = |site: &str| matches!(site, "none" | "same-origin");
-    if !all(ORIGIN, is_own_origin) || !all(SEC_FETCH_SITE, is_own_site) {
+    if !all_values(ORIGIN, is_own_origin) || !all_values(SEC_FETCH_SITE, is_own_site) {
         return Err(Refusal::new(
             StatusCode::FORBIDDEN,
             "Refused: a web page of another site sent this request. Open this address itself, or use curl.",
@@ -113,13 +114,13 @@ fn refuse_strangers(uri: &Uri, headers: &HeaderMap) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Returns whether a page that a browser names as the origin of a request is one of this machine.
+/// Returns whether the value of an Origin header is a page of this machine.
 fn is_own_origin(origin: &str) -> bool {
     let host = origin.split_once("://");
     host.is_some_and(|(_, host)| is_this_machine(host))
 }
 
-/// Returns whether a host, with or without a port, is the loopback address.
+/// Returns whether a host, with or without a port, is a loopback address or localhost.
 fn is_this_machine(host: &str) -> bool {
     let Ok(authority) = host.parse::<Authority>() else {
         return false;
@@ -130,28 +131,28 @@ fn is_this_machine(host: &str) -> bool {
         || address.is_ok_and(|address: IpAddr| address.is_loopback())
 }
 
-/// The limits of profiles.
+/// The largest values that a request for a profile may have.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Limits {
     pub(super) seconds: u32,
     pub(super) hz: u32,
 }
 
-/// A profile that is asked for.
+/// A request for a profile.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct ProfileRequest {
     pub(super) seconds: u32,
     pub(super) hz: u32,
     pub(super) event: String,
-    /// With inlined functions and source lines.
+    /// The profile is to have inlined functions and source lines.
     pub(super) has_lines: bool,
 }
 
 impl ProfileRequest {
-    /// Parses a query.
+    /// Parses the query of a request.
     pub(super) fn parse(query: Option<&str>, limits: Limits) -> Result<Self, Refusal> {
-        let mut wanted = Self {
-            // As Go's programs have it.
+        let mut request = Self {
+            // The same default as in Go programs.
             seconds: limits.seconds.min(30),
             hz: limits.hz.min(99),
             event: "cycles".to_owned(),
@@ -160,13 +161,13 @@ impl ProfileRequest {
         let bad = |reason: String| Refusal::new(StatusCode::BAD_REQUEST, reason);
         for (name, value) in form_urlencoded::parse(query.unwrap_or_default().as_bytes()) {
             match &*name {
-                "seconds" => wanted.seconds = number("seconds", &value, limits.seconds)?,
-                "hz" => wanted.hz = number("hz", &value, limits.hz)?,
-                "event" if !value.is_empty() => wanted.event = value.into_owned(),
-                "lines" if matches!(&*value, "0" | "1") => wanted.has_lines = value == "1",
+                "seconds" => request.seconds = parse_limited("seconds", &value, limits.seconds)?,
+                "hz" => request.hz = parse_limited("hz", &value, limits.hz)?,
+                "event" if !value.is_empty() => request.event = value.into_owned(),
+                "lines" if matches!(&*value, "0" | "1") => request.has_lines = value == "1",
                 "lines" => return Err(bad(format!("lines={value}: it takes 1 or 0."))),
                 "event" => return Err(bad("event=: it takes the name of an event.".to_owned())),
-                // Programs send it for other profiles.
+                // Clients send this parameter for Go's other profiles.
                 "debug" => {}
                 _ => {
                     let reason =
@@ -175,11 +176,12 @@ impl ProfileRequest {
                 }
             }
         }
-        Ok(wanted)
+        Ok(request)
     }
 }
 
-fn number(name: &str, value: &str, limit: u32) -> Result<u32, Refusal> {
+/// Parses a parameter that is a number from 1 to `limit`.
+fn parse_limited(name: &str, value: &str, limit: u32) -> Result<u32, Refusal> {
     let number = value.parse().ok();
     number
         .filter(|number| (1..=limit).contains(number))
@@ -187,7 +189,7 @@ fn number(name: &str, value: &str, limit: u32) -> Result<u32, Refusal> {
             Refusal::new(
                 StatusCode::BAD_REQUEST,
                 format!(
-                    "{name}={value}: it takes a number from 1 to {limit}, which is --max-{name} of `pmctl serve`."
+                    "{name}={value}: it takes a number from 1 to {limit}, the limit that --max-{name} of `pmctl serve` sets."
                 ),
             )
         })
@@ -202,16 +204,16 @@ mod tests {
         hz: 999,
     };
 
-    fn ask(
+    fn request(
         method: &Method,
         uri: &str,
         headers: &[(&'static str, &str)],
     ) -> Result<ServedPage, StatusCode> {
         let listen = SocketAddr::from(([127, 0, 0, 1], 9743));
-        ask_at(listen, method, uri, headers)
+        request_at(listen, method, uri, headers)
     }
 
-    fn ask_at(
+    fn request_at(
         listen: SocketAddr,
         method: &Method,
         uri: &str,
@@ -222,12 +224,12 @@ mod tests {
             map.append(*name, value.parse().expect("it is well formed"));
         }
         let uri = uri.parse().expect("it is well formed");
-        page(method, &uri, &map, listen).map_err(|refusal| refusal.status)
+        requested_page(method, &uri, &map, listen).map_err(|refusal| refusal.status)
     }
 
     #[test]
-    fn pages_are_got() {
-        let get = |uri| ask(&Method::GET, uri, &[("host", "localhost:9743")]);
+    fn pages_are_found_by_path() {
+        let get = |uri| request(&Method::GET, uri, &[("host", "localhost:9743")]);
         assert_eq!(get("/"), Ok(ServedPage::Index));
         assert_eq!(get("/metrics"), Ok(ServedPage::Metrics));
         assert_eq!(get("/metrics?x=y"), Ok(ServedPage::Metrics));
@@ -244,24 +246,28 @@ mod tests {
     }
 
     #[test]
-    fn nothing_can_be_changed() {
+    fn other_methods_than_get_and_head_are_refused() {
         for method in [Method::POST, Method::PUT, Method::DELETE, Method::OPTIONS] {
             assert_eq!(
-                ask(&method, "/metrics", &[]),
+                request(&method, "/metrics", &[]),
                 Err(StatusCode::METHOD_NOT_ALLOWED)
             );
         }
-        assert_eq!(ask(&Method::HEAD, "/metrics", &[]), Ok(ServedPage::Metrics));
-        let profile = ask(&Method::HEAD, "/debug/pprof/profile", &[]);
+        assert_eq!(
+            request(&Method::HEAD, "/metrics", &[]),
+            Ok(ServedPage::Metrics)
+        );
+        let profile = request(&Method::HEAD, "/debug/pprof/profile", &[]);
         assert_eq!(profile, Err(StatusCode::METHOD_NOT_ALLOWED));
     }
 
     #[test]
-    fn the_methods_that_there_are_are_told() {
+    fn the_allowed_methods_are_listed() {
         let allow = |path: &str| {
             let uri = path.parse().expect("it is well formed");
             let listen = SocketAddr::from(([127, 0, 0, 1], 9743));
-            page(&Method::POST, &uri, &HeaderMap::new(), listen).map_err(|refusal| refusal.allow)
+            requested_page(&Method::POST, &uri, &HeaderMap::new(), listen)
+                .map_err(|refusal| refusal.allow)
         };
         assert_eq!(allow("/metrics"), Err(Some("GET, HEAD")));
         assert_eq!(allow("/debug/pprof/profile"), Err(Some("GET")));
@@ -270,7 +276,7 @@ mod tests {
 
     #[test]
     fn other_names_for_this_machine_are_refused() {
-        let host = |host| ask(&Method::GET, "/metrics", &[("host", host)]);
+        let host = |host| request(&Method::GET, "/metrics", &[("host", host)]);
         for own in [
             "localhost",
             "LOCALHOST:9743",
@@ -292,25 +298,25 @@ mod tests {
         ] {
             assert_eq!(host(other), Err(StatusCode::FORBIDDEN), "{other}");
         }
-        let absolute = ask(
+        let absolute = request(
             &Method::GET,
             "http://example.org/metrics",
             &[("host", "localhost")],
         );
         assert_eq!(absolute, Err(StatusCode::FORBIDDEN));
         let two = [("host", "localhost"), ("host", "example.org")];
-        let two = ask(&Method::GET, "/metrics", &two);
+        let two = request(&Method::GET, "/metrics", &two);
         assert_eq!(two, Err(StatusCode::FORBIDDEN));
-        // Behind an address that is not the loopback's there are names that pmctl does not know.
+        // A server at another address than loopback accepts any name.
         let remote = SocketAddr::from(([10, 0, 0, 1], 9743));
-        let remote = ask_at(remote, &Method::GET, "/metrics", &[("host", "example.org")]);
+        let remote = request_at(remote, &Method::GET, "/metrics", &[("host", "example.org")]);
         assert_eq!(remote, Ok(ServedPage::Metrics));
     }
 
     #[test]
-    fn pages_of_other_sites_get_nothing() {
+    fn requests_of_other_sites_are_refused() {
         let site = |site| {
-            ask(
+            request(
                 &Method::GET,
                 "/metrics",
                 &[("host", "localhost"), ("sec-fetch-site", site)],
@@ -320,7 +326,7 @@ mod tests {
         assert_eq!(site("same-origin"), Ok(ServedPage::Metrics));
         assert_eq!(site("cross-site"), Err(StatusCode::FORBIDDEN));
         assert_eq!(site("same-site"), Err(StatusCode::FORBIDDEN));
-        let origin = |origin| ask(&Method::GET, "/metrics", &[("origin", origin)]);
+        let origin = |origin| request(&Method::GET, "/metrics", &[("origin", origin)]);
         for own in ["http://127.0.0.1:9743", "http://localhost", "http://[::1]"] {
             assert_eq!(origin(own), Ok(ServedPage::Metrics), "{own}");
         }
@@ -381,7 +387,7 @@ mod tests {
             let query = format!("lines={lines}");
             assert_eq!(reason(&query), Err(format!("{query}: it takes 1 or 0.")));
         }
-        // The usual values are no larger than the limits.
+        // Default values are capped by the limits.
         let low = Limits { seconds: 5, hz: 10 };
         let low = ProfileRequest::parse(None, low).map(|wanted| (wanted.seconds, wanted.hz));
         assert_eq!(low, Ok((5, 10)));

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Connections and requests.
+//! The HTTP server: connections and requests.
 //!
-//! One thread does all the work. A connection has [`CLIENT_TIMEOUT`] with its client; when there are
-//! [`MAX_CONNECTIONS`], the one that has waited longest for its client is closed for a new one. So clients
-//! that are slow or dead take some memory for a while, and nothing from others.
+//! One thread does all the work. A connection is closed if its client takes longer than [`CLIENT_TIMEOUT`]. When there
+//! are [`MAX_CONNECTIONS`], the one that has waited longest for its client is closed for a new one. So slow or dead
+//! clients take a little memory for a while, and don't delay others.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -46,14 +46,14 @@ use super::text::Form;
 use crate::events::cpus::Cpus;
 use crate::system::stdio::complain;
 
-/// The most connections.
+/// Most open connections.
 const MAX_CONNECTIONS: usize = 32;
-/// The most bytes of the head of a request; hyper has no smaller limit.
+/// Most bytes of the head of a request, which is the smallest limit that hyper accepts.
 const MAX_HEAD_BYTES: usize = 8192;
-/// Limit of the time that a client takes to send a request or to take an answer.
+/// Most time that a client may take to send a request or to receive an answer.
 const CLIENT_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// A server.
+/// State of the server.
 pub(super) struct Server {
     pub(super) listen: SocketAddr,
     pub(super) counters: RefCell<Counters>,
@@ -63,10 +63,10 @@ pub(super) struct Server {
     pub(super) limits: Limits,
     pub(super) pmu: Pmu,
     pub(super) started: SystemTime,
-    pub(super) done: RefCell<ServerTotals>,
-    /// When the profile ends that is being made, if one is.
+    pub(super) totals: RefCell<ServerTotals>,
+    /// End of the recording of the profile that is being made, if there is one.
     pub(super) profile: Cell<Option<Instant>>,
-    /// The one that has waited longest for its client is first.
+    /// Open connections, the oldest first.
     pub(super) connections: RefCell<VecDeque<Connection>>,
 }
 
@@ -76,16 +76,16 @@ pub(super) struct Connection {
     abort: AbortHandle,
 }
 
-/// What a connection waits for.
+/// State of a connection for its timeout.
 struct ConnectionState {
-    /// When it is closed.
+    /// Time at which the connection is closed.
     deadline: Cell<Instant>,
     /// The connection waits for a profile, and not for its client.
     is_busy: Cell<bool>,
 }
 
 impl ConnectionState {
-    /// Creates that of a connection that begins now.
+    /// Creates the state of a new connection.
     fn new() -> Self {
         Self {
             deadline: Cell::new(Instant::now() + CLIENT_TIMEOUT),
@@ -93,26 +93,26 @@ impl ConnectionState {
         }
     }
 
-    /// The client has to do something now.
+    /// Sets the deadline for the client, which has to act next.
     fn wait_for_client(&self) {
         self.is_busy.set(false);
         self.deadline.set(Instant::now() + CLIENT_TIMEOUT);
     }
 
-    /// Follows a connection to its end; while a profile is made, that is the end of its client, too. Returns whether the
-    /// client has taken too long.
-    async fn follow(&self, connection: impl Future, socket: &TcpStream) -> bool {
-        let (mut connection, mut closed) = (pin!(connection), pin!(closed(socket)));
+    /// Runs a connection until it ends; while a profile is made, also until the client closes it. Returns whether the client
+    /// has taken too long.
+    async fn run_until_end(&self, connection: impl Future, socket: &TcpStream) -> bool {
+        let (mut connection, mut closed) = (pin!(connection), pin!(client_close(socket)));
         loop {
             let end = poll_fn(|context| {
                 let has_ended = connection.as_mut().poll(context).is_ready();
-                // hyper does not see it if the client has sent more than the request.
+                // hyper does not notice that the client has closed, if the client had sent more than the request.
                 if has_ended || (self.is_busy.get() && closed.as_mut().poll(context).is_ready()) {
                     return Poll::Ready(());
                 }
                 Poll::Pending
             });
-            // A deadline that is set meanwhile is as far away as this at least.
+            // A deadline that is set during this wait can't be earlier than this time.
             let next = self.deadline.get().min(Instant::now() + CLIENT_TIMEOUT);
             if timeout_at(next, end).await.is_ok() {
                 return false;
@@ -124,50 +124,51 @@ impl ConnectionState {
     }
 }
 
-/// Duplicates the socket of a connection, to see that the client is gone while hyper reads.
+/// Duplicates the socket of a connection, by which the client's end can be noticed while hyper uses the connection.
 fn duplicate_socket(stream: &TcpStream) -> io::Result<TcpStream> {
     let socket = stream.as_fd().try_clone_to_owned()?;
     TcpStream::from_std(socket.into())
 }
 
 /// Waits until the client has closed its half of a connection.
-async fn closed(socket: &TcpStream) {
+async fn client_close(socket: &TcpStream) {
     while let Ok(ready) = socket.ready(Interest::READABLE).await {
         if ready.is_read_closed() {
             return;
         }
-        // What there is to read is hyper's: this waits for what comes next.
-        let nothing = || Err::<(), _>(io::ErrorKind::WouldBlock.into());
-        let _ = socket.try_io(Interest::READABLE, nothing);
+        // Available bytes are for hyper. This clears the readiness, so that the next wait is for later events.
+        let would_block = || Err::<(), _>(io::ErrorKind::WouldBlock.into());
+        let _ = socket.try_io(Interest::READABLE, would_block);
     }
 }
 
 type Answer = Response<Full<Bytes>>;
 
 impl Server {
-    /// Serves until SIGTERM or SIGINT. `ready` is called when the signals are handled.
+    /// Serves until SIGTERM or SIGINT. Calls `on_ready` after the handlers of these signals are set.
     ///
     /// # Errors
-    /// Those of the socket and of the signals.
-    pub(super) async fn run(self, listener: TcpListener, ready: impl FnOnce()) -> Result<()> {
-        let listener =
-            tokio::net::TcpListener::from_std(listener).context("can't wait for connections")?;
+    /// The socket or the signals can't be used.
+    pub(super) async fn run(self, listener: TcpListener, on_ready: impl FnOnce()) -> Result<()> {
+        let listener = tokio::net::TcpListener::from_std(listener)
+            .context("can't wait for connections on the socket")?;
         let end = Rc::new(Notify::new());
         for kind in [SignalKind::terminate(), SignalKind::interrupt()] {
-            let mut signal = signal(kind).context("can't handle signals")?;
+            let mut signal =
+                signal(kind).context("can't set the handlers of SIGTERM and SIGINT")?;
             let end = Rc::clone(&end);
             spawn_local(async move {
                 signal.recv().await;
                 end.notify_one();
             });
         }
-        ready();
+        on_ready();
         let server = Rc::new(self);
         spawn_local(async move {
             loop {
                 match listener.accept().await {
                     Ok((stream, _)) => server.accept(stream),
-                    // There are no descriptors, or the client is gone.
+                    // There are no free descriptors, or the client has closed the connection.
                     Err(_) => sleep(Duration::from_millis(100)).await,
                 }
             }
@@ -176,16 +177,16 @@ impl Server {
         Ok(())
     }
 
-    /// Takes a connection.
+    /// Starts to serve a new connection.
     fn accept(self: &Rc<Self>, stream: TcpStream) {
-        self.done.borrow_mut().connections += 1;
+        self.totals.borrow_mut().connections += 1;
         self.close_idle_connection();
         let state = Rc::new(ConnectionState::new());
-        let (server, of_task) = (Rc::clone(self), Rc::clone(&state));
+        let (server, task_state) = (Rc::clone(self), Rc::clone(&state));
         let task = spawn_local(async move {
-            server.serve(stream, &of_task).await;
+            server.serve(stream, &task_state).await;
             let mut connections = server.connections.borrow_mut();
-            connections.retain(|connection| !Rc::ptr_eq(&connection.state, &of_task));
+            connections.retain(|connection| !Rc::ptr_eq(&connection.state, &task_state));
         });
         self.connections.borrow_mut().push_back(Connection {
             state,
@@ -193,7 +194,7 @@ impl Server {
         });
     }
 
-    /// Closes a connection if there is no room for another one.
+    /// Closes the connection that has waited longest for its client, if there are [`MAX_CONNECTIONS`].
     fn close_idle_connection(&self) {
         let mut connections = self.connections.borrow_mut();
         if connections.len() < MAX_CONNECTIONS {
@@ -209,11 +210,11 @@ impl Server {
             .and_then(|index| connections.remove(index))
         {
             connection.abort.abort();
-            self.done.borrow_mut().dropped += 1;
+            self.totals.borrow_mut().dropped += 1;
         }
     }
 
-    /// Serves a connection to its end.
+    /// Serves a connection until it ends.
     async fn serve(self: &Rc<Self>, stream: TcpStream, state: &Rc<ConnectionState>) {
         let service = service_fn(|request| {
             let (server, state) = (Rc::clone(self), Rc::clone(state));
@@ -223,29 +224,29 @@ impl Server {
                 Ok::<_, Infallible>(answer)
             }
         });
-        // Where descriptors are short, there may be none for it.
+        // There may be no free descriptor.
         let Ok(socket) = duplicate_socket(&stream) else {
             return;
         };
         let connection = http1::Builder::new()
             .max_buf_size(MAX_HEAD_BYTES)
             .serve_connection(TokioIo::new(stream), service);
-        // What is wrong with a connection is its client's. hyper itself answers what is no request of HTTP, or has too
-        // large a head; to the beginning of HTTP/2 it says nothing.
+        // Errors of a connection are its client's, and are not reported. hyper answers malformed requests and those with too
+        // large a head, which count as refused; it does not answer the beginning of HTTP/2.
         let connection = async {
             let ended = connection.await;
             if ended.is_err_and(|error| error.is_parse() && !error.is_parse_version_h2()) {
-                self.done.borrow_mut().refused += 1;
+                self.totals.borrow_mut().refused += 1;
             }
         };
-        if state.follow(connection, &socket).await {
-            self.done.borrow_mut().dropped += 1;
+        if state.run_until_end(connection, &socket).await {
+            self.totals.borrow_mut().dropped += 1;
         }
     }
 
     /// Answers a request.
     async fn answer(&self, request: Request<Incoming>, state: &ConnectionState) -> Answer {
-        let page = request::page(
+        let page = request::requested_page(
             request.method(),
             request.uri(),
             request.headers(),
@@ -276,8 +277,9 @@ impl Server {
         answer.unwrap_or_else(|refusal| self.refuse(refusal))
     }
 
+    /// Answers with the metrics.
     fn metrics(&self, form: Form) -> Result<Answer, Refusal> {
-        self.done.borrow_mut().scrapes += 1;
+        self.totals.borrow_mut().scrapes += 1;
         let open = self.connections.borrow().len();
         let text = metrics::write(
             form,
@@ -285,7 +287,7 @@ impl Server {
                 &mut self.counters.borrow_mut(),
                 self.containers.borrow_mut().as_mut(),
             ),
-            (&self.done.borrow(), open),
+            (&self.totals.borrow(), open),
             self.started,
         );
         match text {
@@ -297,33 +299,36 @@ impl Server {
         }
     }
 
+    /// Makes a profile, and answers with it.
     async fn profile(
         &self,
         query: Option<&str>,
         state: &ConnectionState,
     ) -> Result<Answer, Refusal> {
-        let wanted = ProfileRequest::parse(query, self.limits)?;
-        profile::check(&wanted.event, &self.pmu)?;
+        let request = ProfileRequest::parse(query, self.limits)?;
+        profile::check_event(&request.event, &self.pmu)?;
         if self.profile.get().is_some() {
-            self.done.borrow_mut().profile(ProfileOutcome::Refused);
+            self.totals
+                .borrow_mut()
+                .count_profile(ProfileOutcome::Refused);
             return Err(Refusal::new(
                 StatusCode::SERVICE_UNAVAILABLE,
-                "Another profile is being made, and there is one at a time.",
+                "Another profile is being made, and the server makes one at a time. Try again after the time in Retry-After.",
             ));
         }
-        let mut making = ProfileInProgress::begin(self, &wanted, state);
-        let made = profile::make(&wanted, self.cpus.as_ref()).await;
-        making.outcome = match &made {
+        let mut in_progress = ProfileInProgress::begin(self, &request, state);
+        let result = profile::make_profile(&request, self.cpus.as_ref()).await;
+        in_progress.outcome = match &result {
             Ok(profile) if profile.incomplete.is_none() => ProfileOutcome::Complete,
             Ok(_) => ProfileOutcome::Incomplete,
             Err(_) => ProfileOutcome::Failed,
         };
-        let profile = made?;
-        if let Some(words) = profile.incomplete {
-            complain(format_args!("a profile is incomplete: {words}"));
+        let profile = result?;
+        if let Some(message) = profile.incomplete {
+            complain(format_args!("a profile is incomplete: {message}"));
         }
         let mut answer = page_answer("application/octet-stream", profile.bytes);
-        set(
+        set_header(
             &mut answer,
             CONTENT_DISPOSITION,
             "attachment; filename=\"profile.pb.gz\"",
@@ -331,43 +336,43 @@ impl Server {
         Ok(answer)
     }
 
-    /// Makes the answer of a refusal.
+    /// Counts a refusal, and returns the answer for it.
     fn refuse(&self, refusal: Refusal) -> Answer {
         let Refusal {
             status,
             reason,
             allow,
         } = refusal;
-        self.done.borrow_mut().refused += 1;
+        self.totals.borrow_mut().refused += 1;
         let mut answer = page_answer("text/plain; charset=utf-8", reason + "\n");
         *answer.status_mut() = status;
         if let Some(methods) = allow {
-            set(&mut answer, ALLOW, methods);
+            set_header(&mut answer, ALLOW, methods);
         }
         if status == StatusCode::SERVICE_UNAVAILABLE {
             let left = self.profile.get().map_or(Duration::ZERO, |end| {
                 end.saturating_duration_since(Instant::now())
             });
             let seconds = (left.as_secs() + 1).to_string();
-            set(&mut answer, RETRY_AFTER, &seconds);
+            set_header(&mut answer, RETRY_AFTER, &seconds);
         }
         answer
     }
 }
 
-/// A profile that is being made, until this is dropped: the client may go away.
+/// Marks that a profile is being made, until this is dropped, which also happens if the client closes the connection.
 struct ProfileInProgress<'a> {
     server: &'a Server,
     outcome: ProfileOutcome,
 }
 
 impl<'a> ProfileInProgress<'a> {
-    fn begin(server: &'a Server, wanted: &ProfileRequest, state: &ConnectionState) -> Self {
-        let end = Instant::now() + Duration::from_secs(wanted.seconds.into());
-        server.profile.set(Some(end));
-        state.is_busy.set(true);
-        // It ends by itself before that.
-        state.deadline.set(end + 4 * CLIENT_TIMEOUT);
+    fn begin(server: &'a Server, request: &ProfileRequest, state: &ConnectionState) -> Self {
+        let end = Instant::now() + Duration::from_secs(request.seconds.into());
+        server.profile.set_header(Some(end));
+        state.is_busy.set_header(true);
+        // Making the profile has a timeout of its own, which is earlier.
+        state.deadline.set_header(end + 4 * CLIENT_TIMEOUT);
         Self {
             server,
             outcome: ProfileOutcome::Abandoned,
@@ -377,22 +382,22 @@ impl<'a> ProfileInProgress<'a> {
 
 impl Drop for ProfileInProgress<'_> {
     fn drop(&mut self) {
-        self.server.profile.set(None);
-        self.server.done.borrow_mut().profile(self.outcome);
+        self.server.profile.set_header(None);
+        self.server.totals.borrow_mut().count_profile(self.outcome);
     }
 }
 
-/// Makes an answer with a page.
+/// Returns an answer with a page.
 fn page_answer(content_type: &'static str, body: impl Into<Bytes>) -> Answer {
     let mut answer = Response::new(Full::new(body.into()));
-    set(&mut answer, CONTENT_TYPE, content_type);
-    set(&mut answer, CACHE_CONTROL, "no-store");
-    set(&mut answer, X_CONTENT_TYPE_OPTIONS, "nosniff");
+    set_header(&mut answer, CONTENT_TYPE, content_type);
+    set_header(&mut answer, CACHE_CONTROL, "no-store");
+    set_header(&mut answer, X_CONTENT_TYPE_OPTIONS, "nosniff");
     answer
 }
 
-/// Sets a header, unless it has letters that a header can't have.
-fn set(answer: &mut Answer, name: HeaderName, value: &str) {
+/// Sets a header, unless the value has characters that are not allowed in headers.
+fn set_header(answer: &mut Answer, name: HeaderName, value: &str) {
     if let Ok(value) = HeaderValue::from_str(value) {
         answer.headers_mut().insert(name, value);
     }
@@ -408,14 +413,14 @@ mod tests {
 
     use super::*;
 
-    /// Runs a test on a clock and with sockets.
+    /// Runs a test with a clock and sockets.
     fn run(test: impl Future) {
         let runtime = Builder::new_current_thread().enable_all().build();
         runtime.expect("there is one").block_on(test);
     }
 
-    /// Returns a client, and the server's end of its connection.
-    async fn connected() -> (std::net::TcpStream, TcpStream) {
+    /// Returns the client's and the server's end of a connection.
+    async fn connect() -> (std::net::TcpStream, TcpStream) {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await;
         let listener = listener.expect("a port is free");
         let address = listener.local_addr().expect("it has one");
@@ -425,9 +430,9 @@ mod tests {
     }
 
     #[test]
-    fn a_profile_ends_with_its_client_whatever_that_has_sent() {
+    fn a_profile_ends_when_the_client_closes() {
         run(async {
-            let (mut client, stream) = connected().await;
+            let (mut client, stream) = connect().await;
             let socket = duplicate_socket(&stream).expect("there are descriptors");
             let state = ConnectionState::new();
             let service = service_fn(|_| {
@@ -435,21 +440,21 @@ mod tests {
                 pending::<Result<Answer, Infallible>>()
             });
             let connection = http1::Builder::new().serve_connection(TokioIo::new(stream), service);
-            let mut follow = pin!(state.follow(connection, &socket));
+            let mut run = pin!(state.run_until_end(connection, &socket));
             let request = b"GET / HTTP/1.1\r\n\r\nand more";
             client.write_all(request).expect("it is open");
             let second = Duration::from_secs(1);
-            let early = timeout(second, follow.as_mut()).await;
+            let early = timeout(second, run.as_mut()).await;
             assert!(early.is_err() && state.is_busy.get());
             drop(client);
-            assert_eq!(timeout(20 * second, follow).await, Ok(false));
+            assert_eq!(timeout(20 * second, run).await, Ok(false));
         });
     }
 
     #[test]
-    fn the_client_has_its_time_from_the_end_of_a_profile_on() {
+    fn the_clients_timeout_begins_after_the_profile() {
         run(async {
-            let (_client, stream) = connected().await;
+            let (_client, stream) = connect().await;
             let socket = duplicate_socket(&stream).expect("there are descriptors");
             pause();
             let (begin, profile) = (Instant::now(), 3 * CLIENT_TIMEOUT / 2);
@@ -461,7 +466,7 @@ mod tests {
                 state.wait_for_client();
                 pending::<()>().await;
             };
-            assert!(state.follow(connection, &socket).await);
+            assert!(state.run_until_end(connection, &socket).await);
             let waited = (begin + profile).elapsed();
             assert!(waited >= CLIENT_TIMEOUT && waited < CLIENT_TIMEOUT + CLIENT_TIMEOUT / 10);
         });

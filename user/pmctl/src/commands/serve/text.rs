@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Metrics as text: `OpenMetrics` 1.0, and Prometheus' own format, which is older.
+//! Metrics as text, in `OpenMetrics` 1.0 or in Prometheus' older format.
 
 use std::fmt::{self, Write};
 
-/// The form of the text.
+/// A format of the text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Form {
     OpenMetrics,
@@ -11,21 +11,21 @@ pub(super) enum Form {
 }
 
 impl Form {
-    /// Returns the form that an `Accept` header asks for: Prometheus' own unless `OpenMetrics` is named and not liked
-    /// less.
+    /// Returns the format that an `Accept` header asks for. It is Prometheus' own, unless the header names `OpenMetrics` with
+    /// at least the same quality.
     pub(super) fn accepted(header: Option<&str>) -> Self {
-        let liking = |wanted: &str| {
+        let quality_of = |content_type: &str| {
             let ranges = header.unwrap_or_default().split(',');
             let of_range = ranges.filter_map(|range| {
                 let mut words = range.split(';').map(str::trim);
-                let is_wanted = words.next()?.eq_ignore_ascii_case(wanted);
+                let is_same = words.next()?.eq_ignore_ascii_case(content_type);
                 let quality = words.find_map(|word| word.strip_prefix("q="));
-                is_wanted.then(|| quality.map_or(1.0, |q| q.parse().unwrap_or(0.0)))
+                is_same.then(|| quality.map_or(1.0, |q| q.parse().unwrap_or(0.0)))
             });
             of_range.fold(0.0, f64::max)
         };
-        let open = liking("application/openmetrics-text");
-        if open > 0.0 && open >= liking("text/plain") {
+        let open_metrics = quality_of("application/openmetrics-text");
+        if open_metrics > 0.0 && open_metrics >= quality_of("text/plain") {
             Self::OpenMetrics
         } else {
             Self::Prometheus
@@ -41,7 +41,7 @@ impl Form {
     }
 }
 
-/// What a metric is.
+/// The type of a metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum MetricKind {
     Counter,
@@ -50,7 +50,7 @@ pub(super) enum MetricKind {
 }
 
 impl MetricKind {
-    /// The end of the names of samples.
+    /// Returns the suffix of the names of samples.
     const fn suffix(self) -> &'static str {
         match self {
             Self::Counter => "_total",
@@ -59,7 +59,8 @@ impl MetricKind {
         }
     }
 
-    const fn word(self, form: Form) -> &'static str {
+    /// Returns the name of the type in a format.
+    const fn type_name(self, form: Form) -> &'static str {
         match (self, form) {
             (Self::Counter, _) => "counter",
             (Self::Info, Form::OpenMetrics) => "info",
@@ -68,11 +69,11 @@ impl MetricKind {
     }
 }
 
-/// A text that is being written.
+/// A page of metrics that is being written.
 pub(super) struct MetricsText {
     text: String,
     form: Form,
-    /// The metric whose samples are written.
+    /// The metric whose samples are written at present.
     name: &'static str,
     kind: MetricKind,
 }
@@ -87,22 +88,22 @@ impl MetricsText {
         }
     }
 
-    /// Begins a metric. Its name is without `_total`.
+    /// Begins a metric. `name` is without the suffix `_total`, and `help` without a full stop.
     pub(super) fn metric(&mut self, name: &'static str, kind: MetricKind, help: &str) -> &mut Self {
         (self.name, self.kind) = (name, kind);
-        // In Prometheus' form a metric is called as its samples.
+        // In Prometheus' format, a metric has the same name as its samples.
         let suffix = match self.form {
             Form::OpenMetrics => "",
             Form::Prometheus => kind.suffix(),
         };
-        let word = kind.word(self.form);
+        let type_name = kind.type_name(self.form);
         self.push(format_args!(
-            "# HELP {name}{suffix} {help}.\n# TYPE {name}{suffix} {word}\n"
+            "# HELP {name}{suffix} {help}.\n# TYPE {name}{suffix} {type_name}\n"
         ));
         self
     }
 
-    /// Writes a sample.
+    /// Writes a sample of the metric that was begun last.
     pub(super) fn sample(
         &mut self,
         labels: &[(&str, &dyn fmt::Display)],
@@ -111,8 +112,8 @@ impl MetricsText {
         let (name, suffix) = (self.name, self.kind.suffix());
         self.push(format_args!("{name}{suffix}"));
         for (index, (label, text)) in labels.iter().enumerate() {
-            let before = if index == 0 { '{' } else { ',' };
-            self.push(format_args!("{before}{label}=\""));
+            let separator = if index == 0 { '{' } else { ',' };
+            self.push(format_args!("{separator}{label}=\""));
             let _ = write!(Escaped(&mut self.text), "{text}");
             self.text.push('"');
         }
@@ -121,7 +122,7 @@ impl MetricsText {
         self
     }
 
-    /// Returns the whole text.
+    /// Ends the page, and returns its text.
     pub(super) fn end(mut self) -> String {
         if self.form == Form::OpenMetrics {
             self.text.push_str("# EOF\n");
@@ -130,12 +131,12 @@ impl MetricsText {
     }
 
     fn push(&mut self, text: fmt::Arguments<'_>) {
-        // Writing to a string does not fail.
+        // Writing to a `String` can't fail.
         let _ = self.text.write_fmt(text);
     }
 }
 
-/// The value of a label: quotes, backslashes and line ends are escaped.
+/// Writes the value of a label, with quotes, backslashes and line ends escaped.
 struct Escaped<'a>(&'a mut String);
 
 impl Write for Escaped<'_> {
@@ -193,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn the_form_is_the_one_that_is_liked_best() {
+    fn the_accept_header_chooses_the_format() {
         // What Prometheus 2.53 and 3 send.
         let of_2 = "application/openmetrics-text;version=1.0.0;q=0.5,application/openmetrics-text;version=0.0.1;q=0.4,\
                     text/plain;version=0.0.4;q=0.3,*/*;q=0.2";

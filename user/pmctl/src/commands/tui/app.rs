@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The state of the TUI, and the keys that change it.
+//! The state of the TUI, and its changes by keys.
 
 use std::collections::HashSet;
 
@@ -8,7 +8,7 @@ use crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 use super::table::{CallPath, CallTable, TableLine};
 use crate::commands::annotate::Listing;
 
-/// A request of the user that needs more than the state.
+/// A request of the user that the state alone can't fulfil.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum UserRequest {
     Quit,
@@ -19,23 +19,23 @@ pub(super) enum UserRequest {
 /// Number of columns that a key scrolls.
 const SCROLL_COLUMNS: usize = 16;
 
-/// The receiver of keys.
+/// What keys act on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Mode {
     Table,
-    /// The text is typed.
+    /// The text to search for, while it is typed.
     Search,
     Help,
-    /// All warnings.
+    /// The window with all warnings.
     Warnings,
 }
 
-/// A part of a text that is longer than the screen.
+/// The visible part of a text that can be longer than the screen.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Scroll {
     /// The first line on the screen.
     pub(super) first: usize,
-    /// The largest first line: the last one is on the screen then.
+    /// The largest value of `first`, with which the last line is on the screen.
     pub(super) last: usize,
     /// Lines on the screen.
     pub(super) page: usize,
@@ -47,17 +47,17 @@ pub(super) struct FunctionView {
     pub(super) title: String,
     pub(super) listing: Listing,
     pub(super) selected: usize,
-    /// The first line on the screen; `None`: the selected line comes to its middle.
+    /// The first line on the screen; `None` puts the selected line into the middle.
     pub(super) offset: Option<usize>,
 }
 
-/// The state.
+/// The state of the TUI.
 #[derive(Clone, Debug)]
 pub(super) struct App {
     /// The first line of the screen.
     pub(super) title: String,
     pub(super) warnings: Vec<String>,
-    /// The part of them that is on the screen.
+    /// The visible part of the warnings.
     pub(super) scroll: Scroll,
     pub(super) headings: Vec<&'static str>,
     pub(super) tables: Vec<CallTable>,
@@ -67,15 +67,17 @@ pub(super) struct App {
     pub(super) offset: usize,
     /// The first column of the lines that is on the screen.
     pub(super) column: usize,
+    /// The lines whose callers are shown.
     pub(super) open: HashSet<CallPath>,
+    /// Text that rows must contain, or that is searched for in a function.
     pub(super) filter: String,
     pub(super) mode: Mode,
     pub(super) view: Option<FunctionView>,
-    /// The problem with the last key.
+    /// A message about the last key, if it could not be handled.
     pub(super) status: Option<String>,
-    /// Lines of the table on the screen.
+    /// Number of lines of the table on the screen.
     pub(super) page: usize,
-    /// Changes with what is shown, but for keys.
+    /// Counter that changes with each change of the screen, except by keys.
     pub(super) version: u64,
 }
 
@@ -106,26 +108,26 @@ impl App {
         self.tables.get(self.event)
     }
 
-    /// Returns the lines of that table.
+    /// Returns the lines of the table that is shown.
     pub(super) fn lines(&self) -> Vec<TableLine> {
         let table = self.table();
         table.map_or_else(Vec::new, |table| table.lines(&self.filter, &self.open))
     }
 
-    /// Replaces the tables; the row that is selected stays it, if it is still there.
+    /// Replaces the tables. The same row stays selected, if it still exists.
     pub(super) fn replace(&mut self, tables: Vec<CallTable>) {
-        let selected = self.selected();
+        let selected = self.selected_path();
         self.tables = tables;
         self.version += 1;
         self.event = self.event.min(self.tables.len().saturating_sub(1));
         let lines = self.lines();
         if let (Some((cells, callers)), Some(table)) = (selected, self.table()) {
-            let is_it =
+            let is_selected =
                 |line: &TableLine| table.rows[line.row].cells == cells && line.callers == callers;
-            // At the top it stays at the top: there is what is new.
+            // At the top the selection stays at the top, so that new rows are seen.
             if self.selected > 0 {
-                if let Some(place) = lines.iter().position(is_it) {
-                    self.selected = place;
+                if let Some(index) = lines.iter().position(is_selected) {
+                    self.selected = index;
                 }
             }
         }
@@ -136,21 +138,21 @@ impl App {
         self.lines().into_iter().nth(self.selected)
     }
 
-    /// Returns the cells of the selected row, and the callers from it to the selected line.
-    pub(super) fn selected(&self) -> Option<CallPath> {
+    /// Returns the cells of the selected row, and the callers from the row to the selected line.
+    pub(super) fn selected_path(&self) -> Option<CallPath> {
         let line = self.selected_line()?;
         let row = self.table()?.rows.get(line.row)?;
         Some((row.cells.clone(), line.callers))
     }
 
     /// Shows an annotated function.
-    pub(super) fn show(&mut self, view: FunctionView) {
+    pub(super) fn show_function(&mut self, view: FunctionView) {
         self.view = Some(view);
         self.column = 0;
     }
 
-    /// Does what a key asks for.
-    pub(super) fn key(&mut self, key: KeyEvent) -> Option<UserRequest> {
+    /// Handles a key. Returns a request that needs more than the state.
+    pub(super) fn handle_key(&mut self, key: KeyEvent) -> Option<UserRequest> {
         if key.kind == KeyEventKind::Release {
             return None;
         }
@@ -160,10 +162,10 @@ impl App {
         }
         match self.mode {
             Mode::Search => {
-                self.search(key.code);
+                self.search_key(key.code);
                 None
             }
-            Mode::Warnings if self.scroll.key(key.code) => None,
+            Mode::Warnings if self.scroll.handle_key(key.code) => None,
             Mode::Help | Mode::Warnings => {
                 self.mode = Mode::Table;
                 None
@@ -173,7 +175,7 @@ impl App {
                 self.scroll = Scroll::default();
                 None
             }
-            // Drawing keeps it where there is text.
+            // Drawing limits the column to the end of the text.
             Mode::Table if key.code == KeyCode::Char('>') => {
                 self.column += SCROLL_COLUMNS;
                 None
@@ -187,13 +189,14 @@ impl App {
         }
     }
 
-    fn search(&mut self, key: KeyCode) {
+    /// Handles a key while the text of a search is typed.
+    fn search_key(&mut self, key: KeyCode) {
         match key {
             KeyCode::Enter => {
                 self.mode = Mode::Table;
                 if let Some(view) = &mut self.view {
                     if !view.find(&self.filter, true) {
-                        self.status = Some(format!("`{}` is not below", self.filter));
+                        self.status = Some(format!("`{}` is not found below", self.filter));
                     }
                 }
             }
@@ -212,6 +215,7 @@ impl App {
         }
     }
 
+    /// Handles a key while the table is shown.
     fn table_key(&mut self, key: KeyCode) -> Option<UserRequest> {
         let last = self.lines().len().saturating_sub(1);
         match key {
@@ -225,7 +229,7 @@ impl App {
                 self.filter.clear();
             }
             KeyCode::Char('h' | '?') | KeyCode::F(1) => self.mode = Mode::Help,
-            KeyCode::Enter | KeyCode::Char('+' | ' ') => self.unfold(),
+            KeyCode::Enter | KeyCode::Char('+' | ' ') => self.toggle_callers(),
             KeyCode::Char('E') => self.unfold_all(),
             KeyCode::Char('C') => self.open.clear(),
             KeyCode::Tab | KeyCode::Right if self.tables.len() > 1 => {
@@ -235,7 +239,7 @@ impl App {
                 self.event = (self.event + self.tables.len() - 1) % self.tables.len();
             }
             other => {
-                let line = moved(self.selected, other, self.page, last);
+                let line = line_after_key(self.selected, other, self.page, last);
                 self.selected = line.unwrap_or(self.selected);
             }
         }
@@ -244,6 +248,7 @@ impl App {
         None
     }
 
+    /// Handles a key while a function is shown.
     fn view_key(&mut self, key: KeyCode) -> Option<UserRequest> {
         let view = self.view.as_mut()?;
         let last = view.listing.lines.len().saturating_sub(1);
@@ -259,13 +264,13 @@ impl App {
             }
             KeyCode::Char('n') => {
                 if !view.find(&self.filter, false) {
-                    self.status = Some(format!("`{}` is not below", self.filter));
+                    self.status = Some(format!("`{}` is not found below", self.filter));
                 }
             }
             KeyCode::Char('h' | '?') | KeyCode::F(1) => self.mode = Mode::Help,
-            KeyCode::Tab => view.next_hot(),
+            KeyCode::Tab => view.select_next_hottest(),
             other => {
-                let line = moved(view.selected, other, self.page, last);
+                let line = line_after_key(view.selected, other, self.page, last);
                 view.selected = line.unwrap_or(view.selected);
             }
         }
@@ -273,34 +278,34 @@ impl App {
     }
 
     /// Shows or hides the callers of the selected line.
-    fn unfold(&mut self) {
+    fn toggle_callers(&mut self) {
         let Some(line) = self.selected_line() else {
             return;
         };
         let Some(is_open) = line.is_open else {
             let has_callers = self.table().is_some_and(CallTable::has_callers);
-            let text = if line.hides {
-                "its callers are below the percentage of -g"
+            let text = if line.hides_callers {
+                "the callers are below the percentage of -g"
             } else if has_callers && line.callers.is_empty() {
-                "no callers found: without frame pointers, --call-graph dwarf finds them"
+                "no callers were found: record programs without frame pointers with --call-graph dwarf"
             } else if has_callers {
                 "the call chain begins here"
             } else {
-                "there are no callers here: -g of `record` and `top` records them"
+                "no callers were recorded: use -g with `record` or `top`"
             };
             self.status = Some(text.to_owned());
             return;
         };
-        if let Some(place) = self.selected() {
+        if let Some(path) = self.selected_path() {
             if is_open {
-                self.open.remove(&place);
+                self.open.remove(&path);
             } else {
-                self.open.insert(place);
+                self.open.insert(path);
             }
         }
     }
 
-    /// Shows all callers of the selected row.
+    /// Shows all direct and indirect callers of the selected row.
     fn unfold_all(&mut self) {
         const MAX_UNFOLDED_LINES: usize = 10_000;
         let Some(row) = self.selected_line().map(|line| line.row) else {
@@ -314,21 +319,21 @@ impl App {
             let closed = lines
                 .iter()
                 .filter(|line| line.row == row && line.is_open == Some(false));
-            let places: Vec<CallPath> = closed
+            let paths: Vec<CallPath> = closed
                 .map(|line| (table.rows[row].cells.clone(), line.callers.clone()))
                 .collect();
-            if places.is_empty() || lines.len() > MAX_UNFOLDED_LINES {
+            if paths.is_empty() || lines.len() > MAX_UNFOLDED_LINES {
                 return;
             }
-            self.open.extend(places);
+            self.open.extend(paths);
         }
     }
 }
 
 impl Scroll {
-    /// Moves, and returns whether the key does that: where there is nothing to move, none does.
-    fn key(&mut self, key: KeyCode) -> bool {
-        let first = moved(self.first, key, self.page, self.last);
+    /// Scrolls by a key. Returns false if the key is not for scrolling, or all text is visible.
+    fn handle_key(&mut self, key: KeyCode) -> bool {
+        let first = line_after_key(self.first, key, self.page, self.last);
         let first = first.filter(|_| self.last > 0);
         self.first = first.unwrap_or(self.first);
         first.is_some()
@@ -348,11 +353,12 @@ impl FunctionView {
         }
     }
 
-    /// Selects the next line with a text, or with `here` the selected one; returns whether there is one.
-    fn find(&mut self, text: &str, here: bool) -> bool {
+    /// Selects the next line that contains a text. With `from_selected` the selected line may be that line. Returns whether
+    /// there is one.
+    fn find(&mut self, text: &str, from_selected: bool) -> bool {
         let text = text.to_lowercase();
         let lines = self.listing.lines.iter().enumerate();
-        let mut lines = lines.skip(self.selected + usize::from(!here));
+        let mut lines = lines.skip(self.selected + usize::from(!from_selected));
         let found = lines.find(|(_, line)| line.text().to_lowercase().contains(&text));
         if let Some((index, _)) = found {
             self.selected = index;
@@ -361,15 +367,15 @@ impl FunctionView {
         found.is_some()
     }
 
-    /// Selects the next instruction in the order of their shares.
-    fn next_hot(&mut self) {
+    /// Selects the instruction with the next smaller share, or the hottest one after the last.
+    fn select_next_hottest(&mut self) {
         let mut hot: Vec<usize> = (0..self.listing.lines.len())
             .filter(|index| self.listing.lines[*index].share > 0.0)
             .collect();
         let share = |index: &usize| self.listing.lines[*index].share;
         hot.sort_by(|a, b| share(b).total_cmp(&share(a)));
-        let now = hot.iter().position(|index| *index == self.selected);
-        let next = now.map_or(0, |now| (now + 1) % hot.len());
+        let current = hot.iter().position(|index| *index == self.selected);
+        let next = current.map_or(0, |current| (current + 1) % hot.len());
         if let Some(index) = hot.get(next) {
             self.selected = *index;
             self.offset = None;
@@ -377,10 +383,10 @@ impl FunctionView {
     }
 }
 
-/// Returns the line that a key moves to; `None` if it is for something else.
-fn moved(line: usize, key: KeyCode, page: usize, last: usize) -> Option<usize> {
+/// Returns the line that a key moves to; `None` if the key is not for moving.
+fn line_after_key(line: usize, key: KeyCode, page: usize, last: usize) -> Option<usize> {
     let page = page.saturating_sub(1).max(1);
-    let place = match key {
+    let target = match key {
         KeyCode::Up | KeyCode::Char('k') => line.saturating_sub(1),
         KeyCode::Down | KeyCode::Char('j') => line + 1,
         KeyCode::PageUp => line.saturating_sub(page),
@@ -389,5 +395,5 @@ fn moved(line: usize, key: KeyCode, page: usize, last: usize) -> Option<usize> {
         KeyCode::End | KeyCode::Char('G') => last,
         _ => return None,
     };
-    Some(place.min(last))
+    Some(target.min(last))
 }

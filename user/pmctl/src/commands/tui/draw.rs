@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The screen: a title, the table or a function, and the keys.
+//! Draws the screen: a title, warnings, the table or a function, and the keys.
 
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
@@ -16,14 +16,14 @@ use crate::system::text::{count, printable, push_left, push_right, thousands, wr
 /// A key and what it does.
 type KeyHelp = (&'static str, &'static str);
 
-const CALLERS: KeyHelp = ("Enter", "callers");
-const EVENT: KeyHelp = ("Tab", "event");
+const CALLERS_KEY: KeyHelp = ("Enter", "callers");
+const EVENT_KEY: KeyHelp = ("Tab", "event");
 const TABLE_KEYS: [KeyHelp; 6] = [
     ("q", "quit"),
     ("/", "search"),
-    CALLERS,
+    CALLERS_KEY,
     ("a", "annotate"),
-    EVENT,
+    EVENT_KEY,
     ("h", "help"),
 ];
 
@@ -35,7 +35,7 @@ const VIEW_KEYS: [KeyHelp; 5] = [
     ("h", "help"),
 ];
 
-/// Lines of warnings over the table; if there are more, the last says so.
+/// Most lines of warnings above the table. If there are more warnings, the last line says so.
 const WARNING_LINES: usize = 3;
 
 const HELP: [&str; 16] = [
@@ -57,11 +57,11 @@ const HELP: [&str; 16] = [
     "Any key goes on.",
 ];
 
-/// What the terminal shows, and the user wants.
+/// Colors and characters that the terminal can show and the user wants.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Theme {
     pub(super) colors: bool,
-    /// Boxes have lines of Unicode.
+    /// Boxes are drawn with Unicode characters.
     pub(super) unicode: bool,
 }
 
@@ -77,8 +77,8 @@ const ASCII: border::Set = border::Set {
 };
 
 impl Theme {
-    /// Returns the style of a share of the whole. The limits are perf's.
-    fn share(self, share: f64) -> Style {
+    /// Returns the style of a share of the whole, from 0 to 1. The limits are the same as perf's.
+    fn share_style(self, share: f64) -> Style {
         match share {
             _ if !self.colors => Style::new(),
             large if large >= 0.05 => Style::new().fg(Color::Red),
@@ -87,7 +87,7 @@ impl Theme {
         }
     }
 
-    /// Returns the lines around a box.
+    /// Returns the characters for the border of a box.
     const fn border(self) -> border::Set {
         if self.unicode { border::PLAIN } else { ASCII }
     }
@@ -95,9 +95,9 @@ impl Theme {
 
 /// Draws the screen.
 pub(super) fn draw(frame: &mut Frame<'_>, app: &mut App, theme: Theme) {
-    let warnings = warnings(&app.warnings);
+    let warnings = warning_lines(&app.warnings);
     let height = u16::try_from(warnings.len()).unwrap_or(0);
-    let [title, warned, body, keys] = Layout::vertical([
+    let [title_area, warning_area, body, key_area] = Layout::vertical([
         Constraint::Length(1),
         Constraint::Length(height),
         Constraint::Min(1),
@@ -105,14 +105,17 @@ pub(super) fn draw(frame: &mut Frame<'_>, app: &mut App, theme: Theme) {
     ])
     .areas(frame.area());
     let bold = Style::new().add_modifier(Modifier::BOLD);
-    frame.render_widget(Paragraph::new(Text::styled(title_line(app), bold)), title);
-    frame.render_widget(Paragraph::new(warnings), warned);
+    frame.render_widget(
+        Paragraph::new(Text::styled(title_line(app), bold)),
+        title_area,
+    );
+    frame.render_widget(Paragraph::new(warnings), warning_area);
     app.page = usize::from(body.height);
     match &mut app.view {
         Some(view) => draw_view(frame, view, &mut app.column, body, theme),
         None => draw_table(frame, app, body, theme),
     }
-    draw_keys(frame, app, keys);
+    draw_keys(frame, app, key_area);
     match app.mode {
         Mode::Help => draw_help(frame, theme),
         Mode::Warnings => draw_warnings(frame, &app.warnings, &mut app.scroll, theme),
@@ -120,8 +123,8 @@ pub(super) fn draw(frame: &mut Frame<'_>, app: &mut App, theme: Theme) {
     }
 }
 
-/// Returns the lines over the table.
-fn warnings(all: &[String]) -> Vec<Text<'static>> {
+/// Returns the warnings that are shown above the table.
+fn warning_lines(all: &[String]) -> Vec<Text<'static>> {
     let shown = if all.len() > WARNING_LINES {
         WARNING_LINES - 1
     } else {
@@ -135,7 +138,7 @@ fn warnings(all: &[String]) -> Vec<Text<'static>> {
     lines.into_iter().map(Text::raw).collect()
 }
 
-/// Returns the first line.
+/// Returns the first line of the screen.
 fn title_line(app: &App) -> String {
     if let Some(view) = &app.view {
         return view.title.clone();
@@ -157,23 +160,23 @@ fn title_line(app: &App) -> String {
     )
 }
 
-/// Returns the first of `all` lines to show, so that the selected one is on a screen of `height` lines, and the screen is
-/// full if there are so many.
-fn scrolled((offset, selected): (usize, usize), height: usize, all: usize) -> usize {
+/// Returns the first of `all` lines to show, near `offset`, so that the selected line is on a screen of `height` lines,
+/// and the screen is full if there are enough lines.
+fn first_visible_line((offset, selected): (usize, usize), height: usize, all: usize) -> usize {
     offset
         .min(all.saturating_sub(height))
         .min(selected)
         .max((selected + 1).saturating_sub(height))
 }
 
-/// Cuts `column` characters off at the left, and what is too much at the right; fills up with blanks.
-fn fitted(text: &str, column: usize, width: usize) -> String {
+/// Returns `width` characters of a text from `column` on, padded with blanks.
+fn visible_part(text: &str, column: usize, width: usize) -> String {
     let cut: String = text.chars().skip(column).take(width).collect();
     format!("{cut:<width$}")
 }
 
-/// Keeps the first column where the longest text still fills the screen.
-fn keep_text(column: &mut usize, texts: &[String], width: usize) {
+/// Limits the first column, so that the longest text still fills the screen.
+fn limit_column(column: &mut usize, texts: &[String], width: usize) {
     let longest = texts.iter().map(|text| text.chars().count()).max();
     *column = (*column).min(longest.unwrap_or(0).saturating_sub(width));
 }
@@ -181,12 +184,12 @@ fn keep_text(column: &mut usize, texts: &[String], width: usize) {
 fn draw_table(frame: &mut Frame<'_>, app: &mut App, area: Rect, theme: Theme) {
     let lines = app.lines();
     let hidden = app.table().map_or(0, |table| table.hidden);
-    // Below the headings, and above the number of hidden rows.
-    let around = 1 + usize::from(hidden > 0);
-    let height = usize::from(area.height).saturating_sub(around).max(1);
+    // The headings, and the number of hidden rows if there are such.
+    let other_lines = 1 + usize::from(hidden > 0);
+    let height = usize::from(area.height).saturating_sub(other_lines).max(1);
     app.page = height;
     app.selected = app.selected.min(lines.len().saturating_sub(1));
-    app.offset = scrolled((app.offset, app.selected), height, lines.len());
+    app.offset = first_visible_line((app.offset, app.selected), height, lines.len());
     let Some(table) = app.table() else {
         frame.render_widget(Paragraph::new("No samples yet."), area);
         return;
@@ -201,14 +204,14 @@ fn draw_table(frame: &mut Frame<'_>, app: &mut App, area: Rect, theme: Theme) {
     } else {
         vec!["overhead", "samples"]
     };
-    let numbers = headings.len();
+    let number_columns = headings.len();
     headings.extend(&app.headings);
     let end = lines.len().min(app.offset + height);
     let shown = lines.get(app.offset..end).unwrap_or_default();
-    let widths = widths(table, shown, &headings);
+    let widths = column_widths(table, shown, &headings);
     let join = |cells: &[String]| -> String {
-        if let [alone] = cells {
-            return alone.clone();
+        if let [cell] = cells {
+            return cell.clone();
         }
         let mut line = String::new();
         for (index, (cell, width)) in cells.iter().zip(&widths).enumerate() {
@@ -216,7 +219,7 @@ fn draw_table(frame: &mut Frame<'_>, app: &mut App, area: Rect, theme: Theme) {
                 line.push_str("  ");
             }
             match index {
-                right if right < numbers => push_right(&mut line, cell, *width),
+                number if number < number_columns => push_right(&mut line, cell, *width),
                 _ => push_left(&mut line, cell, *width),
             }
         }
@@ -230,37 +233,41 @@ fn draw_table(frame: &mut Frame<'_>, app: &mut App, area: Rect, theme: Theme) {
     let underlined = Style::new().add_modifier(Modifier::UNDERLINED);
     let contents: Vec<String> = shown.iter().map(|line| join(&table.cells(line))).collect();
     let mut column = app.column;
-    keep_text(&mut column, &contents, width);
-    let heading = fitted(&join(&heading), column, width);
+    limit_column(&mut column, &contents, width);
+    let heading = visible_part(&join(&heading), column, width);
     let mut texts = vec![Text::styled(heading, underlined)];
     for (index, (line, content)) in shown.iter().zip(&contents).enumerate() {
-        let text = fitted(content, column, width);
-        let mut style = theme.share(table.part(line.events));
+        let text = visible_part(content, column, width);
+        let mut style = theme.share_style(table.part(line.events));
         if app.offset + index == app.selected {
             style = style.add_modifier(Modifier::REVERSED);
         }
         texts.push(Text::styled(text, style));
     }
-    texts.extend(below_rows(lines.is_empty(), app.filter.is_empty(), hidden));
+    texts.extend(lines_below_rows(
+        lines.is_empty(),
+        app.filter.is_empty(),
+        hidden,
+    ));
     frame.render_widget(Paragraph::new(texts), area);
     app.column = column;
 }
 
-/// Returns the lines below the rows.
-fn below_rows(is_empty: bool, has_all: bool, hidden: usize) -> Vec<Text<'static>> {
-    let none = match (is_empty, has_all) {
+/// Returns the lines below the rows: a message if there is no row, and the number of hidden rows.
+fn lines_below_rows(is_empty: bool, shows_all: bool, hidden: usize) -> Vec<Text<'static>> {
+    let no_rows = match (is_empty, shows_all) {
         (true, false) => Some("No row has this text. Esc shows all."),
         (true, true) if hidden == 0 => Some("No samples."),
         _ => None,
     };
     let rest = format!("  ({} not shown)", count(hidden as u64, "row"));
     let rest = (hidden > 0).then_some(rest);
-    let lines = none.map(Text::raw).into_iter();
+    let lines = no_rows.map(Text::raw).into_iter();
     lines.chain(rest.map(Text::raw)).collect()
 }
 
-/// Returns the widths of the columns, of what is on the screen.
-fn widths(table: &CallTable, lines: &[TableLine], headings: &[&str]) -> Vec<usize> {
+/// Returns the widths of the columns, by the lines on the screen.
+fn column_widths(table: &CallTable, lines: &[TableLine], headings: &[&str]) -> Vec<usize> {
     let mut widths: Vec<usize> = headings.iter().map(|heading| heading.len()).collect();
     for line in lines.iter().filter(|line| line.callers.is_empty()) {
         for (width, cell) in widths.iter_mut().zip(table.cells(line)) {
@@ -282,7 +289,7 @@ fn draw_view(
     let offset = view
         .offset
         .unwrap_or(view.selected.saturating_sub(height / 2));
-    let offset = scrolled((offset, view.selected), height, all);
+    let offset = first_visible_line((offset, view.selected), height, all);
     view.offset = Some(offset);
     let width = usize::from(area.width);
     let lines = view.listing.lines.iter().skip(offset).take(height);
@@ -290,36 +297,38 @@ fn draw_view(
         .clone()
         .map(|line| format!("{:>8} : {}", line.percent(), line.text()))
         .collect();
-    keep_text(column, &contents, width);
+    limit_column(column, &contents, width);
     let lines = lines.zip(&contents).enumerate();
     let texts = lines.map(|(index, (line, content))| {
         let mut style = match line.content {
-            LineContent::Instruction { .. } => theme.share(line.share),
+            LineContent::Instruction { .. } => theme.share_style(line.share),
             _ => Style::new().add_modifier(Modifier::BOLD),
         };
         if offset + index == view.selected {
             style = style.add_modifier(Modifier::REVERSED);
         }
-        Text::styled(fitted(content, *column, width), style)
+        Text::styled(visible_part(content, *column, width), style)
     });
     frame.render_widget(Paragraph::new(texts.collect::<Vec<_>>()), area);
 }
 
-/// Returns the keys that do something.
-fn keys(app: &App) -> Vec<KeyHelp> {
+/// Returns the keys that have an effect at present.
+fn effective_keys(app: &App) -> Vec<KeyHelp> {
     if app.view.is_some() {
         return VIEW_KEYS.to_vec();
     }
     let has_callers = app.table().is_some_and(CallTable::has_callers);
     let mut keys = TABLE_KEYS.to_vec();
-    keys.retain(|key| (has_callers || *key != CALLERS) && (app.tables.len() > 1 || *key != EVENT));
+    keys.retain(|key| {
+        (has_callers || *key != CALLERS_KEY) && (app.tables.len() > 1 || *key != EVENT_KEY)
+    });
     keys
 }
 
-/// Returns the keys that a line has room for; the last, which is for help, is the last to go.
-fn fitting(mut keys: Vec<KeyHelp>, width: usize) -> Vec<KeyHelp> {
+/// Returns the keys that fit into a line. The last one, for help, is dropped last.
+fn keys_that_fit(mut keys: Vec<KeyHelp>, width: usize) -> Vec<KeyHelp> {
     const BLANKS: usize = 5;
-    // The line may end with the blanks behind the last one.
+    // The two blanks behind the last key need no room.
     while keys
         .iter()
         .map(|(key, what)| key.len() + what.len() + BLANKS)
@@ -344,7 +353,8 @@ fn draw_keys(frame: &mut Frame<'_>, app: &App, area: Rect) {
                 spans.push(Span::raw(format!("[{}] ", printable(&app.filter))));
             }
             let used: usize = spans.iter().map(Span::width).sum();
-            for (key, what) in fitting(keys(app), usize::from(area.width).saturating_sub(used)) {
+            let room = usize::from(area.width).saturating_sub(used);
+            for (key, what) in keys_that_fit(effective_keys(app), room) {
                 let key_style = Style::new().add_modifier(Modifier::REVERSED);
                 spans.push(Span::styled(format!(" {key} "), key_style));
                 spans.push(Span::raw(format!(" {what}  ")));
@@ -359,7 +369,7 @@ fn draw_help(frame: &mut Frame<'_>, theme: Theme) {
     let width = HELP.iter().map(|line| line.len()).max().unwrap_or(0);
     let lines = HELP.map(|line| Text::raw(format!(" {line}")));
     let text = Paragraph::new(lines.to_vec());
-    draw_over(frame, " Keys ", text, (width + 4, HELP.len() + 2), theme);
+    draw_box(frame, " Keys ", text, (width + 4, HELP.len() + 2), theme);
 }
 
 fn draw_warnings(frame: &mut Frame<'_>, warnings: &[String], scroll: &mut Scroll, theme: Theme) {
@@ -369,7 +379,7 @@ fn draw_warnings(frame: &mut Frame<'_>, warnings: &[String], scroll: &mut Scroll
     let width = usize::from(area.width).saturating_sub(BORDERS);
     let mut lines: Vec<String> = warnings
         .iter()
-        .flat_map(|line| wrapped(line, width.max(1)))
+        .flat_map(|line| wrap_indented(line, width.max(1)))
         .collect();
     let end = ["", "Any key goes on."].map(str::to_owned);
     if lines.len() + end.len() <= height {
@@ -393,16 +403,16 @@ fn draw_warnings(frame: &mut Frame<'_>, warnings: &[String], scroll: &mut Scroll
     }
     let lines: Vec<Text<'_>> = lines.into_iter().map(Text::raw).collect();
     let text = Paragraph::new(lines);
-    draw_over(frame, " Warnings ", text, (usize::MAX, usize::MAX), theme);
+    draw_box(frame, " Warnings ", text, (usize::MAX, usize::MAX), theme);
 }
 
-/// Returns a line as lines of at most `width` characters, each with the blanks that it begins with.
-fn wrapped(line: &str, width: usize) -> Vec<String> {
+/// Wraps a line to lines of at most `width` characters, each with the indent of the line.
+fn wrap_indented(line: &str, width: usize) -> Vec<String> {
     let text = line.trim_start();
     let indent = (line.len() - text.len()).min(width - 1);
     let mut lines = Vec::new();
     for words in wrap(text, width - indent) {
-        // A word or a command can be longer.
+        // A word can be longer than a line.
         let all: Vec<char> = words.chars().collect();
         let parts = all.chunks(width - indent);
         lines.extend(parts.map(|part| format!("{:indent$}{}", "", String::from_iter(part))));
@@ -410,8 +420,8 @@ fn wrapped(line: &str, width: usize) -> Vec<String> {
     lines
 }
 
-/// Draws a box over the middle of the screen, if there is room so large.
-fn draw_over(
+/// Draws a box of this size in the middle of the screen, or a smaller one if there is less room.
+fn draw_box(
     frame: &mut Frame<'_>,
     title: &str,
     text: Paragraph<'_>,
@@ -419,15 +429,15 @@ fn draw_over(
     theme: Theme,
 ) {
     let area = frame.area();
-    let size = |wanted: usize, most: u16| u16::try_from(wanted).unwrap_or(most).min(most);
+    let size = |wanted: usize, limit: u16| u16::try_from(wanted).unwrap_or(limit).min(limit);
     let (width, height) = (size(width, area.width), size(height, area.height));
-    let place = Rect {
+    let box_area = Rect {
         x: (area.width - width) / 2,
         y: (area.height - height) / 2,
         width,
         height,
     };
-    frame.render_widget(Clear, place);
+    frame.render_widget(Clear, box_area);
     let block = Block::bordered().border_set(theme.border()).title(title);
-    frame.render_widget(text.block(block), place);
+    frame.render_widget(text.block(block), box_area);
 }

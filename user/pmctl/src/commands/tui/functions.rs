@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The instructions behind a row of the table.
+//! Annotates the function of a row of the table.
 
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -10,7 +10,7 @@ use crate::commands::annotate::{self, SampledFunctions};
 use crate::recording::perfdata::Recording;
 use crate::system::text::{count, printable};
 
-/// The functions of a recording, read when the first is asked for.
+/// The functions of a recording, which are read at the first use.
 #[derive(Default)]
 pub(super) struct AnnotatedFunctions {
     recording: Option<Rc<Recording>>,
@@ -18,7 +18,7 @@ pub(super) struct AnnotatedFunctions {
 }
 
 impl AnnotatedFunctions {
-    /// Creates those of a recording.
+    /// Creates an instance for a recording.
     pub(super) fn of(recording: Rc<Recording>) -> Self {
         Self {
             recording: Some(recording),
@@ -26,10 +26,10 @@ impl AnnotatedFunctions {
         }
     }
 
-    /// Returns the instructions of a row's function, or of the caller that is selected under it.
+    /// Returns the annotated function of a row, or the last of `callers` if a caller is selected.
     ///
     /// # Errors
-    /// Why there are none, in words.
+    /// A message why the function can't be annotated.
     pub(super) fn view(
         &mut self,
         event: usize,
@@ -41,11 +41,14 @@ impl AnnotatedFunctions {
             let index = keys.iter().position(|other| *other == key)?;
             cells.get(index).map(String::as_str)
         };
-        let symbol = cell(Key::Symbol).ok_or("rows are no functions: use `--sort symbol`")?;
-        // Behind the mark of kernel and program.
-        let own = symbol.split_once(' ').map_or(symbol, |(_, name)| name);
-        let name = callers.last().map_or(own, String::as_str);
-        let recording = self.recording.as_deref().ok_or("there is no recording")?;
+        let symbol = cell(Key::Symbol).ok_or("the rows are not functions: use `--sort symbol`")?;
+        // The name follows the mark of kernel or program.
+        let row_name = symbol.split_once(' ').map_or(symbol, |(_, name)| name);
+        let name = callers.last().map_or(row_name, String::as_str);
+        let recording = self
+            .recording
+            .as_deref()
+            .ok_or("there are no samples yet")?;
         let functions = match self.events.entry(event) {
             std::collections::hash_map::Entry::Occupied(entry) => entry.into_mut(),
             std::collections::hash_map::Entry::Vacant(entry) => {
@@ -59,15 +62,15 @@ impl AnnotatedFunctions {
             .iter()
             .filter(|function| function.name == name);
         let dso = cell(Key::Dso).filter(|_| callers.is_empty());
-        let mut fitting = named.filter(|function| dso.is_none_or(|dso| dso == function.dso));
-        let function = fitting.next().ok_or_else(|| {
+        let mut in_dso = named.filter(|function| dso.is_none_or(|dso| dso == function.dso));
+        let function = in_dso.next().ok_or_else(|| {
             format!(
-                "{}: no sample is at one of its instructions",
+                "{}: none of the samples is in this function itself",
                 printable(name)
             )
         })?;
         let mut listing = annotate::listing(recording, function)?;
-        // Where there is room for one line, the first says it.
+        // The title has room for one note.
         let note = listing.notes.drain(..).next();
         let note = note.map_or_else(String::new, |note| format!("  {}", printable(&note)));
         let title = format!(

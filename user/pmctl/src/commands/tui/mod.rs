@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The report on the whole screen, with keys.
+//! The report as a TUI, which uses the whole screen and keys.
 
 mod app;
 mod draw;
@@ -24,19 +24,19 @@ use crate::system::screen::{Colors, has_unicode};
 use app::{App, UserRequest};
 use draw::Theme;
 use functions::AnnotatedFunctions;
-use table::{CallTable, Least};
+use table::{CallTable, ShownLimits};
 use terminal::{Terminal, TerminalEvent};
 
-/// Returns whether a report is shown so, and not as text.
+/// Returns whether a report is shown as a TUI, and not as text.
 pub(crate) fn is_wanted(args: &Report) -> bool {
     let is_cut = args.limit.is_some() || args.width.is_some();
     let is_text = args.stdio || args.view.no_pager || args.branches || is_cut;
-    !is_text && Terminal::is_there()
+    !is_text && Terminal::is_usable()
 }
 
-/// Returns whether there is a terminal for this.
+/// Returns whether there is a terminal that a TUI can use.
 pub(crate) fn has_terminal() -> bool {
-    Terminal::is_there()
+    Terminal::is_usable()
 }
 
 /// Shows a report, and returns the exit code.
@@ -48,7 +48,7 @@ pub(crate) fn report(args: &Report) -> Result<u8> {
         grouping.graph = grouping.graph.or(Some(Order::Callee));
     }
     let mut show = Show::new(&grouping, recording.notes.scope.clone());
-    show.least = Least {
+    show.limits = ShownLimits {
         row: args.percent_limit,
         caller: args.graph().map_or(0.0, |graph| graph.least),
     };
@@ -57,31 +57,31 @@ pub(crate) fn report(args: &Report) -> Result<u8> {
     show.run(|_| Ok(false))
 }
 
-/// What is shown, and where it comes from.
+/// A TUI: its state, and the recording that it shows.
 pub(crate) struct Show {
     grouping: Grouping,
-    least: Least,
-    /// The screen says which functions have no names, and why; not set for `pmctl top`, where it would come each
-    /// second.
+    limits: ShownLimits,
+    /// Warnings about functions without names are shown. Not set for `pmctl top`, where they would change with each
+    /// table.
     explains: bool,
     app: App,
     functions: AnnotatedFunctions,
 }
 
 impl Show {
-    /// Creates one without any sample.
+    /// Creates a TUI without samples.
     pub(crate) fn new(grouping: &Grouping, title: String) -> Self {
         let headings = grouping.keys.iter().map(|key| heading(*key)).collect();
         Self {
             grouping: grouping.clone(),
-            least: Least::default(),
+            limits: ShownLimits::default(),
             explains: false,
             app: App::new(title, headings, Vec::new()),
             functions: AnnotatedFunctions::default(),
         }
     }
 
-    /// Shows a recording instead of the one before.
+    /// Shows a recording instead of the previous one.
     pub(crate) fn take(&mut self, recording: Recording) -> Result<()> {
         let wants_lines = self.grouping.inline || self.grouping.keys.contains(&Key::Srcline);
         let source_lines = wants_lines.then(|| SourceLines::new(&recording));
@@ -94,8 +94,8 @@ impl Show {
             perfdata::warn(&recording.notes, plain, &mut warnings)?;
         }
         if self.explains {
-            let asked = (&self.grouping, source_lines.as_ref());
-            gaps.write(&recording, asked, plain, &mut warnings)?;
+            let options = (&self.grouping, source_lines.as_ref());
+            gaps.write(&recording, options, plain, &mut warnings)?;
         }
         drop(source_lines);
         let warnings = String::from_utf8_lossy(&warnings);
@@ -113,17 +113,17 @@ impl Show {
             return Ok(CallTable::of_level((name, unit), shares, range));
         }
         let children = self.grouping.children;
-        Ok(CallTable::new((name, unit), shares, children, self.least))
+        Ok(CallTable::new((name, unit), shares, children, self.limits))
     }
 
-    /// Shows a text where the keys are.
+    /// Shows a message in the place of the keys.
     pub(crate) fn show_status(&mut self, text: String) {
         self.app.status = Some(text);
         self.app.version += 1;
     }
 
-    /// Takes the terminal until the user leaves, and returns the exit code. `refresh` is called several times a second, and
-    /// returns whether that is the end.
+    /// Runs the TUI until the user quits, and returns the exit code. `refresh` is called several times a second; the TUI
+    /// ends when it returns true.
     pub(crate) fn run(&mut self, mut refresh: impl FnMut(&mut Self) -> Result<bool>) -> Result<u8> {
         const TICK: Duration = Duration::from_millis(250);
         let no_color = env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
@@ -134,21 +134,21 @@ impl Show {
         let mut terminal = Terminal::take()?;
         loop {
             terminal.draw(|frame| draw::draw(frame, &mut self.app, theme))?;
-            // The screen stays as it is until something happens.
+            // Nothing is drawn until something changes.
             loop {
                 match terminal.wait(TICK)? {
                     TerminalEvent::End(code) => return Ok(code),
                     TerminalEvent::Nothing => {
-                        let before = self.app.version;
+                        let version = self.app.version;
                         if refresh(self)? {
                             return Ok(0);
                         }
-                        if self.app.version != before {
+                        if self.app.version != version {
                             break;
                         }
                     }
                     TerminalEvent::Input(input) => {
-                        if self.input(&input) {
+                        if self.handle_input(&input) {
                             return Ok(0);
                         }
                         break;
@@ -158,22 +158,22 @@ impl Show {
         }
     }
 
-    /// Does what an input asks for; returns whether that is to end.
-    fn input(&mut self, input: &Input) -> bool {
-        // A new size is drawn with the rest.
+    /// Handles an input. Returns whether the user quits.
+    fn handle_input(&mut self, input: &Input) -> bool {
+        // Other inputs are new sizes of the terminal, which need only drawing.
         let Input::Key(key) = input else {
             return false;
         };
-        match self.app.key(*key) {
+        match self.app.handle_key(*key) {
             Some(UserRequest::Quit) => return true,
             Some(UserRequest::Annotate) => {
-                let line = self.app.selected();
-                let view = line.map(|(cells, callers)| {
+                let path = self.app.selected_path();
+                let view = path.map(|(cells, callers)| {
                     let keys = &self.grouping.keys;
                     self.functions.view(self.app.event, keys, &cells, &callers)
                 });
                 match view {
-                    Some(Ok(view)) => self.app.show(view),
+                    Some(Ok(view)) => self.app.show_function(view),
                     Some(Err(reason)) => self.app.status = Some(reason),
                     None => {}
                 }

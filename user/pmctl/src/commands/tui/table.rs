@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The rows of a report as lines that can be unfolded.
+//! The rows of a report as a table, in which callers can be shown below a row.
 
 use std::collections::HashSet;
 
@@ -13,22 +13,22 @@ pub(super) struct CallTable {
     pub(super) event: String,
     pub(super) samples: u64,
     pub(super) events: u64,
-    /// The unit of its values, if it is no count.
+    /// The unit of the event's values, if it is no count.
     pub(super) unit: Option<Unit>,
-    /// Range and mean of a level, which has no rows: degrees are not shared by functions.
+    /// Text with range and mean of a level, such as a temperature. A level has no rows, since functions have no shares of it.
     pub(super) range: Option<String>,
     pub(super) rows: Vec<TableRow>,
-    /// The number of rows that are too small to be shown.
+    /// Number of rows that are too small to be shown.
     pub(super) hidden: usize,
-    /// Rows have what their functions call, too.
+    /// Rows include the samples of what their functions call (--children).
     pub(super) children: bool,
     /// Callers with fewer events are not shown.
-    least: u64,
+    min_caller_events: u64,
 }
 
-/// The least parts of all events, in percent, that are shown.
+/// The smallest shares of all events that are shown, in percent.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Least {
+pub(super) struct ShownLimits {
     pub(super) row: f64,
     pub(super) caller: f64,
 }
@@ -40,7 +40,7 @@ pub(super) struct TableRow {
     pub(super) share: Share,
 }
 
-/// The key of an unfolded line: the cells of its row, and the functions from the row to a caller.
+/// The key of a line: the cells of its row, and the functions from the row to a caller.
 pub(super) type CallPath = (Vec<String>, Vec<String>);
 
 /// A line of the table.
@@ -48,17 +48,17 @@ pub(super) type CallPath = (Vec<String>, Vec<String>);
 pub(super) struct TableLine {
     /// Index of the row.
     pub(super) row: usize,
-    /// The callers from the row to this line; none for the row itself.
+    /// The callers from the row to this line; empty for the row itself.
     pub(super) callers: Vec<String>,
     pub(super) events: u64,
-    /// State of the callers: shown or not; `None` if the line has none.
+    /// Whether the line's callers are shown; `None` if the line has none.
     pub(super) is_open: Option<bool>,
-    /// The line has callers, each with too few events to be shown.
-    pub(super) hides: bool,
+    /// The line has callers, but each has too few events to be shown.
+    pub(super) hides_callers: bool,
 }
 
 impl CallTable {
-    /// Creates one of a level, such as a temperature.
+    /// Creates the table of a level, such as a temperature.
     pub(super) fn of_level(
         (event, unit): (&str, Unit),
         shares: &Shares,
@@ -73,12 +73,12 @@ impl CallTable {
         }
     }
 
-    /// Creates one of the shares of an event, the largest first.
+    /// Creates the table of an event from its shares, the largest first.
     pub(super) fn new(
         (event, unit): (&str, Option<Unit>),
         shares: &Shares,
         children: bool,
-        least: Least,
+        limits: ShownLimits,
     ) -> Self {
         let mut rows: Vec<TableRow> = shares
             .iter()
@@ -92,9 +92,9 @@ impl CallTable {
         let samples = rows.iter().map(|row| row.share.samples).sum();
         let events = rows.iter().map(|row| row.share.events);
         let events = events.fold(0, u64::saturating_add);
-        let least_row = at_least(least.row, events);
+        let min_row_events = at_least(limits.row, events);
         let all = rows.len();
-        rows.retain(|row| Self::size(children, &row.share) >= least_row);
+        rows.retain(|row| Self::size(children, &row.share) >= min_row_events);
         Self {
             event: event.to_owned(),
             unit,
@@ -104,10 +104,11 @@ impl CallTable {
             hidden: all - rows.len(),
             rows,
             children,
-            least: at_least(least.caller, events),
+            min_caller_events: at_least(limits.caller, events),
         }
     }
 
+    /// Returns the events of a row by which it is sorted and shown.
     const fn size(children: bool, share: &Share) -> u64 {
         if children {
             share.children
@@ -116,23 +117,23 @@ impl CallTable {
         }
     }
 
-    /// Returns how much all samples are, in words; `None` of a level.
+    /// Returns the sum of all samples in words; `None` for a level.
     pub(super) fn amount(&self) -> Option<String> {
         let is_level = self.unit.is_some_and(|unit| !unit.grows());
         (!is_level).then(|| total(self.unit, self.events))
     }
 
-    /// Returns the part that a number of events is of all.
+    /// Returns the share of all events, from 0 to 1, that these events are.
     pub(super) fn part(&self, events: u64) -> f64 {
         events as f64 / self.events.max(1) as f64
     }
 
-    /// Returns whether the callers of any function are known.
+    /// Returns whether any function has known callers.
     pub(super) fn has_callers(&self) -> bool {
         self.rows.iter().any(|row| !row.share.callers.is_empty())
     }
 
-    /// Returns the lines to show: of rows with a text in one of their cells, and of callers that are unfolded.
+    /// Returns the lines to show: rows with the text `filter` in a cell, and callers of lines in `open`.
     pub(super) fn lines(&self, filter: &str, open: &HashSet<CallPath>) -> Vec<TableLine> {
         let filter = filter.to_lowercase();
         let has_text = |row: &TableRow| {
@@ -146,46 +147,41 @@ impl CallTable {
             .enumerate()
             .filter(|(_, row)| has_text(row))
         {
-            let place = (row.cells.clone(), Vec::new());
+            let path = (row.cells.clone(), Vec::new());
             let events = Self::size(self.children, &row.share);
-            self.push(
-                (index, events, &row.share.callers),
-                &place,
-                open,
-                &mut lines,
-            );
+            self.push_lines((index, events, &row.share.callers), &path, open, &mut lines);
         }
         lines
     }
 
-    /// Appends the line of a row or a caller, and if it is unfolded, those of its callers.
-    fn push(
+    /// Appends the line of a row or a caller, and if it is open, the lines of its callers.
+    fn push_lines(
         &self,
         (row, events, tree): (usize, u64, &Tree),
-        place: &CallPath,
+        path: &CallPath,
         open: &HashSet<CallPath>,
         lines: &mut Vec<TableLine>,
     ) {
-        let has_callers = tree.has(self.least);
-        let is_open = has_callers.then(|| open.contains(place));
+        let has_callers = tree.has(self.min_caller_events);
+        let is_open = has_callers.then(|| open.contains(path));
         lines.push(TableLine {
             row,
-            callers: place.1.clone(),
+            callers: path.1.clone(),
             events,
             is_open,
-            hides: !has_callers && !tree.is_empty(),
+            hides_callers: !has_callers && !tree.is_empty(),
         });
         if is_open != Some(true) {
             return;
         }
-        for (name, events, below) in tree.sorted(self.least) {
-            let mut place = place.clone();
-            place.1.push(name.to_owned());
-            self.push((row, events, below), &place, open, lines);
+        for (name, events, callers) in tree.sorted(self.min_caller_events) {
+            let mut path = path.clone();
+            path.1.push(name.to_owned());
+            self.push_lines((row, events, callers), &path, open, lines);
         }
     }
 
-    /// Returns the texts of a line: of a row its cells behind overhead and samples, of a caller its name.
+    /// Returns the texts of a line. For a row they are overhead, samples and its cells; for a caller, one text with the name.
     pub(super) fn cells(&self, line: &TableLine) -> Vec<String> {
         let row = &self.rows[line.row];
         let mark = match line.is_open {

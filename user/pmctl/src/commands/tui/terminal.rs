@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The terminal while the TUI uses it. However the program ends, the terminal's settings are restored.
+//! The terminal while the TUI uses it. The terminal's settings are restored however the program ends.
 
 use std::env;
 use std::io::{self, IsTerminal, Stdout, Write};
@@ -25,60 +25,60 @@ use ratatui::{Frame, TerminalOptions, Viewport};
 use crate::system::screen::has_dumb_terminal;
 use crate::system::signals::{Event, Signals};
 
-/// Set while the terminal is the TUI's.
+/// Set while the TUI uses the terminal.
 static TERMINAL_TAKEN: AtomicBool = AtomicBool::new(false);
 
-/// What happened at the terminal.
+/// An event at the terminal.
 #[derive(Clone, Debug)]
 pub(super) enum TerminalEvent {
     Input(Input),
-    /// The time is over.
+    /// The time to wait is over.
     Nothing,
-    /// A signal, or the terminal is gone: the exit code.
+    /// A signal came, or the terminal was hung up: the exit code.
     End(u8),
 }
 
 /// The terminal.
 pub(super) struct Terminal {
-    /// Never dropped: at a terminal that is gone it writes to standard error that the cursor can't be shown, and panics if
-    /// that is the same terminal.
+    /// ratatui's terminal. It is never dropped, since at a terminal that was hung up its destructor writes to standard
+    /// error, and panics if that is the same terminal.
     screen: ManuallyDrop<ratatui::Terminal<CrosstermBackend<Stdout>>>,
-    /// The size of `screen`, which was drawn last.
-    drawn: Size,
+    /// The size with which `screen` was drawn last.
+    drawn_size: Size,
     signals: Signals,
 }
 
 impl Terminal {
-    /// Returns whether there is one that can be used: with keys and a screen.
-    pub(super) fn is_there() -> bool {
+    /// Returns whether standard input and output are a terminal with keys and a screen.
+    pub(super) fn is_usable() -> bool {
         io::stdin().is_terminal() && io::stdout().is_terminal() && !has_dumb_terminal()
     }
 
-    /// Takes the terminal.
+    /// Puts the terminal into raw mode, and shows another screen.
     pub(super) fn take() -> Result<Self> {
         static HOOK: Once = Once::new();
         HOOK.call_once(|| {
-            let before = panic::take_hook();
+            let previous_hook = panic::take_hook();
             panic::set_hook(Box::new(move |info| {
                 restore_terminal();
-                before(info);
+                previous_hook(info);
             }));
         });
         let signals = Signals::hold()?;
-        enable_raw_mode().context("can't take the terminal")?;
+        enable_raw_mode().context("can't put the terminal into raw mode")?;
         TERMINAL_TAKEN.store(true, Ordering::SeqCst);
-        let taken = execute!(io::stdout(), EnterAlternateScreen, cursor::Hide)
+        let opened = execute!(io::stdout(), EnterAlternateScreen, cursor::Hide)
             .and_then(|()| size())
             .and_then(|size| Ok((screen(size)?, size)));
-        match taken {
-            Ok((screen, drawn)) => Ok(Self {
+        match opened {
+            Ok((screen, drawn_size)) => Ok(Self {
                 screen: ManuallyDrop::new(screen),
-                drawn,
+                drawn_size,
                 signals,
             }),
             Err(error) => {
                 restore_terminal();
-                Err(error).context("can't take the terminal")
+                Err(error).context("can't switch the terminal to another screen")
             }
         }
     }
@@ -86,43 +86,42 @@ impl Terminal {
     /// Draws the screen.
     pub(super) fn draw(&mut self, draw: impl FnOnce(&mut Frame<'_>)) -> Result<()> {
         match self.try_draw(draw) {
-            // `wait` reports that the terminal is gone.
-            Err(_) if is_gone() => Ok(()),
-            drawn => drawn.context("can't write to the terminal"),
+            // `wait` reports that the terminal was hung up.
+            Err(_) if is_hung_up() => Ok(()),
+            result => result.context("can't write to the terminal"),
         }
     }
 
     fn try_draw(&mut self, draw: impl FnOnce(&mut Frame<'_>)) -> io::Result<()> {
         let size = size()?;
-        if size != self.drawn {
+        if size != self.drawn_size {
             self.screen.resize(area(size))?;
-            self.drawn = size;
+            self.drawn_size = size;
         }
         self.screen.draw(draw).map(drop)
     }
 
-    /// Waits for a key, a new size, a signal, or until the time is over.
+    /// Waits for a key, a new size or a signal, at most `limit`.
     pub(super) fn wait(&self, limit: Duration) -> Result<TerminalEvent> {
         match self.wait_for_any(limit) {
-            // The terminal is gone.
-            Err(_) if is_gone() => Ok(TerminalEvent::End(signal_exit_code(Signal::SIGHUP))),
-            happened => happened,
+            Err(_) if is_hung_up() => Ok(TerminalEvent::End(signal_exit_code(Signal::SIGHUP))),
+            result => result,
         }
     }
 
     fn wait_for_any(&self, limit: Duration) -> Result<TerminalEvent> {
-        // The size is noticed when the terminal is asked.
+        // A new size is noticed only when the terminal is asked, so it is asked at this interval.
         const MAX_WAIT: Duration = Duration::from_millis(250);
-        // At a terminal that is gone, there is always something to read: its end.
-        if is_gone() {
+        // Checked first, since a terminal that was hung up is always readable.
+        if is_hung_up() {
             return Ok(TerminalEvent::End(signal_exit_code(Signal::SIGHUP)));
         }
-        if let Some(input) = next()? {
+        if let Some(input) = next_input()? {
             return Ok(TerminalEvent::Input(input));
         }
-        // The signal that tells it may have come before anyone waited for it.
-        let size = size().context("can't read the terminal's settings")?;
-        if size != self.drawn {
+        // SIGWINCH may have come before this wait.
+        let size = size().context("can't read the terminal's size")?;
+        if size != self.drawn_size {
             return Ok(TerminalEvent::Input(Input::Resize(size.width, size.height)));
         }
         let stdin = io::stdin();
@@ -137,7 +136,7 @@ impl Terminal {
     }
 }
 
-/// Returns a screen of a fixed size. By itself ratatui asks the terminal for the size, which can be 0.
+/// Creates a screen of a fixed size. By default, ratatui asks the terminal for its size, which can be 0.
 fn screen(size: Size) -> io::Result<ratatui::Terminal<CrosstermBackend<Stdout>>> {
     let viewport = Viewport::Fixed(area(size));
     let backend = CrosstermBackend::new(io::stdout());
@@ -148,8 +147,8 @@ fn area(size: Size) -> Rect {
     Rect::from((Position::ORIGIN, size))
 }
 
-/// Returns the size of the terminal. A serial console has 0 rows and columns until stty(1) sets them: then it is
-/// $COLUMNS and $LINES, or 80x24.
+/// Returns the size of the terminal. A serial console has 0 rows and columns until stty(1) sets them; for these the size
+/// is $COLUMNS and $LINES, or 80x24.
 fn size() -> io::Result<Size> {
     const DEFAULT_SIZE: Size = Size::new(80, 24);
     let size = Size::from(terminal::size()?);
@@ -166,14 +165,15 @@ const fn has_room(size: Size) -> bool {
     size.width > 0 && size.height > 0
 }
 
-/// Returns the exit code of a program that a signal has ended.
+/// Returns the exit code of a program that was ended by a signal.
 fn signal_exit_code(signal: Signal) -> u8 {
     128 + u8::try_from(signal as i32).unwrap_or(0)
 }
 
-fn next() -> Result<Option<Input>> {
+/// Returns the next input, if there is one already.
+fn next_input() -> Result<Option<Input>> {
     const READ_FAILED: &str = "can't read from the terminal";
-    // With a time of 0, nothing would be read.
+    // With a timeout of 0, crossterm would read nothing.
     const MIN_WAIT: Duration = Duration::from_millis(1);
     if !event::poll(MIN_WAIT).context(READ_FAILED)? {
         return Ok(None);
@@ -182,7 +182,7 @@ fn next() -> Result<Option<Input>> {
 }
 
 /// Returns whether the terminal was hung up.
-fn is_gone() -> bool {
+fn is_hung_up() -> bool {
     let stdin = io::stdin();
     let mut polled = [PollFd::new(stdin.as_fd(), PollFlags::POLLIN)];
     let number = poll(&mut polled, PollTimeout::ZERO);
@@ -196,7 +196,7 @@ impl Drop for Terminal {
     }
 }
 
-/// Makes the terminal what it was; errors are ignored, as it may be gone.
+/// Restores the terminal's settings and screen. Errors are ignored, since the terminal may have been hung up.
 fn restore_terminal() {
     if TERMINAL_TAKEN.swap(false, Ordering::SeqCst) {
         let _ = execute!(io::stdout(), LeaveAlternateScreen, cursor::Show);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Screens of the TUI, on a terminal in memory. The real thing is tested with a terminal by tests/tui.rs.
+//! Tests of the TUI's screens, on a terminal in memory. tests/tui.rs tests the TUI on a real terminal.
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use perfmon::Modes;
@@ -19,7 +19,7 @@ use crate::recording::profile::Filter;
 const RECORDING: &[u8] = include_bytes!("../../../tests/recordings/callers.data");
 const TIMEBASE: &[u8] = include_bytes!("../../../tests/recordings/timebase.data");
 
-/// The TUI on a terminal of this size.
+/// A TUI on a terminal in memory.
 struct Test {
     show: Show,
     terminal: Terminal<TestBackend>,
@@ -30,7 +30,7 @@ impl Test {
         Self::with(bytes, size, |_| {})
     }
 
-    /// As `change` makes it before it gets a recording.
+    /// Creates a TUI, applies `change` to it, and shows a recording.
     fn with(bytes: &[u8], (width, height): (u16, u16), change: impl FnOnce(&mut Show)) -> Self {
         let recording = perfdata::read(bytes).expect("it is whole");
         let grouping = Grouping {
@@ -49,7 +49,7 @@ impl Test {
         Self { show, terminal }
     }
 
-    /// Types some keys.
+    /// Presses these keys.
     fn keys(&mut self, text: &str) -> &mut Self {
         for c in text.chars() {
             self.key(match c {
@@ -66,10 +66,10 @@ impl Test {
         self.screen();
         let key = KeyEvent::new(code, KeyModifiers::NONE);
         let input = crossterm::event::Event::Key(key);
-        self.show.input(&input);
+        self.show.handle_input(&input);
     }
 
-    /// The lines of the screen without the blanks at their ends.
+    /// Returns the lines of the screen without blanks at their ends.
     fn screen(&mut self) -> Vec<String> {
         let theme = Theme {
             colors: true,
@@ -87,6 +87,7 @@ impl Test {
         lines.map(text).collect()
     }
 
+    /// Returns the first line of the screen that contains a text.
     fn line(&mut self, part: &str) -> Option<String> {
         let mut lines = self.screen().into_iter();
         lines.find(|line| line.contains(part))
@@ -141,7 +142,7 @@ fn values_have_their_units() {
         };
         let mut test = Test::new(TIMEBASE, (80, 24));
         test.show.take(recording).expect("it is whole");
-        // What keys do without rows.
+        // Keys must do no harm without rows.
         test.keys("jE\na/x\n\x1b").screen()
     };
     let level = screen("temperature");
@@ -168,7 +169,7 @@ fn long_lines_are_scrolled_as_far_as_there_is_text() {
     assert!(end[2].ends_with("[k] do_syscall_64"), "{end:?}");
     assert_eq!(test.keys(">").screen(), end);
     assert_eq!(test.keys("<<<<<").screen(), before);
-    // There is nothing to scroll to.
+    // On a wide screen there is nothing to scroll.
     let mut wide = Test::new(TIMEBASE, (200, 24));
     assert_eq!(wide.screen(), wide.keys(">").screen());
 }
@@ -220,18 +221,18 @@ fn callers_unfold_one_by_one_and_all_at_once() {
 fn without_callers_the_screen_says_so() {
     let mut test = Test::new(TIMEBASE, (80, 24));
     let screen = test.keys("\n").screen();
-    assert!(screen[23].contains("-g of `record`"), "{screen:?}");
-    // The next key takes it away.
+    assert!(screen[23].contains("use -g with `record`"), "{screen:?}");
+    // The next key removes the message.
     let screen = test.keys("j").screen();
     assert!(screen[23].contains("quit"));
 }
 
 #[test]
-fn a_row_without_callers_beside_others_asks_for_another_way_to_find_them() {
+fn a_row_without_callers_beside_others_has_advice() {
     let mut test = Test::new(RECORDING, (80, 24));
     test.keys("E");
     let last = test.show.app.lines().iter().position(|line| {
-        // The first function of the chain has none.
+        // The outermost function has no callers.
         !line.callers.is_empty() && line.is_open.is_none()
     });
     test.keys(&"j".repeat(last.expect("all callers are shown")));
@@ -248,7 +249,7 @@ fn a_row_without_callers_beside_others_asks_for_another_way_to_find_them() {
 #[test]
 fn small_rows_and_callers_are_left_out() {
     let all = Test::new(TIMEBASE, (80, 24)).show.app.tables[0].clone();
-    let mut test = Test::with(TIMEBASE, (80, 24), |show| show.least.row = 10.0);
+    let mut test = Test::with(TIMEBASE, (80, 24), |show| show.limits.row = 10.0);
     let table = &test.show.app.tables[0];
     let shown = table.rows.len();
     assert!(shown > 0 && shown < all.rows.len());
@@ -262,12 +263,12 @@ fn small_rows_and_callers_are_left_out() {
     assert_eq!(screen[4], rest, "{screen:?}");
     assert_eq!(test.show.app.offset, shown - 2);
 
-    let mut test = Test::with(TIMEBASE, (80, 24), |show| show.least.row = 99.0);
+    let mut test = Test::with(TIMEBASE, (80, 24), |show| show.limits.row = 99.0);
     let screen = test.screen();
     assert_eq!(screen[2], format!("  ({} rows not shown)", all.rows.len()));
     assert_eq!(screen[3], "");
 
-    let mut test = Test::with(RECORDING, (80, 24), |show| show.least.caller = 60.0);
+    let mut test = Test::with(RECORDING, (80, 24), |show| show.limits.caller = 60.0);
     let place = test.screen().iter().position(|line| line.contains("outer"));
     test.keys(&"j".repeat(place.expect("it is on the screen") - 2));
     let screen = test.keys("\n").screen();
@@ -311,7 +312,7 @@ fn warnings_that_are_longer_than_the_screen_are_scrolled() {
     assert_eq!(test.line("line 8"), None);
     assert!(test.keys("w").screen()[1].contains("line 0"));
 
-    // Nothing is to be scrolled.
+    // A text that fits is not scrolled.
     test.show.app.warnings = vec!["word ".repeat(20)];
     assert!(test.line("Any key goes on.").is_some());
     test.keys("j");
@@ -326,7 +327,7 @@ fn warnings_that_are_longer_than_the_screen_are_scrolled() {
 }
 
 #[test]
-fn files_without_symbols_are_told_once() {
+fn files_without_symbols_are_warned_of_in_reports_only() {
     let lacks = |test: &Test| {
         let mut warnings = test.show.app.warnings.iter();
         warnings.any(|line| line.starts_with("NO SYMBOLS"))
@@ -352,7 +353,7 @@ fn search_leaves_the_rows_with_a_text() {
     assert!(!screen[4].is_empty());
     let screen = test.keys("/nowhere\n").screen();
     assert_eq!(screen[2], "No row has this text. Esc shows all.");
-    // What a key does to no row.
+    // Keys must do no harm without rows.
     test.keys("a\nEj").screen();
 }
 
@@ -379,7 +380,7 @@ fn a_small_screen_scrolls_and_cuts() {
 }
 
 #[test]
-fn help_lies_over_the_table() {
+fn help_is_shown_over_the_table() {
     let mut test = Test::new(TIMEBASE, (80, 24));
     test.keys("h");
     assert!(test.line("show or hide who called it").is_some());
@@ -388,7 +389,7 @@ fn help_lies_over_the_table() {
 }
 
 #[test]
-fn what_can_not_be_annotated_is_told() {
+fn a_function_that_cannot_be_annotated_has_a_message() {
     let mut test = Test::new(TIMEBASE, (120, 24));
     let screen = test.keys("/share_60\na").screen();
     assert!(
@@ -413,11 +414,11 @@ fn instructions_are_a_screen_of_their_own() {
     }
     test.show
         .app
-        .show(app::FunctionView::new("a function".to_owned(), listing));
+        .show_function(app::FunctionView::new("a function".to_owned(), listing));
     let screen = test.screen();
     assert_eq!(screen[0], "a function");
     let hot = "   75.00 :         14:  insn20";
-    // In the middle, so that the instructions around it are shown.
+    // The hottest instruction is in the middle of the screen.
     assert_eq!(screen[5], hot, "{screen:?}");
     assert!(screen[9].contains("back"));
     test.keys("g/insn2\n");
@@ -437,36 +438,36 @@ fn q_and_control_c_quit() {
     let mut test = Test::new(TIMEBASE, (80, 24));
     let app = &mut test.show.app;
     let q = KeyEvent::new(KeyCode::Char('q'), KeyModifiers::NONE);
-    assert_eq!(app.key(q), Some(UserRequest::Quit));
+    assert_eq!(app.handle_key(q), Some(UserRequest::Quit));
     let c = KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL);
-    assert_eq!(app.key(c), Some(UserRequest::Quit));
+    assert_eq!(app.handle_key(c), Some(UserRequest::Quit));
 }
 
 #[test]
 fn new_samples_leave_the_selection_where_it_was() {
     let mut test = Test::new(TIMEBASE, (80, 24));
     test.keys("jjj");
-    let before = test.show.app.selected();
+    let before = test.show.app.selected_path();
     // The same rows in another order.
     let recording = perfdata::read(TIMEBASE).expect("it is whole");
     test.show.app.tables[0].rows.reverse();
     test.show.app.selected = test.show.app.tables[0].rows.len() - 4;
-    assert_eq!(test.show.app.selected(), before);
+    assert_eq!(test.show.app.selected_path(), before);
     test.show.take(recording).expect("it is whole");
-    assert_eq!(test.show.app.selected(), before);
+    assert_eq!(test.show.app.selected_path(), before);
     assert_eq!(test.show.app.selected, 3);
 }
 
-/// Run by the next test, with a terminal.
+/// Panics while the terminal is taken. The next test runs this one on a terminal.
 #[test]
 #[ignore = "it panics"]
 fn panics_with_the_terminal() {
     let _terminal = super::Terminal::take().expect("there is one");
-    panic!("as it is told");
+    panic!("the panic of the test");
 }
 
 #[test]
-fn a_panic_is_told_on_the_restored_terminal() {
+fn a_panic_is_written_to_the_restored_terminal() {
     use std::io::Read;
     use std::os::unix::process::CommandExt;
     let pair = nix::pty::openpty(None, None).expect("a terminal is made");
@@ -480,7 +481,8 @@ fn a_panic_is_told_on_the_restored_terminal() {
         .stdin(end())
         .stdout(end())
         .stderr(end());
-    // SAFETY: setsid(2) is a system call that a child may make before exec.
+    // SAFETY: Between fork and exec, the closure may only do what is safe in a copy of one thread. setsid(2) is a system
+    // call without pointers, and neither allocates memory nor takes locks.
     unsafe { command.pre_exec(|| Ok(nix::unistd::setsid().map(drop)?)) };
     let status = command.status().expect("it runs");
     assert_eq!(status.code(), Some(101));
@@ -493,5 +495,8 @@ fn a_panic_is_told_on_the_restored_terminal() {
     let text = String::from_utf8_lossy(&text);
     let place = |part: &str| text.find(part);
     assert!(place("\x1b[?1049h").is_some(), "{text:?}");
-    assert!(place("\x1b[?1049l") < place("as it is told"), "{text:?}");
+    assert!(
+        place("\x1b[?1049l") < place("the panic of the test"),
+        "{text:?}"
+    );
 }

@@ -310,7 +310,9 @@ impl HostRelay {
                     terminal.make_raw()?;
                 }
             }
-            Message::Taken if self.input == InputState::Waiting => self.input = InputState::Reading,
+            Message::InputWritten if self.input == InputState::Waiting => {
+                self.input = InputState::Reading
+            }
             Message::Closed(Stream::Input) => self.input = InputState::Ended,
             Message::Data(Stream::File, bytes) => self.results.append(&bytes),
             Message::Data(stream, bytes) => self.queue_output(stream, bytes),
@@ -323,7 +325,7 @@ impl HostRelay {
                 self.channel.send(&Message::Time(now.unwrap_or_default()))?;
                 self.channel.flush()?;
             }
-            Message::Ready | Message::End(_) | Message::Taken => {}
+            Message::Ready | Message::End(_) | Message::InputWritten => {}
             _ => bail!("the virtual machine has sent a message that only the host may send"),
         }
         Ok(None)

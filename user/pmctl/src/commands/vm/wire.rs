@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Messages between pmctl on the host and pmctl in the virtual machine: a byte for the kind, four for the length (little
-//! endian), and so many bytes. They go through one serial port, which is a socket on the host.
+//! Messages between pmctl on the host and pmctl in the virtual machine. A message has a byte for its kind, four bytes for
+//! the length of its payload (little-endian), and the payload. All messages go through one serial port of the machine,
+//! which is a socket on the host.
 
 use std::collections::VecDeque;
 use std::io::{self, Read, Write};
@@ -11,18 +12,19 @@ use serde::de::DeserializeOwned;
 
 use super::task::{GuestEnd, GuestFile, GuestTask, Size};
 
-/// Bytes that a message may carry.
+/// Bytes of a payload at most.
 const MAX_MESSAGE_LENGTH: usize = 1 << 24;
-/// Bytes of a [`Message::Data`] that are sent at once.
+/// Bytes of a stream that are read or sent at once.
 pub(super) const CHUNK: usize = 1 << 16;
-const HEADER: usize = 5;
+/// Bytes of kind and length.
+const HEADER_SIZE: usize = 5;
 /// The kind of [`Message::Data`].
 const DATA: u8 = b'D';
 
 /// A stream of bytes from one side to the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stream {
-    /// Standard input of the command, also if that is its terminal.
+    /// Standard input of the command, which may be its terminal.
     Input,
     Output,
     Error,
@@ -55,35 +57,37 @@ pub(super) enum Message {
     End(Stream),
     /// The receiver takes no more of this stream.
     Closed(Stream),
-    /// To the host: the command's pipe or terminal took the last bytes of its input.
-    Taken,
+    /// To the host: the last bytes of input were written to the command's pipe or terminal.
+    InputWritten,
     /// To the guest: a signal for the command.
     Signal(i32),
     /// To the guest: a new size of the terminal.
     Resize(Size),
-    /// To the host: what time is it?
+    /// To the host: asks for the time.
     AskTime,
     /// To the guest: the time since 1970.
     Time(Duration),
-    /// To the host: a file that was asked for, whose content follows, or the reason why there is none.
+    /// To the host: a file of the task, whose content follows, or the reason why it is missing.
     File(GuestFile),
     /// To the host: the command has ended. It is the last message.
     Ended(GuestEnd),
-    /// To the host: the guest can't run anything, for this reason. It is the last message.
+    /// To the host: the guest can't run the command, for this reason. It is the last message.
     Failed(String),
 }
 
 impl Message {
-    /// Returns the message in bytes.
+    /// Encodes the message.
     fn encode(&self) -> io::Result<Vec<u8>> {
         let (kind, payload) = match self {
             Self::Ready => (b'r', Vec::new()),
             Self::Start(task) => (b'S', json(task)?),
             Self::Started => (b's', Vec::new()),
-            Self::Data(stream, bytes) => (DATA, [&[number(*stream)], bytes.as_slice()].concat()),
-            Self::End(stream) => (b'E', vec![number(*stream)]),
-            Self::Closed(stream) => (b'C', vec![number(*stream)]),
-            Self::Taken => (b'T', Vec::new()),
+            Self::Data(stream, bytes) => {
+                (DATA, [&[stream_number(*stream)], bytes.as_slice()].concat())
+            }
+            Self::End(stream) => (b'E', vec![stream_number(*stream)]),
+            Self::Closed(stream) => (b'C', vec![stream_number(*stream)]),
+            Self::InputWritten => (b'T', Vec::new()),
             Self::Signal(number) => (b'K', json(number)?),
             Self::Resize(size) => (b'R', json(size)?),
             Self::AskTime => (b't', Vec::new()),
@@ -95,16 +99,16 @@ impl Message {
         Ok([&header(kind, payload.len())?[..], &payload].concat())
     }
 
-    /// Returns the message of a kind with its payload.
+    /// Decodes a message of this kind with this payload.
     fn decode(kind: u8, payload: &[u8]) -> io::Result<Self> {
         Ok(match (kind, payload) {
             (b'r', []) => Self::Ready,
             (b'S', _) => Self::Start(from_json(payload)?),
             (b's', []) => Self::Started,
-            (DATA, [number, bytes @ ..]) => Self::Data(stream(*number)?, bytes.to_vec()),
-            (b'E', [number]) => Self::End(stream(*number)?),
-            (b'C', [number]) => Self::Closed(stream(*number)?),
-            (b'T', []) => Self::Taken,
+            (DATA, [number, bytes @ ..]) => Self::Data(stream_of_number(*number)?, bytes.to_vec()),
+            (b'E', [number]) => Self::End(stream_of_number(*number)?),
+            (b'C', [number]) => Self::Closed(stream_of_number(*number)?),
+            (b'T', []) => Self::InputWritten,
             (b'K', _) => Self::Signal(from_json(payload)?),
             (b'R', _) => Self::Resize(from_json(payload)?),
             (b't', []) => Self::AskTime,
@@ -117,25 +121,25 @@ impl Message {
     }
 }
 
-/// Returns what is in front of a message of so many bytes.
-fn header(kind: u8, length: usize) -> io::Result<[u8; HEADER]> {
+/// Returns the header of a message of this kind with a payload of `length` bytes.
+fn header(kind: u8, length: usize) -> io::Result<[u8; HEADER_SIZE]> {
     if length > MAX_MESSAGE_LENGTH {
         return Err(io::Error::other(
-            "the arguments and variables are more than the virtual machine takes",
+            "the command's arguments and variables are too long for the virtual machine: together they may have 16 MiB",
         ));
     }
     let [a, b, c, d] = u32::try_from(length).unwrap_or(u32::MAX).to_le_bytes();
     Ok([kind, a, b, c, d])
 }
 
-fn number(stream: Stream) -> u8 {
-    let place = STREAMS.iter().position(|other| *other == stream);
-    place
-        .and_then(|place| u8::try_from(place).ok())
+fn stream_number(stream: Stream) -> u8 {
+    let index = STREAMS.iter().position(|other| *other == stream);
+    index
+        .and_then(|index| u8::try_from(index).ok())
         .unwrap_or(u8::MAX)
 }
 
-fn stream(number: u8) -> io::Result<Stream> {
+fn stream_of_number(number: u8) -> io::Result<Stream> {
     STREAMS
         .get(usize::from(number))
         .copied()
@@ -152,16 +156,19 @@ fn from_json<T: DeserializeOwned>(bytes: &[u8]) -> io::Result<T> {
 
 fn malformed() -> io::Error {
     io::Error::other(
-        "a message that pmctl does not know; the virtual machine is of another version",
+        "the virtual machine has sent an unknown message: it is for another version of pmctl. Install both of one version.",
     )
 }
 
-/// One side of the connection. Its file does not block.
+/// One side of the connection.
 pub(super) struct Channel<F> {
+    /// The socket or port, which is non-blocking.
     pub(super) file: F,
+    /// Bytes that were received and not decoded yet.
     received: Vec<u8>,
+    /// Bytes that are to be sent.
     outgoing: VecDeque<u8>,
-    /// Where the next bytes are read to. It is kept: to clear one for each read takes long in the virtual machine.
+    /// The buffer for reading. It is kept, since clearing a new one for each read takes long in the virtual machine.
     chunk: Vec<u8>,
 }
 
@@ -175,21 +182,21 @@ impl<F: Read + Write> Channel<F> {
         }
     }
 
-    /// Queues a message, and sends as much as goes.
+    /// Queues a message, and sends as much of the queue as possible without blocking.
     pub(super) fn send(&mut self, message: &Message) -> io::Result<()> {
         self.outgoing.extend(message.encode()?);
         self.flush()
     }
 
-    /// Queues bytes of a stream as [`Message::Data`] does, but copies them only once, and sends as much as goes.
+    /// Queues a [`Message::Data`] without copying the bytes into a message, and sends as much as possible without blocking.
     pub(super) fn send_data(&mut self, stream: Stream, bytes: &[u8]) -> io::Result<()> {
         self.outgoing.extend(header(DATA, bytes.len() + 1)?);
-        self.outgoing.push_back(number(stream));
+        self.outgoing.push_back(stream_number(stream));
         self.outgoing.extend(bytes);
         self.flush()
     }
 
-    /// Sends as much of the queue as goes.
+    /// Sends as much of the queue as possible without blocking.
     pub(super) fn flush(&mut self) -> io::Result<()> {
         while !self.outgoing.is_empty() {
             match self.file.write(self.outgoing.as_slices().0) {
@@ -203,12 +210,12 @@ impl<F: Read + Write> Channel<F> {
         Ok(())
     }
 
-    /// Returns whether something waits to be sent.
+    /// Returns whether bytes wait to be sent.
     pub(super) fn has_outgoing(&self) -> bool {
         !self.outgoing.is_empty()
     }
 
-    /// Returns whether so much waits to be sent that no more should come.
+    /// Returns whether so many bytes wait to be sent that no more should be queued.
     pub(super) fn is_full(&self) -> bool {
         self.outgoing.len() > 4 * CHUNK
     }
@@ -216,10 +223,10 @@ impl<F: Read + Write> Channel<F> {
     /// Returns the next message; `None` if it has not come yet.
     ///
     /// # Errors
-    /// `UnexpectedEof` if the other side is gone.
+    /// `UnexpectedEof` if the other side has closed the connection; an error if a message can't be decoded.
     pub(super) fn receive(&mut self) -> io::Result<Option<Message>> {
         loop {
-            if let Some(message) = self.next()? {
+            if let Some(message) = self.decode_next()? {
                 return Ok(Some(message));
             }
             match self.file.read(&mut self.chunk) {
@@ -232,9 +239,9 @@ impl<F: Read + Write> Channel<F> {
         }
     }
 
-    /// Returns the next message of those that have come.
-    fn next(&mut self) -> io::Result<Option<Message>> {
-        let Some((header, rest)) = self.received.split_first_chunk::<HEADER>() else {
+    /// Decodes the next message, if all of it was received.
+    fn decode_next(&mut self) -> io::Result<Option<Message>> {
+        let Some((header, rest)) = self.received.split_first_chunk::<HEADER_SIZE>() else {
             return Ok(None);
         };
         let [kind, length @ ..] = *header;
@@ -246,7 +253,7 @@ impl<F: Read + Write> Channel<F> {
             return Ok(None);
         };
         let message = Message::decode(kind, payload)?;
-        self.received.drain(..HEADER + length);
+        self.received.drain(..HEADER_SIZE + length);
         Ok(Some(message))
     }
 }
@@ -283,7 +290,7 @@ mod tests {
             Message::Data(Stream::Output, Vec::new()),
             Message::End(Stream::Input),
             Message::Closed(Stream::Terminal),
-            Message::Taken,
+            Message::InputWritten,
             Message::Signal(15),
             Message::Resize(size),
             Message::AskTime,
@@ -312,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_much_at_once_waits() {
+    fn messages_wait_for_room() {
         let (mut a, mut b) = pair();
         let bytes = vec![7; CHUNK];
         let message = Message::Data(Stream::Output, bytes.clone());
@@ -321,11 +328,11 @@ mod tests {
             a.send_data(Stream::Output, &bytes).expect("it is queued");
             sent += 1;
         }
-        let mut came = 0;
-        while came < sent {
+        let mut received = 0;
+        while received < sent {
             if let Some(arrived) = b.receive().expect("it is whole") {
                 assert_eq!(arrived, message);
-                came += 1;
+                received += 1;
             }
             a.flush().expect("it is queued");
         }
@@ -333,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_is_refused() {
+    fn malformed_messages_are_refused() {
         for bytes in [
             &[b'?', 0, 0, 0, 0][..],
             &[b'D', 0, 0, 0, 0],

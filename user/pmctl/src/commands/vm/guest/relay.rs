@@ -180,7 +180,7 @@ impl GuestRelay<'_> {
                 Err(_) => return self.close_input(),
             }
             if self.pending_input.is_empty() {
-                self.channel.send(&Message::Taken)?;
+                self.channel.send(&Message::InputWritten)?;
             }
         }
         if self.has_input_ended {
