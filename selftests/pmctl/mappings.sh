@@ -145,7 +145,7 @@ check "a user has the names that root has" [ "$(names perf.data)" = "$(names use
 says "doctor finds that mappings are recorded" "$(pmctl doctor)" '^ok +names '
 probes=/sys/kernel/debug/kprobes/enabled
 if [ -e $probes ] && echo 0 >$probes; then
-	says "doctor finds that all probes are off" "$(pmctl doctor | tr -s ' \n' ' ')" ' note names .*probes are off'
+	says "doctor finds that all probes are off" "$(pmctl doctor | tr -s ' \n' ' ')" ' note names .*kprobes are disabled'
 	echo 1 >$probes
 else
 	skip "doctor finds that all probes are off" "this kernel has no $probes"

@@ -14,94 +14,94 @@ use crate::system::pmu::architecture;
 use crate::system::processes::{self, Process};
 use crate::system::text::count;
 
-/// All checks, what others depend on first.
+/// All checks. A check comes after those that it depends on.
 pub(super) const ALL_CHECKS: &[Check] = &[
     Check {
         name: "PMU",
-        look: pmu,
+        run: check_pmu,
     },
     Check {
         name: "module",
-        look: module,
+        run: check_module,
     },
     Check {
         name: "next kernel",
-        look: next_kernel,
+        run: check_next_kernel,
     },
     Check {
         name: "device",
-        look: device,
+        run: check_device,
     },
     Check {
         name: "access",
-        look: access,
+        run: check_access,
     },
     Check {
         name: "policy",
-        look: policy,
+        run: check_policy,
     },
     Check {
         name: "lockdown",
-        look: lockdown,
+        run: check_lockdown,
     },
     Check {
         name: "NMI watchdog",
-        look: nmi_watchdog,
+        run: check_nmi_watchdog,
     },
     Check {
         name: "perf users",
-        look: perf_users,
+        run: check_perf_users,
     },
     Check {
         name: "KVM",
-        look: kvm,
+        run: check_kvm,
     },
     Check {
         name: "rdpmc",
-        look: rdpmc,
+        run: check_rdpmc,
     },
     Check {
         name: "programs",
-        look: programs,
+        run: check_programs,
     },
     Check {
         name: "whole system",
-        look: whole_system,
+        run: check_whole_system,
     },
     Check {
         name: "samples",
-        look: samples,
+        run: check_samples,
     },
     Check {
         name: "names",
-        look: names,
+        run: check_names,
     },
 ];
 
 const DEVICE_NODE: &str = "/dev/perfmon";
 const NMI_WATCHDOG_FILE: &str = "/proc/sys/kernel/nmi_watchdog";
-const NOT_TRIED: &str = "not tried: this is a recording";
+const NOT_TRIED: &str = "not tried: these are the files of another machine";
 
 impl CheckedFacts<'_> {
-    /// Why the whole system can't be counted, if it can't.
-    fn cause(&self) -> Option<Cause> {
+    /// Returns the cause why the whole system can't be counted, if it can't.
+    fn system_failure_cause(&self) -> Option<Cause> {
         let error = self.trials.counter.error();
         error.map(|error| error.cause.clone())
     }
 
-    /// Returns whether a counter can be had. A kernel with `CONFIG_HARDLOCKUP_DETECTOR_BUDDY` has a watchdog
-    /// that needs none.
+    /// Returns whether counting has worked. The watchdog of a kernel with `CONFIG_HARDLOCKUP_DETECTOR_BUDDY` needs no
+    /// counter.
     fn can_count(&self) -> bool {
         matches!(self.trials.counter, Trial::Did(_)) || self.trials.event.is_counted()
     }
 
-    /// Returns whether the NMI watchdog holds the counters.
-    fn has_watchdog(&self) -> bool {
+    /// Returns whether the NMI watchdog is on, and counting does not work.
+    fn is_blocked_by_watchdog(&self) -> bool {
         let text = self.machine.text(NMI_WATCHDOG_FILE);
         !self.can_count() && matches!(text, Ok(Some(text)) if text == "1")
     }
 
-    /// A finding about the whole system: no failure if programs are counted all the same.
+    /// Returns a finding about the whole system, which is no failure if programs can be counted.
     fn bad_for_system(&self, found: impl Into<String>) -> Finding {
         if self.trials.event.is_counted() {
             Finding::note(found)
@@ -110,13 +110,14 @@ impl CheckedFacts<'_> {
         }
     }
 
-    /// The content of a file; `Err` is the finding if it can't be read.
+    /// Returns the content of a file. `Err` is the finding if it can't be read.
     fn text(&self, name: &str) -> Result<Option<String>, Finding> {
         self.machine
             .text(name)
             .map_err(|error| Finding::unknown(format!("can't read {name}: {error}")))
     }
 
+    /// Returns whether the kernel has loaded a module.
     fn has_module(&self, module: &str) -> Result<bool, Finding> {
         let modules = self.text("/proc/modules")?.unwrap_or_default();
         Ok(modules
@@ -125,12 +126,12 @@ impl CheckedFacts<'_> {
     }
 }
 
-/// A check that may end early because a file can't be read.
-fn either(finding: Result<Finding, Finding>) -> Finding {
+/// Returns the finding of a check, or the one with which it ended early because a file can't be read.
+fn finding_or_early(finding: Result<Finding, Finding>) -> Finding {
     finding.unwrap_or_else(|early| early)
 }
 
-fn pmu(facts: &CheckedFacts<'_>) -> Finding {
+fn check_pmu(facts: &CheckedFacts<'_>) -> Finding {
     let (reason, fix) = match facts.pmu.capabilities() {
         Ok(_) if refuted::is_refuted(facts) => (refuted::REFUTED_REASON, None),
         Ok(capabilities) => {
@@ -148,32 +149,32 @@ fn pmu(facts: &CheckedFacts<'_>) -> Finding {
         Err(reason @ NoPmu::Vendor) => (reason.reason(), Some("Use another machine.")),
         Err(reason) => (reason.reason(), None),
     };
-    let (place, machine) = match facts.hypervisor {
+    let (hypervisor_note, machine_fix) = match facts.hypervisor {
         Some(hypervisor) => (
             format!("; this machine is run by {}", hypervisor.name),
             hypervisor.fix,
         ),
         None => (
             String::new(),
-            "Look for a setting of the firmware that turns the PMU on.",
+            "Look for a setting of the firmware (BIOS) that enables the PMU.",
         ),
     };
-    let fix = fix.unwrap_or(machine);
-    Finding::bad(format!("{reason}{place}")).fix(format!(
+    let fix = fix.unwrap_or(machine_fix);
+    Finding::bad(format!("{reason}{hypervisor_note}")).fix(format!(
         "{fix} `pmctl vm` counts in a virtual machine that has a PMU."
     ))
 }
 
-fn module(facts: &CheckedFacts<'_>) -> Finding {
-    either(facts.has_module("perfmon").map(|loaded| {
+fn check_module(facts: &CheckedFacts<'_>) -> Finding {
+    finding_or_early(facts.has_module("perfmon").map(|loaded| {
         if loaded {
             return Finding::good("perfmon is loaded");
         }
         if facts.pmu.capabilities().is_err() || refuted::is_refuted(facts) {
-            return Finding::unknown("perfmon is not loaded: without a PMU it does not load");
+            return Finding::unknown("perfmon is not loaded: it does not load without a PMU");
         }
         let not_loaded = "perfmon is not loaded";
-        let (found, load) = match kernels::running(facts.machine) {
+        let (found, load) = match kernels::running_release(facts.machine) {
             None => (not_loaded.to_owned(), "`insmod perfmon.ko".to_owned()),
             Some(release) if kernels::has_module(facts.machine, &release) => {
                 (not_loaded.to_owned(), "`modprobe perfmon".to_owned())
@@ -187,21 +188,21 @@ fn module(facts: &CheckedFacts<'_>) -> Finding {
     }))
 }
 
-/// Returns how a kernel gets the module.
+/// Returns the advice to install the module for a kernel.
 fn install_hint(release: &str) -> String {
     format!(
         "Install perfmon-modules-{release} (`make deb` in perfmon's sources makes it) or perfmon-dkms"
     )
 }
 
-/// An upgrade may have brought a kernel that has no module.
-fn next_kernel(facts: &CheckedFacts<'_>) -> Finding {
+/// Warns of a newer kernel without the module, which an upgrade may have installed.
+fn check_next_kernel(facts: &CheckedFacts<'_>) -> Finding {
     let machine = facts.machine;
-    let Some(running) = kernels::running(machine) else {
+    let Some(running) = kernels::running_release(machine) else {
         return Finding::unknown("the release of this kernel is not known");
     };
     if !kernels::has_module(machine, &running) {
-        return Finding::unknown("not looked at: modprobe finds no module for this kernel");
+        return Finding::unknown("not checked: modprobe finds no module for this kernel");
     }
     let newer = kernels::newer_than(machine, &running);
     match newer
@@ -210,15 +211,15 @@ fn next_kernel(facts: &CheckedFacts<'_>) -> Finding {
     {
         None => Finding::good("no newer kernel without the module is installed"),
         Some(release) => Finding::note(format!(
-            "Linux {release} is installed and has no module: when it has been booted, nothing can be counted"
+            "Linux {release} is installed and has no module: after it is booted, nothing can be counted"
         ))
         .fix(format!("{}.", install_hint(release))),
     }
 }
 
-fn device(facts: &CheckedFacts<'_>) -> Finding {
+fn check_device(facts: &CheckedFacts<'_>) -> Finding {
     if facts.machine.path(DEVICE_NODE).exists() {
-        return Finding::good(format!("{DEVICE_NODE} is there"));
+        return Finding::good(format!("{DEVICE_NODE} exists"));
     }
     let misc = match facts.text("/proc/misc") {
         Ok(misc) => misc.unwrap_or_default(),
@@ -230,24 +231,26 @@ fn device(facts: &CheckedFacts<'_>) -> Finding {
     });
     match minor {
         Some(minor) => Finding::bad(format!(
-            "{DEVICE_NODE} is not there, although the module is loaded: nothing makes device nodes here"
+            "{DEVICE_NODE} does not exist, although the module is loaded: no program makes device nodes here"
         ))
         .fix(format!("`mknod -m 600 {DEVICE_NODE} c 10 {minor}`.")),
-        None => Finding::unknown(format!("{DEVICE_NODE} is not there: the module makes it")),
+        None => Finding::unknown(format!(
+            "{DEVICE_NODE} does not exist: the module makes it"
+        )),
     }
 }
 
-fn access(facts: &CheckedFacts<'_>) -> Finding {
-    match facts.cause() {
+fn check_access(facts: &CheckedFacts<'_>) -> Finding {
+    match facts.system_failure_cause() {
         Some(cause @ Cause::AnotherWriter) => {
             let users = processes::holding(facts.machine, |target| target == DEVICE_NODE);
             let names: Vec<String> = users.iter().map(Process::to_string).collect();
-            let who = if names.is_empty() {
+            let writers = if names.is_empty() {
                 String::new()
             } else {
                 format!(": {}", names.join(", "))
             };
-            facts.bad_for_system(format!("{cause}{who}"))
+            facts.bad_for_system(format!("{cause}{writers}"))
                 .fix("Only one program at a time can count or sample the whole machine: end it, or wait. \
                       `pmctl stat -- COMMAND` need not wait while counters are free.")
         }
@@ -265,14 +268,15 @@ fn access(facts: &CheckedFacts<'_>) -> Finding {
     }
 }
 
-/// `perf_allow_cpu()`: 0 and below lets everybody count every CPU. Programs of one's own need no permission.
-fn policy(facts: &CheckedFacts<'_>) -> Finding {
+/// Checks `perf_event_paranoid`. With 0 and below all users may count every CPU (`perf_allow_cpu()`). Own programs need no
+/// permission.
+fn check_policy(facts: &CheckedFacts<'_>) -> Finding {
     const FILE: &str = "/proc/sys/kernel/perf_event_paranoid";
     const OWN_PROGRAMS_ONLY: &str =
         "this user may count programs of their own in user mode, and not the whole system";
     const WHOLE_SYSTEM_FIX: &str =
         "For the whole system run as root, or `sysctl kernel.perf_event_paranoid=0`.";
-    either((|| {
+    finding_or_early((|| {
         let Some(text) = facts.text(FILE)? else {
             return Ok(
                 Finding::bad("this kernel has no perf events (CONFIG_PERF_EVENTS)").fix(
@@ -281,28 +285,30 @@ fn policy(facts: &CheckedFacts<'_>) -> Finding {
             );
         };
         let Ok(paranoid) = text.parse::<i32>() else {
-            return Ok(Finding::unknown(format!("{FILE} is no number: {text}")));
+            return Ok(Finding::unknown(format!(
+                "{FILE} has no number, but `{text}`"
+            )));
         };
         let found = format!("perf_event_paranoid is {paranoid}");
-        if facts.cause() == Some(Cause::Forbidden) {
-            let whom = if facts.trials.event.is_counted() {
+        if facts.system_failure_cause() == Some(Cause::Forbidden) {
+            let consequence = if facts.trials.event.is_counted() {
                 OWN_PROGRAMS_ONLY
             } else {
                 "this process may not count"
             };
-            return Ok(facts.bad_for_system(format!("{found}: {whom}")).fix(format!(
-                "{WHOLE_SYSTEM_FIX} If that does not help, a security module forbids it: its audit log says why."
+            return Ok(facts.bad_for_system(format!("{found}: {consequence}")).fix(format!(
+                "{WHOLE_SYSTEM_FIX} If that does not help, a security module forbids it: its audit log has the reason."
             )));
         }
         if is_privileged(&facts.text("/proc/self/status")?.unwrap_or_default()) {
             return Ok(Finding::good(format!(
-                "{found}, and this process may count all the same"
+                "{found}, and this process may still count, by its capabilities"
             )));
         }
         Ok(if paranoid > 0 {
             Finding::note(format!("{found}: {OWN_PROGRAMS_ONLY}")).fix(WHOLE_SYSTEM_FIX)
         } else {
-            Finding::good(format!("{found}: everybody may count"))
+            Finding::good(format!("{found}: all users may count"))
         })
     })())
 }
@@ -318,10 +324,10 @@ fn is_privileged(status: &str) -> bool {
     effective.is_some_and(|mask| mask & (CAP_SYS_ADMIN | CAP_PERFMON) != 0)
 }
 
-fn lockdown(facts: &CheckedFacts<'_>) -> Finding {
-    either(facts.text("/sys/kernel/security/lockdown").and_then(|text| {
-        // As in `none [integrity] confidentiality`.
-        if facts.cause() == Some(Cause::LockedDown) {
+fn check_lockdown(facts: &CheckedFacts<'_>) -> Finding {
+    finding_or_early(facts.text("/sys/kernel/security/lockdown").and_then(|text| {
+        // The file has the modes with the current one in brackets: `none [integrity] confidentiality`.
+        if facts.system_failure_cause() == Some(Cause::LockedDown) {
             return Ok(Finding::bad("it forbids counting").fix("Boot without lockdown=confidentiality."));
         }
         let mode = text.as_deref().and_then(|text| text.split(['[', ']']).nth(1)).unwrap_or("none");
@@ -338,8 +344,8 @@ fn lockdown(facts: &CheckedFacts<'_>) -> Finding {
     }))
 }
 
-fn nmi_watchdog(facts: &CheckedFacts<'_>) -> Finding {
-    either(facts.text(NMI_WATCHDOG_FILE).map(|text| {
+fn check_nmi_watchdog(facts: &CheckedFacts<'_>) -> Finding {
+    finding_or_early(facts.text(NMI_WATCHDOG_FILE).map(|text| {
         if text.as_deref() != Some("1") {
             return Finding::good("off");
         }
@@ -347,88 +353,86 @@ fn nmi_watchdog(facts: &CheckedFacts<'_>) -> Finding {
             let found = "on, but it holds no counter";
             if facts.trials.has_place_holder {
                 return Finding::note(format!(
-                    "{found}: if it was switched on while perfmon counted, it watches nothing"
+                    "{found}: if it was switched on while perfmon counted, it does not work"
                 ))
                 .fix("When perfmon does not count: `sysctl kernel.nmi_watchdog=0`, then `sysctl kernel.nmi_watchdog=1`.");
             }
             return Finding::good(found);
         }
-        Finding::bad("on: it holds a counter, and with it all of them")
+        Finding::bad("on: it holds a counter, and so Linux's perf holds all of them")
             .fix("`sysctl kernel.nmi_watchdog=0`; for good, boot with nmi_watchdog=0.")
     }))
 }
 
-fn perf_users(facts: &CheckedFacts<'_>) -> Finding {
-    // The kernel has written the name with and without brackets.
+fn check_perf_users(facts: &CheckedFacts<'_>) -> Finding {
+    // Kernels write the name with brackets or without.
     let users = processes::holding(facts.machine, |target| {
         target.starts_with("anon_inode:") && target.contains("perf_event")
     });
     let names: Vec<String> = users.iter().map(Process::to_string).collect();
     let names = names.join(", ");
-    let busy = facts.cause() == Some(Cause::HardwareBusy);
-    match (users.is_empty(), busy) {
+    let is_busy = facts.system_failure_cause() == Some(Cause::HardwareBusy);
+    match (users.is_empty(), is_busy) {
         (true, false) => Finding::good("no perf event is open, as far as this user may see"),
         (false, false) if facts.trials.has_place_holder => Finding::note(format!(
-            "perf events are open in {names}: while perfmon counts, those that count with the hardware wait, and say so \
-             (<not counted>); pinned ones are in error from then on"
+            "perf events are open in {names}: while perfmon counts, those on hardware counters don't count \
+             (<not counted>), and pinned ones fail"
         )),
         (true, true) if has_other_owner(facts) => Finding::note(format!(
-            "no perf event is open, but of the driver's counters {}",
+            "no perf event is open, but other programs use the driver's counters: {}",
             facts.trials.owners
         )),
-        (true, true) if facts.has_watchdog() => {
+        (true, true) if facts.is_blocked_by_watchdog() => {
             Finding::good("no perf event is open but the NMI watchdog's")
         }
-        (true, true) => {
-            Finding::bad("the counters are taken by a process that this user can't see")
-                .fix("Run `pmctl doctor` as root. `dmesg | tail` names the reason.")
-        }
+        (true, true) => Finding::bad("a process that this user can't see holds the counters")
+            .fix("Run `pmctl doctor` as root. `dmesg | tail` names the reason."),
         (false, true) => Finding::bad(format!(
-            "the counters are taken; perf events are open in {names}"
+            "the counters are in use, and perf events are open in {names}"
         ))
-        .fix("End them, or let them count no hardware events."),
+        .fix("End these programs, or let them count no hardware events."),
         (false, false) => Finding::note(format!(
-            "perf events are open in {names}: one that counts with the hardware takes all counters"
+            "perf events are open in {names}: one on a hardware counter takes all counters"
         )),
     }
 }
 
-/// A mediated vPMU rewrites the counters at each entry into a guest, without asking.
-fn kvm(facts: &CheckedFacts<'_>) -> Finding {
+/// Warns of KVM's mediated vPMU, which overwrites the counters at each entry into a guest.
+fn check_kvm(facts: &CheckedFacts<'_>) -> Finding {
     let mediated = ["kvm_intel", "kvm_amd"].into_iter().find(|module| {
         let file = format!("/sys/module/{module}/parameters/enable_mediated_pmu");
         matches!(facts.machine.text(&file), Ok(Some(value)) if value == "Y" || value == "1")
     });
     match mediated {
-        None => Finding::good("no virtual machine can take the counters away"),
+        None => Finding::good("no virtual machine can take the counters"),
         Some(module) => Finding::note(format!(
-            "{module} has a mediated PMU: a virtual machine that runs spoils every count (exit code 125)"
+            "{module} has a mediated PMU: while a virtual machine runs, it spoils every count (exit code 125)"
         ))
         .fix(format!("With no virtual machine running: `modprobe -r {module}; modprobe {module} enable_mediated_pmu=0`.")),
     }
 }
 
-fn rdpmc(facts: &CheckedFacts<'_>) -> Finding {
+fn check_rdpmc(facts: &CheckedFacts<'_>) -> Finding {
     const FILE: &str = "/sys/bus/event_source/devices/cpu/rdpmc";
     if let Err(error) = facts.machine.text(FILE) {
         if error.kind() == std::io::ErrorKind::PermissionDenied {
             return Finding::unknown("only root may read the setting; pmctl does not need it");
         }
     }
-    either(facts.text(FILE).map(|text| {
+    finding_or_early(facts.text(FILE).map(|text| {
         match text.as_deref() {
             None => Finding::good("the kernel has no such setting here; pmctl does not need it"),
             Some("0") => {
-                Finding::good("no program may read counters by itself; pmctl does not need it")
+                Finding::good("no program may read counters with rdpmc; pmctl does not need it")
             }
             Some("1") => Finding::good(
-                "a program reads counters by itself only while it has mapped an event",
+                "a program may read counters with rdpmc only while it has mapped an event",
             ),
             Some("2") => Finding::note(
-                "every program may read every counter by itself, also those counted here",
+                "every program may read every counter with rdpmc, including those of other users",
             )
             .fix("`echo 1 >/sys/bus/event_source/devices/cpu/rdpmc`."),
-            Some(other) => Finding::note(format!("an unknown setting: {other}")),
+            Some(other) => Finding::note(format!("the setting is unknown: {other}")),
         }
     }))
 }
@@ -445,7 +449,7 @@ fn has_other_owner(facts: &CheckedFacts<'_>) -> bool {
     kinds.into_iter().any(|kind| facts.trials.owners.has(kind))
 }
 
-fn programs(facts: &CheckedFacts<'_>) -> Finding {
+fn check_programs(facts: &CheckedFacts<'_>) -> Finding {
     if let Some(
         error @ Error {
             cause: Cause::Forbidden,
@@ -453,20 +457,21 @@ fn programs(facts: &CheckedFacts<'_>) -> Finding {
         },
     ) = facts.trials.event.error()
     {
-        return Finding::bad(error.to_string())
-            .fix("A security module forbids it, for the policy does not: its audit log says why.");
+        return Finding::bad(error.to_string()).fix(
+            "The policy allows it, so a security module forbids it: its audit log has the reason.",
+        );
     }
-    outcome(facts, &facts.trials.event, Finding::bad)
+    loop_finding(facts, &facts.trials.event, Finding::bad)
 }
 
-fn whole_system(facts: &CheckedFacts<'_>) -> Finding {
-    outcome(facts, &facts.trials.counter, |found| {
+fn check_whole_system(facts: &CheckedFacts<'_>) -> Finding {
+    loop_finding(facts, &facts.trials.counter, |found| {
         facts.bad_for_system(found)
     })
 }
 
-/// The finding of an attempt to count a loop.
-fn outcome(
+/// Returns the finding of an attempt to count a loop.
+fn loop_finding(
     facts: &CheckedFacts<'_>,
     trial: &Trial,
     bad: impl FnOnce(String) -> Finding,
@@ -477,69 +482,73 @@ fn outcome(
             "a loop of {LOOP_ROUNDS} rounds took {instructions} instructions"
         )),
         Trial::Did(instructions) => Finding::bad(format!(
-            "a loop of {LOOP_ROUNDS} rounds gave {instructions} instructions: the counter does not count"
+            "for a loop of {LOOP_ROUNDS} rounds, {instructions} instructions were counted: the counter does not work"
         ))
         .fix(
-            "A hypervisor that promises a PMU and gives none is the usual reason: `pmctl info` names it.",
+            "The usual reason is a hypervisor that reports a PMU and does not emulate it: `pmctl info` names the hypervisor.",
         ),
-        Trial::Failed(error) => failed(facts, error, bad),
+        Trial::Failed(error) => failure_finding(facts, error, bad),
     }
 }
 
-/// Returns whether programs can't be counted either, for the same cause.
-fn is_of_programs(facts: &CheckedFacts<'_>, error: &Error) -> bool {
+/// Returns whether programs can't be counted for the same cause as that of `error`.
+fn is_failure_of_programs(facts: &CheckedFacts<'_>, error: &Error) -> bool {
     let of_programs = facts.trials.event.error();
     of_programs.is_some_and(|other| discriminant(&other.cause) == discriminant(&error.cause))
 }
 
-/// Samples of a program are anybody's, those of the whole system are not.
-fn samples(facts: &CheckedFacts<'_>) -> Finding {
+/// Checks samples of a program, and of the whole system, for which users need a privilege.
+fn check_samples(facts: &CheckedFacts<'_>) -> Finding {
     let (sampled, trace) = (&facts.trials.sampled, &facts.trials.trace);
     match (sampled, trace) {
         (Trial::NotTried, _) | (_, Trial::NotTried) => Finding::unknown(NOT_TRIED),
-        (Trial::Failed(error), _) if is_of_programs(facts, error) => {
+        (Trial::Failed(error), _) if is_failure_of_programs(facts, error) => {
             Finding::unknown("not possible, since programs can't be counted")
         }
-        (Trial::Failed(error), _) => failed(facts, error, Finding::bad),
-        (Trial::Did(0), _) => Finding::bad("a loop gave no sample: the counter does not interrupt")
-            .fix("`pmctl info` names the hypervisor, if there is one: it has to deliver the interrupt of counters."),
+        (Trial::Failed(error), _) => failure_finding(facts, error, Finding::bad),
+        (Trial::Did(0), _) => Finding::bad("no sample was taken of a loop: the counter does not interrupt")
+        .fix("If there is a hypervisor, it has to deliver the counters' interrupts: `pmctl info` names it."),
         (Trial::Did(samples), Trial::Did(buffers)) => Finding::good(format!(
-            "a loop gave {}; buffers can be had for {}",
+            "took {} of a loop; buffers for {} can be allocated",
             count(*samples, "sample"),
             count(*buffers, "CPU")
         )),
         (Trial::Did(samples), Trial::Failed(error)) => Finding::good(format!(
-            "a loop gave {}, so programs can be sampled; the whole system can't: {}",
+            "took {} of a loop, so programs can be sampled; the whole system can't: {}",
             count(*samples, "sample"),
             error.cause
         )),
     }
 }
 
-/// A sample is understood by what was mapped at its address.
-fn names(facts: &CheckedFacts<'_>) -> Finding {
+/// Checks whether the driver learns of mappings, without which samples have no names.
+fn check_names(facts: &CheckedFacts<'_>) -> Finding {
     let trials = &facts.trials;
-    let untold = |reason| {
+    let not_reported = |reason| {
         Finding::note(format!(
-            "the kernel does not tell the driver what programs map ({reason}): those that are executed while they are \
-             recorded have names only if the user may use Linux's perf"
+            "the driver can't record what programs map ({reason}): programs that are executed during a recording \
+             have names only if this user may use Linux's perf"
         ))
     };
     match &trials.mappings {
         Trial::NotTried => Finding::unknown(NOT_TRIED),
-        Trial::Failed(error) => failed(facts, error, Finding::note),
+        Trial::Failed(error) => failure_finding(facts, error, Finding::note),
         Trial::Did(0) if trials.has_probes => {
-            untold("its probes are off").fix("`echo 1 >/sys/kernel/debug/kprobes/enabled`.")
+            not_reported("kprobes are disabled").fix("`echo 1 >/sys/kernel/debug/kprobes/enabled`.")
         }
-        Trial::Did(0) => untold("it has no kprobes").fix("Use a kernel with CONFIG_KPROBES."),
-        Trial::Did(_) => {
-            Finding::good("programs that are executed while they are recorded have names")
+        Trial::Did(0) => {
+            not_reported("the kernel has no kprobes").fix("Use a kernel with CONFIG_KPROBES.")
         }
+        Trial::Did(_) => Finding::good("programs that are executed during a recording have names"),
     }
 }
 
-/// The finding of an attempt that failed.
-fn failed(facts: &CheckedFacts<'_>, error: &Error, bad: impl FnOnce(String) -> Finding) -> Finding {
+/// Returns the finding of an attempt that failed.
+fn failure_finding(
+    facts: &CheckedFacts<'_>,
+    error: &Error,
+    bad: impl FnOnce(String) -> Finding,
+) -> Finding {
     match (&error.attempt, &error.cause) {
         (Attempt::Open(_) | Attempt::Properties, cause) if facts.trials.event.is_counted() => {
             Finding::note(format!("not possible: {cause}"))
@@ -547,15 +556,17 @@ fn failed(facts: &CheckedFacts<'_>, error: &Error, bad: impl FnOnce(String) -> F
         (Attempt::Open(_) | Attempt::Properties, _) => {
             Finding::unknown("not tried, since the counters can't be used")
         }
-        // Their own checks say more.
+        // These causes have checks of their own, which say more.
         (_, Cause::HardwareBusy | Cause::Forbidden | Cause::LockedDown) => {
             Finding::unknown(format!("not possible: {}", error.cause))
         }
         (_, Cause::NoFreeCounter(owners)) if owners.has(OwnerKind::Perf) => {
             Finding::unknown(format!("not possible: {}", Cause::HardwareBusy))
         }
-        (_, cause) => {
-            bad(error.to_string()).fix(cause.help().unwrap_or("The kernel log may say more."))
-        }
+        (_, cause) => bad(error.to_string()).fix(
+            cause
+                .help()
+                .unwrap_or("The kernel's log (`dmesg`) may say more."),
+        ),
     }
 }

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The kernels of the machine, and which of them have the module.
+//! Finds the installed kernels, and those of them that have the module.
 
 use std::fs;
 
 use crate::system::machine::Machine;
 
-/// Returns the release of the running kernel, as uname(1) prints it with `-r`.
-pub(super) fn running(machine: &Machine) -> Option<String> {
+/// Returns the release of the running kernel, as `uname -r` prints it.
+pub(super) fn running_release(machine: &Machine) -> Option<String> {
     machine.text("/proc/sys/kernel/osrelease").ok().flatten()
 }
 
@@ -35,7 +35,7 @@ pub(super) fn newer_than(machine: &Machine, release: &str) -> Vec<String> {
     newer
 }
 
-/// Returns the numbers that a release begins with: 7, 3, 4 of `7.3.4+deb13-amd64`.
+/// Returns the numbers at the beginning of a release, such as 7, 3 and 4 of `7.3.4+deb13-amd64`.
 fn version(release: &str) -> Vec<u32> {
     release
         .split(|letter: char| !letter.is_ascii_digit())

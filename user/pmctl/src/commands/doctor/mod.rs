@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `pmctl doctor`: why counting would not work here, and what to do.
+//! `pmctl doctor`: checks whether counting works on this machine, and says what to do if not.
 
 mod checks;
 mod kernels;
@@ -17,7 +17,7 @@ use crate::system::machine::Machine;
 use crate::system::text::{self, count};
 use trial::Trials;
 
-/// Input of the checks.
+/// Facts that the checks look at.
 struct CheckedFacts<'a> {
     machine: &'a Machine,
     pmu: Pmu,
@@ -25,10 +25,10 @@ struct CheckedFacts<'a> {
     trials: Trials,
 }
 
-/// One thing that counting needs.
+/// A check of something that counting needs.
 struct Check {
     name: &'static str,
-    look: fn(&CheckedFacts<'_>) -> Finding,
+    run: fn(&CheckedFacts<'_>) -> Finding,
 }
 
 /// Result of a check.
@@ -43,15 +43,16 @@ struct Finding {
 enum Verdict {
     /// The check found no obstacle.
     Good,
-    /// Worth to know; counting works all the same.
+    /// The finding is of interest, and does not prevent counting.
     Note,
-    /// Counting does not work because of it.
+    /// The finding prevents counting.
     Bad,
-    /// The check can't tell.
+    /// The check could not be made.
     Unknown,
 }
 
 impl Verdict {
+    /// Returns the word in front of the finding.
     fn mark(self) -> &'static str {
         match self {
             Self::Good => "ok",
@@ -87,6 +88,7 @@ impl Finding {
         Self::new(Verdict::Unknown, found)
     }
 
+    /// Adds advice.
     fn fix(self, fix: impl Into<String>) -> Self {
         Self {
             fix: Some(fix.into()),
@@ -95,13 +97,13 @@ impl Finding {
     }
 }
 
-/// Stands in front of the advice.
+/// The text in front of advice.
 const FIX_PREFIX: &str = "fix: ";
 
-/// Width of the column of findings.
+/// Columns of a finding.
 const FINDING_WIDTH: usize = 58;
 
-/// Makes all checks; returns the exit code, 0 if counting works.
+/// Runs all checks, and writes their findings. Returns the exit code, which is 0 if counting works.
 pub(crate) fn doctor(machine: &Machine, output: &mut dyn Write) -> Result<u8> {
     let facts = CheckedFacts {
         machine,
@@ -115,15 +117,15 @@ pub(crate) fn doctor(machine: &Machine, output: &mut dyn Write) -> Result<u8> {
     };
     let mut problems = 0u64;
     for check in checks::ALL_CHECKS {
-        let finding = (check.look)(&facts);
+        let finding = (check.run)(&facts);
         problems += u64::from(finding.verdict == Verdict::Bad);
         let mark = finding.verdict.mark();
         let mut lines = text::wrap(&finding.found, FINDING_WIDTH);
         if let Some(fix) = finding.fix {
             let fix = text::wrap(&fix, FINDING_WIDTH - FIX_PREFIX.len());
             lines.extend(fix.into_iter().enumerate().map(|(index, line)| {
-                let before = if index == 0 { FIX_PREFIX } else { "" };
-                format!("{before:width$}{line}", width = FIX_PREFIX.len())
+                let prefix = if index == 0 { FIX_PREFIX } else { "" };
+                format!("{prefix:width$}{line}", width = FIX_PREFIX.len())
             }));
         }
         for (index, line) in lines.iter().enumerate() {
@@ -139,25 +141,25 @@ pub(crate) fn doctor(machine: &Machine, output: &mut dyn Write) -> Result<u8> {
         let what = if facts.trials.event.is_counted() && !facts.trials.counter.is_counted() {
             "Counting programs works: `pmctl stat -- COMMAND`. What keeps this user from counting\nthe whole system (`pmctl stat -a`) and from sampling is in the notes."
         } else {
-            "Nothing that counting needs is missing."
+            "The checks found no problem."
         };
         writeln!(output, "\n{what}")?;
         return Ok(0);
     }
     let what = if facts.trials.event.is_counted() {
-        "Counting programs works here, not all else does"
+        "Counting programs works here, but not everything else"
     } else {
         "Counting does not work here"
     };
     writeln!(
         output,
-        "\n{what}: {}. Begin at the top.",
+        "\n{what}: {}. Fix the first one first.",
         count(problems, "problem")
     )?;
     if !facts.trials.event.is_counted() {
         writeln!(
             output,
-            "Without any of it, `pmctl vm -- stat -- COMMAND` counts in a virtual machine."
+            "Without a fix, `pmctl vm -- stat -- COMMAND` counts in a virtual machine."
         )?;
     }
     Ok(exit::FAILURE)

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A PMU that CPUID tells of and that is not there. On AMD's processors CPUID can't deny the oldest counters: a
-//! hypervisor without a PMU lets them be written, and they stay 0. Linux tries them when it starts.
+//! Recognizes a PMU that CPUID reports and that does not exist. On AMD processors, CPUID can't report that the oldest
+//! counters are missing. A hypervisor without a PMU ignores writes to them, and they stay 0. Linux tests them at boot.
 
 use super::CheckedFacts;
 
-/// The reason why such a machine can't count.
+/// The finding for such a machine.
 pub(super) const REFUTED_REASON: &str =
-    "CPUID tells of counters, but Linux has found that they do not count";
+    "CPUID reports counters, but Linux has found that they do not count";
 
-/// Returns whether Linux has found no PMU where CPUID tells of one.
+/// Returns whether Linux has found no PMU, although CPUID reports one.
 pub(super) fn is_refuted(facts: &CheckedFacts<'_>) -> bool {
     const KERNEL_PMUS: &str = "/sys/bus/event_source/devices";
     let has = |name: &str| {
@@ -17,9 +17,9 @@ pub(super) fn is_refuted(facts: &CheckedFacts<'_>) -> bool {
             .path(&format!("{KERNEL_PMUS}/{name}"))
             .exists()
     };
-    let is_told = facts.pmu.capabilities().is_ok() && facts.hypervisor.is_some();
-    // Without `software` the list itself is missing.
-    is_told
+    let is_reported = facts.pmu.capabilities().is_ok() && facts.hypervisor.is_some();
+    // If `software` is missing, the whole list is.
+    is_reported
         && !facts.trials.event.is_counted()
         && has("software")
         && !has("cpu")

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The proof: each interface of the driver is used for a moment, by this user.
+//! Tries each interface of the driver for a moment, with this user's rights.
 
 use std::hint::black_box;
 use std::num::NonZeroUsize;
@@ -10,19 +10,19 @@ use perfmon::sampler::Record;
 use perfmon::trace::Alloc;
 use perfmon::{CounterId, Device, Error, Event, EventSelect, Modes, Session};
 
-/// Instructions that are counted at least: a loop of so many rounds.
+/// Rounds of the loop that is counted, and so the least number of its instructions.
 pub(super) const LOOP_ROUNDS: u64 = 100_000;
-/// The bytes that are mapped: a page has them.
+/// Bytes that are mapped, which the kernel rounds up to a page.
 const MAPPED_BYTES: NonZeroUsize = NonZeroUsize::MIN;
-/// The instructions from a sample to the next.
+/// Instructions from one sample to the next.
 const SAMPLE_PERIOD: u64 = 10_007;
 
 /// Outcome of an attempt.
 #[derive(Debug)]
 pub(super) enum Trial {
-    /// A recording can't count.
+    /// The interface was not tried, since the facts are of another machine.
     NotTried,
-    /// Success: the number of instructions, of samples, or of buffers.
+    /// The number of instructions, samples, mappings or buffers.
     Did(u64),
     Failed(Error),
 }
@@ -37,6 +37,7 @@ impl From<Result<u64, Error>> for Trial {
 }
 
 impl Trial {
+    /// Returns whether all instructions of the loop were counted.
     pub(super) fn is_counted(&self) -> bool {
         matches!(self, Self::Did(instructions) if *instructions >= LOOP_ROUNDS)
     }
@@ -52,25 +53,26 @@ impl Trial {
 /// The outcomes for each interface.
 #[derive(Debug)]
 pub(super) struct Trials {
-    /// An event of this thread, as of `pmctl stat -- COMMAND`.
+    /// An event of this thread, which `pmctl stat -- COMMAND` uses.
     pub(super) event: Trial,
-    /// A counter of all CPUs, as of `pmctl stat -a`.
+    /// A counter of all CPUs, which `pmctl stat -a` uses.
     pub(super) counter: Trial,
-    /// Samples of this thread, as of `pmctl record -- COMMAND`.
+    /// Samples of this thread, which `pmctl record -- COMMAND` uses.
     pub(super) sampled: Trial,
-    /// The records of what this thread maps, as samples need for their names.
+    /// Records of what this thread maps, which samples need for names.
     pub(super) mappings: Trial,
-    /// The kernel has the probes that such records need.
+    /// The kernel has the kprobes that such records need.
     pub(super) has_probes: bool,
-    /// The buffers of a trace, as of `pmctl record --timebase`.
+    /// Buffers of a trace, which `pmctl record --timebase` uses.
     pub(super) trace: Trial,
-    /// The driver keeps perf off the counters by events of perf's own, which displace others.
+    /// The driver keeps perf off the counters by place-holders, which are perf events that displace others.
     pub(super) has_place_holder: bool,
-    /// The programs that had counters meanwhile.
+    /// The programs that had counters during the trials.
     pub(super) owners: Owners,
 }
 
 impl Trials {
+    /// Returns the trials of a machine on which nothing is tried.
     pub(super) fn none() -> Self {
         Self {
             event: Trial::NotTried,
@@ -84,18 +86,21 @@ impl Trials {
         }
     }
 
-    /// Counts the instructions of a loop, twice, samples it, maps something, and allocates buffers.
+    /// Counts the instructions of a loop twice, samples the loop, maps a page, and allocates buffers.
     pub(super) fn run() -> Self {
         let device = Device::open();
         let owners = device.as_ref().map(Device::owners);
         let info = device.as_ref().map(Device::info);
         let has_probes = matches!(&info, Ok(Ok(info)) if info.mappings);
         let has_place_holder = matches!(&info, Ok(Ok(info)) if info.place_holder);
-        let event = event().into();
-        let sampled = samples().into();
-        let mappings = mappings().into();
+        let event = count_by_event().into();
+        let sampled = take_samples().into();
+        let mappings = record_mappings().into();
         let (counter, trace) = match Session::open() {
-            Ok(session) => (counter(&session).into(), buffers(&session).into()),
+            Ok(session) => (
+                count_by_session(&session).into(),
+                allocate_buffers(&session).into(),
+            ),
             Err(error) => (Trial::Failed(error.clone()), Trial::Failed(error)),
         };
         Self {
@@ -111,23 +116,26 @@ impl Trials {
     }
 }
 
-fn work() {
+/// Runs the loop that is counted.
+fn run_loop() {
     for round in 0..LOOP_ROUNDS {
         black_box(round);
     }
 }
 
-fn event() -> Result<u64, Error> {
+/// Counts the instructions of the loop by an event of this thread.
+fn count_by_event() -> Result<u64, Error> {
     let event = Event::instructions().user().this_thread().open()?;
-    work();
+    run_loop();
     event.disable()?;
     event.read()
 }
 
-fn samples() -> Result<u64, Error> {
+/// Returns the number of samples of the loop.
+fn take_samples() -> Result<u64, Error> {
     let event = Event::instructions().user().this_thread();
     let mut sampler = event.period(SAMPLE_PERIOD).pages(1).sample()?;
-    work();
+    run_loop();
     sampler.disable()?;
     let mut samples = 0;
     for record in &sampler.records() {
@@ -136,10 +144,12 @@ fn samples() -> Result<u64, Error> {
     Ok(samples)
 }
 
-fn mappings() -> Result<u64, Error> {
+/// Maps a page, and returns the number of records of mappings.
+fn record_mappings() -> Result<u64, Error> {
     let event = Event::dummy().user().this_thread();
     let mut sampler = event.mappings().pages(1).sample()?;
-    // SAFETY: The kernel chooses an address where nothing is, and nothing is read or written there.
+    // SAFETY: Without an address and MAP_FIXED, the kernel chooses an unused range, so no existing mapping changes. The
+    // memory is not accessed.
     let mapped = unsafe {
         mmap_anonymous(
             None,
@@ -149,9 +159,9 @@ fn mappings() -> Result<u64, Error> {
         )
     };
     if let Ok(start) = mapped {
-        // SAFETY: It was just mapped with this length, and there is no reference to it.
+        // SAFETY: `start` is from the mmap above with this length, and no reference to the memory exists.
         let result = unsafe { munmap(start, MAPPED_BYTES.get()) };
-        debug_assert!(result.is_ok(), "munmap of what mmap gave");
+        debug_assert!(result.is_ok(), "munmap of a mapping fails");
     }
     let mut mappings = 0;
     for record in &sampler.records() {
@@ -160,16 +170,18 @@ fn mappings() -> Result<u64, Error> {
     Ok(mappings)
 }
 
-fn counter(session: &Session) -> Result<u64, Error> {
+/// Counts the instructions of the loop by a counter of all CPUs.
+fn count_by_session(session: &Session) -> Result<u64, Error> {
     let instructions = EventSelect::new(0xc0, 0x00).modes(Modes::User);
     let counter = session.counter(CounterId::General(0), instructions)?;
     counter.start()?;
-    work();
+    run_loop();
     counter.stop()?;
     counter.read()
 }
 
-fn buffers(session: &Session) -> Result<u64, Error> {
+/// Allocates the buffers of a trace, and returns their number.
+fn allocate_buffers(session: &Session) -> Result<u64, Error> {
     let info = session.device().info()?;
     let alloc = Alloc::new(&info, 1);
     drop(session.allocate(alloc)?);
