@@ -37,11 +37,11 @@ within() {
 if [ "${VALUES-}" = none ]; then
 	plan 3
 	says "stat says that the machine has no such register" "$(stat -e energy-pkg)" \
-		"energy-pkg: this machine has no such register"
+		"energy-pkg: this machine has no registers for energy"
 	pmctl stat -e energy-pkg -- true 2>/dev/null
 	is "stat exits with 2 if the machine has no such register" 2 $?
 	says "record says that the machine has no such register" "$(pmctl record --timebase instructions --count energy-pkg -- true 2>&1)" \
-		"energy-pkg: this machine has no such register"
+		"energy-pkg: this machine has no registers for energy"
 	finish
 fi
 

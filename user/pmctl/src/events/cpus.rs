@@ -7,38 +7,39 @@ use std::ops::Range;
 use crate::system::exit::Usage;
 use crate::system::machine::parse_cpus;
 
-/// The numbers of some CPUs, each once and in order.
+/// A set of CPUs, as their numbers in ascending order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Cpus(Vec<u32>);
 
 impl Cpus {
-    /// The CPUs of these numbers.
+    /// Creates the set of the CPUs with these numbers.
     pub(crate) fn new(mut numbers: Vec<u32>) -> Self {
         numbers.sort_unstable();
         numbers.dedup();
         Self(numbers)
     }
 
+    /// Parses a list such as `0-2,5`. The error is a message for the user.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
-        let known = parse_cpus(text).ok_or("it takes numbers of CPUs, as 0-2,5")?;
-        let numbers = known.into_iter().map(u32::try_from);
+        let numbers = parse_cpus(text).ok_or("it takes numbers of CPUs, such as 0-2,5")?;
+        let numbers = numbers.into_iter().map(u32::try_from);
         let numbers: Vec<u32> = numbers
             .collect::<Result<_, _>>()
             .map_err(|error| error.to_string())?;
         Ok(Self::new(numbers))
     }
 
-    /// Returns how many CPUs there are.
+    /// Returns the number of CPUs in the set.
     pub(crate) fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Returns the numbers.
+    /// Returns the numbers of the CPUs in ascending order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = u32> + '_ {
         self.0.iter().copied()
     }
 
-    /// Fails unless all of them are online.
+    /// Fails if a CPU of the set is not among those that are online.
     pub(crate) fn require_online(&self, online: &[usize]) -> Result<(), Usage> {
         match self.iter().find(|cpu| !online.contains(&(*cpu as usize))) {
             None => Ok(()),
@@ -48,7 +49,7 @@ impl Cpus {
         }
     }
 
-    /// Returns the numbers that follow each other as ranges.
+    /// Returns the set as ranges of consecutive numbers.
     pub(crate) fn ranges(&self) -> impl Iterator<Item = Range<u32>> + '_ {
         self.0
             .chunk_by(|first, second| first + 1 == *second)

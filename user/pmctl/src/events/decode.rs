@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Register values in words.
+//! Describes the values of registers in words.
 
 use perfmon::CounterId;
 use perfmon_core::logic::evtsel::EventSelect;
 
-/// An event select in words.
+/// Returns an event select in words.
 pub(crate) fn select(bits: u64) -> String {
     let select = EventSelect::from_bits(bits);
     let mut words = vec![format!("event {:#04x}", select.event())];
@@ -32,7 +32,7 @@ pub(crate) fn select(bits: u64) -> String {
     words.join(", ")
 }
 
-/// The modes of an event select in words.
+/// Returns the modes of an event select in words.
 pub(crate) fn modes(bits: u64) -> String {
     match (
         bits & EventSelect::USER != 0,
@@ -46,8 +46,7 @@ pub(crate) fn modes(bits: u64) -> String {
     .to_owned()
 }
 
-/// The field of fixed counter `number` in `IA32_FIXED_CTR_CTRL` in words (Intel SDM, volume 3B, section
-/// 21.2.2).
+/// Returns the field of fixed counter `number` in `IA32_FIXED_CTR_CTRL` in words (Intel SDM, volume 3B, section 21.2.2).
 pub(crate) fn fixed_field(control: u64, number: u8) -> String {
     let field = control >> (4 * u32::from(number)) & 0xf;
     let flags = [
@@ -68,7 +67,7 @@ pub(crate) fn fixed_field(control: u64, number: u8) -> String {
     }
 }
 
-/// A counter as events name it: `PMC0`, `FIXED0`.
+/// Returns the name of a counter as in modifiers of events, such as `PMC0` or `FIXED0`.
 pub(crate) fn counter(id: CounterId) -> String {
     match id {
         CounterId::General(number) => format!("PMC{number}"),
@@ -96,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn fixed_fields_are_told_apart() {
+    fn each_fixed_counter_has_its_field() {
         assert_eq!(fixed_field(0xb20, 1), "user");
         assert_eq!(fixed_field(0xb20, 2), "user, kernel, interrupt");
         assert_eq!(fixed_field(0xb20, 0), "off");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What is counted, on which tasks and CPUs, and why not.
+//! Events, metrics and values; the tasks, CPUs and cgroups to count; and messages about what can't be counted.
 
 pub(crate) mod cgroups;
 pub(crate) mod cpus;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Events in one of their modes: of the program, or of the kernel.
+//! Modes of events: user mode, kernel mode, or both.
 
 use perfmon::Modes;
 use perfmon::spec::EventSpec;
 
-/// Returns what --all-user and --all-kernel ask for.
+/// Returns the modes that --all-user and --all-kernel select.
 pub(crate) const fn from_options(all_user: bool, all_kernel: bool) -> Modes {
     match (all_user, all_kernel) {
         (true, _) => Modes::User,
@@ -13,17 +13,17 @@ pub(crate) const fn from_options(all_user: bool, all_kernel: bool) -> Modes {
     }
 }
 
-/// Limits an event to these modes if it has no modifier; returns whether it has none.
+/// Limits an event to these modes if it has no modifier. Returns whether it has none.
 pub(crate) fn limit_unmodified(event: &mut EventSpec, modes: Modes) -> bool {
-    let has_none = event.modes == Modes::Both;
-    if has_none {
+    let is_unmodified = event.modes == Modes::Both;
+    if is_unmodified {
         event.modes = modes;
         event.label = label(&event.label, modes);
     }
-    has_none
+    is_unmodified
 }
 
-/// Returns the name of an event without a modifier with the one of these modes.
+/// Returns the name of an event, which has no modifier for modes, with the modifier of these modes.
 pub(crate) fn label(label: &str, modes: Modes) -> String {
     let letter = match modes {
         Modes::User => 'u',
@@ -33,7 +33,7 @@ pub(crate) fn label(label: &str, modes: Modes) -> String {
     let label = label.trim_end_matches(":uk").trim_end_matches(":ku");
     let is_precision = |modifier: &str| modifier.chars().all(|letter| matches!(letter, 'p' | 'P'));
     let modifier = label.rsplit_once(':').map(|(_, modifier)| modifier);
-    // Behind `cpu/.../` the colon may be left out, and perf leaves it out.
+    // After `cpu/.../` the colon is optional, and perf omits it.
     if label.ends_with('/') || modifier.is_some_and(is_precision) {
         format!("{label}{letter}")
     } else {

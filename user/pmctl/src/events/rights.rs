@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Why a process may not be counted, and what is needed.
+//! Messages about missing rights to count or sample, with advice.
 
 use std::fmt;
 use std::fs;
@@ -20,32 +20,33 @@ type ForbiddenAction = (&'static str, &'static str);
 const COUNT: ForbiddenAction = ("count", "stat");
 const SAMPLE: ForbiddenAction = ("sample", "record");
 
-/// Adds advice to an error. `tid` is the thread that could not be counted, unless it is pmctl's own command.
+/// Adds advice to an error of counting. `tid` is the thread that could not be counted, unless it is pmctl's own command.
 pub(crate) fn explained(error: Error, tid: Option<u32>) -> anyhow::Error {
-    advised(error, tid, COUNT)
+    with_advice(error, tid, COUNT)
 }
 
-/// Adds advice to an error of sampling. `tid` is as of [`explained`].
+/// Adds advice to an error of sampling. `tid` has the same meaning as for [`explained`].
 pub(crate) fn explained_of_samples(error: Error, tid: Option<u32>) -> anyhow::Error {
-    advised(error, tid, SAMPLE)
+    with_advice(error, tid, SAMPLE)
 }
 
-fn advised(error: Error, tid: Option<u32>, deed: ForbiddenAction) -> anyhow::Error {
+/// Adds advice to an error of this action.
+fn with_advice(error: Error, tid: Option<u32>, action: ForbiddenAction) -> anyhow::Error {
     if error.cause != Cause::Forbidden {
         return exit::with_help(error);
     }
     match tid.map(OwnedTask::read) {
-        Some(Some(task)) => anyhow::anyhow!("{error}\n{}", task.advice(geteuid(), deed)),
+        Some(Some(task)) => anyhow::anyhow!("{error}\n{}", task.advice(geteuid(), action)),
         Some(None) => exit::with_help(error),
         None => anyhow::anyhow!(
             "{error}\nTo {} in the kernel (`:k`), run it as root or with CAP_PERFMON, or allow it to everybody with \
              `sysctl kernel.perf_event_paranoid=1`. User mode (`:u`) of your own programs needs none of it.",
-            deed.0
+            action.0
         ),
     }
 }
 
-/// Adds advice to an error of counting `event` in all that runs on CPUs.
+/// Adds advice to an error of counting `event` on CPUs, for all programs.
 pub(crate) fn explained_of_cpus(error: &Error, event: &str) -> anyhow::Error {
     if error.cause == Cause::Forbidden {
         return anyhow::anyhow!("{}", of_all_programs("count"));
@@ -53,17 +54,18 @@ pub(crate) fn explained_of_cpus(error: &Error, event: &str) -> anyhow::Error {
     exit::with_help_to(&format!("can't count {event}"), error)
 }
 
-/// Returns what a user needs to count or sample all programs.
+/// Returns advice on the rights that a user needs to count or sample all programs.
 pub(crate) fn of_all_programs(verb: &str) -> String {
-    format!("{}\n{OWN_COMMAND}", to_see_all(verb, "all programs"))
+    format!("{}\n{OWN_COMMAND}", needed_rights(verb, "all programs"))
 }
 
-/// Returns the error of a user who may not count cgroups: their tasks may be anybody's.
+/// Returns the error of a user who may not count cgroups, whose tasks may belong to any user.
 pub(crate) fn cgroups_forbidden() -> anyhow::Error {
-    anyhow::anyhow!(to_see_all("count", "a cgroup"))
+    anyhow::anyhow!(needed_rights("count", "a cgroup"))
 }
 
-fn to_see_all(verb: &str, what: &str) -> String {
+/// Returns advice on the rights that are needed for tasks of all users.
+fn needed_rights(verb: &str, what: &str) -> String {
     format!(
         "to {verb} {what}, run it as root or with CAP_PERFMON, or allow it to everybody with \
          `sysctl kernel.perf_event_paranoid=0` (now it is {}).",
@@ -77,17 +79,18 @@ pub(crate) fn paranoid() -> String {
     level.unwrap_or_default().trim().to_owned()
 }
 
-/// A task that is there.
+/// An existing task, and its user.
 #[derive(Debug, PartialEq, Eq)]
 struct OwnedTask {
     tid: u32,
     name: String,
-    /// The real and the effective user.
+    /// The real user.
     real: Uid,
+    /// The effective user.
     effective: Uid,
 }
 
-/// A user, by name if it has one.
+/// A user, shown by name if it has one.
 struct UserName(Uid);
 
 impl fmt::Display for UserName {
@@ -120,7 +123,7 @@ impl OwnedTask {
         })
     }
 
-    /// Returns what `user` has to do to count or sample it.
+    /// Returns advice for `user`, who may not count or sample the task.
     fn advice(&self, user: Uid, (verb, command): ForbiddenAction) -> String {
         let Self {
             tid,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Events that the kernel counts without a counter: the time on CPUs, page faults, switches between tasks.
+//! Software events, which the kernel counts without a hardware counter: times on CPUs, page faults, context switches.
 
 use perfmon::Modes;
 use perfmon_core::logic::event_attr as attr;
@@ -7,7 +7,7 @@ use perfmon_core::logic::event_attr as attr;
 use crate::events::modes;
 use crate::events::values::Unit;
 
-/// An event of the kernel's.
+/// A software event of the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Software {
     pub(crate) name: &'static str,
@@ -23,7 +23,7 @@ impl Software {
         modes::label(self.name, self.modes)
     }
 
-    /// Returns the event in these modes, if it has no modifier.
+    /// Returns the event limited to these modes, if it has no modifier of its own.
     pub(crate) fn in_modes(self, modes: Modes) -> Self {
         match self.modes {
             Modes::Both => Self { modes, ..self },
@@ -62,7 +62,7 @@ const EVENTS: [Software; 10] = [
     event("major-faults", attr::PERF_COUNT_SW_PAGE_FAULTS_MAJ),
 ];
 
-/// Returns the event of this name, which may have a modifier.
+/// Returns the software event of this name, which may have a modifier.
 pub(crate) fn find(name: &str) -> Option<Software> {
     let name = name.trim();
     let (name, modes) = match name.split_once(':') {
@@ -76,7 +76,7 @@ pub(crate) fn find(name: &str) -> Option<Software> {
     Some(event.in_modes(modes))
 }
 
-/// Splits the texts of -e into the other events and the kernel's events.
+/// Splits the texts of -e into other events and software events.
 pub(crate) fn split(texts: &[String]) -> (Vec<String>, Vec<Software>) {
     let mut found: Vec<Software> = Vec::new();
     let mut rest = Vec::new();
@@ -96,7 +96,7 @@ pub(crate) fn split(texts: &[String]) -> (Vec<String>, Vec<Software>) {
     (rest, found)
 }
 
-/// Returns whether this is the name of an event of the kernel's.
+/// Returns whether this is the name of a software event.
 pub(crate) fn is_software(name: &str) -> bool {
     find(name).is_some()
 }

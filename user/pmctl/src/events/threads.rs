@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The threads that are counted.
+//! Finds the threads that are counted or sampled.
 
 use std::fs;
 
@@ -9,11 +9,11 @@ use crate::system::exit::Usage;
 use crate::system::files::{allow_many_files, read_lossy};
 use crate::system::stdio::complain;
 
-/// A thread that is counted.
+/// A thread that is counted or sampled.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Thread {
     pub(crate) tid: u32,
-    /// Its name and number, as perf shows it.
+    /// Name and number of the thread, as perf shows them.
     pub(crate) name: String,
 }
 
@@ -34,18 +34,19 @@ pub(crate) struct TaskList {
 }
 
 impl TaskList {
-    /// Returns the threads that there are now.
+    /// Returns the threads that exist now.
     pub(crate) fn threads(&self) -> Result<Vec<Thread>, Usage> {
         threads(&self.pids, &self.tids)
     }
 
-    /// Opens events for all threads, and repeats that until no thread was created meanwhile: a thread whose creator was
-    /// not counted yet would be missed. `open` must close what it opened before. There may be many descriptors.
+    /// Opens events for all threads with `open`, and repeats that until no thread was created during a round, since a thread
+    /// whose creator is not counted yet would be missed. The events of the previous round are closed before the next. Raises
+    /// the limit of open files, since there may be many events.
     pub(crate) fn open_for_all<T>(
         &self,
         mut open: impl FnMut(Vec<Thread>) -> Result<T>,
     ) -> Result<T> {
-        /// Enough rounds, unless threads are created all the time.
+        /// Rounds after which it gives up, since threads are created all the time.
         const MAX_ROUNDS: usize = 10;
         let mut threads = self.threads()?;
         if !threads.is_empty() {
@@ -53,7 +54,7 @@ impl TaskList {
         }
         for _ in 0..MAX_ROUNDS {
             let opened = open(threads.clone())?;
-            // If the process has ended meanwhile, no thread comes any more.
+            // If the process has ended, no more threads are created.
             let Ok(now) = self.threads() else {
                 return Ok(opened);
             };
@@ -66,23 +67,23 @@ impl TaskList {
         }
         let opened = open(threads)?;
         complain(
-            "threads were created all the time while pmctl began to count: some of them may not be counted.\n\
+            "threads were created so fast while pmctl began to count that some of them may not be counted.\n\
              Start pmctl when all threads exist, or let pmctl start the program, which counts all threads.",
         );
         Ok(opened)
     }
 }
 
-/// Returns the threads of these processes, and these threads.
+/// Returns the threads of these processes, and the threads `tids`.
 fn threads(pids: &[u32], tids: &[u32]) -> Result<Vec<Thread>, Usage> {
     let mut found = Vec::new();
     for pid in pids {
         let folder = fs::read_dir(format!("/proc/{pid}/task"));
-        let folder = folder.map_err(|_| absent('p', "process", *pid))?;
+        let folder = folder.map_err(|_| no_such_task('p', "process", *pid))?;
         for entry in folder {
             let name = match entry {
                 Ok(entry) => entry.file_name(),
-                // It has ended.
+                // The process has ended.
                 Err(_) => break,
             };
             found.extend(name.to_str().and_then(|name| name.parse::<u32>().ok()));
@@ -90,7 +91,7 @@ fn threads(pids: &[u32], tids: &[u32]) -> Result<Vec<Thread>, Usage> {
     }
     for tid in tids {
         if fs::metadata(format!("/proc/{tid}/comm")).is_err() {
-            return Err(absent('t', "thread", *tid));
+            return Err(no_such_task('t', "thread", *tid));
         }
         found.push(*tid);
     }
@@ -99,7 +100,8 @@ fn threads(pids: &[u32], tids: &[u32]) -> Result<Vec<Thread>, Usage> {
     Ok(found.into_iter().map(Thread::new).collect())
 }
 
-fn absent(option: char, what: &str, number: u32) -> Usage {
+/// Returns the message about a process or thread that does not exist.
+fn no_such_task(option: char, what: &str, number: u32) -> Usage {
     Usage(format!(
         "-{option}: there is no {what} {number}; `ps -eL` lists them."
     ))
@@ -112,7 +114,7 @@ mod tests {
     use std::thread;
 
     #[test]
-    fn what_is_opened_is_of_all_threads() {
+    fn events_are_opened_for_all_threads() {
         let this = TaskList {
             pids: vec![std::process::id()],
             tids: Vec::new(),
@@ -148,7 +150,7 @@ mod tests {
     #[test]
     fn a_name_need_not_be_utf_8() {
         let thread = thread::spawn(|| {
-            // SAFETY: The call reads up to 16 bytes, as many as there are before the NUL.
+            // SAFETY: PR_SET_NAME reads a string up to its NUL, and the literal ends with one.
             unsafe { nix::libc::prctl(nix::libc::PR_SET_NAME, c"a\xffb".as_ptr()) };
             Thread::new(nix::unistd::gettid().as_raw().unsigned_abs()).name
         });

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Values that no counter counts: energy, temperatures, clocks. They are of the machine, whatever is counted beside
-//! them.
+//! Values of registers that are no counters: energy, temperatures, clocks. They are values of the whole machine, whichever
+//! tasks are counted at the same time.
 
 use perfmon::Info;
 use perfmon::trace::MiscEvent;
@@ -12,21 +12,21 @@ use crate::system::exit::Usage;
 pub(crate) enum Unit {
     /// The number is in 2^-32 Joules.
     Joules,
-    /// Degrees.
+    /// The number is in degrees Celsius.
     Celsius,
-    /// Cycles.
+    /// The number is in cycles.
     Cycles,
     /// The number is in nanoseconds.
     Milliseconds,
 }
 
 impl Unit {
-    /// Returns whether it grows, so that what came since the value before is of use; otherwise it is a level.
+    /// Returns whether values of this unit only grow, so that their differences are meaningful. Others are levels.
     pub(crate) const fn grows(self) -> bool {
         !matches!(self, Self::Celsius)
     }
 
-    /// Returns a number in this unit with its name, and six digits behind the point of what has some.
+    /// Returns a number with the name of the unit. Joules have six decimal places.
     pub(crate) fn in_words(self, value: u64) -> String {
         match self {
             Self::Joules => format!("{:.6} Joules", value as f64 / 4_294_967_296.0),
@@ -37,7 +37,7 @@ impl Unit {
         }
     }
 
-    /// Returns its name, as it stands behind a number.
+    /// Returns the name of the unit, as it is written after a number.
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Joules => "Joules",
@@ -47,10 +47,10 @@ impl Unit {
         }
     }
 
-    /// Returns a number in this unit.
+    /// Returns a number in this unit, without the name.
     pub(crate) fn number(self, value: u64) -> String {
         match self {
-            // Exact to the last digit that is shown: 2^32 has 10.
+            // `f64` is exact enough for two decimal places.
             Self::Joules => format!("{:.2}", value as f64 / 4_294_967_296.0),
             Self::Celsius | Self::Cycles => value.to_string(),
             Self::Milliseconds => format!("{:.2}", value as f64 / 1e6),
@@ -58,7 +58,7 @@ impl Unit {
     }
 }
 
-/// The way in which the records of several packages, cores or CPUs become one number.
+/// How the values of several packages, cores or CPUs are combined to one number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Whole {
     Sum,
@@ -75,7 +75,7 @@ pub(crate) struct Value {
     pub(crate) whole: Whole,
 }
 
-/// The values by their names; those of perf, where it has them.
+/// The values by their names, which are perf's where perf has them.
 const VALUES: [Value; 10] = {
     use MiscEvent as M;
 
@@ -127,7 +127,7 @@ pub(crate) fn find(word: &str) -> Option<Value> {
     VALUES.into_iter().find(|value| value.name == name)
 }
 
-/// Splits the texts of -e into the other events and the values.
+/// Splits the texts of -e into other events and values.
 pub(crate) fn split(texts: &[String]) -> (Vec<String>, Vec<Value>) {
     let mut values: Vec<Value> = Vec::new();
     let mut rest = Vec::new();
@@ -147,7 +147,7 @@ pub(crate) fn split(texts: &[String]) -> (Vec<String>, Vec<Value>) {
     (rest, values)
 }
 
-/// Returns the name of a value that is written as perf's, `power/energy-pkg/`.
+/// Returns the name of a value without perf's PMU around it, as in `power/energy-pkg/`.
 fn without_pmu(word: &str) -> &str {
     let mut names = ["power/", "power_core/"]
         .into_iter()
@@ -173,17 +173,17 @@ pub(crate) fn require(info: &Info, values: &[Value]) -> Result<(), Usage> {
     let Some(value) = values.iter().find(missing) else {
         return Ok(());
     };
-    let there = VALUES.iter().filter(|value| !missing(value));
-    let names: Vec<&str> = there.map(|value| value.name).collect();
+    let available = VALUES.iter().filter(|value| !missing(value));
+    let names: Vec<&str> = available.map(|value| value.name).collect();
     Err(Usage(if names.is_empty() {
         format!(
-            "{}: this machine has no such register, nor any other of energy, temperatures or clocks; virtual \
-             machines rarely have.",
+            "{}: this machine has no registers for energy, temperatures or clocks, which are rare in virtual machines. \
+             Leave it out.",
             value.name
         )
     } else {
         format!(
-            "{}: this machine has no such register. It has: {}",
+            "{}: this machine does not have this register. It has: {}",
             value.name,
             names.join(" ")
         )
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_are_those_of_today_and_of_earlier_versions() {
+    fn values_are_found_by_numbers_of_all_versions() {
         let name = |number| numbered(number).map(|value| value.name);
         assert_eq!(name(32), Some("energy-pkg"));
         assert_eq!(name(41), Some("mperf"));

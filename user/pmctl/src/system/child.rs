@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The command whose run is counted: it is forked first and executed later, so that the counters can start
-//! in between.
+//! The command whose run is counted. It is forked first and executed later, so that the counters can be started in
+//! between.
 
 use std::env;
 use std::ffi::{CString, OsStr, OsString, c_char};
@@ -22,52 +22,53 @@ use nix::unistd::{AccessFlags, ForkResult, Pid, access, fork, pipe2};
 
 use crate::{system::exit, system::files, system::signals};
 
-/// Returns the file of this program, to run it once more.
+/// Returns the path of this program, to run it as another process.
 pub(crate) fn own_program() -> PathBuf {
-    // Tables and profiles show the file's name. The other path is right even if the file was replaced.
+    // Tables and profiles show the name of the file. If it was replaced, only /proc/self/exe is the same program.
     let program = env::current_exe().ok().filter(|program| program.exists());
     program.unwrap_or_else(|| "/proc/self/exe".into())
 }
 
-/// A step in the forked process, whose result is a number that is not negative.
+/// A function that runs in the forked process, and returns a number that is not negative.
 pub(crate) type ChildStep = fn() -> Result<i32, Errno>;
 
-/// Standard streams of a command.
+/// The standard streams of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Streams {
-    /// The command reads and writes those of pmctl.
+    /// The command uses pmctl's streams.
     Own,
-    /// The command writes to standard error in place of standard output, which is needed for something else.
+    /// The command's standard output is pmctl's standard error, since pmctl's standard output has other content.
     Error,
-    /// The command reads nothing, and what it writes to standard output is thrown away.
+    /// Standard input and output of the command are /dev/null.
     None,
 }
 
-/// A command that was found.
+/// A command whose program was found.
 #[derive(Debug)]
 pub(crate) struct Command {
-    /// Path of its program, so that the search is not counted.
+    /// Path of the program. It is searched before counting begins.
     path: CString,
     arguments: Vec<CString>,
     streams: Streams,
-    /// The last step before it is executed.
+    /// A function that the forked process calls before it executes the command.
     preparation: Option<ChildStep>,
 }
 
 impl Command {
-    /// Finds the program of a command as a shell does.
+    /// Finds the program of a command, in the same way as a shell.
     ///
     /// # Errors
-    /// [`CannotRun`] if there is none.
+    /// [`CannotRun`] if there is no such program.
     pub(crate) fn find(words: &[OsString]) -> Result<Self> {
         let program = words.first().map_or(OsStr::new(""), OsString::as_os_str);
         let path = env::var_os("PATH").unwrap_or_else(|| OsString::from("/bin:/usr/bin"));
-        let found = search(program, &path).map_err(|errno| CannotRun::new(program, errno))?;
+        let found =
+            search_program(program, &path).map_err(|errno| CannotRun::new(program, errno))?;
         let string = |word: OsString| CString::new(word.into_vec());
         let arguments = words.iter().cloned().map(string).collect::<Result<_, _>>();
         Ok(Self {
-            path: string(found.into()).context("the command holds a NUL character")?,
-            arguments: arguments.context("the command holds a NUL character")?,
+            path: string(found.into()).context("the command contains a NUL character")?,
+            arguments: arguments.context("the command contains a NUL character")?,
             streams: Streams::Own,
             preparation: None,
         })
@@ -78,7 +79,7 @@ impl Command {
         Self { streams, ..self }
     }
 
-    /// Lets the forked process do something before it executes the command; [`Waiting::prepared`] gives the result.
+    /// Lets the forked process call a function before it executes the command. [`Waiting::prepared`] returns the result.
     pub(crate) fn prepared(self, preparation: ChildStep) -> Self {
         Self {
             preparation: Some(preparation),
@@ -87,9 +88,9 @@ impl Command {
     }
 }
 
-/// Returns the path of a program; a name with a slash is one. That it can be executed is seen here, before
-/// anything is written: a recording of `./no/such`, made twice, would cost the one before.
-fn search(program: &OsStr, path: &OsStr) -> Result<PathBuf, Errno> {
+/// Returns the path of a program. A name with a slash is a path. The program must be executable: this is checked before
+/// anything is written, so that a misspelled command does not replace an earlier recording.
+fn search_program(program: &OsStr, path: &OsStr) -> Result<PathBuf, Errno> {
     if program.as_bytes().contains(&b'/') {
         if Path::new(program).is_dir() {
             return Err(Errno::EACCES);
@@ -98,7 +99,7 @@ fn search(program: &OsStr, path: &OsStr) -> Result<PathBuf, Errno> {
     }
     let mut reason = Errno::ENOENT;
     for folder in env::split_paths(path) {
-        // An empty one is the current folder, and must not become a name without a slash.
+        // An empty entry is the current folder. The result must have a slash, so that execvp(3) does not search again.
         let candidate = Path::new(".").join(folder).join(program);
         if program.is_empty() || !candidate.is_file() {
             continue;
@@ -111,7 +112,7 @@ fn search(program: &OsStr, path: &OsStr) -> Result<PathBuf, Errno> {
     Err(reason)
 }
 
-/// A command that can't be run, and the reason.
+/// Error of a command that can't be run.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct CannotRun {
     program: OsString,
@@ -126,7 +127,7 @@ impl CannotRun {
         }
     }
 
-    /// Returns the exit code that a shell would have in `$?`.
+    /// Returns the exit code that a shell would have for it in `$?`.
     pub(crate) fn exit_code(&self) -> u8 {
         if self.errno == Errno::ENOENT {
             exit::NOT_FOUND
@@ -149,26 +150,26 @@ impl fmt::Display for CannotRun {
 
 impl std::error::Error for CannotRun {}
 
-/// A forked process that waits to execute a command.
+/// A forked process that waits for [`release`](Self::release) to execute the command.
 pub(crate) struct Waiting<'a> {
     command: &'a Command,
     pid: Pid,
     gate: Gate,
-    /// Gets the error if the command can't be executed.
-    failure: File,
+    /// The pipe with the result of the preparation, and the error if the command can't be executed.
+    report: File,
 }
 
-/// End of a command.
+/// How a command ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ending {
-    /// Exited with this code.
+    /// It exited with this code.
     Exit(i32),
-    /// Killed by the signal of this number, which may be a real-time one: [`Signal`] has none of these.
+    /// It was killed by the signal with this number. [`Signal`] can't be used, since it lacks real-time signals.
     Killed(i32),
 }
 
 impl Ending {
-    /// Returns the exit code that a shell would have in `$?`.
+    /// Returns the exit code that a shell would have for it in `$?`.
     pub(crate) fn exit_code(self) -> u8 {
         let code = match self {
             Self::Exit(code) => code,
@@ -177,7 +178,7 @@ impl Ending {
         u8::try_from(code).unwrap_or(u8::MAX)
     }
 
-    /// Returns what a shell would print; `None` after an exit or SIGINT.
+    /// Returns the message about a killed command; `None` after an exit or SIGINT, for which a shell prints none either.
     pub(crate) fn in_words(self) -> Option<String> {
         match self {
             Self::Exit(_) | Self::Killed(libc::SIGINT) => None,
@@ -186,7 +187,7 @@ impl Ending {
     }
 }
 
-/// Returns the name of a signal; `signal 40` of a real-time one, whose names differ from one C library to the other.
+/// Returns the name of a signal. For real-time signals, whose names depend on the C library, it is like `signal 40`.
 pub(crate) fn name_of(signal: i32) -> String {
     Signal::try_from(signal).map_or_else(
         |_| format!("signal {signal}"),
@@ -194,20 +195,21 @@ pub(crate) fn name_of(signal: i32) -> String {
     )
 }
 
-/// Reaps a child that has ended: this one, or any. `None` if none has and `options` has `WNOHANG`. Not nix's function,
-/// which takes a child that a real-time signal has killed away and gives an error in place of its end.
+/// Reaps a child that has ended: this one, or any. Returns `None` if no child has ended and `options` includes `WNOHANG`.
+/// nix's function is not used, since for a child killed by a real-time signal it returns an error, after the child is
+/// reaped.
 pub(crate) fn reap(child: Option<Pid>, options: i32) -> Result<Option<(Pid, Ending)>, Errno> {
     let child = child.map_or(-1, Pid::as_raw);
     let mut status = 0;
     loop {
-        // SAFETY: It writes to the number only, which outlives the call.
+        // SAFETY: waitpid(2) writes an integer to the pointer, which is that of the live local `status`.
         let ended = Errno::result(unsafe { libc::waitpid(child, &raw mut status, options) })?;
         let ending = if libc::WIFSIGNALED(status) {
             Ending::Killed(libc::WTERMSIG(status))
         } else {
             Ending::Exit(libc::WEXITSTATUS(status))
         };
-        // A child that asks to be traced by its parent is told of when it stops, too.
+        // waitpid(2) also returns when a child stops that is traced by this process. It has not ended then.
         if ended == 0 || !libc::WIFSTOPPED(status) {
             return Ok((ended != 0).then_some((Pid::from_raw(ended), ending)));
         }
@@ -215,28 +217,29 @@ pub(crate) fn reap(child: Option<Pid>, options: i32) -> Result<Option<(Pid, Endi
 }
 
 impl<'a> Waiting<'a> {
-    /// Forks; the child gets the signal mask `mask` back before it becomes the command. When this returns,
-    /// it has nothing left to do but that.
+    /// Forks a process that will execute the command, with the signal mask `mask`. When this returns, the process has
+    /// prepared everything and waits.
     pub(crate) fn fork(command: &'a Command, mask: &SigSet) -> Result<Self> {
-        let (gate, mut shut) = gate()?;
-        let (failure, report) = pipe()?;
-        // SAFETY: pmctl has one thread, so that the child finds no lock held by a thread that it has not:
-        // it may allocate and call whatever it likes. It leaves `run` by exec or exit only.
+        let (gate, mut child_gate) = make_gate()?;
+        let (report, child_report) = pipe()?;
+        // SAFETY: After fork(2) the child of a process with several threads may only call async-signal-safe functions, since
+        // another thread could hold a lock. pmctl has one thread here, so the child may call any function. The child does
+        // not return into the code of the parent: `run_child` ends by exec or exit.
         match unsafe { fork() }.context("can't fork")? {
             ForkResult::Child => {
-                // Else the child would hold the gate shut itself when the parent is gone.
+                // With this end of the pipe open, the child would wait forever after the parent's end.
                 drop(gate);
-                run(command, mask, &mut shut, report)
+                run_child(command, mask, &mut child_gate, child_report)
             }
             ForkResult::Parent { child: pid } => {
-                // Else the child's end would never be seen, whatever happens to it.
-                drop((shut, report));
+                // With these ends of the pipes open, the end of the child would not be noticed.
+                drop((child_gate, child_report));
                 let gate = gate.wait().context("the forked process died")?;
                 Ok(Self {
                     command,
                     pid,
                     gate,
-                    failure,
+                    report,
                 })
             }
         }
@@ -250,8 +253,8 @@ impl<'a> Waiting<'a> {
     /// Returns the result of the command's [preparation](Command::prepared).
     pub(crate) fn prepared(&mut self) -> Result<i32, Errno> {
         let mut answer = [0; 4];
-        // It died without an answer.
-        if self.failure.read_exact(&mut answer).is_err() {
+        // The child has ended without an answer.
+        if self.report.read_exact(&mut answer).is_err() {
             return Err(Errno::ECHILD);
         }
         match i32::from_ne_bytes(answer) {
@@ -263,15 +266,15 @@ impl<'a> Waiting<'a> {
     /// Executes the command.
     ///
     /// # Errors
-    /// [`CannotRun`]; the process is gone then.
+    /// [`CannotRun`], after the process has ended.
     pub(crate) fn release(mut self) -> Result<Running> {
         self.gate.open().context("the forked process died")?;
         let mut errno = [0; 4];
-        // A successful exec closes the other end.
-        if self.failure.read(&mut errno)? < errno.len() {
+        // A successful exec closes the other end without a report.
+        if self.report.read(&mut errno)? < errno.len() {
             return Ok(Running {
                 pid: self.pid,
-                _remains: (self.gate, self.failure),
+                _kept: (self.gate, self.report),
             });
         }
         reap(Some(self.pid), 0)?;
@@ -281,12 +284,11 @@ impl<'a> Waiting<'a> {
     }
 }
 
-/// The parent's side of the place where the child waits: inside of a single system call, which also tells that it
-/// waits. If it told so with one call and waited with another, what it executes in between would be counted or not by
-/// chance.
+/// The parent's side of the gate, at which the child waits. The child signals that it waits, and waits, by one system call.
+/// With two calls, it would depend on chance whether the instructions between them are counted.
 ///
-/// The call is a write of one byte more than a pipe holds. So when there is a byte to read, the child is in the call,
-/// and it stays there until the pipe is emptied.
+/// The call is a write of one byte more than a pipe holds. When there is a byte to read, the child is in the call, and it
+/// stays there until the pipe is emptied.
 #[derive(Debug)]
 struct Gate {
     pipe: File,
@@ -299,10 +301,11 @@ struct ChildGate {
     content: Vec<u8>,
 }
 
-fn gate() -> Result<(Gate, ChildGate)> {
+/// Makes both sides of a gate.
+fn make_gate() -> Result<(Gate, ChildGate)> {
     let (read, write) = pipe()?;
-    // The kernel rounds up to a page, and writes page by page: a byte that is read makes no room.
-    let size = fcntl(&write, FcntlArg::F_SETPIPE_SZ(1)).context("can't make a small pipe")?;
+    // The kernel rounds the size up to a page, and writes page by page: reading one byte makes no room for another.
+    let size = fcntl(&write, FcntlArg::F_SETPIPE_SZ(1)).context("can't set the size of a pipe")?;
     let size = usize::try_from(size).context("a pipe has no size")?;
     let gate = Gate {
         pipe: read,
@@ -318,7 +321,7 @@ fn gate() -> Result<(Gate, ChildGate)> {
 }
 
 impl Gate {
-    /// Waits until the child waits.
+    /// Waits until the child waits at the gate.
     fn wait(mut self) -> io::Result<Self> {
         self.pipe.read_exact(&mut [0])?;
         Ok(self)
@@ -341,14 +344,14 @@ impl ChildGate {
 #[derive(Debug)]
 pub(crate) struct Running {
     pid: Pid,
-    /// Freed with the process and not before: freeing takes a varying number of instructions, which may be counted.
-    _remains: (Gate, File),
+    /// Kept until the process is dropped, since freeing takes a varying number of instructions, which may be counted.
+    _kept: (Gate, File),
 }
 
 impl Running {
-    /// Returns how it ended, if it has.
+    /// Returns how the command ended, if it has ended.
     pub(crate) fn ending(&self) -> Result<Option<Ending>> {
-        let ended = reap(Some(self.pid), libc::WNOHANG).context("the command was lost")?;
+        let ended = reap(Some(self.pid), libc::WNOHANG).context("can't wait for the command")?;
         Ok(ended.map(|(_, ending)| ending))
     }
 
@@ -363,58 +366,58 @@ fn pipe() -> Result<(File, File)> {
     Ok((read.into(), write.into()))
 }
 
-/// Runs in the child: prepares, waits for the parent, executes the command.
-fn run(command: &Command, mask: &SigSet, gate: &mut ChildGate, mut report: File) -> ! {
-    // All of it before the gate: what comes after must not depend on the command.
+/// Runs in the child: prepares everything, waits for the parent, and executes the command.
+fn run_child(command: &Command, mask: &SigSet, gate: &mut ChildGate, mut report: File) -> ! {
+    // This is done before the gate, since the number of instructions after it must not depend on the command.
     let pointers = command.arguments.iter().map(|argument| argument.as_ptr());
     let arguments: Vec<*const c_char> = pointers.chain([ptr::null()]).collect();
-    let ready = restore_signals(mask)
+    let setup = restore_signals(mask)
         .and_then(|()| files::restore_limit())
         .and_then(|()| redirect(command.streams));
     if let Some(preparation) = command.preparation {
         let answer = preparation().unwrap_or_else(|errno| -(errno as i32));
         let _ = report.write_all(&answer.to_ne_bytes());
     }
-    // It fails, or SIGPIPE ends the process, if the parent is gone or gave up.
+    // If the parent has ended or given up, this fails, or SIGPIPE ends the process.
     if gate.pass().is_ok() {
-        let errno = match ready {
+        let errno = match setup {
             Ok(()) => {
-                // SAFETY: The path and each argument are strings that end with a NUL and outlive the call, for
-                // `command` does; the array of the arguments ends with a null pointer.
+                // SAFETY: execvp(3) reads strings that end with a NUL: the path and the arguments are `CString`s of
+                // `command`, which is borrowed during the call. The array of pointers ends with a null pointer.
                 unsafe { libc::execvp(command.path.as_ptr(), arguments.as_ptr()) };
-                // With a slash in the path, this was no search. It differs from execve(2) only in that a
-                // script without `#!` runs.
+                // The path has a slash, so execvp(3) does not search. Unlike execve(2), it also runs scripts
+                // without `#!`.
                 Errno::last()
             }
             Err(errno) => errno,
         };
         let _ = report.write_all(&(errno as i32).to_ne_bytes());
     }
-    // SAFETY: It ends the process. Not `std::process::exit`: what the parent left to be done at its exit,
-    // as to flush its output, is not the child's to do.
+    // SAFETY: _exit(2) takes an integer, accesses no memory and does not return. `std::process::exit` would also run what
+    // the parent has registered for its exit, such as flushing its output.
     unsafe { libc::_exit(0) }
 }
 
-/// Restores the signals for the command.
+/// Restores the actions and the mask of signals for the command.
 fn restore_signals(mask: &SigSet) -> Result<(), Errno> {
     signals::restore_defaults()?;
     sigprocmask(SigmaskHow::SIG_SETMASK, Some(mask), None)
 }
 
-/// Sets up the standard streams.
+/// Sets up the standard streams of the command.
 fn redirect(streams: Streams) -> Result<(), Errno> {
     match streams {
         Streams::Own => {}
         Streams::Error => {
-            // SAFETY: It takes two numbers and no memory. Standard output belongs to this process, which becomes the
-            // command, and nothing is left to be written to it.
+            // SAFETY: dup2(2) takes two integers and accesses no memory. It closes standard output, which no Rust
+            // object of this forked process uses any more: the process only executes the command.
             Errno::result(unsafe { libc::dup2(libc::STDERR_FILENO, libc::STDOUT_FILENO) })?;
         }
         Streams::None => {
             let null = open("/dev/null", OFlag::O_RDWR | OFlag::O_CLOEXEC, Mode::empty())?;
             for stream in [libc::STDIN_FILENO, libc::STDOUT_FILENO] {
-                // SAFETY: It takes two numbers and no memory. Both streams belong to this process, which becomes the
-                // command.
+                // SAFETY: dup2(2) takes two integers and accesses no memory. It closes a standard stream, which no Rust
+                // object of this forked process uses any more: the process only executes the command.
                 Errno::result(unsafe { libc::dup2(null.as_raw_fd(), stream) })?;
             }
         }
@@ -429,15 +432,15 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
 
     #[test]
-    fn a_path_is_not_searched() {
-        let found = |path| search(OsStr::new(path), OsStr::new("/bin"));
+    fn a_name_with_a_slash_is_not_searched() {
+        let found = |path| search_program(OsStr::new(path), OsStr::new("/bin"));
         assert_eq!(found("/bin/sh"), Ok(PathBuf::from("/bin/sh")));
         assert_eq!(found("./sh"), Err(Errno::ENOENT));
         assert_eq!(found("/dev/null"), Err(Errno::EACCES));
     }
 
     #[test]
-    fn the_first_that_can_be_executed_is_taken() {
+    fn the_first_executable_file_is_found() {
         let folder = tempfile::tempdir().expect("a folder can be made");
         for (name, mode) in [("plain", 0o644), ("program", 0o755)] {
             fs::create_dir(folder.path().join(name)).expect("it is new");
@@ -446,30 +449,30 @@ mod tests {
             fs::set_permissions(&file, fs::Permissions::from_mode(mode)).expect("it is ours");
         }
         let both = env::join_paths([folder.path().join("plain"), folder.path().join("program")]);
-        let found = search(OsStr::new("tool"), &both.expect("no colon in it"));
+        let found = search_program(OsStr::new("tool"), &both.expect("no colon in it"));
         assert_eq!(found, Ok(folder.path().join("program/tool")));
-        // Without any x bit, root may not execute it either.
+        // Root may not execute a file without any x bit either.
         let plain = folder.path().join("plain");
         assert_eq!(
-            search(OsStr::new("tool"), plain.as_os_str()),
+            search_program(OsStr::new("tool"), plain.as_os_str()),
             Err(Errno::EACCES)
         );
         assert_eq!(
-            search(OsStr::new("none"), plain.as_os_str()),
+            search_program(OsStr::new("none"), plain.as_os_str()),
             Err(Errno::ENOENT)
         );
         assert_eq!(
-            search(OsStr::new(""), plain.as_os_str()),
+            search_program(OsStr::new(""), plain.as_os_str()),
             Err(Errno::ENOENT)
         );
     }
 
     #[test]
     fn a_gate_holds_until_it_is_opened() {
-        let (gate, mut shut) = gate().expect("a pipe can be made");
-        let child = std::thread::spawn(move || shut.pass());
+        let (gate, mut child_gate) = make_gate().expect("a pipe can be made");
+        let child = std::thread::spawn(move || child_gate.pass());
         let mut gate = gate.wait().expect("the thread writes");
-        // A thread that has left the call can't have been held.
+        // The thread would be finished by then if the gate did not hold it.
         std::thread::sleep(std::time::Duration::from_millis(50));
         assert!(!child.is_finished());
         gate.open().expect("the thread still writes");
@@ -480,23 +483,26 @@ mod tests {
     }
 
     #[test]
-    fn a_gate_that_is_gone_holds_nobody() {
-        let (gate, mut shut) = gate().expect("a pipe can be made");
+    fn a_dropped_gate_holds_no_child() {
+        let (gate, mut child_gate) = make_gate().expect("a pipe can be made");
         drop(gate);
-        assert!(shut.pass().is_err());
+        assert!(child_gate.pass().is_err());
     }
 
     #[test]
     fn a_folder_is_no_program() {
         assert_eq!(
-            search(OsStr::new("bin"), OsStr::new("/usr")),
+            search_program(OsStr::new("bin"), OsStr::new("/usr")),
             Err(Errno::ENOENT)
         );
-        assert_eq!(search(OsStr::new("/"), OsStr::new("")), Err(Errno::EACCES));
+        assert_eq!(
+            search_program(OsStr::new("/"), OsStr::new("")),
+            Err(Errno::EACCES)
+        );
     }
 
     #[test]
-    fn who_was_killed_is_told_by_the_signal() {
+    fn the_message_names_the_signal() {
         let words = |ending: Ending| ending.in_words();
         assert_eq!(words(Ending::Exit(1)), None);
         assert_eq!(words(Ending::Killed(libc::SIGINT)), None);
@@ -510,14 +516,14 @@ mod tests {
     }
 
     #[test]
-    fn any_signal_is_an_end() {
+    fn any_signal_can_be_the_ending() {
         for (script, ending) in [
             ("exit 7", Ending::Exit(7)),
             ("kill -9 $$", Ending::Killed(9)),
             ("kill -40 $$", Ending::Killed(40)),
         ] {
             let mut shell = std::process::Command::new("sh");
-            // Reaped below, and not by its handle.
+            // The child is reaped below, and not by its handle.
             let shell = shell.args(["-c", script]).spawn();
             let number = shell.map(|child| child.id()).expect("it is there");
             let pid = Pid::from_raw(i32::try_from(number).expect("it is a small number"));
@@ -526,14 +532,15 @@ mod tests {
     }
 
     #[test]
-    fn a_stop_is_no_end() {
+    fn a_stopped_child_has_not_ended() {
         let mut shell = std::process::Command::new("sh");
         let trace = || {
-            // SAFETY: It asks to be traced by the parent, and takes no memory. From then on, exec stops it.
-            let asked = unsafe { libc::ptrace(libc::PTRACE_TRACEME, 0, 0, 0) };
-            Errno::result(asked).map(drop).map_err(io::Error::from)
+            // SAFETY: PTRACE_TRACEME ignores the other arguments and accesses no memory. From then on, exec stops the process.
+            let result = unsafe { libc::ptrace(libc::PTRACE_TRACEME, 0, 0, 0) };
+            Errno::result(result).map(drop).map_err(io::Error::from)
         };
-        // SAFETY: The closure makes a system call and allocates nothing.
+        // SAFETY: Between fork and exec, the closure may only do what is safe in a copy of one thread. It makes one system
+        // call, and neither allocates memory nor takes locks.
         unsafe { std::os::unix::process::CommandExt::pre_exec(&mut shell, trace) };
         let number = shell.spawn().map(|child| child.id()).expect("it is there");
         let pid = Pid::from_raw(i32::try_from(number).expect("it is a small number"));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Exit codes, and errors that decide about them.
+//! Exit codes, and errors that determine them.
 
 use std::collections::BTreeSet;
 use std::fmt::{self, Write};
@@ -14,7 +14,8 @@ use crate::system::processes;
 pub(crate) const FAILURE: u8 = 1;
 /// The command line is wrong.
 pub(crate) const USAGE: u8 = 2;
-/// `stat`, `record`: there is no count or no recording, or one that can't be trusted. timeout(1) and env(1) use it likewise.
+/// There is no count or recording, or it can't be trusted (`stat`, `record`). timeout(1) and env(1) use this code for their
+/// own failures, too.
 pub(crate) const NO_COUNT: u8 = 125;
 /// The command was found and can't be executed, as in a shell.
 pub(crate) const NOT_EXECUTABLE: u8 = 126;
@@ -33,29 +34,29 @@ impl fmt::Display for Usage {
 
 impl std::error::Error for Usage {}
 
-/// A failure that has an exit code of its own, as that of another process, with its message.
+/// A failure with its own exit code, such as that of another process, and its message.
 #[derive(Debug)]
 pub(crate) struct Failed {
     pub(crate) code: u8,
-    words: String,
+    message: String,
 }
 
 impl Failed {
-    pub(crate) fn new(code: u8, words: &str) -> Self {
-        let words = words.to_owned();
-        Self { code, words }
+    pub(crate) fn new(code: u8, message: &str) -> Self {
+        let message = message.to_owned();
+        Self { code, message }
     }
 }
 
 impl fmt::Display for Failed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.words)
+        f.write_str(&self.message)
     }
 }
 
 impl std::error::Error for Failed {}
 
-/// Returns the other programs that have counters of the driver; `None` if there are none, or if perf has counters.
+/// Returns the other programs that use counters of the driver; `None` if there are none, or if perf uses counters.
 fn other_owners() -> Option<Owners> {
     let Owners(mut owners) = Device::open().ok()?.owners();
     owners.retain(|(_, owner)| owner.pid != Some(std::process::id()));
@@ -63,8 +64,8 @@ fn other_owners() -> Option<Owners> {
     (!owners.0.is_empty() && !owners.has(OwnerKind::Perf)).then_some(owners)
 }
 
-/// Returns whether there is a counter that none of these has.
-fn has_free(owners: &Owners) -> bool {
+/// Returns whether a counter is free that none of these owners has.
+fn has_free_counter(owners: &Owners) -> bool {
     let Ok(device) = Device::open() else {
         return false;
     };
@@ -72,29 +73,29 @@ fn has_free(owners: &Owners) -> bool {
     let number = |counters: u16| 0..u8::try_from(counters).unwrap_or(u8::MAX);
     let general = number(properties.general.number).map(CounterId::General);
     let mut all = general.chain(number(properties.fixed.number).map(CounterId::Fixed));
-    // A counter whose owner can't be read is one that no event gets.
+    // Events can't use a counter whose owner can't be read.
     all.any(|id| !owners.0.iter().any(|(taken, _)| *taken == id) && device.owner(id).is_ok())
 }
 
-/// Returns what to do if process `own` has some of the counters; `None` if it has none.
-fn of_own_counters(owners: &Owners, own: u32, has_free: bool) -> Option<String> {
+/// Returns advice if process `own` has some of the counters; `None` if it has none.
+fn own_counters_advice(owners: &Owners, own: u32, has_free: bool) -> Option<String> {
     let is_own = |(_, owner): &&(CounterId, Owner)| owner.pid == Some(own);
-    let ours = owners.0.iter().filter(is_own).count();
-    if ours == 0 {
+    let own_count = owners.0.iter().filter(is_own).count();
+    if own_count == 0 {
         return None;
     }
-    let free = if has_free {
+    let free_note = if has_free {
         "Other counters are free, but can't count this event. "
     } else {
         ""
     };
-    if ours == owners.0.len() {
+    if own_count == owners.0.len() {
         return Some(format!(
-            "This measurement has them all. {free}Count fewer events at once: pmctl never shares a counter between events, \
-             so that every number is a count and no estimate."
+            "This measurement has them all. {free_note}Count fewer events at once: pmctl never shares a counter between \
+             events, so that every number is an exact count."
         ));
     }
-    let verb = if ours == 1 {
+    let verb = if own_count == 1 {
         "is this measurement's"
     } else {
         "are this measurement's"
@@ -102,13 +103,13 @@ fn of_own_counters(owners: &Owners, own: u32, has_free: bool) -> Option<String> 
     let others = owners.0.iter().filter(|owner| !is_own(owner));
     let pids: BTreeSet<u32> = others.filter_map(|(_, owner)| owner.pid).collect();
     let pids: Vec<String> = pids.iter().map(|pid| format!("pid {pid}")).collect();
-    let end = if pids.is_empty() {
-        "what has the others".to_owned()
+    let other_programs = if pids.is_empty() {
+        "the programs that have the others".to_owned()
     } else {
         pids.join(", ")
     };
     Some(format!(
-        "{ours} of them {verb} (pid {own}). {free}Count fewer events, or end {end}."
+        "{own_count} of them {verb} (pid {own}). {free_note}Count fewer events, or end {other_programs}."
     ))
 }
 
@@ -120,14 +121,14 @@ pub(crate) fn with_help(error: perfmon::Error) -> anyhow::Error {
     }
 }
 
-/// Adds help to an error, with pmctl's words for the attempt.
+/// Adds advice to an error of the library, which is described as `attempt`.
 pub(crate) fn with_help_to(attempt: &str, error: &perfmon::Error) -> anyhow::Error {
     let text = format!("{attempt}: {}", error.cause);
-    let helped = message_with_help(text.clone(), error);
-    anyhow::anyhow!(helped.unwrap_or(text))
+    let with_help = message_with_help(text.clone(), error);
+    anyhow::anyhow!(with_help.unwrap_or(text))
 }
 
-/// Returns the message about an error with advice; `None` if there is none.
+/// Returns the message about an error with advice; `None` if there is no advice.
 fn message_with_help(mut text: String, error: &perfmon::Error) -> Option<String> {
     if error.cause == Cause::AnotherWriter {
         let users = processes::holding(&Machine::here(), |target| target == perfmon::PATH);
@@ -136,7 +137,8 @@ fn message_with_help(mut text: String, error: &perfmon::Error) -> Option<String>
         }
     }
     if let Cause::NoFreeCounter(owners) = &error.cause {
-        if let Some(advice) = of_own_counters(owners, std::process::id(), has_free(owners)) {
+        let has_free = has_free_counter(owners);
+        if let Some(advice) = own_counters_advice(owners, std::process::id(), has_free) {
             return Some(format!("{text}\n{advice}"));
         }
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Files that others must not read, and files that others name.
+//! Opens files: private ones, and those whose names come from other users; and sets the limit of open files.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read};
@@ -11,14 +11,14 @@ use nix::errno::Errno;
 use nix::libc;
 use nix::sys::resource::{Resource, getrlimit, rlim_t, setrlimit};
 
-/// Returns options that create a file for its owner only. A file that is there keeps its mode.
+/// Returns options that create a file for its owner only. An existing file keeps its mode.
 pub(crate) fn private() -> OpenOptions {
     let mut options = File::options();
     options.write(true).create(true).mode(0o600);
     options
 }
 
-/// A file that is removed if nothing is written to it, unless it existed before.
+/// Removes a new file when this is dropped, if nothing was written to the file.
 #[derive(Debug)]
 pub(crate) struct NewFile {
     path: PathBuf,
@@ -26,7 +26,7 @@ pub(crate) struct NewFile {
 }
 
 impl NewFile {
-    /// Opens a file with these options, and creates it if it is not there.
+    /// Opens a file with these options, and creates it if it does not exist.
     ///
     /// # Errors
     /// Those of open(2).
@@ -41,7 +41,7 @@ impl NewFile {
         Ok((file, Self { path, is_new }))
     }
 
-    /// Returns its path.
+    /// Returns the path of the file.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
@@ -49,54 +49,56 @@ impl NewFile {
 
 impl Drop for NewFile {
     fn drop(&mut self) {
-        let is_empty = |path| fs::metadata(path).is_ok_and(|it| it.is_file() && it.len() == 0);
+        let is_empty =
+            |path| fs::metadata(path).is_ok_and(|facts| facts.is_file() && facts.len() == 0);
         if self.is_new && is_empty(&self.path) {
             let _ = fs::remove_file(&self.path);
         }
     }
 }
 
-/// Reads a file whose text need not be UTF-8: of /proc, where names of threads are any bytes.
+/// Reads a file whose text may not be UTF-8, such as one in /proc, where names of threads are any bytes.
 pub(crate) fn read_lossy(path: impl AsRef<Path>) -> io::Result<String> {
     let bytes = fs::read(path)?;
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// The limits of open files before [`allow_many_files`].
+/// The soft and the hard limit of open files before [`allow_many_files`].
 static LIMITS_BEFORE: OnceLock<(rlim_t, rlim_t)> = OnceLock::new();
 
-/// Raises the limit of open files from the soft to the hard one, if that is possible.
+/// Raises the soft limit of open files to the hard limit, if possible.
 pub(crate) fn allow_many_files() {
-    if let Ok((soft, most)) = getrlimit(Resource::RLIMIT_NOFILE) {
-        let _ = LIMITS_BEFORE.set((soft, most));
-        let _ = setrlimit(Resource::RLIMIT_NOFILE, most, most);
+    if let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE) {
+        let _ = LIMITS_BEFORE.set((soft, hard));
+        let _ = setrlimit(Resource::RLIMIT_NOFILE, hard, hard);
     }
 }
 
-/// Gives a process that becomes a command the limits that pmctl was started with: select(2) knows no more files than the
-/// usual soft one.
+/// Restores the limits of open files with which pmctl was started, in a process that will execute a command. The command
+/// may use select(2), which does not work with more files than the usual soft limit.
 pub(crate) fn restore_limit() -> Result<(), Errno> {
     match LIMITS_BEFORE.get() {
-        Some((soft, most)) => setrlimit(Resource::RLIMIT_NOFILE, *soft, *most),
+        Some((soft, hard)) => setrlimit(Resource::RLIMIT_NOFILE, *soft, *hard),
         None => Ok(()),
     }
 }
 
-/// Opens a file that a recording, a program or another user names.
+/// Opens a regular file whose name comes from a recording, a program or another user.
 ///
 /// # Errors
-/// Those of open(2), and `InvalidInput` if it is no file: a pipe would stop pmctl, and a device may have no end.
+/// Those of open(2), and `InvalidInput` for other than regular files: opening a pipe could block pmctl, and a device may
+/// have no end.
 pub(crate) fn open(path: &Path) -> io::Result<File> {
     open_with(path, 0)
 }
 
-/// As [`open`], with more flags of open(2).
+/// Opens a file like [`open`], with more flags of open(2).
 pub(crate) fn open_with(path: &Path, flags: i32) -> io::Result<File> {
     let is_file = |facts: fs::Metadata| {
-        let error = || io::Error::new(io::ErrorKind::InvalidInput, "it is no file");
+        let error = || io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file");
         facts.is_file().then_some(()).ok_or_else(error)
     };
-    // Opening a device may have effects, and meanwhile there may be a pipe of this name.
+    // Checked before, since opening a device may have effects, and after, since the name may be a pipe's by now.
     is_file(fs::metadata(path)?)?;
     let mut options = File::options();
     let flags = flags | libc::O_NONBLOCK | libc::O_NOCTTY;
@@ -105,14 +107,14 @@ pub(crate) fn open_with(path: &Path, flags: i32) -> io::Result<File> {
     Ok(file)
 }
 
-/// Reads a file as [`open`] opens it, if it is no larger than `largest` bytes.
+/// Opens a file like [`open`], and reads it, if it has at most `max_size` bytes.
 ///
 /// # Errors
-/// As [`open`], those of read(2), and `FileTooLarge`.
-pub(crate) fn read(path: &Path, largest: u64) -> io::Result<Vec<u8>> {
+/// Those of [`open`] and of read(2), and `FileTooLarge`.
+pub(crate) fn read(path: &Path, max_size: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    let read = open(path)?.take(largest + 1).read_to_end(&mut bytes)?;
-    if read as u64 > largest {
+    let read = open(path)?.take(max_size + 1).read_to_end(&mut bytes)?;
+    if read as u64 > max_size {
         return Err(io::ErrorKind::FileTooLarge.into());
     }
     Ok(bytes)
@@ -124,12 +126,12 @@ mod tests {
     use nix::sys::stat::Mode;
 
     #[test]
-    fn what_is_no_file_is_not_opened() {
+    fn only_regular_files_are_opened() {
         let folder = tempfile::tempdir().expect("a folder can be made");
         let pipe = folder.path().join("pipe");
         nix::unistd::mkfifo(&pipe, Mode::S_IRWXU).expect("it can be made");
         for path in [&pipe, Path::new("/dev/zero"), folder.path()] {
-            let error = open(path).expect_err("it is no file");
+            let error = open(path).expect_err("it is not a regular file");
             assert_eq!(error.kind(), io::ErrorKind::InvalidInput, "{path:?}");
         }
     }

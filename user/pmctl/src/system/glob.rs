@@ -1,24 +1,24 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Patterns of names: `*` is any text, `?` any byte.
+//! Patterns for names, in which `*` matches any text, and `?` any byte.
 
-/// Returns whether a name has the form of a pattern.
+/// Returns whether a name matches a pattern.
 pub(crate) fn is_like(glob: &[u8], name: &[u8]) -> bool {
-    // Where the last `*` is, and what is left of the name behind what it stands for.
     let (mut glob, mut name) = (glob, name);
-    let mut back: Option<(&[u8], &[u8])> = None;
+    // The rest of the pattern after the last `*`, and the rest of the name with which it was compared last.
+    let mut retry: Option<(&[u8], &[u8])> = None;
     loop {
         match (glob, name) {
             ([b'*', rest @ ..], _) => {
-                back = Some((rest, name));
+                retry = Some((rest, name));
                 glob = rest;
             }
             ([], []) => return true,
             ([first, rest @ ..], [byte, others @ ..]) if first == byte || *first == b'?' => {
                 (glob, name) = (rest, others);
             }
-            _ => match back {
+            _ => match retry {
                 Some((rest, [_, others @ ..])) => {
-                    back = Some((rest, others));
+                    retry = Some((rest, others));
                     (glob, name) = (rest, others);
                 }
                 _ => return false,
@@ -27,7 +27,7 @@ pub(crate) fn is_like(glob: &[u8], name: &[u8]) -> bool {
     }
 }
 
-/// Returns whether a text is a pattern, and not a name.
+/// Returns whether a text is a pattern, and not a plain name.
 pub(crate) fn is_pattern(text: &str) -> bool {
     text.contains(['*', '?'])
 }

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The hypervisor, and how to get a PMU there.
+//! Recognizes the hypervisor, and knows how it gives a virtual machine a PMU.
 
 use raw_cpuid::CpuIdReader;
 
 /// A hypervisor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Hypervisor {
-    /// Its name in CPUID leaf 40000000H.
+    /// The signature in CPUID leaf 40000000H.
     signature: &'static [u8; 12],
     pub(crate) name: &'static str,
-    /// The way to give a virtual machine a PMU.
+    /// Advice how to give a virtual machine a PMU.
     pub(crate) fix: &'static str,
 }
 
@@ -29,7 +29,7 @@ const HYPERVISORS: &[Hypervisor] = &[
     Hypervisor {
         signature: b"TCGTCGTCGTCG",
         name: "QEMU's emulation (TCG)",
-        fix: "QEMU's own emulation has none.",
+        fix: "QEMU's own emulation has no PMU.",
     },
     Hypervisor {
         signature: b"VMwareVMware",
@@ -49,14 +49,14 @@ const HYPERVISORS: &[Hypervisor] = &[
     Hypervisor {
         signature: b"VBoxVBoxVBox",
         name: "VirtualBox",
-        fix: "VirtualBox has no PMU to give: use another hypervisor, or a physical machine.",
+        fix: "VirtualBox has no PMU for virtual machines: use another hypervisor, or a physical machine.",
     },
 ];
 
 impl Hypervisor {
-    /// Returns the hypervisor that CPUID names.
+    /// Returns the hypervisor that CPUID reports; `None` on a physical machine.
     pub(crate) fn find(cpuid: &impl CpuIdReader) -> Option<Self> {
-        /// The hypervisor-present bit.
+        /// The bit in ECX that reports a hypervisor.
         const HYPERVISOR_BIT: u32 = 1 << 31;
         if cpuid.cpuid2(1, 0).ecx & HYPERVISOR_BIT == 0 {
             return None;
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn another_one_is_told_as_such() {
+    fn another_signature_is_an_unknown_hypervisor() {
         let leaves = [(1, [0, 0, 1 << 31, 0])];
         assert_eq!(Hypervisor::find(&Leaves::recorded(&leaves)), Some(UNKNOWN));
     }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The machine that is looked at: the one this runs on, or a recording of another.
+//! Facts about a machine: the one pmctl runs on, or another one whose files were recorded.
 //!
-//! A recording is a folder with the files of that machine under their own names (`proc/modules`,
-//! `sys/...`, `dev/perfmon`), and `cpuid`: what `cpuid -1 -r` prints.
+//! A recorded machine is a folder with copies of its files under their own names (`proc/modules`, `sys/...`,
+//! `dev/perfmon`), and the file `cpuid` with the output of `cpuid -1 -r`.
 
 use std::collections::HashMap;
 use std::fs;
@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, anyhow};
 use raw_cpuid::{CpuIdReader, CpuIdReaderNative, CpuIdResult};
 
-/// Source of the facts about a machine.
+/// A machine, as the source of its files and CPUID leaves.
 #[derive(Clone, Debug)]
 pub(crate) struct Machine {
     root: PathBuf,
@@ -45,25 +45,25 @@ impl Machine {
         matches!(self.cpuid, Leaves::Native)
     }
 
-    /// Returns the CPUID leaves; on the machine itself, those of the current CPU.
+    /// Returns the CPUID leaves. For the machine that pmctl runs on, these are of the current CPU.
     pub(crate) fn cpuid(&self) -> &Leaves {
         &self.cpuid
     }
 
-    /// Returns the CPUs that are online.
+    /// Returns the numbers of the CPUs that are online.
     pub(crate) fn online_cpus(&self) -> Result<Vec<usize>> {
         const FILE: &str = "/sys/devices/system/cpu/online";
         let text = self.text(FILE).context(FILE)?;
-        let list = text.ok_or_else(|| anyhow!("{FILE} is not there: is /sys mounted?"))?;
-        parse_cpus(&list).with_context(|| format!("{FILE} is no list of CPUs: {list}"))
+        let list = text.ok_or_else(|| anyhow!("{FILE} does not exist. Mount /sys (sysfs)."))?;
+        parse_cpus(&list).with_context(|| format!("{FILE} has no list of CPUs, but `{list}`"))
     }
 
-    /// Returns where the file with this absolute name is.
+    /// Returns the path of the machine's file with this absolute name.
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.root.join(name.trim_start_matches('/'))
     }
 
-    /// Returns the content of a file without the white space at its end; `None` if there is no such file.
+    /// Returns the content of a file without white space at the end; `None` if there is no such file.
     pub(crate) fn text(&self, name: &str) -> io::Result<Option<String>> {
         match fs::read_to_string(self.path(name)) {
             Ok(text) => Ok(Some(text.trim_end().to_owned())),
@@ -73,7 +73,7 @@ impl Machine {
     }
 }
 
-/// Returns the CPUs of a list like `0-3,8`.
+/// Parses a list of CPUs such as `0-3,8`.
 pub(crate) fn parse_cpus(list: &str) -> Option<Vec<usize>> {
     let mut cpus = Vec::new();
     for range in list.split(',') {
@@ -95,7 +95,7 @@ pub(crate) enum Leaves {
 }
 
 impl Leaves {
-    /// Leaves for a test: number, and EAX to EDX.
+    /// Creates leaves for a test, each from its number and the registers EAX to EDX.
     pub(crate) fn recorded(leaves: &[(u32, [u32; 4])]) -> Self {
         let leaf = |(number, [eax, ebx, ecx, edx]): &(u32, [u32; 4])| {
             (
@@ -127,20 +127,22 @@ impl CpuIdReader for Leaves {
     }
 }
 
-/// Reads lines like `   0x0000000a 0x00: eax=0x07300404 ebx=0x00000000 ecx=0x00000000 edx=0x00000603`.
+/// Parses lines such as `   0x0000000a 0x00: eax=0x07300404 ebx=0x00000000 ecx=0x00000000 edx=0x00000603`.
 fn parse_leaves(text: &str) -> Result<HashMap<(u32, u32), CpuIdResult>> {
     text.lines()
         .map(str::trim)
         // `cpuid` prints a heading for each CPU.
         .filter(|line| line.starts_with("0x"))
-        .map(|line| parse_leaf(line).with_context(|| format!("no CPUID leaf: {line}")))
+        .map(|line| {
+            parse_leaf(line).with_context(|| format!("this line is not a CPUID leaf: {line}"))
+        })
         .collect()
 }
 
 fn parse_leaf(line: &str) -> Option<((u32, u32), CpuIdResult)> {
     let hexadecimal = |text: &str| u32::from_str_radix(text.strip_prefix("0x")?, 16).ok();
-    let (place, registers) = line.split_once(':')?;
-    let (leaf, subleaf) = place.split_once(' ')?;
+    let (numbers, registers) = line.split_once(':')?;
+    let (leaf, subleaf) = numbers.split_once(' ')?;
     let mut registers = registers.split_whitespace();
     let mut register =
         |name: &str| hexadecimal(registers.next()?.strip_prefix(name)?.strip_prefix('=')?);
@@ -158,7 +160,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_output_of_cpuid_is_understood() {
+    fn the_output_of_cpuid_is_parsed() {
         let text = "CPU:\n   0x0000000a 0x00: eax=0x07300404 ebx=0x000000ff ecx=0x00000001 edx=0x00000603\n";
         let leaves = Leaves::Recorded(parse_leaves(text).expect("it is well formed"));
         let leaf = leaves.cpuid2(0xa, 0);
@@ -166,15 +168,11 @@ mod tests {
             (leaf.eax, leaf.ebx, leaf.ecx, leaf.edx),
             (0x0730_0404, 0xff, 1, 0x603)
         );
-        assert_eq!(
-            leaves.cpuid2(0xa, 1).eax,
-            0,
-            "a leaf that is not there reads as zero"
-        );
+        assert_eq!(leaves.cpuid2(0xa, 1).eax, 0, "a missing leaf reads as zero");
     }
 
     #[test]
-    fn cpu_lists_are_understood() {
+    fn cpu_lists_are_parsed() {
         assert_eq!(parse_cpus("0"), Some(vec![0]));
         assert_eq!(parse_cpus("0-1,4,6-7"), Some(vec![0, 1, 4, 6, 7]));
         assert_eq!(parse_cpus("3-0"), None);
@@ -182,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn a_broken_line_is_told() {
+    fn the_message_has_the_malformed_line() {
         let error = parse_leaves("0x0000000a 0x00: eax=0x0 ebx=zero").expect_err("it is broken");
         assert!(error.to_string().contains("ebx=zero"), "{error}");
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! pmctl's surroundings: the processor and the driver, processes and signals, files and the terminal.
+//! Interfaces to the system: the processor and the driver, processes and signals, files and the terminal.
 
 pub(crate) mod child;
 pub(crate) mod exit;

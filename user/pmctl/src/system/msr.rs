@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Model-specific registers, read through the kernel's own device: what the hardware really holds.
+//! Reads model-specific registers through the kernel's own device, to see what the hardware holds.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -24,13 +24,13 @@ impl Msrs {
         Ok(Self { file, cpu })
     }
 
-    /// Reads one.
+    /// Reads the register with this number.
     pub(crate) fn read(&self, number: u32) -> Result<u64> {
         let mut bytes = [0; 8];
-        // The device takes the register's number for the position.
+        // In the device, the offset is the number of the register.
         self.file
             .read_exact_at(&mut bytes, number.into())
-            .with_context(|| format!("CPU {} has no register {number:#x} to read", self.cpu))?;
+            .with_context(|| format!("can't read register {number:#x} of CPU {}", self.cpu))?;
         Ok(u64::from_ne_bytes(bytes))
     }
 }

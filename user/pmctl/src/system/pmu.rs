@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Names of PMUs, and PMUs for tests.
+//! The PMU of the machine, its name, and PMUs for tests.
 
 use perfmon::pmu::{Architecture, Capabilities};
 use perfmon::spec::EventSpec;
@@ -7,7 +7,7 @@ use perfmon::{Device, Encoding, Pmu};
 
 use crate::system::machine::Machine;
 
-/// Returns the PMU of the machine, with the counters that the driver has if it can be asked.
+/// Returns the PMU of the machine, with the driver's number of counters if the device can be opened.
 pub(crate) fn of(machine: &Machine) -> Pmu {
     let pmu = Pmu::from_cpuid(machine.cpuid());
     if !machine.is_here() {
@@ -19,7 +19,7 @@ pub(crate) fn of(machine: &Machine) -> Pmu {
     }
 }
 
-/// Returns the vendor's name of such a PMU.
+/// Returns the vendor's name of a kind of PMU.
 pub(crate) fn architecture(capabilities: Capabilities) -> String {
     match capabilities.architecture {
         Architecture::Intel => format!(
@@ -32,23 +32,22 @@ pub(crate) fn architecture(capabilities: Capabilities) -> String {
     }
 }
 
-/// Returns of which events the counts say nothing, if there are some: QEMU's emulation takes every event by its number,
-/// and most stay at 0.
+/// Returns a warning about events that QEMU's emulation accepts and does not count, so that their counts stay 0.
 pub(crate) fn uncounted_by_emulation<'a>(
     events: impl Iterator<Item = &'a EventSpec>,
     pmu: &Pmu,
 ) -> Option<String> {
-    let is_idle = |event: &&EventSpec| match event.encoding {
+    let is_uncounted = |event: &&EventSpec| match event.encoding {
         Some(Encoding::Raw(select)) => !pmu.counts(select.bits()),
         _ => false,
     };
     let labels: Vec<&str> = events
-        .filter(is_idle)
+        .filter(is_uncounted)
         .map(|event| &event.label[..])
         .collect();
     (!labels.is_empty()).then(|| {
         format!(
-            "QEMU's emulation counts instructions, clocks and branches only, and has no count of {}",
+            "QEMU's emulation counts only instructions, clocks and branches, and not {}",
             labels.join(", ")
         )
     })
@@ -61,7 +60,7 @@ pub(crate) mod testing {
 
     use crate::system::machine::Leaves;
 
-    /// AMD's, with `PerfMonV2` and 6 counters.
+    /// Returns a PMU of AMD with `PerfMonV2` and 6 counters.
     pub(crate) fn amd() -> Pmu {
         let leaves = [
             (0, [0x10, 0x6874_7541, 0x444d_4163, 0x6974_6e65]),
@@ -73,7 +72,8 @@ pub(crate) mod testing {
         Pmu::from_cpuid(&Leaves::recorded(&leaves))
     }
 
-    /// Intel's, version 4: 8 general and 3 fixed counters, all architectural events but cache misses.
+    /// Returns a PMU of Intel, version 4, with 8 general and 3 fixed counters, and all architectural events except cache
+    /// misses.
     pub(crate) fn intel() -> Pmu {
         let leaves = [
             (0, [0x16, 0x756e_6547, 0x6c65_746e, 0x4965_6e69]),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Processes that have a file open.
+//! Finds processes that have a file open, and opens pidfds.
 
 use std::fmt;
 use std::fs;
@@ -24,7 +24,8 @@ impl fmt::Display for Process {
     }
 }
 
-/// Returns the processes with a descriptor whose name in /proc/PID/fd is `wanted`; only root sees those of other users.
+/// Returns the processes with a descriptor whose target in /proc/PID/fd makes `wanted` true. Only root sees descriptors of
+/// other users' processes.
 pub(crate) fn holding(machine: &Machine, wanted: impl Fn(&str) -> bool) -> Vec<Process> {
     let Ok(processes) = fs::read_dir(machine.path("/proc")) else {
         return Vec::new();
@@ -40,24 +41,24 @@ pub(crate) fn holding(machine: &Machine, wanted: impl Fn(&str) -> bool) -> Vec<P
             fs::read_link(entry.path()).is_ok_and(|target| target.to_str().is_some_and(&wanted))
         })
     };
-    let named = |pid: u32| {
+    let with_name = |pid: u32| {
         let name = machine.text(&format!("/proc/{pid}/comm")).ok().flatten();
         Process {
             pid,
             name: name.unwrap_or_else(|| "process".to_owned()),
         }
     };
-    pids.into_iter().filter(holds).map(named).collect()
+    pids.into_iter().filter(holds).map(with_name).collect()
 }
 
-/// Returns a descriptor that can be read once a process or a thread has ended; `None` if it has.
+/// Returns a descriptor that becomes readable when a process or a thread ends; `None` if it has ended already.
 pub(crate) fn open_pidfd(number: u32) -> Option<OwnedFd> {
     /// `PIDFD_THREAD` of `<linux/pidfd.h>`.
     const PIDFD_THREAD: libc::c_int = libc::O_EXCL;
-    // SAFETY: The call takes two numbers and no memory.
+    // SAFETY: pidfd_open(2) takes two integers and accesses no memory of this process.
     let result = unsafe { libc::syscall(libc::SYS_pidfd_open, number, PIDFD_THREAD) };
     let descriptor = i32::try_from(Errno::result(result).ok()?).ok()?;
-    // SAFETY: The kernel has just made the descriptor for this function: nothing else owns it.
+    // SAFETY: The descriptor is open and has no other owner, since the successful call above has just created it.
     Some(unsafe { OwnedFd::from_raw_fd(descriptor) })
 }
 
@@ -76,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_is_found_by_what_it_has_open() {
+    fn a_process_is_found_by_its_open_file() {
         let file = tempfile::NamedTempFile::new().expect("a file can be made");
         let path = file.path().to_str().expect("it is text").to_owned();
         let machine = Machine::here();

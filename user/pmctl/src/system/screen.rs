@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Standard output: on a terminal with colours and a pager, as git and perf have them.
+//! Standard output, with colours and a pager if it is a terminal, like in git and perf.
 
 use std::env;
 use std::ffi::{OsStr, OsString};
@@ -15,43 +15,43 @@ use nix::sys::signal::{SigSet, Signal};
 use crate::system::child;
 use crate::system::stdio::NamedOutput;
 
-/// Bytes of output that are written at once.
-const BLOCK: usize = 1 << 16;
+/// Bytes of output after which they are written.
+const BUFFER_SIZE: usize = 1 << 16;
 
-/// Options for `less` if `LESS` is not set: end if all fits on the screen, pass colours on, chop
-/// long lines, leave the text on the screen.
-const LESS: &str = "FRSX";
+/// Options for `less` if `LESS` is not set: quit if all text fits on the screen, pass colours through, chop long lines, and
+/// leave the text on the screen.
+const LESS_OPTIONS: &str = "FRSX";
 
-/// Standard output, or the pager in front of it.
+/// Standard output, or a pager that shows it.
 pub(crate) struct Screen {
-    /// `None` only while it is dropped.
+    /// The output; `None` only while this is dropped.
     output: Option<BufWriter<NamedOutput<Box<dyn Write>>>>,
     pager: Option<Child>,
     pub(crate) colors: Colors,
 }
 
 impl Screen {
-    /// Opens standard output; with a pager if that is wanted and standard output is a terminal that can have one.
+    /// Opens standard output, with a pager if `pager` is set and standard output is a terminal that a pager can use.
     ///
     /// # Errors
-    /// If the pager can't be started.
+    /// The pager can't be started.
     pub(crate) fn open(pager: bool) -> Result<Self> {
         let stdout = io::stdout();
-        // Decided before the pager, which gets a pipe.
+        // Decided before the pager is started, since its input is a pipe.
         let colors = Colors::new(AutoStream::choice(&stdout) != ColorChoice::Never);
-        let has_pages = || stdout.is_terminal() && !has_dumb_terminal() && has_keys();
-        let command = pager_command().filter(|_| pager && has_pages());
+        let can_page = || stdout.is_terminal() && !has_dumb_terminal() && has_keys();
+        let command = pager_command().filter(|_| pager && can_page());
         let (output, name, pager): (Box<dyn Write>, _, _) = match command {
             None => (Box::new(stdout.lock()), "standard output", None),
             Some(command) => {
-                let (child, input) = start(&command)?;
+                let (child, input) = start_pager(&command)?;
                 (input, "the pager's input", Some(child))
             }
         };
         let name = name.to_owned();
         Ok(Self {
             output: Some(BufWriter::with_capacity(
-                BLOCK,
+                BUFFER_SIZE,
                 NamedOutput { output, name },
             )),
             pager,
@@ -59,7 +59,7 @@ impl Screen {
         })
     }
 
-    /// Returns whether a pager shows the output: then nothing else may write to the terminal.
+    /// Returns whether a pager shows the output, so that pmctl must not write to the terminal itself.
     pub(crate) const fn is_paged(&self) -> bool {
         self.pager.is_some()
     }
@@ -81,9 +81,9 @@ impl Write for Screen {
 }
 
 impl Drop for Screen {
-    /// Waits until the user has left the pager.
+    /// Waits until the user has quit the pager.
     fn drop(&mut self) {
-        // The pager sees the end of its input.
+        // This ends the pager's input.
         self.output = None;
         if let Some(pager) = &mut self.pager {
             let _ = pager.wait();
@@ -91,10 +91,10 @@ impl Drop for Screen {
     }
 }
 
-/// Returns the command line of the pager: `$PAGER`, or `less` if there is one; `None` if the user wants none.
+/// Returns the command line of the pager: `$PAGER`, or `less` if it is installed; `None` if the user wants no pager.
 fn pager_command() -> Option<OsString> {
     match env::var_os("PAGER") {
-        Some(none) if none.is_empty() || none == "cat" => None,
+        Some(command) if command.is_empty() || command == "cat" => None,
         Some(command) => Some(command),
         None => {
             let less = OsString::from("less");
@@ -103,50 +103,50 @@ fn pager_command() -> Option<OsString> {
     }
 }
 
-/// Returns whether the terminal can only write line by line, or nothing is known of it.
+/// Returns whether the terminal can't do more than write lines, by $TERM, or is unknown.
 pub(crate) fn has_dumb_terminal() -> bool {
     env::var_os("TERM").is_none_or(|name| name.is_empty() || name == "dumb")
 }
 
-/// Returns whether the locale's characters are those of Unicode, in UTF-8.
+/// Returns whether the locale uses UTF-8.
 pub(crate) fn has_unicode() -> bool {
     is_unicode(["LC_ALL", "LC_CTYPE", "LANG"].map(env::var_os))
 }
 
-/// Returns whether the first variable that has a value, in the order of setlocale(3), names UTF-8.
+/// Returns whether the first of these variables that has a value names UTF-8. Their order is that of setlocale(3).
 fn is_unicode(variables: [Option<OsString>; 3]) -> bool {
-    let mut given = variables.into_iter().flatten();
-    let locale = given.find(|value| !value.is_empty()).unwrap_or_default();
+    let mut values = variables.into_iter().flatten();
+    let locale = values.find(|value| !value.is_empty()).unwrap_or_default();
     let locale = locale.to_string_lossy().to_ascii_lowercase();
     locale.contains("utf-8") || locale.contains("utf8")
 }
 
-/// Returns whether a pager could read keys: a process may write to a terminal that does not control it, as in a
-/// machine's console, and no key leaves the pager there.
+/// Returns whether a pager could read keys. On a terminal that is not the controlling terminal, such as a machine's
+/// console, the user could not quit the pager.
 fn has_keys() -> bool {
     File::open("/dev/tty").is_ok()
 }
 
 /// Starts a pager, and returns its input.
-fn start(command: &OsStr) -> Result<(Child, Box<dyn Write>)> {
+fn start_pager(command: &OsStr) -> Result<(Child, Box<dyn Write>)> {
     let mut shell = Command::new("sh");
     shell.arg("-c").arg(command).stdin(Stdio::piped());
     if env::var_os("LESS").is_none() {
-        shell.env("LESS", LESS);
+        shell.env("LESS", LESS_OPTIONS);
     }
     let name = command.to_string_lossy().into_owned();
     let mut child = shell
         .spawn()
         .with_context(|| format!("can't start the pager `{name}`"))?;
     let input = child.stdin.take().context("the pager has no input")?;
-    // Ctrl-C is for the pager, which goes on; pmctl ends with it.
+    // Ctrl-C is for the pager, which does not end by it. pmctl ends when the pager does.
     let mut interrupt = SigSet::empty();
     interrupt.add(Signal::SIGINT);
     interrupt.thread_block().context("can't block SIGINT")?;
     Ok((child, Box::new(input)))
 }
 
-/// The styles of the output; none of them does anything without colours.
+/// The styles of the output, which are empty without colours.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Colors {
     pub(crate) heading: Style,
@@ -156,7 +156,7 @@ pub(crate) struct Colors {
 }
 
 impl Colors {
-    /// None.
+    /// Styles without colours.
     #[cfg(test)]
     pub(crate) const NONE: Self = Self {
         heading: Style::new(),
@@ -165,9 +165,9 @@ impl Colors {
         medium: Style::new(),
     };
 
-    /// The styles, with or without colours.
-    pub(crate) fn new(wanted: bool) -> Self {
-        if !wanted {
+    /// Returns the styles with colours, or if `has_colors` is false, empty ones.
+    pub(crate) fn new(has_colors: bool) -> Self {
+        if !has_colors {
             return Self::default();
         }
         Self {
@@ -178,17 +178,17 @@ impl Colors {
         }
     }
 
-    /// Returns whether they do anything.
+    /// Returns whether the styles have colours.
     pub(crate) fn are_on(&self) -> bool {
         *self != Self::default()
     }
 
-    /// Returns the style of a number that is worth a look.
+    /// Returns the style of a notable number.
     pub(crate) fn notable(&self) -> Style {
         self.large
     }
 
-    /// Returns the style of a number that is high from the first of these limits on, and very high from the second.
+    /// Returns the style of a number that is high above the first of these limits, and very high above the second.
     pub(crate) fn ratio(&self, value: f64, limits: Option<(f64, f64)>) -> Style {
         match limits {
             Some((_, very)) if value > very => self.large,
@@ -197,7 +197,7 @@ impl Colors {
         }
     }
 
-    /// Returns the style of a share of the whole. The limits are perf's: 5 % and 0.5 %.
+    /// Returns the style of a share of the whole, from 0 to 1. The limits are the same as perf's: 5 % and 0.5 %.
     pub(crate) fn share(&self, share: f64) -> Style {
         match share {
             large if large >= 0.05 => self.large,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Signals as something to wait for, with a time limit.
+//! Waits for signals, with a time limit and together with descriptors.
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::process::ExitCode;
@@ -13,41 +13,42 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{SigHandler, SigSet, SigmaskHow, Signal, raise, signal, sigprocmask};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 
-/// Signals that are read instead of acted on, as long as this lives.
+/// Blocks signals as long as this exists, so that they can be read instead of taking effect.
 pub(crate) struct Signals {
     queue: SignalFd,
-    /// The mask as it was before: a command must not inherit ours.
-    before: SigSet,
+    /// The mask before, which commands must inherit instead of pmctl's.
+    previous_mask: SigSet,
 }
 
 /// Result of [`Signals::wait`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Event {
-    /// The time is over, or the process itself was stopped and continued.
+    /// The time to wait is over, or this process was stopped and continued.
     Nothing,
     /// A child ended or changed its state.
     Child,
-    /// The other descriptor has something to read.
+    /// The other descriptor is readable.
     Other,
-    /// SIGUSR2, if it is held.
+    /// SIGUSR2, if it is blocked by [`Signals::hold_with`]: a new file is to begin.
     Switch,
-    /// SIGWINCH, if it is held: the terminal has another size.
+    /// SIGWINCH, if it is blocked by [`Signals::hold_with`]: the terminal has another size.
     Resized,
-    /// A signal asks for the end: from the terminal, which sent it to the command too, or from another process.
+    /// A signal to end. With `by_terminal` the terminal has sent it, also to the command; otherwise another process has.
     End { signal: Signal, by_terminal: bool },
 }
 
 impl Signals {
-    /// Blocks the signals.
+    /// Blocks the signals of [`Event`], except SIGUSR2 and SIGWINCH.
     pub(crate) fn hold() -> Result<Self> {
         Self::hold_all(SigSet::empty())
     }
 
-    /// Blocks one more signal, of those that have an [`Event`].
+    /// Blocks the same signals and one more: SIGUSR2 or SIGWINCH.
     pub(crate) fn hold_with(signal: Signal) -> Result<Self> {
         Self::hold_all(signal.into())
     }
 
+    /// Blocks the usual signals and those of `mask`.
     fn hold_all(mut mask: SigSet) -> Result<Self> {
         for signal in [
             Signal::SIGCHLD,
@@ -57,55 +58,58 @@ impl Signals {
         ] {
             mask.add(signal);
         }
-        // The terminal is gone. To ignore that is what nohup(1) asks for, and a signal that is held back would be
-        // seen all the same.
+        // SIGHUP comes when the terminal is hung up. nohup(1) makes pmctl ignore it; if it were blocked, it would be read
+        // nevertheless.
         if !is_ignored(Signal::SIGHUP) {
             mask.add(Signal::SIGHUP);
         }
-        let mut before = SigSet::empty();
-        sigprocmask(SigmaskHow::SIG_BLOCK, Some(&mask), Some(&mut before))
-            .context("can't hold signals back")?;
+        let mut previous_mask = SigSet::empty();
+        sigprocmask(SigmaskHow::SIG_BLOCK, Some(&mask), Some(&mut previous_mask))
+            .context("can't block signals")?;
         let queue = SignalFd::with_flags(&mask, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)
             .context("can't make a signal descriptor")?;
-        Ok(Self { queue, before })
+        Ok(Self {
+            queue,
+            previous_mask,
+        })
     }
 
-    /// Returns the signal mask as it was before.
+    /// Returns the signal mask before signals were blocked.
     pub(crate) fn mask_before(&self) -> &SigSet {
-        &self.before
+        &self.previous_mask
     }
 
-    /// Waits for a signal, until there is something to read from `other`, or until `limit` is over.
+    /// Waits until a signal comes, `other` is readable, or `limit` is over.
     pub(crate) fn wait(
         &self,
         limit: Option<Duration>,
         other: Option<BorrowedFd<'_>>,
     ) -> Result<Event> {
-        // Up to the next millisecond, for poll(2) counts in them: it must not return too early.
+        // Rounded up to milliseconds, the unit of poll(2), so that it does not return too early.
         let timeout = limit.map_or(PollTimeout::NONE, |limit| {
             PollTimeout::try_from(limit.as_micros().div_ceil(1000)).unwrap_or(PollTimeout::MAX)
         });
-        let readable = |descriptor| PollFd::new(descriptor, PollFlags::POLLIN);
+        let poll_fd = |descriptor| PollFd::new(descriptor, PollFlags::POLLIN);
         let queue = self.queue.as_fd();
-        // No vector: how many instructions that takes depends on what else is in memory, and they may be counted.
-        let mut both = [readable(queue), readable(other.unwrap_or(queue))];
+        // An array and not a vector: the number of instructions to allocate one varies, and they may be counted.
+        let mut both = [poll_fd(queue), poll_fd(other.unwrap_or(queue))];
         let number = if other.is_some() { 2 } else { 1 };
         match poll(&mut both[..number], timeout) {
-            // SIGCONT does it, although it is not held back and has no handler.
+            // SIGCONT interrupts poll(2), although it is not blocked and has no handler.
             Ok(_) | Err(Errno::EINTR) => {}
             Err(errno) => return Err(errno).context("can't wait for signals"),
         }
         let events = both[1].revents();
         let has_data = events.is_some_and(|events| events.contains(PollFlags::POLLIN));
-        // Signals first: there may always be something to read.
+        // Signals come first, since the descriptor may be readable all the time.
         match self.next()? {
             Event::Nothing if other.is_some() && has_data => Ok(Event::Other),
             event => Ok(event),
         }
     }
 
-    /// Waits for a signal, until there is something to read from one of `others`, or until `limit` is over. Of those that
-    /// have ended, nothing is waited for any more: they are removed.
+    /// Waits until a signal comes, one of `others` is readable, or `limit` is over. Descriptors of processes that have ended
+    /// are removed from `others`.
     pub(crate) fn wait_for_any(
         &self,
         limit: Duration,
@@ -134,23 +138,23 @@ impl Signals {
         }
     }
 
-    /// Discards the pending signals: their requests are done.
+    /// Discards the pending signals.
     pub(crate) fn forget(&self) {
         while self.next().is_ok_and(|event| event != Event::Nothing) {}
     }
 
-    /// Takes the next signal, if there is one.
+    /// Returns the next pending signal, or [`Event::Nothing`].
     pub(crate) fn next(&self) -> Result<Event> {
         let Some(info) = self.queue.read_signal().context("can't read signals")? else {
             return Ok(Event::Nothing);
         };
-        let number = i32::try_from(info.ssi_signo).context("a signal without a number")?;
+        let number = i32::try_from(info.ssi_signo).context("a signal has an invalid number")?;
         Ok(
-            match Signal::try_from(number).context("an unknown signal")? {
+            match Signal::try_from(number).context("a signal is unknown")? {
                 Signal::SIGCHLD => Event::Child,
                 Signal::SIGUSR2 => Event::Switch,
                 Signal::SIGWINCH => Event::Resized,
-                // A code above 0 is the kernel's: the terminal tells its whole process group.
+                // A code above 0 means that the kernel has sent it, for the terminal, to the whole process group.
                 signal => Event::End {
                     signal,
                     by_terminal: info.ssi_code > 0,
@@ -163,30 +167,30 @@ impl Signals {
 /// Set if SIGXFSZ was not ignored when pmctl was started.
 static OWN_FILE_LIMIT: AtomicBool = AtomicBool::new(false);
 
-/// Lets a write beyond the limit of a file's size (`ulimit -f`) fail with EFBIG, as one to a full disk fails, instead
-/// of killing pmctl.
+/// Ignores SIGXFSZ, so that a write beyond the limit of a file's size (`ulimit -f`) fails with EFBIG instead of killing
+/// pmctl.
 pub(crate) fn ignore_file_limit() {
-    // SAFETY: To ignore a signal runs no code of this process.
-    let before = unsafe { signal(Signal::SIGXFSZ, SigHandler::SigIgn) };
-    let is_default = matches!(before, Ok(SigHandler::SigDfl));
+    // SAFETY: A handler must be safe to run at any time. `SigIgn` is no handler: no code of this process runs.
+    let previous = unsafe { signal(Signal::SIGXFSZ, SigHandler::SigIgn) };
+    let is_default = matches!(previous, Ok(SigHandler::SigDfl));
     OWN_FILE_LIMIT.store(is_default, Ordering::Relaxed);
 }
 
-/// Gives SIGXFSZ and SIGPIPE back the meaning that a command expects: pmctl and Rust ignore them, and exec would hand
-/// that down.
+/// Restores the default actions of SIGXFSZ and SIGPIPE, which pmctl and Rust ignore. A command would inherit that through
+/// exec.
 pub(crate) fn restore_defaults() -> Result<(), Errno> {
-    // SAFETY: The default action runs no code of this process.
+    // SAFETY: A handler must be safe to run at any time. `SigDfl` is no handler: no code of this process runs.
     unsafe { signal(Signal::SIGPIPE, SigHandler::SigDfl) }?;
     if OWN_FILE_LIMIT.load(Ordering::Relaxed) {
-        // SAFETY: As of SIGPIPE: no code of this process runs.
+        // SAFETY: A handler must be safe to run at any time. `SigDfl` is no handler: no code of this process runs.
         unsafe { signal(Signal::SIGXFSZ, SigHandler::SigDfl) }?;
     }
     Ok(())
 }
 
-/// Ends the process by a signal, as if it had never been ignored. Returns the exit code if that does not work.
+/// Ends the process by the default action of a signal. If that fails, returns the exit code for the signal.
 pub(crate) fn end_by(ending: Signal) -> ExitCode {
-    // SAFETY: The default action runs no code of this process.
+    // SAFETY: A handler must be safe to run at any time. `SigDfl` is no handler: no code of this process runs.
     let _ = unsafe { signal(ending, SigHandler::SigDfl) };
     let _ = SigSet::from(ending).thread_unblock();
     let _ = raise(ending);
@@ -196,12 +200,13 @@ pub(crate) fn end_by(ending: Signal) -> ExitCode {
 /// Returns whether this process ignores a signal.
 fn is_ignored(signal: Signal) -> bool {
     let mut action = std::mem::MaybeUninit::<libc::sigaction>::uninit();
-    // SAFETY: Without a new action it changes nothing, and writes the present one to memory of this type.
+    // SAFETY: The pointer to the new action is null, so no action changes. sigaction(2) writes the present action to the
+    // other pointer, which is that of the live local `action` of the same type.
     let result = unsafe { libc::sigaction(signal as i32, std::ptr::null(), action.as_mut_ptr()) };
     if result != 0 {
         return false;
     }
-    // SAFETY: It succeeded, so that the action is written.
+    // SAFETY: sigaction(2) has succeeded, so it has initialized `action`.
     let action = unsafe { action.assume_init() };
     action.sa_sigaction == libc::SIG_IGN
 }
@@ -214,8 +219,8 @@ impl AsFd for Signals {
 
 impl Drop for Signals {
     fn drop(&mut self) {
-        // It worked with a mask of ours; it can't fail with the one from before.
-        let _ = sigprocmask(SigmaskHow::SIG_SETMASK, Some(&self.before), None);
+        // This can't fail, since the mask is valid.
+        let _ = sigprocmask(SigmaskHow::SIG_SETMASK, Some(&self.previous_mask), None);
     }
 }
 
@@ -224,14 +229,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_forgotten_does_not_end_the_process() {
+    fn discarded_signals_do_not_end_the_process() {
         let signals = Signals::hold().expect("they can be held");
         for signal in [Signal::SIGINT, Signal::SIGTERM] {
             raise(signal).expect("it is this thread's");
         }
         signals.forget();
         assert_eq!(signals.next().expect("it can be read"), Event::Nothing);
-        // Now they have their actions again.
+        // This unblocks the signals.
         drop(signals);
     }
 }

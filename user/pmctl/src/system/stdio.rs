@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Standard output and standard error: they may be closed, or full.
+//! Standard output and standard error, which may be closed, or full.
 //!
-//! Rust opens `/dev/null` in place of a descriptor that is closed, before `main`: from then on every write succeeds
-//! and nothing arrives. So the descriptors are looked at earlier, when the C library initializes the program.
+//! Before `main`, Rust opens `/dev/null` for standard descriptors that are closed, so that every write succeeds and is
+//! lost. So the descriptors are checked earlier, when the C library initializes the program.
 
 use std::fmt;
 use std::fs::File;
@@ -16,18 +16,20 @@ use nix::libc;
 
 use crate::system::text::printable;
 
-/// Bit n: descriptor n was closed when the program was executed.
+/// Mask of the descriptors that were closed when the program was executed.
 static CLOSED_DESCRIPTORS: AtomicU8 = AtomicU8::new(0);
 
-// SAFETY: The C library calls each function in `.init_array`, before Rust's runtime is set up. `look` needs none of
-// it: it makes system calls and stores a number.
+// SAFETY: `.init_array` must contain pointers to C functions, which the C library calls before Rust's runtime is set up.
+// This is one such pointer. `note_closed_descriptors` does not need the runtime: it makes system calls and stores an
+// integer.
 #[unsafe(link_section = ".init_array")]
 #[used]
-static LOOK: extern "C" fn() = look;
+static NOTE_CLOSED_DESCRIPTORS: extern "C" fn() = note_closed_descriptors;
 
-extern "C" fn look() {
+/// Notes which of standard output and standard error are closed.
+extern "C" fn note_closed_descriptors() {
     for descriptor in [libc::STDOUT_FILENO, libc::STDERR_FILENO] {
-        // SAFETY: It reads the flags of a descriptor and takes no pointer; for one that is closed it fails.
+        // SAFETY: F_GETFD takes no further argument and accesses no memory. It fails for a closed descriptor.
         if unsafe { libc::fcntl(descriptor, libc::F_GETFD) } == -1 {
             CLOSED_DESCRIPTORS.fetch_or(1 << descriptor, Ordering::Relaxed);
         }
@@ -51,33 +53,33 @@ pub(crate) fn require_output() -> Result<()> {
 /// Fails if standard error is closed.
 pub(crate) fn require_error() -> Result<()> {
     if is_closed(libc::STDERR_FILENO) {
-        bail!("standard error is closed, so the counts can't be printed. Give a file with -o.");
+        bail!("standard error is closed, so the counts can't be printed. Name a file with -o.");
     }
     Ok(())
 }
 
-/// Returns another descriptor of what a descriptor that pmctl was started with is open for.
+/// Returns a duplicate of a descriptor that pmctl has inherited from its parent.
 ///
 /// # Errors
-/// EBADF if there is no such descriptor, or pmctl opened it itself: its own are closed by exec, those are not.
+/// EBADF if there is no such descriptor, or pmctl itself has opened it, which is recognized by the flag close-on-exec.
 pub(crate) fn inherited(number: u32) -> Result<File, Errno> {
     let descriptor = libc::c_int::try_from(number).map_err(|_| Errno::EBADF)?;
     if descriptor <= libc::STDERR_FILENO && is_closed(descriptor) {
         return Err(Errno::EBADF);
     }
-    // SAFETY: It reads the flags of a descriptor and takes no pointer; for one that is closed it fails.
+    // SAFETY: F_GETFD takes no further argument and accesses no memory. It fails for a closed descriptor.
     let flags = Errno::result(unsafe { libc::fcntl(descriptor, libc::F_GETFD) })?;
     if flags & libc::FD_CLOEXEC != 0 {
         return Err(Errno::EBADF);
     }
-    // SAFETY: It makes a descriptor and takes no pointer, but the least number that the new descriptor may have; for a
-    // descriptor that is closed it fails.
+    // SAFETY: F_DUPFD_CLOEXEC takes an integer, the least number of the new descriptor, and accesses no memory. It fails for
+    // a closed descriptor.
     let new = Errno::result(unsafe { libc::fcntl(descriptor, libc::F_DUPFD_CLOEXEC, 0) })?;
-    // SAFETY: The descriptor was just made, and nothing else knows it.
+    // SAFETY: The descriptor is open and has no other owner, since the successful call above has just created it.
     Ok(unsafe { File::from_raw_fd(new) })
 }
 
-/// An output whose errors tell its name.
+/// An output whose errors contain its name.
 pub(crate) struct NamedOutput<W> {
     pub(crate) output: W,
     pub(crate) name: String,
@@ -103,15 +105,18 @@ impl<W: Write> Write for NamedOutput<W> {
     }
 }
 
-/// Writes a message to standard error; errors are ignored, because the exit code tells the failure too. It is one write:
-/// in a pipe no other program's words come in between.
+/// Writes a message to standard error. Errors are ignored, since the exit code also shows the failure. The message is one
+/// write, so that in a pipe it is not mixed with other programs' output.
 pub(crate) fn complain(message: impl fmt::Display) {
-    let text = format!("pmctl: {}\n", lines(&in_words(&message.to_string())));
+    let text = format!(
+        "pmctl: {}\n",
+        printable_lines(&without_os_error_numbers(&message.to_string()))
+    );
     let _ = io::stderr().write_all(text.as_bytes());
 }
 
-/// Returns a message without the numbers that Rust puts behind the words of the system's errors.
-fn in_words(message: &str) -> String {
+/// Returns a message without ` (os error N)`, which Rust adds to the system's errors.
+fn without_os_error_numbers(message: &str) -> String {
     let mut parts = message.split(" (os error ");
     let mut text = parts.next().unwrap_or_default().to_owned();
     for part in parts {
@@ -128,8 +133,8 @@ fn in_words(message: &str) -> String {
     text
 }
 
-/// Returns a message whose lines are printable: it can have names that others have chosen.
-fn lines(message: &str) -> String {
+/// Replaces characters that are not printable in the lines of a message, which may contain names from other users.
+fn printable_lines(message: &str) -> String {
     let lines: Vec<String> = message.split('\n').map(printable).collect();
     lines.join("\n")
 }
@@ -143,13 +148,13 @@ mod tests {
         let error = io::Error::from_raw_os_error(libc::ENOENT);
         let message = format!("can't read a: {error}\nb (os error x)");
         assert_eq!(
-            in_words(&message),
+            without_os_error_numbers(&message),
             "can't read a: No such file or directory\nb (os error x)"
         );
     }
 
     #[test]
     fn a_message_has_lines_and_no_escapes() {
-        assert_eq!(lines("a \x1b]0;b\x07\nc"), "a ?]0;b?\nc");
+        assert_eq!(printable_lines("a \x1b]0;b\x07\nc"), "a ?]0;b?\nc");
     }
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A table as text, its columns as wide as their contents.
+//! Writes a table as text, with columns as wide as their content.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -24,9 +24,9 @@ pub(crate) struct Table {
     columns: Vec<Align>,
     /// Blanks before the first column.
     margin: usize,
-    /// The headings first, then the rows with the style of their first cell.
+    /// The headings, and then the rows. The style of a row is that of its first cell.
     rows: Vec<(Vec<String>, Style)>,
-    /// Lines that stand under a row, by its index.
+    /// Lines that are written below a row, by the row's index.
     under: BTreeMap<usize, Vec<String>>,
 }
 
@@ -42,20 +42,20 @@ impl Table {
         }
     }
 
-    /// Begins each line with the first column, and not with two blanks.
+    /// Leaves out the blanks in front of the first column.
     pub(crate) fn without_margin(mut self) -> Self {
         self.margin = 0;
         self
     }
 
-    /// Adds a row, a cell for each heading; what is not printable in it becomes a question mark. The style is that of
+    /// Adds a row with a cell for each heading. Characters that are not printable become question marks. `style` is that of
     /// the first cell.
     pub(crate) fn row(&mut self, cells: &[String], style: Style) {
         let cells = cells.iter().map(|cell| printable(cell));
         self.rows.push((cells.collect(), style));
     }
 
-    /// Puts lines under the row that was added last.
+    /// Adds lines below the row that was added last.
     pub(crate) fn under(&mut self, lines: Vec<String>) {
         if !lines.is_empty() {
             self.under.insert(self.len(), lines);
@@ -67,8 +67,8 @@ impl Table {
         self.rows.len() - 1
     }
 
-    /// Writes the table, without blanks at the ends of lines, and no line longer than `width` characters. `heading` is
-    /// the style of the headings.
+    /// Writes the table without blanks at the ends of lines. Lines are cut after `width` characters. `heading` is the style
+    /// of the headings.
     pub(crate) fn write(
         &self,
         width: Option<usize>,
@@ -95,11 +95,11 @@ impl Table {
                     Align::Right => push_right(&mut line, cell, *width),
                 }
             }
-            line.truncate(end_of(&line, limit));
+            line.truncate(offset_after(&line, limit));
             let line = line.trim_end();
             let (style, end) = match index {
                 0 => (heading, line.len()),
-                _ => (*style, end_of(line, self.margin + widths[0])),
+                _ => (*style, offset_after(line, self.margin + widths[0])),
             };
             let (first, rest) = line.split_at(end);
             writeln!(output, "{style}{first}{style:#}{rest}")?;
@@ -112,10 +112,10 @@ impl Table {
     }
 }
 
-/// Returns where this many characters of `line` end, or where it ends.
-fn end_of(line: &str, characters: usize) -> usize {
-    let mut ends = line.char_indices().map(|(end, _)| end);
-    ends.nth(characters).unwrap_or(line.len())
+/// Returns the byte offset behind the first `characters` characters of `line`, or its end if it is shorter.
+fn offset_after(line: &str, characters: usize) -> usize {
+    let mut offsets = line.char_indices().map(|(offset, _)| offset);
+    offsets.nth(characters).unwrap_or(line.len())
 }
 
 #[cfg(test)]

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Text for people.
+//! Formats texts for output: numbers, names, and columns.
 
 use anyhow::{Context, Result, anyhow};
 use serde::de::DeserializeOwned;
 
-/// Returns a number with its noun: `1 counter`, `2,000 counters`.
+/// Returns a number with a noun, such as `1 counter` or `2,000 counters`.
 pub(crate) fn count(number: impl Into<u64>, noun: &str) -> String {
     match number.into() {
         1 => format!("1 {noun}"),
@@ -15,7 +15,7 @@ pub(crate) fn count(number: impl Into<u64>, noun: &str) -> String {
 pub(crate) use perfmon::printable;
 pub(crate) use perfmon_compare::numbers::thousands;
 
-/// Returns `text` in lines of at most `width` characters, broken between words, but not in `commands`.
+/// Wraps a text to lines of at most `width` characters. Lines are broken between words, but not within backticks.
 pub(crate) fn wrap(text: &str, width: usize) -> Vec<String> {
     let mut lines: Vec<String> = vec![String::new()];
     let mut in_command = false;
@@ -37,8 +37,8 @@ pub(crate) fn wrap(text: &str, width: usize) -> Vec<String> {
     lines
 }
 
-/// Parses a JSON object. An error begins with `message`. The parser's line and column follow only if the text is an object:
-/// in a file of another kind they mean nothing.
+/// Parses a JSON object. An error begins with `message`. If the text is an object, the parser's message with line and
+/// column follows; for a file of another kind it would be meaningless.
 pub(crate) fn json_of<T: DeserializeOwned>(
     text: &[u8],
     message: impl FnOnce() -> String,
@@ -50,20 +50,21 @@ pub(crate) fn json_of<T: DeserializeOwned>(
     }
 }
 
-/// Appends `text` and blanks, up to `width` characters. These four do without `write!`, which takes ten times as long,
-/// and panics at a width above 65535: `pmctl script` has millions of numbers to write, `pmctl report` names of any length.
+/// Appends `text`, padded with blanks to `width` characters. This function and the next three don't use `write!`, which
+/// takes ten times as long and panics at widths above 65535: `pmctl script` writes millions of numbers, and `pmctl report`
+/// names of any length.
 pub(crate) fn push_left(line: &mut String, text: &str, width: usize) {
     line.push_str(text);
     push_blanks(line, width.saturating_sub(text.chars().count()));
 }
 
-/// Appends blanks and `text`, up to `width` characters.
+/// Appends `text`, padded on the left with blanks to `width` characters.
 pub(crate) fn push_right(line: &mut String, text: &str, width: usize) {
     push_blanks(line, width.saturating_sub(text.chars().count()));
     line.push_str(text);
 }
 
-/// Appends blanks and a decimal number, up to `width` characters.
+/// Appends a decimal number, padded on the left with blanks to `width` characters.
 pub(crate) fn push_decimal(line: &mut String, number: impl itoa::Integer, width: usize) {
     let mut digits = itoa::Buffer::new();
     let digits = digits.format(number);
@@ -71,7 +72,7 @@ pub(crate) fn push_decimal(line: &mut String, number: impl itoa::Integer, width:
     line.push_str(digits);
 }
 
-/// Appends blanks and a hexadecimal number, up to `width` characters.
+/// Appends a hexadecimal number, padded on the left with blanks to `width` characters.
 pub(crate) fn push_hexadecimal(line: &mut String, number: u64, width: usize) {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
     // Four bits a digit.
@@ -85,20 +86,20 @@ pub(crate) fn push_hexadecimal(line: &mut String, number: u64, width: usize) {
 fn push_blanks(line: &mut String, mut number: usize) {
     const BLANKS: &str = "                ";
     while number > 0 {
-        let some = number.min(BLANKS.len());
-        line.push_str(&BLANKS[..some]);
-        number -= some;
+        let length = number.min(BLANKS.len());
+        line.push_str(&BLANKS[..length]);
+        number -= length;
     }
 }
 
-/// Returns a bar for a share of the whole: as many characters as are filled of `width`, rounded; at least none, at most all.
+/// Returns a bar for a share of the whole, from 0 to 1. A share of 1 is `width` characters.
 pub(crate) fn bar(share: f64, width: usize) -> String {
     let filled = (share.clamp(0.0, 1.0) * width as f64).round();
-    let is_filled = |place: &usize| (*place as f64) < filled;
+    let is_filled = |index: &usize| (*index as f64) < filled;
     "\u{2588}".repeat((0..width).filter(is_filled).count())
 }
 
-/// Returns the names as `a, b or c`, with another word for `or`.
+/// Joins names, as in `a, b or c`; `word` is the last separator.
 pub(crate) fn join_names(names: &[&str], word: &str) -> String {
     match names {
         [] => String::new(),
@@ -107,7 +108,7 @@ pub(crate) fn join_names(names: &[&str], word: &str) -> String {
     }
 }
 
-/// Returns the question after a wrong name whether one of these is meant; `None` without any.
+/// Returns the question whether one of these names is meant; `None` without names.
 pub(crate) fn did_you_mean(names: &[&str]) -> Option<String> {
     if names.is_empty() {
         return None;
@@ -130,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn columns_are_as_write_has_them() {
+    fn columns_are_the_same_as_with_write() {
         for number in [0, 1, 9, 10, 0xf, 0x10, 0x40_1234, u64::MAX] {
             for width in [0, 1, 16, 40] {
                 let mut line = String::new();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A file that is whole or not there.
+//! Writes a file so that it is complete, or does not appear at all.
 
 use std::ffi::OsString;
 use std::fs::{self, File, Permissions};
@@ -16,104 +16,108 @@ use nix::unistd::linkat;
 
 use crate::system::stdio::NamedOutput;
 
-/// A file that appears at its path when it is finished. Until then it has no name, so that nothing is left of it
-/// however the process ends. On file systems without such files it has a temporary name beside its path. A path that is
-/// no regular file, as a pipe, is written directly.
+/// A file that appears at its path when it is finished. Until then it has no name, so that it is removed however the
+/// process ends. On file systems without nameless files, it has a temporary name in the same folder. A path that is not a
+/// regular file, such as a pipe, is written directly.
 pub(crate) struct WholeFile {
     file: NamedOutput<File>,
-    place: Unfinished,
+    location: Location,
     /// The path of the finished file.
     target: PathBuf,
 }
 
-enum Unfinished {
+/// Where the file is at present.
+enum Location {
+    /// The file has no name.
     Nameless,
-    Beside,
-    /// The file is at its place from the start, as it is no regular file.
+    /// The file has a temporary name in the folder of its path.
+    Temporary,
+    /// The file is at its path: it is finished, or is not a regular file.
     Target,
 }
 
 impl WholeFile {
-    /// Begins a file.
+    /// Creates a file.
     ///
     /// # Errors
     /// Those of the file system, with the file's name.
     pub(crate) fn create(path: &Path) -> Result<Self> {
         let is_special = fs::metadata(path).is_ok_and(|facts| !facts.is_file());
-        // A link stays a link.
+        // If the path is a symbolic link, its target is replaced.
         let target = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-        let opened = match nameless(&target) {
-            _ if is_special => File::create(&target).map(|file| (file, Unfinished::Target)),
-            Ok(file) => Ok((file, Unfinished::Nameless)),
-            Err(_) => File::create(beside(&target)).map(|file| (file, Unfinished::Beside)),
+        let opened = match open_nameless(&target) {
+            _ if is_special => File::create(&target).map(|file| (file, Location::Target)),
+            Ok(file) => Ok((file, Location::Nameless)),
+            Err(_) => File::create(temporary_path(&target)).map(|file| (file, Location::Temporary)),
         };
         let name = path.display().to_string();
-        let (output, place) = opened.with_context(|| format!("can't write {name}"))?;
+        let (output, location) = opened.with_context(|| format!("can't write {name}"))?;
         Ok(Self {
             file: NamedOutput { output, name },
-            place,
+            location,
             target,
         })
     }
 
-    /// Begins a file that only its owner may read.
+    /// Creates a file that only its owner may read.
     ///
     /// # Errors
-    /// As [`WholeFile::create`].
+    /// Those of [`WholeFile::create`].
     pub(crate) fn create_private(path: &Path) -> Result<Self> {
         let file = Self::create(path)?;
         file.set_permissions(Permissions::from_mode(0o600))?;
         Ok(file)
     }
 
-    /// Sets the permissions of the file, unless it is there already and no file.
+    /// Sets the permissions of the file, unless its path is not a regular file.
     ///
     /// # Errors
     /// Those of the file system, with the file's name.
     pub(crate) fn set_permissions(&self, permissions: Permissions) -> Result<()> {
-        if matches!(self.place, Unfinished::Target) {
+        if matches!(self.location, Location::Target) {
             return Ok(());
         }
         let changed = self.file.output.set_permissions(permissions);
         changed.with_context(|| format!("can't write {}", self.file.name))
     }
 
-    /// Puts the file, which is whole now, in its place.
+    /// Finishes the file, so that it appears at its path.
     ///
     /// # Errors
-    /// Those of the file system, with the file's name; what was there before stays.
+    /// Those of the file system, with the file's name. An earlier file at the path stays.
     pub(crate) fn finish(&mut self) -> io::Result<()> {
-        // Not between the two steps.
-        let held = [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP].into_iter();
-        let before = held
+        // Signals are blocked, so that none ends pmctl while the file has its temporary name.
+        let signals = [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP].into_iter();
+        let previous_mask = signals
             .collect::<SigSet>()
             .thread_swap_mask(SigmaskHow::SIG_BLOCK);
-        let moved = self.put_in_place();
-        if let Ok(before) = before {
-            let _ = before.thread_set_mask();
+        let result = self.move_to_target();
+        if let Ok(previous_mask) = previous_mask {
+            let _ = previous_mask.thread_set_mask();
         }
-        self.file.with_name(moved)
+        self.file.with_name(result)
     }
 
-    fn put_in_place(&mut self) -> io::Result<()> {
-        let beside = beside(&self.target);
-        match self.place {
-            Unfinished::Target => return Ok(()),
-            Unfinished::Beside => {}
-            Unfinished::Nameless => {
+    /// Gives the file a temporary name if it has none, and renames it to its path.
+    fn move_to_target(&mut self) -> io::Result<()> {
+        let temporary = temporary_path(&self.target);
+        match self.location {
+            Location::Target => return Ok(()),
+            Location::Temporary => {}
+            Location::Nameless => {
                 let own = path_of(&self.file.output);
                 linkat(
                     AT_FDCWD,
                     &own,
                     AT_FDCWD,
-                    &beside,
+                    &temporary,
                     AtFlags::AT_SYMLINK_FOLLOW,
                 )?;
-                self.place = Unfinished::Beside;
+                self.location = Location::Temporary;
             }
         }
-        fs::rename(&beside, &self.target)?;
-        self.place = Unfinished::Target;
+        fs::rename(&temporary, &self.target)?;
+        self.location = Location::Target;
         Ok(())
     }
 }
@@ -137,35 +141,35 @@ impl Seek for WholeFile {
 
 impl Drop for WholeFile {
     fn drop(&mut self) {
-        if matches!(self.place, Unfinished::Beside) {
-            let _ = fs::remove_file(beside(&self.target));
+        if matches!(self.location, Location::Temporary) {
+            let _ = fs::remove_file(temporary_path(&self.target));
         }
     }
 }
 
-/// Writes a file that is complete or absent.
+/// Writes a file with `fill`. If that fails, the file does not appear.
 ///
 /// # Errors
-/// Those of `fill`, and of the file, with its name.
+/// Those of `fill`, and those of the file system, with the file's name.
 pub(crate) fn write(
     path: &Path,
     fill: impl FnOnce(&mut BufWriter<WholeFile>) -> Result<()>,
 ) -> Result<()> {
-    finish(WholeFile::create(path)?, fill)
+    fill_and_finish(WholeFile::create(path)?, fill)
 }
 
-/// Writes a file that is whole or not there, and that only its owner may read.
+/// Writes a file like [`write`], which only its owner may read.
 ///
 /// # Errors
-/// As [`write`].
+/// Those of [`write`].
 pub(crate) fn write_private(
     path: &Path,
     fill: impl FnOnce(&mut BufWriter<WholeFile>) -> Result<()>,
 ) -> Result<()> {
-    finish(WholeFile::create_private(path)?, fill)
+    fill_and_finish(WholeFile::create_private(path)?, fill)
 }
 
-fn finish(
+fn fill_and_finish(
     file: WholeFile,
     fill: impl FnOnce(&mut BufWriter<WholeFile>) -> Result<()>,
 ) -> Result<()> {
@@ -175,8 +179,8 @@ fn finish(
     Ok(file.get_mut().finish()?)
 }
 
-/// Opens a file without a name that can get one there.
-fn nameless(target: &Path) -> io::Result<File> {
+/// Opens a file without a name, which can later get a name in the folder of `target`.
+fn open_nameless(target: &Path) -> io::Result<File> {
     let folder = match target.parent() {
         Some(folder) if folder.as_os_str().is_empty() => Path::new("."),
         Some(folder) => folder,
@@ -187,17 +191,18 @@ fn nameless(target: &Path) -> io::Result<File> {
         .write(true)
         .custom_flags(libc::O_TMPFILE)
         .open(folder)?;
-    // It gets its name by this path.
+    // /proc must be mounted, since the file gets its name through this path.
     fs::symlink_metadata(path_of(&file))?;
     Ok(file)
 }
 
+/// Returns a path of an open file, through its descriptor.
 fn path_of(file: &File) -> PathBuf {
     PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()))
 }
 
-/// Returns the name of a file that is not in its place yet.
-fn beside(target: &Path) -> PathBuf {
+/// Returns the temporary path of a file.
+fn temporary_path(target: &Path) -> PathBuf {
     let mut name = OsString::from(".");
     name.push(target.file_name().unwrap_or_default());
     name.push(format!(".{}", std::process::id()));
@@ -229,10 +234,10 @@ mod tests {
         let mut file = WholeFile::create(&path).expect("it can be written");
         file.write_all(b"half").expect("there is room");
         let number = || folder.path().read_dir().expect("it is ours").count();
-        // Where the file system has no files without a name, it is beside.
+        // On a file system without nameless files it has a temporary name.
         assert_eq!(
             number(),
-            usize::from(matches!(file.place, Unfinished::Beside))
+            usize::from(matches!(file.location, Location::Temporary))
         );
         file.finish().expect("it gets its name");
         drop(file);
@@ -243,7 +248,7 @@ mod tests {
         let path_private = folder.path().join("private");
         let mut private = WholeFile::create_private(&path_private).expect("it can be written");
         private.finish().expect("it gets its name");
-        // As any other new file, if it is not private.
+        // Without `create_private`, the mode is that of any new file.
         let other = folder.path().join("other");
         let mode = |path: &Path| {
             fs::metadata(path)
@@ -257,16 +262,16 @@ mod tests {
     }
 
     #[test]
-    fn a_file_beside_its_place_is_moved_or_removed() {
+    fn a_file_with_a_temporary_name_is_moved_or_removed() {
         let folder = tempfile::tempdir().expect("a folder can be made");
         let target = folder.path().join("out");
         for is_finished in [false, true] {
             let mut file = WholeFile {
                 file: NamedOutput {
-                    output: File::create(beside(&target)).expect("it can be written"),
+                    output: File::create(temporary_path(&target)).expect("it can be written"),
                     name: "out".to_owned(),
                 },
-                place: Unfinished::Beside,
+                location: Location::Temporary,
                 target: target.clone(),
             };
             if is_finished {
@@ -289,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn a_device_is_written_itself() {
+    fn a_device_is_written_directly() {
         write(Path::new("/dev/null"), |file| Ok(file.write_all(b"x")?)).expect("it takes all");
         let full = write(Path::new("/dev/full"), |file| Ok(file.write_all(b"x")?));
         let message = full.expect_err("there is no room").to_string();

@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Finds the container in the name of a cgroup, by the forms that container managers write.
+//! Finds the container of a cgroup by the cgroup's name, in the forms that container managers use.
 
 use std::path::Path;
 
-/// The container that the name of a cgroup tells.
+/// The container that the name of a cgroup describes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ContainerNames {
-    /// The program that runs the container, if the form is that of one program.
+    /// The program that runs the container, if only one program uses this form.
     pub(crate) runtime: Option<&'static str>,
     /// The container's ID.
     pub(crate) id: Option<String>,
-    /// The UID of the container's pod, or of the pod that the cgroup is.
+    /// The UID of the container's pod, or of the pod if the cgroup is a pod.
     pub(crate) pod: Option<String>,
-    /// The name of a machine or of a unit of systemd; of a container without one, its ID.
+    /// The name of a virtual machine or of a systemd unit; for a container without a name, its ID.
     pub(crate) name: Option<String>,
 }
 
-/// The prefixes of container IDs, and the runtime of each: `PREFIX-ID`, or `PREFIX-ID.scope` under systemd.
+/// Prefixes of container IDs with the runtimes that use them, as in `PREFIX-ID`, or `PREFIX-ID.scope` under systemd.
 const ID_PREFIXES: [(&str, &str); 5] = [
     ("docker", "docker"),
     ("cri-containerd", "containerd"),
@@ -25,7 +25,7 @@ const ID_PREFIXES: [(&str, &str); 5] = [
     ("libpod", "podman"),
 ];
 
-/// The parent cgroups of IDs without a prefix, and the runtime of each. Pods may have any runtime.
+/// Parent cgroups of containers whose ID has no prefix, with the runtimes. In pods the runtime is not known.
 const ID_PARENTS: [(&str, &str); 5] = [
     ("docker", "docker"),
     ("moby", "docker"),
@@ -34,7 +34,7 @@ const ID_PARENTS: [(&str, &str); 5] = [
     ("libpod_parent", "podman"),
 ];
 
-/// The ends of the names of systemd's units that are cgroups.
+/// Suffixes of the systemd units that have cgroups.
 const UNIT_SUFFIXES: [&str; 5] = [".service", ".scope", ".slice", ".socket", ".mount"];
 
 impl ContainerNames {
@@ -44,70 +44,70 @@ impl ContainerNames {
             .iter()
             .map(|level| level.to_string_lossy().into_owned())
             .collect();
-        let Some((last, above)) = levels.split_last() else {
+        let Some((last, parents)) = levels.split_last() else {
             return Self::default();
         };
-        let parent = above.last().map_or("", String::as_str);
-        if let Some(pod) = pod(last) {
+        let parent = parents.last().map_or("", String::as_str);
+        if let Some(pod) = pod_uid(last) {
             return Self {
                 pod: Some(pod),
-                name: unit(last),
+                name: unit_name(last),
                 ..Self::default()
             };
         }
-        if let Some((runtime, id, slice)) = container(last, parent) {
+        if let Some((runtime, id, slice)) = find_container(last, parent) {
             return Self {
                 runtime,
                 name: Some(id.to_owned()),
                 id: Some(id.to_owned()),
-                pod: pod(slice.unwrap_or(parent)),
+                pod: pod_uid(slice.unwrap_or(parent)),
             };
         }
-        match machine(last, parent) {
+        match find_machine(last, parent) {
             Some((runtime, name)) => Self {
                 runtime: Some(runtime),
                 name: Some(name),
                 ..Self::default()
             },
             None => Self {
-                name: unit(last),
+                name: unit_name(last),
                 ..Self::default()
             },
         }
     }
 }
 
-/// Returns the program and the ID of a container, and the slice, if that is in the same level.
-fn container<'a>(
+/// Returns the runtime and the ID of a container, and the slice if it is in the same level of the name.
+fn find_container<'a>(
     level: &'a str,
     parent: &str,
 ) -> Option<(Option<&'static str>, &'a str, Option<&'a str>)> {
-    let find = |table: &[(&str, &'static str)], word: &str| {
+    let runtime_in = |table: &[(&str, &'static str)], word: &str| {
         let found = table.iter().find(|(known, _)| *known == word);
         found.map(|(_, runtime)| *runtime)
     };
-    // Of runc, if it is to ask systemd and the manager does not know it: SLICE:PREFIX:ID.
+    // SLICE:PREFIX:ID is written if runc uses the systemd driver, but its caller expects cgroupfs.
     if let [slice, prefix, id] = level.split(':').collect::<Vec<_>>()[..] {
-        return is_id(id).then(|| (find(&ID_PREFIXES, prefix), id, Some(slice)));
+        return is_id(id).then(|| (runtime_in(&ID_PREFIXES, prefix), id, Some(slice)));
     }
     let level = level.strip_suffix(".scope").unwrap_or(level);
     if is_id(level) {
-        return Some((find(&ID_PARENTS, parent), level, None));
+        return Some((runtime_in(&ID_PARENTS, parent), level, None));
     }
     let (prefix, id) = level.rsplit_once('-')?;
-    let runtime = find(&ID_PREFIXES, prefix)?;
+    let runtime = runtime_in(&ID_PREFIXES, prefix)?;
     is_id(id).then_some((Some(runtime), id, None))
 }
 
-/// Returns the program and the name of a machine or a container that has no ID.
-fn machine(level: &str, parent: &str) -> Option<(&'static str, String)> {
+/// Returns the runtime and the name of a virtual machine, or of a container without an ID.
+fn find_machine(level: &str, parent: &str) -> Option<(&'static str, String)> {
     let nspawn = level.strip_prefix("systemd-nspawn@");
     if let Some(name) = nspawn.and_then(|name| name.strip_suffix(".service")) {
-        return Some(("systemd-nspawn", unescaped(name)));
+        return Some(("systemd-nspawn", unescape(name)));
     }
     let machine = level.strip_prefix("machine-");
     if let Some(name) = machine.and_then(|name| name.strip_suffix(".scope")) {
-        return Some(("machine", unescaped(name)));
+        return Some(("machine", unescape(name)));
     }
     if let Some(name) = level.strip_prefix("lxc.payload.") {
         return Some(("lxc", name.to_owned()));
@@ -115,9 +115,9 @@ fn machine(level: &str, parent: &str) -> Option<(&'static str, String)> {
     (parent == "lxc").then(|| ("lxc", level.to_owned()))
 }
 
-/// Returns the UID of a pod, if a level is one: `podUID` of Kubernetes, or the last part of the name of a slice, in which
-/// hyphens of the UID are written as `_`; and podman's.
-fn pod(level: &str) -> Option<String> {
+/// Returns the UID of a pod, if a level of a name is one. Kubernetes writes `podUID`, or `-podUID.slice` with `_` for the
+/// hyphens of the UID; podman writes `libpod_pod_ID.slice`.
+fn pod_uid(level: &str) -> Option<String> {
     if let Some(slice) = level.strip_suffix(".slice") {
         if let Some((_, id)) = slice.rsplit_once("libpod_pod_") {
             return is_id(id).then(|| id.to_owned());
@@ -130,19 +130,19 @@ fn pod(level: &str) -> Option<String> {
     is_uid(uid).then(|| uid.to_owned())
 }
 
-/// Returns the name of a unit of systemd.
-fn unit(level: &str) -> Option<String> {
+/// Returns the name of a systemd unit, if a level is one.
+fn unit_name(level: &str) -> Option<String> {
     let is_unit = UNIT_SUFFIXES.iter().any(|end| level.ends_with(end));
     is_unit.then(|| level.to_owned())
 }
 
-/// Returns whether it is the ID of a container: 64 hexadecimal digits.
+/// Returns whether a text is the ID of a container: 64 hexadecimal digits.
 fn is_id(text: &str) -> bool {
     const DIGITS: usize = 64;
     text.len() == DIGITS && is_hex(text)
 }
 
-/// Returns whether it is the UID of a pod: a UUID, or the hash of a static pod's file.
+/// Returns whether a text is the UID of a pod: a UUID, or the hash of a static pod's file.
 fn is_uid(text: &str) -> bool {
     const MIN_UID_DIGITS: usize = 32;
     let digits = text.replace(['-', '_'], "");
@@ -153,8 +153,8 @@ fn is_hex(text: &str) -> bool {
     text.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
-/// Returns a name as it was before systemd wrote its special bytes as `\xNN`.
-fn unescaped(name: &str) -> String {
+/// Returns a name with systemd's escapes `\xNN` replaced by their bytes.
+fn unescape(name: &str) -> String {
     let mut bytes = Vec::with_capacity(name.len());
     let mut rest = name;
     while let Some(at) = rest.find("\\x") {
@@ -176,12 +176,12 @@ mod tests {
 
     const ID: &str = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
     const UID: &str = "a1b2c3d4-0000-1111-2222-333344445555";
-    /// The same in the name of a slice.
+    /// The same UID in the name of a slice.
     const UID_: &str = "a1b2c3d4_0000_1111_2222_333344445555";
-    /// UID of a static pod.
+    /// The UID of a static pod.
     const HASH: &str = "00112233445566778899aabbccddeeff";
 
-    /// A form, with `ID`, `UID`, `UID_` and `HASH` for these; the runtime, the ID, the pod and the name.
+    /// A form, and the expected runtime, ID, pod and name. `ID`, `UID`, `UID_` and `HASH` stand for the constants.
     type Form = (
         &'static str,
         &'static str,
@@ -237,7 +237,7 @@ mod tests {
             "UID",
             "ID",
         ),
-        // CRI-O's monitor of a container, and what is in a container.
+        // CRI-O's monitor of a container, and a cgroup within a container.
         (
             "kubepods.slice/kubepods-podUID_.slice/crio-conmon-ID.scope",
             "",
@@ -246,7 +246,7 @@ mod tests {
             "crio-conmon-ID.scope",
         ),
         ("kubepods/podUID/ID/init.scope", "", "", "", "init.scope"),
-        // Of containerd that does not know that runc asks systemd.
+        // containerd that expects cgroupfs, while runc uses systemd.
         (
             "system.slice/containerd.service/kubepods-burstable-podUID_.slice:cri-containerd:ID",
             "containerd",
@@ -254,7 +254,7 @@ mod tests {
             "UID",
             "ID",
         ),
-        // Docker, as root and without.
+        // Docker, as root and rootless.
         ("docker/ID", "docker", "ID", "", "ID"),
         ("system.slice/docker-ID.scope", "docker", "ID", "", "ID"),
         (
@@ -264,7 +264,7 @@ mod tests {
             "",
             "ID",
         ),
-        // containerd by itself.
+        // containerd without Docker and Kubernetes.
         ("default/ID", "containerd", "ID", "", "ID"),
         (
             "system.slice/nerdctl-ID.scope",
@@ -273,7 +273,7 @@ mod tests {
             "",
             "ID",
         ),
-        // Podman, in pods and not; crun's cgroup within the container's.
+        // Podman, in pods and not, and crun's cgroup within that of the container.
         ("machine.slice/libpod-ID.scope", "podman", "ID", "", "ID"),
         ("machine.slice/libpod-ID.scope/container", "", "", "", ""),
         (
@@ -298,7 +298,7 @@ mod tests {
             "ID",
         ),
         ("libpod_parent/libpod-ID", "podman", "ID", "", "ID"),
-        // Machines.
+        // Virtual machines, and containers without an ID.
         (
             "machine.slice/systemd-nspawn@web.service",
             "systemd-nspawn",
@@ -326,7 +326,7 @@ mod tests {
             "session-3.scope",
         ),
         ("init.scope", "", "", "", "init.scope"),
-        // Nothing of the kind.
+        // Names of none of these forms.
         ("", "", "", "", ""),
         ("batch/job-17", "", "", "", ""),
         ("docker/short", "", "", "", ""),
@@ -340,28 +340,28 @@ mod tests {
         ),
     ];
 
-    fn filled(text: &str) -> String {
+    fn fill_in(text: &str) -> String {
         let text = text.replace("UID_", UID_).replace("UID", UID);
         text.replace("HASH", HASH).replace("ID", ID)
     }
 
     #[test]
-    fn names_are_told_in_each_form() {
-        for (name, runtime, id, pod, told) in FORMS {
-            let found = ContainerNames::of(Path::new(&filled(name)));
-            let text = |text: &str| (!text.is_empty()).then(|| filled(text));
+    fn names_are_found_in_each_form() {
+        for (name, runtime, id, pod, name) in FORMS {
+            let found = ContainerNames::of(Path::new(&fill_in(name)));
+            let text = |text: &str| (!text.is_empty()).then(|| fill_in(text));
             assert_eq!(found.runtime.unwrap_or(""), *runtime, "{name}");
             assert_eq!(found.id, text(id), "{name}");
             assert_eq!(found.pod, text(pod), "{name}");
-            assert_eq!(found.name, text(told), "{name}");
+            assert_eq!(found.name, text(name), "{name}");
         }
     }
 
     #[test]
     fn names_are_unescaped() {
-        assert_eq!(unescaped(r"a\x2db"), "a-b");
-        assert_eq!(unescaped(r"a\x"), r"a\x");
-        assert_eq!(unescaped(r"a\xzz\x2d"), r"a\xzz\x2d");
-        assert_eq!(unescaped(r"\xc3\xa9"), "é");
+        assert_eq!(unescape(r"a\x2db"), "a-b");
+        assert_eq!(unescape(r"a\x"), r"a\x");
+        assert_eq!(unescape(r"a\xzz\x2d"), r"a\xzz\x2d");
+        assert_eq!(unescape(r"\xc3\xa9"), "é");
     }
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Cgroups by their names, and by patterns of them.
+//! Finds cgroups by their names and by patterns.
 //!
-//! A name is the path below the place where cgroups are mounted, as /proc/PID/cgroup has it behind `0::`, without the slash
-//! in front; that of the root is `/`.
+//! The name of a cgroup is its path below the mount point, as /proc/PID/cgroup has it after `0::`, without the slash at the
+//! beginning. The root is shown as `/`.
 
 mod container;
 mod pattern;
@@ -16,7 +16,7 @@ pub(crate) use search::{FoundCgroup, FoundCgroups, search};
 
 use crate::system::text::printable;
 
-/// Returns a name as it is shown.
+/// Returns the name of a cgroup as it is shown.
 pub(crate) fn display_name(name: &Path) -> String {
     if name.as_os_str().is_empty() {
         return "/".to_owned();

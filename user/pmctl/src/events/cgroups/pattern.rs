@@ -11,15 +11,15 @@ use crate::system::glob::{is_like, is_pattern};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Pattern {
     text: String,
-    /// What is between slashes.
+    /// The parts between slashes.
     levels: Vec<String>,
 }
 
-/// Stands for any number of levels.
+/// The level of a pattern that stands for any number of levels.
 const ANY_LEVELS: &str = "**";
 
 impl Pattern {
-    /// Takes a name that may have slashes at both ends.
+    /// Parses a pattern, which may have slashes at both ends.
     pub(crate) fn new(text: &str) -> Self {
         let levels = text.split('/').filter(|level| !level.is_empty());
         Self {
@@ -28,22 +28,22 @@ impl Pattern {
         }
     }
 
-    /// Returns it as it was written.
+    /// Returns the pattern as the user wrote it.
     pub(crate) fn text(&self) -> &str {
         &self.text
     }
 
-    /// Returns whether it is the name of one cgroup.
+    /// Returns whether the pattern is the name of a single cgroup.
     pub(crate) fn is_name(&self) -> bool {
         !is_pattern(&self.text)
     }
 
-    /// Returns whether a name has this form.
+    /// Returns whether a name matches.
     pub(crate) fn matches(&self, name: &Path) -> bool {
         matches(&self.levels, &levels(name))
     }
 
-    /// Returns whether a name below `name` may have this form.
+    /// Returns whether the name of a cgroup below `name` may match.
     pub(crate) fn may_match_below(&self, name: &Path) -> bool {
         may_match_below(&self.levels, &levels(name))
     }
@@ -83,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn patterns_stay_within_a_level_unless_they_are_of_levels() {
+    fn wildcards_match_within_a_level_except_double_stars() {
         for (pattern, name, expected) in [
             ("a", "a", true),
             ("/a/", "a", true),
@@ -107,7 +107,7 @@ mod tests {
             ("", "", true),
             ("/", "", true),
             ("/", "a", false),
-            // Systemd writes a hyphen of a name so.
+            // systemd escapes a hyphen in this way.
             ("a\\x2db.slice", "a\\x2db.slice", true),
         ] {
             let matches = Pattern::new(pattern).matches(Path::new(name));
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_may_have_a_match_is_searched() {
+    fn only_cgroups_that_may_contain_matches_are_searched() {
         for (pattern, name, expected) in [
             ("a/b", "", true),
             ("a/b", "a", true),

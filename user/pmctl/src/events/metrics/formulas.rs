@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The formulas of metrics and of those that they use, read once.
+//! Parses and evaluates the formulas of metrics, which can use other metrics.
 
 use std::collections::HashMap;
 
@@ -9,18 +9,20 @@ use perfmon::spec::models::metrics::{self, Formula, Metric};
 
 use crate::system::machine::Machine;
 
-/// Names in formulas that are times, and no events.
+/// Names in formulas that are times, and not events.
 const TIMES: [&str; 2] = ["duration_time", "running_time"];
 
-/// Facts about the machine that formulas ask for.
+/// Facts about the machine that formulas use.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct MachineFacts {
+    /// Simultaneous multithreading is on.
     pub(crate) is_smt: bool,
+    /// Number of online CPUs.
     pub(crate) online: usize,
 }
 
 impl MachineFacts {
-    /// Reads them.
+    /// Reads the facts of a machine.
     pub(crate) fn of(machine: &Machine) -> Self {
         let active = machine.text("/sys/devices/system/cpu/smt/active");
         Self {
@@ -29,10 +31,11 @@ impl MachineFacts {
         }
     }
 
+    /// Returns the value of a fact by its name in formulas.
     fn value(self, name: &str) -> Option<f64> {
         match name {
             "#SMT_on" => Some(f64::from(u8::from(self.is_smt))),
-            // Each thread has counts of its own; they are those of its core if it is alone there.
+            // Counts are of hyperthreads. Without SMT, they are also those of the core.
             "#core_wide" => Some(f64::from(u8::from(!self.is_smt))),
             "#num_cpus_online" => Some(self.online as f64),
             _ => None,
@@ -40,21 +43,21 @@ impl MachineFacts {
     }
 }
 
-/// The formulas of metrics, by their names in lower case.
+/// The formulas that were parsed so far, by the metrics' names in lower case.
 #[derive(Clone, Debug)]
 pub(crate) struct Formulas {
     facts: MachineFacts,
-    read: HashMap<String, Formula>,
+    parsed: HashMap<String, Formula>,
 }
 
-/// The values of names, as far as they are known.
+/// Values of metrics that were computed so far, by their names.
 type KnownValues = HashMap<String, f64>;
 
 impl Formulas {
     pub(crate) fn new(facts: MachineFacts) -> Self {
         Self {
             facts,
-            read: HashMap::new(),
+            parsed: HashMap::new(),
         }
     }
 
@@ -62,10 +65,10 @@ impl Formulas {
         self.facts
     }
 
-    /// Reads the formula of a metric and of all that it uses. Returns the events, in their order.
+    /// Parses the formulas of a metric and of all metrics that it uses. Returns the events that they need.
     ///
     /// # Errors
-    /// If a formula is wrong, which none of the tables is.
+    /// A formula is malformed, which no formula of pmctl's tables is.
     pub(crate) fn add(
         &mut self,
         metric: &Metric,
@@ -76,31 +79,32 @@ impl Formulas {
         Ok(events)
     }
 
+    /// Appends the events of a metric and of the metrics that it uses, each metric once.
     fn visit(
         &mut self,
         metric: &Metric,
         model: Option<&'static Model>,
-        seen: &mut Vec<String>,
+        visited: &mut Vec<String>,
         events: &mut Vec<String>,
     ) -> Result<()> {
         let name = metric.name.to_ascii_lowercase();
-        if seen.contains(&name) {
+        if visited.contains(&name) {
             return Ok(());
         }
-        seen.push(name.clone());
-        let formula = match self.read.get(&name) {
+        visited.push(name.clone());
+        let formula = match self.parsed.get(&name) {
             Some(formula) => formula.clone(),
             None => {
                 let formula = self.parse(metric.formula).context(metric.name)?;
-                self.read.insert(name, formula.clone());
+                self.parsed.insert(name, formula.clone());
                 formula
             }
         };
         let mut names = Vec::new();
         formula.names(&mut |name| names.push(name.to_owned()));
         for name in names {
-            match by_name(&name, model) {
-                Some(used) => self.visit(&used, model, seen, events)?,
+            match metric_by_name(&name, model) {
+                Some(used) => self.visit(&used, model, visited, events)?,
                 None if TIMES.contains(&&*name) || events.contains(&name) => {}
                 None => events.push(name),
             }
@@ -108,19 +112,21 @@ impl Formulas {
         Ok(())
     }
 
+    /// Parses a formula, and replaces the facts in it by their values.
     fn parse(&self, text: &str) -> Result<Formula> {
         let formula = Formula::parse(text)?;
         Ok(formula.with_facts(&|name| self.facts.value(name)))
     }
 
-    /// Returns the value of a metric as it is shown; `None` if it has none. `of` gives the counts of events and the times
-    /// by their names.
+    /// Returns the value of a metric as it is shown; `None` if it can't be computed, as after a division by 0. `of` returns
+    /// counts of events and times by their names.
     pub(crate) fn value(&self, metric: &Metric, of: &dyn Fn(&str) -> Option<f64>) -> Option<f64> {
         let value = self.evaluate(metric.name, of, &mut KnownValues::new()) * metric.factor;
         value.is_finite().then_some(value)
     }
 
-    /// Returns whether the value of a metric is worth a look; `None` if that is not known from these counts.
+    /// Returns whether the value of a metric is beyond its threshold; `None` if the metric has no threshold, or the counts do
+    /// not suffice.
     pub(crate) fn is_notable(
         &self,
         metric: &Metric,
@@ -135,13 +141,14 @@ impl Formulas {
         (!value.is_nan()).then_some(value != 0.0)
     }
 
+    /// Returns the value of a metric, or the count of an event; NaN if it is not known.
     fn evaluate(
         &self,
         name: &str,
         of: &dyn Fn(&str) -> Option<f64>,
         known: &mut KnownValues,
     ) -> f64 {
-        let Some(formula) = self.read.get(&name.to_ascii_lowercase()) else {
+        let Some(formula) = self.parsed.get(&name.to_ascii_lowercase()) else {
             return of(name).unwrap_or(f64::NAN);
         };
         if let Some(value) = known.get(name) {
@@ -153,8 +160,8 @@ impl Formulas {
     }
 }
 
-/// Returns the metric of this name that formulas of this model use.
-fn by_name(name: &str, model: Option<&'static Model>) -> Option<Metric> {
+/// Returns the metric of this name: that of the model, or else the one for all CPUs.
+fn metric_by_name(name: &str, model: Option<&'static Model>) -> Option<Metric> {
     let of_model = model.and_then(|model| model.metric(name));
     of_model.or_else(|| metrics::common().find(|metric| metric.name == name))
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Metrics by their names: those of the CPU's model, and those of the events that all CPUs may have.
+//! Finds metrics by their names: those of the CPU's model, and those for all CPUs, which use generic events.
 
 mod formulas;
 mod pack;
@@ -23,35 +23,35 @@ pub(crate) fn all(pmu: &Pmu) -> Vec<Metric> {
     of_model(pmu.model())
 }
 
-/// Returns all metrics of a model, or of an unknown one.
+/// Returns all metrics of a model; `None` is an unknown model.
 pub(crate) fn of_model(model: Option<&'static Model>) -> Vec<Metric> {
     let mut all: Vec<Metric> = model.into_iter().flat_map(Model::metrics).collect();
-    let known: BTreeSet<String> = all.iter().map(lower).collect();
-    all.extend(metrics::common().filter(|metric| !known.contains(&lower(metric))));
-    all.sort_by_cached_key(lower);
+    let of_model: BTreeSet<String> = all.iter().map(lower_name).collect();
+    all.extend(metrics::common().filter(|metric| !of_model.contains(&lower_name(metric))));
+    all.sort_by_cached_key(lower_name);
     all
 }
 
-fn lower(metric: &Metric) -> String {
+fn lower_name(metric: &Metric) -> String {
     metric.name.to_ascii_lowercase()
 }
 
-/// Returns the groups of metrics, each once and in order.
+/// Returns the names of the groups of these metrics.
 pub(crate) fn groups(all: &[Metric]) -> BTreeSet<&'static str> {
     all.iter().flat_map(Metric::groups).collect()
 }
 
-/// The metrics that a word asks for.
+/// The metrics that a word of -M selects.
 pub(crate) struct WantedMetrics {
     pub(crate) metrics: Vec<Metric>,
-    /// The word is the name of a group, of which some may not be countable here.
+    /// The word is the name of a group, some of whose metrics may not be countable here.
     pub(crate) is_group: bool,
 }
 
-/// Returns the metrics that `word` asks for: one by its name, or those of a group.
+/// Returns the metric with the name `word`, or the metrics of the group with that name.
 ///
 /// # Errors
-/// If there is neither, with the reason or with the nearest names.
+/// There is no such metric or group: a message with the reason, or with similar names.
 pub(crate) fn find(word: &str, all: &[Metric], pmu: &Pmu) -> Result<WantedMetrics, Usage> {
     let is_word = |name: &str| name.eq_ignore_ascii_case(word);
     if let Some(metric) = all.iter().find(|metric| is_word(metric.name)) {
@@ -71,22 +71,22 @@ pub(crate) fn find(word: &str, all: &[Metric], pmu: &Pmu) -> Result<WantedMetric
     let mut left_out = pmu.model().into_iter().flat_map(Model::metrics_left_out);
     if let Some((name, needed)) = left_out.find(|(name, _)| is_word(name)) {
         return Err(Usage(format!(
-            "-M: {name} needs {needed}, which is no event of a core; the driver counts what cores do.\n\
+            "-M: {name} needs {needed}, which is not an event of a core, and the driver counts only these.\n\
              `perf stat -M {name}` counts it, where the kernel has a driver for it."
         )));
     }
-    let of = pmu.model().map_or_else(
+    let cpu = pmu.model().map_or_else(
         || "this CPU, whose model is unknown,".to_owned(),
         |model| model.name().to_owned(),
     );
-    let meant = nearest(word, all);
+    let question = similar_names(word, all);
     Err(Usage(format!(
-        "-M: {of} has no metric or group of metrics called `{word}`.\n{meant}`pmctl list metrics --all` shows them."
+        "-M: {cpu} has no metric or group of metrics called `{word}`.\n{question}`pmctl list metrics --all` shows them."
     )))
 }
 
-/// Returns the names that look most like `word`, as a question with a blank behind it; empty if there are none.
-fn nearest(word: &str, all: &[Metric]) -> String {
+/// Returns the question whether a name similar to `word` is meant, with a blank behind it; empty if there is no such name.
+fn similar_names(word: &str, all: &[Metric]) -> String {
     let lower = word.to_ascii_lowercase();
     let names = all
         .iter()
@@ -104,8 +104,8 @@ fn nearest(word: &str, all: &[Metric]) -> String {
     did_you_mean(&names).map_or_else(String::new, |question| question + " ")
 }
 
-/// Returns the events of a metric by their names, or why one of them can't be counted. Those `of_tasks` are counted where
-/// the driver says.
+/// Returns the events of a metric by their names. The error is the reason why one can't be counted. With `of_tasks`, the
+/// driver chooses the counters.
 pub(crate) fn events(
     names: &[String],
     pmu: &Pmu,
@@ -117,10 +117,10 @@ pub(crate) fn events(
             format!("it needs {name}.\n{reason}")
         })?;
         let event = found.into_iter().next();
-        let event = event.ok_or_else(|| format!("it needs {name}, which is no event"))?;
+        let event = event.ok_or_else(|| format!("it needs {name}, which is not an event"))?;
         let is_cache = matches!(event.encoding, Some(Encoding::Cache(_)));
         if is_cache && !spec::cache_events(pmu).any(|known| known.to_string() == *name) {
-            // Which has them in its tables, and counts nothing.
+            // QEMU's CPUID reports these events, but it does not emulate them.
             return Err(format!(
                 "it needs {name}.\nQEMU's emulation does not count it."
             ));

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Which events are counted at the same time: as few runs as it takes, and each metric in one of them if it fits.
+//! Distributes the events of metrics to as few runs as possible, and the events of each metric to one run if they fit.
 
 use perfmon::spec::EventSpec;
 
 use crate::events::schedule::{CounterSupply, schedule};
 
-/// Events that belong together.
+/// Events of a metric, which belong into one run.
 #[derive(Clone, Debug)]
 pub(crate) struct MetricEvents {
-    /// The name to tell, if they can't be counted together.
+    /// Name of the metric.
     pub(crate) name: String,
     pub(crate) events: Vec<EventSpec>,
 }
@@ -18,27 +18,27 @@ pub(crate) struct MetricEvents {
 pub(crate) struct Packed {
     /// The events of each run.
     pub(crate) runs: Vec<Vec<EventSpec>>,
-    /// The places of the events of each item: the run, and which of its events.
+    /// For each item, where its events are: the indexes of the run, and of the event in the run.
     pub(crate) places: Vec<Vec<(usize, usize)>>,
     /// The names of items whose events are in several runs.
     pub(crate) split: Vec<String>,
 }
 
-/// Distributes the events to runs. An event that has no counter even alone is in a run of its own. If they take turns, there
-/// is no `supply` that limits a run.
+/// Distributes the events to runs. An event that can't be counted even alone gets a run of its own. `supply` are the
+/// counters of a run; `None` means no limit, for events that take turns.
 pub(crate) fn pack(items: &[MetricEvents], supply: Option<CounterSupply>) -> Packed {
     let mut packed = Packed::default();
     for item in items {
         let fits = |run: &Vec<EventSpec>| fit_together(run, &item.events, supply);
-        let whole = packed.runs.iter().position(fits).or_else(|| {
-            let alone = fit_together(&[], &item.events, supply);
-            alone.then(|| {
+        let common_run = packed.runs.iter().position(fits).or_else(|| {
+            let fits_alone = fit_together(&[], &item.events, supply);
+            fits_alone.then(|| {
                 packed.runs.push(Vec::new());
                 packed.runs.len() - 1
             })
         });
-        let places = match whole {
-            Some(run) => place(&mut packed.runs, run, &item.events),
+        let places = match common_run {
+            Some(run) => add_events(&mut packed.runs, run, &item.events),
             None => {
                 packed.split.push(item.name.clone());
                 let mut places = Vec::new();
@@ -52,7 +52,7 @@ pub(crate) fn pack(items: &[MetricEvents], supply: Option<CounterSupply>) -> Pac
                             packed.runs.push(Vec::new());
                             packed.runs.len() - 1
                         });
-                    places.extend(place(&mut packed.runs, run, one));
+                    places.extend(add_events(&mut packed.runs, run, one));
                 }
                 places
             }
@@ -62,7 +62,7 @@ pub(crate) fn pack(items: &[MetricEvents], supply: Option<CounterSupply>) -> Pac
     packed
 }
 
-/// Returns whether all of these events have counters at the same time.
+/// Returns whether the events of a run and `more` events can all be counted at the same time.
 fn fit_together(run: &[EventSpec], more: &[EventSpec], supply: Option<CounterSupply>) -> bool {
     let Some(supply) = supply else {
         return true;
@@ -73,19 +73,23 @@ fn fit_together(run: &[EventSpec], more: &[EventSpec], supply: Option<CounterSup
     schedule(&all, supply).is_ok()
 }
 
-/// Adds the events that the run has not, and returns the places of all.
-fn place(runs: &mut [Vec<EventSpec>], run: usize, events: &[EventSpec]) -> Vec<(usize, usize)> {
+/// Adds those of the events to a run that it does not have, and returns where all of them are.
+fn add_events(
+    runs: &mut [Vec<EventSpec>],
+    run: usize,
+    events: &[EventSpec],
+) -> Vec<(usize, usize)> {
     let add = |event: &EventSpec| {
-        let found = find(&runs[run], event).unwrap_or_else(|| {
+        let index = find(&runs[run], event).unwrap_or_else(|| {
             runs[run].push(event.clone());
             runs[run].len() - 1
         });
-        (run, found)
+        (run, index)
     };
     events.iter().map(add).collect()
 }
 
-/// Returns where an event is that counts the same.
+/// Returns the index of an event of the run that counts the same as `event`.
 fn find(run: &[EventSpec], event: &EventSpec) -> Option<usize> {
     run.iter().position(|known| {
         !known.is_absent()

@@ -45,20 +45,20 @@ fn metrics_are_found_by_name_and_by_group() {
 }
 
 #[test]
-fn other_words_are_told() {
+fn unknown_metrics_have_messages() {
     let skylake = pmu("skylake");
     let outside = message("tma_info_system_dram_bw_use", &skylake);
     assert!(
-        outside.contains("needs UNC_") && outside.contains("no event of a core"),
+        outside.contains("needs UNC_") && outside.contains("not an event of a core"),
         "{outside}"
     );
-    let alike = message("tma_retirin", &skylake);
-    assert!(alike.contains("Did you mean `tma_retiring`"), "{alike}");
+    let similar = message("tma_retirin", &skylake);
+    assert!(similar.contains("Did you mean `tma_retiring`"), "{similar}");
     let unknown = message("xyz", &crate::system::pmu::testing::intel());
     assert!(unknown.contains("whose model is unknown"), "{unknown}");
 }
 
-/// Evaluates all metrics of all models with numbers that stand for counts.
+/// Evaluates all metrics of all models with made-up counts.
 #[test]
 fn every_formula_of_every_model_has_a_value() {
     let mut metrics_of_models = 0;
@@ -80,14 +80,14 @@ fn every_formula_of_every_model_has_a_value() {
                         known.expect_err("it is one")
                     );
                 }
-                // Some divide by differences that are 0 with one choice of numbers.
+                // Some formulas divide by differences, which are 0 with some counts.
                 let has_value = (1..30).any(|choice| {
                     let count = |name: &str| {
                         let bytes = name.bytes().map(u32::from);
                         let mixed = bytes.fold(choice, |mixed: u32, byte| {
                             mixed.wrapping_mul(16_777_619) ^ byte
                         });
-                        // There are more slots than uops in them.
+                        // Some formulas need more slots than uops.
                         let slots = if name.ends_with("SLOTS_P") { 50.0 } else { 1.0 };
                         Some(slots * f64::from(1 + mixed % 9973))
                     };
@@ -111,7 +111,7 @@ type Count = (&'static str, f64);
 /// Model, metric, counts, and value.
 type Row = (&'static str, &'static str, &'static [Count], f64);
 
-/// Worked out by hand.
+/// Values that were computed by hand.
 const BY_HAND: [Row; 9] = [
     (
         "skylake",
@@ -264,7 +264,7 @@ fn events(text: &str) -> Vec<EventSpec> {
 }
 
 #[test]
-fn what_fits_is_counted_together() {
+fn events_that_fit_share_a_run() {
     let supply = CounterSupply {
         general: 2,
         fixed: 0,

@@ -9,38 +9,39 @@ use perfmon::{CounterId, Device, Pmu};
 
 use crate::events::decode;
 
-/// Counters of the CPU.
+/// The counters of a CPU.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CounterSupply {
     /// Number of general counters.
     pub(crate) general: u8,
-    /// Fixed ones: bit n for counter n.
+    /// Mask of the fixed counters.
     pub(crate) fixed: u16,
-    /// General ones that others have: bit n for counter n.
+    /// Mask of the general counters that are in use by others.
     pub(crate) busy: u64,
 }
 
 impl CounterSupply {
-    /// The counters that the driver has.
+    /// Returns all counters of the driver.
     pub(crate) fn of(device: &Device, pmu: &Pmu) -> Self {
         Self {
             general: u8::try_from(device.properties().general.number).unwrap_or(u8::MAX),
-            // The driver reports how many there are, CPUID which ones.
+            // The driver reports the number of fixed counters, and CPUID reports which ones exist.
             fixed: pmu.fixed_bitmap(),
             busy: 0,
         }
     }
 
-    /// The counters that no other program, perf or watchdog has now.
+    /// Returns the counters that no other program, perf or watchdog uses at present.
     pub(crate) fn free(device: &Device, pmu: &Pmu) -> Self {
         Self::free_of(device, pmu, |_| true)
     }
 
-    /// The counters that are free for events of tasks, which share counters with those of other tasks.
+    /// Returns the counters that are free for events of tasks, which can share counters with events of other tasks.
     pub(crate) fn free_for_tasks(device: &Device, pmu: &Pmu) -> Self {
         Self::free_of(device, pmu, |owner| owner.kind != OwnerKind::Tasks)
     }
 
+    /// Returns the counters without those whose owner makes `excludes` true.
     fn free_of(device: &Device, pmu: &Pmu, excludes: impl Fn(&Owner) -> bool) -> Self {
         let mut supply = Self::of(device, pmu);
         let Owners(owners) = device.owners();
@@ -58,13 +59,13 @@ impl CounterSupply {
             }
         }
         if supply.general_free() == 0 && supply.fixed == 0 {
-            // The driver's error names the owners.
+            // With no free counter, opening an event fails, and the driver's error names the owners.
             return Self::of(device, pmu);
         }
         supply
     }
 
-    /// Returns the number of general counters that can be had.
+    /// Returns the number of free general counters.
     pub(crate) fn general_free(self) -> u32 {
         let all = u64::MAX
             .checked_shr(64 - u32::from(self.general.min(64)))
@@ -76,13 +77,13 @@ impl CounterSupply {
 /// Reason why an event gets no counter.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum ScheduleError {
-    /// The only counter that this event can have is another one's, or isn't there.
+    /// The only counter that this event can use is assigned to another event, or does not exist.
     Taken {
         label: String,
         counter: CounterId,
         by: Option<String>,
     },
-    /// Only these counters can count this event and others, which are too many.
+    /// Only these counters can count this event and the events `by`, which are too many.
     Crowded {
         label: String,
         counters: Vec<CounterId>,
@@ -91,7 +92,9 @@ pub(crate) enum ScheduleError {
     /// No counter is left for this event.
     Full {
         label: String,
+        /// Number of all events.
         events: usize,
+        /// Numbers of free general and fixed counters.
         supply: (u32, u32),
     },
 }
@@ -106,7 +109,7 @@ impl fmt::Display for ScheduleError {
             } => {
                 write!(
                     f,
-                    "{label} needs {counter}, which {by} has\nLeave one of them out."
+                    "{label} needs {counter}, which {by} has\nLeave out one of the two events."
                 )
             }
             Self::Taken {
@@ -145,7 +148,7 @@ impl fmt::Display for ScheduleError {
                 f,
                 "{label}: no counter is left: {events} events, and {general} general and {fixed} fixed counters \
                  are free\nCount the others in another run: pmctl never shares a counter between events, \
-                 so that every number is a count and no estimate."
+                 so that every number is an exact count."
             ),
         }
     }
@@ -153,14 +156,17 @@ impl fmt::Display for ScheduleError {
 
 impl std::error::Error for ScheduleError {}
 
-/// Returns a counter for each event, in their order. An event takes a general counter while there are any, so that
-/// all are programmed in the same way; then those that can give way to a fixed one.
+/// Returns a counter for each event, in the order of the events. Events get general counters as long as there are free
+/// ones, so that all are programmed in the same way. If there are too few, events that fixed counters can count get those.
+///
+/// # Errors
+/// [`ScheduleError`]: there is no assignment for all events.
 pub(crate) fn schedule(
     events: &[EventSpec],
     supply: CounterSupply,
 ) -> Result<Vec<CounterId>, ScheduleError> {
     let mut plan = Assignment {
-        places: vec![None; events.len()],
+        assigned: vec![None; events.len()],
         supply,
     };
 
@@ -171,9 +177,12 @@ pub(crate) fn schedule(
             _ => None,
         });
         if let Some(counter) = only {
-            // If another program has it, the driver's error names that program.
-            if !plan.exists(counter) || plan.places.contains(&Some(counter)) {
-                let holder = plan.places.iter().position(|place| *place == Some(counter));
+            // A counter in use by another program is accepted here: opening the event fails with an error that names it.
+            if !plan.exists(counter) || plan.assigned.contains(&Some(counter)) {
+                let holder = plan
+                    .assigned
+                    .iter()
+                    .position(|place| *place == Some(counter));
                 let by = holder.map(|index| events[index].label.clone());
                 return Err(ScheduleError::Taken {
                     label: event.label.clone(),
@@ -181,55 +190,56 @@ pub(crate) fn schedule(
                     by,
                 });
             }
-            plan.places[index] = Some(counter);
+            plan.assigned[index] = Some(counter);
         }
     }
 
-    // If the general counters are too few, the last events that a fixed one can count go there.
-    let unplaced = plan.places.iter().filter(|place| place.is_none()).count();
+    // If there are too few general counters, the last events that fixed counters can count get fixed ones.
+    let unplaced = plan.assigned.iter().filter(|place| place.is_none()).count();
     let mut excess = unplaced.saturating_sub(plan.free_general().count());
     for (index, event) in events.iter().enumerate().rev() {
         let Some(number) = event
             .fixed
-            .filter(|_| excess > 0 && plan.places[index].is_none())
+            .filter(|_| excess > 0 && plan.assigned[index].is_none())
         else {
             continue;
         };
         if plan.is_free(CounterId::Fixed(number)) {
-            plan.places[index] = Some(CounterId::Fixed(number));
+            plan.assigned[index] = Some(CounterId::Fixed(number));
             excess -= 1;
         }
     }
 
-    // Those with the least choice come first.
+    // Events with the fewest possible counters come first.
     let mut order: Vec<usize> = (0..events.len()).collect();
     order.sort_by_key(|index| events[*index].general_counters.count_ones());
     for index in order {
         let allowed = |counter: &CounterId| counts_on(&events[index], *counter);
-        let place = plan.places[index].or_else(|| plan.free_general().find(allowed));
-        plan.places[index] = place;
+        let place = plan.assigned[index].or_else(|| plan.free_general().find(allowed));
+        plan.assigned[index] = place;
     }
     for (index, event) in events.iter().enumerate() {
-        let mut seen = Vec::new();
-        if plan.places[index].is_none() && !plan.make_room(events, index, &mut seen) {
-            return Err(plan.conflict(events, event, seen));
+        let mut tried = Vec::new();
+        if plan.assigned[index].is_none() && !plan.make_room(events, index, &mut tried) {
+            return Err(plan.conflict(events, event, tried));
         }
     }
-    Ok(plan.places.into_iter().flatten().collect())
+    Ok(plan.assigned.into_iter().flatten().collect())
 }
 
-/// Returns why an event can't be left to the driver, which chooses the counters of tasks.
+/// Returns the message about an event of tasks that only some counters can count: the driver chooses the counters of
+/// tasks, and does not know this limit.
 pub(crate) fn needs_choice(event: &EventSpec) -> String {
     let counters = (0..64).filter(|number| event.general_counters >> number & 1 != 0);
     let counters: Vec<String> = counters.map(|number| format!("PMC{number}")).collect();
     format!(
-        "{}: only {} can count it, and for tasks the driver might choose another counter, which counts something else.",
+        "{}: only {} can count it, and for tasks the driver may choose another counter, which would count something else.",
         event.label,
         counters.join(", ")
     )
 }
 
-/// Returns whether a counter can count an event, and is not excluded by one that is asked for.
+/// Returns whether a counter can count an event, and is not another one than the event's modifier names.
 fn counts_on(event: &EventSpec, counter: CounterId) -> bool {
     event.pinned.is_none_or(|pinned| pinned == counter)
         && match counter {
@@ -240,13 +250,14 @@ fn counts_on(event: &EventSpec, counter: CounterId) -> bool {
         }
 }
 
-/// Counters that are assigned so far.
+/// The counters that are assigned so far, by event.
 struct Assignment {
-    places: Vec<Option<CounterId>>,
+    assigned: Vec<Option<CounterId>>,
     supply: CounterSupply,
 }
 
 impl Assignment {
+    /// Returns whether a counter exists, is not in use by others, and is not assigned.
     fn is_free(&self, counter: CounterId) -> bool {
         let is_busy = match counter {
             CounterId::General(number) => {
@@ -254,7 +265,7 @@ impl Assignment {
             }
             CounterId::Fixed(_) => false,
         };
-        self.exists(counter) && !is_busy && !self.places.contains(&Some(counter))
+        self.exists(counter) && !is_busy && !self.assigned.contains(&Some(counter))
     }
 
     fn exists(&self, counter: CounterId) -> bool {
@@ -267,32 +278,42 @@ impl Assignment {
         }
     }
 
-    /// Places an event on a counter of another one, which moves on to a third counter and so on.
-    fn make_room(&mut self, events: &[EventSpec], index: usize, seen: &mut Vec<CounterId>) -> bool {
-        for counter in self.all().collect::<Vec<_>>() {
-            if !counts_on(&events[index], counter) || seen.contains(&counter) {
+    /// Assigns a counter to an event by moving other events to other counters, if that is possible. Appends the counters
+    /// that were tried to `tried`.
+    fn make_room(
+        &mut self,
+        events: &[EventSpec],
+        index: usize,
+        tried: &mut Vec<CounterId>,
+    ) -> bool {
+        for counter in self.usable().collect::<Vec<_>>() {
+            if !counts_on(&events[index], counter) || tried.contains(&counter) {
                 continue;
             }
-            seen.push(counter);
-            let holder = self.places.iter().position(|place| *place == Some(counter));
-            if holder.is_none_or(|holder| self.make_room(events, holder, seen)) {
-                self.places[index] = Some(counter);
+            tried.push(counter);
+            let holder = self
+                .assigned
+                .iter()
+                .position(|place| *place == Some(counter));
+            if holder.is_none_or(|holder| self.make_room(events, holder, tried)) {
+                self.assigned[index] = Some(counter);
                 return true;
             }
         }
         false
     }
 
-    /// Returns why there is no room for an event. `seen` are the counters that it and those that have them can use.
+    /// Returns the error of an event for which there is no counter. `tried` are the counters that this event, and the events
+    /// on these counters, can use.
     fn conflict(
         &self,
         events: &[EventSpec],
         event: &EventSpec,
-        mut seen: Vec<CounterId>,
+        mut tried: Vec<CounterId>,
     ) -> ScheduleError {
         let label = event.label.clone();
         let is_general = |counter: &CounterId| matches!(counter, CounterId::General(_));
-        let uses_all = self.all().filter(is_general).all(|c| seen.contains(&c));
+        let uses_all = self.usable().filter(is_general).all(|c| tried.contains(&c));
         if uses_all && self.supply.general_free() > 0 {
             return ScheduleError::Full {
                 label,
@@ -300,20 +321,21 @@ impl Assignment {
                 supply: (self.supply.general_free(), self.supply.fixed.count_ones()),
             };
         }
-        seen.sort_unstable();
-        let has_one = |place: &Option<CounterId>| place.is_some_and(|c| seen.contains(&c));
+        tried.sort_unstable();
+        let has_one = |place: &Option<CounterId>| place.is_some_and(|c| tried.contains(&c));
         let by = events
             .iter()
-            .zip(&self.places)
+            .zip(&self.assigned)
             .filter(|(_, place)| has_one(place));
         ScheduleError::Crowded {
             label,
             by: by.map(|(event, _)| event.label.clone()).collect(),
-            counters: seen,
+            counters: tried,
         }
     }
 
-    fn all(&self) -> impl Iterator<Item = CounterId> + use<> {
+    /// Returns all counters that are not in use by others, assigned or not.
+    fn usable(&self) -> impl Iterator<Item = CounterId> + use<> {
         let CounterSupply {
             general,
             fixed,
@@ -326,6 +348,7 @@ impl Assignment {
         general.chain(fixed.map(CounterId::Fixed))
     }
 
+    /// Returns the general counters that are free.
     fn free_general(&self) -> impl Iterator<Item = CounterId> + '_ {
         (0..self.supply.general)
             .map(CounterId::General)

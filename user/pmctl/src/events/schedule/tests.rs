@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Schedules of events that fit, and of those that don't.
+//! Tests of schedules of events that fit, and of events that don't.
 
 use super::*;
 use CounterId::{Fixed, General};
@@ -16,7 +16,7 @@ fn event(general: bool, fixed: Option<u8>, pinned: Option<CounterId>) -> EventSp
     }
 }
 
-/// An event that these general counters count.
+/// Returns an event that only these general counters can count.
 fn limited(general_counters: u64) -> EventSpec {
     EventSpec {
         general_counters,
@@ -37,7 +37,7 @@ fn general_counters_come_first() {
 }
 
 #[test]
-fn what_others_have_is_left_alone() {
+fn counters_in_use_by_others_are_not_assigned() {
     let supply = CounterSupply {
         general: 3,
         fixed: 0b10,
@@ -55,13 +55,13 @@ fn what_others_have_is_left_alone() {
             .contains("1 general and 1 fixed counters are free"),
         "{error}"
     );
-    // The driver's error names the owner.
+    // A pinned event gets its counter: the driver's error will name the owner.
     let pinned = event(true, None, Some(General(0)));
     assert_eq!(schedule(&[pinned], supply), Ok(vec![General(0)]));
 }
 
 #[test]
-fn the_last_that_can_gives_way_to_a_fixed_counter() {
+fn the_last_possible_event_gets_a_fixed_counter() {
     let events = [
         event(true, Some(0), None),
         event(true, Some(1), None),
@@ -74,7 +74,7 @@ fn the_last_that_can_gives_way_to_a_fixed_counter() {
 }
 
 #[test]
-fn two_that_want_the_same_fixed_counter_share_it_out() {
+fn only_one_of_two_events_gets_their_fixed_counter() {
     let events = [
         event(true, Some(0), None),
         event(true, Some(0), None),
@@ -111,7 +111,7 @@ fn a_pinned_event_gets_its_counter() {
 }
 
 #[test]
-fn a_counter_is_given_once() {
+fn a_counter_is_assigned_once() {
     let pinned = event(true, None, Some(General(1)));
     let error = schedule(&[pinned.clone(), pinned], SMALL).expect_err("there is one of it");
     let (label, by) = ("e".to_owned(), Some("e".to_owned()));
@@ -140,7 +140,7 @@ fn too_many_events_are_refused() {
 }
 
 #[test]
-fn an_event_that_some_counters_count_is_on_one_of_them() {
+fn an_event_of_some_counters_gets_one_of_them() {
     let supply = CounterSupply {
         general: 3,
         fixed: 0,
@@ -155,7 +155,7 @@ fn an_event_that_some_counters_count_is_on_one_of_them() {
 }
 
 #[test]
-fn a_conflict_is_named() {
+fn the_message_names_the_conflict() {
     let supply = CounterSupply {
         general: 4,
         fixed: 0,
@@ -165,7 +165,7 @@ fn a_conflict_is_named() {
         label: label.to_owned(),
         ..event
     };
-    let told = |events: &[EventSpec]| {
+    let first_line = |events: &[EventSpec]| {
         let error = schedule(events, supply).expect_err("there is no room");
         error.to_string().lines().next().map(str::to_owned)
     };
@@ -176,7 +176,7 @@ fn a_conflict_is_named() {
         named("c", only),
     ];
     assert_eq!(
-        told(&two).as_deref(),
+        first_line(&two).as_deref(),
         Some("c: no counter is left: only PMC2 can count it, which b has")
     );
     let of_two = [0b011, 0b011, 0b001].map(limited);
@@ -185,24 +185,24 @@ fn a_conflict_is_named() {
         named("b", of_two[1].clone()),
         named("c", of_two[2].clone()),
     ];
-    let told_of_three = told(&three).expect("it has a line");
+    let message_of_three = first_line(&three).expect("it has a line");
     assert!(
-        told_of_three.contains("only PMC0, PMC1 can count it, which "),
-        "{told_of_three}"
+        message_of_three.contains("only PMC0, PMC1 can count it, which "),
+        "{message_of_three}"
     );
     assert_eq!(
-        told(&[named("x", limited(0b1_0000))]).as_deref(),
+        first_line(&[named("x", limited(0b1_0000))]).as_deref(),
         Some("x: no counter of this machine can count it")
     );
-    let many = told(&vec![any; 5]).expect("it has a line");
+    let many = first_line(&vec![any; 5]).expect("it has a line");
     assert!(
         many.contains("4 general and 0 fixed counters are free"),
         "{many}"
     );
 }
 
-/// Returns whether some assignment exists, by trying them all.
-fn possible(events: &[EventSpec], used: &mut Vec<CounterId>, supply: CounterSupply) -> bool {
+/// Returns whether an assignment exists, by trying all assignments.
+fn is_possible(events: &[EventSpec], used: &mut Vec<CounterId>, supply: CounterSupply) -> bool {
     let Some((first, rest)) = events.split_first() else {
         return true;
     };
@@ -219,7 +219,7 @@ fn possible(events: &[EventSpec], used: &mut Vec<CounterId>, supply: CounterSupp
         .collect();
     candidates.into_iter().any(|counter| {
         used.push(counter);
-        let found = possible(rest, used, supply);
+        let found = is_possible(rest, used, supply);
         used.pop();
         found
     })
@@ -232,7 +232,7 @@ fn any_event() -> impl Strategy<Value = EventSpec> {
     (any::<bool>(), fixed, pinned, limits).prop_map(|(general, fixed, pinned, limits)| {
         let general = general || fixed.is_none();
         let event = event(general, fixed, pinned.filter(|_| general).map(General));
-        // What can be asked for is what counts.
+        // An event with a pinned counter has no other limit.
         let limits = limits.filter(|_| general && pinned.is_none());
         EventSpec {
             general_counters: limits.unwrap_or(event.general_counters),
@@ -242,7 +242,7 @@ fn any_event() -> impl Strategy<Value = EventSpec> {
 }
 
 proptest! {
-        /// A plan is found exactly when there is one, and it keeps to what each event allows.
+        /// An assignment is found exactly if there is one, and each event gets a counter that can count it.
         #[test]
         fn a_plan_is_found_if_there_is_one(
             events in prop::collection::vec(any_event(), 0..7), general in 0u8..4, fixed in 0u16..8,
@@ -251,7 +251,7 @@ proptest! {
  busy: 0,
 };
             let plan = schedule(&events, supply);
-            prop_assert_eq!(plan.is_ok(), possible(&events, &mut Vec::new(), supply));
+            prop_assert_eq!(plan.is_ok(), is_possible(&events, &mut Vec::new(), supply));
             for (index, counter) in plan.iter().flatten().enumerate() {
                 let event = &events[index];
                 prop_assert!(event.pinned.is_none_or(|pinned| pinned == *counter));
