@@ -83,7 +83,7 @@ impl Format {
         }
     }
 
-    /// Returns what opens such a file with this name, in words.
+    /// Returns how to open a file of this format and this name, as the end of a message.
     pub(crate) fn viewer(self, file: &Path) -> String {
         let file = file.display();
         match self {

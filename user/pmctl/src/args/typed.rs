@@ -27,7 +27,7 @@ pub(super) struct Typed<'a> {
 }
 
 impl<'a> Typed<'a> {
-    /// Creates it from the words behind the program's name.
+    /// Parses the words behind the program's name.
     pub(super) fn new(words: &'a [OsString], pmctl: &'a Command) -> Self {
         let words = words.iter().take_while(|word| *word != "--");
         let words: Vec<&str> = words
@@ -59,7 +59,7 @@ impl<'a> Typed<'a> {
         let Some(long) = long_name(shown) else {
             return unbracketed(shown).to_owned();
         };
-        match self.short(long) {
+        match self.short_name(long) {
             Some(short) if !self.has_long(long) => short,
             _ => format!("--{long}"),
         }
@@ -78,7 +78,9 @@ impl<'a> Typed<'a> {
         let value = shown
             .split_once(" <")
             .map_or("", |(_, value)| value.trim_end_matches('>'));
-        let name = self.short(needed).unwrap_or_else(|| format!("--{needed}"));
+        let name = self
+            .short_name(needed)
+            .unwrap_or_else(|| format!("--{needed}"));
         let needed = format!("{name} {value}");
         Some((format!("--{option}"), needed.trim_end().to_owned()))
     }
@@ -95,7 +97,7 @@ impl<'a> Typed<'a> {
     }
 
     /// Returns the short name of an option, such as `-o`.
-    fn short(&self, long: &str) -> Option<String> {
+    fn short_name(&self, long: &str) -> Option<String> {
         let mut options = self.definition?.get_arguments();
         let option = options.find(|option| option.get_long() == Some(long))?;
         Arg::get_short(option).map(|short| format!("-{short}"))

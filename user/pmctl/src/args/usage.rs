@@ -20,8 +20,8 @@ pub(crate) fn message(
     let what = match answer.kind() {
         ErrorKind::UnknownArgument => unknown_message(answer, command, &program)?,
         ErrorKind::InvalidSubcommand => {
-            let name = text(answer, ContextKind::InvalidSubcommand)?;
-            let similar = similar(answer, ContextKind::SuggestedSubcommand);
+            let name = context_text(answer, ContextKind::InvalidSubcommand)?;
+            let similar = similar_question(answer, ContextKind::SuggestedSubcommand);
             format!("there is no command `{name}`.{similar}")
         }
         // This message says what the option takes, and needs no reference to the help.
@@ -29,7 +29,7 @@ pub(crate) fn message(
             return value_message(answer, &typed);
         }
         ErrorKind::MissingRequiredArgument => {
-            let names = names(answer, ContextKind::InvalidArg)?;
+            let names = context_names(answer, ContextKind::InvalidArg)?;
             match typed.option_without(&names) {
                 Some((option, needed)) => {
                     return Some(format!(
@@ -43,8 +43,8 @@ pub(crate) fn message(
             }
         }
         ErrorKind::ArgumentConflict => {
-            let name = typed.name(text(answer, ContextKind::InvalidArg)?);
-            let others = names(answer, ContextKind::PriorArg)?;
+            let name = typed.name(context_text(answer, ContextKind::InvalidArg)?);
+            let others = context_names(answer, ContextKind::PriorArg)?;
             let others: Vec<String> = others.into_iter().map(|other| typed.name(other)).collect();
             if others.contains(&name) {
                 format!("{name} can be given once.")
@@ -65,11 +65,11 @@ pub(crate) fn message(
 
 /// Returns the message about an unknown option or argument.
 fn unknown_message(answer: &clap::Error, command: &str, program: &str) -> Option<String> {
-    let word = text(answer, ContextKind::InvalidArg)?;
+    let word = context_text(answer, ContextKind::InvalidArg)?;
     if !word.starts_with('-') {
         return Some(format!("`{program}` does not take the argument `{word}`."));
     }
-    let similar = similar(answer, ContextKind::SuggestedArg);
+    let similar = similar_question(answer, ContextKind::SuggestedArg);
     let hint = match command {
         "stat" | "record" | "wrap" | "vm" => {
             "\nOptions of a command that is to run stand behind `--`."
@@ -82,9 +82,9 @@ fn unknown_message(answer: &clap::Error, command: &str, program: &str) -> Option
 
 /// Returns the message about an option's value.
 fn value_message(answer: &clap::Error, typed: &Typed<'_>) -> Option<String> {
-    let option = text(answer, ContextKind::InvalidArg)?;
+    let option = context_text(answer, ContextKind::InvalidArg)?;
     let name = typed.name(option);
-    let value = text(answer, ContextKind::InvalidValue)?;
+    let value = context_text(answer, ContextKind::InvalidValue)?;
     if value.is_empty() {
         let placeholder = option
             .find([' ', '=', '['])
@@ -94,8 +94,8 @@ fn value_message(answer: &clap::Error, typed: &Typed<'_>) -> Option<String> {
     if let Some(reason) = answer.source() {
         return Some(format!("{name} {value}: {reason}."));
     }
-    let values = names(answer, ContextKind::ValidValue)?;
-    let similar = similar(answer, ContextKind::SuggestedValue);
+    let values = context_names(answer, ContextKind::ValidValue)?;
+    let similar = similar_question(answer, ContextKind::SuggestedValue);
     Some(format!(
         "{name} {value}: it takes {}.{similar}",
         join_names(&values, "or")
@@ -103,21 +103,21 @@ fn value_message(answer: &clap::Error, typed: &Typed<'_>) -> Option<String> {
 }
 
 /// Returns a blank and the question whether a similar name is meant; empty if no name is similar.
-fn similar(answer: &clap::Error, kind: ContextKind) -> String {
-    let mut names = names(answer, kind).unwrap_or_default();
+fn similar_question(answer: &clap::Error, kind: ContextKind) -> String {
+    let mut names = context_names(answer, kind).unwrap_or_default();
     // clap has the most similar name last.
     names.reverse();
     did_you_mean(&names).map_or_else(String::new, |question| format!(" {question}"))
 }
 
-fn text(answer: &clap::Error, kind: ContextKind) -> Option<&str> {
+fn context_text(answer: &clap::Error, kind: ContextKind) -> Option<&str> {
     match answer.get(kind)? {
         ContextValue::String(text) => Some(text),
         _ => None,
     }
 }
 
-fn names(answer: &clap::Error, kind: ContextKind) -> Option<Vec<&str>> {
+fn context_names(answer: &clap::Error, kind: ContextKind) -> Option<Vec<&str>> {
     match answer.get(kind)? {
         ContextValue::String(text) => Some(vec![text]),
         ContextValue::Strings(texts) => Some(texts.iter().map(String::as_str).collect()),

@@ -58,7 +58,7 @@ impl Unit {
     }
 }
 
-/// How the values of several packages, cores or CPUs are combined to one number.
+/// The way in which the values of several packages, cores or CPUs are combined to one number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Whole {
     Sum,

@@ -19,7 +19,7 @@ pub(crate) struct AddressSpaces {
     processes: AHashMap<u32, BTreeMap<u64, Mapping>>,
     /// The mappings of the kernel and its modules, by their start address.
     kernel: BTreeMap<u64, Mapping>,
-    /// How many processes have begun with a process number, by that number.
+    /// Number of processes that have begun with each process number.
     instances: AHashMap<u32, u32>,
     names: AHashMap<Task, NameNumber>,
     /// Paths of files.
@@ -247,7 +247,7 @@ impl AddressSpaces {
         })
     }
 
-    /// Returns how many processes with this number have begun so far, by which processes of one number are told apart.
+    /// Returns the number of processes that have begun so far with this process number, which tells them apart.
     pub(crate) fn instance(&self, pid: u32) -> u32 {
         self.instances.get(&pid).copied().unwrap_or(0)
     }

@@ -15,7 +15,7 @@ use crate::system::files::read_lossy;
 /// Time in the records of the state before the recording, in nanoseconds.
 const BEFORE_RECORDING: u64 = 0;
 
-fn record(task: Task, body: Body) -> Record {
+fn make_record(task: Task, body: Body) -> Record {
     Record {
         stamp: Stamp {
             time: BEFORE_RECORDING,
@@ -43,7 +43,7 @@ pub(crate) fn process(pid: u32) -> Vec<Record> {
             let task = Task { pid, tid };
             let name = String::from_utf8_lossy(&name).trim_end().to_owned();
             let exec = false;
-            Some(record(task, Body::Comm { task, name, exec }))
+            Some(make_record(task, Body::Comm { task, name, exec }))
         });
     names.chain(mapping_records(pid)).collect()
 }
@@ -78,7 +78,7 @@ fn mapping_records(pid: u32) -> Vec<Record> {
     let maps = String::from_utf8_lossy(&maps);
     let maps = maps.lines().filter_map(parse_mapping);
     let mut maps: Vec<Record> = maps
-        .map(|map| record(task, Body::Map(Map { task, ..map })))
+        .map(|map| make_record(task, Body::Map(Map { task, ..map })))
         .collect();
     if maps.iter().any(|record| is_memfd(&record.body)) {
         let program = fs::read_link(format!("/proc/{pid}/exe")).ok();
@@ -155,7 +155,7 @@ pub(crate) fn kernel() -> Vec<Record> {
                 pid: u32::MAX,
                 tid: 0,
             };
-            record(
+            make_record(
                 task,
                 Body::Map(Map {
                     task,

@@ -159,7 +159,7 @@ pub(crate) struct Waiting<'a> {
     report: File,
 }
 
-/// How a command ended.
+/// The end of a command: its exit, or the signal that killed it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ending {
     /// It exited with this code.
@@ -221,18 +221,19 @@ impl<'a> Waiting<'a> {
     /// prepared everything and waits.
     pub(crate) fn fork(command: &'a Command, mask: &SigSet) -> Result<Self> {
         let (gate, mut child_gate) = make_gate()?;
-        let (report, child_report) = pipe()?;
+        let (report, child_report) = make_pipe()?;
         // SAFETY: After fork(2) the child of a process with several threads may only call async-signal-safe functions, since
         // another thread could hold a lock. pmctl has one thread here, so the child may call any function. The child does
         // not return into the code of the parent: `run_child` ends by exec or exit.
         match unsafe { fork() }.context("can't fork")? {
             ForkResult::Child => {
-                // With this end of the pipe open, the child would wait forever after the parent's end.
+                // The child's gate ends when the parent dies, but only if the child does not hold this end of the pipe
+                // open.
                 drop(gate);
                 run_child(command, mask, &mut child_gate, child_report)
             }
             ForkResult::Parent { child: pid } => {
-                // With these ends of the pipes open, the end of the child would not be noticed.
+                // The parent notices the end of the child only if it does not hold these ends of the pipes open.
                 drop((child_gate, child_report));
                 let gate = gate.wait().context("the forked process died")?;
                 Ok(Self {
@@ -245,7 +246,7 @@ impl<'a> Waiting<'a> {
         }
     }
 
-    /// Returns the process number, which the command keeps.
+    /// Returns the number of the process, which the command will have too.
     pub(crate) fn pid(&self) -> u32 {
         self.pid.as_raw().unsigned_abs()
     }
@@ -303,7 +304,7 @@ struct ChildGate {
 
 /// Makes both sides of a gate.
 fn make_gate() -> Result<(Gate, ChildGate)> {
-    let (read, write) = pipe()?;
+    let (read, write) = make_pipe()?;
     // The kernel rounds the size up to a page, and writes page by page: reading one byte makes no room for another.
     let size = fcntl(&write, FcntlArg::F_SETPIPE_SZ(1)).context("can't set the size of a pipe")?;
     let size = usize::try_from(size).context("a pipe has no size")?;
@@ -361,7 +362,7 @@ impl Running {
     }
 }
 
-fn pipe() -> Result<(File, File)> {
+fn make_pipe() -> Result<(File, File)> {
     let (read, write): (OwnedFd, OwnedFd) = pipe2(OFlag::O_CLOEXEC).context("can't make a pipe")?;
     Ok((read.into(), write.into()))
 }
@@ -373,7 +374,7 @@ fn run_child(command: &Command, mask: &SigSet, gate: &mut ChildGate, mut report:
     let arguments: Vec<*const c_char> = pointers.chain([ptr::null()]).collect();
     let setup = restore_signals(mask)
         .and_then(|()| files::restore_limit())
-        .and_then(|()| redirect(command.streams));
+        .and_then(|()| redirect_streams(command.streams));
     if let Some(preparation) = command.preparation {
         let answer = preparation().unwrap_or_else(|errno| -(errno as i32));
         let _ = report.write_all(&answer.to_ne_bytes());
@@ -405,7 +406,7 @@ fn restore_signals(mask: &SigSet) -> Result<(), Errno> {
 }
 
 /// Sets up the standard streams of the command.
-fn redirect(streams: Streams) -> Result<(), Errno> {
+fn redirect_streams(streams: Streams) -> Result<(), Errno> {
     match streams {
         Streams::Own => {}
         Streams::Error => {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Recognizes the hypervisor, and knows how it gives a virtual machine a PMU.
+//! Recognizes the hypervisor, and has advice how to give a virtual machine a PMU.
 
 use raw_cpuid::CpuIdReader;
 

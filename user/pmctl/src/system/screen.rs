@@ -165,7 +165,7 @@ impl Colors {
         medium: Style::new(),
     };
 
-    /// Returns the styles with colours, or if `has_colors` is false, empty ones.
+    /// Returns styles with colours, or empty styles if `has_colors` is false.
     pub(crate) fn new(has_colors: bool) -> Self {
         if !has_colors {
             return Self::default();

@@ -33,7 +33,8 @@ pub(crate) enum Event {
     Switch,
     /// SIGWINCH, if it is blocked by [`Signals::hold_with`]: the terminal has another size.
     Resized,
-    /// A signal to end. With `by_terminal` the terminal has sent it, also to the command; otherwise another process has.
+    /// A signal that asks pmctl to end. With `by_terminal`, the terminal has sent it, also to the command; otherwise
+    /// another process has sent it.
     End { signal: Signal, by_terminal: bool },
 }
 

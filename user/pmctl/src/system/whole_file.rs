@@ -26,7 +26,7 @@ pub(crate) struct WholeFile {
     target: PathBuf,
 }
 
-/// Where the file is at present.
+/// The place of the file at present.
 enum Location {
     /// The file has no name.
     Nameless,

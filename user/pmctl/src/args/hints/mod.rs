@@ -127,7 +127,7 @@ mod tests {
             options.map(move |option| (command, option))
         };
         for (command, option) in all.into_iter().flat_map(options) {
-            // Options without which clap refuses this one.
+            // Options that clap requires together with this one.
             let with: &[&str] = match option.split('=').next() {
                 Some("--interval-count" | "--interval-clear" | "--summary") => &["-I100"],
                 Some("--append") => &["-ox"],

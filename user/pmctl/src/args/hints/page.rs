@@ -51,7 +51,7 @@ pub fn page(pmctl: &Command) -> String {
              pmctl has it\n     - another way\n     - not\n",
             "-".repeat(title.len())
         );
-        for (options, answer) in rows(command, &options) {
+        for (options, answer) in group_by_answer(command, &options) {
             let [has, other, not] = answer.columns();
             let _ = writeln!(
                 text,
@@ -77,7 +77,7 @@ fn perf_options() -> Vec<(&'static str, String)> {
     all
 }
 
-/// What pmctl does with an option of perf.
+/// The answer that the page gives for an option of perf.
 #[derive(Debug, PartialEq)]
 enum HintAnswer {
     /// pmctl has the option: its help.
@@ -113,7 +113,7 @@ fn hint_answer(hint: Hint) -> HintAnswer {
 }
 
 /// Groups options by their answer, which is returned with them. Options without an answer are left out.
-fn rows(command: &Command, options: &str) -> Vec<(Vec<String>, HintAnswer)> {
+fn group_by_answer(command: &Command, options: &str) -> Vec<(Vec<String>, HintAnswer)> {
     let mut rows: Vec<(Vec<String>, HintAnswer)> = Vec::new();
     for option in options.split_whitespace() {
         let name = option.split('=').next().unwrap_or(option);
@@ -195,7 +195,7 @@ mod tests {
         pmctl.build();
         for (name, options) in perf_options() {
             let command = pmctl.find_subcommand(name).expect("it is there");
-            let rows = rows(command, &options);
+            let rows = group_by_answer(command, &options);
             let answered: Vec<&String> = rows.iter().flat_map(|(names, _)| names).collect();
             for option in options.split_whitespace() {
                 let option = option.split('=').next().unwrap_or(option);

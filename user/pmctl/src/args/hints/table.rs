@@ -20,7 +20,7 @@ pub(super) struct Hint {
 
 /// Returns the hints for `command`, in the order of the table.
 pub(super) fn hints(command: &str) -> impl Iterator<Item = Hint> {
-    let rows = rows(HINTS_TEXT).filter(move |row| row.command == command);
+    let rows = parse_rows(HINTS_TEXT).filter(move |row| row.command == command);
     rows.flat_map(|row| {
         let (answer, has_way) = match row.answer.strip_prefix(NO_ALTERNATIVE) {
             Some(answer) => (answer, false),
@@ -41,7 +41,7 @@ struct AnswerRow<'t> {
     names: &'t str,
 }
 
-fn rows(table: &str) -> impl Iterator<Item = AnswerRow<'_>> {
+fn parse_rows(table: &str) -> impl Iterator<Item = AnswerRow<'_>> {
     let mut answer = "";
     let lines = table.lines();
     let lines = lines.filter(|line| !line.is_empty() && !line.starts_with('#'));
@@ -69,7 +69,7 @@ mod tests {
     fn answers_have_rows_and_each_name_stands_once() {
         let mut answers = HashSet::new();
         let mut names = HashSet::new();
-        for row in rows(HINTS_TEXT) {
+        for row in parse_rows(HINTS_TEXT) {
             assert!(row.answer.ends_with('.'), "{}", row.answer);
             answers.insert(row.answer);
             for name in row.names.split(' ') {

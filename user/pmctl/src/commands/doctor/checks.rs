@@ -83,7 +83,7 @@ const NMI_WATCHDOG_FILE: &str = "/proc/sys/kernel/nmi_watchdog";
 const NOT_TRIED: &str = "not tried: these are the files of another machine";
 
 impl CheckedFacts<'_> {
-    /// Returns the cause why the whole system can't be counted, if it can't.
+    /// Returns the reason why the whole system can't be counted; `None` if it can be counted.
     fn system_failure_cause(&self) -> Option<Cause> {
         let error = self.trials.counter.error();
         error.map(|error| error.cause.clone())
@@ -95,7 +95,7 @@ impl CheckedFacts<'_> {
         matches!(self.trials.counter, Trial::Did(_)) || self.trials.event.is_counted()
     }
 
-    /// Returns whether the NMI watchdog is on, and counting does not work.
+    /// Returns whether the NMI watchdog is on while counting fails.
     fn is_blocked_by_watchdog(&self) -> bool {
         let text = self.machine.text(NMI_WATCHDOG_FILE);
         !self.can_count() && matches!(text, Ok(Some(text)) if text == "1")
@@ -111,7 +111,7 @@ impl CheckedFacts<'_> {
     }
 
     /// Returns the content of a file. `Err` is the finding if it can't be read.
-    fn text(&self, name: &str) -> Result<Option<String>, Finding> {
+    fn read_text(&self, name: &str) -> Result<Option<String>, Finding> {
         self.machine
             .text(name)
             .map_err(|error| Finding::unknown(format!("can't read {name}: {error}")))
@@ -119,14 +119,14 @@ impl CheckedFacts<'_> {
 
     /// Returns whether the kernel has loaded a module.
     fn has_module(&self, module: &str) -> Result<bool, Finding> {
-        let modules = self.text("/proc/modules")?.unwrap_or_default();
+        let modules = self.read_text("/proc/modules")?.unwrap_or_default();
         Ok(modules
             .lines()
             .any(|line| line.split(' ').next() == Some(module)))
     }
 }
 
-/// Returns the finding of a check, or the one with which it ended early because a file can't be read.
+/// Returns the finding of a check, also if the check has ended early because a file can't be read.
 fn finding_or_early(finding: Result<Finding, Finding>) -> Finding {
     finding.unwrap_or_else(|early| early)
 }
@@ -221,7 +221,7 @@ fn check_device(facts: &CheckedFacts<'_>) -> Finding {
     if facts.machine.path(DEVICE_NODE).exists() {
         return Finding::good(format!("{DEVICE_NODE} exists"));
     }
-    let misc = match facts.text("/proc/misc") {
+    let misc = match facts.read_text("/proc/misc") {
         Ok(misc) => misc.unwrap_or_default(),
         Err(early) => return early,
     };
@@ -268,8 +268,8 @@ fn check_access(facts: &CheckedFacts<'_>) -> Finding {
     }
 }
 
-/// Checks `perf_event_paranoid`. With 0 and below all users may count every CPU (`perf_allow_cpu()`). Own programs need no
-/// permission.
+/// Checks `perf_event_paranoid`. With 0 or less, all users may count every CPU (`perf_allow_cpu()`). Counting one's own
+/// programs needs no permission.
 fn check_policy(facts: &CheckedFacts<'_>) -> Finding {
     const FILE: &str = "/proc/sys/kernel/perf_event_paranoid";
     const OWN_PROGRAMS_ONLY: &str =
@@ -277,7 +277,7 @@ fn check_policy(facts: &CheckedFacts<'_>) -> Finding {
     const WHOLE_SYSTEM_FIX: &str =
         "For the whole system run as root, or `sysctl kernel.perf_event_paranoid=0`.";
     finding_or_early((|| {
-        let Some(text) = facts.text(FILE)? else {
+        let Some(text) = facts.read_text(FILE)? else {
             return Ok(
                 Finding::bad("this kernel has no perf events (CONFIG_PERF_EVENTS)").fix(
                     "Use a kernel that has them: the module needs their reservation of counters.",
@@ -300,7 +300,7 @@ fn check_policy(facts: &CheckedFacts<'_>) -> Finding {
                 "{WHOLE_SYSTEM_FIX} If that does not help, a security module forbids it: its audit log has the reason."
             )));
         }
-        if is_privileged(&facts.text("/proc/self/status")?.unwrap_or_default()) {
+        if is_privileged(&facts.read_text("/proc/self/status")?.unwrap_or_default()) {
             return Ok(Finding::good(format!(
                 "{found}, and this process may still count, by its capabilities"
             )));
@@ -325,7 +325,7 @@ fn is_privileged(status: &str) -> bool {
 }
 
 fn check_lockdown(facts: &CheckedFacts<'_>) -> Finding {
-    finding_or_early(facts.text("/sys/kernel/security/lockdown").and_then(|text| {
+    finding_or_early(facts.read_text("/sys/kernel/security/lockdown").and_then(|text| {
         // The file has the modes with the current one in brackets: `none [integrity] confidentiality`.
         if facts.system_failure_cause() == Some(Cause::LockedDown) {
             return Ok(Finding::bad("it forbids counting").fix("Boot without lockdown=confidentiality."));
@@ -345,7 +345,7 @@ fn check_lockdown(facts: &CheckedFacts<'_>) -> Finding {
 }
 
 fn check_nmi_watchdog(facts: &CheckedFacts<'_>) -> Finding {
-    finding_or_early(facts.text(NMI_WATCHDOG_FILE).map(|text| {
+    finding_or_early(facts.read_text(NMI_WATCHDOG_FILE).map(|text| {
         if text.as_deref() != Some("1") {
             return Finding::good("off");
         }
@@ -419,7 +419,7 @@ fn check_rdpmc(facts: &CheckedFacts<'_>) -> Finding {
             return Finding::unknown("only root may read the setting; pmctl does not need it");
         }
     }
-    finding_or_early(facts.text(FILE).map(|text| {
+    finding_or_early(facts.read_text(FILE).map(|text| {
         match text.as_deref() {
             None => Finding::good("the kernel has no such setting here; pmctl does not need it"),
             Some("0") => {
@@ -491,7 +491,7 @@ fn loop_finding(
     }
 }
 
-/// Returns whether programs can't be counted for the same cause as that of `error`.
+/// Returns whether counting a program failed for the same cause as `error`.
 fn is_failure_of_programs(facts: &CheckedFacts<'_>, error: &Error) -> bool {
     let of_programs = facts.trials.event.error();
     of_programs.is_some_and(|other| discriminant(&other.cause) == discriminant(&error.cause))
@@ -521,7 +521,7 @@ fn check_samples(facts: &CheckedFacts<'_>) -> Finding {
     }
 }
 
-/// Checks whether the driver learns of mappings, without which samples have no names.
+/// Checks whether the driver records mappings, without which samples have no names.
 fn check_names(facts: &CheckedFacts<'_>) -> Finding {
     let trials = &facts.trials;
     let not_reported = |reason| {

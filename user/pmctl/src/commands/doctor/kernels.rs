@@ -29,14 +29,14 @@ pub(super) fn newer_than(machine: &Machine, release: &str) -> Vec<String> {
         .flatten()
         .filter(|folder| folder.path().join("modules.dep").exists())
         .filter_map(|folder| folder.file_name().into_string().ok())
-        .filter(|other| version(other) > version(release))
+        .filter(|other| version_numbers(other) > version_numbers(release))
         .collect();
-    newer.sort_by_key(|release| version(release));
+    newer.sort_by_key(|release| version_numbers(release));
     newer
 }
 
 /// Returns the numbers at the beginning of a release, such as 7, 3 and 4 of `7.3.4+deb13-amd64`.
-fn version(release: &str) -> Vec<u32> {
+fn version_numbers(release: &str) -> Vec<u32> {
     release
         .split(|letter: char| !letter.is_ascii_digit())
         .map_while(|number| number.parse().ok())
@@ -49,9 +49,9 @@ mod tests {
 
     #[test]
     fn releases_are_ordered_by_their_numbers() {
-        assert_eq!(version("7.3.4+deb13-amd64"), [7, 3, 4]);
-        assert_eq!(version("7.3-rc1"), [7, 3]);
-        assert!(version("7.10.1") > version("7.9.12+deb13-amd64"));
-        assert!(version("") < version("7"));
+        assert_eq!(version_numbers("7.3.4+deb13-amd64"), [7, 3, 4]);
+        assert_eq!(version_numbers("7.3-rc1"), [7, 3]);
+        assert!(version_numbers("7.10.1") > version_numbers("7.9.12+deb13-amd64"));
+        assert!(version_numbers("") < version_numbers("7"));
     }
 }

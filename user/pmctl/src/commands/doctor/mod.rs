@@ -53,7 +53,7 @@ enum Verdict {
 
 impl Verdict {
     /// Returns the word in front of the finding.
-    fn mark(self) -> &'static str {
+    fn label(self) -> &'static str {
         match self {
             Self::Good => "ok",
             Self::Note => "note",
@@ -119,7 +119,7 @@ pub(crate) fn doctor(machine: &Machine, output: &mut dyn Write) -> Result<u8> {
     for check in checks::ALL_CHECKS {
         let finding = (check.run)(&facts);
         problems += u64::from(finding.verdict == Verdict::Bad);
-        let mark = finding.verdict.mark();
+        let mark = finding.verdict.label();
         let mut lines = text::wrap(&finding.found, FINDING_WIDTH);
         if let Some(fix) = finding.fix {
             let fix = text::wrap(&fix, FINDING_WIDTH - FIX_PREFIX.len());

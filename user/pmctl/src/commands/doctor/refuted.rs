@@ -4,7 +4,7 @@
 
 use super::CheckedFacts;
 
-/// The finding for such a machine.
+/// The finding on a machine on which Linux has found no PMU.
 pub(super) const REFUTED_REASON: &str =
     "CPUID reports counters, but Linux has found that they do not count";
 
@@ -18,7 +18,7 @@ pub(super) fn is_refuted(facts: &CheckedFacts<'_>) -> bool {
             .exists()
     };
     let is_reported = facts.pmu.capabilities().is_ok() && facts.hypervisor.is_some();
-    // If `software` is missing, the whole list is.
+    // Without `software` the whole list is missing, and says nothing about the PMU.
     is_reported
         && !facts.trials.event.is_counted()
         && has("software")

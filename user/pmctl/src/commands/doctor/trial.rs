@@ -61,7 +61,7 @@ pub(super) struct Trials {
     pub(super) sampled: Trial,
     /// Records of what this thread maps, which samples need for names.
     pub(super) mappings: Trial,
-    /// The kernel has the kprobes that such records need.
+    /// The kernel has the kprobes that records of mappings need.
     pub(super) has_probes: bool,
     /// Buffers of a trace, which `pmctl record --timebase` uses.
     pub(super) trace: Trial,

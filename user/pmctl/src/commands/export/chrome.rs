@@ -34,7 +34,7 @@ pub(super) fn write(profile: &Profile<'_>, event: usize, output: impl Write) -> 
                 "ph": "C", "name": profile.event(timed_sample.event), "pid": unique_id(timed_sample.thread, timed_sample.thread.task.pid),
                 // Must be a text: Perfetto ignores a number here.
                 "id": timed_sample.thread.thread(),
-                "ts": microseconds(timed_sample.time), "args": { "count": timed_sample.period },
+                "ts": to_microseconds(timed_sample.time), "args": { "count": timed_sample.period },
             }))?;
         }
     }
@@ -88,7 +88,7 @@ fn unique_id(thread: ProfileThread, number: u32) -> u64 {
     u64::from(number) + u64::from(thread.before) * PID_MAX_LIMIT
 }
 
-fn microseconds(nanoseconds: u64) -> f64 {
+fn to_microseconds(nanoseconds: u64) -> f64 {
     nanoseconds as f64 / 1000.0
 }
 
@@ -149,8 +149,8 @@ impl Slices<'_> {
             list.push(&json!({
                 "ph": "X", "cat": if function.in_kernel { "kernel" } else { "user" }, "name": function.name,
                 "pid": unique_id(self.thread, self.thread.task.pid),
-                "tid": unique_id(self.thread, self.thread.task.tid), "ts": microseconds(slice.start),
-                "dur": microseconds(slice.end - slice.start), "args": args,
+                "tid": unique_id(self.thread, self.thread.task.tid), "ts": to_microseconds(slice.start),
+                "dur": to_microseconds(slice.end - slice.start), "args": args,
             }))?;
         }
         Ok(())

@@ -44,7 +44,7 @@ pub(super) fn write(profile: &Profile<'_>, event: usize, output: impl Write) -> 
         .timed_samples
         .last()
         .map_or(0, |timed_sample| timed_sample.time);
-    let interval = milliseconds(last_time) / times.count().max(1) as f64;
+    let interval = to_milliseconds(last_time) / times.count().max(1) as f64;
     let file = json!({
         "meta": {
             "version": 24,
@@ -73,21 +73,21 @@ pub(super) fn write(profile: &Profile<'_>, event: usize, output: impl Write) -> 
         "threads": threads,
         "pages": [],
         "profilerOverhead": [],
-        "counters": counters(profile, event, &by_thread),
+        "counters": counter_tracks(profile, event, &by_thread),
     });
     let mut output = output;
     serde_json::to_writer(&mut output, &file)?;
     writeln!(output)
 }
 
-fn milliseconds(nanoseconds: u64) -> f64 {
+fn to_milliseconds(nanoseconds: u64) -> f64 {
     nanoseconds as f64 / 1e6
 }
 
 /// Returns the differences between times in milliseconds; the first one is from 0.
-fn deltas(times: impl Iterator<Item = u64>) -> Vec<f64> {
+fn time_deltas_ms(times: impl Iterator<Item = u64>) -> Vec<f64> {
     let mut last = 0;
-    let delta = |time| milliseconds(time - std::mem::replace(&mut last, time));
+    let delta = |time| to_milliseconds(time - std::mem::replace(&mut last, time));
     times.map(delta).collect()
 }
 
@@ -110,7 +110,7 @@ fn breakpad_id(id: &[u8]) -> String {
 }
 
 /// Returns a counter track for each process and each event other than `event`.
-fn counters(
+fn counter_tracks(
     profile: &Profile<'_>,
     event: usize,
     by_thread: &BTreeMap<ProfileThread, Vec<&TimedSample>>,
@@ -142,7 +142,7 @@ fn counters(
             "mainThreadIndex": main.unwrap_or(0),
             "samples": {
                 "length": timed_samples.len(),
-                "timeDeltas": deltas(timed_samples.iter().map(|timed_sample| timed_sample.time)),
+                "timeDeltas": time_deltas_ms(timed_samples.iter().map(|timed_sample| timed_sample.time)),
                 "count": timed_samples.iter().map(|timed_sample| timed_sample.period).collect::<Vec<_>>(),
                 "number": vec![0; timed_samples.len()],
             },
@@ -152,7 +152,7 @@ fn counters(
 }
 
 /// Returns a table of `length` rows as its columns.
-fn columns<const N: usize>(length: usize, columns: [(&str, Value); N]) -> Value {
+fn columns_table<const N: usize>(length: usize, columns: [(&str, Value); N]) -> Value {
     let mut map = Map::new();
     map.insert("length".to_owned(), length.into());
     map.extend(columns.map(|(name, column)| (name.to_owned(), column)));
@@ -160,7 +160,7 @@ fn columns<const N: usize>(length: usize, columns: [(&str, Value); N]) -> Value 
 }
 
 /// Returns a column with the same value in every row.
-fn repeated(length: usize, value: &Value) -> Value {
+fn repeated_column(length: usize, value: &Value) -> Value {
     vec![value.clone(); length].into()
 }
 
@@ -189,7 +189,7 @@ impl<'a> Tables<'a> {
         }
     }
 
-    /// Returns the number in these tables of a stack of the profile, which is added if it is new.
+    /// Returns the index in these tables of stack `number` of the profile, and adds the stack if it is new.
     fn stack(&mut self, number: usize) -> usize {
         if let Some(known) = self.stack_numbers.get(&number) {
             return *known;
@@ -217,13 +217,14 @@ impl<'a> Tables<'a> {
                 .map(|timed_sample| timed_sample.period)
                 .collect()
         });
-        let samples = columns(
+        let samples = columns_table(
             timed_samples.len(),
             [
                 ("stack", stacks.into()),
                 (
                     "timeDeltas",
-                    deltas(timed_samples.iter().map(|timed_sample| timed_sample.time)).into(),
+                    time_deltas_ms(timed_samples.iter().map(|timed_sample| timed_sample.time))
+                        .into(),
                 ),
                 ("weight", weights.into()),
                 ("weightType", "samples".into()),
@@ -247,17 +248,17 @@ impl<'a> Tables<'a> {
             "tid": thread.thread(),
             "processStartupTime": 0,
             "processShutdownTime": null,
-            "registerTime": milliseconds(start),
+            "registerTime": to_milliseconds(start),
             "unregisterTime": null,
             "pausedRanges": [],
             "showMarkersInTimeline": false,
             "samples": samples,
-            "stackTable": columns(places.len(), [("prefix", parents.into()), ("frame", places.into())]),
+            "stackTable": columns_table(places.len(), [("prefix", parents.into()), ("frame", places.into())]),
             "frameTable": frames,
             "funcTable": functions,
             "resourceTable": resources,
-            "nativeSymbols": columns(0, ["address", "functionSize", "libIndex", "name"].map(|name| (name, empty().into()))),
-            "markers": columns(0, ["category", "data", "endTime", "name", "phase", "startTime"].map(|name| (name, empty().into()))),
+            "nativeSymbols": columns_table(0, ["address", "functionSize", "libIndex", "name"].map(|name| (name, empty().into()))),
+            "markers": columns_table(0, ["category", "data", "endTime", "name", "phase", "startTime"].map(|name| (name, empty().into()))),
             "stringArray": self.texts.values,
         })
     }
@@ -285,18 +286,18 @@ impl<'a> Tables<'a> {
             .iter()
             .map(|place| Some(place.line).filter(|line| *line > 0));
         let depths = places.iter().map(|place| place.depth);
-        columns(
+        columns_table(
             length,
             [
-                ("address", repeated(length, &(-1).into())),
+                ("address", repeated_column(length, &(-1).into())),
                 ("inlineDepth", depths.collect::<Vec<_>>().into()),
                 ("category", categories.into()),
-                ("subcategory", repeated(length, &0.into())),
+                ("subcategory", repeated_column(length, &0.into())),
                 ("func", functions.into()),
-                ("nativeSymbol", repeated(length, &Value::Null)),
-                ("innerWindowID", repeated(length, &0.into())),
+                ("nativeSymbol", repeated_column(length, &Value::Null)),
+                ("innerWindowID", repeated_column(length, &0.into())),
                 ("line", lines.collect::<Vec<_>>().into()),
-                ("column", repeated(length, &Value::Null)),
+                ("column", repeated_column(length, &Value::Null)),
             ],
         )
     }
@@ -314,16 +315,16 @@ impl<'a> Tables<'a> {
             let source = function.source.clone();
             sources.push(source.map(|source| self.texts.number(source)));
         }
-        columns(
+        columns_table(
             length,
             [
                 ("name", names.into()),
-                ("isJS", repeated(length, &false.into())),
-                ("relevantForJS", repeated(length, &false.into())),
+                ("isJS", repeated_column(length, &false.into())),
+                ("relevantForJS", repeated_column(length, &false.into())),
                 ("resource", resources.into()),
                 ("fileName", sources.into()),
-                ("lineNumber", repeated(length, &Value::Null)),
-                ("columnNumber", repeated(length, &Value::Null)),
+                ("lineNumber", repeated_column(length, &Value::Null)),
+                ("columnNumber", repeated_column(length, &Value::Null)),
             ],
         )
     }
@@ -339,13 +340,13 @@ impl<'a> Tables<'a> {
                 self.texts.number(name.to_owned())
             })
             .collect();
-        columns(
+        columns_table(
             length,
             [
                 ("lib", self.objects.values.clone().into()),
                 ("name", names.into()),
-                ("host", repeated(length, &Value::Null)),
-                ("type", repeated(length, &LIBRARY.into())),
+                ("host", repeated_column(length, &Value::Null)),
+                ("type", repeated_column(length, &LIBRARY.into())),
             ],
         )
     }

@@ -133,17 +133,17 @@ impl Texts {
     }
 
     fn number(&mut self, text: &str) -> i64 {
-        signed(self.0.number(text.to_owned()) as u64)
+        to_signed(self.0.number(text.to_owned()) as u64)
     }
 }
 
 /// Converts to the signed numbers of this format. Larger numbers don't occur.
-fn signed(number: u64) -> i64 {
+fn to_signed(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
 
-/// Returns the identifier of an index. 0 would mean none.
-const fn id(index: usize) -> u64 {
+/// Returns the identifier of the entry with this index. Identifiers begin at 1, since 0 stands for no entry.
+const fn id_of_index(index: usize) -> u64 {
     index as u64 + 1
 }
 
@@ -171,13 +171,13 @@ pub(super) fn write(profile: &Profile<'_>, events: &[usize], output: impl Write)
         mapping: mappings(profile, &mut texts),
         location,
         function: functions(profile, &mut texts),
-        duration_nanos: signed(
+        duration_nanos: to_signed(
             profile
                 .timed_samples
                 .last()
                 .map_or(0, |timed_sample| timed_sample.time),
         ),
-        period: signed(period(profile, events[0])),
+        period: to_signed(period(profile, events[0])),
         comment: vec![texts.number(&command)],
         string_table: texts.0.values,
     };
@@ -225,13 +225,13 @@ fn samples(
         for place in profile.stack(stack) {
             inlined.push(place);
             if profile.places.values[place].depth == 0 {
-                ids.push(id(locations.number(std::mem::take(&mut inlined))));
+                ids.push(id_of_index(locations.number(std::mem::take(&mut inlined))));
             }
         }
         let name = texts.number(&profile.threads[&thread]);
         samples.push(Sample {
             location_id: ids,
-            value: sums.into_iter().map(signed).collect(),
+            value: sums.into_iter().map(to_signed).collect(),
             label: vec![
                 Label {
                     key: texts.number("comm"),
@@ -256,13 +256,13 @@ fn samples(
         let line = places.iter().map(|place| {
             let place = &profile.places.values[*place];
             Line {
-                function_id: id(place.function),
+                function_id: id_of_index(place.function),
                 line: i64::from(place.line),
             }
         });
         Location {
-            id: id(index),
-            mapping_id: id(profile.functions.values[outer.function].object),
+            id: id_of_index(index),
+            mapping_id: id_of_index(profile.functions.values[outer.function].object),
             address: outer.address,
             line: line.collect(),
         }
@@ -277,7 +277,7 @@ fn mappings(profile: &Profile<'_>, texts: &mut Texts) -> Vec<Mapping> {
         .map(|(index, object)| {
             let build_id = profile.recording.build_id(object.as_ref());
             Mapping {
-                id: id(index),
+                id: id_of_index(index),
                 memory_start: 0,
                 memory_limit: u64::MAX,
                 filename: texts.number(object),
@@ -297,7 +297,7 @@ fn functions(profile: &Profile<'_>, texts: &mut Texts) -> Vec<Function> {
         .map(|(index, function)| {
             let name = texts.number(&function.name);
             Function {
-                id: id(index),
+                id: id_of_index(index),
                 name,
                 system_name: name,
                 filename: texts.number(function.source.as_deref().unwrap_or_default()),

@@ -29,7 +29,7 @@ impl<T> Default for Interner<T> {
 }
 
 impl<T: Clone + Eq + Hash> Interner<T> {
-    /// Returns the number of a value, which is a new one if the value is new.
+    /// Returns the number of a value. A new value gets the next number.
     pub(super) fn number(&mut self, value: T) -> usize {
         if let Some(number) = self.numbers.get(&value) {
             return *number;
@@ -78,7 +78,7 @@ impl ProfileThread {
         self.unique_name(self.task.pid)
     }
 
-    /// Returns a unique name of the thread, made in the same way.
+    /// Returns a unique name of the thread: its number, with the same suffix as in the name of its process.
     pub(super) fn thread(self) -> String {
         self.unique_name(self.task.tid)
     }
@@ -110,7 +110,8 @@ pub(super) struct Profile<'a> {
     pub(super) objects: Interner<String>,
     pub(super) functions: Interner<Function>,
     pub(super) places: Interner<CodeLocation>,
-    /// Stacks as trees: the number of the caller's stack, which is a smaller one, and the number of the place.
+    /// Stacks as trees. Each is the number of its caller's stack, which is smaller than its own number, and the number
+    /// of its innermost place.
     pub(super) stacks: Interner<(Option<usize>, usize)>,
     pub(super) timed_samples: Vec<TimedSample>,
     /// The last name of each thread with samples.
@@ -186,7 +187,7 @@ impl<'a> Profile<'a> {
         }
     }
 
-    /// Returns the thread of a sample, by how many processes had its process number before.
+    /// Returns the thread of a sample, with the number of earlier processes that had its process number.
     fn thread(&mut self, task: Task, names: &SampleNames<'_>) -> ProfileThread {
         let instance = names.instance(task.pid);
         let known = self.instances.entry(task.pid).or_default();

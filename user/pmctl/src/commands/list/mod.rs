@@ -58,7 +58,7 @@ pub(crate) fn list(args: &List, machine: &Machine, output: &mut dyn Write) -> Re
     let (kind, glob) = kind_and_glob(&args.words)?;
     let of_metrics = match kind {
         ListKind::Events => Vec::new(),
-        // Names of events are for -e.
+        // --raw lists names for -e, which takes no metrics.
         ListKind::All if args.raw => Vec::new(),
         // The pattern is for the names of groups, and not of metrics.
         ListKind::Groups => metrics::matching_metrics(None, &pmu, machine)?,
@@ -271,7 +271,7 @@ impl NamedEvent {
     }
 
     /// Returns the event select as a raw event, without modes.
-    fn raw(&self) -> Option<String> {
+    fn raw_event(&self) -> Option<String> {
         let select = match &self.on {
             Ok(found) => found.select,
             Err(_) => self
@@ -314,7 +314,7 @@ fn write_table(
             Ok(found) => counters(found, pmu),
             Err(_) => "none".to_owned(),
         };
-        let raw = event.raw().unwrap_or_default();
+        let raw = event.raw_event().unwrap_or_default();
         table.row(&[event.name.clone(), raw, counters, note], Style::new());
         let description = descriptions.of(event.all_names());
         let lines = description.map_or(Vec::new(), |text| wrap(text, DESCRIPTION_WIDTH));
@@ -475,7 +475,7 @@ impl<'a> EventJson<'a> {
         Self {
             name: &event.name,
             also: &event.also,
-            raw: event.raw(),
+            raw: event.raw_event(),
             counters: (0..64)
                 .filter(|number| general >> number & 1 != 0)
                 .collect(),

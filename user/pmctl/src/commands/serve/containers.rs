@@ -18,7 +18,7 @@ use crate::events::rights;
 use crate::system::exit;
 use crate::system::stdio::complain;
 
-/// Most cgroups that are searched. To search as many takes a fraction of a second.
+/// Most cgroups that are searched. Searching this many takes a fraction of a second.
 const MAX_CGROUPS_SEARCHED: usize = 50_000;
 
 /// The counters of cgroups.
@@ -190,7 +190,7 @@ impl Containers {
                 }
             }
         }
-        self.complain_once(self.complaint(failure.as_ref(), is_cut));
+        self.complain_once(self.left_out_message(failure.as_ref(), is_cut));
         Ok(failure)
     }
 
@@ -216,9 +216,9 @@ impl Containers {
         }
     }
 
-    /// Returns the message about cgroups that are not counted, if there are such. `failure` is the error of opening one, and
-    /// `is_cut` says that the search was not complete.
-    fn complaint(&self, failure: Option<&Error>, is_cut: bool) -> Option<String> {
+    /// Returns the message about cgroups that are not counted; `None` if all are counted. `failure` is the error of
+    /// opening a cgroup, and `is_cut` says that the search was not complete.
+    fn left_out_message(&self, failure: Option<&Error>, is_cut: bool) -> Option<String> {
         if is_cut {
             return Some(format!(
                 "--cgroups: more than {MAX_CGROUPS_SEARCHED} cgroups may match, and no more than that are searched. Begin the patterns \

@@ -15,7 +15,7 @@ use super::counters::Counters;
 use super::names;
 use super::text::{Form, MetricKind, MetricsText};
 
-/// How a request for a profile ended, which is the label `result`.
+/// The outcome of a request for a profile: the label `result`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ProfileOutcome {
     /// The profile was sent.

@@ -123,8 +123,8 @@ impl OpenEvents {
         Ok(())
     }
 
-    /// Calls `on_count` with the index and the count of each open event. Groups whose counts were lost are closed. Returns
-    /// the number of these.
+    /// Calls `on_count` with the index and the count of each open event. Closes the groups whose counts were lost, and
+    /// returns the number of these groups.
     ///
     /// # Errors
     /// Reading a group fails.

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Makes a profile by two other processes: `pmctl record`, and `pmctl export`, which reads the recording from a pipe.
 //!
-//! As processes of their own, they and their memory can be ended with the request at any time.
+//! These are processes of their own, so that they and the memory that they use can be ended with the request at any
+//! time.
 
 use std::io;
 use std::process::{ExitStatus, Stdio};

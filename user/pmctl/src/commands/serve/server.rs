@@ -184,7 +184,7 @@ impl Server {
         let state = Rc::new(ConnectionState::new());
         let (server, task_state) = (Rc::clone(self), Rc::clone(&state));
         let task = spawn_local(async move {
-            server.serve(stream, &task_state).await;
+            server.serve_connection(stream, &task_state).await;
             let mut connections = server.connections.borrow_mut();
             connections.retain(|connection| !Rc::ptr_eq(&connection.state, &task_state));
         });
@@ -215,11 +215,11 @@ impl Server {
     }
 
     /// Serves a connection until it ends.
-    async fn serve(self: &Rc<Self>, stream: TcpStream, state: &Rc<ConnectionState>) {
+    async fn serve_connection(self: &Rc<Self>, stream: TcpStream, state: &Rc<ConnectionState>) {
         let service = service_fn(|request| {
             let (server, state) = (Rc::clone(self), Rc::clone(state));
             async move {
-                let answer = server.answer(request, &state).await;
+                let answer = server.answer_request(request, &state).await;
                 state.wait_for_client();
                 Ok::<_, Infallible>(answer)
             }
@@ -245,7 +245,7 @@ impl Server {
     }
 
     /// Answers a request.
-    async fn answer(&self, request: Request<Incoming>, state: &ConnectionState) -> Answer {
+    async fn answer_request(&self, request: Request<Incoming>, state: &ConnectionState) -> Answer {
         let page = request::requested_page(
             request.method(),
             request.uri(),
@@ -258,9 +258,9 @@ impl Server {
                     .headers()
                     .get(ACCEPT)
                     .and_then(|value| value.to_str().ok());
-                self.metrics(Form::accepted(accept))
+                self.metrics_answer(Form::accepted(accept))
             }
-            Ok(ServedPage::Profile) => self.profile(request.uri().query(), state).await,
+            Ok(ServedPage::Profile) => self.profile_answer(request.uri().query(), state).await,
             Ok(ServedPage::Index) => Ok(page_answer(
                 "text/html; charset=utf-8",
                 page::index(
@@ -274,11 +274,11 @@ impl Server {
             )),
             Err(refusal) => Err(refusal),
         };
-        answer.unwrap_or_else(|refusal| self.refuse(refusal))
+        answer.unwrap_or_else(|refusal| self.refusal_answer(refusal))
     }
 
     /// Answers with the metrics.
-    fn metrics(&self, form: Form) -> Result<Answer, Refusal> {
+    fn metrics_answer(&self, form: Form) -> Result<Answer, Refusal> {
         self.totals.borrow_mut().scrapes += 1;
         let open = self.connections.borrow().len();
         let text = metrics::write(
@@ -300,7 +300,7 @@ impl Server {
     }
 
     /// Makes a profile, and answers with it.
-    async fn profile(
+    async fn profile_answer(
         &self,
         query: Option<&str>,
         state: &ConnectionState,
@@ -337,7 +337,7 @@ impl Server {
     }
 
     /// Counts a refusal, and returns the answer for it.
-    fn refuse(&self, refusal: Refusal) -> Answer {
+    fn refusal_answer(&self, refusal: Refusal) -> Answer {
         let Refusal {
             status,
             reason,

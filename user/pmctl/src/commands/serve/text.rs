@@ -195,7 +195,7 @@ mod tests {
 
     #[test]
     fn the_accept_header_chooses_the_format() {
-        // What Prometheus 2.53 and 3 send.
+        // Headers that Prometheus 2.53 and 3 send.
         let of_2 = "application/openmetrics-text;version=1.0.0;q=0.5,application/openmetrics-text;version=0.0.1;q=0.4,\
                     text/plain;version=0.0.4;q=0.3,*/*;q=0.2";
         let of_3 = "application/openmetrics-text;version=1.0.0;escaping=allow-utf-8;q=0.6,\

@@ -19,7 +19,7 @@ pub(super) enum UserRequest {
 /// Number of columns that a key scrolls.
 const SCROLL_COLUMNS: usize = 16;
 
-/// What keys act on.
+/// The part of the screen that keys act on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Mode {
     Table,

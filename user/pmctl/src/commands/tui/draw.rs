@@ -184,7 +184,7 @@ fn limit_column(column: &mut usize, texts: &[String], width: usize) {
 fn draw_table(frame: &mut Frame<'_>, app: &mut App, area: Rect, theme: Theme) {
     let lines = app.lines();
     let hidden = app.table().map_or(0, |table| table.hidden);
-    // The headings, and the number of hidden rows if there are such.
+    // The headings, and a line with the number of hidden rows if rows are hidden.
     let other_lines = 1 + usize::from(hidden > 0);
     let height = usize::from(area.height).saturating_sub(other_lines).max(1);
     app.page = height;
@@ -238,7 +238,7 @@ fn draw_table(frame: &mut Frame<'_>, app: &mut App, area: Rect, theme: Theme) {
     let mut texts = vec![Text::styled(heading, underlined)];
     for (index, (line, content)) in shown.iter().zip(&contents).enumerate() {
         let text = visible_part(content, column, width);
-        let mut style = theme.share_style(table.part(line.events));
+        let mut style = theme.share_style(table.share_of_all(line.events));
         if app.offset + index == app.selected {
             style = style.add_modifier(Modifier::REVERSED);
         }

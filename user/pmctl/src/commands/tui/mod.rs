@@ -52,7 +52,7 @@ pub(crate) fn report(args: &Report) -> Result<u8> {
         row: args.percent_limit,
         caller: args.graph().map_or(0.0, |graph| graph.least),
     };
-    show.explains = true;
+    show.has_name_warnings = true;
     show.take(recording)?;
     show.run(|_| Ok(false))
 }
@@ -63,7 +63,7 @@ pub(crate) struct Show {
     limits: ShownLimits,
     /// Warnings about functions without names are shown. Not set for `pmctl top`, where they would change with each
     /// table.
-    explains: bool,
+    has_name_warnings: bool,
     app: App,
     functions: AnnotatedFunctions,
 }
@@ -75,7 +75,7 @@ impl Show {
         Self {
             grouping: grouping.clone(),
             limits: ShownLimits::default(),
-            explains: false,
+            has_name_warnings: false,
             app: App::new(title, headings, Vec::new()),
             functions: AnnotatedFunctions::default(),
         }
@@ -93,7 +93,7 @@ impl Show {
         if !recording.unfinished {
             perfdata::warn(&recording.notes, plain, &mut warnings)?;
         }
-        if self.explains {
+        if self.has_name_warnings {
             let options = (&self.grouping, source_lines.as_ref());
             gaps.write(&recording, options, plain, &mut warnings)?;
         }

@@ -51,7 +51,7 @@ pub(super) struct TableLine {
     /// The callers from the row to this line; empty for the row itself.
     pub(super) callers: Vec<String>,
     pub(super) events: u64,
-    /// Whether the line's callers are shown; `None` if the line has none.
+    /// The line's callers are shown; `None` if the line has no callers.
     pub(super) is_open: Option<bool>,
     /// The line has callers, but each has too few events to be shown.
     pub(super) hides_callers: bool,
@@ -123,8 +123,8 @@ impl CallTable {
         (!is_level).then(|| total(self.unit, self.events))
     }
 
-    /// Returns the share of all events, from 0 to 1, that these events are.
-    pub(super) fn part(&self, events: u64) -> f64 {
+    /// Returns `events` as a share of all events of the table, from 0 to 1.
+    pub(super) fn share_of_all(&self, events: u64) -> f64 {
         events as f64 / self.events.max(1) as f64
     }
 
@@ -189,14 +189,14 @@ impl CallTable {
             Some(false) => "+",
             None => " ",
         };
-        let percent = format!("{:.2}%", self.part(line.events) * 100.0);
+        let percent = format!("{:.2}%", self.share_of_all(line.events) * 100.0);
         if let Some(name) = line.callers.last() {
             let indent = "  ".repeat(line.callers.len() + 1);
             return vec![format!("{indent}{mark} {percent:>7}  {}", printable(name))];
         }
         let mut cells = vec![format!("{mark} {percent:>7}")];
         if self.children {
-            let own = self.part(row.share.events) * 100.0;
+            let own = self.share_of_all(row.share.events) * 100.0;
             cells.push(format!("{own:.2}%"));
         }
         cells.push(thousands(row.share.samples));

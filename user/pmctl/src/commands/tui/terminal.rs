@@ -43,7 +43,7 @@ pub(super) struct Terminal {
     /// ratatui's terminal. It is never dropped, since at a terminal that was hung up its destructor writes to standard
     /// error, and panics if that is the same terminal.
     screen: ManuallyDrop<ratatui::Terminal<CrosstermBackend<Stdout>>>,
-    /// The size with which `screen` was drawn last.
+    /// The size with which `create_screen` was drawn last.
     drawn_size: Size,
     signals: Signals,
 }
@@ -69,7 +69,7 @@ impl Terminal {
         TERMINAL_TAKEN.store(true, Ordering::SeqCst);
         let opened = execute!(io::stdout(), EnterAlternateScreen, cursor::Hide)
             .and_then(|()| size())
-            .and_then(|size| Ok((screen(size)?, size)));
+            .and_then(|size| Ok((create_screen(size)?, size)));
         match opened {
             Ok((screen, drawn_size)) => Ok(Self {
                 screen: ManuallyDrop::new(screen),
@@ -137,7 +137,7 @@ impl Terminal {
 }
 
 /// Creates a screen of a fixed size. By default, ratatui asks the terminal for its size, which can be 0.
-fn screen(size: Size) -> io::Result<ratatui::Terminal<CrosstermBackend<Stdout>>> {
+fn create_screen(size: Size) -> io::Result<ratatui::Terminal<CrosstermBackend<Stdout>>> {
     let viewport = Viewport::Fixed(area(size));
     let backend = CrosstermBackend::new(io::stdout());
     ratatui::Terminal::with_options(backend, TerminalOptions { viewport })

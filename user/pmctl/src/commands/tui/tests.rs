@@ -332,7 +332,7 @@ fn files_without_symbols_are_warned_of_in_reports_only() {
         let mut warnings = test.show.app.warnings.iter();
         warnings.any(|line| line.starts_with("NO SYMBOLS"))
     };
-    let test = Test::with(TIMEBASE, (80, 24), |show| show.explains = true);
+    let test = Test::with(TIMEBASE, (80, 24), |show| show.has_name_warnings = true);
     assert!(lacks(&test));
     assert!(!lacks(&Test::new(TIMEBASE, (80, 24))));
 }

@@ -29,7 +29,7 @@ impl Image {
             .map(PathBuf::from);
         if let Some(directory) = chosen.map(Path::to_owned).or(variable) {
             let image = Self::of(&directory);
-            if let Some(missing) = image.missing() {
+            if let Some(missing) = image.missing_file() {
                 bail!(
                     "{} has no virtual machine: the file {} is missing.",
                     directory.display(),
@@ -46,7 +46,7 @@ impl Image {
         let mut images = directories
             .chain([PathBuf::from(INSTALLED_IMAGE)])
             .map(|directory| Self::of(&directory));
-        match images.find(|image| image.missing().is_none()) {
+        match images.find(|image| image.missing_file().is_none()) {
             Some(image) => Ok(image),
             None => bail!(
                 "there is no virtual machine in {INSTALLED_IMAGE}.\nInstall the package perfmon-vm, or run `make vm-image` in \
@@ -68,7 +68,7 @@ impl Image {
     }
 
     /// Returns the path of a file that does not exist, if there is one.
-    fn missing(&self) -> Option<&Path> {
+    fn missing_file(&self) -> Option<&Path> {
         let parts = [&self.qemu, &self.firmware, &self.kernel, &self.initrd];
         parts
             .into_iter()

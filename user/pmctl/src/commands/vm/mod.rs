@@ -55,7 +55,7 @@ const RESTORE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Runs a command in the virtual machine, and returns its exit code.
 pub(crate) fn vm(args: &Vm) -> Result<u8> {
-    let command = command(args)?;
+    let command = requested_command(args)?;
     let image = Image::find(args.image.as_deref())?;
     let is_terminal = [
         io::stdin().is_terminal(),
@@ -90,7 +90,7 @@ pub(crate) fn vm(args: &Vm) -> Result<u8> {
     drop(relay);
     match outcome? {
         RunOutcome::Ended(ended) => {
-            advise(args, ended);
+            print_advice(args, ended);
             let is_incomplete = has_lost_output && ended.code == 0;
             Ok(if is_incomplete {
                 exit::NO_COUNT
@@ -117,7 +117,7 @@ fn end_by_signal(signal: Signal) -> u8 {
 }
 
 /// Returns pmctl's command that is to run; `None` with --run.
-fn command(args: &Vm) -> Result<Option<Command>> {
+fn requested_command(args: &Vm) -> Result<Option<Command>> {
     match args.command() {
         Ok(command) => command.map(refuse_useless).transpose(),
         Err(error) if error.kind() == ErrorKind::InvalidSubcommand => {
@@ -218,7 +218,7 @@ fn guest_task(
 const GUEST_START_TIME: Duration = Duration::from_secs(2_114_380_800);
 
 /// Prints advice if the command lacked memory, network or instructions.
-fn advise(args: &Vm, ended: GuestEnd) {
+fn print_advice(args: &Vm, ended: GuestEnd) {
     /// The exit code of a command that was killed by SIGILL.
     const SIGILL_EXIT_CODE: u8 = 128 + Signal::SIGILL as u8;
     let memory = args.memory;

@@ -55,7 +55,7 @@ pub(super) struct VirtualMachine<'a> {
     pub(super) shared: &'a SharedFolders,
 }
 
-/// Where the machine's memory is.
+/// The place of the machine's memory.
 pub(super) enum Memory<'a> {
     /// In QEMU's own memory. The machine boots.
     New,
@@ -88,7 +88,7 @@ impl Qemu {
         let (log, errors) = (memory_file("log")?, memory_file("errors")?);
         let mut command = Command::new(qemu);
         command
-            .args(arguments(machine, memory, descriptors))
+            .args(qemu_arguments(machine, memory, descriptors))
             .stdin(Stdio::null())
             .stdout(
                 log.try_clone()
@@ -160,7 +160,7 @@ impl Drop for Qemu {
 }
 
 /// Returns QEMU's arguments for a machine, with the descriptors of its port and its monitor.
-fn arguments(
+fn qemu_arguments(
     machine: &VirtualMachine<'_>,
     memory: &Memory<'_>,
     [port, monitor]: [RawFd; 2],

@@ -102,7 +102,7 @@ impl HostRelay {
             None => add(Stream::Terminal, error.as_fd())?,
         }
         Ok(Self {
-            channel: channel(socket)?,
+            channel: open_channel(socket)?,
             signals,
             outputs,
             input: if is_terminal[0] && terminal.is_none() {
@@ -120,7 +120,7 @@ impl HostRelay {
 
     /// Connects the streams with another machine, after the first one did not start the command.
     pub(super) fn connect(&mut self, socket: UnixStream) -> Result<()> {
-        self.channel = channel(socket)?;
+        self.channel = open_channel(socket)?;
         Ok(())
     }
 
@@ -158,7 +158,7 @@ impl HostRelay {
         let mut result = sent.map(|()| None).map_err(anyhow::Error::from);
         loop {
             match result {
-                Ok(None) => result = self.step(),
+                Ok(None) => result = self.handle_next(),
                 Ok(Some(outcome)) => return Ok(outcome),
                 Err(error) if is_disconnect(&error) => return Ok(RunOutcome::Dead),
                 Err(error) => return Err(error),
@@ -167,7 +167,7 @@ impl HostRelay {
     }
 
     /// Waits for an event and handles it. Returns the end of the run, if it has ended.
-    fn step(&mut self) -> Result<Option<RunOutcome>> {
+    fn handle_next(&mut self) -> Result<Option<RunOutcome>> {
         let has_input = self.wait()?;
         if let Some(signal) = self.handle_signals()? {
             return Ok(Some(RunOutcome::Stopped(signal)));
@@ -261,7 +261,7 @@ impl HostRelay {
                     self.relayed_signals.push(signal);
                     self.channel.send(&Message::Signal(signal as i32))?;
                 }
-                // When QEMU ends, the socket is closed, which is noticed there.
+                // When QEMU ends, the socket is closed too, which reading the channel reports.
                 Event::Child | Event::Other | Event::Switch => {}
             }
         }
@@ -386,7 +386,7 @@ impl Output {
 }
 
 /// Creates a non-blocking channel to a machine.
-fn channel(socket: UnixStream) -> Result<Channel<UnixStream>> {
+fn open_channel(socket: UnixStream) -> Result<Channel<UnixStream>> {
     socket
         .set_nonblocking(true)
         .context("can't make QEMU's socket non-blocking")?;

@@ -19,7 +19,8 @@ use crate::system::whole_file::WholeFile;
 #[derive(Debug, PartialEq, Eq)]
 struct WantedFile {
     path: PathBuf,
-    /// The file is named by --out, so it is an error if it is missing. Otherwise pmctl in the guest has reported that.
+    /// The file is named by --out, so it is an error if it is missing. For other files, pmctl in the guest has reported
+    /// the error.
     is_named: bool,
     /// An existing file on the host is renamed to `.old`.
     is_recording: bool,
@@ -57,14 +58,14 @@ impl Results {
             return;
         };
         match &found.content {
-            GuestContent::Follows(mode) => match create(wanted, *mode) {
+            GuestContent::Follows(mode) => match create_file(wanted, *mode) {
                 Ok(file) => self.open = Some(file),
-                Err(error) => self.report(&error),
+                Err(error) => self.report_error(&error),
             },
             GuestContent::Missing(reason) if wanted.is_named => {
                 let path = wanted.path.display();
                 let error = anyhow!("can't copy {path} out of the virtual machine: {reason}");
-                self.report(&error);
+                self.report_error(&error);
             }
             GuestContent::Missing(_) | GuestContent::OnHost => {}
         }
@@ -77,7 +78,7 @@ impl Results {
         };
         if let Err(error) = file.write_all(bytes) {
             self.open = None;
-            self.report(&error.into());
+            self.report_error(&error.into());
         }
     }
 
@@ -85,19 +86,19 @@ impl Results {
     pub(super) fn finish_file(&mut self) {
         let finished = self.open.take().map(|mut file| file.finish());
         if let Some(Err(error)) = finished {
-            self.report(&error.into());
+            self.report_error(&error.into());
         }
     }
 
     /// Reports that a file can't be copied. The other files are still copied.
-    fn report(&mut self, error: &anyhow::Error) {
+    fn report_error(&mut self, error: &anyhow::Error) {
         complain(format_args!("{error:#}"));
         self.has_failed = true;
     }
 }
 
 /// Creates a file with these permission bits.
-fn create(wanted: &WantedFile, mode: u32) -> Result<WholeFile> {
+fn create_file(wanted: &WantedFile, mode: u32) -> Result<WholeFile> {
     if wanted.is_recording {
         keep_old(&wanted.path)
             .with_context(|| format!("can't rename {}", wanted.path.display()))?;

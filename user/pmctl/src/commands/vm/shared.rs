@@ -13,7 +13,7 @@ const MAX_FOLDERS: usize = 16;
 /// Directories in which the guest has file systems of its own.
 const GUEST_FILE_SYSTEMS: [&str; 3] = ["/dev", "/proc", "/sys"];
 
-/// The directories, without symbolic links in their paths. A directory comes after those that it is in.
+/// The directories, without symbolic links in their paths. Parents come before directories inside of them.
 #[derive(Clone, Debug, Default)]
 pub(super) struct SharedFolders(Vec<PathBuf>);
 

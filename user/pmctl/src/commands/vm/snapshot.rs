@@ -43,7 +43,7 @@ pub(super) fn start(machine: &VirtualMachine<'_>, signals: &Signals) -> Result<S
     let directory = if machine.args.no_snapshot {
         None
     } else {
-        directory(machine)
+        snapshot_directory(machine)
     };
     if let Some(directory) = directory {
         if !directory.join(STATE_FILE).exists() {
@@ -54,7 +54,7 @@ pub(super) fn start(machine: &VirtualMachine<'_>, signals: &Signals) -> Result<S
         match restore(machine, &directory) {
             Ok(Some((qemu, socket))) => return Ok(Start::Restored(qemu, socket, directory)),
             Ok(None) => remove(&directory),
-            // For example, a limit of the caller. The snapshot may be good.
+            // The cause may be outside of the snapshot, such as a limit of the caller, so the snapshot stays.
             Err(_) => {}
         }
     }
@@ -76,7 +76,7 @@ fn remove(directory: &Path) {
     let _ = fs::remove_dir_all(directory);
 }
 
-/// Restores a machine from a snapshot; `None` if the snapshot is damaged, as far as QEMU checks it: it does not check the
+/// Restores a machine from a snapshot; `None` if QEMU finds that the snapshot is damaged. QEMU does not check the
 /// memory.
 ///
 /// # Errors
@@ -152,12 +152,12 @@ fn uri(directory: &Path) -> String {
 }
 
 /// Returns the directory of the snapshot of a machine; `None` if there is no cache, or a file of the machine is missing.
-fn directory(machine: &VirtualMachine<'_>) -> Option<PathBuf> {
-    Some(cache()?.join(name(machine).ok()?))
+fn snapshot_directory(machine: &VirtualMachine<'_>) -> Option<PathBuf> {
+    Some(cache_directory()?.join(name(machine).ok()?))
 }
 
 /// Returns the directory of all snapshots; `None` if the user has no home directory.
-fn cache() -> Option<PathBuf> {
+fn cache_directory() -> Option<PathBuf> {
     let variable = |name| {
         env::var_os(name)
             .filter(|value| !value.is_empty())

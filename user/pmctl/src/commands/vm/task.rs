@@ -34,14 +34,14 @@ pub(super) struct GuestTask {
     pub(super) clock: Option<Duration>,
     /// Addresses are randomized, as on most systems.
     pub(super) randomize: bool,
-    /// Which of standard input, output and error are a terminal.
+    /// For standard input, output and error: the stream is a terminal.
     pub(super) is_terminal: [bool; 3],
     /// The caller's terminal is raw: the guest gets each key as it is typed, and output to the terminal is not changed.
     pub(super) has_keys: bool,
     pub(super) size: Option<Size>,
     /// Files to send to the host after the command has ended, relative to `directory`.
     pub(super) files: Vec<OsString>,
-    /// Directories of the host that the command may change. A directory comes after those that it is in.
+    /// Directories of the host that the command may change. Parents come before directories inside of them.
     pub(super) shared: Vec<OsString>,
 }
 
@@ -64,7 +64,7 @@ pub(super) enum GuestContent {
     Missing(String),
 }
 
-/// How the command ended.
+/// The end of a command, and what the command lacked.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct GuestEnd {
     /// Exit code, as in a shell.

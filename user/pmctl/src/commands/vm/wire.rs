@@ -80,7 +80,7 @@ impl Message {
     fn encode(&self) -> io::Result<Vec<u8>> {
         let (kind, payload) = match self {
             Self::Ready => (b'r', Vec::new()),
-            Self::Start(task) => (b'S', json(task)?),
+            Self::Start(task) => (b'S', to_json(task)?),
             Self::Started => (b's', Vec::new()),
             Self::Data(stream, bytes) => {
                 (DATA, [&[stream_number(*stream)], bytes.as_slice()].concat())
@@ -88,13 +88,13 @@ impl Message {
             Self::End(stream) => (b'E', vec![stream_number(*stream)]),
             Self::Closed(stream) => (b'C', vec![stream_number(*stream)]),
             Self::InputWritten => (b'T', Vec::new()),
-            Self::Signal(number) => (b'K', json(number)?),
-            Self::Resize(size) => (b'R', json(size)?),
+            Self::Signal(number) => (b'K', to_json(number)?),
+            Self::Resize(size) => (b'R', to_json(size)?),
             Self::AskTime => (b't', Vec::new()),
-            Self::Time(time) => (b'Z', json(time)?),
-            Self::File(found) => (b'F', json(found)?),
-            Self::Ended(ended) => (b'X', json(ended)?),
-            Self::Failed(reason) => (b'!', json(reason)?),
+            Self::Time(time) => (b'Z', to_json(time)?),
+            Self::File(found) => (b'F', to_json(found)?),
+            Self::Ended(ended) => (b'X', to_json(ended)?),
+            Self::Failed(reason) => (b'!', to_json(reason)?),
         };
         Ok([&header(kind, payload.len())?[..], &payload].concat())
     }
@@ -116,7 +116,7 @@ impl Message {
             (b'F', _) => Self::File(from_json(payload)?),
             (b'X', _) => Self::Ended(from_json(payload)?),
             (b'!', _) => Self::Failed(from_json(payload)?),
-            _ => return Err(malformed()),
+            _ => return Err(malformed_error()),
         })
     }
 }
@@ -143,18 +143,18 @@ fn stream_of_number(number: u8) -> io::Result<Stream> {
     STREAMS
         .get(usize::from(number))
         .copied()
-        .ok_or_else(malformed)
+        .ok_or_else(malformed_error)
 }
 
-fn json(value: &impl Serialize) -> io::Result<Vec<u8>> {
+fn to_json(value: &impl Serialize) -> io::Result<Vec<u8>> {
     serde_json::to_vec(value).map_err(io::Error::from)
 }
 
 fn from_json<T: DeserializeOwned>(bytes: &[u8]) -> io::Result<T> {
-    serde_json::from_slice(bytes).map_err(|_| malformed())
+    serde_json::from_slice(bytes).map_err(|_| malformed_error())
 }
 
-fn malformed() -> io::Error {
+fn malformed_error() -> io::Error {
     io::Error::other(
         "the virtual machine has sent an unknown message: it is for another version of pmctl. Install both of one version.",
     )
@@ -247,7 +247,7 @@ impl<F: Read + Write> Channel<F> {
         let [kind, length @ ..] = *header;
         let length = usize::try_from(u32::from_le_bytes(length)).unwrap_or(usize::MAX);
         if length > MAX_MESSAGE_LENGTH {
-            return Err(malformed());
+            return Err(malformed_error());
         }
         let Some(payload) = rest.get(..length) else {
             return Ok(None);

@@ -75,12 +75,12 @@ impl Formulas {
         model: Option<&'static Model>,
     ) -> Result<Vec<String>> {
         let mut events = Vec::new();
-        self.visit(metric, model, &mut Vec::new(), &mut events)?;
+        self.append_events(metric, model, &mut Vec::new(), &mut events)?;
         Ok(events)
     }
 
     /// Appends the events of a metric and of the metrics that it uses, each metric once.
-    fn visit(
+    fn append_events(
         &mut self,
         metric: &Metric,
         model: Option<&'static Model>,
@@ -104,7 +104,7 @@ impl Formulas {
         formula.names(&mut |name| names.push(name.to_owned()));
         for name in names {
             match metric_by_name(&name, model) {
-                Some(used) => self.visit(&used, model, visited, events)?,
+                Some(used) => self.append_events(&used, model, visited, events)?,
                 None if TIMES.contains(&&*name) || events.contains(&name) => {}
                 None => events.push(name),
             }
@@ -118,10 +118,14 @@ impl Formulas {
         Ok(formula.with_facts(&|name| self.facts.value(name)))
     }
 
-    /// Returns the value of a metric as it is shown; `None` if it can't be computed, as after a division by 0. `of` returns
-    /// counts of events and times by their names.
-    pub(crate) fn value(&self, metric: &Metric, of: &dyn Fn(&str) -> Option<f64>) -> Option<f64> {
-        let value = self.evaluate(metric.name, of, &mut KnownValues::new()) * metric.factor;
+    /// Returns the value of a metric as it is shown; `None` if it can't be computed, as after a division by 0. `value_of`
+    /// returns counts of events and times by their names.
+    pub(crate) fn value(
+        &self,
+        metric: &Metric,
+        value_of: &dyn Fn(&str) -> Option<f64>,
+    ) -> Option<f64> {
+        let value = self.evaluate(metric.name, value_of, &mut KnownValues::new()) * metric.factor;
         value.is_finite().then_some(value)
     }
 
@@ -130,14 +134,14 @@ impl Formulas {
     pub(crate) fn is_notable(
         &self,
         metric: &Metric,
-        of: &dyn Fn(&str) -> Option<f64>,
+        value_of: &dyn Fn(&str) -> Option<f64>,
     ) -> Option<bool> {
         if metric.threshold.is_empty() {
             return None;
         }
         let threshold = self.parse(metric.threshold).ok()?;
         let mut known = KnownValues::new();
-        let value = threshold.value(&mut |name| self.evaluate(name, of, &mut known));
+        let value = threshold.value(&mut |name| self.evaluate(name, value_of, &mut known));
         (!value.is_nan()).then_some(value != 0.0)
     }
 
@@ -145,16 +149,16 @@ impl Formulas {
     fn evaluate(
         &self,
         name: &str,
-        of: &dyn Fn(&str) -> Option<f64>,
+        value_of: &dyn Fn(&str) -> Option<f64>,
         known: &mut KnownValues,
     ) -> f64 {
         let Some(formula) = self.parsed.get(&name.to_ascii_lowercase()) else {
-            return of(name).unwrap_or(f64::NAN);
+            return value_of(name).unwrap_or(f64::NAN);
         };
         if let Some(value) = known.get(name) {
             return *value;
         }
-        let value = formula.value(&mut |name| self.evaluate(name, of, known));
+        let value = formula.value(&mut |name| self.evaluate(name, value_of, known));
         known.insert(name.to_owned(), value);
         value
     }

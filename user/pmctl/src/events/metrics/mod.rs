@@ -104,12 +104,12 @@ fn similar_names(word: &str, all: &[Metric]) -> String {
     did_you_mean(&names).map_or_else(String::new, |question| question + " ")
 }
 
-/// Returns the events of a metric by their names. The error is the reason why one can't be counted. With `of_tasks`, the
-/// driver chooses the counters.
+/// Returns the events of a metric by their names. The error is the reason why an event can't be counted. `is_for_tasks` is
+/// set for events of tasks, whose counters the driver chooses.
 pub(crate) fn events(
     names: &[String],
     pmu: &Pmu,
-    of_tasks: bool,
+    is_for_tasks: bool,
 ) -> Result<Vec<(String, EventSpec)>, String> {
     let event = |name: &String| {
         let found = spec::parse(name, pmu).map_err(|error| {
@@ -125,7 +125,7 @@ pub(crate) fn events(
                 "it needs {name}.\nQEMU's emulation does not count it."
             ));
         }
-        if event.needs_choice && of_tasks {
+        if event.needs_choice && is_for_tasks {
             return Err(format!("{} Add -a.", schedule::needs_choice(&event)));
         }
         Ok((name.clone(), event))

@@ -221,7 +221,7 @@ pub(crate) fn schedule(
     for (index, event) in events.iter().enumerate() {
         let mut tried = Vec::new();
         if plan.assigned[index].is_none() && !plan.make_room(events, index, &mut tried) {
-            return Err(plan.conflict(events, event, tried));
+            return Err(plan.conflict_error(events, event, tried));
         }
     }
     Ok(plan.assigned.into_iter().flatten().collect())
@@ -286,7 +286,7 @@ impl Assignment {
         index: usize,
         tried: &mut Vec<CounterId>,
     ) -> bool {
-        for counter in self.usable().collect::<Vec<_>>() {
+        for counter in self.usable_counters().collect::<Vec<_>>() {
             if !counts_on(&events[index], counter) || tried.contains(&counter) {
                 continue;
             }
@@ -305,7 +305,7 @@ impl Assignment {
 
     /// Returns the error of an event for which there is no counter. `tried` are the counters that this event, and the events
     /// on these counters, can use.
-    fn conflict(
+    fn conflict_error(
         &self,
         events: &[EventSpec],
         event: &EventSpec,
@@ -313,7 +313,10 @@ impl Assignment {
     ) -> ScheduleError {
         let label = event.label.clone();
         let is_general = |counter: &CounterId| matches!(counter, CounterId::General(_));
-        let uses_all = self.usable().filter(is_general).all(|c| tried.contains(&c));
+        let uses_all = self
+            .usable_counters()
+            .filter(is_general)
+            .all(|c| tried.contains(&c));
         if uses_all && self.supply.general_free() > 0 {
             return ScheduleError::Full {
                 label,
@@ -335,7 +338,7 @@ impl Assignment {
     }
 
     /// Returns all counters that are not in use by others, assigned or not.
-    fn usable(&self) -> impl Iterator<Item = CounterId> + use<> {
+    fn usable_counters(&self) -> impl Iterator<Item = CounterId> + use<> {
         let CounterSupply {
             general,
             fixed,

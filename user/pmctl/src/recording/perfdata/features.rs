@@ -58,7 +58,7 @@ pub(super) struct FeatureContent<'a> {
 
 /// Encodes the features, in the order of their numbers.
 pub(super) fn encode(content: &FeatureContent<'_>) -> Vec<(u32, Vec<u8>)> {
-    let mut features = vec![(BUILD_ID, build_ids(content.build_ids))];
+    let mut features = vec![(BUILD_ID, encode_build_ids(content.build_ids))];
     features.extend(encode_known(content.events, content.host));
     features.push((SAMPLE_TIME, sample_time(content.times)));
     features
@@ -66,22 +66,22 @@ pub(super) fn encode(content: &FeatureContent<'_>) -> Vec<(u32, Vec<u8>)> {
 
 /// Encodes the features that are known before the recording, in the order of their numbers.
 pub(super) fn encode_known(events: &[Event], host: &Host) -> Vec<(u32, Vec<u8>)> {
-    let text = |text: &str| {
+    let encode_text = |text: &str| {
         let mut bytes = Vec::new();
         put_text(text, &mut bytes);
         bytes
     };
     let mut features = vec![
-        (HOSTNAME, text(&host.name)),
-        (OSRELEASE, text(&host.release)),
-        (VERSION, text(WRITER)),
-        (ARCH, text(&host.architecture)),
-        (NRCPUS, cpus(host)),
-        (CPUDESC, text(&host.processor)),
-        (CPUID, text(&host.cpuid)),
+        (HOSTNAME, encode_text(&host.name)),
+        (OSRELEASE, encode_text(&host.release)),
+        (VERSION, encode_text(WRITER)),
+        (ARCH, encode_text(&host.architecture)),
+        (NRCPUS, encode_cpus(host)),
+        (CPUDESC, encode_text(&host.processor)),
+        (CPUID, encode_text(&host.cpuid)),
         (TOTAL_MEM, host.memory.to_le_bytes().to_vec()),
         (CMDLINE, command_line(&host.command_line)),
-        (EVENT_DESC, descriptions(events)),
+        (EVENT_DESC, encode_descriptions(events)),
     ];
     // With this feature `perf report` shows branches instead of call chains.
     if parts(events).branches && !has_calls(events) {
@@ -103,12 +103,12 @@ fn put_length(start: usize, bytes: &mut [u8]) {
     bytes[start..start + 4].copy_from_slice(&length.to_le_bytes());
 }
 
-fn text(reader: &mut Reader<'_>) -> Option<String> {
+fn decode_text(reader: &mut Reader<'_>) -> Option<String> {
     let length = usize::try_from(reader.u32()?).ok()?;
     Some(Reader(reader.take(length)?).text())
 }
 
-fn cpus(host: &Host) -> Vec<u8> {
+fn encode_cpus(host: &Host) -> Vec<u8> {
     let mut bytes = Vec::new();
     bytes.u32(host.cpus_possible);
     bytes.u32(host.cpus_online);
@@ -129,7 +129,7 @@ fn command_line(words: &[String]) -> Vec<u8> {
 }
 
 /// Encodes the names of the events, which their attrs do not contain.
-fn descriptions(events: &[Event]) -> Vec<u8> {
+fn encode_descriptions(events: &[Event]) -> Vec<u8> {
     let mut bytes = Vec::new();
     bytes.u32(count(events.len()));
     bytes.u32(count(attr::SIZE));
@@ -143,7 +143,7 @@ fn descriptions(events: &[Event]) -> Vec<u8> {
 }
 
 /// Encodes the build-ids, each as a record with type 0.
-fn build_ids(ids: &[BuildId]) -> Vec<u8> {
+fn encode_build_ids(ids: &[BuildId]) -> Vec<u8> {
     let mut bytes = Vec::new();
     for id in ids {
         let start = bytes.len();
@@ -157,7 +157,8 @@ fn build_ids(ids: &[BuildId]) -> Vec<u8> {
     bytes
 }
 
-/// Returns the flags of a build-id's record. One says that the size of the build-id is given, which older perf omits.
+/// Returns the flags of a build-id's record. `MISC_SIZE` means that the record has the size of the build-id; older
+/// versions of perf don't set it.
 pub(super) const fn build_id_flags(id: &BuildId) -> u16 {
     const MISC_SIZE: u16 = 1 << 15;
     const MISC_KERNEL: u16 = 1;
@@ -219,23 +220,23 @@ impl Features {
     pub(super) fn add(&mut self, number: u32, bytes: &[u8]) -> Option<()> {
         let reader = &mut Reader(bytes);
         match number {
-            HOSTNAME => self.host.name = text(reader)?,
-            OSRELEASE => self.host.release = text(reader)?,
-            VERSION => self.is_of_pmctl |= text(reader)?.starts_with("pmctl "),
-            ARCH => self.host.architecture = text(reader)?,
+            HOSTNAME => self.host.name = decode_text(reader)?,
+            OSRELEASE => self.host.release = decode_text(reader)?,
+            VERSION => self.is_of_pmctl |= decode_text(reader)?.starts_with("pmctl "),
+            ARCH => self.host.architecture = decode_text(reader)?,
             NRCPUS => {
                 self.host.cpus_possible = reader.u32()?;
                 self.host.cpus_online = reader.u32()?;
             }
-            CPUDESC => self.host.processor = text(reader)?,
-            CPUID => self.host.cpuid = text(reader)?,
+            CPUDESC => self.host.processor = decode_text(reader)?,
+            CPUID => self.host.cpuid = decode_text(reader)?,
             TOTAL_MEM => self.host.memory = reader.u64()?,
             CMDLINE => {
                 let words = reader.u32()?;
-                let words = (0..words).map(|_| text(reader));
+                let words = (0..words).map(|_| decode_text(reader));
                 self.host.command_line = words.collect::<Option<_>>()?;
             }
-            EVENT_DESC => self.names = names(reader)?,
+            EVENT_DESC => self.names = decode_names(reader)?,
             BUILD_ID => self.build_ids = decode_build_ids(reader)?,
             // 0 means a folder of `perf record --kcore`, which has all records in this file.
             DIR_FORMAT => self.is_divided = reader.u64()? != 0,
@@ -249,12 +250,12 @@ impl Features {
     }
 }
 
-fn names(reader: &mut Reader<'_>) -> Option<Vec<String>> {
+fn decode_names(reader: &mut Reader<'_>) -> Option<Vec<String>> {
     let (events, size) = (reader.u32()?, reader.u32()?);
     let name = |_| {
         reader.take(usize::try_from(size).ok()?)?;
         let ids = usize::try_from(reader.u32()?).ok()?;
-        let name = text(reader)?;
+        let name = decode_text(reader)?;
         reader.take(ids.checked_mul(8)?)?;
         Some(name)
     };

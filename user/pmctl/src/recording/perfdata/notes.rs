@@ -225,7 +225,7 @@ pub(crate) struct Loss {
 }
 
 impl Loss {
-    /// Returns what is missing, in words.
+    /// Describes the missing samples in words.
     fn in_words(&self) -> String {
         const UNKNOWN_LOSS: &str = "an unknown number of events";
         let samples = count(self.samples, "sample");

@@ -162,7 +162,7 @@ fn lost_note(records: u64) -> Option<String> {
     })
 }
 
-/// The events of a file, and what the records so far have said beside samples.
+/// The events of a file, and facts from the records so far that are not samples.
 struct Events {
     attrs: Vec<Attr>,
     names: Vec<String>,
@@ -191,7 +191,8 @@ impl Events {
         let mut rest = source.size();
         for entry in entries.chunks_exact(header.entry) {
             let (attr, section) = entry.split_at(header.entry - IDS_SECTION_SIZE);
-            // An older perf writes a shorter structure, a newer one a longer, of which pmctl uses the beginning.
+            // Older versions of perf write a shorter structure, and newer ones a longer structure, of which pmctl uses
+            // the beginning.
             let mut bytes = [0; attr::SIZE];
             let size = attr.len().min(attr::SIZE);
             bytes[..size].copy_from_slice(&attr[..size]);
@@ -264,7 +265,7 @@ impl Events {
         }
         let record = walk.rest().and_then(|bytes| bytes.get(..size));
         let record = record.ok_or(ReadError::Broken(RECORDS))?;
-        Ok(Some((self.record(record)?, size)))
+        Ok(Some((self.decode_record(record)?, size)))
     }
 
     /// Collects the programs' parts of call chains, which come behind their samples.
@@ -284,9 +285,9 @@ impl Events {
     }
 
     /// Decodes a record of the kernel. `None` if pmctl does not use its type.
-    fn record(&mut self, bytes: &[u8]) -> Result<Option<Record>, ReadError> {
+    fn decode_record(&mut self, bytes: &[u8]) -> Result<Option<Record>, ReadError> {
         let broken = ReadError::Broken(RECORDS);
-        let (kind, misc, content) = split(bytes).ok_or(broken)?;
+        let (kind, misc, content) = split_record(bytes).ok_or(broken)?;
         // All layouts have the event's number at the same offset.
         let (first, _) = self.layouts[0];
         let id = first.id(kind == SAMPLE, content);
@@ -348,7 +349,7 @@ fn next(walk: &mut BlockReader<'_>) -> Result<Option<(u32, usize)>, ReadError> {
 }
 
 /// Splits a record into type, flags and content.
-fn split(bytes: &[u8]) -> Option<(u32, u16, &[u8])> {
+fn split_record(bytes: &[u8]) -> Option<(u32, u16, &[u8])> {
     let mut reader = Reader(bytes);
     let (kind, misc, _size) = (reader.u32()?, reader.u16()?, reader.u16()?);
     Some((kind, misc, reader.0))

@@ -69,13 +69,13 @@ impl<W: Write> Pipe<W> {
         pipe.block.u64(MAGIC);
         pipe.block.u64(HEADER_SIZE as u64);
         for (index, event) in events.iter().enumerate() {
-            pipe.put((HEADER_ATTR, 0), |bytes| {
+            pipe.append_to_block((HEADER_ATTR, 0), |bytes| {
                 bytes.extend(event.attr.encode());
                 bytes.u64(identifier(index));
             });
         }
         for (number, content) in features::encode_known(events, host) {
-            pipe.put((HEADER_FEATURE, 0), |bytes| {
+            pipe.append_to_block((HEADER_FEATURE, 0), |bytes| {
                 bytes.u64(number.into());
                 bytes.extend(content);
             });
@@ -86,7 +86,7 @@ impl<W: Write> Pipe<W> {
     }
 
     /// Appends a record to the block. A record that is too long is left out.
-    fn put(&mut self, (kind, flags): (u32, u16), content: impl FnOnce(&mut Vec<u8>)) {
+    fn append_to_block(&mut self, (kind, flags): (u32, u16), content: impl FnOnce(&mut Vec<u8>)) {
         let start = self.block.len();
         self.block.u32(kind);
         self.block.u16(flags);
@@ -101,7 +101,7 @@ impl<W: Write> Pipe<W> {
     }
 
     fn put_notes(&mut self, part: &[u8]) {
-        self.put((EVENT_UPDATE, 0), |bytes| {
+        self.append_to_block((EVENT_UPDATE, 0), |bytes| {
             bytes.u64(MARK);
             bytes.u64(FIRST_ID);
             bytes.extend(part);
@@ -116,7 +116,7 @@ impl<W: Write> Pipe<W> {
         let before = self.block.len();
         record.encode(self.parts, &mut self.block);
         let time = record.is_sample().then_some(record.stamp.time);
-        self.account(self.block.len() - before, time)
+        self.count_record(self.block.len() - before, time)
     }
 
     /// Appends a record as the kernel has written it, but with [`identifier`] for its id. `time` is that of a sample, in
@@ -126,7 +126,7 @@ impl<W: Write> Pipe<W> {
     /// Those of the output.
     pub(crate) fn bytes(&mut self, bytes: &[u8], time: Option<u64>) -> io::Result<()> {
         self.block.extend_from_slice(bytes);
-        self.account(bytes.len(), time)
+        self.count_record(bytes.len(), time)
     }
 
     /// Returns the size of all records so far in bytes, written or not.
@@ -135,7 +135,7 @@ impl<W: Write> Pipe<W> {
     }
 
     /// Adds an appended record to the totals, and writes the block if it is full.
-    fn account(&mut self, bytes: usize, time: Option<u64>) -> io::Result<()> {
+    fn count_record(&mut self, bytes: usize, time: Option<u64>) -> io::Result<()> {
         self.totals.add(bytes, time);
         self.in_round = true;
         if self.block.len() < BLOCK_SIZE {
@@ -157,7 +157,7 @@ impl<W: Write> Pipe<W> {
     /// Those of the output.
     pub(crate) fn save(&mut self) -> io::Result<()> {
         if self.in_round {
-            self.put((FINISHED_ROUND, 0), |_| {});
+            self.append_to_block((FINISHED_ROUND, 0), |_| {});
             self.in_round = false;
         }
         self.flush()
@@ -173,7 +173,7 @@ impl<W: Write> Pipe<W> {
         notes: &Notes,
     ) -> io::Result<Finished<W>> {
         for id in build_ids {
-            self.put((HEADER_BUILD_ID, features::build_id_flags(id)), |bytes| {
+            self.append_to_block((HEADER_BUILD_ID, features::build_id_flags(id)), |bytes| {
                 features::put_build_id(id, bytes);
             });
         }

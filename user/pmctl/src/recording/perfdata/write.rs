@@ -136,7 +136,7 @@ impl<W: Write + Seek> Writer<W> {
     /// of a sample, in nanoseconds, or `None` for other records.
     ///
     /// # Errors
-    /// As [`record`](Self::record).
+    /// Those of [`record`](Self::record).
     pub(crate) fn bytes(&mut self, bytes: &[u8], time: Option<u64>) -> io::Result<()> {
         self.block.extend_from_slice(bytes);
         self.totals.add(bytes.len(), time);
@@ -158,7 +158,7 @@ impl<W: Write + Seek> Writer<W> {
     /// Writes all records, and updates the header to them.
     ///
     /// # Errors
-    /// As [`record`](Self::record).
+    /// Those of [`record`](Self::record).
     pub(crate) fn save(&mut self) -> io::Result<()> {
         self.flush()?;
         self.write_header(&[])
@@ -168,7 +168,7 @@ impl<W: Write + Seek> Writer<W> {
         if self.block.is_empty() {
             return Ok(());
         }
-        let end = self.records().end();
+        let end = self.records_section().end();
         let result = self
             .output
             .seek(SeekFrom::Start(end))
@@ -183,7 +183,7 @@ impl<W: Write + Seek> Writer<W> {
 
     /// Drops the records that are not written, and returns the error.
     fn drop_unwritten(&mut self, error: io::Error) -> io::Result<()> {
-        self.totals = self.written();
+        self.totals = self.totals_in_file();
         if is_full(&error) {
             self.dropped_because
                 .get_or_insert_with(|| error.to_string());
@@ -192,13 +192,13 @@ impl<W: Write + Seek> Writer<W> {
     }
 
     /// Returns the sums over the records that are in the file.
-    fn written(&self) -> RecordTotals {
+    fn totals_in_file(&self) -> RecordTotals {
         self.written_totals.last().copied().unwrap_or_default()
     }
 
     /// Returns the section of the records that are in the file.
-    fn records(&self) -> Section {
-        front(&self.events).then(self.written().size)
+    fn records_section(&self) -> Section {
+        front_section(&self.events).then(self.totals_in_file().size)
     }
 
     /// Writes the end of the file. If there is no room, the last records are dropped, and `notes` get the reason.
@@ -212,7 +212,7 @@ impl<W: Write + Seek> Writer<W> {
         notes: &mut Notes,
     ) -> io::Result<Finished<W>> {
         let mut result = self.flush();
-        let room = self.records().end();
+        let room = self.records_section().end();
         loop {
             match result {
                 Err(error) if !is_full(&error) => return Err(error),
@@ -222,11 +222,11 @@ impl<W: Write + Seek> Writer<W> {
                 events: &self.events,
                 host,
                 build_ids,
-                times: self.written().times.unwrap_or_default(),
+                times: self.totals_in_file().times.unwrap_or_default(),
             });
-            let mut bytes = end(self.records(), &features);
+            let mut bytes = end(self.records_section(), &features);
             bytes.extend(notes.encode()?);
-            let start = self.records().end();
+            let start = self.records_section().end();
             let written = self
                 .output
                 .seek(SeekFrom::Start(start))
@@ -235,14 +235,14 @@ impl<W: Write + Seek> Writer<W> {
                 let numbers: Vec<u32> = features.iter().map(|(number, _)| *number).collect();
                 self.write_header(&numbers)?;
                 return Ok(Finished {
-                    samples: self.written().samples,
+                    samples: self.totals_in_file().samples,
                     size: start + bytes.len() as u64,
                     output: self.output,
                 });
             };
             // The next end is a little longer than this one, since the notes contain the reason.
             let limit = room.saturating_sub(bytes.len() as u64 + END_SLACK);
-            let front = front(&self.events);
+            let front = front_section(&self.events);
             let fits = |sums: &RecordTotals| front.then(sums.size).end() <= limit.min(start - 1);
             let kept = self.written_totals.partition_point(fits);
             if kept == 0 {
@@ -258,23 +258,23 @@ impl<W: Write + Seek> Writer<W> {
 
     /// Writes the header and the events. `features` are the numbers of the features that the file has.
     fn write_header(&mut self, features: &[u32]) -> io::Result<()> {
-        let attrs = attrs(&self.events);
+        let attrs = attrs_section(&self.events);
         let mut bytes = Vec::new();
         bytes.u64(MAGIC);
         bytes.u64(HEADER_SIZE as u64);
         bytes.u64(ENTRY_SIZE as u64);
         attrs.encode(&mut bytes);
-        self.records().encode(&mut bytes);
+        self.records_section().encode(&mut bytes);
         // The section of tracepoint names, which perf has not used since 2010.
         Section::default().encode(&mut bytes);
-        bytes.extend(bits(features));
+        bytes.extend(feature_bits(features));
         debug_assert_eq!(bytes.len(), HEADER_SIZE);
 
         let events = self.events.len() as u64;
         for id in FIRST_ID..FIRST_ID + events {
             bytes.u64(id);
         }
-        let mut id = ids(0);
+        let mut id = ids_section(0);
         for event in &self.events {
             bytes.extend(event.attr.encode());
             id = id.then(ID_SIZE);
@@ -300,7 +300,7 @@ fn end(records: Section, features: &[(u32, Vec<u8>)]) -> Vec<u8> {
 }
 
 /// Returns the section of the identifiers of `events` events.
-const fn ids(events: u64) -> Section {
+const fn ids_section(events: u64) -> Section {
     let header = Section {
         offset: 0,
         size: HEADER_SIZE as u64,
@@ -309,24 +309,24 @@ const fn ids(events: u64) -> Section {
 }
 
 /// Returns the section of the events.
-fn attrs(events: &[Event]) -> Section {
+fn attrs_section(events: &[Event]) -> Section {
     let events = events.len() as u64;
-    ids(events).then(ENTRY_SIZE as u64 * events)
+    ids_section(events).then(ENTRY_SIZE as u64 * events)
 }
 
 /// Returns the section in front of the records. Behind the events it has room for larger attrs, since `perf inject` up
 /// to 5.10 replaces the attrs by its own, and leaves the records where they are.
-fn front(events: &[Event]) -> Section {
+fn front_section(events: &[Event]) -> Section {
     const ENTRY_ROOM: u64 = 64;
     let room = ENTRY_ROOM * events.len() as u64;
     Section {
         offset: 0,
-        size: attrs(events).then(room).end(),
+        size: attrs_section(events).then(room).end(),
     }
 }
 
 /// Returns the features of the header, with a bit for each number.
-fn bits(numbers: &[u32]) -> [u8; BITS as usize / 8] {
+fn feature_bits(numbers: &[u32]) -> [u8; BITS as usize / 8] {
     let mut bits = [0; BITS as usize / 8];
     for number in numbers {
         bits[*number as usize / 8] |= 1 << (number % 8);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Finds the file that was mapped, if its path is that of another file now, and tells whether it, or a part of the
-//! kernel, has been replaced.
+//! Finds mapped files, also those whose paths belong to other files by now. Recognizes files and parts of the kernel
+//! that were replaced.
 //!
 //! While `record` runs, a program may be replaced or removed, or be in another mount namespace, and can still be opened
 //! through the processes that run it. When a recording is read later, only the file system is left to search.
@@ -44,7 +44,8 @@ pub(super) struct MappedFiles {
 struct FirstSeen {
     /// The inode that was mapped; 0 if it is not known.
     inode: u64,
-    /// Facts of the file at the path; `None` if the mapped file was not there.
+    /// Facts of the file at the path, if it was the mapped file. For a recording that was made before, facts of
+    /// whichever file is there.
     facts: Option<FileFacts>,
     /// The mapped file, held open if it was not at its path.
     kept_open: Option<File>,
@@ -96,7 +97,7 @@ impl MappedFiles {
     }
 
     /// Returns the build-id of a file in the recording, if it has one.
-    fn version(&self, path: &Path) -> FileVersion<'_> {
+    fn version_of(&self, path: &Path) -> FileVersion<'_> {
         let past = self.past.as_ref();
         let build_id = past.and_then(|past| past.build_ids.get(path));
         FileVersion {
@@ -157,7 +158,7 @@ impl Programs for MappedFiles {
     fn find(&self, file: mapped::FileNumber, spaces: &AddressSpaces) -> Result<PathBuf, Absence> {
         let path = spaces.path(file);
         if path == Path::new(VDSO) {
-            let id = self.version(path).build_id;
+            let id = self.version_of(path).build_id;
             return match &self.past {
                 Some(_) if id.is_none() && self.is_other_kernel() => Err(Absence::Replaced),
                 Some(past) => unwind::vdso(id, &past.debug_files),
@@ -169,8 +170,9 @@ impl Programs for MappedFiles {
             return is_same.then(|| path.to_owned()).ok_or(Absence::Replaced);
         }
         let first = &self.files[file.index()];
-        // A map of JIT code grows while its process runs, also after the recording, and may be in another mount namespace. It
-        // belongs to another process if that one began after the recording.
+        // A map of JIT code grows while its process runs, also after the recording, and may be in another mount
+        // namespace. If it was changed after the recording, and the process with this number began after the recording
+        // or has ended, it is the map of another process.
         if let Some(pid) = jit::process_of(path) {
             let end = self.past.as_ref().and_then(|past| past.end);
             let is_younger = |end| FileFacts::of(path).is_some_and(|facts| !facts.is_until(end));
@@ -181,7 +183,7 @@ impl Programs for MappedFiles {
                 .ok_or(Absence::Replaced);
         }
         match &self.past {
-            Some(past) => past.find(path, first, self.version(path)),
+            Some(past) => past.find(path, first, self.version_of(path)),
             None => first.find_file(file, spaces),
         }
     }

@@ -207,7 +207,7 @@ impl<'a> SampleNames<'a> {
         self.spaces.comm(task)
     }
 
-    /// Returns how many processes with this number have begun so far, by which processes of one number are told apart.
+    /// Returns the number of processes that have begun so far with this process number, which tells them apart.
     pub(crate) fn instance(&self, pid: u32) -> u32 {
         self.spaces.instance(pid)
     }

@@ -21,7 +21,7 @@ pub(crate) struct Elf {
     pub(super) has_mini_table: bool,
     /// The file has source lines.
     pub(crate) has_lines: bool,
-    /// Where debug information is that is not in the file.
+    /// Place of debug information that is not in the file.
     pub(super) split_debug: SplitDebug,
     /// The name of the separate debug file (`.gnu_debuglink`).
     pub(super) debug_link: Option<OsString>,

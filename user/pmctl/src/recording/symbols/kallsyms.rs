@@ -47,7 +47,7 @@ impl<'a> KernelPart<'a> {
     }
 
     /// Returns whether a symbol belongs to this part, and names code.
-    fn has(self, symbol: &KallsymsLine<'_>) -> bool {
+    fn contains(self, symbol: &KallsymsLine<'_>) -> bool {
         let is_own = match self {
             Self::Image => symbol.module.is_none(),
             Self::Module(name) => symbol.module == Some(name.as_bytes()),
@@ -153,7 +153,7 @@ impl CachedSymbols {
     fn at(&self, part: KernelPart<'_>, address: u64) -> Option<KernelSymbol> {
         let behind = self.symbols.partition_point(|s| s.start <= address);
         let symbol = self.symbols[..behind].last()?;
-        part.has(&symbol.line()).then(|| KernelSymbol {
+        part.contains(&symbol.line()).then(|| KernelSymbol {
             start: symbol.start,
             name: symbol.name.clone(),
         })
@@ -185,7 +185,7 @@ fn find(lines: impl BufRead, part: KernelPart<'_>, addresses: &[u64]) -> Vec<Opt
         }
         match nearest.get_mut(index) {
             Some((found, is_own)) => {
-                let in_part = part.has(symbol);
+                let in_part = part.contains(symbol);
                 if start > found.start || start == found.start && in_part && !*is_own {
                     found.start = start;
                     *is_own = in_part;

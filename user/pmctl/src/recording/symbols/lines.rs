@@ -267,7 +267,7 @@ fn is_split(path: &Path) -> bool {
     false
 }
 
-/// Returns the text with its number, which is a new one if the text is new.
+/// Returns the text with its number. A new text gets the next number.
 fn intern(text: &str, texts: &mut AHashMap<Rc<str>, u32>) -> Text {
     if let Some((text, number)) = texts.get_key_value(text) {
         let text = Rc::clone(text);

@@ -67,9 +67,9 @@ impl SymbolFinder {
             ..SymbolTable::default()
         };
         if offsets.first().is_some_and(|offset| is_kernel(*offset)) {
-            table.symbols = symbols(&offsets, &self.of_kernel(file, &offsets));
+            table.symbols = make_symbols(&offsets, &self.of_kernel(file, &offsets));
         } else if file == Path::new(VDSO) {
-            table.symbols = symbols(&offsets, &self.of_vdso(&offsets));
+            table.symbols = make_symbols(&offsets, &self.of_vdso(&offsets));
         } else if let Some(pid) = jit::process_of(file) {
             let functions = JitFunctions::read(pid, &offsets).unwrap_or_default();
             let found = offsets.iter().map(|offset| {
@@ -80,7 +80,7 @@ impl SymbolFinder {
                     name: name.to_owned(),
                 })
             });
-            table.symbols = symbols(&offsets, &found.collect::<Vec<_>>());
+            table.symbols = make_symbols(&offsets, &found.collect::<Vec<_>>());
         } else if let Some(elf) = Elf::read(path) {
             let debug_file = if elf.has_table {
                 None
@@ -106,7 +106,7 @@ impl SymbolFinder {
                 }
             }
             name_stubs(path, &elf, &addresses, &mut found);
-            table.symbols = symbols(&offsets, &found);
+            table.symbols = make_symbols(&offsets, &found);
         }
         table
     }
@@ -143,7 +143,7 @@ impl SymbolFinder {
             .map(|offset| start.wrapping_add(*offset))
             .collect();
         let source = Source::Process(process);
-        self.functions(&source, Input::AbsAddr(&addresses), addresses.len())
+        self.look_up_functions(&source, Input::AbsAddr(&addresses), addresses.len())
     }
 
     /// Returns the functions of a file at these addresses.
@@ -154,11 +154,11 @@ impl SymbolFinder {
         let mut elf = source::Elf::new(file);
         elf.debug_syms = false;
         let source = Source::Elf(elf);
-        self.functions(&source, Input::VirtOffset(addresses), addresses.len())
+        self.look_up_functions(&source, Input::VirtOffset(addresses), addresses.len())
     }
 
     /// Returns a function or `None` for each of `count` addresses.
-    fn functions(
+    fn look_up_functions(
         &self,
         source: &Source<'_>,
         input: Input<&[Addr]>,
@@ -210,7 +210,7 @@ struct FoundFunction {
 }
 
 /// Makes the symbols of the functions that were found at these offsets, which are sorted.
-fn symbols(offsets: &[u64], found: &[Option<FoundFunction>]) -> Vec<Symbol> {
+fn make_symbols(offsets: &[u64], found: &[Option<FoundFunction>]) -> Vec<Symbol> {
     let mut symbols: Vec<Symbol> = Vec::new();
     for (file_offset, function) in offsets.iter().zip(found) {
         let Some(FoundFunction { offset, size, name }) = function else {

@@ -15,7 +15,7 @@ use crate::system::text::{count, printable, thousands};
 pub(super) enum Reason {
     /// The recorded part of the stack is too short.
     TooLong,
-    /// The stack was paged out, or is another one than that of the stack pointer.
+    /// The stack was paged out, or the stack pointer is on another stack.
     NoMemory,
     /// The address is in JIT code, or in no mapping.
     NoFile,

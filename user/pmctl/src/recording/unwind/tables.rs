@@ -27,7 +27,7 @@ pub(super) struct UnwindTables {
     context: UnwindContext<usize>,
     /// Addresses of the linker's stubs (PLT), through which functions of other files are called.
     stubs: Vec<Range<u64>>,
-    /// The path of the file, until its debug file was looked for, which may have tables for more functions.
+    /// The path of the file; `None` after its debug file was looked for, which may have tables for more functions.
     path: Option<PathBuf>,
 }
 

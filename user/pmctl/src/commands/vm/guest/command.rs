@@ -35,7 +35,7 @@ pub(super) struct GuestProcess {
 
 /// Starts the command.
 pub(super) fn start(task: &GuestTask) -> Result<GuestProcess> {
-    let mut command = command(task);
+    let mut command = prepare_command(task);
     let terminal = task
         .is_terminal
         .contains(&true)
@@ -99,7 +99,7 @@ pub(super) fn start(task: &GuestTask) -> Result<GuestProcess> {
 }
 
 /// Returns the command, whose streams are to be set by the caller.
-fn command(task: &GuestTask) -> Command {
+fn prepare_command(task: &GuestTask) -> Command {
     let pmctl = Path::new(TOOLS_DIRECTORY).join("pmctl");
     let (program, words) = match task.words.split_first() {
         Some((program, words)) if !task.is_pmctl => (program.clone(), words),
@@ -148,7 +148,7 @@ fn make_pipe(task: &GuestTask) -> Result<(OwnedFd, OwnedFd)> {
     Ok(ends)
 }
 
-/// Opens a terminal that the user owns, with the size of the caller's.
+/// Opens a terminal that the user owns, with the size of the caller's terminal.
 fn open_terminal(task: &GuestTask) -> Result<OpenptyResult> {
     let size = task.size.unwrap_or(Size {
         rows: 24,

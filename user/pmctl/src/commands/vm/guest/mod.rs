@@ -51,7 +51,7 @@ fn boot() -> Result<()> {
     system::set_up()?;
     module::load()?;
     let mut channel = open_port()?;
-    if let Err(error) = serve(&mut channel) {
+    if let Err(error) = run_host_command(&mut channel) {
         channel.send(&Message::Failed(format!("{error:#}")))?;
         relay::flush(&mut channel)?;
     }
@@ -59,7 +59,7 @@ fn boot() -> Result<()> {
 }
 
 /// Runs the command that the host names.
-fn serve(channel: &mut Channel<File>) -> Result<()> {
+fn run_host_command(channel: &mut Channel<File>) -> Result<()> {
     channel.send(&Message::Ready)?;
     let task = receive_task(channel)?;
     system::mount_host_files(&task)?;

@@ -44,9 +44,9 @@ const DEVICE_LINKS: [(&str, &str); 4] = [
 
 /// Mount point of the host's files, read-only.
 const HOST_FILES_MOUNT: &str = "/lower";
-/// Mount point of changes to them, in memory.
+/// Mount point of the changes to the host's files, which are kept in memory.
 const CHANGES_MOUNT: &str = "/changes";
-/// Mount point of the overlay of both, which becomes the root.
+/// Mount point of the overlay of the host's files and the changes. It becomes the root.
 const OVERLAY_MOUNT: &str = "/both";
 
 /// Options for the host's files: long messages, and a cache that assumes that no other program changes the files.
