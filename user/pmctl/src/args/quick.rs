@@ -91,9 +91,9 @@ mod tests {
             "pmctl script -i x",
         ] {
             let words: Vec<OsString> = line.split(' ').map(OsString::from).collect();
-            let quick = parse(&words).expect(line);
+            let parsed = parse(&words).expect(line);
             let whole = Cli::parse_words(&words).expect(line);
-            assert_eq!(format!("{quick:?}"), format!("{:?}", whole.command));
+            assert_eq!(format!("{parsed:?}"), format!("{:?}", whole.command));
         }
     }
 

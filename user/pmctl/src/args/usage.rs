@@ -47,7 +47,7 @@ pub(crate) fn message(
             let others = context_names(answer, ContextKind::PriorArg)?;
             let others: Vec<String> = others.into_iter().map(|other| typed.name(other)).collect();
             if others.contains(&name) {
-                format!("{name} can be given once.")
+                format!("{name} was given more than once: give it once.")
             } else {
                 let others: Vec<&str> = others.iter().map(String::as_str).collect();
                 format!("{name} can't be used with {}.", join_names(&others, "or"))

@@ -235,7 +235,9 @@ impl<'a> Waiting<'a> {
             ForkResult::Parent { child: pid } => {
                 // The parent notices the end of the child only if it does not hold these ends of the pipes open.
                 drop((child_gate, child_report));
-                let gate = gate.wait().context("the forked process died")?;
+                let gate = gate
+                    .wait()
+                    .context("the forked process died before it executed the command")?;
                 Ok(Self {
                     command,
                     pid,
@@ -269,7 +271,9 @@ impl<'a> Waiting<'a> {
     /// # Errors
     /// [`CannotRun`], after the process has ended.
     pub(crate) fn release(mut self) -> Result<Running> {
-        self.gate.open().context("the forked process died")?;
+        self.gate
+            .open()
+            .context("the forked process died before it executed the command")?;
         let mut errno = [0; 4];
         // A successful exec closes the other end without a report.
         if self.report.read(&mut errno)? < errno.len() {

@@ -151,7 +151,7 @@ fn start_pager(command: &OsStr) -> Result<(Child, Box<dyn Write>)> {
 pub(crate) struct Colors {
     pub(crate) heading: Style,
     pub(crate) warning: Style,
-    large: Style,
+    very_high: Style,
     medium: Style,
 }
 
@@ -161,7 +161,7 @@ impl Colors {
     pub(crate) const NONE: Self = Self {
         heading: Style::new(),
         warning: Style::new(),
-        large: Style::new(),
+        very_high: Style::new(),
         medium: Style::new(),
     };
 
@@ -173,7 +173,7 @@ impl Colors {
         Self {
             heading: Style::new().bold(),
             warning: AnsiColor::Yellow.on_default().bold(),
-            large: AnsiColor::Red.on_default(),
+            very_high: AnsiColor::Red.on_default(),
             medium: AnsiColor::Green.on_default(),
         }
     }
@@ -185,13 +185,13 @@ impl Colors {
 
     /// Returns the style of a notable number.
     pub(crate) fn notable(&self) -> Style {
-        self.large
+        self.very_high
     }
 
     /// Returns the style of a number that is high above the first of these limits, and very high above the second.
     pub(crate) fn ratio(&self, value: f64, limits: Option<(f64, f64)>) -> Style {
         match limits {
-            Some((_, very)) if value > very => self.large,
+            Some((_, very)) if value > very => self.very_high,
             Some((high, _)) if value > high => self.warning,
             _ => Style::new(),
         }
@@ -200,7 +200,7 @@ impl Colors {
     /// Returns the style of a share of the whole, from 0 to 1. The limits are the same as perf's: 5 % and 0.5 %.
     pub(crate) fn share(&self, share: f64) -> Style {
         match share {
-            large if large >= 0.05 => self.large,
+            large if large >= 0.05 => self.very_high,
             medium if medium >= 0.005 => self.medium,
             _ => Style::new(),
         }

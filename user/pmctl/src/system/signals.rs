@@ -149,9 +149,12 @@ impl Signals {
         let Some(info) = self.queue.read_signal().context("can't read signals")? else {
             return Ok(Event::Nothing);
         };
-        let number = i32::try_from(info.ssi_signo).context("a signal has an invalid number")?;
+        let number = i32::try_from(info.ssi_signo)
+            .context("a pending signal has a number that does not exist")?;
         Ok(
-            match Signal::try_from(number).context("a signal is unknown")? {
+            match Signal::try_from(number)
+                .context("a pending signal has a number that does not exist")?
+            {
                 Signal::SIGCHLD => Event::Child,
                 Signal::SIGUSR2 => Event::Switch,
                 Signal::SIGWINCH => Event::Resized,

@@ -151,7 +151,7 @@ fn check_pmu(facts: &CheckedFacts<'_>) -> Finding {
     };
     let (hypervisor_note, machine_fix) = match facts.hypervisor {
         Some(hypervisor) => (
-            format!("; this machine is run by {}", hypervisor.name),
+            format!("; this is a virtual machine of {}", hypervisor.name),
             hypervisor.fix,
         ),
         None => (
@@ -432,7 +432,9 @@ fn check_rdpmc(facts: &CheckedFacts<'_>) -> Finding {
                 "every program may read every counter with rdpmc, including those of other users",
             )
             .fix("`echo 1 >/sys/bus/event_source/devices/cpu/rdpmc`."),
-            Some(other) => Finding::note(format!("the setting is unknown: {other}")),
+            Some(other) => Finding::note(format!(
+                "the setting is {other}, which this pmctl does not know"
+            )),
         }
     }))
 }

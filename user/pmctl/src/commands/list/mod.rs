@@ -50,7 +50,7 @@ pub(crate) fn list(args: &List, machine: &Machine, output: &mut dyn Write) -> Re
     let descriptions = if args.desc {
         let model = pmu
             .model()
-            .context("there are no descriptions for this CPU, whose model is unknown")?;
+            .context("there are no descriptions for this CPU, whose model is unknown.\n`--model MODEL` shows those of another model.")?;
         Descriptions::read(model, machine)?
     } else {
         Descriptions::default()
@@ -210,7 +210,7 @@ fn unknown_model(name: &str) -> Usage {
 /// Returns the named events of a PMU: generic ones, cache events, and those of the model's list.
 fn all_named_events(pmu: &Pmu) -> Vec<NamedEvent> {
     let model = pmu.model();
-    let common = spec::named_events(pmu.vendor()).map(|event| {
+    let common_events = spec::named_events(pmu.vendor()).map(|event| {
         let mut names = event.names();
         let name = names.next().unwrap_or_default();
         let also: Vec<&str> = names.collect();
@@ -233,7 +233,7 @@ fn all_named_events(pmu: &Pmu) -> Vec<NamedEvent> {
         on: event.on(pmu).ok_or_else(String::new),
         listed: None,
     });
-    let mut all: Vec<NamedEvent> = common.chain(caches).collect();
+    let mut all: Vec<NamedEvent> = common_events.chain(caches).collect();
     let is_common = |name: &str| {
         spec::named_events(pmu.vendor())
             .any(|event| event.names().any(|known| known.eq_ignore_ascii_case(name)))

@@ -31,7 +31,7 @@ impl SharedFolders {
         directories.dedup();
         if directories.len() > MAX_FOLDERS {
             return Err(Usage(format!(
-                "--write: {} directories are more than the {MAX_FOLDERS} that are possible. Name one that they are in.",
+                "--write: {} directories were named, and at most {MAX_FOLDERS} can be shared. Name a directory that contains them.",
                 directories.len()
             )));
         }

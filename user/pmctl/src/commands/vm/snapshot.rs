@@ -135,7 +135,7 @@ fn boot_and_save(
         }
         match channel.receive()? {
             Some(Message::Ready) => break,
-            Some(_) => bail!("the virtual machine is not ready"),
+            Some(_) => bail!("the virtual machine's first message does not say that it has booted"),
             None => {}
         }
     }

@@ -138,8 +138,8 @@ mod tests {
         let found = |limit| names(folder.path(), &["**"], limit);
         let all = ["/", "a", "b", "b/1", "b/2", "b/3", "c"];
         assert_eq!(found(7), (all.map(str::to_owned).to_vec(), false));
-        let some = ["/", "a", "b", "b/1", "b/2", "c"];
-        assert_eq!(found(6), (some.map(str::to_owned).to_vec(), true));
+        let first_six = ["/", "a", "b", "b/1", "b/2", "c"];
+        assert_eq!(found(6), (first_six.map(str::to_owned).to_vec(), true));
         assert_eq!(found(1), (vec!["/".to_owned()], true));
         // Cgroups that can't contain matches are not searched.
         assert!(!names(folder.path(), &["*"], 4).1);

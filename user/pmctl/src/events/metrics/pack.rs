@@ -43,16 +43,16 @@ pub(crate) fn pack(items: &[MetricEvents], supply: Option<CounterSupply>) -> Pac
                 packed.split.push(item.name.clone());
                 let mut places = Vec::new();
                 for event in &item.events {
-                    let one = std::slice::from_ref(event);
+                    let single_event = std::slice::from_ref(event);
                     let run = packed
                         .runs
                         .iter()
-                        .position(|run| fit_together(run, one, supply))
+                        .position(|run| fit_together(run, single_event, supply))
                         .unwrap_or_else(|| {
                             packed.runs.push(Vec::new());
                             packed.runs.len() - 1
                         });
-                    places.extend(add_events(&mut packed.runs, run, one));
+                    places.extend(add_events(&mut packed.runs, run, single_event));
                 }
                 places
             }

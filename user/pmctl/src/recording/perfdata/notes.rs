@@ -311,10 +311,10 @@ pub(crate) struct Symbol {
 impl SymbolTable {
     /// Returns the function at an offset in the file.
     pub(crate) fn at(&self, offset: u64) -> Option<&Symbol> {
-        let behind = self
+        let next_index = self
             .symbols
             .partition_point(|symbol| symbol.start <= offset);
-        let symbol = self.symbols[..behind].last()?;
+        let symbol = self.symbols[..next_index].last()?;
         // In a damaged file the symbols may be in any order.
         let inside = offset.checked_sub(symbol.start)?;
         (inside < symbol.length).then_some(symbol)

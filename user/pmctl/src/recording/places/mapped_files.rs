@@ -269,8 +269,8 @@ fn open(process: (u32, (u64, u64)), path: &Path, inode: u64) -> Option<File> {
 /// Returns whether the image of the running kernel does not begin at this address, at which it began in the recording.
 /// Returns false if the kernel's addresses are hidden from this user.
 fn is_moved(start: u64) -> bool {
-    let names = SymbolFinder::new(DebugFiles::of_user());
-    let table = names.look_up(Path::new(KERNEL), &AHashSet::from_iter([start]));
+    let finder = SymbolFinder::new(DebugFiles::of_user());
+    let table = finder.look_up(Path::new(KERNEL), &AHashSet::from_iter([start]));
     is_kernel(start) && table.symbols.iter().any(|symbol| symbol.start != start)
 }
 

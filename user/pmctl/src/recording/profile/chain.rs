@@ -158,11 +158,11 @@ mod tests {
 
     /// Returns a recording with one sample, in a function that was inlined.
     fn recorded(program: &Inlined) -> Recording {
-        let here = Inlined::START + program.here;
+        let address = Inlined::START + program.here;
         program.recorded(&[Sample {
-            ip: here,
+            ip: address,
             // The same address as the sampled one, and as a return address.
-            chain: vec![USER, here, here + 1],
+            chain: vec![USER, address, address + 1],
             ..Sample::default()
         }])
     }

@@ -84,7 +84,10 @@ fn folder_message(path: &Path) -> String {
             data.display()
         )
     } else if usual.exists() {
-        format!("The recording in it is {}: name that.", usual.display())
+        format!(
+            "The recording in it is the file {}: name that file.",
+            usual.display()
+        )
     } else {
         format!("Name the file: there is no {USUAL_FILE} in it.")
     };

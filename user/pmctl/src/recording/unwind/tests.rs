@@ -331,8 +331,8 @@ fn the_vdso_has_tables() {
     let debug_files = crate::recording::symbols::DebugFiles::of_user();
     let mut steps = (0..0x2000).filter(|offset| found.step(*offset, &debug_files).is_some());
     assert!(steps.next().is_some());
-    let other = tables([&[id[0] ^ 1], &id[1..]].concat());
-    assert!(matches!(other, Err(Reason::Replaced(_))));
+    let of_other_version = tables([&[id[0] ^ 1], &id[1..]].concat());
+    assert!(matches!(of_other_version, Err(Reason::Replaced(_))));
 }
 
 #[test]
@@ -387,10 +387,10 @@ proptest! {
             let body = Body::Map(map);
             spaces.apply(&Record { stamp: Stamp::default(), body });
         }
-        let here = any_stack_does_not_panic as *const () as usize as u64;
+        let function_address = any_stack_does_not_panic as *const () as usize as u64;
         let near = |index: &prop::sample::Index| {
             let number = index.index(1 << 20) as u64;
-            if number % 2 == 0 { here.wrapping_add(number) } else { 0x7000_0000 + number % 1000 * 8 }
+            if number % 2 == 0 { function_address.wrapping_add(number) } else { 0x7000_0000 + number % 1000 * 8 }
         };
         let mut user = UserStack {
             wide: true,

@@ -75,14 +75,14 @@ fn run_host_command(channel: &mut Channel<File>) -> Result<()> {
     channel.send(&Message::Ended(ended))?;
     relay::flush(channel)?;
     // The host ends the machine.
-    let never: Result<Infallible> = wait_for_end(channel);
-    never.map(drop)
+    let end: Result<Infallible> = wait_for_end(channel);
+    end.map(drop)
 }
 
 fn receive_task(channel: &mut Channel<File>) -> Result<GuestTask> {
     match next_message(channel).context("the host has sent no command")? {
         Message::Start(task) => Ok(task),
-        _ => bail!("the host did not begin with a command"),
+        _ => bail!("the host's first message is not a command"),
     }
 }
 

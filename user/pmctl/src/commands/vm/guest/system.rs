@@ -97,7 +97,7 @@ pub(super) fn mount_host_files(task: &GuestTask) -> Result<()> {
     mount_at("tmpfs", "tmpfs", CHANGES_MOUNT, MsFlags::empty(), "")?;
     for name in ["upper", "work"] {
         fs::create_dir(Path::new(CHANGES_MOUNT).join(name))
-            .context("can't make a directory for changes of files")?;
+            .context("can't make a directory for the changes to the host's files")?;
     }
     mount_at(
         "overlay",
@@ -111,7 +111,7 @@ pub(super) fn mount_host_files(task: &GuestTask) -> Result<()> {
     }
     chdir(OVERLAY_MOUNT)
         .and_then(|()| make_working_directory_root())
-        .context("can't change the root")?;
+        .context("can't make the overlay the root directory of the virtual machine")?;
     for (index, directory) in task.shared.iter().enumerate() {
         mount_shared(&shared_tag(index), Path::new(directory))?;
     }
