@@ -76,13 +76,14 @@ fn stack_size(text: &str) -> Result<u32, String> {
 /// the options behind it.
 pub(crate) fn with_mode(words: &[OsString], command: &[OsString]) -> Option<Vec<OsString>> {
     let command_index = words.len().checked_sub(command.len())?;
-    let (before, mode) = (words[..command_index].last()?, command.first()?);
+    let (option, mode) = (words[..command_index].last()?, command.first()?);
     // `-g` alone, or as the last of several letters.
     let is_option =
         |word: &str| word.starts_with('-') && !word.starts_with("--") && word.ends_with('g');
     let is_mode = |word: &str| matches!(word.split(',').next(), Some("fp" | "dwarf" | "lbr"));
-    let applies = before.to_str().is_some_and(is_option) && mode.to_str().is_some_and(is_mode);
-    applies.then(|| {
+    let has_separate_mode =
+        option.to_str().is_some_and(is_option) && mode.to_str().is_some_and(is_mode);
+    has_separate_mode.then(|| {
         let mut words = words.to_vec();
         let mut option = OsString::from("--call-graph=");
         option.push(mode);

@@ -110,7 +110,7 @@ mod tests {
                 .wrapping_add(1);
             usize::try_from(random >> 33).expect("31 bits") % limit
         };
-        let mut same = 0;
+        let mut same_count = 0;
         for _ in 0..3000 {
             let mut line = vec![OsString::from("stat")];
             line.extend((0..number(7)).map(|_| OsString::from(words[number(words.len())])));
@@ -119,9 +119,9 @@ mod tests {
             };
             let whole: Stat = parse_options(&line).unwrap_or_else(|| panic!("{line:?} is refused"));
             assert_eq!(format!("{stat:?}"), format!("{whole:?}"), "{line:?}");
-            same += 1;
+            same_count += 1;
         }
-        assert!(same > 300, "{same}");
+        assert!(same_count > 300, "{same_count}");
     }
 
     #[test]

@@ -176,8 +176,8 @@ impl AddressSpaces {
         let first = maps.range(..map.start).next_back();
         let first = first.filter(|(start, old)| **start + old.length > map.start);
         let first = first.map_or(map.start, |(start, _)| *start);
-        let covered: Vec<u64> = maps.range(first..end).map(|(start, _)| *start).collect();
-        for start in covered {
+        let covered_starts: Vec<u64> = maps.range(first..end).map(|(start, _)| *start).collect();
+        for start in covered_starts {
             let Some(old) = maps.remove(&start) else {
                 continue;
             };
@@ -228,10 +228,10 @@ impl AddressSpaces {
             self.processes.get(&pid)?
         };
         let (start, mapping) = maps.range(..=address).next_back()?;
-        let inside = address - start;
-        (inside < mapping.length).then(|| FileOffset {
+        let offset_in_mapping = address - start;
+        (offset_in_mapping < mapping.length).then(|| FileOffset {
             file: mapping.file,
-            offset: mapping.offset.wrapping_add(inside),
+            offset: mapping.offset.wrapping_add(offset_in_mapping),
         })
     }
 
@@ -424,12 +424,12 @@ mod tests {
         spaces.apply(&map(1, 0x7000, 0x1000, "/lib/ld.so"));
         spaces.apply(&map(1, 0x6000, 0x1000, name));
         spaces.apply(&map(1, 0x1000, 0x1000, "/memfd:code (deleted)"));
-        let mut again = AddressSpaces::default();
+        let mut copy = AddressSpaces::default();
         spaces
             .records()
             .iter()
-            .for_each(|record| again.apply(record));
-        for spaces in [&spaces, &again] {
+            .for_each(|record| copy.apply(record));
+        for spaces in [&spaces, &copy] {
             assert_eq!(place(spaces, 1, 0x5000), Some((name, 0x1000)));
             assert_eq!(place(spaces, 1, 0x6000), Some((name, 0x1000)));
             assert_eq!(place(spaces, 1, 0x1000), Some(("/tmp/perf-1.map", 0x1000)));

@@ -35,7 +35,7 @@ pub(crate) fn holding(machine: &Machine, wanted: impl Fn(&str) -> bool) -> Vec<P
         .filter_map(|entry| entry.file_name().to_str()?.parse().ok());
     let mut pids: Vec<u32> = pids.collect();
     pids.sort_unstable();
-    let holds = |pid: &u32| {
+    let holds_wanted_file = |pid: &u32| {
         let descriptors = fs::read_dir(machine.path(&format!("/proc/{pid}/fd")));
         descriptors.into_iter().flatten().flatten().any(|entry| {
             fs::read_link(entry.path()).is_ok_and(|target| target.to_str().is_some_and(&wanted))
@@ -48,7 +48,10 @@ pub(crate) fn holding(machine: &Machine, wanted: impl Fn(&str) -> bool) -> Vec<P
             name: name.unwrap_or_else(|| "process".to_owned()),
         }
     };
-    pids.into_iter().filter(holds).map(with_name).collect()
+    pids.into_iter()
+        .filter(holds_wanted_file)
+        .map(with_name)
+        .collect()
 }
 
 /// Returns a descriptor that becomes readable when a process or a thread ends; `None` if it has ended already.
@@ -81,14 +84,18 @@ mod tests {
         let file = tempfile::NamedTempFile::new().expect("a file can be made");
         let path = file.path().to_str().expect("it is text").to_owned();
         let machine = Machine::here();
-        let own = |process: &Process| process.pid == std::process::id();
+        let is_own = |process: &Process| process.pid == std::process::id();
 
         let _open = File::open(&path).expect("it is there");
-        assert!(holding(&machine, |target| target == path).iter().any(own));
+        assert!(
+            holding(&machine, |target| target == path)
+                .iter()
+                .any(is_own)
+        );
         assert!(
             !holding(&machine, |target| target == "/nonexistent")
                 .iter()
-                .any(own)
+                .any(is_own)
         );
     }
 }

@@ -94,8 +94,8 @@ fn push_blanks(line: &mut String, mut number: usize) {
 
 /// Returns a bar for a share of the whole, from 0 to 1. A share of 1 is `width` characters.
 pub(crate) fn bar(share: f64, width: usize) -> String {
-    let filled = (share.clamp(0.0, 1.0) * width as f64).round();
-    let is_filled = |index: &usize| (*index as f64) < filled;
+    let filled_columns = (share.clamp(0.0, 1.0) * width as f64).round();
+    let is_filled = |index: &usize| (*index as f64) < filled_columns;
     "\u{2588}".repeat((0..width).filter(is_filled).count())
 }
 

@@ -105,10 +105,10 @@ impl WholeFile {
             Location::Target => return Ok(()),
             Location::Temporary => {}
             Location::Nameless => {
-                let own = path_of(&self.file.output);
+                let own_path = path_of(&self.file.output);
                 linkat(
                     AT_FDCWD,
-                    &own,
+                    &own_path,
                     AT_FDCWD,
                     &temporary,
                     AtFlags::AT_SYMLINK_FOLLOW,
@@ -296,8 +296,8 @@ mod tests {
     #[test]
     fn a_device_is_written_directly() {
         write(Path::new("/dev/null"), |file| Ok(file.write_all(b"x")?)).expect("it takes all");
-        let full = write(Path::new("/dev/full"), |file| Ok(file.write_all(b"x")?));
-        let message = full.expect_err("there is no room").to_string();
+        let result = write(Path::new("/dev/full"), |file| Ok(file.write_all(b"x")?));
+        let message = result.expect_err("there is no room").to_string();
         assert!(
             message.starts_with("can't write /dev/full: No space"),
             "{message}"

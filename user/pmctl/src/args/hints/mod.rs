@@ -128,7 +128,7 @@ mod tests {
         };
         for (command, option) in all.into_iter().flat_map(options) {
             // Options that clap requires together with this one.
-            let with: &[&str] = match option.split('=').next() {
+            let required_options: &[&str] = match option.split('=').next() {
                 Some("--interval-count" | "--interval-clear" | "--summary") => &["-I100"],
                 Some("--append") => &["-ox"],
                 Some("--td-level") => &["--topdown"],
@@ -140,7 +140,7 @@ mod tests {
                 Some((name, value)) if !name.starts_with("--") => format!("{name}{value}"),
                 _ => option.to_owned(),
             };
-            if let Some(error) = parse_error(command, &[with, &[&word]].concat()) {
+            if let Some(error) = parse_error(command, &[required_options, &[&word]].concat()) {
                 assert!(
                     perf_user_answer(&error, command).is_some(),
                     "{command} {option}: {error}"

@@ -11,7 +11,7 @@ pub(super) const REFUTED_REASON: &str =
 /// Returns whether Linux has found no PMU, although CPUID reports one.
 pub(super) fn is_refuted(facts: &CheckedFacts<'_>) -> bool {
     const KERNEL_PMUS: &str = "/sys/bus/event_source/devices";
-    let has = |name: &str| {
+    let has_pmu = |name: &str| {
         facts
             .machine
             .path(&format!("{KERNEL_PMUS}/{name}"))
@@ -21,7 +21,7 @@ pub(super) fn is_refuted(facts: &CheckedFacts<'_>) -> bool {
     // Without `software` the whole list is missing, and says nothing about the PMU.
     is_reported
         && !facts.trials.event.is_counted()
-        && has("software")
-        && !has("cpu")
-        && !has("cpu_core")
+        && has_pmu("software")
+        && !has_pmu("cpu")
+        && !has_pmu("cpu_core")
 }

@@ -183,7 +183,7 @@ fn count_by_session(session: &Session) -> Result<u64, Error> {
 /// Allocates the buffers of a trace, and returns their number.
 fn allocate_buffers(session: &Session) -> Result<u64, Error> {
     let info = session.device().info()?;
-    let alloc = Alloc::new(&info, 1);
-    drop(session.allocate(alloc)?);
-    Ok(alloc.buffers.into())
+    let allocation = Alloc::new(&info, 1);
+    drop(session.allocate(allocation)?);
+    Ok(allocation.buffers.into())
 }

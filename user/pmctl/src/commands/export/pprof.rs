@@ -252,7 +252,7 @@ fn samples(
         });
     }
     let location = |(index, places): (usize, &Vec<usize>)| {
-        let outer = &profile.places.values[places[places.len() - 1]];
+        let outer_place = &profile.places.values[places[places.len() - 1]];
         let line = places.iter().map(|place| {
             let place = &profile.places.values[*place];
             Line {
@@ -262,8 +262,8 @@ fn samples(
         });
         Location {
             id: id_of_index(index),
-            mapping_id: id_of_index(profile.functions.values[outer.function].object),
-            address: outer.address,
+            mapping_id: id_of_index(profile.functions.values[outer_place.function].object),
+            address: outer_place.address,
             line: line.collect(),
         }
     };

@@ -255,11 +255,11 @@ impl<'a> Profile<'a> {
         let pid = thread.task.pid;
         let task = Task::leader(pid);
         let leader = self.threads.get(&ProfileThread { task, ..thread });
-        let mut others = self.threads.iter();
+        let mut other_threads = self.threads.iter();
         let other = || {
             let is_same_process =
                 |other: &ProfileThread| other.task.pid == pid && other.before == thread.before;
-            others
+            other_threads
                 .find(|(other, _)| is_same_process(other))
                 .map(|(_, name)| name)
         };

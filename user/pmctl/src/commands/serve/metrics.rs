@@ -243,13 +243,13 @@ fn write_process(page: &mut MetricsText, started: SystemTime) {
         )
         .sample(&[], bytes);
     }
-    let since = started.duration_since(UNIX_EPOCH).unwrap_or_default();
+    let start_time = started.duration_since(UNIX_EPOCH).unwrap_or_default();
     page.metric(
         "process_start_time_seconds",
         MetricKind::Gauge,
         "Time at which the server was started, in seconds since 1970",
     )
-    .sample(&[], since.as_secs_f64());
+    .sample(&[], start_time.as_secs_f64());
 }
 
 /// Returns the resident memory of the server in bytes.

@@ -304,9 +304,9 @@ mod tests {
             &[("host", "localhost")],
         );
         assert_eq!(absolute, Err(StatusCode::FORBIDDEN));
-        let two = [("host", "localhost"), ("host", "example.org")];
-        let two = request(&Method::GET, "/metrics", &two);
-        assert_eq!(two, Err(StatusCode::FORBIDDEN));
+        let two_hosts = [("host", "localhost"), ("host", "example.org")];
+        let two_hosts = request(&Method::GET, "/metrics", &two_hosts);
+        assert_eq!(two_hosts, Err(StatusCode::FORBIDDEN));
         // A server at another address than loopback accepts any name.
         let remote = SocketAddr::from(([10, 0, 0, 1], 9743));
         let remote = request_at(remote, &Method::GET, "/metrics", &[("host", "example.org")]);

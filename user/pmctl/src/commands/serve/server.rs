@@ -350,10 +350,10 @@ impl Server {
             set_header(&mut answer, ALLOW, methods);
         }
         if status == StatusCode::SERVICE_UNAVAILABLE {
-            let left = self.profile.get().map_or(Duration::ZERO, |end| {
+            let time_left = self.profile.get().map_or(Duration::ZERO, |end| {
                 end.saturating_duration_since(Instant::now())
             });
-            let seconds = (left.as_secs() + 1).to_string();
+            let seconds = (time_left.as_secs() + 1).to_string();
             set_header(&mut answer, RETRY_AFTER, &seconds);
         }
         answer
@@ -467,8 +467,10 @@ mod tests {
                 pending::<()>().await;
             };
             assert!(state.run_until_end(connection, &socket).await);
-            let waited = (begin + profile).elapsed();
-            assert!(waited >= CLIENT_TIMEOUT && waited < CLIENT_TIMEOUT + CLIENT_TIMEOUT / 10);
+            let wait_time = (begin + profile).elapsed();
+            assert!(
+                wait_time >= CLIENT_TIMEOUT && wait_time < CLIENT_TIMEOUT + CLIENT_TIMEOUT / 10
+            );
         });
     }
 }

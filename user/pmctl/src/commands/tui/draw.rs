@@ -352,8 +352,8 @@ fn draw_keys(frame: &mut Frame<'_>, app: &App, area: Rect) {
             if app.view.is_none() && !app.filter.is_empty() {
                 spans.push(Span::raw(format!("[{}] ", printable(&app.filter))));
             }
-            let used: usize = spans.iter().map(Span::width).sum();
-            let room = usize::from(area.width).saturating_sub(used);
+            let used_width: usize = spans.iter().map(Span::width).sum();
+            let room = usize::from(area.width).saturating_sub(used_width);
             for (key, what) in keys_that_fit(effective_keys(app), room) {
                 let key_style = Style::new().add_modifier(Modifier::REVERSED);
                 spans.push(Span::styled(format!(" {key} "), key_style));

@@ -89,13 +89,13 @@ impl Show {
         let tables = shares.iter().enumerate();
         let tables = tables.map(|(index, shares)| self.table(&recording, (index, shares)));
         self.app.replace(tables.collect::<Result<_>>()?);
-        let (mut warnings, plain) = (Vec::new(), Colors::default());
+        let (mut warnings, no_colors) = (Vec::new(), Colors::default());
         if !recording.unfinished {
-            perfdata::warn(&recording.notes, plain, &mut warnings)?;
+            perfdata::warn(&recording.notes, no_colors, &mut warnings)?;
         }
         if self.has_name_warnings {
             let options = (&self.grouping, source_lines.as_ref());
-            gaps.write(&recording, options, plain, &mut warnings)?;
+            gaps.write(&recording, options, no_colors, &mut warnings)?;
         }
         drop(source_lines);
         let warnings = String::from_utf8_lossy(&warnings);

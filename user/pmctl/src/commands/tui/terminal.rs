@@ -156,9 +156,11 @@ fn size() -> io::Result<Size> {
         return Ok(size);
     }
     let number = |name| env::var(name).ok()?.parse().ok();
-    let given = number("COLUMNS").zip(number("LINES"));
-    let given = given.map(Size::from);
-    Ok(given.filter(|size| has_room(*size)).unwrap_or(DEFAULT_SIZE))
+    let env_size = number("COLUMNS").zip(number("LINES"));
+    let env_size = env_size.map(Size::from);
+    Ok(env_size
+        .filter(|size| has_room(*size))
+        .unwrap_or(DEFAULT_SIZE))
 }
 
 const fn has_room(size: Size) -> bool {

@@ -80,8 +80,8 @@ pub(crate) fn vm(args: &Vm) -> Result<u8> {
     let timeout = snapshot.is_some().then_some(RESTORE_TIMEOUT);
     let mut outcome = relay.run(&first, timeout);
     if let Some(snapshot) = snapshot.filter(|_| relay.has_never_started(&outcome)) {
-        let (booted, socket) = snapshot::boot_instead(&machine, &snapshot)?;
-        qemu = booted;
+        let (booted_qemu, socket) = snapshot::boot_instead(&machine, &snapshot)?;
+        qemu = booted_qemu;
         relay.connect(socket)?;
         outcome = relay.run(&first, None);
     }

@@ -31,8 +31,8 @@ impl Monitor {
     /// Executes a command, and returns its result.
     fn execute(&mut self, command: &str, arguments: &Value) -> Result<Value> {
         let request = json!({ "execute": command, "arguments": arguments });
-        let sent = writeln!(self.socket.get_mut(), "{request}");
-        sent.context(QEMU_GONE)?;
+        let send_result = writeln!(self.socket.get_mut(), "{request}");
+        send_result.context(QEMU_GONE)?;
         loop {
             let mut answer = self.read_line()?;
             if let Some(error) = answer.get("error") {

@@ -83,10 +83,10 @@ impl HostRelay {
         let terminal = RawTerminal::of_caller();
         let mut outputs = Vec::new();
         let mut add = |stream, descriptor: BorrowedFd<'_>| -> Result<()> {
-            let own = descriptor
+            let own_copy = descriptor
                 .try_clone_to_owned()
                 .context("can't duplicate a standard stream")?;
-            outputs.push(Output::new(stream, own.into()));
+            outputs.push(Output::new(stream, own_copy.into()));
             Ok(())
         };
         let (output, error) = (io::stdout(), io::stderr());
@@ -154,8 +154,8 @@ impl HostRelay {
     /// message within that time.
     pub(super) fn run(&mut self, first: &Message, timeout: Option<Duration>) -> Result<RunOutcome> {
         self.deadline = timeout.map(|timeout| Instant::now() + timeout);
-        let sent = self.channel.send(first);
-        let mut result = sent.map(|()| None).map_err(anyhow::Error::from);
+        let send_result = self.channel.send(first);
+        let mut result = send_result.map(|()| None).map_err(anyhow::Error::from);
         loop {
             match result {
                 Ok(None) => result = self.handle_next(),
@@ -234,9 +234,9 @@ impl HostRelay {
         let Some(deadline) = self.deadline else {
             return PollTimeout::NONE;
         };
-        let left = deadline.saturating_duration_since(Instant::now());
+        let time_left = deadline.saturating_duration_since(Instant::now());
         // Rounded up to milliseconds, the unit of poll(2).
-        PollTimeout::try_from(left.as_micros().div_ceil(1000)).unwrap_or(PollTimeout::MAX)
+        PollTimeout::try_from(time_left.as_micros().div_ceil(1000)).unwrap_or(PollTimeout::MAX)
     }
 
     /// Returns whether output waits because a stream of the caller is full.
@@ -356,15 +356,15 @@ impl Output {
 
     /// Writes as much as the stream takes without blocking. Returns whether the stream was closed.
     fn write(&mut self) -> bool {
-        let mut written = 0;
-        while written < self.pending.len() {
+        let mut written_bytes = 0;
+        while written_bytes < self.pending.len() {
             let mut polled = [PollFd::new(self.file.as_fd(), PollFlags::POLLOUT)];
             if poll(&mut polled, PollTimeout::ZERO).unwrap_or(0) == 0 {
                 break;
             }
-            let end = self.pending.len().min(written + PIPE_BUF);
-            match self.file.write(&self.pending[written..end]) {
-                Ok(length) => written += length,
+            let end = self.pending.len().min(written_bytes + PIPE_BUF);
+            match self.file.write(&self.pending[written_bytes..end]) {
+                Ok(length) => written_bytes += length,
                 Err(error)
                     if matches!(error.kind(), ErrorKind::Interrupted | ErrorKind::WouldBlock) => {}
                 Err(error) => {
@@ -380,7 +380,7 @@ impl Output {
                 }
             }
         }
-        self.pending.drain(..written);
+        self.pending.drain(..written_bytes);
         false
     }
 }

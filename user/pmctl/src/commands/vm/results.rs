@@ -38,9 +38,9 @@ pub(super) struct Results {
 impl Results {
     /// Lists the files of --out, and those that pmctl's command writes in the guest.
     pub(super) fn new(args: &Vm, command: Option<&Command>) -> Self {
-        let own = command.map(files_of).unwrap_or_default();
+        let own_files = command.map(files_of).unwrap_or_default();
         Self {
-            wanted: wanted_files(&args.out, own),
+            wanted: wanted_files(&args.out, own_files),
             open: None,
             has_failed: false,
         }
@@ -84,8 +84,8 @@ impl Results {
 
     /// Finishes the file, and gives it its name.
     pub(super) fn finish_file(&mut self) {
-        let finished = self.open.take().map(|mut file| file.finish());
-        if let Some(Err(error)) = finished {
+        let finish_result = self.open.take().map(|mut file| file.finish());
+        if let Some(Err(error)) = finish_result {
             self.report_error(&error.into());
         }
     }
@@ -157,18 +157,18 @@ mod tests {
 
     #[test]
     fn a_file_that_is_named_and_written_comes_once() {
-        let wanted = |path: &str, is_named, is_recording| WantedFile {
+        let wanted_file = |path: &str, is_named, is_recording| WantedFile {
             path: path.into(),
             is_named,
             is_recording,
         };
         let named = ["notes".into(), "./perf.data".into(), "notes".into()];
         let expected = [
-            wanted("perf.data", true, true),
-            wanted("notes", true, false),
+            wanted_file("perf.data", true, true),
+            wanted_file("notes", true, false),
         ];
         assert_eq!(
-            wanted_files(&named, vec![wanted("perf.data", false, true)]),
+            wanted_files(&named, vec![wanted_file("perf.data", false, true)]),
             expected
         );
     }

@@ -54,7 +54,7 @@ impl SharedFolders {
 fn find_directory(name: &Path) -> Result<PathBuf, Usage> {
     let directory = fs::canonicalize(name)
         .map_err(|error| Usage(format!("--write: can't find {}: {error}", name.display())))?;
-    let refused = if !directory.is_dir() {
+    let refusal = if !directory.is_dir() {
         "is not a directory"
     } else if directory == Path::new("/") {
         "would share all files of this machine; name a directory below it"
@@ -66,7 +66,7 @@ fn find_directory(name: &Path) -> Result<PathBuf, Usage> {
     } else {
         return Ok(directory);
     };
-    Err(Usage(format!("--write: {} {refused}.", name.display())))
+    Err(Usage(format!("--write: {} {refusal}.", name.display())))
 }
 
 #[cfg(test)]

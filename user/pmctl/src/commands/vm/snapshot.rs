@@ -213,12 +213,12 @@ fn remove_old(cache: &Path) {
             false
         }
     });
-    let dated =
+    let snapshots_by_time =
         entries.filter_map(|entry| Some((entry.metadata().ok()?.modified().ok()?, entry.path())));
-    let mut dated: Vec<_> = dated.collect();
-    dated.sort();
-    let surplus = dated.len().saturating_sub(MAX_SNAPSHOTS);
-    for (_, path) in dated.into_iter().take(surplus) {
+    let mut snapshots_by_time: Vec<_> = snapshots_by_time.collect();
+    snapshots_by_time.sort();
+    let surplus = snapshots_by_time.len().saturating_sub(MAX_SNAPSHOTS);
+    for (_, path) in snapshots_by_time.into_iter().take(surplus) {
         let _ = fs::remove_dir_all(path);
     }
 }

@@ -128,8 +128,8 @@ mod tests {
             ("*/b", "x", true),
             ("", "", false),
         ] {
-            let may = Pattern::new(pattern).may_match_below(Path::new(name));
-            assert_eq!(may, expected, "{pattern} {name}");
+            let may_match = Pattern::new(pattern).may_match_below(Path::new(name));
+            assert_eq!(may_match, expected, "{pattern} {name}");
         }
     }
 

@@ -56,13 +56,13 @@ pub(crate) fn search(mount: &Path, patterns: &[Pattern], limit: usize) -> Result
     while let Some(cgroup) = pending.pop() {
         let may_have = |pattern: &Pattern| pattern.may_match_below(&cgroup.name);
         if !found.is_cut && patterns.iter().any(may_have) {
-            let mut below = children(mount, &cgroup.name)?;
-            below.sort_unstable_by(|a, b| b.name.cmp(&a.name));
-            found.is_cut = searched_count + below.len() > limit;
+            let mut child_cgroups = children(mount, &cgroup.name)?;
+            child_cgroups.sort_unstable_by(|a, b| b.name.cmp(&a.name));
+            found.is_cut = searched_count + child_cgroups.len() > limit;
             // The order is descending, so this keeps the first names.
-            below.drain(..(searched_count + below.len()).saturating_sub(limit));
-            searched_count += below.len();
-            pending.append(&mut below);
+            child_cgroups.drain(..(searched_count + child_cgroups.len()).saturating_sub(limit));
+            searched_count += child_cgroups.len();
+            pending.append(&mut child_cgroups);
         }
         if patterns.iter().any(|pattern| pattern.matches(&cgroup.name)) {
             found.cgroups.push(cgroup);

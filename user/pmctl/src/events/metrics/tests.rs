@@ -247,15 +247,15 @@ fn a_threshold_needs_its_counts() {
     formulas
         .add(&frontend, skylake.model())
         .expect("it is well formed");
-    let with = |bubbles: f64| {
+    let value_with = |bubbles: f64| {
         formulas.is_notable(&frontend, &move |name| match name {
             "IDQ_UOPS_NOT_DELIVERED.CORE" => Some(bubbles),
             "CPU_CLK_UNHALTED.THREAD" => Some(1000.0),
             _ => None,
         })
     };
-    assert_eq!(with(599.0), Some(false));
-    assert_eq!(with(601.0), Some(true));
+    assert_eq!(value_with(599.0), Some(false));
+    assert_eq!(value_with(601.0), Some(true));
     assert_eq!(formulas.is_notable(&frontend, &|_| None), None);
 }
 

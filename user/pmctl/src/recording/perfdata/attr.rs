@@ -420,9 +420,9 @@ impl Attr {
         bytes.u64(self.registers());
         bytes.u32(self.stack);
         bytes.extend(self.clock.to_le_bytes());
-        let mut whole = [0; SIZE];
-        whole[..bytes.len()].copy_from_slice(&bytes);
-        whole
+        let mut all_bytes = [0; SIZE];
+        all_bytes[..bytes.len()].copy_from_slice(&bytes);
+        all_bytes
     }
 
     /// Decodes the structure, as far as pmctl uses it. `None` if samples have other registers than pmctl records, since

@@ -78,10 +78,10 @@ impl Layout {
 
     /// Decodes the content of a sample of the event with this index.
     pub(super) fn sample(self, event: usize, content: &[u8]) -> Option<Record> {
-        let has = |field| self.fields & field != 0;
+        let has_field = |field| self.fields & field != 0;
         let mut reader = Reader(content);
         let mut word = |field, otherwise| {
-            if has(field) {
+            if has_field(field) {
                 reader.u64()
             } else {
                 Some(otherwise)
@@ -96,19 +96,19 @@ impl Layout {
         word(abi::PERF_SAMPLE_STREAM_ID, 0)?;
         let cpu = cpu(word(abi::PERF_SAMPLE_CPU, u64::MAX)?);
         let period = word(abi::PERF_SAMPLE_PERIOD, self.period)?;
-        if has(abi::PERF_SAMPLE_READ) {
+        if has_field(abi::PERF_SAMPLE_READ) {
             self.skip_values(&mut reader)?;
         }
-        let chain = if has(abi::PERF_SAMPLE_CALLCHAIN) {
+        let chain = if has_field(abi::PERF_SAMPLE_CALLCHAIN) {
             reader.words()?
         } else {
             Vec::new()
         };
-        if has(abi::PERF_SAMPLE_RAW) {
+        if has_field(abi::PERF_SAMPLE_RAW) {
             let size = reader.u32()?;
             reader.take(usize::try_from(size).ok()?)?;
         }
-        let branches = if has(abi::PERF_SAMPLE_BRANCH_STACK) {
+        let branches = if has_field(abi::PERF_SAMPLE_BRANCH_STACK) {
             self.branches(&mut reader)?
         } else {
             Vec::new()
@@ -133,11 +133,11 @@ impl Layout {
     }
 
     fn skip_values(self, reader: &mut Reader<'_>) -> Option<()> {
-        let has = |part| u64::from(self.read_format & part != 0);
-        let times =
-            has(abi::PERF_FORMAT_TOTAL_TIME_ENABLED) + has(abi::PERF_FORMAT_TOTAL_TIME_RUNNING);
-        let each = 1 + has(abi::PERF_FORMAT_ID) + has(abi::PERF_FORMAT_LOST);
-        let values = if has(abi::PERF_FORMAT_GROUP) == 0 {
+        let has_format = |part| u64::from(self.read_format & part != 0);
+        let times = has_format(abi::PERF_FORMAT_TOTAL_TIME_ENABLED)
+            + has_format(abi::PERF_FORMAT_TOTAL_TIME_RUNNING);
+        let each = 1 + has_format(abi::PERF_FORMAT_ID) + has_format(abi::PERF_FORMAT_LOST);
+        let values = if has_format(abi::PERF_FORMAT_GROUP) == 0 {
             1
         } else {
             reader.u64()?
@@ -195,10 +195,11 @@ impl Layout {
 
 /// Returns the process and the thread of `PERF_SAMPLE_TID`: the lower and the upper 4 bytes.
 fn task(word: u64) -> Task {
-    let half = |shift: u32| u32::try_from(word >> shift & u64::from(u32::MAX)).unwrap_or(u32::MAX);
+    let half_word =
+        |shift: u32| u32::try_from(word >> shift & u64::from(u32::MAX)).unwrap_or(u32::MAX);
     Task {
-        pid: half(0),
-        tid: half(32),
+        pid: half_word(0),
+        tid: half_word(32),
     }
 }
 

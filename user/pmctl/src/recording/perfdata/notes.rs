@@ -316,8 +316,8 @@ impl SymbolTable {
             .partition_point(|symbol| symbol.start <= offset);
         let symbol = self.symbols[..next_index].last()?;
         // In a damaged file the symbols may be in any order.
-        let inside = offset.checked_sub(symbol.start)?;
-        (inside < symbol.length).then_some(symbol)
+        let offset_in_symbol = offset.checked_sub(symbol.start)?;
+        (offset_in_symbol < symbol.length).then_some(symbol)
     }
 }
 

@@ -276,8 +276,8 @@ impl Events {
                 let record = walk
                     .rest()
                     .and_then(|bytes| bytes.get(codec::HEADER_SIZE..size));
-                let added = record.and_then(|content| self.deferred.add(content));
-                added.ok_or(broken)?;
+                let result = record.and_then(|content| self.deferred.add(content));
+                result.ok_or(broken)?;
             }
             walk.skip(size);
         }

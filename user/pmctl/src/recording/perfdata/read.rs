@@ -21,24 +21,25 @@ const FIRST_MAGIC: u64 = u64::from_le_bytes(*b"PERFFILE");
 /// [`ReadError`], whatever the bytes are.
 pub(crate) fn read(source: impl Into<RecordingBytes>) -> Result<Recording, ReadError> {
     let source = source.into();
-    let front = source.part((0, source.size().min(HEADER_SIZE as u64)));
-    let front = front.ok_or(ReadError::Broken("header"))?;
-    if front.is_empty() {
+    let header_bytes = source.part((0, source.size().min(HEADER_SIZE as u64)));
+    let header_bytes = header_bytes.ok_or(ReadError::Broken("header"))?;
+    if header_bytes.is_empty() {
         return Err(ReadError::Empty);
     }
-    match Reader(&front).u64() {
+    match Reader(&header_bytes).u64() {
         Some(MAGIC) => {}
         Some(word) if word == MAGIC.swap_bytes() => return Err(ReadError::OtherByteOrder),
         Some(FIRST_MAGIC) => return Err(ReadError::FirstVersion),
         _ => return Err(ReadError::NotPerfData),
     }
-    let parsed = if pipe::is_pipe(&front) {
+    let parsed = if pipe::is_pipe(&header_bytes) {
         pipe::parse(&source).ok_or(ReadError::Broken(RECORDS))?
     } else {
-        if front.len() < HEADER_SIZE {
+        if header_bytes.len() < HEADER_SIZE {
             return Err(ReadError::Broken("header"));
         }
-        let mut header = Header::decode(Reader(&front)).ok_or(ReadError::Broken("header"))?;
+        let mut header =
+            Header::decode(Reader(&header_bytes)).ok_or(ReadError::Broken("header"))?;
         let is_unfinished = header.numbers().next().is_none();
         if header.entry == ENTRY_SIZE && is_unfinished {
             parse(&source, &header, None)?
@@ -48,15 +49,15 @@ pub(crate) fn read(source: impl Into<RecordingBytes>) -> Result<Recording, ReadE
             let (parsed, records) = perfs::parse(&source, &header, None)?;
             return assemble(records, parsed);
         } else {
-            let (features, behind) = read_features(&source, &header)?;
+            let (features, features_end) = read_features(&source, &header)?;
             if header.entry != ENTRY_SIZE || !features.is_of_pmctl {
                 let (parsed, records) = perfs::parse(&source, &header, Some(features))?;
                 return assemble(records, parsed);
             }
-            parse(&source, &header, Some((features, behind)))?
+            parse(&source, &header, Some((features, features_end)))?
         }
     };
-    drop(front);
+    drop(header_bytes);
     assemble(source, parsed)
 }
 
@@ -147,12 +148,12 @@ fn read_features(source: &RecordingBytes, header: &Header) -> Result<(Features, 
     let size = header.numbers().count() as u64 * SECTION_SIZE;
     let table = part(source, (start, size), FEATURES)?;
     let mut table = Reader(&table);
-    let mut behind = start;
+    let mut features_end = start;
     for number in header.numbers() {
         let section = table.u64().zip(table.u64()).ok_or(broken)?;
         let content = part(source, section, FEATURES)?;
         features.add(number, &content).ok_or(broken)?;
-        behind = end(source, section, FEATURES)?;
+        features_end = end(source, section, FEATURES)?;
     }
-    Ok((features, behind))
+    Ok((features, features_end))
 }

@@ -129,8 +129,11 @@ impl<'a> BlockReader<'a> {
     pub(super) fn skip(&mut self, size: usize) {
         self.offset = self.offset.saturating_add(size);
         if self.offset > self.block.len() {
-            let beyond = (self.offset - self.block.len()) as u64;
-            self.block_end = self.block_end.saturating_add(beyond).min(self.section_end);
+            let bytes_beyond_block = (self.offset - self.block.len()) as u64;
+            self.block_end = self
+                .block_end
+                .saturating_add(bytes_beyond_block)
+                .min(self.section_end);
             self.block = Cow::Borrowed(&[]);
             self.offset = 0;
         }

@@ -227,11 +227,11 @@ impl<W: Write + Seek> Writer<W> {
             let mut bytes = end(self.records_section(), &features);
             bytes.extend(notes.encode()?);
             let start = self.records_section().end();
-            let written = self
+            let write_result = self
                 .output
                 .seek(SeekFrom::Start(start))
                 .and_then(|_| self.output.write_all(&bytes));
-            let Err(error) = written else {
+            let Err(error) = write_result else {
                 let numbers: Vec<u32> = features.iter().map(|(number, _)| *number).collect();
                 self.write_header(&numbers)?;
                 return Ok(Finished {
@@ -244,13 +244,13 @@ impl<W: Write + Seek> Writer<W> {
             let limit = room.saturating_sub(bytes.len() as u64 + END_SLACK);
             let front = front_section(&self.events);
             let fits = |sums: &RecordTotals| front.then(sums.size).end() <= limit.min(start - 1);
-            let kept = self.written_totals.partition_point(fits);
-            if kept == 0 {
+            let kept_count = self.written_totals.partition_point(fits);
+            if kept_count == 0 {
                 self.write_header(&[])?;
                 return Err(error);
             }
             result = self.drop_unwritten(error);
-            self.written_totals.truncate(kept);
+            self.written_totals.truncate(kept_count);
             // The end may be written over the dropped records.
             self.write_header(&[])?;
         }

@@ -220,8 +220,8 @@ impl FirstSeen {
         }
         let inode = self.facts.map_or(self.inode, |facts| facts.inode);
         let mut mappings = spaces.mappings(file);
-        let elsewhere = mappings.find_map(|process| find(process, path, inode));
-        elsewhere.ok_or(Absence::Replaced)
+        let found_path = mappings.find_map(|process| find(process, path, inode));
+        found_path.ok_or(Absence::Replaced)
     }
 }
 
@@ -248,11 +248,11 @@ impl PastRecording {
 fn find((pid, (start, length)): (u32, (u64, u64)), path: &Path, inode: u64) -> Option<PathBuf> {
     let process = PathBuf::from(format!("/proc/{pid}"));
     let mapping = format!("map_files/{start:x}-{:x}", start.saturating_add(length));
-    let inside = path.strip_prefix("/").unwrap_or(path);
+    let relative_path = path.strip_prefix("/").unwrap_or(path);
     let paths = [
         process.join(mapping),
         process.join("exe"),
-        process.join("root").join(inside),
+        process.join("root").join(relative_path),
     ];
     let is_it = |path: &PathBuf| FileFacts::of(path).is_some_and(|facts| facts.inode == inode);
     paths.into_iter().find(is_it)

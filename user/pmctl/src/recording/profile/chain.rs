@@ -112,11 +112,11 @@ impl SampleNames<'_> {
             // The innermost level has the line of the address itself.
             let innermost = levels.first();
             for level in &levels[first..] {
-                let shown = innermost.filter(|_| !inline).unwrap_or(level);
+                let shown_level = innermost.filter(|_| !inline).unwrap_or(level);
                 frames.push(Frame {
                     inlined: level.inlined.clone(),
-                    line: shown.line.clone(),
-                    source: shown.source.clone(),
+                    line: shown_level.line.clone(),
+                    source: shown_level.source.clone(),
                     ..frame.clone()
                 });
             }

@@ -34,7 +34,8 @@ impl Filter {
     pub(crate) fn keeps(&self, named: &NamedSample<'_>, names: &SampleNames<'_>) -> bool {
         let stamp = named.stamp;
         let is_in = |list: &[u32], number| list.is_empty() || list.contains(&number);
-        let has = |list: &[String], name: &str| list.is_empty() || list.iter().any(|n| n == name);
+        let is_selected =
+            |list: &[String], name: &str| list.is_empty() || list.iter().any(|n| n == name);
         let site = &named.site;
         is_in(&self.pids, stamp.task.pid)
             && is_in(&self.tids, stamp.task.tid)
@@ -45,11 +46,11 @@ impl Filter {
             && self
                 .time
                 .is_none_or(|span| (span.first..=span.last).contains(&stamp.time))
-            && (self.comms.is_empty() || has(&self.comms, names.comm(stamp.task)))
-            && (self.symbols.is_empty() || has(&self.symbols, site.symbol()))
+            && (self.comms.is_empty() || is_selected(&self.comms, names.comm(stamp.task)))
+            && (self.symbols.is_empty() || is_selected(&self.symbols, site.symbol()))
             && (self.dsos.is_empty()
-                || has(&self.dsos, &site.dso())
-                || has(&self.dsos, &site.path()))
+                || is_selected(&self.dsos, &site.dso())
+                || is_selected(&self.dsos, &site.path()))
     }
 
     /// Returns whether the filter selects all samples.

@@ -77,16 +77,16 @@ fn folder_message(path: &Path) -> String {
         // The message is the same as for the file in the folder.
         return format!("{name}: {}", perfdata::ReadError::Divided);
     }
-    let usual = path.join(USUAL_FILE);
+    let usual_path = path.join(USUAL_FILE);
     let advice = if data.exists() {
         format!(
             "It was made by `perf record --kcore`: name the file {}.",
             data.display()
         )
-    } else if usual.exists() {
+    } else if usual_path.exists() {
         format!(
             "The recording in it is the file {}: name that file.",
-            usual.display()
+            usual_path.display()
         )
     } else {
         format!("Name the file: there is no {USUAL_FILE} in it.")
@@ -345,13 +345,13 @@ mod tests {
                 bytes[place] = value;
             }
             if let Ok(recording) = perfdata::read(bytes) {
-                let walked = each_sample(&recording, |named, names| {
+                let result = each_sample(&recording, |named, names| {
                     for branch in &named.sample.branches {
                         names.ends(named.stamp.task.pid, branch);
                     }
                     Ok(())
                 });
-                prop_assert!(walked.is_ok());
+                prop_assert!(result.is_ok());
             }
         }
     }

@@ -17,15 +17,18 @@ pub(super) fn refresh(recording: &mut Recording, debug_files: &DebugFiles) -> Re
         let lacks_names = table.partial || table.symbols.is_empty() && !table.replaced;
         lacks_names && has_names(recording, table, debug_files)
     });
-    let wanted: AHashSet<String> = found.map(|table| table.file.clone()).collect();
-    if wanted.is_empty() {
+    let wanted_files: AHashSet<String> = found.map(|table| table.file.clone()).collect();
+    if wanted_files.is_empty() {
         return Ok(());
     }
     let mut places = Places::of_past(recording);
     for record in recording.records.iter() {
         places.take(&record?);
     }
-    let is_wanted = |file: &Path| file.to_str().is_some_and(|file| wanted.contains(file));
+    let is_wanted = |file: &Path| {
+        file.to_str()
+            .is_some_and(|file| wanted_files.contains(file))
+    };
     for table in places.names(debug_files, is_wanted) {
         replace_table(&mut recording.notes.symbols, table);
     }

@@ -104,11 +104,11 @@ impl DebugFiles {
         let (Some(name), Some(folder)) = (&elf.debug_link, folder) else {
             return Vec::new();
         };
-        let inside = folder.strip_prefix("/").unwrap_or(folder);
+        let relative_folder = folder.strip_prefix("/").unwrap_or(folder);
         let folders = [
             folder.to_owned(),
             folder.join(".debug"),
-            self.system.join(inside),
+            self.system.join(relative_folder),
         ];
         folders.map(|folder| folder.join(name)).into()
     }

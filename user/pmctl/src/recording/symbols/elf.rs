@@ -52,19 +52,19 @@ impl Elf {
 
     /// Returns the facts about a file that was parsed already.
     pub(crate) fn of<'a, R: ReadRef<'a>>(file: &object::File<'a, R>) -> Self {
-        let has = |name| file.section_by_name(name).is_some();
+        let has_section = |name| file.section_by_name(name).is_some();
         let segment = |segment: object::Segment<'a, '_, R>| {
             let (offset, size) = segment.file_range();
             (offset, size, segment.address())
         };
         Self {
             build_id: file.build_id().ok().flatten().map(<[u8]>::to_vec),
-            has_table: has(".symtab"),
-            has_mini_table: has(MINI_DEBUG),
-            has_lines: has(".debug_line"),
-            split_debug: if has(".gnu_debugaltlink") {
+            has_table: has_section(".symtab"),
+            has_mini_table: has_section(MINI_DEBUG),
+            has_lines: has_section(".debug_line"),
+            split_debug: if has_section(".gnu_debugaltlink") {
                 SplitDebug::Shared
-            } else if has(".debug_addr") {
+            } else if has_section(".debug_addr") {
                 SplitDebug::PerSourceFile
             } else {
                 SplitDebug::None
@@ -97,8 +97,8 @@ impl Elf {
     /// Returns the address at which the file places the byte at this offset; `None` if no segment has it.
     pub(crate) fn address(&self, offset: u64) -> Option<u64> {
         self.segments.iter().find_map(|(start, size, address)| {
-            let inside = offset.checked_sub(*start)?;
-            (inside < *size).then(|| address.wrapping_add(inside))
+            let offset_in_segment = offset.checked_sub(*start)?;
+            (offset_in_segment < *size).then(|| address.wrapping_add(offset_in_segment))
         })
     }
 }

@@ -85,9 +85,9 @@ impl JitFunctions {
     /// Removes the functions that overlap a newer one, and adds the newer one if there is a name.
     fn add(&mut self, start: u64, end: u64, name: Option<&str>) {
         let earlier = self.functions.range(..end).rev();
-        let covered = earlier.take_while(|(_, (old_end, _))| *old_end > start);
-        let covered: Vec<u64> = covered.map(|(start, _)| *start).collect();
-        for start in covered {
+        let overlapping = earlier.take_while(|(_, (old_end, _))| *old_end > start);
+        let overlapping: Vec<u64> = overlapping.map(|(start, _)| *start).collect();
+        for start in overlapping {
             self.functions.remove(&start);
         }
         if let Some(name) = name {

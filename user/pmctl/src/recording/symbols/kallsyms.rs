@@ -151,8 +151,8 @@ impl CachedSymbols {
     }
 
     fn at(&self, part: KernelPart<'_>, address: u64) -> Option<KernelSymbol> {
-        let behind = self.symbols.partition_point(|s| s.start <= address);
-        let symbol = self.symbols[..behind].last()?;
+        let next_index = self.symbols.partition_point(|s| s.start <= address);
+        let symbol = self.symbols[..next_index].last()?;
         part.contains(&symbol.line()).then(|| KernelSymbol {
             start: symbol.start,
             name: symbol.name.clone(),

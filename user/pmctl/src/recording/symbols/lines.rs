@@ -187,7 +187,7 @@ impl Lines {
             };
             (intern(&text, texts), source)
         };
-        let own = symbol.code_info.as_deref().map(&mut line).unzip();
+        let own_line = symbol.code_info.as_deref().map(&mut line).unzip();
         let inlined: Vec<_> = symbol
             .inlined
             .iter()
@@ -203,12 +203,12 @@ impl Lines {
                 source,
             });
         let inlined: Vec<Level> = inlined.collect();
-        let outer = Level {
+        let outer_level = Level {
             inlined: None,
-            line: own.0,
-            source: own.1,
+            line: own_line.0,
+            source: own_line.1,
         };
-        Some(inlined.into_iter().chain([outer]).collect())
+        Some(inlined.into_iter().chain([outer_level]).collect())
     }
 }
 

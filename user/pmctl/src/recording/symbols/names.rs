@@ -262,10 +262,10 @@ fn try_demangle(name: &str) -> Option<String> {
     let mut text = LimitedText(String::new());
     if let Some((kind, target)) = split_thunk(name) {
         // cpp_demangle words this in another way than other tools do.
-        let written = write!(text, "{kind} thunk to {}", try_demangle(&target)?);
-        return written.ok().map(|()| text.0);
+        let write_result = write!(text, "{kind} thunk to {}", try_demangle(&target)?);
+        return write_result.ok().map(|()| text.0);
     }
-    let written = if let Ok(symbol) = rustc_demangle::try_demangle(name) {
+    let write_result = if let Ok(symbol) = rustc_demangle::try_demangle(name) {
         // `#` leaves out the hash at the end.
         write!(text, "{symbol:#}")
     } else {
@@ -273,7 +273,7 @@ fn try_demangle(name: &str) -> Option<String> {
         let symbol = cpp_demangle::Symbol::new_with_options(name, &options).ok()?;
         symbol.structured_demangle(&mut text, &DemangleOptions::new())
     };
-    written.ok().map(|()| text.0)
+    write_result.ok().map(|()| text.0)
 }
 
 /// Splits the name of a thunk, such as `_ZThn16_N1B1fEv`, into the kind of thunk and the mangled name of its target. A
@@ -369,10 +369,10 @@ mod tests {
     fn a_name_that_refers_to_itself_stays_mangled() {
         // Each level is a template with two arguments of the level before.
         let level = |level: char| format!("S_IS{level}_S{level}_E");
-        let bomb = ('0'..='9').chain('A'..='C').map(level);
-        let bomb = format!("_Z1f1AIiiE{}", bomb.collect::<String>());
-        assert_eq!(demangle(&bomb[..10]), "f(A<int, int>)");
-        assert_eq!(demangle(&bomb), bomb, "it would have 200 KB");
+        let long_name = ('0'..='9').chain('A'..='C').map(level);
+        let long_name = format!("_Z1f1AIiiE{}", long_name.collect::<String>());
+        assert_eq!(demangle(&long_name[..10]), "f(A<int, int>)");
+        assert_eq!(demangle(&long_name), long_name, "it would have 200 KB");
         // A Rust name with a tuple of numbers.
         let tuple = |length: usize| format!("_RINvC1a1fT{}EE", "a".repeat(length));
         assert_eq!(demangle(&tuple(2)), "a::f::<(i8, i8)>");

@@ -68,8 +68,8 @@ fn section_larger_than(max_size: u64, path: &Path, debug: bool) -> Option<String
         let size = content.data.len() as u64;
         let max_unpacked = max_size.max(size.saturating_mul(MAX_RATIO));
         let is_larger = |reader: &mut dyn Read| {
-            let copied = io::copy(&mut reader.take(max_unpacked + 1), &mut io::sink());
-            copied.is_ok_and(|unpacked| unpacked > max_unpacked)
+            let copy_result = io::copy(&mut reader.take(max_unpacked + 1), &mut io::sink());
+            copy_result.is_ok_and(|unpacked| unpacked > max_unpacked)
         };
         let is_oversized = if name == MINI_DEBUG {
             // The file also says how much memory unpacking takes, which is limited here.

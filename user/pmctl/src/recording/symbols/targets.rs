@@ -52,10 +52,11 @@ impl Targets {
 
     /// Returns the name of the function or stub at an address, and the offset in it.
     pub(crate) fn at(&self, address: u64) -> Option<(&str, u64)> {
-        let behind = self.0.partition_point(|target| target.start <= address);
-        let target = self.0[..behind].last()?;
-        let inside = address - target.start;
-        (inside == 0 || inside < target.length).then_some((&target.name, inside))
+        let next_index = self.0.partition_point(|target| target.start <= address);
+        let target = self.0[..next_index].last()?;
+        let offset_in_target = address - target.start;
+        (offset_in_target == 0 || offset_in_target < target.length)
+            .then_some((&target.name, offset_in_target))
     }
 }
 

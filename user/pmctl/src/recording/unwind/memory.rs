@@ -152,9 +152,9 @@ impl<'a> Stack<'a> {
         let Some(bytes) = bytes else {
             return Err(self.missing_reason(address));
         };
-        let mut whole = [0; 8];
-        whole[..size.min(8)].copy_from_slice(&bytes[..size.min(8)]);
-        Ok(u64::from_le_bytes(whole))
+        let mut padded_bytes = [0; 8];
+        padded_bytes[..size.min(8)].copy_from_slice(&bytes[..size.min(8)]);
+        Ok(u64::from_le_bytes(padded_bytes))
     }
 
     /// Returns the reason why the stack has no bytes at an address.

@@ -161,10 +161,10 @@ impl TableSection {
         context: &mut UnwindContext<usize>,
     ) -> Option<Step> {
         let offset = self.offset(address)?;
-        let at = (number, address, offset);
+        let position = (number, address, offset);
         match self.kind {
-            Kind::Exceptions => entry_step(&eh_frame(&self.bytes), &self.bases, at, context),
-            Kind::Debug => entry_step(&debug_frame(&self.bytes), &self.bases, at, context),
+            Kind::Exceptions => entry_step(&eh_frame(&self.bytes), &self.bases, position, context),
+            Kind::Debug => entry_step(&debug_frame(&self.bytes), &self.bases, position, context),
         }
     }
 

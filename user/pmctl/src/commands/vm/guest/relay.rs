@@ -109,13 +109,13 @@ impl GuestRelay<'_> {
             );
         }
         if let Some(input) = &self.input {
-            let wanted = if self.pending_input.is_empty() {
+            let wanted_events = if self.pending_input.is_empty() {
                 PollFlags::empty()
             } else {
                 PollFlags::POLLOUT
             };
             // Without requested events, poll(2) still reports that the command has closed its input.
-            polled.push(PollFd::new(input.as_fd(), wanted));
+            polled.push(PollFd::new(input.as_fd(), wanted_events));
         }
         match poll(&mut polled, PollTimeout::NONE) {
             Ok(_) | Err(Errno::EINTR) => Ok(()),
