@@ -64,7 +64,7 @@ container=$slice/cri-containerd-$id.scope
 mkdir -p "$root/$container" "$root/machine.slice/libpod-$id.scope/container" "$root/batch"
 
 start --cgroups 'kubepods.slice/**,machine.slice/*' --max-cgroups 6
-says "serve tells how many cgroups it counts" "$(cat serve.log)" '^pmctl: counting the same in 5 cgroups$'
+says "serve tells how many cgroups it counts" "$(cat serve.log)" '^pmctl: counting the same events in 5 cgroups$'
 get >before
 is "a cgroup without tasks counts 0" 0 "$(insns before "/$container")"
 inside "$container" "$loop" 1000000

@@ -5,7 +5,7 @@ use clap::Args;
 
 use super::stat::{parse_pid, parse_tid};
 use crate::events::cpus::Cpus;
-use crate::recording::profile::{Filter, Span};
+use crate::recording::profile::{Filter, TimeSpan};
 
 /// Options of the commands that can leave samples out. They make a [`Filter`].
 #[derive(Clone, Debug, Default, Args)]
@@ -29,7 +29,7 @@ pub(crate) struct Choice {
 
     /// Only from START to STOP, in seconds as `pmctl script` shows them; one may be left out
     #[arg(long, value_name = "START,STOP", value_parser = parse_span)]
-    pub(crate) time: Option<Span>,
+    pub(crate) time: Option<TimeSpan>,
 
     /// Only in these functions, separated by commas
     #[arg(
@@ -63,7 +63,7 @@ impl Choice {
 
 /// Parses two times in seconds, separated by a comma. Without a comma, it is the first one. The error is a message for the
 /// user.
-fn parse_span(text: &str) -> Result<Span, String> {
+fn parse_span(text: &str) -> Result<TimeSpan, String> {
     let (start, stop) = text.split_once(',').unwrap_or((text, ""));
     let number = |text: &str, otherwise| match text {
         "" => Ok(otherwise),
@@ -71,7 +71,7 @@ fn parse_span(text: &str) -> Result<Span, String> {
             format!("`{text}` is no time: it takes seconds, as in `24.083,24.5` or `24.083,`")
         }),
     };
-    let span = Span {
+    let span = TimeSpan {
         first: number(start, 0)?,
         last: number(stop, u64::MAX)?,
     };

@@ -150,14 +150,15 @@ mod tests {
         for (option, needed) in REQUIRED_OPTIONS {
             let mut pmctl = Cli::command();
             pmctl.build();
-            let has = |command: &&Command| {
+            let takes_option = |command: &&Command| {
                 command
                     .get_arguments()
                     .any(|arg| arg.get_long() == Some(option) && !arg.is_hide_set())
             };
-            let of = pmctl.get_subcommands().filter(has);
-            let of = of.filter(|command| ["stat", "record"].contains(&command.get_name()));
-            for command in of.map(Command::get_name) {
+            let commands_with_option = pmctl.get_subcommands().filter(takes_option);
+            let commands_with_option = commands_with_option
+                .filter(|command| ["stat", "record"].contains(&command.get_name()));
+            for command in commands_with_option.map(Command::get_name) {
                 let option = match option {
                     "append" | "interval-clear" | "summary" => format!("--{option}"),
                     _ => format!("--{option}=1"),

@@ -156,7 +156,7 @@ fn without_pmu(word: &str) -> &str {
 }
 
 /// Returns the value with this number in `PERFMON_GROUP_MISC`. Recordings of earlier versions number the values from 0.
-pub(crate) fn numbered(number: u64) -> Option<Value> {
+pub(crate) fn by_number(number: u64) -> Option<Value> {
     let first = u64::from(VALUES[0].event as u32);
     let number = if number < first {
         first + number
@@ -231,7 +231,7 @@ mod tests {
 
     #[test]
     fn values_are_found_by_numbers_of_all_versions() {
-        let name = |number| numbered(number).map(|value| value.name);
+        let name = |number| by_number(number).map(|value| value.name);
         assert_eq!(name(32), Some("energy-pkg"));
         assert_eq!(name(41), Some("mperf"));
         assert_eq!(name(42), None);

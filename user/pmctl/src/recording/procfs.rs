@@ -261,9 +261,9 @@ mod tests {
     #[test]
     fn this_process_has_a_name_and_mappings() {
         let records = process(std::process::id());
-        let has = |wanted: fn(&Body) -> bool| records.iter().any(|r| wanted(&r.body));
-        assert!(has(|body| matches!(body, Body::Comm { .. })));
-        assert!(has(
+        let has_record = |wanted: fn(&Body) -> bool| records.iter().any(|r| wanted(&r.body));
+        assert!(has_record(|body| matches!(body, Body::Comm { .. })));
+        assert!(has_record(
             |body| matches!(body, Body::Map(map) if map.file.is_absolute())
         ));
     }

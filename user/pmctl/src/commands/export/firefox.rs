@@ -196,8 +196,8 @@ impl<'a> Tables<'a> {
         }
         let (parent, place) = self.profile.stacks.values[number];
         let parent = parent.map(|parent| self.stack(parent));
-        let place = self.places.number(place);
-        let own_number = self.stacks.number((parent, place));
+        let place = self.places.number_of(place);
+        let own_number = self.stacks.number_of((parent, place));
         self.stack_numbers.insert(number, own_number);
         own_number
     }
@@ -280,7 +280,7 @@ impl<'a> Tables<'a> {
         let categories: Vec<usize> = places.iter().map(category).collect();
         let functions: Vec<usize> = places
             .iter()
-            .map(|place| self.functions.number(place.function))
+            .map(|place| self.functions.number_of(place.function))
             .collect();
         let lines = places
             .iter()
@@ -310,10 +310,10 @@ impl<'a> Tables<'a> {
         let length = functions.len();
         let (mut names, mut resources, mut sources) = (Vec::new(), Vec::new(), Vec::new());
         for function in functions {
-            names.push(self.texts.number(function.name.clone()));
-            resources.push(self.objects.number(function.object));
+            names.push(self.texts.number_of(function.name.clone()));
+            resources.push(self.objects.number_of(function.object));
             let source = function.source.clone();
-            sources.push(source.map(|source| self.texts.number(source)));
+            sources.push(source.map(|source| self.texts.number_of(source)));
         }
         columns_table(
             length,
@@ -337,7 +337,7 @@ impl<'a> Tables<'a> {
             .map(|object| {
                 let path = &self.profile.objects.values[*object];
                 let name = path.rsplit('/').next().unwrap_or(path);
-                self.texts.number(name.to_owned())
+                self.texts.number_of(name.to_owned())
             })
             .collect();
         columns_table(

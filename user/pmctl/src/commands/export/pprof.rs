@@ -128,12 +128,12 @@ struct Texts(Interner<String>);
 impl Texts {
     fn new() -> Self {
         let mut table = Interner::default();
-        table.number(String::new());
+        table.number_of(String::new());
         Self(table)
     }
 
-    fn number(&mut self, text: &str) -> i64 {
-        to_signed(self.0.number(text.to_owned()) as u64)
+    fn number_of(&mut self, text: &str) -> i64 {
+        to_signed(self.0.number_of(text.to_owned()) as u64)
     }
 }
 
@@ -153,13 +153,13 @@ pub(super) fn write(profile: &Profile<'_>, events: &[usize], output: impl Write)
     let mut sample_type: Vec<ValueType> = Vec::new();
     for event in events {
         sample_type.push(ValueType {
-            kind: texts.number(profile.event(*event)),
-            unit: texts.number("count"),
+            kind: texts.number_of(profile.event(*event)),
+            unit: texts.number_of("count"),
         });
     }
     sample_type.push(ValueType {
-        kind: texts.number("samples"),
-        unit: texts.number("count"),
+        kind: texts.number_of("samples"),
+        unit: texts.number_of("count"),
     });
     let (location, sample) = samples(profile, events, &mut texts);
     let command = format!("recorded by pmctl: {}", profile.recording.notes.scope);
@@ -178,7 +178,7 @@ pub(super) fn write(profile: &Profile<'_>, events: &[usize], output: impl Write)
                 .map_or(0, |timed_sample| timed_sample.time),
         ),
         period: to_signed(period(profile, events[0])),
-        comment: vec![texts.number(&command)],
+        comment: vec![texts.number_of(&command)],
         string_table: texts.0.values,
     };
     let mut output = GzEncoder::new(output, Compression::default());
@@ -225,26 +225,28 @@ fn samples(
         for place in profile.stack(stack) {
             inlined.push(place);
             if profile.places.values[place].depth == 0 {
-                ids.push(id_of_index(locations.number(std::mem::take(&mut inlined))));
+                ids.push(id_of_index(
+                    locations.number_of(std::mem::take(&mut inlined)),
+                ));
             }
         }
-        let name = texts.number(&profile.threads[&thread]);
+        let name = texts.number_of(&profile.threads[&thread]);
         samples.push(Sample {
             location_id: ids,
             value: sums.into_iter().map(to_signed).collect(),
             label: vec![
                 Label {
-                    key: texts.number("comm"),
+                    key: texts.number_of("comm"),
                     text: name,
                     number: 0,
                 },
                 Label {
-                    key: texts.number("pid"),
+                    key: texts.number_of("pid"),
                     text: 0,
                     number: i64::from(thread.task.pid),
                 },
                 Label {
-                    key: texts.number("tid"),
+                    key: texts.number_of("tid"),
                     text: 0,
                     number: i64::from(thread.task.tid),
                 },
@@ -280,8 +282,8 @@ fn mappings(profile: &Profile<'_>, texts: &mut Texts) -> Vec<Mapping> {
                 id: id_of_index(index),
                 memory_start: 0,
                 memory_limit: u64::MAX,
-                filename: texts.number(object),
-                build_id: texts.number(&build_id.map(hexadecimal).unwrap_or_default()),
+                filename: texts.number_of(object),
+                build_id: texts.number_of(&build_id.map(hexadecimal).unwrap_or_default()),
                 has_functions: true,
                 has_filenames: true,
                 has_line_numbers: true,
@@ -295,12 +297,12 @@ fn functions(profile: &Profile<'_>, texts: &mut Texts) -> Vec<Function> {
     let functions = profile.functions.values.iter().enumerate();
     functions
         .map(|(index, function)| {
-            let name = texts.number(&function.name);
+            let name = texts.number_of(&function.name);
             Function {
                 id: id_of_index(index),
                 name,
                 system_name: name,
-                filename: texts.number(function.source.as_deref().unwrap_or_default()),
+                filename: texts.number_of(function.source.as_deref().unwrap_or_default()),
             }
         })
         .collect()

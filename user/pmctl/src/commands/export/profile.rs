@@ -30,7 +30,7 @@ impl<T> Default for Interner<T> {
 
 impl<T: Clone + Eq + Hash> Interner<T> {
     /// Returns the number of a value. A new value gets the next number.
-    pub(super) fn number(&mut self, value: T) -> usize {
+    pub(super) fn number_of(&mut self, value: T) -> usize {
         if let Some(number) = self.numbers.get(&value) {
             return *number;
         }
@@ -167,7 +167,7 @@ impl<'a> Profile<'a> {
                 0
             };
             let place = self.place(frame, depth);
-            stack = Some(self.stacks.number((stack, place)));
+            stack = Some(self.stacks.number_of((stack, place)));
         }
         let task = named.stamp.task;
         let comm = names.comm(task);
@@ -209,8 +209,8 @@ impl<'a> Profile<'a> {
             Some(name) => name.text.to_string(),
             None => label(frame),
         };
-        let object = self.objects.number(frame.site.path().into_owned());
-        let function = self.functions.number(Function {
+        let object = self.objects.number_of(frame.site.path().into_owned());
+        let function = self.functions.number_of(Function {
             name,
             object,
             source: source.map(|source| source.path.text.to_string()),
@@ -220,7 +220,7 @@ impl<'a> Profile<'a> {
             Some(_) => frame.site.place(),
             None => frame.address,
         };
-        self.places.number(CodeLocation {
+        self.places.number_of(CodeLocation {
             function,
             address: address.saturating_sub(u64::from(frame.is_return)),
             line: source.map_or(0, |source| source.number),

@@ -74,7 +74,9 @@ pub(super) fn write(profile: &Profile<'_>, events: &[usize], output: impl Write)
                 let places: Vec<usize> = profile.stack(timed_sample.stack).collect();
                 let places = places.into_iter().rev();
                 let functions = places.map(|place| profile.places.values[place].function);
-                functions.map(|function| frames.number(function)).collect()
+                functions
+                    .map(|function| frames.number_of(function))
+                    .collect()
             };
             profiles.push(Thread {
                 kind: "sampled",

@@ -78,7 +78,7 @@ pub(crate) fn serve(args: &Serve) -> Result<u8> {
         .transpose()?;
     if let Some(containers) = &containers {
         let number = count(containers.number() as u64, "cgroup");
-        complain(format_args!("counting the same in {number}"));
+        complain(format_args!("counting the same events in {number}"));
     }
     let server = Server {
         listen: address,

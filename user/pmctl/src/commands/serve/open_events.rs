@@ -32,7 +32,7 @@ impl Lack {
 /// The events of a CPU or a cgroup.
 pub(super) struct OpenEvents {
     groups: Vec<OpenGroup>,
-    /// For each event, the lack when opening it was last tried.
+    /// For each event, the lack that the last attempt to open it has found.
     lacks: Vec<Option<Lack>>,
 }
 

@@ -204,8 +204,8 @@ impl Server {
             .iter()
             .enumerate()
             .filter(|(_, connection)| !connection.state.is_busy.get());
-        let longest = idle.min_by_key(|(_, connection)| connection.state.deadline.get());
-        if let Some(connection) = longest
+        let longest_waiting = idle.min_by_key(|(_, connection)| connection.state.deadline.get());
+        if let Some(connection) = longest_waiting
             .map(|(index, _)| index)
             .and_then(|index| connections.remove(index))
         {

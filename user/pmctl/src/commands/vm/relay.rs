@@ -282,7 +282,7 @@ impl HostRelay {
                 self.channel.send(&Message::Data(Stream::Input, bytes))?;
             }
             Err(Errno::EINTR | Errno::EAGAIN) => {}
-            // For example, the terminal was closed.
+            // Reading fails, for example, if the terminal was closed.
             Err(_) => {
                 self.input = InputState::Ended;
                 self.channel.send(&Message::End(Stream::Input))?;

@@ -47,7 +47,7 @@ const STREAMS: [Stream; 5] = [
 pub(super) enum Message {
     /// To the host: the machine has booted.
     Ready,
-    /// To the guest: what to run.
+    /// To the guest: the command to run.
     Start(GuestTask),
     /// To the host: the command runs.
     Started,

@@ -214,8 +214,8 @@ pub(crate) fn schedule(
     let mut order: Vec<usize> = (0..events.len()).collect();
     order.sort_by_key(|index| events[*index].general_counters.count_ones());
     for index in order {
-        let allowed = |counter: &CounterId| counts_on(&events[index], *counter);
-        let place = plan.assigned[index].or_else(|| plan.free_general().find(allowed));
+        let can_count_event = |counter: &CounterId| counts_on(&events[index], *counter);
+        let place = plan.assigned[index].or_else(|| plan.free_general().find(can_count_event));
         plan.assigned[index] = place;
     }
     for (index, event) in events.iter().enumerate() {

@@ -346,7 +346,7 @@ impl Attr {
     /// Returns the unit of an [`EventKind::Value`]; counts have none.
     pub(crate) fn unit(&self) -> Option<Unit> {
         match self.kind {
-            EventKind::Value(number) => Some(values::numbered(number)?.unit),
+            EventKind::Value(number) => Some(values::by_number(number)?.unit),
             _ => None,
         }
     }
@@ -370,7 +370,7 @@ impl Attr {
                 Encoding::Hardware(u32::try_from(number).unwrap_or(u32::MAX)).to_string()
             }
             EventKind::Raw(select) => format!("r{select:x}"),
-            EventKind::Value(number) => match values::numbered(number) {
+            EventKind::Value(number) => match values::by_number(number) {
                 Some(value) => value.name.to_owned(),
                 None => format!("value {number}"),
             },

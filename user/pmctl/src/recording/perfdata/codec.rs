@@ -295,15 +295,15 @@ impl Branch {
 
 impl UserStack {
     fn encode(&self, bytes: &mut Vec<u8>) {
-        bytes.u64(if self.wide {
+        bytes.u64(if self.is_64_bit {
             REGISTERS_64
         } else {
             REGISTERS_32
         });
         self.registers.iter().for_each(|value| bytes.u64(*value));
-        bytes.u64(self.wanted);
-        if self.wanted > 0 {
-            let end = bytes.len() + usize::try_from(self.wanted).unwrap_or(0);
+        bytes.u64(self.requested_bytes);
+        if self.requested_bytes > 0 {
+            let end = bytes.len() + usize::try_from(self.requested_bytes).unwrap_or(0);
             bytes.extend(&self.stack);
             bytes.resize(end, 0);
             bytes.u64(self.stack.len() as u64);
@@ -323,18 +323,18 @@ impl UserStack {
                 *register = reader.u64()?;
             }
         }
-        let wanted = reader.u64()?;
+        let requested_bytes = reader.u64()?;
         let mut stack: &[u8] = &[];
-        if wanted > 0 {
-            let bytes = reader.take(usize::try_from(wanted).ok()?)?;
+        if requested_bytes > 0 {
+            let bytes = reader.take(usize::try_from(requested_bytes).ok()?)?;
             stack = bytes.get(..usize::try_from(reader.u64()?).ok()?)?;
         }
         Some((kind != 0).then(|| {
             Box::new(Self {
-                wide: kind == REGISTERS_64,
+                is_64_bit: kind == REGISTERS_64,
                 registers,
                 stack: stack.to_vec(),
-                wanted,
+                requested_bytes,
             })
         }))
     }

@@ -82,10 +82,10 @@ pub(super) fn records(all: bool) -> Vec<Record> {
 /// Returns a stack that is shorter than the size that was asked for.
 fn user_stack() -> Box<UserStack> {
     Box::new(UserStack {
-        wide: true,
+        is_64_bit: true,
         registers: std::array::from_fn(|number| 0x7000 + number as u64),
         stack: (0..24).collect(),
-        wanted: 32,
+        requested_bytes: 32,
     })
 }
 

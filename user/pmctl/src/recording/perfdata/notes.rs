@@ -290,7 +290,7 @@ impl FileFacts {
     }
 
     /// Returns whether the file was last written to at this time or before.
-    pub(crate) fn is_until(&self, time: SystemTime) -> bool {
+    pub(crate) fn is_unchanged_since(&self, time: SystemTime) -> bool {
         // A time before 1970 counts as its beginning.
         let time = time.duration_since(UNIX_EPOCH).unwrap_or_default();
         let seconds = i64::try_from(time.as_secs()).unwrap_or(i64::MAX);

@@ -143,13 +143,13 @@ impl Sample {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct UserStack {
     /// The program has registers of 64 bits.
-    pub(crate) wide: bool,
+    pub(crate) is_64_bit: bool,
     /// Values in the order of `enum perf_event_x86_regs`, of the registers in [`Self::MASK`].
     pub(crate) registers: [u64; UserStack::REGISTERS],
     /// The part of the stack that could be read.
     pub(crate) stack: Vec<u8>,
     /// Size of the stack in bytes that was asked for.
-    pub(crate) wanted: u64,
+    pub(crate) requested_bytes: u64,
 }
 
 impl UserStack {

@@ -476,12 +476,12 @@ fn sample() -> impl Strategy<Value = Sample> {
 fn user_stack() -> impl Strategy<Value = UserStack> {
     let stack = prop::collection::vec(any::<u8>(), 0..90);
     let registers = any::<[u64; UserStack::REGISTERS]>();
-    (any::<bool>(), registers, stack, 0..8_u64).prop_map(|(wide, registers, stack, more)| {
+    (any::<bool>(), registers, stack, 0..8_u64).prop_map(|(is_64_bit, registers, stack, more)| {
         UserStack {
-            wide,
+            is_64_bit,
             registers,
             // A record is a multiple of 8 bytes.
-            wanted: (stack.len() as u64 + more * 8).next_multiple_of(8),
+            requested_bytes: (stack.len() as u64 + more * 8).next_multiple_of(8),
             stack,
         }
     })

@@ -175,7 +175,8 @@ impl Programs for MappedFiles {
         // or has ended, it is the map of another process.
         if let Some(pid) = jit::process_of(path) {
             let end = self.past.as_ref().and_then(|past| past.end);
-            let is_younger = |end| FileFacts::of(path).is_some_and(|facts| !facts.is_until(end));
+            let is_younger =
+                |end| FileFacts::of(path).is_some_and(|facts| !facts.is_unchanged_since(end));
             let is_other =
                 |end| is_younger(end) && jit::begin_time(pid).is_none_or(|begin| begin > end);
             return (!end.is_some_and(is_other))
@@ -239,7 +240,7 @@ impl PastRecording {
         }
         let facts = FileFacts::of(path).ok_or(Absence::Missing)?;
         let is_same = (first.inode == 0 || first.inode == facts.inode)
-            && self.end.is_none_or(|end| facts.is_until(end));
+            && self.end.is_none_or(|end| facts.is_unchanged_since(end));
         is_same.then(|| path.to_owned()).ok_or(Absence::Replaced)
     }
 }

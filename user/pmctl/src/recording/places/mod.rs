@@ -105,14 +105,14 @@ impl Places {
         (tables, ids.collect())
     }
 
-    /// Returns the symbols of the files with samples for which `wanted` is true.
+    /// Returns the symbols of the files with samples for which `is_wanted` is true.
     pub(crate) fn names(
         &self,
         debug_files: &DebugFiles,
-        wanted: impl Fn(&Path) -> bool,
+        is_wanted: impl Fn(&Path) -> bool,
     ) -> Vec<SymbolTable> {
         let mut files = self.sampled_files();
-        files.retain(|(path, ..)| wanted(path));
+        files.retain(|(path, ..)| is_wanted(path));
         let mut names = SymbolFinder::new(debug_files.clone());
         let of_kernel = |offsets: &AHashSet<u64>| offsets.iter().any(|offset| is_kernel(*offset));
         if files.iter().filter(|file| of_kernel(file.2)).count() > 1 {

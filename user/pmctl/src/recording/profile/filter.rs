@@ -14,7 +14,7 @@ pub(crate) struct Filter {
     /// CPUs; `None` matches all.
     pub(crate) cpus: Option<Cpus>,
     /// Part of the time; `None` matches all.
-    pub(crate) time: Option<Span>,
+    pub(crate) time: Option<TimeSpan>,
     /// Names of functions.
     pub(crate) symbols: Vec<String>,
     /// Programs and libraries, by path or by name.
@@ -23,7 +23,7 @@ pub(crate) struct Filter {
 
 /// A part of the time, from one nanosecond to another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Span {
+pub(crate) struct TimeSpan {
     /// The first and the last nanosecond, by the clock of the recording.
     pub(crate) first: u64,
     pub(crate) last: u64,

@@ -17,7 +17,7 @@ use ahash::AHashSet;
 use anyhow::{Context, Result, anyhow};
 
 pub(crate) use chain::{Frame, is_above_its_chain};
-pub(crate) use filter::{Filter, Span};
+pub(crate) use filter::{Filter, TimeSpan};
 pub(crate) use source_lines::SourceLines;
 
 use crate::recording::address_spaces::{AddressSpaces, FileNumber, NameNumber, UNKNOWN};

@@ -51,17 +51,17 @@ pub(crate) fn content<'a, R: ReadRef<'a>>(
 }
 
 /// Returns the name of a section that would unpack to a size out of proportion, if the file has one. blazesym would unpack
-/// it, and run out of memory. `debug`: looks at sections with debug information, too.
-pub(super) fn oversized_section(path: &Path, debug: bool) -> Option<String> {
-    section_larger_than(MAX_SECTION_SIZE, path, debug)
+/// it, and run out of memory. `with_debug_info`: looks at sections with debug information, too.
+pub(super) fn oversized_section(path: &Path, with_debug_info: bool) -> Option<String> {
+    section_larger_than(MAX_SECTION_SIZE, path, with_debug_info)
 }
 
-fn section_larger_than(max_size: u64, path: &Path, debug: bool) -> Option<String> {
+fn section_larger_than(max_size: u64, path: &Path, with_debug_info: bool) -> Option<String> {
     let cache = ReadCache::new(files::open(path).ok()?);
     let file = object::File::parse(&cache).ok()?;
     file.sections().find_map(|section| {
         let name = section.name().ok()?;
-        if !debug && name.starts_with(".debug_") {
+        if !with_debug_info && name.starts_with(".debug_") {
             return None;
         }
         let content = section.compressed_data().ok()?;

@@ -166,12 +166,12 @@ impl SplitProgram {
 
 /// Compiles a program `NAME.whole`, splits it, and returns the paths of the stripped program and of the debug file.
 pub(crate) fn compile(folder: &Path, name: &str, value: u32) -> (PathBuf, PathBuf) {
-    let at = |end: &str| folder.join(format!("{name}{end}"));
-    fs::write(at(".c"), SOURCE).expect("it can be written");
-    let (whole, program, debug) = (at(".whole"), at(""), at(".separate"));
+    let path_of = |end: &str| folder.join(format!("{name}{end}"));
+    fs::write(path_of(".c"), SOURCE).expect("it can be written");
+    let (whole, program, debug) = (path_of(".whole"), path_of(""), path_of(".separate"));
     run(Command::new("cc")
         .args(["-O1", "-g", "-rdynamic", "-Wl,--build-id", "-o"])
-        .args([&whole, &at(".c")])
+        .args([&whole, &path_of(".c")])
         .arg(format!("-DVALUE={value}")));
     run(Command::new("objcopy")
         .arg("--only-keep-debug")

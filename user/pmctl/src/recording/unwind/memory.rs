@@ -133,7 +133,7 @@ impl<'a> Stack<'a> {
         Self {
             start: registers.stack_pointer(),
             bytes: &user.stack,
-            is_full: user.stack.len() as u64 == user.wanted,
+            is_full: user.stack.len() as u64 == user.requested_bytes,
         }
     }
 

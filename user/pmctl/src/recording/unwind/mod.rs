@@ -91,7 +91,7 @@ impl Unwinder {
     ) {
         chain.push(UNWOUND);
         let result = self.unwind(process, user, chain);
-        self.cuts.add(result.err(), user.wanted);
+        self.cuts.add(result.err(), user.requested_bytes);
     }
 
     /// Counts a chain of `calls` calls that the processor has recorded; 0 means that there is no chain.
@@ -114,7 +114,7 @@ impl Unwinder {
         let stack = Stack::new(&registers, user);
         let mut address = registers.instruction();
         chain.push(address);
-        if !user.wide {
+        if !user.is_64_bit {
             return Err(Reason::Bits32);
         }
         let is_code = |address| process.spaces.find(process.pid, address).is_some();

@@ -70,10 +70,10 @@ impl ProgramState {
             program,
             maps: maps.lines().filter_map(parse_map).collect(),
             user: UserStack {
-                wide: true,
+                is_64_bit: true,
                 registers,
                 stack: stack.to_vec(),
-                wanted: 8192,
+                requested_bytes: 8192,
             },
         }
     }
@@ -239,7 +239,7 @@ fn an_incomplete_stack_is_warned_of() {
     let mut state = ProgramState::new(&[]);
     let length = state.user.stack.len();
     state.user.stack.truncate(length - 600);
-    state.user.wanted = state.user.stack.len() as u64;
+    state.user.requested_bytes = state.user.stack.len() as u64;
     let (found, cuts) = functions(&state.recording());
     assert!(found.len() < complete_chain().len(), "{found:?}");
     assert_eq!(found[..], complete_chain()[..found.len()]);
@@ -248,7 +248,7 @@ fn an_incomplete_stack_is_warned_of() {
         text.starts_with("CUT: 1 of 1 call chain: the stack is longer than"),
         "{text}"
     );
-    state.user.wanted += 8;
+    state.user.requested_bytes += 8;
     let (_, cuts) = functions(&state.recording());
     let text = warnings(&cuts);
     assert!(text.contains("paged out"), "{text}");
@@ -351,7 +351,7 @@ fn a_loop_in_the_tables_ends() {
 #[test]
 fn a_32_bit_program_has_one_function() {
     let mut state = ProgramState::new(&[]);
-    state.user.wide = false;
+    state.user.is_64_bit = false;
     let (found, cuts) = functions(&state.recording());
     assert_eq!(found, ["leaf"]);
     assert!(warnings(&cuts).contains("32-bit programs"));
@@ -393,10 +393,10 @@ proptest! {
             if number % 2 == 0 { function_address.wrapping_add(number) } else { 0x7000_0000 + number % 1000 * 8 }
         };
         let mut user = UserStack {
-            wide: true,
+            is_64_bit: true,
             registers,
             stack: words.iter().flat_map(|word| near(word).to_le_bytes()).collect(),
-            wanted: 800,
+            requested_bytes: 800,
         };
         user.registers[7] = 0x7000_0000;
         user.registers[8] = near(&at);
