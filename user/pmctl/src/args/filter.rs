@@ -84,12 +84,12 @@ fn parse_span(text: &str) -> Result<TimeSpan, String> {
 /// Parses a decimal number of seconds into nanoseconds, without rounding.
 fn parse_nanoseconds(text: &str) -> Option<u64> {
     const MAX_FRACTION_DIGITS: usize = 9;
-    let (seconds, part) = text.split_once('.').unwrap_or((text, ""));
+    let (seconds, fraction) = text.split_once('.').unwrap_or((text, ""));
     let is_digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
-    if seconds.is_empty() || !is_digits(seconds) || !is_digits(part) {
+    if seconds.is_empty() || !is_digits(seconds) || !is_digits(fraction) {
         return None;
     }
-    let part: String = part
+    let fraction: String = fraction
         .chars()
         .chain("0".repeat(MAX_FRACTION_DIGITS).chars())
         .take(MAX_FRACTION_DIGITS)
@@ -97,7 +97,7 @@ fn parse_nanoseconds(text: &str) -> Option<u64> {
     let seconds: u64 = seconds.parse().ok()?;
     seconds
         .checked_mul(1_000_000_000)?
-        .checked_add(part.parse().ok()?)
+        .checked_add(fraction.parse().ok()?)
 }
 
 #[cfg(test)]

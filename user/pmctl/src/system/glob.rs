@@ -2,7 +2,7 @@
 //! Patterns for names, in which `*` matches any text, and `?` any byte.
 
 /// Returns whether a name matches a pattern.
-pub(crate) fn is_like(glob: &[u8], name: &[u8]) -> bool {
+pub(crate) fn matches_glob(glob: &[u8], name: &[u8]) -> bool {
     let (mut glob, mut name) = (glob, name);
     // The rest of the pattern after the last `*`, and the rest of the name with which it was compared last.
     let mut retry: Option<(&[u8], &[u8])> = None;

@@ -18,7 +18,7 @@ use descriptions::Descriptions;
 use crate::args::List;
 use crate::events::decode;
 use crate::system::exit::{FAILURE, Usage};
-use crate::system::glob::{is_like, is_pattern};
+use crate::system::glob::{is_pattern, matches_glob};
 use crate::system::machine::Machine;
 use crate::system::pmu;
 use crate::system::stdio::complain;
@@ -289,7 +289,7 @@ fn matches(glob: &str, name: &str) -> bool {
     if !is_pattern(glob) {
         return name.contains(glob);
     }
-    is_like(glob.as_bytes(), name.as_bytes())
+    matches_glob(glob.as_bytes(), name.as_bytes())
 }
 
 fn write_table(

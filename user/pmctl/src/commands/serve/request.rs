@@ -170,8 +170,9 @@ impl ProfileRequest {
                 // Clients send this parameter for Go's other profiles.
                 "debug" => {}
                 _ => {
-                    let reason =
-                        format!("{name}: the parameters are seconds=, event=, hz= and lines=1.");
+                    let reason = format!(
+                        "there is no parameter {name}; there are seconds=, event=, hz= and lines=1."
+                    );
                     return Err(bad(reason));
                 }
             }

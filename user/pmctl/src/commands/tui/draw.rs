@@ -60,9 +60,9 @@ const HELP: [&str; 16] = [
 /// Colors and characters that the terminal can show and the user wants.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Theme {
-    pub(super) colors: bool,
+    pub(super) has_colors: bool,
     /// Boxes are drawn with Unicode characters.
-    pub(super) unicode: bool,
+    pub(super) has_unicode: bool,
 }
 
 const ASCII: border::Set = border::Set {
@@ -80,7 +80,7 @@ impl Theme {
     /// Returns the style of a share of the whole, from 0 to 1. The limits are the same as perf's.
     fn share_style(self, share: f64) -> Style {
         match share {
-            _ if !self.colors => Style::new(),
+            _ if !self.has_colors => Style::new(),
             large if large >= 0.05 => Style::new().fg(Color::Red),
             medium if medium >= 0.005 => Style::new().fg(Color::Green),
             _ => Style::new(),
@@ -89,7 +89,11 @@ impl Theme {
 
     /// Returns the characters for the border of a box.
     const fn border(self) -> border::Set {
-        if self.unicode { border::PLAIN } else { ASCII }
+        if self.has_unicode {
+            border::PLAIN
+        } else {
+            ASCII
+        }
     }
 }
 
@@ -394,11 +398,11 @@ fn draw_warnings(frame: &mut Frame<'_>, warnings: &[String], scroll: &mut Scroll
         lines.truncate(scroll.page);
         lines.push(if more > 0 {
             format!(
-                "{}: Down. Other keys go on.",
+                "{}: Down. Other keys: back.",
                 count(more as u64, "more line")
             )
         } else {
-            "Other keys go on.".to_owned()
+            "Other keys: back.".to_owned()
         });
     }
     let lines: Vec<Text<'_>> = lines.into_iter().map(Text::raw).collect();

@@ -128,8 +128,8 @@ impl Show {
         const TICK: Duration = Duration::from_millis(250);
         let no_color = env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
         let theme = Theme {
-            colors: !no_color,
-            unicode: has_unicode(),
+            has_colors: !no_color,
+            has_unicode: has_unicode(),
         };
         let mut terminal = Terminal::take()?;
         loop {

@@ -72,8 +72,8 @@ impl Test {
     /// Returns the lines of the screen without blanks at their ends.
     fn screen(&mut self) -> Vec<String> {
         let theme = Theme {
-            colors: true,
-            unicode: true,
+            has_colors: true,
+            has_unicode: true,
         };
         let app = &mut self.show.app;
         let drawn = self.terminal.draw(|frame| draw(frame, app, theme));
@@ -300,7 +300,7 @@ fn warnings_that_are_longer_than_the_screen_are_scrolled() {
     let screen = test.keys("w").screen();
     assert!(screen[1].contains("  line 0"), "{screen:?}");
     assert!(screen[5].contains("  line 4"), "{screen:?}");
-    let last = "4 more lines: Down. Other keys go on.";
+    let last = "4 more lines: Down. Other keys: back.";
     assert!(screen[6].contains(last), "{screen:?}");
     let screen = test.keys("j").screen();
     assert!(screen[1].contains("line 1"), "{screen:?}");

@@ -4,7 +4,7 @@
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use crate::system::glob::{is_like, is_pattern};
+use crate::system::glob::{is_pattern, matches_glob};
 
 /// A name of a cgroup, in which `*` stands for any text without a slash, `?` for a byte other than a slash, and `**`
 /// between slashes for any number of levels, none included.
@@ -61,7 +61,7 @@ fn matches(pattern: &[String], name: &[&[u8]]) -> bool {
             matches(rest, name) || name.get(1..).is_some_and(|below| matches(pattern, below))
         }
         ([first, rest @ ..], [level, below @ ..]) => {
-            is_like(first.as_bytes(), level) && matches(rest, below)
+            matches_glob(first.as_bytes(), level) && matches(rest, below)
         }
         _ => false,
     }
@@ -73,7 +73,7 @@ fn may_match_below(pattern: &[String], name: &[&[u8]]) -> bool {
         ([first, ..], _) if first == ANY_LEVELS => true,
         (_, []) => true,
         ([first, rest @ ..], [level, below @ ..]) => {
-            is_like(first.as_bytes(), level) && may_match_below(rest, below)
+            matches_glob(first.as_bytes(), level) && may_match_below(rest, below)
         }
     }
 }

@@ -11,8 +11,9 @@ use super::{
 /// `PERF_CONTEXT_USER`: in a call chain, addresses of the program follow.
 const USER: u64 = 512_u64.wrapping_neg();
 
-/// Returns a record of each kind, one nanosecond apart. Samples have `all` optional parts, or none.
-pub(super) fn records(all: bool) -> Vec<Record> {
+/// Returns a record of each kind, one nanosecond apart. Samples have all optional parts if `has_all_parts`
+/// is true, and otherwise none.
+pub(super) fn records(has_all_parts: bool) -> Vec<Record> {
     let (leader, task) = (Task::leader(7), Task { pid: 7, tid: 8 });
     let branch = Branch {
         from: 0x40_1000,
@@ -25,9 +26,17 @@ pub(super) fn records(all: bool) -> Vec<Record> {
             event,
             ip,
             period: 1000,
-            chain: if all { vec![USER, ip, 7] } else { vec![] },
-            branches: if all { vec![branch; 3] } else { vec![] },
-            user: (all && event == 0).then(user_stack),
+            chain: if has_all_parts {
+                vec![USER, ip, 7]
+            } else {
+                vec![]
+            },
+            branches: if has_all_parts {
+                vec![branch; 3]
+            } else {
+                vec![]
+            },
+            user: (has_all_parts && event == 0).then(user_stack),
         })
     };
     let map = Map {
@@ -89,12 +98,13 @@ fn user_stack() -> Box<UserStack> {
     })
 }
 
-/// Returns a recording with a value in each field. Samples have `all` optional parts, or none.
-pub(crate) fn example(all: bool) -> Recording {
+/// Returns a recording with a value in each field. Samples have all optional parts if `has_all_parts`
+/// is true, and otherwise none.
+pub(crate) fn example(has_all_parts: bool) -> Recording {
     let parts = Parts {
-        chain: all,
-        branches: all,
-        user: all,
+        chain: has_all_parts,
+        branches: has_all_parts,
+        user: has_all_parts,
     };
     let event = |name: &str, kind, period, modes| Event {
         name: name.to_owned(),
@@ -105,7 +115,7 @@ pub(crate) fn example(all: bool) -> Recording {
             event("cycles:u", EventKind::Hardware(0), 1000, Modes::User),
             event("r1c0", EventKind::Raw(0x1c0), 0, Modes::Both),
         ],
-        records: Records::from(&records(all)[..]),
+        records: Records::from(&records(has_all_parts)[..]),
         host: Host {
             name: "here".to_owned(),
             release: "7.3.0".to_owned(),

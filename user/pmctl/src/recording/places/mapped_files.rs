@@ -255,16 +255,16 @@ fn find((pid, (start, length)): (u32, (u64, u64)), path: &Path, inode: u64) -> O
         process.join("exe"),
         process.join("root").join(relative_path),
     ];
-    let is_it = |path: &PathBuf| FileFacts::of(path).is_some_and(|facts| facts.inode == inode);
-    paths.into_iter().find(is_it)
+    let has_inode = |path: &PathBuf| FileFacts::of(path).is_some_and(|facts| facts.inode == inode);
+    paths.into_iter().find(has_inode)
 }
 
 /// Opens the file that [`find`] finds, so that it can be read after the process has ended.
 fn open(process: (u32, (u64, u64)), path: &Path, inode: u64) -> Option<File> {
     let file = files::open(&find(process, path, inode)?).ok()?;
     // The process may have ended since, and its number may belong to another one.
-    let is_it = file.metadata().is_ok_and(|facts| facts.ino() == inode);
-    is_it.then_some(file)
+    let has_inode = file.metadata().is_ok_and(|facts| facts.ino() == inode);
+    has_inode.then_some(file)
 }
 
 /// Returns whether the image of the running kernel does not begin at this address, at which it began in the recording.
