@@ -10,7 +10,7 @@ use nix::libc;
 /// `size` is set.
 ///
 /// # Errors
-/// Those of `perf_event_open(2)`.
+/// The errors of `perf_event_open(2)`.
 pub(crate) fn open(attr: &[u8], task: i32, cpu: i32) -> Result<OwnedFd, Errno> {
     const NO_GROUP: libc::c_int = -1;
     /// `PERF_FLAG_FD_CLOEXEC`

@@ -275,7 +275,7 @@ mod tests {
             .spawn()
             .expect("there is one");
         let pid = child.id();
-        // It stays a zombie until it is waited for.
+        // The child stays a zombie until it is waited for.
         while is_alive(pid) {
             std::thread::yield_now();
         }

@@ -162,9 +162,9 @@ pub(crate) struct Waiting<'a> {
 /// The end of a command: its exit, or the signal that killed it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ending {
-    /// It exited with this code.
+    /// The command exited with this code.
     Exit(i32),
-    /// It was killed by the signal with this number. [`Signal`] can't be used, since it lacks real-time signals.
+    /// The command was killed by the signal with this number. [`Signal`] can't be used, since it lacks real-time signals.
     Killed(i32),
 }
 
@@ -373,7 +373,7 @@ fn make_pipe() -> Result<(File, File)> {
 
 /// Runs in the child: prepares everything, waits for the parent, and executes the command.
 fn run_child(command: &Command, mask: &SigSet, gate: &mut ChildGate, mut report: File) -> ! {
-    // This is done before the gate, since the number of instructions after it must not depend on the command.
+    // These steps come before the gate, since the number of instructions after it must not depend on the command.
     let pointers = command.arguments.iter().map(|argument| argument.as_ptr());
     let arguments: Vec<*const c_char> = pointers.chain([ptr::null()]).collect();
     let setup = restore_signals(mask)

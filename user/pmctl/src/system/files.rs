@@ -29,7 +29,7 @@ impl NewFile {
     /// Opens a file with these options, and creates it if it does not exist.
     ///
     /// # Errors
-    /// Those of open(2).
+    /// The errors of open(2).
     pub(crate) fn open(path: &Path, options: &OpenOptions) -> io::Result<(File, Self)> {
         let created = options.clone().create_new(true).open(path);
         let is_new = created.is_ok();
@@ -86,7 +86,7 @@ pub(crate) fn restore_limit() -> Result<(), Errno> {
 /// Opens a regular file whose name comes from a recording, a program or another user.
 ///
 /// # Errors
-/// Those of open(2), and `InvalidInput` for other than regular files: opening a pipe could block pmctl, and a device may
+/// The errors of open(2), and `InvalidInput` for other than regular files: opening a pipe could block pmctl, and a device may
 /// have no end.
 pub(crate) fn open(path: &Path) -> io::Result<File> {
     open_with(path, 0)
@@ -110,7 +110,7 @@ pub(crate) fn open_with(path: &Path, flags: i32) -> io::Result<File> {
 /// Opens a file like [`open`], and reads it, if it has at most `max_size` bytes.
 ///
 /// # Errors
-/// Those of [`open`] and of read(2), and `FileTooLarge`.
+/// The errors of [`open`] and of read(2), and `FileTooLarge`.
 pub(crate) fn read(path: &Path, max_size: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     let read = open(path)?.take(max_size + 1).read_to_end(&mut bytes)?;

@@ -223,7 +223,7 @@ impl AsFd for Signals {
 
 impl Drop for Signals {
     fn drop(&mut self) {
-        // This can't fail, since the mask is valid.
+        // Restoring the mask can't fail, since the mask is valid.
         let _ = sigprocmask(SigmaskHow::SIG_SETMASK, Some(&self.previous_mask), None);
     }
 }
@@ -240,7 +240,7 @@ mod tests {
         }
         signals.forget();
         assert_eq!(signals.next().expect("it can be read"), Event::Nothing);
-        // This unblocks the signals.
+        // Dropping `signals` unblocks the signals.
         drop(signals);
     }
 }

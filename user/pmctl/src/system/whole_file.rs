@@ -40,7 +40,7 @@ impl WholeFile {
     /// Creates a file.
     ///
     /// # Errors
-    /// Those of the file system, with the file's name.
+    /// The errors of the file system, with the file's name.
     pub(crate) fn create(path: &Path) -> Result<Self> {
         let is_special = fs::metadata(path).is_ok_and(|facts| !facts.is_file());
         // If the path is a symbolic link, its target is replaced.
@@ -62,7 +62,7 @@ impl WholeFile {
     /// Creates a file that only its owner may read.
     ///
     /// # Errors
-    /// Those of [`WholeFile::create`].
+    /// The errors of [`WholeFile::create`].
     pub(crate) fn create_private(path: &Path) -> Result<Self> {
         let file = Self::create(path)?;
         file.set_permissions(Permissions::from_mode(0o600))?;
@@ -72,7 +72,7 @@ impl WholeFile {
     /// Sets the permissions of the file, unless its path is not a regular file.
     ///
     /// # Errors
-    /// Those of the file system, with the file's name.
+    /// The errors of the file system, with the file's name.
     pub(crate) fn set_permissions(&self, permissions: Permissions) -> Result<()> {
         if matches!(self.location, Location::Target) {
             return Ok(());
@@ -84,7 +84,7 @@ impl WholeFile {
     /// Finishes the file, so that it appears at its path.
     ///
     /// # Errors
-    /// Those of the file system, with the file's name. An earlier file at the path stays.
+    /// The errors of the file system, with the file's name. An earlier file at the path stays.
     pub(crate) fn finish(&mut self) -> io::Result<()> {
         // Signals are blocked, so that none ends pmctl while the file has its temporary name.
         let signals = [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP].into_iter();
@@ -150,7 +150,7 @@ impl Drop for WholeFile {
 /// Writes a file with `fill`. If that fails, the file does not appear.
 ///
 /// # Errors
-/// Those of `fill`, and those of the file system, with the file's name.
+/// The errors of `fill`, and the errors of the file system, with the file's name.
 pub(crate) fn write(
     path: &Path,
     fill: impl FnOnce(&mut BufWriter<WholeFile>) -> Result<()>,
@@ -161,7 +161,7 @@ pub(crate) fn write(
 /// Writes a file like [`write`], which only its owner may read.
 ///
 /// # Errors
-/// Those of [`write`].
+/// The errors of [`write`].
 pub(crate) fn write_private(
     path: &Path,
     fill: impl FnOnce(&mut BufWriter<WholeFile>) -> Result<()>,

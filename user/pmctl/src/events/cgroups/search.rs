@@ -15,7 +15,7 @@ use super::Pattern;
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct FoundCgroup {
     pub(crate) name: PathBuf,
-    /// Inode of the directory, by which it is told from another cgroup with the same name.
+    /// Inode of the directory, which differs for another cgroup with the same name.
     pub(crate) inode: u64,
 }
 

@@ -187,7 +187,7 @@ const BY_HAND: [Row; 9] = [
             ("de_no_dispatch_per_slot.no_ops_from_frontend", 300.0),
             ("ls_not_halted_cyc", 1000.0),
         ],
-        // Of 6 slots in each cycle.
+        // The share of 6 slots in each cycle.
         5.0,
     ),
     (

@@ -151,7 +151,7 @@ pub(crate) struct FileVersion<'a> {
 /// Writes a whole recording.
 ///
 /// # Errors
-/// Those of `output`.
+/// The errors of `output`.
 pub(crate) fn write<W: Write + Seek>(recording: &Recording, output: W) -> io::Result<W> {
     let mut writer = Writer::new(output, recording.events.clone())?;
     for record in recording.records.iter() {

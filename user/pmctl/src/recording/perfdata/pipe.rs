@@ -57,7 +57,7 @@ impl<W: Write> Pipe<W> {
     /// Begins a stream: writes the header, the events and the features.
     ///
     /// # Errors
-    /// Those of `output`.
+    /// The errors of `output`.
     pub(crate) fn new(output: W, events: &[Event], host: &Host) -> io::Result<Self> {
         let mut pipe = Self {
             output,
@@ -111,7 +111,7 @@ impl<W: Write> Pipe<W> {
     /// Appends a record.
     ///
     /// # Errors
-    /// Those of the output.
+    /// The errors of the output.
     pub(crate) fn record(&mut self, record: &Record) -> io::Result<()> {
         let before = self.block.len();
         record.encode(self.parts, &mut self.block);
@@ -123,7 +123,7 @@ impl<W: Write> Pipe<W> {
     /// nanoseconds, or `None` for other records.
     ///
     /// # Errors
-    /// Those of the output.
+    /// The errors of the output.
     pub(crate) fn bytes(&mut self, bytes: &[u8], time: Option<u64>) -> io::Result<()> {
         self.block.extend_from_slice(bytes);
         self.count_record(bytes.len(), time)
@@ -154,7 +154,7 @@ impl<W: Write> Pipe<W> {
     /// Ends a round. Records after it are not older than those before the round.
     ///
     /// # Errors
-    /// Those of the output.
+    /// The errors of the output.
     pub(crate) fn save(&mut self) -> io::Result<()> {
         if self.in_round {
             self.append_to_block((FINISHED_ROUND, 0), |_| {});
@@ -166,7 +166,7 @@ impl<W: Write> Pipe<W> {
     /// Writes the build-ids and the notes, which end the stream.
     ///
     /// # Errors
-    /// Those of the output.
+    /// The errors of the output.
     pub(crate) fn finish(
         mut self,
         build_ids: &[BuildId],

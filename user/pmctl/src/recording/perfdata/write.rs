@@ -104,7 +104,7 @@ impl<W: Write + Seek> Writer<W> {
     /// Begins to write, at the beginning of `output`.
     ///
     /// # Errors
-    /// Those of `output`.
+    /// The errors of `output`.
     pub(crate) fn new(output: W, events: Vec<Event>) -> io::Result<Self> {
         let parts = super::parts(&events);
         let mut writer = Self {
@@ -123,7 +123,7 @@ impl<W: Write + Seek> Writer<W> {
     /// Appends a record.
     ///
     /// # Errors
-    /// Those of the output. Records that were not written yet are dropped then.
+    /// The errors of the output. Records that were not written yet are dropped then.
     pub(crate) fn record(&mut self, record: &Record) -> io::Result<()> {
         let before = self.block.len();
         record.encode(self.parts, &mut self.block);
@@ -136,7 +136,7 @@ impl<W: Write + Seek> Writer<W> {
     /// of a sample, in nanoseconds, or `None` for other records.
     ///
     /// # Errors
-    /// Those of [`record`](Self::record).
+    /// The errors of [`record`](Self::record).
     pub(crate) fn bytes(&mut self, bytes: &[u8], time: Option<u64>) -> io::Result<()> {
         self.block.extend_from_slice(bytes);
         self.totals.add(bytes.len(), time);
@@ -158,7 +158,7 @@ impl<W: Write + Seek> Writer<W> {
     /// Writes all records, and updates the header to them.
     ///
     /// # Errors
-    /// Those of [`record`](Self::record).
+    /// The errors of [`record`](Self::record).
     pub(crate) fn save(&mut self) -> io::Result<()> {
         self.flush()?;
         self.write_header(&[])
@@ -204,7 +204,7 @@ impl<W: Write + Seek> Writer<W> {
     /// Writes the end of the file. If there is no room, the last records are dropped, and `notes` get the reason.
     ///
     /// # Errors
-    /// Those of the output. If dropping all records would not make room, the records stay, and the recording is unfinished.
+    /// The errors of the output. If dropping all records would not make room, the records stay, and the recording is unfinished.
     pub(crate) fn finish(
         mut self,
         host: &Host,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Source lines and inlined functions, from the debug information of programs.
 //!
-//! They are looked up when a report shows them, for single addresses. Reading all debug information of a large program
+//! Lines are looked up when a report shows them, for single addresses. Reading all debug information of a large program
 //! would take longer than the report, and storing it would make the recording much larger.
 
 use std::cell::RefCell;

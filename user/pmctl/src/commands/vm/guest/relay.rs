@@ -145,7 +145,7 @@ impl GuestRelay<'_> {
             Message::Closed(stream) => self.outputs.retain(|(output, _)| *output != stream),
             Message::Signal(number) => {
                 if let Ok(signal) = Signal::try_from(number) {
-                    // This fails if the process group has ended already.
+                    // Sending the signal fails if the process group has ended already.
                     let _ = killpg(self.process, signal);
                 }
             }
