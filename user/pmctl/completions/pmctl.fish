@@ -101,11 +101,11 @@ complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -s B -l big-num -d 'Ac
 complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -s q -l quiet -d 'Print no counts'
 complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -l explain -d 'With -a or -C, show what is written to each counter, and what the driver and the registers hold'
 complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -s h -l help -d 'Print help'
-complete -c pmctl -n "__fish_pmctl_using_subcommand bench" -s e -l event -d 'Count these events, as for `pmctl stat`, but those of the kernel and energy [default: instructions:u and, where the CPU has them, cycles,branches,branch-misses]' -r
+complete -c pmctl -n "__fish_pmctl_using_subcommand bench" -s e -l event -d 'Count these events, as for `pmctl stat`, except those of the kernel and energy [default: instructions:u and, where the CPU has them, cycles,branches,branch-misses]' -r
 complete -c pmctl -n "__fish_pmctl_using_subcommand bench" -s r -l repeat -d 'Run each command N times' -r
 complete -c pmctl -n "__fish_pmctl_using_subcommand bench" -s w -l warmup -d 'Run each command N times before, without counting' -r
 complete -c pmctl -n "__fish_pmctl_using_subcommand bench" -l prepare -d 'Run this with `sh -c` before each run, without counting' -r
-complete -c pmctl -n "__fish_pmctl_using_subcommand bench" -l save -d 'Write all numbers to FILE, for --baseline: the JSON of --export. The baseline itself stays when a CONDITION holds' -r -F
+complete -c pmctl -n "__fish_pmctl_using_subcommand bench" -l save -d 'Write all numbers to FILE, for --baseline: the JSON of --export. The file of --baseline is not overwritten if a CONDITION holds' -r -F
 complete -c pmctl -n "__fish_pmctl_using_subcommand bench" -l baseline -d 'Compare with FILE of --save, in place of the first command' -r -F
 complete -c pmctl -n "__fish_pmctl_using_subcommand bench" -l fail-if -d 'Exit with 1 if this holds; may be given several times' -r
 complete -c pmctl -n "__fish_pmctl_using_subcommand bench" -l export -d 'Print the numbers in this format, in place of the table' -r -f -a "json\t''
@@ -202,7 +202,7 @@ srcline\t''"
 complete -c pmctl -n "__fish_pmctl_using_subcommand top" -l iterations -d 'End after N tables' -r
 complete -c pmctl -n "__fish_pmctl_using_subcommand top" -s E -l entries -d 'Print the first N rows of each table, with --stdio' -r
 complete -c pmctl -n "__fish_pmctl_using_subcommand top" -s g -d 'Record call chains, by frame pointers: Enter shows who called a function'
-complete -c pmctl -n "__fish_pmctl_using_subcommand top" -s a -l all-cpus -d 'Sample all programs, which is so if no others are named'
+complete -c pmctl -n "__fish_pmctl_using_subcommand top" -s a -l all-cpus -d 'Sample all programs, as without -C, -p and -t'
 complete -c pmctl -n "__fish_pmctl_using_subcommand top" -l stdio -d 'Print the tables as text'
 complete -c pmctl -n "__fish_pmctl_using_subcommand top" -s h -l help -d 'Print help'
 complete -c pmctl -n "__fish_pmctl_using_subcommand script" -s i -l input -d 'Read the recording in FILE; - is standard input' -r -F

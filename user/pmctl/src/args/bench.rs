@@ -30,7 +30,7 @@ Examples:
 #[derive(Debug, Args)]
 #[command(after_help = BENCH_HELP, override_usage = "pmctl bench [OPTIONS] COMMAND...|-- WORD...")]
 pub(crate) struct Bench {
-    /// Count these events, as for `pmctl stat`, but those of the kernel and energy [default: instructions:u and, where the CPU has them, cycles,branches,branch-misses]
+    /// Count these events, as for `pmctl stat`, except those of the kernel and energy [default: instructions:u and, where the CPU has them, cycles,branches,branch-misses]
     #[arg(short, long = "event", value_name = "EVENTS")]
     pub(crate) events: Vec<String>,
 
@@ -54,7 +54,7 @@ pub(crate) struct Bench {
     #[arg(short, long)]
     pub(crate) ignore_failure: bool,
 
-    /// Write all numbers to FILE, for --baseline: the JSON of --export. The baseline itself stays when a CONDITION holds
+    /// Write all numbers to FILE, for --baseline: the JSON of --export. The file of --baseline is not overwritten if a CONDITION holds
     #[arg(long, value_name = "FILE")]
     pub(crate) save: Option<PathBuf>,
 

@@ -37,7 +37,7 @@ pub(crate) struct Top {
     #[arg(short = 'g')]
     pub(crate) chains: bool,
 
-    /// Sample all programs, which is so if no others are named
+    /// Sample all programs, as without -C, -p and -t
     #[arg(short, long)]
     pub(crate) all_cpus: bool,
 

@@ -87,7 +87,7 @@ pub(crate) struct Vm {
     #[arg(long, value_name = "DIR")]
     pub(crate) image: Option<PathBuf>,
 
-    /// Command of pmctl's, with its arguments
+    /// pmctl command, with its arguments
     #[arg(trailing_var_arg = true, required = true, value_name = "COMMAND")]
     pub(crate) words: Vec<OsString>,
 }

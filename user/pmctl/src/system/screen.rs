@@ -83,7 +83,7 @@ impl Write for Screen {
 impl Drop for Screen {
     /// Waits until the user has quit the pager.
     fn drop(&mut self) {
-        // The pager reads to its end when the output is dropped.
+        // Dropping the output closes the pager's input.
         self.output = None;
         if let Some(pager) = &mut self.pager {
             let _ = pager.wait();

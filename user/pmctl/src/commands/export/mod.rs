@@ -76,7 +76,7 @@ fn convert(
             Format::Speedscope => speedscope::write(&profile, &events, &mut output)?,
             Format::Chrome => chrome::write(&profile, event, &mut output)?,
             Format::Firefox => firefox::write(&profile, event, &mut output)?,
-            // Handled above, and by the caller.
+            // The caller has handled `PerfData`, and the code above `Collapsed`.
             Format::Collapsed | Format::PerfData => {}
         }
     }

@@ -33,7 +33,7 @@ struct NamedEvent {
     name: String,
     also: Vec<&'static str>,
     /// The counters that count it, or the reason why none does.
-    on: Result<OnCounters, String>,
+    counters: Result<OnCounters, String>,
     /// The event in the vendor's list.
     listed: Option<Event>,
 }
@@ -216,7 +216,7 @@ fn all_named_events(pmu: &Pmu) -> Vec<NamedEvent> {
         let also: Vec<&str> = names.collect();
         NamedEvent {
             name: name.to_owned(),
-            on: event
+            counters: event
                 .on(pmu)
                 .ok_or_else(|| "This CPU does not have it.".to_owned()),
             listed: model.and_then(|model| {
@@ -230,7 +230,7 @@ fn all_named_events(pmu: &Pmu) -> Vec<NamedEvent> {
     let caches = spec::cache_events(pmu).map(|event| NamedEvent {
         name: event.to_string(),
         also: Vec::new(),
-        on: event.on(pmu).ok_or_else(String::new),
+        counters: event.on(pmu).ok_or_else(String::new),
         listed: None,
     });
     let mut all: Vec<NamedEvent> = common_events.chain(caches).collect();
@@ -246,7 +246,7 @@ fn all_named_events(pmu: &Pmu) -> Vec<NamedEvent> {
             .map(|event| NamedEvent {
                 name: event.name.clone(),
                 also: Vec::new(),
-                on: spec::counters_of_listed(&event, pmu),
+                counters: spec::counters_of_listed(&event, pmu),
                 listed: Some(event),
             }),
     );
@@ -267,12 +267,12 @@ impl NamedEvent {
     /// Returns whether the event can be counted, and its name is not outdated.
     fn is_current(&self) -> bool {
         let is_deprecated = self.listed.as_ref().is_some_and(|event| event.deprecated);
-        self.on.is_ok() && !(is_deprecated && self.also.is_empty())
+        self.counters.is_ok() && !(is_deprecated && self.also.is_empty())
     }
 
     /// Returns the event select as a raw event, without modes.
     fn raw_event(&self) -> Option<String> {
-        let select = match &self.on {
+        let select = match &self.counters {
             Ok(found) => found.select,
             Err(_) => self
                 .listed
@@ -303,14 +303,14 @@ fn write_table(
     let headings = ["event", "raw", "counters", "also called"];
     let mut table = Table::new(&headings.map(|text| (text, Align::Left))).without_margin();
     for event in events {
-        let note = match &event.on {
+        let note = match &event.counters {
             Ok(_) if event.listed.as_ref().is_some_and(|event| event.deprecated) => {
                 "(outdated)".to_owned()
             }
             Ok(_) => event.also.join(", "),
             Err(reason) => reason.clone(),
         };
-        let counters = match &event.on {
+        let counters = match &event.counters {
             Ok(found) => counters(found, pmu),
             Err(_) => "none".to_owned(),
         };
@@ -470,7 +470,7 @@ struct EventJson<'a> {
 
 impl<'a> EventJson<'a> {
     fn new(event: &'a NamedEvent, descriptions: &'a Descriptions) -> Self {
-        let (listed, found) = (event.listed.as_ref(), event.on.as_ref().ok());
+        let (listed, found) = (event.listed.as_ref(), event.counters.as_ref().ok());
         let general = found.map_or(0, |found| found.general);
         Self {
             name: &event.name,
@@ -490,7 +490,7 @@ impl<'a> EventJson<'a> {
                 .map(|extra| extra.value),
             period: listed.and_then(|event| event.period),
             deprecated: listed.is_some_and(|event| event.deprecated),
-            not_here: event.on.as_ref().err().map(String::as_str),
+            not_here: event.counters.as_ref().err().map(String::as_str),
             description: descriptions.of(event.all_names()),
         }
     }

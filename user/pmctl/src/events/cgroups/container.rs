@@ -326,7 +326,7 @@ mod tests {
             "session-3.scope",
         ),
         ("init.scope", "", "", "", "init.scope"),
-        // Names of none of these forms.
+        // Names that have none of these forms.
         ("", "", "", "", ""),
         ("batch/job-17", "", "", "", ""),
         ("docker/short", "", "", "", ""),

@@ -405,7 +405,7 @@ ffffffffc0004000 t bpf_prog_12_x\t[bpf]
     }
 
     #[test]
-    fn hidden_addresses_are_none() {
+    fn hidden_addresses_give_no_symbols() {
         let lines = "0000000000000000 T _text\n0000000000000000 t x\t[m]\n";
         let found = find(
             lines.as_bytes(),
