@@ -24,9 +24,9 @@ impl fmt::Display for Process {
     }
 }
 
-/// Returns the processes with a descriptor whose target in /proc/PID/fd makes `wanted` true. Only root sees descriptors of
+/// Returns the processes with a descriptor whose target in /proc/PID/fd makes `is_wanted` true. Only root sees descriptors of
 /// other users' processes.
-pub(crate) fn holding(machine: &Machine, wanted: impl Fn(&str) -> bool) -> Vec<Process> {
+pub(crate) fn holding(machine: &Machine, is_wanted: impl Fn(&str) -> bool) -> Vec<Process> {
     let Ok(processes) = fs::read_dir(machine.path("/proc")) else {
         return Vec::new();
     };
@@ -38,7 +38,7 @@ pub(crate) fn holding(machine: &Machine, wanted: impl Fn(&str) -> bool) -> Vec<P
     let holds_wanted_file = |pid: &u32| {
         let descriptors = fs::read_dir(machine.path(&format!("/proc/{pid}/fd")));
         descriptors.into_iter().flatten().flatten().any(|entry| {
-            fs::read_link(entry.path()).is_ok_and(|target| target.to_str().is_some_and(&wanted))
+            fs::read_link(entry.path()).is_ok_and(|target| target.to_str().is_some_and(&is_wanted))
         })
     };
     let with_name = |pid: u32| {

@@ -32,7 +32,7 @@ pub(super) fn write(profile: &Profile<'_>, event: usize, output: impl Write) -> 
         } else {
             list.push(&json!({
                 "ph": "C", "name": profile.event(timed_sample.event), "pid": unique_id(timed_sample.thread, timed_sample.thread.task.pid),
-                // Must be a text: Perfetto ignores a number here.
+                // The number is written as text, since Perfetto ignores a number here.
                 "id": timed_sample.thread.thread(),
                 "ts": to_microseconds(timed_sample.time), "args": { "count": timed_sample.period },
             }))?;

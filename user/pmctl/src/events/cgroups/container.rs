@@ -199,7 +199,7 @@ mod tests {
         ("kubepods/burstable/podUID/ID", "", "ID", "UID", "ID"),
         ("kubepods/besteffort/podHASH/ID", "", "ID", "HASH", "ID"),
         ("kubepods/podUID/crio-ID", "cri-o", "ID", "UID", "ID"),
-        // With the systemd driver.
+        // Kubernetes with the systemd driver.
         ("kubepods.slice", "", "", "", "kubepods.slice"),
         (
             "kubepods.slice/kubepods-podUID_.slice",

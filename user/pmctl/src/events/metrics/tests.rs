@@ -47,10 +47,10 @@ fn metrics_are_found_by_name_and_by_group() {
 #[test]
 fn unknown_metrics_have_messages() {
     let skylake = pmu("skylake");
-    let outside = message("tma_info_system_dram_bw_use", &skylake);
+    let not_of_cores = message("tma_info_system_dram_bw_use", &skylake);
     assert!(
-        outside.contains("needs UNC_") && outside.contains("not an event of a core"),
-        "{outside}"
+        not_of_cores.contains("needs UNC_") && not_of_cores.contains("not an event of a core"),
+        "{not_of_cores}"
     );
     let similar = message("tma_retirin", &skylake);
     assert!(similar.contains("Did you mean `tma_retiring`"), "{similar}");

@@ -80,22 +80,22 @@ impl Layout {
     pub(super) fn sample(self, event: usize, content: &[u8]) -> Option<Record> {
         let has_field = |field| self.fields & field != 0;
         let mut reader = Reader(content);
-        let mut word = |field, otherwise| {
+        let mut next_word = |field, otherwise| {
             if has_field(field) {
                 reader.u64()
             } else {
                 Some(otherwise)
             }
         };
-        word(abi::PERF_SAMPLE_IDENTIFIER, 0)?;
-        let ip = word(abi::PERF_SAMPLE_IP, 0)?;
-        let task = task(word(abi::PERF_SAMPLE_TID, u64::MAX)?);
-        let time = word(abi::PERF_SAMPLE_TIME, 0)?;
-        word(abi::PERF_SAMPLE_ADDR, 0)?;
-        word(abi::PERF_SAMPLE_ID, 0)?;
-        word(abi::PERF_SAMPLE_STREAM_ID, 0)?;
-        let cpu = cpu(word(abi::PERF_SAMPLE_CPU, u64::MAX)?);
-        let period = word(abi::PERF_SAMPLE_PERIOD, self.period)?;
+        next_word(abi::PERF_SAMPLE_IDENTIFIER, 0)?;
+        let ip = next_word(abi::PERF_SAMPLE_IP, 0)?;
+        let task = task(next_word(abi::PERF_SAMPLE_TID, u64::MAX)?);
+        let time = next_word(abi::PERF_SAMPLE_TIME, 0)?;
+        next_word(abi::PERF_SAMPLE_ADDR, 0)?;
+        next_word(abi::PERF_SAMPLE_ID, 0)?;
+        next_word(abi::PERF_SAMPLE_STREAM_ID, 0)?;
+        let cpu = cpu(next_word(abi::PERF_SAMPLE_CPU, u64::MAX)?);
+        let period = next_word(abi::PERF_SAMPLE_PERIOD, self.period)?;
         if has_field(abi::PERF_SAMPLE_READ) {
             self.skip_values(&mut reader)?;
         }

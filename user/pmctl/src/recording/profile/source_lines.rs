@@ -26,8 +26,8 @@ impl<'a> SourceLines<'a> {
         }
     }
 
-    /// Returns the function at the address of a site and those inlined there, the innermost first. For a return address,
-    /// these are of the call in front of it.
+    /// Returns the function at the address of a site and the functions inlined there, the innermost first. For a return
+    /// address, returns the functions at the call instruction in front of the address.
     pub(crate) fn at(&self, site: &Site<'_>, is_return: bool) -> Rc<[Level]> {
         let file = site.file.filter(|(_, path)| is_file(path));
         let Some((number, path)) = file else {

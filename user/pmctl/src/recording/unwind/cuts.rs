@@ -29,7 +29,7 @@ pub(super) enum Reason {
     Inconsistent,
     /// The program is a 32-bit one.
     Bits32,
-    /// The calls are from the processor's branch records, which keep no more.
+    /// The calls are from the processor's branch records, which were full, so that outer callers may be missing.
     BranchRecordsFull,
 }
 
