@@ -65,9 +65,9 @@ says "report says why samples are missing" "$(pmctl report -i data --stdio 2>&1)
 # The emulated PMU takes every event by its number, but counts only few.
 if pmctl stat -e UOPS_ISSUED.ANY -- true 2>&1 | grep -q "QEMU's emulation"; then
 	try pmctl stat -e r01c4 -- true
-	says "stat says that an event is not counted" "$errors" 'branches only, and has no count of r01c4'
+	says "stat says that an event is not counted" "$errors" 'branches, and not r01c4'
 	try pmctl record -q -o data -e r01c4 -- true
-	says "record says that an event is not counted" "$errors" 'branches only, and has no count of r01c4'
+	says "record says that an event is not counted" "$errors" 'branches, and not r01c4'
 else
 	skip "stat says that an event is not counted" "there is no emulated PMU"
 	skip "record says that an event is not counted" "there is no emulated PMU"
