@@ -369,10 +369,10 @@ struct ProfileInProgress<'a> {
 impl<'a> ProfileInProgress<'a> {
     fn begin(server: &'a Server, request: &ProfileRequest, state: &ConnectionState) -> Self {
         let end = Instant::now() + Duration::from_secs(request.seconds.into());
-        server.profile.set_header(Some(end));
-        state.is_busy.set_header(true);
+        server.profile.set(Some(end));
+        state.is_busy.set(true);
         // Making the profile has a timeout of its own, which is earlier.
-        state.deadline.set_header(end + 4 * CLIENT_TIMEOUT);
+        state.deadline.set(end + 4 * CLIENT_TIMEOUT);
         Self {
             server,
             outcome: ProfileOutcome::Abandoned,
@@ -382,7 +382,7 @@ impl<'a> ProfileInProgress<'a> {
 
 impl Drop for ProfileInProgress<'_> {
     fn drop(&mut self) {
-        self.server.profile.set_header(None);
+        self.server.profile.set(None);
         self.server.totals.borrow_mut().count_profile(self.outcome);
     }
 }

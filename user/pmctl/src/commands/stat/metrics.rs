@@ -158,7 +158,7 @@ pub(super) fn counted_events(
             formulas,
             model: pmu.model(),
             events: events.collect(),
-            metrics,
+            entries: metrics,
             in_several_runs: packed.split,
         },
         runs: packed.runs,

@@ -311,7 +311,7 @@ impl HostRelay {
                 }
             }
             Message::InputWritten if self.input == InputState::Waiting => {
-                self.input = InputState::Reading
+                self.input = InputState::Reading;
             }
             Message::Closed(Stream::Input) => self.input = InputState::Ended,
             Message::Data(Stream::File, bytes) => self.results.append(&bytes),

@@ -347,13 +347,13 @@ mod tests {
 
     #[test]
     fn names_are_found_in_each_form() {
-        for (name, runtime, id, pod, name) in FORMS {
-            let found = ContainerNames::of(Path::new(&fill_in(name)));
+        for (cgroup, runtime, id, pod, name) in FORMS {
+            let found = ContainerNames::of(Path::new(&fill_in(cgroup)));
             let text = |text: &str| (!text.is_empty()).then(|| fill_in(text));
-            assert_eq!(found.runtime.unwrap_or(""), *runtime, "{name}");
-            assert_eq!(found.id, text(id), "{name}");
-            assert_eq!(found.pod, text(pod), "{name}");
-            assert_eq!(found.name, text(name), "{name}");
+            assert_eq!(found.runtime.unwrap_or(""), *runtime, "{cgroup}");
+            assert_eq!(found.id, text(id), "{cgroup}");
+            assert_eq!(found.pod, text(pod), "{cgroup}");
+            assert_eq!(found.name, text(name), "{cgroup}");
         }
     }
 

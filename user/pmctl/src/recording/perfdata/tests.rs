@@ -181,7 +181,7 @@ fn an_unfinished_file_of_perf_is_read_to_its_end() {
     let (start, size) = (word(40), word(48));
     let killed = |records: usize| {
         let mut file = whole[..start + records].to_vec();
-        file[48..56].write_until_full(0);
+        file[48..56].fill(0);
         read(file).expect("it is as far as it goes")
     };
     let read = killed(size);
