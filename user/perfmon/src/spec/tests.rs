@@ -90,7 +90,7 @@ fn large_event_numbers_are_amds() {
     let table = [
         ("r1000000000", "more than the 36 bits"),
         ("cpu/event=0x1000/", "from 0 to 0xfff"),
-        ("cpu/event=0x1cd,config=1/", "have a value already"),
+        ("cpu/event=0x1cd,config=1/", "set these bits already"),
         ("r1002000cd", "bit 21 counts the sibling"),
     ];
     for (text, message) in table {
@@ -286,8 +286,8 @@ const FAULTS: &[(&str, &str, usize, usize, &str)] = &[
     ("cpu/event=0xzz/", "takes a number", 10, 4, ""),
     ("cpu/event/", "`event` needs a value", 4, 5, "event=0x1"),
     ("cpu/edge=2/", "takes a number from 0 to 0x1", 9, 1, ""),
-    ("cpu/event=1,event=2/", "have a value already", 12, 5, ""),
-    ("cpu/event=1,config=2/", "have a value already", 12, 6, ""),
+    ("cpu/event=1,event=2/", "set these bits already", 12, 5, ""),
+    ("cpu/event=1,config=2/", "set these bits already", 12, 6, ""),
     ("cpu/evnt=1/", "no field `evnt`", 4, 4, "event"),
     (
         "cpu/instructions,u/",

@@ -392,7 +392,7 @@ mod tests {
          1.200000000 seconds user
          0.300000000 seconds sys
 
- <not supported> cache-misses: The CPU says that it lacks it
+ <not supported> cache-misses: CPUID says that the CPU lacks the event
  (CPUID.0AH:EBX[4]).
  `pmctl info` lists the events that this CPU has.
 

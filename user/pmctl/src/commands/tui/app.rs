@@ -287,7 +287,7 @@ impl App {
             let text = if line.hides_callers {
                 "the callers are below the percentage of -g"
             } else if has_callers && line.callers.is_empty() {
-                "no callers were found: record programs without frame pointers with --call-graph dwarf"
+                "no callers: record programs without frame pointers with --call-graph dwarf"
             } else if has_callers {
                 "the call chain begins here"
             } else {
