@@ -35,7 +35,7 @@ near() {
 		'BEGIN { exit !(g != "" && g >= e * (1 - p / 100) && g <= e * (1 + p / 100)) }'
 }
 
-plan 22
+plan 32
 
 perf stat -x, -e "$many" -o perf.csv -- "$loop" $turns
 pmctl stat --multiplex -x, -e "$many" -o pmctl.csv -- "$loop" $turns
@@ -67,11 +67,29 @@ says "an event that had no turn has no number" "$(cat short.csv)" '^<not counted
 says "stat says why an event had no turn" "$errors" 'ended before each event had its turn'
 
 try pmctl stat -e "$many" -- "$loop" 1000
-is "stat without --multiplex fails with too many events" 125 $?
-says "stat suggests several runs" "$errors" '.-r 1. runs it [0-9]+ times'
-says "stat suggests --multiplex" "$errors" '.--multiplex. lets the events take turns'
-try pmctl stat --multiplex -a -e instructions:u -- true
-is "counters of CPUs take no turns" 2 $?
+is "without the option they are refused" 125 $?
+says "pmctl names several runs" "$errors" '.-r 1. runs it [0-9]+ times'
+says "and turns" "$errors" '.--multiplex. lets the events take turns'
+
+# Events of CPUs, each of which has turns of its own: the loop is on one, the other does little.
+taskset 1 perf stat -a -x, -e "$many" -o perf.csv -- "$loop" $turns
+taskset 1 pmctl stat --multiplex -a -x, -e "$many" -o all.csv -- "$loop" $turns
+is "stat --multiplex -a succeeds" 0 $?
+check "its share of the time is less than 100" [ "$(field 5 all.csv | cut -d. -f1)" -lt 100 ]
+near "perf -a estimates the branches" 10 $turns "$(field 1 perf.csv)"
+near "so does pmctl -a" 10 $turns "$(field 1 all.csv)"
+taskset 1 pmctl stat --multiplex -a -A -x, -e "$many" -o parts.csv -- "$loop" $turns
+near "-A estimates those of the CPU" 10 $turns "$(awk -F, '$1 == "CPU0" && $4 == "r00'$branches':u" { print $2 }' parts.csv)"
+check "and few of the other" [ "$(awk -F, '$1 == "CPU1" && $4 == "r00'$branches':u" { print $2 }' parts.csv)" -lt $((turns / 100)) ]
+taskset 1 pmctl stat --multiplex -C 0 -I 300 -x, -e "$many" -o intervals.csv -- "$loop" $turns
+near "intervals of -C add up" 10 $turns "$(awk -F, '$4 == "r00'$branches':u" { sum += $2 } END { print sum }' intervals.csv)"
+pmctl stat --multiplex -a -x, -e instructions:u,branches:u -o whole.csv -- "$loop" 1000000
+is "what fits has all of the time" 100.00 "$(field 5 whole.csv instructions:u)"
+check "and is exact" [ "$(field 1 whole.csv instructions:u)" -ge 2000000 ]
+try pmctl stat --multiplex -a --explain -e instructions:u -- true
+is "their counters are not shown" 2 $?
+try pmctl stat --multiplex -a -e instructions:u:PMC1 -- true
+says "nor chosen" "$errors" 'the driver chooses the counters of events that take turns'
 
 pmctl wrap -- perf stat -x, -e "$many" -o wrapped.csv -- "$loop" $turns
 near "a wrapped perf has the same share" 10 "$(field 5 perf.csv)" "$(field 5 wrapped.csv)"

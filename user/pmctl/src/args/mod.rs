@@ -120,13 +120,14 @@ Examples:
   pmctl list --all offcore       also what the driver can't count, with the reason
   pmctl list --model zen4 ls_    events of another CPU
   pmctl list metrics 'tma_*'     metrics for `pmctl stat -M`
-  pmctl list metricgroups        groups of them";
+  pmctl list metricgroups        groups of them
+  pmctl list pmus                events of Linux's other PMUs: memory controllers, power";
 
 #[derive(Debug, Args)]
-#[command(after_help = LIST_HELP, override_usage = "pmctl list [OPTIONS] [events|metrics|metricgroups] [GLOB]")]
+#[command(after_help = LIST_HELP, override_usage = "pmctl list [OPTIONS] [events|metrics|metricgroups|pmus] [GLOB]")]
 #[expect(clippy::struct_excessive_bools, reason = "each is an option")]
 pub(crate) struct List {
-    /// List events and metrics with this in their names; `events`, `metrics` or `metricgroups` in front lists these only
+    /// List events and metrics with this in their names; `events`, `metrics`, `metricgroups` or `pmus` in front lists these only
     #[arg(value_name = "GLOB", num_args = 0..=2)]
     pub(crate) words: Vec<String>,
 

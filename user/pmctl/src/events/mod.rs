@@ -4,6 +4,7 @@
 pub(crate) mod cgroups;
 pub(crate) mod cpus;
 pub(crate) mod decode;
+pub(crate) mod linux_pmu;
 pub(crate) mod metrics;
 pub(crate) mod modes;
 pub(crate) mod perf_event;
@@ -12,3 +13,4 @@ pub(crate) mod schedule;
 pub(crate) mod software;
 pub(crate) mod threads;
 pub(crate) mod values;
+pub(crate) mod words;

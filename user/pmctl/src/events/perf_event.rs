@@ -1,10 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The kernel's own `perf_event_open(2)`, for events that the driver does not count.
 
-use std::os::fd::{FromRawFd, OwnedFd};
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
 use nix::errno::Errno;
 use nix::libc;
+use perfmon_core::logic::event_attr::{
+    PERF_FORMAT_TOTAL_TIME_ENABLED, PERF_FORMAT_TOTAL_TIME_RUNNING, PerfEventAttr,
+};
+use zerocopy::IntoBytes;
 
 /// Opens an event of a task on a CPU. -1 means all tasks, or all CPUs. `attr` is a `struct perf_event_attr` whose member
 /// `size` is set.
@@ -38,8 +44,77 @@ pub(crate) fn open(attr: &[u8], task: i32, cpu: i32) -> Result<OwnedFd, Errno> {
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-/// The ioctls that start and stop an event (`<linux/perf_event.h>`).
-pub(crate) mod ioctl {
+/// An event of the kernel's that counts.
+#[derive(Debug)]
+pub(crate) struct CountingEvent(File);
+
+/// What an event has counted, and how long in nanoseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct CountAndTimes {
+    pub(crate) count: u64,
+    pub(crate) enabled: u64,
+    pub(crate) running: u64,
+}
+
+impl CountingEvent {
+    /// What `read_format` has of each.
+    const READ_FORMAT: u64 = PERF_FORMAT_TOTAL_TIME_ENABLED | PERF_FORMAT_TOTAL_TIME_RUNNING;
+
+    /// Opens an event, stopped unless `attr` starts it at an exec. Of `attr` the size and the format of reads are set.
+    ///
+    /// # Errors
+    /// Those of `perf_event_open(2)`.
+    pub(crate) fn open(attr: PerfEventAttr, task: i32, cpu: i32) -> Result<Self, Errno> {
+        let size = if attr.config2 == 0 && attr.config3 == 0 && attr.config4 == 0 {
+            PerfEventAttr::SIZE_VER0
+        } else {
+            PerfEventAttr::SIZE
+        };
+        let attr = PerfEventAttr {
+            size,
+            read_format: Self::READ_FORMAT,
+            flags: attr.flags | PerfEventAttr::DISABLED,
+            ..attr
+        };
+        let bytes = &attr.as_bytes()[..size as usize];
+        open(bytes, task, cpu).map(|fd| Self(File::from(fd)))
+    }
+
+    /// Starts it.
+    pub(crate) fn enable(&self) -> nix::Result<()> {
+        // SAFETY: The ioctl takes a descriptor, which is open, and no memory.
+        unsafe { ioctl::enable(self.0.as_raw_fd(), 0) }.map(drop)
+    }
+
+    /// Stops it.
+    pub(crate) fn disable(&self) -> nix::Result<()> {
+        // SAFETY: The ioctl takes a descriptor, which is open, and no memory.
+        unsafe { ioctl::disable(self.0.as_raw_fd(), 0) }.map(drop)
+    }
+
+    /// Reads its count; `None` if it is pinned and the kernel had no counter for it.
+    pub(crate) fn read(&self) -> io::Result<Option<CountAndTimes>> {
+        let mut bytes = [0; 24];
+        match (&self.0).read(&mut bytes)? {
+            24 => {}
+            0 => return Ok(None),
+            _ => return Err(io::ErrorKind::UnexpectedEof.into()),
+        }
+        let word = |index: usize| {
+            let mut word = [0; 8];
+            word.copy_from_slice(&bytes[index * 8..][..8]);
+            u64::from_ne_bytes(word)
+        };
+        Ok(Some(CountAndTimes {
+            count: word(0),
+            enabled: word(1),
+            running: word(2),
+        }))
+    }
+}
+
+/// The ioctls that start and stop an event, with their letter and numbers in `<linux/perf_event.h>`.
+mod ioctl {
     use nix::{ioctl_write_int_bad, request_code_none};
 
     ioctl_write_int_bad!(enable, request_code_none!(b'$', 0));

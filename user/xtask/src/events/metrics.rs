@@ -49,7 +49,18 @@ const ALL_SLOTS: &str = "TOPDOWN.SLOTS_P";
 /// Names that are not in the vendor's list, but exist on all CPUs.
 const COMMON: [&str; 3] = ["instructions", "cycles", "duration_time"];
 
-/// Facts that formulas may use.
+/// PMUs of Linux whose events pmctl has Linux count for metrics. Not `power`: perf's formulas are for another unit than that
+/// of its events.
+const LINUX_PMUS: [&str; 3] = ["msr", "cstate_core", "cstate_pkg"];
+
+/// The clock of a CPU. The clocks of several CPUs together are no time: beside a residency they are the whole of which it
+/// is a part, if they are of the same CPUs; other formulas are right for one CPU alone.
+const TSC: &str = "@msr/tsc/@";
+
+/// The start of a residency's name.
+const RESIDENCY: &str = "@cstate_";
+
+/// Facts that formulas may ask for.
 const FACTS: [&str; 3] = ["#SMT_on", "#core_wide", "#num_cpus_online"];
 
 /// A metric as perf has it.
@@ -226,6 +237,9 @@ impl Model<'_> {
                 Err(missing) => return Ok(Err(missing)),
             }
         }
+        if text.contains(TSC) && !text.contains(RESIDENCY) {
+            return Ok(Err(TSC.replace('@', "")));
+        }
         let text = with_all_slots(&text);
         let formula = Formula::parse(&text).with_context(|| format!("{perfs}\n{text}"))?;
         Ok(Ok((text, formula)))
@@ -255,9 +269,12 @@ impl Model<'_> {
                     "cpu_lowpower" => self.kind == Kind::LowPower,
                     _ => false,
                 };
-                match rest.rsplit_once('@').filter(|_| is_core) {
-                    Some((text, modifier)) => (text, modifier),
-                    None => return Err(symbol.replace('@', "/")),
+                match rest.rsplit_once('@') {
+                    Some((text, modifier)) if is_core => (text, modifier),
+                    Some((text, "")) if LINUX_PMUS.contains(&unit) && !text.contains(',') => {
+                        return Ok(format!("@{unit}/{text}/@"));
+                    }
+                    _ => return Err(symbol.replace('@', "/")),
                 }
             }
         };

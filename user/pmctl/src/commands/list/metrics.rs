@@ -42,7 +42,7 @@ pub(super) fn matching_metrics(
         let events = formulas.add(&metric, pmu.model())?;
         found.push(ListedMetric {
             name: metric.name,
-            missing: metrics::events(&events, pmu, false).err(),
+            missing: metrics::events(&events, (machine, pmu), false).err(),
             metric: Some(metric),
             events,
         });

@@ -3,6 +3,7 @@
 
 mod descriptions;
 mod metrics;
+mod pmus;
 
 use std::io::Write;
 
@@ -57,8 +58,8 @@ pub(crate) fn list(args: &List, machine: &Machine, output: &mut dyn Write) -> Re
     };
     let (kind, glob) = kind_and_glob(&args.words)?;
     let of_metrics = match kind {
-        ListKind::Events => Vec::new(),
-        // --raw lists names for -e, which takes no metrics.
+        ListKind::Events | ListKind::Pmus => Vec::new(),
+        // Names of events are for -e.
         ListKind::All if args.raw => Vec::new(),
         // The pattern is for the names of groups, and not of metrics.
         ListKind::Groups => metrics::matching_metrics(None, &pmu, machine)?,
@@ -71,16 +72,20 @@ pub(crate) fn list(args: &List, machine: &Machine, output: &mut dyn Write) -> Re
         report_hidden(args, (kind, glob), &pmu, (number, number));
         return Ok(if number == 0 { FAILURE } else { 0 });
     }
-    let all = if kind == ListKind::Metrics {
-        Vec::new()
-    } else {
-        all_named_events(&pmu)
+    let all = match kind {
+        ListKind::Metrics | ListKind::Pmus => Vec::new(),
+        _ => all_named_events(&pmu),
+    };
+    // A model has none.
+    let of_pmus = match (kind, &args.model) {
+        (ListKind::All | ListKind::Pmus, None) => pmus::matching_events(glob, machine),
+        _ => Vec::new(),
     };
     let matching: Vec<NamedEvent> = all
         .into_iter()
         .filter(|event| glob.is_none_or(|glob| event.matches(glob)))
         .collect();
-    let found = matching.len() + of_metrics.len();
+    let found = matching.len() + of_metrics.len() + of_pmus.len();
     let shown: Vec<NamedEvent> = matching
         .into_iter()
         .filter(|event| args.all || event.is_current())
@@ -96,6 +101,7 @@ pub(crate) fn list(args: &List, machine: &Machine, output: &mut dyn Write) -> Re
         let metrics = of_metrics.iter().map(metrics::MetricJson::new);
         let rows: Vec<AnyRow<'_>> = events
             .map(AnyRow::Event)
+            .chain(of_pmus.iter().map(AnyRow::Pmu))
             .chain(metrics.map(AnyRow::Metric))
             .collect();
         serde_json::to_writer_pretty(&mut *output, &rows)?;
@@ -103,6 +109,9 @@ pub(crate) fn list(args: &List, machine: &Machine, output: &mut dyn Write) -> Re
     } else if args.raw {
         for event in &shown {
             writeln!(output, "{}", event.name)?;
+        }
+        for event in &of_pmus {
+            writeln!(output, "{}", event.name())?;
         }
         let names = of_metrics.iter().map(metrics::ListedMetric::name);
         for name in names.chain(metrics::groups(&of_metrics)) {
@@ -112,15 +121,21 @@ pub(crate) fn list(args: &List, machine: &Machine, output: &mut dyn Write) -> Re
         if !shown.is_empty() {
             write_table(&shown, &pmu, &descriptions, output)?;
         }
-        if !of_metrics.is_empty() {
+        if !of_pmus.is_empty() {
             if !shown.is_empty() {
+                writeln!(output)?;
+            }
+            pmus::write_table(&of_pmus, output)?;
+        }
+        if !of_metrics.is_empty() {
+            if !shown.is_empty() || !of_pmus.is_empty() {
                 writeln!(output)?;
             }
             metrics::write_table(&of_metrics, output)?;
         }
     }
     output.flush()?;
-    let number = shown.len() + of_metrics.len();
+    let number = shown.len() + of_metrics.len() + of_pmus.len();
     report_hidden(args, (kind, glob), &pmu, (number, found));
     Ok(if number == 0 { FAILURE } else { 0 })
 }
@@ -145,17 +160,20 @@ enum ListKind {
     Events,
     Metrics,
     Groups,
+    Pmus,
 }
 
 /// Parses the arguments: a kind, a pattern, or both.
 fn kind_and_glob(words: &[String]) -> Result<(ListKind, Option<&str>), Usage> {
-    const LIST_KINDS: [(&str, ListKind); 6] = [
+    const LIST_KINDS: [(&str, ListKind); 8] = [
         ("event", ListKind::Events),
         ("events", ListKind::Events),
         ("metric", ListKind::Metrics),
         ("metrics", ListKind::Metrics),
         ("metricgroup", ListKind::Groups),
         ("metricgroups", ListKind::Groups),
+        ("pmu", ListKind::Pmus),
+        ("pmus", ListKind::Pmus),
     ];
     let kind = words.first().and_then(|word| {
         let found = LIST_KINDS.iter().find(|(name, _)| name == word);
@@ -167,7 +185,7 @@ fn kind_and_glob(words: &[String]) -> Result<(ListKind, Option<&str>), Usage> {
         (None, []) => Ok((ListKind::All, None)),
         (None, [glob]) => Ok((ListKind::All, Some(glob))),
         _ => Err(Usage(
-            "`pmctl list` takes `events`, `metrics` or `metricgroups`, and then at most one pattern: `pmctl list metrics \
+            "`pmctl list` takes `events`, `metrics`, `metricgroups` or `pmus`, and then at most one pattern: `pmctl list metrics \
              'tma_*'`."
                 .to_owned(),
         )),
@@ -367,6 +385,7 @@ fn report_hidden(
         let what = match kind {
             ListKind::Metrics => "metric",
             ListKind::Groups => "group of metrics",
+            ListKind::Pmus => "event of Linux's PMUs",
             _ => "event",
         };
         complain(format_args!("no {what}{of_model} has `{glob}` in its name"));
@@ -423,7 +442,6 @@ fn advise_category(glob: &str) {
         ("cache", CACHE_ADVICE),
         ("hwcache", CACHE_ADVICE),
         ("tracepoint", PERF_ADVICE),
-        ("pmu", PERF_ADVICE),
         ("sdt", PERF_ADVICE),
     ];
     let glob = glob.to_ascii_lowercase();
@@ -439,6 +457,7 @@ fn advise_category(glob: &str) {
 #[serde(untagged)]
 enum AnyRow<'a> {
     Event(EventJson<'a>),
+    Pmu(&'a pmus::ListedPmuEvent),
     Metric(metrics::MetricJson<'a>),
 }
 

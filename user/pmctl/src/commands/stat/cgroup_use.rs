@@ -8,10 +8,9 @@ use perfmon::event::Cgroup;
 use perfmon::spec::EventSpec;
 use perfmon::{Cause, Error};
 
+use super::others::Others;
 use crate::args::Stat;
 use crate::events::cgroups::{Pattern, display_name, search};
-use crate::events::software::Software;
-use crate::events::values::Value;
 use crate::system::exit::{self, Usage};
 
 /// A cgroup, and its name in the report.
@@ -34,17 +33,14 @@ pub(super) enum CgroupUse {
     },
 }
 
-/// Refuses software events and values in cgroups, and -G with several cgroups but without -e.
-pub(super) fn refuse_impossible_options(
-    args: &Stat,
-    software: &[Software],
-    values: &[Value],
-) -> Result<(), Usage> {
+/// Refuses what has no meaning for cgroups, or no cgroup.
+pub(super) fn refuse_impossible_options(args: &Stat, others: &Others) -> Result<(), Usage> {
     let Some(option) = cgroup_option(args) else {
         return Ok(());
     };
-    let event = software.first().map(|event| event.name);
-    let event = event.or(values.first().map(|value| value.name));
+    let event = others.software.first().map(|event| event.name);
+    let event = event.or(others.values.first().map(|value| value.name));
+    let event = event.or(others.pmus.first().map(|event| &*event.label));
     if let Some(event) = event {
         return Err(Usage(format!(
             "{option}: the driver does not count {event}, so it can't be counted in a cgroup. Leave it out, or count it \

@@ -11,7 +11,7 @@ use perfmon::{Cause, Device, Error, Group};
 use super::Column;
 use super::cgroup_use::{CgroupUse, NamedCgroup};
 use super::scope::{CountedPlace, PlaceKind};
-use super::source::{ColumnCount, CountSource, Counts};
+use super::source::{ColumnCount, CountSource, Summands};
 use super::tasks::{conflict, groups, mark_unsupported};
 use super::turns::TooMany;
 use crate::events::cpus::Cpus;
@@ -267,7 +267,7 @@ impl CountSource for CgroupCounts {
         self.for_each_group(Group::disable)
     }
 
-    fn read(&self, _: Duration) -> Result<Counts> {
+    fn read(&self, _: Duration) -> Result<Summands> {
         let first_columns = self.first_columns();
         let columns = self.cgroups.iter().map(|cgroup| cgroup.events.len()).sum();
         let mut sums = vec![Sum::Nothing; columns];
@@ -290,7 +290,8 @@ impl CountSource for CgroupCounts {
                 sums[first_columns[opened.cgroup] + offset].add(count);
             }
         }
-        Ok(sums.into_iter().map(Sum::total).collect())
+        let counts = sums.into_iter().map(Sum::total);
+        Ok(counts.map(|count| Some(vec![count?])).collect())
     }
 }
 

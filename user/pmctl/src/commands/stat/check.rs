@@ -54,14 +54,13 @@ pub(super) fn refuse_impossible_options(args: &Stat) -> Result<(), Usage> {
             "--multiplex: the events of cgroups can't take turns. Choose fewer events, or count some in another run.",
         ),
         (
-            args.multiplex && has_cpus,
-            "--multiplex: only events of tasks can take turns, and -a and -C use the counters of whole CPUs. Count a \
-             command or processes, or choose fewer events.",
-        ),
-        (
             args.explain && !has_cpus,
             "--explain: the counters of a task can be others after each switch, so there are none to explain. Count \
              the whole system: `pmctl stat -a --explain`.",
+        ),
+        (
+            args.explain && args.multiplex,
+            "--explain: events that take turns have no counter of their own to show. Leave out one of the two.",
         ),
     ];
     match refused.into_iter().find(|(applies, _)| *applies) {

@@ -11,7 +11,7 @@ use perfmon::{Cause, Counter, Error, Pmu, Session};
 use super::Column;
 use super::explain::explain;
 use super::scope::{self, CountedPlace, CpuSplit};
-use super::source::{ColumnCount, CountSource, Counts};
+use super::source::{ColumnCount, CountSource, Summands};
 use super::turns::TooMany;
 use crate::args::Stat;
 use crate::events::cpus::Cpus;
@@ -54,12 +54,7 @@ pub(super) fn open_counters(
         Some(cpus) => cpus.iter().map(|cpu| cpu as usize).collect(),
         None => online.to_vec(),
     };
-    let split = match (args.no_aggr, args.per_core, args.per_socket) {
-        (true, ..) => Some(CpuSplit::Cpu),
-        (_, true, _) => Some(CpuSplit::Core),
-        (.., true) => Some(CpuSplit::Socket),
-        _ => None,
-    };
+    let split = CpuSplit::of(args);
     let places: Vec<(Option<CountedPlace>, Option<Cpus>, usize)> = match split {
         Some(split) => {
             let parts = scope::split_cpus(&all_cpus, split).into_iter();
@@ -150,14 +145,14 @@ impl CountSource for AllCpus {
         })
     }
 
-    fn read(&self, elapsed: Duration) -> Result<Counts> {
+    fn read(&self, elapsed: Duration) -> Result<Summands> {
         let column_count = |(index, cpus, cpu_count): &(usize, Option<Cpus>, u32)| {
             let Some(counter) = &self.counters[*index] else {
                 return Ok(None);
             };
             let ran = elapsed * *cpu_count;
             match sum_counts(counter, cpus.as_ref()) {
-                Ok(value) => Ok(Some(ColumnCount::whole(value, ran))),
+                Ok(value) => Ok(Some(vec![ColumnCount::whole(value, ran)])),
                 Err(error) if error.cause == Cause::Untrusted => Ok(None),
                 Err(error) => Err(exit::with_help(error)),
             }

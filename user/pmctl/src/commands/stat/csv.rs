@@ -21,6 +21,7 @@ use anyhow::Result;
 
 use super::lines::LineFormat;
 use super::ratio::ratio;
+use super::unit::ColumnUnit;
 use super::{CountedPlace, Figures, PlaceKind, Run, Subject, counted_share, running_time};
 
 pub(super) struct Csv<'a, W: Write> {
@@ -61,7 +62,7 @@ impl<W: Write> LineFormat for Csv<'_, W> {
         let columns = self.subject.columns.iter().enumerate();
         for (index, column) in columns.filter(|(index, _)| self.subject.shows(&figures, *index)) {
             self.write_start(at, column.place.as_ref())?;
-            let number = |count: u64| match column.unit {
+            let number = |count: u64| match &column.unit {
                 Some(unit) => unit.number(count),
                 None => count.to_string(),
             };
@@ -71,7 +72,7 @@ impl<W: Write> LineFormat for Csv<'_, W> {
                     .as_deref()
                     .unwrap_or(column.text_if_missing("<not counted>")),
             )?;
-            let unit = column.unit.map_or("", crate::events::values::Unit::name);
+            let unit = column.unit.as_ref().map_or("", ColumnUnit::name);
             self.writer.write_field(unit)?;
             self.writer.write_field(&column.event.label)?;
             if let Some(name) = column.place.as_ref().and_then(CountedPlace::cgroup) {

@@ -12,11 +12,11 @@ use super::metrics::MetricValue;
 use super::ratio::ratio;
 use super::scope::Title;
 use super::summary::Summary;
+use super::unit::ColumnUnit;
 use super::{
     Column, CountedPlace, Figures, NumberFormat, PlaceKind, Run, Subject, counted_share,
     side_by_side,
 };
-use crate::events::values::Unit;
 use crate::system::screen::Colors;
 use crate::system::text::{self, thousands};
 
@@ -82,14 +82,12 @@ impl<'a, W: Write> Human<'a, W> {
     /// Returns the line of an event: its number and its name.
     fn event_line(&self, figures: &Figures, index: usize) -> String {
         let label = &self.subject.columns[index].event.label;
-        let unit = self.subject.columns[index].unit;
-        let number = match figures.counts[index] {
-            Some(count) if unit.is_some_and(|unit| !unit.name().is_empty()) => {
-                unit.map_or_else(String::new, |unit| unit.number(count))
-            }
-            Some(count) if self.look.has_commas => thousands(count),
-            Some(count) => count.to_string(),
-            None => {
+        let unit = self.subject.columns[index].unit.as_ref();
+        let number = match (figures.counts[index], unit) {
+            (Some(count), Some(unit)) => unit.shown(count, self.look.has_commas),
+            (Some(count), None) if self.look.has_commas => thousands(count),
+            (Some(count), None) => count.to_string(),
+            (None, _) => {
                 let if_present = if figures.has_uncounted {
                     UNCOUNTED
                 } else {
@@ -102,7 +100,7 @@ impl<'a, W: Write> Human<'a, W> {
         };
         let place = column_place(&self.subject.columns[index]);
         let width = self.place_width;
-        match unit.map_or("", Unit::name) {
+        match unit.map_or("", ColumnUnit::name) {
             "" => format!("{place:<width$}{number:>NUMBER_WIDTH$}      {label}"),
             // The narrower number makes room for the unit, so that names stay in their column.
             unit => format!(

@@ -9,8 +9,8 @@ use serde::Serialize;
 
 use super::lines::LineFormat;
 use super::ratio::ratio;
+use super::unit::ColumnUnit;
 use super::{CountedPlace, Figures, PlaceKind, Run, Subject, counted_share, running_time};
-use crate::events::values::Unit;
 
 /// `perf stat --json`: an object a line for each event, numbers partly as strings.
 pub(super) struct PerfJson<'a, W> {
@@ -108,13 +108,12 @@ impl<W: Write> LineFormat for PerfJson<'_, W> {
                 place: PerfPlace::new(at, column.place.as_ref()),
                 counter_value: figures.counts[index].map_or_else(
                     || column.text_if_missing("<not counted>").to_owned(),
-                    // Cycles are counts: their unit has no name.
-                    |count| match column.unit.filter(|unit| !unit.name().is_empty()) {
-                        Some(unit) => unit.number(count),
+                    |count| match &column.unit {
+                        Some(unit) => unit.in_json(count),
                         None => format!("{count}.000000"),
                     },
                 ),
-                unit: column.unit.map_or("", Unit::name),
+                unit: column.unit.as_ref().map_or("", ColumnUnit::name),
                 event: &column.event.label,
                 cgroup: column.place.as_ref().and_then(CountedPlace::cgroup),
                 variance: error.filter(|_| runs.len() > 1),
@@ -153,6 +152,7 @@ mod tests {
         lines, run, subject, subject_of_cgroups, subject_with, with_waits, written,
     };
     use super::*;
+    use crate::events::values::Unit;
     use serde_json::json;
 
     #[test]
@@ -210,7 +210,7 @@ mod tests {
             (Some(Unit::Milliseconds), "0.00"),
         ] {
             let mut subject = subject("instructions");
-            subject.columns[0].unit = unit;
+            subject.columns[0].unit = unit.map(ColumnUnit::Known);
             let text = written(|out| {
                 let mut perf = WithTotals::new(PerfJson::new(&subject, out), false);
                 perf.end(&[run(&[Some(7)])]).expect("room");

@@ -9,7 +9,7 @@ use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::signal::Signal;
 use nix::sys::time::TimeVal;
 
-use super::source::{self, ColumnCount, CountSource, Counts, Uncounted};
+use super::source::{self, CountSource, Summands, Uncounted};
 use super::{NumberFormat, Run};
 use crate::system::child::{Command, Ending, Running, Waiting};
 use crate::system::processes;
@@ -112,9 +112,8 @@ pub(super) fn measure_run(
             elapsed
         }
     };
-    let mut counts = source.read(elapsed)?;
-    let no_turn = source::estimate_counts(&mut counts).then_some(Uncounted::NoTurn);
-    let mut uncounted = source.uncounted()?.or(no_turn);
+    let (mut counts, waited) = source::estimate_counts(&source.read(elapsed)?);
+    let mut uncounted = source.uncounted()?.or(waited.then_some(Uncounted::NoTurn));
     if let Some(delay) = plan.delay.filter(|_| !timers.has_started) {
         counts.fill(None);
         uncounted = Some(Uncounted::NotStarted);
@@ -273,7 +272,7 @@ struct Ticker<'a> {
     begin: Instant,
     next_end: Instant,
     /// The counts at the end of the previous interval; empty before the first.
-    previous_counts: Counts,
+    previous_counts: Summands,
     /// The end of the previous interval, since `begin`.
     previous_end: Duration,
     /// Number of intervals still to be shown; `None` without a limit.
@@ -322,22 +321,14 @@ impl<'a> Ticker<'a> {
     fn report_interval(&mut self, source: &dyn CountSource) -> Result<()> {
         let at = self.begin.elapsed();
         let now = source.read(at)?;
-        let difference = |(index, now): (usize, &Option<ColumnCount>)| {
-            let before = self
-                .previous_counts
-                .get(index)
-                .map_or(Some(ColumnCount::default()), |before| *before);
-            Some((*now)?.since(before?))
-        };
-        let mut counts = now.iter().enumerate().map(difference).collect();
-        let no_turn = source::estimate_counts(&mut counts).then_some(Uncounted::NoTurn);
+        let (counts, waited) = source::estimate_counts(&source::since(&now, &self.previous_counts));
         let run = Run {
             elapsed: at - self.previous_end,
             user: Duration::ZERO,
             system: Duration::ZERO,
             stopped_by: None,
             counts,
-            uncounted: source.uncounted()?.or(no_turn),
+            uncounted: source.uncounted()?.or(waited.then_some(Uncounted::NoTurn)),
             ending: None,
         };
         self.previous_counts = now;

@@ -10,11 +10,13 @@ use perfmon::spec::models::Model;
 use perfmon::spec::models::metrics::Metric;
 use perfmon::{Device, Pmu};
 
+use super::others::Others;
 use super::run::{Figures, Run, running_time};
 use super::{Column, CountedPlace};
 use super::{turns, wanted};
 use crate::args::Stat;
-use crate::events::metrics::{self, Formulas, MachineFacts, MetricEvents, pack};
+use crate::events::linux_pmu::PmuEvent;
+use crate::events::metrics::{self, Formulas, MachineFacts, MetricEvent, MetricEvents, pack};
 use crate::events::schedule::CounterSupply;
 use crate::system::exit::{self, Usage};
 use crate::system::machine::Machine;
@@ -26,6 +28,8 @@ pub(super) struct CountedEvents {
     /// The events of each run.
     pub(super) runs: Vec<Vec<EventSpec>>,
     pub(super) metrics: Metrics,
+    /// The events of Linux's PMUs that metrics need, which are none of -e's.
+    pub(super) pmus: Vec<PmuEvent>,
 }
 
 /// The metrics of -M, or of a file of --record.
@@ -87,6 +91,7 @@ impl MetricValue<'_> {
 pub(super) fn counted_events(
     args: &Stat,
     events: Vec<EventSpec>,
+    others: &Others,
     (machine, pmu): (&Machine, &Pmu),
 ) -> Result<CountedEvents> {
     let words = wanted::metric_names(args, pmu);
@@ -94,15 +99,14 @@ pub(super) fn counted_events(
         return Ok(CountedEvents {
             runs: turns::events_by_run(args, events, pmu)?,
             metrics: Metrics::none(),
+            pmus: Vec::new(),
         });
     }
     let mut formulas = Formulas::new(MachineFacts::of(machine));
     let of_tasks = !args.has_cpus();
-    let mut countable = countable_metrics(&words, &mut formulas, pmu, of_tasks)?;
-    for (_, events) in &mut countable {
-        for (_, event) in events {
-            wanted::limit_modes(args, std::slice::from_mut(event));
-        }
+    let mut countable = countable_metrics(&words, &mut formulas, (machine, pmu), of_tasks)?;
+    for event in countable.iter_mut().flat_map(|metric| &mut metric.counters) {
+        wanted::limit_modes(args, std::slice::from_mut(&mut event.1));
     }
     let device = Device::open().map_err(exit::with_help)?;
     let supply = CounterSupply::free(&device, pmu);
@@ -110,12 +114,22 @@ pub(super) fn counted_events(
         name: "-e".to_owned(),
         events,
     }];
-    items.extend(countable.iter().map(|(metric, events)| MetricEvents {
-        name: metric.name.to_owned(),
-        events: events.iter().map(|(_, event)| event.clone()).collect(),
+    items.extend(countable.iter().map(|found| {
+        MetricEvents {
+            name: found.metric.name.to_owned(),
+            events: found
+                .counters
+                .iter()
+                .map(|(_, event)| event.clone())
+                .collect(),
+        }
     }));
     let mut packed = pack(&items, (!args.multiplex).then_some(supply));
     packed.runs.retain(|run| !run.is_empty());
+    if packed.runs.is_empty() {
+        // All events are of Linux's PMUs, or there is none: that is a run, too.
+        packed.runs.push(Vec::new());
+    }
     turns::require_one_run(args, "-M", &packed.runs, supply)?;
 
     let first_numbers: Vec<usize> = packed
@@ -133,18 +147,34 @@ pub(super) fn counted_events(
             .map(|(run, event)| first_numbers[*run] + event)
             .collect()
     };
+    // Behind the events of the driver and of the kernel, as they are opened.
+    let first = packed.runs.iter().map(Vec::len).sum::<usize>() + others.software.len();
+    let mut pmus = others.pmus.clone();
+    let mut number_of = |event: &PmuEvent| {
+        let known = pmus
+            .iter()
+            .position(|known| known.encodings == event.encodings);
+        first
+            + known.unwrap_or_else(|| {
+                pmus.push(event.clone());
+                pmus.len() - 1
+            })
+    };
     let metrics: Vec<MetricWithEvents> = countable
         .iter()
         .zip(&packed.places[1..])
-        .map(|((metric, events), places)| MetricWithEvents {
-            metric: *metric,
-            events: events
-                .iter()
-                .map(|(name, _)| name.clone())
-                .zip(numbers(places))
-                .collect(),
+        .map(|(found, places)| {
+            let names = found.counters.iter().map(|(name, _)| name.clone());
+            let mut events: HashMap<String, usize> = names.zip(numbers(places)).collect();
+            let of_pmus = found.pmus.iter();
+            events.extend(of_pmus.map(|(name, event)| (name.clone(), number_of(event))));
+            MetricWithEvents {
+                metric: found.metric,
+                events,
+            }
         })
         .collect();
+    let pmus = pmus.split_off(others.pmus.len());
     if of_tasks {
         // One group, so that the events are read at the same moment.
         for (number, run) in packed.runs.iter_mut().enumerate() {
@@ -162,17 +192,45 @@ pub(super) fn counted_events(
             in_several_runs: packed.split,
         },
         runs: packed.runs,
+        pmus,
     })
 }
 
-/// A metric and its events by their names in formulas.
-type FoundMetric = (Metric, Vec<(String, EventSpec)>);
+/// A metric and its events by their names in formulas: the driver's, and those of Linux's PMUs.
+struct FoundMetric {
+    metric: Metric,
+    counters: Vec<(String, EventSpec)>,
+    pmus: Vec<(String, PmuEvent)>,
+}
+
+impl FoundMetric {
+    fn new(metric: Metric, events: Vec<(String, MetricEvent)>) -> Self {
+        let (mut counters, mut pmus): (Vec<_>, Vec<(String, PmuEvent)>) = Default::default();
+        for (name, event) in events {
+            match event {
+                MetricEvent::Counter(event) => counters.push((name, event)),
+                MetricEvent::Linux(event) => pmus.push((name, event)),
+            }
+        }
+        // What is read on some CPUs for others is a part of what these count alone.
+        if let Some(cpus) = pmus.iter().find_map(|(_, event)| event.cpus()) {
+            for (_, event) in &mut pmus {
+                *event = event.clone().only_on(&cpus);
+            }
+        }
+        Self {
+            metric,
+            counters,
+            pmus,
+        }
+    }
+}
 
 /// Returns the metrics that can be counted. Warns of the others, if a group of metrics was named.
 fn countable_metrics(
     words: &[String],
     formulas: &mut Formulas,
-    pmu: &Pmu,
+    (machine, pmu): (&Machine, &Pmu),
     of_tasks: bool,
 ) -> Result<Vec<FoundMetric>> {
     let all = metrics::all(pmu);
@@ -183,12 +241,15 @@ fn countable_metrics(
         let mut is_counted = false;
         for metric in &wanted.metrics {
             let names = formulas.add(metric, pmu.model())?;
-            match metrics::events(&names, pmu, of_tasks) {
+            match metrics::events(&names, (machine, pmu), of_tasks) {
                 Err(reason) => left_out.push((metric.name, reason)),
                 Ok(events) => {
                     is_counted = true;
-                    if countable.iter().all(|(known, _)| known.name != metric.name) {
-                        countable.push((*metric, events));
+                    if countable
+                        .iter()
+                        .all(|known| known.metric.name != metric.name)
+                    {
+                        countable.push(FoundMetric::new(*metric, events));
                     }
                 }
             }

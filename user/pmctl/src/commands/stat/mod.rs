@@ -14,6 +14,7 @@
 mod cgroup_use;
 mod cgroups;
 mod check;
+mod cpu_turns;
 mod cpus;
 mod csv;
 mod explain;
@@ -24,6 +25,7 @@ mod lines;
 mod measure;
 mod metrics;
 mod order;
+mod others;
 mod output;
 mod ratio;
 mod recorded;
@@ -38,8 +40,10 @@ mod tasks;
 #[cfg(test)]
 mod testing;
 mod turns;
+mod unit;
 mod v1;
 mod wanted;
+mod with_pmus;
 mod with_software;
 mod with_values;
 
@@ -53,14 +57,17 @@ use cgroup_use::CgroupUse;
 use input::RepeatedInput;
 use measure::{PreparedRun, RunPlan};
 use metrics::{CountedEvents, Metrics};
+use others::Others;
 use run::{Figures, Run, StoppedRun, counted_share, running_time};
 use scope::{CountedPlace, PlaceKind, Scope};
 use source::{ColumnCount, CountSource, Uncounted};
 use sources::Sources;
+use unit::ColumnUnit;
 
 use crate::args::Stat;
+use crate::events::linux_pmu;
 use crate::events::software;
-use crate::events::values::{self, Unit};
+use crate::events::values;
 use crate::system::child::{CannotRun, Command, Ending};
 use crate::system::exit::{self, Failed};
 use crate::system::machine::Machine;
@@ -101,7 +108,7 @@ pub(crate) struct Column {
     /// The counter, unless the driver chooses it.
     pub(crate) counter: Option<CounterId>,
     /// The unit, if the number is no count.
-    pub(crate) unit: Option<Unit>,
+    unit: Option<ColumnUnit>,
 }
 
 impl Column {
@@ -132,25 +139,33 @@ pub(crate) fn stat(args: &Stat) -> Result<u8> {
     let machine = Machine::here();
     let pmu = pmu::of(&machine);
     let (texts, values) = values::split(&args.events);
+    let (texts, pmus) = linux_pmu::split(&texts, &machine, &pmu)?;
     let (texts, software) = software::split(&texts);
-    let has_other_counts =
-        !values.is_empty() || !software.is_empty() || !args.metrics.is_empty() || args.topdown;
-    let events = wanted::wanted_events(args, (&texts, has_other_counts), &pmu)?;
-    // Counting tasks needs no list of CPUs: tasks are counted on all of them.
+    let mut others = Others {
+        software,
+        values,
+        pmus,
+    };
+    let asks = !others.is_empty() || !args.metrics.is_empty() || args.topdown;
+    let events = wanted::wanted_events(args, (&texts, asks), &pmu)?;
+    // Tasks are counted wherever they run.
     let online = if args.all_cpus || args.cpu.is_some() {
         machine.online_cpus()?
     } else {
         Vec::new()
     };
-    cgroup_use::refuse_impossible_options(args, &software, &values)?;
+    cgroup_use::refuse_impossible_options(args, &others)?;
     let cgroups = cgroup_use::wanted_cgroups(args)?;
     let scope = Scope::from_args(args, &online, cgroups.as_ref().map(CgroupUse::cgroup_count))?;
     let CountedEvents {
         runs: parts,
         metrics,
-    } = metrics::counted_events(args, events, (&machine, &pmu))?;
-    with_values::refuse_impossible_options(args, &values, parts.len())?;
-    with_software::refuse_impossible_options(args, &software, parts.len())?;
+        pmus,
+    } = metrics::counted_events(args, events, &others, (&machine, &pmu))?;
+    others.pmus.extend(pmus);
+    with_values::refuse_impossible_options(args, &others.values, parts.len())?;
+    with_software::refuse_impossible_options(args, &others.software, parts.len())?;
+    with_pmus::refuse_impossible_options(args, &others.pmus, parts.len())?;
     let plan = run_plan(args)?;
 
     // From here on Ctrl-C asks for the counts.
@@ -159,7 +174,7 @@ pub(crate) fn stat(args: &Stat) -> Result<u8> {
         args,
         (&machine, &pmu),
         (&scope, online, cgroups),
-        (software, values),
+        (others, &parts),
     )?;
     let with_advice = |error| turns::with_advice(error, args, (&parts[0], &pmu));
     let mut first_source = sources.open_part(&parts, 0).map_err(with_advice)?;
@@ -385,6 +400,8 @@ fn report_problems(subject: &Subject, runs: &[Run], stopped: Option<StoppedRun>)
         complain(LEFT_PROGRAM_REASON);
     } else if uncounted == Some(Uncounted::NoTurn) {
         complain(NO_TURN_REASON);
+    } else if uncounted == Some(Uncounted::NoPmuCounter) {
+        complain(NO_PMU_COUNTER_REASON);
     } else if uncounted.is_none() && lacks_count(subject, runs) {
         let message = match subject.scope {
             Scope::Cpus { .. } => perfmon::Cause::Untrusted,
@@ -411,7 +428,12 @@ the run ended before each event had its turn (--multiplex): turns change at each
 ms.\n\
 Count something that takes longer, or fewer events; `-r 1` without --multiplex counts them in several runs.";
 
-/// Returns whether a run lacks the count of an event that the CPU has.
+/// Why there is no count of an event of one of Linux's PMUs.
+const NO_PMU_COUNTER_REASON: &str = "\
+Linux had no counter left for an event of a PMU: its events are too many, or others have the counters.\n\
+Count fewer at a time; `--multiplex` lets them take turns, and estimates their counts.";
+
+/// Returns whether a count can't be trusted, or is absent.
 fn lacks_count(subject: &Subject, runs: &[Run]) -> bool {
     let is_missing = |(column, count): (&Column, &Option<ColumnCount>)| {
         !column.event.is_absent() && count.is_none()

@@ -5,65 +5,67 @@ use std::time::Duration;
 
 use anyhow::Result;
 
-use super::Column;
-use super::source::{CountSource, Counts, Uncounted};
-use crate::args::Stat;
-use crate::events::software::{self, Software};
+use perfmon::Pmu;
+
+use super::others::Others;
+use super::source::{CountSource, Summands, Uncounted};
+use super::{Column, CountedPlace};
 use crate::events::values::{self, Value};
+use crate::events::words::words;
+use crate::events::{linux_pmu, software};
 
 /// A position in -e: the number of the driver's events before it, and the number of all words before it.
 type ColumnPosition = (usize, usize);
 
-/// Returns the position of the value or software event that `is_it` recognizes. `texts` are the arguments of -e. The
-/// driver's events need no search: their index is their position.
-fn column_position(texts: &[String], is_it: impl Fn(&str) -> bool) -> ColumnPosition {
-    let (mut events, mut words) = (0, 0);
-    for text in texts {
-        let mut in_slashes = false;
-        for word in text.split(',') {
-            if !in_slashes && is_it(word) {
-                return (events, words);
-            }
-            words += 1;
-            // `cpu/event=1,umask=2/` is one event of two words.
-            if !in_slashes && !values::is_value(word) && !software::is_software(word) {
-                events += 1;
-            }
-            in_slashes ^= word.matches('/').count() % 2 == 1;
+/// Returns whether a word asks for an event of the driver.
+fn is_of_driver(word: &str, cores: &Pmu) -> bool {
+    !values::is_value(word) && !software::is_software(word) && !linux_pmu::is_pmu_event(word, cores)
+}
+
+/// Returns the place of what is no event of the driver's in what -e asks for. Events have none of their own: they are
+/// where their number says.
+fn column_position(texts: &[String], cores: &Pmu, is_it: impl Fn(&str) -> bool) -> ColumnPosition {
+    let (mut events, mut before) = (0, 0);
+    for word in texts.iter().flat_map(|text| words(text)) {
+        if is_it(word) {
+            return (events, before);
         }
+        before += 1;
+        events += usize::from(is_of_driver(word, cores));
     }
-    (events, words)
+    // Of a metric.
+    (usize::MAX, before)
 }
 
-/// Returns the positions of the software events, and then of the values.
-fn column_positions(
-    texts: &[String],
-    software: &[Software],
-    values: &[Value],
-) -> Vec<ColumnPosition> {
-    let events = software
-        .iter()
-        .map(|event| column_position(texts, |word| software::find(word) == Some(*event)));
-    let is_same_value =
-        |value: &Value, word: &str| values::find(word).is_some_and(|v| v.name == value.name);
-    let values = values
-        .iter()
-        .map(|value| column_position(texts, |word| is_same_value(value, word)));
-    events.chain(values).collect()
+/// Returns the places of the kernel's events, of those of its PMUs, and of the values: as the sources append them.
+fn column_positions(texts: &[String], others: &Others, cores: &Pmu) -> Vec<ColumnPosition> {
+    let position = |is_it: &dyn Fn(&str) -> bool| column_position(texts, cores, is_it);
+    let software = others.software.iter();
+    let software = software.map(|event| position(&|word| software::find(word) == Some(*event)));
+    let pmus = others.pmus.iter();
+    let pmus = pmus.map(|event| position(&|word| word.trim() == event.word));
+    let is = |value: &Value, word: &str| values::find(word).is_some_and(|v| v.name == value.name);
+    let values = others.values.iter();
+    let values = values.map(|value| position(&|word| is(value, word)));
+    software.chain(pmus).chain(values).collect()
 }
 
-/// Returns `source` with its columns in the order of -e. The last columns of `source` must be those of the software
-/// events and of the values.
+/// Returns a source with its columns in the order of -e, those of each part of the machine together. `source` has what is
+/// no event of the driver's last.
 pub(super) fn in_event_order(
-    args: &Stat,
-    (software, values): (&[Software], &[Value]),
+    texts: &[String],
+    others: &Others,
+    cores: &Pmu,
     source: Box<dyn CountSource>,
 ) -> Box<dyn CountSource> {
-    let positions = column_positions(&args.events, software, values);
+    if others.is_empty() {
+        return source;
+    }
+    let positions = column_positions(texts, others, cores);
     Box::new(Ordered { source, positions })
 }
 
-/// A source whose columns are sorted into the order of -e.
+/// A source whose events with the highest numbers have places of their own.
 struct Ordered {
     source: Box<dyn CountSource>,
     /// The positions of the last columns: software events and values.
@@ -73,12 +75,29 @@ struct Ordered {
 impl Ordered {
     /// Sorts `items`, one for each column of `source`, into the order of -e.
     fn sort<T>(&self, items: Vec<T>) -> Vec<T> {
-        let events = items.len().saturating_sub(self.positions.len());
-        let event_positions = (0..events).map(|number| (number, usize::MAX));
-        let positions = event_positions.chain(self.positions.iter().copied());
-        let mut positioned: Vec<(ColumnPosition, T)> = positions.zip(items).collect();
-        positioned.sort_by_key(|(position, _)| *position);
-        positioned.into_iter().map(|(_, item)| item).collect()
+        let columns = self.source.columns();
+        let numbers = columns.iter().map(|column| column.event_index + 1).max();
+        let events = numbers.unwrap_or(0).saturating_sub(self.positions.len());
+        let mut parts: Vec<&Option<CountedPlace>> = Vec::new();
+        let mut keys = Vec::new();
+        for column in &columns {
+            let known = parts.iter().position(|part| **part == column.place);
+            let part = known.unwrap_or(parts.len());
+            if known.is_none() {
+                parts.push(&column.place);
+            }
+            let of_others = column.event_index.checked_sub(events);
+            let position = of_others.and_then(|index| self.positions.get(index));
+            keys.push((
+                part,
+                position
+                    .copied()
+                    .unwrap_or((column.event_index, usize::MAX)),
+            ));
+        }
+        let mut all: Vec<_> = keys.into_iter().zip(items).collect();
+        all.sort_by_key(|(key, _)| *key);
+        all.into_iter().map(|(_, item)| item).collect()
     }
 }
 
@@ -99,7 +118,7 @@ impl CountSource for Ordered {
         self.source.stop()
     }
 
-    fn read(&self, elapsed: Duration) -> Result<Counts> {
+    fn read(&self, elapsed: Duration) -> Result<Summands> {
         Ok(self.sort(self.source.read(elapsed)?))
     }
 
@@ -113,6 +132,8 @@ mod tests {
     use super::super::source::ColumnCount;
     use super::super::testing::columns;
     use super::*;
+    use crate::events::linux_pmu::PmuEvent;
+    use crate::system::pmu::testing;
 
     /// A source with these columns; the count of a column is its index.
     struct Fixed(Vec<Column>);
@@ -134,10 +155,10 @@ mod tests {
             Ok(())
         }
 
-        fn read(&self, ran: Duration) -> Result<Counts> {
+        fn read(&self, ran: Duration) -> Result<Summands> {
             let values = 0..self.0.len() as u64;
             Ok(values
-                .map(|value| Some(ColumnCount::whole(value, ran)))
+                .map(|value| Some(vec![ColumnCount::whole(value, ran)]))
                 .collect())
         }
     }
@@ -146,25 +167,35 @@ mod tests {
     fn columns_have_the_order_of_the_command_line() {
         let texts = [
             "task-clock,cpu/event=0xc0,umask=0/,power/energy-pkg/,cs:u",
-            "{instructions,branches},page-faults",
+            "{instructions,branches},msr/event=1,config1=2/,page-faults",
         ]
         .map(str::to_owned);
         let events = "cpu/event=0xc0,umask=0/,instructions,branches,cycles";
-        // Sources append software events and then values. `cycles` stands for an event of another option.
+        let cores = testing::intel();
+        // As the sources append them: the kernel's, its PMUs', then values. The cycles are of another option.
         let (rest, values) = values::split(&texts);
         let (_, software) = software::split(&rest);
-        let appended = ["task-clock", "cs:u", "page-faults", "energy-pkg"];
+        let pmus = vec![PmuEvent {
+            word: "msr/event=1,config1=2/".to_owned(),
+            label: "msr".to_owned(),
+            pmu: "msr".to_owned(),
+            encodings: Vec::new(),
+            scale: None,
+        }];
+        let others = Others {
+            software,
+            values,
+            pmus,
+        };
+        let appended = ["task-clock", "cs:u", "page-faults", "msr", "energy-pkg"];
         let mut all = columns(events);
-        all.extend(appended.iter().map(|name| {
+        all.extend(appended.iter().zip(4..).map(|(name, number)| {
             let mut column = columns("r1").remove(0);
             column.event.label = (*name).to_owned();
+            column.event_index = number;
             column
         }));
-        let positions = column_positions(&texts, &software, &values);
-        let source = Ordered {
-            source: Box::new(Fixed(all)),
-            positions,
-        };
+        let source = in_event_order(&texts, &others, &cores, Box::new(Fixed(all)));
         let labels: Vec<String> = source
             .columns()
             .into_iter()
@@ -179,12 +210,56 @@ mod tests {
                 "cs:u",
                 "instructions",
                 "branches",
+                "msr",
                 "page-faults",
                 "cycles"
             ]
         );
         let counts = source.read(Duration::ZERO).expect("nothing fails");
-        let values: Vec<u64> = counts.iter().flatten().map(|count| count.value).collect();
-        assert_eq!(values, [4, 0, 7, 5, 1, 2, 6, 3]);
+        let values = counts.iter().flatten().flatten();
+        let values: Vec<u64> = values.map(|count| count.value).collect();
+        assert_eq!(values, [4, 0, 8, 5, 1, 2, 7, 6, 3]);
+    }
+    #[test]
+    fn columns_of_a_part_stand_together() {
+        let texts = ["msr/tsc/,cycles".to_owned()];
+        let others = Others {
+            pmus: vec![PmuEvent {
+                word: texts[0][..8].to_owned(),
+                label: "tsc".to_owned(),
+                pmu: "msr".to_owned(),
+                encodings: Vec::new(),
+                scale: None,
+            }],
+            ..Others::default()
+        };
+        let of = |name: &str, (number, label): (usize, &str)| {
+            let mut column = columns("cycles").remove(0);
+            label.clone_into(&mut column.event.label);
+            let kind = super::super::PlaceKind::Cpu;
+            let name = name.to_owned();
+            let place = Some(CountedPlace { name, kind });
+            Column {
+                place,
+                event_index: number,
+                ..column
+            }
+        };
+        let all = vec![
+            of("CPU0", (0, "cycles")),
+            of("CPU1", (0, "cycles")),
+            of("CPU0", (1, "tsc")),
+            of("CPU1", (1, "tsc")),
+        ];
+        let source = in_event_order(&texts, &others, &testing::intel(), Box::new(Fixed(all)));
+        let columns = source.columns().into_iter();
+        let shown = columns.map(|column| {
+            let place = column.place.map_or_else(String::new, |place| place.name);
+            format!("{place} {}", column.event.label)
+        });
+        assert_eq!(
+            shown.collect::<Vec<_>>(),
+            ["CPU0 tsc", "CPU0 cycles", "CPU1 tsc", "CPU1 cycles"]
+        );
     }
 }

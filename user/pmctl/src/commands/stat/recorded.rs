@@ -14,7 +14,8 @@ use perfmon::{Encoding, EventSelect, Modes};
 
 use super::metrics::Metrics;
 use super::source::ColumnCount;
-use super::v1::{SCHEMA, UNITS, V1Document, V1Event};
+use super::unit::ColumnUnit;
+use super::v1::{SCHEMA, V1Document, V1Event};
 use super::{Column, CountedPlace, PlaceKind, Run, Scope, Subject, output};
 use crate::args::{Json, Stat};
 use crate::events::cpus::Cpus;
@@ -136,7 +137,6 @@ fn to_column(event: &V1Event) -> Column {
         name: crate::system::text::printable(name),
         kind: kind(event.kind_cpus.unwrap_or(1)),
     });
-    let is_unit = |(_, name): &&(_, &str)| Some(*name) == event.unit.as_deref();
     let absent = EventSpec::absent(
         crate::system::text::printable(&event.event),
         event.missing.clone().unwrap_or_default(),
@@ -160,7 +160,7 @@ fn to_column(event: &V1Event) -> Column {
             ..absent
         },
         counter: None,
-        unit: UNITS.iter().find(is_unit).map(|(unit, _)| *unit),
+        unit: ColumnUnit::of_recorded(event.unit.as_deref(), event.scale),
     }
 }
 

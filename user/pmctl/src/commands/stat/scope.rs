@@ -71,6 +71,18 @@ pub(super) enum CpuSplit {
     Socket,
 }
 
+impl CpuSplit {
+    /// Returns the parts that -A, --per-core or --per-socket asks for.
+    pub(super) const fn of(args: &Stat) -> Option<Self> {
+        match (args.no_aggr, args.per_core, args.per_socket) {
+            (true, ..) => Some(Self::Cpu),
+            (_, true, _) => Some(Self::Core),
+            (.., true) => Some(Self::Socket),
+            _ => None,
+        }
+    }
+}
+
 impl Scope {
     /// Returns the scope that the options ask for. `cgroups` is the number of cgroups, if these are counted.
     pub(super) fn from_args(

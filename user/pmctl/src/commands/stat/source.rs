@@ -64,15 +64,35 @@ impl ColumnCount {
     }
 }
 
-/// Replaces counts by estimates for the whole enabled time. Returns whether an event never had a counter.
-pub(super) fn estimate_counts(counts: &mut Counts) -> bool {
-    let mut no_turn = false;
-    for count in counts.iter_mut() {
-        let estimated = count.and_then(ColumnCount::estimated);
-        no_turn |= estimated.is_none() && count.is_some();
-        *count = estimated;
-    }
-    no_turn
+/// Returns what was counted since `before`; without that, since the start.
+pub(super) fn since(now: &Summands, before: &Summands) -> Summands {
+    let of_column = |(index, now): (usize, &Option<Vec<ColumnCount>>)| {
+        let before = before.get(index).map_or(Some(&[][..]), Option::as_deref)?;
+        let of_part = |(part, now): (usize, &ColumnCount)| {
+            now.since(before.get(part).copied().unwrap_or_default())
+        };
+        Some(now.as_ref()?.iter().enumerate().map(of_part).collect())
+    };
+    now.iter().enumerate().map(of_column).collect()
+}
+
+/// Adds up the estimates of what was counted: each CPU and each task takes turns of its own. Returns also whether there is
+/// an event that had no turn.
+pub(super) fn estimate_counts(counted: &Summands) -> (Counts, bool) {
+    let mut waited = false;
+    let mut whole = |summands: &Option<Vec<ColumnCount>>| {
+        let summands = summands.as_ref()?;
+        let estimates: Option<Vec<ColumnCount>> =
+            summands.iter().map(|one| one.estimated()).collect();
+        waited |= estimates.is_none();
+        Some(
+            estimates?
+                .into_iter()
+                .fold(ColumnCount::default(), ColumnCount::plus),
+        )
+    };
+    let counts = counted.iter().map(&mut whole).collect();
+    (counts, waited)
 }
 
 /// The reason why events that the CPU has were not counted.
@@ -82,12 +102,17 @@ pub(super) enum Uncounted {
     LeftProgram,
     /// The run ended before the counters were to start.
     NotStarted,
-    /// The run ended before each event had a counter (--multiplex).
+    /// The run ended before each event had its turn.
     NoTurn,
+    /// One of Linux's PMUs had too few counters.
+    NoPmuCounter,
 }
 
 /// Counts for each column; `None` for one that can't be trusted or that no counter has.
 pub(super) type Counts = Vec<Option<ColumnCount>>;
+
+/// What each column is the sum of: counts of CPUs or tasks. `None` as in [`Counts`].
+pub(super) type Summands = Vec<Option<Vec<ColumnCount>>>;
 
 /// A source of counts.
 pub(super) trait CountSource {
@@ -104,7 +129,7 @@ pub(super) trait CountSource {
     fn stop(&mut self) -> Result<()>;
 
     /// Returns the counts. `elapsed` is the time since the start.
-    fn read(&self, elapsed: Duration) -> Result<Counts>;
+    fn read(&self, elapsed: Duration) -> Result<Summands>;
 
     /// Returns why counts are absent; `None` if all are there, or can't be trusted.
     fn uncounted(&self) -> Result<Option<Uncounted>> {
@@ -119,26 +144,57 @@ mod tests {
     #[test]
     fn estimates_are_perfs() {
         let [ran, enabled] = [342, 1000].map(Duration::from_millis);
-        let count = |value, ran| {
-            Some(ColumnCount {
-                value,
-                ran,
-                enabled,
-            })
+        let count = |value, ran| ColumnCount {
+            value,
+            ran,
+            enabled,
         };
-        let mut counts = vec![
-            count(342, ran),
-            count(7, enabled),
-            count(1_000_000_007, ran),
+        let one = |value, ran| Some(vec![count(value, ran)]);
+        let counted = vec![
+            one(342, ran),
+            one(7, enabled),
+            one(1_000_000_007, ran),
             None,
         ];
-        assert!(!estimate_counts(&mut counts));
+        let (counts, waited) = estimate_counts(&counted);
+        assert!(!waited);
         let values = counts.iter().map(|count| count.map(|count| count.value));
         let expected = [Some(1000), Some(7), Some(2_923_976_628), None];
         assert_eq!(values.collect::<Vec<_>>(), expected);
 
-        let mut counts = vec![count(0, Duration::ZERO), count(1, ran)];
-        assert!(estimate_counts(&mut counts));
+        let (counts, waited) = estimate_counts(&vec![one(0, Duration::ZERO), one(1, ran)]);
+        assert!(waited);
         assert_eq!(counts[0], None);
+
+        // A CPU that had half of its time, and one that had all of it and did nothing.
+        let half = enabled / 2;
+        let (counts, _) = estimate_counts(&vec![Some(vec![count(50, half), count(0, enabled)])]);
+        let sum = counts[0].expect("it was counted");
+        assert_eq!(
+            (sum.value, sum.ran, sum.enabled),
+            (100, half + enabled, enabled * 2)
+        );
+    }
+
+    #[test]
+    fn an_interval_has_what_came_in_each_part() {
+        let second = Duration::from_secs(1);
+        let of = |values: &[u64]| {
+            let counts = values
+                .iter()
+                .map(|value| ColumnCount::whole(*value, second));
+            Some(counts.collect::<Vec<_>>())
+        };
+        let values = |summands: &Summands| -> Vec<Option<Vec<u64>>> {
+            let of = |one: &Vec<ColumnCount>| one.iter().map(|count| count.value).collect();
+            summands.iter().map(|one| one.as_ref().map(of)).collect()
+        };
+        let now = vec![of(&[5, 7]), of(&[3]), None, of(&[1])];
+        let before = vec![of(&[1, 2]), None, of(&[1]), of(&[1])];
+        assert_eq!(
+            values(&since(&now, &before)),
+            [Some(vec![4, 5]), None, None, Some(vec![0])]
+        );
+        assert_eq!(values(&since(&now, &Summands::new())), values(&now));
     }
 }

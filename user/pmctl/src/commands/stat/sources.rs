@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The counts of each run: of CPUs, of cgroups or of tasks, with software events and machine values beside them.
+//! The counts of each run: of CPUs, of cgroups or of tasks, with the kernel's events, those of its other PMUs, and machine
+//! values beside them.
 
 use anyhow::Result;
 use perfmon::spec::EventSpec;
@@ -7,15 +8,16 @@ use perfmon::{Pmu, Session};
 
 use super::cgroup_use::CgroupUse;
 use super::cgroups::CgroupCounts;
+use super::cpu_turns::CpuTurns;
+use super::others::Others;
 use super::scope::Scope;
 use super::source::CountSource;
 use super::tasks::{CountingManner, TaskCounts};
+use super::with_pmus::WithPmus;
 use super::with_software::WithSoftware;
 use super::with_values::WithValues;
 use super::{cpus, events_before, order};
 use crate::args::Stat;
-use crate::events::software::Software;
-use crate::events::values::Value;
 use crate::system::exit;
 use crate::system::machine::Machine;
 
@@ -27,8 +29,7 @@ pub(super) struct Sources<'a> {
     scope: &'a Scope,
     online: Vec<usize>,
     cgroups: Option<CgroupUse>,
-    software: Vec<Software>,
-    values: Vec<Value>,
+    others: Others,
     /// The session of the counters of CPUs, and of values.
     session: Option<Session>,
 }
@@ -39,9 +40,11 @@ impl<'a> Sources<'a> {
         args: &'a Stat,
         (machine, pmu): (&'a Machine, &'a Pmu),
         (scope, online, cgroups): (&'a Scope, Vec<usize>, Option<CgroupUse>),
-        (software, values): (Vec<Software>, Vec<Value>),
+        (others, parts): (Others, &[Vec<EventSpec>]),
     ) -> Result<Self> {
-        let needs_session = matches!(scope, Scope::Cpus { .. }) || !values.is_empty();
+        let has_events = parts.iter().any(|events| !events.is_empty());
+        let has_counters = matches!(scope, Scope::Cpus { .. }) && has_events && !args.multiplex;
+        let needs_session = has_counters || !others.values.is_empty();
         let session = needs_session.then(Session::open).transpose();
         Ok(Self {
             args,
@@ -50,8 +53,7 @@ impl<'a> Sources<'a> {
             scope,
             online,
             cgroups,
-            software,
-            values,
+            others,
             session: session.map_err(exit::with_help)?,
         })
     }
@@ -70,6 +72,10 @@ impl<'a> Sources<'a> {
                 events_before(parts, part),
                 self.args.cpu.as_ref(),
             )?),
+            // Without events none of the driver's counters is taken, of which one program at a time has all.
+            (None, _, Scope::Cpus { .. }) if self.args.multiplex || events.is_empty() => {
+                Box::new(CpuTurns::new(self.args, events, &self.online)?)
+            }
             (None, Some(session), Scope::Cpus { .. }) => Box::new(cpus::open_counters(
                 self.args,
                 (session, events),
@@ -84,27 +90,37 @@ impl<'a> Sources<'a> {
         self.with_others(counts)
     }
 
-    /// Adds the software events and the values to `counts`, in the order of -e.
+    /// Returns a source with what is counted otherwise beside `counts`, in the order of -e.
     fn with_others(&self, counts: Box<dyn CountSource>) -> Result<Box<dyn CountSource>> {
-        let counts = if self.software.is_empty() {
+        let Others {
+            software,
+            values,
+            pmus,
+        } = &self.others;
+        let counts = if software.is_empty() {
             counts
         } else {
             let scope = (self.scope, &self.online[..]);
             Box::new(WithSoftware::new(
                 self.args,
-                self.software.clone(),
+                software.clone(),
                 scope,
                 counts,
             ))
         };
-        let values = &self.values;
+        let counts = if pmus.is_empty() {
+            counts
+        } else {
+            Box::new(WithPmus::new(self.args, pmus.clone(), &self.online, counts))
+        };
         let counts = match self.session.as_ref().filter(|_| !values.is_empty()) {
             Some(session) => Box::new(WithValues::new(session, values.clone(), counts)?),
             None => counts,
         };
         Ok(order::in_event_order(
-            self.args,
-            (&self.software, values),
+            &self.args.events,
+            &self.others,
+            self.pmu,
             counts,
         ))
     }

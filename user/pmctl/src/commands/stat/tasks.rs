@@ -10,7 +10,7 @@ use perfmon::{Cause, Device, Error, Group, Modes, Pmu};
 
 use super::Column;
 use super::scope::{CountedPlace, PlaceKind, Scope};
-use super::source::{ColumnCount, CountSource, Counts, Uncounted};
+use super::source::{ColumnCount, CountSource, Counts, Summands, Uncounted};
 use super::turns::TooMany;
 use crate::args::Stat;
 use crate::events::schedule::{self, CounterSupply, ScheduleError};
@@ -358,7 +358,7 @@ impl CountSource for TaskCounts {
         self.for_each_group(Group::disable)
     }
 
-    fn read(&self, _: Duration) -> Result<Counts> {
+    fn read(&self, _: Duration) -> Result<Summands> {
         let threads = self.open_groups.iter().map(|opened| self.counts(opened));
         let threads: Vec<Counts> = threads.collect::<Result<_>>()?;
         if self.manner.per_thread {
@@ -366,9 +366,9 @@ impl CountSource for TaskCounts {
                 counts.resize(self.events.len(), None);
                 counts
             });
-            return Ok(places.collect());
+            return Ok(places.map(|count| Some(vec![count?])).collect());
         }
-        Ok(sum_threads(&threads, self.events.len()))
+        Ok(summands(&threads, self.events.len()))
     }
 
     fn uncounted(&self) -> Result<Option<Uncounted>> {
@@ -414,17 +414,16 @@ fn has_left_program(group: &Group) -> Result<bool> {
     Ok(group.left().map_err(exit::with_help)? > 0)
 }
 
-/// Returns the sum over the threads for each event. A thread without counts is left out: it ended before it could be
-/// counted.
-fn sum_threads(threads: &[Counts], events: usize) -> Counts {
-    let counted: Vec<&Counts> = threads.iter().filter(|counts| !counts.is_empty()).collect();
-    let sum = |index: usize| {
-        let first = counted.first()?[index]?;
-        counted[1..]
-            .iter()
-            .try_fold(first, |sum, counts| Some(sum.plus(counts[index]?)))
+/// Returns the counts of all threads, or of all CPUs, for each event. A thread that had ended before it could be counted is
+/// left out: it has no counts.
+pub(super) fn summands(threads: &[Counts], events: usize) -> Summands {
+    let counted = threads.iter().filter(|counts| !counts.is_empty());
+    let of_event = |index: usize| {
+        let counts: Option<Vec<ColumnCount>> =
+            counted.clone().map(|counts| counts[index]).collect();
+        counts.filter(|counts| !counts.is_empty())
     };
-    (0..events).map(sum).collect()
+    (0..events).map(of_event).collect()
 }
 
 /// Returns the indices of the events of each group, in their order. Each event without a group is a group by itself; with
@@ -466,10 +465,11 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_that_had_ended_does_not_change_the_sum() {
+    fn a_thread_that_had_ended_is_left_out() {
         let count = |value| Some(ColumnCount::whole(value, Duration::from_millis(value)));
         let threads = [vec![count(3), None], vec![], vec![count(4), count(1)]];
-        assert_eq!(sum_threads(&threads, 2), [count(7), None]);
-        assert_eq!(sum_threads(&[vec![]], 2), [None, None]);
+        let expected = [count(3), count(4)].into_iter().collect();
+        assert_eq!(summands(&threads, 2), [expected, None]);
+        assert_eq!(summands(&[vec![]], 2), [None, None]);
     }
 }

@@ -121,11 +121,10 @@ pub(super) fn repeat_advice(runs: usize) -> String {
     )
 }
 
-/// Returns the advice to multiplex events; `None` if they are multiplexed already, or are not of tasks.
+/// Returns the advice to let events take turns, if they can and do not yet.
 fn multiplex_advice(args: &Stat) -> Option<&'static str> {
-    let can_multiplex =
-        !args.multiplex && !args.all_cpus && args.cpu.is_none() && !args.has_cgroups();
-    can_multiplex.then_some("`--multiplex` lets the events take turns, and estimates their counts.")
+    let may = !args.multiplex && !args.has_cgroups();
+    may.then_some("`--multiplex` lets the events take turns, and estimates their counts.")
 }
 
 /// Refuses events that need several runs, if the options allow only one.

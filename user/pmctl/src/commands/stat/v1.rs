@@ -9,9 +9,9 @@ use anyhow::Result;
 use perfmon::Modes;
 use serde::{Deserialize, Serialize};
 
+use super::unit::ColumnUnit;
 use super::{Column, ColumnCount, NumberFormat, PlaceKind, Run, Scope, Subject};
 use crate::events::cpus::Cpus;
-use crate::events::values::Unit;
 use crate::system::child::Ending;
 
 /// The name of the form.
@@ -87,7 +87,10 @@ pub(super) struct V1Event {
     /// The unit of the number, if it is no count.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) unit: Option<String>,
-    /// The name of the common event that it is, such as `instructions`.
+    /// What the number is multiplied by to have that unit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) scale: Option<f64>,
+    /// Which of the common events it is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) meaning: Option<String>,
     /// `u` or `k`, if the event is counted in one mode only.
@@ -130,15 +133,7 @@ pub(super) struct V1Run {
     pub(super) enabled_ns: Vec<Option<u64>>,
 }
 
-/// Units and their names in the object.
-pub(super) const UNITS: [(Unit, &str); 4] = [
-    (Unit::Milliseconds, "ns"),
-    (Unit::Joules, "2^-32 Joules"),
-    (Unit::Celsius, "degrees Celsius"),
-    (Unit::Cycles, "cycles"),
-];
-
-/// The form `--json=v1`, which writes the object at the end.
+/// Writes the object at the end.
 pub(super) struct V1<'a, W> {
     subject: &'a Subject,
     pub(super) output: W,
@@ -217,9 +212,6 @@ fn v1_event(column: &Column) -> V1Event {
         PlaceKind::Cgroup => ("cgroup", None),
     });
     let meaning = column.event.meaning;
-    let unit = column
-        .unit
-        .and_then(|unit| UNITS.iter().find(|(known, _)| *known == unit));
     V1Event {
         event: column.event.label.clone(),
         place: column.place.as_ref().map(|place| place.name.clone()),
@@ -229,7 +221,8 @@ fn v1_event(column: &Column) -> V1Event {
         select: column
             .counter
             .map(|counter| column.event.select_on(counter).bits()),
-        unit: unit.map(|(_, name)| (*name).to_owned()),
+        unit: column.unit.as_ref().map(ColumnUnit::recorded),
+        scale: column.unit.as_ref().and_then(ColumnUnit::factor),
         meaning: meaning.and_then(|meaning| meaning.names().first().map(|name| (*name).to_owned())),
         mode: match column.event.modes {
             Modes::User => Some("u".to_owned()),

@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Adds [software events](crate::events::software), which the kernel counts itself, to a source of counts.
 
-use std::fs::File;
-use std::io::Read;
-use std::os::fd::AsRawFd;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
@@ -11,14 +8,14 @@ use nix::errno::Errno;
 use perfmon::spec::EventSpec;
 use perfmon::{Encoding, EventSelect, Modes};
 use perfmon_core::logic::event_attr::{self as attr, PerfEventAttr};
-use zerocopy::IntoBytes;
 
 use super::Column;
 use super::scope::Scope;
-use super::source::{ColumnCount, CountSource, Counts, Uncounted};
+use super::source::{ColumnCount, CountSource, Summands, Uncounted};
+use super::unit::ColumnUnit;
 use crate::args::Stat;
 use crate::events::modes;
-use crate::events::perf_event::{ioctl, open};
+use crate::events::perf_event::CountingEvent;
 use crate::events::software::Software;
 use crate::events::threads::TaskList;
 use crate::system::exit::Usage;
@@ -64,7 +61,7 @@ pub(super) struct WithSoftware {
     inherit: bool,
     from_exec: bool,
     /// The descriptors of each event, one for each of its targets.
-    open_files: Vec<Vec<File>>,
+    open_events: Vec<Vec<CountingEvent>>,
 }
 
 impl WithSoftware {
@@ -96,13 +93,13 @@ impl WithSoftware {
             inherit: !args.no_inherit && !matches!(scope, Scope::Cpus { .. }),
             targets,
             task_list,
-            open_files: Vec::new(),
+            open_events: Vec::new(),
         }
     }
 
     /// Closes the open events, and opens all events for these targets.
     fn reopen(&mut self, targets: &[(i32, i32)]) -> Result<()> {
-        self.open_files.clear();
+        self.open_events.clear();
         for index in 0..self.events.len() {
             let mut opened = self.open_event(self.events[index], targets);
             let is_forbidden = matches!(opened, Err(Errno::EACCES | Errno::EPERM));
@@ -119,48 +116,47 @@ impl WithSoftware {
                     self.events[index].label()
                 )
             })?;
-            self.open_files.push(opened);
+            self.open_events.push(opened);
         }
         Ok(())
     }
 
     /// Opens an event for each target.
-    fn open_event(&self, event: Software, targets: &[(i32, i32)]) -> Result<Vec<File>, Errno> {
+    fn open_event(
+        &self,
+        event: Software,
+        targets: &[(i32, i32)],
+    ) -> Result<Vec<CountingEvent>, Errno> {
         let attr = self.attr(event);
         let files = targets
             .iter()
-            .map(|(task, cpu)| open(&attr, *task, *cpu).map(File::from))
-            // Leaves out a thread that has ended meanwhile.
+            .map(|(task, cpu)| CountingEvent::open(attr, *task, *cpu))
+            // A thread that ended meanwhile has nothing to count.
             .filter(|file| !(targets.len() > 1 && matches!(file, Err(Errno::ESRCH))));
         files.collect()
     }
 
-    /// Returns a `struct perf_event_attr` of its first size, `PERF_ATTR_SIZE_VER0`.
-    fn attr(&self, event: Software) -> Vec<u8> {
+    /// Returns what the kernel takes for an event.
+    fn attr(&self, event: Software) -> PerfEventAttr {
         let modes = event.modes;
         let flags = [
-            (true, PerfEventAttr::DISABLED),
             (self.inherit, PerfEventAttr::INHERIT),
             (modes == Modes::Kernel, PerfEventAttr::EXCLUDE_USER),
             (modes == Modes::User, PerfEventAttr::EXCLUDE_KERNEL),
             (self.from_exec, PerfEventAttr::ENABLE_ON_EXEC),
         ];
         let flags = flags.iter().filter(|(set, _)| *set);
-        let attr = PerfEventAttr {
+        PerfEventAttr {
             type_: attr::PERF_TYPE_SOFTWARE,
-            size: PerfEventAttr::SIZE_VER0,
             config: event.number,
-            read_format: attr::PERF_FORMAT_TOTAL_TIME_ENABLED
-                | attr::PERF_FORMAT_TOTAL_TIME_RUNNING,
             flags: flags.fold(0, |all, (_, flag)| all | flag),
             ..PerfEventAttr::ZERO
-        };
-        attr.as_bytes()[..attr.size as usize].to_vec()
+        }
     }
 
-    fn for_each_file(&self, call: impl Fn(&File) -> nix::Result<i32>) -> Result<()> {
-        for file in self.open_files.iter().flatten() {
-            call(file).context("can't start or stop a software event")?;
+    fn for_each_open(&self, call: fn(&CountingEvent) -> nix::Result<()>) -> Result<()> {
+        for event in self.open_events.iter().flatten() {
+            call(event).context("can't start or stop an event of the kernel's")?;
         }
         Ok(())
     }
@@ -194,48 +190,42 @@ impl CountSource for WithSoftware {
                 ..EventSpec::absent(event.label(), "")
             },
             counter: None,
-            unit: event.unit,
+            unit: event.unit.map(ColumnUnit::Known),
         }));
         columns
     }
 
     fn start(&mut self) -> Result<()> {
         if !self.from_exec {
-            // SAFETY: PERF_EVENT_IOC_ENABLE accesses no memory of the caller, and `file` keeps the descriptor open.
-            self.for_each_file(|file| unsafe { ioctl::enable(file.as_raw_fd(), 0) })?;
+            self.for_each_open(CountingEvent::enable)?;
         }
         self.counts.start()
     }
 
     fn stop(&mut self) -> Result<()> {
         self.counts.stop()?;
-        // SAFETY: PERF_EVENT_IOC_DISABLE accesses no memory of the caller, and `file` keeps the descriptor open.
-        self.for_each_file(|file| unsafe { ioctl::disable(file.as_raw_fd(), 0) })
+        self.for_each_open(CountingEvent::disable)
     }
 
-    fn read(&self, elapsed: Duration) -> Result<Counts> {
+    fn read(&self, elapsed: Duration) -> Result<Summands> {
         let mut counts = self.counts.read(elapsed)?;
         if self.uncounted()?.is_some() {
             // Software events stop counting a task at the same exec as the driver's events, so their counts are missing, too.
-            counts.extend(self.open_files.iter().map(|_| None));
+            counts.extend(self.open_events.iter().map(|_| None));
             return Ok(counts);
         }
-        for files in &self.open_files {
+        for opened in &self.open_events {
             let mut sum = ColumnCount::default();
-            for mut file in files {
-                let mut bytes = [0; 24];
-                file.read_exact(&mut bytes)
-                    .context("can't read a software event")?;
-                let word = |index: usize| {
-                    let mut word = [0; 8];
-                    word.copy_from_slice(&bytes[index * 8..][..8]);
-                    u64::from_ne_bytes(word)
-                };
-                // Word 1 is the enabled time. It equals the running time: a software event never waits for a counter.
-                let ran = Duration::from_nanos(word(2));
-                sum = sum.plus(ColumnCount::whole(word(0), ran));
+            for event in opened {
+                let read = event
+                    .read()
+                    .context("can't read an event of the kernel's")?;
+                // It is not pinned, and never waits for a counter.
+                let read = read.context("an event of the kernel's has no count")?;
+                let ran = Duration::from_nanos(read.running);
+                sum = sum.plus(ColumnCount::whole(read.count, ran));
             }
-            counts.push(Some(sum));
+            counts.push(Some(vec![sum]));
         }
         Ok(counts)
     }

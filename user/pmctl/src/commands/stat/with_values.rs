@@ -11,7 +11,8 @@ use perfmon::trace::{Alloc, Buffer, Config, Event, EventId, Record, Running, Sta
 use perfmon::{Encoding, EventSelect, Session};
 
 use super::Column;
-use super::source::{ColumnCount, CountSource, Counts, Uncounted};
+use super::source::{ColumnCount, CountSource, Summands, Uncounted};
+use super::unit::ColumnUnit;
 use crate::args::Stat;
 use crate::events::values::{Value, Whole, require};
 use crate::system::exit::{self, Usage};
@@ -158,7 +159,7 @@ impl CountSource for WithValues {
                 ..EventSpec::absent(value.name, "")
             },
             counter: None,
-            unit: Some(value.unit),
+            unit: Some(ColumnUnit::Known(value.unit)),
         }));
         columns
     }
@@ -173,9 +174,9 @@ impl CountSource for WithValues {
         self.stop_trace()
     }
 
-    fn read(&self, elapsed: Duration) -> Result<Counts> {
+    fn read(&self, elapsed: Duration) -> Result<Summands> {
         let mut counts = self.counts.read(elapsed)?;
-        let count = |value: &Option<u64>| value.map(|value| ColumnCount::whole(value, elapsed));
+        let count = |value: &Option<u64>| Some(vec![ColumnCount::whole((*value)?, elapsed)]);
         counts.extend(self.recorded.iter().map(count));
         Ok(counts)
     }

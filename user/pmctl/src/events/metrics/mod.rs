@@ -11,8 +11,10 @@ use perfmon::spec::models::metrics::{self, Metric};
 use perfmon::spec::{self, EventSpec};
 use perfmon::{Encoding, Pmu};
 
+use crate::events::linux_pmu::{self, PmuEvent};
 use crate::events::schedule;
 use crate::system::exit::Usage;
+use crate::system::machine::Machine;
 use crate::system::text::did_you_mean;
 
 pub(crate) use formulas::{Formulas, MachineFacts};
@@ -104,14 +106,38 @@ fn similar_names(word: &str, all: &[Metric]) -> String {
     did_you_mean(&names).map_or_else(String::new, |question| question + " ")
 }
 
-/// Returns the events of a metric by their names. The error is the reason why an event can't be counted. `is_for_tasks` is
-/// set for events of tasks, whose counters the driver chooses.
+/// An event of a metric.
+#[derive(Clone, Debug)]
+pub(crate) enum MetricEvent {
+    /// An event of the driver.
+    Counter(EventSpec),
+    /// An event of one of Linux's PMUs.
+    Linux(PmuEvent),
+}
+
+/// Returns the events of a metric by their names, or why one of them can't be counted. Those `is_for_tasks` are counted where
+/// the driver says.
 pub(crate) fn events(
     names: &[String],
-    pmu: &Pmu,
+    (machine, pmu): (&Machine, &Pmu),
     is_for_tasks: bool,
-) -> Result<Vec<(String, EventSpec)>, String> {
+) -> Result<Vec<(String, MetricEvent)>, String> {
     let event = |name: &String| {
+        if linux_pmu::is_pmu_event(name, pmu) {
+            let found = linux_pmu::split(std::slice::from_ref(name), machine, pmu);
+            let (_, found) = found.map_err(|Usage(reason)| {
+                let reason = reason.strip_prefix("-e ").unwrap_or(&reason);
+                format!("it needs {reason}")
+            })?;
+            let event = found.into_iter().next();
+            let event = event.ok_or_else(|| format!("it needs {name}, which is no event"))?;
+            if is_for_tasks {
+                return Err(format!(
+                    "it needs {name}, which is counted for whole CPUs. Add -a."
+                ));
+            }
+            return Ok((name.clone(), MetricEvent::Linux(event)));
+        }
         let found = spec::parse(name, pmu).map_err(|error| {
             let reason = error.absent().unwrap_or(error.message());
             format!("it needs {name}.\n{reason}")
@@ -128,7 +154,7 @@ pub(crate) fn events(
         if event.needs_choice && is_for_tasks {
             return Err(format!("{} Add -a.", schedule::needs_choice(&event)));
         }
-        Ok((name.clone(), event))
+        Ok((name.clone(), MetricEvent::Counter(event)))
     };
     names.iter().map(event).collect()
 }

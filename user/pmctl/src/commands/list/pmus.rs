@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The events of Linux's PMUs that are none of the cores'.
+
+use std::io::Write;
+
+use anstyle::Style;
+use anyhow::Result;
+use serde::Serialize;
+
+use super::matches;
+use crate::events::linux_pmu::{LinuxPmu, read_all};
+use crate::system::machine::Machine;
+use crate::system::table::{Align, Table};
+
+/// An event that has a name, or the fields of those that have none.
+#[derive(Debug, Serialize)]
+pub(super) struct ListedPmuEvent {
+    /// As -e takes it.
+    name: String,
+    /// Number of PMUs that it is the sum of.
+    pmus: usize,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    unit: String,
+    /// What the count is multiplied by to have that unit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    scale: Option<f64>,
+    /// The CPUs that it is read on, each for its socket or die; none if each CPU counts for itself.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cpus: Option<String>,
+    /// The fields that the name stands for, or those of the PMU.
+    fields: String,
+}
+
+/// Returns the events and the PMUs whose names match, in the order of their names.
+pub(super) fn matching_events(glob: Option<&str>, machine: &Machine) -> Vec<ListedPmuEvent> {
+    let pmus = read_all(machine);
+    let of_kind = pmus.chunk_by(|first, second| first.kind() == second.kind());
+    let mut found: Vec<ListedPmuEvent> = of_kind.flat_map(listed).collect();
+    found.retain(|event| {
+        let name = event.name.to_ascii_lowercase();
+        glob.is_none_or(|glob| matches(&glob.to_ascii_lowercase(), &name))
+    });
+    found
+}
+
+/// Returns what there is of PMUs of one kind.
+fn listed(pmus: &[LinuxPmu]) -> Vec<ListedPmuEvent> {
+    let Some(pmu) = pmus.first() else {
+        return Vec::new();
+    };
+    let kind = if pmus.len() > 1 {
+        pmu.kind()
+    } else {
+        &*pmu.name
+    };
+    let entry = |name: String, fields: String| ListedPmuEvent {
+        name,
+        pmus: pmus.len(),
+        unit: String::new(),
+        scale: None,
+        cpus: pmu.cpus.as_ref().map(ToString::to_string),
+        fields,
+    };
+    let events = pmu.events.iter().filter(|(_, event)| !event.is_level);
+    let mut all: Vec<ListedPmuEvent> = events
+        .map(|(name, event)| ListedPmuEvent {
+            unit: event.unit.clone(),
+            scale: event.scale,
+            ..entry(format!("{kind}/{name}/"), event.terms.clone())
+        })
+        .collect();
+    let fields: Vec<&str> = pmu.field_names().collect();
+    if !fields.is_empty() {
+        all.push(entry(format!("{kind}/FIELD=NUMBER,.../"), fields.join(",")));
+    }
+    all
+}
+
+impl ListedPmuEvent {
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+}
+
+/// Writes a table of events.
+pub(super) fn write_table(listed: &[ListedPmuEvent], output: &mut dyn Write) -> Result<()> {
+    let headings = ["event of Linux's", "unit", "CPUs", "fields"];
+    let mut table = Table::new(&headings.map(|text| (text, Align::Left))).without_margin();
+    for event in listed {
+        let cpus = event.cpus.as_deref().unwrap_or("each");
+        let row = [&*event.name, &*event.unit, cpus, &*event.fields];
+        table.row(&row.map(str::to_owned), Style::new());
+    }
+    Ok(table.write(None, Style::new(), output)?)
+}

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What -e and -M ask for beside events of the driver.
+
+use crate::events::linux_pmu::PmuEvent;
+use crate::events::software::Software;
+use crate::events::values::Value;
+
+/// What is counted beside events of the driver.
+#[derive(Debug, Default)]
+pub(super) struct Others {
+    pub(super) software: Vec<Software>,
+    pub(super) values: Vec<Value>,
+    pub(super) pmus: Vec<PmuEvent>,
+}
+
+impl Others {
+    /// Returns whether there is nothing.
+    pub(super) fn is_empty(&self) -> bool {
+        self.software.is_empty() && self.values.is_empty() && self.pmus.is_empty()
+    }
+}

@@ -1,0 +1,318 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Events as perf writes them, `PMU/EVENT,FIELD=VALUE/`, with the numbers that Linux takes for them.
+
+use perfmon::Pmu;
+use perfmon::spec;
+
+use super::format::{Configs, Field};
+use super::sysfs::{LinuxPmu, NamedEvent, OTHERS, is_of_cores, read_all};
+use crate::events::cpus::Cpus;
+use crate::events::words::words;
+use crate::system::exit::Usage;
+use crate::system::machine::Machine;
+use crate::system::text::did_you_mean;
+
+/// An event of one or several PMUs of one kind.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct PmuEvent {
+    /// The event as it was written.
+    pub(crate) word: String,
+    /// What it is called in the report.
+    pub(crate) label: String,
+    /// The PMU as it was written: of `uncore_imc_0` and `uncore_imc_1` it may be `uncore_imc`, which are added up.
+    pub(crate) pmu: String,
+    /// The numbers for each of the PMUs.
+    pub(crate) encodings: Vec<Encoding>,
+    /// The factor and unit of its number, if it is no plain count.
+    pub(crate) scale: Option<Scale>,
+}
+
+impl PmuEvent {
+    /// Returns the CPUs that it is read on, if each is for its socket or die.
+    pub(crate) fn cpus(&self) -> Option<Cpus> {
+        let cpus = self.encodings.iter().map(|one| one.cpus.as_ref());
+        let all: Vec<&Cpus> = cpus.collect::<Option<_>>()?;
+        Some(Cpus::new(all.into_iter().flat_map(Cpus::iter).collect()))
+    }
+
+    /// Returns the event on these CPUs alone, if each counts for itself.
+    pub(crate) fn only_on(mut self, cpus: &Cpus) -> Self {
+        if self.cpus().is_none() {
+            for encoding in &mut self.encodings {
+                encoding.cpus.get_or_insert_with(|| cpus.clone());
+            }
+            if let Some(name) = self.label.strip_suffix('/') {
+                // As perf writes it.
+                self.label = format!("{name},cpu={cpus}/");
+            }
+        }
+        self
+    }
+}
+
+/// What Linux takes for an event.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Encoding {
+    pub(crate) number: u32,
+    pub(crate) configs: Configs,
+    /// The CPUs that it is read on; `None` for each.
+    pub(crate) cpus: Option<Cpus>,
+}
+
+/// A factor and the unit of the product.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Scale {
+    pub(crate) factor: f64,
+    pub(crate) unit: String,
+}
+
+impl Scale {
+    /// Returns a count in the unit.
+    pub(crate) fn of(&self, count: u64) -> f64 {
+        count as f64 * self.factor
+    }
+
+    /// Returns whether the factor has nothing behind the point.
+    pub(crate) fn is_whole(&self) -> bool {
+        self.factor.fract() == 0.0
+    }
+}
+
+/// Splits the texts of -e into the other events and those of Linux's PMUs.
+///
+/// # Errors
+/// If an event is of no PMU here, or its PMU has no such event.
+pub(crate) fn split(
+    texts: &[String],
+    machine: &Machine,
+    cores: &Pmu,
+) -> Result<(Vec<String>, Vec<PmuEvent>), Usage> {
+    let mut found: Vec<PmuEvent> = Vec::new();
+    let mut rest = Vec::new();
+    let mut pmus = None;
+    for text in texts {
+        let mut others = Vec::new();
+        let mut in_group = false;
+        for word in words(text) {
+            let is_grouped = in_group || word.contains('{');
+            in_group = is_grouped && !word.contains('}');
+            let Some(name) = pmu_name(word) else {
+                others.push(word);
+                continue;
+            };
+            let pmus = pmus.get_or_insert_with(|| read_all(machine));
+            if !pmus.iter().any(|pmu| pmu.is_called(name)) && is_event(name, cores) {
+                others.push(word);
+                continue;
+            }
+            if is_grouped {
+                return Err(Usage(format!(
+                    "-e {}: an event of one of Linux's PMUs can't be in a group. Write it without the braces.",
+                    word.trim_matches(['{', '}', ' '])
+                )));
+            }
+            let event = find(word, pmus)?;
+            if !found.contains(&event) {
+                found.push(event);
+            }
+        }
+        if !others.is_empty() {
+            rest.push(others.join(","));
+        }
+    }
+    Ok((rest, found))
+}
+
+/// Returns whether this is an event of one of Linux's PMUs, or of none that there is.
+pub(crate) fn is_pmu_event(word: &str, cores: &Pmu) -> bool {
+    pmu_name(word).is_some_and(|name| !is_event(name, cores))
+}
+
+/// Returns what is in front of the first slash, unless it is a PMU of cores.
+fn pmu_name(word: &str) -> Option<&str> {
+    let (name, _) = word.trim().trim_start_matches('{').split_once('/')?;
+    (!is_of_cores(name)).then_some(name)
+}
+
+/// Returns whether this is the name of an event of cores, which may have slashes, too: `instructions/period=9/`.
+fn is_event(name: &str, cores: &Pmu) -> bool {
+    name.is_empty() || name.contains('.') || spec::parse_or_absent(name, cores).is_ok()
+}
+
+/// Returns the event that a word names.
+fn find(word: &str, pmus: &[LinuxPmu]) -> Result<PmuEvent, Usage> {
+    let word = word.trim();
+    let refused = |why: String| Usage(format!("-e {word}: {why}"));
+    let (name, behind) = word.split_once('/').unwrap_or((word, ""));
+    let Some((terms, modifier)) = behind.split_once('/') else {
+        return Err(refused(
+            "the second slash is missing.\nFor example: msr/tsc/".to_owned(),
+        ));
+    };
+    if !modifier.is_empty() {
+        return Err(refused(format!(
+            "what `{name}` counts is of no mode. Leave out `{modifier}`."
+        )));
+    }
+    if OTHERS.contains(&name) {
+        return Err(refused(format!(
+            "the events of Linux's PMU `{name}` are perf's: pmctl can't count them."
+        )));
+    }
+    let members: Vec<&LinuxPmu> = pmus.iter().filter(|p| p.is_called(name)).collect();
+    if members.is_empty() {
+        return Err(refused(no_such_pmu(name, pmus)));
+    }
+    let resolved = members.iter().map(|pmu| resolve(pmu, terms));
+    let mut resolved: Vec<Resolved> = resolved.collect::<Result<_, _>>().map_err(refused)?;
+    let encodings = members.iter().zip(&resolved).map(|(pmu, one)| Encoding {
+        number: pmu.number,
+        configs: one.configs,
+        cpus: pmu.cpus.clone(),
+    });
+    let encodings = encodings.collect();
+    let first = resolved.swap_remove(0);
+    Ok(PmuEvent {
+        word: word.to_owned(),
+        label: first.name.unwrap_or_else(|| word.to_owned()),
+        pmu: name.to_owned(),
+        encodings,
+        scale: first.scale,
+    })
+}
+
+/// Returns why there is no PMU of this name, with the names that look most like it.
+fn no_such_pmu(name: &str, pmus: &[LinuxPmu]) -> String {
+    let mut kinds: Vec<&str> = pmus.iter().map(LinuxPmu::kind).collect();
+    kinds.dedup();
+    let meant = nearest(name, kinds.into_iter());
+    format!(
+        "Linux has no PMU `{name}` here.\n{meant}`pmctl list pmus` shows those that it has; some take a module of Linux's \
+         (intel_uncore, rapl, amd_uncore)."
+    )
+}
+
+/// What the text between the slashes is for a PMU.
+#[derive(Default)]
+struct Resolved {
+    configs: Configs,
+    scale: Option<Scale>,
+    /// What the user calls it.
+    name: Option<String>,
+}
+
+/// Computes the numbers of `terms` for a PMU; an error says why there are none.
+fn resolve(pmu: &LinuxPmu, terms: &str) -> Result<Resolved, String> {
+    let mut resolved = Resolved::default();
+    let mut named: Option<&str> = None;
+    for term in terms.split(',').map(str::trim) {
+        let (key, value) = match term.split_once('=') {
+            Some((key, value)) => (key, Some(value)),
+            None => (term, None),
+        };
+        if let (Some(event), None) = (pmu.events.get(key), value) {
+            if let Some(other) = named.replace(key) {
+                return Err(format!(
+                    "`{other}` and `{key}` are two events. Write each with slashes of its own."
+                ));
+            }
+            resolved.add_event(pmu, (key, event))?;
+            continue;
+        }
+        match (key, value) {
+            ("", None) => return Err("a field is missing between the slashes.".to_owned()),
+            ("name", Some(value)) => resolved.name = Some(value.to_owned()),
+            _ => write(pmu, (key, value), &mut resolved.configs)?,
+        }
+    }
+    Ok(resolved)
+}
+
+impl Resolved {
+    /// Takes over what sysfs tells of an event.
+    fn add_event(
+        &mut self,
+        pmu: &LinuxPmu,
+        (name, event): (&str, &NamedEvent),
+    ) -> Result<(), String> {
+        if event.is_level {
+            return Err(format!(
+                "`{name}` is a level, and no number that grows: there is nothing to count."
+            ));
+        }
+        for term in event.terms.split(',') {
+            let (key, value) = match term.split_once('=') {
+                Some((key, value)) => (key, Some(value)),
+                None => (term, None),
+            };
+            write(pmu, (key, value), &mut self.configs)?;
+        }
+        if event.scale.is_some() || !event.unit.is_empty() {
+            self.scale = Some(Scale {
+                factor: event.scale.unwrap_or(1.0),
+                unit: event.unit.clone(),
+            });
+        }
+        Ok(())
+    }
+}
+
+/// Writes the value of a field, 1 if none is given.
+fn write(
+    pmu: &LinuxPmu,
+    (key, value): (&str, Option<&str>),
+    configs: &mut Configs,
+) -> Result<(), String> {
+    let whole = Field::whole(key);
+    let Some(field) = pmu.fields.get(key).or(whole.as_ref()) else {
+        return Err(no_such_term(pmu, (key, value)));
+    };
+    let value = value.unwrap_or("1");
+    let number = match value
+        .strip_prefix("0x")
+        .or_else(|| value.strip_prefix("0X"))
+    {
+        Some(digits) => u64::from_str_radix(digits, 16),
+        None => value.parse(),
+    };
+    let number = number.map_err(|_| format!("`{key}={value}`: `{value}` is no number."))?;
+    if number > field.max() {
+        return Err(format!(
+            "`{key}={value}`: the field takes {:#x} at most.",
+            field.max()
+        ));
+    }
+    field.write(number, configs);
+    Ok(())
+}
+
+/// Returns why a PMU has no such field or event.
+fn no_such_term(pmu: &LinuxPmu, (key, value): (&str, Option<&str>)) -> String {
+    let fields = pmu.fields.keys().map(String::as_str);
+    let (what, meant) = match value {
+        Some(_) => ("field", nearest(key, fields)),
+        None => {
+            let events = pmu.events.keys().map(String::as_str);
+            ("event and no field", nearest(key, events.chain(fields)))
+        }
+    };
+    format!(
+        "Linux's PMU `{0}` has no {what} `{key}`.\n{meant}`pmctl list pmus {0}` shows what it has.",
+        pmu.name
+    )
+}
+
+/// Returns the names that look most like `word`, as a question with a blank behind it; empty if there are none.
+fn nearest<'a>(word: &str, names: impl Iterator<Item = &'a str>) -> String {
+    let likeness = |name: &str| {
+        let is_part = word.len() >= 3 && name.contains(word);
+        // Letters that changed places make short names look unlike.
+        let is_slip = strsim::osa_distance(word, name) == 1;
+        strsim::jaro_winkler(word, name) + if is_part || is_slip { 1.0 } else { 0.0 }
+    };
+    let mut names: Vec<(f64, &str)> = names.map(|name| (likeness(name), name)).collect();
+    names.retain(|(likeness, _)| *likeness > 0.8);
+    names.sort_by(|a, b| b.0.total_cmp(&a.0));
+    let names: Vec<&str> = names.iter().take(3).map(|(_, name)| *name).collect();
+    did_you_mean(&names).map_or_else(String::new, |question| question + " ")
+}

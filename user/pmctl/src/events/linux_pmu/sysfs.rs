@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What `/sys/bus/event_source/devices` tells of a PMU.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use super::format::Field;
+use crate::events::cpus::Cpus;
+use crate::system::machine::Machine;
+
+/// Where Linux lists its PMUs.
+const DEVICES: &str = "/sys/bus/event_source/devices";
+
+/// PMUs whose events have other names here, or that count nothing by themselves: perf makes events of addresses for them,
+/// or reads what they trace.
+pub(super) const OTHERS: [&str; 8] = [
+    "software",
+    "tracepoint",
+    "breakpoint",
+    "kprobe",
+    "uprobe",
+    "intel_pt",
+    "intel_bts",
+    "dummy",
+];
+
+/// A PMU of Linux.
+#[derive(Clone, Debug)]
+pub(crate) struct LinuxPmu {
+    pub(crate) name: String,
+    /// The `type` of its events.
+    pub(super) number: u32,
+    /// Its fields, by their names.
+    pub(super) fields: BTreeMap<String, Field>,
+    /// Its events that have names.
+    pub(crate) events: BTreeMap<String, NamedEvent>,
+    /// The CPUs that its events are read on, each for its socket or die; `None` if each CPU counts for itself.
+    pub(crate) cpus: Option<Cpus>,
+}
+
+impl LinuxPmu {
+    /// Returns the name without the number of one of several.
+    pub(crate) fn kind(&self) -> &str {
+        match self.name.rsplit_once('_') {
+            Some((kind, number)) if number.parse::<u32>().is_ok() => kind,
+            _ => &self.name,
+        }
+    }
+
+    /// Returns the names of its fields.
+    pub(crate) fn field_names(&self) -> impl Iterator<Item = &str> {
+        self.fields.keys().map(String::as_str)
+    }
+
+    /// Returns whether `wanted` names it: its whole name, without `uncore_`, without its number, or without both.
+    pub(super) fn is_called(&self, wanted: &str) -> bool {
+        let is = |name: &str| name == wanted || name.strip_prefix("uncore_") == Some(wanted);
+        is(&self.name) || is(self.kind())
+    }
+}
+
+/// An event that has a name.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct NamedEvent {
+    /// Fields with their values, as `event=0x04,umask=0x03`.
+    pub(crate) terms: String,
+    /// What its number is multiplied by, in this unit.
+    pub(crate) scale: Option<f64>,
+    pub(crate) unit: String,
+    /// Its number says how much there is, and not how often something was.
+    pub(crate) is_level: bool,
+}
+
+/// Returns whether this is a PMU of cores, which the driver counts on.
+pub(super) fn is_of_cores(name: &str) -> bool {
+    matches!(name, "cpu" | "cpu_core" | "cpu_atom" | "cpu_lowpower")
+}
+
+/// Returns the PMUs that are none of the cores', in the order of their names. What can't be read is not there.
+pub(crate) fn read_all(machine: &Machine) -> Vec<LinuxPmu> {
+    let names = names(&machine.path(DEVICES)).into_iter();
+    let is_wanted = |name: &String| !is_of_cores(name) && !OTHERS.contains(&name.as_str());
+    names
+        .filter(is_wanted)
+        .filter_map(|name| read(machine, name))
+        .collect()
+}
+
+fn read(machine: &Machine, name: String) -> Option<LinuxPmu> {
+    let folder = format!("{DEVICES}/{name}");
+    let text = |file: &str| machine.text(&format!("{folder}/{file}")).ok().flatten();
+    let fields = names(&machine.path(&format!("{folder}/format")));
+    let fields = fields.into_iter().filter_map(|field| {
+        let bits = Field::parse(&text(&format!("format/{field}"))?)?;
+        Some((field, bits))
+    });
+    let events = names(&machine.path(&format!("{folder}/events")));
+    let events = events.into_iter().filter_map(|event| {
+        // `NAME.scale` and the like tell more of the event `NAME`.
+        if event.contains('.') {
+            return None;
+        }
+        let more = |suffix: &str| text(&format!("events/{event}.{suffix}"));
+        let known = NamedEvent {
+            terms: text(&format!("events/{event}"))?,
+            scale: more("scale").and_then(|scale| scale.parse().ok()),
+            unit: more("unit").unwrap_or_default(),
+            is_level: more("snapshot").is_some_and(|text| text == "1"),
+        };
+        Some((event, known))
+    });
+    Some(LinuxPmu {
+        number: text("type")?.parse().ok()?,
+        fields: fields.collect(),
+        events: events.collect(),
+        cpus: text("cpumask").and_then(|list| Cpus::parse(&list).ok()),
+        name,
+    })
+}
+
+/// Returns the names in a folder, in their order; none if there is no such folder.
+fn names(folder: &Path) -> Vec<String> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
+    let mut names: Vec<String> = names.collect();
+    names.sort();
+    names
+}

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The events of a text of -e, one by one.
+
+/// Returns what commas part, but those between slashes: `cpu/event=1,umask=2/` is one. Braces stay with their first and
+/// last event.
+pub(crate) fn words(text: &str) -> impl Iterator<Item = &str> {
+    let mut in_slashes = false;
+    text.split(move |letter| {
+        in_slashes ^= letter == '/';
+        letter == ',' && !in_slashes
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commas_between_slashes_part_nothing() {
+        let of = |text| words(text).collect::<Vec<_>>();
+        assert_eq!(
+            of("cycles,cpu/event=1,umask=2/u,{a,x/y/}"),
+            ["cycles", "cpu/event=1,umask=2/u", "{a", "x/y/}"]
+        );
+        assert_eq!(of("a/b,c"), ["a/b,c"]);
+        assert_eq!(of(""), [""]);
+    }
+}
