@@ -50,7 +50,7 @@ says "the other user has no capability" "$(plain grep CapEff /proc/self/status)"
 
 capable pmctl info >/dev/null 2>&1
 is "info succeeds" 0 $?
-says "doctor says that the user may count" "$(capable pmctl doctor 2>&1)" 'may count'
+says "doctor says that the user may count" "$(capable pmctl doctor 2>&1)" 'by its capabilities'
 
 a=$(count instructions:u 1000000 capable)
 is "stat counts as for root" "$(count instructions:u 1000000 env)" "${a:-nothing}"

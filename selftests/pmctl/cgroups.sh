@@ -56,7 +56,7 @@ rmdir "$root/1"
 mount -t cgroup2 none "$root"
 mkdir -p "$root/a/b" "$root/c" "$root/other"
 refused "a cgroup that does not exist" 125 "can.t open cgroup $root/none: there is no such cgroup" -G none
-refused "a file in place of a cgroup" 125 'no directory of a cgroup' -G cgroup.procs
+refused "a file in place of a cgroup" 125 'is not the directory of a cgroup' -G cgroup.procs
 refused "a pattern that no cgroup matches" 2 'no cgroup below .* has a name of this form' --for-each-cgroup 'n*'
 refused "a group of events for two cgroups" 2 'a group is counted in a single cgroup' -e '{instructions,cycles}' -G a,c
 
