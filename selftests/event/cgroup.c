@@ -444,7 +444,7 @@ TEST_F(cgroup, what_is_refused)
 	exclusive.exclusive = 1;
 	EXPECT_EQ(-EOPNOTSUPP, open_event(exclusive, cgroup_path(0), self->cpu));
 	task.task = 1;
-	EXPECT_EQ(-EOPNOTSUPP, open_event(task, cgroup_path(0), self->cpu));
+	EXPECT_EQ(-EOPNOTSUPP, open_event(task, cgroup_path(0), -1));
 }
 
 /* Moves tasks, and makes and removes cgroups and events, at random. */

@@ -365,15 +365,19 @@ pub(super) fn unload_all(here: ThisCpu<'_>, readings: &mut Readings) {
     unload(here, readings, |_| false);
 }
 
+/// Returns the contexts of cgroups that are loaded here. Interrupts are off.
+pub(super) fn loaded(here: ThisCpu<'_>) -> impl Iterator<Item = HeldContext<'_>> {
+    let first = first_loaded(here.percpu());
+    let contexts = core::iter::successors(first, |on_cpu| context_at(on_cpu.next.get()));
+    // SAFETY: The context is in this CPU's list of loaded contexts, and nothing else uses it: a `ThisCpu` says that
+    // interrupts are off, and callers use one result at a time.
+    contexts.map(|on_cpu| unsafe { HeldContext::assume(&on_cpu.context) })
+}
+
 /// Brings the sums of the cgroup events that count here up to date, and opens the windows that should be open now.
 /// Interrupts are off.
 pub(super) fn refresh_loaded(here: ThisCpu<'_>) {
-    let mut next = first_loaded(here.percpu());
-    while let Some(on_cpu) = next {
-        next = context_at(on_cpu.next.get());
-        // SAFETY: The context is in this CPU's list of loaded contexts, and nothing else uses it: a `ThisCpu` says
-        // that interrupts are off until `slots` is dropped.
-        let mut slots = unsafe { HeldContext::assume(&on_cpu.context) };
+    for mut slots in loaded(here) {
         refresh(here, &mut slots, timestamp());
     }
 }

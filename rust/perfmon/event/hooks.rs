@@ -5,7 +5,9 @@
 //! Kernel threads register and unregister them. That takes long, since the kernel waits for all CPUs. A program would
 //! do it at its own, maybe low, priority, and delay the first event of all other programs that long.
 
-use super::{cgroup, life, mappings, slow_switch_users::SLOW_SWITCH_USERS, switch, table};
+use super::{
+    cgroup, life, mappings, new_cgroups, slow_switch_users::SLOW_SWITCH_USERS, switch, table,
+};
 use crate::sys::{ffi, kernel_thread, tracepoint::Probe};
 use core::sync::atomic::{
     AtomicU32,
@@ -33,8 +35,8 @@ struct Hooks {
     /// The functions in the order in which they are registered: that for new tasks comes before that for switches, so
     /// that no child of a counted task is missed.
     probes: [Probe; 5],
-    /// The function for tasks that move to other cgroups; `None` on a kernel without cgroups.
-    cgroup_moves: Option<Probe>,
+    /// The functions for tasks that move to other cgroups, and for new cgroups; `None` on a kernel without cgroups.
+    of_cgroups: [Option<Probe>; 2],
     /// Programs may still have the right to use RDPMC from perf. They are counted as one of [`SLOW_SWITCH_USERS`]
     /// while the functions are registered.
     rdpmc_left_by_perf: bool,
@@ -58,19 +60,20 @@ impl Hooks {
                 Probe::new(c"sched_switch", switch::on_switch as *mut _)?,
             ]
         };
-        for (n, probe) in probes.iter().enumerate() {
+        // SAFETY: `Probe::new` requires a function with the parameters that the tracepoint passes: those of
+        // include/trace/events/cgroup.h.
+        let of_cgroups = unsafe {
+            [
+                Probe::new(c"cgroup_attach_task", cgroup::on_move as *mut _).ok(),
+                Probe::new(c"cgroup_mkdir", new_cgroups::on_new_cgroup as *mut _).ok(),
+            ]
+        };
+        let all = || Iterator::chain(probes.iter(), of_cgroups.iter().flatten());
+        for (n, probe) in all().enumerate() {
             if let Err(error) = probe.register() {
-                probes.iter().take(n).for_each(Probe::unregister);
+                all().take(n).for_each(Probe::unregister);
                 return Err(error);
             }
-        }
-        let cgroup_moves =
-            // SAFETY: `Probe::new` requires a function with the parameters that the tracepoint passes: those of
-            // include/trace/events/cgroup.h.
-            unsafe { Probe::new(c"cgroup_attach_task", cgroup::on_move as *mut _) }.ok();
-        if let Some(Err(error)) = cgroup_moves.as_ref().map(Probe::register) {
-            probes.iter().for_each(Probe::unregister);
-            return Err(error);
         }
         // Checked after `life::on_new_task` was registered, which takes the right from new tasks.
         // SAFETY: The function reads tasks under RCU, which it takes itself: it has no preconditions.
@@ -80,7 +83,7 @@ impl Hooks {
         }
         Ok(Self {
             probes,
-            cgroup_moves,
+            of_cgroups,
             rdpmc_left_by_perf,
         })
     }
@@ -88,9 +91,8 @@ impl Hooks {
     /// Unregisters the functions.
     fn unregister(self) {
         self.probes.iter().for_each(Probe::unregister);
-        if let Some(cgroup_moves) = self.cgroup_moves {
-            cgroup_moves.unregister();
-        }
+        let of_cgroups = self.of_cgroups.iter().flatten();
+        of_cgroups.for_each(Probe::unregister);
         if self.rdpmc_left_by_perf {
             SLOW_SWITCH_USERS.fetch_sub(1, SeqCst);
         }

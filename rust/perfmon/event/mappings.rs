@@ -6,7 +6,9 @@
 //! without the probed functions is no error: then there are no such records, and the event's fdinfo says so (`mmap:
 //! 0`).
 
-use super::{context::HeldContext, event::Event, life::exec_is_private, record, slot::Slots};
+use super::{
+    cgroup, context::HeldContext, event::Event, life::exec_is_private, record, slot::Slots,
+};
 use crate::{
     cpu::ThisCpu,
     ring::TaskChange,
@@ -131,22 +133,26 @@ unsafe extern "C" fn on_map(area: *mut bindings::vm_area_struct) {
     let executable = unsafe { ffi::perfmon_mapping_is_executable(area) };
     let of_task = HeldContext::of_task(here).filter(|slots| may_record_mapping(slots));
     let of_cpu = HeldContext::of_cpu(here);
-    let wants = |slots: &Option<HeldContext<'_>>| {
-        let mut slots = slots.iter().flat_map(|slots| slots.iter());
+    let own = || [&of_task, &of_cpu].into_iter().flatten();
+    let wants = |slots: &Slots| {
+        let mut slots = slots.iter();
         slots.any(|slot| slot.is_open() && slot.event().sampler.sampling.mappings.have(executable))
     };
-    if !wants(&of_task) && !wants(&of_cpu) {
+    if !own().any(|slots| wants(slots)) && !cgroup::loaded(here).any(|slots| wants(&slots)) {
         return;
     }
-    // SAFETY: The words must have one user at a time: only this handler uses those of this CPU, interrupts are off,
-    // and a kprobe's handler does not interrupt itself.
-    let name = unsafe { here.percpu().mapping_name.words() };
+    // SAFETY: The words must have one user at a time: only this handler and that of new cgroups use those of this CPU,
+    // interrupts are off, and neither causes the other.
+    let name = unsafe { here.percpu().path.words() };
     // SAFETY: The function requires an area of the current task that stays mapped during the call: the probed
     // function has it as its argument, under the lock of the mm.
     let (mapping, name) = unsafe { mappings::describe(area, name) };
     let change = TaskChange::Map(&mapping, name);
     let task = Task::current_raw();
-    for slots in [of_task, of_cpu].into_iter().flatten() {
+    for slots in own() {
+        record::write_to(here, slots, &change, task, None);
+    }
+    for slots in cgroup::loaded(here) {
         record::write_to(here, &slots, &change, task, None);
     }
 }

@@ -45,6 +45,7 @@ mod mappings;
 mod members;
 mod memory;
 mod mmap;
+mod new_cgroups;
 mod open;
 mod output;
 mod rcu;

@@ -23,6 +23,7 @@ use crate::{
     },
     pmu::{self, pebs::may_run_guests},
     sys::{
+        cgroup,
         descriptor::{Descriptor, OpenDescriptor, ReservedDescriptor},
         error::errno,
         ffi, uaccess,
@@ -59,6 +60,9 @@ pub(crate) fn open(_client: &Client, request: abi::perfmon_event_open) -> Result
     // A pinned event never gives its counter up.
     config.takes_turns = request.flags & flag::TURNS != 0 && !config.pinned;
     config.sampling.trigger.check(max_sample_rate())?;
+    if !cgroup::EXIST && config.sampling.has_cgroups() {
+        return Err(EINVAL);
+    }
     if config.select.is_kernel() || config.sampling.has_kernel_branches() {
         allow_kernel()?;
     }
@@ -128,13 +132,10 @@ fn check_target(config: &EventConfig, target: &Target) -> Result<(), InvalidAttr
     let is_supported = match target {
         Target::Task(..) => true,
         Target::Cpu(_) => !needs_one_task,
-        // A ring has one writer at a time, so sampling a cgroup needs a CPU.
+        // A ring has one writer at a time, so recording a cgroup needs a CPU.
         Target::Cgroup(_, cpu) => {
-            !config.exclusive
-                && !needs_one_task
-                && !sampling.follows_tasks()
-                && !sampling.switch
-                && (cpu.is_some() || !sampling.trigger.is_sampled())
+            let is_recorded = sampling.trigger.is_sampled() || sampling.follows_tasks();
+            !config.exclusive && !needs_one_task && (cpu.is_some() || !is_recorded)
         }
     };
     if is_supported {

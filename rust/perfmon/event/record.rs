@@ -2,6 +2,7 @@
 //! Records of what happens to tasks, in the rings of the events that want such records.
 
 use super::{
+    cgroup,
     context::HeldContext,
     event::Event,
     slot::{Slot, Slots},
@@ -28,7 +29,7 @@ pub(super) fn end_switches(event: &Event) {
     }
 }
 
-/// Records a change of the current task in the rings of its own events, and of its CPU's events.
+/// Records a change of the current task in the rings of its own events, and of the events of its CPU and its cgroups.
 pub(super) fn write_current(change: &TaskChange<'_>) {
     let irqs_off = irqs_off();
     let here = irqs_off.here();
@@ -36,12 +37,17 @@ pub(super) fn write_current(change: &TaskChange<'_>) {
     if let Some(slots) = HeldContext::of_task(here) {
         write_to(here, &slots, change, task, None);
     }
-    if let Some(slots) = HeldContext::of_cpu(here) {
+    for slots in of_cpu_and_cgroups(here) {
         write_to(here, &slots, change, task, None);
     }
 }
 
-/// Records one side of a context switch between `task` and `other`. Only records of the CPU's events name `other`.
+/// Returns the contexts of this CPU and of the cgroups that are loaded here. Interrupts are off.
+fn of_cpu_and_cgroups(here: ThisCpu<'_>) -> impl Iterator<Item = HeldContext<'_>> {
+    Iterator::chain(HeldContext::of_cpu(here).into_iter(), cgroup::loaded(here))
+}
+
+/// Records one side of a context switch between `task` and `other`. Only records of events of CPUs and cgroups name `other`.
 /// Interrupts are off.
 #[cold]
 #[inline(never)]
@@ -54,7 +60,7 @@ pub(super) fn write_switch(
     if let Some(slots) = HeldContext::of_task(here) {
         write_to(here, &slots, change, task, None);
     }
-    if let Some(slots) = HeldContext::of_cpu(here) {
+    for slots in of_cpu_and_cgroups(here) {
         write_to(here, &slots, change, task, Some(other));
     }
 }

@@ -141,6 +141,7 @@ mod sample {
     pub const PERF_SAMPLE_IDENTIFIER: u64 = 1 << 16;
     pub const PERF_SAMPLE_TRANSACTION: u64 = 1 << 17;
     pub const PERF_SAMPLE_REGS_INTR: u64 = 1 << 18;
+    pub const PERF_SAMPLE_CGROUP: u64 = 1 << 21;
     pub const PERF_SAMPLE_WEIGHT_STRUCT: u64 = 1 << 24;
     pub const PERF_SAMPLE_MAX: u64 = 1 << 25;
 

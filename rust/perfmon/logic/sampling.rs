@@ -3,7 +3,7 @@
 
 use super::branches::BranchStack;
 use super::event_attr::{
-    InvalidAttr, PerfEventAttr, PERF_SAMPLE_BRANCH_STACK, PERF_SAMPLE_CALLCHAIN,
+    InvalidAttr, PerfEventAttr, PERF_SAMPLE_BRANCH_STACK, PERF_SAMPLE_CALLCHAIN, PERF_SAMPLE_CGROUP,
 };
 use super::mapping::MappingRecords;
 use super::read_format::ReadFormat;
@@ -92,6 +92,8 @@ pub struct Sampling {
     pub task: bool,
     /// Context switches are recorded.
     pub switch: bool,
+    /// New cgroups are recorded.
+    pub cgroup: bool,
     /// The mappings of programs are recorded.
     pub mappings: MappingRecords,
 }
@@ -201,6 +203,7 @@ impl Sampling {
             comm: attr.has(PerfEventAttr::COMM),
             task: attr.has(PerfEventAttr::TASK),
             switch: attr.has(PerfEventAttr::CONTEXT_SWITCH),
+            cgroup: attr.has(PerfEventAttr::CGROUP),
             mappings: MappingRecords::new(attr),
         })
     }
@@ -223,10 +226,16 @@ impl Sampling {
         }
     }
 
-    /// Returns whether names, beginnings, ends, switches or mappings of tasks are recorded.
+    /// Returns whether samples have the cgroup.
+    #[must_use]
+    pub const fn has_cgroups(&self) -> bool {
+        self.trigger.is_sampled() && self.format.has(PERF_SAMPLE_CGROUP)
+    }
+
+    /// Returns whether names, beginnings, ends, switches or mappings of tasks, or new cgroups, are recorded.
     #[must_use]
     pub const fn follows_tasks(&self) -> bool {
-        self.comm || self.task || self.switch || self.mappings.are_wanted()
+        self.comm || self.task || self.switch || self.cgroup || self.mappings.are_wanted()
     }
 }
 

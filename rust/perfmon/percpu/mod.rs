@@ -121,8 +121,8 @@ pub(crate) struct PerCpu {
     counts: SampledCounts,
     /// The state of the branch records (LBR).
     pub(crate) branches: BranchState,
-    /// Memory for the name of a mapping, for the probe handler in [`crate::event`].
-    pub(crate) mapping_name: Scratch<NAME_WORDS>,
+    /// Memory for the path of a mapping or of a new cgroup, for the handlers in [`crate::event`].
+    pub(crate) path: Scratch<NAME_WORDS>,
     /// The part of a trace on this CPU.
     pub(crate) trace: CpuTrace,
     /// The data of each counter, by [`CounterId::index`].

@@ -3,7 +3,7 @@
 
 use core::cell::UnsafeCell;
 
-/// Memory of `WORDS` words for one of a CPU's handlers: of overflows, or of mappings.
+/// Memory of `WORDS` words for one of a CPU's handlers: of overflows, or of what tasks do.
 pub(crate) struct Scratch<const WORDS: usize>(UnsafeCell<[u64; WORDS]>);
 
 // SAFETY: Only `words` gives access, and its callers are one handler of one CPU, which does not interrupt itself.

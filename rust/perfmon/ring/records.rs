@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Records of what happens to tasks: new names, forks, exits, context switches and mappings. The task itself writes
-//! them, with interrupts off.
+//! Records of what happens to tasks: new names, forks, exits, context switches, mappings and new cgroups. The task itself
+//! writes them, with interrupts off.
 
 use super::Sampler;
 use crate::{logic::mapping::Mapping, sys::ffi};
@@ -14,6 +14,7 @@ mod kind {
     pub(super) const READ: u32 = 8;
     pub(super) const SWITCH: u32 = 14;
     pub(super) const SWITCH_CPU_WIDE: u32 = 15;
+    pub(super) const CGROUP: u32 = 19;
 }
 
 /// Flags in the headers of these records: `PERF_RECORD_MISC_*`.
@@ -41,6 +42,8 @@ pub(crate) enum TaskChange<'a> {
     SwitchOut(bool),
     /// The task has mapped memory. The words are the name of the mapping.
     Map(&'a Mapping, &'a [u64]),
+    /// The task has made a cgroup with this ID. The words are the path of the cgroup.
+    MakeCgroup(u64, &'a [u64]),
 }
 
 /// The other task of a context switch, for an event of a CPU.
@@ -64,6 +67,7 @@ impl Sampler {
             TaskChange::Begin(_) | TaskChange::End => self.sampling.task,
             TaskChange::SwitchIn | TaskChange::SwitchOut(_) => self.sampling.switch,
             TaskChange::Map(mapping, _) => self.sampling.mappings.have(mapping.is_executable()),
+            TaskChange::MakeCgroup(..) => self.sampling.cgroup,
         }
     }
 
@@ -119,6 +123,9 @@ impl Sampler {
             TaskChange::Map(mapping, name) => {
                 let record = self.sampling.mappings.record(ids, mapping);
                 self.write(record.kind, record.misc, &[record.words(), name], &origin);
+            }
+            TaskChange::MakeCgroup(id, path) => {
+                self.write(kind::CGROUP, 0, &[&[*id], path], &origin);
             }
         }
     }

@@ -5,11 +5,11 @@ use super::{registers::put_registers, stack, Record, Sampler};
 use crate::{
     logic::{
         event_attr::{
-            PERF_SAMPLE_ADDR, PERF_SAMPLE_CALLCHAIN, PERF_SAMPLE_CPU, PERF_SAMPLE_ID,
-            PERF_SAMPLE_IDENTIFIER, PERF_SAMPLE_IP, PERF_SAMPLE_PERIOD, PERF_SAMPLE_REGS_INTR,
-            PERF_SAMPLE_REGS_USER, PERF_SAMPLE_STACK_USER, PERF_SAMPLE_STREAM_ID, PERF_SAMPLE_TID,
-            PERF_SAMPLE_TIME, PERF_SAMPLE_TRANSACTION, PERF_SAMPLE_WEIGHT,
-            PERF_SAMPLE_WEIGHT_STRUCT,
+            PERF_SAMPLE_ADDR, PERF_SAMPLE_CALLCHAIN, PERF_SAMPLE_CGROUP, PERF_SAMPLE_CPU,
+            PERF_SAMPLE_ID, PERF_SAMPLE_IDENTIFIER, PERF_SAMPLE_IP, PERF_SAMPLE_PERIOD,
+            PERF_SAMPLE_REGS_INTR, PERF_SAMPLE_REGS_USER, PERF_SAMPLE_STACK_USER,
+            PERF_SAMPLE_STREAM_ID, PERF_SAMPLE_TID, PERF_SAMPLE_TIME, PERF_SAMPLE_TRANSACTION,
+            PERF_SAMPLE_WEIGHT, PERF_SAMPLE_WEIGHT_STRUCT,
         },
         sample_format::Header,
     },
@@ -180,6 +180,11 @@ impl Sampler {
         if !has_one_word_parts {
             let chain = chain.get(..chain_words).unwrap_or(&[]);
             record = self.put_varying_parts(record, shown_regs, user, chain, read, stack_size);
+            if format.has(PERF_SAMPLE_CGROUP) {
+                // SAFETY: The task must be null or alive, and RCU held: the sampled task is the current one, or is
+                // being switched to, and RCU waits for NMI handlers.
+                record.write_word(unsafe { ffi::perfmon_cgroup_id_of(task) });
+            }
         }
         record.finish(true);
     }

@@ -1,13 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Cgroups: finding them, and learning that tasks have moved.
+ * Cgroups: finding them, those of samples, and learning that tasks have moved.
  */
+#include <linux/build_bug.h>
 #include <linux/cgroup.h>
 #include <linux/err.h>
+#include <linux/limits.h>
+#include <linux/math.h>
 #include <linux/percpu.h>
 #include <linux/rcupdate.h>
 #include <linux/sched/signal.h>
 #include <linux/smp.h>
+#include <linux/string.h>
 
 #include "perfmon_shim.h"
 
@@ -26,6 +30,40 @@ void perfmon_cgroup_put(struct cgroup *cgroup)
 u64 perfmon_cgroup_id(const struct cgroup *cgroup)
 {
 	return cgroup_id(cgroup);
+}
+
+/* Callers have interrupts off, or are handlers of NMIs: as from RCU. */
+static const struct cgroup *seen_by_perf(struct task_struct *task)
+{
+#ifdef CONFIG_CGROUP_PERF
+	return task_css_check(task, perf_event_cgrp_id, true)->cgroup;
+#else
+	return task_css_set_check(task, true)->dfl_cgrp;
+#endif
+}
+
+u64 perfmon_cgroup_id_of(struct task_struct *task)
+{
+	return cgroup_id(seen_by_perf(task ?: current));
+}
+
+bool perfmon_cgroup_is_of_perf(const struct cgroup *cgroup)
+{
+	return cgroup->root == seen_by_perf(current)->root;
+}
+
+size_t perfmon_cgroup_path(struct cgroup *cgroup, char path[4096])
+{
+	const size_t limit = PATH_MAX - sizeof(u64);
+	size_t size;
+
+	static_assert(PATH_MAX == 4096);
+	/* If it does not fit, what does is there. */
+	path[0] = '\0';
+	cgroup_path(cgroup, path, limit);
+	size = strnlen(path, limit - 1);
+	memset(path + size, 0, sizeof(u64));
+	return round_up(size + 1, sizeof(u64));
 }
 
 int perfmon_cgroup_level(const struct cgroup *cgroup)
@@ -113,6 +151,21 @@ void perfmon_cgroup_put(struct cgroup *cgroup)
 }
 
 u64 perfmon_cgroup_id(const struct cgroup *cgroup)
+{
+	return 0;
+}
+
+u64 perfmon_cgroup_id_of(struct task_struct *task)
+{
+	return 0;
+}
+
+bool perfmon_cgroup_is_of_perf(const struct cgroup *cgroup)
+{
+	return false;
+}
+
+size_t perfmon_cgroup_path(struct cgroup *cgroup, char path[4096])
 {
 	return 0;
 }

@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Cgroups of version 2.
+//! Cgroups: those of version 2 that are counted, and those of samples.
 
 use super::ffi;
+use crate::logic::mapping::NAME_WORDS;
 use core::ptr::NonNull;
 use kernel::{bindings, error::from_err_ptr, prelude::*};
+
+/// The kernel has cgroups.
+pub(crate) const EXIST: bool = cfg!(CONFIG_CGROUPS);
 
 /// A cgroup.
 ///
@@ -73,4 +77,25 @@ pub(crate) unsafe fn of_task(
         // ancestors.
         NonNull::new(unsafe { ffi::perfmon_cgroup_parent(cgroup.as_ptr()) })
     })
+}
+
+/// Returns the id of a cgroup that perf tells of, and its path in these words: the path ends with zeros. `None` if the
+/// cgroup is in another hierarchy than perf's.
+///
+/// # Safety
+///
+/// The cgroup is alive, and the caller has interrupts off.
+pub(crate) unsafe fn describe(
+    cgroup: *mut ffi::cgroup,
+    path: &mut [u64; NAME_WORDS],
+) -> Option<(u64, &[u64])> {
+    // SAFETY: The cgroup is alive.
+    if !unsafe { ffi::perfmon_cgroup_is_of_perf(cgroup) } {
+        return None;
+    }
+    // SAFETY: The cgroup is alive, and there is room for 4096 bytes.
+    let size = unsafe { ffi::perfmon_cgroup_path(cgroup, path.as_mut_ptr().cast()) };
+    // SAFETY: The cgroup is alive.
+    let id = unsafe { ffi::perfmon_cgroup_id(cgroup) };
+    Some((id, path.get(..size / size_of::<u64>())?))
 }

@@ -375,6 +375,12 @@ unsafe extern "C" {
     pub fn perfmon_cgroup_put(cgroup: *mut cgroup);
     #[doc = " Returns the number of a cgroup, which is the inode number of its directory."]
     pub fn perfmon_cgroup_id(cgroup: *const cgroup) -> u64;
+    #[doc = " Returns the ID of the task's cgroup as perf has it: of the closest one with perf's\n controller, or of version 2 if the kernel has no such controller. NULL is the current\n task. May be called in NMI handlers. 0 if the kernel has no cgroups."]
+    pub fn perfmon_cgroup_id_of(task: *mut task_struct) -> u64;
+    #[doc = " Returns whether a cgroup is in the hierarchy of perf's controller."]
+    pub fn perfmon_cgroup_is_of_perf(cgroup: *const cgroup) -> bool;
+    #[doc = " Writes the path of a cgroup from the root of its hierarchy, padded with zeros to a\n multiple of 8 bytes, and returns the number of bytes. A longer path is truncated, as\n by perf."]
+    pub fn perfmon_cgroup_path(cgroup: *mut cgroup, path: *mut ::kernel::ffi::c_char) -> usize;
     #[doc = " Returns the number of cgroups that a cgroup is in; 0 for the root."]
     pub fn perfmon_cgroup_level(cgroup: *const cgroup) -> ::kernel::ffi::c_int;
     #[doc = " Returns the cgroup of version 2 that the task is in, or that cgroup's\n ancestor at @level if it is deeper. Valid as long as the caller has\n preemption off. NULL if the kernel has no cgroups."]

@@ -484,6 +484,20 @@ struct cgroup *perfmon_cgroup_get(int fd);
 void perfmon_cgroup_put(struct cgroup *cgroup);
 /* Returns the number of a cgroup, which is the inode number of its directory. */
 u64 perfmon_cgroup_id(const struct cgroup *cgroup);
+/*
+ * Returns the ID of the task's cgroup as perf has it: of the closest one with perf's
+ * controller, or of version 2 if the kernel has no such controller. NULL is the current
+ * task. May be called in NMI handlers. 0 if the kernel has no cgroups.
+ */
+u64 perfmon_cgroup_id_of(struct task_struct *task);
+/* Returns whether a cgroup is in the hierarchy of perf's controller. */
+bool perfmon_cgroup_is_of_perf(const struct cgroup *cgroup);
+/*
+ * Writes the path of a cgroup from the root of its hierarchy, padded with zeros to a
+ * multiple of 8 bytes, and returns the number of bytes. A longer path is truncated, as
+ * by perf.
+ */
+size_t perfmon_cgroup_path(struct cgroup *cgroup, char path[4096]);
 /* Returns the number of cgroups that a cgroup is in; 0 for the root. */
 int perfmon_cgroup_level(const struct cgroup *cgroup);
 /*

@@ -31,6 +31,7 @@ struct sample {
 	const __u64 *stack;
 	__u64 abi;		/* of `registers`, which are those at the PMI */
 	const __u64 *registers;
+	__u64 cgroup;
 };
 
 /* Members of struct perf_event_attr that define the fields of a sample. */

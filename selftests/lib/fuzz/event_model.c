@@ -74,7 +74,8 @@ static bool is_unsupported(const union model_attr *u)
 			    PERF_SAMPLE_REGS_USER | PERF_SAMPLE_STACK_USER |
 			    PERF_SAMPLE_WEIGHT |
 			    PERF_SAMPLE_IDENTIFIER | PERF_SAMPLE_TRANSACTION |
-			    PERF_SAMPLE_REGS_INTR | PERF_SAMPLE_WEIGHT_STRUCT;
+			    PERF_SAMPLE_REGS_INTR | PERF_SAMPLE_WEIGHT_STRUCT |
+			    PERF_SAMPLE_CGROUP;
 
 	if (a->precise_ip || a->exclude_host || a->aux_output || a->sigtrap ||
 	    u->words[ATTR_AUX] || u->words[ATTR_CONFIG1] || u->words[ATTR_CONFIG2] ||

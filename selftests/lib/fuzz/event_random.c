@@ -43,7 +43,7 @@ static void set_records(struct perf_event_attr *a, struct rng *r)
 			    PERF_SAMPLE_REGS_USER | PERF_SAMPLE_STACK_USER |
 			    PERF_SAMPLE_WEIGHT |
 			    PERF_SAMPLE_IDENTIFIER | PERF_SAMPLE_TRANSACTION |
-			    PERF_SAMPLE_REGS_INTR;
+			    PERF_SAMPLE_REGS_INTR | PERF_SAMPLE_CGROUP;
 
 	a->sample_type = rng_below(r, PERF_SAMPLE_MAX) & parts;
 	a->sample_regs_user = 1 + rng_below(r, 0xfff);

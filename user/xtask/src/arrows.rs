@@ -68,7 +68,7 @@ const PARTS: [(&str, &[&str]); 17] = [
 const EVENT_FOLDER: &str = "event/";
 
 /// The files of `event/` from the top to the bottom: each uses only files below it.
-const EVENT: [&str; 39] = [
+const EVENT: [&str; 40] = [
     // What programs call.
     "mod",
     "open",
@@ -79,6 +79,7 @@ const EVENT: [&str; 39] = [
     // Tasks that begin, execute a program, and end.
     "hooks",
     "mappings",
+    "new_cgroups",
     "life",
     "exit",
     // The tasks and CPUs that events count, and the context switch.

@@ -1,0 +1,527 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The cgroup in samples, the records of new cgroups, and the records of events of cgroups.
+ */
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "cpu.h"
+#include "device.h"
+#include "file.h"
+#include "fixture.h"
+#include "samples.h"
+
+#define PERIOD	10007UL
+#define ORDER	4
+#define ROOT	"/tmp/cgroup"
+#define VERSION_1	"/tmp/cgroup1"
+#define A	ROOT "/a"
+#define B	ROOT "/b"
+
+/* What the first part of @type gives the end of each record. */
+#define END	(PERF_SAMPLE_TID | PERF_SAMPLE_TIME | PERF_SAMPLE_CPU | PERF_SAMPLE_IDENTIFIER)
+
+FIXTURE(event)
+{
+	struct sampler sampler;
+	int cpu;		/* the first; this task stays there */
+	char controller[32];	/* one that cgroups can have */
+};
+
+#include "event_fixture.h"
+
+static const char *const made[] = { A "/inner", A, B, ROOT "/1", ROOT "/seven_7", ROOT "/eight_88" };
+
+static void remove_cgroups(void)
+{
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(made); i++)
+		rmdir(made[i]);
+}
+
+static int move_to(const char *cgroup)
+{
+	char path[64];
+
+	snprintf(path, sizeof(path), "%s/cgroup.procs", cgroup);
+	return write_file(path, "0");
+}
+
+/* The kernel gives cgroups perf's controller since any other one was enabled. */
+static int enable_controllers(const FIXTURE_DATA(event) *self, const char *cgroup, char sign)
+{
+	char path[64], text[40];
+
+	snprintf(path, sizeof(path), "%s/cgroup.subtree_control", cgroup);
+	snprintf(text, sizeof(text), "%c%s", sign, self->controller);
+	return write_file(path, text);
+}
+
+FIXTURE_SETUP(event)
+{
+	FILE *controllers;
+
+	SKIP_WITHOUT_PMU();
+	self->sampler.fd = -1;
+	prepare_maker(_metadata, variant);
+	self->cpu = pin_to_first_cpu();
+	ASSERT_LE(0, self->cpu);
+	mkdir(ROOT, 0755);
+	/* As far as a test before has left something. */
+	umount2(ROOT, MNT_DETACH);
+	ASSERT_EQ(0, mount("none", ROOT, "cgroup2", 0, NULL));
+	remove_cgroups();
+	controllers = fopen(ROOT "/cgroup.controllers", "r");
+	ASSERT_NE(NULL, controllers);
+	EXPECT_EQ(1, fscanf(controllers, "%31s", self->controller));
+	fclose(controllers);
+	ASSERT_EQ(0, enable_controllers(self, ROOT, '+'));
+}
+
+FIXTURE_TEARDOWN(event)
+{
+	sampler_close(&self->sampler);
+	move_to(VERSION_1);
+	rmdir(VERSION_1 "/inner");
+	umount(VERSION_1);
+	move_to(ROOT);
+	enable_controllers(self, A, '-');
+	remove_cgroups();
+	enable_controllers(self, ROOT, '-');
+	umount(ROOT);
+	restore_maker(_metadata, variant);
+}
+
+/* Has the kernel perf's controller of cgroups, as Debian's? */
+static bool has_perfs_controller(void)
+{
+	FILE *table = fopen("/proc/cgroups", "r");
+	bool found = false;
+	char line[80];
+
+	while (table && !found && fgets(line, sizeof(line), table))
+		found = !strncmp(line, "perf_event\t", 11);
+	if (table)
+		fclose(table);
+	return found;
+}
+
+/* Without it perf knows no cgroups, and the module takes those of version 2. */
+static bool knows_cgroups(const FIXTURE_VARIANT(event) *variant)
+{
+	return variant->maker != &event_maker_perf || has_perfs_controller();
+}
+
+static __u64 id_of(const char *cgroup)
+{
+	struct stat s;
+
+	return stat(cgroup, &s) ? 0 : s.st_ino;
+}
+
+/* Opens an event of a cgroup on this CPU, with its ring. */
+static int open_of_cgroup(FIXTURE_DATA(event) *self, const struct event_maker *maker,
+			  struct perf_event_attr attr, const char *cgroup)
+{
+	struct sampler *s = &self->sampler;
+	int dir = open(cgroup, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+	s->parts = (struct sample_parts) { .type = attr.sample_type };
+	s->fd = maker->open(&attr, dir, self->cpu, -1, PERF_FLAG_PID_CGROUP | PERF_FLAG_FD_CLOEXEC);
+	close(dir);
+	return s->fd < 0 ? s->fd : event_ring_map(&s->ring, s->fd, ORDER, false);
+}
+
+/* The samples of a process, by cgroup. */
+struct by_cgroup {
+	pid_t pid;
+	__u64 id[2];
+	unsigned long samples[2], others;
+};
+
+static void see(const struct sample *s, void *data)
+{
+	struct by_cgroup *by = data;
+
+	if (s->pid != (__u32)by->pid)
+		return;
+	if (s->cgroup == by->id[0])
+		by->samples[0]++;
+	else if (s->cgroup == by->id[1])
+		by->samples[1]++;
+	else
+		by->others++;
+}
+
+static struct perf_event_attr event_with_cgroup(void)
+{
+	struct perf_event_attr attr = event_every(PERIOD);
+
+	attr.sample_type |= PERF_SAMPLE_CGROUP;
+	return attr;
+}
+
+/* Runs in A, and three times as long in B; the sampler is open. */
+static void run_in_both(struct __test_metadata *_metadata, FIXTURE_DATA(event) *self,
+			struct by_cgroup *by)
+{
+	struct sample_sums sums = SAMPLE_SUMS_INIT;
+
+	ASSERT_EQ(0, move_to(A));
+	ASSERT_EQ(0, event_enable(self->sampler.fd));
+	labelled_loop(20 * PERIOD);
+	ASSERT_EQ(0, move_to(B));
+	labelled_loop(60 * PERIOD);
+	ASSERT_EQ(0, event_disable(self->sampler.fd));
+	ASSERT_EQ(0, move_to(ROOT));
+	sampler_read(&self->sampler, &sums, see, by);
+	EXPECT_FALSE(sums.malformed);
+	EXPECT_EQ(0UL, sums.lost);
+}
+
+static void make_both(struct __test_metadata *_metadata, struct by_cgroup *by)
+{
+	ASSERT_EQ(0, mkdir(A, 0755));
+	ASSERT_EQ(0, mkdir(B, 0755));
+	*by = (struct by_cgroup) { .pid = getpid(), .id = { id_of(A), id_of(B) } };
+}
+
+/* A loop of PERIOD has two instructions: 40 samples, and 120. */
+TEST_F(event, samples_of_a_task_have_its_cgroup)
+{
+	struct perf_event_attr attr = event_with_cgroup();
+	struct by_cgroup by;
+
+	if (!knows_cgroups(variant))
+		return;
+	make_both(_metadata, &by);
+	ASSERT_EQ(0, sampler_open(&self->sampler, variant->maker, &attr, 0, -1, ORDER));
+	run_in_both(_metadata, self, &by);
+	EXPECT_LE(39UL, by.samples[0]);
+	EXPECT_GE(42UL, by.samples[0]);
+	EXPECT_LE(119UL, by.samples[1]);
+	EXPECT_GE(122UL, by.samples[1]);
+	EXPECT_EQ(0UL, by.others);
+}
+
+TEST_F(event, samples_of_a_cpu_have_the_cgroup_of_their_task)
+{
+	struct perf_event_attr attr = event_with_cgroup();
+	struct by_cgroup by;
+
+	if (!knows_cgroups(variant))
+		return;
+	make_both(_metadata, &by);
+	ASSERT_EQ(0, sampler_open(&self->sampler, variant->maker, &attr, -1, self->cpu, ORDER));
+	run_in_both(_metadata, self, &by);
+	EXPECT_LE(39UL, by.samples[0]);
+	EXPECT_LE(119UL, by.samples[1]);
+	EXPECT_EQ(0UL, by.others);
+}
+
+/* An event of a cgroup has the samples of those in it, each with its own. */
+TEST_F(event, samples_of_a_cgroup_have_the_inner_one)
+{
+	struct perf_event_attr attr = event_with_cgroup();
+	struct by_cgroup by;
+
+	if (!knows_cgroups(variant))
+		return;
+	make_both(_metadata, &by);
+	ASSERT_EQ(0, open_of_cgroup(self, variant->maker, attr, A));
+	run_in_both(_metadata, self, &by);
+	EXPECT_LE(39UL, by.samples[0]);
+	EXPECT_GE(42UL, by.samples[0]);
+	EXPECT_EQ(0UL, by.samples[1]);
+	EXPECT_EQ(0UL, by.others);
+}
+
+/* It is the last of the parts. */
+TEST_F(event, cgroup_is_behind_all_other_parts)
+{
+	struct perf_event_attr attr = event_with_cgroup();
+	struct by_cgroup by;
+
+	if (!knows_cgroups(variant))
+		return;
+	make_both(_metadata, &by);
+	attr.sample_type |= PERF_SAMPLE_IDENTIFIER | PERF_SAMPLE_ADDR | PERF_SAMPLE_ID |
+			    PERF_SAMPLE_STREAM_ID | PERF_SAMPLE_READ | PERF_SAMPLE_CALLCHAIN |
+			    PERF_SAMPLE_REGS_USER | PERF_SAMPLE_STACK_USER | PERF_SAMPLE_REGS_INTR;
+	attr.sample_regs_user = REGISTER_CX;
+	attr.sample_regs_intr = REGISTER_CX;
+	attr.sample_stack_user = 64;
+	ASSERT_EQ(0, sampler_open(&self->sampler, variant->maker, &attr, 0, -1, ORDER));
+	run_in_both(_metadata, self, &by);
+	EXPECT_LE(39UL, by.samples[0]);
+	EXPECT_LE(119UL, by.samples[1]);
+	EXPECT_EQ(0UL, by.others);
+}
+
+/* --- Records --------------------------------------------------------------- */
+
+/* Counts, and has records with END. */
+static struct perf_event_attr recording(void)
+{
+	struct perf_event_attr attr = event_instructions();
+
+	attr.sample_type = END;
+	attr.sample_id_all = 1;
+	return attr;
+}
+
+struct new_cgroup {
+	struct perf_event_header header;
+	__u64 id;
+	char path[];
+};
+
+/* The next record must be of a kind, and by this process. */
+static const void *next(struct __test_metadata *_metadata, struct sampler *s, __u32 kind)
+{
+	struct sample end;
+
+	ASSERT_TRUE(event_ring_next(&s->ring, &s->record)) {
+		TH_LOG("there is no record %u", kind);
+	}
+	EXPECT_EQ(kind, s->record.header.type);
+	ASSERT_TRUE(sample_parse_end(&s->record, END, &end));
+	EXPECT_EQ((__u32)getpid(), end.pid);
+	EXPECT_EQ((__u32)getpid(), end.tid);
+	EXPECT_EQ(event_id(s->fd), end.identifier);
+	EXPECT_NE(0ULL, end.time);
+	return &s->record;
+}
+
+static void expect_no_more(struct __test_metadata *_metadata, struct sampler *s)
+{
+	EXPECT_FALSE(event_ring_next(&s->ring, &s->record)) {
+		TH_LOG("there is a record %u", s->record.header.type);
+	}
+}
+
+static void expect_new(struct __test_metadata *_metadata, struct sampler *s, const char *cgroup)
+{
+	const char *path = cgroup + strlen(ROOT);
+	const struct new_cgroup *new = next(_metadata, s, PERF_RECORD_CGROUP);
+	const size_t room = (strlen(path) + 8) / 8 * 8;
+	size_t i;
+
+	EXPECT_EQ(0, new->header.misc);
+	EXPECT_EQ(sizeof(*new) + room + __builtin_popcountll(END) * 8, new->header.size);
+	EXPECT_EQ(id_of(cgroup), new->id);
+	EXPECT_STREQ(path, new->path);
+	for (i = strlen(path); i < room; i++)
+		EXPECT_EQ(0, new->path[i]);
+}
+
+/* The paths have 2, 8 and 9 bytes, and one is of a cgroup in another one. */
+static void make_and_expect(struct __test_metadata *_metadata, FIXTURE_DATA(event) *self)
+{
+	static const char *const paths[] = { A, ROOT "/1", ROOT "/seven_7", ROOT "/eight_88" };
+	struct sampler *s = &self->sampler;
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(paths); i++) {
+		ASSERT_EQ(0, mkdir(paths[i], 0755));
+		expect_new(_metadata, s, paths[i]);
+		expect_no_more(_metadata, s);
+	}
+	ASSERT_EQ(0, enable_controllers(self, A, '+'));
+	ASSERT_EQ(0, mkdir(A "/inner", 0755));
+	expect_new(_metadata, s, A "/inner");
+	/* The end of one is not told. */
+	ASSERT_EQ(0, rmdir(ROOT "/1"));
+	expect_no_more(_metadata, s);
+}
+
+TEST_F(event, new_cgroups_are_recorded_for_the_task_that_makes_them)
+{
+	struct perf_event_attr attr = recording();
+
+	if (!knows_cgroups(variant))
+		return;
+	attr.cgroup = 1;
+	ASSERT_EQ(0, sampler_open(&self->sampler, variant->maker, &attr, 0, -1, ORDER));
+	ASSERT_EQ(0, event_enable(self->sampler.fd));
+	make_and_expect(_metadata, self);
+	ASSERT_EQ(0, event_disable(self->sampler.fd));
+	ASSERT_EQ(0, mkdir(B, 0755));
+	expect_no_more(_metadata, &self->sampler);
+}
+
+/*
+ * And for the CPU where they are made. A dummy takes no counter for that. With perf, an event of a
+ * CPU has them beside other records only.
+ */
+TEST_F(event, new_cgroups_are_recorded_for_their_cpu)
+{
+	struct perf_event_attr attr = recording();
+
+	if (!knows_cgroups(variant))
+		return;
+	attr.type = PERF_TYPE_SOFTWARE;
+	attr.config = PERF_COUNT_SW_DUMMY;
+	attr.comm = 1;
+	attr.cgroup = 1;
+	ASSERT_EQ(0, sampler_open(&self->sampler, variant->maker, &attr, -1, self->cpu, ORDER));
+	ASSERT_EQ(0, event_enable(self->sampler.fd));
+	make_and_expect(_metadata, self);
+}
+
+/* Perf's own kernel refuses what it can't tell. */
+TEST_F(event, cgroup_in_samples_needs_perfs_controller_with_perf)
+{
+	struct perf_event_attr attr = event_with_cgroup();
+	int err = sampler_open(&self->sampler, variant->maker, &attr, 0, -1, ORDER);
+
+	EXPECT_EQ(knows_cgroups(variant) ? 0 : -EINVAL, err);
+}
+
+TEST_F(event, new_cgroups_are_recorded_only_if_that_is_wanted)
+{
+	struct perf_event_attr attr = recording();
+
+	attr.comm = 1;
+	ASSERT_EQ(0, sampler_open(&self->sampler, variant->maker, &attr, 0, -1, ORDER));
+	ASSERT_EQ(0, event_enable(self->sampler.fd));
+	ASSERT_EQ(0, mkdir(A, 0755));
+	expect_no_more(_metadata, &self->sampler);
+}
+
+/*
+ * Where perf's controller is mounted in version 1, its cgroups are meant, and not those of
+ * version 2. Events are of these alone.
+ */
+TEST_F(event, cgroups_of_version_1_are_those_with_perfs_controller)
+{
+	static const char inner[] = VERSION_1 "/inner";
+	struct perf_event_attr attr = event_with_cgroup(), of_records = recording();
+	struct sample_sums sums = SAMPLE_SUMS_INIT;
+	struct by_cgroup by = { .pid = getpid() };
+	const struct new_cgroup *new;
+	int dir;
+
+	if (!has_perfs_controller())
+		return;
+	mkdir(VERSION_1, 0755);
+	ASSERT_EQ(0, mount("none", VERSION_1, "cgroup", 0, "perf_event"));
+	of_records.cgroup = 1;
+	ASSERT_EQ(0, sampler_open(&self->sampler, variant->maker, &of_records, 0, -1, ORDER));
+	ASSERT_EQ(0, event_enable(self->sampler.fd));
+	EXPECT_EQ(0, mkdir(A, 0755));
+	EXPECT_EQ(0, mkdir(inner, 0755));
+	new = next(_metadata, &self->sampler, PERF_RECORD_CGROUP);
+	EXPECT_EQ(id_of(inner), new->id);
+	EXPECT_STREQ("/inner", new->path);
+	expect_no_more(_metadata, &self->sampler);
+	sampler_close(&self->sampler);
+
+	by.id[0] = id_of(VERSION_1);
+	by.id[1] = id_of(inner);
+	ASSERT_EQ(0, sampler_open(&self->sampler, variant->maker, &attr, 0, -1, ORDER));
+	EXPECT_EQ(0, move_to(A));
+	ASSERT_EQ(0, event_enable(self->sampler.fd));
+	labelled_loop(20 * PERIOD);
+	EXPECT_EQ(0, move_to(inner));
+	labelled_loop(60 * PERIOD);
+	ASSERT_EQ(0, event_disable(self->sampler.fd));
+	sampler_read(&self->sampler, &sums, see, &by);
+	EXPECT_LE(39UL, by.samples[0]);
+	EXPECT_LE(119UL, by.samples[1]);
+	EXPECT_EQ(0UL, by.others);
+	if (variant->maker == &event_maker_perfmon) {
+		dir = open(inner, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+		EXPECT_EQ(-EBADF, variant->maker->open(&attr, dir, self->cpu, -1, PERF_FLAG_PID_CGROUP));
+		close(dir);
+	}
+	EXPECT_EQ(0, move_to(VERSION_1));
+	EXPECT_EQ(0, rmdir(inner));
+	EXPECT_EQ(0, umount(VERSION_1));
+}
+
+/* What tasks of the cgroup do is recorded, and what others do is not. */
+TEST_F(event, events_of_a_cgroup_record_what_its_tasks_do)
+{
+	struct perf_event_attr attr = recording();
+	struct sampler *s = &self->sampler;
+	pid_t child;
+	void *map;
+
+	if (!knows_cgroups(variant))
+		return;
+	attr.comm = 1;
+	attr.task = 1;
+	attr.mmap = 1;
+	attr.mmap2 = 1;
+	attr.cgroup = 1;
+	ASSERT_EQ(0, mkdir(A, 0755));
+	ASSERT_EQ(0, open_of_cgroup(self, variant->maker, attr, A));
+	ASSERT_EQ(0, event_enable(s->fd));
+	ASSERT_EQ(0, prctl(PR_SET_NAME, "outside"));
+	ASSERT_EQ(0, mkdir(B, 0755));
+	expect_no_more(_metadata, s);
+	ASSERT_EQ(0, move_to(A));
+	expect_no_more(_metadata, s);
+	ASSERT_EQ(0, prctl(PR_SET_NAME, "inside"));
+	next(_metadata, s, PERF_RECORD_COMM);
+	ASSERT_EQ(0, mkdir(ROOT "/1", 0755));
+	expect_new(_metadata, s, ROOT "/1");
+	map = mmap(NULL, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	ASSERT_NE(MAP_FAILED, map);
+	next(_metadata, s, PERF_RECORD_MMAP2);
+	munmap(map, 4096);
+	child = fork();
+	ASSERT_LE(0, child);
+	if (!child)
+		_exit(0);
+	ASSERT_EQ(child, waitpid(child, NULL, 0));
+	next(_metadata, s, PERF_RECORD_FORK);
+	ASSERT_TRUE(event_ring_next(&s->ring, &s->record));
+	EXPECT_EQ((__u32)PERF_RECORD_EXIT, s->record.header.type);
+	ASSERT_EQ(0, move_to(ROOT));
+	ASSERT_EQ(0, prctl(PR_SET_NAME, "outside"));
+	expect_no_more(_metadata, s);
+}
+
+/* They have those of the switches of its tasks, with the other task. */
+TEST_F(event, events_of_a_cgroup_record_switches)
+{
+	struct perf_event_attr attr = recording();
+	struct sampler *s = &self->sampler;
+	unsigned long in = 0, out = 0;
+
+	if (!knows_cgroups(variant))
+		return;
+	attr.context_switch = 1;
+	ASSERT_EQ(0, mkdir(A, 0755));
+	ASSERT_EQ(0, open_of_cgroup(self, variant->maker, attr, A));
+	ASSERT_EQ(0, event_enable(s->fd));
+	usleep(1000);
+	expect_no_more(_metadata, s);
+	ASSERT_EQ(0, move_to(A));
+	usleep(1000);
+	ASSERT_EQ(0, move_to(ROOT));
+	usleep(1000);
+	while (event_ring_next(&s->ring, &s->record)) {
+		ASSERT_EQ((__u32)PERF_RECORD_SWITCH_CPU_WIDE, s->record.header.type);
+		if (s->record.header.misc & PERF_RECORD_MISC_SWITCH_OUT)
+			out++;
+		else
+			in++;
+	}
+	EXPECT_LE(1UL, out);
+	EXPECT_LE(1UL, in);
+	/* It may wait within write(2), where it is moved: then one of the two belongs to ROOT. */
+	EXPECT_GE(1UL, in > out ? in - out : out - in);
+}
+
+TEST_HARNESS_MAIN
