@@ -123,6 +123,7 @@ lbr\t''"
 complete -c pmctl -n "__fish_pmctl_using_subcommand record" -s C -l cpu -d 'Sample all programs on these CPUs, as 0-2,5' -r
 complete -c pmctl -n "__fish_pmctl_using_subcommand record" -s p -l pid -d 'Sample these processes, separated by commas, and the children that they start; without a command until they end or Ctrl-C' -r
 complete -c pmctl -n "__fish_pmctl_using_subcommand record" -s t -l tid -d 'Sample these threads, separated by commas, and what they start; without a command until they end or Ctrl-C' -r
+complete -c pmctl -n "__fish_pmctl_using_subcommand record" -s G -l cgroup -d 'Sample only the tasks of these cgroups, separated by commas, on all CPUs or on those of -C: the first event of -e in the first, and so on; one is for all events' -r
 complete -c pmctl -n "__fish_pmctl_using_subcommand record" -s j -l branch-filter -d 'Record the last branches of these kinds only, separated by commas: `any`, `any_call`, `any_ret`, `ind_call`, `ind_jmp`, `cond`, `call`, and modes `u`, `k`; `no_flags,no_cycles` leaves out predictions and cycles' -r
 complete -c pmctl -n "__fish_pmctl_using_subcommand record" -l timebase -d 'Sample by this event only, and count those of --count, by a trace of the whole machine' -r
 complete -c pmctl -n "__fish_pmctl_using_subcommand record" -l count -d 'Count these events from sample to sample, or read values, as energy-pkg and temperature; may be repeated' -r
@@ -139,6 +140,7 @@ complete -c pmctl -n "__fish_pmctl_using_subcommand record" -l kernel-callchains
 complete -c pmctl -n "__fish_pmctl_using_subcommand record" -l all-user -d 'Sample user mode only, as `:u` behind each event'
 complete -c pmctl -n "__fish_pmctl_using_subcommand record" -l all-kernel -d 'Sample the kernel only, as `:k` behind each event'
 complete -c pmctl -n "__fish_pmctl_using_subcommand record" -s a -l all-cpus -d 'Sample all programs; without a command until Ctrl-C'
+complete -c pmctl -n "__fish_pmctl_using_subcommand record" -l all-cgroups -d 'Record the cgroup of each sample, for `pmctl report --sort cgroup`'
 complete -c pmctl -n "__fish_pmctl_using_subcommand record" -s i -l no-inherit -d 'Don\'t sample what the command or the tasks create'
 complete -c pmctl -n "__fish_pmctl_using_subcommand record" -s b -l branches -d 'Record the last branches before each sample'
 complete -c pmctl -n "__fish_pmctl_using_subcommand record" -l rotate -d 'Trace the whole machine, and change the buffers when one is nearly full: a moment is lost instead of the rest'
@@ -161,7 +163,8 @@ tid\t''
 dso\t''
 symbol\t''
 cpu\t''
-srcline\t''"
+srcline\t''
+cgroup\t''"
 complete -c pmctl -n "__fish_pmctl_using_subcommand report" -s g -l call-graph -d 'Show under each row who called it (callee), or how it was reached from outside (caller, which -g alone means), of `pmctl record -g`; behind a comma, the least percentage' -r -f -a "caller\t''
 callee\t''"
 complete -c pmctl -n "__fish_pmctl_using_subcommand report" -l max-stack -d 'Show at most N functions of a call chain' -r
@@ -198,7 +201,9 @@ tid\t''
 dso\t''
 symbol\t''
 cpu\t''
-srcline\t''"
+srcline\t''
+cgroup\t''"
+complete -c pmctl -n "__fish_pmctl_using_subcommand top" -l cgroups -d 'Count instructions and cycles in each cgroup instead, or in those whose names have one of these forms, separated by commas: `*` and `?` are any text and letter within a level, `**` any levels' -r
 complete -c pmctl -n "__fish_pmctl_using_subcommand top" -l iterations -d 'End after N tables' -r
 complete -c pmctl -n "__fish_pmctl_using_subcommand top" -s E -l entries -d 'Print the first N rows of each table, with --stdio' -r
 complete -c pmctl -n "__fish_pmctl_using_subcommand top" -s g -d 'Record call chains, by frame pointers: Enter shows who called a function'
@@ -238,7 +243,8 @@ tid\t''
 dso\t''
 symbol\t''
 cpu\t''
-srcline\t''"
+srcline\t''
+cgroup\t''"
 complete -c pmctl -n "__fish_pmctl_using_subcommand diff" -s e -l event -d 'Compare this event only' -r
 complete -c pmctl -n "__fish_pmctl_using_subcommand diff" -l limit -d 'Show the first N rows of each table' -r
 complete -c pmctl -n "__fish_pmctl_using_subcommand diff" -s j -l json -d 'Print JSON: an array with an object for each event'

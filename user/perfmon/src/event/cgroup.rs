@@ -100,6 +100,16 @@ impl Cgroup {
         })
     }
 
+    /// Returns where the cgroups are mounted whose ids samples have ([`Builder::cgroup_ids`](super::Builder::cgroup_ids)):
+    /// those of version 1 with the controller `perf_event`, where that is mounted, and else as [`mount_point`](Self::mount_point).
+    ///
+    /// # Errors
+    /// As [`mount_point`](Self::mount_point).
+    pub fn sampled_mount_point() -> Result<PathBuf, Error> {
+        let table = fs::read("/proc/self/mountinfo").unwrap_or_default();
+        find_perf_mount(&table).map_or_else(Self::mount_point, Ok)
+    }
+
     /// Returns the path that the cgroup was opened by.
     #[must_use]
     pub fn path(&self) -> &Path {
@@ -179,6 +189,19 @@ fn find_mount(table: &[u8]) -> Result<PathBuf, Cause> {
     }
 }
 
+/// Returns where the cgroups of version 1 with perf's controller are mounted, of which the last field of the table tells.
+fn find_perf_mount(table: &[u8]) -> Option<PathBuf> {
+    table.split(|byte| *byte == b'\n').find_map(|line| {
+        let mut fields = line.split(|byte| *byte == b' ');
+        let place = fields.nth(4)?;
+        let mut behind = fields.skip_while(|field| *field != b"-").skip(1);
+        let is_version_1 = behind.next()? == b"cgroup";
+        let mut options = behind.nth(1)?.split(|byte| *byte == b',');
+        let is_perfs = is_version_1 && options.any(|option| option == b"perf_event");
+        is_perfs.then(|| PathBuf::from(OsString::from_vec(unescape(place))))
+    })
+}
+
 /// Returns how many levels the root of a mount is above the root of this process's cgroup namespace: 2 for `/../..`,
 /// negative for a root below it.
 fn height(root: &[u8]) -> isize {
@@ -227,6 +250,17 @@ mod tests {
         ] {
             assert_eq!(find_mount(none), Err(Cause::NoCgroupMount));
         }
+    }
+
+    #[test]
+    fn ids_are_those_of_the_hierarchy_with_perfs_controller() {
+        let other = &b"30 24 0:26 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu\n"[..];
+        let perfs =
+            &b"31 24 0:27 / /perf\\040event rw shared:9 - cgroup cgroup rw,perf_event\n"[..];
+        let second = &b"32 24 0:28 / /unified rw - cgroup2 perf_event rw\n"[..];
+        assert_eq!(find_perf_mount(&[other, second].concat()), None);
+        let found = find_perf_mount(&[other, second, perfs].concat());
+        assert_eq!(found, Some(PathBuf::from("/perf event")));
     }
 
     #[test]

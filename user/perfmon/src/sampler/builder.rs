@@ -9,8 +9,10 @@ use crate::event::{Builder, Event, shared};
 use crate::{Device, Error};
 
 /// Fields behind the call chain, which only [`RawRecord`](super::RawRecord) shows.
-const RAW_ONLY_FIELDS: u64 =
-    attr::PERF_SAMPLE_BRANCH_STACK | attr::PERF_SAMPLE_REGS_USER | attr::PERF_SAMPLE_STACK_USER;
+const RAW_ONLY_FIELDS: u64 = attr::PERF_SAMPLE_BRANCH_STACK
+    | attr::PERF_SAMPLE_REGS_USER
+    | attr::PERF_SAMPLE_STACK_USER
+    | attr::PERF_SAMPLE_CGROUP;
 
 /// Sampling. [`sample`](Self::sample) makes a [`Sampler`].
 impl Builder {
@@ -63,6 +65,13 @@ impl Builder {
         self
     }
 
+    /// Records the cgroup of the sampled task: its id, which is the inode number of its directory, is the last word of a
+    /// record as it stands in the ring.
+    pub fn cgroup_ids(mut self) -> Self {
+        self.attr.sample_type |= attr::PERF_SAMPLE_CGROUP;
+        self
+    }
+
     /// Records at most this number of addresses of each call chain; the default is 127.
     pub fn depth(mut self, addresses: u16) -> Self {
         self.attr.sample_max_stack = addresses;
@@ -97,6 +106,11 @@ impl Builder {
     /// Records when tasks are switched in and out: [`Switch`](super::Record::Switch).
     pub fn switches(self) -> Self {
         self.flag(PerfEventAttr::CONTEXT_SWITCH, true)
+    }
+
+    /// Records the ids and paths of new cgroups, as `PERF_RECORD_CGROUP`: [`Other`](super::Record::Other).
+    pub fn new_cgroups(self) -> Self {
+        self.flag(PerfEventAttr::CGROUP, true)
     }
 
     /// Sets the size of the ring in pages of 4 KiB, a power of 2; the default is 64.

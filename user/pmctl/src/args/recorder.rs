@@ -65,6 +65,10 @@ pub(crate) struct EventOptions {
     pub(crate) call_graph: Option<CallGraph>,
     /// The branches that samples record, besides those of [`CallGraph::LastBranches`].
     pub(crate) branches: Option<BranchKinds>,
+    /// The cgroups of the events, in their order; empty without -G.
+    pub(crate) cgroups: Vec<String>,
+    /// Samples have their cgroup.
+    pub(crate) all_cgroups: bool,
     /// Children of the sampled tasks are sampled, too.
     pub(crate) inherit: bool,
     pub(crate) delay: Option<Duration>,
@@ -175,7 +179,7 @@ impl RecordTarget {
         if let Some(cpus) = &args.cpu {
             return Ok(Self::Cpus(cpus.clone()));
         }
-        if args.all_cpus {
+        if args.all_cpus || !args.cgroup.is_empty() {
             return Ok(Self::Machine);
         }
         if !args.pid.is_empty() || !args.tid.is_empty() {
@@ -223,8 +227,8 @@ impl EventOptions {
                  two.",
             ),
             (
-                has_calls && (args.all_cpus || args.cpu.is_some()),
-                "--call-graph=lbr: the CPU records the calls of single tasks, and -a and -C sample all tasks. Use \
+                has_calls && (args.all_cpus || args.cpu.is_some() || !args.cgroup.is_empty()),
+                "--call-graph=lbr: the CPU records the calls of single tasks, and -a, -C and -G sample all tasks. Use \
                  --call-graph=dwarf, which copies stacks.",
             ),
         ])?;
@@ -237,6 +241,13 @@ impl EventOptions {
             modes: modes::from_options(args.all_user, args.all_kernel),
             call_graph: args.call_graph()?,
             branches: args.branch_filter.or(any),
+            cgroups: args
+                .cgroup
+                .iter()
+                .flat_map(|names| names.split(','))
+                .map(str::to_owned)
+                .collect(),
+            all_cgroups: args.all_cgroups,
             inherit: !args.no_inherit,
             delay: args.delay,
             max_size: args.max_size,
@@ -246,6 +257,23 @@ impl EventOptions {
             events: args.events.clone(),
             common: CommonOptions::new(args)?,
         })
+    }
+
+    /// Returns a description of what is sampled.
+    pub(crate) fn scope_in_words(&self) -> String {
+        if self.cgroups.is_empty() {
+            return self.common.target_in_words();
+        }
+        let names = self.cgroups.iter().map(|name| match &name[..] {
+            "" => "all",
+            name => name,
+        });
+        let cpus = match &self.common.target {
+            RecordTarget::Cpus(cpus) => format!("CPU {cpus}"),
+            _ => "all CPUs".to_owned(),
+        };
+        let names: Vec<&str> = names.collect();
+        format!("cgroup {} on {cpus}", names.join(", "))
     }
 
     /// Returns the kinds of branches that the CPU records.
@@ -263,6 +291,11 @@ impl TraceOptions {
             (
                 args.branch_filter.is_some(),
                 "-j: traces of the whole machine, which --timebase and --rotate take, have branches of all kinds: give -b.",
+            ),
+            (
+                !args.cgroup.is_empty() || args.all_cgroups,
+                "-G and --all-cgroups: not with --timebase or --rotate, whose samples tell no cgroup. Leave out one or the \
+                 other.",
             ),
             (
                 args.frequency.is_some() || args.call_graph_mode().is_some(),
@@ -385,6 +418,18 @@ mod tests {
     }
 
     #[test]
+    fn cgroups_are_of_all_cpus_or_of_some() {
+        let all = events("-G a,,b/c -G d");
+        assert_eq!(all.cgroups, ["a", "", "b/c", "d"]);
+        assert!(matches!(all.common.target, RecordTarget::Machine));
+        assert_eq!(all.scope_in_words(), "cgroup a, all, b/c, d on all CPUs");
+        let some = events("-G a -C 1 true");
+        assert!(matches!(some.common.target, RecordTarget::Cpus(_)));
+        assert_eq!(some.scope_in_words(), "cgroup a on CPU 1");
+        assert_eq!(events("true").scope_in_words(), "true");
+    }
+
+    #[test]
     fn call_stacks_replace_branches() {
         let kinds = |options: &str| events(&format!("{options} true")).branch_kinds();
         assert_eq!(kinds("-g"), None);
@@ -397,6 +442,8 @@ mod tests {
         for (options, named) in [
             ("-c 9", "nothing to run"),
             ("--rotate -j any true", "-j:"),
+            ("--rotate -G a true", "-G and --all-cgroups:"),
+            ("--rotate --all-cgroups true", "-G and --all-cgroups:"),
             ("--rotate -g true", "-F and -g"),
             ("--rotate -D 5 true", "-D, -i"),
             ("--rotate --user-callchains true", "Add -g"),
@@ -407,6 +454,7 @@ mod tests {
             ("--switch-output -o - true", "Leave `-o -` out"),
             ("--call-graph lbr -b true", "-b, -j"),
             ("--call-graph lbr -a true", "--call-graph=lbr:"),
+            ("--call-graph lbr -G a true", "--call-graph=lbr:"),
             (
                 "--call-graph lbr --kernel-callchains true",
                 "--call-graph=lbr finds",

@@ -22,7 +22,7 @@ also who called it. Events are written as for `pmctl stat`. Samples go to the fi
 can be read up to that moment.
 
 Everybody may sample their own programs; without CAP_PERFMON in user mode only, unless kernel.perf_event_paranoid is below 2. \
--a and -C, and --timebase and --rotate, sample all programs: for root, or with CAP_PERFMON.
+-a, -C and -G, and --timebase and --rotate, sample all programs: for root, or with CAP_PERFMON.
 
 The default period is a prime number, so that few loops are in step with it. To make sure, compare with another period.
 
@@ -35,6 +35,8 @@ Examples:
   pmctl record -a --duration 10              the whole system
   pmctl record -p 1234                       a process that is running already
   pmctl record -p 1234 -- sleep 5            the same, while a command runs
+  pmctl record -G system.slice/ssh.service   a service, or a container
+  pmctl record -a --all-cgroups -- sleep 10  all, each sample with its cgroup
   pmctl record -e branches:u -- ls           another event
   pmctl record -e cycles -e cpu/branch-misses,period=1009/ -- ls
                                              each with a period of its own
@@ -112,6 +114,15 @@ pub(crate) struct Record {
     /// Sample these threads, separated by commas, and what they start; without a command until they end or Ctrl-C
     #[arg(short, long, value_name = "TID", value_delimiter = ',', value_parser = parse_tid, conflicts_with_all = ["all_cpus", "cpu"])]
     pub(crate) tid: Vec<u32>,
+
+    /// Sample only the tasks of these cgroups, separated by commas, on all CPUs or on those of -C: the first event of -e in the
+    /// first, and so on; one is for all events
+    #[arg(short = 'G', long, value_name = "CGROUPS", conflicts_with_all = ["pid", "tid", "no_inherit"])]
+    pub(crate) cgroup: Vec<String>,
+
+    /// Record the cgroup of each sample, for `pmctl report --sort cgroup`
+    #[arg(long)]
+    pub(crate) all_cgroups: bool,
 
     /// Don't sample what the command or the tasks create
     #[arg(short = 'i', long, conflicts_with_all = ["all_cpus", "cpu"])]

@@ -15,6 +15,9 @@ view. On a terminal it has the whole screen, with the keys of `pmctl report`.
 Examples:
   pmctl top                          all programs
   pmctl top -g -p $(pgrep -d, nginx)
+  pmctl top --sort cgroup,comm       by container or service
+  pmctl top --cgroups                their instructions, cycles and IPC
+  pmctl top --cgroups='system.slice/*'
   pmctl top --stdio --iterations 1   a table as text";
 
 /// Options of `pmctl top`.
@@ -59,6 +62,11 @@ pub(crate) struct Top {
 
     #[command(flatten)]
     pub(crate) rows: Rows,
+
+    /// Count instructions and cycles in each cgroup instead, or in those whose names have one of these forms, separated by
+    /// commas: `*` and `?` are any text and letter within a level, `**` any levels
+    #[arg(long, value_name = "GLOBS", num_args = 0..=1, require_equals = true, default_missing_value = "**", conflicts_with_all = ["events", "freq", "period", "chains", "cpu", "pid", "tid", "sort"])]
+    pub(crate) cgroups: Option<String>,
 
     /// Print the tables as text
     #[arg(long)]

@@ -59,9 +59,9 @@ pub(crate) fn of_all_programs(verb: &str) -> String {
     format!("{}\n{OWN_COMMAND}", needed_rights(verb, "all programs"))
 }
 
-/// Returns the error of a user who may not count cgroups, whose tasks may belong to any user.
-pub(crate) fn cgroups_forbidden() -> anyhow::Error {
-    anyhow::anyhow!(needed_rights("count", "a cgroup"))
+/// Returns the error of a user who may not count or sample cgroups, whose tasks may belong to any user.
+pub(crate) fn cgroups_forbidden(verb: &str) -> anyhow::Error {
+    anyhow::anyhow!(needed_rights(verb, "a cgroup"))
 }
 
 /// Returns advice on the rights that are needed for tasks of all users.

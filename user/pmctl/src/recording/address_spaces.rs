@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Names and executable memory of tasks, as of the records so far.
+//! Names and executable memory of tasks, and the paths of cgroups, as of the records so far.
 
 use std::borrow::Borrow;
 use std::collections::BTreeMap;
@@ -12,7 +12,7 @@ use ahash::AHashMap;
 use crate::recording::perfdata::{Body, KERNEL, Map, Record, Stamp, Task, VDSO, is_kernel};
 use crate::recording::symbols::jit;
 
-/// Names and mappings of the processes of a recording, kept while its records are read.
+/// Names and mappings of the processes of a recording and its cgroups, kept while its records are read.
 #[derive(Debug, Default)]
 pub(crate) struct AddressSpaces {
     /// The mappings of each process, by their start address.
@@ -22,6 +22,8 @@ pub(crate) struct AddressSpaces {
     /// Number of processes that have begun with each process number.
     instances: AHashMap<u32, u32>,
     names: AHashMap<Task, NameNumber>,
+    /// The paths of cgroups, by ID.
+    cgroups: AHashMap<u64, String>,
     /// Paths of files.
     paths: Numbered<PathBuf>,
     /// Names of tasks.
@@ -95,6 +97,9 @@ impl AddressSpaces {
                 let name = NameNumber(self.comms.number(name.as_str()));
                 self.names.insert(*task, name);
             }
+            Body::Cgroup { id, path } => {
+                self.cgroups.insert(*id, path.clone());
+            }
             Body::Fork { child, parent } => {
                 match self.names.get(parent).copied() {
                     Some(name) => self.names.insert(*child, name),
@@ -138,7 +143,11 @@ impl AddressSpaces {
             maps
         });
         let kernel = self.kernel.iter().map(|entry| map(u32::MAX, entry));
-        let bodies = comms.chain(users).chain(kernel);
+        let cgroups = self.cgroups.iter().map(|(id, path)| Body::Cgroup {
+            id: *id,
+            path: path.clone(),
+        });
+        let bodies = comms.chain(users).chain(kernel).chain(cgroups);
         let stamp = Stamp::default();
         bodies.map(|body| Record { stamp, body }).collect()
     }
@@ -291,6 +300,11 @@ impl AddressSpaces {
             None if task.pid == 0 => "swapper",
             None => UNKNOWN,
         }
+    }
+
+    /// Returns the path of a cgroup; `None` if it is not known.
+    pub(crate) fn cgroup(&self, id: u64) -> Option<&str> {
+        self.cgroups.get(&id).map(String::as_str)
     }
 }
 

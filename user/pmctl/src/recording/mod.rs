@@ -2,6 +2,7 @@
 //! Recordings: the file, what was mapped, names, callers, and each sample with these.
 
 pub(crate) mod address_spaces;
+pub(crate) mod cgroups;
 pub(crate) mod perfdata;
 pub(crate) mod places;
 pub(crate) mod procfs;

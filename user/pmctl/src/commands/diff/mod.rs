@@ -13,7 +13,7 @@ use anyhow::Result;
 use pairs::Pairs;
 
 use crate::args::{Diff, Key};
-use crate::commands::report::{Grouping, Shares, shares};
+use crate::commands::report::{Grouping, Shares, check_keys, shares};
 use crate::recording::perfdata::Recording;
 use crate::recording::profile::{self, Filter, SourceLines};
 use crate::system::exit::Usage;
@@ -39,6 +39,7 @@ pub(crate) fn diff(args: &Diff, output: &mut Screen) -> Result<()> {
     };
     let mut tables = Vec::new();
     for (_, recording) in &recordings {
+        check_keys(&args.sort, recording)?;
         let wants_lines = args.sort.contains(&Key::Srcline);
         let source_lines = wants_lines.then(|| SourceLines::new(recording));
         tables.push(shares(recording, &grouping, source_lines.as_ref())?.0);

@@ -45,11 +45,22 @@ pub(crate) fn check(args: &Report, recording: &Recording) -> Result<()> {
         )
         .into());
     }
+    check_keys(&args.rows.sort, recording)?;
     if (args.children || args.graph().is_some()) && !recording.parts().chain {
         return Err(Usage(
             "-g and --children need call chains, and this recording has none. Record again with `pmctl record -g`.".to_owned(),
         )
         .into());
+    }
+    Ok(())
+}
+
+/// Fails if a key needs data that the recording lacks.
+pub(crate) fn check_keys(keys: &[Key], recording: &Recording) -> Result<(), Usage> {
+    if keys.contains(&Key::Cgroup) && !recording.parts().cgroup {
+        return Err(Usage(
+            "--sort cgroup needs the cgroups of samples, and a recording has none. Record again with `pmctl record --all-cgroups`.".to_owned(),
+        ));
     }
     Ok(())
 }

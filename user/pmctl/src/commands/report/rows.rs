@@ -80,6 +80,7 @@ struct RowId {
     function: (Option<FileNumber>, Option<u64>),
     is_kernel: bool,
     cpu: u32,
+    cgroup: u64,
     inlined: Option<u32>,
     line: Option<u32>,
 }
@@ -113,6 +114,7 @@ impl RowId {
                 }
                 Key::Srcline => id.line = frame.line.as_ref().map(|line| line.number),
                 Key::Cpu => id.cpu = named.stamp.cpu,
+                Key::Cgroup => id.cgroup = named.sample.cgroup,
             }
         }
         id
@@ -265,6 +267,7 @@ fn key_text(
         Key::Srcline => frame.line().to_owned(),
         Key::Cpu if named.stamp.cpu == Stamp::NO_CPU => "---".to_owned(),
         Key::Cpu => format!("{:03}", named.stamp.cpu),
+        Key::Cgroup => names.cgroup(named.sample.cgroup).to_owned(),
     }
 }
 
@@ -277,6 +280,7 @@ pub(crate) const fn heading(key: Key) -> &'static str {
         Key::Symbol => "symbol",
         Key::Srcline => "srcline",
         Key::Cpu => "cpu",
+        Key::Cgroup => "cgroup",
     }
 }
 

@@ -22,12 +22,12 @@ use crate::system::stdio::complain;
 const MAX_CGROUPS_SEARCHED: usize = 50_000;
 
 /// The counters of cgroups.
-pub(super) struct Containers {
+pub(crate) struct Containers {
     device: Device,
     events: Vec<EventSpec>,
     mount: PathBuf,
     patterns: Vec<Pattern>,
-    max_count: usize,
+    limit: Limit,
     /// The cgroups that are counted, by name.
     counted: BTreeMap<PathBuf, Container>,
     /// Number of cgroups that match and are not counted.
@@ -36,6 +36,13 @@ pub(super) struct Containers {
     last_complaint: Option<String>,
     /// Number of times that a cgroup's counts were lost and began from 0.
     lost: u64,
+}
+
+/// The most cgroups that are counted, and what to do if there are more.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Limit {
+    pub(crate) max_count: usize,
+    pub(crate) advice: &'static str,
 }
 
 /// A cgroup that is counted.
@@ -48,30 +55,30 @@ struct Container {
 
 /// The names of a cgroup.
 #[derive(Clone, Debug)]
-pub(super) struct Labels {
+pub(crate) struct Labels {
     /// The name with a slash in front, as cAdvisor shows it.
-    pub(super) id: String,
+    pub(crate) id: String,
     pub(super) names: ContainerNames,
 }
 
 /// The count of an event in a cgroup.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct ContainerCount<'a> {
-    pub(super) labels: &'a Labels,
+pub(crate) struct ContainerCount<'a> {
+    pub(crate) labels: &'a Labels,
     /// The index of the event.
-    pub(super) event: usize,
-    pub(super) value: u64,
+    pub(crate) event: usize,
+    pub(crate) value: u64,
 }
 
 impl Containers {
-    /// Finds the cgroups, and opens the events of each. At most `max_count` cgroups are counted.
+    /// Finds the cgroups, and opens the events of each. At most `limit` cgroups are counted.
     ///
     /// # Errors
     /// No cgroups are mounted, or this user may not count them.
-    pub(super) fn open(
+    pub(crate) fn open(
         device: Device,
         events: Vec<EventSpec>,
-        (patterns, max_count): (Vec<Pattern>, usize),
+        (patterns, limit): (Vec<Pattern>, Limit),
     ) -> Result<Self> {
         let mount = Cgroup::mount_point();
         let mount = mount.map_err(|error| exit::with_help_to("--cgroups", &error))?;
@@ -80,14 +87,16 @@ impl Containers {
             events,
             mount,
             patterns,
-            max_count,
+            limit,
             counted: BTreeMap::new(),
             left_out: 0,
             last_complaint: None,
             lost: 0,
         };
         match containers.refresh() {
-            Ok(Some(error)) if error.cause == Cause::Forbidden => Err(rights::cgroups_forbidden()),
+            Ok(Some(error)) if error.cause == Cause::Forbidden => {
+                Err(rights::cgroups_forbidden("count"))
+            }
             Ok(_) => Ok(containers),
             Err(error) => Err(error.context("--cgroups")),
         }
@@ -105,7 +114,7 @@ impl Containers {
 
     /// Returns the most cgroups that can be counted.
     pub(super) const fn max_count(&self) -> usize {
-        self.max_count
+        self.limit.max_count
     }
 
     /// Returns the number of cgroups that match and are not counted.
@@ -128,7 +137,7 @@ impl Containers {
     ///
     /// # Errors
     /// Reading a counter fails.
-    pub(super) fn read(&mut self) -> Result<Vec<ContainerCount<'_>>, Error> {
+    pub(crate) fn read(&mut self) -> Result<Vec<ContainerCount<'_>>, Error> {
         if let Err(error) = self.refresh() {
             self.complain_once(Some(format!(
                 "--cgroups: {error:#}; the cgroups that were found before are still counted"
@@ -174,7 +183,7 @@ impl Containers {
             if self.counted.contains_key(&found.name) {
                 continue;
             }
-            if self.counted.len() >= self.max_count || failure.is_some() {
+            if self.counted.len() >= self.limit.max_count || failure.is_some() {
                 self.left_out += 1;
                 continue;
             }
@@ -233,11 +242,8 @@ impl Containers {
             ));
         }
         (self.left_out > 0).then(|| {
-            format!(
-                "only {} cgroups are counted, which is the limit. Raise it with --max-cgroups, or match fewer with --cgroups; the \
-                 metric perfmon_cgroups_left_out is the number of the others.",
-                self.max_count
-            )
+            let Limit { max_count, advice } = self.limit;
+            format!("only {max_count} cgroups are counted, which is the limit. {advice}")
         })
     }
 

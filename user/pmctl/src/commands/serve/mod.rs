@@ -5,7 +5,7 @@
 //! [cgroups](containers) at each request, and with [profiles](profile), which other processes make. Between requests it
 //! is idle.
 
-mod containers;
+pub(crate) mod containers;
 mod counters;
 mod metrics;
 mod names;
@@ -30,7 +30,7 @@ use perfmon::{Device, Pmu};
 use tokio::runtime::Builder;
 use tokio::task::LocalSet;
 
-use containers::Containers;
+use containers::{Containers, Limit};
 use counters::Counters;
 use metrics::ServerTotals;
 use open_events::Lack;
@@ -113,10 +113,15 @@ pub(crate) fn serve(args: &Serve) -> Result<u8> {
     Ok(0)
 }
 
-/// Returns the patterns of --cgroups, and the most cgroups that are counted.
-fn cgroup_choice(args: &Serve) -> (Vec<Pattern>, usize) {
+/// Returns the patterns of --cgroups, and the limit of cgroups.
+fn cgroup_choice(args: &Serve) -> (Vec<Pattern>, Limit) {
     let texts = args.cgroups.iter().flat_map(|text| text.split(','));
-    (texts.map(Pattern::new).collect(), args.max_cgroups as usize)
+    let limit = Limit {
+        max_count: args.max_cgroups as usize,
+        advice: "Raise it with --max-cgroups, or match fewer with --cgroups; the metric perfmon_cgroups_left_out is the \
+                 number of the others.",
+    };
+    (texts.map(Pattern::new).collect(), limit)
 }
 
 /// Returns the events that are counted with their CPUs, in words. Events on the same CPUs are grouped.

@@ -206,7 +206,7 @@ impl CgroupCounts {
                 }
                 return Err(TooMany::of_tasks(&exit::with_help(error)).into());
             }
-            Cause::Forbidden => return Err(rights::cgroups_forbidden()),
+            Cause::Forbidden => return Err(rights::cgroups_forbidden("count")),
             _ => {}
         }
         Err(exit::with_help(error))

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `pmctl top`: a live view of the samples of `pmctl record`, which runs as a child process.
+//! `pmctl top`: a live view of the samples of `pmctl record`, which runs as a child process; or of the counts of cgroups.
 
+mod cgroups;
 mod recorder;
 mod stream;
 mod text;
@@ -23,6 +24,9 @@ const FIRST_BYTES_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Shows tables until the user ends it, and returns the exit code.
 pub(crate) fn top(args: &Top) -> Result<u8> {
+    if let Some(forms) = &args.cgroups {
+        return cgroups::top(args, forms);
+    }
     let grouping = Grouping {
         keys: args.rows.sort.clone(),
         children: false,

@@ -14,7 +14,7 @@ use nix::sys::prctl::set_pdeathsig;
 use nix::sys::signal::{SigSet, SigmaskHow, Signal, kill};
 use nix::unistd::Pid;
 
-use crate::args::Top;
+use crate::args::{Key, Top};
 use crate::events::rights::OWN_COMMAND;
 use crate::system::child::own_program;
 use crate::system::exit::Failed;
@@ -182,6 +182,9 @@ fn arguments(args: &Top) -> Vec<OsString> {
     }
     if args.chains {
         words.push("-g".into());
+    }
+    if args.rows.sort.contains(&Key::Cgroup) {
+        words.push("--all-cgroups".into());
     }
     words
 }

@@ -22,6 +22,7 @@ const STAMP_FIELDS: u64 = abi::PERF_SAMPLE_TID
 
 /// Optional parts of samples. All samples of a recording have the same parts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a part")]
 pub(crate) struct Parts {
     /// Call chains.
     pub(crate) chain: bool,
@@ -29,6 +30,8 @@ pub(crate) struct Parts {
     pub(crate) branches: bool,
     /// The registers and the stack of the program.
     pub(crate) user: bool,
+    /// The cgroup of the task.
+    pub(crate) cgroup: bool,
 }
 
 impl Parts {
@@ -38,6 +41,7 @@ impl Parts {
             chain: self.chain || other.chain,
             branches: self.branches || other.branches,
             user: self.user || other.user,
+            cgroup: self.cgroup || other.cgroup,
         }
     }
 
@@ -54,7 +58,13 @@ impl Parts {
             0
         };
         let user = if self.user { SAMPLE_USER } else { 0 };
-        STAMP_FIELDS | abi::PERF_SAMPLE_IP | abi::PERF_SAMPLE_PERIOD | chain | branches | user
+        let cgroup = if self.cgroup {
+            abi::PERF_SAMPLE_CGROUP
+        } else {
+            0
+        };
+        let always = STAMP_FIELDS | abi::PERF_SAMPLE_IP | abi::PERF_SAMPLE_PERIOD;
+        always | chain | branches | user | cgroup
     }
 }
 
@@ -340,6 +350,7 @@ impl Attr {
             chain: self.fields & abi::PERF_SAMPLE_CALLCHAIN != 0,
             branches: self.fields & abi::PERF_SAMPLE_BRANCH_STACK != 0,
             user: self.fields & abi::PERF_SAMPLE_STACK_USER != 0,
+            cgroup: self.fields & abi::PERF_SAMPLE_CGROUP != 0,
         }
     }
 

@@ -17,8 +17,18 @@ pub(super) const SAMPLE: u32 = 9;
 const MMAP2: u32 = 10;
 const SWITCH_CPU_WIDE: u32 = 15;
 const KSYMBOL: u32 = 17;
+const CGROUP: u32 = 19;
 /// Types of records that pmctl uses, besides samples.
-pub(super) const USED_TYPES: [u32; 7] = [LOST, COMM, EXIT, FORK, MMAP2, SWITCH_CPU_WIDE, KSYMBOL];
+pub(super) const USED_TYPES: [u32; 8] = [
+    LOST,
+    COMM,
+    EXIT,
+    FORK,
+    MMAP2,
+    SWITCH_CPU_WIDE,
+    KSYMBOL,
+    CGROUP,
+];
 /// The first type that the perf tool makes; lower ones are the kernel's.
 pub(super) const FIRST_PERF_TYPE: u32 = 64;
 
@@ -149,6 +159,11 @@ impl Body {
                 bytes.padded(name.as_bytes(), 8);
                 (KSYMBOL, 0)
             }
+            Self::Cgroup { id, path } => {
+                bytes.u64(*id);
+                bytes.padded(path.as_bytes(), 8);
+                (CGROUP, 0)
+            }
             Self::Lost(number) => {
                 // The identifier: no event.
                 bytes.u64(0);
@@ -230,6 +245,9 @@ impl Sample {
             None if parts.user => [0, 0].into_iter().for_each(|word| bytes.u64(word)),
             _ => {}
         }
+        if parts.cgroup {
+            bytes.u64(self.cgroup);
+        }
     }
 
     fn decode(mut reader: Reader<'_>, parts: Parts) -> Option<(Stamp, Self)> {
@@ -253,6 +271,7 @@ impl Sample {
         } else {
             None
         };
+        let cgroup = if parts.cgroup { reader.u64()? } else { 0 };
         let sample = Self {
             event,
             ip,
@@ -260,6 +279,7 @@ impl Sample {
             chain,
             branches,
             user,
+            cgroup,
         };
         Some((stamp, sample))
     }
@@ -410,6 +430,10 @@ pub(super) fn body((kind, misc): (u32, u16), content: &[u8]) -> Option<Body> {
             kind: reader.u16()?,
             flags: reader.u16()?,
             name: reader.text(),
+        },
+        CGROUP => Body::Cgroup {
+            id: reader.u64()?,
+            path: reader.text(),
         },
         LOST => {
             let _id = reader.u64()?;

@@ -37,6 +37,7 @@ pub(super) fn records(has_all_parts: bool) -> Vec<Record> {
                 vec![]
             },
             user: (has_all_parts && event == 0).then(user_stack),
+            cgroup: if has_all_parts { 77 } else { 0 },
         })
     };
     let map = Map {
@@ -68,6 +69,10 @@ pub(super) fn records(has_all_parts: bool) -> Vec<Record> {
             kind: 1,
             flags: 0,
             name: "bpf_prog_1".to_owned(),
+        },
+        Body::Cgroup {
+            id: 77,
+            path: "/system.slice/ssh.service".to_owned(),
         },
         sample(0, 0x40_1234),
         sample(1, u64::MAX - 0xff),
@@ -105,6 +110,7 @@ pub(crate) fn example(has_all_parts: bool) -> Recording {
         chain: has_all_parts,
         branches: has_all_parts,
         user: has_all_parts,
+        cgroup: has_all_parts,
     };
     let event = |name: &str, kind, period, modes| Event {
         name: name.to_owned(),

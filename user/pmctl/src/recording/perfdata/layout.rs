@@ -18,6 +18,11 @@ const STAMP: [u64; 6] = [
     abi::PERF_SAMPLE_IDENTIFIER,
 ];
 
+/// Fields of 8 bytes behind the cgroup: the sizes of the pages of data and code.
+const BEHIND_CGROUP: u64 = 1 << 22 | 1 << 23;
+/// A field of any size behind these.
+const SAMPLE_AUX: u64 = 1 << 20;
+
 /// The fields that the records of an event have.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Layout {
@@ -50,6 +55,7 @@ impl Layout {
             chain: self.fields & abi::PERF_SAMPLE_CALLCHAIN != 0,
             branches: self.fields & abi::PERF_SAMPLE_BRANCH_STACK != 0,
             user: self.fields & SAMPLE_USER == SAMPLE_USER && self.registers == UserStack::MASK,
+            cgroup: self.fields & (abi::PERF_SAMPLE_CGROUP | SAMPLE_AUX) == abi::PERF_SAMPLE_CGROUP,
         }
     }
 
@@ -118,6 +124,11 @@ impl Layout {
         } else {
             None
         };
+        let cgroup = if self.parts().cgroup {
+            self.cgroup(content)?
+        } else {
+            0
+        };
         let body = Body::Sample(Sample {
             event,
             ip,
@@ -125,11 +136,19 @@ impl Layout {
             chain,
             branches,
             user,
+            cgroup,
         });
         Some(Record {
             stamp: Stamp { time, task, cpu },
             body,
         })
+    }
+
+    /// Returns the cgroup, which is found from the end: what is in front of it is not all decoded.
+    fn cgroup(self, content: &[u8]) -> Option<u64> {
+        let behind = (self.fields & BEHIND_CGROUP).count_ones() as usize;
+        let place = content.len().checked_sub(8 * (behind + 1))?;
+        Reader(content.get(place..)?).u64()
     }
 
     fn skip_values(self, reader: &mut Reader<'_>) -> Option<()> {

@@ -92,6 +92,11 @@ pub(crate) enum Body {
         flags: u16,
         name: String,
     },
+    /// A cgroup of this id has this path from the root of its hierarchy.
+    Cgroup {
+        id: u64,
+        path: String,
+    },
     /// This many records are missing.
     Lost(u64),
     Sample(Sample),
@@ -130,6 +135,8 @@ pub(crate) struct Sample {
     pub(crate) branches: Vec<Branch>,
     /// The registers and the stack that the program's part of the call chain is unwound from.
     pub(crate) user: Option<Box<UserStack>>,
+    /// The id of the task's cgroup; 0 if it was not recorded.
+    pub(crate) cgroup: u64,
 }
 
 impl Sample {

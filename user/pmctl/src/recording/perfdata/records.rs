@@ -134,6 +134,7 @@ impl From<&[Record]> for Records {
             chain: samples().any(|sample| !sample.chain.is_empty()),
             branches: samples().any(|sample| !sample.branches.is_empty()),
             user: samples().any(|sample| sample.user.is_some()),
+            cgroup: samples().any(|sample| sample.cgroup != 0),
         };
         let mut bytes = Vec::new();
         for record in records {

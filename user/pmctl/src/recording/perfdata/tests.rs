@@ -458,19 +458,22 @@ fn sample() -> impl Strategy<Value = Sample> {
         });
     (
         0..2_usize,
-        any::<[u64; 2]>(),
+        any::<[u64; 3]>(),
         prop::collection::vec(any::<u64>(), 0..130),
         prop::collection::vec(branch, 0..33),
         prop::option::of(user_stack()),
     )
-        .prop_map(|(event, [ip, period], chain, branches, user)| Sample {
-            event,
-            ip,
-            period,
-            chain,
-            branches,
-            user: user.map(Box::new),
-        })
+        .prop_map(
+            |(event, [ip, period, cgroup], chain, branches, user)| Sample {
+                event,
+                ip,
+                period,
+                chain,
+                branches,
+                user: user.map(Box::new),
+                cgroup,
+            },
+        )
 }
 
 fn user_stack() -> impl Strategy<Value = UserStack> {
@@ -510,6 +513,7 @@ fn body() -> impl Strategy<Value = Body> {
                 }
             }
         ),
+        (any::<u64>(), name()).prop_map(|(id, path)| Body::Cgroup { id, path }),
         any::<u64>().prop_map(Body::Lost),
         sample().prop_map(Body::Sample),
     ]
@@ -534,7 +538,7 @@ proptest! {
     #[test]
     fn any_bytes_do_not_panic(bytes in prop::collection::vec(any::<u8>(), 0..400)) {
         let _ = read(&bytes[..]);
-        let _ = decode(&bytes, Parts { chain: true, branches: true, user: true });
+        let _ = decode(&bytes, Parts { chain: true, branches: true, user: true, cgroup: true });
     }
 
     #[test]

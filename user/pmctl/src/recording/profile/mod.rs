@@ -210,6 +210,11 @@ impl<'a> SampleNames<'a> {
         self.spaces.comm(task)
     }
 
+    /// Returns the path of a cgroup, `[unknown]` if there is none.
+    pub(crate) fn cgroup(&self, id: u64) -> &str {
+        self.spaces.cgroup(id).unwrap_or(UNKNOWN)
+    }
+
     /// Returns the number of processes that have begun so far with this process number, which tells them apart.
     pub(crate) fn instance(&self, pid: u32) -> u32 {
         self.spaces.instance(pid)

@@ -14,6 +14,8 @@ pub(super) struct History {
     processes: BTreeMap<u32, ProcessHistory>,
     /// The kernel's memory, by address.
     kernel_maps: BTreeMap<u64, Record>,
+    /// The cgroups, by id.
+    cgroups: BTreeMap<u64, Record>,
     /// Records that are not part of the state yet.
     recent: VecDeque<Record>,
 }
@@ -58,6 +60,9 @@ impl History {
                 } else {
                     self.kernel_maps.remove(address);
                 }
+            }
+            Body::Cgroup { id, .. } => {
+                self.cgroups.insert(*id, record.clone());
             }
             Body::Map(map) => {
                 let maps = &mut self.processes.entry(map.task.pid).or_default().maps;
@@ -117,6 +122,7 @@ impl History {
         let mut records: Vec<Record> = self
             .kernel_maps
             .values()
+            .chain(self.cgroups.values())
             .map(|known| record(known.stamp.task, known.body.clone()))
             .collect();
         for (pid, process) in &self.processes {

@@ -12,6 +12,7 @@ use perfmon::Device;
 use super::plan::SampledTasks;
 use super::samplers::TaskRecords;
 use crate::commands::record::perf_ring::{ALL_TASKS, PerfRing, refusal_reason};
+use crate::recording::cgroups::KnownCgroups;
 use crate::recording::perfdata::{Attr, Body, Record, Stamp};
 use crate::recording::procfs;
 use crate::system::text::count;
@@ -83,8 +84,21 @@ impl Maps {
         matches!(self.origin, Origin::Processes)
     }
 
-    /// Reads the state before the recording. `samples_kernel` is whether the kernel is sampled.
-    pub(super) fn read_initial_state(&mut self, tasks: &SampledTasks, samples_kernel: bool) {
+    /// Reads the state before the recording. `samples_kernel` is whether the kernel is sampled; `cgroups` are part of the
+    /// state.
+    pub(super) fn read_initial_state(
+        &mut self,
+        tasks: &SampledTasks,
+        samples_kernel: bool,
+        cgroups: KnownCgroups,
+    ) {
+        if cgroups.is_cut {
+            self.degraded.push(format!(
+                "there are more than {} cgroups: the others have no names",
+                cgroups.records.len()
+            ));
+        }
+        self.new_records.extend(cgroups.records);
         let kernel = procfs::kernel();
         if kernel.is_empty() && samples_kernel {
             self.degraded.push(

@@ -29,6 +29,7 @@ use super::opening::Opening;
 use super::watch::report_ending;
 use crate::args::{EventOptions, RecordTarget};
 use crate::events::threads::TaskList;
+use crate::recording::cgroups::KnownCgroups;
 use crate::system::child::Waiting;
 use crate::system::exit;
 use crate::system::signals::Signals;
@@ -48,6 +49,12 @@ pub(super) fn record(options: &EventOptions) -> Result<u8> {
     };
     task_list.threads()?;
     let mut plan = SamplingPlan::new(options, &pmu)?;
+    plan.set_cgroups(&options.cgroups)?;
+    let cgroups = if options.all_cgroups {
+        KnownCgroups::find()?
+    } else {
+        KnownCgroups::default()
+    };
     let device = Device::open().map_err(exit::with_help)?;
     plan.resolve_max_frequency(&device)?;
     let properties = device.properties();
@@ -73,7 +80,7 @@ pub(super) fn record(options: &EventOptions) -> Result<u8> {
         let samplers = Samplers::open(&mut plan, &tasks, &device, ring_options)?;
         Ok((tasks, maps, samplers))
     })?;
-    maps.read_initial_state(&tasks, plan.samples_kernel());
+    maps.read_initial_state(&tasks, plan.samples_kernel(), cgroups);
     let mut files = Files::new(
         options,
         destination,

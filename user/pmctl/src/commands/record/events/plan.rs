@@ -2,7 +2,7 @@
 //! The plan of a recording: events, tasks, and the parts of samples (call chains, stacks, registers, branches).
 
 use anyhow::Result;
-use perfmon::event::Builder;
+use perfmon::event::{Builder, Cgroup};
 use perfmon::spec::{self, EventSpec, Precision, SampleRate};
 use perfmon::{Device, Modes, Pmu};
 
@@ -17,7 +17,7 @@ use crate::events::modes;
 use crate::events::schedule;
 use crate::events::threads::Thread;
 use crate::recording::perfdata::{self, Attr, BranchKinds, Parts, UserStack};
-use crate::system::exit::Usage;
+use crate::system::exit::{self, Usage};
 use crate::system::pmu::uncounted_by_emulation;
 
 /// Stands for the frequency of `-F max` until [`SamplingPlan::resolve_max_frequency`] replaces it. No driver accepts it.
@@ -28,6 +28,8 @@ const MAX_FREQUENCY: SampleRate = SampleRate::Frequency(u64::MAX);
 pub(super) struct SampledEvent {
     pub(super) spec: EventSpec,
     rate: SampleRate,
+    /// The cgroup whose tasks are sampled, if these are not all of the target's.
+    cgroup: Option<Cgroup>,
 }
 
 impl SampledEvent {
@@ -105,7 +107,11 @@ impl SamplingPlan {
                 }
                 let rate = spec.rate.unwrap_or(default_rate);
                 modes::limit_unmodified(&mut spec, options.modes);
-                events.push(SampledEvent { spec, rate });
+                events.push(SampledEvent {
+                    spec,
+                    rate,
+                    cgroup: None,
+                });
             }
         }
         precision::check_options(options, events.iter().map(|event| &event.spec))?;
@@ -123,6 +129,7 @@ impl SamplingPlan {
                 chain: options.call_graph.is_some(),
                 branches: branches.is_some(),
                 user: matches!(options.call_graph, Some(CallGraph::Dwarf { .. })),
+                cgroup: options.all_cgroups,
             },
             call_graph: options.call_graph,
             branches,
@@ -132,6 +139,46 @@ impl SamplingPlan {
                 from_exec: options.delay.is_none(),
             },
         })
+    }
+
+    /// Directs the events to cgroups: the first to the first, and so on, or all to the only one. An empty name is that of all
+    /// cgroups, as are those that are missing.
+    ///
+    /// # Errors
+    /// There is no such cgroup, or there are more of them than events.
+    pub(super) fn set_cgroups(&mut self, names: &[String]) -> Result<()> {
+        let events = self.events.len();
+        if names.len() > events.max(1) {
+            return Err(Usage(format!(
+                "-G {}: with several cgroups, -G gives each one an event of -e, and there {}. Write an event for each, as in \
+                 `-e cycles,cycles -G a,b`.",
+                names.join(","),
+                if events == 1 { "is one".to_owned() } else { format!("are {events}") },
+            ))
+            .into());
+        }
+        for (index, event) in self.events.iter_mut().enumerate() {
+            let name = if names.len() == 1 {
+                names.first()
+            } else {
+                names.get(index)
+            };
+            let Some(name) = name.filter(|name| !name.is_empty()) else {
+                continue;
+            };
+            let cgroup = Cgroup::named(name);
+            event.cgroup =
+                Some(cgroup.map_err(|error| {
+                    exit::with_help_to(&format!("-G: {}", error.attempt), &error)
+                })?);
+            event.spec.label = format!("{} ({name})", event.spec.label);
+        }
+        Ok(())
+    }
+
+    /// Returns whether cgroups are sampled.
+    pub(super) fn has_cgroups(&self) -> bool {
+        self.events.iter().any(|event| event.cgroup.is_some())
     }
 
     /// Replaces `-F max` by the module's limit.
@@ -162,7 +209,7 @@ impl SamplingPlan {
     /// Describes the events for the file.
     pub(super) fn describe(&self) -> Vec<perfdata::Event> {
         let describe = |event: &SampledEvent| {
-            let SampledEvent { spec, rate } = event;
+            let SampledEvent { spec, rate, .. } = event;
             let attr = |number| {
                 let attr = Attr::sampled(event_kind(spec), number, spec.modes, self.parts)
                     .with_stack(self.stack_bytes().unwrap_or(0))
@@ -209,9 +256,21 @@ impl SamplingPlan {
         })
     }
 
-    /// Returns the event with this index, ready to open; `None` if it has no encoding.
-    pub(super) fn builder(&self, index: usize) -> Option<Builder> {
-        let SampledEvent { spec, rate } = &self.events[index];
+    /// Returns an event to open, of these tasks or of its cgroup; `None` if it has no encoding.
+    pub(super) fn builder(
+        &self,
+        index: usize,
+        of_tasks: impl FnOnce(Builder) -> Builder,
+    ) -> Option<Builder> {
+        let builder = self.builder_without_tasks(index)?;
+        Some(match &self.events[index].cgroup {
+            Some(cgroup) => builder.cgroup(cgroup),
+            None => of_tasks(builder),
+        })
+    }
+
+    fn builder_without_tasks(&self, index: usize) -> Option<Builder> {
+        let SampledEvent { spec, rate, .. } = &self.events[index];
         let builder = spec.builder()?.disabled();
         let builder = builder.precise(self.events[index].precision());
         let builder = match *rate {
@@ -228,6 +287,11 @@ impl SamplingPlan {
                 builder.branches(attr.with_branches(kinds).branches())
             }
             None => builder,
+        };
+        let builder = if self.parts.cgroup {
+            builder.cgroup_ids()
+        } else {
+            builder
         };
         Some(if self.overwrite {
             builder.overwrite()

@@ -29,6 +29,10 @@ const CONFLICTS: &[Conflict] = &[
         "have no branches. Leave -b and -j out",
     ),
     (
+        |options| options.all_cgroups,
+        "have no cgroup. Leave --all-cgroups out",
+    ),
+    (
         |options| options.overwrite,
         "can't be taken into a ring that is overwritten. Leave --overwrite out",
     ),
@@ -39,7 +43,7 @@ const CONFLICTS: &[Conflict] = &[
                 RecordTarget::Cpus(_) | RecordTarget::Machine
             )
         },
-        "can be taken of tasks only. Give a command, -p or -t in place of -a and -C",
+        "can be taken of tasks only. Give a command, -p or -t in place of -a, -C and -G",
     ),
 ];
 

@@ -14,7 +14,8 @@ use perfmon::{Cause, Device, Error};
 
 use super::plan::{SampledTasks, SamplingManner, SamplingPlan};
 use super::precision;
-use crate::events::rights::{explained_of_samples, of_all_programs};
+use crate::events::rights::{cgroups_forbidden, explained_of_samples, of_all_programs};
+use crate::recording::perfdata::Parts;
 use crate::system::exit::{self, Usage};
 
 /// The pages of a ring without -m.
@@ -153,6 +154,7 @@ impl Samplers {
                     ring_pages /= 2;
                 }
                 Cause::Forbidden if tasks.are_some() && plan.limit_to_user_mode() => {}
+                Cause::Forbidden if plan.has_cgroups() => return Err(cgroups_forbidden("sample")),
                 Cause::Forbidden if !tasks.are_some() => {
                     return Err(anyhow!("{}", of_all_programs("sample")));
                 }
@@ -203,16 +205,16 @@ impl Samplers {
             let mut numbers = Vec::new();
             for set_target in target_setters(tasks, plan.manner) {
                 for index in 0..plan.events.len() {
-                    let Some(builder) = plan.builder(index) else {
+                    let Some(builder) = plan.builder(index, &set_target) else {
                         continue;
                     };
-                    if open(&mut ring, &set_target(builder).cpu(*cpu).pages(pages))? {
+                    if open(&mut ring, &builder.cpu(*cpu).pages(pages))? {
                         numbers.push(index);
                     }
                 }
             }
             let mut own_ring = None;
-            for dummy in dummies(tasks, records) {
+            for dummy in dummies(tasks, records, plan.parts()) {
                 let ring = if ring.is_some() && !plan.overwrites() {
                     &mut ring
                 } else {
@@ -237,7 +239,7 @@ impl Samplers {
         }
         for cpu in tasks.other_cpus() {
             let mut ring = None;
-            for dummy in dummies(tasks, records) {
+            for dummy in dummies(tasks, records, plan.parts()) {
                 open(&mut ring, &dummy.cpu(*cpu).pages(pages.min(DUMMY_PAGES)))?;
             }
             dummy_rings.extend(ring.map(Ring::new));
@@ -398,19 +400,25 @@ impl Samplers {
 }
 
 /// Returns a dummy for each of the tasks. It covers the tasks that it creates, too, even if these are not sampled, since
-/// threads share their memory. Returns no dummy if no records are wanted.
-fn dummies(tasks: &SampledTasks, records: TaskRecords) -> Vec<Builder> {
+/// threads share their memory. Returns no dummy if neither records of tasks nor, for samples with cgroups, those of new
+/// cgroups are wanted.
+fn dummies(tasks: &SampledTasks, records: TaskRecords, parts: Parts) -> Vec<Builder> {
     let dummy = || {
         // In user mode: without privileges a user may open such an event for own tasks.
-        let dummy = Event::dummy().user().tasks();
-        if records == TaskRecords::Mappings {
-            dummy.mappings()
+        let dummy = Event::dummy().user();
+        let dummy = match records {
+            TaskRecords::None => dummy,
+            TaskRecords::Names => dummy.tasks(),
+            TaskRecords::Mappings => dummy.tasks().mappings(),
+        };
+        if parts.cgroup {
+            dummy.new_cgroups()
         } else {
             dummy
         }
     };
     match tasks.tids() {
-        _ if records == TaskRecords::None => Vec::new(),
+        _ if records == TaskRecords::None && !parts.cgroup => Vec::new(),
         [] => vec![dummy().all_tasks()],
         tids => tids.iter().map(|tid| dummy().pid(*tid).inherit()).collect(),
     }

@@ -121,6 +121,7 @@ impl<'a> InterruptRecords<'a> {
                     chain: Vec::new(),
                     branches: self.sample_branches(record.event()),
                     user: None,
+                    cgroup: 0,
                 }),
             });
         }

@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `pmctl top --cgroups`: a live table of what the tasks of each cgroup execute.
+
+use std::collections::HashMap;
+use std::io::{self, IsTerminal, Write};
+use std::thread;
+use std::time::Instant;
+
+use anyhow::{Context, Result};
+use perfmon::spec;
+use perfmon::{Device, Pmu};
+
+use crate::args::Top;
+use crate::commands::serve::containers::{Containers, Limit};
+use crate::events::cgroups::Pattern;
+use crate::system::exit::{self, Usage};
+use crate::system::files::allow_many_files;
+use crate::system::screen::Screen;
+use crate::system::table::{Align, Table};
+use crate::system::text::{count, thousands};
+
+/// The events, in the order of the columns.
+const EVENTS: &str = "instructions,cycles";
+
+/// The most cgroups that are counted.
+const LIMIT: Limit = Limit {
+    max_count: 1000,
+    advice: "Match fewer with --cgroups=GLOBS.",
+};
+
+/// Clears a terminal, and goes to its first line.
+const CLEAR: &str = "\x1b[H\x1b[2J";
+
+/// The counts of a cgroup.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct CgroupCounts {
+    instructions: u64,
+    cycles: u64,
+}
+
+impl CgroupCounts {
+    /// Returns what has been counted since `before`. A count that is less is one of another cgroup of the same name, or began
+    /// anew.
+    const fn since(self, before: Self) -> Self {
+        const fn grown(now: u64, before: u64) -> u64 {
+            match now.checked_sub(before) {
+                Some(grown) => grown,
+                None => now,
+            }
+        }
+        Self {
+            instructions: grown(self.instructions, before.instructions),
+            cycles: grown(self.cycles, before.cycles),
+        }
+    }
+}
+
+/// Shows tables, and returns the exit code after the last one.
+pub(super) fn top(args: &Top, forms: &str) -> Result<u8> {
+    // A cgroup takes a descriptor, and each of its events.
+    allow_many_files();
+    let device = Device::open().map_err(exit::with_help)?;
+    let events = spec::parse_without_groups(EVENTS, &Pmu::here().with_counters_of(&device));
+    let events = events.map_err(|error| Usage(error.to_string()))?;
+    let patterns = forms.split(',').map(Pattern::new).collect();
+    let mut cgroups = Containers::open(device, events, (patterns, LIMIT))?;
+    let mut before = read(&mut cgroups)?;
+    let mut since = Instant::now();
+    let clears = !args.stdio && io::stdout().is_terminal();
+    let mut output = Screen::open(false)?;
+    let mut tables = 0;
+    while args.iterations.is_none_or(|most| tables < most) {
+        thread::sleep(args.delay);
+        let now = read(&mut cgroups)?;
+        let seconds = since.elapsed().as_secs_f64();
+        since = Instant::now();
+        let mut rows: Vec<(&String, CgroupCounts)> = now
+            .iter()
+            .map(|(name, counts)| {
+                let before = before.get(name).copied().unwrap_or_default();
+                (name, counts.since(before))
+            })
+            .filter(|(_, counts)| *counts != CgroupCounts::default())
+            .collect();
+        rows.sort_by(|(a_name, a), (b_name, b)| {
+            b.cycles.cmp(&a.cycles).then_with(|| a_name.cmp(b_name))
+        });
+        if clears {
+            write!(output, "{CLEAR}")?;
+        }
+        let all = count(now.len() as u64, "cgroup");
+        writeln!(output, "{seconds:.1} s, {all}, {} with events", rows.len())?;
+        write(&rows, args.entries, &mut output)?;
+        output.flush()?;
+        before = now;
+        tables += 1;
+    }
+    Ok(0)
+}
+
+/// Reads the counts of all cgroups, by name.
+fn read(cgroups: &mut Containers) -> Result<HashMap<String, CgroupCounts>> {
+    let counts = cgroups.read().context("can't read the counts")?;
+    let mut all: HashMap<String, CgroupCounts> = HashMap::new();
+    for count in counts {
+        let of = all.entry(count.labels.id.clone()).or_default();
+        match count.event {
+            0 => of.instructions = count.value,
+            _ => of.cycles = count.value,
+        }
+    }
+    Ok(all)
+}
+
+/// Writes a table of the first rows.
+fn write(rows: &[(&String, CgroupCounts)], entries: usize, output: &mut Screen) -> io::Result<()> {
+    let mut table = Table::new(&[
+        ("instructions", Align::Right),
+        ("cycles", Align::Right),
+        ("IPC", Align::Right),
+        ("cgroup", Align::Left),
+    ]);
+    for (name, counts) in rows.iter().take(entries) {
+        let per_cycle = ratio(*counts).map_or_else(|| "-".to_owned(), |ipc| format!("{ipc:.2}"));
+        let cells = [
+            thousands(counts.instructions),
+            thousands(counts.cycles),
+            per_cycle,
+            (*name).clone(),
+        ];
+        table.row(&cells, anstyle::Style::new());
+    }
+    table.write(None, output.colors.heading, output)?;
+    let rest = rows.len().saturating_sub(entries);
+    if rest > 0 {
+        writeln!(output, "  ({} not shown)", count(rest as u64, "row"))?;
+    }
+    writeln!(output)
+}
+
+/// Returns the instructions for each cycle.
+fn ratio(counts: CgroupCounts) -> Option<f64> {
+    (counts.cycles > 0).then(|| counts.instructions as f64 / counts.cycles as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_table_has_what_came_since_the_one_before() {
+        let counts = |instructions, cycles| CgroupCounts {
+            instructions,
+            cycles,
+        };
+        assert_eq!(counts(5, 9).since(counts(3, 4)), counts(2, 5));
+        assert_eq!(counts(5, 9).since(counts(6, 10)), counts(5, 9));
+        assert_eq!(ratio(counts(6, 4)), Some(1.5));
+        assert_eq!(ratio(counts(6, 0)), None);
+    }
+}

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The cgroups before a recording, as records: they give a name to the ids that samples have.
+
+use std::path::Path;
+
+use anyhow::Result;
+use perfmon::event::Cgroup;
+
+use crate::events::cgroups::{FoundCgroup, Pattern, search};
+use crate::recording::perfdata::{Body, Record, Stamp};
+use crate::system::exit;
+
+/// The most cgroups that are looked at: users may have any number of them.
+const MAX_CGROUPS: usize = 50_000;
+
+/// The cgroups that there are.
+#[derive(Debug, Default)]
+pub(crate) struct KnownCgroups {
+    pub(crate) records: Vec<Record>,
+    /// There are more of them.
+    pub(crate) is_cut: bool,
+}
+
+impl KnownCgroups {
+    /// Finds all cgroups of the hierarchy whose ids samples show.
+    ///
+    /// # Errors
+    /// None are mounted; those of reading a directory.
+    pub(crate) fn find() -> Result<Self> {
+        let mount = Cgroup::sampled_mount_point()
+            .map_err(|error| exit::with_help_to("--all-cgroups", &error))?;
+        let found = search(&mount, &[Pattern::new("**")], MAX_CGROUPS)?;
+        Ok(Self {
+            records: found.cgroups.iter().map(record).collect(),
+            is_cut: found.is_cut,
+        })
+    }
+}
+
+/// Returns the record that perf has for a cgroup.
+fn record(found: &FoundCgroup) -> Record {
+    let path = Path::new("/").join(&found.name);
+    Record {
+        stamp: Stamp::default(),
+        body: Body::Cgroup {
+            id: found.inode,
+            path: path.to_string_lossy().into_owned(),
+        },
+    }
+}
