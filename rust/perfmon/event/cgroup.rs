@@ -401,7 +401,7 @@ pub(super) unsafe extern "C" fn on_move(
     // SAFETY: The tracepoint passes a task that is alive during the call, with interrupts off. `flush` waits for
     // pending calls of `reload_here` before the module is unloaded, so the function stays as long as it may be
     // called.
-    unsafe { ffi::perfmon_cgroup_moved(task, all_threads, Some(reload_here)) };
+    unsafe { ffi::perfmon_cgroup_call_cpus(task, all_threads, Some(reload_here)) };
 }
 
 /// Calls [`reload`] on this CPU.

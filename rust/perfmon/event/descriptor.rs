@@ -70,7 +70,7 @@ impl Descriptor for Event {
                 with_slots_here(|here, slots| EventCount::read_here(here, slots.slot_of(self)?, 0))
                     .flatten();
             if let Some(count) = count {
-                return to.put(&[count.count]).map(|()| size_of::<u64>());
+                return to.put_words(&[count.count]).map(|()| size_of::<u64>());
             }
         }
         if self.config.sampling.read.is_group() {
@@ -137,19 +137,19 @@ impl Descriptor for Event {
         self.sampler.notifier.wait.fasync(&change)
     }
 
-    fn map(&self, area: &Area<'_>) -> Result {
+    fn mmap(&self, area: &Area<'_>) -> Result {
         mmap::map(self, area)
     }
 
-    fn copied(&self, area: &Area<'_>) {
-        mmap::copied(self, area);
+    fn mapping_copied(&self, area: &Area<'_>) {
+        mmap::mapping_copied(self, area);
     }
 
-    fn unmapped(&self, area: &Area<'_>) {
-        mmap::unmapped(self, area);
+    fn mapping_ended(&self, area: &Area<'_>) {
+        mmap::mapping_ended(self, area);
     }
 
-    fn show(&self, file: &SeqFile) {
+    fn show_fdinfo(&self, file: &SeqFile) {
         let cpu = self.target.cpu();
         let cpu = cpu.map_or(-1, |cpu| i64::from(cpu.as_u32()));
         seq_print!(
@@ -191,7 +191,7 @@ impl Descriptor for Event {
             hooks::remove_user(this.config.sampling.mappings.are_wanted());
         }
         output::release_memory(&this);
-        this.sampler.notifier.wait.sync();
+        this.sampler.notifier.wait.wait_for_overflows();
         // SAFETY: The event is closed, so no task inherits it any more; `detach` has removed all its slots; and the
         // descriptor, which owned it, is gone.
         unsafe { Self::free_by_rcu(this) };
@@ -345,7 +345,7 @@ fn read_one(event: &Event, to: impl ReadTarget) -> Result<usize> {
     let words = format.encode_one(&mut words, event_value(event, &count), || {
         event_times(event, count)
     });
-    to.put(words)?;
+    to.put_words(words)?;
     Ok(size_of_val(words))
 }
 
@@ -372,7 +372,7 @@ fn read_group(event: &Event, to: impl ReadTarget) -> Result<usize> {
         if to.size() < size_of_val(words) {
             return Err(ENOSPC);
         }
-        to.put(words)?;
+        to.put_words(words)?;
         return Ok(size_of_val(words));
     }
     read_any_group(event, to)
@@ -403,7 +403,7 @@ fn read_any_group(event: &Event, to: impl ReadTarget) -> Result<usize> {
         // The program's memory is written after the lock is released: a fault may wait for an mmap(2) call, which may
         // wait for this lock.
     };
-    to.put(words)?;
+    to.put_words(words)?;
     Ok(size_of_val(words))
 }
 

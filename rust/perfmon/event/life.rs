@@ -46,7 +46,7 @@ pub(super) unsafe extern "C" fn on_new_task(
     // program has it now: one may have had it when the address space was copied.
     // SAFETY: The function requires a task that does not run yet: the current task has just created `task`, and
     // starts it after the tracepoint.
-    unsafe { ffi::perfmon_rdpmc_forget(task) };
+    unsafe { ffi::perfmon_rdpmc_clear(task) };
     record::write_current(&TaskChange::Begin(task));
     let is_thread = clone_flags & CLONE_THREAD != 0;
     let inherits = |event: &Event| {

@@ -46,7 +46,7 @@ pub(super) fn map(event: &Event, area: &Area<'_>) -> Result {
     area.keep_to_this_program();
     let start = map_memory(event, area, ring_size)?;
     if allow_rdpmc(event, area) {
-        area.mark();
+        area.set_mark();
     }
     publish_page(event, UserPagePtr::new(start));
     Ok(())
@@ -102,7 +102,7 @@ fn map_memory(event: &Event, area: &Area<'_>, ring_size: usize) -> Result<NonNul
     // SAFETY: The page is from `perfmon_buffer_alloc()`, and must live as long as the mapping. The mapping keeps the
     // event, which keeps the page. If this fails, the page is freed before the area, whose page tables then hold
     // references of their own.
-    unsafe { area.insert(0, page.start().cast(), PAGE_SIZE) }?;
+    unsafe { area.insert_pages(0, page.start().cast(), PAGE_SIZE) }?;
     if let Some(ring) = new_ring.as_ref().or(memory.ring.as_ref()) {
         ring.map(area)?;
     }
@@ -118,14 +118,14 @@ fn map_memory(event: &Event, area: &Area<'_>, ring_size: usize) -> Result<NonNul
 }
 
 /// Counts a copy of a mapping, which mremap(2) makes, or the kernel when it splits a mapping.
-pub(super) fn copied(event: &Event, area: &Area<'_>) {
+pub(super) fn mapping_copied(event: &Event, area: &Area<'_>) {
     let mappings = &event.mapped.mappings;
     let _memory = event.mapped.lock();
     if area.is_marked() {
         SLOW_SWITCH_USERS.fetch_add(1, SeqCst);
         // SAFETY: The mm must have the right to use RDPMC: it got it with the mapping that is copied, whose mark says
         // so.
-        unsafe { ffi::perfmon_rdpmc_again(area.mm()) };
+        unsafe { ffi::perfmon_rdpmc_begin_again(area.mm()) };
         mappings.own.fetch_add(1, SeqCst);
     }
     mappings.all.fetch_add(1, SeqCst);
@@ -155,14 +155,14 @@ fn end_mapping(event: &Event, area: &Area<'_>) -> Option<NonNull<UserPage>> {
 }
 
 /// Serves the end of a mapping, by munmap(2) or exit.
-pub(super) fn unmapped(event: &Event, area: &Area<'_>) {
+pub(super) fn mapping_ended(event: &Event, area: &Area<'_>) {
     // The mappings that are left may all be the program's own: then the page allows RDPMC again.
     if let Some(start) = end_mapping(event, area) {
         publish_page(event, UserPagePtr::new(start));
     }
     if area.is_marked() {
-        // SAFETY: The mm must have the right to use RDPMC: `map` or `copied` has given it for this marked mapping,
-        // and it is taken once.
+        // SAFETY: The mm must have the right to use RDPMC: `map` or `mapping_copied` has given it for this marked
+        // mapping, and it is taken once.
         unsafe { ffi::perfmon_rdpmc_end(area.mm()) };
         SLOW_SWITCH_USERS.fetch_sub(1, SeqCst);
     }

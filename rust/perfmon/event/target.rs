@@ -62,7 +62,7 @@ impl Target {
     pub(super) fn is_task_with_mm(&self, mm: *mut bindings::mm_struct) -> bool {
         match self {
             // SAFETY: The task is alive, since `self` has a reference.
-            Self::Task(task, _) => unsafe { ffi::perfmon_task_is_in(task.as_ptr(), mm) },
+            Self::Task(task, _) => unsafe { ffi::perfmon_task_has_mm(task.as_ptr(), mm) },
             Self::Cpu(_) | Self::Cgroup(..) => false,
         }
     }
@@ -150,7 +150,7 @@ fn find_task(pid: i32) -> Result<ARef<Task>> {
 /// ESRCH if the task has exited. EACCES if the caller may not trace it. ENOMEM.
 fn check_task_access(task: &Task) -> Result {
     // SAFETY: The task is alive, since `task` borrows a counted reference.
-    if unsafe { ffi::perfmon_task_is_mine(task.as_ptr()) } || is_capable() {
+    if unsafe { ffi::perfmon_task_is_in_own_process(task.as_ptr()) } || is_capable() {
         return Ok(());
     }
     // SAFETY: The task is alive, since `task` borrows a counted reference.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The place-holders: events of Linux perf that keep perf off counters that can't be reserved. `sys/hold.c` explains
-//! them.
+//! The place-holders: events of Linux perf that keep perf off counters that can't be reserved. `sys/place_holder.c`
+//! explains them.
 //!
 //! A CPU that is used for counting has a place-holder while the counters are
 //! [reserved](super::Ownership::is_reserved), and for a moment longer. perf creates and ends its events under mutexes
@@ -59,15 +59,15 @@ impl Drop for PlaceHolderHold {
     fn drop(&mut self) {
         // SAFETY: The function must stay until it has been called: `PlaceHolders::drop` waits for that before the
         // module is unloaded.
-        unsafe { ffi::perfmon_unhold_soon(Some(end_if_unused)) };
+        unsafe { ffi::perfmon_place_holder_end_soon(Some(end_if_unused)) };
     }
 }
 
 /// Waits until the place-holders of counters that have just been released are gone, so that perf can use the counters
 /// when a program's system call returns. Sleeps.
 pub(crate) fn wait_for_release() {
-    // SAFETY: `perfmon_unhold_wait()` sleeps: all callers are tasks without spinlocks.
-    unsafe { ffi::perfmon_unhold_wait() };
+    // SAFETY: `perfmon_place_holder_end_wait()` sleeps: all callers are tasks without spinlocks.
+    unsafe { ffi::perfmon_place_holder_end_wait() };
 }
 
 /// Reserves the counters with place-holders, which get the general counter `counter`, for a caller that then cleans
@@ -143,7 +143,7 @@ impl PlaceHolderState {
             // CPUs go online and offline under the lock of this file, so `cpu` stays as it is.
             let is_counted = OWNERSHIP.lock().cpus().is_counted(cpu);
             if is_counted {
-                if let Err(refusal) = hold_cpu(cpu, counter) {
+                if let Err(refusal) = make_place_holder(cpu, counter) {
                     self.end_all();
                     return Err(refusal);
                 }
@@ -166,7 +166,9 @@ impl PlaceHolderState {
     pub(crate) fn add(&mut self, cpu: CpuId) -> Result<(), Refusal> {
         match pmu::common().place_holder {
             // If the counters are not reserved any more, the other place-holders end soon.
-            Some(counter) if self.0 && OWNERSHIP.lock().is_reserved() => hold_cpu(cpu, counter),
+            Some(counter) if self.0 && OWNERSHIP.lock().is_reserved() => {
+                make_place_holder(cpu, counter)
+            }
             _ => Ok(()),
         }
     }
@@ -175,7 +177,7 @@ impl PlaceHolderState {
     pub(crate) fn remove(&mut self, cpu: CpuId) {
         // SAFETY: The function requires the number of a CPU, a caller that may sleep, and one caller at a time:
         // `self` is behind a mutex, which is held.
-        unsafe { ffi::perfmon_unhold(cpu.as_u32()) };
+        unsafe { ffi::perfmon_place_holder_end(cpu.as_u32()) };
     }
 }
 
@@ -185,13 +187,13 @@ impl PlaceHolderState {
 /// # Errors
 ///
 /// The user of the counters, or another reason why place-holders can't be made.
-fn hold_cpu(cpu: CpuId, counter: u8) -> Result<(), Refusal> {
+fn make_place_holder(cpu: CpuId, counter: u8) -> Result<(), Refusal> {
     // perf can restrict an event to one counter on PMUs of the version that has aliases, and later.
     let constrain = pmu::common().capabilities.has_aliases();
     // SAFETY: The function requires a CPU that is online, a caller that may sleep, and one caller at a time: the
     // caller holds the mutex of this file, which also keeps the CPU from going offline.
-    let hold_result = unsafe { ffi::perfmon_hold(cpu.as_u32(), counter.into(), constrain) };
-    to_result(hold_result).map_err(|error| match -error.to_errno() as u32 {
+    let made = unsafe { ffi::perfmon_place_holder_make(cpu.as_u32(), counter.into(), constrain) };
+    to_result(made).map_err(|error| match -error.to_errno() as u32 {
         bindings::EBUSY => Refusal::Pinned(cpu),
         bindings::ENXIO => Refusal::Misplaced(cpu),
         bindings::EOPNOTSUPP => Refusal::VirtualMachine,

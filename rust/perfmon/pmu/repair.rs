@@ -105,7 +105,7 @@ impl Pmu {
 fn is_place_holder_in_place(_here: ThisCpu<'_>, counter: u8) -> bool {
     // SAFETY: The function has to be called with interrupts off. They are off where counters are stopped, at a switch
     // of tasks, and in the timer.
-    unsafe { ffi::perfmon_holds_here(counter.into()) }
+    unsafe { ffi::perfmon_place_holder_is_active(counter.into()) }
 }
 
 /// Returns whether this CPU may have [`tampered`] counters: one quick test for all reasons.

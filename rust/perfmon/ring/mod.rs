@@ -205,7 +205,7 @@ impl Ring {
 
     /// Returns whether the reader was woken since the last call of this function.
     pub(crate) fn take_woken(&self) -> bool {
-        self.waker.take()
+        self.waker.take_woken()
     }
 
     /// Adds the pollers of `wait` to those that the ring wakes, until [`Self::remove_reader`].
@@ -214,14 +214,14 @@ impl Ring {
     ///
     /// The caller removes `wait` by [`Self::remove_reader`] before its end, and adds it to no other ring meanwhile.
     pub(crate) unsafe fn add_reader(&self, wait: &Wait) {
-        // SAFETY: `Waker::add` requires that `wait` is removed before its end and is in one waker at a time: the
+        // SAFETY: `Waker::add_wait` requires that `wait` is removed before its end and is in one waker at a time: the
         // caller promises both.
-        unsafe { self.waker.add(wait) };
+        unsafe { self.waker.add_wait(wait) };
     }
 
     /// Removes the pollers of `wait` from those that the ring wakes.
     pub(crate) fn remove_reader(&self, wait: &Wait) {
-        self.waker.remove(wait);
+        self.waker.remove_wait(wait);
     }
 
     /// Counts records that were lost, for the next LOST record.

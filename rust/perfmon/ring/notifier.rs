@@ -108,6 +108,7 @@ impl OverflowNotifier {
     #[cold]
     #[inline(never)]
     pub(super) fn notify(&self) {
-        self.wait.overflow(self.samples_left.load(SeqCst) == SPENT);
+        self.wait
+            .signal_overflow(self.samples_left.load(SeqCst) == SPENT);
     }
 }

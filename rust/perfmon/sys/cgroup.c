@@ -100,7 +100,7 @@ bool perfmon_cgroup_is_within(struct cgroup *cgroup, struct cgroup *ancestor)
 static void run_on_cpu(void *f)
 {
 	/*
-	 * Pairs with perfmon_cgroup_moved(): a move that finds the data in use is seen
+	 * Pairs with perfmon_cgroup_call_cpus(): a move that finds the data in use is seen
 	 * here.
 	 */
 	smp_mb();
@@ -123,7 +123,7 @@ static void call_cpu_of(struct task_struct *task, void (*f)(void))
 	smp_call_function_single_async(cpu, data);
 }
 
-void perfmon_cgroup_moved(struct task_struct *task, bool all_threads, void (*f)(void))
+void perfmon_cgroup_call_cpus(struct task_struct *task, bool all_threads, void (*f)(void))
 {
 	struct task_struct *thread;
 
@@ -190,7 +190,7 @@ bool perfmon_cgroup_is_within(struct cgroup *cgroup, struct cgroup *ancestor)
 	return false;
 }
 
-void perfmon_cgroup_moved(struct task_struct *task, bool all_threads, void (*f)(void))
+void perfmon_cgroup_call_cpus(struct task_struct *task, bool all_threads, void (*f)(void))
 {
 }
 

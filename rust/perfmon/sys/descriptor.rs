@@ -28,13 +28,13 @@ pub(crate) trait Descriptor: Send + Sync + Sized + 'static {
     /// Serves fcntl(2) with `O_ASYNC`.
     fn fasync(&self, change: FasyncChange) -> Result;
     /// Serves mmap(2).
-    fn map(&self, area: &Area<'_>) -> Result;
+    fn mmap(&self, area: &Area<'_>) -> Result;
     /// Called when mremap(2) has copied a mapping.
-    fn copied(&self, area: &Area<'_>);
+    fn mapping_copied(&self, area: &Area<'_>);
     /// Called when a mapping ends.
-    fn unmapped(&self, area: &Area<'_>);
+    fn mapping_ended(&self, area: &Area<'_>);
     /// Writes what /proc/PID/fdinfo shows.
-    fn show(&self, file: &kernel::seq_file::SeqFile);
+    fn show_fdinfo(&self, file: &kernel::seq_file::SeqFile);
     /// Serves the last close(2).
     fn close(this: Pin<KBox<Self>>);
 }
@@ -48,7 +48,7 @@ pub(crate) trait ReadTarget {
     /// # Errors
     ///
     /// EFAULT.
-    fn put(self, words: &[u64]) -> Result;
+    fn put_words(self, words: &[u64]) -> Result;
 }
 
 /// The memory of a program, as it names it in read(2).
@@ -64,7 +64,7 @@ impl ReadTarget for UserMemory {
     }
 
     #[inline(always)]
-    fn put(self, words: &[u64]) -> Result {
+    fn put_words(self, words: &[u64]) -> Result {
         uaccess::put_words(self.address, words)
     }
 }
@@ -75,7 +75,7 @@ impl ReadTarget for &mut IovIterDest<'_> {
         self.len()
     }
 
-    fn put(self, words: &[u64]) -> Result {
+    fn put_words(self, words: &[u64]) -> Result {
         let bytes = words.as_bytes();
         if self.copy_to_iter(bytes) == bytes.len() {
             Ok(())
@@ -154,7 +154,7 @@ impl Area<'_> {
     pub(crate) fn keep_to_this_program(&self) {
         // SAFETY: The area is valid as long as `self`, and locked for writing, since this is called only while it is
         // being mapped.
-        unsafe { ffi::perfmon_area_keep(self.get()) };
+        unsafe { ffi::perfmon_area_keep_to_program(self.get()) };
     }
 
     /// Returns whether the program may write.
@@ -173,7 +173,12 @@ impl Area<'_> {
     /// # Safety
     ///
     /// The memory must be from `__vmalloc()`, and outlive the mapping. The area is being mapped.
-    pub(crate) unsafe fn insert(&self, offset: usize, memory: NonNull<u8>, size: usize) -> Result {
+    pub(crate) unsafe fn insert_pages(
+        &self,
+        offset: usize,
+        memory: NonNull<u8>,
+        size: usize,
+    ) -> Result {
         let area = self.get();
         for at in (0..size).step_by(PAGE_SIZE) {
             // SAFETY: The area is valid as long as `self` and locked for writing, and the caller keeps the memory for
@@ -188,7 +193,7 @@ impl Area<'_> {
     }
 
     /// Sets the mark that [`Self::is_marked`] returns, for this mapping and copies of it.
-    pub(crate) fn mark(&self) {
+    pub(crate) fn set_mark(&self) {
         // SAFETY: The area is valid as long as `self`. `vm_private_data` is for the owner of its operations, this file.
         unsafe { (*self.get()).vm_private_data = ptr::without_provenance_mut(1) };
     }
@@ -400,7 +405,7 @@ impl<T: Descriptor> Operations<T> {
         }
         // SAFETY: The area is valid for the call.
         let area = unsafe { Area::new(area) };
-        from_result(|| data.map(&area).map(|()| 0))
+        from_result(|| data.mmap(&area).map(|()| 0))
     }
 
     const AREA: bindings::vm_operations_struct = bindings::vm_operations_struct {
@@ -416,7 +421,7 @@ impl<T: Descriptor> Operations<T> {
         // SAFETY: The area holds a reference to its file, which is one of `install`, so that its data are a `T`.
         let data = unsafe { Self::data((*area).vm_file) };
         // SAFETY: The area is valid for the call.
-        data.copied(&unsafe { Area::new(area) });
+        data.mapping_copied(&unsafe { Area::new(area) });
     }
 
     /// # Safety
@@ -426,7 +431,7 @@ impl<T: Descriptor> Operations<T> {
         // SAFETY: The area holds a reference to its file, which is one of `install`, so that its data are a `T`.
         let data = unsafe { Self::data((*area).vm_file) };
         // SAFETY: The area is valid for the call.
-        data.unmapped(&unsafe { Area::new(area) });
+        data.mapping_ended(&unsafe { Area::new(area) });
     }
 
     /// # Safety
@@ -436,7 +441,7 @@ impl<T: Descriptor> Operations<T> {
         // SAFETY: The kernel passes a file of `install`, whose private data are a `T` until `release`.
         let data = unsafe { Self::data(file) };
         // SAFETY: The kernel gives a file to write to, for the call.
-        data.show(unsafe { kernel::seq_file::SeqFile::from_raw(to) });
+        data.show_fdinfo(unsafe { kernel::seq_file::SeqFile::from_raw(to) });
     }
 
     /// # Safety

@@ -178,7 +178,7 @@ unsafe extern "C" {
     #[doc = " Returns whether the file has these struct file_operations."]
     pub fn perfmon_is_file_of(file: *mut file, operations: *const ::kernel::ffi::c_void) -> bool;
     #[doc = " Marks a mapping that is being set up: children don't inherit it, it can't\n grow, and core dumps leave it out."]
-    pub fn perfmon_area_keep(area: *mut vm_area_struct);
+    pub fn perfmon_area_keep_to_program(area: *mut vm_area_struct);
     #[doc = " Makes a wait, at which programs wait for a descriptor. After the last\n overflow, ended() is called in an interrupt; if ended is NULL, the descriptor\n has no overflows. Returns NULL if there is no memory."]
     pub fn perfmon_wait_new(
         ended: ::core::option::Option<unsafe extern "C" fn()>,
@@ -289,19 +289,19 @@ unsafe extern "C" {
     #[doc = " Makes perf zero its dirty counters on this CPU. The caller is a kernel thread\n that is bound to it."]
     pub fn perfmon_dirty_clean_here();
     #[doc = " Makes the place-holder of a CPU that is online, with this general counter,\n unless it has one. @constrain keeps perf from giving it another counter; only\n for version 6 of Intel's PMU, since for earlier ones perf has no memory for\n such constraints. May sleep. -EBUSY if another pinned event has the CPU;\n -ENXIO if perf gives it another counter; -EOPNOTSUPP if virtual machines have\n the counters; -ENOMEM. One caller at a time."]
-    pub fn perfmon_hold(
+    pub fn perfmon_place_holder_make(
         cpu: ::kernel::ffi::c_uint,
         counter: ::kernel::ffi::c_uint,
         constrain: bool,
     ) -> ::kernel::ffi::c_int;
     #[doc = " Ends the place-holder of a CPU, if it has one. May sleep. One caller at a\n time."]
-    pub fn perfmon_unhold(cpu: ::kernel::ffi::c_uint);
+    pub fn perfmon_place_holder_end(cpu: ::kernel::ffi::c_uint);
     #[doc = " Returns whether the place-holder of this CPU is active, with this counter. It\n has been since it was made: once displaced, it stays inactive. For a caller\n with interrupts off."]
-    pub fn perfmon_holds_here(counter: ::kernel::ffi::c_uint) -> bool;
+    pub fn perfmon_place_holder_is_active(counter: ::kernel::ffi::c_uint) -> bool;
     #[doc = " Has a kernel thread call f(), and does not wait for it. Does not sleep."]
-    pub fn perfmon_unhold_soon(f: ::core::option::Option<unsafe extern "C" fn()>);
-    #[doc = " Waits for the f() of the last perfmon_unhold_soon()."]
-    pub fn perfmon_unhold_wait();
+    pub fn perfmon_place_holder_end_soon(f: ::core::option::Option<unsafe extern "C" fn()>);
+    #[doc = " Waits for the f() of the last perfmon_place_holder_end_soon()."]
+    pub fn perfmon_place_holder_end_wait();
     #[doc = " Prepares for perfmon_rdpmc_begin()."]
     pub fn perfmon_rdpmc_init();
     #[doc = " Ends perfmon_rdpmc_init()."]
@@ -309,11 +309,11 @@ unsafe extern "C" {
     #[doc = " Lets the caller's program use RDPMC, and counts how often this was done.\n Returns false if the program can't use it. @mm is the caller's, locked for\n writing. May sleep."]
     pub fn perfmon_rdpmc_begin(mm: *mut mm_struct) -> bool;
     #[doc = " Counts another perfmon_rdpmc_begin() for a program that may use RDPMC."]
-    pub fn perfmon_rdpmc_again(mm: *mut mm_struct);
-    #[doc = " Ends one perfmon_rdpmc_begin() or perfmon_rdpmc_again(). May sleep."]
+    pub fn perfmon_rdpmc_begin_again(mm: *mut mm_struct);
+    #[doc = " Ends one perfmon_rdpmc_begin() or perfmon_rdpmc_begin_again(). May sleep."]
     pub fn perfmon_rdpmc_end(mm: *mut mm_struct);
     #[doc = " Takes RDPMC from a new task that has an mm of its own: the kernel copies the\n number of mappings, but not the mappings."]
-    pub fn perfmon_rdpmc_forget(child: *mut task_struct);
+    pub fn perfmon_rdpmc_clear(child: *mut task_struct);
     #[doc = " Returns whether the task may use RDPMC, in any context."]
     pub fn perfmon_rdpmc_has(task: *const task_struct) -> bool;
     #[doc = " Returns whether any program may use RDPMC: perf leaves the right to children\n of programs that had an event's page mapped. Looks at all tasks."]
@@ -341,9 +341,9 @@ unsafe extern "C" {
     #[doc = " Returns whether the task is a thread of the kernel's own."]
     pub fn perfmon_task_is_kernel(task: *mut task_struct) -> bool;
     #[doc = " Returns whether the task and the caller are threads of one process."]
-    pub fn perfmon_task_is_mine(task: *mut task_struct) -> bool;
+    pub fn perfmon_task_is_in_own_process(task: *mut task_struct) -> bool;
     #[doc = " Returns whether the task has this address space, in any context."]
-    pub fn perfmon_task_is_in(task: *const task_struct, mm: *const mm_struct) -> bool;
+    pub fn perfmon_task_has_mm(task: *const task_struct, mm: *const mm_struct) -> bool;
     #[doc = " Returns whether the caller, which executes a program by bprm, has become one\n that other programs of its user may not look at any more: by a setuid\n program, by capabilities, or by a program that it can't read."]
     pub fn perfmon_exec_is_private(bprm: *const linux_binprm) -> bool;
     #[doc = " Returns a reference to the caller's process."]
@@ -390,7 +390,7 @@ unsafe extern "C" {
     #[doc = " Returns whether a cgroup is the other one, or within it at any depth."]
     pub fn perfmon_cgroup_is_within(cgroup: *mut cgroup, ancestor: *mut cgroup) -> bool;
     #[doc = " Calls f() on the CPU that the task is on, or on those of all threads of its\n process, with interrupts off. Does not wait for the calls. For callers with\n interrupts off."]
-    pub fn perfmon_cgroup_moved(
+    pub fn perfmon_cgroup_call_cpus(
         task: *mut task_struct,
         all_threads: bool,
         f: ::core::option::Option<unsafe extern "C" fn()>,

@@ -246,7 +246,7 @@ bool perfmon_is_file_of(struct file *file, const void *operations)
 	return file->f_op == operations;
 }
 
-void perfmon_area_keep(struct vm_area_struct *area)
+void perfmon_area_keep_to_program(struct vm_area_struct *area)
 {
 	vm_flags_set(area, VM_DONTCOPY | VM_DONTEXPAND | VM_DONTDUMP);
 }

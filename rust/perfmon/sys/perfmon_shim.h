@@ -152,7 +152,7 @@ bool perfmon_is_file_of(struct file *file, const void *operations);
  * Marks a mapping that is being set up: children don't inherit it, it can't
  * grow, and core dumps leave it out.
  */
-void perfmon_area_keep(struct vm_area_struct *area);
+void perfmon_area_keep_to_program(struct vm_area_struct *area);
 
 /*
  * Makes a wait, at which programs wait for a descriptor. After the last
@@ -337,22 +337,22 @@ void perfmon_dirty_clean_here(void);
  * -ENXIO if perf gives it another counter; -EOPNOTSUPP if virtual machines have
  * the counters; -ENOMEM. One caller at a time.
  */
-int perfmon_hold(unsigned int cpu, unsigned int counter, bool constrain);
+int perfmon_place_holder_make(unsigned int cpu, unsigned int counter, bool constrain);
 /*
  * Ends the place-holder of a CPU, if it has one. May sleep. One caller at a
  * time.
  */
-void perfmon_unhold(unsigned int cpu);
+void perfmon_place_holder_end(unsigned int cpu);
 /*
  * Returns whether the place-holder of this CPU is active, with this counter. It
  * has been since it was made: once displaced, it stays inactive. For a caller
  * with interrupts off.
  */
-bool perfmon_holds_here(unsigned int counter);
+bool perfmon_place_holder_is_active(unsigned int counter);
 /* Has a kernel thread call f(), and does not wait for it. Does not sleep. */
-void perfmon_unhold_soon(void (*f)(void));
-/* Waits for the f() of the last perfmon_unhold_soon(). */
-void perfmon_unhold_wait(void);
+void perfmon_place_holder_end_soon(void (*f)(void));
+/* Waits for the f() of the last perfmon_place_holder_end_soon(). */
+void perfmon_place_holder_end_wait(void);
 
 /* Prepares for perfmon_rdpmc_begin(). */
 void perfmon_rdpmc_init(void);
@@ -365,14 +365,14 @@ void perfmon_rdpmc_exit(void);
  */
 bool perfmon_rdpmc_begin(struct mm_struct *mm);
 /* Counts another perfmon_rdpmc_begin() for a program that may use RDPMC. */
-void perfmon_rdpmc_again(struct mm_struct *mm);
-/* Ends one perfmon_rdpmc_begin() or perfmon_rdpmc_again(). May sleep. */
+void perfmon_rdpmc_begin_again(struct mm_struct *mm);
+/* Ends one perfmon_rdpmc_begin() or perfmon_rdpmc_begin_again(). May sleep. */
 void perfmon_rdpmc_end(struct mm_struct *mm);
 /*
  * Takes RDPMC from a new task that has an mm of its own: the kernel copies the
  * number of mappings, but not the mappings.
  */
-void perfmon_rdpmc_forget(struct task_struct *child);
+void perfmon_rdpmc_clear(struct task_struct *child);
 /* Returns whether the task may use RDPMC, in any context. */
 bool perfmon_rdpmc_has(const struct task_struct *task);
 /*
@@ -423,9 +423,9 @@ bool perfmon_task_is_exiting(struct task_struct *task);
 /* Returns whether the task is a thread of the kernel's own. */
 bool perfmon_task_is_kernel(struct task_struct *task);
 /* Returns whether the task and the caller are threads of one process. */
-bool perfmon_task_is_mine(struct task_struct *task);
+bool perfmon_task_is_in_own_process(struct task_struct *task);
 /* Returns whether the task has this address space, in any context. */
-bool perfmon_task_is_in(const struct task_struct *task, const struct mm_struct *mm);
+bool perfmon_task_has_mm(const struct task_struct *task, const struct mm_struct *mm);
 /*
  * Returns whether the caller, which executes a program by bprm, has become one
  * that other programs of its user may not look at any more: by a setuid
@@ -515,7 +515,7 @@ bool perfmon_cgroup_is_within(struct cgroup *cgroup, struct cgroup *ancestor);
  * process, with interrupts off. Does not wait for the calls. For callers with
  * interrupts off.
  */
-void perfmon_cgroup_moved(struct task_struct *task, bool all_threads, void (*f)(void));
+void perfmon_cgroup_call_cpus(struct task_struct *task, bool all_threads, void (*f)(void));
 
 /*
  * Returns 0 if perfmon_mappings_begin() should work on this kernel: it has the

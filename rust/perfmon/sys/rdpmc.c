@@ -153,7 +153,7 @@ bool perfmon_rdpmc_begin(struct mm_struct *mm)
 	return false;
 }
 
-void perfmon_rdpmc_again(struct mm_struct *mm)
+void perfmon_rdpmc_begin_again(struct mm_struct *mm)
 {
 	atomic_inc(&mm->context.perf_rdpmc_allowed);
 }
@@ -169,7 +169,7 @@ void perfmon_rdpmc_end(struct mm_struct *mm)
 		load_mm_anew(mm);
 }
 
-void perfmon_rdpmc_forget(struct task_struct *child)
+void perfmon_rdpmc_clear(struct task_struct *child)
 {
 	if (child->mm && child->mm != current->mm)
 		atomic_set(&child->mm->context.perf_rdpmc_allowed, 0);

@@ -68,12 +68,12 @@ bool perfmon_task_is_kernel(struct task_struct *task)
 	return READ_ONCE(task->flags) & PF_KTHREAD;
 }
 
-bool perfmon_task_is_mine(struct task_struct *task)
+bool perfmon_task_is_in_own_process(struct task_struct *task)
 {
 	return same_thread_group(task, current);
 }
 
-bool perfmon_task_is_in(const struct task_struct *task, const struct mm_struct *mm)
+bool perfmon_task_has_mm(const struct task_struct *task, const struct mm_struct *mm)
 {
 	return READ_ONCE(task->mm) == mm;
 }

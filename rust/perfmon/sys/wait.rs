@@ -37,7 +37,7 @@ impl Wait {
 
     /// Queues an interrupt on this CPU that sends SIGIO, from any context. After the last overflow, it calls `ended`
     /// first. Does nothing if [`Self::new`] got no `ended`.
-    pub(crate) fn overflow(&self, is_last: bool) {
+    pub(crate) fn signal_overflow(&self, is_last: bool) {
         let band = if is_last {
             bindings::POLL_HUP
         } else {
@@ -47,8 +47,8 @@ impl Wait {
         unsafe { ffi::perfmon_wait_overflow(self.0.as_ptr(), band as c_int) };
     }
 
-    /// Waits for the interrupts of the last [`Self::overflow`]. For tasks that may sleep.
-    pub(crate) fn sync(&self) {
+    /// Waits for the interrupts of the last [`Self::signal_overflow`]. For tasks that may sleep.
+    pub(crate) fn wait_for_overflows(&self) {
         // SAFETY: By the type invariant the pointer is from `perfmon_wait_new()`, and only `drop` frees it.
         unsafe { ffi::perfmon_wait_sync(self.0.as_ptr()) };
     }
@@ -91,7 +91,7 @@ impl Wait {
 impl Drop for Wait {
     fn drop(&mut self) {
         // SAFETY: By the type invariant the pointer is from `perfmon_wait_new()`. The descriptor has been closed, so no
-        // program waits, and has called `sync` before.
+        // program waits, and has called `wait_for_overflows` before.
         unsafe { ffi::perfmon_wait_free(self.0.as_ptr()) };
     }
 }
@@ -125,15 +125,15 @@ impl Waker {
     ///
     /// # Safety
     ///
-    /// [`Self::remove`] must be called before `wait` is freed, and `wait` has no other waker until then.
-    pub(crate) unsafe fn add(&self, wait: &Wait) {
+    /// [`Self::remove_wait`] must be called before `wait` is freed, and `wait` has no other waker until then.
+    pub(crate) unsafe fn add_wait(&self, wait: &Wait) {
         // SAFETY: By the type invariants the pointers are from `perfmon_waker_new()` and `perfmon_wait_new()`, and the
-        // caller calls `remove` before `wait` is freed.
+        // caller calls `remove_wait` before `wait` is freed.
         unsafe { ffi::perfmon_waker_add(self.0.as_ptr(), wait.0.as_ptr()) };
     }
 
-    /// Undoes [`Self::add`].
-    pub(crate) fn remove(&self, wait: &Wait) {
+    /// Undoes [`Self::add_wait`].
+    pub(crate) fn remove_wait(&self, wait: &Wait) {
         // SAFETY: By the type invariants the pointers are from `perfmon_waker_new()` and `perfmon_wait_new()`, whose
         // memory exists as long as the two borrows.
         unsafe { ffi::perfmon_waker_remove(self.0.as_ptr(), wait.0.as_ptr()) };
@@ -146,7 +146,7 @@ impl Waker {
     }
 
     /// Returns whether the waker has woken pollers since the last call.
-    pub(crate) fn take(&self) -> bool {
+    pub(crate) fn take_woken(&self) -> bool {
         // SAFETY: By the type invariant the pointer is from `perfmon_waker_new()`, and only `drop` frees it.
         unsafe { ffi::perfmon_waker_take_woken(self.0.as_ptr()) }
     }

@@ -101,6 +101,6 @@ impl RingMemory {
     pub(in crate::event) fn map(&self, area: &Area<'_>) -> Result {
         // SAFETY: The memory must outlive the mapping: mappings keep the event, which keeps the ring, so the memory
         // is freed after the last mapping has gone.
-        unsafe { area.insert(PAGE_SIZE, self.data.0.cast(), self.size) }
+        unsafe { area.insert_pages(PAGE_SIZE, self.data.0.cast(), self.size) }
     }
 }

@@ -65,17 +65,17 @@ static int make_place_holder(unsigned int cpu, int counter, bool constrain)
 	return 0;
 }
 
-int perfmon_hold(unsigned int cpu, unsigned int counter, bool constrain)
+int perfmon_place_holder_make(unsigned int cpu, unsigned int counter, bool constrain)
 {
 	struct perf_event *event = per_cpu(place_holder, cpu);
 
 	if (event && is_active(event, counter))
 		return 0;
-	perfmon_unhold(cpu);
+	perfmon_place_holder_end(cpu);
 	return make_place_holder(cpu, counter, constrain);
 }
 
-void perfmon_unhold(unsigned int cpu)
+void perfmon_place_holder_end(unsigned int cpu)
 {
 	struct perf_event *event = per_cpu(place_holder, cpu);
 
@@ -84,29 +84,29 @@ void perfmon_unhold(unsigned int cpu)
 		perf_event_release_kernel(event);
 }
 
-bool perfmon_holds_here(unsigned int counter)
+bool perfmon_place_holder_is_active(unsigned int counter)
 {
 	struct perf_event *event = raw_cpu_read(place_holder);
 
 	return event && is_active(event, counter);
 }
 
-static void (*unhold_callback)(void);
+static void (*end_callback)(void);
 
-static void work_unhold(struct work_struct *work)
+static void work_end(struct work_struct *work)
 {
-	unhold_callback();
+	end_callback();
 }
 
-static DECLARE_WORK(unhold_work, work_unhold);
+static DECLARE_WORK(end_work, work_end);
 
-void perfmon_unhold_soon(void (*f)(void))
+void perfmon_place_holder_end_soon(void (*f)(void))
 {
-	unhold_callback = f;
-	queue_work(system_dfl_wq, &unhold_work);
+	end_callback = f;
+	queue_work(system_dfl_wq, &end_work);
 }
 
-void perfmon_unhold_wait(void)
+void perfmon_place_holder_end_wait(void)
 {
-	flush_work(&unhold_work);
+	flush_work(&end_work);
 }
