@@ -99,10 +99,10 @@ const EVENT: [&str; 40] = [
     "slot/readings",
     "slot/turns",
     "slot/list",
-    "slot/room",
+    "slot/slot_memory",
     "slot/slot",
-    "slot/row",
-    "slot/calls",
+    "slot/turn_order",
+    "slot/saved_calls",
     "slot/phase",
     // What is counted, and what programs map.
     "group",

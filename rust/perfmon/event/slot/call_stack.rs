@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The LBR call stack of a task: its calls that have not returned. While a window that records calls is open, the
 //! processor has them in its branch records; between two windows they are in memory
-//! ([`SavedCalls`](super::calls::SavedCalls)).
+//! ([`SavedCalls`](super::saved_calls::SavedCalls)).
 
 use super::list::Slots;
 use crate::{cpu::ThisCpu, pmu::lbr};

@@ -2,10 +2,10 @@
 //! The slots of a context, in order.
 
 use super::{
-    calls::SavedCalls,
-    room::SlotMemory,
-    row::TurnOrder,
+    saved_calls::SavedCalls,
     slot::{LeaderIndex, Slot},
+    slot_memory::SlotMemory,
+    turn_order::TurnOrder,
 };
 use crate::{
     event::event::Event,

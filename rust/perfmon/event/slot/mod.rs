@@ -5,15 +5,15 @@
 //! The counter runs all the time ([`crate::pmu`]), so a window is measured by the counter's totals at both ends.
 
 mod call_stack;
-mod calls;
 mod list;
 mod phase;
 mod readings;
-mod room;
-mod row;
 mod sampling;
+mod saved_calls;
 #[allow(clippy::module_inception, reason = "what the folder is about")]
 mod slot;
+mod slot_memory;
+mod turn_order;
 mod turns;
 mod user_pages;
 mod windows;
@@ -22,8 +22,8 @@ pub(super) use self::{
     call_stack::discard as discard_calls,
     list::{inherit, own_counters, remove, remove_all, remove_where, set_page, Slots},
     readings::Readings,
-    room::{SlotMemory, INITIAL_SLOTS, MAX_SLOTS},
     slot::{EventCount, Slot},
+    slot_memory::{SlotMemory, INITIAL_SLOTS, MAX_SLOTS},
     user_pages::{width_of, write_inactive},
     windows::refresh,
 };

@@ -3,8 +3,8 @@
 
 use super::{
     list::Slots,
-    row::{TurnNeed, TurnOrder},
     slot::Slot,
+    turn_order::{TurnNeed, TurnOrder},
 };
 use crate::{
     cpu::ThisCpu,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Memory for one more slot, allocated before the context is held, where nothing may sleep.
 
-use super::{calls::SavedCalls, slot::Slot};
+use super::{saved_calls::SavedCalls, slot::Slot};
 use crate::event::event::Event;
 use kernel::{alloc::flags::__GFP_NOWARN, prelude::*};
 
