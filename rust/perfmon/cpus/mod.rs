@@ -72,7 +72,7 @@ impl HotplugCallbacks for CpuCallbacks {
             Ok(capabilities) => capabilities,
             Err(reason) => {
                 ownership.cpus_mut().refuse(cpu);
-                here.percpu().refused.set(1);
+                here.percpu().is_refused.set(1);
                 drop(ownership);
                 place_holders.remove(cpu);
                 pr_warn!("CPU {} is not counted on: {reason}\n", cpu.as_u32());
@@ -85,7 +85,7 @@ impl HotplugCallbacks for CpuCallbacks {
         fixed.set(capabilities.fixed_width.into());
         percpu.arch_events.set(capabilities.arch_events.into());
         percpu
-            .extended
+            .extended_counters
             .set(pmu::processor(here).extended_counters());
 
         let is_awake = ownership.cpus_mut().add(cpu);
@@ -102,7 +102,7 @@ impl HotplugCallbacks for CpuCallbacks {
     fn offline(here: ThisCpu<'_>) {
         let mut place_holders = PLACE_HOLDERS.lock();
         let mut ownership = OWNERSHIP.lock();
-        here.percpu().refused.set(0);
+        here.percpu().is_refused.set(0);
         if ownership.cpus_mut().remove(here.id()) {
             tear_down(&ownership, irqs_off().here());
         }
@@ -165,7 +165,9 @@ fn bring_up(ownership: &Ownership, here: ThisCpu<'_>) {
     }
     // Events may have been opened and closed while the CPU was offline.
     percpu.task_counters.set(ownership.counters_of_tasks());
-    percpu.overlapping.set(ownership.overlapping_counters());
+    percpu
+        .overlapping_counters
+        .set(ownership.overlapping_counters());
     percpu.number.set(here.id().as_u32().into());
     percpu.brought_up.set(1);
     event::enter_cpu(here);

@@ -375,13 +375,13 @@ pub(super) fn refresh_everywhere(event: &Event) {
 /// Marks that enabled events miss what their tasks do on CPUs whose counters can't be used. To be called after an
 /// event has been enabled.
 pub(super) fn mark_missed_on_refused_cpus() {
-    // ATOMICS: pairs with a CPU that is refused, which sets `refused` before it runs a program: either the switch to
+    // ATOMICS: pairs with a CPU that is refused, which sets `is_refused` before it runs a program: either the switch to
     // the program finds the event enabled, or this finds the CPU refused.
     fence(SeqCst);
     if !has_incapable_cpu() {
         return;
     }
-    for cpu in ids().filter(|&cpu| percpu::of_cpu(cpu).refused.get() != 0) {
+    for cpu in ids().filter(|&cpu| percpu::of_cpu(cpu).is_refused.get() != 0) {
         on_cpu(cpu.as_u32(), mark_current_missed);
     }
 }

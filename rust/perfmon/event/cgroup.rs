@@ -340,7 +340,7 @@ fn mark_missed(
     innermost: NonNull<ffi::cgroup>,
     cgroups: impl Iterator<Item = NonNull<ffi::cgroup>>,
 ) {
-    if here.percpu().refused.get() == 0 {
+    if here.percpu().is_refused.get() == 0 {
         return;
     }
     // Called by its path, since the trait `Init` has a method `chain`, too.

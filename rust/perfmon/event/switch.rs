@@ -142,7 +142,7 @@ fn exchange_contexts(
 #[cold]
 #[inline(never)]
 fn mark_missed(here: ThisCpu<'_>, context: &Context) {
-    if here.percpu().refused.get() != 0 {
+    if here.percpu().is_refused.get() != 0 {
         context.with_current_slots(here, |_, slots| slots.mark_missed(here.id()));
     }
 }
@@ -156,7 +156,7 @@ pub(super) fn mark_current_missed(here: ThisCpu<'_>) {
     if let Some(context) = unsafe { table::find(Task::current_raw()) } {
         mark_missed(here, context);
     }
-    if here.percpu().refused.get() != 0 {
+    if here.percpu().is_refused.get() != 0 {
         cgroup::load_contexts_of(here, &mut Readings::new(timestamp()), Task::current_raw());
     }
 }

@@ -120,7 +120,7 @@ fn read_pmu_parts<'a>(
 #[inline(always)]
 fn lose_overdue(sampled: &SampledCounter, sampler: &Sampler, total: u64, written: u64) -> u64 {
     let period = sampled.period.get();
-    let since = sampled.since(total);
+    let since = sampled.unrecorded(total);
     let due = if since < period.wrapping_mul(2) {
         u64::from(since >= period)
     } else {
@@ -233,7 +233,7 @@ fn resume_counter(here: ThisCpu<'_>, pmu: &Pmu, counter: CounterId) {
 fn shorten_period(here: ThisCpu<'_>, pmu: &Pmu, counter: CounterId, elapsed: u64, interval: u64) {
     let sampled = here.percpu().sampled(counter);
     pmu.reload(here, counter, |total| {
-        let since = sampled.since(total);
+        let since = sampled.unrecorded(total);
         let left = sampled.period.get().saturating_sub(since);
         let new_period = period_for_interval(since, elapsed, interval);
         if left <= new_period {

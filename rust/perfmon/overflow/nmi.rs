@@ -74,5 +74,5 @@ unsafe extern "C" fn handle(area: *mut c_void, regs: *mut bindings::pt_regs) -> 
 /// register, since Linux perf may have them by now.
 #[cold]
 fn handle_after_release(here: ThisCpu<'_>) -> c_int {
-    here.percpu().pending.consume(jiffies()).into()
+    here.percpu().pending_pmi.consume(jiffies()).into()
 }

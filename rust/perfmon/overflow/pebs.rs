@@ -20,7 +20,7 @@ pub(super) fn serve(here: ThisCpu<'_>, pmu: &Pmu) -> u32 {
         pmu.resume_precise(here, paused);
     }
     if is_full {
-        here.percpu().pending.end_expectation();
+        here.percpu().pending_pmi.end_expectation();
     }
     is_full.into()
 }

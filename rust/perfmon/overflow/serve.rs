@@ -33,7 +33,7 @@ pub(super) fn handle_pmi(here: ThisCpu<'_>, pmu: &Pmu, regs: Regs<'_>) -> u32 {
             return finish_slow(here, pmu, regs, begin, 0);
         }
     }
-    percpu.pending.end_expectation();
+    percpu.pending_pmi.end_expectation();
     let served = handle_overflows(here, pmu, overflowed, regs, begin);
     if percpu.slow_path.get() != 0 || has_overflow(here, pmu, active) {
         return finish_slow(here, pmu, regs, begin, served);
@@ -140,7 +140,7 @@ fn finish_slow(here: ThisCpu<'_>, pmu: &Pmu, regs: Regs<'_>, begin: u64, mut ser
     percpu.correct_pages();
     charge(here, pmu, begin);
     if served + drained == 0 {
-        return percpu.pending.consume(jiffies()).into();
+        return percpu.pending_pmi.consume(jiffies()).into();
     }
     pmu.vendor.expect_after_nmi(percpu, drained != 0);
     served + drained

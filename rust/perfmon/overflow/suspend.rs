@@ -17,7 +17,7 @@ pub(super) fn suspend(here: ThisCpu<'_>) {
         event_sample::suspend(here);
     }
     let trace = &here.percpu().trace;
-    if trace.sampled() != 0 && trace.full.get() == 0 {
+    if trace.sampled_counters() != 0 && trace.full.get() == 0 {
         trace.block_handler();
         trace.mark(abi::PERFMON_BUFFER_FLAG_THROTTLED);
     }
@@ -26,7 +26,7 @@ pub(super) fn suspend(here: ThisCpu<'_>) {
 /// Resumes the samples of a trace at a tick of the timer, if they are suspended.
 pub(super) fn end_suspension(here: ThisCpu<'_>, pmu: &Pmu) {
     let trace = &here.percpu().trace;
-    if trace.suspended.get() != 0 && trace.sampled() != 0 && trace.full.get() == 0 {
+    if trace.suspended.get() != 0 && trace.sampled_counters() != 0 && trace.full.get() == 0 {
         restart_counters(here, pmu);
     }
 }
@@ -47,7 +47,7 @@ pub(super) fn restart_after_lost_pmi(here: ThisCpu<'_>, pmu: &Pmu) {
 fn restart_counters(here: ThisCpu<'_>, pmu: &Pmu) {
     let percpu = here.percpu();
     let trace = &percpu.trace;
-    let sampled = trace.sampled.get();
+    let sampled = trace.sampled_counters.get();
     if trace.sample_start.get() > trace.last_start.get() {
         return stop_full_trace(here, pmu);
     }

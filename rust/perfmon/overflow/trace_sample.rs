@@ -143,7 +143,7 @@ fn write_followers(here: ThisCpu<'_>, pmu: &Pmu, marks: u64) {
         }
     }
     if marks & trace.timebase.get() != 0 {
-        for counter in each(trace.followers.get()) {
+        for counter in each(trace.follower_counters.get()) {
             let msr = pmu.msrs(counter).read;
             let total = percpu.value(counter).update_in_nmi(here, msr);
             writer.put(percpu.sampled(counter).count(total));
@@ -153,7 +153,7 @@ fn write_followers(here: ThisCpu<'_>, pmu: &Pmu, marks: u64) {
             writer = values::write(here, writer, values);
         }
     }
-    if let Some(counter) = each(marks & trace.branching.get()).next() {
+    if let Some(counter) = each(marks & trace.branch_counters.get()).next() {
         let header = percpu
             .sampled(counter)
             .header(abi::PERFMON_RECORD_LAST_BRANCH);

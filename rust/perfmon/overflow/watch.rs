@@ -64,7 +64,7 @@ fn find_lost_pmis(here: ThisCpu<'_>, pmu: &Pmu, active: u64) {
         }
     }
     watch.overflowed.set(overflowed);
-    let sampled = percpu.trace.sampled();
+    let sampled = percpu.trace.sampled_counters();
     if lost & sampled != 0 {
         restart_after_lost_pmi(here, pmu);
     }

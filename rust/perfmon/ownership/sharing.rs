@@ -153,7 +153,7 @@ impl Ownership {
         }
         self.on_each(|here| {
             here.percpu().task_counters.remove(id.bit());
-            here.percpu().overlapping.remove(id.bit());
+            here.percpu().overlapping_counters.remove(id.bit());
             here.pmu().restore(here, id.bit());
         });
         self.release_counters(id.bit());
@@ -165,7 +165,7 @@ impl Ownership {
         self.on_each(|here| {
             let percpu = here.percpu();
             percpu.task_counters.change(id.bit(), task_counters);
-            percpu.overlapping.change(id.bit(), overlapping);
+            percpu.overlapping_counters.change(id.bit(), overlapping);
         });
     }
 

@@ -57,7 +57,7 @@ pub(crate) struct PerCpu {
     /// Not 0 while the CPU is used for counting.
     pub(crate) brought_up: Word,
     /// Not 0 while the CPU is online but its counters can't be used, so that events of tasks miss counts here.
-    pub(crate) refused: Word,
+    pub(crate) is_refused: Word,
     /// The CPU's number, while it is used for counting.
     pub(crate) number: Word,
     /// Not 0 if no other CPU was ever used for counting, so that the values here are those of the whole machine.
@@ -91,7 +91,7 @@ pub(crate) struct PerCpu {
     /// Not 0 from when active counters were found disabled in the global control register until that is logged.
     pub(crate) found_disabled: Word,
     /// The late PMIs that may still arrive.
-    pub(crate) pending: PendingPmi,
+    pub(crate) pending_pmi: PendingPmi,
     /// The time that overflow interrupts may still take until the next tick.
     pub(crate) budget: Budget,
     /// The state of the timer that watches the CPU.
@@ -103,14 +103,14 @@ pub(crate) struct PerCpu {
     /// The counters of the CPU that have registers of [`Processor::extended_counters`].
     ///
     /// [`Processor::extended_counters`]: crate::logic::cpuid::Processor::extended_counters
-    pub(crate) extended: Word,
+    pub(crate) extended_counters: Word,
     /// The values of registers before the module claimed them.
     pub(crate) saved: SavedRegisters,
     /// The counters of tasks' events. A program that may use RDPMC must not see what these counters counted before it
     /// was switched in.
     pub(crate) task_counters: Word,
     /// The counters with events of both tasks and CPUs, on which windows of several contexts may be open at once.
-    pub(crate) overlapping: Word,
+    pub(crate) overlapping_counters: Word,
     /// The mapped pages of events whose windows are open here.
     pub(crate) pages: ActivePages,
     /// The samplers of events whose windows are open here.

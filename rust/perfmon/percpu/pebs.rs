@@ -42,8 +42,8 @@ impl PebsState {
     ///
     /// # Safety
     ///
-    /// Only this CPU may use the area and the buffer, until [`Self::end`].
-    pub(crate) unsafe fn begin(&self, area: u64, buffer: &PebsBuffer) {
+    /// Only this CPU may use the area and the buffer, until [`Self::tear_down_ds_area`].
+    pub(crate) unsafe fn set_up_ds_area(&self, area: u64, buffer: &PebsBuffer) {
         self.ds_area.set(area);
         self.start.set(buffer.start);
         self.threshold.set(buffer.threshold);
@@ -54,8 +54,8 @@ impl PebsState {
         self.set_ds_word(DsWord::THRESHOLD, buffer.threshold);
     }
 
-    /// Undoes [`Self::begin`], when the processor does not use the DS area any more.
-    pub(crate) fn end(&self) {
+    /// Undoes [`Self::set_up_ds_area`], when the processor does not use the DS area any more.
+    pub(crate) fn tear_down_ds_area(&self) {
         self.ds_area.set(0);
     }
 
@@ -73,8 +73,8 @@ impl PebsState {
     /// Writes a word of the DS area, if the processor uses the area.
     pub(crate) fn set_ds_word(&self, word: DsWord, value: u64) {
         if let Some(at) = self.address(word) {
-            // SAFETY: The address is within the DS area, which only this CPU uses until `end`, by the contract of
-            // `begin`. The write is volatile, since the processor reads the word.
+            // SAFETY: The address is within the DS area, which only this CPU uses until `tear_down_ds_area`, by the
+            // contract of `set_up_ds_area`. The write is volatile, since the processor reads the word.
             unsafe { at.write_volatile(value) };
         }
     }
@@ -82,8 +82,8 @@ impl PebsState {
     /// Returns a word of the DS area; 0 while the processor does not use the area.
     fn ds_word(&self, word: DsWord) -> u64 {
         match self.address(word) {
-            // SAFETY: The address is within the DS area, which only this CPU uses until `end`, by the contract of
-            // `begin`. The read is volatile, since the processor writes the word.
+            // SAFETY: The address is within the DS area, which only this CPU uses until `tear_down_ds_area`, by the
+            // contract of `set_up_ds_area`. The read is volatile, since the processor writes the word.
             Some(at) => unsafe { at.read_volatile() },
             None => 0,
         }

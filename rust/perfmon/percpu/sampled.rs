@@ -92,15 +92,15 @@ impl SampledCounter {
 
     /// Returns the number of events up to `total` that were not recorded yet.
     #[inline(always)]
-    pub(crate) fn since(&self, total: u64) -> u64 {
+    pub(crate) fn unrecorded(&self, total: u64) -> u64 {
         total.wrapping_sub(self.recorded.get())
     }
 
     /// Returns the number of events up to `total` that were not recorded yet, and marks them as recorded.
     pub(crate) fn take_unrecorded(&self, total: u64) -> u64 {
-        let since = self.since(total);
+        let unrecorded = self.unrecorded(total);
         self.recorded.set(total);
-        since
+        unrecorded
     }
 
     /// Prepares to record an event of a trace. The counter is to be loaded for `min_load` to `max_load` events.

@@ -28,13 +28,13 @@ pub(crate) struct CpuTrace {
     /// The counters of the trace, as a mask.
     pub(crate) counters: Word,
     /// The counters whose overflows are recorded.
-    pub(crate) sampled: Word,
+    pub(crate) sampled_counters: Word,
     /// The counters that are recorded with the timebase.
-    pub(crate) followers: Word,
+    pub(crate) follower_counters: Word,
     /// The bit of the timebase counter; 0 if nothing is recorded with it.
     pub(crate) timebase: Word,
     /// The counters whose samples have a branch record.
-    pub(crate) branching: Word,
+    pub(crate) branch_counters: Word,
     /// The bits of CR3 that records show: [`CR3_ADDRESS_SPACE_MASK`](crate::cpu::CR3_ADDRESS_SPACE_MASK), or 0 if the
     /// opener may not see the kernel.
     pub(crate) aspace_mask: Word,
@@ -121,8 +121,8 @@ impl CpuTrace {
     }
 
     /// Returns the counters whose overflows are recorded, as a mask; 0 without a trace.
-    pub(crate) fn sampled(&self) -> u64 {
-        self.sampled.get() & self.counters.get()
+    pub(crate) fn sampled_counters(&self) -> u64 {
+        self.sampled_counters.get() & self.counters.get()
     }
 
     /// Sets flags of the buffer (`PERFMON_BUFFER_FLAG_*`), if a trace is recorded.

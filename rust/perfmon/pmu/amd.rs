@@ -16,5 +16,7 @@ pub(super) const SLOW_PATH: u64 = SLOW_VENDOR;
 
 /// Opens the window for late PMIs.
 pub(super) fn expect_after_nmi(percpu: &PerCpu) {
-    percpu.pending.open_window(jiffies_after(LATE_PMI_WINDOW));
+    percpu
+        .pending_pmi
+        .open_window(jiffies_after(LATE_PMI_WINDOW));
 }

@@ -135,14 +135,16 @@ impl Pmu {
 
         // If the counter has overflowed on its last events, the PMI may come at any time. So the PMI is expected first,
         // before the handler ignores the counter and before the overflow is looked for.
-        let expectation = percpu.pending.expect(jiffies().wrapping_add(SKID_TICKS));
+        let expectation = percpu
+            .pending_pmi
+            .expect(jiffies().wrapping_add(SKID_TICKS));
         percpu.active_mask.remove(counter.bit());
         percpu.slow_path.remove(counter.bit());
         self.update(here, counter);
         if value.reload_if_overflowed(here, self.msrs(counter).write) {
             self.clear_overflow(here, counter);
         } else {
-            percpu.pending.cancel(expectation);
+            percpu.pending_pmi.cancel(expectation);
         }
     }
 

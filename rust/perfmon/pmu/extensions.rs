@@ -35,7 +35,7 @@ impl Pmu {
 
     /// Calls `f` for each counter that has such registers on this CPU.
     fn each_extension(&self, here: ThisCpu<'_>, f: impl Fn(CounterId)) {
-        let extended = here.percpu().extended.get() & self.capabilities.counters();
+        let extended = here.percpu().extended_counters.get() & self.capabilities.counters();
         each(extended).for_each(f);
     }
 }

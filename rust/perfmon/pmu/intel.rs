@@ -12,7 +12,7 @@ use core::hint;
 /// section 12.5.1), so only these overflows can raise a PMI after the handler has served them.
 pub(super) fn expect_after_nmi(percpu: &PerCpu, drained: bool) {
     if drained {
-        let _ = percpu.pending.expect(jiffies_after(MAX_SKID));
+        let _ = percpu.pending_pmi.expect(jiffies_after(MAX_SKID));
     }
 }
 
@@ -23,7 +23,7 @@ pub(super) fn await_late_pmi(percpu: &PerCpu) {
     const MAX_POLLS: u32 = 512;
 
     for _ in 0..MAX_POLLS {
-        if !percpu.pending.is_expected(jiffies()) {
+        if !percpu.pending_pmi.is_expected(jiffies()) {
             break;
         }
         hint::spin_loop();

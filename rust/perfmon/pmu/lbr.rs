@@ -184,7 +184,7 @@ pub(crate) fn repair(here: ThisCpu<'_>, pmu: &Pmu) {
             None => true,
         };
     if !is_intact {
-        if percpu.trace.branching.get() != 0 {
+        if percpu.trace.branch_counters.get() != 0 {
             percpu.trace.mark_lost();
         }
         restart_records(here);

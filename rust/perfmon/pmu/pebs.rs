@@ -98,9 +98,11 @@ impl Pmu {
             msr::execute_step(here, &self.registers.control(counter, select, false));
         });
         // The buffer may have been filled by the last events, so its PMI may come at any time.
-        let expectation = percpu.pending.expect(jiffies().wrapping_add(SKID_TICKS));
+        let expectation = percpu
+            .pending_pmi
+            .expect(jiffies().wrapping_add(SKID_TICKS));
         if !self.with_samples_taken(here, || self.acknowledge_buffer(here)) {
-            percpu.pending.cancel(expectation);
+            percpu.pending_pmi.cancel(expectation);
         }
         percpu.slow_path.remove(counter.bit());
         percpu.set_pebs(counter, false);
@@ -173,7 +175,7 @@ impl Pmu {
             let (value, sampled) = (percpu.value(counter), percpu.sampled(counter));
             let total = value.update_in_nmi(here, self.msrs(counter).read);
             let period = sampled.period.get();
-            let left = period.saturating_sub(sampled.since(total));
+            let left = period.saturating_sub(sampled.unrecorded(total));
             if left >= self.load_limit.min_events(value.select()).into() {
                 percpu.pebs.late_counters.remove(counter.bit());
                 value.load(here, self.msrs(counter).write, left, total);
@@ -255,7 +257,7 @@ impl Pmu {
         }
         // SAFETY: `area` is this CPU's DS area, and Linux perf does not use it as long as the general counters are
         // reserved. It stays valid until `end_pebs`, and the buffer stays longer.
-        unsafe { pebs.begin(area, &buffer) };
+        unsafe { pebs.set_up_ds_area(area, &buffer) };
         msr::write(here, Msr::PEBS_ENABLE, 0);
         msr::write(here, Msr::DS_AREA, area);
         if format.is_adaptive() {
@@ -274,7 +276,7 @@ impl Pmu {
                 msr::write(here, msr, saved.get());
             }
         }
-        pebs.end();
+        pebs.tear_down_ds_area();
         // SAFETY: The caller stays on the CPU, and the processor does not use the area any more.
         unsafe { ffi::perfmon_pebs_end() };
     }

@@ -35,7 +35,7 @@ impl Pmu {
     pub(crate) fn reprogram(&self, here: ThisCpu<'_>, counter: CounterId, select: EventSelect) {
         let width = self.write_registers(here, counter, select);
         let value = here.percpu().value(counter);
-        value.rebase(self.msrs(counter).read, width, select);
+        value.continue_on(self.msrs(counter).read, width, select);
     }
 
     /// Writes the registers of a counter that is stopped, and caches its control values. Returns its width.

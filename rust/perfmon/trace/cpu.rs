@@ -76,9 +76,9 @@ pub(super) fn begin(here: ThisCpu<'_>, config: &CpuTraceConfig<'_>, buffer: &Buf
         0
     });
     trace
-        .sampled
+        .sampled_counters
         .set(config.mask(|event| matches!(event.role, Role::Sampled(_))));
-    trace.followers.set(followers);
+    trace.follower_counters.set(followers);
     trace
         .timebase
         .set(if followers != 0 || following_values != 0 {
@@ -86,9 +86,11 @@ pub(super) fn begin(here: ThisCpu<'_>, config: &CpuTraceConfig<'_>, buffer: &Buf
         } else {
             0
         });
-    trace.branching.set(config.mask(|event| event.last_branch));
+    trace
+        .branch_counters
+        .set(config.mask(|event| event.last_branch));
 
-    let followed = trace.timebase.get() | trace.branching.get();
+    let followed = trace.timebase.get() | trace.branch_counters.get();
     for (counter, recorded) in config.events() {
         pmu.program(here, counter, recorded.select);
         let (value, sampled) = (percpu.value(counter), percpu.sampled(counter));
@@ -135,7 +137,7 @@ pub(crate) fn finish(here: ThisCpu<'_>, flags: u32) {
         pmu.stop(here, counter);
     }
     // From here on the overflow handler writes nothing, since no counter of the trace is active.
-    if trace.branching.get() != 0 {
+    if trace.branch_counters.get() != 0 {
         lbr::stop(here, pmu);
     }
     trace.mark(flags);
@@ -152,6 +154,6 @@ pub(crate) fn finish(here: ThisCpu<'_>, flags: u32) {
     pmu_values::end(here);
     trace.recording.set(0);
     trace.counters.set(0);
-    trace.branching.set(0);
+    trace.branch_counters.set(0);
     pmu.restore(here, counters);
 }

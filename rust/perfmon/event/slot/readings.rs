@@ -83,7 +83,8 @@ impl Readings {
         slots.give_turns(here);
         for slot in slots.iter() {
             let percpu = here.percpu();
-            if percpu.tampered.get() & !percpu.overlapping.get() & slot.counter.bit() != 0 {
+            if percpu.tampered.get() & !percpu.overlapping_counters.get() & slot.counter.bit() != 0
+            {
                 here.pmu()
                     .set_up_tampered(here, slot.counter, slot.event_select());
                 self.read_counters &= !slot.counter.bit();
