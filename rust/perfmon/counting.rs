@@ -13,8 +13,8 @@ use crate::{
         evtsel::EventSelect,
     },
     ownership::{
-        policy::{allow_counting, allow_kernel},
-        with_reserved, Client, Counting, Ownership, SessionId, OWNERSHIP,
+        policy::{check_may_count_cpu, check_may_count_kernel},
+        with_reserved, Client, CountingSetup, Ownership, SessionId, OWNERSHIP,
     },
     percpu, pmu,
     sys::error::errno,
@@ -40,9 +40,9 @@ fn set_up(client: &Client, number: c_int, select: u64) -> Result {
     let capabilities = &pmu::common().capabilities;
     let select = EventSelect::from_abi(select, capabilities.select_bits)?;
     let id = CounterId::from_number(number, capabilities)?;
-    allow_counting()?;
+    check_may_count_cpu()?;
     if select.is_kernel() {
-        allow_kernel()?;
+        check_may_count_kernel()?;
     }
     let session = client.session();
     with_reserved(
@@ -80,7 +80,7 @@ fn program_counter(
         percpu.value(id).reset();
         percpu.tampered.remove(id.bit());
     }
-    let counting = Counting {
+    let counting = CountingSetup {
         session,
         select,
         state: CounterState::Stopped,
@@ -156,7 +156,7 @@ fn change_state(client: &Client, number: c_int, call: CounterCall) -> Result {
 /// Does what [`change_state`] does, for a counter that the CPUs may lack.
 #[inline(always)]
 fn change_state_if_allowed(client: &Client, id: CounterId, call: CounterCall) -> Result {
-    client.opener().allow_counting()?;
+    client.opener().check_may_count_cpu()?;
     let mut ownership = OWNERSHIP.lock();
     match change_state_here(&mut ownership, id, call) {
         Some(result) => result,
@@ -186,7 +186,7 @@ fn change_state_here(
     }
     let counting = *ownership.counting(id)?;
     let (state, action) = CounterState::after(Some(counting.state), call).ok()?;
-    ownership.set_counting(id, Counting { state, ..counting });
+    ownership.set_counting(id, CountingSetup { state, ..counting });
     run_action(here, id, action);
     Some(if percpu.setup_mask.get() & id.bit() != 0 {
         Ok(())
@@ -211,7 +211,7 @@ fn change_state_on_each(ownership: &mut Ownership, id: CounterId, call: CounterC
             percpu.value(id).reset();
         }
     }
-    ownership.set_counting(id, Counting { state, ..counting });
+    ownership.set_counting(id, CountingSetup { state, ..counting });
     if ownership.is_intact(id.bit()) {
         Ok(())
     } else {
@@ -258,7 +258,7 @@ pub(crate) fn read(client: &Client, request: &mut abi::pmc_data) -> Result {
 /// that has to be saved and restored.
 #[inline(always)]
 fn read_here(client: &Client, request: &mut abi::pmc_data) -> bool {
-    if client.opener().allow_counting().is_err() {
+    if client.opener().check_may_count_cpu().is_err() {
         return false;
     }
     let irqs_off = cpu::irqs_off();
@@ -288,14 +288,14 @@ fn read_here(client: &Client, request: &mut abi::pmc_data) -> bool {
 #[inline(never)]
 fn sum_values(client: &Client, number: c_int) -> Result<u64> {
     let id = CounterId::from_number(number, &pmu::common().capabilities)?;
-    client.opener().allow_counting()?;
+    client.opener().check_may_count_cpu()?;
     let ownership = OWNERSHIP.lock();
     let counting = ownership.counting(id).ok_or(NotSetUp)?;
     update_values(&ownership, id, counting, &(0..nr_cpu_ids()));
     if !ownership.is_intact(id.bit()) {
         return Err(EIO);
     }
-    let values = ownership.cpus().seen().iter();
+    let values = ownership.cpus().ever_used().iter();
     Ok(values.fold(0, |sum: u64, cpu| {
         sum.wrapping_add(percpu::of_cpu(cpu).value(id).value())
     }))
@@ -307,7 +307,7 @@ pub(crate) fn read_cpu(_client: &Client, request: &mut abi::pmc_cpu_data) -> Res
         return Err(EINVAL);
     }
     let id = CounterId::from_number(request.pmcc_num, &pmu::common().capabilities)?;
-    allow_counting()?;
+    check_may_count_cpu()?;
     let ownership = OWNERSHIP.lock();
     let counting = ownership.counting(id).ok_or(NotSetUp)?;
     let (first, cpu_count) = (request.pmcc_first_cpu, request.pmcc_count);
@@ -325,7 +325,7 @@ pub(crate) fn read_cpu(_client: &Client, request: &mut abi::pmc_cpu_data) -> Res
     }
     request.pmcc_count = range.end - range.start;
     request.pmcc_value = [0; abi::PMC_CPU_MAX as usize];
-    for cpu in cpus.seen().within(&range) {
+    for cpu in cpus.ever_used().within(&range) {
         let value = percpu::of_cpu(cpu).value(id).value();
         request.pmcc_value[(cpu.as_u32() - first) as usize] = value as i64;
     }
@@ -363,7 +363,12 @@ fn free_counters(ownership: &mut Ownership, counters: u64) {
 }
 
 /// Brings the values of a counter up to date on the CPUs whose numbers are in `range`.
-fn update_values(ownership: &Ownership, id: CounterId, counting: &Counting, range: &Range<u32>) {
+fn update_values(
+    ownership: &Ownership,
+    id: CounterId,
+    counting: &CountingSetup,
+    range: &Range<u32>,
+) {
     // The values of a stopped counter are up to date.
     if counting.state == CounterState::Running {
         ownership.on_each_in_range(range, |here| here.pmu().update(here, id));

@@ -99,17 +99,17 @@ calls! {
     PMIOSETUP2: In(abi::pmc2), writers, counting::setup2;
     PMIOGET2: InOut(abi::pmc2), all, counting::get2;
 
-    IOCTL_PERFMON_GET_PROPERTIES: Out(abi::perfmon_properties), all, trace::properties;
+    IOCTL_PERFMON_GET_PROPERTIES: Out(abi::perfmon_properties), all, trace::get_properties;
     IOCTL_PERFMON_ALLOC_TRACE: In(abi::perfmon_alloc), writers, trace::alloc;
     IOCTL_PERFMON_FREE_TRACE: Nothing(()), writers, trace::free;
     IOCTL_PERFMON_GET_ALLOC: Out(abi::perfmon_alloc), writers, trace::get_alloc;
     IOCTL_PERFMON_STAGE_CONFIG: Boxed(abi::perfmon_config), writers, trace::stage;
     IOCTL_PERFMON_GET_CONFIG: Out(abi::perfmon_config), writers, trace::get_config;
-    IOCTL_PERFMON_GET_BUFFER_HANDLE: Opens(abi::perfmon_buffer_handle_req), writers, trace::handle;
+    IOCTL_PERFMON_GET_BUFFER_HANDLE: Opens(abi::perfmon_buffer_handle_req), writers, trace::get_buffer_handle;
     IOCTL_PERFMON_START: Nothing(()), writers, trace::start;
     IOCTL_PERFMON_STOP: Nothing(()), writers, trace::stop;
-    PERFMON_DEFINE_EVENT: In(abi::perfmon_event_definition), writers, trace::define;
-    PERFMON_GET_INFO: Out(abi::perfmon_info), all, trace::info;
+    PERFMON_DEFINE_EVENT: In(abi::perfmon_event_definition), writers, trace::define_event;
+    PERFMON_GET_INFO: Out(abi::perfmon_info), all, trace::get_info;
 
     PERFMON_EVENT_OPEN: Opens(abi::perfmon_event_open), all, event::open;
     PERFMON_GET_OWNER: InOut(abi::perfmon_counter_owner), all, ownership::get_owner;

@@ -89,9 +89,9 @@ impl HotplugCallbacks for CpuCallbacks {
             .set(pmu::processor(here).extended_counters());
 
         let is_awake = ownership.cpus_mut().add(cpu);
-        let seen = ownership.cpus().seen();
-        let is_only_cpu = seen.only().is_some();
-        for cpu in seen.iter() {
+        let used = ownership.cpus().ever_used();
+        let is_only_cpu = used.only().is_some();
+        for cpu in used.iter() {
             percpu::of_cpu(cpu).single_cpu.set(is_only_cpu.into());
         }
         if is_awake {

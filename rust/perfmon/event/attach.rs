@@ -344,7 +344,7 @@ fn insert_cpu_context(cpu: CpuId, new: KBox<Context>) {
         return;
     }
     let new: &Context = KBox::leak(new);
-    if ownership.cpus().online().contains(cpu) {
+    if ownership.cpus().in_use().contains(cpu) {
         // The context is published after it is loaded. A caller that found it before would lock it, and the CPU would
         // not open the windows of the slots that the caller adds.
         on_cpu(cpu.as_u32(), |here| {

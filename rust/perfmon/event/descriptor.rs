@@ -16,7 +16,7 @@ use crate::{
         precise,
         read_format::{EventTimes, EventValue, ReadFormat, MAX_WORDS_OF_ONE},
     },
-    ownership::wait_for_release,
+    ownership::wait_for_place_holder_end,
     pmu,
     ring::Ring,
     sys::{
@@ -185,7 +185,7 @@ impl Descriptor for Event {
         detach(&this);
         group::remove_event(&this);
         release(this.counters, &this.config, this.target.kind());
-        wait_for_release();
+        wait_for_place_holder_end();
         record::end_switches(&this);
         if this.target.follows_tasks(&this.config) {
             hooks::remove_user(this.config.sampling.mappings.are_wanted());

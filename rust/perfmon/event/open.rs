@@ -18,7 +18,7 @@ use crate::{
         event_config::EventConfig,
     },
     ownership::{
-        policy::{allow_kernel, allow_perf},
+        policy::{check_lockdown, check_may_count_kernel},
         Client,
     },
     pmu::{self, pebs::may_run_guests},
@@ -53,7 +53,7 @@ pub(crate) fn open(_client: &Client, request: abi::perfmon_event_open) -> Result
         return Err(EINVAL);
     }
     let attr = copy_attr(request.attr as usize)?;
-    allow_perf()?;
+    check_lockdown()?;
     let pmu = pmu::common();
     let cpus = pmu.capabilities.microarchitecture;
     let mut config = EventConfig::new(&attr, &pmu.capabilities, cpus)?;
@@ -64,7 +64,7 @@ pub(crate) fn open(_client: &Client, request: abi::perfmon_event_open) -> Result
         return Err(EINVAL);
     }
     if config.select.is_kernel() || config.sampling.has_kernel_branches() {
-        allow_kernel()?;
+        check_may_count_kernel()?;
     }
     let descriptor = ReservedDescriptor::new(request.flags & flag::CLOEXEC != 0)?;
     let group = match request.group_fd {

@@ -3,7 +3,7 @@
 
 use crate::{
     logic::{event_config::EventConfig, sharing::TargetKind},
-    ownership::policy::{allow_counting, is_capable},
+    ownership::policy::{check_may_count_cpu, is_capable},
     sys::{cgroup::Cgroup, ffi},
 };
 use core::ptr::NonNull;
@@ -88,7 +88,7 @@ impl Target {
         };
         if pid == -1 {
             let cpu = only_cpu.ok_or(EINVAL)?;
-            allow_counting()?;
+            check_may_count_cpu()?;
             return Ok(Self::Cpu(cpu));
         }
         let task = find_task(pid)?;
@@ -108,7 +108,7 @@ impl Target {
             -1 => None,
             _ => Some(CpuId::from_i32(cpu).ok_or(EINVAL)?),
         };
-        allow_counting()?;
+        check_may_count_cpu()?;
         let cgroup = Arc::new(Cgroup::get(fd)?, GFP_KERNEL_ACCOUNT)?;
         Ok(Self::Cgroup(cgroup, only_cpu))
     }

@@ -2,7 +2,7 @@
 //! The programs that asked for the counters in use. `PERFMON_GET_OWNER` reports them to a program whose counter was
 //! refused.
 
-use super::{policy::allow_counting, Client, Owner, Ownership, Reservation, OWNERSHIP};
+use super::{policy::check_may_count_cpu, Client, Owner, Ownership, Reservation, OWNERSHIP};
 use crate::{abi, logic::counter::CounterId, pmu, sys::ffi};
 use core::ffi::c_char;
 use kernel::prelude::*;
@@ -74,7 +74,7 @@ pub(crate) fn get_owner(_client: &Client, request: &mut abi::perfmon_counter_own
     let id = CounterId::from_number(request.num, capabilities)?;
     // Permission is checked without the lock, since security modules are called.
     let is_reserved = OWNERSHIP.lock().is_reserved();
-    let may_check = !is_reserved && allow_counting().is_ok();
+    let may_check = !is_reserved && check_may_count_cpu().is_ok();
     let (kind, users, claimant) = {
         let ownership = OWNERSHIP.lock();
         let (kind, users) = match &ownership.owners[id.index()] {

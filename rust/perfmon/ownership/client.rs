@@ -59,6 +59,6 @@ impl Drop for Client {
     fn drop(&mut self) {
         OWNERSHIP.lock().close_session(self.session);
         // The session's counters have been released: waits until perf can have them.
-        place_holder::wait_for_release();
+        place_holder::wait_for_place_holder_end();
     }
 }

@@ -20,9 +20,9 @@ pub(crate) struct CpuSets {
     /// The capabilities that all CPUs seen so far have in common.
     common: Capabilities,
     /// The CPUs that are used for counting: online, capable, and the system is awake.
-    online: CpuSet,
+    in_use: CpuSet,
     /// The CPUs that were ever used for counting, over which values are summed.
-    seen: CpuSet,
+    ever_used: CpuSet,
     /// The CPUs that are online but can't be used for counting.
     incapable: CpuSet,
     /// The CPUs that will be used for counting when the system wakes up.
@@ -35,8 +35,8 @@ impl CpuSets {
     pub(super) const fn new() -> Self {
         Self {
             common: Capabilities::NONE,
-            online: CpuSet::new(),
-            seen: CpuSet::new(),
+            in_use: CpuSet::new(),
+            ever_used: CpuSet::new(),
             incapable: CpuSet::new(),
             paused: CpuSet::new(),
             asleep: false,
@@ -55,18 +55,18 @@ impl CpuSets {
 
     /// Returns the CPUs that are used for counting.
     #[inline(always)]
-    pub(crate) fn online(&self) -> &CpuSet {
-        &self.online
+    pub(crate) fn in_use(&self) -> &CpuSet {
+        &self.in_use
     }
 
     /// Returns whether a CPU is used for counting, or will be when the system wakes up.
     pub(crate) fn is_counted(&self, cpu: CpuId) -> bool {
-        self.online.contains(cpu) || self.paused.contains(cpu)
+        self.in_use.contains(cpu) || self.paused.contains(cpu)
     }
 
     /// Returns the CPUs that were ever used for counting.
-    pub(crate) fn seen(&self) -> &CpuSet {
-        &self.seen
+    pub(crate) fn ever_used(&self) -> &CpuSet {
+        &self.ever_used
     }
 
     /// Returns the CPUs that are online but can't be used for counting.
@@ -77,11 +77,11 @@ impl CpuSets {
     /// Adds a CPU that has come online. Returns true if it is used for counting at once, and false if it will be when
     /// the system wakes up.
     pub(crate) fn add(&mut self, cpu: CpuId) -> bool {
-        self.seen.add(cpu);
+        self.ever_used.add(cpu);
         let set = if self.asleep {
             &mut self.paused
         } else {
-            &mut self.online
+            &mut self.in_use
         };
         set.add(cpu);
         !self.asleep
@@ -99,19 +99,19 @@ impl CpuSets {
         if self.incapable.remove(cpu) {
             INCAPABLE.fetch_sub(1, SeqCst);
         }
-        self.online.remove(cpu)
+        self.in_use.remove(cpu)
     }
 
     /// Stops using all CPUs for counting, until [`Self::resume`], for the system's sleep.
     pub(crate) fn pause(&mut self) {
         self.asleep = true;
-        self.paused.append(&mut self.online);
+        self.paused.append(&mut self.in_use);
     }
 
     /// Uses CPUs for counting again after [`Self::pause`]: those that were used before, without those that went
     /// offline since, and those that came online since.
     pub(crate) fn resume(&mut self) {
         self.asleep = false;
-        self.online.append(&mut self.paused);
+        self.in_use.append(&mut self.paused);
     }
 }

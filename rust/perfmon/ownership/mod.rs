@@ -30,7 +30,7 @@ pub(crate) use self::{
     cpus::has_incapable_cpu,
     dirty::{clean_here, DirtyCounterCleaner},
     memory::Charge,
-    place_holder::{wait_for_release, PlaceHolders, PLACE_HOLDERS},
+    place_holder::{wait_for_place_holder_end, PlaceHolders, PLACE_HOLDERS},
     refusal::Refusal,
     reservation::Reservation,
 };
@@ -73,7 +73,7 @@ global_lock! {
 #[derive(Clone, Copy)]
 enum Owner {
     /// A session that has set the counter up to count.
-    Session(Counting),
+    Session(CountingSetup),
     /// The trace that is running.
     Trace,
     /// Events, which share the counter.
@@ -82,7 +82,7 @@ enum Owner {
 
 /// A counter that a session has set up to count.
 #[derive(Clone, Copy)]
-pub(crate) struct Counting {
+pub(crate) struct CountingSetup {
     pub(crate) session: SessionId,
     pub(crate) select: EventSelect,
     pub(crate) state: CounterState,
@@ -156,12 +156,12 @@ impl Ownership {
     /// Runs `f` on each CPU that is used for counting ([`cpu::on_each`]).
     #[inline(always)]
     pub(crate) fn on_each(&self, f: impl Fn(ThisCpu<'_>) + Sync) {
-        cpu::on_each(self.cpus.online(), f);
+        cpu::on_each(self.cpus.in_use(), f);
     }
 
     /// Runs `f` on each CPU that is used for counting and whose number is in `range`.
     pub(crate) fn on_each_in_range(&self, range: &Range<u32>, f: impl Fn(ThisCpu<'_>) + Sync) {
-        cpu::on_each_in_range(self.cpus.online(), range, f);
+        cpu::on_each_in_range(self.cpus.in_use(), range, f);
     }
 
     /// Opens a session, and returns its ID.
@@ -190,7 +190,7 @@ impl Ownership {
 
     /// Returns a counter's setup if a session has set it up to count. Only the one writer can have done so.
     #[inline]
-    pub(crate) fn counting(&self, id: CounterId) -> Option<&Counting> {
+    pub(crate) fn counting(&self, id: CounterId) -> Option<&CountingSetup> {
         match &self.owners[id.index()] {
             Some(Owner::Session(counting)) => Some(counting),
             Some(Owner::Trace | Owner::Events(_)) | None => None,
@@ -198,7 +198,7 @@ impl Ownership {
     }
 
     /// Returns all counters that a session has set up to count.
-    pub(crate) fn all_counting(&self) -> impl Iterator<Item = (CounterId, &Counting)> {
+    pub(crate) fn all_counting(&self) -> impl Iterator<Item = (CounterId, &CountingSetup)> {
         each(u64::MAX).filter_map(|id| Some((id, self.counting(id)?)))
     }
 
@@ -217,14 +217,14 @@ impl Ownership {
     }
 
     /// Makes a session the owner of a counter that the caller has set up.
-    pub(crate) fn begin_counting(&mut self, id: CounterId, counting: Counting) {
+    pub(crate) fn begin_counting(&mut self, id: CounterId, counting: CountingSetup) {
         self.claimants[id.index()] = Some(Claimant::current());
         self.set_counting(id, counting);
     }
 
     /// Replaces the setup of a counter that a session owns.
     #[inline]
-    pub(crate) fn set_counting(&mut self, id: CounterId, counting: Counting) {
+    pub(crate) fn set_counting(&mut self, id: CounterId, counting: CountingSetup) {
         self.owners[id.index()] = Some(Owner::Session(counting));
     }
 
@@ -334,15 +334,15 @@ impl Ownership {
     /// data.
     pub(crate) fn uncounted_percpus(&self) -> impl Iterator<Item = &'static PerCpu> + '_ {
         self.cpus
-            .seen()
+            .ever_used()
             .iter()
-            .filter(|&cpu| !self.cpus.online().contains(cpu))
+            .filter(|&cpu| !self.cpus.in_use().contains(cpu))
             .map(percpu::of_cpu)
     }
 
     /// Returns whether no CPU has found one of these counters tampered with.
     pub(crate) fn is_intact(&self, counters: u64) -> bool {
-        let mut cpus = self.cpus.seen().iter();
+        let mut cpus = self.cpus.ever_used().iter();
         cpus.all(|cpu| percpu::of_cpu(cpu).tampered.get() & counters == 0)
     }
 
@@ -356,7 +356,7 @@ impl Ownership {
             return Ok(());
         };
         let lacks = |cpu: &CpuId| percpu::of_cpu(*cpu).arch_events.get() >> event & 1 == 0;
-        if let Some(cpu) = self.cpus.seen().iter().find(lacks) {
+        if let Some(cpu) = self.cpus.ever_used().iter().find(lacks) {
             pr_notice_once!(
                 "event {:#04x} with unit mask {:#04x} can't be counted: CPU {} lacks it, as its CPUID says\n",
                 select.event(),
@@ -400,7 +400,7 @@ pub(crate) fn lock_reserved(check: impl Fn(&Ownership) -> Result) -> Result<Owne
 pub(crate) fn cancel_reservation(mut ownership: OwnershipGuard) {
     ownership.release_if_unused();
     drop(ownership);
-    place_holder::wait_for_release();
+    place_holder::wait_for_place_holder_end();
 }
 
 /// Calls `f` under the lock, which [`lock_reserved`] takes. Cancels the reservation if `f` fails.

@@ -12,8 +12,8 @@ use kernel::{bindings, cred::Credential, ffi::c_int, fs::File, prelude::*, sync:
 ///
 /// EPERM if the kernel is locked down, EACCES without `CAP_PERFMON` where `kernel.perf_event_paranoid` requires it,
 /// or the error of a security module.
-pub(crate) fn allow_counting() -> Result {
-    allow_perf()?;
+pub(crate) fn check_may_count_cpu() -> Result {
+    check_lockdown()?;
     to_result(compat::allow_cpu())
 }
 
@@ -22,7 +22,7 @@ pub(crate) fn allow_counting() -> Result {
 /// # Errors
 ///
 /// EACCES without `CAP_PERFMON` where `kernel.perf_event_paranoid` requires it, or the error of a security module.
-pub(crate) fn allow_kernel() -> Result {
+pub(crate) fn check_may_count_kernel() -> Result {
     // SAFETY: The function looks at the current task, so it must be called in task context: all callers are system
     // calls on the device.
     to_result(unsafe { ffi::perfmon_allow_kernel() })
@@ -42,7 +42,7 @@ pub(crate) fn is_capable() -> bool {
 ///
 /// EPERM if it is.
 #[inline]
-pub(crate) fn allow_perf() -> Result {
+pub(crate) fn check_lockdown() -> Result {
     // SAFETY: The function looks at the current task, so it must be called in task context: all callers are system
     // calls on the device.
     to_result(unsafe { bindings::security_locked_down(bindings::lockdown_reason_LOCKDOWN_PERF) })
@@ -55,7 +55,7 @@ pub(crate) fn allow_perf() -> Result {
 /// Security modules may change their answer for the same credentials, so they are asked again in the next jiffy.
 pub(crate) struct Opener {
     credentials: ARef<Credential>,
-    /// The jiffy in which [`allow_counting`] allowed these credentials the last time; 0, which is long past, if it
+    /// The jiffy in which [`check_may_count_cpu`] allowed these credentials the last time; 0, which is long past, if it
     /// never did.
     ///
     /// ATOMICS: relaxed. A call that sees an old number makes the check again.
@@ -71,11 +71,11 @@ impl Opener {
         }
     }
 
-    /// Checks what [`allow_counting`] does, for any caller. Uses the cache if the caller has the opener's
+    /// Checks what [`check_may_count_cpu`] does, for any caller. Uses the cache if the caller has the opener's
     /// credentials.
     #[inline(always)]
-    pub(crate) fn allow_counting(&self) -> Result {
-        allow_perf()?;
+    pub(crate) fn check_may_count_cpu(&self) -> Result {
+        check_lockdown()?;
         // SAFETY: The function looks at the current task, so it must be called in task context: all callers are
         // system calls on the device.
         let current = unsafe { ffi::perfmon_current_cred() };

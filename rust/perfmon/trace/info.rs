@@ -6,7 +6,7 @@ use crate::{abi, logic::values::by_number, pmu, sys::mappings};
 use kernel::{cpu::nr_cpu_ids, prelude::*};
 
 /// Serves `IOCTL_PERFMON_GET_PROPERTIES`: returns the numbers and widths of counters.
-pub(crate) fn properties(_trace: &Trace) -> Result<abi::perfmon_properties> {
+pub(crate) fn get_properties(_trace: &Trace) -> Result<abi::perfmon_properties> {
     let capabilities = &pmu::common().capabilities;
     let (general, fixed) = (
         u16::from(capabilities.general),
@@ -33,7 +33,7 @@ pub(crate) fn properties(_trace: &Trace) -> Result<abi::perfmon_properties> {
 }
 
 /// Serves `PERFMON_GET_INFO`: returns what the module and this machine support.
-pub(crate) fn info(_trace: &Trace) -> Result<abi::perfmon_info> {
+pub(crate) fn get_info(_trace: &Trace) -> Result<abi::perfmon_info> {
     let pmu = pmu::common();
     let mut features = 0;
     if pmu.capabilities.full_width_writes {

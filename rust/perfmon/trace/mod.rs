@@ -8,7 +8,7 @@ pub(crate) mod buffer;
 pub(crate) mod cpu;
 mod info;
 
-pub(crate) use self::info::{info, properties};
+pub(crate) use self::info::{get_info, get_properties};
 
 use self::{buffer::Buffer, cpu::CpuTraceConfig};
 use crate::{
@@ -23,8 +23,8 @@ use crate::{
     },
     ownership::{
         cancel_reservation, lock_reserved,
-        policy::{allow_counting, allow_kernel},
-        wait_for_release, Ownership, OWNERSHIP,
+        policy::{check_may_count_cpu, check_may_count_kernel},
+        wait_for_place_holder_end, Ownership, OWNERSHIP,
     },
     pmu,
     sys::file,
@@ -143,7 +143,7 @@ impl Drop for Inner {
 }
 
 /// Serves `PERFMON_DEFINE_EVENT`.
-pub(crate) fn define(trace: &Trace, request: abi::perfmon_event_definition) -> Result {
+pub(crate) fn define_event(trace: &Trace, request: abi::perfmon_event_definition) -> Result {
     let reserved = request.reserved.iter().any(|&word| word != 0)
         || request.reserved2.iter().any(|&word| word != 0);
     if reserved || request.extra != 0 {
@@ -155,7 +155,7 @@ pub(crate) fn define(trace: &Trace, request: abi::perfmon_event_definition) -> R
     if !id.is_definable() {
         return Err(EINVAL);
     }
-    allow_counting()?;
+    check_may_count_cpu()?;
     let mut inner = trace.inner.lock();
     inner.state.after(TraceCall::Define)?;
     OWNERSHIP.lock().check_event(select)?;
@@ -167,7 +167,7 @@ pub(crate) fn define(trace: &Trace, request: abi::perfmon_event_definition) -> R
 
 /// Serves `IOCTL_PERFMON_ALLOC_TRACE`.
 pub(crate) fn alloc(trace: &Trace, request: abi::perfmon_alloc) -> Result {
-    allow_counting()?;
+    check_may_count_cpu()?;
     trace.inner.lock().state.after(TraceCall::Alloc)?;
     let pages = request.buffer_size_in_pages;
     if request.num_buffers != nr_cpu_ids() || !(1..=abi::PERFMON_MAX_BUFFER_PAGES).contains(&pages)
@@ -197,7 +197,7 @@ pub(crate) fn alloc(trace: &Trace, request: abi::perfmon_alloc) -> Result {
 
 /// Serves `IOCTL_PERFMON_FREE_TRACE`.
 pub(crate) fn free(trace: &Trace) -> Result {
-    allow_counting()?;
+    check_may_count_cpu()?;
     // Declared before the guard, so that the memory is freed after the lock is released.
     let _freed;
     let mut inner = trace.inner.lock();
@@ -210,7 +210,7 @@ pub(crate) fn free(trace: &Trace) -> Result {
 
 /// Serves `IOCTL_PERFMON_GET_ALLOC`.
 pub(crate) fn get_alloc(trace: &Trace) -> Result<abi::perfmon_alloc> {
-    allow_counting()?;
+    check_may_count_cpu()?;
     let inner = trace.inner.lock();
     inner.state.after(TraceCall::GetAlloc)?;
     Ok(inner.alloc)
@@ -218,8 +218,8 @@ pub(crate) fn get_alloc(trace: &Trace) -> Result<abi::perfmon_alloc> {
 
 /// Serves `IOCTL_PERFMON_STAGE_CONFIG`.
 pub(crate) fn stage(trace: &Trace, raw: KBox<abi::perfmon_config>) -> Result {
-    allow_counting()?;
-    let kernel = allow_kernel();
+    check_may_count_cpu()?;
+    let kernel = check_may_count_kernel();
     if raw
         .flags
         .iter()
@@ -243,7 +243,7 @@ pub(crate) fn stage(trace: &Trace, raw: KBox<abi::perfmon_config>) -> Result {
 
 /// Serves `IOCTL_PERFMON_GET_CONFIG`.
 pub(crate) fn get_config(trace: &Trace) -> Result<abi::perfmon_config> {
-    allow_counting()?;
+    check_may_count_cpu()?;
     let inner = trace.inner.lock();
     inner.state.after(TraceCall::GetConfig)?;
     let staged = inner.staged.as_ref().ok_or(WrongState)?;
@@ -251,11 +251,14 @@ pub(crate) fn get_config(trace: &Trace) -> Result<abi::perfmon_config> {
 }
 
 /// Serves `IOCTL_PERFMON_GET_BUFFER_HANDLE`.
-pub(crate) fn handle(trace: &Trace, request: abi::perfmon_buffer_handle_req) -> Result<c_int> {
+pub(crate) fn get_buffer_handle(
+    trace: &Trace,
+    request: abi::perfmon_buffer_handle_req,
+) -> Result<c_int> {
     if request.descriptor >= nr_cpu_ids() {
         return Err(EINVAL);
     }
-    allow_counting()?;
+    check_may_count_cpu()?;
     let buffer = {
         let inner = trace.inner.lock();
         inner.state.after(TraceCall::GetBufferHandle)?;
@@ -267,13 +270,13 @@ pub(crate) fn handle(trace: &Trace, request: abi::perfmon_buffer_handle_req) -> 
 
 /// Serves `IOCTL_PERFMON_START`.
 pub(crate) fn start(trace: &Trace) -> Result {
-    allow_counting()?;
+    check_may_count_cpu()?;
     let mut guard = trace.inner.lock();
     let inner: &mut Inner = &mut guard;
     let state = inner.state.after(TraceCall::Start)?;
     let staged = inner.staged.as_ref().ok_or(WrongState)?;
     if staged.config.has_kernel() {
-        allow_kernel()?;
+        check_may_count_kernel()?;
     }
     // A trace of values only needs no counter, so another owner of the counters does not matter.
     let is_value = |event: &ConfigEvent| matches!(event.counters, CounterChoice::Value(_));
@@ -311,7 +314,7 @@ fn begin(inner: &mut Inner, state: TraceState, ownership: &mut Ownership) -> Res
         ownership.set_traced(mask);
     }
     for (cpu, buffer) in ids().zip(&inner.buffers) {
-        if buffer.is_traced() && !ownership.cpus().online().contains(cpu) {
+        if buffer.is_traced() && !ownership.cpus().in_use().contains(cpu) {
             // SAFETY: `clear` requires that nothing else writes to the buffer: the trace owns it, and no CPU records
             // yet.
             unsafe { buffer.as_ptr().clear(abi::PERFMON_BUFFER_FLAG_OFFLINE) };
@@ -322,7 +325,7 @@ fn begin(inner: &mut Inner, state: TraceState, ownership: &mut Ownership) -> Res
     }
     let config = CpuTraceConfig {
         config: &staged.config,
-        cpus: ownership.cpus().online(),
+        cpus: ownership.cpus().in_use(),
         counters: &counters,
         allow_kernel_addrs: staged.allow_kernel_addrs,
     };
@@ -344,10 +347,10 @@ fn begin(inner: &mut Inner, state: TraceState, ownership: &mut Ownership) -> Res
 
 /// Serves `IOCTL_PERFMON_STOP`.
 pub(crate) fn stop(trace: &Trace) -> Result {
-    allow_counting()?;
+    check_may_count_cpu()?;
     let mut inner = trace.inner.lock();
     inner.state.after(TraceCall::Stop)?;
     let result = inner.end(&mut OWNERSHIP.lock());
-    wait_for_release();
+    wait_for_place_holder_end();
     result
 }
