@@ -316,7 +316,7 @@ pub(crate) fn read_cpu(_client: &Client, request: &mut abi::pmc_cpu_data) -> Res
     }
     let range = first..(first + cpu_count).min(nr_cpu_ids());
     let cpus = ownership.cpus();
-    if cpus.incapable().within(&range).next().is_some() {
+    if cpus.incapable().in_range(&range).next().is_some() {
         return Err(errno(bindings::EOPNOTSUPP));
     }
     update_values(&ownership, id, counting, &range);
@@ -325,7 +325,7 @@ pub(crate) fn read_cpu(_client: &Client, request: &mut abi::pmc_cpu_data) -> Res
     }
     request.pmcc_count = range.end - range.start;
     request.pmcc_value = [0; abi::PMC_CPU_MAX as usize];
-    for cpu in cpus.ever_used().within(&range) {
+    for cpu in cpus.ever_used().in_range(&range) {
         let value = percpu::of_cpu(cpu).value(id).value();
         request.pmcc_value[(cpu.as_u32() - first) as usize] = value as i64;
     }

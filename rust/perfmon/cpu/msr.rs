@@ -126,7 +126,7 @@ fn rdmsr_safe(_here: ThisCpu<'_>, number: u32) -> Result<u64> {
 /// read.
 #[inline]
 pub(crate) fn execute_step(here: ThisCpu<'_>, step: &Step) {
-    if step.keep == 0 {
+    if step.keep_mask == 0 {
         write(here, step.msr, step.value);
         return;
     }

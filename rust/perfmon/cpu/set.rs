@@ -95,7 +95,10 @@ impl CpuSet {
     }
 
     /// Returns the CPUs in the set whose numbers are in `range`, lowest first.
-    pub(crate) fn within<'a>(&'a self, range: &'a Range<u32>) -> impl Iterator<Item = CpuId> + 'a {
+    pub(crate) fn in_range<'a>(
+        &'a self,
+        range: &'a Range<u32>,
+    ) -> impl Iterator<Item = CpuId> + 'a {
         self.iter().filter(|cpu| range.contains(&cpu.as_u32()))
     }
 }

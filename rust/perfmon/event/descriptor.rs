@@ -229,7 +229,10 @@ fn refresh(event: &Event) {
 #[cold]
 fn set_period(event: &Event, number: u64) -> Result {
     let sampling = &event.sampler.sampling;
-    sampling.trigger.with(number)?.check(max_sample_rate())?;
+    sampling
+        .trigger
+        .with_number(number)?
+        .check(max_sample_rate())?;
     if sampling.precise {
         let capabilities = &pmu::common().capabilities;
         precise::check_period(number, event.config.select, capabilities)?;

@@ -136,7 +136,9 @@ unsafe extern "C" fn on_map(area: *mut bindings::vm_area_struct) {
     let own = || [&of_task, &of_cpu].into_iter().flatten();
     let wants = |slots: &Slots| {
         let mut slots = slots.iter();
-        slots.any(|slot| slot.is_open() && slot.event().sampler.sampling.mappings.have(executable))
+        slots.any(|slot| {
+            slot.is_open() && slot.event().sampler.sampling.mappings.include(executable)
+        })
     };
     if !own().any(|slots| wants(slots)) && !cgroup::loaded(here).any(|slots| wants(&slots)) {
         return;

@@ -4,7 +4,7 @@
 use super::{attach::own_counters, event::ChosenCounters, target::Target};
 use crate::{
     logic::{
-        admission::{choose, turn_counters, Offers},
+        admission::{choose_counter, turn_counters, Offers},
         counter::{highest, CounterId},
         event_config::EventConfig,
         sharing::TargetKind,
@@ -70,7 +70,7 @@ pub(super) fn take_counters(config: &EventConfig, target: &Target) -> Result<Cho
 
 /// Chooses the counters for an event from `offers`. Returns `None` if no counter can count it.
 fn choose_counters(config: &EventConfig, offers: &Offers) -> Option<ChosenCounters> {
-    let chosen = choose(config, offers);
+    let chosen = choose_counter(config, offers);
     let all = chosen.map_or(0, CounterId::bit);
     if !config.takes_turns {
         return chosen.map(|first| ChosenCounters { first, all });

@@ -19,7 +19,7 @@ pub struct Offers {
     /// The counters without an owner.
     pub free: u64,
     /// The counters of events beside which there is room for the new one
-    /// ([`CounterUsers::admit`](super::sharing::CounterUsers::admit)).
+    /// ([`CounterUsers::can_admit`](super::sharing::CounterUsers::can_admit)).
     pub shared: u64,
     /// The counters among `shared` whose events all have the new event's select.
     pub same: u64,
@@ -73,7 +73,7 @@ impl OwnCounters {
 /// Returns the counter for an event, or `None` if it does not fit. An event that counts nothing always fits, with
 /// [`CounterId::NONE`].
 #[must_use]
-pub const fn choose(config: &EventConfig, offers: &Offers) -> Option<CounterId> {
+pub const fn choose_counter(config: &EventConfig, offers: &Offers) -> Option<CounterId> {
     if !config.takes_counter() {
         return Some(CounterId::NONE);
     }
@@ -132,7 +132,7 @@ mod tests {
             ..PerfEventAttr::ZERO
         };
         let config = EventConfig::new(&attr, &CPU, Microarchitecture::Skylake).ok()?;
-        choose(&config, offers).map(CounterId::index)
+        choose_counter(&config, offers).map(CounterId::index)
     }
 
     /// Returns the same as [`index_of`], where no other event counts the same.
@@ -234,7 +234,10 @@ mod tests {
                 own,
             };
             assert_eq!(turn_counters(&config, &offers), 0b0101);
-            assert_eq!(choose(&config, &offers).map(CounterId::index), Some(2));
+            assert_eq!(
+                choose_counter(&config, &offers).map(CounterId::index),
+                Some(2)
+            );
         }
     }
 
@@ -254,9 +257,9 @@ mod tests {
             ..PerfEventAttr::ZERO
         };
         let config = EventConfig::new(&attr, &CPU, Microarchitecture::Skylake);
-        assert!(
-            config.is_ok_and(|config| choose(&config, &Offers::default()) == Some(CounterId::NONE))
-        );
+        assert!(config.is_ok_and(
+            |config| choose_counter(&config, &Offers::default()) == Some(CounterId::NONE)
+        ));
     }
 
     #[test]

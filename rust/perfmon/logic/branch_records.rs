@@ -130,7 +130,7 @@ pub struct BranchMsrs {
     /// bit that makes an overflow interrupt freeze the records, if they can be frozen.
     pub debugctl: u64,
     /// The enable bit, where it is in a register of its own.
-    pub switch: Option<EnableBit>,
+    pub enable_bit: Option<EnableBit>,
     /// The register with the number of branches, where there is one: writing it empties the records.
     pub depth: Option<Msr>,
 }
@@ -149,21 +149,21 @@ impl BranchMsrs {
                 select: Msr::LBR_SELECT,
                 select_enable: 0,
                 debugctl: DEBUGCTL_LBR | DEBUGCTL_FREEZE,
-                switch: None,
+                enable_bit: None,
                 depth: None,
             },
             BranchRecords::Architectural { .. } => Self {
                 select: Msr::LBR_CTL,
                 select_enable: CTL_ENABLE,
                 debugctl: DEBUGCTL_FREEZE,
-                switch: None,
+                enable_bit: None,
                 depth: Some(Msr::LBR_DEPTH),
             },
             BranchRecords::Amd { freezes, .. } => Self {
                 select: Msr::AMD_LBR_SELECT,
                 select_enable: 0,
                 debugctl: if freezes { DEBUGCTL_FREEZE } else { 0 },
-                switch: Some(EnableBit {
+                enable_bit: Some(EnableBit {
                     msr: Msr::AMD_DBG_EXTN_CFG,
                     bit: AMD_ENABLE,
                 }),

@@ -10,7 +10,7 @@ use super::event_attr::{
     PERF_COUNT_HW_STALLED_CYCLES_BACKEND, PERF_COUNT_HW_STALLED_CYCLES_FRONTEND,
 };
 use super::evtsel::EventSelect;
-use super::trace_events::architectural;
+use super::trace_events::architectural_select;
 use crate::abi;
 
 /// Returns the event select of the event with this `PERF_COUNT_HW_*`, without modes.
@@ -28,24 +28,24 @@ pub fn hardware_event(
     }
     let found = match number {
         PERF_COUNT_HW_CPU_CYCLES => {
-            architectural(abi::PERFMON_ARCH_EVENT_UNHALTED_CORE_CYCLES, capabilities)
+            architectural_select(abi::PERFMON_ARCH_EVENT_UNHALTED_CORE_CYCLES, capabilities)
         }
         PERF_COUNT_HW_INSTRUCTIONS => {
-            architectural(abi::PERFMON_ARCH_EVENT_INSTRUCTIONS_RETIRED, capabilities)
+            architectural_select(abi::PERFMON_ARCH_EVENT_INSTRUCTIONS_RETIRED, capabilities)
         }
         PERF_COUNT_HW_CACHE_REFERENCES => {
-            architectural(abi::PERFMON_ARCH_EVENT_LLC_REFERENCES, capabilities)
+            architectural_select(abi::PERFMON_ARCH_EVENT_LLC_REFERENCES, capabilities)
         }
         PERF_COUNT_HW_CACHE_MISSES => {
-            architectural(abi::PERFMON_ARCH_EVENT_LLC_MISSES, capabilities)
+            architectural_select(abi::PERFMON_ARCH_EVENT_LLC_MISSES, capabilities)
         }
         PERF_COUNT_HW_BRANCH_INSTRUCTIONS => {
-            architectural(abi::PERFMON_ARCH_EVENT_BRANCHES_RETIRED, capabilities)
+            architectural_select(abi::PERFMON_ARCH_EVENT_BRANCHES_RETIRED, capabilities)
         }
         PERF_COUNT_HW_BRANCH_MISSES => {
-            architectural(abi::PERFMON_ARCH_EVENT_BRANCH_MISSES_RETIRED, capabilities)
+            architectural_select(abi::PERFMON_ARCH_EVENT_BRANCH_MISSES_RETIRED, capabilities)
         }
-        PERF_COUNT_HW_BUS_CYCLES => architectural(
+        PERF_COUNT_HW_BUS_CYCLES => architectural_select(
             abi::PERFMON_ARCH_EVENT_UNHALTED_REFERENCE_CYCLES,
             capabilities,
         ),
@@ -65,7 +65,7 @@ fn reference_cycles(capabilities: &Capabilities, cpus: Microarchitecture) -> Opt
 
     match capabilities.architecture {
         // If fixed-function counter 2 does not count the architectural event, the event counts cycles of another clock.
-        Architecture::Intel => architectural(REFERENCE, capabilities)
+        Architecture::Intel => architectural_select(REFERENCE, capabilities)
             .filter(|select| {
                 Core::for_microarchitecture(cpus)
                     .fixed_counter(*select)

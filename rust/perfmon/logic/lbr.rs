@@ -192,7 +192,7 @@ pub const fn flags(info: u64) -> u64 {
 /// The part of a LAST_BRANCH record before the branches.
 #[derive(Clone, Copy, FromBytes, IntoBytes, Immutable)]
 #[repr(C)]
-pub struct Head {
+pub struct LastBranchHead {
     /// The type of the record, and the event.
     pub header: abi::perfmon_record_header,
     /// The number of branches that follow.
@@ -203,9 +203,9 @@ pub struct Head {
 
 const _: () = {
     use abi::perfmon_last_branch_record as Record;
-    assert!(offset_of!(Head, num_branches) == offset_of!(Record, num_branches));
-    assert!(offset_of!(Head, aspace) == offset_of!(Record, aspace));
-    assert!(size_of::<Head>() == offset_of!(Record, branches));
+    assert!(offset_of!(LastBranchHead, num_branches) == offset_of!(Record, num_branches));
+    assert!(offset_of!(LastBranchHead, aspace) == offset_of!(Record, aspace));
+    assert!(size_of::<LastBranchHead>() == offset_of!(Record, branches));
 };
 
 #[cfg(any(test, CONFIG_KUNIT = "y"))]
@@ -307,6 +307,6 @@ mod tests {
     fn the_head_is_what_precedes_the_branches() {
         use core::mem::{offset_of, size_of};
         let branches = offset_of!(abi::perfmon_last_branch_record, branches);
-        assert_eq!(size_of::<Head>(), branches);
+        assert_eq!(size_of::<LastBranchHead>(), branches);
     }
 }

@@ -86,7 +86,7 @@ impl MappingRecords {
     /// Returns whether mappings are recorded: those that can be executed, or the others.
     #[inline]
     #[must_use]
-    pub const fn have(self, executable: bool) -> bool {
+    pub const fn include(self, executable: bool) -> bool {
         if executable {
             self.executable
         } else {
@@ -175,8 +175,8 @@ mod tests {
             let records = records(flags);
             [
                 records.are_wanted(),
-                records.have(true),
-                records.have(false),
+                records.include(true),
+                records.include(false),
             ]
             .map(u8::from)
         };

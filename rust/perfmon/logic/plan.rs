@@ -10,14 +10,14 @@ use super::lbr::{DEBUGCTL_FREEZE, DEBUGCTL_LBR};
 use super::msr::Msr;
 use super::regs::Registers;
 
-/// A change of one register: the bits that are not in `keep` become those of `value`.
+/// A change of one register: the bits that are not in `keep_mask` become those of `value`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Step {
     /// The register.
     pub msr: Msr,
     /// The mask of the bits that stay as they are. If it is 0, the register need not be read.
-    pub keep: u64,
-    /// The values of the other bits. The bits of `keep` are 0.
+    pub keep_mask: u64,
+    /// The values of the other bits. The bits of `keep_mask` are 0.
     pub value: u64,
 }
 
@@ -25,8 +25,12 @@ impl Step {
     /// Returns the step that writes the whole register.
     #[must_use]
     pub const fn write(msr: Msr, value: u64) -> Self {
-        let keep = 0;
-        Self { msr, keep, value }
+        let keep_mask = 0;
+        Self {
+            msr,
+            keep_mask,
+            value,
+        }
     }
 
     /// Returns the step that changes the bits of `mask` to those of `value`.
@@ -34,7 +38,7 @@ impl Step {
     pub const fn change(msr: Msr, mask: u64, value: u64) -> Self {
         Self {
             msr,
-            keep: !mask,
+            keep_mask: !mask,
             value: value & mask,
         }
     }
@@ -43,7 +47,7 @@ impl Step {
     #[inline]
     #[must_use]
     pub const fn apply(&self, old: u64) -> u64 {
-        old & self.keep | self.value
+        old & self.keep_mask | self.value
     }
 
     /// Returns whether a register that holds `now` still has the bits that the step wrote.
@@ -265,7 +269,7 @@ mod tests {
     /// Returns whether the plan has exactly these steps: (register, kept bits, value).
     fn has_steps(plan: Plan, expected: &[(u32, u64, u64)]) -> bool {
         plan.steps()
-            .map(|s| (s.msr.number(), s.keep, s.value))
+            .map(|s| (s.msr.number(), s.keep_mask, s.value))
             .eq(expected.iter().copied())
     }
 
@@ -307,7 +311,7 @@ mod tests {
         ));
         let stop = r.control(general(2), select, false);
         assert_eq!(
-            (stop.msr.number(), stop.keep, stop.value),
+            (stop.msr.number(), stop.keep_mask, stop.value),
             (0x188, 0, 0x0100c0)
         );
     }
@@ -340,7 +344,7 @@ mod tests {
             &[(0x38f, !(1 << 34), 1 << 34), (0x38d, keep, 0xb00)]
         ));
         let user = r.control(fixed(0), select.with_modes(true, false), true);
-        assert_eq!((user.keep, user.value), (!0xf, 0xa));
+        assert_eq!((user.keep_mask, user.value), (!0xf, 0xa));
     }
 
     #[test]
@@ -376,7 +380,7 @@ mod tests {
     fn without_modes_nothing_is_enabled() {
         let r = Registers::new(&V4);
         let step = r.control(fixed(1), EventSelect::new(0, 0), true);
-        assert_eq!((step.keep, step.value), (!0xf0, 0));
+        assert_eq!((step.keep_mask, step.value), (!0xf0, 0));
     }
 
     #[test]
@@ -416,7 +420,7 @@ mod tests {
     fn frozen_branches() {
         let unfreeze_step = |capabilities| {
             let step = Registers::new(&capabilities).unfreeze_branches();
-            step.map(|s| (s.msr.number(), s.keep, s.value))
+            step.map(|s| (s.msr.number(), s.keep_mask, s.value))
         };
         assert_eq!(unfreeze_step(V4), Some((0x390, 0, 1 << 58)));
         let v3 = Capabilities { version: 3, ..V4 };

@@ -6,7 +6,7 @@
 //! loads it with acquire order sees all these records. Nothing else orders the writer and the readers. The module, the
 //! library and the test that tries every order of their steps (user/perfmon-core/tests/loom.rs) use these functions.
 
-use super::trace_record::HEADER;
+use super::trace_record::HEADER_BYTES;
 use core::ops::Range;
 use core::sync::atomic::{
     AtomicU64,
@@ -43,7 +43,7 @@ pub fn publish(word: &impl AtomicWord, end: u64) {
 /// word is invalid: records come after the header, and their sizes are multiples of 4 bytes.
 #[must_use]
 pub fn published(word: &impl AtomicWord, length: usize) -> Option<Range<usize>> {
-    let start = HEADER as usize;
+    let start = HEADER_BYTES as usize;
     let end = usize::try_from(word.load(Acquire)).ok()?;
     (start <= end && end <= length && (end - start) % 4 == 0).then_some(start..end)
 }

@@ -52,7 +52,7 @@ impl RingShape {
     /// Returns how many records of `bytes` bytes, which is not 0, there is room for before `tail`.
     #[inline]
     #[must_use]
-    pub const fn fitting(self, head: u64, tail: u64, bytes: u64) -> u64 {
+    pub const fn fitting_records(self, head: u64, tail: u64, bytes: u64) -> u64 {
         let room = if self.overwrite {
             self.size
         } else {
@@ -113,7 +113,7 @@ mod tests {
             (5000, 4990),
             (0, 1),
         ] {
-            let fitting = RING.fitting(head, tail, 24);
+            let fitting = RING.fitting_records(head, tail, 24);
             assert!(fitting == 0 || RING.place(head, tail, 24 * fitting).is_some());
             assert_eq!(RING.place(head, tail, 24 * (fitting + 1)), None);
         }
@@ -121,7 +121,7 @@ mod tests {
             overwrite: true,
             ..RING
         };
-        assert_eq!(overwrite.fitting(4000, 0, 24), 170);
+        assert_eq!(overwrite.fitting_records(4000, 0, 24), 170);
     }
 
     #[test]

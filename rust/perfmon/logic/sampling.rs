@@ -125,7 +125,7 @@ impl Trigger {
     /// # Errors
     ///
     /// [`InvalidAttr::Invalid`] if there are no samples, or if the number is 0 or has bit 63 set.
-    pub const fn with(self, number: u64) -> Result<Self, InvalidAttr> {
+    pub const fn with_number(self, number: u64) -> Result<Self, InvalidAttr> {
         match self {
             _ if number == 0 || number >> 63 != 0 => Err(InvalidAttr::Invalid),
             Self::Never => Err(InvalidAttr::Invalid),
@@ -305,12 +305,18 @@ mod tests {
 
     #[test]
     fn rates_change() {
-        assert_eq!(Trigger::Period(5).with(6), Ok(Trigger::Period(6)));
-        assert_eq!(Trigger::Frequency(5).with(6), Ok(Trigger::Frequency(6)));
+        assert_eq!(Trigger::Period(5).with_number(6), Ok(Trigger::Period(6)));
+        assert_eq!(
+            Trigger::Frequency(5).with_number(6),
+            Ok(Trigger::Frequency(6))
+        );
         for number in [0, 1 << 63] {
-            assert_eq!(Trigger::Period(5).with(number), Err(InvalidAttr::Invalid));
+            assert_eq!(
+                Trigger::Period(5).with_number(number),
+                Err(InvalidAttr::Invalid)
+            );
         }
-        assert_eq!(Trigger::Never.with(6), Err(InvalidAttr::Invalid));
+        assert_eq!(Trigger::Never.with_number(6), Err(InvalidAttr::Invalid));
         assert_eq!(
             Trigger::Frequency(1001).check(1000),
             Err(InvalidAttr::Invalid)

@@ -104,7 +104,7 @@ impl CounterUsers {
         &mut self.kinds[kind as usize]
     }
 
-    /// Adds an event, for which [`Self::admit`] has returned true.
+    /// Adds an event, for which [`Self::can_admit`] has returned true.
     pub fn add(&mut self, kind: TargetKind, demand: Demand) {
         let counts = self.counts_of_mut(kind);
         counts.all += 1;
@@ -169,7 +169,7 @@ impl CounterUsers {
     /// Returns whether one more event may have the counter, beside the events of other tasks and CPUs. The caller
     /// checks that the event [agrees](Demand::agrees) with those of its own task or CPU.
     #[must_use]
-    pub const fn admit(&self, kind: TargetKind, demand: Demand) -> bool {
+    pub const fn can_admit(&self, kind: TargetKind, demand: Demand) -> bool {
         let (mut overlapping, mut sampled, mut unshared) = (0, 0, 0);
         let mut index = 0;
         while index < TargetKind::ALL.len() {
@@ -265,7 +265,7 @@ mod tests {
             }
             let new = Event::random(bits);
             let fits = events.iter().flatten().all(|event| event.fits(&new));
-            // The caller of `admit` checks the events of its own task or CPU.
+            // The caller of `can_admit` checks the events of its own task or CPU.
             let has_same_target =
                 |event: &&Event| event.kind == new.kind && event.place == new.place;
             let agrees = events
@@ -273,9 +273,9 @@ mod tests {
                 .flatten()
                 .filter(has_same_target)
                 .all(|event| event.demand.agrees(new.demand));
-            let admits = users.is_none_or(|users| users.admit(new.kind, new.demand));
-            // The event whose select is compared may have been removed before others: then `admit` refuses more than it
-            // must.
+            let admits = users.is_none_or(|users| users.can_admit(new.kind, new.demand));
+            // The event whose select is compared may have been removed before others: then `can_admit` refuses more
+            // than it must.
             let has_first_select = users.is_none_or(|users| {
                 events
                     .iter()
@@ -310,19 +310,19 @@ mod tests {
         };
         let mut users = CounterUsers::new(TargetKind::Task, demand);
         for _ in 0..100 {
-            assert!(users.admit(TargetKind::Cpu, demand));
+            assert!(users.can_admit(TargetKind::Cpu, demand));
             users.add(TargetKind::Cpu, demand);
-            assert!(users.admit(TargetKind::Task, demand));
+            assert!(users.can_admit(TargetKind::Task, demand));
             users.add(TargetKind::Task, demand);
         }
         assert_eq!(users.count(), 201);
         assert!(users.may_overlap());
-        assert!(users.admit(TargetKind::Cgroup, demand));
+        assert!(users.can_admit(TargetKind::Cgroup, demand));
         let other = Demand {
             select: EventSelect::new(0xc4, 0).with_modes(true, true),
             ..demand
         };
-        assert!(!users.admit(TargetKind::Task, other));
-        assert!(!users.admit(TargetKind::Cgroup, other));
+        assert!(!users.can_admit(TargetKind::Task, other));
+        assert!(!users.can_admit(TargetKind::Cgroup, other));
     }
 }

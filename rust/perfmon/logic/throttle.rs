@@ -109,7 +109,7 @@ const SOON_EVENTS: u64 = 64;
 /// events of a kind that always happens, instructions or cycles. `control` is the value of its control register.
 #[inline]
 #[must_use]
-pub const fn is_soon(counter: CounterId, control: u64, events: u64) -> bool {
+pub const fn overflows_soon(counter: CounterId, control: u64, events: u64) -> bool {
     if events > SOON_EVENTS {
         return false;
     }
@@ -175,15 +175,15 @@ mod tests {
     #[test]
     fn what_always_happens_comes_soon() {
         let general = CounterId::FIRST;
-        assert!(is_soon(general, 0x0043_00c0, 1));
-        assert!(is_soon(general, 0x0043_0076, 64));
-        assert!(!is_soon(general, 0x0043_00c0, 65));
-        assert!(!is_soon(general, 0x0043_00c4, 1));
-        assert!(!is_soon(general, 0x0047_003c, 1));
-        assert!(!is_soon(general, 0x0a43_00c0, 1));
+        assert!(overflows_soon(general, 0x0043_00c0, 1));
+        assert!(overflows_soon(general, 0x0043_0076, 64));
+        assert!(!overflows_soon(general, 0x0043_00c0, 65));
+        assert!(!overflows_soon(general, 0x0043_00c4, 1));
+        assert!(!overflows_soon(general, 0x0047_003c, 1));
+        assert!(!overflows_soon(general, 0x0a43_00c0, 1));
         let fixed = |n| CounterId::fixed(n).expect("there is one");
-        assert!(is_soon(fixed(1), 0xbb, 1));
-        assert!(!is_soon(fixed(3), 0xbbbb, 1));
+        assert!(overflows_soon(fixed(1), 0xbb, 1));
+        assert!(!overflows_soon(fixed(3), 0xbbbb, 1));
     }
 
     #[test]

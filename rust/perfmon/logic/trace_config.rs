@@ -50,7 +50,7 @@ pub enum CounterChoice {
 
 /// The occasions on which records of an event are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Role {
+pub enum EventRole {
     /// One record each time that this many events have been counted.
     Sampled(u32),
     /// One record with the sum, when the trace stops.
@@ -69,7 +69,7 @@ pub struct ConfigEvent {
     /// The counters that can count it.
     pub counters: CounterChoice,
     /// The occasions on which records are written.
-    pub role: Role,
+    pub role: EventRole,
     /// Samples are PC records.
     pub pc: bool,
     /// Samples are followed by a LAST_BRANCH record.
@@ -213,7 +213,7 @@ impl Config {
     }
 
     /// Returns the values whose records `matches` selects by their roles, as a set.
-    pub fn values(&self, matches: impl Fn(Role) -> bool) -> u16 {
+    pub fn values(&self, matches: impl Fn(EventRole) -> bool) -> u16 {
         self.events()
             .filter_map(|e| match e.counters {
                 CounterChoice::Value(id) if matches(e.role) => Some(id.bit()),
@@ -279,12 +279,12 @@ fn check_event(
         Some(0) if has_flag(abi::PERFMON_CONFIG_FLAG_TIMEBASE0) => {
             return Err(InvalidConfig::Timebase)
         }
-        Some(_) if has_flag(abi::PERFMON_CONFIG_FLAG_TIMEBASE0) => Role::FollowsTimebase,
-        _ if rate == 0 => Role::Counted,
+        Some(_) if has_flag(abi::PERFMON_CONFIG_FLAG_TIMEBASE0) => EventRole::FollowsTimebase,
+        _ if rate == 0 => EventRole::Counted,
         _ if u64::from(rate) > max_rate(cpus, counters) => return Err(InvalidConfig::Rate),
-        _ => Role::Sampled(rate),
+        _ => EventRole::Sampled(rate),
     };
-    let is_sampled = matches!(role, Role::Sampled(_));
+    let is_sampled = matches!(role, EventRole::Sampled(_));
     let last_branch = has_flag(abi::PERFMON_CONFIG_FLAG_LAST_BRANCH);
     let can_record = |records: BranchRecords| {
         is_sampled && (records.has_kernel() || !has_flag(abi::PERFMON_CONFIG_FLAG_OS))
@@ -477,7 +477,7 @@ mod tests {
                 .assign(0b11)
                 .map(|all| all.map(|id| id.map(CounterId::index)));
             assigned.is_some_and(|all| all[..4] == [Some(0), None, Some(1), None])
-                && config.values(|role| role == Role::FollowsTimebase) == 1
+                && config.values(|role| role == EventRole::FollowsTimebase) == 1
                 && config.values(|_| true) == 1 << 8 | 1
                 && !config.has_kernel()
         }));
@@ -513,10 +513,10 @@ mod tests {
             ],
         );
         let roles = [
-            Role::Sampled(9),
-            Role::FollowsTimebase,
-            Role::Counted,
-            Role::Sampled(5),
+            EventRole::Sampled(9),
+            EventRole::FollowsTimebase,
+            EventRole::Counted,
+            EventRole::Sampled(5),
         ];
         assert!(config.is_ok_and(|config| {
             config.events().map(|e| e.role).eq(roles)

@@ -53,7 +53,7 @@ impl EventId {
     ) -> Option<Encoding> {
         match self.group() {
             abi::PERFMON_GROUP_ARCH => {
-                architectural(self.number(), capabilities).map(Encoding::General)
+                architectural_select(self.number(), capabilities).map(Encoding::General)
             }
             abi::PERFMON_GROUP_FIXED => {
                 let n = self.number().checked_sub(1)?.try_into().ok()?;
@@ -131,7 +131,7 @@ pub fn missing_event(select: EventSelect, capabilities: &Capabilities) -> Option
 /// Returns the event select of an architectural event (`PERFMON_ARCH_EVENT_*`), without modes. `None` if the CPUs
 /// lack the event.
 #[must_use]
-pub fn architectural(number: u32, capabilities: &Capabilities) -> Option<EventSelect> {
+pub fn architectural_select(number: u32, capabilities: &Capabilities) -> Option<EventSelect> {
     let &(intel, amd) = ARCHITECTURAL.get(number as usize)?;
     if capabilities.arch_events >> number & 1 == 0 {
         return None;

@@ -4,31 +4,31 @@
 //! A sample is all records of one overflow interrupt. It is written whole or not at all. Every buffer keeps room
 //! for the sample of IOCTL_PERFMON_STOP, so that the sums are exact even in a full buffer.
 
-use super::trace_config::{Config, Role, MAX_EVENTS};
+use super::trace_config::{Config, EventRole, MAX_EVENTS};
 use crate::abi;
 
 /// Bytes of a buffer before its first record.
-pub const HEADER: u64 = size_of::<abi::perfmon_buffer_header>() as u64;
+pub const HEADER_BYTES: u64 = size_of::<abi::perfmon_buffer_header>() as u64;
 /// Bytes of a TIME record.
-pub const TIME: u64 = size_of::<abi::perfmon_time_record>() as u64;
+pub const TIME_BYTES: u64 = size_of::<abi::perfmon_time_record>() as u64;
 /// Bytes of a TICK record.
-pub const TICK: u64 = size_of::<abi::perfmon_tick_record>() as u64;
+pub const TICK_BYTES: u64 = size_of::<abi::perfmon_tick_record>() as u64;
 /// Bytes of a COUNT record.
-pub const COUNT: u64 = size_of::<abi::perfmon_count_record>() as u64;
-/// Bytes of a VALUE record. [`Config::room`] counts it as a COUNT record.
-pub const VALUE: u64 = size_of::<abi::perfmon_value_record>() as u64;
+pub const COUNT_BYTES: u64 = size_of::<abi::perfmon_count_record>() as u64;
+/// Bytes of a VALUE record. [`Config::sample_room`] counts it as a COUNT record.
+pub const VALUE_BYTES: u64 = size_of::<abi::perfmon_value_record>() as u64;
 /// Bytes of a PC record.
-pub const PC: u64 = size_of::<abi::perfmon_pc_record>() as u64;
+pub const PC_BYTES: u64 = size_of::<abi::perfmon_pc_record>() as u64;
 /// Bytes of a LAST_BRANCH record with all branches.
-pub const LAST_BRANCH: u64 = size_of::<abi::perfmon_last_branch_record>() as u64;
+pub const LAST_BRANCH_BYTES: u64 = size_of::<abi::perfmon_last_branch_record>() as u64;
 
 // A buffer of one page has room for the header, any sample, and any sample of STOP. In the largest sample every
 // event has a PC record and, because the interrupt was late, a COUNT record.
 const _: () = {
-    assert!(VALUE == COUNT);
-    let largest = TIME + MAX_EVENTS as u64 * (PC + COUNT) + LAST_BRANCH;
-    let stop = TIME + MAX_EVENTS as u64 * COUNT;
-    assert!(HEADER + largest + stop <= 4096);
+    assert!(VALUE_BYTES == COUNT_BYTES);
+    let largest = TIME_BYTES + MAX_EVENTS as u64 * (PC_BYTES + COUNT_BYTES) + LAST_BRANCH_BYTES;
+    let stop = TIME_BYTES + MAX_EVENTS as u64 * COUNT_BYTES;
+    assert!(HEADER_BYTES + largest + stop <= 4096);
 };
 
 /// The room that the samples of a config need, in bytes.
@@ -43,20 +43,20 @@ pub struct SampleRoom {
 impl Config {
     /// Returns the room that the samples need.
     #[must_use]
-    pub fn room(&self) -> SampleRoom {
+    pub fn sample_room(&self) -> SampleRoom {
         let events: u64 = self
             .events()
             .map(|event| match event.role {
                 // The COUNT record is for events that were counted after the sample was due.
-                Role::Sampled(_) => COUNT + if event.pc { PC } else { TICK },
-                Role::FollowsTimebase => COUNT,
-                Role::Counted => 0,
+                EventRole::Sampled(_) => COUNT_BYTES + if event.pc { PC_BYTES } else { TICK_BYTES },
+                EventRole::FollowsTimebase => COUNT_BYTES,
+                EventRole::Counted => 0,
             })
             .sum();
-        let branches = self.last_branch().map_or(0, |_| LAST_BRANCH);
+        let branches = self.last_branch().map_or(0, |_| LAST_BRANCH_BYTES);
         SampleRoom {
-            sample: TIME + events + branches,
-            stop: TIME + self.events().count() as u64 * COUNT,
+            sample: TIME_BYTES + events + branches,
+            stop: TIME_BYTES + self.events().count() as u64 * COUNT_BYTES,
         }
     }
 }
@@ -80,7 +80,14 @@ mod tests {
     #[test]
     fn sizes_are_those_of_the_interface() {
         assert_eq!(
-            [HEADER, TIME, TICK, COUNT, PC, LAST_BRANCH],
+            [
+                HEADER_BYTES,
+                TIME_BYTES,
+                TICK_BYTES,
+                COUNT_BYTES,
+                PC_BYTES,
+                LAST_BRANCH_BYTES
+            ],
             [24, 12, 4, 12, 20, 784]
         );
     }
@@ -105,7 +112,7 @@ mod tests {
         for (n, (id, rate, flags)) in rows.into_iter().enumerate() {
             (raw.events[n], raw.rate[n], raw.flags[n]) = (id, rate, flags);
         }
-        let room = Config::new(&raw, &CPU, |_| None).map(|config| config.room());
+        let room = Config::new(&raw, &CPU, |_| None).map(|config| config.sample_room());
         assert_eq!(
             room,
             Ok(SampleRoom {

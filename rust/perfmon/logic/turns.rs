@@ -64,7 +64,7 @@ pub fn give_turns<M: Member>(
 }
 
 /// Returns whether the group of `leader` fits when it is the first of the row. Ends the turns of all members.
-pub fn fits<M: Member>(members: &mut [M], leader: usize) -> bool {
+pub fn group_fits<M: Member>(members: &mut [M], leader: usize) -> bool {
     for member in members.iter_mut().filter(|member| member.takes_turns()) {
         member.end_turn();
     }
@@ -73,7 +73,7 @@ pub fn fits<M: Member>(members: &mut [M], leader: usize) -> bool {
 
 /// Returns the member with which the row begins at the next tick: the one behind the leader of the first group that had
 /// a turn.
-pub fn next<M: Member>(members: &[M], first: usize) -> usize {
+pub fn next_first<M: Member>(members: &[M], first: usize) -> usize {
     let had_turn = |index: &usize| {
         let member = members.get(*index);
         member.is_some_and(|it| it.takes_turns() && it.leader().is_none() && it.has_turn())
@@ -460,7 +460,7 @@ mod tests {
                 for (event, before) in events.iter().zip(&before) {
                     assert!(!event.turn || event.counter == before.counter);
                 }
-                first = super::next(&events, first);
+                first = super::next_first(&events, first);
             }
         }
     }
@@ -478,7 +478,7 @@ mod tests {
             for (share, event) in shares.iter_mut().zip(&events) {
                 *share += u32::from(event.turn);
             }
-            first = next(&events, first);
+            first = next_first(&events, first);
         }
         assert_eq!(shares, [30; 5]);
     }
@@ -488,7 +488,7 @@ mod tests {
         let mut events = [0, 1, 2, 3].map(|select| Event::new(0b111, select));
         give_turns(&mut events, 0, enabled);
         let before = events.map(|event| event.counter);
-        let first = next(&events, 0);
+        let first = next_first(&events, 0);
         give_turns(&mut events, first, enabled);
         assert_eq!((first, turns(&events)), (1, 0b1110));
         assert_eq!(events.map(|event| event.counter)[1..3], before[1..3]);
@@ -537,22 +537,22 @@ mod tests {
     #[test]
     fn a_group_that_never_fits_is_found() {
         let mut events = [0, 1, 2].map(|select| Event::new(0b11, select));
-        assert!(fits(&mut events, 0));
+        assert!(group_fits(&mut events, 0));
         events[1].leader = Some(0);
-        assert!(fits(&mut events, 0));
+        assert!(group_fits(&mut events, 0));
         events[2].leader = Some(0);
-        assert!(!fits(&mut events, 0));
+        assert!(!group_fits(&mut events, 0));
         assert_eq!(turns(&events), 0);
     }
 
     #[test]
     fn an_empty_row_has_no_next() {
-        assert_eq!(next::<Event>(&[], 0), 0);
+        assert_eq!(next_first::<Event>(&[], 0), 0);
         assert!(give_turns::<Event>(&mut [], 3, enabled));
         let mut events = [Event::new(1, 0); 2];
         events[0].enabled = false;
         events[1].enabled = false;
         assert!(give_turns(&mut events, 1, enabled));
-        assert_eq!((turns(&events), next(&events, 1)), (0, 1));
+        assert_eq!((turns(&events), next_first(&events, 1)), (0, 1));
     }
 }

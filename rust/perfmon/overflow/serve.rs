@@ -7,7 +7,7 @@
 use super::{event_sample, pebs, suspend::suspend, trace_sample::TraceSample};
 use crate::{
     cpu::{msr, timestamp, Regs, ThisCpu},
-    logic::{counter::each, pmu::Pmu, regs::GlobalMsrs, throttle::is_soon},
+    logic::{counter::each, pmu::Pmu, regs::GlobalMsrs, throttle::overflows_soon},
     percpu::{SLOW_BRANCHES, SLOW_KERNEL, SLOW_PEBS},
     pmu::{lbr, Lvtpc},
     sys::time::jiffies,
@@ -97,7 +97,7 @@ fn handle_overflows(
         };
         // Taking a sample may have updated the total once more, so it is loaded again.
         value.load(here, msrs.write, events, value.total());
-        next_is_soon |= is_soon(counter, control, events);
+        next_is_soon |= overflows_soon(counter, control, events);
         served = served.wrapping_add(1);
     }
     trace.finish(here, pmu);

@@ -50,7 +50,7 @@ impl Ownership {
         config: &EventConfig,
         own: OwnCounters,
     ) -> Offers {
-        let admits = |id, users: &CounterUsers| users.admit(kind, config.demand_on(id));
+        let admits = |id, users: &CounterUsers| users.can_admit(kind, config.demand_on(id));
         let is_same = |id, users: &CounterUsers| users.all_select(config.select_on(id));
         Offers {
             free: self.free_counters(),
@@ -75,8 +75,9 @@ impl Ownership {
         }
     }
 
-    /// Gives an event a counter that has no owner, or that is shared by events that [admit](CounterUsers::admit) the
-    /// event. For its first event, the counter is started on all CPUs, which are claimed.
+    /// Gives an event a counter that has no owner, or that is shared by events that
+    /// [admit](CounterUsers::can_admit) the event. For its first event, the counter is started on all CPUs, which are
+    /// claimed.
     ///
     /// # Errors
     ///

@@ -4,7 +4,7 @@
 use super::Word;
 use crate::{
     abi,
-    logic::trace_config::{ConfigEvent, Role},
+    logic::trace_config::{ConfigEvent, EventRole},
 };
 use core::sync::atomic::{compiler_fence, Ordering::SeqCst};
 
@@ -117,8 +117,8 @@ impl SampledCounter {
             abi::PERFMON_RECORD_TICK
         };
         let period = match event.role {
-            Role::Sampled(rate) => rate.into(),
-            Role::Counted | Role::FollowsTimebase => u64::MAX,
+            EventRole::Sampled(rate) => rate.into(),
+            EventRole::Counted | EventRole::FollowsTimebase => u64::MAX,
         };
         let header: u32 = zerocopy::transmute!(header(kind, event.id.0));
         self.header_and_min_load

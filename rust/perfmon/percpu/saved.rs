@@ -41,7 +41,7 @@ pub(crate) struct BranchState {
     /// [`BranchMsrs`](crate::logic::branch_records::BranchMsrs).
     pub(crate) debugctl: Word,
     pub(crate) select: Word,
-    pub(crate) switch: Word,
+    pub(crate) enable_bit: Word,
     pub(crate) depth: Word,
     /// [`BranchMsrs::selection`](crate::logic::branch_records::BranchMsrs::selection) while branches are recorded.
     pub(crate) selection: Word,

@@ -15,7 +15,7 @@ use crate::{
     abi,
     cpu::{cr3, timestamp, Regs},
     logic::{
-        counter::each, lbr::is_kernel_address, trace_events::EventId, trace_record::TIME,
+        counter::each, lbr::is_kernel_address, trace_events::EventId, trace_record::TIME_BYTES,
         values::ValueId,
     },
 };
@@ -117,7 +117,7 @@ impl CpuTrace {
     #[inline(always)]
     pub(crate) fn set_sample_start(&self, start: u64) {
         self.sample_start.set(start);
-        self.next_record.set(start.wrapping_add(TIME));
+        self.next_record.set(start.wrapping_add(TIME_BYTES));
     }
 
     /// Returns the counters whose overflows are recorded, as a mask; 0 without a trace.

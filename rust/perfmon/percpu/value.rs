@@ -71,7 +71,7 @@ impl CounterValue {
     /// counter.
     pub(crate) fn cache_control(&self, start: &Step, stop: &Step) {
         let [own_bits, running, stopped] = &self.control;
-        own_bits.set(!start.keep);
+        own_bits.set(!start.keep_mask);
         running.set(start.value);
         stopped.set(stop.value);
     }

@@ -42,8 +42,8 @@ pub(crate) fn start(here: ThisCpu<'_>, branches: Branches) {
     }
     saved.debugctl.set(msr::read(here, Msr::DEBUGCTL));
     saved.select.set(msr::read(here, msrs.select));
-    if let Some(switch) = &msrs.switch {
-        saved.switch.set(msr::read(here, switch.msr));
+    if let Some(enable) = &msrs.enable_bit {
+        saved.enable_bit.set(msr::read(here, enable.msr));
     }
     if let Some(depth) = msrs.depth {
         saved.depth.set(msr::read(here, depth));
@@ -67,8 +67,8 @@ fn restart_records(here: ThisCpu<'_>) {
     percpu.slow_path.insert(SLOW_BRANCHES);
     let enabled = percpu.branches.enabled.get();
     msr::execute_step(here, &Step::change(Msr::DEBUGCTL, msrs.debugctl, enabled));
-    if let Some(switch) = &msrs.switch {
-        msr::execute_step(here, &Step::change(switch.msr, switch.bit, switch.bit));
+    if let Some(enable) = &msrs.enable_bit {
+        msr::execute_step(here, &Step::change(enable.msr, enable.bit, enable.bit));
     }
     if msrs.select_enable != 0 {
         msr::write(here, msrs.select, selection);
@@ -80,8 +80,8 @@ fn disable_records(here: ThisCpu<'_>, msrs: &BranchMsrs) {
     if msrs.select_enable != 0 {
         msr::execute_step(here, &Step::change(msrs.select, msrs.select_enable, 0));
     }
-    if let Some(switch) = &msrs.switch {
-        msr::execute_step(here, &Step::change(switch.msr, switch.bit, 0));
+    if let Some(enable) = &msrs.enable_bit {
+        msr::execute_step(here, &Step::change(enable.msr, enable.bit, 0));
     }
     msr::execute_step(here, &Step::change(Msr::DEBUGCTL, msrs.debugctl, 0));
 }
@@ -140,10 +140,10 @@ pub(crate) fn stop(here: ThisCpu<'_>, pmu: &Pmu) {
         here,
         &Step::change(Msr::DEBUGCTL, msrs.debugctl, saved.debugctl.get()),
     );
-    if let Some(switch) = &msrs.switch {
+    if let Some(enable) = &msrs.enable_bit {
         msr::execute_step(
             here,
-            &Step::change(switch.msr, switch.bit, saved.switch.get()),
+            &Step::change(enable.msr, enable.bit, saved.enable_bit.get()),
         );
     }
 }
@@ -179,8 +179,8 @@ pub(crate) fn repair(here: ThisCpu<'_>, pmu: &Pmu) {
     };
     let is_intact = msr::read(here, Msr::DEBUGCTL) & must_be_set == must_be_set
         && msr::read(here, msrs.select) == percpu.branches.selection.get()
-        && match &msrs.switch {
-            Some(switch) => msr::read(here, switch.msr) & switch.bit != 0,
+        && match &msrs.enable_bit {
+            Some(enable) => msr::read(here, enable.msr) & enable.bit != 0,
             None => true,
         };
     if !is_intact {
@@ -201,13 +201,13 @@ pub(crate) fn write_record(
     aspace: u64,
 ) -> Writer {
     repair(here, pmu);
-    let start = writer.skip(size_of::<lbr::Head>());
+    let start = writer.skip(size_of::<lbr::LastBranchHead>());
     let first = writer.end();
     for_each(here, pmu, &mut writer);
     let bytes = writer.end().wrapping_sub(first);
     writer.put_at(
         start,
-        lbr::Head {
+        lbr::LastBranchHead {
             header,
             num_branches: (bytes / size_of::<abi::perfmon_last_branch>()) as u32,
             aspace,

@@ -255,7 +255,7 @@ impl Ring {
             let count = if max_count == 1 {
                 1
             } else {
-                self.shape.fitting(head, tail, bytes).min(max_count)
+                self.shape.fitting_records(head, tail, bytes).min(max_count)
             };
             let place = self.shape.place(head, tail, bytes.wrapping_mul(count));
             let Some(place) = place.filter(|_| count != 0) else {

@@ -66,7 +66,7 @@ impl Sampler {
             TaskChange::Name(..) => self.sampling.comm,
             TaskChange::Begin(_) | TaskChange::End => self.sampling.task,
             TaskChange::SwitchIn | TaskChange::SwitchOut(_) => self.sampling.switch,
-            TaskChange::Map(mapping, _) => self.sampling.mappings.have(mapping.is_executable()),
+            TaskChange::Map(mapping, _) => self.sampling.mappings.include(mapping.is_executable()),
             TaskChange::MakeCgroup(..) => self.sampling.cgroup,
         }
     }

@@ -7,8 +7,8 @@ use crate::{
     logic::{
         branches::Branches,
         counter::{bits, each, CounterId},
-        trace_config::{Config, ConfigEvent, Role},
-        trace_record::HEADER,
+        trace_config::{Config, ConfigEvent, EventRole},
+        trace_record::HEADER_BYTES,
         values::{self, ValueId},
     },
     percpu::RECORD_WRITTEN,
@@ -35,7 +35,7 @@ impl CpuTraceConfig<'_> {
 
     /// Returns the values, as a mask, of the matching events that this CPU records: it is the first CPU of the
     /// value's scope.
-    fn values(&self, here: ThisCpu<'_>, matches: impl Fn(Role) -> bool) -> u16 {
+    fn values(&self, here: ThisCpu<'_>, matches: impl Fn(EventRole) -> bool) -> u16 {
         let is_first = |id: &ValueId| topology::is_first(here, self.cpus, id.scope());
         values::each(self.config.values(matches))
             .filter(is_first)
@@ -53,10 +53,10 @@ impl CpuTraceConfig<'_> {
 pub(super) fn begin(here: ThisCpu<'_>, config: &CpuTraceConfig<'_>, buffer: &Buffer) {
     let (percpu, pmu) = (here.percpu(), here.pmu());
     let trace = &percpu.trace;
-    let room = config.config.room();
-    let followers = config.mask(|event| event.role == Role::FollowsTimebase);
+    let room = config.config.sample_room();
+    let followers = config.mask(|event| event.role == EventRole::FollowsTimebase);
     let recorded_values = config.values(here, |_| true);
-    let following_values = config.values(here, |role| role == Role::FollowsTimebase);
+    let following_values = config.values(here, |role| role == EventRole::FollowsTimebase);
     let first = config.events().next();
     let timebase = first.map_or(0, |(counter, _)| counter.bit());
 
@@ -64,7 +64,7 @@ pub(super) fn begin(here: ThisCpu<'_>, config: &CpuTraceConfig<'_>, buffer: &Buf
     // not active yet.
     unsafe { buffer.as_ptr().clear(0) };
     trace.buffer.set(buffer.as_ptr().address());
-    trace.set_sample_start(HEADER);
+    trace.set_sample_start(HEADER_BYTES);
     trace
         .last_start
         .set(buffer.size() as u64 - room.stop - room.sample);
@@ -77,7 +77,7 @@ pub(super) fn begin(here: ThisCpu<'_>, config: &CpuTraceConfig<'_>, buffer: &Buf
     });
     trace
         .sampled_counters
-        .set(config.mask(|event| matches!(event.role, Role::Sampled(_))));
+        .set(config.mask(|event| matches!(event.role, EventRole::Sampled(_))));
     trace.follower_counters.set(followers);
     trace
         .timebase

@@ -7,9 +7,9 @@ use perfmon_core::logic::branch_records::BranchRecords;
 use perfmon_core::logic::counter::{self, CounterId};
 use perfmon_core::logic::cpuid::Capabilities;
 use perfmon_core::logic::evtsel::EventSelect;
-use perfmon_core::logic::trace_config::{Config, InvalidConfig, MAX_EVENTS, Role};
+use perfmon_core::logic::trace_config::{Config, EventRole, InvalidConfig, MAX_EVENTS};
 use perfmon_core::logic::trace_events::EventId;
-use perfmon_core::logic::trace_record::HEADER;
+use perfmon_core::logic::trace_record::HEADER_BYTES;
 use zerocopy::{FromZeros, IntoBytes};
 
 /// A config, and the CPUs that are to record it.
@@ -190,13 +190,13 @@ fn accepted(asked: &Asked, config: &Config) {
             event.select.is_kernel(),
             flags & abi::PERFMON_CONFIG_FLAG_OS != 0
         );
-        assert!(!event.pc || matches!(event.role, Role::Sampled(_)));
-        if let Role::Sampled(ticks) = event.role {
+        assert!(!event.pc || matches!(event.role, EventRole::Sampled(_)));
+        if let EventRole::Sampled(ticks) = event.role {
             assert_eq!(ticks, rate);
         }
     }
-    let room = config.room();
-    assert!(HEADER + room.sample + room.stop <= 4096, "{room:?}");
+    let room = config.sample_room();
+    assert!(HEADER_BYTES + room.sample + room.stop <= 4096, "{room:?}");
 
     let all = asked.cpus.counters();
     assert!(config.assign(all).is_some(), "the CPUs have not enough");

@@ -2,7 +2,7 @@
 //! Property tests of events with any attributes on any CPU: an accepted event fits the CPU, and the result of read(2) has
 //! the right size.
 
-use perfmon_core::logic::admission::{choose, Offers, OwnCounters};
+use perfmon_core::logic::admission::{choose_counter, Offers, OwnCounters};
 use perfmon_core::logic::counter::{each, CounterId};
 use perfmon_core::logic::cpuid::{Architecture, Capabilities, Microarchitecture};
 use perfmon_core::logic::event_attr::{
@@ -176,7 +176,7 @@ proptest! {
                 .or(highest(fitting & same))
                 .or(highest(fitting & shared))
                 .or(highest(fitting));
-            prop_assert_eq!(choose(&config, &offers).map(CounterId::bit), expected);
+            prop_assert_eq!(choose_counter(&config, &offers).map(CounterId::bit), expected);
         }
     }
 

@@ -10,7 +10,7 @@ use loom::sync::atomic::AtomicU64;
 use loom::sync::Arc;
 use loom::thread;
 use perfmon_core::logic::publish::{publish, published, AtomicWord};
-use perfmon_core::logic::trace_record::HEADER;
+use perfmon_core::logic::trace_record::HEADER_BYTES;
 
 /// The sets of records that are written one after the other, as ranges of words.
 const SETS: [Range<usize>; 3] = [0..2, 2..3, 3..5];
@@ -27,12 +27,12 @@ unsafe impl<W: Sync> Sync for Buffer<W> {}
 
 /// Returns the offset of a word in the buffer, in bytes.
 fn offset(word: usize) -> usize {
-    HEADER as usize + 4 * word
+    HEADER_BYTES as usize + 4 * word
 }
 
 impl<W: AtomicWord> Buffer<W> {
     fn new(end: W) -> Self {
-        publish(&end, HEADER);
+        publish(&end, HEADER_BYTES);
         Self {
             end,
             words: [(); WORDS].map(|()| UnsafeCell::new(0)),

@@ -46,13 +46,13 @@ impl Slots {
 
     /// Makes the next group the first in the order. The caller then opens windows, which gives the turns anew.
     pub(in crate::event) fn next_turn(&mut self) {
-        self.turn_order.first = turns::next(self.as_slice(), self.turn_order.first);
+        self.turn_order.first = turns::next_first(self.as_slice(), self.turn_order.first);
     }
 
     /// Returns whether the group that the slot at index `leader` leads can have all its counters at once. The windows
     /// are closed.
     pub(in crate::event) fn can_schedule_group(&mut self, leader: usize) -> bool {
-        turns::fits(self.as_mut_slice(), leader)
+        turns::group_fits(self.as_mut_slice(), leader)
     }
 
     /// Ends the waits of all slots for their turns.

@@ -7,7 +7,7 @@
 use perfmon_core::abi;
 use perfmon_core::logic::event_attr as attr;
 use perfmon_core::logic::hardware_events::hardware_event;
-use perfmon_core::logic::trace_events::architectural;
+use perfmon_core::logic::trace_events::architectural_select;
 
 use super::cache;
 use super::listed::is_counted;
@@ -257,7 +257,7 @@ impl NamedEvent {
                 let cpus = pmu.microarchitecture();
                 hardware_event(number, &capabilities, cpus).ok()
             }
-            None => architectural(abi::PERFMON_ARCH_EVENT_TOPDOWN_SLOTS, &capabilities),
+            None => architectural_select(abi::PERFMON_ARCH_EVENT_TOPDOWN_SLOTS, &capabilities),
         };
         let select = select.filter(|select| is_counted(*select, pmu))?;
         let found = OnCounters::of(select, pmu)?;

@@ -115,7 +115,7 @@ fn decode(bytes: &[u8]) -> Result<(Record<'_>, &[u8]), Problem> {
 
 /// Decodes a record of last branches, the only one of variable size.
 fn last_branch(event: EventId, bytes: &[u8]) -> Result<(Record<'_>, &[u8]), Problem> {
-    let (head, rest) = take::<lbr::Head>(bytes)?;
+    let (head, rest) = take::<lbr::LastBranchHead>(bytes)?;
     let (number, aspace) = (head.num_branches, head.aspace);
     if number > abi::PERFMON_MAX_NUM_LAST_BRANCH {
         return Err(Problem::TooManyBranches(number));
@@ -123,7 +123,7 @@ fn last_branch(event: EventId, bytes: &[u8]) -> Result<(Record<'_>, &[u8]), Prob
     let (branches, rest) =
         <[_]>::ref_from_prefix_with_elems(rest, number as usize).map_err(|_| {
             Problem::Truncated {
-                needed: size_of::<lbr::Head>()
+                needed: size_of::<lbr::LastBranchHead>()
                     + number as usize * size_of::<abi::perfmon_last_branch>(),
                 left: bytes.len(),
             }

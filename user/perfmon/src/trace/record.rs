@@ -116,7 +116,7 @@ impl Record<'_> {
             Self::LastBranch {
                 aspace, branches, ..
             } => {
-                let head = lbr::Head {
+                let head = lbr::LastBranchHead {
                     header: header(abi::PERFMON_RECORD_LAST_BRANCH),
                     num_branches: branches.0.len() as u32,
                     aspace,
