@@ -173,7 +173,7 @@ impl Drop for IrqsOff {
 }
 
 /// Returns the numbers of all possible CPUs, lowest first.
-pub(crate) fn ids() -> impl Iterator<Item = CpuId> {
+pub(crate) fn possible_cpus() -> impl Iterator<Item = CpuId> {
     // SAFETY: Each number is below the number of CPU ids.
     (0..nr_cpu_ids()).map(|n| unsafe { CpuId::from_u32_unchecked(n) })
 }

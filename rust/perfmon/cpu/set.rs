@@ -81,7 +81,7 @@ impl CpuSet {
 
     /// Moves all CPUs of another set into this one.
     pub(crate) fn append(&mut self, other: &mut Self) {
-        for cpu in super::ids() {
+        for cpu in super::possible_cpus() {
             if other.remove(cpu) {
                 self.add(cpu);
             }
@@ -91,7 +91,7 @@ impl CpuSet {
     /// Returns the CPUs in the set, lowest first.
     #[inline]
     pub(crate) fn iter(&self) -> impl Iterator<Item = CpuId> + '_ {
-        super::ids().filter(|&cpu| self.contains(cpu))
+        super::possible_cpus().filter(|&cpu| self.contains(cpu))
     }
 
     /// Returns the CPUs in the set whose numbers are in `range`, lowest first.

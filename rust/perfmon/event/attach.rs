@@ -11,7 +11,7 @@ use super::{
     target::Target,
 };
 use crate::{
-    cpu::{ids, on_cpu, on_each_online, pin, timestamp, ThisCpu},
+    cpu::{on_cpu, on_each_online, pin, possible_cpus, timestamp, ThisCpu},
     logic::{admission::OwnCounters, event_config::EventConfig},
     ownership::{has_incapable_cpu, OWNERSHIP},
     percpu,
@@ -58,7 +58,7 @@ pub(super) fn with_context<R: Send>(
 fn with_each_context(target: &Target, mut f: impl FnMut(Option<ThisCpu<'_>>, &mut Slots) + Send) {
     match target {
         Target::Cgroup(cgroup, None) => {
-            for cpu in ids() {
+            for cpu in possible_cpus() {
                 cgroup::with_context(cgroup, cpu, &mut f);
             }
         }
@@ -324,7 +324,7 @@ fn attach_to_cgroup(
     let attach_on = |cpu| add_on_cpu(event, &Target::Cgroup(cgroup.clone(), Some(cpu)), leader);
     let attached = match cpu {
         Some(cpu) => attach_on(cpu),
-        None => ids().try_for_each(attach_on),
+        None => possible_cpus().try_for_each(attach_on),
     };
     if attached.is_err() {
         // Removes the slots that were added before the error.
@@ -381,7 +381,7 @@ pub(super) fn mark_missed_on_refused_cpus() {
     if !has_incapable_cpu() {
         return;
     }
-    for cpu in ids().filter(|&cpu| percpu::of_cpu(cpu).is_refused.get() != 0) {
+    for cpu in possible_cpus().filter(|&cpu| percpu::of_cpu(cpu).is_refused.get() != 0) {
         on_cpu(cpu.as_u32(), mark_current_missed);
     }
 }

@@ -16,7 +16,7 @@ use super::{
     table,
 };
 use crate::{
-    cpu::{ids, on_each_online, pin, timestamp, ThisCpu},
+    cpu::{on_each_online, pin, possible_cpus, timestamp, ThisCpu},
     percpu::{PerCpu, Word},
     sys::{
         cgroup::{of_task, Cgroup},
@@ -119,7 +119,7 @@ impl CountedCgroup {
     fn new(cgroup: &Arc<Cgroup>) -> Result<KBox<Self>> {
         let address = NonNull::new(cgroup.as_ptr()).ok_or(EINVAL)?;
         let mut contexts = KVec::new();
-        for cpu in ids() {
+        for cpu in possible_cpus() {
             // The numbers of possible CPUs may have gaps.
             while contexts.len() <= cpu.as_u32() as usize {
                 // `attach` makes the room for slots.

@@ -110,7 +110,7 @@ impl Drop for EventResources {
         // is allowed.
         unsafe { ffi::perfmon_tracepoints_sync() };
         cgroup::flush();
-        for cpu in cpu::ids() {
+        for cpu in cpu::possible_cpus() {
             let percpu = percpu::of_cpu(cpu);
             // SAFETY: The address is that of a context from `KBox::into_raw`. The context is alive, since only the
             // code below frees it, once.

@@ -95,7 +95,7 @@ fn read_pmu_parts<'a>(
         let paused = if percpu.pebs.armed.get() == 0 {
             None
         } else {
-            Some(pmu.take_samples_in_nmi(here)?)
+            Some(pmu.convert_records_in_nmi(here)?)
         };
         // SAFETY: `counts_in_nmi` is to be called by the overflow handler, which this is, for an armed counter, and
         // not again before its result is dropped: the caller drops it after writing the sample.
@@ -189,7 +189,7 @@ pub(super) fn tick(here: ThisCpu<'_>, pmu: &Pmu) {
         let precise = percpu.pebs.armed.get();
         if precise != 0 {
             // Takes the processor's samples up to now, which are lost, since sampling is still suspended.
-            pmu.with_samples_taken(here, || ());
+            pmu.with_records_converted(here, || ());
         }
         record_throttling(here, false);
         samplers.suspended.set(0);

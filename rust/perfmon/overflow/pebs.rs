@@ -14,7 +14,7 @@ use crate::{cpu::ThisCpu, logic::pmu::Pmu};
 #[inline(never)]
 pub(super) fn serve(here: ThisCpu<'_>, pmu: &Pmu) -> u32 {
     // `None` if the NMI has interrupted a task that is reading the buffer.
-    let paused = pmu.take_samples_in_nmi(here);
+    let paused = pmu.convert_records_in_nmi(here);
     let is_full = pmu.acknowledge_buffer(here);
     if let Some(paused) = paused {
         pmu.resume_precise(here, paused);

@@ -28,7 +28,7 @@ pub(super) fn handle_pmi(here: ThisCpu<'_>, pmu: &Pmu, regs: Regs<'_>) -> u32 {
     }
     if overflowed == 0 {
         // There is no status register, or other software has cleared it. The counters' values still show overflows.
-        overflowed = pmu.overflowed(here, active);
+        overflowed = pmu.overflowed_counters(here, active);
         if overflowed == 0 {
             return finish_slow(here, pmu, regs, begin, 0);
         }
@@ -152,7 +152,7 @@ fn finish_slow(here: ThisCpu<'_>, pmu: &Pmu, regs: Regs<'_>, begin: u64, mut ser
 fn serve_acknowledged(here: ThisCpu<'_>, pmu: &Pmu, regs: Regs<'_>) -> u32 {
     let percpu = here.percpu();
     let of_kernel = percpu.active_mask.get() & percpu.slow_path.get() & SLOW_KERNEL;
-    match pmu.overflowed(here, of_kernel) {
+    match pmu.overflowed_counters(here, of_kernel) {
         0 => 0,
         overflowed => handle_overflows(here, pmu, overflowed, regs, timestamp()),
     }
@@ -174,7 +174,7 @@ fn drain_overflows(here: ThisCpu<'_>, pmu: &Pmu, regs: Regs<'_>) -> u32 {
         let active = here.percpu().active_mask.get();
         let overflowed = match &pmu.registers.global {
             Some(global) => acknowledge(here, global, active),
-            None => pmu.overflowed(here, active),
+            None => pmu.overflowed_counters(here, active),
         };
         if overflowed == 0 {
             break;

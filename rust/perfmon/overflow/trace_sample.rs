@@ -150,7 +150,7 @@ fn write_followers(here: ThisCpu<'_>, pmu: &Pmu, marks: u64) {
         }
         let values = trace.values.followers();
         if values != 0 {
-            writer = values::write(here, writer, values);
+            writer = values::write_records(here, writer, values);
         }
     }
     if let Some(counter) = each(marks & trace.branch_counters.get()).next() {

@@ -139,7 +139,7 @@ impl PlaceHolderState {
     /// The user of the counters. Then there are no place-holders.
     fn hold_all(&mut self, counter: u8) -> Result<(), Refusal> {
         self.0 = true;
-        for cpu in cpu::ids() {
+        for cpu in cpu::possible_cpus() {
             // CPUs go online and offline under the lock of this file, so `cpu` stays as it is.
             let is_counted = OWNERSHIP.lock().cpus().is_counted(cpu);
             if is_counted {
@@ -155,7 +155,7 @@ impl PlaceHolderState {
     /// Ends all place-holders.
     fn end_all(&mut self) {
         self.0 = false;
-        cpu::ids().for_each(|cpu| self.remove(cpu));
+        cpu::possible_cpus().for_each(|cpu| self.remove(cpu));
     }
 
     /// Makes the place-holder of a CPU that has come online, if the other CPUs have theirs.

@@ -181,7 +181,7 @@ impl Pmu {
     /// Returns the counters of `counters` that have overflowed since they were loaded.
     #[cold]
     #[inline(never)]
-    pub(crate) fn overflowed(&self, here: ThisCpu<'_>, counters: u64) -> u64 {
+    pub(crate) fn overflowed_counters(&self, here: ThisCpu<'_>, counters: u64) -> u64 {
         let percpu = here.percpu();
         bits(each(counters).filter(|&counter| {
             let msr = self.msrs(counter).read;

@@ -38,7 +38,7 @@ pub(crate) fn start(here: ThisCpu<'_>, branches: Branches) {
     saved.users.increment();
     if saved.users.get() != 1 {
         // The records have branches of what ran before.
-        return clear(here);
+        return clear_records(here);
     }
     saved.debugctl.set(msr::read(here, Msr::DEBUGCTL));
     saved.select.set(msr::read(here, msrs.select));
@@ -62,7 +62,7 @@ fn restart_records(here: ThisCpu<'_>) {
     let selection = percpu.branches.selection.get();
     disable_records(here, msrs);
     msr::write(here, msrs.select, selection & !msrs.select_enable);
-    clear(here);
+    clear_records(here);
     // Set before the records can freeze: from then on the handler has to unfreeze them.
     percpu.slow_path.insert(SLOW_BRANCHES);
     let enabled = percpu.branches.enabled.get();
@@ -87,7 +87,7 @@ fn disable_records(here: ThisCpu<'_>, msrs: &BranchMsrs) {
 }
 
 /// Empties the records.
-pub(crate) fn clear(here: ThisCpu<'_>) {
+pub(crate) fn clear_records(here: ThisCpu<'_>) {
     match here.pmu().capabilities.last_branch {
         None => {}
         Some(records @ (BranchRecords::OldStack(_) | BranchRecords::Stack)) => {
@@ -131,7 +131,7 @@ pub(crate) fn stop(here: ThisCpu<'_>, pmu: &Pmu) {
     disable_records(here, msrs);
     // Disabled records are not frozen any more.
     percpu.slow_path.remove(SLOW_BRANCHES);
-    clear(here);
+    clear_records(here);
     if let Some(depth) = msrs.depth {
         msr::write(here, depth, saved.depth.get());
     }
@@ -383,7 +383,7 @@ fn for_each_in_stack<const DEPTH: u32>(here: ThisCpu<'_>, mut f: impl FnMut(u32,
 }
 
 /// Calls `put` with the words of each branch in the records, the newest first. Not for AMD's, which are no call stack.
-pub(crate) fn save(here: ThisCpu<'_>, put: impl FnMut([u64; 3])) {
+pub(crate) fn save_records(here: ThisCpu<'_>, put: impl FnMut([u64; 3])) {
     struct Words<F>(F);
 
     impl<F: FnMut([u64; 3])> BranchSink for Words<F> {
@@ -396,8 +396,8 @@ pub(crate) fn save(here: ThisCpu<'_>, put: impl FnMut([u64; 3])) {
     for_each(here, here.pmu(), &mut Words(put));
 }
 
-/// Fills the records, which are empty, with the words of [`save`].
-pub(crate) fn restore(here: ThisCpu<'_>, words: &[u64]) {
+/// Fills the records, which are empty, with the words of [`save_records`].
+pub(crate) fn restore_records(here: ThisCpu<'_>, words: &[u64]) {
     let count = (words.len() / 3) as u32;
     let records = here.pmu().capabilities.last_branch;
     let is_stack = matches!(
@@ -431,7 +431,7 @@ pub(crate) fn restore(here: ThisCpu<'_>, words: &[u64]) {
 }
 
 /// The branches of a sample.
-pub(crate) struct Stack<'a> {
+pub(crate) struct SampledStack<'a> {
     /// The addresses and the flags of each branch, the newest first.
     pub(crate) words: &'a [u64],
     /// The number of the newest register.
@@ -445,7 +445,7 @@ pub(crate) struct Stack<'a> {
 /// To be called in this CPU's overflow handler, once until the result has gone.
 #[cold]
 #[inline(never)]
-pub(crate) unsafe fn read<'a>(here: ThisCpu<'a>, pmu: &Pmu, parts: u64) -> Stack<'a> {
+pub(crate) unsafe fn read<'a>(here: ThisCpu<'a>, pmu: &Pmu, parts: u64) -> SampledStack<'a> {
     repair(here, pmu);
     // SAFETY: The caller is the overflow handler, and does not call this again until the result has gone, so nothing
     // else has the words.
@@ -459,7 +459,7 @@ pub(crate) unsafe fn read<'a>(here: ThisCpu<'a>, pmu: &Pmu, parts: u64) -> Stack
     let SampledBranches {
         room, used_words, ..
     } = sampled_branches;
-    Stack {
+    SampledStack {
         words: room.get(..used_words).unwrap_or(&[]),
         newest,
     }

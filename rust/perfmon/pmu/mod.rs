@@ -21,7 +21,7 @@ mod vendor;
 
 pub(crate) use self::{
     lvtpc::Lvtpc,
-    repair::{may_be_tampered, tampered},
+    repair::{may_be_tampered, tampered_counters},
 };
 
 use crate::{

@@ -101,7 +101,7 @@ impl Pmu {
         let expectation = percpu
             .pending_pmi
             .expect(jiffies().wrapping_add(SKID_TICKS));
-        if !self.with_samples_taken(here, || self.acknowledge_buffer(here)) {
+        if !self.with_records_converted(here, || self.acknowledge_buffer(here)) {
             percpu.pending_pmi.cancel(expectation);
         }
         percpu.slow_path.remove(counter.bit());
@@ -127,7 +127,7 @@ impl Pmu {
     /// Makes samples of what the processor has written, and calls `f` before it can write more. For tasks and interrupts.
     #[cold]
     #[inline(never)]
-    pub(crate) fn with_samples_taken<R>(&self, here: ThisCpu<'_>, f: impl FnOnce() -> R) -> R {
+    pub(crate) fn with_records_converted<R>(&self, here: ThisCpu<'_>, f: impl FnOnce() -> R) -> R {
         let is_reading = &here.percpu().pebs.is_reading;
         is_reading.set(1);
         compiler_fence(SeqCst);
@@ -141,10 +141,10 @@ impl Pmu {
     }
 
     /// Makes samples of what the processor has written, in the overflow handler. The processor can't write more until
-    /// [`Self::resume_precise`]. `None` if this has interrupted [`Self::with_samples_taken`].
+    /// [`Self::resume_precise`]. `None` if this has interrupted [`Self::with_records_converted`].
     #[cold]
     #[inline(never)]
-    pub(crate) fn take_samples_in_nmi(&self, here: ThisCpu<'_>) -> Option<PausedCounters> {
+    pub(crate) fn convert_records_in_nmi(&self, here: ThisCpu<'_>) -> Option<PausedCounters> {
         if here.percpu().pebs.is_reading.get() != 0 {
             return None;
         }

@@ -108,7 +108,7 @@ fn is_place_holder_in_place(_here: ThisCpu<'_>, counter: u8) -> bool {
     unsafe { ffi::perfmon_place_holder_is_active(counter.into()) }
 }
 
-/// Returns whether this CPU may have [`tampered`] counters: one quick test for all reasons.
+/// Returns whether this CPU may have [`tampered_counters`]: one quick test for all reasons.
 #[inline(always)]
 pub(crate) fn may_be_tampered(here: ThisCpu<'_>) -> bool {
     let percpu = here.percpu();
@@ -119,7 +119,7 @@ pub(crate) fn may_be_tampered(here: ThisCpu<'_>) -> bool {
 /// perf has taken them. Prints nothing: the switch of tasks calls this, too.
 #[cold]
 #[inline(never)]
-pub(crate) fn tampered(here: ThisCpu<'_>) -> u64 {
+pub(crate) fn tampered_counters(here: ThisCpu<'_>) -> u64 {
     let percpu = here.percpu();
     if !here.pmu().has_kept_perf_off(here) {
         percpu.mark_lost(percpu.active_mask.get());

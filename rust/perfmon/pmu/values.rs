@@ -38,7 +38,7 @@ pub(super) fn probe(here: ThisCpu<'_>, cpu: &Capabilities, skip_zero_energy: boo
 }
 
 /// Begins to record values on this CPU: those of the set `recorded`, and those of `followers` with the timebase.
-pub(crate) fn begin(here: ThisCpu<'_>, recorded: u16, followers: u16) {
+pub(crate) fn begin_recording(here: ThisCpu<'_>, recorded: u16, followers: u16) {
     let values = &here.percpu().trace.values;
     let cpu = &super::common().capabilities;
     let (mut unit, mut temperature_target) = (0, 0);
@@ -71,7 +71,7 @@ pub(crate) fn begin(here: ThisCpu<'_>, recorded: u16, followers: u16) {
 }
 
 /// Ceases to record values on this CPU.
-pub(crate) fn end(here: ThisCpu<'_>) {
+pub(crate) fn end_recording(here: ThisCpu<'_>) {
     let percpu = here.percpu();
     percpu.trace.values.select(0, 0);
     percpu.trace.values.refresh_ns.set(0);
@@ -111,7 +111,7 @@ pub(crate) fn refresh(here: ThisCpu<'_>) {
 
 /// Writes VALUE records of a set, and returns the writer. There must be room.
 #[cold]
-pub(crate) fn write(here: ThisCpu<'_>, mut writer: Writer, set: u16) -> Writer {
+pub(crate) fn write_records(here: ThisCpu<'_>, mut writer: Writer, set: u16) -> Writer {
     for id in each(set) {
         let now = read_extended(here, id);
         let (state, scale) = start_and_scale(here.percpu(), id);

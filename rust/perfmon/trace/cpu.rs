@@ -109,7 +109,7 @@ pub(super) fn begin(here: ThisCpu<'_>, config: &CpuTraceConfig<'_>, buffer: &Buf
     }
     trace.counters.set(config.mask(|_| true));
     trace.recording.set(1);
-    pmu_values::begin(here, recorded_values, following_values);
+    pmu_values::begin_recording(here, recorded_values, following_values);
     if let Some(event) = config.config.last_branch() {
         let (user, kernel) = (event.select.is_user(), event.select.is_kernel());
         lbr::start(here, Branches::in_modes(user, kernel));
@@ -147,11 +147,11 @@ pub(crate) fn finish(here: ThisCpu<'_>, flags: u32) {
         // that room free, and without active counters the overflow handler does not write.
         unsafe {
             percpu.write_counts(counters, |writer| {
-                pmu_values::write(here, writer, recorded_values)
+                pmu_values::write_records(here, writer, recorded_values)
             });
         }
     }
-    pmu_values::end(here);
+    pmu_values::end_recording(here);
     trace.recording.set(0);
     trace.counters.set(0);
     trace.branch_counters.set(0);

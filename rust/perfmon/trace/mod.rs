@@ -13,7 +13,7 @@ pub(crate) use self::info::{get_info, get_properties};
 use self::{buffer::Buffer, cpu::CpuTraceConfig};
 use crate::{
     abi,
-    cpu::ids,
+    cpu::possible_cpus,
     logic::{
         counter::bits,
         evtsel::EventSelect,
@@ -176,7 +176,7 @@ pub(crate) fn alloc(trace: &Trace, request: abi::perfmon_alloc) -> Result {
     }
 
     let mut buffers = KVec::with_capacity(nr_cpu_ids() as usize, GFP_KERNEL_ACCOUNT)?;
-    for id in ids() {
+    for id in possible_cpus() {
         // Memory is allocated without the locks. Meanwhile another thread may allocate buffers, and CPUs may go
         // online or offline. A buffer has room for records if its CPU is used for counting now, or will be after the
         // system's sleep.
@@ -313,7 +313,7 @@ fn begin(inner: &mut Inner, state: TraceState, ownership: &mut Ownership) -> Res
         }
         ownership.set_traced(mask);
     }
-    for (cpu, buffer) in ids().zip(&inner.buffers) {
+    for (cpu, buffer) in possible_cpus().zip(&inner.buffers) {
         if buffer.is_traced() && !ownership.cpus().in_use().contains(cpu) {
             // SAFETY: `clear` requires that nothing else writes to the buffer: the trace owns it, and no CPU records
             // yet.

@@ -21,7 +21,7 @@ pub(super) fn save(here: ThisCpu<'_>, slots: &mut Slots) {
         let words = &mut slots.calls.words;
         words.clear();
         // `words` has room for all records, so pushing can't fail.
-        lbr::save(here, |branch| {
+        lbr::save_records(here, |branch| {
             for word in branch {
                 let _ = words.push_within_capacity(word);
             }
@@ -33,7 +33,7 @@ pub(super) fn save(here: ThisCpu<'_>, slots: &mut Slots) {
 /// window records calls, the saved calls are discarded, since the task goes on without being recorded.
 pub(super) fn restore(here: ThisCpu<'_>, slots: &mut Slots) {
     if are_recorded(slots) {
-        lbr::restore(here, &slots.calls.words);
+        lbr::restore_records(here, &slots.calls.words);
     }
     slots.calls.words.clear();
 }
@@ -41,7 +41,7 @@ pub(super) fn restore(here: ThisCpu<'_>, slots: &mut Slots) {
 /// Discards the call stack of a task that has begun to execute another program.
 pub(in crate::event) fn discard(here: Option<ThisCpu<'_>>, slots: &mut Slots) {
     if let Some(here) = here.filter(|_| are_recorded(slots)) {
-        lbr::clear(here);
+        lbr::clear_records(here);
     }
     slots.calls.words.clear();
 }

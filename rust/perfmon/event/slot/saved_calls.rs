@@ -6,8 +6,8 @@ use kernel::{alloc::Flags, prelude::*};
 
 /// The LBR call stack of a task while its windows are closed.
 pub(in crate::event) struct SavedCalls {
-    /// The calls in the layout of [`lbr::save`](crate::pmu::lbr::save); empty if they are not known. The capacity is
-    /// 0 as long as no event of the task has recorded calls.
+    /// The calls in the layout of [`lbr::save_records`](crate::pmu::lbr::save_records); empty if they are not known.
+    /// The capacity is 0 as long as no event of the task has recorded calls.
     pub(super) words: KVec<u64>,
 }
 

@@ -297,7 +297,7 @@ impl EventCount {
     #[inline(always)]
     pub(in crate::event) fn read_here(here: ThisCpu<'_>, slot: &Slot, now: u64) -> Option<Self> {
         if slot.event().needs_slow_read() {
-            return Self::read_with_samples_taken(here, slot, now);
+            return Self::read_with_records_converted(here, slot, now);
         }
         Self::read_open_window(here, slot, now)
     }
@@ -306,12 +306,12 @@ impl EventCount {
     /// the processor (PEBS) first.
     #[cold]
     #[inline(never)]
-    fn read_with_samples_taken(here: ThisCpu<'_>, slot: &Slot, now: u64) -> Option<Self> {
+    fn read_with_records_converted(here: ThisCpu<'_>, slot: &Slot, now: u64) -> Option<Self> {
         if slot.event().is_broken() || slot.event().config.takes_turns {
             return None;
         }
         here.pmu()
-            .with_samples_taken(here, || Self::read_open_window(here, slot, now))
+            .with_records_converted(here, || Self::read_open_window(here, slot, now))
     }
 
     #[inline(always)]
@@ -321,7 +321,9 @@ impl EventCount {
             if !slot.counter.is_none() {
                 let percpu = here.percpu();
                 let total = percpu.value(slot.counter).read(here, slot.msr).ok()?;
-                if pmu::may_be_tampered(here) && pmu::tampered(here) & slot.counter.bit() != 0 {
+                if pmu::may_be_tampered(here)
+                    && pmu::tampered_counters(here) & slot.counter.bit() != 0
+                {
                     return None;
                 }
                 count.count = count

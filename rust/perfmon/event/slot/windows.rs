@@ -88,7 +88,7 @@ impl Slots {
         if self.has_groups
             || self.has_pages_or_turns
             || self.has_sampled
-            || pmu::may_be_tampered(here) && pmu::tampered(here) != 0
+            || pmu::may_be_tampered(here) && pmu::tampered_counters(here) != 0
         {
             return false;
         }
@@ -131,7 +131,7 @@ pub(in crate::event) fn refresh(here: ThisCpu<'_>, slots: &mut Slots, now: u64) 
 #[cold]
 #[inline(never)]
 fn mark_tampered(here: ThisCpu<'_>, slots: &Slots) {
-    let tampered = pmu::tampered(here);
+    let tampered = pmu::tampered_counters(here);
     for slot in slots.iter() {
         if slot.is_open && tampered & slot.counter.bit() != 0 {
             slot.event().mark_broken();
