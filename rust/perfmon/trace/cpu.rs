@@ -11,7 +11,7 @@ use crate::{
         trace_record::HEADER_BYTES,
         values::{self, ValueId},
     },
-    percpu::RECORD_WRITTEN,
+    percpu::{CpuTrace, RECORD_WRITTEN},
     pmu::{lbr, values as pmu_values},
 };
 
@@ -51,25 +51,38 @@ impl CpuTraceConfig<'_> {
 
 /// Starts recording on this CPU. The counters are reserved for the trace and not active, and `buffer` has no writer.
 pub(super) fn begin(here: ThisCpu<'_>, config: &CpuTraceConfig<'_>, buffer: &Buffer) {
-    let (percpu, pmu) = (here.percpu(), here.pmu());
-    let trace = &percpu.trace;
-    let room = config.config.sample_room();
-    let followers = config.mask(|event| event.role == EventRole::FollowsTimebase);
+    let trace = &here.percpu().trace;
     let recorded_values = config.values(here, |_| true);
     let following_values = config.values(here, |role| role == EventRole::FollowsTimebase);
-    let first = config.events().next();
-    let timebase = first.map_or(0, |(counter, _)| counter.bit());
+    prepare_buffer(trace, config, buffer);
+    set_masks(trace, config, following_values != 0);
+    program_counters(here, config);
+    trace.counters.set(config.mask(|_| true));
+    trace.recording.set(1);
+    pmu_values::begin_recording(here, recorded_values, following_values);
+    start_counters(here, config);
+}
 
+/// Empties the buffer, which has no writer, and lets the overflow handler write to it.
+fn prepare_buffer(trace: &CpuTrace, config: &CpuTraceConfig<'_>, buffer: &Buffer) {
     // SAFETY: `clear` requires that nothing else writes to the buffer: the trace owns it, and the CPU's counters are
     // not active yet.
     unsafe { buffer.as_ptr().clear(0) };
     trace.buffer.set(buffer.as_ptr().address());
     trace.set_sample_start(HEADER_BYTES);
+    let room = config.config.sample_room();
     trace
         .last_start
         .set(buffer.size() as u64 - room.stop - room.sample);
     trace.full.set(0);
     trace.unblock_handler();
+}
+
+/// Sets the masks of the addresses that records show, and of the counters by what is recorded of them.
+fn set_masks(trace: &CpuTrace, config: &CpuTraceConfig<'_>, has_following_values: bool) {
+    let followers = config.mask(|event| event.role == EventRole::FollowsTimebase);
+    let first = config.events().next();
+    let timebase = first.filter(|_| followers != 0 || has_following_values);
     trace.aspace_mask.set(if config.allow_kernel_addrs {
         CR3_ADDRESS_SPACE_MASK
     } else {
@@ -81,16 +94,16 @@ pub(super) fn begin(here: ThisCpu<'_>, config: &CpuTraceConfig<'_>, buffer: &Buf
     trace.follower_counters.set(followers);
     trace
         .timebase
-        .set(if followers != 0 || following_values != 0 {
-            timebase
-        } else {
-            0
-        });
+        .set(timebase.map_or(0, |(counter, _)| counter.bit()));
     trace
         .branch_counters
         .set(config.mask(|event| event.last_branch));
+}
 
-    let followed = trace.timebase.get() | trace.branch_counters.get();
+/// Sets the counters up for the first sample of their events, stopped.
+fn program_counters(here: ThisCpu<'_>, config: &CpuTraceConfig<'_>) {
+    let (percpu, pmu) = (here.percpu(), here.pmu());
+    let followed = percpu.trace.timebase.get() | percpu.trace.branch_counters.get();
     for (counter, recorded) in config.events() {
         pmu.program(here, counter, recorded.select);
         let (value, sampled) = (percpu.value(counter), percpu.sampled(counter));
@@ -107,18 +120,17 @@ pub(super) fn begin(here: ThisCpu<'_>, config: &CpuTraceConfig<'_>, buffer: &Buf
             value.total(),
         );
     }
-    trace.counters.set(config.mask(|_| true));
-    trace.recording.set(1);
-    pmu_values::begin_recording(here, recorded_values, following_values);
+}
+
+/// Starts the branch records, if an event has them, and the counters.
+fn start_counters(here: ThisCpu<'_>, config: &CpuTraceConfig<'_>) {
+    let pmu = here.pmu();
     if let Some(event) = config.config.last_branch() {
         let (user, kernel) = (event.select.is_user(), event.select.is_kernel());
         lbr::start(here, Branches::in_modes(user, kernel));
     }
     // The timebase is started last, since its samples read the other counters.
-    for (counter, _) in config.events().skip(1) {
-        pmu.start(here, counter);
-    }
-    if let Some((counter, _)) = first {
+    for (counter, _) in config.events().skip(1).chain(config.events().take(1)) {
         pmu.start(here, counter);
     }
 }
