@@ -62,18 +62,25 @@ pub(super) fn take_sample(
     if let (Trigger::Frequency(_), Some(time)) =
         (sampler.sampling.trigger, percpu.sample_time(counter))
     {
-        let elapsed = now.wrapping_sub(time.get());
-        let interval = cycles_between(sampler);
-        let new_period = period_for_interval(events, elapsed, interval);
+        adjust_period(sampled, sampler, events, now.wrapping_sub(time.get()));
         time.set(now);
-        sampled.period.set(if missed_interval(elapsed, interval) {
-            new_period
-        } else {
-            // Moves the period by a quarter of the difference, so that one slow moment does not change it much.
-            (period - period / 4).wrapping_add(new_period / 4).max(1)
-        });
     }
     sampled.load_for(sampled.period.get().saturating_sub(left_over))
+}
+
+/// Adjusts the period of an event with a frequency after a sample, which stands for `events` events in `elapsed`
+/// cycles.
+#[inline(always)]
+fn adjust_period(sampled: &SampledCounter, sampler: &Sampler, events: u64, elapsed: u64) {
+    let period = sampled.period.get();
+    let interval = cycles_between(sampler);
+    let new_period = period_for_interval(events, elapsed, interval);
+    sampled.period.set(if missed_interval(elapsed, interval) {
+        new_period
+    } else {
+        // Moves the period by a quarter of the difference, so that one slow moment does not change it much.
+        (period - period / 4).wrapping_add(new_period / 4).max(1)
+    });
 }
 
 /// The parts of a sample that are read from the PMU: counts and branches.
