@@ -132,41 +132,15 @@ impl BranchStack {
     /// call stack in other modes than user mode, since interrupts would disturb a call stack of the kernel.
     /// [`InvalidAttr::Invalid`] for a call stack together with other kinds.
     pub const fn new(attr: &PerfEventAttr) -> Result<Self, InvalidAttr> {
-        const SUPPORTED: u64 = PERF_SAMPLE_BRANCH_PLM_ALL
-            | PERF_SAMPLE_BRANCH_NO_FLAGS
-            | PERF_SAMPLE_BRANCH_NO_CYCLES
-            | PERF_SAMPLE_BRANCH_TYPE_SAVE
-            | PERF_SAMPLE_BRANCH_HW_INDEX
-            | PERF_SAMPLE_BRANCH_CALL_STACK;
         /// If both bits are set, flags and cycles are not read, as in Linux perf.
         const NO_INFO: u64 = PERF_SAMPLE_BRANCH_NO_FLAGS | PERF_SAMPLE_BRANCH_NO_CYCLES;
 
         let kind = attr.branch_sample_type;
-        let (mut unsupported, mut left_out) = (kind & !SUPPORTED, NO_KIND);
-        let mut n = 0;
-        while n < KINDS.len() {
-            let (bit, kinds) = KINDS[n];
-            if kind & bit != 0 {
-                left_out &= !kinds;
-                unsupported &= !bit;
-            }
-            n += 1;
-        }
-        if unsupported != 0 {
-            return Err(InvalidAttr::Unsupported);
-        }
-        // Without a privilege level, the modes are those of the event.
-        let (user, kernel) = if kind & PERF_SAMPLE_BRANCH_PLM_ALL & !PERF_SAMPLE_BRANCH_HV == 0 {
-            (
-                !attr.has(PerfEventAttr::EXCLUDE_USER),
-                !attr.has(PerfEventAttr::EXCLUDE_KERNEL),
-            )
-        } else {
-            (
-                kind & PERF_SAMPLE_BRANCH_USER != 0,
-                kind & PERF_SAMPLE_BRANCH_KERNEL != 0,
-            )
+        let mut left_out = match kinds_left_out(kind) {
+            Ok(left_out) => left_out,
+            Err(error) => return Err(error),
         };
+        let (user, kernel) = modes(attr);
         if kind & PERF_SAMPLE_BRANCH_CALL_STACK != 0 {
             if left_out != NO_KIND {
                 return Err(InvalidAttr::Invalid);
@@ -190,6 +164,54 @@ impl BranchStack {
                 },
             index: kind & PERF_SAMPLE_BRANCH_HW_INDEX != 0,
         })
+    }
+}
+
+/// Returns the filter that leaves out the kinds of branches that `branch_sample_type` does not ask for.
+///
+/// # Errors
+///
+/// [`InvalidAttr::Unsupported`] for other kinds than [`KINDS`] and a call stack, and for parts of a branch that no CPU
+/// records.
+const fn kinds_left_out(branch_sample_type: u64) -> Result<u64, InvalidAttr> {
+    const OTHER_BITS: u64 = PERF_SAMPLE_BRANCH_PLM_ALL
+        | PERF_SAMPLE_BRANCH_NO_FLAGS
+        | PERF_SAMPLE_BRANCH_NO_CYCLES
+        | PERF_SAMPLE_BRANCH_TYPE_SAVE
+        | PERF_SAMPLE_BRANCH_HW_INDEX
+        | PERF_SAMPLE_BRANCH_CALL_STACK;
+
+    let (mut unsupported, mut left_out) = (branch_sample_type & !OTHER_BITS, NO_KIND);
+    let mut n = 0;
+    while n < KINDS.len() {
+        let (bit, kinds) = KINDS[n];
+        if branch_sample_type & bit != 0 {
+            left_out &= !kinds;
+            unsupported &= !bit;
+        }
+        n += 1;
+    }
+    if unsupported == 0 {
+        Ok(left_out)
+    } else {
+        Err(InvalidAttr::Unsupported)
+    }
+}
+
+/// Returns whether branches of user mode are recorded, and those of kernel mode. Without a privilege level of their own,
+/// the modes are those of the event.
+const fn modes(attr: &PerfEventAttr) -> (bool, bool) {
+    let levels = attr.branch_sample_type & PERF_SAMPLE_BRANCH_PLM_ALL;
+    if levels & !PERF_SAMPLE_BRANCH_HV == 0 {
+        (
+            !attr.has(PerfEventAttr::EXCLUDE_USER),
+            !attr.has(PerfEventAttr::EXCLUDE_KERNEL),
+        )
+    } else {
+        (
+            levels & PERF_SAMPLE_BRANCH_USER != 0,
+            levels & PERF_SAMPLE_BRANCH_KERNEL != 0,
+        )
     }
 }
 

@@ -55,6 +55,26 @@ impl Chains {
     /// The most addresses of a chain, unless the program asks for fewer: `kernel.perf_event_max_stack` as Linux sets
     /// it.
     pub const MAX_DEPTH: u16 = 127;
+
+    /// Returns the call chains that `attr` asks for. Unless `has_chains`, samples have none.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidAttr::TooDeep`] for chains longer than [`Self::MAX_DEPTH`].
+    const fn new(attr: &PerfEventAttr, has_chains: bool) -> Result<Self, InvalidAttr> {
+        let depth = match attr.sample_max_stack {
+            0 => Self::MAX_DEPTH,
+            depth if depth <= Self::MAX_DEPTH => depth,
+            _ if !has_chains => 0,
+            _ => return Err(InvalidAttr::TooDeep),
+        };
+        Ok(Self {
+            depth,
+            kernel: !attr.has(PerfEventAttr::EXCLUDE_CALLCHAIN_KERNEL)
+                && !attr.has(PerfEventAttr::EXCLUDE_KERNEL),
+            user: !attr.has(PerfEventAttr::EXCLUDE_CALLCHAIN_USER),
+        })
+    }
 }
 
 /// The samples and other records that an event writes into a ring.
@@ -98,7 +118,27 @@ pub struct Sampling {
     pub mappings: MappingRecords,
 }
 
+impl Wakeup {
+    /// Returns the condition that `attr` asks for.
+    const fn new(attr: &PerfEventAttr) -> Self {
+        if attr.has(PerfEventAttr::WATERMARK) {
+            Self::Bytes(attr.wakeup_events)
+        } else {
+            Self::Samples(attr.wakeup_events)
+        }
+    }
+}
+
 impl Trigger {
+    /// Returns the condition that `attr` asks for.
+    const fn new(attr: &PerfEventAttr) -> Self {
+        match attr.sample_period {
+            0 => Self::Never,
+            frequency if attr.has(PerfEventAttr::FREQ) => Self::Frequency(frequency),
+            period => Self::Period(period),
+        }
+    }
+
     /// Checks whether samples may be this frequent: at most `max_frequency` in a second, 0 for no limit.
     ///
     /// # Errors
@@ -144,11 +184,7 @@ impl Sampling {
     /// [`InvalidAttr::TooDeep`] for call chains longer than [`Chains::MAX_DEPTH`]; [`InvalidAttr::Unsupported`] for
     /// parts that samples of this module can't have.
     pub const fn new(attr: &PerfEventAttr) -> Result<Self, InvalidAttr> {
-        let trigger = match attr.sample_period {
-            0 => Trigger::Never,
-            frequency if attr.has(PerfEventAttr::FREQ) => Trigger::Frequency(frequency),
-            period => Trigger::Period(period),
-        };
+        let trigger = Trigger::new(attr);
         let is_sampled = trigger.is_sampled();
         let id_all = attr.has(PerfEventAttr::SAMPLE_ID_ALL);
         let format = match SampleFormat::new(attr.sample_type, id_all, is_sampled) {
@@ -171,30 +207,19 @@ impl Sampling {
         } else {
             None
         };
-        let depth = match attr.sample_max_stack {
-            0 => Chains::MAX_DEPTH,
-            depth if depth <= Chains::MAX_DEPTH => depth,
-            _ if !format.has(PERF_SAMPLE_CALLCHAIN) => 0,
-            _ => return Err(InvalidAttr::TooDeep),
+        let chains = match Chains::new(attr, format.has(PERF_SAMPLE_CALLCHAIN)) {
+            Ok(chains) => chains,
+            Err(error) => return Err(error),
         };
         Ok(Self {
             trigger,
             format,
             read,
             read_at_exit: attr.has(PerfEventAttr::INHERIT_STAT),
-            wakeup: if attr.has(PerfEventAttr::WATERMARK) {
-                Wakeup::Bytes(attr.wakeup_events)
-            } else {
-                Wakeup::Samples(attr.wakeup_events)
-            },
+            wakeup: Wakeup::new(attr),
             clock,
             branches,
-            chains: Chains {
-                depth,
-                kernel: !attr.has(PerfEventAttr::EXCLUDE_CALLCHAIN_KERNEL)
-                    && !attr.has(PerfEventAttr::EXCLUDE_KERNEL),
-                user: !attr.has(PerfEventAttr::EXCLUDE_CALLCHAIN_USER),
-            },
+            chains,
             user_registers: attr.sample_regs_user,
             user_stack: attr.sample_stack_user,
             registers: attr.sample_regs_intr,

@@ -149,21 +149,9 @@ impl Config {
         cpus: &Capabilities,
         find_definition: impl Fn(EventId) -> Option<EventSelect>,
     ) -> Result<(), InvalidConfig> {
-        let rows = || raw.events.iter().zip(&raw.rate).zip(&raw.flags);
-        let none_id = EventId::NONE.0;
-        let count = raw.events.iter().take_while(|&&id| id != none_id).count();
-        if count == 0 {
-            return Err(InvalidConfig::NoEvent);
-        }
-        if rows()
-            .skip(count)
-            .any(|((&id, &rate), &flags)| id != none_id || rate != 0 || flags != 0)
-        {
-            return Err(InvalidConfig::AfterTheEnd);
-        }
-
+        let count = count_events(raw)?;
         *self = Self::EMPTY;
-        for (n, ((&id, &rate), &flags)) in rows().take(count).enumerate() {
+        for (n, ((&id, &rate), &flags)) in rows(raw).take(count).enumerate() {
             if raw.events[..n].contains(&id) {
                 return Err(InvalidConfig::Twice);
             }
@@ -182,6 +170,14 @@ impl Config {
         if raw.flags[0] & abi::PERFMON_CONFIG_FLAG_TIMEBASE0 != 0 && raw.rate[0] == 0 {
             return Err(InvalidConfig::Timebase);
         }
+        self.check_together(cpus)?;
+        // INVARIANT: General counters, roles and modes were just checked. A fixed-function counter has one id,
+        // and no id occurs twice.
+        Ok(())
+    }
+
+    /// Checks the events together, each of which is valid: the number of general counters, and the modes of branches.
+    fn check_together(&self, cpus: &Capabilities) -> Result<(), InvalidConfig> {
         let general = self
             .events()
             .filter(|e| e.counters == CounterChoice::AnyGeneral)
@@ -196,8 +192,6 @@ impl Config {
                 return Err(InvalidConfig::LastBranchModes);
             }
         }
-        // INVARIANT: General counters, roles and modes were just checked. A fixed-function counter has one id,
-        // and no id occurs twice.
         Ok(())
     }
 
@@ -250,6 +244,29 @@ impl Config {
         }
         Some(assigned)
     }
+}
+
+/// Returns the id, the rate and the flags of each event.
+fn rows(raw: &abi::perfmon_config) -> impl Iterator<Item = ((&u16, &u32), &u32)> {
+    raw.events.iter().zip(&raw.rate).zip(&raw.flags)
+}
+
+/// Returns the number of events.
+///
+/// # Errors
+///
+/// [`InvalidConfig::NoEvent`] if there is none, [`InvalidConfig::AfterTheEnd`] if something follows the last one.
+fn count_events(raw: &abi::perfmon_config) -> Result<usize, InvalidConfig> {
+    let none_id = EventId::NONE.0;
+    let count = raw.events.iter().take_while(|&&id| id != none_id).count();
+    if count == 0 {
+        return Err(InvalidConfig::NoEvent);
+    }
+    let is_set = |((&id, &rate), &flags)| id != none_id || rate != 0 || flags != 0;
+    if rows(raw).skip(count).any(is_set) {
+        return Err(InvalidConfig::AfterTheEnd);
+    }
+    Ok(count)
 }
 
 /// The bits of all general counters.
