@@ -346,17 +346,12 @@ fn for_each(here: ThisCpu<'_>, pmu: &Pmu, sink: &mut impl BranchSink) -> u32 {
             address_bits,
             ..
         }) => {
-            for n in 0..u32::from(depth) {
-                let from = msr::read(here, Msr::amd_lbr_from(n));
-                let to = msr::read(here, Msr::amd_lbr_to(n));
-                let Some(branch) = AmdBranch::decode(from, to, address_bits.into()) else {
-                    continue;
-                };
+            for_each_of_amd(here, depth, address_bits, |branch| {
                 let (from, to) = (branch.from, branch.to);
                 if is_visible(from, to) {
                     sink.add_branch(here, from, to, Details::Amd(branch));
                 }
-            }
+            });
             0
         }
     }
@@ -380,6 +375,18 @@ fn for_each_in_stack<const DEPTH: u32>(here: ThisCpu<'_>, mut f: impl FnMut(u32,
         remaining = remaining.wrapping_sub(1);
     }
     newest
+}
+
+/// Calls `f` with each of AMD's records that has a branch, the newest first.
+#[inline(always)]
+fn for_each_of_amd(here: ThisCpu<'_>, depth: u8, address_bits: u8, mut f: impl FnMut(AmdBranch)) {
+    for n in 0..u32::from(depth) {
+        let from = msr::read(here, Msr::amd_lbr_from(n));
+        let to = msr::read(here, Msr::amd_lbr_to(n));
+        if let Some(branch) = AmdBranch::decode(from, to, address_bits.into()) {
+            f(branch);
+        }
+    }
 }
 
 /// Calls `put` with the words of each branch in the records, the newest first. Not for AMD's, which are no call stack.
