@@ -80,7 +80,7 @@ impl Condition {
     /// Returns whether the whole confidence interval lies beyond the limit. A limit of a change never holds without a
     /// reference.
     #[must_use]
-    pub fn holds(&self, reference: Option<&[u64]>, values: &[u64]) -> bool {
+    pub fn is_met(&self, reference: Option<&[u64]>, values: &[u64]) -> bool {
         let (Interval { low, high }, limit) = match (self.limit, reference) {
             (Limit::Change(limit), Some(reference)) => (change(reference, values).interval, limit),
             (Limit::Change(_), None) => return false,
@@ -105,13 +105,13 @@ mod tests {
     #[test]
     fn it_holds_only_if_the_whole_interval_is_beyond_the_limit() {
         let (before, after) = ([1000; 4], [1011; 4]);
-        assert!(condition("x>+1%").holds(Some(&before), &after));
-        assert!(!condition("x>+1.1%").holds(Some(&before), &after));
-        assert!(condition("x<-1%").holds(Some(&after), &before));
-        assert!(condition("x>1010").holds(None, &after));
-        assert!(!condition("x>1010").holds(None, &before));
+        assert!(condition("x>+1%").is_met(Some(&before), &after));
+        assert!(!condition("x>+1.1%").is_met(Some(&before), &after));
+        assert!(condition("x<-1%").is_met(Some(&after), &before));
+        assert!(condition("x>1010").is_met(None, &after));
+        assert!(!condition("x>1010").is_met(None, &before));
         // The mean grows by 5 %, but the interval includes 0.
-        assert!(!condition("x>+1%").holds(Some(&[900, 1100, 1000]), &[950, 1150, 1050]));
+        assert!(!condition("x>+1%").is_met(Some(&[900, 1100, 1000]), &[950, 1150, 1050]));
     }
 
     #[test]

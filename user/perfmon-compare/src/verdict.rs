@@ -61,7 +61,7 @@ impl Verdict {
                     "--fail-if '{text}': the baseline has no event `{name}`"
                 ));
             }
-            if condition.holds(before, &command.values[event]) {
+            if condition.is_met(before, &command.values[event]) {
                 self.holds.push(format!(
                     "--fail-if '{text}' holds for `{}`: {}",
                     command.command,

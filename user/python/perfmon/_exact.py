@@ -61,7 +61,7 @@ class Condition:
         if self.event not in EVENTS:
             raise ValueError(f"{text!r}: {event!r} is not counted; the counted events are {', '.join(EVENTS)}")
 
-    def holds(self, before, after):
+    def is_met(self, before, after):
         """Returns whether the numbers are beyond the limit. A limit of a change never holds if `before` is None."""
         value = after
         if self.is_relative:

@@ -72,7 +72,7 @@ class _Session:
         before = (self.baseline and self.baseline.least(name)) or [None] * len(now)
         for condition in self.conditions:
             index = _exact.EVENTS.index(condition.event)
-            if condition.holds(before[index], now[index]):
+            if condition.is_met(before[index], now[index]):
                 self.has_failed = True
                 return (
                     f"--exact-fail-if {condition.text} holds for {name}: {condition.event} is {now[index]:,}, "
