@@ -207,13 +207,13 @@ impl Model {
 
     /// Returns the number of general counters that its events use.
     #[must_use]
-    pub fn general(&self) -> u8 {
+    pub fn general_counters(&self) -> u8 {
         self.counters.0
     }
 
     /// Returns the number of fixed counters.
     #[must_use]
-    pub fn fixed(&self) -> u8 {
+    pub fn fixed_counters(&self) -> u8 {
         self.counters.1
     }
 

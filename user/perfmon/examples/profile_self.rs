@@ -34,6 +34,6 @@ fn main() -> Result<(), perfmon::Error> {
     for (stack, samples) in &stacks {
         println!("{stack} {samples}");
     }
-    println!("lost: {}", sampler.lost()?);
+    println!("lost: {}", sampler.lost_samples()?);
     Ok(())
 }

@@ -36,7 +36,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             println!("{} CPU {:3} {pc:#x}", timed.time, timed.cpu);
         }
     }
-    println!("{} instructions on all CPUs", totals.on_all(instructions));
+    println!("{} instructions on all CPUs", totals.total(instructions));
 
     for buffer in &buffers {
         let flags = buffer.header().flags;

@@ -47,11 +47,11 @@ pub struct Info {
     /// The highest possible CPU number + 1: how many buffers a trace has.
     pub cpu_ids: u32,
     /// The [rate](crate::trace::Event::rate) of an event may be above 2^31.
-    pub full_width_writes: bool,
+    pub has_full_width_writes: bool,
     /// The driver keeps Linux's perf off the counters by a perf event on each CPU; perf's other events wait.
-    pub place_holder: bool,
+    pub has_place_holders: bool,
     /// Events can record the mappings of programs ([`Builder::mappings`](crate::event::Builder::mappings)).
-    pub mappings: bool,
+    pub has_mappings: bool,
     /// The values that the CPUs have: bit n stands for event n of `PERFMON_GROUP_MISC`.
     pub misc_events: u64,
 }
@@ -189,10 +189,10 @@ impl Device {
         self.call(Call::Info(&mut raw), || Attempt::Info)?;
         Ok(Info {
             cpu_ids: raw.nr_cpu_ids,
-            full_width_writes: raw.features & u64::from(abi::PERFMON_FEATURE_FULL_WIDTH_WRITES)
+            has_full_width_writes: raw.features & u64::from(abi::PERFMON_FEATURE_FULL_WIDTH_WRITES)
                 != 0,
-            place_holder: raw.features & u64::from(abi::PERFMON_FEATURE_PLACE_HOLDER) != 0,
-            mappings: raw.features & u64::from(abi::PERFMON_FEATURE_MAPPINGS) != 0,
+            has_place_holders: raw.features & u64::from(abi::PERFMON_FEATURE_PLACE_HOLDER) != 0,
+            has_mappings: raw.features & u64::from(abi::PERFMON_FEATURE_MAPPINGS) != 0,
             misc_events: raw.misc_events,
         })
     }

@@ -367,7 +367,9 @@ impl Cause {
     #[must_use]
     pub fn help(&self) -> Option<&str> {
         match self {
-            Self::NoFreeCounter(owners) if owners.has(OwnerKind::Perf) => Self::HardwareBusy.help(),
+            Self::NoFreeCounter(owners) if owners.contains_kind(OwnerKind::Perf) => {
+                Self::HardwareBusy.help()
+            }
             Self::Spec(error) => error.help(),
             _ => self.own_help(),
         }

@@ -27,8 +27,8 @@ pub enum Vendor {
 /// ```
 /// use perfmon::Pmu;
 ///
-/// let pmu = Pmu::here();
-/// println!("{} general counters, {} fixed ones", pmu.general(), pmu.fixed().count());
+/// let pmu = Pmu::of_this_cpu();
+/// println!("{} general counters, {} fixed ones", pmu.general_counters(), pmu.fixed_counters().count());
 /// ```
 #[derive(Clone, Debug)]
 pub struct Pmu {
@@ -43,7 +43,7 @@ pub struct Pmu {
 impl Pmu {
     /// Reads CPUID of the current CPU.
     #[must_use]
-    pub fn here() -> Self {
+    pub fn of_this_cpu() -> Self {
         Self::from_cpuid(&CpuIdReaderNative)
     }
 
@@ -87,7 +87,11 @@ impl Pmu {
     /// model's events use.
     #[must_use]
     pub fn of_model(model: &Model) -> Self {
-        Self::from_cpuid(&ModelCpuid(model.cpu(), model.general(), model.fixed()))
+        Self::from_cpuid(&ModelCpuid(
+            model.cpu(),
+            model.general_counters(),
+            model.fixed_counters(),
+        ))
     }
 
     /// Limits the number of general counters to what the driver has, which may leave one to Linux's perf.
@@ -170,7 +174,7 @@ impl Pmu {
 
     /// Returns the number of general counters.
     #[must_use]
-    pub fn general(&self) -> u8 {
+    pub fn general_counters(&self) -> u8 {
         self.capabilities
             .map_or(0, |capabilities| capabilities.general)
     }
@@ -190,7 +194,7 @@ impl Pmu {
     }
 
     /// Returns the numbers of the fixed counters.
-    pub fn fixed(&self) -> impl Iterator<Item = u8> + '_ {
+    pub fn fixed_counters(&self) -> impl Iterator<Item = u8> + '_ {
         (0..16).filter(|number| self.has_fixed(*number))
     }
 }
@@ -354,14 +358,14 @@ mod tests {
     #[test]
     fn fixed_counters_are_listed_by_number() {
         let pmu = testing::intel();
-        assert_eq!(pmu.fixed().collect::<Vec<_>>(), [0, 1, 2]);
+        assert_eq!(pmu.fixed_counters().collect::<Vec<_>>(), [0, 1, 2]);
         assert!(!pmu.has_fixed(255));
-        assert_eq!(testing::amd().fixed().count(), 0);
+        assert_eq!(testing::amd().fixed_counters().count(), 0);
     }
 
     #[test]
     fn a_select_has_the_bits_of_its_vendor() {
-        let bits_of = |pmu: Pmu| (pmu.event_bits(), pmu.select_bits(), pmu.general());
+        let bits_of = |pmu: Pmu| (pmu.event_bits(), pmu.select_bits(), pmu.general_counters());
         assert_eq!(bits_of(testing::intel()), (8, 32, 8));
         assert_eq!(bits_of(testing::amd()), (12, 36, 6));
         assert_eq!(testing::amd().vendor(), Vendor::Amd);
@@ -384,8 +388,13 @@ mod tests {
             let pmu = Pmu::of_model(model);
             assert_eq!(pmu.model().map(Model::name), Some(model.name()));
             assert_eq!(pmu.vendor() == Vendor::Intel, model.is_intel());
-            assert_eq!(pmu.general(), model.general(), "{}", model.name());
-            assert!(pmu.general() >= 2);
+            assert_eq!(
+                pmu.general_counters(),
+                model.general_counters(),
+                "{}",
+                model.name()
+            );
+            assert!(pmu.general_counters() >= 2);
         }
     }
 }

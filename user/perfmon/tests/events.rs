@@ -254,7 +254,7 @@ fn an_event_is_controlled_and_read() {
     ];
     assert_eq!(driver.take_calls(), calls);
     assert_eq!(event.read().unwrap(), 100);
-    let reading = event.times().unwrap();
+    let reading = event.read_with_times().unwrap();
     assert_eq!(reading.enabled, Duration::from_micros(5));
     assert_eq!(reading.running, reading.enabled);
 }

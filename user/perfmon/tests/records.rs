@@ -213,11 +213,11 @@ proptest! {
         }
         for (event, cpu, count) in totals.iter() {
             prop_assert_eq!(expected.remove(&(event, cpu)), Some(count));
-            prop_assert_eq!(totals.on(event, cpu), count);
+            prop_assert_eq!(totals.total_on_cpu(event, cpu), count);
         }
         prop_assert!(expected.is_empty());
         let all: u64 = totals.iter().filter(|row| row.0 == ticks).map(|row| row.2).sum();
-        prop_assert_eq!(totals.on_all(ticks), all);
+        prop_assert_eq!(totals.total(ticks), all);
     }
 }
 
@@ -341,7 +341,13 @@ fn records_of_another_config_are_not_added_up() {
         }),
         Ok(())
     );
-    assert_eq!((totals.on(first, 3), totals.on(second, 3)), (u64::MAX, 5));
+    assert_eq!(
+        (
+            totals.total_on_cpu(first, 3),
+            totals.total_on_cpu(second, 3)
+        ),
+        (u64::MAX, 5)
+    );
 }
 
 /// The example bytes of Documentation/trace-format.rst decode to the addresses and sums that the page gives.
@@ -386,7 +392,10 @@ fn the_example_of_the_documentation() {
         [(4096, 0x2c4_e000, 0x40_1136), (6656, 0x2c4_e000, 0x40_1140)]
     );
     assert_eq!(
-        (totals.on(instructions, 0), totals.on(misses, 0)),
+        (
+            totals.total_on_cpu(instructions, 0),
+            totals.total_on_cpu(misses, 0)
+        ),
         (3617, 4)
     );
 }

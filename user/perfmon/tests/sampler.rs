@@ -349,7 +349,7 @@ fn dropping_records_frees_their_space() {
         drop(records);
         assert_eq!(ring.tail(), round * 56);
     }
-    assert_eq!(sampler.lost().unwrap(), 3);
+    assert_eq!(sampler.lost_samples().unwrap(), 3);
     let event = sampler.events().next().unwrap();
     assert_eq!(event.read().unwrap(), 100);
 }
@@ -365,7 +365,7 @@ fn events_share_a_ring() {
     let calls = files.calls.lock().unwrap();
     assert!(calls[1].starts_with("period 5 type 0x101a7 "), "{calls:?}");
     assert_eq!(calls[2], "output");
-    let numbers = [6, 7, 8, 9].map(|id| sampler.number(id));
+    let numbers = [6, 7, 8, 9].map(|id| sampler.index_of(id));
     assert_eq!(numbers, [None, Some(0), Some(1), None]);
 }
 

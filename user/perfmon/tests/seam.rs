@@ -12,7 +12,7 @@ use perfmon::{Attempt, Cause, CounterId, Device, Errno, EventSelect, Modes, Sess
 #[derive(Debug)]
 struct FakeDriver {
     calls: Mutex<Vec<String>>,
-    /// Error of every call except `IOCTL_PERFMON_GET_PROPERTIES`.
+    /// Error of every call except `GET_PROPERTIES`.
     errno: Mutex<Option<Errno>>,
     value: Mutex<i64>,
     config: u64,

@@ -27,7 +27,7 @@ pub fn recording(file: &[u8]) {
     let walked = profile::each_sample(&recording, |named, names| {
         samples += 1;
         for branch in &named.sample.branches {
-            names.ends(named.stamp.task.pid, branch);
+            names.branch_sites(named.stamp.task.pid, branch);
         }
         Ok(())
     });
@@ -36,7 +36,7 @@ pub fn recording(file: &[u8]) {
 
     let again = written(&recording);
     let ours = Recording {
-        from_perf: false,
+        is_from_perf: false,
         ..recording
     };
     assert_eq!(perfdata::read(again), Ok(ours));
@@ -52,7 +52,7 @@ pub fn example(branches: bool) -> Vec<u8> {
 }
 
 fn written(recording: &Recording) -> Vec<u8> {
-    let file = perfdata::write(recording, Cursor::new(Vec::new()));
+    let file = perfdata::write_recording(recording, Cursor::new(Vec::new()));
     file.expect("a vector takes everything").into_inner()
 }
 
@@ -78,7 +78,7 @@ pub fn events(text: &str) {
             assert_ne!(bits & EventSelect::fixed().modes(Modes::Both).bits(), 0);
         }
         let supply = CounterSupply {
-            general: pmu.general(),
+            general: pmu.general_counters(),
             fixed: pmu.fixed_bitmap(),
             busy: 0,
         };

@@ -10,7 +10,7 @@ use crate::error::{EventError, name_exception};
 
 /// Finds the events of `texts` on this CPU, and returns them with their names.
 pub(crate) fn find(texts: Vec<String>) -> PyResult<Vec<(String, Builder)>> {
-    let pmu = Pmu::here();
+    let pmu = Pmu::of_this_cpu();
     let mut found: Vec<(String, Builder)> = Vec::new();
     for text in texts {
         let events = spec::parse_without_groups(&text, &pmu);
@@ -52,7 +52,7 @@ fn builder(event: &EventSpec) -> PyResult<Builder> {
 /// Returns the names of the events that this CPU can count, without modifiers.
 #[pyfunction]
 pub(crate) fn names() -> Vec<String> {
-    let pmu = Pmu::here();
+    let pmu = Pmu::of_this_cpu();
     let common = spec::named_events(pmu.vendor())
         .flat_map(|event| event.names().map(str::to_owned).collect::<Vec<_>>());
     let caches = spec::cache_events(&pmu).map(|event| event.to_string());

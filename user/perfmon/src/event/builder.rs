@@ -346,7 +346,7 @@ impl Event {
     /// [`Cause::Spec`] if no event has the name, or the CPU lacks the event; [`Cause::SeveralEvents`] if the text names
     /// several; [`Cause::ChosenCounter`] if the text asks for a counter, which the driver chooses.
     pub fn named(name: &str) -> Result<Builder, Error> {
-        Self::named_on(name, &Pmu::here())
+        Self::named_on(name, &Pmu::of_this_cpu())
     }
 
     /// Finds an event by its name on another PMU.

@@ -89,14 +89,14 @@ impl Event {
     /// # Errors
     /// [`Cause::Missed`] if events were missed, so that the count would be too low.
     pub fn read(&self) -> Result<u64, Error> {
-        Ok(self.times()?.value)
+        Ok(self.read_with_times()?.value)
     }
 
     /// Returns the count and its times.
     ///
     /// # Errors
     /// As [`read`](Self::read).
-    pub fn times(&self) -> Result<Reading, Error> {
+    pub fn read_with_times(&self) -> Result<Reading, Error> {
         let [value, enabled, running, _] = self.read_all()?;
         Ok(Reading {
             value,
@@ -109,7 +109,7 @@ impl Event {
     ///
     /// # Errors
     /// As [`read`](Self::read).
-    pub fn lost(&self) -> Result<u64, Error> {
+    pub fn lost_samples(&self) -> Result<u64, Error> {
         let [.., lost] = self.read_all()?;
         Ok(lost)
     }
@@ -119,9 +119,10 @@ impl Event {
     ///
     /// # Errors
     /// The errors of reading the descriptor's file in /proc.
-    pub fn left(&self) -> Result<u64, Error> {
-        let tasks_left = self.driver.tasks_left(self.as_fd());
-        tasks_left.map_err(|errno| Error::new(Attempt::ReadEvent(self.label.clone()), errno))
+    pub fn tasks_not_followed(&self) -> Result<u64, Error> {
+        let tasks_not_followed = self.driver.tasks_not_followed(self.as_fd());
+        tasks_not_followed
+            .map_err(|errno| Error::new(Attempt::ReadEvent(self.label.clone()), errno))
     }
 
     /// Reads the count, the times enabled and running in nanoseconds, and the lost samples, or 0 if the event is not

@@ -108,12 +108,12 @@ impl Group {
         })
     }
 
-    /// Returns the number of tasks that the group has stopped counting: see [`Event::left`].
+    /// Returns the number of tasks that the group has stopped counting: see [`Event::tasks_not_followed`].
     ///
     /// # Errors
-    /// As [`Event::left`].
-    pub fn left(&self) -> Result<u64, Error> {
-        self.leader().left()
+    /// As [`Event::tasks_not_followed`].
+    pub fn tasks_not_followed(&self) -> Result<u64, Error> {
+        self.leader().tasks_not_followed()
     }
 
     /// Runs `work`, and returns its result and the counts of this run alone.

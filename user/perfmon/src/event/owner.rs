@@ -118,7 +118,7 @@ pub struct Owners(pub Vec<(CounterId, Owner)>);
 impl Owners {
     /// Returns whether one of them is of this kind.
     #[must_use]
-    pub fn has(&self, kind: OwnerKind) -> bool {
+    pub fn contains_kind(&self, kind: OwnerKind) -> bool {
         self.0.iter().any(|(_, owner)| owner.kind == kind)
     }
 

@@ -98,7 +98,7 @@ impl Builder {
     }
 
     /// Records the executable mappings that tasks make: [`Map`](super::Record::Map). It needs a kernel where
-    /// [`Info::mappings`](crate::Info::mappings) is set.
+    /// [`Info::has_mappings`](crate::Info::has_mappings) is set.
     pub fn mappings(self) -> Self {
         self.flag(PerfEventAttr::MMAP | PerfEventAttr::MMAP2, true)
     }

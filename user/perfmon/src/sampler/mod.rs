@@ -134,7 +134,7 @@ impl Sampler {
 
     /// Returns the index in [`events`](Self::events) of the event with this ID, which records have as [`Stamp::id`].
     #[must_use]
-    pub fn number(&self, id: u64) -> Option<usize> {
+    pub fn index_of(&self, id: u64) -> Option<usize> {
         self.events.iter().position(|(known, _)| *known == id)
     }
 
@@ -243,8 +243,8 @@ impl Sampler {
     ///
     /// # Errors
     /// As [`Event::read`].
-    pub fn lost(&self) -> Result<u64, Error> {
-        self.events().map(Event::lost).sum()
+    pub fn lost_samples(&self) -> Result<u64, Error> {
+        self.events().map(Event::lost_samples).sum()
     }
 }
 

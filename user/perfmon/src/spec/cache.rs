@@ -103,7 +103,7 @@ pub(super) fn all() -> impl Iterator<Item = CacheEvent> {
 
 /// Returns the cache events that this PMU can count.
 pub fn cache_events(pmu: &Pmu) -> impl Iterator<Item = CacheEvent> + '_ {
-    all().filter(move |event| event.on(pmu).is_some())
+    all().filter(move |event| event.counters_on(pmu).is_some())
 }
 
 impl CacheEvent {
@@ -139,7 +139,7 @@ impl CacheEvent {
 
     /// Returns the counters of this PMU that can count the event; `None` if the CPU's table or QEMU's emulation lacks it.
     #[must_use]
-    pub fn on(self, pmu: &Pmu) -> Option<OnCounters> {
+    pub fn counters_on(self, pmu: &Pmu) -> Option<OnCounters> {
         let select = cache_event(self.config(), pmu.microarchitecture()).ok()?;
         OnCounters::of(select, pmu).filter(|_| is_counted(select, pmu))
     }
@@ -221,7 +221,7 @@ mod tests {
         let on = |model, name| {
             let pmu = Pmu::of_model(perfmon_events::model(model).expect("it is there"));
             let event = CacheEvent::find(name).expect("perf has it");
-            let found = event.on(&pmu).and_then(|found| found.select);
+            let found = event.counters_on(&pmu).and_then(|found| found.select);
             found
                 .map(EventSelect::bits)
                 .ok_or_else(|| event.absence_reason(&pmu))
@@ -273,8 +273,10 @@ mod tests {
             [["branch-loads"], ["branch-loads"]]
         );
         let loads = CacheEvent::find("L1-dcache-loads").expect("perf has it");
-        assert_eq!(loads.on(&testing::emulated(Vendor::Intel)), None);
-        let found = loads.on(&testing::skylake()).expect("Skylake has it");
+        assert_eq!(loads.counters_on(&testing::emulated(Vendor::Intel)), None);
+        let found = loads
+            .counters_on(&testing::skylake())
+            .expect("Skylake has it");
         assert_eq!(found.select.map(EventSelect::bits), Some(0x3_81d0));
     }
 

@@ -59,7 +59,7 @@ impl Fault {
 /// ```
 /// use perfmon::{Pmu, spec};
 ///
-/// let error = spec::parse("r1c0,instrucions:u", &Pmu::here()).unwrap_err();
+/// let error = spec::parse("r1c0,instrucions:u", &Pmu::of_this_cpu()).unwrap_err();
 /// assert_eq!(error.message(), "no event is called `instrucions`");
 /// assert_eq!(error.help(), Some("Did you mean `instructions`?"));
 /// assert_eq!(error.span(), 5..16);

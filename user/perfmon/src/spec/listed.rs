@@ -124,7 +124,7 @@ fn on_general(
         return Err(format!(
             "Only {} count it, and this PMU has {} general counters.",
             counters.join(", "),
-            pmu.general()
+            pmu.general_counters()
         ));
     }
     Ok(OnCounters {

@@ -276,7 +276,7 @@ fn names_of_all_cpus_mean_the_same_in_the_lists() {
         let pmu = Pmu::of_model(model);
         for named in named_events(pmu.vendor()) {
             let found = named
-                .on(&pmu)
+                .counters_on(&pmu)
                 .and_then(|found| found.select)
                 .map(EventSelect::bits);
             for event in named.names().filter_map(|name| model.event(name)) {

@@ -22,7 +22,7 @@
 //! ```no_run
 //! use perfmon::{Modes, Pmu, spec};
 //!
-//! let events = spec::parse("instructions:u,r1c0", &Pmu::here())?;
+//! let events = spec::parse("instructions:u,r1c0", &Pmu::of_this_cpu())?;
 //! assert_eq!(events[0].label, "instructions:u");
 //! assert_eq!(events[0].modes, Modes::User);
 //! assert_eq!(events[1].encoding.map(|e| e.to_string()), Some("r1c0".to_owned()));

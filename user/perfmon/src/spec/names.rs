@@ -243,7 +243,7 @@ impl NamedEvent {
 
     /// Returns the counters of this PMU that can count the event; `None` if no counter can.
     #[must_use]
-    pub fn on(&self, pmu: &Pmu) -> Option<OnCounters> {
+    pub fn counters_on(&self, pmu: &Pmu) -> Option<OnCounters> {
         let capabilities = pmu.capabilities().ok()?;
         if let Some(number) = self.only_fixed {
             return pmu.has_fixed(number).then_some(OnCounters {
@@ -451,7 +451,7 @@ mod tests {
     #[test]
     fn the_counters_are_those_of_the_module() {
         let counters_of = |pmu: &Pmu, name| {
-            let found = find(pmu.vendor(), name)?.on(pmu)?;
+            let found = find(pmu.vendor(), name)?.counters_on(pmu)?;
             let bits = found.select.map(EventSelect::bits);
             Some((bits, found.general, found.fixed))
         };
@@ -482,7 +482,7 @@ mod tests {
     fn an_emulation_lacks_events_that_it_does_not_count() {
         let on = |vendor, name| {
             let event = find(vendor, name).expect("it is in the table");
-            event.on(&testing::emulated(vendor)).is_some()
+            event.counters_on(&testing::emulated(vendor)).is_some()
         };
         for name in ["instructions", "cycles", "ref-cycles", "branches"] {
             assert!(on(Intel, name) && on(Amd, name), "{name}");

@@ -129,7 +129,7 @@ fn is_hexadecimal(text: &str) -> bool {
 fn resolve_name(word: &SpannedText, pmu: &Pmu) -> Result<Target, Fault> {
     if let Some(event) = names::find(pmu.vendor(), &word.text) {
         let found = event
-            .on(pmu)
+            .counters_on(pmu)
             .ok_or_else(|| absence_fault(word, &absence_reason(event, pmu)))?;
         return Ok(Target {
             meaning: Some(event.meaning()),
@@ -138,7 +138,7 @@ fn resolve_name(word: &SpannedText, pmu: &Pmu) -> Result<Target, Fault> {
     }
     if let Some(event) = CacheEvent::find(&word.text) {
         let found = event
-            .on(pmu)
+            .counters_on(pmu)
             .ok_or_else(|| absence_fault(word, &event.absence_reason(pmu)))?;
         return Ok(Target::on(found, Some(Encoding::Cache(event.config()))));
     }
@@ -196,7 +196,10 @@ fn require_fixed(number: u8, span: &Range<usize>, pmu: &Pmu) -> Result<(), Fault
     if pmu.has_fixed(number) {
         return Ok(());
     }
-    let present: Vec<String> = pmu.fixed().map(|n| format!("`fixed{n}`")).collect();
+    let present: Vec<String> = pmu
+        .fixed_counters()
+        .map(|n| format!("`fixed{n}`"))
+        .collect();
     let help = match present.len() {
         0 => "It has no fixed counters.".to_owned(),
         _ => format!("It has {}.", present.join(", ")),
@@ -520,16 +523,19 @@ fn check_pinned(
     pmu: &Pmu,
 ) -> Result<(), Fault> {
     match counter {
-        CounterId::General(number) if number >= pmu.general() => Err(Fault::new(
-            span,
-            format!("this CPU has no general counter {number}"),
-        )
-        .help(format!("It has {}, the first is PMC0.", pmu.general()))),
+        CounterId::General(number) if number >= pmu.general_counters() => {
+            Err(
+                Fault::new(span, format!("this CPU has no general counter {number}")).help(
+                    format!("It has {}, the first is PMC0.", pmu.general_counters()),
+                ),
+            )
+        }
         CounterId::General(_) if target.general.is_none() => {
             Err(Fault::new(span, "general counters can't count this event"))
         }
         CounterId::General(number) if target.general_counters >> number & 1 == 0 => {
-            let counters = (0..pmu.general()).filter(|n| target.general_counters >> n & 1 != 0);
+            let counters =
+                (0..pmu.general_counters()).filter(|n| target.general_counters >> n & 1 != 0);
             let counters: Vec<String> = counters.map(|n| format!("PMC{n}")).collect();
             let message = format!("general counter {number} can't count this event");
             Err(Fault::new(span, message).help(format!("These can: {}.", counters.join(", "))))

@@ -120,15 +120,15 @@ pub(super) fn read_event(event: BorrowedFd<'_>, words: &mut [u64]) -> Result<usi
 }
 
 /// Reads the number of tasks that an event has stopped counting, from the descriptor's fdinfo in /proc.
-pub(super) fn tasks_left(event: BorrowedFd<'_>) -> Result<u64, Errno> {
+pub(super) fn tasks_not_followed(event: BorrowedFd<'_>) -> Result<u64, Errno> {
     let path = format!("/proc/thread-self/fdinfo/{}", event.as_raw_fd());
     let text = fs::read_to_string(path);
     let text = text.map_err(|error| error.raw_os_error().map_or(Errno::EIO, Errno::from_raw))?;
-    Ok(parse_tasks_left(&text))
+    Ok(parse_tasks_not_followed(&text))
 }
 
 /// Returns the number in the line `left:` of fdinfo; 0 without this line.
-fn parse_tasks_left(text: &str) -> u64 {
+fn parse_tasks_not_followed(text: &str) -> u64 {
     let mut lines = text.lines();
     let number = lines.find_map(|line| line.strip_prefix("left:"));
     number.map_or(0, |number| number.trim().parse().unwrap_or(0))
@@ -156,9 +156,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_number_of_tasks_left_is_in_fdinfo() {
-        assert_eq!(parse_tasks_left("pos:\t0\nenabled:\t1\nleft:\t7\n"), 7);
-        assert_eq!(parse_tasks_left("pos:\t0\nflags:\t02\n"), 0);
+    fn the_number_of_tasks_not_followed_is_in_fdinfo() {
+        assert_eq!(
+            parse_tasks_not_followed("pos:\t0\nenabled:\t1\nleft:\t7\n"),
+            7
+        );
+        assert_eq!(parse_tasks_not_followed("pos:\t0\nflags:\t02\n"), 0);
     }
 
     #[test]

@@ -105,8 +105,8 @@ pub trait Driver: fmt::Debug + Send + Sync {
     ///
     /// # Errors
     /// The errors of reading the descriptor's file in /proc.
-    fn tasks_left(&self, event: BorrowedFd<'_>) -> Result<u64, Errno> {
-        event::tasks_left(event)
+    fn tasks_not_followed(&self, event: BorrowedFd<'_>) -> Result<u64, Errno> {
+        event::tasks_not_followed(event)
     }
 }
 

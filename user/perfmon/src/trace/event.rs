@@ -55,7 +55,7 @@ impl Event {
     }
 
     /// Samples the event: it ticks each time that it has happened `rate` times. The rate is from 1 to 2^32 - 1, and at
-    /// most 2^31 if the CPUs have no [full-width writes](crate::Info::full_width_writes).
+    /// most 2^31 if the CPUs have no [full-width writes](crate::Info::has_full_width_writes).
     #[must_use]
     pub fn sampling(id: impl Into<EventId>, rate: u32) -> Self {
         Self {

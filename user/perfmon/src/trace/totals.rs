@@ -17,8 +17,8 @@ use super::{Config, EventId, Record, Timed};
 /// for record in [Record::Tick { event: cycles }, Record::Count { event: cycles, count: 7 }] {
 ///     totals.add(&Timed { time: 0, cpu: 2, record })?;
 /// }
-/// assert_eq!(totals.on(cycles, 2), 1007);
-/// assert_eq!(totals.on_all(cycles), 1007);
+/// assert_eq!(totals.total_on_cpu(cycles, 2), 1007);
+/// assert_eq!(totals.total(cycles), 1007);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -70,13 +70,13 @@ impl Totals {
 
     /// Returns the count of an event on a CPU; 0 if no record of it was added.
     #[must_use]
-    pub fn on(&self, event: EventId, cpu: u32) -> u64 {
+    pub fn total_on_cpu(&self, event: EventId, cpu: u32) -> u64 {
         self.counts.get(&(event, cpu)).copied().unwrap_or(0)
     }
 
     /// Returns the sum over all CPUs.
     #[must_use]
-    pub fn on_all(&self, event: EventId) -> u64 {
+    pub fn total(&self, event: EventId) -> u64 {
         let cpus = self.counts.range((event, 0)..=(event, u32::MAX));
         cpus.fold(0, |sum, (_, &count)| sum.saturating_add(count))
     }

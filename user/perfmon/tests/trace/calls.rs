@@ -14,9 +14,9 @@ fn each_method_is_one_call() {
     let machine = Machine::new();
     let session = session(&machine);
     let info = session.device().info().unwrap();
-    assert_eq!((info.cpu_ids, info.full_width_writes), (CPUS, true));
+    assert_eq!((info.cpu_ids, info.has_full_width_writes), (CPUS, true));
     machine.inner().features ^= u64::MAX;
-    assert!(!session.device().info().unwrap().full_width_writes);
+    assert!(!session.device().info().unwrap().has_full_width_writes);
     let loads = EventSelect::new(0xd0, 0x81).modes(Modes::User);
     session.define_event(EventId::model(3), loads).unwrap();
     let alloc = Alloc::new(&info, 2);

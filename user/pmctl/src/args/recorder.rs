@@ -199,7 +199,7 @@ impl RecordTarget {
     }
 
     /// Returns the first process of -p, if there is one.
-    pub(crate) fn process(&self) -> Option<u32> {
+    pub(crate) fn first_process(&self) -> Option<u32> {
         match self {
             Self::Tasks(tasks) => tasks.pids.first().copied(),
             Self::Command | Self::Cpus(_) | Self::Machine => None,

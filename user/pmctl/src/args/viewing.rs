@@ -296,14 +296,14 @@ impl Report {
 pub(crate) struct Graph {
     pub(crate) order: Order,
     /// Functions with a smaller part of all events, in percent, are not shown.
-    pub(crate) least: f64,
+    pub(crate) min_percent: f64,
 }
 
 impl Graph {
     /// The meaning of `-g` and `-G` without a value.
     pub(crate) const CALLER: Self = Self {
         order: Order::Caller,
-        least: 0.5,
+        min_percent: 0.5,
     };
 
     /// Parses an order and a percentage, in any sequence. Words of perf that have no effect here are accepted. The error is a
@@ -320,7 +320,7 @@ impl Graph {
                         .parse()
                         .ok()
                         .filter(|least| (0.0..=100.0).contains(least));
-                    graph.least = least.ok_or_else(|| {
+                    graph.min_percent = least.ok_or_else(|| {
                         format!("it takes `caller` or `callee`, and a percentage as in `caller,5`, not `{word}`")
                     })?;
                 }

@@ -43,14 +43,18 @@ fn encode_text(text: &str, pmu: &Pmu, output: &mut dyn Write) -> Result<()> {
                 Some(counter @ CounterId::General(_)) => counter,
                 _ => CounterId::General(0),
             };
-            let counters: Vec<String> = (0..pmu.general())
+            let counters: Vec<String> = (0..pmu.general_counters())
                 .filter(|number| event.general_counters >> number & 1 != 0)
                 .map(CounterId::General)
                 .filter(|counter| pinned(*counter))
-                .map(decode::counter)
+                .map(decode::counter_name)
                 .collect();
             let bits = event.select_on(first).bits();
-            writeln!(output, "  select    {bits:#010x}  {}", decode::select(bits))?;
+            writeln!(
+                output,
+                "  select    {bits:#010x}  {}",
+                decode::describe_select(bits)
+            )?;
             writeln!(output, "  raw       r{:x}", bits & !MODE_BITS)?;
             let none = "none that the module can use here".to_owned();
             let counters = if counters.is_empty() {
@@ -71,7 +75,7 @@ fn encode_text(text: &str, pmu: &Pmu, output: &mut dyn Write) -> Result<()> {
             writeln!(
                 output,
                 "  fixed     {}: {field:#x} in its field of IA32_FIXED_CTR_CTRL",
-                decode::counter(counter)
+                decode::counter_name(counter)
             )?;
         }
     }
@@ -89,7 +93,11 @@ fn write_uncountable(event: &Event, pmu: &Pmu, output: &mut dyn Write) -> Result
     writeln!(output, "{}", event.name)?;
     if let Some(select) = spec::select_of(event).filter(|_| event.fixed.is_none()) {
         let bits = select.bits();
-        writeln!(output, "  select    {bits:#010x}  {}", decode::select(bits))?;
+        writeln!(
+            output,
+            "  select    {bits:#010x}  {}",
+            decode::describe_select(bits)
+        )?;
         writeln!(output, "  raw       {}", Encoding::Raw(select))?;
     }
     if let Some(extra) = event.extra {

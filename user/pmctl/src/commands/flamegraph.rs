@@ -19,9 +19,9 @@ use crate::system::whole_file;
 /// Draws the picture.
 pub(crate) fn flamegraph(args: &Flamegraph, output: &mut impl Write) -> Result<()> {
     let recording = profile::open(&args.input.input)?;
-    let event = event(&recording, args.event.as_deref())?;
+    let event = event_index(&recording, args.event.as_deref())?;
     let source_lines = args.inline.then(|| SourceLines::new(&recording));
-    let (stacks, cuts) = stacks(&recording, event, source_lines.as_ref())?;
+    let (stacks, cuts) = collect_stacks(&recording, event, source_lines.as_ref())?;
     cuts.write(Colors::new(true), &mut anstream::stderr().lock())?;
     if let Some(source_lines) = &source_lines {
         source_lines.write_warnings(Colors::new(true), &mut anstream::stderr().lock())?;
@@ -78,7 +78,7 @@ fn draw(
 }
 
 /// Returns the index of the event with this name, or of the first.
-pub(crate) fn event(recording: &Recording, name: Option<&str>) -> Result<usize> {
+pub(crate) fn event_index(recording: &Recording, name: Option<&str>) -> Result<usize> {
     let Some(name) = name else {
         return Ok(0);
     };
@@ -93,13 +93,13 @@ pub(crate) fn event(recording: &Recording, name: Option<&str>) -> Result<usize> 
 }
 
 /// Returns the stacks, and the event count of each.
-pub(crate) fn stacks(
+pub(crate) fn collect_stacks(
     recording: &Recording,
     event: usize,
     source_lines: Option<&SourceLines<'_>>,
 ) -> Result<(BTreeMap<String, u64>, Cuts)> {
     let mut stacks: BTreeMap<String, u64> = BTreeMap::new();
-    let has_chains = recording.parts().chain;
+    let has_chains = recording.parts().has_chain;
     let cuts = profile::each_sample(recording, |named, names| {
         if named.sample.event == event {
             let comm = names.comm(named.stamp.task).to_owned();
@@ -112,7 +112,7 @@ pub(crate) fn stacks(
                 None => vec![Frame::of_sample(named)],
             };
             if has_chains {
-                levels.extend(frames.iter().rev().map(label));
+                levels.extend(frames.iter().rev().map(frame_label));
             } else {
                 levels.push(named.site.dso().into_owned());
                 levels.extend(frames.iter().rev().map(Frame::label));
@@ -133,7 +133,7 @@ fn escaped_part(name: &str) -> String {
 }
 
 /// Returns the name of a function in a stack, or that of its file in brackets if the function is not known.
-pub(crate) fn label(frame: &Frame<'_>) -> String {
+pub(crate) fn frame_label(frame: &Frame<'_>) -> String {
     if frame.inlined.is_some() || frame.site.has_symbol() {
         frame.label()
     } else {
@@ -189,7 +189,7 @@ mod tests {
         let bytes = include_bytes!("../../tests/recordings/timebase.data");
         let recording = perfdata::read(&bytes[..]).expect("it is whole");
         for index in 0..recording.events.len() {
-            let (stacks, _) = stacks(&recording, index, None).expect("nothing fails");
+            let (stacks, _) = collect_stacks(&recording, index, None).expect("nothing fails");
             let of_event = recording.samples().filter(|(_, s)| s.event == index);
             let events: u64 = of_event.map(|(_, sample)| sample.period).sum();
             assert_eq!(stacks.values().sum::<u64>(), events);

@@ -66,8 +66,8 @@ fn machine_facts(
             let width = capabilities.general_width;
             rows.push(("general", format!("{general} of {width} bits, PMC0 and up")));
             let fixed: Vec<String> = pmu
-                .fixed()
-                .map(|number| decode::counter(CounterId::Fixed(number)))
+                .fixed_counters()
+                .map(|number| decode::counter_name(CounterId::Fixed(number)))
                 .collect();
             rows.push((
                 "fixed",
@@ -88,7 +88,7 @@ fn machine_facts(
         }
         Some(Ok(device)) => rows.extend(driver_facts(device)),
     }
-    let users = processes::holding(machine, |target| target == perfmon::PATH);
+    let users = processes::find_holders(machine, |target| target == perfmon::PATH);
     // This process has the driver open, too.
     let users: Vec<String> = users
         .into_iter()
@@ -115,7 +115,7 @@ fn driver_facts(device: &Device) -> Vec<Fact> {
         "driver",
         format!("{}: {}, {branches}", perfmon::PATH, kinds.join(", ")),
     )];
-    if device.info().is_ok_and(|info| info.place_holder) {
+    if device.info().is_ok_and(|info| info.has_place_holders) {
         rows.push((
             "shared by",
             "place-holder: perf's events wait while perfmon counts".to_owned(),
@@ -148,10 +148,14 @@ fn write_events(pmu: &Pmu, output: &mut dyn Write) -> Result<()> {
     let named = spec::named_events(pmu.vendor()).map(|event| {
         let mut names = event.names();
         let name = names.next().unwrap_or_default().to_owned();
-        (name, event.on(pmu), names.collect::<Vec<_>>().join(", "))
+        (
+            name,
+            event.counters_on(pmu),
+            names.collect::<Vec<_>>().join(", "),
+        )
     });
     let caches = spec::cache_events(pmu);
-    let caches = caches.map(|event| (event.to_string(), event.on(pmu), String::new()));
+    let caches = caches.map(|event| (event.to_string(), event.counters_on(pmu), String::new()));
     let rows: Vec<(String, Option<OnCounters>, String)> = named.chain(caches).collect();
     let headings = ["event", "raw", "counters", "also called"];
     let mut table = Table::new(&headings.map(|text| (text, Align::Left))).without_margin();
@@ -159,7 +163,7 @@ fn write_events(pmu: &Pmu, output: &mut dyn Write) -> Result<()> {
         let (raw, counters) = found.map_or((String::new(), "not here".to_owned()), |found| {
             encoding_cells(&found, pmu)
         });
-        table.row(&[name, raw, counters, others], Style::new());
+        table.add_row(&[name, raw, counters, others], Style::new());
     }
     Ok(table.write(None, Style::new(), output)?)
 }

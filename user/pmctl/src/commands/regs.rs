@@ -89,7 +89,7 @@ pub(crate) fn regs(args: &Regs, machine: &Machine, output: &mut dyn Write) -> Re
                 select,
                 &|value| match value {
                     0 => "off".to_owned(),
-                    value => decode::select(value),
+                    value => decode::describe_select(value),
                 },
             )?;
             row(
@@ -103,12 +103,15 @@ pub(crate) fn regs(args: &Regs, machine: &Machine, output: &mut dyn Write) -> Re
                 "IA32_FIXED_CTR_CTRL",
                 registers.fixed_control.number(),
                 &|value| {
-                    let field = |n| format!("{n}: {}", decode::fixed_field(value, n));
-                    pmu.fixed().map(field).collect::<Vec<_>>().join("; ")
+                    let field = |n| format!("{n}: {}", decode::describe_fixed_field(value, n));
+                    pmu.fixed_counters()
+                        .map(field)
+                        .collect::<Vec<_>>()
+                        .join("; ")
                 },
             )?;
         }
-        for number in pmu.fixed() {
+        for number in pmu.fixed_counters() {
             if let Some(counter) = CounterId::fixed(number) {
                 let name = format!("IA32_FIXED_CTR{number}");
                 row(&name, registers.read_msr(counter).number(), &plain)?;

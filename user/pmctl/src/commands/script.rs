@@ -19,11 +19,11 @@ pub(crate) fn script(args: &Script, output: &mut Screen) -> Result<()> {
     let sample_fields = args.fields.of_samples(have_one_period(&recording.events));
     let fields: Vec<Field> = sample_fields
         .into_iter()
-        .filter(|field| *field != Field::Brstack || recording.parts().branches)
+        .filter(|field| *field != Field::Brstack || recording.parts().has_branches)
         .collect();
     // As in perf, callers are shown only if a field has addresses or names.
     let is_place = |field: &Field| matches!(field, Field::Ip | Field::Sym | Field::Srcline);
-    let has_chains = recording.parts().chain && fields.iter().any(is_place);
+    let has_chains = recording.parts().has_chain && fields.iter().any(is_place);
     let has_lines = fields.contains(&Field::Srcline);
     let has_period = fields.contains(&Field::Period);
     let source_lines = (args.inlined.inline || has_lines).then(|| SourceLines::new(&recording));
@@ -162,7 +162,7 @@ fn push_zeros(line: &mut String, number: u32, width: u32) {
 /// Appends the branches, newest first.
 fn push_branches(line: &mut String, named: &NamedSample<'_>, names: &SampleNames<'_>) {
     for branch in &named.sample.branches {
-        let (from, to) = names.ends(named.stamp.task.pid, branch);
+        let (from, to) = names.branch_sites(named.stamp.task.pid, branch);
         for (site, address) in [(from, branch.from), (to, branch.to)] {
             if site.has_symbol() {
                 push_site(line, &site);

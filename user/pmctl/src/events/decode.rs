@@ -5,7 +5,7 @@ use perfmon::CounterId;
 use perfmon_core::logic::evtsel::EventSelect;
 
 /// Returns an event select in words.
-pub(crate) fn select(bits: u64) -> String {
+pub(crate) fn describe_select(bits: u64) -> String {
     let select = EventSelect::from_bits(bits);
     let mut words = vec![format!("event {:#04x}", select.event())];
     words.push(format!("unit mask {:#04x}", select.unit_mask()));
@@ -33,7 +33,7 @@ pub(crate) fn select(bits: u64) -> String {
 }
 
 /// Returns the modes of an event select in words.
-pub(crate) fn modes(bits: u64) -> String {
+pub(crate) fn describe_modes(bits: u64) -> String {
     match (
         bits & EventSelect::USER != 0,
         bits & EventSelect::KERNEL != 0,
@@ -47,7 +47,7 @@ pub(crate) fn modes(bits: u64) -> String {
 }
 
 /// Returns the field of fixed counter `number` in `IA32_FIXED_CTR_CTRL` in words (Intel SDM, volume 3B, section 21.2.2).
-pub(crate) fn fixed_field(control: u64, number: u8) -> String {
+pub(crate) fn describe_fixed_field(control: u64, number: u8) -> String {
     let field = control >> (4 * u32::from(number)) & 0xf;
     let flags = [
         (1 << 1, "user"),
@@ -68,7 +68,7 @@ pub(crate) fn fixed_field(control: u64, number: u8) -> String {
 }
 
 /// Returns the name of a counter as in modifiers of events, such as `PMC0` or `FIXED0`.
-pub(crate) fn counter(id: CounterId) -> String {
+pub(crate) fn counter_name(id: CounterId) -> String {
     match id {
         CounterId::General(number) => format!("PMC{number}"),
         CounterId::Fixed(number) => format!("FIXED{number}"),
@@ -81,23 +81,29 @@ mod tests {
 
     #[test]
     fn selects_are_spelled_out() {
-        assert_eq!(select(0x0001_00c0), "event 0xc0, unit mask 0x00, user");
         assert_eq!(
-            select(0x0277_4f2e),
+            describe_select(0x0001_00c0),
+            "event 0xc0, unit mask 0x00, user"
+        );
+        assert_eq!(
+            describe_select(0x0277_4f2e),
             "event 0x2e, unit mask 0x4f, cycles with 2 or more, edges, any thread, user, kernel, \
              interrupt, enabled"
         );
         assert_eq!(
-            select(0x0280_003c),
+            describe_select(0x0280_003c),
             "event 0x3c, unit mask 0x00, cycles with fewer than 2"
         );
-        assert_eq!(select(0x1_0002_0020), "event 0x120, unit mask 0x00, kernel");
+        assert_eq!(
+            describe_select(0x1_0002_0020),
+            "event 0x120, unit mask 0x00, kernel"
+        );
     }
 
     #[test]
     fn each_fixed_counter_has_its_field() {
-        assert_eq!(fixed_field(0xb20, 1), "user");
-        assert_eq!(fixed_field(0xb20, 2), "user, kernel, interrupt");
-        assert_eq!(fixed_field(0xb20, 0), "off");
+        assert_eq!(describe_fixed_field(0xb20, 1), "user");
+        assert_eq!(describe_fixed_field(0xb20, 2), "user, kernel, interrupt");
+        assert_eq!(describe_fixed_field(0xb20, 0), "off");
     }
 }

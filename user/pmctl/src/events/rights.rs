@@ -21,12 +21,12 @@ const COUNT: ForbiddenAction = ("count", "stat");
 const SAMPLE: ForbiddenAction = ("sample", "record");
 
 /// Adds advice to an error of counting. `tid` is the thread that could not be counted, unless it is pmctl's own command.
-pub(crate) fn explained(error: Error, tid: Option<u32>) -> anyhow::Error {
+pub(crate) fn with_counting_advice(error: Error, tid: Option<u32>) -> anyhow::Error {
     with_advice(error, tid, COUNT)
 }
 
-/// Adds advice to an error of sampling. `tid` has the same meaning as for [`explained`].
-pub(crate) fn explained_of_samples(error: Error, tid: Option<u32>) -> anyhow::Error {
+/// Adds advice to an error of sampling. `tid` has the same meaning as for [`with_counting_advice`].
+pub(crate) fn with_sampling_advice(error: Error, tid: Option<u32>) -> anyhow::Error {
     with_advice(error, tid, SAMPLE)
 }
 
@@ -47,7 +47,7 @@ fn with_advice(error: Error, tid: Option<u32>, action: ForbiddenAction) -> anyho
 }
 
 /// Adds advice to an error of counting `event` on CPUs, for all programs.
-pub(crate) fn explained_of_cpus(error: &Error, event: &str) -> anyhow::Error {
+pub(crate) fn with_cpu_counting_advice(error: &Error, event: &str) -> anyhow::Error {
     if error.cause == Cause::Forbidden {
         return anyhow::anyhow!("{}", of_all_programs("count"));
     }

@@ -60,7 +60,7 @@ impl Unit {
 
 /// The way in which the values of several packages, cores or CPUs are combined to one number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Whole {
+pub(crate) enum Combination {
     Sum,
     Hottest,
     LeastMargin,
@@ -72,52 +72,67 @@ pub(crate) struct Value {
     pub(crate) name: &'static str,
     pub(crate) event: MiscEvent,
     pub(crate) unit: Unit,
-    pub(crate) whole: Whole,
+    pub(crate) combination: Combination,
 }
 
 /// The values by their names, which are perf's where perf has them.
 const VALUES: [Value; 10] = {
     use MiscEvent as M;
 
-    const fn value(name: &'static str, event: MiscEvent, unit: Unit, whole: Whole) -> Value {
+    const fn value(name: &'static str, event: MiscEvent, unit: Unit, whole: Combination) -> Value {
         Value {
             name,
             event,
             unit,
-            whole,
+            combination: whole,
         }
     }
     [
-        value("energy-pkg", M::EnergyPackage, Unit::Joules, Whole::Sum),
-        value("energy-cores", M::EnergyCores, Unit::Joules, Whole::Sum),
-        value("energy-core", M::EnergyCore, Unit::Joules, Whole::Sum),
-        value("energy-ram", M::EnergyMemory, Unit::Joules, Whole::Sum),
+        value(
+            "energy-pkg",
+            M::EnergyPackage,
+            Unit::Joules,
+            Combination::Sum,
+        ),
+        value(
+            "energy-cores",
+            M::EnergyCores,
+            Unit::Joules,
+            Combination::Sum,
+        ),
+        value("energy-core", M::EnergyCore, Unit::Joules, Combination::Sum),
+        value(
+            "energy-ram",
+            M::EnergyMemory,
+            Unit::Joules,
+            Combination::Sum,
+        ),
         value(
             "temperature",
             M::TemperaturePackage,
             Unit::Celsius,
-            Whole::Hottest,
+            Combination::Hottest,
         ),
         value(
             "temperature-core",
             M::TemperatureCore,
             Unit::Celsius,
-            Whole::Hottest,
+            Combination::Hottest,
         ),
         value(
             "margin",
             M::MarginPackage,
             Unit::Celsius,
-            Whole::LeastMargin,
+            Combination::LeastMargin,
         ),
         value(
             "margin-core",
             M::MarginCore,
             Unit::Celsius,
-            Whole::LeastMargin,
+            Combination::LeastMargin,
         ),
-        value("aperf", M::Aperf, Unit::Cycles, Whole::Sum),
-        value("mperf", M::Mperf, Unit::Cycles, Whole::Sum),
+        value("aperf", M::Aperf, Unit::Cycles, Combination::Sum),
+        value("mperf", M::Mperf, Unit::Cycles, Combination::Sum),
     ]
 };
 

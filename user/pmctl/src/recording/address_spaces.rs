@@ -128,7 +128,7 @@ impl AddressSpaces {
         let map = |pid, (start, mapping): (&u64, &Mapping)| {
             Body::Map(Map {
                 task: Task::leader(pid),
-                kernel: is_kernel(*start),
+                is_kernel: is_kernel(*start),
                 start: *start,
                 length: mapping.length,
                 offset: mapping.offset,
@@ -162,20 +162,20 @@ impl AddressSpaces {
 
     /// Adds a mapping. It replaces what was mapped at its addresses.
     fn add_mapping(&mut self, map: &Map) {
-        let is_code = !map.kernel && is_anonymous(&map.file) && !self.is_program(map);
+        let is_code = !map.is_kernel && is_anonymous(&map.file) && !self.is_program(map);
         let file = if is_code {
             self.paths.number(&*jit::map_of(map.task.pid))
         } else {
             self.paths.number(file_name(map))
         };
         let file = FileNumber(file);
-        let maps = if map.kernel {
+        let maps = if map.is_kernel {
             &mut self.kernel
         } else {
             self.processes.entry(map.task.pid).or_default()
         };
         let mut end = map.start.saturating_add(map.length);
-        if map.kernel {
+        if map.is_kernel {
             // The length of a module includes its data, which may be at other addresses, so another module may begin within
             // the length.
             let mut following = maps.range(map.start.saturating_add(1)..end);
@@ -205,7 +205,7 @@ impl AddressSpaces {
             }
         }
         // Symbols of the kernel and of JIT code are by address, so the address takes the place of the offset.
-        let offset = if map.kernel || is_code {
+        let offset = if map.is_kernel || is_code {
             map.start
         } else {
             map.offset
@@ -373,7 +373,7 @@ mod tests {
     fn map(pid: u32, start: u64, length: u64, file: &str) -> Record {
         let map = Map {
             task: Task::leader(pid),
-            kernel: is_kernel(start),
+            is_kernel: is_kernel(start),
             start,
             length,
             offset: 0x1000,

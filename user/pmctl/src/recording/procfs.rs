@@ -30,12 +30,12 @@ fn make_record(task: Task, body: Body) -> Record {
 pub(crate) fn process_records() -> Vec<Record> {
     numeric_names("/proc")
         .into_iter()
-        .flat_map(process)
+        .flat_map(process_records_of)
         .collect()
 }
 
 /// Returns records of the names of a process's threads and of its executable mappings; none if the process has ended.
-pub(crate) fn process(pid: u32) -> Vec<Record> {
+pub(crate) fn process_records_of(pid: u32) -> Vec<Record> {
     let names = numeric_names(format!("/proc/{pid}/task"))
         .into_iter()
         .filter_map(|tid| {
@@ -135,7 +135,7 @@ fn parse_mapping(line: &str) -> Option<Map> {
 }
 
 /// Returns records of the mappings of the kernel and its modules; none if the addresses are hidden from this user.
-pub(crate) fn kernel() -> Vec<Record> {
+pub(crate) fn kernel_records() -> Vec<Record> {
     let symbols = File::open("/proc/kallsyms").map(BufReader::new);
     let length = code_length(&fs::read_to_string("/proc/iomem").unwrap_or_default());
     let Some((start, end)) = symbols
@@ -159,7 +159,7 @@ pub(crate) fn kernel() -> Vec<Record> {
                 task,
                 Body::Map(Map {
                     task,
-                    kernel: true,
+                    is_kernel: true,
                     start,
                     length,
                     offset: start,
@@ -260,7 +260,7 @@ mod tests {
 
     #[test]
     fn this_process_has_a_name_and_mappings() {
-        let records = process(std::process::id());
+        let records = process_records_of(std::process::id());
         let has_record = |wanted: fn(&Body) -> bool| records.iter().any(|r| wanted(&r.body));
         assert!(has_record(|body| matches!(body, Body::Comm { .. })));
         assert!(has_record(

@@ -75,12 +75,12 @@ impl Command {
     }
 
     /// Gives the command other standard streams.
-    pub(crate) fn with(self, streams: Streams) -> Self {
+    pub(crate) fn with_streams(self, streams: Streams) -> Self {
         Self { streams, ..self }
     }
 
-    /// Lets the forked process call a function before it executes the command. [`Waiting::prepared`] returns the result.
-    pub(crate) fn prepared(self, preparation: ChildStep) -> Self {
+    /// Lets the forked process call a function before it executes the command. [`Waiting::preparation_result`] returns the result.
+    pub(crate) fn with_preparation(self, preparation: ChildStep) -> Self {
         Self {
             preparation: Some(preparation),
             ..self
@@ -253,8 +253,8 @@ impl<'a> Waiting<'a> {
         self.pid.as_raw().unsigned_abs()
     }
 
-    /// Returns the result of the command's [preparation](Command::prepared).
-    pub(crate) fn prepared(&mut self) -> Result<i32, Errno> {
+    /// Returns the result of the command's [preparation](Command::with_preparation).
+    pub(crate) fn preparation_result(&mut self) -> Result<i32, Errno> {
         let mut answer = [0; 4];
         // The child has ended without an answer.
         if self.report.read_exact(&mut answer).is_err() {

@@ -61,7 +61,7 @@ fn other_owners() -> Option<Owners> {
     let Owners(mut owners) = Device::open().ok()?.owners();
     owners.retain(|(_, owner)| owner.pid != Some(std::process::id()));
     let owners = Owners(owners);
-    (!owners.0.is_empty() && !owners.has(OwnerKind::Perf)).then_some(owners)
+    (!owners.0.is_empty() && !owners.contains_kind(OwnerKind::Perf)).then_some(owners)
 }
 
 /// Returns whether a counter is free that none of these owners has.
@@ -131,7 +131,7 @@ pub(crate) fn with_help_to(attempt: &str, error: &perfmon::Error) -> anyhow::Err
 /// Returns the message about an error with advice; `None` if there is no advice.
 fn message_with_help(mut text: String, error: &perfmon::Error) -> Option<String> {
     if error.cause == Cause::AnotherWriter {
-        let users = processes::holding(&Machine::here(), |target| target == perfmon::PATH);
+        let users = processes::find_holders(&Machine::here(), |target| target == perfmon::PATH);
         for user in users {
             let _ = write!(text, "\n{user} has it open.");
         }

@@ -12,7 +12,7 @@ use nix::libc;
 use nix::sys::resource::{Resource, getrlimit, rlim_t, setrlimit};
 
 /// Returns options that create a file for its owner only. An existing file keeps its mode.
-pub(crate) fn private() -> OpenOptions {
+pub(crate) fn private_options() -> OpenOptions {
     let mut options = File::options();
     options.write(true).create(true).mode(0o600);
     options

@@ -8,7 +8,7 @@ use perfmon::{Device, Encoding, Pmu};
 use crate::system::machine::Machine;
 
 /// Returns the PMU of the machine, with the driver's number of counters if the device can be opened.
-pub(crate) fn of(machine: &Machine) -> Pmu {
+pub(crate) fn of_machine(machine: &Machine) -> Pmu {
     let pmu = Pmu::from_cpuid(machine.cpuid());
     if !machine.is_here() {
         return pmu;

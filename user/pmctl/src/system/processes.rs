@@ -26,7 +26,7 @@ impl fmt::Display for Process {
 
 /// Returns the processes with a descriptor whose target in /proc/PID/fd makes `is_wanted` true. Only root sees descriptors of
 /// other users' processes.
-pub(crate) fn holding(machine: &Machine, is_wanted: impl Fn(&str) -> bool) -> Vec<Process> {
+pub(crate) fn find_holders(machine: &Machine, is_wanted: impl Fn(&str) -> bool) -> Vec<Process> {
     let Ok(processes) = fs::read_dir(machine.path("/proc")) else {
         return Vec::new();
     };
@@ -88,12 +88,12 @@ mod tests {
 
         let _open = File::open(&path).expect("it is there");
         assert!(
-            holding(&machine, |target| target == path)
+            find_holders(&machine, |target| target == path)
                 .iter()
                 .any(is_own)
         );
         assert!(
-            !holding(&machine, |target| target == "/nonexistent")
+            !find_holders(&machine, |target| target == "/nonexistent")
                 .iter()
                 .any(is_own)
         );

@@ -76,7 +76,7 @@ impl Signals {
     }
 
     /// Returns the signal mask before signals were blocked.
-    pub(crate) fn mask_before(&self) -> &SigSet {
+    pub(crate) fn previous_mask(&self) -> &SigSet {
         &self.previous_mask
     }
 
@@ -140,7 +140,7 @@ impl Signals {
     }
 
     /// Discards the pending signals.
-    pub(crate) fn forget(&self) {
+    pub(crate) fn discard_pending(&self) {
         while self.next().is_ok_and(|event| event != Event::Nothing) {}
     }
 
@@ -238,7 +238,7 @@ mod tests {
         for signal in [Signal::SIGINT, Signal::SIGTERM] {
             raise(signal).expect("it is this thread's");
         }
-        signals.forget();
+        signals.discard_pending();
         assert_eq!(signals.next().expect("it can be read"), Event::Nothing);
         // Dropping `signals` unblocks the signals.
         drop(signals);

@@ -27,7 +27,7 @@ pub(crate) struct Table {
     /// The headings, and then the rows. The style of a row is that of its first cell.
     rows: Vec<(Vec<String>, Style)>,
     /// Lines that are written below a row, by the row's index.
-    under: BTreeMap<usize, Vec<String>>,
+    lines_below: BTreeMap<usize, Vec<String>>,
 }
 
 impl Table {
@@ -38,7 +38,7 @@ impl Table {
             columns: headings.iter().map(|(_, align)| *align).collect(),
             margin: GAP,
             rows: vec![(texts.collect(), Style::new())],
-            under: BTreeMap::new(),
+            lines_below: BTreeMap::new(),
         }
     }
 
@@ -50,15 +50,15 @@ impl Table {
 
     /// Adds a row with a cell for each heading. Characters that are not printable become question marks. `style` is that of
     /// the first cell.
-    pub(crate) fn row(&mut self, cells: &[String], style: Style) {
+    pub(crate) fn add_row(&mut self, cells: &[String], style: Style) {
         let cells = cells.iter().map(|cell| printable(cell));
         self.rows.push((cells.collect(), style));
     }
 
     /// Adds lines below the row that was added last.
-    pub(crate) fn under(&mut self, lines: Vec<String>) {
+    pub(crate) fn add_lines_below(&mut self, lines: Vec<String>) {
         if !lines.is_empty() {
-            self.under.insert(self.len(), lines);
+            self.lines_below.insert(self.len(), lines);
         }
     }
 
@@ -103,7 +103,7 @@ impl Table {
             };
             let (first, rest) = line.split_at(end);
             writeln!(output, "{style}{first}{style:#}{rest}")?;
-            for line in self.under.get(&index).into_iter().flatten() {
+            for line in self.lines_below.get(&index).into_iter().flatten() {
                 let line: String = line.chars().take(limit).collect();
                 writeln!(output, "{}", printable(&line))?;
             }
@@ -129,11 +129,11 @@ mod tests {
             ("é", Align::Left),
             ("z", Align::Left),
         ]);
-        table.row(
+        table.add_row(
             &["1%".to_owned(), "a".to_owned(), "b".to_owned()],
             Style::new(),
         );
-        table.row(
+        table.add_row(
             &["100.00%".to_owned(), "abc".to_owned(), String::new()],
             Style::new(),
         );
@@ -158,8 +158,8 @@ mod tests {
     fn a_table_may_begin_at_the_margin() {
         let table = Table::new(&[("a", Align::Left), ("b", Align::Left)]);
         let mut table = table.without_margin();
-        table.row(&["123".to_owned(), "4".to_owned()], Style::new().bold());
-        table.under(vec!["    5".to_owned()]);
+        table.add_row(&["123".to_owned(), "4".to_owned()], Style::new().bold());
+        table.add_lines_below(vec!["    5".to_owned()]);
         let mut text = Vec::new();
         table
             .write(None, Style::new(), &mut text)
@@ -172,7 +172,7 @@ mod tests {
     fn a_name_may_have_any_length() {
         let mut table = Table::new(&[("symbol", Align::Left), ("end", Align::Right)]);
         let name = "a".repeat(70_000);
-        table.row(&[name.clone(), name.clone()], Style::new());
+        table.add_row(&[name.clone(), name.clone()], Style::new());
         let mut text = Vec::new();
         table
             .write(None, Style::new(), &mut text)

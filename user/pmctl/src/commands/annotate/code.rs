@@ -10,7 +10,7 @@ use object::{Object, ObjectSegment, ReadCache};
 
 use super::SampledFunction;
 use crate::recording::perfdata::{Recording, is_kernel};
-use crate::recording::places::running_kernel;
+use crate::recording::places::running_kernel_build_id;
 use crate::recording::symbols::{DebugFiles, jit};
 use crate::system::files;
 
@@ -40,7 +40,7 @@ impl Code {
         let mut bytes = vec![0; size];
         let id = recording.build_id(path);
         if is_kernel(function.start) {
-            let is_same = id.is_some() && running_kernel().as_deref() == id;
+            let is_same = id.is_some() && running_kernel_build_id().as_deref() == id;
             if !is_same {
                 return Err(
                     "the recording is of another kernel than the running one: boot that kernel to see its instructions"

@@ -41,10 +41,10 @@ pub(crate) struct SampledFunctions {
 
 impl SampledFunctions {
     /// Collects the sampled functions of a recording.
-    pub(crate) fn of(recording: &Recording, event: usize) -> Result<Self> {
+    pub(crate) fn collect(recording: &Recording, event: usize) -> Result<Self> {
         let mut functions: AHashMap<(Option<FileNumber>, u64), SampledFunction> = AHashMap::new();
         let mut total_events: u64 = 0;
-        profile::each_sample_alone(recording, |named, _| {
+        profile::each_sample_without_unwinding(recording, |named, _| {
             if named.sample.event != event {
                 return Ok(());
             }

@@ -269,7 +269,7 @@ mod tests {
     }
 
     fn listing(recording: &Recording) -> Result<Listing, String> {
-        let functions = SampledFunctions::of(recording, 0).expect("nothing fails");
+        let functions = SampledFunctions::collect(recording, 0).expect("nothing fails");
         let function = functions.find(Some("outer"))?[0];
         assert_eq!((function.events, function.samples), (10, 2));
         Listing::new(recording, function, (Syntax::Att, true))
@@ -337,7 +337,7 @@ mod tests {
     #[test]
     fn a_wrong_name_is_answered_with_similar_ones() {
         let recording = recorded(&Inlined::new(&[]));
-        let functions = SampledFunctions::of(&recording, 0).expect("nothing fails");
+        let functions = SampledFunctions::collect(&recording, 0).expect("nothing fails");
         let error = functions.find(Some("outre")).expect_err("there is none");
         assert!(error.contains("There is `outer`"), "{error}");
         assert_eq!(functions.find(None).map(|list| list.len()), Ok(1));

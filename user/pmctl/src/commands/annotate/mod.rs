@@ -25,8 +25,8 @@ pub(crate) use listing::{LineContent, Listing};
 /// Prints the functions with a name, or the one with the most samples.
 pub(crate) fn annotate(args: &Annotate, output: &mut Screen) -> Result<()> {
     let recording = profile::open(&args.input.input)?;
-    let event = flamegraph::event(&recording, args.event.as_deref())?;
-    let functions = SampledFunctions::of(&recording, event)?;
+    let event = flamegraph::event_index(&recording, args.event.as_deref())?;
+    let functions = SampledFunctions::collect(&recording, event)?;
     let name = args.symbol.as_deref();
     let (chosen, inlined) = match functions.find(name) {
         Ok(chosen) => (chosen, None),
@@ -102,7 +102,7 @@ pub(crate) fn annotate(args: &Annotate, output: &mut Screen) -> Result<()> {
 fn is_recorded(recording: &Recording, name: &str) -> bool {
     let tables = recording.notes.symbols.iter();
     let mut symbols = tables.flat_map(|table| &table.symbols);
-    recording.parts().chain && symbols.any(|symbol| symbol.name == name)
+    recording.parts().has_chain && symbols.any(|symbol| symbol.name == name)
 }
 
 /// Prints a function, as perf does it: `PERCENT : ADDRESS: INSTRUCTION`, and source lines between.
@@ -136,7 +136,7 @@ fn write_listing(function: &SampledFunction, listing: &Listing, output: &mut Scr
 }
 
 /// Returns the instructions of a function, for the TUI.
-pub(crate) fn listing(
+pub(crate) fn read_listing(
     recording: &Recording,
     function: &SampledFunction,
 ) -> Result<Listing, String> {

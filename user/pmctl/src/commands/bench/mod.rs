@@ -34,7 +34,7 @@ use crate::system::whole_file::WholeFile;
 pub(crate) fn bench(args: &Bench) -> Result<u8> {
     require_output()?;
     let machine = Machine::here();
-    let pmu = pmu::of(&machine);
+    let pmu = pmu::of_machine(&machine);
     let events = if args.events.is_empty() {
         // The user has not named these events, so those that the CPU lacks are left out.
         let names = DEFAULT_EVENTS.iter();
@@ -74,7 +74,7 @@ pub(crate) fn bench(args: &Bench) -> Result<u8> {
         let document = BenchDocument::new(info::brand(&machine), names, entries);
         show_and_save(args, (&document, &events), baseline.as_ref(), save)
     });
-    signals.forget();
+    signals.discard_pending();
     code
 }
 

@@ -62,7 +62,7 @@ pub(super) fn find_commands(args: &Bench) -> Result<Vec<NamedCommand>> {
         Ok(NamedCommand {
             name,
             advice: Advice::new(words, is_split),
-            command: Command::find(words)?.with(Streams::None),
+            command: Command::find(words)?.with_streams(Streams::None),
         })
     };
     if !args.command.is_empty() {
@@ -219,13 +219,13 @@ impl PrepareCommand {
         let words = ["sh".into(), "-c".into(), command.clone()];
         Ok(Self {
             command_line: command.to_string_lossy().into_owned(),
-            command: Command::find(&words)?.with(Streams::None),
+            command: Command::find(&words)?.with_streams(Streams::None),
         })
     }
 
     /// Runs the command. Returns whether a signal has asked for the end.
     fn run(&self, signals: &Signals) -> Result<bool> {
-        let running = Waiting::fork(&self.command, signals.mask_before())?.release()?;
+        let running = Waiting::fork(&self.command, signals.previous_mask())?.release()?;
         let mut is_stopped = false;
         let ending = loop {
             if let Event::End {

@@ -66,7 +66,7 @@ fn build_table(compared: &Compared<'_>) -> Table {
         let name = if row.index == 0 { row.event } else { "" };
         let [mean, spread, change, interval] = row.cells();
         let number = (row.index + 1).to_string();
-        table.row(
+        table.add_row(
             &[name.to_owned(), number, mean, spread, change, interval],
             Style::new(),
         );

@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 
 use super::{ComparedRecordings, Comparison, DiffRow};
 use crate::args::Diff;
-use crate::commands::report::heading;
+use crate::commands::report::key_heading;
 use crate::system::screen::Screen;
 
 /// Prints an array with an object for each event.
@@ -44,7 +44,7 @@ pub(super) fn write(compared: &ComparedRecordings<'_>, output: &mut Screen) -> R
 /// Returns a row as an object: its keys, its part of each recording, and the differences from the first recording.
 fn row_object(comparison: &Comparison, row: &DiffRow, args: &Diff) -> Value {
     let keys = args.sort.iter().zip(&row.cells);
-    let keys = keys.map(|(key, cell)| (heading(*key).to_owned(), Value::from(cell.as_str())));
+    let keys = keys.map(|(key, cell)| (key_heading(*key).to_owned(), Value::from(cell.as_str())));
     let mut object: Map<String, Value> = keys.collect();
     let shares = row.shares.iter().zip(&comparison.recording_totals);
     let shares = shares.map(|(share, total)| {

@@ -13,7 +13,7 @@ use anyhow::Result;
 use pairs::Pairs;
 
 use crate::args::{Diff, Key};
-use crate::commands::report::{Grouping, Shares, check_keys, shares};
+use crate::commands::report::{Grouping, Shares, check_keys, sum_by_row};
 use crate::recording::perfdata::Recording;
 use crate::recording::profile::{self, Filter, SourceLines};
 use crate::system::exit::Usage;
@@ -42,7 +42,7 @@ pub(crate) fn diff(args: &Diff, output: &mut Screen) -> Result<()> {
         check_keys(&args.sort, recording)?;
         let wants_lines = args.sort.contains(&Key::Srcline);
         let source_lines = wants_lines.then(|| SourceLines::new(recording));
-        tables.push(shares(recording, &grouping, source_lines.as_ref())?.0);
+        tables.push(sum_by_row(recording, &grouping, source_lines.as_ref())?.0);
     }
     let first = &recordings[0].1;
     let pairs: Vec<Pairs> = recordings[1..]
@@ -93,7 +93,7 @@ fn missing_file_advice(args: &Diff) -> &'static str {
 fn count_period(recording: &Recording, event: usize) -> Option<u64> {
     let period = recording.events[event].attr.fixed_period();
     let is_whole = recording.notes.is_whole() && !recording.notes.overwritten;
-    period.filter(|_| is_whole && !recording.unfinished)
+    period.filter(|_| is_whole && !recording.is_unfinished)
 }
 
 /// The recordings and their comparisons.

@@ -8,7 +8,7 @@ use anyhow::Result;
 
 use super::{ComparedRecordings, Comparison, DiffRow};
 use crate::args::Diff;
-use crate::commands::report::heading;
+use crate::commands::report::key_heading;
 use crate::recording::perfdata;
 use crate::system::screen::Screen;
 use crate::system::table::{Align, Table};
@@ -72,7 +72,7 @@ fn write_event(comparison: &Comparison, args: &Diff, output: &mut Screen) -> Res
     if comparison.recording_totals.len() == 2 {
         headings.push(("change", Align::Right));
     }
-    headings.extend(args.sort.iter().map(|key| (heading(*key), Align::Left)));
+    headings.extend(args.sort.iter().map(|key| (key_heading(*key), Align::Left)));
     let mut table = Table::new(&headings);
     let limit = args.limit.unwrap_or(usize::MAX);
     for row in comparison.rows.iter().take(limit) {
@@ -81,7 +81,7 @@ fn write_event(comparison: &Comparison, args: &Diff, output: &mut Screen) -> Res
         } else {
             Style::new()
         };
-        table.row(&row_cells(comparison, row), style);
+        table.add_row(&row_cells(comparison, row), style);
     }
     table.write(None, output.colors.heading, output)?;
     let rest = comparison.rows.len().saturating_sub(limit);

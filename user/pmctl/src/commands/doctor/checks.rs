@@ -135,7 +135,7 @@ fn check_pmu(facts: &CheckedFacts<'_>) -> Finding {
     let (reason, fix) = match facts.pmu.capabilities() {
         Ok(_) if refuted::is_refuted(facts) => (refuted::REFUTED_REASON, None),
         Ok(capabilities) => {
-            let fixed = match facts.pmu.fixed().count() {
+            let fixed = match facts.pmu.fixed_counters().count() {
                 0 => "no fixed ones".to_owned(),
                 number => format!("{number} fixed ones of {} bits", capabilities.fixed_width),
             };
@@ -243,7 +243,7 @@ fn check_device(facts: &CheckedFacts<'_>) -> Finding {
 fn check_access(facts: &CheckedFacts<'_>) -> Finding {
     match facts.system_failure_cause() {
         Some(cause @ Cause::AnotherWriter) => {
-            let users = processes::holding(facts.machine, |target| target == DEVICE_NODE);
+            let users = processes::find_holders(facts.machine, |target| target == DEVICE_NODE);
             let names: Vec<String> = users.iter().map(Process::to_string).collect();
             let writers = if names.is_empty() {
                 String::new()
@@ -366,7 +366,7 @@ fn check_nmi_watchdog(facts: &CheckedFacts<'_>) -> Finding {
 
 fn check_perf_users(facts: &CheckedFacts<'_>) -> Finding {
     // Kernels write the name with brackets or without.
-    let users = processes::holding(facts.machine, |target| {
+    let users = processes::find_holders(facts.machine, |target| {
         target.starts_with("anon_inode:") && target.contains("perf_event")
     });
     let names: Vec<String> = users.iter().map(Process::to_string).collect();
@@ -448,7 +448,9 @@ fn has_other_owner(facts: &CheckedFacts<'_>) -> bool {
         OwnerKind::Cpus,
         OwnerKind::Events,
     ];
-    kinds.into_iter().any(|kind| facts.trials.owners.has(kind))
+    kinds
+        .into_iter()
+        .any(|kind| facts.trials.owners.contains_kind(kind))
 }
 
 fn check_programs(facts: &CheckedFacts<'_>) -> Finding {
@@ -562,7 +564,7 @@ fn failure_finding(
         (_, Cause::HardwareBusy | Cause::Forbidden | Cause::LockedDown) => {
             Finding::unknown(format!("not possible: {}", error.cause))
         }
-        (_, Cause::NoFreeCounter(owners)) if owners.has(OwnerKind::Perf) => {
+        (_, Cause::NoFreeCounter(owners)) if owners.contains_kind(OwnerKind::Perf) => {
             Finding::unknown(format!("not possible: {}", Cause::HardwareBusy))
         }
         (_, cause) => bad(error.to_string()).fix(

@@ -91,8 +91,8 @@ impl Trials {
         let device = Device::open();
         let owners = device.as_ref().map(Device::owners);
         let info = device.as_ref().map(Device::info);
-        let has_probes = matches!(&info, Ok(Ok(info)) if info.mappings);
-        let has_place_holder = matches!(&info, Ok(Ok(info)) if info.place_holder);
+        let has_probes = matches!(&info, Ok(Ok(info)) if info.has_mappings);
+        let has_place_holder = matches!(&info, Ok(Ok(info)) if info.has_place_holders);
         let event = count_by_event().into();
         let sampled = take_samples().into();
         let mappings = record_mappings().into();

@@ -23,7 +23,7 @@ use profile::Profile;
 /// Converts the recording, and writes the result to a file or to standard output.
 pub(crate) fn export(args: &Export, output: &mut Screen) -> Result<()> {
     let recording = recordings::open(&args.input.input)?;
-    let event = flamegraph::event(&recording, args.event.as_deref())?;
+    let event = flamegraph::event_index(&recording, args.event.as_deref())?;
     if args.to == Format::PerfData {
         if args.path().as_os_str() == "-" {
             return Err(Usage(
@@ -34,7 +34,7 @@ pub(crate) fn export(args: &Export, output: &mut Screen) -> Result<()> {
         }
         // Only the user may read a recording, since it may contain parts of stacks.
         whole_file::write_private(args.path(), |file| {
-            Ok(perfdata::write(&recording, file).map(drop)?)
+            Ok(perfdata::write_recording(&recording, file).map(drop)?)
         })?;
     } else if args.path().as_os_str() == "-" {
         convert(args, &recording, event, output)?;
@@ -60,7 +60,7 @@ fn convert(
 ) -> Result<()> {
     let source_lines = (!args.no_inline).then(|| SourceLines::new(recording));
     if args.to == Format::Collapsed {
-        let (stacks, cuts) = flamegraph::stacks(recording, event, source_lines.as_ref())?;
+        let (stacks, cuts) = flamegraph::collect_stacks(recording, event, source_lines.as_ref())?;
         cuts.write(Colors::new(true), &mut anstream::stderr())?;
         for (stack, count) in stacks {
             writeln!(output, "{stack} {count}")?;

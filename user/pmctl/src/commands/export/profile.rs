@@ -7,7 +7,7 @@ use std::hash::Hash;
 use ahash::AHashMap;
 use anyhow::Result;
 
-use crate::commands::flamegraph::label;
+use crate::commands::flamegraph::frame_label;
 use crate::recording::perfdata::{Recording, Task, is_kernel};
 use crate::recording::profile::{self, Frame, NamedSample, SampleNames, SourceLines};
 use crate::system::screen::Colors;
@@ -207,7 +207,7 @@ impl<'a> Profile<'a> {
         let source = frame.source.as_ref();
         let name = match &frame.inlined {
             Some(name) => name.text.to_string(),
-            None => label(frame),
+            None => frame_label(frame),
         };
         let object = self.objects.number_of(frame.site.path().into_owned());
         let function = self.functions.number_of(Function {

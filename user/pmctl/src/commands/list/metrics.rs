@@ -107,7 +107,7 @@ pub(super) fn write_table(listed: &[ListedMetric], output: &mut dyn Write) -> Re
             Some(reason) => format!("not here: {}", reason.replace('\n', " ")),
         };
         let unit = metric.metric.map_or("", |metric| metric.unit);
-        table.row(
+        table.add_row(
             &[metric.name.to_owned(), unit.to_owned(), note],
             Style::new(),
         );

@@ -195,7 +195,7 @@ fn kind_and_glob(words: &[String]) -> Result<(ListKind, Option<&str>), Usage> {
 /// Returns the PMU of a model, or of the machine.
 pub(crate) fn pmu(model: Option<&str>, machine: &Machine) -> Result<Pmu, Usage> {
     let Some(name) = model else {
-        return Ok(pmu::of(machine));
+        return Ok(pmu::of_machine(machine));
     };
     let model = spec::models::model(name).ok_or_else(|| unknown_model(name))?;
     Ok(Pmu::of_model(model))
@@ -235,7 +235,7 @@ fn all_named_events(pmu: &Pmu) -> Vec<NamedEvent> {
         NamedEvent {
             name: name.to_owned(),
             counters: event
-                .on(pmu)
+                .counters_on(pmu)
                 .ok_or_else(|| "This CPU does not have it.".to_owned()),
             listed: model.and_then(|model| {
                 std::iter::once(name)
@@ -248,7 +248,7 @@ fn all_named_events(pmu: &Pmu) -> Vec<NamedEvent> {
     let caches = spec::cache_events(pmu).map(|event| NamedEvent {
         name: event.to_string(),
         also: Vec::new(),
-        counters: event.on(pmu).ok_or_else(String::new),
+        counters: event.counters_on(pmu).ok_or_else(String::new),
         listed: None,
     });
     let mut all: Vec<NamedEvent> = common_events.chain(caches).collect();
@@ -333,11 +333,11 @@ fn write_table(
             Err(_) => "none".to_owned(),
         };
         let raw = event.raw_event().unwrap_or_default();
-        table.row(&[event.name.clone(), raw, counters, note], Style::new());
+        table.add_row(&[event.name.clone(), raw, counters, note], Style::new());
         let description = descriptions.of(event.all_names());
         let lines = description.map_or(Vec::new(), |text| wrap(text, DESCRIPTION_WIDTH));
         let lines = lines.into_iter().map(|line| format!("    {line}"));
-        table.under(lines.collect());
+        table.add_lines_below(lines.collect());
     }
     Ok(table.write(None, Style::new(), output)?)
 }
@@ -347,22 +347,22 @@ pub(crate) fn counters(found: &OnCounters, pmu: &Pmu) -> String {
     let number = found.general.count_ones();
     let general = match found.general {
         0 => None,
-        _ if number == u32::from(pmu.general()) => Some("PMC".to_owned()),
+        _ if number == u32::from(pmu.general_counters()) => Some("PMC".to_owned()),
         // Events that only some of the counters can count, which are usually the first ones.
         mask if number > 1 && mask.trailing_ones() == number => {
             Some(format!("PMC0-{}", number - 1))
         }
         mask => {
-            let numbers = (0..pmu.general()).filter(|number| mask >> number & 1 != 0);
+            let numbers = (0..pmu.general_counters()).filter(|number| mask >> number & 1 != 0);
             let names: Vec<String> = numbers
-                .map(|number| decode::counter(CounterId::General(number)))
+                .map(|number| decode::counter_name(CounterId::General(number)))
                 .collect();
             Some(names.join(" "))
         }
     };
     let fixed = found
         .fixed
-        .map(|number| decode::counter(CounterId::Fixed(number)));
+        .map(|number| decode::counter_name(CounterId::Fixed(number)));
     general
         .into_iter()
         .chain(fixed)

@@ -12,7 +12,7 @@ use anyhow::{Context, Result, bail};
 use crate::recording::perfdata::{
     self, BuildId, Event, Finished, Host, Notes, Pipe, Record, Writer,
 };
-use crate::system::files::{NewFile, private};
+use crate::system::files::{NewFile, private_options};
 use crate::system::stdio;
 
 /// Destination of a recording.
@@ -36,8 +36,8 @@ impl Sink {
     /// An error if the output can't be written. Records that were not written yet are lost then.
     pub(super) fn append(&mut self, record: &Record) -> io::Result<()> {
         match self {
-            Self::File(writer) => writer.record(record),
-            Self::Output(pipe) => pipe.record(record),
+            Self::File(writer) => writer.append(record),
+            Self::Output(pipe) => pipe.append(record),
         }
     }
 
@@ -48,8 +48,8 @@ impl Sink {
     /// The errors of [`append`](Self::append).
     pub(super) fn append_raw(&mut self, bytes: &[u8], time: Option<u64>) -> io::Result<()> {
         match self {
-            Self::File(writer) => writer.bytes(bytes, time),
-            Self::Output(pipe) => pipe.bytes(bytes, time),
+            Self::File(writer) => writer.append_raw(bytes, time),
+            Self::Output(pipe) => pipe.append_raw(bytes, time),
         }
     }
 
@@ -117,7 +117,7 @@ impl Destination {
         }
         let cannot_write = || format!("can't write {}", path.display());
         let (file, new) =
-            NewFile::open(path, private().truncate(false)).with_context(cannot_write)?;
+            NewFile::open(path, private_options().truncate(false)).with_context(cannot_write)?;
         if !file.metadata().with_context(cannot_write)?.is_file() {
             bail!(
                 "can't write {}: it is no file, and the beginning of a recording is written last. \
@@ -144,7 +144,10 @@ impl Destination {
         match self {
             Self::File(file) => {
                 keep_old(file.path())?;
-                let file = private().read(true).truncate(true).open(file.path())?;
+                let file = private_options()
+                    .read(true)
+                    .truncate(true)
+                    .open(file.path())?;
                 Ok(Sink::File(Writer::new(file, events)?))
             }
             Self::Output => {

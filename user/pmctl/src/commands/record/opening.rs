@@ -32,10 +32,10 @@ impl Opening {
         let numbers = online.into_iter().map(u32::try_from);
         let command = match &options.command[..] {
             [] => None,
-            words => Some(Command::find(words)?.with(options.streams())),
+            words => Some(Command::find(words)?.with_streams(options.streams())),
         };
         Ok(Self {
-            pmu: pmu::of(&machine),
+            pmu: pmu::of_machine(&machine),
             online: numbers.collect::<Result<_, _>>()?,
             command,
         })

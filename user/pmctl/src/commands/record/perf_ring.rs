@@ -14,7 +14,7 @@ use nix::sys::mman::{MapFlags, ProtFlags, mmap, munmap};
 
 use super::clock::Scale;
 use crate::events::perf_event;
-use crate::recording::perfdata::{Attr, Body, Parts, Record, decode};
+use crate::recording::perfdata::{Attr, Body, Record, SampleParts, decode_record};
 
 /// `struct perf_event_mmap_page`, as far as it is used. The kernel writes to it at any time, also to what is not read here:
 /// that is in an [`UnsafeCell`].
@@ -139,7 +139,7 @@ impl PerfRing {
         let mut rest = &bytes[..];
         let mut lost = 0;
         // Nothing is left over at the end: the kernel writes whole records.
-        while let Some((record, size)) = decode(rest, Parts::default()) {
+        while let Some((record, size)) = decode_record(rest, SampleParts::default()) {
             rest = &rest[size..];
             match record {
                 Some(Record {

@@ -27,13 +27,13 @@ pub(super) fn write_table(recording: &Recording, args: &Report, output: &mut Scr
     let filter = args.choice.filter();
     let mut fused = FusedBranches::new(recording);
     let mut pairs: HashMap<(String, String), BranchTotals> = HashMap::new();
-    profile::each_sample_alone(recording, |named, names| {
+    profile::each_sample_without_unwinding(recording, |named, names| {
         if !filter.keeps(named, names) {
             return Ok(());
         }
         for branch in &named.sample.branches {
             let branch = fused.with_branch_address(names, named.stamp.task.pid, branch);
-            let (from, to) = names.ends(named.stamp.task.pid, &branch);
+            let (from, to) = names.branch_sites(named.stamp.task.pid, &branch);
             let totals = pairs
                 .entry((branch_end(&from, branch.from), branch_end(&to, branch.to)))
                 .or_default();
@@ -73,7 +73,7 @@ pub(super) fn write_table(recording: &Recording, args: &Report, output: &mut Scr
             from.clone(),
             to.clone(),
         ];
-        table.row(&cells, style);
+        table.add_row(&cells, style);
     }
     table.write(args.width, output.colors.heading, output)?;
     Ok(write_hidden_rows(rows.len() - table.len(), output)?)

@@ -36,13 +36,13 @@ impl Tree {
     }
 
     /// Returns whether a function of the first level has `least` events or more.
-    pub(crate) fn has(&self, least: u64) -> bool {
+    pub(crate) fn has_events(&self, least: u64) -> bool {
         self.0.values().any(|(events, _)| *events >= least)
     }
 
     /// Returns the functions of the first level with `least` events or more, the largest first: the name, the events, and
     /// the levels below.
-    pub(crate) fn sorted(&self, least: u64) -> Vec<(&str, u64, &Self)> {
+    pub(crate) fn largest_first(&self, least: u64) -> Vec<(&str, u64, &Self)> {
         let nodes = self.0.iter().filter(|(_, (events, _))| *events >= least);
         let mut nodes: Vec<_> = nodes
             .map(|(name, (events, below))| (&name[..], *events, below))
@@ -59,7 +59,7 @@ impl Tree {
     }
 
     fn push_lines(&self, (whole, least): (u64, u64), level: usize, lines: &mut Vec<String>) {
-        for (name, events, below) in self.sorted(least) {
+        for (name, events, below) in self.largest_first(least) {
             let indent = 12 + 2 * level;
             let percent = super::percent_text(events, whole);
             lines.push(format!("{:indent$}{percent:>7}  {name}", ""));

@@ -22,9 +22,9 @@ use crate::system::screen::Screen;
 use crate::system::table::{Align, Table};
 use crate::system::text::{count, printable, thousands};
 pub(crate) use callers::Tree;
-pub(crate) use rows::{Grouping, Share, Shares, heading, shares};
+pub(crate) use rows::{Grouping, Share, Shares, key_heading, sum_by_row};
 use values::amount_text;
-pub(crate) use values::{range, total};
+pub(crate) use values::{total_text, value_range};
 
 /// The message about a filter that no sample passes.
 pub(crate) const NO_SAMPLE_PASSES: &str =
@@ -33,20 +33,20 @@ pub(crate) const NO_SAMPLE_PASSES: &str =
 /// Prints a table for each event, or the one of the branches.
 pub(crate) fn report(args: &Report, output: &mut Screen) -> Result<()> {
     let recording = profile::open(&args.input.input)?;
-    check(args, &recording)?;
+    check_recording(args, &recording)?;
     write_report(args, &recording, output)
 }
 
 /// Fails if an option needs data that the recording lacks.
-pub(crate) fn check(args: &Report, recording: &Recording) -> Result<()> {
-    if args.branches && !recording.parts().branches {
+pub(crate) fn check_recording(args: &Report, recording: &Recording) -> Result<()> {
+    if args.branches && !recording.parts().has_branches {
         return Err(Usage(
             "--branches needs branch records, and this recording has none. Record again with `pmctl record -b`.".to_owned(),
         )
         .into());
     }
     check_keys(&args.rows.sort, recording)?;
-    if (args.children || args.graph().is_some()) && !recording.parts().chain {
+    if (args.children || args.graph().is_some()) && !recording.parts().has_chain {
         return Err(Usage(
             "-g and --children need call chains, and this recording has none. Record again with `pmctl record -g`.".to_owned(),
         )
@@ -79,7 +79,7 @@ fn write_report(args: &Report, recording: &Recording, output: &mut Screen) -> Re
         printable(&recording.notes.scope)
     )?;
     // An unfinished file lacks its end, which has the release and the number of CPUs.
-    if !recording.unfinished {
+    if !recording.is_unfinished {
         let cpus = count(host.cpus_online, "CPU");
         write!(output, " (Linux {}, {cpus})", printable(&host.release))?;
     }
@@ -90,10 +90,10 @@ fn write_report(args: &Report, recording: &Recording, output: &mut Screen) -> Re
     }
     let wants_lines = args.inlined.inline || args.rows.sort.contains(&Key::Srcline);
     let source_lines = wants_lines.then(|| SourceLines::new(recording));
-    let grouping = Grouping::of(args);
-    let (tables, gaps) = shares(recording, &grouping, source_lines.as_ref())?;
+    let grouping = Grouping::from_args(args);
+    let (tables, gaps) = sum_by_row(recording, &grouping, source_lines.as_ref())?;
     let asked = (&grouping, source_lines.as_ref());
-    gaps.write(recording, asked, output.colors, output)?;
+    gaps.write_warnings(recording, asked, output.colors, output)?;
     if !grouping.filter.is_empty() && tables.iter().all(|shares| shares.is_empty()) {
         return Ok(write_no_sample(output)?);
     }
@@ -124,7 +124,7 @@ fn write_event(
     )?;
     // A level such as a temperature can't be divided among functions.
     if let Some(unit) = unit.filter(|unit| !unit.grows()) {
-        if let Some(range) = range(recording, &grouping.filter, (index, unit))? {
+        if let Some(range) = value_range(recording, &grouping.filter, (index, unit))? {
             writeln!(output, "{range}")?;
         }
         return Ok(());
@@ -162,12 +162,12 @@ fn write_event(
         args.rows
             .sort
             .iter()
-            .map(|key| (heading(*key), Align::Left)),
+            .map(|key| (key_heading(*key), Align::Left)),
     );
     let mut table = Table::new(&headings);
     let min_events = args
         .graph()
-        .map_or(0, |graph| at_least(graph.least, events));
+        .map_or(0, |graph| min_events(graph.min_percent, events));
     let part = |share: &Share| size(share) as f64 / events as f64;
     for (row, share) in within_limits(&rows, args, |(_, share)| part(share)) {
         let mut cells = vec![percent_text(share.events, events), thousands(share.samples)];
@@ -175,8 +175,8 @@ fn write_event(
             cells.insert(0, percent_text(share.children, events));
         }
         cells.extend(row.iter().cloned());
-        table.row(&cells, output.colors.share(part(share)));
-        table.under(share.callers.text_lines(events, min_events));
+        table.add_row(&cells, output.colors.share(part(share)));
+        table.add_lines_below(share.callers.text_lines(events, min_events));
     }
     table.write(args.width, output.colors.heading, output)?;
     Ok(write_hidden_rows(rows.len() - table.len(), output)?)
@@ -230,7 +230,7 @@ fn write_hidden_rows(rows: usize, output: &mut impl Write) -> std::io::Result<()
     clippy::cast_sign_loss,
     reason = "a part of a number of events, or more than there are"
 )]
-pub(crate) fn at_least(percent: f64, whole: u64) -> u64 {
+pub(crate) fn min_events(percent: f64, whole: u64) -> u64 {
     (whole as f64 * percent / 100.0).ceil() as u64
 }
 

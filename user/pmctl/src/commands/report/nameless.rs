@@ -59,7 +59,7 @@ impl Nameless {
         let is_generated = |path: &str| jit::process_of(Path::new(path)).is_some();
         let (generated, files): (Vec<_>, Vec<_>) =
             files.into_iter().partition(|(path, _)| is_generated(path));
-        let is_absent = |path: &str| recording.from_perf && !Path::new(path).exists();
+        let is_absent = |path: &str| recording.is_from_perf && !Path::new(path).exists();
         let (absent, files): (Vec<_>, Vec<_>) =
             files.into_iter().partition(|(path, _)| is_absent(path));
         let mark = colors.warning;

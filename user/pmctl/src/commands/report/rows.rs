@@ -13,7 +13,8 @@ use crate::args::{Key, Order, Report};
 use crate::recording::address_spaces::{FileNumber, NameNumber};
 use crate::recording::perfdata::{Recording, Stamp, is_kernel};
 use crate::recording::profile::{
-    self, Filter, Frame, NamedSample, SampleNames, SourceLines, is_above_its_chain, number,
+    self, Filter, Frame, NamedSample, SampleNames, SourceLines, is_outside_its_chain,
+    task_number_text,
 };
 use crate::recording::unwind::Cuts;
 use crate::system::screen::Colors;
@@ -47,7 +48,7 @@ pub(crate) struct ReportGaps {
 
 impl ReportGaps {
     /// Writes warnings about missing callers, source lines and names, with advice.
-    pub(crate) fn write(
+    pub(crate) fn write_warnings(
         &self,
         recording: &Recording,
         (grouping, source_lines): (&Grouping, Option<&SourceLines<'_>>),
@@ -139,7 +140,7 @@ pub(crate) struct Grouping {
 
 impl Grouping {
     /// Returns the grouping that the options ask for.
-    pub(crate) fn of(args: &Report) -> Self {
+    pub(crate) fn from_args(args: &Report) -> Self {
         Self {
             keys: args.rows.sort.clone(),
             children: args.children,
@@ -152,7 +153,7 @@ impl Grouping {
 }
 
 /// Adds up the samples of each event by row.
-pub(crate) fn shares(
+pub(crate) fn sum_by_row(
     recording: &Recording,
     args: &Grouping,
     source_lines: Option<&SourceLines<'_>>,
@@ -176,7 +177,7 @@ pub(crate) fn shares(
         }
         let events = named.sample.period;
         nameless.add_sample(named);
-        let own_function = is_above_its_chain(named.sample).then(|| Frame::of_sample(named));
+        let own_function = is_outside_its_chain(named.sample).then(|| Frame::of_sample(named));
         let callers = limit - usize::from(own_function.is_some());
         let (single, all): (_, Vec<_>);
         let chain = match source_lines {
@@ -234,7 +235,7 @@ pub(crate) fn shares(
     let cuts = if wants_chain {
         profile::each_sample(recording, add_sample)?
     } else {
-        profile::each_sample_alone(recording, add_sample)?
+        profile::each_sample_without_unwinding(recording, add_sample)?
     };
     let mut tables = vec![Shares::new(); recording.events.len()];
     for (id, (cells, share)) in rows {
@@ -252,8 +253,8 @@ fn key_text(
 ) -> String {
     match key {
         Key::Comm => names.comm(named.stamp.task).to_owned(),
-        Key::Pid => number(named.stamp.task.pid),
-        Key::Tid => number(named.stamp.task.tid),
+        Key::Pid => task_number_text(named.stamp.task.pid),
+        Key::Tid => task_number_text(named.stamp.task.tid),
         Key::Dso => frame.site.dso().into_owned(),
         Key::Symbol => {
             // perf's marks for functions of the kernel and of programs.
@@ -271,7 +272,7 @@ fn key_text(
     }
 }
 
-pub(crate) const fn heading(key: Key) -> &'static str {
+pub(crate) const fn key_heading(key: Key) -> &'static str {
     match key {
         Key::Comm => "comm",
         Key::Pid => "pid",
@@ -322,7 +323,8 @@ mod tests {
                     max_stack,
                     filter: Filter::default(),
                 };
-                let (tables, _) = shares(&recording, &grouping, source_lines).expect("it is whole");
+                let (tables, _) =
+                    sum_by_row(&recording, &grouping, source_lines).expect("it is whole");
                 let share = tables[1].values().next().expect("it has a sample");
                 assert_eq!(share.callers.text_lines(1, 0).len() + 1, functions);
             }

@@ -18,19 +18,19 @@ pub(super) fn amount_text(unit: Option<Unit>, number: u64) -> String {
 }
 
 /// Returns the total of an event or a value as text for a heading.
-pub(crate) fn total(unit: Option<Unit>, events: u64) -> String {
+pub(crate) fn total_text(unit: Option<Unit>, events: u64) -> String {
     let noun = if unit.is_some() { "sum" } else { "event count" };
     format!("{noun} {}", amount_text(unit, events))
 }
 
 /// Returns the range and the median of a level, for the samples that pass the filter; `None` without samples.
-pub(crate) fn range(
+pub(crate) fn value_range(
     recording: &Recording,
     filter: &Filter,
     (index, unit): (usize, Unit),
 ) -> Result<Option<String>> {
     let mut values: Vec<u64> = Vec::new();
-    profile::each_sample_alone(recording, |named, names| {
+    profile::each_sample_without_unwinding(recording, |named, names| {
         if named.sample.event == index && filter.keeps(named, names) {
             values.push(named.sample.period);
         }

@@ -51,7 +51,7 @@ use crate::system::text::count;
 /// Serves until a signal ends it, and returns the exit code.
 pub(crate) fn serve(args: &Serve) -> Result<u8> {
     let machine = Machine::here();
-    let pmu = pmu::of(&machine);
+    let pmu = pmu::of_machine(&machine);
     let events = requested_events(&args.events, &pmu)?;
     let cpus = counted_cpus(args.cpu.as_ref(), &machine)?;
     // The port is opened before the counters, so that a second server fails without taking counters.

@@ -40,7 +40,7 @@ pub(super) fn open_counters(
     let counter = |Column { event, counter, .. }: &Column| {
         let counter = counter.map(|id| session.counter(id, event.select_on(id)));
         let counter = counter.transpose();
-        counter.map_err(|error| rights::explained_of_cpus(&error, &event.label))
+        counter.map_err(|error| rights::with_cpu_counting_advice(&error, &event.label))
     };
     let counters = columns
         .iter()

@@ -59,8 +59,8 @@ pub(crate) fn explain(
 /// Describes the control bits of a counter. A fixed counter has no event to choose, only modes.
 fn describe_select(id: CounterId, bits: u64) -> String {
     match id {
-        CounterId::General(_) => decode::select(bits),
-        CounterId::Fixed(_) => decode::modes(bits),
+        CounterId::General(_) => decode::describe_select(bits),
+        CounterId::Fixed(_) => decode::describe_modes(bits),
     }
 }
 
@@ -77,13 +77,13 @@ fn describe_register(id: CounterId, cpu: usize, pmu: &Pmu) -> Result<String> {
             let value = msrs.read(register)?;
             format!(
                 "{value:#012x}  MSR {register:#x}: {}",
-                decode::select(value)
+                decode::describe_select(value)
             )
         }
         CounterId::Fixed(number) => {
             let register = registers.fixed_control.number();
             let value = msrs.read(register)?;
-            let field = decode::fixed_field(value, number);
+            let field = decode::describe_fixed_field(value, number);
             format!("{value:#012x}  MSR {register:#x}, field {number}: {field}")
         }
     })

@@ -54,7 +54,7 @@ pub(super) fn prepare_run<'a>(
     let waiting = plan
         .command
         .as_ref()
-        .map(|command| Waiting::fork(command, signals.mask_before()))
+        .map(|command| Waiting::fork(command, signals.previous_mask()))
         .transpose()?;
     source.prepare(waiting.as_ref().map(Waiting::pid))?;
     Ok(PreparedRun {

@@ -137,7 +137,7 @@ pub(crate) fn stat(args: &Stat) -> Result<u8> {
     }
     check::refuse_impossible_options(args)?;
     let machine = Machine::here();
-    let pmu = pmu::of(&machine);
+    let pmu = pmu::of_machine(&machine);
     let (texts, values) = values::split(&args.events);
     let (texts, pmus) = linux_pmu::split(&texts, &machine, &pmu)?;
     let (texts, software) = software::split(&texts);

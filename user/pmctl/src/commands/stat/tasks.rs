@@ -145,7 +145,7 @@ impl TaskCounts {
                 if matches!(error.cause, Cause::NoFreeCounter(_)) {
                     return Err(TooMany::of_tasks(&exit::with_help(error)).into());
                 }
-                return Err(rights::explained(
+                return Err(rights::with_counting_advice(
                     error,
                     self.task_list.is_some().then_some(tid),
                 ));
@@ -383,7 +383,7 @@ impl CountSource for TaskCounts {
 
 /// Returns the message that names the events which need the same counters; `None` if there is no such conflict.
 pub(super) fn conflict(device: &Device, events: &[EventSpec]) -> Option<String> {
-    let supply = CounterSupply::of(device, &Pmu::here());
+    let supply = CounterSupply::of(device, &Pmu::of_this_cpu());
     let present = events.iter().filter(|event| !event.is_absent());
     match schedule::schedule(&present.cloned().collect::<Vec<_>>(), supply) {
         Err(conflict @ ScheduleError::Crowded { .. }) => Some(conflict.to_string()),
@@ -411,7 +411,7 @@ pub(super) fn mark_unsupported(events: &mut [EventSpec], failed: Vec<(usize, Err
 
 /// Returns whether a counted task has executed a program that the group must not count.
 fn has_left_program(group: &Group) -> Result<bool> {
-    Ok(group.left().map_err(exit::with_help)? > 0)
+    Ok(group.tasks_not_followed().map_err(exit::with_help)? > 0)
 }
 
 /// Returns the counts of all threads, or of all CPUs, for each event. A thread that had ended before it could be counted is

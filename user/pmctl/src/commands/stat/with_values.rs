@@ -14,7 +14,7 @@ use super::Column;
 use super::source::{ColumnCount, CountSource, Summands, Uncounted};
 use super::unit::ColumnUnit;
 use crate::args::Stat;
-use crate::events::values::{Value, Whole, require};
+use crate::events::values::{Combination, Value, require};
 use crate::system::exit::{self, Usage};
 
 /// Refuses options that have no meaning for values.
@@ -129,10 +129,10 @@ impl WithValues {
                 .get(&EventId::from(value.event))?
                 .iter()
                 .copied();
-            match value.whole {
-                Whole::Sum => Some(parts.fold(0, u64::saturating_add)),
-                Whole::Hottest => parts.max(),
-                Whole::LeastMargin => parts.min(),
+            match value.combination {
+                Combination::Sum => Some(parts.fold(0, u64::saturating_add)),
+                Combination::Hottest => parts.max(),
+                Combination::LeastMargin => parts.min(),
             }
         };
         self.recorded = self.values.iter().map(combined).collect();

@@ -148,7 +148,7 @@ impl LiveView {
     /// Shows a table of the samples since the last one.
     fn show_table(&mut self, show: &mut Show) -> Result<()> {
         if let Some(recording) = self.stream.take_recording() {
-            show.take(recording)?;
+            show.replace_recording(recording)?;
             self.tables += 1;
         }
         Ok(())

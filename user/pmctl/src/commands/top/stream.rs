@@ -71,7 +71,7 @@ impl PipeStream {
         let parts = self.head.as_ref().map(Recording::parts).unwrap_or_default();
         let mut offset = 0;
         while let Some(size) = record_size(&self.bytes[offset..]) {
-            let record = perfdata::decode(&self.bytes[offset..], parts);
+            let record = perfdata::decode_record(&self.bytes[offset..], parts);
             let (record, _) = record.context("the stream can't be read: a record is broken")?;
             self.window.extend(record);
             offset += size;
@@ -216,7 +216,7 @@ mod tests {
         let mut pipe = pipe.expect("a vector takes everything");
         for record in recording.records.iter() {
             let record = record.expect("it is well formed");
-            pipe.record(&record).expect("a vector takes everything");
+            pipe.append(&record).expect("a vector takes everything");
         }
         pipe.save().expect("a vector takes everything");
         let end = pipe.finish(&recording.build_ids, &recording.notes);

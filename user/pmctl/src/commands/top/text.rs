@@ -5,7 +5,7 @@ use std::io::Write;
 
 use anyhow::Result;
 
-use crate::commands::report::{self, Grouping, Share, heading};
+use crate::commands::report::{self, Grouping, Share, key_heading};
 use crate::recording::perfdata::Recording;
 use crate::system::screen::Colors;
 use crate::system::table::{Align, Table};
@@ -18,7 +18,7 @@ pub(super) fn write_tables(
     entries: usize,
     (colors, output): (Colors, &mut impl Write),
 ) -> Result<()> {
-    let (tables, ..) = report::shares(recording, grouping, None)?;
+    let (tables, ..) = report::sum_by_row(recording, grouping, None)?;
     let style = colors.heading;
     for (index, (event, shares)) in recording.events.iter().zip(&tables).enumerate() {
         let events = shares.values().map(|share| share.events);
@@ -34,25 +34,30 @@ pub(super) fn write_tables(
         // A level such as a temperature can't be divided among functions.
         if let Some(unit) = unit.filter(|unit| !unit.grows()) {
             writeln!(output)?;
-            if let Some(range) = report::range(recording, &grouping.filter, (index, unit))? {
+            if let Some(range) = report::value_range(recording, &grouping.filter, (index, unit))? {
                 writeln!(output, "{range}")?;
             }
             writeln!(output)?;
             continue;
         }
-        writeln!(output, ", {}", report::total(unit, events))?;
+        writeln!(output, ", {}", report::total_text(unit, events))?;
         let mut rows: Vec<(&Vec<String>, &Share)> = shares.iter().collect();
         rows.sort_by(|(a_cells, a), (b_cells, b)| {
             b.events.cmp(&a.events).then_with(|| a_cells.cmp(b_cells))
         });
         let mut headings = vec![("overhead", Align::Right), ("samples", Align::Right)];
-        headings.extend(grouping.keys.iter().map(|key| (heading(*key), Align::Left)));
+        headings.extend(
+            grouping
+                .keys
+                .iter()
+                .map(|key| (key_heading(*key), Align::Left)),
+        );
         let mut table = Table::new(&headings);
         for (cells, share) in rows.iter().take(entries) {
             let part = share.events as f64 / events.max(1) as f64;
             let mut row = vec![format!("{:.2}%", part * 100.0), thousands(share.samples)];
             row.extend(cells.iter().cloned());
-            table.row(&row, colors.share(part));
+            table.add_row(&row, colors.share(part));
         }
         table.write(None, style, output)?;
         let rest = rows.len().saturating_sub(entries);
@@ -72,7 +77,7 @@ mod tests {
     use crate::args::Key;
     use crate::events::values;
     use crate::recording::perfdata::example::example;
-    use crate::recording::perfdata::{Attr, EventKind, Parts};
+    use crate::recording::perfdata::{Attr, EventKind, SampleParts};
     use crate::recording::profile::Filter;
 
     /// Returns the tables of a value with one sample, and of another event.
@@ -81,7 +86,7 @@ mod tests {
         let (_, values) = values::split(&[name.to_owned()]);
         let kind = EventKind::Value(u64::from(values[0].event as u32));
         name.clone_into(&mut recording.events[0].name);
-        recording.events[0].attr = Attr::sampled(kind, 0, Modes::Both, Parts::default());
+        recording.events[0].attr = Attr::sampled(kind, 0, Modes::Both, SampleParts::default());
         let grouping = Grouping {
             keys: vec![Key::Comm],
             children: false,

@@ -52,8 +52,8 @@ impl AnnotatedFunctions {
         let functions = match self.events.entry(event) {
             std::collections::hash_map::Entry::Occupied(entry) => entry.into_mut(),
             std::collections::hash_map::Entry::Vacant(entry) => {
-                let read =
-                    SampledFunctions::of(recording, event).map_err(|error| error.to_string())?;
+                let read = SampledFunctions::collect(recording, event)
+                    .map_err(|error| error.to_string())?;
                 entry.insert(read)
             }
         };
@@ -69,7 +69,7 @@ impl AnnotatedFunctions {
                 printable(name)
             )
         })?;
-        let mut listing = annotate::listing(recording, function)?;
+        let mut listing = annotate::read_listing(recording, function)?;
         // The title has room for one note.
         let note = listing.notes.drain(..).next();
         let note = note.map_or_else(String::new, |note| format!("  {}", printable(&note)));

@@ -17,7 +17,7 @@ use anyhow::Result;
 use crossterm::event::Event as Input;
 
 use crate::args::{Key, Order, Report};
-use crate::commands::report::{self, Grouping, Shares, heading};
+use crate::commands::report::{self, Grouping, Shares, key_heading};
 use crate::recording::perfdata::{self, Recording};
 use crate::recording::profile::{self, SourceLines};
 use crate::system::screen::{Colors, has_unicode};
@@ -42,18 +42,18 @@ pub(crate) fn has_terminal() -> bool {
 /// Shows a report, and returns the exit code.
 pub(crate) fn report(args: &Report) -> Result<u8> {
     let recording = profile::open(&args.input.input)?;
-    report::check(args, &recording)?;
-    let mut grouping = Grouping::of(args);
-    if recording.parts().chain {
+    report::check_recording(args, &recording)?;
+    let mut grouping = Grouping::from_args(args);
+    if recording.parts().has_chain {
         grouping.graph = grouping.graph.or(Some(Order::Callee));
     }
     let mut show = Show::new(&grouping, recording.notes.scope.clone());
     show.limits = ShownLimits {
         row: args.percent_limit,
-        caller: args.graph().map_or(0.0, |graph| graph.least),
+        caller: args.graph().map_or(0.0, |graph| graph.min_percent),
     };
     show.has_name_warnings = true;
-    show.take(recording)?;
+    show.replace_recording(recording)?;
     show.run(|_| Ok(false))
 }
 
@@ -71,7 +71,7 @@ pub(crate) struct Show {
 impl Show {
     /// Creates a TUI without samples.
     pub(crate) fn new(grouping: &Grouping, title: String) -> Self {
-        let headings = grouping.keys.iter().map(|key| heading(*key)).collect();
+        let headings = grouping.keys.iter().map(|key| key_heading(*key)).collect();
         Self {
             grouping: grouping.clone(),
             limits: ShownLimits::default(),
@@ -82,20 +82,20 @@ impl Show {
     }
 
     /// Shows a recording instead of the previous one.
-    pub(crate) fn take(&mut self, recording: Recording) -> Result<()> {
+    pub(crate) fn replace_recording(&mut self, recording: Recording) -> Result<()> {
         let wants_lines = self.grouping.inline || self.grouping.keys.contains(&Key::Srcline);
         let source_lines = wants_lines.then(|| SourceLines::new(&recording));
-        let (shares, gaps) = report::shares(&recording, &self.grouping, source_lines.as_ref())?;
+        let (shares, gaps) = report::sum_by_row(&recording, &self.grouping, source_lines.as_ref())?;
         let tables = shares.iter().enumerate();
         let tables = tables.map(|(index, shares)| self.table(&recording, (index, shares)));
         self.app.replace(tables.collect::<Result<_>>()?);
         let (mut warnings, no_colors) = (Vec::new(), Colors::default());
-        if !recording.unfinished {
+        if !recording.is_unfinished {
             perfdata::warn(&recording.notes, no_colors, &mut warnings)?;
         }
         if self.has_name_warnings {
             let options = (&self.grouping, source_lines.as_ref());
-            gaps.write(&recording, options, no_colors, &mut warnings)?;
+            gaps.write_warnings(&recording, options, no_colors, &mut warnings)?;
         }
         drop(source_lines);
         let warnings = String::from_utf8_lossy(&warnings);
@@ -109,7 +109,7 @@ impl Show {
         let event = &recording.events[index];
         let (name, unit) = (&event.name[..], event.attr.unit());
         if let Some(unit) = unit.filter(|unit| !unit.grows()) {
-            let range = report::range(recording, &self.grouping.filter, (index, unit))?;
+            let range = report::value_range(recording, &self.grouping.filter, (index, unit))?;
             return Ok(CallTable::of_level((name, unit), shares, range));
         }
         let children = self.grouping.children;

@@ -3,7 +3,7 @@
 
 use std::collections::HashSet;
 
-use crate::commands::report::{Share, Shares, Tree, at_least, total};
+use crate::commands::report::{Share, Shares, Tree, min_events, total_text};
 use crate::events::values::Unit;
 use crate::system::text::{printable, thousands};
 
@@ -92,7 +92,7 @@ impl CallTable {
         let samples = rows.iter().map(|row| row.share.samples).sum();
         let events = rows.iter().map(|row| row.share.events);
         let events = events.fold(0, u64::saturating_add);
-        let min_row_events = at_least(limits.row, events);
+        let min_row_events = min_events(limits.row, events);
         let all = rows.len();
         rows.retain(|row| Self::size(children, &row.share) >= min_row_events);
         Self {
@@ -104,7 +104,7 @@ impl CallTable {
             hidden: all - rows.len(),
             rows,
             children,
-            min_caller_events: at_least(limits.caller, events),
+            min_caller_events: min_events(limits.caller, events),
         }
     }
 
@@ -120,7 +120,7 @@ impl CallTable {
     /// Returns the sum of all samples in words; `None` for a level.
     pub(super) fn amount(&self) -> Option<String> {
         let is_level = self.unit.is_some_and(|unit| !unit.grows());
-        (!is_level).then(|| total(self.unit, self.events))
+        (!is_level).then(|| total_text(self.unit, self.events))
     }
 
     /// Returns `events` as a share of all events of the table, from 0 to 1.
@@ -162,7 +162,7 @@ impl CallTable {
         open: &HashSet<CallPath>,
         lines: &mut Vec<TableLine>,
     ) {
-        let has_callers = tree.has(self.min_caller_events);
+        let has_callers = tree.has_events(self.min_caller_events);
         let is_open = has_callers.then(|| open.contains(path));
         lines.push(TableLine {
             row,
@@ -174,7 +174,7 @@ impl CallTable {
         if is_open != Some(true) {
             return;
         }
-        for (name, events, callers) in tree.sorted(self.min_caller_events) {
+        for (name, events, callers) in tree.largest_first(self.min_caller_events) {
             let mut path = path.clone();
             path.1.push(name.to_owned());
             self.push_lines((row, events, callers), &path, open, lines);

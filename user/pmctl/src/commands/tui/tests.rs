@@ -13,7 +13,7 @@ use super::*;
 use crate::args::Key;
 use crate::events::values;
 use crate::recording::perfdata::example::example;
-use crate::recording::perfdata::{Attr, EventKind, Parts};
+use crate::recording::perfdata::{Attr, EventKind, SampleParts};
 use crate::recording::profile::Filter;
 
 const RECORDING: &[u8] = include_bytes!("../../../tests/recordings/callers.data");
@@ -36,14 +36,14 @@ impl Test {
         let grouping = Grouping {
             keys: vec![Key::Comm, Key::Dso, Key::Symbol],
             children: false,
-            graph: recording.parts().chain.then_some(Order::Callee),
+            graph: recording.parts().has_chain.then_some(Order::Callee),
             inline: false,
             max_stack: 127,
             filter: Filter::default(),
         };
         let mut show = Show::new(&grouping, recording.notes.scope.clone());
         change(&mut show);
-        show.take(recording).expect("it is whole");
+        show.replace_recording(recording).expect("it is whole");
         let backend = TestBackend::new(width, height);
         let terminal = Terminal::new(backend).expect("it is memory");
         Self { show, terminal }
@@ -138,10 +138,10 @@ fn values_have_their_units() {
         let kind = EventKind::Value(u64::from(values[0].event as u32));
         recording.events[0] = perfdata::Event {
             name: name.to_owned(),
-            attr: Attr::sampled(kind, 0, Modes::Both, Parts::default()),
+            attr: Attr::sampled(kind, 0, Modes::Both, SampleParts::default()),
         };
         let mut test = Test::new(TIMEBASE, (80, 24));
-        test.show.take(recording).expect("it is whole");
+        test.show.replace_recording(recording).expect("it is whole");
         // Keys must do no harm without rows.
         test.keys("jE\na/x\n\x1b").screen()
     };
@@ -453,7 +453,7 @@ fn new_samples_leave_the_selection_where_it_was() {
     test.show.app.tables[0].rows.reverse();
     test.show.app.selected = test.show.app.tables[0].rows.len() - 4;
     assert_eq!(test.show.app.selected_path(), before);
-    test.show.take(recording).expect("it is whole");
+    test.show.replace_recording(recording).expect("it is whole");
     assert_eq!(test.show.app.selected_path(), before);
     assert_eq!(test.show.app.selected, 3);
 }

@@ -47,13 +47,13 @@ use target::Tid;
 /// Runs the program, and returns its exit code.
 pub(crate) fn wrap(args: &Wrap) -> Result<u8> {
     refuse_more_rights()?;
-    let command = Command::find(&args.command)?.prepared(filter::install);
+    let command = Command::find(&args.command)?.with_preparation(filter::install);
     // Fails with advice if the driver is missing or of another version.
     let device = Device::open().map_err(exit::with_help)?;
     let node = Node::open(Path::new(perfmon::PATH), Access::Read).context(perfmon::PATH)?;
 
     let signals = Signals::hold()?;
-    let mut waiting = Waiting::fork(&command, signals.mask_before())?;
+    let mut waiting = Waiting::fork(&command, signals.previous_mask())?;
     let listener = Arc::new(take_listener(&mut waiting)?);
     let mut calls = CallQueue::start(&listener)?;
     let running = waiting.release()?;
@@ -64,7 +64,7 @@ pub(crate) fn wrap(args: &Wrap) -> Result<u8> {
         allows_turns: !args.exact,
         opened: OpenedEvents::default(),
         has_events: false,
-        pmu: Pmu::here().with_counters_of(&device),
+        pmu: Pmu::of_this_cpu().with_counters_of(&device),
         device,
         with_maps: None,
         idle_events: BTreeSet::new(),
@@ -95,7 +95,7 @@ fn refuse_more_rights() -> Result<()> {
 
 /// Takes the listener of the filter out of the forked process.
 fn take_listener(waiting: &mut Waiting<'_>) -> Result<Listener> {
-    let number = waiting.prepared().map_err(|errno| match errno {
+    let number = waiting.preparation_result().map_err(|errno| match errno {
         Errno::EBUSY => anyhow::anyhow!(
             "another process intercepts the system calls of this program already: another `pmctl wrap`, or a \
              container.\n\
@@ -269,7 +269,7 @@ impl CallServer<'_> {
 
     /// Reports, at the end, limitations that the program could not notice.
     fn report_at_end(&self, interrupted: u64) {
-        let records_mappings = || self.device.info().is_ok_and(|info| info.mappings);
+        let records_mappings = || self.device.info().is_ok_and(|info| info.has_mappings);
         if let Some(event) = self.with_maps.as_ref().filter(|_| !records_mappings()) {
             complain(format_args!(
                 "this kernel has no kprobes, so the driver can't record mappings with its samples: functions of programs \

@@ -130,7 +130,8 @@ impl fmt::Display for ScheduleError {
                 counters,
                 by,
             } => {
-                let counters: Vec<String> = counters.iter().copied().map(decode::counter).collect();
+                let counters: Vec<String> =
+                    counters.iter().copied().map(decode::counter_name).collect();
                 let has = if by.len() == 1 { "has" } else { "have" };
                 write!(
                     f,

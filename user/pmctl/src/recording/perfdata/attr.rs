@@ -23,42 +23,42 @@ const STAMP_FIELDS: u64 = abi::PERF_SAMPLE_TID
 /// Optional parts of samples. All samples of a recording have the same parts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a part")]
-pub(crate) struct Parts {
+pub(crate) struct SampleParts {
     /// Call chains.
-    pub(crate) chain: bool,
+    pub(crate) has_chain: bool,
     /// The last branches.
-    pub(crate) branches: bool,
+    pub(crate) has_branches: bool,
     /// The registers and the stack of the program.
-    pub(crate) user: bool,
+    pub(crate) has_user_stack: bool,
     /// The cgroup of the task.
-    pub(crate) cgroup: bool,
+    pub(crate) has_cgroup: bool,
 }
 
-impl Parts {
+impl SampleParts {
     /// Returns the parts that `self` or `other` has.
     pub(super) const fn or(self, other: Self) -> Self {
         Self {
-            chain: self.chain || other.chain,
-            branches: self.branches || other.branches,
-            user: self.user || other.user,
-            cgroup: self.cgroup || other.cgroup,
+            has_chain: self.has_chain || other.has_chain,
+            has_branches: self.has_branches || other.has_branches,
+            has_user_stack: self.has_user_stack || other.has_user_stack,
+            has_cgroup: self.has_cgroup || other.has_cgroup,
         }
     }
 
     /// Returns the fields of all samples of a recording.
     pub(super) const fn fields(self) -> u64 {
-        let chain = if self.chain {
+        let chain = if self.has_chain {
             abi::PERF_SAMPLE_CALLCHAIN
         } else {
             0
         };
-        let branches = if self.branches {
+        let branches = if self.has_branches {
             abi::PERF_SAMPLE_BRANCH_STACK
         } else {
             0
         };
-        let user = if self.user { SAMPLE_USER } else { 0 };
-        let cgroup = if self.cgroup {
+        let user = if self.has_user_stack { SAMPLE_USER } else { 0 };
+        let cgroup = if self.has_cgroup {
             abi::PERF_SAMPLE_CGROUP
         } else {
             0
@@ -220,7 +220,7 @@ pub(super) struct OtherFields {
 
 impl Attr {
     /// Describes an event that was sampled in these modes.
-    pub(crate) fn sampled(kind: EventKind, period: u64, modes: Modes, parts: Parts) -> Self {
+    pub(crate) fn sampled(kind: EventKind, period: u64, modes: Modes, parts: SampleParts) -> Self {
         let (excluded, privilege) = match modes {
             Modes::User => (PerfEventAttr::EXCLUDE_KERNEL, abi::PERF_SAMPLE_BRANCH_USER),
             Modes::Kernel => (PerfEventAttr::EXCLUDE_USER, abi::PERF_SAMPLE_BRANCH_KERNEL),
@@ -236,24 +236,32 @@ impl Attr {
             // The program's part of the call chain is unwound from its stack.
             flags: PerfEventAttr::SAMPLE_ID_ALL
                 | excluded
-                | if parts.user {
+                | if parts.has_user_stack {
                     PerfEventAttr::EXCLUDE_CALLCHAIN_USER
                 } else {
                     0
                 },
-            branches: if parts.branches {
+            branches: if parts.has_branches {
                 abi::PERF_SAMPLE_BRANCH_ANY | privilege
             } else {
                 0
             },
-            stack: if parts.user { UserStack::DEFAULT } else { 0 },
+            stack: if parts.has_user_stack {
+                UserStack::DEFAULT
+            } else {
+                0
+            },
             clock: 0,
         }
     }
 
     /// Sets how many bytes of the program's stack a sample has, if samples have a stack.
     pub(crate) const fn with_stack(self, bytes: u32) -> Self {
-        let stack = if self.parts().user { bytes } else { 0 };
+        let stack = if self.parts().has_user_stack {
+            bytes
+        } else {
+            0
+        };
         Self { stack, ..self }
     }
 
@@ -316,7 +324,7 @@ impl Attr {
     /// Describes a dummy event that brings the records of tasks: with `all`, of every task; otherwise of those that it
     /// is opened for, and with `inherit` of their children. Without `all` the kernel is excluded, so that users need no
     /// privilege for their own tasks.
-    pub(crate) fn tasks(inherit: bool, all: bool) -> Self {
+    pub(crate) fn for_task_records(inherit: bool, all: bool) -> Self {
         let (of_children, of_kernel) = match (inherit, all) {
             (_, true) => (0, PerfEventAttr::KSYMBOL),
             (true, false) => (PerfEventAttr::INHERIT, PerfEventAttr::EXCLUDE_KERNEL),
@@ -345,12 +353,12 @@ impl Attr {
     }
 
     /// Returns the parts that its samples have.
-    pub(crate) const fn parts(&self) -> Parts {
-        Parts {
-            chain: self.fields & abi::PERF_SAMPLE_CALLCHAIN != 0,
-            branches: self.fields & abi::PERF_SAMPLE_BRANCH_STACK != 0,
-            user: self.fields & abi::PERF_SAMPLE_STACK_USER != 0,
-            cgroup: self.fields & abi::PERF_SAMPLE_CGROUP != 0,
+    pub(crate) const fn parts(&self) -> SampleParts {
+        SampleParts {
+            has_chain: self.fields & abi::PERF_SAMPLE_CALLCHAIN != 0,
+            has_branches: self.fields & abi::PERF_SAMPLE_BRANCH_STACK != 0,
+            has_user_stack: self.fields & abi::PERF_SAMPLE_STACK_USER != 0,
+            has_cgroup: self.fields & abi::PERF_SAMPLE_CGROUP != 0,
         }
     }
 
@@ -488,7 +496,7 @@ mod tests {
         for (name, unit) in [("energy-pkg", Unit::Joules), ("temperature", Unit::Celsius)] {
             let (_, values) = values::split(&[name.to_owned()]);
             let kind = EventKind::Value(u64::from(values[0].event as u32));
-            let attr = Attr::sampled(kind, 0, Modes::Both, Parts::default());
+            let attr = Attr::sampled(kind, 0, Modes::Both, SampleParts::default());
             assert_eq!(Attr::decode(&attr.encode()), Some(attr));
             assert_eq!((attr.name(), attr.unit()), (name.to_owned(), Some(unit)));
         }
@@ -511,9 +519,9 @@ mod tests {
 
     #[test]
     fn samples_with_other_registers_are_not_read() {
-        let parts = Parts {
-            user: true,
-            ..Parts::default()
+        let parts = SampleParts {
+            has_user_stack: true,
+            ..SampleParts::default()
         };
         let attr = Attr::sampled(EventKind::Raw(1), 1, Modes::Both, parts).with_stack(64);
         let mut bytes = attr.encode();
@@ -533,9 +541,9 @@ mod tests {
         assert_eq!(parse_bits("no_flags"), Ok(1 << 14 | 1 << 3));
         assert!(parse_bits("stack").is_err_and(|error| error.contains("ind_jmp")));
         assert!(parse_bits("").is_err());
-        let parts = Parts {
-            branches: true,
-            ..Parts::default()
+        let parts = SampleParts {
+            has_branches: true,
+            ..SampleParts::default()
         };
         let attr = Attr::sampled(EventKind::Raw(1), 1, Modes::User, parts);
         let with = |text| attr.with_branches(BranchKinds::parse(text).expect("it is one"));

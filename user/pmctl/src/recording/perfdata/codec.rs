@@ -4,7 +4,7 @@
 use std::os::unix::ffi::OsStrExt;
 
 use super::FIRST_ID;
-use super::attr::Parts;
+use super::attr::SampleParts;
 use super::bytes::{Put, Reader};
 use super::record::{Body, Branch, Map, Record, Sample, Stamp, Task, UserStack};
 
@@ -55,7 +55,7 @@ pub(super) const HEADER_SIZE: usize = 8;
 
 impl Record {
     /// Appends the encoded record. If it is a sample, it gets these parts.
-    pub(super) fn encode(&self, parts: Parts, bytes: &mut Vec<u8>) {
+    pub(super) fn encode(&self, parts: SampleParts, bytes: &mut Vec<u8>) {
         let start = bytes.len();
         // The header is filled in at the end, when the size is known.
         bytes.u64(0);
@@ -121,11 +121,15 @@ fn decode_pair(reader: &mut Reader<'_>) -> Option<(Task, Task)> {
 
 impl Body {
     /// Appends the bytes between the header and the stamp, and returns the type and the flags for the header.
-    fn encode(&self, stamp: &Stamp, parts: Parts, bytes: &mut Vec<u8>) -> (u32, u16) {
+    fn encode(&self, stamp: &Stamp, parts: SampleParts, bytes: &mut Vec<u8>) -> (u32, u16) {
         match self {
             Self::Map(map) => {
                 map.encode(bytes);
-                let mode = if map.kernel { MISC_KERNEL } else { MISC_USER };
+                let mode = if map.is_kernel {
+                    MISC_KERNEL
+                } else {
+                    MISC_USER
+                };
                 (MMAP2, mode)
             }
             Self::Comm { task, name, exec } => {
@@ -201,7 +205,7 @@ impl Map {
         let (inode, _generation) = (reader.u64()?, reader.u64()?);
         Some(Self {
             task,
-            kernel: misc & MISC_CPUMODE == MISC_KERNEL,
+            is_kernel: misc & MISC_CPUMODE == MISC_KERNEL,
             start,
             length,
             offset,
@@ -215,18 +219,18 @@ impl Map {
 }
 
 impl Sample {
-    fn encode(&self, stamp: &Stamp, parts: Parts, bytes: &mut Vec<u8>) {
+    fn encode(&self, stamp: &Stamp, parts: SampleParts, bytes: &mut Vec<u8>) {
         bytes.u64(FIRST_ID + self.event as u64);
         bytes.u64(self.ip);
         stamp.task.encode(bytes);
         bytes.u64(stamp.time);
         bytes.u64(u64::from(stamp.cpu));
         bytes.u64(self.period);
-        if parts.chain {
+        if parts.has_chain {
             bytes.u64(self.chain.len() as u64);
             self.chain.iter().for_each(|word| bytes.u64(*word));
         }
-        if parts.branches {
+        if parts.has_branches {
             bytes.u64(self.branches.len() as u64);
             for branch in &self.branches {
                 let prediction = if branch.mispredicted {
@@ -240,9 +244,9 @@ impl Sample {
             }
         }
         match &self.user {
-            Some(user) if parts.user => user.encode(bytes),
+            Some(user) if parts.has_user_stack => user.encode(bytes),
             // No registers, no stack.
-            None if parts.user => [0, 0].into_iter().for_each(|word| bytes.u64(word)),
+            None if parts.has_user_stack => [0, 0].into_iter().for_each(|word| bytes.u64(word)),
             _ => {}
         }
         if parts.cgroup {
@@ -250,7 +254,7 @@ impl Sample {
         }
     }
 
-    fn decode(mut reader: Reader<'_>, parts: Parts) -> Option<(Stamp, Self)> {
+    fn decode(mut reader: Reader<'_>, parts: SampleParts) -> Option<(Stamp, Self)> {
         let event = usize::try_from(reader.u64()?.checked_sub(FIRST_ID)?).ok()?;
         let ip = reader.u64()?;
         let stamp = Stamp {
@@ -259,14 +263,14 @@ impl Sample {
             cpu: u32::try_from(reader.u64()?).ok()?,
         };
         let period = reader.u64()?;
-        let chain = if parts.chain {
+        let chain = if parts.has_chain {
             reader.words()?
         } else {
             Vec::new()
         };
-        let count = if parts.branches { reader.u64()? } else { 0 };
+        let count = if parts.has_branches { reader.u64()? } else { 0 };
         let branches = Branch::decode(&mut reader, count)?;
-        let user = if parts.user {
+        let user = if parts.has_user_stack {
             UserStack::decode(&mut reader)?
         } else {
             None
@@ -380,7 +384,7 @@ pub(super) fn time(bytes: &[u8]) -> Option<u64> {
 
 /// Decodes the first record of `bytes`, and returns it with its size in bytes. The record is `None` if pmctl does not
 /// use its type. Returns `None` if the bytes are no record.
-pub(crate) fn decode(bytes: &[u8], parts: Parts) -> Option<(Option<Record>, usize)> {
+pub(crate) fn decode_record(bytes: &[u8], parts: SampleParts) -> Option<(Option<Record>, usize)> {
     let mut header = Reader(bytes);
     let (kind, misc) = (header.u32()?, header.u16()?);
     let size = usize::from(header.u16()?);
@@ -460,9 +464,9 @@ mod tests {
             ..Sample::default()
         };
         let mut bytes = Vec::new();
-        let parts = Parts {
-            branches: true,
-            ..Parts::default()
+        let parts = SampleParts {
+            has_branches: true,
+            ..SampleParts::default()
         };
         sample.encode(&Stamp::default(), parts, &mut bytes);
         let mut reader = Reader(&bytes[bytes.len() - 32..]);

@@ -4,8 +4,8 @@
 use perfmon::Modes;
 
 use super::{
-    Attr, Body, Branch, BuildId, Event, EventKind, Host, Map, Notes, Parts, Record, Recording,
-    Records, Sample, Stamp, Task, UserStack,
+    Attr, Body, Branch, BuildId, Event, EventKind, Host, Map, Notes, Record, Recording, Records,
+    Sample, SampleParts, Stamp, Task, UserStack,
 };
 
 /// `PERF_CONTEXT_USER`: in a call chain, addresses of the program follow.
@@ -49,7 +49,7 @@ pub(super) fn records(has_all_parts: bool) -> Vec<Record> {
         inode: 99,
         protection: 5,
         flags: 2,
-        kernel: false,
+        is_kernel: false,
         file: "/bin/true".into(),
     };
     let bodies = [
@@ -106,11 +106,11 @@ fn user_stack() -> Box<UserStack> {
 /// Returns a recording with a value in each field. Samples have all optional parts if `has_all_parts`
 /// is true, and otherwise none.
 pub(crate) fn example(has_all_parts: bool) -> Recording {
-    let parts = Parts {
-        chain: has_all_parts,
-        branches: has_all_parts,
-        user: has_all_parts,
-        cgroup: has_all_parts,
+    let parts = SampleParts {
+        has_chain: has_all_parts,
+        has_branches: has_all_parts,
+        has_user_stack: has_all_parts,
+        has_cgroup: has_all_parts,
     };
     let event = |name: &str, kind, period, modes| Event {
         name: name.to_owned(),
@@ -135,11 +135,11 @@ pub(crate) fn example(has_all_parts: bool) -> Recording {
         },
         build_ids: vec![BuildId {
             file: "/bin/true".into(),
-            kernel: false,
+            is_kernel: false,
             id: (0..20).collect(),
         }],
-        unfinished: false,
-        from_perf: false,
+        is_unfinished: false,
+        is_from_perf: false,
         ended: None,
         notes: Notes {
             version: Notes::VERSION,

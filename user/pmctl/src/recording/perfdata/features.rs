@@ -42,7 +42,7 @@ const TEXT_ALIGN: usize = 64;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct BuildId {
     pub(crate) file: PathBuf,
-    pub(crate) kernel: bool,
+    pub(crate) is_kernel: bool,
     /// At most 20 bytes.
     pub(crate) id: Vec<u8>,
 }
@@ -84,7 +84,7 @@ pub(super) fn encode_known(events: &[Event], host: &Host) -> Vec<(u32, Vec<u8>)>
         (EVENT_DESC, encode_descriptions(events)),
     ];
     // With this feature `perf report` shows branches instead of call chains.
-    if parts(events).branches && !has_calls(events) {
+    if parts(events).has_branches && !has_calls(events) {
         features.push((BRANCH_STACK, Vec::new()));
     }
     features
@@ -163,7 +163,7 @@ pub(super) const fn build_id_flags(id: &BuildId) -> u16 {
     const MISC_SIZE: u16 = 1 << 15;
     const MISC_KERNEL: u16 = 1;
     const MISC_USER: u16 = 2;
-    MISC_SIZE | if id.kernel { MISC_KERNEL } else { MISC_USER }
+    MISC_SIZE | if id.is_kernel { MISC_KERNEL } else { MISC_USER }
 }
 
 /// Appends the content of a build-id's record, which is behind its header.
@@ -284,7 +284,7 @@ pub(super) fn build_id(record: &[u8]) -> Option<BuildId> {
     };
     Some(BuildId {
         file: content.name().into(),
-        kernel: misc & 7 == 1,
+        is_kernel: misc & 7 == 1,
         id: id.get(..length)?.to_vec(),
     })
 }

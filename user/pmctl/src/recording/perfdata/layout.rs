@@ -4,7 +4,7 @@
 
 use perfmon_core::logic::event_attr as abi;
 
-use super::attr::{Attr, OtherFields, Parts, SAMPLE_USER};
+use super::attr::{Attr, OtherFields, SAMPLE_USER, SampleParts};
 use super::bytes::Reader;
 use super::record::{Body, Branch, Record, Sample, Stamp, Task, UserStack};
 
@@ -50,12 +50,12 @@ impl Layout {
 
     /// Returns the parts of the samples that pmctl reads. Stacks with other registers than pmctl asks for are not read,
     /// since they can't be unwound.
-    pub(super) const fn parts(self) -> Parts {
-        Parts {
-            chain: self.fields & abi::PERF_SAMPLE_CALLCHAIN != 0,
-            branches: self.fields & abi::PERF_SAMPLE_BRANCH_STACK != 0,
-            user: self.fields & SAMPLE_USER == SAMPLE_USER && self.registers == UserStack::MASK,
-            cgroup: self.fields & (abi::PERF_SAMPLE_CGROUP | SAMPLE_AUX) == abi::PERF_SAMPLE_CGROUP,
+    pub(super) const fn parts(self) -> SampleParts {
+        SampleParts {
+            has_chain: self.fields & abi::PERF_SAMPLE_CALLCHAIN != 0,
+            has_branches: self.fields & abi::PERF_SAMPLE_BRANCH_STACK != 0,
+            has_user_stack: self.fields & SAMPLE_USER == SAMPLE_USER && self.registers == UserStack::MASK,
+            has_cgroup: self.fields & (abi::PERF_SAMPLE_CGROUP | SAMPLE_AUX) == abi::PERF_SAMPLE_CGROUP,
         }
     }
 
@@ -119,7 +119,7 @@ impl Layout {
         } else {
             Vec::new()
         };
-        let user = if self.parts().user {
+        let user = if self.parts().has_user_stack {
             UserStack::decode(&mut reader)?
         } else {
             None

@@ -39,8 +39,8 @@ mod records;
 mod source;
 mod write;
 
-pub(crate) use attr::{Attr, BranchKinds, EventKind, Parts};
-pub(crate) use codec::decode;
+pub(crate) use attr::{Attr, BranchKinds, EventKind, SampleParts};
+pub(crate) use codec::decode_record;
 pub(crate) use features::BuildId;
 pub(crate) use notes::{BufferGaps, FileFacts, Loss, Notes, Symbol, SymbolTable, warn};
 pub(crate) use parts::ReadError;
@@ -63,9 +63,9 @@ pub(crate) struct Recording {
     pub(crate) build_ids: Vec<BuildId>,
     pub(crate) notes: Notes,
     /// The recording was not finished: pmctl was killed, or still runs.
-    pub(crate) unfinished: bool,
+    pub(crate) is_unfinished: bool,
     /// `perf record` wrote the file.
-    pub(crate) from_perf: bool,
+    pub(crate) is_from_perf: bool,
     /// Time at which the recording ended, if it is known.
     pub(crate) ended: Option<SystemTime>,
 }
@@ -100,10 +100,10 @@ pub(crate) struct Host {
 impl Recording {
     /// Returns the parts that samples have. Branches that are a call stack don't count as branches: they become part of the
     /// call chain.
-    pub(crate) fn parts(&self) -> Parts {
+    pub(crate) fn parts(&self) -> SampleParts {
         let parts = parts(&self.events);
-        Parts {
-            branches: parts.branches && !self.has_calls(),
+        SampleParts {
+            has_branches: parts.has_branches && !self.has_calls(),
             ..parts
         }
     }
@@ -152,10 +152,10 @@ pub(crate) struct FileVersion<'a> {
 ///
 /// # Errors
 /// The errors of `output`.
-pub(crate) fn write<W: Write + Seek>(recording: &Recording, output: W) -> io::Result<W> {
+pub(crate) fn write_recording<W: Write + Seek>(recording: &Recording, output: W) -> io::Result<W> {
     let mut writer = Writer::new(output, recording.events.clone())?;
     for record in recording.records.iter() {
-        writer.record(&record.map_err(io::Error::other)?)?;
+        writer.append(&record.map_err(io::Error::other)?)?;
     }
     let mut notes = recording.notes.clone();
     let file = writer.finish(&recording.host, &recording.build_ids, &mut notes)?;
@@ -163,10 +163,10 @@ pub(crate) fn write<W: Write + Seek>(recording: &Recording, output: W) -> io::Re
 }
 
 /// Returns the parts that samples of these events have; the events don't differ in them.
-fn parts(events: &[Event]) -> Parts {
+fn parts(events: &[Event]) -> SampleParts {
     events
         .first()
-        .map_or_else(Parts::default, |event| event.attr.parts())
+        .map_or_else(SampleParts::default, |event| event.attr.parts())
 }
 
 /// Returns whether the branches of these events are the program's call stack.

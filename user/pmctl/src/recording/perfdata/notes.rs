@@ -237,7 +237,7 @@ impl Loss {
     }
 
     /// Returns the least number of missing samples.
-    pub(crate) fn least(&self) -> u64 {
+    pub(crate) fn min_samples(&self) -> u64 {
         self.samples.max(1)
     }
 }

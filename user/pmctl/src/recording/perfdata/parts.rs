@@ -135,9 +135,9 @@ pub(super) struct Parsed {
     pub(super) attrs: Vec<Attr>,
     pub(super) features: Features,
     /// The recording was not finished.
-    pub(super) unfinished: bool,
+    pub(super) is_unfinished: bool,
     /// The file is from `perf record`.
-    pub(super) from_perf: bool,
+    pub(super) is_from_perf: bool,
     /// Offsets of the first record and of the end of the last one.
     pub(super) section: (u64, u64),
 }

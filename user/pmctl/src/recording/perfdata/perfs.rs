@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use ahash::AHashMap;
 
-use super::attr::{self, Attr, EventKind, Parts};
+use super::attr::{self, Attr, EventKind, SampleParts};
 use super::bytes::Reader;
 use super::codec::{self, FIRST_PERF_TYPE, FORK, MISC_CPUMODE, MISC_KERNEL, SAMPLE};
 use super::deferred::{CALLCHAIN_DEFERRED, Deferred};
@@ -50,7 +50,7 @@ pub(super) fn parse(
     header: &Header,
     features: Option<Features>,
 ) -> Result<(Parsed, RecordingBytes), ReadError> {
-    let unfinished = features.is_none();
+    let is_unfinished = features.is_none();
     let features = features.unwrap_or_default();
     if features.is_divided {
         return Err(ReadError::Divided);
@@ -58,7 +58,7 @@ pub(super) fn parse(
     let mut events = Events::read(source, header, &features.names)?;
     let (start, size) = header.data;
     let mut section = (start, parts::end(source, (start, size), RECORDS)?);
-    if unfinished {
+    if is_unfinished {
         section.1 = end_of_whole_records(source, section)?;
     }
     if events.have_deferred_chains {
@@ -80,7 +80,7 @@ pub(super) fn parse(
         lost_note(events.lost_records),
         events.no_callers_note(),
         events.deferred.missing_note(),
-        unfinished.then(|| UNFINISHED.to_owned()),
+        is_unfinished.then(|| UNFINISHED.to_owned()),
     ];
     let degraded = words.into_iter().flatten().collect();
     let attrs = events.attrs;
@@ -99,8 +99,8 @@ pub(super) fn parse(
     let parsed = Parsed {
         attrs,
         features,
-        unfinished,
-        from_perf: true,
+        is_unfinished,
+        is_from_perf: true,
         section,
     };
     Ok((parsed, bytes.into()))
@@ -132,7 +132,7 @@ fn end_of_whole_records(
 
 /// Appends a record in pmctl's layout. That layout has more fields, so a sample that gets too long for a record loses
 /// its stack.
-fn append(mut record: Record, parts: Parts, bytes: &mut Vec<u8>) {
+fn append(mut record: Record, parts: SampleParts, bytes: &mut Vec<u8>) {
     let start = bytes.len();
     record.encode(parts, bytes);
     if bytes.len() - start > usize::from(u16::MAX) {
@@ -171,7 +171,7 @@ struct Events {
     /// Indexes in `layouts`, by the kernel's numbers.
     ids: AHashMap<u64, usize>,
     /// The parts that samples of any event have.
-    parts: Parts,
+    parts: SampleParts,
     /// Number of records for which the kernel had no room.
     lost_records: u64,
     /// Build-ids of mapped files.
@@ -205,9 +205,11 @@ impl Events {
             let (attr, others) = Attr::decode_any(&bytes).ok_or(broken)?;
             all.push((attr, Layout::of(&attr, others)));
         }
-        let parts = all.iter().fold(Parts::default(), |parts, (_, layout)| {
-            parts.or(layout.parts())
-        });
+        let parts = all
+            .iter()
+            .fold(SampleParts::default(), |parts, (_, layout)| {
+                parts.or(layout.parts())
+            });
         let mut events = Self {
             attrs: Vec::new(),
             names: Vec::new(),
@@ -389,8 +391,8 @@ fn code_mapping(mut map: Map, misc: u16) -> Option<Map> {
     if misc & MISC_MMAP_DATA != 0 {
         return None;
     }
-    map.kernel = misc & MISC_CPUMODE == MISC_KERNEL;
-    if map.kernel {
+    map.is_kernel = misc & MISC_CPUMODE == MISC_KERNEL;
+    if map.is_kernel {
         map.offset = map.start;
         map.file = module_name(&map.file);
     }
@@ -408,7 +410,7 @@ fn take_build_id(map: &mut Map, content: &[u8]) -> Option<BuildId> {
     // An empty build-id identifies no file.
     (!id.is_empty()).then(|| BuildId {
         file: map.file.clone(),
-        kernel: map.kernel,
+        is_kernel: map.is_kernel,
         id: id.to_vec(),
     })
 }

@@ -23,7 +23,8 @@ use super::parts::Parsed;
 use super::source::{BlockReader, RecordingBytes};
 use super::write::{Finished, RecordTotals};
 use super::{
-    Attr, BuildId, Event, FIRST_ID, Host, MAGIC, Notes, Parts, Record, attr, codec, identifier,
+    Attr, BuildId, Event, FIRST_ID, Host, MAGIC, Notes, Record, SampleParts, attr, codec,
+    identifier,
 };
 
 /// `PERF_RECORD_*` that the perf tool makes, and not the kernel.
@@ -45,7 +46,7 @@ const BLOCK_SIZE: usize = 1 << 16;
 pub(crate) struct Pipe<W: Write> {
     output: W,
     /// The parts of samples.
-    parts: Parts,
+    parts: SampleParts,
     /// Bytes that are not yet written to `output`.
     block: Vec<u8>,
     totals: RecordTotals,
@@ -112,7 +113,7 @@ impl<W: Write> Pipe<W> {
     ///
     /// # Errors
     /// The errors of the output.
-    pub(crate) fn record(&mut self, record: &Record) -> io::Result<()> {
+    pub(crate) fn append(&mut self, record: &Record) -> io::Result<()> {
         let before = self.block.len();
         record.encode(self.parts, &mut self.block);
         let time = record.is_sample().then_some(record.stamp.time);
@@ -124,7 +125,7 @@ impl<W: Write> Pipe<W> {
     ///
     /// # Errors
     /// The errors of the output.
-    pub(crate) fn bytes(&mut self, bytes: &[u8], time: Option<u64>) -> io::Result<()> {
+    pub(crate) fn append_raw(&mut self, bytes: &[u8], time: Option<u64>) -> io::Result<()> {
         self.block.extend_from_slice(bytes);
         self.count_record(bytes.len(), time)
     }
@@ -239,7 +240,7 @@ pub(super) fn parse(source: &RecordingBytes) -> Option<Parsed> {
         let length = bytes.iter().rposition(|byte| *byte != 0);
         length.and_then(|last| serde_json::from_slice(&bytes[..=last]).ok())
     });
-    let unfinished = notes == Some(None);
+    let is_unfinished = notes == Some(None);
     features.notes = match notes {
         Some(None) => Features::unfinished(&attrs).notes,
         Some(read) => read,
@@ -248,8 +249,8 @@ pub(super) fn parse(source: &RecordingBytes) -> Option<Parsed> {
     Some(Parsed {
         attrs,
         features,
-        unfinished,
-        from_perf: false,
+        is_unfinished,
+        is_from_perf: false,
         section: (start, end),
     })
 }
@@ -269,7 +270,7 @@ mod tests {
         let mut pipe = begin_pipe(recording);
         for (index, record) in recording.records.iter().enumerate() {
             let record = record.expect("it is well formed");
-            pipe.record(&record).expect("a vector takes everything");
+            pipe.append(&record).expect("a vector takes everything");
             if index % 3 == 0 {
                 pipe.save().expect("a vector takes everything");
             }
@@ -331,13 +332,13 @@ mod tests {
         recording.build_ids.clear();
         let mut pipe = begin_pipe(&recording);
         for record in &records(true) {
-            pipe.record(record).expect("a vector takes everything");
+            pipe.append(record).expect("a vector takes everything");
         }
         pipe.save().expect("a vector takes everything");
         let mut bytes = pipe.output;
         bytes.truncate(bytes.len() - 12);
         let cut = read(bytes).expect("it is whole as far as it goes");
-        assert!(cut.unfinished);
+        assert!(cut.is_unfinished);
         assert_eq!(cut.host, recording.host);
         let mut kept = records(true);
         kept.pop();
@@ -346,7 +347,7 @@ mod tests {
         for length in 0..whole.len() {
             let read = read(&whole[..length]);
             assert!(
-                read.is_err() || read.is_ok_and(|read| read.unfinished),
+                read.is_err() || read.is_ok_and(|read| read.is_unfinished),
                 "{length}"
             );
         }
@@ -375,6 +376,6 @@ mod tests {
             read(&bytes[..bytes.len() - UPDATE_HEAD_SIZE]),
             Err(ReadError::PerfsStream)
         );
-        assert!(read(bytes).is_ok_and(|read| read.unfinished));
+        assert!(read(bytes).is_ok_and(|read| read.is_unfinished));
     }
 }

@@ -4,7 +4,7 @@
 //! Crate linux-perf-data is used in the tests only. It holds all records in memory to sort them: 213 MB for a million
 //! samples, where this takes 6 MB. And it takes 1,700 instructions for a record, more than `report` takes for a sample.
 
-use super::attr::{self, Attr, Parts};
+use super::attr::{self, Attr, SampleParts};
 use super::bytes::Reader;
 use super::features::Features;
 use super::parts::{EVENTS, FEATURES, Header, Parsed, RECORDS, ReadError, end, part};
@@ -69,7 +69,7 @@ fn parse(
     features: Option<(Features, u64)>,
 ) -> Result<Parsed, ReadError> {
     let attrs = read_attrs(source, header)?;
-    let unfinished = features.is_none();
+    let is_unfinished = features.is_none();
     let features = match features {
         None => Features::unfinished(&attrs),
         Some((mut features, behind)) => {
@@ -84,8 +84,8 @@ fn parse(
     Ok(Parsed {
         attrs,
         features,
-        unfinished,
-        from_perf: false,
+        is_unfinished,
+        is_from_perf: false,
         section: (start, end(source, (start, size), RECORDS)?),
     })
 }
@@ -95,8 +95,8 @@ fn assemble(source: RecordingBytes, parsed: Parsed) -> Result<Recording, ReadErr
     let Parsed {
         attrs,
         features,
-        unfinished,
-        from_perf,
+        is_unfinished,
+        is_from_perf,
         section,
     } = parsed;
     let notes = features.notes.ok_or(ReadError::PerfsStream)?;
@@ -108,7 +108,7 @@ fn assemble(source: RecordingBytes, parsed: Parsed) -> Result<Recording, ReadErr
     }
 
     let no_events = ReadError::Broken(EVENTS);
-    let parts = attrs.first().map_or_else(Parts::default, Attr::parts);
+    let parts = attrs.first().map_or_else(SampleParts::default, Attr::parts);
     let have_same_fields = attrs.iter().all(|a| a.fields == parts.fields());
     let have_all_totals = notes.totals.is_empty() || notes.totals.len() == attrs.len();
     if !have_same_fields || features.names.len() != attrs.len() || !have_all_totals {
@@ -124,8 +124,8 @@ fn assemble(source: RecordingBytes, parsed: Parsed) -> Result<Recording, ReadErr
         host: features.host,
         build_ids: features.build_ids,
         notes,
-        unfinished,
-        from_perf,
+        is_unfinished,
+        is_from_perf,
         ended: None,
     })
 }

@@ -107,7 +107,7 @@ pub(crate) enum Body {
 pub(crate) struct Map {
     pub(crate) task: Task,
     /// The mapping belongs to the kernel, and not to a task.
-    pub(crate) kernel: bool,
+    pub(crate) is_kernel: bool,
     pub(crate) start: u64,
     pub(crate) length: u64,
     /// Offset of `start` in the file.

@@ -2,8 +2,8 @@
 //! The records of a recording. They stay encoded, in the file if possible, and an iterator decodes one at a time. So
 //! reading takes no more memory for a million samples than for one.
 
-use super::attr::Parts;
-use super::codec::{self, decode};
+use super::attr::SampleParts;
+use super::codec::{self, decode_record};
 use super::parts::ReadError;
 use super::record::{Body, Record};
 use super::source::{BlockReader, RecordingBytes};
@@ -21,7 +21,7 @@ pub(crate) struct Records {
     /// Offsets of the first record and of the end of the last one.
     section: (u64, u64),
     /// The parts of samples.
-    parts: Parts,
+    parts: SampleParts,
     /// The offset of each record in units of [`UNIT`], in the order of the records' times; `None` if the records are in that
     /// order already.
     order: Option<Vec<u32>>,
@@ -35,7 +35,7 @@ impl Records {
     pub(super) fn read(
         source: RecordingBytes,
         section: (u64, u64),
-        parts: Parts,
+        parts: SampleParts,
         events: usize,
     ) -> Result<Self, ReadError> {
         let (mut sorted, mut latest) = (true, 0);
@@ -97,13 +97,13 @@ impl Records {
 /// Decodes the next record as [`decode`] does; `None` at the end.
 fn next(
     walk: &mut BlockReader<'_>,
-    parts: Parts,
+    parts: SampleParts,
 ) -> Result<Option<(Option<Record>, usize)>, ReadError> {
     let bytes = walk.rest().ok_or(UNREADABLE)?;
     if bytes.is_empty() {
         return Ok(None);
     }
-    let (record, size) = decode(bytes, parts).ok_or(UNREADABLE)?;
+    let (record, size) = decode_record(bytes, parts).ok_or(UNREADABLE)?;
     walk.skip(size);
     Ok(Some((record, size)))
 }
@@ -130,11 +130,11 @@ impl From<&[Record]> for Records {
                 _ => None,
             })
         };
-        let parts = Parts {
-            chain: samples().any(|sample| !sample.chain.is_empty()),
-            branches: samples().any(|sample| !sample.branches.is_empty()),
-            user: samples().any(|sample| sample.user.is_some()),
-            cgroup: samples().any(|sample| sample.cgroup != 0),
+        let parts = SampleParts {
+            has_chain: samples().any(|sample| !sample.chain.is_empty()),
+            has_branches: samples().any(|sample| !sample.branches.is_empty()),
+            has_user_stack: samples().any(|sample| sample.user.is_some()),
+            has_cgroup: samples().any(|sample| sample.cgroup != 0),
         };
         let mut bytes = Vec::new();
         for record in records {

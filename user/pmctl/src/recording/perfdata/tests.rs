@@ -13,7 +13,7 @@ use super::read::read;
 use super::*;
 
 fn encode(recording: &Recording) -> Vec<u8> {
-    let file = write(recording, Cursor::new(Vec::new()));
+    let file = write_recording(recording, Cursor::new(Vec::new()));
     file.expect("a vector takes everything").into_inner()
 }
 
@@ -157,14 +157,14 @@ fn recordings_of_earlier_versions_have_the_notes_as_a_feature() {
     file[HEADER_SIZE - 1] |= 0x80;
     let read = read(file).expect("it is whole");
     assert_eq!(read.notes, ours.notes);
-    assert!(!read.from_perf);
+    assert!(!read.is_from_perf);
 }
 
 #[test]
 fn a_file_of_perf_has_the_same_samples() {
     let ours = example(false);
     let perfs = read(with_perf_as_writer(encode(&ours))).expect("it is whole");
-    assert!(perfs.from_perf && !perfs.unfinished);
+    assert!(perfs.is_from_perf && !perfs.is_unfinished);
     assert_eq!(perfs.events, ours.events);
     assert!(perfs.samples().eq(ours.samples()));
     assert_eq!(perfs.notes.total(0), None);
@@ -185,7 +185,7 @@ fn an_unfinished_file_of_perf_is_read_to_its_end() {
         read(file).expect("it is as far as it goes")
     };
     let read = killed(size);
-    assert!(read.from_perf && read.unfinished);
+    assert!(read.is_from_perf && read.is_unfinished);
     assert!(read.samples().eq(ours.samples()));
     let words = read.notes.degraded.join("; ");
     assert!(words.contains("perf record` was killed"), "{words}");
@@ -240,7 +240,7 @@ fn write_records(records: &[Record]) -> Vec<u8> {
     let mut file = Cursor::new(Vec::new());
     let mut writer = Writer::new(&mut file, events).expect("a vector takes everything");
     for record in records {
-        writer.record(record).expect("a vector takes everything");
+        writer.append(record).expect("a vector takes everything");
     }
     let finished = writer.finish(&host, &build_ids, &mut notes);
     finished.expect("a vector takes everything");
@@ -254,13 +254,13 @@ fn the_header_of_an_unfinished_recording_covers_its_records() {
     let mut writer =
         Writer::new(&mut file, example(true).events).expect("a vector takes everything");
     for record in &records {
-        writer.record(record).expect("a vector takes everything");
+        writer.append(record).expect("a vector takes everything");
     }
     writer.save().expect("a vector takes everything");
     drop(writer);
     let bytes = file.into_inner();
     let recording = read(&bytes[..]).expect("it is whole as far as it goes");
-    assert!(recording.unfinished);
+    assert!(recording.is_unfinished);
     assert_eq!(recording.records, Records::from(&records[..]));
     let names: Vec<&str> = recording.events.iter().map(|e| e.name.as_str()).collect();
     assert_eq!(names, ["cycles:u", "r1c0"]);
@@ -320,7 +320,7 @@ fn write_until_full(size: usize, samples: usize) -> io::Result<Finished<Disk>> {
     let mut sample = super::example::records(false).swap_remove(4);
     for _ in 0..samples {
         sample.stamp.time += 1;
-        match writer.record(&sample) {
+        match writer.append(&sample) {
             Err(error) if is_full(&error) => break,
             result => result?,
         }
@@ -365,7 +365,7 @@ fn a_disk_without_room_for_the_end_leaves_an_unfinished_recording() {
     let mut writer = Writer::new(&mut disk, events).expect("there is room");
     for _ in 0..7 {
         for _ in 0..10 {
-            writer.record(&sample).expect("there is room");
+            writer.append(&sample).expect("there is room");
         }
         writer.save().expect("there is room");
     }
@@ -375,7 +375,7 @@ fn a_disk_without_room_for_the_end_leaves_an_unfinished_recording() {
         .expect("the end does not fit");
     assert!(is_full(&error));
     let recording = read(disk.file.into_inner()).expect("it is readable");
-    assert!(recording.unfinished);
+    assert!(recording.is_unfinished);
     assert_eq!(recording.samples().count(), 70);
 }
 
@@ -433,9 +433,9 @@ fn task() -> impl Strategy<Value = Task> {
 
 fn map() -> impl Strategy<Value = Map> {
     let numbers = any::<(bool, [u64; 4], [u32; 4])>();
-    (task(), numbers, "[^\0]{0,40}").prop_map(|(task, (kernel, long, short), file)| Map {
+    (task(), numbers, "[^\0]{0,40}").prop_map(|(task, (is_kernel, long, short), file)| Map {
         task,
-        kernel,
+        is_kernel,
         start: long[0],
         length: long[1],
         offset: long[2],
@@ -538,7 +538,7 @@ proptest! {
     #[test]
     fn any_bytes_do_not_panic(bytes in prop::collection::vec(any::<u8>(), 0..400)) {
         let _ = read(&bytes[..]);
-        let _ = decode(&bytes, Parts { chain: true, branches: true, user: true, cgroup: true });
+        let _ = decode_record(&bytes, SampleParts { has_chain: true, has_branches: true, has_user_stack: true, has_cgroup: true });
     }
 
     #[test]

@@ -10,7 +10,9 @@ use nix::libc;
 
 use super::bytes::Put;
 use super::features::{self, BITS, FeatureContent};
-use super::{BuildId, ENTRY_SIZE, Event, FIRST_ID, HEADER_SIZE, Host, MAGIC, Notes, Parts, Record};
+use super::{
+    BuildId, ENTRY_SIZE, Event, FIRST_ID, HEADER_SIZE, Host, MAGIC, Notes, Record, SampleParts,
+};
 
 /// A part of the file, by its offset and its size in bytes.
 #[derive(Clone, Copy, Default)]
@@ -75,7 +77,7 @@ pub(crate) struct Writer<W: Write + Seek> {
     output: W,
     events: Vec<Event>,
     /// The parts of samples.
-    parts: Parts,
+    parts: SampleParts,
     /// The encoded records that are not written yet.
     block: Vec<u8>,
     /// Sums over all records, with those of the block.
@@ -124,7 +126,7 @@ impl<W: Write + Seek> Writer<W> {
     ///
     /// # Errors
     /// The errors of the output. Records that were not written yet are dropped then.
-    pub(crate) fn record(&mut self, record: &Record) -> io::Result<()> {
+    pub(crate) fn append(&mut self, record: &Record) -> io::Result<()> {
         let before = self.block.len();
         record.encode(self.parts, &mut self.block);
         let time = record.is_sample().then_some(record.stamp.time);
@@ -136,8 +138,8 @@ impl<W: Write + Seek> Writer<W> {
     /// of a sample, in nanoseconds, or `None` for other records.
     ///
     /// # Errors
-    /// The errors of [`record`](Self::record).
-    pub(crate) fn bytes(&mut self, bytes: &[u8], time: Option<u64>) -> io::Result<()> {
+    /// The errors of [`append`](Self::append).
+    pub(crate) fn append_raw(&mut self, bytes: &[u8], time: Option<u64>) -> io::Result<()> {
         self.block.extend_from_slice(bytes);
         self.totals.add(bytes.len(), time);
         self.flush_if_large()
@@ -158,7 +160,7 @@ impl<W: Write + Seek> Writer<W> {
     /// Writes all records, and updates the header to them.
     ///
     /// # Errors
-    /// The errors of [`record`](Self::record).
+    /// The errors of [`append`](Self::append).
     pub(crate) fn save(&mut self) -> io::Result<()> {
         self.flush()?;
         self.write_header(&[])

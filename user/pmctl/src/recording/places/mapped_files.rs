@@ -81,7 +81,7 @@ impl MappedFiles {
 
     /// Notes a mapping, after it was applied to `spaces`.
     pub(super) fn add_mapping(&mut self, map: &Map, spaces: &AddressSpaces) {
-        if map.kernel {
+        if map.is_kernel {
             let name = mapped::file_name(map).to_owned();
             self.kernel_addresses.entry(name).or_insert(map.start);
         }
@@ -344,7 +344,7 @@ mod tests {
                 pid: u32::MAX,
                 tid: 0,
             },
-            kernel: true,
+            is_kernel: true,
             start: 0xffff_ffff_f000_0000,
             length: 0x1000,
             file: name.into(),

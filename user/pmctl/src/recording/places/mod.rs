@@ -46,7 +46,7 @@ impl Places {
 
     /// Applies a record: notes the addresses of a sample, or the change that another record describes. Records must come
     /// in the order of their times.
-    pub(crate) fn take(&mut self, record: &Record) {
+    pub(crate) fn note_record(&mut self, record: &Record) {
         let Body::Sample(sample) = &record.body else {
             self.looked_up.clear();
             self.spaces.apply(record);
@@ -61,7 +61,7 @@ impl Places {
         let ends = sample.branches.iter().flat_map(|b| [b.from, b.to]);
         let chain = sample.chain.iter().copied();
         for address in ends.chain(chain).chain([sample.ip]) {
-            self.address(task, address);
+            self.note_address(task, address);
         }
         if let Some(user) = &sample.user {
             let mut callers = mem::take(&mut self.callers);
@@ -73,7 +73,7 @@ impl Places {
             self.unwinder.append(process, user, &mut callers);
             callers
                 .drain(..)
-                .for_each(|address| self.address(task, address));
+                .for_each(|address| self.note_address(task, address));
             self.callers = callers;
         }
     }
@@ -84,7 +84,7 @@ impl Places {
     }
 
     /// Notes a sampled address of a task. Marks in call chains may be passed, too: they are in no mapping.
-    pub(crate) fn address(&mut self, task: Task, address: u64) {
+    pub(crate) fn note_address(&mut self, task: Task, address: u64) {
         if !self.looked_up.insert((task.pid, address)) {
             return;
         }
@@ -149,9 +149,9 @@ impl Places {
 
 /// Returns the build-id of a file, if it has one. `path` is where the file is now.
 pub(crate) fn build_id(file: &Path, path: &Path) -> Option<BuildId> {
-    let kernel = file == Path::new(KERNEL);
-    let id = if kernel {
-        running_kernel()?
+    let is_kernel = file == Path::new(KERNEL);
+    let id = if is_kernel {
+        running_kernel_build_id()?
     } else if path == Path::new(VDSO) {
         vdso_build_id()?
     } else {
@@ -159,13 +159,13 @@ pub(crate) fn build_id(file: &Path, path: &Path) -> Option<BuildId> {
     };
     Some(BuildId {
         file: file.to_owned(),
-        kernel,
+        is_kernel,
         id,
     })
 }
 
 /// Returns the build-id of the running kernel.
-pub(crate) fn running_kernel() -> Option<Vec<u8>> {
+pub(crate) fn running_kernel_build_id() -> Option<Vec<u8>> {
     kernel_build_id(&fs::read("/sys/kernel/notes").ok()?)
 }
 
@@ -257,7 +257,7 @@ mod tests {
         };
         let mut places = Places::default();
         for body in [map, sample] {
-            places.take(&Record { stamp, body });
+            places.note_record(&Record { stamp, body });
         }
         let (tables, ids) = places.look_up();
         assert_eq!(tables[0].symbols[0].name, "shown");
@@ -284,7 +284,7 @@ mod tests {
         let main = offset(&program.path, &elf, "main");
         // The state of the process now, with a sample.
         let places = || {
-            let mut records = crate::recording::procfs::process(task.pid);
+            let mut records = crate::recording::procfs::process_records_of(task.pid);
             let maps = records.iter().filter_map(|record| match &record.body {
                 Body::Map(map) => Some(map),
                 _ => None,
@@ -305,7 +305,7 @@ mod tests {
             };
             records.push(Record { stamp, body });
             let mut places = Places::default();
-            records.iter().for_each(|record| places.take(record));
+            records.iter().for_each(|record| places.note_record(record));
             places
         };
         let names = |places: &Places| {
@@ -332,7 +332,7 @@ mod tests {
     fn a_generated_function_has_its_name() {
         let mut program = Generator::start();
         let task = Task::leader(program.process.id());
-        let mut records = crate::recording::procfs::process(task.pid);
+        let mut records = crate::recording::procfs::process_records_of(task.pid);
         let sample = Body::Sample(Sample {
             ip: program.address + 5,
             ..Sample::default()
@@ -346,7 +346,7 @@ mod tests {
             body: sample,
         });
         let mut places = Places::default();
-        records.iter().for_each(|record| places.take(record));
+        records.iter().for_each(|record| places.note_record(record));
         let generated = SymbolTable {
             file: format!("/tmp/perf-{}.map", task.pid),
             symbols: vec![Symbol {
@@ -365,7 +365,7 @@ mod tests {
     /// Returns the symbol at an address in this test's own process, and the mapping of its file.
     fn look_up(address: u64) -> (Symbol, Map) {
         let task = Task::leader(std::process::id());
-        let mut records = crate::recording::procfs::process(task.pid);
+        let mut records = crate::recording::procfs::process_records_of(task.pid);
         records.push(Record {
             stamp: Stamp {
                 task,
@@ -377,7 +377,7 @@ mod tests {
             }),
         });
         let mut places = Places::default();
-        records.iter().for_each(|record| places.take(record));
+        records.iter().for_each(|record| places.note_record(record));
         let (tables, _) = places.look_up();
         let [SymbolTable { symbols, .. }] = &tables[..] else {
             panic!("one file has a sample: {tables:?}");

@@ -58,7 +58,7 @@ const NO_LINE: &str = "??:0";
 
 /// Returns whether a sample is in the kernel, and its call chain in the program only, as in recordings without the kernel's
 /// callers. Then the chain does not include the sampled function.
-pub(crate) fn is_above_its_chain(sample: &Sample) -> bool {
+pub(crate) fn is_outside_its_chain(sample: &Sample) -> bool {
     let first = sample.chain.iter().find(|word| !is_mark(**word));
     first.is_some_and(|first| is_kernel(sample.ip) && !is_kernel(*first))
 }
@@ -198,7 +198,7 @@ mod tests {
     fn a_chain_without_the_kernels_part_does_not_include_its_sample() {
         const KERNEL: u64 = 1 << 63;
         let is_above = |ip, chain: &[u64]| {
-            is_above_its_chain(&Sample {
+            is_outside_its_chain(&Sample {
                 ip,
                 chain: chain.to_vec(),
                 ..Sample::default()

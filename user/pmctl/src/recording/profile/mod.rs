@@ -16,7 +16,7 @@ use std::path::Path;
 use ahash::AHashSet;
 use anyhow::{Context, Result, anyhow};
 
-pub(crate) use chain::{Frame, is_above_its_chain};
+pub(crate) use chain::{Frame, is_outside_its_chain};
 pub(crate) use filter::{Filter, TimeSpan};
 pub(crate) use source_lines::SourceLines;
 
@@ -51,11 +51,11 @@ pub(crate) fn open_or(path: &Path, advice: &str) -> Result<Recording> {
     })?;
     let mut recording = perfdata::read(source).with_context(|| path.display().to_string())?;
     recording.ended = path.metadata().and_then(|facts| facts.modified()).ok();
-    if recording.unfinished || recording.from_perf {
+    if recording.is_unfinished || recording.is_from_perf {
         // The recording has no symbols: they are looked up when a recording by pmctl ends.
         let mut places = Places::of_past(&recording);
         for record in recording.records.iter() {
-            places.take(&record?);
+            places.note_record(&record?);
         }
         let (symbols, build_ids) = places.look_up();
         recording.notes.symbols = symbols;
@@ -235,13 +235,13 @@ impl<'a> SampleNames<'a> {
     }
 
     /// Returns the names of both ends of a branch.
-    pub(crate) fn ends(&self, pid: u32, branch: &Branch) -> (Site<'_>, Site<'_>) {
+    pub(crate) fn branch_sites(&self, pid: u32, branch: &Branch) -> (Site<'_>, Site<'_>) {
         (self.site(pid, branch.from), self.site(pid, branch.to))
     }
 }
 
 /// Returns the number of a process or thread as text; -1 for an unknown one, the same as perf shows.
-pub(crate) fn number(number: u32) -> String {
+pub(crate) fn task_number_text(number: u32) -> String {
     match number {
         u32::MAX => "-1".to_owned(),
         known => known.to_string(),
@@ -259,7 +259,7 @@ pub(crate) fn each_sample(
 }
 
 /// Calls `visit` for each sample, for callers that need no call chains: stacks are not unwound.
-pub(crate) fn each_sample_alone(
+pub(crate) fn each_sample_without_unwinding(
     recording: &Recording,
     visit: impl FnMut(&NamedSample<'_>, &SampleNames<'_>) -> Result<()>,
 ) -> Result<Cuts> {
@@ -352,7 +352,7 @@ mod tests {
             if let Ok(recording) = perfdata::read(bytes) {
                 let result = each_sample(&recording, |named, names| {
                     for branch in &named.sample.branches {
-                        names.ends(named.stamp.task.pid, branch);
+                        names.branch_sites(named.stamp.task.pid, branch);
                     }
                     Ok(())
                 });

@@ -23,7 +23,7 @@ pub(super) fn refresh(recording: &mut Recording, debug_files: &DebugFiles) -> Re
     }
     let mut places = Places::of_past(recording);
     for record in recording.records.iter() {
-        places.take(&record?);
+        places.note_record(&record?);
     }
     let is_wanted = |file: &Path| {
         file.to_str()
@@ -83,7 +83,7 @@ mod tests {
         };
         let records = bodies.map(|body| Record { stamp, body });
         let mut places = Places::default();
-        records.iter().for_each(|record| places.take(record));
+        records.iter().for_each(|record| places.note_record(record));
         let mut recording = Recording {
             records: Records::from(&records[..]),
             ..Recording::default()
@@ -92,7 +92,7 @@ mod tests {
         let elf = Elf::read(&split.program).expect("it is well formed");
         recording.build_ids = vec![BuildId {
             file: split.program.clone(),
-            kernel: false,
+            is_kernel: false,
             id: elf.build_id.expect("it has one"),
         }];
         recording

@@ -253,7 +253,7 @@ int main(int argc, char **argv) {
             records: Records::from(&records[..]),
             build_ids: vec![BuildId {
                 file: self.path.clone(),
-                kernel: false,
+                is_kernel: false,
                 id: self.build_id.clone(),
             }],
             ..Recording::default()

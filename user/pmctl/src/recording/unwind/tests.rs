@@ -96,7 +96,7 @@ impl ProgramState {
             .map(|body| Record { stamp, body })
             .collect();
         let mut places = Places::default();
-        records.iter().for_each(|record| places.take(record));
+        records.iter().for_each(|record| places.note_record(record));
         let mut recording = Recording {
             records: Records::from(&records[..]),
             ..Recording::default()
@@ -309,7 +309,7 @@ fn the_vdso_has_tables() {
         let recording = Recording {
             build_ids: vec![BuildId {
                 file: path.into(),
-                kernel: false,
+                is_kernel: false,
                 id,
             }],
             ..Recording::default()

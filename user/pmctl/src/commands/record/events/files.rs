@@ -21,7 +21,7 @@ use crate::commands::record::destination::{Destination, old_path};
 use crate::commands::record::local_time::LocalTime;
 use crate::commands::record::summary::{RecordingSummary, summarize};
 use crate::recording::perfdata::{Event, Finished, Host, Loss, Notes};
-use crate::system::files::private;
+use crate::system::files::private_options;
 use crate::system::stdio::complain;
 use crate::system::text::count;
 
@@ -300,7 +300,7 @@ fn add_time_to_name(path: &Path, file: &File) -> io::Result<PathBuf> {
         let mut name = path.as_os_str().to_owned();
         name.push(format!(".{}", LocalTime::now()));
         let name = PathBuf::from(name);
-        match private().create_new(true).open(&name) {
+        match private_options().create_new(true).open(&name) {
             // Another file got this name within the same hundredth of a second.
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
                 thread::sleep(Duration::from_millis(2));

@@ -50,7 +50,7 @@ impl History {
     /// Changes the state as the record says.
     pub(super) fn apply(&mut self, record: &Record) {
         match &record.body {
-            Body::Map(map) if map.kernel => {
+            Body::Map(map) if map.is_kernel => {
                 self.kernel_maps.insert(map.start, record.clone());
             }
             Body::Code { address, flags, .. } => {

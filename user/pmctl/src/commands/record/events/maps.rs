@@ -50,7 +50,7 @@ pub(super) struct Maps {
 impl Maps {
     /// Chooses the source. If it is perf, opens its events of these tasks on all online CPUs.
     pub(super) fn open(tasks: &SampledTasks, online: &[u32], device: &Device) -> Self {
-        let driver_has_mappings = device.info().is_ok_and(|info| info.mappings);
+        let driver_has_mappings = device.info().is_ok_and(|info| info.has_mappings);
         let (origin, degraded) = if driver_has_mappings {
             (Origin::Driver, Vec::new())
         } else {
@@ -99,7 +99,7 @@ impl Maps {
             ));
         }
         self.new_records.extend(cgroups.records);
-        let kernel = procfs::kernel();
+        let kernel = procfs::kernel_records();
         if kernel.is_empty() && samples_kernel {
             self.degraded.push(
                 "the kernel's addresses are hidden from this user (kernel.kptr_restrict): its functions have no \
@@ -114,7 +114,7 @@ impl Maps {
             for pid in processes {
                 // Until the exec, the command's memory is a copy of pmctl's: its names would be wrong.
                 if !matches!(tasks, SampledTasks::Command { .. }) {
-                    self.new_records.extend(procfs::process(pid));
+                    self.new_records.extend(procfs::process_records_of(pid));
                 }
                 self.watched.insert(pid);
             }
@@ -158,12 +158,12 @@ impl Maps {
                 ..record
             };
             self.new_records
-                .extend(procfs::process(pid).into_iter().map(at));
+                .extend(procfs::process_records_of(pid).into_iter().map(at));
         }
         let now: Vec<Record> = self
             .watched
             .iter()
-            .flat_map(|pid| procfs::process(*pid))
+            .flat_map(|pid| procfs::process_records_of(*pid))
             .collect();
         if now.len() > self.watched.len() && now != self.last_memory {
             self.new_records.extend(now.iter().cloned());
@@ -187,7 +187,7 @@ impl Maps {
 
 /// Opens perf's events, with a ring for each CPU.
 fn open_rings(tasks: &SampledTasks, online: &[u32]) -> Result<Vec<PerfRing>, Errno> {
-    let attr = Attr::tasks(true, !tasks.are_some());
+    let attr = Attr::for_task_records(true, !tasks.are_some());
     let number = |tid: &u32| i32::try_from(*tid).unwrap_or(i32::MAX);
     let tids: Vec<i32> = match tasks.tids() {
         [] => vec![ALL_TASKS],

@@ -69,7 +69,7 @@ pub(super) fn record(options: &EventOptions) -> Result<u8> {
     };
     let waiting = command
         .as_ref()
-        .map(|command| Waiting::fork(command, signals.mask_before()))
+        .map(|command| Waiting::fork(command, signals.previous_mask()))
         .transpose()?;
     let pid = waiting.as_ref().map(Waiting::pid);
     let (tasks, mut maps, mut samplers) = task_list.open_for_all(|threads| {

@@ -16,7 +16,7 @@ use crate::commands::record::sampled::{
 use crate::events::modes;
 use crate::events::schedule;
 use crate::events::threads::Thread;
-use crate::recording::perfdata::{self, Attr, BranchKinds, Parts, UserStack};
+use crate::recording::perfdata::{self, Attr, BranchKinds, SampleParts, UserStack};
 use crate::system::exit::{self, Usage};
 use crate::system::pmu::uncounted_by_emulation;
 
@@ -65,7 +65,7 @@ pub(super) struct SamplingManner {
 #[derive(Debug)]
 pub(super) struct SamplingPlan {
     pub(super) events: Vec<SampledEvent>,
-    parts: Parts,
+    parts: SampleParts,
     call_graph: Option<CallGraph>,
     /// The kinds of branches.
     branches: Option<BranchKinds>,
@@ -125,11 +125,11 @@ impl SamplingPlan {
                 .into_iter()
                 .collect(),
             events,
-            parts: Parts {
-                chain: options.call_graph.is_some(),
-                branches: branches.is_some(),
-                user: matches!(options.call_graph, Some(CallGraph::Dwarf { .. })),
-                cgroup: options.all_cgroups,
+            parts: SampleParts {
+                has_chain: options.call_graph.is_some(),
+                has_branches: branches.is_some(),
+                has_user_stack: matches!(options.call_graph, Some(CallGraph::Dwarf { .. })),
+                has_cgroup: options.all_cgroups,
             },
             call_graph: options.call_graph,
             branches,
@@ -242,7 +242,7 @@ impl SamplingPlan {
     }
 
     /// Returns the parts of samples.
-    pub(super) const fn parts(&self) -> Parts {
+    pub(super) const fn parts(&self) -> SampleParts {
         self.parts
     }
 

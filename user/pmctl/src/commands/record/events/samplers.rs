@@ -14,8 +14,8 @@ use perfmon::{Cause, Device, Error};
 
 use super::plan::{SampledTasks, SamplingManner, SamplingPlan};
 use super::precision;
-use crate::events::rights::{cgroups_forbidden, explained_of_samples, of_all_programs};
-use crate::recording::perfdata::Parts;
+use crate::events::rights::{cgroups_forbidden, with_sampling_advice, of_all_programs};
+use crate::recording::perfdata::SampleParts;
 use crate::system::exit::{self, Usage};
 
 /// The pages of a ring without -m.
@@ -107,7 +107,7 @@ impl SampleRing {
 
     /// Returns the number of lost samples; `None` if events were missed, so that it is not known.
     fn lost_samples(&self) -> Result<Option<u64>> {
-        match self.sampled().map(Event::lost).sum() {
+        match self.sampled().map(Event::lost_samples).sum() {
             Err(Error {
                 cause: Cause::Missed,
                 ..
@@ -128,7 +128,7 @@ impl Samplers {
         (pages, records): (Option<u32>, TaskRecords),
     ) -> Result<Self> {
         let requested_pages = pages.map(|pages| (pages as usize).next_power_of_two());
-        let default_pages = if plan.parts().user || plan.is_precise() {
+        let default_pages = if plan.parts().has_user_stack || plan.is_precise() {
             LARGE_RECORD_PAGES
         } else {
             DEFAULT_PAGES
@@ -161,7 +161,7 @@ impl Samplers {
                 Cause::Forbidden => {
                     let is_own = matches!(tasks, SampledTasks::Command { .. });
                     let tid = tasks.tids().first().filter(|_| !is_own);
-                    return Err(explained_of_samples(error, tid.copied()));
+                    return Err(with_sampling_advice(error, tid.copied()));
                 }
                 Cause::NotSupported if plan.turn_off_precision() => {}
                 Cause::NotSupported => {
@@ -357,7 +357,7 @@ impl Samplers {
     /// Returns whether a task has executed a program that must not be sampled.
     pub(super) fn have_left_program(&self) -> Result<bool> {
         for event in self.rings.iter().flat_map(SampleRing::sampled) {
-            if event.left().map_err(exit::with_help)? > 0 {
+            if event.tasks_not_followed().map_err(exit::with_help)? > 0 {
                 return Ok(true);
             }
         }

@@ -21,7 +21,8 @@ use super::plan::SamplingPlan;
 use super::samplers::Samplers;
 use crate::commands::record::destination::Sink;
 use crate::recording::perfdata::{
-    Body, BuildId, Finished, Host, Notes, Parts, Record, SymbolTable, decode, identifier,
+    Body, BuildId, Finished, Host, Notes, Record, SampleParts, SymbolTable, decode_record,
+    identifier,
 };
 use crate::recording::places::Places;
 use crate::recording::procfs;
@@ -32,7 +33,7 @@ use crate::system::stdio::complain;
 pub(super) struct RingStream {
     /// The file that is being written; `None` with --overwrite until the end.
     sink: Option<Sink>,
-    parts: Parts,
+    parts: SampleParts,
     /// Records that are not written yet, with their times.
     pending: Vec<(u64, Pending)>,
     /// The bytes of pending records from rings.
@@ -97,7 +98,7 @@ impl RingStream {
         self.earlier_size += self.size;
         self.size = 0;
         for record in self.history.iter().flat_map(History::initial_records) {
-            self.places.take(&record);
+            self.places.note_record(&record);
             sink.append(&record)?;
         }
         self.sink = Some(sink);
@@ -118,7 +119,7 @@ impl RingStream {
         samplers.drain_dummies(|record| {
             bytes.clear();
             record.copy_to(&mut bytes);
-            if let Some((Some(record), _)) = decode(&bytes, Parts::default()) {
+            if let Some((Some(record), _)) = decode_record(&bytes, SampleParts::default()) {
                 if maps.reads_procfs() {
                     maps.note_exec(&record);
                 }
@@ -209,7 +210,7 @@ impl RingStream {
             self.throttled.insert(u32::from_le_bytes(number));
         }
         if !fields.is_sample && maps.reads_procfs() {
-            if let Some((Some(record), _)) = decode(bytes, self.parts) {
+            if let Some((Some(record), _)) = decode_record(bytes, self.parts) {
                 maps.note_exec(&record);
             }
         }
@@ -268,7 +269,7 @@ impl RingStream {
         };
         let range = match pending {
             Pending::Task(record) => {
-                self.places.take(record);
+                self.places.note_record(record);
                 self.history
                     .iter_mut()
                     .for_each(|history| history.apply(record));
@@ -278,7 +279,7 @@ impl RingStream {
         };
         let bytes = &self.bytes[range];
         // Skips bytes that are no record: they would make the file unreadable.
-        let Some((record, _)) = decode(bytes, self.parts) else {
+        let Some((record, _)) = decode_record(bytes, self.parts) else {
             return Ok(());
         };
         let is_sample = record.as_ref().is_some_and(Record::is_sample);
@@ -286,7 +287,7 @@ impl RingStream {
             match &record.body {
                 Body::Lost(_) => {}
                 _ => {
-                    self.places.take(record);
+                    self.places.note_record(record);
                     self.history
                         .iter_mut()
                         .for_each(|history| history.apply(record));

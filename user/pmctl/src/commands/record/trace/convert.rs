@@ -230,7 +230,7 @@ mod tests {
         }
         Ok(Converted {
             samples,
-            totals: [0, 1].map(|n| counted.totals.on_all(id(n))),
+            totals: [0, 1].map(|n| counted.totals.total(id(n))),
             lost: counted.lost_samples(&plan),
         })
     }

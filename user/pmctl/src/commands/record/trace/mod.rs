@@ -50,7 +50,7 @@ pub(super) fn record(options: &TraceOptions) -> Result<u8> {
         online,
         command,
     } = Opening::new(common)?;
-    let watched = common.target.process();
+    let watched = common.target.first_process();
     if let Some(pid) = watched.filter(|pid| !procfs::is_alive(*pid)) {
         return Err(Usage(format!("-p: there is no process {pid}.")).into());
     }
@@ -63,7 +63,7 @@ pub(super) fn record(options: &TraceOptions) -> Result<u8> {
     let signals = Signals::hold()?;
     let waiting = command
         .as_ref()
-        .map(|command| Waiting::fork(command, signals.mask_before()))
+        .map(|command| Waiting::fork(command, signals.previous_mask()))
         .transpose()?;
     // With -p, a command only determines how long the recording lasts.
     let process = watched.or(waiting.as_ref().map(Waiting::pid));
@@ -131,10 +131,12 @@ fn notes(
         Some(_) => counted.values.sum(index),
         None => match &options.common.target {
             RecordTarget::Cpus(cpus) => {
-                let each = cpus.iter().map(|cpu| counted.totals.on(event.id, cpu));
+                let each = cpus
+                    .iter()
+                    .map(|cpu| counted.totals.total_on_cpu(event.id, cpu));
                 each.fold(0, u64::saturating_add)
             }
-            _ => counted.totals.on_all(event.id),
+            _ => counted.totals.total(event.id),
         },
     };
     let totals = plan.events.iter().enumerate().map(total).collect();
@@ -183,7 +185,7 @@ fn lost_record(loss: &Loss, last_times: &BTreeMap<u32, u64>) -> Record {
             cpu: loss.cpu,
             ..Stamp::default()
         },
-        body: Body::Lost(loss.least()),
+        body: Body::Lost(loss.min_samples()),
     }
 }
 

@@ -13,7 +13,7 @@ use crate::commands::record::sampled::{
 };
 use crate::events::schedule::{CounterSupply, schedule};
 use crate::events::values::{self, Unit, Value};
-use crate::recording::perfdata::{self, Attr, EventKind, Parts};
+use crate::recording::perfdata::{self, Attr, EventKind, SampleParts};
 use crate::system::exit::{self, Usage};
 
 /// Events of the fixed counters, by number.
@@ -113,9 +113,9 @@ impl TracePlan {
 
     /// Describes the events for the file.
     pub(super) fn describe(&self, branches: bool) -> Vec<perfdata::Event> {
-        let parts = Parts {
-            branches,
-            ..Parts::default()
+        let parts = SampleParts {
+            has_branches: branches,
+            ..SampleParts::default()
         };
         let describe = |planned: &TracedEvent| perfdata::Event {
             name: planned.label.clone(),

@@ -30,7 +30,7 @@ pub(super) fn record_until_end(
     command: (&Signals, Option<Waiting<'_>>),
     mut round: impl FnMut(Vec<Chunk>) -> Result<ControlFlow<()>>,
 ) -> Result<TracedRun> {
-    let watched = options.common.target.process();
+    let watched = options.common.target.first_process();
     let begin = Instant::now();
     let mut collector = ready.start()?;
     let mut watch = Watch::new(&options.common, begin, command)?;

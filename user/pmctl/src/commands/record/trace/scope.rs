@@ -38,7 +38,7 @@ impl<'a> KeptRecords<'a> {
             }
             Self::Family(pids) => match &record.body {
                 Body::Sample(_) => pids.contains(&record.stamp.task.pid),
-                Body::Map(map) => map.kernel || pids.contains(&map.task.pid),
+                Body::Map(map) => map.is_kernel || pids.contains(&map.task.pid),
                 Body::Comm { task, .. } | Body::Exit { task, .. } => pids.contains(&task.pid),
                 Body::Fork { child, parent } => {
                     if pids.contains(&parent.pid) {

@@ -112,7 +112,7 @@ impl<'a> TraceStream<'a> {
                 record.stamp.task = log.task_of_sample(&record.stamp, sample.ip);
             }
             if self.scope.keeps(&record) {
-                self.places.take(&record);
+                self.places.note_record(&record);
                 self.sink.append(&record)?;
             } else if record.is_sample() {
                 self.counted.others += 1;

@@ -54,7 +54,7 @@ impl TaskLog {
                 }))
             }
         };
-        let kernel = procfs::kernel();
+        let kernel = procfs::kernel_records();
         if kernel.is_empty() {
             degraded.push(
                 "the kernel's addresses are hidden from this user (kernel.kptr_restrict): its functions have no \
@@ -82,7 +82,10 @@ impl TaskLog {
             }
             TaskSource::Proc(snapshot) => {
                 snapshot.clock.read(device);
-                let now = self.process.map(procfs::process).unwrap_or_default();
+                let now = self
+                    .process
+                    .map(procfs::process_records_of)
+                    .unwrap_or_default();
                 // A process that has ended has no mappings any more.
                 if now.len() > 1 && now != snapshot.memory {
                     self.new_records.extend(now.iter().cloned());
