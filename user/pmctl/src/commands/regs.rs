@@ -68,54 +68,65 @@ pub(crate) fn regs(args: &Regs, machine: &Machine, output: &mut dyn Write) -> Re
         Vendor::Amd => AMD_REGISTERS,
     };
     for cpu in cpus {
-        let msrs = Msrs::open(cpu)?;
-        writeln!(output, "CPU {cpu}")?;
-        let mut row = |name: &str, number: u32, words: &dyn Fn(u64) -> String| -> Result<u64> {
-            let value = msrs.read(number)?;
-            let words = words(value);
-            let line = format!("  {number:#05x}  {name:<24}{value:#018x}  {words}");
-            writeln!(output, "{}", line.trim_end())?;
-            Ok(value)
-        };
-        let plain = |_| String::new();
-        if let Some(global) = registers.global {
-            row(names.control, global.control.number(), &enabled_counters)?;
-            row(names.status, global.status.number(), &plain)?;
-        }
-        for number in 0..capabilities.general {
-            let select = registers.select_msr(number).number();
-            row(
-                &format!("{}{number}", names.select),
-                select,
-                &|value| match value {
-                    0 => "off".to_owned(),
-                    value => decode::describe_select(value),
-                },
-            )?;
-            row(
-                &format!("{}{number}", names.counter),
-                registers.counter_msr(number).number(),
-                &plain,
-            )?;
-        }
-        if capabilities.fixed != 0 {
-            row(
-                "IA32_FIXED_CTR_CTRL",
-                registers.fixed_control.number(),
-                &|value| {
-                    let field = |n| format!("{n}: {}", decode::describe_fixed_field(value, n));
-                    pmu.fixed_counters()
-                        .map(field)
-                        .collect::<Vec<_>>()
-                        .join("; ")
-                },
-            )?;
-        }
-        for number in pmu.fixed_counters() {
-            if let Some(counter) = CounterId::fixed(number) {
-                let name = format!("IA32_FIXED_CTR{number}");
-                row(&name, registers.read_msr(counter).number(), &plain)?;
-            }
+        write_cpu(cpu, (&pmu, &registers), &names, output)?;
+    }
+    Ok(())
+}
+
+/// Writes the registers of a CPU, each with its number, its name, its value, and the value in words.
+fn write_cpu(
+    cpu: usize,
+    (pmu, registers): (&Pmu, &Registers),
+    names: &RegisterNames,
+    output: &mut dyn Write,
+) -> Result<()> {
+    let msrs = Msrs::open(cpu)?;
+    writeln!(output, "CPU {cpu}")?;
+    let mut row = |name: &str, number: u32, words: &dyn Fn(u64) -> String| -> Result<u64> {
+        let value = msrs.read(number)?;
+        let words = words(value);
+        let line = format!("  {number:#05x}  {name:<24}{value:#018x}  {words}");
+        writeln!(output, "{}", line.trim_end())?;
+        Ok(value)
+    };
+    let plain = |_| String::new();
+    if let Some(global) = registers.global {
+        row(names.control, global.control.number(), &enabled_counters)?;
+        row(names.status, global.status.number(), &plain)?;
+    }
+    for number in 0..pmu.general_counters() {
+        let select = registers.select_msr(number).number();
+        row(
+            &format!("{}{number}", names.select),
+            select,
+            &|value| match value {
+                0 => "off".to_owned(),
+                value => decode::describe_select(value),
+            },
+        )?;
+        row(
+            &format!("{}{number}", names.counter),
+            registers.counter_msr(number).number(),
+            &plain,
+        )?;
+    }
+    if pmu.fixed_bitmap() != 0 {
+        row(
+            "IA32_FIXED_CTR_CTRL",
+            registers.fixed_control.number(),
+            &|value| {
+                let field = |n| format!("{n}: {}", decode::describe_fixed_field(value, n));
+                pmu.fixed_counters()
+                    .map(field)
+                    .collect::<Vec<_>>()
+                    .join("; ")
+            },
+        )?;
+    }
+    for number in pmu.fixed_counters() {
+        if let Some(counter) = CounterId::fixed(number) {
+            let name = format!("IA32_FIXED_CTR{number}");
+            row(&name, registers.read_msr(counter).number(), &plain)?;
         }
     }
     Ok(())

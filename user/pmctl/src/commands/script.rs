@@ -7,8 +7,9 @@ use anyhow::Result;
 
 use crate::args::{Field, Script};
 use crate::commands::report::NO_SAMPLE_PASSES;
-use crate::recording::perfdata::{self, Event, Stamp};
+use crate::recording::perfdata::{self, Event, Notes, Recording, Stamp};
 use crate::recording::profile::{self, Frame, NamedSample, SampleNames, Site, SourceLines};
+use crate::recording::unwind::Cuts;
 use crate::system::screen::{Colors, Screen};
 use crate::system::stdio::complain;
 use crate::system::text::{printable, push_decimal, push_hexadecimal, push_left};
@@ -16,11 +17,7 @@ use crate::system::text::{printable, push_decimal, push_hexadecimal, push_left};
 /// Prints the samples.
 pub(crate) fn script(args: &Script, output: &mut Screen) -> Result<()> {
     let recording = profile::open(&args.input.input)?;
-    let sample_fields = args.fields.of_samples(have_one_period(&recording.events));
-    let fields: Vec<Field> = sample_fields
-        .into_iter()
-        .filter(|field| *field != Field::Brstack || recording.parts().has_branches)
-        .collect();
+    let fields = shown_fields(args, &recording);
     // As in perf, callers are shown only if a field has addresses or names.
     let is_place = |field: &Field| matches!(field, Field::Ip | Field::Sym | Field::Srcline);
     let has_chains = recording.parts().has_chain && fields.iter().any(is_place);
@@ -71,21 +68,40 @@ pub(crate) fn script(args: &Script, output: &mut Screen) -> Result<()> {
     if is_empty && is_filtered {
         complain(format_args!("no sample is left: {NO_SAMPLE_PASSES}"));
     }
+    write_warnings(&recording.notes, source_lines.as_ref(), &cuts, output)
+}
+
+/// Returns the fields of the samples that the recording can have.
+fn shown_fields(args: &Script, recording: &Recording) -> Vec<Field> {
+    let fields = args.fields.of_samples(have_one_period(&recording.events));
+    let has_branches = recording.parts().has_branches;
+    let fields = fields.into_iter();
+    fields
+        .filter(|field| *field != Field::Brstack || has_branches)
+        .collect()
+}
+
+/// Writes what is missing: below the samples in a pager, otherwise to standard error, since other programs read the lines.
+fn write_warnings(
+    notes: &Notes,
+    source_lines: Option<&SourceLines<'_>>,
+    cuts: &Cuts,
+    output: &mut Screen,
+) -> Result<()> {
     if output.is_paged() {
-        if let Some(source_lines) = &source_lines {
+        if let Some(source_lines) = source_lines {
             source_lines.write_warnings(output.colors, output)?;
         }
         cuts.write(output.colors, output)?;
-        return Ok(perfdata::warn(&recording.notes, output.colors, output)?);
+        return Ok(perfdata::warn(notes, output.colors, output)?);
     }
-    // Warnings go to standard error, since other programs read the lines.
     output.flush()?;
-    if let Some(source_lines) = &source_lines {
+    if let Some(source_lines) = source_lines {
         source_lines.write_warnings(Colors::new(true), &mut anstream::stderr().lock())?;
     }
     let colors = Colors::default();
     cuts.write(colors, &mut io::stderr())?;
-    Ok(perfdata::warn(&recording.notes, colors, &mut io::stderr())?)
+    Ok(perfdata::warn(notes, colors, &mut io::stderr())?)
 }
 
 /// Returns whether all samples of these events have the same period, so that the field is of no use.

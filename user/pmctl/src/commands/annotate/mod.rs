@@ -7,7 +7,7 @@ mod functions;
 mod listing;
 mod rust_sources;
 
-use std::io::Write;
+use std::io::{self, Write};
 
 use anyhow::{Result, anyhow};
 
@@ -27,35 +27,10 @@ pub(crate) fn annotate(args: &Annotate, output: &mut Screen) -> Result<()> {
     let recording = profile::open(&args.input.input)?;
     let event = flamegraph::event_index(&recording, args.event.as_deref())?;
     let functions = SampledFunctions::collect(&recording, event)?;
-    let name = args.symbol.as_deref();
-    let (chosen, inlined) = match functions.find(name) {
-        Ok(chosen) => (chosen, None),
-        Err(reason) => {
-            let containing = name.map(|name| functions.with_inlined(&recording, name));
-            let containing = containing.filter(|functions| !functions.is_empty());
-            let reason = || match name.filter(|name| is_recorded(&recording, name)) {
-                Some(name) => format!(
-                    "no sample of this event is in `{}` itself: it is a caller or a branch of others. \
-                     `pmctl report --children -g caller` shows what it calls.",
-                    printable(name)
-                ),
-                None => reason,
-            };
-            (containing.ok_or_else(|| Usage(reason()))?, name)
-        }
-    };
+    let (chosen, inlined) = find_functions(&functions, &recording, args.symbol.as_deref())?;
     perfdata::warn(&recording.notes, output.colors, output)?;
     if let Some(name) = inlined {
-        let names: Vec<String> = chosen
-            .iter()
-            .map(|function| printable(&function.name))
-            .collect();
-        let (mark, name) = (output.colors.warning, printable(name));
-        let names = names.join("` and `");
-        writeln!(
-            output,
-            "{mark}NOTE{mark:#}: `{name}` was inlined: it is a part of `{names}`."
-        )?;
+        write_inlined_note(name, &chosen, output)?;
     }
     let mut listings = Vec::new();
     for function in chosen {
@@ -73,16 +48,7 @@ pub(crate) fn annotate(args: &Annotate, output: &mut Screen) -> Result<()> {
             writeln!(output)?;
         }
         let share = functions.share(function);
-        let style = output.colors.heading;
-        writeln!(
-            output,
-            "{style}{} ({}){style:#}: {:.2}% of event '{}', {}",
-            printable(&function.name),
-            printable(&function.dso),
-            share * 100.0,
-            printable(&recording.events[event].name),
-            count(function.samples, "sample"),
-        )?;
+        write_heading(function, share, &recording.events[event].name, output)?;
         match listing {
             Ok(listing) => write_listing(function, listing, output)?,
             Err(reason) => writeln!(output, "{}", printable(reason))?,
@@ -96,6 +62,65 @@ pub(crate) fn annotate(args: &Annotate, output: &mut Screen) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// Returns the functions of this name, or the one with the most samples. If the name was inlined only, these are the
+/// functions with its code, and the name.
+fn find_functions<'a, 'b>(
+    functions: &'a SampledFunctions,
+    recording: &Recording,
+    name: Option<&'b str>,
+) -> Result<(Vec<&'a SampledFunction>, Option<&'b str>), Usage> {
+    let reason = match functions.find(name) {
+        Ok(found) => return Ok((found, None)),
+        Err(reason) => reason,
+    };
+    let containing = name.map(|name| functions.with_inlined(recording, name));
+    let containing = containing.filter(|functions| !functions.is_empty());
+    let reason = || match name.filter(|name| is_recorded(recording, name)) {
+        Some(name) => format!(
+            "no sample of this event is in `{}` itself: it is a caller or a branch of others. \
+             `pmctl report --children -g caller` shows what it calls.",
+            printable(name)
+        ),
+        None => reason,
+    };
+    Ok((containing.ok_or_else(|| Usage(reason()))?, name))
+}
+
+/// Writes which functions contain the code of an inlined function.
+fn write_inlined_note(
+    name: &str,
+    containing: &[&SampledFunction],
+    output: &mut Screen,
+) -> io::Result<()> {
+    let names = containing.iter();
+    let names: Vec<String> = names.map(|function| printable(&function.name)).collect();
+    let (mark, name) = (output.colors.warning, printable(name));
+    let names = names.join("` and `");
+    writeln!(
+        output,
+        "{mark}NOTE{mark:#}: `{name}` was inlined: it is a part of `{names}`."
+    )
+}
+
+/// Writes the heading of a function, which has this share of the event.
+fn write_heading(
+    function: &SampledFunction,
+    share: f64,
+    event: &str,
+    output: &mut Screen,
+) -> io::Result<()> {
+    let style = output.colors.heading;
+    writeln!(
+        output,
+        "{style}{} ({}){style:#}: {:.2}% of event '{}', {}",
+        printable(&function.name),
+        printable(&function.dso),
+        share * 100.0,
+        printable(event),
+        count(function.samples, "sample"),
+    )
 }
 
 /// Returns whether an address of the recording is in a function of this name.

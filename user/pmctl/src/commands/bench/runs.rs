@@ -135,15 +135,9 @@ pub(super) fn run_all(
         for turn in 0..series.len() {
             let index = (turn + round as usize) % series.len();
             progress.show(round);
-            if let Some(prepare) = &prepare {
-                if prepare.run(signals)? {
-                    break 'rounds;
-                }
-            }
-            let run = series[index].run(signals)?;
-            if run.is_stopped {
+            let Some(run) = run_once(&mut series[index], prepare.as_ref(), signals)? else {
                 break 'rounds;
-            }
+            };
             check_run(args, (&entries[index].command, &advice[index]), &run)?;
             runs[index] = Some(run);
         }
@@ -151,12 +145,7 @@ pub(super) fn run_all(
             continue;
         }
         for (entry, run) in entries.iter_mut().zip(runs.into_iter().flatten()) {
-            let elapsed = u64::try_from(run.elapsed.as_nanos()).unwrap_or(u64::MAX);
-            let values = [Some(elapsed)].into_iter().chain(run.counts);
-            for (column, value) in entry.values.iter_mut().zip(values) {
-                // `check_run` has made sure that there is a value.
-                column.extend(value);
-            }
+            add_run(entry, run);
         }
     }
     drop(progress);
@@ -166,6 +155,30 @@ pub(super) fn run_all(
         );
     }
     Ok((series[0].events(), entries))
+}
+
+/// Runs the command of --prepare and then a command. Returns `None` if a signal has stopped them.
+fn run_once(
+    series: &mut Series,
+    prepare: Option<&PrepareCommand>,
+    signals: &Signals,
+) -> Result<Option<SingleRun>> {
+    if let Some(prepare) = prepare {
+        if prepare.run(signals)? {
+            return Ok(None);
+        }
+    }
+    let run = series.run(signals)?;
+    Ok((!run.is_stopped).then_some(run))
+}
+
+/// Adds the numbers of a run to those of its command. [`check_run`] has made sure that there is a value of each event.
+fn add_run(entry: &mut BenchEntry, run: SingleRun) {
+    let elapsed = u64::try_from(run.elapsed.as_nanos()).unwrap_or(u64::MAX);
+    let values = [Some(elapsed)].into_iter().chain(run.counts);
+    for (column, value) in entry.values.iter_mut().zip(values) {
+        column.extend(value);
+    }
 }
 
 fn has_failed(ending: Ending) -> bool {

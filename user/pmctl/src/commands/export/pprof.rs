@@ -230,47 +230,55 @@ fn samples(
                 ));
             }
         }
-        let name = texts.number_of(&profile.threads[&thread]);
         samples.push(Sample {
             location_id: ids,
             value: sums.into_iter().map(to_signed).collect(),
-            label: vec![
-                Label {
-                    key: texts.number_of("comm"),
-                    text: name,
-                    number: 0,
-                },
-                Label {
-                    key: texts.number_of("pid"),
-                    text: 0,
-                    number: i64::from(thread.task.pid),
-                },
-                Label {
-                    key: texts.number_of("tid"),
-                    text: 0,
-                    number: i64::from(thread.task.tid),
-                },
-            ],
+            label: task_labels(profile, thread, texts),
         });
     }
-    let location = |(index, places): (usize, &Vec<usize>)| {
-        let outer_place = &profile.places.values[places[places.len() - 1]];
-        let line = places.iter().map(|place| {
-            let place = &profile.places.values[*place];
-            Line {
-                function_id: id_of_index(place.function),
-                line: i64::from(place.line),
-            }
-        });
-        Location {
-            id: id_of_index(index),
-            mapping_id: id_of_index(profile.functions.values[outer_place.function].object),
-            address: outer_place.address,
-            line: line.collect(),
+    let locations = locations.values.iter().enumerate();
+    let locations = locations.map(|(index, places)| location(profile, index, places));
+    (locations.collect(), samples)
+}
+
+/// Returns the labels of a sample: the name and the numbers of its task.
+fn task_labels(profile: &Profile<'_>, thread: ProfileThread, texts: &mut Texts) -> Vec<Label> {
+    let name = texts.number_of(&profile.threads[&thread]);
+    vec![
+        Label {
+            key: texts.number_of("comm"),
+            text: name,
+            number: 0,
+        },
+        Label {
+            key: texts.number_of("pid"),
+            text: 0,
+            number: i64::from(thread.task.pid),
+        },
+        Label {
+            key: texts.number_of("tid"),
+            text: 0,
+            number: i64::from(thread.task.tid),
+        },
+    ]
+}
+
+/// Returns the location of this index: `places` are the functions that are inlined there, and the one around them.
+fn location(profile: &Profile<'_>, index: usize, places: &[usize]) -> Location {
+    let outer_place = &profile.places.values[places[places.len() - 1]];
+    let line = places.iter().map(|place| {
+        let place = &profile.places.values[*place];
+        Line {
+            function_id: id_of_index(place.function),
+            line: i64::from(place.line),
         }
-    };
-    let locations = locations.values.iter().enumerate().map(location).collect();
-    (locations, samples)
+    });
+    Location {
+        id: id_of_index(index),
+        mapping_id: id_of_index(profile.functions.values[outer_place.function].object),
+        address: outer_place.address,
+        line: line.collect(),
+    }
 }
 
 fn mappings(profile: &Profile<'_>, texts: &mut Texts) -> Vec<Mapping> {

@@ -95,28 +95,9 @@ pub(crate) fn list(args: &List, machine: &Machine, output: &mut dyn Write) -> Re
         .filter(|metric| args.all || metric.is_countable())
         .collect();
     if args.json {
-        let events = shown
-            .iter()
-            .map(|event| EventJson::new(event, &descriptions));
-        let metrics = of_metrics.iter().map(metrics::MetricJson::new);
-        let rows: Vec<AnyRow<'_>> = events
-            .map(AnyRow::Event)
-            .chain(of_pmus.iter().map(AnyRow::Pmu))
-            .chain(metrics.map(AnyRow::Metric))
-            .collect();
-        serde_json::to_writer_pretty(&mut *output, &rows)?;
-        writeln!(output)?;
+        write_json((&shown, &of_pmus, &of_metrics), &descriptions, output)?;
     } else if args.raw {
-        for event in &shown {
-            writeln!(output, "{}", event.name)?;
-        }
-        for event in &of_pmus {
-            writeln!(output, "{}", event.name())?;
-        }
-        let names = of_metrics.iter().map(metrics::ListedMetric::name);
-        for name in names.chain(metrics::groups(&of_metrics)) {
-            writeln!(output, "{name}")?;
-        }
+        write_names((&shown, &of_pmus, &of_metrics), output)?;
     } else {
         if !shown.is_empty() {
             write_table(&shown, &pmu, &descriptions, output)?;
@@ -138,6 +119,43 @@ pub(crate) fn list(args: &List, machine: &Machine, output: &mut dyn Write) -> Re
     let number = shown.len() + of_metrics.len() + of_pmus.len();
     report_hidden(args, (kind, glob), &pmu, (number, found));
     Ok(if number == 0 { FAILURE } else { 0 })
+}
+
+/// Writes the events, those of other PMUs, and the metrics as JSON.
+fn write_json(
+    (events, of_pmus, of_metrics): (&[NamedEvent], &[pmus::ListedPmuEvent], &[metrics::ListedMetric]),
+    descriptions: &Descriptions,
+    output: &mut dyn Write,
+) -> Result<()> {
+    let events = events
+        .iter()
+        .map(|event| EventJson::new(event, descriptions));
+    let metrics = of_metrics.iter().map(metrics::MetricJson::new);
+    let rows: Vec<AnyRow<'_>> = events
+        .map(AnyRow::Event)
+        .chain(of_pmus.iter().map(AnyRow::Pmu))
+        .chain(metrics.map(AnyRow::Metric))
+        .collect();
+    serde_json::to_writer_pretty(&mut *output, &rows)?;
+    Ok(writeln!(output)?)
+}
+
+/// Writes the names of the events, of those of other PMUs, of the metrics, and of the metrics' groups, one a line.
+fn write_names(
+    (events, of_pmus, of_metrics): (&[NamedEvent], &[pmus::ListedPmuEvent], &[metrics::ListedMetric]),
+    output: &mut dyn Write,
+) -> Result<()> {
+    for event in events {
+        writeln!(output, "{}", event.name)?;
+    }
+    for event in of_pmus {
+        writeln!(output, "{}", event.name())?;
+    }
+    let names = of_metrics.iter().map(metrics::ListedMetric::name);
+    for name in names.chain(metrics::groups(of_metrics)) {
+        writeln!(output, "{name}")?;
+    }
+    Ok(())
 }
 
 /// Writes the groups of metrics.

@@ -57,7 +57,7 @@ pub(crate) fn check_recording(args: &Report, recording: &Recording) -> Result<()
 
 /// Fails if a key needs data that the recording lacks.
 pub(crate) fn check_keys(keys: &[Key], recording: &Recording) -> Result<(), Usage> {
-    if keys.contains(&Key::Cgroup) && !recording.parts().cgroup {
+    if keys.contains(&Key::Cgroup) && !recording.parts().has_cgroup {
         return Err(Usage(
             "--sort cgroup needs the cgroups of samples, and a recording has none. Record again with `pmctl record --all-cgroups`.".to_owned(),
         ));

@@ -78,6 +78,14 @@ pub(super) fn write(
         missing += containers.missing();
         lost += containers.lost();
     }
+    write_gaps(&mut page, (missing, lost));
+    write_server(&mut page, (done, open));
+    write_process(&mut page, started);
+    Ok(page.end())
+}
+
+/// Writes how many counts are missing now, and how often counts were lost.
+fn write_gaps(page: &mut MetricsText, (missing, lost): (usize, u64)) {
     page.metric(
         "perfmon_events_missing",
         MetricKind::Gauge,
@@ -90,6 +98,10 @@ pub(super) fn write(
         "Number of times that the counts of a CPU or a cgroup began from 0 again, since another program had changed its counters",
     )
     .sample(&[], lost);
+}
+
+/// Writes the numbers about the server: its requests, its profiles, its connections and its version.
+fn write_server(page: &mut MetricsText, (done, open): (&ServerTotals, usize)) {
     page.metric(
         "perfmon_scrapes",
         MetricKind::Counter,
@@ -130,8 +142,6 @@ pub(super) fn write(
     .sample(&[], done.dropped);
     page.metric("perfmon_build", MetricKind::Info, "Version of pmctl")
         .sample(&[("version", &env!("CARGO_PKG_VERSION"))], 1);
-    write_process(&mut page, started);
-    Ok(page.end())
 }
 
 /// Writes the counters, grouped by name, as the formats require.

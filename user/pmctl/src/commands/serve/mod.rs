@@ -62,24 +62,8 @@ pub(crate) fn serve(args: &Serve) -> Result<u8> {
     // Each event takes a descriptor on each CPU. If the limit is still too low, opening the events fails with a message.
     allow_many_files();
     let device = Device::open().map_err(exit::with_help)?;
-    let cgroup_events = events.clone();
-    let counters = Counters::open(device.clone(), events, &cpus, |event, cpus, error| {
-        let (label, cause) = (&event.label, &error.cause);
-        match Lack::of(cause) {
-            Some(Lack::Counter) => complain(format_args!(
-                "{label} is left out for now on CPU {cpus}: {cause}. Each request for /metrics tries again to count it."
-            )),
-            _ => complain(format_args!("{label} is left out on CPU {cpus}: {cause}")),
-        }
-    })?;
-    complain(format_args!("counting {}", counted_events(&counters)));
-    let containers = (!args.cgroups.is_empty())
-        .then(|| Containers::open(device, cgroup_events, cgroup_choice(args)))
-        .transpose()?;
-    if let Some(containers) = &containers {
-        let number = count(containers.number() as u64, "cgroup");
-        complain(format_args!("counting the same events in {number}"));
-    }
+    let counters = open_counters(&device, events.clone(), &cpus)?;
+    let containers = open_containers(args, device, events)?;
     let server = Server {
         listen: address,
         counters: RefCell::new(counters),
@@ -111,6 +95,36 @@ pub(crate) fn serve(args: &Serve) -> Result<u8> {
             .await
     })?;
     Ok(0)
+}
+
+/// Opens the counters of the CPUs, and reports which events are counted, and which are left out.
+fn open_counters(device: &Device, events: Vec<EventSpec>, cpus: &Cpus) -> Result<Counters> {
+    let counters = Counters::open(device.clone(), events, cpus, |event, cpus, error| {
+        let (label, cause) = (&event.label, &error.cause);
+        match Lack::of(cause) {
+            Some(Lack::Counter) => complain(format_args!(
+                "{label} is left out for now on CPU {cpus}: {cause}. Each request for /metrics tries again to count it."
+            )),
+            _ => complain(format_args!("{label} is left out on CPU {cpus}: {cause}")),
+        }
+    })?;
+    complain(format_args!("counting {}", counted_events(&counters)));
+    Ok(counters)
+}
+
+/// Opens the counters of the cgroups of --cgroups, if there is the option, and reports their number.
+fn open_containers(
+    args: &Serve,
+    device: Device,
+    events: Vec<EventSpec>,
+) -> Result<Option<Containers>> {
+    if args.cgroups.is_empty() {
+        return Ok(None);
+    }
+    let containers = Containers::open(device, events, cgroup_choice(args))?;
+    let number = count(containers.number() as u64, "cgroup");
+    complain(format_args!("counting the same events in {number}"));
+    Ok(Some(containers))
 }
 
 /// Returns the patterns of --cgroups, and the limit of cgroups.

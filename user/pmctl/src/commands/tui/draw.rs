@@ -213,22 +213,7 @@ fn draw_table(frame: &mut Frame<'_>, app: &mut App, area: Rect, theme: Theme) {
     let end = lines.len().min(app.offset + height);
     let shown = lines.get(app.offset..end).unwrap_or_default();
     let widths = column_widths(table, shown, &headings);
-    let join = |cells: &[String]| -> String {
-        if let [cell] = cells {
-            return cell.clone();
-        }
-        let mut line = String::new();
-        for (index, (cell, width)) in cells.iter().zip(&widths).enumerate() {
-            if index > 0 {
-                line.push_str("  ");
-            }
-            match index {
-                number if number < number_columns => push_right(&mut line, cell, *width),
-                _ => push_left(&mut line, cell, *width),
-            }
-        }
-        line
-    };
+    let join = |cells: &[String]| join_cells(cells, &widths, number_columns);
     let width = usize::from(area.width);
     let heading: Vec<String> = headings
         .iter()
@@ -268,6 +253,25 @@ fn lines_below_rows(is_empty: bool, shows_all: bool, hidden: usize) -> Vec<Text<
     let rest = (hidden > 0).then_some(rest);
     let lines = no_rows.map(Text::raw).into_iter();
     lines.chain(rest.map(Text::raw)).collect()
+}
+
+/// Returns the cells as a line, the first `number_columns` of them aligned to the right. A single cell is the whole line.
+fn join_cells(cells: &[String], widths: &[usize], number_columns: usize) -> String {
+    if let [cell] = cells {
+        return cell.clone();
+    }
+    let mut line = String::new();
+    for (index, (cell, width)) in cells.iter().zip(widths).enumerate() {
+        if index > 0 {
+            line.push_str("  ");
+        }
+        if index < number_columns {
+            push_right(&mut line, cell, *width);
+        } else {
+            push_left(&mut line, cell, *width);
+        }
+    }
+    line
 }
 
 /// Returns the widths of the columns, by the lines on the screen.

@@ -197,51 +197,57 @@ fn qemu_arguments(
     for (option, value) in text {
         add(option, value.into());
     }
-    let mut add_files = |tag: &str, options: &str, path: &Path| {
-        let mut files = OsString::from(format!(
-            "local,id={tag},security_model=none,multidevs=remap{options},path="
-        ));
-        files.push(escape_commas(path));
-        add("-fsdev", files);
-        add(
-            "-device",
-            format!("virtio-9p-pci,fsdev={tag},mount_tag={tag}").into(),
-        );
-    };
-    add_files(HOST_FILES, ",readonly=on", Path::new("/"));
+    let mut files = vec![file_options(HOST_FILES, ",readonly=on", Path::new("/"))];
     for (index, directory) in shared.directories().iter().enumerate() {
-        add_files(&shared_tag(index), "", directory);
+        files.push(file_options(&shared_tag(index), "", directory));
+    }
+    for (option, value) in files.into_iter().flatten() {
+        add(option, value);
     }
     add("-L", image.firmware.clone().into());
     add("-kernel", image.kernel.clone().into());
     add("-initrd", image.initrd.clone().into());
-    // Leaves out devices that the kernel would wait for, and that are not used.
-    let machine = "q35,sata=off,smbus=off,vmport=off";
-    match memory {
-        Memory::New => add("-machine", machine.into()),
-        Memory::Shared(directory) | Memory::Saved(directory) => {
-            let share = if matches!(memory, Memory::Shared(_)) {
-                "on"
-            } else {
-                "off"
-            };
-            let mut file = OsString::from(format!(
-                "memory-backend-file,id=ram,size={}M,share={share},mem-path=",
-                args.memory
-            ));
-            file.push(escape_commas(&directory.join(MEMORY)));
-            add("-object", file);
-            add("-machine", format!("{machine},memory-backend=ram").into());
-        }
-    }
-    if matches!(memory, Memory::Saved(_)) {
-        add("-incoming", "defer".into());
+    for (option, value) in memory_options(memory, &args.memory.to_string()) {
+        add(option, value);
     }
     if args.exact {
         add("-icount", "shift=0,sleep=off".into());
     }
     words.extend(["-nodefaults", "-no-user-config", "-no-reboot"].map(OsString::from));
     words
+}
+
+/// Returns the options for a directory of the host that the guest mounts by this tag.
+fn file_options(tag: &str, options: &str, path: &Path) -> [(&'static str, OsString); 2] {
+    let mut files = OsString::from(format!(
+        "local,id={tag},security_model=none,multidevs=remap{options},path="
+    ));
+    files.push(escape_commas(path));
+    let device = format!("virtio-9p-pci,fsdev={tag},mount_tag={tag}");
+    [("-fsdev", files), ("-device", device.into())]
+}
+
+/// Returns the options for the machine and its memory of this size in MiB.
+fn memory_options(memory: &Memory<'_>, size: &str) -> Vec<(&'static str, OsString)> {
+    // Leaves out devices that the kernel would wait for, and that are not used.
+    let machine = "q35,sata=off,smbus=off,vmport=off";
+    let (directory, share) = match memory {
+        Memory::New => return vec![("-machine", machine.into())],
+        Memory::Shared(directory) => (directory, "on"),
+        Memory::Saved(directory) => (directory, "off"),
+    };
+    let mut file = OsString::from(format!(
+        "memory-backend-file,id=ram,size={size}M,share={share},mem-path="
+    ));
+    file.push(escape_commas(&directory.join(MEMORY)));
+    let mut options = vec![
+        ("-object", file),
+        ("-machine", format!("{machine},memory-backend=ram").into()),
+    ];
+    if matches!(memory, Memory::Saved(_)) {
+        options.push(("-incoming", "defer".into()));
+    }
+    options
 }
 
 /// Escapes a path for use in an option: a comma is written twice.

@@ -249,7 +249,7 @@ impl Sample {
             None if parts.has_user_stack => [0, 0].into_iter().for_each(|word| bytes.u64(word)),
             _ => {}
         }
-        if parts.cgroup {
+        if parts.has_cgroup {
             bytes.u64(self.cgroup);
         }
     }
@@ -275,7 +275,7 @@ impl Sample {
         } else {
             None
         };
-        let cgroup = if parts.cgroup { reader.u64()? } else { 0 };
+        let cgroup = if parts.has_cgroup { reader.u64()? } else { 0 };
         let sample = Self {
             event,
             ip,

@@ -124,7 +124,7 @@ impl Layout {
         } else {
             None
         };
-        let cgroup = if self.parts().cgroup {
+        let cgroup = if self.parts().has_cgroup {
             self.cgroup(content)?
         } else {
             0

@@ -288,7 +288,7 @@ impl SamplingPlan {
             }
             None => builder,
         };
-        let builder = if self.parts.cgroup {
+        let builder = if self.parts.has_cgroup {
             builder.cgroup_ids()
         } else {
             builder

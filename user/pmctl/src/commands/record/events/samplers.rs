@@ -411,14 +411,14 @@ fn dummies(tasks: &SampledTasks, records: TaskRecords, parts: Parts) -> Vec<Buil
             TaskRecords::Names => dummy.tasks(),
             TaskRecords::Mappings => dummy.tasks().mappings(),
         };
-        if parts.cgroup {
+        if parts.has_cgroup {
             dummy.new_cgroups()
         } else {
             dummy
         }
     };
     match tasks.tids() {
-        _ if records == TaskRecords::None && !parts.cgroup => Vec::new(),
+        _ if records == TaskRecords::None && !parts.has_cgroup => Vec::new(),
         [] => vec![dummy().all_tasks()],
         tids => tids.iter().map(|tid| dummy().pid(*tid).inherit()).collect(),
     }

@@ -41,9 +41,35 @@ pub(super) fn start(task: &GuestTask) -> Result<GuestProcess> {
         .contains(&true)
         .then(|| open_terminal(task))
         .transpose()?;
+    let (input, outputs) = connect_streams(&mut command, task, terminal.as_ref())?;
+    let process = match command.spawn() {
+        Ok(child) => Ok(Pid::from_raw(i32::try_from(child.id())?)),
+        Err(error) => Err(match fs::metadata(&task.directory) {
+            Ok(facts) if facts.is_dir() => not_runnable(task, &error),
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                unreadable_directory(task)
+            }
+            _ => missing_directory(task),
+        }),
+    };
+    Ok(GuestProcess {
+        process,
+        input,
+        outputs,
+        terminal: terminal.map(|terminal| terminal.slave),
+    })
+}
+
+/// Connects the standard streams of the command, each to the terminal or to a pipe. Returns the guest's ends, which are
+/// non-blocking: the input, and the outputs.
+fn connect_streams(
+    command: &mut Command,
+    task: &GuestTask,
+    terminal: Option<&OpenptyResult>,
+) -> Result<(File, Vec<(Stream, File)>)> {
     let mut outputs = Vec::new();
     let mut input = None;
-    if let Some(terminal) = &terminal {
+    if let Some(terminal) = terminal {
         let copy = terminal
             .master
             .try_clone()
@@ -52,7 +78,7 @@ pub(super) fn start(task: &GuestTask) -> Result<GuestProcess> {
         outputs.push((Stream::Terminal, File::from(terminal.master.try_clone()?)));
     }
     let slave = |terminal: &OpenptyResult| terminal.slave.try_clone().map(Stdio::from);
-    match (&terminal, task.is_terminal[0]) {
+    match (terminal, task.is_terminal[0]) {
         (Some(terminal), true) => drop(command.stdin(slave(terminal)?)),
         _ => {
             let (read, write) = make_pipe(task)?;
@@ -61,7 +87,7 @@ pub(super) fn start(task: &GuestTask) -> Result<GuestProcess> {
         }
     }
     for (number, stream) in [(1, Stream::Output), (2, Stream::Error)] {
-        let stdio = match (&terminal, task.is_terminal[number]) {
+        let stdio = match (terminal, task.is_terminal[number]) {
             (Some(terminal), true) => slave(terminal)?,
             _ => {
                 let (read, write) = make_pipe(task)?;
@@ -80,22 +106,7 @@ pub(super) fn start(task: &GuestTask) -> Result<GuestProcess> {
         fcntl(file, FcntlArg::F_SETFL(OFlag::O_NONBLOCK))
             .context("can't make a pipe non-blocking")?;
     }
-    let process = match command.spawn() {
-        Ok(child) => Ok(Pid::from_raw(i32::try_from(child.id())?)),
-        Err(error) => Err(match fs::metadata(&task.directory) {
-            Ok(facts) if facts.is_dir() => not_runnable(task, &error),
-            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-                unreadable_directory(task)
-            }
-            _ => missing_directory(task),
-        }),
-    };
-    Ok(GuestProcess {
-        process,
-        input,
-        outputs,
-        terminal: terminal.map(|terminal| terminal.slave),
-    })
+    Ok((input, outputs))
 }
 
 /// Returns the command, whose streams are to be set by the caller.
