@@ -121,17 +121,7 @@ impl Suite {
         let new_baseline = options.save_baseline.as_deref();
         let file = new_baseline.map(|name| file_of(&self.folder, name));
         let folder = file.as_deref().and_then(Path::parent);
-        // The parent of a name without a slash is empty: the file is in the current directory.
-        let folder = folder.map(|folder| match folder.as_os_str() {
-            name if name.is_empty() => Path::new("."),
-            _ => folder,
-        });
-        if let Some(folder) = folder {
-            let created = fs::create_dir_all(folder);
-            created.map_err(|error| {
-                format!("--save-baseline: can't make {}: {error}", folder.display())
-            })?;
-        }
+        let folder = folder.map(make_folder).transpose()?;
         ensure_driver(folder)?;
 
         let measured = BenchDocument::new(
@@ -244,6 +234,20 @@ fn empty_as(measured: &BenchDocument) -> BenchDocument {
         measured.events.clone(),
         Vec::new(),
     )
+}
+
+/// Makes the folder of a file whose path has this parent. The parent of a name without a slash is empty: the file is in
+/// the current directory.
+fn make_folder(parent: &Path) -> Result<&Path, String> {
+    let folder = if parent.as_os_str().is_empty() {
+        Path::new(".")
+    } else {
+        parent
+    };
+    let created = fs::create_dir_all(folder);
+    created
+        .map_err(|error| format!("--save-baseline: can't make {}: {error}", folder.display()))?;
+    Ok(folder)
 }
 
 /// Fails if counting a benchmark failed, or if the benchmark has not used its bencher.

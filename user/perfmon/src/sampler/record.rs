@@ -99,6 +99,14 @@ pub struct Stamp {
 pub struct TaskName([u8; 16]);
 
 impl TaskName {
+    /// Decodes a name of up to 8 bytes from a word, or a longer one from two.
+    fn new(first: u64, second: Option<u64>) -> Self {
+        let mut name = [0; 16];
+        name[..8].copy_from_slice(&first.to_ne_bytes());
+        name[8..].copy_from_slice(&second.unwrap_or(0).to_ne_bytes());
+        Self(name)
+    }
+
     /// Returns the bytes.
     #[must_use]
     pub fn as_bytes(&self) -> &[u8] {
@@ -261,14 +269,10 @@ impl<'a> Record<'a> {
             }
             kind::COMM => {
                 require_words(2)?;
-                let mut name = [0; 16];
-                name[..8].copy_from_slice(&word(1).to_ne_bytes());
-                if size >= HEADER_WORDS + 3 + TRAILER_WORDS {
-                    name[8..].copy_from_slice(&word(2).to_ne_bytes());
-                }
+                let has_second_word = require_words(3).is_some();
                 Self::Comm {
                     task: Task::new(word(0)),
-                    name: TaskName(name),
+                    name: TaskName::new(word(1), has_second_word.then(|| word(2))),
                     exec: record.misc() & misc::COMM_EXEC != 0,
                     stamp: stamp(),
                 }
@@ -292,21 +296,7 @@ impl<'a> Record<'a> {
             }
             kind::MMAP2 => {
                 require_words(Mapping::MIN_WORDS)?;
-                let name = HEADER_WORDS + Mapping::NAME..size - TRAILER_WORDS;
-                Self::Map(Mapping {
-                    task: Task::new(word(0)),
-                    start: word(1),
-                    size: word(2),
-                    offset: word(3),
-                    device: split_word(word(4)),
-                    inode: word(5),
-                    generation: word(6),
-                    protection: split_word(word(7)).0,
-                    flags: split_word(word(7)).1,
-                    stamp: stamp(),
-                    record,
-                    name,
-                })
+                Self::Map(Mapping::new(record))
             }
             kind @ (kind::SWITCH | kind::SWITCH_CPU_WIDE) => {
                 let is_cpu_wide = kind == kind::SWITCH_CPU_WIDE;
@@ -357,6 +347,28 @@ impl Stamp {
             time: record.word(first + 1),
             cpu: cpu(record.word(first + 2)),
             id: record.word(first + 3),
+        }
+    }
+}
+
+impl<'a> Mapping<'a> {
+    /// Decodes a record of at least [`Self::MIN_WORDS`] words.
+    fn new(record: RawRecord<'a>) -> Self {
+        let word = |index: usize| record.word(HEADER_WORDS + index);
+        let (protection, flags) = split_word(word(7));
+        Self {
+            task: Task::new(word(0)),
+            start: word(1),
+            size: word(2),
+            offset: word(3),
+            device: split_word(word(4)),
+            inode: word(5),
+            generation: word(6),
+            protection,
+            flags,
+            stamp: Stamp::at_end(record),
+            record,
+            name: HEADER_WORDS + Self::NAME..record.size() - TRAILER_WORDS,
         }
     }
 }

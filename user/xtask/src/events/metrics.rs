@@ -261,22 +261,13 @@ impl Model<'_> {
         }
         let (text, modifier) = match symbol.split_once('@') {
             None => symbol.split_once(':').unwrap_or((&symbol, "")),
-            Some((unit, rest)) => {
-                let is_core = match unit {
-                    "cpu" => true,
-                    "cpu_core" => self.kind == Kind::Core,
-                    "cpu_atom" => self.kind == Kind::Atom,
-                    "cpu_lowpower" => self.kind == Kind::LowPower,
-                    _ => false,
-                };
-                match rest.rsplit_once('@') {
-                    Some((text, modifier)) if is_core => (text, modifier),
-                    Some((text, "")) if LINUX_PMUS.contains(&unit) && !text.contains(',') => {
-                        return Ok(format!("@{unit}/{text}/@"));
-                    }
-                    _ => return Err(symbol.replace('@', "/")),
+            Some((unit, rest)) => match rest.rsplit_once('@') {
+                Some((text, modifier)) if self.counts_unit(unit) => (text, modifier),
+                Some((text, "")) if LINUX_PMUS.contains(&unit) && !text.contains(',') => {
+                    return Ok(format!("@{unit}/{text}/@"));
                 }
-            }
+                _ => return Err(symbol.replace('@', "/")),
+            },
         };
         if !["", "u", "k"].contains(&modifier) {
             return Err(format!("{text}:{modifier}"));
@@ -286,12 +277,8 @@ impl Model<'_> {
             _ => format!("{name}:{modifier}"),
         };
         let (name, fields) = text.split_once(',').unwrap_or((text, ""));
-        if let Some(ours) = TOP_DOWN
-            .iter()
-            .find(|(known, _)| *known == name)
-            .and_then(|(_, choices)| choices.iter().find(|choice| self.has_events(choice)))
-        {
-            return Ok((*ours).to_owned());
+        if let Some(ours) = self.top_down_formula(name) {
+            return Ok(ours.to_owned());
         }
         let lower = name.to_ascii_lowercase();
         if self.metrics.contains_key(&lower) && fields.is_empty() {
@@ -308,6 +295,24 @@ impl Model<'_> {
         } else {
             format!("@{}@", with_modifier(format!("cpu/{name},{fields}/")))
         })
+    }
+
+    /// Returns whether a PMU of perf is that of this model's cores.
+    fn counts_unit(&self, unit: &str) -> bool {
+        match unit {
+            "cpu" => true,
+            "cpu_core" => self.kind == Kind::Core,
+            "cpu_atom" => self.kind == Kind::Atom,
+            "cpu_lowpower" => self.kind == Kind::LowPower,
+            _ => false,
+        }
+    }
+
+    /// Returns the formula that stands for a top-down event of this name, by events that the model has.
+    fn top_down_formula(&self, name: &str) -> Option<&'static str> {
+        let (_, choices) = TOP_DOWN.iter().find(|(known, _)| *known == name)?;
+        let mut choices = choices.iter().copied();
+        choices.find(|choice| self.has_events(choice))
     }
 
     /// Returns whether all events of a formula exist.

@@ -16,7 +16,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result, bail, ensure};
 
-use json::Kind;
+use json::{Events, Kind};
 use mapfile::Cpu;
 
 /// The folder of the tables.
@@ -132,23 +132,8 @@ fn make(source: &Path) -> Result<BTreeMap<String, String>> {
                 Kind::Only => model.name.clone(),
                 _ => format!("{}-{}", model.name, kind.name()),
             };
-            let mut text = header(&name, &model.version);
-            // AMD's lists don't tell the counters: Zen has six.
-            let general = if events.general == 0 {
-                6
-            } else {
-                events.general
-            };
-            text += &format!("counters {general:x} {:x}\n", events.fixed);
-            if *kind != Kind::Only {
-                text += &format!("kind {}\n", kind.name());
-            }
-            for cpu in &model.cpus {
-                text += &cpu_line(*cpu);
-            }
-            for event in &events.list {
-                text += &format!("{event}\n");
-            }
+            let start = header(&name, &model.version);
+            let text = start + &table_text(&model.cpus, *kind, events);
             files.insert(format!("{name}.txt"), text);
 
             let names = events
@@ -178,6 +163,27 @@ fn make(source: &Path) -> Result<BTreeMap<String, String>> {
     );
     files.insert(SOURCE.to_owned(), text);
     Ok(files)
+}
+
+/// Returns the lines of a table behind its header: the counters, the kind of cores, the CPUs and the events.
+fn table_text(cpus: &[Cpu], kind: Kind, events: &Events) -> String {
+    // AMD's lists don't tell the counters: Zen has six.
+    let general = if events.general == 0 {
+        6
+    } else {
+        events.general
+    };
+    let mut text = format!("counters {general:x} {:x}\n", events.fixed);
+    if kind != Kind::Only {
+        text += &format!("kind {}\n", kind.name());
+    }
+    for cpu in cpus {
+        text += &cpu_line(*cpu);
+    }
+    for event in &events.list {
+        text += &format!("{event}\n");
+    }
+    text
 }
 
 /// The first lines of a file.

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Writes speedscope's format, with a profile for each event and thread.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::io::Write;
 
 use anyhow::Result;
 use serde::Serialize;
 
-use super::profile::{Interner, Profile, TimedSample};
+use super::profile::{Interner, Profile, ProfileThread, TimedSample};
 
 #[derive(Serialize)]
 struct File<'a> {
@@ -53,23 +54,7 @@ pub(super) fn write(profile: &Profile<'_>, events: &[usize], output: impl Write)
     let mut frames: Interner<usize> = Interner::default();
     let mut profiles = Vec::new();
     for event in events {
-        let mut threads: BTreeMap<super::profile::ProfileThread, Vec<&TimedSample>> =
-            BTreeMap::new();
-        for timed_sample in profile.of_event(*event) {
-            threads
-                .entry(timed_sample.thread)
-                .or_default()
-                .push(timed_sample);
-        }
-        let mut threads: Vec<_> = threads.into_iter().collect();
-        let sum = |timed_samples: &[&TimedSample]| {
-            timed_samples
-                .iter()
-                .map(|timed_sample| timed_sample.period)
-                .fold(0, u64::saturating_add)
-        };
-        threads.sort_by_key(|(_, timed_samples)| std::cmp::Reverse(sum(timed_samples)));
-        for (thread, timed_samples) in threads {
+        for (thread, timed_samples) in samples_by_thread(profile, *event) {
             let stack = |timed_sample: &&TimedSample| {
                 let places: Vec<usize> = profile.stack(timed_sample.stack).collect();
                 let places = places.into_iter().rev();
@@ -88,7 +73,7 @@ pub(super) fn write(profile: &Profile<'_>, events: &[usize], output: impl Write)
                 ),
                 unit: "none",
                 start: 0,
-                end: sum(&timed_samples),
+                end: total_events(&timed_samples),
                 samples: timed_samples.iter().map(stack).collect(),
                 weights: timed_samples
                     .iter()
@@ -117,6 +102,29 @@ pub(super) fn write(profile: &Profile<'_>, events: &[usize], output: impl Write)
         profiles,
     };
     Ok(serde_json::to_writer(output, &file)?)
+}
+
+/// Returns the samples of an event by thread, the thread with the most events first.
+fn samples_by_thread<'a>(
+    profile: &'a Profile<'_>,
+    event: usize,
+) -> Vec<(ProfileThread, Vec<&'a TimedSample>)> {
+    let mut threads: BTreeMap<ProfileThread, Vec<&TimedSample>> = BTreeMap::new();
+    for timed_sample in profile.of_event(event) {
+        threads
+            .entry(timed_sample.thread)
+            .or_default()
+            .push(timed_sample);
+    }
+    let mut threads: Vec<_> = threads.into_iter().collect();
+    threads.sort_by_key(|(_, timed_samples)| Reverse(total_events(timed_samples)));
+    threads
+}
+
+/// Returns the number of events that the samples stand for.
+fn total_events(timed_samples: &[&TimedSample]) -> u64 {
+    let periods = timed_samples.iter().map(|timed_sample| timed_sample.period);
+    periods.fold(0, u64::saturating_add)
 }
 
 /// Returns the lowest sampled line of each function.

@@ -121,9 +121,16 @@ pub(crate) fn list(args: &List, machine: &Machine, output: &mut dyn Write) -> Re
     Ok(if number == 0 { FAILURE } else { 0 })
 }
 
-/// Writes the events, those of other PMUs, and the metrics as JSON.
+/// The events of the processor, those of other PMUs, and the metrics that are listed.
+type ListEntries<'a> = (
+    &'a [NamedEvent],
+    &'a [pmus::ListedPmuEvent],
+    &'a [metrics::ListedMetric],
+);
+
+/// Writes the entries as JSON.
 fn write_json(
-    (events, of_pmus, of_metrics): (&[NamedEvent], &[pmus::ListedPmuEvent], &[metrics::ListedMetric]),
+    (events, of_pmus, of_metrics): ListEntries<'_>,
     descriptions: &Descriptions,
     output: &mut dyn Write,
 ) -> Result<()> {
@@ -140,9 +147,9 @@ fn write_json(
     Ok(writeln!(output)?)
 }
 
-/// Writes the names of the events, of those of other PMUs, of the metrics, and of the metrics' groups, one a line.
+/// Writes the names of the entries and of the metrics' groups, one a line.
 fn write_names(
-    (events, of_pmus, of_metrics): (&[NamedEvent], &[pmus::ListedPmuEvent], &[metrics::ListedMetric]),
+    (events, of_pmus, of_metrics): ListEntries<'_>,
     output: &mut dyn Write,
 ) -> Result<()> {
     for event in events {

@@ -89,7 +89,7 @@ pub(super) fn write_table(listed: &[ListedPmuEvent], output: &mut dyn Write) -> 
     for event in listed {
         let cpus = event.cpus.as_deref().unwrap_or("each");
         let row = [&*event.name, &*event.unit, cpus, &*event.fields];
-        table.row(&row.map(str::to_owned), Style::new());
+        table.add_row(&row.map(str::to_owned), Style::new());
     }
     Ok(table.write(None, Style::new(), output)?)
 }
