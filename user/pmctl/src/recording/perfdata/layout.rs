@@ -54,8 +54,10 @@ impl Layout {
         SampleParts {
             has_chain: self.fields & abi::PERF_SAMPLE_CALLCHAIN != 0,
             has_branches: self.fields & abi::PERF_SAMPLE_BRANCH_STACK != 0,
-            has_user_stack: self.fields & SAMPLE_USER == SAMPLE_USER && self.registers == UserStack::MASK,
-            has_cgroup: self.fields & (abi::PERF_SAMPLE_CGROUP | SAMPLE_AUX) == abi::PERF_SAMPLE_CGROUP,
+            has_user_stack: self.fields & SAMPLE_USER == SAMPLE_USER
+                && self.registers == UserStack::MASK,
+            has_cgroup: self.fields & (abi::PERF_SAMPLE_CGROUP | SAMPLE_AUX)
+                == abi::PERF_SAMPLE_CGROUP,
         }
     }
 

@@ -14,7 +14,7 @@ use perfmon::{Cause, Device, Error};
 
 use super::plan::{SampledTasks, SamplingManner, SamplingPlan};
 use super::precision;
-use crate::events::rights::{cgroups_forbidden, with_sampling_advice, of_all_programs};
+use crate::events::rights::{cgroups_forbidden, of_all_programs, with_sampling_advice};
 use crate::recording::perfdata::SampleParts;
 use crate::system::exit::{self, Usage};
 
