@@ -123,7 +123,7 @@ impl OwnedTask {
         })
     }
 
-    /// Returns advice for `user`, who may not count or sample the task.
+    /// Returns advice for a `user` without the right to count or sample the task.
     fn advice(&self, user: Uid, (verb, command): ForbiddenAction) -> String {
         let Self {
             tid,

@@ -60,7 +60,7 @@ pub(super) fn top(args: &Top, forms: &str) -> Result<u8> {
     // A cgroup takes a descriptor, and each of its events.
     allow_many_files();
     let device = Device::open().map_err(exit::with_help)?;
-    let events = spec::parse_without_groups(EVENTS, &Pmu::here().with_counters_of(&device));
+    let events = spec::parse_without_groups(EVENTS, &Pmu::of_this_cpu().with_counters_of(&device));
     let events = events.map_err(|error| Usage(error.to_string()))?;
     let patterns = forms.split(',').map(Pattern::new).collect();
     let mut cgroups = Containers::open(device, events, (patterns, LIMIT))?;
@@ -128,7 +128,7 @@ fn write(rows: &[(&String, CgroupCounts)], entries: usize, output: &mut Screen) 
             per_cycle,
             (*name).clone(),
         ];
-        table.row(&cells, anstyle::Style::new());
+        table.add_row(&cells, anstyle::Style::new());
     }
     table.write(None, output.colors.heading, output)?;
     let rest = rows.len().saturating_sub(entries);

@@ -402,7 +402,7 @@ impl Samplers {
 /// Returns a dummy for each of the tasks. It covers the tasks that it creates, too, even if these are not sampled, since
 /// threads share their memory. Returns no dummy if neither records of tasks nor, for samples with cgroups, those of new
 /// cgroups are wanted.
-fn dummies(tasks: &SampledTasks, records: TaskRecords, parts: Parts) -> Vec<Builder> {
+fn dummies(tasks: &SampledTasks, records: TaskRecords, parts: SampleParts) -> Vec<Builder> {
     let dummy = || {
         // In user mode: without privileges a user may open such an event for own tasks.
         let dummy = Event::dummy().user();
