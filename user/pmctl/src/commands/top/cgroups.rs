@@ -31,27 +31,35 @@ const LIMIT: Limit = Limit {
 /// Clears a terminal, and goes to its first line.
 const CLEAR: &str = "\x1b[H\x1b[2J";
 
-/// The counts of a cgroup.
+/// The counts of a cgroup; `None` for an event that is not counted in it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct CgroupCounts {
-    instructions: u64,
-    cycles: u64,
+    instructions: Option<u64>,
+    cycles: Option<u64>,
 }
 
 impl CgroupCounts {
     /// Returns what has been counted since `before`. A count that is less is one of another cgroup of the same name, or began
     /// anew.
-    const fn since(self, before: Self) -> Self {
-        const fn grown(now: u64, before: u64) -> u64 {
-            match now.checked_sub(before) {
-                Some(grown) => grown,
-                None => now,
-            }
-        }
+    fn since(self, before: Self) -> Self {
+        let grown = |now: Option<u64>, before: Option<u64>| {
+            now.map(|now| now.checked_sub(before.unwrap_or(0)).unwrap_or(now))
+        };
         Self {
             instructions: grown(self.instructions, before.instructions),
             cycles: grown(self.cycles, before.cycles),
         }
+    }
+
+    /// Returns whether something was counted, or could not be counted.
+    fn is_shown(self) -> bool {
+        self.instructions != Some(0) || self.cycles != Some(0)
+    }
+
+    /// Returns the instructions for each cycle.
+    fn ratio(self) -> Option<f64> {
+        let cycles = self.cycles.filter(|cycles| *cycles > 0)?;
+        Some(self.instructions? as f64 / cycles as f64)
     }
 }
 
@@ -80,7 +88,7 @@ pub(super) fn top(args: &Top, forms: &str) -> Result<u8> {
                 let before = before.get(name).copied().unwrap_or_default();
                 (name, counts.since(before))
             })
-            .filter(|(_, counts)| *counts != CgroupCounts::default())
+            .filter(|(_, counts)| counts.is_shown())
             .collect();
         rows.sort_by(|(a_name, a), (b_name, b)| {
             b.cycles.cmp(&a.cycles).then_with(|| a_name.cmp(b_name))
@@ -105,8 +113,8 @@ fn read(cgroups: &mut Containers) -> Result<HashMap<String, CgroupCounts>> {
     for count in counts {
         let of = all.entry(count.labels.id.clone()).or_default();
         match count.event {
-            0 => of.instructions = count.value,
-            _ => of.cycles = count.value,
+            0 => of.instructions = Some(count.value),
+            _ => of.cycles = Some(count.value),
         }
     }
     Ok(all)
@@ -121,11 +129,12 @@ fn write(rows: &[(&String, CgroupCounts)], entries: usize, output: &mut Screen) 
         ("cgroup", Align::Left),
     ]);
     for (name, counts) in rows.iter().take(entries) {
-        let per_cycle = ratio(*counts).map_or_else(|| "-".to_owned(), |ipc| format!("{ipc:.2}"));
+        let per_cycle = counts.ratio();
+        let number = |count: Option<u64>| count.map_or("<not counted>".to_owned(), thousands);
         let cells = [
-            thousands(counts.instructions),
-            thousands(counts.cycles),
-            per_cycle,
+            number(counts.instructions),
+            number(counts.cycles),
+            per_cycle.map_or("-".to_owned(), |ipc| format!("{ipc:.2}")),
             (*name).clone(),
         ];
         table.add_row(&cells, anstyle::Style::new());
@@ -138,11 +147,6 @@ fn write(rows: &[(&String, CgroupCounts)], entries: usize, output: &mut Screen) 
     writeln!(output)
 }
 
-/// Returns the instructions for each cycle.
-fn ratio(counts: CgroupCounts) -> Option<f64> {
-    (counts.cycles > 0).then(|| counts.instructions as f64 / counts.cycles as f64)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -150,12 +154,30 @@ mod tests {
     #[test]
     fn a_table_has_what_came_since_the_one_before() {
         let counts = |instructions, cycles| CgroupCounts {
-            instructions,
-            cycles,
+            instructions: Some(instructions),
+            cycles: Some(cycles),
         };
         assert_eq!(counts(5, 9).since(counts(3, 4)), counts(2, 5));
         assert_eq!(counts(5, 9).since(counts(6, 10)), counts(5, 9));
-        assert_eq!(ratio(counts(6, 4)), Some(1.5));
-        assert_eq!(ratio(counts(6, 0)), None);
+        assert_eq!(counts(6, 4).ratio(), Some(1.5));
+        assert_eq!(counts(6, 0).ratio(), None);
+    }
+
+    #[test]
+    fn an_event_that_is_not_counted_has_no_number() {
+        let uncounted = CgroupCounts {
+            instructions: Some(0),
+            cycles: None,
+        };
+        assert!(uncounted.is_shown());
+        assert_eq!(uncounted.since(uncounted), uncounted);
+        assert_eq!(uncounted.ratio(), None);
+        assert!(
+            !CgroupCounts {
+                cycles: Some(0),
+                ..uncounted
+            }
+            .is_shown()
+        );
     }
 }

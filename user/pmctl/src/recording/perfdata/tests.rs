@@ -49,7 +49,7 @@ fn another_reader_finds_the_same() {
     let cpus = (cpus.nr_cpus_available, cpus.nr_cpus_online);
     assert_eq!(cpus, (4, 2));
     let times = perf_file.sample_time_range().unwrap().expect("it is there");
-    assert_eq!((times.first_sample_time, times.last_sample_time), (5, 6));
+    assert_eq!((times.first_sample_time, times.last_sample_time), (6, 7));
     let ids = perf_file.build_ids().unwrap();
     let id = ids.values().next().expect("there is one");
     assert_eq!(
@@ -306,6 +306,15 @@ impl io::Seek for Disk {
     }
 }
 
+/// Returns the first sample of the example's records.
+fn first_sample(has_all_parts: bool) -> Record {
+    let records = super::example::records(has_all_parts);
+    let sample = records
+        .into_iter()
+        .find(|record| matches!(record.body, Body::Sample(_)));
+    sample.expect("the example has samples")
+}
+
 /// Writes up to `samples` samples, as far as a disk of this size has room, and finishes the file.
 fn write_until_full(size: usize, samples: usize) -> io::Result<Finished<Disk>> {
     let Recording {
@@ -317,7 +326,7 @@ fn write_until_full(size: usize, samples: usize) -> io::Result<Finished<Disk>> {
     } = example(false);
     let file = Cursor::new(Vec::new());
     let mut writer = Writer::new(Disk { file, size }, events)?;
-    let mut sample = super::example::records(false).swap_remove(4);
+    let mut sample = first_sample(false);
     for _ in 0..samples {
         sample.stamp.time += 1;
         match writer.append(&sample) {
@@ -357,7 +366,7 @@ fn a_disk_without_room_for_the_end_leaves_an_unfinished_recording() {
         ..
     } = example(false);
     notes.symbols = vec![SymbolTable::default(); 1000];
-    let sample = super::example::records(false).swap_remove(4);
+    let sample = first_sample(false);
     let mut disk = Disk {
         file: Cursor::new(Vec::new()),
         size: 10_000,
@@ -389,8 +398,7 @@ fn records_written_late_are_sorted() {
 
 #[test]
 fn a_file_is_read_in_blocks_like_memory() {
-    let example = super::example::records(true);
-    let sample = &example[4];
+    let sample = first_sample(true);
     let mut records: Vec<_> = (0..20_000).map(|_| sample.clone()).collect();
     for (time, record) in (0..).zip(&mut records) {
         record.stamp.time = time;
