@@ -87,7 +87,7 @@ refused "Leave -g and --call-graph out" -e $event -g
 refused "Leave -b and -j out" -e $event -b
 refused "Leave --overwrite out" -e $event --overwrite
 record -e $event -a -- true
-says "refused: -a" "$? $output" "^2 .*in place of -a and -C"
+says "refused: -a" "$? $output" "^2 .*in place of -a, -C and -G"
 
 # With options that precise samples can't have, :P means samples by interrupts.
 record -g -e instructions:uP -c 10007 -- "$loop" $n

@@ -91,11 +91,11 @@ fn another_reader_finds_the_same() {
     assert_eq!(
         samples,
         [
-            (0, Some(5), Some(0x40_1234)),
-            (1, Some(6), Some(u64::MAX - 0xff))
+            (0, Some(6), Some(0x40_1234)),
+            (1, Some(7), Some(u64::MAX - 0xff))
         ]
     );
-    assert_eq!(others.len(), 3, "{others:?}");
+    assert_eq!(others.len(), 4, "{others:?}");
 }
 
 #[test]
