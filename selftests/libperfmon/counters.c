@@ -260,10 +260,10 @@ TEST_F(libperfmon, invalid_names_are_refused)
 
 	EXPECT_REFUSED("instrucions:u", EINVAL, "Did you mean `instructions`?");
 	EXPECT_REFUSED("INST_RETIRED.ANY", EINVAL, "pmctl encode INST_RETIRED.ANY");
-	EXPECT_REFUSED("instructions:x", EINVAL, "behind the colon");
-	EXPECT_REFUSED("instructions:", EINVAL, "behind the colon");
-	EXPECT_REFUSED("", EINVAL, "1 to 63 letters");
-	EXPECT_REFUSED("cycles,", EINVAL, "1 to 63 letters");
+	EXPECT_REFUSED("instructions:x", EINVAL, "after the colon");
+	EXPECT_REFUSED("instructions:", EINVAL, "after the colon");
+	EXPECT_REFUSED("", EINVAL, "1 to 63 characters");
+	EXPECT_REFUSED("cycles,", EINVAL, "1 to 63 characters");
 	EXPECT_REFUSED("rxyz", EINVAL, "no event is called `rxyz`");
 	EXPECT_REFUSED("r11111111111111111", EINVAL, "no event is called");
 	for (i = 0; i < 32; i++)

@@ -209,7 +209,8 @@ EXPORT int perfmon_mark_events(const char *events)
 		return fail_at(TO_OPEN_EVENT, ENOMEM, events, -1);
 	lock_list();
 	if (events_are_fixed) {
-		result = fail_with(EBUSY, "can't choose the events of markers: a marker was executed already. Call perfmon_mark_events() before the first one.");
+		result = fail_with(EBUSY, "can't choose the events of markers: a marker was executed already. Call %s() before the first one.",
+				   __func__);
 	} else {
 		free(chosen_events);
 		chosen_events = copy;
