@@ -50,11 +50,7 @@ impl CpuTurns {
     /// Takes the events, which count on the CPUs of `online` that -C has, if it is there.
     pub(super) fn new(args: &Stat, events: Vec<EventSpec>, online: &[usize]) -> Result<Self> {
         refuse_chosen(&events)?;
-        let number = |cpu: &usize| u32::try_from(*cpu).unwrap_or(u32::MAX);
-        let cpus = match &args.cpu {
-            Some(only) => only.clone(),
-            None => Cpus::new(online.iter().map(number).collect()),
-        };
+        let cpus = scope::counted_cpus(args, online);
         let parts = match CpuSplit::of(args) {
             None => vec![(None, cpus.clone())],
             Some(split) => {

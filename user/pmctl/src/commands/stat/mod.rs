@@ -50,8 +50,8 @@ mod with_values;
 use std::time::Duration;
 
 use anyhow::Result;
-use perfmon::CounterId;
 use perfmon::spec::EventSpec;
+use perfmon::{CounterId, Encoding, EventSelect};
 
 use cgroup_use::CgroupUse;
 use input::RepeatedInput;
@@ -112,6 +112,27 @@ pub(crate) struct Column {
 }
 
 impl Column {
+    /// Returns the column of an event that Linux counts.
+    fn of_linux(
+        event_index: usize,
+        label: String,
+        place: Option<CountedPlace>,
+        unit: Option<ColumnUnit>,
+    ) -> Self {
+        Self {
+            place,
+            event_index,
+            // The encoding only marks the event as present: no counter of the driver's counts it.
+            event: EventSpec {
+                encoding: Some(Encoding::Raw(EventSelect::fixed())),
+                missing: None,
+                ..EventSpec::absent(label, "")
+            },
+            counter: None,
+            unit,
+        }
+    }
+
     /// Returns the text for a missing count: `if_present` if the CPU has the event.
     fn text_if_missing(&self, if_present: &'static str) -> &'static str {
         if self.event.is_absent() {

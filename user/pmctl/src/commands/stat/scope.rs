@@ -129,6 +129,15 @@ impl Scope {
     }
 }
 
+/// Returns the CPUs of -C; without it all that are online.
+pub(super) fn counted_cpus(args: &Stat, online: &[usize]) -> Cpus {
+    let number = |cpu: &usize| u32::try_from(*cpu).unwrap_or(u32::MAX);
+    match &args.cpu {
+        Some(only) => only.clone(),
+        None => Cpus::new(online.iter().map(number).collect()),
+    }
+}
+
 /// Divides CPUs into places, and returns each place with its CPUs.
 pub(super) fn split_cpus(cpus: &[usize], split: CpuSplit) -> Vec<(CountedPlace, Cpus)> {
     let mut parts: Vec<(Vec<u32>, Vec<u32>)> = Vec::new();

@@ -5,8 +5,6 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
 use nix::errno::Errno;
-use perfmon::spec::EventSpec;
-use perfmon::{Encoding as CounterEncoding, EventSelect};
 use perfmon_core::logic::event_attr::PerfEventAttr;
 
 use super::Column;
@@ -49,10 +47,7 @@ pub(super) fn refuse_impossible_options(
         let (Some(only), Some(there)) = (&args.cpu, event.cpus()) else {
             continue;
         };
-        if !only
-            .iter()
-            .any(|cpu| there.iter().any(|known| known == cpu))
-        {
+        if only.in_common(&there).len() == 0 {
             return Err(Usage(format!(
                 "-C {only}: {} is read on CPU {there} only, for all others. Write `-C {there}`, or -a.",
                 event.label
@@ -90,11 +85,7 @@ impl WithPmus {
         online: &[usize],
         counts: Box<dyn CountSource>,
     ) -> Self {
-        let online = online
-            .iter()
-            .map(|cpu| u32::try_from(*cpu).unwrap_or(u32::MAX));
-        let wanted = args.cpu.clone();
-        let wanted = wanted.unwrap_or_else(|| Cpus::new(online.collect()));
+        let wanted = scope::counted_cpus(args, online);
         let split = CpuSplit::of(args);
         let mut parts = Vec::new();
         for (index, event) in events.iter().enumerate() {
@@ -218,18 +209,12 @@ impl CountSource for WithPmus {
             .unwrap_or(0);
         columns.extend(self.parts.iter().map(|part| {
             let event = &self.events[part.event];
-            Column {
-                place: part.place.clone(),
-                event_index: first + part.event,
-                // No counter counts it: only the name is used.
-                event: EventSpec {
-                    encoding: Some(CounterEncoding::Raw(EventSelect::fixed())),
-                    missing: None,
-                    ..EventSpec::absent(event.label.clone(), "")
-                },
-                counter: None,
-                unit: event.scale.clone().map(ColumnUnit::Scaled),
-            }
+            Column::of_linux(
+                first + part.event,
+                event.label.clone(),
+                part.place.clone(),
+                event.scale.clone().map(ColumnUnit::Scaled),
+            )
         }));
         columns
     }

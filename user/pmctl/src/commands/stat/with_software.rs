@@ -5,8 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use nix::errno::Errno;
-use perfmon::spec::EventSpec;
-use perfmon::{Encoding, EventSelect, Modes};
+use perfmon::Modes;
 use perfmon_core::logic::event_attr::{self as attr, PerfEventAttr};
 
 use super::Column;
@@ -180,17 +179,9 @@ impl CountSource for WithSoftware {
         let mut columns = self.counts.columns();
         let first = columns.len();
         let events = self.events.iter().zip(first..);
-        columns.extend(events.map(|(event, event_index)| Column {
-            place: None,
-            event_index,
-            // The encoding only marks the event as present: no counter counts it.
-            event: EventSpec {
-                encoding: Some(Encoding::Raw(EventSelect::fixed())),
-                missing: None,
-                ..EventSpec::absent(event.label(), "")
-            },
-            counter: None,
-            unit: event.unit.map(ColumnUnit::Known),
+        columns.extend(events.map(|(event, index)| {
+            let unit = event.unit.map(ColumnUnit::Known);
+            Column::of_linux(index, event.label(), None, unit)
         }));
         columns
     }
