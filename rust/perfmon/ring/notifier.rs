@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What an overflow does besides its sample: it sends SIGIO, and counts down the limit of samples, whose last one
-//! disables the event.
+//! Effects of an overflow besides its sample: SIGIO, and the limit of samples, which counts down; the last sample disables
+//! the event.
 
 use super::EventState;
 use crate::sys::wait::Wait;

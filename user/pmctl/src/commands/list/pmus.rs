@@ -21,7 +21,7 @@ pub(super) struct ListedPmuEvent {
     pmus: usize,
     #[serde(skip_serializing_if = "String::is_empty")]
     unit: String,
-    /// What the count is multiplied by to have that unit.
+    /// Factor that converts the count to that unit.
     #[serde(skip_serializing_if = "Option::is_none")]
     scale: Option<f64>,
     /// The CPUs that it is read on, each for its socket or die; none if each CPU counts for itself.

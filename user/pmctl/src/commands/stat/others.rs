@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What -e and -M ask for beside events of the driver.
+//! Software events, values and events of Linux's PMUs: what -e and -M name beside events of the driver's counters.
 
 use crate::events::linux_pmu::PmuEvent;
 use crate::events::software::Software;
