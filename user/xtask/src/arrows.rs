@@ -129,9 +129,13 @@ const WITHOUT_CIRCLES: [&str; 3] = [MODULE, "user/perfmon/src", PMCTL];
 /// Files of tests, which may use anything.
 const TESTS: [&str; 2] = ["tests.rs", "testing.rs"];
 
-/// Fails with a list of the uses that the tables do not allow, or of the circles.
+/// The page with a picture of [`PARTS`], followed by one of [`EVENT`].
+const PICTURES: &str = "Documentation/design.rst";
+
+/// Fails with a list of the uses that the tables do not allow, of the circles, or of the names that the pictures lack.
 pub(crate) fn check(top: &Path) -> Result<()> {
     let module = top.join(MODULE);
+    check_pictures(&fs::read_to_string(top.join(PICTURES))?)?;
     check_parts(&module, &sources(&module)?)?;
     let mut circles = Vec::new();
     for folder in WITHOUT_CIRCLES {
@@ -151,6 +155,35 @@ pub(crate) fn check(top: &Path) -> Result<()> {
         "Each of these sets of files is a circle of uses:\n{}",
         circles.join("\n")
     )
+}
+
+/// Fails with each name of [`PARTS`] and of [`EVENT`] that its picture in the text of [`PICTURES`] lacks.
+fn check_pictures(page: &str) -> Result<()> {
+    let mut pictures = page.split("\n.. code-block:: text\n").skip(1).map(|rest| {
+        let lines = rest
+            .lines()
+            .take_while(|line| line.is_empty() || line.starts_with(' '));
+        lines.flat_map(words_of_picture).collect::<Vec<_>>()
+    });
+    let tables = [PARTS.map(|(name, _)| name).to_vec(), EVENT.to_vec()];
+    let mut missing = Vec::new();
+    for table in tables {
+        let drawn = pictures.next().unwrap_or_default();
+        missing.extend(table.into_iter().filter(|name| !drawn.contains(name)));
+    }
+    if missing.is_empty() {
+        return Ok(());
+    }
+    bail!(
+        "The pictures in {PICTURES} lack these names, which the tables in user/xtask/src/arrows.rs have: {}",
+        missing.join(", ")
+    )
+}
+
+/// Returns the words of a line of a picture. A word may contain a slash.
+fn words_of_picture(line: &str) -> impl Iterator<Item = &str> {
+    line.split(|c: char| !c.is_alphanumeric() && c != '_' && c != '/')
+        .filter(|word| !word.is_empty())
 }
 
 /// Fails with each use of a folder of pmctl that [`PMCTL_FOLDERS`] does not allow.
@@ -346,6 +379,20 @@ mod tests {
                 assert!(below, "{part} uses {name}");
             }
         }
+    }
+
+    #[test]
+    fn a_name_that_a_picture_lacks_is_found() {
+        let parts = PARTS.map(|(name, _)| name).join("\n      |\n    ");
+        let event = EVENT.join("  ");
+        let page = |event: &str| {
+            format!(
+                "\n.. code-block:: text\n\n    {parts}\n\n.. code-block:: text\n\n    {event}\n\nText\n"
+            )
+        };
+        assert!(check_pictures(&page(&event)).is_ok());
+        let error = check_pictures(&page(&event.replace("slot/phase", "phase"))).unwrap_err();
+        assert!(error.to_string().ends_with("have: slot/phase"), "{error}");
     }
 
     #[test]
