@@ -726,6 +726,52 @@ def a_damaged_snapshot_is_made_again():
     expect((done.returncode, os.listdir(os.path.join(cache, "perfmon-vm"))), (125, [snapshot]), done.stderr)
 
 
+@long_test
+def a_snapshot_is_kept_on_a_busy_host():
+    cache = writable("busy")
+    env = {"PATH": os.environ["PATH"], "PERFMON_VM": os.environ["PERFMON_VM"], "XDG_CACHE_HOME": cache}
+    expect(run("--run", "--", "true", env=env)[0], 0, "exit code of the first run")
+    (snapshot,) = os.listdir(os.path.join(cache, "perfmon-vm"))
+    state = os.path.join(cache, "perfmon-vm", snapshot, "state")
+    before = os.stat(state)
+    # The machine gets some 2 percent of one CPU: a nice value of 10 weighs a tenth of 0.
+    loops = [subprocess.Popen(["taskset", "-c", "0", "sh", "-c", "while :; do :; done"]) for _ in range(6)]
+    STARTED.extend(loops)
+    try:
+        done = subprocess.run(
+            ["taskset", "-c", "0", "nice", "-n", "10", *command("--run", "--", "echo", "hi")],
+            env=env, capture_output=True, timeout=600, check=False,
+        )
+    finally:
+        for loop in loops:
+            loop.kill()
+            loop.wait()
+    expect((done.returncode, done.stdout, b"Other programs use the CPUs" in done.stderr), (0, b"hi\n", True), done.stderr)
+    after = os.stat(state)
+    expect((after.st_ino, after.st_mtime_ns), (before.st_ino, before.st_mtime_ns), "the file of the snapshot")
+
+
+@long_test
+def eight_machines_at_once_have_the_same_counts():
+    words = command("--", "stat", "-x,", "-e", "instructions:u", "--", "/bin/true")
+    machines = [subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=FOLDER) for _ in range(8)]
+    STARTED.extend(machines)
+    ended = [(*machine.communicate(timeout=600), machine.returncode) for machine in machines]
+    first = counts(ended[0][1] + ended[0][0])
+    expect(list(first), ["instructions:u"], ended[0])
+    for out, err, code in ended:
+        expect((code, counts(err + out)), (0, first), err)
+
+
+@test
+def a_benchmark_shows_what_an_emulated_machine_can_tell():
+    code, out, err = run("--", "bench", "-r", "2", "--", "/bin/true")
+    events = [line.split()[0] for line in out.decode().splitlines() if re.match(r"\s+\S+\s+1\s+[\d,]+", line)]
+    expect((code, events, "emulated" in err), (0, ["instructions:u", "branches:u"], False), out)
+    code, out, err = run("--", "bench", "-r", "2", "-e", "cycles", "--fail-if", "time>3600", "--", "/bin/true")
+    expect((code, b"time" in out, "say nothing about a processor" in err), (0, True, True), err)
+
+
 @test
 def a_machine_that_does_not_start_is_reported():
     broken = os.path.join(FOLDER, "broken")

@@ -21,6 +21,7 @@ mod relay;
 mod results;
 mod shared;
 mod snapshot;
+mod start_watch;
 mod task;
 mod terminal;
 mod wire;
@@ -46,12 +47,9 @@ use relay::{HostRelay, RunOutcome};
 use results::Results;
 use shared::SharedFolders;
 use snapshot::Start;
+use start_watch::StartWatch;
 use task::{GuestEnd, GuestTask};
 use wire::Message;
-
-/// Time within which a machine that is restored from a snapshot must send its first message. It usually takes some
-/// hundredths of this time. After that, a machine is booted instead, which has no time limit.
-const RESTORE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Runs a command in the virtual machine, and returns its exit code.
 pub(crate) fn vm(args: &Vm) -> Result<u8> {
@@ -77,13 +75,12 @@ pub(crate) fn vm(args: &Vm) -> Result<u8> {
     };
     let mut relay = HostRelay::new(socket, signals, is_terminal, results)?;
     let first = Message::Start(guest_task(args, &relay, &shared, is_terminal)?);
-    let timeout = snapshot.is_some().then_some(RESTORE_TIMEOUT);
-    let mut outcome = relay.run(&first, timeout);
+    let mut outcome = relay.run(&first, StartWatch::new(qemu.id(), snapshot.is_some()));
     if let Some(snapshot) = snapshot.filter(|_| relay.has_never_started(&outcome)) {
         let (booted_qemu, socket) = snapshot::boot_instead(&machine, &snapshot)?;
         qemu = booted_qemu;
         relay.connect(socket)?;
-        outcome = relay.run(&first, None);
+        outcome = relay.run(&first, StartWatch::new(qemu.id(), false));
     }
     let has_lost_output = relay.has_lost_output();
     // Restores the caller's terminal before messages are written.

@@ -125,6 +125,11 @@ impl Qemu {
         ))
     }
 
+    /// Returns the process ID.
+    pub(super) fn id(&self) -> u32 {
+        self.process.id()
+    }
+
     /// Connects to the monitor. This works only once.
     pub(super) fn monitor(&mut self) -> Result<Monitor> {
         let socket = self

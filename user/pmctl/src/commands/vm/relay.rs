@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io::{self, ErrorKind, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, bail};
 use nix::errno::Errno;
@@ -14,6 +14,7 @@ use nix::sys::signal::Signal;
 use nix::unistd::read;
 
 use super::results::Results;
+use super::start_watch::StartWatch;
 use super::task::{GuestEnd, Size};
 use super::terminal::{self, RawTerminal};
 use super::wire::{CHUNK, Channel, Message, Stream};
@@ -55,8 +56,8 @@ pub(super) struct HostRelay {
     results: Results,
     input: InputState,
     has_started: bool,
-    /// Time at which the run fails if the machine has sent no message until then.
-    deadline: Option<Instant>,
+    /// The watch of the machine, until its first message.
+    watch: Option<StartWatch>,
     /// Signals that were relayed to the command.
     relayed_signals: Vec<Signal>,
 }
@@ -113,7 +114,7 @@ impl HostRelay {
             terminal,
             results,
             has_started: false,
-            deadline: None,
+            watch: None,
             relayed_signals: Vec::new(),
         })
     }
@@ -150,10 +151,10 @@ impl HostRelay {
         !self.has_started && matches!(outcome, Ok(RunOutcome::Failed(_) | RunOutcome::Dead))
     }
 
-    /// Sends a first message, and relays everything until the command ends. With a `timeout`, fails if the machine sends no
-    /// message within that time.
-    pub(super) fn run(&mut self, first: &Message, timeout: Option<Duration>) -> Result<RunOutcome> {
-        self.deadline = timeout.map(|timeout| Instant::now() + timeout);
+    /// Sends a first message, and relays everything until the command ends. Fails if `watch` finds that the machine is
+    /// broken before it has sent a message.
+    pub(super) fn run(&mut self, first: &Message, watch: StartWatch) -> Result<RunOutcome> {
+        self.watch = Some(watch);
         let send_result = self.channel.send(first);
         let mut result = send_result.map(|()| None).map_err(anyhow::Error::from);
         loop {
@@ -181,13 +182,13 @@ impl HostRelay {
             let Some(message) = self.channel.receive()? else {
                 break;
             };
-            self.deadline = None;
+            self.watch = None;
             if let Some(outcome) = self.handle_message(message)? {
                 return Ok(Some(outcome));
             }
             self.write_outputs()?;
         }
-        if self.deadline.is_some_and(|end| Instant::now() >= end) {
+        if self.watch.as_mut().is_some_and(StartWatch::finds_broken) {
             return Ok(Some(RunOutcome::Failed("it does not answer".to_owned())));
         }
         Ok(None)
@@ -229,14 +230,11 @@ impl HostRelay {
         Ok(reads && !last.is_empty())
     }
 
-    /// Returns the time until the deadline.
+    /// Returns the time until the next look at a machine that has not sent a message.
     fn time_left(&self) -> PollTimeout {
-        let Some(deadline) = self.deadline else {
-            return PollTimeout::NONE;
-        };
-        let time_left = deadline.saturating_duration_since(Instant::now());
-        // Rounded up to milliseconds, the unit of poll(2).
-        PollTimeout::try_from(time_left.as_micros().div_ceil(1000)).unwrap_or(PollTimeout::MAX)
+        self.watch
+            .as_ref()
+            .map_or(PollTimeout::NONE, StartWatch::time_left)
     }
 
     /// Returns whether output waits because a stream of the caller is full.

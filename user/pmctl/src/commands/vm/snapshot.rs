@@ -16,10 +16,11 @@ use std::time::SystemTime;
 
 use anyhow::{Result, bail};
 use nix::errno::Errno;
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::poll::{PollFd, PollFlags, poll};
 use nix::sys::signal::Signal;
 
 use super::qemu::{MEMORY, Memory, Qemu, VirtualMachine};
+use super::start_watch::StartWatch;
 use super::wire::{Channel, Message};
 use crate::system::signals::{Event, Signals};
 
@@ -122,14 +123,16 @@ fn boot_and_save(
     fs::create_dir_all(directory)?;
     let (mut qemu, socket) = Qemu::start(machine, &Memory::Shared(directory))?;
     socket.set_nonblocking(true)?;
+    let mut watch = StartWatch::new(qemu.id(), false);
     let mut channel = Channel::new(socket);
     loop {
         let mut polled = [signals.as_fd(), channel.file.as_fd()]
             .map(|file| PollFd::new(file, PollFlags::POLLIN));
-        match poll(&mut polled, PollTimeout::NONE) {
+        match poll(&mut polled, watch.time_left()) {
             Ok(_) | Err(Errno::EINTR) => {}
             Err(errno) => return Err(errno.into()),
         }
+        watch.finds_broken();
         if let Event::End { signal, .. } = signals.next()? {
             return Ok(Some(signal));
         }

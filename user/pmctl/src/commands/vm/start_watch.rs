@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Watches a machine that has not sent a message yet, and tells a slow machine from a broken one.
+//!
+//! Time alone can't tell them apart: on a busy host QEMU may get so little of the CPUs that a start takes minutes. So the
+//! limits are on the CPU time that QEMU used, and on the time in which it had nothing to do.
+
+use std::fs;
+use std::time::{Duration, Instant};
+
+use nix::poll::PollTimeout;
+
+use crate::system::stdio::complain;
+
+/// CPU time after which a machine that was restored from a snapshot must have sent its first message. It usually takes
+/// some hundredths of this time.
+const CPU_LIMIT: Duration = Duration::from_secs(10);
+
+/// Time without work after which a restored machine is taken for broken: its kernel hangs with interrupts off, or waits
+/// for something that was not restored.
+const IDLE_LIMIT: Duration = Duration::from_secs(10);
+
+/// Time after which the user is told why the command has not started yet.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Time between two looks at QEMU.
+const INTERVAL: Duration = Duration::from_secs(1);
+
+/// What QEMU's threads have done since they were started.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Work {
+    /// Time on a CPU, of all threads.
+    ran: Duration,
+    /// Time in which threads could run, and other programs had the CPUs.
+    waited: Duration,
+    /// A thread waits for a disk at this moment.
+    reads_disk: bool,
+}
+
+/// Watches QEMU from its start to its first message.
+pub(super) struct StartWatch {
+    process: u32,
+    /// A machine that boots has no limits: it has no other way to start.
+    has_limits: bool,
+    start: Instant,
+    last_look: Instant,
+    last_work: Work,
+    idle: Duration,
+    has_complained: bool,
+}
+
+impl StartWatch {
+    /// Begins to watch a QEMU that has just been started. `has_limits` is for a machine that was restored.
+    pub(super) fn new(process: u32, has_limits: bool) -> Self {
+        let now = Instant::now();
+        Self {
+            process,
+            has_limits,
+            start: now,
+            last_look: now,
+            last_work: Work::default(),
+            idle: Duration::ZERO,
+            has_complained: false,
+        }
+    }
+
+    /// Returns the time until the next look.
+    pub(super) fn time_left(&self) -> PollTimeout {
+        let time_left = (self.last_look + INTERVAL).saturating_duration_since(Instant::now());
+        // Rounded up to milliseconds, the unit of poll(2).
+        PollTimeout::try_from(time_left.as_micros().div_ceil(1000)).unwrap_or(PollTimeout::MAX)
+    }
+
+    /// Looks at QEMU, if it is time to, and returns whether its machine is broken. Tells the user once if the start takes
+    /// long.
+    pub(super) fn finds_broken(&mut self) -> bool {
+        let now = Instant::now();
+        if now < self.last_look + INTERVAL {
+            return false;
+        }
+        let work = work_of(self.process);
+        self.idle = idle_time(self.idle, now - self.last_look, self.last_work, work);
+        (self.last_look, self.last_work) = (now, work);
+        if self.has_limits && (work.ran >= CPU_LIMIT || self.idle >= IDLE_LIMIT) {
+            return true;
+        }
+        let elapsed = now - self.start;
+        if elapsed >= PATIENCE && !self.has_complained {
+            self.has_complained = true;
+            complain(format_args!(
+                "the virtual machine has not started the command after {:.0} s, in which it had a CPU for {:.1} s{}",
+                elapsed.as_secs_f64(),
+                work.ran.as_secs_f64(),
+                reason(elapsed, work),
+            ));
+        }
+        false
+    }
+}
+
+/// Returns the end of the sentence that says why a start takes long.
+fn reason(elapsed: Duration, work: Work) -> &'static str {
+    if work.reads_disk {
+        ". It waits for a disk"
+    } else if work.waited > elapsed / 2 {
+        ". Other programs use the CPUs; it goes on when it gets them"
+    } else {
+        ""
+    }
+}
+
+/// Returns for how long QEMU has been idle, after an interval in which its work grew from `before` to `after`.
+fn idle_time(idle: Duration, interval: Duration, before: Work, after: Work) -> Duration {
+    let busy = (after.ran + after.waited).saturating_sub(before.ran + before.waited);
+    // A halted machine still gets ticks of its clock.
+    if after.reads_disk || busy > interval / 10 {
+        Duration::ZERO
+    } else {
+        idle + interval
+    }
+}
+
+/// Returns the work of all threads of a process; none if they can't be read.
+fn work_of(process: u32) -> Work {
+    let mut work = Work::default();
+    let threads = fs::read_dir(format!("/proc/{process}/task"));
+    for thread in threads.into_iter().flatten().flatten() {
+        let read = |name| fs::read_to_string(thread.path().join(name)).unwrap_or_default();
+        let [ran, waited] = run_times(&read("schedstat"));
+        work.ran += ran;
+        work.waited += waited;
+        work.reads_disk |= waits_for_disk(&read("stat"));
+    }
+    work
+}
+
+/// Parses a file `schedstat`: the time on a CPU and the time of waiting for one, in nanoseconds (Linux,
+/// Documentation/scheduler/sched-stats.rst).
+fn run_times(text: &str) -> [Duration; 2] {
+    let mut times = text.split_whitespace().map(|word| word.parse().ok());
+    [(); 2].map(|()| Duration::from_nanos(times.next().flatten().unwrap_or(0)))
+}
+
+/// Returns whether a file `stat` is of a thread that can't be interrupted, as while it reads from a disk. The state
+/// follows the name, which is in parentheses and may contain some.
+fn waits_for_disk(text: &str) -> bool {
+    text.rsplit_once(") ")
+        .is_some_and(|(_, rest)| rest.starts_with('D'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    fn work(ran_ms: u64, waited_ms: u64) -> Work {
+        Work {
+            ran: Duration::from_millis(ran_ms),
+            waited: Duration::from_millis(waited_ms),
+            reads_disk: false,
+        }
+    }
+
+    #[test]
+    fn a_process_that_waits_for_a_cpu_is_not_idle() {
+        let starved = idle_time(3 * SECOND, SECOND, work(10, 0), work(12, 990));
+        assert_eq!(starved, Duration::ZERO);
+    }
+
+    #[test]
+    fn a_process_that_waits_for_a_disk_is_not_idle() {
+        let after = Work {
+            reads_disk: true,
+            ..work(10, 0)
+        };
+        assert_eq!(
+            idle_time(3 * SECOND, SECOND, work(10, 0), after),
+            Duration::ZERO
+        );
+    }
+
+    #[test]
+    fn idle_intervals_add_up() {
+        let halted = idle_time(3 * SECOND, SECOND, work(500, 0), work(510, 3));
+        assert_eq!(halted, 4 * SECOND);
+    }
+
+    #[test]
+    fn the_files_of_this_process_are_understood() {
+        let here = work_of(std::process::id());
+        assert!(here.ran > Duration::ZERO, "{here:?}");
+        assert!(!waits_for_disk("1 (a) D) x) S 0 1"));
+        assert!(waits_for_disk("1 (a) x) D 0 1"));
+    }
+}
