@@ -14,7 +14,7 @@ in_own_dir
 at_end='rm -f "$counts"'
 
 loop=$here/pmctl_loop
-turns=500000000	# LOOP_INSNS each, of which one is a branch
+turns=150000000	# LOOP_INSNS each, of which one is a branch
 branches=c4
 grep -q AuthenticAMD /proc/cpuinfo && branches=c2
 
