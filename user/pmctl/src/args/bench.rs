@@ -30,7 +30,7 @@ Examples:
 #[derive(Debug, Args)]
 #[command(after_help = BENCH_HELP, override_usage = "pmctl bench [OPTIONS] COMMAND...|-- WORD...")]
 pub(crate) struct Bench {
-    /// Count these events, as for `pmctl stat`, except those of the kernel and energy [default: instructions:u and, where the CPU has them, cycles,branches,branch-misses]
+    /// Count these events, as for `pmctl stat`, except those of the kernel and energy [default: instructions:u and, where the CPU has them, cycles,branches,branch-misses; in `pmctl vm` instructions:u,branches:u]
     #[arg(short, long = "event", value_name = "EVENTS")]
     pub(crate) events: Vec<String>,
 
@@ -69,6 +69,10 @@ pub(crate) struct Bench {
     /// Print the numbers in this format, in place of the table
     #[arg(long, value_name = "FORMAT")]
     pub(crate) export: Option<BenchFormat>,
+
+    /// Leave out what an emulated machine says nothing about: `pmctl vm` adds this option
+    #[arg(long, hide = true)]
+    pub(crate) emulated: bool,
 
     /// Commands to compare, each as one argument
     #[arg(

@@ -37,7 +37,12 @@ pub(crate) fn bench(args: &Bench) -> Result<u8> {
     let pmu = pmu::of_machine(&machine);
     let events = if args.events.is_empty() {
         // The user has not named these events, so those that the CPU lacks are left out.
-        let names = DEFAULT_EVENTS.iter();
+        let names: &[&str] = if args.emulated {
+            &EMULATED_DEFAULT_EVENTS
+        } else {
+            &DEFAULT_EVENTS
+        };
+        let names = names.iter();
         names
             .filter_map(|name| spec::parse(name, &pmu).ok())
             .flatten()
@@ -68,9 +73,21 @@ pub(crate) fn bench(args: &Bench) -> Result<u8> {
     // Signals are held until the numbers are saved, so that a second Ctrl-C does not lose them.
     let signals = Signals::hold()?;
     let measured = runs::run_all(args, &events, commands, &signals);
-    let code = measured.and_then(|(events, entries)| {
+    let code = measured.and_then(|(events, mut entries)| {
         let labels = events.iter().map(|event| event.label.clone());
-        let names = [TIME.to_owned()].into_iter().chain(labels).collect();
+        let mut names: Vec<_> = [TIME.to_owned()].into_iter().chain(labels).collect();
+        if args.emulated {
+            if has_condition_on_time(args) || events.iter().any(|event| is_of_cycles(&event.label))
+            {
+                complain(EMULATED_TIMES);
+            }
+            if !has_condition_on_time(args) {
+                names.remove(0);
+                for entry in &mut entries {
+                    entry.values.remove(0);
+                }
+            }
+        }
         let document = BenchDocument::new(info::brand(&machine), names, entries);
         show_and_save(args, (&document, &events), baseline.as_ref(), save)
     });
@@ -127,6 +144,23 @@ fn is_own_baseline(args: &Bench) -> bool {
 
 /// Events without -e. The first one is exact for a program that does the same each time.
 const DEFAULT_EVENTS: [&str; 4] = ["instructions:u", "cycles", "branches", "branch-misses"];
+
+/// Events without -e in an emulated machine: those that are the same on a processor.
+const EMULATED_DEFAULT_EVENTS: [&str; 2] = ["instructions:u", "branches:u"];
+
+/// The warning of times and cycles in an emulated machine.
+const EMULATED_TIMES: &str = "time and cycles are those of the emulated machine, which has no caches and no pipeline: they say \
+                              nothing about a processor. Compare instructions, or measure without `vm`.";
+
+/// Returns whether a condition of --fail-if is about the time.
+fn has_condition_on_time(args: &Bench) -> bool {
+    args.fail_if.iter().any(|condition| condition.event == TIME)
+}
+
+/// Returns whether an event of this name counts cycles.
+fn is_of_cycles(label: &str) -> bool {
+    label.contains("cycles")
+}
 
 /// Reads a file of --save.
 fn read_baseline(path: &Path) -> Result<BenchDocument> {

@@ -27,6 +27,7 @@ mod terminal;
 mod wire;
 
 use std::env;
+use std::ffi::OsString;
 use std::io::{self, IsTerminal};
 use std::time::Duration;
 
@@ -186,7 +187,7 @@ fn guest_task(
     let mask = umask(Mode::empty());
     umask(mask);
     Ok(GuestTask {
-        words: args.words.clone(),
+        words: guest_words(args),
         is_pmctl: !args.run,
         directory: directory.into_os_string(),
         environment: environment::variables(args, is_terminal.contains(&true))?,
@@ -208,6 +209,15 @@ fn guest_task(
         files: relay.results().names(),
         shared: shared.names(),
     })
+}
+
+/// Returns the words of the command in the guest: `bench` is told that the machine is emulated.
+fn guest_words(args: &Vm) -> Vec<OsString> {
+    let mut words = args.words.clone();
+    if !args.run && words.first().is_some_and(|word| word == "bench") {
+        words.insert(1, "--emulated".into());
+    }
+    words
 }
 
 /// The guest's time at the start of a command: the beginning of 2037. It is the same in all runs, and later than the times
