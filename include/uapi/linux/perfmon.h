@@ -25,7 +25,7 @@
  *             frequency of the time-stamp counter.
  * EPERM       The descriptor is not open for writing. PMIOREAD, PMIOREADCPU,
  *             PMIOGET, PMIOGET2, PMIOTSTAMP, IOCTL_PERFMON_GET_PROPERTIES and
- *             PERFMON_GET_INFO do not need that.
+ *             PERFMON_GET_INFO do not need a writable descriptor.
  * EFAULT      The argument can't be read.
  * EINVAL      A member that must be 0 is not; PMCF_PC or PMCF_ANY is set; or the
  *             event select has a bit that this CPU lacks.
@@ -61,7 +61,8 @@
  * ENOMEM      There is no memory. Where the caller's cgroup has reached its limit, the
  *             kernel may end one of its processes first.
  * EMFILE      IOCTL_PERFMON_GET_BUFFER_HANDLE: the process has too many open
- *             files. ENFILE: the system has.
+ *             files. ENFILE: the system has too
+ *             many.
  * EIO         A register does not hold what was written to it: a hypervisor or
  *             another driver changed it. The kernel log names the register. Or
  *             the counter was disabled for a while, or holds a value that
@@ -73,7 +74,7 @@
  * EFAULT      The result can't be written.
  * ==========  ================================================================
  *
- * What is said of PMIOSETUP holds for PMIOSETUP2. open(2) for writing fails with
+ * The lines about PMIOSETUP hold for PMIOSETUP2, too. open(2) for writing fails with
  * EBUSY while another descriptor is open for writing. PERFMON_EVENT_OPEN and
  * PERFMON_GET_OWNER do not need a descriptor that is open for writing; their errors
  * are in Documentation/events.rst.
@@ -87,7 +88,7 @@
  * define NPMC - bound of the general counter numbers, on any supported CPU
  *
  * The architectural limit: bits 31:0 of IA32_PERF_GLOBAL_CTRL (Intel SDM,
- * volume 3B, section 21.2.2). How many this CPU has is
+ * volume 3B, section 21.2.2). The number of general counters of this CPU is
  * &perfmon_properties.max_num_programmable_events. A number below NPMC that this
  * CPU lacks is EINVAL.
  */
@@ -122,8 +123,8 @@
  * PMCF_INT  Ignored: the driver sets it.
  * PMCF_ANY  Refused with EINVAL: AnyThread counts the sibling hyperthread.
  * PMCF_EN   Ignored: the driver sets it. PMIOGET gives it if the counter runs.
- * PMCF_INV  Counts cycles with fewer events than the counter mask, not those
- *           with as many or more.
+ * PMCF_INV  Counts cycles with fewer events than the counter mask, instead of
+ *           cycles with at least that number.
  * ========  ==================================================================
  */
 #define PMCF_USR	0x01
@@ -137,7 +138,7 @@
 #define PMCF_SYS_FLAGS	(PMCF_INT | PMCF_EN)
 
 #ifdef __BINDGEN__
-/* struct pmc - what a counter counts. Rust's unions are unsafe: it gets one member. */
+/* struct pmc - what a counter counts. Rust's unions are unsafe, so for Rust the union is one member. */
 struct pmc {
 	int pmc_num;
 	__u32 pmc_val;
@@ -151,7 +152,7 @@ struct pmc {
  * @pmc_unit: unit mask
  * @pmc_flags: PMCF_*
  * @pmc_mask: counter mask
- * @pmc_val: the four above in one, laid out as bits 31:0 of
+ * @pmc_val: the four members above as one word, laid out as bits 31:0 of
  *	IA32_PERFEVTSELx (Intel SDM, volume 3B, section 21.2.1.1)
  */
 struct pmc {
@@ -164,7 +165,7 @@ struct pmc {
 			__u8 pmc_mask;
 		};
 		__u32 pmc_val;
-		/* private: FreeBSD's names of the same; there, those above are macros */
+		/* private: FreeBSD's members; FreeBSD's names above are macros for these */
 		union {
 			struct {
 				__u8 pmcus_event;
@@ -212,12 +213,12 @@ struct pmc_tstamp {
  * @pmcc_num: the counter's number
  * @pmcc_first_cpu: the number of the first CPU, below
  *	&perfmon_info.nr_cpu_ids
- * @pmcc_count: in: how many CPUs, 1 to PMC_CPU_MAX; out: how many values, fewer
- *	if there are no more CPU numbers
+ * @pmcc_count: in: the number of CPUs, 1 to PMC_CPU_MAX; out: the number of values,
+ *	which is less if @pmcc_first_cpu is close to the highest CPU number
  * @reserved: must be 0
  * @pmcc_value: events since the last PMIOSETUP or PMIORESET on CPU
  *	@pmcc_first_cpu and the following ones; the last total of an offline
- *	CPU, 0 for one that never was online
+ *	CPU, 0 for a CPU that was never online
  */
 struct pmc_cpu_data {
 	int pmcc_num;
@@ -272,8 +273,8 @@ enum pmc_command {
 	 */
 	PMIOSTOP	= _IOW('5', 3, int),
 	/**
-	 * @PMIOREAD: (&struct pmc_data) Gives the value: the present one if the
-	 * counter runs, else that at the stop.
+	 * @PMIOREAD: (&struct pmc_data) Gives the value: the current value if
+	 * the counter runs, else its value at the last stop.
 	 */
 	PMIOREAD	= _IOWR('5', 4, struct pmc_data),
 	/**
@@ -365,12 +366,12 @@ typedef struct perfmon_properties perfmon_ioctl_properties_t;
  * refused, but wait.
  */
 #define PERFMON_FEATURE_PLACE_HOLDER		(1ULL << 1)
-/* In perfmon_info.features: events have records of what programs map. */
+/* In perfmon_info.features: events can have records of programs' mappings. */
 #define PERFMON_FEATURE_MAPPINGS		(1ULL << 2)
 
 /**
  * struct perfmon_info - more properties, an extension
- * @nr_cpu_ids: how many buffers a trace has: the highest possible CPU number + 1
+ * @nr_cpu_ids: the number of buffers of a trace: the highest possible CPU number + 1
  * @flags: 0
  * @features: PERFMON_FEATURE_*
  * @misc_events: bit n: the CPUs have event n of PERFMON_GROUP_MISC
@@ -385,7 +386,7 @@ struct perfmon_info {
 };
 
 /*
- * Event ids: a group of 6 bits, and an event of 10 bits within that.
+ * Event ids: a group of 6 bits, and an event of 10 bits within the group.
  */
 typedef __u16 perfmon_event_id_t;
 
@@ -548,7 +549,7 @@ typedef __u32 perfmon_rate_t;
  * struct perfmon_config - what a trace records
  * @events: event ids, each at most once, from the front;
  *	PERFMON_EVENT_ID_NONE ends them
- * @rate: a record is written each time the event has been counted so often
+ * @rate: the number of events from one record to the next
  * @flags: PERFMON_CONFIG_FLAG_*
  *
  * =======  =========  =========================================================
@@ -563,21 +564,21 @@ typedef __u32 perfmon_rate_t;
  * An event of PERFMON_GROUP_MISC has VALUE instead of COUNT. It has no modes:
  * PERFMON_CONFIG_FLAG_OS and PERFMON_CONFIG_FLAG_USER have no effect on it.
  *
- * A config is refused with EINVAL, and nothing of it is taken, if
+ * A config is refused with EINVAL, and the previous config stays, if
  *
  * - there is no event, or anything but 0 follows the first
  *   PERFMON_EVENT_ID_NONE;
  * - a flag is not in PERFMON_CONFIG_FLAG_MASK;
- * - an event is there twice, is not defined, or is one that these CPUs lack;
- * - more events need general counters than there are;
+ * - an event is in it twice, is not defined, or is one that these CPUs lack;
+ * - it needs more general counters than the CPUs have;
  * - an event of PERFMON_GROUP_MISC has a rate and no PERFMON_CONFIG_FLAG_TIMEBASE0, or
  *   is events[0] and has a rate;
- * - a rate is above 2^width - 1, or above 2^31 without
+ * - a rate is above 2^width - 1 (the counter's width), or above 2^31 without
  *   PERFMON_FEATURE_FULL_WIDTH_WRITES;
  * - an event has PERFMON_CONFIG_FLAG_TIMEBASE0 and the rate of events[0] is 0;
  * - an event has PERFMON_CONFIG_FLAG_LAST_BRANCH and does not tick, or the CPUs
  *   lack PERFMON_PROPERTY_FLAG_HAS_LAST_BRANCH, or it has PERFMON_CONFIG_FLAG_OS
- *   and they can't freeze the records (some of AMD's);
+ *   and the CPUs (some of AMD's) can't freeze the records;
  * - events with PERFMON_CONFIG_FLAG_LAST_BRANCH differ in modes: a CPU has one
  *   filter for branches.
  */
@@ -617,12 +618,12 @@ typedef struct perfmon_buffer_handle_req ioctl_perfmon_buffer_handle_req_t;
  *   An extension. There were more samples, or they took more of the CPU's time,
  *   than the module's parameters perf_event_max_sample_rate and
  *   perf_cpu_time_max_percent allow, or the CPU did nothing but handle
- *   overflows. Until the next tick of its timer it counted and did not sample;
- *   then it wrote TIME and a COUNT of each event that ticks. The sums are exact.
+ *   overflows. Until the next tick of its timer the CPU counted and did not
+ *   sample; at the tick it wrote TIME and a COUNT of each event with a rate. The sums are exact.
  *
  * PERFMON_BUFFER_FLAG_OFFLINE
- *   An extension. The CPU went offline, or the system slept. The CPU wrote the
- *   records of IOCTL_PERFMON_STOP then, and records again from the next
+ *   An extension. The CPU went offline, or the system slept. Before that, the
+ *   CPU wrote the records of IOCTL_PERFMON_STOP. It records again from the next
  *   IOCTL_PERFMON_START on. A CPU that is offline at IOCTL_PERFMON_START has
  *   this flag and no records.
  *
@@ -636,9 +637,9 @@ typedef struct perfmon_buffer_handle_req ioctl_perfmon_buffer_handle_req_t;
  *   An extension. Another driver, perf or a hypervisor changed what the trace
  *   depends on: the register that enables all counters, the local APIC's entry
  *   for their interrupt, or the registers that record branches. The module
- *   repaired it; until then events, samples or branches may be missing. After
- *   an interrupt that never came the CPU wrote TIME and a COUNT of each event
- *   that ticks. Branches of an unknown time are in no record.
+ *   repaired it; events, samples or branches before the repair may be missing.
+ *   If an overflow's interrupt never came, the CPU wrote TIME and a COUNT of each
+ *   event with a rate. Branches of an unknown time are in no record.
  */
 #define PERFMON_BUFFER_FLAG_FULL	(1U << 0)
 #define PERFMON_BUFFER_FLAG_THROTTLED	(1U << 1)
@@ -668,7 +669,7 @@ typedef struct perfmon_buffer_header perfmon_buffer_header_t;
 
 /**
  * enum perfmon_record_type - &struct perfmon_record_header.type
- * @PERFMON_RECORD_RESERVED: no record has it
+ * @PERFMON_RECORD_RESERVED: no record has this type
  * @PERFMON_RECORD_TIME: &struct perfmon_time_record
  * @PERFMON_RECORD_TICK: &struct perfmon_tick_record
  * @PERFMON_RECORD_COUNT: &struct perfmon_count_record
@@ -687,7 +688,10 @@ enum perfmon_record_type {
 };
 typedef enum perfmon_record_type perfmon_record_type_t;
 
-/* Rust has no aligned structure in a packed one: there the header is neither. */
+/*
+ * Rust allows no aligned structure in a packed one, so for bindgen the header is
+ * neither aligned nor packed.
+ */
 #define PERFMON_ALIGN_RECORD	__attribute__((packed, aligned(4)))
 #ifndef __BINDGEN__
 #define PERFMON_ALIGN_HEADER	PERFMON_ALIGN_RECORD
@@ -733,7 +737,7 @@ typedef struct perfmon_tick_record perfmon_tick_record_t;
 /**
  * struct perfmon_count_record - what was counted since the event's last record
  * @header: names the event
- * @count: how many events
+ * @count: the number of events
  */
 struct perfmon_count_record {
 	struct perfmon_record_header header;
@@ -760,9 +764,9 @@ typedef struct perfmon_value_record perfmon_value_record_t;
  *	kernel thread has the address space of the program before it.
  * @pc: the address of the next instruction. The hardware takes some
  *	instructions to raise the interrupt, and the kernel sometimes delays it.
- *	For a caller without that permission, an address in the kernel is 0.
- *	Even an event of user mode may have such an address, if its interrupt is
- *	late.
+ *	For a caller without permission to count the kernel, an address in the
+ *	kernel is 0. Even an event of user mode may have an address in the kernel,
+ *	if its interrupt is late.
  *
  * Written instead of a TICK if the event has PERFMON_CONFIG_FLAG_PC.
  */
@@ -773,7 +777,7 @@ struct perfmon_pc_record {
 } PERFMON_ALIGN_RECORD;
 typedef struct perfmon_pc_record perfmon_pc_record_t;
 
-/* In perfmon_last_branch.info: core cycles since the branch before, 0: unknown. */
+/* In perfmon_last_branch.info: core cycles since the previous branch; 0 if unknown. */
 #define PERFMON_LAST_BRANCH_INFO_CYCLES_SHIFT	0U
 #define PERFMON_LAST_BRANCH_INFO_CYCLES_LEN	16U
 #define PERFMON_LAST_BRANCH_INFO_CYCLES_MASK	0xffffULL
@@ -785,7 +789,7 @@ typedef struct perfmon_pc_record perfmon_pc_record_t;
 /**
  * struct perfmon_last_branch - a branch that was taken
  * @from: the address of the branch; on AMD that of the instruction before it if
- *	the two were executed as one (a comparison)
+ *	the two were fused (a comparison and a jump)
  * @to: the address of its target
  * @info: PERFMON_LAST_BRANCH_INFO_*
  */
@@ -801,7 +805,7 @@ typedef struct perfmon_last_branch perfmon_last_branch_t;
 /**
  * struct perfmon_last_branch_record - the branches before an overflow
  * @header: names the event
- * @num_branches: how many follow
+ * @num_branches: the number of branches in the record
  * @aspace: as &perfmon_pc_record.aspace; earlier branches may be of another
  * address space
  * @branches: the newest first; the record ends after @num_branches. Branches
@@ -940,16 +944,16 @@ enum perfmon_command {
  * - PERF_EVENT_IOC_RESET zeroes the whole sum, also what tasks counted that have
  *   exited.
  * - read(2) gives EIO if events were missed: a register was found changed, or
- *   there was no memory to follow a new task. A count is whole, or there is none.
+ *   there was no memory to follow a new task. It never gives a part of the count.
  * - poll(2) gives POLLHUP when no task is left that the event counts, and waits
  *   until then.
- * - An event leaves a task that executes a program which it must not count: with more
- *   rights (setuid, setgid, capabilities), or not to be read. The count is that of the
- *   time before, and "left" in the descriptor's fdinfo is the number of such
- *   tasks.
- * - With a sample_period there is a sample for each period, and the count stays
- *   whole: samples that an overflow came too late for, that took too much of the
- *   CPU's time, or that found no room, are reported as PERF_RECORD_LOST.
+ * - An event leaves a task that executes a program with more rights (setuid, setgid,
+ *   capabilities) or a program that its user may not read. The count is that of the
+ *   time before execve(2), and "left" in the descriptor's fdinfo is the number of
+ *   tasks that the event has left.
+ * - With a sample_period there is a sample for each period. A sample is missing if its
+ *   overflow came too late, sampling took too much of the CPU's time, or the ring was
+ *   full: PERF_RECORD_LOST has the number of missing samples. The count has all events.
  * - mmap(2) maps the first page of struct perf_event_mmap_page, and a ring behind
  *   it. cap_user_rdpmc is set for the program whose thread is counted.
  *
@@ -959,10 +963,10 @@ enum perfmon_command {
 /**
  * struct perfmon_event_open - the arguments of perf_event_open(2)
  * @attr: the address of a struct perf_event_attr (<linux/perf_event.h>). Its
- *	@size is 0 for 64, the first size, or 64 to 4096. E2BIG if it is something
- *	else, or if the structure is larger than the module's and the rest is
- *	not 0; then @size is set to the module's
- * @pid: 0 the calling thread; > 0 this thread; -1 all tasks, on CPU @cpu. With
+ *	@size is 64 to 4096, or 0, which means 64, the size of the first version.
+ *	E2BIG if @size is anything else, or if the structure is larger than the
+ *	module's and the rest is not 0; E2BIG sets @size to the module's
+ * @pid: 0 the calling thread; > 0 the thread with this ID; -1 all tasks, on CPU @cpu. With
  *	PERF_FLAG_PID_CGROUP a descriptor of the directory of a cgroup of version 2:
  *	its tasks, and those of the cgroups in it
  * @cpu: count only on this CPU; -1 on any CPU
@@ -990,7 +994,7 @@ struct perfmon_event_open {
 
 /**
  * enum perfmon_owner - the owner of a counter
- * @PERFMON_OWNER_NONE: none
+ * @PERFMON_OWNER_NONE: no owner
  * @PERFMON_OWNER_PERF: Linux perf or the NMI watchdog
  * @PERFMON_OWNER_SESSION: the program that called PMIOSETUP
  * @PERFMON_OWNER_TRACE: the program whose trace runs
@@ -1012,9 +1016,9 @@ enum perfmon_owner {
  * struct perfmon_counter_owner - the owner of a counter
  * @num: in: the counter's number, as &pmc.pmc_num
  * @kind: out: PERFMON_OWNER_*
- * @pid: out: the process that was the first to ask for the counter; 0 if there is
- *	none, it has exited, or it is outside of the caller's PID namespace
- * @users: out: how many events share the counter; 1 for perf, a session or a trace,
+ * @pid: out: the process that was the first to ask for the counter; 0 if there is no
+ *	such process, it has exited, or it is outside of the caller's PID namespace
+ * @users: out: the number of events that share the counter; 1 for perf, a session or a trace,
  *	0 for no owner
  * @comm: out: the name of that process when it asked
  * @reserved: must be 0
@@ -1029,7 +1033,7 @@ struct perfmon_counter_owner {
 };
 
 /**
- * enum perfmon_event_command - the calls about events
+ * enum perfmon_event_command - the calls for events
  *
  * Each takes a pointer to what is in parentheses. Any descriptor of the device will
  * do, also one that is open for reading only.

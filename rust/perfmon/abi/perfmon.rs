@@ -76,7 +76,7 @@ pub type __s32 = ::core::ffi::c_int;
 pub type __u32 = ::core::ffi::c_uint;
 pub type __s64 = ::core::ffi::c_longlong;
 pub type __u64 = ::core::ffi::c_ulonglong;
-#[doc = " struct pmc - what a counter counts. Rust's unions are unsafe: it gets one member."]
+#[doc = " struct pmc - what a counter counts. Rust's unions are unsafe, so for Rust the union is one member."]
 #[repr(C)]
 #[derive(
     Copy,
@@ -147,7 +147,7 @@ const _: () = {
     ["Offset of field: pmc_tstamp::pmct_value"]
         [::core::mem::offset_of!(pmc_tstamp, pmct_value) - 8usize];
 };
-#[doc = " struct pmc_cpu_data - the value of a counter on each of some CPUs\n @pmcc_num: the counter's number\n @pmcc_first_cpu: the number of the first CPU, below\n\t&perfmon_info.nr_cpu_ids\n @pmcc_count: in: how many CPUs, 1 to PMC_CPU_MAX; out: how many values, fewer\n\tif there are no more CPU numbers\n @reserved: must be 0\n @pmcc_value: events since the last PMIOSETUP or PMIORESET on CPU\n\t@pmcc_first_cpu and the following ones; the last total of an offline\n\tCPU, 0 for one that never was online"]
+#[doc = " struct pmc_cpu_data - the value of a counter on each of some CPUs\n @pmcc_num: the counter's number\n @pmcc_first_cpu: the number of the first CPU, below\n\t&perfmon_info.nr_cpu_ids\n @pmcc_count: in: the number of CPUs, 1 to PMC_CPU_MAX; out: the number of values,\n\twhich is less if @pmcc_first_cpu is close to the highest CPU number\n @reserved: must be 0\n @pmcc_value: events since the last PMIOSETUP or PMIORESET on CPU\n\t@pmcc_first_cpu and the following ones; the last total of an offline\n\tCPU, 0 for a CPU that was never online"]
 #[repr(C)]
 #[derive(
     Copy,
@@ -212,7 +212,7 @@ pub const PMIOSETUP: pmc_command = 1074279681;
 pub const PMIOSTART: pmc_command = 1074017538;
 #[doc = " @PMIOSTOP: (int) Stops the counter, which keeps its value. No effect if\n it is stopped."]
 pub const PMIOSTOP: pmc_command = 1074017539;
-#[doc = " @PMIOREAD: (&struct pmc_data) Gives the value: the present one if the\n counter runs, else that at the stop."]
+#[doc = " @PMIOREAD: (&struct pmc_data) Gives the value: the current value if\n the counter runs, else its value at the last stop."]
 pub const PMIOREAD: pmc_command = 3222287620;
 #[doc = " @PMIORESET: (int) Sets the value to 0; a running counter goes on from\n there."]
 pub const PMIORESET: pmc_command = 1074017541;
@@ -280,7 +280,7 @@ const _: () = {
 };
 #[doc = " struct perfmon_properties - what the CPUs of this machine have in common\n @api_version: PERFMON_API_VERSION\n @pm_version: version of architectural performance monitoring (CPUID.0AH:\n\tEAX[7:0]); on AMD 1, or 2 with PerfMonV2\n @max_num_events: counters and values in all\n @reserved: 0\n @max_num_fixed_events: fixed-function counters\n @max_fixed_counter_width: their width in bits\n @max_num_programmable_events: general counters\n @max_programmable_counter_width: their width in bits\n @max_num_misc_events: values, the events of PERFMON_GROUP_MISC\n @max_misc_counter_width: their width in bits: 64; 0 if there are none\n @flags: PERFMON_PROPERTY_FLAG_*"]
 pub type perfmon_ioctl_properties_t = perfmon_properties;
-#[doc = " struct perfmon_info - more properties, an extension\n @nr_cpu_ids: how many buffers a trace has: the highest possible CPU number + 1\n @flags: 0\n @features: PERFMON_FEATURE_*\n @misc_events: bit n: the CPUs have event n of PERFMON_GROUP_MISC\n @reserved: 0"]
+#[doc = " struct perfmon_info - more properties, an extension\n @nr_cpu_ids: the number of buffers of a trace: the highest possible CPU number + 1\n @flags: 0\n @features: PERFMON_FEATURE_*\n @misc_events: bit n: the CPUs have event n of PERFMON_GROUP_MISC\n @reserved: 0"]
 #[repr(C)]
 #[derive(
     Copy,
@@ -311,7 +311,7 @@ const _: () = {
     ["Offset of field: perfmon_info::reserved"]
         [::core::mem::offset_of!(perfmon_info, reserved) - 24usize];
 };
-#[doc = " Event ids: a group of 6 bits, and an event of 10 bits within that."]
+#[doc = " Event ids: a group of 6 bits, and an event of 10 bits within the group."]
 pub type perfmon_event_id_t = __u16;
 pub const PERFMON_GROUP_RESERVED: perfmon_group_type = 0;
 pub const PERFMON_GROUP_ARCH: perfmon_group_type = 1;
@@ -382,7 +382,7 @@ const _: () = {
 #[doc = " struct perfmon_alloc - the buffers of a trace\n @num_buffers: must be &perfmon_info.nr_cpu_ids\n @buffer_size_in_pages: of each buffer, 1 to PERFMON_MAX_BUFFER_PAGES; one page\n\tholds any set of records"]
 pub type ioctl_perfmon_alloc_t = perfmon_alloc;
 pub type perfmon_rate_t = __u32;
-#[doc = " struct perfmon_config - what a trace records\n @events: event ids, each at most once, from the front;\n\tPERFMON_EVENT_ID_NONE ends them\n @rate: a record is written each time the event has been counted so often\n @flags: PERFMON_CONFIG_FLAG_*\n\n =======  =========  =========================================================\n rate     TIMEBASE0  records\n =======  =========  =========================================================\n not 0    no         TICK or PC each time that rate events have been counted;\n                     COUNT of the rest at IOCTL_PERFMON_STOP\n 0        no         COUNT at IOCTL_PERFMON_STOP\n ignored  yes        COUNT whenever events[0] ticks, and at IOCTL_PERFMON_STOP\n =======  =========  =========================================================\n\n An event of PERFMON_GROUP_MISC has VALUE instead of COUNT. It has no modes:\n PERFMON_CONFIG_FLAG_OS and PERFMON_CONFIG_FLAG_USER have no effect on it.\n\n A config is refused with EINVAL, and nothing of it is taken, if\n\n - there is no event, or anything but 0 follows the first\n   PERFMON_EVENT_ID_NONE;\n - a flag is not in PERFMON_CONFIG_FLAG_MASK;\n - an event is there twice, is not defined, or is one that these CPUs lack;\n - more events need general counters than there are;\n - an event of PERFMON_GROUP_MISC has a rate and no PERFMON_CONFIG_FLAG_TIMEBASE0, or\n   is events[0] and has a rate;\n - a rate is above 2^width - 1, or above 2^31 without\n   PERFMON_FEATURE_FULL_WIDTH_WRITES;\n - an event has PERFMON_CONFIG_FLAG_TIMEBASE0 and the rate of events[0] is 0;\n - an event has PERFMON_CONFIG_FLAG_LAST_BRANCH and does not tick, or the CPUs\n   lack PERFMON_PROPERTY_FLAG_HAS_LAST_BRANCH, or it has PERFMON_CONFIG_FLAG_OS\n   and they can't freeze the records (some of AMD's);\n - events with PERFMON_CONFIG_FLAG_LAST_BRANCH differ in modes: a CPU has one\n   filter for branches."]
+#[doc = " struct perfmon_config - what a trace records\n @events: event ids, each at most once, from the front;\n\tPERFMON_EVENT_ID_NONE ends them\n @rate: the number of events from one record to the next\n @flags: PERFMON_CONFIG_FLAG_*\n\n =======  =========  =========================================================\n rate     TIMEBASE0  records\n =======  =========  =========================================================\n not 0    no         TICK or PC each time that rate events have been counted;\n                     COUNT of the rest at IOCTL_PERFMON_STOP\n 0        no         COUNT at IOCTL_PERFMON_STOP\n ignored  yes        COUNT whenever events[0] ticks, and at IOCTL_PERFMON_STOP\n =======  =========  =========================================================\n\n An event of PERFMON_GROUP_MISC has VALUE instead of COUNT. It has no modes:\n PERFMON_CONFIG_FLAG_OS and PERFMON_CONFIG_FLAG_USER have no effect on it.\n\n A config is refused with EINVAL, and the previous config stays, if\n\n - there is no event, or anything but 0 follows the first\n   PERFMON_EVENT_ID_NONE;\n - a flag is not in PERFMON_CONFIG_FLAG_MASK;\n - an event is in it twice, is not defined, or is one that these CPUs lack;\n - it needs more general counters than the CPUs have;\n - an event of PERFMON_GROUP_MISC has a rate and no PERFMON_CONFIG_FLAG_TIMEBASE0, or\n   is events[0] and has a rate;\n - a rate is above 2^width - 1 (the counter's width), or above 2^31 without\n   PERFMON_FEATURE_FULL_WIDTH_WRITES;\n - an event has PERFMON_CONFIG_FLAG_TIMEBASE0 and the rate of events[0] is 0;\n - an event has PERFMON_CONFIG_FLAG_LAST_BRANCH and does not tick, or the CPUs\n   lack PERFMON_PROPERTY_FLAG_HAS_LAST_BRANCH, or it has PERFMON_CONFIG_FLAG_OS\n   and the CPUs (some of AMD's) can't freeze the records;\n - events with PERFMON_CONFIG_FLAG_LAST_BRANCH differ in modes: a CPU has one\n   filter for branches."]
 #[repr(C)]
 #[derive(
     Copy,
@@ -408,7 +408,7 @@ const _: () = {
     ["Offset of field: perfmon_config::flags"]
         [::core::mem::offset_of!(perfmon_config, flags) - 192usize];
 };
-#[doc = " struct perfmon_config - what a trace records\n @events: event ids, each at most once, from the front;\n\tPERFMON_EVENT_ID_NONE ends them\n @rate: a record is written each time the event has been counted so often\n @flags: PERFMON_CONFIG_FLAG_*\n\n =======  =========  =========================================================\n rate     TIMEBASE0  records\n =======  =========  =========================================================\n not 0    no         TICK or PC each time that rate events have been counted;\n                     COUNT of the rest at IOCTL_PERFMON_STOP\n 0        no         COUNT at IOCTL_PERFMON_STOP\n ignored  yes        COUNT whenever events[0] ticks, and at IOCTL_PERFMON_STOP\n =======  =========  =========================================================\n\n An event of PERFMON_GROUP_MISC has VALUE instead of COUNT. It has no modes:\n PERFMON_CONFIG_FLAG_OS and PERFMON_CONFIG_FLAG_USER have no effect on it.\n\n A config is refused with EINVAL, and nothing of it is taken, if\n\n - there is no event, or anything but 0 follows the first\n   PERFMON_EVENT_ID_NONE;\n - a flag is not in PERFMON_CONFIG_FLAG_MASK;\n - an event is there twice, is not defined, or is one that these CPUs lack;\n - more events need general counters than there are;\n - an event of PERFMON_GROUP_MISC has a rate and no PERFMON_CONFIG_FLAG_TIMEBASE0, or\n   is events[0] and has a rate;\n - a rate is above 2^width - 1, or above 2^31 without\n   PERFMON_FEATURE_FULL_WIDTH_WRITES;\n - an event has PERFMON_CONFIG_FLAG_TIMEBASE0 and the rate of events[0] is 0;\n - an event has PERFMON_CONFIG_FLAG_LAST_BRANCH and does not tick, or the CPUs\n   lack PERFMON_PROPERTY_FLAG_HAS_LAST_BRANCH, or it has PERFMON_CONFIG_FLAG_OS\n   and they can't freeze the records (some of AMD's);\n - events with PERFMON_CONFIG_FLAG_LAST_BRANCH differ in modes: a CPU has one\n   filter for branches."]
+#[doc = " struct perfmon_config - what a trace records\n @events: event ids, each at most once, from the front;\n\tPERFMON_EVENT_ID_NONE ends them\n @rate: the number of events from one record to the next\n @flags: PERFMON_CONFIG_FLAG_*\n\n =======  =========  =========================================================\n rate     TIMEBASE0  records\n =======  =========  =========================================================\n not 0    no         TICK or PC each time that rate events have been counted;\n                     COUNT of the rest at IOCTL_PERFMON_STOP\n 0        no         COUNT at IOCTL_PERFMON_STOP\n ignored  yes        COUNT whenever events[0] ticks, and at IOCTL_PERFMON_STOP\n =======  =========  =========================================================\n\n An event of PERFMON_GROUP_MISC has VALUE instead of COUNT. It has no modes:\n PERFMON_CONFIG_FLAG_OS and PERFMON_CONFIG_FLAG_USER have no effect on it.\n\n A config is refused with EINVAL, and the previous config stays, if\n\n - there is no event, or anything but 0 follows the first\n   PERFMON_EVENT_ID_NONE;\n - a flag is not in PERFMON_CONFIG_FLAG_MASK;\n - an event is in it twice, is not defined, or is one that these CPUs lack;\n - it needs more general counters than the CPUs have;\n - an event of PERFMON_GROUP_MISC has a rate and no PERFMON_CONFIG_FLAG_TIMEBASE0, or\n   is events[0] and has a rate;\n - a rate is above 2^width - 1 (the counter's width), or above 2^31 without\n   PERFMON_FEATURE_FULL_WIDTH_WRITES;\n - an event has PERFMON_CONFIG_FLAG_TIMEBASE0 and the rate of events[0] is 0;\n - an event has PERFMON_CONFIG_FLAG_LAST_BRANCH and does not tick, or the CPUs\n   lack PERFMON_PROPERTY_FLAG_HAS_LAST_BRANCH, or it has PERFMON_CONFIG_FLAG_OS\n   and the CPUs (some of AMD's) can't freeze the records;\n - events with PERFMON_CONFIG_FLAG_LAST_BRANCH differ in modes: a CPU has one\n   filter for branches."]
 pub type perfmon_ioctl_config_t = perfmon_config;
 #[doc = " struct perfmon_buffer_handle_req - which buffer\n @descriptor: the number of the CPU, below &perfmon_alloc.num_buffers"]
 #[repr(C)]
@@ -476,9 +476,9 @@ pub const PERFMON_RECORD_COUNT: perfmon_record_type = 3;
 pub const PERFMON_RECORD_VALUE: perfmon_record_type = 4;
 pub const PERFMON_RECORD_PC: perfmon_record_type = 5;
 pub const PERFMON_RECORD_LAST_BRANCH: perfmon_record_type = 6;
-#[doc = " enum perfmon_record_type - &struct perfmon_record_header.type\n @PERFMON_RECORD_RESERVED: no record has it\n @PERFMON_RECORD_TIME: &struct perfmon_time_record\n @PERFMON_RECORD_TICK: &struct perfmon_tick_record\n @PERFMON_RECORD_COUNT: &struct perfmon_count_record\n @PERFMON_RECORD_VALUE: &struct perfmon_value_record\n @PERFMON_RECORD_PC: &struct perfmon_pc_record\n @PERFMON_RECORD_LAST_BRANCH: &struct perfmon_last_branch_record"]
+#[doc = " enum perfmon_record_type - &struct perfmon_record_header.type\n @PERFMON_RECORD_RESERVED: no record has this type\n @PERFMON_RECORD_TIME: &struct perfmon_time_record\n @PERFMON_RECORD_TICK: &struct perfmon_tick_record\n @PERFMON_RECORD_COUNT: &struct perfmon_count_record\n @PERFMON_RECORD_VALUE: &struct perfmon_value_record\n @PERFMON_RECORD_PC: &struct perfmon_pc_record\n @PERFMON_RECORD_LAST_BRANCH: &struct perfmon_last_branch_record"]
 pub type perfmon_record_type = ::core::ffi::c_uint;
-#[doc = " enum perfmon_record_type - &struct perfmon_record_header.type\n @PERFMON_RECORD_RESERVED: no record has it\n @PERFMON_RECORD_TIME: &struct perfmon_time_record\n @PERFMON_RECORD_TICK: &struct perfmon_tick_record\n @PERFMON_RECORD_COUNT: &struct perfmon_count_record\n @PERFMON_RECORD_VALUE: &struct perfmon_value_record\n @PERFMON_RECORD_PC: &struct perfmon_pc_record\n @PERFMON_RECORD_LAST_BRANCH: &struct perfmon_last_branch_record"]
+#[doc = " enum perfmon_record_type - &struct perfmon_record_header.type\n @PERFMON_RECORD_RESERVED: no record has this type\n @PERFMON_RECORD_TIME: &struct perfmon_time_record\n @PERFMON_RECORD_TICK: &struct perfmon_tick_record\n @PERFMON_RECORD_COUNT: &struct perfmon_count_record\n @PERFMON_RECORD_VALUE: &struct perfmon_value_record\n @PERFMON_RECORD_PC: &struct perfmon_pc_record\n @PERFMON_RECORD_LAST_BRANCH: &struct perfmon_last_branch_record"]
 pub use self::perfmon_record_type as perfmon_record_type_t;
 #[doc = " struct perfmon_record_header - the beginning of every record\n @type: PERFMON_RECORD_*\n @reserved_flags: 0\n @event: the event that the record is for, or PERFMON_EVENT_ID_NONE"]
 #[repr(C)]
@@ -557,7 +557,7 @@ const _: () = {
 };
 #[doc = " struct perfmon_tick_record - rate events have been counted\n @header: names the event\n\n The rate is in &perfmon_config.rate, not in the record."]
 pub type perfmon_tick_record_t = perfmon_tick_record;
-#[doc = " struct perfmon_count_record - what was counted since the event's last record\n @header: names the event\n @count: how many events"]
+#[doc = " struct perfmon_count_record - what was counted since the event's last record\n @header: names the event\n @count: the number of events"]
 #[repr(C, packed(4))]
 #[derive(
     Copy,
@@ -580,7 +580,7 @@ const _: () = {
     ["Offset of field: perfmon_count_record::count"]
         [::core::mem::offset_of!(perfmon_count_record, count) - 4usize];
 };
-#[doc = " struct perfmon_count_record - what was counted since the event's last record\n @header: names the event\n @count: how many events"]
+#[doc = " struct perfmon_count_record - what was counted since the event's last record\n @header: names the event\n @count: the number of events"]
 pub type perfmon_count_record_t = perfmon_count_record;
 #[doc = " struct perfmon_value_record - the value of an event of PERFMON_GROUP_MISC\n @header: names the event\n @value: the value; its unit depends on the event"]
 #[repr(C, packed(4))]
@@ -607,7 +607,7 @@ const _: () = {
 };
 #[doc = " struct perfmon_value_record - the value of an event of PERFMON_GROUP_MISC\n @header: names the event\n @value: the value; its unit depends on the event"]
 pub type perfmon_value_record_t = perfmon_value_record;
-#[doc = " struct perfmon_pc_record - rate events have been counted, and where the CPU is\n @header: names the event\n @aspace: the address space: the address bits of CR3; 0 if the caller of\n\tIOCTL_PERFMON_STAGE_CONFIG had no permission to count the kernel. A\n\tkernel thread has the address space of the program before it.\n @pc: the address of the next instruction. The hardware takes some\n\tinstructions to raise the interrupt, and the kernel sometimes delays it.\n\tFor a caller without that permission, an address in the kernel is 0.\n\tEven an event of user mode may have such an address, if its interrupt is\n\tlate.\n\n Written instead of a TICK if the event has PERFMON_CONFIG_FLAG_PC."]
+#[doc = " struct perfmon_pc_record - rate events have been counted, and where the CPU is\n @header: names the event\n @aspace: the address space: the address bits of CR3; 0 if the caller of\n\tIOCTL_PERFMON_STAGE_CONFIG had no permission to count the kernel. A\n\tkernel thread has the address space of the program before it.\n @pc: the address of the next instruction. The hardware takes some\n\tinstructions to raise the interrupt, and the kernel sometimes delays it.\n\tFor a caller without permission to count the kernel, an address in the\n\tkernel is 0. Even an event of user mode may have an address in the kernel,\n\tif its interrupt is late.\n\n Written instead of a TICK if the event has PERFMON_CONFIG_FLAG_PC."]
 #[repr(C, packed(4))]
 #[derive(
     Copy,
@@ -633,9 +633,9 @@ const _: () = {
     ["Offset of field: perfmon_pc_record::pc"]
         [::core::mem::offset_of!(perfmon_pc_record, pc) - 12usize];
 };
-#[doc = " struct perfmon_pc_record - rate events have been counted, and where the CPU is\n @header: names the event\n @aspace: the address space: the address bits of CR3; 0 if the caller of\n\tIOCTL_PERFMON_STAGE_CONFIG had no permission to count the kernel. A\n\tkernel thread has the address space of the program before it.\n @pc: the address of the next instruction. The hardware takes some\n\tinstructions to raise the interrupt, and the kernel sometimes delays it.\n\tFor a caller without that permission, an address in the kernel is 0.\n\tEven an event of user mode may have such an address, if its interrupt is\n\tlate.\n\n Written instead of a TICK if the event has PERFMON_CONFIG_FLAG_PC."]
+#[doc = " struct perfmon_pc_record - rate events have been counted, and where the CPU is\n @header: names the event\n @aspace: the address space: the address bits of CR3; 0 if the caller of\n\tIOCTL_PERFMON_STAGE_CONFIG had no permission to count the kernel. A\n\tkernel thread has the address space of the program before it.\n @pc: the address of the next instruction. The hardware takes some\n\tinstructions to raise the interrupt, and the kernel sometimes delays it.\n\tFor a caller without permission to count the kernel, an address in the\n\tkernel is 0. Even an event of user mode may have an address in the kernel,\n\tif its interrupt is late.\n\n Written instead of a TICK if the event has PERFMON_CONFIG_FLAG_PC."]
 pub type perfmon_pc_record_t = perfmon_pc_record;
-#[doc = " struct perfmon_last_branch - a branch that was taken\n @from: the address of the branch; on AMD that of the instruction before it if\n\tthe two were executed as one (a comparison)\n @to: the address of its target\n @info: PERFMON_LAST_BRANCH_INFO_*"]
+#[doc = " struct perfmon_last_branch - a branch that was taken\n @from: the address of the branch; on AMD that of the instruction before it if\n\tthe two were fused (a comparison and a jump)\n @to: the address of its target\n @info: PERFMON_LAST_BRANCH_INFO_*"]
 #[repr(C, packed(4))]
 #[derive(
     Copy,
@@ -661,9 +661,9 @@ const _: () = {
     ["Offset of field: perfmon_last_branch::info"]
         [::core::mem::offset_of!(perfmon_last_branch, info) - 16usize];
 };
-#[doc = " struct perfmon_last_branch - a branch that was taken\n @from: the address of the branch; on AMD that of the instruction before it if\n\tthe two were executed as one (a comparison)\n @to: the address of its target\n @info: PERFMON_LAST_BRANCH_INFO_*"]
+#[doc = " struct perfmon_last_branch - a branch that was taken\n @from: the address of the branch; on AMD that of the instruction before it if\n\tthe two were fused (a comparison and a jump)\n @to: the address of its target\n @info: PERFMON_LAST_BRANCH_INFO_*"]
 pub type perfmon_last_branch_t = perfmon_last_branch;
-#[doc = " struct perfmon_last_branch_record - the branches before an overflow\n @header: names the event\n @num_branches: how many follow\n @aspace: as &perfmon_pc_record.aspace; earlier branches may be of another\n address space\n @branches: the newest first; the record ends after @num_branches. Branches\n\tfrom or to the kernel are left out for a caller without permission to\n\tcount the kernel. On AMD, branches of a path that turned out to be the\n\twrong one are left out, too."]
+#[doc = " struct perfmon_last_branch_record - the branches before an overflow\n @header: names the event\n @num_branches: the number of branches in the record\n @aspace: as &perfmon_pc_record.aspace; earlier branches may be of another\n address space\n @branches: the newest first; the record ends after @num_branches. Branches\n\tfrom or to the kernel are left out for a caller without permission to\n\tcount the kernel. On AMD, branches of a path that turned out to be the\n\twrong one are left out, too."]
 #[repr(C, packed(4))]
 #[derive(
     Copy,
@@ -694,7 +694,7 @@ const _: () = {
     ["Offset of field: perfmon_last_branch_record::branches"]
         [::core::mem::offset_of!(perfmon_last_branch_record, branches) - 16usize];
 };
-#[doc = " struct perfmon_last_branch_record - the branches before an overflow\n @header: names the event\n @num_branches: how many follow\n @aspace: as &perfmon_pc_record.aspace; earlier branches may be of another\n address space\n @branches: the newest first; the record ends after @num_branches. Branches\n\tfrom or to the kernel are left out for a caller without permission to\n\tcount the kernel. On AMD, branches of a path that turned out to be the\n\twrong one are left out, too."]
+#[doc = " struct perfmon_last_branch_record - the branches before an overflow\n @header: names the event\n @num_branches: the number of branches in the record\n @aspace: as &perfmon_pc_record.aspace; earlier branches may be of another\n address space\n @branches: the newest first; the record ends after @num_branches. Branches\n\tfrom or to the kernel are left out for a caller without permission to\n\tcount the kernel. On AMD, branches of a path that turned out to be the\n\twrong one are left out, too."]
 pub type perfmon_last_branch_record_t = perfmon_last_branch_record;
 #[doc = " @IOCTL_PERFMON_GET_PROPERTIES: (&struct perfmon_properties) Gives what\n all CPUs of the machine have in common. In any state."]
 pub const IOCTL_PERFMON_GET_PROPERTIES: perfmon_command = 2149070336;
@@ -720,7 +720,7 @@ pub const PERFMON_DEFINE_EVENT: perfmon_command = 1076377120;
 pub const PERFMON_GET_INFO: perfmon_command = 2151691809;
 #[doc = " enum perfmon_command - the calls that sample\n\n Each takes a pointer to what is in parentheses, and is allowed in the states\n that are named."]
 pub type perfmon_command = ::core::ffi::c_uint;
-#[doc = " struct perfmon_event_open - the arguments of perf_event_open(2)\n @attr: the address of a struct perf_event_attr (<linux/perf_event.h>). Its\n\t@size is 0 for 64, the first size, or 64 to 4096. E2BIG if it is something\n\telse, or if the structure is larger than the module's and the rest is\n\tnot 0; then @size is set to the module's\n @pid: 0 the calling thread; > 0 this thread; -1 all tasks, on CPU @cpu. With\n\tPERF_FLAG_PID_CGROUP a descriptor of the directory of a cgroup of version 2:\n\tits tasks, and those of the cgroups in it\n @cpu: count only on this CPU; -1 on any CPU\n @group_fd: the descriptor of the group's leader; -1 makes a new group\n @flags: PERF_FLAG_FD_CLOEXEC, PERF_FLAG_FD_NO_GROUP, PERF_FLAG_FD_OUTPUT,\n\tPERF_FLAG_PID_CGROUP, PERFMON_EVENT_ROTATE\n @reserved: must be 0"]
+#[doc = " struct perfmon_event_open - the arguments of perf_event_open(2)\n @attr: the address of a struct perf_event_attr (<linux/perf_event.h>). Its\n\t@size is 64 to 4096, or 0, which means 64, the size of the first version.\n\tE2BIG if @size is anything else, or if the structure is larger than the\n\tmodule's and the rest is not 0; E2BIG sets @size to the module's\n @pid: 0 the calling thread; > 0 the thread with this ID; -1 all tasks, on CPU @cpu. With\n\tPERF_FLAG_PID_CGROUP a descriptor of the directory of a cgroup of version 2:\n\tits tasks, and those of the cgroups in it\n @cpu: count only on this CPU; -1 on any CPU\n @group_fd: the descriptor of the group's leader; -1 makes a new group\n @flags: PERF_FLAG_FD_CLOEXEC, PERF_FLAG_FD_NO_GROUP, PERF_FLAG_FD_OUTPUT,\n\tPERF_FLAG_PID_CGROUP, PERFMON_EVENT_ROTATE\n @reserved: must be 0"]
 #[repr(C)]
 #[derive(
     Copy,
@@ -762,9 +762,9 @@ pub const PERFMON_OWNER_TRACE: perfmon_owner = 3;
 pub const PERFMON_OWNER_TASKS: perfmon_owner = 4;
 pub const PERFMON_OWNER_CPUS: perfmon_owner = 5;
 pub const PERFMON_OWNER_EVENTS: perfmon_owner = 6;
-#[doc = " enum perfmon_owner - the owner of a counter\n @PERFMON_OWNER_NONE: none\n @PERFMON_OWNER_PERF: Linux perf or the NMI watchdog\n @PERFMON_OWNER_SESSION: the program that called PMIOSETUP\n @PERFMON_OWNER_TRACE: the program whose trace runs\n @PERFMON_OWNER_TASKS: events of tasks, which share it in time\n @PERFMON_OWNER_CPUS: events of CPUs, each CPU's own\n @PERFMON_OWNER_EVENTS: events of tasks, CPUs or cgroups, which all count the same"]
+#[doc = " enum perfmon_owner - the owner of a counter\n @PERFMON_OWNER_NONE: no owner\n @PERFMON_OWNER_PERF: Linux perf or the NMI watchdog\n @PERFMON_OWNER_SESSION: the program that called PMIOSETUP\n @PERFMON_OWNER_TRACE: the program whose trace runs\n @PERFMON_OWNER_TASKS: events of tasks, which share it in time\n @PERFMON_OWNER_CPUS: events of CPUs, each CPU's own\n @PERFMON_OWNER_EVENTS: events of tasks, CPUs or cgroups, which all count the same"]
 pub type perfmon_owner = ::core::ffi::c_uint;
-#[doc = " struct perfmon_counter_owner - the owner of a counter\n @num: in: the counter's number, as &pmc.pmc_num\n @kind: out: PERFMON_OWNER_*\n @pid: out: the process that was the first to ask for the counter; 0 if there is\n\tnone, it has exited, or it is outside of the caller's PID namespace\n @users: out: how many events share the counter; 1 for perf, a session or a trace,\n\t0 for no owner\n @comm: out: the name of that process when it asked\n @reserved: must be 0"]
+#[doc = " struct perfmon_counter_owner - the owner of a counter\n @num: in: the counter's number, as &pmc.pmc_num\n @kind: out: PERFMON_OWNER_*\n @pid: out: the process that was the first to ask for the counter; 0 if there is no\n\tsuch process, it has exited, or it is outside of the caller's PID namespace\n @users: out: the number of events that share the counter; 1 for perf, a session or a trace,\n\t0 for no owner\n @comm: out: the name of that process when it asked\n @reserved: must be 0"]
 #[repr(C)]
 #[derive(
     Copy,
@@ -804,5 +804,5 @@ const _: () = {
 pub const PERFMON_EVENT_OPEN: perfmon_event_command = 1076377122;
 #[doc = " @PERFMON_GET_OWNER: (&struct perfmon_counter_owner) Gives the owner of\n a counter."]
 pub const PERFMON_GET_OWNER: perfmon_event_command = 3224385059;
-#[doc = " enum perfmon_event_command - the calls about events\n\n Each takes a pointer to what is in parentheses. Any descriptor of the device will\n do, also one that is open for reading only."]
+#[doc = " enum perfmon_event_command - the calls for events\n\n Each takes a pointer to what is in parentheses. Any descriptor of the device will\n do, also one that is open for reading only."]
 pub type perfmon_event_command = ::core::ffi::c_uint;

@@ -1,2 +1,2 @@
 /* SPDX-License-Identifier: ((GPL-2.0-only WITH Linux-syscall-note) OR MIT) */
-/* Programs for FreeBSD's perfmon(4) include this; nothing of it is needed. */
+/* Empty: programs for FreeBSD's perfmon(4) include it, and use nothing of it. */

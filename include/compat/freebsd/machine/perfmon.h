@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ((GPL-2.0-only WITH Linux-syscall-note) OR MIT) */
 /*
- * Where a program written for FreeBSD looks for the interface, and the event
- * names that it finds there.
+ * FreeBSD's <machine/perfmon.h>: the interface of <linux/perfmon.h>, and FreeBSD's
+ * names of events.
  */
 #ifndef _COMPAT_MACHINE_PERFMON_H
 #define _COMPAT_MACHINE_PERFMON_H
@@ -12,18 +12,19 @@
 #include <linux/types.h>
 
 /*
- * A value is a quad_t, as large as Linux's __s64 and yet another type to the
- * compiler, which refuses a pointer to the wrong one.
+ * Programs for FreeBSD take pointers to values as pointers to quad_t. Linux's __s64
+ * has the same size but is another type, whose pointers the compiler refuses.
  */
 #define __s64	quad_t
 #include <linux/perfmon.h>
 #undef __s64
 
 /*
- * Event selects of the P6 family. On today's processors only some of them mean
- * the same: PMC6_INST_RETIRED everywhere, PMC6_BR_INST_RETIRED and
- * PMC6_BR_MISS_PRED_RETIRED on Intel's alone. On AMD's 0xc4 and 0xc5 count taken
- * branches only; all branches are 0xc2, mispredicted ones 0xc3.
+ * Event selects of the P6 family. Today's processors count the same events for three
+ * of them only: for PMC6_INST_RETIRED all processors do, for PMC6_BR_INST_RETIRED and
+ * PMC6_BR_MISS_PRED_RETIRED those of Intel. AMD's processors count taken branches only
+ * for 0xc4 and 0xc5; their events for all branches and for mispredicted branches are
+ * 0xc2 and 0xc3.
  */
 #define PMC6_LD_BLOCKS				0x03
 #define PMC6_SB_DRAINS				0x04

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: ((GPL-2.0-only WITH Linux-syscall-note) OR MIT) */
 /*
  * The C library's <sys/cdefs.h>, which all of its headers include, and the
- * attributes that a program written for FreeBSD finds in it. __unused is left
- * out: Linux's headers have members of that name.
+ * attributes of FreeBSD's <sys/cdefs.h>. The attribute __unused is left out,
+ * because Linux's headers have members of that name.
  */
 #ifndef _COMPAT_SYS_CDEFS_H
 #define _COMPAT_SYS_CDEFS_H

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ((GPL-2.0-only WITH Linux-syscall-note) OR MIT) */
-/* The names for the compiler that a program written for Fuchsia finds. */
+/* Fuchsia's names of the compiler's attributes. */
 #ifndef _COMPAT_ZIRCON_COMPILER_H
 #define _COMPAT_ZIRCON_COMPILER_H
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: ((GPL-2.0-only WITH Linux-syscall-note) OR MIT) */
 /*
- * The status codes that Fuchsia's driver returns. Their values are Linux's, and
- * there are more of Linux's: a program that asks for one of these gets it.
+ * The status codes that Fuchsia's driver returns, with the values of Linux's error
+ * numbers. This driver returns more of Linux's error numbers, which have no name of
+ * Fuchsia's.
  */
 #ifndef _COMPAT_ZIRCON_ERRORS_H
 #define _COMPAT_ZIRCON_ERRORS_H

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ((GPL-2.0-only WITH Linux-syscall-note) OR MIT) */
-/* The types that a program written for Fuchsia finds, as far as perfmon has them. */
+/* Fuchsia's types that the interface uses. */
 #ifndef _COMPAT_ZIRCON_TYPES_H
 #define _COMPAT_ZIRCON_TYPES_H
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: ((GPL-2.0-only WITH Linux-syscall-note) OR MIT) */
 /*
- * Where a program written for Fuchsia looks for the interface, and the functions
- * that it calls. What remains to be changed in it is how it opens the device
- * and how it maps a buffer.
+ * Fuchsia's perf-mon.h: the interface of <linux/perfmon.h>, and Fuchsia's functions
+ * that call it. To port a program, change the code that opens the device and the
+ * code that maps a buffer.
  *
- * As there, the functions return a negative status (here an errno), or how many
- * bytes they have stored: 0 if they store nothing.
+ * The functions return the number of bytes that they have stored, which may be 0, or
+ * a negative status: in Fuchsia a ZX_ERR_*, here a negative errno.
  */
 #ifndef _COMPAT_CPU_TRACE_PERF_MON_H
 #define _COMPAT_CPU_TRACE_PERF_MON_H
@@ -21,9 +21,9 @@
 #include <zircon/types.h>
 
 /*
- * Members of 64 bits are uint64_t and int64_t, as large as Linux's __u64 and
- * __s64 and yet other types to the compiler, which refuses a pointer to the
- * wrong one.
+ * Programs for Fuchsia take pointers to members as pointers to uint64_t and int64_t.
+ * Linux's __u64 and __s64 have the same size but are other types, whose pointers the
+ * compiler refuses.
  */
 #define __s64	int64_t
 #define __u64	uint64_t
@@ -31,7 +31,7 @@
 #undef __s64
 #undef __u64
 
-/* Unsigned there. */
+/* Fuchsia's constant is unsigned. */
 #undef PERFMON_MAX_EVENTS
 #define PERFMON_MAX_EVENTS	32U
 
@@ -85,7 +85,7 @@ static inline ssize_t ioctl_perfmon_get_config(int fd,
 				  sizeof(*out));
 }
 
-/* The handle is the caller's, who closes it; mappings stay. */
+/* The caller closes the handle; mappings of the buffer outlive the handle. */
 static inline ssize_t
 ioctl_perfmon_get_buffer_handle(int fd,
 				const ioctl_perfmon_buffer_handle_req_t *in,
