@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! CPUs that come online and go offline. The `kernel` crate has no binding for cpuhp states.
+//! CPU hotplug: callbacks for CPUs that come online and go offline. The `kernel` crate has no binding for cpuhp states.
 
 use super::ThisCpu;
 use core::marker::PhantomData;
@@ -10,7 +10,7 @@ use kernel::{
     prelude::*,
 };
 
-/// Callbacks for CPUs that come and go, called on the CPU itself in a task that is bound to it.
+/// Callbacks for CPUs that come online and go offline, called on the CPU itself in a task that is bound to it.
 pub(crate) trait HotplugCallbacks {
     /// The CPU has come online, or was online when the callbacks were registered.
     fn online(here: ThisCpu<'_>);
@@ -35,8 +35,9 @@ impl<T: HotplugCallbacks> Hotplug<T> {
     ///
     /// ENOMEM, or ENOSPC if all of the kernel's dynamic hotplug states are in use.
     pub(crate) fn register() -> Result<Self> {
-        // SAFETY: The kernel calls these functions in the CPU's hotplug thread, which is bound to the CPU, until
-        // `drop` removes the state.
+        // SAFETY: __cpuhp_setup_state() requires a static name, and functions that are valid until the state is removed:
+        // the name is a literal, and `drop` removes the state before the module is unloaded. The kernel calls the
+        // functions in the CPU's hotplug thread, which is bound to the CPU, as they require.
         let state = unsafe {
             bindings::__cpuhp_setup_state(
                 bindings::cpuhp_state_CPUHP_AP_ONLINE_DYN,
@@ -76,8 +77,8 @@ impl<T: HotplugCallbacks> Hotplug<T> {
 
 impl<T: HotplugCallbacks> Drop for Hotplug<T> {
     fn drop(&mut self) {
-        // SAFETY: By the type invariant `state` is the number that `register` got from the kernel, and only this
-        // removes it. No callback runs after this has returned.
+        // SAFETY: __cpuhp_remove_state() requires a state that exists: by the type invariant `state` is the number that
+        // `register` got from the kernel, and no other code removes it.
         unsafe { bindings::__cpuhp_remove_state(self.state, true) };
     }
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The CPUs: staying on one, calling others, their hotplug, and the memory kept for each.
+//! The CPUs: staying on a CPU, calling other CPUs, hotplug, and per-CPU memory.
 //!
 //! Nothing here depends on the PMU; [`msr`] executes the accesses that `logic` describes. A [`ThisCpu`] proves that
 //! its holder can't leave the CPU it runs on. [`crate::percpu`] gives the per-CPU memory its type.
@@ -45,7 +45,8 @@ impl PercpuAreas {
     ///
     /// To be called once in the module's life. The result outlives every other use of this folder.
     pub(crate) unsafe fn new<T>() -> Result<Self> {
-        // SAFETY: This is the only call, so it leaks no earlier areas.
+        // SAFETY: perfmon_percpu_alloc() overwrites the pointer to earlier areas, so it must not be called while there are
+        // any: the caller calls `new` once.
         to_result(unsafe { ffi::perfmon_percpu_alloc(size_of::<T>(), align_of::<T>()) })?;
         // INVARIANT: The areas have just been allocated.
         Ok(Self(()))
@@ -54,16 +55,18 @@ impl PercpuAreas {
 
 impl Drop for PercpuAreas {
     fn drop(&mut self) {
-        // SAFETY: `new` has allocated the areas, and its caller drops the result after every other use of them.
+        // SAFETY: perfmon_percpu_free() requires areas that no code uses: `new` has allocated them, and its caller promises
+        // that every other use ends before this value is dropped.
         unsafe { ffi::perfmon_percpu_free() };
     }
 }
 
 /// Returns the area of a CPU, for reading.
 pub(crate) fn percpu_area(cpu: CpuId) -> NonNull<c_void> {
-    // SAFETY: A `CpuId` is below the number of CPU ids, and so the areas have an element for it.
+    // SAFETY: perfmon_percpu_of() requires the number of a possible CPU and allocated areas. A `CpuId` is below the number of
+    // CPU ids, and `PercpuAreas::new` requires that the areas outlive every other use of this folder.
     let area = unsafe { ffi::perfmon_percpu_of(cpu.as_u32()) };
-    // SAFETY: The address of an element of per-CPU memory is not null.
+    // SAFETY: `new_unchecked` requires a pointer that is not null, as the address of a CPU's allocated area is.
     unsafe { NonNull::new_unchecked(area) }
 }
 
@@ -90,7 +93,7 @@ impl<'a> ThisCpu<'a> {
     pub(crate) unsafe fn from_area(area: *mut c_void) -> Self {
         // INVARIANT: The caller says that the area is the current CPU's, and stays on the CPU for `'a`.
         Self {
-            // SAFETY: The caller passes the address of per-CPU memory, which is not null.
+            // SAFETY: `new_unchecked` requires a pointer that is not null: the caller passes the address of an allocated area.
             area: unsafe { NonNull::new_unchecked(area) },
             _bound: PhantomData,
             _not_send: NotThreadSafe,
@@ -104,7 +107,8 @@ impl<'a> ThisCpu<'a> {
     /// The caller must not leave the CPU for `'a`.
     #[inline]
     pub(crate) unsafe fn assume() -> Self {
-        // SAFETY: The caller stays on the CPU, so the area that C finds is and remains this CPU's.
+        // SAFETY: Both functions require that the caller does not leave the CPU while the result lives, which this function's
+        // caller promises. The area that perfmon_percpu_here() returns is the current CPU's.
         unsafe { Self::from_area(ffi::perfmon_percpu_here()) }
     }
 
@@ -124,21 +128,22 @@ impl<'a> ThisCpu<'a> {
 pub(crate) struct Pinned(ThisCpu<'static>);
 
 impl Pinned {
-    /// Returns the CPU.
+    /// Returns the token of the CPU.
     pub(crate) fn here(&self) -> ThisCpu<'_> {
         self.0
     }
 }
 
-/// Disables preemption.
+/// Disables preemption until the result is dropped.
 pub(crate) fn pin() -> Pinned {
-    // SAFETY: Preemption is off until the value is dropped, and the tokens of `Pinned::here` don't outlive the value.
+    // SAFETY: `from_area` requires the current CPU's area, which perfmon_pin() returns, and a caller that does not leave the
+    // CPU: preemption is off until the `Pinned` is dropped, and the tokens of `Pinned::here` don't outlive it.
     Pinned(unsafe { ThisCpu::from_area(ffi::perfmon_pin()) })
 }
 
 impl Drop for Pinned {
     fn drop(&mut self) {
-        // SAFETY: `pin` disabled preemption.
+        // SAFETY: perfmon_unpin() must follow a perfmon_pin(), which `pin` called once for this value.
         unsafe { ffi::perfmon_unpin() };
     }
 }
@@ -147,7 +152,7 @@ impl Drop for Pinned {
 pub(crate) struct IrqsOff(ThisCpu<'static>);
 
 impl IrqsOff {
-    /// Returns the CPU.
+    /// Returns the token of the CPU.
     #[inline(always)]
     pub(crate) fn here(&self) -> ThisCpu<'_> {
         self.0
@@ -159,21 +164,22 @@ impl IrqsOff {
 /// `kernel::interrupt` is not used: finding the per-CPU area in a second C call would make PMIOREAD slower.
 #[inline(always)]
 pub(crate) fn irqs_off() -> IrqsOff {
-    // SAFETY: Interrupts, and with them preemption, are off until the value is dropped: it is not nested, so no other
-    // value enables them. The tokens of `IrqsOff::here` don't outlive the value.
+    // SAFETY: `from_area` requires the current CPU's area, which perfmon_irqs_off() returns, and a caller that does not leave
+    // the CPU: interrupts are off until the `IrqsOff` is dropped, since no other `IrqsOff` exists that could enable them.
+    // The tokens of `IrqsOff::here` don't outlive the value.
     IrqsOff(unsafe { ThisCpu::from_area(ffi::perfmon_irqs_off()) })
 }
 
 impl Drop for IrqsOff {
     #[inline(always)]
     fn drop(&mut self) {
-        // SAFETY: `irqs_off` disabled interrupts.
+        // SAFETY: perfmon_irqs_on() must follow a perfmon_irqs_off(), which `irqs_off` called once for this value.
         unsafe { ffi::perfmon_irqs_on() };
     }
 }
 
 /// Returns the numbers of all possible CPUs, lowest first.
 pub(crate) fn possible_cpus() -> impl Iterator<Item = CpuId> {
-    // SAFETY: Each number is below the number of CPU ids.
+    // SAFETY: `from_u32_unchecked` requires a number below the number of CPU ids, which ends the range.
     (0..nr_cpu_ids()).map(|n| unsafe { CpuId::from_u32_unchecked(n) })
 }

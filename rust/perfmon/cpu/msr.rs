@@ -2,7 +2,7 @@
 //! RDMSR and WRMSR. The module executes them nowhere else.
 //!
 //! The functions are safe, because an [`Msr`] can only be one of the registers in [`crate::logic::msr`]. They act
-//! on the current CPU, which the token proves that the caller can't leave.
+//! on the current CPU: the token proves that the caller can't leave it.
 
 use super::ThisCpu;
 use crate::{
@@ -61,15 +61,16 @@ pub(crate) fn read_sensor(here: ThisCpu<'_>, sensor: Sensor) -> u64 {
 #[inline(always)]
 fn rdmsr(_here: ThisCpu<'_>, number: u32) -> (u64, u64) {
     let (low, high): (u64, u64);
-    // SAFETY: Reading a register of an `Msr` or a `Sensor` has no effect, and if it is missing the exception table
-    // leads to the next instruction. Without `nomem` the compiler keeps loads and stores of data that an
-    // overflow interrupt changes on their side of the instruction.
+    // SAFETY: The instruction must not fault, must have no effect but on the registers that are named, and must not be moved
+    // across accesses to data that an overflow interrupt changes. If the register is missing, the exception table leads to
+    // the next instruction. Reading a register of an `Msr` or a `Sensor` has no effect. Without `nomem` the compiler moves no
+    // memory access across the instruction.
     unsafe {
         asm!(
             with_fixup!("rdmsr"),
             fixup = const EX_TYPE_RDMSR,
             in("ecx") number,
-            // RDMSR clears their upper halves.
+            // RDMSR clears the upper halves of RAX and RDX.
             out("rax") low,
             out("rdx") high,
             options(nostack, preserves_flags),
@@ -81,15 +82,17 @@ fn rdmsr(_here: ThisCpu<'_>, number: u32) -> (u64, u64) {
 /// Writes a register.
 #[inline(always)]
 pub(crate) fn write(_here: ThisCpu<'_>, msr: Msr, value: u64) {
-    // SAFETY: The registers of `Msr` affect counting and the recording of branches only, and overflow interrupts
-    // are enabled after the handler has been registered. If the register is missing, or refuses the value, the
-    // exception table leads to the next instruction. Without `nomem` the compiler moves no memory access across.
+    // SAFETY: The instruction must not fault, must not endanger memory, and must not be moved across accesses to data that an
+    // overflow interrupt changes. If the register is missing or refuses the value, the exception table leads to the next
+    // instruction. The registers of `Msr` affect counters and records only; the module enables overflow interrupts after it
+    // has registered their handler, and records after it has set up their buffer. Without `nomem` the compiler moves no
+    // memory access across the instruction.
     unsafe {
         asm!(
             with_fixup!("wrmsr"),
             fixup = const EX_TYPE_WRMSR,
             in("ecx") msr.number(),
-            // WRMSR ignores their upper halves.
+            // WRMSR ignores the upper halves of RAX and RDX.
             in("rax") value,
             in("rdx") value >> 32,
             options(nostack, preserves_flags),
@@ -117,7 +120,8 @@ pub(crate) fn read_sensor_safe(here: ThisCpu<'_>, sensor: Sensor) -> Result<u64>
 
 fn rdmsr_safe(_here: ThisCpu<'_>, number: u32) -> Result<u64> {
     let mut value = 0;
-    // SAFETY: The pointer comes from a mutable reference.
+    // SAFETY: perfmon_rdmsr_safe() writes to the pointer, which comes from a mutable reference. It handles the exception if
+    // the register is missing.
     to_result(unsafe { ffi::perfmon_rdmsr_safe(number, &mut value) })?;
     Ok(value)
 }

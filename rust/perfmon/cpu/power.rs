@@ -5,7 +5,7 @@ use crate::sys::ffi;
 use core::marker::PhantomData;
 use kernel::{error::to_result, prelude::*};
 
-/// Callbacks for sleep and reboot, in a task.
+/// Callbacks for sleep and reboot, which the kernel calls in a task.
 pub(crate) trait PowerCallbacks {
     /// The system will sleep or reboot.
     fn suspend();
@@ -35,16 +35,17 @@ impl<T: PowerCallbacks> PowerNotifier<T> {
             T::resume();
         }
 
-        // SAFETY: This is the only registration, and `drop` ends it before the functions go.
+        // SAFETY: perfmon_power_register() requires functions that are valid until perfmon_power_unregister(), and no other
+        // registration. `drop` unregisters them before the module is unloaded, and the caller calls this once.
         to_result(unsafe { ffi::perfmon_power_register(Some(suspend::<T>), Some(resume::<T>)) })?;
-        // INVARIANT: Just registered.
+        // INVARIANT: The functions of `T` have just been registered.
         Ok(Self(PhantomData))
     }
 }
 
 impl<T: PowerCallbacks> Drop for PowerNotifier<T> {
     fn drop(&mut self) {
-        // SAFETY: By the type invariant the callbacks are registered.
+        // SAFETY: perfmon_power_unregister() requires registered callbacks, which the type invariant gives.
         unsafe { ffi::perfmon_power_unregister() };
     }
 }

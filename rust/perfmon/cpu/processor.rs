@@ -23,7 +23,7 @@ impl<'a> Regs<'a> {
     #[inline(always)]
     pub(crate) unsafe fn new(regs: *mut bindings::pt_regs) -> Self {
         Self {
-            // SAFETY: The caller passes the registers of an interrupt, whose address is not null.
+            // SAFETY: `new_unchecked` requires a pointer that is not null: the caller passes that of an interrupt's registers.
             regs: unsafe { NonNull::new_unchecked(regs) },
             _interrupt: PhantomData,
         }
@@ -32,7 +32,8 @@ impl<'a> Regs<'a> {
     /// Returns the registers.
     #[inline(always)]
     pub(crate) fn get(self) -> &'a bindings::pt_regs {
-        // SAFETY: The handler of the interrupt, and so the registers, outlive this value, as the caller of `new` says.
+        // SAFETY: `as_ref` requires registers that live for `'a` and don't change: the caller of `new` promises that their
+        // interrupt's handler runs for so long, and the handler only reads them.
         unsafe { self.regs.as_ref() }
     }
 
@@ -42,14 +43,15 @@ impl<'a> Regs<'a> {
         /// The requested privilege level: 3 in programs (Intel SDM, volume 3A, section 3.4.2).
         const RPL: u16 = 0b11;
 
-        // SAFETY: All members of the union are integers, so any bits are a value of `cs`.
+        // SAFETY: Reading a member of a union requires bits that are a value of its type: `cs` is an integer.
         unsafe { self.get().__bindgen_anon_1.cs & RPL != 0 }
     }
 
     /// Returns the address of the instruction that was to be executed next.
     #[inline(always)]
     pub(crate) fn ip(self) -> u64 {
-        // SAFETY: The handler of the interrupt, and so the registers, outlive this value, as the caller of `new` says.
+        // SAFETY: The dereference requires that the registers are alive: the caller of `new` promises that their interrupt's
+        // handler runs as long as this value lives.
         unsafe { (*self.regs.as_ptr()).ip as u64 }
     }
 }
@@ -68,14 +70,15 @@ pub(crate) fn cr3() -> u64 {
 
 /// Executes CPUID on the current CPU, with the leaf in EAX and the subleaf in ECX.
 pub(crate) fn cpuid(leaf: u32, subleaf: u32) -> x86_64::CpuidResult {
-    // SAFETY: Every 64-bit CPU has the instruction.
+    // SAFETY: The function requires a CPU with CPUID, which every 64-bit CPU has.
     unsafe { x86_64::__cpuid_count(leaf, subleaf) }
 }
 
 /// Returns the time-stamp counter.
 #[inline(always)]
 pub(crate) fn timestamp() -> u64 {
-    // SAFETY: Every 64-bit CPU has the instruction, and the kernel may always execute it.
+    // SAFETY: The function requires a CPU with RDTSC, which every 64-bit CPU has, and the right to execute it, which kernel
+    // mode always has.
     unsafe { x86_64::_rdtsc() }
 }
 
@@ -103,6 +106,7 @@ impl Cycles {
 
 /// Returns the frequency of the time-stamp counter in kHz; 0 if the kernel does not know it.
 pub(crate) fn tsc_khz() -> u32 {
-    // SAFETY: The kernel writes the variable at boot only.
+    // SAFETY: Reading a mutable static requires that nothing writes it meanwhile: the kernel writes it at boot only, before it
+    // loads modules.
     unsafe { bindings::tsc_khz }
 }

@@ -4,7 +4,7 @@
 use core::ops::Range;
 use kernel::{bindings, cpu::CpuId, cpumask::Cpumask};
 
-/// Words of a CPU mask.
+/// The number of 64-bit words in a CPU mask.
 const MASK_WORDS: usize = bindings::NR_CPUS.div_ceil(u64::BITS) as usize;
 
 /// A set of CPUs.
@@ -28,18 +28,20 @@ impl CpuSet {
         }
     }
 
-    /// Returns the set as C has it.
+    /// Returns the set as the kernel's `struct cpumask`.
     pub(crate) fn as_raw(&self) -> *const bindings::cpumask {
         &self.mask
     }
 
     fn mask(&self) -> &Cpumask {
-        // SAFETY: The pointer comes from a reference, whose lifetime the result has.
+        // SAFETY: `from_raw` requires a mask that is valid and unchanged while the result lives: the pointer comes from a shared
+        // reference with the lifetime of the result.
         unsafe { Cpumask::from_raw(&self.mask) }
     }
 
     fn mask_mut(&mut self) -> &mut Cpumask {
-        // SAFETY: The pointer comes from a mutable reference, whose lifetime the result has.
+        // SAFETY: `from_raw_mut` requires a mask that is valid and that nothing else uses while the result lives: the pointer
+        // comes from a mutable reference with the lifetime of the result.
         unsafe { Cpumask::from_raw_mut(&mut self.mask) }
     }
 

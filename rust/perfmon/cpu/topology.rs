@@ -6,22 +6,24 @@ use crate::{logic::values::Scope, sys::ffi};
 
 /// Returns whether this CPU is the first of `cpus`, which are online, in its `scope`.
 pub(crate) fn is_first(here: ThisCpu<'_>, cpus: &CpuSet, scope: Scope) -> bool {
-    let this = here.id().as_u32();
+    let this_cpu = here.id().as_u32();
     let mut lower_cpus = cpus
         .iter()
         .map(|cpu| cpu.as_u32())
-        .take_while(|&cpu| cpu < this);
+        .take_while(|&cpu| cpu < this_cpu);
     !lower_cpus.any(|cpu| match scope {
-        // SAFETY: Both CPUs are online: those of `cpus` by the caller, and this code runs on `this`.
-        Scope::Package => unsafe { ffi::perfmon_same_package(cpu, this) },
-        // SAFETY: Both CPUs are online: those of `cpus` by the caller, and this code runs on `this`.
-        Scope::Core => unsafe { ffi::perfmon_same_core(cpu, this) },
+        // SAFETY: The function requires two CPUs that are online: the caller promises it for those of `cpus`, and this code
+        // runs on `this_cpu`.
+        Scope::Package => unsafe { ffi::perfmon_same_package(cpu, this_cpu) },
+        // SAFETY: The function requires two CPUs that are online: the caller promises it for those of `cpus`, and this code
+        // runs on `this_cpu`.
+        Scope::Core => unsafe { ffi::perfmon_same_core(cpu, this_cpu) },
         Scope::Cpu => false,
     })
 }
 
 /// Returns whether another CPU that is online is a thread of the same core.
 pub(crate) fn has_sibling(here: ThisCpu<'_>) -> bool {
-    // SAFETY: The CPU is online, since the caller runs on it.
+    // SAFETY: perfmon_has_sibling() requires a CPU that is online: the caller runs on this CPU.
     unsafe { ffi::perfmon_has_sibling(here.id().as_u32()) }
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The CPUs that counters count on: found at load, coming and going, and all of them when the system sleeps.
+//! The CPUs that counters count on: their probe at load, their hotplug, and the sleep of the system.
 
 mod probe;
 mod trial;
@@ -17,7 +17,7 @@ use crate::{
 };
 use kernel::prelude::*;
 
-/// Looks at the machine and prepares to count on its CPUs.
+/// Detects the PMU and prepares to count on the machine's CPUs.
 ///
 /// # Errors
 ///
@@ -32,13 +32,13 @@ pub(crate) unsafe fn init(
     period_bits: u32,
     limits: Limits,
 ) -> Result<Hotplug<CpuCallbacks>> {
-    // SAFETY: The caller calls this once, before anything uses the ownership.
+    // SAFETY: `OWNERSHIP.init` must be called once, before any other use of `OWNERSHIP`, which this function's caller promises.
     unsafe { OWNERSHIP.init() };
     let capabilities = probe::detect_capabilities()?;
     OWNERSHIP.lock().cpus_mut().set_common(capabilities);
     let cpus = Hotplug::register()?;
     {
-        // From here on, CPUs that come online don't change what all have in common.
+        // CPUs that come online after `pmu::set_common` don't change the common capabilities.
         let load_limit = LoadLimit::for_processor(&pmu::processor(cpu::pin().here()));
         let mut ownership = OWNERSHIP.lock();
         let (common, counter) =
@@ -51,7 +51,7 @@ pub(crate) unsafe fn init(
     Ok(cpus)
 }
 
-/// The callbacks for CPUs that come and go, and for sleep.
+/// The callbacks for hotplug and for sleep.
 pub(crate) struct CpuCallbacks;
 
 impl HotplugCallbacks for CpuCallbacks {
@@ -75,7 +75,10 @@ impl HotplugCallbacks for CpuCallbacks {
                 here.percpu().is_refused.set(1);
                 drop(ownership);
                 place_holders.remove(cpu);
-                pr_warn!("CPU {} is not counted on: {reason}\n", cpu.as_u32());
+                pr_warn!(
+                    "CPU {} is not used for counting: {reason}. Events of tasks that run there fail with EIO.\n",
+                    cpu.as_u32()
+                );
                 return;
             }
         };
@@ -119,8 +122,8 @@ impl PowerCallbacks for CpuCallbacks {
         ownership.cpus_mut().pause();
     }
 
-    /// Counts again on the CPUs that were counted on before, except those that went offline since, and on those that
-    /// came online meanwhile.
+    /// Counts again on the CPUs that were counted on before the sleep and are still online, and on those that came online
+    /// during the sleep.
     fn resume() {
         let mut ownership = OWNERSHIP.lock();
         ownership.cpus_mut().resume();
@@ -132,8 +135,8 @@ impl PowerCallbacks for CpuCallbacks {
     }
 }
 
-/// Checks whether a CPU that has come online can be counted on, and returns its capabilities. At load, reduces the
-/// common capabilities to those that this CPU has, too.
+/// Checks whether a CPU that has come online can be counted on, and returns its capabilities. At load, removes the
+/// capabilities that this CPU lacks from the common ones.
 fn check_cpu(ownership: &mut Ownership, here: ThisCpu<'_>) -> Result<Capabilities, &'static str> {
     let capabilities = pmu::probe(here).map_err(|reason| reason.reason())?;
     let cpus = ownership.cpus_mut();
@@ -146,7 +149,7 @@ fn check_cpu(ownership: &mut Ownership, here: ThisCpu<'_>) -> Result<Capabilitie
     Ok(capabilities)
 }
 
-/// Begins to count on a CPU. No task may run on it meanwhile, since it could read the counters.
+/// Begins to count on a CPU. No task may run on it during this, since the task could read the counters.
 fn bring_up(ownership: &Ownership, here: ThisCpu<'_>) {
     let percpu = here.percpu();
     if ownership.is_claimed() {
@@ -173,7 +176,7 @@ fn bring_up(ownership: &Ownership, here: ThisCpu<'_>) {
     event::enter_cpu(here);
 }
 
-/// Ceases to count on a CPU; the values stay. No task may run on it meanwhile, since it could read the counters.
+/// Stops counting on a CPU; the values stay. No task may run on it during this, since the task could read the counters.
 fn tear_down(ownership: &Ownership, here: ThisCpu<'_>) {
     event::leave_cpu(here);
     here.percpu().brought_up.set(0);

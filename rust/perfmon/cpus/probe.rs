@@ -56,10 +56,10 @@ fn check_registers(here: ThisCpu<'_>, capabilities: Capabilities) -> Result<Capa
     let Ok(_reservation) = Reservation::new(&capabilities) else {
         return Ok(capabilities);
     };
-    let before = msr::read(here, counter);
+    let old_value = msr::read(here, counter);
     msr::write(here, counter, PATTERN);
     let kept_pattern = msr::read(here, counter) == PATTERN;
-    msr::write(here, counter, before);
+    msr::write(here, counter, old_value);
     if kept_pattern {
         Ok(capabilities)
     } else {
@@ -67,13 +67,13 @@ fn check_registers(here: ThisCpu<'_>, capabilities: Capabilities) -> Result<Capa
     }
 }
 
-/// Leaves a general counter to the place-holders if there have to be some, because the kernel can't reserve the
-/// registers that Linux perf uses, or because the user wants them (`is_wanted`). Returns the capabilities without that
-/// counter, and its number.
+/// Leaves a general counter to the place-holders, if the kernel can't reserve the registers that Linux perf uses or if the
+/// user wants place-holders (`is_wanted`). Returns the capabilities without that counter, and its number.
 ///
 /// # Errors
 ///
-/// EINVAL if Linux perf's own handler does not tolerate counters beside the place-holder, or if no counter is left.
+/// EINVAL if Linux perf's NMI handler does not tolerate other counters beside the place-holder's, or if the CPUs have only
+/// one general counter.
 pub(super) fn leave_place_holder(
     common: Capabilities,
     is_wanted: bool,
@@ -86,21 +86,28 @@ pub(super) fn leave_place_holder(
         pr_err!("placeholder=1 works only with Intel's counters: load the module without it\n");
         return Err(EINVAL);
     }
-    let Some((rest, counter)) = common.without_last() else {
-        pr_err!("these CPUs have only one general counter, and the event that keeps Linux perf off would take it\n");
+    let Some((remaining, counter)) = common.without_last() else {
+        pr_err!(
+            "not loaded: these CPUs have only one general counter, and {}\n",
+            if is_wanted {
+                "placeholder=1 takes it: load the module without placeholder=1"
+            } else {
+                "the event that keeps Linux perf off takes it: this machine is not supported"
+            }
+        );
         return Err(EINVAL);
     };
     pr_info!("Linux perf is kept off the counters by an event of its own on each CPU\n");
-    Ok((rest, Some(counter)))
+    Ok((remaining, Some(counter)))
 }
 
 /// Checks that all counters can overflow after 2^`bits` events.
 ///
 /// # Errors
 ///
-/// EINVAL if a counter can't: the kernel log then has the range.
+/// EINVAL if a counter can't; the kernel log has the range.
 pub(super) fn check_period(bits: u32, common: &Capabilities) -> Result {
-    /// The least that is allowed: with fewer bits, the machine would do little else than serve overflows.
+    /// The smallest allowed period: with fewer bits, the machine would do little else than serve overflows.
     const MIN_BITS: u32 = 8;
 
     if bits == 0 {

@@ -30,7 +30,7 @@ const MAX_POLLS: u32 = 100_000;
 ///
 /// # Errors
 ///
-/// ENODEV if a counter does not count, or its overflow raises no interrupt; the log says which.
+/// ENODEV if a counter does not count, or its overflow raises no interrupt; the log has the reason.
 pub(super) fn run() -> Result {
     let Ok(ownership) = reserve_quietly(OWNERSHIP.lock()) else {
         return Ok(());
@@ -57,7 +57,7 @@ fn try_on_this_cpu(here: ThisCpu<'_>, pmu: &Pmu) -> Result<(), &'static str> {
 ///
 /// # Errors
 ///
-/// A text for the log: what does not work.
+/// The reason for the log: the part of the PMU that does not work.
 fn count_past_overflow(here: ThisCpu<'_>, pmu: &Pmu) -> Result<(), &'static str> {
     let percpu = here.percpu();
     let counter = CounterId::FIRST;
